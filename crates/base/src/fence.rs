@@ -1,0 +1,70 @@
+//! A pair of fences of unequal cost: [`light`] for the side that runs all the time, [`heavy`]
+//! for the side that can wait.
+//!
+//! A light fence on one thread and a heavy one on another act together as two
+//! `fence(SeqCst)` would: of a store before and a load after each of them, at least one side's
+//! load sees the other side's store. This is what a read-side critical section needs when it
+//! says "I am inside" and then reads, while an updater unpublishes and then looks who is inside
+//! (Dekker's pattern).
+//!
+//! With `membarrier(2)`, the light fence is a compiler fence, and the heavy one asks the
+//! operating system to run a full fence on every processor that runs a thread of this process.
+//! A thread that does not run at that moment passed a full fence when it was switched out.
+//! The full fence falls at one point of the light side's program order, and either the light
+//! fence is before that point (then its store is visible when the heavy fence returns) or after
+//! it (then its loads come after the heavy side's stores).
+//!
+//! Without the system call, or under a model checker, both are `fence(SeqCst)`.
+//!
+//! Costs measured on a 2-CPU x86-64: light 0 ns or 8 ns; heavy 0.3 µs when no other thread of
+//! the process runs, 9 to 20 µs when one does. So: one heavy fence for a batch, never one for
+//! each operation.
+
+#[cfg(all(feature = "std", target_os = "linux", not(loom)))]
+mod membarrier;
+
+use crate::sync::atomic::Ordering::SeqCst;
+
+/// A full fence, paid for here. Pairs with [`heavy`] and with itself.
+#[inline]
+pub(crate) fn full() {
+    crate::sync::atomic::fence(SeqCst);
+}
+
+/// The free side of the pair. Everything before it and everything after it keep their order
+/// as seen by a thread that passes [`heavy`].
+#[inline(always)]
+pub fn light() {
+    #[cfg(all(feature = "std", target_os = "linux", not(loom)))]
+    if membarrier::registered() {
+        // The heavy side makes this thread's processor run the fence; here the compiler alone
+        // must keep the order.
+        return core::sync::atomic::compiler_fence(SeqCst);
+    }
+    full();
+}
+
+/// The expensive side of the pair; also a full fence for the calling thread. May enter the
+/// operating system; does not sleep.
+///
+/// # Panics
+/// Aborts the process if `membarrier(2)` worked at first and fails now (a seccomp filter that
+/// was installed later): other threads already rely on it, and going on would free memory
+/// that they read.
+pub fn heavy() {
+    #[cfg(all(feature = "std", target_os = "linux", not(loom)))]
+    if membarrier::register() {
+        return membarrier::expedited();
+    }
+    full();
+}
+
+/// Names the way in which [`light`] and [`heavy`] are done in this process: `"membarrier"` or
+/// `"fence"`. For reports.
+pub fn flavour() -> &'static str {
+    #[cfg(all(feature = "std", target_os = "linux", not(loom)))]
+    if membarrier::register() {
+        return "membarrier";
+    }
+    "fence"
+}

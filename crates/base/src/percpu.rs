@@ -1,0 +1,176 @@
+//! Data of which every processor has its own copy, on cache lines of its own.
+//!
+//! [`current`] names the processor that the thread runs on. The thread may be moved to another
+//! one at any instruction, so the answer is a hint: what it selects must be correct from any
+//! processor (a lock, an atomic), only cheaper from its own.
+//!
+//! Where the number comes from, the cheapest first:
+//! 1. the rseq area, which the kernel keeps up to date in the thread's memory (Linux ≥ 4.18 with
+//!    glibc ≥ 2.35): three loads;
+//! 2. `getcpu`, by way of `sched_getcpu(3)`: a call into the vDSO;
+//! 3. a number that the thread draws once: not a processor, but threads that run at the same
+//!    time still tend to have different ones. Without `std` it is always 0.
+
+#[cfg(all(feature = "std", target_os = "linux", not(loom)))]
+mod rseq;
+
+use alloc::boxed::Box;
+use crossbeam_utils::CachePadded;
+
+/// How many different numbers threads draw where there are no processor numbers.
+#[cfg(all(feature = "std", not(loom)))]
+const MAX_COPIES: usize = 1024;
+
+/// Returns the number of the processor that runs this thread, as far as the system tells;
+/// a hint that may be out of date at once. Neither blocks nor allocates.
+///
+/// ```
+/// let cpu = fdtable_base::percpu::current();
+/// assert!(cpu < 1 << 20);
+/// ```
+#[inline]
+pub fn current() -> usize {
+    #[cfg(all(feature = "std", target_os = "linux", not(loom)))]
+    {
+        if let Some(cpu) = rseq::cpu_id() {
+            return cpu;
+        }
+        system_cpu()
+    }
+    #[cfg(not(all(feature = "std", target_os = "linux", not(loom))))]
+    thread_number()
+}
+
+#[cfg(all(feature = "std", target_os = "linux", not(loom)))]
+#[cold]
+fn system_cpu() -> usize {
+    // SAFETY: `sched_getcpu` takes nothing and touches no memory of ours.
+    let cpu = unsafe { libc::sched_getcpu() };
+    usize::try_from(cpu).unwrap_or_else(|_| thread_number())
+}
+
+/// A number that the thread draws at its first call and keeps.
+#[cfg(all(feature = "std", not(loom)))]
+fn thread_number() -> usize {
+    use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+    static NEXT: AtomicUsize = AtomicUsize::new(0);
+    thread_local! {
+        // Relaxed: the numbers only have to differ, and nothing else hangs on them.
+        static NUMBER: usize = NEXT.fetch_add(1, Relaxed) % MAX_COPIES;
+    }
+    NUMBER.try_with(|number| *number).unwrap_or(0)
+}
+
+/// Nothing tells threads apart without `std`, and models are harder on shared copies.
+#[cfg(any(loom, not(feature = "std")))]
+fn thread_number() -> usize {
+    0
+}
+
+/// Returns how many copies a [`PerCpu`] has: the processors that this machine could have,
+/// rounded up to a power of two, so that an index is a mask and never out of bounds.
+fn copies() -> usize {
+    possible_cpus().max(1).next_power_of_two()
+}
+
+#[cfg(all(feature = "std", target_os = "linux", not(loom)))]
+fn possible_cpus() -> usize {
+    // SAFETY: `sysconf` takes an integer and touches no memory of ours.
+    let configured = unsafe { libc::sysconf(libc::_SC_NPROCESSORS_CONF) };
+    usize::try_from(configured).unwrap_or(1)
+}
+
+#[cfg(all(feature = "std", not(target_os = "linux"), not(loom)))]
+fn possible_cpus() -> usize {
+    std::thread::available_parallelism().map_or(1, core::num::NonZero::get)
+}
+
+#[cfg(any(loom, not(feature = "std")))]
+fn possible_cpus() -> usize {
+    1
+}
+
+/// A value for each processor, each on cache lines of its own.
+///
+/// ```
+/// use fdtable_base::percpu::PerCpu;
+/// use std::sync::atomic::{AtomicU64, Ordering};
+///
+/// let opened = PerCpu::new(|_cpu| AtomicU64::new(0));
+/// opened.this().fetch_add(1, Ordering::Relaxed);
+/// let sum: u64 = opened.iter().map(|count| count.load(Ordering::Relaxed)).sum();
+/// assert_eq!(sum, 1);
+/// ```
+#[derive(Debug)]
+pub struct PerCpu<T> {
+    copies: Box<[CachePadded<T>]>,
+}
+
+impl<T> PerCpu<T> {
+    /// Makes a copy for each processor that the machine could have; `make` is given the number
+    /// of each, from 0. Allocates.
+    pub fn new(make: impl FnMut(usize) -> T) -> Self {
+        Self { copies: (0..copies()).map(make).map(CachePadded::new).collect() }
+    }
+
+    /// Returns the copy of the processor that runs this thread now. The thread may move on
+    /// while it holds the reference.
+    #[inline]
+    pub fn this(&self) -> &T {
+        self.of(current())
+    }
+
+    /// Returns the copy of processor `cpu`. Numbers past the last copy wrap around.
+    #[inline]
+    pub fn of(&self, cpu: usize) -> &T {
+        // The length is a power of two, so the mask keeps the index inside.
+        &self.copies[cpu & (self.copies.len() - 1)]
+    }
+
+    /// Iterates over the copies of all processors.
+    pub fn iter(&self) -> impl Iterator<Item = &T> {
+        self.copies.iter().map(|copy| &**copy)
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_processor_has_a_copy_on_its_own_line() {
+        let copies = PerCpu::new(|cpu| cpu);
+        let places: Vec<usize> = copies.iter().map(|copy| core::ptr::from_ref(copy).addr()).collect();
+        assert!(places.windows(2).all(|pair| pair[1] - pair[0] >= 64));
+        assert!(copies.iter().copied().eq(0..places.len()));
+    }
+
+    #[test]
+    fn a_number_past_the_last_copy_wraps_around() {
+        let copies = PerCpu::new(|cpu| cpu);
+        let count = copies.iter().count();
+        assert_eq!(*copies.of(count), 0);
+        assert_eq!(*copies.of(usize::MAX), count - 1);
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn the_rseq_area_and_the_system_call_agree_when_the_thread_is_pinned() {
+        let pinned = system_cpu();
+        // SAFETY: an all-zero `cpu_set_t` is an empty set.
+        let mut set: libc::cpu_set_t = unsafe { core::mem::zeroed() };
+        // SAFETY: `pinned` is the number of a processor, well below the size of the set.
+        unsafe { libc::CPU_SET(pinned, &mut set) };
+        // SAFETY: the set lives on this frame and has the size that is told.
+        let answer = unsafe { libc::sched_setaffinity(0, size_of_val(&set), &raw const set) };
+        assert_eq!(answer, 0);
+        assert_eq!(system_cpu(), pinned);
+        assert_eq!(current(), pinned);
+    }
+
+    #[test]
+    fn threads_draw_different_numbers() {
+        let other = std::thread::spawn(thread_number).join().expect("the thread ends");
+        assert_ne!(thread_number(), other);
+    }
+}

@@ -1,0 +1,86 @@
+//! The processor number in the rseq area, `linux/rseq.h`: the kernel writes it there each time
+//! it lets the thread run. glibc ≥ 2.35 registers an area for each thread and tells its place
+//! as an offset from the thread pointer, in `__rseq_offset`.
+
+/// The offset of `cpu_id` in `struct rseq`. Negative values of the field mean that the thread
+/// has no registered area.
+const CPU_ID: isize = 4;
+
+/// Returns the processor of this thread, or nothing where there is no rseq area.
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+#[inline]
+pub(super) fn cpu_id() -> Option<usize> {
+    let offset = area_offset()?;
+    let place = thread_pointer().wrapping_offset(offset + CPU_ID).cast::<i32>();
+    // SAFETY: glibc keeps `struct rseq` at this offset of the thread pointer, in the thread's
+    // own memory, for as long as the thread lives. The kernel writes the field while the
+    // thread is stopped, and a volatile read asks for it anew each time.
+    let cpu = unsafe { place.read_volatile() };
+    usize::try_from(cpu).ok()
+}
+
+/// Elsewhere the thread pointer is not worth the assembly.
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+pub(super) fn cpu_id() -> Option<usize> {
+    None
+}
+
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+fn thread_pointer() -> *const u8 {
+    let pointer: *const u8;
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: the ABI keeps the thread pointer itself at `fs:0`; the load has no side effect.
+    unsafe {
+        core::arch::asm!("mov {}, fs:0", out(reg) pointer,
+            options(nostack, preserves_flags, readonly, pure));
+    }
+    #[cfg(target_arch = "aarch64")]
+    // SAFETY: reading the thread pointer register has no side effect.
+    unsafe {
+        core::arch::asm!("mrs {}, tpidr_el0", out(reg) pointer,
+            options(nostack, preserves_flags, nomem, pure));
+    }
+    pointer
+}
+
+/// The offset of the area, looked up once. `isize::MIN` stands for "not looked up", and
+/// `isize::MAX` for "there is none".
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+#[inline]
+fn area_offset() -> Option<isize> {
+    use std::sync::atomic::{AtomicIsize, Ordering::Relaxed};
+    static OFFSET: AtomicIsize = AtomicIsize::new(isize::MIN);
+    // Relaxed: the value is all there is to see, and every thread that looks it up finds the
+    // same one.
+    let offset = match OFFSET.load(Relaxed) {
+        isize::MIN => {
+            let found = find_area().unwrap_or(isize::MAX);
+            OFFSET.store(found, Relaxed);
+            found
+        }
+        known => known,
+    };
+    (offset != isize::MAX).then_some(offset)
+}
+
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+#[cold]
+fn find_area() -> Option<isize> {
+    // glibc sets the size to zero when the kernel refused the registration.
+    let size: u32 = symbol(c"__rseq_size")?;
+    let offset: isize = symbol(c"__rseq_offset")?;
+    (size > 0).then_some(offset)
+}
+
+/// Reads a variable of the C library by its name, if this C library has it.
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+fn symbol<T: Copy>(name: &core::ffi::CStr) -> Option<T> {
+    // SAFETY: the name is a C string, and `RTLD_DEFAULT` is a valid handle.
+    let place = unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) };
+    if place.is_null() {
+        return None;
+    }
+    // SAFETY: both symbols are constants of the C library for the life of the process, of the
+    // types that `sys/rseq.h` declares and the callers name.
+    Some(unsafe { place.cast::<T>().read() })
+}

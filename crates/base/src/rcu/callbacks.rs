@@ -1,0 +1,347 @@
+//! Callbacks: what is to be done after a grace period, without waiting for it.
+//!
+//! Every processor has a queue of two lists. New callbacks join `gathering`. When it is long
+//! enough, and `waiting` is empty, it becomes `waiting` and takes a ticket for a grace period.
+//! When that is over, the thread that looks invokes the list. So one heavy fence serves a
+//! batch of callbacks, and those of all processors that took their tickets in time.
+//!
+//! Work is done by the threads that queue callbacks, as they queue more; there is no thread of
+//! the library's own. What was queued last therefore waits until somebody queues more, or calls
+//! [`barrier`](super::barrier). The backlog is bounded: a thread that finds [`BACKLOG`]
+//! callbacks in its queue waits for the grace period and works them off, unless it is inside a
+//! read-side section or a callback, where it must not wait.
+
+use alloc::boxed::Box;
+use core::cell::Cell;
+use core::ptr::{self, NonNull};
+
+use super::grace::{GRACE, Ticket};
+use super::reader::{RECORDS, inside_section};
+use crate::percpu::PerCpu;
+use crate::sync::{Mutex, MutexGuard, relax};
+
+/// How many callbacks share a grace period. A lone thread needs no heavy fence, and a short
+/// list keeps the memory that it reuses in its first-level cache.
+const BATCH: usize = if cfg!(loom) { 1 } else { 1024 };
+// The length of a list is looked at whenever it is a multiple of this.
+const LONE_BATCH: usize = if cfg!(loom) { 1 } else { 64 };
+
+/// How many callbacks may gather on a processor before the threads that queue them wait.
+const BACKLOG: usize = if cfg!(loom) { 2 } else { 16 * 1024 };
+
+/// The part of an object through which it waits for its grace period: a link and what to do.
+#[derive(Debug)]
+#[repr(C)]
+#[doc(alias = "rcu_head")]
+pub struct Head {
+    next: Cell<*mut Head>,
+    invoke: unsafe fn(NonNull<Head>),
+}
+
+impl Head {
+    /// Makes a head that will call `invoke` with its own address, on any thread.
+    #[must_use]
+    pub const fn new(invoke: unsafe fn(NonNull<Head>)) -> Self {
+        Self { next: Cell::new(ptr::null_mut()), invoke }
+    }
+}
+
+// SAFETY: `next` is touched by the queue that the head was given to, and by nobody before, as
+// `call` demands; `invoke` never changes.
+unsafe impl Sync for Head {}
+// SAFETY: a head owns nothing that belongs to a thread.
+unsafe impl Send for Head {}
+
+/// A first-in first-out list of heads.
+struct List {
+    first: *mut Head,
+    last: *mut Head,
+    len: usize,
+}
+
+// SAFETY: the heads in the list belong to it, and `call` demands that any thread may invoke
+// them.
+unsafe impl Send for List {}
+
+impl List {
+    const fn new() -> Self {
+        Self { first: ptr::null_mut(), last: ptr::null_mut(), len: 0 }
+    }
+
+    fn push(&mut self, head: NonNull<Head>) {
+        // SAFETY: `call` gave the head to the queue, so nobody else touches its link.
+        unsafe { head.as_ref() }.next.set(ptr::null_mut());
+        // SAFETY: `last` is null or the last head of this list, which the list owns until it
+        // is invoked, and whose link nobody else touches.
+        match unsafe { self.last.as_ref() } {
+            None => self.first = head.as_ptr(),
+            Some(last) => last.next.set(head.as_ptr()),
+        }
+        self.last = head.as_ptr();
+        self.len += 1;
+    }
+
+    fn take(&mut self) -> Self {
+        core::mem::replace(self, Self::new())
+    }
+
+    /// Takes the first head off the list.
+    fn pop(&mut self) -> Option<NonNull<Head>> {
+        let head = NonNull::new(self.first)?;
+        // SAFETY: the list owns its heads, and nobody else touches their links.
+        self.first = unsafe { head.as_ref() }.next.get();
+        if self.first.is_null() {
+            self.last = ptr::null_mut();
+        }
+        self.len -= 1;
+        Some(head)
+    }
+
+    /// Invokes every head, first to last. Only once the grace period of the list is over.
+    fn invoke(&mut self) {
+        while let Some(head) = self.pop() {
+            // SAFETY: the list owns the head until here, and nobody has invoked it yet.
+            let invoke = unsafe { head.as_ref() }.invoke;
+            contain(|| {
+                // SAFETY: `call` was promised that its function may be called with this head
+                // once a grace period has passed.
+                unsafe { invoke(head) }
+            });
+        }
+    }
+}
+
+/// The queue of one processor.
+struct Queue {
+    gathering: List,
+    waiting: List,
+    /// The grace period that `waiting` waits for.
+    ticket: Ticket,
+    /// A thread invokes a list of this queue; no other may, so that callbacks of a queue run in
+    /// order and `barrier` can count them.
+    invoking: bool,
+    /// How many callbacks were ever queued, and how many of them have run.
+    queued: u64,
+    invoked: u64,
+}
+
+impl Queue {
+    fn new() -> Self {
+        Self {
+            gathering: List::new(),
+            waiting: List::new(),
+            ticket: Ticket::default(),
+            invoking: false,
+            queued: 0,
+            invoked: 0,
+        }
+    }
+
+    /// Lets what has gathered wait for a grace period, if nothing else of this queue does.
+    fn seal(&mut self) {
+        if self.waiting.len == 0 && self.gathering.len > 0 {
+            self.waiting = self.gathering.take();
+            self.ticket = GRACE.ticket();
+        }
+    }
+
+    /// Takes the list whose grace period is over, for the caller to invoke.
+    fn take_ready(&mut self) -> Option<List> {
+        if self.invoking || self.waiting.len == 0 || !GRACE.is_over(self.ticket) {
+            return None;
+        }
+        self.invoking = true;
+        Some(self.waiting.take())
+    }
+}
+
+#[cfg(not(loom))]
+mod queues {
+    use super::{Mutex, PerCpu, Queue};
+    #[cfg(not(feature = "std"))]
+    use spin::Lazy;
+    #[cfg(feature = "std")]
+    use std::sync::LazyLock as Lazy;
+
+    pub(super) static QUEUES: Lazy<PerCpu<Mutex<Queue>>> =
+        Lazy::new(|| PerCpu::new(|_cpu| Mutex::new(Queue::new())));
+}
+#[cfg(loom)]
+mod queues {
+    use super::{Mutex, PerCpu, Queue};
+    loom::lazy_static! {
+        pub(super) static ref QUEUES: PerCpu<Mutex<Queue>> =
+            PerCpu::new(|_cpu| Mutex::new(Queue::new()));
+    }
+}
+use queues::QUEUES;
+
+/// Queues the callback of `head`, to be invoked once every read-side section that is under way
+/// now has ended. Returns at once, but may run callbacks that are due, and waits if the backlog
+/// of this processor is too long and the caller is outside of sections and callbacks.
+///
+/// # Safety
+/// - `head` stays valid, and nobody else touches it, until its function is called with it.
+/// - That function may be called once, by any thread, at any time after the grace period.
+///
+/// # Panics
+/// A panic of the function is reported by the panic hook and goes no further.
+#[doc(alias = "call_rcu")]
+#[inline]
+pub unsafe fn call(head: NonNull<Head>) {
+    let queue = QUEUES.this();
+    let length = {
+        let mut queue = queue.lock();
+        queue.queued += 1;
+        queue.gathering.push(head);
+        queue.gathering.len
+    };
+    if length.is_multiple_of(LONE_BATCH) {
+        work(queue, length);
+    }
+}
+
+/// Runs `f` after a grace period. Allocates; otherwise as [`call`].
+///
+/// ```
+/// use fdtable_base::rcu;
+///
+/// let (tell, hear) = std::sync::mpsc::channel();
+/// rcu::defer(move || tell.send("readers have left").unwrap());
+/// rcu::barrier()?;
+/// assert_eq!(hear.recv().unwrap(), "readers have left");
+/// # Ok::<(), rcu::WouldDeadlock>(())
+/// ```
+pub fn defer<F: FnOnce() + Send + 'static>(f: F) {
+    let deferred = Box::new(Deferred { head: Head::new(invoke_deferred::<F>), f });
+    let head = NonNull::from(Box::leak(deferred)).cast::<Head>();
+    // SAFETY: the box was leaked, so the head stays until `invoke_deferred` takes it back, and
+    // `F` is `Send`, so any thread may.
+    unsafe { call(head) };
+}
+
+/// A closure that waits; `head` is its first field, so their addresses are the same.
+#[repr(C)]
+struct Deferred<F> {
+    head: Head,
+    f: F,
+}
+
+unsafe fn invoke_deferred<F: FnOnce()>(head: NonNull<Head>) {
+    // SAFETY: `defer` leaked this box under this address, and the callback is invoked once.
+    let deferred = unsafe { Box::from_raw(head.cast::<Deferred<F>>().as_ptr()) };
+    (deferred.f)();
+}
+
+/// Does what is due in a queue that has grown to `length`.
+#[cold]
+fn work(queue: &Mutex<Queue>, length: usize) {
+    let batch = if RECORDS.only_own_claimed() { LONE_BATCH } else { BATCH };
+    if length < batch || inside_section() {
+        return;
+    }
+    advance(queue);
+    if length >= BACKLOG && !inside_callback() {
+        work_off(queue);
+    }
+}
+
+/// Waits until less than a backlog has gathered, or somebody else works it off.
+fn work_off(queue: &Mutex<Queue>) {
+    loop {
+        let ticket = {
+            let queue = queue.lock();
+            if queue.invoking || queue.gathering.len < BACKLOG {
+                return;
+            }
+            queue.ticket
+        };
+        GRACE.wait(ticket);
+        advance(queue);
+    }
+}
+
+/// Takes the queue as far as it goes without waiting.
+fn advance(queue: &Mutex<Queue>) {
+    let ticket = {
+        let mut queue = queue.lock();
+        queue.seal();
+        queue.ticket
+    };
+    // Outside of the lock: this may take a heavy fence.
+    if GRACE.poll(ticket) {
+        invoke_ready(queue, queue.lock());
+    }
+}
+
+fn invoke_ready(queue: &Mutex<Queue>, mut locked: MutexGuard<'_, Queue>) {
+    let Some(mut ready) = locked.take_ready() else { return };
+    drop(locked);
+    let count = ready.len as u64;
+    thread::set_inside_callback(true);
+    ready.invoke();
+    thread::set_inside_callback(false);
+    let mut locked = queue.lock();
+    locked.invoking = false;
+    locked.invoked += count;
+}
+
+/// Runs a callback, and stops its panic there: the thread that happens to run it has nothing to
+/// do with it. The panic hook has reported it by then.
+#[cfg(all(feature = "std", not(loom)))]
+fn contain(callback: impl FnOnce()) {
+    let _reported = std::panic::catch_unwind(core::panic::AssertUnwindSafe(callback));
+}
+
+/// Runs a callback. Where a panic does not unwind there is nothing to stop.
+#[cfg(any(not(feature = "std"), loom))]
+fn contain(callback: impl FnOnce()) {
+    callback();
+}
+
+/// Waits until all callbacks that are queued now have run.
+pub(super) fn drain() {
+    for queue in QUEUES.iter() {
+        let target = queue.lock().queued;
+        let mut attempts = 0;
+        while queue.lock().invoked < target {
+            advance(queue);
+            relax(attempts);
+            attempts = attempts.saturating_add(1);
+        }
+    }
+}
+
+/// Tells whether the calling thread runs a callback, as far as it can be known.
+pub(super) use thread::inside_callback;
+
+#[cfg(any(feature = "std", loom))]
+mod thread {
+    use core::cell::Cell;
+
+    #[cfg(not(loom))]
+    std::thread_local! {
+        static INSIDE: Cell<bool> = const { Cell::new(false) };
+    }
+    #[cfg(loom)]
+    loom::thread_local! {
+        static INSIDE: Cell<bool> = Cell::new(false);
+    }
+
+    pub(in super::super) fn inside_callback() -> bool {
+        INSIDE.try_with(Cell::get).unwrap_or(false)
+    }
+
+    pub(super) fn set_inside_callback(inside: bool) {
+        let _ = INSIDE.try_with(|place| place.set(inside));
+    }
+}
+
+#[cfg(not(any(feature = "std", loom)))]
+mod thread {
+    pub(in super::super) fn inside_callback() -> bool {
+        false
+    }
+
+    pub(super) fn set_inside_callback(_inside: bool) {}
+}

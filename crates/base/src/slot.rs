@@ -1,0 +1,132 @@
+//! A place that holds a counted object, or nothing. Readers look without a lock.
+//!
+//! The steps of lookup, install and removal, with letters that stand at the same steps in the
+//! code:
+//!
+//! | | reader | | writer |
+//! |---|---|---|---|
+//! | (L) | load the pointer, acquire | (I) | store a pointer to an object that is complete, release |
+//! | (M) | borrowed: use it until the section ends | (X) | exchange it for null |
+//! | (N) | owned: add to the count | (P) | put the slot's reference; the last one queues the free |
+//! | (O) | the add met a dead count: (L) again | | |
+//!
+//! *Install against lookup.* (I) and (L) pair: who sees the pointer sees the object.
+//!
+//! *Removal against a borrowed lookup.* (L) before (X): the pointer was found inside a section
+//! that began before (P), so the grace period that follows (P) waits for it (see
+//! [`rcu`](crate::rcu)). (L) after (X): nothing is found.
+//!
+//! *Removal against an owned lookup.* If (N) comes before the burial in (P), the reader has a
+//! reference, and the put was not the last. If it comes after, the count is dead, the slot has
+//! been emptied before, and (O) finds it empty or with its next object.
+
+use core::fmt;
+use core::marker::PhantomData;
+use core::ptr::{self, NonNull};
+
+use crate::counted::{Borrowed, Header, Ref};
+use crate::rcu::Guard;
+use crate::sync::atomic::AtomicPtr;
+use crate::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+use crate::sync::relax;
+
+/// A place for a counted object. It holds a reference of its own.
+///
+/// ```
+/// use fdtable_base::{counted::Ref, rcu, slot::Slot};
+///
+/// let slot = Slot::new();
+/// slot.install(Ref::new("chat")).expect("the slot was empty");
+/// let guard = rcu::read_lock();
+/// assert_eq!(slot.borrow(&guard).as_deref(), Some(&"chat"));
+/// let removed = slot.replace(None);
+/// assert!(slot.is_empty() && removed.is_some());
+/// ```
+pub struct Slot<T: ?Sized> {
+    block: AtomicPtr<Header<T>>,
+    owns: PhantomData<Ref<T>>,
+}
+
+impl<T: ?Sized> Slot<T> {
+    /// Makes an empty slot.
+    #[must_use]
+    pub fn new() -> Self {
+        Self { block: AtomicPtr::new(ptr::null_mut()), owns: PhantomData }
+    }
+
+    /// Tells whether the slot holds nothing. A hint, unless the caller keeps writers away.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        // Relaxed: the pointer is not followed.
+        self.block.load(Relaxed).is_null()
+    }
+
+    /// Looks without taking a reference. Neither blocks nor allocates.
+    #[inline(always)]
+    pub fn borrow<'g>(&self, guard: &'g Guard<'_>) -> Option<Borrowed<'g, T>> {
+        // (L) Acquire: pairs with the release in (I).
+        let block = NonNull::new(self.block.load(Acquire))?;
+        // (M)
+        // SAFETY: the block was in the slot, which holds a reference, inside the section.
+        Some(unsafe { Borrowed::new(block, guard) })
+    }
+
+    /// Looks and takes a reference. One atomic add; neither blocks nor allocates.
+    #[inline(always)]
+    pub fn get(&self, guard: &Guard<'_>) -> Option<Ref<T>> {
+        loop {
+            // (N), (O): a dead count means that the slot has been emptied since (L).
+            if let Some(object) = self.borrow(guard)?.upgrade() {
+                return Some(object);
+            }
+            relax(0);
+        }
+    }
+
+    /// Puts an object into an empty slot. Neither blocks nor allocates.
+    ///
+    /// # Errors
+    /// Gives the object back if the slot holds one already.
+    #[inline]
+    pub fn install(&self, object: Ref<T>) -> Result<(), Ref<T>> {
+        let new = object.into_raw();
+        // (I) Release: the object and its header are complete before the pointer is seen.
+        // Relaxed on failure: the pointer that is there is not followed.
+        match self.block.compare_exchange(ptr::null_mut(), new.as_ptr(), Release, Relaxed) {
+            Ok(_) => Ok(()),
+            // SAFETY: handed over above, and not stored.
+            Err(_) => Err(unsafe { Ref::from_raw(new) }),
+        }
+    }
+
+    /// Puts an object, or nothing, in the place of what the slot holds, and returns that. The
+    /// caller decides when the old reference is dropped: outside of its locks.
+    #[inline]
+    #[must_use = "dropping the old reference may run its release hook"]
+    pub fn replace(&self, object: Option<Ref<T>>) -> Option<Ref<T>> {
+        let new = object.map_or(ptr::null_mut(), |object| object.into_raw().as_ptr());
+        // (I), (X) AcqRel: release as in `install`; acquire pairs with the release in the (I)
+        // that stored the old pointer, since it is followed by the caller.
+        let old = NonNull::new(self.block.swap(new, AcqRel))?;
+        // SAFETY: the slot held this reference, and has just given it up to us alone.
+        Some(unsafe { Ref::from_raw(old) })
+    }
+}
+
+impl<T: ?Sized> Default for Slot<T> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<T: ?Sized> Drop for Slot<T> {
+    fn drop(&mut self) {
+        drop(self.replace(None));
+    }
+}
+
+impl<T: ?Sized + fmt::Debug> fmt::Debug for Slot<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Slot").field(&self.get(&crate::rcu::read_lock())).finish()
+    }
+}

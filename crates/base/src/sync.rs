@@ -1,0 +1,138 @@
+//! What the model checker replaces: atomics, locks, cells, and the word for waiting.
+//!
+//! The rest of the crate names only this module, so the source that runs in production and
+//! the source that runs under `loom` are the same.
+
+#[cfg(loom)]
+pub(crate) use loom::sync::atomic;
+
+#[cfg(not(loom))]
+pub(crate) use core::sync::atomic;
+
+#[cfg(all(loom, test))]
+pub(crate) use loom::sync::Arc;
+
+/// A lock for the update side. It is held for a bounded number of steps and never while a
+/// caller's code runs.
+#[cfg(loom)]
+pub struct Mutex<T>(loom::sync::Mutex<T>);
+
+/// A lock for the update side. It is held for a bounded number of steps and never while a
+/// caller's code runs.
+#[cfg(all(not(loom), feature = "std"))]
+pub struct Mutex<T>(parking_lot::Mutex<T>);
+
+/// A lock for the update side. It is held for a bounded number of steps and never while a
+/// caller's code runs.
+#[cfg(all(not(loom), not(feature = "std")))]
+pub struct Mutex<T>(spin::mutex::SpinMutex<T>);
+
+#[cfg(loom)]
+type RawGuard<'a, T> = loom::sync::MutexGuard<'a, T>;
+#[cfg(all(not(loom), feature = "std"))]
+type RawGuard<'a, T> = parking_lot::MutexGuard<'a, T>;
+#[cfg(all(not(loom), not(feature = "std")))]
+type RawGuard<'a, T> = spin::mutex::SpinMutexGuard<'a, T>;
+
+/// The right to use what a [`Mutex`] guards.
+pub struct MutexGuard<'a, T>(RawGuard<'a, T>);
+
+impl<T> core::ops::Deref for MutexGuard<'_, T> {
+    type Target = T;
+    fn deref(&self) -> &T {
+        &self.0
+    }
+}
+
+impl<T> core::ops::DerefMut for MutexGuard<'_, T> {
+    fn deref_mut(&mut self) -> &mut T {
+        &mut self.0
+    }
+}
+
+impl<T> Mutex<T> {
+    /// Makes an unlocked lock around `value`.
+    #[cfg(not(loom))]
+    pub const fn new(value: T) -> Self {
+        #[cfg(feature = "std")]
+        return Self(parking_lot::Mutex::new(value));
+        #[cfg(not(feature = "std"))]
+        return Self(spin::mutex::SpinMutex::new(value));
+    }
+
+    /// Makes an unlocked lock around `value`.
+    #[cfg(loom)]
+    pub fn new(value: T) -> Self {
+        Self(loom::sync::Mutex::new(value))
+    }
+
+    /// Waits for the lock and takes it. May sleep; never call it inside a read-side section
+    /// that the holder of the lock may wait for.
+    #[inline]
+    pub fn lock(&self) -> MutexGuard<'_, T> {
+        #[cfg(loom)]
+        return MutexGuard(self.0.lock().expect("a model panicked while it held the lock"));
+        #[cfg(not(loom))]
+        return MutexGuard(self.0.lock());
+    }
+
+    /// Takes the lock if nobody holds it. Never waits.
+    #[inline]
+    pub fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
+        #[cfg(loom)]
+        return self.0.try_lock().ok().map(MutexGuard);
+        #[cfg(not(loom))]
+        return self.0.try_lock().map(MutexGuard);
+    }
+
+    /// Borrows the value; nobody else can, as `self` is borrowed exclusively.
+    pub fn get_mut(&mut self) -> &mut T {
+        #[cfg(loom)]
+        return self.0.get_mut().expect("a model panicked while it held the lock");
+        #[cfg(not(loom))]
+        return self.0.get_mut();
+    }
+}
+
+impl<T: Default> Default for Mutex<T> {
+    fn default() -> Self {
+        Self::new(T::default())
+    }
+}
+
+/// Lets others run: a busy-wait step. `attempts` counts the caller's steps so far; past a few
+/// the thread gives its processor away, since the one waited for may need it.
+pub(crate) fn relax(attempts: u32) {
+    #[cfg(loom)]
+    {
+        let _ = attempts;
+        loom::thread::yield_now();
+    }
+    #[cfg(not(loom))]
+    {
+        if attempts < 64 {
+            core::hint::spin_loop();
+            return;
+        }
+        #[cfg(feature = "std")]
+        std::thread::yield_now();
+        #[cfg(not(feature = "std"))]
+        core::hint::spin_loop();
+    }
+}
+
+/// Declares a static that loom makes anew for every execution of a model, and that is a plain
+/// constant-initialised static otherwise.
+macro_rules! lazy_static {
+    ($(#[$meta:meta])* $vis:vis static $name:ident: $type:ty = $init:expr;) => {
+        #[cfg(not(loom))]
+        $(#[$meta])*
+        $vis static $name: $type = $init;
+        #[cfg(loom)]
+        loom::lazy_static! {
+            $(#[$meta])*
+            $vis static ref $name: $type = $init;
+        }
+    };
+}
+pub(crate) use lazy_static;

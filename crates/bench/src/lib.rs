@@ -1,0 +1,26 @@
+//! The experiments: what `fdtable` costs beside the tables that it replaces.
+//!
+//! Read it in this order:
+//!
+//! 1. [`experiment`]: what an experiment is, and the list of all of them.
+//! 2. [`table`]: the one trait through which the same workload runs on every table.
+//! 3. [`baseline`]: the tables that people had, and have, without this project.
+//! 4. [`lookup`], [`fd_scale`] and [`chat`]: the experiments.
+//! 5. [`stats`], [`machine`], [`report`] and [`json`]: figures, and how they are shown.
+//!
+//! Every experiment alternates its subjects, so that what the machine does besides falls on all
+//! of them, and compares what was measured in the same round.
+
+#![forbid(unsafe_code)]
+
+pub mod affinity;
+pub mod baseline;
+pub mod chat;
+pub mod experiment;
+pub mod fd_scale;
+pub mod json;
+pub mod lookup;
+pub mod machine;
+pub mod report;
+pub mod stats;
+pub mod table;

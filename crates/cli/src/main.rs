@@ -1,0 +1,2 @@
+//! The program `fdtable`.
+fn main() {}

@@ -1,0 +1,43 @@
+//! A small kernel in a process: files, pipes and stream sockets behind descriptors.
+//!
+//! It is the first user of [`fdtable`], and shows how to build on it: [`Object`] is what a
+//! descriptor names, [`Process`] has the system calls. Errors and flags have the names and the
+//! numbers of Linux.
+//!
+//! ```
+//! use fdtable_vfs::{OpenFlags, Process};
+//!
+//! # fn main() -> Result<(), fdtable_vfs::Errno> {
+//! let parent = Process::new();
+//! let (reader, writer) = parent.pipe2(OpenFlags::CLOEXEC)?;
+//!
+//! let child = parent.fork()?;
+//! parent.close(writer)?;
+//! child.write(writer, b"hello")?;
+//! child.exec(); // closes the child's writing end, the last one
+//!
+//! let mut buf = [0; 16];
+//! assert_eq!(parent.read(reader, &mut buf)?, 5);
+//! assert_eq!(&buf[..5], b"hello");
+//! assert_eq!(parent.read(reader, &mut buf)?, 0); // end of file
+//! # Ok(())
+//! # }
+//! ```
+
+#![forbid(unsafe_code)]
+
+pub mod buffer;
+mod errno;
+mod memfs;
+mod object;
+mod open_flags;
+pub mod pipe;
+mod process;
+pub mod regular;
+pub mod socket;
+
+pub use errno::Errno;
+pub use memfs::MemFs;
+pub use object::{Object, file};
+pub use open_flags::OpenFlags;
+pub use process::Process;

@@ -1,0 +1,8 @@
+//! The system calls of a process, through the table of descriptors.
+
+mod call;
+mod descriptors;
+mod pipes;
+mod regular_files;
+mod sockets;
+mod transfers;

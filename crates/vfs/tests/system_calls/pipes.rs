@@ -1,0 +1,203 @@
+use std::thread;
+
+use fdtable::Fd;
+use fdtable_vfs::{Errno, OpenFlags, Process, pipe};
+
+use crate::call::{Call, within_time};
+
+fn process_with_pipe() -> (Process, Fd, Fd) {
+    let process = Process::new();
+    let (reader, writer) = process.pipe2(OpenFlags::empty()).unwrap();
+    (process, reader, writer)
+}
+
+fn reading(process: &Process, fd: Fd) -> Call<Result<usize, Errno>> {
+    let process = process.clone();
+    Call::start_waiting(move || process.read(fd, &mut [0; 100]))
+}
+
+fn writing(process: &Process, fd: Fd) -> Call<Result<usize, Errno>> {
+    let process = process.clone();
+    Call::start_waiting(move || process.write(fd, &[0; 100]))
+}
+
+fn fill(process: &Process, writer: Fd) {
+    assert_eq!(
+        process.write(writer, &[0; pipe::CAPACITY]),
+        Ok(pipe::CAPACITY)
+    );
+}
+
+#[test]
+fn what_is_written_is_read() {
+    let (process, reader, writer) = process_with_pipe();
+    process.write(writer, b"through").unwrap();
+    let mut buf = [0; 100];
+    assert_eq!(process.read(reader, &mut buf), Ok(7));
+    assert_eq!(&buf[..7], b"through");
+}
+
+#[test]
+fn each_end_has_one_direction_and_no_position() {
+    let (process, reader, writer) = process_with_pipe();
+    assert_eq!(process.write(reader, b"x"), Err(Errno::EBADF));
+    assert_eq!(process.read(writer, &mut [0]), Err(Errno::EBADF));
+    assert_eq!(
+        process.lseek(reader, std::io::SeekFrom::Start(0)),
+        Err(Errno::ESPIPE)
+    );
+}
+
+#[test]
+fn end_of_file_comes_with_the_last_descriptor_of_the_writing_end() {
+    let (process, reader, writer) = process_with_pipe();
+    let copy = process.dup(writer).unwrap();
+    let child = process.fork().unwrap();
+    let read = reading(&process, reader);
+    process.close(writer).unwrap();
+    read.assert_waiting();
+    process.close(copy).unwrap();
+    read.assert_waiting();
+    child.close(writer).unwrap();
+    read.assert_waiting();
+    child.close(copy).unwrap();
+    assert_eq!(read.result(), Ok(0));
+}
+
+#[test]
+fn the_end_of_a_process_ends_its_pipes() {
+    let (process, reader, writer) = process_with_pipe();
+    let child = process.fork().unwrap();
+    process.close(writer).unwrap();
+    let read = reading(&process, reader);
+    drop(child);
+    assert_eq!(read.result(), Ok(0));
+}
+
+#[test]
+fn epipe_comes_with_the_last_descriptor_of_the_reading_end() {
+    let (process, reader, writer) = process_with_pipe();
+    let copy = process.dup(reader).unwrap();
+    process.close(reader).unwrap();
+    assert_eq!(process.write(writer, b"x"), Ok(1));
+    process.close(copy).unwrap();
+    assert_eq!(process.write(writer, b"x"), Err(Errno::EPIPE));
+}
+
+#[test]
+fn a_waiting_reader_is_woken_by_a_write() {
+    let (process, reader, writer) = process_with_pipe();
+    let read = reading(&process, reader);
+    process.write(writer, b"wake").unwrap();
+    assert_eq!(read.result(), Ok(4));
+}
+
+#[test]
+fn a_waiting_writer_is_woken_by_a_read() {
+    let (process, reader, writer) = process_with_pipe();
+    fill(&process, writer);
+    let write = writing(&process, writer);
+    process.read(reader, &mut [0; 8192]).unwrap();
+    assert_eq!(write.result(), Ok(100));
+}
+
+#[test]
+fn a_waiting_writer_is_woken_by_the_close_of_the_reader() {
+    let (process, reader, writer) = process_with_pipe();
+    fill(&process, writer);
+    let write = writing(&process, writer);
+    process.close(reader).unwrap();
+    assert_eq!(write.result(), Err(Errno::EPIPE));
+}
+
+/// As on Linux: the waiting call holds the open file, and ends as if nobody had closed it.
+#[test]
+fn a_waiting_reader_keeps_its_file_when_its_number_is_closed() {
+    let (process, reader, writer) = process_with_pipe();
+    let read = reading(&process, reader);
+    process.close(reader).unwrap();
+    read.assert_waiting();
+    assert_eq!(process.write(writer, b"late"), Ok(4));
+    assert_eq!(read.result(), Ok(4));
+    // The call dropped its reference before it returned.
+    assert_eq!(process.write(writer, b"x"), Err(Errno::EPIPE));
+}
+
+#[test]
+fn a_nonblocking_pipe_answers_eagain() {
+    let process = Process::new();
+    let (reader, writer) = process.pipe2(OpenFlags::NONBLOCK).unwrap();
+    assert_eq!(process.read(reader, &mut [0]), Err(Errno::EAGAIN));
+    fill(&process, writer);
+    assert_eq!(process.write(writer, b"x"), Err(Errno::EAGAIN));
+}
+
+#[test]
+fn small_writes_of_many_writers_stay_whole() {
+    const RECORD: usize = 4096;
+    const RECORDS: usize = 200;
+    let (process, reader, writer) = process_with_pipe();
+    let body = move || {
+        thread::scope(|scope| {
+            for tag in 1..=4u8 {
+                let child = process.fork().unwrap();
+                scope.spawn(move || {
+                    for _ in 0..RECORDS {
+                        assert_eq!(child.write(writer, &[tag; RECORD]), Ok(RECORD));
+                    }
+                });
+            }
+            process.close(writer).unwrap();
+            let mut bytes = Vec::new();
+            let mut buf = [0; 5000];
+            loop {
+                match process.read(reader, &mut buf).unwrap() {
+                    0 => break,
+                    count => bytes.extend_from_slice(&buf[..count]),
+                }
+            }
+            assert_eq!(bytes.len(), 4 * RECORDS * RECORD);
+            assert!(
+                bytes
+                    .chunks(RECORD)
+                    .all(|record| record.iter().all(|&byte| byte == record[0]))
+            );
+        });
+    };
+    within_time(body);
+}
+
+/// Closes each pipe's writing end while other threads use it by number: borrowed lookups meet a file
+/// that is just being released. Once a reader has seen end of file, nothing may follow.
+#[test]
+fn no_write_that_races_with_close_comes_after_end_of_file() {
+    let round = || {
+        let (process, reader, writer) = process_with_pipe();
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                while process.write(writer, b"some bytes").is_ok() {}
+                assert_eq!(process.write(writer, b"x"), Err(Errno::EBADF));
+            });
+            scope.spawn(|| {
+                while process.read(reader, &mut [0; 64]).unwrap() > 0 {}
+                assert_eq!(process.read(reader, &mut [0; 64]), Ok(0));
+            });
+            process.close(writer).unwrap();
+        });
+    };
+    within_time(move || (0..2_000).for_each(|_| round()));
+}
+
+#[test]
+fn a_write_that_races_with_the_close_of_the_reader_never_hangs() {
+    let round = || {
+        let (process, reader, writer) = process_with_pipe();
+        thread::scope(|scope| {
+            scope.spawn(|| while process.write(writer, &[0; 3000]).is_ok() {});
+            scope.spawn(|| while process.read(reader, &mut [0; 64]).is_ok_and(|n| n > 0) {});
+            process.close(reader).unwrap();
+        });
+        assert_eq!(process.write(writer, b"x"), Err(Errno::EPIPE));
+    };
+    within_time(move || (0..2_000).for_each(|_| round()));
+}
