@@ -38,7 +38,11 @@ const fn mask(bit: usize) -> u64 {
 /// The mask of the bits from `first` on.
 #[inline]
 const fn from(first: usize) -> u64 {
-    if first < BITS { ALL & (u64::MAX << first) } else { 0 }
+    if first < BITS {
+        ALL & (u64::MAX << first)
+    } else {
+        0
+    }
 }
 
 /// The number of the lowest set bit.

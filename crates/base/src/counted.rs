@@ -104,12 +104,22 @@ impl<T: ?Sized + 'static> Ref<T> {
         S: Send + Sync + 'static,
         H: Fn(&S) + Send + Sync + 'static,
     {
-        let mut block = Box::new(Block { header: Header::new::<S, H>(), value, hook });
+        let mut block = Box::new(Block {
+            header: Header::new::<S, H>(),
+            value,
+            hook,
+        });
         // The value has its final address now. Where `coerce` leads from there stays good: the
         // value is neither moved nor mutably borrowed until it is dropped with the block.
-        block.header.object.write(NonNull::from(coerce(&block.value)));
+        block
+            .header
+            .object
+            .write(NonNull::from(coerce(&block.value)));
         let block = NonNull::from(Box::leak(block));
-        Self { block: block.cast(), owns: PhantomData }
+        Self {
+            block: block.cast(),
+            owns: PhantomData,
+        }
     }
 }
 
@@ -139,7 +149,10 @@ impl<T: ?Sized> Ref<T> {
     /// # Safety
     /// `block` came from [`into_raw`](Self::into_raw), and is taken back once.
     pub(crate) unsafe fn from_raw(block: NonNull<Header<T>>) -> Self {
-        Self { block, owns: PhantomData }
+        Self {
+            block,
+            owns: PhantomData,
+        }
     }
 
     fn header(&self) -> &Header<T> {
@@ -163,7 +176,10 @@ impl<T: ?Sized> Clone for Ref<T> {
     fn clone(&self) -> Self {
         let had = self.header().count.get();
         debug_assert!(had, "a holder's object cannot be dead");
-        Self { block: self.block, owns: PhantomData }
+        Self {
+            block: self.block,
+            owns: PhantomData,
+        }
     }
 }
 
@@ -184,7 +200,10 @@ impl<'g, T: ?Sized> Borrowed<'g, T> {
     /// `block` was published, with a reference of its own, inside the section of the guard.
     #[inline(always)]
     pub(crate) unsafe fn new(block: NonNull<Header<T>>, _guard: &'g Guard<'_>) -> Self {
-        Self { block, section: PhantomData }
+        Self {
+            block,
+            section: PhantomData,
+        }
     }
 
     /// Takes a reference, which outlives the section, unless the last one has gone. One atomic
@@ -194,7 +213,10 @@ impl<'g, T: ?Sized> Borrowed<'g, T> {
     pub fn upgrade(self) -> Option<Ref<T>> {
         // SAFETY: the section, which lasts for 'g, keeps the block.
         let had = unsafe { self.block.as_ref() }.count.get();
-        had.then_some(Ref { block: self.block, owns: PhantomData })
+        had.then_some(Ref {
+            block: self.block,
+            owns: PhantomData,
+        })
     }
 
     /// Returns the object, for as long as the section lasts.

@@ -110,7 +110,9 @@ impl<T> PerCpu<T> {
     /// Makes a copy for each processor that the machine could have; `make` is given the number
     /// of each, from 0. Allocates.
     pub fn new(make: impl FnMut(usize) -> T) -> Self {
-        Self { copies: (0..copies()).map(make).map(CachePadded::new).collect() }
+        Self {
+            copies: (0..copies()).map(make).map(CachePadded::new).collect(),
+        }
     }
 
     /// Returns the copy of the processor that runs this thread now. The thread may move on
@@ -140,7 +142,10 @@ mod tests {
     #[test]
     fn every_processor_has_a_copy_on_its_own_line() {
         let copies = PerCpu::new(|cpu| cpu);
-        let places: Vec<usize> = copies.iter().map(|copy| core::ptr::from_ref(copy).addr()).collect();
+        let places: Vec<usize> = copies
+            .iter()
+            .map(|copy| core::ptr::from_ref(copy).addr())
+            .collect();
         assert!(places.windows(2).all(|pair| pair[1] - pair[0] >= 64));
         assert!(copies.iter().copied().eq(0..places.len()));
     }
@@ -170,7 +175,9 @@ mod tests {
 
     #[test]
     fn threads_draw_different_numbers() {
-        let other = std::thread::spawn(thread_number).join().expect("the thread ends");
+        let other = std::thread::spawn(thread_number)
+            .join()
+            .expect("the thread ends");
         assert_ne!(thread_number(), other);
     }
 }

@@ -96,7 +96,10 @@ impl Root {
     fn unpack(word: *mut Erased) -> Self {
         // At most 63, so it fits.
         let height = (word.addr() & HEIGHT) as u32;
-        Self { node: word.map_addr(|address| address & !HEIGHT), height }
+        Self {
+            node: word.map_addr(|address| address & !HEIGHT),
+            height,
+        }
     }
 
     fn pack(self) -> *mut Erased {
@@ -147,7 +150,9 @@ impl Interior {
         (first / BITS..WORDS)
             .find_map(|word| {
                 let start = first.saturating_sub(word * BITS);
-                self.full[word].lowest_clear(start).map(|bit| word * BITS + bit)
+                self.full[word]
+                    .lowest_clear(start)
+                    .map(|bit| word * BITS + bit)
             })
             .filter(|&child| child < FANOUT)
     }
@@ -302,7 +307,10 @@ impl<L: Send + Sync> Tree<L> {
         if index >= INDEXES {
             return Err(OutOfMemory);
         }
-        let mut new = try_box(LeafNode { index, leaf: make() })?;
+        let mut new = try_box(LeafNode {
+            index,
+            leaf: make(),
+        })?;
         loop {
             let root = self.root();
             if !root.covers(index) {
@@ -310,7 +318,11 @@ impl<L: Send + Sync> Tree<L> {
                 continue;
             }
             let lone = root.height == 0;
-            let place = if lone { &self.root } else { parent_place(root, index)? };
+            let place = if lone {
+                &self.root
+            } else {
+                parent_place(root, index)?
+            };
             match publish(place, new) {
                 Ok(leaf) => return Ok(leaf),
                 Err((there, _)) if !lone => return Ok(there.cast()),
@@ -335,9 +347,17 @@ impl<L: Send + Sync> Tree<L> {
             }
         }
         let node = Box::into_raw(new);
-        let word = Root { node: node.cast(), height: old.height + 1 }.pack();
+        let word = Root {
+            node: node.cast(),
+            height: old.height + 1,
+        }
+        .pack();
         // Release: pairs with the acquire in `root`. Relaxed on failure: nothing is followed.
-        if self.root.compare_exchange(old.pack(), word, Release, Relaxed).is_err() {
+        if self
+            .root
+            .compare_exchange(old.pack(), word, Release, Relaxed)
+            .is_err()
+        {
             // SAFETY: made above, and nobody else has seen it.
             drop(unsafe { Box::from_raw(node) });
         }
@@ -443,7 +463,11 @@ unsafe fn next_not_full_below(node: *mut Erased, level: u32, from: usize) -> Opt
     let base = from / (span * FANOUT) * (span * FANOUT);
     let mut first = own;
     while let Some(child) = parent.next_unmarked(first) {
-        let start = if child == own { from } else { base + child * span };
+        let start = if child == own {
+            from
+        } else {
+            base + child * span
+        };
         // Acquire: pairs with the release in `publish`.
         let below = parent.children[child].load(Acquire);
         if below.is_null() {
@@ -559,7 +583,8 @@ mod tests {
     fn tree_of(indexes: &[usize]) -> Tree<usize> {
         let tree = Tree::new();
         for &index in indexes {
-            tree.get_or_insert_with(index, || index).expect("there is memory");
+            tree.get_or_insert_with(index, || index)
+                .expect("there is memory");
         }
         tree
     }
@@ -612,7 +637,8 @@ mod tests {
         let tree = tree_of(&[0]);
         let before = ptr::from_ref(tree.get(0).expect("inserted"));
         for index in [1, 600, 300_000] {
-            tree.get_or_insert_with(index, || index).expect("there is memory");
+            tree.get_or_insert_with(index, || index)
+                .expect("there is memory");
         }
         assert_eq!(ptr::from_ref(tree.get(0).expect("inserted")), before);
     }
@@ -645,7 +671,8 @@ mod tests {
         let tree = tree_of(&(0..512).collect::<Vec<_>>());
         (0..512).for_each(|index| tree.mark_full(index));
         assert_eq!(tree.next_not_full(0), 512);
-        tree.get_or_insert_with(512, || 512).expect("there is memory");
+        tree.get_or_insert_with(512, || 512)
+            .expect("there is memory");
         assert_eq!(tree.next_not_full(0), 512);
         tree.mark_full(512);
         assert_eq!(tree.next_not_full(7), 513);

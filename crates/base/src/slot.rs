@@ -51,7 +51,10 @@ impl<T: ?Sized> Slot<T> {
     /// Makes an empty slot.
     #[must_use]
     pub fn new() -> Self {
-        Self { block: AtomicPtr::new(ptr::null_mut()), owns: PhantomData }
+        Self {
+            block: AtomicPtr::new(ptr::null_mut()),
+            owns: PhantomData,
+        }
     }
 
     /// Tells whether the slot holds nothing. A hint, unless the caller keeps writers away.
@@ -92,7 +95,10 @@ impl<T: ?Sized> Slot<T> {
         let new = object.into_raw();
         // (I) Release: the object and its header are complete before the pointer is seen.
         // Relaxed on failure: the pointer that is there is not followed.
-        match self.block.compare_exchange(ptr::null_mut(), new.as_ptr(), Release, Relaxed) {
+        match self
+            .block
+            .compare_exchange(ptr::null_mut(), new.as_ptr(), Release, Relaxed)
+        {
             Ok(_) => Ok(()),
             // SAFETY: handed over above, and not stored.
             Err(_) => Err(unsafe { Ref::from_raw(new) }),
@@ -127,6 +133,8 @@ impl<T: ?Sized> Drop for Slot<T> {
 
 impl<T: ?Sized + fmt::Debug> fmt::Debug for Slot<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Slot").field(&self.get(&crate::rcu::read_lock())).finish()
+        f.debug_tuple("Slot")
+            .field(&self.get(&crate::rcu::read_lock()))
+            .finish()
     }
 }

@@ -71,7 +71,11 @@ impl<T> Mutex<T> {
     #[inline]
     pub fn lock(&self) -> MutexGuard<'_, T> {
         #[cfg(loom)]
-        return MutexGuard(self.0.lock().expect("a model panicked while it held the lock"));
+        return MutexGuard(
+            self.0
+                .lock()
+                .expect("a model panicked while it held the lock"),
+        );
         #[cfg(not(loom))]
         return MutexGuard(self.0.lock());
     }
@@ -88,7 +92,10 @@ impl<T> Mutex<T> {
     /// Borrows the value; nobody else can, as `self` is borrowed exclusively.
     pub fn get_mut(&mut self) -> &mut T {
         #[cfg(loom)]
-        return self.0.get_mut().expect("a model panicked while it held the lock");
+        return self
+            .0
+            .get_mut()
+            .expect("a model panicked while it held the lock");
         #[cfg(not(loom))]
         return self.0.get_mut();
     }

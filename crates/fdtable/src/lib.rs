@@ -1,1 +1,58 @@
-//! Placeholder.
+//! A kernel's file-descriptor table as a library: small integers on one side, counted open files
+//! on the other, and what a kernel does between them.
+//!
+//! ```
+//! use fdtable::{Error, FdFlags, FileRef, Files, rcu};
+//!
+//! let files: Files<String> = Files::new();
+//! let fd = files.open(FileRef::new("motd".to_string()), FdFlags::CLOEXEC)?;
+//! let copy = files.dup(fd)?;
+//! assert_eq!((fd.raw(), copy.raw()), (0, 1));
+//!
+//! // Owned: a reference that outlives everything else.
+//! let file = files.get(fd)?;
+//! // Borrowed: no reference, no atomic write, for work that does not block.
+//! let section = rcu::read_lock();
+//! assert_eq!(files.borrow(copy, &section)?.len(), 4);
+//! drop(section);
+//!
+//! files.exec();
+//! assert_eq!(files.get(fd).unwrap_err(), Error::BadFd);
+//! assert_eq!(*file, "motd");
+//! # Ok::<(), Error>(())
+//! ```
+//!
+//! Lookups take no lock and never wait, not even while the table grows. Changes are ordered by
+//! one lock in each table, which is held for a bounded number of steps and never while a
+//! release hook or any other code of the caller runs. Numbers and errors follow POSIX, and
+//! where POSIX is silent, Linux.
+//!
+//! Reading order: [`Fd`], [`FileRef`], [`Files`], then one file for each operation: `lookup`,
+//! `reserve`, `dup`, `close`, `close_range`, `fcntl`, `fork`, `exec`. The mechanism under them
+//! is in `table`, and what that stands on is in [`fdtable_base`].
+
+#![cfg_attr(not(feature = "std"), no_std)]
+#![forbid(unsafe_code)]
+
+mod close;
+mod close_range;
+mod dup;
+mod error;
+mod exec;
+mod fcntl;
+mod fd;
+mod file;
+mod files;
+mod fork;
+mod lookup;
+mod reserve;
+mod table;
+
+#[doc(inline)]
+pub use fdtable_base::rcu;
+
+pub use error::Error;
+pub use fd::{Fd, FdFlags, RawFd};
+pub use file::{BorrowedFile, FileRef};
+pub use files::Files;
+pub use reserve::Reservation;

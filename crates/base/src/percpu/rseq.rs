@@ -11,7 +11,9 @@ const CPU_ID: isize = 4;
 #[inline]
 pub(super) fn cpu_id() -> Option<usize> {
     let offset = area_offset()?;
-    let place = thread_pointer().wrapping_offset(offset + CPU_ID).cast::<i32>();
+    let place = thread_pointer()
+        .wrapping_offset(offset + CPU_ID)
+        .cast::<i32>();
     // SAFETY: glibc keeps `struct rseq` at this offset of the thread pointer, in the thread's
     // own memory, for as long as the thread lives. The kernel writes the field while the
     // thread is stopped, and a volatile read asks for it anew each time.

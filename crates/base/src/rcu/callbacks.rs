@@ -42,7 +42,10 @@ impl Head {
     /// Makes a head that will call `invoke` with its own address, on any thread.
     #[must_use]
     pub const fn new(invoke: unsafe fn(NonNull<Head>)) -> Self {
-        Self { next: Cell::new(ptr::null_mut()), invoke }
+        Self {
+            next: Cell::new(ptr::null_mut()),
+            invoke,
+        }
     }
 }
 
@@ -65,7 +68,11 @@ unsafe impl Send for List {}
 
 impl List {
     const fn new() -> Self {
-        Self { first: ptr::null_mut(), last: ptr::null_mut(), len: 0 }
+        Self {
+            first: ptr::null_mut(),
+            last: ptr::null_mut(),
+            len: 0,
+        }
     }
 
     fn push(&mut self, head: NonNull<Head>) {
@@ -159,7 +166,7 @@ impl Queue {
 mod queues {
     use super::{Mutex, PerCpu, Queue};
     #[cfg(not(feature = "std"))]
-    use spin::Lazy;
+    use spin::LazyLock as Lazy;
     #[cfg(feature = "std")]
     use std::sync::LazyLock as Lazy;
 
@@ -213,7 +220,10 @@ pub unsafe fn call(head: NonNull<Head>) {
 /// # Ok::<(), rcu::WouldDeadlock>(())
 /// ```
 pub fn defer<F: FnOnce() + Send + 'static>(f: F) {
-    let deferred = Box::new(Deferred { head: Head::new(invoke_deferred::<F>), f });
+    let deferred = Box::new(Deferred {
+        head: Head::new(invoke_deferred::<F>),
+        f,
+    });
     let head = NonNull::from(Box::leak(deferred)).cast::<Head>();
     // SAFETY: the box was leaked, so the head stays until `invoke_deferred` takes it back, and
     // `F` is `Send`, so any thread may.
@@ -236,7 +246,11 @@ unsafe fn invoke_deferred<F: FnOnce()>(head: NonNull<Head>) {
 /// Does what is due in a queue that has grown to `length`.
 #[cold]
 fn work(queue: &Mutex<Queue>, length: usize) {
-    let batch = if RECORDS.only_own_claimed() { LONE_BATCH } else { BATCH };
+    let batch = if RECORDS.only_own_claimed() {
+        LONE_BATCH
+    } else {
+        BATCH
+    };
     if length < batch || inside_section() {
         return;
     }
@@ -275,7 +289,9 @@ fn advance(queue: &Mutex<Queue>) {
 }
 
 fn invoke_ready(queue: &Mutex<Queue>, mut locked: MutexGuard<'_, Queue>) {
-    let Some(mut ready) = locked.take_ready() else { return };
+    let Some(mut ready) = locked.take_ready() else {
+        return;
+    };
     drop(locked);
     let count = ready.len as u64;
     thread::set_inside_callback(true);

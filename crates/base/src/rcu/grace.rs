@@ -21,7 +21,7 @@ pub(super) struct Grace {
 pub(super) struct Ticket(u64);
 
 lazy_static! {
-    pub(super) static GRACE: Grace = Grace::new();
+    pub(super) static ref GRACE: Grace = Grace::new();
 }
 
 impl Grace {

@@ -1,8 +1,8 @@
 //! Quiescent-state based reclamation: the read side for loops that have a point at which they
 //! hold nothing.
 
-use super::reader::{Guard, Record};
 use super::WouldDeadlock;
+use super::reader::{Guard, Record};
 use core::marker::PhantomData;
 
 /// A reader whose section lasts from one quiescent state to the next.
@@ -38,7 +38,10 @@ impl Reader {
     /// Makes a reader that is online. Allocates when there is no record to reuse.
     #[must_use]
     pub fn online() -> Self {
-        Self { record: Record::claim_online(), thread: PhantomData }
+        Self {
+            record: Record::claim_online(),
+            thread: PhantomData,
+        }
     }
 
     /// Returns a guard for the section that the reader is in. Costs nothing.

@@ -91,7 +91,10 @@ impl Record {
         // Relaxed on failure: nothing of the record is used then. The plain load first keeps
         // the line shared while others search.
         !self.claimed.load(Relaxed)
-            && self.claimed.compare_exchange(false, true, Acquire, Relaxed).is_ok()
+            && self
+                .claimed
+                .compare_exchange(false, true, Acquire, Relaxed)
+                .is_ok()
     }
 
     fn unclaim(&self) {
@@ -108,7 +111,8 @@ impl Record {
     /// Enters the only section of a record that was claimed for it.
     fn enter_transient(&self) {
         // Relaxed: only the claimant writes the word, and the fence in `enter` orders it.
-        self.section.store(self.section.load(Relaxed) | TRANSIENT, Relaxed);
+        self.section
+            .store(self.section.load(Relaxed) | TRANSIENT, Relaxed);
         self.enter();
     }
 
@@ -145,12 +149,16 @@ impl Record {
 impl Records {
     #[cfg(not(loom))]
     const fn new() -> Self {
-        Self { newest: AtomicPtr::new(ptr::null_mut()) }
+        Self {
+            newest: AtomicPtr::new(ptr::null_mut()),
+        }
     }
 
     #[cfg(loom)]
     fn new() -> Self {
-        Self { newest: AtomicPtr::new(ptr::null_mut()) }
+        Self {
+            newest: AtomicPtr::new(ptr::null_mut()),
+        }
     }
 
     /// Iterates over every record that was published before the call.
@@ -188,7 +196,10 @@ impl Records {
             record.next.store(newest, Relaxed);
             // Release: pairs with the acquire in `iter`. Relaxed on failure, and in the load
             // above: the pointer is only stored again, never followed here.
-            match self.newest.compare_exchange_weak(newest, new, Release, Relaxed) {
+            match self
+                .newest
+                .compare_exchange_weak(newest, new, Release, Relaxed)
+            {
                 Ok(_) => return record,
                 Err(now) => newest = now,
             }
@@ -200,9 +211,9 @@ impl Records {
     pub(super) fn only_own_claimed(&self) -> bool {
         let own = own_record();
         // Relaxed: ordered by the fences on both sides.
-        self.iter().filter(|record| record.claimed.load(Relaxed)).all(|claimed| {
-            own.is_some_and(|own| ptr::eq(own, claimed))
-        })
+        self.iter()
+            .filter(|record| record.claimed.load(Relaxed))
+            .all(|claimed| own.is_some_and(|own| ptr::eq(own, claimed)))
     }
 }
 
@@ -232,7 +243,10 @@ pub struct Guard<'a> {
 
 impl Guard<'_> {
     fn of(record: Option<&'static Record>) -> Self {
-        Self { record, reader: PhantomData }
+        Self {
+            record,
+            reader: PhantomData,
+        }
     }
 }
 
@@ -373,7 +387,9 @@ mod thread {
 
     impl Drop for Return {
         fn drop(&mut self) {
-            let Ok(Some(record)) = RECORD.try_with(Cell::take) else { return };
+            let Ok(Some(record)) = RECORD.try_with(Cell::take) else {
+                return;
+            };
             // A thread that leaked a guard is inside forever; its record must stay its own.
             if !record.is_inside() {
                 record.unclaim();
@@ -388,7 +404,9 @@ mod thread {
 
     /// Keeps `record` as the thread's own until the thread ends. Refuses when it is ending.
     pub(super) fn keep(record: &'static Record) -> bool {
-        RETURN.try_with(|_| RECORD.with(|own| own.set(Some(record)))).is_ok()
+        RETURN
+            .try_with(|_| RECORD.with(|own| own.set(Some(record))))
+            .is_ok()
     }
 
     /// How many quiescent-state readers are online on this thread.

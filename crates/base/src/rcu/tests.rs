@@ -61,7 +61,11 @@ fn guards_may_drop_in_any_order() {
     let outer = read_lock();
     let inner = read_lock();
     drop(outer);
-    assert_eq!(synchronize(), Err(WouldDeadlock), "the inner guard keeps the section");
+    assert_eq!(
+        synchronize(),
+        Err(WouldDeadlock),
+        "the inner guard keeps the section"
+    );
     drop(inner);
     assert_eq!(synchronize(), Ok(()));
 }
@@ -164,7 +168,10 @@ fn the_backlog_is_bounded_outside_of_sections() {
     assert_eq!(LIVE.load(SeqCst), 0);
     let queues = thread::available_parallelism().map_or(1, usize::from);
     let most = MOST.load(SeqCst);
-    assert!(most <= 3 * 16 * 1024 * queues, "{most} callbacks were waiting at once");
+    assert!(
+        most <= 3 * 16 * 1024 * queues,
+        "{most} callbacks were waiting at once"
+    );
 }
 
 #[test]
@@ -180,7 +187,11 @@ fn a_quiescent_state_reader_holds_grace_periods_up_until_it_is_quiescent() {
     };
     thread::sleep(A_WHILE);
     assert!(!over.load(SeqCst), "no quiescent state yet");
-    assert_eq!(synchronize(), Err(WouldDeadlock), "it would wait for its own reader");
+    assert_eq!(
+        synchronize(),
+        Err(WouldDeadlock),
+        "it would wait for its own reader"
+    );
     // More than one may be needed: the updater waits for the grace period after the one that
     // another test may have under way.
     while !over.load(SeqCst) {
@@ -205,7 +216,9 @@ fn sections_work_while_a_thread_ends() {
             let inner = read_lock();
             drop(guard);
             drop(inner);
-            self.0.send(synchronize().is_ok()).expect("the test listens");
+            self.0
+                .send(synchronize().is_ok())
+                .expect("the test listens");
         }
     }
     thread_local!(static LATE: std::cell::OnceCell<Late> = const { std::cell::OnceCell::new() });
@@ -222,7 +235,11 @@ fn sections_work_while_a_thread_ends() {
 #[test]
 fn records_of_threads_that_ended_are_used_again() {
     let count = || reader::RECORDS.iter().count();
-    let visit = || thread::spawn(|| drop(read_lock())).join().expect("the thread ends");
+    let visit = || {
+        thread::spawn(|| drop(read_lock()))
+            .join()
+            .expect("the thread ends")
+    };
     visit();
     let before = count();
     for _ in 0..100 {

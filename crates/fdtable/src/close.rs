@@ -1,0 +1,31 @@
+//! `close(2)`.
+//!
+//! The slot is emptied and the number freed under the lock, in one step; the reference is
+//! dropped after the lock is gone. If it was the last one, the release hook runs inside `close`.
+//! Threads that are using the file go on with the references they have, as on Linux.
+
+use crate::{Error, FileRef, Files, RawFd};
+
+impl<T: ?Sized + Send + Sync> Files<T> {
+    /// Closes a descriptor. The number is free, and can be taken again at once. May wait for the
+    /// lock. If this drops the last reference, the release hook runs before it returns.
+    ///
+    /// # Errors
+    /// [`Error::BadFd`] (EBADF) if the number is not open, or only reserved.
+    #[inline]
+    pub fn close(&self, fd: impl Into<RawFd>) -> Result<(), Error> {
+        self.take(fd).map(drop)
+    }
+
+    /// Closes a descriptor and hands over the table's reference, for a caller that has something
+    /// to do with the file at each close, as a `flush` does. Otherwise as [`close`](Self::close).
+    ///
+    /// # Errors
+    /// [`Error::BadFd`] (EBADF) as `close`.
+    #[inline]
+    pub fn take(&self, fd: impl Into<RawFd>) -> Result<FileRef<T>, Error> {
+        // The lock is dropped at the end of this line, before anybody drops the file.
+        let file = self.table.lock().remove(fd.into())?;
+        Ok(FileRef(file))
+    }
+}

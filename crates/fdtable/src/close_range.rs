@@ -1,0 +1,40 @@
+//! `close_range(2)`.
+//!
+//! The range is worked off in groups of 64 numbers, each in one step. A descriptor that another
+//! thread opens in the range meanwhile may be closed or not, as on Linux.
+
+use crate::{Error, Files};
+
+impl<T: ?Sized + Send + Sync> Files<T> {
+    /// Closes every open descriptor from `first` to `last`, both included; numbers that are not
+    /// open are passed over, and `u32::MAX` means "to the end". May wait for the lock, and runs
+    /// release hooks.
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`] (EINVAL) if `first` is greater than `last`.
+    pub fn close_range(&self, first: u32, last: u32) -> Result<(), Error> {
+        let (first, last) = check(first, last)?;
+        self.table.remove_range(first, last);
+        Ok(())
+    }
+
+    /// Sets close-on-exec on every open descriptor from `first` to `last`, both included. May
+    /// wait for the lock.
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`] (EINVAL) if `first` is greater than `last`.
+    #[doc(alias = "CLOSE_RANGE_CLOEXEC")]
+    pub fn set_cloexec_range(&self, first: u32, last: u32) -> Result<(), Error> {
+        let (first, last) = check(first, last)?;
+        self.table.set_cloexec_range(first, last);
+        Ok(())
+    }
+}
+
+fn check(first: u32, last: u32) -> Result<(usize, usize), Error> {
+    if first > last {
+        Err(Error::InvalidArgument)
+    } else {
+        Ok((first as usize, last as usize))
+    }
+}

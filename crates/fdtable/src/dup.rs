@@ -1,0 +1,86 @@
+//! `dup(2)`, `dup2(2)`, `dup3(2)` and `F_DUPFD` of `fcntl(2)`.
+
+use crate::{Error, Fd, FdFlags, Files, RawFd};
+
+impl<T: ?Sized + Send + Sync> Files<T> {
+    /// Opens the file of `old` under the lowest free number too, with no flags. May wait for the
+    /// lock, and allocates when the table grows.
+    ///
+    /// # Errors
+    /// - [`Error::BadFd`] (EBADF) if `old` is not open.
+    /// - [`Error::TooManyFiles`] (EMFILE) if every number below the limit is taken.
+    /// - [`Error::NoMemory`] (ENOMEM) if the table cannot grow.
+    pub fn dup(&self, old: impl Into<RawFd>) -> Result<Fd, Error> {
+        self.open(self.get(old)?, FdFlags::empty())
+    }
+
+    /// Opens the file of `old` under the lowest free number that is `min` or more too. May wait
+    /// for the lock, and allocates when the table grows.
+    ///
+    /// # Errors
+    /// - [`Error::BadFd`] (EBADF) if `old` is not open.
+    /// - [`Error::InvalidArgument`] (EINVAL) if `min` is negative, or at or past the limit.
+    /// - [`Error::TooManyFiles`] (EMFILE) if every number from `min` to the limit is taken.
+    /// - [`Error::NoMemory`] (ENOMEM) if the table cannot grow.
+    #[doc(alias = "F_DUPFD")]
+    #[doc(alias = "F_DUPFD_CLOEXEC")]
+    pub fn dup_from(
+        &self,
+        old: impl Into<RawFd>,
+        min: impl Into<RawFd>,
+        flags: FdFlags,
+    ) -> Result<Fd, Error> {
+        let file = self.get(old)?;
+        Ok(self.reserve_from(min, flags)?.install(file))
+    }
+
+    /// Opens the file of `old` under the number `new`, and closes what was open there, in one
+    /// step. May wait for the lock, and allocates when the table grows. What was open under
+    /// `new` is released by this call, after the lock.
+    ///
+    /// # Errors
+    /// - [`Error::InvalidArgument`] (EINVAL) if the numbers are equal.
+    /// - [`Error::BadFd`] (EBADF) if `old` is not open, or `new` is negative, or at or past the
+    ///   limit.
+    /// - [`Error::Busy`] (EBUSY) if `new` is reserved, as on Linux.
+    /// - [`Error::NoMemory`] (ENOMEM) if the table cannot grow.
+    #[doc(alias = "dup3")]
+    pub fn dup_to(
+        &self,
+        old: impl Into<RawFd>,
+        new: impl Into<RawFd>,
+        flags: FdFlags,
+    ) -> Result<Fd, Error> {
+        let (old, new) = (old.into(), new.into());
+        if old == new {
+            return Err(Error::InvalidArgument);
+        }
+        let new = Fd::new(new)?;
+        let mut table = self.table.lock();
+        if new.index() >= table.limit() {
+            return Err(Error::BadFd);
+        }
+        // Under the lock, so that both happen at one moment.
+        let file = self.get(old)?;
+        let place = table.take_exact(new, flags)?;
+        let before = place.slot().replace(Some(file.0));
+        drop(table);
+        drop(before);
+        Ok(new)
+    }
+
+    /// Opens the file of `old` under the number `new` with no flags, and closes what was open
+    /// there, in one step; if the numbers are equal, only checks that they are open. Otherwise
+    /// as [`dup_to`](Self::dup_to).
+    ///
+    /// # Errors
+    /// As [`dup_to`](Self::dup_to), but equal numbers are no error if they are open.
+    pub fn dup2(&self, old: impl Into<RawFd>, new: impl Into<RawFd>) -> Result<Fd, Error> {
+        let (old, new) = (old.into(), new.into());
+        if old != new {
+            return self.dup_to(old, new, FdFlags::empty());
+        }
+        let place = self.table.open_place(old)?;
+        Ok(place.fd())
+    }
+}

@@ -1,0 +1,67 @@
+//! What can go wrong, and the errno of each.
+
+use core::fmt;
+
+/// The error of an operation on descriptors. Each stands for one errno of the man pages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Error {
+    /// The number is negative, not open, or at or past the limit where the man page asks for
+    /// less. EBADF.
+    BadFd,
+    /// Every number below the limit is taken. EMFILE.
+    TooManyFiles,
+    /// An argument is out of its range. EINVAL.
+    InvalidArgument,
+    /// The number is reserved by an operation that has not installed its file yet. EBUSY.
+    Busy,
+    /// There is no memory for the table to grow. ENOMEM.
+    NoMemory,
+}
+
+impl Error {
+    /// Returns the errno, with the numbers that Linux has on x86-64 and most others.
+    #[must_use]
+    pub const fn errno(self) -> i32 {
+        match self {
+            Self::BadFd => 9,
+            Self::NoMemory => 12,
+            Self::Busy => 16,
+            Self::InvalidArgument => 22,
+            Self::TooManyFiles => 24,
+        }
+    }
+
+    /// Returns the name of the errno.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::BadFd => "EBADF",
+            Self::NoMemory => "ENOMEM",
+            Self::Busy => "EBUSY",
+            Self::InvalidArgument => "EINVAL",
+            Self::TooManyFiles => "EMFILE",
+        }
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let words = match self {
+            Self::BadFd => "bad file descriptor",
+            Self::NoMemory => "out of memory",
+            Self::Busy => "descriptor number is reserved",
+            Self::InvalidArgument => "invalid argument",
+            Self::TooManyFiles => "too many open files",
+        };
+        write!(f, "{words} ({})", self.name())
+    }
+}
+
+impl core::error::Error for Error {}
+
+impl From<fdtable_base::fallible::OutOfMemory> for Error {
+    fn from(_: fdtable_base::fallible::OutOfMemory) -> Self {
+        Self::NoMemory
+    }
+}

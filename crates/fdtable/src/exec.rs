@@ -1,0 +1,15 @@
+//! The descriptors of `execve(2)`.
+
+use crate::Files;
+
+impl<T: ?Sized + Send + Sync> Files<T> {
+    /// Closes every descriptor that has [`CLOEXEC`](crate::FdFlags::CLOEXEC). Reserved numbers
+    /// stay reserved. May wait for the lock, and runs release hooks.
+    ///
+    /// A process whose view is shared with others must have one of its own before it executes a
+    /// program, as `execve(2)` says: [fork](Self::fork) it and call this on the new one.
+    #[doc(alias = "do_close_on_exec")]
+    pub fn exec(&self) {
+        self.table.remove_cloexec();
+    }
+}

@@ -1,0 +1,26 @@
+//! The descriptor flags of `fcntl(2)`: `F_GETFD` and `F_SETFD`.
+
+use crate::{Error, FdFlags, Files, RawFd};
+
+impl<T: ?Sized + Send + Sync> Files<T> {
+    /// Returns the flags of a descriptor. Takes no lock, neither blocks nor allocates.
+    ///
+    /// # Errors
+    /// [`Error::BadFd`] (EBADF) if the number is not open.
+    #[doc(alias = "F_GETFD")]
+    pub fn flags(&self, fd: impl Into<RawFd>) -> Result<FdFlags, Error> {
+        Ok(self.table.open_place(fd.into())?.flags())
+    }
+
+    /// Sets the flags of a descriptor. May wait for the lock; does not allocate.
+    ///
+    /// # Errors
+    /// [`Error::BadFd`] (EBADF) if the number is not open.
+    #[doc(alias = "F_SETFD")]
+    pub fn set_flags(&self, fd: impl Into<RawFd>, flags: FdFlags) -> Result<(), Error> {
+        let mut table = self.table.lock();
+        let place = self.table.open_place(fd.into())?;
+        table.set_flags(&place, flags);
+        Ok(())
+    }
+}

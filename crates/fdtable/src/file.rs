@@ -1,0 +1,171 @@
+//! Open files: what a descriptor refers to.
+//!
+//! The open file description of POSIX is here an object of the caller's own type `T`, behind a
+//! count of references. Descriptors hold references, and so does whoever is using the file at
+//! the moment. `T` may be sized, or a `dyn` trait, for tables with files of many kinds.
+//!
+//! An open file has two ends, and they are apart in time:
+//! - *release*: the last reference goes. The hook given at creation runs at once, on the thread
+//!   that dropped it. This is where a pipe tells its other end.
+//! - *drop*: the readers that may still look at the object without a reference have left. `Drop`
+//!   of the object runs then, on any thread, and its memory goes back.
+
+use core::fmt;
+use core::ops::Deref;
+
+use fdtable_base::counted::{Borrowed, Ref};
+
+/// A counted reference to an open file. Dropping the last one releases the file.
+///
+/// Taking and dropping a reference is one atomic add each, and neither blocks nor allocates; the
+/// drop of the last one runs the release hook.
+///
+/// ```
+/// use fdtable::FileRef;
+///
+/// let console = FileRef::with_release("console", |name| println!("{name} closed"));
+/// let again = console.clone();
+/// assert!(FileRef::ptr_eq(&console, &again));
+/// assert_eq!(console.len(), 7);
+/// ```
+#[doc(alias = "file")]
+#[doc(alias = "fput")]
+pub struct FileRef<T: ?Sized>(pub(crate) Ref<T>);
+
+/// An open file that was found inside a read-side section, without a reference.
+///
+/// It can be used until the section ends, also when the descriptor is closed meanwhile. To keep
+/// the file longer, or to block, [`upgrade`](Self::upgrade) it.
+pub struct BorrowedFile<'g, T: ?Sized>(pub(crate) Borrowed<'g, T>);
+
+impl<T: Send + Sync + 'static> FileRef<T> {
+    /// Makes an open file of `object`. Allocates.
+    #[must_use]
+    pub fn new(object: T) -> Self {
+        Self(Ref::new(object))
+    }
+
+    /// Makes an open file whose `hook` runs once, at once, on the thread that drops the last
+    /// reference, outside of all locks of the table. Allocates.
+    #[must_use]
+    pub fn with_release(object: T, hook: impl Fn(&T) + Send + Sync + 'static) -> Self {
+        Self(Ref::with_release(object, hook))
+    }
+}
+
+impl<T: ?Sized + 'static> FileRef<T> {
+    /// Makes an open file of a concrete object for a table of another type, most often a `dyn`
+    /// one. `coerce` says how the one is seen as the other. Allocates.
+    ///
+    /// ```
+    /// use fdtable::{FdFlags, FileRef, Files};
+    ///
+    /// trait Device: Send + Sync {
+    ///     fn name(&self) -> &str;
+    /// }
+    /// struct Null;
+    /// impl Device for Null {
+    ///     fn name(&self) -> &str {
+    ///         "null"
+    ///     }
+    /// }
+    ///
+    /// let files: Files<dyn Device> = Files::new();
+    /// let fd = files.open(FileRef::coerced(Null, |null| null), FdFlags::empty())?;
+    /// assert_eq!(files.get(fd)?.name(), "null");
+    /// # Ok::<(), fdtable::Error>(())
+    /// ```
+    #[must_use]
+    pub fn coerced<S: Send + Sync + 'static>(object: S, coerce: fn(&S) -> &T) -> Self {
+        Self(Ref::coerced(object, coerce))
+    }
+
+    /// As [`coerced`](Self::coerced), with a release hook as in
+    /// [`with_release`](Self::with_release). Allocates.
+    #[must_use]
+    pub fn coerced_with_release<S, H>(object: S, coerce: fn(&S) -> &T, hook: H) -> Self
+    where
+        S: Send + Sync + 'static,
+        H: Fn(&S) + Send + Sync + 'static,
+    {
+        Self(Ref::coerced_with_release(object, coerce, hook))
+    }
+}
+
+impl<T: ?Sized> FileRef<T> {
+    /// Tells whether both refer to the same open file.
+    #[must_use]
+    pub fn ptr_eq(a: &Self, b: &Self) -> bool {
+        Ref::ptr_eq(&a.0, &b.0)
+    }
+
+    /// Returns how many references there are. A hint: others take and drop them at any time. A
+    /// saturated count answers `usize::MAX`.
+    #[must_use]
+    pub fn references(this: &Self) -> usize {
+        Ref::references(&this.0)
+    }
+}
+
+impl<T: ?Sized> Clone for FileRef<T> {
+    #[inline]
+    fn clone(&self) -> Self {
+        Self(self.0.clone())
+    }
+}
+
+impl<T: ?Sized> Deref for FileRef<T> {
+    type Target = T;
+
+    #[inline(always)]
+    fn deref(&self) -> &T {
+        &self.0
+    }
+}
+
+impl<T: ?Sized + fmt::Debug> fmt::Debug for FileRef<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl<'g, T: ?Sized> BorrowedFile<'g, T> {
+    /// Takes a reference, which outlives the section. Returns nothing if the last reference has
+    /// gone meanwhile: then the descriptor was closed. One atomic add; neither blocks nor
+    /// allocates.
+    #[inline]
+    #[must_use]
+    pub fn upgrade(self) -> Option<FileRef<T>> {
+        self.0.upgrade().map(FileRef)
+    }
+
+    /// Returns the object, for as long as the section lasts.
+    #[inline(always)]
+    #[must_use]
+    pub fn object(self) -> &'g T {
+        self.0.object()
+    }
+}
+
+impl<T: ?Sized> Clone for BorrowedFile<'_, T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T: ?Sized> Copy for BorrowedFile<'_, T> {}
+
+impl<T: ?Sized> Deref for BorrowedFile<'_, T> {
+    type Target = T;
+
+    #[inline(always)]
+    fn deref(&self) -> &T {
+        self.object()
+    }
+}
+
+impl<T: ?Sized + fmt::Debug> fmt::Debug for BorrowedFile<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}

@@ -1,0 +1,117 @@
+//! One process's view: its descriptors and their limit.
+
+use core::fmt;
+
+use crate::table::FdTable;
+use crate::{Fd, RawFd};
+
+/// The descriptors of one process.
+///
+/// All operations take `&self`. Threads, and processes that share descriptors as `clone(2)` with
+/// `CLONE_FILES` does, share one `Files`, in an `Arc`. Each operation has its effect at one
+/// moment between its call and its return.
+///
+/// `T` is what a descriptor refers to: any type that threads may share, sized or `dyn`.
+///
+/// ```
+/// use std::sync::Arc;
+/// use fdtable::{FdFlags, FileRef, Files};
+///
+/// let files: Arc<Files<&str>> = Arc::new(Files::with_limit(256));
+/// let fd = files.open(FileRef::new("log"), FdFlags::empty())?;
+/// let reader = {
+///     let files = Arc::clone(&files);
+///     std::thread::spawn(move || files.get(fd).map(|file| file.len()))
+/// };
+/// assert_eq!(reader.join().unwrap(), Ok(3));
+/// # Ok::<(), fdtable::Error>(())
+/// ```
+#[doc(alias = "files_struct")]
+pub struct Files<T: ?Sized> {
+    pub(crate) table: FdTable<T>,
+}
+
+impl<T: ?Sized + Send + Sync> Files<T> {
+    /// The soft limit of a new process: 1,024, as most systems have it.
+    pub const DEFAULT_LIMIT: u32 = 1024;
+
+    /// Makes an empty view with the limit [`DEFAULT_LIMIT`](Self::DEFAULT_LIMIT). Does not
+    /// allocate.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::with_limit(Self::DEFAULT_LIMIT)
+    }
+
+    /// Makes an empty view whose numbers are below `limit`, 0 to 2^31. Does not allocate: memory
+    /// is taken for the numbers in use, not for the limit.
+    #[must_use]
+    pub fn with_limit(limit: u32) -> Self {
+        Self {
+            table: FdTable::new(limit),
+        }
+    }
+
+    /// Returns the limit: new numbers are below it. `RLIMIT_NOFILE`. May wait for the lock.
+    #[doc(alias = "RLIMIT_NOFILE")]
+    pub fn limit(&self) -> u32 {
+        // At most 2^31.
+        self.table.lock().limit() as u32
+    }
+
+    /// Sets the limit, 0 to 2^31; more counts as 2^31. Descriptors at or past it stay open. May
+    /// wait for the lock.
+    pub fn set_limit(&self, limit: u32) {
+        self.table.lock().set_limit(limit);
+    }
+
+    /// Returns how many numbers are taken: those of open descriptors and those that are
+    /// reserved. May wait for the lock.
+    pub fn open_count(&self) -> usize {
+        self.table.lock().taken()
+    }
+
+    /// Finds the lowest open descriptor whose number is `from` or more; a negative `from` counts
+    /// as 0. Takes no lock: a descriptor that is opened or closed meanwhile may be seen or not.
+    ///
+    /// ```
+    /// use fdtable::{FdFlags, FileRef, Files};
+    ///
+    /// let files = Files::new();
+    /// for name in ["in", "out", "err"] {
+    ///     files.open(FileRef::new(name), FdFlags::empty())?;
+    /// }
+    /// files.close(1)?;
+    /// let mut from = 0;
+    /// let mut open = vec![];
+    /// while let Some(fd) = files.next_open(from) {
+    ///     open.push(fd.raw());
+    ///     from = fd.raw() + 1;
+    /// }
+    /// assert_eq!(open, [0, 2]);
+    /// # Ok::<(), fdtable::Error>(())
+    /// ```
+    pub fn next_open(&self, from: impl Into<RawFd>) -> Option<Fd> {
+        let from = Fd::new(from.into().max(0)).ok()?;
+        self.table.next_open(from.index())
+    }
+}
+
+impl<T: ?Sized + Send + Sync> Default for Files<T> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<T: ?Sized + Send + Sync + fmt::Debug> fmt::Debug for Files<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut from = 0;
+        let descriptors = core::iter::from_fn(|| {
+            let fd = self.table.next_open(from)?;
+            from = fd.index() + 1;
+            Some((fd, self.get(fd)))
+        });
+        f.debug_map()
+            .entries(descriptors.filter_map(|(fd, file)| Some((fd, file.ok()?))))
+            .finish()
+    }
+}

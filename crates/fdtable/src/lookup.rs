@@ -1,0 +1,58 @@
+//! Lookup: from a number to its file, without a lock.
+
+use crate::rcu::{self, Guard};
+use crate::{BorrowedFile, Error, FileRef, Files, RawFd};
+
+impl<T: ?Sized + Send + Sync> Files<T> {
+    /// Finds the file of a descriptor and takes a reference, which outlives the descriptor. One
+    /// atomic add. Takes no lock, neither blocks nor allocates (but for a thread's first
+    /// lookup), and may be called inside a read-side section.
+    ///
+    /// # Errors
+    /// [`Error::BadFd`] (EBADF) if the number is not open: never opened, closed, negative, past
+    /// the table, or only reserved.
+    #[doc(alias = "fget")]
+    #[inline]
+    pub fn get(&self, fd: impl Into<RawFd>) -> Result<FileRef<T>, Error> {
+        let guard = rcu::read_lock();
+        let file = self.table.slot(fd.into()).and_then(|slot| slot.get(&guard));
+        file.map(FileRef).ok_or(Error::BadFd)
+    }
+
+    /// Finds the file of a descriptor for use inside a read-side section, without a reference
+    /// and without an atomic write. Takes no lock, neither blocks nor allocates.
+    ///
+    /// The file stays usable until the section ends, also if the descriptor is closed meanwhile.
+    /// Sections must be short and must not block: to do that, [upgrade](BorrowedFile::upgrade)
+    /// the file and leave the section.
+    ///
+    /// ```
+    /// use fdtable::{FdFlags, FileRef, Files, rcu};
+    ///
+    /// let files = Files::new();
+    /// let fd = files.open(FileRef::new(vec![1, 2, 3]), FdFlags::empty())?;
+    /// let section = rcu::read_lock();
+    /// let file = files.borrow(fd, &section)?;
+    /// files.close(fd)?;
+    /// assert_eq!(file.len(), 3, "closed, and still here");
+    /// assert!(file.upgrade().is_none(), "released, so it cannot be kept");
+    /// # Ok::<(), fdtable::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::BadFd`] (EBADF) as [`get`](Self::get).
+    #[doc(alias = "fdget")]
+    #[doc(alias = "fcheck")]
+    #[inline]
+    pub fn borrow<'g>(
+        &self,
+        fd: impl Into<RawFd>,
+        guard: &'g Guard<'_>,
+    ) -> Result<BorrowedFile<'g, T>, Error> {
+        let file = self
+            .table
+            .slot(fd.into())
+            .and_then(|slot| slot.borrow(guard));
+        file.map(BorrowedFile).ok_or(Error::BadFd)
+    }
+}

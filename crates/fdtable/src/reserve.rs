@@ -1,0 +1,114 @@
+//! Reserve and install: take the number first, make the file, then publish it.
+//!
+//! A call that can fail after it has a number (`accept`, `pipe`) takes the number first, so that
+//! EMFILE leaves nothing behind, and gives it back without a trace if the rest fails. While it
+//! is reserved, the number is nobody's: lookups and `close` answer EBADF, `dup_to` onto it
+//! EBUSY, `close_range`, fork and exec pass over it.
+
+use core::fmt;
+use core::mem;
+
+use crate::table::Place;
+use crate::{Error, Fd, FdFlags, FileRef, Files, RawFd};
+
+/// A number that is taken and has no file yet. Dropping it gives the number back.
+///
+/// ```
+/// use fdtable::{Error, FdFlags, FileRef, Files};
+///
+/// let files: Files<&str> = Files::with_limit(2);
+/// // A pipe takes both numbers or none.
+/// let (read, write) = (files.reserve(FdFlags::empty())?, files.reserve(FdFlags::empty())?);
+/// assert_eq!(files.get(read.fd()).unwrap_err(), Error::BadFd);
+/// let read = read.install(FileRef::new("read end"));
+/// drop(write);
+/// assert_eq!(*files.get(read)?, "read end");
+/// assert_eq!(files.open_count(), 1);
+/// # Ok::<(), Error>(())
+/// ```
+#[must_use = "dropping a reservation gives the number back"]
+pub struct Reservation<'f, T: ?Sized + Send + Sync> {
+    files: &'f Files<T>,
+    place: Place<'f, T>,
+}
+
+impl<T: ?Sized + Send + Sync> Files<T> {
+    /// Takes the lowest free number. May wait for the lock, and allocates when the table grows.
+    ///
+    /// # Errors
+    /// - [`Error::TooManyFiles`] (EMFILE) if every number below the limit is taken.
+    /// - [`Error::NoMemory`] (ENOMEM) if the table cannot grow.
+    #[doc(alias = "get_unused_fd_flags")]
+    #[inline]
+    pub fn reserve(&self, flags: FdFlags) -> Result<Reservation<'_, T>, Error> {
+        let place = self.table.lock().take_lowest(0, flags)?;
+        Ok(Reservation { files: self, place })
+    }
+
+    /// Takes the lowest free number that is `min` or more. As [`reserve`](Self::reserve)
+    /// otherwise.
+    ///
+    /// # Errors
+    /// - [`Error::InvalidArgument`] (EINVAL) if `min` is negative, or at or past the limit.
+    /// - [`Error::TooManyFiles`] and [`Error::NoMemory`] as `reserve`.
+    pub fn reserve_from(
+        &self,
+        min: impl Into<RawFd>,
+        flags: FdFlags,
+    ) -> Result<Reservation<'_, T>, Error> {
+        let min = Fd::new(min.into()).map_err(|_| Error::InvalidArgument)?;
+        let mut table = self.table.lock();
+        if min.index() >= table.limit() {
+            return Err(Error::InvalidArgument);
+        }
+        let place = table.take_lowest(min.index(), flags)?;
+        Ok(Reservation { files: self, place })
+    }
+
+    /// Opens `file` under the lowest free number. May wait for the lock, and allocates when the
+    /// table grows.
+    ///
+    /// To keep the file when no number is free, [reserve](Self::reserve) first.
+    ///
+    /// # Errors
+    /// As [`reserve`](Self::reserve); the reference is then dropped, as a failing `open(2)`
+    /// drops what it opened.
+    #[doc(alias = "fd_install")]
+    #[inline]
+    pub fn open(&self, file: FileRef<T>, flags: FdFlags) -> Result<Fd, Error> {
+        let place = self.table.lock().take_lowest(0, flags)?;
+        place.install(file.0);
+        Ok(place.fd())
+    }
+}
+
+impl<T: ?Sized + Send + Sync> Reservation<'_, T> {
+    /// Returns the number.
+    #[must_use]
+    pub fn fd(&self) -> Fd {
+        self.place.fd()
+    }
+
+    /// Puts `file` behind the number. From here on everybody can look it up. Takes no lock,
+    /// neither blocks nor allocates, and cannot fail.
+    #[inline]
+    pub fn install(self, file: FileRef<T>) -> Fd {
+        let fd = self.place.fd();
+        self.place.install(file.0);
+        // The number is the descriptor's now.
+        mem::forget(self);
+        fd
+    }
+}
+
+impl<T: ?Sized + Send + Sync> Drop for Reservation<'_, T> {
+    fn drop(&mut self) {
+        self.files.table.lock().free(&self.place);
+    }
+}
+
+impl<T: ?Sized + Send + Sync> fmt::Debug for Reservation<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Reservation").field(&self.fd()).finish()
+    }
+}
