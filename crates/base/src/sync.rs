@@ -130,7 +130,7 @@ pub(crate) fn relax(attempts: u32) {
 
 /// Declares a static that loom makes anew for every execution of a model, and that is a plain
 /// constant-initialised static otherwise.
-macro_rules! lazy_static {
+macro_rules! global {
     ($(#[$meta:meta])* $vis:vis static $name:ident: $type:ty = $init:expr;) => {
         #[cfg(not(loom))]
         $(#[$meta])*
@@ -142,4 +142,4 @@ macro_rules! lazy_static {
         }
     };
 }
-pub(crate) use lazy_static;
+pub(crate) use global;

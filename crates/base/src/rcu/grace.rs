@@ -4,7 +4,7 @@ use super::reader::RECORDS;
 use crate::fence;
 use crate::sync::atomic::AtomicU64;
 use crate::sync::atomic::Ordering::{Acquire, Relaxed, Release};
-use crate::sync::{Mutex, lazy_static, relax};
+use crate::sync::{Mutex, global, relax};
 
 /// The grace periods of the process, one at a time.
 pub(super) struct Grace {
@@ -20,8 +20,8 @@ pub(super) struct Grace {
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Ticket(u64);
 
-lazy_static! {
-    pub(super) static ref GRACE: Grace = Grace::new();
+global! {
+    pub(super) static GRACE: Grace = Grace::new();
 }
 
 impl Grace {

@@ -9,7 +9,7 @@ use crossbeam_utils::CachePadded;
 use crate::fence;
 use crate::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use crate::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize};
-use crate::sync::lazy_static;
+use crate::sync::global;
 
 /// The low half of a record's word counts the nesting.
 const DEPTH_BITS: u32 = usize::BITS / 2;
@@ -41,7 +41,7 @@ pub(crate) struct Records {
     newest: AtomicPtr<Record>,
 }
 
-lazy_static! {
+global! {
     /// The records of this process.
     pub(crate) static RECORDS: Records = Records::new();
 }
