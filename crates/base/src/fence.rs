@@ -59,6 +59,13 @@ pub fn heavy() {
     full();
 }
 
+/// Finds out how the two fences can be done, before the first light one: until then light fences
+/// are full ones. May enter the operating system once.
+pub(crate) fn prepare() {
+    #[cfg(all(feature = "std", target_os = "linux", not(loom)))]
+    membarrier::register();
+}
+
 /// Names the way in which [`light`] and [`heavy`] are done in this process: `"membarrier"` or
 /// `"fence"`. For reports.
 pub fn flavour() -> &'static str {

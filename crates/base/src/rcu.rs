@@ -8,33 +8,39 @@
 //!
 //! # How it works
 //!
-//! Every reader has a [record](reader::Record) with one word, which it alone writes: the depth of
-//! nesting, and a sequence number that grows whenever the reader leaves its outermost section.
-//! The steps, with letters that stand at the same steps in the code:
+//! Grace periods are numbered. Every reader has a [record](reader::Record) with one word, which
+//! it alone writes: 0 outside of sections; inside, the number of the grace period that had begun
+//! last when the section began. The steps, with letters that stand at the same steps in the code:
 //!
 //! | | reader | | updater |
 //! |---|---|---|---|
-//! | (A) | depth 0 → 1, a plain store | (P) | unpublish the object |
-//! | (B) | light fence | (Q) | heavy fence |
-//! | (C) | load the pointer, read the object | (R) | look at every record: who is inside? |
-//! | (D) | depth 1 → 0, sequence + 1, release | (S) | wait until each of those has another sequence; acquire |
+//! | (A) | load the number, acquire; store it in the record, release | (P) | unpublish the object |
+//! | (B) | light fence | (N) | raise the number to *n*, release |
+//! | (C) | load the pointer, read the object | (Q) | heavy fence |
+//! | (D) | store 0 in the record, release | (R) | load every record, acquire, until it is 0 or carries *n* |
 //! | | | (T) | free the object |
 //!
-//! *Case 1, (B) is ordered before (Q).* Then (R) sees (A), or a later store of the same reader.
-//! If it sees the reader inside, (S) waits for its (D), and the release-acquire pair puts all
-//! of (C) before (T). If it sees that the reader has left, it has read that (D) itself, with
-//! acquire, and the same holds.
+//! Take one section of one reader.
 //!
-//! *Case 2, (B) is ordered after (Q).* Then (C) sees (P): the reader cannot find the object.
+//! *Case 1: it carries n.* Then (A) read from (N), a release-acquire pair, so (C) sees (P): the
+//! reader cannot find the object.
+//!
+//! *Case 2: it carries an older number, and (B) is ordered after (Q).* Then (C) sees (P) too.
+//!
+//! *Case 3: it carries an older number, and (B) is ordered before (Q).* Then (R) sees this (A) or
+//! a later store of the same reader, and is satisfied only by a later one: the (D) of this
+//! section, or the (A) or (D) of a later section. All of these are releases that come after (C)
+//! in the reader's order, and (R) is an acquire: (C) comes before (T).
+//!
+//! A reader that is delayed between the two halves of (A) stores an old number late. Then an
+//! updater may wait for it without need; cases 2 and 3 do not ask how old the number is. Nobody
+//! starves: a later section that began after (Q) carries *n*, and no further grace period begins
+//! before this one ends.
 //!
 //! The fences are those of [`fence`](mod@crate::fence): the light one costs the reader nothing
-//! where `membarrier(2)` works. A reader that leaves and enters again has another sequence
-//! number, so it is not waited for twice, and no updater starves. A sequence number that wraps
-//! makes an updater wait for a section that it need not wait for, never the reverse.
-//!
-//! Grace periods are numbered and shared ([`grace`]): whoever needs one takes a ticket, and one
-//! heavy fence serves all who took theirs before it began. Callbacks wait in per-processor
-//! queues and pay for it in batches ([`callbacks`]).
+//! where `membarrier(2)` works. Whoever needs a grace period takes a ticket for the next one to
+//! begin ([`grace`]), so one heavy fence serves all who took theirs before it. Callbacks wait in
+//! per-processor queues and pay for it in batches ([`callbacks`]).
 //!
 //! # Variants of the read side
 //!

@@ -1,19 +1,23 @@
 //! Grace periods: numbered, shared by all who wait, driven by whoever needs one.
 
-use super::reader::RECORDS;
+use crossbeam_utils::CachePadded;
+
+use super::reader::{NUMBER, RECORDS};
 use crate::fence;
 use crate::sync::atomic::AtomicU64;
-use crate::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use crate::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use crate::sync::{Mutex, global, relax};
 
-/// The grace periods of the process, one at a time.
+/// The grace periods of the process, one at a time. Their numbers grow in steps of [`NUMBER`], so
+/// that readers can store them beside their depth.
 pub(super) struct Grace {
-    /// The right to begin and to end a grace period; true while one runs.
-    running: Mutex<bool>,
-    /// The number of the grace period that began last. Written under the lock.
-    started: AtomicU64,
+    /// The number of the grace period that began last. Read by every reader at every section,
+    /// so it has a line of its own.
+    started: CachePadded<AtomicU64>,
     /// The number of the grace period that ended last. Written under the lock.
     completed: AtomicU64,
+    /// The right to begin and to end a grace period; true while one runs.
+    running: Mutex<bool>,
 }
 
 /// The number of a grace period that begins after the ticket was taken.
@@ -28,29 +32,35 @@ impl Grace {
     #[cfg(not(loom))]
     const fn new() -> Self {
         Self {
-            running: Mutex::new(false),
-            started: AtomicU64::new(0),
+            started: CachePadded::new(AtomicU64::new(0)),
             completed: AtomicU64::new(0),
+            running: Mutex::new(false),
         }
     }
 
     #[cfg(loom)]
     fn new() -> Self {
         Self {
-            running: Mutex::new(false),
-            started: AtomicU64::new(0),
+            started: CachePadded::new(AtomicU64::new(0)),
             completed: AtomicU64::new(0),
+            running: Mutex::new(false),
         }
+    }
+
+    /// Returns the number of the grace period that began last, for a reader's section.
+    #[inline(always)]
+    pub(super) fn number(&self) -> u64 {
+        // Acquire: pairs with the release in `start`. A reader that carries the number of a
+        // grace period is not waited for by it, so it must see what was unpublished before.
+        self.started.load(Acquire)
     }
 
     /// Takes a ticket for what the caller has unpublished before. Never waits.
     pub(super) fn ticket(&self) -> Ticket {
-        // (Q') Pairs with the fence (Q) of the grace period that begins next. Either that one
-        // began after this fence, and its readers see what we unpublished; or the load below
-        // sees its number, and the ticket is for the one after it.
-        fence::full();
-        // Relaxed: ordered by the fence.
-        Ticket(self.started.load(Relaxed) + 1)
+        // An exchange, so that it has a place among those in `start`. Release: the next of
+        // those reads from this one, and what the caller has unpublished comes before that
+        // grace period.
+        Ticket(self.started.fetch_add(0, Release) + NUMBER)
     }
 
     /// Tells whether the grace period of `ticket` has ended.
@@ -92,23 +102,22 @@ impl Grace {
     }
 
     fn start(&self, running: &mut bool) {
-        // Relaxed: the lock serialises writers, and the fence orders it for ticket takers.
-        let number = self.started.load(Relaxed) + 1;
-        self.started.store(number, Relaxed);
+        // AcqRel: acquire from the tickets taken so far, release to the readers that will carry
+        // this number.
+        self.started.fetch_add(NUMBER, AcqRel);
         *running = true;
-        // (Q) pairs with the light fence (B) of every reader, and with (Q').
+        // (Q) pairs with the light fence (B) of every reader.
         fence_for_readers();
-        // (R)
-        RECORDS.iter().for_each(super::reader::Record::watch);
     }
 
-    /// (S) Ends the grace period that runs, if every section it saw has ended.
+    /// (S) Ends the grace period that runs, if no reader is in a section that began before it.
     fn try_end(&self, running: &mut bool) {
-        if RECORDS.iter().all(super::reader::Record::has_left) {
+        // Relaxed: written under the lock that is held, but for exchanges that add nothing.
+        let number = self.started.load(Relaxed);
+        if RECORDS.iter().all(|record| record.is_past(number)) {
             *running = false;
-            // Relaxed load: written under the lock that is held.
             // Release: pairs with the acquire in `is_over`.
-            self.completed.store(self.started.load(Relaxed), Release);
+            self.completed.store(number, Release);
         }
     }
 }

@@ -6,32 +6,30 @@ use core::ptr;
 use alloc::boxed::Box;
 use crossbeam_utils::CachePadded;
 
+use super::grace::GRACE;
 use crate::fence;
 use crate::sync::atomic::Ordering::{Acquire, Relaxed, Release};
-use crate::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize};
+use crate::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64};
 use crate::sync::global;
 
-/// The low half of a record's word counts the nesting.
-const DEPTH_BITS: u32 = usize::BITS / 2;
+/// The low bits of a record's word count the nesting.
+const DEPTH: u64 = (1 << 15) - 1;
 
 /// Marks the word of a record that is claimed for a single section. Kept in the word so that
 /// leaving a section tests it together with the depth.
-const TRANSIENT: usize = 1 << (DEPTH_BITS - 1);
+const TRANSIENT: u64 = 1 << 15;
 
-const DEPTH: usize = TRANSIENT - 1;
-
-/// One step of the sequence number, in the high half.
-const SEQUENCE: usize = 1 << DEPTH_BITS;
+/// One step of the number of grace periods, in the bits above.
+pub(super) const NUMBER: u64 = 1 << 16;
 
 /// What one reader tells the updaters. Records are never freed, only claimed by another reader.
 #[derive(Debug)]
 pub(crate) struct Record {
-    /// Depth and sequence. Written by the reader that claimed the record, read by updaters.
-    section: CachePadded<AtomicUsize>,
+    /// Zero outside of sections. Inside: the depth, and the number of the grace period that had
+    /// begun last when the section began. Written by the reader that claimed the record, read
+    /// by updaters.
+    section: CachePadded<AtomicU64>,
     claimed: AtomicBool,
-    /// The word in which the grace period that runs saw this reader inside; 0 if it did not.
-    /// Guarded by the lock of the grace period.
-    watched: AtomicUsize,
     /// The record that was published before this one. Set before this one is published.
     next: AtomicPtr<Record>,
 }
@@ -46,17 +44,27 @@ global! {
     pub(crate) static RECORDS: Records = Records::new();
 }
 
+/// The reader's side. The fast paths store constants, so that one section does not wait for the
+/// store of the one before it: a depth that is loaded, changed and stored costs as much as the
+/// rest of a lookup several times over.
 impl Record {
     /// Enters a section, or nests one more.
     #[inline(always)]
     fn enter(&self) {
-        // Relaxed load: only this reader writes the word.
+        // Relaxed: a thread sees its own stores.
         let word = self.section.load(Relaxed);
-        if word & DEPTH == DEPTH {
-            too_deep();
+        if word != 0 {
+            return self.nest(word);
         }
-        // (A) Relaxed: the fence below orders it before the section.
-        self.section.store(word + 1, Relaxed);
+        self.begin_section(1);
+    }
+
+    #[inline(always)]
+    fn begin_section(&self, depth: u64) {
+        // (A) `number` is an acquire load: who sees the number of a grace period sees what was
+        // unpublished for it. Release: whoever sees this section knows that the one before it
+        // has ended, and sees all of that one's reads done; pairs with the acquire in (R).
+        self.section.store(GRACE.number() | depth, Release);
         // (B) pairs with the heavy fence (Q) of `Grace::start`.
         fence::light();
     }
@@ -64,24 +72,61 @@ impl Record {
     /// Leaves a section; the outermost one ends.
     #[inline(always)]
     fn exit(&self) {
-        // Relaxed load: only this reader writes the word.
+        // Relaxed: a thread sees its own stores.
         let word = self.section.load(Relaxed);
-        match word & (DEPTH | TRANSIENT) {
-            1 => self.end_section(word - 1),
-            depth if depth & TRANSIENT == 0 => {
-                // Relaxed: an inner section ends nothing that anybody waits for.
-                self.section.store(word - 1, Relaxed);
-            }
-            _ => self.exit_transient(word),
+        if word & (DEPTH | TRANSIENT) != 1 {
+            return self.unnest(word);
         }
+        self.end_section();
     }
 
     /// (D) Publishes the end of the outermost section.
     #[inline(always)]
-    fn end_section(&self, word: usize) {
-        // Release: pairs with the acquire loads (R) and (S). Whoever sees the new sequence sees
-        // all of the section's reads done.
-        self.section.store(word.wrapping_add(SEQUENCE), Release);
+    fn end_section(&self) {
+        // Release: pairs with the acquire in (R). Whoever sees the end sees all of the
+        // section's reads done.
+        self.section.store(0, Release);
+    }
+
+    /// Goes one level deeper. A depth that cannot be counted any more stays as it is: the reader
+    /// then never leaves, and memory is kept, not freed early. It takes as many leaked guards.
+    #[cold]
+    fn nest(&self, word: u64) {
+        if word & DEPTH != DEPTH {
+            // Relaxed: the section is under way, and its number does not change.
+            self.section.store(word + 1, Relaxed);
+        }
+    }
+
+    #[cold]
+    fn unnest(&self, word: u64) {
+        match word & DEPTH {
+            DEPTH => {}
+            // A record that was claimed for this section.
+            1 => {
+                self.end_section();
+                self.unclaim();
+            }
+            // Relaxed: an inner section ends nothing that anybody waits for.
+            _ => self.section.store(word - 1, Relaxed),
+        }
+    }
+
+    /// Tells whether the owner is inside a section. For the owner itself.
+    fn is_inside(&self) -> bool {
+        // Relaxed: a thread sees its own stores.
+        self.section.load(Relaxed) != 0
+    }
+}
+
+/// The updaters' side.
+impl Record {
+    fn new_claimed() -> Self {
+        Self {
+            section: CachePadded::new(AtomicU64::new(0)),
+            claimed: AtomicBool::new(true),
+            next: AtomicPtr::new(ptr::null_mut()),
+        }
     }
 
     /// Claims this record if it is free.
@@ -102,47 +147,13 @@ impl Record {
         self.claimed.store(false, Release);
     }
 
-    #[cold]
-    fn exit_transient(&self, word: usize) {
-        self.end_section(word & !(DEPTH | TRANSIENT));
-        self.unclaim();
-    }
-
-    /// Enters the only section of a record that was claimed for it.
-    fn enter_transient(&self) {
-        // Relaxed: only the claimant writes the word, and the fence in `enter` orders it.
-        self.section
-            .store(self.section.load(Relaxed) | TRANSIENT, Relaxed);
-        self.enter();
-    }
-
-    /// Tells whether the owner is inside a section. For the owner itself.
-    fn is_inside(&self) -> bool {
-        // Relaxed: a thread sees its own stores.
-        self.section.load(Relaxed) & DEPTH != 0
-    }
-
-    /// (R) Notes the section that the reader is in, if any. Only under the lock of the grace
-    /// period, after its heavy fence.
-    pub(super) fn watch(&self) {
-        // Acquire: if the reader has left, this is where its section's reads come before us.
+    /// (R) Tells whether the reader is outside of every section that had begun when the grace
+    /// period of `number` did. Only after the heavy fence of that grace period.
+    pub(super) fn is_past(&self, number: u64) -> bool {
+        // Acquire: pairs with the release (D) or (A) that is seen, so that the reads of the
+        // section before it come before whatever the updater does next.
         let word = self.section.load(Acquire);
-        let inside = word & DEPTH != 0;
-        // Relaxed: the lock of the grace period orders all users of `watched`.
-        self.watched.store(if inside { word } else { 0 }, Relaxed);
-    }
-
-    /// (S) Tells whether the section that [`watch`](Self::watch) saw has ended. Only under the
-    /// lock of the grace period.
-    pub(super) fn has_left(&self) -> bool {
-        // Relaxed: the lock of the grace period orders all users of `watched`.
-        let watched = self.watched.load(Relaxed);
-        // Acquire: pairs with the release (D).
-        if watched != 0 && self.section.load(Acquire) >> DEPTH_BITS == watched >> DEPTH_BITS {
-            return false;
-        }
-        self.watched.store(0, Relaxed);
-        true
+        word == 0 || word & !(NUMBER - 1) == number
     }
 }
 
@@ -177,9 +188,10 @@ impl Records {
 
     /// Gives the caller a record that nobody else uses. Allocates when all are claimed.
     pub(super) fn claim(&self) -> &'static Record {
+        fence::prepare();
         let record = match self.iter().find(|record| record.try_claim()) {
             Some(free) => free,
-            None => self.publish(Box::leak(Box::new(Record::claimed()))),
+            None => self.publish(Box::leak(Box::new(Record::new_claimed()))),
         };
         // Pairs with the fence before the search for other readers in `Grace::start`: either
         // the search finds this claim, or this reader's sections see what was unpublished
@@ -214,17 +226,6 @@ impl Records {
         self.iter()
             .filter(|record| record.claimed.load(Relaxed))
             .all(|claimed| own.is_some_and(|own| ptr::eq(own, claimed)))
-    }
-}
-
-impl Record {
-    fn claimed() -> Self {
-        Self {
-            section: CachePadded::new(AtomicUsize::new(0)),
-            claimed: AtomicBool::new(true),
-            watched: AtomicUsize::new(0),
-            next: AtomicPtr::new(ptr::null_mut()),
-        }
     }
 }
 
@@ -271,10 +272,6 @@ impl Drop for Guard<'_> {
 /// // What was published before is safe to read here.
 /// drop(guard);
 /// ```
-///
-/// # Panics
-/// Aborts when sections nest more than 2^31 - 1 deep (2^15 - 1 on 32-bit machines), which takes
-/// as many leaked guards.
 #[doc(alias = "rcu_read_lock")]
 #[inline(always)]
 pub fn read_lock() -> Guard<'static> {
@@ -295,18 +292,9 @@ fn first_section() -> Guard<'static> {
     if thread::keep(record) {
         record.enter();
     } else {
-        record.enter_transient();
+        record.begin_section(TRANSIENT | 1);
     }
     Guard::of(Some(record))
-}
-
-#[cold]
-fn too_deep() -> ! {
-    // As `Arc` does: there is no way to go on, and unwinding could run the same code again.
-    #[cfg(feature = "std")]
-    std::process::abort();
-    #[cfg(not(feature = "std"))]
-    panic!("read-side sections nest too deep");
 }
 
 /// Tells whether the calling thread is inside a section, as far as it can be known.
@@ -339,13 +327,8 @@ impl Record {
 
     /// Ends a section and begins the next one with a single store.
     pub(super) fn quiesce(&self) {
-        // Relaxed load: only this reader writes the word.
-        let word = self.section.load(Relaxed);
-        // (D) of the old section and (A) of the new one in one store: Release for the former,
-        // the fence for the latter.
-        self.section.store(word.wrapping_add(SEQUENCE), Release);
-        // (B)
-        fence::light();
+        // (D) of the old section, and (A) and (B) of the new one.
+        self.begin_section(1);
     }
 
     pub(super) fn retire(&self) {

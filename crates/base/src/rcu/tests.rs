@@ -236,9 +236,8 @@ fn sections_work_while_a_thread_ends() {
 fn records_of_threads_that_ended_are_used_again() {
     let count = || reader::RECORDS.iter().count();
     let visit = || {
-        thread::spawn(|| drop(read_lock()))
-            .join()
-            .expect("the thread ends")
+        let visitor = thread::spawn(|| drop(read_lock()));
+        visitor.join().expect("the thread ends");
     };
     visit();
     let before = count();
