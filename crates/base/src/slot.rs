@@ -24,7 +24,7 @@ use core::fmt;
 use core::marker::PhantomData;
 use core::ptr::{self, NonNull};
 
-use crate::counted::{Borrowed, Header, Ref};
+use crate::counted::{Anchor, Borrowed, Ref};
 use crate::rcu::Guard;
 use crate::sync::atomic::AtomicPtr;
 use crate::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
@@ -43,7 +43,7 @@ use crate::sync::relax;
 /// assert!(slot.is_empty() && removed.is_some());
 /// ```
 pub struct Slot<T: ?Sized> {
-    block: AtomicPtr<Header<T>>,
+    anchor: AtomicPtr<Anchor>,
     owns: PhantomData<Ref<T>>,
 }
 
@@ -52,7 +52,7 @@ impl<T: ?Sized> Slot<T> {
     #[must_use]
     pub fn new() -> Self {
         Self {
-            block: AtomicPtr::new(ptr::null_mut()),
+            anchor: AtomicPtr::new(ptr::null_mut()),
             owns: PhantomData,
         }
     }
@@ -61,17 +61,17 @@ impl<T: ?Sized> Slot<T> {
     #[inline]
     pub fn is_empty(&self) -> bool {
         // Relaxed: the pointer is not followed.
-        self.block.load(Relaxed).is_null()
+        self.anchor.load(Relaxed).is_null()
     }
 
     /// Looks without taking a reference. Neither blocks nor allocates.
     #[inline(always)]
     pub fn borrow<'g>(&self, guard: &'g Guard<'_>) -> Option<Borrowed<'g, T>> {
         // (L) Acquire: pairs with the release in (I).
-        let block = NonNull::new(self.block.load(Acquire))?;
+        let anchor = NonNull::new(self.anchor.load(Acquire))?;
         // (M)
-        // SAFETY: the block was in the slot, which holds a reference, inside the section.
-        Some(unsafe { Borrowed::new(block, guard) })
+        // SAFETY: the object was in the slot, which holds a reference, inside the section.
+        Some(unsafe { Borrowed::new(anchor, guard) })
     }
 
     /// Looks and takes a reference. One atomic add; neither blocks nor allocates.
@@ -96,7 +96,7 @@ impl<T: ?Sized> Slot<T> {
         // (I) Release: the object and its header are complete before the pointer is seen.
         // Relaxed on failure: the pointer that is there is not followed.
         match self
-            .block
+            .anchor
             .compare_exchange(ptr::null_mut(), new.as_ptr(), Release, Relaxed)
         {
             Ok(_) => Ok(()),
@@ -113,7 +113,7 @@ impl<T: ?Sized> Slot<T> {
         let new = object.map_or(ptr::null_mut(), |object| object.into_raw().as_ptr());
         // (I), (X) AcqRel: release as in `install`; acquire pairs with the release in the (I)
         // that stored the old pointer, since it is followed by the caller.
-        let old = NonNull::new(self.block.swap(new, AcqRel))?;
+        let old = NonNull::new(self.anchor.swap(new, AcqRel))?;
         // SAFETY: the slot held this reference, and has just given it up to us alone.
         Some(unsafe { Ref::from_raw(old) })
     }
