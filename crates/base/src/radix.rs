@@ -245,7 +245,8 @@ impl<L: Send + Sync> Tree<L> {
             return None;
         }
         let mut node = root.node;
-        for level in (1..=root.height).rev() {
+        let mut level = root.height;
+        while level > 0 {
             // SAFETY: loaded with acquire, here or in `root`, at a level above the leaves, and
             // not null: a root above the leaves never is, and a null child ends the walk.
             let parent = unsafe { interior(node) };
@@ -254,6 +255,7 @@ impl<L: Send + Sync> Tree<L> {
             if node.is_null() {
                 return None;
             }
+            level -= 1;
         }
         // SAFETY: loaded with acquire, at the level of the leaves; leaves stay as long as the
         // tree does. Null only if the tree is empty.

@@ -5,7 +5,8 @@
 //! - a word of *close-on-exec* bits;
 //! - 64 slots: the file of each. A number that is taken and has an empty slot is reserved.
 //!
-//! The leaves are in a radix tree (see [`fdtable_base::radix`]) and never move.
+//! The first leaf is part of the table. The others are in a radix tree (see
+//! [`fdtable_base::radix`]) and never move.
 //!
 //! # Who may do what
 //!
@@ -29,6 +30,7 @@
 
 use fdtable_base::bitmap::{BITS, Word};
 use fdtable_base::counted::Ref;
+use fdtable_base::fallible::OutOfMemory;
 use fdtable_base::radix::Tree;
 use fdtable_base::rcu;
 use fdtable_base::slot::Slot;
@@ -37,11 +39,17 @@ use fdtable_base::sync::{Mutex, MutexGuard};
 use crate::{Error, Fd, FdFlags, RawFd};
 
 /// The numbers of one word, their flags and their files.
+#[repr(C)]
 pub(crate) struct Leaf<T: ?Sized> {
     open: Word,
     cloexec: Word,
-    slots: [Slot<T>; BITS],
+    slots: Slots<T>,
 }
+
+/// The slots have cache lines of their own, so that a lookup is not disturbed by opens and
+/// closes of other numbers, which write the words.
+#[repr(align(64))]
+struct Slots<T: ?Sized>([Slot<T>; BITS]);
 
 /// What the lock of the table guards, beside the bits in the leaves.
 pub(crate) struct Numbers {
@@ -53,10 +61,56 @@ pub(crate) struct Numbers {
     taken: usize,
 }
 
-/// The tree of leaves and the lock of those who change them.
+/// The leaves and the lock of those who change them.
 pub(crate) struct FdTable<T: ?Sized> {
-    tree: Tree<Leaf<T>>,
+    leaves: Leaves<T>,
     numbers: Mutex<Numbers>,
+}
+
+/// The leaves by their index. The first one is part of the table: most processes have no more
+/// than 64 descriptors, and need no further memory, nor a walk.
+struct Leaves<T: ?Sized> {
+    first: Leaf<T>,
+    others: Tree<Leaf<T>>,
+}
+
+impl<T: ?Sized + Send + Sync> Leaves<T> {
+    #[inline(always)]
+    fn get(&self, index: usize) -> Option<&Leaf<T>> {
+        if index == 0 {
+            Some(&self.first)
+        } else {
+            self.others.get(index)
+        }
+    }
+
+    /// As [`get`](Self::get), for writers: saves the walk when it is the same leaf again.
+    #[inline]
+    fn get_recent(&self, index: usize) -> Option<&Leaf<T>> {
+        if index == 0 {
+            Some(&self.first)
+        } else {
+            self.others.get_recent(index)
+        }
+    }
+
+    #[inline]
+    fn get_or_make(&self, index: usize) -> Result<&Leaf<T>, OutOfMemory> {
+        if index == 0 {
+            Ok(&self.first)
+        } else {
+            self.others.get_or_insert_with(index, Leaf::new)
+        }
+    }
+
+    /// Finds the first leaf whose index is `from` or more.
+    fn next(&self, from: usize) -> Option<(usize, &Leaf<T>)> {
+        if from == 0 {
+            Some((0, &self.first))
+        } else {
+            self.others.next(from)
+        }
+    }
 }
 
 /// A number in its leaf. The leaf outlives whoever uses this, since it borrows the table.
@@ -70,7 +124,7 @@ impl<T: ?Sized> Leaf<T> {
         Self {
             open: Word::new(),
             cloexec: Word::new(),
-            slots: core::array::from_fn(|_| Slot::new()),
+            slots: Slots(core::array::from_fn(|_| Slot::new())),
         }
     }
 
@@ -85,7 +139,7 @@ impl<T: ?Sized> Leaf<T> {
     /// The numbers of this leaf that are open, not merely reserved.
     fn installed(&self) -> u64 {
         bits_of(self.open.bits())
-            .filter(|&bit| !self.slots[bit].is_empty())
+            .filter(|&bit| !self.slots.0[bit].is_empty())
             .fold(0, |installed, bit| installed | 1 << bit)
     }
 }
@@ -102,7 +156,7 @@ fn bits_of(mut bits: u64) -> impl Iterator<Item = usize> {
 impl<'t, T: ?Sized> Place<'t, T> {
     #[inline(always)]
     pub(crate) fn slot(&self) -> &'t Slot<T> {
-        &self.leaf.slots[self.number % BITS]
+        &self.leaf.slots.0[self.number % BITS]
     }
 
     fn bit(&self) -> usize {
@@ -137,7 +191,10 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
             taken: 0,
         };
         Self {
-            tree: Tree::new(),
+            leaves: Leaves {
+                first: Leaf::new(),
+                others: Tree::new(),
+            },
             numbers: Mutex::new(numbers),
         }
     }
@@ -146,13 +203,13 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
     #[inline(always)]
     pub(crate) fn slot(&self, fd: RawFd) -> Option<&Slot<T>> {
         let number = fd.cast_unsigned() as usize;
-        Some(&self.tree.get(number / BITS)?.slots[number % BITS])
+        Some(&self.leaves.get(number / BITS)?.slots.0[number % BITS])
     }
 
     /// Finds the place of a number that is open.
     pub(crate) fn open_place(&self, fd: RawFd) -> Result<Place<'_, T>, Error> {
         let number = fd.cast_unsigned() as usize;
-        let leaf = self.tree.get_recent(number / BITS).ok_or(Error::BadFd)?;
+        let leaf = self.leaves.get_recent(number / BITS).ok_or(Error::BadFd)?;
         let place = Place { leaf, number };
         if place.slot().is_empty() {
             Err(Error::BadFd)
@@ -163,7 +220,7 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
 
     pub(crate) fn lock(&self) -> Locked<'_, T> {
         Locked {
-            tree: &self.tree,
+            leaves: &self.leaves,
             numbers: self.numbers.lock(),
         }
     }
@@ -172,7 +229,7 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
     pub(crate) fn next_open(&self, from: usize) -> Option<Fd> {
         let mut first = from;
         loop {
-            let (index, leaf) = self.tree.next(first / BITS)?;
+            let (index, leaf) = self.leaves.next(first / BITS)?;
             first = first.max(index * BITS);
             let found = bits_of(leaf.installed() & mask(first % BITS, BITS - 1)).next();
             if let Some(bit) = found {
@@ -185,7 +242,7 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
 
 /// The table, locked by who changes it.
 pub(crate) struct Locked<'t, T: ?Sized> {
-    tree: &'t Tree<Leaf<T>>,
+    leaves: &'t Leaves<T>,
     numbers: MutexGuard<'t, Numbers>,
 }
 
@@ -231,7 +288,7 @@ impl<'t, T: ?Sized + Send + Sync> Locked<'t, T> {
                 return Err(Error::TooManyFiles);
             }
             let index = from / BITS;
-            let leaf = self.tree.get_or_insert_with(index, Leaf::new)?;
+            let leaf = self.leaves.get_or_make(index)?;
             if let Some(bit) = leaf.open.lowest_clear(from % BITS) {
                 let number = index * BITS + bit;
                 let below = number < self.numbers.limit;
@@ -240,9 +297,9 @@ impl<'t, T: ?Sized + Send + Sync> Locked<'t, T> {
                     .ok_or(Error::TooManyFiles);
             }
             if leaf.open.is_full() {
-                self.tree.mark_full(index);
+                self.leaves.others.mark_full(index);
             }
-            from = self.tree.next_not_full(index + 1) * BITS;
+            from = self.leaves.others.next_not_full(index + 1) * BITS;
         }
     }
 
@@ -250,7 +307,7 @@ impl<'t, T: ?Sized + Send + Sync> Locked<'t, T> {
     /// busy. Returns its place, to be installed under this lock.
     pub(crate) fn take_exact(&mut self, fd: Fd, flags: FdFlags) -> Result<Place<'t, T>, Error> {
         let number = fd.index();
-        let leaf = self.tree.get_or_insert_with(number / BITS, Leaf::new)?;
+        let leaf = self.leaves.get_or_make(number / BITS)?;
         let place = Place { leaf, number };
         if !leaf.open.test(place.bit()) {
             leaf.open.set(place.bit());
@@ -266,7 +323,7 @@ impl<'t, T: ?Sized + Send + Sync> Locked<'t, T> {
     /// after the lock.
     pub(crate) fn remove(&mut self, fd: RawFd) -> Result<Ref<T>, Error> {
         let number = fd.cast_unsigned() as usize;
-        let leaf = self.tree.get_recent(number / BITS).ok_or(Error::BadFd)?;
+        let leaf = self.leaves.get_recent(number / BITS).ok_or(Error::BadFd)?;
         let place = Place { leaf, number };
         // A look before the exchange: closing a closed number writes nothing.
         if place.slot().is_empty() {
@@ -281,7 +338,7 @@ impl<'t, T: ?Sized + Send + Sync> Locked<'t, T> {
     pub(crate) fn free(&mut self, place: &Place<'_, T>) {
         let leaf = place.leaf;
         if leaf.open.is_full() {
-            self.tree.mark_free(place.number / BITS);
+            self.leaves.others.mark_free(place.number / BITS);
         }
         leaf.open.clear(place.bit());
         self.numbers.taken -= 1;
@@ -317,16 +374,16 @@ impl<'t, T: ?Sized + Send + Sync> Locked<'t, T> {
         let mut to = child.lock();
         to.numbers.limit = self.numbers.limit;
         let guard = rcu::read_lock();
-        let mut next = self.tree.next(0);
+        let mut next = self.leaves.next(0);
         while let Some((index, from)) = next {
-            next = self.tree.next(index + 1);
+            next = self.leaves.next(index + 1);
             let installed = from.installed();
             if installed == 0 {
                 continue;
             }
-            let leaf = to.tree.get_or_insert_with(index, Leaf::new)?;
+            let leaf = to.leaves.get_or_make(index)?;
             for bit in bits_of(installed) {
-                drop(leaf.slots[bit].replace(from.slots[bit].get(&guard)));
+                drop(leaf.slots.0[bit].replace(from.slots.0[bit].get(&guard)));
             }
             leaf.open.replace(installed);
             leaf.cloexec.replace(from.cloexec.bits() & installed);
@@ -347,7 +404,7 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
     ) {
         let mut from = first / BITS;
         while let Some((index, _)) = self
-            .tree
+            .leaves
             .next(from)
             .filter(|&(index, _)| index * BITS <= last)
         {
@@ -365,7 +422,7 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
     /// Closes every open number from `first` to `last`.
     pub(crate) fn remove_range(&self, first: usize, last: usize) {
         self.for_each_leaf_in(first, last, |locked, index, meant| {
-            let leaf = locked.tree.get(index)?;
+            let leaf = locked.leaves.get(index)?;
             Some(locked.remove_in(index, leaf, |_| meant))
         });
     }
@@ -373,7 +430,7 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
     /// Closes every open number that is to be closed on exec.
     pub(crate) fn remove_cloexec(&self) {
         self.for_each_leaf_in(0, Fd::MAX.index(), |locked, index, _| {
-            let leaf = locked.tree.get(index)?;
+            let leaf = locked.leaves.get(index)?;
             Some(locked.remove_in(index, leaf, |leaf| leaf.cloexec.bits()))
         });
     }
@@ -381,7 +438,7 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
     /// Has every open number from `first` to `last` closed on exec.
     pub(crate) fn set_cloexec_range(&self, first: usize, last: usize) {
         self.for_each_leaf_in(first, last, |locked, index, meant| {
-            let leaf = locked.tree.get(index)?;
+            let leaf = locked.leaves.get(index)?;
             leaf.cloexec
                 .replace(leaf.cloexec.bits() | meant & leaf.installed());
             Some(())
