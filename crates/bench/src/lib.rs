@@ -2,7 +2,7 @@
 //!
 //! Read it in this order:
 //!
-//! 1. [`experiment`]: what an experiment is, and the list of all of them.
+//! 1. [`experiment`]: what an experiment is, and how it is run.
 //! 2. [`table`]: the one trait through which the same workload runs on every table.
 //! 3. [`baseline`]: the tables that people had, and have, without this project.
 //! 4. [`lookup`], [`fd_scale`] and [`chat`]: the experiments.

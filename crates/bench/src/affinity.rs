@@ -1,0 +1,54 @@
+//! Which CPU a thread runs on.
+
+use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
+use nix::unistd::Pid;
+
+/// Returns how many CPUs this process may use, at least 1.
+pub fn cpus() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+/// Binds the calling thread to the `nth` of the CPUs that it may use, counted from 0.
+///
+/// Where the system refuses, the thread stays where it is: pinning makes a measurement steadier,
+/// not different.
+pub fn pin(nth: usize) {
+    let Some(cpu) = allowed().nth(nth) else {
+        return;
+    };
+    let mut set = CpuSet::new();
+    if set.set(cpu).is_ok() {
+        let _ = sched_setaffinity(Pid::from_raw(0), &set);
+    }
+}
+
+/// Lists the CPUs that the calling thread may use.
+fn allowed() -> impl Iterator<Item = usize> {
+    let set = sched_getaffinity(Pid::from_raw(0)).unwrap_or_default();
+    (0..CpuSet::count()).filter(move |&cpu| set.is_set(cpu).unwrap_or(false))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pinned_thread_may_use_one_cpu() {
+        let remaining = std::thread::spawn(|| {
+            pin(0);
+            allowed().count()
+        });
+        assert_eq!(remaining.join().unwrap(), 1);
+    }
+
+    #[test]
+    fn a_cpu_that_does_not_exist_changes_nothing() {
+        let remaining = std::thread::spawn(|| {
+            let before = allowed().count();
+            pin(usize::MAX);
+            (before, allowed().count())
+        });
+        let (before, after) = remaining.join().unwrap();
+        assert_eq!(before, after);
+    }
+}

@@ -1,0 +1,10 @@
+//! The tables that this project is measured against.
+//!
+//! Each is written as well as its design allows: one lock acquisition for each operation, nothing
+//! done under the lock that can be done outside it, inlined into the same loops as `fdtable`.
+
+mod rwlock_bitmap;
+mod rwlock_vec;
+
+pub use rwlock_bitmap::RwLockBitmap;
+pub use rwlock_vec::RwLockVec;

@@ -1,0 +1,221 @@
+//! The table that RCU replaced in Linux: `files_struct` of 2.4, under a reader-writer lock.
+//!
+//! As there: an array of files, a bitmap of open numbers, a bitmap of those that close on exec,
+//! and `next_fd`, below which every number is open. Lookup (`fget`) takes the read lock and takes
+//! its reference under it. A full array is replaced by one of twice the size, copied under the
+//! write lock. Two things are better than there: `open` takes the lock once and not twice
+//! (`get_unused_fd`, `fd_install`), and the lock is one that sleeps instead of spinning.
+
+use std::os::fd::RawFd;
+use std::sync::Arc;
+
+use fdtable::Error;
+use parking_lot::RwLock;
+
+/// Numbers for which a new table has room (`NR_OPEN_DEFAULT`).
+const FIRST_CAPACITY: usize = 64;
+
+/// Bits of a word of a bitmap.
+const WORD: usize = u64::BITS as usize;
+
+/// Linux 2.4's `files_struct` with `parking_lot`'s reader-writer lock.
+#[derive(Debug)]
+pub struct RwLockBitmap<T: ?Sized> {
+    state: RwLock<State<T>>,
+    limit: u32,
+}
+
+#[derive(Debug)]
+struct State<T: ?Sized> {
+    /// As long as the bitmaps have bits: a power of two.
+    files: Box<[Option<Arc<T>>]>,
+    open: Box<[u64]>,
+    close_on_exec: Box<[u64]>,
+    /// Every number below is open.
+    next_fd: usize,
+}
+
+impl<T: ?Sized> RwLockBitmap<T> {
+    /// Makes an empty table for the numbers below `limit`.
+    pub fn with_limit(limit: u32) -> Self {
+        RwLockBitmap {
+            state: RwLock::new(State::new()),
+            limit,
+        }
+    }
+
+    /// Puts `file` on the lowest free number.
+    ///
+    /// # Errors
+    /// `EMFILE` if every number below the limit is open.
+    #[inline]
+    pub fn open(&self, file: Arc<T>) -> Result<RawFd, Error> {
+        let mut state = self.state.write();
+        let number = state.lowest_free();
+        if number >= self.limit as usize {
+            return Err(Error::TooManyFiles);
+        }
+        if number == state.files.len() {
+            state.expand();
+        }
+        state.install(number, file);
+        Ok(number as RawFd)
+    }
+
+    /// Returns a reference of the caller's own, taken under the read lock.
+    ///
+    /// # Errors
+    /// `EBADF` if `fd` is not open.
+    #[inline]
+    pub fn get(&self, fd: RawFd) -> Result<Arc<T>, Error> {
+        self.state.read().file(fd).cloned()
+    }
+
+    /// Calls `f` with the file under the read lock.
+    ///
+    /// # Errors
+    /// `EBADF` if `fd` is not open.
+    #[inline]
+    pub fn with<R>(&self, fd: RawFd, f: impl FnOnce(&T) -> R) -> Result<R, Error> {
+        self.state.read().file(fd).map(|file| f(file))
+    }
+
+    /// Empties the slot and drops its reference, after the lock is gone.
+    ///
+    /// # Errors
+    /// `EBADF` if `fd` is not open.
+    #[inline]
+    pub fn close(&self, fd: RawFd) -> Result<(), Error> {
+        let file = self.state.write().take(fd)?;
+        drop(file);
+        Ok(())
+    }
+}
+
+impl<T: ?Sized> State<T> {
+    fn new() -> Self {
+        State {
+            files: empty_slots(FIRST_CAPACITY),
+            open: vec![0; FIRST_CAPACITY / WORD].into(),
+            close_on_exec: vec![0; FIRST_CAPACITY / WORD].into(),
+            next_fd: 0,
+        }
+    }
+
+    #[inline]
+    fn file(&self, fd: RawFd) -> Result<&Arc<T>, Error> {
+        // A negative number becomes one that is past the end.
+        self.files
+            .get(fd as usize)
+            .and_then(Option::as_ref)
+            .ok_or(Error::BadFd)
+    }
+
+    /// Searches the bitmap from `next_fd` on; answers its length if it is full
+    /// (`find_next_zero_bit`).
+    #[inline]
+    fn lowest_free(&self) -> usize {
+        let first = self.next_fd / WORD;
+        self.open[first.min(self.open.len())..]
+            .iter()
+            .position(|&word| word != u64::MAX)
+            .map_or(self.files.len(), |skipped| {
+                let word = first + skipped;
+                word * WORD + self.open[word].trailing_ones() as usize
+            })
+    }
+
+    #[inline]
+    fn install(&mut self, number: usize, file: Arc<T>) {
+        let (word, bit) = (number / WORD, 1 << (number % WORD));
+        self.open[word] |= bit;
+        self.close_on_exec[word] &= !bit;
+        self.next_fd = number + 1;
+        self.files[number] = Some(file);
+    }
+
+    #[inline]
+    fn take(&mut self, fd: RawFd) -> Result<Arc<T>, Error> {
+        let number = fd as usize;
+        let slot = self.files.get_mut(number).ok_or(Error::BadFd)?;
+        let file = slot.take().ok_or(Error::BadFd)?;
+        let (word, bit) = (number / WORD, 1 << (number % WORD));
+        self.open[word] &= !bit;
+        self.close_on_exec[word] &= !bit;
+        self.next_fd = self.next_fd.min(number);
+        Ok(file)
+    }
+
+    /// Copies everything to an array of twice the size (`expand_files`).
+    #[cold]
+    fn expand(&mut self) {
+        let capacity = self.files.len() * 2;
+        let mut files = empty_slots(capacity);
+        for (new, old) in files.iter_mut().zip(&mut self.files) {
+            *new = old.take();
+        }
+        self.files = files;
+        self.open = widened(&self.open, capacity / WORD);
+        self.close_on_exec = widened(&self.close_on_exec, capacity / WORD);
+    }
+}
+
+fn empty_slots<T: ?Sized>(capacity: usize) -> Box<[Option<Arc<T>>]> {
+    (0..capacity).map(|_| None).collect()
+}
+
+fn widened(bitmap: &[u64], words: usize) -> Box<[u64]> {
+    let mut wide = vec![0; words];
+    wide[..bitmap.len()].copy_from_slice(bitmap);
+    wide.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn filled(count: u64) -> RwLockBitmap<u64> {
+        let table = RwLockBitmap::with_limit(1 << 20);
+        for value in 0..count {
+            table.open(Arc::new(value)).unwrap();
+        }
+        table
+    }
+
+    #[test]
+    fn growing_doubles_and_keeps_every_file() {
+        let table = filled(65);
+        assert_eq!(table.state.read().files.len(), 128);
+        for fd in 0..65 {
+            assert_eq!(*table.get(fd).unwrap(), fd as u64);
+        }
+        assert_eq!(*table.state.read().open, [u64::MAX, 1]);
+    }
+
+    #[test]
+    fn next_fd_follows_the_lowest_close() {
+        let table = filled(300);
+        table.close(200).unwrap();
+        table.close(100).unwrap();
+        assert_eq!(table.state.read().next_fd, 100);
+        assert_eq!(table.open(Arc::new(0)), Ok(100));
+        assert_eq!(table.state.read().next_fd, 101);
+        assert_eq!(table.open(Arc::new(0)), Ok(200));
+    }
+
+    #[test]
+    fn a_full_array_is_not_searched_past_its_end() {
+        let table = filled(128);
+        assert_eq!(table.state.read().next_fd, 128);
+        assert_eq!(table.open(Arc::new(0)), Ok(128));
+    }
+
+    #[test]
+    fn a_closed_file_is_dropped() {
+        let table = RwLockBitmap::with_limit(10);
+        let file = Arc::new(());
+        let fd = table.open(Arc::clone(&file)).unwrap();
+        table.close(fd).unwrap();
+        assert_eq!(Arc::strong_count(&file), 1);
+    }
+}

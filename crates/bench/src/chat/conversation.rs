@@ -1,0 +1,239 @@
+//! One run of the chat on one table.
+
+use std::os::fd::RawFd;
+use std::thread::{self, Scope, ScopedJoinHandle};
+use std::time::Duration;
+
+use anyhow::{Context, anyhow};
+use fdtable_vfs::{OpenFlags, socket};
+use parking_lot::{Mutex, RwLock};
+
+use super::descriptors::Descriptors;
+use super::lookup_cost;
+use super::role::{Part, Role, Share};
+use super::usage::Usage;
+
+/// Stack of each thread in bytes.
+const STACK: usize = 128 << 10;
+
+/// How large a chat is.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Conversation {
+    pub(super) rooms: u32,
+    pub(super) users: u32,
+    pub(super) messages: u32,
+    pub(super) message_bytes: usize,
+    /// Capacity of each direction of each socket.
+    pub(super) buffer_bytes: usize,
+}
+
+/// What one run took.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Run {
+    /// From the first thread's start to the last one's end.
+    pub(super) wall: Duration,
+    pub(super) usage: Usage,
+    /// Reads and writes, each of which looks up once.
+    pub(super) lookups: u64,
+    /// Cost of a lookup as part of a read or write, measured right after the run.
+    pub(super) lookup_ns: f64,
+}
+
+/// The two ends of a user's connection.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Seat {
+    pub(super) client: RawFd,
+    pub(super) server: RawFd,
+}
+
+/// Thread of the chat: what it did, or nothing if the run was called off.
+type Running<'scope> = ScopedJoinHandle<'scope, anyhow::Result<Option<Share>>>;
+
+/// Holds all threads back until all of them stand ready.
+#[derive(Default)]
+struct Start {
+    ready: Mutex<usize>,
+    /// Locked until the run begins. False if some threads could not be made, and the others have
+    /// to leave.
+    go: RwLock<bool>,
+}
+
+impl Conversation {
+    /// Counts the threads of a run.
+    pub(super) fn threads(&self) -> usize {
+        3 * self.rooms as usize * self.users as usize
+    }
+
+    /// Counts the messages that users receive.
+    pub(super) fn deliveries(&self) -> u64 {
+        u64::from(self.rooms) * u64::from(self.users).pow(2) * u64::from(self.messages)
+    }
+
+    /// Runs the chat on a new table. Blocks until the last message came.
+    ///
+    /// # Errors
+    /// If threads or sockets cannot be made, or a message is lost, doubled, or out of order.
+    pub(super) fn hold<D: Descriptors>(&self) -> anyhow::Result<Run> {
+        let descriptors = D::with_limit(2 * self.rooms * self.users);
+        let rooms = self.seat_everybody(&descriptors)?;
+        let start = Start::default();
+        let (before, shares) = thread::scope(|scope| {
+            let mut go = start.go.write();
+            let running = self.spawn(scope, &descriptors, &rooms, &start)?;
+            start.wait_for(running.len());
+            let before = Usage::now()?;
+            *go = true;
+            drop(go);
+            anyhow::Ok((before, join(running)?))
+        })?;
+        Ok(Run {
+            wall: wall(&shares),
+            usage: Usage::now()?.since(&before),
+            lookups: shares.iter().map(|share| share.lookups).sum(),
+            lookup_ns: lookup_cost::measure(&descriptors, &rooms, self.message_bytes)?,
+        })
+    }
+
+    /// Opens a pair of sockets for each user of each room.
+    fn seat_everybody<D: Descriptors>(&self, descriptors: &D) -> anyhow::Result<Vec<Vec<Seat>>> {
+        let seat = |_| {
+            let (client, server) = socket::with_capacity(self.buffer_bytes, OpenFlags::empty());
+            Ok(Seat {
+                client: descriptors.open(client)?,
+                server: descriptors.open(server)?,
+            })
+        };
+        (0..self.rooms)
+            .map(|_| (0..self.users).map(seat).collect())
+            .collect()
+    }
+
+    /// Starts every thread of every user.
+    fn spawn<'scope, 'env, D: Descriptors>(
+        &'env self,
+        scope: &'scope Scope<'scope, 'env>,
+        descriptors: &'env D,
+        rooms: &'env [Vec<Seat>],
+        start: &'env Start,
+    ) -> anyhow::Result<Vec<Running<'scope>>> {
+        let mut running = Vec::with_capacity(self.threads());
+        for room in rooms {
+            for user in 0..self.users {
+                for role in [Role::Send, Role::Receive, Role::Serve] {
+                    let part = Part {
+                        conversation: self,
+                        descriptors,
+                        room,
+                        user,
+                        lookups: 0,
+                    };
+                    let builder = thread::Builder::new().stack_size(STACK);
+                    let thread = builder.spawn_scoped(scope, move || match start.wait() {
+                        true => part.play(role).map(Some),
+                        false => Ok(None),
+                    });
+                    running.push(thread.context("starting a thread")?);
+                }
+            }
+        }
+        Ok(running)
+    }
+}
+
+impl Start {
+    /// Waits until the run begins, and tells whether it does.
+    fn wait(&self) -> bool {
+        *self.ready.lock() += 1;
+        *self.go.read()
+    }
+
+    /// Waits until `threads` threads stand ready, or are about to.
+    fn wait_for(&self, threads: usize) {
+        while *self.ready.lock() < threads {
+            thread::sleep(Duration::from_millis(1));
+        }
+    }
+}
+
+fn join(running: Vec<Running<'_>>) -> anyhow::Result<Vec<Share>> {
+    let share = |thread: Running<'_>| {
+        thread
+            .join()
+            .map_err(|_| anyhow!("a thread of the chat panicked"))?
+    };
+    let shares: anyhow::Result<Vec<Option<Share>>> = running.into_iter().map(share).collect();
+    Ok(shares?.into_iter().flatten().collect())
+}
+
+fn wall(shares: &[Share]) -> Duration {
+    let began = shares.iter().map(|share| share.began).min();
+    let ended = shares.iter().map(|share| share.ended).max();
+    began
+        .zip(ended)
+        .map_or(Duration::ZERO, |(began, ended)| ended - began)
+}
+
+#[cfg(test)]
+mod tests {
+    use fdtable_vfs::{Errno, Object, Process, socket::StreamSocket};
+
+    use super::*;
+    use crate::baseline::RwLockVec;
+    use crate::chat::descriptors::Owned;
+
+    const SMALL: Conversation = Conversation {
+        rooms: 2,
+        users: 4,
+        messages: 100,
+        message_bytes: 100,
+        buffer_bytes: 4096,
+    };
+
+    #[test]
+    fn everybody_gets_everything_through_buffers_that_are_often_full() {
+        for run in [
+            SMALL.hold::<Process>(),
+            SMALL.hold::<Owned<RwLockVec<dyn Object>>>(),
+        ] {
+            let run = run.unwrap();
+            // 800 sent and 3,200 delivered, a write and a read each.
+            assert_eq!(run.lookups, 2 * (800 + 3200));
+            assert!(run.wall > Duration::ZERO);
+        }
+    }
+
+    /// A process that writes one byte wrong.
+    struct Faulty(Process);
+
+    impl Descriptors for Faulty {
+        const NAME: &'static str = "faulty";
+
+        fn with_limit(limit: u32) -> Self {
+            Faulty(Descriptors::with_limit(limit))
+        }
+
+        fn open(&self, socket: StreamSocket) -> Result<RawFd, Errno> {
+            Descriptors::open(&self.0, socket)
+        }
+
+        fn read(&self, fd: RawFd, buf: &mut [u8]) -> Result<usize, Errno> {
+            self.0.read(fd, buf)
+        }
+
+        fn write(&self, fd: RawFd, bytes: &[u8]) -> Result<usize, Errno> {
+            let mut wrong = bytes.to_vec();
+            wrong[4] ^= u8::from(wrong[4] == 50);
+            self.0.write(fd, &wrong)
+        }
+
+        fn shutdown(&self, fd: RawFd) -> Result<(), Errno> {
+            self.0.shutdown(fd)
+        }
+    }
+
+    #[test]
+    fn a_wrong_message_ends_the_run_with_an_error() {
+        let error = SMALL.hold::<Faulty>().unwrap_err();
+        assert!(!error.to_string().is_empty());
+    }
+}

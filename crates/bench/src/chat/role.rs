@@ -1,0 +1,129 @@
+//! What each thread of a chat does.
+
+use std::os::fd::RawFd;
+use std::time::Instant;
+
+use anyhow::ensure;
+
+use super::conversation::{Conversation, Seat};
+use super::descriptors::Descriptors;
+use super::message::{Received, write_head};
+
+/// What a thread does for its user.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Role {
+    /// The client writes its messages.
+    Send,
+    /// The client reads everybody's messages and checks them.
+    Receive,
+    /// The server reads the user's messages and writes them to the whole room.
+    Serve,
+}
+
+/// What one thread did.
+pub(super) struct Share {
+    pub(super) began: Instant,
+    pub(super) ended: Instant,
+    /// Reads and writes.
+    pub(super) lookups: u64,
+}
+
+/// One user as one thread sees it.
+pub(super) struct Part<'a, D> {
+    pub(super) conversation: &'a Conversation,
+    pub(super) descriptors: &'a D,
+    pub(super) room: &'a [Seat],
+    pub(super) user: u32,
+    pub(super) lookups: u64,
+}
+
+impl<D: Descriptors> Part<'_, D> {
+    /// Does what `role` says, and ends the whole room's conversation if that fails.
+    pub(super) fn play(mut self, role: Role) -> anyhow::Result<Share> {
+        let began = Instant::now();
+        let played = match role {
+            Role::Send => self.send(),
+            Role::Receive => self.receive(),
+            Role::Serve => self.serve(),
+        };
+        let ended = Instant::now();
+        played.inspect_err(|_| self.break_up())?;
+        Ok(Share {
+            began,
+            ended,
+            lookups: self.lookups,
+        })
+    }
+
+    fn send(&mut self) -> anyhow::Result<()> {
+        let mut message = self.blank();
+        for number in 0..self.conversation.messages {
+            write_head(&mut message, self.user, number);
+            self.write(self.seat().client, &message)?;
+        }
+        Ok(())
+    }
+
+    /// Passes each message of the user on to everybody in the room.
+    fn serve(&mut self) -> anyhow::Result<()> {
+        let mut message = self.blank();
+        let room = self.room;
+        for _ in 0..self.conversation.messages {
+            self.read(self.seat().server, &mut message)?;
+            for seat in room {
+                self.write(seat.server, &message)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn receive(&mut self) -> anyhow::Result<()> {
+        let mut message = self.blank();
+        let mut received = Received::new(self.conversation.users);
+        for _ in 0..self.conversation.users * self.conversation.messages {
+            self.read(self.seat().client, &mut message)?;
+            received.check(&message)?;
+        }
+        received.check_complete(self.conversation.messages)
+    }
+
+    /// Ends all conversations of the room, so that nobody waits for a thread that failed.
+    fn break_up(&self) {
+        for seat in self.room {
+            let _ = self.descriptors.shutdown(seat.client);
+            let _ = self.descriptors.shutdown(seat.server);
+        }
+    }
+
+    fn seat(&self) -> Seat {
+        self.room[self.user as usize]
+    }
+
+    fn blank(&self) -> Vec<u8> {
+        vec![0; self.conversation.message_bytes]
+    }
+
+    /// Reads one whole message.
+    fn read(&mut self, fd: RawFd, message: &mut [u8]) -> anyhow::Result<()> {
+        let mut filled = 0;
+        while filled < message.len() {
+            self.lookups += 1;
+            let count = self.descriptors.read(fd, &mut message[filled..])?;
+            ensure!(count > 0, "the connection ended in a message");
+            filled += count;
+        }
+        Ok(())
+    }
+
+    /// Writes one whole message.
+    fn write(&mut self, fd: RawFd, message: &[u8]) -> anyhow::Result<()> {
+        self.lookups += 1;
+        let count = self.descriptors.write(fd, message)?;
+        ensure!(
+            count == message.len(),
+            "{count} of {} bytes were written",
+            message.len()
+        );
+        Ok(())
+    }
+}

@@ -1,0 +1,58 @@
+//! What a run cost the processor and the scheduler.
+
+use std::time::Duration;
+
+use nix::sys::resource::{UsageWho, getrusage};
+use nix::sys::time::TimeVal;
+
+/// Time and context switches of this process.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Usage {
+    pub(super) user: Duration,
+    pub(super) system: Duration,
+    /// A thread went to sleep.
+    pub(super) voluntary_switches: u64,
+    /// A thread was made to give way.
+    pub(super) involuntary_switches: u64,
+}
+
+impl Usage {
+    /// Reads what the process used until now.
+    pub(super) fn now() -> anyhow::Result<Self> {
+        let usage = getrusage(UsageWho::RUSAGE_SELF)?;
+        Ok(Usage {
+            user: duration(usage.user_time()),
+            system: duration(usage.system_time()),
+            voluntary_switches: usage.voluntary_context_switches().unsigned_abs(),
+            involuntary_switches: usage.involuntary_context_switches().unsigned_abs(),
+        })
+    }
+
+    /// Returns what was used since `earlier`.
+    pub(super) fn since(&self, earlier: &Usage) -> Usage {
+        Usage {
+            user: self.user.saturating_sub(earlier.user),
+            system: self.system.saturating_sub(earlier.system),
+            voluntary_switches: self.voluntary_switches - earlier.voluntary_switches,
+            involuntary_switches: self.involuntary_switches - earlier.involuntary_switches,
+        }
+    }
+}
+
+fn duration(time: TimeVal) -> Duration {
+    Duration::from_secs(time.tv_sec().unsigned_abs())
+        + Duration::from_micros(time.tv_usec().unsigned_abs())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sleep_is_a_voluntary_switch() {
+        let before = Usage::now().unwrap();
+        std::thread::sleep(Duration::from_millis(1));
+        let used = Usage::now().unwrap().since(&before);
+        assert!(used.voluntary_switches >= 1, "{used:?}");
+    }
+}

@@ -1,0 +1,53 @@
+//! What an experiment is, and how it is run.
+
+use crate::machine::Machine;
+use crate::report::Report;
+
+/// Measurement of something that `fdtable` does, beside others that do it.
+pub trait Experiment {
+    /// Returns the name on the command line and in the report.
+    fn name(&self) -> &'static str;
+
+    /// Runs everything and reports it. Blocks until done, with both CPUs busy.
+    ///
+    /// # Errors
+    /// If the system refuses threads, or a table answers what it must not.
+    fn measure(&self, machine: Machine, progress: &dyn Progress) -> anyhow::Result<Report>;
+}
+
+/// How much time a run may take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Effort {
+    /// Seconds for each experiment: a first look.
+    Quick,
+    /// Minutes: figures to cite.
+    Full,
+}
+
+/// Listener that is told how far a run is.
+pub trait Progress: Sync {
+    /// Begins a part of `steps` steps.
+    fn begin(&self, part: &str, steps: u64);
+
+    /// Ends one step of the part.
+    fn step(&self);
+}
+
+/// Listener that does not listen.
+#[derive(Clone, Copy, Debug)]
+pub struct Silent;
+
+impl Progress for Silent {
+    fn begin(&self, _part: &str, _steps: u64) {}
+    fn step(&self) {}
+}
+
+/// Runs one experiment, and looks at the machine before and after it.
+///
+/// # Errors
+/// Those of [`Experiment::measure`].
+pub fn run(experiment: &dyn Experiment, progress: &dyn Progress) -> anyhow::Result<Report> {
+    let mut report = experiment.measure(Machine::observe(), progress)?;
+    report.machine.observe_again();
+    Ok(report)
+}

@@ -1,0 +1,285 @@
+//! `fd-scale` (S2): what an `open` costs while N other descriptors are open.
+//!
+//! The experiment of Ingo Molnar's `fd-scale-bench.c` (2007). With N descriptors open, the one in
+//! the middle of the range is closed, and the time of one `open` is taken, which has to answer
+//! that number; then the same with the last one of the range. *Hot*: again and again. *Cold*: the
+//! whole cache is overwritten before each `open`. N grows by a quarter from step to step.
+//!
+//! # How so short a thing is timed
+//!
+//! The clock is the standard library's, which does not read the counter before the `open` is
+//! done; but it costs about 20 ns and its resolution may be no better than 10 ns. So a *hot*
+//! sample is the mean of a batch of single opens, each timed alone (the error of the resolution
+//! averages out), and an empty batch is measured with every other: the clock's own cost. Rows hold
+//! what was read from the clock, and beside it the cost without the clock. Growth is computed
+//! *without* the clock, since a constant on both sides would make it look smaller. To check that
+//! subtraction, the *pair* row has no clock inside: a batch of close and open, timed as one.
+//!
+//! In the last step each table with N = 1 runs again, in the same rounds as the largest, so that
+//! growth compares what was measured side by side. Only the host's table has no twin.
+
+use std::thread;
+
+use anyhow::{Context, anyhow};
+use serde::Serialize;
+use serde_json::{json, to_value};
+
+use crate::affinity;
+use crate::experiment::{Effort, Experiment, Progress};
+use crate::machine::Machine;
+use crate::report::Report;
+use crate::stats::{Summary, order};
+
+mod cache;
+mod findings;
+mod growth;
+mod opener;
+mod range;
+
+use cache::Cache;
+use range::{Measured, Place};
+
+/// Experiment that measures `open` as the table grows.
+#[derive(Clone, Debug, Serialize)]
+pub struct FdScale {
+    /// Most descriptors that are open, at least 1.
+    pub most: u32,
+    /// By how many percent their number grows from step to step, at least 1.
+    pub growth_percent: u32,
+    /// Hot samples at each step, at least 1.
+    pub hot_rounds: usize,
+    /// Opens of each hot sample, at least 1.
+    pub batch: u32,
+    /// Cold samples at each step, at least 1.
+    pub cold_rounds: usize,
+    /// How many times as many samples the last step takes, at least 1: growth is read there.
+    pub last_step_times: usize,
+}
+
+/// State of the cache before an `open`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+enum State {
+    Hot,
+    Cold,
+}
+
+/// What one subject took at one place of one step.
+#[derive(Clone, Debug, Serialize)]
+struct Row {
+    subject: &'static str,
+    /// Open descriptors.
+    open: u32,
+    /// Open descriptors of the largest table that was measured in the same rounds.
+    step: u32,
+    state: State,
+    place: Place,
+    /// Nanoseconds as read from the clock; `pair` has no clock in it.
+    ns: Summary,
+    /// Nanoseconds of the clock alone, the median of the same rounds; 0 for `pair`.
+    clock_ns: f64,
+    /// Nanoseconds of one `open` without the clock: the difference.
+    open_ns: f64,
+}
+
+/// One table with its descriptors, and what was measured on it in a step.
+struct Entry<'a> {
+    range: &'a mut dyn Measured,
+    open: u32,
+    /// Samples of the middle, the end, and the pair.
+    hot: [Vec<f64>; 3],
+    /// Samples of the middle and the end.
+    cold: [Vec<f64>; 2],
+}
+
+impl FdScale {
+    /// Returns the configuration for one of the two lengths of a run.
+    pub fn new(effort: Effort) -> Self {
+        let (growth_percent, hot_rounds, cold_rounds) = match effort {
+            Effort::Quick => (100, 9, 15),
+            Effort::Full => (25, 15, 25),
+        };
+        FdScale {
+            most: 1_000_000,
+            growth_percent,
+            hot_rounds,
+            batch: 256,
+            cold_rounds,
+            last_step_times: 5,
+        }
+    }
+
+    /// Lists how many descriptors are open at each step: from 1 to the most, and as many as the
+    /// host can have, so that it too is measured at its largest.
+    fn steps(&self, host_most: u32) -> Vec<u32> {
+        let next = |&open: &u32| {
+            let grown = u64::from(open) * u64::from(100 + self.growth_percent) / 100;
+            let grown = u32::try_from(grown).unwrap_or(u32::MAX).max(open + 1);
+            (open < self.most).then_some(grown.min(self.most))
+        };
+        let mut steps: Vec<u32> = std::iter::successors(Some(1), next).collect();
+        steps.push(host_most.min(self.most));
+        steps.sort_unstable();
+        steps.dedup();
+        steps
+    }
+
+    /// Takes the samples of one step.
+    fn measure_step(
+        &self,
+        entries: &mut [Entry<'_>],
+        times: usize,
+        cache: &mut Cache,
+        progress: &dyn Progress,
+    ) -> anyhow::Result<()> {
+        for round in 0..self.hot_rounds * times {
+            for place in order(entries.len(), round) {
+                entries[place].take_hot(self.batch)?;
+            }
+        }
+        for round in 0..self.cold_rounds * times {
+            for place in order(entries.len(), round) {
+                entries[place].take_cold(cache)?;
+            }
+            progress.step();
+        }
+        Ok(())
+    }
+
+    /// Measures every step, and adds the twins with one descriptor to the last.
+    fn measure_steps(
+        &self,
+        ranges: &mut [Box<dyn Measured>],
+        twins: &mut [Box<dyn Measured>],
+        progress: &dyn Progress,
+    ) -> anyhow::Result<Vec<Row>> {
+        let host_most = ranges.iter().map(|range| range.most()).min();
+        let steps = self.steps(host_most.unwrap_or(self.most));
+        let rounds = (steps.len() + self.last_step_times - 1) * self.cold_rounds;
+        progress.begin("fd-scale", rounds as u64);
+        let mut cache = Cache::new();
+        let mut rows = Vec::new();
+        for open in steps {
+            grow(ranges, open)?;
+            let able = ranges.iter_mut().filter(|range| range.most() >= open);
+            let mut entries: Vec<_> = able.map(|range| Entry::new(range, open)).collect();
+            let last = open == self.most;
+            if last {
+                entries.extend(twins.iter_mut().map(|range| Entry::new(range, 1)));
+            }
+            let times = if last { self.last_step_times } else { 1 };
+            self.measure_step(&mut entries, times, &mut cache, progress)?;
+            rows.extend(findings::rows(open, &entries));
+        }
+        Ok(rows)
+    }
+}
+
+impl Experiment for FdScale {
+    fn name(&self) -> &'static str {
+        "fd-scale"
+    }
+
+    fn measure(&self, machine: Machine, progress: &dyn Progress) -> anyhow::Result<Report> {
+        let mut ranges = opener::all(self.most).context("making the tables")?;
+        let host = opener::host().context("raising the limit of the host's descriptors")?;
+        let host_most = host.most().min(self.most);
+        ranges.push(host);
+        let mut twins = opener::all(1).context("making the tables")?;
+        grow(&mut twins, 1)?;
+        let rows = on_one_cpu(|| self.measure_steps(&mut ranges, &mut twins, progress))?;
+        Ok(Report {
+            experiment: self.name(),
+            title: "the cost of one open while N descriptors are open".to_owned(),
+            config: json!({
+                "most": self.most, "growth_percent": self.growth_percent,
+                "hot_rounds": self.hot_rounds, "batch": self.batch,
+                "cold_rounds": self.cold_rounds, "last_step_times": self.last_step_times,
+                "trash_bytes": Cache::bytes_to_overwrite(), "host_most": host_most,
+            }),
+            rows: rows.iter().map(to_value).collect::<Result<_, _>>()?,
+            headline: growth::figures(&rows, self.most),
+            tables: findings::tables(&rows, self.most),
+            remarks: findings::remarks(&rows, self.most, host_most),
+            machine,
+        })
+    }
+}
+
+impl<'a> Entry<'a> {
+    fn new(range: &'a mut Box<dyn Measured>, open: u32) -> Self {
+        Entry {
+            range: &mut **range,
+            open,
+            hot: Default::default(),
+            cold: Default::default(),
+        }
+    }
+
+    fn take_hot(&mut self, batch: u32) -> anyhow::Result<()> {
+        let [middle, end] = self.range.hot(batch)?;
+        let pair = self.range.pair(batch)?;
+        for (samples, ns) in self.hot.iter_mut().zip([middle, end, pair]) {
+            samples.push(ns);
+        }
+        Ok(())
+    }
+
+    fn take_cold(&mut self, cache: &mut Cache) -> anyhow::Result<()> {
+        for (samples, place) in self.cold.iter_mut().zip([Place::Middle, Place::End]) {
+            samples.push(self.range.cold(place, cache)?);
+        }
+        Ok(())
+    }
+}
+
+/// Runs `work` on a thread that stays on the first CPU, so that nothing moves between the moment
+/// when the cache is overwritten and the open that is timed.
+fn on_one_cpu<R: Send>(work: impl FnOnce() -> anyhow::Result<R> + Send) -> anyhow::Result<R> {
+    let pinned = || {
+        affinity::pin(0);
+        work()
+    };
+    thread::scope(|scope| scope.spawn(pinned).join())
+        .unwrap_or_else(|_| Err(anyhow!("the measuring thread panicked")))
+}
+
+/// Opens descriptors in each range until `open` are, or as many as it can hold.
+fn grow(ranges: &mut [Box<dyn Measured>], open: u32) -> anyhow::Result<()> {
+    for range in ranges {
+        let most = range.most();
+        range
+            .grow(open.min(most))
+            .with_context(|| format!("{}: {open} open", range.name()))?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tiny(most: u32, growth_percent: u32) -> FdScale {
+        FdScale {
+            most,
+            growth_percent,
+            hot_rounds: 1,
+            batch: 2,
+            cold_rounds: 1,
+            last_step_times: 1,
+        }
+    }
+
+    #[test]
+    fn steps_grow_by_a_quarter_from_one_to_the_most() {
+        assert_eq!(tiny(10, 25).steps(9), [1, 2, 3, 4, 5, 6, 7, 8, 9, 10]);
+        assert_eq!(tiny(1, 25).steps(20_000), [1]);
+        let steps = FdScale::new(Effort::Full).steps(1_000_000);
+        assert_eq!(steps.last(), Some(&1_000_000));
+        assert!(
+            steps
+                .windows(2)
+                .all(|pair| pair[1] <= (pair[0] * 5 / 4).max(pair[0] + 1))
+        );
+    }
+}

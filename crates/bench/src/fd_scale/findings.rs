@@ -1,0 +1,242 @@
+//! What the measurements of `fd-scale` say: rows, tables, figures, and sentences.
+
+use super::growth::{SINGLE, growth};
+use super::opener::{BARE, CLOCK, FILES_STRUCT, HOST, RWLOCK_VEC, VFS};
+use super::range::Place;
+use super::{Entry, Row, State};
+use crate::report::{Table, nanoseconds, ratio};
+use crate::stats::{Summary, median};
+
+/// Growth of Linux 2.6's `open` from 1 to 1,000,000 descriptors in the original experiment.
+const LINUX_2007_HOT: f64 = 5.9;
+/// The same with a cold cache.
+const LINUX_2007_COLD: f64 = 3.0;
+
+/// Most lines of a table on the terminal; the JSON form has every step.
+const LINES: usize = 11;
+
+/// What the tables have a column for.
+const SUBJECTS: [&str; 5] = [BARE, VFS, FILES_STRUCT, RWLOCK_VEC, HOST];
+
+/// Makes the rows of one step.
+pub(super) fn rows(step: u32, entries: &[Entry<'_>]) -> Vec<Row> {
+    let clock = entries.iter().find(|entry| entry.range.name() == CLOCK);
+    let of = |entry| clock.map(|clock| rows_of(step, entry, clock));
+    entries.iter().filter_map(of).flatten().collect()
+}
+
+/// Makes the rows of one entry, with the clock's own cost beside each.
+fn rows_of(step: u32, entry: &Entry<'_>, clock: &Entry<'_>) -> [Row; 5] {
+    let row = |state, place, ns: &[f64], clock_ns| Row {
+        subject: entry.range.name(),
+        open: entry.open,
+        step,
+        state,
+        place,
+        ns: Summary::of(ns),
+        clock_ns,
+        open_ns: median(ns) - clock_ns,
+    };
+    let [middle, end, pair] = &entry.hot;
+    let [cold_middle, cold_end] = &entry.cold;
+    let [clock_middle, clock_end, _] = clock.hot.each_ref().map(|ns| median(ns));
+    let [clock_cold_middle, clock_cold_end] = clock.cold.each_ref().map(|ns| median(ns));
+    [
+        row(State::Hot, Place::Middle, middle, clock_middle),
+        row(State::Hot, Place::End, end, clock_end),
+        row(State::Hot, Place::Pair, pair, 0.0),
+        row(State::Cold, Place::Middle, cold_middle, clock_cold_middle),
+        row(State::Cold, Place::End, cold_end, clock_cold_end),
+    ]
+}
+
+/// Makes a table of hot costs, one of cold costs, and one of growth.
+pub(super) fn tables(rows: &[Row], most: u32) -> Vec<Table> {
+    vec![
+        costs(rows, State::Hot),
+        costs(rows, State::Cold),
+        growths(rows, most),
+    ]
+}
+
+fn costs(rows: &[Row], state: State) -> Table {
+    let find = |open, subject, place| {
+        rows.iter().find(|row| {
+            row.open == open && row.subject == subject && row.state == state && row.place == place
+        })
+    };
+    let cell = |open, subject| {
+        let ns = |place| find(open, subject, place).map(|row| nanoseconds(row.open_ns));
+        match (ns(Place::Middle), ns(Place::End)) {
+            (Some(middle), Some(end)) => format!("{middle} | {end}"),
+            _ => "-".to_owned(),
+        }
+    };
+    let clock = |open| {
+        find(open, CLOCK, Place::Middle).map_or_else(String::new, |row| nanoseconds(row.ns.median))
+    };
+    let line = |open: u32| {
+        let cells = SUBJECTS.iter().map(|subject| cell(open, subject));
+        std::iter::once(open.to_string())
+            .chain(cells)
+            .chain([clock(open)])
+            .collect()
+    };
+    let (word, how) = match state {
+        State::Hot => ("hot", "the mean of a batch"),
+        State::Cold => ("cold", "one after the whole cache was overwritten"),
+    };
+    Table {
+        caption: format!(
+            "Nanoseconds of one open, cache {word} ({how}), without the clock's own, which is the \
+             last column: median from the middle | from the end"
+        ),
+        header: ["open"]
+            .iter()
+            .chain(&SUBJECTS)
+            .chain(&[CLOCK])
+            .map(|&it| it.to_owned())
+            .collect(),
+        rows: shown_steps(rows).into_iter().map(line).collect(),
+    }
+}
+
+/// Chooses the steps for the terminal: evenly spread, with the first and the last.
+fn shown_steps(rows: &[Row]) -> Vec<u32> {
+    let mut steps: Vec<u32> = rows.iter().map(|row| row.step).collect();
+    steps.dedup();
+    let last = steps.len().saturating_sub(1);
+    let lines = LINES.min(steps.len());
+    (0..lines)
+        .map(|line| steps[last * line / (lines - 1).max(1)])
+        .collect()
+}
+
+fn growths(rows: &[Row], most: u32) -> Table {
+    let line = |&subject: &&str| {
+        let largest = growth(rows, subject, State::Hot, &SINGLE).map_or(most, |growth| growth.most);
+        let columns = [
+            (State::Hot, &SINGLE[..]),
+            (State::Hot, &[Place::Pair]),
+            (State::Cold, &SINGLE),
+        ];
+        let cells = columns.map(|(state, places)| growth_cells(rows, subject, state, places));
+        std::iter::once(format!("{subject} (1 to {largest})"))
+            .chain(cells.concat())
+            .collect()
+    };
+    let linux = [
+        "Linux 2.6 of 2007, sys_open (1 to 1000000)",
+        "1400 → 8200",
+        "",
+        "-",
+        "-",
+        "4600 → 13600",
+        "",
+    ];
+    let mut linux = linux.map(str::to_owned);
+    (linux[2], linux[6]) = (ratio(LINUX_2007_HOT), ratio(LINUX_2007_COLD));
+    let header = [
+        "",
+        "hot, ns",
+        "growth",
+        "hot close + open, ns",
+        "growth",
+        "cold, ns",
+        "growth",
+    ];
+    Table {
+        caption: "Growth of the cost, at the worse of middle and end: medians without the clock, \
+                  and the largest divided by the smallest"
+            .to_owned(),
+        header: header.map(str::to_owned).to_vec(),
+        rows: SUBJECTS.iter().map(line).chain([linux.to_vec()]).collect(),
+    }
+}
+
+/// Shows from what to what the cost grows, and by how much.
+fn growth_cells(rows: &[Row], subject: &str, state: State, places: &[Place]) -> Vec<String> {
+    match growth(rows, subject, state, places) {
+        Some(growth) => vec![
+            format!("{} → {}", nanoseconds(growth.one), nanoseconds(growth.many)),
+            ratio(growth.ratio()),
+        ],
+        None => vec!["-".to_owned(); 2],
+    }
+}
+
+/// Says what the tables show.
+pub(super) fn remarks(rows: &[Row], most: u32, host_most: u32) -> Vec<String> {
+    let mut remarks = Vec::new();
+    if let Some(spread) = spread(rows, most) {
+        remarks.push(spread);
+    }
+    remarks.push(format!(
+        "The original measured Linux in 2007: {LINUX_2007_HOT} times the cost at 1,000,000 hot, \
+         {LINUX_2007_COLD} times cold. Each open had to answer the number that was just closed, or \
+         the run would have failed."
+    ));
+    remarks.push(format!(
+        "The host's own table takes part as far as its limit allows: {host_most} descriptors. \
+         It is measured through a system call, and its two ends at different times; the others at \
+         {most} and at 1 take turns in the same rounds."
+    ));
+    remarks
+}
+
+/// Tells best, median and worst of the headline's subject.
+fn spread(rows: &[Row], most: u32) -> Option<String> {
+    let of = |open, state, place| {
+        let mut last = rows.iter().rev();
+        let row = last.find(|row| {
+            row.subject == BARE && row.open == open && row.state == state && row.place == place
+        })?;
+        let Summary {
+            min, median, max, ..
+        } = row.ns;
+        Some(format!(
+            "{} / {} / {}",
+            nanoseconds(min),
+            nanoseconds(median),
+            nanoseconds(max)
+        ))
+    };
+    Some(format!(
+        "Best / median / worst of {BARE} at the end of the range, the clock included, in ns: hot {} \
+         at 1 and {} at {most}; cold {} at 1 and {} at {most}.",
+        of(1, State::Hot, Place::End)?,
+        of(most, State::Hot, Place::End)?,
+        of(1, State::Cold, Place::End)?,
+        of(most, State::Cold, Place::End)?,
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(open: u32, step: u32, place: Place, ns: f64) -> Row {
+        let summary = Summary::of(&[ns + 20.0]);
+        let subject = BARE;
+        Row {
+            subject,
+            open,
+            step,
+            state: State::Hot,
+            place,
+            ns: summary,
+            clock_ns: 20.0,
+            open_ns: ns,
+        }
+    }
+
+    #[test]
+    fn the_terminal_shows_the_first_and_the_last_step() {
+        let rows: Vec<_> = (1..=40)
+            .map(|open| row(open, open, Place::End, 1.0))
+            .collect();
+        let shown = shown_steps(&rows);
+        assert_eq!((shown.len(), shown[0], shown[LINES - 1]), (LINES, 1, 40));
+        assert_eq!(shown_steps(&rows[..1]), [1]);
+    }
+}

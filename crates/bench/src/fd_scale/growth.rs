@@ -1,0 +1,198 @@
+//! How much more an open costs with many descriptors than with one.
+
+use super::opener::{BARE, FILES_STRUCT, RWLOCK_VEC, VFS};
+use super::range::Place;
+use super::{Row, State};
+use crate::report::{Figure, Goal};
+
+/// Cost at one descriptor and at the most, without the clock, measured side by side.
+pub(super) struct Growth {
+    /// How many descriptors the most are.
+    pub(super) most: u32,
+    /// Nanoseconds at one.
+    pub(super) one: f64,
+    /// Nanoseconds at the most.
+    pub(super) many: f64,
+}
+
+impl Growth {
+    /// Returns the growth: 1 if there is none.
+    pub(super) fn ratio(&self) -> f64 {
+        self.many / self.one
+    }
+}
+
+/// Finds the growth of one subject, at the place where it is largest.
+pub(super) fn growth(
+    rows: &[Row],
+    subject: &str,
+    state: State,
+    places: &[Place],
+) -> Option<Growth> {
+    let of_subject: Vec<_> = rows
+        .iter()
+        .filter(|row| row.subject == subject && row.state == state)
+        .collect();
+    let most = of_subject.iter().map(|row| row.open).max()?;
+    let at = |place: Place| {
+        let mut fitting = of_subject.iter().rev().filter(|row| row.place == place);
+        let many = fitting.clone().find(|row| row.open == most)?.open_ns;
+        // From the end: a twin in the largest step comes before the row of the first step.
+        let one = fitting.find(|row| row.open == 1)?.open_ns;
+        Some(Growth { most, one, many })
+    };
+    let all = places.iter().filter_map(|&place| at(place));
+    all.max_by(|one, other| one.ratio().total_cmp(&other.ratio()))
+}
+
+/// Places at which one open is timed alone.
+pub(super) const SINGLE: [Place; 2] = [Place::Middle, Place::End];
+
+/// A headline figure before it is measured: key, subject, state, places, goal, and meaning.
+type Sought = (
+    &'static str,
+    &'static str,
+    State,
+    &'static [Place],
+    Goal,
+    &'static str,
+);
+
+/// What is sought, the figures with a goal first.
+const SOUGHT: [Sought; 9] = [
+    (
+        "fd_scale.hot_growth",
+        BARE,
+        State::Hot,
+        &SINGLE,
+        Goal::AtMost(1.15),
+        "An open, cache hot",
+    ),
+    (
+        "fd_scale.cold_growth",
+        BARE,
+        State::Cold,
+        &SINGLE,
+        Goal::AtMost(1.5),
+        "An open, cache cold",
+    ),
+    (
+        "fd_scale.hot_pair_growth",
+        BARE,
+        State::Hot,
+        &[Place::Pair],
+        Goal::None,
+        "A close and an open timed as one, hot",
+    ),
+    (
+        "fd_scale.vfs_hot_growth",
+        VFS,
+        State::Hot,
+        &SINGLE,
+        Goal::None,
+        "An open of a file, hot",
+    ),
+    (
+        "fd_scale.vfs_cold_growth",
+        VFS,
+        State::Cold,
+        &SINGLE,
+        Goal::None,
+        "An open of a file, cold",
+    ),
+    (
+        "fd_scale.files_struct_hot_growth",
+        FILES_STRUCT,
+        State::Hot,
+        &SINGLE,
+        Goal::None,
+        "files_struct under a rwlock, hot",
+    ),
+    (
+        "fd_scale.files_struct_cold_growth",
+        FILES_STRUCT,
+        State::Cold,
+        &SINGLE,
+        Goal::None,
+        "files_struct under a rwlock, cold",
+    ),
+    (
+        "fd_scale.rwlock_hot_growth",
+        RWLOCK_VEC,
+        State::Hot,
+        &SINGLE,
+        Goal::None,
+        "RwLock<Vec>, hot",
+    ),
+    (
+        "fd_scale.rwlock_cold_growth",
+        RWLOCK_VEC,
+        State::Cold,
+        &SINGLE,
+        Goal::None,
+        "RwLock<Vec>, cold",
+    ),
+];
+
+/// Picks the headline figures.
+pub(super) fn figures(rows: &[Row], most: u32) -> Vec<Figure> {
+    let figure = |&(key, subject, state, places, goal, what): &Sought| {
+        let value = growth(rows, subject, state, places)?.ratio();
+        let meaning = format!("{what}: cost at {most} open ÷ cost at 1");
+        Some(Figure {
+            key,
+            value,
+            goal,
+            meaning,
+        })
+    };
+    SOUGHT.iter().filter_map(figure).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::stats::Summary;
+
+    fn row(open: u32, step: u32, place: Place, ns: f64) -> Row {
+        let summary = Summary::of(&[ns + 20.0]);
+        let subject = BARE;
+        Row {
+            subject,
+            open,
+            step,
+            state: State::Hot,
+            place,
+            ns: summary,
+            clock_ns: 20.0,
+            open_ns: ns,
+        }
+    }
+
+    #[test]
+    fn growth_is_that_of_the_worse_place_without_the_clock() {
+        let rows = [
+            row(1, 1, Place::Middle, 10.0),
+            row(1, 1, Place::End, 10.0),
+            row(100, 100, Place::Middle, 12.0),
+            row(100, 100, Place::End, 15.0),
+        ];
+        assert_eq!(
+            growth(&rows, BARE, State::Hot, &SINGLE).unwrap().ratio(),
+            1.5
+        );
+    }
+
+    #[test]
+    fn growth_prefers_the_twin_of_the_same_rounds() {
+        let rows = [
+            row(1, 1, Place::End, 5.0),
+            row(100, 100, Place::End, 12.0),
+            row(1, 100, Place::End, 10.0),
+        ];
+        assert_eq!(
+            growth(&rows, BARE, State::Hot, &SINGLE).unwrap().ratio(),
+            1.2
+        );
+    }
+}

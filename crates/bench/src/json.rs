@@ -1,0 +1,155 @@
+//! Reports as one JSON object in a file.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::Path;
+
+use anyhow::Context;
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::report::{Report, headline_map};
+
+/// Several experiments as one object: `experiment` is `all`, and the head and the headline are
+/// those of all.
+#[derive(Serialize)]
+struct All<'a> {
+    experiment: &'static str,
+    machine: Value,
+    config: Value,
+    rows: [Value; 0],
+    experiments: &'a [Report],
+    headline: BTreeMap<&'static str, f64>,
+}
+
+/// Returns the object for `reports`: that of the experiment if there is one, else one that holds
+/// them all and has their headlines together.
+///
+/// # Errors
+/// If a report has no JSON form, which no report of this crate lacks.
+pub fn document(reports: &[Report]) -> serde_json::Result<Value> {
+    match reports {
+        [one] => serde_json::to_value(one),
+        several => serde_json::to_value(all(several)?),
+    }
+}
+
+/// Writes the object for `reports` to `path`, on lines that a person can read.
+///
+/// # Errors
+/// If the file cannot be written.
+pub fn write(path: &Path, reports: &[Report]) -> anyhow::Result<()> {
+    let to = || format!("writing {}", path.display());
+    let mut file = BufWriter::new(File::create(path).with_context(to)?);
+    serde_json::to_writer_pretty(&mut file, &document(reports)?).with_context(to)?;
+    file.write_all(b"\n")
+        .and_then(|()| file.flush())
+        .with_context(to)
+}
+
+fn all(reports: &[Report]) -> serde_json::Result<All<'_>> {
+    let machine = reports
+        .last()
+        .map(|report| serde_json::to_value(&report.machine))
+        .transpose()?;
+    let configs: serde_json::Map<_, _> = reports
+        .iter()
+        .map(|it| (it.experiment.to_owned(), it.config.clone()))
+        .collect();
+    Ok(All {
+        experiment: "all",
+        machine: machine.unwrap_or_default(),
+        config: configs.into(),
+        rows: [],
+        experiments: reports,
+        headline: reports
+            .iter()
+            .flat_map(|report| headline_map(&report.headline))
+            .collect(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::machine::Machine;
+    use crate::report::{Figure, Goal};
+
+    fn report(experiment: &'static str, key: &'static str) -> Report {
+        Report {
+            experiment,
+            machine: Machine::observe(),
+            config: json!({ "rounds": 9 }),
+            rows: vec![json!({ "ns": 1.5 })],
+            headline: vec![Figure {
+                key,
+                value: 2.0,
+                goal: Goal::None,
+                meaning: String::new(),
+            }],
+            title: String::new(),
+            tables: Vec::new(),
+            remarks: Vec::new(),
+        }
+    }
+
+    fn keys(object: &Value) -> Vec<&str> {
+        object
+            .as_object()
+            .unwrap()
+            .keys()
+            .map(String::as_str)
+            .collect()
+    }
+
+    #[test]
+    fn one_experiment_is_an_object_of_five_fields() {
+        let object = document(&[report("lookup", "lookup.a")]).unwrap();
+        assert_eq!(
+            keys(&object),
+            ["config", "experiment", "headline", "machine", "rows"]
+        );
+        assert_eq!(object["experiment"], "lookup");
+        assert_eq!(object["headline"], json!({ "lookup.a": 2.0 }));
+        assert_eq!(object["rows"], json!([{ "ns": 1.5 }]));
+        let machine = keys(&object["machine"]);
+        for field in [
+            "cpu",
+            "cpus",
+            "kernel",
+            "rustc",
+            "load_average",
+            "line_round_trip",
+        ] {
+            assert!(machine.contains(&field), "{field} is missing");
+        }
+    }
+
+    #[test]
+    fn several_are_one_object_with_a_merged_headline() {
+        let object = document(&[report("lookup", "lookup.a"), report("chat", "chat.b")]).unwrap();
+        assert_eq!(object["experiment"], "all");
+        assert_eq!(
+            object["headline"],
+            json!({ "lookup.a": 2.0, "chat.b": 2.0 })
+        );
+        assert_eq!(object["experiments"][1]["experiment"], "chat");
+        assert_eq!(object["config"]["chat"]["rounds"], 9);
+    }
+
+    #[test]
+    fn a_file_holds_exactly_the_object() {
+        let path = std::env::temp_dir().join(format!("fdtable-json-{}", std::process::id()));
+        let reports = [report("lookup", "lookup.a")];
+        write(&path, &reports).unwrap();
+        let text = std::fs::read_to_string(&path).unwrap();
+        std::fs::remove_file(&path).unwrap();
+        assert_eq!(
+            serde_json::from_str::<Value>(&text).unwrap(),
+            document(&reports).unwrap()
+        );
+    }
+}

@@ -1,0 +1,208 @@
+//! `lookup` (S5): what it costs to get from a number to an open file.
+//!
+//! Each subject looks up the same random live descriptors, reads one number of the object and adds
+//! it to a sum that is checked in the end. Subjects take turns of some milliseconds. Two floors
+//! run among them: a plain two-level array load, below which no borrowed lookup can be, and two
+//! atomic adds on the object, below which no lookup with a count can be.
+//!
+//! *Nanoseconds per lookup* are those of one CPU: duration × busy CPUs ÷ lookups of all threads.
+
+use std::time::Duration;
+
+use anyhow::ensure;
+use serde::Serialize;
+use serde_json::{json, to_value};
+
+use crate::affinity;
+use crate::experiment::{Effort, Experiment, Progress};
+use crate::machine::Machine;
+use crate::report::Report;
+use crate::stats::{Summary, order};
+
+mod case;
+mod findings;
+mod floor;
+mod subject;
+pub mod timing;
+
+pub use case::Pattern;
+use case::{Case, Sequences};
+use subject::Subject;
+
+/// Experiment that measures lookups.
+#[derive(Clone, Debug, Serialize)]
+pub struct Lookup {
+    /// How often each subject has its turn in each case, at least 1.
+    pub rounds: usize,
+    /// Length of a turn in milliseconds, at least 1.
+    pub turn_ms: u64,
+    /// How many descriptors are open: 1 to 16 million each.
+    pub live: Vec<u32>,
+    /// How many threads look up at once, at least 1 each.
+    pub threads: Vec<usize>,
+}
+
+/// What one subject took in one case.
+#[derive(Clone, Debug, Serialize)]
+struct Row {
+    #[serde(flatten)]
+    case: Case,
+    subject: &'static str,
+    /// Nanoseconds per lookup.
+    ns: Summary,
+    /// How many times as long as a plain two-level array load, in pairs.
+    times_load: Summary,
+    /// How many times as long as two atomic adds on the object, in pairs.
+    times_two_adds: Summary,
+    /// How many times faster than `RwLock<Vec<Option<Arc>>>`'s owned lookup, in pairs.
+    faster_than_rwlock_vec: Summary,
+    /// How many times faster than the owned lookup of `files_struct` under a lock, in pairs.
+    faster_than_files_struct: Summary,
+    /// How many times faster than reading under the lock of `RwLock<Vec<..>>`, without a
+    /// reference, in pairs.
+    faster_than_rwlock_vec_held: Summary,
+}
+
+impl Lookup {
+    /// Returns the configuration for one of the two lengths of a run.
+    pub fn new(effort: Effort) -> Self {
+        let (rounds, turn_ms) = match effort {
+            Effort::Quick => (9, 6),
+            Effort::Full => (25, 15),
+        };
+        Lookup {
+            rounds,
+            turn_ms,
+            live: vec![64, 1_000_000],
+            threads: vec![1, 2, 16],
+        }
+    }
+}
+
+impl Experiment for Lookup {
+    fn name(&self) -> &'static str {
+        "lookup"
+    }
+
+    fn measure(&self, machine: Machine, progress: &dyn Progress) -> anyhow::Result<Report> {
+        let mut rows = Vec::new();
+        for &live in &self.live {
+            let cases = Case::all(live, &self.threads);
+            progress.begin(
+                &format!("lookup, {live} live"),
+                (cases.len() * self.rounds) as u64,
+            );
+            let subjects = subject::all(live)?;
+            for case in cases {
+                rows.extend(self.measure_case(case, &subjects, progress)?);
+            }
+        }
+        Ok(Report {
+            experiment: self.name(),
+            title: "from a descriptor to its open file".to_owned(),
+            config: json!({
+                "rounds": self.rounds, "turn_ms": self.turn_ms, "live": self.live,
+                "threads": self.threads, "object_bytes": size_of::<subject::Padded>(),
+            }),
+            rows: rows.iter().map(to_value).collect::<Result<_, _>>()?,
+            headline: findings::figures(&rows),
+            tables: findings::tables(&rows),
+            remarks: findings::remarks(&rows, &machine),
+            machine,
+        })
+    }
+}
+
+impl Lookup {
+    /// Gives every subject its turn in every round.
+    fn measure_case(
+        &self,
+        case: Case,
+        subjects: &[Subject],
+        progress: &dyn Progress,
+    ) -> anyhow::Result<Vec<Row>> {
+        let sequences = Sequences::new(&case);
+        for subject in subjects {
+            let expected = sequences.sum();
+            ensure!(
+                subject.sum_of(&sequences) == expected,
+                "{} read wrong objects",
+                subject.name
+            );
+        }
+        let mut ns = vec![Vec::with_capacity(self.rounds); subjects.len()];
+        for round in 0..self.rounds {
+            for place in order(subjects.len(), round) {
+                let turn = Duration::from_millis(self.turn_ms);
+                ns[place].push(timing::turn(
+                    &sequences,
+                    turn,
+                    round,
+                    &*subjects[place].sum,
+                )?);
+            }
+            progress.step();
+        }
+        Ok(findings::rows(case, subjects, &ns))
+    }
+}
+
+/// Returns how many CPUs `threads` threads keep busy.
+fn busy_cpus(threads: usize) -> usize {
+    threads.min(affinity::cpus())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::experiment::Silent;
+
+    #[test]
+    fn a_tiny_run_has_a_row_for_each_subject_in_each_case() {
+        let tiny = Lookup {
+            rounds: 2,
+            turn_ms: 1,
+            live: vec![64, 200],
+            threads: vec![1, 2],
+        };
+        let report = tiny.measure(Machine::observe(), &Silent).unwrap();
+        // Per size: one thread; two threads on the same and on different descriptors.
+        assert_eq!(report.rows.len(), 2 * 3 * subject::NAMES.len());
+        for row in &report.rows {
+            let fastest = row["ns"]["min"].as_f64().unwrap();
+            assert!(fastest > 0.0, "{row}");
+        }
+        let keys: Vec<_> = report.headline.iter().map(|figure| figure.key).collect();
+        for key in [
+            "lookup.borrowed_1t_vs_load",
+            "lookup.owned_1t_vs_two_adds",
+            "lookup.borrowed_2t_same_fd_vs_rwlock",
+            "lookup.owned_2t_diff_fd_vs_rwlock",
+        ] {
+            assert!(keys.contains(&key), "{key} is missing");
+        }
+    }
+
+    #[test]
+    fn figures_of_cases_that_did_not_run_are_left_out() {
+        let tiny = Lookup {
+            rounds: 1,
+            turn_ms: 1,
+            live: vec![64],
+            threads: vec![1],
+        };
+        let report = tiny.measure(Machine::observe(), &Silent).unwrap();
+        assert!(
+            report
+                .headline
+                .iter()
+                .all(|figure| !figure.key.contains("_2t_"))
+        );
+        assert!(
+            report
+                .headline
+                .iter()
+                .all(|figure| figure.value.is_finite())
+        );
+    }
+}

@@ -1,0 +1,168 @@
+//! What takes turns: three ways to look up in `fdtable`, the baselines, and the floors.
+
+use std::os::fd::RawFd;
+use std::sync::Arc;
+
+use fdtable::{Error, Files, rcu};
+
+use super::case::Sequences;
+use super::floor::{CountedObjects, TwoLevelArray};
+use super::timing::SumLoop;
+use crate::baseline::{RwLockBitmap, RwLockVec};
+use crate::table::{NewFile, Table};
+
+/// Slots of a leaf of the two-level floor.
+pub(super) const SLOTS: usize = 64;
+
+/// Lookups that share one read-side section in [`BATCHED`].
+const BATCH: usize = 64;
+
+/// Names of the subjects, in the order of [`all`].
+pub(super) const NAMES: [&str; 9] = [
+    LOAD,
+    TWO_ADDS,
+    BORROWED,
+    BATCHED,
+    OWNED,
+    FILES_STRUCT,
+    FILES_STRUCT_HELD,
+    RWLOCK_VEC,
+    RWLOCK_VEC_HELD,
+];
+pub(super) const LOAD: &str = "floor: two-level array load";
+pub(super) const TWO_ADDS: &str = "floor: two atomic adds";
+pub(super) const BORROWED: &str = "fdtable borrowed";
+pub(super) const BATCHED: &str = "fdtable borrowed, 64 a section";
+pub(super) const OWNED: &str = "fdtable owned";
+pub(super) const FILES_STRUCT: &str = "files_struct under a rwlock, owned";
+pub(super) const FILES_STRUCT_HELD: &str = "files_struct under a rwlock, lock held";
+pub(super) const RWLOCK_VEC: &str = "RwLock<Vec<Option<Arc>>>, owned";
+pub(super) const RWLOCK_VEC_HELD: &str = "RwLock<Vec<Option<Arc>>>, lock held";
+
+/// Object of 64 bytes, so that with the count before it no two objects share what is touched.
+pub(super) struct Padded {
+    /// The number of its descriptor.
+    pub(super) value: u64,
+    _rest_of_the_line: [u64; 7],
+}
+
+impl Padded {
+    pub(super) fn new(number: usize) -> Self {
+        Padded {
+            value: number as u64,
+            _rest_of_the_line: [0; 7],
+        }
+    }
+}
+
+/// One that takes turns.
+pub(super) struct Subject {
+    pub(super) name: &'static str,
+    pub(super) sum: Box<SumLoop<'static>>,
+}
+
+impl Subject {
+    fn new(name: &'static str, sum: impl Fn(&[RawFd]) -> u64 + Send + Sync + 'static) -> Self {
+        Subject {
+            name,
+            sum: Box::new(sum),
+        }
+    }
+
+    /// Adds up all sequences on one thread.
+    pub(super) fn sum_of(&self, sequences: &Sequences) -> u64 {
+        sequences
+            .of_threads()
+            .iter()
+            .map(|sequence| (self.sum)(sequence))
+            .sum()
+    }
+}
+
+/// Makes every subject with `live` open descriptors, the numbers 0 to `live - 1`.
+///
+/// # Errors
+/// If a table cannot hold them.
+pub(super) fn all(live: u32) -> Result<Vec<Subject>, Error> {
+    let (array, counted) = (TwoLevelArray::new(live), CountedObjects::new(live));
+    let ours = filled::<Files<Padded>>(live)?;
+    let bitmap = filled::<RwLockBitmap<Padded>>(live)?;
+    let vec = filled::<RwLockVec<Padded>>(live)?;
+    Ok(vec![
+        Subject::new(LOAD, move |fds| array.sum(fds)),
+        Subject::new(TWO_ADDS, move |fds| counted.sum(fds)),
+        Subject::new(BORROWED, on(&ours, sum_with)),
+        Subject::new(BATCHED, on(&ours, sum_batched)),
+        Subject::new(OWNED, on(&ours, sum_owned)),
+        Subject::new(FILES_STRUCT, on(&bitmap, sum_owned)),
+        Subject::new(FILES_STRUCT_HELD, on(&bitmap, sum_with)),
+        Subject::new(RWLOCK_VEC, on(&vec, sum_owned)),
+        Subject::new(RWLOCK_VEC_HELD, on(&vec, sum_with)),
+    ])
+}
+
+/// Makes a table whose descriptors are open from 0 to `live - 1`.
+fn filled<Tb: NewFile<Padded, Padded>>(live: u32) -> Result<Arc<Tb>, Error> {
+    let table = Tb::with_limit(live);
+    for number in 0..live as usize {
+        table.open(Tb::new_file(Padded::new(number)))?;
+    }
+    Ok(Arc::new(table))
+}
+
+/// Binds a loop to its table. The loop keeps its own type, so that it stays one inlined piece.
+fn on<Tb: Send + Sync + 'static>(
+    table: &Arc<Tb>,
+    sum: impl Fn(&Tb, &[RawFd]) -> u64 + Send + Sync + 'static,
+) -> impl Fn(&[RawFd]) -> u64 + Send + Sync + 'static {
+    let table = Arc::clone(table);
+    move |fds| sum(&table, fds)
+}
+
+/// Gets and drops a reference for each lookup.
+#[inline(never)]
+fn sum_owned<Tb: Table<Padded>>(table: &Tb, fds: &[RawFd]) -> u64 {
+    fds.iter().fold(0, |sum: u64, &fd| {
+        sum.wrapping_add(table.get(fd).map_or(0, |object| object.value))
+    })
+}
+
+/// Looks without a reference: one section, or one lock, for each lookup.
+#[inline(never)]
+fn sum_with<Tb: Table<Padded>>(table: &Tb, fds: &[RawFd]) -> u64 {
+    fds.iter().fold(0, |sum: u64, &fd| {
+        sum.wrapping_add(table.with(fd, |object| object.value).unwrap_or(0))
+    })
+}
+
+/// Looks without a reference: one section for 64 lookups.
+#[inline(never)]
+fn sum_batched(table: &Files<Padded>, fds: &[RawFd]) -> u64 {
+    fds.chunks(BATCH).fold(0, |sum: u64, batch| {
+        let section = rcu::read_lock();
+        batch.iter().fold(sum, |sum, &fd| {
+            sum.wrapping_add(table.borrow(fd, &section).map_or(0, |object| object.value))
+        })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_subject_reads_the_same_objects() {
+        let subjects = all(200).unwrap();
+        let names: Vec<_> = subjects.iter().map(|subject| subject.name).collect();
+        assert_eq!(names, NAMES);
+        let fds: Vec<RawFd> = (0..200).chain([7, 7, 199]).collect();
+        for subject in &subjects {
+            assert_eq!(
+                (subject.sum)(&fds),
+                199 * 100 + 7 + 7 + 199,
+                "{}",
+                subject.name
+            );
+        }
+    }
+}

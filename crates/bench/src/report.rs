@@ -1,0 +1,257 @@
+//! A report as a person reads it: tables, headline figures with their goals, and what they say.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use comfy_table::{Cell, CellAlignment, ContentArrangement, LineStyle, Table as Grid, TableStyle};
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::machine::Machine;
+
+/// Lines above, below, and under the header: rows are told apart by their numbers.
+const LINES: TableStyle = TableStyle::new()
+    .top_border(LineStyle::none().fill('─').junction('─'))
+    .header_separator(LineStyle::none().fill('─').junction('─'))
+    .bottom_border(LineStyle::none().fill('─').junction('─'));
+
+/// Outcome of one experiment.
+///
+/// Its JSON form has five fields: `experiment`, `machine`, `config`, `rows` and `headline`.
+#[derive(Debug, Serialize)]
+pub struct Report {
+    /// Name of the experiment on the command line.
+    pub experiment: &'static str,
+    /// What it ran on.
+    pub machine: Machine,
+    /// What was asked for: sizes, rounds, durations.
+    pub config: Value,
+    /// Every measured row.
+    pub rows: Vec<Value>,
+    /// The figures by which the project is judged.
+    #[serde(serialize_with = "keys_and_values")]
+    pub headline: Vec<Figure>,
+    /// What the experiment is about, in a line.
+    #[serde(skip)]
+    pub title: String,
+    /// The rows as a person reads them.
+    #[serde(skip)]
+    pub tables: Vec<Table>,
+    /// What the tables show, in sentences.
+    #[serde(skip)]
+    pub remarks: Vec<String>,
+}
+
+/// Table on the terminal.
+#[derive(Debug)]
+pub struct Table {
+    /// What the cells are, with their unit.
+    pub caption: String,
+    /// Names of the columns.
+    pub header: Vec<String>,
+    /// Cells, as many in each row as in the header. The first column is text, the others numbers.
+    pub rows: Vec<Vec<String>>,
+}
+
+/// Number by which the project is judged.
+#[derive(Clone, Debug)]
+pub struct Figure {
+    /// Its name in the JSON form: `experiment.figure`.
+    pub key: &'static str,
+    /// The number.
+    pub value: f64,
+    /// What it has to reach, if anything.
+    pub goal: Goal,
+    /// What it is, for somebody who sees it for the first time.
+    pub meaning: String,
+}
+
+/// What a figure has to reach.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Goal {
+    /// At most this: a cost.
+    AtMost(f64),
+    /// At least this: a gain.
+    AtLeast(f64),
+    /// Nothing: shown for comparison.
+    None,
+}
+
+impl Goal {
+    /// Tells whether `value` reaches the goal, if there is one.
+    pub fn reached(self, value: f64) -> Option<bool> {
+        match self {
+            Goal::AtMost(bound) => Some(value <= bound),
+            Goal::AtLeast(bound) => Some(value >= bound),
+            Goal::None => None,
+        }
+    }
+}
+
+impl fmt::Display for Figure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {} = {}", self.meaning, self.key, ratio(self.value))?;
+        let (sign, bound) = match self.goal {
+            Goal::AtMost(bound) => ("≤", bound),
+            Goal::AtLeast(bound) => ("≥", bound),
+            Goal::None => return Ok(()),
+        };
+        let outcome = match self.goal.reached(self.value) {
+            Some(true) => "reached",
+            _ => "not reached",
+        };
+        write!(f, " (goal {sign} {bound}: {outcome})")
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "\n== {}: {} ==", self.experiment, self.title)?;
+        writeln!(f, "{}", machine_line(&self.machine))?;
+        for table in &self.tables {
+            writeln!(f, "\n{}\n{}", table.caption, table.grid())?;
+        }
+        writeln!(f, "\nHeadline figures:")?;
+        for figure in &self.headline {
+            writeln!(f, "  - {figure}")?;
+        }
+        writeln!(f, "\nWhat this shows:")?;
+        for remark in &self.remarks {
+            writeln!(f, "  - {remark}")?;
+        }
+        Ok(())
+    }
+}
+
+impl Table {
+    fn grid(&self) -> Grid {
+        let mut grid = Grid::new();
+        grid.load_style(LINES)
+            .set_content_arrangement(ContentArrangement::Dynamic)
+            .set_header(&self.header);
+        for row in &self.rows {
+            grid.add_row(
+                row.iter()
+                    .enumerate()
+                    .map(|(column, text)| cell(column, text)),
+            );
+        }
+        grid
+    }
+}
+
+fn cell(column: usize, text: &str) -> Cell {
+    let alignment = if column == 0 {
+        CellAlignment::Left
+    } else {
+        CellAlignment::Right
+    };
+    Cell::new(text).set_alignment(alignment)
+}
+
+fn machine_line(machine: &Machine) -> String {
+    let distance = match &machine.line_round_trip {
+        Some(trip) => format!(
+            "a cache line goes to the other CPU and back in {:.0} ns ({:.0} to {:.0}: the CPUs are {})",
+            trip.median_ns, trip.min_ns, trip.max_ns, trip.distance
+        ),
+        None => "one CPU only: nothing here is contended".to_owned(),
+    };
+    let Machine {
+        cpu,
+        cpus,
+        kernel,
+        rustc,
+        ..
+    } = machine;
+    format!(
+        "{cpu}, {cpus} CPUs, {kernel}, {rustc}; {distance}{}",
+        load(machine)
+    )
+}
+
+fn load(machine: &Machine) -> String {
+    machine
+        .load_average
+        .map_or_else(String::new, |[minute, ..]| {
+            format!("; load average {minute:.2}")
+        })
+}
+
+/// Formats a ratio with three significant digits, or so.
+pub fn ratio(value: f64) -> String {
+    match value.abs() {
+        v if v >= 100.0 => format!("{value:.0}"),
+        v if v >= 10.0 => format!("{value:.1}"),
+        v if v >= 2.0 => format!("{value:.2}"),
+        _ => format!("{value:.3}"),
+    }
+}
+
+/// Formats nanoseconds with three significant digits, or so.
+pub fn nanoseconds(value: f64) -> String {
+    match value.abs() {
+        v if v >= 100.0 => format!("{value:.0}"),
+        v if v >= 10.0 => format!("{value:.1}"),
+        _ => format!("{value:.2}"),
+    }
+}
+
+/// Returns the figures as a map, as they stand in the JSON form.
+pub fn headline_map(figures: &[Figure]) -> BTreeMap<&'static str, f64> {
+    figures
+        .iter()
+        .map(|figure| (figure.key, figure.value))
+        .collect()
+}
+
+fn keys_and_values<S: serde::Serializer>(figures: &[Figure], to: S) -> Result<S::Ok, S::Error> {
+    headline_map(figures).serialize(to)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn figure(value: f64, goal: Goal) -> String {
+        Figure {
+            key: "a.b",
+            value,
+            goal,
+            meaning: "cost of a b".to_owned(),
+        }
+        .to_string()
+    }
+
+    #[test]
+    fn a_figure_says_whether_its_goal_is_reached() {
+        assert_eq!(
+            figure(1.12, Goal::AtMost(1.3)),
+            "cost of a b: a.b = 1.120 (goal ≤ 1.3: reached)"
+        );
+        assert_eq!(
+            figure(39.9, Goal::AtLeast(40.0)),
+            "cost of a b: a.b = 39.9 (goal ≥ 40: not reached)"
+        );
+        assert_eq!(figure(5.9, Goal::None), "cost of a b: a.b = 5.90");
+    }
+
+    #[test]
+    fn a_figure_that_could_not_be_measured_reaches_nothing() {
+        assert_eq!(Goal::AtMost(1.0).reached(f64::NAN), Some(false));
+        assert_eq!(Goal::AtLeast(1.0).reached(f64::NAN), Some(false));
+    }
+
+    #[test]
+    fn a_table_keeps_every_cell() {
+        let table = Table {
+            caption: "numbers".to_owned(),
+            header: vec!["name".to_owned(), "ns".to_owned()],
+            rows: vec![vec!["load".to_owned(), "0.93".to_owned()]],
+        };
+        let text = table.grid().to_string();
+        for word in ["name", "ns", "load", "0.93"] {
+            assert!(text.contains(word), "{word} is missing from\n{text}");
+        }
+    }
+}

@@ -1,0 +1,276 @@
+//! The one trait through which the same workload runs on every table.
+//!
+//! Workloads are generic over it, so that each table gets its own copy of the measured loop with
+//! the table's operations inlined.
+
+use core::ops::Deref;
+use std::os::fd::RawFd;
+use std::sync::Arc;
+
+use fdtable::{Error, FdFlags, FileRef, Files, rcu};
+use fdtable_vfs::{Errno, Object, OpenFlags};
+
+use crate::baseline::{RwLockBitmap, RwLockVec};
+
+/// Descriptor table of one process, whose open files are seen as `T`.
+pub trait Table<T: ?Sized>: Send + Sync + 'static {
+    /// Counted reference to an open file.
+    type Ref: Deref<Target = T> + Clone + Send + Sync;
+
+    /// Name of the table in reports.
+    const NAME: &'static str;
+
+    /// Makes an empty table for the numbers below `limit`.
+    fn with_limit(limit: u32) -> Self;
+
+    /// Puts `file` on the lowest free number.
+    ///
+    /// # Errors
+    /// `EMFILE` if every number below the limit is open.
+    fn open(&self, file: Self::Ref) -> Result<RawFd, Error>;
+
+    /// Returns a reference of the caller's own (owned lookup).
+    ///
+    /// # Errors
+    /// `EBADF` if `fd` is not open.
+    fn get(&self, fd: RawFd) -> Result<Self::Ref, Error>;
+
+    /// Calls `f` with the file, without a reference of the caller's own: inside a read-side section
+    /// where the table has that, under the read lock where it has not. `f` must not sleep.
+    ///
+    /// # Errors
+    /// `EBADF` if `fd` is not open.
+    fn with<R>(&self, fd: RawFd, f: impl FnOnce(&T) -> R) -> Result<R, Error>;
+
+    /// Gives the number back and drops the table's reference.
+    ///
+    /// # Errors
+    /// `EBADF` if `fd` is not open.
+    fn close(&self, fd: RawFd) -> Result<(), Error>;
+}
+
+/// How a table makes the references that it holds.
+pub trait NewFile<T: ?Sized, S>: Table<T> {
+    /// Makes an open file of `value`. Allocates.
+    fn new_file(value: S) -> Self::Ref;
+}
+
+impl<T: ?Sized + Send + Sync + 'static> Table<T> for Files<T> {
+    type Ref = FileRef<T>;
+    const NAME: &'static str = "fdtable";
+
+    fn with_limit(limit: u32) -> Self {
+        Files::with_limit(limit)
+    }
+
+    #[inline]
+    fn open(&self, file: FileRef<T>) -> Result<RawFd, Error> {
+        Files::open(self, file, FdFlags::empty()).map(RawFd::from)
+    }
+
+    #[inline]
+    fn get(&self, fd: RawFd) -> Result<FileRef<T>, Error> {
+        Files::get(self, fd)
+    }
+
+    #[inline]
+    fn with<R>(&self, fd: RawFd, f: impl FnOnce(&T) -> R) -> Result<R, Error> {
+        let section = rcu::read_lock();
+        self.borrow(fd, &section).map(|file| f(&file))
+    }
+
+    #[inline]
+    fn close(&self, fd: RawFd) -> Result<(), Error> {
+        Files::close(self, fd)
+    }
+}
+
+impl<T: Send + Sync + 'static> NewFile<T, T> for Files<T> {
+    fn new_file(value: T) -> FileRef<T> {
+        FileRef::new(value)
+    }
+}
+
+impl<O: Object> NewFile<dyn Object, O> for Files<dyn Object> {
+    fn new_file(value: O) -> FileRef<dyn Object> {
+        fdtable_vfs::file(value)
+    }
+}
+
+/// Implements [`Table`] and [`NewFile`] for a table that holds `Arc`s.
+macro_rules! table_of_arcs {
+    ($table:ident, $name:literal) => {
+        impl<T: ?Sized + Send + Sync + 'static> Table<T> for $table<T> {
+            type Ref = Arc<T>;
+            const NAME: &'static str = $name;
+
+            fn with_limit(limit: u32) -> Self {
+                $table::with_limit(limit)
+            }
+
+            #[inline]
+            fn open(&self, file: Arc<T>) -> Result<RawFd, Error> {
+                $table::open(self, file)
+            }
+
+            #[inline]
+            fn get(&self, fd: RawFd) -> Result<Arc<T>, Error> {
+                $table::get(self, fd)
+            }
+
+            #[inline]
+            fn with<R>(&self, fd: RawFd, f: impl FnOnce(&T) -> R) -> Result<R, Error> {
+                $table::with(self, fd, f)
+            }
+
+            #[inline]
+            fn close(&self, fd: RawFd) -> Result<(), Error> {
+                $table::close(self, fd)
+            }
+        }
+
+        impl<T: Send + Sync + 'static> NewFile<T, T> for $table<T> {
+            fn new_file(value: T) -> Arc<T> {
+                Arc::new(value)
+            }
+        }
+
+        impl<O: Object> NewFile<dyn Object, O> for $table<dyn Object> {
+            fn new_file(value: O) -> Arc<dyn Object> {
+                Arc::new(ReleasedOnDrop(value))
+            }
+        }
+    };
+}
+
+table_of_arcs!(RwLockBitmap, "files_struct under a rwlock");
+table_of_arcs!(RwLockVec, "RwLock<Vec<Option<Arc>>>");
+
+/// Object whose release hook runs when the last `Arc` goes, as it does with a [`FileRef`].
+struct ReleasedOnDrop<O: Object>(O);
+
+impl<O: Object> Drop for ReleasedOnDrop<O> {
+    fn drop(&mut self) {
+        self.0.release();
+    }
+}
+
+impl<O: Object> Object for ReleasedOnDrop<O> {
+    fn status(&self) -> OpenFlags {
+        self.0.status()
+    }
+
+    #[inline]
+    fn try_read(&self, buf: &mut [u8]) -> Result<usize, Errno> {
+        self.0.try_read(buf)
+    }
+
+    #[inline]
+    fn try_write(&self, bytes: &[u8]) -> Result<usize, Errno> {
+        self.0.try_write(bytes)
+    }
+
+    #[inline]
+    fn read(&self, buf: &mut [u8]) -> Result<usize, Errno> {
+        self.0.read(buf)
+    }
+
+    #[inline]
+    fn write(&self, bytes: &[u8]) -> Result<usize, Errno> {
+        self.0.write(bytes)
+    }
+
+    fn release(&self) {
+        self.0.release();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What every workload relies on, whatever the table.
+    fn serves_the_lowest_free_number<Tb: Table<u64> + NewFile<u64, u64>>() {
+        let table = Tb::with_limit(200);
+        for value in 0..200 {
+            assert_eq!(table.open(Tb::new_file(value)), Ok(value as RawFd));
+        }
+        assert_eq!(table.open(Tb::new_file(200)), Err(Error::TooManyFiles));
+        for fd in [150, 7, 64] {
+            assert_eq!(table.close(fd), Ok(()));
+        }
+        for fd in [7, 64, 150] {
+            assert_eq!(table.open(Tb::new_file(fd as u64 + 1000)), Ok(fd));
+            assert_eq!(table.with(fd, |value| *value), Ok(fd as u64 + 1000));
+        }
+    }
+
+    fn refuses_numbers_that_are_not_open<Tb: Table<u64> + NewFile<u64, u64>>() {
+        let table = Tb::with_limit(100);
+        table.open(Tb::new_file(1)).unwrap();
+        for fd in [-1, RawFd::MIN, 1, 63, 64, 100, RawFd::MAX] {
+            assert_eq!(table.get(fd).err(), Some(Error::BadFd), "get {fd}");
+            assert_eq!(table.with(fd, |_| ()), Err(Error::BadFd), "with {fd}");
+            assert_eq!(table.close(fd), Err(Error::BadFd), "close {fd}");
+        }
+        assert_eq!(table.close(0), Ok(()));
+        assert_eq!(table.close(0), Err(Error::BadFd));
+    }
+
+    fn keeps_an_owned_file_after_close<Tb: Table<u64> + NewFile<u64, u64>>() {
+        let table = Tb::with_limit(10);
+        let fd = table.open(Tb::new_file(5)).unwrap();
+        let file = table.get(fd).unwrap();
+        table.close(fd).unwrap();
+        assert_eq!(*file, 5);
+    }
+
+    fn releases_a_socket_when_its_last_reference_goes<Tb>()
+    where
+        Tb: Table<dyn Object> + NewFile<dyn Object, fdtable_vfs::socket::StreamSocket>,
+    {
+        let table = Tb::with_limit(10);
+        let (near, far) = fdtable_vfs::socket::pair(OpenFlags::empty());
+        let near = table.open(Tb::new_file(near)).unwrap();
+        let far = table.open(Tb::new_file(far)).unwrap();
+        let held = table.get(near).unwrap();
+        table.close(near).unwrap();
+        assert_eq!(
+            table.with(far, |end| end.try_read(&mut [0; 1])).unwrap(),
+            Err(Errno::EAGAIN)
+        );
+        drop(held);
+        assert_eq!(
+            table.with(far, |end| end.try_read(&mut [0; 1])).unwrap(),
+            Ok(0)
+        );
+    }
+
+    macro_rules! on_every_table {
+        ($($behaviour:ident)+) => {
+            $(#[test]
+            fn $behaviour() {
+                super::$behaviour::<Files<u64>>();
+                super::$behaviour::<RwLockBitmap<u64>>();
+                super::$behaviour::<RwLockVec<u64>>();
+            })+
+        };
+    }
+
+    mod every_table {
+        use super::*;
+
+        on_every_table! {
+            serves_the_lowest_free_number
+            refuses_numbers_that_are_not_open
+            keeps_an_owned_file_after_close
+        }
+
+        #[test]
+        fn releases_a_socket_when_its_last_reference_goes() {
+            super::releases_a_socket_when_its_last_reference_goes::<Files<dyn Object>>();
+            super::releases_a_socket_when_its_last_reference_goes::<RwLockBitmap<dyn Object>>();
+            super::releases_a_socket_when_its_last_reference_goes::<RwLockVec<dyn Object>>();
+        }
+    }
+}

@@ -1,0 +1,139 @@
+//! `fdtable bench`: from the command line to reports.
+
+use fdtable_bench::chat::Chat;
+use fdtable_bench::experiment::{self, Effort};
+use fdtable_bench::fd_scale::FdScale;
+use fdtable_bench::json;
+use fdtable_bench::lookup::Lookup;
+
+use crate::arguments::{Bench, ChatArguments, Common, Experiment};
+use crate::progress::Bar;
+
+/// Runs what was chosen, prints each report when it is done, and writes them all in the end.
+pub(crate) fn run(chosen: &Bench) -> anyhow::Result<()> {
+    let bar = Bar::new();
+    let mut reports = Vec::new();
+    for experiment in experiments(chosen) {
+        let report = experiment::run(&*experiment, &bar)?;
+        bar.above(|| println!("{report}"));
+        reports.push(report);
+    }
+    match &chosen.common.json {
+        Some(path) => json::write(path, &reports),
+        None => Ok(()),
+    }
+}
+
+/// Lists the experiments with the configuration that was asked for.
+fn experiments(chosen: &Bench) -> Vec<Box<dyn experiment::Experiment>> {
+    let common = &chosen.common;
+    match &chosen.experiment {
+        None => vec![
+            Box::new(lookup(common)),
+            Box::new(fd_scale(common)),
+            Box::new(chat(common, &ChatArguments::default())),
+        ],
+        Some(Experiment::Lookup) => vec![Box::new(lookup(common))],
+        Some(Experiment::FdScale) => vec![Box::new(fd_scale(common))],
+        Some(Experiment::Chat(size)) => vec![Box::new(chat(common, size))],
+    }
+}
+
+fn effort(common: &Common) -> Effort {
+    if common.quick {
+        Effort::Quick
+    } else {
+        Effort::Full
+    }
+}
+
+fn lookup(common: &Common) -> Lookup {
+    let default = Lookup::new(effort(common));
+    Lookup {
+        rounds: common.rounds.unwrap_or(default.rounds),
+        ..default
+    }
+}
+
+fn fd_scale(common: &Common) -> FdScale {
+    let default = FdScale::new(effort(common));
+    FdScale {
+        hot_rounds: common.rounds.unwrap_or(default.hot_rounds),
+        cold_rounds: common.rounds.unwrap_or(default.cold_rounds),
+        ..default
+    }
+}
+
+fn chat(common: &Common, size: &ChatArguments) -> Chat {
+    let default = Chat::new(effort(common));
+    Chat {
+        rooms: size.rooms.unwrap_or(default.rooms),
+        users: size.users.unwrap_or(default.users),
+        messages: size.messages.unwrap_or(default.messages),
+        message_bytes: size.message_bytes.unwrap_or(default.message_bytes),
+        rounds: common.rounds.unwrap_or(default.rounds),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(chosen: &Bench) -> Vec<&'static str> {
+        experiments(chosen)
+            .iter()
+            .map(|experiment| experiment.name())
+            .collect()
+    }
+
+    #[test]
+    fn no_choice_is_every_experiment_there_is() {
+        assert_eq!(names(&Bench::default()), ["lookup", "fd-scale", "chat"]);
+    }
+
+    #[test]
+    fn a_choice_is_one_experiment() {
+        let chosen = Bench {
+            experiment: Some(Experiment::FdScale),
+            ..Bench::default()
+        };
+        assert_eq!(names(&chosen), ["fd-scale"]);
+    }
+
+    #[test]
+    fn a_chat_without_options_is_that_of_the_original() {
+        let Chat {
+            rooms,
+            users,
+            messages,
+            message_bytes,
+            ..
+        } = chat(&Common::default(), &ChatArguments::default());
+        assert_eq!((rooms, users, messages, message_bytes), (20, 20, 500, 100));
+    }
+
+    #[test]
+    fn options_replace_defaults() {
+        let common = Common {
+            rounds: Some(3),
+            quick: true,
+            json: None,
+        };
+        let size = ChatArguments {
+            users: Some(7),
+            ..ChatArguments::default()
+        };
+        let Chat {
+            rooms,
+            users,
+            rounds,
+            ..
+        } = chat(&common, &size);
+        assert_eq!((rooms, users, rounds), (20, 7, 3));
+        assert_eq!(lookup(&common).rounds, 3);
+        assert_eq!(
+            (fd_scale(&common).hot_rounds, fd_scale(&common).cold_rounds),
+            (3, 3)
+        );
+    }
+}
