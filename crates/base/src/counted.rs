@@ -43,11 +43,12 @@ use crate::refcount::RefCount;
 struct Header<T: ?Sized> {
     /// First, so that its address is that of the header.
     rcu: rcu::Head,
-    count: RefCount,
     /// Calls the release hook of the block.
     release: unsafe fn(NonNull<Anchor>),
     /// Where the object is, for types whose pointers say more than the anchor.
     object: NonNull<T>,
+    /// Last, so that it shares a cache line with the beginning of most values.
+    count: RefCount,
 }
 
 /// The value of a block, of a type that only the maker of the block knows. Never made, only
@@ -397,8 +398,11 @@ unsafe fn call_hook<T: ?Sized, S, H: Fn(&S)>(anchor: NonNull<Anchor>) {
 /// # Safety
 /// `head` is in the header of such a block, and nobody uses the block after this call.
 unsafe fn free_block<T: ?Sized, S, H>(head: NonNull<rcu::Head>) {
-    // SAFETY: the head is the first field of the header, and the value follows the header.
-    let anchor = unsafe { head.cast::<Header<T>>().add(1) };
+    let header = head.cast::<Header<T>>();
+    // SAFETY: the head is the first field of the header, which nobody uses any more.
+    unsafe { header.drop_in_place() };
+    // SAFETY: the value follows the header.
+    let anchor = unsafe { header.add(1) };
     // SAFETY: the value is at this offset of the block.
     let block = unsafe { anchor.byte_sub(offset_of!(Block<T, S, H>, value)) };
     // SAFETY: `new_block` leaked a box of this type there.
@@ -416,6 +420,9 @@ impl<T: ?Sized + fmt::Debug> fmt::Debug for Borrowed<'_, T> {
         (**self).fmt(f)
     }
 }
+
+#[cfg(all(test, loom))]
+pub(crate) mod models;
 
 #[cfg(all(test, not(loom)))]
 mod tests {

@@ -29,7 +29,7 @@
 //!
 //! Reading order: [`Fd`], [`FileRef`], [`Files`], then one file for each operation: `lookup`,
 //! `reserve`, `dup`, `close`, `close_range`, `fcntl`, `fork`, `exec`. The mechanism under them
-//! is in `table`, and what that stands on is in [`fdtable_base`].
+//! is in `table` and `lowest`, and what that stands on is in [`fdtable_base`].
 
 #![cfg_attr(not(feature = "std"), no_std)]
 #![forbid(unsafe_code)]
@@ -45,6 +45,7 @@ mod file;
 mod files;
 mod fork;
 mod lookup;
+mod lowest;
 mod reserve;
 mod table;
 

@@ -22,11 +22,10 @@
 //!
 //! # The lowest free number
 //!
-//! `Numbers::lowest` is a floor: nothing below it is free. An open searches from there, and
-//! raises it; a close lowers it. The search looks at one word of a leaf, and passes over runs
-//! of full leaves by the tree's summary, which it keeps as it goes: a leaf is noted as full when
-//! a search finds it so, and noted as free by the close that frees a number in it. An open that
-//! takes the last number of a leaf writes to no other node.
+//! Most opens know it without a search: see [`Lowest`]. A search looks at one word of a leaf, and
+//! passes over runs of full leaves by the tree's summary, which it keeps as it goes: a leaf is
+//! noted as full when a search finds it so, and noted as free by the close that frees a number in
+//! it. An open that takes the last number of a leaf writes to no other node.
 
 use fdtable_base::bitmap::{BITS, Word};
 use fdtable_base::counted::Ref;
@@ -36,6 +35,7 @@ use fdtable_base::rcu;
 use fdtable_base::slot::Slot;
 use fdtable_base::sync::{Mutex, MutexGuard};
 
+use crate::lowest::Lowest;
 use crate::{Error, Fd, FdFlags, RawFd};
 
 /// The numbers of one word, their flags and their files.
@@ -53,8 +53,7 @@ struct Slots<T: ?Sized>([Slot<T>; BITS]);
 
 /// What the lock of the table guards, beside the bits in the leaves.
 pub(crate) struct Numbers {
-    /// No number below this one is free.
-    lowest: usize,
+    lowest: Lowest,
     /// New numbers are below this one.
     limit: usize,
     /// How many numbers are taken.
@@ -186,7 +185,7 @@ impl<'t, T: ?Sized> Place<'t, T> {
 impl<T: ?Sized + Send + Sync> FdTable<T> {
     pub(crate) fn new(limit: u32) -> Self {
         let numbers = Numbers {
-            lowest: 0,
+            lowest: Lowest::new(),
             limit: clamp_limit(limit),
             taken: 0,
         };
@@ -272,17 +271,31 @@ impl<'t, T: ?Sized + Send + Sync> Locked<'t, T> {
         min: usize,
         flags: FdFlags,
     ) -> Result<Place<'t, T>, Error> {
-        let place = self.find_free(min.max(self.numbers.lowest))?;
+        let place = self.find_lowest(min)?;
         place.leaf.open.set(place.bit());
         place.leaf.set_flags(place.bit(), flags);
         self.numbers.taken += 1;
-        if min <= self.numbers.lowest {
-            self.numbers.lowest = place.number + 1;
-        }
         Ok(place)
     }
 
-    fn find_free(&self, mut from: usize) -> Result<Place<'t, T>, Error> {
+    /// Finds the lowest free number that is `min` or more, and notes it as taken.
+    #[inline]
+    fn find_lowest(&mut self, min: usize) -> Result<Place<'t, T>, Error> {
+        if let Some(number) = self.numbers.lowest.known(min) {
+            if number >= self.numbers.limit {
+                return Err(Error::TooManyFiles);
+            }
+            let leaf = self.leaves.get_or_make(number / BITS)?;
+            self.numbers.lowest.taken(number);
+            return Ok(Place { leaf, number });
+        }
+        let place = self.search(self.numbers.lowest.search_from(min))?;
+        self.numbers.lowest.found(min, place.number);
+        Ok(place)
+    }
+
+    /// Searches for the lowest free number that is `from` or more.
+    fn search(&self, mut from: usize) -> Result<Place<'t, T>, Error> {
         loop {
             if from >= self.numbers.limit {
                 return Err(Error::TooManyFiles);
@@ -311,6 +324,7 @@ impl<'t, T: ?Sized + Send + Sync> Locked<'t, T> {
         let place = Place { leaf, number };
         if !leaf.open.test(place.bit()) {
             leaf.open.set(place.bit());
+            self.numbers.lowest.taken(number);
             self.numbers.taken += 1;
         } else if place.slot().is_empty() {
             return Err(Error::Busy);
@@ -342,7 +356,7 @@ impl<'t, T: ?Sized + Send + Sync> Locked<'t, T> {
         }
         leaf.open.clear(place.bit());
         self.numbers.taken -= 1;
-        self.numbers.lowest = self.numbers.lowest.min(place.number);
+        self.numbers.lowest.freed(place.number);
     }
 
     /// Removes what `choose` picks among the open numbers of a leaf.

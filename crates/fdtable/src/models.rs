@@ -1,0 +1,478 @@
+//! Models of the table: small programs of two or three threads, which `loom` runs in every order
+//! of their steps, and for every older value that a load may still return.
+//!
+//! Leaves have 4 numbers there and nodes 2 children, so that a table of 9 numbers has three
+//! leaves and two roots one above the other. Whatever goes wrong shows as a look at an object
+//! that does not come before its end, as an object that ends twice or never, or as an answer
+//! that no order of the calls explains.
+//!
+//! `RUSTFLAGS="--cfg loom" cargo test -p fdtable --release --lib models` runs them.
+//! `LOOM_MAX_PREEMPTIONS` says how often threads may be interrupted where they could go on; the
+//! models say 2 or 3 themselves.
+
+use loom::sync::atomic::AtomicUsize;
+// No ordering of the models' own: what the table does not order is not ordered.
+use loom::sync::atomic::Ordering::Relaxed;
+use loom::thread::JoinHandle;
+use std::sync::{Arc, Mutex};
+use std::vec::Vec;
+
+use crate::{Error, FdFlags, FileRef, Files, RawFd, rcu};
+
+const NONE: FdFlags = FdFlags::empty();
+
+/// Something that must not be looked at after its end, nor at the same time.
+struct Watched {
+    /// The checker fails when a load is not ordered before the exclusive access of the end.
+    word: AtomicUsize,
+    _ends: Arc<()>,
+}
+
+impl Watched {
+    fn new(ends: &Arc<()>) -> Self {
+        Self {
+            word: AtomicUsize::new(1),
+            _ends: ends.clone(),
+        }
+    }
+
+    fn look(&self) {
+        assert_eq!(self.word.load(Relaxed), 1, "it has ended");
+    }
+}
+
+impl Drop for Watched {
+    fn drop(&mut self) {
+        self.word.with_mut(|word| *word = 0);
+    }
+}
+
+/// A file of two parts: one ends at the release, one at the drop.
+struct Object {
+    number: usize,
+    /// No lock of the model's: it orders nothing.
+    held: Mutex<Option<Watched>>,
+    found: Watched,
+}
+
+impl Object {
+    fn look_inside_section(&self) {
+        self.found.look();
+    }
+
+    /// Looks with a reference.
+    fn look(&self) {
+        self.found.look();
+        let held = self.held.lock().expect("no panic");
+        held.as_ref().expect("it is not released").look();
+    }
+
+    fn release(&self) {
+        let held = self.held.lock().expect("no panic").take();
+        assert!(held.is_some(), "it is released twice");
+    }
+}
+
+/// Makes the objects of a model, and knows whether all have ended.
+#[derive(Clone, Default)]
+struct Fates {
+    released: Arc<()>,
+    dropped: Arc<()>,
+}
+
+impl Fates {
+    fn object(&self, number: usize) -> FileRef<Object> {
+        let object = Object {
+            number,
+            held: Mutex::new(Some(Watched::new(&self.released))),
+            found: Watched::new(&self.dropped),
+        };
+        FileRef::with_release(object, Object::release)
+    }
+
+    /// Ends the table, and checks that all objects have ended.
+    fn check(self, files: Arc<Files<Object>>) {
+        drop(Arc::into_inner(files).expect("the threads have ended"));
+        assert_eq!(Arc::strong_count(&self.released), 1, "all are released");
+        rcu::barrier().expect("outside of sections");
+        assert_eq!(Arc::strong_count(&self.dropped), 1, "all are dropped");
+    }
+}
+
+/// Runs `model` in every order in which threads are interrupted at most so often.
+fn explore(preemptions: usize, model: fn()) {
+    let mut builder = loom::model::Builder::new();
+    builder.max_branches = builder.max_branches.max(50_000);
+    builder.preemption_bound = builder.preemption_bound.or(Some(preemptions));
+    builder.check(model);
+}
+
+/// Makes a table in which the files 0, 1, … are open under these numbers.
+fn table(open: &[RawFd]) -> (Fates, Arc<Files<Object>>) {
+    let (fates, files) = (Fates::default(), Files::new());
+    for (file, &fd) in open.iter().enumerate() {
+        let reservation = files.reserve_from(fd, NONE).expect("there is room");
+        assert_eq!(reservation.install(fates.object(file)).raw(), fd);
+    }
+    (fates, Arc::new(files))
+}
+
+fn spawn<A: 'static>(
+    files: &Arc<Files<Object>>,
+    act: impl FnOnce(&Files<Object>) -> A + 'static,
+) -> JoinHandle<A> {
+    let files = files.clone();
+    loom::thread::spawn(move || act(&files))
+}
+
+fn join<A>(thread: JoinHandle<A>) -> A {
+    thread.join().expect("the thread ends")
+}
+
+/// Gets a file and looks at it; tells which one it is.
+fn get(files: &Files<Object>, fd: RawFd) -> Result<usize, Error> {
+    let file = files.get(fd)?;
+    file.look();
+    Ok(file.number)
+}
+
+/// Borrows a file and looks at it; tells which one it is.
+fn borrow(files: &Files<Object>, fd: RawFd) -> Result<usize, Error> {
+    let section = rcu::read_lock();
+    let file = files.borrow(fd, &section)?;
+    file.look_inside_section();
+    Ok(file.number)
+}
+
+fn open(files: &Files<Object>, fates: &Fates, file: usize) -> RawFd {
+    let fd = files.open(fates.object(file), NONE);
+    fd.expect("there is room").raw()
+}
+
+/// Which file is open under each number, in order.
+fn listed(files: &Files<Object>) -> Vec<(RawFd, usize)> {
+    let mut open = Vec::new();
+    let mut next = files.next_open(0);
+    while let Some(fd) = next {
+        open.push((fd.raw(), get(files, fd.raw()).expect("it is open")));
+        next = files.next_open(fd.raw() + 1);
+    }
+    assert_eq!(files.open_count(), open.len(), "nothing is reserved");
+    open
+}
+
+/// A file that is released while a reference is had, or freed while it is looked at.
+#[test]
+fn a_get_meets_a_close() {
+    explore(3, || {
+        let (fates, files) = table(&[0]);
+        let getter = spawn(&files, |files| get(files, 0));
+        assert_eq!(files.close(0), Ok(()));
+        let got = join(getter);
+        assert!(got == Ok(0) || got == Err(Error::BadFd));
+        fates.check(files);
+    });
+}
+
+/// A file that is dropped inside the section in which it was borrowed.
+#[test]
+fn a_borrow_meets_a_close() {
+    explore(3, || {
+        let (fates, files) = table(&[0]);
+        let borrower = spawn(&files, |files| borrow(files, 0));
+        assert_eq!(files.close(0), Ok(()));
+        let got = join(borrower);
+        assert!(got == Ok(0) || got == Err(Error::BadFd));
+        fates.check(files);
+    });
+}
+
+/// An upgrade of a borrowed file that comes too late, and is not told so.
+#[test]
+fn an_upgrade_meets_a_close() {
+    explore(3, || {
+        let (fates, files) = table(&[0]);
+        let upgrader = spawn(&files, |files| {
+            let section = rcu::read_lock();
+            let file = files
+                .borrow(0, &section)
+                .ok()
+                .and_then(|file| file.upgrade());
+            drop(section);
+            if let Some(file) = file {
+                file.look();
+            }
+        });
+        assert_eq!(files.close(0), Ok(()));
+        join(upgrader);
+        fates.check(files);
+    });
+}
+
+/// Puts of one object by three threads, of which two may have revived it.
+#[test]
+fn two_gets_meet_the_last_put() {
+    explore(2, || {
+        let (fates, files) = table(&[0]);
+        let getters = [(); 2].map(|()| spawn(&files, |files| get(files, 0)));
+        drop(files.take(0).expect("it is open"));
+        getters.map(|getter| _ = join(getter));
+        fates.check(files);
+    });
+}
+
+/// A file that is found before it is complete, or a number that is found before its file.
+#[test]
+fn a_get_meets_an_install() {
+    explore(3, || {
+        let (fates, files) = table(&[]);
+        let reservation = files.reserve(NONE).expect("there is room");
+        let getter = spawn(&files, |files| get(files, 0));
+        reservation.install(fates.object(7));
+        let got = join(getter);
+        assert!(got == Ok(7) || got == Err(Error::BadFd));
+        assert_eq!(get(&files, 0), Ok(7));
+        fates.check(files);
+    });
+}
+
+/// A file that cannot be found while leaves, nodes and roots come above and beside it.
+#[test]
+fn a_get_meets_growth() {
+    explore(3, || {
+        let (fates, files) = table(&[0]);
+        let getter = spawn(&files, |files| [get(files, 0), get(files, 0)]);
+        assert_eq!(files.dup_to(0, 4, NONE).map(RawFd::from), Ok(4));
+        assert_eq!(files.dup_to(0, 9, NONE).map(RawFd::from), Ok(9));
+        assert_eq!(join(getter), [Ok(0), Ok(0)]);
+        assert_eq!(listed(&files), [(0, 0), (4, 0), (9, 0)]);
+        fates.check(files);
+    });
+}
+
+/// A file in a new leaf, under a new root, that is found before either is complete.
+#[test]
+fn a_get_meets_an_open_in_a_new_leaf() {
+    explore(3, || {
+        let (fates, files) = table(&[0, 1, 2, 3]);
+        let getter = spawn(&files, |files| get(files, 4));
+        assert_eq!(open(&files, &fates, 4), 4);
+        let got = join(getter);
+        assert!(got == Ok(4) || got == Err(Error::BadFd));
+        fates.check(files);
+    });
+}
+
+/// A number that two opens both get, or one that is not the lowest.
+#[test]
+fn two_opens_get_the_two_lowest() {
+    explore(3, || {
+        let (fates, files) = table(&[1, 2, 3]);
+        let other = {
+            let fates = fates.clone();
+            spawn(&files, move |files| open(files, &fates, 10))
+        };
+        let mine = open(&files, &fates, 11);
+        let mut both = [mine, join(other)];
+        both.sort_unstable();
+        assert_eq!(both, [0, 4]);
+        assert_eq!(get(&files, mine), Ok(11));
+        fates.check(files);
+    });
+}
+
+/// A free number that is forgotten, by the floor or by the summary of full leaves.
+#[test]
+fn an_open_meets_a_close_below_it() {
+    explore(3, || {
+        let (fates, files) = table(&[0, 1, 2, 3, 4]);
+        let closer = spawn(&files, |files| files.close(2));
+        let mine = open(&files, &fates, 10);
+        assert_eq!(join(closer), Ok(()));
+        assert!(mine == 2 || mine == 5, "{mine}");
+        let next = if mine == 2 { 5 } else { 2 };
+        assert_eq!(open(&files, &fates, 11), next, "the lowest that is free");
+        assert_eq!(open(&files, &fates, 12), 6, "the lowest that is free");
+        fates.check(files);
+    });
+}
+
+/// A close that finds a number which is taken and has no file yet.
+#[test]
+fn a_close_meets_the_open_of_its_number() {
+    explore(3, || {
+        let (fates, files) = table(&[]);
+        let closer = spawn(&files, |files| files.close(0));
+        assert_eq!(open(&files, &fates, 10), 0);
+        match join(closer) {
+            Ok(()) => assert_eq!(listed(&files), []),
+            Err(error) => {
+                assert_eq!(error, Error::BadFd);
+                assert_eq!(listed(&files), [(0, 10)]);
+            }
+        }
+        fates.check(files);
+    });
+}
+
+/// A file that two closes both have.
+#[test]
+fn one_of_two_closes_closes() {
+    explore(3, || {
+        let (fates, files) = table(&[0]);
+        let other = spawn(&files, |files| files.close(0));
+        let both = [files.close(0), join(other)];
+        assert!(both.contains(&Ok(())) && both.contains(&Err(Error::BadFd)));
+        fates.check(files);
+    });
+}
+
+/// The file that was replaced, released twice or never.
+#[test]
+fn a_dup_to_meets_a_close_of_its_target() {
+    explore(3, || {
+        let (fates, files) = table(&[0, 1]);
+        let closer = spawn(&files, |files| files.close(1));
+        assert_eq!(files.dup_to(0, 1, NONE).map(RawFd::from), Ok(1));
+        assert_eq!(join(closer), Ok(()));
+        let left = listed(&files);
+        assert!(left == [(0, 0), (1, 0)] || left == [(0, 0)], "{left:?}");
+        fates.check(files);
+    });
+}
+
+/// A target that is closed, though there is nothing to put in its place.
+#[test]
+fn a_dup_to_meets_a_close_of_its_source() {
+    explore(3, || {
+        let (fates, files) = table(&[0, 1]);
+        let closer = spawn(&files, |files| files.close(0));
+        let outcome = files.dup_to(0, 1, NONE);
+        assert_eq!(join(closer), Ok(()));
+        match outcome {
+            Ok(_) => assert_eq!(listed(&files), [(1, 0)]),
+            Err(error) => {
+                assert_eq!(error, Error::BadFd);
+                assert_eq!(listed(&files), [(1, 1)]);
+            }
+        }
+        fates.check(files);
+    });
+}
+
+/// A number that is not open for a moment while its file is replaced.
+#[test]
+fn a_get_meets_a_dup_to() {
+    explore(3, || {
+        let (fates, files) = table(&[0, 1]);
+        let getter = spawn(&files, |files| get(files, 1));
+        assert_eq!(files.dup_to(0, 1, NONE).map(RawFd::from), Ok(1));
+        let got = join(getter);
+        assert!(got == Ok(0) || got == Ok(1), "{got:?}");
+        fates.check(files);
+    });
+}
+
+/// A reservation that is taken over, and then installed on top of somebody's file.
+#[test]
+fn a_dup_to_meets_an_install() {
+    explore(3, || {
+        let (fates, files) = table(&[0]);
+        let reservation = files.reserve(NONE).expect("there is room");
+        let other = spawn(&files, |files| files.dup_to(0, 1, NONE));
+        reservation.install(fates.object(7));
+        match join(other) {
+            Ok(_) => assert_eq!(listed(&files), [(0, 0), (1, 0)]),
+            Err(error) => {
+                assert_eq!(error, Error::Busy);
+                assert_eq!(listed(&files), [(0, 0), (1, 7)]);
+            }
+        }
+        fates.check(files);
+    });
+}
+
+/// A number that is lost, or given out while it is still reserved.
+#[test]
+fn an_open_meets_the_drop_of_a_reservation() {
+    explore(3, || {
+        let (fates, files) = table(&[]);
+        let reservation = files.reserve(NONE).expect("there is room");
+        let other = {
+            let fates = fates.clone();
+            spawn(&files, move |files| open(files, &fates, 10))
+        };
+        drop(reservation);
+        let theirs = join(other);
+        assert!(theirs == 0 || theirs == 1, "{theirs}");
+        assert_eq!(
+            open(&files, &fates, 11),
+            1 - theirs,
+            "the lowest that is free"
+        );
+        fates.check(files);
+    });
+}
+
+/// A child whose file is released, or that has a reference too many.
+#[test]
+fn a_fork_meets_a_close() {
+    explore(3, || {
+        let (fates, files) = table(&[0]);
+        let closer = spawn(&files, |files| files.close(0));
+        let child = files.fork().expect("there is memory");
+        assert_eq!(join(closer), Ok(()));
+        let has = listed(&child);
+        assert!(has == [(0, 0)] || has == [], "{has:?}");
+        drop(child);
+        fates.check(files);
+    });
+}
+
+/// A copy that is not of one moment: the second close is in it, and the first is not.
+#[test]
+fn a_fork_meets_two_closes_in_two_leaves() {
+    explore(2, || {
+        let (fates, files) = table(&[0, 4]);
+        let closer = spawn(&files, |files| [files.close(0), files.close(4)]);
+        let child = files.fork().expect("there is memory");
+        assert_eq!(join(closer), [Ok(()), Ok(())]);
+        let has = listed(&child);
+        let moments: [&[_]; 3] = [&[(0, 0), (4, 1)], &[(4, 1)], &[]];
+        assert!(moments.contains(&&has[..]), "{has:?}");
+        drop(child);
+        fates.check(files);
+    });
+}
+
+/// A child that has the number of a reservation without its file.
+#[test]
+fn a_fork_meets_an_install() {
+    explore(3, || {
+        let (fates, files) = table(&[]);
+        let reservation = files.reserve(NONE).expect("there is room");
+        let forker = spawn(&files, |files| {
+            let child = files.fork().expect("there is memory");
+            listed(&child)
+        });
+        reservation.install(fates.object(7));
+        let had = join(forker);
+        assert!(had == [(0, 7)] || had == [], "{had:?}");
+        fates.check(files);
+    });
+}
+
+/// A file that a close and a close of a range both have.
+#[test]
+fn a_close_range_meets_a_close() {
+    explore(3, || {
+        let (fates, files) = table(&[0, 1, 4]);
+        let closer = spawn(&files, |files| files.close(4));
+        assert_eq!(files.close_range(1, u32::MAX), Ok(()));
+        let closed = join(closer);
+        assert!(closed == Ok(()) || closed == Err(Error::BadFd));
+        assert_eq!(listed(&files), [(0, 0)]);
+        assert_eq!(open(&files, &fates, 5), 1, "the lowest that is free");
+        fates.check(files);
+    });
+}
