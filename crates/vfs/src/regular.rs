@@ -1,0 +1,212 @@
+//! Regular files in memory: an inode with the bytes, open files with a position each.
+//!
+//! Legend of the locks, in the order in which they are taken:
+//! - `RegularFile::offset` guards the position of one open file. A transfer holds it to its end,
+//!   so that calls on a shared open file each get a part of their own (Linux `f_pos_lock`).
+//! - `Inode::data` guards the bytes.
+//!
+//! The `try_` forms take both without waiting, do only short copies and never get memory; all else
+//! they leave to the waiting forms, with `EAGAIN`.
+
+use std::io::SeekFrom;
+use std::sync::Arc;
+
+use parking_lot::{Mutex, RwLock};
+
+use crate::{Errno, Object, OpenFlags};
+
+/// Size limit of a file in bytes, unless its file system says otherwise: 256 MiB.
+pub const DEFAULT_LIMIT: usize = 256 << 20;
+
+/// Most bytes that a `try_` form copies: 65,536. A grace period waits for the copy.
+const SHORT_COPY: usize = 64 << 10;
+
+/// Bytes of a file, apart from who has it open.
+#[derive(Debug)]
+pub struct Inode {
+    data: RwLock<Vec<u8>>,
+    limit: usize,
+}
+
+impl Inode {
+    /// Makes an empty file that may grow to `limit` bytes. Does not allocate.
+    pub fn new(limit: usize) -> Self {
+        Inode {
+            data: RwLock::new(Vec::new()),
+            limit,
+        }
+    }
+
+    /// Empties the file and gives its memory back. Waits for transfers.
+    #[doc(alias = "O_TRUNC")]
+    pub fn truncate(&self) {
+        *self.data.write() = Vec::new();
+    }
+
+    /// Returns the length in bytes, at most the limit. Waits for writers.
+    pub fn len(&self) -> usize {
+        self.data.read().len()
+    }
+
+    /// Tells whether the file has no bytes. Waits for writers.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+/// Open regular file.
+#[derive(Debug)]
+pub struct RegularFile {
+    inode: Arc<Inode>,
+    /// At most `i64::MAX`.
+    offset: Mutex<u64>,
+    status: OpenFlags,
+}
+
+impl RegularFile {
+    /// Opens `inode` at position 0. Of `flags`, the access mode and `O_APPEND` matter: a regular
+    /// file never waits for anybody, so `O_NONBLOCK` has no effect (`open(2)`).
+    pub fn new(inode: Arc<Inode>, flags: OpenFlags) -> Self {
+        let status = flags.status() - OpenFlags::NONBLOCK;
+        RegularFile {
+            inode,
+            offset: Mutex::new(0),
+            status,
+        }
+    }
+
+    /// Returns where a write goes.
+    fn write_position(&self, offset: u64, data: &[u8]) -> u64 {
+        if self.status.contains(OpenFlags::APPEND) {
+            data.len() as u64
+        } else {
+            offset
+        }
+    }
+
+    fn check_readable(&self) -> Result<(), Errno> {
+        if self.status.can_read() {
+            Ok(())
+        } else {
+            Err(Errno::EBADF)
+        }
+    }
+
+    fn check_writable(&self) -> Result<(), Errno> {
+        if self.status.can_write() {
+            Ok(())
+        } else {
+            Err(Errno::EBADF)
+        }
+    }
+}
+
+impl Object for RegularFile {
+    fn status(&self) -> OpenFlags {
+        self.status
+    }
+
+    fn try_read(&self, buf: &mut [u8]) -> Result<usize, Errno> {
+        self.check_readable()?;
+        if buf.len() > SHORT_COPY {
+            return Err(Errno::EAGAIN);
+        }
+        let mut offset = self.offset.try_lock().ok_or(Errno::EAGAIN)?;
+        let data = self.inode.data.try_read().ok_or(Errno::EAGAIN)?;
+        let count = copy_out(&data, *offset, buf);
+        *offset += count as u64;
+        Ok(count)
+    }
+
+    fn read(&self, buf: &mut [u8]) -> Result<usize, Errno> {
+        self.check_readable()?;
+        let mut offset = self.offset.lock();
+        let count = copy_out(&self.inode.data.read(), *offset, buf);
+        *offset += count as u64;
+        Ok(count)
+    }
+
+    /// # Errors
+    /// `EBADF` if not open for writing; `EAGAIN` if it must wait, leave a hole or get memory.
+    fn try_write(&self, bytes: &[u8]) -> Result<usize, Errno> {
+        self.check_writable()?;
+        let mut offset = self.offset.try_lock().ok_or(Errno::EAGAIN)?;
+        let mut data = self.inode.data.try_write().ok_or(Errno::EAGAIN)?;
+        let at = self.write_position(*offset, &data);
+        if !is_short(&data, at, bytes.len()) {
+            return Err(Errno::EAGAIN);
+        }
+        let count = copy_in(&mut data, self.inode.limit, at, bytes)?;
+        *offset = at + count as u64;
+        Ok(count)
+    }
+
+    /// # Errors
+    /// `EBADF` if not open for writing; `EFBIG` if the position is at the size limit or above;
+    /// `ENOMEM`.
+    fn write(&self, bytes: &[u8]) -> Result<usize, Errno> {
+        self.check_writable()?;
+        let mut offset = self.offset.lock();
+        let mut data = self.inode.data.write();
+        let at = self.write_position(*offset, &data);
+        let count = copy_in(&mut data, self.inode.limit, at, bytes)?;
+        *offset = at + count as u64;
+        Ok(count)
+    }
+
+    /// # Errors
+    /// `EINVAL` if the position would be negative or above `i64::MAX` (Linux `vfs_setpos`). A
+    /// position above the size limit is allowed; a write there answers `EFBIG`.
+    fn seek(&self, to: SeekFrom) -> Result<u64, Errno> {
+        let mut offset = self.offset.lock();
+        let position = match to {
+            SeekFrom::Start(position) => Some(position),
+            SeekFrom::Current(delta) => offset.checked_add_signed(delta),
+            SeekFrom::End(delta) => (self.inode.len() as u64).checked_add_signed(delta),
+        };
+        *offset = position
+            .filter(|&p| p <= i64::MAX as u64)
+            .ok_or(Errno::EINVAL)?;
+        Ok(*offset)
+    }
+}
+
+/// Tells whether a write needs neither new memory nor more than a short copy.
+fn is_short(data: &Vec<u8>, at: u64, count: usize) -> bool {
+    count <= SHORT_COPY && at <= data.len() as u64 && at as usize + count <= data.capacity()
+}
+
+/// Copies what is at `offset` into `buf`, and returns how many bytes; 0 from the end on.
+fn copy_out(data: &[u8], offset: u64, buf: &mut [u8]) -> usize {
+    let start = usize::try_from(offset)
+        .unwrap_or(usize::MAX)
+        .min(data.len());
+    let count = buf.len().min(data.len() - start);
+    buf[..count].copy_from_slice(&data[start..start + count]);
+    count
+}
+
+/// Copies `bytes` to position `at`, with zeros in a hole before it, and returns how many were
+/// below `limit`.
+fn copy_in(data: &mut Vec<u8>, limit: usize, at: u64, bytes: &[u8]) -> Result<usize, Errno> {
+    if bytes.is_empty() {
+        return Ok(0);
+    }
+    let start = usize::try_from(at)
+        .ok()
+        .filter(|&s| s < limit)
+        .ok_or(Errno::EFBIG)?;
+    let count = bytes.len().min(limit - start);
+    let growth = (start + count).saturating_sub(data.len());
+    data.try_reserve(growth).map_err(|_| Errno::ENOMEM)?;
+    if data.len() < start {
+        data.resize(start, 0);
+    }
+    let (over, after) = bytes[..count].split_at(count.min(data.len() - start));
+    data[start..start + over.len()].copy_from_slice(over);
+    data.extend_from_slice(after);
+    Ok(count)
+}
+
+#[cfg(test)]
+mod tests;
