@@ -7,9 +7,14 @@
 //!
 //! Work is done by the threads that queue callbacks, as they queue more; there is no thread of
 //! the library's own. What was queued last therefore waits until somebody queues more, or calls
-//! [`barrier`](super::barrier). The backlog is bounded: a thread that finds [`BACKLOG`]
-//! callbacks in its queue waits for the grace period and works them off, unless it is inside a
-//! read-side section or a callback, where it must not wait.
+//! [`barrier`](super::barrier).
+//!
+//! The backlog is bounded as far as it can be: a thread that finds [`BACKLOG`] callbacks in its
+//! queue waits for the grace period and works them off, unless it is inside a read-side section
+//! or a callback. It does not wait for ever. The caller may hold a lock that a reader inside a
+//! section wants, and then neither would go on; so after [`PATIENCE`] looks it goes on, and looks
+//! again a batch later. A reader that never leaves its section makes those who free slow, and
+//! their memory grow slowly.
 
 use alloc::boxed::Box;
 use core::cell::Cell;
@@ -28,6 +33,10 @@ const LONE_BATCH: usize = if cfg!(loom) { 1 } else { 64 };
 
 /// How many callbacks may gather on a processor before the threads that queue them wait.
 const BACKLOG: usize = if cfg!(loom) { 2 } else { 16 * 1024 };
+
+/// How many times a thread with a full backlog looks for the end of the grace period before it goes
+/// on. It gives its processor away between looks: about a millisecond on an idle machine.
+const PATIENCE: u32 = if cfg!(loom) { 2 } else { 512 };
 
 /// The part of an object through which it waits for its grace period: a link and what to do.
 #[derive(Debug)]
@@ -184,8 +193,8 @@ mod queues {
 use queues::QUEUES;
 
 /// Queues the callback of `head`, to be invoked once every read-side section that is under way
-/// now has ended. Returns at once, but may run callbacks that are due, and waits if the backlog
-/// of this processor is too long and the caller is outside of sections and callbacks.
+/// now has ended. Returns at once, but may run callbacks that are due, and waits a moment if the
+/// backlog of this processor is too long and the caller is outside of sections and callbacks.
 ///
 /// # Safety
 /// - `head` stays valid, and nobody else touches it, until its function is called with it.
@@ -260,7 +269,7 @@ fn work(queue: &Mutex<Queue>, length: usize) {
     }
 }
 
-/// Waits until less than a backlog has gathered, or somebody else works it off.
+/// Works the queue off until less than a backlog is left, somebody else does it, or patience ends.
 fn work_off(queue: &Mutex<Queue>) {
     loop {
         let ticket = {
@@ -270,7 +279,9 @@ fn work_off(queue: &Mutex<Queue>) {
             }
             queue.ticket
         };
-        GRACE.wait(ticket);
+        if !GRACE.wait_briefly(ticket, PATIENCE) {
+            return;
+        }
         advance(queue);
     }
 }

@@ -91,6 +91,15 @@ impl Grace {
         }
     }
 
+    /// Waits for the grace period of `ticket`, but only for `patience` looks; tells whether it is
+    /// over.
+    pub(super) fn wait_briefly(&self, ticket: Ticket, patience: u32) -> bool {
+        (0..patience).any(|attempts| {
+            relax(attempts);
+            self.poll(ticket)
+        })
+    }
+
     fn advance(&self, running: &mut bool, ticket: Ticket) {
         if *running {
             self.try_end(running);

@@ -288,3 +288,14 @@ fn readers_never_see_a_freed_object() {
     drop(unsafe { Box::from_raw(place.into_inner()) });
     barrier().expect("outside of sections");
 }
+
+/// What breaks if this is wrong: a thread that holds a lock, and frees under it, waits for a reader
+/// that wants the lock inside its section.
+#[test]
+fn a_full_backlog_does_not_wait_for_ever() {
+    let guard = read_lock();
+    let freeing = thread::spawn(|| (0..40_000).for_each(|_| defer(|| ())));
+    freeing.join().expect("the thread ends while a section lasts");
+    drop(guard);
+    barrier().expect("outside of sections");
+}
