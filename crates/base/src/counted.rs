@@ -1,7 +1,7 @@
 //! An object with a reference count, whose memory outlives its readers.
 //!
 //! The object has two ends. When the last [`Ref`] goes, its *release hook* runs, at once and on
-//! that thread. When the read-side sections of that moment have ended, the object is dropped and
+//! that thread (or on one that is dropping a reference at the same moment). When the read-side sections of that moment have ended, the object is dropped and
 //! its memory freed: a reader that [borrowed](Borrowed) it without a reference may look at it
 //! until then. So the hook takes `&T`, and `Drop` comes later.
 //!
@@ -98,7 +98,7 @@ impl<T: Send + Sync + 'static> Ref<T> {
     }
 
     /// Makes a counted object whose `hook` runs when the last reference goes, at once, on the
-    /// thread that drops it. Allocates.
+    /// thread that drops it, or on one that is dropping a reference at the same moment. Allocates.
     #[must_use]
     pub fn with_release(value: T, hook: impl Fn(&T) + Send + Sync + 'static) -> Self {
         Self {
@@ -329,23 +329,36 @@ where
         value,
         hook,
     });
-    // The value has its final address now. Where `coerce` leads from there stays good: the value
-    // is neither moved nor mutably borrowed until it is dropped with the block.
+    let block = Unfinished(NonNull::from(Box::leak(block)));
+    let whole = block.0.cast::<u8>();
+    // SAFETY: the value is at this offset of the block.
+    let anchor = unsafe { whole.add(offset_of!(Block<T, S, H>, value)) };
+    // SAFETY: the value is there, and neither moved nor mutably borrowed until it is dropped with
+    // the block. So where `coerce` leads from there stays good too.
+    let value = unsafe { anchor.cast::<S>().as_ref() };
     let header = Header {
         rcu: rcu::Head::new(free_block::<T, S, H>),
         count: RefCount::new(),
         release: call_hook::<T, S, H>,
-        object: NonNull::from(coerce(&block.value)),
+        object: NonNull::from(coerce(value)),
     };
-    let block = NonNull::from(Box::leak(block)).cast::<u8>();
-    // SAFETY: the value is at this offset of the block.
-    let anchor = unsafe { block.add(offset_of!(Block<T, S, H>, value)) };
     // SAFETY: `front` is as large as a header, or larger.
     let place = unsafe { anchor.cast::<Header<T>>().sub(1) };
     // SAFETY: the place is in `front`, which is uninitialised and nobody's yet. It is aligned:
     // `front` ends at a multiple of a header's alignment.
     unsafe { place.write(header) };
+    mem::forget(block);
     anchor.cast()
+}
+
+/// A block whose header is not written yet. Dropping it frees it: `coerce` may panic.
+struct Unfinished<B>(NonNull<B>);
+
+impl<B> Drop for Unfinished<B> {
+    fn drop(&mut self) {
+        // SAFETY: `new_block` leaked this box, and nobody else knows it yet.
+        drop(unsafe { Box::from_raw(self.0.as_ptr()) });
+    }
 }
 
 /// Runs the hook and has the block freed after a grace period.
@@ -525,6 +538,17 @@ mod tests {
         let outcome = std::panic::catch_unwind(core::panic::AssertUnwindSafe(|| drop(object)));
         assert!(outcome.is_err());
         rcu::barrier().expect("outside of sections");
+        assert_eq!(dropped.load(SeqCst), 1);
+    }
+
+    #[test]
+    fn a_coercion_that_panics_leaks_nothing() {
+        let dropped = Arc::new(AtomicUsize::new(0));
+        let probe = Probe(dropped.clone());
+        let outcome = std::panic::catch_unwind(core::panic::AssertUnwindSafe(|| {
+            Ref::<dyn Send + Sync>::coerced(probe, |_| panic!("on purpose"))
+        }));
+        assert!(outcome.is_err());
         assert_eq!(dropped.load(SeqCst), 1);
     }
 }

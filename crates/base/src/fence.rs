@@ -1,5 +1,5 @@
-//! A pair of fences of unequal cost: [`light`] for the side that runs all the time, [`heavy`]
-//! for the side that can wait.
+//! A pair of fences of unequal cost: `light` for the side that runs all the time, `heavy` for the
+//! side that can wait.
 //!
 //! A light fence on one thread and a heavy one on another act together as two
 //! `fence(SeqCst)` would: of a store before and a load after each of them, at least one side's
@@ -14,7 +14,9 @@
 //! fence is before that point (then its store is visible when the heavy fence returns) or after
 //! it (then its loads come after the heavy side's stores).
 //!
-//! Without the system call, or under a model checker, both are `fence(SeqCst)`.
+//! Without the system call both are `fence(SeqCst)`. Which it is, is found out once (`prepare`);
+//! a light side that does not know yet takes a full fence, which pairs with both kinds. Models have a pair of their own that
+//! promises no more than the system call does.
 //!
 //! Costs measured on a 2-CPU x86-64: light 0 ns or 8 ns; heavy 0.3 µs when no other thread of
 //! the process runs, 9 to 20 µs when one does. So: one heavy fence for a batch, never one for
@@ -22,6 +24,8 @@
 
 #[cfg(all(feature = "std", target_os = "linux", not(loom)))]
 mod membarrier;
+#[cfg(loom)]
+mod model;
 
 use crate::sync::atomic::Ordering::SeqCst;
 
@@ -31,47 +35,47 @@ pub(crate) fn full() {
     crate::sync::atomic::fence(SeqCst);
 }
 
-/// The free side of the pair. Everything before it and everything after it keep their order
-/// as seen by a thread that passes [`heavy`].
+/// The free side of the pair, once [`prepare`] has answered `true`. Everything before it and
+/// everything after it keep their order as seen by a thread that passes [`heavy`]: that one makes
+/// this thread's processor run the fence; here the compiler alone must keep the order.
 #[inline(always)]
-pub fn light() {
-    #[cfg(all(feature = "std", target_os = "linux", not(loom)))]
-    if membarrier::registered() {
-        // The heavy side makes this thread's processor run the fence; here the compiler alone
-        // must keep the order.
-        return core::sync::atomic::compiler_fence(SeqCst);
-    }
-    full();
+pub(crate) fn light() {
+    #[cfg(loom)]
+    model::light();
+    #[cfg(not(loom))]
+    core::sync::atomic::compiler_fence(SeqCst);
 }
 
-/// The expensive side of the pair; also a full fence for the calling thread. May enter the
-/// operating system; does not sleep.
+/// Finds out whether [`light`] may be used: whether [`heavy`] reaches other processors. Enters
+/// the operating system at the first call.
+pub(crate) fn prepare() -> bool {
+    #[cfg(loom)]
+    return model::register();
+    #[cfg(all(feature = "std", target_os = "linux", not(loom)))]
+    return membarrier::register();
+    #[cfg(not(any(all(feature = "std", target_os = "linux"), loom)))]
+    false
+}
+
+/// The expensive side of the pair; also a full fence for the calling thread. Enters the
+/// operating system, which may make it wait a moment.
 ///
-/// # Panics
 /// Aborts the process if `membarrier(2)` worked at first and fails now (a seccomp filter that
 /// was installed later): other threads already rely on it, and going on would free memory
 /// that they read.
-pub fn heavy() {
+pub(crate) fn heavy() {
+    #[cfg(loom)]
+    return model::heavy();
     #[cfg(all(feature = "std", target_os = "linux", not(loom)))]
     if membarrier::register() {
         return membarrier::expedited();
     }
+    #[cfg(not(loom))]
     full();
 }
 
-/// Finds out how the two fences can be done, before the first light one: until then light fences
-/// are full ones. May enter the operating system once.
-pub(crate) fn prepare() {
-    #[cfg(all(feature = "std", target_os = "linux", not(loom)))]
-    membarrier::register();
-}
-
-/// Names the way in which [`light`] and [`heavy`] are done in this process: `"membarrier"` or
+/// Names the way in which readers are ordered with updaters in this process: `"membarrier"` or
 /// `"fence"`. For reports.
 pub fn flavour() -> &'static str {
-    #[cfg(all(feature = "std", target_os = "linux", not(loom)))]
-    if membarrier::register() {
-        return "membarrier";
-    }
-    "fence"
+    if prepare() { "membarrier" } else { "fence" }
 }

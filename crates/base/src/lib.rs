@@ -22,6 +22,8 @@ pub mod bitmap;
 pub mod counted;
 pub mod fallible;
 pub mod fence;
+#[cfg(all(test, loom))]
+mod model;
 pub mod percpu;
 pub mod radix;
 pub mod rcu;

@@ -323,7 +323,8 @@ impl<L: Send + Sync> Tree<L> {
             let place = if lone {
                 &self.root
             } else {
-                parent_place(root, index)?
+                // SAFETY: `root` loaded the node with acquire; it is above the leaves, and the tree lives.
+                unsafe { parent_place(root, index) }?
             };
             match publish(place, new) {
                 Ok(leaf) => return Ok(leaf),
@@ -486,8 +487,9 @@ unsafe fn next_not_full_below(node: *mut Erased, level: u32, from: usize) -> Opt
 
 /// Returns the place of the pointer to the leaf of `index`, and makes the nodes above it.
 ///
+/// # Safety
 /// The root is an interior node, was loaded with acquire, and its tree lives for all of `'t`.
-fn parent_place<'t>(root: Root, index: usize) -> Result<&'t AtomicPtr<Erased>, OutOfMemory> {
+unsafe fn parent_place<'t>(root: Root, index: usize) -> Result<&'t AtomicPtr<Erased>, OutOfMemory> {
     let mut node = root.node;
     let mut level = root.height;
     loop {
@@ -576,6 +578,9 @@ impl<L: Send + Sync + fmt::Debug> fmt::Debug for Tree<L> {
         f.debug_map().entries(leaves).finish()
     }
 }
+
+#[cfg(all(test, loom))]
+mod models;
 
 #[cfg(all(test, not(loom)))]
 mod tests {

@@ -54,9 +54,10 @@
 //!
 //! A section must be short and must not block: while it lasts, nothing that was unpublished
 //! during it is freed, anywhere in the process. [`synchronize`] and [`barrier`] refuse to run
-//! inside one. After a `fork(2)` of the host, the child has the records of threads that it does
-//! not have; if one of them was inside a section, grace periods in the child do not end (memory
-//! is kept, nothing is freed early).
+//! inside one. A `fork(2)` of the host leaves the child with the records and the locks of threads
+//! that it does not have: if one of them was inside a section, or at work on callbacks, grace
+//! periods in the child do not end, or a call waits for ever. Nothing is freed early. A child that
+//! executes a program at once is not concerned.
 
 mod callbacks;
 mod grace;

@@ -10,22 +10,32 @@
 //!
 //! | value | zone | meaning |
 //! |---|---|---|
-//! | `0 ..= MAX` | live | value + 1 references |
-//! | `-1` | none | the last one was just put; somebody must bury it |
+//! | `0 ..= MAX` | live | value + 1 references; [`HOLD`] more while a burier is on his way out |
+//! | `-1` | none | the last one was just put; whoever did must bury the object |
+//! | around -[`HOLD`] | live | value + [`HOLD`] + 1 references; the burier left first |
 //! | around [`DEAD`] | dead | buried; every get fails |
 //! | around [`SATURATED`] | saturated | more references than can be counted; never released |
 //!
-//! *Getting* adds one. If the result is not negative, the reference is had: also when the word
-//! was -1, which means that the get came between the last put and its burial, and revived the
-//! object. Otherwise the word is in the dead or in the saturated zone, and the slow path puts
-//! it back to the middle of its zone, so that no number of further gets can carry it out.
+//! *Getting* adds one. If the word was live, the reference is had. It is also had if the word was
+//! -1: then the get came between the last put and its burial, and revived the object. Otherwise
+//! the word is in the dead or in the saturated zone, and the slow path puts it back to the middle
+//! of its zone, so that no number of further gets can carry it out.
 //!
 //! *Putting* takes one off. If the result is not negative, others remain. If it is -1, this was
-//! the last: one compare-and-swap from -1 to [`DEAD`] buries the object. If that fails,
-//! somebody revived it, and it is his to release.
+//! the last: one compare-and-swap from -1 to [`DEAD`] buries the object. If that fails, somebody
+//! has revived it.
 //!
-//! The zones are a quarter of the word's range wide. To cross one, about 2^61 threads would
-//! have to stand between their add and their repair (2^29 on 32-bit machines).
+//! *Revival.* The burier has no reference any more, and still looks at the word. Whoever revived
+//! the object could put its reference, bury it, and free it under the burier's eyes. So he also
+//! adds a [`HOLD`] for the burier, which keeps the word from falling to -1, and the burier takes
+//! it off when he finds the object revived; he does not look again, unless that took the word to
+//! -1: then he buries once more. The two may come in either order. If the burier is first, the
+//! word is around -[`HOLD`] for a moment, in which the reviver has his reference. (Linux has the
+//! burier disable preemption, a read-side section, from before his put.)
+//!
+//! The narrowest distance from the middle of a zone to its border is a sixteenth of the range
+//! above zero. To cross it, 2^59 threads would have to stand between their add and their repair
+//! (2^27 on 32-bit machines).
 
 use crate::sync::atomic::AtomicIsize;
 use crate::sync::atomic::Ordering::{Acquire, Relaxed, Release};
@@ -39,6 +49,15 @@ const SATURATED: isize = isize::MIN / 4 * 3;
 
 /// The border of the two zones: dead above, saturated below.
 const BORDER: isize = isize::MIN / 2;
+
+/// What a reviver adds for the burier: an eighth of the range above zero.
+const HOLD: isize = -(isize::MIN / 8);
+
+/// The lowest word with a hold in it: one that is left with nothing else.
+const HOLD_IN: isize = HOLD - 1;
+
+/// The border between the dead zone, below, and the words around -[`HOLD`].
+const DEAD_END: isize = -HOLD - HOLD / 2;
 
 /// A reference count. A new one stands for one reference.
 ///
@@ -74,8 +93,7 @@ impl RefCount {
         // was ordered by the way in which it found the object, and what it wrote is ordered by
         // its put.
         let before = self.0.fetch_add(1, Relaxed);
-        // -1 counts as had: the put that left it there will find it revived.
-        before >= -1 && before != isize::MAX || self.get_outside_live_zone()
+        before >= 0 && before != isize::MAX || self.get_outside_live_zone(before)
     }
 
     /// Drops a reference; tells whether it was the last. Then, and only then, the caller
@@ -88,7 +106,7 @@ impl RefCount {
         // Release: what this holder did with the object comes before its release; pairs with
         // the acquire in `bury`.
         let before = self.0.fetch_sub(1, Release);
-        before <= 0 && self.put_outside_live_zone()
+        before <= 0 && self.put_outside_live_zone(before)
     }
 
     /// Returns how many references there are, or nothing once the last has been put. A hint:
@@ -96,58 +114,85 @@ impl RefCount {
     /// `usize::MAX`.
     pub fn references(&self) -> Option<usize> {
         // Relaxed: a hint.
-        match self.0.load(Relaxed) {
-            live if live >= 0 => Some(live.unsigned_abs() + 1),
-            below if below < BORDER => Some(usize::MAX),
-            _ => None,
-        }
+        let word = self.0.load(Relaxed);
+        let live = match word {
+            ..BORDER => return Some(usize::MAX),
+            BORDER..DEAD_END => return None,
+            DEAD_END..-1 => word + HOLD,
+            -1..HOLD_IN => word,
+            HOLD_IN.. => word - HOLD,
+        };
+        (live >= 0).then(|| live.unsigned_abs() + 1)
     }
 
     #[cold]
-    fn get_outside_live_zone(&self) -> bool {
-        // Relaxed, here and below: moving the word inside its zone tells nobody anything.
-        match self.0.load(Relaxed) {
-            // A put took the word back from the border of the saturated zone.
-            live if live >= 0 => true,
-            below if below < BORDER => {
-                self.0.store(SATURATED, Relaxed);
+    fn get_outside_live_zone(&self, before: isize) -> bool {
+        match before {
+            // Relaxed: as the add in `get`; the put of this reference orders it.
+            -1 => {
+                self.0.fetch_add(HOLD, Relaxed);
                 true
             }
-            _ => {
+            // The reviver has not added his hold yet.
+            DEAD_END..-1 => true,
+            BORDER..DEAD_END => {
+                // Relaxed, here and below: moving the word inside its zone tells nobody anything.
                 self.0.store(DEAD, Relaxed);
                 false
+            }
+            _ => {
+                // Unless a put took the word back from the border of the saturated zone.
+                if self.0.load(Relaxed) < 0 {
+                    self.0.store(SATURATED, Relaxed);
+                }
+                true
             }
         }
     }
 
     #[cold]
-    fn put_outside_live_zone(&self) -> bool {
-        // Relaxed: the value only chooses the case; `bury` decides by itself.
-        match self.0.load(Relaxed) {
-            below if below < BORDER => {
-                self.0.store(SATURATED, Relaxed);
-                false
-            }
+    fn put_outside_live_zone(&self, before: isize) -> bool {
+        match before {
+            0 => return self.bury(),
+            // The reviver has his reference.
+            DEAD_END..0 => {}
             // A put without a get, caught: the object is dead already.
-            below if below < -1 => {
-                self.0.store(DEAD, Relaxed);
-                false
-            }
-            _ => self.bury(),
+            BORDER..DEAD_END => self.0.store(DEAD, Relaxed),
+            // Unless this put took the word back from the border of the saturated zone.
+            _ if before == isize::MIN => {}
+            _ => self.0.store(SATURATED, Relaxed),
         }
+        false
     }
 
+    /// Releases the object, unless somebody revived it since this thread took the word to -1.
     fn bury(&self) -> bool {
-        // Acquire on success: pairs with the release of every earlier put, so that the release
-        // of the object comes after all that its holders did.
-        // Relaxed on failure: somebody revived the object or buried it; it is his.
-        self.0.compare_exchange(-1, DEAD, Acquire, Relaxed).is_ok()
+        loop {
+            // Acquire on success: pairs with the release of every earlier put, so that the
+            // release of the object comes after all that its holders did.
+            // Relaxed on failure: the object is not this thread's to release.
+            if self.0.compare_exchange(-1, DEAD, Acquire, Relaxed).is_ok() {
+                return true;
+            }
+            // Release: whoever releases the object frees the word too, after this last look.
+            if self.0.fetch_sub(HOLD, Release) != HOLD_IN {
+                return false;
+            }
+        }
     }
 }
 
 impl Default for RefCount {
     fn default() -> Self {
         Self::new()
+    }
+}
+
+/// Tells the model checker that nobody may touch the count any more.
+#[cfg(loom)]
+impl Drop for RefCount {
+    fn drop(&mut self) {
+        self.0.with_mut(|_| ());
     }
 }
 
@@ -225,7 +270,7 @@ mod tests {
         assert!(!count.put());
         assert_eq!(word(&count), isize::MAX);
         // The repair of that get.
-        assert!(count.get_outside_live_zone());
+        assert!(count.get_outside_live_zone(isize::MAX));
         assert_eq!(word(&count), isize::MAX);
     }
 
@@ -234,8 +279,34 @@ mod tests {
         // The last put stands between its subtraction and its burial.
         let count = holding(-1);
         assert!(count.get());
+        assert_eq!(count.references(), Some(1));
+        assert!(!count.bury());
+        assert_eq!(word(&count), 0);
+        assert!(count.put());
+    }
+
+    #[test]
+    fn who_revived_leaves_the_burial_to_the_one_who_is_still_there() {
+        let count = holding(-1);
+        assert!(count.get());
+        assert!(!count.put(), "the burier still looks at the word");
+        assert_eq!(count.references(), None);
+        assert!(count.bury());
+        assert_eq!(word(&count), DEAD);
+    }
+
+    #[test]
+    fn a_burier_may_leave_before_he_is_held() {
+        // The reviver stands between its add and its hold.
+        let count = holding(0);
         assert!(!count.bury());
         assert_eq!(count.references(), Some(1));
+        assert!(count.get());
+        assert_eq!(count.references(), Some(2));
+        assert!(!count.put());
+        // The hold of the reviver.
+        assert!(count.get_outside_live_zone(-1));
+        assert_eq!(word(&count), 0);
         assert!(count.put());
     }
 }
@@ -243,63 +314,71 @@ mod tests {
 #[cfg(all(test, loom))]
 mod models {
     use super::*;
+    use crate::model::Preemptions::{Any, AtMost};
+    use crate::model::{Ends, JoinHandle, Watched, explore, join, spawn};
     use crate::sync::Arc;
-    use crate::sync::atomic::AtomicUsize;
 
-    /// Two holders put while a third party tries to get: exactly one put is the last, and a
-    /// reference that was had keeps the object from its release.
-    #[test]
-    fn one_put_is_the_last() {
-        loom::model(|| {
-            let count = Arc::new(RefCount::new());
-            let last = Arc::new(AtomicUsize::new(0));
-            assert!(count.get());
-            let put = |count: Arc<RefCount>, last: Arc<AtomicUsize>| {
-                move || {
-                    if count.put() {
-                        last.fetch_add(1, Relaxed);
-                    }
-                }
-            };
-            let one = loom::thread::spawn(put(count.clone(), last.clone()));
-            let two = loom::thread::spawn(put(count.clone(), last.clone()));
-            if count.get() {
-                put(count.clone(), last.clone())();
-            }
-            one.join().expect("the model ends");
-            two.join().expect("the model ends");
-            assert_eq!(last.load(Relaxed), 1);
-            assert!(!count.get());
-        });
+    /// An object that the last put ends.
+    struct Object {
+        count: RefCount,
+        watched: Watched,
     }
 
-    /// What a holder wrote before its put is seen by whoever puts last.
+    impl Object {
+        fn new(ends: &Ends) -> Arc<Self> {
+            Arc::new(Self {
+                count: RefCount::new(),
+                watched: Watched::new(ends),
+            })
+        }
+
+        fn put(&self) {
+            if self.count.put() {
+                self.watched.end();
+            }
+        }
+
+        fn get_look_put(&self) {
+            if self.count.get() {
+                self.watched.look();
+                self.put();
+            }
+        }
+    }
+
+    fn thread(object: &Arc<Object>, act: fn(&Object)) -> JoinHandle<()> {
+        let object = object.clone();
+        spawn(move || act(&object))
+    }
+
+    /// A last put that does not see what another holder did before its own.
     #[test]
     fn the_last_put_sees_what_every_holder_did() {
-        loom::model(|| {
-            let shared = Arc::new((RefCount::new(), loom::cell::UnsafeCell::new(0)));
-            assert!(shared.0.get());
-            let holder = {
-                let shared = shared.clone();
-                loom::thread::spawn(move || {
-                    shared.1.with(|place| {
-                        // SAFETY: nobody writes before the last put.
-                        unsafe { *place }
-                    });
-                    release_if_last(&shared);
-                })
-            };
-            release_if_last(&shared);
-            holder.join().expect("the model ends");
+        explore(Any, || {
+            let ends = Ends::default();
+            let object = Object::new(&ends);
+            assert!(object.count.get());
+            let holder = thread(&object, |object| {
+                object.watched.look();
+                object.put();
+            });
+            object.put();
+            join(holder);
+            assert_eq!(ends.count(), 1);
         });
     }
 
-    fn release_if_last(shared: &(RefCount, loom::cell::UnsafeCell<u32>)) {
-        if shared.0.put() {
-            shared.1.with_mut(|place| {
-                // SAFETY: this was the last reference; loom checks that no read runs beside.
-                unsafe { *place = 1 }
-            });
-        }
+    /// Two last puts, or none, or one while a reference that was had is still held.
+    #[test]
+    fn one_put_is_the_last() {
+        explore(AtMost(4), || {
+            let ends = Ends::default();
+            let object = Object::new(&ends);
+            let getters = [Object::get_look_put; 2].map(|act| thread(&object, act));
+            object.put();
+            getters.into_iter().for_each(join);
+            assert_eq!(ends.count(), 1);
+            assert!(!object.count.get(), "the dead are not revived");
+        });
     }
 }

@@ -42,9 +42,21 @@ use crate::sync::relax;
 /// let removed = slot.replace(None);
 /// assert!(slot.is_empty() && removed.is_some());
 /// ```
+///
+/// A slot for one type is not a slot for a more general one, since something else could be
+/// installed through the other view of it:
+///
+/// ```compile_fail
+/// # use fdtable_base::slot::Slot;
+/// fn generalise<'a>(slot: &'a Slot<&'static str>) -> &'a Slot<&'a str> {
+///     slot
+/// }
+/// ```
 pub struct Slot<T: ?Sized> {
     anchor: AtomicPtr<Anchor>,
     owns: PhantomData<Ref<T>>,
+    /// Takes references and gives them: invariant in `T`.
+    exchanges: PhantomData<fn(Ref<T>) -> Ref<T>>,
 }
 
 impl<T: ?Sized> Slot<T> {
@@ -54,6 +66,7 @@ impl<T: ?Sized> Slot<T> {
         Self {
             anchor: AtomicPtr::new(ptr::null_mut()),
             owns: PhantomData,
+            exchanges: PhantomData,
         }
     }
 
@@ -133,8 +146,13 @@ impl<T: ?Sized> Drop for Slot<T> {
 
 impl<T: ?Sized + fmt::Debug> fmt::Debug for Slot<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Slot")
-            .field(&self.get(&crate::rcu::read_lock()))
-            .finish()
+        let object = {
+            let guard = crate::rcu::read_lock();
+            self.get(&guard)
+        };
+        f.debug_tuple("Slot").field(&object).finish()
     }
 }
+
+#[cfg(all(test, loom))]
+mod models;

@@ -112,7 +112,10 @@ impl<T: Default> Default for Mutex<T> {
 pub(crate) fn relax(attempts: u32) {
     #[cfg(loom)]
     {
-        let _ = attempts;
+        // Waiting on and on for a thread that is never run tells a model nothing new.
+        if attempts >= 3 {
+            loom::skip_branch();
+        }
         loom::thread::yield_now();
     }
     #[cfg(not(loom))]
@@ -131,14 +134,14 @@ pub(crate) fn relax(attempts: u32) {
 /// Declares a static that loom makes anew for every execution of a model, and that is a plain
 /// constant-initialised static otherwise.
 macro_rules! global {
-    ($(#[$meta:meta])* $vis:vis static $name:ident: $type:ty = $init:expr;) => {
+    ($(#[$meta:meta])* pub($($scope:tt)+) static $name:ident: $type:ty = $init:expr;) => {
         #[cfg(not(loom))]
         $(#[$meta])*
-        $vis static $name: $type = $init;
+        pub($($scope)+) static $name: $type = $init;
         #[cfg(loom)]
         loom::lazy_static! {
             $(#[$meta])*
-            $vis static ref $name: $type = $init;
+            pub($($scope)+) static ref $name: $type = $init;
         }
     };
 }

@@ -60,7 +60,8 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         if new.index() >= table.limit() {
             return Err(Error::BadFd);
         }
-        // Under the lock, so that both happen at one moment.
+        // Under the lock, so that both happen at one moment. If there is an error below, dropping
+        // this reference under the lock releases nothing: the one of `old` stays.
         let file = self.get(old)?;
         let place = table.take_exact(new, flags)?;
         let before = place.slot().replace(Some(file.0));

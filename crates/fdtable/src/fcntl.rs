@@ -3,7 +3,9 @@
 use crate::{Error, FdFlags, Files, RawFd};
 
 impl<T: ?Sized + Send + Sync> Files<T> {
-    /// Returns the flags of a descriptor. Takes no lock, neither blocks nor allocates.
+    /// Returns the flags of a descriptor. Takes no lock, neither blocks nor allocates. While
+    /// another thread closes and opens the number, the flags may be those of either descriptor, as
+    /// on Linux.
     ///
     /// # Errors
     /// [`Error::BadFd`] (EBADF) if the number is not open.
@@ -18,8 +20,9 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     /// [`Error::BadFd`] (EBADF) if the number is not open.
     #[doc(alias = "F_SETFD")]
     pub fn set_flags(&self, fd: impl Into<RawFd>, flags: FdFlags) -> Result<(), Error> {
+        let fd = fd.into();
         let mut table = self.table.lock();
-        let place = self.table.open_place(fd.into())?;
+        let place = self.table.open_place(fd)?;
         table.set_flags(&place, flags);
         Ok(())
     }

@@ -6,9 +6,12 @@
 //!
 //! An open file has two ends, and they are apart in time:
 //! - *release*: the last reference goes. The hook given at creation runs at once, on the thread
-//!   that dropped it. This is where a pipe tells its other end.
+//!   that dropped it, or on one that is dropping a reference at the same moment. This is where a
+//!   pipe tells its other end.
 //! - *drop*: the readers that may still look at the object without a reference have left. `Drop`
-//!   of the object runs then, on any thread, and its memory goes back.
+//!   of the object runs some time after that, on a thread that drops other files or calls
+//!   [`rcu::barrier`](crate::rcu::barrier); a batch of objects may wait for more to come. What must
+//!   happen soon belongs in the hook.
 
 use core::fmt;
 use core::ops::Deref;
@@ -17,8 +20,10 @@ use fdtable_base::counted::{Borrowed, Ref};
 
 /// A counted reference to an open file. Dropping the last one releases the file.
 ///
-/// Taking and dropping a reference is one atomic add each, and neither blocks nor allocates; the
-/// drop of the last one runs the release hook.
+/// Taking and dropping a reference is one atomic add each, and neither blocks nor allocates. The
+/// drop of the last one runs the release hook. It may also run `Drop` of objects that were
+/// released before, and wait a moment for readers if very many are waiting for their end (see
+/// [`rcu::call`](crate::rcu::call)); inside a read-side section it does neither.
 ///
 /// ```
 /// use fdtable::FileRef;
@@ -45,8 +50,9 @@ impl<T: Send + Sync + 'static> FileRef<T> {
         Self(Ref::new(object))
     }
 
-    /// Makes an open file whose `hook` runs once, at once, on the thread that drops the last
-    /// reference, outside of all locks of the table. Allocates.
+    /// Makes an open file whose `hook` runs once, when the last reference goes, outside of all
+    /// locks of the table. A hook should not panic: what closes many descriptors in one call then
+    /// stops where it is. Allocates.
     #[must_use]
     pub fn with_release(object: T, hook: impl Fn(&T) + Send + Sync + 'static) -> Self {
         Self(Ref::with_release(object, hook))

@@ -8,8 +8,9 @@ use crate::{Fd, RawFd};
 /// The descriptors of one process.
 ///
 /// All operations take `&self`. Threads, and processes that share descriptors as `clone(2)` with
-/// `CLONE_FILES` does, share one `Files`, in an `Arc`. Each operation has its effect at one
-/// moment between its call and its return.
+/// `CLONE_FILES` does, share one `Files`, in an `Arc`. What each operation does at one moment, and
+/// what in steps that others may see, is told with it; nothing ever shows a lookup a file that
+/// was not open under the number it asked for.
 ///
 /// `T` is what a descriptor refers to: any type that threads may share, sized or `dyn`.
 ///
@@ -113,5 +114,42 @@ impl<T: ?Sized + Send + Sync + fmt::Debug> fmt::Debug for Files<T> {
         f.debug_map()
             .entries(descriptors.filter_map(|(fd, file)| Some((fd, file.ok()?))))
             .finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{FdFlags, FileRef};
+
+    /// A number that asks its table, as a caller's own type may when it is converted.
+    struct Asking<'f>(&'f Files<u32>, RawFd);
+
+    impl From<Asking<'_>> for RawFd {
+        fn from(asking: Asking<'_>) -> Self {
+            let _ = asking.0.open_count();
+            asking.1
+        }
+    }
+
+    #[test]
+    fn no_caller_code_runs_under_the_lock() {
+        let files = Files::new();
+        let fd = files
+            .open(FileRef::new(7), FdFlags::empty())
+            .expect("a number is free")
+            .raw();
+        files
+            .set_flags(Asking(&files, fd), FdFlags::CLOEXEC)
+            .expect("open");
+        drop(
+            files
+                .reserve_from(Asking(&files, 5), FdFlags::empty())
+                .expect("free"),
+        );
+        files
+            .dup_to(Asking(&files, fd), Asking(&files, 9), FdFlags::empty())
+            .expect("free");
+        files.close(Asking(&files, 9)).expect("open");
     }
 }

@@ -46,6 +46,8 @@ mod files;
 mod fork;
 mod lookup;
 mod lowest;
+#[cfg(all(test, loom))]
+mod models;
 mod reserve;
 mod table;
 

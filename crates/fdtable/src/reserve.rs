@@ -65,8 +65,8 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         Ok(Reservation { files: self, place })
     }
 
-    /// Opens `file` under the lowest free number. May wait for the lock, and allocates when the
-    /// table grows.
+    /// Opens `file` under the lowest free number: [reserves](Self::reserve) it and installs the
+    /// file. May wait for the lock, and allocates when the table grows.
     ///
     /// To keep the file when no number is free, [reserve](Self::reserve) first.
     ///

@@ -208,7 +208,7 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
     /// Finds the place of a number that is open.
     pub(crate) fn open_place(&self, fd: RawFd) -> Result<Place<'_, T>, Error> {
         let number = fd.cast_unsigned() as usize;
-        let leaf = self.leaves.get_recent(number / BITS).ok_or(Error::BadFd)?;
+        let leaf = self.leaves.get(number / BITS).ok_or(Error::BadFd)?;
         let place = Place { leaf, number };
         if place.slot().is_empty() {
             Err(Error::BadFd)

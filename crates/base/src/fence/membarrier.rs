@@ -2,34 +2,16 @@
 //! fence relies on it.
 
 use std::sync::OnceLock;
-use std::sync::atomic::AtomicBool;
-use std::sync::atomic::Ordering::Relaxed;
-
-/// Set once [`register`] has succeeded. A copy of what `REGISTRATION` holds that is cheap to
-/// read.
-static REGISTERED: AtomicBool = AtomicBool::new(false);
 
 /// The answer of the one registration of this process. `fork(2)` passes it on.
 static REGISTRATION: OnceLock<bool> = OnceLock::new();
 
-/// Tells whether the heavy side is known to use the system call.
-///
-/// `Relaxed` is harmless: a thread that still sees `false` takes a full fence, which pairs with
-/// both kinds of heavy fence. `true` is stored only after the registration, and from then on
-/// [`register`] answers `true` to every heavy side, as it asks the `OnceLock` and not this copy.
-#[inline(always)]
-pub(super) fn registered() -> bool {
-    REGISTERED.load(Relaxed)
-}
-
-/// Registers the process at the first call; tells whether the system call can be used.
+/// Registers the process at the first call; tells whether the system call can be used. Every
+/// call gives the same answer.
 pub(super) fn register() -> bool {
     *REGISTRATION.get_or_init(|| {
-        let works = membarrier(libc::MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED)
-            && membarrier(libc::MEMBARRIER_CMD_PRIVATE_EXPEDITED);
-        // Relaxed: see `registered`.
-        REGISTERED.store(works, Relaxed);
-        works
+        membarrier(libc::MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED)
+            && membarrier(libc::MEMBARRIER_CMD_PRIVATE_EXPEDITED)
     })
 }
 

@@ -21,7 +21,7 @@ use core::cell::Cell;
 use core::ptr::{self, NonNull};
 
 use super::grace::{GRACE, Ticket};
-use super::reader::{RECORDS, inside_section};
+use super::reader::{RECORDS, inside_read_lock, inside_section};
 use crate::percpu::PerCpu;
 use crate::sync::{Mutex, MutexGuard, relax};
 
@@ -260,11 +260,11 @@ fn work(queue: &Mutex<Queue>, length: usize) {
     } else {
         BATCH
     };
-    if length < batch || inside_section() {
+    if length < batch || inside_read_lock() {
         return;
     }
     advance(queue);
-    if length >= BACKLOG && !inside_callback() {
+    if length >= BACKLOG && !inside_section() && !inside_callback() {
         work_off(queue);
     }
 }
@@ -300,27 +300,52 @@ fn advance(queue: &Mutex<Queue>) {
 }
 
 fn invoke_ready(queue: &Mutex<Queue>, mut locked: MutexGuard<'_, Queue>) {
-    let Some(mut ready) = locked.take_ready() else {
+    let Some(ready) = locked.take_ready() else {
         return;
     };
     drop(locked);
     let count = ready.len as u64;
-    thread::set_inside_callback(true);
-    ready.invoke();
-    thread::set_inside_callback(false);
-    let mut locked = queue.lock();
-    locked.invoking = false;
-    locked.invoked += count;
+    let outer = thread::replace_inside_callback(true);
+    let mut invocation = Invocation {
+        queue,
+        ready,
+        count,
+        outer,
+    };
+    invocation.ready.invoke();
+}
+
+/// A list that is being invoked. Dropping it ends the invocation; if a panic got so far, the rest
+/// of the list is invoked first, so that nothing is lost.
+struct Invocation<'a> {
+    queue: &'a Mutex<Queue>,
+    ready: List,
+    count: u64,
+    /// Whether the thread was inside a callback before.
+    outer: bool,
+}
+
+impl Drop for Invocation<'_> {
+    fn drop(&mut self) {
+        self.ready.invoke();
+        thread::replace_inside_callback(self.outer);
+        let mut queue = self.queue.lock();
+        queue.invoking = false;
+        queue.invoked += self.count;
+    }
 }
 
 /// Runs a callback, and stops its panic there: the thread that happens to run it has nothing to
 /// do with it. The panic hook has reported it by then.
 #[cfg(all(feature = "std", not(loom)))]
 fn contain(callback: impl FnOnce()) {
-    let _reported = std::panic::catch_unwind(core::panic::AssertUnwindSafe(callback));
+    if let Err(payload) = std::panic::catch_unwind(core::panic::AssertUnwindSafe(callback)) {
+        // Its drop could panic again.
+        core::mem::forget(payload);
+    }
 }
 
-/// Runs a callback. Where a panic does not unwind there is nothing to stop.
+/// Runs a callback. A panic cannot be stopped here.
 #[cfg(any(not(feature = "std"), loom))]
 fn contain(callback: impl FnOnce()) {
     callback();
@@ -359,8 +384,11 @@ mod thread {
         INSIDE.try_with(Cell::get).unwrap_or(false)
     }
 
-    pub(super) fn set_inside_callback(inside: bool) {
-        let _ = INSIDE.try_with(|place| place.set(inside));
+    /// Notes whether the thread runs a callback; returns whether it did before.
+    pub(super) fn replace_inside_callback(inside: bool) -> bool {
+        INSIDE
+            .try_with(|place| place.replace(inside))
+            .unwrap_or(false)
     }
 }
 
@@ -370,5 +398,7 @@ mod thread {
         false
     }
 
-    pub(super) fn set_inside_callback(_inside: bool) {}
+    pub(super) fn replace_inside_callback(_inside: bool) -> bool {
+        false
+    }
 }

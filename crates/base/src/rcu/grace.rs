@@ -2,7 +2,7 @@
 
 use crossbeam_utils::CachePadded;
 
-use super::reader::{NUMBER, RECORDS};
+use super::reader::{FENCED, NUMBER, RECORDS};
 use crate::fence;
 use crate::sync::atomic::AtomicU64;
 use crate::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
@@ -11,8 +11,8 @@ use crate::sync::{Mutex, global, relax};
 /// The grace periods of the process, one at a time. Their numbers grow in steps of [`NUMBER`], so
 /// that readers can store them beside their depth.
 pub(super) struct Grace {
-    /// The number of the grace period that began last. Read by every reader at every section,
-    /// so it has a line of its own.
+    /// The number of the grace period that began last, and whether readers must fence. Read by
+    /// every reader at every section, so it has a line of its own.
     started: CachePadded<AtomicU64>,
     /// The number of the grace period that ended last. Written under the lock.
     completed: AtomicU64,
@@ -32,7 +32,7 @@ impl Grace {
     #[cfg(not(loom))]
     const fn new() -> Self {
         Self {
-            started: CachePadded::new(AtomicU64::new(0)),
+            started: CachePadded::new(AtomicU64::new(FENCED)),
             completed: AtomicU64::new(0),
             running: Mutex::new(false),
         }
@@ -41,18 +41,28 @@ impl Grace {
     #[cfg(loom)]
     fn new() -> Self {
         Self {
-            started: CachePadded::new(AtomicU64::new(0)),
+            started: CachePadded::new(AtomicU64::new(FENCED)),
             completed: AtomicU64::new(0),
             running: Mutex::new(false),
         }
     }
 
-    /// Returns the number of the grace period that began last, for a reader's section.
+    /// Returns the number of the grace period that began last, with [`FENCED`] or without, for a
+    /// reader's section.
     #[inline(always)]
-    pub(super) fn number(&self) -> u64 {
+    pub(super) fn now(&self) -> u64 {
         // Acquire: pairs with the release in `start`. A reader that carries the number of a
         // grace period is not waited for by it, so it must see what was unpublished before.
         self.started.load(Acquire)
+    }
+
+    /// Lets readers pass without a fence from now on: heavy fences reach them.
+    pub(super) fn free_readers_of_fences(&self) {
+        // Relaxed, both: a reader that still sees the bit takes a fence too many. The exchange
+        // has a place among those of `start` and `ticket`, and passes on what they release.
+        if self.started.load(Relaxed) & FENCED != 0 {
+            self.started.fetch_and(!FENCED, Relaxed);
+        }
     }
 
     /// Takes a ticket for what the caller has unpublished before. Never waits.
@@ -60,14 +70,19 @@ impl Grace {
         // An exchange, so that it has a place among those in `start`. Release: the next of
         // those reads from this one, and what the caller has unpublished comes before that
         // grace period.
-        Ticket(self.started.fetch_add(0, Release) + NUMBER)
+        Ticket((self.started.fetch_add(0, Release) & !FENCED).wrapping_add(NUMBER))
     }
 
     /// Tells whether the grace period of `ticket` has ended.
     pub(super) fn is_over(&self, ticket: Ticket) -> bool {
         // Acquire: pairs with the release in `try_end`. The readers that it waited for come
         // before whatever the caller does now.
-        self.completed.load(Acquire) >= ticket.0
+        // The difference is right also after the numbers have wrapped.
+        self.completed
+            .load(Acquire)
+            .wrapping_sub(ticket.0)
+            .cast_signed()
+            >= 0
     }
 
     /// Takes grace periods as far as they go without waiting; tells whether `ticket`'s is over.
@@ -122,7 +137,7 @@ impl Grace {
     /// (S) Ends the grace period that runs, if no reader is in a section that began before it.
     fn try_end(&self, running: &mut bool) {
         // Relaxed: written under the lock that is held, but for exchanges that add nothing.
-        let number = self.started.load(Relaxed);
+        let number = self.started.load(Relaxed) & !FENCED;
         if RECORDS.iter().all(|record| record.is_past(number)) {
             *running = false;
             // Release: pairs with the acquire in `is_over`.

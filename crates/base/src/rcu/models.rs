@@ -1,1 +1,312 @@
+//! Models of RCU. Readers look at an object inside sections; updaters take it out of its place
+//! and drop it when RCU says so. Whatever goes wrong shows as a look that meets the drop.
 
+use super::*;
+use crate::model::Preemptions::{Any, AtMost};
+use crate::model::{Dropped, Ends, JoinHandle, explore, join, spawn};
+use crate::sync::Arc;
+use crate::sync::atomic::Ordering::{Acquire, Release};
+use crate::sync::atomic::{AtomicBool, AtomicPtr};
+use core::ptr;
+
+/// Where readers find an object.
+struct Place(AtomicPtr<Dropped>);
+
+impl Place {
+    fn new(drops: &Ends) -> Arc<Self> {
+        let object = Box::into_raw(Box::new(Dropped::new(drops)));
+        Arc::new(Self(AtomicPtr::new(object)))
+    }
+
+    /// Finds the object, if it is there.
+    fn find<'g>(&self, _guard: &'g Guard<'_>) -> Option<&'g Dropped> {
+        // SAFETY: the object is dropped a grace period after it left the place.
+        unsafe { self.0.load(Acquire).as_ref() }
+    }
+
+    /// Looks at the object, if it is there.
+    fn look(&self, guard: &Guard<'_>) {
+        if let Some(object) = self.find(guard) {
+            object.look();
+        }
+    }
+
+    /// Takes the object out.
+    fn empty(&self) -> Box<Dropped> {
+        // SAFETY: the place had it from a box, and has it no longer.
+        unsafe { Box::from_raw(self.0.swap(ptr::null_mut(), Release)) }
+    }
+}
+
+/// Runs `read` on a thread of its own.
+fn reader(place: &Arc<Place>, read: impl FnOnce(&Place) + 'static) -> JoinHandle<()> {
+    let place = place.clone();
+    spawn(move || read(&place))
+}
+
+/// Takes the object out and drops it after a grace period.
+fn drop_after_synchronize(place: &Place) {
+    let object = place.empty();
+    synchronize().expect("outside of sections");
+    drop(object);
+}
+
+/// Takes the object out and has a callback drop it.
+fn defer_drop(place: &Place) {
+    let object = place.empty();
+    defer(move || drop(object));
+}
+
+fn wait_for_callbacks() {
+    barrier().expect("outside of sections");
+}
+
+/// An object dropped while a section in which it was found goes on.
+#[test]
+fn a_grace_period_waits_for_a_section() {
+    explore(Any, || {
+        let place = Place::new(&Ends::default());
+        let reader = reader(&place, |place| place.look(&read_lock()));
+        drop_after_synchronize(&place);
+        join(reader);
+    });
+}
+
+/// The same by a callback: one that is invoked too early, twice, or never.
+#[test]
+fn a_callback_waits_for_a_section() {
+    explore(AtMost(3), || {
+        let drops = Ends::default();
+        let place = Place::new(&drops);
+        let reader = reader(&place, |place| place.look(&read_lock()));
+        defer_drop(&place);
+        wait_for_callbacks();
+        assert_eq!(drops.count(), 1);
+        join(reader);
+    });
+}
+
+/// A grace period that takes the end of a section from the beginning of the next one, and does
+/// not see the reads of the first done.
+#[test]
+fn the_next_section_tells_that_the_one_before_has_ended() {
+    explore(AtMost(3), || {
+        let place = Place::new(&Ends::default());
+        let reader = reader(&place, |place| {
+            place.look(&read_lock());
+            place.look(&read_lock());
+        });
+        drop_after_synchronize(&place);
+        join(reader);
+    });
+}
+
+/// The same where the next section nests, and tells of itself by its depth.
+#[test]
+fn the_next_section_tells_so_at_every_depth() {
+    explore(AtMost(2), || {
+        let place = Place::new(&Ends::default());
+        let reader = reader(&place, |place| {
+            place.look(&read_lock());
+            let outer = read_lock();
+            drop(read_lock());
+            drop(outer);
+        });
+        drop_after_synchronize(&place);
+        join(reader);
+    });
+}
+
+/// An inner section whose end is taken for that of the outer one.
+#[test]
+fn an_inner_section_ends_nothing() {
+    explore(AtMost(3), || {
+        let place = Place::new(&Ends::default());
+        let reader = reader(&place, |place| {
+            let outer = read_lock();
+            let object = place.find(&outer);
+            drop(read_lock());
+            object.inspect(|object| object.look());
+        });
+        drop_after_synchronize(&place);
+        join(reader);
+    });
+}
+
+/// Guards that drop in another order than they nest: the last one must keep the section.
+#[test]
+fn the_last_guard_keeps_the_section() {
+    explore(AtMost(3), || {
+        let place = Place::new(&Ends::default());
+        let reader = reader(&place, |place| {
+            let outer = read_lock();
+            let inner = read_lock();
+            let object = place.find(&inner);
+            drop(outer);
+            object.inspect(|object| object.look());
+        });
+        drop_after_synchronize(&place);
+        join(reader);
+    });
+}
+
+/// A quiescent-state reader that is not waited for, or waited for past its quiescent state.
+#[test]
+fn a_grace_period_waits_for_a_quiescent_state() {
+    explore(AtMost(3), || {
+        let place = Place::new(&Ends::default());
+        let reader = reader(&place, |place| {
+            let mut reader = qsbr::Reader::online();
+            place.look(&reader.guard());
+            reader.quiescent();
+            place.look(&reader.guard());
+        });
+        drop_after_synchronize(&place);
+        join(reader);
+    });
+}
+
+/// A reader that is gone when the updater searches for readers: what it read must be done.
+#[test]
+fn a_reader_that_retired_has_read() {
+    explore(Any, || {
+        let place = Place::new(&Ends::default());
+        let reader = reader(&place, |place| {
+            place.look(&qsbr::Reader::online().guard());
+        });
+        drop_after_synchronize(&place);
+        join(reader);
+    });
+}
+
+/// A record that a second reader claims: it must begin outside of sections, and be waited for.
+#[test]
+fn a_record_changes_hands() {
+    explore(AtMost(2), || {
+        let place = Place::new(&Ends::default());
+        let read = |place: &Place| place.look(&qsbr::Reader::online().guard());
+        let one = reader(&place, read);
+        let two = reader(&place, read);
+        drop_after_synchronize(&place);
+        join(one);
+        join(two);
+    });
+}
+
+/// The record of a thread that ended, claimed by another thread.
+#[test]
+fn the_record_of_a_thread_that_ended_changes_hands() {
+    explore(AtMost(2), || {
+        let place = Place::new(&Ends::default());
+        let read = |place: &Place| place.look(&read_lock());
+        let one = reader(&place, read);
+        let two = reader(&place, read);
+        drop_after_synchronize(&place);
+        join(one);
+        join(two);
+    });
+}
+
+/// Two updaters of which one runs the grace period of both: what the other unpublished must be
+/// unseen by the readers that it does not wait for, and what the one saw done must be done for
+/// the other.
+#[test]
+fn updaters_share_a_grace_period() {
+    explore(AtMost(3), || {
+        let place = Place::new(&Ends::default());
+        let other = reader(&place, |place| {
+            place.look(&read_lock());
+            synchronize().expect("outside of sections");
+            place.look(&read_lock());
+        });
+        drop_after_synchronize(&place);
+        join(other);
+    });
+}
+
+/// The same with a reader that neither of them is.
+#[test]
+fn updaters_share_the_wait_for_a_reader() {
+    explore(AtMost(2), || {
+        let drops = Ends::default();
+        let places = [Place::new(&drops), Place::new(&drops)];
+        let reader = {
+            let places = places.clone();
+            spawn(move || {
+                let guard = read_lock();
+                places[0].look(&guard);
+                places[1].look(&guard);
+            })
+        };
+        let other = {
+            let place = places[1].clone();
+            spawn(move || drop_after_synchronize(&place))
+        };
+        drop_after_synchronize(&places[0]);
+        join(reader);
+        join(other);
+    });
+}
+
+/// A barrier that returns before the callback that another thread queued has run.
+#[test]
+fn a_barrier_waits_for_callbacks_of_others() {
+    explore(AtMost(4), || {
+        let drops = Ends::default();
+        let place = Place::new(&drops);
+        let queued = Arc::new(AtomicBool::new(false));
+        let other = {
+            let queued = queued.clone();
+            reader(&place, move |place| {
+                // Inside a section, so that this thread leaves the callback to others.
+                let guard = read_lock();
+                defer_drop(place);
+                queued.store(true, Release);
+                drop(guard);
+            })
+        };
+        if queued.load(Acquire) {
+            wait_for_callbacks();
+            assert_eq!(drops.count(), 1);
+        }
+        join(other);
+        wait_for_callbacks();
+        assert_eq!(drops.count(), 1);
+    });
+}
+
+/// A backlog that is worked off while a reader is inside: callbacks that are invoked too early
+/// for room's sake.
+#[test]
+fn a_backlog_waits_for_a_section() {
+    explore(AtMost(2), || {
+        let drops = Ends::default();
+        let places = [(); 3].map(|()| Place::new(&drops));
+        let reader = reader(&places[2], |place| place.look(&read_lock()));
+        for place in &places {
+            defer_drop(place);
+        }
+        wait_for_callbacks();
+        assert_eq!(drops.count(), 3);
+        join(reader);
+    });
+}
+
+/// A callback that is invoked in the section in which it was queued.
+#[test]
+fn a_section_may_queue_the_callback_of_what_it_looks_at() {
+    explore(AtMost(3), || {
+        let drops = Ends::default();
+        let place = Place::new(&drops);
+        let updater = reader(&place, |place| {
+            let guard = read_lock();
+            let object = place.find(&guard);
+            defer_drop(place);
+            object.inspect(|object| object.look());
+        });
+        wait_for_callbacks();
+        join(updater);
+        wait_for_callbacks();
+        assert_eq!(drops.count(), 1);
+    });
+}

@@ -19,8 +19,12 @@ const DEPTH: u64 = (1 << 15) - 1;
 /// leaving a section tests it together with the depth.
 const TRANSIENT: u64 = 1 << 15;
 
+/// Set while readers must take a full fence. Kept beside the number of the grace period, so that
+/// a reader has both with one load.
+pub(super) const FENCED: u64 = 1 << 16;
+
 /// One step of the number of grace periods, in the bits above.
-pub(super) const NUMBER: u64 = 1 << 16;
+pub(super) const NUMBER: u64 = 1 << 17;
 
 /// What one reader tells the updaters. Records are never freed, only claimed by another reader.
 #[derive(Debug)]
@@ -61,12 +65,17 @@ impl Record {
 
     #[inline(always)]
     fn begin_section(&self, depth: u64) {
-        // (A) `number` is an acquire load: who sees the number of a grace period sees what was
+        let now = GRACE.now();
+        // (A) `now` is an acquire load: who sees the number of a grace period sees what was
         // unpublished for it. Release: whoever sees this section knows that the one before it
         // has ended, and sees all of that one's reads done; pairs with the acquire in (R).
-        self.section.store(GRACE.number() | depth, Release);
+        self.section.store(now | depth, Release);
         // (B) pairs with the heavy fence (Q) of `Grace::start`.
-        fence::light();
+        if now & FENCED == 0 {
+            fence::light();
+        } else {
+            fence::full();
+        }
     }
 
     /// Leaves a section; the outermost one ends.
@@ -88,13 +97,14 @@ impl Record {
         self.section.store(0, Release);
     }
 
-    /// Goes one level deeper. A depth that cannot be counted any more stays as it is: the reader
-    /// then never leaves, and memory is kept, not freed early. It takes as many leaked guards.
+    /// Goes one level deeper. At a depth that cannot be counted any more the word stays as it is:
+    /// the reader then never leaves, and memory is kept, not freed early. It takes 32,767 guards
+    /// at once, alive or leaked.
     #[cold]
     fn nest(&self, word: u64) {
         if word & DEPTH != DEPTH {
-            // Relaxed: the section is under way, and its number does not change.
-            self.section.store(word + 1, Relaxed);
+            // Release: as in `begin_section`, whose store this one hides from the updater.
+            self.section.store(word + 1, Release);
         }
     }
 
@@ -106,9 +116,10 @@ impl Record {
             1 => {
                 self.end_section();
                 self.unclaim();
+                thread::count_unowned_section(-1);
             }
-            // Relaxed: an inner section ends nothing that anybody waits for.
-            _ => self.section.store(word - 1, Relaxed),
+            // Release: as in `nest`.
+            _ => self.section.store(word - 1, Release),
         }
     }
 
@@ -188,7 +199,9 @@ impl Records {
 
     /// Gives the caller a record that nobody else uses. Allocates when all are claimed.
     pub(super) fn claim(&self) -> &'static Record {
-        fence::prepare();
+        if fence::prepare() {
+            GRACE.free_readers_of_fences();
+        }
         let record = match self.iter().find(|record| record.try_claim()) {
             Some(free) => free,
             None => self.publish(Box::leak(Box::new(Record::new_claimed()))),
@@ -222,16 +235,18 @@ impl Records {
     /// fence; see `claim`.
     pub(super) fn only_own_claimed(&self) -> bool {
         let own = own_record();
-        // Relaxed: ordered by the fences on both sides.
+        // The fences on both sides order this with a claim. Acquire: pairs with the release in
+        // `unclaim`, so that the sections of a reader that gave its record back come before
+        // whatever the caller does next.
         self.iter()
-            .filter(|record| record.claimed.load(Relaxed))
+            .filter(|record| record.claimed.load(Acquire))
             .all(|claimed| own.is_some_and(|own| ptr::eq(own, claimed)))
     }
 }
 
 /// A read-side critical section: what a reader found in it stays until the guard drops.
 ///
-/// It belongs to the thread that made it. Leaking it leaves the thread inside the section: then
+/// It belongs to the thread that made it. A thread can have 32,766 at once; leaking one leaves the thread inside the section: then
 /// grace periods never end, and memory is kept, not freed early.
 #[derive(Debug)]
 #[must_use = "the read-side section ends when the guard is dropped"]
@@ -293,13 +308,20 @@ fn first_section() -> Guard<'static> {
         record.enter();
     } else {
         record.begin_section(TRANSIENT | 1);
+        thread::count_unowned_section(1);
     }
     Guard::of(Some(record))
 }
 
 /// Tells whether the calling thread is inside a section, as far as it can be known.
 pub(crate) fn inside_section() -> bool {
-    own_record().is_some_and(Record::is_inside) || thread::online_readers() > 0
+    inside_read_lock() || thread::unowned_sections() > 0
+}
+
+/// Tells whether the calling thread is inside a section that [`read_lock`] began, as far as it can
+/// be known.
+pub(super) fn inside_read_lock() -> bool {
+    own_record().is_some_and(Record::is_inside)
 }
 
 #[inline(always)]
@@ -317,12 +339,12 @@ impl Record {
 
     pub(super) fn go_online(&self) {
         self.enter();
-        thread::count_online_reader(1);
+        thread::count_unowned_section(1);
     }
 
     pub(super) fn go_offline(&self) {
         self.exit();
-        thread::count_online_reader(-1);
+        thread::count_unowned_section(-1);
     }
 
     /// Ends a section and begins the next one with a single store.
@@ -355,26 +377,28 @@ mod thread {
     thread_local! {
         // No destructor, so reading it is one load; `RETURN` takes the record back.
         static RECORD: Cell<Option<&'static Record>> = const { Cell::new(None) };
-        static ONLINE: Cell<isize> = const { Cell::new(0) };
-        static RETURN: Return = const { Return };
+        static UNOWNED: Cell<isize> = const { Cell::new(0) };
+        static RETURN: Return = const { Return(Cell::new(None)) };
     }
     #[cfg(loom)]
     thread_local! {
         static RECORD: Cell<Option<&'static Record>> = Cell::new(None);
-        static ONLINE: Cell<isize> = Cell::new(0);
-        static RETURN: Return = Return;
+        static UNOWNED: Cell<isize> = Cell::new(0);
+        static RETURN: Return = Return(Cell::new(None));
     }
 
     /// Gives the thread's record back when the thread ends.
-    struct Return;
+    struct Return(Cell<Option<&'static Record>>);
 
     impl Drop for Return {
         fn drop(&mut self) {
-            let Ok(Some(record)) = RECORD.try_with(Cell::take) else {
+            let Some(record) = self.0.take() else {
                 return;
             };
-            // A thread that leaked a guard is inside forever; its record must stay its own.
+            // A thread that still has a guard, or leaked one, keeps its record.
             if !record.is_inside() {
+                // Sections that begin after this one claim a record each.
+                let _ = RECORD.try_with(Cell::take);
                 record.unclaim();
             }
         }
@@ -388,17 +412,22 @@ mod thread {
     /// Keeps `record` as the thread's own until the thread ends. Refuses when it is ending.
     pub(super) fn keep(record: &'static Record) -> bool {
         RETURN
-            .try_with(|_| RECORD.with(|own| own.set(Some(record))))
-            .is_ok()
+            .try_with(|place| {
+                let kept = RECORD.try_with(|own| own.set(Some(record))).is_ok();
+                place.0.set(kept.then_some(record));
+                kept
+            })
+            .unwrap_or(false)
     }
 
-    /// How many quiescent-state readers are online on this thread.
-    pub(super) fn online_readers() -> isize {
-        ONLINE.try_with(Cell::get).unwrap_or(0)
+    /// How many sections of this thread are not on its own record: those of quiescent-state
+    /// readers that are online, and those that claimed a record each.
+    pub(super) fn unowned_sections() -> isize {
+        UNOWNED.try_with(Cell::get).unwrap_or(0)
     }
 
-    pub(super) fn count_online_reader(change: isize) {
-        let _ = ONLINE.try_with(|online| online.set(online.get() + change));
+    pub(super) fn count_unowned_section(change: isize) {
+        let _ = UNOWNED.try_with(|count| count.set(count.get() + change));
     }
 }
 
@@ -416,9 +445,9 @@ mod thread {
         false
     }
 
-    pub(super) fn online_readers() -> isize {
+    pub(super) fn unowned_sections() -> isize {
         0
     }
 
-    pub(super) fn count_online_reader(_change: isize) {}
+    pub(super) fn count_unowned_section(_change: isize) {}
 }

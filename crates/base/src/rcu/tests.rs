@@ -295,7 +295,76 @@ fn readers_never_see_a_freed_object() {
 fn a_full_backlog_does_not_wait_for_ever() {
     let guard = read_lock();
     let freeing = thread::spawn(|| (0..40_000).for_each(|_| defer(|| ())));
-    freeing.join().expect("the thread ends while a section lasts");
+    freeing
+        .join()
+        .expect("the thread ends while a section lasts");
     drop(guard);
     barrier().expect("outside of sections");
+}
+
+/// What breaks if this is wrong: a worker that is always online frees nothing, ever.
+#[test]
+fn a_worker_with_quiescent_states_runs_its_callbacks() {
+    static RAN: AtomicUsize = AtomicUsize::new(0);
+    let mut reader = qsbr::Reader::online();
+    // Other tests may hold sections for a while.
+    for _ in 0..1000 {
+        for _ in 0..2000 {
+            defer(|| {
+                RAN.fetch_add(1, SeqCst);
+            });
+            reader.quiescent();
+        }
+        if RAN.load(SeqCst) > 0 {
+            return;
+        }
+        thread::sleep(Duration::from_millis(1));
+    }
+    panic!("no callback has run");
+}
+
+#[test]
+fn a_panic_whose_payload_panics_too_stops_no_queue() {
+    struct Bomb;
+    impl Drop for Bomb {
+        fn drop(&mut self) {
+            panic!("on purpose, again");
+        }
+    }
+    let (tell, hear) = mpsc::channel();
+    defer(|| std::panic::panic_any(Bomb));
+    defer(move || tell.send(()).expect("the test listens"));
+    barrier().expect("outside of sections");
+    assert_eq!(hear.recv(), Ok(()));
+}
+
+#[test]
+fn waiting_is_refused_in_a_callback_that_ran_others() {
+    let (tell, hear) = mpsc::channel();
+    defer(move || {
+        // Enough that some run here, if the thread has moved to another processor.
+        (0..3000).for_each(|_| defer(|| ()));
+        tell.send(barrier()).expect("the test listens");
+    });
+    barrier().expect("outside of sections");
+    assert_eq!(hear.recv(), Ok(Err(WouldDeadlock)));
+}
+
+#[test]
+fn waiting_is_refused_in_a_section_of_a_thread_that_ends() {
+    struct Late(mpsc::Sender<Result<(), WouldDeadlock>>);
+    impl Drop for Late {
+        fn drop(&mut self) {
+            let _guard = read_lock();
+            self.0.send(synchronize()).expect("the test listens");
+        }
+    }
+    thread_local!(static LATE: std::cell::OnceCell<Late> = const { std::cell::OnceCell::new() });
+    let (tell, hear) = mpsc::channel();
+    let ending = thread::spawn(move || {
+        LATE.with(|late| assert!(late.set(Late(tell)).is_ok()));
+        drop(read_lock());
+    });
+    ending.join().expect("the thread ends");
+    assert_eq!(hear.recv(), Ok(Err(WouldDeadlock)));
 }

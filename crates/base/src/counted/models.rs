@@ -1,0 +1,70 @@
+//! Models of counted objects, and the object that the models of slots have in them. A holder of
+//! a reference looks at what the release hook ends; who only borrowed looks at what `Drop` ends.
+//! Whatever goes wrong shows as a look that meets an end, or as an end that comes twice or never.
+
+use super::*;
+use crate::model::Preemptions::Any;
+use crate::model::{Dropped, Ends, Watched, explore, join, spawn};
+
+/// An object of two parts: one ends at the release, one at the drop.
+pub(crate) struct Object {
+    held: Watched,
+    found: Dropped,
+}
+
+/// What became of the objects of a model.
+#[derive(Clone, Default)]
+pub(crate) struct Fates {
+    releases: Ends,
+    drops: Ends,
+}
+
+impl Object {
+    /// Looks, without a reference, inside a section.
+    pub(crate) fn look_inside_section(&self) {
+        self.found.look();
+    }
+
+    /// Looks with a reference.
+    pub(crate) fn look(&self) {
+        self.held.look();
+        self.found.look();
+    }
+}
+
+impl Fates {
+    pub(crate) fn object(&self) -> Ref<Object> {
+        let object = Object {
+            held: Watched::new(&self.releases),
+            found: Dropped::new(&self.drops),
+        };
+        Ref::with_release(object, |object| object.held.end())
+    }
+
+    /// Checks that so many objects there were, and that all have ended. Nobody may use them.
+    pub(crate) fn check(&self, objects: usize) {
+        rcu::barrier().expect("outside of sections");
+        assert_eq!(self.releases.count(), objects, "releases");
+        assert_eq!(self.drops.count(), objects, "drops");
+    }
+}
+
+/// A release beside what another holder does, or two releases, or none.
+#[test]
+fn the_last_of_three_holders_releases() {
+    explore(Any, || {
+        let fates = Fates::default();
+        let object = fates.object();
+        let hold = |object: Ref<Object>| {
+            spawn(move || {
+                object.look();
+                drop(object);
+            })
+        };
+        let (one, two) = (hold(object.clone()), hold(object.clone()));
+        drop(object);
+        join(one);
+        join(two);
+        fates.check(1);
+    });
+}

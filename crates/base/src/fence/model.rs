@@ -1,0 +1,61 @@
+//! The two fences as models have them: they promise no more than those of `membarrier(2)`.
+//!
+//! Every thread has a word. A light fence exchanges the thread's own word, a heavy one the words
+//! of all threads. So a light and a heavy fence order what is before the earlier and what is
+//! after the later one; two light fences, or a light one and a full one, order nothing. A single
+//! `fence(SeqCst)` in both places would, and would hide a heavy fence that is missing.
+
+use crate::sync::atomic::AtomicUsize;
+use crate::sync::atomic::Ordering::AcqRel;
+use std::sync::atomic::AtomicUsize as Count;
+use std::sync::atomic::Ordering::SeqCst;
+
+struct Words {
+    words: [AtomicUsize; loom::MAX_THREADS],
+    /// How many words have an owner. Not an atomic of the model's: it is no part of what is
+    /// modelled.
+    owned: Count,
+}
+
+loom::lazy_static! {
+    static ref WORDS: Words = Words::new();
+}
+
+loom::thread_local! {
+    static NUMBER: usize = WORDS.draw();
+}
+
+impl Words {
+    fn new() -> Self {
+        Self {
+            words: core::array::from_fn(|_| AtomicUsize::new(0)),
+            owned: Count::new(0),
+        }
+    }
+
+    /// Gives the thread a word. Full fence: a heavy fence that came before it did not know of
+    /// this thread.
+    fn draw(&self) -> usize {
+        super::full();
+        self.owned.fetch_add(1, SeqCst)
+    }
+}
+
+/// Gives the thread its word, before its first light fence.
+pub(super) fn register() -> bool {
+    NUMBER.with(|_| true)
+}
+
+pub(super) fn light() {
+    NUMBER.with(|&own| WORDS.words[own].fetch_add(0, AcqRel));
+}
+
+pub(super) fn heavy() {
+    super::full();
+    let owned = WORDS.owned.load(SeqCst);
+    NUMBER.with(|&own| {
+        (0..owned).filter(|&other| other != own).for_each(|other| {
+            WORDS.words[other].fetch_add(0, AcqRel);
+        });
+    });
+}

@@ -1,0 +1,121 @@
+//! What the models share: how far they are explored, and an object that the checker watches.
+//!
+//! A model is a small program of two or three threads. `loom` runs it once for every order of
+//! its steps, and for every older value that a load may still return, and fails when an
+//! assertion does, when threads wait for each other, or when an access to a cell is not ordered
+//! with a write to it. Each model stands beside what it checks, in a module `models`; run them
+//! with `scripts/model-check`. That they notice a weakened ordering is checked by
+//! `scripts/weaken`.
+
+use loom::cell::UnsafeCell;
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize as Count;
+use std::sync::atomic::Ordering::SeqCst;
+
+pub(crate) use loom::thread::{JoinHandle, spawn};
+
+/// How often a thread may be interrupted while it could go on. Waiting is no interruption.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Preemptions {
+    /// As often as there are steps: every order is explored.
+    Any,
+    /// So often in all, unless `LOOM_MAX_PREEMPTIONS` says otherwise.
+    AtMost(usize),
+}
+
+/// Runs `model` in every order that `preemptions` allows, and says how many there were.
+pub(crate) fn explore(preemptions: Preemptions, model: impl Fn() + Send + Sync + 'static) {
+    let mut builder = loom::model::Builder::new();
+    builder.max_branches = builder.max_branches.max(20_000);
+    builder.preemption_bound = match preemptions {
+        Preemptions::Any => None,
+        Preemptions::AtMost(bound) => builder.preemption_bound.or(Some(bound)),
+    };
+    let bound = builder.preemption_bound;
+    let executions = Arc::new(Count::new(0));
+    let start = std::time::Instant::now();
+    builder.check({
+        let executions = executions.clone();
+        move || {
+            executions.fetch_add(1, SeqCst);
+            model();
+        }
+    });
+    println!(
+        "{} executions, preemptions {bound:?}, {:.1?}",
+        executions.load(SeqCst),
+        start.elapsed()
+    );
+}
+
+/// Waits for a thread of the model.
+pub(crate) fn join<T>(thread: JoinHandle<T>) -> T {
+    thread.join().expect("the thread ends")
+}
+
+/// An object that the checker watches: looking at it is a read, its end a write, and the two
+/// must not meet.
+pub(crate) struct Watched {
+    alive: UnsafeCell<bool>,
+    ends: Ends,
+}
+
+/// How many objects have ended in this execution. No part of what is modelled.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Ends(Arc<Count>);
+
+/// An object that ends when it is dropped.
+pub(crate) struct Dropped(Watched);
+
+// SAFETY: that accesses to the cell do not meet is what the checker checks.
+unsafe impl Send for Watched {}
+// SAFETY: as above.
+unsafe impl Sync for Watched {}
+
+impl Ends {
+    pub(crate) fn add(&self) {
+        self.0.fetch_add(1, SeqCst);
+    }
+
+    pub(crate) fn count(&self) -> usize {
+        self.0.load(SeqCst)
+    }
+}
+
+impl Watched {
+    pub(crate) fn new(ends: &Ends) -> Self {
+        Self {
+            alive: UnsafeCell::new(true),
+            ends: ends.clone(),
+        }
+    }
+
+    pub(crate) fn look(&self) {
+        // SAFETY: the checker tells if an end meets this read.
+        let alive = self.alive.with(|alive| unsafe { *alive });
+        assert!(alive, "the object has ended");
+    }
+
+    pub(crate) fn end(&self) {
+        // SAFETY: the checker tells if a look or another end meets this write.
+        let alive = self.alive.with_mut(|alive| unsafe { alive.replace(false) });
+        assert!(alive, "the object ends twice");
+        self.ends.add();
+    }
+}
+
+impl Dropped {
+    pub(crate) fn new(ends: &Ends) -> Self {
+        Self(Watched::new(ends))
+    }
+
+    pub(crate) fn look(&self) {
+        self.0.look();
+    }
+}
+
+impl Drop for Dropped {
+    fn drop(&mut self) {
+        self.0.end();
+    }
+}

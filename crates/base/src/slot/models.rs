@@ -1,0 +1,180 @@
+//! Models of slots with counted objects in them.
+
+use super::*;
+use crate::counted::models::{Fates, Object};
+use crate::model::Preemptions::{Any, AtMost};
+use crate::model::{JoinHandle, explore, join, spawn};
+use crate::rcu::read_lock;
+use crate::sync::Arc;
+
+fn holding(object: Ref<Object>) -> Arc<Slot<Object>> {
+    let slot = Arc::new(Slot::new());
+    install(&slot, object);
+    slot
+}
+
+/// Runs `act` on a thread of its own.
+fn thread(slot: &Arc<Slot<Object>>, act: impl FnOnce(&Slot<Object>) + 'static) -> JoinHandle<()> {
+    let slot = slot.clone();
+    spawn(move || act(&slot))
+}
+
+fn install(slot: &Slot<Object>, object: Ref<Object>) {
+    assert!(slot.install(object).is_ok(), "the slot is empty");
+}
+
+/// Takes the object out and puts it.
+fn remove(slot: &Slot<Object>) {
+    drop(slot.replace(None));
+}
+
+/// Borrows the object and looks at it.
+fn borrow(slot: &Slot<Object>) {
+    let guard = read_lock();
+    if let Some(object) = slot.borrow(&guard) {
+        object.look_inside_section();
+    }
+}
+
+/// Gets the object, leaves the section, looks at the object and puts it.
+fn get(slot: &Slot<Object>) {
+    let got = slot.get(&read_lock());
+    if let Some(object) = got {
+        object.look();
+    }
+}
+
+/// A borrowed object that is freed inside the section.
+#[test]
+fn a_borrow_meets_a_removal() {
+    explore(Any, || {
+        let fates = Fates::default();
+        let slot = holding(fates.object());
+        let borrower = thread(&slot, borrow);
+        remove(&slot);
+        join(borrower);
+        fates.check(1);
+    });
+}
+
+/// A reference that was had to an object that is released or freed; a count that is looked at
+/// after its object was freed.
+#[test]
+fn a_get_meets_the_last_put() {
+    explore(AtMost(3), || {
+        let fates = Fates::default();
+        let slot = holding(fates.object());
+        let getter = thread(&slot, get);
+        remove(&slot);
+        join(getter);
+        fates.check(1);
+    });
+}
+
+/// The same with two that may revive the object, one after the other or one for the other.
+#[test]
+fn two_gets_meet_the_last_put() {
+    explore(AtMost(2), || {
+        let fates = Fates::default();
+        let slot = holding(fates.object());
+        let getters = [thread(&slot, get), thread(&slot, get)];
+        remove(&slot);
+        getters.into_iter().for_each(join);
+        fates.check(1);
+    });
+}
+
+/// An object of which a reader sees the pointer and not yet the rest.
+#[test]
+fn an_installed_object_is_complete() {
+    explore(Any, || {
+        let fates = Fates::default();
+        let slot = Arc::new(Slot::new());
+        let borrower = thread(&slot, borrow);
+        install(&slot, fates.object());
+        join(borrower);
+        remove(&slot);
+        fates.check(1);
+    });
+}
+
+/// The same for a reader that takes a reference.
+#[test]
+fn an_installed_object_can_be_had() {
+    explore(AtMost(3), || {
+        let fates = Fates::default();
+        let slot = Arc::new(Slot::new());
+        let getter = thread(&slot, get);
+        install(&slot, fates.object());
+        remove(&slot);
+        join(getter);
+        fates.check(1);
+    });
+}
+
+/// A lookup that finds nothing in a slot which is never empty, or an object that is not complete.
+#[test]
+fn a_get_meets_a_replacement() {
+    explore(AtMost(3), || {
+        let fates = Fates::default();
+        let slot = holding(fates.object());
+        let getter = thread(&slot, |slot| {
+            let got = slot.get(&read_lock());
+            got.expect("the slot is never empty").look();
+        });
+        drop(slot.replace(Some(fates.object())));
+        join(getter);
+        remove(&slot);
+        fates.check(2);
+    });
+}
+
+/// An object that is not complete for the one who takes it out.
+#[test]
+fn a_removed_object_is_complete() {
+    explore(Any, || {
+        let fates = Fates::default();
+        let slot = Arc::new(Slot::new());
+        let installer = {
+            let fates = fates.clone();
+            thread(&slot, move |slot| install(slot, fates.object()))
+        };
+        if let Some(object) = slot.replace(None) {
+            object.look();
+        }
+        join(installer);
+        remove(&slot);
+        fates.check(1);
+    });
+}
+
+/// A reference of the slot's that two removals both had.
+#[test]
+fn one_of_two_removals_has_the_object() {
+    explore(AtMost(3), || {
+        let fates = Fates::default();
+        let slot = holding(fates.object());
+        let other = thread(&slot, remove);
+        remove(&slot);
+        join(other);
+        fates.check(1);
+    });
+}
+
+/// An object that is lost because two installed theirs.
+#[test]
+fn one_of_two_installs_has_the_slot() {
+    explore(AtMost(3), || {
+        let fates = Fates::default();
+        let slot = Arc::new(Slot::new());
+        let other = {
+            let fates = fates.clone();
+            thread(&slot, move |slot| drop(slot.install(fates.object())))
+        };
+        drop(slot.install(fates.object()));
+        join(other);
+        assert!(!slot.is_empty());
+        remove(&slot);
+        fates.check(2);
+    });
+}

@@ -1,0 +1,460 @@
+//! Random histories, replayed on the table and on the oracle.
+//!
+//! After every step the two have given the same answer (number, errno, flags, which file), and
+//! the same files have been released, each once. At the end the same files are open under the
+//! same numbers with the same flags; every file that is left is released when the tables go; and
+//! every file is dropped once.
+//!
+//! `PROPTEST_CASES=100000 cargo test -p fdtable --release --test against_oracle` replays more
+//! histories than the few seconds of an ordinary run.
+
+#![cfg(not(loom))]
+
+mod history;
+mod ledger;
+mod oracle;
+
+use std::cell::OnceCell;
+use std::sync::{Arc, MutexGuard};
+
+use fdtable::{FdFlags, FileRef, Files, RawFd, Reservation, rcu};
+use history::subject::{Subject, answer};
+use history::{Answer, Call, Number, Table, call, flags, likely_open, number};
+use ledger::{Maker, Object, Token};
+use oracle::Oracle;
+use proptest::collection::vec;
+use proptest::prelude::*;
+use proptest::sample::{Index, select};
+use proptest::test_runner::{Config, RngAlgorithm};
+
+/// Those at which something happens, the high ones more often, since more happens there.
+const LIMITS: &[u32] = &[
+    0,
+    1,
+    64,
+    65,
+    1024,
+    1024,
+    1024,
+    1_000_000,
+    1_000_000,
+    1_000_000,
+    u32::MAX,
+    u32::MAX,
+    u32::MAX,
+];
+
+/// How many processes there may be at once.
+const PROCESSES: usize = 4;
+
+/// What a process may do.
+#[derive(Clone, Debug)]
+enum Action {
+    /// What every table has.
+    Call(Call),
+    Reserve(FdFlags),
+    ReserveFrom(Number, FdFlags),
+    Install(Index),
+    Cancel(Index),
+    /// Takes a file out of the table, and keeps it.
+    Take(Number),
+    /// Gets a file, and keeps it.
+    Hold(Number),
+    /// Drops a file that was kept.
+    LetGo(Index),
+    /// Borrows a file, and closes its descriptor meanwhile.
+    CloseBorrowed(Number),
+    NextOpen(Number),
+    Fork,
+    Exec,
+}
+
+fn action() -> impl Strategy<Value = Action> {
+    prop_oneof![
+        50 => call(LIMITS.to_vec()).prop_map(Action::Call),
+        5 => flags().prop_map(Action::Reserve),
+        3 => (number(), flags()).prop_map(|(min, flags)| Action::ReserveFrom(min, flags)),
+        4 => any::<Index>().prop_map(Action::Install),
+        4 => any::<Index>().prop_map(Action::Cancel),
+        3 => likely_open().prop_map(Action::Take),
+        3 => likely_open().prop_map(Action::Hold),
+        3 => any::<Index>().prop_map(Action::LetGo),
+        2 => likely_open().prop_map(Action::CloseBorrowed),
+        2 => number().prop_map(Action::NextOpen),
+        1 => Just(Action::Fork),
+        1 => Just(Action::Exec),
+    ]
+}
+
+#[derive(Clone, Debug)]
+struct History {
+    limit: u32,
+    /// The first process begins with so many descriptors.
+    open: i32,
+    /// What happens, and to which process.
+    steps: Vec<(Index, Action)>,
+}
+
+fn history(open: impl Strategy<Value = i32>, steps: usize) -> impl Strategy<Value = History> {
+    let steps = vec((any::<Index>(), action()), 1..steps);
+    (select(LIMITS), open, steps).prop_map(|(limit, open, steps)| History { limit, open, steps })
+}
+
+/// The oracle, as a history sees it.
+struct Judge<'t> {
+    table: MutexGuard<'t, oracle::Table<Arc<Token>>>,
+    maker: &'t mut Maker,
+}
+
+impl Table for Judge<'_> {
+    fn open(&mut self, flags: FdFlags) -> Answer {
+        self.table.open(Some(self.maker.token()), flags)
+    }
+
+    fn which(&mut self, fd: RawFd) -> Answer {
+        self.table.get(fd).map(|token| token.number)
+    }
+
+    fn dup(&mut self, old: RawFd) -> Answer {
+        self.table.dup(old)
+    }
+
+    fn dup_from(&mut self, old: RawFd, min: RawFd, flags: FdFlags) -> Answer {
+        self.table.dup_from(old, min, flags)
+    }
+
+    fn dup_to(&mut self, old: RawFd, new: RawFd, flags: FdFlags) -> Answer {
+        self.table.dup_to(old, new, flags)
+    }
+
+    fn dup2(&mut self, old: RawFd, new: RawFd) -> Answer {
+        self.table.dup2(old, new)
+    }
+
+    fn close(&mut self, fd: RawFd) -> Answer {
+        self.table.take(fd).map(|_| 0)
+    }
+
+    fn close_range(&mut self, first: u32, last: u32) -> Answer {
+        self.table.close_range(first, last).map(|()| 0)
+    }
+
+    fn set_cloexec_range(&mut self, first: u32, last: u32) -> Answer {
+        self.table.set_cloexec_range(first, last).map(|()| 0)
+    }
+
+    fn flags(&mut self, fd: RawFd) -> Answer {
+        self.table.flags(fd).map(|flags| flags.bits().cast_signed())
+    }
+
+    fn set_flags(&mut self, fd: RawFd, flags: FdFlags) -> Answer {
+        self.table.set_flags(fd, flags).map(|()| 0)
+    }
+
+    fn set_limit(&mut self, limit: u32) -> Answer {
+        self.table.limit = limit;
+        Ok(0)
+    }
+}
+
+/// One process: its table, and what the oracle says of it.
+struct Process {
+    files: Files<Object>,
+    oracle: Oracle<Arc<Token>>,
+}
+
+/// A history under way. What a process keeps is kept twice, for the table and for the oracle.
+struct Replay<'p> {
+    processes: &'p [OnceCell<Process>; PROCESSES],
+    reserved: Vec<(&'p Process, Reservation<'p, Object>)>,
+    held: Vec<(FileRef<Object>, Arc<Token>)>,
+    objects: Maker,
+    tokens: Maker,
+}
+
+type Verdict = Result<(), TestCaseError>;
+
+impl<'p> Replay<'p> {
+    /// Opens one file under the first numbers, so many as there are below the limit.
+    fn open_many(&mut self, of: &Process, count: i32) -> Verdict {
+        let one = Call::Open(1, FdFlags::empty());
+        if count > 0 {
+            self.call(of, &one)?;
+        }
+        for number in 1..count.min(of.files.limit().try_into().unwrap_or(count)) {
+            // The oracle is told where to look, since it looks at every number on its way.
+            let expected = of.oracle().dup_from(0, number, FdFlags::empty());
+            prop_assert_eq!(answer(of.files.dup(0)), expected);
+        }
+        Ok(())
+    }
+
+    fn act(&mut self, of: &'p Process, action: &Action) -> Verdict {
+        match action {
+            Action::Call(call) => self.call(of, call),
+            Action::Reserve(flags) => {
+                let expected = of.oracle().open(None, *flags);
+                self.reserve(of, of.files.reserve(*flags), expected)
+            }
+            Action::ReserveFrom(min, flags) => {
+                let min = min.find(&of.files);
+                let expected = of.oracle().reserve_from(min, *flags);
+                self.reserve(of, of.files.reserve_from(min, *flags), expected)
+            }
+            Action::Install(which) => self.install(which),
+            Action::Cancel(which) => self.cancel(which),
+            Action::Take(fd) => {
+                let fd = fd.find(&of.files);
+                self.hold(of.files.take(fd), of.oracle().take(fd))
+            }
+            Action::Hold(fd) => {
+                let fd = fd.find(&of.files);
+                self.hold(of.files.get(fd), of.oracle().get(fd))
+            }
+            Action::LetGo(which) => {
+                drop(pick(&mut self.held, which));
+                Ok(())
+            }
+            Action::CloseBorrowed(fd) => close_borrowed(of, fd.find(&of.files)),
+            Action::NextOpen(from) => next_open(of, from.find(&of.files)),
+            Action::Fork => self.fork(of),
+            Action::Exec => {
+                of.files.exec();
+                of.oracle().exec();
+                Ok(())
+            }
+        }
+    }
+
+    fn call(&mut self, of: &Process, call: &Call) -> Verdict {
+        let (objects, maker) = (&mut self.objects, &mut self.tokens);
+        let table = of.oracle();
+        let expected = call.make(&mut Judge { table, maker }, &of.files);
+        let mut subject = Subject {
+            files: &of.files,
+            make: &mut || objects.object(),
+            number: |object| object.number,
+        };
+        prop_assert_eq!(call.make(&mut subject, &of.files), expected);
+        Ok(())
+    }
+
+    fn reserve(
+        &mut self,
+        of: &'p Process,
+        reservation: Result<Reservation<'p, Object>, fdtable::Error>,
+        expected: Answer,
+    ) -> Verdict {
+        let number = reservation.as_ref().map(Reservation::fd);
+        prop_assert_eq!(answer(number.map_err(|error| *error)), expected);
+        self.reserved.extend(reservation.map(|made| (of, made)));
+        Ok(())
+    }
+
+    fn install(&mut self, which: &Index) -> Verdict {
+        let Some((of, reservation)) = pick(&mut self.reserved, which) else {
+            return Ok(());
+        };
+        let number = reservation.fd();
+        of.oracle().install(number.raw(), self.tokens.token());
+        prop_assert_eq!(reservation.install(self.objects.object()), number);
+        Ok(())
+    }
+
+    fn cancel(&mut self, which: &Index) -> Verdict {
+        if let Some((of, reservation)) = pick(&mut self.reserved, which) {
+            of.oracle().cancel(reservation.fd().raw());
+        }
+        Ok(())
+    }
+
+    fn hold(
+        &mut self,
+        file: Result<FileRef<Object>, fdtable::Error>,
+        token: Result<Arc<Token>, i32>,
+    ) -> Verdict {
+        let number = file.as_ref().map(|file| file.number);
+        let expected = token.as_ref().map(|token| token.number);
+        prop_assert_eq!(
+            number.map_err(|error| error.errno()),
+            expected.map_err(|e| *e)
+        );
+        self.held.extend(file.ok().zip(token.ok()));
+        Ok(())
+    }
+
+    /// The child joins the processes if there is room, and else only lives as long as it takes
+    /// to look at it.
+    fn fork(&mut self, of: &Process) -> Verdict {
+        let files = of.files.fork().expect("there is memory");
+        let oracle = Oracle::new(of.oracle().fork());
+        let child = Process { files, oracle };
+        child.compare()?;
+        let room = self.processes.iter().find(|place| place.get().is_none());
+        if let Some(place) = room {
+            let _joined = place.set(child);
+        }
+        Ok(())
+    }
+
+    fn compare_released(&self) -> Verdict {
+        compare_released(&self.objects, &self.tokens)
+    }
+
+    fn end(self) -> Rest {
+        Rest {
+            held: self.held,
+            objects: self.objects,
+            tokens: self.tokens,
+        }
+    }
+}
+
+/// Takes one of a list, if there is any.
+fn pick<I>(list: &mut Vec<I>, which: &Index) -> Option<I> {
+    (!list.is_empty()).then(|| list.swap_remove(which.index(list.len())))
+}
+
+fn next_open(of: &Process, from: RawFd) -> Verdict {
+    let expected = of.oracle().next_open(from);
+    prop_assert_eq!(of.files.next_open(from).map(RawFd::from), expected);
+    Ok(())
+}
+
+fn close_borrowed(of: &Process, fd: RawFd) -> Verdict {
+    let section = rcu::read_lock();
+    let borrowed = of.files.borrow(fd, &section);
+    let token = of.oracle().take(fd);
+    prop_assert_eq!(
+        answer(of.files.close(fd).map(|()| 0)),
+        token.as_ref().map(|_| 0).map_err(|e| *e)
+    );
+    if let (Ok(object), Ok(token)) = (borrowed, token) {
+        prop_assert_eq!(object.number, token.number);
+        let others = Arc::strong_count(&token) > 1;
+        prop_assert_eq!(object.upgrade().is_some(), others);
+    }
+    Ok(())
+}
+
+impl Process {
+    fn new(limit: u32) -> Self {
+        Self {
+            files: Files::with_limit(limit),
+            oracle: Oracle::new(oracle::Table::with_limit(limit)),
+        }
+    }
+
+    fn oracle(&self) -> MutexGuard<'_, oracle::Table<Arc<Token>>> {
+        self.oracle.lock().expect("no operation panics")
+    }
+
+    /// Compares all that can be seen of the table.
+    fn compare(&self) -> Verdict {
+        let (files, oracle) = (&self.files, self.oracle());
+        prop_assert_eq!(files.open_count(), oracle.open_count());
+        prop_assert_eq!(files.limit(), oracle.limit.min(1 << 31));
+        let mut next = Some(0);
+        while let Some(from) = next {
+            let found = oracle.next_open(from);
+            prop_assert_eq!(files.next_open(from).map(RawFd::from), found);
+            if let Some(number) = found {
+                let file = files.get(number).map(|object| object.number);
+                prop_assert_eq!(file.ok(), oracle.get(number).map(|token| token.number).ok());
+                prop_assert_eq!(files.flags(number).ok(), oracle.flags(number).ok());
+            }
+            next = found.and_then(|number| number.checked_add(1));
+        }
+        Ok(())
+    }
+}
+
+fn replay(history: &History) -> Verdict {
+    let processes = [const { OnceCell::new() }; PROCESSES];
+    let first = processes[0].get_or_init(|| Process::new(history.limit));
+    let mut replay = Replay {
+        processes: &processes,
+        reserved: Vec::new(),
+        held: Vec::new(),
+        objects: Maker::default(),
+        tokens: Maker::default(),
+    };
+    replay.open_many(first, history.open)?;
+    for (which, action) in &history.steps {
+        let alive: Vec<&Process> = processes.iter().filter_map(OnceCell::get).collect();
+        replay.act(alive[which.index(alive.len())], action)?;
+        replay.compare_released()?;
+    }
+    processes
+        .iter()
+        .filter_map(OnceCell::get)
+        .try_for_each(Process::compare)?;
+    replay.reserved.clear();
+    let rest = replay.end();
+    drop(processes);
+    rest.compare()
+}
+
+/// What is left when the reservations are gone: the files that are held beside the tables.
+struct Rest {
+    held: Vec<(FileRef<Object>, Arc<Token>)>,
+    objects: Maker,
+    tokens: Maker,
+}
+
+impl Rest {
+    /// Compares what the tables have released, and then lets go of all.
+    fn compare(self) -> Verdict {
+        compare_released(&self.objects, &self.tokens)?;
+        drop(self.held);
+        compare_released(&self.objects, &self.tokens)?;
+        rcu::barrier().expect("outside of sections");
+        let all: Vec<i32> = (0..self.tokens.made).collect();
+        prop_assert_eq!(self.objects.ledger.take_dropped(), all);
+        Ok(())
+    }
+}
+
+fn compare_released(objects: &Maker, tokens: &Maker) -> Verdict {
+    let expected = tokens.ledger.take_released();
+    prop_assert_eq!(objects.ledger.take_released(), expected);
+    Ok(())
+}
+
+/// Replays so many histories, or as many as the environment asks for.
+fn config(cases: u32) -> Config {
+    let asked = std::env::var("PROPTEST_CASES").ok();
+    Config {
+        cases: asked.and_then(|cases| cases.parse().ok()).unwrap_or(cases),
+        // Without optimisation, the default one takes three quarters of the time.
+        rng_algorithm: RngAlgorithm::XorShift,
+        failure_persistence: None,
+        // Ten seconds, in ms: the shortest history that fails is worth no longer wait.
+        max_shrink_time: 10_000,
+        ..Config::default()
+    }
+}
+
+proptest! {
+    #![proptest_config(config(3000))]
+    #[test]
+    fn the_table_and_the_oracle_agree(history in history(Just(0), 400)) {
+        replay(&history)?;
+    }
+}
+
+proptest! {
+    #![proptest_config(config(300))]
+    #[test]
+    fn they_agree_where_many_are_open(history in history(60..4200, 400)) {
+        replay(&history)?;
+    }
+}
+
+proptest! {
+    #![proptest_config(config(20))]
+    #[test]
+    fn they_agree_where_a_node_of_the_tree_is_full(history in history(32_700..33_000, 400)) {
+        replay(&history)?;
+    }
+}

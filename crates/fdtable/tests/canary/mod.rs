@@ -1,0 +1,97 @@
+//! Files that know how far they have come, and object to being looked at too late.
+//!
+//! A file is alive until its release and there until its drop. Who owns a reference must find it
+//! alive; who borrowed it in a read-side section must find it there. Each is released once and
+//! then dropped once. What goes wrong is noted, since a panic in `Drop` would be contained by
+//! the callbacks of RCU.
+//!
+//! Everything is `Relaxed`: the test must bring no ordering of its own, which could hide that one
+//! is missing in the table.
+
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicU64, AtomicUsize};
+use std::sync::{Arc, Mutex};
+
+use fdtable::{BorrowedFile, FileRef};
+
+/// Words that memory does not hold by chance.
+const ALIVE: u64 = 0xA11C_E5E7_0F1A_3B5D;
+const RELEASED: u64 = 0x5E1E_A5ED_2C4F_96B3;
+const DROPPED: u64 = 0xDEAD_D09D_71E8_4CA6;
+
+/// How many files there are at each stage.
+#[derive(Default)]
+pub(crate) struct Flock {
+    made: AtomicUsize,
+    released: AtomicUsize,
+    dropped: AtomicUsize,
+    faults: Mutex<Vec<&'static str>>,
+}
+
+pub(crate) struct Canary {
+    stage: AtomicU64,
+    flock: Arc<Flock>,
+}
+
+impl Flock {
+    pub(crate) fn hatch(self: &Arc<Self>) -> FileRef<Canary> {
+        self.made.fetch_add(1, Relaxed);
+        let canary = Canary {
+            stage: AtomicU64::new(ALIVE),
+            flock: self.clone(),
+        };
+        FileRef::with_release(canary, Canary::release)
+    }
+
+    fn note(&self, fault: &'static str) {
+        self.faults.lock().expect("no panic").push(fault);
+    }
+
+    /// Checks that nothing went wrong and nothing is left. For the end, after the tables are gone
+    /// and all callbacks have run.
+    pub(crate) fn check_gone(&self) {
+        let faults = self.faults.lock().expect("no panic");
+        assert!(
+            faults.is_empty(),
+            "{} faults: {:?}",
+            faults.len(),
+            &faults[..faults.len().min(8)]
+        );
+        let made = self.made.load(Relaxed);
+        assert!(made > 0, "there were files");
+        assert_eq!(self.released.load(Relaxed), made, "every file was released");
+        assert_eq!(self.dropped.load(Relaxed), made, "every file was dropped");
+    }
+}
+
+impl Canary {
+    /// The release hook.
+    fn release(&self) {
+        if self.stage.swap(RELEASED, Relaxed) != ALIVE {
+            self.flock.note("released twice, or after its drop");
+        }
+        self.flock.released.fetch_add(1, Relaxed);
+    }
+}
+
+impl Drop for Canary {
+    fn drop(&mut self) {
+        if self.stage.swap(DROPPED, Relaxed) != RELEASED {
+            self.flock.note("dropped before its release, or twice");
+        }
+        self.flock.dropped.fetch_add(1, Relaxed);
+    }
+}
+
+/// Looks at a file through a reference.
+pub(crate) fn look_at_owned(file: &FileRef<Canary>) {
+    let stage = file.stage.load(Relaxed);
+    assert_eq!(stage, ALIVE, "owned, and not alive: {stage:x}");
+}
+
+/// Looks at a file inside a section.
+pub(crate) fn look_at_borrowed(file: BorrowedFile<'_, Canary>) {
+    let stage = file.stage.load(Relaxed);
+    let there = stage == ALIVE || stage == RELEASED;
+    assert!(there, "borrowed, and not there: {stage:x}");
+}

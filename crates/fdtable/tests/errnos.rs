@@ -1,0 +1,334 @@
+//! Every call with every bad argument: the errno, and the line of the man page that asks for it.
+//!
+//! A call that fails leaves no trace: the same numbers are taken before and after. And no call
+//! panics or answers with an errno that its man page does not have, whatever it is given.
+
+#![cfg(not(loom))]
+
+use fdtable::{Error, FdFlags, FileRef, Files, RawFd, rcu};
+
+/// Makes a table.
+type Table = fn() -> Files<()>;
+
+/// A call on a table, whose good outcome is of no interest here.
+type Call = fn(&Files<()>) -> Result<(), Error>;
+
+const NONE: FdFlags = FdFlags::empty();
+const CLOSED: RawFd = 3;
+const RESERVED: RawFd = 4;
+const NEVER_OPEN: RawFd = 6;
+const LIMIT: RawFd = 8;
+
+/// 0, 1, 2 and 5 are open, 3 was, and 4 is reserved.
+fn usual() -> Files<()> {
+    let files = Files::with_limit(LIMIT.unsigned_abs());
+    for _ in 0..4 {
+        open(&files).expect("there is room");
+    }
+    std::mem::forget(files.reserve(NONE).expect("there is room"));
+    open(&files).expect("there is room");
+    files.close(CLOSED).expect("it is open");
+    files
+}
+
+/// Both numbers are open.
+fn full() -> Files<()> {
+    let files = Files::with_limit(2);
+    open(&files).expect("there is room");
+    open(&files).expect("there is room");
+    files
+}
+
+/// The only number is reserved.
+fn reserved() -> Files<()> {
+    let files = Files::with_limit(1);
+    std::mem::forget(files.reserve(NONE).expect("there is room"));
+    files
+}
+
+/// 0 to 3 are open, and the limit is 2 now.
+fn lowered() -> Files<()> {
+    let files = Files::new();
+    for _ in 0..4 {
+        open(&files).expect("there is room");
+    }
+    files.set_limit(2);
+    files
+}
+
+fn limit_zero() -> Files<()> {
+    Files::with_limit(0)
+}
+
+/// 0 is open, and every other number can be.
+fn unlimited() -> Files<()> {
+    let files = Files::with_limit(u32::MAX);
+    open(&files).expect("there is room");
+    files
+}
+
+/// 2^31 - 1 is open too, and it is the last.
+fn last_open() -> Files<()> {
+    let files = unlimited();
+    files.dup_to(0, RawFd::MAX, NONE).expect("there is room");
+    files
+}
+
+fn open(files: &Files<()>) -> Result<(), Error> {
+    files.open(FileRef::new(()), NONE).map(drop)
+}
+
+fn borrow(files: &Files<()>, fd: RawFd) -> Result<(), Error> {
+    let section = rcu::read_lock();
+    files.borrow(fd, &section).map(drop)
+}
+
+/// The calls that need an open number, given one.
+type OnOpen = fn(&Files<()>, RawFd) -> Result<(), Error>;
+
+#[rustfmt::skip]
+const NEED_OPEN: &[(&str, OnOpen, &str)] = &[
+    ("get", |files, fd| files.get(fd).map(drop), "read(2): EBADF fd is not a valid file descriptor"),
+    ("borrow", borrow, "read(2): EBADF fd is not a valid file descriptor"),
+    ("close", |files, fd| files.close(fd), "close(2): EBADF fd isn't a valid open file descriptor."),
+    ("take", |files, fd| files.take(fd).map(drop), "close(2): EBADF fd isn't a valid open file descriptor."),
+    ("dup", |files, fd| files.dup(fd).map(drop), "dup(2): EBADF oldfd isn't an open file descriptor."),
+    ("dup_from", |files, fd| files.dup_from(fd, 0, NONE).map(drop), "fcntl(2): EBADF fd is not an open file descriptor"),
+    ("dup_from with a bad minimum", |files, fd| files.dup_from(fd, -1, NONE).map(drop), "fcntl(2): EBADF fd is not an open file descriptor"),
+    ("dup_to", |files, fd| files.dup_to(fd, 0, NONE).map(drop), "dup(2): EBADF oldfd isn't an open file descriptor."),
+    ("dup2", |files, fd| files.dup2(fd, 0).map(drop), "dup(2): If oldfd is not a valid file descriptor, then the call fails, and newfd is not closed."),
+    ("dup2 onto itself", |files, fd| files.dup2(fd, fd).map(drop), "dup(2): EBADF oldfd isn't an open file descriptor."),
+    ("flags", |files, fd| files.flags(fd).map(drop), "fcntl(2): EBADF fd is not an open file descriptor"),
+    ("set_flags", |files, fd| files.set_flags(fd, FdFlags::CLOEXEC), "fcntl(2): EBADF fd is not an open file descriptor"),
+];
+
+/// Numbers that are not open in the [`usual`] table.
+const NOT_OPEN: &[(&str, RawFd)] = &[
+    ("negative", -1),
+    ("the lowest int", RawFd::MIN),
+    ("closed", CLOSED),
+    ("reserved", RESERVED),
+    ("never open", NEVER_OPEN),
+    ("the limit", LIMIT),
+    ("past the limit", LIMIT + 1),
+    ("past the leaf", 64),
+    ("past the table", 1_000_000),
+    ("the highest int", RawFd::MAX),
+];
+
+const TOO_MANY: &str =
+    "open(2): EMFILE The per-process limit on the number of open file descriptors has been reached";
+const TOO_MANY_DUPS: &str =
+    "dup(2): EMFILE The per-process limit on the number of open file descriptors has been reached";
+const TOO_MANY_FROM: &str = "fcntl(2): EMFILE op is F_DUPFD and the per-process limit on the \
+                             number of open file descriptors has been reached.";
+const BAD_MIN: &str = "fcntl(2): EINVAL op is F_DUPFD and arg is negative or is greater than the \
+                       maximum allowable value";
+const BAD_NEW: &str = "dup(2): EBADF newfd is out of the allowed range for file descriptors";
+const EQUAL: &str = "dup(2): EINVAL (dup3()) oldfd was equal to newfd.";
+const RACE: &str = "dup(2): EBUSY (Linux only) This may be returned by dup2() or dup3() during a \
+                    race condition with open(2) and dup().";
+const REVERSED: &str = "close_range(2): EINVAL flags is not valid, or first is greater than last.";
+const PAST_LIMIT: &str = "getrlimit(2): RLIMIT_NOFILE This specifies a value one greater than the \
+                          maximum file descriptor number that can be opened by this process.";
+
+/// A table, the call, its errno, and the line that says so.
+#[rustfmt::skip]
+const CASES: &[(Table, &str, Call, &str, &str)] = &[
+    (full, "open", open, "EMFILE", TOO_MANY),
+    (reserved, "open", open, "EMFILE", TOO_MANY),
+    (lowered, "open", open, "EMFILE", TOO_MANY),
+    (limit_zero, "open", open, "EMFILE", TOO_MANY),
+    (full, "reserve", |files| files.reserve(NONE).map(drop), "EMFILE", TOO_MANY),
+    (reserved, "reserve", |files| files.reserve(NONE).map(drop), "EMFILE", TOO_MANY),
+    (limit_zero, "reserve", |files| files.reserve(NONE).map(drop), "EMFILE", TOO_MANY),
+
+    (usual, "reserve_from(-1)", |files| files.reserve_from(-1, NONE).map(drop), "EINVAL", BAD_MIN),
+    (usual, "reserve_from(MIN)", |files| files.reserve_from(RawFd::MIN, NONE).map(drop), "EINVAL", BAD_MIN),
+    (usual, "reserve_from(limit)", |files| files.reserve_from(LIMIT, NONE).map(drop), "EINVAL", BAD_MIN),
+    (full, "reserve_from(limit)", |files| files.reserve_from(2, NONE).map(drop), "EINVAL", BAD_MIN),
+    (limit_zero, "reserve_from(0)", |files| files.reserve_from(0, NONE).map(drop), "EINVAL", BAD_MIN),
+    (full, "reserve_from(1)", |files| files.reserve_from(1, NONE).map(drop), "EMFILE", TOO_MANY_FROM),
+    (last_open, "reserve_from(MAX)", |files| files.reserve_from(RawFd::MAX, NONE).map(drop), "EMFILE", TOO_MANY_FROM),
+
+    (full, "dup", |files| files.dup(0).map(drop), "EMFILE", TOO_MANY_DUPS),
+    (lowered, "dup", |files| files.dup(3).map(drop), "EMFILE", TOO_MANY_DUPS),
+
+    (usual, "dup_from(0, -1)", |files| files.dup_from(0, -1, NONE).map(drop), "EINVAL", BAD_MIN),
+    (usual, "dup_from(0, MIN)", |files| files.dup_from(0, RawFd::MIN, NONE).map(drop), "EINVAL", BAD_MIN),
+    (usual, "dup_from(0, limit)", |files| files.dup_from(0, LIMIT, NONE).map(drop), "EINVAL", BAD_MIN),
+    (usual, "dup_from(0, MAX)", |files| files.dup_from(0, RawFd::MAX, NONE).map(drop), "EINVAL", BAD_MIN),
+    (full, "dup_from(0, limit)", |files| files.dup_from(0, 2, NONE).map(drop), "EINVAL", BAD_MIN),
+    (lowered, "dup_from(0, limit)", |files| files.dup_from(0, 2, NONE).map(drop), "EINVAL", BAD_MIN),
+    (full, "dup_from(0, 1)", |files| files.dup_from(0, 1, NONE).map(drop), "EMFILE", TOO_MANY_FROM),
+    (last_open, "dup_from(0, MAX)", |files| files.dup_from(0, RawFd::MAX, NONE).map(drop), "EMFILE", TOO_MANY_FROM),
+
+    (usual, "dup_to(0, 0)", |files| files.dup_to(0, 0, NONE).map(drop), "EINVAL", EQUAL),
+    (usual, "dup_to(closed, closed)", |files| files.dup_to(CLOSED, CLOSED, NONE).map(drop), "EINVAL", EQUAL),
+    (usual, "dup_to(-1, -1)", |files| files.dup_to(-1, -1, NONE).map(drop), "EINVAL", EQUAL),
+    (usual, "dup_to(0, -1)", |files| files.dup_to(0, -1, NONE).map(drop), "EBADF", BAD_NEW),
+    (usual, "dup_to(0, MIN)", |files| files.dup_to(0, RawFd::MIN, NONE).map(drop), "EBADF", BAD_NEW),
+    (usual, "dup_to(0, limit)", |files| files.dup_to(0, LIMIT, NONE).map(drop), "EBADF", BAD_NEW),
+    (usual, "dup_to(0, MAX)", |files| files.dup_to(0, RawFd::MAX, NONE).map(drop), "EBADF", BAD_NEW),
+    (lowered, "dup_to(0, open past the limit)", |files| files.dup_to(0, 3, NONE).map(drop), "EBADF", BAD_NEW),
+    (usual, "dup_to(0, reserved)", |files| files.dup_to(0, RESERVED, NONE).map(drop), "EBUSY", RACE),
+    (usual, "dup_to(closed, reserved)", |files| files.dup_to(CLOSED, RESERVED, NONE).map(drop), "EBADF", "dup(2): EBADF oldfd isn't an open file descriptor."),
+
+    (usual, "dup2(0, -1)", |files| files.dup2(0, -1).map(drop), "EBADF", BAD_NEW),
+    (usual, "dup2(0, limit)", |files| files.dup2(0, LIMIT).map(drop), "EBADF", BAD_NEW),
+    (usual, "dup2(0, reserved)", |files| files.dup2(0, RESERVED).map(drop), "EBUSY", RACE),
+
+    (usual, "close_range(1, 0)", |files| files.close_range(1, 0), "EINVAL", REVERSED),
+    (usual, "close_range(MAX, 0)", |files| files.close_range(u32::MAX, 0), "EINVAL", REVERSED),
+    (usual, "set_cloexec_range(1, 0)", |files| files.set_cloexec_range(1, 0), "EINVAL", REVERSED),
+];
+
+/// Calls that look bad and are not.
+#[rustfmt::skip]
+const NO_ERRORS: &[(Table, &str, Call, &str)] = &[
+    (usual, "dup2(0, 0)", |files| files.dup2(0, 0).map(drop), "dup(2): dup2() does nothing, and returns newfd."),
+    (lowered, "dup2(3, 3)", |files| files.dup2(3, 3).map(drop), "dup(2): dup2() does nothing, and returns newfd."),
+    (lowered, "get(3)", |files| files.get(3).map(drop), PAST_LIMIT),
+    (lowered, "set_flags(3)", |files| files.set_flags(3, FdFlags::CLOEXEC), PAST_LIMIT),
+    (lowered, "close(3)", |files| files.close(3), PAST_LIMIT),
+    (lowered, "dup_to(3, 1)", |files| files.dup_to(3, 1, NONE).map(drop), PAST_LIMIT),
+    (limit_zero, "close_range(0, 0)", |files| files.close_range(0, 0), "close_range(2): all open file descriptors"),
+    (usual, "close_range(6, MAX)", |files| files.close_range(6, u32::MAX), "close_range(2): Errors closing a given file descriptor are currently ignored."),
+    (usual, "close_range(MAX, MAX)", |files| files.close_range(u32::MAX, u32::MAX), REVERSED),
+    (usual, "set_cloexec_range(MAX, MAX)", |files| files.set_cloexec_range(u32::MAX, u32::MAX), REVERSED),
+    (unlimited, "dup_to(0, MAX)", |files| files.dup_to(0, RawFd::MAX, NONE).map(drop), PAST_LIMIT),
+];
+
+/// All that can be seen of the numbers of a table.
+fn seen(files: &Files<()>) -> (usize, Vec<(RawFd, FdFlags)>) {
+    let mut open = Vec::new();
+    let mut next = files.next_open(0);
+    while let Some(fd) = next {
+        open.push((fd.raw(), files.flags(fd).expect("it is open")));
+        next = fd
+            .raw()
+            .checked_add(1)
+            .and_then(|from| files.next_open(from));
+    }
+    (files.open_count(), open)
+}
+
+fn check(files: &Files<()>, call: impl FnOnce() -> Result<(), Error>, errno: &str, what: &str) {
+    let before = seen(files);
+    let error = call().expect_err(what);
+    assert_eq!(error.name(), errno, "{what}");
+    assert_eq!(seen(files), before, "{what} leaves no trace");
+}
+
+#[test]
+fn a_number_that_is_not_open_is_ebadf() {
+    for (call_name, call, source) in NEED_OPEN {
+        for (kind, fd) in NOT_OPEN {
+            let files = usual();
+            let what = format!("{call_name} of {fd} ({kind}); {source}");
+            check(&files, || call(&files, *fd), "EBADF", &what);
+        }
+    }
+}
+
+#[test]
+fn every_bad_argument_has_the_errno_of_the_man_page() {
+    for (table, name, call, errno, source) in CASES {
+        let files = table();
+        check(&files, || call(&files), errno, &format!("{name}; {source}"));
+    }
+}
+
+#[test]
+fn what_the_man_pages_allow_is_no_error() {
+    for (table, name, call, source) in NO_ERRORS {
+        assert_eq!(call(&table()), Ok(()), "{name}; {source}");
+    }
+}
+
+/// errno(3), with the numbers of Linux.
+#[test]
+fn errors_have_the_numbers_of_linux() {
+    let numbers = [
+        (Error::BadFd, 9),
+        (Error::NoMemory, 12),
+        (Error::Busy, 16),
+        (Error::InvalidArgument, 22),
+        (Error::TooManyFiles, 24),
+    ];
+    for (error, errno) in numbers {
+        assert_eq!(error.errno(), errno, "{error}");
+    }
+}
+
+/// Both sides of everything.
+const NUMBERS: &[RawFd] = &[
+    RawFd::MIN,
+    RawFd::MIN + 1,
+    -65,
+    -64,
+    -1,
+    0,
+    1,
+    2,
+    LIMIT - 1,
+    LIMIT,
+    63,
+    64,
+    65,
+    4095,
+    4096,
+    32_767,
+    32_768,
+    (1 << 24) - 1,
+    1 << 24,
+    (1 << 30) - 1,
+    1 << 30,
+    RawFd::MAX - 64,
+    RawFd::MAX - 1,
+    RawFd::MAX,
+];
+
+/// A call on two numbers.
+type OnTwo = fn(&Files<()>, RawFd, RawFd) -> Result<(), Error>;
+
+#[rustfmt::skip]
+const CALLS: &[(&str, OnTwo, &[&str])] = &[
+    ("open", |files, _, _| open(files), &["EMFILE"]),
+    ("reserve", |files, _, _| files.reserve(NONE).map(drop), &["EMFILE"]),
+    ("reserve_from", |files, a, _| files.reserve_from(a, NONE).map(drop), &["EINVAL", "EMFILE"]),
+    ("get", |files, a, _| files.get(a).map(drop), &["EBADF"]),
+    ("borrow", |files, a, _| borrow(files, a), &["EBADF"]),
+    ("flags", |files, a, _| files.flags(a).map(drop), &["EBADF"]),
+    ("set_flags", |files, a, _| files.set_flags(a, FdFlags::CLOEXEC), &["EBADF"]),
+    ("next_open", |files, a, _| { files.next_open(a); Ok(()) }, &[]),
+    ("dup", |files, a, _| files.dup(a).map(drop), &["EBADF", "EMFILE"]),
+    ("dup_from", |files, a, b| files.dup_from(a, b, NONE).map(drop), &["EBADF", "EINVAL", "EMFILE"]),
+    ("dup_to", |files, a, b| files.dup_to(a, b, NONE).map(drop), &["EBADF", "EINVAL", "EBUSY"]),
+    ("dup2", |files, a, b| files.dup2(a, b).map(drop), &["EBADF", "EBUSY"]),
+    ("set_cloexec_range", |files, a, b| files.set_cloexec_range(a.cast_unsigned(), b.cast_unsigned()), &["EINVAL"]),
+    ("take", |files, a, _| files.take(a).map(drop), &["EBADF"]),
+    ("close", |files, a, _| files.close(a), &["EBADF"]),
+    ("close_range", |files, a, b| files.close_range(a.cast_unsigned(), b.cast_unsigned()), &["EINVAL"]),
+    ("set_limit", |files, a, _| { files.set_limit(a.cast_unsigned()); Ok(()) }, &[]),
+];
+
+#[test]
+fn no_argument_panics_or_brings_another_errno() {
+    let tables = [
+        usual, full, reserved, lowered, limit_zero, unlimited, last_open,
+    ];
+    for (name, call, errnos) in CALLS {
+        for table in tables {
+            let files = table();
+            for &a in NUMBERS {
+                for &b in NUMBERS {
+                    if let Err(error) = call(&files, a, b) {
+                        let known = errnos.contains(&error.name());
+                        assert!(known, "{name}({a}, {b}): {error}");
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,120 @@
+//! The descriptors of this very process, as a history sees them.
+
+use std::os::fd::{AsRawFd, IntoRawFd};
+
+use fdtable::{FdFlags, RawFd};
+use nix::errno::Errno;
+use nix::libc;
+use nix::sys::memfd::{MFdFlags, memfd_create};
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
+
+use crate::history::{Answer, Table};
+
+/// The table that the kernel keeps for this process.
+///
+/// A file is a memory file, and its number is its offset: descriptors of one open file have
+/// one offset, so the offset tells which file a descriptor refers to.
+#[derive(Default)]
+pub(crate) struct Host {
+    opened: i32,
+}
+
+impl Host {
+    /// Closes every descriptor of this process.
+    pub(crate) fn clear() {
+        assert_eq!(close_range(0, u32::MAX, 0), Ok(0));
+    }
+
+    /// The limit to which a process may raise its own.
+    pub(crate) fn highest_limit() -> u64 {
+        getrlimit(Resource::RLIMIT_NOFILE).expect("it is there").1
+    }
+}
+
+impl Table for Host {
+    fn open(&mut self, flags: FdFlags) -> Answer {
+        let number = self.opened;
+        self.opened += 1;
+        let file = memfd_create(c"", MFdFlags::from_bits_truncate(flags.bits()));
+        let file = file.map_err(|errno| errno as i32)?;
+        let offset = nix::unistd::lseek(&file, number.into(), nix::unistd::Whence::SeekSet);
+        assert_eq!(offset, Ok(number.into()), "{}", file.as_raw_fd());
+        Ok(file.into_raw_fd())
+    }
+
+    fn which(&mut self, fd: RawFd) -> Answer {
+        // SAFETY: the call takes integers, and answers a bad number with an errno.
+        let offset = unsafe { libc::lseek(fd, 0, libc::SEEK_CUR) };
+        answer(offset.try_into().expect("offsets are small"))
+    }
+
+    fn dup(&mut self, old: RawFd) -> Answer {
+        // SAFETY: as in `which`.
+        answer(unsafe { libc::dup(old) })
+    }
+
+    fn dup_from(&mut self, old: RawFd, min: RawFd, flags: FdFlags) -> Answer {
+        let command = if flags.contains(FdFlags::CLOEXEC) {
+            libc::F_DUPFD_CLOEXEC
+        } else {
+            libc::F_DUPFD
+        };
+        // SAFETY: as in `which`.
+        answer(unsafe { libc::fcntl(old, command, min) })
+    }
+
+    fn dup_to(&mut self, old: RawFd, new: RawFd, flags: FdFlags) -> Answer {
+        let flags = if flags.contains(FdFlags::CLOEXEC) {
+            libc::O_CLOEXEC
+        } else {
+            0
+        };
+        // SAFETY: the call takes integers, and answers bad numbers with an errno. Nothing of
+        // this process relies on the descriptor that it may close.
+        answer(unsafe { libc::dup3(old, new, flags) })
+    }
+
+    fn dup2(&mut self, old: RawFd, new: RawFd) -> Answer {
+        // SAFETY: as in `dup_to`.
+        answer(unsafe { libc::dup2(old, new) })
+    }
+
+    fn close(&mut self, fd: RawFd) -> Answer {
+        // SAFETY: as in `dup_to`.
+        answer(unsafe { libc::close(fd) })
+    }
+
+    fn close_range(&mut self, first: u32, last: u32) -> Answer {
+        close_range(first, last, 0)
+    }
+
+    fn set_cloexec_range(&mut self, first: u32, last: u32) -> Answer {
+        close_range(first, last, libc::CLOSE_RANGE_CLOEXEC)
+    }
+
+    fn flags(&mut self, fd: RawFd) -> Answer {
+        // SAFETY: as in `which`.
+        answer(unsafe { libc::fcntl(fd, libc::F_GETFD) })
+    }
+
+    fn set_flags(&mut self, fd: RawFd, flags: FdFlags) -> Answer {
+        // SAFETY: as in `which`.
+        answer(unsafe { libc::fcntl(fd, libc::F_SETFD, flags.bits()) })
+    }
+
+    fn set_limit(&mut self, limit: u32) -> Answer {
+        let set = setrlimit(Resource::RLIMIT_NOFILE, limit.into(), Self::highest_limit());
+        set.map(|()| 0).map_err(|errno| errno as i32)
+    }
+}
+
+/// Not every C library has a function for this call.
+fn close_range(first: u32, last: u32, flags: u32) -> Answer {
+    // SAFETY: as in `dup_to`.
+    let done = unsafe { libc::syscall(libc::SYS_close_range, first, last, flags) };
+    answer(done.try_into().expect("0 or -1"))
+}
+
+fn answer(returned: i32) -> Answer {
+    Errno::result(returned).map_err(|errno| errno as i32)
+}

@@ -1,0 +1,200 @@
+//! The oracle: a descriptor table that can be seen to be right. One mutex, one array.
+//!
+//! Written from the man pages `open(2)`, `dup(2)`, `close(2)`, `close_range(2)`, `fcntl(2)`,
+//! `fork(2)`, `execve(2)` and `getrlimit(2)` in the plainest way there is. The array has an entry
+//! for each number that is taken, in order. `F` is a counted reference to a file: the file is
+//! released when its last entry and its last other holder are gone.
+
+use std::sync::Mutex;
+
+use fdtable::FdFlags;
+
+/// The numbers of `errno(3)`.
+const EBADF: i32 = 9;
+const EBUSY: i32 = 16;
+const EINVAL: i32 = 22;
+const EMFILE: i32 = 24;
+
+/// Every operation is done under the mutex, from beginning to end.
+pub(crate) type Oracle<F> = Mutex<Table<F>>;
+
+pub(crate) struct Table<F> {
+    /// `RLIMIT_NOFILE`: one more than the highest number that is given out.
+    pub(crate) limit: u32,
+    entries: Vec<Entry<F>>,
+}
+
+#[derive(Clone)]
+struct Entry<F> {
+    number: i32,
+    flags: FdFlags,
+    /// Nothing: the number is taken by somebody who has not installed his file yet.
+    file: Option<F>,
+}
+
+impl<F: Clone> Table<F> {
+    pub(crate) fn with_limit(limit: u32) -> Self {
+        let entries = Vec::new();
+        Self { limit, entries }
+    }
+
+    /// open(2): "the lowest-numbered file descriptor not currently open". No file: reserves it.
+    pub(crate) fn open(&mut self, file: Option<F>, flags: FdFlags) -> Result<i32, i32> {
+        self.take_lowest(0, file, flags)
+    }
+
+    pub(crate) fn reserve_from(&mut self, min: i32, flags: FdFlags) -> Result<i32, i32> {
+        self.check_min(min)?;
+        self.take_lowest(min, None, flags)
+    }
+
+    pub(crate) fn install(&mut self, reserved: i32, file: F) {
+        let place = self.find(reserved).expect("it is reserved");
+        self.entries[place].file = Some(file);
+    }
+
+    pub(crate) fn cancel(&mut self, reserved: i32) {
+        let place = self.find(reserved).expect("it is reserved");
+        self.entries.remove(place);
+    }
+
+    pub(crate) fn get(&self, number: i32) -> Result<F, i32> {
+        self.find_open(number).map(|(_, file)| file)
+    }
+
+    /// close(2), and what was closed.
+    pub(crate) fn take(&mut self, number: i32) -> Result<F, i32> {
+        let (place, file) = self.find_open(number)?;
+        self.entries.remove(place);
+        Ok(file)
+    }
+
+    pub(crate) fn dup(&mut self, old: i32) -> Result<i32, i32> {
+        let file = self.get(old)?;
+        self.take_lowest(0, Some(file), FdFlags::empty())
+    }
+
+    /// fcntl(2), `F_DUPFD` and `F_DUPFD_CLOEXEC`.
+    pub(crate) fn dup_from(&mut self, old: i32, min: i32, flags: FdFlags) -> Result<i32, i32> {
+        let file = self.get(old)?;
+        self.check_min(min)?;
+        self.take_lowest(min, Some(file), flags)
+    }
+
+    /// dup(2): "If oldfd equals newfd, then dup3() fails with the error EINVAL."
+    pub(crate) fn dup_to(&mut self, old: i32, new: i32, flags: FdFlags) -> Result<i32, i32> {
+        if old == new {
+            return Err(EINVAL);
+        }
+        let file = self.get(old)?;
+        if !self.allows(new) {
+            return Err(EBADF);
+        }
+        if self.find(new).is_ok() && self.get(new).is_err() {
+            return Err(EBUSY);
+        }
+        self.entries.retain(|entry| entry.number != new);
+        self.take_lowest(new, Some(file), flags)
+    }
+
+    /// dup(2): "If oldfd is a valid file descriptor, and newfd has the same value as oldfd, then
+    /// dup2() does nothing, and returns newfd."
+    pub(crate) fn dup2(&mut self, old: i32, new: i32) -> Result<i32, i32> {
+        if old == new {
+            return self.get(old).and(Ok(new));
+        }
+        self.dup_to(old, new, FdFlags::empty())
+    }
+
+    /// close_range(2): "all open file descriptors from first to last (included)".
+    pub(crate) fn close_range(&mut self, first: u32, last: u32) -> Result<(), i32> {
+        let meant = Self::range(first, last)?;
+        self.entries.retain(|entry| !meant(entry));
+        Ok(())
+    }
+
+    /// close_range(2), `CLOSE_RANGE_CLOEXEC`.
+    pub(crate) fn set_cloexec_range(&mut self, first: u32, last: u32) -> Result<(), i32> {
+        let meant = Self::range(first, last)?;
+        for entry in self.entries.iter_mut().filter(|e| meant(e)) {
+            entry.flags = FdFlags::CLOEXEC;
+        }
+        Ok(())
+    }
+
+    /// fcntl(2), `F_GETFD`.
+    pub(crate) fn flags(&self, number: i32) -> Result<FdFlags, i32> {
+        let (place, _) = self.find_open(number)?;
+        Ok(self.entries[place].flags)
+    }
+
+    /// fcntl(2), `F_SETFD`.
+    pub(crate) fn set_flags(&mut self, number: i32, flags: FdFlags) -> Result<(), i32> {
+        let (place, _) = self.find_open(number)?;
+        self.entries[place].flags = flags;
+        Ok(())
+    }
+
+    /// fork(2): "The child inherits copies of the parent's set of open file descriptors."
+    pub(crate) fn fork(&self) -> Self {
+        let (limit, mut entries) = (self.limit, self.entries.clone());
+        entries.retain(|entry| entry.file.is_some());
+        Self { limit, entries }
+    }
+
+    /// execve(2): "file descriptors that are marked close-on-exec are closed".
+    pub(crate) fn exec(&mut self) {
+        self.entries
+            .retain(|e| e.file.is_none() || e.flags.is_empty());
+    }
+
+    pub(crate) fn next_open(&self, from: i32) -> Option<i32> {
+        let rest = &self.entries[self.find(from).unwrap_or_else(|place| place)..];
+        rest.iter().find(|e| e.file.is_some()).map(|e| e.number)
+    }
+
+    pub(crate) fn open_count(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Where the entry of a number is, or where it would be.
+    fn find(&self, number: i32) -> Result<usize, usize> {
+        self.entries.binary_search_by_key(&number, |e| e.number)
+    }
+
+    fn find_open(&self, number: i32) -> Result<(usize, F), i32> {
+        let place = self.find(number).map_err(|_| EBADF)?;
+        let file = self.entries[place].file.clone().ok_or(EBADF)?;
+        Ok((place, file))
+    }
+
+    fn allows(&self, number: i32) -> bool {
+        number >= 0 && number.cast_unsigned() < self.limit
+    }
+
+    /// fcntl(2): "EINVAL op is F_DUPFD and arg is negative or is greater than the maximum".
+    fn check_min(&self, min: i32) -> Result<(), i32> {
+        self.allows(min).then_some(()).ok_or(EINVAL)
+    }
+
+    fn take_lowest(&mut self, min: i32, file: Option<F>, flags: FdFlags) -> Result<i32, i32> {
+        let (mut number, mut place) = (min, self.find(min).unwrap_or_else(|place| place));
+        while self.entries.get(place).is_some_and(|e| e.number == number) {
+            number = number.checked_add(1).ok_or(EMFILE)?;
+            place += 1;
+        }
+        if !self.allows(number) {
+            return Err(EMFILE);
+        }
+        #[rustfmt::skip]
+        self.entries.insert(place, Entry { number, flags, file });
+        Ok(number)
+    }
+
+    /// close_range(2): "EINVAL first is greater than last".
+    fn range(first: u32, last: u32) -> Result<impl Fn(&Entry<F>) -> bool, i32> {
+        let holds = move |number: i32| (first..=last).contains(&number.cast_unsigned());
+        let open_in = move |entry: &Entry<F>| entry.file.is_some() && holds(entry.number);
+        (first <= last).then_some(open_in).ok_or(EINVAL)
+    }
+}

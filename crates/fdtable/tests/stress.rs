@@ -1,0 +1,302 @@
+//! Threads that do everything at once to one table.
+//!
+//! What must hold, whatever the threads do:
+//! - no file is seen after its release by who owns a reference, nor after its drop by who
+//!   borrowed it; it is released once, dropped once, in this order, and none is left at the end
+//!   ([`canary`]);
+//! - no number is given to two threads at once;
+//! - a number that `dup_to` replaces is open all the time, and each file that it closes is
+//!   released once;
+//! - a fork is a copy of one moment;
+//! - when the threads are done, the table is whole: its count is that of its descriptors, and
+//!   opens get the lowest numbers.
+//!
+//! Each test takes two seconds. `FDTABLE_STRESS_SECONDS=600 cargo test -p fdtable --release --test
+//! stress` gives each of them ten minutes.
+
+#![cfg(not(loom))]
+
+mod canary;
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::Relaxed;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use canary::{Canary, Flock, look_at_borrowed, look_at_owned};
+use fastrand::Rng;
+use fdtable::{Error, Fd, FdFlags, FileRef, Files, RawFd, rcu};
+
+const THREADS: u64 = 6;
+const NONE: FdFlags = FdFlags::empty();
+
+/// Tells when a test has run long enough.
+fn deadline() -> Instant {
+    let asked = std::env::var("FDTABLE_STRESS_SECONDS").ok();
+    let seconds = asked.map_or(2, |seconds| seconds.parse().expect("a number of seconds"));
+    Instant::now() + Duration::from_secs(seconds)
+}
+
+/// Runs `step` in every thread until the deadline; each thread has its own state and numbers.
+fn in_threads<S: Default>(step: impl Fn(&mut S, &mut Rng) + Sync) {
+    let deadline = deadline();
+    thread::scope(|scope| {
+        for seed in 0..THREADS {
+            let step = &step;
+            scope.spawn(move || {
+                let (mut state, mut rng) = (S::default(), Rng::with_seed(seed));
+                while Instant::now() < deadline {
+                    (0..100).for_each(|_| step(&mut state, &mut rng));
+                }
+            });
+        }
+    });
+}
+
+/// A number, most often of the few that all threads fight for.
+fn number(rng: &mut Rng) -> RawFd {
+    match rng.u8(..) {
+        0..200 => rng.i32(0..100),
+        200..240 => rng.i32(0..5000),
+        240..250 => rng.i32(32_700..32_900),
+        _ => rng.i32(..),
+    }
+}
+
+fn flags(rng: &mut Rng) -> FdFlags {
+    if rng.bool() { FdFlags::CLOEXEC } else { NONE }
+}
+
+/// Fails on what a call may not answer.
+fn allow<A>(answer: Result<A, Error>, errors: &[Error]) -> Option<A> {
+    answer
+        .map_err(|error| assert!(errors.contains(&error), "{error}"))
+        .ok()
+}
+
+/// The files that a thread keeps for a while.
+#[derive(Default)]
+struct Kept(Vec<FileRef<Canary>>);
+
+impl Kept {
+    fn keep(&mut self, file: FileRef<Canary>) {
+        look_at_owned(&file);
+        if self.0.len() == 16 {
+            self.0.clear();
+        }
+        self.0.push(file);
+        self.0.iter().for_each(look_at_owned);
+    }
+}
+
+/// One random call.
+fn anything(files: &Files<Canary>, flock: &Arc<Flock>, kept: &mut Kept, rng: &mut Rng) {
+    use Error::{BadFd, Busy, InvalidArgument, TooManyFiles};
+    match rng.u8(0..100) {
+        0..20 => _ = allow(files.open(flock.hatch(), flags(rng)), &[TooManyFiles]),
+        20..36 => _ = allow(files.close(number(rng)), &[BadFd]),
+        36..52 => {
+            if let Some(file) = allow(files.get(number(rng)), &[BadFd]) {
+                kept.keep(file);
+            }
+        }
+        52..68 => borrow(files, kept, rng),
+        68..73 => _ = allow(files.dup(number(rng)), &[BadFd, TooManyFiles]),
+        73..77 => {
+            let new = files.dup_from(number(rng), number(rng), flags(rng));
+            allow(new, &[BadFd, InvalidArgument, TooManyFiles]);
+        }
+        77..84 => {
+            let new = files.dup_to(number(rng), number(rng), flags(rng));
+            allow(new, &[BadFd, Busy, InvalidArgument]);
+        }
+        84..86 => _ = allow(files.dup2(number(rng), number(rng)), &[BadFd, Busy]),
+        86..91 => reserve(files, flock, rng),
+        91..93 => {
+            let first = number(rng).cast_unsigned();
+            let last = first.saturating_add(rng.u32(0..80));
+            files.close_range(first, last).expect("in order");
+        }
+        93..95 => {
+            let first = number(rng).cast_unsigned();
+            files.set_cloexec_range(first, u32::MAX).expect("in order");
+        }
+        95..97 => _ = allow(files.set_flags(number(rng), flags(rng)), &[BadFd]),
+        97 => _ = allow(files.flags(number(rng)), &[BadFd]),
+        98 => files.set_limit([64, 1000, 40_000, u32::MAX][rng.usize(0..4)]),
+        _ => fork(files, kept, rng),
+    }
+}
+
+fn borrow(files: &Files<Canary>, kept: &mut Kept, rng: &mut Rng) {
+    let section = rcu::read_lock();
+    let Some(file) = allow(files.borrow(number(rng), &section), &[Error::BadFd]) else {
+        return;
+    };
+    look_at_borrowed(file);
+    if rng.u8(..) < 8 {
+        thread::yield_now();
+    }
+    look_at_borrowed(file);
+    if rng.bool()
+        && let Some(file) = file.upgrade()
+    {
+        kept.keep(file);
+    }
+    look_at_borrowed(file);
+}
+
+fn reserve(files: &Files<Canary>, flock: &Arc<Flock>, rng: &mut Rng) {
+    let Some(reservation) = allow(files.reserve(flags(rng)), &[Error::TooManyFiles]) else {
+        return;
+    };
+    // Nobody can close it, nor take it over.
+    let number = reservation.fd();
+    assert_eq!(files.close(number), Err(Error::BadFd));
+    assert!(files.get(number).is_err());
+    if rng.bool() {
+        assert_eq!(reservation.install(flock.hatch()), number);
+    }
+}
+
+/// A child that looks at what it has, executes a program and exits.
+fn fork(files: &Files<Canary>, kept: &mut Kept, rng: &mut Rng) {
+    let child = files.fork().expect("there is memory");
+    if let Some(fd) = child.next_open(number(rng)) {
+        kept.keep(child.get(fd).expect("nobody else has the child"));
+    }
+    child.exec();
+    assert_eq!(child.open_count(), listed(&child).len());
+    if rng.u8(..) < 16 {
+        files.exec();
+    }
+}
+
+/// The open numbers of a table that nobody changes.
+fn listed<T: Send + Sync>(files: &Files<T>) -> Vec<RawFd> {
+    let next = |fd: &Fd| files.next_open(fd.raw().checked_add(1)?);
+    let open = std::iter::successors(files.next_open(0), next);
+    open.map(Fd::raw).collect()
+}
+
+#[test]
+fn no_file_is_seen_too_late_and_none_is_left() {
+    let flock = Arc::new(Flock::default());
+    let files = Files::new();
+    in_threads(|kept: &mut Kept, rng| anything(&files, &flock, kept, rng));
+    check_whole(&files, &flock);
+    drop(files);
+    rcu::barrier().expect("outside of sections");
+    flock.check_gone();
+}
+
+/// Checks the count of a table, and that opens get the lowest numbers.
+fn check_whole(files: &Files<Canary>, flock: &Arc<Flock>) {
+    let open = listed(files);
+    assert_eq!(files.open_count(), open.len(), "no reservation is left");
+    files.set_limit(u32::MAX);
+    let free = (0..).filter(|number| open.binary_search(number).is_err());
+    for lowest in free.take(5000) {
+        let fd = files.open(flock.hatch(), NONE).expect("there is room");
+        assert_eq!(fd.raw(), lowest, "the lowest number that is free");
+    }
+}
+
+#[test]
+fn no_number_is_given_to_two_threads_at_once() {
+    const NUMBERS: usize = 400;
+    let files = Files::with_limit(NUMBERS as u32);
+    let owners: Vec<AtomicUsize> = (0..NUMBERS).map(|_| AtomicUsize::new(0)).collect();
+    let own = |fd: Fd| {
+        let before = owners[fd.index()].swap(1, Relaxed);
+        assert_eq!(before, 0, "{fd} has an owner already");
+        fd
+    };
+    let disown = |fd: Fd| assert_eq!(owners[fd.index()].swap(0, Relaxed), 1);
+    in_threads(|mine: &mut Vec<Fd>, rng: &mut Rng| {
+        let old = mine.first().copied();
+        let took = match (rng.u8(0..8), old) {
+            (0..3, _) | (_, None) => files.open(FileRef::new(()), NONE).ok(),
+            (3, Some(old)) => files.dup(old).ok(),
+            (4, Some(old)) => files.dup_from(old, rng.i32(0..400), NONE).ok(),
+            (5..7, _) => files.reserve(NONE).ok().and_then(|reservation| {
+                disown(own(reservation.fd()));
+                let wanted = rng.bool();
+                wanted.then(|| reservation.install(FileRef::new(())))
+            }),
+            _ => None,
+        };
+        mine.extend(took.map(own));
+        if (took.is_none() || mine.len() > 50) && !mine.is_empty() {
+            let gone = mine.swap_remove(rng.usize(0..mine.len()));
+            disown(gone);
+            files.close(gone).expect("it is this thread's own");
+        }
+    });
+    for (number, owner) in owners.iter().enumerate() {
+        let open = files.get(number as RawFd).is_ok();
+        assert_eq!(open, owner.load(Relaxed) == 1, "{number}");
+    }
+}
+
+#[test]
+fn a_number_that_dup_to_replaces_is_open_all_the_time() {
+    const FOUGHT_FOR: RawFd = 70;
+    let flock = Arc::new(Flock::default());
+    let files = Files::new();
+    let place = files.open(flock.hatch(), NONE).expect("there is room");
+    files.dup_to(place, FOUGHT_FOR, NONE).expect("it is free");
+    in_threads(|kept: &mut Kept, rng| match rng.u8(0..4) {
+        0 => {
+            let new = files.open(flock.hatch(), NONE).expect("there is room");
+            files.dup_to(new, FOUGHT_FOR, NONE).expect("both are open");
+            files.close(new).expect("it is this thread's own");
+        }
+        1 => {
+            let section = rcu::read_lock();
+            look_at_borrowed(files.borrow(FOUGHT_FOR, &section).expect("it is open"));
+        }
+        _ => kept.keep(files.get(FOUGHT_FOR).expect("it is open")),
+    });
+    assert_eq!(listed(&files), [0, FOUGHT_FOR]);
+    drop(files);
+    rcu::barrier().expect("outside of sections");
+    flock.check_gone();
+}
+
+/// One thread changes two descriptors that are far apart, always the first one first, and each
+/// time to a file with a higher number. At any one moment the first is as far as the second, or
+/// one ahead. So it must be in every copy.
+#[test]
+fn a_fork_is_a_copy_of_one_moment() {
+    const FIRST: RawFd = 10;
+    const SECOND: RawFd = 40_000;
+    let files = Files::with_limit(u32::MAX);
+    let advance = |round: u64| {
+        let new = files
+            .open(FileRef::new(round), NONE)
+            .expect("there is room");
+        files.dup_to(new, FIRST, NONE).expect("it is open");
+        files.dup_to(new, SECOND, NONE).expect("it is open");
+        files.close(new).expect("it is open");
+    };
+    advance(0);
+    let deadline = deadline();
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut rounds = 1..;
+            while Instant::now() < deadline {
+                rounds.by_ref().take(100).for_each(advance);
+            }
+        });
+        scope.spawn(|| {
+            while Instant::now() < deadline {
+                let child = files.fork().expect("there is memory");
+                let first = *child.get(FIRST).expect("it is open");
+                let second = *child.get(SECOND).expect("it is open");
+                assert!(first == second || first == second + 1, "{first}, {second}");
+            }
+        });
+    });
+}
