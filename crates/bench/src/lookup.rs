@@ -175,6 +175,8 @@ mod tests {
         let keys: Vec<_> = report.headline.iter().map(|figure| figure.key).collect();
         for key in [
             "lookup.borrowed_1t_vs_load",
+            "lookup.borrowed_in_section_1t_vs_load",
+            "lookup.borrowed_qsbr_1t_vs_load",
             "lookup.owned_1t_vs_two_adds",
             "lookup.borrowed_2t_same_fd_vs_rwlock",
             "lookup.owned_2t_diff_fd_vs_rwlock",

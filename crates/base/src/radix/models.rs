@@ -136,7 +136,7 @@ fn the_first_leaf_meets_a_far_one() {
 /// The same leaf by two threads while a third puts a root above it.
 #[test]
 fn two_first_leaves_meet_a_far_one() {
-    explore(AtMost(2), || {
+    explore(AtMost(3), || {
         let tree = Counted::with(&[]);
         let others = [(); 2].map(|()| {
             thread(&tree, |tree| {

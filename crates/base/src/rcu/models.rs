@@ -75,7 +75,7 @@ fn a_grace_period_waits_for_a_section() {
 /// The same by a callback: one that is invoked too early, twice, or never.
 #[test]
 fn a_callback_waits_for_a_section() {
-    explore(AtMost(3), || {
+    explore(Any, || {
         let drops = Ends::default();
         let place = Place::new(&drops);
         let reader = reader(&place, |place| place.look(&read_lock()));
@@ -90,7 +90,7 @@ fn a_callback_waits_for_a_section() {
 /// not see the reads of the first done.
 #[test]
 fn the_next_section_tells_that_the_one_before_has_ended() {
-    explore(AtMost(3), || {
+    explore(AtMost(5), || {
         let place = Place::new(&Ends::default());
         let reader = reader(&place, |place| {
             place.look(&read_lock());
@@ -104,7 +104,7 @@ fn the_next_section_tells_that_the_one_before_has_ended() {
 /// The same where the next section nests, and tells of itself by its depth.
 #[test]
 fn the_next_section_tells_so_at_every_depth() {
-    explore(AtMost(2), || {
+    explore(AtMost(4), || {
         let place = Place::new(&Ends::default());
         let reader = reader(&place, |place| {
             place.look(&read_lock());
@@ -120,7 +120,7 @@ fn the_next_section_tells_so_at_every_depth() {
 /// An inner section whose end is taken for that of the outer one.
 #[test]
 fn an_inner_section_ends_nothing() {
-    explore(AtMost(3), || {
+    explore(AtMost(5), || {
         let place = Place::new(&Ends::default());
         let reader = reader(&place, |place| {
             let outer = read_lock();
@@ -136,7 +136,7 @@ fn an_inner_section_ends_nothing() {
 /// Guards that drop in another order than they nest: the last one must keep the section.
 #[test]
 fn the_last_guard_keeps_the_section() {
-    explore(AtMost(3), || {
+    explore(AtMost(5), || {
         let place = Place::new(&Ends::default());
         let reader = reader(&place, |place| {
             let outer = read_lock();
@@ -153,7 +153,7 @@ fn the_last_guard_keeps_the_section() {
 /// A quiescent-state reader that is not waited for, or waited for past its quiescent state.
 #[test]
 fn a_grace_period_waits_for_a_quiescent_state() {
-    explore(AtMost(3), || {
+    explore(AtMost(5), || {
         let place = Place::new(&Ends::default());
         let reader = reader(&place, |place| {
             let mut reader = qsbr::Reader::online();
@@ -182,7 +182,7 @@ fn a_reader_that_retired_has_read() {
 /// A record that a second reader claims: it must begin outside of sections, and be waited for.
 #[test]
 fn a_record_changes_hands() {
-    explore(AtMost(2), || {
+    explore(AtMost(3), || {
         let place = Place::new(&Ends::default());
         let read = |place: &Place| place.look(&qsbr::Reader::online().guard());
         let one = reader(&place, read);
@@ -196,7 +196,7 @@ fn a_record_changes_hands() {
 /// The record of a thread that ended, claimed by another thread.
 #[test]
 fn the_record_of_a_thread_that_ended_changes_hands() {
-    explore(AtMost(2), || {
+    explore(AtMost(3), || {
         let place = Place::new(&Ends::default());
         let read = |place: &Place| place.look(&read_lock());
         let one = reader(&place, read);
@@ -212,7 +212,7 @@ fn the_record_of_a_thread_that_ended_changes_hands() {
 /// the other.
 #[test]
 fn updaters_share_a_grace_period() {
-    explore(AtMost(3), || {
+    explore(AtMost(4), || {
         let place = Place::new(&Ends::default());
         let other = reader(&place, |place| {
             place.look(&read_lock());
@@ -227,7 +227,7 @@ fn updaters_share_a_grace_period() {
 /// The same with a reader that neither of them is.
 #[test]
 fn updaters_share_the_wait_for_a_reader() {
-    explore(AtMost(2), || {
+    explore(AtMost(3), || {
         let drops = Ends::default();
         let places = [Place::new(&drops), Place::new(&drops)];
         let reader = {
@@ -251,7 +251,7 @@ fn updaters_share_the_wait_for_a_reader() {
 /// A barrier that returns before the callback that another thread queued has run.
 #[test]
 fn a_barrier_waits_for_callbacks_of_others() {
-    explore(AtMost(4), || {
+    explore(Any, || {
         let drops = Ends::default();
         let place = Place::new(&drops);
         let queued = Arc::new(AtomicBool::new(false));
@@ -279,7 +279,7 @@ fn a_barrier_waits_for_callbacks_of_others() {
 /// for room's sake.
 #[test]
 fn a_backlog_waits_for_a_section() {
-    explore(AtMost(2), || {
+    explore(AtMost(3), || {
         let drops = Ends::default();
         let places = [(); 3].map(|()| Place::new(&drops));
         let reader = reader(&places[2], |place| place.look(&read_lock()));
@@ -295,7 +295,7 @@ fn a_backlog_waits_for_a_section() {
 /// A callback that is invoked in the section in which it was queued.
 #[test]
 fn a_section_may_queue_the_callback_of_what_it_looks_at() {
-    explore(AtMost(3), || {
+    explore(Any, || {
         let drops = Ends::default();
         let place = Place::new(&drops);
         let updater = reader(&place, |place| {

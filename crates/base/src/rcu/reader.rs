@@ -244,6 +244,26 @@ impl Records {
     }
 }
 
+/// Frees the records of the model's execution before this one: the threads of this one may still
+/// give theirs back.
+#[cfg(loom)]
+impl Drop for Records {
+    fn drop(&mut self) {
+        use core::cell::Cell;
+        std::thread_local! {
+            static BEFORE: Cell<Vec<Box<Record>>> = const { Cell::new(Vec::new()) };
+        }
+        if !std::thread::panicking() {
+            let records = self.iter().map(|record| {
+                // SAFETY: `claim` leaked a box; when this one is dropped, after the next
+                // execution, nobody uses the record any more.
+                unsafe { Box::from_raw(ptr::from_ref(record).cast_mut()) }
+            });
+            BEFORE.set(records.collect());
+        }
+    }
+}
+
 /// A read-side critical section: what a reader found in it stays until the guard drops.
 ///
 /// It belongs to the thread that made it. A thread can have 32,766 at once; leaking one leaves the thread inside the section: then
@@ -392,6 +412,11 @@ mod thread {
 
     impl Drop for Return {
         fn drop(&mut self) {
+            // A model that failed is gone when its threads are cleared away.
+            #[cfg(loom)]
+            if std::thread::panicking() {
+                return;
+            }
             let Some(record) = self.0.take() else {
                 return;
             };

@@ -61,7 +61,7 @@ fn a_borrow_meets_a_removal() {
 /// after its object was freed.
 #[test]
 fn a_get_meets_the_last_put() {
-    explore(AtMost(3), || {
+    explore(Any, || {
         let fates = Fates::default();
         let slot = holding(fates.object());
         let getter = thread(&slot, get);
@@ -74,7 +74,7 @@ fn a_get_meets_the_last_put() {
 /// The same with two that may revive the object, one after the other or one for the other.
 #[test]
 fn two_gets_meet_the_last_put() {
-    explore(AtMost(2), || {
+    explore(AtMost(3), || {
         let fates = Fates::default();
         let slot = holding(fates.object());
         let getters = [thread(&slot, get), thread(&slot, get)];
@@ -101,7 +101,7 @@ fn an_installed_object_is_complete() {
 /// The same for a reader that takes a reference.
 #[test]
 fn an_installed_object_can_be_had() {
-    explore(AtMost(3), || {
+    explore(AtMost(5), || {
         let fates = Fates::default();
         let slot = Arc::new(Slot::new());
         let getter = thread(&slot, get);
@@ -115,7 +115,7 @@ fn an_installed_object_can_be_had() {
 /// A lookup that finds nothing in a slot which is never empty, or an object that is not complete.
 #[test]
 fn a_get_meets_a_replacement() {
-    explore(AtMost(3), || {
+    explore(AtMost(5), || {
         let fates = Fates::default();
         let slot = holding(fates.object());
         let getter = thread(&slot, |slot| {
@@ -151,7 +151,7 @@ fn a_removed_object_is_complete() {
 /// A reference of the slot's that two removals both had.
 #[test]
 fn one_of_two_removals_has_the_object() {
-    explore(AtMost(3), || {
+    explore(Any, || {
         let fates = Fates::default();
         let slot = holding(fates.object());
         let other = thread(&slot, remove);
@@ -164,7 +164,7 @@ fn one_of_two_removals_has_the_object() {
 /// An object that is lost because two installed theirs.
 #[test]
 fn one_of_two_installs_has_the_slot() {
-    explore(AtMost(3), || {
+    explore(Any, || {
         let fates = Fates::default();
         let slot = Arc::new(Slot::new());
         let other = {

@@ -2,8 +2,8 @@
 
 use super::case::{Case, Pattern};
 use super::subject::{
-    BATCHED, BORROWED, FILES_STRUCT, LOAD, NAMES, OWNED, RWLOCK_VEC, RWLOCK_VEC_HELD, Subject,
-    TWO_ADDS,
+    BATCHED, BORROWED, FILES_STRUCT, LOAD, NAMES, OWNED, QUIESCENT, RWLOCK_VEC, RWLOCK_VEC_HELD,
+    Subject, TWO_ADDS,
 };
 use super::{Row, busy_cpus};
 use crate::machine::Machine;
@@ -82,7 +82,11 @@ fn ratios(live: u32, rows: &[&Row]) -> Table {
              times the array load | times faster than {RWLOCK_VEC}"
         ),
         header: header(rows),
-        rows: by_subject(rows, &[BORROWED, BATCHED, OWNED, FILES_STRUCT], cell),
+        rows: by_subject(
+            rows,
+            &[BORROWED, BATCHED, QUIESCENT, OWNED, FILES_STRUCT],
+            cell,
+        ),
     }
 }
 
@@ -130,7 +134,22 @@ pub(super) fn figures(rows: &[Row]) -> Vec<Figure> {
             key: "lookup.borrowed_1t_vs_load",
             value: row.times_load.median,
             goal: Goal::AtMost(1.3),
-            meaning: "A lookup without a reference costs this many plain array loads".to_owned(),
+            meaning:
+                "A lookup without a reference, in a section of its own, costs this many plain \
+                      array loads"
+                    .to_owned(),
+        }),
+        one(BATCHED).map(|row| Figure {
+            key: "lookup.borrowed_in_section_1t_vs_load",
+            value: row.times_load.median,
+            goal: Goal::AtMost(1.3),
+            meaning: "The same with one section around 64 lookups".to_owned(),
+        }),
+        one(QUIESCENT).map(|row| Figure {
+            key: "lookup.borrowed_qsbr_1t_vs_load",
+            value: row.times_load.median,
+            goal: Goal::AtMost(1.3),
+            meaning: "The same by a reader with quiescent states, one after 64 lookups".to_owned(),
         }),
         one(OWNED).map(|row| Figure {
             key: "lookup.owned_1t_vs_two_adds",

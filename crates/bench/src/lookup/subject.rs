@@ -14,15 +14,17 @@ use crate::table::{NewFile, Table};
 /// Slots of a leaf of the two-level floor.
 pub(super) const SLOTS: usize = 64;
 
-/// Lookups that share one read-side section in [`BATCHED`].
+/// Lookups that share one read-side section in [`BATCHED`], or one quiescent state in
+/// [`QUIESCENT`].
 const BATCH: usize = 64;
 
 /// Names of the subjects, in the order of [`all`].
-pub(super) const NAMES: [&str; 9] = [
+pub(super) const NAMES: [&str; 10] = [
     LOAD,
     TWO_ADDS,
     BORROWED,
     BATCHED,
+    QUIESCENT,
     OWNED,
     FILES_STRUCT,
     FILES_STRUCT_HELD,
@@ -33,6 +35,7 @@ pub(super) const LOAD: &str = "floor: two-level array load";
 pub(super) const TWO_ADDS: &str = "floor: two atomic adds";
 pub(super) const BORROWED: &str = "fdtable borrowed";
 pub(super) const BATCHED: &str = "fdtable borrowed, 64 a section";
+pub(super) const QUIESCENT: &str = "fdtable borrowed, quiescent states";
 pub(super) const OWNED: &str = "fdtable owned";
 pub(super) const FILES_STRUCT: &str = "files_struct under a rwlock, owned";
 pub(super) const FILES_STRUCT_HELD: &str = "files_struct under a rwlock, lock held";
@@ -93,6 +96,7 @@ pub(super) fn all(live: u32) -> Result<Vec<Subject>, Error> {
         Subject::new(TWO_ADDS, move |fds| counted.sum(fds)),
         Subject::new(BORROWED, on(&ours, sum_with)),
         Subject::new(BATCHED, on(&ours, sum_batched)),
+        Subject::new(QUIESCENT, on(&ours, sum_quiescent)),
         Subject::new(OWNED, on(&ours, sum_owned)),
         Subject::new(FILES_STRUCT, on(&bitmap, sum_owned)),
         Subject::new(FILES_STRUCT_HELD, on(&bitmap, sum_with)),
@@ -143,6 +147,21 @@ fn sum_batched(table: &Files<Padded>, fds: &[RawFd]) -> u64 {
         batch.iter().fold(sum, |sum, &fd| {
             sum.wrapping_add(table.borrow(fd, &section).map_or(0, |object| object.value))
         })
+    })
+}
+
+/// Looks without a reference, as a worker that announces a quiescent state after 64 lookups.
+#[inline(never)]
+fn sum_quiescent(table: &Files<Padded>, fds: &[RawFd]) -> u64 {
+    let mut reader = rcu::qsbr::Reader::online();
+    fds.chunks(BATCH).fold(0, |sum: u64, batch| {
+        let section = reader.guard();
+        let sum = batch.iter().fold(sum, |sum, &fd| {
+            sum.wrapping_add(table.borrow(fd, &section).map_or(0, |object| object.value))
+        });
+        drop(section);
+        reader.quiescent();
+        sum
     })
 }
 
