@@ -32,6 +32,7 @@ fn transfers_move_the_position_and_a_read_at_the_end_gives_nothing() {
     assert_eq!(file.seek(SeekFrom::Start(3)), Ok(3));
     assert_eq!(file.read(&mut buf), Ok(8));
     assert_eq!(&buf, b"lo world");
+    assert_eq!(file.seek(SeekFrom::Current(0)), Ok(11));
     assert_eq!(file.seek(SeekFrom::Start(100)), Ok(100));
     assert_eq!(file.read(&mut buf), Ok(0));
 }
