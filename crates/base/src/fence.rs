@@ -25,7 +25,7 @@
 #[cfg(all(feature = "std", target_os = "linux", not(loom)))]
 mod membarrier;
 #[cfg(loom)]
-mod model;
+pub(crate) mod model;
 
 use crate::sync::atomic::Ordering::SeqCst;
 

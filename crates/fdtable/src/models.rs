@@ -501,38 +501,6 @@ fn a_close_range_meets_a_close() {
     });
 }
 
-/// A number that is found open without the flags with which it was opened.
-#[test]
-fn flags_meet_an_open() {
-    explore(Any, || {
-        let (fates, files) = table(&[]);
-        let reader = spawn(&files, |files| files.flags(0));
-        let fd = files.open(fates.object(0), FdFlags::CLOEXEC);
-        assert_eq!(fd.map(RawFd::from), Ok(0));
-        let had = join(reader);
-        assert!(
-            had == Ok(FdFlags::CLOEXEC) || had == Err(Error::BadFd),
-            "{had:?}"
-        );
-        fates.check(files);
-    });
-}
-
-/// The flags of a number whose next reservation has others: they were never the file's.
-#[test]
-fn flags_meet_a_close_and_a_reservation() {
-    explore(Any, || {
-        let (fates, files) = table(&[0]);
-        let reader = spawn(&files, |files| files.flags(0));
-        assert_eq!(files.close(0), Ok(()));
-        let next = files.reserve(FdFlags::CLOEXEC).expect("there is room");
-        let had = join(reader);
-        assert!(had == Ok(NONE) || had == Err(Error::BadFd), "{had:?}");
-        drop(next);
-        fates.check(files);
-    });
-}
-
 /// A copy whose flags are not those of the file that it got.
 #[test]
 fn a_fork_meets_a_change_of_flags() {

@@ -48,7 +48,7 @@ fn check(drop_it: impl FnOnce(Arc<Files<Caller>>) + Send + 'static) {
         assert_eq!(ran, [thread::current().id()]);
         done.send(()).expect("the test waits");
     });
-    let outcome = all_done.recv_timeout(Duration::from_secs(30));
+    let outcome = all_done.recv_timeout(Duration::from_secs(10));
     assert!(
         outcome.is_ok() || other.is_finished(),
         "the hook waits for a lock"

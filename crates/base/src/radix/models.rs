@@ -166,6 +166,23 @@ fn two_roots_are_put_above_a_leaf() {
     });
 }
 
+/// A node that one thread makes and another goes through before it is complete, or a second one
+/// in its place.
+#[test]
+fn two_inserts_below_a_new_node() {
+    explore(AtMost(4), || {
+        let tree = Counted::with(&[0, 1]);
+        let other = thread(&tree, |tree| {
+            tree.insert(2);
+        });
+        tree.insert(3);
+        join(other);
+        for index in 0..4 {
+            tree.find(index);
+        }
+    });
+}
+
 /// An enumeration that looks at a node or a leaf before it is complete, or skips one that was
 /// there before it began.
 #[test]

@@ -2,6 +2,7 @@
 //! and drop it when RCU says so. Whatever goes wrong shows as a look that meets the drop.
 
 use super::*;
+use crate::fence::model::without_membarrier;
 use crate::model::Preemptions::{Any, AtMost};
 use crate::model::{Dropped, Ends, JoinHandle, explore, join, spawn};
 use crate::sync::Arc;
@@ -70,6 +71,12 @@ fn a_grace_period_waits_for_a_section() {
         drop_after_synchronize(&place);
         join(reader);
     });
+}
+
+/// The same where all readers take full fences.
+#[test]
+fn a_grace_period_waits_for_a_section_without_membarrier() {
+    without_membarrier(a_grace_period_waits_for_a_section);
 }
 
 /// The same by a callback: one that is invoked too early, twice, or never.
@@ -308,5 +315,48 @@ fn a_section_may_queue_the_callback_of_what_it_looks_at() {
         join(updater);
         wait_for_callbacks();
         assert_eq!(drops.count(), 1);
+    });
+}
+
+/// A list that is invoked after the grace period of the list before it, which another thread
+/// invoked meanwhile.
+#[test]
+fn every_list_waits_for_its_own_grace_period() {
+    explore(AtMost(3), || {
+        let drops = Ends::default();
+        let places = [(); 2].map(|()| Place::new(&drops));
+        let reader = reader(&places[1], |place| place.look(&read_lock()));
+        let other = {
+            let place = places[0].clone();
+            spawn(move || defer_drop(&place))
+        };
+        defer_drop(&places[1]);
+        wait_for_callbacks();
+        join(reader);
+        join(other);
+        wait_for_callbacks();
+        assert_eq!(drops.count(), 2);
+    });
+}
+
+/// A barrier that takes a later callback, which ran first, for the one that it waits for.
+#[test]
+fn a_barrier_is_not_misled_by_later_callbacks() {
+    explore(AtMost(3), || {
+        let ran = Arc::new(AtomicBool::new(false));
+        // Inside a section, so that the callback is left to the threads below.
+        let guard = read_lock();
+        defer({
+            let ran = ran.clone();
+            move || ran.store(true, Release)
+        });
+        drop(guard);
+        let invoker = spawn(wait_for_callbacks);
+        let later = spawn(|| defer(|| ()));
+        wait_for_callbacks();
+        assert!(ran.load(Acquire), "the callback has run");
+        join(invoker);
+        join(later);
+        wait_for_callbacks();
     });
 }
