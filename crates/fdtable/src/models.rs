@@ -529,3 +529,20 @@ fn an_exec_meets_a_dup_to() {
         fates.check(files);
     });
 }
+
+/// A number that is found open without the flags with which it was opened.
+#[test]
+fn flags_meet_an_open() {
+    explore(Any, || {
+        let (fates, files) = table(&[]);
+        let reader = spawn(&files, |files| files.flags(0));
+        let fd = files.open(fates.object(0), FdFlags::CLOEXEC);
+        assert_eq!(fd.map(RawFd::from), Ok(0));
+        let had = join(reader);
+        assert!(
+            had == Ok(FdFlags::CLOEXEC) || had == Err(Error::BadFd),
+            "{had:?}"
+        );
+        fates.check(files);
+    });
+}
