@@ -218,6 +218,7 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
     }
 
     pub(crate) fn lock(&self) -> Locked<'_, T> {
+        self.leaves.others.prefetch_recent();
         Locked {
             leaves: &self.leaves,
             numbers: self.numbers.lock(),

@@ -127,7 +127,9 @@ impl Grace {
 
     fn start(&self, running: &mut bool) {
         // AcqRel: acquire from the tickets taken so far, release to the readers that will carry
-        // this number.
+        // this number. No model sees either: the full fence that follows acquires too, and the
+        // releases of the tickets reach the readers through this exchange whatever its ordering.
+        // The argument in `rcu` is shorter with them, and they cost nothing here.
         self.started.fetch_add(NUMBER, AcqRel);
         *running = true;
         // (Q) pairs with the light fence (B) of every reader.
