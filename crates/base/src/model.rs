@@ -19,7 +19,7 @@ pub(crate) use loom::thread::{JoinHandle, spawn};
 pub(crate) enum Preemptions {
     /// As often as there are steps: every order is explored.
     Any,
-    /// So often in all, unless `LOOM_MAX_PREEMPTIONS` says otherwise.
+    /// So often in all, or as often as `LOOM_MAX_PREEMPTIONS` says if that is more.
     AtMost(usize),
 }
 
@@ -29,7 +29,7 @@ pub(crate) fn explore(preemptions: Preemptions, model: impl Fn() + Send + Sync +
     builder.max_branches = builder.max_branches.max(20_000);
     builder.preemption_bound = match preemptions {
         Preemptions::Any => None,
-        Preemptions::AtMost(bound) => builder.preemption_bound.or(Some(bound)),
+        Preemptions::AtMost(bound) => builder.preemption_bound.max(Some(bound)),
     };
     let bound = builder.preemption_bound;
     let executions = Arc::new(Count::new(0));

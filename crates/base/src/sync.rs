@@ -74,7 +74,7 @@ impl<T> Mutex<T> {
         return MutexGuard(
             self.0
                 .lock()
-                .expect("a model panicked while it held the lock"),
+                .unwrap_or_else(std::sync::PoisonError::into_inner),
         );
         #[cfg(not(loom))]
         return MutexGuard(self.0.lock());
@@ -95,7 +95,7 @@ impl<T> Mutex<T> {
         return self
             .0
             .get_mut()
-            .expect("a model panicked while it held the lock");
+            .unwrap_or_else(std::sync::PoisonError::into_inner);
         #[cfg(not(loom))]
         return self.0.get_mut();
     }

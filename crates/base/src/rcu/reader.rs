@@ -252,6 +252,7 @@ impl Drop for Records {
     fn drop(&mut self) {
         use core::cell::Cell;
         std::thread_local! {
+            #[expect(clippy::vec_box, reason = "records stay where they are")]
             static BEFORE: Cell<Vec<Box<Record>>> = const { Cell::new(Vec::new()) };
         }
         if !std::thread::panicking() {
