@@ -3,6 +3,11 @@
 use alloc::alloc::{Layout, alloc};
 use alloc::boxed::Box;
 use core::fmt;
+use core::marker::PhantomData;
+use core::ptr::{self, NonNull};
+
+use crate::sync::atomic::AtomicPtr;
+use crate::sync::atomic::Ordering::{AcqRel, Acquire};
 
 /// The error of an allocation that failed. Callers of the table see it as `ENOMEM`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,6 +47,72 @@ pub fn try_box<T>(value: T) -> Result<Box<T>, OutOfMemory> {
     // SAFETY: the memory came from the global allocator with the layout of `T`, as a box's
     // does, and holds a `T`.
     Ok(unsafe { Box::from_raw(place) })
+}
+
+/// A place for one boxed value, which is made once, when it is first needed.
+pub(crate) struct OnceBox<T> {
+    /// Null at first; then a leaked box, for the life of this.
+    place: AtomicPtr<T>,
+    owns: PhantomData<T>,
+}
+
+impl<T> OnceBox<T> {
+    pub(crate) fn new() -> Self {
+        Self {
+            place: AtomicPtr::new(ptr::null_mut()),
+            owns: PhantomData,
+        }
+    }
+
+    /// Returns the value, if it was made.
+    #[inline]
+    pub(crate) fn get(&self) -> Option<&T> {
+        // Acquire: pairs with the release in `get_or_try_init`; the value is seen whole.
+        // SAFETY: null, or a box that was leaked and stays as long as `self`.
+        unsafe { self.place.load(Acquire).as_ref() }
+    }
+
+    /// Returns the value, and makes it if it is not there. If two threads make it at once, one
+    /// is dropped.
+    pub(crate) fn get_or_try_init(
+        &self,
+        make: impl FnOnce() -> Result<T, OutOfMemory>,
+    ) -> Result<&T, OutOfMemory> {
+        if let Some(value) = self.get() {
+            return Ok(value);
+        }
+        let new = NonNull::from(Box::leak(try_box(make()?)?));
+        // Release: pairs with the acquire in `get`. Acquire: who loses uses the winner's.
+        let there = self
+            .place
+            .compare_exchange(ptr::null_mut(), new.as_ptr(), AcqRel, Acquire);
+        let value = match there {
+            Ok(_) => new.as_ptr(),
+            Err(there) => {
+                // SAFETY: leaked above, and nobody else has seen it.
+                drop(unsafe { Box::from_raw(new.as_ptr()) });
+                there
+            }
+        };
+        // SAFETY: a box that was leaked and stays as long as `self`.
+        Ok(unsafe { &*value })
+    }
+}
+
+impl<T> Drop for OnceBox<T> {
+    fn drop(&mut self) {
+        // Acquire: what was made by another thread is seen whole.
+        if let Some(value) = NonNull::new(self.place.load(Acquire)) {
+            // SAFETY: leaked in `get_or_try_init`, and nobody uses it any more.
+            drop(unsafe { Box::from_raw(value.as_ptr()) });
+        }
+    }
+}
+
+impl<T: fmt::Debug> fmt::Debug for OnceBox<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.get().fmt(f)
+    }
 }
 
 #[cfg(all(test, not(loom)))]

@@ -8,8 +8,12 @@
 //! 3. [`refcount`]: a count that is taken with one add, and saturates instead of wrapping.
 //! 4. [`counted`]: an object that lives until its last reference goes and its readers leave.
 //! 5. [`slot`]: a place that holds a counted object or nothing.
-//! 6. [`radix`]: a tree of nodes that never move, from an index to a leaf.
-//! 7. [`percpu`], [`bitmap`] and [`fallible`] allocation, which the others use.
+//! 6. [`gate`](mod@gate): a reader-writer lock whose readers pay nothing.
+//! 7. [`leaf`](mod@leaf): sixty-four numbers, their bits and their objects.
+//! 8. [`tree`]: a tree of nodes that never move, from an index to a leaf, which can be shared and
+//!    is copied where it is written.
+//! 9. [`room`]: where there is something free, told without a line that all write.
+//! 10. [`percpu`], [`bitmap`] and [`fallible`] allocation, which the others use.
 //!
 //! With `--cfg loom` the same source runs under the model checker `loom`; the module `sync`
 //! is the only place that knows.
@@ -22,11 +26,15 @@ pub mod bitmap;
 pub mod counted;
 pub mod fallible;
 pub mod fence;
+pub mod gate;
+pub mod leaf;
+mod lock;
 #[cfg(all(test, loom))]
 mod model;
 pub mod percpu;
-pub mod radix;
 pub mod rcu;
 pub mod refcount;
+pub mod room;
 pub mod slot;
 pub mod sync;
+pub mod tree;

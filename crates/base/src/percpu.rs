@@ -14,7 +14,9 @@
 #[cfg(all(feature = "std", target_os = "linux", not(loom)))]
 mod rseq;
 
+use crate::fallible::OutOfMemory;
 use alloc::boxed::Box;
+use alloc::vec::Vec;
 use crossbeam_utils::CachePadded;
 
 /// How many different numbers threads draw where there are no processor numbers.
@@ -73,15 +75,22 @@ fn copies() -> usize {
     possible_cpus().max(1).next_power_of_two()
 }
 
-#[cfg(all(feature = "std", target_os = "linux", not(loom)))]
+/// Asked once: the system looks it up in a file, and tables are made often.
+#[cfg(all(feature = "std", not(loom)))]
 fn possible_cpus() -> usize {
+    static CPUS: std::sync::OnceLock<usize> = std::sync::OnceLock::new();
+    *CPUS.get_or_init(configured_cpus)
+}
+
+#[cfg(all(feature = "std", target_os = "linux", not(loom)))]
+fn configured_cpus() -> usize {
     // SAFETY: `sysconf` takes an integer and touches no memory of ours.
     let configured = unsafe { libc::sysconf(libc::_SC_NPROCESSORS_CONF) };
     usize::try_from(configured).unwrap_or(1)
 }
 
 #[cfg(all(feature = "std", not(target_os = "linux"), not(loom)))]
-fn possible_cpus() -> usize {
+fn configured_cpus() -> usize {
     std::thread::available_parallelism().map_or(1, core::num::NonZero::get)
 }
 
@@ -115,6 +124,29 @@ impl<T> PerCpu<T> {
         }
     }
 
+    /// As [`new`](Self::new).
+    ///
+    /// # Errors
+    /// [`OutOfMemory`] if there is no memory for the copies.
+    pub fn try_new(make: impl FnMut(usize) -> T) -> Result<Self, OutOfMemory> {
+        let mut values = Vec::new();
+        values
+            .try_reserve_exact(copies())
+            .map_err(|_| OutOfMemory)?;
+        values.extend((0..copies()).map(make).map(CachePadded::new));
+        // As long as its capacity, so this does not allocate.
+        Ok(Self {
+            copies: values.into_boxed_slice(),
+        })
+    }
+
+    /// Returns the number of the copy that `cpu` uses.
+    #[inline]
+    pub fn clamp(&self, cpu: usize) -> usize {
+        // The length is a power of two, so the mask keeps the index inside.
+        cpu & (self.copies.len() - 1)
+    }
+
     /// Returns the copy of the processor that runs this thread now. The thread may move on
     /// while it holds the reference.
     #[inline]
@@ -125,8 +157,7 @@ impl<T> PerCpu<T> {
     /// Returns the copy of processor `cpu`. Numbers past the last copy wrap around.
     #[inline]
     pub fn of(&self, cpu: usize) -> &T {
-        // The length is a power of two, so the mask keeps the index inside.
-        &self.copies[cpu & (self.copies.len() - 1)]
+        &self.copies[self.clamp(cpu)]
     }
 
     /// Iterates over the copies of all processors.

@@ -65,6 +65,7 @@ pub mod qsbr;
 mod reader;
 
 pub use callbacks::{Head, call, defer};
+pub(crate) use reader::wait_for_inside;
 pub use reader::{Guard, read_lock};
 
 use core::fmt;

@@ -22,6 +22,7 @@
 
 use core::fmt;
 use core::marker::PhantomData;
+use core::mem::ManuallyDrop;
 use core::ptr::{self, NonNull};
 
 use crate::counted::{Anchor, Borrowed, Ref};
@@ -129,6 +130,48 @@ impl<T: ?Sized> Slot<T> {
         let old = NonNull::new(self.anchor.swap(new, AcqRel))?;
         // SAFETY: the slot held this reference, and has just given it up to us alone.
         Some(unsafe { Ref::from_raw(old) })
+    }
+}
+
+/// For the holder of a lock that keeps other writers away: no exchange is needed then.
+impl<T: ?Sized> Slot<T> {
+    /// As [`replace`](Self::replace).
+    ///
+    /// # Safety
+    /// Nobody else writes the slot meanwhile, and what it points to is its own.
+    #[inline(always)]
+    pub(crate) unsafe fn exchange(&self, object: Option<Ref<T>>) -> Option<Ref<T>> {
+        let new = object.map_or(ptr::null_mut(), |object| object.into_raw().as_ptr());
+        // Relaxed: the lock orders this with the store of the writer before.
+        let old = self.anchor.load(Relaxed);
+        // (I), (X) Release: the object and its header are complete before the pointer is seen.
+        self.anchor.store(new, Release);
+        // SAFETY: the slot held this reference, and the caller alone has taken it.
+        NonNull::new(old).map(|old| unsafe { Ref::from_raw(old) })
+    }
+
+    /// Takes the slot's reference, and leaves the pointer for readers.
+    ///
+    /// # Safety
+    /// As [`exchange`](Self::exchange); and from here on the slot holds no reference, and is
+    /// neither written nor dropped.
+    pub(crate) unsafe fn disown(&self) -> Option<Ref<T>> {
+        // Acquire: pairs with the release in (I); the object is followed.
+        let anchor = NonNull::new(self.anchor.load(Acquire))?;
+        // SAFETY: the slot held this reference, and the caller takes it once.
+        Some(unsafe { Ref::from_raw(anchor) })
+    }
+
+    /// Takes another reference to what the slot holds one to.
+    ///
+    /// # Safety
+    /// As [`exchange`](Self::exchange).
+    pub(crate) unsafe fn share(&self) -> Option<Ref<T>> {
+        // Acquire: pairs with the release in (I); the object is followed.
+        let anchor = NonNull::new(self.anchor.load(Acquire))?;
+        // SAFETY: the slot's own reference, which stays where it is.
+        let own = ManuallyDrop::new(unsafe { Ref::<T>::from_raw(anchor) });
+        Some((*own).clone())
     }
 }
 

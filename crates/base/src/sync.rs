@@ -124,8 +124,14 @@ pub(crate) fn relax(attempts: u32) {
             core::hint::spin_loop();
             return;
         }
+        // Past many more it sleeps: a thread of a higher priority would not let the other run
+        // by giving its processor away.
         #[cfg(feature = "std")]
-        std::thread::yield_now();
+        if attempts < 1024 {
+            std::thread::yield_now();
+        } else {
+            std::thread::sleep(core::time::Duration::from_micros(50));
+        }
         #[cfg(not(feature = "std"))]
         core::hint::spin_loop();
     }

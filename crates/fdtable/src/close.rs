@@ -24,9 +24,6 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     /// [`Error::BadFd`] (EBADF) as `close`.
     #[inline]
     pub fn take(&self, fd: impl Into<RawFd>) -> Result<FileRef<T>, Error> {
-        let fd = fd.into();
-        // The lock goes at the end of this line, before anybody drops the file.
-        let file = self.table.lock().remove(fd)?;
-        Ok(FileRef(file))
+        self.table.close(fd.into()).map(FileRef)
     }
 }

@@ -11,23 +11,25 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     /// release hooks.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] (EINVAL) if `first` is greater than `last`.
+    /// - [`Error::InvalidArgument`] (EINVAL) if `first` is greater than `last`.
+    /// - [`Error::NoMemory`] (ENOMEM) if a part of the table that is shared since a fork cannot be
+    ///   copied. What comes before it has been done.
     pub fn close_range(&self, first: u32, last: u32) -> Result<(), Error> {
         let (first, last) = check(first, last)?;
-        self.table.remove_range(first, last);
-        Ok(())
+        self.table.close_range(first, last)
     }
 
     /// Sets close-on-exec on every open descriptor from `first` to `last`, both included. May
     /// wait for the lock.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] (EINVAL) if `first` is greater than `last`.
+    /// - [`Error::InvalidArgument`] (EINVAL) if `first` is greater than `last`.
+    /// - [`Error::NoMemory`] (ENOMEM) if a part of the table that is shared since a fork cannot be
+    ///   copied. What comes before it has been done.
     #[doc(alias = "CLOSE_RANGE_CLOEXEC")]
     pub fn set_cloexec_range(&self, first: u32, last: u32) -> Result<(), Error> {
         let (first, last) = check(first, last)?;
-        self.table.set_cloexec_range(first, last);
-        Ok(())
+        self.table.set_cloexec_range(first, last)
     }
 }
 

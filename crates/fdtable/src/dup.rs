@@ -1,5 +1,6 @@
 //! `dup(2)`, `dup2(2)`, `dup3(2)` and `F_DUPFD` of `fcntl(2)`.
 
+use crate::rcu;
 use crate::{Error, Fd, FdFlags, Files, RawFd};
 
 impl<T: ?Sized + Send + Sync> Files<T> {
@@ -31,7 +32,11 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         flags: FdFlags,
     ) -> Result<Fd, Error> {
         let file = self.get(old)?;
-        Ok(self.reserve_from(min, flags)?.install(file))
+        let min = Fd::new(min.into()).map_err(|_| Error::InvalidArgument)?;
+        if min.index() >= self.table.limit() {
+            return Err(Error::InvalidArgument);
+        }
+        self.table.open_from(min, file.0, flags)
     }
 
     /// Opens the file of `old` under the number `new`, and closes what was open there, in one
@@ -56,17 +61,8 @@ impl<T: ?Sized + Send + Sync> Files<T> {
             return Err(Error::InvalidArgument);
         }
         let new = Fd::new(new)?;
-        let mut table = self.table.lock();
-        if new.index() >= table.limit() {
-            return Err(Error::BadFd);
-        }
-        // Under the lock, so that both happen at one moment. If there is an error below, dropping
-        // this reference under the lock releases nothing: the one of `old` stays.
-        let file = self.get(old)?;
-        let place = table.take_exact(new, flags)?;
-        let before = place.slot().replace(Some(file.0));
-        drop(table);
-        drop(before);
+        // What was open there is released here, outside of all locks.
+        drop(self.table.open_exact(old, new, flags)?);
         Ok(new)
     }
 
@@ -81,7 +77,8 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         if old != new {
             return self.dup_to(old, new, FdFlags::empty());
         }
-        let place = self.table.open_place(old)?;
-        Ok(place.fd())
+        let section = rcu::read_lock();
+        self.borrow(old, &section)?;
+        Fd::new(old)
     }
 }

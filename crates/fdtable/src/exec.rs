@@ -1,6 +1,6 @@
 //! The descriptors of `execve(2)`.
 
-use crate::Files;
+use crate::{Error, Files};
 
 impl<T: ?Sized + Send + Sync> Files<T> {
     /// Closes every descriptor that has [`CLOEXEC`](crate::FdFlags::CLOEXEC). Reserved numbers
@@ -8,8 +8,12 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     ///
     /// A process whose view is shared with others must have one of its own before it executes a
     /// program, as `execve(2)` says: [fork](Self::fork) it and call this on the new one.
+    ///
+    /// # Errors
+    /// [`Error::NoMemory`] (ENOMEM) if a part of the table that is shared since a fork cannot be
+    /// copied. The descriptors before it are closed; calling again goes on.
     #[doc(alias = "do_close_on_exec")]
-    pub fn exec(&self) {
-        self.table.remove_cloexec();
+    pub fn exec(&self) -> Result<(), Error> {
+        self.table.close_on_exec()
     }
 }

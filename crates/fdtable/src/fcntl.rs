@@ -1,6 +1,5 @@
 //! The descriptor flags of `fcntl(2)`: `F_GETFD` and `F_SETFD`.
 
-use crate::rcu;
 use crate::{Error, FdFlags, Files, RawFd};
 
 impl<T: ?Sized + Send + Sync> Files<T> {
@@ -12,11 +11,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     /// [`Error::BadFd`] (EBADF) if the number is not open.
     #[doc(alias = "F_GETFD")]
     pub fn flags(&self, fd: impl Into<RawFd>) -> Result<FdFlags, Error> {
-        let place = self.table.open_place(fd.into())?;
-        // Who finds the file finds the flags with which it was opened: they were written before it.
-        let section = rcu::read_lock();
-        let file = place.slot().borrow(&section);
-        file.map(|_| place.flags()).ok_or(Error::BadFd)
+        self.table.flags(fd.into())
     }
 
     /// Sets the flags of a descriptor. May wait for the lock; does not allocate.
@@ -25,10 +20,6 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     /// [`Error::BadFd`] (EBADF) if the number is not open.
     #[doc(alias = "F_SETFD")]
     pub fn set_flags(&self, fd: impl Into<RawFd>, flags: FdFlags) -> Result<(), Error> {
-        let fd = fd.into();
-        let mut table = self.table.lock();
-        let place = self.table.open_place(fd)?;
-        table.set_flags(&place, flags);
-        Ok(())
+        self.table.set_flags(fd.into(), flags)
     }
 }

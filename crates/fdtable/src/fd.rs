@@ -21,6 +21,9 @@ pub type RawFd = i32;
 pub struct Fd(u32);
 
 impl Fd {
+    /// The lowest number that a descriptor can have: 0.
+    pub(crate) const MIN: Self = Self(0);
+
     /// The highest number that a descriptor can have: 2^31 - 1.
     pub const MAX: Self = Self(RawFd::MAX as u32);
 

@@ -25,8 +25,8 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     #[doc(alias = "dup_fd")]
     #[doc(alias = "unshare")]
     pub fn fork(&self) -> Result<Self, Error> {
-        let child = Self::new();
-        self.table.lock().copy_into(&child.table)?;
+        let mut child = Self::with_limit(self.limit());
+        self.table.fork_into(&mut child.table)?;
         Ok(child)
     }
 }

@@ -16,7 +16,7 @@
 //! assert_eq!(files.borrow(copy, &section)?.len(), 4);
 //! drop(section);
 //!
-//! files.exec();
+//! files.exec()?;
 //! assert_eq!(files.get(fd).unwrap_err(), Error::BadFd);
 //! assert_eq!(*file, "motd");
 //! # Ok::<(), Error>(())
@@ -34,6 +34,8 @@
 #![cfg_attr(not(feature = "std"), no_std)]
 #![forbid(unsafe_code)]
 
+extern crate alloc;
+
 mod close;
 mod close_range;
 mod dup;
@@ -45,7 +47,6 @@ mod file;
 mod files;
 mod fork;
 mod lookup;
-mod lowest;
 #[cfg(all(test, loom))]
 mod models;
 mod reserve;

@@ -15,7 +15,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     #[inline]
     pub fn get(&self, fd: impl Into<RawFd>) -> Result<FileRef<T>, Error> {
         let guard = rcu::read_lock();
-        let file = self.table.slot(fd.into()).and_then(|slot| slot.get(&guard));
+        let file = self.table.get(fd.into(), &guard);
         file.map(FileRef).ok_or(Error::BadFd)
     }
 
@@ -49,10 +49,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         fd: impl Into<RawFd>,
         guard: &'g Guard<'_>,
     ) -> Result<BorrowedFile<'g, T>, Error> {
-        let file = self
-            .table
-            .slot(fd.into())
-            .and_then(|slot| slot.borrow(guard));
+        let file = self.table.borrow(fd.into(), guard);
         file.map(BorrowedFile).ok_or(Error::BadFd)
     }
 }

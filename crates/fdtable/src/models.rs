@@ -15,8 +15,6 @@ use loom::thread::JoinHandle;
 use std::sync::{Arc, Mutex};
 use std::vec::Vec;
 
-use Preemptions::{Any, AtMost};
-
 use crate::{Error, FdFlags, FileRef, Files, RawFd, rcu};
 
 const NONE: FdFlags = FdFlags::empty();
@@ -102,22 +100,12 @@ impl Fates {
     }
 }
 
-/// How often a thread may be interrupted while it could go on. Waiting is no interruption.
-enum Preemptions {
-    /// As often as there are steps: every order is explored.
-    Any,
-    /// So often in all, unless `LOOM_MAX_PREEMPTIONS` says otherwise.
-    AtMost(usize),
-}
-
-/// Runs `model` in every order that `preemptions` allows, and says how many there were.
-fn explore(preemptions: Preemptions, model: fn()) {
+/// Runs `model` in every order in which threads are interrupted, while they could go on, so often
+/// in all, or as often as `LOOM_MAX_PREEMPTIONS` says; and says how many there were.
+fn explore(preemptions: usize, model: fn()) {
     let mut builder = loom::model::Builder::new();
     builder.max_branches = builder.max_branches.max(50_000);
-    builder.preemption_bound = match preemptions {
-        Any => None,
-        AtMost(bound) => builder.preemption_bound.or(Some(bound)),
-    };
+    builder.preemption_bound = builder.preemption_bound.or(Some(preemptions));
     let executions = Arc::new(Mutex::new(0_u64));
     let count = executions.clone();
     builder.check(move || {
@@ -185,7 +173,7 @@ fn listed(files: &Files<Object>) -> Vec<(RawFd, usize)> {
 /// A file that is released while a reference is had, or freed while it is looked at.
 #[test]
 fn a_get_meets_a_close() {
-    explore(Any, || {
+    explore(3, || {
         let (fates, files) = table(&[0]);
         let getter = spawn(&files, |files| get(files, 0));
         assert_eq!(files.close(0), Ok(()));
@@ -198,7 +186,7 @@ fn a_get_meets_a_close() {
 /// A file that is dropped inside the section in which it was borrowed.
 #[test]
 fn a_borrow_meets_a_close() {
-    explore(Any, || {
+    explore(3, || {
         let (fates, files) = table(&[0]);
         let borrower = spawn(&files, |files| borrow(files, 0));
         assert_eq!(files.close(0), Ok(()));
@@ -211,7 +199,7 @@ fn a_borrow_meets_a_close() {
 /// An upgrade of a borrowed file that comes too late, and is not told so.
 #[test]
 fn an_upgrade_meets_a_close() {
-    explore(Any, || {
+    explore(3, || {
         let (fates, files) = table(&[0]);
         let upgrader = spawn(&files, |files| {
             let section = rcu::read_lock();
@@ -233,7 +221,7 @@ fn an_upgrade_meets_a_close() {
 /// Puts of one object by three threads, of which two may have revived it.
 #[test]
 fn two_gets_meet_the_last_put() {
-    explore(AtMost(3), || {
+    explore(2, || {
         let (fates, files) = table(&[0]);
         let getters = [(); 2].map(|()| spawn(&files, |files| get(files, 0)));
         drop(files.take(0).expect("it is open"));
@@ -248,7 +236,7 @@ fn two_gets_meet_the_last_put() {
 /// A file that is found before it is complete, or a number that is found before its file.
 #[test]
 fn a_get_meets_an_install() {
-    explore(Any, || {
+    explore(3, || {
         let (fates, files) = table(&[]);
         let reservation = files.reserve(NONE).expect("there is room");
         let getter = spawn(&files, |files| get(files, 0));
@@ -263,7 +251,7 @@ fn a_get_meets_an_install() {
 /// A file that cannot be found while leaves, nodes and roots come above and beside it.
 #[test]
 fn a_get_meets_growth() {
-    explore(Any, || {
+    explore(3, || {
         let (fates, files) = table(&[0]);
         let getter = spawn(&files, |files| [get(files, 0), get(files, 0)]);
         assert_eq!(files.dup_to(0, 4, NONE).map(RawFd::from), Ok(4));
@@ -277,7 +265,7 @@ fn a_get_meets_growth() {
 /// A file in a new leaf, under a new root, that is found before either is complete.
 #[test]
 fn a_get_meets_an_open_in_a_new_leaf() {
-    explore(Any, || {
+    explore(3, || {
         let (fates, files) = table(&[0, 1, 2, 3]);
         let getter = spawn(&files, |files| get(files, 4));
         assert_eq!(open(&files, &fates, 4), 4);
@@ -290,7 +278,7 @@ fn a_get_meets_an_open_in_a_new_leaf() {
 /// A number that two opens both get, or one that is not the lowest.
 #[test]
 fn two_opens_get_the_two_lowest() {
-    explore(Any, || {
+    explore(3, || {
         let (fates, files) = table(&[1, 2, 3]);
         let other = {
             let fates = fates.clone();
@@ -308,7 +296,7 @@ fn two_opens_get_the_two_lowest() {
 /// A free number that is forgotten, by the floor or by the summary of full leaves.
 #[test]
 fn an_open_meets_a_close_below_it() {
-    explore(Any, || {
+    explore(3, || {
         let (fates, files) = table(&[0, 1, 2, 3, 4]);
         let closer = spawn(&files, |files| files.close(2));
         let mine = open(&files, &fates, 10);
@@ -324,7 +312,7 @@ fn an_open_meets_a_close_below_it() {
 /// A close that finds a number which is taken and has no file yet.
 #[test]
 fn a_close_meets_the_open_of_its_number() {
-    explore(Any, || {
+    explore(3, || {
         let (fates, files) = table(&[]);
         let closer = spawn(&files, |files| files.close(0));
         assert_eq!(open(&files, &fates, 10), 0);
@@ -342,7 +330,7 @@ fn a_close_meets_the_open_of_its_number() {
 /// A file that two closes both have.
 #[test]
 fn one_of_two_closes_closes() {
-    explore(Any, || {
+    explore(3, || {
         let (fates, files) = table(&[0]);
         let other = spawn(&files, |files| files.close(0));
         let both = [files.close(0), join(other)];
@@ -354,7 +342,7 @@ fn one_of_two_closes_closes() {
 /// The file that was replaced, released twice or never.
 #[test]
 fn a_dup_to_meets_a_close_of_its_target() {
-    explore(Any, || {
+    explore(3, || {
         let (fates, files) = table(&[0, 1]);
         let closer = spawn(&files, |files| files.close(1));
         assert_eq!(files.dup_to(0, 1, NONE).map(RawFd::from), Ok(1));
@@ -368,7 +356,7 @@ fn a_dup_to_meets_a_close_of_its_target() {
 /// A target that is closed, though there is nothing to put in its place.
 #[test]
 fn a_dup_to_meets_a_close_of_its_source() {
-    explore(Any, || {
+    explore(3, || {
         let (fates, files) = table(&[0, 1]);
         let closer = spawn(&files, |files| files.close(0));
         let outcome = files.dup_to(0, 1, NONE);
@@ -387,7 +375,7 @@ fn a_dup_to_meets_a_close_of_its_source() {
 /// A number that is not open for a moment while its file is replaced.
 #[test]
 fn a_get_meets_a_dup_to() {
-    explore(AtMost(4), || {
+    explore(3, || {
         let (fates, files) = table(&[0, 1]);
         let getter = spawn(&files, |files| get(files, 1));
         assert_eq!(files.dup_to(0, 1, NONE).map(RawFd::from), Ok(1));
@@ -400,7 +388,7 @@ fn a_get_meets_a_dup_to() {
 /// A reservation that is taken over, and then installed on top of somebody's file.
 #[test]
 fn a_dup_to_meets_an_install() {
-    explore(Any, || {
+    explore(3, || {
         let (fates, files) = table(&[0]);
         let reservation = files.reserve(NONE).expect("there is room");
         let other = spawn(&files, |files| files.dup_to(0, 1, NONE));
@@ -419,7 +407,7 @@ fn a_dup_to_meets_an_install() {
 /// A number that is lost, or given out while it is still reserved.
 #[test]
 fn an_open_meets_the_drop_of_a_reservation() {
-    explore(Any, || {
+    explore(3, || {
         let (fates, files) = table(&[]);
         let reservation = files.reserve(NONE).expect("there is room");
         let other = {
@@ -441,7 +429,7 @@ fn an_open_meets_the_drop_of_a_reservation() {
 /// A child whose file is released, or that has a reference too many.
 #[test]
 fn a_fork_meets_a_close() {
-    explore(Any, || {
+    explore(3, || {
         let (fates, files) = table(&[0]);
         let closer = spawn(&files, |files| files.close(0));
         let child = files.fork().expect("there is memory");
@@ -456,7 +444,7 @@ fn a_fork_meets_a_close() {
 /// A copy that is not of one moment: the second close is in it, and the first is not.
 #[test]
 fn a_fork_meets_two_closes_in_two_leaves() {
-    explore(Any, || {
+    explore(3, || {
         let (fates, files) = table(&[0, 4]);
         let closer = spawn(&files, |files| [files.close(0), files.close(4)]);
         let child = files.fork().expect("there is memory");
@@ -472,7 +460,7 @@ fn a_fork_meets_two_closes_in_two_leaves() {
 /// A child that has the number of a reservation without its file.
 #[test]
 fn a_fork_meets_an_install() {
-    explore(Any, || {
+    explore(3, || {
         let (fates, files) = table(&[]);
         let reservation = files.reserve(NONE).expect("there is room");
         let forker = spawn(&files, |files| {
@@ -489,7 +477,7 @@ fn a_fork_meets_an_install() {
 /// A file that a close and a close of a range both have.
 #[test]
 fn a_close_range_meets_a_close() {
-    explore(Any, || {
+    explore(2, || {
         let (fates, files) = table(&[0, 1, 4]);
         let closer = spawn(&files, |files| files.close(4));
         assert_eq!(files.close_range(1, u32::MAX), Ok(()));
@@ -504,7 +492,7 @@ fn a_close_range_meets_a_close() {
 /// A copy whose flags are not those of the file that it got.
 #[test]
 fn a_fork_meets_a_change_of_flags() {
-    explore(Any, || {
+    explore(3, || {
         let (fates, files) = table(&[0]);
         let other = spawn(&files, |files| files.set_cloexec_range(0, 4));
         files.set_flags(0, FdFlags::CLOEXEC).expect("it is open");
@@ -519,11 +507,11 @@ fn a_fork_meets_a_change_of_flags() {
 /// A file that an exec closes although a `dup_to` has put it there without the flag.
 #[test]
 fn an_exec_meets_a_dup_to() {
-    explore(AtMost(4), || {
+    explore(3, || {
         let (fates, files) = table(&[0, 1]);
         files.set_flags(1, FdFlags::CLOEXEC).expect("it is open");
         let other = spawn(&files, |files| files.dup_to(0, 1, NONE).map(drop));
-        files.exec();
+        files.exec().expect("there is memory");
         assert_eq!(join(other), Ok(()));
         assert_eq!(listed(&files), [(0, 0), (1, 0)]);
         fates.check(files);
@@ -533,7 +521,7 @@ fn an_exec_meets_a_dup_to() {
 /// A number that is found open without the flags with which it was opened.
 #[test]
 fn flags_meet_an_open() {
-    explore(Any, || {
+    explore(3, || {
         let (fates, files) = table(&[]);
         let reader = spawn(&files, |files| files.flags(0));
         let fd = files.open(fates.object(0), FdFlags::CLOEXEC);

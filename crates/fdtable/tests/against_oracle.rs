@@ -219,7 +219,7 @@ impl<'p> Replay<'p> {
             Action::NextOpen(from) => next_open(of, from.find(&of.files)),
             Action::Fork => self.fork(of),
             Action::Exec => {
-                of.files.exec();
+                of.files.exec().expect("there is memory");
                 of.oracle().exec();
                 Ok(())
             }

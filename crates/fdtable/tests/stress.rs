@@ -166,10 +166,10 @@ fn fork(files: &Files<Canary>, kept: &mut Kept, rng: &mut Rng) {
     if let Some(fd) = child.next_open(number(rng)) {
         kept.keep(child.get(fd).expect("nobody else has the child"));
     }
-    child.exec();
+    child.exec().expect("there is memory");
     assert_eq!(child.open_count(), listed(&child).len());
     if rng.u8(..) < 16 {
-        files.exec();
+        files.exec().expect("there is memory");
     }
 }
 

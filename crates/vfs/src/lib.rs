@@ -14,7 +14,7 @@
 //! let child = parent.fork()?;
 //! parent.close(writer)?;
 //! child.write(writer, b"hello")?;
-//! child.exec(); // closes the child's writing end, the last one
+//! child.exec()?; // closes the child's writing end, the last one
 //!
 //! let mut buf = [0; 16];
 //! assert_eq!(parent.read(reader, &mut buf)?, 5);

@@ -179,8 +179,11 @@ impl Process {
     }
 
     /// Closes the descriptors that have `CLOEXEC`: what `exec` does to a table.
-    pub fn exec(&self) {
-        self.files.exec();
+    ///
+    /// # Errors
+    /// `ENOMEM` from the table.
+    pub fn exec(&self) -> Result<(), Errno> {
+        Ok(self.files.exec()?)
     }
 
     /// Tries a transfer inside a read-side section.

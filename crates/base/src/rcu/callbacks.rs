@@ -56,6 +56,11 @@ impl Head {
             invoke,
         }
     }
+
+    /// Returns the function, for an object that need not wait.
+    pub(crate) fn invoke(&self) -> unsafe fn(NonNull<Self>) {
+        self.invoke
+    }
 }
 
 // SAFETY: `next` is touched by the queue that the head was given to, and by nobody before, as

@@ -9,8 +9,8 @@ use crossbeam_utils::CachePadded;
 use super::grace::GRACE;
 use crate::fence;
 use crate::sync::atomic::Ordering::{Acquire, Relaxed, Release};
-use crate::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64};
-use crate::sync::global;
+use crate::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize};
+use crate::sync::{global, relax};
 
 /// The low bits of a record's word count the nesting.
 const DEPTH: u64 = (1 << 15) - 1;
@@ -26,13 +26,21 @@ pub(super) const FENCED: u64 = 1 << 16;
 /// One step of the number of grace periods, in the bits above.
 pub(super) const NUMBER: u64 = 1 << 17;
 
+/// The words that the reader alone writes, on one cache line of its own.
+#[derive(Debug)]
+struct Own {
+    /// Zero outside of sections. Inside: the depth, and the number of the grace period that had
+    /// begun last when the section began.
+    section: AtomicU64,
+    /// The address of the [gate](crate::gate) that the reader is inside of, or 0.
+    gate: AtomicUsize,
+}
+
 /// What one reader tells the updaters. Records are never freed, only claimed by another reader.
 #[derive(Debug)]
 pub(crate) struct Record {
-    /// Zero outside of sections. Inside: the depth, and the number of the grace period that had
-    /// begun last when the section began. Written by the reader that claimed the record, read
-    /// by updaters.
-    section: CachePadded<AtomicU64>,
+    /// Written by the reader that claimed the record, read by updaters.
+    own: CachePadded<Own>,
     claimed: AtomicBool,
     /// The record that was published before this one. Set before this one is published.
     next: AtomicPtr<Record>,
@@ -56,7 +64,7 @@ impl Record {
     #[inline(always)]
     fn enter(&self) {
         // Relaxed: a thread sees its own stores.
-        let word = self.section.load(Relaxed);
+        let word = self.own.section.load(Relaxed);
         if word != 0 {
             return self.nest(word);
         }
@@ -69,7 +77,7 @@ impl Record {
         // (A) `now` is an acquire load: who sees the number of a grace period sees what was
         // unpublished for it. Release: whoever sees this section knows that the one before it
         // has ended, and sees all of that one's reads done; pairs with the acquire in (R).
-        self.section.store(now | depth, Release);
+        self.own.section.store(now | depth, Release);
         // (B) pairs with the heavy fence (Q) of `Grace::start`.
         if now & FENCED == 0 {
             fence::light();
@@ -82,7 +90,7 @@ impl Record {
     #[inline(always)]
     fn exit(&self) {
         // Relaxed: a thread sees its own stores.
-        let word = self.section.load(Relaxed);
+        let word = self.own.section.load(Relaxed);
         if word & (DEPTH | TRANSIENT) != 1 {
             return self.unnest(word);
         }
@@ -94,7 +102,7 @@ impl Record {
     fn end_section(&self) {
         // Release: pairs with the acquire in (R). Whoever sees the end sees all of the
         // section's reads done.
-        self.section.store(0, Release);
+        self.own.section.store(0, Release);
     }
 
     /// Goes one level deeper. At a depth that cannot be counted any more the word stays as it is:
@@ -104,7 +112,7 @@ impl Record {
     fn nest(&self, word: u64) {
         if word & DEPTH != DEPTH {
             // Release: as in `begin_section`, whose store this one hides from the updater.
-            self.section.store(word + 1, Release);
+            self.own.section.store(word + 1, Release);
         }
     }
 
@@ -119,14 +127,64 @@ impl Record {
                 thread::count_unowned_section(-1);
             }
             // Release: as in `nest`.
-            _ => self.section.store(word - 1, Release),
+            _ => self.own.section.store(word - 1, Release),
         }
     }
 
     /// Tells whether the owner is inside a section. For the owner itself.
     fn is_inside(&self) -> bool {
         // Relaxed: a thread sees its own stores.
-        self.section.load(Relaxed) != 0
+        self.own.section.load(Relaxed) != 0
+    }
+}
+
+/// The half of a [gate](crate::gate) that touches the record.
+impl Record {
+    /// Says which gate the reader is inside of, and fences. Refuses if it is inside of one.
+    #[inline(always)]
+    fn go_inside(&self, gate: usize) -> bool {
+        // Relaxed: a thread sees its own stores.
+        if self.own.gate.load(Relaxed) != 0 {
+            return false;
+        }
+        // (E) Relaxed: nothing of the reader's has to be seen with it, and the fence orders it
+        // with what follows.
+        self.own.gate.store(gate, Relaxed);
+        // (F) Relaxed: the section's own word, which says what fence its readers take.
+        if self.own.section.load(Relaxed) & FENCED == 0 {
+            fence::light();
+        } else {
+            fence::full();
+        }
+        true
+    }
+
+    #[inline(always)]
+    fn go_outside(&self) {
+        // (J) Release: pairs with the acquire in (W).
+        self.own.gate.store(0, Release);
+    }
+
+    fn is_inside_gate(&self, gate: usize) -> bool {
+        // (W) Acquire: pairs with the release in (J).
+        self.own.gate.load(Acquire) == gate
+    }
+}
+
+/// Waits until no reader is inside of a gate that has been marked as shut.
+pub(crate) fn wait_for_inside(gate: usize) {
+    // (G) A reader that claims its record after this fence sees the mark. The heavy fence is for
+    // those that had claimed one, and there is none most often.
+    fence::full();
+    if !RECORDS.only_own_claimed() {
+        fence::heavy();
+    }
+    for record in RECORDS.iter() {
+        let mut attempts = 0;
+        while record.is_inside_gate(gate) {
+            relax(attempts);
+            attempts = attempts.saturating_add(1);
+        }
     }
 }
 
@@ -134,7 +192,10 @@ impl Record {
 impl Record {
     fn new_claimed() -> Self {
         Self {
-            section: CachePadded::new(AtomicU64::new(0)),
+            own: CachePadded::new(Own {
+                section: AtomicU64::new(0),
+                gate: AtomicUsize::new(0),
+            }),
             claimed: AtomicBool::new(true),
             next: AtomicPtr::new(ptr::null_mut()),
         }
@@ -164,7 +225,7 @@ impl Record {
     pub(super) fn is_past(&self, number: u64) -> bool {
         // Acquire: pairs with the release (D) or (A) that is seen, so that the reads of the
         // section before it come before whatever the updater does next.
-        let word = self.section.load(Acquire);
+        let word = self.own.section.load(Acquire);
         word == 0 || word & !(NUMBER - 1) == number
     }
 }
@@ -284,6 +345,22 @@ impl Guard<'_> {
         Self {
             record,
             reader: PhantomData,
+        }
+    }
+}
+
+/// The way to the record for [gates](crate::gate).
+impl Guard<'_> {
+    /// Says that the thread is inside of a gate, unless it is inside of one, or has no record.
+    #[inline(always)]
+    pub(crate) fn go_inside(&self, gate: usize) -> bool {
+        self.record.is_some_and(|record| record.go_inside(gate))
+    }
+
+    #[inline(always)]
+    pub(crate) fn go_outside(&self) {
+        if let Some(record) = self.record {
+            record.go_outside();
         }
     }
 }

@@ -79,7 +79,7 @@ fn dup3_sets_the_flags_and_refuses_equal_numbers() {
     );
     let copy = process.dup3(file, 9, FdFlags::CLOEXEC).unwrap();
     assert_eq!(copy.raw(), 9);
-    process.exec();
+    process.exec().expect("there is memory");
     assert_eq!(process.read(9, &mut [0]), Err(Errno::EBADF));
     assert_eq!(process.read(file, &mut [0]), Ok(0));
 }
@@ -91,7 +91,7 @@ fn exec_closes_what_was_opened_with_cloexec() {
     process.open("kept", OpenFlags::CLOEXEC).unwrap();
     process.pipe2(OpenFlags::CLOEXEC).unwrap();
     process.socketpair(OpenFlags::CLOEXEC).unwrap();
-    process.exec();
+    process.exec().expect("there is memory");
     assert_eq!(process.files().open_count(), 1);
     assert_eq!(process.read(kept, &mut [0]), Ok(0));
 }

@@ -1,0 +1,157 @@
+//! A gate that costs nothing to pass: a reader-writer lock whose read side is two plain stores.
+//!
+//! Many threads *enter* the gate for a few instructions each. Now and then one *shuts* it, waits
+//! until all who entered have left, and has the place to itself until it opens it again. Who
+//! finds the gate shut does not wait at it but goes another way, for which the caller has a
+//! lock. The steps, with letters that stand at the same steps in the code:
+//!
+//! | | who enters | | who shuts |
+//! |---|---|---|---|
+//! | (E) | store the gate's address in the thread's own record | (S) | count the gate as shut |
+//! | (F) | light fence | (G) | heavy fence |
+//! | (H) | load "shut": leave again if it is | (W) | load every record, acquire, until it is not here |
+//! | (J) | work, then store "nowhere", release | (K) | work, then count it as opened, release |
+//!
+//! The fences order (E) with (H) and (S) with (W) (see [`fence`](mod@crate::fence)): either (H)
+//! sees (S), and the thread does nothing inside; or (W) sees (E), or a later store of the same
+//! thread, and is satisfied only by one that comes after (J). That one is a release, and (W)
+//! acquires: what was done inside is seen by who shut the gate. And who enters after (K) and
+//! sees the gate open by it acquires in (H) what was done while it was shut.
+//!
+//! The record is the one of [read-side sections](crate::rcu), which has the thread's own cache
+//! line and is found through the section's guard. This is what the kernel calls a *big-reader
+//! lock*, with the fence moved from the reader to the writer as its `percpu_rw_semaphore` does.
+
+use core::ptr;
+
+use crate::rcu::Guard;
+use crate::sync::atomic::AtomicUsize;
+use crate::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+
+/// A gate, open at first.
+#[derive(Debug)]
+pub struct Gate {
+    /// By how many the gate is shut. Written by those who shut and open, who exclude each other.
+    shut: AtomicUsize,
+}
+
+/// The proof of having entered a gate. The thread is inside until this is dropped.
+#[derive(Debug)]
+#[must_use = "the thread leaves when this is dropped"]
+pub struct Entry<'e> {
+    section: &'e Guard<'e>,
+    _gate: &'e Gate,
+}
+
+impl Gate {
+    /// Makes an open gate.
+    #[must_use]
+    pub fn new() -> Self {
+        Self {
+            shut: AtomicUsize::new(0),
+        }
+    }
+
+    /// Enters, unless the gate is shut or the thread is inside of a gate already. Neither waits
+    /// nor allocates. The caller must be out again before it waits for anybody who may shut the
+    /// gate.
+    #[inline(always)]
+    pub fn enter<'e>(&'e self, section: &'e Guard<'_>) -> Option<Entry<'e>> {
+        // (E), (F)
+        if !section.go_inside(ptr::from_ref(self).addr()) {
+            return None;
+        }
+        let entry = Entry {
+            section,
+            _gate: self,
+        };
+        // (H) Acquire: pairs with the release in (K).
+        (self.shut.load(Acquire) == 0).then_some(entry)
+    }
+
+    /// Shuts the gate, once more if it is shut, and waits until nobody is inside. For one thread
+    /// at a time: the caller holds a lock around this and [`open`](Self::open).
+    pub fn shut(&self) {
+        // (S) Relaxed, and no exchange: only who holds the caller's lock writes it, and the fence
+        // below orders it with what follows.
+        self.shut.store(self.shut.load(Relaxed) + 1, Relaxed);
+        // Nobody has come in since it was shut before.
+        if self.shut.load(Relaxed) > 1 {
+            return;
+        }
+        // (G), (W)
+        crate::rcu::wait_for_inside(ptr::from_ref(self).addr());
+    }
+
+    /// Undoes one [`shut`](Self::shut).
+    pub fn open(&self) {
+        // (K) Release: pairs with the acquire in (H).
+        self.shut.store(self.shut.load(Relaxed) - 1, Release);
+    }
+}
+
+impl Default for Gate {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Drop for Entry<'_> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        // (J)
+        self.section.go_outside();
+    }
+}
+
+#[cfg(all(test, loom))]
+mod models;
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::rcu;
+
+    #[test]
+    fn a_shut_gate_lets_nobody_in_until_it_is_open_again() {
+        let gate = Gate::new();
+        let section = rcu::read_lock();
+        drop(gate.enter(&section).expect("it is open"));
+        gate.shut();
+        gate.shut();
+        assert!(gate.enter(&section).is_none());
+        gate.open();
+        assert!(gate.enter(&section).is_none());
+        gate.open();
+        assert!(gate.enter(&section).is_some());
+    }
+
+    #[test]
+    fn a_thread_is_inside_of_one_gate_at_a_time() {
+        let (one, two) = (Gate::new(), Gate::new());
+        let section = rcu::read_lock();
+        let inside = one.enter(&section).expect("it is open");
+        assert!(two.enter(&section).is_none());
+        drop(inside);
+        assert!(two.enter(&section).is_some());
+    }
+
+    #[test]
+    fn who_shuts_the_gate_waits_for_those_inside() {
+        let gate = Gate::new();
+        let (tell, hear) = std::sync::mpsc::channel();
+        std::thread::scope(|scope| {
+            let section = rcu::read_lock();
+            let inside = gate.enter(&section).expect("it is open");
+            let gate = &gate;
+            scope.spawn(move || {
+                gate.shut();
+                tell.send(()).expect("somebody listens");
+            });
+            let soon = core::time::Duration::from_millis(20);
+            assert!(hear.recv_timeout(soon).is_err(), "somebody is inside");
+            drop(inside);
+            hear.recv().expect("nobody is inside any more");
+        });
+    }
+}

@@ -1,0 +1,69 @@
+//! Models of the gate: what is done inside, and what is done while it is shut, must not meet.
+
+use super::*;
+use crate::model::Preemptions::Any;
+use crate::model::{explore, join, spawn};
+use crate::rcu;
+use crate::sync::Arc;
+use loom::cell::UnsafeCell;
+
+struct Place {
+    gate: Gate,
+    value: UnsafeCell<usize>,
+}
+
+// SAFETY: that accesses to the cell do not meet is what the checker checks.
+unsafe impl Sync for Place {}
+// SAFETY: as above.
+unsafe impl Send for Place {}
+
+impl Place {
+    fn new() -> Arc<Self> {
+        Arc::new(Self {
+            gate: Gate::new(),
+            value: UnsafeCell::new(0),
+        })
+    }
+
+    /// Adds one inside. Only one thread of a model does.
+    fn add_inside(&self) -> usize {
+        let section = rcu::read_lock();
+        let Some(_inside) = self.gate.enter(&section) else {
+            return 0;
+        };
+        self.add();
+        1
+    }
+
+    fn add(&self) {
+        // SAFETY: the checker tells if two accesses meet.
+        self.value.with_mut(|value| unsafe { *value += 1 });
+    }
+}
+
+fn work_inside_meets_work_while_it_is_shut() {
+    explore(Any, || {
+        let place = Place::new();
+        let other = spawn({
+            let place = place.clone();
+            move || place.add_inside() + place.add_inside()
+        });
+        place.gate.shut();
+        place.add();
+        place.gate.open();
+        let inside = join(other);
+        // SAFETY: the other thread has ended.
+        let value = place.value.with(|value| unsafe { *value });
+        assert_eq!(value, inside + 1);
+    });
+}
+
+#[test]
+fn nobody_is_inside_while_it_is_shut() {
+    work_inside_meets_work_while_it_is_shut();
+}
+
+#[test]
+fn nobody_is_inside_while_it_is_shut_without_membarrier() {
+    crate::fence::model::without_membarrier(work_inside_meets_work_while_it_is_shut);
+}

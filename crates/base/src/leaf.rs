@@ -1,0 +1,254 @@
+//! Sixty-four numbers: which are taken, their flags, and the counted object of each.
+//!
+//! The words and the slots are one node of a [tree](crate::tree), so that a number, its bits and
+//! its object are found with one walk. A leaf is written by who holds its lock, through a
+//! [`LeafGuard`]; everybody else only looks:
+//!
+//! | field | written | read |
+//! |---|---|---|
+//! | words, state | with the lock | with the lock, or as a hint |
+//! | slots | with the lock | by anybody inside a read-side section |
+//!
+//! # What keeps an object alive
+//!
+//! A slot holds a reference. It gives it up when the number is closed, or when the leaf itself is
+//! given up, with its pointers still in place: for a reader that came before. So what a reader
+//! finds in a slot, of a leaf that it reached from the tree inside its section, had a reference at
+//! a moment inside its section, and that was put later than the section began: the object stays
+//! until the section ends. Whether it is still open is another question; a reader that wants a
+//! reference and finds the count dead walks again.
+
+use core::cell::UnsafeCell;
+use core::mem::ManuallyDrop;
+use core::ops::Deref;
+
+use crate::bitmap::{BITS, Word};
+use crate::counted::{Borrowed, Ref};
+use crate::fallible::OutOfMemory;
+use crate::rcu::Guard;
+use crate::slot::Slot;
+use crate::tree::NodeHead;
+
+/// What the user of a tree keeps with each leaf, guarded by its lock.
+pub trait LeafState: Default + Send + Sync {
+    /// Makes the state of a copy of the leaf, for a tree that is about to write it.
+    ///
+    /// # Errors
+    /// [`OutOfMemory`].
+    fn try_copy(&self) -> Result<Self, OutOfMemory>;
+
+    /// Makes the state of the first leaf of another tree, as a copy of that of this one.
+    ///
+    /// # Errors
+    /// [`OutOfMemory`].
+    fn try_copy_first(&self) -> Result<Self, OutOfMemory>;
+}
+
+/// A leaf: [`BITS`] numbers.
+#[repr(C, align(64))]
+pub struct Leaf<T: ?Sized, S> {
+    pub(crate) head: NodeHead,
+    /// The numbers that are taken: open, or reserved where the slot is empty.
+    pub open: Word,
+    /// The numbers that are to be closed on exec.
+    pub cloexec: Word,
+    state: UnsafeCell<S>,
+    /// Given up by hand: see the head of this file.
+    slots: ManuallyDrop<Slots<T>>,
+}
+
+/// The slots have cache lines of their own, so that a lookup is not disturbed by opens and
+/// closes of other numbers, which write the words.
+#[repr(align(64))]
+struct Slots<T: ?Sized>([Slot<T>; BITS]);
+
+// SAFETY: the state is touched by the holder of the lock, or, in a leaf that nobody writes any
+// more, read; `S` is `Send` and `Sync` for that. Everything else may be shared.
+unsafe impl<T: ?Sized + Send + Sync, S: Send + Sync> Sync for Leaf<T, S> {}
+// SAFETY: as above; a leaf owns references, which may be sent.
+unsafe impl<T: ?Sized + Send + Sync, S: Send + Sync> Send for Leaf<T, S> {}
+
+/// The right to write a leaf. Its lock is held until this is dropped.
+#[must_use = "the leaf is unlocked when this is dropped"]
+pub struct LeafGuard<'l, T: ?Sized, S> {
+    leaf: &'l Leaf<T, S>,
+}
+
+impl<T: ?Sized, S: LeafState> Leaf<T, S> {
+    pub(crate) fn new(head: NodeHead) -> Self {
+        Self {
+            head,
+            open: Word::new(),
+            cloexec: Word::new(),
+            state: UnsafeCell::new(S::default()),
+            slots: ManuallyDrop::new(Slots(core::array::from_fn(|_| Slot::new()))),
+        }
+    }
+
+    /// Makes a copy without the objects.
+    ///
+    /// # Safety
+    /// Nobody writes the leaf: it is locked by the caller, or frozen.
+    pub(crate) unsafe fn try_copy(&self, head: NodeHead) -> Result<Self, OutOfMemory> {
+        let copy = Self::new(head);
+        copy.open.replace(self.open.bits());
+        copy.cloexec.replace(self.cloexec.bits());
+        // SAFETY: as the caller promises.
+        let state = unsafe { &*self.state.get() }.try_copy()?;
+        Ok(Self {
+            state: UnsafeCell::new(state),
+            ..copy
+        })
+    }
+
+    /// Copies the numbers that have an object to the first leaf of another tree, which has nothing.
+    ///
+    /// # Safety
+    /// Nobody writes the leaf: it is locked by the caller.
+    ///
+    /// # Panics
+    /// If the other one has something.
+    pub(crate) unsafe fn copy_to(&self, other: &mut Self) -> Result<(), OutOfMemory> {
+        assert!(other.open.bits() == 0, "the other leaf is empty");
+        // SAFETY: as the caller promises.
+        *other.state.get_mut() = unsafe { &*self.state.get() }.try_copy_first()?;
+        let mut installed = 0;
+        for bit in bits_of(self.open.bits()) {
+            // SAFETY: as the caller promises.
+            if let Some(object) = unsafe { self.slots.0[bit].share() } {
+                installed |= 1 << bit;
+                // SAFETY: the other one is borrowed alone; its slot is empty.
+                drop(unsafe { other.slots.0[bit].exchange(Some(object)) });
+            }
+        }
+        other.open.replace(installed);
+        other.cloexec.replace(self.cloexec.bits() & installed);
+        Ok(())
+    }
+
+    /// Gives `copy`, which has none, a reference of its own to each object.
+    ///
+    /// # Safety
+    /// Nobody writes either leaf, and this one has not given up its references.
+    pub(crate) unsafe fn share_objects(&self, copy: &Self) {
+        for bit in bits_of(self.open.bits()) {
+            // SAFETY: as the caller promises.
+            let object = unsafe { self.slots.0[bit].share() };
+            // SAFETY: as the caller promises; a slot of the copy is empty.
+            drop(unsafe { copy.slots.0[bit].exchange(object) });
+        }
+    }
+
+    /// Hands the references of this leaf over to `copy`, which has none. The pointers stay for
+    /// readers.
+    ///
+    /// # Safety
+    /// As [`share_objects`](Self::share_objects), and the references are given up once.
+    pub(crate) unsafe fn move_objects(&self, copy: &Self) {
+        for bit in bits_of(self.open.bits()) {
+            // SAFETY: as the caller promises.
+            let object = unsafe { self.slots.0[bit].disown() };
+            // SAFETY: as the caller promises; a slot of the copy is empty.
+            drop(unsafe { copy.slots.0[bit].exchange(object) });
+        }
+    }
+
+    /// Locks a leaf that the caller may write.
+    ///
+    /// # Safety
+    /// The leaf is not frozen, and has not given up its references, or the caller finds that out
+    /// before it writes.
+    #[inline(always)]
+    pub(crate) unsafe fn lock(&self) -> LeafGuard<'_, T, S> {
+        self.head.lock.lock();
+        LeafGuard { leaf: self }
+    }
+}
+
+impl<T: ?Sized, S> Leaf<T, S> {
+    /// Puts every reference that the leaf holds. The pointers stay for readers. Runs release
+    /// hooks.
+    ///
+    /// # Safety
+    /// Nobody writes the leaf any more, and the references are given up once.
+    pub(crate) unsafe fn put_objects(&self) {
+        for bit in bits_of(self.open.bits()) {
+            // SAFETY: as the caller promises.
+            drop(unsafe { self.slots.0[bit].disown() });
+        }
+    }
+
+    /// Looks at the object of a number without taking a reference. Neither blocks nor allocates.
+    #[inline(always)]
+    pub fn borrow<'g>(&self, bit: usize, section: &'g Guard<'_>) -> Option<Borrowed<'g, T>> {
+        self.slots.0[bit].borrow(section)
+    }
+
+    /// Tells whether a number has an object. A hint, unless the leaf is locked.
+    #[inline]
+    pub fn has(&self, bit: usize) -> bool {
+        !self.slots.0[bit].is_empty()
+    }
+
+    /// Returns the numbers that have an object. A hint, unless the leaf is locked.
+    pub fn installed(&self) -> u64 {
+        bits_of(self.open.bits())
+            .filter(|&bit| self.has(bit))
+            .fold(0, |installed, bit| installed | 1 << bit)
+    }
+
+    #[inline(always)]
+    pub(crate) fn slot_of(&self, bit: usize) -> &Slot<T> {
+        &self.slots.0[bit]
+    }
+}
+
+impl<T: ?Sized, S> LeafGuard<'_, T, S> {
+    /// Puts an object, or nothing, in the place of what a number has, and returns that, for the
+    /// caller to drop after its locks.
+    #[inline(always)]
+    #[must_use = "dropping the old reference may run its release hook"]
+    pub fn exchange(&mut self, bit: usize, object: Option<Ref<T>>) -> Option<Ref<T>> {
+        // SAFETY: the lock keeps other writers away.
+        unsafe { self.leaf.slots.0[bit].exchange(object) }
+    }
+
+    /// Borrows the state.
+    #[inline(always)]
+    pub fn state(&self) -> &S {
+        // SAFETY: only the holder of the lock touches the state, and `self` is borrowed.
+        unsafe { &*self.leaf.state.get() }
+    }
+
+    /// Borrows the state, to change it.
+    #[inline(always)]
+    pub fn state_mut(&mut self) -> &mut S {
+        // SAFETY: only the holder of the lock touches the state, and `self` is borrowed alone.
+        unsafe { &mut *self.leaf.state.get() }
+    }
+}
+
+impl<T: ?Sized, S> Deref for LeafGuard<'_, T, S> {
+    type Target = Leaf<T, S>;
+
+    #[inline(always)]
+    fn deref(&self) -> &Leaf<T, S> {
+        self.leaf
+    }
+}
+
+impl<T: ?Sized, S> Drop for LeafGuard<'_, T, S> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        self.leaf.head.lock.unlock();
+    }
+}
+
+/// Iterates over the numbers of the bits that are set, lowest first.
+pub fn bits_of(mut bits: u64) -> impl Iterator<Item = usize> {
+    core::iter::from_fn(move || {
+        let lowest = (bits != 0).then(|| bits.trailing_zeros() as usize)?;
+        bits &= bits - 1;
+        Some(lowest)
+    })
+}

@@ -1,0 +1,43 @@
+//! Models of the lock: what two holders do to one cell must not meet.
+
+use super::*;
+use crate::model::Preemptions::Any;
+use crate::model::{explore, join, spawn};
+use crate::sync::Arc;
+use loom::cell::UnsafeCell;
+
+struct Guarded {
+    lock: RawLock,
+    value: UnsafeCell<usize>,
+}
+
+// SAFETY: that accesses to the cell do not meet is what the checker checks.
+unsafe impl Sync for Guarded {}
+// SAFETY: as above.
+unsafe impl Send for Guarded {}
+
+fn add(guarded: &Guarded) {
+    guarded.lock.lock();
+    // SAFETY: the checker tells if two accesses meet.
+    guarded.value.with_mut(|value| unsafe { *value += 1 });
+    guarded.lock.unlock();
+}
+
+/// What the holder before did, not seen by the next.
+#[test]
+fn a_holder_sees_what_the_one_before_did() {
+    explore(Any, || {
+        let guarded = Arc::new(Guarded {
+            lock: RawLock::new(),
+            value: UnsafeCell::new(0),
+        });
+        let other = spawn({
+            let guarded = guarded.clone();
+            move || add(&guarded)
+        });
+        add(&guarded);
+        join(other);
+        // SAFETY: the other thread has ended.
+        assert_eq!(guarded.value.with(|value| unsafe { *value }), 2);
+    });
+}

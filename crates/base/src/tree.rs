@@ -1,0 +1,789 @@
+//! A radix tree from an index to a leaf, whose nodes never move, and which can be shared.
+//!
+//! A reader walks from the root to the leaf without a lock: a load and a shift for each level.
+//! There are few: an interior node has [`FANOUT`] children, so leaves of 64 numbers need one
+//! level for 32,768 numbers, two for 16 million and three for 2^31. The first leaf is part of the
+//! tree itself: most tables have no other, and need no further memory, nor a walk.
+//!
+//! *Growing.* When an index is past what the root covers, a new root goes above the old one,
+//! which becomes its child 0. Nothing is copied and nothing that a reader may hold goes away,
+//! so there is no grace period and no stall. The height stands in the low bits of the root
+//! pointer: a reader gets both with one load, and a reader with the old root is still right
+//! about all that the old root covers.
+//!
+//! *Publishing.* A node is complete before the pointer to it is stored (release), and a reader
+//! loads that pointer with acquire.
+//!
+//! # Who may write
+//!
+//! Every tree has a *token*, and every node has that of the tree that made it.
+//!
+//! > A node is written only through the tree whose token it has. When the tree is shared, it gets
+//! > a new token: from then on nobody writes the nodes that it had.
+//!
+//! So a shared node is frozen for good. Each node counts the pointers that lead to it, from nodes
+//! above and from trees. Who wants to write below a frozen node makes a copy with its own token,
+//! from the root downwards ([`Structure::own`]), and gives up one count of the original: copying
+//! a node adds one to the count of each child, so below a shared node everything counts as shared.
+//! If the count is one, nobody else has the node, and what it holds moves to the copy.
+//!
+//! There are three kinds of writers, in the order of their number:
+//! - Who writes in a leaf: inside the tree's [`gate`](mod@crate::gate), with the leaf locked
+//!   ([`Entry::lock_leaf`]).
+//! - Who changes nodes: one at a time, with the lock of the structure ([`Tree::lock`]). It keeps
+//!   the others out of a leaf with the leaf's own lock, and can write leaves itself.
+//! - Who shares the tree: with the lock of the structure, and the gate shut
+//!   ([`Structure::share_with`]). Then nobody is inside a leaf, and the token can change.
+//!
+//! A leaf that has been locked is looked at again: its token may have changed since it was found.
+//! A leaf that was taken out of the tree has no token that a tree has.
+//!
+//! # What keeps a node alive
+//!
+//! A node that is unlinked is freed after a grace period ([`rcu`]): readers reach
+//! nodes inside read-side sections. Whoever gives up the last count frees it. It holds that
+//! every tree that once led to the node has unlinked it before it gave up its count, so the grace
+//! period begins after the last unlinking. The references of a leaf's objects are put at once,
+//! before the grace period, so that what is closed is released promptly: see
+//! [`leaf`](crate::leaf).
+//!
+//! # Full leaves
+//!
+//! Each interior node has a bit for each child that tells "there is nothing free below". A
+//! search for room looks at these words, [`FANOUT`] / 64 in each node and all on one cache line,
+//! instead of the leaves. They are kept by who holds the lock of the structure: see
+//! [`Structure::mark_full`].
+
+use core::fmt;
+use core::marker::PhantomData;
+use core::ops::{Deref, DerefMut};
+use core::ptr::{self, NonNull};
+
+use alloc::boxed::Box;
+
+use crate::bitmap::BITS;
+use crate::counted::{Borrowed, Ref};
+use crate::fallible::{OutOfMemory, try_box};
+use crate::gate::{self, Gate};
+use crate::leaf::{Leaf, LeafGuard, LeafState};
+use crate::rcu::{self, Guard};
+use crate::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use crate::sync::atomic::{AtomicPtr, AtomicU64};
+use crate::sync::{Mutex, MutexGuard, global, relax};
+
+mod node;
+mod search;
+
+pub(crate) use node::NodeHead;
+use node::{Erased, Interior, Token, interior, leaf};
+
+/// How many children an interior node has: a page of pointers. Models use few, so that trees
+/// grow.
+pub const FANOUT: usize = if cfg!(loom) { 2 } else { 512 };
+
+/// How many indexes there are: 2^25, which is 2^31 numbers in leaves of 64.
+pub const INDEXES: usize = 1 << 25;
+
+/// A tree from an index, below [`INDEXES`], to a [`Leaf`]. `S` is kept with each leaf, and `D` with
+/// the tree, under the lock of its structure.
+pub struct Tree<T: ?Sized, S: LeafState, D> {
+    shared: Shared,
+    /// The leaf of index 0. It is always this tree's own.
+    first: Leaf<T, S>,
+    data: Mutex<D>,
+    owns: PhantomData<Leaf<T, S>>,
+}
+
+/// What every reader reads, and hardly anybody writes: a cache line of its own.
+#[repr(align(64))]
+struct Shared {
+    /// The root, with its height in the low bits; null at first.
+    root: AtomicPtr<Erased>,
+    /// The token of the tree. Changes with the lock held and the gate shut.
+    token: AtomicU64,
+    gate: Gate,
+}
+
+/// What a root pointer says.
+#[derive(Clone, Copy)]
+struct Root {
+    node: *mut Erased,
+    /// How many interior levels there are; none only in an empty tree.
+    height: u32,
+}
+
+/// The part of a root pointer that is the height. Nodes are aligned to more.
+const HEIGHT: usize = 63;
+
+impl Root {
+    #[inline(always)]
+    fn unpack(word: *mut Erased) -> Self {
+        // At most 63, so it fits.
+        let height = (word.addr() & HEIGHT) as u32;
+        Self {
+            node: word.map_addr(|address| address & !HEIGHT),
+            height,
+        }
+    }
+
+    fn pack(self) -> *mut Erased {
+        self.node.map_addr(|address| address | self.height as usize)
+    }
+
+    /// Tells whether the tree below this root has a place for the leaf of `index`.
+    #[inline(always)]
+    fn covers(self, index: usize) -> bool {
+        // Heights are small: 25 levels of models are 25 bits.
+        index >> (node::FANOUT_BITS * self.height) == 0
+    }
+}
+
+global! {
+    /// The next token. Zero is nobody's.
+    pub(crate) static TOKENS: AtomicU64 = AtomicU64::new(1);
+}
+
+fn new_token() -> Token {
+    // Relaxed: tokens only have to differ. They do not run out: 2^64 trees.
+    TOKENS.fetch_add(1, Relaxed)
+}
+
+impl<T: ?Sized + Send + Sync, S: LeafState, D> Tree<T, S, D> {
+    /// Makes a tree that has the first leaf alone. Does not allocate.
+    #[must_use]
+    pub fn new(data: D) -> Self {
+        Self {
+            shared: Shared {
+                root: AtomicPtr::new(ptr::null_mut()),
+                token: AtomicU64::new(new_token()),
+                gate: Gate::new(),
+            },
+            // The first leaf's own token is not looked at.
+            first: Leaf::new(NodeHead::of_leaf::<T, S>(node::NOBODY)),
+            data: Mutex::new(data),
+            owns: PhantomData,
+        }
+    }
+
+    /// Finds the leaf of `index`, if there is one. Neither blocks nor allocates.
+    #[inline(always)]
+    pub fn leaf<'s>(&'s self, index: usize, _section: &'s Guard<'_>) -> Option<&'s Leaf<T, S>> {
+        // SAFETY: what is reached stays until the section ends.
+        unsafe { self.find(index) }
+    }
+
+    /// Looks at the object of a number without taking a reference. Neither blocks nor allocates.
+    #[inline(always)]
+    pub fn borrow<'g>(&self, number: usize, section: &'g Guard<'_>) -> Option<Borrowed<'g, T>> {
+        let leaf = self.leaf(number / BITS, section)?;
+        leaf.slot_of(number % BITS).borrow(section)
+    }
+
+    /// Looks at the object of a number and takes a reference. One atomic add; neither blocks nor
+    /// allocates.
+    #[inline(always)]
+    pub fn get(&self, number: usize, section: &Guard<'_>) -> Option<Ref<T>> {
+        loop {
+            // A dead count means that the number was closed since, or that the leaf was given
+            // up: another walk finds what is there now.
+            if let Some(object) = self.borrow(number, section)?.upgrade() {
+                return Some(object);
+            }
+            relax(0);
+        }
+    }
+
+    /// Finds the first leaf whose index is `from` or more. Neither blocks nor allocates.
+    pub fn next<'s>(
+        &'s self,
+        from: usize,
+        _section: &'s Guard<'_>,
+    ) -> Option<(usize, &'s Leaf<T, S>)> {
+        if from == 0 {
+            return Some((0, &self.first));
+        }
+        let root = self.root();
+        if !root.covers(from) || root.node.is_null() {
+            return None;
+        }
+        // SAFETY: `root` loaded the node with acquire, together with its height; what is reached
+        // stays until the section ends.
+        unsafe { search::next_leaf(root.node, root.height, from) }
+    }
+
+    /// Enters the gate, to write in leaves, unless it is shut. Neither waits nor allocates. The
+    /// caller must be out again before it waits for the lock of the structure.
+    #[inline(always)]
+    pub fn enter<'e>(&'e self, section: &'e Guard<'_>) -> Option<Entry<'e, T, S, D>> {
+        let inside = self.shared.gate.enter(section)?;
+        Some(Entry {
+            tree: self,
+            _inside: inside,
+        })
+    }
+
+    /// Waits for the lock of the structure and takes it.
+    pub fn lock(&self) -> Structure<'_, T, S, D> {
+        Structure {
+            tree: self,
+            data: self.data.lock(),
+        }
+    }
+
+    /// Takes the lock of the structure if nobody holds it. Never waits.
+    pub fn try_lock(&self) -> Option<Structure<'_, T, S, D>> {
+        Some(Structure {
+            tree: self,
+            data: self.data.try_lock()?,
+        })
+    }
+
+    #[inline(always)]
+    fn root(&self) -> Root {
+        // Acquire: pairs with the releases of `set_root`; the node is seen complete.
+        Root::unpack(self.shared.root.load(Acquire))
+    }
+
+    /// Publishes a root.
+    fn set_root(&self, root: Root) {
+        // Release: pairs with the acquire in `root`.
+        self.shared.root.store(root.pack(), Release);
+    }
+
+    fn token(&self) -> Token {
+        // Relaxed: it changes while the gate is shut and the structure locked; who is inside of
+        // either has acquired the change.
+        self.shared.token.load(Relaxed)
+    }
+
+    /// Finds the leaf of `index`.
+    ///
+    /// # Safety
+    /// For all of `'l` the caller is inside a section, or keeps the structure from being changed.
+    #[inline(always)]
+    unsafe fn find<'l>(&self, index: usize) -> Option<&'l Leaf<T, S>>
+    where
+        Self: 'l,
+    {
+        if index == 0 {
+            // SAFETY: the tree outlives every use of it; the lifetime is one of its borrows.
+            return Some(unsafe { &*ptr::from_ref(&self.first) });
+        }
+        let root = self.root();
+        if !root.covers(index) {
+            return None;
+        }
+        let mut node = root.node;
+        for level in (1..=root.height).rev() {
+            // SAFETY: loaded with acquire, here or in `root`, at a level above the leaves, and
+            // not null: a root above the leaves never is, and a null child ends the walk. The
+            // caller keeps it.
+            let parent = unsafe { interior(node) };
+            // Acquire: pairs with the release in `set_child`; the node is seen complete.
+            node = parent.child(index, level).load(Acquire);
+            if node.is_null() {
+                return None;
+            }
+        }
+        if node.is_null() {
+            return None;
+        }
+        // SAFETY: loaded with acquire, at the level of the leaves; the caller keeps it.
+        Some(unsafe { leaf(node) })
+    }
+
+    /// Locks the leaf of `index`, if there is one that may be written.
+    ///
+    /// # Safety
+    /// As [`find`](Self::find); and for all of `'l` the token of the tree does not change.
+    #[inline(always)]
+    unsafe fn lock_own<'l>(&self, index: usize) -> Option<LeafGuard<'l, T, S>>
+    where
+        Self: 'l,
+    {
+        // SAFETY: as the caller promises.
+        let leaf = unsafe { self.find(index) }?;
+        // SAFETY: whether it is the tree's own is looked at next.
+        let guard = unsafe { leaf.lock() };
+        // After the lock: the leaf may have been taken out while we waited.
+        (index == 0 || leaf.head.token() == self.token()).then_some(guard)
+    }
+}
+
+/// The right to write in leaves of a tree. Drop it before waiting for anything.
+#[must_use = "the thread leaves the gate when this is dropped"]
+pub struct Entry<'e, T: ?Sized, S: LeafState, D> {
+    tree: &'e Tree<T, S, D>,
+    _inside: gate::Entry<'e>,
+}
+
+impl<T: ?Sized + Send + Sync, S: LeafState, D> Entry<'_, T, S, D> {
+    /// Locks the leaf of `index`, if there is one and it is the tree's own. May wait a moment for
+    /// the leaf's lock. Who locks two takes the one with the lower index first.
+    #[inline(always)]
+    pub fn lock_leaf(&self, index: usize) -> Option<LeafGuard<'_, T, S>> {
+        // SAFETY: the entry borrows a section, and being inside keeps the token.
+        unsafe { self.tree.lock_own(index) }
+    }
+}
+
+/// A tree whose nodes are about to be changed, by the holder of the lock of its structure, and
+/// what the user keeps under that lock.
+pub struct Structure<'t, T: ?Sized, S: LeafState, D> {
+    tree: &'t Tree<T, S, D>,
+    data: MutexGuard<'t, D>,
+}
+
+/// A leaf that was taken out of a tree. Its objects are put when this is dropped: after the lock.
+#[must_use = "dropping this runs release hooks; do it outside of the lock"]
+pub struct Retired<T: ?Sized, S> {
+    leaf: NonNull<Leaf<T, S>>,
+}
+
+impl<T: ?Sized, S, D> Deref for Structure<'_, T, S, D>
+where
+    S: LeafState,
+{
+    type Target = D;
+    fn deref(&self) -> &D {
+        &self.data
+    }
+}
+
+impl<T: ?Sized, S: LeafState, D> DerefMut for Structure<'_, T, S, D> {
+    fn deref_mut(&mut self) -> &mut D {
+        &mut self.data
+    }
+}
+
+impl<T: ?Sized + Send + Sync, S: LeafState, D> Structure<'_, T, S, D> {
+    /// Finds the leaf of `index`, if there is one.
+    pub fn leaf(&self, index: usize) -> Option<&Leaf<T, S>> {
+        // SAFETY: what unlinks leaves borrows `self` alone.
+        unsafe { self.tree.find(index) }
+    }
+
+    /// Finds the first leaf whose index is `from` or more.
+    pub fn next(&self, from: usize) -> Option<(usize, &Leaf<T, S>)> {
+        let root = self.tree.root();
+        if from == 0 {
+            return Some((0, &self.tree.first));
+        }
+        if !root.covers(from) || root.node.is_null() {
+            return None;
+        }
+        // SAFETY: `root` loaded the node with acquire, together with its height; what unlinks
+        // leaves borrows `self` alone.
+        unsafe { search::next_leaf(root.node, root.height, from) }
+    }
+
+    /// Locks the leaf of `index`, if there is one and it is the tree's own. May wait a moment for
+    /// the leaf's lock. Who locks two takes the one with the lower index first.
+    pub fn lock_leaf(&self, index: usize) -> Option<LeafGuard<'_, T, S>> {
+        // SAFETY: what unlinks leaves or changes the token borrows `self` alone.
+        unsafe { self.tree.lock_own(index) }
+    }
+
+    /// Sees to it that there is a leaf of `index`, and that it is the tree's own: makes it, or
+    /// copies what is shared. Allocates.
+    ///
+    /// # Errors
+    /// [`OutOfMemory`] if a node cannot be allocated, or `index` is [`INDEXES`] or more. The tree
+    /// then leads to the same leaves as before.
+    pub fn own(&mut self, index: usize) -> Result<(), OutOfMemory> {
+        if index >= INDEXES {
+            return Err(OutOfMemory);
+        }
+        let token = self.tree.token();
+        if index == 0
+            || self
+                .leaf(index)
+                .is_some_and(|leaf| leaf.head.token() == token)
+        {
+            return Ok(());
+        }
+        self.cover(index)?;
+        let parent = self.own_path(index)?;
+        // Acquire: pairs with the release in `set_child`.
+        let there = parent.child(index, 1).load(Acquire);
+        let publish = |leaf: NonNull<Leaf<T, S>>| {
+            parent.set_child(index, 1, leaf.as_ptr().cast());
+        };
+        if there.is_null() {
+            let new = try_box(Leaf::<T, S>::new(NodeHead::of_leaf::<T, S>(token)))?;
+            publish(NonNull::from(Box::leak(new)));
+            return Ok(());
+        }
+        self.own_leaf(there, publish)
+    }
+
+    /// Puts a copy in the place of a leaf that is shared.
+    fn own_leaf(
+        &self,
+        there: *mut Erased,
+        publish: impl FnOnce(NonNull<Leaf<T, S>>),
+    ) -> Result<(), OutOfMemory> {
+        // SAFETY: a child at the level of the leaves, loaded with acquire; the structure is
+        // locked, so it stays.
+        let old = unsafe { leaf::<T, S>(there) };
+        let head = NodeHead::of_leaf::<T, S>(self.tree.token());
+        // SAFETY: it does not have the tree's token, so it is frozen.
+        let copy = unsafe { old.try_copy(head) }?;
+        let new = NonNull::from(Box::leak(try_box(copy)?));
+        // SAFETY: leaked above.
+        let copy = unsafe { new.as_ref() };
+        // Locked until the original is put: so none of the copy's references goes before, and the
+        // put of the original is the last of no object. No hook runs here.
+        // SAFETY: it is the tree's own.
+        let guard = unsafe { copy.lock() };
+        if old.head.is_sole() {
+            // SAFETY: the original is frozen, the copy unpublished. Nobody else has the original
+            // or can get it, and it is unlinked and freed: its references go once.
+            unsafe { old.move_objects(copy) };
+            publish(new);
+            // SAFETY: unlinked above, and what it held has moved on.
+            unsafe { node::free_after_readers(there) };
+        } else {
+            // SAFETY: the original is frozen, the copy unpublished. The tree's own count keeps
+            // the references of the original.
+            unsafe { old.share_objects(copy) };
+            publish(new);
+            // SAFETY: unlinked above; the tree gives up its count.
+            unsafe { node::put::<T, S>(there, 0, node::NOBODY) };
+        }
+        drop(guard);
+        Ok(())
+    }
+
+    /// Puts roots above the tree until it has a place for `index`.
+    fn cover(&mut self, index: usize) -> Result<(), OutOfMemory> {
+        let token = self.tree.token();
+        loop {
+            let root = self.tree.root();
+            if !root.node.is_null() && root.covers(index) {
+                return Ok(());
+            }
+            let new = try_box(Interior::new(token))?;
+            // An empty tree gets a first root that is high enough at once.
+            let mut height = root.height + 1;
+            if root.node.is_null() {
+                while !(Root { height, ..root }).covers(index) {
+                    height += 1;
+                }
+                if height == 1 {
+                    // Index 0 is not in the nodes: there is no room there.
+                    new.mark(0);
+                }
+            } else {
+                // The count of the old root passes to the new one.
+                new.set_child(0, 1, root.node);
+                // SAFETY: `root` loaded the node with acquire, together with its height.
+                if unsafe { interior(root.node) }.is_full() {
+                    new.mark(0);
+                }
+            }
+            self.tree.set_root(Root {
+                node: Box::into_raw(new).cast(),
+                height,
+            });
+        }
+    }
+
+    /// Sees to it that the interior nodes above the leaf of `index` are there and the tree's own,
+    /// and returns the last. The root covers the index. Unlinks interior nodes, of which the caller
+    /// has none borrowed.
+    fn own_path(&self, index: usize) -> Result<&Interior, OutOfMemory> {
+        let root = self.tree.root();
+        let publish = |node| self.tree.set_root(Root { node, ..root });
+        let mut node = self.own_interior(root.node, root.height, publish)?;
+        for level in (2..=root.height).rev() {
+            // SAFETY: an interior node of this tree, and its own; the structure is locked.
+            let parent = unsafe { interior(node) };
+            // Acquire: pairs with the release in `set_child`.
+            let there = parent.child(index, level).load(Acquire);
+            let publish = |node| parent.set_child(index, level, node);
+            node = if there.is_null() {
+                self.add_interior(index, level - 1, publish)?
+            } else {
+                self.own_interior(there, level - 1, publish)?
+            };
+        }
+        // SAFETY: an interior node of this tree; the structure is locked for as long as it is
+        // borrowed.
+        Ok(unsafe { interior(node) })
+    }
+
+    fn add_interior(
+        &self,
+        index: usize,
+        level: u32,
+        publish: impl FnOnce(*mut Erased),
+    ) -> Result<*mut Erased, OutOfMemory> {
+        let new = try_box(Interior::new(self.tree.token()))?;
+        if level == 1 && index < FANOUT {
+            // Index 0 is not in the nodes: there is no room there.
+            new.mark(0);
+        }
+        let node = Box::into_raw(new).cast();
+        publish(node);
+        Ok(node)
+    }
+
+    /// Returns the node if it is the tree's own, or else puts a copy in its place.
+    fn own_interior(
+        &self,
+        node: *mut Erased,
+        level: u32,
+        publish: impl FnOnce(*mut Erased),
+    ) -> Result<*mut Erased, OutOfMemory> {
+        let token = self.tree.token();
+        // SAFETY: an interior node of this tree; the structure is locked.
+        let old = unsafe { interior(node) };
+        if old.head.token() == token {
+            return Ok(node);
+        }
+        let copy = try_box(Interior::copy_of(old, token))?;
+        let sole = old.head.is_sole();
+        if !sole {
+            // SAFETY: the children of a node that is kept are kept.
+            unsafe { copy.count_children() };
+        }
+        let copy = Box::into_raw(copy).cast();
+        publish(copy);
+        if sole {
+            // SAFETY: unlinked by `publish`. Nobody else has the node or can get it; its counts of
+            // the children are the copy's now.
+            unsafe { node::free_after_readers(node) };
+        } else {
+            // SAFETY: unlinked by `publish`; the tree gives up its count. That puts no object: the
+            // copy has a count of each child.
+            unsafe { node::put::<T, S>(node, level, node::NOBODY) };
+        }
+        Ok(copy)
+    }
+
+    /// Takes the leaf of `index` out of the tree if it is there and, once it is locked, `permit`
+    /// agrees. A leaf that is shared is not locked, and nobody is asked. Allocates if the way to
+    /// the leaf is shared. The objects of the leaf are put when the answer is dropped. The first
+    /// leaf stays.
+    ///
+    /// # Errors
+    /// [`OutOfMemory`]; the leaf is then where it was.
+    pub fn remove_if(
+        &mut self,
+        index: usize,
+        permit: impl FnOnce(&LeafGuard<'_, T, S>) -> bool,
+    ) -> Result<Option<Retired<T, S>>, OutOfMemory> {
+        if index == 0 || self.leaf(index).is_none() {
+            return Ok(None);
+        }
+        let token = self.tree.token();
+        let parent = self.own_path(index)?;
+        // Acquire: pairs with the release in `set_child`.
+        let place = NonNull::new(parent.child(index, 1).load(Acquire).cast::<Leaf<T, S>>());
+        let Some(place) = place else {
+            return Ok(None);
+        };
+        // SAFETY: a leaf of this tree; the structure is locked.
+        let leaf = unsafe { place.as_ref() };
+        if leaf.head.token() == token {
+            // SAFETY: it is the tree's own.
+            let guard = unsafe { leaf.lock() };
+            if !permit(&guard) {
+                return Ok(None);
+            }
+            leaf.head.set_token(node::NOBODY);
+        }
+        self.mark_free(index);
+        parent.set_child(index, 1, ptr::null_mut());
+        self.prune(index);
+        Ok(Some(Retired { leaf: place }))
+    }
+
+    /// Takes the nodes above `index` that lead to nothing out of the tree. They are its own.
+    fn prune(&self, index: usize) {
+        let root = self.tree.root();
+        for lowest in 1..=root.height {
+            // The node at level `lowest` on the way to the index, and its parent.
+            let (mut node, mut parent) = (root.node, None);
+            for level in (lowest + 1..=root.height).rev() {
+                // SAFETY: an interior node of this tree; the structure is locked.
+                let above = unsafe { interior(node) };
+                parent = Some((above, level));
+                // Acquire: pairs with the release in `set_child`.
+                node = above.child(index, level).load(Acquire);
+            }
+            // SAFETY: as above.
+            if !unsafe { interior(node) }.is_childless() {
+                return;
+            }
+            match parent {
+                Some((above, level)) => {
+                    above.set_child(index, level, ptr::null_mut());
+                }
+                None => self.tree.set_root(Root {
+                    node: ptr::null_mut(),
+                    height: 0,
+                }),
+            }
+            // SAFETY: unlinked above; it has no children, and the tree had the one count of it.
+            unsafe { node::put::<T, S>(node, lowest, node::NOBODY) };
+        }
+    }
+
+    /// Has another tree, which is empty, get the same leaves, objects and flags, in one moment.
+    /// What both have is shared, and copied when one of them writes it. Waits until nobody is
+    /// inside the gate. Takes a reference to each object of the first leaf, and allocates if `kept`
+    /// names leaves.
+    ///
+    /// `kept` are the indexes of leaves, of the tree's own, that stay its own: the other tree
+    /// gets copies of them at once.
+    ///
+    /// # Errors
+    /// [`OutOfMemory`]; this tree is then as it was, and the other one has anything.
+    pub fn share_with(
+        &mut self,
+        other: &mut Tree<T, S, D>,
+        kept: impl Iterator<Item = usize> + Clone,
+    ) -> Result<(), OutOfMemory> {
+        let root = self.tree.root();
+        if root.node.is_null() {
+            return self.share_first(other);
+        }
+        self.tree.shared.gate.shut();
+        let shared = self
+            .share_first(other)
+            .and_then(|()| self.share_nodes(root, other, kept));
+        self.tree.shared.gate.open();
+        shared
+    }
+
+    fn share_first(&mut self, other: &mut Tree<T, S, D>) -> Result<(), OutOfMemory> {
+        // SAFETY: the first leaf is the tree's own. Its lock keeps those out who have no other
+        // leaf, and so no gate to wait at.
+        let guard = unsafe { self.tree.first.lock() };
+        // SAFETY: locked above, and the other tree is borrowed alone.
+        unsafe { guard.copy_to(&mut other.first) }
+    }
+
+    /// With the gate shut.
+    fn share_nodes(
+        &mut self,
+        root: Root,
+        other: &mut Tree<T, S, D>,
+        kept: impl Iterator<Item = usize> + Clone,
+    ) -> Result<(), OutOfMemory> {
+        assert!(other.root().node.is_null(), "the other tree is empty");
+        // SAFETY: the root of this tree.
+        if !unsafe { interior(root.node) }.head.try_count() {
+            return Err(OutOfMemory);
+        }
+        other.set_root(root);
+        let before = self.tree.token();
+        // Relaxed: the gate is shut, and who enters when it is open acquires.
+        self.tree.shared.token.store(new_token(), Relaxed);
+        let copied = {
+            let mut structure = other.lock();
+            kept.clone().try_for_each(|index| structure.own(index))
+        };
+        match copied {
+            Ok(()) => kept.for_each(|index| self.keep(index)),
+            Err(OutOfMemory) => {
+                other.clear_nodes();
+                // All nodes are this tree's alone again.
+                self.tree.shared.token.store(before, Relaxed);
+            }
+        }
+        copied
+    }
+
+    /// Gives the nodes that lead to a leaf the tree's new token. The other tree has copies of
+    /// them all, so no other tree leads to them.
+    fn keep(&mut self, index: usize) {
+        if index == 0 {
+            return;
+        }
+        let token = self.tree.token();
+        let root = self.tree.root();
+        let mut node = root.node;
+        for level in (1..=root.height).rev() {
+            // SAFETY: an interior node of this tree; the structure is locked.
+            let parent = unsafe { interior(node) };
+            parent.head.set_token(token);
+            // Acquire: pairs with the release in `set_child`.
+            node = parent.child(index, level).load(Acquire);
+            if node.is_null() {
+                return;
+            }
+        }
+        // SAFETY: a leaf of this tree; the structure is locked.
+        unsafe { leaf::<T, S>(node) }.head.set_token(token);
+    }
+
+    /// Tells whether there is more than the first leaf.
+    #[must_use]
+    pub fn has_nodes(&self) -> bool {
+        !self.tree.root().node.is_null()
+    }
+
+    /// Shuts the gate until [`open_gate`](Self::open_gate): writers take the lock of the
+    /// structure meanwhile. Waits until nobody is inside.
+    pub fn shut_gate(&mut self) {
+        self.tree.shared.gate.shut();
+    }
+
+    /// Undoes one [`shut_gate`](Self::shut_gate).
+    pub fn open_gate(&mut self) {
+        self.tree.shared.gate.open();
+    }
+}
+
+// SAFETY: the leaf is unlinked, and given up by one holder; its objects may be put by any thread.
+unsafe impl<T: ?Sized + Send + Sync, S: Send + Sync> Send for Retired<T, S> {}
+
+impl<T: ?Sized, S> Drop for Retired<T, S> {
+    fn drop(&mut self) {
+        // SAFETY: unlinked, and this has the count that the tree had.
+        unsafe { node::put::<T, S>(self.leaf.as_ptr().cast(), 0, node::NOBODY) };
+    }
+}
+
+impl<T: ?Sized, S: LeafState, D> Tree<T, S, D> {
+    /// Gives up all leaves but the first.
+    fn clear_nodes(&mut self) {
+        // Relaxed: the tree is the owner's alone, who has synchronised with all who used it.
+        let root = Root::unpack(self.shared.root.load(Relaxed));
+        let token = self.shared.token.load(Relaxed);
+        if !root.node.is_null() {
+            // Relaxed: as above.
+            self.shared.root.store(ptr::null_mut(), Relaxed);
+            // SAFETY: unlinked above, and the tree gives up its count of the root. No reader is in
+            // a node with its token: such a node was in no other tree.
+            unsafe { node::put::<T, S>(root.node, root.height, token) };
+        }
+    }
+}
+
+impl<T: ?Sized, S: LeafState, D> Drop for Tree<T, S, D> {
+    fn drop(&mut self) {
+        self.clear_nodes();
+        // SAFETY: the first leaf is this tree's own, and is not used after.
+        unsafe { self.first.put_objects() };
+    }
+}
+
+impl<T: ?Sized + Send + Sync, S: LeafState, D> fmt::Debug for Tree<T, S, D> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let section = rcu::read_lock();
+        let mut next = self.next(0, &section);
+        let leaves = core::iter::from_fn(|| {
+            let (index, leaf) = next?;
+            next = self.next(index + 1, &section);
+            Some((index, leaf.open.bits()))
+        });
+        f.debug_map().entries(leaves).finish()
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests;

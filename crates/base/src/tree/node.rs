@@ -1,0 +1,300 @@
+//! The nodes of a tree: their heads, their counts, and how they end.
+
+use core::ptr::{self, NonNull};
+
+use alloc::boxed::Box;
+
+use super::FANOUT;
+use crate::bitmap::{BITS, Word};
+use crate::leaf::Leaf;
+use crate::lock::RawLock;
+use crate::rcu;
+use crate::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use crate::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64};
+
+/// A leaf or an interior node; the level tells which. Both begin with a [`NodeHead`].
+pub(super) type Erased = ();
+
+/// Says which tree may write a node.
+pub(super) type Token = u64;
+
+/// The token of no tree.
+pub(crate) const NOBODY: Token = 0;
+
+pub(super) const FANOUT_BITS: u32 = FANOUT.trailing_zeros();
+
+/// How many words hold one bit for each child.
+const WORDS: usize = FANOUT.div_ceil(BITS);
+
+/// More counts than a node may have: far more tables than there is memory for.
+const TOO_MANY: u32 = 1 << 31;
+
+/// What is at the head of every node.
+#[repr(C)]
+pub(crate) struct NodeHead {
+    /// First, so that its address is that of the node.
+    rcu: rcu::Head,
+    token: AtomicU64,
+    /// How many pointers lead to the node.
+    count: AtomicU32,
+    /// The lock of a leaf. Here, where there is room for it.
+    pub(crate) lock: RawLock,
+}
+
+/// An interior node.
+#[repr(C, align(64))]
+pub(super) struct Interior {
+    pub(super) head: NodeHead,
+    /// How many children there are. Guarded by the lock of the structure.
+    children_count: AtomicU32,
+    /// A bit for each child below which there is nothing free.
+    full: [Word; WORDS],
+    pub(super) children: [AtomicPtr<Erased>; FANOUT],
+}
+
+/// Returns which child of a node at `level` leads to the leaf of `index`. Level 1 is just above
+/// the leaves.
+#[inline(always)]
+pub(super) fn child_number(index: usize, level: u32) -> usize {
+    (index >> (FANOUT_BITS * (level - 1))) % FANOUT
+}
+
+/// Borrows the interior node behind a pointer.
+///
+/// # Safety
+/// `node` was loaded with acquire from a tree, at a level above the leaves, and is kept for all
+/// of `'n`.
+#[inline(always)]
+pub(super) unsafe fn interior<'n>(node: *mut Erased) -> &'n Interior {
+    // SAFETY: nodes are complete before they are published, and only shared until they are freed.
+    unsafe { &*node.cast::<Interior>() }
+}
+
+/// Borrows the leaf behind a pointer.
+///
+/// # Safety
+/// As for [`interior`], at the level of the leaves.
+#[inline(always)]
+pub(super) unsafe fn leaf<'n, T: ?Sized, S>(node: *mut Erased) -> &'n Leaf<T, S> {
+    // SAFETY: as above.
+    unsafe { &*node.cast::<Leaf<T, S>>() }
+}
+
+/// Borrows the head of a node of any kind.
+///
+/// # Safety
+/// The node is not null, and is kept for all of `'n`.
+unsafe fn head<'n>(node: *mut Erased) -> &'n NodeHead {
+    // SAFETY: all nodes begin with their head.
+    unsafe { &*node.cast::<NodeHead>() }
+}
+
+impl NodeHead {
+    /// Makes the head of a leaf, with the count of the tree that it is made for.
+    pub(crate) fn of_leaf<T: ?Sized, S>(token: Token) -> Self {
+        Self::new(token, free::<Leaf<T, S>>)
+    }
+
+    fn new(token: Token, free: unsafe fn(NonNull<rcu::Head>)) -> Self {
+        Self {
+            rcu: rcu::Head::new(free),
+            token: AtomicU64::new(token),
+            count: AtomicU32::new(1),
+            lock: RawLock::new(),
+        }
+    }
+
+    #[inline(always)]
+    pub(crate) fn token(&self) -> Token {
+        // Relaxed: a tree's own token in a node means that the node was made or kept by the
+        // holder of that tree's structure, whom the caller has synchronised with; and a leaf
+        // that was taken out had its token changed with its lock held, which the caller holds.
+        self.token.load(Relaxed)
+    }
+
+    /// Changes whose the node is. With the lock of the structure held, and that of a leaf, or
+    /// the gate shut.
+    pub(super) fn set_token(&self, token: Token) {
+        // Relaxed: as above.
+        self.token.store(token, Relaxed);
+    }
+
+    /// Tells whether there is one count. The answer stays right for the holder of that one.
+    pub(super) fn is_sole(&self) -> bool {
+        // Acquire: pairs with the release in `uncount`: what others read here comes before what
+        // the holder does next.
+        self.count.load(Acquire) == 1
+    }
+
+    /// Adds a count, unless there are too many.
+    pub(super) fn try_count(&self) -> bool {
+        // Relaxed: who adds one has one, so the node is there; the count publishes nothing.
+        let few = self.count.fetch_add(1, Relaxed) < TOO_MANY;
+        if !few {
+            // Relaxed: as above; the one that was added goes, and another is left.
+            self.count.fetch_sub(1, Relaxed);
+        }
+        few
+    }
+
+    /// Gives up a count, and tells whether it was the last.
+    fn uncount(&self) -> bool {
+        // Release: what this holder did with the node comes before its end.
+        if self.count.fetch_sub(1, Release) != 1 {
+            return false;
+        }
+        // Acquire: pairs with the releases of all holders before. The load reads the last of an
+        // unbroken chain of exchanges, and so from all of them.
+        self.count.load(Acquire) == 0
+    }
+}
+
+impl Interior {
+    pub(super) fn new(token: Token) -> Self {
+        Self {
+            head: NodeHead::new(token, free::<Self>),
+            children_count: AtomicU32::new(0),
+            full: core::array::from_fn(|_| Word::new()),
+            children: core::array::from_fn(|_| AtomicPtr::new(ptr::null_mut())),
+        }
+    }
+
+    /// Makes a copy. The counts of the children are left to the caller. The original is frozen.
+    pub(super) fn copy_of(old: &Self, token: Token) -> Self {
+        let copy = Self::new(token);
+        for (new, old) in copy.full.iter().zip(&old.full) {
+            new.replace(old.bits());
+        }
+        for (new, old) in copy.children.iter().zip(&old.children) {
+            // Acquire: pairs with the release in `set_child`. Relaxed: the copy is not published.
+            new.store(old.load(Acquire), Relaxed);
+        }
+        // Relaxed, both: the original is frozen, and the copy not published.
+        let count = old.children_count.load(Relaxed);
+        copy.children_count.store(count, Relaxed);
+        copy
+    }
+
+    /// Adds a count to each child.
+    ///
+    /// # Safety
+    /// The children are kept.
+    pub(super) unsafe fn count_children(&self) {
+        for child in self.children() {
+            // SAFETY: as the caller promises. There is one count for each interior node that
+            // leads there, which is a page of memory: they do not get too many.
+            let counted = unsafe { head(child) }.try_count();
+            debug_assert!(counted, "more nodes than memory");
+        }
+    }
+
+    fn children(&self) -> impl Iterator<Item = *mut Erased> {
+        self.children
+            .iter()
+            // Acquire: pairs with the release in `set_child`; the child is seen complete.
+            .map(|child| child.load(Acquire))
+            .filter(|child| !child.is_null())
+    }
+
+    #[inline(always)]
+    pub(super) fn child(&self, index: usize, level: u32) -> &AtomicPtr<Erased> {
+        &self.children[child_number(index, level)]
+    }
+
+    /// Publishes a child, or takes it away. With the lock of the structure held.
+    pub(super) fn set_child(&self, index: usize, level: u32, child: *mut Erased) {
+        let before = self.child(index, level);
+        // Relaxed, thrice: only the holder of the lock of the structure writes them.
+        let count = self.children_count.load(Relaxed);
+        let count =
+            count + u32::from(!child.is_null()) - u32::from(!before.load(Relaxed).is_null());
+        self.children_count.store(count, Relaxed);
+        // Release: pairs with the acquire of every walk; the node is complete.
+        before.store(child, Release);
+    }
+
+    pub(super) fn is_childless(&self) -> bool {
+        // Relaxed: as in `set_child`.
+        self.children_count.load(Relaxed) == 0
+    }
+
+    pub(super) fn mark(&self, child: usize) {
+        self.full[child / BITS].set(child % BITS);
+    }
+
+    pub(super) fn unmark(&self, child: usize) {
+        if self.full[child / BITS].test(child % BITS) {
+            self.full[child / BITS].clear(child % BITS);
+        }
+    }
+
+    pub(super) fn next_unmarked(&self, first: usize) -> Option<usize> {
+        (first / BITS..WORDS)
+            .find_map(|word| {
+                let start = first.saturating_sub(word * BITS);
+                self.full[word]
+                    .lowest_clear(start)
+                    .map(|bit| word * BITS + bit)
+            })
+            .filter(|&child| child < FANOUT)
+    }
+
+    pub(super) fn is_full(&self) -> bool {
+        self.next_unmarked(0).is_none()
+    }
+}
+
+/// Gives up a count of a node. Whoever gives up the last one ends what is below, puts the objects
+/// of leaves, which may run release hooks, and frees the node: at once if it has the token `own`,
+/// else after a grace period.
+///
+/// # Safety
+/// The tree or the node that led here has unlinked the node, and gives up its count once. No
+/// reader is in a node that has the token `own`.
+pub(super) unsafe fn put<T: ?Sized, S>(node: *mut Erased, level: u32, own: Token) {
+    // SAFETY: there is a count still, which keeps the node.
+    let head = unsafe { head(node) };
+    if !head.uncount() {
+        return;
+    }
+    if level == 0 {
+        // SAFETY: nobody has the leaf any more but readers from before.
+        let leaf = unsafe { leaf::<T, S>(node) };
+        // SAFETY: as above; it was the last count.
+        unsafe { leaf.put_objects() };
+    } else {
+        // SAFETY: as above.
+        for child in unsafe { interior(node) }.children() {
+            // SAFETY: the node leads there no more, and its count of the child goes once.
+            unsafe { put::<T, S>(child, level - 1, own) };
+        }
+    }
+    if own != NOBODY && head.token() == own {
+        // SAFETY: no reader is in the node, as the caller promises; it was made for this.
+        unsafe { (head.rcu.invoke())(NonNull::from(head).cast()) };
+    } else {
+        // SAFETY: unlinked everywhere.
+        unsafe { free_after_readers(node) };
+    }
+}
+
+/// Frees a node, and nothing of what is below, once its readers have left.
+///
+/// # Safety
+/// All trees and nodes have unlinked the node, and what it held has been put or has moved on. The
+/// caller was the last to have it.
+pub(super) unsafe fn free_after_readers(node: *mut Erased) {
+    // SAFETY: nodes are not null, and begin with their head, which begins with this.
+    let rcu = unsafe { NonNull::new_unchecked(node.cast::<rcu::Head>()) };
+    // SAFETY: the memory stays until `free` is called, and any thread may call it.
+    unsafe { rcu::call(rcu) };
+}
+
+/// Frees the box of a node.
+///
+/// # Safety
+/// `rcu` is at the head of an `N` that came from a box, and that nobody uses any more.
+unsafe fn free<N>(rcu: NonNull<rcu::Head>) {
+    // SAFETY: as the caller promises. What a leaf held is not dropped with it.
+    drop(unsafe { Box::from_raw(rcu.cast::<N>().as_ptr()) });
+}

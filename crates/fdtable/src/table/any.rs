@@ -1,0 +1,123 @@
+//! Any free number: each processor allocates in a leaf of its own.
+//!
+//! A processor *claims* a leaf, and from then on opens of any number that run there take numbers
+//! of that leaf: no line is written that another processor writes. When it is full, the processor
+//! gives it up and claims the first leaf above the one where searches for the lowest number are,
+//! that has room and that nobody has claimed.
+//!
+//! The others are hardly disturbed. A search for the lowest number sees a claimed leaf as any
+//! other, and takes over the claim when it gets there, so that the two do not go on writing the
+//! same lines. Closing writes the number's own leaf, from any processor.
+//!
+//! *How sparse it gets.* A leaf is claimed when every unclaimed one between the hint and it is
+//! full. So, at the moment of an open, the numbers up to the new one are taken but for what is free
+//! in the leaves that are claimed, one for each processor, and in the leaf of the hint. With *n*
+//! numbers taken, the new one is below *n* + 64 × (processors + 2). Closing leaves holes, which
+//! the next claims fill from below.
+//!
+//! *When a processor falls idle*, its leaf stays claimed: at most 64 numbers, and the memory of one
+//! leaf, for each. They are not lost: when nothing else is free below the limit, the number is
+//! taken wherever there is one.
+
+use fdtable_base::bitmap::BITS;
+use fdtable_base::counted::Ref;
+use fdtable_base::rcu;
+
+use super::{FdTable, LeafGuard, Structure, take};
+use crate::{Error, Fd, FdFlags};
+
+impl<T: ?Sized + Send + Sync> FdTable<T> {
+    /// Opens `file` under any free number.
+    ///
+    /// If there is an error, the file is dropped, outside of all locks.
+    #[inline]
+    pub(crate) fn open_any(&self, file: Ref<T>, flags: FdFlags) -> Result<Fd, Error> {
+        self.open_claimed(file, flags).or_else(|file| {
+            let mut file = Some(file);
+            let mut structure = self.tree.lock();
+            let found = self.search_any(&mut structure, |leaf, bit| {
+                take(leaf, bit, flags, file.take());
+            });
+            drop(structure);
+            found
+        })
+    }
+
+    /// Opens `file` in the leaf that this processor has claimed, or gives it back.
+    #[inline(always)]
+    fn open_claimed(&self, file: Ref<T>, flags: FdFlags) -> Result<Fd, Ref<T>> {
+        let section = rcu::read_lock();
+        let Some(entry) = self.tree.enter(&section) else {
+            return Err(file);
+        };
+        let Some((index, cpu)) = self.room.claimed() else {
+            return Err(file);
+        };
+        let Some(mut leaf) = entry.lock_leaf(index) else {
+            return Err(file);
+        };
+        let Some(bit) = leaf.open.lowest_clear(0) else {
+            return Err(file);
+        };
+        let number = index * BITS + bit;
+        if leaf.state().claim != claim_of(cpu) || number >= self.room.limit() {
+            return Err(file);
+        }
+        take(&mut leaf, bit, flags, Some(file));
+        Ok(Fd::from_index(number))
+    }
+
+    /// Claims a leaf for this processor, and has a number of it taken.
+    fn search_any(
+        &self,
+        structure: &mut Structure<'_, T>,
+        take: impl FnOnce(&mut LeafGuard<'_, T>, usize),
+    ) -> Result<Fd, Error> {
+        self.room.prepare()?;
+        let hint = self.take_notices(structure);
+        self.room.set_hint(hint);
+        let cpu = self.room.processor();
+        self.give_up_claim(structure, cpu)?;
+        let mut index = structure.next_not_full(hint + 1);
+        while index * BITS < self.room.limit() {
+            self.own(structure, index)?;
+            if !self.pass_over(structure, index)?
+                && let Some(mut leaf) = structure.lock_leaf(index)
+                && leaf.state().claim == 0
+                && let Some(bit) = leaf.open.lowest_clear(0)
+                && index * BITS + bit < self.room.limit()
+            {
+                leaf.state_mut().claim = claim_of(cpu);
+                self.room.set_claimed(cpu, index);
+                take(&mut leaf, bit);
+                return Ok(Fd::from_index(index * BITS + bit));
+            }
+            index = structure.next_not_full(index + 1);
+        }
+        // What is left is in leaves that others have claimed, or that searches look at.
+        self.search(structure, take)
+    }
+
+    /// Gives up the leaf that a processor has claimed.
+    fn give_up_claim(&self, structure: &mut Structure<'_, T>, cpu: u32) -> Result<(), Error> {
+        let Some(index) = self.room.claimed_by(cpu) else {
+            return Ok(());
+        };
+        self.room.set_claimed(cpu, 0);
+        let is_own = structure
+            .lock_leaf(index)
+            .filter(|leaf| leaf.state().claim == claim_of(cpu))
+            .map(|mut leaf| leaf.state_mut().claim = 0)
+            .is_some();
+        if is_own && !self.pass_over(structure, index)? {
+            Self::remove_if_empty(structure, index);
+        }
+        Ok(())
+    }
+}
+
+/// Says in a leaf that a processor has claimed it.
+fn claim_of(cpu: u32) -> u16 {
+    // There are fewer processors than that; two that share a name share a leaf.
+    (cpu % u32::from(u16::MAX)) as u16 + 1
+}

@@ -1,0 +1,131 @@
+//! `dup2(2)`: opening under a number that the caller names.
+//!
+//! The file is found and opened under the new number in one step: both leaves are locked, the one
+//! with the lower index first.
+
+use fdtable_base::counted::Ref;
+use fdtable_base::rcu::{self, Guard};
+
+use super::{FdTable, Leaf, LeafGuard, index_of, place_of, set_flags};
+use crate::{Error, Fd, FdFlags, RawFd};
+
+/// What was open under a number before.
+type Before<T> = Option<Ref<T>>;
+
+impl<T: ?Sized + Send + Sync> FdTable<T> {
+    /// Opens the file of `old` under `new` too. The caller drops what was open there.
+    pub(crate) fn open_exact(
+        &self,
+        old: RawFd,
+        new: Fd,
+        flags: FdFlags,
+    ) -> Result<Before<T>, Error> {
+        if new.index() >= self.room.limit() {
+            return Err(Error::BadFd);
+        }
+        let (from, to) = (place_of(index_of(old)), place_of(new.index()));
+        let section = rcu::read_lock();
+        if let Some(entry) = self.tree.enter(&section)
+            && let Some(leaves) = TwoLeaves::lock(|index| entry.lock_leaf(index), from.0, to.0)
+        {
+            return leaves.open(from.1, to.1, flags, &section);
+        }
+        self.open_exact_shared(from, to, flags, &section)
+    }
+
+    /// The long way.
+    #[cold]
+    fn open_exact_shared(
+        &self,
+        from: (usize, usize),
+        to: (usize, usize),
+        flags: FdFlags,
+        section: &Guard<'_>,
+    ) -> Result<Before<T>, Error> {
+        let mut structure = self.tree.lock();
+        // A number that is not open is not worth a leaf. It may still be closed meanwhile.
+        if !structure.leaf(from.0).is_some_and(|leaf| leaf.has(from.1)) {
+            return Err(Error::BadFd);
+        }
+        self.own(&mut structure, to.0)?;
+        if let Some(leaves) = TwoLeaves::lock(|index| structure.lock_leaf(index), from.0, to.0) {
+            return leaves.open(from.1, to.1, flags, section);
+        }
+        // The leaf of the old number is shared, so nobody writes it.
+        let file = file_in(structure.leaf(from.0), from.1, section)?;
+        let mut leaf = structure.lock_leaf(to.0).ok_or(Error::NoMemory)?;
+        open_in(&mut leaf, to.1, file, flags)
+    }
+}
+
+/// The locked leaves of two numbers.
+struct TwoLeaves<'l, T: ?Sized> {
+    /// The leaf of the old number, if it is not that of the new one.
+    from: Option<LeafGuard<'l, T>>,
+    to: LeafGuard<'l, T>,
+}
+
+impl<'l, T: ?Sized + Send + Sync> TwoLeaves<'l, T> {
+    fn lock(
+        lock_leaf: impl Fn(usize) -> Option<LeafGuard<'l, T>>,
+        from: usize,
+        to: usize,
+    ) -> Option<Self> {
+        if from == to {
+            return Some(Self {
+                from: None,
+                to: lock_leaf(to)?,
+            });
+        }
+        let lower = lock_leaf(from.min(to))?;
+        let upper = lock_leaf(from.max(to))?;
+        let (from, to) = if from < to {
+            (lower, upper)
+        } else {
+            (upper, lower)
+        };
+        Some(Self {
+            from: Some(from),
+            to,
+        })
+    }
+
+    fn open(
+        mut self,
+        from: usize,
+        to: usize,
+        flags: FdFlags,
+        section: &Guard<'_>,
+    ) -> Result<Before<T>, Error> {
+        let leaf = self.from.as_deref().unwrap_or(&self.to);
+        let file = file_in(Some(leaf), from, section)?;
+        open_in(&mut self.to, to, file, flags)
+    }
+}
+
+/// Takes a reference to the file of a number whose leaf nobody else writes.
+fn file_in<T: ?Sized>(
+    leaf: Option<&Leaf<T>>,
+    bit: usize,
+    section: &Guard<'_>,
+) -> Result<Ref<T>, Error> {
+    leaf.and_then(|leaf| leaf.borrow(bit, section)?.upgrade())
+        .ok_or(Error::BadFd)
+}
+
+/// Opens `file` under a number of a locked leaf. If there is an error, dropping the file under the
+/// lock releases nothing: the old number has it too.
+fn open_in<T: ?Sized>(
+    leaf: &mut LeafGuard<'_, T>,
+    bit: usize,
+    file: Ref<T>,
+    flags: FdFlags,
+) -> Result<Before<T>, Error> {
+    if leaf.open.test(bit) && !leaf.has(bit) {
+        return Err(Error::Busy);
+    }
+    leaf.open.set(bit);
+    set_flags(leaf, bit, flags);
+    // One store: lookups find the one file or the other.
+    Ok(leaf.exchange(bit, Some(file)))
+}

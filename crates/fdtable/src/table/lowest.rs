@@ -1,0 +1,207 @@
+//! The lowest free number.
+//!
+//! The short way takes it in the leaf that the [`Room`](fdtable_base::room) hints at, and
+//! [`room`](fdtable_base::room) tells why that one is the lowest. The long way searches, with the
+//! lock of the structure:
+//!
+//! 1. Take the notices. Each names a leaf in which something was freed; the hint goes down to the
+//!    lowest of them.
+//! 2. Look at the leaf of the hint, with its lock. If it is full, mark it as passed, in the leaf
+//!    and in the tree, and go on with the next leaf that the tree does not know as full.
+//! 3. A leaf with a free number is found, and is locked still. If there are notices again, start
+//!    over. If not, take the number.
+//!
+//! *Why it is the lowest.* At the moment at which the leaf was locked, every leaf below it was
+//! marked as passed. A number that had been freed in one of them by then has left a notice, and
+//! the look for notices comes later. Nobody but a search takes notices, and only one searches at
+//! a time. So, when there are none, everything below was taken at that moment; and the number is
+//! the lowest of its own leaf, which is locked. A number below that is freed after that moment is
+//! freed after this open.
+//!
+//! *From a number upwards* (`F_DUPFD`) it is the same, with one leaf more: of the leaf of `min`
+//! only a part counts, so it may have room and still nothing to offer, and then no notice tells
+//! what is freed there. So that leaf stays locked until the number is taken.
+//!
+//! Each time that the search starts over, somebody has closed a descriptor.
+
+use fdtable_base::bitmap::BITS;
+use fdtable_base::counted::Ref;
+use fdtable_base::rcu;
+
+use super::{FdTable, LeafGuard, Mark, Structure, place_of, take};
+use crate::{Error, Fd, FdFlags};
+
+impl<T: ?Sized + Send + Sync> FdTable<T> {
+    /// Opens `file` under the lowest free number.
+    ///
+    /// If there is an error, the file is dropped, outside of all locks.
+    #[inline]
+    pub(crate) fn open_lowest(&self, file: Ref<T>, flags: FdFlags) -> Result<Fd, Error> {
+        self.open_hinted(file, flags).or_else(|file| {
+            let mut file = Some(file);
+            let mut structure = self.tree.lock();
+            let found = self.search(&mut structure, |leaf, bit| {
+                take(leaf, bit, flags, file.take());
+            });
+            drop(structure);
+            found
+        })
+    }
+
+    /// Opens `file` in the leaf that is hinted at, or gives it back.
+    #[inline(always)]
+    fn open_hinted(&self, file: Ref<T>, flags: FdFlags) -> Result<Fd, Ref<T>> {
+        let section = rcu::read_lock();
+        let Some(entry) = self.tree.enter(&section) else {
+            return Err(file);
+        };
+        let Some(hint) = self.room.hint() else {
+            return Err(file);
+        };
+        let Some(mut leaf) = entry.lock_leaf(hint.leaf()) else {
+            return Err(file);
+        };
+        let Some(bit) = leaf.open.lowest_clear(0) else {
+            return Err(file);
+        };
+        let number = hint.leaf() * BITS + bit;
+        if number >= self.room.limit() || !self.room.is_confirmed(hint) {
+            return Err(file);
+        }
+        take(&mut leaf, bit, flags, Some(file));
+        Ok(Fd::from_index(number))
+    }
+
+    /// Opens `file` under the lowest free number that is `min` or more.
+    pub(crate) fn open_from(&self, min: Fd, file: Ref<T>, flags: FdFlags) -> Result<Fd, Error> {
+        let mut file = Some(file);
+        let mut structure = self.tree.lock();
+        let found = self.search_from(&mut structure, min, |leaf, bit| {
+            take(leaf, bit, flags, file.take());
+        });
+        drop(structure);
+        found
+    }
+
+    /// Finds the lowest free number, and has it taken.
+    pub(super) fn search(
+        &self,
+        structure: &mut Structure<'_, T>,
+        take: impl FnOnce(&mut LeafGuard<'_, T>, usize),
+    ) -> Result<Fd, Error> {
+        loop {
+            let mut index = self.take_notices(structure);
+            let found = self.find_room(structure, &mut index);
+            self.room.set_hint(index);
+            // Locked, or full or gone to the limit; and then a look for notices.
+            let leaf = structure.lock_leaf(index);
+            if self.room.has_notices() {
+                continue;
+            }
+            found?;
+            // Somebody who wanted this very number may have been faster.
+            let Some((mut leaf, bit)) = lowest_in(leaf, 0) else {
+                continue;
+            };
+            let number = index * BITS + bit;
+            if number >= self.room.limit() {
+                return Err(Error::TooManyFiles);
+            }
+            take(&mut leaf, bit);
+            return Ok(Fd::from_index(number));
+        }
+    }
+
+    /// Finds the first leaf at or after `index` that has room, makes sure that it can be written,
+    /// and leaves `index` there, or where it failed: all leaves from the first one on up to there
+    /// were passed over.
+    fn find_room(&self, structure: &mut Structure<'_, T>, index: &mut usize) -> Result<(), Error> {
+        while *index * BITS < self.room.limit() {
+            self.own(structure, *index)?;
+            if !self.pass_over(structure, *index)? {
+                return Ok(());
+            }
+            *index = structure.next_not_full(*index + 1);
+        }
+        Err(Error::TooManyFiles)
+    }
+
+    /// Marks a leaf as passed if it is full, and tells whether it is.
+    pub(super) fn pass_over(
+        &self,
+        structure: &Structure<'_, T>,
+        index: usize,
+    ) -> Result<bool, Error> {
+        self.room.prepare()?;
+        let Some(mut leaf) = structure.lock_leaf(index) else {
+            return Ok(false);
+        };
+        if !leaf.open.is_full() {
+            return Ok(false);
+        }
+        // A notice that has come meanwhile stays, and has the search start over.
+        if leaf.state().mark == Mark::Open {
+            leaf.state_mut().mark = Mark::Passed;
+            structure.mark_full(index);
+        }
+        Ok(true)
+    }
+
+    /// Finds the lowest free number that is `min` or more, and has it taken.
+    pub(super) fn search_from(
+        &self,
+        structure: &mut Structure<'_, T>,
+        min: Fd,
+        take: impl FnOnce(&mut LeafGuard<'_, T>, usize),
+    ) -> Result<Fd, Error> {
+        let (first, first_bit) = place_of(min.index());
+        loop {
+            let hint = self.take_notices(structure);
+            self.room.set_hint(hint);
+            self.own(structure, first)?;
+            let mut index = first;
+            let has_room = {
+                let leaf = structure.lock_leaf(first);
+                lowest_in(leaf, first_bit).is_some()
+            };
+            let found = if has_room {
+                Ok(())
+            } else {
+                index = structure.next_not_full(first + 1);
+                self.find_room(structure, &mut index)
+            };
+            // The lower one first. It is held, if it is another, until the number is taken.
+            let below = (index != first)
+                .then(|| structure.lock_leaf(first))
+                .flatten();
+            let leaf = structure.lock_leaf(index);
+            let missed = below
+                .as_ref()
+                .is_some_and(|leaf| leaf.open.lowest_clear(first_bit).is_some());
+            if missed || self.room.has_notices() {
+                continue;
+            }
+            found?;
+            let bit = if index == first { first_bit } else { 0 };
+            let Some((mut leaf, bit)) = lowest_in(leaf, bit) else {
+                continue;
+            };
+            let number = index * BITS + bit;
+            if number >= self.room.limit() {
+                return Err(Error::TooManyFiles);
+            }
+            take(&mut leaf, bit);
+            return Ok(Fd::from_index(number));
+        }
+    }
+}
+
+/// Finds the lowest free number of a leaf from `first` on.
+fn lowest_in<T: ?Sized>(
+    leaf: Option<LeafGuard<'_, T>>,
+    first: usize,
+) -> Option<(LeafGuard<'_, T>, usize)> {
+    let leaf = leaf?;
+    let bit = leaf.open.lowest_clear(first)?;
+    Some((leaf, bit))
+}

@@ -1,0 +1,92 @@
+//! Notices: how a number that is freed comes to the knowledge of searches.
+//!
+//! A close in a leaf that a search has passed over leaves a notice, and so does one that empties a
+//! leaf; each leaf has one notice at most. Searches take them, and so does, now and then, one who
+//! leaves them: then the memory of a table goes back also when nobody opens anything.
+
+use fdtable_base::room::{List, Notices};
+
+use super::{FdTable, LeafGuard, Mark, Structure};
+
+impl<T: ?Sized + Send + Sync> FdTable<T> {
+    /// Notes that a number of the leaf of `index` was freed.
+    #[inline(always)]
+    pub(super) fn note_freed(&self, leaf: &mut LeafGuard<'_, T>, index: usize) -> Notices {
+        match leaf.state().mark {
+            Mark::Noticed => Notices::Few,
+            Mark::Open if leaf.open.bits() != 0 => Notices::Few,
+            Mark::Open | Mark::Passed => self.leave_notice(leaf, index),
+        }
+    }
+
+    /// Leaves a notice of a leaf that was passed over, or is empty and nobody's to allocate in.
+    #[cold]
+    fn leave_notice(&self, leaf: &mut LeafGuard<'_, T>, index: usize) -> Notices {
+        let awaited = index == 0 || leaf.state().claim != 0 || index == self.room.hinted();
+        if leaf.state().mark == Mark::Open && awaited {
+            return Notices::Few;
+        }
+        leaf.state_mut().mark = Mark::Noticed;
+        self.room
+            .leave_notice(index, |next| leaf.state_mut().next_notice = next)
+    }
+
+    /// Takes the notices if they are many, unless somebody changes the table, who will.
+    #[inline(always)]
+    pub(super) fn look_at(&self, notices: Notices) {
+        if notices == Notices::Many {
+            self.look_now();
+        }
+    }
+
+    #[cold]
+    fn look_now(&self) {
+        if let Some(mut structure) = self.tree.try_lock() {
+            let hint = self.take_notices(&mut structure);
+            self.room.set_hint(hint);
+        }
+    }
+
+    /// Takes all notices, unmarks their leaves and removes the empty ones, and returns the new
+    /// hint, which the caller sets.
+    pub(super) fn take_notices(&self, structure: &mut Structure<'_, T>) -> usize {
+        self.room.begin_search();
+        let mut hint = self.room.hinted();
+        while let Some(list) = self.room.take_notices() {
+            let mut next = Some(list);
+            while let Some(list) = next {
+                let index = list.first();
+                next = Self::take_notice(structure, index);
+                // The lower one is looked at next, so it stays; the other goes if it is empty.
+                Self::remove_if_empty(structure, index.max(hint));
+                hint = index.min(hint);
+            }
+        }
+        hint
+    }
+
+    /// Takes the notice of a leaf, and returns the rest of its list.
+    fn take_notice(structure: &Structure<'_, T>, index: usize) -> Option<List> {
+        let leaf = structure.lock_leaf(index);
+        debug_assert!(leaf.is_some(), "a leaf with a notice stays");
+        let mut leaf = leaf?;
+        leaf.state_mut().mark = Mark::Open;
+        structure.mark_free(index);
+        List::of(leaf.state().next_notice)
+    }
+
+    /// Removes a leaf that has nothing, is nobody's to allocate in, and has no notice.
+    pub(super) fn remove_if_empty(structure: &mut Structure<'_, T>, index: usize) {
+        let is_empty = |leaf: &LeafGuard<'_, T>| {
+            leaf.open.bits() == 0 && leaf.state().claim == 0 && leaf.state().mark == Mark::Open
+        };
+        // Asked before, since a leaf that is shared is removed whatever it has.
+        if structure
+            .lock_leaf(index)
+            .is_some_and(|leaf| is_empty(&leaf))
+        {
+            // It stays if there is no memory; nothing is lost then. It has no files to release.
+            drop(structure.remove_if(index, is_empty));
+        }
+    }
+}

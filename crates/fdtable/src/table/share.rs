@@ -1,0 +1,62 @@
+//! The table of a child: `fork(2)`.
+//!
+//! Both tables have the same nodes, and copy what they write (see [`fdtable_base::tree`]). It is
+//! the table of one moment: the gate is shut, so nobody is inside a leaf.
+//!
+//! Before, notices are taken: they say of leaves that are marked as full that they are not, and
+//! the marks are in the nodes that will be shared. And a leaf that has a reservation is not
+//! shared. It stays the parent's own, and the child's copy has these numbers free.
+
+use alloc::vec::Vec;
+
+use fdtable_base::fallible::OutOfMemory;
+
+use super::{FdTable, Mark, Structure};
+use crate::Error;
+
+impl<T: ?Sized + Send + Sync> FdTable<T> {
+    /// Makes `child`, which is empty and nobody else's yet, a copy of this table.
+    pub(crate) fn fork_into(&self, child: &mut Self) -> Result<(), Error> {
+        let mut structure = self.tree.lock();
+        if !structure.has_nodes() {
+            structure.share_with(&mut child.tree, core::iter::empty())?;
+            return Ok(());
+        }
+        structure.shut_gate();
+        let forked = self.fork_shut(&mut structure, child);
+        structure.open_gate();
+        forked
+    }
+
+    fn fork_shut(&self, structure: &mut Structure<'_, T>, child: &mut Self) -> Result<(), Error> {
+        // The child's leaves may be marked as passed; then it must be able to leave notices.
+        child.room.prepare()?;
+        let hint = self.take_notices(structure);
+        self.room.set_hint(hint);
+        let kept = reserved_leaves(structure)?;
+        structure.share_with(&mut child.tree, kept.iter().copied())?;
+        kept.iter().for_each(|&index| child.free_reserved(index));
+        Ok(())
+    }
+
+    /// Frees the numbers of a leaf that have no file, in the table of a child.
+    fn free_reserved(&mut self, index: usize) {
+        let structure = self.tree.lock();
+        if let Some(mut leaf) = structure.lock_leaf(index) {
+            leaf.open.replace(leaf.installed());
+            // The child's searches begin at the first leaf.
+            leaf.state_mut().mark = Mark::Open;
+            structure.mark_free(index);
+        }
+    }
+}
+
+fn reserved_leaves<T: ?Sized + Send + Sync>(
+    structure: &Structure<'_, T>,
+) -> Result<Vec<usize>, OutOfMemory> {
+    let mut kept = Vec::new();
+    kept.try_reserve_exact(structure.reserved.leaves().count())
+        .map_err(|_| OutOfMemory)?;
+    kept.extend(structure.reserved.leaves());
+    Ok(kept)
+}
