@@ -6,7 +6,7 @@
 //! 2. [`table`]: the one trait through which the same workload runs on every table.
 //! 3. [`baseline`]: the tables that people had, and have, without this project; [`any_free`]: ours,
 //!    where numbers need not be the lowest; [`host`]: the kernel's.
-//! 4. [`lookup`], [`fd_scale`], [`alloc`], [`grow`] and [`chat`]: the
+//! 4. [`lookup`], [`fd_scale`], [`alloc`], [`grow`], [`mod@fork`] and [`chat`]: the
 //!    experiments.
 //! 5. [`turn`] and [`memory`]: how time and bytes are taken.
 //! 6. [`stats`], [`machine`], [`report`] and [`json`]: figures, and how they are shown.
@@ -24,6 +24,7 @@ mod cache;
 pub mod chat;
 pub mod experiment;
 pub mod fd_scale;
+pub mod fork;
 pub mod grow;
 pub mod host;
 pub mod json;
