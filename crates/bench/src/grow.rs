@@ -7,9 +7,9 @@
 //!
 //! # Whose pauses these are
 //!
-//! A machine interrupts whoever runs. So the reader times an *idle* step, which does nothing but
-//! read the clock, before each lookup: both are interrupted alike. The opener's twin is a subject
-//! that opens nothing. A pause by the machine can only add to a maximum, so the headline takes the
+//! A machine interrupts whoever runs. So the reader times *idle* steps too, which do nothing but
+//! read the clock, after each lookup and for as long as that took: both are interrupted alike. The
+//! opener's twin is a subject that opens nothing. A pause by the machine can only add to a maximum, so the headline takes the
 //! smallest maximum of five runs, of opens, lookups and idle steps alike; with more than five
 //! runs it is the median over the fives.
 //!
@@ -53,7 +53,7 @@ struct Row {
     open: Vec<Tail>,
     /// The lookups beside them.
     look_up: Vec<Tail>,
-    /// The steps between the lookups, which do nothing.
+    /// The steps between the lookups, which do nothing but read the clock.
     idle: Vec<Tail>,
 }
 

@@ -75,8 +75,9 @@ impl Sparse {
             for place in order(subjects.len(), round) {
                 let subject = &subjects[place];
                 let tables = subject.tables(self.tables);
-                ns[place][round] =
+                let took: Vec<f64> =
                     (subject.time)(subject.fd, tables).with_context(|| subject.name.to_owned())?;
+                ns[place].push(took);
             }
             progress.step();
         }
