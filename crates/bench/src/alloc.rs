@@ -67,11 +67,12 @@ enum Row {
 }
 
 impl Alloc {
-    /// Returns the configuration for one of the two lengths of a run.
+    /// Returns the configuration for one of the two lengths of a run. Turns are shorter than those
+    /// for which a scheduler lets other work run, so that on a busy machine most are whole.
     pub fn new(effort: Effort) -> Self {
         let (rounds, turn_ms) = match effort {
-            Effort::Quick => (15, 4),
-            Effort::Full => (41, 12),
+            Effort::Quick => (41, 2),
+            Effort::Full => (251, 2),
         };
         Alloc {
             rounds,

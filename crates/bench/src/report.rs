@@ -97,7 +97,7 @@ impl Figure {
             key,
             value: ratios.median,
             goal,
-            meaning: format!("{meaning} (median of {low}–{high})"),
+            meaning: format!("{meaning} (p10–p90 {low}–{high})"),
         }
     }
 }
@@ -256,7 +256,7 @@ mod tests {
         let figure = Figure::of_ratio("a.b", &ratios, Goal::None, "a ÷ b");
         assert_eq!(
             figure.to_string(),
-            "a ÷ b (median of 1.200–2.80): a.b = 2.00"
+            "a ÷ b (p10–p90 1.200–2.80): a.b = 2.00"
         );
     }
 

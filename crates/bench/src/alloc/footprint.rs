@@ -4,7 +4,7 @@ use anyhow::Context;
 use fdtable::Files;
 use serde::Serialize;
 
-use super::numbers::{MutexSlab, Numbers, ShardedSlab};
+use super::numbers::{Apart, MutexSlab, Numbers, ShardedSlab};
 use crate::any_free::AnyFree;
 use crate::baseline::{RwLockBitmap, RwLockVec};
 use crate::memory::bytes_in_use;
@@ -26,12 +26,12 @@ pub(super) struct Footprint {
 /// the C library does not tell.
 pub(super) fn all(slots: u32, remaining: u32) -> anyhow::Result<Vec<(&'static str, Footprint)>> {
     let measured = [
-        measure::<Files<u64>>(slots, remaining)?,
-        measure::<AnyFree<u64>>(slots, remaining)?,
+        measure::<Files<Apart>>(slots, remaining)?,
+        measure::<AnyFree<Apart>>(slots, remaining)?,
         measure::<MutexSlab>(slots, remaining)?,
         measure::<ShardedSlab>(slots, remaining)?,
-        measure::<RwLockVec<u64>>(slots, remaining)?,
-        measure::<RwLockBitmap<u64>>(slots, remaining)?,
+        measure::<RwLockVec<Apart>>(slots, remaining)?,
+        measure::<RwLockBitmap<Apart>>(slots, remaining)?,
     ];
     Ok(measured.into_iter().flatten().collect())
 }

@@ -1,7 +1,6 @@
 //! Who gives out numbers: our table, the baselines, slabs, and the host.
 
 use std::fs::File;
-use std::hint::black_box;
 use std::os::fd::{OwnedFd, RawFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -22,6 +21,12 @@ pub(super) const RWLOCK_VEC: &str = "RwLock<Vec<Option<Arc>>>";
 pub(super) const FILES_STRUCT: &str = "files_struct under a rwlock";
 pub(super) const HOST: &str = "the host, dup and close";
 pub(super) const TWO_ADDS: &str = "floor: two atomic adds";
+
+/// What the references refer to. It has cache lines of its own, with the count in front, so that
+/// threads with an object each write to no line together.
+#[derive(Default)]
+#[repr(align(128))]
+pub(super) struct Apart(AtomicU64);
 
 /// Allocator of numbers that holds a reference for each.
 pub(super) trait Numbers: Send + Sync + Sized + 'static {
@@ -48,11 +53,11 @@ pub(super) trait Numbers: Send + Sync + Sized + 'static {
     fn take(&self, key: Self::Key) -> Option<Self::Ref>;
 }
 
-/// Implements [`Numbers`] for a table, whose references hold a word.
+/// Implements [`Numbers`] for a table.
 macro_rules! numbers_of_table {
     ($table:ident, $name:expr) => {
-        impl Numbers for $table<u64> {
-            type Ref = <$table<u64> as Table<u64>>::Ref;
+        impl Numbers for $table<Apart> {
+            type Ref = <$table<Apart> as Table<Apart>>::Ref;
             type Key = RawFd;
             const NAME: &'static str = $name;
 
@@ -61,7 +66,7 @@ macro_rules! numbers_of_table {
             }
 
             fn object() -> anyhow::Result<Self::Ref> {
-                Ok(<Self as NewFile<u64, u64>>::new_file(0))
+                Ok(<Self as NewFile<Apart, Apart>>::new_file(Apart::default()))
             }
 
             #[inline]
@@ -83,10 +88,10 @@ numbers_of_table!(RwLockVec, RWLOCK_VEC);
 numbers_of_table!(RwLockBitmap, FILES_STRUCT);
 
 /// What people write where any number will do.
-pub(super) struct MutexSlab(parking_lot::Mutex<slab::Slab<Arc<u64>>>);
+pub(super) struct MutexSlab(parking_lot::Mutex<slab::Slab<Arc<Apart>>>);
 
 impl Numbers for MutexSlab {
-    type Ref = Arc<u64>;
+    type Ref = Arc<Apart>;
     type Key = usize;
     const NAME: &'static str = MUTEX_SLAB;
 
@@ -94,26 +99,26 @@ impl Numbers for MutexSlab {
         MutexSlab(parking_lot::Mutex::default())
     }
 
-    fn object() -> anyhow::Result<Arc<u64>> {
-        Ok(Arc::new(0))
+    fn object() -> anyhow::Result<Arc<Apart>> {
+        Ok(Arc::default())
     }
 
     #[inline]
-    fn open(&self, object: Arc<u64>) -> Option<usize> {
+    fn open(&self, object: Arc<Apart>) -> Option<usize> {
         Some(self.0.lock().insert(object))
     }
 
     #[inline]
-    fn take(&self, key: usize) -> Option<Arc<u64>> {
+    fn take(&self, key: usize) -> Option<Arc<Apart>> {
         self.0.lock().try_remove(key)
     }
 }
 
 /// The same with the standard library's lock.
-pub(super) struct StdMutexSlab(std::sync::Mutex<slab::Slab<Arc<u64>>>);
+pub(super) struct StdMutexSlab(std::sync::Mutex<slab::Slab<Arc<Apart>>>);
 
 impl Numbers for StdMutexSlab {
-    type Ref = Arc<u64>;
+    type Ref = Arc<Apart>;
     type Key = usize;
     const NAME: &'static str = STD_MUTEX_SLAB;
 
@@ -121,26 +126,26 @@ impl Numbers for StdMutexSlab {
         StdMutexSlab(std::sync::Mutex::default())
     }
 
-    fn object() -> anyhow::Result<Arc<u64>> {
-        Ok(Arc::new(0))
+    fn object() -> anyhow::Result<Arc<Apart>> {
+        Ok(Arc::default())
     }
 
     #[inline]
-    fn open(&self, object: Arc<u64>) -> Option<usize> {
+    fn open(&self, object: Arc<Apart>) -> Option<usize> {
         Some(self.0.lock().ok()?.insert(object))
     }
 
     #[inline]
-    fn take(&self, key: usize) -> Option<Arc<u64>> {
+    fn take(&self, key: usize) -> Option<Arc<Apart>> {
         self.0.lock().ok()?.try_remove(key)
     }
 }
 
 /// A slab in which each thread inserts into a part of its own.
-pub(super) struct ShardedSlab(sharded_slab::Slab<Arc<u64>>);
+pub(super) struct ShardedSlab(sharded_slab::Slab<Arc<Apart>>);
 
 impl Numbers for ShardedSlab {
-    type Ref = Arc<u64>;
+    type Ref = Arc<Apart>;
     type Key = usize;
     const NAME: &'static str = SHARDED_SLAB;
 
@@ -148,17 +153,17 @@ impl Numbers for ShardedSlab {
         ShardedSlab(sharded_slab::Slab::new())
     }
 
-    fn object() -> anyhow::Result<Arc<u64>> {
-        Ok(Arc::new(0))
+    fn object() -> anyhow::Result<Arc<Apart>> {
+        Ok(Arc::default())
     }
 
     #[inline]
-    fn open(&self, object: Arc<u64>) -> Option<usize> {
+    fn open(&self, object: Arc<Apart>) -> Option<usize> {
         self.0.insert(object)
     }
 
     #[inline]
-    fn take(&self, key: usize) -> Option<Arc<u64>> {
+    fn take(&self, key: usize) -> Option<Arc<Apart>> {
         self.0.take(key)
     }
 }
@@ -195,27 +200,27 @@ impl Numbers for Host {
 pub(super) struct TwoAdds;
 
 impl Numbers for TwoAdds {
-    type Ref = Arc<AtomicU64>;
-    type Key = Arc<AtomicU64>;
+    type Ref = Arc<Apart>;
+    type Key = Arc<Apart>;
     const NAME: &'static str = TWO_ADDS;
 
     fn with_room(_most: u32) -> Self {
         TwoAdds
     }
 
-    fn object() -> anyhow::Result<Arc<AtomicU64>> {
+    fn object() -> anyhow::Result<Arc<Apart>> {
         Ok(Arc::default())
     }
 
     #[inline]
-    fn open(&self, object: Arc<AtomicU64>) -> Option<Arc<AtomicU64>> {
-        black_box(&*object).fetch_add(1, Ordering::Acquire);
+    fn open(&self, object: Arc<Apart>) -> Option<Arc<Apart>> {
+        object.0.fetch_add(1, Ordering::Acquire);
         Some(object)
     }
 
     #[inline]
-    fn take(&self, key: Arc<AtomicU64>) -> Option<Arc<AtomicU64>> {
-        black_box(&*key).fetch_sub(1, Ordering::Release);
+    fn take(&self, key: Arc<Apart>) -> Option<Arc<Apart>> {
+        key.0.fetch_sub(1, Ordering::Release);
         Some(key)
     }
 }
@@ -240,10 +245,10 @@ mod tests {
 
     #[test]
     fn every_allocator_hands_over_what_it_holds() {
-        gives_and_takes::<Files<u64>>();
-        gives_and_takes::<AnyFree<u64>>();
-        gives_and_takes::<RwLockVec<u64>>();
-        gives_and_takes::<RwLockBitmap<u64>>();
+        gives_and_takes::<Files<Apart>>();
+        gives_and_takes::<AnyFree<Apart>>();
+        gives_and_takes::<RwLockVec<Apart>>();
+        gives_and_takes::<RwLockBitmap<Apart>>();
         gives_and_takes::<MutexSlab>();
         gives_and_takes::<StdMutexSlab>();
         gives_and_takes::<ShardedSlab>();
@@ -253,10 +258,10 @@ mod tests {
 
     #[test]
     fn a_number_is_taken_once() {
-        refuses_what_was_taken::<Files<u64>>();
-        refuses_what_was_taken::<AnyFree<u64>>();
-        refuses_what_was_taken::<RwLockVec<u64>>();
-        refuses_what_was_taken::<RwLockBitmap<u64>>();
+        refuses_what_was_taken::<Files<Apart>>();
+        refuses_what_was_taken::<AnyFree<Apart>>();
+        refuses_what_was_taken::<RwLockVec<Apart>>();
+        refuses_what_was_taken::<RwLockBitmap<Apart>>();
         refuses_what_was_taken::<MutexSlab>();
         refuses_what_was_taken::<StdMutexSlab>();
         refuses_what_was_taken::<ShardedSlab>();

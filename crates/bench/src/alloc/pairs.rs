@@ -8,7 +8,7 @@ use anyhow::Context;
 use fdtable::Files;
 use serde::Serialize;
 
-use super::numbers::{Host, MutexSlab, Numbers, ShardedSlab, StdMutexSlab, TwoAdds};
+use super::numbers::{Apart, Host, MutexSlab, Numbers, ShardedSlab, StdMutexSlab, TwoAdds};
 use crate::any_free::AnyFree;
 use crate::baseline::{RwLockBitmap, RwLockVec};
 use crate::turn::{self, Worker};
@@ -55,13 +55,13 @@ struct Filled<N: Numbers> {
 /// size is ours to choose with `most` open too.
 pub(super) fn all(most: u32) -> anyhow::Result<Vec<(Box<dyn Pairs>, Case)>> {
     let mut entries = Vec::new();
-    entries.extend(empty_and_full::<Files<u64>>(most)?);
-    entries.extend(empty_and_full::<AnyFree<u64>>(most)?);
+    entries.extend(empty_and_full::<Files<Apart>>(most)?);
+    entries.extend(empty_and_full::<AnyFree<Apart>>(most)?);
     entries.extend(empty_and_full::<MutexSlab>(most)?);
     entries.extend(empty_and_full::<StdMutexSlab>(most)?);
     entries.extend(empty_and_full::<ShardedSlab>(most)?);
-    entries.extend(empty_and_full::<RwLockVec<u64>>(most)?);
-    entries.extend(empty_and_full::<RwLockBitmap<u64>>(most)?);
+    entries.extend(empty_and_full::<RwLockVec<Apart>>(most)?);
+    entries.extend(empty_and_full::<RwLockBitmap<Apart>>(most)?);
     entries.extend(cases::<Host>(1, &[1, THREADS])?);
     entries.extend(cases::<TwoAdds>(1, &[1, THREADS])?);
     Ok(entries)
@@ -167,16 +167,16 @@ mod tests {
 
     #[test]
     fn the_free_number_of_a_full_table_is_in_the_middle() {
-        let filled = Filled::<Files<u64>>::new(101).unwrap();
+        let filled = Filled::<Files<Apart>>::new(101).unwrap();
         assert_eq!(filled.numbers.open_count(), 100);
-        let object = <Files<u64> as Numbers>::object().unwrap();
+        let object = <Files<Apart> as Numbers>::object().unwrap();
         assert_eq!(Table::open(&filled.numbers, object), Ok(50));
     }
 
     #[test]
     fn a_chunk_leaves_the_table_as_it_was() {
         for work in [Work::Move, Work::Clone] {
-            let filled = Filled::<Files<u64>>::new(7).unwrap();
+            let filled = Filled::<Files<Apart>>::new(7).unwrap();
             assert_eq!(filled.worker(0, work)(), CHUNK);
             assert_eq!(filled.numbers.open_count(), 6);
         }
@@ -184,7 +184,7 @@ mod tests {
 
     #[test]
     fn a_table_that_gives_nothing_counts_nothing() {
-        let filled = Filled::<Files<u64>>::new(1).unwrap();
+        let filled = Filled::<Files<Apart>>::new(1).unwrap();
         filled.numbers.set_limit(0);
         for work in [Work::Move, Work::Clone] {
             let mut worker = filled.worker(0, work);
