@@ -254,10 +254,7 @@ mod tests {
     fn a_figure_of_ratios_tells_their_spread() {
         let ratios = Summary::of(&[1.0, 2.0, 3.0]);
         let figure = Figure::of_ratio("a.b", &ratios, Goal::None, "a ÷ b");
-        assert_eq!(
-            figure.to_string(),
-            "a ÷ b (p10–p90 1.200–2.80): a.b = 2.00"
-        );
+        assert_eq!(figure.to_string(), "a ÷ b (p10–p90 1.200–2.80): a.b = 2.00");
     }
 
     #[test]
