@@ -22,6 +22,10 @@ pub(super) const FILES_STRUCT: &str = "files_struct under a rwlock";
 pub(super) const HOST: &str = "the host, dup and close";
 pub(super) const TWO_ADDS: &str = "floor: two atomic adds";
 
+/// Numbers below the limit that are never needed, so that CPUs which allocate in numbers of their
+/// own have some.
+const SPARE: u32 = 4096;
+
 /// What the references refer to. It has cache lines of its own, with the count in front, so that
 /// threads with an object each write to no line together.
 #[derive(Default)]
@@ -37,7 +41,7 @@ pub(super) trait Numbers: Send + Sync + Sized + 'static {
     /// Name in reports.
     const NAME: &'static str;
 
-    /// Makes one for `most` numbers, all free.
+    /// Makes one for `most` numbers at least, all free.
     fn with_room(most: u32) -> Self;
 
     /// Makes an object.
@@ -62,7 +66,7 @@ macro_rules! numbers_of_table {
             const NAME: &'static str = $name;
 
             fn with_room(most: u32) -> Self {
-                Table::with_limit(most)
+                Table::with_limit(most.saturating_add(SPARE))
             }
 
             fn object() -> anyhow::Result<Self::Ref> {

@@ -90,10 +90,9 @@ fn cases<N: Numbers>(open: u32, threads: &[usize]) -> anyhow::Result<Vec<(Box<dy
 }
 
 impl<N: Numbers> Filled<N> {
-    /// Gives out `open` numbers and takes the middle one back, which a pair will get. A table
-    /// for one number has room for those of all threads.
+    /// Gives out `open` numbers and takes the middle one back, which a pair will get.
     fn new(open: u32) -> anyhow::Result<Self> {
-        let numbers = N::with_room(open.max(THREADS as u32));
+        let numbers = N::with_room(open);
         let object = N::object()?;
         let mut keys = Vec::with_capacity(open as usize);
         for _ in 0..open {
