@@ -25,18 +25,17 @@ use serde::Serialize;
 use serde_json::{json, to_value};
 
 use crate::affinity;
+use crate::cache::Cache;
 use crate::experiment::{Effort, Experiment, Progress};
 use crate::machine::Machine;
 use crate::report::Report;
 use crate::stats::{Summary, order};
 
-mod cache;
 mod findings;
 mod growth;
 mod opener;
 mod range;
 
-use cache::Cache;
 use range::{Measured, Place};
 
 /// Experiment that measures `open` as the table grows.

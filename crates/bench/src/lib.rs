@@ -4,9 +4,12 @@
 //!
 //! 1. [`experiment`]: what an experiment is, and how it is run.
 //! 2. [`table`]: the one trait through which the same workload runs on every table.
-//! 3. [`baseline`]: the tables that people had, and have, without this project.
-//! 4. [`lookup`], [`fd_scale`] and [`chat`]: the experiments.
-//! 5. [`stats`], [`machine`], [`report`] and [`json`]: figures, and how they are shown.
+//! 3. [`baseline`]: the tables that people had, and have, without this project; [`any_free`]: ours,
+//!    where numbers need not be the lowest; [`host`]: the kernel's.
+//! 4. [`lookup`], [`fd_scale`], [`alloc`], [`grow`], [`mod@fork`], [`sparse`] and [`chat`]: the
+//!    experiments.
+//! 5. [`turn`] and [`memory`]: how time and bytes are taken.
+//! 6. [`stats`], [`machine`], [`report`] and [`json`]: figures, and how they are shown.
 //!
 //! Every experiment alternates its subjects, so that what the machine does besides falls on all
 //! of them, and compares what was measured in the same round.
@@ -14,13 +17,22 @@
 #![forbid(unsafe_code)]
 
 pub mod affinity;
+pub mod alloc;
+pub mod any_free;
 pub mod baseline;
+mod cache;
 pub mod chat;
 pub mod experiment;
 pub mod fd_scale;
+pub mod fork;
+pub mod grow;
+pub mod host;
 pub mod json;
 pub mod lookup;
 pub mod machine;
+pub mod memory;
 pub mod report;
+pub mod sparse;
 pub mod stats;
 pub mod table;
+pub mod turn;

@@ -13,7 +13,6 @@ use anyhow::ensure;
 use serde::Serialize;
 use serde_json::{json, to_value};
 
-use crate::affinity;
 use crate::experiment::{Effort, Experiment, Progress};
 use crate::machine::Machine;
 use crate::report::Report;
@@ -145,11 +144,6 @@ impl Lookup {
         }
         Ok(findings::rows(case, subjects, &ns))
     }
-}
-
-/// Returns how many CPUs `threads` threads keep busy.
-fn busy_cpus(threads: usize) -> usize {
-    threads.min(affinity::cpus())
 }
 
 #[cfg(test)]

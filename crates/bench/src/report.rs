@@ -8,6 +8,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::machine::Machine;
+use crate::stats::Summary;
 
 /// Lines above, below, and under the header: rows are told apart by their numbers.
 const LINES: TableStyle = TableStyle::new()
@@ -84,6 +85,19 @@ impl Goal {
             Goal::AtMost(bound) => Some(value <= bound),
             Goal::AtLeast(bound) => Some(value >= bound),
             Goal::None => None,
+        }
+    }
+}
+
+impl Figure {
+    /// Makes a figure of the median of `ratios`, and tells their spread with its meaning.
+    pub fn of_ratio(key: &'static str, ratios: &Summary, goal: Goal, meaning: &str) -> Self {
+        let [low, high] = [ratios.p10, ratios.p90].map(ratio);
+        Figure {
+            key,
+            value: ratios.median,
+            goal,
+            meaning: format!("{meaning} (p10–p90 {low}–{high})"),
         }
     }
 }
@@ -234,6 +248,13 @@ mod tests {
             "cost of a b: a.b = 39.9 (goal ≥ 40: not reached)"
         );
         assert_eq!(figure(5.9, Goal::None), "cost of a b: a.b = 5.90");
+    }
+
+    #[test]
+    fn a_figure_of_ratios_tells_their_spread() {
+        let ratios = Summary::of(&[1.0, 2.0, 3.0]);
+        let figure = Figure::of_ratio("a.b", &ratios, Goal::None, "a ÷ b");
+        assert_eq!(figure.to_string(), "a ÷ b (p10–p90 1.200–2.80): a.b = 2.00");
     }
 
     #[test]

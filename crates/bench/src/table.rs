@@ -47,6 +47,20 @@ pub trait Table<T: ?Sized>: Send + Sync + 'static {
     /// # Errors
     /// `EBADF` if `fd` is not open.
     fn close(&self, fd: RawFd) -> Result<(), Error>;
+
+    /// Gives the number back and hands the table's reference to the caller.
+    ///
+    /// # Errors
+    /// `EBADF` if `fd` is not open.
+    fn take(&self, fd: RawFd) -> Result<Self::Ref, Error>;
+
+    /// Makes a child's table: the same files under the same numbers, and independent of this one.
+    ///
+    /// # Errors
+    /// `ENOMEM` if there is no memory for it.
+    fn fork(&self) -> Result<Self, Error>
+    where
+        Self: Sized;
 }
 
 /// How a table makes the references that it holds.
@@ -82,6 +96,16 @@ impl<T: ?Sized + Send + Sync + 'static> Table<T> for Files<T> {
     #[inline]
     fn close(&self, fd: RawFd) -> Result<(), Error> {
         Files::close(self, fd)
+    }
+
+    #[inline]
+    fn take(&self, fd: RawFd) -> Result<FileRef<T>, Error> {
+        Files::take(self, fd)
+    }
+
+    #[inline]
+    fn fork(&self) -> Result<Self, Error> {
+        Files::fork(self)
     }
 }
 
@@ -126,6 +150,16 @@ macro_rules! table_of_arcs {
             #[inline]
             fn close(&self, fd: RawFd) -> Result<(), Error> {
                 $table::close(self, fd)
+            }
+
+            #[inline]
+            fn take(&self, fd: RawFd) -> Result<Arc<T>, Error> {
+                $table::take(self, fd)
+            }
+
+            #[inline]
+            fn fork(&self) -> Result<Self, Error> {
+                Ok($table::fork(self))
             }
         }
 
@@ -225,6 +259,29 @@ mod tests {
         assert_eq!(*file, 5);
     }
 
+    fn hands_over_what_it_takes<Tb: Table<u64> + NewFile<u64, u64>>() {
+        let table = Tb::with_limit(10);
+        let fd = table.open(Tb::new_file(5)).unwrap();
+        assert_eq!(table.take(fd).map(|file| *file), Ok(5));
+        assert_eq!(table.take(fd).err(), Some(Error::BadFd));
+        assert_eq!(table.open(Tb::new_file(6)), Ok(fd));
+    }
+
+    fn a_child_is_independent_of_its_parent<Tb: Table<u64> + NewFile<u64, u64>>() {
+        let parent = Tb::with_limit(300);
+        for value in 0..200 {
+            parent.open(Tb::new_file(value)).unwrap();
+        }
+        parent.close(70).unwrap();
+        let child = parent.fork().unwrap();
+        child.close(150).unwrap();
+        parent.close(7).unwrap();
+        assert_eq!(child.get(7).map(|file| *file), Ok(7));
+        assert_eq!(parent.get(150).map(|file| *file), Ok(150));
+        assert_eq!(child.open(Tb::new_file(0)), Ok(70));
+        assert_eq!(parent.open(Tb::new_file(0)), Ok(7));
+    }
+
     fn releases_a_socket_when_its_last_reference_goes<Tb>()
     where
         Tb: Table<dyn Object> + NewFile<dyn Object, fdtable_vfs::socket::StreamSocket>,
@@ -264,6 +321,8 @@ mod tests {
             serves_the_lowest_free_number
             refuses_numbers_that_are_not_open
             keeps_an_owned_file_after_close
+            hands_over_what_it_takes
+            a_child_is_independent_of_its_parent
         }
 
         #[test]

@@ -63,6 +63,14 @@ pub(crate) enum Experiment {
     Lookup,
     /// What an open costs while up to a million descriptors are open, cache hot and cold.
     FdScale,
+    /// A number given out and taken back: pairs per thread, and bytes per slot.
+    Alloc,
+    /// The worst open and the worst lookup while a table grows to a million descriptors.
+    Grow,
+    /// A child's table, with 10 and with a million descriptors, and its first change.
+    Fork,
+    /// One descriptor at 2^31 - 1: time of the first open, and memory.
+    Sparse,
     /// A chat server all of whose sockets are in one table: messages per second.
     Chat(ChatArguments),
 }

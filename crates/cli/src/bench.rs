@@ -1,10 +1,14 @@
 //! `fdtable bench`: from the command line to reports.
 
+use fdtable_bench::alloc::Alloc;
 use fdtable_bench::chat::Chat;
 use fdtable_bench::experiment::{self, Effort};
 use fdtable_bench::fd_scale::FdScale;
+use fdtable_bench::fork::Fork;
+use fdtable_bench::grow::Grow;
 use fdtable_bench::json;
 use fdtable_bench::lookup::Lookup;
+use fdtable_bench::sparse::Sparse;
 
 use crate::arguments::{Bench, ChatArguments, Common, Experiment};
 use crate::progress::Bar;
@@ -31,10 +35,18 @@ fn experiments(chosen: &Bench) -> Vec<Box<dyn experiment::Experiment>> {
         None => vec![
             Box::new(lookup(common)),
             Box::new(fd_scale(common)),
+            Box::new(alloc(common)),
+            Box::new(grow(common)),
+            Box::new(fork(common)),
+            Box::new(sparse(common)),
             Box::new(chat(common, &ChatArguments::default())),
         ],
         Some(Experiment::Lookup) => vec![Box::new(lookup(common))],
         Some(Experiment::FdScale) => vec![Box::new(fd_scale(common))],
+        Some(Experiment::Alloc) => vec![Box::new(alloc(common))],
+        Some(Experiment::Grow) => vec![Box::new(grow(common))],
+        Some(Experiment::Fork) => vec![Box::new(fork(common))],
+        Some(Experiment::Sparse) => vec![Box::new(sparse(common))],
         Some(Experiment::Chat(size)) => vec![Box::new(chat(common, size))],
     }
 }
@@ -64,6 +76,38 @@ fn fd_scale(common: &Common) -> FdScale {
     }
 }
 
+fn alloc(common: &Common) -> Alloc {
+    let default = Alloc::new(effort(common));
+    Alloc {
+        rounds: common.rounds.unwrap_or(default.rounds),
+        ..default
+    }
+}
+
+fn grow(common: &Common) -> Grow {
+    let default = Grow::new(effort(common));
+    Grow {
+        rounds: common.rounds.unwrap_or(default.rounds),
+        ..default
+    }
+}
+
+fn fork(common: &Common) -> Fork {
+    let default = Fork::new(effort(common));
+    Fork {
+        rounds: common.rounds.unwrap_or(default.rounds),
+        ..default
+    }
+}
+
+fn sparse(common: &Common) -> Sparse {
+    let default = Sparse::new(effort(common));
+    Sparse {
+        rounds: common.rounds.unwrap_or(default.rounds),
+        ..default
+    }
+}
+
 fn chat(common: &Common, size: &ChatArguments) -> Chat {
     let default = Chat::new(effort(common));
     Chat {
@@ -88,7 +132,10 @@ mod tests {
 
     #[test]
     fn no_choice_is_every_experiment_there_is() {
-        assert_eq!(names(&Bench::default()), ["lookup", "fd-scale", "chat"]);
+        let all = [
+            "lookup", "fd-scale", "alloc", "grow", "fork", "sparse", "chat",
+        ];
+        assert_eq!(names(&Bench::default()), all);
     }
 
     #[test]
@@ -131,6 +178,13 @@ mod tests {
         } = chat(&common, &size);
         assert_eq!((rooms, users, rounds), (20, 7, 3));
         assert_eq!(lookup(&common).rounds, 3);
+        let rounds = [
+            alloc(&common).rounds,
+            grow(&common).rounds,
+            fork(&common).rounds,
+            sparse(&common).rounds,
+        ];
+        assert_eq!(rounds, [3; 4]);
         assert_eq!(
             (fd_scale(&common).hot_rounds, fd_scale(&common).cold_rounds),
             (3, 3)

@@ -56,7 +56,8 @@ impl<T: ?Sized> RwLockBitmap<T> {
             return Err(Error::TooManyFiles);
         }
         if number == state.files.len() {
-            state.expand();
+            let capacity = number * 2;
+            state.expand_to(capacity);
         }
         state.install(number, file);
         Ok(number as RawFd)
@@ -88,6 +89,49 @@ impl<T: ?Sized> RwLockBitmap<T> {
     pub fn close(&self, fd: RawFd) -> Result<(), Error> {
         let file = self.state.write().take(fd)?;
         drop(file);
+        Ok(())
+    }
+
+    /// Empties the slot and hands over its reference.
+    ///
+    /// # Errors
+    /// `EBADF` if `fd` is not open.
+    #[inline]
+    pub fn take(&self, fd: RawFd) -> Result<Arc<T>, Error> {
+        self.state.write().take(fd)
+    }
+
+    /// Copies the table, with a reference to each open file, under the read lock (`copy_files`).
+    #[must_use]
+    pub fn fork(&self) -> Self {
+        let state = self.state.read();
+        RwLockBitmap {
+            state: RwLock::new(State {
+                files: state.files.clone(),
+                open: state.open.clone(),
+                close_on_exec: state.close_on_exec.clone(),
+                next_fd: state.next_fd,
+            }),
+            limit: self.limit,
+        }
+    }
+
+    /// Puts `file` on the number `fd` and drops what was there, after the lock is gone (`dup2`).
+    ///
+    /// # Errors
+    /// `EBADF` if `fd` is at or past the limit.
+    pub fn dup_to(&self, file: Arc<T>, fd: RawFd) -> Result<(), Error> {
+        let number = usize::try_from(fd).map_err(|_| Error::BadFd)?;
+        if number >= self.limit as usize {
+            return Err(Error::BadFd);
+        }
+        let mut state = self.state.write();
+        if number >= state.files.len() {
+            state.expand_to((number + 1).next_power_of_two());
+        }
+        let before = state.replace(number, file);
+        drop(state);
+        drop(before);
         Ok(())
     }
 }
@@ -146,10 +190,17 @@ impl<T: ?Sized> State<T> {
         Ok(file)
     }
 
-    /// Copies everything to an array of twice the size (`expand_files`).
+    /// Takes the number and answers what was open under it.
+    fn replace(&mut self, number: usize, file: Arc<T>) -> Option<Arc<T>> {
+        let (word, bit) = (number / WORD, 1 << (number % WORD));
+        self.open[word] |= bit;
+        self.close_on_exec[word] &= !bit;
+        self.files[number].replace(file)
+    }
+
+    /// Copies everything to an array of the larger `capacity`, a power of two (`expand_files`).
     #[cold]
-    fn expand(&mut self) {
-        let capacity = self.files.len() * 2;
+    fn expand_to(&mut self, capacity: usize) {
         let mut files = empty_slots(capacity);
         for (new, old) in files.iter_mut().zip(&mut self.files) {
             *new = old.take();

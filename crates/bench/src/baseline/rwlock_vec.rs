@@ -85,6 +85,50 @@ impl<T: ?Sized> RwLockVec<T> {
         drop(file);
         Ok(())
     }
+
+    /// Empties the slot and hands over its reference.
+    ///
+    /// # Errors
+    /// `EBADF` if `fd` is not open.
+    #[inline]
+    pub fn take(&self, fd: RawFd) -> Result<Arc<T>, Error> {
+        self.state.write().take(fd)
+    }
+
+    /// Copies the table, with a reference to each open file, under the read lock.
+    #[must_use]
+    pub fn fork(&self) -> Self {
+        let state = self.state.read();
+        RwLockVec {
+            state: RwLock::new(State {
+                slots: state.slots.clone(),
+                free: state.free.clone(),
+            }),
+            limit: self.limit,
+        }
+    }
+
+    /// Puts `file` on the free number `fd` and makes the vector long enough for it (`dup2`).
+    ///
+    /// # Errors
+    /// `EBADF` if `fd` is at or past the limit, `EBUSY` if it is below the end of the vector:
+    /// there the heap would have to be searched for it.
+    pub fn open_past_the_end(&self, file: Arc<T>, fd: RawFd) -> Result<(), Error> {
+        let number = u32::try_from(fd).map_err(|_| Error::BadFd)?;
+        if number >= self.limit {
+            return Err(Error::BadFd);
+        }
+        let mut state = self.state.write();
+        let end = state.slots.len();
+        if end > number as usize {
+            return Err(Error::Busy);
+        }
+        state.slots.resize(number as usize, None);
+        state.slots.push(Some(file));
+        // As a bulk, which takes time in proportion to the numbers.
+        state.free.extend((end as u32..number).map(Reverse));
+        Ok(())
+    }
 }
 
 impl<T: ?Sized> State<T> {

@@ -3,14 +3,13 @@
 use std::fs::File;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 
-use anyhow::ensure;
 use fdtable::{Fd, Files};
 use fdtable_vfs::{MemFs, OpenFlags, Process};
-use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::unistd::dup;
 
 use super::range::{Measured, Opener, Range};
 use crate::baseline::{RwLockBitmap, RwLockVec};
+use crate::host;
 use crate::table::{NewFile, Table};
 
 pub(super) const BARE: &str = "fdtable";
@@ -19,9 +18,6 @@ pub(super) const FILES_STRUCT: &str = "files_struct under a rwlock";
 pub(super) const RWLOCK_VEC: &str = "RwLock<Vec<Option<Arc>>>";
 pub(super) const HOST: &str = "the host, dup";
 pub(super) const CLOCK: &str = "the clock alone";
-
-/// Descriptors that are left to the rest of the process when the host's are used up.
-const LEFT_TO_THE_PROCESS: u64 = 64;
 
 /// Makes every range for up to `most` descriptors but the host's, without descriptors.
 pub(super) fn all(most: u32) -> anyhow::Result<Vec<Box<dyn Measured>>> {
@@ -37,17 +33,11 @@ pub(super) fn all(most: u32) -> anyhow::Result<Vec<Box<dyn Measured>>> {
 
 /// Makes the range of the host's own descriptors, as far as the hard limit lets it.
 pub(super) fn host() -> anyhow::Result<Box<dyn Measured>> {
-    let (_, hard) = getrlimit(Resource::RLIMIT_NOFILE)?;
-    setrlimit(Resource::RLIMIT_NOFILE, hard, hard)?;
-    let most = hard.saturating_sub(LEFT_TO_THE_PROCESS);
-    ensure!(most > 0, "the host allows {hard} descriptors");
-    let host = Dup {
+    let most = host::raise_limit()?;
+    let dup = Dup {
         original: File::open("/dev/null")?,
     };
-    Ok(Box::new(Range::new(
-        host,
-        u32::try_from(most).unwrap_or(u32::MAX),
-    )))
+    Ok(Box::new(Range::new(dup, most)))
 }
 
 /// Opens a ready object on a bare table: a further reference to one that exists.

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, bail};
 use serde::Serialize;
 
-use super::cache::Cache;
+use crate::cache::Cache;
 
 /// Which descriptor is opened again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]

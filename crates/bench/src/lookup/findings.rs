@@ -1,14 +1,15 @@
 //! What the measurements of `lookup` say: rows, tables, figures, and sentences.
 
+use super::Row;
 use super::case::{Case, Pattern};
 use super::subject::{
     BATCHED, BORROWED, FILES_STRUCT, LOAD, NAMES, OWNED, QUIESCENT, RWLOCK_VEC, RWLOCK_VEC_HELD,
     Subject, TWO_ADDS,
 };
-use super::{Row, busy_cpus};
 use crate::machine::Machine;
 use crate::report::{Figure, Goal, Table, nanoseconds, ratio};
 use crate::stats::{Summary, paired_ratio};
+use crate::turn::busy_cpus;
 
 /// Live descriptors of the headline cases.
 const HEADLINE_LIVE: u32 = 64;

@@ -10,26 +10,26 @@ const LEAST: usize = 64 << 20;
 const LINE: usize = 8;
 
 /// A stretch of memory larger than all caches.
-pub(super) struct Cache {
+pub(crate) struct Cache {
     lines: Vec<[u64; LINE]>,
 }
 
 impl Cache {
     /// Allocates the stretch.
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Cache {
             lines: vec![[1; LINE]; Self::bytes_to_overwrite() / size_of::<[u64; LINE]>()],
         }
     }
 
     /// Returns how many bytes are overwritten: twice the largest cache, and 64 MiB at least.
-    pub(super) fn bytes_to_overwrite() -> usize {
+    pub(crate) fn bytes_to_overwrite() -> usize {
         largest_cache().map_or(LEAST, |bytes| LEAST.max(bytes * 2))
     }
 
     /// Reads and overwrites a word of every line, which drives out whatever was in the caches and
     /// most of what was in the TLBs. Takes some 10 ms.
-    pub(super) fn trash(&mut self) {
+    pub(crate) fn trash(&mut self) {
         for line in &mut self.lines {
             line[0] = line[0].wrapping_mul(3);
         }

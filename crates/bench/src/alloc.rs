@@ -1,0 +1,140 @@
+//! `alloc`: what it costs to give out a number and take it back, in time and in memory.
+//!
+//! A *pair* opens a file and closes it again. In one kind of work the same reference moves in and
+//! out; in the other the table gets a reference of its own, which is dropped with the number.
+//! The table is otherwise empty, or all but one of a million numbers are open and the free one
+//! is in the middle. One thread does pairs, or one on each of two CPUs, with an object of its own.
+//!
+//! The rivals do the same work: `slab` under a lock is what people take for numbers that need
+//! not be the lowest, `sharded-slab` what they take when the lock is in the way. The floor is two
+//! atomic adds on the thread's own object.
+//!
+//! *Bytes per slot* are those of a table with every number open, beyond the objects: all of its
+//! descriptors refer to one object. *Kept* is what a table still holds after all but a few of
+//! them were closed, from the last to the first.
+
+use std::time::Duration;
+
+use anyhow::{Context, ensure};
+use serde::Serialize;
+use serde_json::{json, to_value};
+
+use crate::experiment::{Effort, Experiment, Progress};
+use crate::machine::Machine;
+use crate::report::Report;
+use crate::stats::{Summary, order};
+
+mod findings;
+mod footprint;
+mod numbers;
+mod pairs;
+
+use footprint::Footprint;
+use pairs::{Case, Pairs};
+
+/// Experiment that measures the allocation of numbers.
+#[derive(Clone, Debug, Serialize)]
+pub struct Alloc {
+    /// How often each subject has its turn in each case, at least 1.
+    pub rounds: usize,
+    /// Length of a turn in milliseconds, at least 1.
+    pub turn_ms: u64,
+    /// Numbers of a large table, at least 2.
+    pub most: u32,
+    /// Numbers that stay open where memory is measured after most were closed, below `most`.
+    pub remaining: u32,
+}
+
+/// What was measured of one subject.
+#[derive(Clone, Debug, Serialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+enum Row {
+    Pair {
+        subject: &'static str,
+        #[serde(flatten)]
+        case: Case,
+        /// Nanoseconds per pair and busy CPU.
+        ns: Summary,
+        /// The samples of each round, for ratios in pairs.
+        #[serde(skip)]
+        rounds: Vec<f64>,
+    },
+    Footprint {
+        subject: &'static str,
+        #[serde(flatten)]
+        footprint: Footprint,
+    },
+}
+
+impl Alloc {
+    /// Returns the configuration for one of the two lengths of a run. Turns are shorter than those
+    /// for which a scheduler lets other work run, so that on a busy machine most are whole.
+    pub fn new(effort: Effort) -> Self {
+        let (rounds, turn_ms) = match effort {
+            Effort::Quick => (41, 2),
+            Effort::Full => (251, 2),
+        };
+        Alloc {
+            rounds,
+            turn_ms,
+            most: 1_000_000,
+            remaining: 100,
+        }
+    }
+
+    /// Gives every subject its turn in every case of every round.
+    fn measure_pairs(&self, progress: &dyn Progress) -> anyhow::Result<Vec<Row>> {
+        let entries = pairs::all(self.most)?;
+        progress.begin("alloc", self.rounds as u64);
+        let mut ns = vec![Vec::with_capacity(self.rounds); entries.len()];
+        for round in 0..self.rounds {
+            for place in order(entries.len(), round) {
+                ns[place].push(self.turn(&entries[place])?);
+            }
+            progress.step();
+        }
+        let row = |((pairs, case), rounds): (&(Box<dyn Pairs>, Case), Vec<f64>)| Row::Pair {
+            subject: pairs.name(),
+            case: *case,
+            ns: Summary::of(&rounds),
+            rounds,
+        };
+        Ok(entries.iter().zip(ns).map(row).collect())
+    }
+
+    fn turn(&self, (pairs, case): &(Box<dyn Pairs>, Case)) -> anyhow::Result<f64> {
+        let turn = Duration::from_millis(self.turn_ms);
+        let ns = pairs
+            .turn(*case, turn)
+            .with_context(|| pairs.name().to_owned())?;
+        ensure!(ns.is_finite(), "{} did not take what it gave", pairs.name());
+        Ok(ns)
+    }
+}
+
+impl Experiment for Alloc {
+    fn name(&self) -> &'static str {
+        "alloc"
+    }
+
+    fn measure(&self, machine: Machine, progress: &dyn Progress) -> anyhow::Result<Report> {
+        // First, while little else is in the heap.
+        let footprints = footprint::all(self.most, self.remaining)?;
+        let mut rows = self.measure_pairs(progress)?;
+        rows.extend(
+            footprints
+                .into_iter()
+                .map(|(subject, footprint)| Row::Footprint { subject, footprint }),
+        );
+        Ok(Report {
+            experiment: self.name(),
+            title: "a number given out and taken back".to_owned(),
+            config: json!(self),
+            rows: rows.iter().map(to_value).collect::<Result<_, _>>()?,
+            headline: findings::figures(&rows, self.most),
+            tables: findings::tables(&rows, self.most),
+            remarks: findings::remarks(&rows, self),
+            machine,
+        })
+    }
+}

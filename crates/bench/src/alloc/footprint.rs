@@ -1,0 +1,66 @@
+//! What a table holds of the heap.
+
+use anyhow::Context;
+use fdtable::Files;
+use serde::Serialize;
+
+use super::numbers::{Apart, MutexSlab, Numbers, ShardedSlab};
+use crate::any_free::AnyFree;
+use crate::baseline::{RwLockBitmap, RwLockVec};
+use crate::memory::bytes_in_use;
+
+/// Memory of one table.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub(super) struct Footprint {
+    /// Numbers that were given out.
+    pub(super) slots: u32,
+    /// Bytes per number when all were given out.
+    pub(super) bytes_per_slot: f64,
+    /// Numbers that were left.
+    pub(super) remaining: u32,
+    /// Bytes that are held then.
+    pub(super) kept_bytes: f64,
+}
+
+/// Measures each subject with `slots` numbers and with `remaining` of them; none of them where
+/// the C library does not tell.
+pub(super) fn all(slots: u32, remaining: u32) -> anyhow::Result<Vec<(&'static str, Footprint)>> {
+    let measured = [
+        measure::<Files<Apart>>(slots, remaining)?,
+        measure::<AnyFree<Apart>>(slots, remaining)?,
+        measure::<MutexSlab>(slots, remaining)?,
+        measure::<ShardedSlab>(slots, remaining)?,
+        measure::<RwLockVec<Apart>>(slots, remaining)?,
+        measure::<RwLockBitmap<Apart>>(slots, remaining)?,
+    ];
+    Ok(measured.into_iter().flatten().collect())
+}
+
+fn measure<N: Numbers>(
+    slots: u32,
+    remaining: u32,
+) -> anyhow::Result<Option<(&'static str, Footprint)>> {
+    let object = N::object()?;
+    let mut keys = Vec::with_capacity(slots as usize);
+    let Some(before) = bytes_in_use()? else {
+        return Ok(None);
+    };
+    let numbers = Box::new(N::with_room(slots));
+    for _ in 0..slots {
+        let key = numbers.open(object.clone());
+        keys.push(key.with_context(|| format!("{}: {slots} open", N::NAME))?);
+    }
+    let full = bytes_in_use()?.unwrap_or(f64::NAN) - before;
+    while keys.len() > remaining as usize {
+        let taken = keys.pop().and_then(|key| numbers.take(key));
+        drop(taken.with_context(|| format!("{}: a number is gone", N::NAME))?);
+    }
+    let kept = bytes_in_use()?.unwrap_or(f64::NAN) - before;
+    let footprint = Footprint {
+        slots,
+        bytes_per_slot: full / f64::from(slots),
+        remaining,
+        kept_bytes: kept,
+    };
+    Ok(Some((N::NAME, footprint)))
+}

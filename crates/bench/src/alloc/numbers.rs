@@ -1,0 +1,273 @@
+//! Who gives out numbers: our table, the baselines, slabs, and the host.
+
+use std::fs::File;
+use std::os::fd::{OwnedFd, RawFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use fdtable::Files;
+use nix::unistd::dup;
+
+use crate::any_free::AnyFree;
+use crate::baseline::{RwLockBitmap, RwLockVec};
+use crate::table::{NewFile, Table};
+
+pub(super) const LOWEST: &str = "fdtable, lowest free number";
+pub(super) const ANY: &str = "fdtable, any free number";
+pub(super) const MUTEX_SLAB: &str = "slab under parking_lot's mutex";
+pub(super) const STD_MUTEX_SLAB: &str = "slab under std's mutex";
+pub(super) const SHARDED_SLAB: &str = "sharded-slab";
+pub(super) const RWLOCK_VEC: &str = "RwLock<Vec<Option<Arc>>>";
+pub(super) const FILES_STRUCT: &str = "files_struct under a rwlock";
+pub(super) const HOST: &str = "the host, dup and close";
+pub(super) const TWO_ADDS: &str = "floor: two atomic adds";
+
+/// Numbers below the limit that are never needed, so that CPUs which allocate in numbers of their
+/// own have some.
+const SPARE: u32 = 4096;
+
+/// What the references refer to. It has cache lines of its own, with the count in front, so that
+/// threads with an object each write to no line together.
+#[derive(Default)]
+#[repr(align(128))]
+pub(super) struct Apart(AtomicU64);
+
+/// Allocator of numbers that holds a reference for each.
+pub(super) trait Numbers: Send + Sync + Sized + 'static {
+    /// Counted reference to an object.
+    type Ref: Clone + Send + Sync;
+    /// A number that is given out.
+    type Key;
+    /// Name in reports.
+    const NAME: &'static str;
+
+    /// Makes one for `most` numbers at least, all free.
+    fn with_room(most: u32) -> Self;
+
+    /// Makes an object.
+    ///
+    /// # Errors
+    /// If the host refuses.
+    fn object() -> anyhow::Result<Self::Ref>;
+
+    /// Gives out a number for `object`, if there is one.
+    fn open(&self, object: Self::Ref) -> Option<Self::Key>;
+
+    /// Takes the number back and hands over the object, if it was given out.
+    fn take(&self, key: Self::Key) -> Option<Self::Ref>;
+}
+
+/// Implements [`Numbers`] for a table.
+macro_rules! numbers_of_table {
+    ($table:ident, $name:expr) => {
+        impl Numbers for $table<Apart> {
+            type Ref = <$table<Apart> as Table<Apart>>::Ref;
+            type Key = RawFd;
+            const NAME: &'static str = $name;
+
+            fn with_room(most: u32) -> Self {
+                Table::with_limit(most.saturating_add(SPARE))
+            }
+
+            fn object() -> anyhow::Result<Self::Ref> {
+                Ok(<Self as NewFile<Apart, Apart>>::new_file(Apart::default()))
+            }
+
+            #[inline]
+            fn open(&self, object: Self::Ref) -> Option<RawFd> {
+                Table::open(self, object).ok()
+            }
+
+            #[inline]
+            fn take(&self, key: RawFd) -> Option<Self::Ref> {
+                Table::take(self, key).ok()
+            }
+        }
+    };
+}
+
+numbers_of_table!(Files, LOWEST);
+numbers_of_table!(AnyFree, ANY);
+numbers_of_table!(RwLockVec, RWLOCK_VEC);
+numbers_of_table!(RwLockBitmap, FILES_STRUCT);
+
+/// What people write where any number will do.
+pub(super) struct MutexSlab(parking_lot::Mutex<slab::Slab<Arc<Apart>>>);
+
+impl Numbers for MutexSlab {
+    type Ref = Arc<Apart>;
+    type Key = usize;
+    const NAME: &'static str = MUTEX_SLAB;
+
+    fn with_room(_most: u32) -> Self {
+        MutexSlab(parking_lot::Mutex::default())
+    }
+
+    fn object() -> anyhow::Result<Arc<Apart>> {
+        Ok(Arc::default())
+    }
+
+    #[inline]
+    fn open(&self, object: Arc<Apart>) -> Option<usize> {
+        Some(self.0.lock().insert(object))
+    }
+
+    #[inline]
+    fn take(&self, key: usize) -> Option<Arc<Apart>> {
+        self.0.lock().try_remove(key)
+    }
+}
+
+/// The same with the standard library's lock.
+pub(super) struct StdMutexSlab(std::sync::Mutex<slab::Slab<Arc<Apart>>>);
+
+impl Numbers for StdMutexSlab {
+    type Ref = Arc<Apart>;
+    type Key = usize;
+    const NAME: &'static str = STD_MUTEX_SLAB;
+
+    fn with_room(_most: u32) -> Self {
+        StdMutexSlab(std::sync::Mutex::default())
+    }
+
+    fn object() -> anyhow::Result<Arc<Apart>> {
+        Ok(Arc::default())
+    }
+
+    #[inline]
+    fn open(&self, object: Arc<Apart>) -> Option<usize> {
+        Some(self.0.lock().ok()?.insert(object))
+    }
+
+    #[inline]
+    fn take(&self, key: usize) -> Option<Arc<Apart>> {
+        self.0.lock().ok()?.try_remove(key)
+    }
+}
+
+/// A slab in which each thread inserts into a part of its own.
+pub(super) struct ShardedSlab(sharded_slab::Slab<Arc<Apart>>);
+
+impl Numbers for ShardedSlab {
+    type Ref = Arc<Apart>;
+    type Key = usize;
+    const NAME: &'static str = SHARDED_SLAB;
+
+    fn with_room(_most: u32) -> Self {
+        ShardedSlab(sharded_slab::Slab::new())
+    }
+
+    fn object() -> anyhow::Result<Arc<Apart>> {
+        Ok(Arc::default())
+    }
+
+    #[inline]
+    fn open(&self, object: Arc<Apart>) -> Option<usize> {
+        self.0.insert(object)
+    }
+
+    #[inline]
+    fn take(&self, key: usize) -> Option<Arc<Apart>> {
+        self.0.take(key)
+    }
+}
+
+/// The host's own table; the object is an open file of its own.
+pub(super) struct Host;
+
+impl Numbers for Host {
+    type Ref = Arc<File>;
+    type Key = (OwnedFd, Arc<File>);
+    const NAME: &'static str = HOST;
+
+    fn with_room(_most: u32) -> Self {
+        Host
+    }
+
+    fn object() -> anyhow::Result<Arc<File>> {
+        Ok(Arc::new(File::open("/dev/null")?))
+    }
+
+    #[inline]
+    fn open(&self, object: Arc<File>) -> Option<Self::Key> {
+        Some((dup(&*object).ok()?, object))
+    }
+
+    #[inline]
+    fn take(&self, (descriptor, object): Self::Key) -> Option<Arc<File>> {
+        drop(descriptor);
+        Some(object)
+    }
+}
+
+/// The least that a pair of operations costs which others may see.
+pub(super) struct TwoAdds;
+
+impl Numbers for TwoAdds {
+    type Ref = Arc<Apart>;
+    type Key = Arc<Apart>;
+    const NAME: &'static str = TWO_ADDS;
+
+    fn with_room(_most: u32) -> Self {
+        TwoAdds
+    }
+
+    fn object() -> anyhow::Result<Arc<Apart>> {
+        Ok(Arc::default())
+    }
+
+    #[inline]
+    fn open(&self, object: Arc<Apart>) -> Option<Arc<Apart>> {
+        object.0.fetch_add(1, Ordering::Acquire);
+        Some(object)
+    }
+
+    #[inline]
+    fn take(&self, key: Arc<Apart>) -> Option<Arc<Apart>> {
+        key.0.fetch_sub(1, Ordering::Release);
+        Some(key)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn gives_and_takes<N: Numbers>() {
+        let numbers = N::with_room(10);
+        let object = N::object().unwrap();
+        let key = numbers.open(object).expect(N::NAME);
+        assert!(numbers.take(key).is_some(), "{}", N::NAME);
+    }
+
+    fn refuses_what_was_taken<N: Numbers<Key: Copy>>() {
+        let numbers = N::with_room(10);
+        let key = numbers.open(N::object().unwrap()).expect(N::NAME);
+        assert!(numbers.take(key).is_some(), "{}", N::NAME);
+        assert!(numbers.take(key).is_none(), "{}", N::NAME);
+    }
+
+    #[test]
+    fn every_allocator_hands_over_what_it_holds() {
+        gives_and_takes::<Files<Apart>>();
+        gives_and_takes::<AnyFree<Apart>>();
+        gives_and_takes::<RwLockVec<Apart>>();
+        gives_and_takes::<RwLockBitmap<Apart>>();
+        gives_and_takes::<MutexSlab>();
+        gives_and_takes::<StdMutexSlab>();
+        gives_and_takes::<ShardedSlab>();
+        gives_and_takes::<Host>();
+        gives_and_takes::<TwoAdds>();
+    }
+
+    #[test]
+    fn a_number_is_taken_once() {
+        refuses_what_was_taken::<Files<Apart>>();
+        refuses_what_was_taken::<AnyFree<Apart>>();
+        refuses_what_was_taken::<RwLockVec<Apart>>();
+        refuses_what_was_taken::<RwLockBitmap<Apart>>();
+        refuses_what_was_taken::<MutexSlab>();
+        refuses_what_was_taken::<StdMutexSlab>();
+        refuses_what_was_taken::<ShardedSlab>();
+    }
+}

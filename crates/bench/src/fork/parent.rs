@@ -1,0 +1,139 @@
+//! A table that is forked: ours, and the baselines.
+
+use std::hint::black_box;
+use std::os::fd::RawFd;
+use std::time::Instant;
+
+use anyhow::Context;
+use fdtable::{Files, rcu};
+
+use crate::baseline::{RwLockBitmap, RwLockVec};
+use crate::cache::Cache;
+use crate::table::NewFile;
+
+pub(super) const OURS: &str = "fdtable";
+pub(super) const RWLOCK_VEC: &str = "RwLock<Vec<Option<Arc>>>";
+pub(super) const FILES_STRUCT: &str = "files_struct under a rwlock";
+
+/// Descriptors that are copied in one sample, at least: a small table is forked often enough for
+/// the clock not to show.
+const COPIED: u32 = 640;
+
+/// Nanoseconds of each step.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Forked {
+    pub(super) fork: f64,
+    pub(super) first_close: f64,
+    pub(super) first_close_cold: f64,
+}
+
+/// A table as the experiment sees it.
+pub(super) trait Forking {
+    fn name(&self) -> &'static str;
+    /// Forks and closes in the children. All children are gone in the end.
+    fn sample(&self, cache: &mut Cache) -> anyhow::Result<Forked>;
+}
+
+/// A table with open descriptors.
+struct Parent<Tb> {
+    table: Tb,
+    name: &'static str,
+    open: u32,
+    /// The descriptor in the middle of the range.
+    middle: RawFd,
+}
+
+/// Makes every table, with `open` descriptors.
+pub(super) fn all(open: u32) -> anyhow::Result<Vec<Box<dyn Forking>>> {
+    Ok(vec![
+        Box::new(Parent::<Files<u64>>::new(OURS, open)?),
+        Box::new(Parent::<RwLockVec<u64>>::new(RWLOCK_VEC, open)?),
+        Box::new(Parent::<RwLockBitmap<u64>>::new(FILES_STRUCT, open)?),
+    ])
+}
+
+impl<Tb: NewFile<u64, u64>> Parent<Tb> {
+    fn new(name: &'static str, open: u32) -> anyhow::Result<Self> {
+        let table = Tb::with_limit(open);
+        for value in 0..open {
+            table
+                .open(Tb::new_file(u64::from(value)))
+                .with_context(|| format!("{name}: {open} open"))?;
+        }
+        Ok(Parent {
+            table,
+            name,
+            open,
+            middle: (open / 2) as RawFd,
+        })
+    }
+
+    /// Forks a batch, and returns the nanoseconds of one fork and one of the children.
+    fn fork(&self) -> anyhow::Result<(f64, Tb)> {
+        let batch = COPIED.div_ceil(self.open).max(1);
+        let mut children = Vec::with_capacity(batch as usize);
+        let began = Instant::now();
+        for _ in 0..batch {
+            children.push(black_box(&self.table).fork());
+        }
+        let took = began.elapsed().as_nanos() as f64 / f64::from(batch);
+        let child = children.pop().context("a batch is not empty")??;
+        Ok((took, child))
+    }
+
+    /// Returns the nanoseconds of one close in `child`, the clock included.
+    fn first_close(&self, child: &Tb) -> anyhow::Result<f64> {
+        // The clock has to be warm; what is measured need not.
+        black_box(Instant::now());
+        let began = Instant::now();
+        let closed = black_box(child.close(self.middle));
+        let took = began.elapsed().as_nanos() as f64;
+        closed?;
+        Ok(took)
+    }
+}
+
+impl<Tb: NewFile<u64, u64>> Forking for Parent<Tb> {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn sample(&self, cache: &mut Cache) -> anyhow::Result<Forked> {
+        let (fork, child) = self.fork()?;
+        let first_close = self.first_close(&child)?;
+        forget(child)?;
+        let (_, child) = self.fork()?;
+        cache.trash();
+        let first_close_cold = self.first_close(&child)?;
+        forget(child)?;
+        Ok(Forked {
+            fork,
+            first_close,
+            first_close_cold,
+        })
+    }
+}
+
+/// Drops the child with all that this leaves to be done later, so that the next sample does not
+/// pay for it.
+fn forget<Tb>(child: Tb) -> anyhow::Result<()> {
+    drop(child);
+    Ok(rcu::barrier()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_close_in_the_child_leaves_the_parent_as_it_was() {
+        let parent = Parent::<Files<u64>>::new(OURS, 200).unwrap();
+        let (ns, child) = parent.fork().unwrap();
+        assert!(ns > 0.0);
+        parent.first_close(&child).unwrap();
+        assert_eq!(child.open_count(), 199);
+        parent.sample(&mut Cache::new()).unwrap();
+        assert_eq!(parent.table.open_count(), 200);
+        assert_eq!(*parent.table.get(100).unwrap(), 100);
+    }
+}

@@ -1,0 +1,127 @@
+//! `grow`: the worst open, and the worst lookup, while a table grows to a million descriptors.
+//!
+//! One thread opens without a pause, and each open is timed alone. A thread on the other CPU
+//! looks up without a pause what was opened already. A table that copies itself, or waits until
+//! its readers have left, shows it in the worst open; a table that locks readers out shows it in
+//! the worst lookup.
+//!
+//! # Whose pauses these are
+//!
+//! A machine interrupts whoever runs. So the reader times *idle* steps too, which do nothing but
+//! read the clock, after each lookup and for as long as that took: both are interrupted alike. The
+//! opener's twin is a subject that opens nothing. A pause by the machine can only add to a maximum, so the headline takes the
+//! smallest maximum of five runs, of opens, lookups and idle steps alike; with more than five
+//! runs it is the median over the fives.
+//!
+//! The standard library's clock is used, which costs some 20 ns: the bounds are in microseconds.
+//!
+//! The host takes part on a descriptor table that is made anew for each run, since its tables
+//! never shrink, and that both threads share, since it waits for readers only where there may be
+//! some. Its opens and lookups are system calls.
+
+use serde::Serialize;
+use serde_json::{json, to_value};
+
+use crate::experiment::{Effort, Experiment, Progress};
+use crate::machine::Machine;
+use crate::report::Report;
+use crate::stats::order;
+
+mod findings;
+mod run;
+mod subject;
+
+use run::Tail;
+use subject::Subject;
+
+/// Experiment that looks for pauses while a table grows.
+#[derive(Clone, Debug, Serialize)]
+pub struct Grow {
+    /// How often each subject grows, at least 1.
+    pub rounds: usize,
+    /// Descriptors in the end, at least 1.
+    pub most: u32,
+}
+
+/// What one subject took over all runs.
+#[derive(Clone, Debug, Serialize)]
+struct Row {
+    subject: &'static str,
+    /// Descriptors in the end.
+    most: u32,
+    /// Each run's opens, in nanoseconds with the clock.
+    open: Vec<Tail>,
+    /// The lookups beside them.
+    look_up: Vec<Tail>,
+    /// The steps between the lookups, which do nothing but read the clock.
+    idle: Vec<Tail>,
+}
+
+impl Grow {
+    /// Returns the configuration for one of the two lengths of a run.
+    pub fn new(effort: Effort) -> Self {
+        let rounds = match effort {
+            Effort::Quick => 5,
+            Effort::Full => 25,
+        };
+        Grow {
+            rounds,
+            most: 1_000_000,
+        }
+    }
+
+    /// Grows every subject once in every round. A subject that the host refuses has no row.
+    fn measure_rows(
+        &self,
+        subjects: &[Subject],
+        progress: &dyn Progress,
+    ) -> anyhow::Result<Vec<Row>> {
+        progress.begin("grow", (self.rounds * subjects.len()) as u64);
+        let mut rows: Vec<_> = subjects.iter().map(Row::of).collect();
+        for round in 0..self.rounds {
+            for place in order(subjects.len(), round) {
+                if let Some(run) = (subjects[place].grow)(subjects[place].most)? {
+                    rows[place].open.push(run.open);
+                    rows[place].look_up.push(run.look_up);
+                    rows[place].idle.push(run.idle);
+                }
+                progress.step();
+            }
+        }
+        rows.retain(|row| !row.open.is_empty());
+        Ok(rows)
+    }
+}
+
+impl Row {
+    fn of(subject: &Subject) -> Self {
+        Row {
+            subject: subject.name,
+            most: subject.most,
+            open: Vec::new(),
+            look_up: Vec::new(),
+            idle: Vec::new(),
+        }
+    }
+}
+
+impl Experiment for Grow {
+    fn name(&self) -> &'static str {
+        "grow"
+    }
+
+    fn measure(&self, machine: Machine, progress: &dyn Progress) -> anyhow::Result<Report> {
+        let subjects = subject::all(self.most)?;
+        let rows = self.measure_rows(&subjects, progress)?;
+        Ok(Report {
+            experiment: self.name(),
+            title: "the worst pause while a table grows".to_owned(),
+            config: json!(self),
+            rows: rows.iter().map(to_value).collect::<Result<_, _>>()?,
+            headline: findings::figures(&rows),
+            tables: findings::tables(&rows),
+            remarks: findings::remarks(&rows, subjects.len()),
+            machine,
+        })
+    }
+}

@@ -1,0 +1,244 @@
+//! What the measurements of `grow` say: tables, figures, and sentences.
+
+use super::Row;
+use super::run::Tail;
+use super::subject::{ANY, CLOCK, FILES_STRUCT, HOST, OURS, RWLOCK_VEC};
+use crate::report::{Figure, Goal, Table, nanoseconds};
+use crate::stats::{Summary, median};
+
+/// Runs of which the headline takes the smallest maximum.
+const RUNS: usize = 5;
+
+/// Computes microseconds: the smallest maximum of five runs, and the median over the fives. Runs
+/// that are left over do not count, unless there are fewer than five.
+fn smallest_maximum_us(tails: &[Tail]) -> f64 {
+    let fives = tails
+        .chunks(RUNS)
+        .filter(|five| five.len() == RUNS.min(tails.len()));
+    let smallest: Vec<f64> = fives
+        .filter_map(|five| five.iter().map(|tail| tail.max_ns).min())
+        .map(|ns| ns as f64 / 1e3)
+        .collect();
+    median(&smallest)
+}
+
+/// Computes the microseconds by which the worst lookup of a run was longer than the run's worst
+/// idle step: the median over the runs.
+fn excess_us(row: &Row) -> f64 {
+    let of = |(look_up, idle): (&Tail, &Tail)| (look_up.max_ns as f64 - idle.max_ns as f64) / 1e3;
+    let excess: Vec<f64> = row.look_up.iter().zip(&row.idle).map(of).collect();
+    median(&excess)
+}
+
+/// Makes a table of opens, and one of lookups beside idle steps.
+pub(super) fn tables(rows: &[Row]) -> Vec<Table> {
+    vec![opens(rows), look_ups(rows)]
+}
+
+fn opens(rows: &[Row]) -> Table {
+    let line = |row: &Row| {
+        let mut line = vec![format!("{} (to {})", row.subject, row.most)];
+        line.extend(tail_cells(&row.open));
+        line
+    };
+    let header = ["", "median, ns", "99.99 %, µs", "max, µs", "smallest max"];
+    Table {
+        caption: "One open, the clock included: medians over the runs; of the maximum with the \
+                  10th–90th percentile, and the smallest of five runs"
+            .to_owned(),
+        header: header.map(str::to_owned).to_vec(),
+        rows: rows.iter().map(line).collect(),
+    }
+}
+
+fn look_ups(rows: &[Row]) -> Table {
+    let line = |row: &Row| {
+        let mut line = vec![row.subject.to_owned()];
+        line.extend(tail_cells(&row.look_up));
+        line.extend(tail_cells(&row.idle).into_iter().skip(1));
+        line
+    };
+    let header = [
+        "",
+        "lookup: median, ns",
+        "99.99 %, µs",
+        "max, µs",
+        "smallest max",
+        "idle: 99.99 %, µs",
+        "max, µs",
+        "smallest max",
+    ];
+    Table {
+        caption: "One lookup on the other CPU meanwhile, and an idle step between two of them"
+            .to_owned(),
+        header: header.map(str::to_owned).to_vec(),
+        rows: rows.iter().map(line).collect(),
+    }
+}
+
+fn tail_cells(tails: &[Tail]) -> [String; 4] {
+    let of = |pick: fn(&Tail) -> u64| {
+        Summary::of(
+            &tails
+                .iter()
+                .map(|tail| pick(tail) as f64)
+                .collect::<Vec<_>>(),
+        )
+    };
+    let us = |ns: f64| nanoseconds(ns / 1e3);
+    let max = of(|tail| tail.max_ns);
+    [
+        nanoseconds(of(|tail| tail.median_ns).median),
+        us(of(|tail| tail.p9999_ns).median),
+        format!("{} ({}–{})", us(max.median), us(max.p10), us(max.p90)),
+        nanoseconds(smallest_maximum_us(tails)),
+    ]
+}
+
+fn find<'a>(rows: &'a [Row], subject: &str) -> Option<&'a Row> {
+    rows.iter().find(|row| row.subject == subject)
+}
+
+/// Picks the headline figures.
+pub(super) fn figures(rows: &[Row]) -> Vec<Figure> {
+    let figure = |key, row: Option<&Row>, us: fn(&Row) -> f64, goal, meaning: &str| {
+        row.map(|row| Figure {
+            key,
+            value: us(row),
+            goal,
+            meaning: format!("{meaning}, in µs"),
+        })
+    };
+    let open = |row: &Row| smallest_maximum_us(&row.open);
+    let look_up = |row: &Row| smallest_maximum_us(&row.look_up);
+    let idle = |row: &Row| smallest_maximum_us(&row.idle);
+    let ours = find(rows, OURS);
+    let figures = [
+        figure(
+            "grow.max_us",
+            ours,
+            open,
+            Goal::AtMost(50.0),
+            "The worst open of a run, the smallest of five runs",
+        ),
+        figure(
+            "grow.lookup_max_us",
+            ours,
+            look_up,
+            Goal::None,
+            "The worst lookup meanwhile",
+        ),
+        figure(
+            "grow.idle_max_us",
+            ours,
+            idle,
+            Goal::None,
+            "The worst idle step between the lookups",
+        ),
+        figure(
+            "grow.lookup_excess_us",
+            ours,
+            excess_us,
+            Goal::AtMost(20.0),
+            "The worst lookup beyond the worst idle step of the same run, median of the runs",
+        ),
+        figure(
+            "grow.any_max_us",
+            find(rows, ANY),
+            open,
+            Goal::None,
+            "The worst open of any free number",
+        ),
+        figure(
+            "grow.rwlock_max_us",
+            find(rows, RWLOCK_VEC),
+            open,
+            Goal::None,
+            "The worst open of RwLock<Vec>",
+        ),
+        figure(
+            "grow.files_struct_max_us",
+            find(rows, FILES_STRUCT),
+            open,
+            Goal::None,
+            "The worst open of files_struct under a lock",
+        ),
+        figure(
+            "grow.host_max_us",
+            find(rows, HOST),
+            open,
+            Goal::None,
+            "The worst dup of the host, up to its limit",
+        ),
+        figure(
+            "grow.clock_max_us",
+            find(rows, CLOCK),
+            open,
+            Goal::None,
+            "The worst step of the clock alone",
+        ),
+    ];
+    figures.into_iter().flatten().collect()
+}
+
+/// Says what the tables show.
+pub(super) fn remarks(rows: &[Row], subjects: usize) -> Vec<String> {
+    let mut remarks = vec![
+        "A pause by the machine can only add to a maximum, so the headline is the smallest of \
+         five runs. An idle step reads the clock and does nothing: what it shows is the machine. \
+         Every lookup had to find what was open, or the run would have failed."
+            .to_owned(),
+    ];
+    remarks.extend(find(rows, HOST).map(|host| {
+        format!(
+            "The host grew to {} descriptors, its limit here, each time on a new table that two \
+             threads share.",
+            host.most
+        )
+    }));
+    if rows.len() < subjects {
+        remarks.push("The host refused a table of its own, and has no row.".to_owned());
+    }
+    remarks
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tails(maxima_us: &[u64]) -> Vec<Tail> {
+        let tail = |us: &u64| Tail {
+            median_ns: 1,
+            p9999_ns: 1,
+            max_ns: us * 1000,
+            count: 1,
+        };
+        maxima_us.iter().map(tail).collect()
+    }
+
+    #[test]
+    fn a_pause_in_some_runs_does_not_count() {
+        assert_eq!(smallest_maximum_us(&tails(&[900, 30, 800])), 30.0);
+        assert_eq!(smallest_maximum_us(&tails(&[900, 30, 800, 31, 40])), 30.0);
+    }
+
+    #[test]
+    fn a_lookup_is_compared_with_the_idle_steps_of_its_run() {
+        let row = Row {
+            subject: OURS,
+            most: 1,
+            open: tails(&[1, 1, 1]),
+            look_up: tails(&[30, 4000, 35]),
+            idle: tails(&[25, 3995, 1]),
+        };
+        assert_eq!(excess_us(&row), 5.0);
+    }
+
+    #[test]
+    fn more_runs_do_not_make_the_figure_smaller() {
+        let fifteen = [9, 5, 9, 9, 9, 3, 9, 9, 9, 9, 9, 9, 4, 9, 9];
+        assert_eq!(smallest_maximum_us(&tails(&fifteen)), 4.0);
+        // The sixth is left over.
+        assert_eq!(smallest_maximum_us(&tails(&[9, 5, 9, 9, 9, 1])), 5.0);
+    }
+}

@@ -1,0 +1,121 @@
+//! `sparse`: one descriptor at the end of the range, 2^31 - 1.
+//!
+//! Tables are made anew. Each has one file open at 0, which is then opened a second time under a
+//! high number (`dup3`). What is timed is that one call, the first in its table that needs memory
+//! there. Then it is closed again.
+//!
+//! A vector cannot go that far: 2^31 slots are 16 GiB. It is measured at 2^20 and at 2^24, where
+//! it has to fill what lies below. Maps under a lock can, and are what people take who must. The
+//! host goes as far as its limit allows, on a table of its own that no other thread shares.
+//!
+//! *Memory* is that of a batch of tables, divided by their number: the heap with the tables
+//! themselves, but without the file, which is one for all.
+
+use anyhow::Context;
+use serde::Serialize;
+use serde_json::{json, to_value};
+
+use crate::experiment::{Effort, Experiment, Progress};
+use crate::machine::Machine;
+use crate::report::Report;
+use crate::stats::{Summary, order};
+
+mod findings;
+mod high;
+mod subject;
+
+use high::Bytes;
+use subject::Subject;
+
+/// Experiment that measures a descriptor with a high number.
+#[derive(Clone, Debug, Serialize)]
+pub struct Sparse {
+    /// How often each subject has its turn, at least 1.
+    pub rounds: usize,
+    /// Fresh tables of a turn, at least 1. Those that fill a vector have one.
+    pub tables: u32,
+}
+
+/// What one subject took at one number.
+#[derive(Clone, Debug, Serialize)]
+struct Row {
+    subject: &'static str,
+    /// The high number.
+    fd: i32,
+    /// Nanoseconds of the call, the clock included: all tables of all rounds.
+    ns: Summary,
+    /// The worst of each round.
+    worst_ns: Vec<f64>,
+    /// None of the host, and where the C library does not tell.
+    bytes: Option<Bytes>,
+}
+
+impl Sparse {
+    /// Returns the configuration for one of the two lengths of a run.
+    pub fn new(effort: Effort) -> Self {
+        let rounds = match effort {
+            Effort::Quick => 5,
+            Effort::Full => 25,
+        };
+        Sparse {
+            rounds,
+            tables: 200,
+        }
+    }
+
+    /// Gives every subject its turn in every round. A subject that the host refuses has no row.
+    fn measure_rows(
+        &self,
+        subjects: &[Subject],
+        progress: &dyn Progress,
+    ) -> anyhow::Result<Vec<Row>> {
+        progress.begin("sparse", self.rounds as u64);
+        let mut ns = vec![Vec::with_capacity(self.rounds); subjects.len()];
+        for round in 0..self.rounds {
+            for place in order(subjects.len(), round) {
+                let subject = &subjects[place];
+                let tables = subject.tables(self.tables);
+                let took: Vec<f64> =
+                    (subject.time)(subject.fd, tables).with_context(|| subject.name.to_owned())?;
+                ns[place].push(took);
+            }
+            progress.step();
+        }
+        let measured = subjects.iter().zip(ns).filter(|(_, ns)| !ns[0].is_empty());
+        measured
+            .map(|(subject, ns)| self.row(subject, &ns))
+            .collect()
+    }
+
+    fn row(&self, subject: &Subject, ns: &[Vec<f64>]) -> anyhow::Result<Row> {
+        let tables = subject.tables(self.tables);
+        Ok(Row {
+            subject: subject.name,
+            fd: subject.fd,
+            ns: Summary::of(&ns.concat()),
+            worst_ns: ns.iter().map(|round| Summary::of(round).max).collect(),
+            bytes: (subject.weigh)(subject.fd, tables)?,
+        })
+    }
+}
+
+impl Experiment for Sparse {
+    fn name(&self) -> &'static str {
+        "sparse"
+    }
+
+    fn measure(&self, machine: Machine, progress: &dyn Progress) -> anyhow::Result<Report> {
+        let subjects = subject::all()?;
+        let rows = self.measure_rows(&subjects, progress)?;
+        Ok(Report {
+            experiment: self.name(),
+            title: "one descriptor at the end of the range".to_owned(),
+            config: json!(self),
+            rows: rows.iter().map(to_value).collect::<Result<_, _>>()?,
+            headline: findings::figures(&rows),
+            tables: findings::tables(&rows),
+            remarks: findings::remarks(&rows),
+            machine,
+        })
+    }
+}

@@ -1,0 +1,38 @@
+//! `grow` end to end, alone in its process: it opens descriptors of the host, and a machine with
+//! other work makes its opens look worse.
+
+use fdtable_bench::experiment::{Experiment, Silent};
+use fdtable_bench::grow::Grow;
+use fdtable_bench::machine::Machine;
+
+#[test]
+fn a_tiny_run_has_a_tail_of_every_subject_in_every_run() {
+    let tiny = Grow {
+        rounds: 2,
+        most: 300,
+    };
+    let report = tiny.measure(Machine::observe(), &Silent).unwrap();
+    for subject in [
+        "fdtable",
+        "fdtable, any free number",
+        "RwLock<Vec<Option<Arc>>>",
+        "files_struct under a rwlock",
+        "the clock alone",
+    ] {
+        let row = report.rows.iter().find(|row| row["subject"] == subject);
+        let row = row.unwrap_or_else(|| panic!("{subject} is missing"));
+        for tails in ["open", "look_up", "idle"] {
+            assert_eq!(row[tails].as_array().map(Vec::len), Some(2), "{row}");
+        }
+        assert_eq!(row["open"][0]["count"], 300);
+    }
+    let keys: Vec<_> = report.headline.iter().map(|figure| figure.key).collect();
+    for key in [
+        "grow.max_us",
+        "grow.lookup_max_us",
+        "grow.idle_max_us",
+        "grow.lookup_excess_us",
+    ] {
+        assert!(keys.contains(&key), "{key} is missing");
+    }
+}
