@@ -22,7 +22,7 @@ impl<T: ?Sized + Send + Sync + 'static> Table<T> for AnyFree<T> {
 
     #[inline]
     fn open(&self, file: FileRef<T>) -> Result<RawFd, Error> {
-        self.0.open(file, FdFlags::empty()).map(RawFd::from)
+        self.0.open_any(file, FdFlags::empty()).map(RawFd::from)
     }
 
     #[inline]
