@@ -28,6 +28,7 @@
 //! - inside a read-side section in which it was found published with a reference of its own,
 //!   since that reference was put later than the section began, or never.
 
+use alloc::alloc::{Layout, handle_alloc_error};
 use alloc::boxed::Box;
 use core::fmt;
 use core::marker::PhantomData;
@@ -35,6 +36,7 @@ use core::mem::{self, ManuallyDrop, MaybeUninit, offset_of};
 use core::ops::Deref;
 use core::ptr::NonNull;
 
+use crate::fallible::{OutOfMemory, try_box};
 use crate::rcu::{self, Guard};
 use crate::refcount::RefCount;
 
@@ -108,6 +110,30 @@ impl<T: Send + Sync + 'static> Ref<T> {
     }
 }
 
+impl<T: Send + Sync + 'static> Ref<T> {
+    /// As [`new`](Self::new).
+    ///
+    /// # Errors
+    /// [`OutOfMemory`]; the value is dropped.
+    pub fn try_new(value: T) -> Result<Self, OutOfMemory> {
+        Self::try_with_release(value, |_| ())
+    }
+
+    /// As [`with_release`](Self::with_release).
+    ///
+    /// # Errors
+    /// [`OutOfMemory`]; value and hook are dropped, and the hook does not run.
+    pub fn try_with_release(
+        value: T,
+        hook: impl Fn(&T) + Send + Sync + 'static,
+    ) -> Result<Self, OutOfMemory> {
+        Ok(Self {
+            anchor: try_new_block(value, |value| value, hook)?,
+            owns: PhantomData,
+        })
+    }
+}
+
 impl<T: ?Sized + 'static> Ref<T> {
     /// Makes a counted object of one type that is known by another, an unsized one: most often
     /// a `dyn`. Allocates.
@@ -147,6 +173,31 @@ impl<T: ?Sized + 'static> Ref<T> {
             anchor: new_block(value, coerce, hook),
             owns: PhantomData,
         }
+    }
+
+    /// As [`coerced_with_release`](Self::coerced_with_release).
+    ///
+    /// # Errors
+    /// [`OutOfMemory`]; value and hook are dropped, and the hook does not run.
+    pub fn try_coerced_with_release<S, H>(
+        value: S,
+        coerce: fn(&S) -> &T,
+        hook: H,
+    ) -> Result<Self, OutOfMemory>
+    where
+        S: Send + Sync + 'static,
+        H: Fn(&S) + Send + Sync + 'static,
+    {
+        const {
+            assert!(
+                !is_thin::<T>(),
+                "make counted objects of a sized type with `try_new`"
+            );
+        }
+        Ok(Self {
+            anchor: try_new_block(value, coerce, hook)?,
+            owns: PhantomData,
+        })
     }
 }
 
@@ -316,19 +367,33 @@ unsafe fn object<'a, T: ?Sized>(anchor: NonNull<Anchor>) -> &'a T {
     unsafe { object.as_ref() }
 }
 
-/// Makes a block with one reference. Allocates.
+/// Makes a block with one reference, and ends the process if there is no memory, as boxes do.
 fn new_block<T, S, H>(value: S, coerce: impl FnOnce(&S) -> &T, hook: H) -> NonNull<Anchor>
+where
+    T: ?Sized,
+    H: Fn(&S),
+{
+    try_new_block(value, coerce, hook)
+        .unwrap_or_else(|OutOfMemory| handle_alloc_error(Layout::new::<Block<T, S, H>>()))
+}
+
+/// Makes a block with one reference. Allocates.
+fn try_new_block<T, S, H>(
+    value: S,
+    coerce: impl FnOnce(&S) -> &T,
+    hook: H,
+) -> Result<NonNull<Anchor>, OutOfMemory>
 where
     T: ?Sized,
     H: Fn(&S),
 {
     // A value must be able to begin where a header ends.
     const { assert!(size_of::<Header<T>>().is_multiple_of(align_of::<Header<T>>())) }
-    let block = Box::new(Block {
+    let block = try_box(Block {
         front: MaybeUninit::<Front<T, S>>::uninit(),
         value,
         hook,
-    });
+    })?;
     let block = Unfinished(NonNull::from(Box::leak(block)));
     let whole = block.0.cast::<u8>();
     // SAFETY: the value is at this offset of the block.
@@ -348,7 +413,7 @@ where
     // `front` ends at a multiple of a header's alignment.
     unsafe { place.write(header) };
     mem::forget(block);
-    anchor.cast()
+    Ok(anchor.cast())
 }
 
 /// A block whose header is not written yet. Dropping it frees it: `coerce` may panic.

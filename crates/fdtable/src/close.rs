@@ -11,7 +11,10 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     /// lock. If this drops the last reference, the release hook runs before it returns.
     ///
     /// # Errors
-    /// [`Error::BadFd`] (EBADF) if the number is not open, or only reserved.
+    /// - [`Error::BadFd`] (EBADF) if the number is not open, or only reserved.
+    /// - [`Error::NotOwner`] (EPERM) if it has a [tag](Self::exchange_tag).
+    /// - [`Error::NoMemory`] (ENOMEM) if a part of the table that is shared since a fork cannot be
+    ///   copied. It is open still.
     #[inline]
     pub fn close(&self, fd: impl Into<RawFd>) -> Result<(), Error> {
         self.take(fd).map(drop)
@@ -21,9 +24,9 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     /// to do with the file at each close, as a `flush` does. Otherwise as [`close`](Self::close).
     ///
     /// # Errors
-    /// [`Error::BadFd`] (EBADF) as `close`.
+    /// As `close`.
     #[inline]
     pub fn take(&self, fd: impl Into<RawFd>) -> Result<FileRef<T>, Error> {
-        self.table.close(fd.into()).map(FileRef)
+        self.table.close(fd.into(), 0).map(FileRef)
     }
 }

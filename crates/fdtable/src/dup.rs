@@ -48,6 +48,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     /// - [`Error::BadFd`] (EBADF) if `old` is not open, or `new` is negative, or at or past the
     ///   limit.
     /// - [`Error::Busy`] (EBUSY) if `new` is reserved, as on Linux.
+    /// - [`Error::NotOwner`] (EPERM) if what is open under `new` has a [tag](Self::exchange_tag).
     /// - [`Error::NoMemory`] (ENOMEM) if the table cannot grow.
     #[doc(alias = "dup3")]
     pub fn dup_to(
@@ -64,6 +65,33 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         // What was open there is released here, outside of all locks.
         drop(self.table.open_exact(old, new, flags)?);
         Ok(new)
+    }
+
+    /// As [`dup_to`](Self::dup_to), but waits while `new` is reserved, until its file is installed
+    /// or it is free. Blocks; must not be called inside a read-side section, nor by the holder of
+    /// the reservation.
+    ///
+    /// # Errors
+    /// As `dup_to`, but EBUSY; and [`Error::NoMemory`] (ENOMEM) if there is no memory to wait.
+    #[cfg(feature = "std")]
+    pub fn dup_to_waiting(
+        &self,
+        old: impl Into<RawFd>,
+        new: impl Into<RawFd>,
+        flags: FdFlags,
+    ) -> Result<Fd, Error> {
+        let (old, new) = (old.into(), new.into());
+        loop {
+            match self.dup_to(old, new, flags) {
+                Err(Error::Busy) => {
+                    let new = Fd::new(new)?;
+                    self.wait(|table, structure| {
+                        Ok(table.is_not_busy(structure, new).then_some(()))
+                    })?;
+                }
+                done => return done,
+            }
+        }
     }
 
     /// Opens the file of `old` under the number `new` with no flags, and closes what was open

@@ -15,6 +15,8 @@ pub enum Error {
     InvalidArgument,
     /// The number is reserved by an operation that has not installed its file yet. EBUSY.
     Busy,
+    /// The number has another owner: its tag is not the one that was given. EPERM.
+    NotOwner,
     /// There is no memory for the table to grow. ENOMEM.
     NoMemory,
 }
@@ -24,6 +26,7 @@ impl Error {
     #[must_use]
     pub const fn errno(self) -> i32 {
         match self {
+            Self::NotOwner => 1,
             Self::BadFd => 9,
             Self::NoMemory => 12,
             Self::Busy => 16,
@@ -36,6 +39,7 @@ impl Error {
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
+            Self::NotOwner => "EPERM",
             Self::BadFd => "EBADF",
             Self::NoMemory => "ENOMEM",
             Self::Busy => "EBUSY",
@@ -48,6 +52,7 @@ impl Error {
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let words = match self {
+            Self::NotOwner => "descriptor has another owner",
             Self::BadFd => "bad file descriptor",
             Self::NoMemory => "out of memory",
             Self::Busy => "descriptor number is reserved",

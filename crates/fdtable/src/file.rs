@@ -18,6 +18,8 @@ use core::ops::Deref;
 
 use fdtable_base::counted::{Borrowed, Ref};
 
+use crate::Error;
+
 /// A counted reference to an open file. Dropping the last one releases the file.
 ///
 /// Taking and dropping a reference is one atomic add each, and neither blocks nor allocates. The
@@ -59,6 +61,29 @@ impl<T: Send + Sync + 'static> FileRef<T> {
     }
 }
 
+impl<T: Send + Sync + 'static> FileRef<T> {
+    /// Makes an open file of `object`, as [`new`](Self::new), which ends the process where this has
+    /// an error.
+    ///
+    /// # Errors
+    /// [`Error::NoMemory`] (ENOMEM); the object is dropped.
+    pub fn try_new(object: T) -> Result<Self, Error> {
+        Ok(Self(Ref::try_new(object)?))
+    }
+
+    /// Makes an open file with a release hook, as [`with_release`](Self::with_release), which ends
+    /// the process where this has an error.
+    ///
+    /// # Errors
+    /// [`Error::NoMemory`] (ENOMEM); the object is dropped, and the hook does not run.
+    pub fn try_with_release(
+        object: T,
+        hook: impl Fn(&T) + Send + Sync + 'static,
+    ) -> Result<Self, Error> {
+        Ok(Self(Ref::try_with_release(object, hook)?))
+    }
+}
+
 impl<T: ?Sized + 'static> FileRef<T> {
     /// Makes an open file of a concrete object for a table of another type, most often a `dyn`
     /// one. `coerce` says how the one is seen as the other. Allocates.
@@ -95,6 +120,23 @@ impl<T: ?Sized + 'static> FileRef<T> {
         H: Fn(&S) + Send + Sync + 'static,
     {
         Self(Ref::coerced_with_release(object, coerce, hook))
+    }
+
+    /// As [`coerced_with_release`](Self::coerced_with_release), which ends the process where this
+    /// has an error.
+    ///
+    /// # Errors
+    /// [`Error::NoMemory`] (ENOMEM); the object is dropped, and the hook does not run.
+    pub fn try_coerced_with_release<S, H>(
+        object: S,
+        coerce: fn(&S) -> &T,
+        hook: H,
+    ) -> Result<Self, Error>
+    where
+        S: Send + Sync + 'static,
+        H: Fn(&S) + Send + Sync + 'static,
+    {
+        Ok(Self(Ref::try_coerced_with_release(object, coerce, hook)?))
     }
 }
 

@@ -52,19 +52,6 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         }
     }
 
-    /// Returns the limit: new numbers are below it. `RLIMIT_NOFILE`. Takes no lock.
-    #[doc(alias = "RLIMIT_NOFILE")]
-    pub fn limit(&self) -> u32 {
-        // At most 2^31.
-        self.table.limit() as u32
-    }
-
-    /// Sets the limit, 0 to 2^31; more counts as 2^31. Descriptors at or past it stay open. Takes
-    /// no lock.
-    pub fn set_limit(&self, limit: u32) {
-        self.table.set_limit(limit);
-    }
-
     /// Returns how many numbers are taken: those of open descriptors and those that are
     /// reserved. Looks at one word for each 64
     /// numbers up to the highest, and takes no lock: what others open and close meanwhile may be counted or not.

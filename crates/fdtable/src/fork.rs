@@ -1,6 +1,6 @@
 //! The descriptors of `fork(2)`.
 
-use crate::{Error, Files};
+use crate::{Error, Fd, FdFlags, Files};
 
 impl<T: ?Sized + Send + Sync> Files<T> {
     /// Makes a child's view: the same files under the same numbers, with the same flags and the
@@ -25,8 +25,33 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     #[doc(alias = "dup_fd")]
     #[doc(alias = "unshare")]
     pub fn fork(&self) -> Result<Self, Error> {
-        let mut child = Self::with_limit(self.limit());
+        let mut child = Self::new();
         self.table.fork_into(&mut child.table)?;
+        Ok(child)
+    }
+
+    /// Makes a child's view with those descriptors alone for which `keep` answers `true`: it is
+    /// asked of each one in ascending order, with its file and flags, on the calling thread and
+    /// outside of locks, but inside a read-side section: it must be short and must not block.
+    /// Otherwise as [`fork`](Self::fork); what is not kept is not copied.
+    ///
+    /// ```
+    /// use fdtable::{FdFlags, FileRef, Files};
+    ///
+    /// let parent = Files::new();
+    /// for name in ["in", "out", "secret"] {
+    ///     parent.open(FileRef::new(name), FdFlags::empty())?;
+    /// }
+    /// let child = parent.fork_keeping(|fd, _, _| fd.raw() <= 1)?;
+    /// assert_eq!((parent.open_count(), child.open_count()), (3, 2));
+    /// # Ok::<(), fdtable::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As `fork`.
+    pub fn fork_keeping(&self, keep: impl FnMut(Fd, &T, FdFlags) -> bool) -> Result<Self, Error> {
+        let child = self.fork()?;
+        child.table.close_unkept(keep)?;
         Ok(child)
     }
 }

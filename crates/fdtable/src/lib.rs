@@ -46,11 +46,18 @@ mod fd;
 mod file;
 mod files;
 mod fork;
+mod in_use;
+mod limits;
 mod lookup;
 #[cfg(all(test, loom))]
 mod models;
+mod quarantine;
 mod reserve;
+mod spare;
 mod table;
+mod tag;
+mod unshare;
+mod wait;
 
 #[doc(inline)]
 pub use fdtable_base::rcu;
@@ -59,4 +66,8 @@ pub use error::Error;
 pub use fd::{Fd, FdFlags, RawFd};
 pub use file::{BorrowedFile, FileRef};
 pub use files::Files;
-pub use reserve::Reservation;
+pub use in_use::InUse;
+pub use limits::Limits;
+pub use reserve::{Reservation, Reservations};
+pub use spare::{Opened, Spare};
+pub use unshare::CloseRangeFlags;

@@ -5,6 +5,7 @@
 //! is reserved, the number is nobody's: lookups and `close` answer EBADF, `dup_to` onto it
 //! EBUSY, `close_range`, fork and exec pass over it.
 
+use alloc::vec::Vec;
 use core::fmt;
 use core::mem;
 
@@ -63,6 +64,26 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         Ok(Reservation { files: self, fd })
     }
 
+    /// Takes the `count` lowest free numbers at one moment, or none. Otherwise as
+    /// [`reserve`](Self::reserve).
+    ///
+    /// # Errors
+    /// - [`Error::TooManyFiles`] (EMFILE) if so many are not free below the limit.
+    /// - [`Error::NoMemory`] (ENOMEM) if the table cannot grow, or there is no memory for the list
+    ///   of numbers.
+    pub fn reserve_many(&self, count: usize, flags: FdFlags) -> Result<Reservations<'_, T>, Error> {
+        let mut fds = Vec::new();
+        if count > self.table.limit() {
+            return Err(Error::TooManyFiles);
+        }
+        fds.try_reserve_exact(count).map_err(|_| Error::NoMemory)?;
+        self.table.reserve_many(count, &mut fds, flags)?;
+        Ok(Reservations {
+            files: self,
+            fds: fds.into_iter(),
+        })
+    }
+
     /// Opens `file` under the lowest free number: [reserves](Self::reserve) it and installs the
     /// file. May wait for the lock, and allocates when the table grows.
     ///
@@ -89,6 +110,65 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     #[inline]
     pub fn open_any(&self, file: FileRef<T>, flags: FdFlags) -> Result<Fd, Error> {
         self.table.open_any(file.0, flags)
+    }
+}
+
+/// Numbers that are taken and have no file yet, in ascending order. Dropping it gives them back.
+///
+/// ```
+/// use fdtable::{Error, FdFlags, FileRef, Files};
+///
+/// let files: Files<&str> = Files::with_limit(3);
+/// assert_eq!(files.reserve_many(4, FdFlags::empty()).unwrap_err(), Error::TooManyFiles);
+/// let both = files.reserve_many(2, FdFlags::empty())?;
+/// let fds: Vec<_> = both
+///     .zip(["read end", "write end"])
+///     .map(|(number, end)| number.install(FileRef::new(end)).raw())
+///     .collect();
+/// assert_eq!(fds, [0, 1]);
+/// # Ok::<(), Error>(())
+/// ```
+#[must_use = "dropping reservations gives the numbers back"]
+pub struct Reservations<'f, T: ?Sized + Send + Sync> {
+    files: &'f Files<T>,
+    fds: alloc::vec::IntoIter<Fd>,
+}
+
+impl<T: ?Sized + Send + Sync> Reservations<'_, T> {
+    /// Returns the numbers that are left.
+    #[must_use]
+    pub fn fds(&self) -> &[Fd] {
+        self.fds.as_slice()
+    }
+}
+
+impl<'f, T: ?Sized + Send + Sync> Iterator for Reservations<'f, T> {
+    type Item = Reservation<'f, T>;
+
+    fn next(&mut self) -> Option<Reservation<'f, T>> {
+        let fd = self.fds.next()?;
+        Some(Reservation {
+            files: self.files,
+            fd,
+        })
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        self.fds.size_hint()
+    }
+}
+
+impl<T: ?Sized + Send + Sync> ExactSizeIterator for Reservations<'_, T> {}
+
+impl<T: ?Sized + Send + Sync> Drop for Reservations<'_, T> {
+    fn drop(&mut self) {
+        self.for_each(drop);
+    }
+}
+
+impl<T: ?Sized + Send + Sync> fmt::Debug for Reservations<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Reservations").field(&self.fds()).finish()
     }
 }
 

@@ -39,13 +39,26 @@ use crate::{Error, Fd, FdFlags, RawFd};
 mod any;
 mod exact;
 mod free;
+mod in_use;
 mod lowest;
 mod notices;
+mod quarantine;
 mod range;
 mod reserved;
 mod share;
+mod tags;
+mod waiters;
 
-pub(crate) use reserved::Reserved;
+use in_use::InUse;
+use quarantine::Quarantine;
+use reserved::Reserved;
+use tags::Tags;
+use waiters::Waiters;
+
+pub(crate) use waiters::Waiter;
+
+/// A limit past the highest number is as good as none.
+const MAX_LIMIT: usize = Fd::MAX.index() + 1;
 
 /// The tree and where there is room in it.
 pub(crate) struct FdTable<T: ?Sized> {
@@ -55,22 +68,28 @@ pub(crate) struct FdTable<T: ?Sized> {
 
 type Leaf<T> = leaf::Leaf<T, Notes>;
 type LeafGuard<'l, T> = leaf::LeafGuard<'l, T, Notes>;
-type Structure<'t, T> = tree::Structure<'t, T, Notes, Numbers>;
+pub(crate) type Structure<'t, T> = tree::Structure<'t, T, Notes, Numbers>;
 
 /// What the lock of the structure guards beside the nodes.
-#[derive(Default)]
-struct Numbers {
+pub(crate) struct Numbers {
+    /// The limit can be set up to this one.
+    hard_limit: usize,
     reserved: Reserved,
+    quarantine: Quarantine,
+    in_use: InUse,
+    waiters: Waiters,
 }
 
 /// What is kept with each leaf.
 #[derive(Default)]
-struct Notes {
+pub(crate) struct Notes {
     mark: Mark,
     /// The processor that allocates any number here, counted from 1; 0 for none.
     claim: u16,
     /// The next leaf with a notice, where [`Room`] reads and writes it.
     next_notice: u32,
+    /// The owners of the numbers, once there is one.
+    tags: Option<Tags>,
 }
 
 /// What searches know of a leaf.
@@ -91,24 +110,35 @@ impl LeafState for Notes {
         // Claims are the table's own.
         Ok(Self {
             mark: self.mark,
+            tags: self.copy_tags()?,
             ..Self::default()
         })
     }
 
     fn try_copy_first(&self) -> Result<Self, OutOfMemory> {
         // The other table's searches begin there.
-        Ok(Self::default())
+        Ok(Self {
+            tags: self.copy_tags()?,
+            ..Self::default()
+        })
     }
 }
 
 impl<T: ?Sized + Send + Sync> FdTable<T> {
     pub(crate) fn new(limit: u32) -> Self {
-        let table = Self {
-            tree: Tree::new(Numbers::default()),
-            room: Room::new(),
+        let numbers = Numbers {
+            hard_limit: MAX_LIMIT,
+            reserved: Reserved::default(),
+            quarantine: Quarantine::new(),
+            in_use: InUse::default(),
+            waiters: Waiters::default(),
         };
-        table.set_limit(limit);
-        table
+        let room = Room::new();
+        room.set_limit((limit as usize).min(MAX_LIMIT));
+        Self {
+            tree: Tree::new(numbers),
+            room,
+        }
     }
 
     /// Sees to it that a leaf can be written, and can have notices.
@@ -123,10 +153,31 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
         self.room.limit()
     }
 
-    /// A limit past the highest number is as good as none.
-    pub(crate) fn set_limit(&self, limit: u32) {
-        self.room
-            .set_limit((limit as usize).min(Fd::MAX.index() + 1));
+    pub(crate) fn hard_limit(&self) -> usize {
+        self.tree.lock().hard_limit
+    }
+
+    /// Gives a table that nobody else has the limits of another.
+    fn set_limits_of(&mut self, soft: usize, hard: usize) {
+        self.room.set_limit(soft);
+        self.tree.lock().hard_limit = hard;
+    }
+
+    /// Sets the soft limit, and the hard one if one is given.
+    pub(crate) fn set_limits(&self, soft: u32, hard: Option<u32>) -> Result<(), Error> {
+        let soft = (soft as usize).min(MAX_LIMIT);
+        let mut structure = self.tree.lock();
+        let hard = hard.map_or(structure.hard_limit, |hard| (hard as usize).min(MAX_LIMIT));
+        if soft > hard {
+            return Err(Error::InvalidArgument);
+        }
+        structure.hard_limit = hard;
+        self.room.set_limit(soft);
+        // There may be free numbers below the new limit.
+        let woken = Self::take_waiters(&mut structure);
+        drop(structure);
+        drop(woken);
+        Ok(())
     }
 
     /// Looks at the file of a number. A negative number becomes one past all leaves.
@@ -148,11 +199,7 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
         let leaf = self.tree.leaf(index, &section).ok_or(Error::BadFd)?;
         // Who finds the file finds the flags with which it was opened: they were written before.
         leaf.borrow(bit, &section).ok_or(Error::BadFd)?;
-        Ok(if leaf.cloexec.test(bit) {
-            FdFlags::CLOEXEC
-        } else {
-            FdFlags::empty()
-        })
+        Ok(flags_in(leaf, bit))
     }
 
     /// Finds the first open number that is `from` or more.
@@ -190,6 +237,14 @@ fn take<T: ?Sized>(leaf: &mut LeafGuard<'_, T>, bit: usize, flags: FdFlags, file
     if file.is_some() {
         let before = leaf.exchange(bit, file);
         debug_assert!(before.is_none(), "a number that is free has no file");
+    }
+}
+
+fn flags_in<T: ?Sized>(leaf: &Leaf<T>, bit: usize) -> FdFlags {
+    if leaf.cloexec.test(bit) {
+        FdFlags::CLOEXEC
+    } else {
+        FdFlags::empty()
     }
 }
 

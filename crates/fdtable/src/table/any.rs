@@ -67,11 +67,19 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
         Ok(Fd::from_index(number))
     }
 
-    /// Claims a leaf for this processor, and has a number of it taken.
     fn search_any(
         &self,
         structure: &mut Structure<'_, T>,
-        take: impl FnOnce(&mut LeafGuard<'_, T>, usize),
+        mut take: impl FnMut(&mut LeafGuard<'_, T>, usize),
+    ) -> Result<Fd, Error> {
+        self.count_search(structure, |structure| self.claim(structure, &mut take))
+    }
+
+    /// Claims a leaf for this processor, and has a number of it taken.
+    fn claim(
+        &self,
+        structure: &mut Structure<'_, T>,
+        take: &mut impl FnMut(&mut LeafGuard<'_, T>, usize),
     ) -> Result<Fd, Error> {
         self.room.prepare()?;
         let hint = self.take_notices(structure);
@@ -95,7 +103,7 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
             index = structure.next_not_full(index + 1);
         }
         // What is left is in leaves that others have claimed, or that searches look at.
-        self.search(structure, take)
+        self.search_lowest(structure, take)
     }
 
     /// Gives up the leaf that a processor has claimed.

@@ -6,7 +6,7 @@
 use fdtable_base::counted::Ref;
 use fdtable_base::rcu::{self, Guard};
 
-use super::{FdTable, Leaf, LeafGuard, index_of, place_of, set_flags};
+use super::{FdTable, Leaf, LeafGuard, Structure, index_of, place_of, set_flags, tags};
 use crate::{Error, Fd, FdFlags, RawFd};
 
 /// What was open under a number before.
@@ -48,6 +48,9 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
             return Err(Error::BadFd);
         }
         self.own(&mut structure, to.0)?;
+        if structure.quarantine.is_on() {
+            self.free_from_quarantine(&mut structure, to);
+        }
         if let Some(leaves) = TwoLeaves::lock(|index| structure.lock_leaf(index), from.0, to.0) {
             return leaves.open(from.1, to.1, flags, section);
         }
@@ -55,6 +58,17 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
         let file = file_in(structure.leaf(from.0), from.1, section)?;
         let mut leaf = structure.lock_leaf(to.0).ok_or(Error::NoMemory)?;
         open_in(&mut leaf, to.1, file, flags)
+    }
+}
+
+/// What is to be waited for.
+impl<T: ?Sized + Send + Sync> FdTable<T> {
+    /// Tells whether a number is not reserved.
+    pub(crate) fn is_not_busy(&self, structure: &Structure<'_, T>, fd: Fd) -> bool {
+        let (index, bit) = place_of(fd.index());
+        structure
+            .leaf(index)
+            .is_none_or(|leaf| !leaf.open.test(bit) || leaf.has(bit))
     }
 }
 
@@ -121,7 +135,9 @@ fn open_in<T: ?Sized>(
     file: Ref<T>,
     flags: FdFlags,
 ) -> Result<Before<T>, Error> {
-    if leaf.open.test(bit) && !leaf.has(bit) {
+    if leaf.has(bit) {
+        tags::check(leaf, bit, 0)?;
+    } else if leaf.open.test(bit) {
         return Err(Error::Busy);
     }
     leaf.open.set(bit);

@@ -1,19 +1,63 @@
 //! Closing a number, and changing its flags.
 
+use fdtable_base::bitmap::BITS;
 use fdtable_base::counted::Ref;
 use fdtable_base::rcu;
 use fdtable_base::room::Notices;
 
-use super::{FdTable, LeafGuard, index_of, place_of, set_flags};
+use super::{FdTable, LeafGuard, Structure, index_of, place_of, set_flags, tags};
 use crate::{Error, FdFlags, RawFd};
 
 impl<T: ?Sized + Send + Sync> FdTable<T> {
-    /// Takes the file out of an open number and frees the number. The caller drops the file.
+    /// Takes the file out of an open number, if the tag is that of its owner, and frees the
+    /// number. The caller drops the file.
     #[inline]
-    pub(crate) fn close(&self, fd: RawFd) -> Result<Ref<T>, Error> {
+    pub(crate) fn close(&self, fd: RawFd, tag: u64) -> Result<Ref<T>, Error> {
+        match self.close_own(fd, tag) {
+            Some(closed) => {
+                let (file, notices) = closed?;
+                self.look_at(notices);
+                Ok(file)
+            }
+            None => self.close_shared(fd, tag),
+        }
+    }
+
+    /// The short way, if it is open.
+    #[inline(always)]
+    fn close_own(&self, fd: RawFd, tag: u64) -> Option<Result<(Ref<T>, Notices), Error>> {
         let (index, bit) = place_of(index_of(fd));
-        let (file, notices) = self.with_leaf(fd, |leaf| self.close_in(leaf, index, bit))??;
-        self.look_at(notices);
+        let section = rcu::read_lock();
+        let entry = self.tree.enter(&section)?;
+        let mut leaf = entry.lock_leaf(index)?;
+        let taken = take_file(&mut leaf, bit, tag);
+        Some(taken.map(|file| (file, self.free_in(&mut leaf, index, bit))))
+    }
+
+    /// The long way.
+    #[cold]
+    fn close_shared(&self, fd: RawFd, tag: u64) -> Result<Ref<T>, Error> {
+        let number = index_of(fd);
+        let (index, bit) = place_of(number);
+        let mut structure = self.tree.lock();
+        self.own_open(&mut structure, number)?;
+        Self::prepare_quarantine(&mut structure)?;
+        let quarantine = structure.quarantine.is_on();
+        let file = {
+            let mut leaf = structure.lock_leaf(index).ok_or(Error::BadFd)?;
+            let file = take_file(&mut leaf, bit, tag)?;
+            if !quarantine {
+                // Who searches next takes the notices.
+                let _ = self.free_in(&mut leaf, index, bit);
+            }
+            file
+        };
+        if quarantine {
+            Self::enter_quarantine(&mut structure, number);
+        }
+        let woken = Self::take_waiters(&mut structure);
+        drop(structure);
+        drop(woken);
         Ok(file)
     }
 
@@ -29,53 +73,35 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
         })?
     }
 
-    /// Locks the leaf of a number that may be open, and has it changed; the short way if it is
-    /// there.
-    #[inline(always)]
-    fn with_leaf<R>(
+    /// Locks the leaf of a number that may be open, and has it changed; the short way if that is
+    /// open.
+    pub(super) fn with_leaf<R>(
         &self,
         fd: RawFd,
-        change: impl Fn(&mut LeafGuard<'_, T>) -> R,
+        change: impl FnOnce(&mut LeafGuard<'_, T>) -> R,
     ) -> Result<R, Error> {
-        let (index, _) = place_of(index_of(fd));
+        let number = index_of(fd);
         let section = rcu::read_lock();
         if let Some(entry) = self.tree.enter(&section)
-            && let Some(mut leaf) = entry.lock_leaf(index)
+            && let Some(mut leaf) = entry.lock_leaf(number / BITS)
         {
             return Ok(change(&mut leaf));
         }
         drop(section);
-        self.with_shared_leaf(fd, change)
-    }
-
-    /// The same, the long way: the leaf is not there, or shared, or the gate is shut.
-    #[cold]
-    fn with_shared_leaf<R>(
-        &self,
-        fd: RawFd,
-        change: impl Fn(&mut LeafGuard<'_, T>) -> R,
-    ) -> Result<R, Error> {
-        let (index, bit) = place_of(index_of(fd));
         let mut structure = self.tree.lock();
-        // A number that is not open is not worth a copy.
-        if !structure.leaf(index).is_some_and(|leaf| leaf.has(bit)) {
-            return Err(Error::BadFd);
-        }
-        self.own(&mut structure, index)?;
-        let mut leaf = structure.lock_leaf(index).ok_or(Error::BadFd)?;
+        self.own_open(&mut structure, number)?;
+        let mut leaf = structure.lock_leaf(number / BITS).ok_or(Error::BadFd)?;
         Ok(change(&mut leaf))
     }
 
-    /// Closes a number of a locked leaf.
-    #[inline(always)]
-    fn close_in(
-        &self,
-        leaf: &mut LeafGuard<'_, T>,
-        index: usize,
-        bit: usize,
-    ) -> Result<(Ref<T>, Notices), Error> {
-        let file = leaf.exchange(bit, None).ok_or(Error::BadFd)?;
-        Ok((file, self.free_in(leaf, index, bit)))
+    /// Sees to it that the leaf of a number can be written, if the number is open: another is not
+    /// worth a copy.
+    fn own_open(&self, structure: &mut Structure<'_, T>, number: usize) -> Result<(), Error> {
+        let (index, bit) = place_of(number);
+        if !structure.leaf(index).is_some_and(|leaf| leaf.has(bit)) {
+            return Err(Error::BadFd);
+        }
+        Ok(self.own(structure, index)?)
     }
 
     /// Frees a number of a locked leaf that has no file.
@@ -84,4 +110,19 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
         leaf.open.clear(bit);
         self.note_freed(leaf, index)
     }
+}
+
+/// Takes the file out of an open number of a locked leaf, if the tag is that of its owner.
+#[inline(always)]
+pub(super) fn take_file<T: ?Sized>(
+    leaf: &mut LeafGuard<'_, T>,
+    bit: usize,
+    tag: u64,
+) -> Result<Ref<T>, Error> {
+    if !leaf.has(bit) {
+        return Err(Error::BadFd);
+    }
+    tags::check(leaf, bit, tag)?;
+    leaf.state_mut().clear_tag(bit);
+    leaf.exchange(bit, None).ok_or(Error::BadFd)
 }

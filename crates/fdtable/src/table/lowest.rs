@@ -87,7 +87,29 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
     pub(super) fn search(
         &self,
         structure: &mut Structure<'_, T>,
-        take: impl FnOnce(&mut LeafGuard<'_, T>, usize),
+        mut take: impl FnMut(&mut LeafGuard<'_, T>, usize),
+    ) -> Result<Fd, Error> {
+        self.count_search(structure, |structure| {
+            self.search_lowest(structure, &mut take)
+        })
+    }
+
+    /// Finds the lowest free number that is `min` or more, and has it taken.
+    pub(super) fn search_from(
+        &self,
+        structure: &mut Structure<'_, T>,
+        min: Fd,
+        mut take: impl FnMut(&mut LeafGuard<'_, T>, usize),
+    ) -> Result<Fd, Error> {
+        self.count_search(structure, |structure| {
+            self.search_lowest_from(structure, min, &mut take)
+        })
+    }
+
+    pub(super) fn search_lowest(
+        &self,
+        structure: &mut Structure<'_, T>,
+        take: &mut impl FnMut(&mut LeafGuard<'_, T>, usize),
     ) -> Result<Fd, Error> {
         loop {
             let mut index = self.take_notices(structure);
@@ -126,12 +148,36 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
         Err(Error::TooManyFiles)
     }
 
+    /// Tells whether a number is free.
+    pub(crate) fn has_free(&self, structure: &mut Structure<'_, T>) -> Result<Option<()>, Error> {
+        let mut index = self.take_notices(structure);
+        let found = self.find_room(structure, &mut index);
+        self.room.set_hint(index);
+        match found {
+            Ok(()) => {
+                let leaf = structure.lock_leaf(index);
+                let free = lowest_in(leaf, 0).map(|(_, bit)| index * BITS + bit);
+                Ok(free
+                    .filter(|&number| number < self.room.limit())
+                    .map(|_| ()))
+            }
+            Err(Error::TooManyFiles) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
     /// Marks a leaf as passed if it is full, and tells whether it is.
     pub(super) fn pass_over(
         &self,
         structure: &Structure<'_, T>,
         index: usize,
     ) -> Result<bool, Error> {
+        if !structure
+            .leaf(index)
+            .is_some_and(|leaf| leaf.open.is_full())
+        {
+            return Ok(false);
+        }
         self.room.prepare()?;
         let Some(mut leaf) = structure.lock_leaf(index) else {
             return Ok(false);
@@ -147,12 +193,11 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
         Ok(true)
     }
 
-    /// Finds the lowest free number that is `min` or more, and has it taken.
-    pub(super) fn search_from(
+    fn search_lowest_from(
         &self,
         structure: &mut Structure<'_, T>,
         min: Fd,
-        take: impl FnOnce(&mut LeafGuard<'_, T>, usize),
+        take: &mut impl FnMut(&mut LeafGuard<'_, T>, usize),
     ) -> Result<Fd, Error> {
         let (first, first_bit) = place_of(min.index());
         loop {

@@ -7,11 +7,11 @@ use fdtable_base::bitmap::BITS;
 use fdtable_base::counted::Ref;
 use fdtable_base::leaf::bits_of;
 use fdtable_base::rcu;
-use fdtable_base::room::Notices;
 use fdtable_base::tree;
 
-use super::{FdTable, Leaf, Mark, Notes, Structure, mask};
-use crate::{Error, Fd};
+use super::waiters::Woken;
+use super::{FdTable, Leaf, Mark, Notes, Structure, flags_in, mask};
+use crate::{Error, Fd, FdFlags};
 
 /// The files that were taken out of one leaf. They are released when this is dropped: after the
 /// lock.
@@ -20,6 +20,7 @@ struct Released<T: ?Sized> {
     /// The whole leaf, with its files.
     leaf: Option<tree::Retired<T, Notes>>,
     files: [Option<Ref<T>>; BITS],
+    woken: Option<Woken>,
 }
 
 impl<T: ?Sized> Released<T> {
@@ -27,6 +28,7 @@ impl<T: ?Sized> Released<T> {
         Self {
             leaf: None,
             files: [const { None }; BITS],
+            woken: None,
         }
     }
 }
@@ -44,6 +46,32 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
         self.for_each_leaf(0, Fd::MAX.index(), |index, _| {
             self.close_some(index, |leaf| leaf.cloexec.bits() & leaf.installed())
         })
+    }
+
+    /// Closes every open number that is not kept, in a table that nobody else has.
+    pub(crate) fn close_unkept(
+        &self,
+        mut keep: impl FnMut(Fd, &T, FdFlags) -> bool,
+    ) -> Result<(), Error> {
+        self.for_each_leaf(0, Fd::MAX.index(), |index, _| {
+            let unkept = self.unkept(index, &mut keep);
+            self.close_some(index, |_| unkept)
+        })
+    }
+
+    /// Picks what is not kept among the open numbers of a leaf.
+    fn unkept(&self, index: usize, keep: &mut impl FnMut(Fd, &T, FdFlags) -> bool) -> u64 {
+        let section = rcu::read_lock();
+        let Some(leaf) = self.tree.leaf(index, &section) else {
+            return 0;
+        };
+        bits_of(leaf.installed())
+            .filter(|&bit| {
+                let fd = Fd::from_index(index * BITS + bit);
+                leaf.borrow(bit, &section)
+                    .is_some_and(|file| !keep(fd, &file, flags_in(leaf, bit)))
+            })
+            .fold(0, |unkept, bit| unkept | 1 << bit)
     }
 
     /// Has every open number from `first` to `last` closed on exec.
@@ -106,30 +134,51 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
             return Ok(released);
         };
         let is_all = |leaf: &Leaf<T>| choose(leaf) == leaf.open.bits();
-        if is_all(leaf) {
+        if is_all(leaf) && !structure.quarantine.is_on() {
             // Asked again of a leaf that others may write, once it is locked.
-            let removed = structure.remove_if(index, |leaf| {
+            released.leaf = structure.remove_if(index, |leaf| {
                 is_all(leaf) && leaf.state().mark != Mark::Noticed
             })?;
-            if removed.is_some() {
-                self.lower_hint(index);
-                released.leaf = removed;
-                return Ok(released);
-            }
         }
-        self.own(structure, index)?;
-        let mut notices = Notices::Few;
+        if released.leaf.is_some() {
+            self.lower_hint(index);
+        } else {
+            self.own(structure, index)?;
+            self.close_each(structure, index, choose, &mut released.files)?;
+        }
+        released.woken = Some(Self::take_waiters(structure));
+        Ok(released)
+    }
+
+    /// Closes numbers of a leaf that can be written.
+    fn close_each(
+        &self,
+        structure: &mut Structure<'_, T>,
+        index: usize,
+        choose: impl Fn(&Leaf<T>) -> u64,
+        files: &mut [Option<Ref<T>>; BITS],
+    ) -> Result<(), Error> {
+        Self::prepare_quarantine(structure)?;
+        let quarantine = structure.quarantine.is_on();
+        let mut chosen = 0;
         if let Some(mut leaf) = structure.lock_leaf(index) {
-            for bit in bits_of(choose(&leaf)) {
-                released.files[bit] = leaf.exchange(bit, None);
-                notices = self.free_in(&mut leaf, index, bit);
+            chosen = choose(&leaf);
+            for bit in bits_of(chosen) {
+                leaf.state_mut().clear_tag(bit);
+                files[bit] = leaf.exchange(bit, None);
+                if !quarantine {
+                    // Taken below.
+                    let _ = self.free_in(&mut leaf, index, bit);
+                }
             }
         }
-        if notices == Notices::Many {
+        if quarantine {
+            bits_of(chosen).for_each(|bit| Self::enter_quarantine(structure, index * BITS + bit));
+        } else {
             let hint = self.take_notices(structure);
             self.room.set_hint(hint);
         }
-        Ok(released)
+        Ok(())
     }
 
     /// Has searches begin at a leaf, if it is below the hint: all its numbers are free.

@@ -23,19 +23,19 @@ pub(crate) struct Reserved {
 
 impl Reserved {
     /// Makes room for one more leaf.
-    fn prepare(&mut self) -> Result<(), OutOfMemory> {
+    pub(super) fn prepare(&mut self) -> Result<(), OutOfMemory> {
         self.leaves.try_reserve(1).map_err(|_| OutOfMemory)
     }
 
     /// Counts one more in a leaf. After [`prepare`](Self::prepare).
-    fn add(&mut self, index: usize) {
+    pub(super) fn add(&mut self, index: usize) {
         match self.leaves.iter_mut().find(|(leaf, _)| *leaf == index) {
             Some((_, count)) => *count += 1,
             None => self.leaves.push((index, 1)),
         }
     }
 
-    fn remove(&mut self, index: usize) {
+    pub(super) fn remove(&mut self, index: usize) {
         if let Some(at) = self.leaves.iter().position(|&(leaf, _)| leaf == index) {
             self.leaves[at].1 -= 1;
             if self.leaves[at].1 == 0 {
@@ -55,6 +55,27 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
     pub(crate) fn reserve(&self, min: Fd, flags: FdFlags) -> Result<Fd, Error> {
         let mut structure = self.tree.lock();
         self.reserve_locked(&mut structure, min, flags)
+    }
+
+    /// Reserves as many of the lowest free numbers as `fds` has room for, or none.
+    pub(crate) fn reserve_many(
+        &self,
+        count: usize,
+        fds: &mut Vec<Fd>,
+        flags: FdFlags,
+    ) -> Result<(), Error> {
+        let mut structure = self.tree.lock();
+        for _ in 0..count {
+            match self.reserve_locked(&mut structure, Fd::MIN, flags) {
+                Ok(fd) => fds.push(fd),
+                Err(error) => {
+                    drop(structure);
+                    fds.drain(..).for_each(|fd| self.unreserve(fd));
+                    return Err(error);
+                }
+            }
+        }
+        Ok(())
     }
 
     fn reserve_locked(
@@ -99,7 +120,9 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
         let leaf = structure.lock_leaf(index);
         debug_assert!(leaf.is_some(), "a leaf with a reservation stays");
         let notices = leaf.map_or(Notices::Few, |mut leaf| end(&mut leaf, index, bit));
+        let woken = Self::take_waiters(&mut structure);
         drop(structure);
+        drop(woken);
         self.look_at(notices);
     }
 }

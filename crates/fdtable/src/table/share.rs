@@ -18,6 +18,10 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
     /// Makes `child`, which is empty and nobody else's yet, a copy of this table.
     pub(crate) fn fork_into(&self, child: &mut Self) -> Result<(), Error> {
         let mut structure = self.tree.lock();
+        child.set_limits_of(self.room.limit(), structure.hard_limit);
+        if structure.quarantine.is_on() {
+            child.set_quarantine(structure.quarantine.opens());
+        }
         if !structure.has_nodes() {
             structure.share_with(&mut child.tree, core::iter::empty())?;
             return Ok(());

@@ -1,0 +1,61 @@
+//! Limits: `RLIMIT_NOFILE` of `getrlimit(2)`.
+
+use crate::{Error, Files};
+
+/// The limits of a table. New numbers are below the soft one, and that can be set up to the hard
+/// one. Both are 0 to 2^31; more counts as 2^31.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[doc(alias = "rlimit")]
+pub struct Limits {
+    /// New numbers are below it.
+    pub soft: u32,
+    /// The soft limit is not above it.
+    pub hard: u32,
+}
+
+impl<T: ?Sized + Send + Sync> Files<T> {
+    /// Returns the soft limit: new numbers are below it. Takes no lock.
+    #[doc(alias = "RLIMIT_NOFILE")]
+    pub fn limit(&self) -> u32 {
+        // At most 2^31.
+        self.table.limit() as u32
+    }
+
+    /// Sets the soft limit. Descriptors at or past it stay open. Those who
+    /// [wait for a free number](Self::wait_free) look again. May wait for the lock.
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`] (EINVAL) if it is above the hard limit.
+    pub fn set_limit(&self, soft: u32) -> Result<(), Error> {
+        self.table.set_limits(soft, None)
+    }
+
+    /// Returns both limits. May wait for the lock.
+    pub fn limits(&self) -> Limits {
+        Limits {
+            soft: self.limit(),
+            // At most 2^31.
+            hard: self.table.hard_limit() as u32,
+        }
+    }
+
+    /// Sets both limits, as [`set_limit`](Self::set_limit). Who may raise the hard one, which
+    /// `setrlimit(2)` allows to the privileged alone, is for the caller to decide.
+    ///
+    /// ```
+    /// use fdtable::{Error, Files, Limits};
+    ///
+    /// let files: Files<()> = Files::new();
+    /// files.set_limits(Limits { soft: 256, hard: 4096 })?;
+    /// files.set_limit(4096)?;
+    /// assert_eq!(files.set_limit(4097), Err(Error::InvalidArgument));
+    /// # Ok::<(), Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`] (EINVAL) if the soft limit is above the hard one.
+    #[doc(alias = "setrlimit")]
+    pub fn set_limits(&self, limits: Limits) -> Result<(), Error> {
+        self.table.set_limits(limits.soft, Some(limits.hard))
+    }
+}

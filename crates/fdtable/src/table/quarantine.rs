@@ -1,0 +1,153 @@
+//! Numbers that were closed and are not given out again for a while.
+//!
+//! A program that closes a descriptor twice closes somebody else's, if the number has been given
+//! out in between. In quarantine it has not, and the second close answers EBADF.
+//!
+//! While the mode is on, the tree's gate is shut: every open and close takes the long way, where
+//! the numbers are counted. When it is off, nothing of it is on the short way.
+//!
+//! A number in quarantine is taken and has no file, as one that is reserved, and is kept out of
+//! the tables of children in the same way.
+
+use alloc::collections::VecDeque;
+
+use fdtable_base::bitmap::BITS;
+
+use super::{FdTable, Structure, place_of};
+use crate::{Error, Fd};
+
+/// The numbers in quarantine.
+pub(super) struct Quarantine {
+    /// How many opens a number waits for; 0 if the mode is off.
+    opens: u64,
+    /// How many opens there were.
+    now: u64,
+    /// The numbers, and how many opens there had been when each was closed.
+    numbers: VecDeque<(usize, u64)>,
+}
+
+impl Quarantine {
+    pub(super) const fn new() -> Self {
+        Self {
+            opens: 0,
+            now: 0,
+            numbers: VecDeque::new(),
+        }
+    }
+
+    pub(super) fn is_on(&self) -> bool {
+        self.opens > 0
+    }
+
+    /// Returns how many opens a number waits for.
+    pub(super) fn opens(&self) -> u32 {
+        // It came as one.
+        self.opens as u32
+    }
+
+    /// Takes out the oldest number if it has waited for long enough.
+    fn pop_due(&mut self) -> Option<usize> {
+        let &(number, since) = self.numbers.front()?;
+        (self.now - since >= self.opens).then(|| {
+            self.numbers.pop_front();
+            number
+        })
+    }
+}
+
+impl<T: ?Sized + Send + Sync> FdTable<T> {
+    /// Has numbers that are closed wait for so many opens; 0 ends the mode.
+    pub(crate) fn set_quarantine(&self, opens: u32) {
+        let mut structure = self.tree.lock();
+        let was_on = structure.quarantine.is_on();
+        structure.quarantine.opens = u64::from(opens);
+        match (was_on, opens > 0) {
+            (false, true) => structure.shut_gate(),
+            (true, false) => structure.open_gate(),
+            _ => {}
+        }
+        self.end_due(&mut structure);
+        let woken = Self::take_waiters(&mut structure);
+        drop(structure);
+        drop(woken);
+    }
+
+    pub(crate) fn quarantine(&self) -> u32 {
+        self.tree.lock().quarantine.opens()
+    }
+
+    /// Makes room for as many numbers as a leaf has, if the mode is on.
+    pub(super) fn prepare_quarantine(structure: &mut Structure<'_, T>) -> Result<(), Error> {
+        if structure.quarantine.is_on() {
+            structure.reserved.prepare()?;
+            let numbers = &mut structure.quarantine.numbers;
+            numbers.try_reserve(BITS).map_err(|_| Error::NoMemory)?;
+        }
+        Ok(())
+    }
+
+    /// Puts a number in quarantine that is taken and has no file any more. After
+    /// [`prepare_quarantine`](Self::prepare_quarantine).
+    pub(super) fn enter_quarantine(structure: &mut Structure<'_, T>, number: usize) {
+        let now = structure.quarantine.now;
+        structure.quarantine.numbers.push_back((number, now));
+        structure.reserved.add(place_of(number).0);
+    }
+
+    /// Frees a number that somebody asks for by its name, if it is in quarantine.
+    pub(super) fn free_from_quarantine(
+        &self,
+        structure: &mut Structure<'_, T>,
+        (index, bit): (usize, usize),
+    ) {
+        let wanted = index * BITS + bit;
+        let numbers = &mut structure.quarantine.numbers;
+        let found = numbers.iter().position(|&(number, _)| number == wanted);
+        if let Some((number, _)) = found.and_then(|at| numbers.remove(at)) {
+            self.end_quarantine(structure, number);
+        }
+    }
+
+    /// Has `search` find a number, after those that have waited for long enough were freed, and
+    /// counts the open. Rather than find none, it frees one that has not.
+    pub(super) fn count_search(
+        &self,
+        structure: &mut Structure<'_, T>,
+        mut search: impl FnMut(&mut Structure<'_, T>) -> Result<Fd, Error>,
+    ) -> Result<Fd, Error> {
+        self.end_due(structure);
+        let found = loop {
+            match search(structure) {
+                Err(Error::TooManyFiles) if self.end_oldest(structure) => {}
+                found => break found?,
+            }
+        };
+        structure.quarantine.now += 1;
+        Ok(found)
+    }
+
+    /// Frees the numbers that have waited for long enough.
+    fn end_due(&self, structure: &mut Structure<'_, T>) {
+        while let Some(number) = structure.quarantine.pop_due() {
+            self.end_quarantine(structure, number);
+        }
+    }
+
+    /// Frees the oldest number, since no other is left. Tells whether there was one.
+    fn end_oldest(&self, structure: &mut Structure<'_, T>) -> bool {
+        let oldest = structure.quarantine.numbers.pop_front();
+        if let Some((number, _)) = oldest {
+            self.end_quarantine(structure, number);
+        }
+        oldest.is_some()
+    }
+
+    fn end_quarantine(&self, structure: &mut Structure<'_, T>, number: usize) {
+        let (index, bit) = place_of(number);
+        structure.reserved.remove(index);
+        if let Some(mut leaf) = structure.lock_leaf(index) {
+            // Who comes next takes the notices.
+            let _ = self.free_in(&mut leaf, index, bit);
+        }
+    }
+}

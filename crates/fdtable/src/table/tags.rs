@@ -1,0 +1,80 @@
+//! Owner tags: who may close a number.
+//!
+//! A leaf has tags once one of its numbers has one. A number that is opened has none: its tag is 0.
+
+use alloc::boxed::Box;
+
+use fdtable_base::bitmap::BITS;
+use fdtable_base::fallible::{OutOfMemory, try_box};
+
+use super::{FdTable, LeafGuard, Notes, index_of, place_of};
+use crate::{Error, RawFd};
+
+/// The tags of one leaf.
+pub(super) type Tags = Box<[u64; BITS]>;
+
+impl Notes {
+    pub(super) fn copy_tags(&self) -> Result<Option<Tags>, OutOfMemory> {
+        self.tags.as_deref().map(|tags| try_box(*tags)).transpose()
+    }
+
+    /// Returns the tag of a number.
+    #[inline(always)]
+    pub(super) fn tag(&self, bit: usize) -> u64 {
+        self.tags.as_ref().map_or(0, |tags| tags[bit])
+    }
+
+    /// Has a number that is freed be nobody's.
+    #[inline(always)]
+    pub(super) fn clear_tag(&mut self, bit: usize) {
+        if let Some(tags) = &mut self.tags {
+            tags[bit] = 0;
+        }
+    }
+
+    fn set_tag(&mut self, bit: usize, tag: u64) -> Result<(), OutOfMemory> {
+        let tags = match &mut self.tags {
+            Some(tags) => tags,
+            None if tag == 0 => return Ok(()),
+            none => none.insert(try_box([0; BITS])?),
+        };
+        tags[bit] = tag;
+        Ok(())
+    }
+}
+
+impl<T: ?Sized + Send + Sync> FdTable<T> {
+    /// Returns the tag of an open number.
+    pub(crate) fn tag(&self, fd: RawFd) -> Result<u64, Error> {
+        let (_, bit) = place_of(index_of(fd));
+        self.with_leaf(fd, |leaf| {
+            if leaf.has(bit) {
+                Ok(leaf.state().tag(bit))
+            } else {
+                Err(Error::BadFd)
+            }
+        })?
+    }
+
+    /// Changes the tag of an open number, if it is the expected one.
+    pub(crate) fn exchange_tag(&self, fd: RawFd, expected: u64, new: u64) -> Result<(), Error> {
+        let (_, bit) = place_of(index_of(fd));
+        self.with_leaf(fd, |leaf| {
+            if !leaf.has(bit) {
+                return Err(Error::BadFd);
+            }
+            check(leaf, bit, expected)?;
+            Ok(leaf.state_mut().set_tag(bit, new)?)
+        })?
+    }
+}
+
+/// Refuses who is not the owner of a number.
+#[inline(always)]
+pub(super) fn check<T: ?Sized>(leaf: &LeafGuard<'_, T>, bit: usize, tag: u64) -> Result<(), Error> {
+    if leaf.state().tag(bit) == tag {
+        Ok(())
+    } else {
+        Err(Error::NotOwner)
+    }
+}

@@ -1,0 +1,79 @@
+//! Those who wait for something to happen to a number: that one is free, that a reservation ends,
+//! that nobody uses a file through it any more.
+//!
+//! While somebody waits, the tree's gate is shut, so that every change takes the long way. What
+//! frees a number there, or ends something, takes the waiters with it and wakes them after the
+//! lock. They look again, and wait again if it was not for them. Nobody who does not wait pays
+//! for it.
+
+use alloc::vec::Vec;
+use core::task::Waker;
+
+use super::{FdTable, Structure};
+use crate::Error;
+
+/// Who waits, in the order in which they came.
+#[derive(Default)]
+pub(super) struct Waiters(Vec<Waiter>);
+
+/// Somebody who waits.
+pub(crate) enum Waiter {
+    Task(Waker),
+    #[cfg(feature = "std")]
+    Thread(std::thread::Thread),
+}
+
+/// Those who are to be woken. They are when this is dropped: after the lock.
+#[must_use = "dropping this wakes those who wait; do it outside of the lock"]
+pub(super) struct Woken(Vec<Waiter>);
+
+impl Drop for Woken {
+    fn drop(&mut self) {
+        for waiter in self.0.drain(..) {
+            match waiter {
+                Waiter::Task(waker) => waker.wake(),
+                #[cfg(feature = "std")]
+                Waiter::Thread(thread) => thread.unpark(),
+            }
+        }
+    }
+}
+
+impl<T: ?Sized + Send + Sync> FdTable<T> {
+    /// Asks whether what is waited for has come, and has `waiter` woken after the next change if
+    /// it has not. Answers an error of `ask` as it is.
+    pub(crate) fn ask_or_wait<R>(
+        &self,
+        waiter: impl FnOnce() -> Waiter,
+        ask: impl FnOnce(&Self, &mut Structure<'_, T>) -> Result<Option<R>, Error>,
+    ) -> Result<Option<R>, Error> {
+        let mut structure = self.tree.lock();
+        structure
+            .waiters
+            .0
+            .try_reserve(1)
+            .map_err(|_| Error::NoMemory)?;
+        // Shut before the question: what comes after it is seen.
+        structure.shut_gate();
+        let answer = ask(self, &mut structure);
+        let first = structure.waiters.0.is_empty();
+        if matches!(answer, Ok(None)) {
+            structure.waiters.0.push(waiter());
+            if first {
+                // It stays shut until they are taken.
+                return answer;
+            }
+        }
+        structure.open_gate();
+        answer
+    }
+
+    /// Takes all who wait, since something has changed.
+    pub(super) fn take_waiters(structure: &mut Structure<'_, T>) -> Woken {
+        if structure.waiters.0.is_empty() {
+            return Woken(Vec::new());
+        }
+        structure.open_gate();
+        Woken(core::mem::take(&mut structure.waiters.0))
+    }
+}
