@@ -9,7 +9,8 @@
 //! 4. [`counted`]: an object that lives until its last reference goes and its readers leave.
 //! 5. [`slot`]: a place that holds a counted object or nothing.
 //! 6. [`radix`]: a tree of nodes that never move, from an index to a leaf.
-//! 7. [`percpu`], [`bitmap`] and [`fallible`] allocation, which the others use.
+//! 7. [`pool`]: counted objects under handles that are never mistaken for one another.
+//! 8. [`percpu`], [`bitmap`] and [`fallible`] allocation, which the others use.
 //!
 //! With `--cfg loom` the same source runs under the model checker `loom`; the module `sync`
 //! is the only place that knows.
@@ -25,6 +26,7 @@ pub mod fence;
 #[cfg(all(test, loom))]
 mod model;
 pub mod percpu;
+pub mod pool;
 pub mod radix;
 pub mod rcu;
 pub mod refcount;
