@@ -88,7 +88,7 @@ use self::segments::{ENTRIES, Segments};
 use crate::counted::{Anchor, Borrowed, Ref};
 use crate::fallible::OutOfMemory;
 use crate::percpu;
-use crate::rcu::Guard;
+use crate::rcu::{Guard, read_lock};
 use crate::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use crate::sync::atomic::{AtomicPtr, AtomicU32};
 use crate::sync::{Mutex, relax};
@@ -339,15 +339,14 @@ impl<T: ?Sized> Pool<T> {
         growth.made - growth.retired - free
     }
 
-    /// Finds the first handle whose index is `from` or more, among the entries that were made
-    /// when it is called. What is put in or taken out meanwhile may be seen or not. May wait for
-    /// a lock.
-    pub fn next(&self, from: u32) -> Option<Handle> {
+    /// Iterates over the handles of all objects, by index. What is put in or taken out meanwhile
+    /// may be seen or not. May wait for a lock at its beginning.
+    pub fn handles(&self) -> impl Iterator<Item = Handle> {
         let made = self.growth.lock().made;
-        (from..made).find_map(|index| {
+        (0..made).filter_map(|index| {
             // Relaxed: a hint, for the caller to look up.
             let generation = self.segments.entry(index)?.word.load(Relaxed);
-            (generation % 2 == 1).then_some(Handle { index, generation })
+            (!generation.is_multiple_of(2)).then_some(Handle { index, generation })
         })
     }
 }
@@ -499,19 +498,16 @@ impl<T: ?Sized> Pool<T> {
 
 impl<T: ?Sized> Drop for Pool<T> {
     fn drop(&mut self) {
-        let mut from = 0;
-        while let Some(handle) = self.next(from) {
+        for handle in self.handles() {
             drop(self.remove(handle));
-            from = handle.index + 1;
         }
     }
 }
 
 impl<T: ?Sized + fmt::Debug> fmt::Debug for Pool<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let handles = core::iter::successors(self.next(0), |last| self.next(last.index + 1));
-        let objects = handles.filter_map(|handle| {
-            let guard = crate::rcu::read_lock();
+        let objects = self.handles().filter_map(|handle| {
+            let guard = read_lock();
             Some((handle, self.get(handle, &guard)?))
         });
         f.debug_map().entries(objects).finish()

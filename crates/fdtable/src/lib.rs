@@ -29,7 +29,9 @@
 //!
 //! Reading order: [`Fd`], [`FileRef`], [`Files`], then one file for each operation: `lookup`,
 //! `reserve`, `dup`, `close`, `close_range`, `fcntl`, `fork`, `exec`. The mechanism under them
-//! is in `table` and `lowest`, and what that stands on is in [`fdtable_base`].
+//! is in `table` and `lowest`, and what that stands on is in [`fdtable_base`]. Beside all that,
+//! and without any of it, stands `private`: [`PrivateFiles`], whose descriptors are never given out
+//! twice, and which no search, `close_range`, fork or exec ever meets.
 
 #![cfg_attr(not(feature = "std"), no_std)]
 #![forbid(unsafe_code)]
@@ -48,6 +50,7 @@ mod lookup;
 mod lowest;
 #[cfg(all(test, loom))]
 mod models;
+mod private;
 mod reserve;
 mod table;
 
@@ -58,4 +61,5 @@ pub use error::Error;
 pub use fd::{Fd, FdFlags, RawFd};
 pub use file::{BorrowedFile, FileRef};
 pub use files::Files;
+pub use private::{PrivateFd, PrivateFiles};
 pub use reserve::Reservation;

@@ -6,7 +6,6 @@ use super::*;
 use crate::counted::models::{Fates, Object};
 use crate::model::Preemptions::{Any, AtMost};
 use crate::model::{JoinHandle, explore, join, spawn};
-use crate::rcu::read_lock;
 use crate::sync::Arc;
 
 /// The first handle of the first entry.
