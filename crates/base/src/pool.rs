@@ -9,7 +9,7 @@
 //!
 //! An [`Entry`] has a word, the address of an object, and a link for the time in which it is
 //! free. The word counts how often the entry was opened and closed: it is odd while the entry is
-//! open, and then it is the generation of the handle. Entries stand in [segments](segments) that
+//! open, and then it is the generation of the handle. Entries stand in [segments] that
 //! never move; free ones are on [lists](free_list), one for each processor.
 //!
 //! The steps, with letters that stand at the same steps in the code:
@@ -84,7 +84,7 @@ use core::ptr::{self, NonNull};
 use crossbeam_utils::CachePadded;
 
 use self::free_list::{AllLocked, FreeList, Lists};
-use self::segments::{ENTRIES, Segments};
+use self::segments::Segments;
 use crate::counted::{Anchor, Borrowed, Ref};
 use crate::fallible::OutOfMemory;
 use crate::percpu;
@@ -453,35 +453,29 @@ impl<T: ?Sized> Pool<T> {
             let chain = victim.take_half(BATCH - 1, &self.segments);
             drop(victim);
             if let Some(chain) = chain {
-                self.lists.of(home).lock().put(&chain, &self.segments);
+                self.lists.of(home).lock().put(&chain);
             }
             return Some(place);
         }
         None
     }
 
-    /// Makes a batch of entries, puts them on the list of `home`, and takes one.
+    /// Makes a batch of entries, and puts all but one on the list of `home`.
     fn make(&self, home: usize, growth: &mut Growth) -> Result<Place<'_>, NoPlace> {
         let first = growth.made;
         let room = self.limit - (first - growth.retired);
         if room == 0 {
             return Err(NoPlace::Full);
         }
-        if first >= ENTRIES {
-            return Err(NoPlace::OutOfMemory);
-        }
+        let place = self.segments.grow(first)?;
         // Up to the end of a batch: none is in two segments.
-        let count = room.min(BATCH - first % BATCH);
-        self.segments.grow(first)?;
-        growth.made = first + count;
+        growth.made = first + room.min(BATCH - first % BATCH);
         let mut list = self.lists.of(home).lock();
-        // The lowest come out first.
-        for index in (first..growth.made).rev() {
-            if let Some(place) = self.segments.place(index) {
-                list.push(&place);
-            }
-        }
-        list.pop(&self.segments).ok_or(NoPlace::OutOfMemory)
+        (first + 1..growth.made)
+            .rev()
+            .filter_map(|index| self.segments.place(index))
+            .for_each(|other| list.push(&other));
+        Ok(place)
     }
 
     /// Looks for a free entry on all lists at one moment. Only for the holder of the pool's lock.

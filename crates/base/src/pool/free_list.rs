@@ -9,8 +9,8 @@ use crate::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use crate::sync::atomic::{AtomicBool, AtomicU32};
 use crate::sync::relax;
 
-use super::Place;
 use super::segments::Segments;
+use super::{Entry, Place};
 
 /// The end of a list. No entry has this index.
 const END: u32 = u32::MAX;
@@ -30,9 +30,9 @@ pub(super) struct Locked<'p>(&'p FreeList);
 pub(super) struct AllLocked<'p>(&'p Lists);
 
 /// Entries that are linked, and on no list.
-pub(super) struct Chain {
+pub(super) struct Chain<'p> {
     first: u32,
-    last: u32,
+    last: &'p Entry,
     len: u32,
 }
 
@@ -135,30 +135,31 @@ impl Locked<'_> {
         self.0.push(place);
     }
 
-    /// Takes up to half of the entries off the list, and at most `most`.
-    pub(super) fn take_half(&mut self, most: u32, segments: &Segments) -> Option<Chain> {
-        let len = (self.0.len() / 2).min(most);
-        let first = self.0.first.load(Relaxed);
-        let mut last = first;
-        for _ in 1..len {
-            last = segments.entry(last)?.next.load(Relaxed);
-        }
-        if len == 0 {
+    /// Takes half of the entries off the list, rounded down, and at most `most`.
+    pub(super) fn take_half<'p>(&mut self, most: u32, segments: &'p Segments) -> Option<Chain<'p>> {
+        let half = (self.0.len() / 2).min(most);
+        if half == 0 {
             return None;
         }
-        let rest = segments.entry(last)?.next.load(Relaxed);
-        self.0.first.store(rest, Relaxed);
-        self.0.len.store(self.0.len() - len, Relaxed);
-        Some(Chain { first, last, len })
+        let first = self.0.first.load(Relaxed);
+        let mut last = segments.entry(first)?;
+        for _ in 1..half {
+            last = segments.entry(last.next.load(Relaxed))?;
+        }
+        self.0.first.store(last.next.load(Relaxed), Relaxed);
+        self.0.len.store(self.0.len() - half, Relaxed);
+        Some(Chain {
+            first,
+            last,
+            len: half,
+        })
     }
 
     /// Puts all entries of a chain on the list.
-    pub(super) fn put(&mut self, chain: &Chain, segments: &Segments) {
-        if let Some(last) = segments.entry(chain.last) {
-            last.next.store(self.0.first.load(Relaxed), Relaxed);
-            self.0.first.store(chain.first, Relaxed);
-            self.0.len.store(self.0.len() + chain.len, Relaxed);
-        }
+    pub(super) fn put(&mut self, chain: &Chain<'_>) {
+        chain.last.next.store(self.0.first.load(Relaxed), Relaxed);
+        self.0.first.store(chain.first, Relaxed);
+        self.0.len.store(self.0.len() + chain.len, Relaxed);
     }
 }
 

@@ -20,11 +20,8 @@ const FIRST: u64 = if cfg!(loom) { 2 } else { 64 };
 
 const FIRST_BITS: u32 = FIRST.trailing_zeros();
 
-/// How many segments there can be.
+/// How many segments there can be. Together they have 2^32 - [`FIRST`] entries.
 const SEGMENTS: usize = 32 - FIRST_BITS as usize;
-
-/// How many entries there can be: 2^32 less the size of the first segment.
-pub(super) const ENTRIES: u32 = u32::MAX - (FIRST as u32 - 1);
 
 /// The entries of a pool.
 pub(super) struct Segments {
@@ -78,11 +75,12 @@ impl Segments {
         Some(Place { index, entry })
     }
 
-    /// Makes the segment of an index, unless it is there. Only for the holder of the pool's lock.
+    /// Makes the segment of an index, unless it is there, and returns the entry of the index. Only
+    /// for the holder of the pool's lock.
     ///
     /// # Errors
-    /// [`OutOfMemory`] if there is none, or the index is [`ENTRIES`] or more.
-    pub(super) fn grow(&self, index: u32) -> Result<(), OutOfMemory> {
+    /// [`OutOfMemory`] if there is none, or the index is past the last segment.
+    pub(super) fn grow(&self, index: u32) -> Result<Place<'_>, OutOfMemory> {
         let (segment, _) = locate(index);
         let place = self.first_entries.get(segment).ok_or(OutOfMemory)?;
         // Relaxed: stored only under the lock that the caller holds; not followed.
@@ -91,7 +89,7 @@ impl Segments {
             // Release: pairs with the acquire in `entry`.
             place.store(first.as_ptr(), Release);
         }
-        Ok(())
+        self.place(index).ok_or(OutOfMemory)
     }
 }
 
@@ -135,6 +133,9 @@ impl Drop for Segments {
 mod tests {
     use super::*;
 
+    /// How many entries there can be.
+    const ENTRIES: u32 = u32::MAX - 63;
+
     #[test]
     fn every_index_has_its_own_place() {
         let mut expected = (0, 0);
@@ -160,15 +161,15 @@ mod tests {
         let segments = Segments::new();
         assert!(segments.entry(0).is_none());
         assert!(segments.entry(u32::MAX).is_none());
-        assert_eq!(segments.grow(ENTRIES), Err(OutOfMemory));
+        assert!(segments.grow(ENTRIES).is_err());
     }
 
     #[test]
     fn entries_stay_where_they_are_each_on_its_cache_line() {
         let segments = Segments::new();
-        segments.grow(0).expect("there is memory");
+        segments.grow(0).map(drop).expect("there is memory");
         let first = segments.entry(0).map(ptr::from_ref);
-        segments.grow(1000).expect("there is memory");
+        segments.grow(1000).map(drop).expect("there is memory");
         assert_eq!(segments.entry(0).map(ptr::from_ref), first);
         for index in [0, 1, 1000] {
             let entry = segments.entry(index).expect("made");

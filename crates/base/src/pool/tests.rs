@@ -43,9 +43,9 @@ fn a_handle_names_its_object_until_it_is_removed() {
         assert_eq!(get(&pool, handle), Some(value));
     }
     for (value, &handle) in (0..).zip(&handles) {
-        assert_eq!(pool.remove(handle).as_deref(), Some(&value));
+        assert_eq!(pool.remove_at(0, handle).as_deref(), Some(&value));
         assert_eq!(get(&pool, handle), None);
-        assert!(pool.remove(handle).is_none());
+        assert!(pool.remove_at(0, handle).is_none());
     }
     assert_eq!(pool.count(), 0);
 }
@@ -59,10 +59,10 @@ fn a_handle_stays_stale_when_its_entry_is_opened_again() {
         assert_eq!(handle.index(), 0);
         for &stale in &stale {
             assert_eq!(get(&pool, stale), None);
-            assert!(pool.remove(stale).is_none());
+            assert!(pool.remove_at(0, stale).is_none());
         }
         assert_eq!(get(&pool, handle), Some(value));
-        drop(pool.remove(handle));
+        drop(pool.remove_at(0, handle));
         stale.push(handle);
     }
 }
@@ -72,7 +72,7 @@ fn handles_that_nobody_gave_out_name_nothing() {
     let pool = Pool::new(100);
     let handle = insert(&pool, 0, 1);
     let free = insert(&pool, 0, 2);
-    drop(pool.remove(free));
+    drop(pool.remove_at(0, free));
     for index in [0, 1, 2, 31, 32, 63, 64, 1 << 20, u32::MAX] {
         for generation in [0, 1, 2, 3, 4, LAST - 1, LAST] {
             let made_up = Handle { index, generation };
@@ -80,7 +80,7 @@ fn handles_that_nobody_gave_out_name_nothing() {
             let expected = (made_up == handle).then_some(1);
             assert_eq!(get(&pool, made_up), expected, "{made_up:?}");
             if made_up != handle {
-                assert!(pool.remove(made_up).is_none(), "{made_up:?}");
+                assert!(pool.remove_at(0, made_up).is_none(), "{made_up:?}");
             }
         }
     }
@@ -91,17 +91,17 @@ fn handles_that_nobody_gave_out_name_nothing() {
 fn an_entry_without_generations_is_retired() {
     let pool = Pool::new(2);
     let first = insert(&pool, 0, 1);
-    drop(pool.remove(first));
+    drop(pool.remove_at(0, first));
     wear_out(&pool, first.index());
 
     let last = insert(&pool, 0, 2);
     assert_eq!((last.index(), last.generation()), (first.index(), LAST));
-    assert_eq!(pool.remove(last).as_deref(), Some(&2));
+    assert_eq!(pool.remove_at(0, last).as_deref(), Some(&2));
     assert_eq!(get(&pool, last), None);
     for generation in [0, 1, LAST] {
         let index = last.index();
         assert_eq!(get(&pool, Handle { index, generation }), None);
-        assert!(pool.remove(Handle { index, generation }).is_none());
+        assert!(pool.remove_at(0, Handle { index, generation }).is_none());
     }
 
     // The limit is as before, and the entry is none of those that are opened.
@@ -117,12 +117,12 @@ fn a_pool_of_retired_entries_goes_on() {
     for round in 0..200 {
         let handle = insert(&pool, 0, round);
         assert_eq!(handle.index(), round, "an entry that nobody had");
-        drop(pool.remove(handle));
+        drop(pool.remove_at(0, handle));
         wear_out(&pool, round);
         let last = insert(&pool, 0, round);
         assert_eq!(last.index(), round);
         assert_eq!(refused(&pool), NoPlace::Full);
-        drop(pool.remove(last));
+        drop(pool.remove_at(0, last));
         assert_eq!(pool.count(), 0);
     }
 }
@@ -135,7 +135,7 @@ fn as_many_are_open_as_the_limit_says() {
         assert_eq!(refused(&pool), NoPlace::Full);
         assert_eq!(pool.count(), limit);
         if let Some(&handle) = handles.last() {
-            drop(pool.remove(handle));
+            drop(pool.remove_at(0, handle));
             insert(&pool, 0, 0);
             assert_eq!(refused(&pool), NoPlace::Full);
         }
@@ -193,7 +193,7 @@ fn handles_are_enumerated_by_index() {
     assert_eq!(pool.handles().next(), None);
     let handles: Vec<Handle> = (0..300).map(|value| insert(&pool, 0, value)).collect();
     for handle in handles.iter().filter(|handle| handle.index() % 3 != 0) {
-        drop(pool.remove(*handle));
+        drop(pool.remove_at(0, *handle));
     }
     let left = handles.into_iter().filter(|handle| handle.index() % 3 == 0);
     assert!(pool.handles().eq(left));
