@@ -61,8 +61,9 @@
 //! # When the generations run out
 //!
 //! The closer of the last generation, 2^32 - 1, takes the word to 0 and keeps the entry from the
-//! lists: it is *retired*, and never opened again. So a handle of an entry means one opening, for
-//! the life of the pool. An entry has 2^31 openings; then 64 bytes are lost.
+//! lists: it is *retired*, and never opened again. So a word that has moved on never comes back,
+//! which (L), (N) and (X) rely on, and a handle means one opening, for the life of the pool. An
+//! entry has 2^31 openings; then 64 bytes are lost.
 //!
 //! # The limit
 //!
@@ -281,7 +282,8 @@ impl<T: ?Sized> Pool<T> {
     }
 
     /// Puts an object into the pool and returns its handle. Waits only if there is no free entry
-    /// at hand: then it may wait for a lock, and allocate.
+    /// at hand: then it may wait for a lock, and allocate. May be called inside a read-side
+    /// section, since nobody who has the lock waits for a grace period.
     ///
     /// # Errors
     /// Gives the object back if [the pool is full](NoPlace::Full), or
@@ -294,7 +296,8 @@ impl<T: ?Sized> Pool<T> {
     /// Takes the object of a handle out of the pool, and its reference with it. The handle names
     /// nothing from here on. Of those who remove one handle at the same time, one gets the
     /// object. The caller decides when the reference is dropped: outside of its locks. Does not
-    /// allocate, and waits for other threads for a few steps at most.
+    /// allocate, and waits for other threads for a few steps at most. May be called inside a
+    /// read-side section.
     #[inline]
     #[must_use = "dropping the reference may run its release hook"]
     pub fn remove(&self, handle: Handle) -> Option<Ref<T>> {
@@ -331,8 +334,8 @@ impl<T: ?Sized> Pool<T> {
     }
 
     /// Returns how many objects are in the pool, 0 to 2^31, at one moment; one that is just being
-    /// put in or taken out counts. Locks every list of the pool: for those who are curious, not
-    /// for each request.
+    /// put in or taken out counts. Waits for the lock of every list, and others wait meanwhile:
+    /// for those who are curious, not for each request.
     pub fn count(&self) -> u32 {
         let growth = self.growth.lock();
         let free = AllLocked::new(&self.lists).len();
@@ -377,7 +380,7 @@ impl<T: ?Sized> Pool<T> {
             .word
             .compare_exchange(old, new, Acquire, Relaxed)
             .ok()?;
-        // (Y) Relaxed: ordered by (X).
+        // (Y) Relaxed: ordered by (X). Never null, since (I) came before.
         let anchor = NonNull::new(entry.anchor.load(Relaxed))?;
         // SAFETY: (I) handed this reference over, and (X) took it out, for us alone.
         let object = unsafe { Ref::from_raw(anchor) };
@@ -471,6 +474,7 @@ impl<T: ?Sized> Pool<T> {
         // Up to the end of a batch: none is in two segments.
         growth.made = first + room.min(BATCH - first % BATCH);
         let mut list = self.lists.of(home).lock();
+        // The lowest on top.
         (first + 1..growth.made)
             .rev()
             .filter_map(|index| self.segments.place(index))

@@ -123,9 +123,11 @@ impl<T: ?Sized + Send + Sync> PrivateFiles<T> {
         self.pool.limit()
     }
 
-    /// Opens `file` under a descriptor that was never given out before. Takes no lock that
-    /// another processor holds, but for one time in some, when it has no free number at hand:
-    /// then it may wait for a lock, and allocate.
+    /// Opens `file` under a descriptor that was never given out before. If there is no free number
+    /// at hand, one time in 32 while the table grows, it may wait for a lock, and allocate;
+    /// otherwise it does neither. May be called inside a read-side section.
+    ///
+    /// To keep the file when there is no room, clone the reference first.
     ///
     /// # Errors
     /// The reference is then dropped, as a failing `open(2)` drops what it opened.
@@ -188,7 +190,8 @@ impl<T: ?Sized + Send + Sync> PrivateFiles<T> {
     }
 
     /// Closes a descriptor, for good. If this drops the last reference, the release hook runs
-    /// before it returns, outside of all locks. Waits for other threads for a few steps at most.
+    /// before it returns, outside of all locks. Waits for other threads for a few steps at most,
+    /// does not allocate, and may be called inside a read-side section.
     ///
     /// # Errors
     /// [`Error::BadFd`] (EBADF) if the descriptor is not open, as [`get`](Self::get). Of those who
