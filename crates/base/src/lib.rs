@@ -13,7 +13,8 @@
 //! 8. [`tree`]: a tree of nodes that never move, from an index to a leaf, which can be shared and
 //!    is copied where it is written.
 //! 9. [`room`]: where there is something free, told without a line that all write.
-//! 10. [`percpu`], [`bitmap`] and [`fallible`] allocation, which the others use.
+//! 10. [`pool`]: counted objects under handles that are never mistaken for one another.
+//! 11. [`percpu`], [`bitmap`] and [`fallible`] allocation, which the others use.
 //!
 //! With `--cfg loom` the same source runs under the model checker `loom`; the module `sync`
 //! is the only place that knows.
@@ -32,6 +33,7 @@ mod lock;
 #[cfg(all(test, loom))]
 mod model;
 pub mod percpu;
+pub mod pool;
 pub mod rcu;
 pub mod refcount;
 pub mod room;

@@ -29,7 +29,9 @@
 //!
 //! Reading order: [`Fd`], [`FileRef`], [`Files`], then one file for each operation: `lookup`,
 //! `reserve`, `dup`, `close`, `close_range`, `fcntl`, `fork`, `exec`. The mechanism under them
-//! is in `table` and `lowest`, and what that stands on is in [`fdtable_base`].
+//! is in `table` and `lowest`, and what that stands on is in [`fdtable_base`]. Beside all that,
+//! and without any of it, stands `private`: [`PrivateFiles`], whose descriptors are never given out
+//! twice, and which no search, `close_range`, fork or exec ever meets.
 
 #![cfg_attr(not(feature = "std"), no_std)]
 #![forbid(unsafe_code)]
@@ -51,6 +53,7 @@ mod limits;
 mod lookup;
 #[cfg(all(test, loom))]
 mod models;
+mod private;
 mod quarantine;
 mod reserve;
 mod spare;
@@ -68,6 +71,7 @@ pub use file::{BorrowedFile, FileRef};
 pub use files::Files;
 pub use in_use::InUse;
 pub use limits::Limits;
+pub use private::{PrivateFd, PrivateFiles};
 pub use reserve::{Reservation, Reservations};
 pub use spare::{Opened, Spare};
 pub use unshare::CloseRangeFlags;

@@ -184,7 +184,7 @@ mod tests {
     #[test]
     fn a_table_that_gives_nothing_counts_nothing() {
         let filled = Filled::<Files<Apart>>::new(1).unwrap();
-        filled.numbers.set_limit(0);
+        filled.numbers.set_limit(0).expect("below the hard limit");
         for work in [Work::Move, Work::Clone] {
             let mut worker = filled.worker(0, work);
             assert_eq!((worker(), worker()), (0, 0));

@@ -1,0 +1,282 @@
+//! Private descriptors: numbers that are never mistaken for one another.
+//!
+//! POSIX gives out the lowest free number, at once again after its close. So a thread that closes
+//! a descriptor twice, or uses one after its close, may hit somebody else's file; and a library
+//! that opens a descriptor changes the numbers that its program gets, and loses it to a program
+//! that closes all numbers it does not know. Molnar proposed a second name space for such use in
+//! 2007, "non-linear" descriptors for Linux: large numbers in no order, without a bitmap.
+//!
+//! This is one. A private descriptor is a number with a *generation*: when it is closed, it is
+//! void for good, also if its number is given out again. It names nothing in [`Files`](crate::Files):
+//! the two are different types with different tables, so no search for a lowest number, no
+//! `close_range`, no fork and no exec ever meets it. That holds by construction, not by a check.
+//!
+//! There is nothing to search, so there is no lock that orders all changes: a descriptor is taken
+//! from a list of the processor's own, and given back to it. How that works, and why a lookup
+//! finds the right file or none, is at the head of [`fdtable_base::pool`].
+
+use core::fmt;
+
+use fdtable_base::pool::{Handle, NoPlace, Pool};
+
+use crate::rcu::{self, Guard};
+use crate::{BorrowedFile, Error, FileRef};
+
+/// A private descriptor: a number and a generation. Whether one is open under it is another
+/// question.
+///
+/// C has it as an integer of 64 bits, which may be any. Neither 0 nor 2^64 - 1 is ever a
+/// descriptor, so they are free for "none" and "failed".
+///
+/// ```
+/// use fdtable::{Error, FileRef, PrivateFd, PrivateFiles};
+///
+/// let files = PrivateFiles::new();
+/// let fd = files.open(FileRef::new("log"))?;
+/// let for_c: u64 = fd.to_bits();
+/// assert_eq!(PrivateFd::from_bits(for_c), fd);
+/// assert_eq!(files.get(PrivateFd::from_bits(0)).unwrap_err(), Error::BadFd);
+/// # Ok::<(), Error>(())
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PrivateFd(Handle);
+
+/// A table of private descriptors.
+///
+/// All operations take `&self`; threads share one, in an `Arc`. `T` is what a descriptor refers
+/// to, as in [`Files`](crate::Files), and a [`FileRef`] may be open in both.
+///
+/// Nothing here has flags: no private descriptor survives into another program or another
+/// table, so there is nothing to close on exec.
+///
+/// ```
+/// use fdtable::{Error, FileRef, PrivateFiles};
+///
+/// let files = PrivateFiles::new();
+/// let old = files.open(FileRef::new("old"))?;
+/// files.close(old)?;
+/// let new = files.open(FileRef::new("new"))?;
+/// assert_ne!(old, new, "whatever the table uses again, a descriptor it does not");
+/// assert_eq!(files.close(old), Err(Error::BadFd));
+/// assert_eq!(*files.get(new)?, "new");
+/// # Ok::<(), Error>(())
+/// ```
+pub struct PrivateFiles<T: ?Sized> {
+    pool: Pool<T>,
+}
+
+impl PrivateFd {
+    /// Makes a descriptor of any 64 bits. Those that [`to_bits`](Self::to_bits) did not give name
+    /// nothing, unless they happen to be those of a descriptor that is open.
+    #[inline]
+    #[must_use]
+    pub const fn from_bits(bits: u64) -> Self {
+        Self(Handle::from_bits(bits))
+    }
+
+    /// Returns the descriptor as C has it: the generation in the high half, the number in the low
+    /// one.
+    #[inline]
+    #[must_use]
+    pub const fn to_bits(self) -> u64 {
+        self.0.to_bits()
+    }
+}
+
+/// The number, a point, and the generation.
+impl fmt::Display for PrivateFd {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.0.index(), self.0.generation())
+    }
+}
+
+impl fmt::Debug for PrivateFd {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "PrivateFd({self})")
+    }
+}
+
+impl<T: ?Sized + Send + Sync> PrivateFiles<T> {
+    /// The limit of a new table: 1,024, as that of [`Files`](crate::Files).
+    pub const DEFAULT_LIMIT: u32 = 1024;
+
+    /// Makes an empty table with the limit [`DEFAULT_LIMIT`](Self::DEFAULT_LIMIT). Allocates a
+    /// short list for each processor.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::with_limit(Self::DEFAULT_LIMIT)
+    }
+
+    /// Makes an empty table in which at most `limit` descriptors are open at once, 0 to 2^31;
+    /// more counts as 2^31. Allocates a short list for each processor; other memory is taken
+    /// for the descriptors in use, not for the limit.
+    #[must_use]
+    pub fn with_limit(limit: u32) -> Self {
+        Self {
+            pool: Pool::new(limit),
+        }
+    }
+
+    /// Returns how many descriptors may be open at once, 0 to 2^31.
+    #[must_use]
+    pub fn limit(&self) -> u32 {
+        self.pool.limit()
+    }
+
+    /// Opens `file` under a descriptor that was never given out before. If there is no free number
+    /// at hand, one time in 32 while the table grows, it may wait for a lock, and allocate;
+    /// otherwise it does neither. May be called inside a read-side section.
+    ///
+    /// To keep the file when there is no room, clone the reference first.
+    ///
+    /// # Errors
+    /// The reference is then dropped, as a failing `open(2)` drops what it opened.
+    /// - [`Error::TooManyFiles`] (EMFILE) if as many descriptors are open as the limit says. That
+    ///   was so at one moment of the call, with those counted that other calls are just opening
+    ///   or closing.
+    /// - [`Error::NoMemory`] (ENOMEM) if the table cannot grow.
+    #[inline]
+    pub fn open(&self, file: FileRef<T>) -> Result<PrivateFd, Error> {
+        match self.pool.insert(file.0) {
+            Ok(handle) => Ok(PrivateFd(handle)),
+            Err((reason, _dropped)) => Err(reason.into()),
+        }
+    }
+
+    /// Finds the file of a descriptor and takes a reference, which outlives the descriptor. One
+    /// atomic add. Takes no lock, neither blocks nor allocates (but for a thread's first
+    /// lookup), and may be called inside a read-side section.
+    ///
+    /// # Errors
+    /// [`Error::BadFd`] (EBADF) if the descriptor is not open: closed, also if its number was
+    /// given out again since; or never given out.
+    #[doc(alias = "fget")]
+    #[inline]
+    pub fn get(&self, fd: PrivateFd) -> Result<FileRef<T>, Error> {
+        let guard = rcu::read_lock();
+        let file = self.pool.get(fd.0, &guard);
+        file.map(FileRef).ok_or(Error::BadFd)
+    }
+
+    /// Finds the file of a descriptor for use inside a read-side section, without a reference
+    /// and without an atomic write. Takes no lock, neither blocks nor allocates.
+    ///
+    /// The file stays usable until the section ends, also if the descriptor is closed meanwhile.
+    ///
+    /// ```
+    /// use fdtable::{FileRef, PrivateFiles, rcu};
+    ///
+    /// let files = PrivateFiles::new();
+    /// let fd = files.open(FileRef::new(vec![1, 2, 3]))?;
+    /// let section = rcu::read_lock();
+    /// let file = files.borrow(fd, &section)?;
+    /// files.close(fd)?;
+    /// assert_eq!(file.len(), 3, "closed, and still here");
+    /// assert!(files.borrow(fd, &section).is_err(), "but not found any more");
+    /// # Ok::<(), fdtable::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::BadFd`] (EBADF) as [`get`](Self::get).
+    #[doc(alias = "fdget")]
+    #[inline]
+    pub fn borrow<'g>(
+        &self,
+        fd: PrivateFd,
+        guard: &'g Guard<'_>,
+    ) -> Result<BorrowedFile<'g, T>, Error> {
+        let file = self.pool.borrow(fd.0, guard);
+        file.map(BorrowedFile).ok_or(Error::BadFd)
+    }
+
+    /// Closes a descriptor, for good. If this drops the last reference, the release hook runs
+    /// before it returns, outside of all locks. Waits for other threads for a few steps at most,
+    /// does not allocate, and may be called inside a read-side section.
+    ///
+    /// # Errors
+    /// [`Error::BadFd`] (EBADF) if the descriptor is not open, as [`get`](Self::get). Of those who
+    /// close one descriptor at the same time, one succeeds.
+    #[inline]
+    pub fn close(&self, fd: PrivateFd) -> Result<(), Error> {
+        self.take(fd).map(drop)
+    }
+
+    /// Closes a descriptor and hands over the table's reference, for a caller that has something
+    /// to do with the file at each close. Otherwise as [`close`](Self::close).
+    ///
+    /// ```
+    /// use fdtable::{FdFlags, FileRef, Files, PrivateFiles};
+    ///
+    /// // A connection that was accepted in private, and is now to be seen by everybody.
+    /// let (private, files) = (PrivateFiles::new(), Files::new());
+    /// let accepted = private.open(FileRef::new("connection"))?;
+    /// let fd = files.open(private.take(accepted)?, FdFlags::CLOEXEC)?;
+    /// assert_eq!(*files.get(fd)?, "connection");
+    /// # Ok::<(), fdtable::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::BadFd`] (EBADF) as `close`.
+    #[inline]
+    pub fn take(&self, fd: PrivateFd) -> Result<FileRef<T>, Error> {
+        self.pool.remove(fd.0).map(FileRef).ok_or(Error::BadFd)
+    }
+
+    /// Returns how many descriptors are open, 0 to 2^31, at one moment; those that other calls
+    /// are just opening or closing count. Visits every processor's list and has opens and closes
+    /// wait meanwhile: for those who are curious, not for each request.
+    #[must_use]
+    pub fn open_count(&self) -> usize {
+        self.pool.count() as usize
+    }
+
+    /// Iterates over the open descriptors, in the order of their numbers. A descriptor that is
+    /// opened or closed meanwhile may be seen or not. May wait for a lock at its beginning.
+    ///
+    /// ```
+    /// use fdtable::{FileRef, PrivateFiles};
+    ///
+    /// let files = PrivateFiles::new();
+    /// let [_in, out] = [files.open(FileRef::new("in"))?, files.open(FileRef::new("out"))?];
+    /// files.close(out)?;
+    /// let open: Vec<_> = files.iter().filter_map(|fd| files.get(fd).ok()).collect();
+    /// assert_eq!(open.iter().map(|file| **file).collect::<Vec<_>>(), ["in"]);
+    /// # Ok::<(), fdtable::Error>(())
+    /// ```
+    pub fn iter(&self) -> impl Iterator<Item = PrivateFd> {
+        self.pool.handles().map(PrivateFd)
+    }
+}
+
+impl<T: ?Sized + Send + Sync> Default for PrivateFiles<T> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<T: ?Sized + Send + Sync + fmt::Debug> fmt::Debug for PrivateFiles<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let open = self.iter().filter_map(|fd| Some((fd, self.get(fd).ok()?)));
+        f.debug_map().entries(open).finish()
+    }
+}
+
+impl From<NoPlace> for Error {
+    fn from(reason: NoPlace) -> Self {
+        match reason {
+            NoPlace::Full => Self::TooManyFiles,
+            NoPlace::OutOfMemory => Self::NoMemory,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_descriptor_is_written_as_its_number_and_generation() {
+        let fd = PrivateFd::from_bits(7 << 32 | 3);
+        assert_eq!(std::format!("{fd} {fd:?}"), "3.7 PrivateFd(3.7)");
+    }
+}
