@@ -286,6 +286,25 @@ fn a_get_meets_an_open_and_a_take() {
     .is_linearizable(3);
 }
 
+/// A target that is closed while its file is replaced, and is then free and open at once.
+#[test]
+fn a_dup_to_meets_a_close_of_its_target_and_an_open() {
+    model(
+        3,
+        &[
+            |it| {
+                it.dup_to(0, 1);
+                it.get(1);
+            },
+            |it| {
+                it.close(1);
+                it.open();
+            },
+        ],
+    )
+    .is_linearizable(4);
+}
+
 /// The source of a dup, which is closed after it was found.
 #[test]
 fn a_dup_meets_the_close_of_its_source() {

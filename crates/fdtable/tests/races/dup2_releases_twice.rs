@@ -19,7 +19,7 @@ fn what_is_replaced_is_released_once() {
     let kept = [const { Mutex::new(Vec::new()) }; THREADS];
     hammer(|thread, rng| {
         let target = TARGETS[rng.usize(..2)];
-        if rng.u8(..) < 64 {
+        if rng.bool() {
             let closed = files.close(target);
             assert!(matches!(closed, Ok(()) | Err(Error::BadFd)), "{closed:?}");
             return;
