@@ -90,10 +90,16 @@ impl Round {
                 let (waiting, mut rng) = (&waiting, Rng::with_seed(seed));
                 scope.spawn(move || {
                     waiting.fetch_add(1, SeqCst);
-                    while waiting.load(SeqCst) < threads {
-                        thread::yield_now();
+                    // At once, or they would not meet; a yield only where processors are few.
+                    for attempt in 0_u32.. {
+                        if waiting.load(SeqCst) == threads {
+                            break;
+                        }
+                        if attempt % 1000 == 999 {
+                            thread::yield_now();
+                        }
                     }
-                    let calls = rng.usize(2..8);
+                    let calls = rng.usize(8..40);
                     (0..calls).for_each(|_| self.act(&mut recorder, &mut rng));
                     recorder.finish()
                 })
