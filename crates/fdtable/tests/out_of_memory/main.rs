@@ -130,6 +130,13 @@ fn borrow(files: &Files<Object>, _: FileRef<Object>) -> Answer<Error> {
     Ok(FileRef::clone(&owned).number)
 }
 
+/// Has RCU make what it makes once: the record of a thread at its first section, and the queues of
+/// the process at the first release. No call could answer for these: they abort without memory.
+fn begin_rcu() {
+    drop(rcu::read_lock());
+    drop(FileRef::new(()));
+}
+
 /// The table and the oracle, and the files that were made.
 struct Play {
     files: Files<Object>,
@@ -141,8 +148,7 @@ struct Play {
 impl Play {
     /// Begins a scenario: 0 to 62 are open.
     fn begin() -> Self {
-        // The record of a thread is made at its first section, and never again.
-        drop(rcu::read_lock());
+        begin_rcu();
         let mut play = Self {
             files: Files::with_limit(u32::MAX),
             oracle: Oracle::new(Table::with_limit(u32::MAX)),
