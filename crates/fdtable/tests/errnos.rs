@@ -5,7 +5,7 @@
 
 #![cfg(not(loom))]
 
-use fdtable::{Error, FdFlags, FileRef, Files, RawFd, rcu};
+use fdtable::{Error, Fd, FdFlags, FileRef, Files, RawFd, rcu};
 
 /// Makes a table.
 type Table = fn() -> Files<()>;
@@ -243,6 +243,43 @@ fn every_bad_argument_has_the_errno_of_the_man_page() {
 fn what_the_man_pages_allow_is_no_error() {
     for (table, name, call, source) in NO_ERRORS {
         assert_eq!(call(&table()), Ok(()), "{name}; {source}");
+    }
+}
+
+/// Bits of flags that have no name, with and without the one that has.
+const UNKNOWN: &[FdFlags] = &[
+    FdFlags::from_bits_retain(1 << 1),
+    FdFlags::from_bits_retain(1 << 31),
+    FdFlags::from_bits_retain(u32::MAX - 1),
+    FdFlags::from_bits_retain(u32::MAX),
+];
+
+/// A call that gives flags to a number, and the number.
+type Flagged = fn(&Files<()>, FdFlags) -> Result<Fd, Error>;
+
+#[rustfmt::skip]
+const GIVE_FLAGS: &[(&str, Flagged, &str)] = &[
+    ("open", |files, flags| files.open(FileRef::new(()), flags), "open(2): open() ignores unknown flags"),
+    ("reserve", |files, flags| Ok(files.reserve(flags)?.install(FileRef::new(()))), "open(2): open() ignores unknown flags"),
+    ("reserve_from", |files, flags| Ok(files.reserve_from(1, flags)?.install(FileRef::new(()))), "fcntl(2): there is no argument for flags"),
+    ("dup_from", |files, flags| files.dup_from(0, 1, flags), "fcntl(2): there is no argument for flags"),
+    ("set_flags", |files, flags| files.set_flags(2, flags).map(|()| Fd::new(2).expect("a number")), "fcntl(2): Currently, only one such flag is defined: FD_CLOEXEC"),
+];
+
+#[test]
+fn flags_without_a_name_are_not_kept() {
+    for (name, call, source) in GIVE_FLAGS {
+        for &flags in UNKNOWN {
+            let files = usual();
+            let what = format!("{name} with {flags:?}; {source}");
+            let fd = call(&files, flags).expect(&what);
+            let kept = files.flags(fd).expect("it is open");
+            assert_eq!(kept, FdFlags::from_bits_truncate(flags.bits()), "{what}");
+            let others = files.flags(1).expect("it is open");
+            assert_eq!(others, NONE, "{what}: of its neighbour");
+            files.exec();
+            assert_eq!(files.get(fd).is_ok(), kept.is_empty(), "{what}");
+        }
     }
 }
 

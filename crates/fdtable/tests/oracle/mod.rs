@@ -128,10 +128,10 @@ impl<F: Clone> Table<F> {
         Ok(self.entries[place].flags)
     }
 
-    /// fcntl(2), `F_SETFD`.
+    /// fcntl(2), `F_SETFD`: "only one such flag is defined".
     pub(crate) fn set_flags(&mut self, number: i32, flags: FdFlags) -> Result<(), i32> {
         let (place, _) = self.find_open(number)?;
-        self.entries[place].flags = flags;
+        self.entries[place].flags = FdFlags::from_bits_truncate(flags.bits());
         Ok(())
     }
 

@@ -1,0 +1,390 @@
+//! Histories of a few calls, in every order of their steps.
+//!
+//! A leaf has 4 numbers here, so that a search for the lowest one among nine looks at three
+//! leaves, and others may change the first while it looks at the last. The clock is part of the
+//! model: what ended before something else began is ordered before it, as by any other means by
+//! which threads tell each other what they have done.
+
+use std::sync::{Arc, Mutex};
+
+use fdtable::{Error, Fd, FdFlags, FileRef, Files, RawFd};
+use loom::thread;
+
+use crate::recorder::{self, Clock, Open, Recorder};
+use crate::search::check;
+use crate::specification::{File, State};
+
+const ROOM: RawFd = 1000;
+const NONE: FdFlags = FdFlags::empty();
+
+/// What a thread does.
+type Program = fn(&mut Recorder<'_>);
+
+/// A table, and the threads that use it.
+#[derive(Clone, Copy)]
+struct Model {
+    limit: RawFd,
+    taken: RawFd,
+    holes: &'static [RawFd],
+    open: Open,
+    programs: &'static [Program],
+}
+
+/// So many numbers are open, and there is room.
+const fn model(taken: RawFd, programs: &'static [Program]) -> Model {
+    Model {
+        limit: ROOM,
+        taken,
+        holes: &[],
+        open: recorder::open,
+        programs,
+    }
+}
+
+impl Model {
+    fn files(&self) -> Files<File> {
+        let files = Files::with_limit(self.limit.unsigned_abs());
+        let file = FileRef::new(State::COMMON);
+        for _ in 0..self.taken {
+            files.open(file.clone(), NONE).expect("there is room");
+        }
+        for &hole in self.holes {
+            files.close(hole).expect("it is open");
+        }
+        files
+    }
+
+    /// One execution: all programs at once, and the verdict.
+    fn execute(&self) -> Result<(), String> {
+        let (files, clock) = (Arc::new(self.files()), Arc::new(Clock::new()));
+        let open = self.open;
+        let spawn = |(thread, &program): (usize, &Program)| {
+            let (files, clock) = (files.clone(), clock.clone());
+            thread::spawn(move || {
+                let file = (thread as File + 1) * 1000;
+                let mut recorder = Recorder::new(&files, open, &clock, file);
+                program(&mut recorder);
+                recorder.finish()
+            })
+        };
+        let (first, others) = self.programs.split_first().expect("there is one");
+        let others: Vec<_> = (1..).zip(others).map(spawn).collect();
+        let mut recorder = Recorder::new(&files, open, &clock, 1000);
+        first(&mut recorder);
+        let mut history = vec![recorder.finish()];
+        history.extend(
+            others
+                .into_iter()
+                .map(|thread| thread.join().expect("no panic")),
+        );
+        check(&State::new(self.limit, self.taken, self.holes), &history)
+    }
+
+    /// Explores the executions in which threads are interrupted, while they could go on, so often
+    /// in all (unless `LOOM_MAX_PREEMPTIONS` says otherwise), and tells the refusals.
+    fn explore(self, preemptions: usize) -> Vec<String> {
+        let mut builder = loom::model::Builder::new();
+        builder.max_branches = builder.max_branches.max(50_000);
+        builder.preemption_bound = builder.preemption_bound.or(Some(preemptions));
+        let refusals = Arc::new(Mutex::new((0_u64, Vec::new())));
+        let noted = refusals.clone();
+        builder.check(move || {
+            let verdict = self.execute();
+            let mut noted = noted.lock().expect("no panic");
+            noted.0 += 1;
+            noted.1.extend(verdict.err());
+        });
+        let mut refusals = refusals.lock().expect("no panic");
+        println!("{} executions", refusals.0);
+        std::mem::take(&mut refusals.1)
+    }
+
+    #[track_caller]
+    fn is_linearizable(self, preemptions: usize) {
+        if let Some(refusal) = self.explore(preemptions).first() {
+            panic!("{refusal}");
+        }
+    }
+}
+
+/// A search that passes 1 while it is open, and finds 5, which is closed after it.
+#[test]
+fn a_search_meets_two_closes() {
+    model(
+        6,
+        &[
+            |it| it.open(),
+            |it| {
+                it.close(1);
+                it.close(5);
+            },
+        ],
+    )
+    .is_linearizable(4);
+}
+
+/// A search that passes 1 while it is open, and 5 when it is taken, and finds 9.
+#[test]
+fn a_search_meets_a_close_and_a_dup_to() {
+    let subject = Model {
+        holes: &[5],
+        ..model(
+            9,
+            &[
+                |it| it.open(),
+                |it| {
+                    it.close(1);
+                    it.dup_to(0, 5);
+                },
+            ],
+        )
+    };
+    subject.is_linearizable(4);
+}
+
+/// EMFILE, though at every moment there was a number below the limit.
+#[test]
+fn a_search_that_finds_nothing_meets_a_close_and_a_dup_to() {
+    let subject = Model {
+        limit: 6,
+        holes: &[5],
+        ..model(
+            6,
+            &[
+                |it| it.open(),
+                |it| {
+                    it.close(1);
+                    it.dup_to(0, 5);
+                },
+            ],
+        )
+    };
+    subject.is_linearizable(4);
+}
+
+/// A number that two opens both take, or one that neither takes.
+#[test]
+fn two_opens_meet_in_two_leaves() {
+    let subject = Model {
+        holes: &[3],
+        ..model(
+            4,
+            &[
+                |it| it.open(),
+                |it| {
+                    it.open();
+                    it.close(3);
+                },
+            ],
+        )
+    };
+    subject.is_linearizable(4);
+}
+
+/// A number at the end of a leaf, freed and taken again.
+#[test]
+fn opens_and_closes_meet_at_the_border_of_a_leaf() {
+    const PROGRAM: Program = |it| {
+        it.close(3);
+        it.open();
+    };
+    model(5, &[PROGRAM, PROGRAM]).is_linearizable(4);
+}
+
+/// The last number below the limit.
+#[test]
+fn two_opens_meet_at_the_limit() {
+    let subject = Model {
+        limit: 4,
+        ..model(
+            3,
+            &[
+                |it| it.open(),
+                |it| {
+                    it.open();
+                    it.close(3);
+                },
+            ],
+        )
+    };
+    subject.is_linearizable(4);
+}
+
+/// A search from a minimum, which is not that for the lowest of all.
+#[test]
+fn a_dup_from_meets_a_close_and_an_open() {
+    let subject = Model {
+        holes: &[1],
+        ..model(
+            6,
+            &[
+                |it| it.dup_from(0, 4),
+                |it| {
+                    it.close(4);
+                    it.open();
+                },
+            ],
+        )
+    };
+    subject.is_linearizable(4);
+}
+
+/// A number that is lost when its reservation is dropped, or given out before.
+#[test]
+fn a_reservation_meets_an_open_and_a_dup_to() {
+    model(
+        3,
+        &[
+            |it| {
+                it.reserve();
+                it.cancel();
+            },
+            |it| {
+                it.open();
+                it.dup_to(0, 3);
+            },
+        ],
+    )
+    .is_linearizable(4);
+}
+
+/// A reservation that others see installed before or after it is, or take over.
+#[test]
+fn an_install_meets_a_dup_to_and_a_get() {
+    model(
+        2,
+        &[
+            |it| {
+                it.reserve_from(4);
+                it.install();
+            },
+            |it| {
+                it.dup_to(0, 4);
+                it.get(4);
+            },
+        ],
+    )
+    .is_linearizable(4);
+}
+
+/// A lookup that finds what was there before the last change that it can know of.
+#[test]
+fn a_get_meets_an_open_and_a_take() {
+    model(
+        3,
+        &[
+            |it| {
+                it.open();
+                it.take(3);
+            },
+            |it| {
+                it.get(3);
+                it.open();
+            },
+        ],
+    )
+    .is_linearizable(3);
+}
+
+/// A target that is closed while its file is replaced, and is then free and open at once.
+#[test]
+fn a_dup_to_meets_a_close_of_its_target_and_an_open() {
+    model(
+        3,
+        &[
+            |it| {
+                it.dup_to(0, 1);
+                it.get(1);
+            },
+            |it| {
+                it.close(1);
+                it.open();
+            },
+        ],
+    )
+    .is_linearizable(4);
+}
+
+/// The source of a dup, which is closed after it was found.
+#[test]
+fn a_dup_meets_the_close_of_its_source() {
+    model(
+        4,
+        &[
+            |it| it.dup(3),
+            |it| {
+                it.close(3);
+                it.open();
+            },
+        ],
+    )
+    .is_linearizable(4);
+}
+
+/// A file that moves from one leaf to another, and is in neither, or a copy with one of two
+/// closes, the second.
+#[test]
+fn a_fork_meets_a_move_between_leaves() {
+    model(
+        5,
+        &[
+            |it| it.fork(),
+            |it| {
+                it.open();
+                it.dup_to(5, 1);
+                it.close(5);
+            },
+        ],
+    )
+    .is_linearizable(3);
+}
+
+#[test]
+fn three_threads_meet_in_three_leaves() {
+    model(
+        9,
+        &[
+            |it| it.open(),
+            |it| it.close(8),
+            |it| {
+                it.close(2);
+                it.open();
+            },
+        ],
+    )
+    .is_linearizable(2);
+}
+
+/// Looks for a number without the lock, and takes it then if it is still free.
+fn open_by_scanning(files: &Files<File>, file: FileRef<File>) -> Result<Fd, Error> {
+    let mut number = 0;
+    loop {
+        while files.get(number).is_ok() {
+            number += 1;
+        }
+        let reservation = files.reserve_from(number, NONE)?;
+        if reservation.fd().raw() == number {
+            return Ok(reservation.install(file));
+        }
+        number = 0;
+    }
+}
+
+/// The models see what they are there for.
+#[test]
+fn a_scan_without_a_lock_is_caught() {
+    let scans = Model {
+        open: open_by_scanning,
+        ..model(
+            6,
+            &[
+                |it| it.open(),
+                |it| {
+                    it.close(1);
+                    it.close(5);
+                },
+            ],
+        )
+    };
+    assert!(!scans.explore(2).is_empty());
+}

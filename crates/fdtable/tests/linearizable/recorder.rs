@@ -1,0 +1,189 @@
+//! Records what a thread does to a table, and when.
+
+use fdtable::{Error, Fd, FdFlags, FileRef, Files, RawFd, Reservation};
+
+// The clock orders what ends before it ticks with what begins after: a model must know that.
+#[cfg(loom)]
+use loom::sync::atomic::{AtomicU64, Ordering::SeqCst};
+#[cfg(not(loom))]
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+
+use crate::search::Event;
+use crate::specification::{File, Operation};
+
+const NONE: FdFlags = FdFlags::empty();
+
+/// Real time: every tick of every thread has a number of its own, and a later tick a higher one.
+pub(crate) struct Clock(AtomicU64);
+
+impl Clock {
+    pub(crate) fn new() -> Self {
+        Self(AtomicU64::new(0))
+    }
+
+    fn tick(&self) -> u64 {
+        self.0.fetch_add(1, SeqCst)
+    }
+}
+
+/// How a subject opens a file under the lowest number.
+pub(crate) type Open = fn(&Files<File>, FileRef<File>) -> Result<Fd, Error>;
+
+/// The open of the table itself.
+pub(crate) fn open(files: &Files<File>, file: FileRef<File>) -> Result<Fd, Error> {
+    files.open(file, NONE)
+}
+
+/// One thread at work on a table.
+pub(crate) struct Recorder<'t> {
+    files: &'t Files<File>,
+    open: Open,
+    clock: &'t Clock,
+    /// The next file of this thread.
+    file: File,
+    reserved: Vec<Reservation<'t, File>>,
+    events: Vec<Event>,
+}
+
+impl<'t> Recorder<'t> {
+    /// The files that the thread opens have the numbers from `file` on.
+    pub(crate) fn new(files: &'t Files<File>, open: Open, clock: &'t Clock, file: File) -> Self {
+        Self {
+            files,
+            open,
+            clock,
+            file,
+            reserved: Vec::new(),
+            events: Vec::new(),
+        }
+    }
+
+    /// What happened. Gives back what is still reserved, on record too.
+    pub(crate) fn finish(mut self) -> Vec<Event> {
+        while self.cancel() {}
+        self.events
+    }
+
+    fn record(&mut self, call: impl FnOnce() -> Operation) {
+        let began = self.clock.tick();
+        let operation = call();
+        let ended = self.clock.tick();
+        self.events.push(Event {
+            operation,
+            began,
+            ended,
+        });
+    }
+
+    fn next_file(&mut self) -> File {
+        self.file += 1;
+        self.file
+    }
+
+    pub(crate) fn open(&mut self) {
+        let (files, open, file) = (self.files, self.open, self.next_file());
+        let object = FileRef::new(file);
+        self.record(|| Operation::Open(file, number(open(files, object))));
+    }
+
+    /// Remembers the reservation for [`install`](Self::install) and [`cancel`](Self::cancel).
+    pub(crate) fn reserve(&mut self) {
+        let (files, mut reserved) = (self.files, None);
+        self.record(|| Operation::Reserve(reserve(&mut reserved, files.reserve(NONE))));
+        self.reserved.extend(reserved);
+    }
+
+    pub(crate) fn reserve_from(&mut self, min: RawFd) {
+        let (files, mut reserved) = (self.files, None);
+        self.record(|| {
+            let answer = files.reserve_from(min, NONE);
+            Operation::ReserveFrom(min, reserve(&mut reserved, answer))
+        });
+        self.reserved.extend(reserved);
+    }
+
+    /// Installs a file in the reservation that was made last, if there is one.
+    pub(crate) fn install(&mut self) {
+        let Some(reservation) = self.reserved.pop() else {
+            return;
+        };
+        let file = self.next_file();
+        let object = FileRef::new(file);
+        self.record(|| Operation::Install(reservation.install(object).raw(), file));
+    }
+
+    /// Drops the reservation that was made last, if there is one.
+    pub(crate) fn cancel(&mut self) -> bool {
+        let Some(reservation) = self.reserved.pop() else {
+            return false;
+        };
+        self.record(|| {
+            let number = reservation.fd().raw();
+            drop(reservation);
+            Operation::Cancel(number)
+        });
+        true
+    }
+
+    pub(crate) fn get(&mut self, fd: RawFd) {
+        let files = self.files;
+        self.record(|| Operation::Get(fd, files.get(fd).map(|file| *file)));
+    }
+
+    pub(crate) fn close(&mut self, fd: RawFd) {
+        let files = self.files;
+        self.record(|| Operation::Close(fd, files.close(fd)));
+    }
+
+    pub(crate) fn take(&mut self, fd: RawFd) {
+        let files = self.files;
+        self.record(|| Operation::Take(fd, files.take(fd).map(|file| *file)));
+    }
+
+    pub(crate) fn dup(&mut self, old: RawFd) {
+        let files = self.files;
+        self.record(|| Operation::Dup(old, number(files.dup(old))));
+    }
+
+    pub(crate) fn dup_from(&mut self, old: RawFd, min: RawFd) {
+        let files = self.files;
+        self.record(|| Operation::DupFrom(old, min, number(files.dup_from(old, min, NONE))));
+    }
+
+    pub(crate) fn dup_to(&mut self, old: RawFd, new: RawFd) {
+        let files = self.files;
+        self.record(|| Operation::DupTo(old, new, number(files.dup_to(old, new, NONE))));
+    }
+
+    pub(crate) fn fork(&mut self) {
+        let (files, mut child) = (self.files, None);
+        self.record(|| {
+            child = files.fork().ok();
+            Operation::Fork(Vec::new())
+        });
+        // What the child has is found out later: nobody else changes it.
+        let copy = listed(&child.expect("there is memory"));
+        let event = self.events.last_mut().expect("it is recorded");
+        event.operation = Operation::Fork(copy);
+    }
+}
+
+fn number(fd: Result<Fd, Error>) -> Result<RawFd, Error> {
+    fd.map(RawFd::from)
+}
+
+fn reserve<'t>(
+    reserved: &mut Option<Reservation<'t, File>>,
+    answer: Result<Reservation<'t, File>, Error>,
+) -> Result<RawFd, Error> {
+    let reservation = reserved.insert(answer?);
+    Ok(reservation.fd().raw())
+}
+
+/// The files under each open number of a table that nobody changes.
+fn listed(files: &Files<File>) -> Vec<(RawFd, File)> {
+    let next = |fd: &Fd| files.next_open(fd.raw().checked_add(1)?);
+    let open = std::iter::successors(files.next_open(0), next);
+    open.map(|fd| (fd.raw(), *files.get(fd).expect("it is open")))
+        .collect()
+}

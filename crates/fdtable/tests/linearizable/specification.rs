@@ -1,0 +1,244 @@
+//! What a table must answer when one thing happens after the other: a pure state machine.
+//!
+//! An operation happens in one step or in a few. `open` takes a number and then installs the
+//! file: in between the number is reserved, and others may see it so. `dup` finds its file
+//! before that. All else is one step. Each step is a claim about the state in which it happens,
+//! since the answer of the operation is known when it is judged: a step that does not hold in a
+//! state has no legal outcome there.
+//!
+//! A new operation needs a variant of [`Operation`] and a line of [`Operation::steps`], and a new
+//! kind of step if none of these says what it does.
+
+use std::collections::BTreeMap;
+
+use fdtable::{Error, RawFd};
+
+/// Tells files apart.
+pub(crate) type File = u32;
+
+/// An operation together with its answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Operation {
+    Open(File, Result<RawFd, Error>),
+    Reserve(Result<RawFd, Error>),
+    ReserveFrom(RawFd, Result<RawFd, Error>),
+    /// Of a number that this thread reserved.
+    Install(RawFd, File),
+    /// The drop of a reservation.
+    Cancel(RawFd),
+    Get(RawFd, Result<File, Error>),
+    Close(RawFd, Result<(), Error>),
+    Take(RawFd, Result<File, Error>),
+    Dup(RawFd, Result<RawFd, Error>),
+    DupFrom(RawFd, RawFd, Result<RawFd, Error>),
+    DupTo(RawFd, RawFd, Result<RawFd, Error>),
+    /// A child, with these files under these numbers.
+    Fork(Vec<(RawFd, File)>),
+}
+
+/// What happens at one moment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    /// The lowest free number from the first one on is the second one, and is now reserved.
+    TakeLowest(RawFd, RawFd),
+    /// Every number from this one to the limit is taken.
+    Full(RawFd),
+    /// The number is not below the limit, or negative.
+    OutOfRange(RawFd),
+    /// The number is reserved, and now has this file.
+    Install(RawFd, File),
+    /// The number is reserved, and now has the file that the operation has found.
+    InstallFound(RawFd),
+    /// The number is reserved, and now free.
+    Cancel(RawFd),
+    /// The number is open; the operation has found its file.
+    Find(RawFd),
+    /// The number is open, and this is its file.
+    Has(RawFd, File),
+    /// The number is free or reserved.
+    NotOpen(RawFd),
+    Reserved(RawFd),
+    /// The number is open, and now free.
+    Remove(RawFd),
+    /// The file of the first number is now that of the second one, which is not reserved.
+    Replace(RawFd, RawFd),
+    /// The first number is not open, or the second one is not below the limit.
+    NothingToReplace(RawFd, RawFd),
+    /// These are all that are open.
+    Open(Vec<(RawFd, File)>),
+    /// No table answers that.
+    Never,
+}
+
+impl Operation {
+    /// What the operation consists of: at the one moment of each list all of it holds, and the
+    /// moments come in this order.
+    pub(crate) fn steps(&self) -> Vec<Vec<Step>> {
+        use Error::{BadFd, Busy, InvalidArgument, TooManyFiles};
+        use Step::*;
+        match *self {
+            Self::Open(file, Ok(number)) => {
+                vec![vec![TakeLowest(0, number)], vec![Install(number, file)]]
+            }
+            Self::Reserve(Ok(number)) => vec![vec![TakeLowest(0, number)]],
+            Self::Open(_, Err(TooManyFiles)) | Self::Reserve(Err(TooManyFiles)) => {
+                vec![vec![Full(0)]]
+            }
+            Self::ReserveFrom(min, Ok(number)) => vec![vec![TakeLowest(min, number)]],
+            Self::ReserveFrom(min, Err(TooManyFiles)) => vec![vec![Full(min)]],
+            Self::ReserveFrom(min, Err(InvalidArgument)) => vec![vec![OutOfRange(min)]],
+            Self::Install(number, file) => vec![vec![Install(number, file)]],
+            Self::Cancel(number) => vec![vec![Cancel(number)]],
+            Self::Get(number, Ok(file)) => vec![vec![Has(number, file)]],
+            Self::Close(number, Ok(())) => vec![vec![Remove(number)]],
+            Self::Take(number, Ok(file)) => vec![vec![Has(number, file), Remove(number)]],
+            Self::Get(number, Err(BadFd))
+            | Self::Close(number, Err(BadFd))
+            | Self::Take(number, Err(BadFd))
+            | Self::Dup(number, Err(BadFd))
+            | Self::DupFrom(number, _, Err(BadFd)) => vec![vec![NotOpen(number)]],
+            Self::Dup(old, Ok(number)) => found_and_installed(old, 0, number),
+            Self::Dup(old, Err(TooManyFiles)) => vec![vec![Find(old)], vec![Full(0)]],
+            Self::DupFrom(old, min, Ok(number)) => found_and_installed(old, min, number),
+            Self::DupFrom(old, min, Err(TooManyFiles)) => vec![vec![Find(old)], vec![Full(min)]],
+            Self::DupFrom(old, min, Err(InvalidArgument)) => {
+                vec![vec![Find(old)], vec![OutOfRange(min)]]
+            }
+            Self::DupTo(old, new, Ok(number)) if new == number => vec![vec![Replace(old, new)]],
+            Self::DupTo(old, new, Err(BadFd)) => vec![vec![NothingToReplace(old, new)]],
+            Self::DupTo(old, new, Err(Busy)) => vec![vec![Find(old), Reserved(new)]],
+            Self::DupTo(old, new, Err(InvalidArgument)) if old == new => vec![vec![]],
+            Self::Fork(ref copy) => vec![vec![Open(copy.clone())]],
+            _ => vec![vec![Never]],
+        }
+    }
+}
+
+fn found_and_installed(old: RawFd, min: RawFd, number: RawFd) -> Vec<Vec<Step>> {
+    vec![
+        vec![Step::Find(old)],
+        vec![Step::TakeLowest(min, number)],
+        vec![Step::InstallFound(number)],
+    ]
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Place {
+    Free,
+    Reserved,
+    Open(File),
+}
+
+/// What is behind each number: a long run of open numbers from 0 on, then free ones, and the
+/// exceptions from that.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct State {
+    limit: RawFd,
+    /// The numbers below this one are open, all with the file [`State::COMMON`].
+    common: RawFd,
+    exceptions: BTreeMap<RawFd, Place>,
+}
+
+impl State {
+    /// The file of the numbers that are open from the beginning.
+    pub(crate) const COMMON: File = 0;
+
+    /// So many numbers are open from 0 on, except these.
+    pub(crate) fn new(limit: RawFd, common: RawFd, holes: &[RawFd]) -> Self {
+        let exceptions = holes.iter().map(|&hole| (hole, Place::Free)).collect();
+        Self {
+            limit,
+            common,
+            exceptions,
+        }
+    }
+
+    fn at(&self, number: RawFd) -> Place {
+        let usual = if number < self.common {
+            Place::Open(Self::COMMON)
+        } else {
+            Place::Free
+        };
+        self.exceptions.get(&number).copied().unwrap_or(usual)
+    }
+
+    fn put(&mut self, number: RawFd, place: Place) {
+        // Without those that are none, so that equal states compare equal.
+        self.exceptions.remove(&number);
+        if self.at(number) != place {
+            self.exceptions.insert(number, place);
+        }
+    }
+
+    fn lowest(&self, min: RawFd) -> RawFd {
+        let mut exceptions = self.exceptions.range(min..);
+        let hole = exceptions.find(|&(_, &place)| place == Place::Free);
+        let past = (min.max(self.common)..).find(|&number| self.at(number) == Place::Free);
+        let past = past.expect("numbers do not end");
+        hole.map_or(past, |(&hole, _)| hole.min(past))
+    }
+
+    fn open(&self) -> Vec<(RawFd, File)> {
+        let last = self.exceptions.keys().next_back().copied().unwrap_or(0);
+        let open = |number| match self.at(number) {
+            Place::Open(file) => Some((number, file)),
+            Place::Free | Place::Reserved => None,
+        };
+        (0..self.common.max(last + 1)).filter_map(open).collect()
+    }
+
+    /// Makes a step, if it is legal here. `found` is what the operation has found so far.
+    pub(crate) fn make(&mut self, step: &Step, found: &mut Option<File>) -> bool {
+        match *step {
+            Step::TakeLowest(min, number) => {
+                let lowest = self.lowest(min) == number && number < self.limit;
+                self.put_if(lowest, number, Place::Reserved)
+            }
+            Step::Full(min) => self.lowest(min) >= self.limit,
+            Step::OutOfRange(number) => !(0..self.limit).contains(&number),
+            Step::Install(number, file) => {
+                self.put_if(self.is_reserved(number), number, Place::Open(file))
+            }
+            Step::InstallFound(number) => {
+                let file = found.take().expect("it found a file before");
+                self.put_if(self.is_reserved(number), number, Place::Open(file))
+            }
+            Step::Cancel(number) => self.put_if(self.is_reserved(number), number, Place::Free),
+            Step::Find(number) => {
+                *found = self.file(number);
+                found.is_some()
+            }
+            Step::Has(number, file) => self.file(number) == Some(file),
+            Step::NotOpen(number) => self.file(number).is_none(),
+            Step::Reserved(number) => self.is_reserved(number),
+            Step::Remove(number) => self.put_if(self.file(number).is_some(), number, Place::Free),
+            Step::Replace(old, new) => match self.file(old) {
+                Some(file) => self.put_if(!self.is_reserved(new), new, Place::Open(file)),
+                None => false,
+            },
+            Step::NothingToReplace(old, new) => {
+                self.file(old).is_none() || !(0..self.limit).contains(&new)
+            }
+            Step::Open(ref copy) => self.open() == *copy,
+            Step::Never => false,
+        }
+    }
+
+    fn put_if(&mut self, legal: bool, number: RawFd, place: Place) -> bool {
+        if legal {
+            self.put(number, place);
+        }
+        legal
+    }
+
+    fn file(&self, number: RawFd) -> Option<File> {
+        match self.at(number) {
+            Place::Open(file) => Some(file),
+            Place::Free | Place::Reserved => None,
+        }
+    }
+
+    fn is_reserved(&self, number: RawFd) -> bool {
+        self.at(number) == Place::Reserved
+    }
+}

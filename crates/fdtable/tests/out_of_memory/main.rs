@@ -1,0 +1,276 @@
+//! The first allocation of a call fails, then the second, and so on: each call answers ENOMEM and
+//! leaves no trace.
+//!
+//! A scenario is a list of calls on one table. For each of them it is played up to there, and
+//! then an allocation of the call fails. The table must be as if the call had not been made: the
+//! oracle, which was not told of it, agrees about every number. The same call then succeeds with
+//! memory, the rest of the scenario goes on as the oracle says, and at the end every file is
+//! released once and dropped.
+//!
+//! Calls that are documented not to allocate do their work without any memory at all: a process
+//! that has run out of it can close what it has.
+//!
+//! A new operation needs a line in [`SCENARIO`].
+
+#![cfg(not(loom))]
+
+mod allocator;
+#[path = "../oracle/mod.rs"]
+mod oracle;
+
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, MutexGuard};
+
+use allocator::{Plan, under};
+use fdtable::{Error, Fd, FdFlags, FileRef, Files, RawFd, rcu};
+use oracle::{Oracle, Table};
+
+const NONE: FdFlags = FdFlags::empty();
+const CLOEXEC: FdFlags = FdFlags::CLOEXEC;
+
+/// Whether a call may allocate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Memory {
+    MayGrow,
+    NeverNeeded,
+}
+use Memory::{MayGrow, NeverNeeded};
+
+/// A file, and how many of them have come to which end.
+struct Object {
+    number: i32,
+    ends: Arc<Ends>,
+}
+
+/// Counts, since a list would need memory.
+#[derive(Default)]
+struct Ends {
+    released: AtomicUsize,
+    dropped: AtomicUsize,
+}
+
+impl Drop for Object {
+    fn drop(&mut self) {
+        self.ends.dropped.fetch_add(1, Relaxed);
+    }
+}
+
+type Answer<E> = Result<i32, E>;
+/// A call on the table. It is given a file that it may open.
+type OnTable = fn(&Files<Object>, FileRef<Object>) -> Answer<Error>;
+/// The same call on the oracle, where a file is its number.
+type OnOracle = fn(&mut Table<i32>, i32) -> Answer<i32>;
+
+fn number(fd: Result<Fd, Error>) -> Answer<Error> {
+    fd.map(RawFd::from)
+}
+
+/// Reserves a number and installs a file in it.
+fn install(files: &Files<Object>, min: RawFd, file: FileRef<Object>) -> Answer<Error> {
+    let reservation = files.reserve_from(min, NONE)?;
+    Ok(reservation.install(file).raw())
+}
+
+fn install_there(table: &mut Table<i32>, min: i32, file: i32) -> Answer<i32> {
+    let number = table.reserve_from(min, NONE)?;
+    table.install(number, file);
+    Ok(number)
+}
+
+/// Reserves a number and gives it back.
+fn cancel_there(table: &mut Table<i32>, number: Answer<i32>) -> Answer<i32> {
+    table.cancel(number?);
+    number
+}
+
+/// A file is open under 0 to 62 when it begins, and there is no limit.
+#[rustfmt::skip]
+const SCENARIO: &[(&str, Memory, OnTable, OnOracle)] = &[
+    ("the last number of a leaf", MayGrow, |t, f| number(t.open(f, NONE)), |t, f| t.open(Some(f), NONE)),
+    ("the first of the next leaf", MayGrow, |t, f| number(t.open(f, CLOEXEC)), |t, f| t.open(Some(f), CLOEXEC)),
+    ("in the same leaf", MayGrow, |t, _| number(t.dup(63)), |t, _| t.dup(63)),
+    ("dup_from, a leaf further", MayGrow, |t, _| number(t.dup_from(64, 128, CLOEXEC)), |t, _| t.dup_from(64, 128, CLOEXEC)),
+    ("dup_from, the end of a node", MayGrow, |t, _| number(t.dup_from(0, 4095, NONE)), |t, _| t.dup_from(0, 4095, NONE)),
+    ("dup_from, another node", MayGrow, |t, _| number(t.dup_from(0, 4096, NONE)), |t, _| t.dup_from(0, 4096, NONE)),
+    ("fork of several leaves", MayGrow, |t, _| t.fork().map(|_child| 0), |t, _| { t.fork(); Ok(0) }),
+    ("dup_to, a level further", MayGrow, |t, _| number(t.dup_to(0, 40_000, NONE)), |t, _| t.dup_to(0, 40_000, NONE)),
+    ("dup_to, far", MayGrow, |t, _| number(t.dup_to(0, 20_000_000, NONE)), |t, _| t.dup_to(0, 20_000_000, NONE)),
+    ("dup_to, the end", MayGrow, |t, _| number(t.dup_to(64, RawFd::MAX, CLOEXEC)), |t, _| t.dup_to(64, RawFd::MAX, CLOEXEC)),
+    ("dup_to, over an open number", MayGrow, |t, _| number(t.dup_to(63, 40_000, CLOEXEC)), |t, _| t.dup_to(63, 40_000, CLOEXEC)),
+    ("dup2", MayGrow, |t, _| number(t.dup2(0, 300)), |t, _| t.dup2(0, 300)),
+    ("reserve and install", MayGrow, |t, f| install(t, 500, f), |t, f| install_there(t, 500, f)),
+    ("reserve_from and drop", MayGrow, |t, _| number(t.reserve_from(100_000, NONE).map(|r| r.fd())), |t, _| { let n = t.reserve_from(100_000, NONE); cancel_there(t, n) }),
+    ("reserve and drop", MayGrow, |t, _| number(t.reserve(NONE).map(|r| r.fd())), |t, _| { let n = t.open(None, NONE); cancel_there(t, n) }),
+    ("fork of nodes that are far apart", MayGrow, |t, _| t.fork().map(|_child| 0), |t, _| { t.fork(); Ok(0) }),
+
+    ("get", NeverNeeded, |t, _| t.get(500).map(|file| file.number), |t, _| t.get(500)),
+    ("borrow", NeverNeeded, borrow, |t, _| t.get(40_000)),
+    ("next_open", NeverNeeded, |t, _| t.next_open(64).map_or(Err(Error::BadFd), |fd| Ok(fd.raw())), |t, _| Ok(t.next_open(64).expect("64 is open"))),
+    ("flags", NeverNeeded, |t, _| t.flags(64).map(|flags| flags.bits().cast_signed()), |t, _| t.flags(64).map(|flags| flags.bits().cast_signed())),
+    ("set_flags", NeverNeeded, |t, _| t.set_flags(3, CLOEXEC).map(|()| 0), |t, _| t.set_flags(3, CLOEXEC).map(|()| 0)),
+    ("set_cloexec_range", NeverNeeded, |t, _| t.set_cloexec_range(5, 7).map(|()| 0), |t, _| t.set_cloexec_range(5, 7).map(|()| 0)),
+    ("close", NeverNeeded, |t, _| t.close(8).map(|()| 0), |t, _| t.take(8).map(|_| 0)),
+    ("close, where a leaf becomes empty", NeverNeeded, |t, _| t.close(20_000_000).map(|()| 0), |t, _| t.take(20_000_000).map(|_| 0)),
+    ("take", NeverNeeded, |t, _| t.take(500).map(|file| file.number), |t, _| t.take(500)),
+    ("exec", NeverNeeded, |t, _| { t.exec(); Ok(0) }, |t, _| { t.exec(); Ok(0) }),
+    ("close_range", NeverNeeded, |t, _| t.close_range(60, 4095).map(|()| 0), |t, _| t.close_range(60, 4095).map(|()| 0)),
+    ("a closed number", NeverNeeded, |t, _| t.close(8).map(|()| 0), |t, _| t.take(8).map(|_| 0)),
+    ("a bad minimum", NeverNeeded, |t, _| number(t.dup_from(0, -1, NONE)), |t, _| t.dup_from(0, -1, NONE)),
+    ("equal numbers", NeverNeeded, |t, _| number(t.dup_to(0, 0, NONE)), |t, _| t.dup_to(0, 0, NONE)),
+
+    ("open a number that was closed", MayGrow, |t, f| number(t.open(f, NONE)), |t, f| t.open(Some(f), NONE)),
+    ("where a leaf has become empty", MayGrow, |t, _| number(t.dup_from(0, 20_000_000, NONE)), |t, _| t.dup_from(0, 20_000_000, NONE)),
+    ("close everything", NeverNeeded, |t, _| t.close_range(0, u32::MAX).map(|()| 0), |t, _| t.close_range(0, u32::MAX).map(|()| 0)),
+];
+
+fn borrow(files: &Files<Object>, _: FileRef<Object>) -> Answer<Error> {
+    let section = rcu::read_lock();
+    let file = files.borrow(40_000, &section)?;
+    let owned = file.upgrade().ok_or(Error::BadFd)?;
+    Ok(FileRef::clone(&owned).number)
+}
+
+/// Has RCU make what it makes once: the record of a thread at its first section, and the queues of
+/// the process at the first release. No call could answer for these: they abort without memory.
+fn begin_rcu() {
+    drop(rcu::read_lock());
+    drop(FileRef::new(()));
+}
+
+/// The table and the oracle, and the files that were made.
+struct Play {
+    files: Files<Object>,
+    oracle: Oracle<i32>,
+    ends: Arc<Ends>,
+    made: usize,
+}
+
+impl Play {
+    /// Begins a scenario: 0 to 62 are open.
+    fn begin() -> Self {
+        begin_rcu();
+        let mut play = Self {
+            files: Files::with_limit(u32::MAX),
+            oracle: Oracle::new(Table::with_limit(u32::MAX)),
+            ends: Arc::default(),
+            made: 0,
+        };
+        let (file, name) = play.make();
+        for _ in 0..63 {
+            play.files.open(file.clone(), NONE).expect("there is room");
+            play.oracle().open(Some(name), NONE).expect("there is room");
+        }
+        play
+    }
+
+    /// Makes a file, with memory.
+    fn make(&mut self) -> (FileRef<Object>, i32) {
+        let number = i32::try_from(self.made).expect("there are few");
+        let object = Object {
+            number,
+            ends: self.ends.clone(),
+        };
+        self.made += 1;
+        let release = |object: &Object| _ = object.ends.released.fetch_add(1, Relaxed);
+        (FileRef::with_release(object, release), number)
+    }
+
+    /// Makes calls with memory.
+    fn go_on(&mut self, calls: &[(&str, Memory, OnTable, OnOracle)]) {
+        for (what, _, on_table, on_oracle) in calls {
+            let (file, name) = self.make();
+            let expected = on_oracle(&mut self.oracle(), name);
+            assert_eq!(errno(on_table(&self.files, file)), expected, "{what}");
+        }
+    }
+
+    fn oracle(&self) -> MutexGuard<'_, Table<i32>> {
+        self.oracle.lock().expect("no operation panics")
+    }
+
+    /// Compares all that can be seen of the table.
+    fn compare(&self, what: &str) {
+        let oracle = self.oracle();
+        assert_eq!(self.files.open_count(), oracle.open_count(), "{what}");
+        let mut next = Some(0);
+        while let Some(from) = next {
+            let found = oracle.next_open(from);
+            assert_eq!(self.files.next_open(from).map(RawFd::from), found, "{what}");
+            if let Some(fd) = found {
+                let file = self.files.get(fd).map(|file| file.number);
+                assert_eq!(errno(file), oracle.get(fd), "{what}: {fd}");
+                assert_eq!(self.files.flags(fd).ok(), oracle.flags(fd).ok());
+            }
+            next = found.and_then(|fd| fd.checked_add(1));
+        }
+    }
+
+    /// Ends the table without memory. All files that were made have come to both ends.
+    fn end(self, what: &str) {
+        let files = self.files;
+        let ((), failed) = under(Plan::AllFail(0), || drop(files));
+        assert_eq!(failed, 0, "the end of a table needs no memory");
+        assert_eq!(self.ends.released.load(Relaxed), self.made, "{what}");
+        rcu::barrier().expect("outside of sections");
+        assert_eq!(self.ends.dropped.load(Relaxed), self.made, "{what}");
+    }
+}
+
+fn errno(answer: Answer<Error>) -> Answer<i32> {
+    answer.map_err(Error::errno)
+}
+
+/// Plays the scenario and has the call at `place` run out of memory. Tells whether it did.
+fn runs_out(place: usize, plan: Plan) -> bool {
+    let (what, memory, on_table, on_oracle) = SCENARIO[place];
+    let mut play = Play::begin();
+    play.go_on(&SCENARIO[..place]);
+    let (file, name) = play.make();
+    let (answer, failed) = under(plan, || on_table(&play.files, file));
+    if failed == 0 {
+        let expected = on_oracle(&mut play.oracle(), name);
+        assert_eq!(errno(answer), expected, "{what}");
+    } else {
+        assert_eq!(memory, MayGrow, "{what} needs no memory");
+        assert_eq!(answer, Err(Error::NoMemory), "{what}, {plan:?}");
+        play.compare(what);
+        play.go_on(&SCENARIO[place..=place]);
+    }
+    play.compare(what);
+    play.go_on(&SCENARIO[place + 1..]);
+    assert_eq!(play.files.open_count(), 0, "{what}");
+    play.end(what);
+    failed > 0
+}
+
+#[test]
+fn a_call_that_runs_out_of_memory_leaves_no_trace() {
+    let mut failures = 0;
+    for place in 0..SCENARIO.len() {
+        for plan in [Plan::OneFails, Plan::AllFail] {
+            failures += (0..)
+                .take_while(|&after| runs_out(place, plan(after)))
+                .count();
+        }
+    }
+    // Two for each leaf and each node on its path.
+    assert!(failures > 40, "{failures}: calls did allocate");
+}
+
+/// Leaves that were made before the one that failed are not lost, and serve the next call.
+#[test]
+fn a_child_that_could_not_be_made_leaves_no_reference() {
+    let mut play = Play::begin();
+    let (file, _) = play.make();
+    for fd in [100, 5000, 40_000, 20_000_000] {
+        install(&play.files, fd, file.clone()).expect("there is memory");
+    }
+    let fork = |after| under(Plan::AllFail(after), || play.files.fork().map(drop));
+    let failures = (0..).take_while(|&after| fork(after) == (Err(Error::NoMemory), 1));
+    assert!(failures.count() >= 4, "a leaf for each");
+    assert_eq!(FileRef::references(&file), 5);
+    assert_eq!(fork(usize::MAX), (Ok(()), 0));
+    assert_eq!(FileRef::references(&file), 5);
+    drop(file);
+    play.end("fork");
+}

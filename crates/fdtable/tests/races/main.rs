@@ -1,0 +1,41 @@
+//! Races that descriptor tables are known for, each with a test that shows it.
+//!
+//! Another table has had every one of them: nothing crashed, and the numbers or the references
+//! were wrong a little later. So each test ends with an exact account: which numbers are taken,
+//! and how many references there are to a file that the test itself still holds.
+//!
+//! - `update_lost_in_close`: two closes change one word, and one of the changes is gone.
+//! - `off_by_one_at_the_end`: the last number is never given out, or the one after it is.
+//! - `reference_lost`: a copy of a reference is not counted.
+//! - `fork_reads_a_row_twice`: a copy with parts of two moments.
+//! - `dup2_releases_twice`: two threads replace one file, and both release it.
+//! - `pair_half_taken`: a call that needs two numbers gets one, and keeps it.
+//!
+//! Threads fight over each for a third of a second, or for as long as `FDTABLE_STRESS_SECONDS`
+//! says; `scripts/model-check` explores small programs of the same kind.
+
+mod dup2_releases_twice;
+mod fork_reads_a_row_twice;
+mod off_by_one_at_the_end;
+mod pair_half_taken;
+mod reference_lost;
+mod update_lost_in_close;
+
+#[cfg(loom)]
+mod exploration;
+#[cfg(not(loom))]
+mod hammer;
+
+use fdtable::{Fd, FdFlags, Files, RawFd};
+
+const NONE: FdFlags = FdFlags::empty();
+
+/// The open numbers of a table that nobody changes; none is reserved.
+fn listed<T: Send + Sync>(files: &Files<T>) -> Vec<RawFd> {
+    let next = |fd: &Fd| files.next_open(fd.raw().checked_add(1)?);
+    let open: Vec<RawFd> = std::iter::successors(files.next_open(0), next)
+        .map(Fd::raw)
+        .collect();
+    assert_eq!(files.open_count(), open.len(), "{open:?}");
+    open
+}

@@ -1,0 +1,85 @@
+//! The rollback of a socket pair, or of a pipe: it needs two numbers, gets one, and finds the
+//! table full. The one must be given back, and the pair must leave no trace.
+
+use fdtable::{Error, Fd, FileRef, Files};
+
+use crate::NONE;
+
+/// Opens both ends or none, as `socketpair(2)` does.
+fn pair(files: &Files<()>, file: &FileRef<()>) -> Result<[Fd; 2], Error> {
+    let one = files.reserve(NONE)?;
+    let other = files.reserve(NONE)?;
+    Ok([one.install(file.clone()), other.install(file.clone())])
+}
+
+/// There is room for fewer pairs than threads, and an odd number at that.
+#[cfg(not(loom))]
+#[test]
+fn a_pair_that_does_not_fit_leaves_nothing_behind() {
+    use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+    use crate::hammer::{THREADS, hammer};
+    use crate::listed;
+
+    const ROOM: u32 = THREADS as u32 - 1;
+    for taken in [0, 62] {
+        let files = Files::with_limit(taken + ROOM);
+        let held = FileRef::new(());
+        for _ in 0..taken {
+            files.open(held.clone(), NONE).expect("there is room");
+        }
+        let outcomes = [const { AtomicUsize::new(0) }; 2];
+        hammer(|_, _| {
+            let opened = pair(&files, &held);
+            outcomes[usize::from(opened.is_ok())].fetch_add(1, Relaxed);
+            match opened {
+                Ok(both) => {
+                    assert!(files.open_count() <= files.limit() as usize);
+                    std::thread::yield_now();
+                    assert_eq!(both.map(|fd| files.close(fd)), [Ok(()), Ok(())]);
+                }
+                Err(error) => assert_eq!(error, Error::TooManyFiles),
+            }
+        });
+        assert!(
+            outcomes.iter().all(|count| count.load(Relaxed) > 0),
+            "{outcomes:?}"
+        );
+        assert_eq!(listed(&files), (0..taken.cast_signed()).collect::<Vec<_>>());
+        assert_eq!(FileRef::references(&held), taken as usize + 1);
+        for number in taken..taken + ROOM {
+            let fd = files.open(held.clone(), NONE).expect("all are free");
+            assert_eq!(fd.index(), number as usize);
+        }
+    }
+}
+
+#[cfg(loom)]
+mod models {
+    use super::pair;
+    use crate::exploration::{explore, join, references, spawn, table};
+    use crate::{NONE, listed};
+
+    /// Of two pairs in three numbers, one fits, whichever comes first.
+    #[test]
+    fn two_pairs_meet_where_one_fits() {
+        explore(3, || {
+            let (files, held) = table(5, &[0, 1]);
+            let file = held[1].clone();
+            let other = spawn(&files, move |files| pair(files, &file).is_ok());
+            let mine = pair(&files, &held[1]).is_ok();
+            let theirs = join(other);
+            assert!(mine || theirs, "the third number went to one of them");
+            let opened = 2 * (usize::from(mine) + usize::from(theirs));
+            assert_eq!(listed(&files).len(), 2 + opened);
+            assert_eq!(references(&held), [2, 2 + opened]);
+            // Whatever is free now can be opened.
+            for _ in opened..3 {
+                files
+                    .open(held[0].clone(), NONE)
+                    .expect("it was given back");
+            }
+            assert_eq!(listed(&files), [0, 1, 2, 3, 4]);
+        });
+    }
+}

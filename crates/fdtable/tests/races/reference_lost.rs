@@ -1,0 +1,99 @@
+//! A lost reference increment: a copy of a file is handed out and not counted, because two
+//! threads count at once, or because the file is found and its last reference is dropped before
+//! it is counted. Later the file is released while somebody has it.
+
+/// All copies are made and dropped again by whoever made them, so that in the end the count is
+/// what it was.
+#[cfg(not(loom))]
+#[test]
+fn every_copy_is_counted() {
+    use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+    use fdtable::{Error, FileRef, Files, rcu};
+
+    use crate::hammer::hammer;
+    use crate::{NONE, listed};
+
+    let files = Files::new();
+    let held = FileRef::with_release(AtomicUsize::new(0), |releases| {
+        releases.fetch_add(1, Relaxed);
+    });
+    // So many that those which are lost do not end the file before the account is made.
+    let spare = vec![held.clone(); 100_000];
+    for _ in 0..3 {
+        files.open(held.clone(), NONE).expect("there is room");
+    }
+    // 0 stays open; 1 and 2 are closed and opened again by anybody.
+    hammer(|_, rng| match rng.u8(0..8) {
+        0 => {
+            let copy = files.dup(0).expect("0 is open");
+            drop(files.get(0).expect("0 is open"));
+            let closed = files.close(copy);
+            assert!(
+                matches!(closed, Ok(()) | Err(Error::BadFd)),
+                "another thread closes 1 and 2"
+            );
+        }
+        // Often, since the moment between a look at the count and its change is short.
+        1 => (0..200).for_each(|_| drop(held.clone())),
+        2 => (0..50).for_each(|_| drop(files.get(rng.i32(0..3)).ok())),
+        3 => {
+            let section = rcu::read_lock();
+            let found = files.borrow(rng.i32(0..3), &section);
+            drop(found.ok().and_then(|file| file.upgrade()));
+        }
+        4 => {
+            let put = files.dup_to(0, rng.i32(1..3), NONE).map(drop);
+            assert!(
+                matches!(put, Ok(()) | Err(Error::Busy)),
+                "{put:?}: a dup takes 1 and 2 too"
+            );
+        }
+        5 => _ = files.close(rng.i32(1..3)),
+        6 => drop(files.take(rng.i32(1..3)).ok()),
+        _ => {
+            let child = files.fork().expect("there is memory");
+            child.close(0).expect("0 is open");
+        }
+    });
+    let left = listed(&files).len();
+    assert_eq!(FileRef::references(&held), left + spare.len() + 1);
+    drop(spare);
+    files.close_range(0, u32::MAX).expect("in order");
+    assert_eq!(FileRef::references(&held), 1);
+    assert_eq!(held.load(Relaxed), 0, "it is not released while it is held");
+}
+
+#[cfg(loom)]
+mod models {
+    use crate::exploration::{explore, join, references, spawn, table};
+    use crate::{NONE, listed};
+
+    #[test]
+    fn a_dup_and_a_fork_meet() {
+        explore(3, || {
+            let (files, held) = table(8, &[0]);
+            let dup = spawn(&files, |files| files.dup(0).map(drop));
+            let child = files.fork().expect("there is memory");
+            assert_eq!(join(dup), Ok(()));
+            assert_eq!(references(&held), [3 + listed(&child).len()]);
+            drop(child);
+            assert_eq!(references(&held), [3]);
+        });
+    }
+
+    #[test]
+    fn two_gets_meet_a_dup_to() {
+        explore(1, || {
+            let (files, held) = table(8, &[0, 1]);
+            let getter = spawn(&files, |files| files.get(1).ok());
+            let other = spawn(&files, |files| drop(files.get(1)));
+            files.dup_to(0, 1, NONE).expect("0 is open");
+            let got = join(getter).expect("1 is open at every moment");
+            join(other);
+            assert_eq!(references(&held).iter().sum::<usize>(), 3 + 1 + 1);
+            drop(got);
+            assert_eq!(references(&held), [3, 1]);
+        });
+    }
+}
