@@ -44,7 +44,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     /// `new` is released by this call, after the lock.
     ///
     /// # Errors
-    /// - [`Error::InvalidArgument`] (EINVAL) if the numbers are equal.
+    /// - [`Error::InvalidArgument`] (EINVAL) if the numbers are equal, or a flag is unknown.
     /// - [`Error::BadFd`] (EBADF) if `old` is not open, or `new` is negative, or at or past the
     ///   limit.
     /// - [`Error::Busy`] (EBUSY) if `new` is reserved, as on Linux.
@@ -58,7 +58,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         flags: FdFlags,
     ) -> Result<Fd, Error> {
         let (old, new) = (old.into(), new.into());
-        if old == new {
+        if old == new || !FdFlags::all().contains(flags) {
             return Err(Error::InvalidArgument);
         }
         let new = Fd::new(new)?;

@@ -277,7 +277,7 @@ fn flags_without_a_name_are_not_kept() {
             assert_eq!(kept, FdFlags::from_bits_truncate(flags.bits()), "{what}");
             let others = files.flags(1).expect("it is open");
             assert_eq!(others, NONE, "{what}: of its neighbour");
-            files.exec();
+            files.exec().expect("there is memory");
             assert_eq!(files.get(fd).is_ok(), kept.is_empty(), "{what}");
         }
     }

@@ -66,7 +66,9 @@ impl Round {
         }
         // Room for a few more, or for all.
         let limit = taken + if rng.bool() { rng.i32(0..3) } else { 1 << 20 };
-        files.set_limit(limit.unsigned_abs());
+        files
+            .set_limit(limit.unsigned_abs())
+            .expect("below the hard limit");
         let mut numbers = vec![0, taken - 1, taken, taken + 1];
         numbers.extend((0..3).map(|_| rng.i32(0..taken)));
         numbers.extend(&holes);

@@ -57,10 +57,8 @@ fn a_file_that_moves_is_in_every_child_and_never_everywhere() {
             found.map(|&fd| child.get(fd)).all(|file| file.is_ok()),
             "{open:?}"
         );
-        assert!(
-            all > open.len() + 1,
-            "{all}: the child's, the parent's and the test's"
-        );
+        // What is in a part that both share has one reference from it.
+        assert!(all >= 2, "{all}: that of the tables and the test's");
     });
     assert_eq!(listed(&files), numbers[..1]);
     assert_eq!(FileRef::references(&held), 2, "no child left one behind");
