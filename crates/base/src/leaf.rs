@@ -25,6 +25,7 @@ use core::ops::Deref;
 use crate::bitmap::{BITS, Word};
 use crate::counted::{Borrowed, Ref};
 use crate::fallible::OutOfMemory;
+use crate::lock::Name;
 use crate::rcu::Guard;
 use crate::slot::Slot;
 use crate::tree::NodeHead;
@@ -72,6 +73,7 @@ unsafe impl<T: ?Sized + Send + Sync, S: Send + Sync> Send for Leaf<T, S> {}
 #[must_use = "the leaf is unlocked when this is dropped"]
 pub struct LeafGuard<'l, T: ?Sized, S> {
     leaf: &'l Leaf<T, S>,
+    name: Name,
 }
 
 impl<T: ?Sized, S: LeafState> Leaf<T, S> {
@@ -153,15 +155,30 @@ impl<T: ?Sized, S: LeafState> Leaf<T, S> {
         }
     }
 
-    /// Locks a leaf that the caller may write.
+    /// Locks a leaf that the caller may write; `index` is its own.
     ///
     /// # Safety
     /// The leaf is not frozen, and has not given up its references, or the caller finds that out
     /// before it writes.
     #[inline(always)]
-    pub(crate) unsafe fn lock(&self) -> LeafGuard<'_, T, S> {
-        self.head.lock.lock();
-        LeafGuard { leaf: self }
+    pub(crate) unsafe fn lock(&self, index: usize) -> LeafGuard<'_, T, S> {
+        let name = Name::of(index);
+        self.head.lock.lock(name);
+        LeafGuard { leaf: self, name }
+    }
+
+    /// Locks a leaf if it is that of `index`, and nobody holds its lock.
+    ///
+    /// # Safety
+    /// As [`lock`](Self::lock).
+    #[inline(always)]
+    pub(crate) unsafe fn try_lock(&self, index: usize) -> Option<LeafGuard<'_, T, S>> {
+        let name = Name::of(index);
+        // Made for the holder of the lock alone: dropping it unlocks.
+        self.head
+            .lock
+            .try_lock(name)
+            .then(|| LeafGuard { leaf: self, name })
     }
 }
 
@@ -240,7 +257,7 @@ impl<T: ?Sized, S> Deref for LeafGuard<'_, T, S> {
 impl<T: ?Sized, S> Drop for LeafGuard<'_, T, S> {
     #[inline(always)]
     fn drop(&mut self) {
-        self.leaf.head.lock.unlock();
+        self.leaf.head.lock.unlock(self.name);
     }
 }
 

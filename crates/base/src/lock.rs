@@ -6,46 +6,69 @@
 //! and at last after a short sleep, so that even a thread of a higher priority lets the holder
 //! go on. So it is for sections of some tens of instructions without a call that could wait or
 //! run foreign code, where meeting another thread is rare.
+//!
+//! The word also has a *name* for what it guards. Who was led to it by a hint takes the lock under
+//! the name that it expects, and so finds out in the same step whether it was led right.
 
 use crate::sync::atomic::AtomicU32;
 use crate::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use crate::sync::relax;
 
-const FREE: u32 = 0;
+/// Set while somebody holds the lock. The name is in the bits above.
 const TAKEN: u32 = 1;
+
+/// What a lock guards: a number below 2^31 that never changes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Name(u32);
+
+impl Name {
+    /// Names something by its index.
+    #[inline(always)]
+    pub(crate) const fn of(index: usize) -> Self {
+        Self((index as u32) << 1)
+    }
+}
 
 /// The word of the lock. What it guards stands beside it.
 #[derive(Debug)]
 pub(crate) struct RawLock(AtomicU32);
 
 impl RawLock {
-    pub(crate) fn new() -> Self {
-        Self(AtomicU32::new(FREE))
+    pub(crate) fn new(name: Name) -> Self {
+        Self(AtomicU32::new(name.0))
     }
 
-    /// Waits for the lock and takes it.
+    /// Tells whether this is the lock of that name.
+    fn is(&self, name: Name) -> bool {
+        // Relaxed: the name never changes.
+        self.0.load(Relaxed) & !TAKEN == name.0
+    }
+
+    /// Waits for the lock and takes it. Its name must be right.
     #[inline(always)]
-    pub(crate) fn lock(&self) {
-        if !self.try_lock() {
-            self.wait();
+    pub(crate) fn lock(&self, name: Name) {
+        debug_assert!(self.is(name), "nobody waits for a name that never comes");
+        if !self.try_lock(name) {
+            self.wait(name);
         }
     }
 
+    /// Takes the lock if it is free, and has this name.
     #[inline(always)]
-    fn try_lock(&self) -> bool {
+    pub(crate) fn try_lock(&self, name: Name) -> bool {
         // Acquire: pairs with the release in `unlock`; what the last holder wrote is seen.
         // Relaxed on failure: nothing that is guarded is looked at.
         self.0
-            .compare_exchange(FREE, TAKEN, Acquire, Relaxed)
+            .compare_exchange(name.0, name.0 | TAKEN, Acquire, Relaxed)
             .is_ok()
     }
 
     #[cold]
-    fn wait(&self) {
+    fn wait(&self, name: Name) {
         let mut attempts = 0;
         loop {
             // Relaxed: a look, so that waiting does not take the line from the holder.
-            if self.0.load(Relaxed) == FREE && self.try_lock() {
+            if self.0.load(Relaxed) == name.0 && self.try_lock(name) {
                 return;
             }
             relax(attempts);
@@ -55,9 +78,9 @@ impl RawLock {
 
     /// Gives the lock back. For the holder alone.
     #[inline(always)]
-    pub(crate) fn unlock(&self) {
+    pub(crate) fn unlock(&self, name: Name) {
         // Release: pairs with the acquire in `try_lock`.
-        self.0.store(FREE, Release);
+        self.0.store(name.0, Release);
     }
 }
 
@@ -71,15 +94,17 @@ mod tests {
 
     #[test]
     fn one_at_a_time() {
-        let (lock, inside) = (RawLock::new(), AtomicUsize::new(0));
+        let name = Name::of(7);
+        let (lock, inside) = (RawLock::new(name), AtomicUsize::new(0));
+        assert!(lock.is(name) && !lock.is(Name::of(8)));
         std::thread::scope(|scope| {
             for _ in 0..3 {
                 scope.spawn(|| {
                     for _ in 0..10_000 {
-                        lock.lock();
+                        lock.lock(name);
                         assert_eq!(inside.fetch_add(1, Ordering::SeqCst), 0);
                         inside.fetch_sub(1, Ordering::SeqCst);
-                        lock.unlock();
+                        lock.unlock(name);
                     }
                 });
             }

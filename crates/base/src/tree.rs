@@ -66,9 +66,10 @@ use crate::counted::{Borrowed, Ref};
 use crate::fallible::{OutOfMemory, try_box};
 use crate::gate::{self, Gate};
 use crate::leaf::{Leaf, LeafGuard, LeafState};
+use crate::lock::Name;
 use crate::rcu::{self, Guard};
 use crate::sync::atomic::Ordering::{Acquire, Relaxed, Release};
-use crate::sync::atomic::{AtomicPtr, AtomicU64};
+use crate::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize};
 use crate::sync::{Mutex, MutexGuard, global, relax};
 
 mod node;
@@ -102,6 +103,11 @@ struct Shared {
     /// The token of the tree. Changes with the lock held and the gate shut.
     token: AtomicU64,
     gate: Gate,
+    /// The leaf that most opens and closes are in, and its index; null if there is none. Saves
+    /// writers the walk. Changes with the lock held; the index is only a hint, and who locks the
+    /// leaf checks it.
+    recent: AtomicPtr<Erased>,
+    recent_index: AtomicUsize,
 }
 
 /// What a root pointer says.
@@ -157,9 +163,11 @@ impl<T: ?Sized + Send + Sync, S: LeafState, D> Tree<T, S, D> {
                 root: AtomicPtr::new(ptr::null_mut()),
                 token: AtomicU64::new(new_token()),
                 gate: Gate::new(),
+                recent: AtomicPtr::new(ptr::null_mut()),
+                recent_index: AtomicUsize::new(0),
             },
             // The first leaf's own token is not looked at.
-            first: Leaf::new(NodeHead::of_leaf::<T, S>(node::NOBODY)),
+            first: Leaf::new(NodeHead::of_leaf::<T, S>(node::NOBODY, Name::of(0))),
             data: Mutex::new(data),
             owns: PhantomData,
         }
@@ -302,11 +310,43 @@ impl<T: ?Sized + Send + Sync, S: LeafState, D> Tree<T, S, D> {
         Self: 'l,
     {
         // SAFETY: as the caller promises.
-        let leaf = unsafe { self.find(index) }?;
-        // SAFETY: whether it is the tree's own is looked at next.
-        let guard = unsafe { leaf.lock() };
+        let guard = match unsafe { self.lock_recent(index) } {
+            Some(guard) => guard,
+            None => {
+                // SAFETY: as the caller promises.
+                let leaf = unsafe { self.find(index) }?;
+                // SAFETY: whether it is the tree's own is looked at next.
+                unsafe { leaf.lock(index) }
+            }
+        };
         // After the lock: the leaf may have been taken out while we waited.
-        (index == 0 || leaf.head.token() == self.token()).then_some(guard)
+        (index == 0 || guard.head.token() == self.token()).then_some(guard)
+    }
+
+    /// Locks the leaf of `index` if it is the one that [`Structure::set_recent`] named, and nobody
+    /// holds its lock. Whether it is the tree's own is for the caller to find out.
+    ///
+    /// # Safety
+    /// As for [`find`](Self::find).
+    #[inline(always)]
+    unsafe fn lock_recent<'l>(&self, index: usize) -> Option<LeafGuard<'l, T, S>>
+    where
+        Self: 'l,
+    {
+        // Relaxed: a hint. The first leaf is never named, and is as easily found.
+        if index == 0 || self.shared.recent_index.load(Relaxed) != index {
+            return None;
+        }
+        // Acquire: pairs with the release in `set_recent`; the leaf is seen complete.
+        let recent = self.shared.recent.load(Acquire);
+        if recent.is_null() {
+            return None;
+        }
+        // SAFETY: `forget` takes it away before the leaf is unlinked, so it is kept as one that
+        // was reached from the root.
+        let leaf = unsafe { leaf::<T, S>(recent) };
+        // SAFETY: whether it is the tree's own is for the caller to find out.
+        unsafe { leaf.try_lock(index) }
     }
 }
 
@@ -410,23 +450,25 @@ impl<T: ?Sized + Send + Sync, S: LeafState, D> Structure<'_, T, S, D> {
             parent.set_child(index, 1, leaf.as_ptr().cast());
         };
         if there.is_null() {
-            let new = try_box(Leaf::<T, S>::new(NodeHead::of_leaf::<T, S>(token)))?;
+            let head = NodeHead::of_leaf::<T, S>(token, Name::of(index));
+            let new = try_box(Leaf::<T, S>::new(head))?;
             publish(NonNull::from(Box::leak(new)));
             return Ok(());
         }
-        self.own_leaf(there, publish)
+        self.own_leaf(index, there, publish)
     }
 
     /// Puts a copy in the place of a leaf that is shared.
     fn own_leaf(
         &self,
+        index: usize,
         there: *mut Erased,
         publish: impl FnOnce(NonNull<Leaf<T, S>>),
     ) -> Result<(), OutOfMemory> {
         // SAFETY: a child at the level of the leaves, loaded with acquire; the structure is
         // locked, so it stays.
         let old = unsafe { leaf::<T, S>(there) };
-        let head = NodeHead::of_leaf::<T, S>(self.tree.token());
+        let head = NodeHead::of_leaf::<T, S>(self.tree.token(), Name::of(index));
         // SAFETY: it does not have the tree's token, so it is frozen.
         let copy = unsafe { old.try_copy(head) }?;
         let new = NonNull::from(Box::leak(try_box(copy)?));
@@ -435,7 +477,8 @@ impl<T: ?Sized + Send + Sync, S: LeafState, D> Structure<'_, T, S, D> {
         // Locked until the original is put: so none of the copy's references goes before, and the
         // put of the original is the last of no object. No hook runs here.
         // SAFETY: it is the tree's own.
-        let guard = unsafe { copy.lock() };
+        let guard = unsafe { copy.lock(index) };
+        self.forget(there);
         if old.head.is_sole() {
             // SAFETY: the original is frozen, the copy unpublished. Nobody else has the original
             // or can get it, and it is unlinked and freed: its references go once.
@@ -453,6 +496,32 @@ impl<T: ?Sized + Send + Sync, S: LeafState, D> Structure<'_, T, S, D> {
         }
         drop(guard);
         Ok(())
+    }
+
+    /// Has writers find the leaf of `index` without a walk, until the next one is set.
+    pub fn set_recent(&mut self, index: usize) {
+        let shared = &self.tree.shared;
+        let leaf = self.leaf(index).filter(|_| index != 0);
+        let leaf = leaf.map_or(ptr::null_mut(), |leaf| {
+            ptr::from_ref(leaf).cast_mut().cast::<Erased>()
+        });
+        // Relaxed, both: who holds the lock writes them.
+        if shared.recent.load(Relaxed) != leaf || shared.recent_index.load(Relaxed) != index {
+            // Release: pairs with the acquire in `find_recent`.
+            shared.recent.store(leaf, Release);
+            // Relaxed: a hint.
+            shared.recent_index.store(index, Relaxed);
+        }
+    }
+
+    /// Has nobody find a leaf without a walk that is about to be unlinked.
+    fn forget(&self, leaf: *mut Erased) {
+        // Relaxed: who holds the lock writes it.
+        if self.tree.shared.recent.load(Relaxed) == leaf {
+            // Relaxed: nothing is published. The grace period that follows the unlinking is one
+            // for this too.
+            self.tree.shared.recent.store(ptr::null_mut(), Relaxed);
+        }
     }
 
     /// Puts roots above the tree until it has a place for `index`.
@@ -588,12 +657,13 @@ impl<T: ?Sized + Send + Sync, S: LeafState, D> Structure<'_, T, S, D> {
         let leaf = unsafe { place.as_ref() };
         if leaf.head.token() == token {
             // SAFETY: it is the tree's own.
-            let guard = unsafe { leaf.lock() };
+            let guard = unsafe { leaf.lock(index) };
             if !permit(&guard) {
                 return Ok(None);
             }
             leaf.head.set_token(node::NOBODY);
         }
+        self.forget(place.as_ptr().cast());
         self.mark_free(index);
         parent.set_child(index, 1, ptr::null_mut());
         self.prune(index);
@@ -661,7 +731,7 @@ impl<T: ?Sized + Send + Sync, S: LeafState, D> Structure<'_, T, S, D> {
     fn share_first(&mut self, other: &mut Tree<T, S, D>) -> Result<(), OutOfMemory> {
         // SAFETY: the first leaf is the tree's own. Its lock keeps those out who have no other
         // leaf, and so no gate to wait at.
-        let guard = unsafe { self.tree.first.lock() };
+        let guard = unsafe { self.tree.first.lock(0) };
         // SAFETY: locked above, and the other tree is borrowed alone.
         unsafe { guard.copy_to(&mut other.first) }
     }
@@ -755,8 +825,9 @@ impl<T: ?Sized, S: LeafState, D> Tree<T, S, D> {
         let root = Root::unpack(self.shared.root.load(Relaxed));
         let token = self.shared.token.load(Relaxed);
         if !root.node.is_null() {
-            // Relaxed: as above.
+            // Relaxed, both: as above.
             self.shared.root.store(ptr::null_mut(), Relaxed);
+            self.shared.recent.store(ptr::null_mut(), Relaxed);
             // SAFETY: unlinked above, and the tree gives up its count of the root. No reader is in
             // a node with its token: such a node was in no other tree.
             unsafe { node::put::<T, S>(root.node, root.height, token) };

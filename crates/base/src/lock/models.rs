@@ -6,6 +6,8 @@ use crate::model::{explore, join, spawn};
 use crate::sync::Arc;
 use loom::cell::UnsafeCell;
 
+const NAME: Name = Name::of(3);
+
 struct Guarded {
     lock: RawLock,
     value: UnsafeCell<usize>,
@@ -17,10 +19,10 @@ unsafe impl Sync for Guarded {}
 unsafe impl Send for Guarded {}
 
 fn add(guarded: &Guarded) {
-    guarded.lock.lock();
+    guarded.lock.lock(NAME);
     // SAFETY: the checker tells if two accesses meet.
     guarded.value.with_mut(|value| unsafe { *value += 1 });
-    guarded.lock.unlock();
+    guarded.lock.unlock(NAME);
 }
 
 /// What the holder before did, not seen by the next.
@@ -28,7 +30,7 @@ fn add(guarded: &Guarded) {
 fn a_holder_sees_what_the_one_before_did() {
     explore(Any, || {
         let guarded = Arc::new(Guarded {
-            lock: RawLock::new(),
+            lock: RawLock::new(NAME),
             value: UnsafeCell::new(0),
         });
         let other = spawn({

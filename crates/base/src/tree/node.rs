@@ -7,7 +7,7 @@ use alloc::boxed::Box;
 use super::FANOUT;
 use crate::bitmap::{BITS, Word};
 use crate::leaf::Leaf;
-use crate::lock::RawLock;
+use crate::lock::{Name, RawLock};
 use crate::rcu;
 use crate::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use crate::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64};
@@ -37,7 +37,7 @@ pub(crate) struct NodeHead {
     token: AtomicU64,
     /// How many pointers lead to the node.
     count: AtomicU32,
-    /// The lock of a leaf. Here, where there is room for it.
+    /// The lock of a leaf, whose name is the leaf's index. Here, where there is room for it.
     pub(crate) lock: RawLock,
 }
 
@@ -91,16 +91,16 @@ unsafe fn head<'n>(node: *mut Erased) -> &'n NodeHead {
 
 impl NodeHead {
     /// Makes the head of a leaf, with the count of the tree that it is made for.
-    pub(crate) fn of_leaf<T: ?Sized, S>(token: Token) -> Self {
-        Self::new(token, free::<Leaf<T, S>>)
+    pub(crate) fn of_leaf<T: ?Sized, S>(token: Token, name: Name) -> Self {
+        Self::new(token, name, free::<Leaf<T, S>>)
     }
 
-    fn new(token: Token, free: unsafe fn(NonNull<rcu::Head>)) -> Self {
+    fn new(token: Token, name: Name, free: unsafe fn(NonNull<rcu::Head>)) -> Self {
         Self {
             rcu: rcu::Head::new(free),
             token: AtomicU64::new(token),
             count: AtomicU32::new(1),
-            lock: RawLock::new(),
+            lock: RawLock::new(name),
         }
     }
 
@@ -152,7 +152,7 @@ impl NodeHead {
 impl Interior {
     pub(super) fn new(token: Token) -> Self {
         Self {
-            head: NodeHead::new(token, free::<Self>),
+            head: NodeHead::new(token, Name::of(0), free::<Self>),
             children_count: AtomicU32::new(0),
             full: core::array::from_fn(|_| Word::new()),
             children: core::array::from_fn(|_| AtomicPtr::new(ptr::null_mut())),

@@ -114,6 +114,7 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
         loop {
             let mut index = self.take_notices(structure);
             let found = self.find_room(structure, &mut index);
+            structure.set_recent(index);
             self.room.set_hint(index);
             // Locked, or full or gone to the limit; and then a look for notices.
             let leaf = structure.lock_leaf(index);
