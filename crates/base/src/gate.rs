@@ -20,12 +20,13 @@
 //! sees the gate open by it acquires in (H) what was done while it was shut.
 //!
 //! The record is the one of [read-side sections](crate::rcu), which has the thread's own cache
-//! line and is found through the section's guard. This is what the kernel calls a *big-reader
+//! line. Who enters a gate enters a section with it: two stores, and one fence for both. This is what the kernel calls a *big-reader
 //! lock*, with the fence moved from the reader to the writer as its `percpu_rw_semaphore` does.
 
+use core::marker::PhantomData;
 use core::ptr;
 
-use crate::rcu::Guard;
+use crate::rcu::{self, Record};
 use crate::sync::atomic::AtomicUsize;
 use crate::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
@@ -36,12 +37,14 @@ pub struct Gate {
     shut: AtomicUsize,
 }
 
-/// The proof of having entered a gate. The thread is inside until this is dropped.
+/// The proof of having entered a gate, and a read-side section with it. The thread is inside until
+/// this is dropped.
 #[derive(Debug)]
 #[must_use = "the thread leaves when this is dropped"]
-pub struct Entry<'e> {
-    section: &'e Guard<'e>,
-    _gate: &'e Gate,
+pub struct Entry<'g> {
+    record: &'static Record,
+    /// Borrows the gate, and stays on its thread.
+    gate: PhantomData<(&'g Gate, *const ())>,
 }
 
 impl Gate {
@@ -53,18 +56,15 @@ impl Gate {
         }
     }
 
-    /// Enters, unless the gate is shut or the thread is inside of a gate already. Neither waits
-    /// nor allocates. The caller must be out again before it waits for anybody who may shut the
-    /// gate.
+    /// Enters, unless the gate is shut or the thread is inside of a gate already. Never waits;
+    /// allocates at a thread's first section. The caller must be out again before it waits for
+    /// anybody who may shut the gate.
     #[inline(always)]
-    pub fn enter<'e>(&'e self, section: &'e Guard<'_>) -> Option<Entry<'e>> {
+    pub fn enter(&self) -> Option<Entry<'_>> {
         // (E), (F)
-        if !section.go_inside(ptr::from_ref(self).addr()) {
-            return None;
-        }
         let entry = Entry {
-            section,
-            _gate: self,
+            record: rcu::enter_gate(ptr::from_ref(self).addr())?,
+            gate: PhantomData,
         };
         // (H) Acquire: pairs with the release in (K).
         (self.shut.load(Acquire) == 0).then_some(entry)
@@ -81,7 +81,7 @@ impl Gate {
             return;
         }
         // (G), (W)
-        crate::rcu::wait_for_inside(ptr::from_ref(self).addr());
+        rcu::wait_for_inside(ptr::from_ref(self).addr());
     }
 
     /// Undoes one [`shut`](Self::shut).
@@ -101,7 +101,7 @@ impl Drop for Entry<'_> {
     #[inline(always)]
     fn drop(&mut self) {
         // (J)
-        self.section.go_outside();
+        self.record.leave_gate();
     }
 }
 
@@ -111,30 +111,38 @@ mod models;
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
-    use crate::rcu;
 
     #[test]
     fn a_shut_gate_lets_nobody_in_until_it_is_open_again() {
         let gate = Gate::new();
-        let section = rcu::read_lock();
-        drop(gate.enter(&section).expect("it is open"));
+        drop(gate.enter().expect("it is open"));
         gate.shut();
         gate.shut();
-        assert!(gate.enter(&section).is_none());
+        assert!(gate.enter().is_none());
         gate.open();
-        assert!(gate.enter(&section).is_none());
+        assert!(gate.enter().is_none());
         gate.open();
-        assert!(gate.enter(&section).is_some());
+        assert!(gate.enter().is_some());
     }
 
     #[test]
     fn a_thread_is_inside_of_one_gate_at_a_time() {
         let (one, two) = (Gate::new(), Gate::new());
-        let section = rcu::read_lock();
-        let inside = one.enter(&section).expect("it is open");
-        assert!(two.enter(&section).is_none());
+        let inside = one.enter().expect("it is open");
+        assert!(two.enter().is_none());
         drop(inside);
-        assert!(two.enter(&section).is_some());
+        assert!(two.enter().is_some());
+    }
+
+    #[test]
+    fn who_is_inside_is_in_a_section() {
+        let gate = Gate::new();
+        let outer = rcu::read_lock();
+        let inside = gate.enter().expect("it is open");
+        drop(outer);
+        assert_eq!(rcu::synchronize(), Err(rcu::WouldDeadlock));
+        drop(inside);
+        rcu::synchronize().expect("outside of sections");
     }
 
     #[test]
@@ -142,8 +150,7 @@ mod tests {
         let gate = Gate::new();
         let (tell, hear) = std::sync::mpsc::channel();
         std::thread::scope(|scope| {
-            let section = rcu::read_lock();
-            let inside = gate.enter(&section).expect("it is open");
+            let inside = gate.enter().expect("it is open");
             let gate = &gate;
             scope.spawn(move || {
                 gate.shut();

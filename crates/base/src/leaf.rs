@@ -214,6 +214,15 @@ impl<T: ?Sized, S> Leaf<T, S> {
             .fold(0, |installed, bit| installed | 1 << bit)
     }
 
+    /// Takes a reference to the object of a number.
+    ///
+    /// # Safety
+    /// Nobody writes the leaf, and it has not given up its references.
+    pub(crate) unsafe fn share_object(&self, bit: usize) -> Option<Ref<T>> {
+        // SAFETY: as the caller promises.
+        unsafe { self.slots.0[bit].share() }
+    }
+
     #[inline(always)]
     pub(crate) fn slot_of(&self, bit: usize) -> &Slot<T> {
         &self.slots.0[bit]
@@ -228,6 +237,14 @@ impl<T: ?Sized, S> LeafGuard<'_, T, S> {
     pub fn exchange(&mut self, bit: usize, object: Option<Ref<T>>) -> Option<Ref<T>> {
         // SAFETY: the lock keeps other writers away.
         unsafe { self.leaf.slots.0[bit].exchange(object) }
+    }
+
+    /// Takes a reference to the object of a number.
+    #[inline]
+    #[must_use]
+    pub fn get(&self, bit: usize) -> Option<Ref<T>> {
+        // SAFETY: the lock keeps writers away, and the leaf has its references.
+        unsafe { self.leaf.slots.0[bit].share() }
     }
 
     /// Borrows the state.

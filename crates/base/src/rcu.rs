@@ -65,8 +65,8 @@ pub mod qsbr;
 mod reader;
 
 pub use callbacks::{Head, call, defer};
-pub(crate) use reader::wait_for_inside;
 pub use reader::{Guard, read_lock};
+pub(crate) use reader::{Record, enter_gate, wait_for_inside};
 
 use core::fmt;
 

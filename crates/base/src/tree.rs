@@ -219,11 +219,11 @@ impl<T: ?Sized + Send + Sync, S: LeafState, D> Tree<T, S, D> {
         unsafe { search::next_leaf(root.node, root.height, from) }
     }
 
-    /// Enters the gate, to write in leaves, unless it is shut. Neither waits nor allocates. The
-    /// caller must be out again before it waits for the lock of the structure.
+    /// Enters the gate, to write in leaves, unless it is shut. Never waits; allocates at a thread's
+    /// first section. The caller must be out again before it waits for the lock of the structure.
     #[inline(always)]
-    pub fn enter<'e>(&'e self, section: &'e Guard<'_>) -> Option<Entry<'e, T, S, D>> {
-        let inside = self.shared.gate.enter(section)?;
+    pub fn enter(&self) -> Option<Entry<'_, T, S, D>> {
+        let inside = self.shared.gate.enter()?;
         Some(Entry {
             tree: self,
             _inside: inside,
@@ -362,7 +362,7 @@ impl<T: ?Sized + Send + Sync, S: LeafState, D> Entry<'_, T, S, D> {
     /// the leaf's lock. Who locks two takes the one with the lower index first.
     #[inline(always)]
     pub fn lock_leaf(&self, index: usize) -> Option<LeafGuard<'_, T, S>> {
-        // SAFETY: the entry borrows a section, and being inside keeps the token.
+        // SAFETY: the entry is a section too, and being inside keeps the token.
         unsafe { self.tree.lock_own(index) }
     }
 }
@@ -415,6 +415,18 @@ impl<T: ?Sized + Send + Sync, S: LeafState, D> Structure<'_, T, S, D> {
         // SAFETY: `root` loaded the node with acquire, together with its height; what unlinks
         // leaves borrows `self` alone.
         unsafe { search::next_leaf(root.node, root.height, from) }
+    }
+
+    /// Takes a reference to the object of a number.
+    #[must_use]
+    pub fn get(&self, number: usize) -> Option<Ref<T>> {
+        let (index, bit) = (number / BITS, number % BITS);
+        if let Some(guard) = self.lock_leaf(index) {
+            return guard.get(bit);
+        }
+        // SAFETY: the leaf is not the tree's own, so nobody writes it, and the tree has a count
+        // of it, which keeps its references.
+        unsafe { self.leaf(index)?.share_object(bit) }
     }
 
     /// Locks the leaf of `index`, if there is one and it is the tree's own. May wait a moment for

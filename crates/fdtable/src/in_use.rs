@@ -1,5 +1,7 @@
 //! Closing what others use: return at once, as Linux does, or wait for them, as NetBSD does.
 //!
+//! Needs the feature `std`, since it blocks.
+//!
 //! [`Files::close`] returns at once: threads that are using the file go on with the references
 //! that they have, under a number that may be somebody else's already. Where that must not be,
 //! those who use a descriptor say so ([`Files::begin_use`]), and who closes it waits for them
@@ -62,7 +64,6 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     ///   [`close`](Self::close); it is open still.
     /// - [`Error::NoMemory`] (ENOMEM) too if there is no memory to wait; it is closed then, as by
     ///   `close`.
-    #[cfg(feature = "std")]
     pub fn close_and_wait(&self, fd: impl Into<RawFd>) -> Result<(), Error> {
         let (fd, file) = self.table.close_to_reserved(fd.into())?;
         let waited = self.wait(|table, structure| Ok(table.is_unused(structure, fd).then_some(())));

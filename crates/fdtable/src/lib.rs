@@ -48,6 +48,7 @@ mod fd;
 mod file;
 mod files;
 mod fork;
+#[cfg(feature = "std")]
 mod in_use;
 mod limits;
 mod lookup;
@@ -69,6 +70,7 @@ pub use error::Error;
 pub use fd::{Fd, FdFlags, RawFd};
 pub use file::{BorrowedFile, FileRef};
 pub use files::Files;
+#[cfg(feature = "std")]
 pub use in_use::InUse;
 pub use limits::Limits;
 pub use private::{PrivateFd, PrivateFiles};

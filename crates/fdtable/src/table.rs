@@ -39,6 +39,7 @@ use crate::{Error, Fd, FdFlags, RawFd};
 mod any;
 mod exact;
 mod free;
+#[cfg(feature = "std")]
 mod in_use;
 mod lowest;
 mod notices;
@@ -49,6 +50,7 @@ mod share;
 mod tags;
 mod waiters;
 
+#[cfg(feature = "std")]
 use in_use::InUse;
 use quarantine::Quarantine;
 use reserved::Reserved;
@@ -76,6 +78,7 @@ pub(crate) struct Numbers {
     hard_limit: usize,
     reserved: Reserved,
     quarantine: Quarantine,
+    #[cfg(feature = "std")]
     in_use: InUse,
     waiters: Waiters,
 }
@@ -130,6 +133,7 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
             hard_limit: MAX_LIMIT,
             reserved: Reserved::default(),
             quarantine: Quarantine::new(),
+            #[cfg(feature = "std")]
             in_use: InUse::default(),
             waiters: Waiters::default(),
         };

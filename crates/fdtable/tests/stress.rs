@@ -128,7 +128,7 @@ fn anything(files: &Files<Canary>, flock: &Arc<Flock>, kept: &mut Kept, rng: &mu
             _ = allow(
                 files.set_limit([64, 1000, 40_000, u32::MAX][rng.usize(0..4)]),
                 &[],
-            )
+            );
         }
         _ => fork(files, kept, rng),
     }

@@ -27,8 +27,7 @@ impl Place {
 
     /// Adds one inside. Only one thread of a model does.
     fn add_inside(&self) -> usize {
-        let section = rcu::read_lock();
-        let Some(_inside) = self.gate.enter(&section) else {
+        let Some(_inside) = self.gate.enter() else {
             return 0;
         };
         self.add();
@@ -68,8 +67,7 @@ fn who_is_inside_of_the_next_gate_has_left_the_one_before() {
             let (place, next) = (place.clone(), next.clone());
             move || {
                 let inside = place.add_inside();
-                let section = rcu::read_lock();
-                drop(next.enter(&section));
+                drop(next.enter());
                 inside
             }
         });

@@ -140,19 +140,32 @@ impl Record {
 
 /// The half of a [gate](crate::gate) that touches the record.
 impl Record {
-    /// Says which gate the reader is inside of, and fences. Refuses if it is inside of one.
+    /// Enters a section, and says which gate the reader is inside of. Refuses if it is inside of
+    /// one.
     #[inline(always)]
-    fn go_inside(&self, gate: usize) -> bool {
+    fn enter_gate(&self, gate: usize) -> bool {
+        // Relaxed: a thread sees its own stores.
+        let word = self.own.section.load(Relaxed);
+        if word != 0 {
+            return self.enter_gate_nested(word, gate);
+        }
+        self.go_inside(gate);
+        // (F) is the fence (B) of the section.
+        self.begin_section(1);
+        true
+    }
+
+    /// The same inside of a section. Outside of sections a reader is in no gate.
+    #[cold]
+    fn enter_gate_nested(&self, word: u64, gate: usize) -> bool {
         // Relaxed: a thread sees its own stores.
         if self.own.gate.load(Relaxed) != 0 {
             return false;
         }
-        // (E) Release: whoever sees the reader inside of this gate knows that it has left the one
-        // before, and sees what it did there; pairs with the acquire in (W). The fence orders it
-        // with what follows.
-        self.own.gate.store(gate, Release);
-        // (F) Relaxed: the section's own word, which says what fence its readers take.
-        if self.own.section.load(Relaxed) & FENCED == 0 {
+        self.nest(word);
+        self.go_inside(gate);
+        // (F)
+        if word & FENCED == 0 {
             fence::light();
         } else {
             fence::full();
@@ -161,9 +174,18 @@ impl Record {
     }
 
     #[inline(always)]
-    fn go_outside(&self) {
+    fn go_inside(&self, gate: usize) {
+        // (E) Release: whoever sees the reader inside of this gate knows that it has left the one
+        // before, and sees what it did there; pairs with the acquire in (W). The fence orders it
+        // with what follows.
+        self.own.gate.store(gate, Release);
+    }
+
+    #[inline(always)]
+    pub(crate) fn leave_gate(&self) {
         // (J) Release: pairs with the acquire in (W).
         self.own.gate.store(0, Release);
+        self.exit();
     }
 
     fn is_inside_gate(&self, gate: usize) -> bool {
@@ -350,22 +372,6 @@ impl Guard<'_> {
     }
 }
 
-/// The way to the record for [gates](crate::gate).
-impl Guard<'_> {
-    /// Says that the thread is inside of a gate, unless it is inside of one, or has no record.
-    #[inline(always)]
-    pub(crate) fn go_inside(&self, gate: usize) -> bool {
-        self.record.is_some_and(|record| record.go_inside(gate))
-    }
-
-    #[inline(always)]
-    pub(crate) fn go_outside(&self) {
-        if let Some(record) = self.record {
-            record.go_outside();
-        }
-    }
-}
-
 impl Drop for Guard<'_> {
     #[inline(always)]
     fn drop(&mut self) {
@@ -397,6 +403,20 @@ pub fn read_lock() -> Guard<'static> {
         }
         None => first_section(),
     }
+}
+
+/// Enters a section, and a [gate](crate::gate) with it, unless the thread is inside of one.
+#[inline(always)]
+pub(crate) fn enter_gate(gate: usize) -> Option<&'static Record> {
+    let record = own_record().or_else(first_record)?;
+    record.enter_gate(gate).then_some(record)
+}
+
+/// Claims the record of a thread that has none, if it can keep one.
+#[cold]
+fn first_record() -> Option<&'static Record> {
+    drop(first_section());
+    own_record()
 }
 
 /// Enters the first section of a thread: claims its record, or one for this section alone where

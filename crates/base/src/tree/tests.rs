@@ -287,7 +287,7 @@ fn a_leaf_of_the_tree_is_locked_and_written() {
     let fates = Fates::default();
     let tree = fates.tree(&[70]);
     let section = rcu::read_lock();
-    let entry = tree.enter(&section).expect("the gate is open");
+    let entry = tree.enter().expect("the gate is open");
     assert!(entry.lock_leaf(2).is_none());
     let object = {
         let mut leaf = entry.lock_leaf(1).expect("it is the tree's own");
@@ -363,8 +363,7 @@ fn a_shared_leaf_is_not_locked_before_it_is_copied() {
     let before = leaf_address(&tree, 1);
     for tree in [&tree, &other] {
         assert!(tree.lock().lock_leaf(1).is_none());
-        let section = rcu::read_lock();
-        let entry = tree.enter(&section).expect("the gate is open again");
+        let entry = tree.enter().expect("the gate is open again");
         assert!(entry.lock_leaf(1).is_none());
         assert!(entry.lock_leaf(0).is_some());
     }

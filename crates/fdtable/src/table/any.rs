@@ -21,7 +21,6 @@
 
 use fdtable_base::bitmap::BITS;
 use fdtable_base::counted::Ref;
-use fdtable_base::rcu;
 
 use super::{FdTable, LeafGuard, Structure, take};
 use crate::{Error, Fd, FdFlags};
@@ -46,8 +45,7 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
     /// Opens `file` in the leaf that this processor has claimed, or gives it back.
     #[inline(always)]
     fn open_claimed(&self, file: Ref<T>, flags: FdFlags) -> Result<Fd, Ref<T>> {
-        let section = rcu::read_lock();
-        let Some(entry) = self.tree.enter(&section) else {
+        let Some(entry) = self.tree.enter() else {
             return Err(file);
         };
         let Some((index, cpu)) = self.room.claimed() else {

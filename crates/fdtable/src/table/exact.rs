@@ -3,10 +3,10 @@
 //! The file is found and opened under the new number in one step: both leaves are locked, the one
 //! with the lower index first.
 
+use fdtable_base::bitmap::BITS;
 use fdtable_base::counted::Ref;
-use fdtable_base::rcu::{self, Guard};
 
-use super::{FdTable, Leaf, LeafGuard, Structure, index_of, place_of, set_flags, tags};
+use super::{FdTable, LeafGuard, Structure, index_of, place_of, set_flags, tags};
 use crate::{Error, Fd, FdFlags, RawFd};
 
 /// What was open under a number before.
@@ -24,13 +24,12 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
             return Err(Error::BadFd);
         }
         let (from, to) = (place_of(index_of(old)), place_of(new.index()));
-        let section = rcu::read_lock();
-        if let Some(entry) = self.tree.enter(&section)
+        if let Some(entry) = self.tree.enter()
             && let Some(leaves) = TwoLeaves::lock(|index| entry.lock_leaf(index), from.0, to.0)
         {
-            return leaves.open(from.1, to.1, flags, &section);
+            return leaves.open(from.1, to.1, flags);
         }
-        self.open_exact_shared(from, to, flags, &section)
+        self.open_exact_shared(from, to, flags)
     }
 
     /// The long way.
@@ -40,7 +39,6 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
         from: (usize, usize),
         to: (usize, usize),
         flags: FdFlags,
-        section: &Guard<'_>,
     ) -> Result<Before<T>, Error> {
         let mut structure = self.tree.lock();
         // A number that is not open is not worth a leaf. It may still be closed meanwhile.
@@ -52,16 +50,17 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
             self.free_from_quarantine(&mut structure, to);
         }
         if let Some(leaves) = TwoLeaves::lock(|index| structure.lock_leaf(index), from.0, to.0) {
-            return leaves.open(from.1, to.1, flags, section);
+            return leaves.open(from.1, to.1, flags);
         }
         // The leaf of the old number is shared, so nobody writes it.
-        let file = file_in(structure.leaf(from.0), from.1, section)?;
+        let file = structure.get(from.0 * BITS + from.1).ok_or(Error::BadFd)?;
         let mut leaf = structure.lock_leaf(to.0).ok_or(Error::NoMemory)?;
         open_in(&mut leaf, to.1, file, flags)
     }
 }
 
 /// What is to be waited for.
+#[cfg(feature = "std")]
 impl<T: ?Sized + Send + Sync> FdTable<T> {
     /// Tells whether a number is not reserved.
     pub(crate) fn is_not_busy(&self, structure: &Structure<'_, T>, fd: Fd) -> bool {
@@ -104,27 +103,11 @@ impl<'l, T: ?Sized + Send + Sync> TwoLeaves<'l, T> {
         })
     }
 
-    fn open(
-        mut self,
-        from: usize,
-        to: usize,
-        flags: FdFlags,
-        section: &Guard<'_>,
-    ) -> Result<Before<T>, Error> {
-        let leaf = self.from.as_deref().unwrap_or(&self.to);
-        let file = file_in(Some(leaf), from, section)?;
+    fn open(mut self, from: usize, to: usize, flags: FdFlags) -> Result<Before<T>, Error> {
+        let file = self.from.as_ref().unwrap_or(&self.to).get(from);
+        let file = file.ok_or(Error::BadFd)?;
         open_in(&mut self.to, to, file, flags)
     }
-}
-
-/// Takes a reference to the file of a number whose leaf nobody else writes.
-fn file_in<T: ?Sized>(
-    leaf: Option<&Leaf<T>>,
-    bit: usize,
-    section: &Guard<'_>,
-) -> Result<Ref<T>, Error> {
-    leaf.and_then(|leaf| leaf.borrow(bit, section)?.upgrade())
-        .ok_or(Error::BadFd)
 }
 
 /// Opens `file` under a number of a locked leaf. If there is an error, dropping the file under the

@@ -2,7 +2,6 @@
 
 use fdtable_base::bitmap::BITS;
 use fdtable_base::counted::Ref;
-use fdtable_base::rcu;
 use fdtable_base::room::Notices;
 
 use super::{FdTable, LeafGuard, Structure, index_of, place_of, set_flags, tags};
@@ -27,8 +26,7 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
     #[inline(always)]
     fn close_own(&self, fd: RawFd, tag: u64) -> Option<Result<(Ref<T>, Notices), Error>> {
         let (index, bit) = place_of(index_of(fd));
-        let section = rcu::read_lock();
-        let entry = self.tree.enter(&section)?;
+        let entry = self.tree.enter()?;
         let mut leaf = entry.lock_leaf(index)?;
         let taken = take_file(&mut leaf, bit, tag);
         Some(taken.map(|file| (file, self.free_in(&mut leaf, index, bit))))
@@ -81,13 +79,11 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
         change: impl FnOnce(&mut LeafGuard<'_, T>) -> R,
     ) -> Result<R, Error> {
         let number = index_of(fd);
-        let section = rcu::read_lock();
-        if let Some(entry) = self.tree.enter(&section)
+        if let Some(entry) = self.tree.enter()
             && let Some(mut leaf) = entry.lock_leaf(number / BITS)
         {
             return Ok(change(&mut leaf));
         }
-        drop(section);
         let mut structure = self.tree.lock();
         self.own_open(&mut structure, number)?;
         let mut leaf = structure.lock_leaf(number / BITS).ok_or(Error::BadFd)?;

@@ -26,7 +26,6 @@
 
 use fdtable_base::bitmap::BITS;
 use fdtable_base::counted::Ref;
-use fdtable_base::rcu;
 
 use super::{FdTable, LeafGuard, Mark, Structure, place_of, take};
 use crate::{Error, Fd, FdFlags};
@@ -51,8 +50,7 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
     /// Opens `file` in the leaf that is hinted at, or gives it back.
     #[inline(always)]
     fn open_hinted(&self, file: Ref<T>, flags: FdFlags) -> Result<Fd, Ref<T>> {
-        let section = rcu::read_lock();
-        let Some(entry) = self.tree.enter(&section) else {
+        let Some(entry) = self.tree.enter() else {
             return Err(file);
         };
         let Some(hint) = self.room.hint() else {
