@@ -6,7 +6,7 @@
 use fdtable_base::bitmap::BITS;
 use fdtable_base::counted::Ref;
 
-use super::{FdTable, LeafGuard, Structure, index_of, place_of, set_flags, tags};
+use super::{FdTable, LeafGuard, index_of, place_of, set_flags, tags};
 use crate::{Error, Fd, FdFlags, RawFd};
 
 /// What was open under a number before.
@@ -63,7 +63,7 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
 #[cfg(feature = "std")]
 impl<T: ?Sized + Send + Sync> FdTable<T> {
     /// Tells whether a number is not reserved.
-    pub(crate) fn is_not_busy(&self, structure: &Structure<'_, T>, fd: Fd) -> bool {
+    pub(crate) fn is_not_busy(&self, structure: &super::Structure<'_, T>, fd: Fd) -> bool {
         let (index, bit) = place_of(fd.index());
         structure
             .leaf(index)
