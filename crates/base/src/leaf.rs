@@ -120,7 +120,7 @@ impl<T: ?Sized, S: LeafState> Leaf<T, S> {
             if let Some(object) = unsafe { self.slots.0[bit].share() } {
                 installed |= 1 << bit;
                 // SAFETY: the other one is borrowed alone; its slot is empty.
-                drop(unsafe { other.slots.0[bit].exchange(Some(object)) });
+                unsafe { other.slots.0[bit].fill(object) };
             }
         }
         other.open.replace(installed);

@@ -150,6 +150,16 @@ impl<T: ?Sized> Slot<T> {
         NonNull::new(old).map(|old| unsafe { Ref::from_raw(old) })
     }
 
+    /// Puts an object into a slot that is empty, and that no reader can reach yet.
+    ///
+    /// # Safety
+    /// As [`exchange`](Self::exchange).
+    #[inline(always)]
+    pub(crate) unsafe fn fill(&self, object: Ref<T>) {
+        // Relaxed: whatever publishes the slot publishes the object.
+        self.anchor.store(object.into_raw().as_ptr(), Relaxed);
+    }
+
     /// Takes the slot's reference, and leaves the pointer for readers.
     ///
     /// # Safety

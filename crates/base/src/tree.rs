@@ -100,7 +100,8 @@ pub struct Tree<T: ?Sized, S: LeafState, D> {
 struct Shared {
     /// The root, with its height in the low bits; null at first.
     root: AtomicPtr<Erased>,
-    /// The token of the tree. Changes with the lock held and the gate shut.
+    /// The token of the tree, or nobody's while it has no node. Changes with the lock held, and
+    /// with the gate shut if there are nodes.
     token: AtomicU64,
     gate: Gate,
     /// The leaf that most opens and closes are in, and its index; null if there is none. Saves
@@ -161,7 +162,7 @@ impl<T: ?Sized + Send + Sync, S: LeafState, D> Tree<T, S, D> {
         Self {
             shared: Shared {
                 root: AtomicPtr::new(ptr::null_mut()),
-                token: AtomicU64::new(new_token()),
+                token: AtomicU64::new(node::NOBODY),
                 gate: Gate::new(),
                 recent: AtomicPtr::new(ptr::null_mut()),
                 recent_index: AtomicUsize::new(0),
@@ -256,6 +257,15 @@ impl<T: ?Sized + Send + Sync, S: LeafState, D> Tree<T, S, D> {
     fn set_root(&self, root: Root) {
         // Release: pairs with the acquire in `root`.
         self.shared.root.store(root.pack(), Release);
+    }
+
+    /// Returns the token, and draws it if this is the first node.
+    fn draw_token(&self) -> Token {
+        if self.token() == node::NOBODY {
+            // Relaxed: the node that gets it is published with a release.
+            self.shared.token.store(new_token(), Relaxed);
+        }
+        self.token()
     }
 
     fn token(&self) -> Token {
@@ -446,7 +456,7 @@ impl<T: ?Sized + Send + Sync, S: LeafState, D> Structure<'_, T, S, D> {
         if index >= INDEXES {
             return Err(OutOfMemory);
         }
-        let token = self.tree.token();
+        let token = self.tree.draw_token();
         if index == 0
             || self
                 .leaf(index)
@@ -673,7 +683,7 @@ impl<T: ?Sized + Send + Sync, S: LeafState, D> Structure<'_, T, S, D> {
             if !permit(&guard) {
                 return Ok(None);
             }
-            leaf.head.set_token(node::NOBODY);
+            leaf.head.set_token(node::GONE);
         }
         self.forget(place.as_ptr().cast());
         self.mark_free(index);

@@ -18,8 +18,11 @@ pub(super) type Erased = ();
 /// Says which tree may write a node.
 pub(super) type Token = u64;
 
-/// The token of no tree.
+/// The token of a tree that has no node, and of no node of a tree.
 pub(crate) const NOBODY: Token = 0;
+
+/// The token of a leaf that was taken out of its tree.
+pub(super) const GONE: Token = Token::MAX;
 
 pub(super) const FANOUT_BITS: u32 = FANOUT.trailing_zeros();
 
