@@ -22,14 +22,16 @@
 //! # Ok::<(), Error>(())
 //! ```
 //!
-//! Lookups take no lock and never wait, not even while the table grows. Changes are ordered by
-//! one lock in each table, which is held for a bounded number of steps and never while a
-//! release hook or any other code of the caller runs. Numbers and errors follow POSIX, and
-//! where POSIX is silent, Linux.
+//! Lookups take no lock and never wait, not even while the table grows. Opening and closing take a
+//! lock for 64 numbers at a time, all else one for each table; they are held for a bounded number
+//! of steps and never while a release hook or any other code of the caller runs. Where an
+//! operation "may wait for the lock", that is it. Numbers and errors follow POSIX, and where POSIX
+//! is silent, Linux.
 //!
 //! Reading order: [`Fd`], [`FileRef`], [`Files`], then one file for each operation: `lookup`,
-//! `reserve`, `dup`, `close`, `close_range`, `fcntl`, `fork`, `exec`. The mechanism under them
-//! is in `table` and `lowest`, and what that stands on is in [`fdtable_base`]. Beside all that,
+//! `reserve`, `dup`, `close`, `close_range`, `fcntl`, `fork`, `exec`, and for those who need more:
+//! `limits`, `spare`, `wait`, `in_use`, `tag`, `quarantine`, `unshare`. The mechanism under them
+//! is in `table` and the files below it, and what that stands on is in [`fdtable_base`]. Beside all that,
 //! and without any of it, stands `private`: [`PrivateFiles`], whose descriptors are never given out
 //! twice, and which no search, `close_range`, fork or exec ever meets.
 
