@@ -147,11 +147,11 @@ struct Queue {
 }
 
 impl Queue {
-    fn new() -> Self {
+    const fn new() -> Self {
         Self {
             gathering: List::new(),
             waiting: List::new(),
-            ticket: Ticket::default(),
+            ticket: Ticket::NONE,
             invoking: false,
             queued: 0,
             invoked: 0,
@@ -176,6 +176,8 @@ impl Queue {
     }
 }
 
+/// The queues of all processors. Where there is no memory for them when the first is needed, they
+/// share one: a close must not fail for that.
 #[cfg(not(loom))]
 mod queues {
     use super::{Mutex, PerCpu, Queue};
@@ -184,18 +186,36 @@ mod queues {
     #[cfg(feature = "std")]
     use std::sync::LazyLock as Lazy;
 
-    pub(super) static QUEUES: Lazy<PerCpu<Mutex<Queue>>> =
-        Lazy::new(|| PerCpu::new(|_cpu| Mutex::new(Queue::new())));
+    static QUEUES: Lazy<Option<PerCpu<Mutex<Queue>>>> =
+        Lazy::new(|| PerCpu::try_new(|_cpu| Mutex::new(Queue::new())).ok());
+    static SHARED: Mutex<Queue> = Mutex::new(Queue::new());
+
+    #[inline]
+    pub(super) fn this() -> &'static Mutex<Queue> {
+        (*QUEUES).as_ref().map_or(&SHARED, PerCpu::this)
+    }
+
+    pub(super) fn all() -> impl Iterator<Item = &'static Mutex<Queue>> {
+        let queues = (*QUEUES).iter().flat_map(PerCpu::iter);
+        queues.chain(core::iter::once(&SHARED))
+    }
 }
 #[cfg(loom)]
 mod queues {
     use super::{Mutex, PerCpu, Queue};
     loom::lazy_static! {
-        pub(super) static ref QUEUES: PerCpu<Mutex<Queue>> =
+        static ref QUEUES: PerCpu<Mutex<Queue>> =
             PerCpu::new(|_cpu| Mutex::new(Queue::new()));
     }
+
+    pub(super) fn this() -> &'static Mutex<Queue> {
+        QUEUES.this()
+    }
+
+    pub(super) fn all() -> impl Iterator<Item = &'static Mutex<Queue>> {
+        QUEUES.iter()
+    }
 }
-use queues::QUEUES;
 
 /// Queues the callback of `head`, to be invoked once every read-side section that is under way
 /// now has ended. Returns at once, but may run callbacks that are due, and waits a moment if the
@@ -210,7 +230,7 @@ use queues::QUEUES;
 #[doc(alias = "call_rcu")]
 #[inline]
 pub unsafe fn call(head: NonNull<Head>) {
-    let queue = QUEUES.this();
+    let queue = queues::this();
     let length = {
         let mut queue = queue.lock();
         queue.queued += 1;
@@ -358,7 +378,7 @@ fn contain(callback: impl FnOnce()) {
 
 /// Waits until all callbacks that are queued now have run.
 pub(super) fn drain() {
-    for queue in QUEUES.iter() {
+    for queue in queues::all() {
         let target = queue.lock().queued;
         let mut attempts = 0;
         while queue.lock().invoked < target {

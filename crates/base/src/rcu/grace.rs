@@ -21,8 +21,13 @@ pub(super) struct Grace {
 }
 
 /// The number of a grace period that begins after the ticket was taken.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub(super) struct Ticket(u64);
+
+impl Ticket {
+    /// That of somebody who waits for nothing yet.
+    pub(super) const NONE: Self = Self(0);
+}
 
 global! {
     pub(super) static GRACE: Grace = Grace::new();

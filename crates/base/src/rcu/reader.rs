@@ -3,10 +3,13 @@
 use core::marker::PhantomData;
 use core::ptr;
 
+#[cfg(not(loom))]
+use alloc::alloc::{Layout, handle_alloc_error};
 use alloc::boxed::Box;
 use crossbeam_utils::CachePadded;
 
 use super::grace::GRACE;
+use crate::fallible::{OutOfMemory, try_box};
 use crate::fence;
 use crate::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use crate::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize};
@@ -213,6 +216,19 @@ pub(crate) fn wait_for_inside(gate: usize) {
 
 /// The updaters' side.
 impl Record {
+    #[cfg(not(loom))]
+    const fn new_claimed() -> Self {
+        Self {
+            own: CachePadded::new(Own {
+                section: AtomicU64::new(0),
+                gate: AtomicUsize::new(0),
+            }),
+            claimed: AtomicBool::new(true),
+            next: AtomicPtr::new(ptr::null_mut()),
+        }
+    }
+
+    #[cfg(loom)]
     fn new_claimed() -> Self {
         Self {
             own: CachePadded::new(Own {
@@ -253,6 +269,35 @@ impl Record {
     }
 }
 
+/// Makes a record that is claimed. Where there is no memory, it is one of a few that are kept
+/// for that: a lookup cannot fail for it.
+fn new_record() -> &'static Record {
+    match try_box(Record::new_claimed()) {
+        Ok(record) => Box::leak(record),
+        Err(OutOfMemory) => kept_record(),
+    }
+}
+
+/// Returns a record that was made with the program, and ends the process when all are used.
+#[cfg(not(loom))]
+#[cold]
+fn kept_record() -> &'static Record {
+    /// So many threads may need their first record while there is no memory.
+    const KEPT: usize = 64;
+    static KEPT_RECORDS: [Record; KEPT] = [const { Record::new_claimed() }; KEPT];
+    static USED: AtomicUsize = AtomicUsize::new(0);
+    // Relaxed: each number is drawn once, and nothing else hangs on it.
+    let drawn = USED.fetch_add(1, Relaxed);
+    KEPT_RECORDS
+        .get(drawn)
+        .unwrap_or_else(|| handle_alloc_error(Layout::new::<Record>()))
+}
+
+#[cfg(loom)]
+fn kept_record() -> &'static Record {
+    unreachable!("models have memory")
+}
+
 impl Records {
     #[cfg(not(loom))]
     const fn new() -> Self {
@@ -289,7 +334,7 @@ impl Records {
         }
         let record = match self.iter().find(|record| record.try_claim()) {
             Some(free) => free,
-            None => self.publish(Box::leak(Box::new(Record::new_claimed()))),
+            None => self.publish(new_record()),
         };
         // Pairs with the fence before the search for other readers in `Grace::start`: either
         // the search finds this claim, or this reader's sections see what was unpublished

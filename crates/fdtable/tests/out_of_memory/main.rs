@@ -284,3 +284,19 @@ fn a_child_that_could_not_be_made_leaves_no_reference() {
     drop(file);
     play.end("fork");
 }
+
+/// What RCU needs of a thread, and of the process, is kept for the case that there is no memory.
+#[test]
+fn a_new_thread_without_memory_finds_and_closes() {
+    let files = Files::new();
+    files.open(FileRef::new(7), NONE).expect("there is memory");
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let (found, _) = under(Plan::AllFail(0), || {
+                let found = files.get(0).map(|file| *file);
+                found.and_then(|file| files.close(0).map(|()| file))
+            });
+            assert_eq!(found, Ok(7));
+        });
+    });
+}
