@@ -70,6 +70,19 @@ impl Gate {
         (self.shut.load(Acquire) == 0).then_some(entry)
     }
 
+    /// As [`enter`](Self::enter), but refuses inside of sections, and at a thread's first one. For
+    /// paths that must not call anything.
+    #[inline(always)]
+    pub fn try_enter(&self) -> Option<Entry<'_>> {
+        // (E), (F)
+        let entry = Entry {
+            record: rcu::enter_gate_outside(ptr::from_ref(self).addr())?,
+            gate: PhantomData,
+        };
+        // (H) Acquire: as in `enter`.
+        (self.shut.load(Acquire) == 0).then_some(entry)
+    }
+
     /// Shuts the gate, once more if it is shut, and waits until nobody is inside. For one thread
     /// at a time: the caller holds a lock around this and [`open`](Self::open).
     pub fn shut(&self) {

@@ -43,6 +43,16 @@ pub fn current() -> usize {
     thread_number()
 }
 
+/// As [`current`], but only where it is told in the thread's own memory. For paths that must not
+/// call anything.
+#[inline]
+pub fn try_current() -> Option<usize> {
+    #[cfg(all(feature = "std", target_os = "linux", not(loom)))]
+    return rseq::known_cpu_id();
+    #[cfg(not(all(feature = "std", target_os = "linux", not(loom))))]
+    Some(thread_number())
+}
+
 #[cfg(all(feature = "std", target_os = "linux", not(loom)))]
 #[cold]
 fn system_cpu() -> usize {

@@ -66,7 +66,7 @@ mod reader;
 
 pub use callbacks::{Head, call, defer};
 pub use reader::{Guard, read_lock};
-pub(crate) use reader::{Record, enter_gate, wait_for_inside};
+pub(crate) use reader::{Record, enter_gate, enter_gate_outside, wait_for_inside};
 
 use core::fmt;
 

@@ -200,11 +200,12 @@ impl Room {
         Ok(())
     }
 
-    /// Returns the leaf that this processor has claimed, if any, and the processor's number.
+    /// Returns the leaf that this processor has claimed, if any, and the processor's number. A
+    /// thread may have to ask the system for that first, and finds nothing then.
     #[inline]
     pub fn claimed(&self) -> Option<(usize, u32)> {
         let locals = self.locals.get()?;
-        let cpu = locals.clamp(percpu::current());
+        let cpu = locals.clamp(percpu::try_current()?);
         // Relaxed: the leaf's own lock guards whose it is; this only says where to look.
         let claimed = locals.of(cpu).claimed.load(Relaxed);
         (claimed != NONE).then_some((claimed as usize, cpu as u32))
@@ -220,9 +221,10 @@ impl Room {
 
 /// What a search does. The caller holds the lock of the structure.
 impl Room {
-    /// Returns the index that is hinted at.
+    /// Returns the index that is hinted at. A guess without the lock.
+    #[inline]
     pub fn hinted(&self) -> usize {
-        // Relaxed: only who holds the lock writes it.
+        // Relaxed: only who holds the lock writes it, and others know that it is a guess.
         Hint(self.hint.load(Relaxed)).leaf()
     }
 

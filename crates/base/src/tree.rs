@@ -231,6 +231,17 @@ impl<T: ?Sized + Send + Sync, S: LeafState, D> Tree<T, S, D> {
         })
     }
 
+    /// As [`enter`](Self::enter), but refuses inside of sections, and at a thread's first one. For
+    /// paths that must not call anything.
+    #[inline(always)]
+    pub fn try_enter(&self) -> Option<Entry<'_, T, S, D>> {
+        let inside = self.shared.gate.try_enter()?;
+        Some(Entry {
+            tree: self,
+            _inside: inside,
+        })
+    }
+
     /// Waits for the lock of the structure and takes it.
     pub fn lock(&self) -> Structure<'_, T, S, D> {
         Structure {
@@ -288,26 +299,19 @@ impl<T: ?Sized + Send + Sync, S: LeafState, D> Tree<T, S, D> {
             return Some(unsafe { &*ptr::from_ref(&self.first) });
         }
         let root = self.root();
-        if !root.covers(index) {
+        if !root.covers(index) || root.node.is_null() {
             return None;
         }
-        let mut node = root.node;
-        for level in (1..=root.height).rev() {
-            // SAFETY: loaded with acquire, here or in `root`, at a level above the leaves, and
-            // not null: a root above the leaves never is, and a null child ends the walk. The
-            // caller keeps it.
-            let parent = unsafe { interior(node) };
-            // Acquire: pairs with the release in `set_child`; the node is seen complete.
-            node = parent.child(index, level).load(Acquire);
-            if node.is_null() {
-                return None;
+        // The first two are for the compiler: it knows the shifts then.
+        // SAFETY: `root` loaded the node with acquire, together with its height, and the caller
+        // keeps all below it.
+        unsafe {
+            match root.height {
+                1 => walk(root.node, index, 1),
+                2 => walk(root.node, index, 2),
+                height => walk(root.node, index, height),
             }
         }
-        if node.is_null() {
-            return None;
-        }
-        // SAFETY: loaded with acquire, at the level of the leaves; the caller keeps it.
-        Some(unsafe { leaf(node) })
     }
 
     /// Locks the leaf of `index`, if there is one that may be written.
@@ -330,6 +334,29 @@ impl<T: ?Sized + Send + Sync, S: LeafState, D> Tree<T, S, D> {
             }
         };
         // After the lock: the leaf may have been taken out while we waited.
+        (index == 0 || guard.head.token() == self.token()).then_some(guard)
+    }
+
+    /// As [`lock_own`](Self::lock_own), unless somebody holds the lock.
+    ///
+    /// # Safety
+    /// As for `lock_own`.
+    #[inline(always)]
+    unsafe fn try_lock_own<'l>(&self, index: usize) -> Option<LeafGuard<'l, T, S>>
+    where
+        Self: 'l,
+    {
+        // SAFETY: as the caller promises.
+        let guard = match unsafe { self.lock_recent(index) } {
+            Some(guard) => guard,
+            None => {
+                // SAFETY: as the caller promises.
+                let leaf = unsafe { self.find(index) }?;
+                // SAFETY: whether it is the tree's own is looked at next.
+                unsafe { leaf.try_lock(index) }?
+            }
+        };
+        // After the lock, as in `lock_own`.
         (index == 0 || guard.head.token() == self.token()).then_some(guard)
     }
 
@@ -360,6 +387,31 @@ impl<T: ?Sized + Send + Sync, S: LeafState, D> Tree<T, S, D> {
     }
 }
 
+/// Walks down to the leaf of `index`, if there is one.
+///
+/// # Safety
+/// `node` was loaded with acquire from a tree, at `level`, which is above the leaves, and is not
+/// null; all below it is kept for all of `'l`.
+#[inline(always)]
+unsafe fn walk<'l, T: ?Sized, S>(
+    mut node: *mut Erased,
+    index: usize,
+    mut level: u32,
+) -> Option<&'l Leaf<T, S>> {
+    while level > 0 {
+        // SAFETY: loaded with acquire, at a level above the leaves, and not null.
+        let parent = unsafe { interior(node) };
+        // Acquire: pairs with the release in `set_child`; the node is seen complete.
+        node = parent.child(index, level).load(Acquire);
+        if node.is_null() {
+            return None;
+        }
+        level -= 1;
+    }
+    // SAFETY: loaded with acquire, at the level of the leaves.
+    Some(unsafe { leaf(node) })
+}
+
 /// The right to write in leaves of a tree. Drop it before waiting for anything.
 #[must_use = "the thread leaves the gate when this is dropped"]
 pub struct Entry<'e, T: ?Sized, S: LeafState, D> {
@@ -374,6 +426,13 @@ impl<T: ?Sized + Send + Sync, S: LeafState, D> Entry<'_, T, S, D> {
     pub fn lock_leaf(&self, index: usize) -> Option<LeafGuard<'_, T, S>> {
         // SAFETY: the entry is a section too, and being inside keeps the token.
         unsafe { self.tree.lock_own(index) }
+    }
+
+    /// As [`lock_leaf`](Self::lock_leaf), unless somebody holds the leaf's lock. Never waits.
+    #[inline(always)]
+    pub fn try_lock_leaf(&self, index: usize) -> Option<LeafGuard<'_, T, S>> {
+        // SAFETY: as in `lock_leaf`.
+        unsafe { self.tree.try_lock_own(index) }
     }
 }
 

@@ -32,7 +32,7 @@ use fdtable_base::fallible::OutOfMemory;
 use fdtable_base::leaf::{self, LeafState, bits_of};
 use fdtable_base::rcu::{self, Guard};
 use fdtable_base::room::Room;
-use fdtable_base::tree::{self, Tree};
+use fdtable_base::tree;
 
 use crate::{Error, Fd, FdFlags, RawFd};
 
@@ -64,10 +64,12 @@ const MAX_LIMIT: usize = Fd::MAX.index() + 1;
 
 /// The tree and where there is room in it.
 pub(crate) struct FdTable<T: ?Sized> {
-    tree: Tree<T, Notes, Numbers>,
+    tree: Tree<T>,
     room: Room,
 }
 
+type Tree<T> = tree::Tree<T, Notes, Numbers>;
+type Entry<'e, T> = tree::Entry<'e, T, Notes, Numbers>;
 type Leaf<T> = leaf::Leaf<T, Notes>;
 type LeafGuard<'l, T> = leaf::LeafGuard<'l, T, Notes>;
 pub(crate) type Structure<'t, T> = tree::Structure<'t, T, Notes, Numbers>;
@@ -107,6 +109,15 @@ enum Mark {
     Noticed,
 }
 
+impl Notes {
+    /// Tells whether a close has nothing to look after: there are no tags, and no search has
+    /// passed over the leaf.
+    #[inline(always)]
+    fn is_plain(&self) -> bool {
+        self.mark == Mark::Open && self.tags.is_none()
+    }
+}
+
 impl LeafState for Notes {
     fn try_copy(&self) -> Result<Self, OutOfMemory> {
         debug_assert!(self.mark != Mark::Noticed, "notices are taken before");
@@ -124,6 +135,38 @@ impl LeafState for Notes {
             tags: self.copy_tags()?,
             ..Self::default()
         })
+    }
+}
+
+/// How the short way is tried.
+#[derive(Clone, Copy)]
+enum Way {
+    /// As in nearly every case: the thread is in no section, and the lock of the leaf is free. Nothing
+    /// is called, so nothing has to be saved around it.
+    Prompt,
+    /// In every case.
+    Patient,
+}
+
+impl Way {
+    #[inline(always)]
+    fn enter<T: ?Sized + Send + Sync>(self, tree: &Tree<T>) -> Option<Entry<'_, T>> {
+        match self {
+            Self::Prompt => tree.try_enter(),
+            Self::Patient => tree.enter(),
+        }
+    }
+
+    #[inline(always)]
+    fn lock<'e, T: ?Sized + Send + Sync>(
+        self,
+        entry: &'e Entry<'_, T>,
+        index: usize,
+    ) -> Option<LeafGuard<'e, T>> {
+        match self {
+            Self::Prompt => entry.try_lock_leaf(index),
+            Self::Patient => entry.lock_leaf(index),
+        }
     }
 }
 

@@ -2,6 +2,9 @@
 //! it lets the thread run. glibc ≥ 2.35 registers an area for each thread and tells its place
 //! as an offset from the thread pointer, in `__rseq_offset`.
 
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+use std::sync::atomic::{AtomicIsize, Ordering::Relaxed};
+
 /// The offset of `cpu_id` in `struct rseq`. Negative values of the field mean that the thread
 /// has no registered area.
 const CPU_ID: isize = 4;
@@ -10,7 +13,23 @@ const CPU_ID: isize = 4;
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 #[inline]
 pub(super) fn cpu_id() -> Option<usize> {
-    let offset = area_offset()?;
+    cpu_id_at(area_offset()?)
+}
+
+/// As [`cpu_id`], if the area has been looked up before.
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+#[inline]
+pub(super) fn known_cpu_id() -> Option<usize> {
+    // Relaxed: the value is all there is to see.
+    match OFFSET.load(Relaxed) {
+        UNKNOWN | MISSING => None,
+        offset => cpu_id_at(offset),
+    }
+}
+
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+#[inline]
+fn cpu_id_at(offset: isize) -> Option<usize> {
     let place = thread_pointer()
         .wrapping_offset(offset + CPU_ID)
         .cast::<i32>();
@@ -24,6 +43,12 @@ pub(super) fn cpu_id() -> Option<usize> {
 /// Elsewhere the thread pointer is not worth the assembly.
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 pub(super) fn cpu_id() -> Option<usize> {
+    None
+}
+
+/// As [`cpu_id`].
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+pub(super) fn known_cpu_id() -> Option<usize> {
     None
 }
 
@@ -45,24 +70,30 @@ fn thread_pointer() -> *const u8 {
     pointer
 }
 
-/// The offset of the area, looked up once. `isize::MIN` stands for "not looked up", and
-/// `isize::MAX` for "there is none".
+/// The offset of the area, looked up once.
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+static OFFSET: AtomicIsize = AtomicIsize::new(UNKNOWN);
+/// The area has not been looked up.
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+const UNKNOWN: isize = isize::MIN;
+/// There is no area.
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+const MISSING: isize = isize::MAX;
+
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 #[inline]
 fn area_offset() -> Option<isize> {
-    use std::sync::atomic::{AtomicIsize, Ordering::Relaxed};
-    static OFFSET: AtomicIsize = AtomicIsize::new(isize::MIN);
     // Relaxed: the value is all there is to see, and every thread that looks it up finds the
     // same one.
     let offset = match OFFSET.load(Relaxed) {
-        isize::MIN => {
-            let found = find_area().unwrap_or(isize::MAX);
+        UNKNOWN => {
+            let found = find_area().unwrap_or(MISSING);
             OFFSET.store(found, Relaxed);
             found
         }
         known => known,
     };
-    (offset != isize::MAX).then_some(offset)
+    (offset != MISSING).then_some(offset)
 }
 
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]

@@ -152,6 +152,16 @@ impl Record {
         if word != 0 {
             return self.enter_gate_nested(word, gate);
         }
+        self.enter_gate_outside(gate)
+    }
+
+    /// The same outside of sections alone.
+    #[inline(always)]
+    fn enter_gate_outside(&self, gate: usize) -> bool {
+        // Relaxed: a thread sees its own stores.
+        if self.own.section.load(Relaxed) != 0 {
+            return false;
+        }
         self.go_inside(gate);
         // (F) is the fence (B) of the section.
         self.begin_section(1);
@@ -455,6 +465,13 @@ pub fn read_lock() -> Guard<'static> {
 pub(crate) fn enter_gate(gate: usize) -> Option<&'static Record> {
     let record = own_record().or_else(first_record)?;
     record.enter_gate(gate).then_some(record)
+}
+
+/// As [`enter_gate`], for a thread that has a record and is in no section: without a call.
+#[inline(always)]
+pub(crate) fn enter_gate_outside(gate: usize) -> Option<&'static Record> {
+    let record = own_record()?;
+    record.enter_gate_outside(gate).then_some(record)
 }
 
 /// Claims the record of a thread that has none, if it can keep one.

@@ -22,7 +22,7 @@
 use fdtable_base::bitmap::BITS;
 use fdtable_base::counted::Ref;
 
-use super::{FdTable, LeafGuard, Structure, take};
+use super::{FdTable, LeafGuard, Structure, Way, take};
 use crate::{Error, Fd, FdFlags};
 
 impl<T: ?Sized + Send + Sync> FdTable<T> {
@@ -31,7 +31,15 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
     /// If there is an error, the file is dropped, outside of all locks.
     #[inline]
     pub(crate) fn open_any(&self, file: Ref<T>, flags: FdFlags) -> Result<Fd, Error> {
-        self.open_claimed(file, flags).or_else(|file| {
+        // Nearly always the lock of the leaf is free. Then nothing is called.
+        let opened = self.open_claimed(file, flags, Way::Prompt);
+        opened.or_else(|file| self.open_any_patiently(file, flags))
+    }
+
+    #[inline(never)]
+    fn open_any_patiently(&self, file: Ref<T>, flags: FdFlags) -> Result<Fd, Error> {
+        let opened = self.open_claimed(file, flags, Way::Patient);
+        opened.or_else(|file| {
             let mut file = Some(file);
             let mut structure = self.tree.lock();
             let found = self.search_any(&mut structure, |leaf, bit| {
@@ -44,14 +52,14 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
 
     /// Opens `file` in the leaf that this processor has claimed, or gives it back.
     #[inline(always)]
-    fn open_claimed(&self, file: Ref<T>, flags: FdFlags) -> Result<Fd, Ref<T>> {
-        let Some(entry) = self.tree.enter() else {
+    fn open_claimed(&self, file: Ref<T>, flags: FdFlags, way: Way) -> Result<Fd, Ref<T>> {
+        let Some(entry) = way.enter(&self.tree) else {
             return Err(file);
         };
         let Some((index, cpu)) = self.room.claimed() else {
             return Err(file);
         };
-        let Some(mut leaf) = entry.lock_leaf(index) else {
+        let Some(mut leaf) = way.lock(&entry, index) else {
             return Err(file);
         };
         let Some(bit) = leaf.open.lowest_clear(0) else {
@@ -124,6 +132,6 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
 
 /// Says in a leaf that a processor has claimed it.
 fn claim_of(cpu: u32) -> u16 {
-    // There are fewer processors than that; two that share a name share a leaf.
-    (cpu % u32::from(u16::MAX)) as u16 + 1
+    // There are fewer processors than 2^15; two that share a name share a leaf.
+    (cpu & 0x7fff) as u16 + 1
 }

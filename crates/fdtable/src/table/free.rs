@@ -12,6 +12,31 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
     /// number. The caller drops the file.
     #[inline]
     pub(crate) fn close(&self, fd: RawFd, tag: u64) -> Result<Ref<T>, Error> {
+        match self.close_plain(fd, tag) {
+            Some(file) => Ok(file),
+            None => self.close_any(fd, tag),
+        }
+    }
+
+    /// The case that is nearly every one: nobody holds the lock of the leaf, nothing there is
+    /// tagged, and no notice is to be left. Nothing is called, so nothing has to be saved.
+    #[inline(always)]
+    fn close_plain(&self, fd: RawFd, tag: u64) -> Option<Ref<T>> {
+        let (index, bit) = place_of(index_of(fd));
+        let entry = self.tree.try_enter()?;
+        let mut leaf = entry.try_lock_leaf(index)?;
+        let is_plain = tag == 0 && leaf.state().is_plain();
+        let is_last = leaf.open.bits() & !(1 << bit) == 0;
+        if !is_plain || is_last && !self.may_be_empty(&leaf, index) {
+            return None;
+        }
+        let file = leaf.exchange(bit, None)?;
+        leaf.open.clear(bit);
+        Some(file)
+    }
+
+    #[inline(never)]
+    fn close_any(&self, fd: RawFd, tag: u64) -> Result<Ref<T>, Error> {
         match self.close_own(fd, tag) {
             Some(closed) => {
                 let (file, notices) = closed?;

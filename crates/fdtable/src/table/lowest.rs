@@ -27,7 +27,7 @@
 use fdtable_base::bitmap::BITS;
 use fdtable_base::counted::Ref;
 
-use super::{FdTable, LeafGuard, Mark, Structure, place_of, take};
+use super::{FdTable, LeafGuard, Mark, Structure, Way, place_of, take};
 use crate::{Error, Fd, FdFlags};
 
 impl<T: ?Sized + Send + Sync> FdTable<T> {
@@ -36,7 +36,15 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
     /// If there is an error, the file is dropped, outside of all locks.
     #[inline]
     pub(crate) fn open_lowest(&self, file: Ref<T>, flags: FdFlags) -> Result<Fd, Error> {
-        self.open_hinted(file, flags).or_else(|file| {
+        // Nearly always the lock of the leaf is free. Then nothing is called.
+        let opened = self.open_hinted(file, flags, Way::Prompt);
+        opened.or_else(|file| self.open_patiently(file, flags))
+    }
+
+    #[inline(never)]
+    fn open_patiently(&self, file: Ref<T>, flags: FdFlags) -> Result<Fd, Error> {
+        let opened = self.open_hinted(file, flags, Way::Patient);
+        opened.or_else(|file| {
             let mut file = Some(file);
             let mut structure = self.tree.lock();
             let found = self.search(&mut structure, |leaf, bit| {
@@ -49,14 +57,14 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
 
     /// Opens `file` in the leaf that is hinted at, or gives it back.
     #[inline(always)]
-    fn open_hinted(&self, file: Ref<T>, flags: FdFlags) -> Result<Fd, Ref<T>> {
-        let Some(entry) = self.tree.enter() else {
+    fn open_hinted(&self, file: Ref<T>, flags: FdFlags, way: Way) -> Result<Fd, Ref<T>> {
+        let Some(entry) = way.enter(&self.tree) else {
             return Err(file);
         };
         let Some(hint) = self.room.hint() else {
             return Err(file);
         };
-        let Some(mut leaf) = entry.lock_leaf(hint.leaf()) else {
+        let Some(mut leaf) = way.lock(&entry, hint.leaf()) else {
             return Err(file);
         };
         let Some(bit) = leaf.open.lowest_clear(0) else {

@@ -22,13 +22,18 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
     /// Leaves a notice of a leaf that was passed over, or is empty and nobody's to allocate in.
     #[cold]
     fn leave_notice(&self, leaf: &mut LeafGuard<'_, T>, index: usize) -> Notices {
-        let awaited = index == 0 || leaf.state().claim != 0 || index == self.room.hinted();
-        if leaf.state().mark == Mark::Open && awaited {
+        if leaf.state().mark == Mark::Open && self.may_be_empty(leaf, index) {
             return Notices::Few;
         }
         leaf.state_mut().mark = Mark::Noticed;
         self.room
             .leave_notice(index, |next| leaf.state_mut().next_notice = next)
+    }
+
+    /// Tells whether a leaf stays though it is empty: soon somebody opens there.
+    #[inline(always)]
+    pub(super) fn may_be_empty(&self, leaf: &LeafGuard<'_, T>, index: usize) -> bool {
+        index == 0 || leaf.state().claim != 0 || index == self.room.hinted()
     }
 
     /// Takes the notices if they are many, unless somebody changes the table, who will.
