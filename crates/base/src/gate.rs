@@ -38,7 +38,7 @@ pub struct Gate {
 }
 
 /// The proof of having entered a gate, and a read-side section with it. The thread is inside until
-/// this is dropped.
+/// this is dropped. Who leaks it stays inside: the gate cannot be shut any more.
 #[derive(Debug)]
 #[must_use = "the thread leaves when this is dropped"]
 pub struct Entry<'g> {
@@ -98,9 +98,14 @@ impl Gate {
     }
 
     /// Undoes one [`shut`](Self::shut).
+    ///
+    /// # Panics
+    /// Without one.
     pub fn open(&self) {
+        // Relaxed: only who holds the caller's lock writes it.
+        let shut = self.shut.load(Relaxed).checked_sub(1);
         // (K) Release: pairs with the acquire in (H).
-        self.shut.store(self.shut.load(Relaxed) - 1, Release);
+        self.shut.store(shut.expect("it is shut"), Release);
     }
 }
 

@@ -31,7 +31,7 @@ use crate::slot::Slot;
 use crate::tree::NodeHead;
 
 /// What the user of a tree keeps with each leaf, guarded by its lock.
-pub trait LeafState: Default + Send + Sync {
+pub trait LeafState: Default + Send + Sync + 'static {
     /// Makes the state of a copy of the leaf, for a tree that is about to write it.
     ///
     /// # Errors
@@ -68,6 +68,14 @@ struct Slots<T: ?Sized>([Slot<T>; BITS]);
 unsafe impl<T: ?Sized + Send + Sync, S: Send + Sync> Sync for Leaf<T, S> {}
 // SAFETY: as above; a leaf owns references, which may be sent.
 unsafe impl<T: ?Sized + Send + Sync, S: Send + Sync> Send for Leaf<T, S> {}
+
+/// A leaf that was found inside a read-side section.
+pub struct LeafRef<'s, T: ?Sized, S> {
+    leaf: &'s Leaf<T, S>,
+    /// The section in which it was reached: what is found in the leaf stays as long as this lasts,
+    /// and not as long as any other.
+    section: &'s Guard<'s>,
+}
 
 /// The right to write a leaf. Its lock is held until this is dropped.
 #[must_use = "the leaf is unlocked when this is dropped"]
@@ -195,12 +203,6 @@ impl<T: ?Sized, S> Leaf<T, S> {
         }
     }
 
-    /// Looks at the object of a number without taking a reference. Neither blocks nor allocates.
-    #[inline(always)]
-    pub fn borrow<'g>(&self, bit: usize, section: &'g Guard<'_>) -> Option<Borrowed<'g, T>> {
-        self.slots.0[bit].borrow(section)
-    }
-
     /// Tells whether a number has an object. A hint, unless the leaf is locked.
     #[inline]
     pub fn has(&self, bit: usize) -> bool {
@@ -226,6 +228,29 @@ impl<T: ?Sized, S> Leaf<T, S> {
     #[inline(always)]
     pub(crate) fn slot_of(&self, bit: usize) -> &Slot<T> {
         &self.slots.0[bit]
+    }
+}
+
+impl<'s, T: ?Sized, S> LeafRef<'s, T, S> {
+    /// Stands for a leaf that was reached from a tree inside of `section`.
+    #[inline(always)]
+    pub(crate) fn new(leaf: &'s Leaf<T, S>, section: &'s Guard<'_>) -> Self {
+        Self { leaf, section }
+    }
+
+    /// Looks at the object of a number without taking a reference. Neither blocks nor allocates.
+    #[inline(always)]
+    pub fn borrow(&self, bit: usize) -> Option<Borrowed<'s, T>> {
+        self.leaf.slots.0[bit].borrow(self.section)
+    }
+}
+
+impl<T: ?Sized, S> Deref for LeafRef<'_, T, S> {
+    type Target = Leaf<T, S>;
+
+    #[inline(always)]
+    fn deref(&self) -> &Leaf<T, S> {
+        self.leaf
     }
 }
 

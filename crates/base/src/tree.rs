@@ -54,6 +54,7 @@
 //! instead of the leaves. They are kept by who holds the lock of the structure: see
 //! [`Structure::mark_full`].
 
+use core::cell::Cell;
 use core::fmt;
 use core::marker::PhantomData;
 use core::ops::{Deref, DerefMut};
@@ -65,7 +66,7 @@ use crate::bitmap::BITS;
 use crate::counted::{Borrowed, Ref};
 use crate::fallible::{OutOfMemory, try_box};
 use crate::gate::{self, Gate};
-use crate::leaf::{Leaf, LeafGuard, LeafState};
+use crate::leaf::{Leaf, LeafGuard, LeafRef, LeafState};
 use crate::lock::Name;
 use crate::rcu::{self, Guard};
 use crate::sync::atomic::Ordering::{Acquire, Relaxed, Release};
@@ -176,15 +177,17 @@ impl<T: ?Sized + Send + Sync, S: LeafState, D> Tree<T, S, D> {
 
     /// Finds the leaf of `index`, if there is one. Neither blocks nor allocates.
     #[inline(always)]
-    pub fn leaf<'s>(&'s self, index: usize, _section: &'s Guard<'_>) -> Option<&'s Leaf<T, S>> {
+    pub fn leaf<'s>(&'s self, index: usize, section: &'s Guard<'_>) -> Option<LeafRef<'s, T, S>> {
         // SAFETY: what is reached stays until the section ends.
-        unsafe { self.find(index) }
+        let leaf = unsafe { self.find(index) }?;
+        Some(LeafRef::new(leaf, section))
     }
 
     /// Looks at the object of a number without taking a reference. Neither blocks nor allocates.
     #[inline(always)]
     pub fn borrow<'g>(&self, number: usize, section: &'g Guard<'_>) -> Option<Borrowed<'g, T>> {
-        let leaf = self.leaf(number / BITS, section)?;
+        // SAFETY: what is reached stays until the section ends.
+        let leaf = unsafe { self.find(number / BITS) }?;
         leaf.slot_of(number % BITS).borrow(section)
     }
 
@@ -206,10 +209,10 @@ impl<T: ?Sized + Send + Sync, S: LeafState, D> Tree<T, S, D> {
     pub fn next<'s>(
         &'s self,
         from: usize,
-        _section: &'s Guard<'_>,
-    ) -> Option<(usize, &'s Leaf<T, S>)> {
+        section: &'s Guard<'_>,
+    ) -> Option<(usize, LeafRef<'s, T, S>)> {
         if from == 0 {
-            return Some((0, &self.first));
+            return Some((0, LeafRef::new(&self.first, section)));
         }
         let root = self.root();
         if !root.covers(from) || root.node.is_null() {
@@ -217,7 +220,8 @@ impl<T: ?Sized + Send + Sync, S: LeafState, D> Tree<T, S, D> {
         }
         // SAFETY: `root` loaded the node with acquire, together with its height; what is reached
         // stays until the section ends.
-        unsafe { search::next_leaf(root.node, root.height, from) }
+        let (index, leaf) = unsafe { search::next_leaf(root.node, root.height, from) }?;
+        Some((index, LeafRef::new(leaf, section)))
     }
 
     /// Enters the gate, to write in leaves, unless it is shut. Never waits; allocates at a thread's
@@ -247,6 +251,7 @@ impl<T: ?Sized + Send + Sync, S: LeafState, D> Tree<T, S, D> {
         Structure {
             tree: self,
             data: self.data.lock(),
+            freed: Freed::default(),
         }
     }
 
@@ -255,6 +260,7 @@ impl<T: ?Sized + Send + Sync, S: LeafState, D> Tree<T, S, D> {
         Some(Structure {
             tree: self,
             data: self.data.try_lock()?,
+            freed: Freed::default(),
         })
     }
 
@@ -441,6 +447,20 @@ impl<T: ?Sized + Send + Sync, S: LeafState, D> Entry<'_, T, S, D> {
 pub struct Structure<'t, T: ?Sized, S: LeafState, D> {
     tree: &'t Tree<T, S, D>,
     data: MutexGuard<'t, D>,
+    /// Dropped after the lock.
+    freed: Freed,
+}
+
+/// Whether nodes were freed with the lock held. Then callbacks may be due, and are run after it.
+#[derive(Default)]
+struct Freed(Cell<bool>);
+
+impl Drop for Freed {
+    fn drop(&mut self) {
+        if self.0.get() {
+            rcu::catch_up();
+        }
+    }
 }
 
 /// A leaf that was taken out of a tree. Its objects are put when this is dropped: after the lock.
@@ -536,6 +556,7 @@ impl<T: ?Sized + Send + Sync, S: LeafState, D> Structure<'_, T, S, D> {
             publish(NonNull::from(Box::leak(new)));
             return Ok(());
         }
+        self.freed.0.set(true);
         self.own_leaf(index, there, publish)
     }
 
@@ -693,6 +714,7 @@ impl<T: ?Sized + Send + Sync, S: LeafState, D> Structure<'_, T, S, D> {
             return Ok(node);
         }
         let copy = try_box(Interior::copy_of(old, token))?;
+        self.freed.0.set(true);
         let sole = old.head.is_sole();
         if !sole {
             // SAFETY: the children of a node that is kept are kept.
@@ -744,6 +766,7 @@ impl<T: ?Sized + Send + Sync, S: LeafState, D> Structure<'_, T, S, D> {
             }
             leaf.head.set_token(node::GONE);
         }
+        self.freed.0.set(true);
         self.forget(place.as_ptr().cast());
         self.mark_free(index);
         parent.set_child(index, 1, ptr::null_mut());
@@ -848,18 +871,21 @@ impl<T: ?Sized + Send + Sync, S: LeafState, D> Structure<'_, T, S, D> {
         copied
     }
 
-    /// Gives the nodes that lead to a leaf the tree's new token. The other tree has copies of
-    /// them all, so no other tree leads to them.
+    /// Gives the nodes that lead to a leaf the tree's new token, as far as no other tree leads to
+    /// them: the one that was shared with has copies of them all.
     fn keep(&mut self, index: usize) {
-        if index == 0 {
-            return;
-        }
         let token = self.tree.token();
         let root = self.tree.root();
+        if index == 0 || !root.covers(index) {
+            return;
+        }
         let mut node = root.node;
         for level in (1..=root.height).rev() {
             // SAFETY: an interior node of this tree; the structure is locked.
             let parent = unsafe { interior(node) };
+            if !parent.head.is_sole() {
+                return;
+            }
             parent.head.set_token(token);
             // Acquire: pairs with the release in `set_child`.
             node = parent.child(index, level).load(Acquire);
@@ -868,7 +894,10 @@ impl<T: ?Sized + Send + Sync, S: LeafState, D> Structure<'_, T, S, D> {
             }
         }
         // SAFETY: a leaf of this tree; the structure is locked.
-        unsafe { leaf::<T, S>(node) }.head.set_token(token);
+        let leaf = unsafe { leaf::<T, S>(node) };
+        if leaf.head.is_sole() {
+            leaf.head.set_token(token);
+        }
     }
 
     /// Tells whether there is more than the first leaf.
@@ -884,6 +913,9 @@ impl<T: ?Sized + Send + Sync, S: LeafState, D> Structure<'_, T, S, D> {
     }
 
     /// Undoes one [`shut_gate`](Self::shut_gate).
+    ///
+    /// # Panics
+    /// Without one.
     pub fn open_gate(&mut self) {
         self.tree.shared.gate.open();
     }
@@ -929,7 +961,7 @@ impl<T: ?Sized + Send + Sync, S: LeafState, D> fmt::Debug for Tree<T, S, D> {
         let section = rcu::read_lock();
         let mut next = self.next(0, &section);
         let leaves = core::iter::from_fn(|| {
-            let (index, leaf) = next?;
+            let (index, leaf) = next.take()?;
             next = self.next(index + 1, &section);
             Some((index, leaf.open.bits()))
         });

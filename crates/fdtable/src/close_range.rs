@@ -13,7 +13,8 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     /// # Errors
     /// - [`Error::InvalidArgument`] (EINVAL) if `first` is greater than `last`.
     /// - [`Error::NoMemory`] (ENOMEM) if a part of the table that is shared since a fork cannot be
-    ///   copied. What comes before it has been done.
+    ///   copied, or there is no memory for the numbers in
+    ///   [quarantine](Self::set_quarantine). What comes before it has been done.
     pub fn close_range(&self, first: u32, last: u32) -> Result<(), Error> {
         let (first, last) = check(first, last)?;
         self.table.close_range(first, last)

@@ -14,10 +14,12 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         self.table.flags(fd.into())
     }
 
-    /// Sets the flags of a descriptor. May wait for the lock; does not allocate.
+    /// Sets the flags of a descriptor. May wait for the lock.
     ///
     /// # Errors
-    /// [`Error::BadFd`] (EBADF) if the number is not open.
+    /// - [`Error::BadFd`] (EBADF) if the number is not open.
+    /// - [`Error::NoMemory`] (ENOMEM) if a part of the table that is shared since a fork cannot be
+    ///   copied.
     #[doc(alias = "F_SETFD")]
     pub fn set_flags(&self, fd: impl Into<RawFd>, flags: FdFlags) -> Result<(), Error> {
         self.table.set_flags(fd.into(), flags)

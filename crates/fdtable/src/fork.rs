@@ -6,7 +6,8 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     /// Makes a child's view: the same files under the same numbers, with the same flags and the
     /// same limit, and from then on independent. Numbers that are reserved stay with the parent
     /// alone. The copy is of one moment: changes by other threads wait for it. May wait for the
-    /// lock, allocates, and takes a reference to each open file.
+    /// lock, and allocates. Takes a reference to each of the first 64 files; the rest of the table is
+    /// shared, and copied where one of the two is changed.
     ///
     /// ```
     /// use fdtable::{FdFlags, FileRef, Files};
@@ -27,6 +28,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     pub fn fork(&self) -> Result<Self, Error> {
         let mut child = Self::new();
         self.table.fork_into(&mut child.table)?;
+        self.pass_on_quarantine(&child);
         Ok(child)
     }
 
@@ -50,8 +52,17 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     /// # Errors
     /// As `fork`.
     pub fn fork_keeping(&self, keep: impl FnMut(Fd, &T, FdFlags) -> bool) -> Result<Self, Error> {
-        let child = self.fork()?;
+        let mut child = Self::new();
+        self.table.fork_into(&mut child.table)?;
         child.table.close_unkept(keep)?;
+        self.pass_on_quarantine(&child);
         Ok(child)
+    }
+
+    fn pass_on_quarantine(&self, child: &Self) {
+        let opens = self.table.quarantine();
+        if opens > 0 {
+            child.table.set_quarantine(opens);
+        }
     }
 }

@@ -21,7 +21,8 @@ use crate::{Error, Fd, FileRef, Files, RawFd};
 pub struct InUse<'f, T: ?Sized + Send + Sync> {
     files: &'f Files<T>,
     fd: Fd,
-    file: FileRef<T>,
+    /// Always there, until the use ends: the file is dropped before.
+    file: Option<FileRef<T>>,
 }
 
 impl<T: ?Sized + Send + Sync> Files<T> {
@@ -37,7 +38,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         Ok(InUse {
             files: self,
             fd,
-            file: FileRef(file),
+            file: Some(FileRef(file)),
         })
     }
 
@@ -67,7 +68,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     pub fn close_and_wait(&self, fd: impl Into<RawFd>) -> Result<(), Error> {
         let (fd, file) = self.table.close_to_reserved(fd.into())?;
         let waited = self.wait(|table, structure| Ok(table.is_unused(structure, fd).then_some(())));
-        self.table.unreserve(fd);
+        self.table.unreserve_closed(fd);
         drop(FileRef(file));
         waited
     }
@@ -80,10 +81,14 @@ impl<T: ?Sized + Send + Sync> InUse<'_, T> {
         self.fd
     }
 
-    /// Returns the file.
+    /// Returns a reference to the file, which may outlive the use.
     #[must_use]
-    pub fn file(&self) -> &FileRef<T> {
-        &self.file
+    pub fn file(&self) -> FileRef<T> {
+        self.reference().clone()
+    }
+
+    fn reference(&self) -> &FileRef<T> {
+        self.file.as_ref().expect("it is dropped with the use")
     }
 }
 
@@ -91,12 +96,14 @@ impl<T: ?Sized + Send + Sync> Deref for InUse<'_, T> {
     type Target = T;
 
     fn deref(&self) -> &T {
-        &self.file
+        self.reference()
     }
 }
 
 impl<T: ?Sized + Send + Sync> Drop for InUse<'_, T> {
     fn drop(&mut self) {
+        // First: who waits for the end of the use finds the reference gone.
+        drop(self.file.take());
         self.files.table.end_use(self.fd);
     }
 }

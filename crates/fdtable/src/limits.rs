@@ -32,10 +32,11 @@ impl<T: ?Sized + Send + Sync> Files<T> {
 
     /// Returns both limits. May wait for the lock.
     pub fn limits(&self) -> Limits {
+        let (soft, hard) = self.table.limits();
+        // Both are at most 2^31.
         Limits {
-            soft: self.limit(),
-            // At most 2^31.
-            hard: self.table.hard_limit() as u32,
+            soft: soft as u32,
+            hard: hard as u32,
         }
     }
 

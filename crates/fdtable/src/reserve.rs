@@ -64,7 +64,8 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         Ok(Reservation { files: self, fd })
     }
 
-    /// Takes the `count` lowest free numbers at one moment, or none. Otherwise as
+    /// Takes `count` numbers, each the lowest that is free at its turn, or none: nobody else is
+    /// refused a number for the sake of a call that fails. Otherwise as
     /// [`reserve`](Self::reserve).
     ///
     /// # Errors
@@ -100,9 +101,9 @@ impl<T: ?Sized + Send + Sync> Files<T> {
 
     /// Opens `file` under any free number: where the caller does not need the lowest, which POSIX
     /// asks for, and wants to open on many processors at once. Each processor takes numbers of its
-    /// own 64, so that no cache line is shared. With *n* numbers taken, the number is
-    /// below *n* + 64 × (processors + 2). May wait for the lock and allocate, once in 64 times
-    /// or so.
+    /// own 64, so that no cache line is shared. When it begins with another 64, with *n* numbers
+    /// taken, they are below *n* + 64 × (processors + 2). May wait for the lock and allocate,
+    /// once in 64 times or so.
     ///
     /// # Errors
     /// As [`open`](Self::open).

@@ -200,8 +200,9 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
         self.room.limit()
     }
 
-    pub(crate) fn hard_limit(&self) -> usize {
-        self.tree.lock().hard_limit
+    pub(crate) fn limits(&self) -> (usize, usize) {
+        let structure = self.tree.lock();
+        (self.room.limit(), structure.hard_limit)
     }
 
     /// Gives a table that nobody else has the limits of another.
@@ -245,8 +246,8 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
         let (index, bit) = place_of(index_of(fd));
         let leaf = self.tree.leaf(index, &section).ok_or(Error::BadFd)?;
         // Who finds the file finds the flags with which it was opened: they were written before.
-        leaf.borrow(bit, &section).ok_or(Error::BadFd)?;
-        Ok(flags_in(leaf, bit))
+        leaf.borrow(bit).ok_or(Error::BadFd)?;
+        Ok(flags_in(&leaf, bit))
     }
 
     /// Finds the first open number that is `from` or more.

@@ -24,7 +24,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     /// [`Error::NoMemory`] (ENOMEM) as `fork`; `this` is as it was.
     #[doc(alias = "CLONE_FILES")]
     pub fn unshare(this: &mut Arc<Self>) -> Result<(), Error> {
-        if Arc::get_mut(this).is_none() {
+        if Arc::strong_count(this) > 1 {
             *this = Arc::new(this.fork()?);
         }
         Ok(())

@@ -17,7 +17,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     /// # Errors
     /// [`Error::NoMemory`] (ENOMEM) if there is no memory to remember the task, or to look.
     pub fn poll_free(&self, context: &mut Context<'_>) -> Poll<Result<(), Error>> {
-        let waiter = || Waiter::Task(context.waker().clone());
+        let waiter = Waiter::Task(context.waker().clone());
         match self
             .table
             .ask_or_wait(waiter, |table, structure| table.has_free(structure))
@@ -57,8 +57,8 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         &self,
         ask: impl Fn(&FdTable<T>, &mut Structure<'_, T>) -> Result<Option<R>, Error>,
     ) -> Result<R, Error> {
-        let thread = || Waiter::Thread(std::thread::current());
         loop {
+            let thread = Waiter::Thread(std::thread::current());
             if let Some(answer) = self.table.ask_or_wait(thread, &ask)? {
                 return Ok(answer);
             }

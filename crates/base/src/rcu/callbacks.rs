@@ -141,6 +141,8 @@ struct Queue {
     /// A thread invokes a list of this queue; no other may, so that callbacks of a queue run in
     /// order and `barrier` can count them.
     invoking: bool,
+    /// Somebody who queues should look for what is due.
+    is_time: bool,
     /// How many callbacks were ever queued, and how many of them have run.
     queued: u64,
     invoked: u64,
@@ -153,9 +155,16 @@ impl Queue {
             waiting: List::new(),
             ticket: Ticket::NONE,
             invoking: false,
+            is_time: false,
             queued: 0,
             invoked: 0,
         }
+    }
+
+    fn push(&mut self, head: NonNull<Head>) {
+        self.queued += 1;
+        self.gathering.push(head);
+        self.is_time |= self.gathering.len.is_multiple_of(LONE_BATCH);
     }
 
     /// Lets what has gathered wait for a grace period, if nothing else of this queue does.
@@ -231,13 +240,33 @@ mod queues {
 #[inline]
 pub unsafe fn call(head: NonNull<Head>) {
     let queue = queues::this();
-    let length = {
+    let (length, is_time) = {
         let mut queue = queue.lock();
-        queue.queued += 1;
-        queue.gathering.push(head);
-        queue.gathering.len
+        queue.push(head);
+        (queue.gathering.len, core::mem::take(&mut queue.is_time))
     };
-    if length.is_multiple_of(LONE_BATCH) {
+    if is_time {
+        work(queue, length);
+    }
+}
+
+/// Queues the callback of `head` as [`call`] does, and runs none: for callers who hold a lock. They
+/// let [`catch_up`] follow, without it.
+///
+/// # Safety
+/// As for [`call`].
+pub(crate) unsafe fn call_later(head: NonNull<Head>) {
+    queues::this().lock().push(head);
+}
+
+/// Runs callbacks that are due, as [`call`] does, if it is time to look for some.
+pub(crate) fn catch_up() {
+    let queue = queues::this();
+    let (length, is_time) = {
+        let mut queue = queue.lock();
+        (queue.gathering.len, core::mem::take(&mut queue.is_time))
+    };
+    if is_time {
         work(queue, length);
     }
 }

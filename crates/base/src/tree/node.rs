@@ -273,8 +273,11 @@ pub(super) unsafe fn put<T: ?Sized, S>(node: *mut Erased, level: u32, own: Token
         }
     }
     if own != NOBODY && head.token() == own {
+        let free = head.rcu.invoke();
+        // SAFETY: nodes are not null, and begin with their head, which begins with this.
+        let rcu = unsafe { NonNull::new_unchecked(node.cast::<rcu::Head>()) };
         // SAFETY: no reader is in the node, as the caller promises; it was made for this.
-        unsafe { (head.rcu.invoke())(NonNull::from(head).cast()) };
+        unsafe { free(rcu) };
     } else {
         // SAFETY: unlinked everywhere.
         unsafe { free_after_readers(node) };
@@ -289,8 +292,9 @@ pub(super) unsafe fn put<T: ?Sized, S>(node: *mut Erased, level: u32, own: Token
 pub(super) unsafe fn free_after_readers(node: *mut Erased) {
     // SAFETY: nodes are not null, and begin with their head, which begins with this.
     let rcu = unsafe { NonNull::new_unchecked(node.cast::<rcu::Head>()) };
+    // Later: the caller may hold the lock of the structure, and other callbacks run foreign code.
     // SAFETY: the memory stays until `free` is called, and any thread may call it.
-    unsafe { rcu::call(rcu) };
+    unsafe { rcu::call_later(rcu) };
 }
 
 /// Frees the box of a node.

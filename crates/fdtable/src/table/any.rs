@@ -10,10 +10,10 @@
 //! same lines. Closing writes the number's own leaf, from any processor.
 //!
 //! *How sparse it gets.* A leaf is claimed when every unclaimed one between the hint and it is
-//! full. So, at the moment of an open, the numbers up to the new one are taken but for what is free
+//! full. So, at the moment of a claim, the numbers up to the new one are taken but for what is free
 //! in the leaves that are claimed, one for each processor, and in the leaf of the hint. With *n*
-//! numbers taken, the new one is below *n* + 64 × (processors + 2). Closing leaves holes, which
-//! the next claims fill from below.
+//! numbers taken at that moment, those of the leaf are below *n* + 64 × (processors + 2). Closing
+//! leaves holes, which the next claims fill from below; a claim stays until its leaf is full.
 //!
 //! *When a processor falls idle*, its leaf stays claimed: at most 64 numbers, and the memory of one
 //! leaf, for each. They are not lost: when nothing else is free below the limit, the number is
@@ -78,7 +78,7 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
         structure: &mut Structure<'_, T>,
         mut take: impl FnMut(&mut LeafGuard<'_, T>, usize),
     ) -> Result<Fd, Error> {
-        self.count_search(structure, |structure| self.claim(structure, &mut take))
+        self.count_search(structure, 0, |structure| self.claim(structure, &mut take))
     }
 
     /// Claims a leaf for this processor, and has a number of it taken.

@@ -66,12 +66,12 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
         self.own_open(&mut structure, number)?;
         Self::prepare_quarantine(&mut structure)?;
         let quarantine = structure.quarantine.is_on();
+        let mut notices = Notices::Few;
         let file = {
             let mut leaf = structure.lock_leaf(index).ok_or(Error::BadFd)?;
             let file = take_file(&mut leaf, bit, tag)?;
             if !quarantine {
-                // Who searches next takes the notices.
-                let _ = self.free_in(&mut leaf, index, bit);
+                notices = self.free_in(&mut leaf, index, bit);
             }
             file
         };
@@ -81,6 +81,7 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
         let woken = Self::take_waiters(&mut structure);
         drop(structure);
         drop(woken);
+        self.look_at(notices);
         Ok(file)
     }
 

@@ -95,7 +95,7 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
         structure: &mut Structure<'_, T>,
         mut take: impl FnMut(&mut LeafGuard<'_, T>, usize),
     ) -> Result<Fd, Error> {
-        self.count_search(structure, |structure| {
+        self.count_search(structure, 0, |structure| {
             self.search_lowest(structure, &mut take)
         })
     }
@@ -107,7 +107,7 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
         min: Fd,
         mut take: impl FnMut(&mut LeafGuard<'_, T>, usize),
     ) -> Result<Fd, Error> {
-        self.count_search(structure, |structure| {
+        self.count_search(structure, min.index(), |structure| {
             self.search_lowest_from(structure, min, &mut take)
         })
     }
@@ -136,6 +136,8 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
             if number >= self.room.limit() {
                 return Err(Error::TooManyFiles);
             }
+            // Who allocates any number here goes elsewhere, so that the two do not write one line.
+            leaf.state_mut().claim = 0;
             take(&mut leaf, bit);
             return Ok(Fd::from_index(number));
         }
@@ -157,6 +159,9 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
 
     /// Tells whether a number is free.
     pub(crate) fn has_free(&self, structure: &mut Structure<'_, T>) -> Result<Option<()>, Error> {
+        if self.would_end_one(structure) {
+            return Ok(Some(()));
+        }
         let mut index = self.take_notices(structure);
         let found = self.find_room(structure, &mut index);
         self.room.set_hint(index);

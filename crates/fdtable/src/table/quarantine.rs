@@ -67,6 +67,11 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
             _ => {}
         }
         self.end_due(&mut structure);
+        if opens == 0 {
+            structure.quarantine.numbers = VecDeque::new();
+            let hint = self.take_notices(&mut structure);
+            self.room.set_hint(hint);
+        }
         let woken = Self::take_waiters(&mut structure);
         drop(structure);
         drop(woken);
@@ -113,12 +118,13 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
     pub(super) fn count_search(
         &self,
         structure: &mut Structure<'_, T>,
+        min: usize,
         mut search: impl FnMut(&mut Structure<'_, T>) -> Result<Fd, Error>,
     ) -> Result<Fd, Error> {
         self.end_due(structure);
         let found = loop {
             match search(structure) {
-                Err(Error::TooManyFiles) if self.end_oldest(structure) => {}
+                Err(Error::TooManyFiles) if self.end_oldest(structure, min) => {}
                 found => break found?,
             }
         };
@@ -133,13 +139,27 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
         }
     }
 
-    /// Frees the oldest number, since no other is left. Tells whether there was one.
-    fn end_oldest(&self, structure: &mut Structure<'_, T>) -> bool {
-        let oldest = structure.quarantine.numbers.pop_front();
+    /// Finds the oldest number from `min` to the limit.
+    fn oldest(&self, structure: &Structure<'_, T>, min: usize) -> Option<usize> {
+        let limit = self.room.limit();
+        let mut numbers = structure.quarantine.numbers.iter();
+        numbers.position(|&(number, _)| (min..limit).contains(&number))
+    }
+
+    /// Frees the oldest number from `min` to the limit, since no other is left. Tells whether there
+    /// was one.
+    fn end_oldest(&self, structure: &mut Structure<'_, T>, min: usize) -> bool {
+        let found = self.oldest(structure, min);
+        let oldest = found.and_then(|at| structure.quarantine.numbers.remove(at));
         if let Some((number, _)) = oldest {
             self.end_quarantine(structure, number);
         }
         oldest.is_some()
+    }
+
+    /// Tells whether a search that finds nothing free would free a number.
+    pub(super) fn would_end_one(&self, structure: &Structure<'_, T>) -> bool {
+        self.oldest(structure, 0).is_some()
     }
 
     fn end_quarantine(&self, structure: &mut Structure<'_, T>, number: usize) {

@@ -68,8 +68,8 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
         bits_of(leaf.installed())
             .filter(|&bit| {
                 let fd = Fd::from_index(index * BITS + bit);
-                leaf.borrow(bit, &section)
-                    .is_some_and(|file| !keep(fd, &file, flags_in(leaf, bit)))
+                leaf.borrow(bit)
+                    .is_some_and(|file| !keep(fd, &file, flags_in(&leaf, bit)))
             })
             .fold(0, |unkept, bit| unkept | 1 << bit)
     }
@@ -141,7 +141,7 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
             })?;
         }
         if released.leaf.is_some() {
-            self.lower_hint(index);
+            self.lower_hint(structure, index);
         } else {
             self.own(structure, index)?;
             self.close_each(structure, index, choose, &mut released.files)?;
@@ -182,10 +182,12 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
     }
 
     /// Has searches begin at a leaf, if it is below the hint: all its numbers are free.
-    fn lower_hint(&self, index: usize) {
-        if index < self.room.hinted() {
+    fn lower_hint(&self, structure: &mut Structure<'_, T>, index: usize) {
+        let hint = self.room.hinted();
+        if index < hint {
             self.room.begin_search();
             self.room.set_hint(index);
+            Self::remove_if_empty(structure, hint);
         }
     }
 }

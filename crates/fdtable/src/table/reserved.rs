@@ -17,7 +17,7 @@ use crate::{Error, Fd, FdFlags};
 /// How many numbers are reserved in which leaf.
 #[derive(Default)]
 pub(crate) struct Reserved {
-    /// Few: a process reserves what it is about to open.
+    /// In ascending order of the leaves.
     leaves: Vec<(usize, u32)>,
 }
 
@@ -27,19 +27,23 @@ impl Reserved {
         self.leaves.try_reserve(1).map_err(|_| OutOfMemory)
     }
 
+    fn place(&self, index: usize) -> Result<usize, usize> {
+        self.leaves.binary_search_by_key(&index, |&(leaf, _)| leaf)
+    }
+
     /// Counts one more in a leaf. After [`prepare`](Self::prepare).
     pub(super) fn add(&mut self, index: usize) {
-        match self.leaves.iter_mut().find(|(leaf, _)| *leaf == index) {
-            Some((_, count)) => *count += 1,
-            None => self.leaves.push((index, 1)),
+        match self.place(index) {
+            Ok(there) => self.leaves[there].1 += 1,
+            Err(there) => self.leaves.insert(there, (index, 1)),
         }
     }
 
     pub(super) fn remove(&mut self, index: usize) {
-        if let Some(at) = self.leaves.iter().position(|&(leaf, _)| leaf == index) {
-            self.leaves[at].1 -= 1;
-            if self.leaves[at].1 == 0 {
-                self.leaves.swap_remove(at);
+        if let Ok(there) = self.place(index) {
+            self.leaves[there].1 -= 1;
+            if self.leaves[there].1 == 0 {
+                self.leaves.remove(there);
             }
         }
     }
@@ -69,12 +73,19 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
             match self.reserve_locked(&mut structure, Fd::MIN, flags) {
                 Ok(fd) => fds.push(fd),
                 Err(error) => {
+                    // With the lock held: nobody finds the table full for the sake of these.
+                    for fd in fds.drain(..) {
+                        let _ = self.free_reserved(&mut structure, fd);
+                    }
+                    let woken = Self::take_waiters(&mut structure);
                     drop(structure);
-                    fds.drain(..).for_each(|fd| self.unreserve(fd));
+                    drop(woken);
                     return Err(error);
                 }
             }
         }
+        drop(structure);
+        fds.sort_unstable();
         Ok(())
     }
 
@@ -97,32 +108,53 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
 
     /// Puts the file behind a number that the caller has reserved.
     pub(crate) fn install(&self, fd: Fd, file: Ref<T>) {
-        self.end_reservation(fd, |leaf, _, bit| {
-            let before = leaf.exchange(bit, Some(file));
-            debug_assert!(before.is_none(), "only its holder installs a reservation");
-            Notices::Few
-        });
+        let (index, bit) = place_of(fd.index());
+        let mut structure = self.tree.lock();
+        structure.reserved.remove(index);
+        let before = {
+            let leaf = structure.lock_leaf(index);
+            let mut leaf = leaf.expect("a leaf with a reservation stays");
+            leaf.exchange(bit, Some(file))
+        };
+        debug_assert!(before.is_none(), "only its holder installs a reservation");
+        let woken = Self::take_waiters(&mut structure);
+        drop(structure);
+        drop(woken);
     }
 
     /// Frees a number that the caller has reserved.
     pub(crate) fn unreserve(&self, fd: Fd) {
-        self.end_reservation(fd, |leaf, index, bit| self.free_in(leaf, index, bit));
-    }
-
-    fn end_reservation(
-        &self,
-        fd: Fd,
-        end: impl FnOnce(&mut LeafGuard<'_, T>, usize, usize) -> Notices,
-    ) {
-        let (index, bit) = place_of(fd.index());
         let mut structure = self.tree.lock();
-        structure.reserved.remove(index);
-        let leaf = structure.lock_leaf(index);
-        debug_assert!(leaf.is_some(), "a leaf with a reservation stays");
-        let notices = leaf.map_or(Notices::Few, |mut leaf| end(&mut leaf, index, bit));
+        let notices = self.free_reserved(&mut structure, fd);
         let woken = Self::take_waiters(&mut structure);
         drop(structure);
         drop(woken);
         self.look_at(notices);
+    }
+
+    /// The same for a number that was open before it was reserved: it goes into quarantine, if that
+    /// is on and there is memory.
+    #[cfg(feature = "std")]
+    pub(crate) fn unreserve_closed(&self, fd: Fd) {
+        let mut structure = self.tree.lock();
+        let mut notices = Notices::Few;
+        if structure.quarantine.is_on() && Self::prepare_quarantine(&mut structure).is_ok() {
+            structure.reserved.remove(place_of(fd.index()).0);
+            Self::enter_quarantine(&mut structure, fd.index());
+        } else {
+            notices = self.free_reserved(&mut structure, fd);
+        }
+        let woken = Self::take_waiters(&mut structure);
+        drop(structure);
+        drop(woken);
+        self.look_at(notices);
+    }
+
+    fn free_reserved(&self, structure: &mut Structure<'_, T>, fd: Fd) -> Notices {
+        let (index, bit) = place_of(fd.index());
+        structure.reserved.remove(index);
+        let leaf = structure.lock_leaf(index);
+        debug_assert!(leaf.is_some(), "a leaf with a reservation stays");
+        leaf.map_or(Notices::Few, |mut leaf| self.free_in(&mut leaf, index, bit))
     }
 }

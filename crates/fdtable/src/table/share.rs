@@ -19,9 +19,6 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
     pub(crate) fn fork_into(&self, child: &mut Self) -> Result<(), Error> {
         let mut structure = self.tree.lock();
         child.set_limits_of(self.room.limit(), structure.hard_limit);
-        if structure.quarantine.is_on() {
-            child.set_quarantine(structure.quarantine.opens());
-        }
         if !structure.has_nodes() {
             structure.share_with(&mut child.tree, core::iter::empty())?;
             return Ok(());
@@ -39,19 +36,20 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
         self.room.set_hint(hint);
         let kept = reserved_leaves(structure)?;
         structure.share_with(&mut child.tree, kept.iter().copied())?;
-        kept.iter().for_each(|&index| child.free_reserved(index));
+        kept.iter().for_each(|&index| child.drop_reserved(index));
         Ok(())
     }
 
     /// Frees the numbers of a leaf that have no file, in the table of a child.
-    fn free_reserved(&mut self, index: usize) {
-        let structure = self.tree.lock();
+    fn drop_reserved(&mut self, index: usize) {
+        let mut structure = self.tree.lock();
         if let Some(mut leaf) = structure.lock_leaf(index) {
             leaf.open.replace(leaf.installed());
             // The child's searches begin at the first leaf.
             leaf.state_mut().mark = Mark::Open;
             structure.mark_free(index);
         }
+        Self::remove_if_empty(&mut structure, index);
     }
 }
 

@@ -32,14 +32,14 @@ impl Notes {
         }
     }
 
-    fn set_tag(&mut self, bit: usize, tag: u64) -> Result<(), OutOfMemory> {
-        let tags = match &mut self.tags {
-            Some(tags) => tags,
-            None if tag == 0 => return Ok(()),
-            none => none.insert(try_box([0; BITS])?),
-        };
-        tags[bit] = tag;
-        Ok(())
+    /// Sets the tag of a number. The leaf gets the tags of `new` if it has none.
+    fn set_tag(&mut self, bit: usize, tag: u64, new: &mut Option<Tags>) {
+        if self.tags.is_none() && tag != 0 {
+            self.tags = new.take();
+        }
+        if let Some(tags) = &mut self.tags {
+            tags[bit] = tag;
+        }
     }
 }
 
@@ -59,12 +59,15 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
     /// Changes the tag of an open number, if it is the expected one.
     pub(crate) fn exchange_tag(&self, fd: RawFd, expected: u64, new: u64) -> Result<(), Error> {
         let (_, bit) = place_of(index_of(fd));
+        // Made before the leaf is locked, and dropped after it if it was not needed.
+        let mut tags = (new != 0).then(|| try_box([0; BITS])).transpose()?;
         self.with_leaf(fd, |leaf| {
             if !leaf.has(bit) {
                 return Err(Error::BadFd);
             }
             check(leaf, bit, expected)?;
-            Ok(leaf.state_mut().set_tag(bit, new)?)
+            leaf.state_mut().set_tag(bit, new, &mut tags);
+            Ok(())
         })?
     }
 }

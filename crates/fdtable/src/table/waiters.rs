@@ -27,9 +27,9 @@ pub(crate) enum Waiter {
 #[must_use = "dropping this wakes those who wait; do it outside of the lock"]
 pub(super) struct Woken(Vec<Waiter>);
 
-impl Drop for Woken {
-    fn drop(&mut self) {
-        for waiter in self.0.drain(..) {
+impl Woken {
+    fn wake(&mut self) {
+        while let Some(waiter) = self.0.pop() {
             match waiter {
                 Waiter::Task(waker) => waker.wake(),
                 #[cfg(feature = "std")]
@@ -39,12 +39,38 @@ impl Drop for Woken {
     }
 }
 
+impl Drop for Woken {
+    fn drop(&mut self) {
+        /// Goes on when a waker panics.
+        struct Rest<'w>(&'w mut Woken);
+        impl Drop for Rest<'_> {
+            fn drop(&mut self) {
+                self.0.wake();
+            }
+        }
+        Rest(self).0.wake();
+    }
+}
+
+impl Waiter {
+    /// Tells whether to wake the one is to wake the other.
+    fn is_same(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Task(one), Self::Task(other)) => one.will_wake(other),
+            #[cfg(feature = "std")]
+            (Self::Thread(one), Self::Thread(other)) => one.id() == other.id(),
+            #[cfg(feature = "std")]
+            _ => false,
+        }
+    }
+}
+
 impl<T: ?Sized + Send + Sync> FdTable<T> {
     /// Asks whether what is waited for has come, and has `waiter` woken after the next change if
     /// it has not. Answers an error of `ask` as it is.
     pub(crate) fn ask_or_wait<R>(
         &self,
-        waiter: impl FnOnce() -> Waiter,
+        waiter: Waiter,
         ask: impl FnOnce(&Self, &mut Structure<'_, T>) -> Result<Option<R>, Error>,
     ) -> Result<Option<R>, Error> {
         let mut structure = self.tree.lock();
@@ -58,7 +84,10 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
         let answer = ask(self, &mut structure);
         let first = structure.waiters.0.is_empty();
         if matches!(answer, Ok(None)) {
-            structure.waiters.0.push(waiter());
+            let mut there = structure.waiters.0.iter();
+            if !there.any(|there| there.is_same(&waiter)) {
+                structure.waiters.0.push(waiter);
+            }
             if first {
                 // It stays shut until they are taken.
                 return answer;
