@@ -7,15 +7,16 @@
 //!
 //! | | who enters | | who shuts |
 //! |---|---|---|---|
-//! | (E) | store the gate's address in the thread's own record | (S) | count the gate as shut |
+//! | (E) | store the gate's address in the thread's own record, release | (S) | count the gate as shut |
 //! | (F) | light fence | (G) | heavy fence |
 //! | (H) | load "shut": leave again if it is | (W) | load every record, acquire, until it is not here |
 //! | (J) | work, then store "nowhere", release | (K) | work, then count it as opened, release |
 //!
 //! The fences order (E) with (H) and (S) with (W) (see [`fence`](mod@crate::fence)): either (H)
 //! sees (S), and the thread does nothing inside; or (W) sees (E), or a later store of the same
-//! thread, and is satisfied only by one that comes after (J). That one is a release, and (W)
-//! acquires: what was done inside is seen by who shut the gate. And who enters after (K) and
+//! thread, and is satisfied only by (J) or one that comes after it: a later (J), or the (E) of
+//! another gate. All are releases, and (W) acquires: what was done inside is seen by who shut the
+//! gate. And who enters after (K) and
 //! sees the gate open by it acquires in (H) what was done while it was shut.
 //!
 //! The record is the one of [read-side sections](crate::rcu), which has the thread's own cache

@@ -58,6 +58,31 @@ fn work_inside_meets_work_while_it_is_shut() {
     });
 }
 
+/// A thread that is found inside of another gate, whose work inside of this one is not seen.
+#[test]
+fn who_is_inside_of_the_next_gate_has_left_the_one_before() {
+    explore(Any, || {
+        let place = Place::new();
+        let next = Arc::new(Gate::new());
+        let other = spawn({
+            let (place, next) = (place.clone(), next.clone());
+            move || {
+                let inside = place.add_inside();
+                let section = rcu::read_lock();
+                drop(next.enter(&section));
+                inside
+            }
+        });
+        place.gate.shut();
+        place.add();
+        place.gate.open();
+        let inside = join(other);
+        // SAFETY: the other thread has ended.
+        let value = place.value.with(|value| unsafe { *value });
+        assert_eq!(value, inside + 1);
+    });
+}
+
 #[test]
 fn nobody_is_inside_while_it_is_shut() {
     work_inside_meets_work_while_it_is_shut();

@@ -147,9 +147,10 @@ impl Record {
         if self.own.gate.load(Relaxed) != 0 {
             return false;
         }
-        // (E) Relaxed: nothing of the reader's has to be seen with it, and the fence orders it
+        // (E) Release: whoever sees the reader inside of this gate knows that it has left the one
+        // before, and sees what it did there; pairs with the acquire in (W). The fence orders it
         // with what follows.
-        self.own.gate.store(gate, Relaxed);
+        self.own.gate.store(gate, Release);
         // (F) Relaxed: the section's own word, which says what fence its readers take.
         if self.own.section.load(Relaxed) & FENCED == 0 {
             fence::light();
@@ -166,7 +167,7 @@ impl Record {
     }
 
     fn is_inside_gate(&self, gate: usize) -> bool {
-        // (W) Acquire: pairs with the release in (J).
+        // (W) Acquire: pairs with the release in (J), or with that of the next (E), which hides it.
         self.own.gate.load(Acquire) == gate
     }
 }
