@@ -115,6 +115,9 @@ impl<T: fmt::Debug> fmt::Debug for OnceBox<T> {
     }
 }
 
+#[cfg(all(test, loom))]
+mod models;
+
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;

@@ -8,6 +8,7 @@
 //! `scripts/weaken`.
 
 use loom::cell::UnsafeCell;
+use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize as Count;
 use std::sync::atomic::Ordering::SeqCst;
@@ -46,6 +47,28 @@ pub(crate) fn explore(preemptions: Preemptions, model: impl Fn() + Send + Sync +
         executions.load(SeqCst),
         start.elapsed()
     );
+}
+
+/// Overwrites what is freed, so that a look at a node that is gone does not go well by chance: the
+/// checker sees cells, and not memory.
+struct Overwriting;
+
+#[global_allocator]
+static ALLOCATOR: Overwriting = Overwriting;
+
+// SAFETY: memory comes from the system's allocator and goes back there, with its own layout.
+unsafe impl GlobalAlloc for Overwriting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: as the caller promises.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
+        // SAFETY: the caller gives the memory up, all of it.
+        unsafe { memory.write_bytes(0xA5, layout.size()) };
+        // SAFETY: as the caller promises. The compiler does not know what becomes of it.
+        unsafe { System.dealloc(core::hint::black_box(memory), layout) };
+    }
 }
 
 /// Waits for a thread of the model.

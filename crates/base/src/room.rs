@@ -295,3 +295,6 @@ impl Default for Room {
         Self::new()
     }
 }
+
+#[cfg(all(test, loom))]
+mod models;

@@ -969,5 +969,8 @@ impl<T: ?Sized + Send + Sync, S: LeafState, D> fmt::Debug for Tree<T, S, D> {
     }
 }
 
+#[cfg(all(test, loom))]
+mod models;
+
 #[cfg(all(test, not(loom)))]
 mod tests;

@@ -98,6 +98,22 @@ fn an_installed_object_is_complete() {
     });
 }
 
+/// The same where a lock keeps other writers away.
+#[test]
+fn an_exchanged_object_is_complete() {
+    explore(Any, || {
+        let fates = Fates::default();
+        let slot = Arc::new(Slot::new());
+        let borrower = thread(&slot, borrow);
+        // SAFETY: nobody else writes the slot.
+        let before = unsafe { slot.exchange(Some(fates.object())) };
+        assert!(before.is_none());
+        join(borrower);
+        remove(&slot);
+        fates.check(1);
+    });
+}
+
 /// The same for a reader that takes a reference.
 #[test]
 fn an_installed_object_can_be_had() {

@@ -1,0 +1,469 @@
+//! Models of the tree. Interior nodes have two children there and leaves four numbers, so that
+//! the leaf of index 2 needs a second root. Whatever goes wrong shows as a node that is looked at
+//! before it is complete, as an object or a state that is looked at after its end or while it is
+//! written, as one that is lost or released twice, or as a number that is not found.
+
+use super::*;
+use crate::counted::models::{Fates, Object};
+use crate::model::Preemptions::{Any, AtMost};
+use crate::model::{JoinHandle, explore, join, spawn};
+use crate::rcu::read_lock;
+use crate::sync::Arc;
+use loom::cell::UnsafeCell;
+
+/// A state that the checker watches: how often its leaf was written. Its end is a write too.
+#[derive(Default)]
+struct Writes(UnsafeCell<usize>);
+
+// SAFETY: that accesses to the cell do not meet is what the checker checks.
+unsafe impl Sync for Writes {}
+// SAFETY: as above.
+unsafe impl Send for Writes {}
+
+impl Writes {
+    fn count(&self) -> usize {
+        // SAFETY: the checker tells if a write meets this read.
+        self.0.with(|count| unsafe { *count })
+    }
+
+    fn add(&mut self) {
+        // SAFETY: the checker tells if another access meets this write.
+        self.0.with_mut(|count| unsafe { *count += 1 });
+    }
+}
+
+impl Drop for Writes {
+    fn drop(&mut self) {
+        self.0.with_mut(|_| ());
+    }
+}
+
+impl LeafState for Writes {
+    fn try_copy(&self) -> Result<Self, OutOfMemory> {
+        Ok(Self(UnsafeCell::new(self.count())))
+    }
+
+    fn try_copy_first(&self) -> Result<Self, OutOfMemory> {
+        self.try_copy()
+    }
+}
+
+type Sample = Tree<Object, Writes, ()>;
+
+/// Makes a tree with an object under each of these numbers.
+fn tree(fates: &Fates, numbers: &[usize]) -> Arc<Sample> {
+    let tree = Sample::new(());
+    for &number in numbers {
+        open(&tree, number, fates.object());
+    }
+    Arc::new(tree)
+}
+
+/// Runs `act` on a thread of its own.
+fn thread(tree: &Arc<Sample>, act: impl FnOnce(&Sample) + 'static) -> JoinHandle<()> {
+    let tree = tree.clone();
+    spawn(move || act(&tree))
+}
+
+fn own(tree: &Sample, index: usize) {
+    tree.lock().own(index).expect("there is memory");
+}
+
+fn open(tree: &Sample, number: usize, object: Ref<Object>) {
+    let mut structure = tree.lock();
+    structure.own(number / BITS).expect("there is memory");
+    let mut leaf = structure.lock_leaf(number / BITS).expect("owned above");
+    leaf.open.set(number % BITS);
+    let before = leaf.exchange(number % BITS, Some(object));
+    assert!(before.is_none(), "the number is free");
+}
+
+fn close(tree: &Sample, number: usize) {
+    let object = {
+        let mut structure = tree.lock();
+        structure.own(number / BITS).expect("there is memory");
+        let mut leaf = structure.lock_leaf(number / BITS).expect("owned above");
+        leaf.open.clear(number % BITS);
+        leaf.exchange(number % BITS, None)
+    };
+    object.expect("the number is open").look();
+}
+
+/// Gets an object that must be there, leaves the section, and looks at it.
+fn find(tree: &Sample, number: usize) {
+    let object = tree.get(number, &read_lock());
+    object.expect("the number is open").look();
+}
+
+/// The same if it is there.
+fn get(tree: &Sample, number: usize) {
+    let object = tree.get(number, &read_lock());
+    object.inspect(|object| object.look());
+}
+
+/// Borrows an object if it is there, and looks at it.
+fn borrow(tree: &Sample, number: usize) {
+    let section = read_lock();
+    if let Some(object) = tree.borrow(number, &section) {
+        object.look_inside_section();
+    }
+}
+
+fn share(tree: &Sample) -> Sample {
+    share_keeping(tree, None)
+}
+
+fn share_keeping(tree: &Sample, kept: Option<usize>) -> Sample {
+    let mut other = Sample::new(());
+    let shared = tree.lock().share_with(&mut other, kept.into_iter());
+    shared.expect("there is memory");
+    other
+}
+
+/// Takes a leaf out, whatever it has.
+fn remove(tree: &Sample, index: usize) {
+    let removed = tree.lock().remove_if(index, |_| true);
+    drop(removed.expect("there is memory"));
+}
+
+/// A leaf that cannot be found while a root comes above it, or through a root that is not
+/// complete.
+#[test]
+fn a_leaf_is_found_while_roots_come_above_it() {
+    explore(Any, || {
+        let fates = Fates::default();
+        let tree = tree(&fates, &[4]);
+        let reader = thread(&tree, |tree| {
+            find(tree, 4);
+            find(tree, 4);
+        });
+        own(&tree, 2);
+        join(reader);
+        drop(tree);
+        fates.check(1);
+    });
+}
+
+/// A leaf that is found before it is complete, at any of the levels that lead there.
+#[test]
+fn a_new_leaf_is_complete() {
+    explore(Any, || {
+        let fates = Fates::default();
+        let tree = tree(&fates, &[4, 8]);
+        let reader = thread(&tree, |tree| borrow(tree, 12));
+        open(&tree, 12, fates.object());
+        join(reader);
+        drop(tree);
+        fates.check(3);
+    });
+}
+
+/// An enumeration that looks at a node or a leaf before it is complete, or skips one that was
+/// there before it began.
+#[test]
+fn an_enumeration_meets_a_new_leaf() {
+    explore(Any, || {
+        let fates = Fates::default();
+        let tree = tree(&fates, &[8]);
+        let reader = thread(&tree, |tree| {
+            let section = read_lock();
+            let mut next = tree.next(1, &section);
+            let mut last = 0;
+            while let Some((index, leaf)) = next {
+                if let Some(object) = leaf.borrow(0, &section) {
+                    object.look_inside_section();
+                }
+                last = index;
+                next = tree.next(index + 1, &section);
+            }
+            assert!(last >= 2, "it was there before");
+        });
+        open(&tree, 4, fates.object());
+        join(reader);
+        drop(tree);
+        fates.check(2);
+    });
+}
+
+/// A number that is not found, or whose object is not there, while the way to it is copied.
+fn a_copy_meets_a_reader(is_sole: bool) {
+    explore(AtMost(3), move || {
+        let fates = Fates::default();
+        let tree = tree(&fates, &[8]);
+        let other = share(&tree);
+        let other = (!is_sole).then_some(other);
+        let reader = thread(&tree, |tree| find(tree, 8));
+        own(&tree, 2);
+        join(reader);
+        drop(other);
+        drop(tree);
+        fates.check(1);
+    });
+}
+
+#[test]
+fn what_is_cloned_is_found() {
+    a_copy_meets_a_reader(false);
+}
+
+#[test]
+fn what_is_moved_is_found() {
+    a_copy_meets_a_reader(true);
+}
+
+/// An object that is looked at after its end, through a leaf that was given up with its pointers.
+fn a_close_meets_a_reader(is_sole: bool, read: fn(&Sample, usize)) {
+    explore(AtMost(3), move || {
+        let fates = Fates::default();
+        let tree = tree(&fates, &[4]);
+        let other = share(&tree);
+        let other = (!is_sole).then_some(other);
+        let reader = thread(&tree, move |tree| read(tree, 4));
+        close(&tree, 4);
+        drop(other);
+        join(reader);
+        drop(tree);
+        fates.check(1);
+    });
+}
+
+#[test]
+fn a_get_meets_a_close_in_a_clone() {
+    a_close_meets_a_reader(false, get);
+}
+
+#[test]
+fn a_get_meets_a_close_of_what_was_moved() {
+    a_close_meets_a_reader(true, get);
+}
+
+#[test]
+fn a_borrow_meets_a_close_in_a_clone() {
+    a_close_meets_a_reader(false, borrow);
+}
+
+#[test]
+fn a_borrow_meets_a_close_of_what_was_moved() {
+    a_close_meets_a_reader(true, borrow);
+}
+
+/// A leaf that is freed while the other tree copies it; counts that get lost between the two.
+#[test]
+fn two_trees_copy_the_same_leaf() {
+    explore(AtMost(4), || {
+        let fates = Fates::default();
+        let tree = tree(&fates, &[4]);
+        let other = Arc::new(share(&tree));
+        let copier = thread(&other, |other| own(other, 1));
+        own(&tree, 1);
+        join(copier);
+        find(&tree, 4);
+        find(&other, 4);
+        drop((tree, other));
+        fates.check(1);
+    });
+}
+
+/// The same with an interior node above, and with a close in each.
+#[test]
+fn two_trees_close_the_same_number() {
+    explore(AtMost(3), || {
+        let fates = Fates::default();
+        let tree = tree(&fates, &[8]);
+        let other = Arc::new(share(&tree));
+        let closer = thread(&other, |other| close(other, 8));
+        close(&tree, 8);
+        join(closer);
+        drop((tree, other));
+        fates.check(1);
+    });
+}
+
+/// A tree that goes while the other one copies what both have.
+#[test]
+fn one_tree_goes_while_the_other_copies() {
+    explore(AtMost(4), || {
+        let fates = Fates::default();
+        let tree = tree(&fates, &[4]);
+        let other = share(&tree);
+        let dropper = spawn(move || drop(other));
+        close(&tree, 4);
+        join(dropper);
+        drop(tree);
+        fates.check(1);
+    });
+}
+
+/// Two trees that go at once.
+#[test]
+fn both_trees_go() {
+    explore(Any, || {
+        let fates = Fates::default();
+        let tree = Arc::new(share(&tree(&fates, &[4])));
+        let other = share(&tree);
+        let dropper = spawn(move || drop(other));
+        drop(tree);
+        join(dropper);
+        fates.check(1);
+    });
+}
+
+/// Notes one more write in a locked leaf.
+fn note(mut leaf: LeafGuard<'_, Object, Writes>) {
+    let count = leaf.state().count();
+    leaf.open.set(count);
+    leaf.state_mut().add();
+}
+
+/// Writes in a leaf by the short way, or else by the long one.
+fn write(tree: &Sample, index: usize) {
+    {
+        let section = read_lock();
+        let entry = tree.enter(&section);
+        if let Some(leaf) = entry.as_ref().and_then(|entry| entry.lock_leaf(index)) {
+            return note(leaf);
+        }
+    }
+    let mut structure = tree.lock();
+    structure.own(index).expect("there is memory");
+    note(structure.lock_leaf(index).expect("owned above"));
+}
+
+/// Tells how often a leaf was written.
+fn writes(tree: &Sample, index: usize) -> usize {
+    let mut structure = tree.lock();
+    structure.own(index).expect("there is memory");
+    let leaf = structure.lock_leaf(index).expect("owned above");
+    let count = leaf.state().count();
+    assert_eq!(
+        leaf.open.bits().count_ones() as usize,
+        count,
+        "half a write"
+    );
+    count
+}
+
+/// A write that a tree has half of, or that it sees after it was shared.
+fn a_write_meets_a_share(index: usize, kept: Option<usize>) {
+    explore(AtMost(3), move || {
+        let tree = Arc::new(Sample::new(()));
+        own(&tree, index);
+        let writer = thread(&tree, move |tree| write(tree, index));
+        let other = share_keeping(&tree, kept);
+        let before = writes(&other, index);
+        join(writer);
+        assert_eq!(writes(&other, index), before);
+        assert_eq!(writes(&tree, index), 1);
+        drop((tree, other));
+        rcu::barrier().expect("outside of sections");
+    });
+}
+
+#[test]
+fn a_write_in_the_first_leaf_meets_a_share() {
+    // There are no nodes: the leaf's lock alone keeps the two apart.
+    a_write_meets_a_share_of_the_first(|_| ());
+    a_write_meets_a_share_of_the_first(|tree| own(tree, 1));
+}
+
+fn a_write_meets_a_share_of_the_first(prepare: fn(&Sample)) {
+    explore(AtMost(3), move || {
+        let tree = Arc::new(Sample::new(()));
+        prepare(&tree);
+        let writer = thread(&tree, |tree| write(tree, 0));
+        let other = share(&tree);
+        // Reservations are not shared, but the number of writes is.
+        let count = |tree: &Sample| {
+            let structure = tree.lock();
+            let leaf = structure.lock_leaf(0).expect("it is there");
+            leaf.state().count()
+        };
+        let before = count(&other);
+        join(writer);
+        assert_eq!((count(&other), count(&tree)), (before, 1));
+        drop((tree, other));
+        rcu::barrier().expect("outside of sections");
+    });
+}
+
+#[test]
+fn a_write_meets_a_share_of_its_leaf() {
+    a_write_meets_a_share(1, None);
+}
+
+#[test]
+fn a_write_meets_a_share_that_keeps_its_leaf() {
+    a_write_meets_a_share(1, Some(1));
+}
+
+/// Two writers of a leaf that is shared: one makes the copy, and no write is lost.
+#[test]
+fn two_write_a_shared_leaf() {
+    explore(AtMost(2), || {
+        let tree = Arc::new(Sample::new(()));
+        own(&tree, 1);
+        let other = share(&tree);
+        let writer = thread(&tree, |tree| write(tree, 1));
+        write(&tree, 1);
+        join(writer);
+        assert_eq!((writes(&tree, 1), writes(&other, 1)), (2, 0));
+        drop((tree, other));
+        rcu::barrier().expect("outside of sections");
+    });
+}
+
+/// A write in a leaf that was taken out of the tree meanwhile: it is lost.
+#[test]
+fn a_write_meets_a_removal() {
+    explore(AtMost(4), || {
+        let tree = Arc::new(Sample::new(()));
+        own(&tree, 1);
+        let writer = thread(&tree, |tree| write(tree, 1));
+        let removed = tree.lock().remove_if(1, |leaf| leaf.open.bits() == 0);
+        drop(removed.expect("there is memory"));
+        join(writer);
+        assert_eq!(writes(&tree, 1), 1);
+        drop(tree);
+        rcu::barrier().expect("outside of sections");
+    });
+}
+
+/// A leaf, or a node above it, that is freed below a reader.
+fn a_removal_meets_a_reader(read: fn(&Sample, usize)) {
+    explore(AtMost(3), move || {
+        let fates = Fates::default();
+        let tree = tree(&fates, &[8]);
+        let reader = thread(&tree, move |tree| read(tree, 8));
+        remove(&tree, 2);
+        join(reader);
+        drop(tree);
+        fates.check(1);
+    });
+}
+
+#[test]
+fn a_get_meets_a_removal() {
+    a_removal_meets_a_reader(get);
+}
+
+#[test]
+fn a_borrow_meets_a_removal() {
+    a_removal_meets_a_reader(borrow);
+}
+
+/// The same of a leaf that another tree has too, and that goes there as well.
+#[test]
+fn a_borrow_meets_the_removal_of_a_shared_leaf() {
+    explore(AtMost(1), || {
+        let fates = Fates::default();
+        let tree = tree(&fates, &[4]);
+        let other = Arc::new(share(&tree));
+        let reader = thread(&tree, |tree| borrow(tree, 4));
+        let remover = thread(&other, |other| remove(other, 1));
+        remove(&tree, 1);
+        join(reader);
+        join(remover);
+        drop((tree, other));
+        fates.check(1);
+    });
+}
