@@ -18,9 +18,12 @@ fn files_that_are_tried_are_as_others() {
     };
     let plain = FileRef::try_new(1_u32).expect("there is memory");
     let hooked = FileRef::try_with_release(2, hook(&released)).expect("there is memory");
-    let coerced: FileRef<dyn Display + Send + Sync> =
-        FileRef::try_coerced_with_release(3, |number| number, hook(&released))
-            .expect("there is memory");
+    let coerced = FileRef::<dyn Display + Send + Sync>::try_coerced_with_release(
+        3,
+        |number: &u32| number,
+        hook(&released),
+    );
+    let coerced = coerced.expect("there is memory");
     assert_eq!(
         (*plain, *hooked, coerced.to_string()),
         (1, 2, "3".to_string())
