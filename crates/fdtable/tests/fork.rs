@@ -269,6 +269,30 @@ fn the_lowest_number_is_found_by_both_when_some_were_closed_before_the_fork() {
     }
 }
 
+#[test]
+fn a_child_of_a_full_table_closes_and_opens_as_any_other() {
+    for limit in [1, 64, 65, 128] {
+        let mut made = Made::default();
+        let mut parent = Process::with(limit, &mut made);
+        let soft = limit.unsigned_abs();
+        parent.files.set_limit(soft).expect("below the hard limit");
+        for _ in 0..2 {
+            let refused = parent.files.reserve(NONE).map(drop);
+            assert_eq!(refused, Err(Error::TooManyFiles));
+            let mut child = parent.fork();
+            for process in [&mut child, &mut parent] {
+                process.close(limit - 1);
+                process.open(&mut made);
+                process.close(0);
+                process.open(&mut made);
+                let refused = process.files.reserve(NONE).map(drop);
+                assert_eq!(refused, Err(Error::TooManyFiles));
+            }
+            check_both(&parent, &child, &made);
+        }
+    }
+}
+
 /// Every order of the first so many numbers.
 fn orders(count: usize) -> Vec<Vec<usize>> {
     if count == 0 {
@@ -453,6 +477,9 @@ fn reserved_numbers_stay_with_the_parent_alone() {
     let mut made = Made::default();
     let parent = with_reservations(&mut made);
     let reservations = reserve(&parent.files);
+    // A search passes over the leaves in which they are.
+    let above = parent.files.dup(1).expect("there is room");
+    parent.files.close(above).expect("it is open");
     let child = parent.fork();
     let mut grandchild = child.fork();
     child.check();
@@ -463,9 +490,10 @@ fn reserved_numbers_stay_with_the_parent_alone() {
     }
     grandchild.check();
     let mut child = child;
-    // The lowest is free in the child.
-    child.open(&mut made);
-    child.open(&mut made);
+    // All of them are free in the child, the lowest first.
+    for _ in 0..20 {
+        child.open(&mut made);
+    }
     child.check();
     assert_eq!(
         parent.files.open_count(),

@@ -94,7 +94,8 @@ impl Kept {
 fn anything(files: &Files<Canary>, flock: &Arc<Flock>, kept: &mut Kept, rng: &mut Rng) {
     use Error::{BadFd, Busy, InvalidArgument, TooManyFiles};
     match rng.u8(0..100) {
-        0..20 => _ = allow(files.open(flock.hatch(), flags(rng)), &[TooManyFiles]),
+        0..14 => _ = allow(files.open(flock.hatch(), flags(rng)), &[TooManyFiles]),
+        14..20 => _ = allow(files.open_any(flock.hatch(), flags(rng)), &[TooManyFiles]),
         20..36 => _ = allow(files.close(number(rng)), &[BadFd]),
         36..52 => {
             if let Some(file) = allow(files.get(number(rng)), &[BadFd]) {
@@ -128,7 +129,7 @@ fn anything(files: &Files<Canary>, flock: &Arc<Flock>, kept: &mut Kept, rng: &mu
             _ = allow(
                 files.set_limit([64, 1000, 40_000, u32::MAX][rng.usize(0..4)]),
                 &[],
-            )
+            );
         }
         _ => fork(files, kept, rng),
     }

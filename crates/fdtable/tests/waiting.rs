@@ -77,8 +77,10 @@ fn it_is_ready_while_a_number_is_free() {
     }
 }
 
+type Frees = fn(&Files<u32>);
+
 /// What frees a number of a full table: 0 to 199 are open, those from 100 on are closed on exec.
-const FREES: &[(&str, fn(&Files<u32>))] = &[
+const FREES: &[(&str, Frees)] = &[
     ("close", |files| files.close(70).expect("it is open")),
     ("take", |files| drop(files.take(3).expect("it is open"))),
     ("close_with_tag", |files| {
@@ -86,20 +88,20 @@ const FREES: &[(&str, fn(&Files<u32>))] = &[
         files.close_with_tag(70, 1).expect("it is its tag");
     }),
     ("close_range", |files| {
-        files.close_range(70, 75).expect("in order")
+        files.close_range(70, 75).expect("in order");
     }),
     ("close_range of a leaf", |files| {
-        files.close_range(64, 127).expect("in order")
+        files.close_range(64, 127).expect("in order");
     }),
     ("close_range of the first leaf", |files| {
-        files.close_range(0, 63).expect("in order")
+        files.close_range(0, 63).expect("in order");
     }),
     ("exec", |files| files.exec().expect("there is memory")),
     ("close_and_wait", |files| {
-        files.close_and_wait(70).expect("it is open")
+        files.close_and_wait(70).expect("it is open");
     }),
     ("set_limit", |files| {
-        files.set_limit(201).expect("below the hard limit")
+        files.set_limit(201).expect("below the hard limit");
     }),
     ("set_limits", |files| {
         let limits = Limits {
