@@ -147,12 +147,12 @@ fn it_keeps_little_after_close_range() {
     check(|files| {
         files
             .close_range(FEW.cast_unsigned(), u32::MAX)
-            .expect("in order")
+            .expect("in order");
     });
     check(|files| {
         files
             .close_range(0, (MANY - FEW - 1).cast_unsigned())
-            .expect("in order")
+            .expect("in order");
     });
     // In pieces that are no leaves.
     check(|files| {

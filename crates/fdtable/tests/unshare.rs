@@ -62,6 +62,7 @@ fn close_range_unshares_first_if_it_is_told_to() {
     let mut own = Arc::clone(&shared);
     Files::close_range_with(&mut own, 10, 150, UNSHARE).expect("in order");
     assert_eq!((shared.open_count(), own.open_count()), (200, 59));
+    drop(own);
     let mut own = Arc::clone(&shared);
     Files::close_range_with(&mut own, 0, u32::MAX, UNSHARE).expect("in order");
     assert_eq!((shared.open_count(), own.open_count()), (200, 0));
