@@ -14,10 +14,11 @@ mod history;
 mod ledger;
 mod oracle;
 
-use std::cell::OnceCell;
+use std::cell::{Cell, OnceCell};
 use std::sync::{Arc, MutexGuard};
 
-use fdtable::{FdFlags, FileRef, Files, RawFd, Reservation, rcu};
+use fdtable::{CloseRangeFlags, Error, FdFlags, FileRef, Files, RawFd, Reservation, rcu};
+use fdtable_base::percpu::PerCpu;
 use history::subject::{Subject, answer};
 use history::{Answer, Call, Number, Table, call, flags, likely_open, number};
 use ledger::{Maker, Object, Token};
@@ -44,8 +45,11 @@ const LIMITS: &[u32] = &[
     u32::MAX,
 ];
 
-/// How many processes there may be at once.
+/// How many processes there may be at once that make reservations, and live to the end.
 const PROCESSES: usize = 4;
+
+/// How many children there may be besides, which end at any time.
+const CHILDREN: usize = 4;
 
 /// What a process may do.
 #[derive(Clone, Debug)]
@@ -65,8 +69,41 @@ enum Action {
     /// Borrows a file, and closes its descriptor meanwhile.
     CloseBorrowed(Number),
     NextOpen(Number),
+    /// So many times, under any number.
+    OpenAny(u32, FdFlags),
+    ReserveMany(u32, FdFlags),
+    Fork,
+    /// Keeps one number of so many.
+    ForkKeeping(i32),
+    /// Closes a range of numbers in a view of one's own, or in this one.
+    CloseRangeWith(Number, Number, CloseRangeFlags),
+    Exec,
+    /// Something that a child does.
+    InChild(Index, ChildAction),
+}
+
+/// What a child may do that ends at any time.
+#[derive(Clone, Debug)]
+enum ChildAction {
+    Call(Call),
+    OpenAny(u32, FdFlags),
     Fork,
     Exec,
+    Exit,
+}
+
+fn child_action() -> impl Strategy<Value = ChildAction> {
+    prop_oneof![
+        12 => call(LIMITS.to_vec()).prop_map(ChildAction::Call),
+        2 => (1..70_u32, flags()).prop_map(|(count, flags)| ChildAction::OpenAny(count, flags)),
+        1 => Just(ChildAction::Fork),
+        1 => Just(ChildAction::Exec),
+        1 => Just(ChildAction::Exit),
+    ]
+}
+
+fn range_flags() -> impl Strategy<Value = CloseRangeFlags> {
+    (0..8_u32).prop_map(CloseRangeFlags::from_bits_retain)
 }
 
 fn action() -> impl Strategy<Value = Action> {
@@ -81,8 +118,14 @@ fn action() -> impl Strategy<Value = Action> {
         3 => any::<Index>().prop_map(Action::LetGo),
         2 => likely_open().prop_map(Action::CloseBorrowed),
         2 => number().prop_map(Action::NextOpen),
-        1 => Just(Action::Fork),
+        2 => (1..70_u32, flags()).prop_map(|(count, flags)| Action::OpenAny(count, flags)),
+        1 => (0..140_u32, flags()).prop_map(|(count, flags)| Action::ReserveMany(count, flags)),
+        2 => Just(Action::Fork),
+        1 => (1..4).prop_map(Action::ForkKeeping),
+        1 => (number(), number(), range_flags())
+            .prop_map(|(first, last, flags)| Action::CloseRangeWith(first, last, flags)),
         1 => Just(Action::Exec),
+        20 => (any::<Index>(), child_action()).prop_map(|(which, act)| Action::InChild(which, act)),
     ]
 }
 
@@ -159,13 +202,16 @@ impl Table for Judge<'_> {
 
 /// One process: its table, and what the oracle says of it.
 struct Process {
-    files: Files<Object>,
+    files: Arc<Files<Object>>,
     oracle: Oracle<Arc<Token>>,
+    /// The most numbers that were taken at once.
+    most: Cell<usize>,
 }
 
 /// A history under way. What a process keeps is kept twice, for the table and for the oracle.
 struct Replay<'p> {
     processes: &'p [OnceCell<Process>; PROCESSES],
+    children: Vec<Process>,
     reserved: Vec<(&'p Process, Reservation<'p, Object>)>,
     held: Vec<(FileRef<Object>, Arc<Token>)>,
     objects: Maker,
@@ -217,12 +263,16 @@ impl<'p> Replay<'p> {
             }
             Action::CloseBorrowed(fd) => close_borrowed(of, fd.find(&of.files)),
             Action::NextOpen(from) => next_open(of, from.find(&of.files)),
+            Action::OpenAny(count, flags) => self.open_any(of, *count, *flags),
+            Action::ReserveMany(count, flags) => self.reserve_many(of, *count, *flags),
             Action::Fork => self.fork(of),
-            Action::Exec => {
-                of.files.exec().expect("there is memory");
-                of.oracle().exec();
-                Ok(())
+            Action::ForkKeeping(one_of) => self.fork_keeping(of, *one_of),
+            Action::CloseRangeWith(first, last, flags) => {
+                let (first, last) = (first.find(&of.files), last.find(&of.files));
+                self.close_range_with(of, (first.cast_unsigned(), last.cast_unsigned()), *flags)
             }
+            Action::Exec => exec(of),
+            Action::InChild(which, act) => self.act_in_child(which, act),
         }
     }
 
@@ -242,7 +292,7 @@ impl<'p> Replay<'p> {
     fn reserve(
         &mut self,
         of: &'p Process,
-        reservation: Result<Reservation<'p, Object>, fdtable::Error>,
+        reservation: Result<Reservation<'p, Object>, Error>,
         expected: Answer,
     ) -> Verdict {
         let number = reservation.as_ref().map(Reservation::fd);
@@ -270,7 +320,7 @@ impl<'p> Replay<'p> {
 
     fn hold(
         &mut self,
-        file: Result<FileRef<Object>, fdtable::Error>,
+        file: Result<FileRef<Object>, Error>,
         token: Result<Arc<Token>, i32>,
     ) -> Verdict {
         let number = file.as_ref().map(|file| file.number);
@@ -283,17 +333,114 @@ impl<'p> Replay<'p> {
         Ok(())
     }
 
-    /// The child joins the processes if there is room, and else only lives as long as it takes
-    /// to look at it.
+    /// What is documented of the number is that it is free, below the limit and not far up.
+    fn open_any(&mut self, of: &Process, count: u32, flags: FdFlags) -> Verdict {
+        for _ in 0..count {
+            of.note_taken();
+            let opened = answer(of.files.open_any(self.objects.object(), flags));
+            let token = self.tokens.token();
+            match opened {
+                Ok(number) => {
+                    of.oracle().open_chosen(number, token, flags);
+                    of.note_taken();
+                    let bound = of.most.get() + 64 * (processors() + 2);
+                    prop_assert!((number.unsigned_abs() as usize) < bound, "{number}");
+                }
+                Err(_) => prop_assert_eq!(of.oracle().open(Some(token), flags), opened),
+            }
+        }
+        Ok(())
+    }
+
+    fn reserve_many(&mut self, of: &'p Process, count: u32, flags: FdFlags) -> Verdict {
+        let expected = of.oracle().reserve_many(count, flags);
+        let reservations = of.files.reserve_many(count as usize, flags);
+        let numbers = reservations.as_ref().map(|all| {
+            let numbers = all.fds().iter().map(|fd| fd.raw());
+            numbers.collect::<Vec<_>>()
+        });
+        prop_assert_eq!(numbers.map_err(|error| error.errno()), expected);
+        let each = reservations.into_iter().flatten();
+        self.reserved.extend(each.map(|made| (of, made)));
+        Ok(())
+    }
+
     fn fork(&mut self, of: &Process) -> Verdict {
         let files = of.files.fork().expect("there is memory");
-        let oracle = Oracle::new(of.oracle().fork());
-        let child = Process { files, oracle };
+        let oracle = of.oracle().fork();
+        self.join(Process::of(files, oracle))
+    }
+
+    fn fork_keeping(&mut self, of: &Process, one_of: i32) -> Verdict {
+        let keep = |number: RawFd| number % one_of == 0;
+        let files = of.files.fork_keeping(|fd, _, _| keep(fd.raw()));
+        let oracle = of.oracle().fork_keeping(keep);
+        self.join(Process::of(files.expect("there is memory"), oracle))
+    }
+
+    fn close_range_with(
+        &mut self,
+        of: &Process,
+        (first, last): (u32, u32),
+        flags: CloseRangeFlags,
+    ) -> Verdict {
+        let mut files = Arc::clone(&of.files);
+        let done = Files::close_range_with(&mut files, first, last, flags);
+        if flags.bits() & 1 != 0 {
+            prop_assert_eq!(done, Err(Error::InvalidArgument));
+            return Ok(());
+        }
+        let range = |oracle: &mut oracle::Table<_>| {
+            if flags.contains(CloseRangeFlags::CLOEXEC) {
+                oracle.set_cloexec_range(first, last)
+            } else {
+                oracle.close_range(first, last)
+            }
+        };
+        let own = flags.contains(CloseRangeFlags::UNSHARE);
+        let mut child = of.oracle().fork();
+        let expected = if own {
+            range(&mut child)
+        } else {
+            range(&mut of.oracle())
+        };
+        prop_assert_eq!(done.map_err(Error::errno), expected);
+        // The view of the process has two holders, so what has one is new.
+        match Arc::into_inner(files) {
+            Some(files) => self.join(Process::of(files, child)),
+            None => Ok(()),
+        }
+    }
+
+    /// A child joins the processes if there is room, or else the children, the oldest of which
+    /// ends.
+    fn join(&mut self, child: Process) -> Verdict {
         child.compare()?;
         let room = self.processes.iter().find(|place| place.get().is_none());
         if let Some(place) = room {
             let _joined = place.set(child);
+            return Ok(());
         }
+        if self.children.len() == CHILDREN {
+            self.children.remove(0).compare()?;
+        }
+        self.children.push(child);
+        Ok(())
+    }
+
+    fn act_in_child(&mut self, which: &Index, action: &ChildAction) -> Verdict {
+        let Some(child) = pick(&mut self.children, which) else {
+            return Ok(());
+        };
+        match action {
+            ChildAction::Call(call) => self.call(&child, call)?,
+            ChildAction::OpenAny(count, flags) => self.open_any(&child, *count, *flags)?,
+            ChildAction::Fork => self.fork(&child)?,
+            ChildAction::Exec => exec(&child)?,
+            ChildAction::Exit => return child.compare(),
+        }
+        child.note_taken();
+        self.children.push(child);
         Ok(())
     }
 
@@ -313,6 +460,17 @@ impl<'p> Replay<'p> {
 /// Takes one of a list, if there is any.
 fn pick<I>(list: &mut Vec<I>, which: &Index) -> Option<I> {
     (!list.is_empty()).then(|| list.swap_remove(which.index(list.len())))
+}
+
+fn exec(of: &Process) -> Verdict {
+    of.files.exec().expect("there is memory");
+    of.oracle().exec();
+    Ok(())
+}
+
+/// How many processors claim numbers of their own.
+fn processors() -> usize {
+    PerCpu::new(|_| ()).iter().count()
 }
 
 fn next_open(of: &Process, from: RawFd) -> Verdict {
@@ -339,10 +497,20 @@ fn close_borrowed(of: &Process, fd: RawFd) -> Verdict {
 
 impl Process {
     fn new(limit: u32) -> Self {
+        Self::of(Files::with_limit(limit), oracle::Table::with_limit(limit))
+    }
+
+    fn of(files: Files<Object>, oracle: oracle::Table<Arc<Token>>) -> Self {
         Self {
-            files: Files::with_limit(limit),
-            oracle: Oracle::new(oracle::Table::with_limit(limit)),
+            files: Arc::new(files),
+            oracle: Oracle::new(oracle),
+            most: Cell::new(0),
         }
+    }
+
+    fn note_taken(&self) {
+        let taken = self.oracle().open_count();
+        self.most.set(self.most.get().max(taken));
     }
 
     fn oracle(&self) -> MutexGuard<'_, oracle::Table<Arc<Token>>> {
@@ -374,6 +542,7 @@ fn replay(history: &History) -> Verdict {
     let first = processes[0].get_or_init(|| Process::new(history.limit));
     let mut replay = Replay {
         processes: &processes,
+        children: Vec::new(),
         reserved: Vec::new(),
         held: Vec::new(),
         objects: Maker::default(),
@@ -382,13 +551,18 @@ fn replay(history: &History) -> Verdict {
     replay.open_many(first, history.open)?;
     for (which, action) in &history.steps {
         let alive: Vec<&Process> = processes.iter().filter_map(OnceCell::get).collect();
-        replay.act(alive[which.index(alive.len())], action)?;
+        let of = alive[which.index(alive.len())];
+        replay.act(of, action)?;
+        of.note_taken();
         replay.compare_released()?;
     }
     processes
         .iter()
         .filter_map(OnceCell::get)
         .try_for_each(Process::compare)?;
+    let mut children = replay.children.drain(..);
+    children.try_for_each(|child| child.compare())?;
+    drop(children);
     replay.reserved.clear();
     let rest = replay.end();
     drop(processes);
@@ -436,7 +610,7 @@ fn config(cases: u32) -> Config {
 }
 
 proptest! {
-    #![proptest_config(config(3000))]
+    #![proptest_config(config(1500))]
     #[test]
     fn the_table_and_the_oracle_agree(history in history(Just(0), 400)) {
         replay(&history)?;
@@ -444,7 +618,7 @@ proptest! {
 }
 
 proptest! {
-    #![proptest_config(config(300))]
+    #![proptest_config(config(150))]
     #[test]
     fn they_agree_where_many_are_open(history in history(60..4200, 400)) {
         replay(&history)?;
@@ -452,7 +626,7 @@ proptest! {
 }
 
 proptest! {
-    #![proptest_config(config(20))]
+    #![proptest_config(config(12))]
     #[test]
     fn they_agree_where_a_node_of_the_tree_is_full(history in history(32_700..33_000, 400)) {
         replay(&history)?;

@@ -94,7 +94,8 @@ impl Kept {
 fn anything(files: &Files<Canary>, flock: &Arc<Flock>, kept: &mut Kept, rng: &mut Rng) {
     use Error::{BadFd, Busy, InvalidArgument, TooManyFiles};
     match rng.u8(0..100) {
-        0..20 => _ = allow(files.open(flock.hatch(), flags(rng)), &[TooManyFiles]),
+        0..14 => _ = allow(files.open(flock.hatch(), flags(rng)), &[TooManyFiles]),
+        14..20 => _ = allow(files.open_any(flock.hatch(), flags(rng)), &[TooManyFiles]),
         20..36 => _ = allow(files.close(number(rng)), &[BadFd]),
         36..52 => {
             if let Some(file) = allow(files.get(number(rng)), &[BadFd]) {

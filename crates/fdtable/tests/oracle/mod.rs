@@ -43,6 +43,25 @@ impl<F: Clone> Table<F> {
         self.take_lowest(0, file, flags)
     }
 
+    /// Opens `file` under a number that the table has chosen among those that are free.
+    pub(crate) fn open_chosen(&mut self, number: i32, file: F, flags: FdFlags) {
+        assert!(self.allows(number), "{number} is past the limit");
+        let place = self.find(number).expect_err("the number is free");
+        let file = Some(file);
+        #[rustfmt::skip]
+        self.entries.insert(place, Entry { number, flags, file });
+    }
+
+    /// Takes so many of the lowest numbers for files that come later, or none.
+    pub(crate) fn reserve_many(&mut self, count: u32, flags: FdFlags) -> Result<Vec<i32>, i32> {
+        let before = self.entries.clone();
+        let taken: Result<Vec<i32>, i32> = (0..count).map(|_| self.open(None, flags)).collect();
+        if taken.is_err() {
+            self.entries = before;
+        }
+        taken
+    }
+
     pub(crate) fn reserve_from(&mut self, min: i32, flags: FdFlags) -> Result<i32, i32> {
         self.check_min(min)?;
         self.take_lowest(min, None, flags)
@@ -140,6 +159,13 @@ impl<F: Clone> Table<F> {
         let (limit, mut entries) = (self.limit, self.entries.clone());
         entries.retain(|entry| entry.file.is_some());
         Self { limit, entries }
+    }
+
+    /// As [`fork`](Self::fork), with those alone that are kept.
+    pub(crate) fn fork_keeping(&self, keep: impl Fn(i32) -> bool) -> Self {
+        let mut child = self.fork();
+        child.entries.retain(|entry| keep(entry.number));
+        child
     }
 
     /// execve(2): "file descriptors that are marked close-on-exec are closed".

@@ -1,0 +1,308 @@
+//! Memory goes back: a table that was large and is small again keeps little, and tables that are
+//! gone keep nothing.
+//!
+//! All that is allocated is counted, so the tests of this file run one after the other.
+
+#![cfg(not(loom))]
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::sync::atomic::AtomicIsize;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread;
+
+use fastrand::Rng;
+use fdtable::{FdFlags, FileRef, Files, RawFd, rcu};
+
+/// The system's allocator, and how many bytes it has given out.
+struct Counting;
+
+static BYTES: AtomicIsize = AtomicIsize::new(0);
+
+fn count(bytes: usize, sign: isize) {
+    // Relaxed: a sum. Who reads it has joined the threads that add.
+    BYTES.fetch_add(bytes.cast_signed() * sign, Relaxed);
+}
+
+// SAFETY: everything is left to the system's allocator.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        count(layout.size(), 1);
+        // SAFETY: as the caller promises.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, place: *mut u8, layout: Layout) {
+        count(layout.size(), -1);
+        // SAFETY: as the caller promises.
+        unsafe { System.dealloc(place, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+const NONE: FdFlags = FdFlags::empty();
+const MANY: RawFd = 200_000;
+const FEW: RawFd = 100;
+
+/// A table may keep that much more than one that never was large: the leaves whose notices nobody
+/// has taken yet, 16 for each processor, and the nodes above them. It had two megabytes.
+const LITTLE: isize = 128 * 1024;
+
+/// What the runner of tests may take meanwhile, and what is kept of a thread for the next one.
+const NOISE: isize = 4 * 1024;
+
+/// Checks that nothing is left of what was allocated since.
+fn check_back_at(before: isize) {
+    let left = bytes() - before;
+    assert!(left <= NOISE, "{left} bytes are left");
+}
+
+/// One test at a time.
+fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    let guard = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    // What is made once is made now: the readers' list, the pools.
+    drop(large());
+    settle();
+    guard
+}
+
+/// Has all that waits for readers freed.
+fn settle() {
+    rcu::barrier().expect("outside of sections");
+}
+
+fn bytes() -> isize {
+    settle();
+    BYTES.load(Relaxed)
+}
+
+/// One file under all these numbers.
+fn with(count: RawFd) -> Files<()> {
+    let files = Files::with_limit(u32::MAX);
+    files
+        .open(FileRef::new(()), FdFlags::CLOEXEC)
+        .expect("there is room");
+    for _ in 1..count {
+        let file = files.get(0).expect("it is open");
+        files.open(file, FdFlags::CLOEXEC).expect("there is room");
+    }
+    files
+}
+
+fn large() -> Files<()> {
+    with(MANY)
+}
+
+/// Has `shrink` close all but a hundred, and checks what the table keeps.
+fn check(shrink: impl FnOnce(&Files<()>)) {
+    let _alone = alone();
+    let before = bytes();
+    let files = large();
+    let grown = bytes() - before;
+    assert!(grown > 1 << 20, "it is large: {grown} bytes");
+    shrink(&files);
+    assert_eq!(files.open_count(), FEW as usize);
+    let kept = bytes() - before;
+    drop(files);
+    check_back_at(before);
+    let small = with(FEW);
+    let needed = bytes() - before;
+    drop(small);
+    assert!(
+        kept <= needed + LITTLE,
+        "{kept} bytes are kept, {needed} needed"
+    );
+}
+
+fn close_all(files: &Files<()>, numbers: impl IntoIterator<Item = RawFd>) {
+    for fd in numbers {
+        files.close(fd).expect("it is open");
+    }
+}
+
+#[test]
+fn it_keeps_little_when_it_was_emptied_from_below() {
+    check(|files| close_all(files, 0..MANY - FEW));
+}
+
+#[test]
+fn it_keeps_little_when_it_was_emptied_from_above() {
+    check(|files| close_all(files, (FEW..MANY).rev()));
+}
+
+#[test]
+fn it_keeps_little_when_it_was_emptied_in_any_order() {
+    check(|files| {
+        let mut numbers: Vec<RawFd> = (FEW..MANY).collect();
+        Rng::with_seed(1).shuffle(&mut numbers);
+        close_all(files, numbers);
+    });
+}
+
+#[test]
+fn it_keeps_little_after_close_range() {
+    check(|files| {
+        files
+            .close_range(FEW.cast_unsigned(), u32::MAX)
+            .expect("in order");
+    });
+    check(|files| {
+        files
+            .close_range(0, (MANY - FEW - 1).cast_unsigned())
+            .expect("in order");
+    });
+    // In pieces that are no leaves.
+    check(|files| {
+        for first in (FEW..MANY).step_by(50) {
+            let last = (first + 49).min(MANY - 1);
+            let (first, last) = (first.cast_unsigned(), last.cast_unsigned());
+            files.close_range(first, last).expect("in order");
+        }
+    });
+}
+
+#[test]
+fn it_keeps_little_after_exec() {
+    check(|files| {
+        for fd in 0..FEW {
+            files.set_flags(fd, NONE).expect("it is open");
+        }
+        files.exec().expect("there is memory");
+    });
+}
+
+#[test]
+fn it_keeps_little_when_several_threads_emptied_it() {
+    check(|files| {
+        thread::scope(|scope| {
+            for thread in 0..4 {
+                scope.spawn(move || {
+                    let mine = (FEW + thread..MANY).step_by(4);
+                    let mut mine: Vec<RawFd> = mine.collect();
+                    if thread % 2 == 0 {
+                        Rng::with_seed(1).shuffle(&mut mine);
+                    }
+                    close_all(files, mine);
+                });
+            }
+        });
+    });
+}
+
+#[test]
+fn it_keeps_little_when_it_was_emptied_while_others_opened() {
+    check(|files| {
+        thread::scope(|scope| {
+            scope.spawn(|| close_all(files, (FEW..MANY).rev()));
+            scope.spawn(|| {
+                for _ in 0..1000 {
+                    let file = files.get(0).expect("it is open");
+                    let fd = files.open_any(file, NONE).expect("there is room");
+                    files.close(fd).expect("it is open");
+                }
+            });
+        });
+    });
+}
+
+#[test]
+fn it_keeps_little_when_its_numbers_were_any() {
+    let _alone = alone();
+    let before = bytes();
+    let files = with(1);
+    let numbers: Vec<RawFd> = (1..MANY)
+        .map(|_| {
+            let file = files.get(0).expect("it is open");
+            files.open_any(file, NONE).expect("there is room").raw()
+        })
+        .collect();
+    close_all(&files, numbers.iter().copied());
+    drop(numbers);
+    let kept = bytes() - before;
+    assert!(kept <= LITTLE, "{kept} bytes are kept");
+    drop(files);
+    check_back_at(before);
+}
+
+#[test]
+fn it_keeps_little_when_reservations_were_dropped() {
+    let _alone = alone();
+    let before = bytes();
+    let files = with(1);
+    drop(files.reserve_many(5000, NONE).expect("there is room"));
+    let kept = bytes() - before;
+    assert!(kept <= LITTLE, "{kept} bytes are kept");
+    drop(files);
+    check_back_at(before);
+}
+
+#[test]
+fn a_fork_takes_little_until_somebody_writes() {
+    let _alone = alone();
+    let parent = large();
+    let before = bytes();
+    let child = parent.fork().expect("there is memory");
+    let taken = bytes() - before;
+    assert!(taken <= 16 * 1024, "{taken} bytes are taken");
+    child.close_range(0, u32::MAX).expect("in order");
+    let left = bytes() - before;
+    assert!(
+        left <= 16 * 1024,
+        "{left} bytes are taken by what is closed"
+    );
+    drop(child);
+    check_back_at(before);
+}
+
+#[test]
+fn generations_that_are_gone_keep_nothing() {
+    let _alone = alone();
+    let before = bytes();
+    // More often than noise could hide a leaf of each round.
+    for seed in 0..20 {
+        let mut rng = Rng::with_seed(seed);
+        let mut family = vec![with(1000)];
+        for generation in 1..12 {
+            let parent = &family[rng.usize(0..generation)];
+            let child = parent.fork().expect("there is memory");
+            for files in [parent, &child] {
+                for _ in 0..50 {
+                    _ = files.close(rng.i32(1..1000));
+                }
+            }
+            drop(parent.reserve_from(900, NONE).expect("there is room"));
+            if generation % 3 == 0 {
+                child.close_range(100, 800).expect("in order");
+            }
+            family.push(child);
+        }
+        while !family.is_empty() {
+            drop(family.swap_remove(rng.usize(0..family.len())));
+        }
+    }
+    check_back_at(before);
+}
+
+#[test]
+fn tags_uses_waiters_and_quarantine_keep_nothing() {
+    let _alone = alone();
+    let before = bytes();
+    let files = with(500);
+    for fd in 0..500 {
+        files.exchange_tag(fd, 0, 9).expect("it is open");
+    }
+    drop(files.begin_use(7).expect("it is open"));
+    let child = files.fork().expect("there is memory");
+    child.set_quarantine(100);
+    child.close_range(0, u32::MAX).expect("in order");
+    let waker = std::task::Waker::noop();
+    child.set_limit(0).expect("below the hard limit");
+    let waits = child.poll_free(&mut std::task::Context::from_waker(waker));
+    assert!(waits.is_pending());
+    drop(files);
+    drop(child);
+    check_back_at(before);
+}

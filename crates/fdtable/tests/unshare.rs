@@ -1,0 +1,113 @@
+//! A view of one's own, and close_range with flags.
+
+#![cfg(not(loom))]
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::Relaxed;
+
+use fdtable::{CloseRangeFlags, Error, FdFlags, FileRef, Files};
+
+const NONE: FdFlags = FdFlags::empty();
+const UNSHARE: CloseRangeFlags = CloseRangeFlags::UNSHARE;
+const CLOEXEC: CloseRangeFlags = CloseRangeFlags::CLOEXEC;
+
+/// A view of 200 descriptors of one file.
+fn view() -> (Arc<Files<u32>>, Arc<AtomicUsize>) {
+    let released = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&released);
+    let files = Files::new();
+    let file = FileRef::with_release(7, move |_| _ = count.fetch_add(1, Relaxed));
+    for _ in 0..200 {
+        files.open(file.clone(), NONE).expect("there is room");
+    }
+    (Arc::new(files), released)
+}
+
+#[test]
+fn the_only_holder_keeps_his_view() {
+    let (mut files, _) = view();
+    let before = Arc::as_ptr(&files);
+    Files::unshare(&mut files).expect("there is memory");
+    assert_eq!(Arc::as_ptr(&files), before);
+}
+
+#[test]
+fn a_view_that_is_shared_is_forked_for_who_unshares() {
+    let (shared, released) = view();
+    let mut own = Arc::clone(&shared);
+    Files::unshare(&mut own).expect("there is memory");
+    assert!(!Arc::ptr_eq(&shared, &own));
+    own.close(3).expect("it is open");
+    assert!(shared.get(3).is_ok());
+    drop(shared);
+    assert_eq!((own.open_count(), released.load(Relaxed)), (199, 0));
+    drop(own);
+    assert_eq!(released.load(Relaxed), 1);
+}
+
+#[test]
+fn close_range_without_flags_works_on_the_shared_view() {
+    let (shared, _) = view();
+    let mut same = Arc::clone(&shared);
+    let flags = CloseRangeFlags::empty();
+    Files::close_range_with(&mut same, 10, u32::MAX, flags).expect("in order");
+    assert!(Arc::ptr_eq(&shared, &same));
+    assert_eq!(shared.open_count(), 10);
+}
+
+#[test]
+fn close_range_unshares_first_if_it_is_told_to() {
+    let (shared, released) = view();
+    let mut own = Arc::clone(&shared);
+    Files::close_range_with(&mut own, 10, 150, UNSHARE).expect("in order");
+    assert_eq!((shared.open_count(), own.open_count()), (200, 59));
+    drop(own);
+    let mut own = Arc::clone(&shared);
+    Files::close_range_with(&mut own, 0, u32::MAX, UNSHARE).expect("in order");
+    assert_eq!((shared.open_count(), own.open_count()), (200, 0));
+    drop(shared);
+    assert_eq!(released.load(Relaxed), 1);
+}
+
+#[test]
+fn close_range_sets_close_on_exec_instead_if_it_is_told_to() {
+    for flags in [CLOEXEC, CLOEXEC | UNSHARE] {
+        let (shared, _) = view();
+        let mut own = Arc::clone(&shared);
+        Files::close_range_with(&mut own, 60, 130, flags).expect("in order");
+        assert_eq!(own.open_count(), 200);
+        for fd in 0..200 {
+            let set = (60..=130).contains(&fd);
+            let expected = if set { FdFlags::CLOEXEC } else { NONE };
+            assert_eq!(own.flags(fd), Ok(expected));
+            let shares = !flags.contains(UNSHARE);
+            let of_shared = if shares { expected } else { NONE };
+            assert_eq!(shared.flags(fd), Ok(of_shared));
+        }
+    }
+}
+
+#[test]
+fn what_is_refused_neither_closes_nor_unshares() {
+    let (shared, _) = view();
+    let unknown = CloseRangeFlags::from_bits_retain(1);
+    for (first, last, flags) in [
+        (1, 0, CloseRangeFlags::empty()),
+        (u32::MAX, 0, UNSHARE),
+        (5, 4, CLOEXEC),
+        (0, 9, unknown),
+        (0, 9, unknown | UNSHARE),
+    ] {
+        let mut own = Arc::clone(&shared);
+        let refused = Files::close_range_with(&mut own, first, last, flags);
+        assert_eq!(refused, Err(Error::InvalidArgument));
+        assert!(Arc::ptr_eq(&shared, &own));
+        assert_eq!(shared.open_count(), 200);
+    }
+}
+
+#[test]
+fn the_flags_have_the_values_of_linux() {
+    assert_eq!((UNSHARE.bits(), CLOEXEC.bits()), (2, 4));
+}

@@ -1,0 +1,436 @@
+//! Waiting: for a free number, and for the end of a reservation.
+
+#![cfg(not(loom))]
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::mpsc::channel;
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread;
+use std::time::Duration;
+
+use fdtable::{Error, FdFlags, FileRef, Files, Limits, RawFd};
+
+const NONE: FdFlags = FdFlags::empty();
+
+/// How often it was woken.
+#[derive(Default)]
+struct Count(AtomicUsize);
+
+impl Wake for Count {
+    fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, Relaxed);
+    }
+}
+
+impl Count {
+    fn poll(self: &Arc<Self>, files: &Files<u32>) -> Poll<Result<(), Error>> {
+        let waker = Waker::from(Arc::clone(self));
+        files.poll_free(&mut Context::from_waker(&waker))
+    }
+
+    fn woken(&self) -> usize {
+        self.0.load(Relaxed)
+    }
+}
+
+/// Fails if `run` does not end: somebody waits who was not woken.
+fn within_a_minute(run: impl FnOnce() + Send + 'static) {
+    let (done, all_done) = channel();
+    let other = thread::spawn(move || {
+        run();
+        done.send(()).expect("the test waits");
+    });
+    let outcome = all_done.recv_timeout(Duration::from_secs(60));
+    assert!(
+        outcome.is_ok() || other.is_finished(),
+        "somebody still waits"
+    );
+    other.join().expect("no panic");
+}
+
+fn open(files: &Files<u32>) -> Result<RawFd, Error> {
+    files.open(FileRef::new(0), NONE).map(RawFd::from)
+}
+
+/// Every number below the limit is open.
+fn full(limit: u32) -> Files<u32> {
+    let files = Files::with_limit(limit);
+    for _ in 0..limit {
+        open(&files).expect("there is room");
+    }
+    files
+}
+
+#[test]
+fn it_is_ready_while_a_number_is_free() {
+    for limit in [1, 64, 65, 200] {
+        let files = full(limit);
+        let count = Arc::new(Count::default());
+        files.close(limit.cast_signed() - 1).expect("it is open");
+        assert_eq!(count.poll(&files), Poll::Ready(Ok(())));
+        files.wait_free().expect("one is free");
+        open(&files).expect("one is free");
+        assert!(count.poll(&files).is_pending());
+        assert_eq!(count.woken(), 0);
+    }
+}
+
+type Frees = fn(&Files<u32>);
+
+/// What frees a number of a full table: 0 to 199 are open, those from 100 on are closed on exec.
+const FREES: &[(&str, Frees)] = &[
+    ("close", |files| files.close(70).expect("it is open")),
+    ("take", |files| drop(files.take(3).expect("it is open"))),
+    ("close_with_tag", |files| {
+        files.exchange_tag(70, 0, 1).expect("it is open");
+        files.close_with_tag(70, 1).expect("it is its tag");
+    }),
+    ("close_range", |files| {
+        files.close_range(70, 75).expect("in order");
+    }),
+    ("close_range of a leaf", |files| {
+        files.close_range(64, 127).expect("in order");
+    }),
+    ("close_range of the first leaf", |files| {
+        files.close_range(0, 63).expect("in order");
+    }),
+    ("exec", |files| files.exec().expect("there is memory")),
+    ("close_and_wait", |files| {
+        files.close_and_wait(70).expect("it is open");
+    }),
+    ("set_limit", |files| {
+        files.set_limit(201).expect("below the hard limit");
+    }),
+    ("set_limits", |files| {
+        let limits = Limits {
+            soft: 300,
+            hard: 300,
+        };
+        files.set_limits(limits).expect("in order");
+    }),
+];
+
+fn full_with_flags() -> Files<u32> {
+    let files = full(200);
+    files.set_cloexec_range(100, u32::MAX).expect("in order");
+    files
+}
+
+#[test]
+fn what_frees_a_number_wakes_those_who_wait() {
+    for (name, free) in FREES {
+        let parent = full_with_flags();
+        let child = parent.fork().expect("there is memory");
+        for files in [&parent, &child] {
+            let waiters: [Arc<Count>; 3] = Default::default();
+            for waiter in &waiters {
+                assert!(waiter.poll(files).is_pending(), "{name}");
+                assert_eq!(waiter.woken(), 0, "{name}");
+            }
+            free(files);
+            for waiter in &waiters {
+                assert_eq!(waiter.woken(), 1, "{name} wakes all");
+                assert_eq!(waiter.poll(files), Poll::Ready(Ok(())), "{name}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_reservation_that_is_dropped_wakes_those_who_wait_and_one_that_is_installed_frees_nothing() {
+    let files: Files<u32> = Files::with_limit(3);
+    let first = files.reserve(NONE).expect("there is room");
+    let mut both = files.reserve_many(2, NONE).expect("there is room");
+    let count = Arc::new(Count::default());
+    assert!(count.poll(&files).is_pending());
+    first.install(FileRef::new(0));
+    assert!(count.poll(&files).is_pending());
+    let before = count.woken();
+    drop(both.next());
+    assert!(count.woken() > before);
+    assert!(count.poll(&files).is_ready());
+    let one = files.reserve(NONE).expect("one is free");
+    assert!(count.poll(&files).is_pending());
+    let before = count.woken();
+    drop(both);
+    assert!(count.woken() > before);
+    assert!(count.poll(&files).is_ready());
+    drop(one);
+}
+
+#[test]
+fn a_spare_number_that_is_dropped_wakes_those_who_wait() {
+    let files: Files<u32> = Files::with_limit(1);
+    let spare = files.spare(NONE).expect("there is room");
+    let count = Arc::new(Count::default());
+    assert!(count.poll(&files).is_pending());
+    drop(spare);
+    assert_eq!(count.woken(), 1);
+}
+
+#[test]
+fn what_frees_no_number_below_the_limit_leaves_them_waiting() {
+    let files = full_with_flags();
+    files.set_limit(100).expect("below the hard limit");
+    let count = Arc::new(Count::default());
+    assert!(count.poll(&files).is_pending());
+    files.close(150).expect("it is open");
+    files.dup_to(0, 7, NONE).expect("it is open");
+    files.set_flags(7, FdFlags::CLOEXEC).expect("it is open");
+    files.close_range(190, u32::MAX).expect("in order");
+    assert_eq!(files.close(500), Err(Error::BadFd));
+    drop(files.fork().expect("there is memory"));
+    assert!(count.poll(&files).is_pending());
+    let before = count.woken();
+    files.close(99).expect("it is open");
+    assert!(count.woken() > before);
+    assert!(count.poll(&files).is_ready());
+}
+
+#[test]
+fn a_limit_of_0_has_them_wait_for_another() {
+    let files: Files<u32> = Files::with_limit(0);
+    let count = Arc::new(Count::default());
+    assert!(count.poll(&files).is_pending());
+    files.set_limit(1).expect("below the hard limit");
+    assert_eq!(count.woken(), 1);
+    assert!(count.poll(&files).is_ready());
+}
+
+#[test]
+fn who_was_woken_is_not_woken_again_before_he_asks() {
+    let files = full(3);
+    let count = Arc::new(Count::default());
+    assert!(count.poll(&files).is_pending());
+    files.close(0).expect("it is open");
+    files.close(1).expect("it is open");
+    assert_eq!(count.woken(), 1);
+}
+
+#[test]
+fn a_waker_may_use_the_table() {
+    struct User(Arc<Files<u32>>);
+    impl Wake for User {
+        fn wake(self: Arc<Self>) {
+            assert_eq!(open(&self.0), Ok(0));
+            assert_eq!(self.0.close(0), Ok(()));
+        }
+    }
+    within_a_minute(|| {
+        let files = Arc::new(full(1));
+        let waker = Waker::from(Arc::new(User(Arc::clone(&files))));
+        let polled = files.poll_free(&mut Context::from_waker(&waker));
+        assert!(polled.is_pending());
+        files.close(0).expect("it is open");
+        assert_eq!(files.open_count(), 0);
+    });
+}
+
+#[test]
+fn a_table_may_go_while_somebody_waits() {
+    let files = full(1);
+    let count = Arc::new(Count::default());
+    assert!(count.poll(&files).is_pending());
+    drop(files);
+    assert_eq!(Arc::strong_count(&count), 1, "nothing is left behind");
+}
+
+#[test]
+fn a_child_has_none_of_those_who_wait() {
+    let files = full(1);
+    let count = Arc::new(Count::default());
+    assert!(count.poll(&files).is_pending());
+    let child = files.fork().expect("there is memory");
+    child.close(0).expect("it is open");
+    assert_eq!(count.woken(), 0);
+    assert_eq!(open(&child), Ok(0));
+}
+
+#[test]
+fn whatever_frees_a_number_ends_the_wait_of_a_thread() {
+    for (_, free) in FREES {
+        for _ in 0..20 {
+            within_a_minute(move || {
+                let files = full_with_flags();
+                thread::scope(|scope| {
+                    let waiters = [(); 2].map(|()| scope.spawn(|| files.wait_free()));
+                    free(&files);
+                    for waiter in waiters {
+                        assert_eq!(waiter.join().expect("no panic"), Ok(()));
+                    }
+                });
+            });
+        }
+    }
+}
+
+#[test]
+fn no_thread_waits_for_ever_where_there_are_few_numbers() {
+    within_a_minute(|| {
+        let files: Files<u32> = Files::with_limit(3);
+        thread::scope(|scope| {
+            for thread in 0..6 {
+                let files = &files;
+                scope.spawn(move || {
+                    let mut opened = 0;
+                    while opened < 3000 {
+                        let taken = if thread % 2 == 0 {
+                            open(files)
+                        } else {
+                            files.open_any(FileRef::new(0), NONE).map(RawFd::from)
+                        };
+                        match taken {
+                            Ok(fd) => {
+                                opened += 1;
+                                if opened % 4 == 0 {
+                                    thread::yield_now();
+                                }
+                                files.close(fd).expect("it is this thread's own");
+                            }
+                            Err(Error::TooManyFiles) => files.wait_free().expect("memory"),
+                            Err(error) => panic!("{error}"),
+                        }
+                    }
+                });
+            }
+        });
+        assert_eq!(files.open_count(), 0);
+    });
+}
+
+/// Wakes a thread that is parked.
+struct Unpark(thread::Thread);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
+#[test]
+fn no_task_waits_for_ever_where_there_are_few_numbers() {
+    within_a_minute(|| {
+        let files: Files<u32> = Files::with_limit(2);
+        thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    let waker = Waker::from(Arc::new(Unpark(thread::current())));
+                    let mut context = Context::from_waker(&waker);
+                    for _ in 0..3000 {
+                        let reservation = loop {
+                            if let Ok(reservation) = files.reserve(NONE) {
+                                break reservation;
+                            }
+                            while files.poll_free(&mut context).is_pending() {
+                                thread::park();
+                            }
+                        };
+                        drop(reservation);
+                    }
+                });
+            }
+        });
+        assert_eq!(files.open_count(), 0);
+    });
+}
+
+#[test]
+fn dup_to_waiting_answers_as_dup_to_where_nothing_is_reserved() {
+    let files = full(3);
+    assert_eq!(files.dup_to_waiting(0, 2, NONE).map(RawFd::from), Ok(2));
+    files.close(2).expect("it is open");
+    let copy = files.dup_to_waiting(0, 2, FdFlags::CLOEXEC);
+    assert_eq!(copy.map(RawFd::from), Ok(2));
+    assert_eq!(files.flags(2), Ok(FdFlags::CLOEXEC));
+    files.exchange_tag(1, 0, 1).expect("it is open");
+    for (old, new, error) in [
+        (0, 0, Error::InvalidArgument),
+        (0, -1, Error::BadFd),
+        (0, 3, Error::BadFd),
+        (7, 1, Error::BadFd),
+        (0, 1, Error::NotOwner),
+    ] {
+        assert_eq!(
+            files.dup_to_waiting(old, new, NONE),
+            Err(error),
+            "{old}, {new}"
+        );
+    }
+}
+
+#[test]
+fn dup_to_waiting_waits_for_the_end_of_a_reservation() {
+    for install in [true, false] {
+        for new in [1, 63, 64, 40_000] {
+            within_a_minute(move || {
+                let files: Files<u32> = Files::with_limit(u32::MAX);
+                files.open(FileRef::new(7), NONE).expect("there is room");
+                let reservation = files.reserve_from(new, NONE).expect("it is free");
+                let ended = AtomicUsize::new(0);
+                thread::scope(|scope| {
+                    let waiter = scope.spawn(|| {
+                        let copy = files.dup_to_waiting(0, new, NONE);
+                        assert_eq!(ended.load(Relaxed), 1, "it has waited");
+                        copy
+                    });
+                    thread::yield_now();
+                    assert!(files.get(new).is_err());
+                    ended.store(1, Relaxed);
+                    if install {
+                        reservation.install(FileRef::new(8));
+                    } else {
+                        drop(reservation);
+                    }
+                    let copy = waiter.join().expect("no panic");
+                    assert_eq!(copy.map(RawFd::from), Ok(new));
+                });
+                assert_eq!(files.get(new).as_deref(), Ok(&7));
+                assert_eq!(files.open_count(), 2);
+            });
+        }
+    }
+}
+
+#[test]
+fn dup_to_waiting_tells_that_the_old_number_was_closed_meanwhile() {
+    within_a_minute(|| {
+        let files = full(1);
+        files.set_limit(10).expect("below the hard limit");
+        let reservation = files.reserve(NONE).expect("there is room");
+        thread::scope(|scope| {
+            let waiter = scope.spawn(|| files.dup_to_waiting(0, 1, NONE));
+            files.close(0).expect("it is open");
+            drop(reservation);
+            let answer = waiter.join().expect("no panic").map(RawFd::from);
+            assert!(matches!(answer, Err(Error::BadFd)), "{answer:?}");
+        });
+    });
+}
+
+#[test]
+fn dup_to_waiting_ends_where_many_reserve_the_same_number() {
+    within_a_minute(|| {
+        let files: Files<u32> = Files::with_limit(u32::MAX);
+        files.open(FileRef::new(7), NONE).expect("there is room");
+        thread::scope(|scope| {
+            for _ in 0..2 {
+                scope.spawn(|| {
+                    for _ in 0..3000 {
+                        let reservation = files.reserve(NONE).expect("there is room");
+                        reservation.install(FileRef::new(8));
+                        _ = files.close(1);
+                    }
+                });
+            }
+            for _ in 0..2 {
+                scope.spawn(|| {
+                    for _ in 0..1000 {
+                        files.dup_to_waiting(0, 1, NONE).expect("it is not busy");
+                    }
+                });
+            }
+        });
+    });
+}
