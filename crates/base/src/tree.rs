@@ -309,14 +309,14 @@ impl<T: ?Sized + Send + Sync, S: LeafState, D> Tree<T, S, D> {
             return None;
         }
         // The first two are for the compiler: it knows the shifts then.
-        // SAFETY: `root` loaded the node with acquire, together with its height, and the caller
-        // keeps all below it.
-        unsafe {
-            match root.height {
-                1 => walk(root.node, index, 1),
-                2 => walk(root.node, index, 2),
-                height => walk(root.node, index, height),
-            }
+        match root.height {
+            // SAFETY: `root` loaded the node with acquire, together with its height, and the
+            // caller keeps all below it.
+            1 => unsafe { walk(root.node, index, 1) },
+            // SAFETY: as above.
+            2 => unsafe { walk(root.node, index, 2) },
+            // SAFETY: as above.
+            height => unsafe { walk(root.node, index, height) },
         }
     }
 

@@ -189,7 +189,6 @@ fn what_was_closed_before_the_mode_began_does_not_wait() {
 }
 
 #[test]
-#[ignore = "numbers in quarantine count as taken for those who wait, though an open succeeds"]
 fn who_waits_for_a_free_number_gets_one_that_is_in_quarantine() {
     let files = with(5, 1, 1);
     let mut context = Context::from_waker(Waker::noop());
@@ -200,7 +199,6 @@ fn who_waits_for_a_free_number_gets_one_that_is_in_quarantine() {
 }
 
 #[test]
-#[ignore = "close_and_wait frees the number at once"]
 fn close_and_wait_goes_through_quarantine() {
     let files = with(5, 1024, 3);
     files.close_and_wait(1).expect("it is open");
@@ -208,7 +206,6 @@ fn close_and_wait_goes_through_quarantine() {
 }
 
 #[test]
-#[ignore = "what fork_keeping does not keep is in the child's quarantine"]
 fn what_a_child_does_not_keep_is_free_in_it() {
     let parent = with(5, 1024, 3);
     let child = parent.fork_keeping(|fd, _, _| fd.raw() != 1);
@@ -218,7 +215,6 @@ fn what_a_child_does_not_keep_is_free_in_it() {
 }
 
 #[test]
-#[ignore = "a search from a number frees older numbers that do not help it"]
 fn a_search_from_a_number_leaves_those_below_in_quarantine() {
     let files = with(100, 6, 6);
     files.close(0).expect("it is open");

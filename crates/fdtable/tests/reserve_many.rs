@@ -118,7 +118,6 @@ fn while_others_open<R>(files: &Files<u32>, run: impl FnOnce() -> R) -> R {
 }
 
 #[test]
-#[ignore = "others open and close while the numbers are taken one by one"]
 fn the_order_is_ascending_while_others_open_and_close() {
     let files = Files::with_limit(u32::MAX);
     let disordered = while_others_open(&files, || {
@@ -132,7 +131,6 @@ fn the_order_is_ascending_while_others_open_and_close() {
 }
 
 #[test]
-#[ignore = "numbers are taken for a moment before it is known that they are too few"]
 fn a_refusal_takes_nothing_from_others_not_even_for_a_moment() {
     let files = Files::with_limit(5);
     let _one = files.reserve(NONE).expect("there is room");

@@ -3,7 +3,6 @@
 use super::*;
 use crate::model::Preemptions::Any;
 use crate::model::{explore, join, spawn};
-use crate::rcu;
 use crate::sync::Arc;
 use loom::cell::UnsafeCell;
 

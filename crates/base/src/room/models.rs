@@ -3,13 +3,14 @@
 //! free, as one that is taken twice, or as a notice that nobody finds.
 
 use super::*;
-use crate::lock::RawLock;
+use crate::lock::{Name, RawLock};
 use crate::model::Preemptions::{Any, AtMost};
 use crate::model::{JoinHandle, explore, join, spawn};
 use crate::sync::{Arc, Mutex};
 use loom::cell::UnsafeCell;
 
 const LEAVES: usize = 3;
+const NAME: Name = Name::of(0);
 
 struct Leaf {
     lock: RawLock,
@@ -38,7 +39,7 @@ impl Table {
     /// Makes a table in which the numbers below `hint` are taken, and known to be.
     fn new(hint: usize) -> Arc<Self> {
         let leaf = |index| Leaf {
-            lock: RawLock::new(),
+            lock: RawLock::new(NAME),
             state: UnsafeCell::new(State {
                 is_free: index >= hint,
                 is_noticed: false,
@@ -58,10 +59,10 @@ impl Table {
     /// Changes a leaf with its lock held.
     fn with<A>(&self, index: usize, change: impl FnOnce(&mut State) -> A) -> A {
         let leaf = &self.leaves[index];
-        leaf.lock.lock();
+        leaf.lock.lock(NAME);
         // SAFETY: the checker tells if two accesses meet.
         let answer = leaf.state.with_mut(|state| change(unsafe { &mut *state }));
-        leaf.lock.unlock();
+        leaf.lock.unlock(NAME);
         answer
     }
 

@@ -170,7 +170,7 @@ fn an_enumeration_meets_a_new_leaf() {
             let mut next = tree.next(1, &section);
             let mut last = 0;
             while let Some((index, leaf)) = next {
-                if let Some(object) = leaf.borrow(0, &section) {
+                if let Some(object) = leaf.borrow(0) {
                     object.look_inside_section();
                 }
                 last = index;
@@ -318,8 +318,7 @@ fn note(mut leaf: LeafGuard<'_, Object, Writes>) {
 /// Writes in a leaf by the short way, or else by the long one.
 fn write(tree: &Sample, index: usize) {
     {
-        let section = read_lock();
-        let entry = tree.enter(&section);
+        let entry = tree.enter();
         if let Some(leaf) = entry.as_ref().and_then(|entry| entry.lock_leaf(index)) {
             return note(leaf);
         }

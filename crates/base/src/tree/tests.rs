@@ -118,9 +118,9 @@ fn numbers(tree: &TestTree) -> BTreeMap<usize, usize> {
     while let Some((index, leaf)) = tree.next(next, &section) {
         assert!(index >= next, "the leaves are in order");
         let same = tree.leaf(index, &section).expect("it was just found");
-        assert!(ptr::eq(same, leaf));
+        assert!(ptr::eq(&raw const *same, &raw const *leaf));
         for bit in crate::leaf::bits_of(leaf.open.bits()) {
-            let object = leaf.borrow(bit, &section).expect("an open number");
+            let object = leaf.borrow(bit).expect("an open number");
             found.insert(index * BITS + bit, object.name);
         }
         next = index + 1;
@@ -130,14 +130,14 @@ fn numbers(tree: &TestTree) -> BTreeMap<usize, usize> {
 
 fn leaf_address(tree: &TestTree, index: usize) -> Option<*const Leaf<Object, Tag>> {
     let section = rcu::read_lock();
-    tree.leaf(index, &section).map(ptr::from_ref)
+    tree.leaf(index, &section).map(|leaf| &raw const *leaf)
 }
 
 fn indexes(tree: &TestTree) -> Vec<usize> {
     let section = rcu::read_lock();
     let mut next = tree.next(0, &section);
     core::iter::from_fn(|| {
-        let (index, _) = next?;
+        let (index, _) = next.take()?;
         next = tree.next(index + 1, &section);
         Some(index)
     })

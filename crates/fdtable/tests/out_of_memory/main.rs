@@ -16,6 +16,7 @@
 
 mod allocator;
 #[path = "../oracle/mod.rs"]
+#[expect(dead_code, reason = "other tests ask the oracle more")]
 mod oracle;
 
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
