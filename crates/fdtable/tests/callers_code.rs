@@ -1,0 +1,94 @@
+//! Code of the caller never runs under a lock of the table: not the drop of an object, which comes
+//! after a grace period, on a thread that happens to do something else, nor a waker.
+//!
+//! The objects here ask the table when they are dropped. Under its lock they would wait for ever.
+
+#![cfg(not(loom))]
+
+use std::sync::mpsc::channel;
+use std::sync::{Arc, Weak};
+use std::thread;
+use std::time::Duration;
+
+use fdtable::{FdFlags, FileRef, Files, rcu};
+
+const NONE: FdFlags = FdFlags::empty();
+
+/// Many leaves, so that nodes are freed at every place among the callbacks.
+const MANY: i32 = 64 * 200;
+
+struct Asking(Weak<Files<Asking>>);
+
+impl Drop for Asking {
+    fn drop(&mut self) {
+        if let Some(files) = self.0.upgrade() {
+            let _ = files.limits();
+        }
+    }
+}
+
+fn open_many() -> Arc<Files<Asking>> {
+    let files = Arc::new(Files::with_limit(u32::MAX));
+    for _ in 0..MANY {
+        let file = FileRef::new(Asking(Arc::downgrade(&files)));
+        files.open(file, NONE).expect("there is room");
+    }
+    files
+}
+
+/// Runs `act`, which must not wait for ever.
+fn ends(act: impl FnOnce() + Send + 'static) {
+    let (tell, hear) = channel();
+    let thread = thread::spawn(move || {
+        act();
+        tell.send(()).expect("somebody listens");
+    });
+    hear.recv_timeout(Duration::from_secs(60))
+        .expect("it does not wait for a lock that it has");
+    thread.join().expect("no panic");
+}
+
+#[test]
+fn objects_are_dropped_outside_of_locks_while_leaves_are_removed() {
+    ends(|| {
+        let files = open_many();
+        for _ in 0..3 {
+            for fd in 0..MANY {
+                let file = files.take(fd).expect("it is open");
+                drop(file);
+            }
+            for _ in 0..MANY {
+                let file = FileRef::new(Asking(Arc::downgrade(&files)));
+                files.open(file, NONE).expect("there is room");
+            }
+        }
+    });
+}
+
+#[test]
+fn objects_are_dropped_outside_of_locks_while_shared_leaves_are_copied() {
+    for shift in 0..3 {
+        ends(move || {
+            let files = open_many();
+            drop(files.fork().expect("there is memory"));
+            rcu::barrier().expect("outside of sections");
+            for _ in 0..shift {
+                drop(FileRef::new(Asking(Weak::new())));
+            }
+            for fd in (0..MANY).step_by(64) {
+                files.close(fd).expect("it is open");
+            }
+        });
+    }
+}
+
+#[test]
+fn objects_are_dropped_outside_of_locks_while_ranges_are_closed() {
+    ends(|| {
+        let files = open_many();
+        let child = files.fork().expect("there is memory");
+        child.close_range(3, u32::MAX).expect("in order");
+        files.close_range(3, u32::MAX).expect("in order");
+        rcu::barrier().expect("outside of sections");
+    });
+}
