@@ -86,6 +86,12 @@ impl<'t> Recorder<'t> {
         self.record(|| Operation::Open(file, number(open(files, object))));
     }
 
+    pub(crate) fn open_any(&mut self) {
+        let (files, file) = (self.files, self.next_file());
+        let object = FileRef::new(file);
+        self.record(|| Operation::OpenAny(file, number(files.open_any(object, NONE))));
+    }
+
     /// Remembers the reservation for [`install`](Self::install) and [`cancel`](Self::cancel).
     pub(crate) fn reserve(&mut self) {
         let (files, mut reserved) = (self.files, None);

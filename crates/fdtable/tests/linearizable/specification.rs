@@ -20,6 +20,7 @@ pub(crate) type File = u32;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Operation {
     Open(File, Result<RawFd, Error>),
+    OpenAny(File, Result<RawFd, Error>),
     Reserve(Result<RawFd, Error>),
     ReserveFrom(RawFd, Result<RawFd, Error>),
     /// Of a number that this thread reserved.
@@ -41,6 +42,8 @@ pub(crate) enum Operation {
 pub(crate) enum Step {
     /// The lowest free number from the first one on is the second one, and is now reserved.
     TakeLowest(RawFd, RawFd),
+    /// The number is free and below the limit, and is now reserved.
+    TakeAny(RawFd),
     /// Every number from this one to the limit is taken.
     Full(RawFd),
     /// The number is not below the limit, or negative.
@@ -80,8 +83,13 @@ impl Operation {
             Self::Open(file, Ok(number)) => {
                 vec![vec![TakeLowest(0, number)], vec![Install(number, file)]]
             }
+            Self::OpenAny(file, Ok(number)) => {
+                vec![vec![TakeAny(number)], vec![Install(number, file)]]
+            }
             Self::Reserve(Ok(number)) => vec![vec![TakeLowest(0, number)]],
-            Self::Open(_, Err(TooManyFiles)) | Self::Reserve(Err(TooManyFiles)) => {
+            Self::Open(_, Err(TooManyFiles))
+            | Self::OpenAny(_, Err(TooManyFiles))
+            | Self::Reserve(Err(TooManyFiles)) => {
                 vec![vec![Full(0)]]
             }
             Self::ReserveFrom(min, Ok(number)) => vec![vec![TakeLowest(min, number)]],
@@ -193,6 +201,10 @@ impl State {
             Step::TakeLowest(min, number) => {
                 let lowest = self.lowest(min) == number && number < self.limit;
                 self.put_if(lowest, number, Place::Reserved)
+            }
+            Step::TakeAny(number) => {
+                let free = number < self.limit && self.lowest(number) == number;
+                self.put_if(free, number, Place::Reserved)
             }
             Step::Full(min) => self.lowest(min) >= self.limit,
             Step::OutOfRange(number) => !(0..self.limit).contains(&number),

@@ -115,7 +115,8 @@ impl Round {
     fn act(&self, recorder: &mut Recorder<'_>, rng: &mut Rng) {
         let (one, other) = (self.number(rng), self.number(rng));
         match rng.u8(0..32) {
-            0..10 => recorder.open(),
+            0..8 => recorder.open(),
+            8..10 => recorder.open_any(),
             10..18 => recorder.close(one),
             18..20 => recorder.reserve(),
             20 => recorder.reserve_from(one),

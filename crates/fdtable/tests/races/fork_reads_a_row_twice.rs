@@ -72,7 +72,7 @@ mod models {
 
     #[test]
     fn a_fork_meets_a_file_that_moves_through_three_leaves() {
-        explore(3, || {
+        explore(2, || {
             let (files, held) = table(16, &[0]);
             let mover = spawn(&files, |files| go_round(files, &[0, 4, 8]));
             let child = files.fork().expect("there is memory");
@@ -88,7 +88,7 @@ mod models {
 
     #[test]
     fn a_fork_meets_a_file_that_moves_within_a_leaf() {
-        explore(3, || {
+        explore(2, || {
             let (files, held) = table(16, &[1]);
             let mover = spawn(&files, |files| go_round(files, &[1, 0, 2]));
             let child = files.fork().expect("there is memory");

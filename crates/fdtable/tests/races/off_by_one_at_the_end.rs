@@ -111,7 +111,7 @@ mod models {
     /// The limit is one past the end of a leaf.
     #[test]
     fn two_opens_meet_at_the_first_number_of_a_leaf() {
-        explore(3, || {
+        explore(2, || {
             let (files, held) = table(5, &[0, 1, 2, 3]);
             let opener = spawn(&files, |files| files.dup(0));
             let mine = files.dup_from(0, 4, NONE);

@@ -63,7 +63,7 @@ mod models {
     /// Of two pairs in three numbers, one fits, whichever comes first.
     #[test]
     fn two_pairs_meet_where_one_fits() {
-        explore(3, || {
+        explore(2, || {
             let (files, held) = table(5, &[0, 1]);
             let file = held[1].clone();
             let other = spawn(&files, move |files| pair(files, &file).is_ok());

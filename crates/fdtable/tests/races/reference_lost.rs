@@ -71,7 +71,7 @@ mod models {
 
     #[test]
     fn a_dup_and_a_fork_meet() {
-        explore(3, || {
+        explore(2, || {
             let (files, held) = table(8, &[0]);
             let dup = spawn(&files, |files| files.dup(0).map(drop));
             let child = files.fork().expect("there is memory");
