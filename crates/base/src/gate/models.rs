@@ -3,6 +3,7 @@
 use super::*;
 use crate::model::Preemptions::Any;
 use crate::model::{explore, join, spawn};
+use crate::rcu;
 use crate::sync::Arc;
 use loom::cell::UnsafeCell;
 
@@ -40,11 +41,22 @@ impl Place {
 }
 
 fn work_inside_meets_work_while_it_is_shut() {
-    explore(Any, || {
+    work_meets_work(|place| place.add_inside() + place.add_inside());
+}
+
+fn work_inside_a_section_meets_work_while_it_is_shut() {
+    work_meets_work(|place| {
+        let _section = rcu::read_lock();
+        place.add_inside() + place.add_inside()
+    });
+}
+
+fn work_meets_work(work: fn(&Place) -> usize) {
+    explore(Any, move || {
         let place = Place::new();
         let other = spawn({
             let place = place.clone();
-            move || place.add_inside() + place.add_inside()
+            move || work(&place)
         });
         place.gate.shut();
         place.add();
@@ -83,6 +95,16 @@ fn who_is_inside_of_the_next_gate_has_left_the_one_before() {
 #[test]
 fn nobody_is_inside_while_it_is_shut() {
     work_inside_meets_work_while_it_is_shut();
+}
+
+#[test]
+fn nobody_is_inside_while_it_is_shut_in_a_section() {
+    work_inside_a_section_meets_work_while_it_is_shut();
+}
+
+#[test]
+fn nobody_is_inside_while_it_is_shut_in_a_section_without_membarrier() {
+    crate::fence::model::without_membarrier(work_inside_a_section_meets_work_while_it_is_shut);
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Tests of the tree with one thread: what is found, what is shared, what is released when.
 
 use super::*;
+use crate::fallible::OutOfMemory;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex as StdMutex};

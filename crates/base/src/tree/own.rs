@@ -1,0 +1,296 @@
+//! Changing nodes: leaves that are made, copied where they are shared, and taken out.
+//!
+//! A copy is made with all that it has before it is published, and the original is unlinked by that
+//! one store. Nothing is changed before there is memory for it.
+
+use alloc::boxed::Box;
+use core::ptr::{self, NonNull};
+
+use super::node::{self, Erased, Interior, NodeHead, interior, leaf};
+use super::{FANOUT, INDEXES, Retired, Root, Structure};
+use crate::fallible::{OutOfMemory, try_box};
+use crate::leaf::{Leaf, LeafGuard, LeafState};
+use crate::lock::Name;
+use crate::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+
+impl<T: ?Sized + Send + Sync, S: LeafState, D> Structure<'_, T, S, D> {
+    /// Sees to it that there is a leaf of `index`, and that it is the tree's own: makes it, or
+    /// copies what is shared. Allocates.
+    ///
+    /// # Errors
+    /// [`OutOfMemory`] if a node cannot be allocated, or `index` is [`INDEXES`] or more. The tree
+    /// then leads to the same leaves as before.
+    pub fn own(&mut self, index: usize) -> Result<(), OutOfMemory> {
+        if index >= INDEXES {
+            return Err(OutOfMemory);
+        }
+        let token = self.tree.draw_token();
+        if index == 0
+            || self
+                .leaf(index)
+                .is_some_and(|leaf| leaf.head.token() == token)
+        {
+            return Ok(());
+        }
+        self.cover(index)?;
+        let parent = self.own_path(index)?;
+        // Acquire: pairs with the release in `set_child`.
+        let there = parent.child(index, 1).load(Acquire);
+        let publish = |leaf: NonNull<Leaf<T, S>>| {
+            parent.set_child(index, 1, leaf.as_ptr().cast());
+        };
+        if there.is_null() {
+            let head = NodeHead::of_leaf::<T, S>(token, Name::of(index));
+            let new = try_box(Leaf::<T, S>::new(head))?;
+            publish(NonNull::from(Box::leak(new)));
+            return Ok(());
+        }
+        self.freed.0.set(true);
+        self.own_leaf(index, there, publish)
+    }
+
+    /// Puts a copy in the place of a leaf that is shared.
+    fn own_leaf(
+        &self,
+        index: usize,
+        there: *mut Erased,
+        publish: impl FnOnce(NonNull<Leaf<T, S>>),
+    ) -> Result<(), OutOfMemory> {
+        // SAFETY: a child at the level of the leaves, loaded with acquire; the structure is
+        // locked, so it stays.
+        let old = unsafe { leaf::<T, S>(there) };
+        let head = NodeHead::of_leaf::<T, S>(self.tree.token(), Name::of(index));
+        // SAFETY: it does not have the tree's token, so it is frozen.
+        let copy = unsafe { old.try_copy(head) }?;
+        let new = NonNull::from(Box::leak(try_box(copy)?));
+        // SAFETY: leaked above.
+        let copy = unsafe { new.as_ref() };
+        // Locked until the original is put: so none of the copy's references goes before, and the
+        // put of the original is the last of no object. No hook runs here.
+        // SAFETY: it is the tree's own.
+        let guard = unsafe { copy.lock(index) };
+        self.forget(there);
+        if old.head.is_sole() {
+            // SAFETY: the original is frozen, the copy unpublished. Nobody else has the original
+            // or can get it, and it is unlinked and freed: its references go once.
+            unsafe { old.move_objects(copy) };
+            publish(new);
+            // SAFETY: unlinked above, and what it held has moved on.
+            unsafe { node::free_after_readers(there) };
+        } else {
+            // SAFETY: the original is frozen, the copy unpublished. The tree's own count keeps
+            // the references of the original.
+            unsafe { old.share_objects(copy) };
+            publish(new);
+            // SAFETY: unlinked above; the tree gives up its count.
+            unsafe { node::put::<T, S>(there, 0, node::NOBODY) };
+        }
+        drop(guard);
+        Ok(())
+    }
+
+    /// Has writers find the leaf of `index` without a walk, until the next one is set.
+    pub fn set_recent(&mut self, index: usize) {
+        let shared = &self.tree.shared;
+        let leaf = self.leaf(index).filter(|_| index != 0);
+        let leaf = leaf.map_or(ptr::null_mut(), |leaf| {
+            ptr::from_ref(leaf).cast_mut().cast::<Erased>()
+        });
+        // Relaxed, both: who holds the lock writes them.
+        if shared.recent.load(Relaxed) != leaf || shared.recent_index.load(Relaxed) != index {
+            // Release: pairs with the acquire in `find_recent`.
+            shared.recent.store(leaf, Release);
+            // Relaxed: a hint.
+            shared.recent_index.store(index, Relaxed);
+        }
+    }
+
+    /// Has nobody find a leaf without a walk that is about to be unlinked.
+    fn forget(&self, leaf: *mut Erased) {
+        // Relaxed: who holds the lock writes it.
+        if self.tree.shared.recent.load(Relaxed) == leaf {
+            // Relaxed: nothing is published. The grace period that follows the unlinking is one
+            // for this too.
+            self.tree.shared.recent.store(ptr::null_mut(), Relaxed);
+        }
+    }
+
+    /// Puts roots above the tree until it has a place for `index`.
+    fn cover(&mut self, index: usize) -> Result<(), OutOfMemory> {
+        let token = self.tree.token();
+        loop {
+            let root = self.tree.root();
+            if !root.node.is_null() && root.covers(index) {
+                return Ok(());
+            }
+            let new = try_box(Interior::new(token))?;
+            // An empty tree gets a first root that is high enough at once.
+            let mut height = root.height + 1;
+            if root.node.is_null() {
+                while !(Root { height, ..root }).covers(index) {
+                    height += 1;
+                }
+                if height == 1 {
+                    // Index 0 is not in the nodes: there is no room there.
+                    new.mark(0);
+                }
+            } else {
+                // The count of the old root passes to the new one.
+                new.set_child(0, 1, root.node);
+                // SAFETY: `root` loaded the node with acquire, together with its height.
+                if unsafe { interior(root.node) }.is_full() {
+                    new.mark(0);
+                }
+            }
+            self.tree.set_root(Root {
+                node: Box::into_raw(new).cast(),
+                height,
+            });
+        }
+    }
+
+    /// Sees to it that the interior nodes above the leaf of `index` are there and the tree's own,
+    /// and returns the last. The root covers the index. Unlinks interior nodes, of which the caller
+    /// has none borrowed.
+    fn own_path(&self, index: usize) -> Result<&Interior, OutOfMemory> {
+        let root = self.tree.root();
+        let publish = |node| self.tree.set_root(Root { node, ..root });
+        let mut node = self.own_interior(root.node, root.height, publish)?;
+        for level in (2..=root.height).rev() {
+            // SAFETY: an interior node of this tree, and its own; the structure is locked.
+            let parent = unsafe { interior(node) };
+            // Acquire: pairs with the release in `set_child`.
+            let there = parent.child(index, level).load(Acquire);
+            let publish = |node| parent.set_child(index, level, node);
+            node = if there.is_null() {
+                self.add_interior(index, level - 1, publish)?
+            } else {
+                self.own_interior(there, level - 1, publish)?
+            };
+        }
+        // SAFETY: an interior node of this tree; the structure is locked for as long as it is
+        // borrowed.
+        Ok(unsafe { interior(node) })
+    }
+
+    fn add_interior(
+        &self,
+        index: usize,
+        level: u32,
+        publish: impl FnOnce(*mut Erased),
+    ) -> Result<*mut Erased, OutOfMemory> {
+        let new = try_box(Interior::new(self.tree.token()))?;
+        if level == 1 && index < FANOUT {
+            // Index 0 is not in the nodes: there is no room there.
+            new.mark(0);
+        }
+        let node = Box::into_raw(new).cast();
+        publish(node);
+        Ok(node)
+    }
+
+    /// Returns the node if it is the tree's own, or else puts a copy in its place.
+    fn own_interior(
+        &self,
+        node: *mut Erased,
+        level: u32,
+        publish: impl FnOnce(*mut Erased),
+    ) -> Result<*mut Erased, OutOfMemory> {
+        let token = self.tree.token();
+        // SAFETY: an interior node of this tree; the structure is locked.
+        let old = unsafe { interior(node) };
+        if old.head.token() == token {
+            return Ok(node);
+        }
+        let copy = try_box(Interior::copy_of(old, token))?;
+        self.freed.0.set(true);
+        let sole = old.head.is_sole();
+        if !sole {
+            // SAFETY: the children of a node that is kept are kept.
+            unsafe { copy.count_children() };
+        }
+        let copy = Box::into_raw(copy).cast();
+        publish(copy);
+        if sole {
+            // SAFETY: unlinked by `publish`. Nobody else has the node or can get it; its counts of
+            // the children are the copy's now.
+            unsafe { node::free_after_readers(node) };
+        } else {
+            // SAFETY: unlinked by `publish`; the tree gives up its count. That puts no object: the
+            // copy has a count of each child.
+            unsafe { node::put::<T, S>(node, level, node::NOBODY) };
+        }
+        Ok(copy)
+    }
+
+    /// Takes the leaf of `index` out of the tree if it is there and, once it is locked, `permit`
+    /// agrees. A leaf that is shared is not locked, and nobody is asked. Allocates if the way to
+    /// the leaf is shared. The objects of the leaf are put when the answer is dropped. The first
+    /// leaf stays.
+    ///
+    /// # Errors
+    /// [`OutOfMemory`]; the leaf is then where it was.
+    pub fn remove_if(
+        &mut self,
+        index: usize,
+        permit: impl FnOnce(&LeafGuard<'_, T, S>) -> bool,
+    ) -> Result<Option<Retired<T, S>>, OutOfMemory> {
+        if index == 0 || self.leaf(index).is_none() {
+            return Ok(None);
+        }
+        let token = self.tree.token();
+        let parent = self.own_path(index)?;
+        // Acquire: pairs with the release in `set_child`.
+        let place = NonNull::new(parent.child(index, 1).load(Acquire).cast::<Leaf<T, S>>());
+        let Some(place) = place else {
+            return Ok(None);
+        };
+        // SAFETY: a leaf of this tree; the structure is locked.
+        let leaf = unsafe { place.as_ref() };
+        if leaf.head.token() == token {
+            // SAFETY: it is the tree's own.
+            let guard = unsafe { leaf.lock(index) };
+            if !permit(&guard) {
+                return Ok(None);
+            }
+            leaf.head.set_token(node::GONE);
+        }
+        self.freed.0.set(true);
+        self.forget(place.as_ptr().cast());
+        self.mark_free(index);
+        parent.set_child(index, 1, ptr::null_mut());
+        self.prune(index);
+        Ok(Some(Retired { leaf: place }))
+    }
+
+    /// Takes the nodes above `index` that lead to nothing out of the tree. They are its own.
+    fn prune(&self, index: usize) {
+        let root = self.tree.root();
+        for lowest in 1..=root.height {
+            // The node at level `lowest` on the way to the index, and its parent.
+            let (mut node, mut parent) = (root.node, None);
+            for level in (lowest + 1..=root.height).rev() {
+                // SAFETY: an interior node of this tree; the structure is locked.
+                let above = unsafe { interior(node) };
+                parent = Some((above, level));
+                // Acquire: pairs with the release in `set_child`.
+                node = above.child(index, level).load(Acquire);
+            }
+            // SAFETY: as above.
+            if !unsafe { interior(node) }.is_childless() {
+                return;
+            }
+            match parent {
+                Some((above, level)) => {
+                    above.set_child(index, level, ptr::null_mut());
+                }
+                None => self.tree.set_root(Root {
+                    node: ptr::null_mut(),
+                    height: 0,
+                }),
+            }
+            // SAFETY: unlinked above; it has no children, and the tree had the one count of it.
+            unsafe { node::put::<T, S>(node, lowest, node::NOBODY) };
+        }
+    }
+}
