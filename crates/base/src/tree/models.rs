@@ -5,6 +5,7 @@
 
 use super::*;
 use crate::counted::models::{Fates, Object};
+use crate::fallible::OutOfMemory;
 use crate::model::Preemptions::{Any, AtMost};
 use crate::model::{JoinHandle, explore, join, spawn};
 use crate::rcu::read_lock;
