@@ -62,12 +62,7 @@ impl Gate {
     #[inline(always)]
     pub fn enter(&self) -> Option<Entry<'_>> {
         // (E), (F)
-        let entry = Entry {
-            record: rcu::enter_gate(ptr::from_ref(self).addr())?,
-            gate: PhantomData,
-        };
-        // (H) Acquire: pairs with the release in (K).
-        (self.shut.load(Acquire) == 0).then_some(entry)
+        self.admit(rcu::enter_gate(ptr::from_ref(self).addr())?)
     }
 
     /// As [`enter`](Self::enter), but refuses inside of sections, and at a thread's first one. For
@@ -75,11 +70,17 @@ impl Gate {
     #[inline(always)]
     pub fn try_enter(&self) -> Option<Entry<'_>> {
         // (E), (F)
+        self.admit(rcu::enter_gate_outside(ptr::from_ref(self).addr())?)
+    }
+
+    /// Lets in who has said that it is inside, or has it leave again.
+    #[inline(always)]
+    fn admit(&self, record: &'static Record) -> Option<Entry<'_>> {
         let entry = Entry {
-            record: rcu::enter_gate_outside(ptr::from_ref(self).addr())?,
+            record,
             gate: PhantomData,
         };
-        // (H) Acquire: as in `enter`.
+        // (H) Acquire: pairs with the release in (K).
         (self.shut.load(Acquire) == 0).then_some(entry)
     }
 

@@ -368,7 +368,7 @@ fn three_threads_meet_in_three_leaves() {
             },
         ],
     )
-    .is_linearizable(2);
+    .is_linearizable(1);
 }
 
 /// Looks for a number without the lock, and takes it then if it is still free.
