@@ -17,6 +17,8 @@ pub enum Error {
     Busy,
     /// The number has another owner: its tag is not the one that was given. EPERM.
     NotOwner,
+    /// The file was taken from its descriptors. EIO.
+    Revoked,
     /// There is no memory for the table to grow. ENOMEM.
     NoMemory,
 }
@@ -27,6 +29,7 @@ impl Error {
     pub const fn errno(self) -> i32 {
         match self {
             Self::NotOwner => 1,
+            Self::Revoked => 5,
             Self::BadFd => 9,
             Self::NoMemory => 12,
             Self::Busy => 16,
@@ -40,6 +43,7 @@ impl Error {
     pub const fn name(self) -> &'static str {
         match self {
             Self::NotOwner => "EPERM",
+            Self::Revoked => "EIO",
             Self::BadFd => "EBADF",
             Self::NoMemory => "ENOMEM",
             Self::Busy => "EBUSY",
@@ -53,6 +57,7 @@ impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let words = match self {
             Self::NotOwner => "descriptor has another owner",
+            Self::Revoked => "file was revoked",
             Self::BadFd => "bad file descriptor",
             Self::NoMemory => "out of memory",
             Self::Busy => "descriptor number is reserved",

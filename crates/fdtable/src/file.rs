@@ -12,10 +12,14 @@
 //!   of the object runs some time after that, on a thread that drops other files or calls
 //!   [`rcu::barrier`](crate::rcu::barrier); a batch of objects may wait for more to come. What must
 //!   happen soon belongs in the hook.
+//!
+//! An open file can also be [revoked](FileRef::revoke): its release comes early, while descriptors
+//! still refer to it, and they answer EIO until they are closed.
 
 use core::fmt;
 use core::ops::Deref;
 
+pub use fdtable_base::counted::End;
 use fdtable_base::counted::{Borrowed, Ref};
 
 use crate::Error;
@@ -82,6 +86,18 @@ impl<T: Send + Sync + 'static> FileRef<T> {
     ) -> Result<Self, Error> {
         Ok(Self(Ref::try_with_release(object, hook)?))
     }
+
+    /// Makes an open file as [`try_with_release`](Self::try_with_release), whose hook is told
+    /// whether the file is released or [revoked](Self::revoke).
+    ///
+    /// # Errors
+    /// [`Error::NoMemory`] (ENOMEM); the object is dropped, and the hook does not run.
+    pub fn try_with_ends(
+        object: T,
+        hook: impl Fn(&T, End) + Send + Sync + 'static,
+    ) -> Result<Self, Error> {
+        Ok(Self(Ref::try_with_ends(object, hook)?))
+    }
 }
 
 impl<T: ?Sized + 'static> FileRef<T> {
@@ -138,9 +154,66 @@ impl<T: ?Sized + 'static> FileRef<T> {
     {
         Ok(Self(Ref::try_coerced_with_release(object, coerce, hook)?))
     }
+
+    /// Makes an open file as [`try_coerced_with_release`](Self::try_coerced_with_release), whose
+    /// hook is told whether the file is released or [revoked](Self::revoke).
+    ///
+    /// # Errors
+    /// [`Error::NoMemory`] (ENOMEM); the object is dropped, and the hook does not run.
+    pub fn try_coerced_with_ends<S, H>(
+        object: S,
+        coerce: fn(&S) -> &T,
+        hook: H,
+    ) -> Result<Self, Error>
+    where
+        S: Send + Sync + 'static,
+        H: Fn(&S, End) + Send + Sync + 'static,
+    {
+        Ok(Self(Ref::try_coerced_with_ends(object, coerce, hook)?))
+    }
 }
 
 impl<T: ?Sized> FileRef<T> {
+    /// Takes the open file from all who have it: from now on lookups of its descriptors answer EIO.
+    /// Its hook runs now, not when the last reference goes, and is told that this is
+    /// [`End::Revoked`]. Tells whether this call did that; if not, another one has before, whose
+    /// hook may still be running.
+    ///
+    /// The descriptors stay, and can be duplicated and closed as others. Whoever has a reference,
+    /// or has borrowed the file, goes on with the object, also while the hook runs; what it answers
+    /// from now on is for the object, and its sleepers for the hook, to say.
+    ///
+    /// ```
+    /// use fdtable::{Error, FdFlags, FileRef, Files};
+    ///
+    /// let files = Files::new();
+    /// let line = FileRef::with_release("tty1", |name| println!("hang up {name}"));
+    /// let fd = files.open(line.clone(), FdFlags::empty())?;
+    /// assert!(FileRef::revoke(&line)); // prints
+    /// assert_eq!(files.get(fd).unwrap_err(), Error::Revoked);
+    /// assert!(!FileRef::revoke(&line));
+    /// files.close(fd)?;
+    /// # Ok::<(), Error>(())
+    /// ```
+    #[doc(alias = "vhangup")]
+    pub fn revoke(this: &Self) -> bool {
+        Ref::revoke(&this.0)
+    }
+
+    /// Tells whether the open file was [revoked](Self::revoke).
+    #[must_use]
+    pub fn is_revoked(this: &Self) -> bool {
+        Ref::is_revoked(&this.0)
+    }
+
+    #[inline(always)]
+    pub(crate) fn unless_revoked(self) -> Result<Self, Error> {
+        if Self::is_revoked(&self) {
+            return Err(refuse(self));
+        }
+        Ok(self)
+    }
+
     /// Tells whether both refer to the same open file.
     #[must_use]
     pub fn ptr_eq(a: &Self, b: &Self) -> bool {
@@ -153,6 +226,13 @@ impl<T: ?Sized> FileRef<T> {
     pub fn references(this: &Self) -> usize {
         Ref::references(&this.0)
     }
+}
+
+/// Drops the reference that a lookup has taken. Out of the way of lookups that succeed.
+#[cold]
+fn refuse<T: ?Sized>(file: FileRef<T>) -> Error {
+    drop(file);
+    Error::Revoked
 }
 
 impl<T: ?Sized> Clone for FileRef<T> {
@@ -185,6 +265,14 @@ impl<'g, T: ?Sized> BorrowedFile<'g, T> {
     #[must_use]
     pub fn upgrade(self) -> Option<FileRef<T>> {
         self.0.upgrade().map(FileRef)
+    }
+
+    #[inline(always)]
+    pub(crate) fn unless_revoked(self) -> Result<Self, Error> {
+        if self.0.is_revoked() {
+            return Err(Error::Revoked);
+        }
+        Ok(self)
     }
 
     /// Returns the object, for as long as the section lasts.

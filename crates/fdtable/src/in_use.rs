@@ -32,6 +32,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     ///
     /// # Errors
     /// - [`Error::BadFd`] (EBADF) if the number is not open.
+    /// - [`Error::Revoked`] (EIO) if the file was [revoked](FileRef::revoke).
     /// - [`Error::NoMemory`] (ENOMEM) if there is no memory to count the use.
     pub fn begin_use(&self, fd: impl Into<RawFd>) -> Result<InUse<'_, T>, Error> {
         let (fd, file) = self.table.begin_use(fd.into())?;

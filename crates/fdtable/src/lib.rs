@@ -70,7 +70,7 @@ pub use fdtable_base::rcu;
 
 pub use error::Error;
 pub use fd::{Fd, FdFlags, RawFd};
-pub use file::{BorrowedFile, FileRef};
+pub use file::{BorrowedFile, End, FileRef};
 pub use files::Files;
 #[cfg(feature = "std")]
 pub use in_use::InUse;

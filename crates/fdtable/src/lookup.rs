@@ -9,14 +9,15 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     /// lookup), and may be called inside a read-side section.
     ///
     /// # Errors
-    /// [`Error::BadFd`] (EBADF) if the number is not open: never opened, closed, negative, past
-    /// the table, or only reserved.
+    /// - [`Error::BadFd`] (EBADF) if the number is not open: never opened, closed, negative, past
+    ///   the table, or only reserved.
+    /// - [`Error::Revoked`] (EIO) if the file was [revoked](FileRef::revoke).
     #[doc(alias = "fget")]
     #[inline]
     pub fn get(&self, fd: impl Into<RawFd>) -> Result<FileRef<T>, Error> {
         let guard = rcu::read_lock();
-        let file = self.table.get(fd.into(), &guard);
-        file.map(FileRef).ok_or(Error::BadFd)
+        let file = self.table.get(fd.into(), &guard).ok_or(Error::BadFd)?;
+        FileRef(file).unless_revoked()
     }
 
     /// Finds the file of a descriptor for use inside a read-side section, without a reference
@@ -40,7 +41,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     /// ```
     ///
     /// # Errors
-    /// [`Error::BadFd`] (EBADF) as [`get`](Self::get).
+    /// [`Error::BadFd`] (EBADF) and [`Error::Revoked`] (EIO) as [`get`](Self::get).
     #[doc(alias = "fdget")]
     #[doc(alias = "fcheck")]
     #[inline]
@@ -49,7 +50,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         fd: impl Into<RawFd>,
         guard: &'g Guard<'_>,
     ) -> Result<BorrowedFile<'g, T>, Error> {
-        let file = self.table.borrow(fd.into(), guard);
-        file.map(BorrowedFile).ok_or(Error::BadFd)
+        let file = self.table.borrow(fd.into(), guard).ok_or(Error::BadFd)?;
+        BorrowedFile(file).unless_revoked()
     }
 }

@@ -148,14 +148,15 @@ impl<T: ?Sized + Send + Sync> PrivateFiles<T> {
     /// lookup), and may be called inside a read-side section.
     ///
     /// # Errors
-    /// [`Error::BadFd`] (EBADF) if the descriptor is not open: closed, also if its number was
-    /// given out again since; or never given out.
+    /// - [`Error::BadFd`] (EBADF) if the descriptor is not open: closed, also if its number was
+    ///   given out again since; or never given out.
+    /// - [`Error::Revoked`] (EIO) if the file was [revoked](FileRef::revoke).
     #[doc(alias = "fget")]
     #[inline]
     pub fn get(&self, fd: PrivateFd) -> Result<FileRef<T>, Error> {
         let guard = rcu::read_lock();
         let file = self.pool.get(fd.0, &guard);
-        file.map(FileRef).ok_or(Error::BadFd)
+        FileRef(file.ok_or(Error::BadFd)?).unless_revoked()
     }
 
     /// Finds the file of a descriptor for use inside a read-side section, without a reference
@@ -177,7 +178,7 @@ impl<T: ?Sized + Send + Sync> PrivateFiles<T> {
     /// ```
     ///
     /// # Errors
-    /// [`Error::BadFd`] (EBADF) as [`get`](Self::get).
+    /// [`Error::BadFd`] (EBADF) and [`Error::Revoked`] (EIO) as [`get`](Self::get).
     #[doc(alias = "fdget")]
     #[inline]
     pub fn borrow<'g>(
@@ -186,7 +187,7 @@ impl<T: ?Sized + Send + Sync> PrivateFiles<T> {
         guard: &'g Guard<'_>,
     ) -> Result<BorrowedFile<'g, T>, Error> {
         let file = self.pool.borrow(fd.0, guard);
-        file.map(BorrowedFile).ok_or(Error::BadFd)
+        BorrowedFile(file.ok_or(Error::BadFd)?).unless_revoked()
     }
 
     /// Closes a descriptor, for good. If this drops the last reference, the release hook runs

@@ -56,6 +56,11 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
             let section = rcu::read_lock();
             self.get(fd, &section).ok_or(Error::BadFd)?
         };
+        if Ref::is_revoked(&file) {
+            // The reference goes after the lock.
+            drop(structure);
+            return Err(Error::Revoked);
+        }
         let counted = structure.in_use.add(index_of(fd));
         drop(structure);
         counted.map(|()| (checked, file))

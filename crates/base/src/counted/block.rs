@@ -1,0 +1,459 @@
+//! The block of a counted object: how it is laid out, made, released and freed.
+//!
+//! ```text
+//!   | padding | Lead | object | Header | value | hook |
+//!                                      ^ anchor
+//! ```
+//!
+//! Everybody knows a block by its *anchor*, the place of its value. In front of the anchor is the
+//! [`Header`], which is the same for all types. In front of that is the pointer to the object,
+//! if it is of a type whose pointers say more than an address (`dyn`); and in front of that is the
+//! [`Lead`]: nothing, or the links of the list that the object is on. Whoever knows the object's
+//! type `T` finds all of these. What `T` does not tell, the sizes of the value and of the hook,
+//! the header's one function knows, which was made for the very block.
+
+use alloc::alloc::{Layout, alloc, dealloc};
+use core::marker::PhantomData;
+use core::mem;
+use core::ptr::NonNull;
+
+use crate::fallible::OutOfMemory;
+use crate::rcu;
+use crate::refcount::RefCount;
+use crate::sync::atomic::AtomicU32;
+use crate::sync::atomic::Ordering::{AcqRel, Relaxed};
+
+use super::End;
+
+/// The value of a block, of a type that only the maker of the block knows. Never made, only
+/// pointed to.
+pub(crate) enum Anchor {}
+
+/// What stands directly in front of every value.
+#[repr(C)]
+pub(super) struct Header {
+    /// First, so that its address is that of the header. Its function takes the next step to the
+    /// object's end, as [`take_step`] tells.
+    rcu: rcu::Head,
+    state: State,
+    /// Last, so that it shares a cache line with the beginning of most values.
+    pub(super) count: RefCount,
+}
+
+/// How far an object has come, and what its list wants to know of it.
+#[derive(Debug)]
+pub(super) struct State(AtomicU32);
+
+impl State {
+    /// The object was taken from its holders: its hook has run, or is running.
+    const REVOKED: u32 = 1;
+    /// The last reference has gone, and the hook has run.
+    const RELEASED: u32 = 2;
+    /// Where the number begins that a [`Lead`] keeps here.
+    const NUMBER: u32 = 2;
+
+    #[inline(always)]
+    pub(super) fn is_revoked(&self) -> bool {
+        // Relaxed: who knows that a revocation is over has synchronised with it, and then the bit
+        // is seen. Nothing is read by what it tells.
+        self.0.load(Relaxed) & Self::REVOKED != 0
+    }
+
+    /// Returns the number that the lead keeps here, below 2^30.
+    pub(crate) fn number(&self) -> u32 {
+        // Relaxed: it was written before the block was known to others.
+        self.0.load(Relaxed) >> Self::NUMBER
+    }
+
+    /// Keeps a number for the lead. For the maker of a block that nobody else knows.
+    fn set_number(&self, number: u32) {
+        // Relaxed: whatever makes the block known to others makes this known.
+        self.0.store(number << Self::NUMBER, Relaxed);
+    }
+}
+
+/// What is in front of a header, for an object that must be told to leave before its memory goes.
+///
+/// # Safety
+/// Its size is a multiple of a header's alignment, and it needs no drop.
+pub(crate) unsafe trait Lead {
+    /// Leaves. Called once, after the hook.
+    ///
+    /// # Safety
+    /// The block is alive, and `T` is its type.
+    unsafe fn leave<T: ?Sized>(anchor: NonNull<Anchor>);
+}
+
+// SAFETY: it has no size.
+unsafe impl Lead for () {
+    unsafe fn leave<T: ?Sized>(_anchor: NonNull<Anchor>) {}
+}
+
+/// Where things are in a block of an `S` and an `H`, with an `L` in front, for a `T`.
+struct Shape<T: ?Sized, S, H, L>(PhantomData<T>, PhantomData<(S, H, L)>);
+
+impl<T: ?Sized, S, H, L> Shape<T, S, H, L> {
+    /// Bytes in front of the value.
+    const FRONT: usize = lead_distance::<T, L>();
+    /// Where the value begins.
+    const VALUE: usize =
+        Self::FRONT.next_multiple_of(larger(align_of::<S>(), align_of::<Header>()));
+    /// Where the hook begins.
+    const HOOK: usize = (Self::VALUE + size_of::<S>()).next_multiple_of(align_of::<H>());
+    const ALIGN: usize = larger(
+        larger(align_of::<S>(), align_of::<H>()),
+        align_of::<Header>(),
+    );
+
+    const LAYOUT: Layout = match Layout::from_size_align(Self::HOOK + size_of::<H>(), Self::ALIGN) {
+        Ok(layout) => layout.pad_to_align(),
+        Err(_) => panic!("the object is larger than memory can be"),
+    };
+}
+
+const fn larger(a: usize, b: usize) -> usize {
+    if a > b { a } else { b }
+}
+
+/// Tells whether a pointer to a `T` is an address and no more.
+pub(super) const fn is_thin<T: ?Sized>() -> bool {
+    size_of::<NonNull<T>>() == size_of::<usize>()
+}
+
+/// Returns how far in front of the anchor the header begins, or the pointer to the object if
+/// there is one.
+const fn front_distance<T: ?Sized>() -> usize {
+    let object = if is_thin::<T>() {
+        0
+    } else {
+        size_of::<NonNull<T>>()
+    };
+    object + size_of::<Header>()
+}
+
+/// Returns how far in front of the anchor of a `T` its lead begins.
+const fn lead_distance<T: ?Sized, L>() -> usize {
+    front_distance::<T>() + size_of::<L>()
+}
+
+/// Finds the lead of a block.
+pub(crate) fn lead<T: ?Sized, L: Lead>(anchor: NonNull<Anchor>) -> NonNull<L> {
+    let place = anchor.as_ptr().wrapping_byte_sub(lead_distance::<T, L>());
+    // SAFETY: an anchor is not at the lowest addresses: its front is before it.
+    unsafe { NonNull::new_unchecked(place.cast()) }
+}
+
+/// Finds the block of a lead.
+pub(crate) fn block_of<T: ?Sized, L: Lead>(lead: NonNull<L>) -> NonNull<Anchor> {
+    let place = lead.as_ptr().wrapping_byte_add(lead_distance::<T, L>());
+    // SAFETY: the anchor follows the lead in its allocation.
+    unsafe { NonNull::new_unchecked(place.cast()) }
+}
+
+impl Header {
+    /// Returns the header in front of an anchor.
+    ///
+    /// # Safety
+    /// The block is alive for all of `'a`.
+    #[inline(always)]
+    pub(super) unsafe fn of<'a>(anchor: NonNull<Anchor>) -> &'a Self {
+        // SAFETY: a header is in front of every value, in the same allocation.
+        let header = unsafe { anchor.cast::<Self>().sub(1) };
+        // SAFETY: it was written before anybody else knew the block; the block is alive.
+        unsafe { header.as_ref() }
+    }
+
+    #[inline(always)]
+    pub(super) fn is_revoked(&self) -> bool {
+        self.state.is_revoked()
+    }
+}
+
+/// Returns the number that the block's lead keeps in its header.
+///
+/// # Safety
+/// The block is alive.
+pub(crate) unsafe fn number(anchor: NonNull<Anchor>) -> u32 {
+    // SAFETY: as the caller promises.
+    unsafe { Header::of(anchor) }.state.number()
+}
+
+/// Keeps a number, below 2^30, in the block's header.
+///
+/// # Safety
+/// The block is alive, and known to nobody but the caller.
+pub(crate) unsafe fn set_number(anchor: NonNull<Anchor>, number: u32) {
+    // SAFETY: as the caller promises.
+    unsafe { Header::of(anchor) }.state.set_number(number);
+}
+
+/// Returns the object of a block.
+///
+/// # Safety
+/// The block is one of a `T`, and alive for all of `'a`.
+#[inline(always)]
+pub(super) unsafe fn object<'a, T: ?Sized>(anchor: NonNull<Anchor>) -> &'a T {
+    let object: NonNull<T> = if is_thin::<T>() {
+        // SAFETY: both are thin pointers, so they have the same size. The value of the block is
+        // the object: nothing else coerces to a sized type.
+        unsafe { mem::transmute_copy(&anchor) }
+    } else {
+        // SAFETY: the front of such a block begins with the pointer.
+        let place = unsafe { anchor.byte_sub(front_distance::<T>()) };
+        // SAFETY: it was written before anybody else knew the block, and never changes.
+        unsafe { place.cast().read() }
+    };
+    // SAFETY: the value, or what `coerce` found from it. It stays in place, and only shared,
+    // until the block is freed.
+    unsafe { object.as_ref() }
+}
+
+/// Memory of a block. Dropping this gives it back.
+struct Memory {
+    place: NonNull<u8>,
+    layout: Layout,
+}
+
+impl Memory {
+    fn try_new(layout: Layout) -> Result<Self, OutOfMemory> {
+        // SAFETY: a block is not smaller than its header.
+        let place = unsafe { alloc(layout) };
+        let place = NonNull::new(place).ok_or(OutOfMemory)?;
+        Ok(Self { place, layout })
+    }
+}
+
+impl Drop for Memory {
+    fn drop(&mut self) {
+        // SAFETY: `try_new` took it with this layout, and nobody uses it any more.
+        unsafe { dealloc(self.place.as_ptr(), self.layout) };
+    }
+}
+
+/// A value that is in its place. Dropping this drops it, and gives the memory back.
+struct Unfinished<S> {
+    value: NonNull<S>,
+    _memory: Memory,
+}
+
+impl<S> Drop for Unfinished<S> {
+    fn drop(&mut self) {
+        // SAFETY: the value was written there, and nobody else knows it yet. The memory goes
+        // after it, also if its drop panics.
+        unsafe { self.value.drop_in_place() };
+    }
+}
+
+/// Returns the layout of such a block.
+pub(super) const fn layout<T: ?Sized, S, H, L>() -> Layout {
+    Shape::<T, S, H, L>::LAYOUT
+}
+
+/// Makes a block with one reference. Allocates.
+pub(crate) fn make<T, S, H, L>(
+    lead: L,
+    value: S,
+    coerce: impl FnOnce(&S) -> &T,
+    hook: H,
+) -> Result<NonNull<Anchor>, OutOfMemory>
+where
+    T: ?Sized,
+    H: Fn(&S, End),
+    L: Lead,
+{
+    let memory = Memory::try_new(Shape::<T, S, H, L>::LAYOUT)?;
+    let start = memory.place;
+    // SAFETY: the shape puts the value there.
+    let anchor = unsafe { start.add(Shape::<T, S, H, L>::VALUE) };
+    let place = anchor.cast::<S>();
+    // SAFETY: the place is in fresh memory, and aligned as the shape has it.
+    unsafe { place.write(value) };
+    let unfinished = Unfinished {
+        value: place,
+        _memory: memory,
+    };
+    // SAFETY: the value is there, and neither moved nor mutably borrowed until it is dropped with
+    // the block. So where `coerce` leads from there stays good too.
+    let object = NonNull::from(coerce(unsafe { place.as_ref() }));
+    if !is_thin::<T>() {
+        // SAFETY: the front has room for it here, as `object` expects.
+        let place = unsafe { anchor.byte_sub(front_distance::<T>()) }.cast();
+        // SAFETY: fresh memory, as far from an aligned place as its own size is.
+        unsafe { place.write(object) };
+    }
+    let header = Header {
+        rcu: rcu::Head::new(take_step::<T, S, H, L>),
+        state: State(AtomicU32::new(0)),
+        count: RefCount::new(),
+    };
+    // SAFETY: the front has room for a header there.
+    let place = unsafe { anchor.cast::<Header>().sub(1) };
+    // SAFETY: fresh memory; what is in front of a value ends at a header's alignment.
+    unsafe { place.write(header) };
+    // SAFETY: the front has room for the lead there, aligned as the trait demands.
+    unsafe { self::lead::<T, L>(anchor.cast()).write(lead) };
+    // SAFETY: the shape puts the hook there.
+    unsafe { start.add(Shape::<T, S, H, L>::HOOK).cast::<H>().write(hook) };
+    // The block owns them now.
+    mem::forget(unfinished);
+    Ok(anchor.cast())
+}
+
+/// Ends a block that only its maker knows: drops what is in it, and runs no hook.
+///
+/// # Safety
+/// The block was just made, and the caller alone knows it.
+pub(crate) unsafe fn abandon(anchor: NonNull<Anchor>) {
+    // SAFETY: as the caller promises.
+    let header = unsafe { Header::of(anchor) };
+    // Relaxed: nobody else sees it.
+    header.state.0.store(State::RELEASED, Relaxed);
+    let step = header.rcu.invoke();
+    // SAFETY: the function was made for this block. No reader waits for a grace period.
+    unsafe { step(NonNull::from(&header.rcu)) };
+}
+
+/// Ends the object and has the block freed after a grace period.
+///
+/// # Safety
+/// The last reference to the block was just put, by the caller.
+#[cold]
+#[inline(never)]
+pub(super) unsafe fn release(anchor: NonNull<Anchor>) {
+    // SAFETY: the header is in front of the anchor, in the same allocation.
+    let header = unsafe { anchor.cast::<Header>().sub(1) };
+    let reclaim = Reclaim(header);
+    // SAFETY: the block is kept until `reclaim` queues its callback.
+    let header = unsafe { header.as_ref() };
+    if !header.state.is_revoked() {
+        let step = header.rcu.invoke();
+        // SAFETY: the function was made for this block, which is alive and has had no step.
+        unsafe { step(reclaim.0.cast()) };
+    }
+    drop(reclaim);
+}
+
+/// Ends the object under the eyes of its holders; tells whether it had not ended before.
+///
+/// # Safety
+/// The caller has a reference to the block.
+#[cold]
+pub(super) unsafe fn revoke(anchor: NonNull<Anchor>) -> bool {
+    // SAFETY: the reference keeps the block.
+    let header = unsafe { Header::of(anchor) };
+    // AcqRel: of two who revoke, one is told; the other one finds done what was done before.
+    // (The hook itself may still be running then.)
+    if header.state.0.fetch_or(State::REVOKED, AcqRel) & State::REVOKED != 0 {
+        return false;
+    }
+    let step = header.rcu.invoke();
+    // SAFETY: the function was made for this block. It is not released: there is a reference.
+    unsafe { step(NonNull::from(&header.rcu)) };
+    true
+}
+
+/// A block without references. Dropping this queues its callback: also if the hook panics, so
+/// that the block does not leak.
+struct Reclaim(NonNull<Header>);
+
+impl Drop for Reclaim {
+    fn drop(&mut self) {
+        // SAFETY: the block stays until its callback frees it.
+        let state = unsafe { &(*self.0.as_ptr()).state };
+        // Relaxed: whoever invokes the callback has synchronised with the queue.
+        state.0.fetch_or(State::RELEASED, Relaxed);
+        // SAFETY: the block stays until its callback frees it, and without references nobody
+        // but readers in sections looks at it; they do not touch its RCU head. What is in it
+        // is `Send`, so any thread may drop it.
+        unsafe { rcu::call(self.0.cast()) };
+    }
+}
+
+/// Takes a block the next step to its end: the hook, in one of its two forms, and then its memory.
+///
+/// # Safety
+/// `head` is in the header of a block that was made of an `S`, an `H` and an `L` for a `T`, and
+/// that is alive. If it is released, nobody uses it after this call; if not, the object has not
+/// ended before.
+unsafe fn take_step<T, S, H, L>(head: NonNull<rcu::Head>)
+where
+    T: ?Sized,
+    H: Fn(&S, End),
+    L: Lead,
+{
+    // SAFETY: the value follows the header, of which the head is the first field.
+    let anchor = unsafe { head.cast::<Header>().add(1) }.cast::<Anchor>();
+    // SAFETY: as the caller promises. Relaxed: the caller has just written it, or has synchronised
+    // with who did.
+    let state = unsafe { Header::of(anchor) }.state.0.load(Relaxed);
+    if state & State::RELEASED != 0 {
+        // SAFETY: as the caller promises.
+        unsafe { free::<T, S, H, L>(anchor) }
+    } else {
+        let end = if state & State::REVOKED == 0 {
+            End::Released
+        } else {
+            End::Revoked
+        };
+        // SAFETY: as the caller promises.
+        unsafe { call_hook::<T, S, H, L>(anchor, end) }
+    }
+}
+
+/// Calls the hook of a block, and has it leave its list, also if the hook panics.
+///
+/// # Safety
+/// As [`take_step`], for a block that is not released.
+unsafe fn call_hook<T: ?Sized, S, H: Fn(&S, End), L: Lead>(anchor: NonNull<Anchor>, end: End) {
+    struct Leave<T: ?Sized, L: Lead>(NonNull<Anchor>, PhantomData<(PhantomData<T>, L)>);
+    impl<T: ?Sized, L: Lead> Drop for Leave<T, L> {
+        fn drop(&mut self) {
+            // SAFETY: the block is alive, as the caller of `call_hook` promises.
+            unsafe { L::leave::<T>(self.0) };
+        }
+    }
+    let _leave = Leave::<T, L>(anchor, PhantomData);
+    // SAFETY: the value is at the anchor.
+    let value = unsafe { anchor.cast::<S>().as_ref() };
+    let distance = Shape::<T, S, H, L>::HOOK - Shape::<T, S, H, L>::VALUE;
+    // SAFETY: the hook follows the value at this distance.
+    let hook = unsafe { anchor.byte_add(distance) }.cast::<H>();
+    // SAFETY: it is there until the block is freed, and shared.
+    let hook = unsafe { hook.as_ref() };
+    hook(value, end);
+}
+
+/// Drops and frees a block.
+///
+/// # Safety
+/// As [`take_step`], for a block that is released.
+unsafe fn free<T: ?Sized, S, H, L>(anchor: NonNull<Anchor>) {
+    let value = anchor.cast::<S>();
+    // SAFETY: the block begins at this distance.
+    let place = unsafe { anchor.cast::<u8>().sub(Shape::<T, S, H, L>::VALUE) };
+    // SAFETY: the hook is at this distance.
+    let hook = unsafe { place.add(Shape::<T, S, H, L>::HOOK) }.cast::<H>();
+    // SAFETY: a header is in front of every value.
+    let header = unsafe { anchor.cast::<Header>().sub(1) };
+    let memory = Memory {
+        place,
+        layout: Shape::<T, S, H, L>::LAYOUT,
+    };
+    // Goes after the value, and also if its drop panics.
+    let hook = Owned(hook);
+    // SAFETY: nobody uses the header any more.
+    unsafe { header.drop_in_place() };
+    drop(Owned(value));
+    drop(hook);
+    drop(memory);
+}
+
+/// Something in its place that nobody else uses any more. Dropping this drops it.
+struct Owned<V>(NonNull<V>);
+
+impl<V> Drop for Owned<V> {
+    fn drop(&mut self) {
+        // SAFETY: `free` is the last user of what is in the block.
+        unsafe { self.0.drop_in_place() };
+    }
+}

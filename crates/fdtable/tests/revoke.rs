@@ -1,0 +1,74 @@
+//! A revoked file: what its descriptors answer, what they still do, and when it ends.
+
+use std::sync::{Arc, Mutex};
+
+use fdtable::{End, Error, FdFlags, FileRef, Files, PrivateFiles, rcu};
+
+/// A file that notes its ends.
+fn noted(ends: &Arc<Mutex<Vec<End>>>) -> FileRef<&'static str> {
+    let ends = Arc::clone(ends);
+    FileRef::try_with_ends("line", move |_, end| ends.lock().unwrap().push(end)).unwrap()
+}
+
+#[test]
+fn lookups_of_every_kind_answer_eio() {
+    let ends = Arc::default();
+    let file = noted(&ends);
+    let (files, private) = (Files::new(), PrivateFiles::new());
+    let fd = files.open(file.clone(), FdFlags::empty()).unwrap();
+    let other = private.open(file.clone()).unwrap();
+    assert!(FileRef::revoke(&file));
+    let section = rcu::read_lock();
+    assert_eq!(files.get(fd).unwrap_err(), Error::Revoked);
+    assert_eq!(files.borrow(fd, &section).unwrap_err(), Error::Revoked);
+    assert_eq!(files.begin_use(fd).unwrap_err(), Error::Revoked);
+    assert_eq!(private.get(other).unwrap_err(), Error::Revoked);
+    assert_eq!(private.borrow(other, &section).unwrap_err(), Error::Revoked);
+    assert_eq!(Error::Revoked.errno(), 5);
+}
+
+#[test]
+fn a_revoked_descriptor_is_duplicated_inherited_and_closed_as_any() {
+    let ends = Arc::default();
+    let file = noted(&ends);
+    let files = Files::new();
+    let fd = files.open(file.clone(), FdFlags::CLOEXEC).unwrap();
+    FileRef::revoke(&file);
+    let copy = files.dup(fd).unwrap();
+    let child = files.fork().unwrap();
+    assert_eq!(child.get(copy).unwrap_err(), Error::Revoked);
+    files.exec().unwrap();
+    assert_eq!(files.get(fd).unwrap_err(), Error::BadFd);
+    files.close(copy).unwrap();
+    assert!(FileRef::is_revoked(&child.take(copy).unwrap()));
+    assert_eq!(*ends.lock().unwrap(), [End::Revoked]);
+}
+
+#[test]
+fn a_new_open_of_the_same_object_is_not_concerned() {
+    let shared = Arc::new(7);
+    let (one, two) = (FileRef::new(shared.clone()), FileRef::new(shared));
+    let files = Files::new();
+    let fds = [one.clone(), two].map(|file| files.open(file, FdFlags::empty()).unwrap());
+    FileRef::revoke(&one);
+    assert_eq!(files.get(fds[0]).unwrap_err(), Error::Revoked);
+    assert_eq!(**files.get(fds[1]).unwrap(), 7);
+}
+
+#[test]
+fn of_all_who_revoke_and_close_at_once_one_ends_the_file() {
+    for _ in 0..200 {
+        let ends = Arc::default();
+        let file = noted(&ends);
+        let files = Files::new();
+        let fd = files.open(file.clone(), FdFlags::empty()).unwrap();
+        let other = file.clone();
+        std::thread::scope(|scope| {
+            scope.spawn(|| FileRef::revoke(&file));
+            scope.spawn(|| FileRef::revoke(&other));
+            scope.spawn(|| files.close(fd));
+        });
+        drop((file, other));
+        assert_eq!(*ends.lock().unwrap(), [End::Revoked]);
+    }
+}
