@@ -12,7 +12,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     /// - [`Error::TooManyFiles`] (EMFILE) if every number below the limit is taken.
     /// - [`Error::NoMemory`] (ENOMEM) if the table cannot grow.
     pub fn dup(&self, old: impl Into<RawFd>) -> Result<Fd, Error> {
-        self.open(self.get(old)?, FdFlags::empty())
+        self.open(self.get_even_revoked(old.into())?, FdFlags::empty())
     }
 
     /// Opens the file of `old` under the lowest free number that is `min` or more too. May wait
@@ -31,7 +31,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         min: impl Into<RawFd>,
         flags: FdFlags,
     ) -> Result<Fd, Error> {
-        let file = self.get(old)?;
+        let file = self.get_even_revoked(old.into())?;
         let min = Fd::new(min.into()).map_err(|_| Error::InvalidArgument)?;
         if min.index() >= self.table.limit() {
             return Err(Error::InvalidArgument);

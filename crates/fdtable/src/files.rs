@@ -97,7 +97,7 @@ impl<T: ?Sized + Send + Sync + fmt::Debug> fmt::Debug for Files<T> {
         let descriptors = core::iter::from_fn(|| {
             let fd = self.table.next_open(from)?;
             from = fd.index() + 1;
-            Some((fd, self.get(fd)))
+            Some((fd, self.get_even_revoked(fd.raw())))
         });
         f.debug_map()
             .entries(descriptors.filter_map(|(fd, file)| Some((fd, file.ok()?))))

@@ -15,9 +15,16 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     #[doc(alias = "fget")]
     #[inline]
     pub fn get(&self, fd: impl Into<RawFd>) -> Result<FileRef<T>, Error> {
+        self.get_even_revoked(fd.into())?.unless_revoked()
+    }
+
+    /// As [`get`](Self::get), also of a file that was revoked: for what concerns the descriptor and
+    /// not what it refers to.
+    #[inline(always)]
+    pub(crate) fn get_even_revoked(&self, fd: RawFd) -> Result<FileRef<T>, Error> {
         let guard = rcu::read_lock();
-        let file = self.table.get(fd.into(), &guard).ok_or(Error::BadFd)?;
-        FileRef(file).unless_revoked()
+        let file = self.table.get(fd, &guard);
+        file.map(FileRef).ok_or(Error::BadFd)
     }
 
     /// Finds the file of a descriptor for use inside a read-side section, without a reference
