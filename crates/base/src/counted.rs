@@ -253,6 +253,20 @@ impl<T: ?Sized> Ref<T> {
         }
     }
 
+    /// Takes a reference to a block, unless its last one has gone.
+    ///
+    /// # Safety
+    /// The block is one of a `T`, and alive for the duration of the call.
+    pub(crate) unsafe fn try_from_anchor(anchor: NonNull<Anchor>) -> Option<Self> {
+        // SAFETY: as the caller promises.
+        let had = unsafe { Header::of(anchor) }.count.get();
+        // Made only if it was had: one that is dropped gives one back.
+        had.then(|| Self {
+            anchor,
+            owns: PhantomData,
+        })
+    }
+
     fn header(&self) -> &Header {
         // SAFETY: a reference keeps its block.
         unsafe { Header::of(self.anchor) }

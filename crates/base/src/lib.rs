@@ -14,7 +14,9 @@
 //!    is copied where it is written.
 //! 9. [`room`]: where there is something free, told without a line that all write.
 //! 10. [`pool`]: counted objects under handles that are never mistaken for one another.
-//! 11. [`percpu`], [`bitmap`] and [`fallible`] allocation, which the others use.
+//! 11. [`lglock`](mod@lglock): a lock in parts, one for each processor.
+//! 12. [`percpu_list`]: lists of counted objects under it.
+//! 13. [`percpu`], [`bitmap`] and [`fallible`] allocation, which the others use.
 //!
 //! With `--cfg loom` the same source runs under the model checker `loom`; the module `sync`
 //! is the only place that knows.
@@ -29,10 +31,12 @@ pub mod fallible;
 pub mod fence;
 pub mod gate;
 pub mod leaf;
+pub mod lglock;
 mod lock;
 #[cfg(all(test, loom))]
 mod model;
 pub mod percpu;
+pub mod percpu_list;
 pub mod pool;
 pub mod rcu;
 pub mod refcount;

@@ -12,6 +12,8 @@
 //!    time still tend to have different ones. Without `std` it is always 0.
 
 #[cfg(all(feature = "std", target_os = "linux", not(loom)))]
+mod node;
+#[cfg(all(feature = "std", target_os = "linux", not(loom)))]
 mod rseq;
 
 use crate::fallible::OutOfMemory;
@@ -41,6 +43,17 @@ pub fn current() -> usize {
     }
     #[cfg(not(all(feature = "std", target_os = "linux", not(loom))))]
     thread_number()
+}
+
+/// Returns the number of the memory node of the processor that runs this thread, as far as the
+/// system tells; a hint as [`current`]. Neither blocks nor allocates.
+#[doc(alias = "getcpu")]
+#[inline]
+pub fn current_node() -> u16 {
+    #[cfg(all(feature = "std", target_os = "linux", not(loom)))]
+    return node::node_of(current());
+    #[cfg(not(all(feature = "std", target_os = "linux", not(loom))))]
+    0
 }
 
 /// As [`current`], but only where it is told in the thread's own memory. For paths that must not
@@ -139,11 +152,18 @@ impl<T> PerCpu<T> {
     /// # Errors
     /// [`OutOfMemory`] if there is no memory for the copies.
     pub fn try_new(make: impl FnMut(usize) -> T) -> Result<Self, OutOfMemory> {
+        Self::try_with_copies(copies(), make)
+    }
+
+    /// As [`try_new`](Self::try_new), with so many copies: a power of two.
+    pub(crate) fn try_with_copies(
+        count: usize,
+        make: impl FnMut(usize) -> T,
+    ) -> Result<Self, OutOfMemory> {
+        debug_assert!(count.is_power_of_two(), "an index is a mask");
         let mut values = Vec::new();
-        values
-            .try_reserve_exact(copies())
-            .map_err(|_| OutOfMemory)?;
-        values.extend((0..copies()).map(make).map(CachePadded::new));
+        values.try_reserve_exact(count).map_err(|_| OutOfMemory)?;
+        values.extend((0..count).map(make).map(CachePadded::new));
         // As long as its capacity, so this does not allocate.
         Ok(Self {
             copies: values.into_boxed_slice(),
@@ -212,6 +232,28 @@ mod tests {
         assert_eq!(answer, 0);
         assert_eq!(system_cpu(), pinned);
         assert_eq!(current(), pinned);
+    }
+
+    #[test]
+    fn a_processor_has_the_node_that_the_system_tells() {
+        let asked = node_of_system();
+        assert_eq!(current_node(), asked);
+        assert_eq!(current_node(), asked, "and remembers it");
+    }
+
+    /// On a machine of one node it is this one.
+    fn node_of_system() -> u16 {
+        let nodes = std::fs::read_dir("/sys/devices/system/node").map_or(1, |entries| {
+            let named = |entry: &std::fs::DirEntry| {
+                let name = entry.file_name();
+                name.to_str().is_some_and(|name| {
+                    name.strip_prefix("node")
+                        .is_some_and(|number| number.parse::<u16>().is_ok())
+                })
+            };
+            entries.flatten().filter(named).count()
+        });
+        if nodes <= 1 { 0 } else { current_node() }
     }
 
     #[test]

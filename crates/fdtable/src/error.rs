@@ -13,13 +13,18 @@ pub enum Error {
     TooManyFiles,
     /// An argument is out of its range. EINVAL.
     InvalidArgument,
-    /// The number is reserved by an operation that has not installed its file yet. EBUSY.
+    /// Somebody is in the way: the number is reserved by an operation that has not installed its
+    /// file yet, or files are open on a superblock. EBUSY.
     Busy,
     /// The number has another owner: its tag is not the one that was given. EPERM.
     NotOwner,
     /// The file was taken from its descriptors. EIO.
     Revoked,
-    /// There is no memory for the table to grow. ENOMEM.
+    /// The superblock is mounted read-only. EROFS.
+    ReadOnly,
+    /// The superblock is unmounted. ENODEV.
+    NoDevice,
+    /// There is no memory, most often for the table to grow. ENOMEM.
     NoMemory,
 }
 
@@ -33,8 +38,10 @@ impl Error {
             Self::BadFd => 9,
             Self::NoMemory => 12,
             Self::Busy => 16,
+            Self::NoDevice => 19,
             Self::InvalidArgument => 22,
             Self::TooManyFiles => 24,
+            Self::ReadOnly => 30,
         }
     }
 
@@ -47,6 +54,8 @@ impl Error {
             Self::BadFd => "EBADF",
             Self::NoMemory => "ENOMEM",
             Self::Busy => "EBUSY",
+            Self::NoDevice => "ENODEV",
+            Self::ReadOnly => "EROFS",
             Self::InvalidArgument => "EINVAL",
             Self::TooManyFiles => "EMFILE",
         }
@@ -60,7 +69,9 @@ impl fmt::Display for Error {
             Self::Revoked => "file was revoked",
             Self::BadFd => "bad file descriptor",
             Self::NoMemory => "out of memory",
-            Self::Busy => "descriptor number is reserved",
+            Self::Busy => "reserved or in use",
+            Self::NoDevice => "file system is unmounted",
+            Self::ReadOnly => "file system is read-only",
             Self::InvalidArgument => "invalid argument",
             Self::TooManyFiles => "too many open files",
         };

@@ -31,7 +31,8 @@
 //! Reading order: [`Fd`], [`FileRef`], [`Files`], then one file for each operation: `lookup`,
 //! `reserve`, `dup`, `close`, `close_range`, `fcntl`, `fork`, `exec`, and for those who need more:
 //! `limits`, `spare`, `wait`, `in_use`, `tag`, `quarantine`, `unshare`. The mechanism under them
-//! is in `table` and the files below it, and what that stands on is in [`fdtable_base`]. Beside all that,
+//! is in `table` and the files below it, and what that stands on is in [`fdtable_base`]. Then
+//! `superblock`: [`SuperBlock`], a file system's view of the same files. Beside all that,
 //! and without any of it, stands `private`: [`PrivateFiles`], whose descriptors are never given out
 //! twice, and which no search, `close_range`, fork or exec ever meets.
 
@@ -60,6 +61,7 @@ mod private;
 mod quarantine;
 mod reserve;
 mod spare;
+mod superblock;
 mod table;
 mod tag;
 mod unshare;
@@ -78,4 +80,5 @@ pub use limits::Limits;
 pub use private::{PrivateFd, PrivateFiles};
 pub use reserve::{Reservation, Reservations};
 pub use spare::{Opened, Spare};
+pub use superblock::{Access, OpenFiles, Statistics, SuperBlock};
 pub use unshare::CloseRangeFlags;

@@ -293,7 +293,9 @@ where
     // SAFETY: the front has room for the lead there, aligned as the trait demands.
     unsafe { self::lead::<T, L>(anchor.cast()).write(lead) };
     // SAFETY: the shape puts the hook there.
-    unsafe { start.add(Shape::<T, S, H, L>::HOOK).cast::<H>().write(hook) };
+    let place = unsafe { start.add(Shape::<T, S, H, L>::HOOK) }.cast::<H>();
+    // SAFETY: fresh memory, aligned as the shape has it.
+    unsafe { place.write(hook) };
     // The block owns them now.
     mem::forget(unfinished);
     Ok(anchor.cast())

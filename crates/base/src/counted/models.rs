@@ -5,6 +5,7 @@
 use super::*;
 use crate::model::Preemptions::Any;
 use crate::model::{Dropped, Ends, Watched, explore, join, spawn};
+use crate::rcu;
 
 /// An object of two parts: one ends at the release, one at the drop.
 pub(crate) struct Object {

@@ -1,0 +1,40 @@
+//! The memory node of a processor, asked of the kernel once for each.
+
+use core::sync::atomic::{AtomicU16, Ordering::Relaxed};
+
+/// How many processors are remembered. Others are asked for each time.
+const REMEMBERED: usize = 1024;
+
+/// The node of each processor.
+static NODES: [AtomicU16; REMEMBERED] = [const { AtomicU16::new(UNKNOWN) }; REMEMBERED];
+
+/// The processor has not been asked for.
+const UNKNOWN: u16 = u16::MAX;
+
+/// Returns the memory node of processor `cpu`, which should be the one that runs this thread.
+#[inline]
+pub(super) fn node_of(cpu: usize) -> u16 {
+    // Relaxed: the value is all there is to see.
+    match NODES.get(cpu).map(|node| node.load(Relaxed)) {
+        None | Some(UNKNOWN) => ask(),
+        Some(node) => node,
+    }
+}
+
+/// Asks where the thread runs, and remembers the answer.
+#[cold]
+fn ask() -> u16 {
+    let (mut cpu, mut node) = (0_u32, 0_u32);
+    let (to_cpu, to_node) = (&raw mut cpu, &raw mut node);
+    // SAFETY: the call writes two integers, where they are on this frame.
+    let answer = unsafe { libc::syscall(libc::SYS_getcpu, to_cpu, to_node, 0) };
+    if answer != 0 {
+        return 0;
+    }
+    let node = u16::try_from(node).unwrap_or(0);
+    if let Some(place) = usize::try_from(cpu).ok().and_then(|cpu| NODES.get(cpu)) {
+        // Relaxed: as above; a processor stays on its node.
+        place.store(node, Relaxed);
+    }
+    node
+}

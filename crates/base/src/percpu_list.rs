@@ -1,0 +1,331 @@
+//! A list of counted objects in parts, one for each processor, under an [lglock](mod@crate::lglock).
+//!
+//! An object joins when it is made, on the part of the processor that makes it, and leaves when
+//! its end comes: at its last put, or when it is revoked. It remembers its part in its
+//! header. Joining and leaving link and unlink it there under the local lock, without memory and
+//! without a search. Where objects end on the processor that made them, no line is written that
+//! another processor writes; the counts are kept with the parts too.
+//!
+//! The list has no references. What is on it may be about to end: who finds an object takes a
+//! reference, which fails if the last one has gone. The block of the object is there as long as it
+//! is on the list: it leaves under the local lock, and its memory goes after that.
+//!
+//! # When the list ends
+//!
+//! Objects may outlive whoever made the list, and they need the part that they are on. To count
+//! them together would cost every join a line that all write. So there is no such count until the
+//! list is *detached*, from when on nothing can join (as Linux `percpu_ref` has it):
+//!
+//! | | who leaves | | who detaches |
+//! |---|---|---|---|
+//! | (U) | unlink, and read "detached", under the local lock | (G) | take the global lock |
+//! | (V) | unlock | (S) | store how many are on the list and one more, write "detached" |
+//! | (C) | if it was set, count one off; the last one ends the list | (H) | unlock |
+//! | | | (D) | count one off, as (C) |
+//!
+//! *(U) before (G).* The object is not among those that (S) counted, and its maker does not come to
+//! (C). After (V) it does not touch the list any more, and (G) waits for (V).
+//!
+//! *(U) after (H).* The object was counted in (S). It counts itself off in (C), after it has touched
+//! the list for the last time.
+//!
+//! So whoever comes last to (C) or (D) is alone. The counting off is a release, for what it did
+//! with the list comes before its end, and an acquire, for the last one to see all that.
+
+mod iter;
+mod node;
+mod roll;
+mod statistics;
+
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use core::fmt;
+use core::marker::PhantomData;
+use core::ptr::NonNull;
+
+pub use iter::Iter;
+pub use statistics::Statistics;
+
+use crate::counted::{Anchor, End, Ref, abandon, lead, make};
+use crate::fallible::{OutOfMemory, try_box};
+use node::Node;
+use roll::Roll;
+
+/// What an object on a list does with what the list stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// It changes nothing.
+    Read,
+    /// It may change something. Such objects are counted apart, and can be kept out.
+    Write,
+}
+
+/// Why an object could not join a list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refused {
+    /// It writes, and writers are kept out.
+    ReadOnly,
+    /// Nothing can join any more.
+    Detached,
+    /// There is no memory for it.
+    OutOfMemory,
+}
+
+impl fmt::Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::ReadOnly => "writers are kept out",
+            Self::Detached => "nothing can join any more",
+            Self::OutOfMemory => "out of memory",
+        })
+    }
+}
+
+impl core::error::Error for Refused {}
+
+impl From<OutOfMemory> for Refused {
+    fn from(_: OutOfMemory) -> Self {
+        Self::OutOfMemory
+    }
+}
+
+/// The error of what can be done only while there are no members, or no writers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Busy;
+
+impl fmt::Display for Busy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("there are members")
+    }
+}
+
+impl core::error::Error for Busy {}
+
+/// A list of counted objects, in parts. Dropping it detaches it; its members live on.
+///
+/// ```
+/// use fdtable_base::percpu_list::{Access, PerCpuList};
+///
+/// let list: PerCpuList<&str> = PerCpuList::try_new()?;
+/// let one = list.try_add("one", Access::Read, |_, _| ())?;
+/// let two = list.try_add("two", Access::Write, |_, _| ())?;
+/// assert_eq!((list.len(), list.writers()), (2, 1));
+/// drop(two);
+/// assert_eq!(list.snapshot()?.iter().map(|member| **member).collect::<Vec<_>>(), ["one"]);
+/// # drop(one);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct PerCpuList<T: ?Sized> {
+    roll: NonNull<Roll>,
+    /// It gives references out.
+    members: PhantomData<Ref<T>>,
+    /// Members of one type are not those of a more general one: invariant in `T`.
+    exchanges: PhantomData<fn(Ref<T>) -> Ref<T>>,
+}
+
+// SAFETY: what is behind the pointer is `Sync`, and gives out references to members, which are
+// `Send` if `T` is `Send` and `Sync`.
+unsafe impl<T: ?Sized + Send + Sync> Sync for PerCpuList<T> {}
+// SAFETY: as above.
+unsafe impl<T: ?Sized + Send + Sync> Send for PerCpuList<T> {}
+
+impl<T: Send + Sync + 'static> PerCpuList<T> {
+    /// Makes a counted object that is on the list until its end. `hook` runs at its end, before
+    /// it leaves. Allocates, and may wait for a local lock.
+    ///
+    /// # Errors
+    /// [`Refused`]; value and hook are dropped, and the hook does not run.
+    pub fn try_add(
+        &self,
+        value: T,
+        access: Access,
+        hook: impl Fn(&T, End) + Send + Sync + 'static,
+    ) -> Result<Ref<T>, Refused> {
+        let node = Node::member_of(self.roll);
+        self.join(make(node, value, |value| value, hook)?, access)
+    }
+}
+
+impl<T: ?Sized> PerCpuList<T> {
+    /// Makes a list without members. Allocates.
+    ///
+    /// # Errors
+    /// [`OutOfMemory`].
+    pub fn try_new() -> Result<Self, OutOfMemory> {
+        Ok(Self {
+            roll: Roll::try_new()?,
+            members: PhantomData,
+            exchanges: PhantomData,
+        })
+    }
+
+    /// Makes a counted object of one type that the list knows by another, an unsized one, as
+    /// [`Ref::coerced`] does; otherwise as [`try_add`](Self::try_add).
+    ///
+    /// # Errors
+    /// [`Refused`]; value and hook are dropped, and the hook does not run.
+    pub fn try_add_coerced<S, H>(
+        &self,
+        value: S,
+        access: Access,
+        coerce: fn(&S) -> &T,
+        hook: H,
+    ) -> Result<Ref<T>, Refused>
+    where
+        S: Send + Sync + 'static,
+        H: Fn(&S, End) + Send + Sync + 'static,
+    {
+        const {
+            assert!(
+                size_of::<NonNull<T>>() > size_of::<usize>(),
+                "make members of a sized type with `try_add`"
+            );
+        }
+        self.join(
+            make(Node::member_of(self.roll), value, coerce, hook)?,
+            access,
+        )
+    }
+
+    /// Returns how many members there are. Takes the local locks one after another: what joins
+    /// and leaves meanwhile may be counted or not.
+    pub fn len(&self) -> usize {
+        self.roll().sum(|part| part.members)
+    }
+
+    /// Tells whether there are no members, as [`len`](Self::len).
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Returns how many members write, as [`len`](Self::len).
+    pub fn writers(&self) -> usize {
+        self.roll().sum(|part| part.writers)
+    }
+
+    /// Returns how often members joined and left, and where, as [`len`](Self::len).
+    pub fn statistics(&self) -> Statistics {
+        self.roll().statistics()
+    }
+
+    /// Returns a reference to each object that is a member at one moment, and has not ended. Holds
+    /// the global lock meanwhile: a walk over all members. Allocates.
+    ///
+    /// # Errors
+    /// [`OutOfMemory`].
+    pub fn snapshot(&self) -> Result<Vec<Ref<T>>, OutOfMemory> {
+        let mut members = Vec::new();
+        loop {
+            // Some may join until the lock is taken.
+            let enough = self.len() + 64;
+            members.try_reserve(enough).map_err(|_| OutOfMemory)?;
+            if self.roll().collect(&mut members) {
+                return Ok(members);
+            }
+        }
+    }
+
+    /// Iterates over the members, part by part, each part from the youngest to the oldest. Holds
+    /// no lock between two of them. Allocates a mark on the list.
+    ///
+    /// What was a member before, and is one still after the iteration, comes once. What joins or
+    /// leaves meanwhile comes once or not at all.
+    ///
+    /// # Errors
+    /// [`OutOfMemory`].
+    pub fn iter(&self) -> Result<Iter<'_, T>, OutOfMemory> {
+        Iter::try_new(self)
+    }
+
+    /// Keeps writers out from now on. Takes the global lock.
+    ///
+    /// # Errors
+    /// [`Busy`] while members write; nothing changes.
+    pub fn refuse_writers(&self) -> Result<(), Busy> {
+        self.roll().refuse_writers()
+    }
+
+    /// Lets writers join again. Takes the global lock.
+    pub fn admit_writers(&self) {
+        self.roll().admit_writers();
+    }
+
+    /// Tells whether writers are kept out.
+    pub fn refuses_writers(&self) -> bool {
+        self.roll().refuses_writers()
+    }
+
+    /// Keeps everything out, for good. Calls `gone` when the last member has left: before this
+    /// returns, or on the thread where the last member's end comes. Takes the global lock.
+    ///
+    /// # Errors
+    /// - [`Refused::Detached`] if it was detached before; `gone` is dropped.
+    /// - [`Refused::OutOfMemory`] if there is no memory to keep `gone`; nothing changes.
+    pub fn detach(&self, gone: impl FnOnce() + Send + 'static) -> Result<(), Refused> {
+        let gone = try_box(gone)?;
+        Roll::detach(self.roll, gone)
+    }
+
+    /// As [`detach`](Self::detach), if there are no members.
+    ///
+    /// # Errors
+    /// [`Busy`] while there are members; nothing changes. A list that is detached and has none
+    /// stays so.
+    pub fn detach_if_empty(&self) -> Result<(), Busy> {
+        Roll::detach_if_empty(self.roll)
+    }
+
+    /// Tells whether the list is detached.
+    pub fn is_detached(&self) -> bool {
+        self.roll().is_detached()
+    }
+
+    /// Lets a block that was just made join.
+    fn join(&self, anchor: NonNull<Anchor>, access: Access) -> Result<Ref<T>, Refused> {
+        // SAFETY: the block is on no list, and its one reference was not given to anybody.
+        match unsafe { Roll::join::<T>(self.roll, anchor, access) } {
+            // SAFETY: as above.
+            Ok(()) => Ok(unsafe { Ref::from_raw(anchor) }),
+            Err(refused) => {
+                // SAFETY: as above; it has not joined.
+                unsafe { abandon(anchor) };
+                Err(refused)
+            }
+        }
+    }
+
+    fn roll(&self) -> &Roll {
+        // SAFETY: it is kept for `self`, until the drop.
+        unsafe { self.roll.as_ref() }
+    }
+}
+
+impl<T: ?Sized> Drop for PerCpuList<T> {
+    fn drop(&mut self) {
+        // Its members may live on.
+        let _ = Roll::detach(self.roll, Box::new(|| ()));
+        // SAFETY: this one's share of the roll is given up once.
+        unsafe { Roll::put(self.roll) };
+    }
+}
+
+impl<T: ?Sized> fmt::Debug for PerCpuList<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PerCpuList")
+            .field("len", &self.len())
+            .field("writers", &self.writers())
+            .field("statistics", &self.statistics())
+            .finish()
+    }
+}
+
+/// Finds the node of a block.
+fn node_of<T: ?Sized>(anchor: NonNull<Anchor>) -> NonNull<Node> {
+    lead::<T, Node>(anchor)
+}
+
+#[cfg(all(test, loom))]
+mod models;
+
+#[cfg(all(test, not(loom)))]
+mod tests;

@@ -1,0 +1,129 @@
+//! Models of the list: members that leave beside what is done with all of them, and the end of
+//! the list beside both. The list and its members are told apart from their memory by what the
+//! checker watches.
+
+use super::*;
+use crate::model::Preemptions::{Any, AtMost};
+use crate::model::{Ends, Watched, explore, join, spawn};
+use crate::rcu;
+use crate::sync::Arc;
+
+fn list() -> PerCpuList<usize> {
+    PerCpuList::try_new().expect("memory")
+}
+
+/// The last reference goes beside a snapshot, which has the member or not, and never half of it.
+#[test]
+fn a_snapshot_has_what_it_finds() {
+    explore(Any, || {
+        let list = Arc::new(list());
+        let ends = Ends::default();
+        let watched = Watched::new(&ends);
+        let hook = move |_: &usize, _| watched.end();
+        let member = list.try_add(1, Access::Write, hook).expect("it may join");
+        let leaves = spawn(move || drop(member));
+        let found = list.snapshot().expect("memory");
+        if let Some(member) = found.first() {
+            assert_eq!((**member, ends.count()), (1, 0), "it is held");
+        }
+        join(leaves);
+        drop(found);
+        assert_eq!((list.len(), list.writers(), ends.count()), (0, 0, 1));
+        rcu::barrier().expect("outside of sections");
+    });
+}
+
+/// A member is revoked and its last reference put at once: it ends once, and leaves once.
+#[test]
+fn who_is_revoked_beside_the_last_put_ends_once() {
+    explore(AtMost(3), || {
+        let list = Arc::new(list());
+        let ends = Ends::default();
+        let watched = Watched::new(&ends);
+        let hook = move |_: &usize, _| watched.end();
+        let member = list.try_add(1, Access::Read, hook).expect("it may join");
+        let revokes = spawn({
+            let list = list.clone();
+            move || {
+                for member in list.snapshot().expect("memory") {
+                    Ref::revoke(&member);
+                }
+            }
+        });
+        drop(member);
+        join(revokes);
+        assert_eq!((list.len(), ends.count()), (0, 1));
+        rcu::barrier().expect("outside of sections");
+    });
+}
+
+/// The list is detached while two members leave: it is told once, after both have left, and by
+/// then all that they did is seen.
+#[test]
+fn a_detached_list_ends_after_its_last_member() {
+    explore(AtMost(3), || {
+        let list = list();
+        let (hooks, gone) = (Ends::default(), Ends::default());
+        let member = |value| {
+            let watched = Watched::new(&hooks);
+            let hook = move |_: &usize, _| watched.end();
+            list.try_add(value, Access::Read, hook)
+                .expect("it may join")
+        };
+        let members = [member(1), member(2)];
+        let leaves = members.map(|member| spawn(move || drop(member)));
+        let tell = {
+            let (hooks, gone) = (hooks.clone(), Watched::new(&gone));
+            move || {
+                assert_eq!(hooks.count(), 2, "both have ended");
+                gone.end();
+            }
+        };
+        list.detach(tell).ok().expect("it was not detached");
+        drop(list);
+        leaves.map(join);
+        assert_eq!((hooks.count(), gone.count()), (2, 1));
+        rcu::barrier().expect("outside of sections");
+    });
+}
+
+/// Writers are refused beside one who joins: it was there before, or it is refused.
+#[test]
+fn a_writer_joins_before_writers_are_refused_or_not_at_all() {
+    explore(Any, || {
+        let list = Arc::new(list());
+        let joins = spawn({
+            let list = list.clone();
+            move || list.try_add(1, Access::Write, |_, _| ())
+        });
+        let refused = list.refuse_writers();
+        let joined = join(joins);
+        match (&joined, refused) {
+            (Ok(_), Err(Busy)) | (Err(Refused::ReadOnly), Ok(())) => {}
+            (outcome, refused) => panic!("{:?} beside {refused:?}", outcome.is_ok()),
+        }
+        drop(joined);
+        rcu::barrier().expect("outside of sections");
+    });
+}
+
+/// An iteration passes members that leave.
+#[test]
+fn a_mark_stays_on_the_list_while_its_neighbours_leave() {
+    explore(AtMost(3), || {
+        let list = Arc::new(list());
+        let members = [1, 2].map(|value| {
+            list.try_add(value, Access::Read, |_, _| ())
+                .expect("it may join")
+        });
+        let leaves = spawn(move || drop(members));
+        let mut before = 3;
+        for member in list.iter().expect("memory") {
+            assert!(*member < before, "the youngest comes first, and each once");
+            before = *member;
+        }
+        join(leaves);
+        assert!(list.is_empty());
+        rcu::barrier().expect("outside of sections");
+    });
+}

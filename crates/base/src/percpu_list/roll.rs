@@ -1,0 +1,412 @@
+//! What the members share: the parts, and how the list ends. The letters are those of the essay.
+
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use core::ptr::{self, NonNull};
+
+use super::node::Node;
+use super::{Access, Busy, Refused, Statistics, node_of};
+use crate::counted::{Anchor, Ref, block_of, number, set_number};
+use crate::fallible::{OutOfMemory, try_box};
+use crate::lglock::LgLock;
+use crate::percpu;
+use crate::sync::Mutex;
+use crate::sync::atomic::AtomicUsize;
+use crate::sync::atomic::Ordering::{AcqRel, Relaxed};
+
+/// The parts of a list, and who keeps it.
+pub(super) struct Roll {
+    parts: LgLock<Part>,
+    /// Members that have not counted themselves off since the list was detached.
+    remaining: AtomicUsize,
+    /// What to call when there are none.
+    gone: Mutex<Option<Box<dyn FnOnce() + Send>>>,
+    /// The handle, and the members together.
+    keepers: AtomicUsize,
+}
+
+/// Who may join. Each part has it, so that a join looks at one part alone; they are changed under
+/// the global lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Admits {
+    All,
+    Readers,
+    Nobody,
+}
+
+/// One processor's members.
+pub(super) struct Part {
+    pub(super) first: *mut Node,
+    pub(super) members: usize,
+    pub(super) writers: usize,
+    admits: Admits,
+    /// The memory node of the processor, once one has joined.
+    node: Option<u16>,
+    counts: Statistics,
+}
+
+// SAFETY: the nodes of the list are touched by the holder of its lock alone.
+unsafe impl Send for Part {}
+
+impl Roll {
+    /// Makes a roll for a handle and members.
+    pub(super) fn try_new() -> Result<NonNull<Self>, OutOfMemory> {
+        let roll = try_box(Self {
+            parts: LgLock::try_new(|_cpu| Part::new())?,
+            remaining: AtomicUsize::new(0),
+            gone: Mutex::new(None),
+            keepers: AtomicUsize::new(2),
+        })?;
+        Ok(NonNull::from(Box::leak(roll)))
+    }
+
+    /// Links a new member.
+    ///
+    /// # Safety
+    /// The roll is alive. The block is one of a `T` with a node for this roll, and nobody but the
+    /// caller knows it.
+    pub(super) unsafe fn join<T: ?Sized>(
+        roll: NonNull<Self>,
+        anchor: NonNull<Anchor>,
+        access: Access,
+    ) -> Result<(), Refused> {
+        // SAFETY: as the caller promises.
+        let mut part = unsafe { roll.as_ref() }.parts.lock_local();
+        part.check(access)?;
+        let ticket = Ticket {
+            cpu: part.cpu(),
+            access,
+        };
+        // SAFETY: as the caller promises. It is not found on the list before it is unlocked.
+        unsafe { set_number(anchor, ticket.pack()) };
+        part.count_in(access);
+        // SAFETY: the node is on no list, and stays in its place until it leaves.
+        unsafe { part.link(node_of::<T>(anchor)) };
+        Ok(())
+    }
+
+    /// Unlinks a member.
+    ///
+    /// # Safety
+    /// The block is one of a `T`, alive, and on this roll; it leaves once.
+    pub(super) unsafe fn leave<T: ?Sized>(roll: NonNull<Self>, anchor: NonNull<Anchor>) {
+        // SAFETY: as the caller promises.
+        let ticket = Ticket::unpack(unsafe { number(anchor) });
+        let detached = {
+            // SAFETY: a member keeps the roll until it has counted itself off.
+            let parts = &unsafe { roll.as_ref() }.parts;
+            let here = parts.here();
+            // (U)
+            let mut part = parts.lock_local_of(ticket.cpu);
+            // SAFETY: it was linked here, as its ticket tells.
+            unsafe { part.unlink(node_of::<T>(anchor)) };
+            part.count_out(&ticket, here);
+            part.admits == Admits::Nobody
+            // (V)
+        };
+        if detached {
+            // (C)
+            // SAFETY: it was counted in (S).
+            unsafe { Self::count_off(roll) };
+        }
+    }
+
+    /// Keeps everything out, and has `gone` called when no member is left.
+    pub(super) fn detach(
+        roll: NonNull<Self>,
+        gone: Box<dyn FnOnce() + Send>,
+    ) -> Result<(), Refused> {
+        // SAFETY: the caller has the handle.
+        let this = unsafe { roll.as_ref() };
+        let mut parts = this.parts.lock_global();
+        if parts.iter().any(|part| part.admits == Admits::Nobody) {
+            // The locks go before what the caller gave.
+            drop(parts);
+            drop(gone);
+            return Err(Refused::Detached);
+        }
+        *this.gone.lock() = Some(gone);
+        this.shut(&mut parts);
+        drop(parts);
+        // (D)
+        // SAFETY: (S) has counted one more for this.
+        unsafe { Self::count_off(roll) };
+        Ok(())
+    }
+
+    /// Keeps everything out if there are no members.
+    pub(super) fn detach_if_empty(roll: NonNull<Self>) -> Result<(), Busy> {
+        // SAFETY: the caller has the handle.
+        let this = unsafe { roll.as_ref() };
+        let mut parts = this.parts.lock_global();
+        if parts.iter().any(|part| part.members > 0) {
+            return Err(Busy);
+        }
+        if parts.iter().any(|part| part.admits == Admits::Nobody) {
+            return Ok(());
+        }
+        this.shut(&mut parts);
+        drop(parts);
+        // (D)
+        // SAFETY: (S) has counted one more for this.
+        unsafe { Self::count_off(roll) };
+        Ok(())
+    }
+
+    /// (S), under the global lock (G).
+    fn shut(&self, parts: &mut crate::lglock::GlobalGuard<'_, Part>) {
+        let members: usize = parts.iter().map(|part| part.members).sum();
+        // Relaxed: (H) makes it known to those who come to (C).
+        self.remaining.store(members + 1, Relaxed);
+        for part in parts.iter_mut() {
+            part.admits = Admits::Nobody;
+        }
+    }
+
+    /// (C), (D)
+    ///
+    /// # Safety
+    /// The caller was counted in (S), and does not touch the roll after this, unless it has the
+    /// handle.
+    unsafe fn count_off(roll: NonNull<Self>) {
+        // SAFETY: whoever was counted keeps the roll until here.
+        let this = unsafe { roll.as_ref() };
+        // AcqRel: what each has done with the list comes before its end.
+        if this.remaining.fetch_sub(1, AcqRel) > 1 {
+            return;
+        }
+        let share = MembersShare(roll);
+        let gone = this.gone.lock().take();
+        if let Some(gone) = gone {
+            gone();
+        }
+        drop(share);
+    }
+
+    /// Gives up the share of the handle, or of the members.
+    ///
+    /// # Safety
+    /// Each is given up once, and the roll not used by it any more.
+    pub(super) unsafe fn put(roll: NonNull<Self>) {
+        // SAFETY: the share keeps it until here.
+        let keepers = unsafe { &(*roll.as_ptr()).keepers };
+        // AcqRel: what either has done with the roll comes before its end.
+        if keepers.fetch_sub(1, AcqRel) == 1 {
+            // SAFETY: leaked in `try_new`, and this was the last share.
+            drop(unsafe { Box::from_raw(roll.as_ptr()) });
+        }
+    }
+
+    pub(super) fn parts(&self) -> &LgLock<Part> {
+        &self.parts
+    }
+
+    /// Adds up what the parts say, one after another.
+    pub(super) fn sum(&self, of: impl Fn(&Part) -> usize) -> usize {
+        (0..self.parts.parts())
+            .map(|cpu| of(&self.parts.lock_local_of(cpu)))
+            .sum()
+    }
+
+    pub(super) fn statistics(&self) -> Statistics {
+        let mut sum = Statistics::default();
+        for cpu in 0..self.parts.parts() {
+            sum.add(&self.parts.lock_local_of(cpu).counts);
+        }
+        sum
+    }
+
+    /// Takes a reference to each member; tells whether there was room for all. If not, takes none.
+    pub(super) fn collect<T: ?Sized>(&self, members: &mut Vec<Ref<T>>) -> bool {
+        let parts = self.parts.lock_global();
+        let count: usize = parts.iter().map(|part| part.members).sum();
+        if members.capacity() - members.len() < count {
+            return false;
+        }
+        for part in parts.iter() {
+            // SAFETY: the members of this roll are blocks of a `T`, as its handle's type tells, and
+            // the list is locked.
+            members.extend(part.nodes().filter_map(|node| unsafe { reference(node) }));
+        }
+        true
+    }
+
+    pub(super) fn refuse_writers(&self) -> Result<(), Busy> {
+        let mut parts = self.parts.lock_global();
+        if parts.iter().any(|part| part.writers > 0) {
+            return Err(Busy);
+        }
+        Self::change(&mut parts, Admits::All, Admits::Readers);
+        Ok(())
+    }
+
+    pub(super) fn admit_writers(&self) {
+        Self::change(&mut self.parts.lock_global(), Admits::Readers, Admits::All);
+    }
+
+    fn change(parts: &mut crate::lglock::GlobalGuard<'_, Part>, from: Admits, to: Admits) {
+        for part in parts.iter_mut().filter(|part| part.admits == from) {
+            part.admits = to;
+        }
+    }
+
+    pub(super) fn refuses_writers(&self) -> bool {
+        self.parts.lock_local().admits == Admits::Readers
+    }
+
+    pub(super) fn is_detached(&self) -> bool {
+        self.parts.lock_local().admits == Admits::Nobody
+    }
+}
+
+/// The share of all members, for the last of them to give up: also if `gone` panics.
+struct MembersShare(NonNull<Roll>);
+
+impl Drop for MembersShare {
+    fn drop(&mut self) {
+        // SAFETY: made once, by the last one to count itself off.
+        unsafe { Roll::put(self.0) };
+    }
+}
+
+impl Part {
+    fn new() -> Self {
+        Self {
+            first: ptr::null_mut(),
+            members: 0,
+            writers: 0,
+            admits: Admits::All,
+            node: None,
+            counts: Statistics::default(),
+        }
+    }
+
+    fn check(&self, access: Access) -> Result<(), Refused> {
+        match (self.admits, access) {
+            (Admits::All, _) | (Admits::Readers, Access::Read) => Ok(()),
+            (Admits::Readers, Access::Write) => Err(Refused::ReadOnly),
+            (Admits::Nobody, _) => Err(Refused::Detached),
+        }
+    }
+
+    fn count_in(&mut self, access: Access) {
+        self.members += 1;
+        self.writers += usize::from(access == Access::Write);
+        self.counts.joined += 1;
+        if self.node.is_none() {
+            self.node = Some(percpu::current_node());
+        }
+    }
+
+    fn count_out(&mut self, ticket: &Ticket, here: usize) {
+        self.members -= 1;
+        self.writers -= usize::from(ticket.access == Access::Write);
+        self.counts.left += 1;
+        let same_cpu = here == ticket.cpu;
+        let same_node = same_cpu || self.node == Some(percpu::current_node());
+        self.counts.left_same_cpu += u64::from(same_cpu);
+        self.counts.left_same_node += u64::from(same_node);
+    }
+
+    /// Links a node at the front.
+    ///
+    /// # Safety
+    /// The node is on no list, and stays in its place until it is unlinked.
+    #[inline]
+    pub(super) unsafe fn link(&mut self, node: NonNull<Node>) {
+        // SAFETY: as the caller promises.
+        let links = unsafe { node.as_ref() };
+        links.next.set(self.first);
+        links.previous.set(ptr::null_mut());
+        // SAFETY: null, or a node of this list, which is locked.
+        if let Some(second) = unsafe { self.first.as_ref() } {
+            second.previous.set(node.as_ptr());
+        }
+        self.first = node.as_ptr();
+    }
+
+    /// Links a node behind another one.
+    ///
+    /// # Safety
+    /// As [`link`](Self::link), and `before` is on this list.
+    pub(super) unsafe fn link_behind(&mut self, before: NonNull<Node>, node: NonNull<Node>) {
+        // SAFETY: as the caller promises.
+        let links = unsafe { node.as_ref() };
+        // SAFETY: as the caller promises.
+        let before_links = unsafe { before.as_ref() };
+        links.next.set(before_links.next.get());
+        links.previous.set(before.as_ptr());
+        // SAFETY: null, or a node of this list, which is locked.
+        if let Some(next) = unsafe { links.next.get().as_ref() } {
+            next.previous.set(node.as_ptr());
+        }
+        before_links.next.set(node.as_ptr());
+    }
+
+    /// Unlinks a node.
+    ///
+    /// # Safety
+    /// It is on this list.
+    #[inline]
+    pub(super) unsafe fn unlink(&mut self, node: NonNull<Node>) {
+        // SAFETY: as the caller promises.
+        let links = unsafe { node.as_ref() };
+        let (previous, next) = (links.previous.get(), links.next.get());
+        // SAFETY: null, or a node of this list, which is locked.
+        match unsafe { previous.as_ref() } {
+            None => self.first = next,
+            Some(previous) => previous.next.set(next),
+        }
+        // SAFETY: as above.
+        if let Some(next) = unsafe { next.as_ref() } {
+            next.previous.set(previous);
+        }
+    }
+
+    /// Iterates over the members' nodes, the youngest first.
+    fn nodes(&self) -> impl Iterator<Item = NonNull<Node>> {
+        let mut next = self.first;
+        let nodes = core::iter::from_fn(move || {
+            let node = NonNull::new(next)?;
+            // SAFETY: a node of this list, which is locked as long as `self` is borrowed.
+            next = unsafe { node.as_ref() }.next.get();
+            Some(node)
+        });
+        // SAFETY: as above.
+        nodes.filter(|node| !unsafe { node.as_ref() }.is_mark())
+    }
+}
+
+/// Takes a reference to a member, unless its end has come.
+///
+/// # Safety
+/// The node is that of a `T`, and on a list that the caller has locked.
+pub(super) unsafe fn reference<T: ?Sized>(node: NonNull<Node>) -> Option<Ref<T>> {
+    // SAFETY: a block is there as long as its node is on the list.
+    unsafe { Ref::try_from_anchor(block_of::<T, Node>(node)) }
+}
+
+/// What a member remembers: its part, and how it was counted.
+struct Ticket {
+    cpu: usize,
+    access: Access,
+}
+
+impl Ticket {
+    /// Processors are numbered below 2^29.
+    fn pack(&self) -> u32 {
+        (self.cpu as u32) << 1 | u32::from(self.access == Access::Write)
+    }
+
+    fn unpack(word: u32) -> Self {
+        let access = if word & 1 == 0 {
+            Access::Read
+        } else {
+            Access::Write
+        };
+        Self {
+            cpu: (word >> 1) as usize,
+            access,
+        }
+    }
+}

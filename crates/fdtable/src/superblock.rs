@@ -1,0 +1,252 @@
+//! A mounted file system's view: its open files, whoever's descriptors refer to them.
+//!
+//! A file that is made on a superblock is on its list of open files until its end: its last
+//! reference goes, or it is [revoked](SuperBlock::revoke). The list is in parts, one for each
+//! processor, so opens and closes on different processors do not meet (see
+//! [`fdtable_base::percpu_list`]). It counts how many files are open, and how many of them may
+//! write, which is what an unmount and a read-only remount have to know.
+
+use alloc::vec::Vec;
+use core::fmt;
+
+pub use fdtable_base::percpu_list::{Access, Statistics};
+use fdtable_base::percpu_list::{Busy, Iter, PerCpuList, Refused};
+
+use crate::{End, Error, FileRef};
+
+/// The open files of one mounted file system.
+///
+/// Dropping it is a [lazy unmount](Self::unmount_lazily): the files that are open live on.
+///
+/// ```
+/// use fdtable::{Access, Error, FdFlags, Files, SuperBlock};
+///
+/// let superblock: SuperBlock<&str> = SuperBlock::new()?;
+/// let (parent, child) = (Files::new(), Files::new());
+/// let log = superblock.file("log", Access::Write, |_, _| ())?;
+/// let motd = superblock.file("motd", Access::Read, |_, _| ())?;
+/// let (log, motd) = (parent.open(log, FdFlags::empty())?, child.open(motd, FdFlags::empty())?);
+/// assert_eq!((superblock.open_files(), superblock.writers()), (2, 1));
+/// assert_eq!(superblock.remount_read_only(), Err(Error::Busy));
+///
+/// parent.close(log)?;
+/// superblock.remount_read_only()?;
+/// assert_eq!(superblock.file("log", Access::Write, |_, _| ()).unwrap_err(), Error::ReadOnly);
+///
+/// superblock.revoke()?;
+/// assert_eq!(child.get(motd).unwrap_err(), Error::Revoked);
+/// superblock.unmount()?;
+/// # Ok::<(), Error>(())
+/// ```
+#[doc(alias = "super_block")]
+pub struct SuperBlock<T: ?Sized> {
+    files: PerCpuList<T>,
+}
+
+impl<T: Send + Sync + 'static> SuperBlock<T> {
+    /// Makes an open file of `object` on this superblock. `hook` runs once, at its end, outside of
+    /// all locks, and is told which end it is; the file leaves the list after it. Allocates, and
+    /// may wait for the lock of one processor's list.
+    ///
+    /// # Errors
+    /// The object and the hook are dropped, and the hook does not run:
+    /// - [`Error::ReadOnly`] (EROFS) for [`Access::Write`] after a remount read-only;
+    /// - [`Error::NoDevice`] (ENODEV) after an unmount;
+    /// - [`Error::NoMemory`] (ENOMEM).
+    pub fn file(
+        &self,
+        object: T,
+        access: Access,
+        hook: impl Fn(&T, End) + Send + Sync + 'static,
+    ) -> Result<FileRef<T>, Error> {
+        Ok(FileRef(self.files.try_add(object, access, hook)?))
+    }
+}
+
+impl<T: ?Sized> SuperBlock<T> {
+    /// Makes a superblock without open files, mounted for reading and writing. Allocates.
+    ///
+    /// # Errors
+    /// [`Error::NoMemory`] (ENOMEM).
+    pub fn new() -> Result<Self, Error> {
+        Ok(Self {
+            files: PerCpuList::try_new()?,
+        })
+    }
+
+    /// Makes an open file of a concrete object for tables of another type, most often a `dyn`
+    /// one, as [`FileRef::coerced`] does; otherwise as [`file`](Self::file).
+    ///
+    /// # Errors
+    /// Those of `file`.
+    pub fn coerced<S, H>(
+        &self,
+        object: S,
+        access: Access,
+        coerce: fn(&S) -> &T,
+        hook: H,
+    ) -> Result<FileRef<T>, Error>
+    where
+        S: Send + Sync + 'static,
+        H: Fn(&S, End) + Send + Sync + 'static,
+    {
+        let file = self.files.try_add_coerced(object, access, coerce, hook)?;
+        Ok(FileRef(file))
+    }
+
+    /// Returns how many files are open. Looks at the processors' lists one after another, and may
+    /// wait for the lock of each: what is opened and closed meanwhile may be counted or not.
+    pub fn open_files(&self) -> usize {
+        self.files.len()
+    }
+
+    /// Returns how many of the open files may write, as [`open_files`](Self::open_files).
+    pub fn writers(&self) -> usize {
+        self.files.writers()
+    }
+
+    /// Returns the files that are open at one moment: those whose last reference has not gone. Holds
+    /// the locks of all processors' lists for a walk over all of them. Allocates.
+    ///
+    /// # Errors
+    /// [`Error::NoMemory`] (ENOMEM).
+    pub fn snapshot(&self) -> Result<Vec<FileRef<T>>, Error> {
+        let files = self.files.snapshot()?;
+        // In the same memory.
+        Ok(files.into_iter().map(FileRef).collect())
+    }
+
+    /// Iterates over the open files, one processor's list after another, and holds no lock between
+    /// two of them. Allocates once. What is open before and after comes once; what is opened or
+    /// closed meanwhile comes once or not at all.
+    ///
+    /// # Errors
+    /// [`Error::NoMemory`] (ENOMEM).
+    pub fn iter(&self) -> Result<OpenFiles<'_, T>, Error> {
+        Ok(OpenFiles(self.files.iter()?))
+    }
+
+    /// Refuses files that write from now on. Waits for the locks of all processors' lists.
+    ///
+    /// # Errors
+    /// [`Error::Busy`] (EBUSY) while files are open that may write; nothing changes.
+    #[doc(alias = "MS_REMOUNT")]
+    pub fn remount_read_only(&self) -> Result<(), Error> {
+        Ok(self.files.refuse_writers()?)
+    }
+
+    /// Allows files that write again. Waits for the locks of all processors' lists.
+    pub fn remount_read_write(&self) {
+        self.files.admit_writers();
+    }
+
+    /// Tells whether files that write are refused.
+    pub fn is_read_only(&self) -> bool {
+        self.files.refuses_writers()
+    }
+
+    /// Revokes every file that is open: its descriptors answer EIO from now on, in whatever table
+    /// they are, its hook runs with [`End::Revoked`], and it leaves the list. Returns how many this
+    /// call revoked. Files that are opened meanwhile may stay. Runs hooks; allocates once.
+    ///
+    /// # Errors
+    /// [`Error::NoMemory`] (ENOMEM); nothing changes.
+    pub fn revoke(&self) -> Result<usize, Error> {
+        self.revoke_where(|_| true)
+    }
+
+    /// As [`revoke`](Self::revoke), but only the files of which `which` says so: those of one inode,
+    /// or of one user. It is called outside of all locks.
+    ///
+    /// # Errors
+    /// [`Error::NoMemory`] (ENOMEM); nothing changes.
+    pub fn revoke_where(&self, mut which: impl FnMut(&T) -> bool) -> Result<usize, Error> {
+        let chosen = self.iter()?.filter(|file| which(file));
+        Ok(chosen.filter(FileRef::revoke).count())
+    }
+
+    /// Unmounts: no file can be opened any more. Waits for the locks of all processors' lists.
+    ///
+    /// # Errors
+    /// [`Error::Busy`] (EBUSY) while files are open; nothing changes.
+    #[doc(alias = "umount")]
+    pub fn unmount(&self) -> Result<(), Error> {
+        Ok(self.files.detach_if_empty()?)
+    }
+
+    /// Unmounts while files are open: they live on, and no file can be opened any more. `gone` is
+    /// called once, when the last of them has ended: before this returns if none is open. Waits for
+    /// the locks of all processors' lists; allocates.
+    ///
+    /// # Errors
+    /// `gone` is dropped:
+    /// - [`Error::NoDevice`] (ENODEV) if it is unmounted already;
+    /// - [`Error::NoMemory`] (ENOMEM); nothing changes.
+    #[doc(alias = "MNT_DETACH")]
+    pub fn unmount_lazily(&self, gone: impl FnOnce() + Send + 'static) -> Result<(), Error> {
+        Ok(self.files.detach(gone)?)
+    }
+
+    /// Unmounts and revokes every file that is open, as [`revoke`](Self::revoke). Returns how many.
+    /// Nothing is open afterwards, but for files that another call is revoking still.
+    ///
+    /// # Errors
+    /// [`Error::NoMemory`] (ENOMEM); it is unmounted, and files may be open.
+    #[doc(alias = "MNT_FORCE")]
+    pub fn unmount_by_force(&self) -> Result<usize, Error> {
+        match self.files.detach(|| ()) {
+            Ok(()) | Err(Refused::Detached) => self.revoke(),
+            Err(refused) => Err(refused.into()),
+        }
+    }
+
+    /// Tells whether it was unmounted.
+    pub fn is_unmounted(&self) -> bool {
+        self.files.is_detached()
+    }
+
+    /// Returns how often files were opened and closed, and on which processors: as
+    /// [`open_files`](Self::open_files).
+    pub fn statistics(&self) -> Statistics {
+        self.files.statistics()
+    }
+}
+
+/// Iterator over the open files of a superblock.
+pub struct OpenFiles<'s, T: ?Sized>(Iter<'s, T>);
+
+impl<T: ?Sized> Iterator for OpenFiles<'_, T> {
+    type Item = FileRef<T>;
+
+    fn next(&mut self) -> Option<FileRef<T>> {
+        self.0.next().map(FileRef)
+    }
+}
+
+impl<T: ?Sized> fmt::Debug for SuperBlock<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("SuperBlock").field(&self.files).finish()
+    }
+}
+
+impl<T: ?Sized> fmt::Debug for OpenFiles<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OpenFiles").finish_non_exhaustive()
+    }
+}
+
+impl From<Refused> for Error {
+    fn from(refused: Refused) -> Self {
+        match refused {
+            Refused::ReadOnly => Self::ReadOnly,
+            Refused::Detached => Self::NoDevice,
+            Refused::OutOfMemory => Self::NoMemory,
+        }
+    }
+}
+
+impl From<Busy> for Error {
+    fn from(_: Busy) -> Self {
+        Self::Busy
+    }
+}
