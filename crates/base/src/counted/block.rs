@@ -21,7 +21,7 @@ use crate::fallible::OutOfMemory;
 use crate::rcu;
 use crate::refcount::RefCount;
 use crate::sync::atomic::AtomicU32;
-use crate::sync::atomic::Ordering::{AcqRel, Relaxed};
+use crate::sync::atomic::Ordering::Relaxed;
 
 use super::End;
 
@@ -343,9 +343,9 @@ pub(super) unsafe fn release(anchor: NonNull<Anchor>) {
 pub(super) unsafe fn revoke(anchor: NonNull<Anchor>) -> bool {
     // SAFETY: the reference keeps the block.
     let header = unsafe { Header::of(anchor) };
-    // AcqRel: of two who revoke, one is told; the other one finds done what was done before.
-    // (The hook itself may still be running then.)
-    if header.state.0.fetch_or(State::REVOKED, AcqRel) & State::REVOKED != 0 {
+    // Relaxed: of two who revoke one is told so, and nothing is read by that. The reference that
+    // the caller has yet to put orders this with the last put.
+    if header.state.0.fetch_or(State::REVOKED, Relaxed) & State::REVOKED != 0 {
         return false;
     }
     let step = header.rcu.invoke();

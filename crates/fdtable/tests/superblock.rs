@@ -1,0 +1,289 @@
+//! A superblock and the tables that have its files: what a revocation, a remount and an unmount do
+//! to descriptors, and what they wait for.
+
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::sync::{Arc, Condvar, Mutex, mpsc};
+
+use fdtable::{Access, End, Error, FdFlags, FileRef, Files, SuperBlock, rcu};
+
+fn superblock<T>() -> SuperBlock<T> {
+    SuperBlock::new().unwrap()
+}
+
+/// A file of inode `inode`.
+fn open(superblock: &SuperBlock<u32>, inode: u32, access: Access) -> FileRef<u32> {
+    superblock.file(inode, access, |_, _| ()).unwrap()
+}
+
+#[test]
+fn every_descriptor_in_every_table_answers_eio_after_a_revocation() {
+    let ends = Arc::new(Mutex::new(vec![]));
+    let superblock = superblock();
+    let hook = {
+        let ends = ends.clone();
+        move |_: &u32, end| ends.lock().unwrap().push(end)
+    };
+    let file = superblock.file(7, Access::Write, hook).unwrap();
+    let parent = Files::new();
+    let fd = parent.open(file, FdFlags::empty()).unwrap();
+    let copy = parent.dup(fd).unwrap();
+    let child = parent.fork().unwrap();
+    let moved = child.dup_from(fd, 700, FdFlags::empty()).unwrap();
+
+    assert_eq!(superblock.revoke(), Ok(1));
+    assert_eq!(*ends.lock().unwrap(), [End::Revoked]);
+    assert_eq!((superblock.open_files(), superblock.writers()), (0, 0));
+    for (files, fd) in [
+        (&parent, fd),
+        (&parent, copy),
+        (&child, fd),
+        (&child, moved),
+    ] {
+        assert_eq!(files.get(fd).unwrap_err(), Error::Revoked);
+        files.close(fd).unwrap();
+    }
+    assert_eq!(superblock.revoke(), Ok(0));
+    assert_eq!(*ends.lock().unwrap(), [End::Revoked]);
+}
+
+#[test]
+fn the_files_of_one_inode_are_revoked_and_no_others() {
+    let superblock = superblock();
+    let files = Files::new();
+    let fds = [1, 2, 1, 3].map(|inode| {
+        files
+            .open(open(&superblock, inode, Access::Read), FdFlags::empty())
+            .unwrap()
+    });
+    assert_eq!(superblock.revoke_where(|&inode| inode == 1), Ok(2));
+    let answers = fds.map(|fd| files.get(fd).map(|file| *file).ok());
+    assert_eq!(answers, [None, Some(2), None, Some(3)]);
+    assert_eq!(superblock.open_files(), 2);
+}
+
+#[test]
+fn sleepers_are_woken_by_a_revocation() {
+    #[derive(Default)]
+    struct Line {
+        hung_up: Mutex<bool>,
+        changed: Condvar,
+    }
+    let superblock = superblock();
+    let hang_up = |line: &Line, end| {
+        assert_eq!(end, End::Revoked);
+        *line.hung_up.lock().unwrap() = true;
+        line.changed.notify_all();
+    };
+    let line = superblock
+        .file(Line::default(), Access::Read, hang_up)
+        .unwrap();
+    let files = Files::new();
+    let fd = files.open(line, FdFlags::empty()).unwrap();
+    let (tell, hear) = mpsc::channel();
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let line = files.get(fd).unwrap();
+            let mut hung_up = line.hung_up.lock().unwrap();
+            tell.send(()).unwrap();
+            while !*hung_up {
+                hung_up = line.changed.wait(hung_up).unwrap();
+            }
+        });
+        hear.recv().unwrap();
+        superblock.revoke().unwrap();
+    });
+    files.close(fd).unwrap();
+}
+
+#[test]
+fn a_read_only_remount_waits_for_no_writer_and_lets_none_in() {
+    let superblock = superblock();
+    let files = Files::new();
+    let writer = open(&superblock, 1, Access::Write);
+    let fd = files.open(writer, FdFlags::empty()).unwrap();
+    let child = files.fork().unwrap();
+    assert_eq!(superblock.remount_read_only(), Err(Error::Busy));
+    files.close(fd).unwrap();
+    assert_eq!(
+        superblock.remount_read_only(),
+        Err(Error::Busy),
+        "the child's"
+    );
+    assert!(!superblock.is_read_only());
+    child.close(fd).unwrap();
+    superblock.remount_read_only().unwrap();
+    assert!(superblock.is_read_only());
+    let refused = superblock.file(1, Access::Write, |_, _| ());
+    assert_eq!(refused.unwrap_err(), Error::ReadOnly);
+    drop(open(&superblock, 1, Access::Read));
+    superblock.remount_read_write();
+    drop(open(&superblock, 1, Access::Write));
+    assert_eq!(Error::ReadOnly.errno(), 30);
+}
+
+#[test]
+fn an_unmount_is_refused_while_files_are_open() {
+    let superblock = superblock();
+    let file = open(&superblock, 1, Access::Read);
+    assert_eq!(superblock.unmount(), Err(Error::Busy));
+    drop(open(&superblock, 2, Access::Read));
+    drop(file);
+    superblock.unmount().unwrap();
+    superblock.unmount().unwrap();
+    let refused = superblock.file(3, Access::Read, |_, _| ());
+    assert_eq!(refused.unwrap_err(), Error::NoDevice);
+    assert_eq!(superblock.unmount_lazily(|| ()), Err(Error::NoDevice));
+    assert_eq!(Error::NoDevice.errno(), 19);
+}
+
+#[test]
+fn a_lazy_unmount_ends_with_the_last_close_in_any_table() {
+    let superblock = superblock();
+    let parent = Files::new();
+    let fd = parent
+        .open(open(&superblock, 1, Access::Read), FdFlags::empty())
+        .unwrap();
+    let child = parent.fork().unwrap();
+    let gone = Arc::new(AtomicUsize::new(0));
+    let tell = {
+        let gone = gone.clone();
+        move || {
+            gone.fetch_add(1, SeqCst);
+        }
+    };
+    superblock.unmount_lazily(tell).unwrap();
+    assert!(superblock.is_unmounted());
+    assert_eq!(**parent.get(fd).as_ref().unwrap(), 1, "it lives on");
+    parent.close(fd).unwrap();
+    assert_eq!(gone.load(SeqCst), 0);
+    drop(child);
+    assert_eq!(gone.load(SeqCst), 1);
+}
+
+#[test]
+fn an_unmount_by_force_leaves_nothing_open() {
+    let superblock = superblock();
+    let files = Files::new();
+    let fd = files
+        .open(open(&superblock, 1, Access::Write), FdFlags::empty())
+        .unwrap();
+    assert_eq!(superblock.unmount_by_force(), Ok(1));
+    assert_eq!(files.get(fd).unwrap_err(), Error::Revoked);
+    let refused = superblock.file(3, Access::Read, |_, _| ());
+    assert_eq!(refused.unwrap_err(), Error::NoDevice);
+    assert_eq!(superblock.unmount_by_force(), Ok(0));
+}
+
+#[test]
+fn a_superblock_that_is_dropped_leaves_its_files() {
+    let superblock = superblock();
+    let files = Files::new();
+    let fd = files
+        .open(open(&superblock, 5, Access::Read), FdFlags::empty())
+        .unwrap();
+    drop(superblock);
+    assert_eq!(**files.get(fd).as_ref().unwrap(), 5);
+    files.close(fd).unwrap();
+}
+
+#[test]
+fn a_dyn_file_is_found_by_its_superblock() {
+    trait Device: Send + Sync {
+        fn number(&self) -> u32;
+    }
+    impl Device for u32 {
+        fn number(&self) -> u32 {
+            *self
+        }
+    }
+    let superblock: SuperBlock<dyn Device> = SuperBlock::new().unwrap();
+    let file = superblock
+        .coerced(9_u32, Access::Read, |device| device, |_, _| ())
+        .unwrap();
+    let found = superblock.snapshot().unwrap();
+    assert_eq!(found[0].number(), 9);
+    assert!(FileRef::ptr_eq(&found[0], &file));
+    assert_eq!(superblock.iter().unwrap().count(), 1);
+}
+
+/// An object that is counted while it exists, and that knows whether it has ended.
+struct Probe {
+    alive: Arc<AtomicUsize>,
+    ends: AtomicUsize,
+    ended: Arc<AtomicUsize>,
+}
+
+impl Probe {
+    fn end(&self) {
+        assert_eq!(self.ends.fetch_add(1, SeqCst), 0, "it ends once");
+        self.ended.fetch_add(1, SeqCst);
+    }
+}
+
+impl Drop for Probe {
+    fn drop(&mut self) {
+        assert_eq!(*self.ends.get_mut(), 1, "it has ended");
+        self.alive.fetch_sub(1, SeqCst);
+    }
+}
+
+#[test]
+fn snapshot_iteration_revocation_and_closes_at_once_leak_nothing() {
+    let (alive, ended) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+    let opened = AtomicUsize::new(0);
+    let superblock = superblock();
+    let files = [Files::with_limit(64), Files::with_limit(64)];
+    let running = AtomicUsize::new(3);
+    std::thread::scope(|scope| {
+        for seed in 0..3 {
+            let (alive, ended, superblock) = (&alive, &ended, &superblock);
+            let (opened, files, running) = (&opened, &files, &running);
+            scope.spawn(move || {
+                let mut random = fastrand::Rng::with_seed(seed);
+                for _ in 0..4000 {
+                    let files = &files[random.usize(..2)];
+                    let fd = random.i32(0..64);
+                    match random.u32(..4) {
+                        0 | 1 => {
+                            let probe = Probe {
+                                alive: alive.clone(),
+                                ends: AtomicUsize::new(0),
+                                ended: ended.clone(),
+                            };
+                            alive.fetch_add(1, SeqCst);
+                            opened.fetch_add(1, SeqCst);
+                            let file = superblock
+                                .file(probe, Access::Write, |probe, _| probe.end())
+                                .unwrap();
+                            let _ = files.open(file, FdFlags::empty());
+                        }
+                        2 => _ = files.close(fd),
+                        _ => _ = files.dup(fd),
+                    }
+                }
+                running.fetch_sub(1, SeqCst);
+            });
+        }
+        scope.spawn(|| {
+            let mut round = 0;
+            while running.load(SeqCst) > 0 {
+                round += 1;
+                match round % 3 {
+                    0 => _ = superblock.revoke_where(|_| round % 2 == 0).unwrap(),
+                    1 => drop(superblock.snapshot().unwrap()),
+                    _ => assert!(superblock.iter().unwrap().count() < 200),
+                }
+            }
+        });
+    });
+    assert!(superblock.open_files() <= 2 * 64);
+    superblock.revoke().unwrap();
+    assert_eq!(superblock.open_files(), 0);
+    assert_eq!(ended.load(SeqCst), opened.load(SeqCst));
+    drop(files);
+    rcu::barrier().unwrap();
+    assert_eq!(alive.load(SeqCst), 0);
+    let statistics = superblock.statistics();
+    assert_eq!(statistics.joined, opened.load(SeqCst) as u64);
+    assert_eq!(statistics.left, statistics.joined);
+}
