@@ -41,10 +41,11 @@ const fn class_of(layout: Layout) -> Option<usize> {
     if layout.align() > MAX_ALIGN {
         return None;
     }
-    // A multiple of the alignment, as every class above it then is.
-    let size = layout.pad_to_align().size();
+    // At least one byte, since a place is somewhere; and a multiple of the alignment, as the class
+    // then is.
+    let least = if layout.size() == 0 { 1 } else { layout.size() };
+    let size = least.next_multiple_of(layout.align());
     match size {
-        0..=8 => Some(0),
         ..=128 => Some(size.div_ceil(8) - 1),
         ..=256 => Some(16 + (size - 128).div_ceil(16) - 1),
         ..=1024 => Some(24 + (size - 256).div_ceil(64) - 1),
