@@ -41,10 +41,9 @@ use super::region::{CHUNK, Chunk};
 use super::registry::{self, Links};
 use super::shape::Shape;
 use super::slabs::Slabs;
-use crate::fallible::{OutOfMemory, try_box};
+use crate::fallible::OutOfMemory;
 use crate::rcu;
 use crate::sync::Mutex;
-use alloc::boxed::Box;
 
 /// How often giving back tries to make room in the magazines. A thread that is moved each time to a
 /// processor without room gives the object to its slab.
@@ -108,13 +107,6 @@ impl RawCache {
             shape,
             plan,
         })
-    }
-
-    /// Makes a cache in a box, and registers it.
-    pub(super) fn try_boxed(plan: Plan, options: Options) -> Result<Box<Self>, OutOfMemory> {
-        let cache = try_box(Self::try_new(plan, options)?)?;
-        cache.register();
-        Ok(cache)
     }
 
     /// Lets the cache be found by those who list all caches, until it is dropped.
@@ -424,7 +416,6 @@ impl RawCache {
 
 impl Drop for RawCache {
     fn drop(&mut self) {
-        registry::remove(self);
         let mut magazines = MagazineList::new();
         self.local
             .drain_mut(&mut |magazine| magazines.push(magazine));
