@@ -37,6 +37,8 @@ pub mod pool;
 pub mod rcu;
 pub mod refcount;
 pub mod room;
+#[allow(dead_code)]
+mod slab;
 pub mod slot;
 pub mod sync;
 pub mod tree;
