@@ -17,18 +17,22 @@ use crate::sync::atomic::AtomicPtr;
 use crate::sync::atomic::Ordering::Relaxed;
 
 mod locked;
+mod rseq;
 
 /// The magazines of all processors.
 pub(super) struct Local(Flavour);
 
 /// How the threads on one processor exclude each other.
 enum Flavour {
+    /// Restartable sequences.
+    Rseq(rseq::Cpus),
     /// A lock for each processor.
     Locked(locked::Cpus),
 }
 
 /// The two magazines of a processor, or [what stands for none](super::magazine::NONE). If there is
 /// none loaded, there is no previous one either.
+#[repr(C)]
 struct Pair {
     loaded: AtomicPtr<Rounds>,
     previous: AtomicPtr<Rounds>,
@@ -40,13 +44,17 @@ impl Local {
     /// # Errors
     /// [`OutOfMemory`] if there is no memory for the places.
     pub(super) fn try_new() -> Result<Self, OutOfMemory> {
-        Ok(Self(Flavour::Locked(locked::Cpus::try_new()?)))
+        Ok(Self(match rseq::Cpus::try_new()? {
+            Some(cpus) => Flavour::Rseq(cpus),
+            None => Flavour::Locked(locked::Cpus::try_new()?),
+        }))
     }
 
     /// Takes an object from this processor's magazines, if they have one.
-    #[inline]
+    #[inline(always)]
     pub(super) fn pop(&self) -> Option<NonNull<u8>> {
         match &self.0 {
+            Flavour::Rseq(cpus) => cpus.pop(),
             Flavour::Locked(cpus) => cpus.pop(),
         }
     }
@@ -55,9 +63,10 @@ impl Local {
     ///
     /// # Errors
     /// The object, if they have no room or are not there.
-    #[inline]
+    #[inline(always)]
     pub(super) fn push(&self, object: NonNull<u8>) -> Result<(), NonNull<u8>> {
         match &self.0 {
+            Flavour::Rseq(cpus) => cpus.push(object),
             Flavour::Locked(cpus) => cpus.push(object),
         }
     }
@@ -76,6 +85,7 @@ impl Local {
 
     fn load(&self, magazine: Magazine, lack: Lack) -> Option<Magazine> {
         match &self.0 {
+            Flavour::Rseq(cpus) => cpus.load(magazine, lack),
             Flavour::Locked(cpus) => cpus.load(magazine, lack),
         }
     }
@@ -85,6 +95,7 @@ impl Local {
     pub(super) fn drain(&self, take: &mut dyn FnMut(Magazine)) {
         let mut drained = MagazineList::new();
         match &self.0 {
+            Flavour::Rseq(cpus) => cpus.drain(&mut drained),
             Flavour::Locked(cpus) => cpus.drain(&mut drained),
         }
         // Nothing is held any more while the caller's code runs.
@@ -96,9 +107,8 @@ impl Local {
     /// As [`drain`](Self::drain), for who is alone.
     pub(super) fn take_all(&mut self, take: &mut dyn FnMut(Magazine)) {
         match &mut self.0 {
-            Flavour::Locked(cpus) => cpus.pairs().for_each(|pair| {
-                pair.take().into_iter().flatten().for_each(&mut *take);
-            }),
+            Flavour::Rseq(cpus) => cpus.pairs().for_each(|pair| pair.take_each(take)),
+            Flavour::Locked(cpus) => cpus.pairs().for_each(|pair| pair.take_each(take)),
         }
     }
 }
@@ -111,6 +121,11 @@ impl Pair {
             loaded: AtomicPtr::new(Rounds::none()),
             previous: AtomicPtr::new(Rounds::none()),
         }
+    }
+
+    fn set(&self, loaded: *const Rounds, previous: *const Rounds) {
+        self.loaded.store(loaded.cast_mut(), Relaxed);
+        self.previous.store(previous.cast_mut(), Relaxed);
     }
 
     fn rounds(place: &AtomicPtr<Rounds>) -> &Rounds {
@@ -140,9 +155,7 @@ impl Pair {
         if Self::rounds(&self.previous).lacks(lack) {
             return;
         }
-        let loaded = self.loaded.load(Relaxed);
-        self.loaded.store(self.previous.load(Relaxed), Relaxed);
-        self.previous.store(loaded, Relaxed);
+        self.set(self.previous.load(Relaxed), self.loaded.load(Relaxed));
     }
 
     /// Loads a magazine if both lack that; the loaded one becomes the previous one, and the
@@ -153,10 +166,13 @@ impl Pair {
             return Some(magazine);
         }
         let displaced = self.previous.load(Relaxed);
-        self.previous.store(self.loaded.load(Relaxed), Relaxed);
-        self.loaded.store(magazine.into_raw(), Relaxed);
+        self.set(magazine.into_raw(), self.loaded.load(Relaxed));
         // SAFETY: it is in no place any more; who uses the processor alone takes it.
         unsafe { Magazine::from_raw(displaced) }
+    }
+
+    fn take_each(&self, take: &mut dyn FnMut(Magazine)) {
+        self.take().into_iter().flatten().for_each(take);
     }
 
     /// Takes both.

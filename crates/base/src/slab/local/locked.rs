@@ -32,12 +32,12 @@ impl Cpus {
         Ok(Self(cpus))
     }
 
-    #[inline]
+    #[inline(never)]
     pub(super) fn pop(&self) -> Option<NonNull<u8>> {
         self.0.this().with(Pair::pop)
     }
 
-    #[inline]
+    #[inline(never)]
     pub(super) fn push(&self, object: NonNull<u8>) -> Result<(), NonNull<u8>> {
         self.0.this().with(|pair| pair.push(object))
     }

@@ -7,7 +7,7 @@ fn object(number: usize) -> NonNull<u8> {
     NonNull::new(ptr::without_provenance_mut(number)).expect("not zero")
 }
 
-fn magazine(numbers: impl IntoIterator<Item = usize>) -> Magazine {
+pub(super) fn magazine(numbers: impl IntoIterator<Item = usize>) -> Magazine {
     let mut magazine = Magazine::try_new().expect("there is memory");
     for number in numbers {
         magazine.push(object(number)).expect("there is room");
@@ -106,7 +106,7 @@ fn pin() {
 }
 
 #[cfg(target_os = "linux")]
-fn pin_to(cpu: usize) {
+pub(super) fn pin_to(cpu: usize) {
     // SAFETY: an all-zero `cpu_set_t` is an empty set.
     let mut set: libc::cpu_set_t = unsafe { core::mem::zeroed() };
     // SAFETY: the number of a processor is below the size of the set, or it panics.
