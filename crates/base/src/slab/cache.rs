@@ -142,32 +142,28 @@ impl RawCache {
         let draining = self.draining.lock();
         let mut magazines = MagazineList::new();
         self.local.drain(&mut |magazine| magazines.push(magazine));
-        let mut bytes = 0;
-        loop {
-            while let Some(mut magazine) = magazines.pop() {
-                self.empty(&mut magazine);
-                bytes += size_of_val(&magazine) * ROUNDS;
-            }
-            let mut depot = self.depot.lock();
-            let Some(magazine) = depot.take_full().or_else(|| depot.take_empty()) else {
-                break;
-            };
-            magazines.push(magazine);
+        self.depot.lock().move_to(&mut magazines);
+        let (mut bytes, mut hits) = (0, 0);
+        while let Some(mut magazine) = magazines.pop() {
+            bytes += Magazine::BYTES + self.empty(&mut magazine);
+            hits += magazine.take_hits() as u64;
         }
         drop(draining);
-        let slabs = self.slabs.lock().take_empty(0);
-        bytes += slabs.len() * CHUNK;
-        self.retire(slabs);
-        bytes
+        self.depot.lock().hits += hits;
+        let empty = self.slabs.lock().take_empty(0);
+        bytes + self.retire(empty)
     }
 
     /// Tells what there is. The lock of the cache is held for a moment each.
     pub(super) fn info(&self) -> Info {
         let _draining = self.draining.lock();
-        let held = self.local.held();
-        let (stored, magazines, misses) = {
+        // SAFETY: magazines are freed by who holds the lock that is held here.
+        let held = unsafe { self.local.held() };
+        let (stored, magazines, misses, hits) = {
             let depot = self.depot.lock();
-            (depot.objects(), depot.magazines(), depot.misses)
+            let magazines = depot.magazines() + held.magazines;
+            let hits = depot.hits + held.hits as u64;
+            (depot.objects(), magazines, depot.misses, hits)
         };
         let (slabs, free) = {
             let slabs = self.slabs.lock();
@@ -177,14 +173,14 @@ impl RawCache {
         Info {
             name: self.plan.name,
             object_size: self.shape.size,
-            in_use: objects.saturating_sub(free + stored + held),
+            in_use: objects.saturating_sub(free + stored + held.objects),
             objects,
             objects_per_slab: self.shape.count,
             slabs,
             colours: self.shape.colours,
-            hits: 0,
+            hits,
             misses,
-            bytes: slabs * CHUNK + magazines * ROUNDS * size_of::<usize>(),
+            bytes: slabs * CHUNK + magazines * Magazine::BYTES,
         }
     }
 }
@@ -268,7 +264,7 @@ impl RawCache {
         construct: &dyn Fn(NonNull<u8>),
     ) -> Result<Slab, OutOfMemory> {
         let chunk = Chunk::take()?;
-        let slab = Slab::new(chunk, &self.shape, colour, self, self.plan.destroy);
+        let slab = Slab::new(chunk, &self.shape, colour, self.plan.destroy);
         if self.checks == Checks::Full {
             check::prepare(&self.shape, slab, self.plan.destroy.is_some());
         }
@@ -343,8 +339,9 @@ impl RawCache {
         }
     }
 
-    /// Gives all objects of a magazine back to their slabs.
-    fn empty(&self, magazine: &mut Magazine) {
+    /// Gives all objects of a magazine back to their slabs. Returns how many bytes of slabs that
+    /// gives back.
+    fn empty(&self, magazine: &mut Magazine) -> usize {
         let surplus = {
             let mut slabs = self.slabs.lock();
             while let Some(object) = magazine.pop() {
@@ -353,7 +350,7 @@ impl RawCache {
             }
             slabs.take_surplus()
         };
-        self.retire(surplus);
+        self.retire(surplus)
     }
 
     /// Gives one object back to its slab.
@@ -371,9 +368,11 @@ impl RawCache {
     }
 
     /// Lets slabs that were taken off for good wait for a grace period, to be given back after it.
-    fn retire(&self, mut slabs: SlabList) {
-        if slabs.len() == 0 {
-            return;
+    /// Returns how many bytes they have.
+    fn retire(&self, mut slabs: SlabList) -> usize {
+        let bytes = slabs.len() * CHUNK;
+        if bytes == 0 {
+            return 0;
         }
         while let Some(slab) = slabs.pop() {
             // SAFETY: the slab is off its lists, so nobody touches its head, and it stays until
@@ -384,6 +383,7 @@ impl RawCache {
         if self.plan.callbacks == Callbacks::Run {
             rcu::catch_up();
         }
+        bytes
     }
 }
 
@@ -418,20 +418,13 @@ impl Drop for RawCache {
     fn drop(&mut self) {
         let mut magazines = MagazineList::new();
         self.local
-            .drain_mut(&mut |magazine| magazines.push(magazine));
-        loop {
-            while let Some(mut magazine) = magazines.pop() {
-                self.empty(&mut magazine);
-            }
-            let depot = self.depot.get_mut();
-            let Some(magazine) = depot.take_full().or_else(|| depot.take_empty()) else {
-                break;
-            };
-            magazines.push(magazine);
+            .take_all(&mut |magazine| magazines.push(magazine));
+        self.depot.get_mut().move_to(&mut magazines);
+        while let Some(mut magazine) = magazines.pop() {
+            self.empty(&mut magazine);
         }
-        let slabs = self.slabs.get_mut();
-        slabs.leak();
-        let empty = slabs.take_empty(0);
+        // Those of which an object is in use stay where they are, for ever.
+        let empty = self.slabs.get_mut().take_empty(0);
         self.retire(empty);
     }
 }

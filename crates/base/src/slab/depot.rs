@@ -24,6 +24,8 @@ pub(super) struct Depot {
     limit: usize,
     /// Allocations that found no object in the magazines of a processor.
     pub(super) misses: u64,
+    /// Allocations from magazines that have been here since.
+    pub(super) hits: u64,
 }
 
 impl Depot {
@@ -34,6 +36,7 @@ impl Depot {
             objects: 0,
             limit: limit(stride),
             misses: 0,
+            hits: 0,
         }
     }
 
@@ -54,6 +57,13 @@ impl Depot {
         Some(magazine)
     }
 
+    /// Moves all magazines to a list.
+    pub(super) fn move_to(&mut self, list: &mut MagazineList) {
+        while let Some(magazine) = self.take_full().or_else(|| self.take_empty()) {
+            list.push(magazine);
+        }
+    }
+
     /// Takes an empty magazine.
     pub(super) fn take_empty(&mut self) -> Option<Magazine> {
         self.empty.pop()
@@ -63,7 +73,8 @@ impl Depot {
     /// to their slabs.
     #[must_use = "the objects of a surplus magazine belong to their slabs"]
     pub(super) fn put(&mut self, magazine: Option<Magazine>) -> Option<Magazine> {
-        let magazine = magazine?;
+        let mut magazine = magazine?;
+        self.hits += magazine.take_hits() as u64;
         if magazine.is_empty() {
             self.empty.push(magazine);
             return None;

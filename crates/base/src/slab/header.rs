@@ -17,9 +17,8 @@
 use core::cell::Cell;
 use core::mem::offset_of;
 use core::ops::Deref;
-use core::ptr::{self, NonNull};
+use core::ptr::NonNull;
 
-use super::cache::RawCache;
 use super::region::{Chunk, chunk_of};
 use super::shape::Shape;
 use crate::rcu;
@@ -38,8 +37,6 @@ pub(super) struct Header {
     lowest: Cell<u32>,
     /// Object 0.
     first: NonNull<u8>,
-    /// The cache; null once it is gone.
-    owner: Cell<*const RawCache>,
     count: u32,
     stride: u32,
     destroy: Option<Destroy>,
@@ -76,10 +73,6 @@ impl Header {
         self.free.get() == self.count
     }
 
-    pub(super) fn owner(&self) -> *const RawCache {
-        self.owner.get()
-    }
-
     pub(super) fn first(&self) -> NonNull<u8> {
         self.first
     }
@@ -107,7 +100,6 @@ impl Slab {
         chunk: Chunk,
         shape: &Shape,
         colour: usize,
-        owner: *const RawCache,
         destroy: Option<Destroy>,
     ) -> Self {
         // SAFETY: the first object is in the chunk.
@@ -118,7 +110,6 @@ impl Slab {
             free: Cell::new(shape.count as u32),
             lowest: Cell::new(0),
             first,
-            owner: Cell::new(owner),
             count: shape.count as u32,
             stride: shape.stride as u32,
             destroy,
@@ -203,11 +194,6 @@ impl Slab {
     /// Tells whether an object is free.
     pub(super) fn is_free(self, index: usize) -> bool {
         self.word(index / 64).get() & (1 << (index % 64)) != 0
-    }
-
-    /// Leaves the slab where it is, without a cache: some of its objects are in use for ever.
-    pub(super) fn leak(self) {
-        self.owner.set(ptr::null());
     }
 
     /// Returns the head by which the slab waits for a grace period, to be given back after it.

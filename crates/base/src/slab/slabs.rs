@@ -121,13 +121,6 @@ impl Slabs {
         taken
     }
 
-    /// Leaves the slabs that are in use to whoever uses them.
-    pub(super) fn leak(&mut self) {
-        while let Some(slab) = self.partial.pop().or_else(|| self.full.pop()) {
-            slab.leak();
-        }
-    }
-
     /// Iterates over all slabs.
     pub(super) fn iter(&self) -> impl Iterator<Item = Slab> {
         let lists = [&self.partial, &self.full, &self.empty];
