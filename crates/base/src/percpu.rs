@@ -14,7 +14,7 @@
 #[cfg(all(feature = "std", target_os = "linux", not(loom)))]
 mod node;
 #[cfg(all(feature = "std", target_os = "linux", not(loom)))]
-mod rseq;
+pub(crate) mod rseq;
 
 use crate::fallible::OutOfMemory;
 use alloc::boxed::Box;
@@ -94,7 +94,7 @@ fn thread_number() -> usize {
 
 /// Returns how many copies a [`PerCpu`] has: the processors that this machine could have,
 /// rounded up to a power of two, so that an index is a mask and never out of bounds.
-fn copies() -> usize {
+pub(crate) fn copies() -> usize {
     possible_cpus().max(1).next_power_of_two()
 }
 
@@ -188,6 +188,11 @@ impl<T> PerCpu<T> {
     #[inline]
     pub fn of(&self, cpu: usize) -> &T {
         &self.copies[self.clamp(cpu)]
+    }
+
+    /// Returns all copies, one after the other in memory.
+    pub(crate) fn as_slice(&self) -> &[CachePadded<T>] {
+        &self.copies
     }
 
     /// Iterates over the copies of all processors.

@@ -12,7 +12,7 @@
 //! type `T` finds all of these. What `T` does not tell, the sizes of the value and of the hook,
 //! the header's one function knows, which was made for the very block.
 
-use alloc::alloc::{Layout, alloc, dealloc};
+use core::alloc::Layout;
 use core::marker::PhantomData;
 use core::mem;
 use core::ptr::NonNull;
@@ -20,6 +20,7 @@ use core::ptr::NonNull;
 use crate::fallible::OutOfMemory;
 use crate::rcu;
 use crate::refcount::RefCount;
+use crate::slab::general;
 use crate::sync::atomic::AtomicU32;
 use crate::sync::atomic::Ordering::Relaxed;
 
@@ -215,18 +216,18 @@ struct Memory {
 }
 
 impl Memory {
+    #[inline(always)]
     fn try_new(layout: Layout) -> Result<Self, OutOfMemory> {
-        // SAFETY: a block is not smaller than its header.
-        let place = unsafe { alloc(layout) };
-        let place = NonNull::new(place).ok_or(OutOfMemory)?;
+        let place = general::alloc(layout).ok_or(OutOfMemory)?;
         Ok(Self { place, layout })
     }
 }
 
 impl Drop for Memory {
+    #[inline(always)]
     fn drop(&mut self) {
         // SAFETY: `try_new` took it with this layout, and nobody uses it any more.
-        unsafe { dealloc(self.place.as_ptr(), self.layout) };
+        unsafe { general::free(self.place, self.layout) };
     }
 }
 
