@@ -235,6 +235,18 @@ impl<T: ?Sized> Ref<T> {
         this.header().is_revoked()
     }
 
+    /// Drops the reference, for a holder who expects that it is the last one. One
+    /// compare-and-swap then, and one atomic add more if it is not.
+    #[inline(always)]
+    pub fn put_as_last(this: Self) {
+        let anchor = this.into_raw();
+        // SAFETY: the reference, which is put below, keeps the block.
+        if unsafe { Header::of(anchor) }.count.put_as_last() {
+            // SAFETY: this was the last reference, and it is told to one holder only.
+            unsafe { block::release(anchor) };
+        }
+    }
+
     /// Hands the reference over to a raw pointer.
     pub(crate) fn into_raw(self) -> NonNull<Anchor> {
         let anchor = self.anchor;

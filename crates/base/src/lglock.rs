@@ -16,16 +16,12 @@
 //! The locks are those of a few instructions: who waits for one looks again and again before it
 //! sleeps. Nobody may wait for something else, or call foreign code, while it holds one.
 
-use core::cell::UnsafeCell;
 use core::marker::PhantomData;
 use core::ops::{Deref, DerefMut};
 
 use crate::fallible::OutOfMemory;
-use crate::lock::{Name, RawLock};
+use crate::lock::{SpinGuard, SpinLock};
 use crate::percpu::{self, PerCpu};
-
-/// All parts are found by their place, so their locks need no names of their own.
-const NAME: Name = Name::of(0);
 
 /// A value for each processor, under a lock each, that can be locked as a whole.
 ///
@@ -41,30 +37,21 @@ const NAME: Name = Name::of(0);
 /// ```
 #[doc(alias = "lglock")]
 pub struct LgLock<T> {
-    parts: PerCpu<Part<T>>,
+    parts: PerCpu<SpinLock<T>>,
 }
-
-struct Part<T> {
-    lock: RawLock,
-    value: UnsafeCell<T>,
-}
-
-// SAFETY: the value is touched by the holder of its lock alone, on whatever thread.
-unsafe impl<T: Send> Sync for Part<T> {}
 
 /// The right to use one part. Its lock is held until this is dropped.
 #[must_use = "the part is unlocked when this is dropped"]
 pub struct LocalGuard<'l, T> {
-    part: &'l Part<T>,
+    part: SpinGuard<'l, T>,
     cpu: usize,
-    /// Locks are given back where they were taken.
-    stays: PhantomData<*const ()>,
 }
 
 /// The right to use all parts. Their locks are held until this is dropped.
 #[must_use = "the parts are unlocked when this is dropped"]
 pub struct GlobalGuard<'l, T> {
     lock: &'l LgLock<T>,
+    /// Locks are given back where they were taken.
     stays: PhantomData<*const ()>,
 }
 
@@ -75,10 +62,7 @@ impl<T> LgLock<T> {
     /// # Errors
     /// [`OutOfMemory`] if there is no memory for the parts.
     pub fn try_new(mut make: impl FnMut(usize) -> T) -> Result<Self, OutOfMemory> {
-        let part = |cpu| Part {
-            lock: RawLock::new(NAME),
-            value: UnsafeCell::new(make(cpu)),
-        };
+        let part = |cpu| SpinLock::new(make(cpu));
         #[cfg(not(loom))]
         let parts = PerCpu::try_new(part)?;
         // Enough for a part of another processor.
@@ -99,12 +83,9 @@ impl<T> LgLock<T> {
     #[doc(alias = "lg_local_lock_cpu")]
     #[inline]
     pub fn lock_local_of(&self, cpu: usize) -> LocalGuard<'_, T> {
-        let part = self.parts.of(cpu);
-        part.lock.lock(NAME);
         LocalGuard {
-            part,
+            part: self.parts.of(cpu).lock(),
             cpu: self.parts.clamp(cpu),
-            stays: PhantomData,
         }
     }
 
@@ -112,7 +93,7 @@ impl<T> LgLock<T> {
     #[doc(alias = "lg_global_lock")]
     pub fn lock_global(&self) -> GlobalGuard<'_, T> {
         for part in self.parts.iter() {
-            part.lock.lock(NAME);
+            part.lock_raw();
         }
         GlobalGuard {
             lock: self,
@@ -145,23 +126,14 @@ impl<T> Deref for LocalGuard<'_, T> {
 
     #[inline(always)]
     fn deref(&self) -> &T {
-        // SAFETY: only the holder of the lock touches the value, and `self` is borrowed.
-        unsafe { &*self.part.value.get() }
+        &self.part
     }
 }
 
 impl<T> DerefMut for LocalGuard<'_, T> {
     #[inline(always)]
     fn deref_mut(&mut self) -> &mut T {
-        // SAFETY: only the holder of the lock touches the value, and `self` is borrowed alone.
-        unsafe { &mut *self.part.value.get() }
-    }
-}
-
-impl<T> Drop for LocalGuard<'_, T> {
-    #[inline(always)]
-    fn drop(&mut self) {
-        self.part.lock.unlock(NAME);
+        &mut self.part
     }
 }
 
@@ -169,7 +141,7 @@ impl<T> GlobalGuard<'_, T> {
     /// Iterates over the parts, in the order of the processors.
     pub fn iter(&self) -> impl Iterator<Item = &T> {
         // SAFETY: only the holder of its lock touches a value, and `self` is borrowed.
-        let value = |part: &Part<T>| unsafe { &*part.value.get().cast_const() };
+        let value = |part: &SpinLock<T>| unsafe { &*part.as_ptr().cast_const() };
         self.lock.parts.iter().map(value)
     }
 
@@ -177,7 +149,7 @@ impl<T> GlobalGuard<'_, T> {
     pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
         // SAFETY: only the holder of its lock touches a value, `self` is borrowed alone, and each
         // part comes once.
-        let value = |part: &Part<T>| unsafe { &mut *part.value.get() };
+        let value = |part: &SpinLock<T>| unsafe { &mut *part.as_ptr() };
         self.lock.parts.iter().map(value)
     }
 }
@@ -185,7 +157,9 @@ impl<T> GlobalGuard<'_, T> {
 impl<T> Drop for GlobalGuard<'_, T> {
     fn drop(&mut self) {
         for part in self.lock.parts.iter() {
-            part.lock.unlock(NAME);
+            // SAFETY: taken with all others when this was made, and the parts are not borrowed any
+            // more.
+            unsafe { part.unlock_raw() };
         }
     }
 }

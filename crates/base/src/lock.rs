@@ -10,6 +10,10 @@
 //! The word also has a *name* for what it guards. Who was led to it by a hint takes the lock under
 //! the name that it expects, and so finds out in the same step whether it was led right.
 
+mod spin;
+
+pub(crate) use spin::{SpinGuard, SpinLock};
+
 use crate::sync::atomic::AtomicU32;
 use crate::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use crate::sync::relax;
@@ -34,6 +38,14 @@ impl Name {
 pub(crate) struct RawLock(AtomicU32);
 
 impl RawLock {
+    /// Makes a lock that nobody holds.
+    #[cfg(not(loom))]
+    pub(crate) const fn new(name: Name) -> Self {
+        Self(AtomicU32::new(name.0))
+    }
+
+    /// Makes a lock that nobody holds.
+    #[cfg(loom)]
     pub(crate) fn new(name: Name) -> Self {
         Self(AtomicU32::new(name.0))
     }

@@ -25,6 +25,9 @@
 //! the last: one compare-and-swap from -1 to [`DEAD`] buries the object. If that fails, somebody
 //! has revived it.
 //!
+//! Who expects to put the last reference may try one compare-and-swap from 0, one reference, to
+//! [`DEAD`]: both steps at once, with no moment between them in which the object can be revived.
+//!
 //! *Revival.* The burier has no reference any more, and still looks at the word. Whoever revived
 //! the object could put its reference, bury it, and free it under the burier's eyes. So he also
 //! adds a [`HOLD`] for the burier, which keeps the word from falling to -1, and the burier takes
@@ -108,6 +111,17 @@ impl RefCount {
         // the acquire in `bury`.
         let before = self.0.fetch_sub(1, Release);
         before <= 0 && self.put_outside_live_zone(before)
+    }
+
+    /// Drops a reference as [`put`](Self::put), for a holder who expects that it is the last: then
+    /// one compare-and-swap does, and an add more if it is not.
+    #[inline(always)]
+    #[must_use = "who puts the last reference releases the object"]
+    pub fn put_as_last(&self) -> bool {
+        // A word of 0 is one reference, this one, and no burier on his way out. Nobody revives the
+        // object in between, so it goes from there to the dead zone in one step.
+        // Acquire on success: as in `bury`. Relaxed on failure: nothing is read by it.
+        self.0.compare_exchange(0, DEAD, Acquire, Relaxed).is_ok() || self.put()
     }
 
     /// Returns how many references there are, or nothing once the last has been put. A hint:
@@ -219,6 +233,17 @@ mod tests {
         assert!(!count.put());
         assert!(count.put());
         assert_eq!(count.references(), None);
+    }
+
+    #[test]
+    fn a_reference_that_is_put_as_the_last_is_or_is_not() {
+        let count = RefCount::new();
+        assert!(count.get());
+        assert!(!count.put_as_last());
+        assert_eq!(word(&count), 0);
+        assert!(count.put_as_last());
+        assert_eq!(word(&count), DEAD);
+        assert!(!count.get());
     }
 
     #[test]

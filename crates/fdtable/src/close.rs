@@ -4,6 +4,8 @@
 //! dropped after the lock is gone. If it was the last one, the release hook runs inside `close`.
 //! Threads that are using the file go on with the references they have, as on Linux.
 
+use fdtable_base::counted::Ref;
+
 use crate::{Error, FileRef, Files, RawFd};
 
 impl<T: ?Sized + Send + Sync> Files<T> {
@@ -17,7 +19,8 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     ///   copied. It is open still.
     #[inline]
     pub fn close(&self, fd: impl Into<RawFd>) -> Result<(), Error> {
-        self.take(fd).map(drop)
+        // Most descriptors are the only ones of their file.
+        self.table.close(fd.into(), 0).map(Ref::put_as_last)
     }
 
     /// Closes a descriptor and hands over the table's reference, for a caller that has something

@@ -363,8 +363,11 @@ impl Drop for Reclaim {
     fn drop(&mut self) {
         // SAFETY: the block stays until its callback frees it.
         let state = unsafe { &(*self.0.as_ptr()).state };
-        // Relaxed: whoever invokes the callback has synchronised with the queue.
-        state.0.fetch_or(State::RELEASED, Relaxed);
+        // Relaxed, and no exchange: without references nobody else writes it, and whoever invokes
+        // the callback has synchronised with the queue.
+        state
+            .0
+            .store(state.0.load(Relaxed) | State::RELEASED, Relaxed);
         // SAFETY: the block stays until its callback frees it, and without references nobody
         // but readers in sections looks at it; they do not touch its RCU head. What is in it
         // is `Send`, so any thread may drop it.

@@ -37,12 +37,15 @@ enum Admits {
 /// One processor's members.
 pub(super) struct Part {
     pub(super) first: *mut Node,
-    pub(super) members: usize,
-    pub(super) writers: usize,
+    pub(super) members: u32,
+    pub(super) writers: u32,
     admits: Admits,
     /// The memory node of the processor, once one has joined.
     node: Option<u16>,
-    counts: Statistics,
+    joined: u64,
+    /// Members that left on another processor, and on another node.
+    left_far: u64,
+    left_very_far: u64,
 }
 
 // SAFETY: the nodes of the list are touched by the holder of its lock alone.
@@ -65,6 +68,7 @@ impl Roll {
     /// # Safety
     /// The roll is alive. The block is one of a `T` with a node for this roll, and nobody but the
     /// caller knows it.
+    #[inline(always)]
     pub(super) unsafe fn join<T: ?Sized>(
         roll: NonNull<Self>,
         anchor: NonNull<Anchor>,
@@ -89,6 +93,7 @@ impl Roll {
     ///
     /// # Safety
     /// The block is one of a `T`, alive, and on this roll; it leaves once.
+    #[inline(always)]
     pub(super) unsafe fn leave<T: ?Sized>(roll: NonNull<Self>, anchor: NonNull<Anchor>) {
         // SAFETY: as the caller promises.
         let ticket = Ticket::unpack(unsafe { number(anchor) });
@@ -155,7 +160,7 @@ impl Roll {
 
     /// (S), under the global lock (G).
     fn shut(&self, parts: &mut crate::lglock::GlobalGuard<'_, Part>) {
-        let members: usize = parts.iter().map(|part| part.members).sum();
+        let members: usize = parts.iter().map(|part| part.members as usize).sum();
         // Relaxed: (H) makes it known to those who come to (C).
         self.remaining.store(members + 1, Relaxed);
         for part in parts.iter_mut() {
@@ -202,16 +207,16 @@ impl Roll {
     }
 
     /// Adds up what the parts say, one after another.
-    pub(super) fn sum(&self, of: impl Fn(&Part) -> usize) -> usize {
+    pub(super) fn sum(&self, of: impl Fn(&Part) -> u32) -> usize {
         (0..self.parts.parts())
-            .map(|cpu| of(&self.parts.lock_local_of(cpu)))
+            .map(|cpu| of(&self.parts.lock_local_of(cpu)) as usize)
             .sum()
     }
 
     pub(super) fn statistics(&self) -> Statistics {
         let mut sum = Statistics::default();
         for cpu in 0..self.parts.parts() {
-            sum.add(&self.parts.lock_local_of(cpu).counts);
+            sum.add(&self.parts.lock_local_of(cpu).statistics());
         }
         sum
     }
@@ -219,7 +224,7 @@ impl Roll {
     /// Takes a reference to each member; tells whether there was room for all. If not, takes none.
     pub(super) fn collect<T: ?Sized>(&self, members: &mut Vec<Ref<T>>) -> bool {
         let parts = self.parts.lock_global();
-        let count: usize = parts.iter().map(|part| part.members).sum();
+        let count: usize = parts.iter().map(|part| part.members as usize).sum();
         if members.capacity() - members.len() < count {
             return false;
         }
@@ -286,7 +291,19 @@ impl Part {
             writers: 0,
             admits: Admits::All,
             node: None,
-            counts: Statistics::default(),
+            joined: 0,
+            left_far: 0,
+            left_very_far: 0,
+        }
+    }
+
+    fn statistics(&self) -> Statistics {
+        let left = self.joined - u64::from(self.members);
+        Statistics {
+            joined: self.joined,
+            left,
+            left_same_cpu: left - self.left_far,
+            left_same_node: left - self.left_very_far,
         }
     }
 
@@ -300,28 +317,28 @@ impl Part {
 
     fn count_in(&mut self, access: Access) {
         self.members += 1;
-        self.writers += usize::from(access == Access::Write);
-        self.counts.joined += 1;
+        self.writers += u32::from(access == Access::Write);
+        self.joined += 1;
         if self.node.is_none() {
             self.node = Some(percpu::current_node());
         }
     }
 
+    #[inline(always)]
     fn count_out(&mut self, ticket: &Ticket, here: usize) {
         self.members -= 1;
-        self.writers -= usize::from(ticket.access == Access::Write);
-        self.counts.left += 1;
-        let same_cpu = here == ticket.cpu;
-        let same_node = same_cpu || self.node == Some(percpu::current_node());
-        self.counts.left_same_cpu += u64::from(same_cpu);
-        self.counts.left_same_node += u64::from(same_node);
+        self.writers -= u32::from(ticket.access == Access::Write);
+        if here != ticket.cpu {
+            self.left_far += 1;
+            self.left_very_far += u64::from(self.node != Some(percpu::current_node()));
+        }
     }
 
     /// Links a node at the front.
     ///
     /// # Safety
     /// The node is on no list, and stays in its place until it is unlinked.
-    #[inline]
+    #[inline(always)]
     pub(super) unsafe fn link(&mut self, node: NonNull<Node>) {
         // SAFETY: as the caller promises.
         let links = unsafe { node.as_ref() };
@@ -356,7 +373,7 @@ impl Part {
     ///
     /// # Safety
     /// It is on this list.
-    #[inline]
+    #[inline(always)]
     pub(super) unsafe fn unlink(&mut self, node: NonNull<Node>) {
         // SAFETY: as the caller promises.
         let links = unsafe { node.as_ref() };

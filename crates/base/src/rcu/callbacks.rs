@@ -22,8 +22,9 @@ use core::ptr::{self, NonNull};
 
 use super::grace::{GRACE, Ticket};
 use super::reader::{RECORDS, inside_read_lock, inside_section};
+use crate::lock::{SpinGuard, SpinLock};
 use crate::percpu::PerCpu;
-use crate::sync::{Mutex, MutexGuard, relax};
+use crate::sync::relax;
 
 /// How many callbacks share a grace period. A lone thread needs no heavy fence, and a short
 /// list keeps the memory that it reuses in its first-level cache.
@@ -189,39 +190,39 @@ impl Queue {
 /// share one: a close must not fail for that.
 #[cfg(not(loom))]
 mod queues {
-    use super::{Mutex, PerCpu, Queue};
+    use super::{PerCpu, Queue, SpinLock};
     #[cfg(not(feature = "std"))]
     use spin::LazyLock as Lazy;
     #[cfg(feature = "std")]
     use std::sync::LazyLock as Lazy;
 
-    static QUEUES: Lazy<Option<PerCpu<Mutex<Queue>>>> =
-        Lazy::new(|| PerCpu::try_new(|_cpu| Mutex::new(Queue::new())).ok());
-    static SHARED: Mutex<Queue> = Mutex::new(Queue::new());
+    static QUEUES: Lazy<Option<PerCpu<SpinLock<Queue>>>> =
+        Lazy::new(|| PerCpu::try_new(|_cpu| SpinLock::new(Queue::new())).ok());
+    static SHARED: SpinLock<Queue> = SpinLock::new(Queue::new());
 
     #[inline]
-    pub(super) fn this() -> &'static Mutex<Queue> {
+    pub(super) fn this() -> &'static SpinLock<Queue> {
         (*QUEUES).as_ref().map_or(&SHARED, PerCpu::this)
     }
 
-    pub(super) fn all() -> impl Iterator<Item = &'static Mutex<Queue>> {
+    pub(super) fn all() -> impl Iterator<Item = &'static SpinLock<Queue>> {
         let queues = (*QUEUES).iter().flat_map(PerCpu::iter);
         queues.chain(core::iter::once(&SHARED))
     }
 }
 #[cfg(loom)]
 mod queues {
-    use super::{Mutex, PerCpu, Queue};
+    use super::{PerCpu, Queue, SpinLock};
     loom::lazy_static! {
-        static ref QUEUES: PerCpu<Mutex<Queue>> =
-            PerCpu::new(|_cpu| Mutex::new(Queue::new()));
+        static ref QUEUES: PerCpu<SpinLock<Queue>> =
+            PerCpu::new(|_cpu| SpinLock::new(Queue::new()));
     }
 
-    pub(super) fn this() -> &'static Mutex<Queue> {
+    pub(super) fn this() -> &'static SpinLock<Queue> {
         QUEUES.this()
     }
 
-    pub(super) fn all() -> impl Iterator<Item = &'static Mutex<Queue>> {
+    pub(super) fn all() -> impl Iterator<Item = &'static SpinLock<Queue>> {
         QUEUES.iter()
     }
 }
@@ -308,7 +309,7 @@ unsafe fn invoke_deferred<F: FnOnce()>(head: NonNull<Head>) {
 
 /// Does what is due in a queue that has grown to `length`.
 #[cold]
-fn work(queue: &Mutex<Queue>, length: usize) {
+fn work(queue: &SpinLock<Queue>, length: usize) {
     let batch = if RECORDS.only_own_claimed() {
         LONE_BATCH
     } else {
@@ -324,7 +325,7 @@ fn work(queue: &Mutex<Queue>, length: usize) {
 }
 
 /// Works the queue off until less than a backlog is left, somebody else does it, or patience ends.
-fn work_off(queue: &Mutex<Queue>) {
+fn work_off(queue: &SpinLock<Queue>) {
     loop {
         let ticket = {
             let queue = queue.lock();
@@ -341,7 +342,7 @@ fn work_off(queue: &Mutex<Queue>) {
 }
 
 /// Takes the queue as far as it goes without waiting.
-fn advance(queue: &Mutex<Queue>) {
+fn advance(queue: &SpinLock<Queue>) {
     let ticket = {
         let mut queue = queue.lock();
         queue.seal();
@@ -353,7 +354,7 @@ fn advance(queue: &Mutex<Queue>) {
     }
 }
 
-fn invoke_ready(queue: &Mutex<Queue>, mut locked: MutexGuard<'_, Queue>) {
+fn invoke_ready(queue: &SpinLock<Queue>, mut locked: SpinGuard<'_, Queue>) {
     let Some(ready) = locked.take_ready() else {
         return;
     };
@@ -372,7 +373,7 @@ fn invoke_ready(queue: &Mutex<Queue>, mut locked: MutexGuard<'_, Queue>) {
 /// A list that is being invoked. Dropping it ends the invocation; if a panic got so far, the rest
 /// of the list is invoked first, so that nothing is lost.
 struct Invocation<'a> {
-    queue: &'a Mutex<Queue>,
+    queue: &'a SpinLock<Queue>,
     ready: List,
     count: u64,
     /// Whether the thread was inside a callback before.
