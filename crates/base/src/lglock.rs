@@ -71,6 +71,16 @@ impl<T> LgLock<T> {
         Ok(Self { parts })
     }
 
+    /// Makes one part, which all processors share: a lock like others. Allocates.
+    ///
+    /// # Errors
+    /// [`OutOfMemory`] if there is no memory for the part.
+    pub fn try_whole(value: T) -> Result<Self, OutOfMemory> {
+        Ok(Self {
+            parts: PerCpu::try_one(SpinLock::new(value))?,
+        })
+    }
+
     /// Locks the part of the processor that runs the thread now. May wait for another holder.
     #[doc(alias = "lg_local_lock")]
     #[inline]

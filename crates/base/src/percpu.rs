@@ -16,7 +16,7 @@ mod node;
 #[cfg(all(feature = "std", target_os = "linux", not(loom)))]
 pub(crate) mod rseq;
 
-use crate::fallible::OutOfMemory;
+use crate::fallible::{OutOfMemory, try_box};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use crossbeam_utils::CachePadded;
@@ -168,6 +168,12 @@ impl<T> PerCpu<T> {
         Ok(Self {
             copies: values.into_boxed_slice(),
         })
+    }
+
+    /// Makes one copy, which all processors share.
+    pub(crate) fn try_one(value: T) -> Result<Self, OutOfMemory> {
+        let copy: Box<[_; 1]> = try_box([CachePadded::new(value)])?;
+        Ok(Self { copies: copy })
     }
 
     /// Returns the number of the copy that `cpu` uses.

@@ -48,8 +48,9 @@ pub use statistics::Statistics;
 
 use crate::counted::{Anchor, End, Ref, abandon, lead, make};
 use crate::fallible::{OutOfMemory, try_box};
+use crate::lglock::LgLock;
 use node::Node;
-use roll::Roll;
+use roll::{Part, Roll};
 
 /// What an object on a list does with what the list stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -152,8 +153,21 @@ impl<T: ?Sized> PerCpuList<T> {
     /// # Errors
     /// [`OutOfMemory`].
     pub fn try_new() -> Result<Self, OutOfMemory> {
+        Self::with_parts(LgLock::try_new(|_cpu| Part::new())?)
+    }
+
+    /// Makes a list in one part under one lock, which all processors share: less memory, where
+    /// members join one after another. Allocates.
+    ///
+    /// # Errors
+    /// [`OutOfMemory`].
+    pub fn try_whole() -> Result<Self, OutOfMemory> {
+        Self::with_parts(LgLock::try_whole(Part::new())?)
+    }
+
+    fn with_parts(parts: LgLock<Part>) -> Result<Self, OutOfMemory> {
         Ok(Self {
-            roll: Roll::try_new()?,
+            roll: Roll::try_new(parts)?,
             members: PhantomData,
             exchanges: PhantomData,
         })
@@ -245,6 +259,18 @@ impl<T: ?Sized> PerCpuList<T> {
         self.roll().refuse_writers()
     }
 
+    /// Begins to write without being a member: counts as a writer until what it returns is dropped.
+    /// May wait for a local lock.
+    ///
+    /// # Errors
+    /// [`Refused::ReadOnly`] if writers are kept out; [`Refused::Detached`].
+    pub fn begin_write(&self) -> Result<Writing<'_, T>, Refused> {
+        Ok(Writing {
+            cpu: self.roll().begin_write()?,
+            list: self,
+        })
+    }
+
     /// Lets writers join again. Takes the global lock.
     pub fn admit_writers(&self) {
         self.roll().admit_writers();
@@ -306,6 +332,26 @@ impl<T: ?Sized> Drop for PerCpuList<T> {
         let _ = Roll::detach(self.roll, Box::new(|| ()));
         // SAFETY: this one's share of the roll is given up once.
         unsafe { Roll::put(self.roll) };
+    }
+}
+
+/// A writer that is no member. It is counted until this is dropped.
+#[must_use = "the writing ends when this is dropped"]
+pub struct Writing<'l, T: ?Sized> {
+    list: &'l PerCpuList<T>,
+    /// The part that counts it.
+    cpu: usize,
+}
+
+impl<T: ?Sized> Drop for Writing<'_, T> {
+    fn drop(&mut self) {
+        self.list.roll().end_write(self.cpu);
+    }
+}
+
+impl<T: ?Sized> fmt::Debug for Writing<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Writing").finish_non_exhaustive()
     }
 }
 

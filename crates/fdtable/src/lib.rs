@@ -80,5 +80,5 @@ pub use limits::Limits;
 pub use private::{PrivateFd, PrivateFiles};
 pub use reserve::{Reservation, Reservations};
 pub use spare::{Opened, Spare};
-pub use superblock::{Access, OpenFiles, Statistics, SuperBlock};
+pub use superblock::{Access, OpenFiles, Statistics, SuperBlock, WantWrite};
 pub use unshare::CloseRangeFlags;

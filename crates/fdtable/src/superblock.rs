@@ -10,7 +10,7 @@ use alloc::vec::Vec;
 use core::fmt;
 
 pub use fdtable_base::percpu_list::{Access, Statistics};
-use fdtable_base::percpu_list::{Busy, Iter, PerCpuList, Refused};
+use fdtable_base::percpu_list::{Busy, Iter, PerCpuList, Refused, Writing};
 
 use crate::{End, Error, FileRef};
 
@@ -74,6 +74,17 @@ impl<T: ?Sized> SuperBlock<T> {
         })
     }
 
+    /// Makes a superblock whose open files are on one list under one lock, which all processors
+    /// share. It takes less memory, for programs that open one file after another. Allocates.
+    ///
+    /// # Errors
+    /// [`Error::NoMemory`] (ENOMEM).
+    pub fn with_one_list() -> Result<Self, Error> {
+        Ok(Self {
+            files: PerCpuList::try_whole()?,
+        })
+    }
+
     /// Makes an open file of a concrete object for tables of another type, most often a `dyn`
     /// one, as [`FileRef::coerced`] does; otherwise as [`file`](Self::file).
     ///
@@ -133,6 +144,19 @@ impl<T: ?Sized> SuperBlock<T> {
     #[doc(alias = "MS_REMOUNT")]
     pub fn remount_read_only(&self) -> Result<(), Error> {
         Ok(self.files.refuse_writers()?)
+    }
+
+    /// Asks to write to the file system without a file, as an unlink does: there is one writer more
+    /// until the answer is dropped. May wait for the lock of one processor's list.
+    ///
+    /// # Errors
+    /// [`Error::ReadOnly`] (EROFS) after a remount read-only; [`Error::NoDevice`] (ENODEV) after an
+    /// unmount.
+    #[doc(alias = "mnt_want_write")]
+    pub fn want_write(&self) -> Result<WantWrite<'_, T>, Error> {
+        Ok(WantWrite {
+            _writing: self.files.begin_write()?,
+        })
     }
 
     /// Allows files that write again. Waits for the locks of all processors' lists.
@@ -210,6 +234,14 @@ impl<T: ?Sized> SuperBlock<T> {
     pub fn statistics(&self) -> Statistics {
         self.files.statistics()
     }
+}
+
+/// A change of the file system that is under way. It ends when this is dropped.
+#[derive(Debug)]
+#[must_use = "the change ends when this is dropped"]
+#[doc(alias = "mnt_drop_write")]
+pub struct WantWrite<'s, T: ?Sized> {
+    _writing: Writing<'s, T>,
 }
 
 /// Iterator over the open files of a superblock.

@@ -122,6 +122,19 @@ fn a_read_only_remount_waits_for_no_writer_and_lets_none_in() {
 }
 
 #[test]
+fn a_change_without_a_file_is_a_writer_while_it_lasts() {
+    let superblock = superblock::<u32>();
+    let change = superblock.want_write().unwrap();
+    assert_eq!((superblock.open_files(), superblock.writers()), (0, 1));
+    assert_eq!(superblock.remount_read_only(), Err(Error::Busy));
+    drop(change);
+    superblock.remount_read_only().unwrap();
+    assert_eq!(superblock.want_write().unwrap_err(), Error::ReadOnly);
+    superblock.unmount().unwrap();
+    assert_eq!(superblock.want_write().unwrap_err(), Error::NoDevice);
+}
+
+#[test]
 fn an_unmount_is_refused_while_files_are_open() {
     let superblock = superblock();
     let file = open(&superblock, 1, Access::Read);

@@ -53,9 +53,9 @@ unsafe impl Send for Part {}
 
 impl Roll {
     /// Makes a roll for a handle and members.
-    pub(super) fn try_new() -> Result<NonNull<Self>, OutOfMemory> {
+    pub(super) fn try_new(parts: LgLock<Part>) -> Result<NonNull<Self>, OutOfMemory> {
         let roll = try_box(Self {
-            parts: LgLock::try_new(|_cpu| Part::new())?,
+            parts,
             remaining: AtomicUsize::new(0),
             gone: Mutex::new(None),
             keepers: AtomicUsize::new(2),
@@ -236,6 +236,19 @@ impl Roll {
         true
     }
 
+    /// Counts a writer that is no member; returns its part.
+    pub(super) fn begin_write(&self) -> Result<usize, Refused> {
+        let mut part = self.parts.lock_local();
+        part.check(Access::Write)?;
+        part.writers += 1;
+        Ok(part.cpu())
+    }
+
+    /// Counts such a writer off.
+    pub(super) fn end_write(&self, cpu: usize) {
+        self.parts.lock_local_of(cpu).writers -= 1;
+    }
+
     pub(super) fn refuse_writers(&self) -> Result<(), Busy> {
         let mut parts = self.parts.lock_global();
         if parts.iter().any(|part| part.writers > 0) {
@@ -284,7 +297,7 @@ impl Drop for Roll {
 }
 
 impl Part {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         Self {
             first: ptr::null_mut(),
             members: 0,

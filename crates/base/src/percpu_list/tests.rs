@@ -105,6 +105,32 @@ fn writers_are_kept_out_only_while_there_are_none() {
 }
 
 #[test]
+fn who_writes_without_being_a_member_is_counted_meanwhile() {
+    let list = list::<u8>();
+    let writing = list.begin_write().expect("writers are let in");
+    assert_eq!((list.len(), list.writers()), (0, 1));
+    assert_eq!(list.refuse_writers(), Err(Busy));
+    drop(writing);
+    assert_eq!(list.refuse_writers(), Ok(()));
+    assert_eq!(list.begin_write().err(), Some(Refused::ReadOnly));
+}
+
+#[test]
+fn a_list_in_one_part_is_as_any() {
+    let list = PerCpuList::try_whole().expect("memory");
+    let one = add(&list, 1, Access::Write);
+    let two = std::thread::scope(|scope| {
+        let other = scope.spawn(|| add(&list, 2, Access::Read));
+        other.join().expect("no panic")
+    });
+    assert_eq!(values(list.snapshot().expect("memory")), [1, 2]);
+    assert_eq!(values(list.iter().expect("memory")), [1, 2]);
+    drop((one, two));
+    let statistics = list.statistics();
+    assert_eq!((statistics.joined, statistics.left_same_cpu), (2, 2));
+}
+
+#[test]
 fn what_is_refused_is_dropped_at_once() {
     let dropped = Arc::new(AtomicUsize::new(0));
     struct Probe(Arc<AtomicUsize>);
