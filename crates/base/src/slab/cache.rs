@@ -52,6 +52,10 @@ const ATTEMPTS: usize = 3;
 /// How many bytes of objects a magazine is filled with at once.
 const FILLING: usize = CHUNK / 4;
 
+/// As how many RCU callbacks a slab counts: it holds the memory of many, so fewer of them wait for
+/// one grace period. Sixteen do, or one where a single thread reads.
+const WEIGHT: usize = if cfg!(loom) { 1 } else { 64 };
+
 /// Whether giving slabs back may run RCU callbacks that are due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Callbacks {
@@ -378,7 +382,7 @@ impl RawCache {
             // SAFETY: the slab is off its lists, so nobody touches its head, and it stays until
             // the callback. Its objects are all free; those that were constructed may end on any
             // thread, as their type is `Send`.
-            unsafe { rcu::call_later(slab.head()) };
+            unsafe { rcu::call_later_weighing(WEIGHT, slab.head()) };
         }
         if self.plan.callbacks == Callbacks::Run {
             rcu::catch_up();
