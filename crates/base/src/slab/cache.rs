@@ -289,6 +289,10 @@ impl RawCache {
     }
 
     fn empty_magazine(&self) -> Option<Magazine> {
+        #[cfg(all(test, not(loom)))]
+        if super::scarcity::refuses_magazine() {
+            return None;
+        }
         let magazine = self.depot.lock().take_empty();
         magazine.or_else(|| Magazine::try_new().ok())
     }
