@@ -224,7 +224,7 @@ impl RawCache {
             self.take(1, construct, &mut |taken| object = Some(taken));
             return object;
         };
-        let most = (FILLING / self.shape.stride).clamp(4, ROUNDS).min(ROUNDS);
+        let most = (FILLING / self.shape.stride).clamp(ROUNDS.min(4), ROUNDS);
         self.take(most, construct, &mut |taken| {
             let pushed = magazine.push(taken);
             debug_assert!(pushed.is_ok());

@@ -88,7 +88,7 @@ fn set_owned(thing: NonNull<Thing>, now: bool) {
 
 #[test]
 fn an_object_has_one_owner_at_a_time() {
-    explore(AtMost(2), || {
+    explore(AtMost(3), || {
         let model = Model::new();
         let other = spawn({
             let model = model.clone();
@@ -108,7 +108,7 @@ fn an_object_has_one_owner_at_a_time() {
 
 #[test]
 fn a_shrink_meets_one_who_takes_and_gives() {
-    explore(AtMost(2), || {
+    explore(AtMost(3), || {
         let model = Model::new();
         let kept = model.take();
         let other = spawn({
@@ -157,7 +157,7 @@ fn a_slab_is_kept_for_those_who_found_an_object_of_it() {
 
 #[test]
 fn a_look_at_the_figures_meets_a_shrink() {
-    explore(AtMost(2), || {
+    explore(AtMost(3), || {
         let model = Model::new();
         let thing = model.take();
         model.give(thing);
