@@ -52,6 +52,10 @@ const ATTEMPTS: usize = 3;
 /// How many bytes of objects a magazine is filled with at once.
 const FILLING: usize = CHUNK / 4;
 
+/// As how many RCU callbacks a slab counts: it holds the memory of many, so fewer of them wait for
+/// one grace period. Sixteen do, or one where a single thread reads.
+const WEIGHT: usize = if cfg!(loom) { 1 } else { 64 };
+
 /// Whether giving slabs back may run RCU callbacks that are due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Callbacks {
@@ -220,7 +224,7 @@ impl RawCache {
             self.take(1, construct, &mut |taken| object = Some(taken));
             return object;
         };
-        let most = (FILLING / self.shape.stride).clamp(4, ROUNDS).min(ROUNDS);
+        let most = (FILLING / self.shape.stride).clamp(ROUNDS.min(4), ROUNDS);
         self.take(most, construct, &mut |taken| {
             let pushed = magazine.push(taken);
             debug_assert!(pushed.is_ok());
@@ -285,6 +289,10 @@ impl RawCache {
     }
 
     fn empty_magazine(&self) -> Option<Magazine> {
+        #[cfg(all(test, not(loom)))]
+        if super::scarcity::refuses_magazine() {
+            return None;
+        }
         let magazine = self.depot.lock().take_empty();
         magazine.or_else(|| Magazine::try_new().ok())
     }
@@ -378,7 +386,7 @@ impl RawCache {
             // SAFETY: the slab is off its lists, so nobody touches its head, and it stays until
             // the callback. Its objects are all free; those that were constructed may end on any
             // thread, as their type is `Send`.
-            unsafe { rcu::call_later(slab.head()) };
+            unsafe { rcu::call_later_weighing(WEIGHT, slab.head()) };
         }
         if self.plan.callbacks == Callbacks::Run {
             rcu::catch_up();
