@@ -224,5 +224,7 @@ impl Pair {
     }
 }
 
+#[cfg(all(test, not(loom), target_os = "linux", target_arch = "x86_64"))]
+mod stress;
 #[cfg(all(test, not(loom)))]
 mod tests;
