@@ -15,6 +15,7 @@
 //! 9. [`room`]: where there is something free, told without a line that all write.
 //! 10. [`pool`]: counted objects under handles that are never mistaken for one another.
 //! 11. [`percpu`], [`bitmap`] and [`fallible`] allocation, which the others use.
+//! 12. [`mod@heap`]: boxes in heaps beside the global one, for who compares them.
 //!
 //! With `--cfg loom` the same source runs under the model checker `loom`; the module `sync`
 //! is the only place that knows.
@@ -28,6 +29,7 @@ pub mod counted;
 pub mod fallible;
 pub mod fence;
 pub mod gate;
+pub mod heap;
 pub mod leaf;
 mod lock;
 #[cfg(all(test, loom))]
