@@ -68,10 +68,26 @@ pub(crate) fn heavy() {
     return model::heavy();
     #[cfg(all(feature = "std", target_os = "linux", not(loom)))]
     if membarrier::register() {
-        return membarrier::expedited();
+        return membarrier::expedited(libc::MEMBARRIER_CMD_PRIVATE_EXPEDITED);
     }
     #[cfg(not(loom))]
     full();
+}
+
+/// Finds out whether [`restart`] may be used. Enters the operating system at the first call.
+#[cfg(all(feature = "std", target_os = "linux", not(loom)))]
+pub(crate) fn prepare_restart() -> bool {
+    membarrier::register_restart()
+}
+
+/// As [`heavy`], and restarts the restartable sequence that a thread of this process is in, if it
+/// is in one: on return, each that had begun before has either ended or begun again. After
+/// [`prepare_restart`] has answered `true`.
+///
+/// Aborts the process if `membarrier(2)` worked at first and fails now, as `heavy` does.
+#[cfg(all(feature = "std", target_os = "linux", not(loom)))]
+pub(crate) fn restart() {
+    membarrier::expedited(libc::MEMBARRIER_CMD_PRIVATE_EXPEDITED_RSEQ);
 }
 
 /// Names the way in which readers are ordered with updaters in this process: `"membarrier"` or

@@ -39,6 +39,7 @@ pub mod pool;
 pub mod rcu;
 pub mod refcount;
 pub mod room;
+pub mod slab;
 pub mod slot;
 pub mod sync;
 pub mod tree;

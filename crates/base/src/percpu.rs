@@ -12,7 +12,7 @@
 //!    time still tend to have different ones. Without `std` it is always 0.
 
 #[cfg(all(feature = "std", target_os = "linux", not(loom)))]
-mod rseq;
+pub(crate) mod rseq;
 
 use crate::fallible::OutOfMemory;
 use alloc::boxed::Box;
@@ -81,7 +81,7 @@ fn thread_number() -> usize {
 
 /// Returns how many copies a [`PerCpu`] has: the processors that this machine could have,
 /// rounded up to a power of two, so that an index is a mask and never out of bounds.
-fn copies() -> usize {
+pub(crate) fn copies() -> usize {
     possible_cpus().max(1).next_power_of_two()
 }
 
@@ -139,11 +139,18 @@ impl<T> PerCpu<T> {
     /// # Errors
     /// [`OutOfMemory`] if there is no memory for the copies.
     pub fn try_new(make: impl FnMut(usize) -> T) -> Result<Self, OutOfMemory> {
+        Self::try_with_copies(copies(), make)
+    }
+
+    /// As [`try_new`](Self::try_new), with so many copies: a power of two.
+    pub(crate) fn try_with_copies(
+        copies: usize,
+        make: impl FnMut(usize) -> T,
+    ) -> Result<Self, OutOfMemory> {
+        debug_assert!(copies.is_power_of_two());
         let mut values = Vec::new();
-        values
-            .try_reserve_exact(copies())
-            .map_err(|_| OutOfMemory)?;
-        values.extend((0..copies()).map(make).map(CachePadded::new));
+        values.try_reserve_exact(copies).map_err(|_| OutOfMemory)?;
+        values.extend((0..copies).map(make).map(CachePadded::new));
         // As long as its capacity, so this does not allocate.
         Ok(Self {
             copies: values.into_boxed_slice(),
@@ -168,6 +175,11 @@ impl<T> PerCpu<T> {
     #[inline]
     pub fn of(&self, cpu: usize) -> &T {
         &self.copies[self.clamp(cpu)]
+    }
+
+    /// Returns all copies, one after the other in memory.
+    pub(crate) fn as_slice(&self) -> &[CachePadded<T>] {
+        &self.copies
     }
 
     /// Iterates over the copies of all processors.

@@ -6,6 +6,9 @@ use std::sync::OnceLock;
 /// The answer of the one registration of this process. `fork(2)` passes it on.
 static REGISTRATION: OnceLock<bool> = OnceLock::new();
 
+/// The same for the command that restarts sequences.
+static RESTART_REGISTRATION: OnceLock<bool> = OnceLock::new();
+
 /// Registers the process at the first call; tells whether the system call can be used. Every
 /// call gives the same answer.
 pub(super) fn register() -> bool {
@@ -15,9 +18,18 @@ pub(super) fn register() -> bool {
     })
 }
 
-/// Runs a full fence on every processor that runs a thread of this process.
-pub(super) fn expedited() {
-    if !membarrier(libc::MEMBARRIER_CMD_PRIVATE_EXPEDITED) {
+/// As [`register`], for the command that also restarts sequences (Linux ≥ 5.10).
+pub(super) fn register_restart() -> bool {
+    *RESTART_REGISTRATION.get_or_init(|| {
+        membarrier(libc::MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED_RSEQ)
+            && membarrier(libc::MEMBARRIER_CMD_PRIVATE_EXPEDITED_RSEQ)
+    })
+}
+
+/// Runs a full fence on every processor that runs a thread of this process, and what else the
+/// command says.
+pub(super) fn expedited(command: libc::c_int) {
+    if !membarrier(command) {
         let reason = std::io::Error::last_os_error();
         eprintln!("fdtable: membarrier(2) worked before and fails now: {reason}");
         std::process::abort();

@@ -80,9 +80,11 @@ const UNKNOWN: isize = isize::MIN;
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 const MISSING: isize = isize::MAX;
 
+/// Returns how far the area of a thread is from its thread pointer, or nothing where there are no
+/// areas. A thread whose own area is not registered finds a negative processor in it.
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 #[inline]
-fn area_offset() -> Option<isize> {
+pub(crate) fn area_offset() -> Option<isize> {
     // Relaxed: the value is all there is to see, and every thread that looks it up finds the
     // same one.
     let offset = match OFFSET.load(Relaxed) {

@@ -1,0 +1,76 @@
+//! The magazines of the processors behind a lock for each.
+//!
+//! The lock belongs to a copy of [`PerCpu`], whichever processor the thread is on when it has
+//! found the copy: what is done with it is correct from anywhere.
+
+use core::ptr::NonNull;
+
+use super::Pair;
+use crate::fallible::OutOfMemory;
+use crate::lock::{Name, RawLock};
+use crate::percpu::PerCpu;
+use crate::slab::magazine::{Lack, Magazine, MagazineList};
+
+/// The locks guard one thing each, which needs no name.
+const NAME: Name = Name::of(0);
+
+/// The magazines of all processors.
+pub(super) struct Cpus(PerCpu<Cpu>);
+
+struct Cpu {
+    lock: RawLock,
+    /// Used by the holder of the lock alone.
+    pair: Pair,
+}
+
+impl Cpus {
+    pub(super) fn try_new() -> Result<Self, OutOfMemory> {
+        let cpus = PerCpu::try_new(|_| Cpu {
+            lock: RawLock::new(NAME),
+            pair: Pair::new(),
+        })?;
+        Ok(Self(cpus))
+    }
+
+    #[inline(never)]
+    pub(super) fn pop(&self) -> Option<NonNull<u8>> {
+        self.0.this().with(Pair::pop)
+    }
+
+    #[inline(never)]
+    pub(super) fn push(&self, object: NonNull<u8>) -> Result<(), NonNull<u8>> {
+        self.0.this().with(|pair| pair.push(object))
+    }
+
+    pub(super) fn load(&self, magazine: Magazine, lack: Lack) -> Option<Magazine> {
+        self.0.this().with(|pair| pair.load(magazine, lack))
+    }
+
+    pub(super) fn drain(&self, drained: &mut MagazineList) {
+        for cpu in self.0.iter() {
+            let taken = cpu.with(Pair::take);
+            taken.into_iter().flatten().for_each(|it| drained.push(it));
+        }
+    }
+
+    /// Shows the magazines of each processor.
+    pub(super) fn look(&self, look: &mut dyn FnMut(&Pair)) {
+        self.0.iter().for_each(|cpu| cpu.with(&mut *look));
+    }
+
+    /// For who is alone.
+    pub(super) fn pairs(&mut self) -> impl Iterator<Item = &Pair> {
+        self.0.iter().map(|cpu| &cpu.pair)
+    }
+}
+
+impl Cpu {
+    /// Lets `use_it` have the magazines. It does not panic.
+    #[inline]
+    fn with<A>(&self, use_it: impl FnOnce(&Pair) -> A) -> A {
+        self.lock.lock(NAME);
+        let answer = use_it(&self.pair);
+        self.lock.unlock(NAME);
+        answer
+    }
+}

@@ -1,0 +1,249 @@
+//! The sequences on x86-64.
+//!
+//! What the kernel wants to know of a sequence stands in a descriptor: where it starts, where it
+//! ends, and where to go on if it was interrupted in between. The thread stores the address of the
+//! descriptor in its rseq area, (A), which begins the sequence; the kernel forgets it when it
+//! finds the thread outside of it. Before the place to go on at stands a signature, so that an
+//! area that was overwritten leads nowhere. All of them go on at (A).
+//!
+//! What is interrupted has its registers as they were, so the operands that come in are never
+//! written.
+
+use core::arch::asm;
+use core::mem::offset_of;
+use core::ptr::NonNull;
+
+use crossbeam_utils::CachePadded;
+
+use super::{Cpus, Pair};
+use crate::slab::magazine::{Lack, Rounds};
+
+use crate::fence;
+use crate::percpu::rseq;
+
+/// The number of copies is the number of processors in all.
+pub(super) use crate::percpu::copies;
+
+/// How far the rseq area of a thread is from its thread pointer.
+#[derive(Clone, Copy)]
+pub(super) struct Area(isize);
+
+impl Area {
+    /// Finds the areas of this process, if sequences can be restarted from afar.
+    pub(super) fn find() -> Option<Self> {
+        let offset = rseq::area_offset()?;
+        fence::prepare_restart().then_some(Self(offset))
+    }
+}
+
+/// From the number of a processor to the offset of its copy.
+const SHIFT: u32 = size_of::<CachePadded<Pair>>().trailing_zeros();
+
+const _: () = assert!(size_of::<CachePadded<Pair>>().is_power_of_two());
+// They are exchanged with one store of sixteen bytes.
+const _: () = assert!(offset_of!(Pair, loaded) == 0 && offset_of!(Pair, previous) == 8);
+const _: () = assert!(align_of::<CachePadded<Pair>>().is_multiple_of(16));
+
+/// A sequence: `steps` find the offset of this processor's copy in `at`, and the last one of them
+/// is the commit. To leave without a commit they go to label 6, from where it goes on after
+/// `otherwise`.
+macro_rules! sequence {
+    (steps: [$($step:expr),* $(,)?], otherwise: $otherwise:expr, $cpus:expr, $($operands:tt)*) => {
+        asm!(
+            // The descriptor: version, flags, start, length, where to go on.
+            ".pushsection __rseq_cs, \"aw\"",
+            ".balign 32",
+            "3:",
+            ".long 0, 0",
+            ".quad 4f, 5f - 4f, 7f",
+            ".popsection",
+            // Interrupted. The signature is the end of an undefined instruction.
+            ".pushsection __rseq_failure, \"ax\"",
+            ".byte 0x0f, 0xb9, 0x3d",
+            ".long 0x53053053",
+            "7:",
+            "jmp 2f",
+            ".popsection",
+            // (A) The area holds `cpu_id` at 4 and `rseq_cs` at 8.
+            "2:",
+            "lea {at}, [rip + 3b]",
+            "mov qword ptr fs:[{area} + 8], {at}",
+            "4:",
+            // (B) A thread without an area has a negative number.
+            "mov {at:e}, dword ptr fs:[{area} + 4]",
+            "cmp {at:e}, {limit:e}",
+            "jae 6f",
+            "shl {at}, {shift}",
+            $($step,)*
+            "5:",
+            ".pushsection __rseq_failure, \"ax\"",
+            "6:",
+            $otherwise,
+            "jmp 5b",
+            ".popsection",
+            at = out(reg) _,
+            area = in(reg) $cpus.area.0,
+            limit = in(reg) $cpus.limit,
+            base = in(reg) $cpus.base,
+            shift = const SHIFT,
+            count = const offset_of!(Rounds, count),
+            $($operands)*
+            options(nostack),
+        )
+    };
+}
+
+/// Takes an object from the loaded magazine. Null if there is none.
+#[inline(always)]
+pub(super) fn pop(cpus: &Cpus) -> *mut u8 {
+    let object: *mut u8;
+    // SAFETY: `Cpus` keeps `base`, `limit` and `area` right; a loaded magazine belongs to the
+    // processor, and the sequence is restarted if the thread does not have the processor to
+    // itself from (A) to (E).
+    unsafe {
+        sequence!(
+            steps: [
+                // (C) The magazine; (D) the count, zero if that is all there is to tell; the object.
+                "mov {at}, qword ptr [{base} + {at}]",
+                "mov {object}, qword ptr [{at} + {count}]",
+                "test {object}, {object}",
+                "jz 5f",
+                "lea {left}, [{object} - 1]",
+                "mov {object}, qword ptr [{at} + {left} * 8 + {objects}]",
+                // If it is restarted after this, it is counted twice: figures may be off by that.
+                "add qword ptr [{at} + {hits}], 1",
+                // (E)
+                "mov qword ptr [{at} + {count}], {left}",
+            ],
+            otherwise: "xor {object:e}, {object:e}",
+            cpus,
+            object = out(reg) object,
+            left = out(reg) _,
+            hits = const offset_of!(Rounds, hits),
+            objects = const offset_of!(Rounds, objects),
+        );
+    }
+    object
+}
+
+/// Puts an object into the loaded magazine. Tells whether there was room.
+#[inline(always)]
+pub(super) fn push(cpus: &Cpus, object: NonNull<u8>) -> bool {
+    let count: usize;
+    // SAFETY: as in `pop`. The place of the object is above the count: nobody looks at it before
+    // the commit.
+    unsafe {
+        sequence!(
+            steps: [
+                // (C), (D)
+                "mov {at}, qword ptr [{base} + {at}]",
+                "mov {now}, qword ptr [{at} + {count}]",
+                "cmp {now}, qword ptr [{at} + {ceiling}]",
+                "jae 6f",
+                "mov qword ptr [{at} + {now} * 8 + {objects}], {object}",
+                "add {now}, 1",
+                // (E)
+                "mov qword ptr [{at} + {count}], {now}",
+            ],
+            otherwise: "xor {now:e}, {now:e}",
+            cpus,
+            object = in(reg) object.as_ptr(),
+            now = out(reg) count,
+            ceiling = const offset_of!(Rounds, ceiling),
+            objects = const offset_of!(Rounds, objects),
+        );
+    }
+    count != 0
+}
+
+/// Exchanges the two magazines if the loaded one lacks that and the previous one does not. Tells
+/// whether it did.
+pub(super) fn exchange(cpus: &Cpus, lack: Lack) -> bool {
+    let done: usize;
+    // SAFETY: as in `pop`, for both magazines. The one store of both is at a multiple of its size.
+    unsafe {
+        sequence!(
+            steps: [
+                "add {at}, {base}",
+                // (C), (D) The count of each, and the count at which it lacks that.
+                "mov {rounds}, qword ptr [{at}]",
+                "mov {done}, qword ptr [{rounds} + {count}]",
+                "cmp {done}, qword ptr [{rounds} + {lack}]",
+                "jne 6f",
+                "mov {rounds}, qword ptr [{at} + 8]",
+                "mov {done}, qword ptr [{rounds} + {count}]",
+                "cmp {done}, qword ptr [{rounds} + {lack}]",
+                "je 6f",
+                // (X)
+                "cmp byte ptr [{stopped}], 0",
+                "jne 6f",
+                "mov {done:e}, 1",
+                "movaps {both}, xmmword ptr [{at}]",
+                "shufpd {both}, {both}, 1",
+                // (E)
+                "movaps xmmword ptr [{at}], {both}",
+            ],
+            otherwise: "xor {done:e}, {done:e}",
+            cpus,
+            rounds = out(reg) _,
+            done = out(reg) done,
+            both = out(xmm_reg) _,
+            lack = in(reg) limit_offset(lack),
+            stopped = in(reg) &raw const cpus.stopped,
+        );
+    }
+    done != 0
+}
+
+/// Loads a magazine if both lack that; the loaded one becomes the previous one, and the previous
+/// one is returned. Otherwise returns the given one.
+pub(super) fn load(cpus: &Cpus, magazine: *mut Rounds, lack: Lack) -> *mut Rounds {
+    let displaced: *mut Rounds;
+    // SAFETY: as in `exchange`.
+    unsafe {
+        sequence!(
+            steps: [
+                "add {at}, {base}",
+                // (C), (D)
+                "mov {displaced}, qword ptr [{at}]",
+                "mov {now}, qword ptr [{displaced} + {count}]",
+                "cmp {now}, qword ptr [{displaced} + {lack}]",
+                "jne 6f",
+                "mov {displaced}, qword ptr [{at} + 8]",
+                "mov {now}, qword ptr [{displaced} + {count}]",
+                "cmp {now}, qword ptr [{displaced} + {lack}]",
+                "jne 6f",
+                // (X)
+                "cmp byte ptr [{stopped}], 0",
+                "jne 6f",
+                // The low half is the new one, the high half the one that was loaded.
+                "movq {both}, {new}",
+                "movhps {both}, qword ptr [{at}]",
+                // (E)
+                "movaps xmmword ptr [{at}], {both}",
+            ],
+            otherwise: "mov {displaced}, {new}",
+            cpus,
+            displaced = out(reg) displaced,
+            now = out(reg) _,
+            both = out(xmm_reg) _,
+            new = in(reg) magazine,
+            lack = in(reg) limit_offset(lack),
+            stopped = in(reg) &raw const cpus.stopped,
+        );
+    }
+    displaced
+}
+
+/// Returns where in a magazine the count stands at which it lacks that.
+fn limit_offset(lack: Lack) -> usize {
+    match lack {
+        Lack::Objects => offset_of!(Rounds, floor),
+        Lack::Room => offset_of!(Rounds, ceiling),
+    }
+}
+
+/// Restarts every sequence that has begun and not ended.
+pub(super) fn restart(_: Area) {
+    fence::restart();
+}
