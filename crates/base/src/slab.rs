@@ -14,6 +14,8 @@ mod object;
 mod options;
 mod region;
 mod registry;
+#[cfg(all(test, not(loom)))]
+mod scarcity;
 mod shape;
 mod slabs;
 
@@ -32,3 +34,9 @@ use alloc::vec::Vec;
 pub fn infos() -> Vec<Info> {
     registry::infos()
 }
+
+#[cfg(all(test, loom))]
+mod models;
+
+#[cfg(all(test, not(loom)))]
+mod tests;

@@ -224,7 +224,7 @@ impl RawCache {
             self.take(1, construct, &mut |taken| object = Some(taken));
             return object;
         };
-        let most = (FILLING / self.shape.stride).clamp(4, ROUNDS).min(ROUNDS);
+        let most = (FILLING / self.shape.stride).clamp(ROUNDS.min(4), ROUNDS);
         self.take(most, construct, &mut |taken| {
             let pushed = magazine.push(taken);
             debug_assert!(pushed.is_ok());
@@ -289,6 +289,10 @@ impl RawCache {
     }
 
     fn empty_magazine(&self) -> Option<Magazine> {
+        #[cfg(all(test, not(loom)))]
+        if super::scarcity::refuses_magazine() {
+            return None;
+        }
         let magazine = self.depot.lock().take_empty();
         magazine.or_else(|| Magazine::try_new().ok())
     }

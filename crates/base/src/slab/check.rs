@@ -313,7 +313,6 @@ pub(super) fn given(cache: &RawCache, slabs: &Slabs, object: NonNull<u8>) -> Res
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::super::{Cache, Checks, ConstructedCache, Object, Options};
-    use super::*;
     use std::panic::{AssertUnwindSafe, catch_unwind};
 
     const FULL: Options = Options::new().checks(Checks::Full);

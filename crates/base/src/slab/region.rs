@@ -35,7 +35,7 @@ impl Chunk {
     /// Takes a chunk. What is in it is anything. May ask the system for memory.
     pub(super) fn take() -> Result<Self, OutOfMemory> {
         #[cfg(all(test, not(loom)))]
-        if scarcity::refuses() {
+        if super::scarcity::refuses_chunk() {
             return Err(OutOfMemory);
         }
         let (start, origin) = source::take()?;
@@ -58,39 +58,10 @@ pub(super) fn chunk_of(place: NonNull<u8>) -> *mut u8 {
     place.as_ptr().map_addr(|address| address & !(CHUNK - 1))
 }
 
-/// Lets tests run out of memory.
-#[cfg(all(test, not(loom)))]
-pub(super) mod scarcity {
-    use std::cell::Cell;
-
-    thread_local! {
-        /// How many chunks this thread may still take.
-        static LEFT: Cell<usize> = const { Cell::new(usize::MAX) };
-    }
-
-    /// Runs `f`, in which this thread may take so many chunks.
-    pub(in super::super) fn with_chunks<R>(chunks: usize, f: impl FnOnce() -> R) -> R {
-        LEFT.set(chunks);
-        let result = f();
-        LEFT.set(usize::MAX);
-        result
-    }
-
-    pub(super) fn refuses() -> bool {
-        match LEFT.get() {
-            usize::MAX => false,
-            0 => true,
-            left => {
-                LEFT.set(left - 1);
-                false
-            }
-        }
-    }
-}
-
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
+    use crate::slab::scarcity;
 
     #[test]
     fn chunks_are_aligned_and_apart() {
