@@ -30,6 +30,7 @@ pub mod counted;
 pub mod fallible;
 pub mod fence;
 pub mod gate;
+pub mod heap;
 pub mod leaf;
 pub mod lglock;
 mod lock;

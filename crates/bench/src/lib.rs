@@ -6,8 +6,8 @@
 //! 2. [`table`]: the one trait through which the same workload runs on every table.
 //! 3. [`baseline`]: the tables that people had, and have, without this project; [`any_free`]: ours,
 //!    where numbers need not be the lowest; [`host`]: the kernel's.
-//! 4. [`lookup`], [`fd_scale`], [`alloc`], [`grow`], [`mod@fork`], [`sparse`] and [`chat`]: the
-//!    experiments.
+//! 4. [`lookup`], [`fd_scale`], [`alloc`], [`mod@slab`], [`grow`], [`mod@fork`], [`sparse`] and
+//!    [`chat`]: the experiments.
 //! 5. [`turn`] and [`memory`]: how time and bytes are taken.
 //! 6. [`stats`], [`machine`], [`report`] and [`json`]: figures, and how they are shown.
 //!
@@ -32,6 +32,7 @@ pub mod lookup;
 pub mod machine;
 pub mod memory;
 pub mod report;
+pub mod slab;
 pub mod sparse;
 pub mod stats;
 pub mod table;

@@ -3,7 +3,8 @@
 use std::path::PathBuf;
 
 use clap::builder::RangedU64ValueParser;
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use fdtable_bench::slab::part::{self, Colouring};
 
 /// A kernel's descriptor table as a library, and what it costs beside others.
 ///
@@ -19,6 +20,9 @@ pub(crate) struct Arguments {
 pub(crate) enum Command {
     /// Run one experiment, or all of them.
     Bench(Bench),
+    /// Run what an experiment wants to have done by another process.
+    #[command(name = part::COMMAND, subcommand, hide = true)]
+    Part(Part),
 }
 
 impl Default for Command {
@@ -65,6 +69,8 @@ pub(crate) enum Experiment {
     FdScale,
     /// A number given out and taken back: pairs per thread, and bytes per slot.
     Alloc,
+    /// An object allocated and freed, beside mimalloc, jemalloc and others: time, memory, colours.
+    Slab,
     /// The worst open and the worst lookup while a table grows to a million descriptors.
     Grow,
     /// A child's table, with 10 and with a million descriptors, and its first change.
@@ -92,6 +98,56 @@ pub(crate) struct ChatArguments {
     pub(crate) message_bytes: Option<usize>,
 }
 
+/// Parts of the slab experiment.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Part {
+    /// Fill an allocator and print its memory.
+    Footprint {
+        /// Name in reports.
+        subject: String,
+        /// Size of an object.
+        bytes: usize,
+        /// Objects that are alive.
+        live: usize,
+    },
+    /// Walk over the objects of many slabs.
+    Walk {
+        /// Whether slabs have colours.
+        colours: Colours,
+        /// Times that it goes round.
+        rounds: usize,
+    },
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum Colours {
+    On,
+    Off,
+}
+
+impl From<Part> for part::Part {
+    fn from(part: Part) -> Self {
+        match part {
+            Part::Footprint {
+                subject,
+                bytes,
+                live,
+            } => part::Part::Footprint {
+                subject,
+                bytes,
+                live,
+            },
+            Part::Walk { colours, rounds } => part::Part::Walk {
+                colouring: match colours {
+                    Colours::On => Colouring::On,
+                    Colours::Off => Colouring::Off,
+                },
+                rounds,
+            },
+        }
+    }
+}
+
 /// Accepts numbers from 1 to a million.
 fn at_least_one<N: TryFrom<u64>>() -> RangedU64ValueParser<N> {
     RangedU64ValueParser::new().range(1..=1_000_000)
@@ -105,8 +161,18 @@ mod tests {
 
     fn parse(line: &str) -> Result<Bench, clap::Error> {
         let parsed = Arguments::try_parse_from(line.split_whitespace())?;
-        let Command::Bench(bench) = parsed.command.unwrap_or_default();
-        Ok(bench)
+        match parsed.command.unwrap_or_default() {
+            Command::Bench(bench) => Ok(bench),
+            Command::Part(part) => panic!("not an experiment: {part:?}"),
+        }
+    }
+
+    fn parse_part(part: &part::Part) -> Option<part::Part> {
+        let words = std::iter::once("fdtable".to_owned()).chain(part.arguments());
+        match Arguments::try_parse_from(words).ok()?.command? {
+            Command::Part(parsed) => Some(parsed.into()),
+            Command::Bench(_) => None,
+        }
     }
 
     #[test]
@@ -143,6 +209,22 @@ mod tests {
             assert!(bench.common.quick, "{line}");
             assert_eq!(bench.common.json, Some(PathBuf::from("out.json")), "{line}");
             assert_eq!(bench.common.rounds, Some(3), "{line}");
+        }
+    }
+
+    #[test]
+    fn a_part_is_what_the_experiment_asked_for() {
+        let footprint = part::Part::Footprint {
+            subject: "a name of words".to_owned(),
+            bytes: 104,
+            live: 1000,
+        };
+        let walk = |colouring| part::Part::Walk {
+            colouring,
+            rounds: 7,
+        };
+        for part in [footprint, walk(Colouring::On), walk(Colouring::Off)] {
+            assert_eq!(parse_part(&part).as_ref(), Some(&part));
         }
     }
 

@@ -8,6 +8,7 @@ use fdtable_bench::fork::Fork;
 use fdtable_bench::grow::Grow;
 use fdtable_bench::json;
 use fdtable_bench::lookup::Lookup;
+use fdtable_bench::slab::Slab;
 use fdtable_bench::sparse::Sparse;
 
 use crate::arguments::{Bench, ChatArguments, Common, Experiment};
@@ -36,6 +37,7 @@ fn experiments(chosen: &Bench) -> Vec<Box<dyn experiment::Experiment>> {
             Box::new(lookup(common)),
             Box::new(fd_scale(common)),
             Box::new(alloc(common)),
+            Box::new(slab(common)),
             Box::new(grow(common)),
             Box::new(fork(common)),
             Box::new(sparse(common)),
@@ -44,6 +46,7 @@ fn experiments(chosen: &Bench) -> Vec<Box<dyn experiment::Experiment>> {
         Some(Experiment::Lookup) => vec![Box::new(lookup(common))],
         Some(Experiment::FdScale) => vec![Box::new(fd_scale(common))],
         Some(Experiment::Alloc) => vec![Box::new(alloc(common))],
+        Some(Experiment::Slab) => vec![Box::new(slab(common))],
         Some(Experiment::Grow) => vec![Box::new(grow(common))],
         Some(Experiment::Fork) => vec![Box::new(fork(common))],
         Some(Experiment::Sparse) => vec![Box::new(sparse(common))],
@@ -79,6 +82,14 @@ fn fd_scale(common: &Common) -> FdScale {
 fn alloc(common: &Common) -> Alloc {
     let default = Alloc::new(effort(common));
     Alloc {
+        rounds: common.rounds.unwrap_or(default.rounds),
+        ..default
+    }
+}
+
+fn slab(common: &Common) -> Slab {
+    let default = Slab::new(effort(common));
+    Slab {
         rounds: common.rounds.unwrap_or(default.rounds),
         ..default
     }
@@ -133,7 +144,7 @@ mod tests {
     #[test]
     fn no_choice_is_every_experiment_there_is() {
         let all = [
-            "lookup", "fd-scale", "alloc", "grow", "fork", "sparse", "chat",
+            "lookup", "fd-scale", "alloc", "slab", "grow", "fork", "sparse", "chat",
         ];
         assert_eq!(names(&Bench::default()), all);
     }
@@ -180,11 +191,12 @@ mod tests {
         assert_eq!(lookup(&common).rounds, 3);
         let rounds = [
             alloc(&common).rounds,
+            slab(&common).rounds,
             grow(&common).rounds,
             fork(&common).rounds,
             sparse(&common).rounds,
         ];
-        assert_eq!(rounds, [3; 4]);
+        assert_eq!(rounds, [3; 5]);
         assert_eq!(
             (fd_scale(&common).hot_rounds, fd_scale(&common).cold_rounds),
             (3, 3)

@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 use clap::Parser;
+use fdtable_bench::slab::part;
 
 mod arguments;
 mod bench;
@@ -13,5 +14,9 @@ use arguments::{Arguments, Command};
 fn main() -> anyhow::Result<()> {
     match Arguments::parse().command.unwrap_or_default() {
         Command::Bench(chosen) => bench::run(&chosen),
+        Command::Part(chosen) => {
+            print!("{}", part::Part::from(chosen).run()?);
+            Ok(())
+        }
     }
 }

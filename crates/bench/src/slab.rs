@@ -1,0 +1,200 @@
+//! `slab`: what it costs to allocate an object and free it, beside the heaps that programs have.
+//!
+//! A *pair* allocates one object and frees it. A *batch* allocates 1,000 and then frees them, in
+//! the order in which they came or in a shuffled one. In a *handover* one thread allocates and
+//! another frees. Objects have 64 bytes, or as many as an open file has.
+//!
+//! # Who takes part, and how
+//!
+//! `mimalloc` and `jemalloc` are called straight, without the indirection that the global heap of
+//! a program has; both are built as their crates build them by default. `Box` is what a program
+//! has that chooses nothing. `sharded-slab` and `slab` under a mutex give out keys instead of
+//! pointers; the former has a first page of 4,096 objects instead of 32, so that a batch fits in
+//! it. The floor allocates nothing, and shows what the loops cost: in a handover, that is the way
+//! of an object to the other thread.
+//!
+//! Memory that is only allocated is not touched by us: a file is filled in by whoever opens it. In
+//! *written* work each object is filled before it is freed, so that it has to be in the cache.
+//!
+//! # Memory
+//!
+//! A process of its own fills a heap with a million objects and looks at its resident set before
+//! and after. Heaps keep pages for later, which is part of what they cost. Of our caches the
+//! larger one is taken of that and of what they say themselves.
+//!
+//! # Colours
+//!
+//! Slabs begin at multiples of their size, so objects at the same place of each would share one set
+//! of the cache. Colours shift them. The program walks over the first objects of many slabs, and a
+//! simulated cache counts the misses: `valgrind --tool=cachegrind` runs the walk with a fixed
+//! geometry, and again without a step, and the difference is the walk's.
+
+use std::env::current_exe;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::Context;
+use serde::Serialize;
+use serde_json::{json, to_value};
+
+use crate::experiment::{Effort, Experiment, Progress};
+use crate::machine::Machine;
+use crate::report::Report;
+use crate::stats::{Summary, order};
+
+mod cachegrind;
+mod colour;
+mod findings;
+mod footprint;
+mod handover;
+mod objects;
+pub mod part;
+mod work;
+
+use colour::Walks;
+use footprint::Footprint;
+use part::Program;
+use work::{CASES, Case, Subject};
+
+/// Bytes of a small object.
+const SMALL: usize = 64;
+
+/// Bytes of an object as large as an open file.
+const FILE: usize = 104;
+
+/// Experiment that measures the allocation of objects.
+#[derive(Clone, Debug, Serialize)]
+pub struct Slab {
+    /// How often each subject has its turn in each case, at least 1.
+    pub rounds: usize,
+    /// Length of a turn in milliseconds, at least 1.
+    pub turn_ms: u64,
+    /// Objects that are alive where memory is measured, at least 1.
+    pub live: usize,
+    /// Program that is run for the parts which need a process of their own; without one, that which
+    /// is running. It has to know the command [`part::COMMAND`].
+    #[serde(skip)]
+    pub program: Option<PathBuf>,
+}
+
+/// What was measured of one subject.
+#[derive(Clone, Debug, Serialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+enum Row {
+    Time {
+        subject: &'static str,
+        /// Size of an object.
+        bytes: usize,
+        case: Case,
+        /// Nanoseconds per object.
+        ns: Summary,
+        /// The samples of each round, for ratios in pairs.
+        #[serde(skip)]
+        rounds: Vec<f64>,
+    },
+    Memory {
+        subject: &'static str,
+        #[serde(flatten)]
+        footprint: Footprint,
+    },
+    Colours(Walks),
+}
+
+impl Slab {
+    /// Returns the configuration for one of the two lengths of a run. Turns are shorter than those
+    /// for which a scheduler lets other work run, so that on a busy machine most are whole.
+    pub fn new(effort: Effort) -> Self {
+        let (rounds, turn_ms) = match effort {
+            Effort::Quick => (9, 2),
+            Effort::Full => (151, 2),
+        };
+        Slab {
+            rounds,
+            turn_ms,
+            live: 1_000_000,
+            program: None,
+        }
+    }
+
+    fn program(&self) -> anyhow::Result<Program> {
+        let path = self.program.clone().map_or_else(current_exe, Ok)?;
+        Ok(Program(path))
+    }
+
+    /// Gives every subject its turn in every case of every round.
+    fn measure_times(&self, progress: &dyn Progress) -> anyhow::Result<Vec<Row>> {
+        let subjects = objects::all()?;
+        let entries: Vec<_> = subjects
+            .iter()
+            .flat_map(|subject| CASES.map(|case| (&**subject, case)))
+            .collect();
+        progress.begin("slab", self.rounds as u64);
+        let mut ns = vec![Vec::with_capacity(self.rounds); entries.len()];
+        for round in 0..self.rounds {
+            for place in order(entries.len(), round) {
+                let (subject, case) = entries[place];
+                ns[place].push(self.turn(subject, case)?);
+            }
+            progress.step();
+        }
+        let row = |((subject, case), rounds): (&(&dyn Subject, Case), Vec<f64>)| Row::Time {
+            subject: subject.name(),
+            bytes: subject.bytes(),
+            case: *case,
+            ns: Summary::of(&rounds),
+            rounds,
+        };
+        Ok(entries.iter().zip(ns).map(row).collect())
+    }
+
+    fn turn(&self, subject: &dyn Subject, case: Case) -> anyhow::Result<f64> {
+        subject
+            .turn(case, Duration::from_millis(self.turn_ms))
+            .with_context(|| format!("{}, {} bytes", subject.name(), subject.bytes()))
+    }
+
+    /// Measures every subject's memory in a process of its own.
+    fn measure_memory(
+        &self,
+        program: &Program,
+        progress: &dyn Progress,
+    ) -> anyhow::Result<Vec<Row>> {
+        let subjects = objects::all()?;
+        progress.begin("slab, memory", subjects.len() as u64);
+        let mut rows = Vec::new();
+        for subject in &subjects {
+            let footprint = program.footprint(subject.name(), subject.bytes(), self.live)?;
+            rows.extend(footprint.map(|footprint| Row::Memory {
+                subject: subject.name(),
+                footprint,
+            }));
+            progress.step();
+        }
+        Ok(rows)
+    }
+}
+
+impl Experiment for Slab {
+    fn name(&self) -> &'static str {
+        "slab"
+    }
+
+    fn measure(&self, machine: Machine, progress: &dyn Progress) -> anyhow::Result<Report> {
+        let program = self.program()?;
+        let mut rows = self.measure_times(progress)?;
+        rows.extend(self.measure_memory(&program, progress)?);
+        progress.begin("slab, colours", 1);
+        rows.push(Row::Colours(colour::measure(self.rounds, &program)?));
+        progress.step();
+        Ok(Report {
+            experiment: self.name(),
+            title: "an object allocated and freed".to_owned(),
+            config: json!(self),
+            rows: rows.iter().map(to_value).collect::<Result<_, _>>()?,
+            headline: findings::figures(&rows),
+            tables: findings::tables(&rows),
+            remarks: findings::remarks(&rows),
+            machine,
+        })
+    }
+}

@@ -1,0 +1,222 @@
+//! A walk over the first objects of many slabs, with colours and without.
+//!
+//! Each slab is on pages of its own, and colours do not help where a processor has forgotten the
+//! pages: so there are no more slabs than a first-level TLB has entries. The order is a shuffled
+//! one, since steps of one length are foreseen by processors.
+
+use std::hint::black_box;
+use std::ptr::from_ref;
+use std::time::Instant;
+
+use anyhow::ensure;
+use serde::Serialize;
+
+use super::cachegrind::{FIRST, Geometry};
+use super::part::Program;
+use crate::stats::{Summary, order};
+use fdtable_base::slab::{Cache, Colouring, Object, Options};
+
+/// Slabs of a walk. Without colours that is eight times the ways of a set.
+const SLABS: usize = 64;
+
+/// Shuffles the order of the slabs: the same one in each walk.
+const SEED: u64 = 7;
+
+/// Times that a walk goes round while it is timed: some 50 µs.
+const ROUNDS: usize = 400;
+
+/// Times that it goes round while misses are counted.
+const COUNTED: usize = 1000;
+
+/// An object of 1 KiB, as inodes are; its first word is the place of the next one.
+type Node = [u64; 128];
+
+/// What the walks took.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct Walks {
+    /// Slabs of each walk: one object of each is read.
+    pub(super) slabs: usize,
+    /// Colours that the cache hands out.
+    pub(super) colours: usize,
+    /// Times that misses were counted over all slabs.
+    pub(super) counted: usize,
+    /// First-level cache in which they were counted.
+    pub(super) simulated: Geometry,
+    pub(super) with: Walked,
+    pub(super) without: Walked,
+}
+
+/// What one of them took.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct Walked {
+    /// Nanoseconds of a step.
+    pub(super) ns: Summary,
+    /// Samples of each round, for ratios in pairs.
+    #[serde(skip)]
+    pub(super) rounds: Vec<f64>,
+    /// Misses of the walk; none where there is no tool that counts them.
+    pub(super) misses: Option<u64>,
+}
+
+/// The first objects of the slabs, in a ring.
+struct Ring<'a> {
+    nodes: Vec<&'a Node>,
+}
+
+impl Ring<'_> {
+    /// Goes round so many times, each step from what the one before has read.
+    #[inline(never)]
+    fn walk(&self, rounds: usize) {
+        let mut at = 0;
+        for _ in 0..rounds * self.nodes.len() {
+            at = self.nodes[at][0] as usize;
+        }
+        black_box(at);
+    }
+
+    /// Returns the nanoseconds of a step.
+    fn time(&self) -> f64 {
+        let began = Instant::now();
+        self.walk(ROUNDS);
+        began.elapsed().as_nanos() as f64 / (ROUNDS * self.nodes.len()) as f64
+    }
+}
+
+/// Times the walks in `rounds` rounds, and counts their misses. Blocks for some seconds.
+///
+/// # Errors
+/// If there is no memory, or the counting fails.
+pub(super) fn measure(rounds: usize, program: &Program) -> anyhow::Result<Walks> {
+    let mut ns = [const { Vec::new() }; 2];
+    let colours = with_ring(Colouring::On, |with, colours| {
+        with_ring(Colouring::Off, |without, _| {
+            for round in 0..rounds {
+                for place in order(2, round) {
+                    ns[place].push([with, without][place].time());
+                }
+            }
+            Ok(())
+        })?;
+        Ok(colours)
+    })?;
+    let [with, without] = ns;
+    Ok(Walks {
+        slabs: SLABS,
+        colours,
+        counted: COUNTED,
+        simulated: FIRST,
+        with: Walked::new(with, Colouring::On, program)?,
+        without: Walked::new(without, Colouring::Off, program)?,
+    })
+}
+
+impl Walked {
+    fn new(rounds: Vec<f64>, colouring: Colouring, program: &Program) -> anyhow::Result<Self> {
+        Ok(Walked {
+            ns: Summary::of(&rounds),
+            rounds,
+            misses: program.misses(colouring, COUNTED)?,
+        })
+    }
+}
+
+/// Goes round `rounds` times and does nothing else.
+///
+/// # Errors
+/// If there is no memory.
+pub(super) fn walk(colouring: Colouring, rounds: usize) -> anyhow::Result<()> {
+    with_ring(colouring, |ring, _| {
+        ring.walk(rounds);
+        Ok(())
+    })
+}
+
+/// Fills slabs and lends out the ring of their first objects, with the number of colours.
+fn with_ring<R>(
+    colouring: Colouring,
+    f: impl FnOnce(&Ring<'_>, usize) -> anyhow::Result<R>,
+) -> anyhow::Result<R> {
+    let cache = Cache::with("walk", Options::new().colouring(colouring))?;
+    let mut objects: Vec<Object<'_, Node>> = Vec::new();
+    // One slab more than is walked: the last one need not be full.
+    while cache.info().slabs <= SLABS {
+        for _ in 0..cache.info().objects_per_slab {
+            objects.push(cache.insert([0; 128])?);
+        }
+    }
+    objects.sort_by_key(address);
+    let addresses: Vec<_> = objects.iter().map(address).collect();
+    let mut firsts = first_of_each_slab(&addresses, cache.info().objects_per_slab);
+    ensure!(firsts.len() >= SLABS, "{} slabs are full", firsts.len());
+    firsts.truncate(SLABS);
+    fastrand::Rng::with_seed(SEED).shuffle(&mut firsts);
+    for (n, &first) in firsts.iter().enumerate() {
+        objects[first][0] = ((n + 1) % SLABS) as u64;
+    }
+    let nodes = firsts.iter().map(|&first| &*objects[first]);
+    let ring = Ring {
+        nodes: nodes.collect(),
+    };
+    f(&ring, cache.info().colours)
+}
+
+fn address(object: &Object<'_, Node>) -> usize {
+    from_ref::<Node>(object).addr()
+}
+
+/// Finds the places of the first objects of full slabs in sorted addresses: `per_slab` objects
+/// without a gap are a slab.
+fn first_of_each_slab(addresses: &[usize], per_slab: usize) -> Vec<usize> {
+    let mut firsts = Vec::new();
+    let mut start = 0;
+    for end in 1..=addresses.len() {
+        let adjoins = addresses
+            .get(end)
+            .is_some_and(|next| next - addresses[end - 1] == size_of::<Node>());
+        if !adjoins || end - start == per_slab {
+            firsts.extend((end - start == per_slab).then_some(start));
+            start = end;
+        }
+    }
+    firsts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slabs_are_told_apart_by_their_gaps() {
+        // A full slab, one with an object missing, a full one right after it, and half of one.
+        let addresses = [
+            [1000, 1064, 1128].as_slice(),
+            &[5000, 5128],
+            &[5192 + 64, 5192 + 128, 5192 + 192],
+            &[9000, 9064],
+        ]
+        .concat();
+        assert_eq!(first_of_each_slab(&addresses, 3), [0, 5]);
+        assert_eq!(first_of_each_slab(&[], 3), [0; 0]);
+    }
+
+    #[test]
+    fn slabs_without_a_gap_are_told_apart_by_their_size() {
+        let addresses: Vec<_> = (0..6).map(|n| 4096 + n * 64).collect();
+        assert_eq!(first_of_each_slab(&addresses, 3), [0, 3]);
+    }
+
+    #[test]
+    fn a_walk_reads_an_object_of_each_slab() {
+        for colouring in [Colouring::On, Colouring::Off] {
+            let seen = with_ring(colouring, |ring, _| {
+                let mut at = 0;
+                let steps = (0..SLABS).map(|_| {
+                    at = ring.nodes[at][0] as usize;
+                    at
+                });
+                Ok(steps.collect::<std::collections::BTreeSet<_>>().len())
+            });
+            assert_eq!(seen.unwrap(), SLABS);
+        }
+    }
+}

@@ -1,0 +1,293 @@
+//! Who allocates objects: our cache, heaps, and slabs that give out keys.
+
+use std::alloc::GlobalAlloc;
+use std::marker::PhantomData;
+use std::mem::MaybeUninit;
+
+use anyhow::Context;
+use fdtable_base::heap::{Heap, HeapBox};
+use mimalloc::MiMalloc;
+use sharded_slab::Config;
+use tikv_jemallocator::Jemalloc;
+
+use super::work::{Store, Subject};
+use super::{FILE, SMALL};
+use fdtable_base::slab::{Cache, Object};
+
+pub(super) const OURS: &str = "fdtable::slab";
+pub(super) const MIMALLOC: &str = "mimalloc";
+pub(super) const JEMALLOC: &str = "jemalloc";
+pub(super) const BOX: &str = "Box, the C library's heap";
+pub(super) const SHARDED_SLAB: &str = "sharded-slab";
+pub(super) const MUTEX_SLAB: &str = "slab under parking_lot's mutex";
+pub(super) const NOTHING: &str = "floor: nothing is allocated";
+
+/// An object of so many words of 8 bytes, which need not be written.
+pub(super) type Words<const N: usize> = MaybeUninit<[u64; N]>;
+
+/// Allocator of objects of one type.
+pub(super) trait Objects<T>: Sync + Sized + 'static {
+    /// An object that is alive.
+    type Held<'a>: Send;
+    /// Name in reports.
+    const NAME: &'static str;
+
+    /// Makes an allocator without objects.
+    ///
+    /// # Errors
+    /// If there is no memory for it.
+    fn new() -> anyhow::Result<Self>;
+
+    /// Makes an object, if there is memory.
+    fn insert(&self, value: T) -> Option<Self::Held<'_>>;
+
+    /// Frees the object.
+    fn remove<'a>(&'a self, held: Self::Held<'a>);
+
+    /// Returns the bytes that it has from the system, if it knows.
+    fn bytes_taken(&self) -> Option<usize> {
+        None
+    }
+}
+
+/// Lists every subject with objects of every size.
+pub(super) fn all() -> anyhow::Result<Vec<Box<dyn Subject>>> {
+    let mut subjects = of_size::<{ SMALL / 8 }>()?;
+    subjects.extend(of_size::<{ FILE / 8 }>()?);
+    Ok(subjects)
+}
+
+fn of_size<const N: usize>() -> anyhow::Result<Vec<Box<dyn Subject>>> {
+    Ok(vec![
+        Box::new(Store::<Ours<Words<N>>, N>::new()?),
+        Box::new(Store::<InHeap<MiMalloc>, N>::new()?),
+        Box::new(Store::<InHeap<Jemalloc>, N>::new()?),
+        Box::new(Store::<Boxes, N>::new()?),
+        Box::new(Store::<ShardedSlab<Words<N>>, N>::new()?),
+        Box::new(Store::<MutexSlab<Words<N>>, N>::new()?),
+        Box::new(Store::<Nothing, N>::new()?),
+    ])
+}
+
+/// A cache of ours, with the options that it has by default.
+pub(super) struct Ours<T>(Cache<T>);
+
+impl<T: Send + Sync + 'static> Objects<T> for Ours<T> {
+    type Held<'a> = Object<'a, T>;
+    const NAME: &'static str = OURS;
+
+    fn new() -> anyhow::Result<Self> {
+        Ok(Ours(Cache::new("bench")?))
+    }
+
+    #[inline]
+    fn insert(&self, value: T) -> Option<Object<'_, T>> {
+        self.0.insert(value).ok()
+    }
+
+    #[inline]
+    fn remove<'a>(&'a self, held: Object<'a, T>) {
+        drop(held);
+    }
+
+    fn bytes_taken(&self) -> Option<usize> {
+        Some(self.0.info().bytes)
+    }
+}
+
+/// A heap that takes part.
+pub(super) trait Rival: GlobalAlloc + Sync + 'static {
+    const NAME: &'static str;
+    const ALLOCATOR: &'static Self;
+}
+
+impl Rival for MiMalloc {
+    const NAME: &'static str = MIMALLOC;
+    const ALLOCATOR: &'static MiMalloc = &MiMalloc;
+}
+
+impl Rival for Jemalloc {
+    const NAME: &'static str = JEMALLOC;
+    const ALLOCATOR: &'static Jemalloc = &Jemalloc;
+}
+
+/// Boxes in the heap of a rival.
+pub(super) struct InHeap<R>(PhantomData<R>);
+
+impl<R: Rival> Heap for InHeap<R> {
+    type Allocator = R;
+    const ALLOCATOR: &'static R = R::ALLOCATOR;
+}
+
+impl<T: Send + 'static, R: Rival> Objects<T> for InHeap<R> {
+    type Held<'a> = HeapBox<T, InHeap<R>>;
+    const NAME: &'static str = R::NAME;
+
+    fn new() -> anyhow::Result<Self> {
+        Ok(InHeap(PhantomData))
+    }
+
+    #[inline]
+    fn insert(&self, value: T) -> Option<Self::Held<'_>> {
+        HeapBox::try_new(value).ok()
+    }
+
+    #[inline]
+    fn remove<'a>(&'a self, held: Self::Held<'a>) {
+        drop(held);
+    }
+}
+
+/// Boxes of the standard library, in the global heap.
+pub(super) struct Boxes;
+
+impl<T: Send + 'static> Objects<T> for Boxes {
+    type Held<'a> = Box<T>;
+    const NAME: &'static str = BOX;
+
+    fn new() -> anyhow::Result<Self> {
+        Ok(Boxes)
+    }
+
+    #[inline]
+    fn insert(&self, value: T) -> Option<Box<T>> {
+        Some(Box::new(value))
+    }
+
+    #[inline]
+    fn remove(&self, held: Box<T>) {
+        drop(held);
+    }
+}
+
+/// A first page that holds a batch, and pages enough for all that is asked for.
+struct LargePages;
+
+impl Config for LargePages {
+    const INITIAL_PAGE_SIZE: usize = 4096;
+    const MAX_PAGES: usize = 16;
+}
+
+/// A slab in which each thread inserts into a part of its own.
+pub(super) struct ShardedSlab<T>(sharded_slab::Slab<T, LargePages>);
+
+impl<T: Send + Sync + 'static> Objects<T> for ShardedSlab<T> {
+    type Held<'a> = usize;
+    const NAME: &'static str = SHARDED_SLAB;
+
+    fn new() -> anyhow::Result<Self> {
+        Ok(ShardedSlab(sharded_slab::Slab::new_with_config()))
+    }
+
+    #[inline]
+    fn insert(&self, value: T) -> Option<usize> {
+        self.0.insert(value)
+    }
+
+    #[inline]
+    fn remove(&self, held: usize) {
+        self.0.remove(held);
+    }
+}
+
+/// A slab under a lock.
+pub(super) struct MutexSlab<T>(parking_lot::Mutex<slab::Slab<T>>);
+
+impl<T: Send + 'static> Objects<T> for MutexSlab<T> {
+    type Held<'a> = usize;
+    const NAME: &'static str = MUTEX_SLAB;
+
+    fn new() -> anyhow::Result<Self> {
+        Ok(MutexSlab(parking_lot::Mutex::default()))
+    }
+
+    #[inline]
+    fn insert(&self, value: T) -> Option<usize> {
+        Some(self.0.lock().insert(value))
+    }
+
+    #[inline]
+    fn remove(&self, held: usize) {
+        self.0.lock().try_remove(held);
+    }
+}
+
+/// What the loops cost without an allocator.
+pub(super) struct Nothing;
+
+impl<T> Objects<T> for Nothing {
+    type Held<'a> = usize;
+    const NAME: &'static str = NOTHING;
+
+    fn new() -> anyhow::Result<Self> {
+        Ok(Nothing)
+    }
+
+    #[inline]
+    fn insert(&self, _value: T) -> Option<usize> {
+        Some(0)
+    }
+
+    #[inline]
+    fn remove(&self, _held: usize) {}
+}
+
+/// Finds the subject with this name and size.
+///
+/// # Errors
+/// If there is none.
+pub(super) fn find(name: &str, bytes: usize) -> anyhow::Result<Box<dyn Subject>> {
+    all()?
+        .into_iter()
+        .find(|subject| subject.name() == name && subject.bytes() == bytes)
+        .with_context(|| format!("nobody is called {name} and has objects of {bytes} bytes"))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn every_subject_is_found_by_its_name_and_size() {
+        let all = all().unwrap();
+        let names: BTreeSet<_> = all.iter().map(|it| (it.name(), it.bytes())).collect();
+        assert_eq!((names.len(), all.len()), (14, 14));
+        for (name, bytes) in names {
+            let found = find(name, bytes).unwrap();
+            assert_eq!((found.name(), found.bytes()), (name, bytes));
+        }
+        assert!(find("nobody", SMALL).is_err());
+        assert!(find(OURS, 65).is_err());
+    }
+
+    fn holds_many<O: Objects<Words<8>>>() {
+        let objects = O::new().unwrap();
+        let make = |n| objects.insert(Words::new([n; 8])).expect(O::NAME);
+        let held: Vec<_> = (0..5000).map(make).collect();
+        held.into_iter().for_each(|held| objects.remove(held));
+    }
+
+    #[test]
+    fn every_allocator_holds_more_than_a_batch() {
+        holds_many::<Ours<Words<8>>>();
+        holds_many::<InHeap<MiMalloc>>();
+        holds_many::<InHeap<Jemalloc>>();
+        holds_many::<Boxes>();
+        holds_many::<ShardedSlab<Words<8>>>();
+        holds_many::<MutexSlab<Words<8>>>();
+        holds_many::<Nothing>();
+    }
+
+    #[test]
+    fn what_a_heap_holds_is_what_was_inserted() {
+        let (one, two) = (
+            InHeap::<MiMalloc>(PhantomData),
+            InHeap::<Jemalloc>(PhantomData),
+        );
+        let (one, two) = (one.insert([7_u64; 13]), two.insert([8_u64; 13]));
+        assert_eq!(one.as_deref(), Some(&[7; 13]));
+        assert_eq!(two.as_deref(), Some(&[8; 13]));
+    }
+}

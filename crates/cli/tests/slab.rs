@@ -1,0 +1,110 @@
+//! `slab` end to end: the experiment runs the program for the parts that need a process of their
+//! own.
+
+use std::process::{Command, Output};
+
+use fdtable_bench::experiment::{Experiment, Silent};
+use fdtable_bench::machine::Machine;
+use fdtable_bench::slab::Slab;
+use fdtable_bench::slab::part::{Colouring, Footprint, Part};
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_fdtable");
+
+const HEAPS: [&str; 6] = [
+    "fdtable::slab",
+    "mimalloc",
+    "jemalloc",
+    "Box, the C library's heap",
+    "sharded-slab",
+    "slab under parking_lot's mutex",
+];
+
+const CASES: [&str; 7] = [
+    "pair",
+    "pair_written",
+    "pair_two_threads",
+    "batch",
+    "batch_shuffled",
+    "handover",
+    "handover_written",
+];
+
+#[test]
+fn a_tiny_run_has_times_memory_and_colours() {
+    let tiny = Slab {
+        rounds: 1,
+        turn_ms: 1,
+        live: 100_000,
+        program: Some(PROGRAM.into()),
+    };
+    let report = tiny.measure(Machine::observe(), &Silent).unwrap();
+    let rows = |kind: &'static str, subject: &'static str| {
+        let of = move |row: &&serde_json::Value| row["kind"] == kind && row["subject"] == subject;
+        report.rows.iter().filter(of)
+    };
+    for subject in HEAPS {
+        for case in CASES {
+            let of_case = rows("time", subject).filter(|row| row["case"] == case);
+            assert_eq!(of_case.count(), 2, "{subject}: {case}");
+        }
+        for row in rows("memory", subject) {
+            let object = row["bytes"].as_u64().unwrap();
+            // Noise of the resident set is small beside so many.
+            let taken = row["resident"].as_u64().unwrap() / 100_000;
+            assert!((object / 2..object * 3).contains(&taken), "{row}");
+        }
+    }
+    let keys: Vec<_> = report.headline.iter().map(|figure| figure.key).collect();
+    for key in [
+        "slab.pair_vs_mimalloc",
+        "slab.cross_thread_vs_mimalloc",
+        "slab.colour_time_ratio",
+    ] {
+        assert!(keys.contains(&key), "{key} is missing");
+    }
+    let counted = Command::new("valgrind").arg("--version").output().is_ok();
+    assert_eq!(keys.contains(&"slab.colour_miss_ratio"), counted);
+    let told = std::fs::exists("/proc/self/smaps_rollup").unwrap();
+    assert_eq!(keys.contains(&"slab.memory_overhead"), told);
+}
+
+fn run(part: &Part) -> Output {
+    Command::new(PROGRAM)
+        .args(part.arguments())
+        .output()
+        .expect("the program starts")
+}
+
+#[test]
+fn a_footprint_is_what_the_process_prints() {
+    let part = Part::Footprint {
+        subject: "fdtable::slab".to_owned(),
+        bytes: 104,
+        live: 20_000,
+    };
+    let output = run(&part);
+    assert!(output.status.success(), "{output:?}");
+    let printed: Option<Footprint> = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert!(printed.is_none_or(|it| (it.bytes, it.live) == (104, 20_000)));
+    assert!(printed.is_none_or(|it| it.taken.is_some_and(|taken| taken >= it.bytes * it.live)));
+}
+
+#[test]
+fn a_walk_prints_nothing() {
+    let output = run(&Part::Walk {
+        colouring: Colouring::On,
+        rounds: 1,
+    });
+    assert!(output.status.success(), "{output:?}");
+    assert!(output.stdout.is_empty(), "{output:?}");
+}
+
+#[test]
+fn nobody_of_that_name_is_an_error() {
+    let output = run(&Part::Footprint {
+        subject: "nobody".to_owned(),
+        bytes: 64,
+        live: 1,
+    });
+    assert!(!output.status.success());
+}
