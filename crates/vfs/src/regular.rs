@@ -9,11 +9,12 @@
 //! they leave to the waiting forms, with `EAGAIN`.
 
 use std::io::SeekFrom;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use parking_lot::{Mutex, RwLock};
 
-use crate::{Errno, Object, OpenFlags};
+use crate::stat::{FileKind, Stat};
+use crate::{Errno, Object, OpenFlags, inode_number};
 
 /// Size limit of a file in bytes, unless its file system says otherwise: 256 MiB.
 pub const DEFAULT_LIMIT: usize = 256 << 20;
@@ -24,6 +25,7 @@ const SHORT_COPY: usize = 64 << 10;
 /// Bytes of a file, apart from who has it open.
 #[derive(Debug)]
 pub struct Inode {
+    number: u64,
     data: RwLock<Vec<u8>>,
     limit: usize,
 }
@@ -32,6 +34,7 @@ impl Inode {
     /// Makes an empty file that may grow to `limit` bytes. Does not allocate.
     pub fn new(limit: usize) -> Self {
         Inode {
+            number: inode_number::fresh(),
             data: RwLock::new(Vec::new()),
             limit,
         }
@@ -41,6 +44,37 @@ impl Inode {
     #[doc(alias = "O_TRUNC")]
     pub fn truncate(&self) {
         *self.data.write() = Vec::new();
+    }
+
+    /// Makes the file `length` bytes long, with zeros in what is new. Waits for transfers.
+    ///
+    /// # Errors
+    /// `EFBIG` above the size limit; `ENOMEM`.
+    #[doc(alias = "ftruncate")]
+    pub fn set_len(&self, length: u64) -> Result<(), Errno> {
+        let length = usize::try_from(length)
+            .ok()
+            .filter(|&length| length <= self.limit)
+            .ok_or(Errno::EFBIG)?;
+        let mut data = self.data.write();
+        let growth = length.saturating_sub(data.len());
+        data.try_reserve(growth).map_err(|_| Errno::ENOMEM)?;
+        data.resize(length, 0);
+        Ok(())
+    }
+
+    /// Describes the file. Waits for writers.
+    pub fn stat(&self) -> Stat {
+        Stat {
+            inode: self.number,
+            kind: FileKind::Regular,
+            size: self.len() as u64,
+        }
+    }
+
+    /// Returns the number of the inode, as in [`Stat::inode`].
+    pub fn number(&self) -> u64 {
+        self.number
     }
 
     /// Returns the length in bytes, at most the limit. Waits for writers.
@@ -61,6 +95,7 @@ pub struct RegularFile {
     /// At most `i64::MAX`.
     offset: Mutex<u64>,
     status: OpenFlags,
+    revoked: OnceLock<()>,
 }
 
 impl RegularFile {
@@ -72,6 +107,7 @@ impl RegularFile {
             inode,
             offset: Mutex::new(0),
             status,
+            revoked: OnceLock::new(),
         }
     }
 
@@ -85,6 +121,7 @@ impl RegularFile {
     }
 
     fn check_readable(&self) -> Result<(), Errno> {
+        self.check_not_revoked()?;
         if self.status.can_read() {
             Ok(())
         } else {
@@ -93,10 +130,18 @@ impl RegularFile {
     }
 
     fn check_writable(&self) -> Result<(), Errno> {
+        self.check_not_revoked()?;
         if self.status.can_write() {
             Ok(())
         } else {
             Err(Errno::EBADF)
+        }
+    }
+
+    fn check_not_revoked(&self) -> Result<(), Errno> {
+        match self.revoked.get() {
+            None => Ok(()),
+            Some(()) => Err(Errno::EIO),
         }
     }
 }
@@ -154,21 +199,93 @@ impl Object for RegularFile {
         Ok(count)
     }
 
+    fn try_read_at(&self, buf: &mut [u8], offset: u64) -> Result<usize, Errno> {
+        self.check_readable()?;
+        let offset = position(offset)?;
+        if buf.len() > SHORT_COPY {
+            return Err(Errno::EAGAIN);
+        }
+        let data = self.inode.data.try_read().ok_or(Errno::EAGAIN)?;
+        Ok(copy_out(&data, offset, buf))
+    }
+
+    fn read_at(&self, buf: &mut [u8], offset: u64) -> Result<usize, Errno> {
+        self.check_readable()?;
+        let offset = position(offset)?;
+        Ok(copy_out(&self.inode.data.read(), offset, buf))
+    }
+
+    /// Goes to the end of a file that is open for appending, as on Linux.
+    ///
+    /// # Errors
+    /// Those of [`try_write`](Object::try_write); `EINVAL` if `offset` is above `i64::MAX`.
+    fn try_write_at(&self, bytes: &[u8], offset: u64) -> Result<usize, Errno> {
+        self.check_writable()?;
+        let offset = position(offset)?;
+        let mut data = self.inode.data.try_write().ok_or(Errno::EAGAIN)?;
+        let at = self.write_position(offset, &data);
+        if !is_short(&data, at, bytes.len()) {
+            return Err(Errno::EAGAIN);
+        }
+        copy_in(&mut data, self.inode.limit, at, bytes)
+    }
+
+    /// Goes to the end of a file that is open for appending, as on Linux.
+    ///
+    /// # Errors
+    /// Those of [`write`](Object::write); `EINVAL` if `offset` is above `i64::MAX`.
+    fn write_at(&self, bytes: &[u8], offset: u64) -> Result<usize, Errno> {
+        self.check_writable()?;
+        let offset = position(offset)?;
+        let mut data = self.inode.data.write();
+        let at = self.write_position(offset, &data);
+        copy_in(&mut data, self.inode.limit, at, bytes)
+    }
+
+    fn set_len(&self, length: u64) -> Result<(), Errno> {
+        self.check_not_revoked()?;
+        if !self.status.can_write() {
+            return Err(Errno::EINVAL);
+        }
+        self.inode.set_len(length)
+    }
+
+    fn stat(&self) -> Result<Stat, Errno> {
+        self.check_not_revoked()?;
+        Ok(self.inode.stat())
+    }
+
+    fn sync(&self) -> Result<(), Errno> {
+        self.check_not_revoked()
+    }
+
     /// # Errors
     /// `EINVAL` if the position would be negative or above `i64::MAX` (Linux `vfs_setpos`). A
     /// position above the size limit is allowed; a write there answers `EFBIG`.
     fn seek(&self, to: SeekFrom) -> Result<u64, Errno> {
+        self.check_not_revoked()?;
         let mut offset = self.offset.lock();
-        let position = match to {
+        let moved = match to {
             SeekFrom::Start(position) => Some(position),
             SeekFrom::Current(delta) => offset.checked_add_signed(delta),
             SeekFrom::End(delta) => (self.inode.len() as u64).checked_add_signed(delta),
         };
-        *offset = position
-            .filter(|&p| p <= i64::MAX as u64)
-            .ok_or(Errno::EINVAL)?;
+        *offset = position(moved.ok_or(Errno::EINVAL)?)?;
         Ok(*offset)
     }
+
+    fn revoke(&self) {
+        // Twice is once.
+        let _ = self.revoked.set(());
+    }
+}
+
+/// Checks that a position is at most `i64::MAX`.
+fn position(offset: u64) -> Result<u64, Errno> {
+    if offset > i64::MAX as u64 {
+        return Err(Errno::EINVAL);
+    }
+    Ok(offset)
 }
 
 /// Tells whether a write needs neither new memory nor more than a short copy.

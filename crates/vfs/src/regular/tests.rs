@@ -169,6 +169,51 @@ fn reads_on_a_shared_open_file_each_get_a_part_of_their_own() {
 }
 
 #[test]
+fn a_transfer_at_an_offset_leaves_the_position() {
+    let file = file();
+    file.write(b"abcdef").unwrap();
+    file.seek(SeekFrom::Start(2)).unwrap();
+    assert_eq!(file.write_at(b"12", 4), Ok(2));
+    assert_eq!(file.write_at(b"9", 8), Ok(1));
+    let mut buf = [0; 16];
+    assert_eq!(file.read_at(&mut buf, 1), Ok(8));
+    assert_eq!(&buf[..8], b"bcd12\0\09");
+    assert_eq!(file.try_read_at(&mut buf, 9), Ok(0));
+    assert_eq!(file.seek(SeekFrom::Current(0)), Ok(2));
+    let past = i64::MAX as u64 + 1;
+    assert_eq!(file.read_at(&mut buf, past), Err(Errno::EINVAL));
+    assert_eq!(file.try_write_at(b"x", past), Err(Errno::EINVAL));
+}
+
+#[test]
+fn a_transfer_at_an_offset_keeps_the_access_mode_and_appends() {
+    let inode = inode(DEFAULT_LIMIT);
+    let log = open(&inode, OpenFlags::WRONLY | OpenFlags::APPEND);
+    log.write_at(b"one", 0).unwrap();
+    log.write_at(b"two", 0).unwrap();
+    assert_eq!(contents(&inode), b"onetwo");
+    assert_eq!(log.read_at(&mut [0], 0), Err(Errno::EBADF));
+    let read_only = open(&inode, OpenFlags::RDONLY);
+    assert_eq!(read_only.write_at(b"x", 0), Err(Errno::EBADF));
+    assert_eq!(read_only.try_write_at(b"x", 0), Err(Errno::EBADF));
+}
+
+#[test]
+fn a_file_gets_the_length_that_is_set() {
+    let inode = inode(100);
+    let file = open(&inode, OpenFlags::RDWR);
+    file.write(b"abcdef").unwrap();
+    file.set_len(2).unwrap();
+    file.set_len(4).unwrap();
+    assert_eq!(contents(&inode), b"ab\0\0");
+    assert_eq!(file.set_len(101), Err(Errno::EFBIG));
+    assert_eq!(file.set_len(u64::MAX), Err(Errno::EFBIG));
+    assert_eq!(file.stat().unwrap().size, 4);
+    let read_only = open(&inode, OpenFlags::RDONLY);
+    assert_eq!(read_only.set_len(0), Err(Errno::EINVAL));
+}
+
+#[test]
 fn a_try_form_waits_for_no_lock() {
     let file = file();
     file.write(b"abcd").unwrap();
@@ -180,6 +225,8 @@ fn a_try_form_waits_for_no_lock() {
     let data = file.inode.data.write();
     assert_eq!(file.try_read(&mut [0]), Err(Errno::EAGAIN));
     assert_eq!(file.try_write(b"x"), Err(Errno::EAGAIN));
+    assert_eq!(file.try_read_at(&mut [0], 0), Err(Errno::EAGAIN));
+    assert_eq!(file.try_write_at(b"x", 0), Err(Errno::EAGAIN));
     drop(data);
     assert_eq!(file.try_read(&mut [0]), Ok(1));
     assert_eq!(file.try_write(b"x"), Ok(1));
@@ -197,6 +244,7 @@ fn a_try_form_leaves_memory_holes_and_long_copies_to_the_other() {
     assert_eq!(file.try_write(b"x"), Err(Errno::EAGAIN), "leaves a hole");
     file.seek(SeekFrom::Start(0)).unwrap();
     assert_eq!(file.try_write(&long), Err(Errno::EAGAIN), "is long");
+    assert_eq!(file.try_write_at(&long, 0), Err(Errno::EAGAIN), "is long");
     assert_eq!(
         file.try_read(&mut long.clone()),
         Err(Errno::EAGAIN),
