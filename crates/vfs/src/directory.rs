@@ -163,6 +163,13 @@ impl Node {
         }
     }
 
+    /// Tells a file that its name went.
+    pub(crate) fn unlink(&self) {
+        if let Node::File(inode) = self {
+            inode.unlink();
+        }
+    }
+
     pub(crate) fn stat(&self) -> Stat {
         match self {
             Node::File(inode) => inode.stat(),

@@ -78,7 +78,7 @@ impl MemFs {
             self.find(&path)?
         };
         match node {
-            Node::File(inode) => self.open_file(inode, flags),
+            Node::File(inode) => self.open_file(&inode, flags),
             Node::Directory(directory) => self.open_directory(directory, flags),
         }
     }
@@ -140,7 +140,7 @@ impl MemFs {
         let removed = names.remove(name);
         // The bytes may be many: they go outside the lock.
         drop(names);
-        drop(removed);
+        removed.iter().for_each(Node::unlink);
         Ok(())
     }
 
@@ -157,14 +157,19 @@ impl MemFs {
         file(object)
     }
 
-    fn open_file(&self, inode: Arc<Inode>, flags: OpenFlags) -> Result<FileRef<dyn Object>, Errno> {
+    fn open_file(
+        &self,
+        inode: &Arc<Inode>,
+        flags: OpenFlags,
+    ) -> Result<FileRef<dyn Object>, Errno> {
         if flags.contains(OpenFlags::DIRECTORY) {
             return Err(Errno::ENOTDIR);
         }
+        let opened = RegularFile::open(Arc::clone(inode), flags)?;
         if flags.contains(OpenFlags::TRUNC) {
             inode.truncate();
         }
-        Ok(self.opened(RegularFile::new(inode, flags)))
+        Ok(self.opened(opened))
     }
 
     fn open_directory(

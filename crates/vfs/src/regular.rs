@@ -4,6 +4,11 @@
 //! - `RegularFile::offset` guards the position of one open file. A transfer holds it to its end,
 //!   so that calls on a shared open file each get a part of their own (Linux `f_pos_lock`).
 //! - `Inode::data` guards the bytes.
+//! - `Inode::holders` guards what keeps the bytes, and nothing is taken under it but `data`.
+//!
+//! The bytes go when the name is gone and the last open file is released, at once, and not with
+//! the memory of that open file, for which a grace period has to end. A transfer that found the
+//! file without a reference looks once more when it holds the bytes' lock, and answers `EBADF`.
 //!
 //! The `try_` forms take both without waiting, do only short copies and never get memory; all else
 //! they leave to the waiting forms, with `EAGAIN`.
@@ -28,15 +33,62 @@ pub struct Inode {
     number: u64,
     data: RwLock<Vec<u8>>,
     limit: usize,
+    holders: Mutex<Holders>,
+}
+
+/// What keeps the bytes of an inode.
+#[derive(Debug)]
+struct Holders {
+    /// It has a name. There are no links, so it never has two.
+    named: bool,
+    /// Open files that are not released.
+    open: usize,
 }
 
 impl Inode {
-    /// Makes an empty file that may grow to `limit` bytes. Does not allocate.
+    /// Makes an empty file that has a name and may grow to `limit` bytes. Does not allocate.
     pub fn new(limit: usize) -> Self {
         Inode {
             number: inode_number::fresh(),
             data: RwLock::new(Vec::new()),
             limit,
+            holders: Mutex::new(Holders {
+                named: true,
+                open: 0,
+            }),
+        }
+    }
+
+    /// Takes the name away: the bytes go with the last open file, or now. May wait for transfers.
+    pub fn unlink(&self) {
+        let mut holders = self.holders.lock();
+        holders.named = false;
+        self.end_if_unheld(&holders);
+    }
+
+    /// Takes part in keeping the bytes.
+    ///
+    /// # Errors
+    /// `ENOENT` if they are gone, as if the look for the name had come after it went.
+    fn hold(&self) -> Result<(), Errno> {
+        let mut holders = self.holders.lock();
+        if !holders.named && holders.open == 0 {
+            return Err(Errno::ENOENT);
+        }
+        holders.open += 1;
+        Ok(())
+    }
+
+    /// Gives up what [`hold`](Self::hold) took.
+    fn let_go(&self) {
+        let mut holders = self.holders.lock();
+        holders.open -= 1;
+        self.end_if_unheld(&holders);
+    }
+
+    fn end_if_unheld(&self, holders: &Holders) {
+        if !holders.named && holders.open == 0 {
+            self.truncate();
         }
     }
 
@@ -95,20 +147,25 @@ pub struct RegularFile {
     /// At most `i64::MAX`.
     offset: Mutex<u64>,
     status: OpenFlags,
-    revoked: OnceLock<()>,
+    /// What all operations answer once the file is released or revoked.
+    ended: OnceLock<Errno>,
 }
 
 impl RegularFile {
     /// Opens `inode` at position 0. Of `flags`, the access mode and `O_APPEND` matter: a regular
     /// file never waits for anybody, so `O_NONBLOCK` has no effect (`open(2)`).
-    pub fn new(inode: Arc<Inode>, flags: OpenFlags) -> Self {
+    ///
+    /// # Errors
+    /// `ENOENT` if the inode has lost its name, and nobody has it open.
+    pub fn open(inode: Arc<Inode>, flags: OpenFlags) -> Result<Self, Errno> {
+        inode.hold()?;
         let status = flags.status() - OpenFlags::NONBLOCK;
-        RegularFile {
+        Ok(RegularFile {
             inode,
             offset: Mutex::new(0),
             status,
-            revoked: OnceLock::new(),
-        }
+            ended: OnceLock::new(),
+        })
     }
 
     /// Returns where a write goes.
@@ -121,7 +178,7 @@ impl RegularFile {
     }
 
     fn check_readable(&self) -> Result<(), Errno> {
-        self.check_not_revoked()?;
+        self.check_not_ended()?;
         if self.status.can_read() {
             Ok(())
         } else {
@@ -130,7 +187,7 @@ impl RegularFile {
     }
 
     fn check_writable(&self) -> Result<(), Errno> {
-        self.check_not_revoked()?;
+        self.check_not_ended()?;
         if self.status.can_write() {
             Ok(())
         } else {
@@ -138,11 +195,15 @@ impl RegularFile {
         }
     }
 
-    fn check_not_revoked(&self) -> Result<(), Errno> {
-        match self.revoked.get() {
-            None => Ok(()),
-            Some(()) => Err(Errno::EIO),
-        }
+    /// Checks that the file is in use. What comes after it under the lock of the bytes sees bytes
+    /// that are still held.
+    fn check_not_ended(&self) -> Result<(), Errno> {
+        self.ended.get().copied().map_or(Ok(()), Err)
+    }
+
+    /// Ends the use of the file, with the first answer that is given.
+    fn end(&self, answer: Errno) {
+        let _ = self.ended.set(answer);
     }
 }
 
@@ -158,6 +219,7 @@ impl Object for RegularFile {
         }
         let mut offset = self.offset.try_lock().ok_or(Errno::EAGAIN)?;
         let data = self.inode.data.try_read().ok_or(Errno::EAGAIN)?;
+        self.check_not_ended()?;
         let count = copy_out(&data, *offset, buf);
         *offset += count as u64;
         Ok(count)
@@ -177,6 +239,7 @@ impl Object for RegularFile {
         self.check_writable()?;
         let mut offset = self.offset.try_lock().ok_or(Errno::EAGAIN)?;
         let mut data = self.inode.data.try_write().ok_or(Errno::EAGAIN)?;
+        self.check_not_ended()?;
         let at = self.write_position(*offset, &data);
         if !is_short(&data, at, bytes.len()) {
             return Err(Errno::EAGAIN);
@@ -206,6 +269,7 @@ impl Object for RegularFile {
             return Err(Errno::EAGAIN);
         }
         let data = self.inode.data.try_read().ok_or(Errno::EAGAIN)?;
+        self.check_not_ended()?;
         Ok(copy_out(&data, offset, buf))
     }
 
@@ -223,6 +287,7 @@ impl Object for RegularFile {
         self.check_writable()?;
         let offset = position(offset)?;
         let mut data = self.inode.data.try_write().ok_or(Errno::EAGAIN)?;
+        self.check_not_ended()?;
         let at = self.write_position(offset, &data);
         if !is_short(&data, at, bytes.len()) {
             return Err(Errno::EAGAIN);
@@ -243,7 +308,7 @@ impl Object for RegularFile {
     }
 
     fn set_len(&self, length: u64) -> Result<(), Errno> {
-        self.check_not_revoked()?;
+        self.check_not_ended()?;
         if !self.status.can_write() {
             return Err(Errno::EINVAL);
         }
@@ -251,19 +316,19 @@ impl Object for RegularFile {
     }
 
     fn stat(&self) -> Result<Stat, Errno> {
-        self.check_not_revoked()?;
+        self.check_not_ended()?;
         Ok(self.inode.stat())
     }
 
     fn sync(&self) -> Result<(), Errno> {
-        self.check_not_revoked()
+        self.check_not_ended()
     }
 
     /// # Errors
     /// `EINVAL` if the position would be negative or above `i64::MAX` (Linux `vfs_setpos`). A
     /// position above the size limit is allowed; a write there answers `EFBIG`.
     fn seek(&self, to: SeekFrom) -> Result<u64, Errno> {
-        self.check_not_revoked()?;
+        self.check_not_ended()?;
         let mut offset = self.offset.lock();
         let moved = match to {
             SeekFrom::Start(position) => Some(position),
@@ -274,9 +339,14 @@ impl Object for RegularFile {
         Ok(*offset)
     }
 
+    fn release(&self) {
+        // First, so that who finds no bytes finds out why.
+        self.end(Errno::EBADF);
+        self.inode.let_go();
+    }
+
     fn revoke(&self) {
-        // Twice is once.
-        let _ = self.revoked.set(());
+        self.end(Errno::EIO);
     }
 }
 

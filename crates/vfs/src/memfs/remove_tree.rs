@@ -35,10 +35,11 @@ impl MemFs {
     }
 }
 
-/// Removes all directories that are among `nodes` or below.
+/// Removes all that is among `nodes` or below.
 fn empty(nodes: impl IntoIterator<Item = Node>) {
     let mut waiting: Vec<Node> = nodes.into_iter().collect();
     while let Some(node) = waiting.pop() {
+        node.unlink();
         if let Node::Directory(directory) = node {
             let entries: Entries = directory.remove_with_all().unwrap_or_default();
             waiting.extend(entries.into_values());

@@ -60,7 +60,7 @@ impl MemFs {
             self.rename_moving(&old, &new, &names)?
         };
         // The bytes may be many: they go outside the locks.
-        drop(replaced);
+        replaced.iter().for_each(Node::unlink);
         Ok(())
     }
 

@@ -7,7 +7,7 @@ fn inode(limit: usize) -> Arc<Inode> {
 }
 
 fn open(inode: &Arc<Inode>, flags: OpenFlags) -> RegularFile {
-    RegularFile::new(Arc::clone(inode), flags)
+    RegularFile::open(Arc::clone(inode), flags).unwrap()
 }
 
 fn file() -> RegularFile {
@@ -251,4 +251,65 @@ fn a_try_form_leaves_memory_holes_and_long_copies_to_the_other() {
         "is long"
     );
     assert_eq!(file.read(&mut long.clone()), Ok(long.len()));
+}
+
+#[test]
+fn the_bytes_go_with_the_name_and_the_last_open_file() {
+    let named = inode(DEFAULT_LIMIT);
+    let file = open(&named, OpenFlags::RDWR);
+    file.write(b"kept").unwrap();
+    file.release();
+    assert_eq!(named.len(), 4, "it has a name");
+    let [one, other] = [(); 2].map(|()| open(&named, OpenFlags::RDWR));
+    named.unlink();
+    one.release();
+    assert_eq!(other.read_at(&mut [0; 8], 0), Ok(4), "it is open");
+    other.release();
+    assert_eq!(named.len(), 0);
+    let late = RegularFile::open(named, OpenFlags::RDONLY);
+    assert_eq!(late.unwrap_err(), Errno::ENOENT);
+}
+
+#[test]
+fn the_bytes_of_a_file_that_nobody_has_open_go_with_the_name() {
+    let closed = inode(DEFAULT_LIMIT);
+    let file = open(&closed, OpenFlags::RDWR);
+    file.write(b"bytes").unwrap();
+    file.release();
+    closed.unlink();
+    assert_eq!(closed.len(), 0);
+}
+
+#[test]
+fn operations_on_a_released_file_answer_ebadf() {
+    let file = file();
+    file.write(b"x").unwrap();
+    file.release();
+    assert_eq!(file.try_read(&mut [0]), Err(Errno::EBADF));
+    assert_eq!(file.try_write(b"x"), Err(Errno::EBADF));
+    assert_eq!(file.try_read_at(&mut [0], 0), Err(Errno::EBADF));
+    assert_eq!(file.try_write_at(b"x", 0), Err(Errno::EBADF));
+}
+
+/// Releases a file without a name while another thread reads it, as a borrowed lookup may: the
+/// reader gets the bytes, or hears that the file is closed, but never an end that is none.
+#[test]
+fn a_read_that_races_with_the_release_finds_the_bytes_or_no_file() {
+    for _ in 0..2_000 {
+        let file = file();
+        file.write(b"bytes").unwrap();
+        file.inode.unlink();
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                loop {
+                    match file.try_read_at(&mut [0; 8], 0) {
+                        Ok(count) => assert_eq!(count, 5),
+                        Err(Errno::EAGAIN) => {}
+                        Err(errno) => break assert_eq!(errno, Errno::EBADF),
+                    }
+                }
+            });
+            file.release();
+        });
+    }
 }
