@@ -7,7 +7,7 @@
 //! 3. [`baseline`]: the tables that people had, and have, without this project; [`any_free`]: ours,
 //!    where numbers need not be the lowest; [`host`]: the kernel's.
 //! 4. [`lookup`], [`fd_scale`], [`alloc`], [`grow`], [`mod@fork`], [`sparse`] and [`chat`]: the
-//!    experiments.
+//!    experiments; [`open_files`]: workloads of one to come.
 //! 5. [`turn`] and [`memory`]: how time and bytes are taken.
 //! 6. [`stats`], [`machine`], [`report`] and [`json`]: figures, and how they are shown.
 //!
@@ -31,8 +31,11 @@ pub mod json;
 pub mod lookup;
 pub mod machine;
 pub mod memory;
+pub mod open_files;
 pub mod report;
 pub mod sparse;
+mod start;
 pub mod stats;
 pub mod table;
 pub mod turn;
+mod usage;
