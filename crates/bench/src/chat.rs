@@ -38,7 +38,6 @@ mod findings;
 mod lookup_cost;
 mod message;
 mod role;
-mod usage;
 
 use conversation::{Conversation, Run};
 use descriptors::{Descriptors, Owned};

@@ -8,8 +8,9 @@
 //!    where numbers need not be the lowest; [`host`]: the kernel's.
 //! 4. [`lookup`], [`fd_scale`], [`alloc`], [`mod@slab`], [`grow`], [`mod@fork`], [`sparse`] and
 //!    [`chat`]: the experiments.
-//! 5. [`turn`] and [`memory`]: how time and bytes are taken.
-//! 6. [`stats`], [`machine`], [`report`] and [`json`]: figures, and how they are shown.
+//! 5. [`open_files`]: workloads of open files, and what their lists cost.
+//! 6. [`turn`] and [`memory`]: how time and bytes are taken.
+//! 7. [`stats`], [`machine`], [`report`] and [`json`]: figures, and how they are shown.
 //!
 //! Every experiment alternates its subjects, so that what the machine does besides falls on all
 //! of them, and compares what was measured in the same round.
@@ -31,9 +32,12 @@ pub mod json;
 pub mod lookup;
 pub mod machine;
 pub mod memory;
+pub mod open_files;
 pub mod report;
 pub mod slab;
 pub mod sparse;
+mod start;
 pub mod stats;
 pub mod table;
 pub mod turn;
+mod usage;

@@ -34,6 +34,9 @@
 //!
 //! A borrowed lookup may still reach an end whose last descriptor went. An operation *of* the
 //! closed side answers `EBADF`: nobody who has seen end of file reads a byte afterwards.
+//!
+//! A side that is revoked is closed for the other side, and its own operations answer `EIO`, also
+//! those that sleep. It stays revoked when its last descriptor goes.
 
 use std::collections::VecDeque;
 
@@ -64,8 +67,16 @@ struct State {
     /// byte, so short messages go through the same few cache lines.
     bytes: VecDeque<u8>,
     capacity: usize,
-    reader_closed: bool,
-    writer_closed: bool,
+    reader: Side,
+    writer: Side,
+}
+
+/// What may be done on a side.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Side {
+    Open,
+    Closed,
+    Revoked,
 }
 
 impl Buffer {
@@ -76,8 +87,8 @@ impl Buffer {
             state: Mutex::new(State {
                 bytes: VecDeque::new(),
                 capacity: capacity.max(PIPE_BUF),
-                reader_closed: false,
-                writer_closed: false,
+                reader: Side::Open,
+                writer: Side::Open,
             }),
             readable: Condvar::new(),
             writable: Condvar::new(),
@@ -88,7 +99,7 @@ impl Buffer {
     /// Waits while there is nothing.
     ///
     /// # Errors
-    /// `EBADF` if the reading side is closed.
+    /// `EBADF` if the reading side is closed; `EIO` if it is revoked.
     pub fn read(&self, buf: &mut [u8]) -> Result<usize, Errno> {
         if buf.is_empty() {
             return Ok(0);
@@ -103,7 +114,8 @@ impl Buffer {
     /// Reads as [`read`](Self::read), without waiting.
     ///
     /// # Errors
-    /// `EAGAIN` if there is nothing to read yet; `EBADF` if the reading side is closed.
+    /// `EAGAIN` if there is nothing to read yet; `EBADF` if the reading side is closed; `EIO` if it
+    /// is revoked.
     pub fn try_read(&self, buf: &mut [u8]) -> Result<usize, Errno> {
         if buf.is_empty() {
             return Ok(0);
@@ -119,7 +131,8 @@ impl Buffer {
     /// reading side closes, or memory ends, after some were taken.
     ///
     /// # Errors
-    /// `EPIPE` if the reading side is closed; `EBADF` if the writing side is; `ENOMEM`.
+    /// `EPIPE` if the reading side is closed; `EBADF` if the writing side is; `EIO` if that is
+    /// revoked; `ENOMEM`.
     pub fn write(&self, bytes: &[u8]) -> Result<usize, Errno> {
         let mut written = 0;
         while written < bytes.len() {
@@ -138,7 +151,7 @@ impl Buffer {
     ///
     /// # Errors
     /// `EAGAIN` if there is no room; `EPIPE` if the reading side is closed; `EBADF` if the writing
-    /// side is; `ENOMEM`.
+    /// side is; `EIO` if that is revoked; `ENOMEM`.
     pub fn try_write(&self, bytes: &[u8]) -> Result<usize, Errno> {
         if bytes.is_empty() {
             return Ok(0);
@@ -152,16 +165,34 @@ impl Buffer {
 
     /// Closes the reading side: what is in the buffer is lost, and writers meet `EPIPE`.
     pub fn close_reader(&self) {
-        let mut state = self.state.lock();
-        state.reader_closed = true;
-        state.bytes = VecDeque::new();
-        self.wake_all();
+        self.end_reader(Side::Closed);
     }
 
     /// Closes the writing side: readers get what is in the buffer, then end of file.
     pub fn close_writer(&self) {
+        self.end_writer(Side::Closed);
+    }
+
+    /// Closes the reading side, and readers meet `EIO`, also those that wait.
+    pub fn revoke_reader(&self) {
+        self.end_reader(Side::Revoked);
+    }
+
+    /// Closes the writing side, and writers meet `EIO`, also those that wait.
+    pub fn revoke_writer(&self) {
+        self.end_writer(Side::Revoked);
+    }
+
+    fn end_reader(&self, how: Side) {
         let mut state = self.state.lock();
-        state.writer_closed = true;
+        state.reader.end(how);
+        state.bytes = VecDeque::new();
+        self.wake_all();
+    }
+
+    fn end_writer(&self, how: Side) {
+        let mut state = self.state.lock();
+        state.writer.end(how);
         self.wake_all();
     }
 
@@ -207,6 +238,24 @@ impl Buffer {
     }
 }
 
+impl Side {
+    /// Ends the use of the side. Revoked it stays, also when it is closed later.
+    fn end(&mut self, how: Side) {
+        if *self != Side::Revoked {
+            *self = how;
+        }
+    }
+
+    /// Checks that operations of this side may go on.
+    fn check(self) -> Result<(), Errno> {
+        match self {
+            Side::Open => Ok(()),
+            Side::Closed => Err(Errno::EBADF),
+            Side::Revoked => Err(Errno::EIO),
+        }
+    }
+}
+
 impl State {
     fn is_readable(&self) -> bool {
         !self.bytes.is_empty()
@@ -222,7 +271,7 @@ impl State {
 
     /// Tells whether anything may still change what a side waits for.
     fn is_open(&self) -> bool {
-        !self.reader_closed && !self.writer_closed
+        self.reader == Side::Open && self.writer == Side::Open
     }
 
     fn read_must_wait(&self) -> bool {
@@ -236,9 +285,7 @@ impl State {
 
     /// Moves bytes from the front into `buf`: two slice copies at most.
     fn pop(&mut self, buf: &mut [u8]) -> Result<usize, Errno> {
-        if self.reader_closed {
-            return Err(Errno::EBADF);
-        }
+        self.reader.check()?;
         let count = buf.len().min(self.bytes.len());
         let (front, back) = self.bytes.as_slices();
         let first = count.min(front.len());
@@ -250,10 +297,8 @@ impl State {
 
     /// Moves as many of `bytes` as fit to the back: two slice copies at most.
     fn push(&mut self, bytes: &[u8]) -> Result<usize, Errno> {
-        if self.writer_closed {
-            return Err(Errno::EBADF);
-        }
-        if self.reader_closed {
+        self.writer.check()?;
+        if self.reader != Side::Open {
             return Err(Errno::EPIPE);
         }
         let count = bytes.len().min(self.free());

@@ -26,18 +26,25 @@ macro_rules! errnos {
 }
 
 errnos! {
-    /// No file of this name, and creating one was not asked for.
+    /// No file of this name, or no directory on the way to it, and creating it was not asked for.
     ENOENT = 2;
+    /// The open file was revoked.
+    EIO = 5;
     /// Not an open descriptor, or not open for this direction.
     EBADF = 9;
     /// The call would have to wait.
     EAGAIN = 11;
     /// No memory for what was to be written.
     ENOMEM = 12;
-    /// Another thread is still opening the number that was to be replaced.
+    /// Another thread is still opening the number that was to be replaced; or the root was to be
+    /// moved or removed.
     EBUSY = 16;
     /// A file of this name exists, and an exclusive creation was asked for.
     EEXIST = 17;
+    /// A name on the way, or one that has to be a directory, is none.
+    ENOTDIR = 20;
+    /// A directory, where there has to be something else.
+    EISDIR = 21;
     /// An argument has no meaning here.
     EINVAL = 22;
     /// Every number below the limit is in use.
@@ -48,6 +55,12 @@ errnos! {
     ESPIPE = 29;
     /// Nobody can read what was to be written.
     EPIPE = 32;
+    /// A path or a name is too long.
+    ENAMETOOLONG = 36;
+    /// A directory that has to be empty has names.
+    ENOTEMPTY = 39;
+    /// The object does not know how.
+    EOPNOTSUPP = 95;
 }
 
 impl Errno {

@@ -1,8 +1,8 @@
-//! A small kernel in a process: files, pipes and stream sockets behind descriptors.
+//! A small kernel in a process: files, directories, pipes and stream sockets behind descriptors.
 //!
 //! It is the first user of [`fdtable`], and shows how to build on it: [`Object`] is what a
-//! descriptor names, [`Process`] has the system calls. Errors and flags have the names and the
-//! numbers of Linux.
+//! descriptor names, [`Process`] has the system calls, [`MemFs`] is the tree of names. Errors and
+//! flags have the names and the numbers of Linux.
 //!
 //! ```
 //! use fdtable_vfs::{OpenFlags, Process};
@@ -27,17 +27,22 @@
 #![forbid(unsafe_code)]
 
 pub mod buffer;
+mod directory;
 mod errno;
+mod inode_number;
 mod memfs;
 mod object;
 mod open_flags;
+pub mod path;
 pub mod pipe;
 mod process;
 pub mod regular;
 pub mod socket;
+mod stat;
 
 pub use errno::Errno;
 pub use memfs::MemFs;
 pub use object::{Object, file};
 pub use open_flags::OpenFlags;
 pub use process::Process;
+pub use stat::{DirEntry, FileKind, Stat};

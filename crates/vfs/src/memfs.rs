@@ -1,18 +1,40 @@
-//! A file system in memory: names without directories.
+//! A file system in memory: a tree of directories.
+//!
+//! A walk takes the lock of each directory on the way for one look, one after the other and
+//! shared, so walks do not wait for each other. A change takes the lock of the directory that it
+//! changes. Nothing is locked for the whole tree, but by a rename that moves a directory, or
+//! anything from one directory to another ([`rename`](MemFs::rename) tells).
+//!
+//! A name that goes does not touch the inode: who has the file open keeps it.
 
-use std::collections::HashMap;
-use std::collections::hash_map::Entry;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
-use parking_lot::RwLock;
+use fdtable::FileRef;
+use parking_lot::Mutex;
 
+use crate::directory::{Directory, Locked, Node, OpenDirectory, insert};
+use crate::object::file;
+use crate::path::{Last, Path, components};
 use crate::regular::{self, Inode, RegularFile};
-use crate::{Errno, OpenFlags};
+use crate::stat::Stat;
+use crate::{Errno, Object, OpenFlags};
 
-/// File system in memory. A name is any string but the empty one; `/` means nothing in it.
+mod remove_tree;
+mod rename;
+
+/// File system in memory.
+///
+/// Paths begin at its root, with a `/` or without. Every operation on a path may wait for others
+/// that change a directory on the way, and answers
+/// - `ENOENT` if a name on the way does not exist, or the path is empty;
+/// - `ENOTDIR` if a name on the way is no directory, or a `/` follows a name that is none;
+/// - `ENAMETOOLONG` if a name has more than [`NAME_MAX`](crate::path::NAME_MAX) bytes or the path
+///   [`PATH_MAX`](crate::path::PATH_MAX) or more.
 #[derive(Debug)]
 pub struct MemFs {
-    inodes: RwLock<HashMap<Box<str>, Arc<Inode>>>,
+    root: Arc<Directory>,
+    /// Held while a directory moves: see [`rename`](Self::rename).
+    moves: Mutex<()>,
     file_limit: usize,
 }
 
@@ -27,99 +49,205 @@ impl MemFs {
     #[doc(alias = "RLIMIT_FSIZE")]
     pub fn with_file_limit(limit: usize) -> Self {
         MemFs {
-            inodes: RwLock::default(),
+            root: Directory::new(Weak::new()),
+            moves: Mutex::new(()),
             file_limit: limit,
         }
     }
 
-    /// Opens the file `name`. Allocates; may wait for other calls on the file system.
+    /// Opens what `path` names. Allocates.
     ///
     /// # Errors
-    /// - `ENOENT` if there is none and `flags` lacks `CREAT`, or the name is empty.
-    /// - `EEXIST` if there is one and `flags` has `CREAT` and `EXCL`.
-    /// - `EINVAL` if the access mode is 3.
-    pub fn open(&self, name: &str, flags: OpenFlags) -> Result<RegularFile, Errno> {
-        if flags.contains(OpenFlags::ACCMODE) {
+    /// Those of every path, and
+    /// - `ENOENT` if there is nothing and `flags` lacks `CREAT`.
+    /// - `EEXIST` if there is something and `flags` has `CREAT` and `EXCL`.
+    /// - `EISDIR` if it is a directory and `flags` ask for writing, `CREAT` or `TRUNC`, or a file
+    ///   is to be created under a path with a `/` at its end.
+    /// - `ENOTDIR` if it is none and `flags` has `DIRECTORY`.
+    /// - `EINVAL` if the access mode is 3, or `flags` has `CREAT` and `DIRECTORY`.
+    /// - `ENOMEM`.
+    pub fn open(&self, path: &str, flags: OpenFlags) -> Result<FileRef<dyn Object>, Errno> {
+        let both = OpenFlags::CREAT | OpenFlags::DIRECTORY;
+        if flags.contains(OpenFlags::ACCMODE) || flags.contains(both) {
             return Err(Errno::EINVAL);
         }
-        let inode = self.find(name, flags)?;
+        let path = Path::parse(path)?;
+        let node = if flags.contains(OpenFlags::CREAT) {
+            self.find_or_create(&path, flags)?
+        } else {
+            self.find(&path)?
+        };
+        match node {
+            Node::File(inode) => self.open_file(&inode, flags),
+            Node::Directory(directory) => self.open_directory(directory, flags),
+        }
+    }
+
+    /// Makes an empty directory. Allocates.
+    ///
+    /// # Errors
+    /// Those of every path; `EEXIST` if there is something of this name; `ENOMEM`.
+    pub fn mkdir(&self, path: &str) -> Result<(), Errno> {
+        let path = Path::parse(path)?;
+        let parent = self.walk(path.parent)?;
+        let name = path.name(Errno::EEXIST)?;
+        let mut names = parent.lock()?;
+        if names.contains_key(name) {
+            return Err(Errno::EEXIST);
+        }
+        let made = Directory::new(Arc::downgrade(&parent));
+        insert(&mut names, name, Node::Directory(made))?;
+        Ok(())
+    }
+
+    /// Removes an empty directory.
+    ///
+    /// # Errors
+    /// Those of every path; `ENOTEMPTY` if it has names, or the path ends in `..`; `ENOTDIR` if it
+    /// is none; `EBUSY` for the root; `EINVAL` if the path ends in `.`.
+    pub fn rmdir(&self, path: &str) -> Result<(), Errno> {
+        let path = Path::parse(path)?;
+        let parent = self.walk(path.parent)?;
+        let name = match path.last {
+            Last::Name(name) => name,
+            Last::Root => return Err(Errno::EBUSY),
+            Last::Dot => return Err(Errno::EINVAL),
+            Last::DotDot => return Err(Errno::ENOTEMPTY),
+        };
+        let mut names = parent.lock()?;
+        match names.get(name).ok_or(Errno::ENOENT)? {
+            Node::Directory(directory) => directory.remove()?,
+            Node::File(_) => return Err(Errno::ENOTDIR),
+        }
+        names.remove(name);
+        Ok(())
+    }
+
+    /// Removes the name of a file. Its bytes stay while somebody has it open.
+    ///
+    /// # Errors
+    /// Those of every path; `EISDIR` if it is a directory.
+    pub fn unlink(&self, path: &str) -> Result<(), Errno> {
+        let path = Path::parse(path)?;
+        let parent = self.walk(path.parent)?;
+        let name = path.name(Errno::EISDIR)?;
+        let mut names = parent.lock()?;
+        match names.get(name).ok_or(Errno::ENOENT)? {
+            Node::Directory(_) => return Err(Errno::EISDIR),
+            Node::File(_) if path.asks_for_directory => return Err(Errno::ENOTDIR),
+            Node::File(_) => {}
+        }
+        let removed = names.remove(name);
+        // The bytes may be many: they go outside the lock.
+        drop(names);
+        removed.iter().for_each(Node::unlink);
+        Ok(())
+    }
+
+    /// Describes what `path` names. May wait for writers of the file.
+    ///
+    /// # Errors
+    /// Those of every path.
+    pub fn stat(&self, path: &str) -> Result<Stat, Errno> {
+        Ok(self.find(&Path::parse(path)?)?.stat())
+    }
+
+    /// Makes the open file of an object of this file system: every one is made here.
+    fn opened<O: Object>(&self, object: O) -> FileRef<dyn Object> {
+        file(object)
+    }
+
+    fn open_file(
+        &self,
+        inode: &Arc<Inode>,
+        flags: OpenFlags,
+    ) -> Result<FileRef<dyn Object>, Errno> {
+        if flags.contains(OpenFlags::DIRECTORY) {
+            return Err(Errno::ENOTDIR);
+        }
+        let opened = RegularFile::open(Arc::clone(inode), flags)?;
         if flags.contains(OpenFlags::TRUNC) {
             inode.truncate();
         }
-        Ok(RegularFile::new(inode, flags))
+        Ok(self.opened(opened))
     }
 
-    /// Finds or creates the inode.
-    fn find(&self, name: &str, flags: OpenFlags) -> Result<Arc<Inode>, Errno> {
-        if name.is_empty() {
-            return Err(Errno::ENOENT);
+    fn open_directory(
+        &self,
+        directory: Arc<Directory>,
+        flags: OpenFlags,
+    ) -> Result<FileRef<dyn Object>, Errno> {
+        if flags.can_write() || flags.intersects(OpenFlags::CREAT | OpenFlags::TRUNC) {
+            return Err(Errno::EISDIR);
         }
-        if !flags.contains(OpenFlags::CREAT) {
-            return self.inodes.read().get(name).cloned().ok_or(Errno::ENOENT);
+        Ok(self.opened(OpenDirectory::new(directory)))
+    }
+
+    fn find_or_create(&self, path: &Path<'_>, flags: OpenFlags) -> Result<Node, Errno> {
+        let exclusive = flags.contains(OpenFlags::EXCL);
+        let parent = self.walk(path.parent)?;
+        let name = match path.last {
+            Last::Name(name) if !path.asks_for_directory => name,
+            Last::Name(_) => return Err(Errno::EISDIR),
+            _ if exclusive => return Err(Errno::EEXIST),
+            _ => return Err(Errno::EISDIR),
+        };
+        // Most files that are opened for creation are there already: the shared lock is enough.
+        match parent.find(name) {
+            Ok(_) if exclusive => return Err(Errno::EEXIST),
+            Err(Errno::ENOENT) => {}
+            found => return found,
         }
-        match self.inodes.write().entry(name.into()) {
-            Entry::Occupied(_) if flags.contains(OpenFlags::EXCL) => Err(Errno::EEXIST),
-            Entry::Occupied(found) => Ok(Arc::clone(found.get())),
-            Entry::Vacant(free) => Ok(Arc::clone(
-                free.insert(Arc::new(Inode::new(self.file_limit))),
-            )),
+        self.create(parent.lock()?, name, exclusive)
+    }
+
+    /// Creates a file, unless somebody was faster.
+    fn create(&self, mut names: Locked<'_>, name: &str, exclusive: bool) -> Result<Node, Errno> {
+        match names.get(name) {
+            Some(_) if exclusive => Err(Errno::EEXIST),
+            Some(found) => Ok(found.clone()),
+            None => {
+                let made = Node::File(Arc::new(Inode::new(self.file_limit)));
+                insert(&mut names, name, made.clone())?;
+                Ok(made)
+            }
         }
+    }
+
+    /// Finds what a path names.
+    fn find(&self, path: &Path<'_>) -> Result<Node, Errno> {
+        let parent = self.walk(path.parent)?;
+        match path.last {
+            Last::Root | Last::Dot => Ok(Node::Directory(parent)),
+            Last::DotDot => self.above(&parent).map(Node::Directory),
+            Last::Name(name) => match parent.find(name)? {
+                Node::File(_) if path.asks_for_directory => Err(Errno::ENOTDIR),
+                node => Ok(node),
+            },
+        }
+    }
+
+    /// Goes the way to a directory, from the root.
+    fn walk(&self, way: &str) -> Result<Arc<Directory>, Errno> {
+        let mut reached: Option<Arc<Directory>> = None;
+        for component in components(way) {
+            let here = reached.as_ref().unwrap_or(&self.root);
+            reached = Some(match component {
+                ".." => self.above(here)?,
+                name => here.find(name)?.into_directory()?,
+            });
+        }
+        Ok(reached.unwrap_or_else(|| Arc::clone(&self.root)))
+    }
+
+    /// Returns the directory above another, which for the root is itself.
+    fn above(&self, directory: &Arc<Directory>) -> Result<Arc<Directory>, Errno> {
+        if Arc::ptr_eq(directory, &self.root) {
+            return Ok(Arc::clone(directory));
+        }
+        directory.parent().ok_or(Errno::ENOENT)
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::Object;
-
-    #[test]
-    fn a_file_is_there_once_it_was_created() {
-        let fs = MemFs::default();
-        assert_eq!(fs.open("a", OpenFlags::RDONLY).unwrap_err(), Errno::ENOENT);
-        fs.open("a", OpenFlags::CREAT).unwrap();
-        fs.open("a", OpenFlags::RDONLY).unwrap();
-        assert_eq!(fs.open("b", OpenFlags::RDONLY).unwrap_err(), Errno::ENOENT);
-    }
-
-    #[test]
-    fn an_exclusive_creation_refuses_a_file_that_exists() {
-        let fs = MemFs::default();
-        let exclusive = OpenFlags::CREAT | OpenFlags::EXCL;
-        fs.open("a", exclusive).unwrap();
-        assert_eq!(fs.open("a", exclusive).unwrap_err(), Errno::EEXIST);
-        fs.open("a", OpenFlags::CREAT).unwrap();
-    }
-
-    #[test]
-    fn two_opens_of_a_name_see_the_same_bytes() {
-        let fs = MemFs::default();
-        let one = fs.open("a", OpenFlags::CREAT | OpenFlags::WRONLY).unwrap();
-        one.write(b"same").unwrap();
-        for flags in [OpenFlags::RDONLY, OpenFlags::CREAT] {
-            let mut buf = [0; 8];
-            assert_eq!(fs.open("a", flags).unwrap().read(&mut buf), Ok(4));
-            assert_eq!(&buf[..4], b"same");
-        }
-    }
-
-    #[test]
-    fn truncation_empties_the_file_and_its_absence_does_not() {
-        let fs = MemFs::default();
-        let file = fs.open("a", OpenFlags::CREAT | OpenFlags::RDWR).unwrap();
-        file.write(b"old").unwrap();
-        fs.open("a", OpenFlags::CREAT | OpenFlags::RDWR).unwrap();
-        let length = || file.seek(std::io::SeekFrom::End(0));
-        assert_eq!(length(), Ok(3));
-        fs.open("a", OpenFlags::RDWR | OpenFlags::TRUNC).unwrap();
-        assert_eq!(length(), Ok(0));
-    }
-
-    #[test]
-    fn a_refused_open_creates_nothing() {
-        let fs = MemFs::default();
-        let refused = fs.open("a", OpenFlags::CREAT | OpenFlags::ACCMODE);
-        assert_eq!(refused.unwrap_err(), Errno::EINVAL);
-        assert_eq!(fs.open("", OpenFlags::CREAT).unwrap_err(), Errno::ENOENT);
-        assert_eq!(fs.open("a", OpenFlags::RDONLY).unwrap_err(), Errno::ENOENT);
-    }
-}
+mod tests;

@@ -4,9 +4,9 @@ use std::io::SeekFrom;
 
 use fdtable::FileRef;
 
-use crate::{Errno, OpenFlags};
+use crate::{DirEntry, Errno, OpenFlags, Stat};
 
-/// Open file: a pipe end, a socket, a regular file.
+/// Open file: a pipe end, a socket, a regular file, a directory.
 ///
 /// Each direction has two forms. The `try_` form is called inside an RCU read-side section, where
 /// the caller holds no reference: it must not sleep, and must come back soon. When it cannot, it
@@ -54,6 +54,82 @@ pub trait Object: Send + Sync + 'static {
         self.try_write(bytes)
     }
 
+    /// Reads at `offset` as [`try_read`](Self::try_read) at the position, which stays where it is.
+    ///
+    /// # Errors
+    /// `ESPIPE` if the object has no position; `EINVAL` if `offset` is above `i64::MAX`; those of
+    /// `try_read`.
+    #[doc(alias = "pread")]
+    fn try_read_at(&self, _buf: &mut [u8], _offset: u64) -> Result<usize, Errno> {
+        Err(Errno::ESPIPE)
+    }
+
+    /// Writes at `offset` as [`try_write`](Self::try_write) at the position, which stays where it
+    /// is.
+    ///
+    /// # Errors
+    /// `ESPIPE` if the object has no position; `EINVAL` if `offset` is above `i64::MAX`; those of
+    /// `try_write`.
+    #[doc(alias = "pwrite")]
+    fn try_write_at(&self, _bytes: &[u8], _offset: u64) -> Result<usize, Errno> {
+        Err(Errno::ESPIPE)
+    }
+
+    /// Reads as [`try_read_at`](Self::try_read_at), but waits instead of answering `EAGAIN`.
+    ///
+    /// # Errors
+    /// Those of `try_read_at`, without `EAGAIN`.
+    fn read_at(&self, buf: &mut [u8], offset: u64) -> Result<usize, Errno> {
+        self.try_read_at(buf, offset)
+    }
+
+    /// Writes as [`try_write_at`](Self::try_write_at), but waits instead of answering `EAGAIN`.
+    ///
+    /// # Errors
+    /// Those of `try_write_at`, without `EAGAIN`.
+    fn write_at(&self, bytes: &[u8], offset: u64) -> Result<usize, Errno> {
+        self.try_write_at(bytes, offset)
+    }
+
+    /// Makes the file `length` bytes long; what is new reads as zeros. May wait for transfers, and
+    /// allocates.
+    ///
+    /// # Errors
+    /// `EINVAL` if not a file that is open for writing (as it is until this is written); `EFBIG`
+    /// above the size limit; `ENOMEM`.
+    #[doc(alias = "ftruncate")]
+    fn set_len(&self, _length: u64) -> Result<(), Errno> {
+        Err(Errno::EINVAL)
+    }
+
+    /// Describes the inode. May wait for transfers.
+    ///
+    /// # Errors
+    /// `EOPNOTSUPP` if it has none (as pipes and sockets here).
+    #[doc(alias = "fstat")]
+    fn stat(&self) -> Result<Stat, Errno> {
+        Err(Errno::EOPNOTSUPP)
+    }
+
+    /// Returns all names of a directory as of one moment, in no order, without `.` and `..`.
+    /// Allocates.
+    ///
+    /// # Errors
+    /// `ENOTDIR` if it is none.
+    #[doc(alias = "getdents")]
+    fn entries(&self) -> Result<Vec<DirEntry>, Errno> {
+        Err(Errno::ENOTDIR)
+    }
+
+    /// Waits until what was written would outlive a crash: in memory, nothing does.
+    ///
+    /// # Errors
+    /// `EINVAL` if the object cannot (as pipes and sockets).
+    #[doc(alias = "fsync")]
+    fn sync(&self) -> Result<(), Errno> {
+        Err(Errno::EINVAL)
+    }
+
     /// Moves the position, and returns the new one in bytes from the start. May wait for a
     /// transfer on the same open file.
     ///
@@ -69,6 +145,15 @@ pub trait Object: Send + Sync + 'static {
     /// and does not sleep itself: the caller may be inside a read-side section.
     #[doc(alias = "f_op->release")]
     fn release(&self) {}
+
+    /// Ends the use of an open file that descriptors still name: who sleeps in it is woken, and
+    /// its operations answer `EIO`. One that has begun may end as if it had come before.
+    ///
+    /// Does not sleep. [`release`](Self::release) may follow, when the last descriptor goes; an
+    /// object for which both are the same writes only that, and answers as after a release.
+    fn revoke(&self) {
+        self.release();
+    }
 }
 
 /// Makes an open file of an object, whose [`release`](Object::release) runs with the last

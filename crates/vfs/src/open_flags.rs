@@ -1,4 +1,4 @@
-//! Flags of `open`, `pipe2` and `socketpair`, with the values of Linux.
+//! Flags of `open`, `pipe2` and `socketpair`, with the values of Linux on x86-64.
 
 use fdtable::FdFlags;
 
@@ -29,6 +29,8 @@ bitflags::bitflags! {
         const APPEND = 0o2000;
         /// Makes calls that would wait answer `EAGAIN`. Regular files never wait for anybody.
         const NONBLOCK = 0o4000;
+        /// Opens nothing but a directory.
+        const DIRECTORY = 0o200000;
         /// Closes the descriptor on `exec`.
         const CLOEXEC = 0o2000000;
     }

@@ -60,6 +60,10 @@ impl Object for PipeReader {
     fn release(&self) {
         self.buffer.close_reader();
     }
+
+    fn revoke(&self) {
+        self.buffer.revoke_reader();
+    }
 }
 
 impl Object for PipeWriter {
@@ -77,6 +81,10 @@ impl Object for PipeWriter {
 
     fn release(&self) {
         self.buffer.close_writer();
+    }
+
+    fn revoke(&self) {
+        self.buffer.revoke_writer();
     }
 }
 
@@ -115,5 +123,20 @@ mod tests {
         assert_eq!(writer.try_write(b"x"), Err(Errno::EPIPE));
         writer.release();
         assert_eq!(writer.try_write(b"x"), Err(Errno::EBADF));
+    }
+
+    #[test]
+    fn an_end_that_was_revoked_answers_eio_and_the_other_meets_the_end() {
+        let (reader, writer) = pipe(OpenFlags::empty());
+        writer.write(b"kept").unwrap();
+        writer.revoke();
+        writer.release();
+        assert_eq!(writer.try_write(b"x"), Err(Errno::EIO));
+        assert_eq!(reader.try_read(&mut [0; 8]), Ok(4));
+        assert_eq!(reader.try_read(&mut [0; 8]), Ok(0));
+        reader.revoke();
+        assert_eq!(reader.try_read(&mut [0; 8]), Err(Errno::EIO));
+        reader.release();
+        assert_eq!(reader.try_read(&mut [0; 8]), Err(Errno::EIO));
     }
 }

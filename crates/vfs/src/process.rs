@@ -1,32 +1,22 @@
 //! A process: the system calls over a table of descriptors and a file system.
 //!
-//! # How a transfer finds its file
-//!
-//! `read` and `write` begin with a *borrowed* lookup: inside an RCU read-side section, without a
-//! reference and so without a write to memory that other threads share. Most calls find bytes or
-//! room, and end there. Only when the object answers `EAGAIN`, and the file is blocking, the
-//! borrowed file is upgraded to an owned one; the section is left; and the call waits.
-//!
-//! **A section never sleeps**: memory that was unlinked anywhere in the process is kept until the
-//! section ends. Inside it, objects take locks that are held only for short copies (a buffer's), or
-//! only try to take them (a regular file's). Everything else uses an owned file.
-//!
-//! A section keeps the memory, not the open file. When another thread closes the last descriptor
-//! meanwhile, the call took place before that close if the object still served it. If it did not,
-//! the object or the failed upgrade says `EBADF`, as if the close had come first.
+//! Here are those that make descriptors of nothing or of others, and end them; `process/paths.rs`
+//! has those that take a path, `process/transfers.rs` those that move bytes.
 //!
 //! # How descriptors are made
 //!
 //! Numbers are reserved first, then the object is made, then it is installed. A call that runs out
 //! of numbers has created nothing, and the reservations that it drops leave no trace.
 
-use std::io::SeekFrom;
 use std::sync::Arc;
 
-use fdtable::{Fd, FdFlags, FileRef, Files, RawFd, rcu};
+use fdtable::{Fd, FdFlags, Files, RawFd};
 
 use crate::object::file;
-use crate::{Errno, MemFs, Object, OpenFlags, pipe, socket};
+use crate::{DirEntry, Errno, MemFs, Object, OpenFlags, Stat, pipe, socket};
+
+mod paths;
+mod transfers;
 
 /// Process: a table of descriptors and the file system that it sees.
 ///
@@ -49,11 +39,12 @@ impl Process {
         Self::default()
     }
 
-    /// Makes a process of a table and a file system.
-    pub fn with(files: Files<dyn Object>, fs: MemFs) -> Self {
+    /// Makes a process of a table and a file system: one of its own, or an [`Arc`] of one that
+    /// others see too.
+    pub fn with(files: Files<dyn Object>, fs: impl Into<Arc<MemFs>>) -> Self {
         Process {
             files: Arc::new(files),
-            fs: Arc::new(fs),
+            fs: fs.into(),
         }
     }
 
@@ -62,51 +53,9 @@ impl Process {
         &self.files
     }
 
-    /// Opens the file `name` at the lowest free number. Allocates.
-    ///
-    /// # Errors
-    /// `EMFILE`, `ENOMEM` from the table; `ENOENT`, `EEXIST`, `EINVAL` from [`MemFs::open`].
-    pub fn open(&self, name: &str, flags: OpenFlags) -> Result<Fd, Errno> {
-        let reservation = self.files.reserve(flags.descriptor())?;
-        let opened = self.fs.open(name, flags)?;
-        Ok(reservation.install(file(opened)))
-    }
-
-    /// Reads up to `buf.len()` bytes, and returns how many; 0 is end of file. Waits, unless the
-    /// file is non-blocking, until there is a byte.
-    ///
-    /// # Errors
-    /// `EBADF` if not an open descriptor, or not open for reading; `EAGAIN` if the file is
-    /// non-blocking and there is nothing yet.
-    pub fn read(&self, fd: impl Into<RawFd>, buf: &mut [u8]) -> Result<usize, Errno> {
-        match self.borrowed(fd.into(), |object| object.try_read(buf))? {
-            Attempt::Done(count) => Ok(count),
-            Attempt::MustWait(file) => file.read(buf),
-        }
-    }
-
-    /// Writes `bytes`, and returns how many it wrote. Waits for room, unless the file is
-    /// non-blocking.
-    ///
-    /// # Errors
-    /// `EBADF` if not an open descriptor, or not open for writing; `EAGAIN` if the file is
-    /// non-blocking and there is no room; `EPIPE` if nobody can read it; `EFBIG` at the size limit
-    /// of a file; `ENOMEM`.
-    pub fn write(&self, fd: impl Into<RawFd>, bytes: &[u8]) -> Result<usize, Errno> {
-        match self.borrowed(fd.into(), |object| object.try_write(bytes))? {
-            Attempt::Done(count) => Ok(count),
-            Attempt::MustWait(file) => file.write(bytes),
-        }
-    }
-
-    /// Moves the position of a file, and returns the new one in bytes from the start. May wait for
-    /// a transfer on the same open file.
-    ///
-    /// # Errors
-    /// `EBADF` if not an open descriptor; `ESPIPE` on a pipe or socket; `EINVAL` if the position
-    /// would be negative or above `i64::MAX`.
-    pub fn lseek(&self, fd: impl Into<RawFd>, to: SeekFrom) -> Result<u64, Errno> {
-        self.files.get(fd)?.seek(to)
+    /// Returns the file system.
+    pub fn fs(&self) -> &Arc<MemFs> {
+        &self.fs
     }
 
     /// Makes a pipe of 65,536 bytes, and returns its reading and its writing end. Takes `CLOEXEC`
@@ -167,6 +116,32 @@ impl Process {
         Ok(self.files.close(fd)?)
     }
 
+    /// Describes what a descriptor names. May wait for writers of the file.
+    ///
+    /// # Errors
+    /// `EBADF` if not an open descriptor; `EOPNOTSUPP` on a pipe or socket; `EIO` if revoked.
+    pub fn fstat(&self, fd: impl Into<RawFd>) -> Result<Stat, Errno> {
+        self.files.get(fd)?.stat()
+    }
+
+    /// Returns all names of an open directory as of one moment, in no order, without `.` and `..`.
+    /// Allocates.
+    ///
+    /// # Errors
+    /// `EBADF` if not an open descriptor; `ENOTDIR` if not a directory; `EIO` if revoked.
+    #[doc(alias = "readdir")]
+    pub fn getdents(&self, fd: impl Into<RawFd>) -> Result<Vec<DirEntry>, Errno> {
+        self.files.get(fd)?.entries()
+    }
+
+    /// Waits until what was written would outlive a crash: in memory, nothing does.
+    ///
+    /// # Errors
+    /// `EBADF` if not an open descriptor; `EINVAL` on a pipe or socket; `EIO` if revoked.
+    pub fn fsync(&self, fd: impl Into<RawFd>) -> Result<(), Errno> {
+        self.files.get(fd)?.sync()
+    }
+
     /// Makes a child with the same open files, positions included, and the same file system.
     ///
     /// # Errors
@@ -186,23 +161,6 @@ impl Process {
         Ok(self.files.exec()?)
     }
 
-    /// Tries a transfer inside a read-side section.
-    fn borrowed(
-        &self,
-        fd: RawFd,
-        transfer: impl FnOnce(&dyn Object) -> Result<usize, Errno>,
-    ) -> Result<Attempt, Errno> {
-        let section = rcu::read_lock();
-        let object = self.files.borrow(fd, &section)?;
-        match transfer(&*object) {
-            Ok(count) => Ok(Attempt::Done(count)),
-            Err(Errno::EAGAIN) if !object.status().contains(OpenFlags::NONBLOCK) => {
-                object.upgrade().map(Attempt::MustWait).ok_or(Errno::EBADF)
-            }
-            Err(errno) => Err(errno),
-        }
-    }
-
     /// Makes two objects at the two lowest free numbers, or nothing.
     fn pair<A: Object, B: Object>(
         &self,
@@ -215,10 +173,4 @@ impl Process {
         let (one, other) = make(flags);
         Ok((first.install(file(one)), second.install(file(other))))
     }
-}
-
-/// Outcome of a transfer without a reference.
-enum Attempt {
-    Done(usize),
-    MustWait(FileRef<dyn Object>),
 }

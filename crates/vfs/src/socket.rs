@@ -69,6 +69,11 @@ impl Object for StreamSocket {
         self.incoming.close_reader();
         self.outgoing.close_writer();
     }
+
+    fn revoke(&self) {
+        self.incoming.revoke_reader();
+        self.outgoing.revoke_writer();
+    }
 }
 
 #[cfg(test)]
@@ -107,6 +112,16 @@ mod tests {
         assert_eq!(far.write(b"x"), Err(Errno::EPIPE));
         assert_eq!(near.try_read(&mut buf), Err(Errno::EBADF));
         assert_eq!(near.try_write(b"x"), Err(Errno::EBADF));
+    }
+
+    #[test]
+    fn revoking_one_end_ends_both_directions_with_eio() {
+        let (near, far) = pair(OpenFlags::empty());
+        near.revoke();
+        assert_eq!(near.try_read(&mut [0; 8]), Err(Errno::EIO));
+        assert_eq!(near.try_write(b"x"), Err(Errno::EIO));
+        assert_eq!(far.read(&mut [0; 8]), Ok(0));
+        assert_eq!(far.write(b"x"), Err(Errno::EPIPE));
     }
 
     #[test]

@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use anyhow::{Context, anyhow};
 use fdtable_vfs::{OpenFlags, socket};
-use parking_lot::{Mutex, RwLock};
 
 use super::descriptors::Descriptors;
 use super::lookup_cost;
 use super::role::{Part, Role, Share};
-use super::usage::Usage;
+use crate::start::Start;
+use crate::usage::Usage;
 
 /// Stack of each thread in bytes.
 const STACK: usize = 128 << 10;
@@ -49,15 +49,6 @@ pub(super) struct Seat {
 /// Thread of the chat: what it did, or nothing if the run was called off.
 type Running<'scope> = ScopedJoinHandle<'scope, anyhow::Result<Option<Share>>>;
 
-/// Holds all threads back until all of them stand ready.
-#[derive(Default)]
-struct Start {
-    ready: Mutex<usize>,
-    /// Locked until the run begins. False if some threads could not be made, and the others have
-    /// to leave.
-    go: RwLock<bool>,
-}
-
 impl Conversation {
     /// Counts the threads of a run.
     pub(super) fn threads(&self) -> usize {
@@ -78,7 +69,7 @@ impl Conversation {
         let rooms = self.seat_everybody(&descriptors)?;
         let start = Start::default();
         let (before, shares) = thread::scope(|scope| {
-            let mut go = start.go.write();
+            let mut go = start.hold();
             let running = self.spawn(scope, &descriptors, &rooms, &start)?;
             start.wait_for(running.len());
             let before = Usage::now()?;
@@ -137,21 +128,6 @@ impl Conversation {
             }
         }
         Ok(running)
-    }
-}
-
-impl Start {
-    /// Waits until the run begins, and tells whether it does.
-    fn wait(&self) -> bool {
-        *self.ready.lock() += 1;
-        *self.go.read()
-    }
-
-    /// Waits until `threads` threads stand ready, or are about to.
-    fn wait_for(&self, threads: usize) {
-        while *self.ready.lock() < threads {
-            thread::sleep(Duration::from_millis(1));
-        }
     }
 }
 

@@ -273,7 +273,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::chat::usage::Usage;
+    use crate::usage::Usage;
 
     #[test]
     fn the_share_of_lookups_is_that_of_the_processor_time() {

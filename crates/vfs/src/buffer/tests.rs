@@ -106,6 +106,19 @@ fn operations_of_a_closed_side_answer_ebadf() {
 }
 
 #[test]
+fn those_who_wait_on_a_revoked_side_meet_eio() {
+    let empty = buffer(PIPE_BUF);
+    let reads = [reading(&empty, 8), reading(&empty, 8)];
+    empty.revoke_reader();
+    assert_eq!(reads.map(Call::result), [Err(Errno::EIO); 2]);
+    let full = full(PIPE_BUF);
+    let writes = [writing(&full, 1), writing(&full, PIPE_BUF + 1)];
+    full.revoke_writer();
+    assert_eq!(writes.map(Call::result), [Err(Errno::EIO); 2]);
+    assert_eq!(full.read(&mut [0; 8]), Ok(8));
+}
+
+#[test]
 fn a_try_form_says_eagain_where_the_other_waits() {
     let empty = Buffer::new(PIPE_BUF);
     assert_eq!(empty.try_read(&mut [0]), Err(Errno::EAGAIN));

@@ -7,7 +7,7 @@ fn inode(limit: usize) -> Arc<Inode> {
 }
 
 fn open(inode: &Arc<Inode>, flags: OpenFlags) -> RegularFile {
-    RegularFile::new(Arc::clone(inode), flags)
+    RegularFile::open(Arc::clone(inode), flags).unwrap()
 }
 
 fn file() -> RegularFile {
@@ -169,6 +169,51 @@ fn reads_on_a_shared_open_file_each_get_a_part_of_their_own() {
 }
 
 #[test]
+fn a_transfer_at_an_offset_leaves_the_position() {
+    let file = file();
+    file.write(b"abcdef").unwrap();
+    file.seek(SeekFrom::Start(2)).unwrap();
+    assert_eq!(file.write_at(b"12", 4), Ok(2));
+    assert_eq!(file.write_at(b"9", 8), Ok(1));
+    let mut buf = [0; 16];
+    assert_eq!(file.read_at(&mut buf, 1), Ok(8));
+    assert_eq!(&buf[..8], b"bcd12\0\09");
+    assert_eq!(file.try_read_at(&mut buf, 9), Ok(0));
+    assert_eq!(file.seek(SeekFrom::Current(0)), Ok(2));
+    let past = i64::MAX as u64 + 1;
+    assert_eq!(file.read_at(&mut buf, past), Err(Errno::EINVAL));
+    assert_eq!(file.try_write_at(b"x", past), Err(Errno::EINVAL));
+}
+
+#[test]
+fn a_transfer_at_an_offset_keeps_the_access_mode_and_appends() {
+    let inode = inode(DEFAULT_LIMIT);
+    let log = open(&inode, OpenFlags::WRONLY | OpenFlags::APPEND);
+    log.write_at(b"one", 0).unwrap();
+    log.write_at(b"two", 0).unwrap();
+    assert_eq!(contents(&inode), b"onetwo");
+    assert_eq!(log.read_at(&mut [0], 0), Err(Errno::EBADF));
+    let read_only = open(&inode, OpenFlags::RDONLY);
+    assert_eq!(read_only.write_at(b"x", 0), Err(Errno::EBADF));
+    assert_eq!(read_only.try_write_at(b"x", 0), Err(Errno::EBADF));
+}
+
+#[test]
+fn a_file_gets_the_length_that_is_set() {
+    let inode = inode(100);
+    let file = open(&inode, OpenFlags::RDWR);
+    file.write(b"abcdef").unwrap();
+    file.set_len(2).unwrap();
+    file.set_len(4).unwrap();
+    assert_eq!(contents(&inode), b"ab\0\0");
+    assert_eq!(file.set_len(101), Err(Errno::EFBIG));
+    assert_eq!(file.set_len(u64::MAX), Err(Errno::EFBIG));
+    assert_eq!(file.stat().unwrap().size, 4);
+    let read_only = open(&inode, OpenFlags::RDONLY);
+    assert_eq!(read_only.set_len(0), Err(Errno::EINVAL));
+}
+
+#[test]
 fn a_try_form_waits_for_no_lock() {
     let file = file();
     file.write(b"abcd").unwrap();
@@ -180,6 +225,8 @@ fn a_try_form_waits_for_no_lock() {
     let data = file.inode.data.write();
     assert_eq!(file.try_read(&mut [0]), Err(Errno::EAGAIN));
     assert_eq!(file.try_write(b"x"), Err(Errno::EAGAIN));
+    assert_eq!(file.try_read_at(&mut [0], 0), Err(Errno::EAGAIN));
+    assert_eq!(file.try_write_at(b"x", 0), Err(Errno::EAGAIN));
     drop(data);
     assert_eq!(file.try_read(&mut [0]), Ok(1));
     assert_eq!(file.try_write(b"x"), Ok(1));
@@ -197,10 +244,72 @@ fn a_try_form_leaves_memory_holes_and_long_copies_to_the_other() {
     assert_eq!(file.try_write(b"x"), Err(Errno::EAGAIN), "leaves a hole");
     file.seek(SeekFrom::Start(0)).unwrap();
     assert_eq!(file.try_write(&long), Err(Errno::EAGAIN), "is long");
+    assert_eq!(file.try_write_at(&long, 0), Err(Errno::EAGAIN), "is long");
     assert_eq!(
         file.try_read(&mut long.clone()),
         Err(Errno::EAGAIN),
         "is long"
     );
     assert_eq!(file.read(&mut long.clone()), Ok(long.len()));
+}
+
+#[test]
+fn the_bytes_go_with_the_name_and_the_last_open_file() {
+    let named = inode(DEFAULT_LIMIT);
+    let file = open(&named, OpenFlags::RDWR);
+    file.write(b"kept").unwrap();
+    file.release();
+    assert_eq!(named.len(), 4, "it has a name");
+    let [one, other] = [(); 2].map(|()| open(&named, OpenFlags::RDWR));
+    named.unlink();
+    one.release();
+    assert_eq!(other.read_at(&mut [0; 8], 0), Ok(4), "it is open");
+    other.release();
+    assert_eq!(named.len(), 0);
+    let late = RegularFile::open(named, OpenFlags::RDONLY);
+    assert_eq!(late.unwrap_err(), Errno::ENOENT);
+}
+
+#[test]
+fn the_bytes_of_a_file_that_nobody_has_open_go_with_the_name() {
+    let closed = inode(DEFAULT_LIMIT);
+    let file = open(&closed, OpenFlags::RDWR);
+    file.write(b"bytes").unwrap();
+    file.release();
+    closed.unlink();
+    assert_eq!(closed.len(), 0);
+}
+
+#[test]
+fn operations_on_a_released_file_answer_ebadf() {
+    let file = file();
+    file.write(b"x").unwrap();
+    file.release();
+    assert_eq!(file.try_read(&mut [0]), Err(Errno::EBADF));
+    assert_eq!(file.try_write(b"x"), Err(Errno::EBADF));
+    assert_eq!(file.try_read_at(&mut [0], 0), Err(Errno::EBADF));
+    assert_eq!(file.try_write_at(b"x", 0), Err(Errno::EBADF));
+}
+
+/// Releases a file without a name while another thread reads it, as a borrowed lookup may: the
+/// reader gets the bytes, or hears that the file is closed, but never an end that is none.
+#[test]
+fn a_read_that_races_with_the_release_finds_the_bytes_or_no_file() {
+    for _ in 0..2_000 {
+        let file = file();
+        file.write(b"bytes").unwrap();
+        file.inode.unlink();
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                loop {
+                    match file.try_read_at(&mut [0; 8], 0) {
+                        Ok(count) => assert_eq!(count, 5),
+                        Err(Errno::EAGAIN) => {}
+                        Err(errno) => break assert_eq!(errno, Errno::EBADF),
+                    }
+                }
+            });
+            file.release();
+        });
+    }
 }

@@ -2,6 +2,7 @@
 
 mod call;
 mod descriptors;
+mod paths;
 mod pipes;
 mod regular_files;
 mod sockets;

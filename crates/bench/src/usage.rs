@@ -7,18 +7,18 @@ use nix::sys::time::TimeVal;
 
 /// Time and context switches of this process.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(super) struct Usage {
-    pub(super) user: Duration,
-    pub(super) system: Duration,
+pub(crate) struct Usage {
+    pub(crate) user: Duration,
+    pub(crate) system: Duration,
     /// A thread went to sleep.
-    pub(super) voluntary_switches: u64,
+    pub(crate) voluntary_switches: u64,
     /// A thread was made to give way.
-    pub(super) involuntary_switches: u64,
+    pub(crate) involuntary_switches: u64,
 }
 
 impl Usage {
     /// Reads what the process used until now.
-    pub(super) fn now() -> anyhow::Result<Self> {
+    pub(crate) fn now() -> anyhow::Result<Self> {
         let usage = getrusage(UsageWho::RUSAGE_SELF)?;
         Ok(Usage {
             user: duration(usage.user_time()),
@@ -29,7 +29,7 @@ impl Usage {
     }
 
     /// Returns what was used since `earlier`.
-    pub(super) fn since(&self, earlier: &Usage) -> Usage {
+    pub(crate) fn since(&self, earlier: &Usage) -> Usage {
         Usage {
             user: self.user.saturating_sub(earlier.user),
             system: self.system.saturating_sub(earlier.system),

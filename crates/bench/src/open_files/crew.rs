@@ -1,0 +1,85 @@
+//! Threads that begin together, and end early when one of them fails.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, ScopedJoinHandle};
+use std::time::Instant;
+
+use anyhow::{Context, anyhow};
+
+use super::{Outcome, Tally};
+use crate::start::Start;
+use crate::usage::Usage;
+
+/// Stack of each thread in bytes.
+const STACK: usize = 256 << 10;
+
+/// Thread of a crew.
+type Running<'scope> = ScopedJoinHandle<'scope, anyhow::Result<Tally>>;
+
+/// Tells the threads of a crew that one of them failed.
+#[derive(Default)]
+pub(super) struct Alarm(AtomicBool);
+
+impl Alarm {
+    /// Tells whether a thread failed. Costs a load of a line that nobody writes.
+    pub(super) fn is_raised(&self) -> bool {
+        // Relaxed: nothing is read that was written before; later is soon enough.
+        self.0.load(Ordering::Relaxed)
+    }
+
+    fn raise(&self) {
+        // Relaxed: as above.
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Runs `work` with each place below `threads`, counted from 0, on a thread of its own. `prepare`
+/// makes the work of a place before the start. Blocks until the last is done.
+///
+/// # Errors
+/// The first of the threads; or if one cannot be made or panics.
+pub(super) fn run<W>(
+    threads: usize,
+    prepare: impl Fn(usize) -> W + Sync,
+    work: impl Fn(W, &Alarm) -> anyhow::Result<Tally> + Sync,
+) -> anyhow::Result<Outcome> {
+    let (start, alarm) = (Start::default(), Alarm::default());
+    let take_part = |place| {
+        let prepared = prepare(place);
+        if !start.wait() {
+            return Ok(Tally::default());
+        }
+        work(prepared, &alarm).inspect_err(|_| alarm.raise())
+    };
+    thread::scope(|scope| {
+        let mut go = start.hold();
+        let spawn = |place| {
+            let take_part = &take_part;
+            let builder = thread::Builder::new().stack_size(STACK);
+            builder.spawn_scoped(scope, move || take_part(place))
+        };
+        let running: Result<Vec<_>, _> = (0..threads).map(spawn).collect();
+        let running = running.context("starting a thread")?;
+        start.wait_for(threads);
+        let (before, began) = (Usage::now()?, Instant::now());
+        *go = true;
+        drop(go);
+        let tally = join(running)?;
+        Ok(tally.taking(began.elapsed(), &Usage::now()?.since(&before)))
+    })
+}
+
+/// Waits for all threads, and adds up what they did.
+fn join(running: Vec<Running<'_>>) -> anyhow::Result<Tally> {
+    let tally = |thread: Running<'_>| {
+        let joined = thread.join();
+        joined.map_err(|_| anyhow!("a thread of the workload panicked"))?
+    };
+    // All of them, also after one that failed.
+    let tallies: Vec<_> = running.into_iter().map(tally).collect();
+    let mut all = Tally::default();
+    for tally in tallies {
+        all.add(&tally?);
+    }
+    Ok(all)
+}
