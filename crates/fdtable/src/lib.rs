@@ -32,7 +32,8 @@
 //! `reserve`, `dup`, `close`, `close_range`, `fcntl`, `fork`, `exec`, and for those who need more:
 //! `limits`, `spare`, `wait`, `in_use`, `tag`, `quarantine`, `unshare`. The mechanism under them
 //! is in `table` and the files below it, and what that stands on is in [`fdtable_base`]. Then
-//! `superblock`: [`SuperBlock`], a file system's view of the same files. Beside all that,
+//! `superblock`: [`SuperBlock`], a file system's view of the same files, and [`listing`], which shows
+//! people what is open in either. Beside all that,
 //! and without any of it, stands `private`: [`PrivateFiles`], whose descriptors are never given out
 //! twice, and which no search, `close_range`, fork or exec ever meets.
 
@@ -54,6 +55,7 @@ mod fork;
 #[cfg(feature = "std")]
 mod in_use;
 mod limits;
+pub mod listing;
 mod lookup;
 #[cfg(all(test, loom))]
 mod models;

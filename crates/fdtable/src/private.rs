@@ -154,9 +154,16 @@ impl<T: ?Sized + Send + Sync> PrivateFiles<T> {
     #[doc(alias = "fget")]
     #[inline]
     pub fn get(&self, fd: PrivateFd) -> Result<FileRef<T>, Error> {
+        self.get_even_revoked(fd)?.unless_revoked()
+    }
+
+    /// As [`get`](Self::get), also of a file that was revoked: for what concerns the descriptor and
+    /// not what it refers to.
+    #[inline(always)]
+    pub(crate) fn get_even_revoked(&self, fd: PrivateFd) -> Result<FileRef<T>, Error> {
         let guard = rcu::read_lock();
         let file = self.pool.get(fd.0, &guard);
-        FileRef(file.ok_or(Error::BadFd)?).unless_revoked()
+        file.map(FileRef).ok_or(Error::BadFd)
     }
 
     /// Finds the file of a descriptor for use inside a read-side section, without a reference

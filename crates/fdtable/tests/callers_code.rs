@@ -1,7 +1,9 @@
 //! Code of the caller never runs under a lock of the table: not the drop of an object, which comes
-//! after a grace period, on a thread that happens to do something else, nor a waker.
+//! after a grace period, on a thread that happens to do something else, nor a waker, nor what an
+//! object tells of itself for a listing.
 //!
-//! The objects here ask the table when they are dropped. Under its lock they would wait for ever.
+//! The objects here ask the table when they are dropped, or listed. Under its lock they would wait
+//! for ever.
 
 #![cfg(not(loom))]
 
@@ -10,7 +12,8 @@ use std::sync::{Arc, Weak};
 use std::thread;
 use std::time::Duration;
 
-use fdtable::{FdFlags, FileRef, Files, rcu};
+use fdtable::listing::{Describe, Description};
+use fdtable::{Access, FdFlags, FileRef, Files, PrivateFiles, SuperBlock, rcu};
 
 const NONE: FdFlags = FdFlags::empty();
 
@@ -90,5 +93,52 @@ fn objects_are_dropped_outside_of_locks_while_ranges_are_closed() {
         child.close_range(3, u32::MAX).expect("in order");
         files.close_range(3, u32::MAX).expect("in order");
         rcu::barrier().expect("outside of sections");
+    });
+}
+
+/// Where an object is open that asks for all their locks when it is listed.
+struct Places {
+    files: Files<Listed>,
+    private: PrivateFiles<Listed>,
+    superblock: SuperBlock<Listed>,
+}
+
+struct Listed(Weak<Places>);
+
+impl Describe for Listed {
+    fn describe(&self) -> Description {
+        let places = self.0.upgrade().expect("they are being listed");
+        let fd = places.files.reserve(NONE).expect("there is room").fd();
+        let private = places.private.iter().count() + places.private.open_count();
+        let mounted = places.superblock.unmount().is_err();
+        Description::new("REG", format!("{fd} {private} {mounted}"))
+    }
+}
+
+#[test]
+fn objects_are_listed_outside_of_locks() {
+    ends(|| {
+        let places = Arc::new(Places {
+            files: Files::new(),
+            private: PrivateFiles::new(),
+            superblock: SuperBlock::new().expect("there is memory"),
+        });
+        let object = Listed(Arc::downgrade(&places));
+        let file = places.superblock.file(object, Access::Read, |_, _| ());
+        let file = file.expect("there is memory");
+        places
+            .files
+            .open(file.clone(), NONE)
+            .expect("there is room");
+        places.private.open(file).expect("there is room");
+        let listings = [
+            places.files.list(),
+            places.private.list(),
+            places.superblock.list(),
+        ];
+        for listing in listings {
+            let listing = listing.expect("there is memory");
+            assert_eq!(listing.rows()[0].description.name, "1 2 true");
+        }
     });
 }

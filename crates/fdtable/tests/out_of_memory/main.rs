@@ -23,7 +23,8 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, MutexGuard};
 
 use allocator::{Plan, under};
-use fdtable::{Error, Fd, FdFlags, FileRef, Files, RawFd, rcu};
+use fdtable::listing::{Describe, Description};
+use fdtable::{Access, Error, Fd, FdFlags, FileRef, Files, RawFd, SuperBlock, rcu};
 use oracle::{Oracle, Table};
 
 const NONE: FdFlags = FdFlags::empty();
@@ -43,6 +44,20 @@ use Memory::{MayGrow, MayStop, NeverNeeded};
 struct Object {
     number: i32,
     ends: Arc<Ends>,
+}
+
+impl Describe for Object {
+    fn describe(&self) -> Description {
+        Description::new("REG", "object")
+    }
+}
+
+struct Pipe;
+
+impl Describe for Pipe {
+    fn describe(&self) -> Description {
+        Description::new("FIFO", "pipe")
+    }
 }
 
 /// Counts, since a list would need memory.
@@ -108,6 +123,7 @@ const SCENARIO: &[(&str, Memory, OnTable, OnOracle)] = &[
     ("borrow", NeverNeeded, borrow, |t, _| t.get(40_000)),
     ("next_open", NeverNeeded, |t, _| t.next_open(64).map_or(Err(Error::BadFd), |fd| Ok(fd.raw())), |t, _| Ok(t.next_open(64).expect("64 is open"))),
     ("flags", NeverNeeded, |t, _| t.flags(64).map(|flags| flags.bits().cast_signed()), |t, _| t.flags(64).map(|flags| flags.bits().cast_signed())),
+    ("list", MayGrow, |t, _| t.list().map(rows), |t, _| Ok(rows(0..t.open_count()))),
     ("set_flags", NeverNeeded, |t, _| t.set_flags(3, CLOEXEC).map(|()| 0), |t, _| t.set_flags(3, CLOEXEC).map(|()| 0)),
     ("set_cloexec_range", NeverNeeded, |t, _| t.set_cloexec_range(5, 7).map(|()| 0), |t, _| t.set_cloexec_range(5, 7).map(|()| 0)),
     ("close", NeverNeeded, |t, _| t.close(8).map(|()| 0), |t, _| t.take(8).map(|_| 0)),
@@ -138,6 +154,10 @@ fn borrow(files: &Files<Object>, _: FileRef<Object>) -> Answer<Error> {
     let file = files.borrow(40_000, &section)?;
     let owned = file.upgrade().ok_or(Error::BadFd)?;
     Ok(FileRef::clone(&owned).number)
+}
+
+fn rows<R>(listing: impl IntoIterator<Item = R>) -> i32 {
+    listing.into_iter().map(|_| 1).sum()
 }
 
 /// Has RCU make what it makes once: the record of a thread at its first section, and the queues of
@@ -284,6 +304,34 @@ fn a_child_that_could_not_be_made_leaves_no_reference() {
     assert_eq!(FileRef::references(&file), 5);
     drop(file);
     play.end("fork");
+}
+
+#[test]
+fn a_superblock_that_could_not_be_listed_is_as_it_was() {
+    begin_rcu();
+    let superblock = SuperBlock::new().expect("there is memory");
+    let make = |_| superblock.file(Pipe, Access::Write, |_, _| ());
+    let files: Vec<FileRef<Pipe>> = (0..100).map(make).collect::<Result<_, _>>().unwrap();
+    let list = |after| under(Plan::AllFail(after), || superblock.list().map(rows));
+    let failures = (0..).take_while(|&after| list(after) == (Err(Error::NoMemory), 1));
+    assert!(failures.count() >= 2, "the snapshot, and the rows");
+    assert_eq!(list(usize::MAX), (Ok(100), 0));
+    assert!(files.iter().all(|file| FileRef::references(file) == 1));
+    assert_eq!(superblock.open_files(), 100);
+}
+
+#[test]
+fn listings_that_could_not_be_merged_are_as_they_were() {
+    let files = Files::new();
+    for _ in 0..10 {
+        files.open(FileRef::new(Pipe), NONE).expect("there is room");
+    }
+    let list = || files.list().expect("there is memory");
+    let (mut one, mut other) = (list(), list());
+    let mut append = |after| under(Plan::AllFail(after), || one.append(&mut other));
+    assert_eq!(append(0), (Err(Error::NoMemory), 1));
+    assert_eq!(append(usize::MAX), (Ok(()), 0));
+    assert_eq!((rows(&one), rows(&other)), (20, 0));
 }
 
 /// What RCU needs of a thread, and of the process, is kept for the case that there is no memory.

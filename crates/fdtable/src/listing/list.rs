@@ -1,0 +1,103 @@
+//! Taking a listing: the files are found one by one, and each is asked with a reference in hand.
+
+use super::{Describe, Descriptor, Listing, Row};
+use crate::{Error, Fd, Files, PrivateFiles, SuperBlock};
+
+impl<T: ?Sized + Send + Sync + Describe> Files<T> {
+    /// Lists the open descriptors by number, those of revoked files too. Numbers that are only
+    /// reserved have no row. Takes no lock; allocates.
+    ///
+    /// It has a reference to one file at a time. If that becomes the last one, because the
+    /// descriptor is closed meanwhile, the release hook runs here. If the number is then opened
+    /// again, the row may have the [flags](Self::flags) of the next descriptor.
+    ///
+    /// # Errors
+    /// [`Error::NoMemory`] (ENOMEM).
+    pub fn list(&self) -> Result<Listing, Error> {
+        let mut listing = Listing::new();
+        let mut from = 0;
+        while let Some(fd) = self.table.next_open(from) {
+            from = fd.index() + 1;
+            if let Ok(row) = self.row(fd) {
+                listing.push(row)?;
+            }
+        }
+        Ok(listing)
+    }
+
+    /// Makes the row of a number, unless it is closed meanwhile.
+    fn row(&self, fd: Fd) -> Result<Row, Error> {
+        let file = self.get_even_revoked(fd.raw())?;
+        let flags = self.flags(fd)?;
+        Ok(Row::new(Some(Descriptor::Fd { fd, flags }), &file))
+    }
+}
+
+impl<T: ?Sized + Send + Sync + Describe> PrivateFiles<T> {
+    /// Lists the open descriptors in the order of their numbers, those of revoked files too. May
+    /// wait for a lock at its beginning; allocates. Otherwise as [`Files::list`].
+    ///
+    /// # Errors
+    /// [`Error::NoMemory`] (ENOMEM).
+    pub fn list(&self) -> Result<Listing, Error> {
+        let mut listing = Listing::new();
+        for fd in self.iter() {
+            if let Ok(file) = self.get_even_revoked(fd) {
+                listing.push(Row::new(Some(Descriptor::Private(fd)), &file))?;
+            }
+        }
+        Ok(listing)
+    }
+}
+
+impl<T: ?Sized + Describe> SuperBlock<T> {
+    /// Lists the files that are open at one moment, as [`snapshot`](Self::snapshot) finds them,
+    /// whoever's descriptors refer to them: before an unmount, or after one that was refused, what
+    /// is in its way. Those that were opened first come first, and those that do not tell when
+    /// before all others. Holds the locks of all processors' lists for a walk over all of them;
+    /// allocates.
+    ///
+    /// It has references to all files at once, and drops them one by one. If one of them is the last
+    /// by then, the release hook runs here.
+    ///
+    /// ```
+    /// use fdtable::listing::{Describe, Description};
+    /// use fdtable::{Access, Error, FdFlags, Files, SuperBlock};
+    ///
+    /// struct Log;
+    /// impl Describe for Log {
+    ///     fn describe(&self) -> Description {
+    ///         Description::new("REG", "log").owner("pid 7 (syslogd)")
+    ///     }
+    /// }
+    ///
+    /// let superblock = SuperBlock::new()?;
+    /// let files = Files::new();
+    /// files.open(superblock.file(Log, Access::Write, |_, _| ())?, FdFlags::empty())?;
+    /// assert_eq!(superblock.unmount(), Err(Error::Busy));
+    /// let leaked = superblock.list()?;
+    /// assert_eq!(leaked.rows()[0].owner(), Some("pid 7 (syslogd)"));
+    ///
+    /// superblock.revoke()?;
+    /// assert!(superblock.list()?.is_empty());
+    /// superblock.unmount()?;
+    /// # Ok::<(), Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::NoMemory`] (ENOMEM).
+    pub fn list(&self) -> Result<Listing, Error> {
+        let mut listing = Listing::new();
+        let files = self.snapshot()?;
+        listing.make_room(files.len())?;
+        for file in files {
+            listing.push(Row::new(None, &file))?;
+        }
+        // The order of the processors' lists says nothing.
+        listing.rows.sort_unstable_by(|a, b| {
+            let (a, b) = (&a.description, &b.description);
+            a.since.cmp(&b.since).then_with(|| a.name.cmp(&b.name))
+        });
+        Ok(listing)
+    }
+}
