@@ -41,6 +41,8 @@ errnos! {
     EBUSY = 16;
     /// A file of this name exists, and an exclusive creation was asked for.
     EEXIST = 17;
+    /// The file system is unmounted.
+    ENODEV = 19;
     /// A name on the way, or one that has to be a directory, is none.
     ENOTDIR = 20;
     /// A directory, where there has to be something else.
@@ -53,6 +55,8 @@ errnos! {
     EFBIG = 27;
     /// The object has no position to move.
     ESPIPE = 29;
+    /// The file system is mounted read-only.
+    EROFS = 30;
     /// Nobody can read what was to be written.
     EPIPE = 32;
     /// A path or a name is too long.
@@ -104,6 +108,9 @@ mod tests {
         assert_eq!(Errno::from(fdtable::Error::InvalidArgument), Errno::EINVAL);
         assert_eq!(Errno::from(fdtable::Error::Busy), Errno::EBUSY);
         assert_eq!(Errno::from(fdtable::Error::NoMemory), Errno::ENOMEM);
+        assert_eq!(Errno::from(fdtable::Error::Revoked), Errno::EIO);
+        assert_eq!(Errno::from(fdtable::Error::ReadOnly), Errno::EROFS);
+        assert_eq!(Errno::from(fdtable::Error::NoDevice), Errno::ENODEV);
     }
 
     #[test]

@@ -7,18 +7,19 @@
 //!
 //! A name that goes does not touch the inode: who has the file open keeps it.
 
+use std::alloc::{Layout, handle_alloc_error};
 use std::sync::{Arc, Weak};
 
-use fdtable::FileRef;
+use fdtable::{FileRef, SuperBlock};
 use parking_lot::Mutex;
 
 use crate::directory::{Directory, Locked, Node, OpenDirectory, insert};
-use crate::object::file;
 use crate::path::{Last, Path, components};
 use crate::regular::{self, Inode, RegularFile};
 use crate::stat::Stat;
 use crate::{Errno, Object, OpenFlags};
 
+mod mounted;
 mod remove_tree;
 mod rename;
 
@@ -36,6 +37,8 @@ pub struct MemFs {
     /// Held while a directory moves: see [`rename`](Self::rename).
     moves: Mutex<()>,
     file_limit: usize,
+    /// The open files, if anybody is to know of them.
+    superblock: Option<SuperBlock<dyn Object>>,
 }
 
 impl Default for MemFs {
@@ -45,13 +48,24 @@ impl Default for MemFs {
 }
 
 impl MemFs {
-    /// Makes an empty file system whose files grow to `limit` bytes at most.
+    /// Makes an empty file system whose files grow to `limit` bytes at most. Allocates; without
+    /// memory it ends the process, as a box does.
     #[doc(alias = "RLIMIT_FSIZE")]
     pub fn with_file_limit(limit: usize) -> Self {
+        let superblock = SuperBlock::new()
+            .unwrap_or_else(|_| handle_alloc_error(Layout::new::<SuperBlock<dyn Object>>()));
+        Self::with_superblock(Some(superblock), limit)
+    }
+
+    /// Makes an empty file system whose open files are those of `superblock`, and grow to `limit`
+    /// bytes at most. Without a superblock nobody keeps account of them: the file system cannot be
+    /// remounted or unmounted, nor its files revoked.
+    pub fn with_superblock(superblock: Option<SuperBlock<dyn Object>>, limit: usize) -> Self {
         MemFs {
             root: Directory::new(Weak::new()),
             moves: Mutex::new(()),
             file_limit: limit,
+            superblock,
         }
     }
 
@@ -91,6 +105,7 @@ impl MemFs {
         let path = Path::parse(path)?;
         let parent = self.walk(path.parent)?;
         let name = path.name(Errno::EEXIST)?;
+        let _change = self.want_write()?;
         let mut names = parent.lock()?;
         if names.contains_key(name) {
             return Err(Errno::EEXIST);
@@ -114,6 +129,7 @@ impl MemFs {
             Last::Dot => return Err(Errno::EINVAL),
             Last::DotDot => return Err(Errno::ENOTEMPTY),
         };
+        let _change = self.want_write()?;
         let mut names = parent.lock()?;
         match names.get(name).ok_or(Errno::ENOENT)? {
             Node::Directory(directory) => directory.remove()?,
@@ -131,6 +147,7 @@ impl MemFs {
         let path = Path::parse(path)?;
         let parent = self.walk(path.parent)?;
         let name = path.name(Errno::EISDIR)?;
+        let _change = self.want_write()?;
         let mut names = parent.lock()?;
         match names.get(name).ok_or(Errno::ENOENT)? {
             Node::Directory(_) => return Err(Errno::EISDIR),
@@ -152,11 +169,6 @@ impl MemFs {
         Ok(self.find(&Path::parse(path)?)?.stat())
     }
 
-    /// Makes the open file of an object of this file system: every one is made here.
-    fn opened<O: Object>(&self, object: O) -> FileRef<dyn Object> {
-        file(object)
-    }
-
     fn open_file(
         &self,
         inode: &Arc<Inode>,
@@ -167,9 +179,10 @@ impl MemFs {
         }
         let opened = RegularFile::open(Arc::clone(inode), flags)?;
         if flags.contains(OpenFlags::TRUNC) {
+            let _change = self.want_write()?;
             inode.truncate();
         }
-        Ok(self.opened(opened))
+        self.opened(opened)
     }
 
     fn open_directory(
@@ -180,7 +193,7 @@ impl MemFs {
         if flags.can_write() || flags.intersects(OpenFlags::CREAT | OpenFlags::TRUNC) {
             return Err(Errno::EISDIR);
         }
-        Ok(self.opened(OpenDirectory::new(directory)))
+        self.opened(OpenDirectory::new(directory))
     }
 
     fn find_or_create(&self, path: &Path<'_>, flags: OpenFlags) -> Result<Node, Errno> {
@@ -198,6 +211,7 @@ impl MemFs {
             Err(Errno::ENOENT) => {}
             found => return found,
         }
+        let _change = self.want_write()?;
         self.create(parent.lock()?, name, exclusive)
     }
 

@@ -2,9 +2,10 @@
 
 use std::io::SeekFrom;
 
-use fdtable::FileRef;
+use fdtable::listing::{Describe, Description};
+use fdtable::{Access, End, FileRef};
 
-use crate::{DirEntry, Errno, OpenFlags, Stat};
+use crate::{DirEntry, Errno, FileKind, OpenFlags, Stat};
 
 /// Open file: a pipe end, a socket, a regular file, a directory.
 ///
@@ -149,15 +150,51 @@ pub trait Object: Send + Sync + 'static {
     /// Ends the use of an open file that descriptors still name: who sleeps in it is woken, and
     /// its operations answer `EIO`. One that has begun may end as if it had come before.
     ///
-    /// Does not sleep. [`release`](Self::release) may follow, when the last descriptor goes; an
-    /// object for which both are the same writes only that, and answers as after a release.
+    /// Runs once, instead of [`release`](Self::release), and does not sleep either. An object for
+    /// which both are the same writes only that, and answers as after a release.
     fn revoke(&self) {
         self.release();
     }
 }
 
-/// Makes an open file of an object, whose [`release`](Object::release) runs with the last
-/// reference. Allocates.
-pub fn file<O: Object>(object: O) -> FileRef<dyn Object> {
-    FileRef::coerced_with_release(object, |object| object, O::release)
+/// Makes an open file of an object that is on no file system. Allocates.
+///
+/// # Errors
+/// `ENOMEM`; the object is dropped.
+pub fn file<O: Object>(object: O) -> Result<FileRef<dyn Object>, Errno> {
+    Ok(FileRef::try_coerced_with_ends(object, as_dyn, end)?)
+}
+
+/// Sees an object as the tables do.
+pub(crate) fn as_dyn<O: Object>(object: &O) -> &(dyn Object + 'static) {
+    object
+}
+
+/// Tells an object which end it has come to.
+pub(crate) fn end<O: Object>(object: &O, end: End) {
+    match end {
+        End::Released => object.release(),
+        End::Revoked => object.revoke(),
+    }
+}
+
+impl Describe for dyn Object {
+    fn describe(&self) -> Description {
+        let access = if self.status().can_write() {
+            Access::Write
+        } else {
+            Access::Read
+        };
+        let Ok(stat) = self.stat() else {
+            return Description::new("stream", "").access(access);
+        };
+        let kind = match stat.kind {
+            FileKind::Regular => "REG",
+            FileKind::Directory => "DIR",
+        };
+        Description::new(kind, format!("inode:[{}]", stat.inode))
+            .access(access)
+            .inode(stat.inode)
+            .size(stat.size)
+    }
 }

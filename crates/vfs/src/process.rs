@@ -171,6 +171,7 @@ impl Process {
         let first = self.files.reserve(flags.descriptor())?;
         let second = self.files.reserve(flags.descriptor())?;
         let (one, other) = make(flags);
-        Ok((first.install(file(one)), second.install(file(other))))
+        let (one, other) = (file(one)?, file(other)?);
+        Ok((first.install(one), second.install(other)))
     }
 }

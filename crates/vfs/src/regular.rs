@@ -203,7 +203,17 @@ impl RegularFile {
 
     /// Ends the use of the file, with the first answer that is given.
     fn end(&self, answer: Errno) {
-        let _ = self.ended.set(answer);
+        // First, so that who finds no bytes finds out why.
+        if self.ended.set(answer).is_ok() {
+            self.inode.let_go();
+        }
+    }
+}
+
+/// Ends a file that nobody has used: its file system did not take it.
+impl Drop for RegularFile {
+    fn drop(&mut self) {
+        self.end(Errno::EBADF);
     }
 }
 
@@ -340,9 +350,7 @@ impl Object for RegularFile {
     }
 
     fn release(&self) {
-        // First, so that who finds no bytes finds out why.
         self.end(Errno::EBADF);
-        self.inode.let_go();
     }
 
     fn revoke(&self) {

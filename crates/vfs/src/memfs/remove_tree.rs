@@ -22,6 +22,7 @@ impl MemFs {
             _ => Errno::EINVAL,
         };
         let name = path.name(otherwise)?;
+        let _change = self.want_write()?;
         let mut names = parent.lock()?;
         if let Node::File(_) = names.get(name).ok_or(Errno::ENOENT)?
             && path.asks_for_directory

@@ -50,6 +50,7 @@ impl MemFs {
             new: new.name(Errno::EBUSY)?,
             directory_asked_for: old.asks_for_directory || new.asks_for_directory,
         };
+        let _change = self.want_write()?;
         let replaced = if old.parent == new.parent {
             let directory = self.walk(old.parent)?;
             match rename_file(&directory, &names)? {

@@ -48,6 +48,14 @@ impl Process {
         self.fs.rename(old, new)
     }
 
+    /// Takes what `path` names from all who have it open. Returns how many open files there were.
+    ///
+    /// # Errors
+    /// Those of [`MemFs::revoke`](crate::MemFs::revoke).
+    pub fn revoke(&self, path: &str) -> Result<usize, Errno> {
+        self.fs.revoke(path)
+    }
+
     /// Describes what `path` names. May wait for writers of the file.
     ///
     /// # Errors
