@@ -46,3 +46,7 @@ pub use object::{Object, file};
 pub use open_flags::OpenFlags;
 pub use process::Process;
 pub use stat::{DirEntry, FileKind, Stat};
+
+#[cfg(test)]
+#[path = "../tests/system_calls/call.rs"]
+mod call;

@@ -31,6 +31,19 @@ mod rename;
 /// - `ENOTDIR` if a name on the way is no directory, or a `/` follows a name that is none;
 /// - `ENAMETOOLONG` if a name has more than [`NAME_MAX`](crate::path::NAME_MAX) bytes or the path
 ///   [`PATH_MAX`](crate::path::PATH_MAX) or more.
+///
+/// ```
+/// use fdtable_vfs::{FileKind, MemFs, Object, OpenFlags};
+///
+/// let fs = MemFs::default();
+/// fs.mkdir("/log")?;
+/// let log = fs.open("/log/new", OpenFlags::CREAT | OpenFlags::WRONLY)?;
+/// log.write(b"begun")?;
+/// fs.rename("/log/new", "/log/today")?;
+/// assert_eq!(fs.stat("/log/today")?.size, 5);
+/// assert_eq!(fs.stat("/log")?.kind, FileKind::Directory);
+/// # Ok::<(), fdtable_vfs::Errno>(())
+/// ```
 #[derive(Debug)]
 pub struct MemFs {
     root: Arc<Directory>,
@@ -205,11 +218,12 @@ impl MemFs {
             _ if exclusive => return Err(Errno::EEXIST),
             _ => return Err(Errno::EISDIR),
         };
-        // Most files that are opened for creation are there already: the shared lock is enough.
-        match parent.find(name) {
-            Ok(_) if exclusive => return Err(Errno::EEXIST),
-            Err(Errno::ENOENT) => {}
-            found => return found,
+        if !exclusive {
+            // Most of these files are there already: the shared lock is enough.
+            match parent.find(name) {
+                Err(Errno::ENOENT) => {}
+                found => return found,
+            }
         }
         let _change = self.want_write()?;
         self.create(parent.lock()?, name, exclusive)

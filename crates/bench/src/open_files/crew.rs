@@ -83,3 +83,34 @@ fn join(running: Vec<Running<'_>>) -> anyhow::Result<Tally> {
     }
     Ok(all)
 }
+
+#[cfg(test)]
+mod tests {
+    use anyhow::bail;
+
+    use super::*;
+
+    #[test]
+    fn the_failure_of_one_ends_the_work_of_all() {
+        let failed = run(
+            3,
+            |place| place,
+            |place, alarm| {
+                if place == 1 {
+                    bail!("as expected");
+                }
+                while !alarm.is_raised() {
+                    thread::yield_now();
+                }
+                Ok(Tally::default())
+            },
+        );
+        assert_eq!(failed.unwrap_err().to_string(), "as expected");
+    }
+
+    #[test]
+    fn a_panic_is_an_error() {
+        let failed = run(2, |place| place, |_, _| panic!("as expected"));
+        assert!(failed.is_err());
+    }
+}

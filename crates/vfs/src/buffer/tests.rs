@@ -2,10 +2,7 @@ use std::sync::Arc;
 use std::thread;
 
 use super::*;
-use call::{Call, within_time};
-
-#[path = "../../tests/system_calls/call.rs"]
-mod call;
+use crate::call::{Call, within_time};
 
 fn buffer(capacity: usize) -> Arc<Buffer> {
     Arc::new(Buffer::new(capacity))

@@ -87,6 +87,28 @@ fn the_bytes_stay_with_who_has_the_file_open() {
 }
 
 #[test]
+fn the_bytes_go_with_the_name_however_it_goes() {
+    let ways: [fn(&MemFs); 4] = [
+        |fs| fs.unlink("d/a").unwrap(),
+        |fs| fs.rename("d/b", "d/a").unwrap(),
+        |fs| fs.rename("c", "d/a").unwrap(),
+        |fs| fs.remove_tree("d").unwrap(),
+    ];
+    for (nth, way) in ways.into_iter().enumerate() {
+        let fs = tree(&["d/", "d/a", "d/b", "c"]);
+        let Ok(Node::File(inode)) = fs.find(&Path::parse("d/a").unwrap()) else {
+            panic!("no file")
+        };
+        let open = fs.open("d/a", OpenFlags::RDWR).unwrap();
+        open.write(b"bytes").unwrap();
+        way(&fs);
+        assert_eq!(inode.len(), 5, "way {nth}: it is open");
+        drop(open);
+        assert_eq!(inode.len(), 0, "way {nth}");
+    }
+}
+
+#[test]
 fn operations_on_what_was_revoked_answer_eio() {
     let fs = tree(&["d/", "d/a"]);
     let file = fs.open("d/a", OpenFlags::RDWR).unwrap();

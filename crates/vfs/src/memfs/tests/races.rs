@@ -3,6 +3,7 @@
 use std::thread;
 
 use super::*;
+use crate::call::{Call, within_time};
 
 /// Rounds of each thread: a tenth of a second.
 const ROUNDS: usize = 3000;
@@ -24,41 +25,82 @@ fn one_of_many_creators_is_the_first() {
     assert_eq!(fs.stat("/").unwrap().size, ROUNDS as u64);
 }
 
+/// A creator that looked before the other was done looks again.
+#[test]
+fn the_second_of_two_creators_finds_the_first_ones_file() {
+    let fs = tree(&["a"]);
+    let create = |exclusive| fs.create(fs.root.lock().unwrap(), "a", exclusive);
+    assert_eq!(create(true).unwrap_err(), Errno::EEXIST);
+    let found = create(false).unwrap();
+    assert_eq!(found.number(), fs.stat("a").unwrap().inode);
+}
+
+#[test]
+fn what_moves_waits_for_what_moves_and_a_new_name_does_not() {
+    let fs = Arc::new(tree(&["a/", "a/1", "a/b/", "c/"]));
+    let rename = |old, new| {
+        let fs = Arc::clone(&fs);
+        move || fs.rename(old, new)
+    };
+    let moves = fs.moves.lock();
+    let waiting =
+        [("a/1", "c/1"), ("a/b", "a/d")].map(|(old, new)| Call::start_waiting(rename(old, new)));
+    create(&fs, "a/2");
+    assert_eq!(Call::start(rename("a/2", "a/3")).result(), Ok(()));
+    drop(moves);
+    assert_eq!(waiting.map(Call::result), [Ok(()); 2]);
+}
+
 /// Renames there and back between directories above, below and beside each other, with removals
 /// of what is between: no lock is waited for in a circle, and nothing is lost.
 #[test]
 fn renames_in_all_directions_end_and_lose_nothing() {
-    let fs = tree(&["a/", "a/b/", "c/", "a/1", "a/b/2", "c/3", "a/x/", "c/y/"]);
-    let pairs = [
-        [("a/1", "a/b/1"), ("a/b/1", "a/1")],
-        [("a/b/2", "c/2"), ("c/2", "a/b/2")],
-        [("c/3", "a/3"), ("a/3", "c/3")],
-        [("a/x", "c/y/x"), ("c/y/x", "a/x")],
-        [("c/y", "a/x/y"), ("a/x/y", "c/y")],
-    ];
-    let swing = |pair: [(&str, &str); 2]| {
-        for _ in 0..ROUNDS {
-            for (old, new) in pair {
-                // Only where directories move is anybody in anybody's way.
-                if let Err(errno) = fs.rename(old, new) {
-                    assert!(matches!(errno, Errno::ENOENT | Errno::EINVAL), "{errno}");
-                }
+    within_time(|| {
+        let fs = tree(&[
+            "a/", "a/b/", "a/b/kept", "c/", "a/1", "a/b/2", "c/3", "a/4", "a/x/", "c/y/",
+        ]);
+        thread::scope(|scope| {
+            for pair in PAIRS {
+                let fs = &fs;
+                scope.spawn(move || (0..ROUNDS).for_each(|_| swing(fs, pair)));
             }
-        }
-    };
-    let come_and_go = || {
-        for _ in 0..ROUNDS {
-            fs.mkdir("a/b/d").unwrap();
-            fs.rmdir("a/b/d").unwrap();
-        }
-    };
-    thread::scope(|scope| {
-        for pair in pairs {
-            scope.spawn(move || swing(pair));
-        }
-        scope.spawn(come_and_go);
+        });
+        assert_eq!(count(&fs, "/"), 10);
     });
-    assert_eq!(count(&fs, "/"), 8);
+}
+
+/// Old and new names, of which each thread takes a pair.
+const PAIRS: [[&str; 2]; 6] = [
+    ["a/1", "a/b/1"],
+    ["a/b/2", "c/2"],
+    ["c/3", "a/3"],
+    ["a/4", "c/4"],
+    ["a/x", "c/y/x"],
+    ["c/y", "a/x/y"],
+];
+
+fn swing(fs: &MemFs, [here, there]: [&str; 2]) {
+    for (old, new) in [(here, there), (there, here)] {
+        // Only where directories move is anybody in anybody's way.
+        if let Err(errno) = fs.rename(old, new) {
+            assert!(matches!(errno, Errno::ENOENT | Errno::EINVAL), "{errno}");
+        }
+    }
+}
+
+/// A removal takes the lock of a directory and then that of one in it. So does a rename, in
+/// whichever direction it goes.
+#[test]
+fn a_rename_and_a_removal_lock_in_the_same_order() {
+    within_time(|| {
+        let fs = tree(&["a/", "a/b/", "a/b/kept", "a/1"]);
+        thread::scope(|scope| {
+            let renames = scope.spawn(|| (0..8 * ROUNDS).for_each(|_| swing(&fs, PAIRS[0])));
+            while !renames.is_finished() {
+                assert_eq!(fs.rmdir("a/b"), Err(Errno::ENOTEMPTY));
+            }
+        });
+    });
 }
 
 /// Counts all names below a directory.
