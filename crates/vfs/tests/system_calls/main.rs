@@ -2,6 +2,7 @@
 
 mod call;
 mod descriptors;
+mod mounted;
 mod paths;
 mod pipes;
 mod regular_files;

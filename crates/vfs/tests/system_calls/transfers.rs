@@ -63,7 +63,10 @@ fn outcome(answer: Result<usize, Errno>, status: OpenFlags) -> Outcome {
         status,
         calls: Arc::clone(&calls),
     };
-    let fd: Fd = process.files().open(file(probe), FdFlags::empty()).unwrap();
+    let fd: Fd = process
+        .files()
+        .open(file(probe).unwrap(), FdFlags::empty())
+        .unwrap();
     let copy = process.dup(fd).unwrap();
     let read = process.read(fd, &mut [0]);
     let write = process.write(copy, b"x");
