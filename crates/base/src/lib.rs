@@ -14,9 +14,10 @@
 //!    is copied where it is written.
 //! 9. [`room`]: where there is something free, told without a line that all write.
 //! 10. [`pool`]: counted objects under handles that are never mistaken for one another.
-//! 11. [`lglock`](mod@lglock): a lock in parts, one for each processor.
-//! 12. [`percpu_list`]: lists of counted objects under it.
-//! 13. [`percpu`], [`bitmap`] and [`fallible`] allocation, which the others use.
+//! 11. [`slab`]: memory for many objects of one size, with magazines for each processor.
+//! 12. [`lglock`](mod@lglock): a lock in parts, one for each processor.
+//! 13. [`percpu_list`]: lists of counted objects under it.
+//! 14. [`percpu`], [`bitmap`] and [`fallible`] allocation, which the others use.
 //!
 //! With `--cfg loom` the same source runs under the model checker `loom`; the module `sync`
 //! is the only place that knows.

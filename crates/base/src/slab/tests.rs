@@ -101,6 +101,12 @@ fn what_the_magazines_can_hold_is_not_asked_for_again() {
     let info = cache.info();
     assert!(info.misses <= 64, "{info}");
     assert_eq!(info.hits + info.misses, 10_000, "{info}");
+    cache.shrink();
+    assert_eq!(
+        cache.info().hits,
+        info.hits,
+        "also those of magazines that are gone"
+    );
 }
 
 #[test]
