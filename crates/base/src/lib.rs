@@ -14,8 +14,9 @@
 //!    is copied where it is written.
 //! 9. [`room`]: where there is something free, told without a line that all write.
 //! 10. [`pool`]: counted objects under handles that are never mistaken for one another.
-//! 11. [`percpu`], [`bitmap`] and [`fallible`] allocation, which the others use.
-//! 12. [`mod@heap`]: boxes in heaps beside the global one, for who compares them.
+//! 11. [`slab`]: memory for many objects of one size, with magazines for each processor.
+//! 12. [`percpu`], [`bitmap`] and [`fallible`] allocation, which the others use.
+//! 13. [`mod@heap`]: boxes in heaps beside the global one, for who compares them.
 //!
 //! With `--cfg loom` the same source runs under the model checker `loom`; the module `sync`
 //! is the only place that knows.
