@@ -56,6 +56,7 @@ mod cache;
 mod check;
 mod constructed;
 mod depot;
+#[allow(dead_code, reason = "blocks of `counted` come from it")]
 pub(crate) mod general;
 mod handle;
 mod header;

@@ -195,13 +195,15 @@ impl RawCache {
     #[inline(never)]
     fn alloc_slow(&self, construct: &dyn Fn(NonNull<u8>)) -> Option<NonNull<u8>> {
         match self.checks {
-            Checks::None => self.from_depot().or_else(|| self.from_slabs(construct)),
+            Checks::None => self
+                .take_from_depot()
+                .or_else(|| self.take_from_slabs(construct)),
             Checks::Full => self.alloc_checked(construct),
         }
     }
 
     /// Takes an object of a magazine of the depot, and lets the processor have the rest.
-    fn from_depot(&self) -> Option<NonNull<u8>> {
+    fn take_from_depot(&self) -> Option<NonNull<u8>> {
         let mut depot = self.depot.lock();
         depot.misses += 1;
         let mut magazine = depot.take_full()?;
@@ -218,7 +220,7 @@ impl RawCache {
     }
 
     /// Fills a magazine from the slabs, takes an object of it, and lets the processor have the rest.
-    fn from_slabs(&self, construct: &dyn Fn(NonNull<u8>)) -> Option<NonNull<u8>> {
+    fn take_from_slabs(&self, construct: &dyn Fn(NonNull<u8>)) -> Option<NonNull<u8>> {
         let Some(mut magazine) = self.empty_magazine() else {
             let mut object = None;
             self.take(1, construct, &mut |taken| object = Some(taken));

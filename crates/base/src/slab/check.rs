@@ -277,6 +277,10 @@ pub(super) fn taken(cache: &RawCache, object: NonNull<u8>) {
 
 /// Checks an object that is given back, and marks it as free. For the holder of the lock of the
 /// slabs, who does not panic while it has it.
+#[expect(
+    clippy::result_large_err,
+    reason = "a mistake is made once, and told on the way to a panic"
+)]
 pub(super) fn given(cache: &RawCache, slabs: &Slabs, object: NonNull<u8>) -> Result<(), Mistake> {
     let shape = &cache.shape;
     let address = object.addr().get();
@@ -313,6 +317,7 @@ pub(super) fn given(cache: &RawCache, slabs: &Slabs, object: NonNull<u8>) -> Res
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::super::{Cache, Checks, ConstructedCache, Object, Options};
+    use core::ptr::NonNull;
     use std::panic::{AssertUnwindSafe, catch_unwind};
 
     const FULL: Options = Options::new().checks(Checks::Full);
@@ -325,8 +330,12 @@ mod tests {
         cache.insert([1; 20]).expect("there is memory")
     }
 
-    fn address<T>(object: &mut T) -> *mut u8 {
-        core::ptr::from_mut(object).cast()
+    /// Writes a byte near an object, as a wild pointer does.
+    fn write_wild<T>(place: NonNull<T>, offset: isize, byte: u8) {
+        // SAFETY: inside of the slab.
+        let wild = unsafe { place.cast::<u8>().offset(offset) };
+        // SAFETY: inside of the slab, and looked at by the checks alone.
+        unsafe { wild.write(byte) };
     }
 
     /// Does something wrong, and returns what is reported.
@@ -350,12 +359,8 @@ mod tests {
     #[test]
     fn a_write_behind_an_object_is_found_when_it_is_given_back() {
         let cache = cache();
-        let mut object = insert(&cache);
-        // The provenance of the whole slab, as a wild pointer has.
-        let wild = object.place.as_ptr().cast::<u8>();
-        assert_eq!(wild, address(&mut *object));
-        // SAFETY: inside of the slab; that it is nobody's is what is found.
-        unsafe { wild.add(20).write(0x41) };
+        let object = insert(&cache);
+        write_wild(object.place, 20, 0x41);
         let report = report(|| drop(object));
         assert!(report.contains("behind an object"), "{report}");
         assert!(
@@ -373,8 +378,7 @@ mod tests {
     fn a_write_in_front_of_an_object_is_found_when_it_is_given_back() {
         let cache = cache();
         let object = insert(&cache);
-        // SAFETY: inside of the slab; that it is nobody's is what is found.
-        unsafe { object.place.as_ptr().cast::<u8>().sub(1).write(0x41) };
+        write_wild(object.place, -1, 0x41);
         let report = report(|| drop(object));
         assert!(report.contains("in front of an object"), "{report}");
         assert!(
@@ -388,10 +392,9 @@ mod tests {
         for (offset, expected) in [(3, "0x6b"), (19, "0xa5")] {
             let cache = cache();
             let object = insert(&cache);
-            let wild = object.place.as_ptr().cast::<u8>();
+            let place = object.place;
             drop(object);
-            // SAFETY: inside of the slab; that it is free is what is found.
-            unsafe { wild.add(offset).write(0) };
+            write_wild(place, offset, 0);
             let report = report(|| drop(insert(&cache)));
             assert!(report.contains("while it was free"), "{report}");
             let byte = format!("byte {offset}: expected {expected}, found 0x00");
@@ -436,18 +439,13 @@ mod tests {
         let cache = cache.expect("there is memory");
         let mut object = cache.take().expect("there is memory");
         object[0] = 8;
-        let wild = address(&mut *object);
+        let place = object.place;
         drop(object);
         let object = cache.take().expect("there is memory");
-        assert_eq!((address_of(&*object), object[0], object[1]), (wild, 8, 7));
-        // SAFETY: inside of the slab; that it is nobody's is what is found.
-        unsafe { object.place.as_ptr().cast::<u8>().add(24).write(0) };
+        assert_eq!((object.place, object[0], object[1]), (place, 8, 7));
+        write_wild(object.place, 24, 0);
         let text = report(|| drop(object));
         assert!(text.contains("behind an object"), "{text}");
-    }
-
-    fn address_of<T>(object: &T) -> *mut u8 {
-        core::ptr::from_ref(object).cast_mut().cast()
     }
 
     #[test]

@@ -46,11 +46,11 @@ const fn class_of(layout: Layout) -> Option<usize> {
     let least = if layout.size() == 0 { 1 } else { layout.size() };
     let size = least.next_multiple_of(layout.align());
     match size {
-        ..=128 => Some(size.div_ceil(8) - 1),
-        ..=256 => Some(16 + (size - 128).div_ceil(16) - 1),
-        ..=1024 => Some(24 + (size - 256).div_ceil(64) - 1),
-        ..=2048 => Some(36 + (size - 1024).div_ceil(256) - 1),
-        ..=4096 => Some(40 + (size - 2048).div_ceil(512) - 1),
+        0..=128 => Some(size.div_ceil(8) - 1),
+        129..=256 => Some(16 + (size - 128).div_ceil(16) - 1),
+        257..=1024 => Some(24 + (size - 256).div_ceil(64) - 1),
+        1025..=2048 => Some(36 + (size - 1024).div_ceil(256) - 1),
+        2049..=4096 => Some(40 + (size - 2048).div_ceil(512) - 1),
         _ => None,
     }
 }

@@ -188,6 +188,7 @@ impl Magazine {
     }
 
     /// Tells whether there is no room.
+    #[cfg(all(test, not(loom)))]
     pub(super) fn is_full(&self) -> bool {
         self.rounds().lacks(Lack::Room)
     }

@@ -11,7 +11,7 @@ use super::shape::Shape;
 
 /// How many empty slabs are kept, so that a cache whose use swings does not ask for memory at each
 /// swing.
-const KEPT: usize = if cfg!(loom) { 0 } else { 4 };
+const KEPT: usize = if cfg!(loom) { 0 } else { 16 };
 
 /// The slabs of a cache.
 #[derive(Default)]

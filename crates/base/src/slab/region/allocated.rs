@@ -7,7 +7,8 @@ use super::CHUNK;
 use crate::fallible::OutOfMemory;
 
 /// Nothing else is known of a chunk.
-pub(super) type Origin = ();
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Origin;
 
 const LAYOUT: Layout = match Layout::from_size_align(CHUNK, CHUNK) {
     Ok(layout) => layout,
@@ -17,12 +18,12 @@ const LAYOUT: Layout = match Layout::from_size_align(CHUNK, CHUNK) {
 pub(super) fn take() -> Result<(NonNull<u8>, Origin), OutOfMemory> {
     // SAFETY: the size is not zero.
     let start = NonNull::new(unsafe { alloc(LAYOUT) }).ok_or(OutOfMemory)?;
-    Ok((start, ()))
+    Ok((start, Origin))
 }
 
 /// # Safety
 /// As for [`Chunk::give_back`](super::Chunk::give_back).
-pub(super) unsafe fn give_back(start: NonNull<u8>, (): Origin) {
+pub(super) unsafe fn give_back(start: NonNull<u8>, _: Origin) {
     // SAFETY: `take` allocated it with this layout, and the caller gives it up.
     unsafe { dealloc(start.as_ptr(), LAYOUT) };
 }
