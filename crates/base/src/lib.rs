@@ -31,7 +31,6 @@ pub mod counted;
 pub mod fallible;
 pub mod fence;
 pub mod gate;
-pub mod heap;
 pub mod leaf;
 pub mod lglock;
 mod lock;

@@ -185,24 +185,24 @@ fn first_of_each_slab(addresses: &[usize], per_slab: usize) -> Vec<usize> {
 mod tests {
     use super::*;
 
+    /// Returns the addresses of so many objects without a gap.
+    fn row(first: usize, objects: usize) -> Vec<usize> {
+        let address = |n| first + n * size_of::<Node>();
+        (0..objects).map(address).collect()
+    }
+
     #[test]
     fn slabs_are_told_apart_by_their_gaps() {
-        // A full slab, one with an object missing, a full one right after it, and half of one.
-        let addresses = [
-            [1000, 1064, 1128].as_slice(),
-            &[5000, 5128],
-            &[5192 + 64, 5192 + 128, 5192 + 192],
-            &[9000, 9064],
-        ]
-        .concat();
+        // A full slab, one without its middle object, a full one, and the beginning of one.
+        let broken = [row(1 << 16, 1), row((1 << 16) + 2048, 1)].concat();
+        let addresses = [row(64, 3), broken, row(2 << 16, 3), row(3 << 16, 2)].concat();
         assert_eq!(first_of_each_slab(&addresses, 3), [0, 5]);
         assert_eq!(first_of_each_slab(&[], 3), [0; 0]);
     }
 
     #[test]
     fn slabs_without_a_gap_are_told_apart_by_their_size() {
-        let addresses: Vec<_> = (0..6).map(|n| 4096 + n * 64).collect();
-        assert_eq!(first_of_each_slab(&addresses, 3), [0, 3]);
+        assert_eq!(first_of_each_slab(&row(4096, 6), 3), [0, 3]);
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 
 use anyhow::Context;
-use fdtable_base::heap::{Heap, HeapBox};
+use fdtable_heap::{Heap, HeapBox};
 use mimalloc::MiMalloc;
 use sharded_slab::Config;
 use tikv_jemallocator::Jemalloc;

@@ -3,13 +3,13 @@
 //! Who compares heaps needs several in one program, and only one can be the global one. A heap is a
 //! constant of its type, so a box is one pointer and knows where its memory goes back to.
 
-use alloc::alloc::{GlobalAlloc, Layout};
 use core::fmt;
 use core::marker::PhantomData;
 use core::ops::{Deref, DerefMut};
 use core::ptr::NonNull;
+use std::alloc::{GlobalAlloc, Layout};
 
-use crate::fallible::OutOfMemory;
+use fdtable_base::fallible::OutOfMemory;
 
 /// Heap of its own beside the global one.
 ///
@@ -18,7 +18,7 @@ use crate::fallible::OutOfMemory;
 ///
 /// struct Libc;
 ///
-/// impl fdtable_base::heap::Heap for Libc {
+/// impl fdtable_heap::Heap for Libc {
 ///     type Allocator = System;
 ///     const ALLOCATOR: &'static System = &System;
 /// }
@@ -47,11 +47,11 @@ impl<T, H: Heap> HeapBox<T, H> {
     /// ```
     /// # use std::alloc::System;
     /// # struct Libc;
-    /// # impl fdtable_base::heap::Heap for Libc {
+    /// # impl fdtable_heap::Heap for Libc {
     /// #     type Allocator = System;
     /// #     const ALLOCATOR: &'static System = &System;
     /// # }
-    /// use fdtable_base::heap::HeapBox;
+    /// use fdtable_heap::HeapBox;
     ///
     /// let boxed = HeapBox::<_, Libc>::try_new([7; 64])?;
     /// assert_eq!(boxed.len(), 64);
@@ -128,7 +128,7 @@ impl<T, H: Heap> Drop for Place<T, H> {
     }
 }
 
-#[cfg(all(test, feature = "std", not(loom)))]
+#[cfg(test)]
 mod tests {
     use std::alloc::System;
     use std::panic::{AssertUnwindSafe, catch_unwind};
