@@ -30,7 +30,7 @@ std::thread_local! {
 
 /// Runs `f`, which explores a model, as where sequences can be restarted.
 #[cfg(test)]
-pub(in crate::slab) fn with_sequences(f: impl FnOnce()) {
+pub(in crate::slab::local) fn with_sequences(f: impl FnOnce()) {
     // A model's threads are all on the thread that explores it.
     THERE.set(true);
     f();
@@ -39,7 +39,7 @@ pub(in crate::slab) fn with_sequences(f: impl FnOnce()) {
 
 /// Moves the thread to another processor.
 #[cfg(test)]
-pub(in crate::slab) fn move_to(processor: usize) {
+pub(in crate::slab::local) fn move_to(processor: usize) {
     PROCESSOR.with(|own| own.set(processor));
 }
 
