@@ -110,8 +110,16 @@ mod sequence;
 /// The magazines of all processors. The first four fields are what the sequences use.
 pub(super) struct Cpus {
     /// The first of `pairs`, which are as many lines in a row.
+    #[allow(
+        dead_code,
+        reason = "only the sequences of a real processor look at it"
+    )]
     base: *const CachePadded<Pair>,
     /// How many `pairs` there are. A processor of a higher number has none.
+    #[allow(
+        dead_code,
+        reason = "only the sequences of a real processor look at it"
+    )]
     limit: usize,
     /// Where a thread finds its rseq area.
     area: Area,
