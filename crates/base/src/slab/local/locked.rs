@@ -58,6 +58,11 @@ impl Cpus {
         self.0.iter().for_each(|cpu| cpu.with(&mut *look));
     }
 
+    #[cfg(all(test, loom))]
+    pub(super) fn pair_of_first(&self) -> &Pair {
+        &self.0.of(0).pair
+    }
+
     /// For who is alone.
     pub(super) fn pairs(&mut self) -> impl Iterator<Item = &Pair> {
         self.0.iter().map(|cpu| &cpu.pair)

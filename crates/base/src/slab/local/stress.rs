@@ -18,7 +18,7 @@ use std::vec::Vec;
 const OBJECTS: usize = 3000;
 /// How many objects a thread has at most.
 const HANDFUL: usize = 300;
-/// How long a thread runs until it is interrupted by a signal.
+/// How long it is from one signal of a thread to the next.
 const PERIOD: Duration = Duration::from_micros(60);
 
 /// All there is: the objects are in the magazines, in the depot, or in somebody's hands.
@@ -189,6 +189,23 @@ impl<'w> Thread<'w> {
         }
     }
 
+    /// What happens in the signal handler, between any two instructions: it goes to another
+    /// processor, others run, and it takes an object and gives it back.
+    fn interrupt(&self) {
+        self.move_on();
+        std::thread::yield_now();
+        if !self.pocket.load(SeqCst).is_null() {
+            return;
+        }
+        let Some(object) = self.world.pop() else {
+            return;
+        };
+        std::thread::yield_now();
+        if let Err(object) = self.world.push(object) {
+            self.pocket.store(object.as_ptr(), SeqCst);
+        }
+    }
+
     /// Acts until it is over.
     fn run(mut self, interrupts: Interrupts) {
         pin_to(self.cpus[0]);
@@ -215,22 +232,20 @@ enum Interrupts {
 thread_local! {
     /// The thread, for the handler.
     static THREAD: Cell<*const Thread<'static>> = const { Cell::new(ptr::null()) };
+    static TIMER: Cell<libc::timer_t> = const { Cell::new(ptr::null_mut()) };
 }
 
-/// Sends a signal to the thread that made it, again and again.
+/// Sends a signal to the thread that made it, and again after each.
 struct Timer(libc::timer_t);
 
 impl Timer {
     fn start(thread: &Thread<'_>) -> Self {
         THREAD.set(ptr::from_ref(thread).cast());
         let signal = libc::SIGRTMIN();
-        // SAFETY: all zero is a valid value of both structures.
-        let (mut action, mut event) = unsafe {
-            (
-                core::mem::zeroed::<libc::sigaction>(),
-                core::mem::zeroed::<libc::sigevent>(),
-            )
-        };
+        // SAFETY: all zero is a valid value of the structure.
+        let mut action: libc::sigaction = unsafe { core::mem::zeroed() };
+        // SAFETY: as above.
+        let mut event: libc::sigevent = unsafe { core::mem::zeroed() };
         action.sa_sigaction = handler as *const () as usize;
         action.sa_flags = libc::SA_SIGINFO | libc::SA_RESTART;
         // SAFETY: the action is filled in.
@@ -245,26 +260,18 @@ impl Timer {
         let answer =
             unsafe { libc::timer_create(libc::CLOCK_MONOTONIC, &raw mut event, &raw mut timer) };
         assert_eq!(answer, 0);
-        let period = libc::timespec {
-            tv_sec: 0,
-            tv_nsec: PERIOD.subsec_nanos().into(),
-        };
-        let period = libc::itimerspec {
-            it_interval: period,
-            it_value: period,
-        };
-        // SAFETY: the timer was made above.
-        let answer = unsafe { libc::timer_settime(timer, 0, &raw const period, ptr::null_mut()) };
-        assert_eq!(answer, 0);
-        Self(timer)
+        let timer = Self(timer);
+        TIMER.set(timer.0);
+        arm(timer.0);
+        timer
     }
 }
 
 impl Drop for Timer {
     fn drop(&mut self) {
+        THREAD.set(ptr::null());
         // SAFETY: made in `start`. A signal that is under way finds nothing to do.
         unsafe { libc::timer_delete(self.0) };
-        THREAD.set(ptr::null());
     }
 }
 
@@ -274,6 +281,24 @@ unsafe extern "C" {
     static FAILURE_START: u8;
     #[link_name = "__stop___rseq_failure"]
     static FAILURE_STOP: u8;
+}
+
+/// Has the timer send its signal once.
+fn arm(timer: libc::timer_t) {
+    let nothing = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    let once = libc::itimerspec {
+        it_interval: nothing,
+        it_value: libc::timespec {
+            tv_nsec: PERIOD.subsec_nanos().into(),
+            ..nothing
+        },
+    };
+    // SAFETY: the thread's own timer, which is there until `THREAD` is null.
+    let answer = unsafe { libc::timer_settime(timer, 0, &raw const once, ptr::null_mut()) };
+    assert_eq!(answer, 0);
 }
 
 extern "C" fn handler(_: libc::c_int, _: *mut libc::siginfo_t, context: *mut libc::c_void) {
@@ -288,16 +313,9 @@ extern "C" fn handler(_: libc::c_int, _: *mut libc::siginfo_t, context: *mut lib
     {
         thread.world.interrupted.fetch_add(1, SeqCst);
     }
-    thread.move_on();
-    std::thread::yield_now();
-    if !thread.pocket.load(SeqCst).is_null() {
-        return;
-    }
-    if let Some(object) = thread.world.pop() {
-        std::thread::yield_now();
-        if let Err(object) = thread.world.push(object) {
-            thread.pocket.store(object.as_ptr(), SeqCst);
-        }
+    if !thread.world.is_over.load(SeqCst) {
+        thread.interrupt();
+        arm(TIMER.get());
     }
 }
 

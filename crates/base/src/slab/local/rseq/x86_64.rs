@@ -44,6 +44,20 @@ const _: () = assert!(size_of::<CachePadded<Pair>>().is_power_of_two());
 const _: () = assert!(offset_of!(Pair, loaded) == 0 && offset_of!(Pair, previous) == 8);
 const _: () = assert!(align_of::<CachePadded<Pair>>().is_multiple_of(16));
 
+/// In tests, sequences linger before the commit, so that they are interrupted there.
+#[cfg(test)]
+macro_rules! linger {
+    () => {
+        ".rept 8\n pause\n .endr"
+    };
+}
+#[cfg(not(test))]
+macro_rules! linger {
+    () => {
+        ""
+    };
+}
+
 /// A sequence: `steps` find the offset of this processor's copy in `at`, and the last one of them
 /// is the commit. To leave without a commit they go to label 6, from where it goes on after
 /// `otherwise`.
@@ -110,6 +124,7 @@ pub(super) fn pop(cpus: &Cpus) -> *mut u8 {
                 "jz 5f",
                 "lea {left}, [{object} - 1]",
                 "mov {object}, qword ptr [{at} + {left} * 8 + {objects}]",
+                linger!(),
                 // If it is restarted after this, it is counted twice: figures may be off by that.
                 "add qword ptr [{at} + {hits}], 1",
                 // (E)
@@ -142,6 +157,7 @@ pub(super) fn push(cpus: &Cpus, object: NonNull<u8>) -> bool {
                 "jae 6f",
                 "mov qword ptr [{at} + {now} * 8 + {objects}], {object}",
                 "add {now}, 1",
+                linger!(),
                 // (E)
                 "mov qword ptr [{at} + {count}], {now}",
             ],
@@ -180,6 +196,7 @@ pub(super) fn exchange(cpus: &Cpus, lack: Lack) -> bool {
                 "mov {done:e}, 1",
                 "movaps {both}, xmmword ptr [{at}]",
                 "shufpd {both}, {both}, 1",
+                linger!(),
                 // (E)
                 "movaps xmmword ptr [{at}], {both}",
             ],
@@ -219,6 +236,7 @@ pub(super) fn load(cpus: &Cpus, magazine: *mut Rounds, lack: Lack) -> *mut Round
                 // The low half is the new one, the high half the one that was loaded.
                 "movq {both}, {new}",
                 "movhps {both}, qword ptr [{at}]",
+                linger!(),
                 // (E)
                 "movaps xmmword ptr [{at}], {both}",
             ],
