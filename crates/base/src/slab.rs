@@ -52,11 +52,11 @@
 //! at once is not concerned. Signal handlers may not use a cache that the interrupted thread may
 //! be using: its locks are not for them.
 
+mod boxed;
 mod cache;
 mod check;
 mod constructed;
 mod depot;
-#[allow(dead_code, reason = "blocks of `counted` come from it")]
 pub(crate) mod general;
 mod handle;
 mod header;
@@ -72,6 +72,7 @@ mod scarcity;
 mod shape;
 mod slabs;
 
+pub(crate) use boxed::SlabBox;
 pub use constructed::{Constructed, ConstructedCache};
 pub use info::Info;
 pub use object::{Cache, Object};

@@ -4,9 +4,12 @@
 //! programs have, and no allocation pays for being counted. What is given out has the size that
 //! can be used, with the header of each block: a little more than was asked for. Blocks that a
 //! thread keeps for itself after they were freed count as in use, a few kilobytes in all; who
-//! measures small things measures many of them.
+//! measures small things measures many of them. Objects in slabs have their share of the slab, with
+//! its header, colours and what is left at its end.
 
-/// Returns the bytes of the heap that are in use, or none where the C library is not glibc.
+use fdtable::slab::{self, Info};
+
+/// Returns the bytes of the heap and of slabs that are in use, or none where the C library is not glibc.
 ///
 /// Runs callbacks that wait for readers first, so that what was freed is free. Blocks.
 ///
@@ -17,7 +20,9 @@ pub fn bytes_in_use() -> anyhow::Result<Option<f64>> {
     for _ in 0..2 {
         fdtable::rcu::barrier()?;
     }
-    heap::bytes_in_use()
+    let in_slabs: usize = slab::infos().iter().map(Info::bytes_in_use).sum();
+    let in_heap = heap::bytes_in_use()?;
+    Ok(in_heap.map(|bytes| bytes + in_slabs as f64))
 }
 
 #[cfg(target_env = "gnu")]

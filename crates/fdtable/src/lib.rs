@@ -70,7 +70,7 @@ mod unshare;
 mod wait;
 
 #[doc(inline)]
-pub use fdtable_base::rcu;
+pub use fdtable_base::{rcu, slab};
 
 pub use error::Error;
 pub use fd::{Fd, FdFlags, RawFd};

@@ -1,7 +1,8 @@
 //! Memory goes back: a table that was large and is small again keeps little, and tables that are
 //! gone keep nothing.
 //!
-//! All that is allocated is counted, so the tests of this file run one after the other.
+//! All that is allocated is counted, in the heap and in slabs, so the tests of this file run one
+//! after the other.
 
 #![cfg(not(loom))]
 
@@ -12,6 +13,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 
 use fastrand::Rng;
+use fdtable::slab::{self, Info};
 use fdtable::{FdFlags, FileRef, Files, RawFd, rcu};
 
 /// The system's allocator, and how many bytes it has given out.
@@ -76,7 +78,8 @@ fn settle() {
 
 fn bytes() -> isize {
     settle();
-    BYTES.load(Relaxed)
+    let in_slabs: usize = slab::infos().iter().map(Info::bytes_in_use).sum();
+    BYTES.load(Relaxed) + in_slabs.cast_signed()
 }
 
 /// One file under all these numbers.

@@ -32,7 +32,7 @@ classes! {
 }
 
 /// One cache for each class.
-#[cfg(not(loom))]
+#[cfg(not(any(loom, feature = "global-heap")))]
 static CACHES: [OnceBox<RawCache>; SIZES.len()] = [const { OnceBox::new() }; SIZES.len()];
 
 /// Returns the class of a layout, if it has one.
@@ -60,7 +60,7 @@ const fn class_of(layout: Layout) -> Option<usize> {
 #[inline(always)]
 pub(crate) fn alloc(layout: Layout) -> Option<NonNull<u8>> {
     // Models have enough to explore: those of the caches are beside them.
-    #[cfg(not(loom))]
+    #[cfg(not(any(loom, feature = "global-heap")))]
     if let Some(class) = class_of(layout) {
         let cache = match CACHES[class].get() {
             Some(cache) => cache,
@@ -83,7 +83,7 @@ pub(crate) fn alloc(layout: Layout) -> Option<NonNull<u8>> {
 /// more.
 #[inline(always)]
 pub(crate) unsafe fn free(place: NonNull<u8>, layout: Layout) {
-    #[cfg(not(loom))]
+    #[cfg(not(any(loom, feature = "global-heap")))]
     if let Some(class) = class_of(layout) {
         // It is there: something was taken from it.
         if let Some(cache) = CACHES[class].get() {
@@ -99,7 +99,7 @@ pub(crate) unsafe fn free(place: NonNull<u8>, layout: Layout) {
 }
 
 /// Makes the cache of a class.
-#[cfg(not(loom))]
+#[cfg(not(any(loom, feature = "global-heap")))]
 #[cold]
 #[inline(never)]
 fn make(class: usize) -> Option<&'static RawCache> {

@@ -2,6 +2,8 @@
 
 use core::fmt;
 
+use super::region::CHUNK;
+
 /// Figures of one cache, of one moment: others take and give back meanwhile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Info {
@@ -31,6 +33,12 @@ impl Info {
     /// The names of the columns, for a list of rows as [`Display`](fmt::Display) prints them.
     pub const HEADER: &'static str = "cache                      in use    objects    size  \
         per slab    slabs  colours           hits     misses   hit %        bytes";
+
+    /// Returns the memory of the objects with users, in bytes: their share of their slabs.
+    #[must_use]
+    pub fn bytes_in_use(&self) -> usize {
+        self.in_use * CHUNK / self.objects_per_slab
+    }
 
     /// Returns the share of allocations that found an object in a magazine of their processor, 0
     /// to 1; 1 if there were none.

@@ -2,13 +2,12 @@
 
 use core::ptr::{self, NonNull};
 
-use alloc::boxed::Box;
-
 use super::FANOUT;
 use crate::bitmap::{BITS, Word};
 use crate::leaf::Leaf;
 use crate::lock::{Name, RawLock};
 use crate::rcu;
+use crate::slab::SlabBox;
 use crate::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use crate::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64};
 
@@ -303,5 +302,5 @@ pub(super) unsafe fn free_after_readers(node: *mut Erased) {
 /// `rcu` is at the head of an `N` that came from a box, and that nobody uses any more.
 unsafe fn free<N>(rcu: NonNull<rcu::Head>) {
     // SAFETY: as the caller promises. What a leaf held is not dropped with it.
-    drop(unsafe { Box::from_raw(rcu.cast::<N>().as_ptr()) });
+    drop(unsafe { SlabBox::from_raw(rcu.cast::<N>()) });
 }

@@ -3,14 +3,14 @@
 //! A copy is made with all that it has before it is published, and the original is unlinked by that
 //! one store. Nothing is changed before there is memory for it.
 
-use alloc::boxed::Box;
 use core::ptr::{self, NonNull};
 
 use super::node::{self, Erased, Interior, NodeHead, interior, leaf};
 use super::{FANOUT, INDEXES, Retired, Root, Structure};
-use crate::fallible::{OutOfMemory, try_box};
+use crate::fallible::OutOfMemory;
 use crate::leaf::{Leaf, LeafGuard, LeafState};
 use crate::lock::Name;
+use crate::slab::SlabBox;
 use crate::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 impl<T: ?Sized + Send + Sync, S: LeafState, D> Structure<'_, T, S, D> {
@@ -41,8 +41,8 @@ impl<T: ?Sized + Send + Sync, S: LeafState, D> Structure<'_, T, S, D> {
         };
         if there.is_null() {
             let head = NodeHead::of_leaf::<T, S>(token, Name::of(index));
-            let new = try_box(Leaf::<T, S>::new(head))?;
-            publish(NonNull::from(Box::leak(new)));
+            let new = SlabBox::try_new(Leaf::<T, S>::new(head))?;
+            publish(new.into_raw());
             return Ok(());
         }
         self.freed.0.set(true);
@@ -62,7 +62,7 @@ impl<T: ?Sized + Send + Sync, S: LeafState, D> Structure<'_, T, S, D> {
         let head = NodeHead::of_leaf::<T, S>(self.tree.token(), Name::of(index));
         // SAFETY: it does not have the tree's token, so it is frozen.
         let copy = unsafe { old.try_copy(head) }?;
-        let new = NonNull::from(Box::leak(try_box(copy)?));
+        let new = SlabBox::try_new(copy)?.into_raw();
         // SAFETY: leaked above.
         let copy = unsafe { new.as_ref() };
         // Locked until the original is put: so none of the copy's references goes before, and the
@@ -123,7 +123,7 @@ impl<T: ?Sized + Send + Sync, S: LeafState, D> Structure<'_, T, S, D> {
             if !root.node.is_null() && root.covers(index) {
                 return Ok(());
             }
-            let new = try_box(Interior::new(token))?;
+            let new = SlabBox::try_new(Interior::new(token))?;
             // An empty tree gets a first root that is high enough at once.
             let mut height = root.height + 1;
             if root.node.is_null() {
@@ -143,7 +143,7 @@ impl<T: ?Sized + Send + Sync, S: LeafState, D> Structure<'_, T, S, D> {
                 }
             }
             self.tree.set_root(Root {
-                node: Box::into_raw(new).cast(),
+                node: new.into_raw().as_ptr().cast(),
                 height,
             });
         }
@@ -179,12 +179,12 @@ impl<T: ?Sized + Send + Sync, S: LeafState, D> Structure<'_, T, S, D> {
         level: u32,
         publish: impl FnOnce(*mut Erased),
     ) -> Result<*mut Erased, OutOfMemory> {
-        let new = try_box(Interior::new(self.tree.token()))?;
+        let new = SlabBox::try_new(Interior::new(self.tree.token()))?;
         if level == 1 && index < FANOUT {
             // Index 0 is not in the nodes: there is no room there.
             new.mark(0);
         }
-        let node = Box::into_raw(new).cast();
+        let node = new.into_raw().as_ptr().cast();
         publish(node);
         Ok(node)
     }
@@ -202,14 +202,14 @@ impl<T: ?Sized + Send + Sync, S: LeafState, D> Structure<'_, T, S, D> {
         if old.head.token() == token {
             return Ok(node);
         }
-        let copy = try_box(Interior::copy_of(old, token))?;
+        let copy = SlabBox::try_new(Interior::copy_of(old, token))?;
         self.freed.0.set(true);
         let sole = old.head.is_sole();
         if !sole {
             // SAFETY: the children of a node that is kept are kept.
             unsafe { copy.count_children() };
         }
-        let copy = Box::into_raw(copy).cast();
+        let copy = copy.into_raw().as_ptr().cast();
         publish(copy);
         if sole {
             // SAFETY: unlinked by `publish`. Nobody else has the node or can get it; its counts of

@@ -12,7 +12,7 @@ use tikv_jemallocator::Jemalloc;
 
 use super::work::{Store, Subject};
 use super::{FILE, SMALL};
-use fdtable_base::slab::{Cache, Object};
+use fdtable::slab::{Cache, Object};
 
 pub(super) const OURS: &str = "fdtable::slab";
 pub(super) const MIMALLOC: &str = "mimalloc";

@@ -8,7 +8,7 @@ use serde_json::{from_slice, to_string};
 
 pub use super::footprint::Footprint;
 use super::{cachegrind, colour, objects};
-pub use fdtable_base::slab::Colouring;
+pub use fdtable::slab::Colouring;
 
 /// Command of the program that runs a part. Nobody but the program calls it.
 pub const COMMAND: &str = "part";
