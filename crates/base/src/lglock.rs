@@ -13,8 +13,10 @@
 //! ring. A thread takes one lock, local or global, at a time; who asks for a second while it holds
 //! the first may wait for itself, or for another who does the same, for ever.
 //!
-//! The locks are those of a few instructions: who waits for one looks again and again before it
-//! sleeps. Nobody may wait for something else, or call foreign code, while it holds one.
+//! Who waits for a lock looks again and again before it sleeps, so they are meant for a few
+//! instructions. Nobody may wait for something else, or call foreign code, while it holds one. Who
+//! has the global lock may need it for longer, to see one moment of the whole: then all others wait,
+//! and it should say so to its callers.
 
 use core::marker::PhantomData;
 use core::ops::{Deref, DerefMut};

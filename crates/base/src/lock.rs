@@ -4,7 +4,7 @@
 //! what a lock costs that has to look for sleepers when it is given back. Nobody sleeps on this
 //! one. Who finds it taken looks again: at first at once, then after giving its processor away,
 //! and at last after a short sleep, so that even a thread of a higher priority lets the holder
-//! go on. So it is for sections of some tens of instructions without a call that could wait or
+//! go on. (Without `std` it only looks.) So it is for sections of some tens of instructions without a call that could wait or
 //! run foreign code, where meeting another thread is rare.
 //!
 //! The word also has a *name* for what it guards. Who was led to it by a hint takes the lock under

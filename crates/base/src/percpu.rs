@@ -56,6 +56,27 @@ pub fn current_node() -> u16 {
     0
 }
 
+/// Sees to it that the memory node of `cpu`, on which this thread was a moment ago, is known. Asks
+/// the kernel once for each processor.
+#[inline]
+pub(crate) fn know_node(cpu: usize) {
+    #[cfg(all(feature = "std", target_os = "linux", not(loom)))]
+    node::know(cpu);
+    #[cfg(not(all(feature = "std", target_os = "linux", not(loom))))]
+    let _ = cpu;
+}
+
+/// Returns the memory node of `cpu` if it is known, or else one that is nobody's.
+pub(crate) fn known_node(cpu: usize) -> u16 {
+    #[cfg(all(feature = "std", target_os = "linux", not(loom)))]
+    return node::known(cpu);
+    #[cfg(not(all(feature = "std", target_os = "linux", not(loom))))]
+    {
+        let _ = cpu;
+        0
+    }
+}
+
 /// As [`current`], but only where it is told in the thread's own memory. For paths that must not
 /// call anything.
 #[inline]

@@ -61,13 +61,15 @@ pub enum Access {
     Write,
 }
 
-/// Why an object could not join a list.
+/// Why an object could not join a list, or the list not be changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refused {
     /// It writes, and writers are kept out.
     ReadOnly,
     /// Nothing can join any more.
     Detached,
+    /// There are members, or writers, in the way.
+    Busy,
     /// There is no memory for it.
     OutOfMemory,
 }
@@ -77,6 +79,7 @@ impl fmt::Display for Refused {
         f.write_str(match self {
             Self::ReadOnly => "writers are kept out",
             Self::Detached => "nothing can join any more",
+            Self::Busy => "there are members",
             Self::OutOfMemory => "out of memory",
         })
     }
@@ -89,18 +92,6 @@ impl From<OutOfMemory> for Refused {
         Self::OutOfMemory
     }
 }
-
-/// The error of what can be done only while there are no members, or no writers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Busy;
-
-impl fmt::Display for Busy {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("there are members")
-    }
-}
-
-impl core::error::Error for Busy {}
 
 /// A list of counted objects, in parts. Dropping it detaches it; its members live on.
 ///
@@ -214,7 +205,7 @@ impl<T: ?Sized> PerCpuList<T> {
 
     /// Returns how many members write, as [`len`](Self::len).
     pub fn writers(&self) -> usize {
-        self.roll().sum(|part| part.writers)
+        self.roll().sum(Part::writing)
     }
 
     /// Returns how often members joined and left, and where, as [`len`](Self::len).
@@ -223,19 +214,31 @@ impl<T: ?Sized> PerCpuList<T> {
     }
 
     /// Returns a reference to each object that is a member at one moment, and has not ended. Holds
-    /// the global lock meanwhile: a walk over all members. Allocates.
+    /// the global lock meanwhile: a walk over all members, for which those wait who join and leave
+    /// (some 30 ns for each member). Allocates.
     ///
     /// # Errors
     /// [`OutOfMemory`].
     pub fn snapshot(&self) -> Result<Vec<Ref<T>>, OutOfMemory> {
+        self.snapshot_as(|member| member)
+    }
+
+    /// As [`snapshot`](Self::snapshot), of the caller's own kind of references. `wrap` must be no
+    /// more than a conversion: it is called under the global lock.
+    ///
+    /// # Errors
+    /// [`OutOfMemory`].
+    pub fn snapshot_as<U>(&self, wrap: fn(Ref<T>) -> U) -> Result<Vec<U>, OutOfMemory> {
         let mut members = Vec::new();
+        // Some may join until the lock is taken.
+        let mut margin = 64;
         loop {
-            // Some may join until the lock is taken.
-            let enough = self.len() + 64;
+            let enough = self.len() + margin;
             members.try_reserve(enough).map_err(|_| OutOfMemory)?;
-            if self.roll().collect(&mut members) {
+            if self.roll().collect(&mut members, wrap) {
                 return Ok(members);
             }
+            margin *= 2;
         }
     }
 
@@ -254,13 +257,13 @@ impl<T: ?Sized> PerCpuList<T> {
     /// Keeps writers out from now on. Takes the global lock.
     ///
     /// # Errors
-    /// [`Busy`] while members write; nothing changes.
-    pub fn refuse_writers(&self) -> Result<(), Busy> {
+    /// [`Refused::Busy`] while somebody writes; [`Refused::Detached`]. Nothing changes.
+    pub fn refuse_writers(&self) -> Result<(), Refused> {
         self.roll().refuse_writers()
     }
 
-    /// Begins to write without being a member: counts as a writer until what it returns is dropped.
-    /// May wait for a local lock.
+    /// Begins to write without being a member: counts as a writer until what it returns is dropped,
+    /// and the list does not end before. May wait for a local lock.
     ///
     /// # Errors
     /// [`Refused::ReadOnly`] if writers are kept out; [`Refused::Detached`].
@@ -272,8 +275,11 @@ impl<T: ?Sized> PerCpuList<T> {
     }
 
     /// Lets writers join again. Takes the global lock.
-    pub fn admit_writers(&self) {
-        self.roll().admit_writers();
+    ///
+    /// # Errors
+    /// [`Refused::Detached`].
+    pub fn admit_writers(&self) -> Result<(), Refused> {
+        self.roll().admit_writers()
     }
 
     /// Tells whether writers are kept out.
@@ -281,8 +287,9 @@ impl<T: ?Sized> PerCpuList<T> {
         self.roll().refuses_writers()
     }
 
-    /// Keeps everything out, for good. Calls `gone` when the last member has left: before this
-    /// returns, or on the thread where the last member's end comes. Takes the global lock.
+    /// Keeps everything out, for good. Calls `gone` when the last member has left, and nobody writes:
+    /// before this returns, or on the thread where the last of them ends. A panic of `gone` comes
+    /// out there. Takes the global lock.
     ///
     /// # Errors
     /// - [`Refused::Detached`] if it was detached before; `gone` is dropped.
@@ -292,12 +299,12 @@ impl<T: ?Sized> PerCpuList<T> {
         Roll::detach(self.roll, gone)
     }
 
-    /// As [`detach`](Self::detach), if there are no members.
+    /// As [`detach`](Self::detach), if there are no members, and nobody writes.
     ///
     /// # Errors
-    /// [`Busy`] while there are members; nothing changes. A list that is detached and has none
+    /// [`Refused::Busy`] while there are; nothing changes. A list that is detached and has none
     /// stays so.
-    pub fn detach_if_empty(&self) -> Result<(), Busy> {
+    pub fn detach_if_empty(&self) -> Result<(), Refused> {
         Roll::detach_if_empty(self.roll)
     }
 
@@ -345,7 +352,8 @@ pub struct Writing<'l, T: ?Sized> {
 
 impl<T: ?Sized> Drop for Writing<'_, T> {
     fn drop(&mut self) {
-        self.list.roll().end_write(self.cpu);
+        // SAFETY: counted when this was made, which is dropped once.
+        unsafe { Roll::end_write(self.list.roll, self.cpu) };
     }
 }
 

@@ -340,7 +340,7 @@ mod tests {
 #[cfg(all(test, loom))]
 mod models {
     use super::*;
-    use crate::model::Preemptions::Any;
+    use crate::model::Preemptions::{Any, AtMost};
     use crate::model::{Ends, JoinHandle, Watched, explore, join, spawn};
     use crate::sync::Arc;
 
@@ -405,6 +405,56 @@ mod models {
             getters.into_iter().for_each(join);
             assert_eq!(ends.count(), 1);
             assert!(!object.count.get(), "the dead are not revived");
+        });
+    }
+
+    /// Those who expect to be the last, beside those who do not, beside revivals and holds.
+    #[test]
+    fn put_as_last_among_revivals_and_holds() {
+        explore(AtMost(4), || {
+            let ends = Ends::default();
+            let object = Object::new(&ends);
+            let expects = thread(&object, |object| {
+                if object.count.get() {
+                    object.watched.look();
+                    if object.count.put_as_last() {
+                        object.watched.end();
+                    }
+                }
+            });
+            let other = thread(&object, |object| {
+                object.get_look_put();
+                if object.count.get() {
+                    object.watched.look();
+                    if object.count.put_as_last() {
+                        object.watched.end();
+                    }
+                }
+            });
+            object.put();
+            join(expects);
+            join(other);
+            assert_eq!(ends.count(), 1);
+            assert!(!object.count.get(), "the dead are not revived");
+        });
+    }
+
+    /// Who puts as the last sees what every holder did: the acquire of `put_as_last`.
+    #[test]
+    fn who_puts_as_the_last_sees_what_every_holder_did() {
+        explore(Any, || {
+            let ends = Ends::default();
+            let object = Object::new(&ends);
+            assert!(object.count.get());
+            let holder = thread(&object, |object| {
+                object.watched.look();
+                object.put();
+            });
+            if object.count.put_as_last() {
+                object.watched.end();
+            }
+            join(holder);
+            assert_eq!(ends.count(), 1);
         });
     }
 }

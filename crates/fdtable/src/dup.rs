@@ -1,6 +1,5 @@
 //! `dup(2)`, `dup2(2)`, `dup3(2)` and `F_DUPFD` of `fcntl(2)`.
 
-use crate::rcu;
 use crate::{Error, Fd, FdFlags, Files, RawFd};
 
 impl<T: ?Sized + Send + Sync> Files<T> {
@@ -105,8 +104,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         if old != new {
             return self.dup_to(old, new, FdFlags::empty());
         }
-        let section = rcu::read_lock();
-        self.borrow(old, &section)?;
+        self.table.flags(old)?;
         Fd::new(old)
     }
 }

@@ -27,7 +27,9 @@ use crate::Error;
 /// A counted reference to an open file. Dropping the last one releases the file.
 ///
 /// Taking and dropping a reference is one atomic add each, and neither blocks nor allocates. The
-/// drop of the last one runs the release hook. It may also run `Drop` of objects that were
+/// drop of the last one runs the release hook; if the file is on a
+/// [`SuperBlock`](crate::SuperBlock), it also waits for the lock of a list, for a few steps, or as
+/// long as a [snapshot](crate::SuperBlock::snapshot) takes. It may also run `Drop` of objects that were
 /// released before, and wait a moment for readers if very many are waiting for their end (see
 /// [`rcu::call`](crate::rcu::call)); inside a read-side section it does neither.
 ///

@@ -72,3 +72,15 @@ fn of_all_who_revoke_and_close_at_once_one_ends_the_file() {
         assert_eq!(*ends.lock().unwrap(), [End::Revoked]);
     }
 }
+
+/// `dup2` of equal numbers "only checks that they are open", and a revoked descriptor is open.
+#[test]
+fn dup2_onto_itself_succeeds_also_on_a_revoked_descriptor() {
+    let files = Files::new();
+    let file = FileRef::new(7);
+    let fd = files.open(file.clone(), FdFlags::empty()).unwrap();
+    FileRef::revoke(&file);
+    assert!(files.dup2(fd, 9).is_ok(), "onto another number it does");
+    assert!(files.flags(fd).is_ok(), "it is open");
+    assert_eq!(files.dup2(fd, fd), Ok(fd));
+}

@@ -1,7 +1,8 @@
 //! A superblock and the tables that have its files: what a revocation, a remount and an unmount do
 //! to descriptors, and what they wait for.
 
-use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Condvar, Mutex, mpsc};
 
 use fdtable::{Access, End, Error, FdFlags, FileRef, Files, SuperBlock, rcu};
@@ -116,7 +117,7 @@ fn a_read_only_remount_waits_for_no_writer_and_lets_none_in() {
     let refused = superblock.file(1, Access::Write, |_, _| ());
     assert_eq!(refused.unwrap_err(), Error::ReadOnly);
     drop(open(&superblock, 1, Access::Read));
-    superblock.remount_read_write();
+    superblock.remount_read_write().unwrap();
     drop(open(&superblock, 1, Access::Write));
     assert_eq!(Error::ReadOnly.errno(), 30);
 }
@@ -299,4 +300,117 @@ fn snapshot_iteration_revocation_and_closes_at_once_leak_nothing() {
     let statistics = superblock.statistics();
     assert_eq!(statistics.joined, opened.load(SeqCst) as u64);
     assert_eq!(statistics.left, statistics.joined);
+}
+
+/// Who changes the file system without a file is in the way of an unmount.
+#[test]
+fn an_unmount_is_refused_while_a_change_is_under_way() {
+    let superblock = SuperBlock::<u32>::new().unwrap();
+    let change = superblock.want_write().unwrap();
+    let gone = superblock.unmount();
+    drop(change);
+    assert_eq!(gone, Err(Error::Busy));
+}
+
+/// `gone` means that nobody has to do with the file system any more.
+#[test]
+fn a_lazy_unmount_ends_after_the_last_change() {
+    let superblock = SuperBlock::<u32>::new().unwrap();
+    let change = superblock.want_write().unwrap();
+    let gone = Arc::new(AtomicBool::new(false));
+    let tell = gone.clone();
+    superblock
+        .unmount_lazily(move || tell.store(true, SeqCst))
+        .unwrap();
+    assert!(!gone.load(SeqCst), "the change is still under way");
+    drop(change);
+}
+
+/// A superblock that is read-only stays so when it is unmounted.
+#[test]
+fn a_read_only_superblock_is_read_only_after_its_unmount() {
+    let superblock = SuperBlock::<u32>::new().unwrap();
+    superblock.remount_read_only().unwrap();
+    superblock.unmount_lazily(|| ()).unwrap();
+    assert!(superblock.is_read_only());
+}
+
+/// One hook that panics must not save the files behind it from the unmount by force.
+#[test]
+fn a_hook_that_panics_does_not_end_a_revocation() {
+    let superblock = SuperBlock::new().unwrap();
+    let files: Vec<_> = (0..10)
+        .map(|number| {
+            let hook = |number: &u32, _| assert_ne!(*number, 5, "on purpose");
+            superblock.file(number, Access::Write, hook).unwrap()
+        })
+        .collect();
+    let _ = catch_unwind(AssertUnwindSafe(|| superblock.unmount_by_force()));
+    let left = superblock.open_files();
+    drop(files);
+    assert_eq!(left, 0);
+}
+
+/// "Of those that left, how many did on the processor on which they joined."
+#[cfg(target_os = "linux")]
+#[test]
+fn one_list_counts_closes_on_other_processors_too() {
+    use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
+    use nix::unistd::Pid;
+    let pin = |cpu| {
+        let mut set = CpuSet::new();
+        set.set(cpu).unwrap();
+        sched_setaffinity(Pid::from_raw(0), &set).unwrap();
+    };
+    let allowed = sched_getaffinity(Pid::from_raw(0)).unwrap();
+    let cpus: Vec<usize> = (0..CpuSet::count())
+        .filter(|&cpu| allowed.is_set(cpu).unwrap())
+        .collect();
+    assert!(cpus.len() > 1, "the machine has one processor");
+    let superblock = SuperBlock::with_one_list().unwrap();
+    pin(cpus[0]);
+    let file = superblock.file(1, Access::Read, |_, _| ()).unwrap();
+    pin(cpus[1]);
+    drop(file);
+    sched_setaffinity(Pid::from_raw(0), &allowed).unwrap();
+    assert_eq!(superblock.statistics().left_same_cpu, 0);
+}
+
+/// Hooks may do with the superblock what they like; a chain of them needs no stack for each.
+#[test]
+fn hooks_that_re_enter_the_superblock_do_not_wait_for_themselves() {
+    let superblock: Arc<SuperBlock<u32>> = Arc::new(SuperBlock::new().unwrap());
+    let runs = Arc::new(AtomicUsize::new(0));
+    let files: Vec<_> = (0..50)
+        .map(|number| {
+            let (weak, runs) = (Arc::downgrade(&superblock), runs.clone());
+            let hook = move |_: &u32, _| {
+                runs.fetch_add(1, SeqCst);
+                let Some(superblock) = weak.upgrade() else {
+                    return;
+                };
+                drop(superblock.snapshot().unwrap());
+                let _ = superblock.unmount();
+                let _ = superblock.remount_read_only();
+                let _ = superblock.want_write().map(drop);
+                let _ = superblock.file(99, Access::Read, |_, _| ());
+                superblock.revoke_where(|number| number % 3 == 0).unwrap();
+            };
+            superblock.file(number, Access::Write, hook).unwrap()
+        })
+        .collect();
+    superblock.revoke().unwrap();
+    superblock.unmount_by_force().unwrap();
+    drop(superblock);
+    drop(files);
+    assert_eq!(runs.load(SeqCst), 50);
+    rcu::barrier().unwrap();
+}
+
+#[test]
+fn what_is_unmounted_is_not_remounted() {
+    let superblock = superblock::<u32>();
+    superblock.unmount().unwrap();
+    assert_eq!(superblock.remount_read_only(), Err(Error::NoDevice));
+    assert_eq!(superblock.remount_read_write(), Err(Error::NoDevice));
 }

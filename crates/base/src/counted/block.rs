@@ -312,8 +312,11 @@ pub(crate) unsafe fn abandon(anchor: NonNull<Anchor>) {
     // Relaxed: nobody else sees it.
     header.state.0.store(State::RELEASED, Relaxed);
     let step = header.rcu.invoke();
-    // SAFETY: the function was made for this block. No reader waits for a grace period.
-    unsafe { step(NonNull::from(&header.rcu)) };
+    // SAFETY: the header is in front of the anchor, in the same allocation.
+    let place = unsafe { anchor.cast::<Header>().sub(1) };
+    // SAFETY: the function was made for this block, all of which the pointer may reach. No reader
+    // waits for a grace period.
+    unsafe { step(place.cast()) };
 }
 
 /// Ends the object and has the block freed after a grace period.
@@ -350,8 +353,11 @@ pub(super) unsafe fn revoke(anchor: NonNull<Anchor>) -> bool {
         return false;
     }
     let step = header.rcu.invoke();
-    // SAFETY: the function was made for this block. It is not released: there is a reference.
-    unsafe { step(NonNull::from(&header.rcu)) };
+    // SAFETY: the header is in front of the anchor, in the same allocation.
+    let place = unsafe { anchor.cast::<Header>().sub(1) };
+    // SAFETY: the function was made for this block, all of which the pointer may reach. It is not
+    // released: there is a reference.
+    unsafe { step(place.cast()) };
     true
 }
 

@@ -21,6 +21,21 @@ pub(super) fn node_of(cpu: usize) -> u16 {
     }
 }
 
+/// Asks for the node of `cpu`, if the thread is there and it is not known.
+#[inline]
+pub(super) fn know(cpu: usize) {
+    if known(cpu) == UNKNOWN && cpu < REMEMBERED {
+        ask();
+    }
+}
+
+/// Returns the node of `cpu`, or [`UNKNOWN`].
+#[inline]
+pub(super) fn known(cpu: usize) -> u16 {
+    // Relaxed: the value is all there is to see.
+    NODES.get(cpu).map_or(UNKNOWN, |node| node.load(Relaxed))
+}
+
 /// Asks where the thread runs, and remembers the answer.
 #[cold]
 fn ask() -> u16 {

@@ -118,7 +118,7 @@ fn a_writer_joins_before_writers_are_refused_or_not_at_all() {
         let refused = list.refuse_writers();
         let joined = join(joins);
         match (&joined, refused) {
-            (Ok(_), Err(Busy)) | (Err(Refused::ReadOnly), Ok(())) => {}
+            (Ok(_), Err(Refused::Busy)) | (Err(Refused::ReadOnly), Ok(())) => {}
             (outcome, refused) => panic!("{:?} beside {refused:?}", outcome.is_ok()),
         }
         drop(joined);
@@ -143,6 +143,88 @@ fn a_mark_stays_on_the_list_while_its_neighbours_leave() {
         }
         join(leaves);
         assert!(list.is_empty());
+        rcu::barrier().expect("outside of sections");
+    });
+}
+
+/// A member is put as the last beside a snapshot, whose references are dropped beside an end of
+/// the list.
+#[test]
+fn a_member_put_as_last_beside_a_snapshot_and_the_end_of_the_list() {
+    explore(AtMost(3), || {
+        let list = list();
+        let ends = Ends::default();
+        let gone = Ends::default();
+        let watched = Watched::new(&ends);
+        let hook = move |_: &usize, _| watched.end();
+        let member = list.try_add(1, Access::Write, hook).expect("it may join");
+        let leaves = spawn(move || Ref::put_as_last(member));
+        let found = list.snapshot().expect("memory");
+        let tell = gone.clone();
+        list.detach(move || tell.add())
+            .expect("it was not detached");
+        drop(list);
+        found.into_iter().for_each(Ref::put_as_last);
+        join(leaves);
+        assert_eq!((ends.count(), gone.count()), (1, 1));
+        rcu::barrier().expect("outside of sections");
+    });
+}
+
+/// A member is revoked by two, while the list is detached and dropped by a third.
+#[test]
+fn a_revocation_beside_a_detach_and_the_drop_of_the_list() {
+    explore(AtMost(3), || {
+        let list = list();
+        let (ends, gone) = (Ends::default(), Ends::default());
+        let watched = Watched::new(&ends);
+        let hook = move |_: &usize, _| watched.end();
+        let member = list.try_add(1, Access::Read, hook).expect("it may join");
+        let other = member.clone();
+        let revokes = spawn(move || {
+            Ref::revoke(&other);
+        });
+        let tell = gone.clone();
+        match list.detach_if_empty() {
+            Ok(()) => tell.add(),
+            Err(_) => list
+                .detach(move || tell.add())
+                .expect("it was not detached"),
+        }
+        drop(list);
+        Ref::revoke(&member);
+        drop(member);
+        join(revokes);
+        assert_eq!((ends.count(), gone.count()), (1, 1));
+        rcu::barrier().expect("outside of sections");
+    });
+}
+
+/// An iterator is dropped in the middle, beside members that leave on both sides of its mark.
+#[test]
+fn a_mark_is_taken_off_while_both_neighbours_leave() {
+    explore(AtMost(3), || {
+        let list = Arc::new(list());
+        let mut members: [Option<Ref<usize>>; 3] = [1, 2, 3].map(|value| {
+            Some(
+                list.try_add(value, Access::Read, |_, _| ())
+                    .expect("it may join"),
+            )
+        });
+        let [mut first, mut second, last] = core::mem::take(&mut members);
+        let mut iter = list.iter().expect("memory");
+        let front = iter.next();
+        let (one, two) = (
+            spawn(move || drop(second.take())),
+            spawn(move || drop(last)),
+        );
+        drop(front);
+        drop(iter);
+        drop(first.take());
+        join(one);
+        join(two);
+        assert!(list.is_empty());
+        assert_eq!(list.iter().expect("memory").count(), 0);
         rcu::barrier().expect("outside of sections");
     });
 }

@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use core::ptr::{self, NonNull};
 
 use super::node::Node;
-use super::{Access, Busy, Refused, Statistics, node_of};
+use super::{Access, Refused, Statistics, node_of};
 use crate::counted::{Anchor, Ref, block_of, number, set_number};
 use crate::fallible::{OutOfMemory, try_box};
 use crate::lglock::LgLock;
@@ -25,23 +25,16 @@ pub(super) struct Roll {
     keepers: AtomicUsize,
 }
 
-/// Who may join. Each part has it, so that a join looks at one part alone; they are changed under
-/// the global lock.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Admits {
-    All,
-    Readers,
-    Nobody,
-}
-
-/// One processor's members.
+/// One processor's members. The two answers to those who want to join are in each part, so that a
+/// join looks at one part alone; they are changed under the global lock.
 pub(super) struct Part {
     pub(super) first: *mut Node,
-    pub(super) members: u32,
-    pub(super) writers: u32,
-    admits: Admits,
-    /// The memory node of the processor, once one has joined.
-    node: Option<u16>,
+    pub(super) members: usize,
+    pub(super) writers: usize,
+    /// Writers that are no members.
+    changes: usize,
+    is_read_only: bool,
+    is_detached: bool,
     joined: u64,
     /// Members that left on another processor, and on another node.
     left_far: u64,
@@ -75,12 +68,13 @@ impl Roll {
         access: Access,
     ) -> Result<(), Refused> {
         // SAFETY: as the caller promises.
-        let mut part = unsafe { roll.as_ref() }.parts.lock_local();
+        let parts = &unsafe { roll.as_ref() }.parts;
+        let cpu = percpu::current();
+        // Asked before there is a lock.
+        percpu::know_node(cpu);
+        let mut part = parts.lock_local_of(cpu);
         part.check(access)?;
-        let ticket = Ticket {
-            cpu: part.cpu(),
-            access,
-        };
+        let ticket = Ticket { cpu, access };
         // SAFETY: as the caller promises. It is not found on the list before it is unlocked.
         unsafe { set_number(anchor, ticket.pack()) };
         part.count_in(access);
@@ -100,13 +94,13 @@ impl Roll {
         let detached = {
             // SAFETY: a member keeps the roll until it has counted itself off.
             let parts = &unsafe { roll.as_ref() }.parts;
-            let here = parts.here();
+            let here = percpu::current();
             // (U)
             let mut part = parts.lock_local_of(ticket.cpu);
             // SAFETY: it was linked here, as its ticket tells.
             unsafe { part.unlink(node_of::<T>(anchor)) };
             part.count_out(&ticket, here);
-            part.admits == Admits::Nobody
+            part.is_detached
             // (V)
         };
         if detached {
@@ -124,7 +118,7 @@ impl Roll {
         // SAFETY: the caller has the handle.
         let this = unsafe { roll.as_ref() };
         let mut parts = this.parts.lock_global();
-        if parts.iter().any(|part| part.admits == Admits::Nobody) {
+        if parts.iter().any(|part| part.is_detached) {
             // The locks go before what the caller gave.
             drop(parts);
             drop(gone);
@@ -140,14 +134,14 @@ impl Roll {
     }
 
     /// Keeps everything out if there are no members.
-    pub(super) fn detach_if_empty(roll: NonNull<Self>) -> Result<(), Busy> {
+    pub(super) fn detach_if_empty(roll: NonNull<Self>) -> Result<(), Refused> {
         // SAFETY: the caller has the handle.
         let this = unsafe { roll.as_ref() };
         let mut parts = this.parts.lock_global();
-        if parts.iter().any(|part| part.members > 0) {
-            return Err(Busy);
+        if parts.iter().any(|part| part.users() > 0) {
+            return Err(Refused::Busy);
         }
-        if parts.iter().any(|part| part.admits == Admits::Nobody) {
+        if parts.iter().any(|part| part.is_detached) {
             return Ok(());
         }
         this.shut(&mut parts);
@@ -160,11 +154,11 @@ impl Roll {
 
     /// (S), under the global lock (G).
     fn shut(&self, parts: &mut crate::lglock::GlobalGuard<'_, Part>) {
-        let members: usize = parts.iter().map(|part| part.members as usize).sum();
+        let users: usize = parts.iter().map(Part::users).sum();
         // Relaxed: (H) makes it known to those who come to (C).
-        self.remaining.store(members + 1, Relaxed);
+        self.remaining.store(users + 1, Relaxed);
         for part in parts.iter_mut() {
-            part.admits = Admits::Nobody;
+            part.is_detached = true;
         }
     }
 
@@ -207,9 +201,9 @@ impl Roll {
     }
 
     /// Adds up what the parts say, one after another.
-    pub(super) fn sum(&self, of: impl Fn(&Part) -> u32) -> usize {
+    pub(super) fn sum(&self, of: impl Fn(&Part) -> usize) -> usize {
         (0..self.parts.parts())
-            .map(|cpu| of(&self.parts.lock_local_of(cpu)) as usize)
+            .map(|cpu| of(&self.parts.lock_local_of(cpu)))
             .sum()
     }
 
@@ -222,16 +216,21 @@ impl Roll {
     }
 
     /// Takes a reference to each member; tells whether there was room for all. If not, takes none.
-    pub(super) fn collect<T: ?Sized>(&self, members: &mut Vec<Ref<T>>) -> bool {
+    pub(super) fn collect<T: ?Sized, U>(
+        &self,
+        members: &mut Vec<U>,
+        wrap: fn(Ref<T>) -> U,
+    ) -> bool {
         let parts = self.parts.lock_global();
-        let count: usize = parts.iter().map(|part| part.members as usize).sum();
+        let count: usize = parts.iter().map(|part| part.members).sum();
         if members.capacity() - members.len() < count {
             return false;
         }
         for part in parts.iter() {
             // SAFETY: the members of this roll are blocks of a `T`, as its handle's type tells, and
             // the list is locked.
-            members.extend(part.nodes().filter_map(|node| unsafe { reference(node) }));
+            let found = part.nodes().filter_map(|node| unsafe { reference(node) });
+            members.extend(found.map(wrap));
         }
         true
     }
@@ -240,40 +239,57 @@ impl Roll {
     pub(super) fn begin_write(&self) -> Result<usize, Refused> {
         let mut part = self.parts.lock_local();
         part.check(Access::Write)?;
-        part.writers += 1;
+        part.changes += 1;
         Ok(part.cpu())
     }
 
-    /// Counts such a writer off.
-    pub(super) fn end_write(&self, cpu: usize) {
-        self.parts.lock_local_of(cpu).writers -= 1;
+    /// Counts such a writer off: as a member that leaves.
+    ///
+    /// # Safety
+    /// It was counted on this part of this roll, and is counted off once.
+    pub(super) unsafe fn end_write(roll: NonNull<Self>, cpu: usize) {
+        let detached = {
+            // (U)
+            // SAFETY: the writer keeps the roll until it has counted itself off.
+            let mut part = unsafe { roll.as_ref() }.parts.lock_local_of(cpu);
+            part.changes -= 1;
+            part.is_detached
+            // (V)
+        };
+        if detached {
+            // (C)
+            // SAFETY: it was counted in (S).
+            unsafe { Self::count_off(roll) };
+        }
     }
 
-    pub(super) fn refuse_writers(&self) -> Result<(), Busy> {
+    pub(super) fn refuse_writers(&self) -> Result<(), Refused> {
         let mut parts = self.parts.lock_global();
-        if parts.iter().any(|part| part.writers > 0) {
-            return Err(Busy);
+        if parts.iter().any(|part| part.is_detached) {
+            return Err(Refused::Detached);
         }
-        Self::change(&mut parts, Admits::All, Admits::Readers);
+        if parts.iter().any(|part| part.writing() > 0) {
+            return Err(Refused::Busy);
+        }
+        parts.iter_mut().for_each(|part| part.is_read_only = true);
         Ok(())
     }
 
-    pub(super) fn admit_writers(&self) {
-        Self::change(&mut self.parts.lock_global(), Admits::Readers, Admits::All);
-    }
-
-    fn change(parts: &mut crate::lglock::GlobalGuard<'_, Part>, from: Admits, to: Admits) {
-        for part in parts.iter_mut().filter(|part| part.admits == from) {
-            part.admits = to;
+    pub(super) fn admit_writers(&self) -> Result<(), Refused> {
+        let mut parts = self.parts.lock_global();
+        if parts.iter().any(|part| part.is_detached) {
+            return Err(Refused::Detached);
         }
+        parts.iter_mut().for_each(|part| part.is_read_only = false);
+        Ok(())
     }
 
     pub(super) fn refuses_writers(&self) -> bool {
-        self.parts.lock_local().admits == Admits::Readers
+        self.parts.lock_local().is_read_only
     }
 
     pub(super) fn is_detached(&self) -> bool {
-        self.parts.lock_local().admits == Admits::Nobody
+        self.parts.lock_local().is_detached
     }
 }
 
@@ -302,16 +318,27 @@ impl Part {
             first: ptr::null_mut(),
             members: 0,
             writers: 0,
-            admits: Admits::All,
-            node: None,
+            changes: 0,
+            is_read_only: false,
+            is_detached: false,
             joined: 0,
             left_far: 0,
             left_very_far: 0,
         }
     }
 
+    /// Returns how many write, as members or not.
+    pub(super) fn writing(&self) -> usize {
+        self.writers + self.changes
+    }
+
+    /// Returns how many are in the way of the end of the list.
+    fn users(&self) -> usize {
+        self.members + self.changes
+    }
+
     fn statistics(&self) -> Statistics {
-        let left = self.joined - u64::from(self.members);
+        let left = self.joined - self.members as u64;
         Statistics {
             joined: self.joined,
             left,
@@ -321,29 +348,29 @@ impl Part {
     }
 
     fn check(&self, access: Access) -> Result<(), Refused> {
-        match (self.admits, access) {
-            (Admits::All, _) | (Admits::Readers, Access::Read) => Ok(()),
-            (Admits::Readers, Access::Write) => Err(Refused::ReadOnly),
-            (Admits::Nobody, _) => Err(Refused::Detached),
+        if self.is_detached {
+            return Err(Refused::Detached);
         }
+        if self.is_read_only && access == Access::Write {
+            return Err(Refused::ReadOnly);
+        }
+        Ok(())
     }
 
     fn count_in(&mut self, access: Access) {
         self.members += 1;
-        self.writers += u32::from(access == Access::Write);
+        self.writers += usize::from(access == Access::Write);
         self.joined += 1;
-        if self.node.is_none() {
-            self.node = Some(percpu::current_node());
-        }
     }
 
     #[inline(always)]
     fn count_out(&mut self, ticket: &Ticket, here: usize) {
         self.members -= 1;
-        self.writers -= u32::from(ticket.access == Access::Write);
+        self.writers -= usize::from(ticket.access == Access::Write);
         if here != ticket.cpu {
             self.left_far += 1;
-            self.left_very_far += u64::from(self.node != Some(percpu::current_node()));
+            let nodes = [here, ticket.cpu].map(percpu::known_node);
+            self.left_very_far += u64::from(nodes[0] != nodes[1]);
         }
     }
 
@@ -425,7 +452,7 @@ pub(super) unsafe fn reference<T: ?Sized>(node: NonNull<Node>) -> Option<Ref<T>>
     unsafe { Ref::try_from_anchor(block_of::<T, Node>(node)) }
 }
 
-/// What a member remembers: its part, and how it was counted.
+/// What a member remembers: the processor on which it joined, and how it was counted.
 struct Ticket {
     cpu: usize,
     access: Access,

@@ -1,5 +1,6 @@
 //! What is on the list and what is not, whoever comes and goes meanwhile.
 
+mod extremes;
 mod histories;
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
@@ -93,14 +94,14 @@ fn a_dyn_member_is_found() {
 fn writers_are_kept_out_only_while_there_are_none() {
     let list = list();
     let writer = add(&list, 1, Access::Write);
-    assert_eq!(list.refuse_writers(), Err(Busy));
+    assert_eq!(list.refuse_writers(), Err(Refused::Busy));
     drop(add(&list, 2, Access::Write));
     drop(writer);
     assert_eq!(list.refuse_writers(), Ok(()));
     let refused = list.try_add(3, Access::Write, |_, _| panic!("it never was a member"));
     assert_eq!(refused.err(), Some(Refused::ReadOnly));
     drop(add(&list, 4, Access::Read));
-    list.admit_writers();
+    list.admit_writers().expect("it is not detached");
     drop(add(&list, 5, Access::Write));
 }
 
@@ -109,7 +110,7 @@ fn who_writes_without_being_a_member_is_counted_meanwhile() {
     let list = list::<u8>();
     let writing = list.begin_write().expect("writers are let in");
     assert_eq!((list.len(), list.writers()), (0, 1));
-    assert_eq!(list.refuse_writers(), Err(Busy));
+    assert_eq!(list.refuse_writers(), Err(Refused::Busy));
     drop(writing);
     assert_eq!(list.refuse_writers(), Ok(()));
     assert_eq!(list.begin_write().err(), Some(Refused::ReadOnly));
@@ -150,7 +151,7 @@ fn what_is_refused_is_dropped_at_once() {
 fn a_detached_list_tells_when_the_last_member_leaves() {
     let list = list();
     let (one, two) = (add(&list, 1, Access::Read), add(&list, 2, Access::Read));
-    assert_eq!(list.detach_if_empty(), Err(Busy));
+    assert_eq!(list.detach_if_empty(), Err(Refused::Busy));
     let gone = Arc::new(AtomicBool::new(false));
     let tell = {
         let gone = gone.clone();

@@ -87,7 +87,7 @@ fn a_read_only_file_system_is_not_changed() {
     let fd = process.open("a", OpenFlags::RDONLY).unwrap();
     assert_eq!((superblock.open_files(), superblock.writers()), (1, 0));
     process.close(fd).unwrap();
-    superblock.remount_read_write();
+    superblock.remount_read_write().unwrap();
     process.unlink("a").unwrap();
 }
 
@@ -99,7 +99,7 @@ fn a_refused_open_leaves_nothing_behind() {
     process.close(fd).unwrap();
     superblock.remount_read_only().unwrap();
     process.open("a", OpenFlags::RDWR).unwrap_err();
-    superblock.remount_read_write();
+    superblock.remount_read_write().unwrap();
     // Nobody has it open: its bytes go with its name.
     let fd = process.open("a", OpenFlags::RDWR).unwrap();
     process.unlink("a").unwrap();

@@ -101,12 +101,12 @@ proptest! {
                     plain.revoke(plain.held[at].0);
                 }
                 Step::RefuseWriters => {
-                    let expected = if plain.writers() > 0 { Err(Busy) } else { Ok(()) };
+                    let expected = if plain.writers() > 0 { Err(Refused::Busy) } else { Ok(()) };
                     prop_assert_eq!(list.refuse_writers(), expected);
                     plain.refuses |= expected.is_ok();
                 }
                 Step::AdmitWriters => {
-                    list.admit_writers();
+                    list.admit_writers().expect("it is not detached");
                     plain.refuses = false;
                 }
                 Step::Advance => {
