@@ -57,6 +57,15 @@ pub(crate) struct OnceBox<T> {
 }
 
 impl<T> OnceBox<T> {
+    #[cfg(not(loom))]
+    pub(crate) const fn new() -> Self {
+        Self {
+            place: AtomicPtr::new(ptr::null_mut()),
+            owns: PhantomData,
+        }
+    }
+
+    #[cfg(loom)]
     pub(crate) fn new() -> Self {
         Self {
             place: AtomicPtr::new(ptr::null_mut()),

@@ -14,7 +14,8 @@
 //!    is copied where it is written.
 //! 9. [`room`]: where there is something free, told without a line that all write.
 //! 10. [`pool`]: counted objects under handles that are never mistaken for one another.
-//! 11. [`percpu`], [`bitmap`] and [`fallible`] allocation, which the others use.
+//! 11. [`slab`]: memory for many objects of one size, with magazines for each processor.
+//! 12. [`percpu`], [`bitmap`] and [`fallible`] allocation, which the others use.
 //!
 //! With `--cfg loom` the same source runs under the model checker `loom`; the module `sync`
 //! is the only place that knows.
@@ -37,8 +38,7 @@ pub mod pool;
 pub mod rcu;
 pub mod refcount;
 pub mod room;
-#[allow(dead_code)]
-mod slab;
+pub mod slab;
 pub mod slot;
 pub mod sync;
 pub mod tree;

@@ -65,7 +65,7 @@ pub mod qsbr;
 mod reader;
 
 pub use callbacks::{Head, call, defer};
-pub(crate) use callbacks::{call_later, catch_up};
+pub(crate) use callbacks::{call_later, call_later_weighing, catch_up};
 pub use reader::{Guard, read_lock};
 pub(crate) use reader::{Record, enter_gate, enter_gate_outside, wait_for_inside};
 

@@ -25,10 +25,10 @@ use super::reader::{RECORDS, inside_read_lock, inside_section};
 use crate::percpu::PerCpu;
 use crate::sync::{Mutex, MutexGuard, relax};
 
-/// How many callbacks share a grace period. A lone thread needs no heavy fence, and a short
+/// How many callbacks share a grace period; one that holds much counts as more. A lone thread needs no heavy fence, and a short
 /// list keeps the memory that it reuses in its first-level cache.
 const BATCH: usize = if cfg!(loom) { 1 } else { 1024 };
-// The length of a list is looked at whenever it is a multiple of this.
+// The weight of a list is looked at whenever it passes a multiple of this.
 const LONE_BATCH: usize = if cfg!(loom) { 1 } else { 64 };
 
 /// How many callbacks may gather on a processor before the threads that queue them wait.
@@ -73,7 +73,8 @@ unsafe impl Send for Head {}
 struct List {
     first: *mut Head,
     last: *mut Head,
-    len: usize,
+    /// What the heads that were put on it weigh.
+    weight: usize,
 }
 
 // SAFETY: the heads in the list belong to it, and `call` demands that any thread may invoke
@@ -85,11 +86,12 @@ impl List {
         Self {
             first: ptr::null_mut(),
             last: ptr::null_mut(),
-            len: 0,
+            weight: 0,
         }
     }
 
-    fn push(&mut self, head: NonNull<Head>) {
+    #[inline]
+    fn push(&mut self, head: NonNull<Head>, weight: usize) {
         // SAFETY: `call` gave the head to the queue, so nobody else touches its link.
         unsafe { head.as_ref() }.next.set(ptr::null_mut());
         // SAFETY: `last` is null or the last head of this list, which the list owns until it
@@ -99,7 +101,7 @@ impl List {
             Some(last) => last.next.set(head.as_ptr()),
         }
         self.last = head.as_ptr();
-        self.len += 1;
+        self.weight += weight;
     }
 
     fn take(&mut self) -> Self {
@@ -114,7 +116,6 @@ impl List {
         if self.first.is_null() {
             self.last = ptr::null_mut();
         }
-        self.len -= 1;
         Some(head)
     }
 
@@ -143,7 +144,7 @@ struct Queue {
     invoking: bool,
     /// Somebody who queues should look for what is due.
     is_time: bool,
-    /// How many callbacks were ever queued, and how many of them have run.
+    /// What all callbacks weigh that were ever queued, and those of them that have run.
     queued: u64,
     invoked: u64,
 }
@@ -161,15 +162,17 @@ impl Queue {
         }
     }
 
-    fn push(&mut self, head: NonNull<Head>) {
-        self.queued += 1;
-        self.gathering.push(head);
-        self.is_time |= self.gathering.len.is_multiple_of(LONE_BATCH);
+    #[inline]
+    fn push(&mut self, head: NonNull<Head>, weight: usize) {
+        let before = self.gathering.weight;
+        self.queued += weight as u64;
+        self.gathering.push(head, weight);
+        self.is_time |= before / LONE_BATCH != self.gathering.weight / LONE_BATCH;
     }
 
     /// Lets what has gathered wait for a grace period, if nothing else of this queue does.
     fn seal(&mut self) {
-        if self.waiting.len == 0 && self.gathering.len > 0 {
+        if self.waiting.weight == 0 && self.gathering.weight > 0 {
             self.waiting = self.gathering.take();
             self.ticket = GRACE.ticket();
         }
@@ -177,7 +180,7 @@ impl Queue {
 
     /// Takes the list whose grace period is over, for the caller to invoke.
     fn take_ready(&mut self) -> Option<List> {
-        if self.invoking || self.waiting.len == 0 || !GRACE.is_over(self.ticket) {
+        if self.invoking || self.waiting.weight == 0 || !GRACE.is_over(self.ticket) {
             return None;
         }
         self.invoking = true;
@@ -240,13 +243,13 @@ mod queues {
 #[inline]
 pub unsafe fn call(head: NonNull<Head>) {
     let queue = queues::this();
-    let (length, is_time) = {
+    let (weight, is_time) = {
         let mut queue = queue.lock();
-        queue.push(head);
-        (queue.gathering.len, core::mem::take(&mut queue.is_time))
+        queue.push(head, 1);
+        (queue.gathering.weight, core::mem::take(&mut queue.is_time))
     };
     if is_time {
-        work(queue, length);
+        work(queue, weight);
     }
 }
 
@@ -256,18 +259,27 @@ pub unsafe fn call(head: NonNull<Head>) {
 /// # Safety
 /// As for [`call`].
 pub(crate) unsafe fn call_later(head: NonNull<Head>) {
-    queues::this().lock().push(head);
+    queues::this().lock().push(head, 1);
+}
+
+/// Queues the callback of `head` as [`call_later`] does. It counts as `weight` of them, 1 or more:
+/// for what holds so much more memory than others.
+///
+/// # Safety
+/// As for [`call`].
+pub(crate) unsafe fn call_later_weighing(weight: usize, head: NonNull<Head>) {
+    queues::this().lock().push(head, weight);
 }
 
 /// Runs callbacks that are due, as [`call`] does, if it is time to look for some.
 pub(crate) fn catch_up() {
     let queue = queues::this();
-    let (length, is_time) = {
+    let (weight, is_time) = {
         let mut queue = queue.lock();
-        (queue.gathering.len, core::mem::take(&mut queue.is_time))
+        (queue.gathering.weight, core::mem::take(&mut queue.is_time))
     };
     if is_time {
-        work(queue, length);
+        work(queue, weight);
     }
 }
 
@@ -306,19 +318,19 @@ unsafe fn invoke_deferred<F: FnOnce()>(head: NonNull<Head>) {
     (deferred.f)();
 }
 
-/// Does what is due in a queue that has grown to `length`.
+/// Does what is due in a queue whose gathering list has grown to `weight`.
 #[cold]
-fn work(queue: &Mutex<Queue>, length: usize) {
+fn work(queue: &Mutex<Queue>, weight: usize) {
     let batch = if RECORDS.only_own_claimed() {
         LONE_BATCH
     } else {
         BATCH
     };
-    if length < batch || inside_read_lock() {
+    if weight < batch || inside_read_lock() {
         return;
     }
     advance(queue);
-    if length >= BACKLOG && !inside_section() && !inside_callback() {
+    if weight >= BACKLOG && !inside_section() && !inside_callback() {
         work_off(queue);
     }
 }
@@ -328,7 +340,7 @@ fn work_off(queue: &Mutex<Queue>) {
     loop {
         let ticket = {
             let queue = queue.lock();
-            if queue.invoking || queue.gathering.len < BACKLOG {
+            if queue.invoking || queue.gathering.weight < BACKLOG {
                 return;
             }
             queue.ticket
@@ -358,12 +370,12 @@ fn invoke_ready(queue: &Mutex<Queue>, mut locked: MutexGuard<'_, Queue>) {
         return;
     };
     drop(locked);
-    let count = ready.len as u64;
+    let weight = ready.weight as u64;
     let outer = thread::replace_inside_callback(true);
     let mut invocation = Invocation {
         queue,
         ready,
-        count,
+        weight,
         outer,
     };
     invocation.ready.invoke();
@@ -374,7 +386,7 @@ fn invoke_ready(queue: &Mutex<Queue>, mut locked: MutexGuard<'_, Queue>) {
 struct Invocation<'a> {
     queue: &'a Mutex<Queue>,
     ready: List,
-    count: u64,
+    weight: u64,
     /// Whether the thread was inside a callback before.
     outer: bool,
 }
@@ -385,7 +397,7 @@ impl Drop for Invocation<'_> {
         thread::replace_inside_callback(self.outer);
         let mut queue = self.queue.lock();
         queue.invoking = false;
-        queue.invoked += self.count;
+        queue.invoked += self.weight;
     }
 }
 

@@ -46,6 +46,26 @@ struct Pair {
     previous: AtomicPtr<Rounds>,
 }
 
+/// What processors have in their magazines.
+#[derive(Default)]
+pub(super) struct Held {
+    pub(super) magazines: usize,
+    pub(super) objects: usize,
+    /// Objects that users took out of them.
+    pub(super) hits: usize,
+}
+
+impl Held {
+    fn add(&mut self, pair: &Pair) {
+        for place in [&pair.loaded, &pair.previous] {
+            let rounds = Pair::rounds(place);
+            self.magazines += usize::from(!core::ptr::eq(rounds, Rounds::none()));
+            self.objects += rounds.len();
+            self.hits += rounds.hits.load(Relaxed);
+        }
+    }
+}
+
 impl Local {
     /// Makes a place for the magazines of each processor, without any. Allocates.
     ///
@@ -113,6 +133,21 @@ impl Local {
         }
     }
 
+    /// Looks at the magazines of all processors, from wherever the thread is, while others pop and
+    /// push: a hint.
+    ///
+    /// # Safety
+    /// No magazine that was ever loaded here is freed meanwhile.
+    pub(super) unsafe fn held(&self) -> Held {
+        let mut held = Held::default();
+        let mut add = |pair: &Pair| held.add(pair);
+        match &self.0 {
+            Flavour::Rseq(cpus) => cpus.look(&mut add),
+            Flavour::Locked(cpus) => cpus.look(&mut add),
+        }
+        held
+    }
+
     /// Takes all magazines, for who is alone.
     pub(super) fn take_all(&mut self, take: &mut dyn FnMut(Magazine)) {
         match &mut self.0 {
@@ -162,7 +197,10 @@ impl Pair {
         if Self::rounds(&self.loaded).lacks(Lack::Objects) {
             self.exchange(Lack::Objects);
         }
-        Self::rounds(&self.loaded).pop()
+        let loaded = Self::rounds(&self.loaded);
+        let object = loaded.pop()?;
+        loaded.count_hit();
+        Some(object)
     }
 
     #[inline]

@@ -39,6 +39,8 @@ pub(super) struct Rounds {
     pub(super) floor: usize,
     /// The count at which nothing can be put in.
     pub(super) ceiling: usize,
+    /// How many objects users took out of it, since somebody asked. Not exact: it is for figures.
+    pub(super) hits: AtomicUsize,
     /// The next magazine of a [`MagazineList`].
     next: AtomicPtr<Rounds>,
     pub(super) objects: [AtomicPtr<u8>; ROUNDS],
@@ -72,6 +74,7 @@ impl Rounds {
             count: AtomicUsize::new(0),
             floor: 0,
             ceiling,
+            hits: AtomicUsize::new(0),
             next: AtomicPtr::new(ptr::null_mut()),
             objects: [const { AtomicPtr::new(ptr::null_mut()) }; ROUNDS],
         }
@@ -83,6 +86,7 @@ impl Rounds {
             count: AtomicUsize::new(0),
             floor: 0,
             ceiling,
+            hits: AtomicUsize::new(0),
             next: AtomicPtr::new(ptr::null_mut()),
             objects: core::array::from_fn(|_| AtomicPtr::new(ptr::null_mut())),
         }
@@ -103,9 +107,16 @@ impl Rounds {
             }
     }
 
+    /// Returns how many objects there are. A hint for others than the owner.
     #[inline]
-    fn len(&self) -> usize {
+    pub(super) fn len(&self) -> usize {
         self.count.load(Relaxed)
+    }
+
+    /// Counts an object that a user took out. For the owner.
+    #[inline]
+    pub(super) fn count_hit(&self) {
+        self.hits.store(self.hits.load(Relaxed) + 1, Relaxed);
     }
 
     /// Takes the object that was put in last. For the owner.
@@ -131,6 +142,9 @@ impl Rounds {
 }
 
 impl Magazine {
+    /// What one takes, in bytes.
+    pub(super) const BYTES: usize = size_of::<Rounds>();
+
     /// Makes an empty magazine. Allocates.
     ///
     /// # Errors
@@ -174,8 +188,16 @@ impl Magazine {
     }
 
     /// Tells whether there is no room.
+    #[cfg(all(test, not(loom)))]
     pub(super) fn is_full(&self) -> bool {
         self.rounds().lacks(Lack::Room)
+    }
+
+    /// Returns how many objects users took out of it since this was called last.
+    pub(super) fn take_hits(&mut self) -> usize {
+        let hits = self.rounds().hits.load(Relaxed);
+        self.rounds().hits.store(0, Relaxed);
+        hits
     }
 
     /// Takes the object that was put in last.

@@ -53,6 +53,11 @@ impl Cpus {
         }
     }
 
+    /// Shows the magazines of each processor.
+    pub(super) fn look(&self, look: &mut dyn FnMut(&Pair)) {
+        self.0.iter().for_each(|cpu| cpu.with(&mut *look));
+    }
+
     #[cfg(all(test, loom))]
     pub(super) fn pair_of_first(&self) -> &Pair {
         &self.0.of(0).pair

@@ -117,6 +117,7 @@ pub(super) fn pop(cpus: &Cpus) -> *mut u8 {
             return Ok(core::ptr::null_mut());
         }
         let object = sequence.step(|| rounds.objects[count - 1].load(Relaxed))?;
+        sequence.step(|| rounds.count_hit())?;
         sequence.step(|| rounds.count.store(count - 1, Relaxed))?;
         Ok(object)
     })

@@ -1,0 +1,460 @@
+//! Checks of a cache's objects, for debugging.
+//!
+//! Around each object is a *red zone*: in front of it as many bytes as its alignment, 16 or more,
+//! and behind it 8 or more. They are 0xcc while the object has a user, and 0xbb while it is free. A
+//! free object is filled with *poison*, 0x6b and at its end 0xa5 (the values are those of Linux),
+//! unless it stays constructed: then it belongs to readers also while it is free.
+//!
+//! | mistake | when it is found |
+//! |---|---|
+//! | a write in front of an object or past its end | when it is given back |
+//! | a write to an object that is free | when it is taken again |
+//! | an object that is given back twice | then |
+//! | an address that is none of an object of this cache | when it is given back |
+//!
+//! What is found ends in a panic with a report. The object in question stays out of use.
+
+use core::fmt;
+use core::ptr::NonNull;
+
+use super::cache::RawCache;
+use super::header::Slab;
+use super::region::chunk_of;
+use super::shape::Shape;
+use super::slabs::Slabs;
+
+/// The red zone of an object that is free.
+const INACTIVE: u8 = 0xbb;
+/// The red zone of an object that has a user.
+const ACTIVE: u8 = 0xcc;
+/// A free object.
+const POISON: u8 = 0x6b;
+/// The last byte of a free object.
+const POISON_END: u8 = 0xa5;
+
+/// How many bytes before and after the one in question a report shows.
+const SHOWN: usize = 16;
+
+/// What is wrong with an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Wrong {
+    /// Bytes in front of it were written.
+    Underflow,
+    /// Bytes behind it were written.
+    Overflow,
+    /// It was written while it was free.
+    UseAfterFree,
+    /// It is free already.
+    DoubleFree,
+    /// The address is not in a slab of the cache.
+    Foreign,
+    /// The address is in a slab of the cache, and not that of an object.
+    Misplaced,
+}
+
+/// A byte that is not what it should be.
+#[derive(Clone, Copy, Debug)]
+struct Byte {
+    /// Its distance from the object, in bytes.
+    offset: isize,
+    expected: u8,
+    found: u8,
+    /// What is around it, at `offset - SHOWN` and on.
+    around: [Option<u8>; 2 * SHOWN],
+}
+
+/// A mistake in the use of an object.
+#[derive(Debug)]
+pub(super) struct Mistake {
+    wrong: Wrong,
+    cache: &'static str,
+    size: usize,
+    address: usize,
+    /// The slab, and the index of the object in it.
+    place: Option<(usize, usize)>,
+    byte: Option<Byte>,
+}
+
+impl Mistake {
+    #[cold]
+    pub(super) fn report(self) -> ! {
+        panic!("{self}");
+    }
+}
+
+impl fmt::Display for Mistake {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let what = match self.wrong {
+            Wrong::Underflow => "the memory in front of an object was written",
+            Wrong::Overflow => "the memory behind an object was written",
+            Wrong::UseAfterFree => "an object was written while it was free",
+            Wrong::DoubleFree => "an object was given back twice",
+            Wrong::Foreign => "the address is in no slab of this cache",
+            Wrong::Misplaced => "the address is not the beginning of an object",
+        };
+        writeln!(f, "slab: {what}")?;
+        writeln!(
+            f,
+            "  cache:   {}, objects of {} bytes",
+            self.cache, self.size
+        )?;
+        write!(f, "  address: {:#x}", self.address)?;
+        if let Some((slab, index)) = self.place {
+            write!(f, ", object {index} of the slab at {slab:#x}")?;
+        }
+        if let Some(byte) = self.byte {
+            write!(f, "\n{byte}")?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Byte {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            offset,
+            expected,
+            found,
+            around,
+        } = *self;
+        write!(
+            f,
+            "  byte {offset}: expected {expected:#04x}, found {found:#04x}"
+        )?;
+        for (row, bytes) in around.chunks(SHOWN).enumerate() {
+            write!(
+                f,
+                "\n  {:>+6}:",
+                offset - SHOWN as isize + (row * SHOWN) as isize
+            )?;
+            for byte in bytes {
+                match byte {
+                    Some(byte) => write!(f, " {byte:02x}")?,
+                    None => write!(f, " --")?,
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// One object with its zones, for whoever may read and write them.
+struct Checked<'s> {
+    shape: &'s Shape,
+    object: NonNull<u8>,
+}
+
+impl Checked<'_> {
+    /// The bytes of the object and its zones, as distances from the object.
+    fn all(&self) -> core::ops::Range<isize> {
+        let zone = self.shape.zone as isize;
+        -zone..self.shape.stride as isize - zone
+    }
+
+    fn in_front(&self) -> core::ops::Range<isize> {
+        self.all().start..0
+    }
+
+    fn object(&self) -> core::ops::Range<isize> {
+        0..self.shape.size as isize
+    }
+
+    fn behind(&self) -> core::ops::Range<isize> {
+        self.object().end..self.all().end
+    }
+
+    fn read(&self, offset: isize) -> u8 {
+        // SAFETY: all bytes of an object and its zones are in its slab, and the zones and free
+        // objects were written.
+        let place = unsafe { self.object.offset(offset) };
+        // SAFETY: as above.
+        unsafe { place.read() }
+    }
+
+    fn fill(&self, bytes: core::ops::Range<isize>, value: u8) {
+        for offset in bytes {
+            // SAFETY: all bytes of an object and its zones are in its slab.
+            let place = unsafe { self.object.offset(offset) };
+            // SAFETY: the caller may write them.
+            unsafe { place.write(value) };
+        }
+    }
+
+    fn mark(&self, zone: u8) {
+        self.fill(self.in_front(), zone);
+        self.fill(self.behind(), zone);
+    }
+
+    fn poison(&self) {
+        let object = self.object();
+        self.fill(object.clone(), POISON);
+        self.fill((object.end - 1).max(0)..object.end, POISON_END);
+    }
+
+    /// Finds the first byte that is not as expected. `shown` are those that may be read.
+    fn find(
+        &self,
+        mut bytes: core::ops::Range<isize>,
+        shown: core::ops::Range<isize>,
+        expected: u8,
+    ) -> Option<Byte> {
+        let offset = bytes.find(|&offset| self.read(offset) != expected)?;
+        let around = core::array::from_fn(|step| {
+            let near = offset - SHOWN as isize + step as isize;
+            shown.contains(&near).then(|| self.read(near))
+        });
+        Some(Byte {
+            offset,
+            expected,
+            found: self.read(offset),
+            around,
+        })
+    }
+
+    fn wrong_zone(&self, zone: u8) -> Option<(Wrong, Byte)> {
+        // Of an object in use not every byte need be written, so those are not shown.
+        if let Some(byte) = self.find(self.in_front(), self.in_front(), zone) {
+            return Some((Wrong::Underflow, byte));
+        }
+        let byte = self.find(self.behind(), self.behind(), zone)?;
+        Some((Wrong::Overflow, byte))
+    }
+
+    fn wrong_poison(&self) -> Option<(Wrong, Byte)> {
+        let object = self.object();
+        let last = (object.end - 1).max(0)..object.end;
+        let byte = self
+            .find(0..last.start, self.all(), POISON)
+            .or_else(|| self.find(last, self.all(), POISON_END))?;
+        Some((Wrong::UseAfterFree, byte))
+    }
+
+    fn mistake(&self, cache: &RawCache, slab: Slab, wrong: Wrong, byte: Option<Byte>) -> Mistake {
+        let address = self.object.addr().get();
+        let index = self.shape.index(address - slab.first().addr().get());
+        Mistake {
+            wrong,
+            cache: cache.plan.name,
+            size: self.shape.size,
+            address,
+            place: Some((slab.address(), index)),
+            byte,
+        }
+    }
+}
+
+/// Marks all objects of a new slab as free.
+pub(super) fn prepare(shape: &Shape, slab: Slab, is_constructed: bool) {
+    for index in 0..shape.count {
+        // SAFETY: the index is below the count.
+        let object = unsafe { shape.object(slab.first(), index) };
+        let checked = Checked { shape, object };
+        checked.mark(INACTIVE);
+        if !is_constructed {
+            checked.poison();
+        }
+    }
+}
+
+/// Checks an object that was taken, and marks it as in use.
+///
+/// # Panics
+/// If it or its zones were written while it was free.
+pub(super) fn taken(cache: &RawCache, object: NonNull<u8>) {
+    let shape = &cache.shape;
+    let checked = Checked { shape, object };
+    let poison = || match cache.plan.destroy {
+        None => checked.wrong_poison(),
+        Some(_) => None,
+    };
+    if let Some((wrong, byte)) = checked.wrong_zone(INACTIVE).or_else(poison) {
+        // SAFETY: the object is one of a slab, of which only what never changes is read.
+        let slab = unsafe { Slab::of(object) };
+        checked.mistake(cache, slab, wrong, Some(byte)).report();
+    }
+    checked.mark(ACTIVE);
+}
+
+/// Checks an object that is given back, and marks it as free. For the holder of the lock of the
+/// slabs, who does not panic while it has it.
+#[expect(
+    clippy::result_large_err,
+    reason = "a mistake is made once, and told on the way to a panic"
+)]
+pub(super) fn given(cache: &RawCache, slabs: &Slabs, object: NonNull<u8>) -> Result<(), Mistake> {
+    let shape = &cache.shape;
+    let address = object.addr().get();
+    let foreign = |wrong, place| Mistake {
+        wrong,
+        cache: cache.plan.name,
+        size: shape.size,
+        address,
+        place,
+        byte: None,
+    };
+    let chunk = chunk_of(object).addr();
+    let slab = slabs.iter().find(|slab| slab.address() == chunk);
+    let slab = slab.ok_or_else(|| foreign(Wrong::Foreign, None))?;
+    let distance = address.wrapping_sub(slab.first().addr().get());
+    let index = shape.index(distance.min(super::region::CHUNK));
+    if index >= shape.count || index * shape.stride != distance {
+        return Err(foreign(Wrong::Misplaced, None));
+    }
+    let checked = Checked { shape, object };
+    if slab.is_free(index) {
+        return Err(checked.mistake(cache, slab, Wrong::DoubleFree, None));
+    }
+    if let Some((wrong, byte)) = checked.wrong_zone(ACTIVE) {
+        return Err(checked.mistake(cache, slab, wrong, Some(byte)));
+    }
+    checked.mark(INACTIVE);
+    if cache.plan.destroy.is_none() {
+        checked.poison();
+    }
+    Ok(())
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::super::{Cache, Checks, ConstructedCache, Object, Options};
+    use core::ptr::NonNull;
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
+    const FULL: Options = Options::new().checks(Checks::Full);
+
+    fn cache() -> Cache<[u8; 20]> {
+        Cache::with("checked", FULL).expect("there is memory")
+    }
+
+    fn insert(cache: &Cache<[u8; 20]>) -> Object<'_, [u8; 20]> {
+        cache.insert([1; 20]).expect("there is memory")
+    }
+
+    /// Writes a byte near an object, as a wild pointer does.
+    fn write_wild<T>(place: NonNull<T>, offset: isize, byte: u8) {
+        // SAFETY: inside of the slab.
+        let wild = unsafe { place.cast::<u8>().offset(offset) };
+        // SAFETY: inside of the slab, and looked at by the checks alone.
+        unsafe { wild.write(byte) };
+    }
+
+    /// Does something wrong, and returns what is reported.
+    fn report(f: impl FnOnce()) -> String {
+        let payload = catch_unwind(AssertUnwindSafe(f)).expect_err("it is found");
+        *payload.downcast::<String>().expect("a report")
+    }
+
+    #[test]
+    fn right_use_is_not_reported() {
+        let cache = cache();
+        for round in 0..3 {
+            let objects: Vec<_> = (0..3000).map(|_| insert(&cache)).collect();
+            assert!(objects.iter().all(|object| **object == [1; 20]));
+            assert_eq!(cache.info().in_use, 3000, "round {round}");
+        }
+        assert_eq!(cache.info().in_use, 0);
+        assert!(cache.shrink() > 0);
+    }
+
+    #[test]
+    fn a_write_behind_an_object_is_found_when_it_is_given_back() {
+        let cache = cache();
+        let object = insert(&cache);
+        write_wild(object.place, 20, 0x41);
+        let report = report(|| drop(object));
+        assert!(report.contains("behind an object"), "{report}");
+        assert!(
+            report.contains("cache:   checked, objects of 20 bytes"),
+            "{report}"
+        );
+        assert!(
+            report.contains("byte 20: expected 0xcc, found 0x41"),
+            "{report}"
+        );
+        assert!(report.contains("+20: 41 cc cc"), "{report}");
+    }
+
+    #[test]
+    fn a_write_in_front_of_an_object_is_found_when_it_is_given_back() {
+        let cache = cache();
+        let object = insert(&cache);
+        write_wild(object.place, -1, 0x41);
+        let report = report(|| drop(object));
+        assert!(report.contains("in front of an object"), "{report}");
+        assert!(
+            report.contains("byte -1: expected 0xcc, found 0x41"),
+            "{report}"
+        );
+    }
+
+    #[test]
+    fn a_write_to_a_free_object_is_found_when_it_is_taken_again() {
+        for (offset, expected) in [(3, "0x6b"), (19, "0xa5")] {
+            let cache = cache();
+            let object = insert(&cache);
+            let place = object.place;
+            drop(object);
+            write_wild(place, offset, 0);
+            let report = report(|| drop(insert(&cache)));
+            assert!(report.contains("while it was free"), "{report}");
+            let byte = format!("byte {offset}: expected {expected}, found 0x00");
+            assert!(report.contains(&byte), "{report}");
+            assert!(report.contains("object 0 of the slab"), "{report}");
+        }
+    }
+
+    #[test]
+    fn an_object_that_is_given_back_twice_is_found() {
+        let cache = cache();
+        let object = insert(&cache);
+        let twin = Object {
+            place: object.place,
+            cache: object.cache,
+            owns: core::marker::PhantomData,
+        };
+        drop(object);
+        let report = report(|| drop(twin));
+        assert!(report.contains("given back twice"), "{report}");
+        drop(insert(&cache));
+    }
+
+    #[test]
+    fn an_address_of_something_else_is_found() {
+        let (cache, other) = (cache(), cache());
+        let object = insert(&other);
+        let _used = insert(&cache);
+        // SAFETY: that it is not so is what is found.
+        let text = report(|| unsafe { cache.raw.free(object.place.cast()) });
+        assert!(text.contains("in no slab of this cache"), "{text}");
+        // SAFETY: inside of the slab.
+        let inside = unsafe { object.place.cast::<u8>().add(1) };
+        // SAFETY: that it is not so is what is found.
+        let text = report(|| unsafe { other.raw.free(inside) });
+        assert!(text.contains("not the beginning of an object"), "{text}");
+    }
+
+    #[test]
+    fn a_constructed_object_is_not_poisoned_and_its_zones_are_checked() {
+        let cache = ConstructedCache::with("constructed", FULL, || [7_u8; 24]);
+        let cache = cache.expect("there is memory");
+        let mut object = cache.take().expect("there is memory");
+        object[0] = 8;
+        let place = object.place;
+        drop(object);
+        let object = cache.take().expect("there is memory");
+        assert_eq!((object.place, object[0], object[1]), (place, 8, 7));
+        write_wild(object.place, 24, 0);
+        let text = report(|| drop(object));
+        assert!(text.contains("behind an object"), "{text}");
+    }
+
+    #[test]
+    fn nothing_has_no_bytes_to_check() {
+        let cache = Cache::with("nothing", FULL).expect("there is memory");
+        let one = cache.insert(()).expect("there is memory");
+        let two = cache.insert(()).expect("there is memory");
+        drop(one);
+        drop(two);
+        drop(cache.insert(()).expect("there is memory"));
+    }
+}

@@ -1,0 +1,49 @@
+//! A raw cache that belongs to one owner, at a place where it stays.
+
+use alloc::boxed::Box;
+use core::ops::Deref;
+use core::ptr::NonNull;
+
+use super::cache::{Plan, RawCache};
+use super::options::Options;
+use super::registry;
+use crate::fallible::{OutOfMemory, try_box};
+
+/// A box whose content other places point to, slabs and the registry: unlike that of a `Box`, its
+/// owner does not claim to be alone.
+pub(super) struct CacheBox(NonNull<RawCache>);
+
+// SAFETY: a raw cache may be shared and sent.
+unsafe impl Sync for CacheBox {}
+// SAFETY: as above.
+unsafe impl Send for CacheBox {}
+
+impl CacheBox {
+    /// Makes a cache and registers it. Allocates.
+    pub(super) fn try_new(plan: Plan, options: Options) -> Result<Self, OutOfMemory> {
+        let cache = try_box(RawCache::try_new(plan, options)?)?;
+        let this = Self(NonNull::from(Box::leak(cache)));
+        this.register();
+        Ok(this)
+    }
+}
+
+impl Deref for CacheBox {
+    type Target = RawCache;
+
+    #[inline(always)]
+    fn deref(&self) -> &RawCache {
+        // SAFETY: leaked in `try_new`, and freed by the drop of `self` alone.
+        unsafe { self.0.as_ref() }
+    }
+}
+
+impl Drop for CacheBox {
+    fn drop(&mut self) {
+        // Whoever lists all caches has let go of it after this.
+        registry::remove(self);
+        // SAFETY: leaked in `try_new`, and nobody else uses it: slabs that outlive it do not follow
+        // their pointers.
+        drop(unsafe { Box::from_raw(self.0.as_ptr()) });
+    }
+}

@@ -1,0 +1,178 @@
+//! Regions: mappings of two mebibytes, of which each has a descriptor beside it.
+//!
+//! Regions that have a free chunk are on a list; a chunk remembers its region. A region of which all
+//! chunks are free is unmapped, unless it is the only one on the list: its pages are gone by then,
+//! and the next chunk needs no system call.
+//!
+//! The first region is made of small pages, so that a small process pays for what it touches. From
+//! the second on the kernel is asked for huge ones, which save most page faults and entries of the
+//! translation buffer. Where it has none, nothing is lost.
+
+use alloc::boxed::Box;
+use core::ptr::{self, NonNull};
+
+use super::CHUNK;
+use crate::fallible::{OutOfMemory, try_box};
+use crate::sync::Mutex;
+
+/// How many bytes a region has.
+const REGION: usize = 2 * 1024 * 1024;
+
+/// How many chunks a region has: the bits of a word.
+const CHUNKS: usize = REGION / CHUNK;
+
+const ALL: u32 = u32::MAX >> (u32::BITS as usize - CHUNKS);
+
+/// The region of a chunk.
+pub(super) type Origin = NonNull<Region>;
+
+/// What is known of a region. Guarded by the lock of the list, but for the place, which never
+/// changes.
+#[derive(Debug)]
+pub(super) struct Region {
+    start: NonNull<u8>,
+    /// A bit for each chunk: it is free.
+    free: u32,
+    next: *mut Self,
+    before: *mut Self,
+}
+
+/// The regions that have a free chunk.
+struct Regions {
+    first: *mut Region,
+    /// Whether a region was ever made.
+    is_grown: bool,
+}
+
+// SAFETY: regions belong to the process, and to no thread; the lock guards them.
+unsafe impl Send for Regions {}
+
+static REGIONS: Mutex<Regions> = Mutex::new(Regions {
+    first: ptr::null_mut(),
+    is_grown: false,
+});
+
+pub(super) fn take() -> Result<(NonNull<u8>, Origin), OutOfMemory> {
+    let mut regions = REGIONS.lock();
+    let mut origin = match NonNull::new(regions.first) {
+        Some(origin) => origin,
+        None => regions.grow()?,
+    };
+    // SAFETY: descriptors of regions on the list are alive, and the lock is held.
+    let region = unsafe { origin.as_mut() };
+    let number = region.free.trailing_zeros() as usize;
+    region.free &= region.free - 1;
+    // SAFETY: a region on the list has a free chunk, which begins inside of it.
+    let start = unsafe { region.start.add(number * CHUNK) };
+    if region.free == 0 {
+        regions.unlink(region);
+    }
+    Ok((start, origin))
+}
+
+/// # Safety
+/// As for [`Chunk::give_back`](super::Chunk::give_back), with the origin that `take` told.
+pub(super) unsafe fn give_back(start: NonNull<u8>, mut origin: Origin) {
+    // Before anybody else can take it. If the kernel refuses, the pages stay; nothing else hangs
+    // on it.
+    // SAFETY: the caller gives up these pages, which are part of a mapping of ours.
+    unsafe { libc::madvise(start.as_ptr().cast(), CHUNK, libc::MADV_DONTNEED) };
+    let mut regions = REGIONS.lock();
+    // SAFETY: the descriptor is alive while a chunk of the region is taken, and the lock is held.
+    let region = unsafe { origin.as_mut() };
+    if region.free == 0 {
+        regions.link(region);
+    }
+    let number = (start.addr().get() - region.start.addr().get()) / CHUNK;
+    region.free |= 1 << number;
+    if region.free == ALL && !regions.is_alone(region) {
+        regions.unlink(region);
+        if unmap(region.start) {
+            drop(regions);
+            // SAFETY: `grow` leaked the box; without chunks and off the list nobody knows it.
+            drop(unsafe { Box::from_raw(origin.as_ptr()) });
+        } else {
+            // The kernel has no memory to split its own records: kept for the next chunk.
+            regions.link(region);
+        }
+    }
+}
+
+impl Regions {
+    /// Makes a region and puts it on the list.
+    fn grow(&mut self) -> Result<NonNull<Region>, OutOfMemory> {
+        let mut region = try_box(Region {
+            start: NonNull::dangling(),
+            free: ALL,
+            next: ptr::null_mut(),
+            before: ptr::null_mut(),
+        })?;
+        region.start = map()?;
+        if self.is_grown {
+            // SAFETY: a mapping of ours. It is advice: the answer does not matter.
+            unsafe { libc::madvise(region.start.as_ptr().cast(), REGION, libc::MADV_HUGEPAGE) };
+        }
+        self.is_grown = true;
+        let region = Box::leak(region);
+        self.link(region);
+        Ok(NonNull::from(region))
+    }
+
+    fn link(&mut self, region: &mut Region) {
+        region.before = ptr::null_mut();
+        region.next = self.first;
+        // SAFETY: null, or the descriptor of a region on the list, which is alive.
+        if let Some(next) = unsafe { region.next.as_mut() } {
+            next.before = region;
+        }
+        self.first = region;
+    }
+
+    fn unlink(&mut self, region: &Region) {
+        // SAFETY: null, or the descriptor of a region on the list, which is alive.
+        if let Some(next) = unsafe { region.next.as_mut() } {
+            next.before = region.before;
+        }
+        // SAFETY: as above.
+        match unsafe { region.before.as_mut() } {
+            Some(before) => before.next = region.next,
+            None => self.first = region.next,
+        }
+    }
+
+    fn is_alone(&self, region: &Region) -> bool {
+        region.before.is_null() && region.next.is_null()
+    }
+}
+
+/// Maps a region: twice as much as is needed, and then without what is before and after it.
+fn map() -> Result<NonNull<u8>, OutOfMemory> {
+    const LARGE: usize = 2 * REGION;
+    let protection = libc::PROT_READ | libc::PROT_WRITE;
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+    // SAFETY: an anonymous mapping at a place of the kernel's choice touches nothing of ours.
+    let large = unsafe { libc::mmap(ptr::null_mut(), LARGE, protection, flags, -1, 0) };
+    if large == libc::MAP_FAILED {
+        return Err(OutOfMemory);
+    }
+    let large = large.cast::<u8>();
+    let ahead = large.addr().next_multiple_of(REGION) - large.addr();
+    let start = large.wrapping_add(ahead);
+    let behind = LARGE - REGION - ahead;
+    // What cannot be unmapped stays mapped, and costs addresses only.
+    if ahead > 0 {
+        // SAFETY: the part before the region is ours, and nobody knows it.
+        unsafe { libc::munmap(large.cast(), ahead) };
+    }
+    if behind > 0 {
+        // SAFETY: as above, with the part after it.
+        unsafe { libc::munmap(start.wrapping_add(REGION).cast(), behind) };
+    }
+    NonNull::new(start).ok_or(OutOfMemory)
+}
+
+/// Unmaps a region; tells whether the kernel did.
+fn unmap(start: NonNull<u8>) -> bool {
+    // SAFETY: the caller found all chunks of the region free, so nobody uses it.
+    unsafe { libc::munmap(start.as_ptr().cast(), REGION) == 0 }
+}
