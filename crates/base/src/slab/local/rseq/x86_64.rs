@@ -4,10 +4,12 @@
 //! ends, and where to go on if it was interrupted in between. The thread stores the address of the
 //! descriptor in its rseq area, (A), which begins the sequence; the kernel forgets it when it
 //! finds the thread outside of it. Before the place to go on at stands a signature, so that an
-//! area that was overwritten leads nowhere. All of them go on at (A).
+//! area that was overwritten leads nowhere. All of them go on at (A), with the registers as they
+//! were: so the operands that come in are never written.
 //!
-//! What is interrupted has its registers as they were, so the operands that come in are never
-//! written.
+//! A sequence leaves without a commit by a jump out of it, and says so in what it returns. The
+//! assembly of pop and push is all that is inlined into their callers, beside a call for what is
+//! rare; nothing of it waits for the one before but the count.
 
 use core::arch::asm;
 use core::mem::offset_of;
@@ -16,10 +18,9 @@ use core::ptr::NonNull;
 use crossbeam_utils::CachePadded;
 
 use super::{Cpus, Pair};
-use crate::slab::magazine::{Lack, Rounds};
-
 use crate::fence;
 use crate::percpu::rseq;
+use crate::slab::magazine::{Lack, Rounds};
 
 /// The number of copies is the number of processors in all.
 pub(super) use crate::percpu::copies;
@@ -58,9 +59,9 @@ macro_rules! linger {
     };
 }
 
-/// A sequence: `steps` find the offset of this processor's copy in `at`, and the last one of them
-/// is the commit. To leave without a commit they go to label 6, from where it goes on after
-/// `otherwise`.
+/// A sequence. Its `steps` find in `at` the offset of this processor's copy; the last of them is the
+/// commit. To leave without one they jump to label 5, or to label 6 if `otherwise` is to be done
+/// before.
 macro_rules! sequence {
     (steps: [$($step:expr),* $(,)?], otherwise: $otherwise:expr, $cpus:expr, $($operands:tt)*) => {
         asm!(
@@ -97,8 +98,8 @@ macro_rules! sequence {
             ".popsection",
             at = out(reg) _,
             area = in(reg) $cpus.area.0,
-            limit = in(reg) $cpus.limit,
-            base = in(reg) $cpus.base,
+            base = in(reg) $cpus.pairs.as_slice().as_ptr(),
+            limit = in(reg) $cpus.pairs.as_slice().len(),
             shift = const SHIFT,
             count = const offset_of!(Rounds, count),
             $($operands)*
@@ -111,13 +112,13 @@ macro_rules! sequence {
 #[inline(always)]
 pub(super) fn pop(cpus: &Cpus) -> *mut u8 {
     let object: *mut u8;
-    // SAFETY: `Cpus` keeps `base`, `limit` and `area` right; a loaded magazine belongs to the
-    // processor, and the sequence is restarted if the thread does not have the processor to
-    // itself from (A) to (E).
+    // SAFETY: the thread has its area there, since `Area` was found, and its place in `pairs`, since
+    // (B) compares. A loaded magazine belongs to the processor, and the sequence is restarted if
+    // the thread does not have that to itself from (A) to (E).
     unsafe {
         sequence!(
             steps: [
-                // (C) The magazine; (D) the count, zero if that is all there is to tell; the object.
+                // (C), (D) The count, which is null if there is nothing; then the object.
                 "mov {at}, qword ptr [{base} + {at}]",
                 "mov {object}, qword ptr [{at} + {count}]",
                 "test {object}, {object}",
