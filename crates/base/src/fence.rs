@@ -75,7 +75,12 @@ pub(crate) fn heavy() {
 }
 
 /// Finds out whether [`restart`] may be used. Enters the operating system at the first call.
-#[cfg(all(feature = "std", target_os = "linux", not(loom)))]
+#[cfg(all(
+    feature = "std",
+    target_os = "linux",
+    target_arch = "x86_64",
+    not(loom)
+))]
 pub(crate) fn prepare_restart() -> bool {
     membarrier::register_restart()
 }
@@ -85,7 +90,12 @@ pub(crate) fn prepare_restart() -> bool {
 /// [`prepare_restart`] has answered `true`.
 ///
 /// Aborts the process if `membarrier(2)` worked at first and fails now, as `heavy` does.
-#[cfg(all(feature = "std", target_os = "linux", not(loom)))]
+#[cfg(all(
+    feature = "std",
+    target_os = "linux",
+    target_arch = "x86_64",
+    not(loom)
+))]
 pub(crate) fn restart() {
     membarrier::expedited(libc::MEMBARRIER_CMD_PRIVATE_EXPEDITED_RSEQ);
 }

@@ -224,7 +224,7 @@ impl<T> PerCpu<T> {
 
     /// Iterates over the copies of all processors.
     pub fn iter(&self) -> impl Iterator<Item = &T> {
-        self.copies.iter().map(|copy| &**copy)
+        self.as_slice().iter().map(|copy| &**copy)
     }
 }
 

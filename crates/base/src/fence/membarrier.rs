@@ -7,6 +7,7 @@ use std::sync::OnceLock;
 static REGISTRATION: OnceLock<bool> = OnceLock::new();
 
 /// The same for the command that restarts sequences.
+#[cfg(target_arch = "x86_64")]
 static RESTART_REGISTRATION: OnceLock<bool> = OnceLock::new();
 
 /// Registers the process at the first call; tells whether the system call can be used. Every
@@ -19,6 +20,7 @@ pub(super) fn register() -> bool {
 }
 
 /// As [`register`], for the command that also restarts sequences (Linux ≥ 5.10).
+#[cfg(target_arch = "x86_64")]
 pub(super) fn register_restart() -> bool {
     *RESTART_REGISTRATION.get_or_init(|| {
         membarrier(libc::MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED_RSEQ)

@@ -71,8 +71,6 @@
 
 use core::ptr::NonNull;
 
-use crossbeam_utils::CachePadded;
-
 use super::Pair;
 use crate::fallible::OutOfMemory;
 use crate::percpu::PerCpu;
@@ -107,33 +105,17 @@ mod sequence;
 #[path = "rseq/missing.rs"]
 mod sequence;
 
-/// The magazines of all processors. The first four fields are what the sequences use.
+/// The magazines of all processors.
 pub(super) struct Cpus {
-    /// The first of `pairs`, which are as many lines in a row.
-    #[allow(
-        dead_code,
-        reason = "only the sequences of a real processor look at it"
-    )]
-    base: *const CachePadded<Pair>,
-    /// How many `pairs` there are. A processor of a higher number has none.
-    #[allow(
-        dead_code,
-        reason = "only the sequences of a real processor look at it"
-    )]
-    limit: usize,
     /// Where a thread finds its rseq area.
     area: Area,
+    /// A processor of a number past the last has none.
+    pairs: PerCpu<Pair>,
     /// Set while somebody drains: no other puts a magazine in a place.
     stopped: AtomicBool,
-    pairs: PerCpu<Pair>,
     /// Held by who drains.
     drains: Mutex<()>,
 }
-
-// SAFETY: `base` points into `pairs`, whose content is atomic.
-unsafe impl Send for Cpus {}
-// SAFETY: as above.
-unsafe impl Sync for Cpus {}
 
 impl Cpus {
     /// Makes the places, or nothing where the system cannot restart sequences.
@@ -144,13 +126,10 @@ impl Cpus {
         let Some(area) = Area::find() else {
             return Ok(None);
         };
-        let pairs = PerCpu::try_with_copies(sequence::copies(), |_| Pair::new())?;
         Ok(Some(Self {
-            base: pairs.as_slice().as_ptr(),
-            limit: pairs.as_slice().len(),
             area,
+            pairs: PerCpu::try_with_copies(sequence::copies(), |_| Pair::new())?,
             stopped: AtomicBool::new(false),
-            pairs,
             drains: Mutex::new(()),
         }))
     }

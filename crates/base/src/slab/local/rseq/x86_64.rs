@@ -98,8 +98,8 @@ macro_rules! sequence {
             ".popsection",
             at = out(reg) _,
             area = in(reg) $cpus.area.0,
-            limit = in(reg) $cpus.limit,
-            base = in(reg) $cpus.base,
+            base = in(reg) $cpus.pairs.as_slice().as_ptr(),
+            limit = in(reg) $cpus.pairs.as_slice().len(),
             shift = const SHIFT,
             count = const offset_of!(Rounds, count),
             $($operands)*
@@ -112,9 +112,9 @@ macro_rules! sequence {
 #[inline(always)]
 pub(super) fn pop(cpus: &Cpus) -> *mut u8 {
     let object: *mut u8;
-    // SAFETY: `Cpus` keeps `base`, `limit` and `area` right; a loaded magazine belongs to the
-    // processor, and the sequence is restarted if the thread does not have the processor to
-    // itself from (A) to (E).
+    // SAFETY: the thread has its area there, since `Area` was found, and its place in `pairs`, since
+    // (B) compares. A loaded magazine belongs to the processor, and the sequence is restarted if
+    // the thread does not have that to itself from (A) to (E).
     unsafe {
         sequence!(
             steps: [
