@@ -49,7 +49,7 @@ const _: () = assert!(align_of::<CachePadded<Pair>>().is_multiple_of(16));
 #[cfg(test)]
 macro_rules! linger {
     () => {
-        ".rept 8\n pause\n .endr"
+        ".rept 40\n pause\n .endr"
     };
 }
 #[cfg(not(test))]
