@@ -25,6 +25,9 @@ use crate::sync::atomic::Ordering::Relaxed;
 mod locked;
 mod rseq;
 
+#[cfg(all(test, loom))]
+pub(super) use rseq::sequence::with_sequences;
+
 /// The magazines of all processors. Who drops it has [taken them](Local::take_all) before; else
 /// they leak, with their objects. On a line of its own, which everybody reads.
 #[repr(align(64))]

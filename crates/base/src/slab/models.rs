@@ -5,6 +5,7 @@
 //! the processors have models of their own.
 
 use super::cache::{Callbacks, Plan, RawCache};
+use super::local::with_sequences;
 use super::options::Options;
 use crate::model::Preemptions::AtMost;
 use crate::model::{Dropped, Ends, explore, join, spawn};
@@ -108,6 +109,10 @@ fn an_object_has_one_owner_at_a_time() {
 
 #[test]
 fn a_shrink_meets_one_who_takes_and_gives() {
+    take_and_give_while_it_shrinks();
+}
+
+fn take_and_give_while_it_shrinks() {
     explore(AtMost(3), || {
         let model = Model::new();
         let kept = model.take();
@@ -155,8 +160,7 @@ fn a_slab_is_kept_for_those_who_found_an_object_of_it() {
     });
 }
 
-#[test]
-fn a_look_at_the_figures_meets_a_shrink() {
+fn look_while_it_shrinks() {
     explore(AtMost(3), || {
         let model = Model::new();
         let thing = model.take();
@@ -173,4 +177,19 @@ fn a_look_at_the_figures_meets_a_shrink() {
         join(other);
         Model::end(model);
     });
+}
+
+#[test]
+fn a_look_at_the_figures_meets_a_shrink() {
+    look_while_it_shrinks();
+}
+
+#[test]
+fn a_look_at_the_figures_meets_a_shrink_with_sequences() {
+    with_sequences(look_while_it_shrinks);
+}
+
+#[test]
+fn a_shrink_meets_one_who_takes_and_gives_with_sequences() {
+    with_sequences(take_and_give_while_it_shrinks);
 }

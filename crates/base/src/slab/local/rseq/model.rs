@@ -4,7 +4,7 @@
 //! begins a sequence interrupts whoever was in one on that processor, as it could not run there
 //! otherwise; a restart interrupts all. Every step is taken with the lock held, and only by who
 //! was not interrupted since it began. So steps on one processor are in order, as they are in a
-//! machine, and those of different processors are not.
+//! machine, and those of different processors are not. Hits are not counted.
 
 use core::cell::Cell;
 use core::ptr::NonNull;
@@ -30,7 +30,7 @@ std::thread_local! {
 
 /// Runs `f`, which explores a model, as where sequences can be restarted.
 #[cfg(test)]
-pub(in crate::slab::local) fn with_sequences(f: impl FnOnce()) {
+pub(in crate::slab) fn with_sequences(f: impl FnOnce()) {
     // A model's threads are all on the thread that explores it.
     THERE.set(true);
     f();
@@ -117,7 +117,6 @@ pub(super) fn pop(cpus: &Cpus) -> *mut u8 {
             return Ok(core::ptr::null_mut());
         }
         let object = sequence.step(|| rounds.objects[count - 1].load(Relaxed))?;
-        sequence.step(|| rounds.count_hit())?;
         sequence.step(|| rounds.count.store(count - 1, Relaxed))?;
         Ok(object)
     })

@@ -125,9 +125,9 @@ pub(super) fn pop(cpus: &Cpus) -> *mut u8 {
                 "jz 5f",
                 "lea {left}, [{object} - 1]",
                 "mov {object}, qword ptr [{at} + {left} * 8 + {objects}]",
+                linger!(),
                 // If it is restarted after this, it is counted twice: figures may be off by that.
                 "add qword ptr [{at} + {hits}], 1",
-                linger!(),
                 // (E)
                 "mov qword ptr [{at} + {count}], {left}",
             ],
