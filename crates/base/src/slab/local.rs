@@ -64,7 +64,7 @@ impl Held {
             let rounds = Pair::rounds(place);
             self.magazines += usize::from(!core::ptr::eq(rounds, Rounds::none()));
             self.objects += rounds.len();
-            self.hits += rounds.hits.load(Relaxed);
+            self.hits += rounds.hits();
         }
     }
 }

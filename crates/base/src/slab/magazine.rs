@@ -21,6 +21,14 @@ use crate::sync::global;
 /// How many objects a magazine holds.
 pub(super) const ROUNDS: usize = if cfg!(loom) { 2 } else { 64 };
 
+/// The bits of a tally that count objects.
+pub(super) const COUNT: usize = HIT - 1;
+
+/// One object that a user took out, in a tally.
+pub(super) const HIT: usize = 1 << 8;
+
+const _: () = assert!(ROUNDS < HIT);
+
 /// A magazine, and the right to use it.
 #[derive(Debug)]
 pub(super) struct Magazine(NonNull<Rounds>);
@@ -33,14 +41,14 @@ unsafe impl Send for Magazine {}
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub(super) struct Rounds {
-    /// How many objects there are: the first so many of `objects`.
-    pub(super) count: AtomicUsize,
+    /// How many objects there are, in the bits of [`COUNT`]: the first so many of `objects`. Above
+    /// them, in steps of [`HIT`], how many users took out since somebody asked. Both change with one
+    /// store, and so the second is as exact as the first, until it wraps.
+    pub(super) tally: AtomicUsize,
     /// Zero: the count at which nothing can be taken out.
     pub(super) floor: usize,
     /// The count at which nothing can be put in.
     pub(super) ceiling: usize,
-    /// How many objects users took out of it, since somebody asked. Not exact: it is for figures.
-    pub(super) hits: AtomicUsize,
     /// The next magazine of a [`MagazineList`].
     next: AtomicPtr<Rounds>,
     pub(super) objects: [AtomicPtr<u8>; ROUNDS],
@@ -71,10 +79,9 @@ impl Rounds {
     #[cfg(not(loom))]
     const fn new(ceiling: usize) -> Self {
         Self {
-            count: AtomicUsize::new(0),
+            tally: AtomicUsize::new(0),
             floor: 0,
             ceiling,
-            hits: AtomicUsize::new(0),
             next: AtomicPtr::new(ptr::null_mut()),
             objects: [const { AtomicPtr::new(ptr::null_mut()) }; ROUNDS],
         }
@@ -83,10 +90,9 @@ impl Rounds {
     #[cfg(loom)]
     fn new(ceiling: usize) -> Self {
         Self {
-            count: AtomicUsize::new(0),
+            tally: AtomicUsize::new(0),
             floor: 0,
             ceiling,
-            hits: AtomicUsize::new(0),
             next: AtomicPtr::new(ptr::null_mut()),
             objects: core::array::from_fn(|_| AtomicPtr::new(ptr::null_mut())),
         }
@@ -110,33 +116,40 @@ impl Rounds {
     /// Returns how many objects there are. A hint for others than the owner.
     #[inline]
     pub(super) fn len(&self) -> usize {
-        self.count.load(Relaxed)
+        self.tally.load(Relaxed) & COUNT
+    }
+
+    /// Returns how many objects users took out. A hint for others than the owner.
+    pub(super) fn hits(&self) -> usize {
+        self.tally.load(Relaxed) / HIT
     }
 
     /// Counts an object that a user took out. For the owner.
     #[inline]
     pub(super) fn count_hit(&self) {
-        self.hits.store(self.hits.load(Relaxed) + 1, Relaxed);
+        self.tally
+            .store(self.tally.load(Relaxed).wrapping_add(HIT), Relaxed);
     }
 
     /// Takes the object that was put in last. For the owner.
     #[inline]
     pub(super) fn pop(&self) -> Option<NonNull<u8>> {
-        let left = self.len().checked_sub(1)?;
-        let object = NonNull::new(self.objects.get(left)?.load(Relaxed));
-        self.count.store(left, Relaxed);
+        let tally = self.tally.load(Relaxed);
+        let last = (tally & COUNT).checked_sub(1)?;
+        let object = NonNull::new(self.objects.get(last)?.load(Relaxed));
+        self.tally.store(tally - 1, Relaxed);
         object
     }
 
     /// Puts an object in, or gives it back where there is no room. For the owner.
     #[inline]
     pub(super) fn push(&self, object: NonNull<u8>) -> Result<(), NonNull<u8>> {
-        let count = self.len();
-        if count == self.ceiling {
+        let tally = self.tally.load(Relaxed);
+        if tally & COUNT == self.ceiling {
             return Err(object);
         }
-        self.objects[count].store(object.as_ptr(), Relaxed);
-        self.count.store(count + 1, Relaxed);
+        self.objects[tally & COUNT].store(object.as_ptr(), Relaxed);
+        self.tally.store(tally + 1, Relaxed);
         Ok(())
     }
 }
@@ -195,8 +208,8 @@ impl Magazine {
 
     /// Returns how many objects users took out of it since this was called last.
     pub(super) fn take_hits(&mut self) -> usize {
-        let hits = self.rounds().hits.load(Relaxed);
-        self.rounds().hits.store(0, Relaxed);
+        let hits = self.rounds().hits();
+        self.rounds().tally.store(self.len(), Relaxed);
         hits
     }
 

@@ -1,6 +1,7 @@
 //! Threads that take and give back objects while they interrupt each other at every step: several
 //! on one processor, signals whose handler lets the others run and then takes and gives back as
-//! well, threads that move from processor to processor, and somebody who drains all the time.
+//! well, threads that move from processor to processor, and somebody who drains all the time; and
+//! one thread alone with somebody who drains and does nothing else.
 //!
 //! Every object says whether somebody has it. So one that two have is noticed when the second takes
 //! it, and one that is lost when all are counted.
@@ -319,25 +320,67 @@ extern "C" fn handler(_: libc::c_int, _: *mut libc::siginfo_t, context: *mut lib
     }
 }
 
-/// Has threads act on two processors, with somebody who drains.
-fn stress(local: Local, interrupts: Interrupts) -> World {
+/// Where the threads are, and what happens to them.
+struct Plan {
+    interrupts: Interrupts,
+    /// The processors that each thread goes back and forth between: the first and the last one that
+    /// may be used.
+    threads: &'static [[End; 2]],
+    /// How long nobody drains.
+    rest: Duration,
+}
+
+#[derive(Clone, Copy)]
+enum End {
+    First,
+    Last,
+}
+
+use End::{First, Last};
+
+const CROWD: Plan = Plan {
+    interrupts: Interrupts::Signals,
+    threads: &[
+        [First; 2],
+        [First; 2],
+        [First, Last],
+        [Last, First],
+        [Last; 2],
+    ],
+    rest: Duration::from_micros(20),
+};
+
+/// The thread that drains has the last processor to itself.
+const ALONE: Plan = Plan {
+    interrupts: Interrupts::Scheduler,
+    threads: &[[First; 2]],
+    rest: Duration::ZERO,
+};
+
+/// Has threads act, with somebody who drains.
+fn stress(local: Local, plan: &'static Plan) -> World {
     let world = World::new(local);
     let seconds = std::env::var("FDTABLE_STRESS_SECONDS").ok();
     let time = seconds.map_or(Duration::from_millis(700), |seconds| {
         Duration::from_secs(seconds.parse().expect("a number"))
     });
-    let cpus = usable_cpus();
-    let (one, other) = (cpus[0], cpus[cpus.len() - 1]);
+    let usable = usable_cpus();
+    let cpu = |end: End| match end {
+        First => usable[0],
+        Last => usable[usable.len() - 1],
+    };
     std::thread::scope(|scope| {
-        let places = [[one; 2], [one; 2], [one, other], [other, one], [other; 2]];
-        for (number, cpus) in places.into_iter().enumerate() {
-            let world = &world;
-            scope.spawn(move || Thread::new(world, number, cpus).run(interrupts));
+        for (number, ends) in plan.threads.iter().enumerate() {
+            let (world, cpus) = (&world, ends.map(cpu));
+            scope.spawn(move || Thread::new(world, number, cpus).run(plan.interrupts));
         }
+        pin_to(cpu(Last));
         let start = Instant::now();
         while start.elapsed() < time {
             world.drain();
-            std::thread::sleep(Duration::from_micros(20));
+            if !plan.rest.is_zero() {
+                std::thread::sleep(plan.rest);
+            }
         }
         world.is_over.store(true, SeqCst);
     });
@@ -358,19 +401,40 @@ fn usable_cpus() -> Vec<usize> {
         .collect()
 }
 
+fn sequences() -> Option<Local> {
+    let cpus = rseq::Cpus::try_new().expect("there is memory")?;
+    Some(Local(Flavour::Rseq(cpus)))
+}
+
+fn locks() -> Local {
+    let cpus = locked::Cpus::try_new().expect("there is memory");
+    Local(Flavour::Locked(cpus))
+}
+
 #[test]
 fn sequences_that_are_interrupted_lose_nothing() {
-    let Some(cpus) = rseq::Cpus::try_new().expect("there is memory") else {
-        return;
-    };
-    let world = stress(Local(Flavour::Rseq(cpus)), Interrupts::Signals);
+    let Some(local) = sequences() else { return };
+    let world = stress(local, &CROWD);
     let interrupted = world.interrupted.load(SeqCst);
     println!("{interrupted} sequences were interrupted by a signal");
     assert!(interrupted > 0);
 }
 
 #[test]
+fn sequences_that_are_drained_lose_nothing() {
+    let Some(local) = sequences() else { return };
+    stress(local, &ALONE);
+}
+
+#[test]
 fn threads_that_lock_lose_nothing() {
-    let cpus = locked::Cpus::try_new().expect("there is memory");
-    stress(Local(Flavour::Locked(cpus)), Interrupts::Scheduler);
+    // Not with signals: a handler must not wait for the lock of its own thread.
+    let crowd = &const {
+        Plan {
+            interrupts: Interrupts::Scheduler,
+            ..CROWD
+        }
+    };
+    stress(locks(), crowd);
+    stress(locks(), &ALONE);
 }

@@ -4,13 +4,13 @@
 //! begins a sequence interrupts whoever was in one on that processor, as it could not run there
 //! otherwise; a restart interrupts all. Every step is taken with the lock held, and only by who
 //! was not interrupted since it began. So steps on one processor are in order, as they are in a
-//! machine, and those of different processors are not. Hits are not counted.
+//! machine, and those of different processors are not.
 
 use core::cell::Cell;
 use core::ptr::NonNull;
 
 use super::{Cpus, Pair};
-use crate::slab::magazine::{Lack, Rounds};
+use crate::slab::magazine::{COUNT, HIT, Lack, Rounds};
 use crate::sync::Mutex;
 use crate::sync::atomic::Ordering::Relaxed;
 
@@ -112,12 +112,12 @@ fn run<'c, A>(cpus: &'c Cpus, steps: impl Fn(&Sequence<'c>) -> Result<A, Interru
 pub(super) fn pop(cpus: &Cpus) -> *mut u8 {
     run(cpus, |sequence| {
         let rounds = sequence.loaded()?;
-        let count = sequence.step(|| rounds.count.load(Relaxed))?;
-        if count == 0 {
+        let tally = sequence.step(|| rounds.tally.load(Relaxed))?;
+        let Some(last) = (tally & COUNT).checked_sub(1) else {
             return Ok(core::ptr::null_mut());
-        }
-        let object = sequence.step(|| rounds.objects[count - 1].load(Relaxed))?;
-        sequence.step(|| rounds.count.store(count - 1, Relaxed))?;
+        };
+        let object = sequence.step(|| rounds.objects[last].load(Relaxed))?;
+        sequence.step(|| rounds.tally.store(tally - 1 + HIT, Relaxed))?;
         Ok(object)
     })
 }
@@ -125,12 +125,13 @@ pub(super) fn pop(cpus: &Cpus) -> *mut u8 {
 pub(super) fn push(cpus: &Cpus, object: NonNull<u8>) -> bool {
     run(cpus, |sequence| {
         let rounds = sequence.loaded()?;
-        let count = sequence.step(|| rounds.count.load(Relaxed))?;
-        if count >= rounds.ceiling {
+        let tally = sequence.step(|| rounds.tally.load(Relaxed))?;
+        if tally & COUNT >= rounds.ceiling {
             return Ok(false);
         }
-        sequence.step(|| rounds.objects[count].store(object.as_ptr(), Relaxed))?;
-        sequence.step(|| rounds.count.store(count + 1, Relaxed))?;
+        let place = &rounds.objects[tally & COUNT];
+        sequence.step(|| place.store(object.as_ptr(), Relaxed))?;
+        sequence.step(|| rounds.tally.store(tally + 1, Relaxed))?;
         Ok(true)
     })
 }

@@ -20,7 +20,7 @@ use crossbeam_utils::CachePadded;
 use super::{Cpus, Pair};
 use crate::fence;
 use crate::percpu::rseq;
-use crate::slab::magazine::{Lack, Rounds};
+use crate::slab::magazine::{COUNT, HIT, Lack, Rounds};
 
 /// The number of copies is the number of processors in all.
 pub(super) use crate::percpu::copies;
@@ -40,6 +40,8 @@ impl Area {
 /// From the number of a processor to the offset of its copy.
 const SHIFT: u32 = size_of::<CachePadded<Pair>>().trailing_zeros();
 
+// A byte is looked at.
+const _: () = assert!(COUNT == 0xFF);
 const _: () = assert!(size_of::<CachePadded<Pair>>().is_power_of_two());
 // They are exchanged with one store of sixteen bytes.
 const _: () = assert!(offset_of!(Pair, loaded) == 0 && offset_of!(Pair, previous) == 8);
@@ -49,7 +51,7 @@ const _: () = assert!(align_of::<CachePadded<Pair>>().is_multiple_of(16));
 #[cfg(test)]
 macro_rules! linger {
     () => {
-        ".rept 8\n pause\n .endr"
+        ".rept 40\n pause\n .endr"
     };
 }
 #[cfg(not(test))]
@@ -101,7 +103,7 @@ macro_rules! sequence {
             base = in(reg) $cpus.pairs.as_slice().as_ptr(),
             limit = in(reg) $cpus.pairs.as_slice().len(),
             shift = const SHIFT,
-            count = const offset_of!(Rounds, count),
+            tally = const offset_of!(Rounds, tally),
             $($operands)*
             options(nostack),
         )
@@ -120,22 +122,22 @@ pub(super) fn pop(cpus: &Cpus) -> *mut u8 {
             steps: [
                 // (C), (D) The count, which is null if there is nothing; then the object.
                 "mov {at}, qword ptr [{base} + {at}]",
-                "mov {object}, qword ptr [{at} + {count}]",
-                "test {object}, {object}",
+                "mov {now}, qword ptr [{at} + {tally}]",
+                "movzx {object:e}, {now:l}",
+                "test {object:e}, {object:e}",
                 "jz 5f",
-                "lea {left}, [{object} - 1]",
-                "mov {object}, qword ptr [{at} + {left} * 8 + {objects}]",
+                "mov {object}, qword ptr [{at} + {object} * 8 + {objects} - 8]",
+                // One object less, and one more hit.
+                "add {now}, {hit} - 1",
                 linger!(),
-                // If it is restarted after this, it is counted twice: figures may be off by that.
-                "add qword ptr [{at} + {hits}], 1",
                 // (E)
-                "mov qword ptr [{at} + {count}], {left}",
+                "mov qword ptr [{at} + {tally}], {now}",
             ],
             otherwise: "xor {object:e}, {object:e}",
             cpus,
             object = out(reg) object,
-            left = out(reg) _,
-            hits = const offset_of!(Rounds, hits),
+            now = out(reg) _,
+            hit = const HIT,
             objects = const offset_of!(Rounds, objects),
         );
     }
@@ -145,7 +147,7 @@ pub(super) fn pop(cpus: &Cpus) -> *mut u8 {
 /// Puts an object into the loaded magazine. Tells whether there was room.
 #[inline(always)]
 pub(super) fn push(cpus: &Cpus, object: NonNull<u8>) -> bool {
-    let count: usize;
+    let tally: usize;
     // SAFETY: as in `pop`. The place of the object is above the count: nobody looks at it before
     // the commit.
     unsafe {
@@ -153,24 +155,26 @@ pub(super) fn push(cpus: &Cpus, object: NonNull<u8>) -> bool {
             steps: [
                 // (C), (D)
                 "mov {at}, qword ptr [{base} + {at}]",
-                "mov {now}, qword ptr [{at} + {count}]",
-                "cmp {now}, qword ptr [{at} + {ceiling}]",
+                "mov {now}, qword ptr [{at} + {tally}]",
+                "movzx {there:e}, {now:l}",
+                "cmp {there}, qword ptr [{at} + {ceiling}]",
                 "jae 6f",
-                "mov qword ptr [{at} + {now} * 8 + {objects}], {object}",
+                "mov qword ptr [{at} + {there} * 8 + {objects}], {object}",
                 "add {now}, 1",
                 linger!(),
                 // (E)
-                "mov qword ptr [{at} + {count}], {now}",
+                "mov qword ptr [{at} + {tally}], {now}",
             ],
             otherwise: "xor {now:e}, {now:e}",
             cpus,
             object = in(reg) object.as_ptr(),
-            now = out(reg) count,
+            now = out(reg) tally,
+            there = out(reg) _,
             ceiling = const offset_of!(Rounds, ceiling),
             objects = const offset_of!(Rounds, objects),
         );
     }
-    count != 0
+    tally != 0
 }
 
 /// Exchanges the two magazines if the loaded one lacks that and the previous one does not. Tells
@@ -184,11 +188,11 @@ pub(super) fn exchange(cpus: &Cpus, lack: Lack) -> bool {
                 "add {at}, {base}",
                 // (C), (D) The count of each, and the count at which it lacks that.
                 "mov {rounds}, qword ptr [{at}]",
-                "mov {done}, qword ptr [{rounds} + {count}]",
+                "movzx {done:e}, byte ptr [{rounds} + {tally}]",
                 "cmp {done}, qword ptr [{rounds} + {lack}]",
                 "jne 6f",
                 "mov {rounds}, qword ptr [{at} + 8]",
-                "mov {done}, qword ptr [{rounds} + {count}]",
+                "movzx {done:e}, byte ptr [{rounds} + {tally}]",
                 "cmp {done}, qword ptr [{rounds} + {lack}]",
                 "je 6f",
                 // (X)
@@ -224,11 +228,11 @@ pub(super) fn load(cpus: &Cpus, magazine: *mut Rounds, lack: Lack) -> *mut Round
                 "add {at}, {base}",
                 // (C), (D)
                 "mov {displaced}, qword ptr [{at}]",
-                "mov {now}, qword ptr [{displaced} + {count}]",
+                "movzx {now:e}, byte ptr [{displaced} + {tally}]",
                 "cmp {now}, qword ptr [{displaced} + {lack}]",
                 "jne 6f",
                 "mov {displaced}, qword ptr [{at} + 8]",
-                "mov {now}, qword ptr [{displaced} + {count}]",
+                "movzx {now:e}, byte ptr [{displaced} + {tally}]",
                 "cmp {now}, qword ptr [{displaced} + {lack}]",
                 "jne 6f",
                 // (X)
