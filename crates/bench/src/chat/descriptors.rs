@@ -31,7 +31,7 @@ impl Descriptors for Process {
     }
 
     fn open(&self, socket: StreamSocket) -> Result<RawFd, Errno> {
-        Ok(self.files().open(file(socket), FdFlags::empty())?.raw())
+        Ok(self.files().open(file(socket)?, FdFlags::empty())?.raw())
     }
 
     #[inline]
