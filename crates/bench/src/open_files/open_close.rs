@@ -35,7 +35,7 @@ pub(super) struct Opener {
 
 enum Opens {
     InTable {
-        files: Files<File>,
+        files: Box<Files<File>>,
         superblock: Option<SuperBlock<File>>,
     },
     ByVfs(Process),
@@ -65,7 +65,7 @@ pub(super) fn sample(opener: &Opener) -> Sample<'_> {
 impl Opener {
     fn with_table(lists: Lists) -> anyhow::Result<Self> {
         let opens = Opens::InTable {
-            files: Files::new(),
+            files: Box::default(),
             superblock: lists.superblock()?,
         };
         Ok(Opener { lists, opens })

@@ -178,7 +178,7 @@ mod tests {
         assert_eq!(turns.operations_per_second.median, 5.0);
         assert_eq!((turns.user_seconds, turns.system_seconds), (6.0, 2.0));
         let locality = turns.locality.unwrap();
-        assert_eq!((locality.locks, locality.removals), (212, 110));
+        assert_eq!((locality.locks, locality.removals), (222, 110));
         assert_eq!(locality.cpu_hits.unwrap().median, 0.75);
         assert_eq!(locality.node_hits.unwrap().median, 1.0);
     }
