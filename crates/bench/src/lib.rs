@@ -6,11 +6,10 @@
 //! 2. [`table`]: the one trait through which the same workload runs on every table.
 //! 3. [`baseline`]: the tables that people had, and have, without this project; [`any_free`]: ours,
 //!    where numbers need not be the lowest; [`host`]: the kernel's.
-//! 4. [`lookup`], [`fd_scale`], [`alloc`], [`mod@slab`], [`grow`], [`mod@fork`], [`sparse`] and
-//!    [`chat`]: the experiments.
-//! 5. [`open_files`]: workloads of open files, and what their lists cost.
-//! 6. [`turn`] and [`memory`]: how time and bytes are taken.
-//! 7. [`stats`], [`machine`], [`report`] and [`json`]: figures, and how they are shown.
+//! 4. [`lookup`], [`fd_scale`], [`alloc`], [`mod@slab`], [`open_files`], [`grow`], [`mod@fork`],
+//!    [`sparse`] and [`chat`]: the experiments.
+//! 5. [`turn`] and [`memory`]: how time and bytes are taken.
+//! 6. [`stats`], [`machine`], [`report`] and [`json`]: figures, and how they are shown.
 //!
 //! Every experiment alternates its subjects, so that what the machine does besides falls on all
 //! of them, and compares what was measured in the same round.
@@ -27,6 +26,7 @@ pub mod experiment;
 pub mod fd_scale;
 pub mod fork;
 pub mod grow;
+mod handover;
 pub mod host;
 pub mod json;
 pub mod lookup;

@@ -1,118 +1,239 @@
-//! Workloads that open and close files all the time, on a file system that all clients share.
+//! `open-files`: what it costs to know which files are open.
 //!
 //! Every open puts a file on the list of its file system's open files, and every close takes it
 //! off. Where that list has one lock, many clients wait for it; it was with loads as these that
-//! kernels found out.
+//! kernels found out. Here the list is in parts, one for each CPU, and a file leaves the part that
+//! it joined: without a wait if it is closed where it was opened.
 //!
-//! 1. [`loadfile`]: the recorded day of an office, as the benchmark dbench has it.
-//! 2. [`replay()`]: clients that do all of it, each in a directory of its own.
-//! 3. [`build()`]: the jobs of a compilation, which all read the same headers.
+//! # Added and removed
 //!
-//! Both run on the vfs, as fast as it goes, and check every answer.
+//! A file is made, which puts it on a list, and dropped, which takes it off: by one thread, by two,
+//! and *handed over*, where one thread opens all files and another closes them, so that every
+//! removal is on the other CPU. The rivals have one lock: our own list in one part, and `slab`
+//! under a mutex, which is what programs have today. It holds the files' addresses, and each file
+//! keeps its key, so that both directions take one step. The floor are files on no list; what a
+//! subject takes beyond it is the *net* cost of its list.
+//!
+//! # Opened and closed
+//!
+//! The same by one thread through a table of descriptors, where files are made and nothing else,
+//! and by the vfs, which walks a path too: with lists and without.
+//!
+//! # Workloads
+//!
+//! Clients that share a file system: the recorded day of an office, as the benchmark dbench has it,
+//! and the jobs of a compilation. A *removal* is a file that leaves its list, and a *hit* one that
+//! does so on the CPU, or the memory node, where it joined.
+//!
+//! 1. [`lists`]: who keeps the list.
+//! 2. [`add_remove`], [`open_close`]: the first two parts.
+//! 3. [`loadfile`], [`replay()`]: clients that do all that a load file says.
+//! 4. [`build()`]: the jobs, which all read the same headers.
+//! 5. [`workload`]: both workloads on each kind of list.
 
-use std::time::{Duration, Instant};
+use std::path::PathBuf;
+use std::time::Duration;
 
-use anyhow::ensure;
+use serde::Serialize;
+use serde_json::{json, to_value};
 
-use crate::usage::Usage;
+use crate::experiment::{Effort, Experiment, Progress};
+use crate::machine::Machine;
+use crate::report::Report;
+use crate::stats::{Summary, order};
 
+mod add_remove;
 mod build;
 mod client;
 mod crew;
+mod findings;
+mod lists;
 pub mod loadfile;
+mod open_close;
+mod outcome;
 mod replay;
+mod workload;
+
+use add_remove::Case;
+use open_close::Layer;
+use workload::{Kind, Load, Turns};
 
 pub use build::{Build, build};
 pub use loadfile::Loadfile;
+pub use outcome::{Outcome, Until};
 pub use replay::replay;
 
-/// How long a workload runs.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Until {
-    /// Each thread does its work this often, at least 1.
-    Passes(u32),
-    /// Each thread begins until this much time is over, and stops in the middle: at most a few
-    /// hundred operations later.
-    Elapsed(Duration),
+/// Experiment that measures the lists of open files.
+#[derive(Clone, Debug, Serialize)]
+pub struct OpenFiles {
+    /// How often each subject has its turn in the first two parts, at least 1.
+    pub rounds: usize,
+    /// Length of such a turn in milliseconds, at least 1.
+    pub turn_ms: u64,
+    /// How often each kind of list has its turn in each workload, at least 1.
+    pub workload_rounds: usize,
+    /// Length of a workload's turn in milliseconds, at least 1.
+    pub workload_ms: u64,
+    /// Clients of dbench's workload, each with a thread of its own, at least 1.
+    pub clients: usize,
+    /// Load file of dbench; without one, that at the [usual place](loadfile::USUAL_PLACE), if
+    /// there is any.
+    pub loadfile: Option<PathBuf>,
 }
 
-/// What a workload did, and what it took.
-#[derive(Clone, Copy, Debug)]
-pub struct Outcome {
-    /// Operations of all threads: lines of the load file, or compilations.
-    pub operations: u64,
-    /// Files and directories that were opened.
-    pub opens: u64,
-    /// Files and directories that were closed: as many, for nothing stays open.
-    pub closes: u64,
-    /// Bytes that were read and written.
-    pub bytes: u64,
-    /// From the start of all threads to the end of the last one.
-    pub wall: Duration,
-    /// Time of all CPUs in the program.
-    pub user: Duration,
-    /// Time of all CPUs in the host's kernel for the program.
-    pub system: Duration,
+/// What was measured of one subject.
+#[derive(Clone, Debug, Serialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+enum Row {
+    AddRemove {
+        subject: &'static str,
+        case: Case,
+        /// Nanoseconds per file and busy CPU; of a handover, those that pass.
+        ns: Summary,
+        /// The samples of each round, for ratios in pairs.
+        #[serde(skip)]
+        rounds: Vec<f64>,
+    },
+    OpenClose {
+        subject: &'static str,
+        layer: Layer,
+        /// Nanoseconds per open and close.
+        ns: Summary,
+        #[serde(skip)]
+        rounds: Vec<f64>,
+    },
+    Workload {
+        subject: &'static str,
+        workload: Kind,
+        #[serde(flatten)]
+        turns: Turns,
+    },
 }
 
-/// What one thread did.
-#[derive(Clone, Copy, Debug, Default)]
-struct Tally {
-    operations: u64,
-    opens: u64,
-    closes: u64,
-    bytes: u64,
-}
+/// Samples of one subject in one case, of which each round adds one.
+type Sample<'a> = Box<dyn Fn(Duration) -> anyhow::Result<f64> + 'a>;
 
-impl Outcome {
-    /// Returns the operations of all threads per second.
-    #[must_use]
-    pub fn operations_per_second(&self) -> f64 {
-        self.operations as f64 / self.wall.as_secs_f64()
-    }
-}
-
-impl Tally {
-    /// Makes the outcome of a workload that took this much.
-    fn taking(self, wall: Duration, usage: &Usage) -> Outcome {
-        Outcome {
-            operations: self.operations,
-            opens: self.opens,
-            closes: self.closes,
-            bytes: self.bytes,
-            wall,
-            user: usage.user,
-            system: usage.system,
+impl OpenFiles {
+    /// Returns the configuration for one of the two lengths of a run. Turns of the first two parts
+    /// are shorter than those for which a scheduler lets other work run, so that on a busy machine
+    /// most are whole.
+    pub fn new(effort: Effort) -> Self {
+        let (rounds, workload_rounds, workload_ms) = match effort {
+            Effort::Quick => (15, 2, 300),
+            Effort::Full => (151, 5, 2000),
+        };
+        OpenFiles {
+            rounds,
+            turn_ms: 2,
+            workload_rounds,
+            workload_ms,
+            clients: 64,
+            loadfile: None,
         }
     }
 
-    fn add(&mut self, other: &Tally) {
-        self.operations += other.operations;
-        self.opens += other.opens;
-        self.closes += other.closes;
-        self.bytes += other.bytes;
+    /// Measures files that are added and removed.
+    fn measure_lists(&self, progress: &dyn Progress) -> anyhow::Result<Vec<Row>> {
+        let subjects = add_remove::all()?;
+        let mut entries = Vec::new();
+        let mut samples: Vec<Sample<'_>> = Vec::new();
+        for subject in &subjects {
+            for case in add_remove::CASES {
+                entries.push((subject, case));
+                samples.push(Box::new(move |turn| subject.turn(case, turn)));
+            }
+        }
+        let rounds = self.alternate("open-files, lists", &samples, progress)?;
+        let row =
+            |(&(subject, case), rounds): (&(&add_remove::Boxed, Case), Vec<f64>)| Row::AddRemove {
+                subject: subject.name(),
+                case,
+                ns: Summary::of(&rounds),
+                rounds,
+            };
+        Ok(entries.iter().zip(rounds).map(row).collect())
+    }
+
+    /// Measures files that are opened and closed by one thread.
+    fn measure_opens(&self, progress: &dyn Progress) -> anyhow::Result<Vec<Row>> {
+        let subjects = open_close::all()?;
+        let samples: Vec<_> = subjects.iter().map(open_close::sample).collect();
+        let rounds = self.alternate("open-files, one thread", &samples, progress)?;
+        let row = |(subject, rounds): (&open_close::Opener, Vec<f64>)| Row::OpenClose {
+            subject: subject.lists().name(),
+            layer: subject.layer(),
+            ns: Summary::of(&rounds),
+            rounds,
+        };
+        Ok(subjects.iter().zip(rounds).map(row).collect())
+    }
+
+    /// Gives everyone a turn in each round. Returns the samples of each, in the order of the rounds.
+    fn alternate(
+        &self,
+        part: &str,
+        samples: &[Sample<'_>],
+        progress: &dyn Progress,
+    ) -> anyhow::Result<Vec<Vec<f64>>> {
+        progress.begin(part, self.rounds as u64);
+        let turn = Duration::from_millis(self.turn_ms);
+        let mut ns = vec![Vec::with_capacity(self.rounds); samples.len()];
+        for round in 0..self.rounds {
+            for place in order(samples.len(), round) {
+                ns[place].push(samples[place](turn)?);
+            }
+            progress.step();
+        }
+        Ok(ns)
+    }
+
+    /// Measures a workload on each kind of list.
+    fn measure_workload(
+        &self,
+        load: &Load<'_>,
+        progress: &dyn Progress,
+    ) -> anyhow::Result<Vec<Row>> {
+        let part = format!("open-files, {}", load.kind().name());
+        progress.begin(&part, self.workload_rounds as u64);
+        let until = Until::Elapsed(Duration::from_millis(self.workload_ms));
+        let turns = workload::measure(load, self.workload_rounds, until, progress)?;
+        let row = |(lists, turns): (lists::Lists, Turns)| Row::Workload {
+            subject: lists.name(),
+            workload: load.kind(),
+            turns,
+        };
+        Ok(turns.into_iter().map(row).collect())
     }
 }
 
-impl Until {
-    fn check(self) -> anyhow::Result<()> {
-        ensure!(self != Until::Passes(0), "a workload runs at least once");
-        Ok(())
+impl Experiment for OpenFiles {
+    fn name(&self) -> &'static str {
+        "open-files"
     }
 
-    /// Tells whether a thread that did `passes` and began at `began` does another pass.
-    fn goes_on(self, passes: u32, began: Instant) -> bool {
-        match self {
-            Until::Passes(most) => passes < most,
-            Until::Elapsed(_) => !self.is_over(began),
+    fn measure(&self, machine: Machine, progress: &dyn Progress) -> anyhow::Result<Report> {
+        // First, so that nobody waits for what cannot be read.
+        let loadfile = Loadfile::find(self.loadfile.as_deref())?;
+        let mut rows = self.measure_lists(progress)?;
+        rows.extend(self.measure_opens(progress)?);
+        if let Some(loadfile) = &loadfile {
+            let load = Load::Dbench {
+                loadfile,
+                clients: self.clients,
+            };
+            rows.extend(self.measure_workload(&load, progress)?);
         }
-    }
-
-    /// Tells whether the time of a thread that began at `began` is over.
-    fn is_over(self, began: Instant) -> bool {
-        match self {
-            Until::Passes(_) => false,
-            Until::Elapsed(time) => began.elapsed() >= time,
-        }
+        let load = Load::Build(Build::default());
+        rows.extend(self.measure_workload(&load, progress)?);
+        Ok(Report {
+            experiment: self.name(),
+            title: "files put on the list of those that are open, and taken off".to_owned(),
+            config: json!(self),
+            rows: rows.iter().map(to_value).collect::<Result<_, _>>()?,
+            headline: findings::figures(&rows, self),
+            tables: findings::tables(&rows, self),
+            remarks: findings::remarks(&rows, self),
+            machine,
+        })
     }
 }

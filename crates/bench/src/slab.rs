@@ -46,7 +46,6 @@ mod cachegrind;
 mod colour;
 mod findings;
 mod footprint;
-mod handover;
 mod objects;
 pub mod part;
 mod work;

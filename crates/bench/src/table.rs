@@ -117,8 +117,7 @@ impl<T: Send + Sync + 'static> NewFile<T, T> for Files<T> {
 
 impl<O: Object> NewFile<dyn Object, O> for Files<dyn Object> {
     fn new_file(value: O) -> FileRef<dyn Object> {
-        // As a box does.
-        fdtable_vfs::file(value).expect("there is memory for a file")
+        FileRef::coerced_with_release(value, |value| value, O::release)
     }
 }
 

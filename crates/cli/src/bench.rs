@@ -8,10 +8,11 @@ use fdtable_bench::fork::Fork;
 use fdtable_bench::grow::Grow;
 use fdtable_bench::json;
 use fdtable_bench::lookup::Lookup;
+use fdtable_bench::open_files::OpenFiles;
 use fdtable_bench::slab::Slab;
 use fdtable_bench::sparse::Sparse;
 
-use crate::arguments::{Bench, ChatArguments, Common, Experiment};
+use crate::arguments::{Bench, ChatArguments, Common, Experiment, OpenFilesArguments};
 use crate::progress::Bar;
 
 /// Runs what was chosen, prints each report when it is done, and writes them all in the end.
@@ -38,6 +39,7 @@ fn experiments(chosen: &Bench) -> Vec<Box<dyn experiment::Experiment>> {
             Box::new(fd_scale(common)),
             Box::new(alloc(common)),
             Box::new(slab(common)),
+            Box::new(open_files(common, &OpenFilesArguments::default())),
             Box::new(grow(common)),
             Box::new(fork(common)),
             Box::new(sparse(common)),
@@ -47,6 +49,7 @@ fn experiments(chosen: &Bench) -> Vec<Box<dyn experiment::Experiment>> {
         Some(Experiment::FdScale) => vec![Box::new(fd_scale(common))],
         Some(Experiment::Alloc) => vec![Box::new(alloc(common))],
         Some(Experiment::Slab) => vec![Box::new(slab(common))],
+        Some(Experiment::OpenFiles(load)) => vec![Box::new(open_files(common, load))],
         Some(Experiment::Grow) => vec![Box::new(grow(common))],
         Some(Experiment::Fork) => vec![Box::new(fork(common))],
         Some(Experiment::Sparse) => vec![Box::new(sparse(common))],
@@ -91,6 +94,17 @@ fn slab(common: &Common) -> Slab {
     let default = Slab::new(effort(common));
     Slab {
         rounds: common.rounds.unwrap_or(default.rounds),
+        ..default
+    }
+}
+
+fn open_files(common: &Common, load: &OpenFilesArguments) -> OpenFiles {
+    let default = OpenFiles::new(effort(common));
+    OpenFiles {
+        rounds: common.rounds.unwrap_or(default.rounds),
+        workload_rounds: common.rounds.unwrap_or(default.workload_rounds),
+        clients: load.clients.unwrap_or(default.clients),
+        loadfile: load.loadfile.clone(),
         ..default
     }
 }
@@ -144,7 +158,15 @@ mod tests {
     #[test]
     fn no_choice_is_every_experiment_there_is() {
         let all = [
-            "lookup", "fd-scale", "alloc", "slab", "grow", "fork", "sparse", "chat",
+            "lookup",
+            "fd-scale",
+            "alloc",
+            "slab",
+            "open-files",
+            "grow",
+            "fork",
+            "sparse",
+            "chat",
         ];
         assert_eq!(names(&Bench::default()), all);
     }
@@ -197,6 +219,13 @@ mod tests {
             sparse(&common).rounds,
         ];
         assert_eq!(rounds, [3; 5]);
+        let load = OpenFilesArguments {
+            loadfile: Some("day.txt".into()),
+            clients: Some(8),
+        };
+        let chosen = open_files(&common, &load);
+        assert_eq!((chosen.rounds, chosen.workload_rounds), (3, 3));
+        assert_eq!((chosen.clients, chosen.loadfile), (8, load.loadfile));
         assert_eq!(
             (fd_scale(&common).hot_rounds, fd_scale(&common).cold_rounds),
             (3, 3)

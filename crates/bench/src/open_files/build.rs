@@ -13,7 +13,7 @@ use fdtable::Files;
 use fdtable_vfs::{Errno, MemFs, OpenFlags, Process};
 
 use super::crew::{self, Alarm};
-use super::{Outcome, Tally, Until};
+use super::outcome::{Outcome, Tally, Until};
 
 /// Sources of a directory.
 const DIRECTORY: usize = 32;
@@ -87,7 +87,7 @@ pub fn build(build: &Build, fs: &Arc<MemFs>, until: Until) -> anyhow::Result<Out
     build.check()?;
     build.write_sources(fs)?;
     let prepare = |place| (place, Job::new(build, place, fs));
-    crew::run(build.jobs, prepare, |(place, job), alarm| {
+    crew::run(build.jobs, fs, prepare, |(place, job), alarm| {
         job.work(place, until, alarm)
             .with_context(|| format!("job {place}"))
     })
@@ -245,6 +245,21 @@ mod tests {
         assert_eq!(fs.stat("/source/0").unwrap().size, 64);
         assert_eq!(fs.stat("/source/1").unwrap().size, 36);
         assert_eq!(fs.stat("/source/1/49.o").unwrap().size, 5_000);
+    }
+
+    #[test]
+    fn the_lists_count_what_the_jobs_open_and_not_what_was_there_before() {
+        let outcome = build(&SMALL, &Arc::default(), Until::Passes(20)).unwrap();
+        let lists = outcome.lists.expect("a file system has lists");
+        assert_eq!((lists.joined, lists.left), (80 * 10, 80 * 10));
+        assert!(lists.left_same_cpu <= lists.left_same_node && lists.left_same_node <= lists.left);
+    }
+
+    #[test]
+    fn without_lists_nothing_is_counted() {
+        let bare = Arc::new(MemFs::with_superblock(None, 1 << 20));
+        let outcome = build(&SMALL, &bare, Until::Passes(1)).unwrap();
+        assert_eq!(outcome.lists, None);
     }
 
     #[test]

@@ -15,8 +15,8 @@ use anyhow::ensure;
 use fdtable::{Fd, Files};
 use fdtable_vfs::{Errno, MemFs, OpenFlags, Process};
 
-use super::Tally;
 use super::loadfile::{Disposition, Kind, Line, Loadfile, Operation, PathId, Slot, Status};
+use super::outcome::Tally;
 
 /// Names that every directory has besides those that the vfs tells: `.` and `..`.
 const DOTS: usize = 2;

@@ -2,13 +2,13 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, ScopedJoinHandle};
-use std::time::Instant;
 
 use anyhow::{Context, anyhow};
+use fdtable::SuperBlock;
+use fdtable_vfs::MemFs;
 
-use super::{Outcome, Tally};
+use super::outcome::{Beginning, Outcome, Tally};
 use crate::start::Start;
-use crate::usage::Usage;
 
 /// Stack of each thread in bytes.
 const STACK: usize = 256 << 10;
@@ -33,16 +33,18 @@ impl Alarm {
     }
 }
 
-/// Runs `work` with each place below `threads`, counted from 0, on a thread of its own. `prepare`
-/// makes the work of a place before the start. Blocks until the last is done.
+/// Runs `work` on `fs` with each place below `threads`, counted from 0, on a thread of its own.
+/// `prepare` makes the work of a place before the start. Blocks until the last is done.
 ///
 /// # Errors
 /// The first of the threads; or if one cannot be made or panics.
 pub(super) fn run<W>(
     threads: usize,
+    fs: &MemFs,
     prepare: impl Fn(usize) -> W + Sync,
     work: impl Fn(W, &Alarm) -> anyhow::Result<Tally> + Sync,
 ) -> anyhow::Result<Outcome> {
+    let lists = || fs.superblock().map(SuperBlock::statistics);
     let (start, alarm) = (Start::default(), Alarm::default());
     let take_part = |place| {
         let prepared = prepare(place);
@@ -61,11 +63,11 @@ pub(super) fn run<W>(
         let running: Result<Vec<_>, _> = (0..threads).map(spawn).collect();
         let running = running.context("starting a thread")?;
         start.wait_for(threads);
-        let (before, began) = (Usage::now()?, Instant::now());
+        let began = Beginning::now(lists())?;
         *go = true;
         drop(go);
         let tally = join(running)?;
-        Ok(tally.taking(began.elapsed(), &Usage::now()?.since(&before)))
+        tally.since(&began, lists())
     })
 }
 
@@ -94,6 +96,7 @@ mod tests {
     fn the_failure_of_one_ends_the_work_of_all() {
         let failed = run(
             3,
+            &MemFs::default(),
             |place| place,
             |place, alarm| {
                 if place == 1 {
@@ -110,7 +113,12 @@ mod tests {
 
     #[test]
     fn a_panic_is_an_error() {
-        let failed = run(2, |place| place, |_, _| panic!("as expected"));
+        let failed = run(
+            2,
+            &MemFs::default(),
+            |place| place,
+            |_, _| panic!("as expected"),
+        );
         assert!(failed.is_err());
     }
 }

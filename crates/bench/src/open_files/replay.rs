@@ -8,7 +8,8 @@ use fdtable_vfs::MemFs;
 
 use super::client::Client;
 use super::crew::{self, Alarm};
-use super::{Loadfile, Outcome, Tally, Until};
+use super::loadfile::Loadfile;
+use super::outcome::{Outcome, Tally, Until};
 
 /// Lines between two looks at the clock.
 const STRIDE: usize = 256;
@@ -44,7 +45,7 @@ pub fn replay(
     ensure!(clients > 0, "a load needs a client");
     ensure!(loadfile.operations() > 0, "the load file is empty");
     let prepare = |place| (place + 1, Client::new(loadfile, place + 1, fs));
-    crew::run(clients, prepare, |(number, client), alarm| {
+    crew::run(clients, fs, prepare, |(number, client), alarm| {
         play(client, loadfile, until, alarm).with_context(|| format!("client {number}"))
     })
 }

@@ -6,9 +6,9 @@ use std::time::Duration;
 use anyhow::ensure;
 use serde::Serialize;
 
-use super::footprint::Footprint;
+use super::footprint::{self, Footprint};
 use super::objects::{Objects, Words};
-use super::{footprint, handover};
+use crate::handover;
 use crate::turn::{self, Worker};
 
 /// Pairs between two looks at the clock.
@@ -91,8 +91,8 @@ impl<O: Objects<Words<N>>, const N: usize> Subject for Store<O, N> {
             Case::PairTwoThreads => turn::turn(2, turn, &|_| warm(move || pairs(objects, bare))),
             Case::Batch => turn::turn(1, turn, &|_| batches(objects, (0..BATCH).collect())),
             Case::BatchShuffled => turn::turn(1, turn, &|_| batches(objects, shuffled())),
-            Case::Handover => handover::turn(objects, bare, turn),
-            Case::HandoverWritten => handover::turn(objects, written, turn),
+            Case::Handover => handed_over(objects, bare, turn),
+            Case::HandoverWritten => handed_over(objects, written, turn),
         }?;
         ensure!(ns.is_finite(), "there was no memory for an object");
         Ok(ns)
@@ -119,6 +119,19 @@ fn pairs<T, O: Objects<T>>(objects: &O, make: impl Fn(u64) -> T) -> usize {
         objects.remove(black_box(held));
     }
     CHUNK
+}
+
+/// Allocates on one thread and frees on another.
+fn handed_over<T, O: Objects<T>>(
+    objects: &O,
+    make: impl Fn(u64) -> T + Send,
+    turn: Duration,
+) -> anyhow::Result<f64> {
+    handover::turn(
+        move |n| objects.insert(make(n)),
+        |held| objects.remove(held),
+        turn,
+    )
 }
 
 /// Prepares batches that are freed in the order of `order`.

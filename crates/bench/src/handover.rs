@@ -1,6 +1,6 @@
-//! One thread allocates, another frees.
+//! One thread makes things, another takes them apart.
 //!
-//! Objects travel in vectors of 256 through a bounded channel, and the vectors come back through
+//! Things travel in vectors of 256 through a bounded channel, and the vectors come back through
 //! another one. At most eight are on their way, so a producer that is faster waits. Nobody sleeps
 //! in the kernel: waking somebody costs more than a batch.
 
@@ -12,10 +12,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, anyhow};
 
-use super::objects::Objects;
 use crate::affinity;
 
-/// Objects that travel together.
+/// Things that travel together.
 const BATCH: usize = 256;
 
 /// Batches on their way, at most.
@@ -24,17 +23,16 @@ const BATCHES: usize = 8;
 /// Looks at an empty channel before another thread may have the CPU.
 const SPINS: u32 = 1000;
 
-/// A vector of objects, or an empty one on its way back.
-type Batch<'a, T, O> = Vec<<O as Objects<T>>::Held<'a>>;
-
-/// Hands over objects until the turn is over and all were freed. Returns the nanoseconds that
-/// pass per object: infinite if there was none.
+/// Hands over what `insert` makes, which is told its place in the batch, to `remove`, until the
+/// turn is over and all were removed. The two are on the first CPU and on the second. Returns the
+/// nanoseconds that pass for each: infinite if there was none. Ends early when `insert` makes
+/// nothing.
 ///
 /// # Errors
 /// If a thread panicked.
-pub(super) fn turn<T, O: Objects<T>>(
-    objects: &O,
-    make: impl Fn(u64) -> T + Send,
+pub(crate) fn turn<H: Send>(
+    insert: impl Fn(u64) -> Option<H> + Send,
+    remove: impl Fn(H) + Send,
     turn: Duration,
 ) -> anyhow::Result<f64> {
     let (full, arriving) = sync_channel(BATCHES);
@@ -49,35 +47,33 @@ pub(super) fn turn<T, O: Objects<T>>(
             affinity::pin(0);
             start.wait();
             let began = Instant::now();
-            produce(objects, make, began + turn, &returning, &full);
+            produce(insert, began + turn, &returning, &full);
             began
         });
         let consumer = scope.spawn(move || {
             affinity::pin(1);
             start.wait();
-            let freed = consume(objects, &arriving, &empty);
-            (freed, Instant::now())
+            let removed = consume(remove, &arriving, &empty);
+            (removed, Instant::now())
         });
         producer.join().ok().zip(consumer.join().ok())
     });
-    let (began, (freed, ended)) = ends.context(anyhow!("a measuring thread panicked"))?;
-    Ok(ended.duration_since(began).as_nanos() as f64 / freed as f64)
+    let (began, (removed, ended)) = ends.context(anyhow!("a measuring thread panicked"))?;
+    Ok(ended.duration_since(began).as_nanos() as f64 / removed as f64)
 }
 
-/// Fills batch after batch until `end`, or until there is no memory.
-fn produce<'a, T, O: Objects<T>>(
-    objects: &'a O,
-    make: impl Fn(u64) -> T,
+/// Fills batch after batch until `end`, or until nothing is made.
+fn produce<H>(
+    insert: impl Fn(u64) -> Option<H>,
     end: Instant,
-    returning: &Receiver<Batch<'a, T, O>>,
-    full: &SyncSender<Batch<'a, T, O>>,
+    returning: &Receiver<Vec<H>>,
+    full: &SyncSender<Vec<H>>,
 ) {
     while Instant::now() < end {
         let Some(mut batch) = wait_for(returning) else {
             return;
         };
-        let made = (0..BATCH as u64).map_while(|n| objects.insert(make(n)));
-        batch.extend(made);
+        batch.extend((0..BATCH as u64).map_while(&insert));
         let complete = batch.len() == BATCH;
         // There is room, since there are no more batches than places.
         if full.try_send(batch).is_err() || !complete {
@@ -86,20 +82,20 @@ fn produce<'a, T, O: Objects<T>>(
     }
 }
 
-/// Frees batch after batch until no more will come, and returns how many objects there were.
-fn consume<'a, T, O: Objects<T>>(
-    objects: &'a O,
-    arriving: &Receiver<Batch<'a, T, O>>,
-    empty: &SyncSender<Batch<'a, T, O>>,
+/// Removes batch after batch until no more will come, and returns how many things there were.
+fn consume<H>(
+    remove: impl Fn(H),
+    arriving: &Receiver<Vec<H>>,
+    empty: &SyncSender<Vec<H>>,
 ) -> usize {
-    let mut freed = 0;
+    let mut removed = 0;
     while let Some(mut batch) = wait_for(arriving) {
-        freed += batch.len();
-        batch.drain(..).for_each(|held| objects.remove(held));
+        removed += batch.len();
+        batch.drain(..).for_each(&remove);
         // The producer may have ended.
         let _ = empty.try_send(batch);
     }
-    freed
+    removed
 }
 
 /// Takes what comes next, or answers `None` when the other side has ended.
@@ -117,7 +113,35 @@ fn wait_for<B>(channel: &Receiver<B>) -> Option<B> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicU64, Ordering};
+
     use super::*;
+
+    #[test]
+    fn what_was_made_is_removed_by_another_thread() {
+        let removed = AtomicU64::new(0);
+        let own = || Some(thread::current().id());
+        let turned = turn(
+            |_| own(),
+            |maker| {
+                assert_ne!(Some(maker), own());
+                removed.fetch_add(1, Ordering::Relaxed);
+            },
+            Duration::from_millis(1),
+        );
+        let removed = removed.into_inner();
+        assert!(turned.unwrap() > 0.0);
+        assert!(
+            removed > 0 && removed.is_multiple_of(BATCH as u64),
+            "{removed}"
+        );
+    }
+
+    #[test]
+    fn where_nothing_is_made_nothing_takes_infinitely_long() {
+        let turned = turn(|_| None::<u8>, drop, Duration::from_millis(1));
+        assert_eq!(turned.unwrap(), f64::INFINITY);
+    }
 
     #[test]
     fn a_channel_is_emptied_before_its_end_is_seen() {

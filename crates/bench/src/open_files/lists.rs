@@ -1,0 +1,233 @@
+//! Who keeps the list of open files: ours in parts, ours under one lock, slabs, and nobody.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use anyhow::Context;
+use fdtable::{Access, End, FileRef, SuperBlock};
+use fdtable_vfs::MemFs;
+
+pub(super) const PER_CPU: &str = "fdtable, a list for each CPU";
+pub(super) const ONE_LIST: &str = "fdtable, one list under one lock";
+pub(super) const MUTEX_SLAB: &str = "slab under parking_lot's mutex";
+pub(super) const STD_MUTEX_SLAB: &str = "slab under std's mutex";
+pub(super) const NO_LIST: &str = "floor: on no list";
+
+/// Bytes to which a file may grow in the workloads; none comes near.
+const FILE_LIMIT: usize = 1 << 30;
+
+/// Lists that a file system can have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Lists {
+    /// One for each CPU.
+    PerCpu,
+    /// One under one lock.
+    One,
+    /// None: nobody knows what is open.
+    None,
+}
+
+impl Lists {
+    pub(super) const ALL: [Lists; 3] = [Lists::PerCpu, Lists::One, Lists::None];
+
+    /// Returns the name in reports.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Lists::PerCpu => PER_CPU,
+            Lists::One => ONE_LIST,
+            Lists::None => NO_LIST,
+        }
+    }
+
+    /// Makes a superblock with such lists.
+    ///
+    /// # Errors
+    /// If there is no memory.
+    pub(super) fn superblock<T: ?Sized>(self) -> anyhow::Result<Option<SuperBlock<T>>> {
+        let made = match self {
+            Lists::PerCpu => SuperBlock::new(),
+            Lists::One => SuperBlock::with_one_list(),
+            Lists::None => return Ok(None),
+        };
+        made.map(Some).context("lists of open files")
+    }
+
+    /// Makes an empty file system with such lists.
+    ///
+    /// # Errors
+    /// If there is no memory.
+    pub(super) fn file_system(self) -> anyhow::Result<MemFs> {
+        Ok(MemFs::with_superblock(self.superblock()?, FILE_LIMIT))
+    }
+}
+
+/// List of open files as the experiment sees it. A file leaves it when its last reference goes.
+pub(super) trait FileList: Sync + 'static {
+    /// What an open file consists of.
+    type File: Send + Sync + 'static;
+
+    /// Makes an open file on the list, if there is memory.
+    fn open(&self) -> Option<FileRef<Self::File>>;
+}
+
+/// What every open file consists of, whoever keeps the list.
+#[derive(Default)]
+pub(super) struct File {
+    _inode: u64,
+    _position: u64,
+}
+
+/// Stands for what a file has to do at its end, whoever keeps the list.
+fn end(_file: &File, _end: End) {}
+
+impl FileList for SuperBlock<File> {
+    type File = File;
+
+    #[inline]
+    fn open(&self) -> Option<FileRef<File>> {
+        self.file(File::default(), Access::Write, end).ok()
+    }
+}
+
+/// Keeps nothing.
+pub(super) struct NoList;
+
+impl FileList for NoList {
+    type File = File;
+
+    #[inline]
+    fn open(&self) -> Option<FileRef<File>> {
+        FileRef::try_with_ends(File::default(), end).ok()
+    }
+}
+
+impl FileList for Option<SuperBlock<File>> {
+    type File = File;
+
+    #[inline]
+    fn open(&self) -> Option<FileRef<File>> {
+        match self {
+            Some(superblock) => superblock.open(),
+            None => NoList.open(),
+        }
+    }
+}
+
+/// Open file that knows its place on a list.
+#[derive(Default)]
+pub(super) struct Keyed {
+    _file: File,
+    key: AtomicUsize,
+}
+
+/// A list on cache lines of its own.
+#[repr(align(128))]
+struct Apart<L>(L);
+
+/// The addresses of all open files.
+type Addresses = slab::Slab<usize>;
+
+/// What programs have: one list for all of the program, which no file has to be told of.
+static ADDRESSES: Apart<parking_lot::Mutex<Addresses>> =
+    Apart(parking_lot::Mutex::new(Addresses::new()));
+
+/// The same with the standard library's lock.
+static STD_ADDRESSES: Apart<std::sync::Mutex<Addresses>> =
+    Apart(std::sync::Mutex::new(Addresses::new()));
+
+pub(super) struct MutexSlab;
+
+impl FileList for MutexSlab {
+    type File = Keyed;
+
+    #[inline]
+    fn open(&self) -> Option<FileRef<Keyed>> {
+        let file = FileRef::try_with_ends(Keyed::default(), |file, _| {
+            ADDRESSES.0.lock().try_remove(file.key());
+        });
+        let file = file.ok()?;
+        let address = Keyed::address(&file);
+        let key = ADDRESSES.0.lock().insert(address);
+        file.keep(key);
+        Some(file)
+    }
+}
+
+pub(super) struct StdMutexSlab;
+
+impl FileList for StdMutexSlab {
+    type File = Keyed;
+
+    #[inline]
+    fn open(&self) -> Option<FileRef<Keyed>> {
+        let file = FileRef::try_with_ends(Keyed::default(), |file, _| {
+            // Nobody panics with the lock.
+            if let Ok(mut addresses) = STD_ADDRESSES.0.lock() {
+                addresses.try_remove(file.key());
+            }
+        });
+        let file = file.ok()?;
+        let address = Keyed::address(&file);
+        let key = STD_ADDRESSES.0.lock().ok()?.insert(address);
+        file.keep(key);
+        Some(file)
+    }
+}
+
+impl Keyed {
+    fn address(&self) -> usize {
+        std::ptr::from_ref(self).addr()
+    }
+
+    fn keep(&self, key: usize) {
+        // Relaxed: nobody else has the file yet, and who is given it sees what came before.
+        self.key.store(key, Ordering::Relaxed);
+    }
+
+    fn key(&self) -> usize {
+        // Relaxed: as above.
+        self.key.load(Ordering::Relaxed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Counts what is on the list while files are open and when all are closed.
+    fn counts<L: FileList>(list: &L, count: impl Fn(&L) -> usize) -> [usize; 3] {
+        let before = count(list);
+        let files: Vec<_> = (0..10).map(|_| list.open()).collect();
+        assert!(files.iter().all(Option::is_some));
+        let open = count(list);
+        drop(files);
+        [before, open, count(list)]
+    }
+
+    #[test]
+    fn open_files_are_on_the_list_and_closed_ones_are_not() {
+        for lists in [Lists::PerCpu, Lists::One] {
+            let superblock = lists.superblock::<File>().unwrap().unwrap();
+            let counts = counts(&superblock, SuperBlock::open_files);
+            assert_eq!(counts, [0, 10, 0], "{lists:?}");
+        }
+        assert!(Lists::None.superblock::<File>().unwrap().is_none());
+    }
+
+    #[test]
+    fn the_list_in_the_slab_is_of_those_that_are_open() {
+        // Other tests use the lists of the program meanwhile, but none keeps so many.
+        let files: Vec<_> = (0..10_000).map(|_| MutexSlab.open().unwrap()).collect();
+        let of_std: Vec<_> = (0..10_000).map(|_| StdMutexSlab.open().unwrap()).collect();
+        for file in &files {
+            let kept = ADDRESSES.0.lock().get(file.key()).copied();
+            assert_eq!(kept, Some(file.address()));
+        }
+        for file in &of_std {
+            let kept = STD_ADDRESSES.0.lock().unwrap().get(file.key()).copied();
+            assert_eq!(kept, Some(file.address()));
+        }
+        drop((files, of_std));
+        assert!(ADDRESSES.0.lock().len() < 10_000);
+        assert!(STD_ADDRESSES.0.lock().unwrap().len() < 10_000);
+    }
+}

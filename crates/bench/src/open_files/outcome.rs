@@ -1,0 +1,138 @@
+//! How long a workload runs, what it did, and what that took.
+
+use std::time::{Duration, Instant};
+
+use anyhow::ensure;
+use fdtable::Statistics;
+
+use crate::usage::Usage;
+
+/// How long a workload runs.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Until {
+    /// Each thread does its work this often, at least 1.
+    Passes(u32),
+    /// Each thread begins until this much time is over, and stops in the middle: at most a few
+    /// hundred operations later.
+    Elapsed(Duration),
+}
+
+/// What a workload did, and what it took.
+#[derive(Clone, Copy, Debug)]
+pub struct Outcome {
+    /// Operations of all threads: lines of the load file, or compilations.
+    pub operations: u64,
+    /// Files and directories that were opened.
+    pub opens: u64,
+    /// Files and directories that were closed: as many, for nothing stays open.
+    pub closes: u64,
+    /// Bytes that were read and written.
+    pub bytes: u64,
+    /// From the start of all threads to the end of the last one.
+    pub wall: Duration,
+    /// Time of all CPUs in the program.
+    pub user: Duration,
+    /// Time of all CPUs in the host's kernel for the program.
+    pub system: Duration,
+    /// What the lists of the file system's open files counted meanwhile, if it has any.
+    pub lists: Option<Statistics>,
+}
+
+/// What one thread did.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Tally {
+    pub(super) operations: u64,
+    pub(super) opens: u64,
+    pub(super) closes: u64,
+    pub(super) bytes: u64,
+}
+
+/// What there was when a workload began.
+pub(super) struct Beginning {
+    usage: Usage,
+    lists: Option<Statistics>,
+    time: Instant,
+}
+
+impl Beginning {
+    /// Takes note of a beginning now, on a file system with these lists.
+    pub(super) fn now(lists: Option<Statistics>) -> anyhow::Result<Self> {
+        Ok(Beginning {
+            usage: Usage::now()?,
+            lists,
+            time: Instant::now(),
+        })
+    }
+}
+
+impl Outcome {
+    /// Returns the operations of all threads per second.
+    #[must_use]
+    pub fn operations_per_second(&self) -> f64 {
+        self.operations as f64 / self.wall.as_secs_f64()
+    }
+}
+
+impl Tally {
+    /// Makes the outcome of a workload on a file system with these lists, that began at `began` and
+    /// ends now.
+    pub(super) fn since(
+        self,
+        began: &Beginning,
+        lists: Option<Statistics>,
+    ) -> anyhow::Result<Outcome> {
+        let usage = Usage::now()?.since(&began.usage);
+        Ok(Outcome {
+            operations: self.operations,
+            opens: self.opens,
+            closes: self.closes,
+            bytes: self.bytes,
+            wall: began.time.elapsed(),
+            user: usage.user,
+            system: usage.system,
+            lists: lists
+                .zip(began.lists)
+                .map(|(after, before)| between(&before, &after)),
+        })
+    }
+
+    pub(super) fn add(&mut self, other: &Tally) {
+        self.operations += other.operations;
+        self.opens += other.opens;
+        self.closes += other.closes;
+        self.bytes += other.bytes;
+    }
+}
+
+impl Until {
+    pub(super) fn check(self) -> anyhow::Result<()> {
+        ensure!(self != Until::Passes(0), "a workload runs at least once");
+        Ok(())
+    }
+
+    /// Tells whether a thread that did `passes` and began at `began` does another pass.
+    pub(super) fn goes_on(self, passes: u32, began: Instant) -> bool {
+        match self {
+            Until::Passes(most) => passes < most,
+            Until::Elapsed(_) => !self.is_over(began),
+        }
+    }
+
+    /// Tells whether the time of a thread that began at `began` is over.
+    pub(super) fn is_over(self, began: Instant) -> bool {
+        match self {
+            Until::Passes(_) => false,
+            Until::Elapsed(time) => began.elapsed() >= time,
+        }
+    }
+}
+
+/// Returns what was counted between two moments.
+fn between(before: &Statistics, after: &Statistics) -> Statistics {
+    Statistics {
+        joined: after.joined - before.joined,
+        left: after.left - before.left,
+        left_same_cpu: after.left_same_cpu - before.left_same_cpu,
+        left_same_node: after.left_same_node - before.left_same_node,
+    }
+}
