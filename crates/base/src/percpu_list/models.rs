@@ -203,7 +203,7 @@ fn a_revocation_beside_a_detach_and_the_drop_of_the_list() {
 /// An iterator is dropped in the middle, beside members that leave on both sides of its mark.
 #[test]
 fn a_mark_is_taken_off_while_both_neighbours_leave() {
-    explore(AtMost(3), || {
+    explore(AtMost(2), || {
         let list = Arc::new(list());
         let mut members: [Option<Ref<usize>>; 3] = [1, 2, 3].map(|value| {
             Some(
