@@ -195,7 +195,7 @@ impl<T: ?Sized> PerCpuList<T> {
     /// Returns how many members there are. Takes the local locks one after another: what joins
     /// and leaves meanwhile may be counted or not.
     pub fn len(&self) -> usize {
-        self.roll().sum(|part| part.members)
+        self.roll().sum(Part::members)
     }
 
     /// Tells whether there are no members, as [`len`](Self::len).

@@ -50,7 +50,13 @@
 //! A `fork(2)` of the host leaves the child with the locks of threads that it does not have: if one of
 //! them held a lock of a cache, a call in the child waits for ever. A child that executes a program
 //! at once is not concerned. Signal handlers may not use a cache that the interrupted thread may
-//! be using: its locks are not for them.
+//! be using: its locks are not for them. A child of `vfork(2)` without thread data of its own may use no
+//! cache at all, and a library that has this code in it must not be unloaded: the kernel knows of its
+//! sequences.
+//!
+//! Giving an object of a [`Cache`] or [`ConstructedCache`] back may give back a slab, and then runs RCU
+//! callbacks that are due: not under a lock that they may want. The readers of a free place must not
+//! meet who writes a new object there: that is for their type to see to, by atomics.
 
 mod boxed;
 mod cache;
@@ -87,6 +93,26 @@ use alloc::vec::Vec;
 #[must_use]
 pub fn infos() -> Vec<Info> {
     registry::infos()
+}
+
+/// Gives back what is free in all caches, the general ones included: for a program that was told that
+/// memory is short, or that has closed very many files. Returns how many bytes that is. Slabs go back
+/// after a grace period: at once if [`rcu::barrier`](crate::rcu::barrier) follows. Takes locks, one
+/// cache after the other, and runs RCU callbacks that are due; not to be called under a lock that
+/// they may want.
+///
+/// ```
+/// use fdtable_base::slab;
+///
+/// let cache = slab::Cache::new("short-lived")?;
+/// drop(cache.insert([1; 100])?);
+/// assert!(slab::shrink() >= 64 * 1024);
+/// # Ok::<(), fdtable_base::fallible::OutOfMemory>(())
+/// ```
+pub fn shrink() -> usize {
+    let bytes = registry::shrink();
+    crate::rcu::catch_up();
+    bytes
 }
 
 #[cfg(all(test, loom))]

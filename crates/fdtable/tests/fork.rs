@@ -626,3 +626,17 @@ fn what_asks_in_fork_keeping_may_use_both_tables_of_others() {
     });
     assert_eq!(child.expect("there is memory").get(fd).as_deref(), Ok(&1));
 }
+
+#[test]
+fn what_a_grandchild_closes_stays_open_in_a_child_that_has_only_closed() {
+    let parent: Files<usize> = Files::new();
+    for number in 0..400 {
+        parent.open(FileRef::new(number), FdFlags::empty()).unwrap();
+    }
+    let child = parent.fork().unwrap();
+    child.close_range(64, 127).unwrap();
+    let grandchild = child.fork().unwrap();
+    grandchild.close_range(128, 191).unwrap();
+    let open = |files: &Files<usize>| (0..400).filter(|&fd| files.get(fd).is_ok()).count();
+    assert_eq!([&parent, &child, &grandchild].map(open), [400, 336, 272]);
+}

@@ -29,13 +29,16 @@ pub(super) struct Roll {
 /// join looks at one part alone; they are changed under the global lock.
 pub(super) struct Part {
     pub(super) first: *mut Node,
-    pub(super) members: usize,
-    pub(super) writers: usize,
+    /// Members that joined, and that left. There is no count of those that are there: a store by
+    /// who leaves would be in the way of the next load by who joins.
+    joined: u64,
+    left: u64,
+    /// Members that write.
+    writers: usize,
     /// Writers that are no members.
     changes: usize,
     is_read_only: bool,
     is_detached: bool,
-    joined: u64,
     /// Members that left on another processor, and on another node.
     left_far: u64,
     left_very_far: u64,
@@ -222,7 +225,7 @@ impl Roll {
         wrap: fn(Ref<T>) -> U,
     ) -> bool {
         let parts = self.parts.lock_global();
-        let count: usize = parts.iter().map(|part| part.members).sum();
+        let count: usize = parts.iter().map(Part::members).sum();
         if members.capacity() - members.len() < count {
             return false;
         }
@@ -316,15 +319,20 @@ impl Part {
     pub(super) fn new() -> Self {
         Self {
             first: ptr::null_mut(),
-            members: 0,
+            joined: 0,
+            left: 0,
             writers: 0,
             changes: 0,
             is_read_only: false,
             is_detached: false,
-            joined: 0,
             left_far: 0,
             left_very_far: 0,
         }
+    }
+
+    /// Returns how many members there are.
+    pub(super) fn members(&self) -> usize {
+        (self.joined - self.left) as usize
     }
 
     /// Returns how many write, as members or not.
@@ -334,16 +342,15 @@ impl Part {
 
     /// Returns how many are in the way of the end of the list.
     fn users(&self) -> usize {
-        self.members + self.changes
+        self.members() + self.changes
     }
 
     fn statistics(&self) -> Statistics {
-        let left = self.joined - self.members as u64;
         Statistics {
             joined: self.joined,
-            left,
-            left_same_cpu: left - self.left_far,
-            left_same_node: left - self.left_very_far,
+            left: self.left,
+            left_same_cpu: self.left - self.left_far,
+            left_same_node: self.left - self.left_very_far,
         }
     }
 
@@ -358,15 +365,18 @@ impl Part {
     }
 
     fn count_in(&mut self, access: Access) {
-        self.members += 1;
-        self.writers += usize::from(access == Access::Write);
         self.joined += 1;
+        if access == Access::Write {
+            self.writers += 1;
+        }
     }
 
     #[inline(always)]
     fn count_out(&mut self, ticket: &Ticket, here: usize) {
-        self.members -= 1;
-        self.writers -= usize::from(ticket.access == Access::Write);
+        self.left += 1;
+        if ticket.access == Access::Write {
+            self.writers -= 1;
+        }
         if here != ticket.cpu {
             self.left_far += 1;
             let nodes = [here, ticket.cpu].map(percpu::known_node);

@@ -143,19 +143,29 @@ impl RawCache {
     /// Gives back the memory of all objects that are free: their magazines are emptied, and empty
     /// slabs go back after a grace period. Returns how many bytes that is.
     pub(super) fn shrink(&self) -> usize {
+        let bytes = self.shrink_quietly();
+        if self.plan.callbacks == Callbacks::Run {
+            rcu::catch_up();
+        }
+        bytes
+    }
+
+    /// As [`shrink`](Self::shrink), and runs no callbacks.
+    pub(super) fn shrink_quietly(&self) -> usize {
         let draining = self.draining.lock();
         let mut magazines = MagazineList::new();
         self.local.drain(&mut |magazine| magazines.push(magazine));
         self.depot.lock().move_to(&mut magazines);
         let (mut bytes, mut hits) = (0, 0);
         while let Some(mut magazine) = magazines.pop() {
-            bytes += Magazine::BYTES + self.empty(&mut magazine);
+            bytes += Magazine::BYTES;
             hits += magazine.take_hits() as u64;
+            self.take_back(&mut magazine);
         }
         drop(draining);
         self.depot.lock().hits += hits;
         let empty = self.slabs.lock().take_empty(0);
-        bytes + self.retire(empty)
+        bytes + Self::retire_quietly(empty)
     }
 
     /// Tells what there is. The lock of the cache is held for a moment each.
@@ -221,16 +231,21 @@ impl RawCache {
 
     /// Fills a magazine from the slabs, takes an object of it, and lets the processor have the rest.
     fn take_from_slabs(&self, construct: &dyn Fn(NonNull<u8>)) -> Option<NonNull<u8>> {
-        let Some(mut magazine) = self.empty_magazine() else {
+        let Some(magazine) = self.empty_magazine() else {
             let mut object = None;
             self.take(1, construct, &mut |taken| object = Some(taken));
             return object;
         };
+        let mut hand = Hand {
+            cache: self,
+            magazine: Some(magazine),
+        };
         let most = (FILLING / self.shape.stride).clamp(ROUNDS.min(4), ROUNDS);
         self.take(most, construct, &mut |taken| {
-            let pushed = magazine.push(taken);
-            debug_assert!(pushed.is_ok());
+            let pushed = hand.magazine.as_mut().map(|magazine| magazine.push(taken));
+            debug_assert_eq!(pushed, Some(Ok(())));
         });
+        let mut magazine = hand.magazine.take()?;
         let object = magazine.pop();
         let displaced = if magazine.is_empty() {
             Some(magazine)
@@ -300,6 +315,19 @@ impl RawCache {
     }
 }
 
+/// A magazine in the hand of a thread that calls a constructor, which may panic. Then it goes to the
+/// depot: others may be looking at it, and only who holds the lock `draining` may free it.
+struct Hand<'c> {
+    cache: &'c RawCache,
+    magazine: Option<Magazine>,
+}
+
+impl Drop for Hand<'_> {
+    fn drop(&mut self) {
+        self.cache.store(self.magazine.take());
+    }
+}
+
 /// A slab whose objects are being constructed. Dropping it gives it back: a constructor may panic.
 struct Unfinished {
     slab: Slab,
@@ -349,18 +377,20 @@ impl RawCache {
         }
     }
 
-    /// Gives all objects of a magazine back to their slabs. Returns how many bytes of slabs that
-    /// gives back.
-    fn empty(&self, magazine: &mut Magazine) -> usize {
-        let surplus = {
-            let mut slabs = self.slabs.lock();
-            while let Some(object) = magazine.pop() {
-                // SAFETY: what is in magazines of this cache was taken from its slabs.
-                unsafe { slabs.give(&self.shape, object) };
-            }
-            slabs.take_surplus()
-        };
-        self.retire(surplus)
+    /// Gives all objects of a magazine back to their slabs, and what slabs that leaves over.
+    fn empty(&self, magazine: &mut Magazine) {
+        self.take_back(magazine);
+        let surplus = self.slabs.lock().take_surplus();
+        self.retire(surplus);
+    }
+
+    /// Gives all objects of a magazine back to their slabs, which stay.
+    fn take_back(&self, magazine: &mut Magazine) {
+        let mut slabs = self.slabs.lock();
+        while let Some(object) = magazine.pop() {
+            // SAFETY: what is in magazines of this cache was taken from its slabs.
+            unsafe { slabs.give(&self.shape, object) };
+        }
     }
 
     /// Gives one object back to its slab.
@@ -378,20 +408,21 @@ impl RawCache {
     }
 
     /// Lets slabs that were taken off for good wait for a grace period, to be given back after it.
-    /// Returns how many bytes they have.
-    fn retire(&self, mut slabs: SlabList) -> usize {
-        let bytes = slabs.len() * CHUNK;
-        if bytes == 0 {
-            return 0;
+    /// May run callbacks: nothing is locked.
+    fn retire(&self, slabs: SlabList) {
+        if Self::retire_quietly(slabs) > 0 && self.plan.callbacks == Callbacks::Run {
+            rcu::catch_up();
         }
+    }
+
+    /// As [`retire`](Self::retire), and runs no callbacks. Returns how many bytes the slabs have.
+    fn retire_quietly(mut slabs: SlabList) -> usize {
+        let bytes = slabs.len() * CHUNK;
         while let Some(slab) = slabs.pop() {
             // SAFETY: the slab is off its lists, so nobody touches its head, and it stays until
             // the callback. Its objects are all free; those that were constructed may end on any
             // thread, as their type is `Send`.
             unsafe { rcu::call_later_weighing(WEIGHT, slab.head()) };
-        }
-        if self.plan.callbacks == Callbacks::Run {
-            rcu::catch_up();
         }
         bytes
     }

@@ -38,10 +38,21 @@ pub struct ConstructedCache<T> {
 }
 
 /// An object of a [`ConstructedCache`], which goes back as it is when this is dropped.
+///
+/// What is left in it stays for the next one who takes it, so one of a type is not one of a more
+/// general type:
+///
+/// ```compile_fail
+/// # use fdtable_base::slab::Constructed;
+/// fn shorten<'c, 'a>(object: Constructed<'c, &'static str>) -> Constructed<'c, &'a str> {
+///     object
+/// }
+/// ```
 pub struct Constructed<'c, T> {
     pub(super) place: NonNull<T>,
     cache: &'c RawCache,
-    owns: PhantomData<T>,
+    /// Invariant in `T`.
+    lends: PhantomData<&'c mut T>,
 }
 
 // SAFETY: free objects are touched by one thread at a time, which the constructor of the cache asks
@@ -113,7 +124,7 @@ impl<T: Send + 'static> ConstructedCache<T> {
         Ok(Constructed {
             place: place.cast(),
             cache: &self.raw,
-            owns: PhantomData,
+            lends: PhantomData,
         })
     }
 

@@ -89,6 +89,20 @@ pub(super) fn remove(cache: &RawCache) {
     }
 }
 
+/// Has every cache on the list give back what it can. Runs no callbacks: the list is locked.
+pub(super) fn shrink() -> usize {
+    let registry = REGISTRY.lock();
+    let mut bytes = 0;
+    let mut place = registry.first;
+    // SAFETY: null, or a cache on the list: it cannot go while the lock is held.
+    while let Some(cache) = unsafe { place.as_ref() } {
+        bytes += cache.shrink_quietly();
+        // SAFETY: the lock is held, and no other links are borrowed.
+        place = unsafe { links(cache) }.next;
+    }
+    bytes
+}
+
 /// Asks every cache on the list what there is, the one that was added last first.
 pub(super) fn infos() -> Vec<Info> {
     let registry = REGISTRY.lock();

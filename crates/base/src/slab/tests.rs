@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
-use std::sync::{Arc, mpsc};
+use std::sync::{Arc, OnceLock, mpsc};
 
 fn cache<T>(options: Options) -> Cache<T> {
     Cache::with("test", options).expect("there is memory")
@@ -429,5 +429,62 @@ fn every_object_has_one_owner_at_a_time() {
     });
     assert_eq!(cache.info().in_use, 0);
     cache.shrink();
+    assert_eq!(cache.info().slabs, 0);
+}
+
+#[test]
+fn a_callback_that_runs_in_shrink_may_look_at_the_cache() {
+    static CACHE: OnceLock<Cache<[u8; 32 * 1024]>> = OnceLock::new();
+    let (send, done) = mpsc::channel();
+    std::thread::spawn(move || {
+        let cache = CACHE.get_or_init(|| cache(Options::new()));
+        let objects: Vec<_> = (0..200).map(|_| insert(cache, [1; 32 * 1024])).collect();
+        drop(objects);
+        rcu::defer(|| drop(CACHE.get().map(|cache| (cache.info(), infos()))));
+        cache.shrink();
+        shrink();
+        rcu::barrier().expect("outside of sections");
+        send.send(()).expect("somebody listens");
+    });
+    let soon = core::time::Duration::from_secs(20);
+    done.recv_timeout(soon)
+        .expect("it does not wait for itself");
+}
+
+#[test]
+fn a_constructor_that_panics_frees_no_magazine_that_was_in_use() {
+    static PANICS: AtomicBool = AtomicBool::new(false);
+    fn construct() -> [u64; 1000] {
+        assert!(!PANICS.load(SeqCst), "on purpose");
+        [0; 1000]
+    }
+    let cache = ConstructedCache::new("test", construct).expect("there is memory");
+    let take = || cache.take().expect("there is memory");
+    // Magazines that come to be empty go round: from the processor to the depot and back.
+    let mut kept: Vec<_> = (0..80).map(|_| take()).collect();
+    let before = cache.info();
+    PANICS.store(true, SeqCst);
+    while let Ok(object) = catch_unwind(AssertUnwindSafe(take)) {
+        kept.push(object);
+    }
+    let after = cache.info();
+    assert_eq!((after.bytes, after.slabs), (before.bytes, before.slabs));
+}
+
+#[test]
+fn all_caches_give_back_what_is_free_in_any_order() {
+    let cache: Cache<[u8; 1000]> = cache(Options::new());
+    let mut objects: Vec<_> = (0..5000).map(|_| Some(insert(&cache, [1; 1000]))).collect();
+    // Every seventh, and again, so that what is kept for the next is spread over all slabs.
+    for first in 0..7 {
+        objects
+            .iter_mut()
+            .skip(first)
+            .step_by(7)
+            .for_each(|object| *object = None);
+    }
+    assert!(cache.info().slabs > 1);
+    assert!(shrink() > 0);
+    rcu::barrier().expect("outside of sections");
     assert_eq!(cache.info().slabs, 0);
 }

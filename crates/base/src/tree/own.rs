@@ -197,6 +197,7 @@ impl<T: ?Sized + Send + Sync, S: LeafState, D> Structure<'_, T, S, D> {
         publish: impl FnOnce(*mut Erased),
     ) -> Result<*mut Erased, OutOfMemory> {
         let token = self.tree.token();
+        debug_assert_ne!(token, node::NOBODY, "who changes nodes has drawn a token");
         // SAFETY: an interior node of this tree; the structure is locked.
         let old = unsafe { interior(node) };
         if old.head.token() == token {
@@ -238,7 +239,7 @@ impl<T: ?Sized + Send + Sync, S: LeafState, D> Structure<'_, T, S, D> {
         if index == 0 || self.leaf(index).is_none() {
             return Ok(None);
         }
-        let token = self.tree.token();
+        let token = self.tree.draw_token();
         let parent = self.own_path(index)?;
         // Acquire: pairs with the release in `set_child`.
         let place = NonNull::new(parent.child(index, 1).load(Acquire).cast::<Leaf<T, S>>());

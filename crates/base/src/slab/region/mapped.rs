@@ -4,11 +4,12 @@
 //! chunks are free is unmapped, unless it is the only one on the list: its pages are gone by then,
 //! and the next chunk needs no system call.
 //!
-//! The first region is made of small pages, so that a small process pays for what it touches. From
-//! the second on the kernel is asked for huge ones, which save most page faults and entries of the
+//! The first region is made of small pages, also where the system would rather have huge ones, so that a
+//! small process pays for what it touches. From the second on the kernel is asked for huge ones, which save most page faults and entries of the
 //! translation buffer. Where it has none, nothing is lost.
 
 use alloc::boxed::Box;
+use core::cell::Cell;
 use core::ptr::{self, NonNull};
 
 use super::CHUNK;
@@ -32,9 +33,9 @@ pub(super) type Origin = NonNull<Region>;
 pub(super) struct Region {
     start: NonNull<u8>,
     /// A bit for each chunk: it is free.
-    free: u32,
-    next: *mut Self,
-    before: *mut Self,
+    free: Cell<u32>,
+    next: Cell<*mut Self>,
+    before: Cell<*mut Self>,
 }
 
 /// The regions that have a free chunk.
@@ -54,17 +55,18 @@ static REGIONS: Mutex<Regions> = Mutex::new(Regions {
 
 pub(super) fn take() -> Result<(NonNull<u8>, Origin), OutOfMemory> {
     let mut regions = REGIONS.lock();
-    let mut origin = match NonNull::new(regions.first) {
+    let origin = match NonNull::new(regions.first) {
         Some(origin) => origin,
         None => regions.grow()?,
     };
     // SAFETY: descriptors of regions on the list are alive, and the lock is held.
-    let region = unsafe { origin.as_mut() };
-    let number = region.free.trailing_zeros() as usize;
-    region.free &= region.free - 1;
+    let region = unsafe { origin.as_ref() };
+    let free = region.free.get();
+    let number = free.trailing_zeros() as usize;
+    region.free.set(free & (free - 1));
     // SAFETY: a region on the list has a free chunk, which begins inside of it.
     let start = unsafe { region.start.add(number * CHUNK) };
-    if region.free == 0 {
+    if region.free.get() == 0 {
         regions.unlink(region);
     }
     Ok((start, origin))
@@ -72,20 +74,20 @@ pub(super) fn take() -> Result<(NonNull<u8>, Origin), OutOfMemory> {
 
 /// # Safety
 /// As for [`Chunk::give_back`](super::Chunk::give_back), with the origin that `take` told.
-pub(super) unsafe fn give_back(start: NonNull<u8>, mut origin: Origin) {
+pub(super) unsafe fn give_back(start: NonNull<u8>, origin: Origin) {
     // Before anybody else can take it. If the kernel refuses, the pages stay; nothing else hangs
     // on it.
     // SAFETY: the caller gives up these pages, which are part of a mapping of ours.
     unsafe { libc::madvise(start.as_ptr().cast(), CHUNK, libc::MADV_DONTNEED) };
     let mut regions = REGIONS.lock();
     // SAFETY: the descriptor is alive while a chunk of the region is taken, and the lock is held.
-    let region = unsafe { origin.as_mut() };
-    if region.free == 0 {
-        regions.link(region);
+    let region = unsafe { origin.as_ref() };
+    if region.free.get() == 0 {
+        regions.link(origin);
     }
     let number = (start.addr().get() - region.start.addr().get()) / CHUNK;
-    region.free |= 1 << number;
-    if region.free == ALL && !regions.is_alone(region) {
+    region.free.set(region.free.get() | 1 << number);
+    if region.free.get() == ALL && !regions.is_alone(region) {
         regions.unlink(region);
         if unmap(region.start) {
             drop(regions);
@@ -93,7 +95,7 @@ pub(super) unsafe fn give_back(start: NonNull<u8>, mut origin: Origin) {
             drop(unsafe { Box::from_raw(origin.as_ptr()) });
         } else {
             // The kernel has no memory to split its own records: kept for the next chunk.
-            regions.link(region);
+            regions.link(origin);
         }
     }
 }
@@ -103,45 +105,50 @@ impl Regions {
     fn grow(&mut self) -> Result<NonNull<Region>, OutOfMemory> {
         let mut region = try_box(Region {
             start: NonNull::dangling(),
-            free: ALL,
-            next: ptr::null_mut(),
-            before: ptr::null_mut(),
+            free: Cell::new(ALL),
+            next: Cell::new(ptr::null_mut()),
+            before: Cell::new(ptr::null_mut()),
         })?;
         region.start = map()?;
-        if self.is_grown {
-            // SAFETY: a mapping of ours. It is advice: the answer does not matter.
-            unsafe { libc::madvise(region.start.as_ptr().cast(), REGION, libc::MADV_HUGEPAGE) };
-        }
+        let advice = if self.is_grown {
+            libc::MADV_HUGEPAGE
+        } else {
+            libc::MADV_NOHUGEPAGE
+        };
+        // SAFETY: a mapping of ours. It is advice: the answer does not matter.
+        unsafe { libc::madvise(region.start.as_ptr().cast(), REGION, advice) };
         self.is_grown = true;
-        let region = Box::leak(region);
-        self.link(region);
-        Ok(NonNull::from(region))
+        let origin = NonNull::from(Box::leak(region));
+        self.link(origin);
+        Ok(origin)
     }
 
-    fn link(&mut self, region: &mut Region) {
-        region.before = ptr::null_mut();
-        region.next = self.first;
+    fn link(&mut self, origin: Origin) {
+        // SAFETY: the caller's descriptor is alive, and the lock is held.
+        let region = unsafe { origin.as_ref() };
+        region.before.set(ptr::null_mut());
+        region.next.set(self.first);
         // SAFETY: null, or the descriptor of a region on the list, which is alive.
-        if let Some(next) = unsafe { region.next.as_mut() } {
-            next.before = region;
+        if let Some(next) = unsafe { self.first.as_ref() } {
+            next.before.set(origin.as_ptr());
         }
-        self.first = region;
+        self.first = origin.as_ptr();
     }
 
     fn unlink(&mut self, region: &Region) {
         // SAFETY: null, or the descriptor of a region on the list, which is alive.
-        if let Some(next) = unsafe { region.next.as_mut() } {
-            next.before = region.before;
+        if let Some(next) = unsafe { region.next.get().as_ref() } {
+            next.before.set(region.before.get());
         }
         // SAFETY: as above.
-        match unsafe { region.before.as_mut() } {
-            Some(before) => before.next = region.next,
-            None => self.first = region.next,
+        match unsafe { region.before.get().as_ref() } {
+            Some(before) => before.next.set(region.next.get()),
+            None => self.first = region.next.get(),
         }
     }
 
     fn is_alone(&self, region: &Region) -> bool {
-        region.before.is_null() && region.next.is_null()
+        region.before.get().is_null() && region.next.get().is_null()
     }
 }
 

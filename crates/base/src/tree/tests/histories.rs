@@ -173,3 +173,23 @@ proptest! {
         world.fates.check(world.made);
     }
 }
+
+/// Found by a random history: what one tree removes, another that shares the node loses too.
+#[test]
+fn what_a_tree_removes_stays_in_those_that_it_shares_with() {
+    let last = INDEXES - 1;
+    let steps = [
+        Step::Own(0, 511),
+        Step::Toggle(0, last * BITS),
+        Step::Share(0, Vec::new()),
+        Step::Share(0, Vec::new()),
+        Step::Remove(2, last),
+        Step::Share(2, Vec::new()),
+        Step::Remove(3, 511),
+    ];
+    let mut world = World::new();
+    for step in &steps {
+        world.run(step);
+        world.check();
+    }
+}
