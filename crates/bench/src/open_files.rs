@@ -119,7 +119,7 @@ impl OpenFiles {
     /// most are whole.
     pub fn new(effort: Effort) -> Self {
         let (rounds, workload_rounds, workload_ms) = match effort {
-            Effort::Quick => (15, 2, 300),
+            Effort::Quick => (15, 2, 250),
             Effort::Full => (151, 5, 2000),
         };
         OpenFiles {

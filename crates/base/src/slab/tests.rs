@@ -255,7 +255,7 @@ mod constructed {
 
     #[test]
     fn a_constructor_may_use_its_own_cache() {
-        static CACHE: std::sync::OnceLock<ConstructedCache<usize>> = std::sync::OnceLock::new();
+        static CACHE: OnceLock<ConstructedCache<usize>> = OnceLock::new();
         static DEPTH: AtomicUsize = AtomicUsize::new(0);
         let construct = || {
             if DEPTH.fetch_add(1, SeqCst) == 0 {
