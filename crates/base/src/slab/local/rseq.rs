@@ -46,8 +46,9 @@
 //! - *A drain against exchange and load.* These write the places, as (U) does, and must not undo it.
 //!   One that came past (X) before (S) has either committed before (T) is over, and (U) finds what it
 //!   stored; or it begins again, and leaves at (X). So from (T) to (W) nobody writes the places but
-//!   who drains. One that finds `stopped` cleared by (W) has begun after (V), and sees (U). Therefore none of these words needs an ordering of its own. A thread that leaves
-//!   at (X) goes the way of one without magazines, to the slabs.
+//!   who drains. One that finds `stopped` cleared by (W) has begun after (V), and sees (U).
+//!   Therefore none of these words needs an ordering of its own. A thread that leaves at (X) goes
+//!   the way of one without magazines, to the slabs.
 //! - *Two who drain* hold a lock, one after the other.
 //! - *A signal handler* interrupts the sequence of its own thread, which begins again after it. It
 //!   may take objects and give them back here; what the cache has behind this, it may not.
