@@ -19,7 +19,7 @@
 //! | | who leaves | | who detaches |
 //! |---|---|---|---|
 //! | (U) | unlink, and read "detached", under the local lock | (G) | take the global lock |
-//! | (V) | unlock | (S) | store how many are on the list and one more, write "detached" |
+//! | (V) | unlock | (S) | store how many are on the list, or write without being so, and one more; write "detached" |
 //! | (C) | if it was set, count one off; the last one ends the list | (H) | unlock |
 //! | | | (D) | count one off, as (C) |
 //!
