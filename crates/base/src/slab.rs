@@ -63,6 +63,10 @@ mod cache;
 mod check;
 mod constructed;
 mod depot;
+#[cfg_attr(
+    loom,
+    allow(dead_code, unused_imports, reason = "models take memory elsewhere")
+)]
 pub(crate) mod general;
 mod handle;
 mod header;

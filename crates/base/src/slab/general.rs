@@ -32,7 +32,7 @@ classes! {
 }
 
 /// One cache for each class.
-#[cfg(not(any(loom, feature = "global-heap")))]
+#[cfg(not(loom))]
 static CACHES: [OnceBox<RawCache>; SIZES.len()] = [const { OnceBox::new() }; SIZES.len()];
 
 /// Returns the class of a layout, if it has one.
@@ -55,13 +55,23 @@ const fn class_of(layout: Layout) -> Option<usize> {
     }
 }
 
+/// Returns the class of a layout, unless everything is to go to the global allocator.
+#[cfg(not(loom))]
+#[inline(always)]
+const fn cached_class(layout: Layout) -> Option<usize> {
+    if cfg!(feature = "global-heap") {
+        return None;
+    }
+    class_of(layout)
+}
+
 /// Takes memory for a layout. `None` if there is none. Does not run callbacks, and may be called
 /// under a lock.
 #[inline(always)]
 pub(crate) fn alloc(layout: Layout) -> Option<NonNull<u8>> {
     // Models have enough to explore: those of the caches are beside them.
-    #[cfg(not(any(loom, feature = "global-heap")))]
-    if let Some(class) = class_of(layout) {
+    #[cfg(not(loom))]
+    if let Some(class) = cached_class(layout) {
         let cache = match CACHES[class].get() {
             Some(cache) => cache,
             None => make(class)?,
@@ -83,8 +93,8 @@ pub(crate) fn alloc(layout: Layout) -> Option<NonNull<u8>> {
 /// more.
 #[inline(always)]
 pub(crate) unsafe fn free(place: NonNull<u8>, layout: Layout) {
-    #[cfg(not(any(loom, feature = "global-heap")))]
-    if let Some(class) = class_of(layout) {
+    #[cfg(not(loom))]
+    if let Some(class) = cached_class(layout) {
         // It is there: something was taken from it.
         if let Some(cache) = CACHES[class].get() {
             // SAFETY: as the caller promises.
@@ -99,7 +109,7 @@ pub(crate) unsafe fn free(place: NonNull<u8>, layout: Layout) {
 }
 
 /// Makes the cache of a class.
-#[cfg(not(any(loom, feature = "global-heap")))]
+#[cfg(not(loom))]
 #[cold]
 #[inline(never)]
 fn make(class: usize) -> Option<&'static RawCache> {
