@@ -4,9 +4,10 @@
 //! chunks are free is unmapped, unless it is the only one on the list: its pages are gone by then,
 //! and the next chunk needs no system call.
 //!
-//! The first region is made of small pages, also where the system would rather have huge ones, so that a
-//! small process pays for what it touches. From the second on the kernel is asked for huge ones, which save most page faults and entries of the
-//! translation buffer. Where it has none, nothing is lost.
+//! The first regions are made of small pages, also where the system would rather have huge ones: a
+//! small process pays for what it touches, and nobody waits in one open for two mebibytes to be
+//! cleared. For a process that has many the kernel is asked for huge ones, which save most page
+//! faults and entries of the translation buffer. Where it has none, nothing is lost.
 
 use alloc::boxed::Box;
 use core::cell::Cell;
@@ -21,6 +22,9 @@ const REGION: usize = 2 * 1024 * 1024;
 
 /// How many chunks a region has: the bits of a word.
 const CHUNKS: usize = REGION / CHUNK;
+
+/// How many regions a process has of small pages: 16 mebibytes.
+const SMALL: usize = 8;
 
 const ALL: u32 = u32::MAX >> (u32::BITS as usize - CHUNKS);
 
@@ -41,8 +45,8 @@ pub(super) struct Region {
 /// The regions that have a free chunk.
 struct Regions {
     first: *mut Region,
-    /// Whether a region was ever made.
-    is_grown: bool,
+    /// How many there are, with and without a free chunk.
+    count: usize,
 }
 
 // SAFETY: regions belong to the process, and to no thread; the lock guards them.
@@ -50,7 +54,7 @@ unsafe impl Send for Regions {}
 
 static REGIONS: Mutex<Regions> = Mutex::new(Regions {
     first: ptr::null_mut(),
-    is_grown: false,
+    count: 0,
 });
 
 pub(super) fn take() -> Result<(NonNull<u8>, Origin), OutOfMemory> {
@@ -90,6 +94,7 @@ pub(super) unsafe fn give_back(start: NonNull<u8>, origin: Origin) {
     if region.free.get() == ALL && !regions.is_alone(region) {
         regions.unlink(region);
         if unmap(region.start) {
+            regions.count -= 1;
             drop(regions);
             // SAFETY: `grow` leaked the box; without chunks and off the list nobody knows it.
             drop(unsafe { Box::from_raw(origin.as_ptr()) });
@@ -110,14 +115,14 @@ impl Regions {
             before: Cell::new(ptr::null_mut()),
         })?;
         region.start = map()?;
-        let advice = if self.is_grown {
+        let advice = if self.count >= SMALL {
             libc::MADV_HUGEPAGE
         } else {
             libc::MADV_NOHUGEPAGE
         };
         // SAFETY: a mapping of ours. It is advice: the answer does not matter.
         unsafe { libc::madvise(region.start.as_ptr().cast(), REGION, advice) };
-        self.is_grown = true;
+        self.count += 1;
         let origin = NonNull::from(Box::leak(region));
         self.link(origin);
         Ok(origin)
