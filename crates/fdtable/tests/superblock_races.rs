@@ -175,9 +175,6 @@ fn everything_at_once_ends_each_file_once_and_drops_it_once() {
                                     file.look();
                                 }
                             }
-                            if fastrand::u8(..16) == 0 {
-                                std::mem::forget(iter);
-                            }
                         }
                         2 => _ = superblock.list().unwrap(),
                         3 => {

@@ -160,6 +160,7 @@ fn all_caches_are_listed_until_they_are_dropped() {
     assert_eq!(listed(), [1]);
 }
 
+#[cfg(not(feature = "global-heap"))]
 #[test]
 fn general_memory_is_listed_by_its_class() {
     let layout = core::alloc::Layout::new::<[u64; 9]>();
