@@ -113,12 +113,6 @@ impl<T> LgLock<T> {
         }
     }
 
-    /// Returns the number of the part of the processor that runs the thread now.
-    #[inline]
-    pub fn here(&self) -> usize {
-        self.parts.clamp(percpu::current())
-    }
-
     /// Returns how many parts there are: a power of two.
     pub fn parts(&self) -> usize {
         self.parts.iter().count()

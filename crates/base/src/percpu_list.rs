@@ -215,7 +215,7 @@ impl<T: ?Sized> PerCpuList<T> {
 
     /// Returns a reference to each object that is a member at one moment, and has not ended. Holds
     /// the global lock meanwhile: a walk over all members, for which those wait who join and leave
-    /// (some 30 ns for each member). Allocates.
+    /// (20 to 50 ns for each member). Allocates.
     ///
     /// # Errors
     /// [`OutOfMemory`].

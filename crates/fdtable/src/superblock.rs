@@ -118,7 +118,7 @@ impl<T: ?Sized> SuperBlock<T> {
 
     /// Returns the files that are open at one moment: those whose last reference has not gone. Holds
     /// the locks of all processors' lists for a walk over all of them, for which opens and closes on
-    /// this superblock wait: some 30 ns for each file. Who can do without one moment
+    /// this superblock wait: 20 to 50 ns for each file. Who can do without one moment
     /// [iterates](Self::iter). Allocates.
     ///
     /// # Errors
