@@ -1,11 +1,15 @@
 //! Sixty-four bits that threads set, clear and search: the word of a bitmap.
 //!
-//! Every operation is `Relaxed`, and that is harmless by contract: a bit of this type is
+//! Every operation but two is `Relaxed`, and that is harmless by contract: a bit of this type is
 //! bookkeeping and publishes nothing. Who needs one bit to agree with another piece of memory
 //! holds a lock around both. Who reads it without the lock learns what was true at some
 //! moment, no more.
+//!
+//! The two are for who wants to know, without the lock, what else was true when the last bit was
+//! set: [`Word::set_release`], which the holder of the lock uses, and [`Word::is_full_acquire`].
 
-use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use crate::sync::atomic::AtomicU64;
+use crate::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 /// How many bits a word has: 64. Models use fewer, so that they reach its end.
 pub const BITS: usize = if cfg!(loom) { 4 } else { 64 };
@@ -70,6 +74,14 @@ impl Word {
         self.0.store(self.bits() | mask(bit), Relaxed);
     }
 
+    /// As [`set`](Self::set), and releases what came before to who finds the word full by
+    /// [`is_full_acquire`](Self::is_full_acquire).
+    #[inline]
+    pub fn set_release(&self, bit: usize) {
+        // Release: pairs with the acquire in `is_full_acquire`.
+        self.0.store(self.bits() | mask(bit), Release);
+    }
+
     /// Clears `bit`. For words that a lock guards: a concurrent change may be lost.
     #[inline]
     pub fn clear(&self, bit: usize) {
@@ -92,6 +104,14 @@ impl Word {
     #[inline]
     pub fn is_full(&self) -> bool {
         self.bits() == ALL
+    }
+
+    /// As [`is_full`](Self::is_full); and if it is, what came before the last bit was set by
+    /// [`set_release`](Self::set_release) is seen.
+    #[inline]
+    pub fn is_full_acquire(&self) -> bool {
+        // Acquire: pairs with the release in `set_release`.
+        self.0.load(Acquire) == ALL
     }
 
     /// Finds the lowest clear bit that is at least `first`.

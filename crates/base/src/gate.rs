@@ -23,10 +23,11 @@
 //! line. Who enters a gate enters a section with it: two stores, and one fence for both. This is what the kernel calls a *big-reader
 //! lock*, with the fence moved from the reader to the writer as its `percpu_rw_semaphore` does.
 
+use core::hint::cold_path;
 use core::marker::PhantomData;
 use core::ptr;
 
-use crate::rcu::{self, Record};
+use crate::rcu::{self, Section};
 use crate::sync::atomic::AtomicUsize;
 use crate::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
@@ -42,7 +43,7 @@ pub struct Gate {
 #[derive(Debug)]
 #[must_use = "the thread leaves when this is dropped"]
 pub struct Entry<'g> {
-    record: &'static Record,
+    section: Section,
     /// Borrows the gate, and stays on its thread.
     gate: PhantomData<(&'g Gate, *const ())>,
 }
@@ -65,23 +66,27 @@ impl Gate {
         self.admit(rcu::enter_gate(ptr::from_ref(self).addr())?)
     }
 
-    /// As [`enter`](Self::enter), but refuses inside of sections, and at a thread's first one. For
-    /// paths that must not call anything.
+    /// As [`enter`](Self::enter), but may refuse inside of sections, and refuses at a thread's first one,
+    /// and where readers take full fences. For paths that must not call anything.
     #[inline(always)]
     pub fn try_enter(&self) -> Option<Entry<'_>> {
         // (E), (F)
-        self.admit(rcu::enter_gate_outside(ptr::from_ref(self).addr())?)
+        self.admit(rcu::enter_gate_plainly(ptr::from_ref(self).addr())?)
     }
 
     /// Lets in who has said that it is inside, or has it leave again.
     #[inline(always)]
-    fn admit(&self, record: &'static Record) -> Option<Entry<'_>> {
+    fn admit(&self, section: Section) -> Option<Entry<'_>> {
         let entry = Entry {
-            record,
+            section,
             gate: PhantomData,
         };
         // (H) Acquire: pairs with the release in (K).
-        (self.shut.load(Acquire) == 0).then_some(entry)
+        if self.shut.load(Acquire) == 0 {
+            return Some(entry);
+        }
+        cold_path();
+        None
     }
 
     /// Shuts the gate, once more if it is shut, and waits until nobody is inside. For one thread
@@ -120,7 +125,8 @@ impl Drop for Entry<'_> {
     #[inline(always)]
     fn drop(&mut self) {
         // (J)
-        self.record.leave_gate();
+        self.section.record().leave_gate();
+        self.section.leave();
     }
 }
 
@@ -149,6 +155,17 @@ mod tests {
         let (one, two) = (Gate::new(), Gate::new());
         let inside = one.enter().expect("it is open");
         assert!(two.enter().is_none());
+        drop(inside);
+        assert!(two.enter().is_some());
+    }
+
+    #[test]
+    fn a_thread_stays_inside_of_one_gate_when_the_section_around_it_ends() {
+        let (one, two) = (Gate::new(), Gate::new());
+        let outer = rcu::read_lock();
+        let inside = one.enter().expect("it is open");
+        drop(outer);
+        assert!(two.enter().is_none() && two.try_enter().is_none());
         drop(inside);
         assert!(two.enter().is_some());
     }

@@ -19,6 +19,7 @@
 //! reference and finds the count dead walks again.
 
 use core::cell::UnsafeCell;
+use core::hint::cold_path;
 use core::mem::ManuallyDrop;
 use core::ops::Deref;
 
@@ -182,11 +183,12 @@ impl<T: ?Sized, S: LeafState> Leaf<T, S> {
     #[inline(always)]
     pub(crate) unsafe fn try_lock(&self, index: usize) -> Option<LeafGuard<'_, T, S>> {
         let name = Name::of(index);
+        if !self.head.lock.try_lock(name) {
+            cold_path();
+            return None;
+        }
         // Made for the holder of the lock alone: dropping it unlocks.
-        self.head
-            .lock
-            .try_lock(name)
-            .then(|| LeafGuard { leaf: self, name })
+        Some(LeafGuard { leaf: self, name })
     }
 }
 
@@ -262,6 +264,13 @@ impl<T: ?Sized, S> LeafGuard<'_, T, S> {
     pub fn exchange(&mut self, bit: usize, object: Option<Ref<T>>) -> Option<Ref<T>> {
         // SAFETY: the lock keeps other writers away.
         unsafe { self.leaf.slots.0[bit].exchange(object) }
+    }
+
+    /// Puts an object in the place of a number that has none. What it had would leak.
+    #[inline(always)]
+    pub fn put(&mut self, bit: usize, object: Ref<T>) {
+        // SAFETY: the lock keeps other writers away.
+        unsafe { self.leaf.slots.0[bit].put(object) };
     }
 
     /// Takes a reference to the object of a number.

@@ -17,7 +17,9 @@
 //! 11. [`slab`]: memory for many objects of one size, with magazines for each processor.
 //! 12. [`lglock`](mod@lglock): a lock in parts, one for each processor.
 //! 13. [`percpu_list`]: lists of counted objects under it.
-//! 14. [`percpu`], [`bitmap`] and [`fallible`] allocation, which the others use.
+//! 14. [`freezer`](mod@freezer) and [`host_fork`]: how all of it goes on in a child of the host
+//!     process.
+//! 15. [`percpu`], [`bitmap`] and [`fallible`] allocation, which the others use.
 //!
 //! With `--cfg loom` the same source runs under the model checker `loom`; the module `sync`
 //! is the only place that knows.
@@ -30,7 +32,11 @@ pub mod bitmap;
 pub mod counted;
 pub mod fallible;
 pub mod fence;
+#[cfg(feature = "std")]
+pub mod freezer;
 pub mod gate;
+#[cfg(feature = "std")]
+pub mod host_fork;
 pub mod leaf;
 pub mod lglock;
 mod lock;
@@ -39,6 +45,7 @@ mod model;
 pub mod percpu;
 pub mod percpu_list;
 pub mod pool;
+mod prefetch;
 pub mod rcu;
 pub mod refcount;
 pub mod room;

@@ -51,7 +51,8 @@ impl RawLock {
     }
 
     /// Tells whether this is the lock of that name.
-    fn is(&self, name: Name) -> bool {
+    #[inline(always)]
+    pub(crate) fn is(&self, name: Name) -> bool {
         // Relaxed: the name never changes.
         self.0.load(Relaxed) & !TAKEN == name.0
     }

@@ -181,7 +181,7 @@ impl<T> PerCpu<T> {
         count: usize,
         make: impl FnMut(usize) -> T,
     ) -> Result<Self, OutOfMemory> {
-        debug_assert!(count.is_power_of_two(), "an index is a mask");
+        assert!(count.is_power_of_two(), "an index is a mask");
         let mut values = Vec::new();
         values.try_reserve_exact(count).map_err(|_| OutOfMemory)?;
         values.extend((0..count).map(make).map(CachePadded::new));
@@ -214,7 +214,9 @@ impl<T> PerCpu<T> {
     /// Returns the copy of processor `cpu`. Numbers past the last copy wrap around.
     #[inline]
     pub fn of(&self, cpu: usize) -> &T {
-        &self.copies[self.clamp(cpu)]
+        // SAFETY: there is at least one copy, and their number is a power of two, so the mask keeps
+        // the number below it.
+        unsafe { self.copies.get_unchecked(self.clamp(cpu)) }
     }
 
     /// Returns all copies, one after the other in memory.

@@ -8,7 +8,7 @@
 //!
 //! # How it works
 //!
-//! Grace periods are numbered. Every reader has a [record](reader::Record) with one word, which
+//! Grace periods are numbered. Every reader has a [record](reader::Record) with a word, which
 //! it alone writes: 0 outside of sections; inside, the number of the grace period that had begun
 //! last when the section began. The steps, with letters that stand at the same steps in the code:
 //!
@@ -17,7 +17,7 @@
 //! | (A) | load the number, acquire; store it in the record, release | (P) | unpublish the object |
 //! | (B) | light fence | (N) | raise the number to *n*, release |
 //! | (C) | load the pointer, read the object | (Q) | heavy fence |
-//! | (D) | store 0 in the record, release | (R) | load every record, acquire, until it is 0 or carries *n* |
+//! | (D) | store 0 in the record, release | (R) | load the words of every record, acquire, until each is 0 or carries *n* |
 //! | | | (T) | free the object |
 //!
 //! Take one section of one reader.
@@ -31,6 +31,11 @@
 //! a later store of the same reader, and is satisfied only by a later one: the (D) of this
 //! section, or the (A) or (D) of a later section. All of these are releases that come after (C)
 //! in the reader's order, and (R) is an acquire: (C) comes before (T).
+//!
+//! *Two words.* A record has another such word, for sections that begin while the first one is taken;
+//! it counts them, and goes back to 0 when the last of them ends. A section is in the word in which
+//! it began until it ends, whatever the other one says. So each of the cases holds for each word by
+//! itself, and (R) is satisfied when both words are.
 //!
 //! A reader that is delayed between the two halves of (A) stores an old number late. Then an
 //! updater may wait for it without need; cases 2 and 3 do not ask how old the number is. Nobody
@@ -54,10 +59,8 @@
 //!
 //! A section must be short and must not block: while it lasts, nothing that was unpublished
 //! during it is freed, anywhere in the process. [`synchronize`] and [`barrier`] refuse to run
-//! inside one. A `fork(2)` of the host leaves the child with the records and the locks of threads
-//! that it does not have: if one of them was inside a section, or at work on callbacks, grace
-//! periods in the child do not end, or a call waits for ever. Nothing is freed early. A child that
-//! executes a program at once is not concerned.
+//! inside one. What a `fork(2)` of the host leaves in the child, and how it goes on there, is told in
+//! [`host_fork`](crate::host_fork).
 
 mod callbacks;
 mod grace;
@@ -66,8 +69,14 @@ mod reader;
 
 pub use callbacks::{Head, call, defer};
 pub(crate) use callbacks::{call_later, call_later_weighing, catch_up};
+#[cfg(all(test, loom))]
+pub(crate) use reader::interrupt_entry;
 pub use reader::{Guard, read_lock};
-pub(crate) use reader::{Record, enter_gate, enter_gate_outside, wait_for_inside};
+#[cfg(feature = "std")]
+pub(crate) use reader::{
+    Record, await_turn_outside, enter_freezer, leave_freezer, step_out_of_freezer, thread_name,
+};
+pub(crate) use reader::{Section, enter_gate, enter_gate_plainly, wait_for_inside};
 
 use core::fmt;
 
@@ -122,6 +131,18 @@ pub fn barrier() -> Result<(), WouldDeadlock> {
     }
     callbacks::drain();
     Ok(())
+}
+
+/// Forgets the records of all other threads, and the callbacks that they were invoking. For a child
+/// of a fork.
+///
+/// # Safety
+/// The other threads do not exist.
+#[cfg(feature = "std")]
+pub(crate) unsafe fn forget_other_threads() {
+    // SAFETY: as the caller promises.
+    unsafe { reader::RECORDS.forget_others() };
+    callbacks::forget_invocations();
 }
 
 #[cfg(all(test, loom))]

@@ -1,11 +1,14 @@
 //! Where there is room in a table: what those who free numbers tell those who look for one.
 //!
 //! Numbers are in leaves, and leaves have an index. A *hint* says which leaf to look at: every
-//! leaf below it is full, or has been noticed. A *notice* is the index of a leaf in which
-//! something was freed that a search has passed over as full. Who frees leaves the notice on a
-//! list of its own processor, so that two who free in different leaves on different processors
-//! write no common cache line. Who looks for the lowest number looks at the lists of all
-//! processors, which are empty most often, and then nobody has written them.
+//! leaf below it is full, or has been noticed. A hint may name a *second* leaf above the first, for
+//! when that is full: then every leaf between the two is as those below. A *notice* is the index of
+//! a leaf in which something was freed that a search has passed over as full. Who frees leaves the
+//! notice on a list of its own processor, so that two who free in different leaves on different
+//! processors write no common cache line; but the first who does so after a search *marks* the hint.
+//! The others see the mark and only read. So who looks for the lowest number looks at the hint
+//! alone, however many processors there are, and who searches takes away the mark, and then the
+//! lists.
 //!
 //! Lists are threaded through the leaves: each has room for the index of the next, which its own
 //! lock guards, and is on one list at most. The owner of the structure (who holds the lock that
@@ -15,26 +18,68 @@
 //!
 //! | | who looks, without the lock | | who searches, with the lock | | who frees, with its leaf locked |
 //! |---|---|---|---|---|---|
-//! | (a) | load the hint | (s) | mark the hint as stale | (f) | free the number |
-//! | (b) | lock its leaf, see a free number | (t) | take the lists | (n) | leave a notice, release |
-//! | (c) | see that all lists are empty, acquire | (u) | search | | |
-//! | (d) | load the hint again: it is the same | (v) | store a hint with the next version, release | | |
+//! | (a) | load the hint: it has no mark | (s) | exchange the hint for one that is stale and unmarked; full fence | (f) | free the number |
+//! | (b) | lock its leaf, see a free number | (t) | take the lists | (n) | leave a notice |
+//! | (c) | load the hint again: it is the same | (u) | search, lock the first leaf of the hint to be | (m) | full fence; mark the hint, unless it is marked |
+//! | | | (v) | exchange the hint for one with the next version, release, and keep a mark | | |
+//! | | | (w) | start over if there is a mark | | |
 //!
-//! Leaves below the hint are full unless a number was freed in them, and that leaves a notice (n),
-//! which stays until a search takes it (t). Suppose that at the moment of (b) a leaf below the
-//! hint was not full, by somebody who had left it already. Then its notice came before (b), and
-//! (c) comes after. So (c) finds it, or a search has taken it: then (c) reads what (t) wrote,
-//! or something later, so (d) sees (s) or something later, and that is not the same hint. Either
-//! way the looker does not take the number. It follows that, when it does, the number was the
-//! lowest one at the moment of (b). It does not matter that the lists are not looked at in one
-//! moment: a notice that is there at (b) stays there.
+//! *A mark is lost only with its notice.* Let (m) have seen or set a mark that (s) has overwritten.
+//! Then the fence of (m) comes before that of (s), or (m) would see (s). So (t) sees the notice. And (v) keeps a mark that comes after (s). Then there may be no notice any more,
+//! and the next search is for nothing.
 //!
-//! A number that is freed while its notice is not there yet counts as freed when it is: who frees
-//! has not returned yet, and holds the lock of its leaf, so nobody else sees it free.
+//! Leaves below the hint are full unless a number was freed in them, and that leaves a notice (n) and
+//! a mark (m). Suppose that at the moment of (b) a leaf below the hint was not full, by somebody who
+//! had left it already. Then (m) came before (b), and (c) comes after. So (c) finds the mark, or a
+//! search has overwritten it: then (c) finds a hint that is stale, or of a later version. None of
+//! these is the hint of (a), which never comes again. Either way the looker does not take the number.
+//! It follows that, when it does, the number was the lowest one at the moment of (b). For who
+//! searches, (w) is what (c) is for who looks.
+//!
+//! A number that is freed while the mark is not there yet counts as freed when it is: who frees has
+//! not returned yet, and holds the lock of its leaf, so nobody else sees it free.
+//!
+//! # The same with two leaves
+//!
+//! Who closes and opens in turns in two leaves that are full but for that would have to search each
+//! time: the hint is at the other one. A hint of two leaves spares that. Who finds the first leaf
+//! full goes to the second; a close in either leaves no notice.
+//!
+//! | | who looks | | who takes a number of the first leaf, with its lock |
+//! |---|---|---|---|
+//! | (a) | load the hint, see that its leaf is full | | |
+//! | (a2) | load the second leaf, acquire | | |
+//! | (b) | lock the second leaf, see a free number | | |
+//! | (e) | see that the first leaf is full, acquire | (o) | set the bit, release |
+//! | (c) | as above | | |
+//!
+//! Now (e) is the moment at which everything below was taken. The leaf of the number is locked from
+//! (b) on. The first leaf was full at (e). And for the leaves below it and between the two the same
+//! holds as above, with (e) in the place of (b): a mark that had been set at (e) is seen in (c).
+//! For this (e) acquires. The first leaf may be full *again*, by somebody who takes a number of it by
+//! name, after a lower one was freed: then there was no moment at which everything was taken, and who
+//! reads (o) sees the mark.
+//!
+//! To look before (b) alone would not do: a number of the first leaf may be freed after the look, and
+//! one of the second after that.
+//!
+//! *The second leaf belongs to the hint of (a)*, or the looker does not take the number: it is stored
+//! before (v), with a release, so who reads that of a later hint in (a2) sees in (c) that the hint is
+//! stale. The same holds of the places where the tree names both leaves.
+//!
+//! *Two lookers agree on their order.* What (e) reads may be older than what others have read by
+//! then, as a mark that (c) does not see yet. So the looker is to be ordered before some *frees*:
+//! those that it does not see. Let one looker be before a free, and that come, as threads can tell,
+//! before another looker. Then the other one has a later hint, or the same hint and sees the free: if
+//! it left a notice, by (c) as above; if it was in the first leaf, since whoever stored the
+//! hint of the one had locked that leaf after (s). The free did not come before that lock, or the one
+//! would see it. So it came after, and (c) of the other sees (s), or something later. Hints only grow
+//! and the frees of one leaf are in order, so lookers and frees do not go round in a circle.
 
 use crate::fallible::{OnceBox, OutOfMemory};
+use crate::fence;
 use crate::percpu::{self, PerCpu};
-use crate::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+use crate::sync::atomic::Ordering::{self, Acquire, Relaxed, Release};
 use crate::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize};
 
 /// The bits of a hint that are the index of a leaf. Indexes are below 2^26.
@@ -44,8 +89,11 @@ const INDEX_BITS: u32 = 26;
 /// Set in a hint while a search is under way.
 const STALE: u64 = 1 << INDEX_BITS;
 
+/// Set in a hint since a notice was left.
+const NOTICED: u64 = STALE << 1;
+
 /// One step of the version, in the bits above.
-const VERSION: u64 = STALE << 1;
+const VERSION: u64 = NOTICED << 1;
 
 /// The end of a list, and no leaf claimed.
 const NONE: u32 = 0;
@@ -53,21 +101,22 @@ const NONE: u32 = 0;
 /// After so many notices of a processor somebody should look at them.
 const MANY: u32 = if cfg!(loom) { 2 } else { 16 };
 
-/// Which leaf to look at for the lowest number, and in which version of the hint.
+/// Which leaf to look at first for the lowest number, in which version of the hint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hint(u64);
 
 impl Hint {
-    /// Returns the index of the leaf.
+    /// Returns the index of the first leaf.
     #[inline]
     #[must_use]
     pub const fn leaf(self) -> usize {
         (self.0 & INDEX) as usize
     }
 
+    /// Tells whether it may be used: no search is under way, and no notice was left since.
     #[inline]
-    const fn is_stale(self) -> bool {
-        self.0 & STALE != 0
+    const fn is_good(self) -> bool {
+        self.0 & (STALE | NOTICED) == 0
     }
 }
 
@@ -93,11 +142,13 @@ pub enum Notices {
 }
 
 /// Where there is room: the hint, the notices, the leaves that processors have claimed. Who opens
-/// reads it, and hardly anybody writes it: a cache line of its own.
+/// reads it, searches write it, and who leaves the first notice after one: a cache line of its own.
 #[derive(Debug)]
 #[repr(align(64))]
 pub struct Room {
     hint: AtomicU64,
+    /// The second leaf of the hint, counted from 1. Changes while the hint is stale.
+    second: AtomicU32,
     /// Numbers are below this one.
     limit: AtomicUsize,
     locals: OnceBox<PerCpu<Local>>,
@@ -109,6 +160,7 @@ impl Room {
     pub fn new() -> Self {
         Self {
             hint: AtomicU64::new(0),
+            second: AtomicU32::new(NONE),
             limit: AtomicUsize::new(usize::MAX),
             locals: OnceBox::new(),
         }
@@ -127,35 +179,33 @@ impl Room {
         self.limit.store(limit, Relaxed);
     }
 
-    /// (a) Returns the hint, unless it is stale.
+    /// (a) Returns the hint, unless it is stale, or there is a notice.
     #[inline]
     pub fn hint(&self) -> Option<Hint> {
         // Acquire: pairs with the release in (v); what the search left in the leaves is seen.
         let hint = Hint(self.hint.load(Acquire));
-        (!hint.is_stale()).then_some(hint)
+        hint.is_good().then_some(hint)
     }
 
-    /// (c), (d) Tells whether all leaves below that of the hint are full still. The caller has
-    /// locked the leaf of the hint, or holds the lock of the structure.
+    /// (a2) Returns the index of the second leaf of a hint, if it has one. Right if the hint
+    /// [is confirmed](Self::is_confirmed) later.
+    #[inline]
+    pub fn second(&self) -> Option<usize> {
+        // Acquire: pairs with the release in (v); who reads the second leaf of a later hint sees
+        // in (c) that there is one.
+        let second = self.second.load(Acquire);
+        (second != NONE).then(|| second as usize - 1)
+    }
+
+    /// (c) Tells whether all leaves below that of the hint are full still, and those between it and
+    /// the second. The caller has locked the leaf in question.
     #[inline]
     pub fn is_confirmed(&self, hint: Hint) -> bool {
-        // Relaxed: the loads of the notices acquire what must come before it.
-        !self.has_notices() && self.hint.load(Relaxed) == hint.0
+        // Relaxed: the lock of the leaf, and (e), acquire what must come before it.
+        self.hint.load(Relaxed) == hint.0
     }
 
-    /// (c) Tells whether there is a notice.
-    #[inline]
-    pub fn has_notices(&self) -> bool {
-        let Some(locals) = self.locals.get() else {
-            return false;
-        };
-        // Acquire: pairs with the exchanges in (n) and (t).
-        locals
-            .iter()
-            .any(|local| local.notices.load(Acquire) != NONE)
-    }
-
-    /// (n) Leaves a notice of the leaf with `index`, whose lock the caller holds. `set_next` keeps
+    /// (n), (m) Leaves a notice of the leaf with `index`, whose lock the caller holds. `set_next` keeps
     /// the next of the list with the leaf.
     ///
     /// # Panics
@@ -167,7 +217,7 @@ impl Room {
         let mut first = local.notices.load(Relaxed);
         loop {
             set_next(first);
-            // Release: pairs with the acquire in (c) and (t). Relaxed on failure: as above.
+            // Release: pairs with the acquire in (t). Relaxed on failure: as above.
             match local
                 .notices
                 .compare_exchange_weak(first, index as u32 + 1, Release, Relaxed)
@@ -176,12 +226,24 @@ impl Room {
                 Err(now) => first = now,
             }
         }
+        self.tell();
         // Relaxed: a count, that nothing hangs on.
         let left = local.left.fetch_add(1, Relaxed);
         if left % MANY == MANY - 1 {
             Notices::Many
         } else {
             Notices::Few
+        }
+    }
+
+    /// (m) Marks the hint, for all to see that there is a notice, unless it is marked already: then
+    /// the line is only read.
+    fn tell(&self) {
+        // Pairs with the fence in (s).
+        fence::full();
+        // Relaxed, both: the fence orders them with the notice.
+        if self.hint.load(Relaxed) & NOTICED == 0 {
+            self.hint.fetch_or(NOTICED, Relaxed);
         }
     }
 
@@ -221,39 +283,70 @@ impl Room {
 
 /// What a search does. The caller holds the lock of the structure.
 impl Room {
-    /// Returns the index that is hinted at. A guess without the lock.
+    /// Returns the first index that is hinted at. A guess without the lock.
     #[inline]
     pub fn hinted(&self) -> usize {
         // Relaxed: only who holds the lock writes it, and others know that it is a guess.
         Hint(self.hint.load(Relaxed)).leaf()
     }
 
-    /// (s) Marks the hint as stale, until [`set_hint`](Self::set_hint).
+    /// Tells whether an index is hinted at. A guess without the lock.
+    #[inline]
+    pub fn is_hinted(&self, index: usize) -> bool {
+        index == self.hinted() || Some(index) == self.second()
+    }
+
+    /// (s) Marks the hint as stale, until [`set_hint`](Self::set_hint), and as one without notices.
     pub fn begin_search(&self) {
-        // Relaxed: (t) releases it.
-        let hint = self.hint.load(Relaxed);
-        self.hint.store(hint | STALE, Relaxed);
+        // Relaxed: the fence orders it with (t).
+        self.change(Relaxed, |hint| (hint | STALE) & !NOTICED);
+        // Pairs with the fence in (m).
+        fence::full();
+    }
+
+    /// (w) Tells whether a notice was left since [`begin_search`](Self::begin_search).
+    #[inline]
+    pub fn has_notices(&self) -> bool {
+        // Relaxed: the lock of the leaf in question acquires what must come before it.
+        self.hint.load(Relaxed) & NOTICED != 0
     }
 
     /// (t) Takes the list of one processor after the other, and gives the first of each, or
     /// nothing when none has any. After [`begin_search`](Self::begin_search).
     pub fn take_notices(&self) -> Option<List> {
         self.locals.get()?.iter().find_map(|local| {
-            // Relaxed: a look, so that empty lists are not written.
+            // Relaxed: a look, so that empty lists are not written. The fence in (s) comes before.
             if local.notices.load(Relaxed) == NONE {
                 return None;
             }
-            // Acquire: pairs with the release in (n). Release: pairs with (c), which must see (s).
-            List::of(local.notices.swap(NONE, AcqRel))
+            // Acquire: pairs with the release in (n).
+            List::of(local.notices.swap(NONE, Acquire))
         })
     }
 
-    /// (v) Sets the hint, with the next version.
-    pub fn set_hint(&self, leaf: usize) {
-        // Relaxed: only who holds the lock writes it.
-        let version = (self.hint.load(Relaxed) & !(INDEX | STALE)).wrapping_add(VERSION);
+    /// (v) Sets the hint, with the next version, and keeps a mark; and its second leaf, if there is
+    /// one, above the first. The caller has locked the first one after (s).
+    pub fn set_hint(&self, leaf: usize, second: Option<usize>) {
+        let second = second.map_or(NONE, |second| second as u32 + 1);
+        // Release: pairs with the acquire in (a2), for who has an older hint: (s) is seen.
+        self.second.store(second, Release);
         // Release: pairs with the acquire in (a).
-        self.hint.store(version | leaf as u64, Release);
+        self.change(Release, |hint| {
+            (hint & !(INDEX | STALE)).wrapping_add(VERSION) | leaf as u64
+        });
+    }
+
+    /// Changes the hint. Only who holds the lock does, but for (m), which is not lost.
+    #[inline(always)]
+    fn change(&self, order: Ordering, next: impl Fn(u64) -> u64) {
+        // Relaxed: nothing is read through it.
+        let mut now = self.hint.load(Relaxed);
+        while let Err(marked) = self
+            .hint
+            .compare_exchange_weak(now, next(now), order, Relaxed)
+        {
+            now = marked;
+        }
     }
 
     /// Returns the leaf that a processor has claimed.

@@ -30,7 +30,8 @@
 //!
 //! A thread that finds nothing in one part asks the next: [`cache`]. A [`header`] is at the beginning of
 //! each slab, and a [`shape`] tells where its objects are. On top are [`Cache`] and
-//! [`ConstructedCache`], and [`general`] for memory by its size; beside them [`check`] and
+//! [`ConstructedCache`], and [`general`] for memory by its size, which may come from elsewhere if so
+//! [chosen](choose) at the start; beside them [`check`] and
 //! [`Info`].
 //!
 //! # What keeps memory alive
@@ -47,9 +48,8 @@
 //!
 //! # Rules
 //!
-//! A `fork(2)` of the host leaves the child with the locks of threads that it does not have: if one of
-//! them held a lock of a cache, a call in the child waits for ever. A child that executes a program
-//! at once is not concerned. Signal handlers may not use a cache that the interrupted thread may
+//! What a `fork(2)` of the host leaves in the child is told in [`host_fork`](crate::host_fork): without
+//! it, a call in the child waits for ever if another thread held a lock of a cache. Signal handlers may not use a cache that the interrupted thread may
 //! be using: its locks are not for them. A child of `vfork(2)` without thread data of its own may use no
 //! cache at all, and a library that has this code in it must not be unloaded: the kernel knows of its
 //! sequences.
@@ -58,6 +58,11 @@
 //! callbacks that are due: not under a lock that they may want. The readers of a free place must not
 //! meet who writes a new object there: that is for their type to see to, by atomics.
 
+#[cfg_attr(
+    loom,
+    allow(dead_code, reason = "general memory of models is never in caches")
+)]
+mod backing;
 mod boxed;
 mod cache;
 mod check;
@@ -82,6 +87,7 @@ mod scarcity;
 mod shape;
 mod slabs;
 
+pub use backing::{AlreadyChosen, Backing, choose};
 pub(crate) use boxed::SlabBox;
 pub use constructed::{Constructed, ConstructedCache};
 pub use info::Info;

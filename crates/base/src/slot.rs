@@ -150,6 +150,17 @@ impl<T: ?Sized> Slot<T> {
         NonNull::new(old).map(|old| unsafe { Ref::from_raw(old) })
     }
 
+    /// Puts an object into a slot that is empty, which is not looked at: its line may come later.
+    ///
+    /// # Safety
+    /// As [`exchange`](Self::exchange).
+    #[inline(always)]
+    pub(crate) unsafe fn put(&self, object: Ref<T>) {
+        debug_assert!(self.is_empty(), "what it held would leak");
+        // (I) Release: as above.
+        self.anchor.store(object.into_raw().as_ptr(), Release);
+    }
+
     /// Puts an object into a slot that is empty, and that no reader can reach yet.
     ///
     /// # Safety

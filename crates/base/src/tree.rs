@@ -56,6 +56,7 @@
 
 use core::cell::Cell;
 use core::fmt;
+use core::hint::cold_path;
 use core::marker::PhantomData;
 use core::ops::{Deref, DerefMut};
 use core::ptr::{self, NonNull};
@@ -65,6 +66,7 @@ use crate::counted::{Borrowed, Ref};
 use crate::gate::{self, Gate};
 use crate::leaf::{Leaf, LeafGuard, LeafRef, LeafState};
 use crate::lock::Name;
+use crate::prefetch::prefetch;
 use crate::rcu::{self, Guard};
 use crate::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use crate::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize};
@@ -104,11 +106,50 @@ struct Shared {
     /// with the gate shut if there are nodes.
     token: AtomicU64,
     gate: Gate,
-    /// The leaf that most opens and closes are in, and its index; null if there is none. Saves
-    /// writers the walk. Changes with the lock held; the index is only a hint, and who locks the
-    /// leaf checks it.
-    recent: AtomicPtr<Erased>,
-    recent_index: AtomicUsize,
+    /// The leaves that most opens and closes are in. Saves writers the walk.
+    recent: [Recent; RECENT],
+}
+
+/// A leaf, and its index; null if there is none. Changes with the lock of the structure held; the
+/// index is only a hint, and who uses the leaf checks it.
+struct Recent {
+    leaf: AtomicPtr<Erased>,
+    index: AtomicUsize,
+}
+
+/// How many leaves are found without a walk.
+pub const RECENT: usize = 2;
+
+impl Recent {
+    /// Names a leaf. With the lock of the structure held.
+    fn set(&self, leaf: *mut Erased, index: usize) {
+        // Relaxed, both: who holds the lock writes them.
+        if self.leaf.load(Relaxed) != leaf || self.index.load(Relaxed) != index {
+            // Release: pairs with the acquire in `Tree::recent`.
+            self.leaf.store(leaf, Release);
+            // Relaxed: a hint.
+            self.index.store(index, Relaxed);
+        }
+    }
+
+    /// Finds the leaf, if one is named.
+    ///
+    /// # Safety
+    /// For all of `'l` the caller is inside a section, or keeps the structure from being changed.
+    #[inline(always)]
+    unsafe fn get<'l, T: ?Sized, S>(&self) -> Option<&'l Leaf<T, S>> {
+        // Acquire: pairs with the release in `set`; the leaf is seen complete.
+        let found = self.leaf.load(Acquire);
+        // SAFETY: `forget` takes it away before the leaf is unlinked, so it is kept as one that
+        // was reached from the root.
+        (!found.is_null()).then(|| unsafe { leaf::<T, S>(found) })
+    }
+
+    /// Names none. With the lock of the structure held.
+    fn clear(&self) {
+        // Relaxed: nothing is published.
+        self.leaf.store(ptr::null_mut(), Relaxed);
+    }
 }
 
 /// What a root pointer says.
@@ -164,8 +205,10 @@ impl<T: ?Sized + Send + Sync, S: LeafState, D> Tree<T, S, D> {
                 root: AtomicPtr::new(ptr::null_mut()),
                 token: AtomicU64::new(node::NOBODY),
                 gate: Gate::new(),
-                recent: AtomicPtr::new(ptr::null_mut()),
-                recent_index: AtomicUsize::new(0),
+                recent: core::array::from_fn(|_| Recent {
+                    leaf: AtomicPtr::new(ptr::null_mut()),
+                    index: AtomicUsize::new(0),
+                }),
             },
             // The first leaf's own token is not looked at.
             first: Leaf::new(NodeHead::of_leaf::<T, S>(node::NOBODY, Name::of(0))),
@@ -185,6 +228,12 @@ impl<T: ?Sized + Send + Sync, S: LeafState, D> Tree<T, S, D> {
     /// Looks at the object of a number without taking a reference. Neither blocks nor allocates.
     #[inline(always)]
     pub fn borrow<'g>(&self, number: usize, section: &'g Guard<'_>) -> Option<Borrowed<'g, T>> {
+        // The first leaf by itself: most lookups are there, and need not wait for anything to be
+        // decided.
+        if number < BITS {
+            return self.first.slot_of(number).borrow(section);
+        }
+        cold_path();
         // SAFETY: what is reached stays until the section ends.
         let leaf = unsafe { self.find(number / BITS) }?;
         leaf.slot_of(number % BITS).borrow(section)
@@ -234,8 +283,8 @@ impl<T: ?Sized + Send + Sync, S: LeafState, D> Tree<T, S, D> {
         })
     }
 
-    /// As [`enter`](Self::enter), but refuses inside of sections, and at a thread's first one. For
-    /// paths that must not call anything.
+    /// As [`enter`](Self::enter), but may refuse inside of sections, and refuses at a thread's first one,
+    /// and where readers take full fences. For paths that must not call anything.
     #[inline(always)]
     pub fn try_enter(&self) -> Option<Entry<'_, T, S, D>> {
         let inside = self.shared.gate.try_enter()?;
@@ -290,6 +339,12 @@ impl<T: ?Sized + Send + Sync, S: LeafState, D> Tree<T, S, D> {
         self.shared.token.load(Relaxed)
     }
 
+    /// Tells whether the leaf of `index` is the tree's own. The first one always is.
+    #[inline(always)]
+    fn owns(&self, leaf: &Leaf<T, S>, index: usize) -> bool {
+        index == 0 || leaf.head.token() == self.token()
+    }
+
     /// Finds the leaf of `index`.
     ///
     /// # Safety
@@ -304,19 +359,24 @@ impl<T: ?Sized + Send + Sync, S: LeafState, D> Tree<T, S, D> {
             return Some(unsafe { &*ptr::from_ref(&self.first) });
         }
         let root = self.root();
+        // The first two are for the compiler: it knows the shifts then.
+        if root.height == 1 {
+            if index >= FANOUT {
+                return None;
+            }
+            // SAFETY: `root` loaded the node with acquire, together with its height, and the
+            // caller keeps all below it. A tree of some height has a node.
+            return unsafe { walk(root.node, index, 1) };
+        }
         if !root.covers(index) || root.node.is_null() {
             return None;
         }
-        // The first two are for the compiler: it knows the shifts then.
-        match root.height {
-            // SAFETY: `root` loaded the node with acquire, together with its height, and the
-            // caller keeps all below it.
-            1 => unsafe { walk(root.node, index, 1) },
+        if root.height == 2 {
             // SAFETY: as above.
-            2 => unsafe { walk(root.node, index, 2) },
-            // SAFETY: as above.
-            height => unsafe { walk(root.node, index, height) },
+            return unsafe { walk(root.node, index, 2) };
         }
+        // SAFETY: as above.
+        unsafe { walk(root.node, index, root.height) }
     }
 
     /// Locks the leaf of `index`, if there is one that may be written.
@@ -339,7 +399,7 @@ impl<T: ?Sized + Send + Sync, S: LeafState, D> Tree<T, S, D> {
             }
         };
         // After the lock: the leaf may have been taken out while we waited.
-        (index == 0 || guard.head.token() == self.token()).then_some(guard)
+        self.owns(&guard, index).then_some(guard)
     }
 
     /// As [`lock_own`](Self::lock_own), unless somebody holds the lock.
@@ -352,17 +412,35 @@ impl<T: ?Sized + Send + Sync, S: LeafState, D> Tree<T, S, D> {
         Self: 'l,
     {
         // SAFETY: as the caller promises.
-        let guard = match unsafe { self.lock_recent(index) } {
-            Some(guard) => guard,
-            None => {
-                // SAFETY: as the caller promises.
-                let leaf = unsafe { self.find(index) }?;
-                // SAFETY: whether it is the tree's own is looked at next.
-                unsafe { leaf.try_lock(index) }?
-            }
+        let leaf = match unsafe { self.recent(index) } {
+            // If another has been named meanwhile, its lock is not had.
+            Some(leaf) => leaf,
+            // SAFETY: as the caller promises.
+            None => unsafe { self.find(index) }?,
         };
-        // After the lock, as in `lock_own`.
-        (index == 0 || guard.head.token() == self.token()).then_some(guard)
+        // SAFETY: as the caller promises.
+        unsafe { self.try_lock_found(leaf, index) }
+    }
+
+    /// Locks a leaf that was found, if it is that of `index` and may be written, unless somebody
+    /// holds the lock.
+    ///
+    /// # Safety
+    /// As for [`lock_own`](Self::lock_own).
+    #[inline(always)]
+    unsafe fn try_lock_found<'l>(
+        &self,
+        leaf: &'l Leaf<T, S>,
+        index: usize,
+    ) -> Option<LeafGuard<'l, T, S>> {
+        // SAFETY: whether it is the tree's own is looked at next.
+        let guard = unsafe { leaf.try_lock(index) }?;
+        // After the lock: the leaf may have been taken out before.
+        if self.owns(&guard, index) {
+            return Some(guard);
+        }
+        cold_path();
+        None
     }
 
     /// Locks the leaf of `index` if it is the one that [`Structure::set_recent`] named, and nobody
@@ -375,20 +453,33 @@ impl<T: ?Sized + Send + Sync, S: LeafState, D> Tree<T, S, D> {
     where
         Self: 'l,
     {
-        // Relaxed: a hint. The first leaf is never named, and is as easily found.
-        if index == 0 || self.shared.recent_index.load(Relaxed) != index {
-            return None;
-        }
-        // Acquire: pairs with the release in `set_recent`; the leaf is seen complete.
-        let recent = self.shared.recent.load(Acquire);
-        if recent.is_null() {
-            return None;
-        }
-        // SAFETY: `forget` takes it away before the leaf is unlinked, so it is kept as one that
-        // was reached from the root.
-        let leaf = unsafe { leaf::<T, S>(recent) };
+        // SAFETY: as the caller promises.
+        let leaf = unsafe { self.recent(index) }?;
         // SAFETY: whether it is the tree's own is for the caller to find out.
         unsafe { leaf.try_lock(index) }
+    }
+
+    /// Finds the leaf that [`Structure::set_recent`] named for `index`, or another: the caller asks
+    /// for its name.
+    ///
+    /// # Safety
+    /// As for [`find`](Self::find).
+    #[inline(always)]
+    unsafe fn recent<'l>(&self, index: usize) -> Option<&'l Leaf<T, S>>
+    where
+        Self: 'l,
+    {
+        // The first leaf is never named, and is as easily found.
+        if index == 0 {
+            return None;
+        }
+        let named = self.shared.recent.iter();
+        // Relaxed: a hint.
+        let recent = named
+            .into_iter()
+            .find(|recent| recent.index.load(Relaxed) == index)?;
+        // SAFETY: as the caller promises.
+        unsafe { recent.get() }
     }
 }
 
@@ -438,6 +529,104 @@ impl<T: ?Sized + Send + Sync, S: LeafState, D> Entry<'_, T, S, D> {
     pub fn try_lock_leaf(&self, index: usize) -> Option<LeafGuard<'_, T, S>> {
         // SAFETY: as in `lock_leaf`.
         unsafe { self.tree.try_lock_own(index) }
+    }
+
+    /// As [`try_lock_leaf`](Self::try_lock_leaf), for a leaf that [`Structure::set_recent`] has not
+    /// named, most likely.
+    #[inline(always)]
+    pub fn try_lock_by_walk(&self, index: usize) -> Option<LeafGuard<'_, T, S>> {
+        // SAFETY: the entry is a section too.
+        let leaf = unsafe { self.tree.find(index) }?;
+        // SAFETY: as in `lock_leaf`.
+        unsafe { self.tree.try_lock_found(leaf, index) }
+    }
+
+    /// Finds the leaf of `index` if it is the first one, or else the one that
+    /// [`Structure::set_recent`] named at `place`, to look at it before it is locked. It may have
+    /// named another leaf there. Never waits.
+    ///
+    /// # Panics
+    /// If `place` is not below [`RECENT`].
+    #[inline(always)]
+    pub fn recent(&self, place: usize, index: usize) -> Option<Found<'_, T, S, D>> {
+        let leaf = if index == 0 {
+            &self.tree.first
+        } else {
+            // SAFETY: the entry is a section too.
+            unsafe { self.tree.shared.recent[place].get() }?
+        };
+        Some(Found {
+            tree: self.tree,
+            leaf,
+            index,
+        })
+    }
+
+    /// Fetches the line of the leaf that is named at `place`, if one is, for who may need it soon.
+    ///
+    /// # Panics
+    /// If `place` is not below [`RECENT`].
+    #[inline(always)]
+    pub fn prefetch_recent(&self, place: usize) {
+        // Relaxed: the pointer is not followed.
+        let leaf = self.tree.shared.recent[place].leaf.load(Relaxed);
+        if !leaf.is_null() {
+            prefetch(leaf);
+        }
+    }
+}
+
+/// A leaf that was found inside of an [`Entry`], and is not locked.
+pub struct Found<'e, T: ?Sized, S: LeafState, D> {
+    tree: &'e Tree<T, S, D>,
+    /// Maybe another than that of the index, and maybe not the tree's own any more.
+    leaf: &'e Leaf<T, S>,
+    index: usize,
+}
+
+impl<T: ?Sized, S: LeafState, D> Clone for Found<'_, T, S, D> {
+    #[inline(always)]
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T: ?Sized, S: LeafState, D> Copy for Found<'_, T, S, D> {}
+
+impl<'e, T: ?Sized + Send + Sync, S: LeafState, D> Found<'e, T, S, D> {
+    /// Returns the index.
+    #[inline(always)]
+    pub fn index(self) -> usize {
+        self.index
+    }
+
+    /// Tells whether it looks as if every number was taken. Does not write the leaf's line.
+    #[inline(always)]
+    pub fn looks_full(self) -> bool {
+        self.leaf.open.is_full()
+    }
+
+    /// Tells whether it is the tree's own and every number is taken, without its lock; and if they
+    /// are, what came before the last one was taken by
+    /// [`set_release`](crate::bitmap::Word::set_release) is seen. Never waits.
+    #[inline(always)]
+    pub fn is_full(self) -> bool {
+        // The token after the word: who takes the leaf out changes the one, and never the other.
+        self.leaf.open.is_full_acquire() && self.tree.owns(self.leaf, self.index)
+    }
+
+    /// As [`Entry::lock_leaf`].
+    #[inline(always)]
+    pub fn lock(self) -> Option<LeafGuard<'e, T, S>> {
+        // SAFETY: the entry is a section too, and being inside keeps the token.
+        unsafe { self.tree.lock_own(self.index) }
+    }
+
+    /// As [`Entry::try_lock_leaf`].
+    #[inline(always)]
+    pub fn try_lock(self) -> Option<LeafGuard<'e, T, S>> {
+        // SAFETY: the entry is a section too, and being inside keeps the token.
+        unsafe { self.tree.try_lock_found(self.leaf, self.index) }
     }
 }
 
@@ -548,6 +737,18 @@ impl<T: ?Sized + Send + Sync, S: LeafState, D> Structure<'_, T, S, D> {
 // SAFETY: the leaf is unlinked, and given up by one holder; its objects may be put by any thread.
 unsafe impl<T: ?Sized + Send + Sync, S: Send + Sync> Send for Retired<T, S> {}
 
+impl<T: ?Sized, S> Retired<T, S> {
+    /// Takes a reference to the object that a number had, if it had one. Neither blocks nor
+    /// allocates.
+    pub fn get(&self, bit: usize) -> Option<Ref<T>> {
+        // SAFETY: the count that this has keeps the leaf.
+        let leaf = unsafe { self.leaf.as_ref() };
+        // SAFETY: it keeps the references of the leaf too. Nobody writes them: if the leaf was the
+        // tree's own it is marked as gone, and what is shared is copied to be written.
+        unsafe { leaf.share_object(bit) }
+    }
+}
+
 impl<T: ?Sized, S> Drop for Retired<T, S> {
     fn drop(&mut self) {
         // SAFETY: unlinked, and this has the count that the tree had.
@@ -564,7 +765,7 @@ impl<T: ?Sized, S: LeafState, D> Tree<T, S, D> {
         if !root.node.is_null() {
             // Relaxed, both: as above.
             self.shared.root.store(ptr::null_mut(), Relaxed);
-            self.shared.recent.store(ptr::null_mut(), Relaxed);
+            self.shared.recent.iter().for_each(Recent::clear);
             // SAFETY: unlinked above, and the tree gives up its count of the root. No reader is in
             // a node with its token: such a node was in no other tree.
             unsafe { node::put::<T, S>(root.node, root.height, token) };

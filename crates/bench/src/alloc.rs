@@ -28,6 +28,7 @@ mod findings;
 mod footprint;
 mod numbers;
 mod pairs;
+mod plots;
 
 use footprint::Footprint;
 use pairs::{Case, Pairs};
@@ -117,6 +118,10 @@ impl Experiment for Alloc {
         "alloc"
     }
 
+    fn expected(&self) -> Duration {
+        Duration::from_millis(self.rounds as u64 * self.turn_ms * 60)
+    }
+
     fn measure(&self, machine: Machine, progress: &dyn Progress) -> anyhow::Result<Report> {
         // First, while little else is in the heap.
         let footprints = footprint::all(self.most, self.remaining)?;
@@ -133,6 +138,7 @@ impl Experiment for Alloc {
             rows: rows.iter().map(to_value).collect::<Result<_, _>>()?,
             headline: findings::figures(&rows, self.most),
             tables: findings::tables(&rows, self.most),
+            plots: plots::plots(&rows, self),
             remarks: findings::remarks(&rows, self),
             machine,
         })

@@ -12,6 +12,12 @@ use crate::table::{NewFile, Table};
 /// [`Files`] that open on any free number.
 pub struct AnyFree<T: ?Sized>(Files<T>);
 
+impl<T: ?Sized> AsRef<Files<T>> for AnyFree<T> {
+    fn as_ref(&self) -> &Files<T> {
+        &self.0
+    }
+}
+
 impl<T: ?Sized + Send + Sync + 'static> Table<T> for AnyFree<T> {
     type Ref = FileRef<T>;
     const NAME: &'static str = "fdtable, any free number";

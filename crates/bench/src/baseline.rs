@@ -1,10 +1,12 @@
 //! The tables that this project is measured against.
 //!
 //! Each is written as well as its design allows: one lock acquisition for each operation, nothing
-//! done under the lock that can be done outside it, inlined into the same loops as `fdtable`.
+//! done under the lock that can be done outside it, inlined into the same loops as `fdtable`. They
+//! hold references of any kind: `Arc`s, as people have them, or the same as `fdtable`.
 
 mod rwlock_bitmap;
 mod rwlock_vec;
 
-pub use rwlock_bitmap::RwLockBitmap;
-pub use rwlock_vec::RwLockVec;
+pub use rwlock_bitmap::{FilesStruct, HeldFilesStruct, RwLockBitmap};
+pub(crate) use rwlock_vec::State;
+pub use rwlock_vec::{HeldVec, LockedVec, RwLockVec};

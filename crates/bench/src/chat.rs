@@ -6,23 +6,41 @@
 //! descriptors of one process, so that every read and write of every thread looks up in the same
 //! table.
 //!
-//! # Threads
+//! Read it in this order:
 //!
-//! Three for each user: one sends, one receives, and one of the server reads what the user sends
-//! and writes it to everybody in the room. The original has a fourth, which takes the writes to
-//! one user from a queue: here the socket's own buffer is that queue. Sending and receiving are
-//! apart, so every broadcast drains and bounded buffers cannot deadlock.
+//! 1. here: the experiment, and which tables and forms it compares;
+//! 2. `chat/form.rs`: the forms; `chat/role.rs`: what each thread does, and `chat/message.rs` with
+//!    what it is checked;
+//! 3. `chat/conversation.rs`: one run, and `chat/descriptors.rs`: the system calls of each table;
+//! 4. `chat/profile.rs`: which part of a run is lookup;
+//! 5. `chat/findings.rs` and `chat/plots.rs`: what comes of it.
+//!
+//! # Forms
+//!
+//! In the *classic* form each user has four threads, as in the original: the client sends and
+//! receives, and for the client the server receives and sends. Who receives at the server puts the
+//! message into a queue for each user of the room, in memory, and who sends takes it from there.
+//!
+//! With *three threads* who receives at the server writes to everybody by itself: the socket's own
+//! buffer is that queue. It is what a server does that has no need for another, and there the table
+//! has the larger part. Once more with *all in flight*: the buffers hold the whole traffic, so
+//! nobody waits for room.
+//!
+//! Sending and receiving are apart in all of them, so every broadcast drains and bounded buffers
+//! cannot deadlock. Each receiver checks that it gets every message of everybody once and in order.
 //!
 //! # Calls
 //!
 //! `fdtable` is used as the vfs's process uses it: a borrowed lookup, and a reference only to
 //! wait. The baselines have one way to look up that allows to wait, which takes a reference.
-//!
-//! Each receiver checks that it gets every message of everybody once and in order.
+
+use std::env::current_exe;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use anyhow::{Context, ensure};
-use fdtable_vfs::buffer::PIPE_BUF;
-use fdtable_vfs::{Object, Process, socket};
+use fdtable_vfs::ipc::buffer::PIPE_BUF;
+use fdtable_vfs::{Object, Process};
 use serde::Serialize;
 use serde_json::{json, to_value};
 
@@ -35,12 +53,16 @@ use crate::stats::order;
 mod conversation;
 mod descriptors;
 mod findings;
-mod lookup_cost;
+mod form;
 mod message;
+mod plots;
+pub mod profile;
 mod role;
 
 use conversation::{Conversation, Run};
 use descriptors::{Descriptors, Owned};
+use form::Form;
+use profile::{Profile, Request};
 
 /// Experiment that measures a chat server.
 #[derive(Clone, Debug, Serialize)]
@@ -53,26 +75,28 @@ pub struct Chat {
     pub messages: u32,
     /// Bytes of a message: 8 to 4,096, so that a write puts it into the buffer as one piece.
     pub message_bytes: usize,
-    /// How often each table has its turn, at least 1.
+    /// How often each table has its turn in each form, at least 1.
     pub rounds: usize,
-}
-
-/// Where a conversation waits for room.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-enum Buffers {
-    /// In sockets of the usual size.
-    Usual,
-    /// Nowhere: each buffer holds all that will ever go through it.
-    WholeTraffic,
+    /// How often the classic form is profiled on each table. 0: never.
+    pub profiles: usize,
+    /// Program that is run for profiles; without one, that which is running. It has to know the
+    /// command [`profile::COMMAND`].
+    #[serde(skip)]
+    pub program: Option<PathBuf>,
 }
 
 /// One table with the conversation that runs on it.
 struct Subject {
-    name: &'static str,
-    buffers: Buffers,
+    table: &'static str,
+    form: Form,
     hold: fn(&Conversation) -> anyhow::Result<Run>,
     runs: Vec<Run>,
+}
+
+/// One table with its profiles, of as many rounds as there were.
+struct Profiled {
+    table: &'static str,
+    profiles: Vec<Profile>,
 }
 
 impl Chat {
@@ -80,9 +104,9 @@ impl Chat {
     /// send 500 messages of 100 bytes each, as in the original. The quick form has fewer rounds
     /// and not fewer messages: a short run is mostly its own start.
     pub fn new(effort: Effort) -> Self {
-        let rounds = match effort {
-            Effort::Quick => 5,
-            Effort::Full => 25,
+        let (rounds, profiles) = match effort {
+            Effort::Quick => (3, 1),
+            Effort::Full => (21, 5),
         };
         Chat {
             rooms: 20,
@@ -90,6 +114,8 @@ impl Chat {
             messages: 500,
             message_bytes: 100,
             rounds,
+            profiles,
+            program: None,
         }
     }
 
@@ -100,6 +126,7 @@ impl Chat {
             messages,
             message_bytes,
             rounds,
+            ..
         } = *self;
         ensure!(
             rooms > 0 && users > 0 && messages > 0 && rounds > 0,
@@ -113,7 +140,7 @@ impl Chat {
         Ok(())
     }
 
-    fn conversation(&self, buffers: Buffers) -> Conversation {
+    fn conversation(&self, form: Form) -> Conversation {
         let Chat {
             rooms,
             users,
@@ -121,17 +148,14 @@ impl Chat {
             message_bytes,
             ..
         } = *self;
-        let whole = users as usize * messages as usize * message_bytes;
-        let buffer_bytes = match buffers {
-            Buffers::Usual => socket::CAPACITY,
-            Buffers::WholeTraffic => whole,
-        };
+        let traffic = users as usize * messages as usize * message_bytes;
         Conversation {
+            form,
             rooms,
             users,
             messages,
             message_bytes,
-            buffer_bytes,
+            buffer_bytes: form.buffer_bytes(traffic),
         }
     }
 
@@ -142,35 +166,65 @@ impl Chat {
         for round in 0..self.rounds {
             for place in order(subjects.len(), round) {
                 let subject = &mut subjects[place];
-                let run = (subject.hold)(&self.conversation(subject.buffers));
-                subject
-                    .runs
-                    .push(run.with_context(|| subject.name.to_owned())?);
+                let run = (subject.hold)(&self.conversation(subject.form));
+                let who = || format!("{}, {}", subject.table, subject.form.name());
+                subject.runs.push(run.with_context(who)?);
                 progress.step();
             }
         }
         Ok(subjects)
     }
+
+    /// Profiles every table in every round of profiles.
+    fn profile_all(&self, progress: &dyn Progress) -> anyhow::Result<Vec<Profiled>> {
+        let program = self.program.clone().map_or_else(current_exe, Ok)?;
+        let mut tables = TABLES.map(|table| Profiled {
+            table,
+            profiles: Vec::new(),
+        });
+        progress.begin("chat, profiles", (self.profiles * tables.len()) as u64);
+        for round in 0..self.profiles {
+            for place in order(tables.len(), round) {
+                let Profiled { table, profiles } = &mut tables[place];
+                profiles.push(self.profile(&program, table)?);
+                progress.step();
+            }
+        }
+        Ok(tables.into())
+    }
+
+    fn profile(&self, program: &Path, table: &str) -> anyhow::Result<Profile> {
+        let request = Request {
+            table: table.to_owned(),
+            conversation: self.conversation(Form::Classic),
+            times: 1,
+        };
+        profile::take(program, &request).with_context(|| format!("a profile of {table}"))
+    }
 }
 
-/// Lists the tables, with both kinds of buffers.
+/// Names of the tables: ours, the one that RCU replaced, and the one that people write today.
+const TABLES: [&str; 3] = [OURS, FILES_STRUCT, RWLOCK_VEC];
+const OURS: &str = <Process as Descriptors>::NAME;
+const FILES_STRUCT: &str = <Owned<RwLockBitmap<dyn Object>> as Descriptors>::NAME;
+const RWLOCK_VEC: &str = <Owned<RwLockVec<dyn Object>> as Descriptors>::NAME;
+
+/// Lists the tables, in every form.
 fn subjects() -> Vec<Subject> {
-    [Buffers::Usual, Buffers::WholeTraffic]
-        .into_iter()
-        .flat_map(|buffers| {
-            [
-                subject::<Process>(buffers),
-                subject::<Owned<RwLockBitmap<dyn Object>>>(buffers),
-                subject::<Owned<RwLockVec<dyn Object>>>(buffers),
-            ]
-        })
-        .collect()
+    let tables = |form| {
+        [
+            subject::<Process>(form),
+            subject::<Owned<RwLockBitmap<dyn Object>>>(form),
+            subject::<Owned<RwLockVec<dyn Object>>>(form),
+        ]
+    };
+    Form::ALL.into_iter().flat_map(tables).collect()
 }
 
-fn subject<D: Descriptors>(buffers: Buffers) -> Subject {
+fn subject<D: Descriptors>(form: Form) -> Subject {
     Subject {
-        name: D::NAME,
-        buffers,
+        table: D::NAME,
+        form,
         hold: Conversation::hold::<D>,
         runs: Vec::new(),
     }
@@ -181,24 +235,40 @@ impl Experiment for Chat {
         "chat"
     }
 
+    fn expected(&self) -> Duration {
+        Duration::from_millis(self.rounds as u64 * 5200 + self.profiles as u64 * 3500)
+    }
+
     fn measure(&self, machine: Machine, progress: &dyn Progress) -> anyhow::Result<Report> {
         self.check()?;
-        let usual = self.conversation(Buffers::Usual);
-        let rows = findings::rows(&self.hold_all(progress)?, &usual);
+        let usual = self.conversation(Form::ThreeThreads);
+        let classic = self.conversation(Form::Classic);
+        let rows = findings::rows(&self.hold_all(progress)?, usual.deliveries());
+        // Without a profiler the rest is worth as much.
+        let (profiled, failure) = match self.profile_all(progress) {
+            Ok(profiled) => (findings::profile_rows(&profiled), None),
+            Err(error) => (Vec::new(), Some(format!("There is no profile: {error:#}."))),
+        };
+        let mut remarks = findings::remarks(&rows, &usual);
+        remarks.extend(failure);
         Ok(Report {
             experiment: self.name(),
             title: "a chat server, all of whose sockets are in one table".to_owned(),
             config: json!({
                 "rooms": self.rooms, "users": self.users, "messages": self.messages,
                 "message_bytes": self.message_bytes, "rounds": self.rounds,
-                "threads": usual.threads(), "deliveries": usual.deliveries(),
-                "buffer_bytes": usual.buffer_bytes,
-                "whole_traffic_buffer_bytes": self.conversation(Buffers::WholeTraffic).buffer_bytes,
+                "profiles": self.profiles,
+                "threads": usual.threads(), "classic_threads": classic.threads(),
+                "deliveries": usual.deliveries(), "buffer_bytes": usual.buffer_bytes,
+                "whole_traffic_buffer_bytes": self.conversation(Form::AllInFlight).buffer_bytes,
             }),
-            rows: rows.iter().map(to_value).collect::<Result<_, _>>()?,
-            headline: findings::figures(&rows),
-            tables: findings::tables(&rows),
-            remarks: findings::remarks(&rows, &usual),
+            rows: (rows.iter().map(to_value))
+                .chain(profiled.iter().map(to_value))
+                .collect::<Result<_, _>>()?,
+            headline: findings::figures(&rows, &profiled),
+            tables: findings::tables(&rows, &profiled),
+            plots: plots::plots(&rows, &profiled),
+            remarks,
             machine,
         })
     }
@@ -216,13 +286,15 @@ mod tests {
             messages: 5,
             message_bytes: 16,
             rounds: 2,
+            profiles: 0,
+            program: None,
         }
     }
 
     #[test]
-    fn a_tiny_run_has_a_row_for_each_table_and_kind_of_buffer() {
+    fn a_tiny_run_has_a_row_for_each_table_and_form() {
         let report = tiny().measure(Machine::observe(), &Silent).unwrap();
-        assert_eq!(report.rows.len(), 6);
+        assert_eq!(report.rows.len(), 9);
         // 30 sent, and 90 delivered; each is a write and a read.
         assert!(
             report.rows.iter().all(|row| row["lookups"] == 240),
@@ -234,9 +306,25 @@ mod tests {
             "chat.vs_rwlock",
             "chat.vs_files_struct",
             "chat.in_flight_vs_rwlock",
+            "chat.classic_vs_rwlock",
         ] {
             assert!(keys.contains(&key), "{key} is missing");
         }
+        assert_eq!(report.plots.len(), 1, "no profile was asked for");
+    }
+
+    #[test]
+    fn a_program_that_takes_no_profile_leaves_the_rest_of_the_report() {
+        let chat = Chat {
+            rounds: 1,
+            profiles: 1,
+            program: Some("/nonexistent".into()),
+            ..tiny()
+        };
+        let report = chat.measure(Machine::observe(), &Silent).unwrap();
+        assert_eq!(report.rows.len(), 9);
+        let told = |remark: &String| remark.starts_with("There is no profile");
+        assert!(report.remarks.iter().any(told), "{:?}", report.remarks);
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! What an experiment is, and how it is run.
 
+use std::time::Duration;
+
 use crate::machine::Machine;
 use crate::report::Report;
 
@@ -7,6 +9,9 @@ use crate::report::Report;
 pub trait Experiment {
     /// Returns the name on the command line and in the report.
     fn name(&self) -> &'static str;
+
+    /// Returns about how long it takes on two CPUs, for those who wait.
+    fn expected(&self) -> Duration;
 
     /// Runs everything and reports it. Blocks until done, with both CPUs busy.
     ///

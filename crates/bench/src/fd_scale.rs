@@ -19,6 +19,7 @@
 //! growth compares what was measured side by side. Only the host's table has no twin.
 
 use std::thread;
+use std::time::Duration;
 
 use anyhow::{Context, anyhow};
 use serde::Serialize;
@@ -34,6 +35,7 @@ use crate::stats::{Summary, order};
 mod findings;
 mod growth;
 mod opener;
+mod plots;
 mod range;
 
 use range::{Measured, Place};
@@ -95,7 +97,7 @@ impl FdScale {
     /// Returns the configuration for one of the two lengths of a run.
     pub fn new(effort: Effort) -> Self {
         let (growth_percent, hot_rounds, cold_rounds) = match effort {
-            Effort::Quick => (100, 9, 15),
+            Effort::Quick => (300, 9, 15),
             Effort::Full => (25, 15, 25),
         };
         FdScale {
@@ -179,6 +181,12 @@ impl Experiment for FdScale {
         "fd-scale"
     }
 
+    fn expected(&self) -> Duration {
+        // The tables are filled once; the last step has the twins too.
+        let steps = self.steps(self.most).len() + 2 * self.last_step_times;
+        Duration::from_millis(2000 + (steps * self.cold_rounds) as u64 * 35)
+    }
+
     fn measure(&self, machine: Machine, progress: &dyn Progress) -> anyhow::Result<Report> {
         let mut ranges = opener::all(self.most).context("making the tables")?;
         let host = opener::host().context("raising the limit of the host's descriptors")?;
@@ -199,6 +207,7 @@ impl Experiment for FdScale {
             rows: rows.iter().map(to_value).collect::<Result<_, _>>()?,
             headline: growth::figures(&rows, self.most),
             tables: findings::tables(&rows, self.most),
+            plots: plots::plots(&rows),
             remarks: findings::remarks(&rows, self.most, host_most),
             machine,
         })

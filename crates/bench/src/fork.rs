@@ -12,6 +12,8 @@
 //! `unshare(2)` of the descriptor table, which copies that and nothing else, and `fork(2)`, which
 //! copies the rest of the process too and whose child ends at once.
 
+use std::time::Duration;
+
 use serde::Serialize;
 use serde_json::{json, to_value};
 
@@ -24,6 +26,7 @@ use crate::stats::{Summary, order};
 mod findings;
 mod host_table;
 mod parent;
+mod plots;
 
 use parent::Forked;
 
@@ -124,6 +127,10 @@ impl Experiment for Fork {
         "fork"
     }
 
+    fn expected(&self) -> Duration {
+        Duration::from_millis(self.rounds as u64 * 160)
+    }
+
     fn measure(&self, machine: Machine, progress: &dyn Progress) -> anyhow::Result<Report> {
         // First, while the process is small.
         let mut rows = host_table::rows(FEW, self.rounds, progress)?;
@@ -136,6 +143,7 @@ impl Experiment for Fork {
             rows: rows.iter().map(to_value).collect::<Result<_, _>>()?,
             headline: findings::figures(&rows, self.most),
             tables: findings::tables(&rows),
+            plots: plots::plots(&rows),
             remarks: findings::remarks(&rows),
             machine,
         })

@@ -19,6 +19,8 @@
 //! never shrink, and that both threads share, since it waits for readers only where there may be
 //! some. Its opens and lookups are system calls.
 
+use std::time::Duration;
+
 use serde::Serialize;
 use serde_json::{json, to_value};
 
@@ -26,12 +28,14 @@ use crate::experiment::{Effort, Experiment, Progress};
 use crate::machine::Machine;
 use crate::report::Report;
 use crate::stats::order;
+use crate::tail::{Durations, Tail};
 
 mod findings;
+mod plots;
 mod run;
 mod subject;
 
-use run::Tail;
+use run::Run;
 use subject::Subject;
 
 /// Experiment that looks for pauses while a table grows.
@@ -55,6 +59,11 @@ struct Row {
     look_up: Vec<Tail>,
     /// The steps between the lookups, which do nothing but read the clock.
     idle: Vec<Tail>,
+    /// The opens and the lookups of all runs together.
+    #[serde(skip)]
+    opens: Durations,
+    #[serde(skip)]
+    look_ups: Durations,
 }
 
 impl Grow {
@@ -77,13 +86,12 @@ impl Grow {
         progress: &dyn Progress,
     ) -> anyhow::Result<Vec<Row>> {
         progress.begin("grow", (self.rounds * subjects.len()) as u64);
-        let mut rows: Vec<_> = subjects.iter().map(Row::of).collect();
+        let rows = subjects.iter().map(Row::of);
+        let mut rows = rows.collect::<anyhow::Result<Vec<_>>>()?;
         for round in 0..self.rounds {
             for place in order(subjects.len(), round) {
                 if let Some(run) = (subjects[place].grow)(subjects[place].most)? {
-                    rows[place].open.push(run.open);
-                    rows[place].look_up.push(run.look_up);
-                    rows[place].idle.push(run.idle);
+                    rows[place].add(&run)?;
                 }
                 progress.step();
             }
@@ -94,20 +102,35 @@ impl Grow {
 }
 
 impl Row {
-    fn of(subject: &Subject) -> Self {
-        Row {
+    fn of(subject: &Subject) -> anyhow::Result<Self> {
+        Ok(Row {
             subject: subject.name,
             most: subject.most,
             open: Vec::new(),
             look_up: Vec::new(),
             idle: Vec::new(),
-        }
+            opens: Durations::new()?,
+            look_ups: Durations::new()?,
+        })
+    }
+
+    fn add(&mut self, run: &Run) -> anyhow::Result<()> {
+        self.open.push(run.opens.tail());
+        self.look_up.push(run.look_ups.tail());
+        self.idle.push(run.idle.tail());
+        self.opens.add(&run.opens)?;
+        self.look_ups.add(&run.look_ups)?;
+        Ok(())
     }
 }
 
 impl Experiment for Grow {
     fn name(&self) -> &'static str {
         "grow"
+    }
+
+    fn expected(&self) -> Duration {
+        Duration::from_millis(self.rounds as u64 * 1300)
     }
 
     fn measure(&self, machine: Machine, progress: &dyn Progress) -> anyhow::Result<Report> {
@@ -120,6 +143,7 @@ impl Experiment for Grow {
             rows: rows.iter().map(to_value).collect::<Result<_, _>>()?,
             headline: findings::figures(&rows),
             tables: findings::tables(&rows),
+            plots: plots::plots(&rows),
             remarks: findings::remarks(&rows, subjects.len()),
             machine,
         })

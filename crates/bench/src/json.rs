@@ -92,6 +92,7 @@ mod tests {
             }],
             title: String::new(),
             tables: Vec::new(),
+            plots: Vec::new(),
             remarks: Vec::new(),
         }
     }

@@ -21,12 +21,14 @@ use crate::stats::{Summary, order};
 mod case;
 mod findings;
 mod floor;
+mod plots;
 mod subject;
 pub mod timing;
 
 pub use case::Pattern;
 use case::{Case, Sequences};
 use subject::Subject;
+pub(crate) use subject::{Padded, sum_until_quiescent};
 
 /// Experiment that measures lookups.
 #[derive(Clone, Debug, Serialize)]
@@ -83,6 +85,10 @@ impl Experiment for Lookup {
         "lookup"
     }
 
+    fn expected(&self) -> Duration {
+        Duration::from_millis(self.rounds as u64 * self.turn_ms * 200)
+    }
+
     fn measure(&self, machine: Machine, progress: &dyn Progress) -> anyhow::Result<Report> {
         let mut rows = Vec::new();
         for &live in &self.live {
@@ -101,11 +107,12 @@ impl Experiment for Lookup {
             title: "from a descriptor to its open file".to_owned(),
             config: json!({
                 "rounds": self.rounds, "turn_ms": self.turn_ms, "live": self.live,
-                "threads": self.threads, "object_bytes": size_of::<subject::Padded>(),
+                "threads": self.threads, "object_bytes": size_of::<Padded>(),
             }),
             rows: rows.iter().map(to_value).collect::<Result<_, _>>()?,
             headline: findings::figures(&rows),
             tables: findings::tables(&rows),
+            plots: plots::plots(&rows),
             remarks: findings::remarks(&rows, &machine),
             machine,
         })

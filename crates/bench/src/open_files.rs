@@ -51,6 +51,7 @@ mod lists;
 pub mod loadfile;
 mod open_close;
 mod outcome;
+mod plots;
 mod replay;
 mod workload;
 
@@ -211,6 +212,12 @@ impl Experiment for OpenFiles {
         "open-files"
     }
 
+    fn expected(&self) -> Duration {
+        Duration::from_millis(
+            self.rounds as u64 * 100 + self.workload_rounds as u64 * self.workload_ms * 7,
+        )
+    }
+
     fn measure(&self, machine: Machine, progress: &dyn Progress) -> anyhow::Result<Report> {
         // First, so that nobody waits for what cannot be read.
         let loadfile = Loadfile::find(self.loadfile.as_deref())?;
@@ -232,6 +239,7 @@ impl Experiment for OpenFiles {
             rows: rows.iter().map(to_value).collect::<Result<_, _>>()?,
             headline: findings::figures(&rows, self),
             tables: findings::tables(&rows, self),
+            plots: plots::plots(&rows, self),
             remarks: findings::remarks(&rows, self),
             machine,
         })

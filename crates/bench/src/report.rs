@@ -8,6 +8,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::machine::Machine;
+use crate::plot::Plot;
 use crate::stats::Summary;
 
 /// Lines above, below, and under the header: rows are told apart by their numbers.
@@ -38,6 +39,9 @@ pub struct Report {
     /// The rows as a person reads them.
     #[serde(skip)]
     pub tables: Vec<Table>,
+    /// The rows as pictures.
+    #[serde(skip)]
+    pub plots: Vec<Plot>,
     /// What the tables show, in sentences.
     #[serde(skip)]
     pub remarks: Vec<String>,
@@ -89,6 +93,16 @@ impl Goal {
     }
 }
 
+impl fmt::Display for Goal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Goal::AtMost(bound) => write!(f, "≤ {bound}"),
+            Goal::AtLeast(bound) => write!(f, "≥ {bound}"),
+            Goal::None => Ok(()),
+        }
+    }
+}
+
 impl Figure {
     /// Makes a figure of the median of `ratios`, and tells their spread with its meaning.
     pub fn of_ratio(key: &'static str, ratios: &Summary, goal: Goal, meaning: &str) -> Self {
@@ -105,16 +119,12 @@ impl Figure {
 impl fmt::Display for Figure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {} = {}", self.meaning, self.key, ratio(self.value))?;
-        let (sign, bound) = match self.goal {
-            Goal::AtMost(bound) => ("≤", bound),
-            Goal::AtLeast(bound) => ("≥", bound),
-            Goal::None => return Ok(()),
-        };
         let outcome = match self.goal.reached(self.value) {
             Some(true) => "reached",
-            _ => "not reached",
+            Some(false) => "not reached",
+            None => return Ok(()),
         };
-        write!(f, " (goal {sign} {bound}: {outcome})")
+        write!(f, " (goal {}: {outcome})", self.goal)
     }
 }
 
@@ -123,7 +133,7 @@ impl fmt::Display for Report {
         writeln!(f, "\n== {}: {} ==", self.experiment, self.title)?;
         writeln!(f, "{}", machine_line(&self.machine))?;
         for table in &self.tables {
-            writeln!(f, "\n{}\n{}", table.caption, table.grid())?;
+            write!(f, "{table}")?;
         }
         writeln!(f, "\nHeadline figures:")?;
         for figure in &self.headline {
@@ -134,6 +144,12 @@ impl fmt::Display for Report {
             writeln!(f, "  - {remark}")?;
         }
         Ok(())
+    }
+}
+
+impl fmt::Display for Table {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "\n{}\n{}", self.caption, self.grid())
     }
 }
 
@@ -163,7 +179,8 @@ fn cell(column: usize, text: &str) -> Cell {
     Cell::new(text).set_alignment(alignment)
 }
 
-fn machine_line(machine: &Machine) -> String {
+/// Describes a machine in a line.
+pub(crate) fn machine_line(machine: &Machine) -> String {
     let distance = match &machine.line_round_trip {
         Some(trip) => format!(
             "a cache line goes to the other CPU and back in {:.0} ns ({:.0} to {:.0}: the CPUs are {})",
@@ -221,6 +238,53 @@ pub fn headline_map(figures: &[Figure]) -> BTreeMap<&'static str, f64> {
 
 fn keys_and_values<S: serde::Serializer>(figures: &[Figure], to: S) -> Result<S::Ok, S::Error> {
     headline_map(figures).serialize(to)
+}
+
+/// Makes a report with something of everything, and names that look like markup.
+#[cfg(test)]
+pub(crate) fn example() -> Report {
+    use crate::plot::{Axis, Bar, Group, Kind};
+
+    let words = |words: &[&str]| words.iter().map(|&it| it.to_owned()).collect::<Vec<_>>();
+    let name = "RwLock<Vec<Option<Arc>>> & others";
+    let figure = |key, value, goal| Figure {
+        key,
+        value,
+        goal,
+        meaning: format!("cost of {key}"),
+    };
+    Report {
+        experiment: "lookup",
+        machine: Machine::observe(),
+        config: serde_json::json!({ "rounds": 9 }),
+        rows: Vec::new(),
+        headline: vec![
+            figure("lookup.a_b", 1.62, Goal::AtMost(1.3)),
+            figure("lookup.c", 7.31, Goal::AtLeast(5.0)),
+            figure("lookup.d", 0.92, Goal::None),
+        ],
+        title: "from a number to a file".to_owned(),
+        tables: vec![Table {
+            caption: "Nanoseconds: <median>".to_owned(),
+            header: words(&["", "1 thread", "2 threads"]),
+            rows: vec![
+                words(&["fdtable", "1.1", "1.9"]),
+                words(&[name, "8.9 | 9.1", "127"]),
+            ],
+        }],
+        plots: vec![Plot {
+            name: "bars",
+            caption: "One lookup, <ns>".to_owned(),
+            kind: Kind::Bars {
+                value: Axis::log("ns"),
+                groups: vec![Group {
+                    label: "1 thread".to_owned(),
+                    bars: vec![Bar::exact("fdtable", 1.1), Bar::exact(name, 8.9)],
+                }],
+            },
+        }],
+        remarks: vec!["A remark.".to_owned()],
+    }
 }
 
 #[cfg(test)]

@@ -48,6 +48,7 @@ mod findings;
 mod footprint;
 mod objects;
 pub mod part;
+mod plots;
 mod work;
 
 use colour::Walks;
@@ -178,6 +179,10 @@ impl Experiment for Slab {
         "slab"
     }
 
+    fn expected(&self) -> Duration {
+        Duration::from_millis(7000 + self.rounds as u64 * self.turn_ms * 150)
+    }
+
     fn measure(&self, machine: Machine, progress: &dyn Progress) -> anyhow::Result<Report> {
         let program = self.program()?;
         let mut rows = self.measure_times(progress)?;
@@ -192,6 +197,7 @@ impl Experiment for Slab {
             rows: rows.iter().map(to_value).collect::<Result<_, _>>()?,
             headline: findings::figures(&rows),
             tables: findings::tables(&rows),
+            plots: plots::plots(&rows),
             remarks: findings::remarks(&rows),
             machine,
         })

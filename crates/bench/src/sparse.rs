@@ -11,6 +11,8 @@
 //! *Memory* is that of a batch of tables, divided by their number: the heap with the tables
 //! themselves, but without the file, which is one for all.
 
+use std::time::Duration;
+
 use anyhow::Context;
 use serde::Serialize;
 use serde_json::{json, to_value};
@@ -22,6 +24,7 @@ use crate::stats::{Summary, order};
 
 mod findings;
 mod high;
+mod plots;
 mod subject;
 
 use high::Bytes;
@@ -104,6 +107,10 @@ impl Experiment for Sparse {
         "sparse"
     }
 
+    fn expected(&self) -> Duration {
+        Duration::from_millis(self.rounds as u64 * 280)
+    }
+
     fn measure(&self, machine: Machine, progress: &dyn Progress) -> anyhow::Result<Report> {
         let subjects = subject::all()?;
         let rows = self.measure_rows(&subjects, progress)?;
@@ -114,6 +121,7 @@ impl Experiment for Sparse {
             rows: rows.iter().map(to_value).collect::<Result<_, _>>()?,
             headline: findings::figures(&rows),
             tables: findings::tables(&rows),
+            plots: plots::plots(&rows),
             remarks: findings::remarks(&rows),
             machine,
         })

@@ -284,7 +284,7 @@ mod tests {
 
     fn releases_a_socket_when_its_last_reference_goes<Tb>()
     where
-        Tb: Table<dyn Object> + NewFile<dyn Object, fdtable_vfs::socket::StreamSocket>,
+        Tb: Table<dyn Object> + NewFile<dyn Object, fdtable_vfs::socket::Socket>,
     {
         let table = Tb::with_limit(10);
         let (near, far) = fdtable_vfs::socket::pair(OpenFlags::empty());

@@ -4,6 +4,9 @@ use std::path::PathBuf;
 
 use clap::builder::RangedU64ValueParser;
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use fdtable_bench::chat::profile;
+use fdtable_bench::lmbench::configuration::Configuration;
+use fdtable_bench::lmbench::subject;
 use fdtable_bench::slab::part::{self, Colouring};
 
 /// A kernel's descriptor table as a library, and what it costs beside others.
@@ -23,6 +26,12 @@ pub(crate) enum Command {
     /// Run what an experiment wants to have done by another process.
     #[command(name = part::COMMAND, subcommand, hide = true)]
     Part(Part),
+    /// Answer for one configuration of `lmbench`, turn by turn.
+    #[command(name = subject::COMMAND, hide = true)]
+    LmbenchSubject {
+        /// With slabs and blocks, or without.
+        configuration: Configuration,
+    },
 }
 
 impl Default for Command {
@@ -56,6 +65,15 @@ pub(crate) struct Common {
     /// Write the result as one JSON object to FILE.
     #[arg(long, global = true, value_name = "FILE")]
     pub(crate) json: Option<PathBuf>,
+    /// Write a page with plots to DIR/index.html, and each plot to DIR/<experiment>-<name>.svg.
+    #[arg(long, global = true, value_name = "DIR")]
+    pub(crate) html: Option<PathBuf>,
+    /// Print reports as Markdown.
+    #[arg(long, global = true)]
+    pub(crate) markdown: bool,
+    /// Tell what became faster or slower beyond the noise since FILE was written with --json.
+    #[arg(long, global = true, value_name = "FILE")]
+    pub(crate) compare: Option<PathBuf>,
     /// How often each subject has its turn.
     #[arg(long, global = true, value_name = "N", value_parser = at_least_one::<usize>())]
     pub(crate) rounds: Option<usize>,
@@ -81,6 +99,14 @@ pub(crate) enum Experiment {
     Sparse,
     /// A chat server all of whose sockets are in one table: messages per second.
     Chat(ChatArguments),
+    /// The calls of libMicro that concern descriptors, beside tables under a lock.
+    Libmicro,
+    /// Our table beside those of others: lookups, opens and closes, growth, memory, features.
+    Peers,
+    /// The rows of lmbench, with slabs and blocks and without: microseconds, MB/s.
+    Lmbench,
+    /// Calls through the C interface, beside the host's: nanoseconds.
+    Posix,
 }
 
 /// What the chat takes; what is not given is 20, 20, 500 and 100.
@@ -89,7 +115,7 @@ pub(crate) struct ChatArguments {
     /// Rooms.
     #[arg(long, value_name = "N", value_parser = at_least_one::<u32>())]
     pub(crate) rooms: Option<u32>,
-    /// Users of each room, with three threads each.
+    /// Users of each room, with three threads each, or four in the classic form.
     #[arg(long, value_name = "N", value_parser = at_least_one::<u32>())]
     pub(crate) users: Option<u32>,
     /// Messages that each user sends to the room.
@@ -111,9 +137,32 @@ pub(crate) struct OpenFilesArguments {
     pub(crate) clients: Option<usize>,
 }
 
-/// Parts of the slab experiment.
+/// Parts of experiments.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Part {
+    #[command(flatten)]
+    Slab(SlabPart),
+    /// Profile a chat and print where the samples were.
+    #[command(name = profile::COMMAND)]
+    ChatProfile {
+        /// What is to be profiled, as JSON.
+        request: String,
+    },
+}
+
+impl Part {
+    /// Does it in this process, and returns what is to be printed.
+    pub(crate) fn run(self) -> anyhow::Result<String> {
+        match self {
+            Part::Slab(part) => part::Part::from(part).run(),
+            Part::ChatProfile { request } => profile::run(&request),
+        }
+    }
+}
+
+/// Parts of the slab experiment.
+#[derive(Debug, Subcommand)]
+pub(crate) enum SlabPart {
     /// Fill an allocator and print its memory.
     Footprint {
         /// Name in reports.
@@ -138,10 +187,10 @@ pub(crate) enum Colours {
     Off,
 }
 
-impl From<Part> for part::Part {
-    fn from(part: Part) -> Self {
+impl From<SlabPart> for part::Part {
+    fn from(part: SlabPart) -> Self {
         match part {
-            Part::Footprint {
+            SlabPart::Footprint {
                 subject,
                 bytes,
                 live,
@@ -150,7 +199,7 @@ impl From<Part> for part::Part {
                 bytes,
                 live,
             },
-            Part::Walk { colours, rounds } => part::Part::Walk {
+            SlabPart::Walk { colours, rounds } => part::Part::Walk {
                 colouring: match colours {
                     Colours::On => Colouring::On,
                     Colours::Off => Colouring::Off,
@@ -176,15 +225,15 @@ mod tests {
         let parsed = Arguments::try_parse_from(line.split_whitespace())?;
         match parsed.command.unwrap_or_default() {
             Command::Bench(bench) => Ok(bench),
-            Command::Part(part) => panic!("not an experiment: {part:?}"),
+            other => panic!("not an experiment: {other:?}"),
         }
     }
 
     fn parse_part(part: &part::Part) -> Option<part::Part> {
         let words = std::iter::once("fdtable".to_owned()).chain(part.arguments());
         match Arguments::try_parse_from(words).ok()?.command? {
-            Command::Part(parsed) => Some(parsed.into()),
-            Command::Bench(_) => None,
+            Command::Part(Part::Slab(parsed)) => Some(parsed.into()),
+            _ => None,
         }
     }
 
@@ -223,6 +272,18 @@ mod tests {
             assert_eq!(bench.common.json, Some(PathBuf::from("out.json")), "{line}");
             assert_eq!(bench.common.rounds, Some(3), "{line}");
         }
+    }
+
+    #[test]
+    fn a_report_has_several_forms() {
+        let line = "fdtable bench lookup --html site --markdown --compare old.json --json new.json";
+        let common = parse(line).unwrap().common;
+        assert_eq!(common.html, Some(PathBuf::from("site")));
+        assert_eq!(common.compare, Some(PathBuf::from("old.json")));
+        assert_eq!(common.json, Some(PathBuf::from("new.json")));
+        assert!(common.markdown);
+        let common = parse("fdtable bench").unwrap().common;
+        assert!(common.html.is_none() && common.compare.is_none() && !common.markdown);
     }
 
     #[test]
@@ -273,6 +334,8 @@ mod tests {
             "fdtable bench lookup --rounds 0",
             "fdtable bench lookup --rooms 3",
             "fdtable bench nothing",
+            "fdtable bench --html",
+            "fdtable bench --compare",
         ] {
             assert!(parse(line).is_err(), "{line}");
         }

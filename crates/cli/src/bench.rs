@@ -2,32 +2,69 @@
 
 use fdtable_bench::alloc::Alloc;
 use fdtable_bench::chat::Chat;
+use fdtable_bench::compare::{Comparison, Old};
 use fdtable_bench::experiment::{self, Effort};
 use fdtable_bench::fd_scale::FdScale;
 use fdtable_bench::fork::Fork;
 use fdtable_bench::grow::Grow;
+use fdtable_bench::html::Folder;
 use fdtable_bench::json;
+use fdtable_bench::libmicro::LibMicro;
+use fdtable_bench::lmbench::Lmbench;
 use fdtable_bench::lookup::Lookup;
+use fdtable_bench::markdown::{ComparedMarkdown, Markdown};
 use fdtable_bench::open_files::OpenFiles;
+use fdtable_bench::peers::Peers;
+use fdtable_bench::posix::Posix;
+use fdtable_bench::report::Report;
 use fdtable_bench::slab::Slab;
 use fdtable_bench::sparse::Sparse;
 
 use crate::arguments::{Bench, ChatArguments, Common, Experiment, OpenFilesArguments};
 use crate::progress::Bar;
 
-/// Runs what was chosen, prints each report when it is done, and writes them all in the end.
+/// Runs what was chosen, prints each report when it is done, and writes them all in the end. What
+/// cannot be read or made is an error before anything is measured.
 pub(crate) fn run(chosen: &Bench) -> anyhow::Result<()> {
-    let bar = Bar::new();
+    let common = &chosen.common;
+    let old = common.compare.as_deref().map(Old::read).transpose()?;
+    let folder = common.html.as_deref().map(Folder::make).transpose()?;
+    let reports = measure(&experiments(chosen), common)?;
+    let compared = old.map(|old| Comparison::new(&old, &reports)).transpose()?;
+    if let Some(path) = &common.json {
+        json::write(path, &reports)?;
+    }
+    if let Some(folder) = folder {
+        folder.write(&reports, compared.as_ref())?;
+    }
+    match compared {
+        Some(compared) if common.markdown => println!("{}", ComparedMarkdown(&compared)),
+        Some(compared) => println!("{compared}"),
+        None => {}
+    }
+    Ok(())
+}
+
+/// Runs one experiment after the other, and prints each report when it is done.
+fn measure(
+    experiments: &[Box<dyn experiment::Experiment>],
+    common: &Common,
+) -> anyhow::Result<Vec<Report>> {
+    let bar = Bar::new(experiments.iter().map(|it| it.expected()).collect());
     let mut reports = Vec::new();
-    for experiment in experiments(chosen) {
-        let report = experiment::run(&*experiment, &bar)?;
-        bar.above(|| println!("{report}"));
+    for experiment in experiments {
+        bar.next();
+        let report = experiment::run(&**experiment, &bar)?;
+        bar.above(|| {
+            if common.markdown {
+                println!("{}", Markdown(&report));
+            } else {
+                println!("{report}");
+            }
+        });
         reports.push(report);
     }
-    match &chosen.common.json {
-        Some(path) => json::write(path, &reports),
-        None => Ok(()),
-    }
+    Ok(reports)
 }
 
 /// Lists the experiments with the configuration that was asked for.
@@ -44,6 +81,10 @@ fn experiments(chosen: &Bench) -> Vec<Box<dyn experiment::Experiment>> {
             Box::new(fork(common)),
             Box::new(sparse(common)),
             Box::new(chat(common, &ChatArguments::default())),
+            Box::new(libmicro(common)),
+            Box::new(peers(common)),
+            Box::new(lmbench(common)),
+            Box::new(posix(common)),
         ],
         Some(Experiment::Lookup) => vec![Box::new(lookup(common))],
         Some(Experiment::FdScale) => vec![Box::new(fd_scale(common))],
@@ -54,6 +95,10 @@ fn experiments(chosen: &Bench) -> Vec<Box<dyn experiment::Experiment>> {
         Some(Experiment::Fork) => vec![Box::new(fork(common))],
         Some(Experiment::Sparse) => vec![Box::new(sparse(common))],
         Some(Experiment::Chat(size)) => vec![Box::new(chat(common, size))],
+        Some(Experiment::Libmicro) => vec![Box::new(libmicro(common))],
+        Some(Experiment::Peers) => vec![Box::new(peers(common))],
+        Some(Experiment::Lmbench) => vec![Box::new(lmbench(common))],
+        Some(Experiment::Posix) => vec![Box::new(posix(common))],
     }
 }
 
@@ -141,12 +186,60 @@ fn chat(common: &Common, size: &ChatArguments) -> Chat {
         messages: size.messages.unwrap_or(default.messages),
         message_bytes: size.message_bytes.unwrap_or(default.message_bytes),
         rounds: common.rounds.unwrap_or(default.rounds),
+        profiles: common.rounds.unwrap_or(default.profiles),
+        ..default
+    }
+}
+
+fn peers(common: &Common) -> Peers {
+    let default = Peers::new(effort(common));
+    Peers {
+        rounds: common.rounds.unwrap_or(default.rounds),
+        ..default
+    }
+}
+
+fn libmicro(common: &Common) -> LibMicro {
+    let default = LibMicro::new(effort(common));
+    LibMicro {
+        rounds: common.rounds.unwrap_or(default.rounds),
+        ..default
+    }
+}
+
+fn lmbench(common: &Common) -> Lmbench {
+    let default = Lmbench::new(effort(common));
+    Lmbench {
+        rounds: common.rounds.unwrap_or(default.rounds),
+        ..default
+    }
+}
+
+fn posix(common: &Common) -> Posix {
+    let default = Posix::new(effort(common));
+    Posix {
+        rounds: common.rounds.unwrap_or(default.rounds),
+        ..default
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::path::PathBuf;
+
     use super::*;
+
+    #[test]
+    fn what_is_no_report_is_refused_before_anything_is_measured() {
+        let chosen = Bench {
+            experiment: None,
+            common: Common {
+                compare: Some(PathBuf::from(file!())),
+                ..Common::default()
+            },
+        };
+        assert!(run(&chosen).is_err());
+    }
 
     fn names(chosen: &Bench) -> Vec<&'static str> {
         experiments(chosen)
@@ -167,6 +260,10 @@ mod tests {
             "fork",
             "sparse",
             "chat",
+            "libmicro",
+            "peers",
+            "lmbench",
+            "posix",
         ];
         assert_eq!(names(&Bench::default()), all);
     }
@@ -197,7 +294,7 @@ mod tests {
         let common = Common {
             rounds: Some(3),
             quick: true,
-            json: None,
+            ..Common::default()
         };
         let size = ChatArguments {
             users: Some(7),
@@ -217,8 +314,12 @@ mod tests {
             grow(&common).rounds,
             fork(&common).rounds,
             sparse(&common).rounds,
+            libmicro(&common).rounds,
+            peers(&common).rounds,
+            lmbench(&common).rounds,
+            posix(&common).rounds,
         ];
-        assert_eq!(rounds, [3; 5]);
+        assert_eq!(rounds, [3; 9]);
         let load = OpenFilesArguments {
             loadfile: Some("day.txt".into()),
             clients: Some(8),

@@ -3,11 +3,12 @@
 #![forbid(unsafe_code)]
 
 use clap::Parser;
-use fdtable_bench::slab::part;
+use fdtable_bench::lmbench::subject;
 
 mod arguments;
 mod bench;
 mod progress;
+mod time_left;
 
 use arguments::{Arguments, Command};
 
@@ -15,8 +16,9 @@ fn main() -> anyhow::Result<()> {
     match Arguments::parse().command.unwrap_or_default() {
         Command::Bench(chosen) => bench::run(&chosen),
         Command::Part(chosen) => {
-            print!("{}", part::Part::from(chosen).run()?);
+            print!("{}", chosen.run()?);
             Ok(())
         }
+        Command::LmbenchSubject { configuration } => subject::serve(configuration),
     }
 }

@@ -1,44 +1,106 @@
 //! How far a run is, on the terminal.
 
-use fdtable_bench::experiment::Progress;
-use indicatif::{ProgressBar, ProgressStyle};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
-/// Shape of the bar: what runs, how far it is, and for how long.
-const SHAPE: &str = "{msg:22} {wide_bar} {pos}/{len} {elapsed}";
+use fdtable_bench::experiment::Progress;
+use indicatif::{FormattedDuration, ProgressBar, ProgressStyle};
+
+use crate::time_left::TimeLeft;
+
+/// Shape of the bar: which experiment of how many, what of it, how far, and how long all of them
+/// still take.
+const SHAPE: &str = "{prefix} {msg:22} {wide_bar} {pos}/{len} {elapsed}";
 
 /// Bar on the standard error, hidden where that is not a terminal.
-pub(crate) struct Bar(ProgressBar);
+pub(crate) struct Bar {
+    bar: ProgressBar,
+    run: Mutex<Run>,
+}
+
+/// Experiments of a run.
+struct Run {
+    time_left: TimeLeft,
+    /// Experiments that have begun.
+    begun: usize,
+    /// How many there are.
+    all: usize,
+    /// When the newest one began.
+    since: Instant,
+}
 
 impl Bar {
-    pub(crate) fn new() -> Self {
+    /// Makes a bar for experiments that are expected to take so long.
+    pub(crate) fn new(expected: Vec<Duration>) -> Self {
         let bar = ProgressBar::new(0);
         if let Ok(style) = ProgressStyle::with_template(SHAPE) {
             bar.set_style(style);
         }
-        Bar(bar)
+        let run = Run {
+            begun: 0,
+            all: expected.len(),
+            since: Instant::now(),
+            time_left: TimeLeft::new(expected),
+        };
+        Bar {
+            bar,
+            run: Mutex::new(run),
+        }
+    }
+
+    /// Begins the next experiment.
+    pub(crate) fn next(&self) {
+        self.with_run(|run| {
+            if run.begun > 0 {
+                run.time_left.end(run.since.elapsed());
+            }
+            run.begun += 1;
+            run.since = Instant::now();
+        });
     }
 
     /// Prints above the bar.
     pub(crate) fn above(&self, print: impl FnOnce()) {
-        self.0.suspend(print);
+        self.bar.suspend(print);
+    }
+
+    fn with_run<R>(&self, look: impl FnOnce(&mut Run) -> R) -> R {
+        look(&mut self.run.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Shows the place in the run. No thread does so besides, which would take time from what is
+    /// measured.
+    fn show(&self) {
+        let place = self.with_run(|run| {
+            let left = run.time_left.after(run.since.elapsed());
+            format!(
+                "{}/{}, {} left:",
+                run.begun,
+                run.all,
+                FormattedDuration(left)
+            )
+        });
+        self.bar.set_prefix(place);
     }
 }
 
 impl Progress for Bar {
     fn begin(&self, part: &str, steps: u64) {
-        self.0.reset();
-        self.0.set_length(steps);
-        self.0.set_message(part.to_owned());
-        self.0.tick();
+        self.bar.reset();
+        self.bar.set_length(steps);
+        self.bar.set_message(part.to_owned());
+        self.show();
+        self.bar.tick();
     }
 
     fn step(&self) {
-        self.0.inc(1);
+        self.show();
+        self.bar.inc(1);
     }
 }
 
 impl Drop for Bar {
     fn drop(&mut self) {
-        self.0.finish_and_clear();
+        self.bar.finish_and_clear();
     }
 }

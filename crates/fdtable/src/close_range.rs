@@ -17,7 +17,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     ///   [quarantine](Self::set_quarantine). What comes before it has been done.
     pub fn close_range(&self, first: u32, last: u32) -> Result<(), Error> {
         let (first, last) = check(first, last)?;
-        self.table.close_range(first, last)
+        self.table.close_range(first, last, |_| ())
     }
 
     /// Sets close-on-exec on every open descriptor from `first` to `last`, both included. May
@@ -34,7 +34,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     }
 }
 
-fn check(first: u32, last: u32) -> Result<(usize, usize), Error> {
+pub(crate) fn check(first: u32, last: u32) -> Result<(usize, usize), Error> {
     if first > last {
         Err(Error::InvalidArgument)
     } else {

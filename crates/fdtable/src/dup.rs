@@ -56,14 +56,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         new: impl Into<RawFd>,
         flags: FdFlags,
     ) -> Result<Fd, Error> {
-        let (old, new) = (old.into(), new.into());
-        if old == new || !FdFlags::all().contains(flags) {
-            return Err(Error::InvalidArgument);
-        }
-        let new = Fd::new(new)?;
-        // What was open there is released here, outside of all locks.
-        drop(self.table.open_exact(old, new, flags)?);
-        Ok(new)
+        self.dup_to_flushing(old, new, flags, |_| ())
     }
 
     /// As [`dup_to`](Self::dup_to), but waits while `new` is reserved, until its file is installed

@@ -14,6 +14,6 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     /// copied. The descriptors before it are closed; calling again goes on.
     #[doc(alias = "do_close_on_exec")]
     pub fn exec(&self) -> Result<(), Error> {
-        self.table.close_on_exec()
+        self.table.close_on_exec(|_| ())
     }
 }

@@ -17,6 +17,7 @@
 //! still refer to it, and they answer EIO until they are closed.
 
 use core::fmt;
+use core::hint::cold_path;
 use core::ops::Deref;
 
 pub use fdtable_base::counted::End;
@@ -216,6 +217,22 @@ impl<T: ?Sized> FileRef<T> {
         Ok(self)
     }
 
+    /// Drops the reference, for a holder who expects that it is the last one, as a close does. One
+    /// atomic exchange then, and one more if it is not. Otherwise as any drop.
+    ///
+    /// ```
+    /// use fdtable::{FdFlags, FileRef, Files};
+    ///
+    /// let files = Files::new();
+    /// let fd = files.open(FileRef::new("log"), FdFlags::empty())?;
+    /// FileRef::put_as_last(files.take(fd)?);
+    /// # Ok::<(), fdtable::Error>(())
+    /// ```
+    #[inline]
+    pub fn put_as_last(this: Self) {
+        Ref::put_as_last(this.0);
+    }
+
     /// Tells whether both refer to the same open file.
     #[must_use]
     pub fn ptr_eq(a: &Self, b: &Self) -> bool {
@@ -272,6 +289,7 @@ impl<'g, T: ?Sized> BorrowedFile<'g, T> {
     #[inline(always)]
     pub(crate) fn unless_revoked(self) -> Result<Self, Error> {
         if self.0.is_revoked() {
+            cold_path();
             return Err(Error::Revoked);
         }
         Ok(self)

@@ -30,7 +30,7 @@
 //!
 //! Reading order: [`Fd`], [`FileRef`], [`Files`], then one file for each operation: `lookup`,
 //! `reserve`, `dup`, `close`, `close_range`, `fcntl`, `fork`, `exec`, and for those who need more:
-//! `limits`, `spare`, `wait`, `in_use`, `tag`, `quarantine`, `unshare`. The mechanism under them
+//! `limits`, `spare`, `wait`, `in_use`, `flush`, `tag`, `quarantine`, `unshare`. The mechanism under them
 //! is in `table` and the files below it, and what that stands on is in [`fdtable_base`]. Then
 //! `superblock`: [`SuperBlock`], a file system's view of the same files, and [`listing`], which shows
 //! people what is open in either. Beside all that,
@@ -51,6 +51,7 @@ mod fcntl;
 mod fd;
 mod file;
 mod files;
+mod flush;
 mod fork;
 #[cfg(feature = "std")]
 mod in_use;
@@ -69,6 +70,9 @@ mod tag;
 mod unshare;
 mod wait;
 
+#[cfg(feature = "std")]
+#[doc(inline)]
+pub use fdtable_base::{freezer, host_fork};
 #[doc(inline)]
 pub use fdtable_base::{rcu, slab};
 
@@ -76,6 +80,7 @@ pub use error::Error;
 pub use fd::{Fd, FdFlags, RawFd};
 pub use file::{BorrowedFile, End, FileRef};
 pub use files::Files;
+pub use flush::Closed;
 #[cfg(feature = "std")]
 pub use in_use::InUse;
 pub use limits::Limits;

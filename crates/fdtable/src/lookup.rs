@@ -1,5 +1,7 @@
 //! Lookup: from a number to its file, without a lock.
 
+use core::hint::cold_path;
+
 use crate::rcu::{self, Guard};
 use crate::{BorrowedFile, Error, FileRef, Files, RawFd};
 
@@ -57,7 +59,10 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         fd: impl Into<RawFd>,
         guard: &'g Guard<'_>,
     ) -> Result<BorrowedFile<'g, T>, Error> {
-        let file = self.table.borrow(fd.into(), guard).ok_or(Error::BadFd)?;
+        let Some(file) = self.table.borrow(fd.into(), guard) else {
+            cold_path();
+            return Err(Error::BadFd);
+        };
         BorrowedFile(file).unless_revoked()
     }
 }

@@ -57,6 +57,7 @@ use reserved::Reserved;
 use tags::Tags;
 use waiters::Waiters;
 
+pub(crate) use range::Closed;
 pub(crate) use waiters::Waiter;
 
 /// A limit past the highest number is as good as none.
@@ -70,6 +71,7 @@ pub(crate) struct FdTable<T: ?Sized> {
 
 type Tree<T> = tree::Tree<T, Notes, Numbers>;
 type Entry<'e, T> = tree::Entry<'e, T, Notes, Numbers>;
+type Found<'e, T> = tree::Found<'e, T, Notes, Numbers>;
 type Leaf<T> = leaf::Leaf<T, Notes>;
 type LeafGuard<'l, T> = leaf::LeafGuard<'l, T, Notes>;
 pub(crate) type Structure<'t, T> = tree::Structure<'t, T, Notes, Numbers>;
@@ -157,15 +159,27 @@ impl Way {
         }
     }
 
+    /// Locks a leaf that is not the one that opens of the lowest number look at.
     #[inline(always)]
-    fn lock<'e, T: ?Sized + Send + Sync>(
+    fn lock_by_walk<'e, T: ?Sized + Send + Sync>(
         self,
         entry: &'e Entry<'_, T>,
         index: usize,
     ) -> Option<LeafGuard<'e, T>> {
         match self {
-            Self::Prompt => entry.try_lock_leaf(index),
+            Self::Prompt => entry.try_lock_by_walk(index),
             Self::Patient => entry.lock_leaf(index),
+        }
+    }
+
+    #[inline(always)]
+    fn lock_found<'e, T: ?Sized + Send + Sync>(
+        self,
+        found: Found<'e, T>,
+    ) -> Option<LeafGuard<'e, T>> {
+        match self {
+            Self::Prompt => found.try_lock(),
+            Self::Patient => found.lock(),
         }
     }
 }
@@ -280,11 +294,12 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
 /// Takes a number of a locked leaf.
 #[inline(always)]
 fn take<T: ?Sized>(leaf: &mut LeafGuard<'_, T>, bit: usize, flags: FdFlags, file: Option<Ref<T>>) {
-    leaf.open.set(bit);
+    // (o)
+    leaf.open.set_release(bit);
     set_flags(leaf, bit, flags);
-    if file.is_some() {
-        let before = leaf.exchange(bit, file);
-        debug_assert!(before.is_none(), "a number that is free has no file");
+    if let Some(file) = file {
+        // A number that is free has no file.
+        leaf.put(bit, file);
     }
 }
 
@@ -298,10 +313,15 @@ fn flags_in<T: ?Sized>(leaf: &Leaf<T>, bit: usize) -> FdFlags {
 
 #[inline(always)]
 fn set_flags<T: ?Sized>(leaf: &Leaf<T>, bit: usize, flags: FdFlags) {
-    if flags.contains(FdFlags::CLOEXEC) {
-        leaf.cloexec.set(bit);
-    } else {
+    let before = leaf.cloexec.test(bit);
+    if before == flags.contains(FdFlags::CLOEXEC) {
+        // As a rule: a store that is left out need not be waited for by the next exchange.
+        return;
+    }
+    if before {
         leaf.cloexec.clear(bit);
+    } else {
+        leaf.cloexec.set(bit);
     }
 }
 

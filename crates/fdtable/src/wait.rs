@@ -29,7 +29,8 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     }
 
     /// Waits until a number is free. Somebody else may take it first: open, and wait again if that
-    /// fails. Blocks; must not be called inside a read-side section.
+    /// fails. Blocks, outside of the [freezer](crate::freezer); must not be called inside a read-side
+    /// section.
     ///
     /// ```
     /// use fdtable::{Error, FdFlags, FileRef, Files};
@@ -62,6 +63,8 @@ impl<T: ?Sized + Send + Sync> Files<T> {
             if let Some(answer) = self.table.ask_or_wait(thread, &ask)? {
                 return Ok(answer);
             }
+            // A fork of the host need not wait for who sleeps.
+            let _out = crate::freezer::step_out();
             // Returns at once if somebody has woken this thread since; or for no reason.
             std::thread::park();
         }

@@ -11,7 +11,7 @@
 //! let parent = Process::new();
 //! let (reader, writer) = parent.pipe2(OpenFlags::CLOEXEC)?;
 //!
-//! let child = parent.fork()?;
+//! let mut child = parent.fork()?;
 //! parent.close(writer)?;
 //! child.write(writer, b"hello")?;
 //! child.exec()?; // closes the child's writing end, the last one
@@ -26,26 +26,29 @@
 
 #![forbid(unsafe_code)]
 
-pub mod buffer;
-mod directory;
 mod errno;
-mod inode_number;
-mod memfs;
+pub mod event;
+pub mod fs;
+pub mod ipc;
+mod kernel;
 mod object;
 mod open_flags;
-pub mod path;
-pub mod pipe;
 mod process;
-pub mod regular;
-pub mod socket;
-mod stat;
+mod vectored;
 
 pub use errno::Errno;
-pub use memfs::MemFs;
+pub use fs::locks::{FileLock, LockFrom, LockKind, LockOwner, LockSet, LockWait};
+pub use fs::{
+    AccessMode, At, AtFlags, DevFs, DirEntry, FallocateFlags, FileKind, MemFs, Mode, ProcFs,
+    RenameFlags, SeekTo, Stat, Time, UnlinkFlags,
+};
+pub use ipc::{pipe, socket};
+pub use kernel::Kernel;
 pub use object::{Object, file};
-pub use open_flags::OpenFlags;
-pub use process::Process;
-pub use stat::{DirEntry, FileKind, Stat};
+pub use open_flags::{OpenFlags, Status};
+pub use process::{
+    CloneFlags, FdSet, FlockOperation, Limit, MemfdFlags, PollFd, Process, Resource, select_now,
+};
 
 #[cfg(test)]
 #[path = "../tests/system_calls/call.rs"]

@@ -1,5 +1,6 @@
 //! Flags of `open`, `pipe2` and `socketpair`, with the values of Linux on x86-64.
 
+use crossbeam_utils::atomic::AtomicCell;
 use fdtable::FdFlags;
 
 use crate::Errno;
@@ -21,7 +22,7 @@ bitflags::bitflags! {
         const ACCMODE = 3;
         /// Creates the file if there is none.
         const CREAT = 0o100;
-        /// With `CREAT`: fails if there is one.
+        /// With `CREAT`: fails if there is one. With `TMPFILE`: the file never gets a name.
         const EXCL = 0o200;
         /// Empties the file, whatever the access mode (as Linux).
         const TRUNC = 0o1000;
@@ -29,6 +30,24 @@ bitflags::bitflags! {
         const APPEND = 0o2000;
         /// Makes calls that would wait answer `EAGAIN`. Regular files never wait for anybody.
         const NONBLOCK = 0o4000;
+        /// Means nothing here: no file is a terminal.
+        const NOCTTY = 0o400;
+        /// Is kept, and means nothing here: what is written is there.
+        const DSYNC = 0o10000;
+        /// Goes around a cache that does not exist: no file can be opened with it.
+        const DIRECT = 0o40000;
+        /// Means nothing here: all files may be large.
+        const LARGEFILE = 0o100000;
+        /// Does not follow a symbolic link at the end of the path.
+        const NOFOLLOW = 0o400000;
+        /// Does not change the time of the last access. For who owns the file.
+        const NOATIME = 0o1000000;
+        /// As `DSYNC`, of which it has the bit.
+        const SYNC = 0o4010000;
+        /// Only names the file: nothing can be read or written.
+        const PATH = 0o10000000;
+        /// Makes a file without a name in a directory; it has the bit of `DIRECTORY`.
+        const TMPFILE = 0o20200000;
         /// Opens nothing but a directory.
         const DIRECTORY = 0o200000;
         /// Closes the descriptor on `exec`.
@@ -36,18 +55,56 @@ bitflags::bitflags! {
     }
 }
 
-impl OpenFlags {
-    /// Bits that stay with the open file after the call: what `fcntl(F_GETFL)` shows.
-    const STATUS: Self = Self::ACCMODE.union(Self::APPEND).union(Self::NONBLOCK);
+/// Status flags of an open file, which `fcntl` may change while others use it.
+///
+/// What one thread sets another sees at its next look; nothing else is ordered by it.
+#[derive(Debug)]
+pub struct Status(AtomicCell<u32>);
 
-    /// Tells whether the access mode allows reading.
-    pub fn can_read(self) -> bool {
-        matches!(self & Self::ACCMODE, Self::RDONLY | Self::RDWR)
+impl Status {
+    /// Makes the status of a file that is opened with `flags`.
+    pub fn new(flags: OpenFlags) -> Self {
+        Status(AtomicCell::new(flags.status().bits()))
     }
 
-    /// Tells whether the access mode allows writing.
+    /// Returns the access mode and the status flags.
+    pub fn get(&self) -> OpenFlags {
+        OpenFlags::from_bits_retain(self.0.load())
+    }
+
+    /// Sets what `fcntl` may change: `O_APPEND`, `O_NONBLOCK`, `O_NOATIME`. The rest stays.
+    #[doc(alias = "F_SETFL")]
+    pub fn set(&self, flags: OpenFlags) {
+        let kept = self.get() - OpenFlags::CHANGEABLE;
+        let changed = flags & OpenFlags::CHANGEABLE;
+        self.0.store((kept | changed).bits());
+    }
+}
+
+impl OpenFlags {
+    /// Bits that stay with the open file after the call: what `fcntl(F_GETFL)` shows.
+    const STATUS: Self = Self::ACCMODE
+        .union(Self::CHANGEABLE)
+        .union(Self::SYNC)
+        .union(Self::PATH);
+
+    /// Bits of them that `fcntl(F_SETFL)` changes.
+    const CHANGEABLE: Self = Self::APPEND.union(Self::NONBLOCK).union(Self::NOATIME);
+
+    /// Tells whether the access mode allows reading. With `PATH` none does.
+    pub fn can_read(self) -> bool {
+        matches!(
+            self & (Self::ACCMODE | Self::PATH),
+            Self::RDONLY | Self::RDWR
+        )
+    }
+
+    /// Tells whether the access mode allows writing. With `PATH` none does.
     pub fn can_write(self) -> bool {
-        matches!(self & Self::ACCMODE, Self::WRONLY | Self::RDWR)
+        matches!(
+            self & (Self::ACCMODE | Self::PATH),
+            Self::WRONLY | Self::RDWR
+        )
     }
 
     /// Returns the part that belongs to the open file.

@@ -1,7 +1,18 @@
 //! A process: the system calls over a table of descriptors and a file system.
 //!
-//! Here are those that make descriptors of nothing or of others, and end them; `process/paths.rs`
-//! has those that take a path, `process/transfers.rs` those that move bytes.
+//! Here is what a process is, and the system calls that make descriptors of nothing.
+//! - `process/descriptors.rs` has those that concern the numbers;
+//! - `process/clone.rs` those that make processes, and `process/limits.rs` what limits them;
+//! - `process/paths.rs` those that open files and make, move and remove their names;
+//! - `process/attributes.rs` those that look at files and set what is known of them;
+//! - `process/directories.rs` those that read and change directories;
+//! - `process/mounts.rs` those that concern whole file systems;
+//! - `process/transfers.rs` those that move bytes, `process/vectored.rs` between several buffers,
+//!   `process/copies.rs` from file to file;
+//! - `process/locks.rs` those that lock them;
+//! - `process/events.rs`, `process/polling.rs` and `process/select.rs` those that wait for many.
+//!
+//! Where paths begin, `process/context.rs` knows.
 //!
 //! # How descriptors are made
 //!
@@ -10,21 +21,49 @@
 
 use std::sync::Arc;
 
-use fdtable::{Fd, FdFlags, Files, RawFd};
+use fdtable::{Fd, Files};
 
 use crate::object::file;
-use crate::{DirEntry, Errno, MemFs, Object, OpenFlags, Stat, pipe, socket};
+use crate::{Errno, Kernel, MemFs, Object, OpenFlags};
 
+mod attributes;
+mod clone;
+mod context;
+mod copies;
+mod descriptors;
+mod directories;
+mod events;
+mod limits;
+mod locks;
+mod mounts;
 mod paths;
+mod pipes;
+mod polling;
+mod select;
+mod sockets;
 mod transfers;
+mod vectored;
 
-/// Process: a table of descriptors and the file system that it sees.
+pub use clone::CloneFlags;
+pub use descriptors::MemfdFlags;
+pub use limits::{Limit, Resource};
+pub use locks::FlockOperation;
+pub use polling::PollFd;
+pub use select::{FdSet, select_now};
+
+use clone::ThreadGroup;
+use context::{FsContext, Ids};
+
+/// Process: a table of descriptors, the file system that it sees, and where in it it is.
 ///
-/// A clone shares both, as a thread does; [`fork`](Self::fork) gives a table of its own.
+/// A clone shares all of them, as a thread does; [`fork`](Self::fork) gives a table of its own.
 #[derive(Clone)]
 pub struct Process {
+    kernel: Arc<Kernel>,
     files: Arc<Files<dyn Object>>,
-    fs: Arc<MemFs>,
+    group: Arc<ThreadGroup>,
+    context: Arc<FsContext>,
+    ids: Arc<Ids>,
 }
 
 impl Default for Process {
@@ -42,123 +81,43 @@ impl Process {
     /// Makes a process of a table and a file system: one of its own, or an [`Arc`] of one that
     /// others see too.
     pub fn with(files: Files<dyn Object>, fs: impl Into<Arc<MemFs>>) -> Self {
+        let kernel = Arc::new(Kernel::new(fs));
         Process {
+            group: Arc::new(ThreadGroup::new(kernel.next_process())),
+            kernel,
             files: Arc::new(files),
-            fs: fs.into(),
+            context: Arc::default(),
+            ids: Arc::default(),
         }
     }
 
-    /// Returns the table of descriptors, for what has no system call here.
+    /// Returns the number of the process, at least 1: the first of a kernel has 1. Its clones have
+    /// the same.
+    #[doc(alias = "getpid")]
+    pub fn id(&self) -> i32 {
+        self.group.id.load()
+    }
+
+    /// Gives the process another number, for an embedder whose processes have some already. It is
+    /// told to those who ask for locks, and names the process in `/proc`.
+    pub fn set_id(&self, id: i32) {
+        self.group.id.store(id);
+    }
+
+    /// Returns the table of descriptors, for what has no system call here. What closes descriptors
+    /// has one: a close that goes around it leaves the record locks of the process where they are.
     pub fn files(&self) -> &Arc<Files<dyn Object>> {
         &self.files
     }
 
+    /// Returns the kernel that the process runs on.
+    pub fn kernel(&self) -> &Arc<Kernel> {
+        &self.kernel
+    }
+
     /// Returns the file system.
     pub fn fs(&self) -> &Arc<MemFs> {
-        &self.fs
-    }
-
-    /// Makes a pipe of 65,536 bytes, and returns its reading and its writing end. Takes `CLOEXEC`
-    /// and `NONBLOCK`. Allocates.
-    ///
-    /// # Errors
-    /// `EINVAL` if `flags` has others; `EMFILE`, `ENOMEM` from the table.
-    pub fn pipe2(&self, flags: OpenFlags) -> Result<(Fd, Fd), Errno> {
-        self.pair(flags, pipe::pipe)
-    }
-
-    /// Makes a connected pair of stream sockets, 212,992 bytes each way. Takes `CLOEXEC` and
-    /// `NONBLOCK`. Allocates.
-    ///
-    /// # Errors
-    /// `EINVAL` if `flags` has others; `EMFILE`, `ENOMEM` from the table.
-    pub fn socketpair(&self, flags: OpenFlags) -> Result<(Fd, Fd), Errno> {
-        self.pair(flags, socket::pair)
-    }
-
-    /// Gives the file of `old` a second number, the lowest free one, without `CLOEXEC`.
-    ///
-    /// # Errors
-    /// `EBADF` if `old` is not an open descriptor; `EMFILE`, `ENOMEM` from the table.
-    pub fn dup(&self, old: impl Into<RawFd>) -> Result<Fd, Errno> {
-        Ok(self.files.dup(old)?)
-    }
-
-    /// Gives the file of `old` the number `new` too, and closes what that named. If they are equal,
-    /// only checks `old`.
-    ///
-    /// # Errors
-    /// `EBADF` if `old` is not an open descriptor or `new` not a possible one; `EBUSY` if another
-    /// thread is still opening `new`; `ENOMEM`.
-    pub fn dup2(&self, old: impl Into<RawFd>, new: impl Into<RawFd>) -> Result<Fd, Errno> {
-        Ok(self.files.dup2(old, new)?)
-    }
-
-    /// Does as [`dup2`](Self::dup2), with descriptor flags for `new`.
-    ///
-    /// # Errors
-    /// `EINVAL` if the numbers are equal; those of `dup2`.
-    pub fn dup3(
-        &self,
-        old: impl Into<RawFd>,
-        new: impl Into<RawFd>,
-        flags: FdFlags,
-    ) -> Result<Fd, Errno> {
-        Ok(self.files.dup_to(old, new, flags)?)
-    }
-
-    /// Frees a number. With the last number of an open file, the other side of a pipe or socket
-    /// meets its end before this returns, unless a call still waits in it.
-    ///
-    /// # Errors
-    /// `EBADF` if not an open descriptor.
-    pub fn close(&self, fd: impl Into<RawFd>) -> Result<(), Errno> {
-        Ok(self.files.close(fd)?)
-    }
-
-    /// Describes what a descriptor names. May wait for writers of the file.
-    ///
-    /// # Errors
-    /// `EBADF` if not an open descriptor; `EOPNOTSUPP` on a pipe or socket; `EIO` if revoked.
-    pub fn fstat(&self, fd: impl Into<RawFd>) -> Result<Stat, Errno> {
-        self.files.get(fd)?.stat()
-    }
-
-    /// Returns all names of an open directory as of one moment, in no order, without `.` and `..`.
-    /// Allocates.
-    ///
-    /// # Errors
-    /// `EBADF` if not an open descriptor; `ENOTDIR` if not a directory; `EIO` if revoked.
-    #[doc(alias = "readdir")]
-    pub fn getdents(&self, fd: impl Into<RawFd>) -> Result<Vec<DirEntry>, Errno> {
-        self.files.get(fd)?.entries()
-    }
-
-    /// Waits until what was written would outlive a crash: in memory, nothing does.
-    ///
-    /// # Errors
-    /// `EBADF` if not an open descriptor; `EINVAL` on a pipe or socket; `EIO` if revoked.
-    pub fn fsync(&self, fd: impl Into<RawFd>) -> Result<(), Errno> {
-        self.files.get(fd)?.sync()
-    }
-
-    /// Makes a child with the same open files, positions included, and the same file system.
-    ///
-    /// # Errors
-    /// `ENOMEM` from the table.
-    pub fn fork(&self) -> Result<Process, Errno> {
-        Ok(Process {
-            files: Arc::new(self.files.fork()?),
-            fs: Arc::clone(&self.fs),
-        })
-    }
-
-    /// Closes the descriptors that have `CLOEXEC`: what `exec` does to a table.
-    ///
-    /// # Errors
-    /// `ENOMEM` from the table.
-    pub fn exec(&self) -> Result<(), Errno> {
-        Ok(self.files.exec()?)
+        self.kernel.fs()
     }
 
     /// Makes two objects at the two lowest free numbers, or nothing.

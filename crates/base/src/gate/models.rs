@@ -51,6 +51,13 @@ fn work_inside_a_section_meets_work_while_it_is_shut() {
     });
 }
 
+fn work_inside_many_sections_meets_work_while_it_is_shut() {
+    work_meets_work(|place| {
+        let _sections = [rcu::read_lock(), rcu::read_lock()];
+        place.add_inside()
+    });
+}
+
 fn work_meets_work(work: fn(&Place) -> usize) {
     explore(Any, move || {
         let place = Place::new();
@@ -100,6 +107,16 @@ fn nobody_is_inside_while_it_is_shut() {
 #[test]
 fn nobody_is_inside_while_it_is_shut_in_a_section() {
     work_inside_a_section_meets_work_while_it_is_shut();
+}
+
+#[test]
+fn nobody_is_inside_while_it_is_shut_in_many_sections() {
+    work_inside_many_sections_meets_work_while_it_is_shut();
+}
+
+#[test]
+fn nobody_is_inside_while_it_is_shut_in_many_sections_without_membarrier() {
+    crate::fence::model::without_membarrier(work_inside_many_sections_meets_work_while_it_is_shut);
 }
 
 #[test]

@@ -3,7 +3,7 @@
 //! as an offset from the thread pointer, in `__rseq_offset`.
 
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
-use std::sync::atomic::{AtomicIsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicIsize, Ordering::Relaxed};
 
 /// The offset of `cpu_id` in `struct rseq`. Negative values of the field mean that the thread
 /// has no registered area.
@@ -22,7 +22,7 @@ pub(super) fn cpu_id() -> Option<usize> {
 pub(super) fn known_cpu_id() -> Option<usize> {
     // Relaxed: the value is all there is to see.
     match OFFSET.load(Relaxed) {
-        UNKNOWN | MISSING => None,
+        NONE => None,
         offset => cpu_id_at(offset),
     }
 }
@@ -72,13 +72,13 @@ fn thread_pointer() -> *const u8 {
 
 /// The offset of the area, looked up once.
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
-static OFFSET: AtomicIsize = AtomicIsize::new(UNKNOWN);
-/// The area has not been looked up.
+static OFFSET: AtomicIsize = AtomicIsize::new(NONE);
+/// There is no area, or it has not been looked up. At the thread pointer itself is something else.
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
-const UNKNOWN: isize = isize::MIN;
-/// There is no area.
+const NONE: isize = 0;
+/// Whether it was looked up and there is none.
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
-const MISSING: isize = isize::MAX;
+static MISSING: AtomicBool = AtomicBool::new(false);
 
 /// Returns how far the area of a thread is from its thread pointer, or nothing where there are no
 /// areas. A thread whose own area is not registered finds a negative processor in it.
@@ -87,19 +87,28 @@ const MISSING: isize = isize::MAX;
 pub(crate) fn area_offset() -> Option<isize> {
     // Relaxed: the value is all there is to see, and every thread that looks it up finds the
     // same one.
-    let offset = match OFFSET.load(Relaxed) {
-        UNKNOWN => {
-            let found = find_area().unwrap_or(MISSING);
-            OFFSET.store(found, Relaxed);
-            found
-        }
-        known => known,
-    };
-    (offset != MISSING).then_some(offset)
+    match OFFSET.load(Relaxed) {
+        NONE => look_up_area(),
+        offset => Some(offset),
+    }
 }
 
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 #[cold]
+fn look_up_area() -> Option<isize> {
+    // Relaxed, all: as in `area_offset`.
+    if MISSING.load(Relaxed) {
+        return None;
+    }
+    let found = find_area().filter(|&offset| offset != NONE);
+    match found {
+        Some(offset) => OFFSET.store(offset, Relaxed),
+        None => MISSING.store(true, Relaxed),
+    }
+    found
+}
+
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 fn find_area() -> Option<isize> {
     // glibc sets the size to zero when the kernel refused the registration.
     let size: u32 = symbol(c"__rseq_size")?;

@@ -128,7 +128,8 @@ fn a_list_in_one_part_is_as_any() {
     assert_eq!(values(list.iter().expect("memory")), [1, 2]);
     drop((one, two));
     let statistics = list.statistics();
-    assert_eq!((statistics.joined, statistics.left_same_cpu), (2, 2));
+    // On which processor each thread has run is the choice of the host.
+    assert_eq!((statistics.joined, statistics.left), (2, 2));
 }
 
 #[test]

@@ -21,7 +21,7 @@ use core::cell::Cell;
 use core::ptr::{self, NonNull};
 
 use super::grace::{GRACE, Ticket};
-use super::reader::{RECORDS, inside_read_lock, inside_section};
+use super::reader::{RECORDS, inside_read_lock, inside_section, thread_name};
 #[cfg(not(loom))]
 use crate::lock::{SpinGuard, SpinLock};
 use crate::percpu::PerCpu;
@@ -145,9 +145,9 @@ struct Queue {
     waiting: List,
     /// The grace period that `waiting` waits for.
     ticket: Ticket,
-    /// A thread invokes a list of this queue; no other may, so that callbacks of a queue run in
-    /// order and `barrier` can count them.
-    invoking: bool,
+    /// The [name](thread_name) of the thread that invokes a list of this queue, if one does; no other
+    /// may, so that callbacks of a queue run in order and `barrier` can count them.
+    invoking: Option<usize>,
     /// Somebody who queues should look for what is due.
     is_time: bool,
     /// What all callbacks weigh that were ever queued, and those of them that have run.
@@ -161,7 +161,7 @@ impl Queue {
             gathering: List::new(),
             waiting: List::new(),
             ticket: Ticket::NONE,
-            invoking: false,
+            invoking: None,
             is_time: false,
             queued: 0,
             invoked: 0,
@@ -186,11 +186,20 @@ impl Queue {
 
     /// Takes the list whose grace period is over, for the caller to invoke.
     fn take_ready(&mut self) -> Option<List> {
-        if self.invoking || self.waiting.weight == 0 || !GRACE.is_over(self.ticket) {
+        if self.invoking.is_some() || self.waiting.weight == 0 || !GRACE.is_over(self.ticket) {
             return None;
         }
-        self.invoking = true;
+        self.invoking = Some(thread_name());
         Some(self.waiting.take())
+    }
+
+    /// Takes what another thread was invoking as run.
+    #[cfg(feature = "std")]
+    fn forget_invocation(&mut self) {
+        if self.invoking.is_some_and(|thread| thread != thread_name()) {
+            self.invoking = None;
+            self.invoked = self.queued - (self.gathering.weight + self.waiting.weight) as u64;
+        }
     }
 }
 
@@ -346,7 +355,7 @@ fn work_off(queue: &SpinLock<Queue>) {
     loop {
         let ticket = {
             let queue = queue.lock();
-            if queue.invoking || queue.gathering.weight < BACKLOG {
+            if queue.invoking.is_some() || queue.gathering.weight < BACKLOG {
                 return;
             }
             queue.ticket
@@ -402,7 +411,7 @@ impl Drop for Invocation<'_> {
         self.ready.invoke();
         thread::replace_inside_callback(self.outer);
         let mut queue = self.queue.lock();
-        queue.invoking = false;
+        queue.invoking = None;
         queue.invoked += self.weight;
     }
 }
@@ -433,6 +442,15 @@ pub(super) fn drain() {
             relax(attempts);
             attempts = attempts.saturating_add(1);
         }
+    }
+}
+
+/// Takes the lists that other threads were invoking as run: those threads do not exist, and what they
+/// had left to invoke leaks.
+#[cfg(feature = "std")]
+pub(super) fn forget_invocations() {
+    for queue in queues::all() {
+        queue.lock().forget_invocation();
     }
 }
 

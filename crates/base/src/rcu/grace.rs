@@ -2,8 +2,7 @@
 
 use crossbeam_utils::CachePadded;
 
-use super::reader::{FENCED, NUMBER, RECORDS};
-use crate::fence;
+use super::reader::{BEGUN, FENCED, NUMBER, RECORDS, fence_for_claimed, number_of};
 use crate::sync::atomic::AtomicU64;
 use crate::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use crate::sync::{Mutex, global, relax};
@@ -11,8 +10,8 @@ use crate::sync::{Mutex, global, relax};
 /// The grace periods of the process, one at a time. Their numbers grow in steps of [`NUMBER`], so
 /// that readers can store them beside their depth.
 pub(super) struct Grace {
-    /// The number of the grace period that began last, and whether readers must fence. Read by
-    /// every reader at every section, so it has a line of its own.
+    /// The number of the grace period that began last, whether readers must fence, and [`BEGUN`]. Read
+    /// by every reader at every section, so it has a line of its own.
     started: CachePadded<AtomicU64>,
     /// The number of the grace period that ended last. Written under the lock.
     completed: AtomicU64,
@@ -37,7 +36,7 @@ impl Grace {
     #[cfg(not(loom))]
     const fn new() -> Self {
         Self {
-            started: CachePadded::new(AtomicU64::new(FENCED)),
+            started: CachePadded::new(AtomicU64::new(FENCED | BEGUN)),
             completed: AtomicU64::new(0),
             running: Mutex::new(false),
         }
@@ -46,14 +45,14 @@ impl Grace {
     #[cfg(loom)]
     fn new() -> Self {
         Self {
-            started: CachePadded::new(AtomicU64::new(FENCED)),
+            started: CachePadded::new(AtomicU64::new(FENCED | BEGUN)),
             completed: AtomicU64::new(0),
             running: Mutex::new(false),
         }
     }
 
-    /// Returns the number of the grace period that began last, with [`FENCED`] or without, for a
-    /// reader's section.
+    /// Returns the word of a section that begins: the number of the grace period that began last,
+    /// [`BEGUN`], and [`FENCED`] or not.
     #[inline(always)]
     pub(super) fn now(&self) -> u64 {
         // Acquire: pairs with the release in `start`. A reader that carries the number of a
@@ -75,7 +74,7 @@ impl Grace {
         // An exchange, so that it has a place among those in `start`. Release: the next of
         // those reads from this one, and what the caller has unpublished comes before that
         // grace period.
-        Ticket((self.started.fetch_add(0, Release) & !FENCED).wrapping_add(NUMBER))
+        Ticket(number_of(self.started.fetch_add(0, Release)).wrapping_add(NUMBER))
     }
 
     /// Tells whether the grace period of `ticket` has ended.
@@ -138,29 +137,17 @@ impl Grace {
         self.started.fetch_add(NUMBER, AcqRel);
         *running = true;
         // (Q) pairs with the light fence (B) of every reader.
-        fence_for_readers();
+        fence_for_claimed();
     }
 
     /// (S) Ends the grace period that runs, if no reader is in a section that began before it.
     fn try_end(&self, running: &mut bool) {
         // Relaxed: written under the lock that is held, but for exchanges that add nothing.
-        let number = self.started.load(Relaxed) & !FENCED;
+        let number = number_of(self.started.load(Relaxed));
         if RECORDS.iter().all(|record| record.is_past(number)) {
             *running = false;
             // Release: pairs with the acquire in `is_over`.
             self.completed.store(number, Release);
         }
-    }
-}
-
-/// Runs the heavy fence, or only a full one when there is no other reader to order with.
-///
-/// A thread needs no fence to see its own stores. Another thread that claims a record passes a
-/// full fence before its first section (`Records::claim`): if the search below does not find
-/// its claim, that fence comes after this one, and its sections see what was unpublished.
-fn fence_for_readers() {
-    fence::full();
-    if !RECORDS.only_own_claimed() {
-        fence::heavy();
     }
 }

@@ -108,16 +108,20 @@ fn the_next_section_tells_that_the_one_before_has_ended() {
     });
 }
 
-/// The same where the next section nests, and tells of itself by its depth.
+/// The same where the sections are counted, and the next one tells of itself by its depth.
 #[test]
 fn the_next_section_tells_so_at_every_depth() {
     explore(AtMost(4), || {
         let place = Place::new(&Ends::default());
         let reader = reader(&place, |place| {
-            place.look(&read_lock());
             let outer = read_lock();
-            drop(read_lock());
+            let counted = read_lock();
             drop(outer);
+            place.look(&counted);
+            drop(counted);
+            let _outer = read_lock();
+            let _counted = read_lock();
+            drop(read_lock());
         });
         drop_after_synchronize(&place);
         join(reader);
@@ -151,6 +155,22 @@ fn the_last_guard_keeps_the_section() {
             let object = place.find(&inner);
             drop(outer);
             object.inspect(|object| object.look());
+        });
+        drop_after_synchronize(&place);
+        join(reader);
+    });
+}
+
+/// A section that is taken to have ended with one that began before it.
+#[test]
+fn a_section_goes_on_when_the_one_around_it_ends() {
+    explore(AtMost(5), || {
+        let place = Place::new(&Ends::default());
+        let reader = reader(&place, |place| {
+            let outer = read_lock();
+            let inner = read_lock();
+            drop(outer);
+            place.look(&inner);
         });
         drop_after_synchronize(&place);
         join(reader);

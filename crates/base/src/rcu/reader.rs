@@ -1,7 +1,17 @@
 //! The read side: one record for each reader, and the guard that stands for a section.
 
+#[cfg(feature = "std")]
+mod freezer;
+
+#[cfg(all(test, loom))]
+pub(crate) use freezer::interrupt_entry;
+#[cfg(feature = "std")]
+pub(crate) use freezer::{await_turn_outside, enter_freezer, leave_freezer, step_out_of_freezer};
+
+use core::hint::cold_path;
 use core::marker::PhantomData;
-use core::ptr;
+use core::ptr::{self, NonNull};
+use core::sync::atomic::AtomicUsize as Unmodelled;
 
 #[cfg(not(loom))]
 use alloc::alloc::{Layout, handle_alloc_error};
@@ -15,11 +25,14 @@ use crate::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use crate::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize};
 use crate::sync::{global, relax};
 
-/// The low bits of a record's word count the nesting.
+/// The low bits of a word of a section count the nesting.
 const DEPTH: u64 = (1 << 15) - 1;
 
-/// Marks the word of a record that is claimed for a single section. Kept in the word so that
-/// leaving a section tests it together with the depth.
+/// The depth of a section that begins. Kept beside the number of the grace period, so that a
+/// reader stores what it has loaded.
+pub(super) const BEGUN: u64 = 1;
+
+/// Marks the word of a record that is claimed for a single section.
 const TRANSIENT: u64 = 1 << 15;
 
 /// Set while readers must take a full fence. Kept beside the number of the grace period, so that
@@ -29,14 +42,23 @@ pub(super) const FENCED: u64 = 1 << 16;
 /// One step of the number of grace periods, in the bits above.
 pub(super) const NUMBER: u64 = 1 << 17;
 
+/// What the plain word of a record says that has no plain sections. It is in no section.
+const NOT_PLAIN: u64 = FENCED;
+
 /// The words that the reader alone writes, on one cache line of its own.
 #[derive(Debug)]
 struct Own {
-    /// Zero outside of sections. Inside: the depth, and the number of the grace period that had
-    /// begun last when the section began.
-    section: AtomicU64,
+    /// The plain section: see [`Section`]. Zero outside. Inside: the number of the grace period
+    /// that had begun last when the section began, and [`BEGUN`]. Or [`NOT_PLAIN`].
+    plain: AtomicU64,
+    /// All others. Zero outside. Inside: how many there are, and the number of the grace period that
+    /// had begun last when the first of them began.
+    counted: AtomicU64,
     /// The address of the [gate](crate::gate) that the reader is inside of, or 0.
     gate: AtomicUsize,
+    /// How deep the thread is inside of the [freezer](crate::freezer), and 0 outside.
+    #[cfg(feature = "std")]
+    freezer: AtomicUsize,
 }
 
 /// What one reader tells the updaters. Records are never freed, only claimed by another reader.
@@ -45,6 +67,9 @@ pub(crate) struct Record {
     /// Written by the reader that claimed the record, read by updaters.
     own: CachePadded<Own>,
     claimed: AtomicBool,
+    /// The [name](thread::name) of the thread that claimed it, or 0. Read by a child of a fork alone,
+    /// and no part of what is modelled.
+    owner: Unmodelled,
     /// The record that was published before this one. Set before this one is published.
     next: AtomicPtr<Record>,
 }
@@ -59,53 +84,125 @@ global! {
     pub(crate) static RECORDS: Records = Records::new();
 }
 
-/// The reader's side. The fast paths store constants, so that one section does not wait for the
-/// store of the one before it: a depth that is loaded, changed and stored costs as much as the
-/// rest of a lookup several times over.
-impl Record {
-    /// Enters a section, or nests one more.
+/// A section that a thread is in, and how it is left.
+///
+/// Guards may be dropped in any order, so who leaves a section can not go back to what was before
+/// it. The *plain* section of a record has a word to itself: leaving it is one store, whatever other
+/// sections there are. It is the outermost one of a thread, nearly always. Sections that begin while
+/// there is a plain one share the other word, which counts them. A word that is loaded,
+/// changed and stored costs as much as the rest of a lookup several times over.
+///
+/// It is the record, in one word with a bit that tells which: guards are handed through C.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Section(NonNull<Record>);
+
+/// Set in the address of the record of a section that is counted. Records are aligned to more.
+const COUNTED: usize = 1;
+
+impl Section {
     #[inline(always)]
-    fn enter(&self) {
-        // Relaxed: a thread sees its own stores.
-        let word = self.own.section.load(Relaxed);
-        if word != 0 {
-            return self.nest(word);
-        }
-        self.begin_section(1);
+    fn plain(record: &'static Record) -> Self {
+        Self(NonNull::from(record))
     }
 
     #[inline(always)]
-    fn begin_section(&self, depth: u64) {
+    fn counted(record: &'static Record) -> Self {
+        Self(NonNull::from(record).map_addr(|address| address | COUNTED))
+    }
+
+    #[inline(always)]
+    fn is_counted(self) -> bool {
+        self.0.addr().get() & COUNTED != 0
+    }
+
+    #[inline(always)]
+    pub(crate) fn record(self) -> &'static Record {
+        let record = self.0.as_ptr().map_addr(|address| address & !COUNTED);
+        // SAFETY: made of a reference, with that bit or without.
+        unsafe { &*record }
+    }
+
+    /// (D)
+    #[inline(always)]
+    pub(crate) fn leave(self) {
+        if self.is_counted() {
+            cold_path();
+            self.record().leave_counted();
+        } else {
+            self.record().end_plain();
+        }
+    }
+}
+
+/// The reader's side.
+impl Record {
+    /// Tells whether a plain section can begin: there is none, the reader takes no full fences, and
+    /// the record is not [`NOBODY`]. One test for all three.
+    #[inline(always)]
+    fn has_room_for_plain(&self) -> bool {
+        // Relaxed: a thread sees its own stores.
+        self.own.plain.load(Relaxed) == 0
+    }
+
+    /// Enters the plain section, if it can begin.
+    #[inline(always)]
+    fn try_enter_plain(&'static self) -> Option<Section> {
+        if !self.has_room_for_plain() {
+            cold_path();
+            return None;
+        }
+        self.begin_plain();
+        Some(Section::plain(self))
+    }
+
+    /// Begins the plain section, which [has room](Self::has_room_for_plain).
+    #[inline(always)]
+    fn begin_plain(&self) {
+        // (A) as in `begin_counted`. No `FENCED` in it: the claim of this record found it gone, or
+        // took it away.
+        self.own.plain.store(GRACE.now(), Release);
+        // (B) pairs with the heavy fence (Q) of `Grace::start`.
+        fence::light();
+    }
+
+    /// (D) Publishes the end of the plain section.
+    #[inline(always)]
+    fn end_plain(&self) {
+        // Release: pairs with the acquire in (R). Whoever sees the end sees all of the
+        // section's reads done.
+        self.own.plain.store(0, Release);
+    }
+
+    /// Enters a section that is counted.
+    fn enter_counted(&'static self) -> Section {
+        // Relaxed: a thread sees its own stores.
+        match self.own.counted.load(Relaxed) {
+            0 => self.begin_counted(0),
+            word => self.nest(word),
+        }
+        Section::counted(self)
+    }
+
+    #[inline(always)]
+    fn begin_counted(&self, marks: u64) {
         let now = GRACE.now();
         // (A) `now` is an acquire load: who sees the number of a grace period sees what was
         // unpublished for it. Release: whoever sees this section knows that the one before it
         // has ended, and sees all of that one's reads done; pairs with the acquire in (R).
-        self.own.section.store(now | depth, Release);
+        self.own.counted.store(now | marks, Release);
         // (B) pairs with the heavy fence (Q) of `Grace::start`.
-        if now & FENCED == 0 {
-            fence::light();
-        } else {
+        Self::fence(now);
+    }
+
+    /// Takes the fence that a word asks for.
+    #[inline(always)]
+    fn fence(word: u64) {
+        if word & FENCED != 0 {
+            cold_path();
             fence::full();
+        } else {
+            fence::light();
         }
-    }
-
-    /// Leaves a section; the outermost one ends.
-    #[inline(always)]
-    fn exit(&self) {
-        // Relaxed: a thread sees its own stores.
-        let word = self.own.section.load(Relaxed);
-        if word & (DEPTH | TRANSIENT) != 1 {
-            return self.unnest(word);
-        }
-        self.end_section();
-    }
-
-    /// (D) Publishes the end of the outermost section.
-    #[inline(always)]
-    fn end_section(&self) {
-        // Release: pairs with the acquire in (R). Whoever sees the end sees all of the
-        // section's reads done.
-        self.own.section.store(0, Release);
     }
 
     /// Goes one level deeper. At a depth that cannot be counted any more the word stays as it is:
@@ -114,30 +211,43 @@ impl Record {
     #[cold]
     fn nest(&self, word: u64) {
         if word & DEPTH != DEPTH {
-            // Release: as in `begin_section`, whose store this one hides from the updater.
-            self.own.section.store(word + 1, Release);
+            // Release: as in `begin_counted`, whose store this one hides from the updater.
+            self.own.counted.store(word + 1, Release);
         }
     }
 
+    /// Leaves a section that was counted; the last one ends.
     #[cold]
-    fn unnest(&self, word: u64) {
+    fn leave_counted(&self) {
+        // Relaxed: a thread sees its own stores.
+        let word = self.own.counted.load(Relaxed);
         match word & DEPTH {
             DEPTH => {}
-            // A record that was claimed for this section.
             1 => {
-                self.end_section();
-                self.unclaim();
-                thread::count_unowned_section(-1);
+                // (D) Release: as in `end_plain`.
+                self.own.counted.store(0, Release);
+                // A record that was claimed for this section.
+                if word & TRANSIENT != 0 {
+                    self.unclaim();
+                    thread::count_unowned_section(-1);
+                }
             }
             // Release: as in `nest`.
-            _ => self.own.section.store(word - 1, Release),
+            _ => self.own.counted.store(word - 1, Release),
         }
+    }
+
+    /// Tells whether the owner is inside a section or the freezer. For the owner itself.
+    #[cfg(feature = "std")]
+    fn is_in_use(&self) -> bool {
+        // Relaxed: a thread sees its own stores.
+        self.is_inside() || self.own.freezer.load(Relaxed) != 0
     }
 
     /// Tells whether the owner is inside a section. For the owner itself.
     fn is_inside(&self) -> bool {
-        // Relaxed: a thread sees its own stores.
-        self.own.section.load(Relaxed) != 0
+        // Relaxed, both: a thread sees its own stores.
+        self.own.plain.load(Relaxed) & DEPTH != 0 || self.own.counted.load(Relaxed) != 0
     }
 }
 
@@ -146,44 +256,42 @@ impl Record {
     /// Enters a section, and says which gate the reader is inside of. Refuses if it is inside of
     /// one.
     #[inline(always)]
-    fn enter_gate(&self, gate: usize) -> bool {
-        // Relaxed: a thread sees its own stores.
-        let word = self.own.section.load(Relaxed);
-        if word != 0 {
-            return self.enter_gate_nested(word, gate);
-        }
-        self.enter_gate_outside(gate)
+    fn enter_gate(&'static self, gate: usize) -> Option<Section> {
+        self.enter_gate_plainly(gate)
+            .or_else(|| self.enter_gate_counted(gate))
     }
 
-    /// The same outside of sections alone.
+    /// The same in a plain section alone.
     #[inline(always)]
-    fn enter_gate_outside(&self, gate: usize) -> bool {
-        // Relaxed: a thread sees its own stores.
-        if self.own.section.load(Relaxed) != 0 {
-            return false;
+    fn enter_gate_plainly(&'static self, gate: usize) -> Option<Section> {
+        // Relaxed: a thread sees its own stores. It may be inside of one by a section that is counted.
+        if !self.has_room_for_plain() || self.own.gate.load(Relaxed) != 0 {
+            cold_path();
+            return None;
         }
         self.go_inside(gate);
         // (F) is the fence (B) of the section.
-        self.begin_section(1);
-        true
+        self.begin_plain();
+        Some(Section::plain(self))
     }
 
-    /// The same inside of a section. Outside of sections a reader is in no gate.
+    /// The same where there may be a section already.
     #[cold]
-    fn enter_gate_nested(&self, word: u64, gate: usize) -> bool {
-        // Relaxed: a thread sees its own stores.
+    fn enter_gate_counted(&'static self, gate: usize) -> Option<Section> {
+        // Relaxed, both: a thread sees its own stores.
         if self.own.gate.load(Relaxed) != 0 {
-            return false;
+            return None;
         }
-        self.nest(word);
         self.go_inside(gate);
-        // (F)
-        if word & FENCED == 0 {
-            fence::light();
+        let word = self.own.counted.load(Relaxed);
+        // (F) is the fence (B) of a section that begins.
+        if word == 0 {
+            self.begin_counted(0);
         } else {
-            fence::full();
+            self.nest(word);
+            Self::fence(word);
         }
-        true
+        Some(Section::counted(self))
     }
 
     #[inline(always)]
@@ -198,7 +306,6 @@ impl Record {
     pub(crate) fn leave_gate(&self) {
         // (J) Release: pairs with the acquire in (W).
         self.own.gate.store(0, Release);
-        self.exit();
     }
 
     fn is_inside_gate(&self, gate: usize) -> bool {
@@ -209,12 +316,8 @@ impl Record {
 
 /// Waits until no reader is inside of a gate that has been marked as shut.
 pub(crate) fn wait_for_inside(gate: usize) {
-    // (G) A reader that claims its record after this fence sees the mark. The heavy fence is for
-    // those that had claimed one, and there is none most often.
-    fence::full();
-    if !RECORDS.only_own_claimed() {
-        fence::heavy();
-    }
+    // (G)
+    fence_for_claimed();
     for record in RECORDS.iter() {
         let mut attempts = 0;
         while record.is_inside_gate(gate) {
@@ -224,28 +327,48 @@ pub(crate) fn wait_for_inside(gate: usize) {
     }
 }
 
+/// Runs the heavy fence, or only a full one when there is no other record to order with.
+///
+/// A thread needs no fence to see its own stores. Another thread that claims a record passes a
+/// full fence before it stores anything there (`Records::claim`): if the search below does not find
+/// its claim, that fence comes after this one, and it sees what the caller stored before.
+pub(super) fn fence_for_claimed() {
+    fence::full();
+    if !RECORDS.only_own_claimed() {
+        fence::heavy();
+    }
+}
+
 /// The updaters' side.
 impl Record {
     #[cfg(not(loom))]
-    const fn new_claimed() -> Self {
+    const fn new_claimed(plain: u64) -> Self {
         Self {
             own: CachePadded::new(Own {
-                section: AtomicU64::new(0),
+                plain: AtomicU64::new(plain),
+                counted: AtomicU64::new(0),
                 gate: AtomicUsize::new(0),
+                #[cfg(feature = "std")]
+                freezer: AtomicUsize::new(0),
             }),
             claimed: AtomicBool::new(true),
+            owner: Unmodelled::new(0),
             next: AtomicPtr::new(ptr::null_mut()),
         }
     }
 
     #[cfg(loom)]
-    fn new_claimed() -> Self {
+    fn new_claimed(plain: u64) -> Self {
         Self {
             own: CachePadded::new(Own {
-                section: AtomicU64::new(0),
+                plain: AtomicU64::new(plain),
+                counted: AtomicU64::new(0),
                 gate: AtomicUsize::new(0),
+                #[cfg(feature = "std")]
+                freezer: AtomicUsize::new(0),
             }),
             claimed: AtomicBool::new(true),
+            owner: Unmodelled::new(0),
             next: AtomicPtr::new(ptr::null_mut()),
         }
     }
@@ -265,6 +388,8 @@ impl Record {
     }
 
     fn unclaim(&self) {
+        // Relaxed: as in `claim`.
+        self.owner.store(0, Relaxed);
         // Release: pairs with the acquire in `try_claim`.
         self.claimed.store(false, Release);
     }
@@ -274,15 +399,19 @@ impl Record {
     pub(super) fn is_past(&self, number: u64) -> bool {
         // Acquire: pairs with the release (D) or (A) that is seen, so that the reads of the
         // section before it come before whatever the updater does next.
-        let word = self.own.section.load(Acquire);
-        word == 0 || word & !(NUMBER - 1) == number
+        let is_past = |section: &AtomicU64| {
+            let word = section.load(Acquire);
+            word & DEPTH == 0 || number_of(word) == number
+        };
+        // A section is in one of the words all of its life.
+        is_past(&self.own.plain) && is_past(&self.own.counted)
     }
 }
 
 /// Makes a record that is claimed. Where there is no memory, it is one of a few that are kept
 /// for that: a lookup cannot fail for it.
 fn new_record() -> &'static Record {
-    match try_box(Record::new_claimed()) {
+    match try_box(Record::new_claimed(0)) {
         Ok(record) => Box::leak(record),
         Err(OutOfMemory) => kept_record(),
     }
@@ -294,7 +423,7 @@ fn new_record() -> &'static Record {
 fn kept_record() -> &'static Record {
     /// So many threads may need their first record while there is no memory.
     const KEPT: usize = 64;
-    static KEPT_RECORDS: [Record; KEPT] = [const { Record::new_claimed() }; KEPT];
+    static KEPT_RECORDS: [Record; KEPT] = [const { Record::new_claimed(0) }; KEPT];
     static USED: AtomicUsize = AtomicUsize::new(0);
     // Relaxed: each number is drawn once, and nothing else hangs on it.
     let drawn = USED.fetch_add(1, Relaxed);
@@ -339,13 +468,25 @@ impl Records {
 
     /// Gives the caller a record that nobody else uses. Allocates when all are claimed.
     pub(super) fn claim(&self) -> &'static Record {
-        if fence::prepare() {
+        let plain = if fence::prepare() {
             GRACE.free_readers_of_fences();
-        }
+            0
+        } else {
+            NOT_PLAIN
+        };
         let record = match self.iter().find(|record| record.try_claim()) {
             Some(free) => free,
             None => self.publish(new_record()),
         };
+        // Not if it was claimed before, since the answer was the same. Relaxed: who claims a record sees
+        // what it said last.
+        if record.own.plain.load(Relaxed) != plain {
+            // Relaxed: updaters take both values for the same. No section came before in a record that is
+            // new, and after a fork its reader does not exist: there is no end that this store could hide.
+            record.own.plain.store(plain, Relaxed);
+        }
+        // Relaxed: read by a child of a fork, which has one thread and a copy of its memory.
+        record.owner.store(thread::name(), Relaxed);
         // Pairs with the fence before the search for other readers in `Grace::start`: either
         // the search finds this claim, or this reader's sections see what was unpublished
         // before the search.
@@ -384,6 +525,29 @@ impl Records {
     }
 }
 
+#[cfg(feature = "std")]
+impl Records {
+    /// Gives back all records but those of the calling thread, which say then that nobody is inside of
+    /// anything.
+    ///
+    /// # Safety
+    /// The threads that claimed them do not exist.
+    pub(super) unsafe fn forget_others(&self) {
+        let own = thread::name();
+        // Relaxed, all: there is one thread, and it starts the others.
+        let others = self
+            .iter()
+            .filter(|record| record.owner.load(Relaxed) != own);
+        for record in others {
+            record.own.plain.store(0, Relaxed);
+            record.own.counted.store(0, Relaxed);
+            record.own.gate.store(0, Relaxed);
+            record.own.freezer.store(0, Relaxed);
+            record.unclaim();
+        }
+    }
+}
+
 /// Frees the records of the model's execution before this one: the threads of this one may still
 /// give theirs back.
 #[cfg(loom)]
@@ -412,16 +576,17 @@ impl Drop for Records {
 #[derive(Debug)]
 #[must_use = "the read-side section ends when the guard is dropped"]
 pub struct Guard<'a> {
-    /// The record to leave. A guard of a quiescent-state reader leaves nothing.
-    record: Option<&'static Record>,
+    /// The section to leave. A guard of a quiescent-state reader leaves nothing.
+    section: Option<Section>,
     /// Borrows the reader it came from, if any, and stays on its thread.
     reader: PhantomData<(&'a (), *const ())>,
 }
 
 impl Guard<'_> {
-    fn of(record: Option<&'static Record>) -> Self {
+    #[inline(always)]
+    fn of(section: Option<Section>) -> Self {
         Self {
-            record,
+            section,
             reader: PhantomData,
         }
     }
@@ -430,8 +595,8 @@ impl Guard<'_> {
 impl Drop for Guard<'_> {
     #[inline(always)]
     fn drop(&mut self) {
-        if let Some(record) = self.record {
-            record.exit();
+        if let Some(section) = self.section {
+            section.leave();
         }
     }
 }
@@ -451,48 +616,58 @@ impl Drop for Guard<'_> {
 #[doc(alias = "rcu_read_lock")]
 #[inline(always)]
 pub fn read_lock() -> Guard<'static> {
+    let record = own_or_nobody();
+    let section = match record.try_enter_plain() {
+        Some(section) => section,
+        None => enter_otherwise(),
+    };
+    Guard::of(Some(section))
+}
+
+/// Enters a section where no plain one can begin.
+#[cold]
+#[inline(never)]
+fn enter_otherwise() -> Section {
     match own_record() {
-        Some(record) => {
-            record.enter();
-            Guard::of(Some(record))
-        }
+        Some(record) => record.enter_counted(),
         None => first_section(),
     }
 }
 
 /// Enters a section, and a [gate](crate::gate) with it, unless the thread is inside of one.
 #[inline(always)]
-pub(crate) fn enter_gate(gate: usize) -> Option<&'static Record> {
+pub(crate) fn enter_gate(gate: usize) -> Option<Section> {
     let record = own_record().or_else(first_record)?;
-    record.enter_gate(gate).then_some(record)
+    record.enter_gate(gate)
 }
 
-/// As [`enter_gate`], for a thread that has a record and is in no section: without a call.
+/// As [`enter_gate`], for a thread that has a record, is in no plain section, and takes no full fences:
+/// without a call.
 #[inline(always)]
-pub(crate) fn enter_gate_outside(gate: usize) -> Option<&'static Record> {
-    let record = own_record()?;
-    record.enter_gate_outside(gate).then_some(record)
+pub(crate) fn enter_gate_plainly(gate: usize) -> Option<Section> {
+    own_or_nobody().enter_gate_plainly(gate)
 }
 
 /// Claims the record of a thread that has none, if it can keep one.
 #[cold]
 fn first_record() -> Option<&'static Record> {
-    drop(first_section());
+    first_section().leave();
     own_record()
 }
 
 /// Enters the first section of a thread: claims its record, or one for this section alone where
 /// the thread can keep none.
 #[cold]
-fn first_section() -> Guard<'static> {
+fn first_section() -> Section {
     let record = RECORDS.claim();
     if thread::keep(record) {
-        record.enter();
-    } else {
-        record.begin_section(TRANSIENT | 1);
-        thread::count_unowned_section(1);
+        return record
+            .try_enter_plain()
+            .unwrap_or_else(|| record.enter_counted());
     }
-    Guard::of(Some(record))
+    record.begin_counted(TRANSIENT);
+    thread::count_unowned_section(1);
+    Section::counted(record)
 }
 
 /// Tells whether the calling thread is inside a section, as far as it can be known.
@@ -506,9 +681,37 @@ pub(super) fn inside_read_lock() -> bool {
     own_record().is_some_and(Record::is_inside)
 }
 
+/// Names the calling thread, as far as it can be known.
+pub(crate) fn thread_name() -> usize {
+    thread::name()
+}
+
+/// Returns the record that the calling thread keeps, if it keeps one.
 #[inline(always)]
 fn own_record() -> Option<&'static Record> {
-    thread::own_record()
+    let record = own_or_nobody();
+    (!ptr::eq(record, nobody())).then_some(record)
+}
+
+/// As [`own_record`], with [`NOBODY`] for none.
+#[inline(always)]
+fn own_or_nobody() -> &'static Record {
+    thread::own_or_nobody()
+}
+
+global! {
+    /// The record of a thread that has none. It has no room for a plain section: so who tests that
+    /// finds out with the same test that he has no record. No updater knows it, and nobody writes it.
+    pub(super) static NOBODY: Record = Record::new_claimed(NOT_PLAIN);
+}
+
+fn nobody() -> &'static Record {
+    &NOBODY
+}
+
+/// Returns the number of a grace period that stands in a word.
+pub(super) fn number_of(word: u64) -> u64 {
+    word & !(NUMBER - 1)
 }
 
 /// The half of a quiescent-state reader that touches its record.
@@ -519,20 +722,21 @@ impl Record {
         record
     }
 
-    pub(super) fn go_online(&self) {
-        self.enter();
+    pub(super) fn go_online(&'static self) {
+        // Left by `go_offline`.
+        self.enter_counted();
         thread::count_unowned_section(1);
     }
 
     pub(super) fn go_offline(&self) {
-        self.exit();
+        self.leave_counted();
         thread::count_unowned_section(-1);
     }
 
     /// Ends a section and begins the next one with a single store.
     pub(super) fn quiesce(&self) {
         // (D) of the old section, and (A) and (B) of the new one.
-        self.begin_section(1);
+        self.begin_counted(0);
     }
 
     pub(super) fn retire(&self) {
@@ -547,7 +751,7 @@ impl Record {
 /// What a thread keeps of its own.
 #[cfg(any(feature = "std", loom))]
 mod thread {
-    use super::Record;
+    use super::{Record, nobody};
     use core::cell::Cell;
 
     #[cfg(loom)]
@@ -558,13 +762,13 @@ mod thread {
     #[cfg(not(loom))]
     thread_local! {
         // No destructor, so reading it is one load; `RETURN` takes the record back.
-        static RECORD: Cell<Option<&'static Record>> = const { Cell::new(None) };
+        static RECORD: Cell<&'static Record> = const { Cell::new(&super::NOBODY) };
         static UNOWNED: Cell<isize> = const { Cell::new(0) };
         static RETURN: Return = const { Return(Cell::new(None)) };
     }
     #[cfg(loom)]
     thread_local! {
-        static RECORD: Cell<Option<&'static Record>> = Cell::new(None);
+        static RECORD: Cell<&'static Record> = Cell::new(nobody());
         static UNOWNED: Cell<isize> = Cell::new(0);
         static RETURN: Return = Return(Cell::new(None));
     }
@@ -583,24 +787,42 @@ mod thread {
                 return;
             };
             // A thread that still has a guard, or leaked one, keeps its record.
-            if !record.is_inside() {
+            if !record.is_in_use() {
                 // Sections that begin after this one claim a record each.
-                let _ = RECORD.try_with(Cell::take);
+                forget_own_record();
                 record.unclaim();
             }
         }
     }
 
     #[inline(always)]
-    pub(super) fn own_record() -> Option<&'static Record> {
-        RECORD.try_with(Cell::get).ok().flatten()
+    pub(super) fn own_or_nobody() -> &'static Record {
+        RECORD.try_with(Cell::get).unwrap_or_else(|_| nobody())
+    }
+
+    /// Names the calling thread, by a number that no other has while it lives, and that is not 0. In
+    /// a child of a fork the thread that forked has the name that it had.
+    pub(in crate::rcu) fn name() -> usize {
+        RECORD
+            .try_with(|own| core::ptr::from_ref(own).addr())
+            .unwrap_or(1)
+    }
+
+    /// Makes `record` the thread's own until it is [forgotten](forget_own_record), while the thread is
+    /// ending.
+    pub(super) fn lend(record: &'static Record) {
+        let _ = RECORD.try_with(|own| own.set(record));
+    }
+
+    pub(super) fn forget_own_record() {
+        let _ = RECORD.try_with(|own| own.set(nobody()));
     }
 
     /// Keeps `record` as the thread's own until the thread ends. Refuses when it is ending.
     pub(super) fn keep(record: &'static Record) -> bool {
         RETURN
             .try_with(|place| {
-                let kept = RECORD.try_with(|own| own.set(Some(record))).is_ok();
+                let kept = RECORD.try_with(|own| own.set(record)).is_ok();
                 place.0.set(kept.then_some(record));
                 kept
             })
@@ -624,8 +846,12 @@ mod thread {
 mod thread {
     use super::Record;
 
-    pub(super) fn own_record() -> Option<&'static Record> {
-        None
+    pub(super) fn own_or_nobody() -> &'static Record {
+        super::nobody()
+    }
+
+    pub(in crate::rcu) fn name() -> usize {
+        0
     }
 
     pub(super) fn keep(_record: &'static Record) -> bool {

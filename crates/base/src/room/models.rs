@@ -3,6 +3,7 @@
 //! free, as one that is taken twice, or as a notice that nobody finds.
 
 use super::*;
+use crate::bitmap::{BITS, Word};
 use crate::lock::{Name, RawLock};
 use crate::model::Preemptions::{Any, AtMost};
 use crate::model::{JoinHandle, explore, join, spawn};
@@ -12,22 +13,35 @@ use loom::cell::UnsafeCell;
 const LEAVES: usize = 3;
 const NAME: Name = Name::of(0);
 
+/// The one bit of a leaf that changes.
+const BIT: usize = BITS - 1;
+
 struct Leaf {
     lock: RawLock,
+    open: Word,
     state: UnsafeCell<State>,
 }
 
 #[derive(Clone, Copy)]
 struct State {
-    is_free: bool,
-    is_noticed: bool,
+    mark: Mark,
     next: u32,
 }
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Mark {
+    Open,
+    Passed,
+    Noticed,
+}
+
+/// Which leaves are passed or noticed, as the tree knows it.
+type Full = [bool; LEAVES];
 
 struct Table {
     room: Room,
     leaves: [Leaf; LEAVES],
-    structure: Mutex<()>,
+    structure: Mutex<Full>,
 }
 
 // SAFETY: that accesses to the cells do not meet is what the checker checks.
@@ -38,67 +52,112 @@ unsafe impl Send for Table {}
 impl Table {
     /// Makes a table in which the numbers below `hint` are taken, and known to be.
     fn new(hint: usize) -> Arc<Self> {
-        let leaf = |index| Leaf {
-            lock: RawLock::new(NAME),
-            state: UnsafeCell::new(State {
-                is_free: index >= hint,
-                is_noticed: false,
-                next: NONE,
-            }),
+        Self::with_hint(hint, None, |index| index >= hint)
+    }
+
+    /// Makes a table with a hint of two leaves; the others are taken, and known to be.
+    fn with_two(first: usize, second: usize, is_free: impl Fn(usize) -> bool) -> Arc<Self> {
+        Self::with_hint(first, Some(second), is_free)
+    }
+
+    fn with_hint(
+        first: usize,
+        second: Option<usize>,
+        is_free: impl Fn(usize) -> bool,
+    ) -> Arc<Self> {
+        let last = second.unwrap_or(first);
+        let is_passed = |index| index < last && index != first;
+        let leaf = |index| {
+            let open = Word::new();
+            (0..BITS)
+                .filter(|&bit| bit != BIT || !is_free(index))
+                .for_each(|bit| open.set(bit));
+            Leaf {
+                lock: RawLock::new(NAME),
+                open,
+                state: UnsafeCell::new(State {
+                    mark: if is_passed(index) {
+                        Mark::Passed
+                    } else {
+                        Mark::Open
+                    },
+                    next: NONE,
+                }),
+            }
         };
         let table = Self {
             room: Room::new(),
             leaves: core::array::from_fn(leaf),
-            structure: Mutex::new(()),
+            structure: Mutex::new(core::array::from_fn(is_passed)),
         };
         table.room.prepare().expect("there is memory");
-        table.room.set_hint(hint);
+        table.room.set_hint(first, second);
         Arc::new(table)
     }
 
-    /// Changes a leaf with its lock held.
-    fn with<A>(&self, index: usize, change: impl FnOnce(&mut State) -> A) -> A {
+    /// Uses a leaf with its lock held.
+    fn with<A>(&self, index: usize, act: impl FnOnce(&Word, &mut State) -> A) -> A {
         let leaf = &self.leaves[index];
         leaf.lock.lock(NAME);
-        // SAFETY: the checker tells if two accesses meet.
-        let answer = leaf.state.with_mut(|state| change(unsafe { &mut *state }));
+        let answer = leaf.state.with_mut(|state| {
+            // SAFETY: the checker tells if two accesses meet.
+            act(&leaf.open, unsafe { &mut *state })
+        });
         leaf.lock.unlock(NAME);
         answer
     }
 
-    /// Frees a number and leaves a notice, if there is none.
+    /// Frees a number, and leaves a notice if a search has passed over it and there is none.
     fn free(&self, index: usize) {
-        self.with(index, |state| {
-            state.is_free = true;
-            if !core::mem::replace(&mut state.is_noticed, true) {
+        self.with(index, |open, state| {
+            open.clear(BIT);
+            if state.mark == Mark::Passed {
+                state.mark = Mark::Noticed;
                 let notices = self.room.leave_notice(index, |next| state.next = next);
                 assert!(matches!(notices, Notices::Few | Notices::Many));
             }
         });
     }
 
+    /// Takes a number that is free, whether or not it is the lowest.
+    fn take_exact(&self, index: usize) {
+        self.with(index, |open, _| open.set_release(BIT));
+    }
+
     /// Takes the number that is hinted at, if it is the lowest.
     fn take_hinted(&self) -> Option<usize> {
         let hint = self.room.hint()?;
-        self.with(hint.leaf(), |state| {
-            let may = state.is_free && self.room.is_confirmed(hint);
-            state.is_free &= !may;
-            may.then_some(hint.leaf())
+        let first = &self.leaves[hint.leaf()].open;
+        if !first.is_full() {
+            return self.take_if(hint.leaf(), || self.room.is_confirmed(hint));
+        }
+        let second = self.room.second()?;
+        self.take_if(second, || {
+            first.is_full_acquire() && self.room.is_confirmed(hint)
+        })
+    }
+
+    /// Takes a number if it is free, and `may` agrees once its leaf is locked.
+    fn take_if(&self, index: usize, may: impl FnOnce() -> bool) -> Option<usize> {
+        self.with(index, |open, _| {
+            let may = !open.is_full() && may();
+            may.then(|| open.set_release(BIT)).map(|()| index)
         })
     }
 
     /// Takes all notices and returns the hint that follows.
-    fn take_notices(&self) -> usize {
+    fn take_notices(&self, full: &mut Full) -> usize {
         self.room.begin_search();
         let mut hint = self.room.hinted();
         while let Some(list) = self.room.take_notices() {
             let mut next = Some(list);
             while let Some(list) = next {
-                next = self.with(list.first(), |state| {
-                    assert!(state.is_noticed, "it is in the list");
-                    state.is_noticed = false;
+                next = self.with(list.first(), |_, state| {
+                    assert!(state.mark == Mark::Noticed, "it is in the list");
+                    state.mark = Mark::Open;
                     List::of(state.next)
                 });
+                full[list.first()] = false;
                 hint = hint.min(list.first());
             }
         }
@@ -107,34 +166,66 @@ impl Table {
 
     /// Takes the notices, for who looks for a number next.
     fn tidy(&self) {
-        let _structure = self.structure.lock();
-        let hint = self.take_notices();
-        self.room.set_hint(hint);
+        let mut full = self.structure.lock();
+        let hint = self.take_notices(&mut full);
+        let second = second_after(&full, hint);
+        self.with(hint, |_, _| ());
+        self.room.set_hint(hint, second);
+    }
+
+    /// Searches for the lowest number, and leaves it.
+    fn look(&self) {
+        let mut full = self.structure.lock();
+        let index = self.find_room(&mut full);
+        let second = second_after(&full, index);
+        self.with(index, |_, _| ());
+        self.room.set_hint(index, second);
     }
 
     /// Searches for the lowest number and takes it.
     fn search(&self) -> usize {
-        let _structure = self.structure.lock();
+        let mut full = self.structure.lock();
         loop {
-            let mut index = self.take_notices();
-            while self.with(index, |state| !state.is_free) {
-                index += 1;
-            }
-            self.room.set_hint(index);
-            let taken = self.with(index, |state| {
-                let may = state.is_free && !self.room.has_notices();
-                state.is_free &= !may;
-                may
+            let index = self.find_room(&mut full);
+            let second = second_after(&full, index);
+            let taken = self.take_if(index, || {
+                self.room.set_hint(index, second);
+                !self.room.has_notices()
             });
-            if taken {
+            if taken.is_some() {
                 return index;
             }
         }
     }
 
+    /// Takes the notices, passes over what is full, and returns the first leaf that is not.
+    fn find_room(&self, full: &mut Full) -> usize {
+        let mut index = self.take_notices(full);
+        while self.pass_over(full, index) {
+            index += 1;
+        }
+        index
+    }
+
+    /// Marks a leaf as passed if it is full, and tells whether it is.
+    fn pass_over(&self, full: &mut Full, index: usize) -> bool {
+        self.with(index, |open, state| {
+            if open.is_full() && state.mark == Mark::Open {
+                state.mark = Mark::Passed;
+                full[index] = true;
+            }
+            open.is_full()
+        })
+    }
+
     fn take(&self) -> usize {
         self.take_hinted().unwrap_or_else(|| self.search())
     }
+}
+
+/// Finds the next leaf that is not passed.
+fn second_after(full: &Full, first: usize) -> Option<usize> {
+    (first + 1..LEAVES).find(|&index| !full[index])
 }
 
 /// Runs `act` on a thread of its own.
@@ -159,8 +250,9 @@ fn the_lowest_number_is_taken() {
         table.free(0);
         table.tidy();
         assert_eq!(table.take_hinted(), Some(0));
+        assert_eq!(table.take_hinted(), Some(1));
         assert_eq!(table.take_hinted(), None);
-        assert_eq!((table.search(), table.search()), (1, 2));
+        assert_eq!(table.search(), 2);
     });
 }
 
@@ -219,5 +311,78 @@ fn two_leave_notices_and_a_search_takes_them() {
         table.tidy();
         freers.into_iter().for_each(join);
         assert_eq!([(); 3].map(|()| table.take()), [0, 1, 2]);
+    });
+}
+
+/// The two leaves of a hint, each of which is free and then taken in turn.
+#[test]
+fn the_lowest_of_two_leaves_is_taken() {
+    explore(Any, || {
+        let table = Table::with_two(0, 2, |_| false);
+        assert_eq!(table.take_hinted(), None);
+        for index in [0, 2, 0] {
+            table.free(index);
+            assert_eq!(table.take_hinted(), Some(index));
+        }
+        table.free(2);
+        table.free(0);
+        assert_eq!(table.take_hinted(), Some(0));
+        table.free(1);
+        assert_eq!(table.take_hinted(), None);
+        assert_eq!((table.take(), table.take()), (1, 2));
+    });
+}
+
+/// A number of the second leaf that is taken though one of the first was freed before it.
+#[test]
+fn a_look_meets_closes_in_both_leaves() {
+    explore(Any, || {
+        let table = Table::with_two(1, 2, |_| false);
+        let looker = thread(&table, Table::take_hinted);
+        table.free(1);
+        table.free(2);
+        let looked = join(looker);
+        assert!(matches!(looked, None | Some(1)), "{looked:?}");
+        assert_eq!(table.take(), if looked.is_some() { 2 } else { 1 });
+    });
+}
+
+/// A number of the second leaf that is taken since the first is full again: but only since a lower
+/// one is free.
+#[test]
+fn a_look_meets_a_first_leaf_that_is_full_again() {
+    explore(Any, || {
+        let table = Table::with_two(1, 2, |index| index > 0);
+        let looker = thread(&table, Table::take_hinted);
+        table.free(0);
+        table.take_exact(1);
+        let looked = join(looker);
+        assert!(matches!(looked, None | Some(1)), "{looked:?}");
+    });
+}
+
+/// The same with the leaf between the two.
+#[test]
+fn a_look_meets_a_close_between_the_two_leaves() {
+    explore(Any, || {
+        let table = Table::with_two(0, 2, |index| index != 1);
+        let looker = thread(&table, Table::take_hinted);
+        table.free(1);
+        table.take_exact(0);
+        let looked = join(looker);
+        assert!(matches!(looked, None | Some(0)), "{looked:?}");
+    });
+}
+
+/// The first leaf of a hint with the second of a later one, above a number that is free.
+#[test]
+fn a_look_meets_a_search_that_moves_both_leaves() {
+    explore(Any, || {
+        let table = Table::with_two(0, 1, |index| index > 0);
+        let looker = thread(&table, Table::take_hinted);
+        table.look();
+        let looked = join(looker);
+        assert!(matches!(looked, None | Some(1)), "{looked:?}");
+        assert_eq!(table.take(), looked.map_or(1, |_| 2));
     });
 }

@@ -5,13 +5,15 @@
 //! divides its size, at most 64. Larger sizes and alignments go to the global allocator.
 //!
 //! The layout is a constant wherever memory is taken, so the class is found by the compiler. The
-//! cache of a class is made when it is first needed.
+//! cache of a class is made when it is first needed; if the global allocator was
+//! [chosen](super::backing), never, and every class is then as a size that has none.
 
 use alloc::alloc::{Layout, alloc as global_alloc, dealloc};
 use core::ptr::NonNull;
 
+use super::backing::{self, Backing};
 use super::cache::{Callbacks, Plan, RawCache};
-use super::options::{Checks, Options};
+use super::options::{Checks, Colouring, Options};
 use crate::fallible::OnceBox;
 
 /// The largest alignment of a class.
@@ -55,34 +57,19 @@ const fn class_of(layout: Layout) -> Option<usize> {
     }
 }
 
-/// Returns the class of a layout, unless everything is to go to the global allocator.
-#[cfg(not(loom))]
-#[inline(always)]
-const fn cached_class(layout: Layout) -> Option<usize> {
-    if cfg!(feature = "global-heap") {
-        return None;
-    }
-    class_of(layout)
-}
-
 /// Takes memory for a layout. `None` if there is none. Does not run callbacks, and may be called
 /// under a lock.
 #[inline(always)]
 pub(crate) fn alloc(layout: Layout) -> Option<NonNull<u8>> {
     // Models have enough to explore: those of the caches are beside them.
     #[cfg(not(loom))]
-    if let Some(class) = cached_class(layout) {
-        let cache = match CACHES[class].get() {
-            Some(cache) => cache,
-            None => make(class)?,
+    if let Some(class) = class_of(layout) {
+        return match CACHES[class].get() {
+            Some(cache) => cache.alloc(&|_| ()),
+            None => alloc_without_cache(class, layout),
         };
-        return cache.alloc(&|_| ());
     }
-    if layout.size() == 0 {
-        return Some(layout.dangling_ptr());
-    }
-    // SAFETY: the size is not zero.
-    NonNull::new(unsafe { global_alloc(layout) })
+    alloc_alone(layout)
 }
 
 /// Gives memory back. Does not fail, needs no memory, runs no callbacks, and may be called under a
@@ -93,26 +80,57 @@ pub(crate) fn alloc(layout: Layout) -> Option<NonNull<u8>> {
 /// more.
 #[inline(always)]
 pub(crate) unsafe fn free(place: NonNull<u8>, layout: Layout) {
+    // A class from which memory was taken has a cache, and who has the memory sees it; else there will
+    // never be one.
     #[cfg(not(loom))]
-    if let Some(class) = cached_class(layout) {
-        // It is there: something was taken from it.
-        if let Some(cache) = CACHES[class].get() {
-            // SAFETY: as the caller promises.
-            unsafe { cache.free(place) };
-        }
-        return;
+    if let Some(class) = class_of(layout)
+        && let Some(cache) = CACHES[class].get()
+    {
+        // SAFETY: as the caller promises.
+        return unsafe { cache.free(place) };
     }
+    // SAFETY: as the caller promises; without a cache, `alloc` took it there.
+    unsafe { free_alone(place, layout) };
+}
+
+/// Takes memory of a class that has no cache yet, or never will have.
+#[cfg(not(loom))]
+#[cold]
+#[inline(never)]
+fn alloc_without_cache(class: usize, layout: Layout) -> Option<NonNull<u8>> {
+    let colouring = match backing::settled() {
+        Backing::GlobalHeap => return alloc_alone(layout),
+        Backing::Uncoloured => Colouring::Off,
+        Backing::Coloured => Colouring::On,
+    };
+    make(class, colouring)?.alloc(&|_| ())
+}
+
+/// Takes memory from the global allocator.
+#[inline]
+fn alloc_alone(layout: Layout) -> Option<NonNull<u8>> {
+    if layout.size() == 0 {
+        return Some(layout.dangling_ptr());
+    }
+    // SAFETY: the size is not zero.
+    NonNull::new(unsafe { global_alloc(layout) })
+}
+
+/// Gives memory back to the global allocator.
+///
+/// # Safety
+/// As for [`free`]; [`alloc_alone`] took it.
+#[inline]
+unsafe fn free_alone(place: NonNull<u8>, layout: Layout) {
     if layout.size() > 0 {
-        // SAFETY: `alloc` took it from the global allocator with this layout.
+        // SAFETY: taken from the global allocator with this layout.
         unsafe { dealloc(place.as_ptr(), layout) };
     }
 }
 
 /// Makes the cache of a class.
 #[cfg(not(loom))]
-#[cold]
-#[inline(never)]
-fn make(class: usize) -> Option<&'static RawCache> {
+fn make(class: usize, colouring: Colouring) -> Option<&'static RawCache> {
     let size = SIZES[class];
     let align = 1 << size.trailing_zeros().min(MAX_ALIGN.ilog2());
     let plan = Plan {
@@ -126,7 +144,7 @@ fn make(class: usize) -> Option<&'static RawCache> {
     } else {
         Checks::None
     };
-    let options = Options::new().checks(checks);
+    let options = Options::new().colouring(colouring).checks(checks);
     let cache = CACHES[class].get_or_try_init(|| RawCache::try_new(plan, options));
     let cache = cache.ok()?;
     cache.register();

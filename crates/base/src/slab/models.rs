@@ -4,6 +4,7 @@
 //! A slab has two objects here, a magazine two rounds, and no empty slab is kept. The magazines of
 //! the processors have models of their own.
 
+use super::backing::{Backing, Choice};
 use super::cache::{Callbacks, Plan, RawCache};
 use super::local::with_sequences;
 use super::options::Options;
@@ -192,4 +193,23 @@ fn a_look_at_the_figures_meets_a_shrink_with_sequences() {
 #[test]
 fn a_shrink_meets_one_who_takes_and_gives_with_sequences() {
     with_sequences(take_and_give_while_it_shrinks);
+}
+
+#[test]
+fn all_agree_on_what_memory_comes_from() {
+    explore(AtMost(3), || {
+        let choice = Arc::new(Choice::open());
+        let others = [Choice::settled, |choice: &Choice| {
+            choice.close(Backing::GlobalHeap)
+        }];
+        let others = others.map(|look| {
+            let choice = choice.clone();
+            spawn(move || look(&choice))
+        });
+        let found = choice.close(Backing::Uncoloured);
+        for other in others {
+            assert_eq!(join(other), found);
+        }
+        assert_eq!(choice.settled(), found);
+    });
 }

@@ -6,12 +6,12 @@
 use core::ptr::{self, NonNull};
 
 use super::node::{self, Erased, Interior, NodeHead, interior, leaf};
-use super::{FANOUT, INDEXES, Retired, Root, Structure};
+use super::{FANOUT, INDEXES, RECENT, Retired, Root, Structure};
 use crate::fallible::OutOfMemory;
 use crate::leaf::{Leaf, LeafGuard, LeafState};
 use crate::lock::Name;
 use crate::slab::SlabBox;
-use crate::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use crate::sync::atomic::Ordering::{Acquire, Relaxed};
 
 impl<T: ?Sized + Send + Sync, S: LeafState, D> Structure<'_, T, S, D> {
     /// Sees to it that there is a leaf of `index`, and that it is the tree's own: makes it, or
@@ -89,29 +89,26 @@ impl<T: ?Sized + Send + Sync, S: LeafState, D> Structure<'_, T, S, D> {
         Ok(())
     }
 
-    /// Has writers find the leaf of `index` without a walk, until the next one is set.
-    pub fn set_recent(&mut self, index: usize) {
-        let shared = &self.tree.shared;
-        let leaf = self.leaf(index).filter(|_| index != 0);
-        let leaf = leaf.map_or(ptr::null_mut(), |leaf| {
-            ptr::from_ref(leaf).cast_mut().cast::<Erased>()
-        });
-        // Relaxed, both: who holds the lock writes them.
-        if shared.recent.load(Relaxed) != leaf || shared.recent_index.load(Relaxed) != index {
-            // Release: pairs with the acquire in `find_recent`.
-            shared.recent.store(leaf, Release);
-            // Relaxed: a hint.
-            shared.recent_index.store(index, Relaxed);
+    /// Has writers find the leaves of these indexes without a walk, until the next are set. Index
+    /// 0, which needs no walk, names none.
+    pub fn set_recent(&mut self, indexes: [usize; RECENT]) {
+        for (recent, index) in self.tree.shared.recent.iter().zip(indexes) {
+            let leaf = self.leaf(index).filter(|_| index != 0);
+            let leaf = leaf.map_or(ptr::null_mut(), |leaf| {
+                ptr::from_ref(leaf).cast_mut().cast::<Erased>()
+            });
+            recent.set(leaf, index);
         }
     }
 
     /// Has nobody find a leaf without a walk that is about to be unlinked.
     fn forget(&self, leaf: *mut Erased) {
-        // Relaxed: who holds the lock writes it.
-        if self.tree.shared.recent.load(Relaxed) == leaf {
-            // Relaxed: nothing is published. The grace period that follows the unlinking is one
-            // for this too.
-            self.tree.shared.recent.store(ptr::null_mut(), Relaxed);
+        for recent in &self.tree.shared.recent {
+            // Relaxed: who holds the lock writes it.
+            if recent.leaf.load(Relaxed) == leaf {
+                // The grace period that follows the unlinking is one for this too.
+                recent.clear();
+            }
         }
     }
 

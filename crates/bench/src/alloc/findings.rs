@@ -10,7 +10,7 @@ use crate::report::{Figure, Goal, Table, nanoseconds};
 use crate::stats::{Summary, paired_ratio};
 
 /// What the tables have a line for.
-const SUBJECTS: [&str; 9] = [
+pub(super) const SUBJECTS: [&str; 9] = [
     LOWEST,
     ANY,
     MUTEX_SLAB,
@@ -22,7 +22,7 @@ const SUBJECTS: [&str; 9] = [
     TWO_ADDS,
 ];
 
-fn case(work: Work, open: u32, threads: usize) -> Case {
+pub(super) fn case(work: Work, open: u32, threads: usize) -> Case {
     Case {
         work,
         open,
@@ -31,7 +31,7 @@ fn case(work: Work, open: u32, threads: usize) -> Case {
 }
 
 /// Finds the samples of a subject in a case, in the order of the rounds.
-fn samples<'a>(rows: &'a [Row], name: &str, wanted: Case) -> Option<&'a [f64]> {
+pub(super) fn samples<'a>(rows: &'a [Row], name: &str, wanted: Case) -> Option<&'a [f64]> {
     rows.iter().find_map(|row| match row {
         Row::Pair {
             subject,
@@ -43,7 +43,7 @@ fn samples<'a>(rows: &'a [Row], name: &str, wanted: Case) -> Option<&'a [f64]> {
     })
 }
 
-fn footprint(rows: &[Row], name: &str) -> Option<Footprint> {
+pub(super) fn footprint(rows: &[Row], name: &str) -> Option<Footprint> {
     rows.iter().find_map(|row| match row {
         Row::Footprint { subject, footprint } if *subject == name => Some(*footprint),
         _ => None,

@@ -6,11 +6,12 @@
 //! write lock. Two things are better than there: `open` takes the lock once and not twice
 //! (`get_unused_fd`, `fd_install`), and the lock is one that sleeps instead of spinning.
 
+use std::ops::Deref;
 use std::os::fd::RawFd;
 use std::sync::Arc;
 
-use fdtable::Error;
-use parking_lot::RwLock;
+use fdtable::{Error, FdFlags};
+use parking_lot::{RwLock, RwLockReadGuard};
 
 /// Numbers for which a new table has room (`NR_OPEN_DEFAULT`).
 const FIRST_CAPACITY: usize = 64;
@@ -18,27 +19,35 @@ const FIRST_CAPACITY: usize = 64;
 /// Bits of a word of a bitmap.
 const WORD: usize = u64::BITS as usize;
 
-/// Linux 2.4's `files_struct` with `parking_lot`'s reader-writer lock.
+/// Linux 2.4's `files_struct` with `parking_lot`'s reader-writer lock, for references of the kind
+/// that people have.
+pub type RwLockBitmap<T> = FilesStruct<Arc<T>>;
+
+/// The table for references of any kind.
 #[derive(Debug)]
-pub struct RwLockBitmap<T: ?Sized> {
-    state: RwLock<State<T>>,
+pub struct FilesStruct<R> {
+    state: RwLock<State<R>>,
     limit: u32,
 }
 
+/// Read lock of a [`FilesStruct`], for several lookups.
 #[derive(Debug)]
-struct State<T: ?Sized> {
+pub struct HeldFilesStruct<'t, R>(RwLockReadGuard<'t, State<R>>);
+
+#[derive(Debug)]
+struct State<R> {
     /// As long as the bitmaps have bits: a power of two.
-    files: Box<[Option<Arc<T>>]>,
+    files: Box<[Option<R>]>,
     open: Box<[u64]>,
     close_on_exec: Box<[u64]>,
     /// Every number below is open.
     next_fd: usize,
 }
 
-impl<T: ?Sized> RwLockBitmap<T> {
+impl<R: Deref + Clone> FilesStruct<R> {
     /// Makes an empty table for the numbers below `limit`.
     pub fn with_limit(limit: u32) -> Self {
-        RwLockBitmap {
+        FilesStruct {
             state: RwLock::new(State::new()),
             limit,
         }
@@ -49,18 +58,38 @@ impl<T: ?Sized> RwLockBitmap<T> {
     /// # Errors
     /// `EMFILE` if every number below the limit is open.
     #[inline]
-    pub fn open(&self, file: Arc<T>) -> Result<RawFd, Error> {
+    pub fn open(&self, file: R) -> Result<RawFd, Error> {
+        self.state.write().open(file, self.limit)
+    }
+
+    /// Puts two files on the two lowest free numbers, or none of them.
+    ///
+    /// # Errors
+    /// `EMFILE` if there are not two below the limit.
+    #[inline]
+    pub fn open_pair(&self, one: R, other: R) -> Result<(RawFd, RawFd), Error> {
         let mut state = self.state.write();
-        let number = state.lowest_free();
-        if number >= self.limit as usize {
-            return Err(Error::TooManyFiles);
+        let first = state.open(one, self.limit)?;
+        match state.open(other, self.limit) {
+            Ok(second) => Ok((first, second)),
+            Err(error) => {
+                let one = state.take(first);
+                drop(state);
+                drop(one);
+                Err(error)
+            }
         }
-        if number == state.files.len() {
-            let capacity = number * 2;
-            state.expand_to(capacity);
-        }
-        state.install(number, file);
-        Ok(number as RawFd)
+    }
+
+    /// Puts the file of `fd` on the lowest free number too. One lock, where Linux took two.
+    ///
+    /// # Errors
+    /// `EBADF` if `fd` is not open; `EMFILE` if every number below the limit is open.
+    #[inline]
+    pub fn dup(&self, fd: RawFd) -> Result<RawFd, Error> {
+        let mut state = self.state.write();
+        let file = state.file(fd)?.clone();
+        state.open(file, self.limit)
     }
 
     /// Returns a reference of the caller's own, taken under the read lock.
@@ -68,7 +97,7 @@ impl<T: ?Sized> RwLockBitmap<T> {
     /// # Errors
     /// `EBADF` if `fd` is not open.
     #[inline]
-    pub fn get(&self, fd: RawFd) -> Result<Arc<T>, Error> {
+    pub fn get(&self, fd: RawFd) -> Result<R, Error> {
         self.state.read().file(fd).cloned()
     }
 
@@ -77,8 +106,14 @@ impl<T: ?Sized> RwLockBitmap<T> {
     /// # Errors
     /// `EBADF` if `fd` is not open.
     #[inline]
-    pub fn with<R>(&self, fd: RawFd, f: impl FnOnce(&T) -> R) -> Result<R, Error> {
+    pub fn with<A>(&self, fd: RawFd, f: impl FnOnce(&R::Target) -> A) -> Result<A, Error> {
         self.state.read().file(fd).map(|file| f(file))
+    }
+
+    /// Takes the read lock for several lookups.
+    #[inline]
+    pub fn hold(&self) -> HeldFilesStruct<'_, R> {
+        HeldFilesStruct(self.state.read())
     }
 
     /// Empties the slot and drops its reference, after the lock is gone.
@@ -97,7 +132,7 @@ impl<T: ?Sized> RwLockBitmap<T> {
     /// # Errors
     /// `EBADF` if `fd` is not open.
     #[inline]
-    pub fn take(&self, fd: RawFd) -> Result<Arc<T>, Error> {
+    pub fn take(&self, fd: RawFd) -> Result<R, Error> {
         self.state.write().take(fd)
     }
 
@@ -105,7 +140,7 @@ impl<T: ?Sized> RwLockBitmap<T> {
     #[must_use]
     pub fn fork(&self) -> Self {
         let state = self.state.read();
-        RwLockBitmap {
+        FilesStruct {
             state: RwLock::new(State {
                 files: state.files.clone(),
                 open: state.open.clone(),
@@ -120,7 +155,7 @@ impl<T: ?Sized> RwLockBitmap<T> {
     ///
     /// # Errors
     /// `EBADF` if `fd` is at or past the limit.
-    pub fn dup_to(&self, file: Arc<T>, fd: RawFd) -> Result<(), Error> {
+    pub fn dup_to(&self, file: R, fd: RawFd) -> Result<(), Error> {
         let number = usize::try_from(fd).map_err(|_| Error::BadFd)?;
         if number >= self.limit as usize {
             return Err(Error::BadFd);
@@ -134,9 +169,69 @@ impl<T: ?Sized> RwLockBitmap<T> {
         drop(before);
         Ok(())
     }
+
+    /// Returns the flags of a descriptor (`F_GETFD`).
+    ///
+    /// # Errors
+    /// `EBADF` if `fd` is not open.
+    #[inline]
+    pub fn flags(&self, fd: RawFd) -> Result<FdFlags, Error> {
+        let state = self.state.read();
+        state.file(fd)?;
+        let (word, bit) = place(fd as usize);
+        let is_set = state.close_on_exec[word] & bit != 0;
+        Ok(if is_set {
+            FdFlags::CLOEXEC
+        } else {
+            FdFlags::empty()
+        })
+    }
+
+    /// Sets the flags of a descriptor (`F_SETFD`).
+    ///
+    /// # Errors
+    /// `EBADF` if `fd` is not open.
+    #[inline]
+    pub fn set_flags(&self, fd: RawFd, flags: FdFlags) -> Result<(), Error> {
+        let mut state = self.state.write();
+        state.file(fd)?;
+        let (word, bit) = place(fd as usize);
+        if flags.contains(FdFlags::CLOEXEC) {
+            state.close_on_exec[word] |= bit;
+        } else {
+            state.close_on_exec[word] &= !bit;
+        }
+        Ok(())
+    }
+
+    /// Empties the slots that close on exec and drops their references, after the lock is gone
+    /// (`flush_old_files`).
+    pub fn exec(&self) {
+        let mut closed = Vec::new();
+        let mut state = self.state.write();
+        for word in 0..state.close_on_exec.len() {
+            while state.close_on_exec[word] != 0 {
+                let bit = state.close_on_exec[word].trailing_zeros() as usize;
+                closed.extend(state.take((word * WORD + bit) as RawFd));
+            }
+        }
+        drop(state);
+        drop(closed);
+    }
 }
 
-impl<T: ?Sized> State<T> {
+impl<R: Deref> HeldFilesStruct<'_, R> {
+    /// Finds the file of a descriptor.
+    ///
+    /// # Errors
+    /// `EBADF` if `fd` is not open.
+    #[inline]
+    pub fn file(&self, fd: RawFd) -> Result<&R::Target, Error> {
+        self.0.file(fd).map(Deref::deref)
+    }
+}
+
+impl<R> State<R> {
     fn new() -> Self {
         State {
             files: empty_slots(FIRST_CAPACITY),
@@ -147,7 +242,20 @@ impl<T: ?Sized> State<T> {
     }
 
     #[inline]
-    fn file(&self, fd: RawFd) -> Result<&Arc<T>, Error> {
+    fn open(&mut self, file: R, limit: u32) -> Result<RawFd, Error> {
+        let number = self.lowest_free();
+        if number >= limit as usize {
+            return Err(Error::TooManyFiles);
+        }
+        if number == self.files.len() {
+            self.expand_to(number * 2);
+        }
+        self.install(number, file);
+        Ok(number as RawFd)
+    }
+
+    #[inline]
+    fn file(&self, fd: RawFd) -> Result<&R, Error> {
         // A negative number becomes one that is past the end.
         self.files
             .get(fd as usize)
@@ -170,8 +278,8 @@ impl<T: ?Sized> State<T> {
     }
 
     #[inline]
-    fn install(&mut self, number: usize, file: Arc<T>) {
-        let (word, bit) = (number / WORD, 1 << (number % WORD));
+    fn install(&mut self, number: usize, file: R) {
+        let (word, bit) = place(number);
         self.open[word] |= bit;
         self.close_on_exec[word] &= !bit;
         self.next_fd = number + 1;
@@ -179,11 +287,11 @@ impl<T: ?Sized> State<T> {
     }
 
     #[inline]
-    fn take(&mut self, fd: RawFd) -> Result<Arc<T>, Error> {
+    fn take(&mut self, fd: RawFd) -> Result<R, Error> {
         let number = fd as usize;
         let slot = self.files.get_mut(number).ok_or(Error::BadFd)?;
         let file = slot.take().ok_or(Error::BadFd)?;
-        let (word, bit) = (number / WORD, 1 << (number % WORD));
+        let (word, bit) = place(number);
         self.open[word] &= !bit;
         self.close_on_exec[word] &= !bit;
         self.next_fd = self.next_fd.min(number);
@@ -191,8 +299,8 @@ impl<T: ?Sized> State<T> {
     }
 
     /// Takes the number and answers what was open under it.
-    fn replace(&mut self, number: usize, file: Arc<T>) -> Option<Arc<T>> {
-        let (word, bit) = (number / WORD, 1 << (number % WORD));
+    fn replace(&mut self, number: usize, file: R) -> Option<R> {
+        let (word, bit) = place(number);
         self.open[word] |= bit;
         self.close_on_exec[word] &= !bit;
         self.files[number].replace(file)
@@ -211,7 +319,13 @@ impl<T: ?Sized> State<T> {
     }
 }
 
-fn empty_slots<T: ?Sized>(capacity: usize) -> Box<[Option<Arc<T>>]> {
+/// Returns the word and the bit of a number.
+#[inline]
+fn place(number: usize) -> (usize, u64) {
+    (number / WORD, 1 << (number % WORD))
+}
+
+fn empty_slots<R>(capacity: usize) -> Box<[Option<R>]> {
     (0..capacity).map(|_| None).collect()
 }
 
@@ -259,6 +373,32 @@ mod tests {
         let table = filled(128);
         assert_eq!(table.state.read().next_fd, 128);
         assert_eq!(table.open(Arc::new(0)), Ok(128));
+    }
+
+    #[test]
+    fn a_pair_gets_two_numbers_or_none() {
+        let table = RwLockBitmap::with_limit(3);
+        let file = Arc::new(());
+        let again = || Arc::clone(&file);
+        assert_eq!(table.open_pair(again(), again()), Ok((0, 1)));
+        assert_eq!(table.open_pair(again(), again()), Err(Error::TooManyFiles));
+        assert_eq!(Arc::strong_count(&file), 3);
+        assert_eq!(table.dup(1), Ok(2));
+        assert_eq!(table.dup(7), Err(Error::BadFd));
+    }
+
+    #[test]
+    fn exec_closes_what_has_the_flag() {
+        let table = filled(200);
+        for fd in [0, 63, 150] {
+            table.set_flags(fd, FdFlags::CLOEXEC).unwrap();
+        }
+        table.set_flags(63, FdFlags::empty()).unwrap();
+        assert_eq!(table.flags(150), Ok(FdFlags::CLOEXEC));
+        table.exec();
+        assert_eq!(table.flags(150), Err(Error::BadFd));
+        assert_eq!(table.flags(63), Ok(FdFlags::empty()));
+        assert_eq!(table.open(Arc::new(0)), Ok(0));
     }
 
     #[test]

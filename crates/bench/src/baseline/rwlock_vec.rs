@@ -2,38 +2,49 @@
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::ops::Deref;
 use std::os::fd::RawFd;
 use std::sync::Arc;
 
-use fdtable::Error;
-use parking_lot::RwLock;
+use fdtable::{Error, FdFlags};
+use parking_lot::{RwLock, RwLockReadGuard};
+
+/// Bits of a word of a bitmap.
+const WORD: usize = u64::BITS as usize;
 
 /// Table of `Arc`s in a `Vec` under a reader-writer lock.
+pub type RwLockVec<T> = LockedVec<Arc<T>>;
+
+/// Table of references of any kind in a `Vec` under a reader-writer lock.
 ///
 /// The free numbers are in a heap, so that the lowest is found in logarithmic time: better than
 /// the linear search that most programs have.
 #[derive(Debug)]
-pub struct RwLockVec<T: ?Sized> {
-    state: RwLock<State<T>>,
+pub struct LockedVec<R> {
+    state: RwLock<State<R>>,
     limit: u32,
 }
 
+/// Read lock of a [`LockedVec`], for several lookups.
 #[derive(Debug)]
-struct State<T: ?Sized> {
-    slots: Vec<Option<Arc<T>>>,
+pub struct HeldVec<'t, R>(RwLockReadGuard<'t, State<R>>);
+
+/// What is under the lock, whichever that is.
+#[derive(Debug)]
+pub(crate) struct State<R> {
+    slots: Vec<Option<R>>,
     /// Numbers below `slots.len()` whose slot is empty.
     free: BinaryHeap<Reverse<u32>>,
+    /// Bits of the numbers that close on exec; as long as it ever had to be, and none is set of a
+    /// number that is free.
+    close_on_exec: Vec<u64>,
 }
 
-impl<T: ?Sized> RwLockVec<T> {
+impl<R: Deref + Clone> LockedVec<R> {
     /// Makes an empty table for the numbers below `limit`.
     pub fn with_limit(limit: u32) -> Self {
-        let state = State {
-            slots: Vec::new(),
-            free: BinaryHeap::new(),
-        };
-        RwLockVec {
-            state: RwLock::new(state),
+        LockedVec {
+            state: RwLock::default(),
             limit,
         }
     }
@@ -43,18 +54,38 @@ impl<T: ?Sized> RwLockVec<T> {
     /// # Errors
     /// `EMFILE` if every number below the limit is open.
     #[inline]
-    pub fn open(&self, file: Arc<T>) -> Result<RawFd, Error> {
+    pub fn open(&self, file: R) -> Result<RawFd, Error> {
+        self.state.write().open(file, self.limit)
+    }
+
+    /// Puts two files on the two lowest free numbers, or none of them.
+    ///
+    /// # Errors
+    /// `EMFILE` if there are not two below the limit.
+    #[inline]
+    pub fn open_pair(&self, one: R, other: R) -> Result<(RawFd, RawFd), Error> {
         let mut state = self.state.write();
-        if let Some(Reverse(number)) = state.free.pop() {
-            state.slots[number as usize] = Some(file);
-            return Ok(number as RawFd);
+        let first = state.open(one, self.limit)?;
+        match state.open(other, self.limit) {
+            Ok(second) => Ok((first, second)),
+            Err(error) => {
+                let one = state.take(first);
+                drop(state);
+                drop(one);
+                Err(error)
+            }
         }
-        let number = state.slots.len();
-        if number >= self.limit as usize {
-            return Err(Error::TooManyFiles);
-        }
-        state.slots.push(Some(file));
-        Ok(number as RawFd)
+    }
+
+    /// Puts the file of `fd` on the lowest free number too, under one lock.
+    ///
+    /// # Errors
+    /// `EBADF` if `fd` is not open; `EMFILE` if every number below the limit is open.
+    #[inline]
+    pub fn dup(&self, fd: RawFd) -> Result<RawFd, Error> {
+        let mut state = self.state.write();
+        let file = state.file(fd)?.clone();
+        state.open(file, self.limit)
     }
 
     /// Returns a reference of the caller's own, taken under the read lock.
@@ -62,7 +93,7 @@ impl<T: ?Sized> RwLockVec<T> {
     /// # Errors
     /// `EBADF` if `fd` is not open.
     #[inline]
-    pub fn get(&self, fd: RawFd) -> Result<Arc<T>, Error> {
+    pub fn get(&self, fd: RawFd) -> Result<R, Error> {
         self.state.read().file(fd).cloned()
     }
 
@@ -71,8 +102,14 @@ impl<T: ?Sized> RwLockVec<T> {
     /// # Errors
     /// `EBADF` if `fd` is not open.
     #[inline]
-    pub fn with<R>(&self, fd: RawFd, f: impl FnOnce(&T) -> R) -> Result<R, Error> {
+    pub fn with<A>(&self, fd: RawFd, f: impl FnOnce(&R::Target) -> A) -> Result<A, Error> {
         self.state.read().file(fd).map(|file| f(file))
+    }
+
+    /// Takes the read lock for several lookups.
+    #[inline]
+    pub fn hold(&self) -> HeldVec<'_, R> {
+        HeldVec(self.state.read())
     }
 
     /// Empties the slot and drops its reference, after the lock is gone.
@@ -91,7 +128,7 @@ impl<T: ?Sized> RwLockVec<T> {
     /// # Errors
     /// `EBADF` if `fd` is not open.
     #[inline]
-    pub fn take(&self, fd: RawFd) -> Result<Arc<T>, Error> {
+    pub fn take(&self, fd: RawFd) -> Result<R, Error> {
         self.state.write().take(fd)
     }
 
@@ -99,13 +136,65 @@ impl<T: ?Sized> RwLockVec<T> {
     #[must_use]
     pub fn fork(&self) -> Self {
         let state = self.state.read();
-        RwLockVec {
+        LockedVec {
             state: RwLock::new(State {
                 slots: state.slots.clone(),
                 free: state.free.clone(),
+                close_on_exec: state.close_on_exec.clone(),
             }),
             limit: self.limit,
         }
+    }
+
+    /// Returns the flags of a descriptor.
+    ///
+    /// # Errors
+    /// `EBADF` if `fd` is not open.
+    #[inline]
+    pub fn flags(&self, fd: RawFd) -> Result<FdFlags, Error> {
+        let state = self.state.read();
+        state.file(fd)?;
+        let (word, bit) = place(fd);
+        let is_set = (state.close_on_exec.get(word)).is_some_and(|word| word & bit != 0);
+        Ok(if is_set {
+            FdFlags::CLOEXEC
+        } else {
+            FdFlags::empty()
+        })
+    }
+
+    /// Sets the flags of a descriptor.
+    ///
+    /// # Errors
+    /// `EBADF` if `fd` is not open.
+    #[inline]
+    pub fn set_flags(&self, fd: RawFd, flags: FdFlags) -> Result<(), Error> {
+        let mut state = self.state.write();
+        state.file(fd)?;
+        let (word, bit) = place(fd);
+        if flags.contains(FdFlags::CLOEXEC) {
+            if word >= state.close_on_exec.len() {
+                state.close_on_exec.resize(word + 1, 0);
+            }
+            state.close_on_exec[word] |= bit;
+        } else if let Some(word) = state.close_on_exec.get_mut(word) {
+            *word &= !bit;
+        }
+        Ok(())
+    }
+
+    /// Empties the slots that close on exec and drops their references, after the lock is gone.
+    pub fn exec(&self) {
+        let mut closed = Vec::new();
+        let mut state = self.state.write();
+        for word in 0..state.close_on_exec.len() {
+            while state.close_on_exec[word] != 0 {
+                let bit = state.close_on_exec[word].trailing_zeros() as usize;
+                closed.extend(state.take((word * WORD + bit) as RawFd));
+            }
+        }
+        drop(state);
+        drop(closed);
     }
 
     /// Puts `file` on the free number `fd` and makes the vector long enough for it (`dup2`).
@@ -113,7 +202,7 @@ impl<T: ?Sized> RwLockVec<T> {
     /// # Errors
     /// `EBADF` if `fd` is at or past the limit, `EBUSY` if it is below the end of the vector:
     /// there the heap would have to be searched for it.
-    pub fn open_past_the_end(&self, file: Arc<T>, fd: RawFd) -> Result<(), Error> {
+    pub fn open_past_the_end(&self, file: R, fd: RawFd) -> Result<(), Error> {
         let number = u32::try_from(fd).map_err(|_| Error::BadFd)?;
         if number >= self.limit {
             return Err(Error::BadFd);
@@ -131,9 +220,44 @@ impl<T: ?Sized> RwLockVec<T> {
     }
 }
 
-impl<T: ?Sized> State<T> {
+impl<R: Deref> HeldVec<'_, R> {
+    /// Finds the file of a descriptor.
+    ///
+    /// # Errors
+    /// `EBADF` if `fd` is not open.
     #[inline]
-    fn file(&self, fd: RawFd) -> Result<&Arc<T>, Error> {
+    pub fn file(&self, fd: RawFd) -> Result<&R::Target, Error> {
+        self.0.file(fd).map(Deref::deref)
+    }
+}
+
+impl<R> Default for State<R> {
+    fn default() -> Self {
+        State {
+            slots: Vec::new(),
+            free: BinaryHeap::new(),
+            close_on_exec: Vec::new(),
+        }
+    }
+}
+
+impl<R> State<R> {
+    #[inline]
+    pub(crate) fn open(&mut self, file: R, limit: u32) -> Result<RawFd, Error> {
+        if let Some(Reverse(number)) = self.free.pop() {
+            self.slots[number as usize] = Some(file);
+            return Ok(number as RawFd);
+        }
+        let number = self.slots.len();
+        if number >= limit as usize {
+            return Err(Error::TooManyFiles);
+        }
+        self.slots.push(Some(file));
+        Ok(number as RawFd)
+    }
+
+    #[inline]
+    pub(crate) fn file(&self, fd: RawFd) -> Result<&R, Error> {
         // A negative number becomes one that is past the end.
         self.slots
             .get(fd as usize)
@@ -142,12 +266,23 @@ impl<T: ?Sized> State<T> {
     }
 
     #[inline]
-    fn take(&mut self, fd: RawFd) -> Result<Arc<T>, Error> {
+    pub(crate) fn take(&mut self, fd: RawFd) -> Result<R, Error> {
         let slot = self.slots.get_mut(fd as usize).ok_or(Error::BadFd)?;
         let file = slot.take().ok_or(Error::BadFd)?;
         self.free.push(Reverse(fd as u32));
+        let (word, bit) = place(fd);
+        if let Some(word) = self.close_on_exec.get_mut(word) {
+            *word &= !bit;
+        }
         Ok(file)
     }
+}
+
+/// Returns the word and the bit of a number.
+#[inline]
+fn place(fd: RawFd) -> (usize, u64) {
+    let number = fd as usize;
+    (number / WORD, 1 << (number % WORD))
 }
 
 #[cfg(test)]
@@ -165,6 +300,36 @@ mod tests {
         let free = table.state.read().free.clone().into_sorted_vec();
         assert_eq!(free, [Reverse(3), Reverse(1)]);
         assert_eq!(table.open(Arc::new(9)), Ok(1));
+    }
+
+    #[test]
+    fn a_pair_gets_two_numbers_or_none() {
+        let table = RwLockVec::with_limit(3);
+        let file = Arc::new(());
+        let again = || Arc::clone(&file);
+        assert_eq!(table.open_pair(again(), again()), Ok((0, 1)));
+        assert_eq!(table.open_pair(again(), again()), Err(Error::TooManyFiles));
+        assert_eq!(Arc::strong_count(&file), 3);
+        assert_eq!(table.dup(1), Ok(2));
+        assert_eq!(table.dup(7), Err(Error::BadFd));
+    }
+
+    #[test]
+    fn exec_closes_what_has_the_flag_and_a_new_file_has_none() {
+        let table = RwLockVec::with_limit(100);
+        for value in 0..80 {
+            table.open(Arc::new(value)).unwrap();
+        }
+        for fd in [0, 5, 70] {
+            table.set_flags(fd, FdFlags::CLOEXEC).unwrap();
+        }
+        table.set_flags(5, FdFlags::empty()).unwrap();
+        assert_eq!(table.flags(70), Ok(FdFlags::CLOEXEC));
+        table.exec();
+        assert_eq!(table.flags(70), Err(Error::BadFd));
+        assert_eq!(table.flags(5), Ok(FdFlags::empty()));
+        assert_eq!(table.open(Arc::new(0)), Ok(0));
+        assert_eq!(table.flags(0), Ok(FdFlags::empty()));
     }
 
     #[test]

@@ -5,25 +5,28 @@ use std::thread::{self, Scope, ScopedJoinHandle};
 use std::time::Duration;
 
 use anyhow::{Context, anyhow};
+use fdtable_vfs::ipc::buffer::Buffer;
 use fdtable_vfs::{OpenFlags, socket};
+use serde::{Deserialize, Serialize};
 
 use super::descriptors::Descriptors;
-use super::lookup_cost;
-use super::role::{Part, Role, Share};
+use super::form::Form;
+use super::role::{Part, Share};
 use crate::start::Start;
 use crate::usage::Usage;
 
 /// Stack of each thread in bytes.
 const STACK: usize = 128 << 10;
 
-/// How large a chat is.
-#[derive(Clone, Copy, Debug)]
+/// How large a chat is, and its form.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Conversation {
+    pub(super) form: Form,
     pub(super) rooms: u32,
     pub(super) users: u32,
     pub(super) messages: u32,
     pub(super) message_bytes: usize,
-    /// Capacity of each direction of each socket.
+    /// Capacity of each direction of each socket, and of each queue.
     pub(super) buffer_bytes: usize,
 }
 
@@ -35,15 +38,17 @@ pub(super) struct Run {
     pub(super) usage: Usage,
     /// Reads and writes, each of which looks up once.
     pub(super) lookups: u64,
-    /// Cost of a lookup as part of a read or write, measured right after the run.
-    pub(super) lookup_ns: f64,
 }
 
-/// The two ends of a user's connection.
-#[derive(Clone, Copy, Debug)]
+/// One user at the server.
+#[derive(Debug)]
 pub(super) struct Seat {
+    /// The two ends of the connection.
     pub(super) client: RawFd,
     pub(super) server: RawFd,
+    /// What the server is to write to the user, in the form that has a thread for it. No
+    /// descriptor names it.
+    pub(super) queue: Buffer,
 }
 
 /// Thread of the chat: what it did, or nothing if the run was called off.
@@ -52,7 +57,12 @@ type Running<'scope> = ScopedJoinHandle<'scope, anyhow::Result<Option<Share>>>;
 impl Conversation {
     /// Counts the threads of a run.
     pub(super) fn threads(&self) -> usize {
-        3 * self.rooms as usize * self.users as usize
+        self.form.roles().len() * self.rooms as usize * self.users as usize
+    }
+
+    /// Counts the messages that one user receives.
+    pub(super) fn messages_for_each(&self) -> u32 {
+        self.users * self.messages
     }
 
     /// Counts the messages that users receive.
@@ -81,7 +91,6 @@ impl Conversation {
             wall: wall(&shares),
             usage: Usage::now()?.since(&before),
             lookups: shares.iter().map(|share| share.lookups).sum(),
-            lookup_ns: lookup_cost::measure(&descriptors, &rooms, self.message_bytes)?,
         })
     }
 
@@ -92,6 +101,7 @@ impl Conversation {
             Ok(Seat {
                 client: descriptors.open(client)?,
                 server: descriptors.open(server)?,
+                queue: Buffer::new(self.buffer_bytes),
             })
         };
         (0..self.rooms)
@@ -110,7 +120,7 @@ impl Conversation {
         let mut running = Vec::with_capacity(self.threads());
         for room in rooms {
             for user in 0..self.users {
-                for role in [Role::Send, Role::Receive, Role::Serve] {
+                for &role in self.form.roles() {
                     let part = Part {
                         conversation: self,
                         descriptors,
@@ -151,13 +161,14 @@ fn wall(shares: &[Share]) -> Duration {
 
 #[cfg(test)]
 mod tests {
-    use fdtable_vfs::{Errno, Object, Process, socket::StreamSocket};
+    use fdtable_vfs::{Errno, Object, Process, socket::Socket};
 
     use super::*;
     use crate::baseline::RwLockVec;
     use crate::chat::descriptors::Owned;
 
     const SMALL: Conversation = Conversation {
+        form: Form::ThreeThreads,
         rooms: 2,
         users: 4,
         messages: 100,
@@ -167,14 +178,17 @@ mod tests {
 
     #[test]
     fn everybody_gets_everything_through_buffers_that_are_often_full() {
-        for run in [
-            SMALL.hold::<Process>(),
-            SMALL.hold::<Owned<RwLockVec<dyn Object>>>(),
-        ] {
-            let run = run.unwrap();
-            // 800 sent and 3,200 delivered, a write and a read each.
-            assert_eq!(run.lookups, 2 * (800 + 3200));
-            assert!(run.wall > Duration::ZERO);
+        for form in Form::ALL {
+            let small = Conversation { form, ..SMALL };
+            for run in [
+                small.hold::<Process>(),
+                small.hold::<Owned<RwLockVec<dyn Object>>>(),
+            ] {
+                let run = run.unwrap();
+                // 800 sent and 3,200 delivered, a write and a read each.
+                assert_eq!(run.lookups, 2 * (800 + 3200), "{form:?}");
+                assert!(run.wall > Duration::ZERO);
+            }
         }
     }
 
@@ -188,7 +202,7 @@ mod tests {
             Faulty(Descriptors::with_limit(limit))
         }
 
-        fn open(&self, socket: StreamSocket) -> Result<RawFd, Errno> {
+        fn open(&self, socket: Socket) -> Result<RawFd, Errno> {
             Descriptors::open(&self.0, socket)
         }
 
@@ -203,13 +217,16 @@ mod tests {
         }
 
         fn shutdown(&self, fd: RawFd) -> Result<(), Errno> {
-            self.0.shutdown(fd)
+            Descriptors::shutdown(&self.0, fd)
         }
     }
 
     #[test]
     fn a_wrong_message_ends_the_run_with_an_error() {
-        let error = SMALL.hold::<Faulty>().unwrap_err();
-        assert!(!error.to_string().is_empty());
+        for form in Form::ALL {
+            let small = Conversation { form, ..SMALL };
+            let error = small.hold::<Faulty>().unwrap_err();
+            assert!(!error.to_string().is_empty());
+        }
     }
 }

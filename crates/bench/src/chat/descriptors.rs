@@ -3,7 +3,7 @@
 use std::os::fd::RawFd;
 
 use fdtable::{FdFlags, Files};
-use fdtable_vfs::socket::StreamSocket;
+use fdtable_vfs::socket::Socket;
 use fdtable_vfs::{Errno, MemFs, Object, Process, file};
 
 use crate::table::{NewFile, Table};
@@ -14,7 +14,7 @@ pub(super) trait Descriptors: Send + Sync + Sized + 'static {
     const NAME: &'static str;
 
     fn with_limit(limit: u32) -> Self;
-    fn open(&self, socket: StreamSocket) -> Result<RawFd, Errno>;
+    fn open(&self, socket: Socket) -> Result<RawFd, Errno>;
     fn read(&self, fd: RawFd, buf: &mut [u8]) -> Result<usize, Errno>;
     fn write(&self, fd: RawFd, bytes: &[u8]) -> Result<usize, Errno>;
 
@@ -30,7 +30,7 @@ impl Descriptors for Process {
         Process::with(Files::with_limit(limit), MemFs::default())
     }
 
-    fn open(&self, socket: StreamSocket) -> Result<RawFd, Errno> {
+    fn open(&self, socket: Socket) -> Result<RawFd, Errno> {
         Ok(self.files().open(file(socket)?, FdFlags::empty())?.raw())
     }
 
@@ -53,14 +53,14 @@ impl Descriptors for Process {
 /// A table whose calls take a reference, for it has no other lookup that allows to wait.
 pub(super) struct Owned<Tb>(Tb);
 
-impl<Tb: NewFile<dyn Object, StreamSocket>> Descriptors for Owned<Tb> {
+impl<Tb: NewFile<dyn Object, Socket>> Descriptors for Owned<Tb> {
     const NAME: &'static str = Tb::NAME;
 
     fn with_limit(limit: u32) -> Self {
         Owned(Tb::with_limit(limit))
     }
 
-    fn open(&self, socket: StreamSocket) -> Result<RawFd, Errno> {
+    fn open(&self, socket: Socket) -> Result<RawFd, Errno> {
         Ok(self.0.open(Tb::new_file(socket))?)
     }
 

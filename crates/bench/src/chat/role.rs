@@ -18,6 +18,10 @@ pub(super) enum Role {
     Receive,
     /// The server reads the user's messages and writes them to the whole room.
     Serve,
+    /// The server reads the user's messages and puts them into the queues of the whole room.
+    ServerReceive,
+    /// The server writes to the user what is in the user's queue.
+    ServerSend,
 }
 
 /// What one thread did.
@@ -45,6 +49,8 @@ impl<D: Descriptors> Part<'_, D> {
             Role::Send => self.send(),
             Role::Receive => self.receive(),
             Role::Serve => self.serve(),
+            Role::ServerReceive => self.server_receive(),
+            Role::ServerSend => self.server_send(),
         };
         let ended = Instant::now();
         played.inspect_err(|_| self.break_up())?;
@@ -77,10 +83,39 @@ impl<D: Descriptors> Part<'_, D> {
         Ok(())
     }
 
+    /// Leaves each message of the user to those who write to the others.
+    fn server_receive(&mut self) -> anyhow::Result<()> {
+        let mut message = self.blank();
+        let room = self.room;
+        for _ in 0..self.conversation.messages {
+            self.read(self.seat().server, &mut message)?;
+            for seat in room {
+                let count = seat.queue.write(&message)?;
+                ensure!(count == message.len(), "a queue ended in a message");
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes to the user what everybody's messages are, one at a time.
+    fn server_send(&mut self) -> anyhow::Result<()> {
+        let mut message = self.blank();
+        for _ in 0..self.conversation.messages_for_each() {
+            let mut filled = 0;
+            while filled < message.len() {
+                let count = self.seat().queue.read(&mut message[filled..])?;
+                ensure!(count > 0, "a queue ended in a message");
+                filled += count;
+            }
+            self.write(self.seat().server, &message)?;
+        }
+        Ok(())
+    }
+
     fn receive(&mut self) -> anyhow::Result<()> {
         let mut message = self.blank();
         let mut received = Received::new(self.conversation.users);
-        for _ in 0..self.conversation.users * self.conversation.messages {
+        for _ in 0..self.conversation.messages_for_each() {
             self.read(self.seat().client, &mut message)?;
             received.check(&message)?;
         }
@@ -92,11 +127,13 @@ impl<D: Descriptors> Part<'_, D> {
         for seat in self.room {
             let _ = self.descriptors.shutdown(seat.client);
             let _ = self.descriptors.shutdown(seat.server);
+            seat.queue.close_writer();
+            seat.queue.close_reader();
         }
     }
 
-    fn seat(&self) -> Seat {
-        self.room[self.user as usize]
+    fn seat(&self) -> &Seat {
+        &self.room[self.user as usize]
     }
 
     fn blank(&self) -> Vec<u8> {

@@ -1,10 +1,10 @@
 //! What the measurements of `grow` say: tables, figures, and sentences.
 
 use super::Row;
-use super::run::Tail;
 use super::subject::{ANY, CLOCK, FILES_STRUCT, HOST, OURS, RWLOCK_VEC};
 use crate::report::{Figure, Goal, Table, nanoseconds};
 use crate::stats::{Summary, median};
+use crate::tail::Tail;
 
 /// Runs of which the headline takes the smallest maximum.
 const RUNS: usize = 5;
@@ -205,6 +205,7 @@ pub(super) fn remarks(rows: &[Row], subjects: usize) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tail::Durations;
 
     fn tails(maxima_us: &[u64]) -> Vec<Tail> {
         let tail = |us: &u64| Tail {
@@ -224,12 +225,15 @@ mod tests {
 
     #[test]
     fn a_lookup_is_compared_with_the_idle_steps_of_its_run() {
+        let durations = || Durations::new().unwrap();
         let row = Row {
             subject: OURS,
             most: 1,
             open: tails(&[1, 1, 1]),
             look_up: tails(&[30, 4000, 35]),
             idle: tails(&[25, 3995, 1]),
+            opens: durations(),
+            look_ups: durations(),
         };
         assert_eq!(excess_us(&row), 5.0);
     }

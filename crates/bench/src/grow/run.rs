@@ -8,16 +8,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{anyhow, ensure};
-use hdrhistogram::Histogram;
-use serde::Serialize;
 
 use crate::affinity;
-
-/// Longest duration that is told apart: 10 s.
-const LONGEST_NS: u64 = 10_000_000_000;
-
-/// Significant digits of a duration.
-const DIGITS: u8 = 3;
+use crate::tail::Durations;
 
 /// Longest time for which the reader stands idle after a lookup.
 const LONGEST_IDLE: Duration = Duration::from_micros(1);
@@ -39,23 +32,12 @@ pub(super) trait Growing: Sync {
     fn look_up(&self, fd: RawFd) -> bool;
 }
 
-/// Durations of one run, in nanoseconds with the clock.
-#[derive(Clone, Copy, Debug, Serialize)]
-pub(super) struct Tail {
-    pub(super) median_ns: u64,
-    /// The 99.99th percentile.
-    pub(super) p9999_ns: u64,
-    pub(super) max_ns: u64,
-    /// How many there were.
-    pub(super) count: u64,
-}
-
-/// What one run took.
-#[derive(Clone, Copy, Debug)]
+/// What each step of one run took.
+#[derive(Debug)]
 pub(super) struct Run {
-    pub(super) open: Tail,
-    pub(super) look_up: Tail,
-    pub(super) idle: Tail,
+    pub(super) opens: Durations,
+    pub(super) look_ups: Durations,
+    pub(super) idle: Durations,
 }
 
 /// What the two threads share beside the table.
@@ -82,17 +64,17 @@ pub(super) fn grow<G: Growing>(growing: &G, most: u32) -> anyhow::Result<Run> {
         (opener.join(), reader.join())
     });
     let panicked = |_| anyhow!("a thread panicked");
-    let open = opened.map_err(panicked)??;
-    let [look_up, idle] = looked_up.map_err(panicked)??;
+    let opens = opened.map_err(panicked)??;
+    let [look_ups, idle] = looked_up.map_err(panicked)??;
     Ok(Run {
-        open,
-        look_up,
+        opens,
+        look_ups,
         idle,
     })
 }
 
 impl Announced {
-    fn open_all<G: Growing>(&self, growing: &G, ready: Vec<G::Ready>) -> anyhow::Result<Tail> {
+    fn open_all<G: Growing>(&self, growing: &G, ready: Vec<G::Ready>) -> anyhow::Result<Durations> {
         affinity::pin(0);
         self.start.wait();
         let opened = self.open_each(growing, ready);
@@ -101,8 +83,12 @@ impl Announced {
         opened
     }
 
-    fn open_each<G: Growing>(&self, growing: &G, ready: Vec<G::Ready>) -> anyhow::Result<Tail> {
-        let mut durations = histogram()?;
+    fn open_each<G: Growing>(
+        &self,
+        growing: &G,
+        ready: Vec<G::Ready>,
+    ) -> anyhow::Result<Durations> {
+        let mut durations = Durations::new()?;
         let mut count = 0;
         for ready in ready {
             let ready = black_box(ready);
@@ -111,21 +97,21 @@ impl Announced {
             let took = began.elapsed();
             self.numbers[count as usize].store(opened?, Ordering::Relaxed);
             count += 1;
-            durations.saturating_record(nanoseconds(took));
+            durations.record(took);
             // The first at once, so that there is something to look up.
             if count == 1 || count % ANNOUNCED == 0 {
                 // Pairs with the load of the reader, which then sees the numbers below.
                 self.count.store(count, Ordering::Release);
             }
         }
-        Ok(Tail::of(&durations))
+        Ok(durations)
     }
 
     /// Looks up until everything is open. After each lookup it stands idle for as long as that
     /// took, so that the machine interrupts the one as often as the other.
-    fn look_up_all<G: Growing>(&self, growing: &G) -> anyhow::Result<[Tail; 2]> {
+    fn look_up_all<G: Growing>(&self, growing: &G) -> anyhow::Result<[Durations; 2]> {
         affinity::pin(1);
-        let (mut idle, mut look_ups) = (histogram()?, histogram()?);
+        let (mut idle, mut look_ups) = (Durations::new()?, Durations::new()?);
         let mut random = fastrand::Rng::with_seed(1);
         let mut missing = 0;
         self.start.wait();
@@ -141,42 +127,23 @@ impl Announced {
             let found = growing.look_up(black_box(fd));
             let ended = Instant::now();
             missing += u64::from(!found);
-            look_ups.saturating_record(nanoseconds(ended - began));
+            look_ups.record(ended - began);
             stand_idle((ended - began).min(LONGEST_IDLE), &mut idle);
         }
         ensure!(missing == 0, "{missing} open descriptors were not found");
-        Ok([Tail::of(&look_ups), Tail::of(&idle)])
+        Ok([look_ups, idle])
     }
 }
 
 /// Reads the clock again and again for about `duration`, and notes how long each step took.
-fn stand_idle(duration: Duration, steps: &mut Histogram<u64>) {
+fn stand_idle(duration: Duration, steps: &mut Durations) {
     let mut left = duration;
     while left > Duration::ZERO {
         let began = Instant::now();
         let step = began.elapsed();
-        steps.saturating_record(nanoseconds(step));
+        steps.record(step);
         left = left.saturating_sub(step.max(CLOCK));
     }
-}
-
-impl Tail {
-    fn of(durations: &Histogram<u64>) -> Self {
-        Tail {
-            median_ns: durations.value_at_quantile(0.5),
-            p9999_ns: durations.value_at_quantile(0.9999),
-            max_ns: durations.max(),
-            count: durations.len(),
-        }
-    }
-}
-
-fn histogram() -> anyhow::Result<Histogram<u64>> {
-    Ok(Histogram::new_with_bounds(1, LONGEST_NS, DIGITS)?)
-}
-
-fn nanoseconds(duration: Duration) -> u64 {
-    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]
@@ -224,11 +191,12 @@ mod tests {
     #[test]
     fn one_slow_open_is_the_maximum_and_locks_out_a_reader() {
         let run = grow(&slow(-1, 100), 100).unwrap();
-        assert_eq!(run.open.count, 100);
-        assert!(run.open.max_ns >= 50_000_000, "{run:?}");
-        assert!(run.open.median_ns < 50_000_000, "{run:?}");
-        assert!(run.look_up.max_ns >= 1_000_000, "{run:?}");
-        assert!(run.idle.count >= run.look_up.count, "{run:?}");
+        let [open, look_up, idle] = [&run.opens, &run.look_ups, &run.idle].map(Durations::tail);
+        assert_eq!(open.count, 100);
+        assert!(open.max_ns >= 50_000_000, "{open:?}");
+        assert!(open.median_ns < 50_000_000, "{open:?}");
+        assert!(look_up.max_ns >= 1_000_000, "{look_up:?}");
+        assert!(idle.count >= look_up.count, "{idle:?}, {look_up:?}");
     }
 
     #[test]

@@ -43,14 +43,14 @@ pub(super) const RWLOCK_VEC: &str = "RwLock<Vec<Option<Arc>>>, owned";
 pub(super) const RWLOCK_VEC_HELD: &str = "RwLock<Vec<Option<Arc>>>, lock held";
 
 /// Object of 64 bytes, so that with the count before it no two objects share what is touched.
-pub(super) struct Padded {
+pub(crate) struct Padded {
     /// The number of its descriptor.
-    pub(super) value: u64,
+    pub(crate) value: u64,
     _rest_of_the_line: [u64; 7],
 }
 
 impl Padded {
-    pub(super) fn new(number: usize) -> Self {
+    pub(crate) fn new(number: usize) -> Self {
         Padded {
             value: number as u64,
             _rest_of_the_line: [0; 7],
@@ -155,14 +155,24 @@ fn sum_batched(table: &Files<Padded>, fds: &[RawFd]) -> u64 {
 fn sum_quiescent(table: &Files<Padded>, fds: &[RawFd]) -> u64 {
     let mut reader = rcu::qsbr::Reader::online();
     fds.chunks(BATCH).fold(0, |sum: u64, batch| {
-        let section = reader.guard();
-        let sum = batch.iter().fold(sum, |sum, &fd| {
-            sum.wrapping_add(table.borrow(fd, &section).map_or(0, |object| object.value))
-        });
-        drop(section);
-        reader.quiescent();
-        sum
+        sum.wrapping_add(sum_until_quiescent(table, &mut reader, batch))
     })
+}
+
+/// Looks at each without a reference, and announces a quiescent state in the end.
+#[inline]
+pub(crate) fn sum_until_quiescent(
+    table: &Files<Padded>,
+    reader: &mut rcu::qsbr::Reader,
+    fds: &[RawFd],
+) -> u64 {
+    let section = reader.guard();
+    let sum = fds.iter().fold(0, |sum: u64, &fd| {
+        sum.wrapping_add(table.borrow(fd, &section).map_or(0, |object| object.value))
+    });
+    drop(section);
+    reader.quiescent();
+    sum
 }
 
 #[cfg(test)]

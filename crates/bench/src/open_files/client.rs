@@ -188,7 +188,9 @@ impl<'a> Client<'a> {
         let entries = self.process.getdents(directory);
         self.process.close(directory)?;
         self.tally.closes += 1;
-        let names = entries?.iter().filter(|e| pattern.matches(&e.name)).count();
+        // The loadfile has no other names than those of text.
+        let is_match = |name: &[u8]| str::from_utf8(name).is_ok_and(|name| pattern.matches(name));
+        let names = entries?.iter().filter(|e| is_match(&e.name)).count();
         let dots = if pattern.matches("..") { DOTS } else { 0 };
         match names + dots {
             0 => Err(Errno::ENOENT),

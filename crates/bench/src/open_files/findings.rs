@@ -9,13 +9,13 @@ use crate::report::{Figure, Goal, Table, nanoseconds, ratio};
 use crate::stats::{Summary, median, paired_ratio};
 
 /// What the table of lists has a line for.
-const SUBJECTS: [&str; 5] = [PER_CPU, ONE_LIST, MUTEX_SLAB, STD_MUTEX_SLAB, NO_LIST];
+pub(super) const SUBJECTS: [&str; 5] = [PER_CPU, ONE_LIST, MUTEX_SLAB, STD_MUTEX_SLAB, NO_LIST];
 
 /// Who has one lock for all.
 const ONE_LOCK: [&str; 3] = [ONE_LIST, MUTEX_SLAB, STD_MUTEX_SLAB];
 
 /// Finds the samples of a list, in the order of the rounds.
-fn added<'a>(rows: &'a [Row], name: &str, wanted: Case) -> Option<&'a [f64]> {
+pub(super) fn added<'a>(rows: &'a [Row], name: &str, wanted: Case) -> Option<&'a [f64]> {
     rows.iter().find_map(|row| match row {
         Row::AddRemove {
             subject,
@@ -27,7 +27,7 @@ fn added<'a>(rows: &'a [Row], name: &str, wanted: Case) -> Option<&'a [f64]> {
     })
 }
 
-fn opened<'a>(rows: &'a [Row], name: &str, wanted: Layer) -> Option<&'a [f64]> {
+pub(super) fn opened<'a>(rows: &'a [Row], name: &str, wanted: Layer) -> Option<&'a [f64]> {
     rows.iter().find_map(|row| match row {
         Row::OpenClose {
             subject,
@@ -39,7 +39,7 @@ fn opened<'a>(rows: &'a [Row], name: &str, wanted: Layer) -> Option<&'a [f64]> {
     })
 }
 
-fn turns<'a>(rows: &'a [Row], name: &str, wanted: Kind) -> Option<&'a Turns> {
+pub(super) fn turns<'a>(rows: &'a [Row], name: &str, wanted: Kind) -> Option<&'a Turns> {
     rows.iter().find_map(|row| match row {
         Row::Workload {
             subject,

@@ -8,7 +8,6 @@ use std::hint::black_box;
 use std::ptr::from_ref;
 use std::time::Instant;
 
-use anyhow::ensure;
 use serde::Serialize;
 
 use super::cachegrind::{FIRST, Geometry};
@@ -138,16 +137,18 @@ fn with_ring<R>(
 ) -> anyhow::Result<R> {
     let cache = Cache::with("walk", Options::new().colouring(colouring))?;
     let mut objects: Vec<Object<'_, Node>> = Vec::new();
-    // One slab more than is walked: the last one need not be full.
-    while cache.info().slabs <= SLABS {
-        for _ in 0..cache.info().objects_per_slab {
+    let per_slab = cache.info().objects_per_slab;
+    let mut firsts: Vec<usize> = Vec::new();
+    // A slab need not be full although others were begun after it: a thread that moves to another
+    // processor leaves objects in the magazine of the first.
+    while firsts.len() < SLABS {
+        for _ in 0..per_slab * (SLABS - firsts.len()) {
             objects.push(cache.insert([0; 128])?);
         }
+        objects.sort_by_key(address);
+        let addresses: Vec<_> = objects.iter().map(address).collect();
+        firsts = first_of_each_slab(&addresses, per_slab);
     }
-    objects.sort_by_key(address);
-    let addresses: Vec<_> = objects.iter().map(address).collect();
-    let mut firsts = first_of_each_slab(&addresses, cache.info().objects_per_slab);
-    ensure!(firsts.len() >= SLABS, "{} slabs are full", firsts.len());
     firsts.truncate(SLABS);
     fastrand::Rng::with_seed(SEED).shuffle(&mut firsts);
     for (n, &first) in firsts.iter().enumerate() {

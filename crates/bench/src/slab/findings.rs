@@ -10,7 +10,7 @@ use crate::report::{Figure, Goal, Table, nanoseconds};
 use crate::stats::{Summary, paired_ratio};
 
 /// What the tables have a line for.
-const SUBJECTS: [&str; 7] = [
+pub(super) const SUBJECTS: [&str; 7] = [
     OURS,
     MIMALLOC,
     JEMALLOC,
@@ -21,10 +21,15 @@ const SUBJECTS: [&str; 7] = [
 ];
 
 /// Sizes of objects.
-const SIZES: [usize; 2] = [SMALL, FILE];
+pub(super) const SIZES: [usize; 2] = [SMALL, FILE];
 
 /// Finds the samples of a subject in a case, in the order of the rounds.
-fn samples<'a>(rows: &'a [Row], name: &str, size: usize, wanted: Case) -> Option<&'a [f64]> {
+pub(super) fn samples<'a>(
+    rows: &'a [Row],
+    name: &str,
+    size: usize,
+    wanted: Case,
+) -> Option<&'a [f64]> {
     rows.iter().find_map(|row| match row {
         Row::Time {
             subject,
@@ -37,7 +42,7 @@ fn samples<'a>(rows: &'a [Row], name: &str, size: usize, wanted: Case) -> Option
     })
 }
 
-fn footprint(rows: &[Row], name: &str, size: usize) -> Option<Footprint> {
+pub(super) fn footprint(rows: &[Row], name: &str, size: usize) -> Option<Footprint> {
     rows.iter().find_map(|row| match row {
         Row::Memory { subject, footprint } if *subject == name && footprint.bytes == size => {
             Some(*footprint)
@@ -46,7 +51,7 @@ fn footprint(rows: &[Row], name: &str, size: usize) -> Option<Footprint> {
     })
 }
 
-fn walks(rows: &[Row]) -> Option<&Walks> {
+pub(super) fn walks(rows: &[Row]) -> Option<&Walks> {
     rows.iter().find_map(|row| match row {
         Row::Colours(walks) => Some(walks),
         _ => None,

@@ -19,6 +19,8 @@
 //! leaf, for each. They are not lost: when nothing else is free below the limit, the number is
 //! taken wherever there is one.
 
+use core::hint::cold_path;
+
 use fdtable_base::bitmap::BITS;
 use fdtable_base::counted::Ref;
 
@@ -57,16 +59,20 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
             return Err(file);
         };
         let Some((index, cpu)) = self.room.claimed() else {
+            cold_path();
             return Err(file);
         };
-        let Some(mut leaf) = way.lock(&entry, index) else {
+        let Some(mut leaf) = way.lock_by_walk(&entry, index) else {
+            cold_path();
             return Err(file);
         };
         let Some(bit) = leaf.open.lowest_clear(0) else {
+            cold_path();
             return Err(file);
         };
         let number = index * BITS + bit;
         if leaf.state().claim != claim_of(cpu) || number >= self.room.limit() {
+            cold_path();
             return Err(file);
         }
         take(&mut leaf, bit, flags, Some(file));
@@ -88,8 +94,7 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
         take: &mut impl FnMut(&mut LeafGuard<'_, T>, usize),
     ) -> Result<Fd, Error> {
         self.room.prepare()?;
-        let hint = self.take_notices(structure);
-        self.room.set_hint(hint);
+        let hint = self.settle(structure);
         let cpu = self.room.processor();
         self.give_up_claim(structure, cpu)?;
         let mut index = structure.next_not_full(hint + 1);

@@ -123,7 +123,8 @@ fn open_in<T: ?Sized>(
     } else if leaf.open.test(bit) {
         return Err(Error::Busy);
     }
-    leaf.open.set(bit);
+    // (o)
+    leaf.open.set_release(bit);
     set_flags(leaf, bit, flags);
     // One store: lookups find the one file or the other.
     Ok(leaf.exchange(bit, Some(file)))

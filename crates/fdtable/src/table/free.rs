@@ -1,5 +1,7 @@
 //! Closing a number, and changing its flags.
 
+use core::hint::cold_path;
+
 use fdtable_base::bitmap::BITS;
 use fdtable_base::counted::Ref;
 use fdtable_base::room::Notices;
@@ -19,18 +21,23 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
     }
 
     /// The case that is nearly every one: nobody holds the lock of the leaf, nothing there is
-    /// tagged, and no notice is to be left. Nothing is called, so nothing has to be saved.
-    #[inline(always)]
+    /// tagged, and no notice is to be left. Nothing is called, so nothing has to be saved; and the
+    /// answer fits into a register.
+    #[inline(never)]
     fn close_plain(&self, fd: RawFd, tag: u64) -> Option<Ref<T>> {
         let (index, bit) = place_of(index_of(fd));
         let entry = self.tree.try_enter()?;
         let mut leaf = entry.try_lock_leaf(index)?;
         let is_plain = tag == 0 && leaf.state().is_plain();
-        let is_last = leaf.open.bits() & !(1 << bit) == 0;
-        if !is_plain || is_last && !self.may_be_empty(&leaf, index) {
+        let is_last = || leaf.open.bits() & !(1 << bit) == 0;
+        if !is_plain || index != 0 && is_last() && !self.may_be_empty(&leaf, index) {
+            cold_path();
             return None;
         }
-        let file = leaf.exchange(bit, None)?;
+        let Some(file) = leaf.exchange(bit, None) else {
+            cold_path();
+            return None;
+        };
         leaf.open.clear(bit);
         Some(file)
     }
@@ -95,6 +102,25 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
             set_flags(leaf, bit, flags);
             Ok(())
         })?
+    }
+
+    /// Tells whether a number is open and its file is `file`, with the lock on which every change
+    /// of the number waits.
+    pub(crate) fn names(&self, fd: RawFd, file: &Ref<T>) -> bool {
+        let number = index_of(fd);
+        let (index, bit) = place_of(number);
+        let is_it = |found: Option<Ref<T>>| found.is_some_and(|found| Ref::ptr_eq(&found, file));
+        if let Some(entry) = self.tree.enter()
+            && let Some(leaf) = entry.lock_leaf(index)
+        {
+            return is_it(leaf.get(bit));
+        }
+        let structure = self.tree.lock();
+        match structure.lock_leaf(index) {
+            Some(leaf) => is_it(leaf.get(bit)),
+            // Shared: who changes the number copies the leaf, with the lock of the structure.
+            None => is_it(structure.get(number)),
+        }
     }
 
     /// Locks the leaf of a number that may be open, and has it changed; the short way if that is

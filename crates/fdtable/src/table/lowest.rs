@@ -1,15 +1,16 @@
 //! The lowest free number.
 //!
 //! The short way takes it in the leaf that the [`Room`](fdtable_base::room) hints at, and
-//! [`room`](fdtable_base::room) tells why that one is the lowest. The long way searches, with the
-//! lock of the structure:
+//! [`room`](fdtable_base::room) tells why that one is the lowest. If that leaf is full, it takes it in
+//! the second leaf of the hint. The long way searches, with the lock of the structure:
 //!
 //! 1. Take the notices. Each names a leaf in which something was freed; the hint goes down to the
 //!    lowest of them.
 //! 2. Look at the leaf of the hint, with its lock. If it is full, mark it as passed, in the leaf
 //!    and in the tree, and go on with the next leaf that the tree does not know as full.
-//! 3. A leaf with a free number is found, and is locked still. If there are notices again, start
-//!    over. If not, take the number.
+//! 3. A leaf with a free number is found, and is locked still. The hint is set to it and, as its
+//!    second leaf, to the next one that is there and not known as full. If there are notices again,
+//!    start over. If not, take the number.
 //!
 //! *Why it is the lowest.* At the moment at which the leaf was locked, every leaf below it was
 //! marked as passed. A number that had been freed in one of them by then has left a notice, and
@@ -24,11 +25,18 @@
 //!
 //! Each time that the search starts over, somebody has closed a descriptor.
 
+use core::hint::cold_path;
+
 use fdtable_base::bitmap::BITS;
 use fdtable_base::counted::Ref;
+use fdtable_base::room::Hint;
 
-use super::{FdTable, LeafGuard, Mark, Structure, Way, place_of, take};
+use super::{FdTable, Found, LeafGuard, Mark, Structure, Way, place_of, take};
 use crate::{Error, Fd, FdFlags};
+
+/// Where the tree names the leaves of the hint.
+const FIRST: usize = 0;
+const SECOND: usize = 1;
 
 impl<T: ?Sized + Send + Sync> FdTable<T> {
     /// Opens `file` under the lowest free number.
@@ -55,23 +63,57 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
         })
     }
 
-    /// Opens `file` in the leaf that is hinted at, or gives it back.
+    /// Opens `file` in a leaf that is hinted at, or gives it back.
     #[inline(always)]
     fn open_hinted(&self, file: Ref<T>, flags: FdFlags, way: Way) -> Result<Fd, Ref<T>> {
         let Some(entry) = way.enter(&self.tree) else {
             return Err(file);
         };
         let Some(hint) = self.room.hint() else {
+            cold_path();
             return Err(file);
         };
-        let Some(mut leaf) = way.lock(&entry, hint.leaf()) else {
+        let Some(first) = entry.recent(FIRST, hint.leaf()) else {
+            cold_path();
             return Err(file);
         };
-        let Some(bit) = leaf.open.lowest_clear(0) else {
+        // Where the cache is cold, one wait is enough for both.
+        entry.prefetch_recent(SECOND);
+        // Before the lock, so that a full leaf is not written.
+        if !first.looks_full() {
+            return self.open_in(first, hint, |_| true, file, flags, way);
+        }
+        // (a2)
+        let Some(second) = self
+            .room
+            .second()
+            .and_then(|index| entry.recent(SECOND, index))
+        else {
             return Err(file);
         };
-        let number = hint.leaf() * BITS + bit;
-        if number >= self.room.limit() || !self.room.is_confirmed(hint) {
+        // A search takes over the claim, or goes elsewhere. (e)
+        let permit = |leaf: &LeafGuard<'_, T>| leaf.state().claim == 0 && first.is_full();
+        self.open_in(second, hint, permit, file, flags, way)
+    }
+
+    /// Opens `file` in a leaf of a hint, if `permit` agrees when it is locked, or gives it back.
+    #[inline(always)]
+    fn open_in(
+        &self,
+        found: Found<'_, T>,
+        hint: Hint,
+        permit: impl FnOnce(&LeafGuard<'_, T>) -> bool,
+        file: Ref<T>,
+        flags: FdFlags,
+        way: Way,
+    ) -> Result<Fd, Ref<T>> {
+        let Some((mut leaf, bit)) = lowest_in(way.lock_found(found), 0) else {
+            cold_path();
+            return Err(file);
+        };
+        let number = found.index() * BITS + bit;
+        if !permit(&leaf) || number >= self.room.limit() || !self.room.is_confirmed(hint) {
+            cold_path();
             return Err(file);
         }
         take(&mut leaf, bit, flags, Some(file));
@@ -120,10 +162,10 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
         loop {
             let mut index = self.take_notices(structure);
             let found = self.find_room(structure, &mut index);
-            structure.set_recent(index);
-            self.room.set_hint(index);
+            let second = self.choose_second(structure, index);
             // Locked, or full or gone to the limit; and then a look for notices.
             let leaf = structure.lock_leaf(index);
+            self.room.set_hint(index, second);
             if self.room.has_notices() {
                 continue;
             }
@@ -164,7 +206,7 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
         }
         let mut index = self.take_notices(structure);
         let found = self.find_room(structure, &mut index);
-        self.room.set_hint(index);
+        self.hint_at(structure, index);
         match found {
             Ok(()) => {
                 let leaf = structure.lock_leaf(index);
@@ -213,8 +255,7 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
     ) -> Result<Fd, Error> {
         let (first, first_bit) = place_of(min.index());
         loop {
-            let hint = self.take_notices(structure);
-            self.room.set_hint(hint);
+            self.settle(structure);
             self.own(structure, first)?;
             let mut index = first;
             let has_room = {

@@ -33,7 +33,7 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
     /// Tells whether a leaf stays though it is empty: soon somebody opens there.
     #[inline(always)]
     pub(super) fn may_be_empty(&self, leaf: &LeafGuard<'_, T>, index: usize) -> bool {
-        index == 0 || leaf.state().claim != 0 || index == self.room.hinted()
+        index == 0 || leaf.state().claim != 0 || self.room.is_hinted(index)
     }
 
     /// Takes the notices if they are many, unless somebody changes the table, who will.
@@ -47,13 +47,49 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
     #[cold]
     fn look_now(&self) {
         if let Some(mut structure) = self.tree.try_lock() {
-            let hint = self.take_notices(&mut structure);
-            self.room.set_hint(hint);
+            self.settle(&mut structure);
         }
     }
 
-    /// Takes all notices, unmarks their leaves and removes the empty ones, and returns the new
-    /// hint, which the caller sets.
+    /// Takes all notices, for who does not search, and returns the first leaf of the new hint.
+    pub(super) fn settle(&self, structure: &mut Structure<'_, T>) -> usize {
+        let hint = self.take_notices(structure);
+        self.hint_at(structure, hint);
+        hint
+    }
+
+    /// Has opens look at a leaf. All below are passed, and no notice is left since
+    /// [`begin_search`](fdtable_base::room::Room::begin_search) that was not taken.
+    pub(super) fn hint_at(&self, structure: &mut Structure<'_, T>, index: usize) {
+        let second = self.choose_second(structure, index);
+        // Whether it is there or not: who removes a leaf, or copies it, has the lock that we have.
+        drop(structure.lock_leaf(index));
+        self.room.set_hint(index, second);
+    }
+
+    /// Chooses the second leaf for a hint that begins with `first`: the next one that is not
+    /// passed, if it is there. Where numbers are given out one after the other it is not. Has the
+    /// tree name both, at [`FIRST`](super::lowest) and `SECOND`. The caller locks the first, and
+    /// sets the hint.
+    pub(super) fn choose_second(
+        &self,
+        structure: &mut Structure<'_, T>,
+        first: usize,
+    ) -> Option<usize> {
+        let next = structure.next_not_full(first + 1);
+        let second = structure.leaf(next).map(|_| next);
+        structure.set_recent([first, second.unwrap_or(0)]);
+        let before = self.room.second();
+        if before != second
+            && let Some(before) = before
+        {
+            Self::remove_if_empty(structure, before);
+        }
+        second
+    }
+
+    /// Takes all notices, unmarks their leaves and removes the empty ones, and returns the first
+    /// leaf of the new hint, which the caller sets by [`hint_at`](Self::hint_at).
     pub(super) fn take_notices(&self, structure: &mut Structure<'_, T>) -> usize {
         self.room.begin_search();
         let mut hint = self.room.hinted();

@@ -69,8 +69,7 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
         self.end_due(&mut structure);
         if opens == 0 {
             structure.quarantine.numbers = VecDeque::new();
-            let hint = self.take_notices(&mut structure);
-            self.room.set_hint(hint);
+            self.settle(&mut structure);
         }
         let woken = Self::take_waiters(&mut structure);
         drop(structure);

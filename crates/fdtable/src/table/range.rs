@@ -31,20 +31,42 @@ impl<T: ?Sized> Released<T> {
             woken: None,
         }
     }
+
+    fn get(&self, bit: usize) -> Option<Ref<T>> {
+        let taken = || self.leaf.as_ref()?.get(bit);
+        self.files[bit].clone().or_else(taken)
+    }
+}
+
+/// Files whose descriptors were closed in one step, and which are released soon.
+pub(crate) struct Closed<'r, T: ?Sized>(&'r Released<T>);
+
+impl<'r, T: ?Sized> Closed<'r, T> {
+    /// Returns each of the files once for each of its descriptors.
+    pub(crate) fn files(self) -> impl Iterator<Item = Ref<T>> + 'r {
+        (0..BITS).filter_map(|bit| self.0.get(bit))
+    }
 }
 
 impl<T: ?Sized + Send + Sync> FdTable<T> {
-    /// Closes every open number from `first` to `last`.
-    pub(crate) fn close_range(&self, first: usize, last: usize) -> Result<(), Error> {
+    /// Closes every open number from `first` to `last`. What is closed in one step is shown to
+    /// `flush`, outside of the lock.
+    pub(crate) fn close_range(
+        &self,
+        first: usize,
+        last: usize,
+        mut flush: impl FnMut(Closed<'_, T>),
+    ) -> Result<(), Error> {
         self.for_each_leaf(first, last, |index, meant| {
-            self.close_some(index, |leaf| meant & leaf.installed())
+            self.close_some(index, |leaf| meant & leaf.installed(), &mut flush)
         })
     }
 
-    /// Closes every open number that is to be closed on exec.
-    pub(crate) fn close_on_exec(&self) -> Result<(), Error> {
+    /// Closes every open number that is to be closed on exec, as `close_range`.
+    pub(crate) fn close_on_exec(&self, mut flush: impl FnMut(Closed<'_, T>)) -> Result<(), Error> {
         self.for_each_leaf(0, Fd::MAX.index(), |index, _| {
-            self.close_some(index, |leaf| leaf.cloexec.bits() & leaf.installed())
+            let chosen = |leaf: &Leaf<T>| leaf.cloexec.bits() & leaf.installed();
+            self.close_some(index, chosen, &mut flush)
         })
     }
 
@@ -55,7 +77,7 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
     ) -> Result<(), Error> {
         self.for_each_leaf(0, Fd::MAX.index(), |index, _| {
             let unkept = self.unkept(index, &mut keep);
-            self.close_some(index, |_| unkept)
+            self.close_some(index, |_| unkept, |_| ())
         })
     }
 
@@ -115,10 +137,18 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
     }
 
     /// Closes what `choose` picks among the open numbers of a leaf.
-    fn close_some(&self, index: usize, choose: impl Fn(&Leaf<T>) -> u64) -> Result<(), Error> {
+    fn close_some(
+        &self,
+        index: usize,
+        choose: impl Fn(&Leaf<T>) -> u64,
+        flush: impl FnOnce(Closed<'_, T>),
+    ) -> Result<(), Error> {
         let mut structure = self.tree.lock();
-        let released = self.close_chosen(&mut structure, index, choose)?;
+        let mut released = self.close_chosen(&mut structure, index, choose)?;
         drop(structure);
+        // Before the files are shown, which may take long: the numbers are free.
+        drop(released.woken.take());
+        flush(Closed(&released));
         drop(released);
         Ok(())
     }
@@ -175,19 +205,20 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
         if quarantine {
             bits_of(chosen).for_each(|bit| Self::enter_quarantine(structure, index * BITS + bit));
         } else {
-            let hint = self.take_notices(structure);
-            self.room.set_hint(hint);
+            self.settle(structure);
         }
         Ok(())
     }
 
-    /// Has searches begin at a leaf, if it is below the hint: all its numbers are free.
+    /// Has opens look at a leaf, if it is below the second of the hint: all its numbers are free.
     fn lower_hint(&self, structure: &mut Structure<'_, T>, index: usize) {
         let hint = self.room.hinted();
-        if index < hint {
-            self.room.begin_search();
-            self.room.set_hint(index);
-            Self::remove_if_empty(structure, hint);
+        if index < self.room.second().unwrap_or(hint) {
+            let hint = self.take_notices(structure);
+            self.hint_at(structure, index.min(hint));
+            if index < hint {
+                Self::remove_if_empty(structure, hint);
+            }
         }
     }
 }

@@ -32,8 +32,7 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
     fn fork_shut(&self, structure: &mut Structure<'_, T>, child: &mut Self) -> Result<(), Error> {
         // The child's leaves may be marked as passed; then it must be able to leave notices.
         child.room.prepare()?;
-        let hint = self.take_notices(structure);
-        self.room.set_hint(hint);
+        self.settle(structure);
         let kept = reserved_leaves(structure)?;
         structure.share_with(&mut child.tree, kept.iter().copied())?;
         kept.iter().for_each(|&index| child.drop_reserved(index));

@@ -139,6 +139,50 @@ fn a_search_meets_two_closes() {
     .is_linearizable(2);
 }
 
+/// Two leaves that opens look at without a search: one that finds the first full, and 5, which is
+/// closed after 2 is.
+#[test]
+fn an_open_in_the_second_leaf_meets_two_closes() {
+    model(
+        6,
+        &[
+            |it| {
+                it.close(2);
+                it.close(5);
+            },
+            |it| {
+                it.close(1);
+                it.open();
+                it.open();
+            },
+        ],
+    )
+    .is_linearizable(2);
+}
+
+/// The same with 2 that is taken again, by name, when 5 is free, in a leaf between the two.
+#[test]
+fn an_open_in_the_second_leaf_meets_a_close_and_a_dup_to() {
+    let subject = Model {
+        holes: &[2],
+        ..model(
+            9,
+            &[
+                |it| {
+                    it.open();
+                    it.open();
+                },
+                |it| {
+                    it.close(2);
+                    it.close(5);
+                    it.dup_to(0, 2);
+                },
+            ],
+        )
+    };
+    subject.is_linearizable(2);
+}
+
 /// A search that passes 1 while it is open, and 5 when it is taken, and finds 9.
 #[test]
 fn a_search_meets_a_close_and_a_dup_to() {

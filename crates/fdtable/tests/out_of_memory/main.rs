@@ -162,9 +162,23 @@ fn rows<R>(listing: impl IntoIterator<Item = R>) -> i32 {
 
 /// Has RCU make what it makes once: the record of a thread at its first section, and the queues of
 /// the process at the first release. No call could answer for these: they abort without memory.
+/// The thread stays on its processor, since another has queues of its own to make.
 fn begin_rcu() {
+    #[cfg(target_os = "linux")]
+    stay_on_this_processor();
     drop(rcu::read_lock());
     drop(FileRef::new(()));
+}
+
+#[cfg(target_os = "linux")]
+fn stay_on_this_processor() {
+    use nix::sched::{CpuSet, sched_getcpu, sched_setaffinity};
+    use nix::unistd::Pid;
+
+    let mut here = CpuSet::new();
+    here.set(sched_getcpu().expect("Linux knows"))
+        .expect("it is a number of a processor");
+    sched_setaffinity(Pid::from_raw(0), &here).expect("the thread is there already");
 }
 
 /// The table and the oracle, and the files that were made.

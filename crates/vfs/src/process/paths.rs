@@ -1,66 +1,295 @@
-//! System calls that take a path.
+//! System calls that open files by their path, and make, move and remove names.
+//!
+//! A path is any bytes. It begins at the root with a `/`, and without one where the first argument
+//! says. All that take a path answer, besides what each says,
+//! - `ENOENT` if a name on the way does not exist, or the path is empty;
+//! - `ENOTDIR` if a name on the way is no directory, or a `/` follows a name that is none, or the
+//!   path begins in a descriptor that names no directory;
+//! - `EACCES` if the user may not go through a directory on the way;
+//! - `ELOOP` if there are more than 40 symbolic links on the way;
+//! - `ENAMETOOLONG` if a name has more than 255 bytes, or the path 4,096 or more;
+//! - `EBADF` if the path begins in a descriptor that is not open.
 
-use fdtable::Fd;
+use std::any::Any;
+use std::sync::Arc;
+
+use fdtable::{Fd, FileRef};
 
 use super::Process;
-use crate::{Errno, OpenFlags, Stat};
+use crate::fs::walk::Follow;
+use crate::fs::{AccessMode, At, AtFlags, FileKind, Mode, RenameFlags, UnlinkFlags, What};
+use crate::{Errno, Object, OpenFlags};
 
 impl Process {
-    /// Opens what `path` names, at the lowest free number. Allocates.
+    /// Opens what `path` names, at the lowest free number. What is made gets `mode` without the
+    /// umask. Allocates; opening a FIFO may block. Where there is no free number, a regular file or a
+    /// directory that is there may have been opened and released; nothing else is touched.
     ///
     /// # Errors
-    /// `EMFILE`, `ENOMEM` from the table; those of [`MemFs::open`](crate::MemFs::open).
-    pub fn open(&self, path: &str, flags: OpenFlags) -> Result<Fd, Errno> {
-        let reservation = self.files.reserve(flags.descriptor())?;
-        let opened = self.fs.open(path, flags)?;
-        Ok(reservation.install(opened))
+    /// Those of every path, and
+    /// - `ENOENT` if there is nothing and `flags` lacks `CREAT`.
+    /// - `EEXIST` if there is something and `flags` has `CREAT` and `EXCL`.
+    /// - `EISDIR` if it is a directory and `flags` ask for writing, `CREAT` or `TRUNC`, or a file
+    ///   is to be created under a path with a `/` at its end.
+    /// - `ENOTDIR` if it is none and `flags` has `DIRECTORY`.
+    /// - `ELOOP` if it is a symbolic link, and `flags` has `NOFOLLOW` and not `PATH`.
+    /// - `EACCES` if the user may not do with it what `flags` say, or not change the directory in
+    ///   which it is to be made; `EPERM` for `NOATIME` if it is another user's.
+    /// - `EINVAL` if the access mode is 3, or `flags` has `DIRECT`, or `CREAT` and `DIRECTORY`, or
+    ///   `TMPFILE` without writing.
+    /// - `EOPNOTSUPP` for `TMPFILE` where the file system does not know how.
+    /// - `ENXIO` if it is a socket, or nobody reads a FIFO that is opened for writing only and with
+    ///   `NONBLOCK`.
+    /// - `EROFS` if the file system is mounted read-only, and it would be changed; `ENODEV` after
+    ///   an unmount.
+    /// - `EMFILE`, `ENOMEM` from the table; `ENOMEM`.
+    pub fn openat(
+        &self,
+        at: impl Into<At>,
+        path: impl AsRef<[u8]>,
+        flags: OpenFlags,
+        mode: impl Into<Mode>,
+    ) -> Result<Fd, Errno> {
+        if flags.intersects(OpenFlags::CREAT | OpenFlags::TRUNC | OpenFlags::TMPFILE) {
+            let reservation = self.files.reserve(flags.descriptor())?;
+            return Ok(reservation.install(self.open_file(at, path, flags, mode)?));
+        }
+        self.open_what_is_there(at.into(), path.as_ref(), flags)
     }
 
-    /// Makes an empty directory. Allocates.
-    ///
-    /// # Errors
-    /// Those of [`MemFs::mkdir`](crate::MemFs::mkdir).
-    pub fn mkdir(&self, path: &str) -> Result<(), Errno> {
-        self.fs.mkdir(path)
+    /// Opens a file that has to be there. Most are opened first and get their number then, which
+    /// takes one step in the table. Where an open is noticed by others, a number is kept for it
+    /// first. Either way a full table answers before all else, as on Linux.
+    fn open_what_is_there(&self, at: At, path: &[u8], flags: OpenFlags) -> Result<Fd, Errno> {
+        let reserve = || self.files.reserve(flags.descriptor());
+        let caller = self.caller();
+        let opened = match caller.find_to_open(at, path, flags) {
+            Ok(found) if !found.is_unnoticed() => {
+                return Ok(reserve()?.install(caller.open_later(found)?));
+            }
+            Ok(found) => caller.open_later(found),
+            Err(error) => Err(error),
+        };
+        match opened {
+            Ok(file) => Ok(self.files.open(file, flags.descriptor())?),
+            Err(error) => {
+                drop(reserve()?);
+                Err(error)
+            }
+        }
     }
 
-    /// Removes an empty directory.
+    /// Opens what `path` names as [`openat`](Self::openat), without a number: for who keeps open
+    /// files elsewhere than in the table.
     ///
     /// # Errors
-    /// Those of [`MemFs::rmdir`](crate::MemFs::rmdir).
-    pub fn rmdir(&self, path: &str) -> Result<(), Errno> {
-        self.fs.rmdir(path)
+    /// Those of `openat`, but of the table's only `EBADF`.
+    #[doc(alias = "filp_open")]
+    pub fn open_file(
+        &self,
+        at: impl Into<At>,
+        path: impl AsRef<[u8]>,
+        flags: OpenFlags,
+        mode: impl Into<Mode>,
+    ) -> Result<FileRef<dyn Object>, Errno> {
+        let caller = self.caller();
+        caller.open(at.into(), path.as_ref(), flags, mode.into())
     }
 
-    /// Removes the name of a file. Its bytes stay while somebody has it open.
+    /// Opens from the working directory as [`openat`](Self::openat). What is made everybody may
+    /// read and write whom the umask allows it.
     ///
     /// # Errors
-    /// Those of [`MemFs::unlink`](crate::MemFs::unlink).
-    pub fn unlink(&self, path: &str) -> Result<(), Errno> {
-        self.fs.unlink(path)
+    /// Those of `openat`.
+    pub fn open(&self, path: impl AsRef<[u8]>, flags: OpenFlags) -> Result<Fd, Errno> {
+        self.openat(At::Cwd, path, flags, Mode::DEFAULT_FILE)
     }
 
-    /// Gives what `old` names the name `new`, in one step. Allocates.
+    /// Makes a FIFO, or an empty regular file, with `mode` without the umask. Allocates.
     ///
     /// # Errors
-    /// Those of [`MemFs::rename`](crate::MemFs::rename).
-    pub fn rename(&self, old: &str, new: &str) -> Result<(), Errno> {
-        self.fs.rename(old, new)
+    /// Those of every path; `EEXIST` if there is something of this name; `EPERM` for any other
+    /// `kind`; `EACCES` if the user may not change the directory; `EROFS`; `ENOMEM`.
+    pub fn mknodat(
+        &self,
+        at: impl Into<At>,
+        path: impl AsRef<[u8]>,
+        kind: FileKind,
+        mode: impl Into<Mode>,
+    ) -> Result<(), Errno> {
+        let what = match kind {
+            FileKind::Regular => What::Regular,
+            FileKind::Fifo => What::Fifo,
+            _ => return Err(Errno::EPERM),
+        };
+        let caller = self.caller();
+        caller.mknod(at.into(), path.as_ref(), what, mode.into())?;
+        Ok(())
     }
 
-    /// Takes what `path` names from all who have it open. Returns how many open files there were.
+    /// Makes a symbolic link to `target`, which need not lead anywhere. Allocates.
     ///
     /// # Errors
-    /// Those of [`MemFs::revoke`](crate::MemFs::revoke).
-    pub fn revoke(&self, path: &str) -> Result<usize, Errno> {
-        self.fs.revoke(path)
+    /// Those of every path; `EEXIST` if there is something of this name; `ENOENT` if `target` is
+    /// empty, and `ENAMETOOLONG` if it is too long; `EACCES` if the user may not change the
+    /// directory; `EPERM` where there are no links; `EROFS`; `ENOMEM`.
+    pub fn symlinkat(
+        &self,
+        target: impl AsRef<[u8]>,
+        at: impl Into<At>,
+        path: impl AsRef<[u8]>,
+    ) -> Result<(), Errno> {
+        let caller = self.caller();
+        caller.symlink(target.as_ref(), at.into(), path.as_ref())
     }
 
-    /// Describes what `path` names. May wait for writers of the file.
+    /// Returns where a symbolic link leads. An empty path means the link that is open, with `PATH`
+    /// and `NOFOLLOW`, under the descriptor. Allocates.
     ///
     /// # Errors
-    /// Those of [`MemFs::stat`](crate::MemFs::stat).
-    pub fn stat(&self, path: &str) -> Result<Stat, Errno> {
-        self.fs.stat(path)
+    /// Those of every path; `EINVAL` if it is no symbolic link, and `ENOENT` if the path is empty
+    /// too.
+    pub fn readlinkat(&self, at: impl Into<At>, path: impl AsRef<[u8]>) -> Result<Vec<u8>, Errno> {
+        self.caller().readlink(at.into(), path.as_ref())
+    }
+
+    /// Gives what `old` names the further name `new`. Of `flags`, `SYMLINK_FOLLOW` follows a
+    /// symbolic link at the end of `old`, and `EMPTY_PATH` takes an empty `old` as the file of the
+    /// descriptor itself, also one that was made with `TMPFILE`. Allocates.
+    ///
+    /// # Errors
+    /// Those of every path; `EEXIST` if `new` exists; `EPERM` if `old` is a directory, or the file
+    /// system has no further names; `ENOENT` if `old` has lost its last name or was made
+    /// with `TMPFILE` and `EXCL`, or `new` has a `/` at its end; `EXDEV` if they are in two mounts; `EMLINK` if there are too many; `EACCES` if the
+    /// user may not change the directory; `EINVAL` if `flags` has others; `EROFS`; `ENOMEM`.
+    pub fn linkat(
+        &self,
+        old_at: impl Into<At>,
+        old: impl AsRef<[u8]>,
+        new_at: impl Into<At>,
+        new: impl AsRef<[u8]>,
+        flags: AtFlags,
+    ) -> Result<(), Errno> {
+        let (old, new) = ((old_at.into(), old.as_ref()), (new_at.into(), new.as_ref()));
+        self.caller().link(old, new, flags)
+    }
+
+    /// Removes a name: of anything but a directory, or with `REMOVEDIR` of an empty directory. The
+    /// bytes of a file stay while it has another name, or somebody has it open.
+    ///
+    /// # Errors
+    /// Those of every path, and
+    /// - `EISDIR` if it is a directory and `flags` lacks `REMOVEDIR`; `ENOTDIR` the other way round.
+    /// - `ENOTEMPTY` if a directory has names, or the path ends in `..`; `EINVAL` if it ends in `.`.
+    /// - `EBUSY` for the root, and if something is mounted on it.
+    /// - `EACCES` if the user may not change the directory; `EPERM` if that is sticky, and neither
+    ///   it nor the file is the user's, or nothing can be removed there.
+    /// - `EINVAL` if `flags` has others.
+    /// - `EROFS`.
+    pub fn unlinkat(
+        &self,
+        at: impl Into<At>,
+        path: impl AsRef<[u8]>,
+        flags: UnlinkFlags,
+    ) -> Result<(), Errno> {
+        let caller = self.caller();
+        match UnlinkFlags::from_bits(flags.bits()) {
+            None => Err(Errno::EINVAL),
+            Some(UnlinkFlags::REMOVEDIR) => caller.rmdir(at.into(), path.as_ref()),
+            Some(_) => caller.unlink(at.into(), path.as_ref()),
+        }
+    }
+
+    /// Removes the name of a file in the working directory, as [`unlinkat`](Self::unlinkat).
+    ///
+    /// # Errors
+    /// Those of `unlinkat`.
+    pub fn unlink(&self, path: impl AsRef<[u8]>) -> Result<(), Errno> {
+        self.unlinkat(At::Cwd, path, UnlinkFlags::empty())
+    }
+
+    /// Gives what `old` names the name `new`, in one step, and removes what `new` named before: a
+    /// file is replaced by a file, and an empty directory by a directory. Two names of the same
+    /// thing stay as they are. With `EXCHANGE` each gets the other's name, whatever they are.
+    /// Allocates.
+    ///
+    /// # Errors
+    /// Those of every path, and
+    /// - `ENOENT` if `old` does not exist, or with `EXCHANGE` `new`.
+    /// - `EEXIST` if `new` exists and `flags` has `NOREPLACE`.
+    /// - `EISDIR` if `new` is a directory and `old` is none; `ENOTDIR` the other way round.
+    /// - `ENOTEMPTY` if `new` is a directory with names.
+    /// - `EINVAL` if `new` is below `old`, or with `EXCHANGE` `old` below `new`; if `flags` has both
+    ///   or others.
+    /// - `EBUSY` if a path ends in `.` or `..`, or is the root, or something is mounted on it.
+    /// - `EXDEV` if they are in two mounts.
+    /// - `EACCES` if the user may not change one of the directories, or a directory that moves to
+    ///   another; `EPERM` if one is sticky, and neither it nor the file is the user's, or nothing
+    ///   can be renamed there.
+    /// - `EROFS`; `ENOMEM`.
+    pub fn renameat2(
+        &self,
+        old_at: impl Into<At>,
+        old: impl AsRef<[u8]>,
+        new_at: impl Into<At>,
+        new: impl AsRef<[u8]>,
+        flags: RenameFlags,
+    ) -> Result<(), Errno> {
+        let (old, new) = ((old_at.into(), old.as_ref()), (new_at.into(), new.as_ref()));
+        self.caller().rename(old, new, flags)
+    }
+
+    /// Renames from the working directory as [`renameat2`](Self::renameat2).
+    ///
+    /// # Errors
+    /// Those of `renameat2`.
+    pub fn rename(&self, old: impl AsRef<[u8]>, new: impl AsRef<[u8]>) -> Result<(), Errno> {
+        self.renameat2(At::Cwd, old, At::Cwd, new, RenameFlags::empty())
+    }
+
+    /// Takes what `path` names from all who have it open: their descriptors answer `EIO` from now
+    /// on, and who sleeps in it is woken. The name stays, and can be opened again. Returns how many
+    /// open files there were. Allocates.
+    ///
+    /// # Errors
+    /// Those of every path; `EPERM` if it is another user's; `EOPNOTSUPP` if nobody keeps account
+    /// of open files; `ENOMEM`.
+    pub fn revoke(&self, path: impl AsRef<[u8]>) -> Result<usize, Errno> {
+        self.caller().revoke(At::Cwd, path.as_ref())
+    }
+
+    /// Makes the name of a socket, with what the socket wants to find behind it again: what `bind`
+    /// does to a path. The name gets permissions for all whom the umask allows. Allocates.
+    ///
+    /// # Errors
+    /// Those of every path; `EADDRINUSE` if there is something of this name; `EACCES` if the user may
+    /// not change the directory; `EROFS`; `ENOMEM`.
+    #[doc(alias = "bind")]
+    pub fn bind_name(
+        &self,
+        path: impl AsRef<[u8]>,
+        bound: Arc<dyn Any + Send + Sync>,
+    ) -> Result<(), Errno> {
+        let made = self
+            .caller()
+            .mknod(At::Cwd, path.as_ref(), What::Socket(bound), Mode::ALL);
+        match made {
+            Ok(_) => Ok(()),
+            Err(Errno::EEXIST) => Err(Errno::EADDRINUSE),
+            Err(errno) => Err(errno),
+        }
+    }
+
+    /// Returns what is [bound](Self::bind_name) to a path: what `connect` looks for.
+    ///
+    /// # Errors
+    /// Those of every path; `ECONNREFUSED` if it names no socket; `EACCES` if the user may not write
+    /// it.
+    #[doc(alias = "connect")]
+    pub fn bound_to(&self, path: impl AsRef<[u8]>) -> Result<Arc<dyn Any + Send + Sync>, Errno> {
+        let caller = self.caller();
+        let found = caller.find(At::Cwd, path.as_ref(), Follow::Yes)?;
+        caller.may(AccessMode::WRITE, &*found.inode)?;
+        found.inode.bound().ok_or(Errno::ECONNREFUSED)
     }
 }

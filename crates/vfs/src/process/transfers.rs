@@ -16,12 +16,11 @@
 //! the object or the failed upgrade says `EBADF`, as if the close had come first.
 //
 
-use std::io::SeekFrom;
-
 use fdtable::{FileRef, RawFd, rcu};
 
 use super::Process;
-use crate::{Errno, Object, OpenFlags};
+use crate::fs::SeekTo;
+use crate::{Errno, Object};
 
 impl Process {
     /// Reads up to `buf.len()` bytes, and returns how many; 0 is end of file. Waits, unless the
@@ -45,7 +44,9 @@ impl Process {
     /// non-blocking and there is no room; `EPIPE` if nobody can read it; `EFBIG` at the size limit
     /// of a file; `ENOMEM`; `EIO` if revoked.
     pub fn write(&self, fd: impl Into<RawFd>, bytes: &[u8]) -> Result<usize, Errno> {
-        match self.borrowed(fd.into(), |object| object.try_write(bytes))? {
+        let fd = fd.into();
+        let bytes = &bytes[..self.room(fd, None, bytes.len())?];
+        match self.borrowed(fd, |object| object.try_write(bytes))? {
             Attempt::Done(count) => Ok(count),
             Attempt::MustWait(file) => file.write(bytes),
         }
@@ -70,7 +71,9 @@ impl Process {
     /// # Errors
     /// `ESPIPE` on a pipe or socket; `EINVAL` if `offset` is above `i64::MAX`; those of `write`.
     pub fn pwrite(&self, fd: impl Into<RawFd>, bytes: &[u8], offset: u64) -> Result<usize, Errno> {
-        match self.borrowed(fd.into(), |object| object.try_write_at(bytes, offset))? {
+        let fd = fd.into();
+        let bytes = &bytes[..self.room(fd, Some(offset), bytes.len())?];
+        match self.borrowed(fd, |object| object.try_write_at(bytes, offset))? {
             Attempt::Done(count) => Ok(count),
             Attempt::MustWait(file) => file.write_at(bytes, offset),
         }
@@ -83,7 +86,27 @@ impl Process {
     /// `EBADF` if not an open descriptor; `EINVAL` if not a file that is open for writing; `EFBIG`
     /// above the size limit; `ENOMEM`; `EIO` if revoked.
     pub fn ftruncate(&self, fd: impl Into<RawFd>, length: u64) -> Result<(), Errno> {
-        self.files.get(fd)?.set_len(length)
+        let file = self.files.get(fd)?;
+        if let Ok(stat) = file.stat() {
+            self.check_length(&stat, length)?;
+        }
+        file.set_len(length)
+    }
+
+    /// Waits until what was written would outlive a crash: in memory, nothing does.
+    ///
+    /// # Errors
+    /// `EBADF` if not an open descriptor; `EINVAL` on a pipe or socket; `EIO` if revoked.
+    pub fn fsync(&self, fd: impl Into<RawFd>) -> Result<(), Errno> {
+        self.files.get(fd)?.sync()
+    }
+
+    /// Does as [`fsync`](Self::fsync): of the times, none outlives a crash either.
+    ///
+    /// # Errors
+    /// Those of `fsync`.
+    pub fn fdatasync(&self, fd: impl Into<RawFd>) -> Result<(), Errno> {
+        self.fsync(fd)
     }
 
     /// Moves the position of a file, and returns the new one in bytes from the start. May wait for
@@ -92,8 +115,24 @@ impl Process {
     /// # Errors
     /// `EBADF` if not an open descriptor; `ESPIPE` on a pipe or socket; `EINVAL` if the position
     /// would be negative or above `i64::MAX`.
-    pub fn lseek(&self, fd: impl Into<RawFd>, to: SeekFrom) -> Result<u64, Errno> {
-        self.files.get(fd)?.seek(to)
+    pub fn lseek(&self, fd: impl Into<RawFd>, to: impl Into<SeekTo>) -> Result<u64, Errno> {
+        let (fd, to) = (fd.into(), to.into());
+        match self.look(fd, |object| object.try_seek(to))? {
+            Err(Errno::EAGAIN) => self.files.get(fd)?.seek(to),
+            done => done,
+        }
+    }
+
+    /// Looks at the file of a descriptor inside a read-side section, without a reference. `look`
+    /// must not sleep.
+    #[inline]
+    pub(super) fn look<R>(
+        &self,
+        fd: RawFd,
+        look: impl FnOnce(&dyn Object) -> R,
+    ) -> Result<R, Errno> {
+        let section = rcu::read_lock();
+        Ok(look(&*self.files.borrow(fd, &section)?))
     }
 
     /// Tries a transfer inside a read-side section.
@@ -106,8 +145,15 @@ impl Process {
         let object = self.files.borrow(fd, &section)?;
         match transfer(&*object) {
             Ok(count) => Ok(Attempt::Done(count)),
-            Err(Errno::EAGAIN) if !object.status().contains(OpenFlags::NONBLOCK) => {
-                object.upgrade().map(Attempt::MustWait).ok_or(Errno::EBADF)
+            Err(Errno::EAGAIN) if !object.is_nonblocking() => {
+                let file = object.upgrade().ok_or(Errno::EBADF)?;
+                drop(section);
+                // A socket of which all other references are on their way may have been collected
+                // before this one was taken. If a descriptor names it now, there was another.
+                if !self.files.names(fd, &file) {
+                    return Err(Errno::EBADF);
+                }
+                Ok(Attempt::MustWait(file))
             }
             Err(errno) => Err(errno),
         }

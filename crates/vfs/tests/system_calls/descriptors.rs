@@ -1,5 +1,5 @@
-use fdtable::{FdFlags, Files};
-use fdtable_vfs::{Errno, MemFs, OpenFlags, Process};
+use fdtable::{CloseRangeFlags, FdFlags, Files};
+use fdtable_vfs::{At, Errno, FileKind, MemFs, MemfdFlags, OpenFlags, Process};
 
 fn process_with_limit(limit: u32) -> Process {
     Process::with(Files::with_limit(limit), MemFs::default())
@@ -52,6 +52,23 @@ fn an_open_without_a_number_creates_no_file() {
 }
 
 #[test]
+fn a_full_table_answers_before_the_path() {
+    let process = process_with_limit(1);
+    create(&process, "a");
+    let (at, fifo) = (At::Cwd, FileKind::Fifo);
+    process.mknodat(at, "fifo", fifo, 0o600).unwrap();
+    for path in ["a", ".", "none", "a/b", "fifo"] {
+        let opened = process.open(path, OpenFlags::RDONLY | OpenFlags::NONBLOCK);
+        assert_eq!(opened, Err(Errno::EMFILE), "{path}");
+    }
+    // The other end of the FIFO was never there.
+    process.close(0).unwrap();
+    let opened = process.open("fifo", OpenFlags::WRONLY | OpenFlags::NONBLOCK);
+    assert_eq!(opened, Err(Errno::ENXIO));
+    assert_eq!(process.files().open_count(), 0);
+}
+
+#[test]
 fn a_failed_open_gives_its_number_back() {
     let process = process_with_limit(1);
     assert_eq!(process.open("none", OpenFlags::RDONLY), Err(Errno::ENOENT));
@@ -71,7 +88,7 @@ fn dup2_closes_what_the_number_named() {
 
 #[test]
 fn dup3_sets_the_flags_and_refuses_equal_numbers() {
-    let process = Process::new();
+    let mut process = Process::new();
     let file = create(&process, "a");
     assert_eq!(
         process.dup3(file, file, FdFlags::empty()),
@@ -86,7 +103,7 @@ fn dup3_sets_the_flags_and_refuses_equal_numbers() {
 
 #[test]
 fn exec_closes_what_was_opened_with_cloexec() {
-    let process = Process::new();
+    let mut process = Process::new();
     let kept = create(&process, "kept");
     process.open("kept", OpenFlags::CLOEXEC).unwrap();
     process.pipe2(OpenFlags::CLOEXEC).unwrap();
@@ -129,4 +146,70 @@ fn a_clone_shares_the_table_and_a_child_does_not() {
     assert_eq!(process.read(file, &mut [0]), Err(Errno::EBADF));
     assert_eq!(child.read(file, &mut [0]), Ok(0));
     child.open("a", OpenFlags::RDONLY).unwrap();
+}
+
+#[test]
+fn dup_from_takes_the_lowest_number_that_is_free_above_a_bound() {
+    let process = process_with_limit(20);
+    let file = create(&process, "a");
+    let copy = process.dup_from(file, 10, FdFlags::CLOEXEC).unwrap();
+    assert_eq!(copy.raw(), 10);
+    assert_eq!(process.get_flags(copy), Ok(FdFlags::CLOEXEC));
+    assert_eq!(
+        process.dup_from(file, 10, FdFlags::empty()).unwrap().raw(),
+        11
+    );
+    let refused = |min| process.dup_from(file, min, FdFlags::empty());
+    assert_eq!(refused(20), Err(Errno::EINVAL));
+    assert_eq!(refused(-1), Err(Errno::EINVAL));
+    assert_eq!(process.dup_from(5, 0, FdFlags::empty()), Err(Errno::EBADF));
+}
+
+#[test]
+fn flags_belong_to_the_number() {
+    let process = Process::new();
+    let file = create(&process, "a");
+    let copy = process.dup(file).unwrap();
+    process.set_flags(copy, FdFlags::CLOEXEC).unwrap();
+    assert_eq!(process.get_flags(file), Ok(FdFlags::empty()));
+    assert_eq!(process.get_flags(copy), Ok(FdFlags::CLOEXEC));
+    assert_eq!(process.get_flags(9), Err(Errno::EBADF));
+}
+
+#[test]
+fn close_range_closes_or_marks() {
+    let process = Process::new();
+    for name in ["a", "b", "c", "d"] {
+        create(&process, name);
+    }
+    process.close_range(1, 1, CloseRangeFlags::CLOEXEC).unwrap();
+    assert_eq!(process.get_flags(1), Ok(FdFlags::CLOEXEC));
+    process
+        .close_range(2, u32::MAX, CloseRangeFlags::UNSHARE)
+        .unwrap();
+    assert_eq!(process.files().open_count(), 2);
+    let refused = |first, last, bits| {
+        process.close_range(first, last, CloseRangeFlags::from_bits_retain(bits))
+    };
+    assert_eq!(refused(2, 1, 0), Err(Errno::EINVAL));
+    assert_eq!(refused(0, 1, 1), Err(Errno::EINVAL));
+}
+
+#[test]
+fn a_memory_file_has_no_name_and_goes_with_its_last_descriptor() {
+    let process = Process::new();
+    let file = process
+        .memfd_create("scratch", MemfdFlags::CLOEXEC)
+        .unwrap();
+    assert_eq!(process.get_flags(file), Ok(FdFlags::CLOEXEC));
+    assert_eq!(process.write(file, b"words"), Ok(5));
+    let mut buf = [0; 8];
+    assert_eq!(process.pread(file, &mut buf, 0), Ok(5));
+    assert_eq!(
+        process.memfd_create([b'x'; 250], MemfdFlags::empty()),
+        Err(Errno::EINVAL)
+    );
+    process
+        .memfd_create([b'x'; 249], MemfdFlags::empty())
+        .unwrap();
 }

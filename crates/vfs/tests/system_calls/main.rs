@@ -1,10 +1,30 @@
 //! The system calls of a process, through the table of descriptors.
 
+mod attributes;
 mod call;
+mod clones;
+mod connections;
+mod contested;
+mod copies;
 mod descriptors;
+mod devices;
+mod directories;
+mod epoll_races;
+mod epolls;
+mod eventfds;
+mod limits;
+mod links;
+mod locks;
+mod messages;
 mod mounted;
+mod mounts;
 mod paths;
 mod pipes;
+mod polling;
+mod proc;
 mod regular_files;
+mod rights;
+mod selects;
 mod sockets;
+mod timerfds;
 mod transfers;

@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
 use fdtable::Files;
-use fdtable_vfs::{Errno, FileKind, MemFs, OpenFlags, Process};
+use fdtable_vfs::{At, AtFlags, Errno, FileKind, MemFs, Mode, OpenFlags, Process};
 
 const NEW: OpenFlags = OpenFlags::CREAT.union(OpenFlags::RDWR);
 
@@ -30,7 +30,7 @@ fn a_directory_is_read_through_its_descriptor() {
     let mut entries = process.getdents(fd).unwrap();
     entries.sort_by(|a, b| a.name.cmp(&b.name));
     let names: Vec<_> = entries.iter().map(|e| (&*e.name, e.kind)).collect();
-    let expected = [("a", FileKind::Regular), ("e", FileKind::Directory)];
+    let expected = [(&b"a"[..], FileKind::Regular), (b"e", FileKind::Directory)];
     assert_eq!(names, expected);
     assert_eq!(process.getdents(file), Err(Errno::ENOTDIR));
     assert_eq!(process.read(fd, &mut [0]), Err(Errno::EISDIR));
@@ -55,7 +55,7 @@ fn transfers_at_an_offset_reach_the_file() {
 }
 
 #[test]
-fn a_pipe_has_no_offset_no_inode_and_no_names() {
+fn a_pipe_has_no_offset_and_no_names() {
     let process = Process::new();
     let (reader, writer) = process.pipe2(OpenFlags::empty()).unwrap();
     assert_eq!(process.pread(reader, &mut [0], 0), Err(Errno::ESPIPE));
@@ -63,7 +63,12 @@ fn a_pipe_has_no_offset_no_inode_and_no_names() {
     assert_eq!(process.ftruncate(writer, 0), Err(Errno::EINVAL));
     assert_eq!(process.fsync(writer), Err(Errno::EINVAL));
     assert_eq!(process.getdents(reader), Err(Errno::ENOTDIR));
-    assert_eq!(process.fstat(reader), Err(Errno::EOPNOTSUPP));
+    let (one, other) = (
+        process.fstat(reader).unwrap(),
+        process.fstat(writer).unwrap(),
+    );
+    assert_eq!((one.kind, one.mode_bits()), (FileKind::Fifo, 0o010600));
+    assert_eq!((one.device, one.inode), (other.device, other.inode));
 }
 
 #[test]
@@ -75,4 +80,27 @@ fn a_number_that_is_not_open_answers_ebadf() {
     assert_eq!(process.fsync(5), Err(Errno::EBADF));
     assert_eq!(process.getdents(5), Err(Errno::EBADF));
     assert_eq!(process.fstat(5), Err(Errno::EBADF));
+}
+
+/// In the order of the way: first the descriptor, then each directory and the leave to search it.
+#[test]
+fn of_several_errors_that_comes_which_is_met_first() {
+    let root = Process::new();
+    root.umask(Mode::NONE);
+    let long = "x".repeat(256);
+    let file = root.open("a", NEW).unwrap();
+    assert_eq!(root.stat(format!("none/{long}")), Err(Errno::ENOENT));
+    assert_eq!(root.mkdir(format!("none/{long}")), Err(Errno::ENOENT));
+    assert_eq!(root.unlink(&long), Err(Errno::ENAMETOOLONG));
+    assert_eq!(root.open(&long, NEW), Err(Errno::ENAMETOOLONG));
+    assert_eq!(root.rename("a", &long), Err(Errno::ENAMETOOLONG));
+    let none = AtFlags::empty();
+    assert_eq!(root.fstatat(At::Fd(99), &long, none), Err(Errno::EBADF));
+    root.mkdirat(At::Cwd, "closed", 0o700).unwrap();
+    let user = root.fork().unwrap();
+    user.set_ids(1, 1);
+    assert_eq!(user.unlink("closed/none"), Err(Errno::EACCES));
+    assert_eq!(user.rmdir("closed/none"), Err(Errno::EACCES));
+    assert_eq!(user.unlink("closed/none/"), Err(Errno::EACCES));
+    assert_eq!(user.fstatat(file, "none", none), Err(Errno::ENOTDIR));
 }

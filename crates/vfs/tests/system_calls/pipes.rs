@@ -201,3 +201,70 @@ fn a_write_that_races_with_the_close_of_the_reader_never_hangs() {
     };
     within_time(move || (0..2_000).for_each(|_| round()));
 }
+
+#[test]
+fn the_size_of_a_pipe_is_told_and_set() {
+    let process = Process::new();
+    let (reader, writer) = process.pipe2(OpenFlags::NONBLOCK).unwrap();
+    assert_eq!(process.pipe_size(reader), Ok(pipe::CAPACITY));
+    assert_eq!(process.set_pipe_size(writer, 5000), Ok(8192));
+    assert_eq!(process.write(writer, &[0; 10_000]), Ok(8192));
+    assert_eq!(process.set_pipe_size(reader, 4096), Err(Errno::EBUSY));
+    assert_eq!(
+        process.set_pipe_size(reader, pipe::MAX_CAPACITY + 1),
+        Err(Errno::EPERM)
+    );
+    let (socket, _far) = process.socketpair(OpenFlags::empty()).unwrap();
+    assert_eq!(process.pipe_size(socket), Err(Errno::EBADF));
+}
+
+#[test]
+fn a_waiting_writer_is_woken_when_the_pipe_grows() {
+    let (process, _reader, writer) = process_with_pipe();
+    fill(&process, writer);
+    let write = writing(&process, writer);
+    process.set_pipe_size(writer, 2 * pipe::CAPACITY).unwrap();
+    assert_eq!(write.result(), Ok(100));
+}
+
+#[test]
+fn what_a_pipe_is_ready_for() {
+    use fdtable_vfs::event::Events;
+    let (process, reader, writer) = process_with_pipe();
+    let events = |fd| process.files().get(fd).unwrap().events();
+    assert_eq!(events(reader), Events::empty());
+    assert_eq!(events(writer), Events::WRITABLE);
+    fill(&process, writer);
+    assert_eq!(events(reader), Events::READABLE);
+    assert_eq!(events(writer), Events::empty());
+    assert_eq!(
+        process.files().get(reader).unwrap().readable_bytes(),
+        Ok(pipe::CAPACITY)
+    );
+    process.close(writer).unwrap();
+    assert_eq!(events(reader), Events::READABLE | Events::HUP);
+    let (reader, writer) = process.pipe2(OpenFlags::empty()).unwrap();
+    process.close(reader).unwrap();
+    let file = process.files().get(writer).unwrap();
+    assert_eq!(file.events(), Events::WRITABLE | Events::ERR);
+}
+
+#[test]
+fn a_blocking_write_puts_in_all_however_long() {
+    type Make = fn(&Process) -> Result<(Fd, Fd), Errno>;
+    let makes: [Make; 2] = [
+        |process| process.pipe2(OpenFlags::empty()),
+        |process| process.socketpair(OpenFlags::empty()),
+    ];
+    for make in makes {
+        let process = Process::new();
+        let (reader, writer) = make(&process).unwrap();
+        let mine = process.clone();
+        let writing = Call::start_waiting(move || mine.write(writer, &vec![7; 1_000_000]));
+        let (mut read, mut buf) = (0, vec![0; 100_000]);
+        while read < 1_000_000 {
+            read += process.read(reader, &mut buf).unwrap();
+        }
+        assert_eq!(writing.result(), Ok(1_000_000));
+    }
+}

@@ -57,7 +57,8 @@
 //!   the lock of the depot.
 //! - *A child after a fork* has one thread, whose area is registered. What the others of the
 //!   parent had not committed has not happened. If one of them was draining, the child cannot drain
-//!   and loads no magazines: as with any lock that somebody holds at a fork.
+//!   and loads no magazines, as with any lock that somebody holds at a fork: the
+//!   [freezer](crate::freezer) sees to it that nobody is.
 //!
 //! A thread that has no area of its own (its number is negative), or is on a processor of a
 //! higher number than the system told, leaves at (B): nothing comes and nothing goes here. It must not

@@ -74,7 +74,7 @@ fn a_client_leaves_its_own_directory_to_nobody() {
     let fs = Arc::new(MemFs::default());
     replay(&Loadfile::parse(text).unwrap(), 3, &fs, Until::Passes(1)).unwrap();
     for client in ["client1", "client2", "client3"] {
-        assert!(fs.stat(&format!("/clients/{client}/a")).is_ok(), "{client}");
+        assert!(fs.stat(format!("/clients/{client}/a")).is_ok(), "{client}");
     }
     assert_eq!(fs.stat("/clients").unwrap().size, 3);
 }

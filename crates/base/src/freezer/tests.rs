@@ -1,0 +1,226 @@
+use super::*;
+use core::time::Duration;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, channel};
+use std::thread;
+
+/// The freezer is the process's: while one test freezes, another's threads would wait.
+static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+
+fn alone() -> std::sync::MutexGuard<'static, ()> {
+    ONE_AT_A_TIME
+        .lock()
+        .unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+fn is_silent(hear: &Receiver<()>) -> bool {
+    hear.recv_timeout(Duration::from_millis(20)).is_err()
+}
+
+#[test]
+fn a_newcomer_waits_for_the_thaw() {
+    let _alone = alone();
+    let (tell, hear) = channel();
+    freeze();
+    freeze();
+    let newcomer = thread::spawn(move || {
+        let _inside = enter();
+        tell.send(()).expect("somebody listens");
+    });
+    assert!(is_silent(&hear), "it is frozen");
+    thaw();
+    assert!(is_silent(&hear), "it is frozen once still");
+    thaw();
+    hear.recv().expect("it is thawed");
+    newcomer.join().expect("the thread ends");
+}
+
+#[test]
+fn a_freeze_waits_for_those_inside_and_at_any_depth() {
+    let _alone = alone();
+    let (tell, hear) = channel();
+    let inside = enter();
+    let inner = enter();
+    let other = thread::spawn(move || {
+        freeze();
+        tell.send(()).expect("somebody listens");
+        thaw();
+    });
+    assert!(is_silent(&hear), "somebody is inside");
+    // Whoever is inside goes on to enter while a freeze waits.
+    drop(enter());
+    drop(inner);
+    assert!(is_silent(&hear), "somebody is inside");
+    drop(inside);
+    hear.recv().expect("nobody is inside any more");
+    other.join().expect("the thread ends");
+}
+
+#[test]
+fn who_steps_out_is_not_waited_for() {
+    let _alone = alone();
+    let _inside = enter();
+    let _inner = enter();
+    let out = step_out();
+    let other = thread::spawn(|| {
+        freeze();
+        thaw();
+    });
+    other.join().expect("it does not wait");
+    drop(out);
+    assert!(step_out().before.is_some(), "it is inside again");
+}
+
+#[test]
+fn stepping_out_of_nothing_does_nothing() {
+    let _alone = alone();
+    let out = step_out();
+    assert!(out.before.is_none());
+    drop(enter());
+    drop(out);
+    assert!(step_out().before.is_none());
+}
+
+#[test]
+fn the_thread_that_freezes_goes_on_calling() {
+    let _alone = alone();
+    let outer = enter();
+    freeze();
+    freeze();
+    drop(enter());
+    thaw();
+    drop(enter());
+    thaw();
+    // Without a freeze of its own.
+    thaw();
+    drop(outer);
+    assert!(step_out().before.is_none(), "as deep as before");
+}
+
+/// Runs `work` on another thread, and fails if that waits for ever.
+fn ends(work: impl FnOnce() + Send + 'static) {
+    let (tell, hear) = channel();
+    thread::spawn(move || {
+        work();
+        tell.send(()).expect("somebody listens");
+    });
+    let end = hear.recv_timeout(Duration::from_secs(5));
+    end.expect("it does not wait for itself");
+}
+
+#[test]
+fn the_thread_that_freezes_steps_out_and_in_again() {
+    let _alone = alone();
+    ends(|| {
+        let _inside = enter();
+        freeze();
+        drop(step_out());
+        thaw();
+    });
+    ends(|| {
+        let out = step_out();
+        freeze();
+        drop(out);
+        thaw();
+    });
+}
+
+/// A signal handler that comes when its thread has frozen and is not inside yet.
+#[test]
+fn a_handler_of_the_thread_that_freezes_is_let_in() {
+    let _alone = alone();
+    ends(|| {
+        let _turn = rcu::await_turn_outside(|| {
+            FREEZER.take_turn();
+            drop(enter());
+        });
+        thaw();
+    });
+}
+
+#[test]
+fn two_that_fork_from_inside_do_not_wait_for_each_other() {
+    let _alone = alone();
+    let are_inside = std::sync::Barrier::new(2);
+    thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                let _inside = enter();
+                are_inside.wait();
+                freeze();
+                thaw();
+            });
+        }
+    });
+}
+
+#[test]
+fn guards_in_a_wrong_order_are_counted_wrong_and_no_worse() {
+    let _alone = alone();
+    let inside = enter();
+    let out = step_out();
+    drop(inside);
+    drop(out);
+    let again = step_out();
+    assert!(again.before.is_some(), "it never leaves");
+    core::mem::forget(again);
+}
+
+/// A thread that ends has no record of its own any more when its last destructors run.
+#[test]
+fn a_thread_that_is_ending_enters_and_is_waited_for() {
+    static INSIDE: AtomicBool = AtomicBool::new(false);
+    struct Late;
+    impl Drop for Late {
+        fn drop(&mut self) {
+            let inside = enter();
+            let inner = enter();
+            let section = rcu::read_lock();
+            INSIDE.store(true, Ordering::SeqCst);
+            thread::sleep(Duration::from_millis(20));
+            drop((section, inner));
+            INSIDE.store(false, Ordering::SeqCst);
+            drop(inside);
+        }
+    }
+    // It is dropped after the record is given back, which was made after it.
+    thread_local!(static LATE: std::cell::OnceCell<Late> = const { std::cell::OnceCell::new() });
+    let _alone = alone();
+    let thread = thread::spawn(|| {
+        LATE.with(|late| assert!(late.set(Late).is_ok()));
+        drop(enter());
+    });
+    while !INSIDE.load(Ordering::SeqCst) {
+        thread::yield_now();
+    }
+    freeze();
+    assert!(!INSIDE.load(Ordering::SeqCst));
+    thaw();
+    thread.join().expect("the thread ends");
+}
+
+#[test]
+fn entries_and_freezes_exclude_each_other() {
+    let _alone = alone();
+    let (inside, is_over) = (Mutex::new(0_u64), AtomicBool::new(false));
+    thread::scope(|scope| {
+        for _ in 0..3 {
+            scope.spawn(|| {
+                while !is_over.load(Relaxed) {
+                    let _inside = enter();
+                    // Whoever freezes finds it free.
+                    *inside.lock().expect("nobody panics") += 1;
+                }
+            });
+        }
+        for _ in 0..200 {
+            freeze();
+            let held = inside.try_lock().is_err();
+            thaw();
+            assert!(!held, "somebody is inside");
+            thread::yield_now();
+        }
+        is_over.store(true, Relaxed);
+    });
+}

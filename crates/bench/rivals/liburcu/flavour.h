@@ -1,0 +1,53 @@
+/*
+ * Which of liburcu's flavours reads: the two with the cheapest read side.
+ *
+ * qsbr: a section costs nothing, and each thread says now and then that it holds nothing.
+ * memb: a section is a store and a compiler fence; membarrier(2) pays for it on the update side.
+ */
+#ifndef FLAVOUR_H
+#define FLAVOUR_H
+
+/* The read side is inlined, as the library's own benchmarks have it. */
+#define _LGPL_SOURCE
+/* Functions of the flavour go by their short names. */
+#define URCU_API_MAP
+#ifdef QSBR
+#include <urcu/urcu-qsbr.h>
+#else
+#include <urcu/urcu-memb.h>
+#endif
+#include <urcu/compiler.h>
+#include <urcu/pointer.h>
+#include <urcu/ref.h>
+#include <urcu/uatomic.h>
+
+/* Operations between two quiescent states. */
+#define BETWEEN_QUIESCENT 64
+
+/* Says that this thread holds nothing, after every so many operations. Nothing where sections tell. */
+static inline void after_operation(unsigned long nth)
+{
+#ifdef QSBR
+	if (nth % BETWEEN_QUIESCENT == 0)
+		rcu_quiescent_state();
+#else
+	(void)nth;
+#endif
+}
+
+/* A thread that waits for another must not look like a reader. */
+static inline void before_waiting(void)
+{
+#ifdef QSBR
+	rcu_thread_offline();
+#endif
+}
+
+static inline void after_waiting(void)
+{
+#ifdef QSBR
+	rcu_thread_online();
+#endif
+}
+
+#endif

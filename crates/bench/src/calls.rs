@@ -1,0 +1,220 @@
+//! System calls of a small kernel on each table, for workloads that are made of calls.
+//!
+//! [`Calls`] has two kinds of implementations. [`Process`] is ours: the vfs as its users call it.
+//! [`Locked`] has the same calls on a baseline. Below the table both run the same code: the objects,
+//! the file system and the walk of a path are those of the vfs on both sides, and the baselines hold
+//! the very same references, so that making, counting and releasing an open file costs the same. What
+//! a call costs more on one side is what its table costs.
+//!
+//! Each looks up as is best for it. `fdtable` borrows in a read-side section what does not sleep. A
+//! baseline keeps its read lock meanwhile, which is cheaper for it than a reference, and takes a
+//! reference only to wait or where a call may sleep at any time. This is more than tables of that
+//! time did, which took a reference for each call.
+
+use std::os::fd::RawFd;
+use std::sync::Arc;
+
+use fdtable::{FdFlags, FileRef, Files};
+use fdtable_vfs::{DevFs, Errno, FdSet, MemFs, Object, OpenFlags, PollFd, Process};
+
+use crate::table::Table;
+
+mod locked;
+
+pub use locked::{Locked, LockedTable};
+
+use std::io::IoSlice;
+use std::time::Duration;
+
+/// Process that makes system calls.
+///
+/// The calls answer what those of [`Process`] answer.
+#[allow(clippy::missing_errors_doc)]
+pub trait Calls: Send + Sync + Sized + 'static {
+    /// Name of the table in reports.
+    const NAME: &'static str;
+
+    /// Makes a process without open files, for the numbers below `limit`, with an empty file system
+    /// that has devices in `/dev`.
+    fn with_limit(limit: u32) -> Result<Self, Errno>;
+
+    /// Returns the process of the vfs whose file system this one sees, for what makes names and not
+    /// descriptors: `mkdir`, `unlink`, `mount`.
+    fn names(&self) -> &Process;
+
+    /// Puts an open file on the lowest free number.
+    fn install(&self, file: FileRef<dyn Object>, flags: FdFlags) -> Result<RawFd, Errno>;
+
+    /// Opens a path (`open`).
+    fn open(&self, path: &str, flags: OpenFlags) -> Result<RawFd, Errno>;
+
+    /// Frees a number (`close`).
+    fn close(&self, fd: RawFd) -> Result<(), Errno>;
+
+    /// Gives a file a second number (`dup`).
+    fn dup(&self, fd: RawFd) -> Result<RawFd, Errno>;
+
+    /// Returns the flags of a descriptor (`F_GETFD`).
+    fn get_flags(&self, fd: RawFd) -> Result<FdFlags, Errno>;
+
+    /// Sets the flags of a descriptor (`F_SETFD`).
+    fn set_flags(&self, fd: RawFd, flags: FdFlags) -> Result<(), Errno>;
+
+    /// Returns the status flags of an open file (`F_GETFL`): a lookup, and a look at the object.
+    fn status(&self, fd: RawFd) -> Result<OpenFlags, Errno>;
+
+    /// Moves a position to `offset` bytes from the start (`lseek`).
+    fn seek(&self, fd: RawFd, offset: u64) -> Result<u64, Errno>;
+
+    /// Reads at the position (`read`).
+    fn read(&self, fd: RawFd, buf: &mut [u8]) -> Result<usize, Errno>;
+
+    /// Writes at the position (`write`).
+    fn write(&self, fd: RawFd, bytes: &[u8]) -> Result<usize, Errno>;
+
+    /// Reads at `offset` (`pread`).
+    fn pread(&self, fd: RawFd, buf: &mut [u8], offset: u64) -> Result<usize, Errno>;
+
+    /// Writes at `offset` (`pwrite`).
+    fn pwrite(&self, fd: RawFd, bytes: &[u8], offset: u64) -> Result<usize, Errno>;
+
+    /// Writes several buffers as one (`writev`).
+    fn writev(&self, fd: RawFd, bufs: &[IoSlice<'_>]) -> Result<usize, Errno>;
+
+    /// Makes a pipe, and returns its reading and its writing end (`pipe`).
+    fn pipe(&self) -> Result<(RawFd, RawFd), Errno>;
+
+    /// Makes a connected pair of stream sockets (`socketpair`).
+    fn socketpair(&self) -> Result<(RawFd, RawFd), Errno>;
+
+    /// Looks at each descriptor without waiting, and returns how many are ready (`poll`).
+    fn poll(&self, fds: &mut [PollFd]) -> Result<usize, Errno>;
+
+    /// Looks at each descriptor of a set without waiting, leaves those in it that can be read, and
+    /// returns how many they are (`select`).
+    fn select(&self, nfds: RawFd, read: &mut FdSet) -> Result<usize, Errno>;
+
+    /// Makes a child with a table of its own (`fork`).
+    fn fork(&self) -> Result<Self, Errno>;
+
+    /// Closes the descriptors that close on exec (`execve`).
+    fn exec(&mut self) -> Result<(), Errno>;
+}
+
+/// Makes a process of the vfs whose file system has devices in `/dev`.
+fn with_devices(files: Files<dyn Object>) -> Result<Process, Errno> {
+    let process = Process::with(files, MemFs::default());
+    process.mkdir("/dev")?;
+    process.mount("/dev", Arc::new(DevFs::new()))?;
+    Ok(process)
+}
+
+/// Our table, through the vfs.
+impl Calls for Process {
+    const NAME: &'static str = <Files<dyn Object> as Table<dyn Object>>::NAME;
+
+    fn with_limit(limit: u32) -> Result<Self, Errno> {
+        with_devices(Files::with_limit(limit))
+    }
+
+    fn names(&self) -> &Process {
+        self
+    }
+
+    fn install(&self, file: FileRef<dyn Object>, flags: FdFlags) -> Result<RawFd, Errno> {
+        Ok(self.files().open(file, flags)?.raw())
+    }
+
+    #[inline]
+    fn open(&self, path: &str, flags: OpenFlags) -> Result<RawFd, Errno> {
+        Ok(Process::open(self, path, flags)?.raw())
+    }
+
+    #[inline]
+    fn close(&self, fd: RawFd) -> Result<(), Errno> {
+        Process::close(self, fd)
+    }
+
+    #[inline]
+    fn dup(&self, fd: RawFd) -> Result<RawFd, Errno> {
+        Ok(Process::dup(self, fd)?.raw())
+    }
+
+    #[inline]
+    fn get_flags(&self, fd: RawFd) -> Result<FdFlags, Errno> {
+        Process::get_flags(self, fd)
+    }
+
+    #[inline]
+    fn set_flags(&self, fd: RawFd, flags: FdFlags) -> Result<(), Errno> {
+        Process::set_flags(self, fd, flags)
+    }
+
+    #[inline]
+    fn status(&self, fd: RawFd) -> Result<OpenFlags, Errno> {
+        Process::status(self, fd)
+    }
+
+    #[inline]
+    fn seek(&self, fd: RawFd, offset: u64) -> Result<u64, Errno> {
+        Process::lseek(self, fd, fdtable_vfs::SeekTo::Start(offset))
+    }
+
+    #[inline]
+    fn read(&self, fd: RawFd, buf: &mut [u8]) -> Result<usize, Errno> {
+        Process::read(self, fd, buf)
+    }
+
+    #[inline]
+    fn write(&self, fd: RawFd, bytes: &[u8]) -> Result<usize, Errno> {
+        Process::write(self, fd, bytes)
+    }
+
+    #[inline]
+    fn pread(&self, fd: RawFd, buf: &mut [u8], offset: u64) -> Result<usize, Errno> {
+        Process::pread(self, fd, buf, offset)
+    }
+
+    #[inline]
+    fn pwrite(&self, fd: RawFd, bytes: &[u8], offset: u64) -> Result<usize, Errno> {
+        Process::pwrite(self, fd, bytes, offset)
+    }
+
+    #[inline]
+    fn writev(&self, fd: RawFd, bufs: &[IoSlice<'_>]) -> Result<usize, Errno> {
+        Process::writev(self, fd, bufs)
+    }
+
+    #[inline]
+    fn pipe(&self) -> Result<(RawFd, RawFd), Errno> {
+        let (reader, writer) = self.pipe2(OpenFlags::empty())?;
+        Ok((reader.raw(), writer.raw()))
+    }
+
+    #[inline]
+    fn socketpair(&self) -> Result<(RawFd, RawFd), Errno> {
+        let (one, other) = Process::socketpair(self, OpenFlags::empty())?;
+        Ok((one.raw(), other.raw()))
+    }
+
+    #[inline]
+    fn poll(&self, fds: &mut [PollFd]) -> Result<usize, Errno> {
+        Process::poll(self, fds, Some(Duration::ZERO))
+    }
+
+    #[inline]
+    fn select(&self, nfds: RawFd, read: &mut FdSet) -> Result<usize, Errno> {
+        Process::select(self, nfds, Some(read), None, None, Some(Duration::ZERO))
+    }
+
+    fn fork(&self) -> Result<Self, Errno> {
+        Process::fork(self)
+    }
+
+    fn exec(&mut self) -> Result<(), Errno> {
+        Process::exec(self)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,340 @@
+//! The calls on a table under a reader-writer lock.
+
+use std::io::IoSlice;
+use std::os::fd::RawFd;
+
+use fdtable::{Error, FdFlags, FileRef, Files};
+use fdtable_vfs::event::Events;
+use fdtable_vfs::fs::Credentials;
+use fdtable_vfs::socket::SocketType;
+use fdtable_vfs::{
+    At, CloneFlags, Errno, FdSet, Mode, Object, OpenFlags, PollFd, Process, SeekTo, file, pipe,
+    select_now, socket,
+};
+
+use super::{Calls, with_devices};
+use crate::baseline::{FilesStruct, HeldFilesStruct, HeldVec, LockedVec};
+use crate::table::Table;
+
+/// Reference as both sides hold it.
+type File = FileRef<dyn Object>;
+
+/// Table under a lock, with what a process needs of it beside [`Table`].
+///
+/// The methods answer `EBADF` and `EMFILE` as those do.
+#[allow(clippy::missing_errors_doc)]
+pub trait LockedTable: Table<dyn Object, Ref = File> {
+    /// Read lock, for several lookups.
+    type Held<'t>: Held;
+
+    /// Takes the read lock.
+    fn hold(&self) -> Self::Held<'_>;
+
+    /// Puts two files on the two lowest free numbers, or none of them.
+    fn open_pair(&self, one: File, other: File) -> Result<(RawFd, RawFd), Error>;
+
+    /// Puts the file of `fd` on the lowest free number too.
+    fn dup(&self, fd: RawFd) -> Result<RawFd, Error>;
+
+    /// Returns the flags of a descriptor.
+    fn flags(&self, fd: RawFd) -> Result<FdFlags, Error>;
+
+    /// Sets the flags of a descriptor.
+    fn set_flags(&self, fd: RawFd, flags: FdFlags) -> Result<(), Error>;
+
+    /// Closes the descriptors that close on exec.
+    fn exec(&self);
+}
+
+/// Read lock of a table.
+pub trait Held {
+    /// Finds the file of a descriptor.
+    ///
+    /// # Errors
+    /// `EBADF` if `fd` is not open.
+    fn file(&self, fd: RawFd) -> Result<&(dyn Object + 'static), Error>;
+}
+
+/// Process whose table is a baseline.
+pub struct Locked<Tb> {
+    table: Tb,
+    /// Knows the file system. Its own table stays empty.
+    names: Process,
+}
+
+impl<Tb: LockedTable> Locked<Tb> {
+    /// Tries a transfer under the read lock, and waits with a reference if it must: as ours does in
+    /// a section.
+    #[inline]
+    fn transfer(
+        &self,
+        fd: RawFd,
+        attempt: impl FnOnce(&dyn Object) -> Result<usize, Errno>,
+    ) -> Result<Attempt, Errno> {
+        let held = self.table.hold();
+        let object = held.file(fd)?;
+        match attempt(object) {
+            Ok(count) => Ok(Attempt::Done(count)),
+            Err(Errno::EAGAIN) if !object.is_nonblocking() => {
+                drop(held);
+                Ok(Attempt::MustWait(self.table.get(fd)?))
+            }
+            Err(errno) => Err(errno),
+        }
+    }
+}
+
+/// Outcome of a transfer without a reference.
+enum Attempt {
+    Done(usize),
+    MustWait(File),
+}
+
+impl<Tb: LockedTable> Calls for Locked<Tb> {
+    const NAME: &'static str = Tb::NAME;
+
+    fn with_limit(limit: u32) -> Result<Self, Errno> {
+        Ok(Locked {
+            table: Tb::with_limit(limit),
+            names: with_devices(Files::new())?,
+        })
+    }
+
+    fn names(&self) -> &Process {
+        &self.names
+    }
+
+    fn install(&self, file: File, flags: FdFlags) -> Result<RawFd, Errno> {
+        let fd = self.table.open(file)?;
+        if !flags.is_empty() {
+            self.table.set_flags(fd, flags)?;
+        }
+        Ok(fd)
+    }
+
+    #[inline]
+    fn open(&self, path: &str, flags: OpenFlags) -> Result<RawFd, Errno> {
+        let opened = self
+            .names
+            .open_file(At::Cwd, path, flags, Mode::DEFAULT_FILE)?;
+        Ok(self.table.open(opened)?)
+    }
+
+    #[inline]
+    fn close(&self, fd: RawFd) -> Result<(), Errno> {
+        FileRef::put_as_last(self.table.take(fd)?);
+        Ok(())
+    }
+
+    #[inline]
+    fn dup(&self, fd: RawFd) -> Result<RawFd, Errno> {
+        Ok(self.table.dup(fd)?)
+    }
+
+    #[inline]
+    fn get_flags(&self, fd: RawFd) -> Result<FdFlags, Errno> {
+        Ok(self.table.flags(fd)?)
+    }
+
+    #[inline]
+    fn set_flags(&self, fd: RawFd, flags: FdFlags) -> Result<(), Errno> {
+        Ok(self.table.set_flags(fd, flags)?)
+    }
+
+    #[inline]
+    fn status(&self, fd: RawFd) -> Result<OpenFlags, Errno> {
+        Ok(self.table.with(fd, |object| object.status())?)
+    }
+
+    #[inline]
+    fn seek(&self, fd: RawFd, offset: u64) -> Result<u64, Errno> {
+        let to = SeekTo::Start(offset);
+        match self.table.with(fd, |object| object.try_seek(to))? {
+            Err(Errno::EAGAIN) => self.table.get(fd)?.seek(to),
+            done => done,
+        }
+    }
+
+    #[inline]
+    fn read(&self, fd: RawFd, buf: &mut [u8]) -> Result<usize, Errno> {
+        match self.transfer(fd, |object| object.try_read(buf))? {
+            Attempt::Done(count) => Ok(count),
+            Attempt::MustWait(file) => file.read(buf),
+        }
+    }
+
+    #[inline]
+    fn write(&self, fd: RawFd, bytes: &[u8]) -> Result<usize, Errno> {
+        match self.transfer(fd, |object| object.try_write(bytes))? {
+            Attempt::Done(count) => Ok(count),
+            Attempt::MustWait(file) => file.write(bytes),
+        }
+    }
+
+    #[inline]
+    fn pread(&self, fd: RawFd, buf: &mut [u8], offset: u64) -> Result<usize, Errno> {
+        match self.transfer(fd, |object| object.try_read_at(buf, offset))? {
+            Attempt::Done(count) => Ok(count),
+            Attempt::MustWait(file) => file.read_at(buf, offset),
+        }
+    }
+
+    #[inline]
+    fn pwrite(&self, fd: RawFd, bytes: &[u8], offset: u64) -> Result<usize, Errno> {
+        match self.transfer(fd, |object| object.try_write_at(bytes, offset))? {
+            Attempt::Done(count) => Ok(count),
+            Attempt::MustWait(file) => file.write_at(bytes, offset),
+        }
+    }
+
+    #[inline]
+    fn writev(&self, fd: RawFd, bufs: &[IoSlice<'_>]) -> Result<usize, Errno> {
+        self.table.get(fd)?.write_vectored(bufs)
+    }
+
+    #[inline]
+    fn pipe(&self) -> Result<(RawFd, RawFd), Errno> {
+        let (reader, writer) = pipe::pipe(OpenFlags::empty());
+        Ok(self.table.open_pair(file(reader)?, file(writer)?)?)
+    }
+
+    #[inline]
+    fn socketpair(&self) -> Result<(RawFd, RawFd), Errno> {
+        let namespace = self.names.kernel().sockets();
+        let Credentials { uid, gid } = self.names.credentials();
+        let whose = socket::Credentials {
+            pid: self.names.id(),
+            uid,
+            gid,
+        };
+        let kind = SocketType::Stream;
+        let (one, other) = socket::pair_in(namespace, kind, OpenFlags::empty(), whose);
+        Ok(self.table.open_pair(file(one)?, file(other)?)?)
+    }
+
+    #[inline]
+    fn poll(&self, fds: &mut [PollFd]) -> Result<usize, Errno> {
+        let held = self.table.hold();
+        let mut ready = 0;
+        for one in fds {
+            let events = match one.fd {
+                ..0 => Events::empty(),
+                fd => held.file(fd).map_or(Events::NVAL, Object::events),
+            };
+            ready += usize::from(one.note(events));
+        }
+        Ok(ready)
+    }
+
+    #[inline]
+    fn select(&self, nfds: RawFd, read: &mut FdSet) -> Result<usize, Errno> {
+        let held = self.table.hold();
+        select_now(nfds, [Some(read), None, None], |fd| {
+            Ok(held.file(fd)?.events())
+        })
+    }
+
+    fn fork(&self) -> Result<Self, Errno> {
+        Ok(Locked {
+            table: self.table.fork()?,
+            // What a process has beside its table is copied as ours is.
+            names: self.names.clone_with(CloneFlags::FILES)?,
+        })
+    }
+
+    fn exec(&mut self) -> Result<(), Errno> {
+        self.table.exec();
+        Ok(())
+    }
+}
+
+/// Implements [`Table`] and [`LockedTable`] for a baseline that holds the references of `fdtable`.
+macro_rules! locked_table {
+    ($table:ident, $held:ident, $name:literal) => {
+        impl Table<dyn Object> for $table<File> {
+            type Ref = File;
+            const NAME: &'static str = $name;
+
+            fn with_limit(limit: u32) -> Self {
+                $table::with_limit(limit)
+            }
+
+            #[inline]
+            fn open(&self, file: File) -> Result<RawFd, Error> {
+                $table::open(self, file)
+            }
+
+            #[inline]
+            fn get(&self, fd: RawFd) -> Result<File, Error> {
+                $table::get(self, fd)
+            }
+
+            #[inline]
+            fn with<R>(
+                &self,
+                fd: RawFd,
+                f: impl FnOnce(&(dyn Object + 'static)) -> R,
+            ) -> Result<R, Error> {
+                $table::with(self, fd, f)
+            }
+
+            #[inline]
+            fn close(&self, fd: RawFd) -> Result<(), Error> {
+                $table::close(self, fd)
+            }
+
+            #[inline]
+            fn take(&self, fd: RawFd) -> Result<File, Error> {
+                $table::take(self, fd)
+            }
+
+            #[inline]
+            fn fork(&self) -> Result<Self, Error> {
+                Ok($table::fork(self))
+            }
+        }
+
+        impl LockedTable for $table<File> {
+            type Held<'t> = $held<'t, File>;
+
+            #[inline]
+            fn hold(&self) -> Self::Held<'_> {
+                $table::hold(self)
+            }
+
+            #[inline]
+            fn open_pair(&self, one: File, other: File) -> Result<(RawFd, RawFd), Error> {
+                $table::open_pair(self, one, other)
+            }
+
+            #[inline]
+            fn dup(&self, fd: RawFd) -> Result<RawFd, Error> {
+                $table::dup(self, fd)
+            }
+
+            #[inline]
+            fn flags(&self, fd: RawFd) -> Result<FdFlags, Error> {
+                $table::flags(self, fd)
+            }
+
+            #[inline]
+            fn set_flags(&self, fd: RawFd, flags: FdFlags) -> Result<(), Error> {
+                $table::set_flags(self, fd, flags)
+            }
+
+            fn exec(&self) {
+                $table::exec(self);
+            }
+        }
+
+        impl Held for $held<'_, File> {
+            #[inline]
+            fn file(&self, fd: RawFd) -> Result<&(dyn Object + 'static), Error> {
+                $held::file(self, fd)
+            }
+        }
+    };
+}
+
+locked_table!(FilesStruct, HeldFilesStruct, "files_struct under a rwlock");
+locked_table!(LockedVec, HeldVec, "RwLock<Vec<Option<FileRef>>>");

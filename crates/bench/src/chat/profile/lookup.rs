@@ -1,0 +1,56 @@
+//! The parts of a lookup as functions of their own. None is inlined, and nothing else is in this
+//! file: by its name samples are told apart.
+
+use std::os::fd::RawFd;
+
+use fdtable::rcu::{self, Guard};
+use fdtable::{BorrowedFile, FileRef, Files};
+use fdtable_vfs::{Errno, Object};
+
+use crate::table::Table;
+
+/// Begins a read-side section.
+#[inline(never)]
+pub(super) fn enter() -> Guard<'static> {
+    rcu::read_lock()
+}
+
+/// Finds a file without a reference.
+#[inline(never)]
+pub(super) fn find<'g>(
+    files: &Files<dyn Object>,
+    fd: RawFd,
+    section: &'g Guard<'_>,
+) -> Result<BorrowedFile<'g, dyn Object>, Errno> {
+    Ok(files.borrow(fd, section)?)
+}
+
+/// Takes a reference to a file that was found, for who has to wait.
+#[inline(never)]
+pub(super) fn keep(file: BorrowedFile<'_, dyn Object>) -> Option<FileRef<dyn Object>> {
+    file.upgrade()
+}
+
+/// Tells whether a file that is kept still has the number.
+#[inline(never)]
+pub(super) fn names(files: &Files<dyn Object>, fd: RawFd, file: &FileRef<dyn Object>) -> bool {
+    files.names(fd, file)
+}
+
+/// Ends a section.
+#[inline(never)]
+pub(super) fn leave(section: Guard<'static>) {
+    drop(section);
+}
+
+/// Finds a file and takes a reference.
+#[inline(never)]
+pub(super) fn get<Tb: Table<dyn Object>>(table: &Tb, fd: RawFd) -> Result<Tb::Ref, Errno> {
+    Ok(table.get(fd)?)
+}
+
+/// Drops a reference.
+#[inline(never)]
+pub(super) fn put<R>(file: R) {
+    drop(file);
+}

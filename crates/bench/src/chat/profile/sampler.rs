@@ -1,0 +1,39 @@
+//! Samples of a process by its own timer.
+
+use anyhow::Context;
+use nix::sys::signal::{SigSet, Signal, raise};
+use pprof::ProfilerGuardBuilder;
+
+/// Samples for each second of processor time, at most: the host's tick may allow fewer. Not a
+/// multiple of it, so that nothing runs in step.
+const FREQUENCY: i32 = 997;
+
+/// Source files of the functions of a stack, the innermost first, also of those that were inlined.
+pub(super) type Stack = Vec<String>;
+
+/// Samples the whole process while `work` runs, and returns how often each stack was hit. To be
+/// called while there are no other threads, and once.
+///
+/// # Errors
+/// Those of `work`; if the system has no such timer.
+pub(super) fn sample(
+    work: impl FnOnce() -> anyhow::Result<()>,
+) -> anyhow::Result<Vec<(Stack, u64)>> {
+    // The handler allocates when it runs for the first time. That is here, where this thread,
+    // which is the only one, is in the middle of nothing.
+    let profiling = SigSet::from(Signal::SIGPROF);
+    profiling.thread_block()?;
+    let profiler = ProfilerGuardBuilder::default().frequency(FREQUENCY).build();
+    let profiler = profiler.context("starting the profiler")?;
+    raise(Signal::SIGPROF)?;
+    profiling.thread_unblock()?;
+
+    work()?;
+    let report = profiler.report().build().context("reading the samples")?;
+    let stacks = report.data.into_iter().map(|(stack, count)| {
+        let functions = stack.frames.iter().flatten();
+        let files = functions.map(|function| function.filename().into_owned());
+        (files.collect(), count.unsigned_abs() as u64)
+    });
+    Ok(stacks.collect())
+}

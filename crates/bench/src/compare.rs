@@ -1,0 +1,266 @@
+//! Two runs side by side: what became faster or slower beyond the noise.
+//!
+//! A machine is another one on another day, so figures of two runs are compared with care: a
+//! median has *changed* only if the spreads from the 10th to the 90th percentile do not overlap
+//! and the medians differ by more than 5 %. Where machines differ, that is told before all else.
+//!
+//! Rows are matched by what is in them beside measurements: words, whole numbers and truth values.
+//! What is measured are summaries, and other numbers with a fraction. A measurement of so few
+//! samples that they have no spread is not judged.
+//!
+//! 1. [`old`]: the file of an earlier run.
+//! 2. [`row`]: rows, and their summaries.
+
+use std::fmt;
+
+use serde_json::Value;
+
+use crate::json;
+use crate::report::{Report, Table, nanoseconds, ratio};
+
+pub mod old;
+mod row;
+
+pub use old::Old;
+use old::{experiments, headline};
+use row::{Change, Direction, Row, rows};
+
+/// What became of an earlier run, as a person reads it.
+#[derive(Debug)]
+pub struct Comparison {
+    /// Name of the earlier run.
+    pub name: String,
+    /// What makes the two hard to compare.
+    pub warnings: Vec<String>,
+    /// What changed, if anything, and the headline figures.
+    pub tables: Vec<Table>,
+    /// How much did not change, and what could not be compared.
+    pub remarks: Vec<String>,
+}
+
+/// What was found out about all rows.
+#[derive(Default)]
+struct Findings {
+    changes: Vec<(String, Change)>,
+    /// Summaries that differ by no more than noise.
+    within_noise: usize,
+    /// Summaries without a spread.
+    not_judged: usize,
+    gone: Vec<String>,
+    new: Vec<String>,
+}
+
+impl Comparison {
+    /// Compares `new` with an earlier run.
+    ///
+    /// # Errors
+    /// If a report has no JSON form, which no report of this crate lacks.
+    pub fn new(old: &Old, new: &[Report]) -> anyhow::Result<Self> {
+        Ok(Self::of(old, &json::document(new)?))
+    }
+
+    fn of(old: &Old, new: &Value) -> Self {
+        let mut findings = Findings::default();
+        let mut warnings = Vec::new();
+        let mut remarks = Vec::new();
+        for report in experiments(new) {
+            let name = report["experiment"].as_str().unwrap_or_default();
+            let Some(before) = old.experiment(name) else {
+                remarks.push(format!("{name} is not in the earlier run."));
+                continue;
+            };
+            warnings.extend(differences(name, before, report));
+            findings.compare(name, before, report);
+        }
+        warnings.dedup();
+        if !warnings.is_empty() {
+            let care = "Figures of two runs are comparable only with care, and these were not \
+                        taken under equal conditions:";
+            warnings.insert(0, care.to_owned());
+        }
+        remarks.extend(findings.remarks());
+        Comparison {
+            name: old.name().to_owned(),
+            warnings,
+            tables: findings.tables(old, new),
+            remarks,
+        }
+    }
+}
+
+/// Tells in what the conditions of two runs of one experiment differ.
+fn differences(experiment: &str, old: &Value, new: &Value) -> Vec<String> {
+    let parts = [
+        ("processor", "/machine/cpu"),
+        ("number of CPUs", "/machine/cpus"),
+        ("kernel", "/machine/kernel"),
+        ("compiler", "/machine/rustc"),
+    ];
+    let shown = |value: Option<&Value>| match value {
+        Some(Value::String(text)) => text.clone(),
+        Some(value) => value.to_string(),
+        None => "unknown".to_owned(),
+    };
+    let differ = |what: &str, pointer: &str| {
+        let (old, new) = (old.pointer(pointer), new.pointer(pointer));
+        (old != new).then(|| format!("{what}: {} → {}", shown(old), shown(new)))
+    };
+    let mut told: Vec<_> = parts
+        .into_iter()
+        .filter_map(|(what, pointer)| differ(what, pointer))
+        .map(|it| format!("The {it}."))
+        .collect();
+    told.extend(
+        differ(
+            "way of a cache line to the other CPU",
+            "/machine/line_round_trip/distance",
+        )
+        .map(|it| format!("{experiment}, {it}: contended figures differ by up to 4 times.")),
+    );
+    told.extend(differ("configuration", "/config").map(|it| format!("{experiment}, {it}.")));
+    told
+}
+
+impl Findings {
+    fn compare(&mut self, experiment: &str, old: &Value, new: &Value) {
+        let mut before: Vec<Option<Row>> = rows(old).into_iter().map(Some).collect();
+        for row in rows(new) {
+            let name = format!("{experiment}: {}", row.name());
+            let same = |it: &&mut Option<Row>| it.as_ref().is_some_and(|it| it.is(&row));
+            match before.iter_mut().find(same).and_then(Option::take) {
+                Some(old) => self.compare_rows(&name, &old, &row),
+                None => self.new.push(name),
+            }
+        }
+        let gone = before.iter().flatten();
+        self.gone
+            .extend(gone.map(|row| format!("{experiment}: {}", row.name())));
+    }
+
+    fn compare_rows(&mut self, name: &str, old: &Row, new: &Row) {
+        for (field, before) in old.measured() {
+            match new
+                .summary(field)
+                .map(|after| Change::of(field, before, after))
+            {
+                Some(Some(change)) if change.is_beyond_noise() => {
+                    self.changes.push((name.to_owned(), change));
+                }
+                Some(Some(_)) => self.within_noise += 1,
+                Some(None) => self.not_judged += 1,
+                None => self.gone.push(format!("{name}, {field}")),
+            }
+        }
+    }
+
+    fn tables(&mut self, old: &Old, new: &Value) -> Vec<Table> {
+        let largest = |change: &Change| -change.size();
+        self.changes
+            .sort_by(|(_, one), (_, other)| largest(one).total_cmp(&largest(other)));
+        let directions = [
+            (Direction::Slower, "Slower, beyond the noise"),
+            (Direction::Faster, "Faster, beyond the noise"),
+            (Direction::Other, "Changed, beyond the noise"),
+        ];
+        let mut tables: Vec<_> = directions
+            .into_iter()
+            .map(|(direction, caption)| self.changed(direction, caption))
+            .collect();
+        tables.push(headlines(old, new));
+        tables.retain(|table| !table.rows.is_empty());
+        tables
+    }
+
+    fn changed(&self, direction: Direction, caption: &str) -> Table {
+        let line = |(name, change): &(String, Change)| {
+            vec![
+                format!("{name}, {}", change.field),
+                spread(&change.old),
+                spread(&change.new),
+                ratio(change.ratio()),
+            ]
+        };
+        let fitting = self
+            .changes
+            .iter()
+            .filter(|(_, it)| it.direction() == direction);
+        Table {
+            caption: format!("{caption}: median (10th–90th percentile)"),
+            header: ["", "before", "now", "now ÷ before"]
+                .map(str::to_owned)
+                .to_vec(),
+            rows: fitting.map(line).collect(),
+        }
+    }
+
+    fn remarks(&self) -> Vec<String> {
+        let mut remarks = vec![format!(
+            "{} medians changed beyond the noise, and {} did not.",
+            self.changes.len(),
+            self.within_noise
+        )];
+        if self.not_judged > 0 {
+            remarks.push(format!(
+                "{} were not judged: they have fewer than {} samples.",
+                self.not_judged,
+                row::FEWEST
+            ));
+        }
+        let told = |what: &str, names: &[String]| {
+            (!names.is_empty()).then(|| format!("{what}: {}.", names.join("; ")))
+        };
+        remarks.extend(told("Not measured any more", &self.gone));
+        remarks.extend(told("Not measured before", &self.new));
+        remarks
+    }
+}
+
+fn spread(it: &row::Spread) -> String {
+    let [p10, median, p90] = [it.p10, it.median, it.p90].map(nanoseconds);
+    format!("{median} ({p10}–{p90})")
+}
+
+/// Lists the headline figures of both runs, as far as their experiments ran in the new one.
+fn headlines(old: &Old, new: &Value) -> Table {
+    let mut rows = Vec::new();
+    for report in experiments(new) {
+        let before = old.experiment(report["experiment"].as_str().unwrap_or_default());
+        let before = before.map(headline).unwrap_or_default();
+        let now = headline(report);
+        let gone = before.keys().filter(|key| !now.contains_key(*key));
+        for key in now.keys().chain(gone) {
+            let (old, new) = (before.get(key), now.get(key));
+            let shown = |value: Option<&f64>| value.map_or("-".to_owned(), |it| ratio(*it));
+            let quotient = old.zip(new).map(|(old, new)| new / old);
+            let key = key.clone();
+            rows.push(vec![key, shown(old), shown(new), shown(quotient.as_ref())]);
+        }
+    }
+    Table {
+        caption: "Headline figures".to_owned(),
+        header: ["", "before", "now", "now ÷ before"]
+            .map(str::to_owned)
+            .to_vec(),
+        rows,
+    }
+}
+
+impl fmt::Display for Comparison {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "\n== compared with {} ==", self.name)?;
+        for warning in &self.warnings {
+            writeln!(f, "!! {warning}")?;
+        }
+        for table in &self.tables {
+            write!(f, "{table}")?;
+        }
+        writeln!(f)?;
+        for remark in &self.remarks {
+            writeln!(f, "  - {remark}")?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,248 @@
+//! Reports as one page that needs nothing else: plots are in it, and no script, style or font is
+//! fetched from anywhere.
+//!
+//! Every plot is in the page twice, for a wide screen and for a phone, and the style shows one of
+//! them. Beside the page each plot is a file of its own, for pages elsewhere.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use maud::{DOCTYPE, Markup, PreEscaped, html};
+
+use crate::compare::Comparison;
+use crate::machine::Machine;
+use crate::plot::Plot;
+use crate::report::{Figure, Report, Table, machine_line, ratio};
+use crate::svg::{self, Width};
+
+/// Layout of the page.
+const STYLE: &str = include_str!("html/style.css");
+
+/// Name of the page in its folder.
+const PAGE: &str = "index.html";
+
+/// Folder for a page and its plots, which exists.
+#[derive(Debug)]
+pub struct Folder(PathBuf);
+
+impl Folder {
+    /// Makes the folder, if it is not there.
+    ///
+    /// # Errors
+    /// If it cannot be made, or is something else.
+    pub fn make(path: &Path) -> anyhow::Result<Self> {
+        fs::create_dir_all(path).with_context(|| format!("making {}", path.display()))?;
+        Ok(Folder(path.to_owned()))
+    }
+
+    /// Writes the page, and each plot as `<experiment>-<name>.svg`. Files of that name are replaced.
+    ///
+    /// # Errors
+    /// If a file cannot be written.
+    pub fn write(&self, reports: &[Report], compared: Option<&Comparison>) -> anyhow::Result<()> {
+        self.write_file(PAGE, &page(reports, compared))?;
+        for report in reports {
+            for plot in &report.plots {
+                let name = format!("{}-{}.svg", report.experiment, plot.name);
+                self.write_file(&name, &svg::file(plot))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn write_file(&self, name: &str, text: &str) -> anyhow::Result<()> {
+        let path = self.0.join(name);
+        fs::write(&path, text).with_context(|| format!("writing {}", path.display()))
+    }
+}
+
+/// Returns the whole page.
+pub fn page(reports: &[Report], compared: Option<&Comparison>) -> String {
+    let page = html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                meta name="color-scheme" content="light dark";
+                title { "fdtable: what was measured" }
+                style { (PreEscaped(STYLE)) (PreEscaped(svg::STYLE)) }
+            }
+            body {
+                header {
+                    h1 { "fdtable: what was measured" }
+                    @if let Some(report) = reports.last() { (machine(&report.machine)) }
+                }
+                (contents(reports, compared))
+                main {
+                    (goals(reports))
+                    @if let Some(compared) = compared { (comparison(compared)) }
+                    @for report in reports { (section(report)) }
+                }
+            }
+        }
+    };
+    page.into_string()
+}
+
+fn machine(machine: &Machine) -> Markup {
+    html! {
+        p.machine { (machine_line(machine)) "." }
+        p.note {
+            "Subjects took turns within one run, in another order in each round; a ratio is the \
+             median of the ratios within the rounds. Whiskers and bands reach from the 10th to \
+             the 90th percentile."
+        }
+    }
+}
+
+fn contents(reports: &[Report], compared: Option<&Comparison>) -> Markup {
+    html! {
+        nav aria-label="Contents" {
+            ul {
+                li { a href="#goals" { "Goals" } }
+                @if compared.is_some() { li { a href="#compared" { "Compared" } } }
+                @for report in reports {
+                    li {
+                        a href={ "#" (report.experiment) } { (report.experiment) }
+                        @if let Some((reached, all)) = score(report) {
+                            " " span.note { (reached) "/" (all) }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Counts the goals that are reached, and those that there are; none if there are none.
+fn score(report: &Report) -> Option<(usize, usize)> {
+    let judged = |figure: &Figure| figure.goal.reached(figure.value);
+    let judged: Vec<bool> = report.headline.iter().filter_map(judged).collect();
+    let reached = judged.iter().filter(|&&reached| reached).count();
+    (!judged.is_empty()).then_some((reached, judged.len()))
+}
+
+/// Lists every figure that has a goal.
+fn goals(reports: &[Report]) -> Markup {
+    let figures = reports.iter().flat_map(|report| &report.headline);
+    let judged: Vec<_> = figures
+        .filter(|it| it.goal.reached(it.value).is_some())
+        .collect();
+    let reached = judged
+        .iter()
+        .filter(|it| it.goal.reached(it.value) == Some(true))
+        .count();
+    html! {
+        section id="goals" {
+            h2 { "Goals" }
+            p { (reached) " of " (judged.len()) " goals are reached." }
+            (figures_table(&judged, "Every figure that has a goal"))
+        }
+    }
+}
+
+fn section(report: &Report) -> Markup {
+    html! {
+        section id=(report.experiment) {
+            h2 { (report.experiment) ": " (report.title) }
+            div.plots { @for plot in &report.plots { (figure(plot)) } }
+            h3 { "Headline figures" }
+            (figures_table(&report.headline.iter().collect::<Vec<_>>(), "Headline figures"))
+            @if !report.remarks.is_empty() {
+                h3 { "What this shows" }
+                ul.remarks { @for remark in &report.remarks { li { (remark) } } }
+            }
+            h3 { "Tables" }
+            @for table in &report.tables { (grid(table)) }
+            details {
+                summary { "Machine and configuration of this run" }
+                p.machine { (machine_line(&report.machine)) "." }
+                pre tabindex="0" { (configuration(report)) }
+            }
+        }
+    }
+}
+
+fn configuration(report: &Report) -> String {
+    serde_json::to_string_pretty(&report.config).unwrap_or_default()
+}
+
+fn figure(plot: &Plot) -> Markup {
+    html! {
+        figure {
+            figcaption { (plot.caption) }
+            (svg::inline(plot, Width::Wide))
+            (svg::inline(plot, Width::Narrow))
+        }
+    }
+}
+
+fn figures_table(figures: &[&Figure], caption: &str) -> Markup {
+    html! {
+        div.scroll tabindex="0" role="region" aria-label=(caption) {
+            table.figures {
+                thead {
+                    tr {
+                        th scope="col" { "Figure" }
+                        th.number scope="col" { "Value" }
+                        th.number scope="col" { "Goal" }
+                        th scope="col" { "Outcome" }
+                    }
+                }
+                tbody { @for figure in figures { (figure_row(figure)) } }
+            }
+        }
+    }
+}
+
+fn figure_row(figure: &Figure) -> Markup {
+    html! {
+        tr {
+            th scope="row" { code { (figure.key) } " " span.meaning { (figure.meaning) } }
+            td.number { (ratio(figure.value)) }
+            td.number { (figure.goal) }
+            @match figure.goal.reached(figure.value) {
+                Some(true) => td.reached { "✓ reached" },
+                Some(false) => td.missed { "✗ not reached" },
+                None => td.note { "no goal" },
+            }
+        }
+    }
+}
+
+fn grid(table: &Table) -> Markup {
+    html! {
+        div.scroll tabindex="0" role="region" aria-label=(table.caption) {
+            table {
+                caption { (table.caption) }
+                thead { tr { @for name in &table.header { th scope="col" { (name) } } } }
+                tbody {
+                    @for row in &table.rows {
+                        tr {
+                            @for (column, cell) in row.iter().enumerate() {
+                                @if column == 0 { th scope="row" { (cell) } }
+                                @else { td.number { (cell) } }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn comparison(compared: &Comparison) -> Markup {
+    html! {
+        section id="compared" {
+            h2 { "Compared with " (compared.name) }
+            @for warning in &compared.warnings { p.warning { (warning) } }
+            @for table in &compared.tables { (grid(table)) }
+            ul.remarks { @for remark in &compared.remarks { li { (remark) } } }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,351 @@
+//! A process with what a case needs, and the batches of its threads.
+
+use std::cell::RefCell;
+use std::hint::black_box;
+use std::io::IoSlice;
+use std::os::fd::RawFd;
+use std::rc::Rc;
+use std::time::Duration;
+
+use anyhow::{Context, ensure};
+use fdtable_vfs::event::Events;
+use fdtable_vfs::{Errno, FdSet, OpenFlags, PollFd};
+
+use super::batch::{self, Batch, Step};
+use super::case::{BUFFERS, Case, Named, Sharing, Work};
+use crate::calls::Calls;
+
+/// Numbers of a table: more than are ever open.
+const LIMIT: u32 = 1 << 16;
+
+/// Numbers from here on are never open.
+const NOT_OPEN: RawFd = 1 << 15;
+
+/// Somebody who can be given a turn at a case.
+pub(super) trait Subject {
+    /// Name of the table.
+    fn name(&self) -> &'static str;
+
+    /// Makes the calls for about `length`, and returns the nanoseconds per call and busy CPU.
+    fn turn(&self, length: Duration) -> anyhow::Result<f64>;
+}
+
+/// Process that is ready for a case.
+struct Stage<C> {
+    process: C,
+    case: Case,
+    /// What each thread uses, or all of them.
+    props: Vec<Props>,
+}
+
+/// What a thread makes its calls on.
+#[derive(Default)]
+struct Props {
+    path: String,
+    /// A file; of a pipe, the reading end.
+    fd: RawFd,
+    /// Of a pipe, the writing end.
+    other: RawFd,
+    sockets: Vec<RawFd>,
+}
+
+/// Numbers that one step of a batch leaves to another.
+type Numbers = Rc<RefCell<Vec<RawFd>>>;
+
+/// Prepares a process for a case.
+///
+/// # Errors
+/// If a call does not answer what it must.
+pub(super) fn subject<C: Calls>(case: Case) -> anyhow::Result<Box<dyn Subject>> {
+    let process = C::with_limit(LIMIT)?;
+    process.names().mkdir("/tmp")?;
+    let count = match case.files {
+        Sharing::Shared => 1,
+        Sharing::Private => case.threads,
+    };
+    let props = (0..count).map(|nth| props(&process, case, nth));
+    let props = props
+        .collect::<Result<_, Errno>>()
+        .with_context(|| format!("{}: {}", C::NAME, case.name))?;
+    Ok(Box::new(Stage {
+        process,
+        case,
+        props,
+    }))
+}
+
+/// Makes what the `nth` thread uses.
+fn props<C: Calls>(process: &C, case: Case, nth: usize) -> Result<Props, Errno> {
+    let file = |named| {
+        let path = match named {
+            Named::Tmp => format!("/tmp/data{nth}"),
+            Named::Zero => "/dev/zero".to_owned(),
+            Named::Null => "/dev/null".to_owned(),
+        };
+        if named == Named::Tmp {
+            write_file(process, &path, length(case))?;
+        }
+        let fd = process.open(&path, OpenFlags::RDWR)?;
+        Ok(Props {
+            path,
+            fd,
+            ..Props::default()
+        })
+    };
+    let ends = |(fd, other)| Props {
+        fd,
+        other,
+        ..Props::default()
+    };
+    match case.work {
+        Work::CloseBad | Work::SocketPair => Ok(Props::default()),
+        Work::Dup => file(Named::Null),
+        Work::GetStatus | Work::GetFlags | Work::Seek(_) => file(Named::Tmp),
+        Work::Close(named) | Work::Open(named) => file(named),
+        Work::Read(named, _) | Work::Write(named, _) | Work::Writev(named, _) => file(named),
+        Work::ReadAt(named, _) | Work::WriteAt(named, _) => file(named),
+        Work::Pipe(_) => process.pipe().map(ends),
+        Work::Sockets(_) => process.socketpair().map(ends),
+        Work::Poll(count) | Work::Select(count) => {
+            let mut sockets = Vec::new();
+            for _ in 0..count / 2 {
+                let (one, other) = process.socketpair()?;
+                sockets.extend([one, other]);
+            }
+            Ok(Props {
+                sockets,
+                ..Props::default()
+            })
+        }
+    }
+}
+
+/// Returns how long a file is: nobody comes to its end before somebody goes back to its start, even
+/// if all threads that share it make a batch of calls each.
+fn length(case: Case) -> usize {
+    let batch = case.work.bytes() * case.work.calls();
+    match case.files {
+        Sharing::Private => batch,
+        Sharing::Shared => batch * case.threads,
+    }
+}
+
+fn write_file<C: Calls>(process: &C, path: &str, length: usize) -> Result<(), Errno> {
+    let fd = process.open(path, OpenFlags::CREAT | OpenFlags::WRONLY)?;
+    process.write(fd, &vec![1; length])?;
+    process.close(fd)
+}
+
+impl<C: Calls> Subject for Stage<C> {
+    fn name(&self) -> &'static str {
+        C::NAME
+    }
+
+    fn turn(&self, length: Duration) -> anyhow::Result<f64> {
+        let case = self.case;
+        let ns = batch::turn(case.threads, length, &|nth| self.batch(nth))?;
+        ensure!(ns.is_finite(), "{}: {} did not work", C::NAME, case.name);
+        Ok(ns)
+    }
+}
+
+impl<C: Calls> Stage<C> {
+    /// Returns what the `nth` thread does.
+    fn batch(&self, nth: usize) -> Batch<'_> {
+        let props = &self.props[nth % self.props.len()];
+        let process = &self.process;
+        let Props { ref path, fd, .. } = *props;
+        let open = move || process.open(black_box(path), OpenFlags::RDONLY);
+        match self.case.work {
+            Work::Open(_) => self.makes_numbers(move |made| {
+                made.push(open().ok()?);
+                Some(())
+            }),
+            Work::Dup => self.makes_numbers(move |made| {
+                made.push(process.dup(black_box(fd)).ok()?);
+                Some(())
+            }),
+            Work::SocketPair => self.makes_numbers(move |made| {
+                let (one, other) = process.socketpair().ok()?;
+                made.extend([one, other]);
+                Some(())
+            }),
+            Work::Close(_) => self.closes_numbers(move || open().ok()),
+            _ => Batch {
+                calls: self.case.work.calls(),
+                timed: self.step(props),
+                around: None,
+            },
+        }
+    }
+
+    /// Returns a batch of calls that make numbers, which are closed outside of the timing.
+    fn makes_numbers<'a>(&'a self, make: impl Fn(&mut Vec<RawFd>) -> Option<()> + 'a) -> Batch<'a> {
+        let (made, again) = numbers();
+        let calls = self.case.work.calls();
+        let timed = move || {
+            let mut made = made.borrow_mut();
+            (0..calls).try_for_each(|_| make(&mut made))
+        };
+        Batch {
+            calls,
+            timed: Box::new(timed),
+            around: Some((Box::new(|| Some(())), self.closing(again))),
+        }
+    }
+
+    /// Returns a batch of calls that close numbers, which are made outside of the timing.
+    fn closes_numbers<'a>(&'a self, open: impl Fn() -> Option<RawFd> + 'a) -> Batch<'a> {
+        let (made, again) = numbers();
+        let calls = self.case.work.calls();
+        let before = move || {
+            let mut made = made.borrow_mut();
+            made.extend((0..calls).map_while(|_| open()));
+            (made.len() == calls).then_some(())
+        };
+        Batch {
+            calls,
+            timed: self.closing(again),
+            around: Some((Box::new(before), Box::new(|| Some(())))),
+        }
+    }
+
+    /// Returns a step that closes all that was made.
+    fn closing(&self, made: Numbers) -> Step<'_> {
+        let process = &self.process;
+        let close = |fd| process.close(black_box(fd)).ok();
+        Box::new(move || made.borrow_mut().drain(..).try_for_each(close))
+    }
+
+    /// Returns a step of calls that leave no number behind.
+    fn step<'a>(&'a self, props: &'a Props) -> Step<'a> {
+        let Stage { process, case, .. } = self;
+        let Props { fd, other, .. } = *props;
+        let calls = case.work.calls();
+        match case.work {
+            Work::CloseBad => repeat(calls, move |nth| {
+                let fd = black_box(NOT_OPEN + nth as RawFd);
+                process.close(fd) == Err(Errno::EBADF)
+            }),
+            Work::GetStatus => repeat(calls, move |_| process.status(black_box(fd)).is_ok()),
+            Work::GetFlags => repeat(calls, move |_| process.get_flags(black_box(fd)).is_ok()),
+            Work::Seek(far) => repeat(calls, move |nth| {
+                let to = if nth % 2 == 0 { 0 } else { far };
+                process.seek(black_box(fd), to) == Ok(to)
+            }),
+            Work::Read(_, bytes) => {
+                let mut buf = vec![0; bytes];
+                rewinding(process, fd, calls, move |fd| {
+                    process.read(fd, &mut buf) == Ok(bytes)
+                })
+            }
+            Work::Write(_, bytes) => {
+                let buf = vec![1; bytes];
+                rewinding(process, fd, calls, move |fd| {
+                    process.write(fd, &buf) == Ok(bytes)
+                })
+            }
+            Work::Writev(_, bytes) => {
+                let buf = vec![1; bytes];
+                rewinding(process, fd, calls, move |fd| {
+                    let bufs = [IoSlice::new(&buf); BUFFERS];
+                    process.writev(fd, &bufs) == Ok(bytes * BUFFERS)
+                })
+            }
+            Work::ReadAt(_, bytes) => {
+                let mut buf = vec![0; bytes];
+                repeat(calls, move |_| {
+                    process.pread(black_box(fd), &mut buf, 0) == Ok(bytes)
+                })
+            }
+            Work::WriteAt(_, bytes) => {
+                let buf = vec![1; bytes];
+                repeat(calls, move |_| {
+                    process.pwrite(black_box(fd), &buf, 0) == Ok(bytes)
+                })
+            }
+            Work::Pipe(bytes) | Work::Sockets(bytes) => {
+                let mut buf = vec![1; bytes];
+                repeat(calls, move |_| {
+                    process.write(black_box(other), &buf) == Ok(bytes)
+                        && process.read(black_box(fd), &mut buf) == Ok(bytes)
+                })
+            }
+            Work::Poll(_) => {
+                let asked = props.sockets.iter().map(|&fd| PollFd::new(fd, Events::IN));
+                let mut asked: Vec<_> = asked.collect();
+                repeat(calls, move |_| process.poll(black_box(&mut asked)) == Ok(0))
+            }
+            Work::Select(_) => {
+                let (mut asked, mut set) = (FdSet::new(), FdSet::new());
+                props.sockets.iter().for_each(|&fd| asked.insert(fd));
+                let nfds = props.sockets.iter().max().map_or(0, |fd| fd + 1);
+                repeat(calls, move |_| {
+                    set.clone_from(&asked);
+                    process.select(nfds, black_box(&mut set)) == Ok(0)
+                })
+            }
+            Work::Close(_) | Work::Dup | Work::Open(_) | Work::SocketPair => {
+                unreachable!("these leave numbers behind")
+            }
+        }
+    }
+}
+
+/// Makes a list of numbers that two steps share.
+fn numbers() -> (Numbers, Numbers) {
+    let made = Rc::new(RefCell::new(Vec::with_capacity(256)));
+    (Rc::clone(&made), made)
+}
+
+/// Makes a call again and again.
+fn repeat<'a>(calls: usize, mut call: impl FnMut(usize) -> bool + 'a) -> Step<'a> {
+    Box::new(move || (0..calls).all(&mut call).then_some(()))
+}
+
+/// Makes calls along a file, from its start.
+fn rewinding<'a, C: Calls>(
+    process: &'a C,
+    fd: RawFd,
+    calls: usize,
+    mut call: impl FnMut(RawFd) -> bool + 'a,
+) -> Step<'a> {
+    Box::new(move || {
+        process.seek(fd, 0).ok()?;
+        (0..calls).all(|_| call(black_box(fd))).then_some(())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use fdtable_vfs::Process;
+
+    use super::super::case;
+    use super::*;
+
+    #[test]
+    fn every_batch_leaves_the_table_as_it_was() {
+        for case in case::all(2) {
+            let process = Process::with_limit(LIMIT).unwrap();
+            process.names().mkdir("/tmp").unwrap();
+            let stage = Stage {
+                props: vec![props(&process, case, 0).unwrap()],
+                process,
+                case,
+            };
+            let open = stage.process.files().open_count();
+            let mut batch = stage.batch(0);
+            for _ in 0..2 {
+                if let Some((before, _)) = &mut batch.around {
+                    before().unwrap();
+                }
+                (batch.timed)().unwrap();
+                if let Some((_, after)) = &mut batch.around {
+                    after().unwrap();
+                }
+            }
+            drop(batch);
+            assert_eq!(stage.process.files().open_count(), open, "{}", case.name);
+        }
+    }
+}

@@ -1,0 +1,158 @@
+//! `lmbench`: the figures by which coloured slabs and descriptors in blocks were judged, with them
+//! and without.
+//!
+//! The rows are those of lmbench (McVoy and Staelin, USENIX 1996) which Hemment's change of Linux
+//! could better or worsen: calls, processes, context switches over pipes, bandwidths. Most of them
+//! allocate nothing once they run, and show that slabs and blocks cost nothing there; an open, a
+//! fork and an exec allocate in each turn.
+//!
+//! # With and without
+//!
+//! *Ours* is a process of the vfs. *Without colours* and *without slabs* is the same program, told
+//! [when it starts](fdtable::slab::choose) that all slabs begin alike, or that everything comes from the
+//! heap of the C library. *Without slabs and blocks* has, besides, an array and bitmaps under a lock
+//! in place of our table, as Linux had; open files, pipes and the file system are the same, down to
+//! the references that the tables hold ([`calls`](crate::calls)). [`configuration`] has them, and `work`
+//! what the rows do.
+//!
+//! Each configuration is a process of its own, since memory is chosen once in a process. It stays and
+//! answers turn by turn over a pipe: [`subject`]. Where a process has its memory changes what it
+//! measures by some percent, so all of them are begun anew several times in a run.
+//!
+//! # The rows
+//!
+//! A process with ten open descriptors forks, and its child ends, or closes seven of them in an exec and
+//! ends. The threads that hand a token around are processes with tables of their own, on one CPU as
+//! lmbench had it. lmbench takes the cost of a pipe off its context switches; here it is part of them, as
+//! a ratio of differences would be one of noise. `select` looks at files that are all ready. A file
+//! that is read again is in memory, and is read in blocks of 64 KiB.
+
+use std::env::current_exe;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde::Serialize;
+use serde_json::{json, to_value};
+
+use crate::experiment::{Effort, Experiment, Progress};
+use crate::machine::Machine;
+use crate::report::Report;
+use crate::stats::{Summary, order};
+
+pub mod configuration;
+mod findings;
+mod ring;
+mod row;
+pub mod subject;
+mod work;
+
+use configuration::Configuration;
+use row::Row;
+use subject::Subject;
+
+/// Experiment that measures what lmbench measures.
+#[derive(Clone, Debug, Serialize)]
+pub struct Lmbench {
+    /// How often each configuration has its turn in each row, at least 1.
+    pub rounds: usize,
+    /// After how many rounds all processes are begun anew, at least 1.
+    pub renewed_after: usize,
+    /// Length of a turn in milliseconds, at least 1.
+    pub turn_ms: u64,
+    /// Program that is run for the configurations; without one, that which is running. It has to
+    /// know the command [`subject::COMMAND`].
+    #[serde(skip)]
+    pub program: Option<PathBuf>,
+}
+
+/// What was measured of one configuration in one row.
+#[derive(Clone, Debug, Serialize)]
+struct Measured {
+    row: Row,
+    configuration: Configuration,
+    /// Nanoseconds of what the row does once.
+    ns: Summary,
+    /// The samples of each round, for ratios in pairs.
+    #[serde(skip)]
+    rounds: Vec<f64>,
+}
+
+impl Lmbench {
+    /// Returns the configuration for one of the two lengths of a run. Turns are shorter than those
+    /// for which a scheduler lets other work run, so that on a busy machine most are whole.
+    pub fn new(effort: Effort) -> Self {
+        let (rounds, renewed_after) = match effort {
+            Effort::Quick => (50, 10),
+            Effort::Full => (800, 20),
+        };
+        Lmbench {
+            rounds,
+            renewed_after,
+            turn_ms: 2,
+            program: None,
+        }
+    }
+
+    /// Gives every configuration its turn in every row of every round.
+    fn measure_rows(&self, progress: &dyn Progress) -> anyhow::Result<Vec<Measured>> {
+        let program = self.program.clone().map_or_else(current_exe, Ok)?;
+        let turn = Duration::from_millis(self.turn_ms);
+        let mut ns = vec![vec![Vec::new(); Configuration::ALL.len()]; Row::ALL.len()];
+        let mut subjects = Vec::new();
+        progress.begin("lmbench", self.rounds as u64);
+        for round in 0..self.rounds {
+            if round % self.renewed_after == 0 {
+                // The old ones first, so that the new ones have the memory to themselves.
+                subjects.clear();
+                let begun = Configuration::ALL.map(|it| Subject::begin(&program, it));
+                subjects = begun.into_iter().collect::<anyhow::Result<Vec<_>>>()?;
+            }
+            for row in order(Row::ALL.len(), round) {
+                for place in order(subjects.len(), round * Row::ALL.len() + row) {
+                    ns[row][place].push(subjects[place].turn(Row::ALL[row], turn)?);
+                }
+            }
+            progress.step();
+        }
+        let of_row = |(row, ns): (&Row, Vec<Vec<f64>>)| {
+            let of = |(configuration, rounds): (&Configuration, Vec<f64>)| Measured {
+                row: *row,
+                configuration: *configuration,
+                ns: Summary::of(&rounds),
+                rounds,
+            };
+            Configuration::ALL
+                .iter()
+                .zip(ns)
+                .map(of)
+                .collect::<Vec<_>>()
+        };
+        Ok(Row::ALL.iter().zip(ns).flat_map(of_row).collect())
+    }
+}
+
+impl Experiment for Lmbench {
+    fn name(&self) -> &'static str {
+        "lmbench"
+    }
+
+    fn expected(&self) -> Duration {
+        let turns = (self.rounds * Row::ALL.len() * Configuration::ALL.len()) as u64;
+        Duration::from_micros(turns * (self.turn_ms * 1000 + 300))
+    }
+
+    fn measure(&self, machine: Machine, progress: &dyn Progress) -> anyhow::Result<Report> {
+        let rows = self.measure_rows(progress)?;
+        Ok(Report {
+            experiment: self.name(),
+            title: "what lmbench measures, with slabs and blocks and without".to_owned(),
+            config: json!(self),
+            rows: rows.iter().map(to_value).collect::<Result<_, _>>()?,
+            headline: findings::figures(&rows),
+            tables: findings::tables(&rows),
+            plots: findings::plots(&rows),
+            remarks: findings::remarks(&rows),
+            machine,
+        })
+    }
+}

@@ -1,0 +1,110 @@
+//! With slabs and blocks, and without.
+
+use std::fmt;
+use std::str::FromStr;
+
+use anyhow::{anyhow, ensure};
+use fdtable::FileRef;
+use fdtable::slab::{self, Backing};
+use fdtable_vfs::{Object, Process};
+use serde::Serialize;
+
+use super::work::Works;
+use crate::baseline::FilesStruct;
+use crate::calls::Locked;
+
+/// A process without blocks.
+pub(super) type Plain = Locked<FilesStruct<FileRef<dyn Object>>>;
+
+/// What is measured: each in a process of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Configuration {
+    /// Coloured slabs, and descriptors in blocks.
+    Ours,
+    /// Slabs that all begin alike.
+    NoColours,
+    /// The heap of the C library.
+    NoSlabs,
+    /// The heap, and an array and bitmaps under a lock for descriptors.
+    Plain,
+}
+
+impl Configuration {
+    pub(super) const ALL: [Self; 4] = [Self::Ours, Self::NoColours, Self::NoSlabs, Self::Plain];
+
+    /// Returns the name in reports.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Ours => "slabs and blocks",
+            Self::NoColours => "no colours",
+            Self::NoSlabs => "no slabs",
+            Self::Plain => "no slabs, no blocks",
+        }
+    }
+
+    fn word(self) -> &'static str {
+        match self {
+            Self::Ours => "ours",
+            Self::NoColours => "no-colours",
+            Self::NoSlabs => "no-slabs",
+            Self::Plain => "plain",
+        }
+    }
+
+    fn backing(self) -> Backing {
+        match self {
+            Self::Ours => Backing::Coloured,
+            Self::NoColours => Backing::Uncoloured,
+            Self::NoSlabs | Self::Plain => Backing::GlobalHeap,
+        }
+    }
+
+    /// Makes what the rows need in this process, which has made no open file yet.
+    pub(super) fn prepare(self) -> anyhow::Result<Works> {
+        slab::choose(self.backing())?;
+        let works = match self {
+            Self::Plain => Works::new::<Plain>()?,
+            _ => Works::new::<Process>()?,
+        };
+        let has_slabs = !slab::infos().is_empty();
+        let wants_slabs = self.backing() != Backing::GlobalHeap;
+        ensure!(
+            has_slabs == wants_slabs,
+            "{self}: not in the memory it wants"
+        );
+        Ok(works)
+    }
+}
+
+/// The word on the command line.
+impl fmt::Display for Configuration {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.word())
+    }
+}
+
+impl FromStr for Configuration {
+    type Err = anyhow::Error;
+
+    fn from_str(word: &str) -> anyhow::Result<Self> {
+        let found = Self::ALL.into_iter().find(|it| it.word() == word);
+        found.ok_or_else(|| anyhow!("no configuration is called {word}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_configuration_is_what_its_word_says() {
+        for configuration in Configuration::ALL {
+            assert_eq!(
+                configuration.to_string().parse::<Configuration>().unwrap(),
+                configuration
+            );
+        }
+        assert!("none".parse::<Configuration>().is_err());
+    }
+}

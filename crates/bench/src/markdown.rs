@@ -1,0 +1,143 @@
+//! Reports as Markdown, for pages and threads of code hosts.
+
+use std::fmt;
+
+use crate::compare::Comparison;
+use crate::report::{Figure, Report, Table, machine_line, ratio};
+
+/// Shows a report as Markdown.
+#[derive(Debug)]
+pub struct Markdown<'a>(pub &'a Report);
+
+/// Shows a comparison as Markdown.
+#[derive(Debug)]
+pub struct ComparedMarkdown<'a>(pub &'a Comparison);
+
+impl fmt::Display for Markdown<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let report = self.0;
+        writeln!(f, "## {}: {}\n", report.experiment, text(&report.title))?;
+        writeln!(f, "{}\n", text(&machine_line(&report.machine)))?;
+        for table in &report.tables {
+            write_table(f, table)?;
+        }
+        write_table(f, &headline(&report.headline))?;
+        for remark in &report.remarks {
+            writeln!(f, "- {}", text(remark))?;
+        }
+        writeln!(f)
+    }
+}
+
+impl fmt::Display for ComparedMarkdown<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let compared = self.0;
+        writeln!(f, "## Compared with {}\n", text(&compared.name))?;
+        for warning in &compared.warnings {
+            writeln!(f, "**{}**\n", text(warning))?;
+        }
+        for table in &compared.tables {
+            write_table(f, table)?;
+        }
+        for remark in &compared.remarks {
+            writeln!(f, "- {}", text(remark))?;
+        }
+        writeln!(f)
+    }
+}
+
+/// Makes a table of the headline figures.
+fn headline(figures: &[Figure]) -> Table {
+    let outcome = |figure: &Figure| match figure.goal.reached(figure.value) {
+        Some(true) => "reached",
+        Some(false) => "not reached",
+        None => "",
+    };
+    let line = |figure: &Figure| {
+        vec![
+            figure.meaning.clone(),
+            figure.key.to_owned(),
+            ratio(figure.value),
+            figure.goal.to_string(),
+            outcome(figure).to_owned(),
+        ]
+    };
+    let header = ["", "key", "value", "goal", "outcome"];
+    Table {
+        caption: "Headline figures".to_owned(),
+        header: header.map(str::to_owned).to_vec(),
+        rows: figures.iter().map(line).collect(),
+    }
+}
+
+fn write_table(f: &mut fmt::Formatter<'_>, table: &Table) -> fmt::Result {
+    writeln!(f, "{}:\n", text(&table.caption))?;
+    write_row(f, &table.header)?;
+    let rule = |column| if column == 0 { " --- |" } else { " ---: |" };
+    let rules: String = (0..table.header.len()).map(rule).collect();
+    writeln!(f, "|{rules}")?;
+    for row in &table.rows {
+        write_row(f, row)?;
+    }
+    writeln!(f)
+}
+
+fn write_row(f: &mut fmt::Formatter<'_>, cells: &[String]) -> fmt::Result {
+    let cells: String = cells.iter().map(|it| format!(" {} |", text(it))).collect();
+    writeln!(f, "|{cells}")
+}
+
+/// Escapes what Markdown would take for markup or for the end of a cell.
+fn text(plain: &str) -> String {
+    let mut escaped = String::with_capacity(plain.len());
+    for character in plain.chars() {
+        match character {
+            '<' => escaped.push_str("&lt;"),
+            '>' => escaped.push_str("&gt;"),
+            '&' => escaped.push_str("&amp;"),
+            '\n' => escaped.push(' '),
+            '|' | '*' | '_' | '`' | '\\' | '[' | ']' | '~' => escaped.extend(['\\', character]),
+            other => escaped.push(other),
+        }
+    }
+    escaped
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::example;
+
+    #[test]
+    fn every_row_has_as_many_cells_as_the_header() {
+        let text = Markdown(&example()).to_string();
+        let bars = |line: &str| line.replace("\\|", "").matches('|').count();
+        let lines: Vec<_> = text.lines().collect();
+        for (nth, line) in lines
+            .iter()
+            .enumerate()
+            .filter(|(_, it)| it.starts_with("| ---"))
+        {
+            let rows = lines[nth + 1..].iter().take_while(|it| it.starts_with('|'));
+            for row in rows.chain([&lines[nth - 1]]) {
+                assert_eq!(bars(row), bars(line), "{row}");
+            }
+        }
+    }
+
+    #[test]
+    fn nothing_of_a_report_is_missing_or_taken_for_markup() {
+        let text = Markdown(&example()).to_string();
+        for part in [
+            "## lookup: from a number to a file",
+            "RwLock&lt;Vec&lt;Option&lt;Arc&gt;&gt;&gt; &amp; others",
+            "8.9 \\| 9.1",
+            "lookup.a\\_b",
+            "not reached",
+            "≤ 1.3",
+            "- A remark.",
+        ] {
+            assert!(text.contains(part), "{part} is missing from\n{text}");
+        }
+    }
+}

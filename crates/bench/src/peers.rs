@@ -1,0 +1,218 @@
+//! `peers`: our table beside what others have, one row for each.
+//!
+//! A rival is a table as its own authors would use it, in its newest version: locks around
+//! vectors, maps, trees and slabs; maps and slabs without a lock; the host by system calls; and
+//! tables in other languages, in processes of their own. All do the same work on the same
+//! descriptors: lookups without a reference of the caller's own (*borrowed*) and with one
+//! (*owned*), an open and a close of an object that is there and of a new one, and a mixture. What
+//! a rival cannot do is left out, and stands in a table beside the times.
+//!
+//! Who reads inside something that is entered, a pinned guard or a quiescent state, does 64
+//! lookups in it, as such tables are used. Ours take part in a section for each lookup and with
+//! quiescent states.
+//!
+//! Each turn has a table of its own, made before the clock starts. So what a table puts off is
+//! done with it, and where its memory lies is another matter in each round.
+//!
+//! *Nanoseconds per operation* are those of one CPU: duration × busy CPUs ÷ operations of all
+//! threads. *Growth* is one thread that opens a million descriptors, each open timed alone.
+//! *Bytes per descriptor* are those of the table with a million open, beyond the objects. The quick
+//! form takes a hundred thousand.
+
+use std::time::Duration;
+
+use anyhow::Context;
+use serde::Serialize;
+use serde_json::{json, to_value};
+
+use crate::experiment::{Effort, Experiment, Progress};
+use crate::machine::Machine;
+use crate::report::Report;
+use crate::stats::{Summary, order};
+use crate::tail::Tail;
+
+mod case;
+mod findings;
+mod foreign;
+mod host;
+mod ours;
+mod player;
+mod rival;
+mod subject;
+mod theirs;
+
+use case::Case;
+pub use foreign::SlowBuilds;
+use rival::{Features, Missing, Rival, Side};
+
+/// Experiment that measures our table beside what others have.
+#[derive(Clone, Debug, Serialize)]
+pub struct Peers {
+    /// How often each table has its turn in each case, at least 1.
+    pub rounds: usize,
+    /// Length of a turn in milliseconds, at least 1.
+    pub turn_ms: u64,
+    /// Descriptors of a table that has grown, at least 1.
+    pub most: u32,
+    /// How often each table grows, at least 1.
+    pub growths: usize,
+    /// What happens to rivals that take minutes to build.
+    pub slow_builds: SlowBuilds,
+}
+
+/// What was measured of one table.
+#[derive(Debug, Serialize)]
+struct Row {
+    name: &'static str,
+    side: Side,
+    features: Features,
+    timings: Vec<Timing>,
+    /// Each growth that was run.
+    growths: Vec<Tail>,
+    bytes_per_descriptor: Option<f64>,
+}
+
+/// What one table took in one case.
+#[derive(Debug, Serialize)]
+struct Timing {
+    #[serde(flatten)]
+    case: Case,
+    /// Nanoseconds per operation and busy CPU.
+    ns: Summary,
+    /// The samples of each round, for ratios in pairs.
+    #[serde(skip)]
+    rounds: Vec<f64>,
+}
+
+impl Peers {
+    /// Returns the configuration for one of the two lengths of a run.
+    pub fn new(effort: Effort) -> Self {
+        let (rounds, most, growths, slow_builds) = match effort {
+            Effort::Quick => (7, 100_000, 1, SlowBuilds::Skip),
+            Effort::Full => (101, 1_000_000, 3, SlowBuilds::Build),
+        };
+        Peers {
+            rounds,
+            turn_ms: 2,
+            most,
+            growths,
+            slow_builds,
+        }
+    }
+
+    /// Gives every rival its turn in every case of every round.
+    fn measure_turns(
+        &self,
+        rivals: &mut [Box<dyn Rival>],
+        progress: &dyn Progress,
+    ) -> anyhow::Result<Vec<Vec<Timing>>> {
+        progress.begin("peers", self.rounds as u64);
+        let cases = Case::ALL.len();
+        let mut ns = vec![Vec::with_capacity(self.rounds); rivals.len() * cases];
+        for round in 0..self.rounds {
+            for place in order(ns.len(), round) {
+                let rival = &mut *rivals[place / cases];
+                let case = Case::ALL[place % cases];
+                ns[place].extend(self.turn(rival, case, round)?);
+            }
+            progress.step();
+        }
+        let timing = |(case, rounds): (&Case, &Vec<f64>)| {
+            (!rounds.is_empty()).then(|| Timing {
+                case: *case,
+                ns: Summary::of(rounds),
+                rounds: rounds.clone(),
+            })
+        };
+        let of_rival = |ns: &[Vec<f64>]| Case::ALL.iter().zip(ns).filter_map(timing).collect();
+        Ok(ns.chunks(cases).map(of_rival).collect())
+    }
+
+    fn turn(&self, rival: &mut dyn Rival, case: Case, round: usize) -> anyhow::Result<Option<f64>> {
+        let length = Duration::from_millis(self.turn_ms);
+        rival
+            .turn(case, length, round)
+            .with_context(|| format!("{}: {case:?}", rival.name()))
+    }
+
+    /// Lets every rival grow, in another order each time, and looks at its memory.
+    fn measure_sizes(
+        &self,
+        rivals: &mut [Box<dyn Rival>],
+        progress: &dyn Progress,
+    ) -> anyhow::Result<Vec<Row>> {
+        progress.begin("peers, growth", self.growths as u64 + 1);
+        let mut rows = Vec::new();
+        for rival in &mut *rivals {
+            let footprint = rival.footprint(self.most);
+            rows.push(Row {
+                name: rival.name(),
+                side: rival.side(),
+                features: rival.features(),
+                timings: Vec::new(),
+                growths: Vec::new(),
+                bytes_per_descriptor: footprint.with_context(|| rival.name())?,
+            });
+        }
+        progress.step();
+        for round in 0..self.growths {
+            for place in order(rivals.len(), round) {
+                let rival = &mut *rivals[place];
+                let tail = rival.growth(self.most);
+                rows[place]
+                    .growths
+                    .extend(tail.with_context(|| rival.name())?);
+            }
+            progress.step();
+        }
+        Ok(rows)
+    }
+}
+
+/// Makes every rival, and lists those that are not on this machine.
+fn roster(slow: SlowBuilds, progress: &dyn Progress) -> (Vec<Box<dyn Rival>>, Vec<Missing>) {
+    let mut rivals = ours::all();
+    rivals.extend(theirs::all());
+    let mut missing = Vec::new();
+    for foreign in foreign::all(slow, progress) {
+        match foreign {
+            Ok(rival) => rivals.push(rival),
+            Err(reason) => missing.push(reason),
+        }
+    }
+    rivals.extend(host::all());
+    (rivals, missing)
+}
+
+impl Experiment for Peers {
+    fn name(&self) -> &'static str {
+        "peers"
+    }
+
+    fn expected(&self) -> Duration {
+        let turns = self.rounds as u64 * self.turn_ms * 300;
+        let growths = (self.growths as u64 + 1) * 4000;
+        Duration::from_millis(turns + growths)
+    }
+
+    fn measure(&self, machine: Machine, progress: &dyn Progress) -> anyhow::Result<Report> {
+        let (mut rivals, missing) = roster(self.slow_builds, progress);
+        // First, while little else is in the heap.
+        let mut rows = self.measure_sizes(&mut rivals, progress)?;
+        let timings = self.measure_turns(&mut rivals, progress)?;
+        for (row, timings) in rows.iter_mut().zip(timings) {
+            row.timings = timings;
+        }
+        Ok(Report {
+            experiment: self.name(),
+            title: "our table beside what others have".to_owned(),
+            config: json!(self),
+            rows: rows.iter().map(to_value).collect::<Result<_, _>>()?,
+            headline: findings::figures(&rows),
+            tables: findings::tables(&rows, self.most),
+            plots: findings::plots(&rows, self.most),
+            remarks: findings::remarks(&rows, &missing),
+            machine,
+        })
+    }
+}

@@ -1,0 +1,188 @@
+//! gVisor's descriptor table, in Go: the type itself, from the module that its authors publish.
+//!
+//! The first build fetches the module and compiles some hundred packages, which takes minutes. So
+//! it is done by full runs only, before anything is measured, and the program stays in the user's
+//! cache; short runs take it from there.
+
+use std::fs::{self, File};
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::process::Program;
+use super::{Foreign, Missing, SlowBuilds};
+use crate::experiment::Progress;
+use crate::peers::rival::{Feature, Features};
+
+const NAME: &str = "gVisor FDTable, in Go";
+
+/// What the program is built of. `go.sum` pins every module by its hash.
+const SOURCES: [(&str, &str); 7] = [
+    ("go.mod", include_str!("../../../rivals/gvisor/go.mod")),
+    ("go.sum", include_str!("../../../rivals/gvisor/go.sum")),
+    ("main.go", include_str!("../../../rivals/gvisor/main.go")),
+    ("file.go", include_str!("../../../rivals/gvisor/file.go")),
+    ("work.go", include_str!("../../../rivals/gvisor/work.go")),
+    ("turn.go", include_str!("../../../rivals/gvisor/turn.go")),
+    ("size.go", include_str!("../../../rivals/gvisor/size.go")),
+];
+
+/// Longest time for a build.
+const BUILD_LIMIT: Duration = Duration::from_secs(15 * 60);
+
+/// How often a build is looked at.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// A lookup is a reference, also if it is dropped at once; changes take a mutex.
+const FEATURES: Features = Features {
+    lowest_free: Feature::Yes,
+    any_free: Feature::No,
+    dup: Feature::Yes,
+    fork: Feature::No,
+    enumeration: Feature::With("lock"),
+    stale_refused: Feature::No,
+    borrowed: Feature::No,
+    owned: Feature::Yes,
+    shared: Feature::Yes,
+    grows_without_stall: Feature::With("copies"),
+};
+
+/// Starts the program, and builds it before if that is asked for.
+pub(super) fn rival(slow: SlowBuilds, progress: &dyn Progress) -> Result<Foreign, Missing> {
+    let started = built(slow, progress).and_then(|program| {
+        Program::start(NAME, &mut Command::new(program)).map_err(|error| format!("{error:#}"))
+    });
+    let missing = |reason| Missing { name: NAME, reason };
+    Ok(Foreign::new(NAME, FEATURES, started.map_err(missing)?))
+}
+
+/// Returns the program, or what is missing in a sentence.
+fn built(slow: SlowBuilds, progress: &dyn Progress) -> Result<PathBuf, String> {
+    let directory = cache()?.join(format!("gvisor-{:016x}", fingerprint()));
+    let program = directory.join("rival");
+    if program.exists() {
+        return Ok(program);
+    }
+    if slow == SlowBuilds::Skip {
+        return Err("it was not built yet: a full run builds it once, with Go, in minutes".into());
+    }
+    progress.begin("peers: building gVisor's table, once", 1);
+    build("go", &directory, &program)?;
+    progress.step();
+    Ok(program)
+}
+
+/// Returns where programs stay that take long to build.
+fn cache() -> Result<PathBuf, String> {
+    let of_user = std::env::var_os("XDG_CACHE_HOME")
+        .map(PathBuf::from)
+        .filter(|path| path.is_absolute());
+    let of_home = || std::env::home_dir().map(|home| home.join(".cache"));
+    of_user
+        .or_else(of_home)
+        .map(|cache| cache.join("fdtable-bench"))
+        .ok_or_else(|| "there is no home directory to keep what is built".to_owned())
+}
+
+/// Tells sources apart, so that a program of other sources is not taken.
+fn fingerprint() -> u64 {
+    let mut hasher = DefaultHasher::new();
+    SOURCES.hash(&mut hasher);
+    hasher.finish()
+}
+
+/// Builds in `directory`. The program has its name when it is whole.
+fn build(go: &str, directory: &Path, program: &Path) -> Result<(), String> {
+    let in_part = directory.join(format!("rival.{}", std::process::id()));
+    let log = directory.join(format!("build.{}.log", std::process::id()));
+    let written = write_sources(directory).and_then(|()| File::create(&log));
+    let log_file = written.map_err(|error| format!("the cache cannot be written: {error}"))?;
+    let child = Command::new(go)
+        .args(["build", "-o"])
+        .args([&in_part, Path::new(".")])
+        .current_dir(directory)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(log_file)
+        .spawn();
+    let outcome = match child {
+        Ok(child) => finish(child, &log),
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            Err("Go was not found; it is at https://go.dev/dl".to_owned())
+        }
+        Err(error) => Err(format!("Go did not start: {error}")),
+    };
+    // A log that remains is in nobody's way.
+    let _ = fs::remove_file(&log);
+    outcome.and_then(|()| {
+        fs::rename(&in_part, program).map_err(|error| format!("no program was built: {error}"))
+    })
+}
+
+fn write_sources(directory: &Path) -> std::io::Result<()> {
+    fs::create_dir_all(directory)?;
+    SOURCES
+        .iter()
+        .try_for_each(|(name, source)| fs::write(directory.join(name), source))
+}
+
+/// Waits for the build, and ends it if it takes too long.
+fn finish(mut child: Child, log: &Path) -> Result<(), String> {
+    let began = Instant::now();
+    while began.elapsed() < BUILD_LIMIT {
+        match child.try_wait() {
+            Ok(None) => thread::sleep(LOOK),
+            Ok(Some(status)) if status.success() => return Ok(()),
+            Ok(Some(_)) => return Err(refusal(&fs::read_to_string(log).unwrap_or_default())),
+            Err(error) => return Err(format!("the build is lost: {error}")),
+        }
+    }
+    // Fails if it has just ended, and then it is waited for all the same.
+    let _ = child.kill();
+    let _ = child.wait();
+    Err(format!("the build took longer than {BUILD_LIMIT:?}"))
+}
+
+/// Says in a sentence what Go said: the last line is the reason, those before it are progress.
+fn refusal(said: &str) -> String {
+    let last = said.lines().rev().find(|line| !line.trim().is_empty());
+    format!(
+        "Go did not build it: {}",
+        last.unwrap_or("no reason told").trim()
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_machine_without_go_says_where_it_is() {
+        let directory = tempfile::tempdir().unwrap();
+        let program = directory.path().join("rival");
+        let outcome = build("/nonexistent/go", directory.path(), &program);
+        assert!(outcome.unwrap_err().contains("go.dev"));
+        assert!(!program.exists());
+    }
+
+    #[test]
+    fn a_build_that_fails_leaves_no_program() {
+        let directory = tempfile::tempdir().unwrap();
+        let program = directory.path().join("rival");
+        let outcome = build("false", directory.path(), &program);
+        assert!(outcome.unwrap_err().contains("did not build"));
+        assert!(!program.exists());
+        let outcome = build("true", directory.path(), &program);
+        assert!(outcome.unwrap_err().contains("no program"));
+    }
+
+    #[test]
+    fn the_last_line_is_the_reason() {
+        let said = "go: downloading golang.org/x/sys v0.43.0\n\
+            go: go.mod requires go >= 1.26.3 (running go 1.20; GOTOOLCHAIN=local)\n\n";
+        assert!(refusal(said).contains("requires go >= 1.26.3"));
+    }
+}

@@ -1,0 +1,174 @@
+//! Tables of liburcu, in C: its hash table, and an array of pointers as its users write it; each
+//! with both of its fastest flavours.
+
+use std::io::ErrorKind;
+use std::path::Path;
+use std::process::Command;
+
+use super::process::Program;
+use super::{Foreign, Missing};
+use crate::peers::rival::{Feature, Features};
+
+/// What the programs are compiled of: one unit with its parts.
+const SOURCES: [(&str, &str); 9] = [
+    ("rival.c", include_str!("../../../rivals/liburcu/rival.c")),
+    ("size.h", include_str!("../../../rivals/liburcu/size.h")),
+    ("turn.h", include_str!("../../../rivals/liburcu/turn.h")),
+    ("work.h", include_str!("../../../rivals/liburcu/work.h")),
+    ("hash.h", include_str!("../../../rivals/liburcu/hash.h")),
+    ("array.h", include_str!("../../../rivals/liburcu/array.h")),
+    (
+        "numbers.h",
+        include_str!("../../../rivals/liburcu/numbers.h"),
+    ),
+    ("file.h", include_str!("../../../rivals/liburcu/file.h")),
+    (
+        "flavour.h",
+        include_str!("../../../rivals/liburcu/flavour.h"),
+    ),
+];
+
+/// How one of the programs is made of the source.
+struct Variant {
+    name: &'static str,
+    features: Features,
+    options: &'static [&'static str],
+}
+
+/// The hash table. It knows no numbers: those come from lists that its user keeps.
+pub(super) const HASH: Features = Features {
+    lowest_free: Feature::No,
+    any_free: Feature::With("user's lists"),
+    dup: Feature::With("any number"),
+    fork: Feature::No,
+    enumeration: Feature::With("unordered"),
+    stale_refused: Feature::No,
+    borrowed: Feature::Yes,
+    owned: Feature::Yes,
+    shared: Feature::Yes,
+    grows_without_stall: Feature::With("longer chains"),
+};
+
+/// The array, whose writers take a mutex.
+const ARRAY: Features = Features {
+    lowest_free: Feature::Yes,
+    any_free: Feature::No,
+    dup: Feature::Yes,
+    fork: Feature::No,
+    enumeration: Feature::Yes,
+    stale_refused: Feature::No,
+    borrowed: Feature::Yes,
+    owned: Feature::Yes,
+    shared: Feature::Yes,
+    grows_without_stall: Feature::With("copies"),
+};
+
+const VARIANTS: [Variant; 4] = [
+    Variant {
+        name: "liburcu hash table, qsbr",
+        features: HASH,
+        options: &["-DHASH", "-DQSBR", "-lurcu-qsbr", "-lurcu-cds"],
+    },
+    Variant {
+        name: "liburcu hash table, memb",
+        features: HASH,
+        options: &["-DHASH", "-lurcu-memb", "-lurcu-cds"],
+    },
+    Variant {
+        name: "array under liburcu, qsbr",
+        features: ARRAY,
+        options: &["-DQSBR", "-lurcu-qsbr"],
+    },
+    Variant {
+        name: "array under liburcu, memb",
+        features: ARRAY,
+        options: &["-lurcu-memb"],
+    },
+];
+
+/// Compiles and starts every variant. Blocks for some seconds.
+pub(super) fn all() -> Vec<Result<Foreign, Missing>> {
+    VARIANTS.iter().map(Variant::start).collect()
+}
+
+impl Variant {
+    /// Compiles it in a directory that is gone when the program runs.
+    fn start(&self) -> Result<Foreign, Missing> {
+        let missing = |reason| Missing {
+            name: self.name,
+            reason,
+        };
+        let started = tempfile::tempdir()
+            .map_err(|error| format!("no directory can be made to compile in: {error}"))
+            .and_then(|directory| {
+                let program = compile("cc", self.options, directory.path())?;
+                Program::start(self.name, &mut Command::new(program))
+                    .map_err(|error| format!("{error:#}"))
+            });
+        let program = started.map_err(missing)?;
+        Ok(Foreign::new(self.name, self.features, program))
+    }
+}
+
+/// Compiles as the library's authors do, without options for this machine alone: ours has none.
+fn compile(
+    compiler: &str,
+    options: &[&str],
+    directory: &Path,
+) -> Result<std::path::PathBuf, String> {
+    let program = directory.join("rival");
+    for (name, source) in SOURCES {
+        std::fs::write(directory.join(name), source)
+            .map_err(|error| format!("{name} cannot be written: {error}"))?;
+    }
+    let output = Command::new(compiler)
+        .args(["-std=gnu11", "-O2", "-pthread", "-o"])
+        .args([&program, &directory.join("rival.c")])
+        .args(options)
+        .arg("-lurcu-common")
+        .output();
+    match output {
+        Ok(output) if output.status.success() => Ok(program),
+        Ok(output) => Err(refusal(&String::from_utf8_lossy(&output.stderr))),
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            Err("no C compiler was found; Debian has one in the package gcc".to_owned())
+        }
+        Err(error) => Err(format!("the C compiler did not start: {error}")),
+    }
+}
+
+/// Says in a sentence what the compiler said in many lines.
+fn refusal(said: &str) -> String {
+    let first = said
+        .lines()
+        .find(|line| line.contains("error") || line.contains("cannot find"))
+        .unwrap_or_default();
+    if first.contains("No such file") || first.contains("cannot find") {
+        return "liburcu was not found; Debian has it in the package liburcu-dev".to_owned();
+    }
+    format!("the C compiler refused it: {first}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_missing_is_said_with_where_to_get_it() {
+        let header = "In file included from file.h:8:\n\
+            flavour.h:20:10: fatal error: urcu/urcu-memb.h: No such file or directory\n";
+        let library = "/usr/bin/ld: cannot find -lurcu-cds: No such file or directory\n";
+        for said in [header, library] {
+            assert!(refusal(said).contains("liburcu-dev"), "{}", refusal(said));
+        }
+        let other = "rival.c:3:1: error: expected ';'\n";
+        assert!(refusal(other).contains("expected ';'"));
+    }
+
+    #[test]
+    fn a_machine_without_a_compiler_says_so() {
+        let directory = tempfile::tempdir().unwrap();
+        let compiled = compile("/nonexistent/cc", &[], directory.path());
+        assert!(compiled.unwrap_err().contains("no C compiler"));
+    }
+}

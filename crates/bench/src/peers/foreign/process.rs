@@ -1,0 +1,275 @@
+//! A program that answers requests over its standard streams, a line each, as long as it is needed.
+//!
+//! Whatever it does, whoever asks gets an answer or an error that names it: it may die, be silent
+//! for too long, or say something that nobody understands. When it goes, it is waited for.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, anyhow, bail};
+
+/// How long a program may take to end after its input has ended.
+const TO_END: Duration = Duration::from_secs(2);
+
+/// How often a program that should end is looked at.
+const LOOK: Duration = Duration::from_millis(2);
+
+/// Most of what is kept of its complaints, in bytes.
+const COMPLAINT: u64 = 4096;
+
+/// Program that answers.
+pub(super) struct Program {
+    name: &'static str,
+    child: Child,
+    /// None when it was told to end.
+    requests: Option<ChildStdin>,
+    answers: Receiver<String>,
+    /// Collects what it writes to its standard error; none when that was asked for.
+    complaint: Option<JoinHandle<String>>,
+}
+
+impl Program {
+    /// Starts `command`, which is called `name` in errors.
+    ///
+    /// # Errors
+    /// If the system cannot start it.
+    pub(super) fn start(name: &'static str, command: &mut Command) -> anyhow::Result<Self> {
+        let mut child = command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .with_context(|| format!("{name}: the program did not start"))?;
+        let piped = (child.stdin.take(), child.stdout.take(), child.stderr.take());
+        let (Some(requests), Some(output), Some(errors)) = piped else {
+            bail!("{name}: a stream of the program is missing");
+        };
+        Ok(Program {
+            name,
+            child,
+            requests: Some(requests),
+            answers: lines_of(output),
+            complaint: Some(collect(errors)),
+        })
+    }
+
+    /// Sends a line and returns the line that answers it. Blocks for `limit` at most.
+    ///
+    /// # Errors
+    /// If the program died, does not answer in time, or answers that it failed. It is ended then,
+    /// except in the last case.
+    pub(super) fn ask(&mut self, request: &str, limit: Duration) -> anyhow::Result<String> {
+        let asked = self
+            .requests
+            .as_mut()
+            .map(|to| writeln!(to, "{request}").and_then(|()| to.flush()));
+        let answer = match asked {
+            Some(Ok(())) => self.answers.recv_timeout(limit),
+            // It does not listen any more.
+            Some(Err(_)) | None => Err(RecvTimeoutError::Disconnected),
+        };
+        match answer {
+            Ok(answer) => match answer.strip_prefix("error ") {
+                Some(reason) => bail!("{}: {reason}", self.name),
+                None => Ok(answer),
+            },
+            Err(RecvTimeoutError::Timeout) => {
+                self.end(Duration::ZERO);
+                bail!("{}: the program did not answer in {limit:?}", self.name)
+            }
+            Err(RecvTimeoutError::Disconnected) => Err(self.died()),
+        }
+    }
+
+    /// Asks for numbers: the answer is `word` and `N` numbers. None if the program cannot do it.
+    ///
+    /// # Errors
+    /// Those of [`Program::ask`], and if the answer is something else.
+    pub(super) fn ask_numbers<const N: usize>(
+        &mut self,
+        request: &str,
+        word: &str,
+        limit: Duration,
+    ) -> anyhow::Result<Option<[f64; N]>> {
+        let answer = self.ask(request, limit)?;
+        if answer == "cannot" {
+            return Ok(None);
+        }
+        match numbers(&answer, word) {
+            Some(numbers) => Ok(Some(numbers)),
+            None => bail!("{}: the program answered {answer:?}, not {word}", self.name),
+        }
+    }
+
+    /// Ends it and says how it went.
+    fn died(&mut self) -> anyhow::Error {
+        let status = self.end(TO_END);
+        let how = status.map_or_else(|| "and is lost".to_owned(), |status| status.to_string());
+        let complaint = self.complaint.take().and_then(|it| it.join().ok());
+        match complaint.as_deref().map(str::trim) {
+            None | Some("") => anyhow!("{}: the program ended: {how}", self.name),
+            Some(said) => anyhow!("{}: the program ended: {how}; it said: {said}", self.name),
+        }
+    }
+
+    /// Ends its input, gives it time to go, and ends it by force. Waits for it.
+    fn end(&mut self, patience: Duration) -> Option<ExitStatus> {
+        self.requests = None;
+        let asked = Instant::now();
+        while asked.elapsed() < patience {
+            match self.child.try_wait() {
+                Ok(None) => thread::sleep(LOOK),
+                Ok(status) => return status,
+                Err(_) => break,
+            }
+        }
+        // Fails if it has just gone by itself, and then there is nothing to do.
+        let _ = self.child.kill();
+        self.child.wait().ok()
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        self.end(TO_END);
+    }
+}
+
+/// Reads lines until the stream ends or nobody wants them.
+fn lines_of(output: ChildStdout) -> Receiver<String> {
+    let (send, receive) = channel();
+    thread::spawn(move || {
+        for line in BufReader::new(output).lines().map_while(Result::ok) {
+            if send.send(line).is_err() {
+                return;
+            }
+        }
+    });
+    receive
+}
+
+/// Reads all of a stream and keeps its beginning.
+fn collect(mut errors: ChildStderr) -> JoinHandle<String> {
+    thread::spawn(move || {
+        let mut beginning = Vec::new();
+        // What cannot be read is not said.
+        let _ = errors
+            .by_ref()
+            .take(COMPLAINT)
+            .read_to_end(&mut beginning)
+            .and_then(|_| std::io::copy(&mut errors, &mut std::io::sink()));
+        String::from_utf8_lossy(&beginning).into_owned()
+    })
+}
+
+/// Reads `word` and numbers, none of which is negative.
+fn numbers<const N: usize>(answer: &str, word: &str) -> Option<[f64; N]> {
+    let mut words = answer.split_whitespace();
+    if words.next() != Some(word) {
+        return None;
+    }
+    let numbers: Vec<f64> = words
+        .map(|word| word.parse().ok())
+        .collect::<Option<Vec<f64>>>()?;
+    let sane = numbers.iter().all(|it| it.is_finite() && *it >= 0.0);
+    numbers.try_into().ok().filter(|_| sane)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SOON: Duration = Duration::from_secs(60);
+
+    fn shell(script: &str) -> Program {
+        Program::start("the fake", Command::new("sh").args(["-c", script])).unwrap()
+    }
+
+    fn error(program: &mut Program, limit: Duration) -> String {
+        let asked = program.ask_numbers::<1>("turn", "ns", limit);
+        asked.unwrap_err().to_string()
+    }
+
+    #[test]
+    fn a_program_that_answers_is_understood() {
+        let mut program = shell("while read -r what more; do echo \"ns $more\"; done");
+        for answer in [2.5, 7.0] {
+            let asked = program.ask_numbers(&format!("turn {answer}"), "ns", SOON);
+            assert_eq!(asked.unwrap(), Some([answer]));
+        }
+    }
+
+    #[test]
+    fn what_a_program_cannot_do_is_no_error() {
+        let mut program = shell("read -r what; echo cannot");
+        let asked = program.ask_numbers::<1>("turn", "ns", SOON);
+        assert_eq!(asked.unwrap(), None);
+    }
+
+    #[test]
+    fn a_program_that_fails_says_so_and_goes_on() {
+        let mut program = shell("read -r what; echo error no memory; read -r what; echo ns 1");
+        assert_eq!(error(&mut program, SOON), "the fake: no memory");
+        let asked = program.ask_numbers("turn", "ns", SOON);
+        assert_eq!(asked.unwrap(), Some([1.0]));
+    }
+
+    #[test]
+    fn a_program_that_dies_is_named_with_its_last_words() {
+        let mut program = shell("read -r what; echo out of luck >&2; exit 3");
+        let said = error(&mut program, SOON);
+        assert!(said.contains("the fake") && said.contains("3"), "{said}");
+        assert!(said.contains("out of luck"), "{said}");
+        // Also when it is asked once more.
+        assert!(error(&mut program, SOON).contains("ended"));
+    }
+
+    #[test]
+    fn a_program_that_is_silent_is_ended() {
+        let mut program = shell("exec sleep 1000");
+        let said = error(&mut program, Duration::from_millis(20));
+        assert!(said.contains("the fake") && said.contains("20ms"), "{said}");
+        assert!(program.child.try_wait().unwrap().is_some());
+    }
+
+    #[test]
+    fn nonsense_is_an_error() {
+        for nonsense in ["", "ns", "ns many", "ns 1 2", "ns -1", "ns NaN", "bytes 1"] {
+            let mut program = shell(&format!("read -r what; echo '{nonsense}'"));
+            let said = error(&mut program, SOON);
+            assert!(said.contains("the fake: the program answered"), "{said}");
+        }
+    }
+
+    /// Tells whether the process is there, also as a zombie.
+    fn exists(id: u32) -> bool {
+        std::path::Path::new(&format!("/proc/{id}")).exists()
+    }
+
+    #[test]
+    fn a_program_goes_with_whoever_asks_it() {
+        let program = shell("read -r what");
+        let id = program.child.id();
+        assert!(exists(id));
+        drop(program);
+        assert!(!exists(id));
+    }
+
+    #[test]
+    fn a_program_that_does_not_listen_is_ended_by_force() {
+        let mut program = shell("exec sleep 1000");
+        let id = program.child.id();
+        program.end(Duration::from_millis(1));
+        assert!(!exists(id));
+    }
+
+    #[test]
+    fn a_program_that_does_not_exist_does_not_start() {
+        let started = Program::start("the fake", &mut Command::new("/nonexistent"));
+        let said = started.err().unwrap().to_string();
+        assert!(said.contains("the fake"), "{said}");
+    }
+}

@@ -1,0 +1,156 @@
+//! Our table: on the lowest free number and on any, read in sections and between quiescent states. And any other
+//! for which the experiments have [`Table`] already.
+
+use std::os::fd::RawFd;
+
+use fdtable::rcu::qsbr::Reader;
+use fdtable::{FileRef, Files, rcu};
+
+use super::player::Player;
+use super::rival::{Feature, Features, Rival, Side};
+use super::subject::{File, Subject};
+use crate::any_free::AnyFree;
+use crate::lookup::{Padded, sum_until_quiescent};
+use crate::table::{NewFile, Table};
+
+pub(super) const LOWEST: &str = "fdtable, lowest free number";
+pub(super) const ANY: &str = "fdtable, any free number";
+pub(super) const LOWEST_QUIESCENT: &str = "fdtable, lowest free, quiescent states";
+pub(super) const ANY_QUIESCENT: &str = "fdtable, any free, quiescent states";
+
+/// Lists ours.
+pub(super) fn all() -> Vec<Box<dyn Rival>> {
+    vec![
+        Player::<Files<Padded>>::boxed(LOWEST, Side::Ours, FEATURES),
+        Player::<AnyFree<Padded>>::boxed(ANY, Side::Ours, FEATURES),
+        Player::<Quiescent<Files<Padded>>>::boxed(LOWEST_QUIESCENT, Side::Ours, FEATURES),
+        Player::<Quiescent<AnyFree<Padded>>>::boxed(ANY_QUIESCENT, Side::Ours, FEATURES),
+    ]
+}
+
+const FEATURES: Features = Features {
+    lowest_free: Feature::Yes,
+    any_free: Feature::Yes,
+    dup: Feature::Yes,
+    fork: Feature::Yes,
+    enumeration: Feature::Yes,
+    stale_refused: Feature::With("private"),
+    borrowed: Feature::Yes,
+    owned: Feature::Yes,
+    shared: Feature::Yes,
+    grows_without_stall: Feature::Yes,
+};
+
+impl<Tb> Subject for Tb
+where
+    Tb: NewFile<Padded, Padded> + Table<Padded, Ref: File>,
+{
+    type File = Tb::Ref;
+    type Key = RawFd;
+    type Reader = ();
+
+    fn with_room(most: u32) -> Self {
+        Tb::with_limit(most)
+    }
+
+    fn reader() {}
+
+    #[inline]
+    fn open(&self, file: Tb::Ref) -> Option<RawFd> {
+        Table::open(self, file).ok()
+    }
+
+    #[inline]
+    fn take(&self, key: RawFd) -> Option<Tb::Ref> {
+        Table::take(self, key).ok()
+    }
+
+    #[inline]
+    fn close(&self, key: RawFd) -> Option<()> {
+        Table::close(self, key).ok()
+    }
+
+    #[inline]
+    fn borrowed(&self, key: RawFd) -> Option<u64> {
+        Table::with(self, key, |object| object.value).ok()
+    }
+
+    #[inline]
+    fn owned(&self, key: RawFd) -> Option<u64> {
+        Table::get(self, key).map(|object| object.value).ok()
+    }
+
+    fn settle() -> anyhow::Result<()> {
+        Ok(rcu::barrier()?)
+    }
+}
+
+/// A table of ours, whichever number it opens on.
+trait Ours: NewFile<Padded, Padded> + Table<Padded, Ref = FileRef<Padded>> {
+    fn files(&self) -> &Files<Padded>;
+}
+
+impl Ours for Files<Padded> {
+    #[inline]
+    fn files(&self) -> &Files<Padded> {
+        self
+    }
+}
+
+impl Ours for AnyFree<Padded> {
+    #[inline]
+    fn files(&self) -> &Files<Padded> {
+        self.as_ref()
+    }
+}
+
+/// A table whose readers announce a quiescent state after each batch, as worker loops do.
+struct Quiescent<Tb>(Tb);
+
+impl<Tb: Ours> Subject for Quiescent<Tb> {
+    type File = FileRef<Padded>;
+    type Key = RawFd;
+    type Reader = Reader;
+
+    fn with_room(most: u32) -> Self {
+        Quiescent(Tb::with_limit(most))
+    }
+
+    fn reader() -> Reader {
+        Reader::online()
+    }
+
+    #[inline]
+    fn open(&self, file: Self::File) -> Option<RawFd> {
+        Subject::open(&self.0, file)
+    }
+
+    #[inline]
+    fn take(&self, key: RawFd) -> Option<Self::File> {
+        Subject::take(&self.0, key)
+    }
+
+    #[inline]
+    fn close(&self, key: RawFd) -> Option<()> {
+        Subject::close(&self.0, key)
+    }
+
+    #[inline]
+    fn borrowed(&self, key: RawFd) -> Option<u64> {
+        Subject::borrowed(&self.0, key)
+    }
+
+    #[inline]
+    fn owned(&self, key: RawFd) -> Option<u64> {
+        Subject::owned(&self.0, key)
+    }
+
+    #[inline]
+    fn sum_borrowed(&self, reader: &mut Reader, keys: &[RawFd]) -> u64 {
+        sum_until_quiescent(self.0.files(), reader, keys)
+    }
+
+    fn settle() -> anyhow::Result<()> {
+        Ok(rcu::barrier()?)
+    }
+}

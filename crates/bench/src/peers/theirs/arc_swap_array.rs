@@ -1,0 +1,74 @@
+//! An array of `ArcSwapOption`, whose readers take no lock: as long as the program allows
+//! descriptors, with the free numbers on a stack under a lock.
+
+use arc_swap::ArcSwapOption;
+use parking_lot::Mutex;
+
+use super::{Object, theirs};
+use crate::lookup::Padded;
+use crate::peers::rival::{Feature, Features, Rival};
+use crate::peers::subject::Subject;
+
+const FEATURES: Features = Features {
+    lowest_free: Feature::No,
+    any_free: Feature::With("lock"),
+    dup: Feature::No,
+    fork: Feature::With("copy"),
+    enumeration: Feature::Yes,
+    stale_refused: Feature::No,
+    borrowed: Feature::Yes,
+    owned: Feature::Yes,
+    shared: Feature::Yes,
+    grows_without_stall: Feature::With("fixed size"),
+};
+
+pub(super) fn all() -> Vec<Box<dyn Rival>> {
+    vec![theirs::<Swapped>("array of ArcSwapOption", FEATURES)]
+}
+
+struct Swapped {
+    slots: Box<[ArcSwapOption<Padded>]>,
+    /// The number that was closed last is given out first.
+    free: Mutex<Vec<u32>>,
+}
+
+impl Subject for Swapped {
+    type File = Object;
+    type Key = u32;
+    type Reader = ();
+
+    fn with_room(most: u32) -> Self {
+        Swapped {
+            slots: (0..most).map(|_| ArcSwapOption::empty()).collect(),
+            free: Mutex::new((0..most).rev().collect()),
+        }
+    }
+
+    fn reader() {}
+
+    #[inline]
+    fn open(&self, file: Object) -> Option<u32> {
+        let number = self.free.lock().pop()?;
+        self.slots.get(number as usize)?.store(Some(file));
+        Some(number)
+    }
+
+    #[inline]
+    fn take(&self, key: u32) -> Option<Object> {
+        let file = self.slots.get(key as usize)?.swap(None)?;
+        self.free.lock().push(key);
+        Some(file)
+    }
+
+    #[inline]
+    fn borrowed(&self, key: u32) -> Option<u64> {
+        let slot = self.slots.get(key as usize)?.load();
+        slot.as_ref().map(|object| object.value)
+    }
+
+    #[inline]
+    fn owned(&self, key: u32) -> Option<u64> {
+        let object = self.slots.get(key as usize)?.load_full()?;
+        Some(object.value)
+    }
+}

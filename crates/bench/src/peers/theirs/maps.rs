@@ -1,0 +1,293 @@
+//! Maps with the fastest hash for integers: under a lock, and those that threads share.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use dashmap::DashMap;
+use papaya::HashMap as PapayaMap;
+use rustc_hash::{FxBuildHasher, FxHashMap};
+use scc::{Guard, HashIndex, HashMap as SccMap};
+
+use super::locked::{Container, Locked};
+use super::{MAP, Object, theirs};
+use crate::peers::rival::{Feature, Features, Rival};
+use crate::peers::subject::{Subject, sum};
+
+const SHARED: Features = Features {
+    lowest_free: Feature::No,
+    any_free: Feature::With("counter"),
+    dup: Feature::Yes,
+    fork: Feature::With("copy"),
+    enumeration: Feature::With("no order"),
+    stale_refused: Feature::With("64 bits"),
+    borrowed: Feature::With("lock"),
+    owned: Feature::Yes,
+    shared: Feature::Yes,
+    grows_without_stall: Feature::No,
+};
+
+/// What those can do whose readers take no lock.
+const LOCK_FREE: Features = Features {
+    borrowed: Feature::Yes,
+    grows_without_stall: Feature::With("in steps"),
+    ..SHARED
+};
+
+pub(super) fn all() -> Vec<Box<dyn Rival>> {
+    let in_steps = Features {
+        grows_without_stall: Feature::With("in steps"),
+        ..SHARED
+    };
+    vec![
+        theirs::<Locked<parking_lot::RwLock<Hashed>>>("RwLock<HashMap>, parking_lot", MAP),
+        theirs::<Locked<std::sync::RwLock<Hashed>>>("RwLock<HashMap>, std", MAP),
+        theirs::<Counted<Dash>>("dashmap", SHARED),
+        theirs::<Counted<Papaya>>("papaya", LOCK_FREE),
+        theirs::<Counted<Scc>>("scc::HashMap", in_steps),
+        theirs::<Counted<Index>>("scc::HashIndex", LOCK_FREE),
+    ]
+}
+
+/// A hash map, and the number after the one that was given out last, if it is free: as hosts of
+/// WASI have it.
+#[derive(Default)]
+struct Hashed {
+    map: FxHashMap<u32, Object>,
+    next: u32,
+}
+
+impl Container for Hashed {
+    type Key = u32;
+
+    #[inline]
+    fn insert(&mut self, file: Object) -> Option<u32> {
+        while self.map.contains_key(&self.next) {
+            self.next = self.next.wrapping_add(1);
+        }
+        let number = self.next;
+        self.next = self.next.wrapping_add(1);
+        self.map.insert(number, file);
+        Some(number)
+    }
+
+    #[inline]
+    fn get(&self, key: u32) -> Option<&Object> {
+        self.map.get(&key)
+    }
+
+    #[inline]
+    fn remove(&mut self, key: u32) -> Option<Object> {
+        self.map.remove(&key)
+    }
+}
+
+/// A shared map whose keys are counted up, and never come again.
+struct Counted<M> {
+    map: M,
+    next: Counter,
+}
+
+/// It has a cache line of its own: readers of the map do not wait for those who count.
+#[derive(Default)]
+#[repr(align(128))]
+struct Counter(AtomicU64);
+
+/// Map that threads share.
+trait Shared: Default + Send + Sync + 'static {
+    fn insert(&self, key: u64, file: Object) -> Option<()>;
+    fn remove(&self, key: u64) -> Option<Object>;
+    fn delete(&self, key: u64) -> Option<()>;
+    fn read(&self, key: u64) -> Option<u64>;
+    fn get(&self, key: u64) -> Option<Object>;
+
+    #[inline]
+    fn sum(&self, keys: &[u64]) -> u64 {
+        sum(keys, |key| self.read(key))
+    }
+}
+
+impl<M: Shared> Subject for Counted<M> {
+    type File = Object;
+    type Key = u64;
+    type Reader = ();
+
+    fn with_room(_most: u32) -> Self {
+        Counted {
+            map: M::default(),
+            next: Counter::default(),
+        }
+    }
+
+    fn reader() {}
+
+    #[inline]
+    fn open(&self, file: Object) -> Option<u64> {
+        // Only uniqueness matters.
+        let key = self.next.0.fetch_add(1, Ordering::Relaxed);
+        self.map.insert(key, file)?;
+        Some(key)
+    }
+
+    #[inline]
+    fn take(&self, key: u64) -> Option<Object> {
+        self.map.remove(key)
+    }
+
+    #[inline]
+    fn close(&self, key: u64) -> Option<()> {
+        self.map.delete(key)
+    }
+
+    #[inline]
+    fn borrowed(&self, key: u64) -> Option<u64> {
+        self.map.read(key)
+    }
+
+    #[inline]
+    fn owned(&self, key: u64) -> Option<u64> {
+        let object = self.map.get(key)?;
+        Some(object.value)
+    }
+
+    #[inline]
+    fn sum_borrowed(&self, (): &mut (), keys: &[u64]) -> u64 {
+        self.map.sum(keys)
+    }
+}
+
+/// A lock for each of some shards, four for each CPU.
+type Dash = DashMap<u64, Object, FxBuildHasher>;
+
+impl Shared for Dash {
+    #[inline]
+    fn insert(&self, key: u64, file: Object) -> Option<()> {
+        DashMap::insert(self, key, file).is_none().then_some(())
+    }
+
+    #[inline]
+    fn remove(&self, key: u64) -> Option<Object> {
+        DashMap::remove(self, &key).map(|(_, file)| file)
+    }
+
+    #[inline]
+    fn delete(&self, key: u64) -> Option<()> {
+        DashMap::remove(self, &key).map(|_| ())
+    }
+
+    #[inline]
+    fn read(&self, key: u64) -> Option<u64> {
+        DashMap::get(self, &key).map(|object| object.value)
+    }
+
+    #[inline]
+    fn get(&self, key: u64) -> Option<Object> {
+        DashMap::get(self, &key).map(|object| Object::clone(&object))
+    }
+}
+
+/// Readers are pinned: for each change, and for a batch of lookups.
+type Papaya = PapayaMap<u64, Object, FxBuildHasher>;
+
+impl Shared for Papaya {
+    #[inline]
+    fn insert(&self, key: u64, file: Object) -> Option<()> {
+        self.pin().insert(key, file).is_none().then_some(())
+    }
+
+    #[inline]
+    fn remove(&self, key: u64) -> Option<Object> {
+        self.pin().remove(&key).cloned()
+    }
+
+    #[inline]
+    fn delete(&self, key: u64) -> Option<()> {
+        self.pin().remove(&key).map(|_| ())
+    }
+
+    #[inline]
+    fn read(&self, key: u64) -> Option<u64> {
+        self.pin().get(&key).map(|object| object.value)
+    }
+
+    #[inline]
+    fn get(&self, key: u64) -> Option<Object> {
+        self.pin().get(&key).cloned()
+    }
+
+    #[inline]
+    fn sum(&self, keys: &[u64]) -> u64 {
+        let map = self.pin();
+        sum(keys, |key| map.get(&key).map(|object| object.value))
+    }
+}
+
+/// A lock for each bucket.
+type Scc = SccMap<u64, Object, FxBuildHasher>;
+
+impl Shared for Scc {
+    #[inline]
+    fn insert(&self, key: u64, file: Object) -> Option<()> {
+        self.insert_sync(key, file).ok()
+    }
+
+    #[inline]
+    fn remove(&self, key: u64) -> Option<Object> {
+        self.remove_sync(&key).map(|(_, file)| file)
+    }
+
+    #[inline]
+    fn delete(&self, key: u64) -> Option<()> {
+        self.remove_sync(&key).map(|_| ())
+    }
+
+    #[inline]
+    fn read(&self, key: u64) -> Option<u64> {
+        self.read_sync(&key, |_, object| object.value)
+    }
+
+    #[inline]
+    fn get(&self, key: u64) -> Option<Object> {
+        self.read_sync(&key, |_, object| Object::clone(object))
+    }
+}
+
+/// A lock for each bucket, which readers do not take; a guard is held for a batch of lookups.
+type Index = HashIndex<u64, Object, FxBuildHasher>;
+
+impl Shared for Index {
+    #[inline]
+    fn insert(&self, key: u64, file: Object) -> Option<()> {
+        self.insert_sync(key, file).ok()
+    }
+
+    /// Nothing can be moved out: a reference is taken before.
+    #[inline]
+    fn remove(&self, key: u64) -> Option<Object> {
+        let entry = self.get_sync(&key)?;
+        let file = Object::clone(entry.get());
+        entry.remove_entry();
+        Some(file)
+    }
+
+    #[inline]
+    fn delete(&self, key: u64) -> Option<()> {
+        self.remove_sync(&key).then_some(())
+    }
+
+    #[inline]
+    fn read(&self, key: u64) -> Option<u64> {
+        self.peek_with(&key, |_, object| object.value)
+    }
+
+    #[inline]
+    fn get(&self, key: u64) -> Option<Object> {
+        self.peek_with(&key, |_, object| Object::clone(object))
+    }
+
+    #[inline]
+    fn sum(&self, keys: &[u64]) -> u64 {
+        let guard = Guard::new();
+        sum(keys, |key| {
+            self.peek(&key, &guard).map(|object| object.value)
+        })
+    }
+}

@@ -1,0 +1,105 @@
+//! `sharded-slab`: each thread inserts into a part of its own, and a lookup counts a reference in
+//! the slot. Its authors hold objects in place; who needs a file that outlives the table holds
+//! references. Both take part.
+
+use sharded_slab::Slab;
+
+use super::{Object, theirs};
+use crate::lookup::Padded;
+use crate::peers::rival::{Feature, Features, Rival};
+use crate::peers::subject::Subject;
+
+const FEATURES: Features = Features {
+    lowest_free: Feature::No,
+    any_free: Feature::Yes,
+    dup: Feature::No,
+    fork: Feature::No,
+    enumeration: Feature::No,
+    stale_refused: Feature::Yes,
+    borrowed: Feature::With("counted"),
+    owned: Feature::Yes,
+    shared: Feature::With("4096 threads"),
+    grows_without_stall: Feature::Yes,
+};
+
+pub(super) fn all() -> Vec<Box<dyn Rival>> {
+    let in_place = Features {
+        owned: Feature::With("guard"),
+        ..FEATURES
+    };
+    vec![
+        theirs::<Slab<Object>>("sharded-slab of Arcs", FEATURES),
+        theirs::<Slab<Padded>>("sharded-slab in place", in_place),
+    ]
+}
+
+impl Subject for Slab<Object> {
+    type File = Object;
+    type Key = usize;
+    type Reader = ();
+
+    fn with_room(_most: u32) -> Self {
+        Slab::new()
+    }
+
+    fn reader() {}
+
+    #[inline]
+    fn open(&self, file: Object) -> Option<usize> {
+        self.insert(file)
+    }
+
+    #[inline]
+    fn take(&self, key: usize) -> Option<Object> {
+        Slab::take(self, key)
+    }
+
+    #[inline]
+    fn borrowed(&self, key: usize) -> Option<u64> {
+        self.get(key).map(|object| object.value)
+    }
+
+    #[inline]
+    fn owned(&self, key: usize) -> Option<u64> {
+        let object = Object::clone(&*self.get(key)?);
+        Some(object.value)
+    }
+}
+
+impl Subject for Slab<Padded> {
+    type File = Padded;
+    type Key = usize;
+    type Reader = ();
+
+    fn with_room(_most: u32) -> Self {
+        Slab::new()
+    }
+
+    fn reader() {}
+
+    #[inline]
+    fn open(&self, file: Padded) -> Option<usize> {
+        self.insert(file)
+    }
+
+    #[inline]
+    fn take(&self, key: usize) -> Option<Padded> {
+        Slab::take(self, key)
+    }
+
+    #[inline]
+    fn close(&self, key: usize) -> Option<()> {
+        self.remove(key).then_some(())
+    }
+
+    #[inline]
+    fn borrowed(&self, key: usize) -> Option<u64> {
+        self.get(key).map(|object| object.value)
+    }
+
+    /// The guard keeps the object after a close, as long as the slab is there.
+    #[inline]
+    fn owned(&self, key: usize) -> Option<u64> {
+        self.borrowed(key)
+    }
+}

@@ -1,0 +1,73 @@
+//! `concurrent-slotmap`: a lock-free slab with generations. A guard is pinned for each change, and
+//! for a batch of lookups, as its examples do.
+
+use concurrent_slotmap::{SlotId, SlotMap};
+
+use super::{Object, theirs};
+use crate::peers::rival::{Feature, Features, Rival};
+use crate::peers::subject::{Memory, Subject};
+
+const FEATURES: Features = Features {
+    lowest_free: Feature::No,
+    any_free: Feature::Yes,
+    dup: Feature::No,
+    fork: Feature::No,
+    enumeration: Feature::Yes,
+    stale_refused: Feature::Yes,
+    borrowed: Feature::Yes,
+    owned: Feature::Yes,
+    shared: Feature::Yes,
+    grows_without_stall: Feature::With("fixed size"),
+};
+
+pub(super) fn all() -> Vec<Box<dyn Rival>> {
+    vec![theirs::<SlotMap<SlotId, Object>>(
+        "concurrent-slotmap",
+        FEATURES,
+    )]
+}
+
+impl Subject for SlotMap<SlotId, Object> {
+    type File = Object;
+    type Key = SlotId;
+    type Reader = ();
+    const MEMORY: Memory = Memory::Mapped;
+
+    fn with_room(most: u32) -> Self {
+        SlotMap::new(most)
+    }
+
+    fn reader() {}
+
+    #[inline]
+    fn open(&self, file: Object) -> Option<SlotId> {
+        Some(self.insert(file, &self.pin()))
+    }
+
+    #[inline]
+    fn take(&self, key: SlotId) -> Option<Object> {
+        self.remove(key, &self.pin()).cloned()
+    }
+
+    #[inline]
+    fn close(&self, key: SlotId) -> Option<()> {
+        self.remove(key, &self.pin()).map(|_| ())
+    }
+
+    #[inline]
+    fn borrowed(&self, key: SlotId) -> Option<u64> {
+        self.get(key, &self.pin()).map(|object| object.value)
+    }
+
+    #[inline]
+    fn owned(&self, key: SlotId) -> Option<u64> {
+        let object = self.get(key, &self.pin()).cloned()?;
+        Some(object.value)
+    }
+
+    #[inline]
+    fn sum_borrowed(&self, (): &mut (), keys: &[SlotId]) -> u64 {
+        let guard = self.pin();
+        crate::peers::subject::sum(keys, |key| self.get(key, &guard).map(|object| object.value))
+    }
+}

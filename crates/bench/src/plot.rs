@@ -1,0 +1,204 @@
+//! What a report shows as a picture, as data: nothing here knows how it is drawn.
+
+use crate::stats::Summary;
+
+/// Picture with a caption.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Plot {
+    /// Name of its file, without an extension: small letters, digits and hyphens, unique within
+    /// the experiment.
+    pub name: &'static str,
+    /// What it shows, in a sentence.
+    pub caption: String,
+    /// What is drawn.
+    pub kind: Kind,
+}
+
+/// What is drawn.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Kind {
+    /// A line for each subject: growth, scaling, a course over time.
+    Curves {
+        /// The horizontal axis.
+        x: Axis,
+        /// The vertical axis.
+        y: Axis,
+        /// Each subject's points.
+        curves: Vec<Curve>,
+    },
+    /// A bar for each subject, in groups that share a label, with the spread of its samples.
+    Bars {
+        /// The axis along which bars have their length.
+        value: Axis,
+        /// Groups, from top to bottom.
+        groups: Vec<Group>,
+    },
+    /// A line for each subject over the percentiles, the last of which fill the right half: how
+    /// long the worst calls take.
+    Percentiles {
+        /// The vertical axis.
+        y: Axis,
+        /// Each subject's points: the fraction of samples that are at most as large, 0 to 1, and
+        /// the size.
+        curves: Vec<Curve>,
+    },
+}
+
+/// Axis with what it counts.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Axis {
+    /// What is counted, with its unit: "open descriptors", "ns".
+    pub label: String,
+    /// How values are spread along it.
+    pub scale: Scale,
+}
+
+/// How values are spread along an axis.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scale {
+    /// Equal steps for equal differences.
+    Linear,
+    /// Equal steps for equal ratios; every value is above 0.
+    Log,
+}
+
+/// Subject with its points, in the order of the horizontal axis.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Curve {
+    /// Name of the subject.
+    pub name: String,
+    /// The points.
+    pub points: Vec<Point>,
+}
+
+/// Point of a curve.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Point {
+    /// Place on the horizontal axis.
+    pub x: f64,
+    /// The median, on the vertical axis.
+    pub y: f64,
+    /// Lower and upper end of the spread, if it was measured.
+    pub spread: Option<(f64, f64)>,
+}
+
+/// Bars that are compared with each other.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Group {
+    /// What was measured. Empty if there is one group only.
+    pub label: String,
+    /// A bar for each subject.
+    pub bars: Vec<Bar>,
+}
+
+/// Subject with one value.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Bar {
+    /// Name of the subject.
+    pub name: String,
+    /// The median.
+    pub value: f64,
+    /// Lower and upper end of the spread, if it was measured.
+    pub spread: Option<(f64, f64)>,
+}
+
+/// What a subject is beside the others, which decides how it is drawn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// This project: always in the same colour, and on top.
+    Ours,
+    /// What nothing can fall below.
+    Floor,
+    /// From the literature: not measured here.
+    Literature,
+    /// Everybody else.
+    Rival,
+}
+
+/// How names end whose values were not measured here.
+pub const LITERATURE: &str = "(literature)";
+
+impl Role {
+    /// Reads the role from a subject's name: `fdtable...`, `floor: ...`, `... (literature)`.
+    pub fn of(name: &str) -> Self {
+        if name.starts_with("fdtable") {
+            Role::Ours
+        } else if name.starts_with("floor") {
+            Role::Floor
+        } else if name.ends_with(LITERATURE) {
+            Role::Literature
+        } else {
+            Role::Rival
+        }
+    }
+}
+
+impl Axis {
+    /// Makes an axis with equal steps for equal differences.
+    pub fn linear(label: impl Into<String>) -> Self {
+        Axis {
+            label: label.into(),
+            scale: Scale::Linear,
+        }
+    }
+
+    /// Makes an axis with equal steps for equal ratios.
+    pub fn log(label: impl Into<String>) -> Self {
+        Axis {
+            label: label.into(),
+            scale: Scale::Log,
+        }
+    }
+}
+
+impl Bar {
+    /// Makes a bar of a median with its spread.
+    pub fn of(name: impl Into<String>, summary: &Summary) -> Self {
+        Self::times(name, summary, 1.0)
+    }
+
+    /// Makes a bar of a median with its spread in another unit: `factor` of it are one of the
+    /// samples'.
+    pub fn times(name: impl Into<String>, summary: &Summary, factor: f64) -> Self {
+        Bar {
+            name: name.into(),
+            value: summary.median * factor,
+            spread: Some((summary.p10 * factor, summary.p90 * factor)),
+        }
+    }
+
+    /// Makes a bar without a spread.
+    pub fn exact(name: impl Into<String>, value: f64) -> Self {
+        Bar {
+            name: name.into(),
+            value,
+            spread: None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_tells_the_role() {
+        let roles = [
+            "fdtable::slab",
+            "floor: two atomic adds",
+            "Linux of 2007 (literature)",
+            "slab under std's mutex",
+        ]
+        .map(Role::of);
+        assert_eq!(
+            roles,
+            [Role::Ours, Role::Floor, Role::Literature, Role::Rival]
+        );
+    }
+
+    #[test]
+    fn a_bar_in_another_unit_has_its_spread_in_it_too() {
+        let bar = Bar::times("a", &Summary::of(&[1000.0, 2000.0, 3000.0]), 0.5);
+        assert_eq!((bar.value, bar.spread), (1000.0, Some((600.0, 1400.0))));
+    }
+}

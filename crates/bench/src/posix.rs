@@ -1,0 +1,289 @@
+//! `posix`: what the C interface costs, beside the host's system calls and the table in Rust.
+//!
+//! Three calls that do next to nothing: the flags of a descriptor, one byte of `/dev/zero`, and a `dup`
+//! with its `close`. Each is made by one thread in a loop, through a pointer to the C function, here and
+//! on the host in turn. Then a lookup in the plain table, with a reference and without, in C and in Rust.
+
+use std::hint::black_box;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, ensure};
+use fdtable::{FdFlags, FileRef, Files, rcu};
+use fdtable_posix::timed::{Calls, PlainTable};
+use serde::Serialize;
+use serde_json::{json, to_value};
+
+use crate::affinity;
+use crate::experiment::{Effort, Experiment, Progress};
+use crate::machine::Machine;
+use crate::report::{Figure, Goal, Report, Table, nanoseconds};
+use crate::stats::{Summary, order, paired_ratio};
+
+mod plots;
+
+/// Descriptors of the plain tables.
+const DESCRIPTORS: u32 = 64;
+
+/// Experiment that measures the C interface.
+#[derive(Clone, Debug, Serialize)]
+pub struct Posix {
+    /// How often each call has its turn, at least 1.
+    pub rounds: usize,
+    /// Calls of each turn, at least 1.
+    pub calls: u32,
+}
+
+/// What one call took on one side.
+#[derive(Clone, Debug, Serialize)]
+struct Row {
+    call: &'static str,
+    side: &'static str,
+    /// Nanoseconds of one call.
+    ns: Summary,
+    /// The samples of each round, for ratios in pairs.
+    #[serde(skip)]
+    rounds: Vec<f64>,
+}
+
+/// One call to be timed.
+struct Subject<'a> {
+    call: &'static str,
+    side: &'static str,
+    run: Box<dyn Fn() + 'a>,
+}
+
+const OURS: &str = "fdtable";
+const HOST: &str = "host";
+const RUST: &str = "Rust";
+
+const FLAGS: &str = "fcntl(F_GETFD)";
+const READ: &str = "read, 1 byte of /dev/zero";
+const DUP: &str = "dup and close";
+const GET: &str = "table: get and put";
+const BORROW: &str = "table: borrow in a section";
+
+impl Posix {
+    /// Returns the configuration for one of the two lengths of a run.
+    pub fn new(effort: Effort) -> Self {
+        let (rounds, calls) = match effort {
+            Effort::Quick => (15, 20_000),
+            Effort::Full => (51, 200_000),
+        };
+        Posix { rounds, calls }
+    }
+
+    fn rows(&self, subjects: &[Subject<'_>], progress: &dyn Progress) -> Vec<Row> {
+        progress.begin("posix", self.rounds as u64);
+        affinity::pin(0);
+        let mut ns = vec![Vec::new(); subjects.len()];
+        for round in 0..self.rounds {
+            for place in order(subjects.len(), round) {
+                ns[place].push(self.time(&subjects[place]));
+            }
+            progress.step();
+        }
+        let row = |(subject, rounds): (&Subject<'_>, Vec<f64>)| Row {
+            call: subject.call,
+            side: subject.side,
+            ns: Summary::of(&rounds),
+            rounds,
+        };
+        subjects.iter().zip(ns).map(row).collect()
+    }
+
+    fn time(&self, subject: &Subject<'_>) -> f64 {
+        let began = Instant::now();
+        for _ in 0..self.calls {
+            (subject.run)();
+        }
+        began.elapsed().as_nanos() as f64 / f64::from(self.calls)
+    }
+}
+
+/// Lists the calls of one side.
+fn calls<'a>(side: &'static str, calls: &'a Calls) -> anyhow::Result<[Subject<'a>; 3]> {
+    let fd = calls.open_zero();
+    ensure!(
+        fd >= 0 && calls.read_byte(fd) == 1,
+        "{side} has no /dev/zero"
+    );
+    let subject = |call, run| Subject { call, side, run };
+    Ok([
+        subject(FLAGS, Box::new(move || _ = black_box(calls.flags(fd)))),
+        subject(READ, Box::new(move || _ = black_box(calls.read_byte(fd)))),
+        subject(
+            DUP,
+            Box::new(move || _ = black_box(calls.close(calls.dup(fd)))),
+        ),
+    ])
+}
+
+/// Lists the lookups in plain tables.
+fn lookups<'a>(plain: &'a PlainTable, files: &'a Files<usize>) -> anyhow::Result<[Subject<'a>; 4]> {
+    for object in 0..DESCRIPTORS as usize {
+        files.open(FileRef::new(object), FdFlags::empty())?;
+    }
+    let fd = 17;
+    let subject = |call, side, run| Subject { call, side, run };
+    Ok([
+        subject(
+            GET,
+            OURS,
+            Box::new(move || plain.get_and_put(black_box(fd))),
+        ),
+        subject(
+            GET,
+            RUST,
+            Box::new(move || drop(black_box(files.get(black_box(fd))))),
+        ),
+        subject(BORROW, OURS, Box::new(move || plain.borrow(black_box(fd)))),
+        subject(
+            BORROW,
+            RUST,
+            Box::new(move || {
+                let section = rcu::read_lock();
+                _ = black_box(files.borrow(black_box(fd), &section).is_ok());
+            }),
+        ),
+    ])
+}
+
+impl Experiment for Posix {
+    fn name(&self) -> &'static str {
+        "posix"
+    }
+
+    fn expected(&self) -> Duration {
+        Duration::from_millis(self.rounds as u64 * self.calls as u64 / 500)
+    }
+
+    fn measure(&self, machine: Machine, progress: &dyn Progress) -> anyhow::Result<Report> {
+        let (ours, host) = (Calls::ours(), Calls::host());
+        let plain = PlainTable::with_descriptors(DESCRIPTORS).context("no plain table")?;
+        let files = Files::new();
+        let mut subjects = Vec::new();
+        subjects.extend(calls(OURS, &ours)?);
+        subjects.extend(calls(HOST, &host)?);
+        subjects.extend(lookups(&plain, &files)?);
+        let rows = self.rows(&subjects, progress);
+        Ok(Report {
+            experiment: self.name(),
+            title: "calls through the C interface".to_owned(),
+            config: json!({ "rounds": self.rounds, "calls": self.calls }),
+            rows: rows.iter().map(to_value).collect::<Result<_, _>>()?,
+            headline: figures(&rows),
+            tables: vec![table(&rows)],
+            plots: plots::plots(&rows),
+            remarks: remarks(&rows),
+            machine,
+        })
+    }
+}
+
+fn find<'a>(rows: &'a [Row], call: &str, side: &str) -> Option<&'a Row> {
+    rows.iter().find(|row| row.call == call && row.side == side)
+}
+
+fn table(rows: &[Row]) -> Table {
+    let line = |row: &Row| {
+        let Summary {
+            median, p10, p90, ..
+        } = row.ns;
+        let spread = format!("{}–{}", nanoseconds(p10), nanoseconds(p90));
+        let median = nanoseconds(median);
+        vec![row.call.to_owned(), row.side.to_owned(), median, spread]
+    };
+    Table {
+        caption: "Nanoseconds of one call: median (10th–90th percentile)".to_owned(),
+        header: ["", "side", "ns", "spread"].map(str::to_owned).to_vec(),
+        rows: rows.iter().map(line).collect(),
+    }
+}
+
+fn figures(rows: &[Row]) -> Vec<Figure> {
+    let ns = |key, call, side, goal, meaning: &str| {
+        find(rows, call, side).map(|row| Figure {
+            key,
+            value: row.ns.median,
+            goal,
+            meaning: format!("{meaning}, in ns"),
+        })
+    };
+    let beside = |key, call, goal, meaning: &str| {
+        let [ours, other] = [OURS, RUST].map(|side| find(rows, call, side));
+        let ratio = paired_ratio(&ours?.rounds, &other?.rounds);
+        Some(Figure::of_ratio(key, &ratio, goal, meaning))
+    };
+    let figures = [
+        ns(
+            "posix.getfd_ns",
+            FLAGS,
+            OURS,
+            Goal::AtMost(10.0),
+            "flags of a descriptor",
+        ),
+        ns(
+            "posix.getfd_host_ns",
+            FLAGS,
+            HOST,
+            Goal::None,
+            "the same on the host",
+        ),
+        ns(
+            "posix.read_zero_ns",
+            READ,
+            OURS,
+            Goal::AtMost(25.0),
+            "a byte of /dev/zero",
+        ),
+        ns(
+            "posix.read_zero_host_ns",
+            READ,
+            HOST,
+            Goal::None,
+            "the same on the host",
+        ),
+        ns(
+            "posix.dup_close_ns",
+            DUP,
+            OURS,
+            Goal::AtMost(60.0),
+            "dup and close",
+        ),
+        ns(
+            "posix.dup_close_host_ns",
+            DUP,
+            HOST,
+            Goal::None,
+            "the same on the host",
+        ),
+        beside(
+            "posix.table_get_vs_rust",
+            GET,
+            Goal::None,
+            "a lookup in C, beside Rust",
+        ),
+        beside(
+            "posix.table_borrow_vs_rust",
+            BORROW,
+            Goal::None,
+            "without a reference, beside Rust",
+        ),
+    ];
+    figures.into_iter().flatten().collect()
+}
+
+fn remarks(rows: &[Row]) -> Vec<String> {
+    let times = |call| {
+        let [ours, host] = [OURS, HOST].map(|side| find(rows, call, side));
+        let ratio = paired_ratio(&host?.rounds, &ours?.rounds);
+        Some(format!("{:.0} times for {call}", ratio.median))
+    };
+    let times: Vec<String> = [FLAGS, READ, DUP].into_iter().filter_map(times).collect();
+    vec![
+        format!("The host takes longer by: {}.", times.join(", ")),
+        "A call enters the freezer, which a fork of the host process waits for, and catches panics: \
+         the difference between C and Rust for the plain table."
+            .to_owned(),
+    ]
+}

@@ -1,0 +1,118 @@
+//! Plots as SVG: drawn for a wide page, for a narrow one, or as a file of its own.
+//!
+//! Colours are classes in one style sheet, which follows the reader's theme. What is ours has the
+//! same colour everywhere and lies on top; floors are grey; of the others a colour, a dash and a
+//! marker tell one from the other, so that nobody has to tell colours apart.
+//!
+//! 1. [`scale`]: from values to places along an axis, and where its ticks are.
+//! 2. [`text`]: how wide words are, and how names are broken into lines.
+//! 3. [`look`]: who is drawn how.
+//! 4. [`curves`] and [`bars`]: the two kinds of pictures.
+
+use maud::{Markup, PreEscaped, html};
+
+use crate::plot::{Kind, Plot};
+
+mod bars;
+mod curves;
+mod look;
+mod scale;
+mod text;
+
+/// Colours of everything in a plot, light and dark.
+pub(crate) const STYLE: &str = include_str!("svg/style.css");
+
+/// Name of the format, without which a file is not a picture.
+const NAMESPACE: &str = "http://www.w3.org/2000/svg";
+
+/// Room for which a plot is drawn. Text has the same size in each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Width {
+    /// A desktop, or a page of documentation.
+    Wide,
+    /// A phone.
+    Narrow,
+}
+
+impl Width {
+    /// Returns the pixels.
+    fn pixels(self) -> f64 {
+        match self {
+            Width::Wide => 720.0,
+            Width::Narrow => 360.0,
+        }
+    }
+}
+
+/// What is drawn inside of a picture, and its size.
+struct Drawing {
+    width: f64,
+    height: f64,
+    body: Markup,
+    /// The picture in words, for those who do not see it.
+    words: String,
+}
+
+/// Draws a plot as the text of an SVG file, which needs nothing else and follows the reader's
+/// theme.
+pub fn file(plot: &Plot) -> String {
+    let Drawing {
+        width,
+        height,
+        body,
+        words,
+    } = draw(plot, Width::Wide);
+    let view = view(width, height);
+    let picture = html! {
+        svg xmlns=(NAMESPACE) class="plot" role="img" viewBox=(view) width=(width) height=(height) {
+            title { (plot.caption) }
+            desc { (words) }
+            style { (PreEscaped(STYLE)) }
+            rect.ground width=(width) height=(height) rx="6" {}
+            (body)
+        }
+    };
+    picture.into_string() + "\n"
+}
+
+/// Draws a plot as a part of a page that has the [`STYLE`].
+pub(crate) fn inline(plot: &Plot, room: Width) -> Markup {
+    let Drawing {
+        width,
+        height,
+        body,
+        words,
+    } = draw(plot, room);
+    let class = match room {
+        Width::Wide => "plot wide",
+        Width::Narrow => "plot narrow",
+    };
+    html! {
+        svg class=(class) role="img" viewBox=(view(width, height)) {
+            title { (plot.caption) }
+            desc { (words) }
+            (body)
+        }
+    }
+}
+
+fn view(width: f64, height: f64) -> String {
+    format!("0 0 {} {}", px(width), px(height))
+}
+
+fn draw(plot: &Plot, width: Width) -> Drawing {
+    match &plot.kind {
+        Kind::Curves { x, y, curves } => curves::growth(x, y, curves, width),
+        Kind::Percentiles { y, curves } => curves::percentiles(y, curves, width),
+        Kind::Bars { value, groups } => bars::draw(value, groups, width),
+    }
+}
+
+/// Writes a length in pixels, to a tenth.
+fn px(value: f64) -> String {
+    let text = format!("{value:.1}");
+    text.strip_suffix(".0").map_or(text.clone(), str::to_owned)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,102 @@
+//! Who is drawn how.
+
+use maud::{Markup, html};
+
+use super::px;
+use crate::plot::Role;
+
+/// Colours for others than us.
+const COLOURS: usize = 5;
+
+/// Dashes of lines, of which the first is a whole line.
+const DASHES: [&str; 4] = ["", "7 3", "2 3", "9 3 2 3"];
+
+/// Shapes of markers.
+const SHAPES: usize = 4;
+
+/// How a subject among others is drawn.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Look {
+    /// Classes of the style sheet.
+    pub(super) class: String,
+    /// Pattern of the line; none is a whole one.
+    pub(super) dash: Option<&'static str>,
+    shape: usize,
+}
+
+/// Chooses a look for each name of a picture, all of them different for up to 20 rivals.
+pub(super) fn looks<'a>(names: impl Iterator<Item = &'a str>) -> Vec<Look> {
+    let (mut ours, mut rivals) = (0, 0);
+    let next = |counter: &mut usize| {
+        *counter += 1;
+        *counter - 1
+    };
+    let mut look = |name| match Role::of(name) {
+        Role::Ours => {
+            let nth = next(&mut ours);
+            Look::new("ours".to_owned(), nth, nth)
+        }
+        Role::Floor => Look::new("floor".to_owned(), 2, 1),
+        Role::Literature => Look::new("literature".to_owned(), 1, 3),
+        Role::Rival => {
+            let nth = next(&mut rivals);
+            Look::new(format!("rival{}", nth % COLOURS), nth / COLOURS, nth + 1)
+        }
+    };
+    names.map(&mut look).collect()
+}
+
+impl Look {
+    fn new(class: String, dash: usize, shape: usize) -> Self {
+        let dash = DASHES[dash % DASHES.len()];
+        Look {
+            class,
+            dash: (!dash.is_empty()).then_some(dash),
+            shape: shape % SHAPES,
+        }
+    }
+
+    /// Draws a marker around a place.
+    pub(super) fn marker(&self, x: f64, y: f64) -> Markup {
+        let at = |points: &[(f64, f64)]| {
+            let points = points
+                .iter()
+                .map(|(dx, dy)| format!("{},{}", px(x + dx), px(y + dy)));
+            points.collect::<Vec<_>>().join(" ")
+        };
+        match self.shape {
+            0 => html! { circle.dot cx=(px(x)) cy=(px(y)) r="4" {} },
+            1 => html! {
+                polygon.dot points=(at(&[(-3.5, -3.5), (3.5, -3.5), (3.5, 3.5), (-3.5, 3.5)])) {}
+            },
+            2 => html! { polygon.dot points=(at(&[(0.0, -4.8), (4.4, 3.6), (-4.4, 3.6)])) {} },
+            _ => html! {
+                polygon.dot points=(at(&[(0.0, -5.0), (5.0, 0.0), (0.0, 5.0), (-5.0, 0.0)])) {}
+            },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ours_has_the_same_colour_among_whomever() {
+        let class = |names: &[&str]| looks(names.iter().copied())[names.len() - 1].class.clone();
+        assert_eq!(
+            class(&["a", "b", "fdtable"]),
+            class(&["fdtable, any free number"])
+        );
+    }
+
+    #[test]
+    fn twenty_rivals_look_different() {
+        let names: Vec<String> = (0..20).map(|nth| format!("rival {nth}")).collect();
+        let looks = looks(names.iter().map(String::as_str));
+        for (nth, look) in looks.iter().enumerate() {
+            let same = |it: &&Look| (&it.class, it.dash) == (&look.class, look.dash);
+            assert_eq!(looks.iter().filter(same).count(), 1, "{nth}");
+        }
+    }
+}

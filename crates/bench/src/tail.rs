@@ -1,0 +1,67 @@
+//! Durations of which the longest matter.
+
+use std::time::Duration;
+
+use hdrhistogram::Histogram;
+use serde::Serialize;
+
+/// Longest duration that is told apart: 10 s.
+const LONGEST_NS: u64 = 10_000_000_000;
+
+/// Significant digits of a duration.
+const DIGITS: u8 = 3;
+
+/// Quantiles that are told for each half of what is left above them.
+const QUANTILES_PER_HALF: u32 = 4;
+
+/// What many steps took, in nanoseconds with the clock.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub(crate) struct Tail {
+    pub(crate) median_ns: u64,
+    /// The 99.99th percentile.
+    pub(crate) p9999_ns: u64,
+    pub(crate) max_ns: u64,
+    /// How many there were.
+    pub(crate) count: u64,
+}
+
+/// Durations of steps, each to three digits.
+#[derive(Clone, Debug)]
+pub(crate) struct Durations(Histogram<u64>);
+
+impl Durations {
+    pub(crate) fn new() -> anyhow::Result<Self> {
+        Ok(Durations(Histogram::new_with_bounds(
+            1, LONGEST_NS, DIGITS,
+        )?))
+    }
+
+    pub(crate) fn record(&mut self, duration: Duration) {
+        let nanoseconds = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
+        self.0.saturating_record(nanoseconds);
+    }
+
+    /// Adds all of `others`.
+    pub(crate) fn add(&mut self, others: &Durations) -> anyhow::Result<()> {
+        Ok(self.0.add(&others.0)?)
+    }
+
+    /// Returns quantiles, closer to each other towards 1, with the nanoseconds that are not exceeded.
+    pub(crate) fn quantiles(&self) -> impl Iterator<Item = (f64, f64)> {
+        let steps = self.0.iter_quantiles(QUANTILES_PER_HALF);
+        steps.map(|step| (step.quantile(), step.value_iterated_to() as f64))
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub(crate) fn tail(&self) -> Tail {
+        Tail {
+            median_ns: self.0.value_at_quantile(0.5),
+            p9999_ns: self.0.value_at_quantile(0.9999),
+            max_ns: self.0.max(),
+            count: self.0.len(),
+        }
+    }
+}

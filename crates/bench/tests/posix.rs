@@ -1,0 +1,20 @@
+//! `posix` end to end, alone in its process: it makes the one of the C interface.
+
+use fdtable_bench::experiment::{Experiment, Silent};
+use fdtable_bench::machine::Machine;
+use fdtable_bench::posix::Posix;
+
+#[test]
+fn a_tiny_run_has_every_call_on_both_sides() {
+    let tiny = Posix {
+        rounds: 1,
+        calls: 10,
+    };
+    let report = tiny.measure(Machine::observe(), &Silent).unwrap();
+    let sides = |side: &str| report.rows.iter().filter(|row| row["side"] == side).count();
+    assert_eq!((sides("fdtable"), sides("host"), sides("Rust")), (5, 3, 2));
+    let keys: Vec<_> = report.headline.iter().map(|figure| figure.key).collect();
+    for key in ["posix.getfd_ns", "posix.read_zero_ns", "posix.dup_close_ns"] {
+        assert!(keys.contains(&key), "{key} is missing");
+    }
+}

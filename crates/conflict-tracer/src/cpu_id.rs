@@ -1,0 +1,58 @@
+//! The simulated CPU of a thread.
+//!
+//! Code with data for each CPU asks which one it runs on. While a thread has a [`CpuId`], that code
+//! is told the simulated number, by the C library's own means: the thread's rseq area and
+//! `sched_getcpu` at any time, the system call `getcpu` while the thread is traced. Restartable
+//! sequences run to their end under stepping then, which they would not otherwise.
+//!
+//! Not told are code that asks the processor itself (`rdpid`, `lsl`, `rdtscp`, as `getcpu` in the
+//! vDSO does) and the kernel, which runs the thread wherever it likes.
+
+use std::marker::PhantomData;
+
+use crate::directory::MAX_CPUS;
+use crate::engine;
+use crate::error::Error;
+
+/// Number of a simulated CPU, which this thread has until it is dropped. Then the kernel tells the
+/// number again.
+#[derive(Debug)]
+pub struct CpuId {
+    number: usize,
+    _area: engine::CpuId,
+    /// It is this thread's: neither sent nor shared.
+    _thread: PhantomData<*mut ()>,
+}
+
+impl CpuId {
+    /// Has the calling thread be on CPU `number`, from 0. Enters the operating system.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), conflict_tracer::Error> {
+    /// # if !conflict_tracer::SUPPORTED { return Ok(()) }
+    /// let cpu = conflict_tracer::CpuId::assume(77)?;
+    /// assert_eq!(cpu.number(), 77);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// - [`Error::NotSupported`] on other systems than Linux on x86-64.
+    /// - [`Error::NoSuchCpu`] from [`MAX_CPUS`] on.
+    /// - [`Error::System`] if the kernel does not let go of the thread's rseq area.
+    pub fn assume(number: usize) -> Result<Self, Error> {
+        if number >= MAX_CPUS {
+            return Err(Error::NoSuchCpu(number));
+        }
+        Ok(Self {
+            number,
+            _area: engine::CpuId::assume(number as u32)?,
+            _thread: PhantomData,
+        })
+    }
+
+    /// Returns the number.
+    pub fn number(&self) -> usize {
+        self.number
+    }
+}

@@ -1,0 +1,106 @@
+//! Which operations share cache lines, and what that will cost on a machine with more CPUs.
+//!
+//! Two operations that write no cache line which the other touches do not slow each other down, on
+//! however many CPUs. That can be found out on any machine, without a clock: trace both, and
+//! compare. Where operations commute, it can always be had (the *scalable commutativity rule*:
+//! Clements, Kaashoek, Zeldovich, Morris, Kohler, SOSP 2013), and a conflict between such
+//! operations is worth a look.
+//!
+//! ```
+//! use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+//! use conflict_tracer::{Cpus, Error, LineSize, Sharing, conflicts};
+//!
+//! #[repr(align(64))]
+//! struct Counters([AtomicU64; 16]);
+//!
+//! # fn main() -> Result<(), Error> {
+//! # if !conflict_tracer::SUPPORTED { return Ok(()) }
+//! let counters = Counters(Default::default());
+//! let mut cpus = Cpus::new(2)?;       // two threads, which believe to be on CPU 0 and 1
+//!
+//! let (_, first) = cpus.trace(0, || counters.0[0].fetch_add(1, Relaxed))?;
+//! let (_, near) = cpus.trace(1, || counters.0[1].fetch_add(1, Relaxed))?;
+//! let (_, far) = cpus.trace(1, || counters.0[8].fetch_add(1, Relaxed))?;
+//!
+//! let report = conflicts(&first, &near, LineSize::Bytes64)?;
+//! assert_eq!(report.conflicts().len(), 1);
+//! assert_eq!(report.conflicts()[0].sharing(), Sharing::False);
+//! println!("{report}");               // both code locations, through inlining
+//!
+//! assert!(conflicts(&first, &far, LineSize::Bytes64)?.is_free());
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Read it in this order:
+//!
+//! 1. [`Recorder`], [`CpuId`]: every load and store of real, optimised code, in the process itself,
+//!    without privileges: [`Trace`].
+//! 2. [`Cpus`]: simulated CPUs that do one operation at a time; [`in_both_orders`].
+//! 3. [`conflicts`]: the lines that one trace writes and the other touches: [`Report`]; and
+//!    [`Location`]: where in the source.
+//! 4. [`Directory`]: how many lines travel between caches, for up to [`MAX_CPUS`] of them.
+//! 5. [`Machine`] and [`Band`]: what that may cost. A model, not a measurement.
+//!
+//! # What a verdict means
+//!
+//! - *Free* says that these two operations, in this state, touch no common line that one of them
+//!   writes. Then every interleaving runs the same paths, and tracing one after the other was
+//!   enough. It does not say that they are fast, nor what operations in another state do.
+//! - *Steady state is a choice*: first uses, refills and growth are in a trace only if they are in
+//!   the operation. Trace long runs too.
+//! - *Nothing is left out by a list.* A thread's own stack and the tracer's own memory need no
+//!   exception: the tracer touches nothing inside of a window, the operation and its answer are
+//!   kept on the stack of the CPU, and a stack that two CPUs touch is shared as any other memory.
+//! - *The kernel is not seen.* A trace with a system call is never [free](Report::is_free); its
+//!   [remarks](Report::blind_spots) say why.
+//!
+//! # Where it runs
+//!
+//! Tracing needs Linux on x86-64, and no debugger that steps the same threads. Elsewhere everything
+//! compiles, and [`Recorder::new`], [`Cpus::new`] and [`CpuId::assume`] answer
+//! [`Error::NotSupported`]; [`SUPPORTED`] tells beforehand.
+
+mod access;
+#[cfg_attr(
+    not(all(target_os = "linux", target_arch = "x86_64")),
+    allow(dead_code, reason = "only stepping sees calls")
+)]
+mod calls;
+mod conflict;
+mod cost;
+mod cpu_id;
+mod cpus;
+mod directory;
+mod error;
+mod location;
+#[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
+mod missing;
+mod pair;
+mod recorder;
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+mod step;
+mod throughput;
+mod trace;
+mod worker;
+
+#[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
+use missing as engine;
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+use step as engine;
+
+pub use access::{Access, Kind};
+pub use conflict::{Conflict, LineSize, Report, Sharing, Side, conflicts};
+pub use cost::{Costs, Machine, Topology};
+pub use cpu_id::CpuId;
+pub use cpus::Cpus;
+pub use directory::{Directory, MAX_CPUS, Transfers};
+pub use error::Error;
+pub use location::{Frame, Location};
+pub use pair::{Run, in_both_orders};
+pub use recorder::Recorder;
+pub use throughput::Band;
+pub use trace::{Remark, Trace};
+
+/// Tells whether operations can be traced on this target: Linux on x86-64.
+pub const SUPPORTED: bool = cfg!(all(target_os = "linux", target_arch = "x86_64"));

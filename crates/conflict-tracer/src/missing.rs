@@ -1,0 +1,42 @@
+//! What stands for stepping where there is none: everything answers that it is not
+//! supported here. Conflicts, transfers and models of traces from elsewhere work all the same.
+
+use std::convert::Infallible;
+use std::thread;
+
+use crate::error::Error;
+use crate::trace::Trace;
+
+/// There are none.
+pub(crate) struct Window(Infallible);
+
+impl Window {
+    pub(crate) fn new(_: u32) -> Result<Self, Error> {
+        Err(Error::NotSupported)
+    }
+
+    pub(crate) fn record<R>(
+        &mut self,
+        _: usize,
+        _: impl FnOnce() -> R,
+    ) -> Result<thread::Result<R>, Error> {
+        match self.0 {}
+    }
+
+    pub(crate) fn trace(&self, _: usize) -> Trace {
+        match self.0 {}
+    }
+}
+
+/// There are none.
+#[derive(Debug)]
+pub(crate) struct CpuId(Infallible);
+
+impl CpuId {
+    pub(crate) fn assume(_: u32) -> Result<Self, Error> {
+        Err(Error::NotSupported)
+    }
+}
+
+/// Nothing has a heap that is known.
+pub(crate) fn raise_arena_limit() {}

@@ -1,0 +1,80 @@
+//! Two operations, one after the other, in both orders.
+//!
+//! Whether they commute is for the caller to say, from what they answered: it knows the
+//! specification. Each order starts from a state of its own, made in the same way.
+
+use crate::conflict::{LineSize, Report, conflicts};
+use crate::cpus::Cpus;
+use crate::error::Error;
+use crate::trace::Trace;
+
+/// One order of two operations.
+#[derive(Clone, Debug)]
+pub struct Run<A, B> {
+    /// What each answered.
+    pub responses: (A, B),
+    /// What each did, on CPU 0 and on CPU 1.
+    pub traces: (Trace, Trace),
+    /// The lines in conflict.
+    pub report: Report,
+}
+
+/// Traces `first` on CPU 0 and `second` on CPU 1, in this order, then in the other. `setup` makes
+/// the state for each of them, and may have the CPUs warm up. Blocks until done.
+///
+/// ```
+/// use std::sync::Mutex;
+/// use conflict_tracer::{Cpus, LineSize, in_both_orders};
+///
+/// # fn main() -> Result<(), conflict_tracer::Error> {
+/// # if !conflict_tracer::SUPPORTED { return Ok(()) }
+/// let [forth, back] = in_both_orders(
+///     &mut Cpus::new(2)?,
+///     LineSize::Bytes64,
+///     |_| Ok(Mutex::new(Vec::with_capacity(8))),
+///     |list| list.lock().map(|mut list| list.push(1)).is_ok(),
+///     |list| list.lock().map(|list| list.len()).ok(),
+/// )?;
+/// assert_ne!(forth.responses, back.responses, "they do not commute");
+/// assert!(!forth.report.is_free());
+/// # Ok(())
+/// # }
+/// ```
+///
+/// # Errors
+/// - [`Error::NoSuchCpu`] if there is only one CPU.
+/// - As [`Cpus::trace`], and whatever `setup` answers.
+///
+/// # Panics
+/// If one of the operations does.
+pub fn in_both_orders<S: Sync, A: Send, B: Send>(
+    cpus: &mut Cpus,
+    line: LineSize,
+    mut setup: impl FnMut(&mut Cpus) -> Result<S, Error>,
+    first: impl Fn(&S) -> A + Sync,
+    second: impl Fn(&S) -> B + Sync,
+) -> Result<[Run<A, B>; 2], Error> {
+    let state = setup(cpus)?;
+    let a = cpus.trace(0, || first(&state))?;
+    let b = cpus.trace(1, || second(&state))?;
+    let forth = run(a, b, line)?;
+    drop(state);
+
+    let state = setup(cpus)?;
+    let b = cpus.trace(1, || second(&state))?;
+    let a = cpus.trace(0, || first(&state))?;
+    let back = run(a, b, line)?;
+    Ok([forth, back])
+}
+
+fn run<A, B>(
+    (first, left): (A, Trace),
+    (second, right): (B, Trace),
+    line: LineSize,
+) -> Result<Run<A, B>, Error> {
+    Ok(Run {
+        responses: (first, second),
+        report: conflicts(&left, &right, line)?,
+        traces: (left, right),
+    })
+}

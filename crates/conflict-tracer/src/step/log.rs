@@ -1,0 +1,169 @@
+//! What a window has seen so far, in memory that was there before it opened.
+
+use crate::access::{Access, Kind};
+use crate::calls::{Calls, Mark, MarkKind};
+use crate::error::Error;
+use crate::trace::{Remark, Trace};
+
+/// How many remarks there is place for.
+const REMARKS: usize = 4096;
+
+/// Place for one trace. Nothing here allocates once it is made.
+pub(super) struct Log {
+    accesses: Vec<Access>,
+    remarks: Vec<(u64, Remark)>,
+    calls: Vec<Mark>,
+    /// Instructions that were about to run.
+    steps: u32,
+    /// The address of the last of them.
+    rip: u64,
+    /// Where its accesses begin, and its call or return.
+    begin: (usize, usize),
+    /// No more steps than this.
+    limit: u32,
+}
+
+impl Log {
+    /// Allocates place for `limit` instructions, and as many accesses and a few.
+    pub(super) fn new(limit: u32) -> Result<Self, Error> {
+        let mut accesses = Vec::new();
+        let mut remarks = Vec::new();
+        let mut calls = Vec::new();
+        accesses
+            .try_reserve_exact(limit as usize)
+            .map_err(|_| Error::OutOfMemory)?;
+        calls
+            .try_reserve_exact(limit as usize)
+            .map_err(|_| Error::OutOfMemory)?;
+        remarks
+            .try_reserve_exact(REMARKS)
+            .map_err(|_| Error::OutOfMemory)?;
+        Ok(Self {
+            accesses,
+            remarks,
+            calls,
+            steps: 0,
+            rip: 0,
+            begin: (0, 0),
+            limit,
+        })
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.accesses.clear();
+        self.remarks.clear();
+        self.calls.clear();
+        self.steps = 0;
+        self.begin = (0, 0);
+    }
+
+    /// Copies everything.
+    pub(super) fn trace(&self, cpu: usize) -> Trace {
+        Trace {
+            cpu,
+            accesses: self.accesses.clone(),
+            remarks: self.remarks.clone(),
+            calls: Calls::new(self.calls.clone()),
+            instructions: self.steps,
+        }
+    }
+
+    /// Begins an instruction. Tells whether there is place for it.
+    pub(super) fn begin(&mut self, rip: u64) -> bool {
+        self.rip = rip;
+        if self.steps == self.limit || self.accesses.len() == self.accesses.capacity() {
+            self.remark(Remark::CutOff);
+            return false;
+        }
+        self.steps += 1;
+        self.begin = (self.accesses.len(), self.calls.len());
+        true
+    }
+
+    /// Takes the last instruction back.
+    pub(super) fn take_back(&mut self) {
+        self.steps = self.steps.saturating_sub(1);
+        self.accesses.truncate(self.begin.0);
+        self.calls.truncate(self.begin.1);
+    }
+
+    /// Notes an access of the instruction that was begun. What there is no place for is missing,
+    /// and the next instruction is told that there is none.
+    pub(super) fn access(&mut self, address: u64, size: u16, kind: Kind) {
+        if self.accesses.len() < self.accesses.capacity() {
+            self.accesses.push(Access {
+                address,
+                instruction: self.rip,
+                step: self.steps - 1,
+                size,
+                kind,
+            });
+        }
+    }
+
+    /// Notes that the instruction is a call or a return. There is place for one of each
+    /// instruction.
+    pub(super) fn call(&mut self, kind: MarkKind) {
+        if self.calls.len() < self.calls.capacity() {
+            let step = self.steps - 1;
+            self.calls.push(Mark { step, kind });
+        }
+    }
+
+    /// Notes something else. The last place is for the remark that something is missing.
+    pub(super) fn remark(&mut self, remark: Remark) {
+        match REMARKS - self.remarks.len() {
+            0 => {}
+            1 => self.remarks.push((self.rip, Remark::CutOff)),
+            _ => self.remarks.push((self.rip, remark)),
+        }
+    }
+
+    /// Tells whether the end is known to be missing.
+    pub(super) fn is_cut_off(&self) -> bool {
+        self.remarks
+            .iter()
+            .any(|(_, remark)| *remark == Remark::CutOff)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_instruction_that_is_taken_back_leaves_nothing() {
+        let mut log = Log::new(8).unwrap();
+        log.begin(1);
+        log.access(64, 8, Kind::Load);
+        let before = log.trace(0);
+        log.begin(2);
+        log.access(128, 8, Kind::Store);
+        log.call(MarkKind::Call(2));
+        log.take_back();
+        assert_eq!(log.trace(0), before);
+    }
+
+    #[test]
+    fn remarks_past_the_last_place_leave_one_that_says_so() {
+        let mut log = Log::new(8).unwrap();
+        for _ in 0..REMARKS + 2 {
+            log.remark(Remark::Pause);
+        }
+        let trace = log.trace(0);
+        assert_eq!(trace.remarks().len(), REMARKS);
+        assert_eq!(trace.remarks().last(), Some(&(0, Remark::CutOff)));
+        assert!(!trace.is_whole());
+    }
+
+    #[test]
+    fn accesses_past_the_last_place_make_the_trace_a_part() {
+        let mut log = Log::new(1).unwrap();
+        assert!(log.begin(1));
+        for address in 0..64 {
+            log.access(address, 1, Kind::Load);
+        }
+        assert!(!log.begin(2));
+        assert!(log.is_cut_off());
+    }
+}

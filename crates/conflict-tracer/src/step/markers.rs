@@ -1,0 +1,82 @@
+//! The two ends of a window, and the gate for system calls.
+//!
+//! A window opens and closes with a breakpoint, so that the handler is told in the middle of
+//! things and nothing else need be traced: it steps from behind the call of the one marker to
+//! before the call of the other.
+
+use std::arch::global_asm;
+
+global_asm!(
+    ".pushsection .text.conflict_tracer, \"ax\"",
+    ".balign 16",
+    ".hidden conflict_tracer_open",
+    ".globl conflict_tracer_open",
+    "conflict_tracer_open:",
+    "int3",
+    "ret",
+    ".balign 16",
+    ".hidden conflict_tracer_close",
+    ".globl conflict_tracer_close",
+    "conflict_tracer_close:",
+    "int3",
+    "ret",
+    ".balign 16",
+    ".hidden conflict_tracer_gate",
+    ".globl conflict_tracer_gate",
+    "conflict_tracer_gate:",
+    "syscall",
+    "nop",
+    "ud2",
+    ".popsection",
+);
+
+unsafe extern "C" {
+    /// Opens a window: the thread is stepped from its return.
+    fn conflict_tracer_open();
+    /// Closes it: its call is no longer part of the trace.
+    fn conflict_tracer_close();
+    /// Never called: the handler leads system calls through it.
+    fn conflict_tracer_gate();
+}
+
+/// The length of `int3`.
+pub(super) const BREAKPOINT: u64 = 1;
+/// The length of `syscall`.
+pub(super) const SYSTEM_CALL: u64 = 2;
+/// The gate behind its `nop`.
+pub(super) const GATE_END: u64 = SYSTEM_CALL + 1;
+
+/// Calls the marker that opens a window.
+///
+/// # Safety
+/// The [handler](super::handler) is installed, and the thread has a window for it.
+#[inline(always)]
+pub(super) unsafe fn open_window() {
+    // SAFETY: the caller's promise: the breakpoint finds a handler, which returns to the caller.
+    unsafe { conflict_tracer_open() }
+}
+
+/// Calls the marker that closes it.
+///
+/// # Safety
+/// As [`open_window`].
+#[inline(always)]
+pub(super) unsafe fn close_window() {
+    // SAFETY: as above.
+    unsafe { conflict_tracer_close() }
+}
+
+/// Returns the address of the marker that opens.
+pub(super) fn opening() -> u64 {
+    conflict_tracer_open as *const () as u64
+}
+
+/// Returns the address of the marker that closes.
+pub(super) fn closing() -> u64 {
+    conflict_tracer_close as *const () as u64
+}
+
+/// Returns the address of the gate's `syscall`.
+pub(super) fn gate() -> u64 {
+    conflict_tracer_gate as *const () as u64
+}

@@ -1,0 +1,124 @@
+//! The window: what one thread's handler works with while the thread is stepped.
+//!
+//! All of its memory is there before it opens, and it belongs to one thread while it is open. That
+//! thread finds it through a word of its own, which the handler reads; so several threads may have
+//! windows at the same time.
+
+use std::cell::Cell;
+use std::hint::black_box;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::ptr::null_mut;
+use std::thread;
+
+use iced_x86::{Decoder, DecoderOptions, Instruction, InstructionInfoFactory};
+
+use super::log::Log;
+use super::markers;
+use super::mask::Unblocked;
+use super::stack::Stack;
+use crate::error::Error;
+use crate::trace::Trace;
+
+thread_local! {
+    /// The window of this thread, while it has one. No destructor and no first use, so that a
+    /// signal handler may read it.
+    static OWN: Cell<*mut Window> = const { Cell::new(null_mut()) };
+}
+
+/// What a handler works with.
+pub(crate) struct Window {
+    pub(super) log: Log,
+    /// The number that `getcpu` answers.
+    pub(super) cpu: usize,
+    /// Where the thread goes on behind the gate.
+    pub(super) resume: u64,
+    /// The instruction that is about to run.
+    pub(super) decoded: Instruction,
+    pub(super) operands: InstructionInfoFactory,
+    stack: Stack,
+}
+
+impl Window {
+    /// Allocates a window for at most `limit` instructions.
+    pub(crate) fn new(limit: u32) -> Result<Self, Error> {
+        super::handler::install()?;
+        Ok(Self {
+            log: Log::new(limit)?,
+            cpu: 0,
+            resume: 0,
+            decoded: Instruction::default(),
+            operands: warmed_up(),
+            stack: Stack::new()?,
+        })
+    }
+
+    /// Calls `operation` in the window, and returns what it returned or panicked with.
+    pub(crate) fn record<R>(
+        &mut self,
+        cpu: usize,
+        operation: impl FnOnce() -> R,
+    ) -> Result<thread::Result<R>, Error> {
+        if !OWN.get().is_null() {
+            return Err(Error::AlreadyTracing);
+        }
+        self.log.clear();
+        self.cpu = cpu;
+        let _stack = self.stack.enter()?;
+        let _mask = Unblocked::new()?;
+        // From here on the window is the handler's, until the word is empty again.
+        let _own = Owned::new(self);
+        Ok(step(operation))
+    }
+
+    /// Copies what the last window saw.
+    pub(crate) fn trace(&self, cpu: usize) -> Trace {
+        self.log.trace(cpu)
+    }
+}
+
+/// Returns the window of this thread, if it has one.
+pub(super) fn own() -> *mut Window {
+    OWN.get()
+}
+
+/// The word of this thread that leads to its window, set for as long as this lives.
+struct Owned;
+
+impl Owned {
+    fn new(window: *mut Window) -> Self {
+        OWN.set(window);
+        Owned
+    }
+}
+
+impl Drop for Owned {
+    fn drop(&mut self) {
+        OWN.set(null_mut());
+    }
+}
+
+/// Calls `operation` between the markers. A panic ends inside of them: it is stepped too, and never
+/// leaves with the trap flag.
+///
+/// The operation and its result are kept in places of this function. What they come from and go to
+/// may be on a stack that several CPUs use, and is not touched in between.
+#[inline(never)]
+fn step<R>(operation: impl FnOnce() -> R) -> thread::Result<R> {
+    let operation = black_box(operation);
+    // SAFETY: a window is made with the handler installed, and `record` has set it.
+    unsafe { markers::open_window() };
+    let result = catch_unwind(AssertUnwindSafe(operation));
+    // SAFETY: as above.
+    unsafe { markers::close_window() };
+    black_box(result)
+}
+
+/// Decodes the instruction with the most operands, so that nothing is made or grows afterwards:
+/// the decoder's tables, and the list of operands.
+fn warmed_up() -> InstructionInfoFactory {
+    // `enter 0, 31`
+    let code = [0xC8, 0, 0, 31];
+    let mut factory = InstructionInfoFactory::new();
+    let _ = factory.info(&Decoder::new(64, &code, DecoderOptions::NONE).decode());
+    factory
+}

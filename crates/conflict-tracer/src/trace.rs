@@ -1,0 +1,134 @@
+//! What one operation did on one simulated CPU.
+//!
+//! A trace holds every load and store in the order of the program. Beside them stand *remarks*:
+//! what the operation did that loads and stores do not tell. A remark that [blinds](Remark::blinds)
+//! the trace means that memory may have been touched unseen: who draws a conclusion from "it
+//! touched nothing else" must look at those first.
+
+use std::fmt;
+
+use crate::access::{Access, Kind};
+use crate::calls::Calls;
+use crate::directory::MAX_CPUS;
+use crate::error::Error;
+use crate::location::Location;
+
+/// Record of one operation, from its first instruction to its last.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Trace {
+    pub(crate) cpu: usize,
+    pub(crate) accesses: Vec<Access>,
+    pub(crate) remarks: Vec<(u64, Remark)>,
+    pub(crate) calls: Calls,
+    pub(crate) instructions: u32,
+}
+
+/// What happened in an operation besides loads and stores.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Remark {
+    /// The operating system was called, with this number. What the kernel does is not seen.
+    SystemCall(u64),
+    /// `mfence`: as dear as a locked instruction, without a line.
+    Fence,
+    /// `pause`: the operation waits for somebody, or makes room for a sibling.
+    Pause,
+    /// An instruction whose operands are not known.
+    UnknownOperand,
+    /// An instruction that the decoder does not know.
+    UnknownInstruction,
+    /// One instruction after a `clone`, `fork` or `sigreturn` was not seen.
+    SkippedInstruction,
+    /// The operation was longer than the recorder's limit. The rest is missing.
+    CutOff,
+    /// The operation switched stepping off. The rest is missing.
+    SteppingLost,
+}
+
+impl Remark {
+    /// Tells whether memory may have been touched that the trace does not have.
+    pub fn blinds(self) -> bool {
+        !matches!(self, Remark::Fence | Remark::Pause)
+    }
+}
+
+impl Trace {
+    /// Makes a trace of accesses that come from elsewhere: another tracer, or a test.
+    ///
+    /// ```
+    /// use conflict_tracer::{Access, Kind, Trace};
+    ///
+    /// # fn main() -> Result<(), conflict_tracer::Error> {
+    /// let load = Access { address: 0x1000, instruction: 0, step: 0, size: 8, kind: Kind::Load };
+    /// assert_eq!(Trace::from_accesses(3, vec![load])?.instructions(), 1);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::NoSuchCpu`] from [`MAX_CPUS`] on.
+    pub fn from_accesses(cpu: usize, accesses: Vec<Access>) -> Result<Self, Error> {
+        if cpu >= MAX_CPUS {
+            return Err(Error::NoSuchCpu(cpu));
+        }
+        let instructions = accesses.last().map_or(0, |last| last.step + 1);
+        Ok(Self {
+            cpu,
+            accesses,
+            remarks: Vec::new(),
+            calls: Calls::default(),
+            instructions,
+        })
+    }
+
+    /// Returns the number of the simulated CPU, from 0.
+    pub fn cpu(&self) -> usize {
+        self.cpu
+    }
+
+    /// Returns all accesses, in the order of the program.
+    pub fn accesses(&self) -> &[Access] {
+        &self.accesses
+    }
+
+    /// Returns what else happened, each with the address of the instruction, in order.
+    pub fn remarks(&self) -> &[(u64, Remark)] {
+        &self.remarks
+    }
+
+    /// Looks up where in the source an access was made, and by whom that was called. Reads debug
+    /// information: slow at the first call.
+    pub fn location(&self, access: &Access) -> Location {
+        Location::with_callers(access.instruction, &self.calls.active_at(access.step))
+    }
+
+    /// Returns how many instructions were executed. Each turn of a repeated string instruction
+    /// counts.
+    pub fn instructions(&self) -> u32 {
+        self.instructions
+    }
+
+    /// Returns how many instructions were locked, or fences.
+    pub fn locked(&self) -> usize {
+        let locked = |access: &&Access| access.kind == Kind::Locked;
+        let fence = |remark: &&(u64, Remark)| remark.1 == Remark::Fence;
+        self.accesses.iter().filter(locked).count() + self.remarks.iter().filter(fence).count()
+    }
+
+    /// Tells whether every load and store of the operation is here.
+    pub fn is_whole(&self) -> bool {
+        !self.remarks.iter().any(|(_, remark)| remark.blinds())
+    }
+}
+
+impl fmt::Debug for Trace {
+    /// Writes how much there is: a trace may have a million accesses.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Trace")
+            .field("cpu", &self.cpu)
+            .field("instructions", &self.instructions)
+            .field("accesses", &self.accesses.len())
+            .field("remarks", &self.remarks.len())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,255 @@
+//! Verdicts that everybody knows: two counters on a line and on two, locks, reference counts.
+#![cfg(all(target_os = "linux", target_arch = "x86_64"))]
+
+use std::hint::{black_box, spin_loop};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::*};
+use std::sync::{Arc, Mutex, RwLock};
+
+use conflict_tracer::{
+    Cpus, Directory, LineSize, MAX_CPUS, Machine, Report, Sharing, Trace, Transfers, in_both_orders,
+};
+
+/// Alone on its lines, also on pairs of them.
+#[repr(align(128))]
+struct Alone<T>(T);
+
+fn cpus() -> Cpus {
+    Cpus::new(2).unwrap()
+}
+
+/// Compares two operations in both orders, warmed up, and expects the same verdict of both.
+fn verdict<S: Sync, A: Send, B: Send>(
+    state: impl Fn() -> S,
+    first: impl Fn(&S) -> A + Sync,
+    second: impl Fn(&S) -> B + Sync,
+) -> Report {
+    let setup = |cpus: &mut Cpus| {
+        let state = state();
+        cpus.run(0, || drop(first(&state)))?;
+        cpus.run(1, || drop(second(&state)))?;
+        Ok(state)
+    };
+    let line = LineSize::Bytes64;
+    let [forth, back] = in_both_orders(&mut cpus(), line, setup, &first, &second).unwrap();
+    let found = |report: &Report| {
+        let conflicts = report.conflicts().iter();
+        conflicts
+            .map(|conflict| conflict.sharing())
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(found(&forth.report), found(&back.report));
+    forth.report
+}
+
+fn kinds(report: &Report) -> Vec<Sharing> {
+    report
+        .conflicts()
+        .iter()
+        .map(|conflict| conflict.sharing())
+        .collect()
+}
+
+#[test]
+fn two_counters_on_one_line_are_false_sharing_and_on_two_are_none() {
+    let counters = || Alone::<[AtomicU64; 16]>(Default::default());
+    let add =
+        |at: usize| move |counters: &Alone<[AtomicU64; 16]>| counters.0[at].fetch_add(1, Relaxed);
+    assert_eq!(kinds(&verdict(counters, add(0), add(0))), [Sharing::True]);
+    assert_eq!(kinds(&verdict(counters, add(0), add(7))), [Sharing::False]);
+    assert!(verdict(counters, add(0), add(8)).is_free());
+}
+
+#[test]
+fn a_report_names_both_places_in_the_source() {
+    #[inline(never)]
+    fn open(counter: &Alone<AtomicU64>) -> u64 {
+        counter.0.fetch_add(1, Relaxed)
+    }
+    #[inline(never)]
+    fn count(counter: &Alone<AtomicU64>) -> u64 {
+        counter.0.load(Relaxed)
+    }
+    let report = verdict(|| Alone(AtomicU64::new(0)), open, count);
+    let [conflict] = report.conflicts() else {
+        panic!("{report}");
+    };
+    let functions = conflict.sides().each_ref().map(|side| {
+        let location = side.location();
+        let frames = location.frames().iter();
+        (
+            side.writes(),
+            frames
+                .map(|frame| frame.function.clone())
+                .collect::<String>(),
+        )
+    });
+    assert!(
+        functions[0].0 && functions[0].1.contains("open"),
+        "{functions:?}"
+    );
+    assert!(
+        !functions[1].0 && functions[1].1.contains("count"),
+        "{functions:?}"
+    );
+    let shown = report.to_string();
+    assert!(
+        shown.contains("sharing.rs:") && !shown.contains("catch_unwind"),
+        "{shown}"
+    );
+}
+
+/// Shared data as people guard it: each object on lines of its own.
+struct Guarded {
+    list: Alone<RwLock<Vec<Arc<Alone<u64>>>>>,
+}
+
+fn guarded() -> Guarded {
+    Guarded {
+        list: Alone(RwLock::new(vec![Arc::new(Alone(1)), Arc::new(Alone(2))])),
+    }
+}
+
+fn look_up(at: usize) -> impl Fn(&Guarded) -> u64 + Sync {
+    move |guarded| {
+        let list = guarded.list.0.read().unwrap();
+        let object = Arc::clone(&list[at]);
+        drop(list);
+        black_box(object.0)
+    }
+}
+
+#[test]
+fn readers_of_a_lock_conflict_in_its_line_and_on_one_object_in_its_count_too() {
+    assert_eq!(
+        kinds(&verdict(guarded, look_up(0), look_up(1))),
+        [Sharing::True]
+    );
+    assert_eq!(
+        kinds(&verdict(guarded, look_up(0), look_up(0))),
+        [Sharing::True; 2]
+    );
+}
+
+#[test]
+fn clones_of_one_reference_conflict_in_the_count() {
+    let clone = |object: &Arc<Alone<u64>>| drop(black_box(Arc::clone(object)));
+    let report = verdict(|| Arc::new(Alone(3)), clone, clone);
+    assert_eq!(kinds(&report), [Sharing::True]);
+}
+
+#[test]
+fn reads_alone_never_conflict() {
+    let read = |numbers: &Vec<u64>| numbers.iter().sum::<u64>();
+    assert!(verdict(|| vec![1; 100], read, read).is_free());
+}
+
+#[test]
+fn a_spinlock_conflicts_in_its_word_and_what_it_guards() {
+    struct Guarded(Alone<AtomicBool>, Alone<AtomicU64>);
+    let add = |guarded: &Guarded| {
+        while guarded.0.0.swap(true, Acquire) {
+            spin_loop();
+        }
+        guarded.1.0.store(guarded.1.0.load(Relaxed) + 1, Relaxed);
+        guarded.0.0.store(false, Release);
+    };
+    let state = || Guarded(Alone(AtomicBool::new(false)), Alone(AtomicU64::new(0)));
+    assert_eq!(kinds(&verdict(state, add, add)), [Sharing::True; 2]);
+}
+
+#[test]
+fn cpus_that_allocate_for_themselves_do_not_conflict() {
+    let allocate = |_: &()| drop(black_box(Box::new([0_u8; 40])));
+    let report = verdict(|| (), allocate, allocate);
+    assert!(report.is_free(), "{report}");
+}
+
+#[test]
+fn what_is_handed_to_a_cpu_and_comes_back_is_not_in_its_trace() {
+    let take = |_: &()| {
+        let large = black_box([7_u64; 32]);
+        move || large
+    };
+    let report = verdict(|| (), take, take);
+    assert!(report.is_free(), "{report}");
+}
+
+#[test]
+fn a_verdict_is_the_same_each_time() {
+    let once = || {
+        let report = verdict(guarded, look_up(0), look_up(1));
+        let named = report.conflicts().iter().map(|conflict| {
+            conflict
+                .sides()
+                .each_ref()
+                .map(|side| (side.cpu(), side.access().instruction))
+        });
+        named.collect::<Vec<_>>()
+    };
+    assert_eq!(once(), once());
+}
+
+/// Has each of `count` CPUs do its operation some times, and counts all rounds but the first.
+fn transfers<A: Send>(
+    count: usize,
+    operation: impl Fn(usize) -> A + Sync,
+) -> (Transfers, Vec<Trace>) {
+    let mut cpus = Cpus::new(count).unwrap();
+    let mut directory = Directory::new(LineSize::Bytes64);
+    let mut steady = Transfers::default();
+    let mut last = Vec::new();
+    for round in 0..3 {
+        last.clear();
+        for cpu in 0..count {
+            let (_, trace) = cpus.trace(cpu, || operation(cpu)).unwrap();
+            let fed = directory.feed(&trace);
+            if round > 0 {
+                steady += fed;
+            }
+            last.push(trace);
+        }
+    }
+    (steady, last)
+}
+
+#[test]
+fn transfers_do_not_grow_where_nothing_is_shared_and_are_one_where_a_counter_is() {
+    for count in [2, 16] {
+        let counters: Vec<_> = (0..count).map(|_| Alone(AtomicU64::new(0))).collect();
+        let add = |at: usize| counters[at].0.fetch_add(1, Relaxed);
+        assert_eq!(transfers(count, add).0.between_caches(), 0);
+        assert_eq!(transfers(count, |_| add(0)).0.per_operation(), 1.0);
+    }
+}
+
+#[test]
+fn two_hundred_and_fifty_six_cpus_can_be_had() {
+    let counters: Vec<_> = (0..MAX_CPUS).map(|_| Alone(AtomicU64::new(0))).collect();
+    let (steady, traces) = transfers(MAX_CPUS, |cpu| counters[cpu].0.fetch_add(1, Relaxed));
+    assert_eq!(
+        (steady.operations, steady.between_caches()),
+        (2 * MAX_CPUS as u64, 0)
+    );
+    let one = Machine::CLUSTERS
+        .throughput(&traces[..1], 4, LineSize::Bytes64)
+        .unwrap();
+    let all = Machine::CLUSTERS
+        .throughput(&traces, 4, LineSize::Bytes64)
+        .unwrap();
+    assert!(all.low > 200.0 * one.high, "{one:?} {all:?}");
+}
+
+#[test]
+fn a_locked_list_does_not_scale_in_the_model() {
+    let list = Alone(Mutex::new(Vec::with_capacity(1 << 10)));
+    let (steady, traces) = transfers(16, |cpu| list.0.lock().unwrap().push(cpu));
+    // The line of the lock and the length, and that of the end, which is new each eighth time.
+    assert!(steady.per_operation() >= 1.75, "{steady:?}");
+    let one = Machine::CLUSTERS
+        .throughput(&traces[..1], 4, LineSize::Bytes64)
+        .unwrap();
+    let all = Machine::CLUSTERS
+        .throughput(&traces, 4, LineSize::Bytes64)
+        .unwrap();
+    assert!(all.high < one.low, "{one:?} {all:?}");
+}

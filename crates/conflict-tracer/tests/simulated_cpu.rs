@@ -1,0 +1,147 @@
+//! The code under test believes to be on the simulated CPU, and the kernel has the thread back
+//! afterwards.
+#![cfg(all(target_os = "linux", target_arch = "x86_64", target_env = "gnu"))]
+
+use std::arch::asm;
+use std::ffi::CStr;
+
+use conflict_tracer::{CpuId, Cpus, Error, MAX_CPUS, Recorder};
+
+fn c_library_cpu() -> i32 {
+    // SAFETY: asks for a number.
+    unsafe { libc::sched_getcpu() }
+}
+
+fn system_cpu() -> u32 {
+    let mut cpu = u32::MAX;
+    let nothing = std::ptr::null_mut::<u32>();
+    // SAFETY: a word of this thread.
+    let answer = unsafe { libc::syscall(libc::SYS_getcpu, &raw mut cpu, nothing, nothing) };
+    assert_eq!(answer, 0);
+    cpu
+}
+
+/// Returns this thread's rseq area, if there are areas.
+fn area() -> Option<*mut u8> {
+    let size: u32 = symbol(c"__rseq_size")?;
+    let offset: isize = symbol(c"__rseq_offset")?;
+    let pointer: *mut u8;
+    // SAFETY: loads the thread pointer.
+    unsafe { asm!("mov {}, fs:0", out(reg) pointer) };
+    (size > 0).then(|| pointer.wrapping_offset(offset))
+}
+
+fn symbol<T: Copy>(name: &CStr) -> Option<T> {
+    // SAFETY: looks a symbol up.
+    let place = unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) };
+    // SAFETY: a constant of the C library of this type, or null.
+    unsafe { place.cast::<T>().as_ref() }.copied()
+}
+
+/// Runs a restartable sequence of a few instructions. Tells whether it got to its end, or was
+/// restarted a thousand times.
+fn sequence_ends(area: *mut u8) -> bool {
+    let left: u64;
+    // SAFETY: the descriptor is well formed, and the sequence changes registers only.
+    unsafe {
+        asm!(
+            ".pushsection __rseq_cs, \"aw\"",
+            ".balign 32",
+            "2:",
+            ".long 0, 0",
+            ".quad 4f, 5f - 4f, 6f",
+            ".popsection",
+            ".pushsection __rseq_failure, \"ax\"",
+            ".byte 0x0f, 0xb9, 0x3d",
+            ".long 0x53053053",
+            "6:",
+            "dec {left}",
+            "jz 5f",
+            "jmp 3f",
+            ".popsection",
+            "3:",
+            "lea {at}, [rip + 2b]",
+            "mov [{area} + 8], {at}",
+            "4:",
+            "nop",
+            "nop",
+            "nop",
+            "5:",
+            area = in(reg) area,
+            at = out(reg) _,
+            left = inout(reg) 1000_u64 => left,
+        );
+    }
+    left > 0
+}
+
+#[test]
+fn whoever_asks_is_told_the_simulated_number() {
+    let cpu = CpuId::assume(77).unwrap();
+    let mut recorder = Recorder::new().unwrap();
+    let asked = || (c_library_cpu(), system_cpu());
+    let (told, trace) = recorder.record(&cpu, asked).unwrap();
+    if area().is_some() {
+        assert_eq!(told.0, 77);
+        assert_eq!(c_library_cpu(), 77, "also without a trace");
+    }
+    assert_eq!(told.1, 77);
+    assert_eq!(trace.cpu(), 77);
+}
+
+#[test]
+fn afterwards_the_kernel_has_the_area_again() {
+    let Some(area) = area() else { return };
+    // SAFETY: the area's words, of this thread.
+    let word = |at: usize| unsafe { area.wrapping_add(at).cast::<i32>().read_volatile() };
+    let processors = std::thread::available_parallelism().unwrap().get() as i32;
+    drop(CpuId::assume(200).unwrap());
+    std::thread::yield_now();
+    assert!((0..processors.max(64)).contains(&word(4)), "{}", word(4));
+    // Registered: the kernel refuses a second time.
+    // SAFETY: asks for what is there already.
+    let again = unsafe { libc::syscall(libc::SYS_rseq, area, 32, 0, 0x5305_3053) };
+    assert_eq!(again, -1);
+    let errno = std::io::Error::last_os_error().raw_os_error();
+    assert!(
+        matches!(errno, Some(libc::EBUSY | libc::EINVAL)),
+        "{errno:?}"
+    );
+    assert!(sequence_ends(area));
+}
+
+#[test]
+fn restartable_sequences_get_to_their_end() {
+    let mut cpus = Cpus::new(1).unwrap();
+    let Some(area) = cpus.run(0, || area().map(|area| area as usize)).unwrap() else {
+        return;
+    };
+    let (ended, trace) = cpus.trace(0, || sequence_ends(area as *mut u8)).unwrap();
+    assert!(ended);
+    assert!(trace.is_whole(), "{:?}", trace.remarks());
+}
+
+#[test]
+fn each_simulated_cpu_has_its_number() {
+    let mut cpus = Cpus::new(4).unwrap();
+    assert_eq!(cpus.count(), 4);
+    for cpu in 0..4 {
+        assert_eq!(cpus.trace(cpu, system_cpu).unwrap().0 as usize, cpu);
+        if area().is_some() {
+            assert_eq!(cpus.run(cpu, c_library_cpu).unwrap() as usize, cpu);
+        }
+    }
+}
+
+#[test]
+fn numbers_that_are_not_there_are_errors() {
+    assert!(matches!(
+        CpuId::assume(MAX_CPUS),
+        Err(Error::NoSuchCpu(MAX_CPUS))
+    ));
+    assert!(matches!(Cpus::new(0), Err(Error::CpuCount(0))));
+    assert!(matches!(Cpus::new(MAX_CPUS + 1), Err(Error::CpuCount(_))));
+    let mut cpus = Cpus::new(1).unwrap();
+    assert!(matches!(cpus.run(1, || ()), Err(Error::NoSuchCpu(1))));
+    assert!(matches!(cpus.trace(1, || ()), Err(Error::NoSuchCpu(1))));
+}

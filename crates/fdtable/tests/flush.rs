@@ -1,0 +1,128 @@
+//! What is closed is shown to those who have something to do at each close.
+
+use std::time::Duration;
+
+use fdtable::{FdFlags, FileRef, Files};
+
+fn table(count: usize) -> Files<usize> {
+    let files = Files::with_limit(100_000);
+    for number in 0..count {
+        files
+            .open(FileRef::new(number), FdFlags::empty())
+            .expect("numbers are free");
+    }
+    files
+}
+
+#[test]
+fn a_close_shows_the_file_when_its_number_is_free() {
+    let files = table(3);
+    let mut seen = None;
+    files
+        .close_flushing(1, |&file| seen = Some((file, files.get(1).is_err())))
+        .expect("open");
+    assert_eq!(seen, Some((1, true)));
+    files
+        .close_flushing(1, |_| panic!("nothing was closed"))
+        .expect_err("closed already");
+}
+
+#[test]
+fn a_dup_shows_what_it_replaces() {
+    let files = table(3);
+    let mut seen = None;
+    files
+        .dup_to_flushing(0, 2, FdFlags::empty(), |&file| seen = Some(file))
+        .expect("open");
+    assert_eq!(seen, Some(2));
+    files
+        .dup_to_flushing(0, 9, FdFlags::empty(), |_| panic!("nothing was there"))
+        .expect("below the limit");
+}
+
+#[test]
+fn a_range_shows_each_descriptor_once_also_in_leaves_that_are_shared() {
+    for forked in [false, true] {
+        let files = table(300);
+        let child = forked.then(|| files.fork().expect("there is memory"));
+        let mut seen = Vec::new();
+        files
+            .close_range_flushing(10, 290, |closed| {
+                seen.extend(closed.files().map(|file| *file));
+            })
+            .expect("there is memory");
+        assert_eq!(seen, (10..=290).collect::<Vec<_>>());
+        assert_eq!(files.open_count(), 19);
+        assert!(child.is_none_or(|child| child.open_count() == 300));
+    }
+}
+
+#[test]
+fn what_a_range_shows_is_released_after_it() {
+    let files = Files::new();
+    let (sender, receiver) = std::sync::mpsc::channel();
+    for _ in 0..200 {
+        let sender = sender.clone();
+        let file = FileRef::with_release((), move |()| sender.send(()).expect("a receiver"));
+        files.open(file, FdFlags::empty()).expect("free");
+    }
+    let mut shown = 0;
+    files
+        .close_range_flushing(0, u32::MAX, |closed| {
+            let before = receiver.try_iter().count();
+            assert_eq!(before, if shown == 0 { 0 } else { 64 });
+            shown += closed.files().count();
+        })
+        .expect("there is memory");
+    assert_eq!((shown, receiver.try_iter().count()), (200, 8));
+}
+
+/// Whoever is shown a file may take long, or wait for the one who waits.
+#[test]
+fn who_waits_for_a_number_need_not_wait_until_its_file_was_shown() {
+    let files = Files::with_limit(1);
+    files
+        .open(FileRef::new(()), FdFlags::empty())
+        .expect("free");
+    let (tell, hear) = std::sync::mpsc::channel();
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            files.wait_free().expect("there is memory");
+            tell.send(()).expect("somebody listens");
+        });
+        // Now or later it sleeps.
+        std::thread::sleep(Duration::from_millis(50));
+        let mut heard = None;
+        files
+            .close_range_flushing(0, 0, |_| {
+                heard = hear.recv_timeout(Duration::from_secs(5)).ok();
+            })
+            .expect("there is memory");
+        assert_eq!(heard, Some(()), "it is awake while the file is shown");
+    });
+}
+
+#[test]
+fn an_exec_shows_what_it_closes() {
+    let files = table(70);
+    for fd in [3, 68] {
+        files.set_flags(fd, FdFlags::CLOEXEC).expect("open");
+    }
+    let mut seen = Vec::new();
+    files
+        .exec_flushing(|closed| seen.extend(closed.files().map(|file| *file)))
+        .expect("there is memory");
+    assert_eq!(seen, [3, 68]);
+}
+
+#[test]
+fn a_number_names_its_file_and_no_other() {
+    let files = table(100);
+    let file = files.get(70).expect("open");
+    assert!(files.names(70, &file));
+    assert!(!files.names(71, &file) && !files.names(-1, &file) && !files.names(5000, &file));
+    let child = files.fork().expect("there is memory");
+    assert!(files.names(70, &file) && child.names(70, &file));
+    files.close(70).expect("open");
+    assert!(!files.names(70, &file) && child.names(70, &file));
+}

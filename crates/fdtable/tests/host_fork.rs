@@ -1,0 +1,386 @@
+//! Forks of the host process: the child goes on with all tables, caches and grace periods, whatever
+//! the threads were doing that it does not have.
+//!
+//! A child that waits for ever is ended by an alarm, and tells by its status.
+
+#![cfg(all(target_os = "linux", not(loom)))]
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+use std::sync::mpsc::channel;
+use std::sync::{Arc, Mutex, MutexGuard, Once, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use fdtable::rcu::qsbr::Reader;
+use fdtable::slab::{self, Cache};
+use fdtable::{FdFlags, FileRef, Files, freezer, host_fork, rcu};
+use nix::libc;
+use nix::sched::{CpuSet, sched_getcpu, sched_setaffinity};
+use nix::sys::wait::{WaitStatus, waitpid};
+use nix::unistd::{ForkResult, Pid, fork};
+
+const NONE: FdFlags = FdFlags::empty();
+
+/// After so many seconds a child has waited for ever.
+const PATIENCE: u32 = 20;
+
+/// Forks copy the whole process, so the tests take turns; and the handlers are registered.
+fn turn() -> MutexGuard<'static, ()> {
+    static TURN: Mutex<()> = Mutex::new(());
+    static REGISTERED: Once = Once::new();
+    let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    REGISTERED.call_once(|| {
+        register(Some(call), Some(call), Some(call));
+        host_fork::register().expect("memory");
+        host_fork::register().expect("the second time does nothing");
+        // As another library in this process would: the two nest.
+        register(
+            Some(host_fork::prepare),
+            Some(host_fork::parent),
+            Some(host_fork::child),
+        );
+    });
+    turn
+}
+
+type Handler = unsafe extern "C" fn();
+
+fn register(prepare: Option<Handler>, parent: Option<Handler>, child: Option<Handler>) {
+    // SAFETY: the handlers are functions of this program, and may be called at these places.
+    let answer = unsafe { libc::pthread_atfork(prepare, parent, child) };
+    assert_eq!(answer, 0);
+}
+
+/// Somebody's handler that uses the library while the freezer is frozen.
+extern "C" fn call() {
+    let _inside = freezer::enter();
+    let files: Files<u32> = Files::new();
+    assert!(files.open(FileRef::new(0), NONE).is_ok());
+}
+
+/// Forks, runs `work` in the child, and expects it to end well.
+fn in_child(work: impl FnOnce()) {
+    // SAFETY: the library says that its child goes on; nothing else is used there that a thread which
+    // is gone may have locked, but for the memory allocator, which is prepared by the C library.
+    match unsafe { fork() }.expect("the host forks") {
+        ForkResult::Child => {
+            // SAFETY: both take an integer. No destructor and no handler of the parent's runs.
+            unsafe { libc::alarm(PATIENCE) };
+            let end = catch_unwind(AssertUnwindSafe(work));
+            // SAFETY: as above.
+            unsafe { libc::_exit(i32::from(end.is_err())) };
+        }
+        ForkResult::Parent { child } => {
+            let end = waitpid(child, None).expect("the child is there");
+            assert_eq!(end, WaitStatus::Exited(child, 0), "how the child ended");
+        }
+    }
+}
+
+/// A file that is counted as long as it is there.
+struct Counted;
+
+static COUNT: AtomicUsize = AtomicUsize::new(0);
+
+impl Counted {
+    fn new() -> Self {
+        COUNT.fetch_add(1, SeqCst);
+        Self
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        COUNT.fetch_sub(1, SeqCst);
+    }
+}
+
+/// What threads use while one of them forks.
+struct World {
+    files: Files<Counted>,
+    cache: Cache<[usize; 8]>,
+}
+
+impl World {
+    fn new() -> Self {
+        Self {
+            files: Files::new(),
+            cache: Cache::new("forked").expect("memory"),
+        }
+    }
+
+    /// One call of each kind.
+    fn use_it(&self) {
+        let files = &self.files;
+        inside(|| {
+            for _ in 0..100 {
+                let open = || files.open(FileRef::new(Counted::new()), NONE);
+                let (one, two) = (open().expect("a number"), open().expect("a number"));
+                // Another thread may have closed them all.
+                let _ = files.get(one);
+                let _ = files.close(one);
+                let _ = files.close(two);
+            }
+        });
+        inside(|| {
+            let taken: Vec<_> = (0..300).map(|it| self.cache.insert([it; 8])).collect();
+            assert!(taken.iter().flatten().all(|it| it[0] == it[7]));
+        });
+        inside(|| drop(files.fork().expect("memory")));
+        inside(|| files.close_range(0, u32::MAX).expect("memory"));
+        inside(|| rcu::synchronize().expect("outside of sections"));
+        inside(slab::shrink);
+    }
+
+    /// All that was given out comes back: nothing was in a hand that is gone.
+    fn is_whole(&self) {
+        self.use_it();
+        inside(|| self.files.close_range(0, u32::MAX).expect("memory"));
+        inside(|| rcu::barrier().expect("outside of sections"));
+        assert_eq!(COUNT.load(SeqCst), 0, "files that are left");
+    }
+}
+
+fn inside<R>(call: impl FnOnce() -> R) -> R {
+    let _inside = freezer::enter();
+    call()
+}
+
+/// Runs `work` on threads that begin it again and again, while `meanwhile` runs.
+fn while_working(threads: usize, work: impl Fn() + Sync, meanwhile: impl FnOnce()) {
+    let is_over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                while !is_over.load(SeqCst) {
+                    work();
+                }
+            });
+        }
+        let end = catch_unwind(AssertUnwindSafe(meanwhile));
+        is_over.store(true, SeqCst);
+        end.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+    });
+}
+
+/// Runs `meanwhile` while another thread is where `stay` has called its argument.
+fn while_there(stay: impl FnOnce(&dyn Fn()) + Send, meanwhile: impl FnOnce()) {
+    let (tell_there, hear_there) = channel();
+    let (tell_over, hear_over) = channel::<()>();
+    thread::scope(|scope| {
+        scope.spawn(move || {
+            stay(&|| {
+                tell_there.send(()).expect("somebody listens");
+                // An error too: `meanwhile` has panicked.
+                let _ = hear_over.recv();
+            });
+        });
+        hear_there.recv().expect("it gets there");
+        meanwhile();
+        drop(tell_over);
+    });
+}
+
+/// What a child does that has threads of its own.
+fn synchronize_beside_a_reader() {
+    let (tell, hear) = channel::<()>();
+    thread::scope(|scope| {
+        scope.spawn(move || {
+            drop(rcu::read_lock());
+            tell.send(()).expect("somebody listens");
+            thread::sleep(Duration::from_millis(1));
+        });
+        hear.recv().expect("it reads");
+        rcu::synchronize().expect("outside of sections");
+    });
+}
+
+/// Locks that are held, counts that are in a hand, and what is changed by half, all in the child.
+#[test]
+fn a_child_goes_on_whatever_the_others_were_doing() {
+    let _turn = turn();
+    let world = World::new();
+    while_working(
+        3,
+        || world.use_it(),
+        || {
+            for _ in 0..60 {
+                in_child(|| {
+                    world.is_whole();
+                    while_working(2, || world.use_it(), synchronize_beside_a_reader);
+                    world.is_whole();
+                });
+            }
+        },
+    );
+    world.is_whole();
+}
+
+#[test]
+fn threads_that_fork_at_once() {
+    let _turn = turn();
+    let world = World::new();
+    thread::scope(|scope| {
+        for _ in 0..3 {
+            scope.spawn(|| {
+                for _ in 0..10 {
+                    // As a call of the interface that forks would.
+                    inside(|| {
+                        let _out = freezer::step_out();
+                        in_child(|| world.is_whole());
+                    });
+                    // As one that has forgotten to: here the C library holds no lock meanwhile.
+                    #[cfg(target_env = "gnu")]
+                    inside(|| in_child(|| world.is_whole()));
+                    world.use_it();
+                }
+            });
+        }
+    });
+    world.is_whole();
+}
+
+/// The fences of the child reach its threads: the registration for `membarrier(2)` is passed on.
+#[test]
+fn the_fences_of_a_child_reach_its_threads() {
+    let _turn = turn();
+    synchronize_beside_a_reader();
+    in_child(synchronize_beside_a_reader);
+}
+
+#[test]
+fn a_reader_that_is_gone_is_not_waited_for() {
+    let _turn = turn();
+    let read = |stay: &dyn Fn()| {
+        let _section = rcu::read_lock();
+        stay();
+    };
+    while_there(read, || in_child(|| rcu::synchronize().expect("outside")));
+    let work = |stay: &dyn Fn()| {
+        let _reader = Reader::online();
+        stay();
+    };
+    while_there(work, || in_child(|| rcu::synchronize().expect("outside")));
+}
+
+#[test]
+fn a_section_of_the_thread_that_forks_goes_on() {
+    let _turn = turn();
+    let section = rcu::read_lock();
+    in_child(|| grace_periods_wait_for(section));
+    let reader = Reader::online();
+    in_child(|| grace_periods_wait_for(reader));
+}
+
+/// Something of this thread that grace periods wait for, until it is dropped.
+fn grace_periods_wait_for<S>(section: S) {
+    static RAN: AtomicBool = AtomicBool::new(false);
+    assert_eq!(rcu::synchronize(), Err(rcu::WouldDeadlock));
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            rcu::defer(|| RAN.store(true, SeqCst));
+            rcu::barrier().expect("outside of sections");
+        });
+        thread::sleep(Duration::from_millis(20));
+        assert!(!RAN.load(SeqCst), "the section lasts");
+        drop(section);
+    });
+    assert!(RAN.load(SeqCst));
+}
+
+/// A callback that sleeps: what its thread had left to invoke is lost, and nobody waits for it.
+#[test]
+fn a_callback_of_a_thread_that_is_gone_is_not_waited_for() {
+    let _turn = turn();
+    let (tell, hear) = channel::<()>();
+    let (tell_over, hear_over) = channel::<()>();
+    thread::scope(|scope| {
+        scope.spawn(move || {
+            let _inside = freezer::enter();
+            rcu::defer(move || {
+                let _out = freezer::step_out();
+                tell.send(()).expect("somebody listens");
+                let _ = hear_over.recv();
+            });
+            rcu::barrier().expect("outside of sections");
+        });
+        hear.recv().expect("the callback runs");
+        in_child(|| {
+            let (tell, hear) = channel();
+            rcu::defer(move || tell.send(()).expect("somebody listens"));
+            rcu::barrier().expect("outside of sections");
+            hear.recv().expect("it ran");
+        });
+        drop(tell_over);
+    });
+}
+
+/// The thread that forks does so inside a callback of its own: callbacks of a processor run one after
+/// the other, in the child too.
+#[test]
+fn a_callback_that_forks_goes_on() {
+    let _turn = turn();
+    stay_on_this_processor();
+    // A panic goes no further than the callback.
+    let (tell, hear) = channel();
+    rcu::defer(move || {
+        in_child(|| {
+            let ran = Arc::new(AtomicUsize::new(0));
+            for _ in 0..1000 {
+                let ran = ran.clone();
+                rcu::defer(move || {
+                    ran.fetch_add(1, SeqCst);
+                });
+            }
+            rcu::synchronize().expect("outside of sections");
+            assert_eq!(rcu::barrier(), Err(rcu::WouldDeadlock));
+            assert_eq!(ran.load(SeqCst), 0, "this one has not ended");
+        });
+        tell.send(()).expect("somebody listens");
+    });
+    rcu::barrier().expect("outside of sections");
+    hear.try_recv().expect("the child ended well");
+}
+
+fn stay_on_this_processor() {
+    let mut this = CpuSet::new();
+    this.set(sched_getcpu().expect("it is somewhere"))
+        .expect("a set has all processors");
+    sched_setaffinity(Pid::from_raw(0), &this).expect("it may stay");
+}
+
+/// A thread that waits for a number is asleep: neither the fork nor the child waits for it.
+#[test]
+fn who_waits_for_a_number_is_not_waited_for() {
+    let _turn = turn();
+    let files = Files::with_limit(1);
+    let fd = files.open(FileRef::new(1), NONE).expect("a number");
+    thread::scope(|scope| {
+        scope.spawn(|| inside(|| files.wait_free()));
+        // Now or later it sleeps; a fork waits until it does.
+        for _ in 0..20 {
+            thread::sleep(Duration::from_millis(1));
+            in_child(|| {
+                let files = &files;
+                inside(|| files.close(fd)).expect("it is open");
+                inside(|| files.open(FileRef::new(2), NONE)).expect("a number");
+                rcu::barrier().expect("outside of sections");
+            });
+        }
+        files.close(fd).expect("it is open");
+    });
+}
+
+#[test]
+fn each_child_is_a_generation_of_its_own() {
+    let _turn = turn();
+    assert_eq!(host_fork::generation(), 0);
+    in_child(|| {
+        assert_eq!(host_fork::generation(), 1);
+        in_child(|| assert_eq!(host_fork::generation(), 2));
+        in_child(|| assert_eq!(host_fork::generation(), 2));
+        assert_eq!(host_fork::generation(), 1);
+    });
+    assert_eq!(host_fork::generation(), 0);
+}

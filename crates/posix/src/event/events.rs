@@ -1,0 +1,252 @@
+//! Files to wait for: `eventfd`, `timerfd` and `epoll`.
+
+use std::ffi::{c_int, c_uint};
+use std::time::Duration;
+
+use fdtable_vfs::Errno;
+use fdtable_vfs::event::{
+    Clock, EpollCreateFlags, EpollCtl, EpollEvent, EpollFlags, EventFdFlags, ITimerSpec,
+    TimerFdFlags, TimerFlags,
+};
+
+use crate::event::polling::{duration, masked, time_of};
+use crate::frame::call::call;
+use crate::frame::caller;
+use crate::frame::system::System;
+use crate::fs::transfers::{fdt_read, fdt_write};
+use crate::host::watch;
+
+/// Makes a counter: `eventfd(2)`.
+#[unsafe(no_mangle)]
+pub extern "C" fn fdt_eventfd(initial: c_uint, flags: c_int) -> c_int {
+    call(|system| {
+        let flags = EventFdFlags::from_bits(flags.cast_unsigned()).ok_or(Errno::EINVAL)?;
+        Ok(system.process.eventfd(initial.into(), flags)?.raw())
+    })
+}
+
+/// Reads a counter: `eventfd_read(3)`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fdt_eventfd_read(fd: c_int, value: *mut u64) -> c_int {
+    // SAFETY: as the caller promises.
+    let count = unsafe { fdt_read(fd, value.cast(), size_of::<u64>()) };
+    if count == 8 { 0 } else { -1 }
+}
+
+/// Adds to a counter: `eventfd_write(3)`.
+#[unsafe(no_mangle)]
+pub extern "C" fn fdt_eventfd_write(fd: c_int, value: u64) -> c_int {
+    // SAFETY: the value is there.
+    let count = unsafe { fdt_write(fd, (&raw const value).cast(), size_of::<u64>()) };
+    if count == 8 { 0 } else { -1 }
+}
+
+/// Makes a timer: `timerfd_create(2)`.
+#[unsafe(no_mangle)]
+pub extern "C" fn fdt_timerfd_create(clock: c_int, flags: c_int) -> c_int {
+    call(|system| {
+        let flags = TimerFdFlags::from_bits(flags.cast_unsigned()).ok_or(Errno::EINVAL)?;
+        let clock = match clock {
+            libc::CLOCK_REALTIME | libc::CLOCK_REALTIME_ALARM => Clock::Realtime,
+            libc::CLOCK_MONOTONIC => Clock::Monotonic,
+            libc::CLOCK_BOOTTIME | libc::CLOCK_BOOTTIME_ALARM => Clock::Boottime,
+            _ => return Err(Errno::EINVAL),
+        };
+        Ok(system.process.timerfd_create(clock, flags)?.raw())
+    })
+}
+
+/// Sets a timer: `timerfd_settime(2)`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fdt_timerfd_settime(
+    fd: c_int,
+    flags: c_int,
+    new: *const libc::itimerspec,
+    old: *mut libc::itimerspec,
+) -> c_int {
+    call(|system| {
+        // SAFETY: as the caller promises.
+        let new = unsafe { caller::get(new) }?;
+        let flags = TimerFlags::from_bits(flags.cast_unsigned()).ok_or(Errno::EINVAL)?;
+        let spec = ITimerSpec {
+            interval: time_of(new.it_interval.tv_sec, new.it_interval.tv_nsec)?,
+            value: time_of(new.it_value.tv_sec, new.it_value.tv_nsec)?,
+        };
+        let before = system.process.timerfd_settime(fd, flags, spec)?;
+        if !old.is_null() {
+            // SAFETY: as the caller promises.
+            unsafe { caller::put(old, told(&before)) }?;
+        }
+        Ok(0)
+    })
+}
+
+/// Returns what a timer is set to: `timerfd_gettime(2)`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fdt_timerfd_gettime(fd: c_int, spec: *mut libc::itimerspec) -> c_int {
+    call(|system| {
+        let found = system.process.timerfd_gettime(fd)?;
+        // SAFETY: as the caller promises.
+        unsafe { caller::put(spec, told(&found)) }?;
+        Ok(0)
+    })
+}
+
+fn told(spec: &ITimerSpec) -> libc::itimerspec {
+    let time = |time: Duration| libc::timespec {
+        tv_sec: time.as_secs().cast_signed(),
+        tv_nsec: time.subsec_nanos().into(),
+    };
+    libc::itimerspec {
+        it_interval: time(spec.interval),
+        it_value: time(spec.value),
+    }
+}
+
+/// Makes a set of descriptors to wait for: `epoll_create(2)`.
+#[unsafe(no_mangle)]
+pub extern "C" fn fdt_epoll_create(size: c_int) -> c_int {
+    call(|system| {
+        if size <= 0 {
+            return Err(Errno::EINVAL);
+        }
+        Ok(system
+            .process
+            .epoll_create1(EpollCreateFlags::empty())?
+            .raw())
+    })
+}
+
+/// Makes a set of descriptors to wait for: `epoll_create1(2)`.
+#[unsafe(no_mangle)]
+pub extern "C" fn fdt_epoll_create1(flags: c_int) -> c_int {
+    call(|system| {
+        let flags = EpollCreateFlags::from_bits(flags.cast_unsigned()).ok_or(Errno::EINVAL)?;
+        Ok(system.process.epoll_create1(flags)?.raw())
+    })
+}
+
+/// Adds, changes or takes out a descriptor of a set: `epoll_ctl(2)`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fdt_epoll_ctl(
+    epfd: c_int,
+    operation: c_int,
+    fd: c_int,
+    event: *mut libc::epoll_event,
+) -> c_int {
+    call(|system| {
+        let asked = if operation == libc::EPOLL_CTL_DEL {
+            None
+        } else {
+            // SAFETY: as the caller promises.
+            Some(unsafe { caller::get(event) }?)
+        };
+        let operation = match operation {
+            libc::EPOLL_CTL_ADD => EpollCtl::Add,
+            libc::EPOLL_CTL_MOD => EpollCtl::Mod,
+            libc::EPOLL_CTL_DEL => EpollCtl::Del,
+            _ => {
+                system.file(epfd)?;
+                system.file(fd)?;
+                return Err(Errno::EINVAL);
+            }
+        };
+        let asked = asked.map(|asked| {
+            let events = EpollFlags::from_bits_truncate(asked.events);
+            EpollEvent::new(events, asked.u64)
+        });
+        watch::revive();
+        system.process.epoll_ctl(epfd, operation, fd, asked)?;
+        Ok(0)
+    })
+}
+
+/// Waits for a set: `epoll_wait(2)`. A negative timeout is none.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fdt_epoll_wait(
+    epfd: c_int,
+    events: *mut libc::epoll_event,
+    most: c_int,
+    milliseconds: c_int,
+) -> c_int {
+    // SAFETY: as the caller promises.
+    unsafe { fdt_epoll_pwait(epfd, events, most, milliseconds, std::ptr::null()) }
+}
+
+/// Waits for a set with other signals blocked: `epoll_pwait(2)`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fdt_epoll_pwait(
+    epfd: c_int,
+    events: *mut libc::epoll_event,
+    most: c_int,
+    milliseconds: c_int,
+    mask: *const libc::sigset_t,
+) -> c_int {
+    call(|system| {
+        let timeout = u64::try_from(milliseconds).ok().map(Duration::from_millis);
+        // SAFETY: as the caller promises.
+        let mask = unsafe { caller::get_if_any(mask) }?;
+        // SAFETY: as the caller promises.
+        masked(mask, || unsafe {
+            epoll_wait(system, epfd, events, most, timeout)
+        })
+    })
+}
+
+/// Waits for a set with other signals blocked, and nanoseconds: `epoll_pwait2(2)`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fdt_epoll_pwait2(
+    epfd: c_int,
+    events: *mut libc::epoll_event,
+    most: c_int,
+    timeout: *const libc::timespec,
+    mask: *const libc::sigset_t,
+) -> c_int {
+    call(|system| {
+        // SAFETY: as the caller promises.
+        let timeout = unsafe { duration(timeout) }?;
+        // SAFETY: as the caller promises.
+        let mask = unsafe { caller::get_if_any(mask) }?;
+        // SAFETY: as the caller promises.
+        masked(mask, || unsafe {
+            epoll_wait(system, epfd, events, most, timeout)
+        })
+    })
+}
+
+/// Most events that one call returns: what it writes first into memory of its own is bounded.
+const MOST_EVENTS: usize = 1024;
+
+/// Waits, and writes what was found into an array of the caller.
+///
+/// # Safety
+/// If `events` can be an address, there is room for `most`.
+unsafe fn epoll_wait(
+    system: &System,
+    epfd: c_int,
+    events: *mut libc::epoll_event,
+    most: c_int,
+    timeout: Option<Duration>,
+) -> Result<c_int, Errno> {
+    let bytes = usize::try_from(most).map(|most| most * size_of::<libc::epoll_event>());
+    let is_some = bytes.is_ok_and(|bytes| bytes > 0 && bytes <= c_int::MAX as usize);
+    let most = if is_some {
+        most as usize
+    } else {
+        return Err(Errno::EINVAL);
+    };
+    caller::check_half(events, most)?;
+    let most = most.min(MOST_EVENTS);
+    watch::revive();
+    let mut found = vec![EpollEvent::default(); most];
+    let count = system.process.epoll_wait(epfd, &mut found, timeout)?;
+    for (index, event) in found.iter().take(count).enumerate() {
+        let event = libc::epoll_event {
+            events: event.events.bits(),
+            u64: event.data,
+        };
+        // SAFETY: as the caller promises; the index is below `most`.
+        unsafe { caller::put(events.add(index), event) }?;
+    }
+    Ok(count as c_int)
+}

@@ -1,0 +1,260 @@
+//! Waiting for descriptors: `poll`, `ppoll`, `select`, `pselect`.
+//!
+//! A set may mix files of ours and of the host: how is told in `host_watch`. No call answers `EINTR`:
+//! a handler runs, and the call waits on. A signal mask that is given holds while it waits.
+
+use std::ffi::c_int;
+use std::time::{Duration, Instant};
+
+use fdtable_vfs::event::Events;
+use fdtable_vfs::{Errno, FdSet, PollFd};
+
+use crate::frame::call::call;
+use crate::frame::caller;
+use crate::frame::system::System;
+use crate::host;
+use crate::host::watch;
+
+/// Waits until a descriptor is ready: `poll(2)`. A negative timeout is none.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fdt_poll(
+    fds: *mut libc::pollfd,
+    count: libc::nfds_t,
+    milliseconds: c_int,
+) -> c_int {
+    call(|system| {
+        let timeout = u64::try_from(milliseconds).ok().map(Duration::from_millis);
+        // SAFETY: as the caller promises.
+        unsafe { poll(system, fds, count, timeout) }
+    })
+}
+
+/// Waits as `poll` does, with other signals blocked: `ppoll(2)`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fdt_ppoll(
+    fds: *mut libc::pollfd,
+    count: libc::nfds_t,
+    timeout: *const libc::timespec,
+    mask: *const libc::sigset_t,
+) -> c_int {
+    call(|system| {
+        // SAFETY: as the caller promises.
+        let timeout = unsafe { duration(timeout) }?;
+        // SAFETY: as the caller promises.
+        let mask = unsafe { caller::get_if_any(mask) }?;
+        // SAFETY: as the caller promises.
+        masked(mask, || unsafe { poll(system, fds, count, timeout) })
+    })
+}
+
+/// Waits until a descriptor of three sets is ready: `select(2)`. `timeout` is left with what is left of
+/// it.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fdt_select(
+    count: c_int,
+    read: *mut libc::fd_set,
+    write: *mut libc::fd_set,
+    except: *mut libc::fd_set,
+    timeout: *mut libc::timeval,
+) -> c_int {
+    call(|system| {
+        // SAFETY: as the caller promises.
+        let given = unsafe { caller::get_if_any(timeout) }?;
+        let limit = given.as_ref().map(duration_of_timeval).transpose()?;
+        let begun = Instant::now();
+        // SAFETY: as the caller promises.
+        let ready = unsafe { select(system, count, [read, write, except], limit) };
+        if let Some(limit) = limit {
+            let left = limit.saturating_sub(begun.elapsed());
+            let left = libc::timeval {
+                tv_sec: left.as_secs().cast_signed(),
+                tv_usec: left.subsec_micros().into(),
+            };
+            // SAFETY: it was read from there.
+            unsafe { caller::put(timeout, left) }?;
+        }
+        ready
+    })
+}
+
+/// Waits as `select` does, with other signals blocked, and leaves the timeout as it is: `pselect(2)`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fdt_pselect(
+    count: c_int,
+    read: *mut libc::fd_set,
+    write: *mut libc::fd_set,
+    except: *mut libc::fd_set,
+    timeout: *const libc::timespec,
+    mask: *const libc::sigset_t,
+) -> c_int {
+    call(|system| {
+        // SAFETY: as the caller promises.
+        let timeout = unsafe { duration(timeout) }?;
+        // SAFETY: as the caller promises.
+        let mask = unsafe { caller::get_if_any(mask) }?;
+        masked(mask, || {
+            // SAFETY: as the caller promises.
+            unsafe { select(system, count, [read, write, except], timeout) }
+        })
+    })
+}
+
+/// Polls an array of the caller.
+///
+/// # Safety
+/// If `fds` can be an address, there are `count`, which nobody else uses meanwhile.
+unsafe fn poll(
+    system: &System,
+    fds: *mut libc::pollfd,
+    count: libc::nfds_t,
+    timeout: Option<Duration>,
+) -> Result<c_int, Errno> {
+    let count = usize::try_from(count).map_err(|_| Errno::EINVAL)?;
+    if count > system.process.files().limit() as usize {
+        return Err(Errno::EINVAL);
+    }
+    // SAFETY: as the caller promises.
+    let asked = unsafe { caller::values(fds, count) }?;
+    let mut polled = caller::with_room(count)?;
+    polled.extend(asked.iter().map(|fd| PollFd::new(fd.fd, events(fd.events))));
+    watch::revive();
+    let ready = system.process.poll(&mut polled, timeout)?;
+    for (index, polled) in polled.iter().enumerate() {
+        let revents = polled.revents.bits() as i16;
+        // SAFETY: as the caller promises; the index is below `count`.
+        unsafe { caller::put(&raw mut (*fds.add(index)).revents, revents) }?;
+    }
+    Ok(ready as c_int)
+}
+
+fn events(bits: i16) -> Events {
+    Events::from_bits_truncate(u32::from(bits.cast_unsigned()))
+}
+
+/// Bits of a set that are looked at together.
+const WORD: usize = u64::BITS as usize;
+
+/// Returns how many of `count` bits are looked at: as on the host, a table's size bounds that. A
+/// program may ask for `getdtablesize()` and have room for `FD_SETSIZE` only.
+fn looked_at(system: &System, count: c_int) -> c_int {
+    let files = system.process.files();
+    let (mut past, mut end) = (libc::FD_SETSIZE as c_int, count);
+    // The last open descriptor is in front of `end` or nowhere, and not in front of `past - 1` if it
+    // is above the size of a set.
+    while past < end {
+        let middle = past + (end - past) / 2;
+        match files.next_open(middle) {
+            Some(fd) if fd.raw() < end => past = fd.raw() + 1,
+            _ => end = middle,
+        }
+    }
+    count.min(past)
+}
+
+/// Selects from sets of the caller, which have room for `count` bits, whatever `FD_SETSIZE` is.
+///
+/// # Safety
+/// Each set that can be an address has as many words as `count` bits need, which nobody else uses
+/// meanwhile.
+unsafe fn select(
+    system: &System,
+    count: c_int,
+    sets: [*mut libc::fd_set; 3],
+    timeout: Option<Duration>,
+) -> Result<c_int, Errno> {
+    if count < 0 {
+        return Err(Errno::EINVAL);
+    }
+    let count = looked_at(system, count);
+    let bits = count as usize;
+    let words = bits.div_ceil(WORD);
+    let [mut read, mut write, mut except] = [None, None, None];
+    for (place, set) in [&mut read, &mut write, &mut except].into_iter().zip(sets) {
+        if !set.is_null() {
+            // SAFETY: as the caller promises.
+            *place = Some(unsafe { Set::read(set.cast(), words) }?);
+        }
+    }
+    watch::revive();
+    let [r, w, e] =
+        [&mut read, &mut write, &mut except].map(|set| set.as_mut().map(|set| &mut set.bits));
+    let ready = system.process.select(count, r, w, e, timeout)?;
+    for set in [read, write, except].into_iter().flatten() {
+        // SAFETY: as the caller promises.
+        unsafe { set.write_back(bits) }?;
+    }
+    Ok(ready as c_int)
+}
+
+/// Set of the caller, and our copy.
+struct Set {
+    place: *mut u64,
+    bits: FdSet,
+}
+
+impl Set {
+    /// Copies a set.
+    ///
+    /// # Safety
+    /// If `at` can be an address, there are so many words.
+    unsafe fn read(at: *mut u64, words: usize) -> Result<Self, Errno> {
+        // SAFETY: as the caller promises.
+        let bits = FdSet::from_words(&unsafe { caller::values(at, words) }?);
+        Ok(Set { place: at, bits })
+    }
+
+    /// Leaves what was found; bits from `end` on, in the last word, are no question and go.
+    ///
+    /// # Safety
+    /// The set was read, and its place is still there.
+    unsafe fn write_back(&self, end: usize) -> Result<(), Errno> {
+        for (index, found) in self.bits.words().iter().enumerate() {
+            let asked = end.saturating_sub(index * WORD).min(WORD);
+            let mask = u64::MAX.checked_shr((WORD - asked) as u32).unwrap_or(0);
+            // SAFETY: as the caller promises; there are no more words than were read.
+            unsafe { caller::put(self.place.add(index), found & mask) }?;
+        }
+        Ok(())
+    }
+}
+
+/// Reads a timeout; null is none.
+///
+/// # Errors
+/// `EFAULT`; `EINVAL` if it is no time.
+///
+/// # Safety
+/// If `at` can be an address, a `timespec` is there.
+pub(crate) unsafe fn duration(at: *const libc::timespec) -> Result<Option<Duration>, Errno> {
+    // SAFETY: as the caller promises.
+    match unsafe { caller::get_if_any(at) }? {
+        None => Ok(None),
+        Some(time) => time_of(time.tv_sec, time.tv_nsec).map(Some),
+    }
+}
+
+fn duration_of_timeval(time: &libc::timeval) -> Result<Duration, Errno> {
+    // Whole seconds among the microseconds are no error here, as on the host.
+    let carried = time.tv_sec.saturating_add(time.tv_usec / 1_000_000);
+    time_of(carried, time.tv_usec % 1_000_000 * 1000)
+}
+
+pub(crate) fn time_of(seconds: i64, nanoseconds: i64) -> Result<Duration, Errno> {
+    let nanoseconds = u32::try_from(nanoseconds).map_err(|_| Errno::EINVAL)?;
+    let seconds = u64::try_from(seconds).map_err(|_| Errno::EINVAL)?;
+    if nanoseconds >= 1_000_000_000 {
+        return Err(Errno::EINVAL);
+    }
+    Ok(Duration::new(seconds, nanoseconds))
+}
+
+/// Runs something with other signals blocked, if a mask says which.
+pub(crate) fn masked<R>(mask: Option<libc::sigset_t>, action: impl FnOnce() -> R) -> R {
+    let Some(mask) = mask else {
+        return action();
+    };
+    let before = host::set_signal_mask(&mask);
+    let answer = action();
+    host::set_signal_mask(&before);
+    answer
+}

@@ -1,0 +1,8 @@
+//! How every call is made: the guard around it, what its pointers are worth, where its paths lead, and
+//! the one process behind all of them.
+
+pub(crate) mod call;
+pub(crate) mod caller;
+pub(crate) mod places;
+pub(crate) mod system;
+pub(crate) mod target;

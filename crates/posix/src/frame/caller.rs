@@ -1,0 +1,209 @@
+//! What the caller's pointers are worth: slices, strings and values behind them.
+//!
+//! An address that is null, on the first page, or above all that a process can have, is `EFAULT`, as
+//! from the host. Any other is believed.
+
+use std::ffi::{CStr, c_char, c_void};
+use std::slice;
+
+use fdtable_vfs::Errno;
+
+/// Most bytes of one transfer: as on Linux, whole pages below 2^31.
+pub(crate) const MOST: usize = 0x7fff_f000;
+
+/// Addresses below this are nobody's.
+const FIRST: usize = 4096;
+
+/// Addresses from here on are the kernel's, or no addresses.
+const PAST: usize = 1 << 56;
+
+/// Returns the bytes that a call is to read, 2^31 - 4096 at most, as on Linux.
+///
+/// # Errors
+/// `EFAULT`, also if there are more than an address space has.
+///
+/// # Safety
+/// If `at` can be an address, it has `count` bytes that stay as they are for the whole call.
+#[inline]
+pub(crate) unsafe fn bytes<'a>(at: *const c_void, count: usize) -> Result<&'a [u8], Errno> {
+    let count = transferable(at, count)?;
+    if count == 0 {
+        return Ok(&[]);
+    }
+    // SAFETY: as the caller promises.
+    Ok(unsafe { slice::from_raw_parts(at.cast(), count) })
+}
+
+/// Returns the bytes that a call is to write, as [`bytes`].
+///
+/// # Errors
+/// Those of `bytes`.
+///
+/// # Safety
+/// If `at` can be an address, it has `count` bytes that nobody else uses for the whole call. They
+/// need hold nothing yet: calls write there, and read nothing.
+#[inline]
+pub(crate) unsafe fn bytes_mut<'a>(at: *mut c_void, count: usize) -> Result<&'a mut [u8], Errno> {
+    let count = transferable(at, count)?;
+    if count == 0 {
+        return Ok(&mut []);
+    }
+    // SAFETY: as the caller promises.
+    Ok(unsafe { slice::from_raw_parts_mut(at.cast(), count) })
+}
+
+/// Reads an array of the caller, value by value: alignment is not asked of it.
+///
+/// # Errors
+/// `EFAULT`; `ENOMEM`.
+///
+/// # Safety
+/// If `at` can be an address, there are `count` values.
+pub(crate) unsafe fn values<T: Copy>(at: *const T, count: usize) -> Result<Vec<T>, Errno> {
+    if count == 0 {
+        return Ok(Vec::new());
+    }
+    check(at, count)?;
+    let mut values = with_room(count)?;
+    // SAFETY: as the caller promises; the index is below `count`.
+    values.extend((0..count).map(|index| unsafe { at.add(index).read_unaligned() }));
+    Ok(values)
+}
+
+/// Makes an empty list with room for as many as the caller says.
+///
+/// # Errors
+/// `ENOMEM`.
+pub(crate) fn with_room<T>(count: usize) -> Result<Vec<T>, Errno> {
+    let mut list = Vec::new();
+    list.try_reserve_exact(count).map_err(|_| Errno::ENOMEM)?;
+    Ok(list)
+}
+
+/// Returns a path or name of the caller.
+///
+/// # Errors
+/// `EFAULT`.
+///
+/// # Safety
+/// If `at` can be an address, a string with its end is there, for the whole call.
+#[inline]
+pub(crate) unsafe fn string<'a>(at: *const c_char) -> Result<&'a CStr, Errno> {
+    check(at, 1)?;
+    // SAFETY: as the caller promises.
+    Ok(unsafe { CStr::from_ptr(at) })
+}
+
+/// Reads a value.
+///
+/// # Errors
+/// `EFAULT`.
+///
+/// # Safety
+/// If `at` can be an address, a `T` is there.
+pub(crate) unsafe fn get<T: Copy>(at: *const T) -> Result<T, Errno> {
+    check(at, 1)?;
+    // SAFETY: as the caller promises; alignment is not asked of it.
+    Ok(unsafe { at.read_unaligned() })
+}
+
+/// Reads a value, if there is one: null is none.
+///
+/// # Errors
+/// `EFAULT` if it cannot be an address.
+///
+/// # Safety
+/// If `at` can be an address, a `T` is there.
+pub(crate) unsafe fn get_if_any<T: Copy>(at: *const T) -> Result<Option<T>, Errno> {
+    if at.is_null() {
+        return Ok(None);
+    }
+    // SAFETY: as the caller promises.
+    unsafe { get(at) }.map(Some)
+}
+
+/// Writes a value.
+///
+/// # Errors
+/// `EFAULT`.
+///
+/// # Safety
+/// If `at` can be an address, there is room for a `T`.
+pub(crate) unsafe fn put<T>(at: *mut T, value: T) -> Result<(), Errno> {
+    check(at, 1)?;
+    // SAFETY: as the caller promises; alignment is not asked of it.
+    unsafe { at.write_unaligned(value) };
+    Ok(())
+}
+
+/// Checks that there can be `count` values.
+///
+/// # Errors
+/// `EFAULT` if not.
+#[inline]
+pub(crate) fn check<T>(at: *const T, count: usize) -> Result<(), Errno> {
+    let (first, length) = (at.addr(), count.saturating_mul(size_of::<T>()));
+    if first < FIRST || first.saturating_add(length) > PAST {
+        return Err(Errno::EFAULT);
+    }
+    Ok(())
+}
+
+/// Checks that what would be `count` values is not above all that a process can have. Whether anything
+/// is there is told when it is used.
+///
+/// # Errors
+/// `EFAULT` if it is.
+pub(crate) fn check_half<T>(at: *const T, count: usize) -> Result<(), Errno> {
+    let length = count.saturating_mul(size_of::<T>());
+    if at.addr().saturating_add(length) > PAST {
+        return Err(Errno::EFAULT);
+    }
+    Ok(())
+}
+
+#[inline]
+fn transferable(at: *const c_void, count: usize) -> Result<usize, Errno> {
+    if count > 0 {
+        // All that is asked for, also what one transfer will not move.
+        check(at.cast::<u8>(), count)?;
+    }
+    Ok(count.min(MOST))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ptr;
+
+    use super::*;
+
+    #[test]
+    fn what_cannot_be_an_address_is_refused() {
+        let refused = |address: usize| {
+            // SAFETY: none of these can be an address.
+            unsafe { get(ptr::without_provenance::<u64>(address)) }
+        };
+        for address in [0, 1, 4095, 1 << 56, usize::MAX, usize::MAX - 7] {
+            assert_eq!(refused(address), Err(Errno::EFAULT), "{address:x}");
+        }
+    }
+
+    #[test]
+    fn nothing_may_lie_anywhere() {
+        // SAFETY: there are no bytes.
+        let nothing = unsafe { bytes(ptr::null(), 0) };
+        assert_eq!(nothing, Ok(&[][..]));
+        // SAFETY: null is refused.
+        let something = unsafe { bytes(ptr::null(), 1) };
+        assert_eq!(something, Err(Errno::EFAULT));
+    }
+
+    #[test]
+    fn a_length_is_no_negative_number_and_has_a_limit() {
+        let there = [0_u8; 8];
+        // SAFETY: the count is refused.
+        let negative = unsafe { bytes(there.as_ptr().cast(), usize::MAX) };
+        assert_eq!(negative, Err(Errno::EFAULT));
+        assert_eq!(transferable(there.as_ptr().cast(), 1 << 40), Ok(MOST));
+    }
+}

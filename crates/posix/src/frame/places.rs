@@ -1,0 +1,213 @@
+//! Which paths are ours, and which the host's.
+//!
+//! A path below a mount is ours, under the same name: the root of our world has the mount points and
+//! nothing else. What a path means is told by its names alone, before anybody looks them up: a `..`
+//! takes away the name before it. So a symbolic link does not lead from one world to the other.
+//!
+//! A relative path follows the working directory, on whichever side that is.
+
+use std::borrow::Cow;
+
+/// The mounts and the working directory, at one moment.
+#[derive(Clone, Debug)]
+pub(crate) struct Places {
+    /// Absolute, without `.`, `..` and needless `/`.
+    ours: Vec<Vec<u8>>,
+    /// As above.
+    directory: Vec<u8>,
+    side: Side,
+    /// The working directory is the host's, and a relative path can lead below a mount.
+    is_above_ours: bool,
+}
+
+/// One of the two worlds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Side {
+    Ours,
+    Host,
+}
+
+impl Places {
+    /// Makes a world without mounts, with the host's working directory.
+    pub(crate) fn new(directory: Vec<u8>) -> Self {
+        Places {
+            ours: Vec::new(),
+            directory,
+            side: Side::Host,
+            is_above_ours: false,
+        }
+    }
+
+    /// Returns the same with `path` as ours.
+    pub(crate) fn with_mount(&self, path: Vec<u8>) -> Self {
+        let mut changed = self.clone();
+        changed.ours.push(path);
+        changed.settle()
+    }
+
+    /// Returns the same without `path`.
+    pub(crate) fn without_mount(&self, path: &[u8]) -> Self {
+        let mut changed = self.clone();
+        changed.ours.retain(|mount| mount != path);
+        changed.settle()
+    }
+
+    /// Tells whether exactly this path is a mount.
+    pub(crate) fn has_mount(&self, path: &[u8]) -> bool {
+        self.ours.iter().any(|mount| mount == path)
+    }
+
+    /// Returns the same with another working directory.
+    pub(crate) fn with_directory(&self, side: Side, directory: Vec<u8>) -> Self {
+        let mut changed = self.clone();
+        changed.directory = directory;
+        changed.side = side;
+        changed.settle()
+    }
+
+    /// Returns the side of the working directory.
+    pub(crate) fn side(&self) -> Side {
+        self.side
+    }
+
+    /// Returns whose a path is, and the path under which that side knows it.
+    pub(crate) fn locate<'p>(&self, path: &'p [u8]) -> (Side, Cow<'p, [u8]>) {
+        let is_absolute = path.first() == Some(&b'/');
+        let start = if is_absolute {
+            self.side_of(path)
+        } else {
+            self.side
+        };
+        if !goes_up(path) && (is_absolute || !self.is_above_ours) {
+            return (start, Cow::Borrowed(path));
+        }
+        let whole = self.absolute(path);
+        let side = self.side_of(&whole);
+        if side == start {
+            return (side, Cow::Borrowed(path));
+        }
+        (side, Cow::Owned(whole))
+    }
+
+    /// Returns the path from the root, without `.`, `..` and needless `/`, but a `/` at the end
+    /// stays.
+    pub(crate) fn absolute(&self, path: &[u8]) -> Vec<u8> {
+        let mut whole = Vec::new();
+        if path.first() != Some(&b'/') {
+            whole.extend_from_slice(&self.directory);
+            whole.push(b'/');
+        }
+        whole.extend_from_slice(path);
+        normal(&whole)
+    }
+
+    fn side_of(&self, path: &[u8]) -> Side {
+        let is_ours = self.ours.iter().any(|mount| begins_with(path, mount));
+        if is_ours { Side::Ours } else { Side::Host }
+    }
+
+    fn settle(mut self) -> Self {
+        let mut above = |mount: &Vec<u8>| begins_with(mount, &self.directory);
+        self.is_above_ours = self.side == Side::Host && self.ours.iter().any(&mut above);
+        self
+    }
+}
+
+/// Returns the names of a path.
+fn names(path: &[u8]) -> impl Iterator<Item = &[u8]> {
+    path.split(|&byte| byte == b'/')
+        .filter(|name| !matches!(*name, b"" | b"."))
+}
+
+fn goes_up(path: &[u8]) -> bool {
+    // Most paths have no two dots at all.
+    path.windows(2).any(|pair| pair == b"..") && names(path).any(|name| name == b"..")
+}
+
+/// Tells whether the first names of `path` are those of `start`.
+fn begins_with(path: &[u8], start: &[u8]) -> bool {
+    let mut path = names(path);
+    names(start).all(|name| path.next() == Some(name))
+}
+
+fn normal(path: &[u8]) -> Vec<u8> {
+    let mut kept: Vec<&[u8]> = Vec::new();
+    for name in names(path) {
+        if name == b".." {
+            kept.pop();
+        } else {
+            kept.push(name);
+        }
+    }
+    let mut whole = Vec::with_capacity(path.len());
+    for name in &kept {
+        whole.push(b'/');
+        whole.extend_from_slice(name);
+    }
+    let asks_for_directory = path.ends_with(b"/") || path.ends_with(b"/.");
+    if kept.is_empty() || asks_for_directory {
+        whole.push(b'/');
+    }
+    whole
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn places(directory: &str) -> Places {
+        Places::new(directory.into()).with_mount(b"/mnt/fdt".to_vec())
+    }
+
+    fn located(places: &Places, path: &str) -> (Side, String) {
+        let (side, path) = places.locate(path.as_bytes());
+        (side, String::from_utf8(path.into_owned()).unwrap())
+    }
+
+    #[test]
+    fn what_lies_below_a_mount_is_ours() {
+        let places = places("/home");
+        for path in [
+            "/mnt/fdt",
+            "//mnt/./fdt///a",
+            "/mnt/fdt/",
+            "/mnt/fdt/a/../b",
+        ] {
+            assert_eq!(located(&places, path), (Side::Ours, path.into()));
+        }
+        for path in ["/mnt", "/mnt/fdtx", "/mnt/fd", "/", "a", "", "/a/mnt/fdt"] {
+            assert_eq!(located(&places, path), (Side::Host, path.into()));
+        }
+    }
+
+    #[test]
+    fn steps_up_lead_from_one_side_to_the_other() {
+        let places = places("/home");
+        let host = |path: &str| (Side::Host, path.to_string());
+        assert_eq!(located(&places, "/mnt/fdt/../a"), host("/mnt/a"));
+        assert_eq!(located(&places, "/mnt/fdt/a/../../.."), host("/"));
+        let ours = |path: &str| (Side::Ours, path.to_string());
+        assert_eq!(located(&places, "../mnt/fdt/a/"), ours("/mnt/fdt/a/"));
+        assert_eq!(located(&places, "/mnt/x/../fdt"), ours("/mnt/fdt"));
+    }
+
+    #[test]
+    fn a_relative_path_follows_the_working_directory() {
+        let above = places("/mnt");
+        assert_eq!(located(&above, "fdt/a").0, Side::Ours);
+        assert_eq!(located(&above, "fdt/a").1, "/mnt/fdt/a");
+        assert_eq!(located(&above, "other").0, Side::Host);
+        let inside = above.with_directory(Side::Ours, b"/mnt/fdt/d".to_vec());
+        assert_eq!(located(&inside, "a"), (Side::Ours, "a".into()));
+        assert_eq!(located(&inside, "../a"), (Side::Ours, "../a".into()));
+        assert_eq!(located(&inside, "../../a"), (Side::Host, "/mnt/a".into()));
+    }
+
+    #[test]
+    fn a_mount_that_goes_is_the_hosts_again() {
+        let places = places("/");
+        assert!(places.has_mount(b"/mnt/fdt") && !places.has_mount(b"/mnt"));
+        let places = places.without_mount(b"/mnt/fdt");
+        assert_eq!(located(&places, "/mnt/fdt/a").0, Side::Host);
+    }
+}

@@ -1,0 +1,106 @@
+//! Where a path of a call leads: below which directory, on which side.
+
+use std::borrow::Cow;
+use std::ffi::{CStr, CString, c_char, c_int};
+use std::os::fd::RawFd;
+
+use fdtable::FileRef;
+use fdtable_vfs::{Errno, Object};
+
+use crate::frame::caller;
+use crate::frame::places::Side;
+use crate::frame::system::System;
+use crate::host::file::HostFile;
+
+/// A path and where it begins.
+pub(crate) enum Target<'p> {
+    /// Ours: relative to a directory of ours, or to our working directory (`AT_FDCWD`).
+    Ours(c_int, Cow<'p, [u8]>),
+    /// The host's.
+    Host(HostPath<'p>),
+}
+
+/// A path of the host, relative to a directory that stays open meanwhile.
+pub(crate) struct HostPath<'p> {
+    directory: Option<FileRef<dyn Object>>,
+    path: Cow<'p, CStr>,
+}
+
+impl HostPath<'_> {
+    /// Returns the host's number of the directory, or `AT_FDCWD`.
+    pub(crate) fn directory(&self) -> RawFd {
+        let below = self
+            .directory
+            .as_ref()
+            .and_then(|file| HostFile::below(&**file));
+        below.map_or(libc::AT_FDCWD, HostFile::number)
+    }
+
+    /// Returns the path.
+    pub(crate) fn path(&self) -> &CStr {
+        &self.path
+    }
+
+    /// Returns the path as the host's calls take it.
+    pub(crate) fn as_ptr(&self) -> *const c_char {
+        self.path.as_ptr()
+    }
+}
+
+impl System {
+    /// Finds the side of a path of the caller that is relative to `directory`.
+    ///
+    /// # Errors
+    /// `EFAULT`; `EBADF` if the path is relative and `directory` is not an open descriptor.
+    ///
+    /// # Safety
+    /// If `path` can be an address, a string is there for the whole call.
+    pub(crate) unsafe fn target<'p>(
+        &self,
+        directory: c_int,
+        path: *const c_char,
+    ) -> Result<Target<'p>, Errno> {
+        // SAFETY: as the caller promises.
+        let path = unsafe { caller::string(path) }?;
+        self.target_of(directory, path)
+    }
+
+    /// As [`target`](Self::target), with a path that was looked at.
+    ///
+    /// # Errors
+    /// `EBADF` as there.
+    pub(crate) fn target_of<'p>(
+        &self,
+        directory: c_int,
+        path: &'p CStr,
+    ) -> Result<Target<'p>, Errno> {
+        let bytes = path.to_bytes();
+        if directory != libc::AT_FDCWD && bytes.first() != Some(&b'/') {
+            return self.below(directory, path);
+        }
+        let places = self.places.load();
+        Ok(match places.locate(bytes) {
+            (Side::Ours, bytes) => Target::Ours(libc::AT_FDCWD, bytes),
+            (Side::Host, Cow::Borrowed(_)) => Target::Host(HostPath {
+                directory: None,
+                path: Cow::Borrowed(path),
+            }),
+            (Side::Host, Cow::Owned(bytes)) => Target::Host(HostPath {
+                directory: None,
+                path: Cow::Owned(CString::new(bytes).map_err(|_| Errno::EINVAL)?),
+            }),
+        })
+    }
+
+    /// A path below an open directory stays on the side of that.
+    fn below<'p>(&self, directory: c_int, path: &'p CStr) -> Result<Target<'p>, Errno> {
+        match self.file(directory) {
+            Ok(file) if HostFile::below(&*file).is_some() => Ok(Target::Host(HostPath {
+                directory: Some(file),
+                path: Cow::Borrowed(path),
+            })),
+            // Also one that is not open: what is wrong first is told there.
+            _ => Ok(Target::Ours(directory, Cow::Borrowed(path.to_bytes()))),
+        }
+    }
+}

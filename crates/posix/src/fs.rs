@@ -1,0 +1,31 @@
+//! Calls on files, their names, and the tree that they hang in.
+
+pub(crate) mod attributes;
+mod configuration;
+pub(crate) mod copies;
+pub(crate) mod directories;
+pub(crate) mod locks;
+pub(crate) mod memory;
+mod mounts;
+pub(crate) mod names;
+pub(crate) mod open;
+pub(crate) mod real_path;
+pub(crate) mod status;
+pub(crate) mod temporary;
+pub(crate) mod transfers;
+pub(crate) mod vectored;
+
+pub use attributes::*;
+pub use configuration::*;
+pub use copies::*;
+pub use directories::*;
+pub use locks::*;
+pub use memory::*;
+pub use mounts::*;
+pub use names::*;
+pub use open::*;
+pub use real_path::*;
+pub use status::*;
+pub use temporary::*;
+pub use transfers::*;
+pub use vectored::*;

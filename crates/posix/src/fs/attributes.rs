@@ -1,0 +1,372 @@
+//! Calls that ask for and set permissions, owners, times and lengths.
+
+use std::ffi::{c_char, c_int};
+
+use fdtable_vfs::{AccessMode, AtFlags, Errno, Time};
+use libc::{AT_FDCWD, AT_SYMLINK_NOFOLLOW, gid_t, mode_t, off_t, timespec, timeval, uid_t};
+
+use crate::frame::call::call;
+use crate::frame::caller;
+use crate::frame::system::System;
+use crate::frame::target::Target;
+use crate::fs::transfers::unsigned;
+use crate::host;
+use crate::host::file::HostFile;
+
+/// Asks whether the process may use a path so: `access(2)`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fdt_access(path: *const c_char, mode: c_int) -> c_int {
+    // SAFETY: as the caller promises.
+    unsafe { fdt_faccessat(AT_FDCWD, path, mode, 0) }
+}
+
+/// Asks the same, for the effective user: `euidaccess(3)`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fdt_euidaccess(path: *const c_char, mode: c_int) -> c_int {
+    // SAFETY: as the caller promises.
+    unsafe { fdt_faccessat(AT_FDCWD, path, mode, libc::AT_EACCESS) }
+}
+
+/// Asks whether the process may use a path below a directory so: `faccessat(2)`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fdt_faccessat(
+    directory: c_int,
+    path: *const c_char,
+    mode: c_int,
+    flags: c_int,
+) -> c_int {
+    call(|system| {
+        let wanted = AccessMode::from_bits(mode.cast_unsigned()).ok_or(Errno::EINVAL)?;
+        let at_flags = at_flags(flags)?;
+        // SAFETY: as the caller promises.
+        match unsafe { system.target(directory, path) }? {
+            Target::Ours(at, path) => system.process.faccessat(at, path, wanted, at_flags)?,
+            Target::Host(path) => {
+                let (directory, path) = (path.directory(), path.as_ptr());
+                // SAFETY: the path is a string.
+                host::done(unsafe { libc::faccessat(directory, path, mode, flags) })?;
+            }
+        }
+        Ok(0)
+    })
+}
+
+/// Sets the permissions of a path: `chmod(2)`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fdt_chmod(path: *const c_char, mode: mode_t) -> c_int {
+    // SAFETY: as the caller promises.
+    unsafe { fdt_fchmodat(AT_FDCWD, path, mode, 0) }
+}
+
+/// Sets the permissions of an open file: `fchmod(2)`.
+#[unsafe(no_mangle)]
+pub extern "C" fn fdt_fchmod(fd: c_int, mode: mode_t) -> c_int {
+    call(|system| {
+        let file = system.file(fd)?;
+        match HostFile::below(&*file) {
+            // SAFETY: it touches no memory.
+            Some(host_file) => host::done(unsafe { libc::fchmod(host_file.number(), mode) }),
+            None => system.process.fchmod(fd, mode).map(|()| 0),
+        }
+    })
+}
+
+/// Sets the permissions of a path below a directory: `fchmodat(2)`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fdt_fchmodat(
+    directory: c_int,
+    path: *const c_char,
+    mode: mode_t,
+    flags: c_int,
+) -> c_int {
+    call(|system| {
+        let at_flags = at_flags(flags)?;
+        // SAFETY: as the caller promises.
+        match unsafe { system.target(directory, path) }? {
+            Target::Ours(at, path) => system.process.fchmodat(at, path, mode, at_flags)?,
+            Target::Host(path) => {
+                let (directory, path) = (path.directory(), path.as_ptr());
+                // SAFETY: the path is a string.
+                host::done(unsafe { libc::fchmodat(directory, path, mode, flags) })?;
+            }
+        }
+        Ok(0)
+    })
+}
+
+/// Sets the owners of a path: `chown(2)`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fdt_chown(path: *const c_char, owner: uid_t, group: gid_t) -> c_int {
+    // SAFETY: as the caller promises.
+    unsafe { fdt_fchownat(AT_FDCWD, path, owner, group, 0) }
+}
+
+/// Sets the owners of a path, or of the symbolic link that it is: `lchown(2)`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fdt_lchown(path: *const c_char, owner: uid_t, group: gid_t) -> c_int {
+    // SAFETY: as the caller promises.
+    unsafe { fdt_fchownat(AT_FDCWD, path, owner, group, AT_SYMLINK_NOFOLLOW) }
+}
+
+/// Sets the owners of an open file: `fchown(2)`.
+#[unsafe(no_mangle)]
+pub extern "C" fn fdt_fchown(fd: c_int, owner: uid_t, group: gid_t) -> c_int {
+    call(|system| {
+        let file = system.file(fd)?;
+        match HostFile::below(&*file) {
+            Some(host_file) => {
+                // SAFETY: it touches no memory.
+                host::done(unsafe { libc::fchown(host_file.number(), owner, group) })
+            }
+            None => system.process.fchown(fd, id(owner), id(group)).map(|()| 0),
+        }
+    })
+}
+
+/// Sets the owners of a path below a directory: `fchownat(2)`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fdt_fchownat(
+    directory: c_int,
+    path: *const c_char,
+    owner: uid_t,
+    group: gid_t,
+    flags: c_int,
+) -> c_int {
+    call(|system| {
+        let at_flags = at_flags(flags)?;
+        // SAFETY: as the caller promises.
+        match unsafe { system.target(directory, path) }? {
+            Target::Ours(at, path) => {
+                let (owner, group) = (id(owner), id(group));
+                system.process.fchownat(at, path, owner, group, at_flags)?;
+            }
+            Target::Host(path) => {
+                let (directory, path) = (path.directory(), path.as_ptr());
+                // SAFETY: the path is a string.
+                host::done(unsafe { libc::fchownat(directory, path, owner, group, flags) })?;
+            }
+        }
+        Ok(0)
+    })
+}
+
+/// Sets which permissions new files do not get, and returns which were: `umask(2)`.
+#[unsafe(no_mangle)]
+pub extern "C" fn fdt_umask(mask: mode_t) -> mode_t {
+    // There is no error; a panic would be a mask that nobody has asked for. The process is there
+    // before the host's mask changes: it begins with that.
+    let before = call(|system| {
+        // SAFETY: it touches no memory.
+        unsafe { libc::umask(mask) };
+        Ok(system.process.umask(mask.into()).bits().cast_signed())
+    });
+    before.cast_unsigned()
+}
+
+/// Makes the file of a path longer or shorter: `truncate(2)`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fdt_truncate(path: *const c_char, length: off_t) -> c_int {
+    call(|system| {
+        let new = unsigned(length)?;
+        // SAFETY: as the caller promises.
+        match unsafe { system.target(AT_FDCWD, path) }? {
+            Target::Ours(_, path) => system.process.truncate(path, new)?,
+            Target::Host(path) => {
+                // SAFETY: the path is a string.
+                host::done(unsafe { libc::truncate(path.as_ptr(), length) })?;
+            }
+        }
+        Ok(0)
+    })
+}
+
+/// Sets the times of a path below a directory, to the nanosecond: `utimensat(2)`. Without a path, of
+/// the open file `directory`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fdt_utimensat(
+    directory: c_int,
+    path: *const c_char,
+    times: *const timespec,
+    flags: c_int,
+) -> c_int {
+    if path.is_null() && directory != AT_FDCWD {
+        // SAFETY: as the caller promises.
+        return unsafe { fdt_futimens(directory, times) };
+    }
+    call(|system| {
+        // SAFETY: as the caller promises.
+        let times = unsafe { caller::get_if_any(times.cast::<[timespec; 2]>()) }?;
+        if is_nothing(times.as_ref()) {
+            // Nobody looks at the path.
+            return Ok(0);
+        }
+        // SAFETY: as the caller promises.
+        let target = unsafe { system.target(directory, path) }?;
+        system.set_times(&target, times, flags)
+    })
+}
+
+/// Sets the times of an open file, to the nanosecond: `futimens(3)`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fdt_futimens(fd: c_int, times: *const timespec) -> c_int {
+    call(|system| {
+        // SAFETY: as the caller promises.
+        let times = unsafe { caller::get_if_any(times.cast::<[timespec; 2]>()) }?;
+        system.set_times_of(fd, times)
+    })
+}
+
+/// Sets the times of a path, to the microsecond: `utimes(2)`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fdt_utimes(path: *const c_char, times: *const timeval) -> c_int {
+    // SAFETY: as the caller promises.
+    unsafe { fdt_futimesat(AT_FDCWD, path, times) }
+}
+
+/// Sets the times of a path, or of the symbolic link that it is: `lutimes(3)`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fdt_lutimes(path: *const c_char, times: *const timeval) -> c_int {
+    call(|system| {
+        // SAFETY: as the caller promises.
+        let times = unsafe { precise(times) }?;
+        // SAFETY: as the caller promises.
+        let target = unsafe { system.target(AT_FDCWD, path) }?;
+        system.set_times(&target, times, AT_SYMLINK_NOFOLLOW)
+    })
+}
+
+/// Sets the times of an open file, to the microsecond: `futimes(3)`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fdt_futimes(fd: c_int, times: *const timeval) -> c_int {
+    call(|system| {
+        // SAFETY: as the caller promises.
+        let times = unsafe { precise(times) }?;
+        system.set_times_of(fd, times)
+    })
+}
+
+/// Sets the times of a path below a directory, to the microsecond: `futimesat(2)`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fdt_futimesat(
+    directory: c_int,
+    path: *const c_char,
+    times: *const timeval,
+) -> c_int {
+    call(|system| {
+        // SAFETY: as the caller promises.
+        let times = unsafe { precise(times) }?;
+        // SAFETY: as the caller promises.
+        let target = unsafe { system.target(directory, path) }?;
+        system.set_times(&target, times, 0)
+    })
+}
+
+/// Sets the times of a path, to the second: `utime(2)`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fdt_utime(path: *const c_char, times: *const libc::utimbuf) -> c_int {
+    call(|system| {
+        // SAFETY: as the caller promises.
+        let times = unsafe { caller::get_if_any(times) }?;
+        let times = times.map(|times| [times.actime, times.modtime].map(whole_seconds));
+        // SAFETY: as the caller promises.
+        let target = unsafe { system.target(AT_FDCWD, path) }?;
+        system.set_times(&target, times, 0)
+    })
+}
+
+impl System {
+    fn set_times(
+        &self,
+        target: &Target<'_>,
+        times: Option<[timespec; 2]>,
+        flags: c_int,
+    ) -> Result<c_int, Errno> {
+        match target {
+            Target::Ours(at, path) => {
+                let flags = at_flags(flags)?;
+                self.process.utimensat(*at, path, ours(times)?, flags)?;
+                Ok(0)
+            }
+            Target::Host(path) => {
+                let times = times
+                    .as_ref()
+                    .map_or(std::ptr::null(), |times| times.as_ptr());
+                let (directory, path) = (path.directory(), path.as_ptr());
+                // SAFETY: the path is a string, and the times are there or null.
+                host::done(unsafe { libc::utimensat(directory, path, times, flags) })
+            }
+        }
+    }
+
+    fn set_times_of(&self, fd: c_int, times: Option<[timespec; 2]>) -> Result<c_int, Errno> {
+        let file = self.file(fd)?;
+        let Some(host_file) = HostFile::below(&*file) else {
+            self.process.futimens(fd, ours(times)?)?;
+            return Ok(0);
+        };
+        let times = times
+            .as_ref()
+            .map_or(std::ptr::null(), |times| times.as_ptr());
+        // SAFETY: the times are there or null.
+        host::done(unsafe { libc::futimens(host_file.number(), times) })
+    }
+}
+
+/// Reads flags of a call with a directory.
+///
+/// # Errors
+/// `EINVAL` if one is unknown.
+pub(crate) fn at_flags(flags: c_int) -> Result<AtFlags, Errno> {
+    AtFlags::from_bits(flags.cast_unsigned()).ok_or(Errno::EINVAL)
+}
+
+/// Reads an owner: -1 leaves it as it is.
+fn id(number: u32) -> Option<u32> {
+    (number != u32::MAX).then_some(number)
+}
+
+fn is_nothing(times: Option<&[timespec; 2]>) -> bool {
+    times.is_some_and(|times| times.iter().all(|time| time.tv_nsec == libc::UTIME_OMIT))
+}
+
+/// Reads two times of microseconds.
+///
+/// # Safety
+/// If `at` can be an address, there are two.
+unsafe fn precise(at: *const timeval) -> Result<Option<[timespec; 2]>, Errno> {
+    // SAFETY: as the caller promises.
+    let Some(times) = (unsafe { caller::get_if_any(at.cast::<[timeval; 2]>()) })? else {
+        return Ok(None);
+    };
+    if times
+        .iter()
+        .any(|time| !(0..1_000_000).contains(&time.tv_usec))
+    {
+        return Err(Errno::EINVAL);
+    }
+    Ok(Some(times.map(|time| timespec {
+        tv_sec: time.tv_sec,
+        tv_nsec: time.tv_usec * 1000,
+    })))
+}
+
+fn whole_seconds(tv_sec: libc::time_t) -> timespec {
+    timespec { tv_sec, tv_nsec: 0 }
+}
+
+/// Reads two times as our file systems have them; none is the present.
+fn ours(times: Option<[timespec; 2]>) -> Result<[Time; 2], Errno> {
+    let Some([access, change]) = times else {
+        return Ok([Time::Now; 2]);
+    };
+    Ok([our_time(access)?, our_time(change)?])
+}
+
+fn our_time(time: timespec) -> Result<Time, Errno> {
+    match time.tv_nsec {
+        libc::UTIME_NOW => Ok(Time::Now),
+        libc::UTIME_OMIT => Ok(Time::Omit),
+        nanos @ 0..1_000_000_000 => Ok(Time::At(time.tv_sec, nanos as u32)),
+        _ => Err(Errno::EINVAL),
+    }
+}

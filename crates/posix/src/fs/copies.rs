@@ -1,0 +1,199 @@
+//! Copies from file to file, and room for what is to come: `sendfile`, `copy_file_range`, `fallocate`,
+//! `posix_fadvise`, `sync`.
+
+use std::ffi::{c_int, c_uint};
+
+use fdtable_vfs::{Errno, FallocateFlags};
+use libc::{off_t, ssize_t};
+
+use crate::frame::call::{call, call_numbered};
+use crate::frame::caller;
+use crate::fs::transfers::{counted, signalling, unsigned};
+use crate::host;
+use crate::host::file::HostFile;
+
+/// Most bytes of one copy, as of one transfer.
+const MOST: usize = 0x7fff_f000;
+
+/// Copies a file to another open file: `sendfile(2)`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fdt_sendfile(
+    to: c_int,
+    from: c_int,
+    offset: *mut off_t,
+    count: usize,
+) -> ssize_t {
+    call(|system| {
+        // SAFETY: as the caller promises.
+        let mut at = unsafe { offset_of(offset) }?;
+        let moved = system
+            .process
+            .sendfile(to, from, at.as_mut(), count.min(MOST));
+        let moved = signalling(moved)?;
+        // SAFETY: as the caller promises.
+        unsafe { put_offset(offset, at) }?;
+        counted(Ok(moved))
+    })
+}
+
+/// Copies a part of a file to another: `copy_file_range(2)`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fdt_copy_file_range(
+    from: c_int,
+    from_offset: *mut off_t,
+    to: c_int,
+    to_offset: *mut off_t,
+    count: usize,
+    flags: c_uint,
+) -> ssize_t {
+    call(|system| {
+        // SAFETY: as the caller promises.
+        let mut source = unsafe { offset_of(from_offset) }?;
+        // SAFETY: as the caller promises.
+        let mut target = unsafe { offset_of(to_offset) }?;
+        if flags != 0 {
+            return Err(Errno::EINVAL);
+        }
+        let process = &system.process;
+        let count = count.min(MOST);
+        let moved = process.copy_file_range(from, source.as_mut(), to, target.as_mut(), count)?;
+        // SAFETY: as the caller promises.
+        unsafe { put_offset(from_offset, source) }?;
+        // SAFETY: as the caller promises.
+        unsafe { put_offset(to_offset, target) }?;
+        counted(Ok(moved))
+    })
+}
+
+/// Gets room for a part of a file: `fallocate(2)`.
+#[unsafe(no_mangle)]
+pub extern "C" fn fdt_fallocate(fd: c_int, how: c_int, offset: off_t, length: off_t) -> c_int {
+    call(|system| {
+        let file = system.file(fd)?;
+        let (from, count) = (unsigned(offset)?, unsigned(length)?);
+        if let Some(host_file) = HostFile::below(&*file) {
+            host::fallocate(host_file.number(), how, offset, length)?;
+            return Ok(0);
+        }
+        let how = FallocateFlags::from_bits(how.cast_unsigned()).ok_or(Errno::EOPNOTSUPP)?;
+        system.process.fallocate(fd, how, from, count)?;
+        Ok(0)
+    })
+}
+
+/// Gets room for a part of a file, and answers the error's number: `posix_fallocate(3)`.
+#[unsafe(no_mangle)]
+pub extern "C" fn fdt_posix_fallocate(fd: c_int, offset: off_t, length: off_t) -> c_int {
+    call_numbered(|system| {
+        let (offset, length) = (unsigned(offset)?, unsigned(length)?);
+        system
+            .process
+            .fallocate(fd, FallocateFlags::empty(), offset, length)
+    })
+}
+
+/// Tells how a file will be used, which means nothing here, and answers the error's number:
+/// `posix_fadvise(2)`.
+#[unsafe(no_mangle)]
+pub extern "C" fn fdt_posix_fadvise(
+    fd: c_int,
+    offset: off_t,
+    length: off_t,
+    advice: c_int,
+) -> c_int {
+    call_numbered(|system| {
+        let file = system.file(fd)?;
+        if let Some(host_file) = HostFile::below(&*file) {
+            return host::fadvise(host_file.number(), offset, length, advice);
+        }
+        if file
+            .stat()
+            .is_ok_and(|stat| stat.kind == fdtable_vfs::FileKind::Fifo)
+        {
+            return Err(Errno::ESPIPE);
+        }
+        if length < 0 || !(libc::POSIX_FADV_NORMAL..=libc::POSIX_FADV_NOREUSE).contains(&advice) {
+            return Err(Errno::EINVAL);
+        }
+        Ok(())
+    })
+}
+
+/// Reads ahead, which means nothing here: `readahead(2)`.
+#[unsafe(no_mangle)]
+pub extern "C" fn fdt_readahead(fd: c_int, _offset: off_t, _count: usize) -> ssize_t {
+    call(|system| {
+        let file = system.file(fd)?;
+        let is_regular = file.stat()?.kind == fdtable_vfs::FileKind::Regular;
+        if is_regular && file.status().can_read() {
+            return Ok(0);
+        }
+        Err(if is_regular {
+            Errno::EBADF
+        } else {
+            Errno::EINVAL
+        })
+    })
+}
+
+/// Waits until the host has written all: `sync(2)`.
+#[unsafe(no_mangle)]
+pub extern "C" fn fdt_sync() {
+    host::sync();
+}
+
+/// Waits until the file system of a descriptor is written: `syncfs(2)`. Ours is in memory.
+#[unsafe(no_mangle)]
+pub extern "C" fn fdt_syncfs(fd: c_int) -> c_int {
+    call(|system| {
+        let file = system.file(fd)?;
+        match HostFile::below(&*file) {
+            Some(host_file) => host::syncfs(host_file.number()),
+            None => Ok(0),
+        }
+    })
+}
+
+/// Waits until a part of a file is written: `sync_file_range(2)`. Ours is in memory.
+#[unsafe(no_mangle)]
+pub extern "C" fn fdt_sync_file_range(
+    fd: c_int,
+    offset: off_t,
+    length: off_t,
+    flags: c_uint,
+) -> c_int {
+    call(|system| {
+        let file = system.file(fd)?;
+        if let Some(host_file) = HostFile::below(&*file) {
+            return host::sync_file_range(host_file.number(), offset, length, flags);
+        }
+        if flags > 7 || offset < 0 || length < 0 {
+            return Err(Errno::EINVAL);
+        }
+        match file.stat()?.kind {
+            fdtable_vfs::FileKind::Regular | fdtable_vfs::FileKind::Directory => Ok(0),
+            _ => Err(Errno::ESPIPE),
+        }
+    })
+}
+
+/// Reads an offset of the caller, if there is one.
+///
+/// # Safety
+/// If `at` can be an address, there is one.
+unsafe fn offset_of(at: *mut off_t) -> Result<Option<u64>, Errno> {
+    // SAFETY: as the caller promises.
+    unsafe { caller::get_if_any(at) }?.map(unsigned).transpose()
+}
+
+/// Tells the caller where a copy ended.
+///
+/// # Safety
+/// If `at` can be an address, there is room for an offset.
+unsafe fn put_offset(at: *mut off_t, offset: Option<u64>) -> Result<(), Errno> {
+    match offset {
+        // SAFETY: as the caller promises.
+        Some(offset) => unsafe { caller::put(at, offset.cast_signed()) },
+        None => Ok(()),
+    }
+}

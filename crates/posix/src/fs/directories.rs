@@ -1,0 +1,154 @@
+//! The working directory, and reading directories by descriptor.
+
+use std::ffi::{c_char, c_int, c_void};
+use std::ptr;
+use std::sync::Arc;
+
+use fdtable_vfs::{DirEntry, Errno, FileKind};
+use libc::{AT_FDCWD, ssize_t};
+
+use crate::frame::call::call;
+use crate::frame::caller;
+use crate::frame::places::Side;
+use crate::frame::system::System;
+use crate::frame::target::Target;
+use crate::fs::transfers::counted;
+use crate::host;
+use crate::host::file::HostFile;
+
+/// Changes the working directory: `chdir(2)`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fdt_chdir(path: *const c_char) -> c_int {
+    call(|system| {
+        // SAFETY: as the caller promises.
+        match unsafe { system.target(AT_FDCWD, path) }? {
+            Target::Ours(_, path) => {
+                system.process.chdir(path)?;
+                system.settle_directory(Side::Ours)
+            }
+            Target::Host(path) => {
+                // SAFETY: the path is a string.
+                host::done(unsafe { libc::chdir(path.as_ptr()) })?;
+                system.settle_directory(Side::Host)
+            }
+        }
+    })
+}
+
+/// Changes the working directory to an open one: `fchdir(2)`.
+#[unsafe(no_mangle)]
+pub extern "C" fn fdt_fchdir(fd: c_int) -> c_int {
+    call(|system| {
+        let file = system.file(fd)?;
+        match HostFile::below(&*file) {
+            None => {
+                system.process.fchdir(fd)?;
+                system.settle_directory(Side::Ours)
+            }
+            Some(host_file) => {
+                // SAFETY: it touches no memory.
+                host::done(unsafe { libc::fchdir(host_file.number()) })?;
+                system.settle_directory(Side::Host)
+            }
+        }
+    })
+}
+
+/// Returns the path of the working directory: `getcwd(3)`. Without a buffer it is in memory of
+/// `malloc`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fdt_getcwd(buf: *mut c_char, size: usize) -> *mut c_char {
+    call(|system| {
+        if system.places.load().side() == Side::Host {
+            // SAFETY: as the caller promises.
+            return host::check_pointer(unsafe { libc::getcwd(buf, size) });
+        }
+        let mut path = system.process.getcwd()?;
+        path.push(0);
+        let is_given = !buf.is_null();
+        if is_given && size == 0 {
+            return Err(Errno::EINVAL);
+        }
+        if (is_given || size != 0) && size < path.len() {
+            return Err(Errno::ERANGE);
+        }
+        let place = if is_given {
+            buf.cast()
+        } else {
+            host::allocate(size.max(path.len()))?
+        };
+        // SAFETY: as the caller promises, or allocated just now.
+        let copy = unsafe { caller::bytes_mut(place, path.len()) }?;
+        copy.copy_from_slice(&path);
+        Ok(place.cast())
+    })
+}
+
+/// Returns the path of the working directory in memory of `malloc`: `get_current_dir_name(3)`.
+#[unsafe(no_mangle)]
+pub extern "C" fn fdt_get_current_dir_name() -> *mut c_char {
+    // SAFETY: there is no buffer.
+    unsafe { fdt_getcwd(ptr::null_mut(), 0) }
+}
+
+/// Reads names of a directory, as the system call has them: `getdents64(2)`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fdt_getdents64(fd: c_int, buf: *mut c_void, size: usize) -> ssize_t {
+    call(|system| {
+        let file = system.file(fd)?;
+        if let Some(host_file) = HostFile::below(&*file) {
+            // SAFETY: as the caller promises.
+            return host::check(unsafe {
+                libc::syscall(libc::SYS_getdents64, host_file.number(), buf, size)
+            })
+            .map(|count| count as ssize_t);
+        }
+        if file.stat()?.kind != FileKind::Directory {
+            return Err(Errno::ENOTDIR);
+        }
+        // SAFETY: as the caller promises.
+        let buf = unsafe { caller::bytes_mut(buf, size) }?;
+        let entries = system
+            .process
+            .read_dir_sized(fd, buf.len(), record_length)?;
+        let mut filled = 0;
+        for entry in &entries {
+            filled += write_record(&mut buf[filled..], entry);
+        }
+        counted(Ok(filled))
+    })
+}
+
+impl System {
+    /// Notes where the working directory is now.
+    fn settle_directory(&self, side: Side) -> Result<c_int, Errno> {
+        let path = match side {
+            Side::Ours => self.process.getcwd()?,
+            Side::Host => host::current_directory(),
+        };
+        self.places
+            .rcu(|places| Arc::new(places.with_directory(side, path.clone())));
+        Ok(0)
+    }
+}
+
+/// Bytes of a record before the name: inode, position, length, kind.
+const HEAD: usize = 19;
+
+/// Returns how long the record of a name is: with its end, in whole words.
+fn record_length(entry: &DirEntry) -> usize {
+    (HEAD + entry.name.len() + 1).next_multiple_of(8)
+}
+
+/// Writes a record (`struct linux_dirent64`), and returns how long it is.
+fn write_record(out: &mut [u8], entry: &DirEntry) -> usize {
+    let length = record_length(entry);
+    let record = &mut out[..length];
+    record.fill(0);
+    record[..8].copy_from_slice(&entry.inode.to_ne_bytes());
+    record[8..16].copy_from_slice(&entry.next().to_ne_bytes());
+    record[16..18].copy_from_slice(&(length as u16).to_ne_bytes());
+    record[18] = entry.kind.dirent_type();
+    record[HEAD..HEAD + entry.name.len()].copy_from_slice(&entry.name);
+    length
+}

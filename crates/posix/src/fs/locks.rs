@@ -1,0 +1,143 @@
+//! Locks of files: the lock commands of `fcntl`, `flock`, `lockf`.
+
+use std::ffi::{c_int, c_short, c_ulong};
+use std::ptr;
+
+use fdtable_vfs::{Errno, FileLock, FlockOperation, LockFrom, LockKind, LockOwner, LockWait};
+
+use crate::frame::call::call;
+use crate::frame::caller;
+use crate::frame::system::System;
+use crate::host;
+use crate::host::file::HostFile;
+
+/// Takes or gives up a lock of a whole file: `flock(2)`.
+#[unsafe(no_mangle)]
+pub extern "C" fn fdt_flock(fd: c_int, operation: c_int) -> c_int {
+    call(|system| {
+        let known = FlockOperation::from_bits(operation.cast_unsigned()).ok_or(Errno::EINVAL)?;
+        let file = system.file(fd)?;
+        if let Some(host_file) = HostFile::below(&*file) {
+            return host::flock(host_file.number(), operation);
+        }
+        system.process.flock(fd, known)?;
+        Ok(0)
+    })
+}
+
+/// Takes, tests or gives up a lock of the bytes from the position on: `lockf(3)`.
+#[unsafe(no_mangle)]
+pub extern "C" fn fdt_lockf(fd: c_int, command: c_int, length: libc::off_t) -> c_int {
+    call(|system| {
+        let (command, kind) = match command {
+            libc::F_LOCK => (libc::F_SETLKW, libc::F_WRLCK),
+            libc::F_TLOCK => (libc::F_SETLK, libc::F_WRLCK),
+            libc::F_ULOCK => (libc::F_SETLK, libc::F_UNLCK),
+            libc::F_TEST => (libc::F_GETLK, libc::F_WRLCK),
+            _ => return Err(Errno::EINVAL),
+        };
+        let mut lock = libc::flock {
+            l_type: kind as c_short,
+            l_whence: libc::SEEK_CUR as c_short,
+            l_start: 0,
+            l_len: length,
+            l_pid: 0,
+        };
+        let argument = (&raw mut lock).expose_provenance() as c_ulong;
+        // SAFETY: the lock is there.
+        unsafe { of_either(system, fd, command, argument) }?;
+        let found = command == libc::F_GETLK && c_int::from(lock.l_type) != libc::F_UNLCK;
+        if found { Err(Errno::EACCES) } else { Ok(0) }
+    })
+}
+
+/// Runs a lock command on a file of either side.
+///
+/// # Safety
+/// The argument is a `struct flock`, or cannot be an address.
+unsafe fn of_either(
+    system: &System,
+    fd: c_int,
+    command: c_int,
+    argument: c_ulong,
+) -> Result<c_int, Errno> {
+    let file = system.file(fd)?;
+    match HostFile::below(&*file) {
+        // SAFETY: as the caller promises.
+        Some(host_file) => unsafe { host::fcntl_pointer(host_file.number(), command, argument) },
+        // SAFETY: as the caller promises.
+        None => unsafe { record(system, fd, command, argument) },
+    }
+}
+
+/// Runs a lock command of `fcntl` on a file of ours.
+///
+/// # Safety
+/// The argument is a `struct flock`, or cannot be an address.
+pub(crate) unsafe fn record(
+    system: &System,
+    fd: c_int,
+    command: c_int,
+    argument: c_ulong,
+) -> Result<c_int, Errno> {
+    let place = ptr::with_exposed_provenance_mut::<libc::flock>(argument as usize);
+    let (owner, wait) = match command {
+        libc::F_GETLK | libc::F_SETLK => (LockOwner::Process, LockWait::No),
+        libc::F_SETLKW => (LockOwner::Process, LockWait::Yes),
+        libc::F_OFD_GETLK | libc::F_OFD_SETLK => (LockOwner::OpenFile, LockWait::No),
+        libc::F_OFD_SETLKW => (LockOwner::OpenFile, LockWait::Yes),
+        _ => return Err(Errno::EINVAL),
+    };
+    // SAFETY: as the caller promises.
+    let given = unsafe { caller::get(place) }?;
+    let lock = read(&given)?;
+    if matches!(command, libc::F_GETLK | libc::F_OFD_GETLK) {
+        let found = system.process.fcntl_getlk(fd, owner, lock)?;
+        // SAFETY: as the caller promises.
+        unsafe { caller::put(place, told(given, &found)) }?;
+    } else {
+        system.process.fcntl_setlk(fd, owner, lock, wait)?;
+    }
+    Ok(0)
+}
+
+fn read(lock: &libc::flock) -> Result<FileLock, Errno> {
+    let kind = match c_int::from(lock.l_type) {
+        libc::F_RDLCK => LockKind::Read,
+        libc::F_WRLCK => LockKind::Write,
+        libc::F_UNLCK => LockKind::Unlock,
+        _ => return Err(Errno::EINVAL),
+    };
+    let from = match c_int::from(lock.l_whence) {
+        libc::SEEK_SET => LockFrom::Start,
+        libc::SEEK_CUR => LockFrom::Current,
+        libc::SEEK_END => LockFrom::End,
+        _ => return Err(Errno::EINVAL),
+    };
+    Ok(FileLock {
+        kind,
+        from,
+        start: lock.l_start,
+        length: lock.l_len,
+        pid: lock.l_pid,
+    })
+}
+
+/// Tells what was found; of nothing, only that.
+fn told(given: libc::flock, found: &FileLock) -> libc::flock {
+    let l_type = match found.kind {
+        LockKind::Read => libc::F_RDLCK,
+        LockKind::Write => libc::F_WRLCK,
+        LockKind::Unlock => libc::F_UNLCK,
+    } as c_short;
+    if found.kind == LockKind::Unlock {
+        return libc::flock { l_type, ..given };
+    }
+    libc::flock {
+        l_type,
+        l_whence: libc::SEEK_SET as c_short,
+        l_start: found.start,
+        l_len: found.length,
+        l_pid: found.pid,
+    }
+}

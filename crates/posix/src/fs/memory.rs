@@ -1,0 +1,151 @@
+//! Memory and files: `memfd_create`, and `mmap` of descriptors.
+//!
+//! The pages of a mapping are the host's to hand out, and it knows nothing of files of ours. So `mmap`
+//! of one *copies*: anonymous memory, filled with what the file has at that moment. That is what a
+//! private mapping is, but for changes of the file that come later; and what a shared one to read from
+//! is to most who use it. A shared one to write to would lose what is written, and answers `ENODEV`.
+
+use std::ffi::{c_char, c_int, c_uint, c_void};
+use std::slice;
+
+use fdtable_vfs::{Errno, FileKind, MemfdFlags, Object};
+use libc::off_t;
+
+use crate::frame::call::{call, errno};
+use crate::frame::caller;
+use crate::frame::system::System;
+use crate::host;
+use crate::host::file::HostFile;
+
+/// Makes a file without a name: `memfd_create(2)`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fdt_memfd_create(name: *const c_char, flags: c_uint) -> c_int {
+    call(|system| {
+        // Whether the pages may be executed is told by nobody here.
+        let known = flags & !(libc::MFD_NOEXEC_SEAL | libc::MFD_EXEC);
+        let flags = MemfdFlags::from_bits(known).ok_or(Errno::EINVAL)?;
+        // SAFETY: as the caller promises.
+        let name = unsafe { caller::string(name) }?;
+        Ok(system.process.memfd_create(name.to_bytes(), flags)?.raw())
+    })
+}
+
+/// Maps memory: `mmap(2)`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fdt_mmap(
+    at: *mut c_void,
+    length: usize,
+    protection: c_int,
+    flags: c_int,
+    fd: c_int,
+    offset: off_t,
+) -> *mut c_void {
+    if flags & libc::MAP_ANONYMOUS != 0 {
+        // SAFETY: as the caller promises.
+        return unsafe { libc::mmap(at, length, protection, flags, fd, offset) };
+    }
+    let asked = Mapping {
+        at,
+        length,
+        protection,
+        flags,
+        offset,
+    };
+    let place = call(|system| system.map(fd, &asked));
+    // The one call whose failure is no null.
+    if place.is_null() {
+        libc::MAP_FAILED
+    } else {
+        place
+    }
+}
+
+/// What is asked of `mmap`.
+struct Mapping {
+    at: *mut c_void,
+    length: usize,
+    protection: c_int,
+    flags: c_int,
+    offset: off_t,
+}
+
+impl System {
+    fn map(&self, fd: c_int, asked: &Mapping) -> Result<*mut c_void, Errno> {
+        let file = self.file(fd)?;
+        if let Some(host_file) = HostFile::below(&*file) {
+            let &Mapping {
+                at,
+                length,
+                protection,
+                flags,
+                offset,
+            } = asked;
+            let number = host_file.number();
+            // SAFETY: where it lies is what the program asked for.
+            let place = unsafe { libc::mmap(at, length, protection, flags, number, offset) };
+            return if place == libc::MAP_FAILED {
+                Err(errno())
+            } else {
+                Ok(place)
+            };
+        }
+        asked.check(&*file)?;
+        asked.copy(&*file)
+    }
+}
+
+impl Mapping {
+    fn check(&self, file: &dyn Object) -> Result<(), Errno> {
+        let is_page = self.offset >= 0 && self.offset % host::page_size() == 0;
+        if self.length == 0 || !is_page {
+            return Err(Errno::EINVAL);
+        }
+        let status = file.status();
+        let is_shared = self.is_shared()?;
+        let writes = is_shared && self.protection & libc::PROT_WRITE != 0;
+        if !status.can_read() || writes && !status.can_write() {
+            return Err(Errno::EACCES);
+        }
+        let is_regular = file.stat().is_ok_and(|stat| stat.kind == FileKind::Regular);
+        if writes || !is_regular {
+            return Err(Errno::ENODEV);
+        }
+        Ok(())
+    }
+
+    fn is_shared(&self) -> Result<bool, Errno> {
+        match self.flags & libc::MAP_TYPE {
+            libc::MAP_PRIVATE => Ok(false),
+            libc::MAP_SHARED | libc::MAP_SHARED_VALIDATE => Ok(true),
+            _ => Err(Errno::EINVAL),
+        }
+    }
+
+    fn copy(&self, file: &dyn Object) -> Result<*mut c_void, Errno> {
+        let place = host::map_anonymous(self.at, self.length, self.flags & !libc::MAP_TYPE)?;
+        // Whole pages, as of the host: what a file has behind `length` is there too. Where the host has
+        // mapped them, the sum is no overflow.
+        let whole = self.length.next_multiple_of(host::page_size() as usize);
+        // SAFETY: the memory was mapped just now, and nobody else knows of it.
+        let memory = unsafe { slice::from_raw_parts_mut(place.cast::<u8>(), whole) };
+        let done = fill(file, memory, self.offset.cast_unsigned())
+            .and_then(|()| host::protect(place, self.length, self.protection));
+        if let Err(errno) = done {
+            host::unmap(place, self.length);
+            return Err(errno);
+        }
+        Ok(place)
+    }
+}
+
+/// Copies a file from an offset on, up to its end.
+fn fill(file: &dyn Object, memory: &mut [u8], offset: u64) -> Result<(), Errno> {
+    let mut done = 0;
+    while done < memory.len() {
+        match file.read_at(&mut memory[done..], offset + done as u64)? {
+            0 => break,
+            count => done += count,
+        }
+    }
+    Ok(())
+}

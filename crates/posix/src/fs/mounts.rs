@@ -1,0 +1,123 @@
+//! Mounts: which paths are ours.
+
+use std::ffi::{c_char, c_int};
+use std::sync::Arc;
+
+use fdtable_vfs::fs::FileSystem;
+use fdtable_vfs::{DevFs, Errno, MemFs, ProcFs};
+
+use crate::frame::call::call;
+use crate::frame::caller;
+use crate::frame::system::System;
+
+/// Makes an empty file system in memory, and has all paths below `path` lead there, whatever the host
+/// has there. `EBUSY` if there is a mount already; `EINVAL` for the root.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fdt_mount(path: *const c_char) -> c_int {
+    call(|system| {
+        // SAFETY: as the caller promises.
+        let path = unsafe { caller::string(path) }?;
+        system.mount(path.to_bytes())?;
+        Ok(0)
+    })
+}
+
+/// Takes a mount away, with all that is in it: its paths are the host's again. `EINVAL` if there is no
+/// mount of this path; `EBUSY` while a file in it is open, or it is the working directory.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fdt_umount(path: *const c_char) -> c_int {
+    call(|system| {
+        // SAFETY: as the caller promises.
+        let path = unsafe { caller::string(path) }?;
+        system.unmount(path.to_bytes())?;
+        Ok(0)
+    })
+}
+
+/// Paths of `/dev` and `/proc` that are ours.
+const OURS: [&[u8]; 9] = [
+    b"/dev/null",
+    b"/dev/zero",
+    b"/dev/full",
+    b"/dev/fd",
+    b"/dev/stdin",
+    b"/dev/stdout",
+    b"/dev/stderr",
+    b"/proc/self/fd",
+    b"/proc/self/fdinfo",
+];
+
+impl System {
+    /// Has the paths below `path` be ours.
+    ///
+    /// # Errors
+    /// Those of [`fdt_mount`].
+    pub(crate) fn mount(&self, path: &[u8]) -> Result<(), Errno> {
+        let point = self.point(path)?;
+        if self.places.load().has_mount(&point) {
+            return Err(Errno::EBUSY);
+        }
+        self.mount_there(&point, Arc::new(MemFs::default()))?;
+        self.places
+            .rcu(|places| Arc::new(places.with_mount(point.clone())));
+        Ok(())
+    }
+
+    /// Has the devices and what is told of descriptors be ours: the paths of the host that would
+    /// speak of the host's descriptors, and those that programs read and write most.
+    pub(crate) fn mount_devices(&self) {
+        let mounted = self
+            .mount_there(b"/dev", Arc::new(DevFs::new()))
+            .and_then(|()| self.mount_there(b"/proc", Arc::new(ProcFs::new())));
+        if mounted.is_ok() {
+            for path in OURS {
+                self.places
+                    .rcu(|places| Arc::new(places.with_mount(path.to_vec())));
+            }
+        }
+    }
+
+    /// Puts a file system where nothing else is of our world.
+    fn mount_there(&self, point: &[u8], fs: Arc<dyn FileSystem>) -> Result<(), Errno> {
+        let mut below = Vec::new();
+        for name in point
+            .split(|&byte| byte == b'/')
+            .filter(|name| !name.is_empty())
+        {
+            below.push(b'/');
+            below.extend_from_slice(name);
+            match self.process.mkdir(&below) {
+                Ok(()) | Err(Errno::EEXIST) => {}
+                Err(errno) => return Err(errno),
+            }
+        }
+        self.process.mount(point, fs)
+    }
+
+    /// Has the paths below `path` be the host's again.
+    ///
+    /// # Errors
+    /// Those of [`fdt_umount`].
+    pub(crate) fn unmount(&self, path: &[u8]) -> Result<(), Errno> {
+        let point = self.point(path)?;
+        if OURS.contains(&point.as_slice()) || !self.places.load().has_mount(&point) {
+            return Err(Errno::EINVAL);
+        }
+        self.process.unmount(&point)?;
+        self.places
+            .rcu(|places| Arc::new(places.without_mount(&point)));
+        Ok(())
+    }
+
+    /// Returns the one spelling of a mount point.
+    fn point(&self, path: &[u8]) -> Result<Vec<u8>, Errno> {
+        let mut point = self.places.load().absolute(path);
+        while point.last() == Some(&b'/') {
+            point.pop();
+        }
+        if point.is_empty() {
+            return Err(Errno::EINVAL);
+        }
+        Ok(point)
+    }
+}

@@ -1,0 +1,318 @@
+//! Calls that make, move and remove names.
+//!
+//! A name stays on its side: to rename or link from one world to the other answers `EXDEV`, as between
+//! two file systems of the host.
+
+use std::ffi::{c_char, c_int, c_uint};
+
+use fdtable_vfs::{AtFlags, Errno, FileKind, RenameFlags, UnlinkFlags};
+use libc::{AT_FDCWD, mode_t, ssize_t};
+
+use crate::frame::call::call;
+use crate::frame::caller;
+use crate::frame::target::Target;
+use crate::fs::transfers::counted;
+use crate::host;
+
+/// Makes a directory: `mkdir(2)`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fdt_mkdir(path: *const c_char, mode: mode_t) -> c_int {
+    // SAFETY: as the caller promises.
+    unsafe { fdt_mkdirat(AT_FDCWD, path, mode) }
+}
+
+/// Makes a directory below another: `mkdirat(2)`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fdt_mkdirat(directory: c_int, path: *const c_char, mode: mode_t) -> c_int {
+    call(|system| {
+        // SAFETY: as the caller promises.
+        match unsafe { system.target(directory, path) }? {
+            Target::Ours(at, path) => system.process.mkdirat(at, path, mode)?,
+            Target::Host(path) => {
+                // SAFETY: the path is a string.
+                host::done(unsafe { libc::mkdirat(path.directory(), path.as_ptr(), mode) })?;
+            }
+        }
+        Ok(0)
+    })
+}
+
+/// Makes a FIFO: `mkfifo(3)`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fdt_mkfifo(path: *const c_char, mode: mode_t) -> c_int {
+    // SAFETY: as the caller promises.
+    unsafe { fdt_mkfifoat(AT_FDCWD, path, mode) }
+}
+
+/// Makes a FIFO below a directory: `mkfifoat(3)`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fdt_mkfifoat(
+    directory: c_int,
+    path: *const c_char,
+    mode: mode_t,
+) -> c_int {
+    let mode = mode & !libc::S_IFMT | libc::S_IFIFO;
+    // SAFETY: as the caller promises.
+    unsafe { fdt_mknodat(directory, path, mode, 0) }
+}
+
+/// Makes a file or a FIFO: `mknod(2)`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fdt_mknod(
+    path: *const c_char,
+    mode: mode_t,
+    device: libc::dev_t,
+) -> c_int {
+    // SAFETY: as the caller promises.
+    unsafe { fdt_mknodat(AT_FDCWD, path, mode, device) }
+}
+
+/// Makes a file or a FIFO below a directory: `mknodat(2)`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fdt_mknodat(
+    directory: c_int,
+    path: *const c_char,
+    mode: mode_t,
+    device: libc::dev_t,
+) -> c_int {
+    call(|system| {
+        // SAFETY: as the caller promises.
+        match unsafe { system.target(directory, path) }? {
+            Target::Ours(at, path) => system.process.mknodat(at, path, kind(mode)?, mode)?,
+            Target::Host(path) => {
+                let (directory, path) = (path.directory(), path.as_ptr());
+                // SAFETY: the path is a string.
+                host::done(unsafe { libc::mknodat(directory, path, mode, device) })?;
+            }
+        }
+        Ok(0)
+    })
+}
+
+fn kind(mode: mode_t) -> Result<FileKind, Errno> {
+    match mode & libc::S_IFMT {
+        0 | libc::S_IFREG => Ok(FileKind::Regular),
+        libc::S_IFIFO => Ok(FileKind::Fifo),
+        libc::S_IFSOCK => Ok(FileKind::Socket),
+        libc::S_IFCHR => Ok(FileKind::CharDevice),
+        libc::S_IFBLK => Ok(FileKind::BlockDevice),
+        libc::S_IFDIR => Err(Errno::EPERM),
+        _ => Err(Errno::EINVAL),
+    }
+}
+
+/// Removes the name of a file: `unlink(2)`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fdt_unlink(path: *const c_char) -> c_int {
+    // SAFETY: as the caller promises.
+    unsafe { fdt_unlinkat(AT_FDCWD, path, 0) }
+}
+
+/// Removes an empty directory: `rmdir(2)`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fdt_rmdir(path: *const c_char) -> c_int {
+    // SAFETY: as the caller promises.
+    unsafe { fdt_unlinkat(AT_FDCWD, path, libc::AT_REMOVEDIR) }
+}
+
+/// Removes a name below a directory: `unlinkat(2)`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fdt_unlinkat(
+    directory: c_int,
+    path: *const c_char,
+    flags: c_int,
+) -> c_int {
+    call(|system| {
+        let what = UnlinkFlags::from_bits(flags.cast_unsigned()).ok_or(Errno::EINVAL)?;
+        // SAFETY: as the caller promises.
+        match unsafe { system.target(directory, path) }? {
+            Target::Ours(at, path) => system.process.unlinkat(at, path, what)?,
+            Target::Host(path) => {
+                // SAFETY: the path is a string.
+                host::done(unsafe { libc::unlinkat(path.directory(), path.as_ptr(), flags) })?;
+            }
+        }
+        Ok(0)
+    })
+}
+
+/// Removes a name, be it of a file or of an empty directory: `remove(3)`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fdt_remove(path: *const c_char) -> c_int {
+    call(|system| {
+        // SAFETY: as the caller promises.
+        match unsafe { system.target(AT_FDCWD, path) }? {
+            Target::Ours(at, path) => {
+                let removed = system.process.unlinkat(at, &path, UnlinkFlags::empty());
+                if removed == Err(Errno::EISDIR) {
+                    system.process.unlinkat(at, &path, UnlinkFlags::REMOVEDIR)?;
+                } else {
+                    removed?;
+                }
+            }
+            Target::Host(path) => {
+                // SAFETY: the path is a string.
+                host::done(unsafe { libc::remove(path.as_ptr()) })?;
+            }
+        }
+        Ok(0)
+    })
+}
+
+/// Gives a file another name: `rename(2)`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fdt_rename(old: *const c_char, new: *const c_char) -> c_int {
+    // SAFETY: as the caller promises.
+    unsafe { fdt_renameat2(AT_FDCWD, old, AT_FDCWD, new, 0) }
+}
+
+/// Gives a file another name, below directories: `renameat(2)`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fdt_renameat(
+    old_directory: c_int,
+    old: *const c_char,
+    new_directory: c_int,
+    new: *const c_char,
+) -> c_int {
+    // SAFETY: as the caller promises.
+    unsafe { fdt_renameat2(old_directory, old, new_directory, new, 0) }
+}
+
+/// Gives a file another name, with flags: `renameat2(2)`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fdt_renameat2(
+    old_directory: c_int,
+    old: *const c_char,
+    new_directory: c_int,
+    new: *const c_char,
+    flags: c_uint,
+) -> c_int {
+    call(|system| {
+        // SAFETY: as the caller promises.
+        let old = unsafe { system.target(old_directory, old) }?;
+        // SAFETY: as the caller promises.
+        let new = unsafe { system.target(new_directory, new) }?;
+        match (&old, &new) {
+            (Target::Ours(old_at, old), Target::Ours(new_at, new)) => {
+                let flags = RenameFlags::from_bits(flags).ok_or(Errno::EINVAL)?;
+                system
+                    .process
+                    .renameat2(*old_at, old, *new_at, new, flags)?;
+            }
+            (Target::Host(old), Target::Host(new)) => host::renameat2(old, new, flags)?,
+            _ => return Err(Errno::EXDEV),
+        }
+        Ok(0)
+    })
+}
+
+/// Gives a file one name more: `link(2)`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fdt_link(old: *const c_char, new: *const c_char) -> c_int {
+    // SAFETY: as the caller promises.
+    unsafe { fdt_linkat(AT_FDCWD, old, AT_FDCWD, new, 0) }
+}
+
+/// Gives a file one name more, below directories: `linkat(2)`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fdt_linkat(
+    old_directory: c_int,
+    old: *const c_char,
+    new_directory: c_int,
+    new: *const c_char,
+    flags: c_int,
+) -> c_int {
+    call(|system| {
+        // SAFETY: as the caller promises.
+        let old = unsafe { system.target(old_directory, old) }?;
+        // SAFETY: as the caller promises.
+        let new = unsafe { system.target(new_directory, new) }?;
+        match (&old, &new) {
+            (Target::Ours(old_at, old), Target::Ours(new_at, new)) => {
+                let flags = AtFlags::from_bits(flags.cast_unsigned()).ok_or(Errno::EINVAL)?;
+                system.process.linkat(*old_at, old, *new_at, new, flags)?;
+            }
+            (Target::Host(old), Target::Host(new)) => {
+                let (old_at, new_at) = (old.directory(), new.directory());
+                // SAFETY: the paths are strings.
+                host::done(unsafe {
+                    libc::linkat(old_at, old.as_ptr(), new_at, new.as_ptr(), flags)
+                })?;
+            }
+            _ => return Err(Errno::EXDEV),
+        }
+        Ok(0)
+    })
+}
+
+/// Makes a symbolic link: `symlink(2)`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fdt_symlink(target: *const c_char, path: *const c_char) -> c_int {
+    // SAFETY: as the caller promises.
+    unsafe { fdt_symlinkat(target, AT_FDCWD, path) }
+}
+
+/// Makes a symbolic link below a directory: `symlinkat(2)`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fdt_symlinkat(
+    target: *const c_char,
+    directory: c_int,
+    path: *const c_char,
+) -> c_int {
+    call(|system| {
+        // SAFETY: as the caller promises.
+        let leads_to = unsafe { caller::string(target) }?;
+        // SAFETY: as the caller promises.
+        match unsafe { system.target(directory, path) }? {
+            Target::Ours(at, path) => system.process.symlinkat(leads_to.to_bytes(), at, path)?,
+            Target::Host(path) => {
+                let leads_to = leads_to.as_ptr();
+                // SAFETY: both are strings.
+                host::done(unsafe { libc::symlinkat(leads_to, path.directory(), path.as_ptr()) })?;
+            }
+        }
+        Ok(0)
+    })
+}
+
+/// Reads where a symbolic link leads: `readlink(2)`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fdt_readlink(
+    path: *const c_char,
+    buf: *mut c_char,
+    size: usize,
+) -> ssize_t {
+    // SAFETY: as the caller promises.
+    unsafe { fdt_readlinkat(AT_FDCWD, path, buf, size) }
+}
+
+/// Reads where a symbolic link below a directory leads: `readlinkat(2)`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fdt_readlinkat(
+    directory: c_int,
+    path: *const c_char,
+    buf: *mut c_char,
+    size: usize,
+) -> ssize_t {
+    call(|system| {
+        // The host has an `int`.
+        if size == 0 || c_int::try_from(size).is_err() {
+            return Err(Errno::EINVAL);
+        }
+        // SAFETY: as the caller promises.
+        match unsafe { system.target(directory, path) }? {
+            Target::Ours(at, path) => {
+                let leads_to = system.process.readlinkat(at, path)?;
+                let count = leads_to.len().min(size);
+                // SAFETY: as the caller promises.
+                let buf = unsafe { caller::bytes_mut(buf.cast(), count) }?;
+                buf.copy_from_slice(&leads_to[..count]);
+                counted(Ok(count))
+            }
+            Target::Host(path) => {
+                // SAFETY: the path is a string, and as the caller promises.
+                host::check(unsafe { libc::readlinkat(path.directory(), path.as_ptr(), buf, size) })
+            }
+        }
+    })
+}

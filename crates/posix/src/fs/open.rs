@@ -1,0 +1,73 @@
+//! Calls that open a path.
+
+use std::ffi::{c_char, c_int};
+
+use fdtable_vfs::{Errno, OpenFlags};
+
+use crate::frame::call::call;
+use crate::frame::system::System;
+use crate::frame::target::{HostPath, Target};
+use crate::host;
+use crate::host::file::HostFile;
+
+/// Opens a path: `open(2)`. `mode` is the third argument of C, if the flags ask for one.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fdt_open(path: *const c_char, flags: c_int, mode: libc::mode_t) -> c_int {
+    // SAFETY: as the caller promises.
+    unsafe { fdt_openat(libc::AT_FDCWD, path, flags, mode) }
+}
+
+/// Opens a path that is relative to a directory: `openat(2)`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fdt_openat(
+    directory: c_int,
+    path: *const c_char,
+    flags: c_int,
+    mode: libc::mode_t,
+) -> c_int {
+    call(|system| {
+        // SAFETY: as the caller promises.
+        let target = unsafe { system.target(directory, path) }?;
+        system.open(&target, flags, mode)
+    })
+}
+
+/// Makes or empties a file, and opens it for writing: `creat(2)`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fdt_creat(path: *const c_char, mode: libc::mode_t) -> c_int {
+    let flags = libc::O_CREAT | libc::O_WRONLY | libc::O_TRUNC;
+    // SAFETY: as the caller promises.
+    unsafe { fdt_openat(libc::AT_FDCWD, path, flags, mode) }
+}
+
+impl System {
+    /// Opens a path on its side.
+    pub(crate) fn open(
+        &self,
+        target: &Target<'_>,
+        flags: c_int,
+        mode: libc::mode_t,
+    ) -> Result<c_int, Errno> {
+        match target {
+            Target::Ours(at, path) => {
+                // As the host, it does not mind flags that it does not know.
+                let flags = OpenFlags::from_bits_truncate(flags.cast_unsigned());
+                Ok(self.process.openat(*at, path, flags, mode)?.raw())
+            }
+            Target::Host(path) => self.open_on_host(path, flags, mode),
+        }
+    }
+
+    fn open_on_host(
+        &self,
+        path: &HostPath<'_>,
+        flags: c_int,
+        mode: libc::mode_t,
+    ) -> Result<c_int, Errno> {
+        let descriptor = OpenFlags::from_bits_retain(flags.cast_unsigned()).descriptor();
+        let reserved = self.process.files().reserve(descriptor)?;
+        let number = host::openat(path.directory(), path.path(), flags, mode)?;
+        let file = HostFile::own(number)?;
+        Ok(reserved.install(file).raw())
+    }
+}

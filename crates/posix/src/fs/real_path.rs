@@ -1,0 +1,116 @@
+//! `realpath`: a path without links, `.` and `..`.
+
+use std::ffi::{CStr, CString, c_char};
+
+use fdtable_vfs::{Errno, FileKind};
+
+use crate::frame::call::call;
+use crate::frame::caller;
+use crate::frame::system::System;
+use crate::frame::target::Target;
+use crate::host;
+
+/// Most links on the way, as of any path.
+const MOST_LINKS: usize = 40;
+
+/// Returns the path without links, in `resolved` (4,096 bytes) or in memory of `malloc`:
+/// `realpath(3)`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fdt_realpath(path: *const c_char, resolved: *mut c_char) -> *mut c_char {
+    call(|system| {
+        if path.is_null() {
+            return Err(Errno::EINVAL);
+        }
+        // SAFETY: as the caller promises.
+        let found = match unsafe { system.target(libc::AT_FDCWD, path) }? {
+            Target::Host(path) => {
+                // SAFETY: the path is a string, and as the caller promises.
+                return host::check_pointer(unsafe { libc::realpath(path.as_ptr(), resolved) });
+            }
+            Target::Ours(_, path) => system.real_path(&path)?,
+        };
+        let found = CString::new(found).map_err(|_| Errno::EINVAL)?;
+        // SAFETY: as the caller promises.
+        unsafe { put_path(resolved, &found) }
+    })
+}
+
+/// Returns the path without links in memory of `malloc`: `canonicalize_file_name(3)`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fdt_canonicalize_file_name(path: *const c_char) -> *mut c_char {
+    // SAFETY: as the caller promises.
+    unsafe { fdt_realpath(path, std::ptr::null_mut()) }
+}
+
+/// Copies a path to where the caller has room, or to memory of `malloc`.
+///
+/// # Safety
+/// If `to` can be an address, there are 4,096 bytes.
+unsafe fn put_path(to: *mut c_char, path: &CStr) -> Result<*mut c_char, Errno> {
+    let bytes = path.to_bytes_with_nul();
+    if bytes.len() > libc::PATH_MAX as usize {
+        return Err(Errno::ENAMETOOLONG);
+    }
+    let place = if to.is_null() {
+        host::allocate(bytes.len())?
+    } else {
+        to.cast()
+    };
+    // SAFETY: as the caller promises, or allocated just now.
+    unsafe { caller::bytes_mut(place, bytes.len()) }?.copy_from_slice(bytes);
+    Ok(place.cast())
+}
+
+impl System {
+    /// Goes a way of ours, name by name.
+    fn real_path(&self, path: &[u8]) -> Result<Vec<u8>, Errno> {
+        if path.is_empty() {
+            return Err(Errno::ENOENT);
+        }
+        let mut reached = if path[0] == b'/' {
+            Vec::new()
+        } else {
+            self.process.getcwd()?
+        };
+        if reached == b"/" {
+            reached.clear();
+        }
+        let mut left: Vec<Vec<u8>> = names(path);
+        let mut links = 0;
+        while let Some(name) = left.pop() {
+            if name == b".." {
+                reached.truncate(reached.iter().rposition(|&byte| byte == b'/').unwrap_or(0));
+                continue;
+            }
+            let next = [reached.as_slice(), b"/", name.as_slice()].concat();
+            if self.lstat(&next)?.kind != FileKind::Symlink {
+                reached = next;
+                continue;
+            }
+            links += 1;
+            if links > MOST_LINKS {
+                return Err(Errno::ELOOP);
+            }
+            let leads_to = self.process.readlinkat(libc::AT_FDCWD, &next)?;
+            if leads_to.first() == Some(&b'/') {
+                reached.clear();
+            }
+            left.extend(names(&leads_to));
+        }
+        if path.ends_with(b"/") && self.lstat(&reached)?.kind != FileKind::Directory {
+            return Err(Errno::ENOTDIR);
+        }
+        if reached.is_empty() {
+            reached.push(b'/');
+        }
+        Ok(reached)
+    }
+}
+
+/// Lists the names of a path, the last one first.
+fn names(path: &[u8]) -> Vec<Vec<u8>> {
+    path.rsplit(|&byte| byte == b'/')
+        .filter(|name| !matches!(*name, b"" | b"."))
+        .map(<[u8]>::to_vec)
+        .collect()
+}

@@ -1,0 +1,279 @@
+//! Calls that describe a file or a file system: `stat`, `statfs` and their families.
+
+use std::ffi::{c_char, c_int, c_uint};
+use std::mem;
+
+use fdtable_vfs::fs::{StatFs, Timestamp};
+use fdtable_vfs::{AtFlags, Errno, Stat};
+use libc::{AT_FDCWD, AT_SYMLINK_NOFOLLOW};
+
+use crate::frame::call::call;
+use crate::frame::caller;
+use crate::frame::system::System;
+use crate::frame::target::Target;
+use crate::fs::attributes::at_flags;
+use crate::host;
+use crate::host::file::HostFile;
+
+/// Describes a path: `stat(2)`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fdt_stat(path: *const c_char, stat: *mut libc::stat) -> c_int {
+    // SAFETY: as the caller promises.
+    unsafe { fdt_fstatat(AT_FDCWD, path, stat, 0) }
+}
+
+/// Describes a path, or the symbolic link that it is: `lstat(2)`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fdt_lstat(path: *const c_char, stat: *mut libc::stat) -> c_int {
+    // SAFETY: as the caller promises.
+    unsafe { fdt_fstatat(AT_FDCWD, path, stat, AT_SYMLINK_NOFOLLOW) }
+}
+
+/// Describes an open file: `fstat(2)`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fdt_fstat(fd: c_int, stat: *mut libc::stat) -> c_int {
+    call(|system| {
+        let described = system.describe(fd)?;
+        // SAFETY: as the caller promises.
+        unsafe { caller::put(stat, described) }?;
+        Ok(0)
+    })
+}
+
+/// Describes a path below a directory: `fstatat(2)`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fdt_fstatat(
+    directory: c_int,
+    path: *const c_char,
+    stat: *mut libc::stat,
+    flags: c_int,
+) -> c_int {
+    call(|system| {
+        let at_flags = at_flags(flags)?;
+        // SAFETY: as the caller promises.
+        let described = match unsafe { system.target(directory, path) }? {
+            Target::Ours(at, path) => converted(&system.process.fstatat(at, path, at_flags)?),
+            Target::Host(path) => host::fstatat(path.directory(), path.path(), flags)?,
+        };
+        // SAFETY: as the caller promises.
+        unsafe { caller::put(stat, described) }?;
+        Ok(0)
+    })
+}
+
+/// Describes a path below a directory, with the time of its making: `statx(2)`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fdt_statx(
+    directory: c_int,
+    path: *const c_char,
+    flags: c_int,
+    mask: c_uint,
+    statx: *mut libc::statx,
+) -> c_int {
+    call(|system| {
+        let of_ours = at_flags(flags & !libc::AT_STATX_SYNC_TYPE)?;
+        let is_both = flags & libc::AT_STATX_SYNC_TYPE == libc::AT_STATX_SYNC_TYPE;
+        if mask & libc::STATX__RESERVED.cast_unsigned() != 0 || is_both {
+            return Err(Errno::EINVAL);
+        }
+        // SAFETY: as the caller promises.
+        match unsafe { system.target(directory, path) }? {
+            Target::Ours(at, path) => {
+                let described = system.process.fstatat(at, path, of_ours)?;
+                // SAFETY: as the caller promises.
+                unsafe { caller::put(statx, extended(&described)) }?;
+                Ok(0)
+            }
+            Target::Host(path) => {
+                let (directory, path) = (path.directory(), path.as_ptr());
+                // SAFETY: the path is a string, and as the caller promises.
+                host::done(unsafe { libc::statx(directory, path, flags, mask, statx) })
+            }
+        }
+    })
+}
+
+/// Describes the file system of a path: `statfs(2)`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fdt_statfs(path: *const c_char, statfs: *mut libc::statfs64) -> c_int {
+    call(|system| {
+        // SAFETY: as the caller promises.
+        let described = unsafe { system.describe_fs(path) }?;
+        // SAFETY: as the caller promises.
+        unsafe { caller::put(statfs, described) }?;
+        Ok(0)
+    })
+}
+
+/// Describes the file system of an open file: `fstatfs(2)`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fdt_fstatfs(fd: c_int, statfs: *mut libc::statfs64) -> c_int {
+    call(|system| {
+        let described = system.describe_fs_of(fd)?;
+        // SAFETY: as the caller promises.
+        unsafe { caller::put(statfs, described) }?;
+        Ok(0)
+    })
+}
+
+/// Describes the file system of a path, as POSIX has it: `statvfs(3)`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fdt_statvfs(path: *const c_char, statvfs: *mut libc::statvfs) -> c_int {
+    call(|system| {
+        // SAFETY: as the caller promises.
+        let described = unsafe { system.describe_fs(path) }?;
+        // SAFETY: as the caller promises.
+        unsafe { caller::put(statvfs, as_statvfs(&described)) }?;
+        Ok(0)
+    })
+}
+
+/// Describes the file system of an open file, as POSIX has it: `fstatvfs(3)`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fdt_fstatvfs(fd: c_int, statvfs: *mut libc::statvfs) -> c_int {
+    call(|system| {
+        let described = system.describe_fs_of(fd)?;
+        // SAFETY: as the caller promises.
+        unsafe { caller::put(statvfs, as_statvfs(&described)) }?;
+        Ok(0)
+    })
+}
+
+impl System {
+    /// Describes an open file of either side.
+    pub(crate) fn describe(&self, fd: c_int) -> Result<libc::stat, Errno> {
+        let file = self.file(fd)?;
+        match HostFile::below(&*file) {
+            Some(host_file) => host::fstat(host_file.number()),
+            None => match file.stat() {
+                // An eventfd and its like have no inode of their own.
+                Err(Errno::EOPNOTSUPP) => Ok(anonymous()),
+                stat => Ok(converted(&stat?)),
+            },
+        }
+    }
+
+    /// Describes the file system of a path of the caller.
+    ///
+    /// # Safety
+    /// If `path` can be an address, a string is there.
+    unsafe fn describe_fs(&self, path: *const c_char) -> Result<libc::statfs64, Errno> {
+        // SAFETY: as the caller promises.
+        match unsafe { self.target(AT_FDCWD, path) }? {
+            Target::Ours(at, path) => Ok(converted_fs(&self.process.statfs(at, path)?)),
+            Target::Host(path) => host::statfs(path.path()),
+        }
+    }
+
+    fn describe_fs_of(&self, fd: c_int) -> Result<libc::statfs64, Errno> {
+        let file = self.file(fd)?;
+        match HostFile::below(&*file) {
+            Some(host_file) => host::fstatfs(host_file.number()),
+            None => Ok(converted_fs(&self.process.fstatfs(fd)?)),
+        }
+    }
+
+    /// Tells whether a path of ours is a directory, a link or what else.
+    pub(crate) fn lstat(&self, path: &[u8]) -> Result<Stat, Errno> {
+        self.process
+            .fstatat(AT_FDCWD, path, AtFlags::SYMLINK_NOFOLLOW)
+    }
+}
+
+/// Describes what is no kind of file.
+fn anonymous() -> libc::stat {
+    // SAFETY: it is numbers only.
+    let mut out: libc::stat = unsafe { mem::zeroed() };
+    out.st_mode = 0o600;
+    out.st_nlink = 1;
+    out.st_blksize = 4096;
+    out
+}
+
+/// Writes a description as C has it.
+fn converted(stat: &Stat) -> libc::stat {
+    // SAFETY: it is numbers only.
+    let mut out: libc::stat = unsafe { mem::zeroed() };
+    out.st_dev = stat.device;
+    out.st_ino = stat.inode;
+    out.st_mode = stat.mode_bits();
+    out.st_nlink = stat.links.into();
+    out.st_uid = stat.uid;
+    out.st_gid = stat.gid;
+    out.st_rdev = stat.rdev;
+    out.st_size = stat.size.cast_signed();
+    out.st_blksize = stat.block_size.into();
+    out.st_blocks = stat.blocks.cast_signed();
+    (out.st_atime, out.st_atime_nsec) = (stat.atime.seconds, stat.atime.nanos.into());
+    (out.st_mtime, out.st_mtime_nsec) = (stat.mtime.seconds, stat.mtime.nanos.into());
+    (out.st_ctime, out.st_ctime_nsec) = (stat.ctime.seconds, stat.ctime.nanos.into());
+    out
+}
+
+fn extended(stat: &Stat) -> libc::statx {
+    // SAFETY: it is numbers only.
+    let mut out: libc::statx = unsafe { mem::zeroed() };
+    out.stx_mask = libc::STATX_BASIC_STATS | libc::STATX_BTIME;
+    out.stx_blksize = stat.block_size;
+    out.stx_nlink = stat.links;
+    out.stx_uid = stat.uid;
+    out.stx_gid = stat.gid;
+    out.stx_mode = stat.mode_bits() as u16;
+    out.stx_ino = stat.inode;
+    out.stx_size = stat.size;
+    out.stx_blocks = stat.blocks;
+    (out.stx_dev_major, out.stx_dev_minor) = (libc::major(stat.device), libc::minor(stat.device));
+    (out.stx_rdev_major, out.stx_rdev_minor) = (libc::major(stat.rdev), libc::minor(stat.rdev));
+    out.stx_atime = extended_time(stat.atime);
+    out.stx_btime = extended_time(stat.btime);
+    out.stx_ctime = extended_time(stat.ctime);
+    out.stx_mtime = extended_time(stat.mtime);
+    out
+}
+
+fn extended_time(time: Timestamp) -> libc::statx_timestamp {
+    // SAFETY: it is numbers only.
+    let mut out: libc::statx_timestamp = unsafe { mem::zeroed() };
+    out.tv_sec = time.seconds;
+    out.tv_nsec = time.nanos;
+    out
+}
+
+fn converted_fs(statfs: &StatFs) -> libc::statfs64 {
+    // SAFETY: it is numbers only.
+    let mut out: libc::statfs64 = unsafe { mem::zeroed() };
+    out.f_type = statfs.magic.cast_signed();
+    out.f_bsize = statfs.block_size.into();
+    out.f_frsize = statfs.block_size.into();
+    out.f_blocks = statfs.blocks;
+    out.f_bfree = statfs.free_blocks;
+    out.f_bavail = statfs.free_blocks;
+    out.f_files = statfs.inodes;
+    out.f_ffree = statfs.free_inodes;
+    // SAFETY: both are 64 bits without meaning.
+    out.f_fsid = unsafe { mem::transmute::<u64, libc::fsid_t>(statfs.id) };
+    out.f_namelen = statfs.name_max.into();
+    if statfs.is_read_only {
+        out.f_flags = libc::ST_RDONLY.cast_signed();
+    }
+    out
+}
+
+fn as_statvfs(statfs: &libc::statfs64) -> libc::statvfs {
+    // SAFETY: it is numbers only.
+    let mut out: libc::statvfs = unsafe { mem::zeroed() };
+    out.f_bsize = statfs.f_bsize.cast_unsigned();
+    out.f_frsize = statfs.f_frsize.cast_unsigned();
+    out.f_blocks = statfs.f_blocks;
+    out.f_bfree = statfs.f_bfree;
+    out.f_bavail = statfs.f_bavail;
+    out.f_files = statfs.f_files;
+    out.f_ffree = statfs.f_ffree;
+    out.f_favail = statfs.f_ffree;
+    // SAFETY: both are 64 bits without meaning.
+    out.f_fsid = unsafe { mem::transmute::<libc::fsid_t, u64>(statfs.f_fsid) };
+    // The host marks the flags as good with a bit that POSIX does not know.
+    out.f_flag = statfs.f_flags.cast_unsigned() & !0x20;
+    out.f_namemax = statfs.f_namelen.cast_unsigned();
+    out
+}

@@ -1,0 +1,100 @@
+//! Files and directories under names that nobody has: `mkstemp`, `mkdtemp` and their kin.
+
+use std::ffi::{CStr, c_char, c_int};
+use std::ptr;
+
+use fdtable_vfs::Errno;
+
+use crate::frame::call::{call, errno};
+use crate::frame::caller;
+use crate::fs::names::fdt_mkdir;
+use crate::fs::open::fdt_open;
+use crate::host;
+
+/// Makes and opens a file whose name replaces the last six letters, `XXXXXX`: `mkstemp(3)`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fdt_mkstemp(template: *mut c_char) -> c_int {
+    // SAFETY: as the caller promises.
+    unsafe { fdt_mkostemps(template, 0, 0) }
+}
+
+/// Does as `mkstemp`, with flags: `mkostemp(3)`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fdt_mkostemp(template: *mut c_char, flags: c_int) -> c_int {
+    // SAFETY: as the caller promises.
+    unsafe { fdt_mkostemps(template, 0, flags) }
+}
+
+/// Does as `mkstemp`, with so many letters after the six: `mkstemps(3)`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fdt_mkstemps(template: *mut c_char, suffix: c_int) -> c_int {
+    // SAFETY: as the caller promises.
+    unsafe { fdt_mkostemps(template, suffix, 0) }
+}
+
+/// Does as `mkstemps`, with flags: `mkostemps(3)`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fdt_mkostemps(
+    template: *mut c_char,
+    suffix: c_int,
+    flags: c_int,
+) -> c_int {
+    let flags = flags & !libc::O_ACCMODE | libc::O_RDWR | libc::O_CREAT | libc::O_EXCL;
+    // SAFETY: as the caller promises; each name that is tried is a string.
+    call(|_| unsafe { attempts(template, suffix, |path| fdt_open(path, flags, 0o600)) })
+}
+
+/// Makes a directory whose name replaces the last six letters, `XXXXXX`: `mkdtemp(3)`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fdt_mkdtemp(template: *mut c_char) -> *mut c_char {
+    // SAFETY: as above.
+    let made = call(|_| unsafe { attempts(template, 0, |path| fdt_mkdir(path, 0o700)) });
+    if made < 0 { ptr::null_mut() } else { template }
+}
+
+/// Letters of a name.
+const LETTERS: &[u8; 62] = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
+
+/// Names that are tried, as the C library does.
+const MOST: usize = 62 * 62 * 62;
+
+/// Tries names until one was free.
+///
+/// # Errors
+/// `EINVAL` if the six letters are not there; `EEXIST` if all were taken; those of `make`.
+///
+/// # Safety
+/// If `template` can be an address, a string is there that nobody else uses meanwhile.
+unsafe fn attempts(
+    template: *mut c_char,
+    suffix: c_int,
+    mut make: impl FnMut(*const c_char) -> c_int,
+) -> Result<c_int, Errno> {
+    // SAFETY: as the caller promises.
+    let length = unsafe { caller::string(template) }.map(CStr::count_bytes)?;
+    let suffix = usize::try_from(suffix).map_err(|_| Errno::EINVAL)?;
+    let start = length
+        .checked_sub(suffix)
+        .and_then(|end| end.checked_sub(6));
+    let start = start.ok_or(Errno::EINVAL)?;
+    // SAFETY: as the caller promises; the six are within the string.
+    let letters = unsafe { caller::bytes_mut(template.add(start).cast(), 6) }?;
+    if letters != b"XXXXXX" {
+        return Err(Errno::EINVAL);
+    }
+    for _ in 0..MOST {
+        let mut random = host::random();
+        for letter in letters.iter_mut() {
+            *letter = LETTERS[(random % 62) as usize];
+            random /= 62;
+        }
+        let made = make(template);
+        if made >= 0 {
+            return Ok(made);
+        }
+        if errno() != Errno::EEXIST {
+            return Err(errno());
+        }
+    }
+    Err(Errno::EEXIST)
+}

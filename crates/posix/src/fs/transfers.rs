@@ -1,0 +1,140 @@
+//! Calls that move bytes, and the position.
+
+use std::ffi::{c_int, c_void};
+
+use fdtable_vfs::{Errno, SeekTo};
+
+use crate::frame::call::call;
+use crate::frame::caller;
+use crate::host;
+
+/// Reads at the position: `read(2)`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fdt_read(fd: c_int, buf: *mut c_void, count: usize) -> libc::ssize_t {
+    call(|system| {
+        // SAFETY: as the caller promises.
+        let buf = system.after(fd, unsafe { caller::bytes_mut(buf, count) })?;
+        counted(system.process.read(fd, buf))
+    })
+}
+
+/// Writes at the position: `write(2)`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fdt_write(fd: c_int, bytes: *const c_void, count: usize) -> libc::ssize_t {
+    call(|system| {
+        // SAFETY: as the caller promises.
+        let bytes = system.after(fd, unsafe { caller::bytes(bytes, count) })?;
+        counted(signalling(system.process.write(fd, bytes)))
+    })
+}
+
+/// Reads at an offset: `pread(2)`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fdt_pread(
+    fd: c_int,
+    buf: *mut c_void,
+    count: usize,
+    offset: libc::off_t,
+) -> libc::ssize_t {
+    call(|system| {
+        let offset = start(offset, count)?;
+        // SAFETY: as the caller promises.
+        let buf = system.after(fd, unsafe { caller::bytes_mut(buf, count) })?;
+        counted(system.process.pread(fd, buf, offset))
+    })
+}
+
+/// Writes at an offset: `pwrite(2)`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fdt_pwrite(
+    fd: c_int,
+    bytes: *const c_void,
+    count: usize,
+    offset: libc::off_t,
+) -> libc::ssize_t {
+    call(|system| {
+        let offset = start(offset, count)?;
+        // SAFETY: as the caller promises.
+        let bytes = system.after(fd, unsafe { caller::bytes(bytes, count) })?;
+        counted(signalling(system.process.pwrite(fd, bytes, offset)))
+    })
+}
+
+/// Moves the position: `lseek(2)`.
+#[unsafe(no_mangle)]
+pub extern "C" fn fdt_lseek(fd: c_int, offset: libc::off_t, whence: c_int) -> libc::off_t {
+    call(|system| {
+        let to = match whence {
+            libc::SEEK_SET => unsigned(offset).map(SeekTo::Start),
+            libc::SEEK_CUR => Ok(SeekTo::Current(offset)),
+            libc::SEEK_END => Ok(SeekTo::End(offset)),
+            // A negative offset lies beyond every file, as seen from there.
+            libc::SEEK_DATA => unsigned(offset).map(SeekTo::Data).or(Err(Errno::ENXIO)),
+            libc::SEEK_HOLE => unsigned(offset).map(SeekTo::Hole).or(Err(Errno::ENXIO)),
+            _ => Err(Errno::EINVAL),
+        };
+        let to = system.after(fd, to)?;
+        match system.process.lseek(fd, to) {
+            // An eventfd and its like stay at 0, and say so.
+            Err(Errno::ESPIPE) if system.file(fd)?.stat() == Err(Errno::EOPNOTSUPP) => Ok(0),
+            moved => Ok(moved?.cast_signed()),
+        }
+    })
+}
+
+/// Makes a file longer or shorter: `ftruncate(2)`.
+#[unsafe(no_mangle)]
+pub extern "C" fn fdt_ftruncate(fd: c_int, length: libc::off_t) -> c_int {
+    call(|system| {
+        system.process.ftruncate(fd, unsigned(length)?)?;
+        Ok(0)
+    })
+}
+
+/// Waits until what was written would outlive a crash: `fsync(2)`.
+#[unsafe(no_mangle)]
+pub extern "C" fn fdt_fsync(fd: c_int) -> c_int {
+    call(|system| {
+        system.process.fsync(fd)?;
+        Ok(0)
+    })
+}
+
+/// Does as `fsync`: `fdatasync(2)`.
+#[unsafe(no_mangle)]
+pub extern "C" fn fdt_fdatasync(fd: c_int) -> c_int {
+    fdt_fsync(fd)
+}
+
+/// Converts a count to what C has; one transfer moves less than 2^31 bytes.
+pub(crate) fn counted(done: Result<usize, Errno>) -> Result<isize, Errno> {
+    done.map(usize::cast_signed)
+}
+
+/// Sends SIGPIPE along with `EPIPE`, as the host does.
+pub(crate) fn signalling<R>(done: Result<R, Errno>) -> Result<R, Errno> {
+    if done.as_ref().is_err_and(|&errno| errno == Errno::EPIPE) {
+        host::raise(libc::SIGPIPE);
+    }
+    done
+}
+
+/// Converts the offset of a transfer.
+///
+/// # Errors
+/// `EINVAL` if it is negative, or the transfer could not end before `i64::MAX`.
+fn start(offset: libc::off_t, count: usize) -> Result<u64, Errno> {
+    let end = offset.checked_add_unsigned(count as u64);
+    if end.is_none() && count <= isize::MAX as usize {
+        return Err(Errno::EINVAL);
+    }
+    unsigned(offset)
+}
+
+/// Converts an offset or length.
+///
+/// # Errors
+/// `EINVAL` if it is negative.
+pub(crate) fn unsigned(offset: libc::off_t) -> Result<u64, Errno> {
+    u64::try_from(offset).map_err(|_| Errno::EINVAL)
+}

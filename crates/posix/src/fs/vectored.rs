@@ -1,0 +1,198 @@
+//! Transfers with several buffers: `readv`, `writev` and their kin.
+
+use std::ffi::c_int;
+use std::io::{IoSlice, IoSliceMut};
+
+use fdtable_vfs::Errno;
+use libc::{iovec, off_t, ssize_t};
+
+use crate::frame::call::call;
+use crate::frame::caller;
+use crate::fs::transfers::{counted, signalling, unsigned};
+
+/// Reads into several buffers: `readv(2)`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fdt_readv(fd: c_int, bufs: *const iovec, count: c_int) -> ssize_t {
+    call(|system| {
+        // SAFETY: as the caller promises.
+        let mut bufs = system.after(fd, unsafe { to_fill(bufs, count) })?;
+        counted(system.process.readv(fd, &mut bufs))
+    })
+}
+
+/// Writes from several buffers: `writev(2)`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fdt_writev(fd: c_int, bufs: *const iovec, count: c_int) -> ssize_t {
+    call(|system| {
+        // SAFETY: as the caller promises.
+        let bufs = system.after(fd, unsafe { to_empty(bufs, count) })?;
+        counted(signalling(system.process.writev(fd, &bufs)))
+    })
+}
+
+/// Reads into several buffers at an offset: `preadv(2)`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fdt_preadv(
+    fd: c_int,
+    bufs: *const iovec,
+    count: c_int,
+    offset: off_t,
+) -> ssize_t {
+    call(|system| {
+        let offset = unsigned(offset)?;
+        // SAFETY: as the caller promises.
+        let mut bufs = system.after(fd, unsafe { to_fill(bufs, count) })?;
+        counted(system.process.preadv(fd, &mut bufs, offset))
+    })
+}
+
+/// Writes from several buffers at an offset: `pwritev(2)`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fdt_pwritev(
+    fd: c_int,
+    bufs: *const iovec,
+    count: c_int,
+    offset: off_t,
+) -> ssize_t {
+    call(|system| {
+        let offset = unsigned(offset)?;
+        // SAFETY: as the caller promises.
+        let bufs = system.after(fd, unsafe { to_empty(bufs, count) })?;
+        counted(signalling(system.process.pwritev(fd, &bufs, offset)))
+    })
+}
+
+/// Reads as `preadv`, or with -1 as `readv`: `preadv2(2)`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fdt_preadv2(
+    fd: c_int,
+    bufs: *const iovec,
+    count: c_int,
+    offset: off_t,
+    flags: c_int,
+) -> ssize_t {
+    match checked_flags(flags) {
+        Err(errno) => call(|system| system.after(fd, Err(errno))),
+        // SAFETY: as the caller promises.
+        Ok(()) if offset == -1 => unsafe { fdt_readv(fd, bufs, count) },
+        // SAFETY: as the caller promises.
+        Ok(()) => unsafe { fdt_preadv(fd, bufs, count, offset) },
+    }
+}
+
+/// Writes as `pwritev`, or with -1 as `writev`: `pwritev2(2)`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fdt_pwritev2(
+    fd: c_int,
+    bufs: *const iovec,
+    count: c_int,
+    offset: off_t,
+    flags: c_int,
+) -> ssize_t {
+    match checked_flags(flags) {
+        Err(errno) => call(|system| system.after(fd, Err(errno))),
+        // SAFETY: as the caller promises.
+        Ok(()) if offset == -1 => unsafe { fdt_writev(fd, bufs, count) },
+        // SAFETY: as the caller promises.
+        Ok(()) => unsafe { fdt_pwritev(fd, bufs, count, offset) },
+    }
+}
+
+/// Passes what asks for no other result: what is written here is there.
+fn checked_flags(flags: c_int) -> Result<(), Errno> {
+    let known = libc::RWF_HIPRI | libc::RWF_DSYNC | libc::RWF_SYNC;
+    if flags & !known == 0 {
+        Ok(())
+    } else {
+        Err(Errno::EOPNOTSUPP)
+    }
+}
+
+/// Most buffers of one call.
+#[doc(alias = "IOV_MAX")]
+const MOST: usize = 1024;
+
+/// Lists the buffers of the caller that a call writes to.
+///
+/// # Errors
+/// `EINVAL` if there are more than 1,024, or one is longer than `isize::MAX`; `EFAULT`.
+///
+/// # Safety
+/// As [`caller::values`] and, of each, [`caller::bytes_mut`].
+pub(crate) unsafe fn to_fill<'a>(
+    bufs: *const iovec,
+    count: c_int,
+) -> Result<Vec<IoSliceMut<'a>>, Errno> {
+    // SAFETY: as the caller promises.
+    let bufs = unsafe { vectors(bufs, count) }?;
+    let mut left = caller::MOST;
+    let buf = |buf: &iovec| {
+        // SAFETY: as the caller promises.
+        let bytes = unsafe { caller::bytes_mut(buf.iov_base, buf.iov_len) }?;
+        let count = taken(bytes.len(), &mut left);
+        Ok(IoSliceMut::new(&mut bytes[..count]))
+    };
+    up_to_the_first_bad(bufs.iter().map(buf))
+}
+
+/// Lists the buffers of the caller that a call reads from.
+///
+/// # Errors
+/// As [`to_fill`].
+///
+/// # Safety
+/// As [`caller::values`] and, of each, [`caller::bytes`].
+pub(crate) unsafe fn to_empty<'a>(
+    bufs: *const iovec,
+    count: c_int,
+) -> Result<Vec<IoSlice<'a>>, Errno> {
+    // SAFETY: as the caller promises.
+    let bufs = unsafe { vectors(bufs, count) }?;
+    let mut left = caller::MOST;
+    let buf = |buf: &iovec| {
+        // SAFETY: as the caller promises.
+        let bytes = unsafe { caller::bytes(buf.iov_base, buf.iov_len) }?;
+        let count = taken(bytes.len(), &mut left);
+        Ok(IoSlice::new(&bytes[..count]))
+    };
+    up_to_the_first_bad(bufs.iter().map(buf))
+}
+
+/// Returns how much of a buffer one transfer moves, and takes it from what is left of that. What
+/// lies behind a buffer that was cut is not moved at all, or it would land in the wrong place.
+fn taken(length: usize, left: &mut usize) -> usize {
+    let count = length.min(*left);
+    *left -= count;
+    count
+}
+
+/// Lists the buffers before the first that cannot be one: a transfer ends there, as on the host.
+///
+/// # Errors
+/// `EFAULT` if that is the first.
+fn up_to_the_first_bad<B>(bufs: impl Iterator<Item = Result<B, Errno>>) -> Result<Vec<B>, Errno> {
+    let mut good = Vec::new();
+    for buf in bufs {
+        match buf {
+            Ok(buf) => good.push(buf),
+            Err(errno) if good.is_empty() => return Err(errno),
+            Err(_) => break,
+        }
+    }
+    Ok(good)
+}
+
+/// # Safety
+/// As [`caller::values`].
+unsafe fn vectors(bufs: *const iovec, count: c_int) -> Result<Vec<iovec>, Errno> {
+    let count = usize::try_from(count).map_err(|_| Errno::EINVAL)?;
+    if count > MOST {
+        return Err(Errno::EINVAL);
+    }
+    // SAFETY: as the caller promises.
+    let bufs = unsafe { caller::values(bufs, count) }?;
+    match bufs.iter().any(|buf| buf.iov_len > isize::MAX as usize) {
+        true => Err(Errno::EINVAL),
+        false => Ok(bufs),
+    }
+}

@@ -1,0 +1,550 @@
+//! The world below: the calls of the host, with errors as values, and in the modules its files.
+//!
+//! A call that may wait steps out of the freezer: a fork by another thread does not wait for it.
+
+pub(crate) mod file;
+pub(crate) mod other_files;
+mod rights;
+pub(crate) mod terminals;
+pub(crate) mod watch;
+
+use std::ffi::{CStr, c_int, c_long, c_uint, c_ulong, c_void};
+use std::io::{IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::RawFd;
+
+use fdtable::freezer;
+use fdtable_vfs::Errno;
+
+use crate::frame::call::{errno, set_errno};
+use crate::frame::target::HostPath;
+
+pub use other_files::*;
+pub use terminals::*;
+
+/// Turns an answer of the C library into a result.
+pub(crate) fn check<N: Copy + PartialEq + From<i8>>(answer: N) -> Result<N, Errno> {
+    if answer == N::from(-1) {
+        return Err(errno());
+    }
+    Ok(answer)
+}
+
+/// Runs a call that may wait. It tells its error before it is over: to step in again may change errno.
+pub(crate) fn waiting<R>(call: impl FnOnce() -> Result<R, Errno>) -> Result<R, Errno> {
+    let _out = freezer::step_out();
+    not_cancelled(call)
+}
+
+unsafe extern "C" {
+    fn pthread_setcancelstate(state: c_int, before: *mut c_int) -> c_int;
+}
+
+/// State that the C crate does not name.
+const PTHREAD_CANCEL_DISABLE: c_int = 1;
+
+/// Runs a call of the C library that may be a cancellation point as if it were none: a thread that
+/// ended in it would have to unwind through functions of ours, which ends the process.
+fn not_cancelled<R>(call: impl FnOnce() -> R) -> R {
+    let mut before = 0;
+    // SAFETY: there is room for the state.
+    unsafe { pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &raw mut before) };
+    let answer = call();
+    // SAFETY: it is what it was.
+    unsafe { pthread_setcancelstate(before, &raw mut before) };
+    answer
+}
+
+/// Opens a path, relative to `directory`.
+pub(crate) fn openat(
+    directory: RawFd,
+    path: &CStr,
+    flags: c_int,
+    mode: libc::mode_t,
+) -> Result<RawFd, Errno> {
+    // A descriptor of the host is never to outlive the host's own `exec`, whatever the flags of ours.
+    let flags = flags | libc::O_CLOEXEC;
+    // SAFETY: the path is a string.
+    waiting(|| check(unsafe { libc::openat(directory, path.as_ptr(), flags, mode) }))
+}
+
+/// Closes a descriptor.
+pub(crate) fn close(number: RawFd) {
+    // SAFETY: it touches no memory. There is nobody to tell an error.
+    not_cancelled(|| unsafe { libc::close(number) });
+}
+
+/// Reads, and may wait.
+pub(crate) fn read(number: RawFd, buf: &mut [u8]) -> Result<usize, Errno> {
+    // SAFETY: the buffer is as long as it says.
+    waiting(|| count(unsafe { libc::read(number, buf.as_mut_ptr().cast(), buf.len()) }))
+}
+
+/// Writes, and may wait.
+pub(crate) fn write(number: RawFd, bytes: &[u8]) -> Result<usize, Errno> {
+    // SAFETY: the bytes are as many as they say.
+    waiting(|| count(unsafe { libc::write(number, bytes.as_ptr().cast(), bytes.len()) }))
+}
+
+/// Reads at an offset, and may wait.
+pub(crate) fn pread(number: RawFd, buf: &mut [u8], offset: i64) -> Result<usize, Errno> {
+    // SAFETY: the buffer is as long as it says.
+    waiting(|| count(unsafe { libc::pread(number, buf.as_mut_ptr().cast(), buf.len(), offset) }))
+}
+
+/// Writes at an offset, and may wait.
+pub(crate) fn pwrite(number: RawFd, bytes: &[u8], offset: i64) -> Result<usize, Errno> {
+    // SAFETY: the bytes are as many as they say.
+    waiting(|| count(unsafe { libc::pwrite(number, bytes.as_ptr().cast(), bytes.len(), offset) }))
+}
+
+/// Moves the position.
+pub(crate) fn lseek(number: RawFd, offset: i64, whence: c_int) -> Result<u64, Errno> {
+    // SAFETY: it touches no memory.
+    check(unsafe { libc::lseek(number, offset, whence) }).map(|position| position as u64)
+}
+
+/// Runs a command of `fcntl` whose argument is a number.
+pub(crate) fn fcntl(number: RawFd, command: c_int, argument: c_int) -> Result<c_int, Errno> {
+    // SAFETY: the commands that are given take a number, or nothing.
+    check(unsafe { libc::fcntl(number, command, argument) })
+}
+
+/// Runs a command of `fcntl` whose argument may be a pointer.
+///
+/// # Safety
+/// The argument is what `fcntl(2)` asks for.
+pub(crate) unsafe fn fcntl_pointer(
+    number: RawFd,
+    command: c_int,
+    argument: c_ulong,
+) -> Result<c_int, Errno> {
+    // SAFETY: as the caller promises.
+    waiting(|| check(unsafe { libc::fcntl(number, command, argument) }))
+}
+
+/// Describes an open file.
+pub(crate) fn fstat(number: RawFd) -> Result<libc::stat, Errno> {
+    let mut stat = MaybeUninit::uninit();
+    // SAFETY: there is room for it.
+    check(unsafe { libc::fstat(number, stat.as_mut_ptr()) })?;
+    // SAFETY: the call has filled it in.
+    Ok(unsafe { stat.assume_init() })
+}
+
+/// Makes a file longer or shorter.
+pub(crate) fn ftruncate(number: RawFd, length: i64) -> Result<(), Errno> {
+    // SAFETY: it touches no memory.
+    check(unsafe { libc::ftruncate(number, length) }).map(drop)
+}
+
+/// Waits until what was written is on the disk.
+pub(crate) fn fsync(number: RawFd) -> Result<(), Errno> {
+    // SAFETY: it touches no memory.
+    waiting(|| check(unsafe { libc::fsync(number) })).map(drop)
+}
+
+/// Asks how many bytes a read would find.
+pub(crate) fn readable_bytes(number: RawFd) -> Result<usize, Errno> {
+    let mut bytes: c_int = 0;
+    // SAFETY: the request writes an `int`.
+    check(unsafe { libc::ioctl(number, libc::FIONREAD, &raw mut bytes) })?;
+    Ok(bytes.max(0) as usize)
+}
+
+/// Asks what a descriptor is ready for, without waiting.
+pub(crate) fn ready(number: RawFd, events: i16) -> Result<i16, Errno> {
+    let mut asked = libc::pollfd {
+        fd: number,
+        events,
+        revents: 0,
+    };
+    // SAFETY: it is one entry.
+    not_cancelled(|| check(unsafe { libc::poll(&raw mut asked, 1, 0) }))?;
+    Ok(asked.revents)
+}
+
+/// Returns the working directory, or the root if it has no name.
+pub(crate) fn current_directory() -> Vec<u8> {
+    use std::os::unix::ffi::OsStringExt;
+    std::env::current_dir().map_or_else(|_| b"/".to_vec(), |path| path.into_os_string().into_vec())
+}
+
+/// Returns a limit of the process.
+pub(crate) fn limit(resource: libc::__rlimit_resource_t) -> Result<libc::rlimit, Errno> {
+    let mut limit = libc::rlimit {
+        rlim_cur: 0,
+        rlim_max: 0,
+    };
+    // SAFETY: there is room for it.
+    check(unsafe { libc::getrlimit(resource, &raw mut limit) })?;
+    Ok(limit)
+}
+
+/// Runs a call of which nothing is known but its number.
+///
+/// # Safety
+/// The arguments are what the call asks for.
+pub(crate) unsafe fn syscall(number: c_long, arguments: [c_long; 6]) -> Result<c_long, Errno> {
+    let [a, b, c, d, e, f] = arguments;
+    // SAFETY: as the caller promises.
+    waiting(|| check(unsafe { libc::syscall(number, a, b, c, d, e, f) }))
+}
+
+/// Sends the thread a signal, as the host does to who writes where nobody reads. The handler runs
+/// outside the freezer: it may leave by `siglongjmp`, and the thread would stay inside.
+pub(crate) fn raise(signal: c_int) {
+    let _out = freezer::step_out();
+    // SAFETY: it touches no memory of ours.
+    unsafe { libc::raise(signal) };
+}
+
+/// Maps memory of nobody's file.
+pub(crate) fn map_anonymous(
+    at: *mut c_void,
+    length: usize,
+    flags: c_int,
+) -> Result<*mut c_void, Errno> {
+    let protection = libc::PROT_READ | libc::PROT_WRITE;
+    let flags = flags & !libc::MAP_SHARED | libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+    // SAFETY: where it lies is what the program asked for, as of the host's own `mmap`.
+    let place = unsafe { libc::mmap(at, length, protection, flags, -1, 0) };
+    if place == libc::MAP_FAILED {
+        return Err(errno());
+    }
+    Ok(place)
+}
+
+fn count(answer: isize) -> Result<usize, Errno> {
+    check(answer).map(|count| count as usize)
+}
+
+/// Tells with 1 whether a descriptor is a terminal.
+pub(crate) fn isatty(number: RawFd) -> c_int {
+    // SAFETY: it touches no memory of ours.
+    unsafe { libc::isatty(number) }
+}
+
+/// Moves a name.
+pub(crate) fn renameat2(old: &HostPath<'_>, new: &HostPath<'_>, flags: u32) -> Result<(), Errno> {
+    // SAFETY: the paths are strings.
+    check(unsafe {
+        libc::renameat2(
+            old.directory(),
+            old.as_ptr(),
+            new.directory(),
+            new.as_ptr(),
+            flags,
+        )
+    })
+    .map(drop)
+}
+
+/// Describes a path.
+pub(crate) fn fstatat(directory: RawFd, path: &CStr, flags: c_int) -> Result<libc::stat, Errno> {
+    let mut stat = MaybeUninit::uninit();
+    // SAFETY: the path is a string, and there is room for the answer.
+    check(unsafe { libc::fstatat(directory, path.as_ptr(), stat.as_mut_ptr(), flags) })?;
+    // SAFETY: the call has filled it in.
+    Ok(unsafe { stat.assume_init() })
+}
+
+/// Makes an epoll.
+pub(crate) fn epoll_create() -> Result<RawFd, Errno> {
+    // SAFETY: it touches no memory.
+    check(unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) })
+}
+
+/// Has an epoll tell whatever a file becomes ready for, once each time.
+pub(crate) fn epoll_add(epoll: RawFd, number: RawFd, key: u64) -> Result<(), Errno> {
+    let asked = libc::EPOLLIN | libc::EPOLLOUT | libc::EPOLLPRI | libc::EPOLLRDHUP | libc::EPOLLET;
+    let mut event = libc::epoll_event {
+        events: asked.cast_unsigned(),
+        u64: key,
+    };
+    // SAFETY: the entry is there.
+    check(unsafe { libc::epoll_ctl(epoll, libc::EPOLL_CTL_ADD, number, &raw mut event) }).map(drop)
+}
+
+/// Has an epoll forget a file.
+pub(crate) fn epoll_remove(epoll: RawFd, number: RawFd) {
+    let nothing = std::ptr::null_mut();
+    // SAFETY: this request looks at no entry. One that the epoll does not know is forgotten already.
+    unsafe { libc::epoll_ctl(epoll, libc::EPOLL_CTL_DEL, number, nothing) };
+}
+
+/// Waits for what an epoll has to tell: keys and events. For the thread that is outside the freezer.
+pub(crate) fn epoll_wait(epoll: RawFd) -> Result<Vec<(u64, i16)>, Errno> {
+    const MOST: usize = 64;
+    let mut events = [libc::epoll_event { events: 0, u64: 0 }; MOST];
+    // SAFETY: there is room for as many as it says.
+    let count = check(unsafe { libc::epoll_wait(epoll, events.as_mut_ptr(), MOST as c_int, -1) })?;
+    let told = events.iter().take(count as usize);
+    Ok(told.map(|event| (event.u64, event.events as i16)).collect())
+}
+
+/// Runs something with all signals blocked, which a thread that it starts inherits.
+pub(crate) fn with_signals_blocked<R>(action: impl FnOnce() -> R) -> R {
+    let mut all = MaybeUninit::<libc::sigset_t>::uninit();
+    // SAFETY: it fills in the set.
+    unsafe { libc::sigfillset(all.as_mut_ptr()) };
+    // SAFETY: the set is filled in.
+    let before = set_signal_mask(unsafe { all.assume_init_ref() });
+    let answer = action();
+    set_signal_mask(&before);
+    answer
+}
+
+/// Blocks other signals, and returns which were before.
+pub(crate) fn set_signal_mask(mask: &libc::sigset_t) -> libc::sigset_t {
+    let mut before = MaybeUninit::<libc::sigset_t>::zeroed();
+    // SAFETY: both sets are there.
+    unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, mask, before.as_mut_ptr()) };
+    // SAFETY: it is numbers only, filled in by the call.
+    unsafe { before.assume_init() }
+}
+
+/// Takes or gives up a lock of a whole file.
+pub(crate) fn flock(number: RawFd, operation: c_int) -> Result<c_int, Errno> {
+    // SAFETY: it touches no memory.
+    waiting(|| check(unsafe { libc::flock(number, operation) }))
+}
+
+/// Returns a limit, and sets it.
+pub(crate) fn prlimit(
+    process: libc::pid_t,
+    resource: c_int,
+    new: Option<libc::rlimit>,
+) -> Result<libc::rlimit, Errno> {
+    let new = new.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
+    let mut old = libc::rlimit {
+        rlim_cur: 0,
+        rlim_max: 0,
+    };
+    // SAFETY: the new one is there or null, and there is room for the old one.
+    check(unsafe { libc::prlimit(process, resource.cast_unsigned(), new, &raw mut old) })?;
+    Ok(old)
+}
+
+/// Returns a value of the system.
+pub(crate) fn sysconf(name: c_int) -> c_long {
+    // SAFETY: it touches no memory of ours.
+    unsafe { libc::sysconf(name) }
+}
+
+/// Returns the number of the process.
+pub(crate) fn process_id() -> libc::pid_t {
+    // SAFETY: it touches no memory.
+    unsafe { libc::getpid() }
+}
+
+/// Turns the answer of a call into a result.
+pub(crate) fn done(answer: c_int) -> Result<c_int, Errno> {
+    check(answer)
+}
+
+/// Turns a pointer that may be null into a result.
+pub(crate) fn check_pointer<T>(answer: *mut T) -> Result<*mut T, Errno> {
+    if answer.is_null() {
+        Err(errno())
+    } else {
+        Ok(answer)
+    }
+}
+
+/// Allocates memory that the program frees.
+pub(crate) fn allocate(size: usize) -> Result<*mut c_void, Errno> {
+    // SAFETY: any size will do.
+    check_pointer(unsafe { libc::malloc(size) })
+}
+
+/// Frees memory of `malloc`.
+pub(crate) fn free(place: *mut c_void) {
+    // SAFETY: it was allocated by `allocate`, and nobody else has it.
+    unsafe { libc::free(place) };
+}
+
+/// Describes the file system of a path.
+pub(crate) fn statfs(path: &CStr) -> Result<libc::statfs64, Errno> {
+    let mut statfs = MaybeUninit::uninit();
+    // SAFETY: the path is a string, and there is room for the answer.
+    check(unsafe { libc::statfs64(path.as_ptr(), statfs.as_mut_ptr()) })?;
+    // SAFETY: the call has filled it in.
+    Ok(unsafe { statfs.assume_init() })
+}
+
+/// Describes the file system of an open file.
+pub(crate) fn fstatfs(number: RawFd) -> Result<libc::statfs64, Errno> {
+    let mut statfs = MaybeUninit::uninit();
+    // SAFETY: there is room for the answer.
+    check(unsafe { libc::fstatfs64(number, statfs.as_mut_ptr()) })?;
+    // SAFETY: the call has filled it in.
+    Ok(unsafe { statfs.assume_init() })
+}
+
+/// Reads into several buffers, at an offset or at the position, and may wait.
+pub(crate) fn readv(
+    number: RawFd,
+    bufs: &mut [IoSliceMut<'_>],
+    offset: Option<i64>,
+) -> Result<usize, Errno> {
+    let (first, length) = (bufs.as_mut_ptr().cast(), bufs.len() as c_int);
+    waiting(|| {
+        count(match offset {
+            // SAFETY: a slice of them is an array of `iovec`.
+            None => unsafe { libc::readv(number, first, length) },
+            // SAFETY: as above.
+            Some(offset) => unsafe { libc::preadv(number, first, length, offset) },
+        })
+    })
+}
+
+/// Writes from several buffers, at an offset or at the position, and may wait.
+pub(crate) fn writev(
+    number: RawFd,
+    bufs: &[IoSlice<'_>],
+    offset: Option<i64>,
+) -> Result<usize, Errno> {
+    let (first, length) = (bufs.as_ptr().cast(), bufs.len() as c_int);
+    waiting(|| {
+        count(match offset {
+            // SAFETY: a slice of them is an array of `iovec`.
+            None => unsafe { libc::writev(number, first, length) },
+            // SAFETY: as above.
+            Some(offset) => unsafe { libc::pwritev(number, first, length, offset) },
+        })
+    })
+}
+
+/// Gets room for a part of a file.
+pub(crate) fn fallocate(number: RawFd, how: c_int, offset: i64, length: i64) -> Result<(), Errno> {
+    // SAFETY: it touches no memory.
+    waiting(|| check(unsafe { libc::fallocate(number, how, offset, length) })).map(drop)
+}
+
+/// Tells how a file will be used.
+pub(crate) fn fadvise(number: RawFd, offset: i64, length: i64, advice: c_int) -> Result<(), Errno> {
+    // SAFETY: it touches no memory of ours.
+    match unsafe { libc::posix_fadvise(number, offset, length, advice) } {
+        0 => Ok(()),
+        errno => Err(Errno::from_raw(errno)),
+    }
+}
+
+/// Waits until all is written.
+pub(crate) fn sync() {
+    let sync = || {
+        // SAFETY: it touches no memory of ours.
+        unsafe { libc::sync() };
+        Ok(())
+    };
+    // It has no error.
+    let _ = waiting(sync);
+}
+
+/// Waits until a file system is written.
+pub(crate) fn syncfs(number: RawFd) -> Result<c_int, Errno> {
+    // SAFETY: it touches no memory of ours.
+    waiting(|| check(unsafe { libc::syncfs(number) }))
+}
+
+/// Waits until a part of a file is written.
+pub(crate) fn sync_file_range(
+    number: RawFd,
+    offset: i64,
+    length: i64,
+    flags: c_uint,
+) -> Result<c_int, Errno> {
+    // SAFETY: it touches no memory of ours.
+    waiting(|| check(unsafe { libc::sync_file_range(number, offset, length, flags) }))
+}
+
+/// Asks an open file for something.
+///
+/// # Safety
+/// The argument is what the request asks for.
+pub(crate) unsafe fn ioctl(
+    number: RawFd,
+    request: c_ulong,
+    argument: c_ulong,
+) -> Result<c_int, Errno> {
+    // SAFETY: as the caller promises.
+    waiting(|| check(unsafe { libc::ioctl(number, request, argument) }))
+}
+
+/// Returns the bytes of a page.
+pub(crate) fn page_size() -> i64 {
+    sysconf(libc::_SC_PAGESIZE)
+}
+
+/// Sets what may be done with memory.
+pub(crate) fn protect(at: *mut c_void, length: usize, protection: c_int) -> Result<(), Errno> {
+    // SAFETY: the memory was mapped for this.
+    check(unsafe { libc::mprotect(at, length, protection) }).map(drop)
+}
+
+/// Gives memory back.
+pub(crate) fn unmap(at: *mut c_void, length: usize) {
+    // SAFETY: it was mapped by us, and nobody knows of it.
+    unsafe { libc::munmap(at, length) };
+}
+
+/// Returns random bits, of whatever quality the host has at once.
+pub(crate) fn random() -> u64 {
+    let mut bits = 0_u64;
+    // SAFETY: there is room for eight bytes.
+    unsafe { libc::getrandom((&raw mut bits).cast(), 8, libc::GRND_NONBLOCK) };
+    bits
+}
+
+/// Sorts entries of a directory in the order of a function of C.
+///
+/// # Safety
+/// The function is one for pointers to entries.
+pub(crate) unsafe fn sort(
+    entries: &mut [*mut libc::dirent],
+    compare: unsafe extern "C" fn(*mut *const libc::dirent, *mut *const libc::dirent) -> c_int,
+) {
+    type Compare = unsafe extern "C" fn(*const c_void, *const c_void) -> c_int;
+    // SAFETY: both take two pointers to elements.
+    let compare = unsafe { std::mem::transmute::<*const (), Compare>(compare as *const ()) };
+    let (first, count) = (entries.as_mut_ptr().cast(), entries.len());
+    // SAFETY: the elements are pointers, as the function expects.
+    unsafe { libc::qsort(first, count, size_of::<*mut libc::dirent>(), Some(compare)) };
+}
+
+/// Returns the umask. The host tells it only to who sets it.
+pub(crate) fn current_umask() -> libc::mode_t {
+    // SAFETY: it touches no memory.
+    let mask = unsafe { libc::umask(0o77) };
+    // SAFETY: as above.
+    unsafe { libc::umask(mask) };
+    mask
+}
+
+/// Returns the effective user and group.
+pub(crate) fn effective_ids() -> (libc::uid_t, libc::gid_t) {
+    // SAFETY: they touch no memory.
+    (unsafe { libc::geteuid() }, unsafe { libc::getegid() })
+}
+
+/// Asks for a value of which -1 may be one: only a change of errno tells an error. Otherwise errno is
+/// left as it was.
+pub(crate) fn value(call: impl FnOnce() -> c_long) -> Result<c_long, Errno> {
+    let before = errno();
+    set_errno(Errno::from_raw(0));
+    match call() {
+        -1 if errno() != Errno::from_raw(0) => Err(errno()),
+        value => {
+            set_errno(before);
+            Ok(value)
+        }
+    }
+}
+
+/// Has a function called in each child of a fork.
+pub(crate) fn in_children(function: extern "C" fn()) {
+    // SAFETY: the function is there for the life of the process. Without memory for it, a child tells
+    // its parent's number to those who ask for locks.
+    unsafe { libc::pthread_atfork(None, None, Some(function)) };
+}

@@ -1,0 +1,212 @@
+//! Open files of the host, under numbers of ours.
+//!
+//! Every transfer needs the host, which may sleep. So nothing is tried inside a read-side section: a
+//! call takes a reference first, and the host's number cannot be closed and given to another file
+//! while it runs. Whether the file is blocking is for the host to know.
+
+use std::any::Any;
+use std::io::{IoSlice, IoSliceMut};
+use std::os::fd::RawFd;
+use std::sync::Arc;
+
+use fdtable::FileRef;
+use fdtable_vfs::event::Watch;
+use fdtable_vfs::{Errno, FallocateFlags, FileKind, Object, OpenFlags, SeekTo, Stat, file};
+
+use crate::host;
+use crate::host::watch::HostWatch;
+
+/// Open file of the host.
+#[derive(Debug)]
+pub(crate) struct HostFile {
+    number: RawFd,
+    keep: Keep,
+    /// Nothing if it is always ready.
+    watch: Option<Arc<HostWatch>>,
+}
+
+/// What becomes of the host's number when the open file ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Keep {
+    /// It is closed.
+    No,
+    /// It stays: 0, 1 and 2, which the C library's own streams write to.
+    Open,
+}
+
+impl HostFile {
+    /// Makes an open file of a number of the host.
+    ///
+    /// # Errors
+    /// `EBADF` if the host does not have it open; `ENOMEM`.
+    pub(crate) fn of(number: RawFd, keep: Keep) -> Result<FileRef<dyn Object>, Errno> {
+        let kind = host::fstat(number)?.st_mode & libc::S_IFMT;
+        let is_always_ready = matches!(kind, libc::S_IFREG | libc::S_IFDIR | libc::S_IFBLK);
+        file(HostFile {
+            number,
+            keep,
+            watch: (!is_always_ready).then(|| HostWatch::new(number)),
+        })
+    }
+
+    /// Makes an open file of a number that nobody else knows. It is closed if this fails.
+    ///
+    /// # Errors
+    /// `ENOMEM`.
+    pub(crate) fn own(number: RawFd) -> Result<FileRef<dyn Object>, Errno> {
+        Self::of(number, Keep::No).inspect_err(|_| host::close(number))
+    }
+
+    /// Returns the number below an open file, if it is one of the host.
+    #[inline]
+    pub(crate) fn below(file: &dyn Object) -> Option<&HostFile> {
+        (file as &dyn Any).downcast_ref()
+    }
+
+    /// Returns the host's number.
+    pub(crate) fn number(&self) -> RawFd {
+        self.number
+    }
+}
+
+impl Object for HostFile {
+    /// Without `NONBLOCK`: the host looks at that itself.
+    fn status(&self) -> OpenFlags {
+        let flags = host::fcntl(self.number, libc::F_GETFL, 0).unwrap_or(libc::O_RDWR);
+        OpenFlags::from_bits_truncate(flags.cast_unsigned())
+            & (OpenFlags::ACCMODE | OpenFlags::APPEND)
+    }
+
+    fn set_status(&self, flags: OpenFlags) -> Result<(), Errno> {
+        host::fcntl(self.number, libc::F_SETFL, flags.bits().cast_signed()).map(drop)
+    }
+
+    /// Each call asks the host in its waiting form, which does not wait if the file is non-blocking.
+    fn is_nonblocking(&self) -> bool {
+        false
+    }
+
+    fn watch(&self) -> Option<Arc<dyn Watch>> {
+        let watch = Arc::clone(self.watch.as_ref()?);
+        Some(watch)
+    }
+
+    fn readable_bytes(&self) -> Result<usize, Errno> {
+        host::readable_bytes(self.number)
+    }
+
+    fn try_read(&self, _buf: &mut [u8]) -> Result<usize, Errno> {
+        Err(Errno::EAGAIN)
+    }
+
+    fn try_write(&self, _bytes: &[u8]) -> Result<usize, Errno> {
+        Err(Errno::EAGAIN)
+    }
+
+    fn read(&self, buf: &mut [u8]) -> Result<usize, Errno> {
+        host::read(self.number, buf)
+    }
+
+    fn write(&self, bytes: &[u8]) -> Result<usize, Errno> {
+        host::write(self.number, bytes)
+    }
+
+    fn try_read_at(&self, _buf: &mut [u8], _offset: u64) -> Result<usize, Errno> {
+        Err(Errno::EAGAIN)
+    }
+
+    fn try_write_at(&self, _bytes: &[u8], _offset: u64) -> Result<usize, Errno> {
+        Err(Errno::EAGAIN)
+    }
+
+    fn read_at(&self, buf: &mut [u8], offset: u64) -> Result<usize, Errno> {
+        host::pread(self.number, buf, signed(offset)?)
+    }
+
+    fn write_at(&self, bytes: &[u8], offset: u64) -> Result<usize, Errno> {
+        host::pwrite(self.number, bytes, signed(offset)?)
+    }
+
+    fn read_vectored(&self, bufs: &mut [IoSliceMut<'_>]) -> Result<usize, Errno> {
+        host::readv(self.number, bufs, None)
+    }
+
+    fn write_vectored(&self, bufs: &[IoSlice<'_>]) -> Result<usize, Errno> {
+        host::writev(self.number, bufs, None)
+    }
+
+    fn read_vectored_at(&self, bufs: &mut [IoSliceMut<'_>], offset: u64) -> Result<usize, Errno> {
+        host::readv(self.number, bufs, Some(signed(offset)?))
+    }
+
+    fn write_vectored_at(&self, bufs: &[IoSlice<'_>], offset: u64) -> Result<usize, Errno> {
+        host::writev(self.number, bufs, Some(signed(offset)?))
+    }
+
+    fn fallocate(&self, how: FallocateFlags, offset: u64, length: u64) -> Result<(), Errno> {
+        let how = how.bits().cast_signed();
+        host::fallocate(self.number, how, signed(offset)?, signed(length)?)
+    }
+
+    fn stat(&self) -> Result<Stat, Errno> {
+        host::fstat(self.number).map(|stat| described(&stat))
+    }
+
+    fn set_len(&self, length: u64) -> Result<(), Errno> {
+        host::ftruncate(self.number, signed(length)?)
+    }
+
+    fn sync(&self) -> Result<(), Errno> {
+        host::fsync(self.number)
+    }
+
+    fn seek(&self, to: SeekTo) -> Result<u64, Errno> {
+        let (offset, whence) = match to {
+            SeekTo::Start(offset) => (signed(offset)?, libc::SEEK_SET),
+            SeekTo::Current(offset) => (offset, libc::SEEK_CUR),
+            SeekTo::End(offset) => (offset, libc::SEEK_END),
+            SeekTo::Data(offset) => (signed(offset)?, libc::SEEK_DATA),
+            SeekTo::Hole(offset) => (signed(offset)?, libc::SEEK_HOLE),
+        };
+        host::lseek(self.number, offset, whence)
+    }
+
+    fn release(&self) {
+        if let Some(watch) = &self.watch {
+            watch.close();
+        }
+        if self.keep == Keep::No {
+            host::close(self.number);
+        }
+    }
+
+    /// The host's file is nobody's to take: who has it open keeps it.
+    fn revoke(&self) {}
+}
+
+/// Tells what the host told, as far as calls between the two worlds ask.
+fn described(stat: &libc::stat) -> Stat {
+    let kind = match stat.st_mode & libc::S_IFMT {
+        libc::S_IFDIR => FileKind::Directory,
+        libc::S_IFLNK => FileKind::Symlink,
+        libc::S_IFIFO => FileKind::Fifo,
+        libc::S_IFSOCK => FileKind::Socket,
+        libc::S_IFCHR => FileKind::CharDevice,
+        libc::S_IFBLK => FileKind::BlockDevice,
+        _ => FileKind::Regular,
+    };
+    Stat {
+        // No file system of ours has such a number.
+        device: stat.st_dev | 1 << 63,
+        size: stat.st_size.cast_unsigned(),
+        ..Stat::new(kind, stat.st_mode.into(), stat.st_ino)
+    }
+}
+
+/// Converts an offset to the host's type.
+///
+/// # Errors
+/// `EINVAL` if it is above `i64::MAX`.
+pub(crate) fn signed(offset: u64) -> Result<i64, Errno> {
+    i64::try_from(offset).map_err(|_| Errno::EINVAL)
+}

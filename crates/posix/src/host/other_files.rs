@@ -1,0 +1,170 @@
+//! Calls on kinds of files that are the host's alone: `splice`, `inotify`, `signalfd`, terminals.
+
+use std::ffi::{c_char, c_int, c_uint};
+
+use fdtable::FdFlags;
+use fdtable_vfs::Errno;
+use libc::{iovec, off_t, ssize_t};
+
+use crate::frame::call::{call, call_numbered};
+use crate::frame::system::System;
+use crate::frame::target::Target;
+use crate::host;
+use crate::host::file::HostFile;
+
+/// Moves bytes between files without copying: `splice(2)`. Between files of the host only; `EINVAL`
+/// with one of ours, as from files that do not know how.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fdt_splice(
+    from: c_int,
+    from_offset: *mut off_t,
+    to: c_int,
+    to_offset: *mut off_t,
+    count: usize,
+    flags: c_uint,
+) -> ssize_t {
+    call(|system| {
+        let (from, to) = (system.file(from)?, system.file(to)?);
+        let (from, to) = (below(&from)?, below(&to)?);
+        host::waiting(|| {
+            // SAFETY: as the caller promises.
+            host::check(unsafe { libc::splice(from, from_offset, to, to_offset, count, flags) })
+        })
+    })
+}
+
+/// Copies bytes between pipes: `tee(2)`. Between those of the host only, as `splice`.
+#[unsafe(no_mangle)]
+pub extern "C" fn fdt_tee(from: c_int, to: c_int, count: usize, flags: c_uint) -> ssize_t {
+    call(|system| {
+        let (from, to) = (system.file(from)?, system.file(to)?);
+        let (from, to) = (below(&from)?, below(&to)?);
+        // SAFETY: it touches no memory.
+        host::waiting(|| host::check(unsafe { libc::tee(from, to, count, flags) }))
+    })
+}
+
+/// Gives memory to a pipe: `vmsplice(2)`. To one of the host only, as `splice`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fdt_vmsplice(
+    fd: c_int,
+    bufs: *const iovec,
+    count: usize,
+    flags: c_uint,
+) -> ssize_t {
+    call(|system| {
+        let file = system.file(fd)?;
+        let number = below(&file)?;
+        // SAFETY: as the caller promises.
+        host::waiting(|| host::check(unsafe { libc::vmsplice(number, bufs, count, flags) }))
+    })
+}
+
+/// Makes a file that tells of changes of files of the host: `inotify_init(2)`.
+#[unsafe(no_mangle)]
+pub extern "C" fn fdt_inotify_init() -> c_int {
+    fdt_inotify_init1(0)
+}
+
+/// Makes a file that tells of changes of files of the host: `inotify_init1(2)`.
+#[unsafe(no_mangle)]
+pub extern "C" fn fdt_inotify_init1(flags: c_int) -> c_int {
+    call(|system| {
+        let ours = flags & libc::IN_CLOEXEC;
+        // SAFETY: it touches no memory.
+        let number = host::done(unsafe { libc::inotify_init1(flags | libc::IN_CLOEXEC) })?;
+        take(system, number, ours)
+    })
+}
+
+/// Begins to watch a path of the host: `inotify_add_watch(2)`. `EOPNOTSUPP` for one of ours.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fdt_inotify_add_watch(fd: c_int, path: *const c_char, mask: u32) -> c_int {
+    call(|system| {
+        let file = system.file(fd)?;
+        let number = below(&file)?;
+        // SAFETY: as the caller promises.
+        match unsafe { system.target(libc::AT_FDCWD, path) }? {
+            Target::Ours(..) => Err(Errno::EOPNOTSUPP),
+            Target::Host(path) => {
+                // SAFETY: the path is a string.
+                host::done(unsafe { libc::inotify_add_watch(number, path.as_ptr(), mask) })
+            }
+        }
+    })
+}
+
+/// Ends to watch a path: `inotify_rm_watch(2)`.
+#[unsafe(no_mangle)]
+pub extern "C" fn fdt_inotify_rm_watch(fd: c_int, watch: c_int) -> c_int {
+    call(|system| {
+        let file = system.file(fd)?;
+        // SAFETY: it touches no memory.
+        host::done(unsafe { libc::inotify_rm_watch(below(&file)?, watch) })
+    })
+}
+
+/// Makes a file that tells of signals, or changes of which: `signalfd(2)`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fdt_signalfd(
+    fd: c_int,
+    mask: *const libc::sigset_t,
+    flags: c_int,
+) -> c_int {
+    call(|system| {
+        if fd != -1 {
+            let file = system.file(fd)?;
+            let number = below(&file)?;
+            // SAFETY: as the caller promises.
+            host::done(unsafe { libc::signalfd(number, mask, flags) })?;
+            return Ok(fd);
+        }
+        let ours = flags & libc::SFD_CLOEXEC;
+        // SAFETY: as the caller promises.
+        let number = host::done(unsafe { libc::signalfd(-1, mask, flags | libc::SFD_CLOEXEC) })?;
+        take(system, number, ours)
+    })
+}
+
+/// Copies the path of a terminal, and answers the error's number: `ttyname_r(3)`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fdt_ttyname_r(fd: c_int, buf: *mut c_char, size: usize) -> c_int {
+    call_numbered(|system| {
+        let file = system.file(fd)?;
+        let number = HostFile::below(&*file).ok_or(Errno::ENOTTY)?.number();
+        // SAFETY: as the caller promises.
+        match unsafe { libc::ttyname_r(number, buf, size) } {
+            0 => Ok(()),
+            errno => Err(Errno::from_raw(errno)),
+        }
+    })
+}
+
+/// Returns the path of a terminal, good until the next call: `ttyname(3)`.
+#[unsafe(no_mangle)]
+pub extern "C" fn fdt_ttyname(fd: c_int) -> *mut c_char {
+    call(|system| {
+        let file = system.file(fd)?;
+        let number = HostFile::below(&*file).ok_or(Errno::ENOTTY)?.number();
+        // SAFETY: the C library has a place for it.
+        host::check_pointer(unsafe { libc::ttyname(number) })
+    })
+}
+
+/// Returns the host's number of a file that has to be the host's.
+fn below(file: &fdtable::FileRef<dyn fdtable_vfs::Object>) -> Result<c_int, Errno> {
+    let host_file = HostFile::below(&**file).ok_or(Errno::EINVAL)?;
+    Ok(host_file.number())
+}
+
+/// Takes a number that was made just now into the table.
+fn take(system: &System, number: c_int, cloexec: c_int) -> Result<c_int, Errno> {
+    let flags = if cloexec == 0 {
+        FdFlags::empty()
+    } else {
+        FdFlags::CLOEXEC
+    };
+    system
+        .adopt(number, flags)
+        .inspect_err(|_| host::close(number))
+}

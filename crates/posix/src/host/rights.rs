@@ -1,0 +1,164 @@
+//! Messages through sockets of the host, whose descriptors are translated: a number of ours means
+//! another file there, and a number of the host another one here.
+//!
+//! Files of the host travel under the host's numbers, and those that arrive get numbers of ours. A file
+//! of ours cannot leave the process: `EINVAL`.
+
+use std::ffi::{c_int, c_void};
+
+use fdtable::FileRef;
+use fdtable_vfs::{Errno, Object};
+use libc::{msghdr, ssize_t};
+
+use crate::frame::caller;
+use crate::frame::system::System;
+use crate::host;
+use crate::host::file::HostFile;
+use crate::ipc::sockets::descriptor_flags;
+
+/// Bytes of a control message before its data.
+const HEAD: usize = size_of::<libc::cmsghdr>();
+
+/// Bytes of a number.
+const NUMBER: usize = size_of::<c_int>();
+
+/// Message that brings a descriptor of the process at the other end.
+const SCM_PIDFD: c_int = 4;
+
+impl System {
+    /// Sends a message through a socket of the host.
+    ///
+    /// # Errors
+    /// The host's; `EFAULT`, `ENOMEM`; `EBADF` if a number that is sent along is not open; `EINVAL` if it
+    /// is not one of a file of the host.
+    ///
+    /// # Safety
+    /// As of `sendmsg`.
+    pub(crate) unsafe fn send_to_host(
+        &self,
+        number: c_int,
+        message: *const msghdr,
+        flags: c_int,
+    ) -> Result<ssize_t, Errno> {
+        // SAFETY: as the caller promises.
+        let mut head = unsafe { caller::get(message) }?;
+        // SAFETY: as the caller promises.
+        let mut control = unsafe { copied(head.msg_control, head.msg_controllen) }?;
+        let mut files = Vec::new();
+        if !control.is_empty() {
+            each_number(&mut control, &[libc::SCM_RIGHTS], |fd| {
+                let file = self.file(fd)?;
+                let below = HostFile::below(&*file).ok_or(Errno::EINVAL)?.number();
+                // It stays open while the host looks at its number.
+                files.push(file);
+                Ok(below)
+            })?;
+            head.msg_control = control.as_mut_ptr().cast();
+        }
+        let sent = host::waiting(|| {
+            // SAFETY: as the caller promises, with a copy of the control messages.
+            host::check(unsafe { libc::sendmsg(number, &raw const head, flags) })
+        });
+        drop::<Vec<FileRef<dyn Object>>>(files);
+        sent
+    }
+
+    /// Receives a message from a socket of the host.
+    ///
+    /// # Errors
+    /// The host's; `EFAULT`.
+    ///
+    /// # Safety
+    /// As of `recvmsg`.
+    pub(crate) unsafe fn receive_from_host(
+        &self,
+        number: c_int,
+        message: *mut msghdr,
+        flags: c_int,
+    ) -> Result<ssize_t, Errno> {
+        // SAFETY: as the caller promises.
+        let mut head = unsafe { caller::get(message) }?;
+        let received = host::waiting(|| {
+            let flags = flags | libc::MSG_CMSG_CLOEXEC;
+            // SAFETY: as the caller promises; the head is a copy of the caller's.
+            host::check(unsafe { libc::recvmsg(number, &raw mut head, flags) })
+        })?;
+        head.msg_flags &= !libc::MSG_CMSG_CLOEXEC | flags;
+        if head.msg_controllen > 0 {
+            // SAFETY: the host has written so many bytes there.
+            let control = unsafe { caller::bytes_mut(head.msg_control, head.msg_controllen) }?;
+            if self.take_in(control, flags).is_err() {
+                head.msg_flags |= libc::MSG_CTRUNC;
+            }
+        }
+        // SAFETY: as the caller promises.
+        unsafe { caller::put(message, head) }?;
+        Ok(received)
+    }
+
+    /// Gives the files that came numbers of ours. One that gets none is closed, and its place says -1.
+    fn take_in(&self, control: &mut [u8], flags: c_int) -> Result<(), Errno> {
+        let mut lost = Ok(());
+        each_number(control, &[libc::SCM_RIGHTS, SCM_PIDFD], |number| {
+            let taken = self.adopt(number, descriptor_flags(flags));
+            Ok(taken.unwrap_or_else(|errno| {
+                if number >= 0 {
+                    host::close(number);
+                }
+                lost = Err(errno);
+                -1
+            }))
+        })?;
+        lost
+    }
+}
+
+/// Copies the control messages of the caller.
+///
+/// # Safety
+/// If `at` can be an address, there are `length` bytes.
+unsafe fn copied(at: *const c_void, length: usize) -> Result<Vec<u8>, Errno> {
+    if length > c_int::MAX as usize {
+        return Err(Errno::ENOBUFS);
+    }
+    // SAFETY: as the caller promises.
+    unsafe { caller::values(at.cast::<u8>(), length) }
+}
+
+/// Replaces each number in messages of some kinds. Stops where a message is not well formed: the host
+/// says so.
+fn each_number(
+    mut control: &mut [u8],
+    kinds: &[c_int],
+    mut replaced: impl FnMut(c_int) -> Result<c_int, Errno>,
+) -> Result<(), Errno> {
+    while let Some((message, rest)) = first_message(control) {
+        let (head, data) = message.split_at_mut(HEAD);
+        if word(&head[8..]) == libc::SOL_SOCKET && kinds.contains(&word(&head[12..])) {
+            for number in data.chunks_exact_mut(NUMBER) {
+                number.copy_from_slice(&replaced(word(number))?.to_ne_bytes());
+            }
+        }
+        control = rest;
+    }
+    Ok(())
+}
+
+/// Parts the first message from those after it.
+fn first_message(control: &mut [u8]) -> Option<(&mut [u8], &mut [u8])> {
+    let length = control
+        .first_chunk::<8>()
+        .map(|length| usize::from_ne_bytes(*length))?;
+    if length < HEAD || length > control.len() {
+        return None;
+    }
+    let next = length
+        .next_multiple_of(size_of::<usize>())
+        .min(control.len());
+    let (message, rest) = control.split_at_mut(next);
+    Some((&mut message[..length], rest))
+}
+
+fn word(bytes: &[u8]) -> c_int {
+    c_int::from_ne_bytes([bytes[0], bytes[1], bytes[2], bytes[3]])
+}

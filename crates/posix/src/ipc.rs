@@ -1,0 +1,9 @@
+//! Pipes and sockets.
+
+pub(crate) mod messages;
+pub(crate) mod pipes;
+pub(crate) mod sockets;
+
+pub use messages::*;
+pub use pipes::*;
+pub use sockets::*;

@@ -1,0 +1,519 @@
+//! Sending and receiving: `send`, `recv` and their kin, with the files that travel along.
+
+use std::ffi::{c_int, c_uint, c_void};
+use std::io::{IoSlice, IoSliceMut};
+use std::ptr;
+use std::time::Instant;
+
+use fdtable::FileRef;
+use fdtable_vfs::socket::{Credentials, MsgFlags, Received, SendMessage, SocketAddress};
+use fdtable_vfs::{Errno, Object};
+use libc::{mmsghdr, msghdr, sockaddr, socklen_t, ssize_t};
+
+use crate::event::polling::duration;
+use crate::frame::call::{call, errno};
+use crate::frame::caller;
+use crate::frame::system::System;
+use crate::fs::transfers::{counted, signalling};
+use crate::fs::vectored::{to_empty, to_fill};
+use crate::host;
+use crate::host::file::HostFile;
+use crate::ipc::sockets::{descriptor_flags, put_address};
+
+/// Sends bytes to whom a socket is connected with: `send(2)`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fdt_send(
+    fd: c_int,
+    bytes: *const c_void,
+    count: usize,
+    flags: c_int,
+) -> ssize_t {
+    // SAFETY: as the caller promises.
+    unsafe { fdt_sendto(fd, bytes, count, flags, ptr::null(), 0) }
+}
+
+/// Sends bytes to an address: `sendto(2)`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fdt_sendto(
+    fd: c_int,
+    bytes: *const c_void,
+    count: usize,
+    flags: c_int,
+    to: *const sockaddr,
+    length: socklen_t,
+) -> ssize_t {
+    call(|system| {
+        let file = system.file(fd)?;
+        if let Some(host_file) = HostFile::below(&*file) {
+            let number = host_file.number();
+            // SAFETY: as the caller promises.
+            let send =
+                || host::check(unsafe { libc::sendto(number, bytes, count, flags, to, length) });
+            return host::waiting(send);
+        }
+        system.process.getsockname(fd)?;
+        // SAFETY: as the caller promises.
+        let bytes = unsafe { caller::bytes(bytes, count) }?;
+        // SAFETY: as the caller promises.
+        let to = unsafe { receiver(system, to, length) }?;
+        let message = SendMessage {
+            bytes: &[IoSlice::new(bytes)],
+            to: to.as_ref(),
+            ..SendMessage::default()
+        };
+        system.send(fd, message, flags)
+    })
+}
+
+/// Sends a message: `sendmsg(2)`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fdt_sendmsg(fd: c_int, message: *const msghdr, flags: c_int) -> ssize_t {
+    call(|system| {
+        let file = system.file(fd)?;
+        if let Some(host_file) = HostFile::below(&*file) {
+            // SAFETY: as the caller promises.
+            return unsafe { system.send_to_host(host_file.number(), message, flags) };
+        }
+        system.process.getsockname(fd)?;
+        // SAFETY: as the caller promises.
+        let head = unsafe { caller::get(message) }?;
+        // SAFETY: as the caller promises.
+        let bytes = unsafe { to_empty(head.msg_iov, buffers(&head)?) }?;
+        // SAFETY: as the caller promises.
+        let to = unsafe { receiver(system, head.msg_name.cast(), head.msg_namelen) }?;
+        // SAFETY: as the caller promises.
+        let enclosed = unsafe { system.enclosed(&head) }?;
+        let message = SendMessage {
+            bytes: &bytes,
+            to: to.as_ref(),
+            rights: enclosed.files,
+            credentials: enclosed.credentials,
+        };
+        system.send(fd, message, flags)
+    })
+}
+
+/// Receives bytes: `recv(2)`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fdt_recv(
+    fd: c_int,
+    buf: *mut c_void,
+    count: usize,
+    flags: c_int,
+) -> ssize_t {
+    // SAFETY: as the caller promises.
+    unsafe { fdt_recvfrom(fd, buf, count, flags, ptr::null_mut(), ptr::null_mut()) }
+}
+
+/// Receives bytes, and from whom: `recvfrom(2)`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fdt_recvfrom(
+    fd: c_int,
+    buf: *mut c_void,
+    count: usize,
+    flags: c_int,
+    from: *mut sockaddr,
+    length: *mut socklen_t,
+) -> ssize_t {
+    call(|system| {
+        let file = system.file(fd)?;
+        if let Some(host_file) = HostFile::below(&*file) {
+            let number = host_file.number();
+            // SAFETY: as the caller promises.
+            let receive =
+                || host::check(unsafe { libc::recvfrom(number, buf, count, flags, from, length) });
+            return host::waiting(receive);
+        }
+        system.process.getsockname(fd)?;
+        // SAFETY: as the caller promises.
+        let buf = unsafe { caller::bytes_mut(buf, count) }?;
+        let received = system.receive(fd, &mut [IoSliceMut::new(buf)], flags)?;
+        if !from.is_null() {
+            let sender = received.from.unwrap_or(SocketAddress::Unnamed);
+            // SAFETY: as the caller promises.
+            unsafe { put_sender(&sender, from, length) }?;
+        }
+        counted(Ok(received.count))
+    })
+}
+
+/// Receives a message: `recvmsg(2)`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fdt_recvmsg(fd: c_int, message: *mut msghdr, flags: c_int) -> ssize_t {
+    call(|system| {
+        let file = system.file(fd)?;
+        if let Some(host_file) = HostFile::below(&*file) {
+            // SAFETY: as the caller promises.
+            return unsafe { system.receive_from_host(host_file.number(), message, flags) };
+        }
+        system.process.getsockname(fd)?;
+        // SAFETY: as the caller promises.
+        let mut head = unsafe { caller::get(message) }?;
+        // SAFETY: as the caller promises.
+        let mut bufs = unsafe { to_fill(head.msg_iov, buffers(&head)?) }?;
+        let received = system.receive(fd, &mut bufs, flags)?;
+        let count = received.count;
+        // SAFETY: as the caller promises.
+        unsafe { system.tell(&mut head, received, flags) }?;
+        // SAFETY: as the caller promises.
+        unsafe { caller::put(message, head) }?;
+        counted(Ok(count))
+    })
+}
+
+/// Sends several messages: `sendmmsg(2)`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fdt_sendmmsg(
+    fd: c_int,
+    messages: *mut mmsghdr,
+    count: c_uint,
+    flags: c_int,
+) -> c_int {
+    call(|system| {
+        system.file(fd)?;
+        // SAFETY: as the caller promises.
+        let messages = unsafe { places(messages, count) }?;
+        let mut sent = 0;
+        for message in messages {
+            // SAFETY: as the caller promises.
+            let length = unsafe { fdt_sendmsg(fd, &raw const (*message).msg_hdr, flags) };
+            if length < 0 {
+                return if sent == 0 { Err(errno()) } else { Ok(sent) };
+            }
+            // SAFETY: as the caller promises.
+            unsafe { caller::put(&raw mut (*message).msg_len, length as c_uint) }?;
+            sent += 1;
+        }
+        Ok(sent)
+    })
+}
+
+/// Receives several messages, until the time is up, which is looked at after each: `recvmmsg(2)`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fdt_recvmmsg(
+    fd: c_int,
+    messages: *mut mmsghdr,
+    count: c_uint,
+    flags: c_int,
+    timeout: *mut libc::timespec,
+) -> c_int {
+    call(|system| {
+        system.file(fd)?;
+        // SAFETY: as the caller promises.
+        let limit = unsafe { duration(timeout) }?;
+        let deadline = limit.and_then(|limit| Instant::now().checked_add(limit));
+        // SAFETY: as the caller promises.
+        let messages = unsafe { places(messages, count) }?;
+        let mut flags = flags & !libc::MSG_WAITFORONE | flags & libc::MSG_WAITFORONE;
+        let mut received = 0;
+        for message in messages {
+            let each = flags & !libc::MSG_WAITFORONE;
+            // SAFETY: as the caller promises.
+            let length = unsafe { fdt_recvmsg(fd, &raw mut (*message).msg_hdr, each) };
+            if length < 0 {
+                return if received == 0 {
+                    Err(errno())
+                } else {
+                    Ok(received)
+                };
+            }
+            // SAFETY: as the caller promises.
+            unsafe { caller::put(&raw mut (*message).msg_len, length as c_uint) }?;
+            received += 1;
+            if flags & libc::MSG_WAITFORONE != 0 {
+                flags |= libc::MSG_DONTWAIT;
+            }
+            if deadline.is_some_and(|deadline| deadline <= Instant::now()) {
+                break;
+            }
+        }
+        Ok(received)
+    })
+}
+
+/// Returns where each message of several is; 1,024 at most are looked at, as on the host.
+///
+/// # Errors
+/// `EFAULT`.
+///
+/// # Safety
+/// If `messages` can be an address, there are `count`.
+unsafe fn places(
+    messages: *mut mmsghdr,
+    count: c_uint,
+) -> Result<impl Iterator<Item = *mut mmsghdr>, Errno> {
+    let count = count.min(1024) as usize;
+    if count > 0 {
+        caller::check(messages, count)?;
+    }
+    // SAFETY: as the caller promises; the index is below `count`.
+    Ok((0..count).map(move |index| unsafe { messages.add(index) }))
+}
+
+/// What travels beside the bytes.
+#[derive(Default)]
+struct Enclosed {
+    files: Vec<FileRef<dyn Object>>,
+    credentials: Option<Credentials>,
+}
+
+impl System {
+    fn send(&self, fd: c_int, message: SendMessage<'_>, flags: c_int) -> Result<ssize_t, Errno> {
+        let known = MsgFlags::from_bits_truncate(flags.cast_unsigned());
+        let sent = self.process.sendmsg(fd, message, known);
+        let sent = if known.contains(MsgFlags::NOSIGNAL) {
+            sent
+        } else {
+            signalling(sent)
+        };
+        counted(sent)
+    }
+
+    fn receive(
+        &self,
+        fd: c_int,
+        bufs: &mut [IoSliceMut<'_>],
+        flags: c_int,
+    ) -> Result<Received, Errno> {
+        let known = MsgFlags::from_bits_truncate(flags.cast_unsigned());
+        self.process
+            .recvmsg(fd, bufs, known - MsgFlags::CMSG_CLOEXEC)
+    }
+
+    /// Reads the control messages of the caller: the files behind numbers, and who sends.
+    ///
+    /// # Errors
+    /// `EINVAL` if one is not well formed or not known; `EBADF` if a number is not open; `EPERM` if the
+    /// sender is said to be somebody else.
+    ///
+    /// # Safety
+    /// As of `sendmsg`.
+    unsafe fn enclosed(&self, head: &msghdr) -> Result<Enclosed, Errno> {
+        let mut enclosed = Enclosed::default();
+        if head.msg_controllen == 0 {
+            return Ok(enclosed);
+        }
+        // SAFETY: as the caller promises.
+        let control = unsafe { caller::bytes(head.msg_control, head.msg_controllen) }?;
+        let mut rest = control;
+        while rest.len() >= HEAD {
+            let message = Control::read(rest)?;
+            self.enclose(&message, &mut enclosed)?;
+            let next = aligned(HEAD + message.data.len());
+            rest = rest.get(next..).unwrap_or(&[]);
+        }
+        Ok(enclosed)
+    }
+
+    fn enclose(&self, message: &Control<'_>, enclosed: &mut Enclosed) -> Result<(), Errno> {
+        // Those of other levels are not for sockets, and passed over.
+        if message.level != libc::SOL_SOCKET {
+            return Ok(());
+        }
+        match message.kind {
+            libc::SCM_RIGHTS => {
+                let numbers = message.data.chunks_exact(size_of::<c_int>());
+                if enclosed.files.len() + numbers.len() > MOST_FILES {
+                    return Err(Errno::EINVAL);
+                }
+                for number in numbers {
+                    enclosed.files.push(self.file(word(number))?);
+                }
+                Ok(())
+            }
+            libc::SCM_CREDENTIALS if message.data.len() == 12 => {
+                let [pid, uid, gid] = [0, 4, 8].map(|at| word(&message.data[at..]));
+                let (uid, gid) = (uid.cast_unsigned(), gid.cast_unsigned());
+                let (user, group) = host::effective_ids();
+                let is_own = pid == host::process_id() && uid == user && gid == group;
+                if !is_own && user != 0 {
+                    return Err(Errno::EPERM);
+                }
+                enclosed.credentials = Some(Credentials { pid, uid, gid });
+                Ok(())
+            }
+            _ => Err(Errno::EINVAL),
+        }
+    }
+
+    /// Tells the caller what came beside the bytes.
+    ///
+    /// # Safety
+    /// As of `recvmsg`.
+    unsafe fn tell(
+        &self,
+        head: &mut msghdr,
+        received: Received,
+        flags: c_int,
+    ) -> Result<(), Errno> {
+        head.msg_flags = received.flags.bits().cast_signed() | flags & libc::MSG_CMSG_CLOEXEC;
+        let name = received.from.unwrap_or(SocketAddress::Unnamed);
+        if head.msg_name.is_null() {
+            head.msg_namelen = 0;
+        } else {
+            let length = &raw mut head.msg_namelen;
+            // SAFETY: as the caller promises.
+            unsafe { put_sender(&name, head.msg_name.cast(), length) }?;
+        }
+        let room = if head.msg_control.is_null() {
+            0
+        } else {
+            head.msg_controllen
+        };
+        // SAFETY: as the caller promises.
+        let room = unsafe { caller::bytes_mut(head.msg_control, room) }?;
+        let mut writer = Writer {
+            room,
+            filled: 0,
+            cut: false,
+        };
+        if let Some(Credentials { pid, uid, gid }) = received.credentials {
+            let words = [pid.cast_unsigned(), uid, gid].map(u32::to_ne_bytes);
+            writer.put(libc::SCM_CREDENTIALS, words.as_flattened());
+        }
+        self.hand_out(received.rights, flags, &mut writer);
+        head.msg_controllen = writer.filled;
+        if writer.cut {
+            head.msg_flags |= libc::MSG_CTRUNC;
+        }
+        Ok(())
+    }
+
+    /// Gives files numbers, as many as the caller has room for.
+    fn hand_out(&self, mut files: Vec<FileRef<dyn Object>>, flags: c_int, writer: &mut Writer<'_>) {
+        if files.is_empty() {
+            return;
+        }
+        let room = writer.left().saturating_sub(HEAD) / size_of::<c_int>();
+        if room < files.len() {
+            files.truncate(room);
+            writer.cut = true;
+        }
+        if files.is_empty() {
+            return;
+        }
+        let (fds, lost) = self.process.install_rights(files, descriptor_flags(flags));
+        writer.cut |= !lost.is_empty();
+        let numbers: Vec<[u8; 4]> = fds.iter().map(|fd| fd.raw().to_ne_bytes()).collect();
+        if !numbers.is_empty() {
+            writer.put(libc::SCM_RIGHTS, numbers.as_flattened());
+        }
+    }
+}
+
+/// Most files of one message.
+const MOST_FILES: usize = 253;
+
+/// Bytes of a control message before its data.
+const HEAD: usize = size_of::<libc::cmsghdr>();
+
+/// Control message of the caller.
+struct Control<'a> {
+    level: c_int,
+    kind: c_int,
+    data: &'a [u8],
+}
+
+impl<'a> Control<'a> {
+    /// Reads the first of several.
+    ///
+    /// # Errors
+    /// `EINVAL` if it says that it is longer than what is there, or shorter than its own head.
+    fn read(bytes: &'a [u8]) -> Result<Self, Errno> {
+        let mut length = [0; 8];
+        length.copy_from_slice(&bytes[..8]);
+        let length = usize::from_ne_bytes(length);
+        if length < HEAD || length > bytes.len() {
+            return Err(Errno::EINVAL);
+        }
+        Ok(Control {
+            level: word(&bytes[8..]),
+            kind: word(&bytes[12..]),
+            data: &bytes[HEAD..length],
+        })
+    }
+}
+
+/// Writes control messages to where the caller has room.
+struct Writer<'a> {
+    room: &'a mut [u8],
+    filled: usize,
+    /// Something did not fit.
+    cut: bool,
+}
+
+impl Writer<'_> {
+    fn left(&self) -> usize {
+        self.room.len() - self.filled
+    }
+
+    /// Writes a message, as much of it as there is room for.
+    fn put(&mut self, kind: c_int, data: &[u8]) {
+        let left = self.left();
+        if left < HEAD {
+            self.cut = true;
+            return;
+        }
+        let length = (HEAD + data.len()).min(left);
+        self.cut |= length < HEAD + data.len();
+        let place = &mut self.room[self.filled..self.filled + length];
+        place[..8].copy_from_slice(&length.to_ne_bytes());
+        place[8..12].copy_from_slice(&libc::SOL_SOCKET.to_ne_bytes());
+        place[12..16].copy_from_slice(&kind.to_ne_bytes());
+        place[HEAD..].copy_from_slice(&data[..length - HEAD]);
+        self.filled = (self.filled + aligned(length)).min(self.room.len());
+    }
+}
+
+fn aligned(length: usize) -> usize {
+    length.next_multiple_of(size_of::<usize>())
+}
+
+fn word(bytes: &[u8]) -> c_int {
+    c_int::from_ne_bytes([bytes[0], bytes[1], bytes[2], bytes[3]])
+}
+
+/// Reads to whom a message goes, if that is said.
+///
+/// # Safety
+/// If `to` can be an address in memory, there are `length` bytes.
+unsafe fn receiver(
+    system: &System,
+    to: *const sockaddr,
+    length: socklen_t,
+) -> Result<Option<SocketAddress>, Errno> {
+    if to.is_null() || length == 0 {
+        return Ok(None);
+    }
+    // SAFETY: as the caller promises.
+    match unsafe { system.address(to, length) }? {
+        SocketAddress::Unnamed => Err(Errno::EINVAL),
+        address => Ok(Some(address)),
+    }
+}
+
+/// Tells from whom a message came. One who has no name is told by an empty address.
+///
+/// # Safety
+/// As [`put_address`].
+unsafe fn put_sender(
+    sender: &SocketAddress,
+    to: *mut sockaddr,
+    length: *mut socklen_t,
+) -> Result<(), Errno> {
+    if *sender == SocketAddress::Unnamed {
+        // SAFETY: as the caller promises.
+        return unsafe { caller::put(length, 0) };
+    }
+    // SAFETY: as the caller promises.
+    unsafe { put_address(sender, to, length) }
+}
+
+/// Returns how many buffers a message has.
+fn buffers(head: &msghdr) -> Result<c_int, Errno> {
+    // Too many for a message is another error than too many for a transfer.
+    if head.msg_iovlen > 1024 {
+        return Err(Errno::EMSGSIZE);
+    }
+    Ok(head.msg_iovlen as c_int)
+}

@@ -1,0 +1,50 @@
+//! Pipes.
+
+use std::ffi::c_int;
+
+use fdtable::Fd;
+use fdtable_vfs::{Errno, OpenFlags};
+
+use crate::frame::call::call;
+use crate::frame::caller;
+use crate::frame::system::System;
+
+/// Makes a pipe: `pipe(2)`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fdt_pipe(fds: *mut c_int) -> c_int {
+    // SAFETY: as the caller promises.
+    unsafe { fdt_pipe2(fds, 0) }
+}
+
+/// Makes a pipe with flags: `pipe2(2)`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fdt_pipe2(fds: *mut c_int, flags: c_int) -> c_int {
+    call(|system| {
+        let flags = OpenFlags::from_bits_retain(flags.cast_unsigned());
+        caller::check(fds, 2)?;
+        let pair = system.process.pipe2(flags)?;
+        // SAFETY: as the caller promises.
+        unsafe { put_pair(system, fds, pair) }
+    })
+}
+
+/// Tells the caller two numbers, or takes them back.
+///
+/// # Safety
+/// If `fds` can be an address, there is room for two.
+pub(crate) unsafe fn put_pair(
+    system: &System,
+    fds: *mut c_int,
+    (one, other): (Fd, Fd),
+) -> Result<c_int, Errno> {
+    // SAFETY: as the caller promises.
+    let told = unsafe { caller::put(fds.cast(), [one.raw(), other.raw()]) };
+    if let Err(errno) = told {
+        for fd in [one, other] {
+            // Nobody knows the number, so nobody has closed it.
+            let _ = system.process.close(fd);
+        }
+        return Err(errno);
+    }
+    Ok(0)
+}

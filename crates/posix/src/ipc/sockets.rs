@@ -1,0 +1,553 @@
+//! Sockets: making, naming, connecting, options.
+//!
+//! Sockets of `AF_UNIX` are ours, with abstract names of our own and paths below mounts. All other
+//! domains are the host's. A path of the host is no address of a socket of ours, nor the reverse:
+//! `EADDRNOTAVAIL`.
+
+use std::borrow::Cow;
+use std::ffi::{c_int, c_void};
+use std::slice;
+use std::time::Duration;
+
+use fdtable::FdFlags;
+use fdtable_vfs::socket::{
+    Credentials, OptionValue, Shutdown, SocketAddress, SocketOption, SocketType,
+};
+use fdtable_vfs::{Errno, OpenFlags};
+use libc::{sockaddr, sockaddr_un, socklen_t};
+
+use crate::frame::call::call;
+use crate::frame::caller;
+use crate::frame::places::Side;
+use crate::frame::system::System;
+use crate::host;
+use crate::host::file::HostFile;
+use crate::ipc::pipes::put_pair;
+
+/// Makes a socket: `socket(2)`.
+#[unsafe(no_mangle)]
+pub extern "C" fn fdt_socket(domain: c_int, kind: c_int, protocol: c_int) -> c_int {
+    call(|system| {
+        let (kind, flags) = split(kind);
+        if domain == libc::AF_UNIX {
+            let kind = socket_type(kind, protocol)?;
+            return Ok(system.process.socket(kind, flags)?.raw());
+        }
+        let reserved = system.process.files().reserve(flags.descriptor())?;
+        let host_flags = kind | libc::SOCK_CLOEXEC | status_bits(flags);
+        // SAFETY: it touches no memory.
+        let number = host::done(unsafe { libc::socket(domain, host_flags, protocol) })?;
+        let file = HostFile::own(number)?;
+        Ok(reserved.install(file).raw())
+    })
+}
+
+/// Makes a connected pair of sockets: `socketpair(2)`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fdt_socketpair(
+    domain: c_int,
+    kind: c_int,
+    protocol: c_int,
+    fds: *mut c_int,
+) -> c_int {
+    call(|system| {
+        let (plain, flags) = split(kind);
+        if domain != libc::AF_UNIX {
+            // No other domain has pairs: the host says why not.
+            let mut pair = [-1; 2];
+            // SAFETY: there is room for two.
+            host::done(unsafe { libc::socketpair(domain, kind, protocol, pair.as_mut_ptr()) })?;
+            pair.iter().copied().for_each(host::close);
+            return Err(Errno::EOPNOTSUPP);
+        }
+        let plain = socket_type(plain, protocol)?;
+        caller::check(fds, 2)?;
+        let pair = system.process.socketpair_of(plain, flags)?;
+        // SAFETY: as the caller promises.
+        unsafe { put_pair(system, fds, pair) }
+    })
+}
+
+/// Gives a socket an address: `bind(2)`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fdt_bind(fd: c_int, address: *const sockaddr, length: socklen_t) -> c_int {
+    call(|system| {
+        let file = system.file(fd)?;
+        if let Some(host_file) = HostFile::below(&*file) {
+            // SAFETY: as the caller promises.
+            return host::done(unsafe { libc::bind(host_file.number(), address, length) });
+        }
+        system.process.getsockname(fd)?;
+        // SAFETY: as the caller promises.
+        let address = unsafe { system.address(address, length) }?;
+        system.process.bind(fd, &address)?;
+        Ok(0)
+    })
+}
+
+/// Begins to listen: `listen(2)`.
+#[unsafe(no_mangle)]
+pub extern "C" fn fdt_listen(fd: c_int, backlog: c_int) -> c_int {
+    call(|system| {
+        let file = system.file(fd)?;
+        if let Some(host_file) = HostFile::below(&*file) {
+            // SAFETY: it touches no memory.
+            return host::done(unsafe { libc::listen(host_file.number(), backlog) });
+        }
+        // A negative one is as many as may be.
+        let backlog = usize::try_from(backlog).unwrap_or(usize::MAX);
+        system.process.listen(fd, backlog)?;
+        Ok(0)
+    })
+}
+
+/// Takes a connection: `accept(2)`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fdt_accept(
+    fd: c_int,
+    address: *mut sockaddr,
+    length: *mut socklen_t,
+) -> c_int {
+    // SAFETY: as the caller promises.
+    unsafe { fdt_accept4(fd, address, length, 0) }
+}
+
+/// Takes a connection, with flags: `accept4(2)`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fdt_accept4(
+    fd: c_int,
+    address: *mut sockaddr,
+    length: *mut socklen_t,
+    flags: c_int,
+) -> c_int {
+    call(|system| {
+        let file = system.file(fd)?;
+        let (rest, flags) = split(flags);
+        if rest != 0 {
+            return Err(Errno::EINVAL);
+        }
+        if let Some(host_file) = HostFile::below(&*file) {
+            let reserved = system.process.files().reserve(flags.descriptor())?;
+            let host_flags = libc::SOCK_CLOEXEC | status_bits(flags);
+            let number = host_file.number();
+            // SAFETY: as the caller promises.
+            let accept =
+                || host::done(unsafe { libc::accept4(number, address, length, host_flags) });
+            let file = HostFile::own(host::waiting(accept)?)?;
+            return Ok(reserved.install(file).raw());
+        }
+        let (accepted, from) = system.process.accept4(fd, flags)?;
+        if !address.is_null() {
+            let from = from.unwrap_or(SocketAddress::Unnamed);
+            // SAFETY: as the caller promises.
+            let told = unsafe { put_address(&from, address, length) };
+            told.inspect_err(|_| {
+                // Nobody knows the number, so nobody has closed it.
+                let _ = system.process.close(accepted);
+            })?;
+        }
+        Ok(accepted.raw())
+    })
+}
+
+/// Connects a socket: `connect(2)`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fdt_connect(
+    fd: c_int,
+    address: *const sockaddr,
+    length: socklen_t,
+) -> c_int {
+    call(|system| {
+        let file = system.file(fd)?;
+        if let Some(host_file) = HostFile::below(&*file) {
+            let number = host_file.number();
+            // SAFETY: as the caller promises.
+            return host::waiting(|| host::done(unsafe { libc::connect(number, address, length) }));
+        }
+        system.process.getsockname(fd)?;
+        // SAFETY: as the caller promises.
+        let address = unsafe { system.peer_address(address, length) }?;
+        system.process.connect(fd, &address)?;
+        Ok(0)
+    })
+}
+
+/// Ends receiving or sending: `shutdown(2)`.
+#[unsafe(no_mangle)]
+pub extern "C" fn fdt_shutdown(fd: c_int, how: c_int) -> c_int {
+    call(|system| {
+        let file = system.file(fd)?;
+        if let Some(host_file) = HostFile::below(&*file) {
+            // SAFETY: it touches no memory.
+            return host::done(unsafe { libc::shutdown(host_file.number(), how) });
+        }
+        system.process.getsockname(fd)?;
+        let how = match how {
+            libc::SHUT_RD => Shutdown::Read,
+            libc::SHUT_WR => Shutdown::Write,
+            libc::SHUT_RDWR => Shutdown::Both,
+            _ => return Err(Errno::EINVAL),
+        };
+        system.process.shutdown(fd, how)?;
+        Ok(0)
+    })
+}
+
+/// Returns the address of a socket: `getsockname(2)`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fdt_getsockname(
+    fd: c_int,
+    address: *mut sockaddr,
+    length: *mut socklen_t,
+) -> c_int {
+    call(|system| {
+        let file = system.file(fd)?;
+        if let Some(host_file) = HostFile::below(&*file) {
+            let number = host_file.number();
+            // SAFETY: as the caller promises.
+            return host::done(unsafe { libc::getsockname(number, address, length) });
+        }
+        let name = system.process.getsockname(fd)?;
+        // SAFETY: as the caller promises.
+        unsafe { put_address(&name, address, length) }?;
+        Ok(0)
+    })
+}
+
+/// Returns the address of the other end: `getpeername(2)`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fdt_getpeername(
+    fd: c_int,
+    address: *mut sockaddr,
+    length: *mut socklen_t,
+) -> c_int {
+    call(|system| {
+        let file = system.file(fd)?;
+        if let Some(host_file) = HostFile::below(&*file) {
+            let number = host_file.number();
+            // SAFETY: as the caller promises.
+            return host::done(unsafe { libc::getpeername(number, address, length) });
+        }
+        let name = system.process.getpeername(fd)?;
+        // SAFETY: as the caller promises.
+        unsafe { put_address(&name, address, length) }?;
+        Ok(0)
+    })
+}
+
+/// Returns the value of an option: `getsockopt(2)`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fdt_getsockopt(
+    fd: c_int,
+    level: c_int,
+    name: c_int,
+    value: *mut c_void,
+    length: *mut socklen_t,
+) -> c_int {
+    call(|system| {
+        let file = system.file(fd)?;
+        if let Some(host_file) = HostFile::below(&*file) {
+            let number = host_file.number();
+            // SAFETY: as the caller promises.
+            return host::done(unsafe { libc::getsockopt(number, level, name, value, length) });
+        }
+        system.process.getsockname(fd)?;
+        let option = option(level, name)?;
+        // SAFETY: as the caller promises.
+        let room = unsafe { caller::get(length) }?.cast_signed();
+        let room = usize::try_from(room).map_err(|_| Errno::EINVAL)?;
+        let found = system.process.getsockopt(fd, option)?;
+        // SAFETY: as the caller promises.
+        unsafe { put_option(&found, value, room, length) }
+    })
+}
+
+/// Sets an option: `setsockopt(2)`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fdt_setsockopt(
+    fd: c_int,
+    level: c_int,
+    name: c_int,
+    value: *const c_void,
+    length: socklen_t,
+) -> c_int {
+    call(|system| {
+        let file = system.file(fd)?;
+        if let Some(host_file) = HostFile::below(&*file) {
+            let number = host_file.number();
+            // SAFETY: as the caller promises.
+            return host::done(unsafe { libc::setsockopt(number, level, name, value, length) });
+        }
+        system.process.getsockname(fd)?;
+        if length.cast_signed() < 0 {
+            return Err(Errno::EINVAL);
+        }
+        let option = option(level, name)?;
+        // SAFETY: as the caller promises.
+        let value = unsafe { option_value(option, value, length) }?;
+        system.process.setsockopt(fd, option, value)?;
+        Ok(0)
+    })
+}
+
+impl System {
+    /// Reads an address of a socket of ours.
+    ///
+    /// # Errors
+    /// `EFAULT`; `EINVAL` if it is none; `EADDRNOTAVAIL` if it is a path of the host.
+    ///
+    /// # Safety
+    /// If `address` can be an address in memory, there are `length` bytes.
+    pub(crate) unsafe fn address(
+        &self,
+        address: *const sockaddr,
+        length: socklen_t,
+    ) -> Result<SocketAddress, Errno> {
+        // SAFETY: as the caller promises.
+        let (family, name) = unsafe { read_address(address, length) }?;
+        if c_int::from(family) != libc::AF_UNIX {
+            return Err(Errno::EINVAL);
+        }
+        match name.split_first() {
+            None => Ok(SocketAddress::Unnamed),
+            Some((0, name)) => Ok(SocketAddress::Abstract(name.to_vec())),
+            Some(_) => {
+                let end = name
+                    .iter()
+                    .position(|&byte| byte == 0)
+                    .unwrap_or(name.len());
+                let places = self.places.load();
+                match places.locate(&name[..end]) {
+                    (Side::Ours, path) => Ok(SocketAddress::Path(Cow::into_owned(path))),
+                    (Side::Host, _) => Err(Errno::EADDRNOTAVAIL),
+                }
+            }
+        }
+    }
+
+    /// Reads the address of somebody else: `AF_UNSPEC` is nobody.
+    ///
+    /// # Errors
+    /// As [`address`](Self::address), and `EINVAL` for no name.
+    ///
+    /// # Safety
+    /// As there.
+    pub(crate) unsafe fn peer_address(
+        &self,
+        address: *const sockaddr,
+        length: socklen_t,
+    ) -> Result<SocketAddress, Errno> {
+        // SAFETY: as the caller promises.
+        let (family, _) = unsafe { read_address(address, length) }?;
+        if c_int::from(family) == libc::AF_UNSPEC {
+            return Ok(SocketAddress::Unnamed);
+        }
+        // SAFETY: as the caller promises.
+        match unsafe { self.address(address, length) }? {
+            SocketAddress::Unnamed => Err(Errno::EINVAL),
+            named => Ok(named),
+        }
+    }
+}
+
+/// Bytes of an address before the name.
+const FAMILY: usize = size_of::<libc::sa_family_t>();
+
+/// Reads the family and the name of an address.
+///
+/// # Safety
+/// As [`System::address`].
+unsafe fn read_address<'a>(
+    address: *const sockaddr,
+    length: socklen_t,
+) -> Result<(libc::sa_family_t, &'a [u8]), Errno> {
+    let length = usize::try_from(length.cast_signed()).map_err(|_| Errno::EINVAL)?;
+    if length > size_of::<libc::sockaddr_storage>() {
+        return Err(Errno::EINVAL);
+    }
+    // SAFETY: as the caller promises.
+    let bytes = unsafe { caller::bytes(address.cast(), length) }?;
+    if !(FAMILY..=size_of::<sockaddr_un>()).contains(&length) {
+        return Err(Errno::EINVAL);
+    }
+    let (family, name) = bytes.split_at(FAMILY);
+    Ok((
+        libc::sa_family_t::from_ne_bytes([family[0], family[1]]),
+        name,
+    ))
+}
+
+/// Tells the caller an address, as much of it as there is room for, and how long it is.
+///
+/// # Safety
+/// If `length` can be an address in memory, there is a length, and room for so many bytes at `to`.
+pub(crate) unsafe fn put_address(
+    address: &SocketAddress,
+    to: *mut sockaddr,
+    length: *mut socklen_t,
+) -> Result<(), Errno> {
+    // SAFETY: as the caller promises.
+    let room = unsafe { caller::get(length) }?.cast_signed();
+    let room = usize::try_from(room).map_err(|_| Errno::EINVAL)?;
+    let bytes = address_bytes(address);
+    let count = bytes.len().min(room);
+    // SAFETY: as the caller promises.
+    unsafe { caller::bytes_mut(to.cast(), count) }?.copy_from_slice(&bytes[..count]);
+    // SAFETY: as the caller promises.
+    unsafe { caller::put(length, bytes.len() as socklen_t) }
+}
+
+/// Writes an address as C has it.
+pub(crate) fn address_bytes(address: &SocketAddress) -> Vec<u8> {
+    let mut bytes = (libc::AF_UNIX as libc::sa_family_t).to_ne_bytes().to_vec();
+    match address {
+        SocketAddress::Unnamed => {}
+        SocketAddress::Abstract(name) => {
+            bytes.push(0);
+            bytes.extend_from_slice(name);
+        }
+        SocketAddress::Path(path) => {
+            bytes.extend_from_slice(path);
+            if bytes.len() < size_of::<sockaddr_un>() {
+                bytes.push(0);
+            }
+        }
+    }
+    bytes
+}
+
+fn option(level: c_int, name: c_int) -> Result<SocketOption, Errno> {
+    if level != libc::SOL_SOCKET {
+        return Err(Errno::EOPNOTSUPP);
+    }
+    Ok(match name {
+        libc::SO_TYPE => SocketOption::Type,
+        libc::SO_DOMAIN => SocketOption::Domain,
+        libc::SO_PROTOCOL => SocketOption::Protocol,
+        libc::SO_ERROR => SocketOption::Error,
+        libc::SO_ACCEPTCONN => SocketOption::AcceptConnections,
+        libc::SO_SNDBUF => SocketOption::SendBuffer,
+        libc::SO_RCVBUF => SocketOption::ReceiveBuffer,
+        libc::SO_PASSCRED => SocketOption::PassCredentials,
+        libc::SO_PEERCRED => SocketOption::PeerCredentials,
+        libc::SO_RCVTIMEO => SocketOption::ReceiveTimeout,
+        libc::SO_SNDTIMEO => SocketOption::SendTimeout,
+        libc::SO_REUSEADDR => SocketOption::ReuseAddress,
+        _ => return Err(Errno::ENOPROTOOPT),
+    })
+}
+
+/// Tells the caller the value of an option, as much of it as there is room for.
+///
+/// # Safety
+/// If `to` can be an address, there are `room` bytes; `length` is a place for a length.
+unsafe fn put_option(
+    value: &OptionValue,
+    to: *mut c_void,
+    room: usize,
+    length: *mut socklen_t,
+) -> Result<c_int, Errno> {
+    let words: [u64; 2];
+    let number: i32;
+    let credentials: [u32; 3];
+    let bytes = match value {
+        OptionValue::Number(value) => {
+            number = *value;
+            bytes_of(&number)
+        }
+        OptionValue::Time(time) => {
+            let time = time.unwrap_or_default();
+            words = [time.as_secs(), time.subsec_micros().into()];
+            bytes_of(&words)
+        }
+        OptionValue::Credentials(Credentials { pid, uid, gid }) => {
+            credentials = [pid.cast_unsigned(), *uid, *gid];
+            bytes_of(&credentials)
+        }
+    };
+    let count = bytes.len().min(room);
+    // SAFETY: as the caller promises.
+    unsafe { caller::bytes_mut(to, count) }?.copy_from_slice(&bytes[..count]);
+    // SAFETY: as the caller promises.
+    unsafe { caller::put(length, count as socklen_t) }?;
+    Ok(0)
+}
+
+/// Returns the bytes of numbers.
+fn bytes_of<T>(value: &T) -> &[u8] {
+    // SAFETY: the types that are given have no bytes between their numbers.
+    unsafe { slice::from_raw_parts(std::ptr::from_ref(value).cast(), size_of::<T>()) }
+}
+
+/// Reads the value of an option.
+///
+/// # Safety
+/// If `at` can be an address, there are `length` bytes.
+unsafe fn option_value(
+    option: SocketOption,
+    at: *const c_void,
+    length: socklen_t,
+) -> Result<OptionValue, Errno> {
+    let is_time = matches!(
+        option,
+        SocketOption::ReceiveTimeout | SocketOption::SendTimeout
+    );
+    let needed = if is_time {
+        size_of::<libc::timeval>()
+    } else {
+        size_of::<c_int>()
+    };
+    if (length as usize) < needed {
+        return Err(Errno::EINVAL);
+    }
+    if !is_time {
+        // SAFETY: as the caller promises.
+        return unsafe { caller::get(at.cast::<c_int>()) }.map(OptionValue::Number);
+    }
+    // SAFETY: as the caller promises.
+    let time = unsafe { caller::get(at.cast::<libc::timeval>()) }?;
+    if !(0..1_000_000).contains(&time.tv_usec) {
+        return Err(Errno::from_raw(libc::EDOM));
+    }
+    // A time before now is over at once.
+    let micros = time.tv_usec as u32;
+    let time = u64::try_from(time.tv_sec).map(|seconds| Duration::new(seconds, micros * 1000));
+    let time = time.unwrap_or(Duration::from_nanos(1));
+    Ok(OptionValue::Time((!time.is_zero()).then_some(time)))
+}
+
+/// Parts the type of a socket from the flags that come with it.
+fn split(kind: c_int) -> (c_int, OpenFlags) {
+    let flags = kind & (libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC);
+    let open_flags = OpenFlags::from_bits_retain(flags.cast_unsigned());
+    (kind & !flags, open_flags)
+}
+
+fn socket_type(kind: c_int, protocol: c_int) -> Result<SocketType, Errno> {
+    // Types end there, whatever the domain.
+    if !(0..11).contains(&kind) {
+        return Err(Errno::EINVAL);
+    }
+    if protocol != 0 && protocol != libc::PF_UNIX {
+        return Err(Errno::EPROTONOSUPPORT);
+    }
+    match kind {
+        libc::SOCK_STREAM => Ok(SocketType::Stream),
+        libc::SOCK_DGRAM | libc::SOCK_RAW => Ok(SocketType::Datagram),
+        libc::SOCK_SEQPACKET => Ok(SocketType::SeqPacket),
+        _ => Err(Errno::ESOCKTNOSUPPORT),
+    }
+}
+
+fn status_bits(flags: OpenFlags) -> c_int {
+    (flags & OpenFlags::NONBLOCK).bits().cast_signed()
+}
+
+/// Returns the flags of a descriptor that was asked for with those of a message.
+pub(crate) fn descriptor_flags(flags: c_int) -> FdFlags {
+    if flags & libc::MSG_CMSG_CLOEXEC != 0 {
+        FdFlags::CLOEXEC
+    } else {
+        FdFlags::empty()
+    }
+}

@@ -1,0 +1,133 @@
+//! `ioctl`: how many bytes there are, blocking or not, close on exec. All else is for files of the host.
+
+use std::ffi::{c_int, c_ulong};
+use std::ptr;
+
+use fdtable::{FdFlags, FileRef};
+use fdtable_vfs::{Errno, FileKind, Object, OpenFlags, SeekTo};
+
+use crate::frame::call::call;
+use crate::frame::caller;
+use crate::frame::system::System;
+use crate::host;
+use crate::host::file::HostFile;
+
+/// Asks an open file for something: `ioctl(2)`. `argument` is the third one of C, if the request has
+/// one.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fdt_ioctl(fd: c_int, request: c_ulong, argument: c_ulong) -> c_int {
+    call(|system| {
+        let file = system.file(fd)?;
+        let place = ptr::with_exposed_provenance_mut::<c_int>(argument as usize);
+        // The two that are about the number are the table's, whatever the file.
+        match request {
+            libc::FIOCLEX => {
+                system.process.set_flags(fd, FdFlags::CLOEXEC)?;
+                return Ok(0);
+            }
+            libc::FIONCLEX => {
+                system.process.set_flags(fd, FdFlags::empty())?;
+                return Ok(0);
+            }
+            _ => {}
+        }
+        if let Some(host_file) = HostFile::below(&*file) {
+            // SAFETY: as the caller promises.
+            return unsafe { system.ioctl_of_host(host_file.number(), request, argument) };
+        }
+        match request {
+            libc::FIONREAD => {
+                let count = c_int::try_from(readable_bytes(&*file)?).unwrap_or(c_int::MAX);
+                // SAFETY: as the caller promises.
+                unsafe { caller::put(place, count) }?;
+            }
+            libc::TIOCOUTQ => {
+                let count = system.process.unread_bytes(fd).or(Err(Errno::ENOTTY))?;
+                let count = c_int::try_from(count).unwrap_or(c_int::MAX);
+                // SAFETY: as the caller promises.
+                unsafe { caller::put(place, count) }?;
+            }
+            libc::FIONBIO => {
+                // SAFETY: as the caller promises.
+                let on = unsafe { caller::get(place) }? != 0;
+                let mut status = file.status();
+                status.set(OpenFlags::NONBLOCK, on);
+                file.set_status(status)?;
+            }
+            _ => return Err(Errno::ENOTTY),
+        }
+        Ok(0)
+    })
+}
+
+/// Requests of files of the host that speak of another descriptor, which the C crate does not name.
+const FICLONE: c_ulong = 0x4004_9409;
+const FICLONERANGE: c_ulong = 0x4020_940d;
+const FIDEDUPERANGE: c_ulong = 0xc018_9436;
+const TIOCGPTPEER: c_ulong = 0x5441;
+
+impl System {
+    /// Asks a file of the host. Descriptors that are known to be in a request are translated.
+    ///
+    /// # Errors
+    /// The host's; `EBADF` and `EXDEV` of the other descriptor, if it is not open or of a file of ours;
+    /// `EOPNOTSUPP` for the request that has a list of them.
+    ///
+    /// # Safety
+    /// The argument is what the request asks for.
+    unsafe fn ioctl_of_host(
+        &self,
+        number: c_int,
+        request: c_ulong,
+        argument: c_ulong,
+    ) -> Result<c_int, Errno> {
+        match request {
+            FICLONE => {
+                let (_file, source) = self.source(argument as c_int)?;
+                // SAFETY: the argument is a number.
+                unsafe { host::ioctl(number, request, source as c_ulong) }
+            }
+            FICLONERANGE => {
+                let place = ptr::with_exposed_provenance::<[i64; 4]>(argument as usize);
+                // SAFETY: as the caller promises.
+                let mut range = unsafe { caller::get(place) }?;
+                let (_file, source) = self.source(range[0] as c_int)?;
+                range[0] = source.into();
+                let argument = (&raw const range).expose_provenance() as c_ulong;
+                // SAFETY: the range is there.
+                unsafe { host::ioctl(number, request, argument) }
+            }
+            FIDEDUPERANGE => Err(Errno::EOPNOTSUPP),
+            TIOCGPTPEER => {
+                let flags = OpenFlags::from_bits_retain(argument as u32).descriptor();
+                let argument = argument | libc::O_CLOEXEC as c_ulong;
+                // SAFETY: the argument is a number.
+                let peer = unsafe { host::ioctl(number, request, argument) }?;
+                self.adopt(peer, flags).inspect_err(|_| host::close(peer))
+            }
+            // SAFETY: as the caller promises.
+            _ => unsafe { host::ioctl(number, request, argument) },
+        }
+    }
+
+    /// Returns the host's number of a file to copy from, which is open as long as the reference.
+    fn source(&self, fd: c_int) -> Result<(FileRef<dyn Object>, c_int), Errno> {
+        let file = self.file(fd)?;
+        let number = HostFile::below(&*file).ok_or(Errno::EXDEV)?.number();
+        Ok((file, number))
+    }
+}
+
+/// Returns how many bytes there are: of a file, from the position on.
+fn readable_bytes(file: &dyn Object) -> Result<usize, Errno> {
+    if file.status().contains(OpenFlags::PATH) {
+        return Err(Errno::EBADF);
+    }
+    match file.stat() {
+        Ok(stat) if stat.kind == FileKind::Regular => {
+            let position = file.seek(SeekTo::Current(0))?;
+            Ok(stat.size.saturating_sub(position) as usize)
+        }
+        _ => file.readable_bytes(),
+    }
+}

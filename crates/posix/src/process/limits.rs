@@ -1,0 +1,104 @@
+//! Limits: `getrlimit`, `setrlimit`, `prlimit` of descriptors and of the length of files, and
+//! `sysconf(_SC_OPEN_MAX)`. All other limits are the host's.
+
+use std::ffi::{c_int, c_long};
+use std::ptr;
+
+use fdtable_vfs::{Errno, Limit, Resource};
+
+use crate::frame::call::call;
+use crate::frame::caller;
+use crate::frame::system::System;
+use crate::host;
+
+/// Returns a limit: `getrlimit(2)`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fdt_getrlimit(resource: c_int, limit: *mut libc::rlimit) -> c_int {
+    // SAFETY: as the caller promises.
+    unsafe { fdt_prlimit(0, resource, ptr::null(), limit) }
+}
+
+/// Sets a limit: `setrlimit(2)`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fdt_setrlimit(resource: c_int, limit: *const libc::rlimit) -> c_int {
+    call(|system| {
+        // SAFETY: as the caller promises.
+        let new = unsafe { caller::get(limit) }?;
+        system.limit(0, resource, Some(new))?;
+        Ok(0)
+    })
+}
+
+/// Returns a limit, and sets it: `prlimit(2)`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fdt_prlimit(
+    process: libc::pid_t,
+    resource: c_int,
+    new: *const libc::rlimit,
+    old: *mut libc::rlimit,
+) -> c_int {
+    call(|system| {
+        // SAFETY: as the caller promises.
+        let new = unsafe { caller::get_if_any(new) }?;
+        let before = system.limit(process, resource, new)?;
+        if !old.is_null() || new.is_none() {
+            // SAFETY: as the caller promises.
+            unsafe { caller::put(old, before) }?;
+        }
+        Ok(0)
+    })
+}
+
+/// Returns a value of the system: `sysconf(3)`.
+#[unsafe(no_mangle)]
+pub extern "C" fn fdt_sysconf(name: c_int) -> c_long {
+    if name != libc::_SC_OPEN_MAX {
+        return host::sysconf(name);
+    }
+    call(|system| Ok(c_long::from(system.process.files().limit())))
+}
+
+impl System {
+    /// Sets a limit, if there is a new one, and returns what it was before.
+    fn limit(
+        &self,
+        process: libc::pid_t,
+        resource: c_int,
+        new: Option<libc::rlimit>,
+    ) -> Result<libc::rlimit, Errno> {
+        let ours = match resource.cast_unsigned() {
+            libc::RLIMIT_NOFILE => Resource::NoFile,
+            libc::RLIMIT_FSIZE => Resource::FileSize,
+            _ => return host::prlimit(process, resource, new),
+        };
+        if process != 0 && process != host::process_id() {
+            return host::prlimit(process, resource, new);
+        }
+        let before = self.process.getrlimit(ours);
+        if let Some(new) = new {
+            self.set_limit(ours, resource, &before, new)?;
+        }
+        Ok(libc::rlimit {
+            rlim_cur: before.soft,
+            rlim_max: before.hard,
+        })
+    }
+
+    fn set_limit(
+        &self,
+        ours: Resource,
+        resource: c_int,
+        before: &Limit,
+        new: libc::rlimit,
+    ) -> Result<(), Errno> {
+        let limit = Limit {
+            soft: new.rlim_cur,
+            hard: new.rlim_max,
+        };
+        if limit.hard > before.hard && limit.soft <= limit.hard {
+            // Whether the caller may is for the host to say; its own descriptors get the limit too.
+            host::prlimit(0, resource, Some(new))?;
+        }
+        self.process.setrlimit(ours, limit)
+    }
+}

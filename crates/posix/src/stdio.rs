@@ -1,0 +1,8 @@
+//! Streams of the C library on our descriptors.
+
+pub(crate) mod directory_streams;
+pub(crate) mod forks;
+pub(crate) mod streams;
+
+pub use directory_streams::*;
+pub use streams::*;

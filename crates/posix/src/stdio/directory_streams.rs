@@ -1,0 +1,295 @@
+//! Directory streams: `opendir`, `readdir` and their kin, on directories of either side.
+//!
+//! The C library's own stand on descriptors of the host. These stand on `getdents64`, whose records have
+//! the layout of `struct dirent` on 64-bit Linux, so an entry is where it was read.
+
+use std::ffi::{c_char, c_int, c_long, c_void};
+use std::{mem, ptr};
+
+use fdtable_vfs::{Errno, FileKind};
+use libc::{DIR, dirent};
+use parking_lot::Mutex;
+
+use crate::frame::call::{call, call_numbered, errno, set_errno};
+use crate::frame::caller;
+use crate::fs::directories::fdt_getdents64;
+use crate::fs::open::fdt_open;
+use crate::fs::transfers::fdt_lseek;
+use crate::host;
+use crate::process::descriptors::fdt_close;
+
+/// Bytes that are read at a time.
+const BUFFER: usize = 32 * 1024;
+
+/// What a `DIR` of ours is.
+struct Stream {
+    fd: c_int,
+    read: Mutex<Read>,
+}
+
+/// What was read, and how far the program is.
+struct Read {
+    /// In whole words: records are as aligned.
+    buffer: Vec<u64>,
+    filled: usize,
+    at: usize,
+    /// The position behind the last entry that was returned.
+    position: c_long,
+}
+
+/// Opens a directory: `opendir(3)`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fdt_opendir(path: *const c_char) -> *mut DIR {
+    let flags = libc::O_RDONLY | libc::O_DIRECTORY | libc::O_CLOEXEC;
+    // SAFETY: as the caller promises.
+    let fd = unsafe { fdt_open(path, flags, 0) };
+    if fd < 0 {
+        return ptr::null_mut();
+    }
+    call(|_| {
+        stream(fd).inspect_err(|_| {
+            fdt_close(fd);
+        })
+    })
+}
+
+/// Makes a stream of an open directory, which is the stream's from now on: `fdopendir(3)`.
+#[unsafe(no_mangle)]
+pub extern "C" fn fdt_fdopendir(fd: c_int) -> *mut DIR {
+    call(|system| {
+        if system.file(fd)?.stat().map(|stat| stat.kind) != Ok(FileKind::Directory) {
+            return Err(Errno::ENOTDIR);
+        }
+        stream(fd)
+    })
+}
+
+/// Closes a stream and its descriptor: `closedir(3)`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fdt_closedir(directory: *mut DIR) -> c_int {
+    if directory.is_null() {
+        set_errno(Errno::EINVAL);
+        return -1;
+    }
+    // SAFETY: made by `stream`, as a slice of one, and closed once.
+    let stream = unsafe { Box::from_raw(directory.cast::<[Stream; 1]>()) };
+    fdt_close(stream[0].fd)
+}
+
+/// Returns the descriptor of a stream: `dirfd(3)`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fdt_dirfd(directory: *mut DIR) -> c_int {
+    // SAFETY: as the caller promises.
+    unsafe { of(directory) }.fd
+}
+
+/// Returns the next entry, which is good until the next call, or null at the end: `readdir(3)`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fdt_readdir(directory: *mut DIR) -> *mut dirent {
+    let before = errno();
+    // SAFETY: as the caller promises.
+    let next = unsafe { of(directory) }.next();
+    // Null means the end if errno is as it was; to wait for a lock may have changed it.
+    set_errno(next.err().unwrap_or(before));
+    next.unwrap_or(ptr::null_mut())
+}
+
+/// Copies the next entry to where the caller says: `readdir_r(3)`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fdt_readdir_r(
+    directory: *mut DIR,
+    entry: *mut dirent,
+    result: *mut *mut dirent,
+) -> c_int {
+    call_numbered(|_| {
+        // SAFETY: as the caller promises.
+        let next = unsafe { of(directory) }.next()?;
+        if !next.is_null() {
+            // SAFETY: an entry of ours is in the buffer; its length is not above that of the struct.
+            unsafe { copy_entry(next, entry.cast()) }?;
+        }
+        let answer = if next.is_null() { next } else { entry };
+        // SAFETY: as the caller promises.
+        unsafe { caller::put(result, answer) }
+    })
+}
+
+/// Begins a stream anew: `rewinddir(3)`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fdt_rewinddir(directory: *mut DIR) {
+    // SAFETY: as the caller promises.
+    unsafe { fdt_seekdir(directory, 0) };
+}
+
+/// Returns the position of a stream: `telldir(3)`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fdt_telldir(directory: *mut DIR) -> c_long {
+    // SAFETY: as the caller promises.
+    unsafe { of(directory) }.read.lock().position
+}
+
+/// Goes to a position that `telldir` has told: `seekdir(3)`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fdt_seekdir(directory: *mut DIR, position: c_long) {
+    // SAFETY: as the caller promises.
+    let stream = unsafe { of(directory) };
+    let mut read = stream.read.lock();
+    fdt_lseek(stream.fd, position, libc::SEEK_SET);
+    read.position = position;
+    read.at = read.filled;
+}
+
+/// Function that chooses entries.
+pub(crate) type Filter = Option<unsafe extern "C" fn(entry: *const dirent) -> c_int>;
+
+/// Function that compares entries.
+pub(crate) type Compare =
+    Option<unsafe extern "C" fn(one: *mut *const dirent, other: *mut *const dirent) -> c_int>;
+
+/// Lists the entries of a directory that `filter` chooses, in the order of `compare`, in memory of
+/// `malloc`: `scandir(3)`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fdt_scandir(
+    path: *const c_char,
+    list: *mut *mut *mut dirent,
+    filter: Option<unsafe extern "C" fn(entry: *const dirent) -> c_int>,
+    compare: Option<
+        unsafe extern "C" fn(one: *mut *const dirent, other: *mut *const dirent) -> c_int,
+    >,
+) -> c_int {
+    // SAFETY: as the caller promises.
+    let directory = unsafe { fdt_opendir(path) };
+    if directory.is_null() {
+        return -1;
+    }
+    // SAFETY: the stream was opened above.
+    let found = unsafe { chosen(of(directory), filter) };
+    let reason = errno();
+    // SAFETY: it is closed once.
+    unsafe { fdt_closedir(directory) };
+    set_errno(reason);
+    call(|_| {
+        let mut owned = found?;
+        if let Some(compare) = compare {
+            // SAFETY: both functions are about pointers to entries.
+            unsafe { host::sort(&mut owned.0, compare) };
+        }
+        let found = owned.0.as_slice();
+        caller::check(list, 1)?;
+        let place = host::allocate(size_of_val(found).max(1))?.cast::<*mut dirent>();
+        // SAFETY: there is room for all of them.
+        unsafe { ptr::copy_nonoverlapping(found.as_ptr(), place, found.len()) };
+        // SAFETY: as the caller promises.
+        unsafe { caller::put(list, place) }?;
+        let count = found.len() as c_int;
+        // The caller frees them.
+        mem::forget(owned);
+        Ok(count)
+    })
+}
+
+/// Copies of entries, in memory of `malloc`.
+struct Entries(Vec<*mut dirent>);
+
+impl Drop for Entries {
+    fn drop(&mut self) {
+        self.0.drain(..).for_each(|entry| host::free(entry.cast()));
+    }
+}
+
+/// Copies the entries that are chosen.
+///
+/// # Safety
+/// The function is one for entries.
+unsafe fn chosen(stream: &Stream, filter: Filter) -> Result<Entries, Errno> {
+    let mut found = Entries(Vec::new());
+    loop {
+        let entry = stream.next()?;
+        if entry.is_null() {
+            return Ok(found);
+        }
+        // SAFETY: as the caller promises.
+        if filter.is_none_or(|filter| unsafe { filter(entry) } != 0) {
+            found.0.try_reserve(1).map_err(|_| Errno::ENOMEM)?;
+            // SAFETY: the entry is whole.
+            let length = unsafe { (*entry).d_reclen }.into();
+            let copy = host::allocate(length)?;
+            // SAFETY: there is room for it.
+            unsafe { copy_entry(entry, copy) }?;
+            found.0.push(copy.cast());
+        }
+    }
+}
+
+/// Makes a stream of a descriptor.
+///
+/// # Errors
+/// `ENOMEM`.
+fn stream(fd: c_int) -> Result<*mut DIR, Errno> {
+    let mut buffer = caller::with_room(BUFFER / 8)?;
+    buffer.resize(BUFFER / 8, 0);
+    let stream = Stream {
+        fd,
+        read: Mutex::new(Read {
+            buffer,
+            filled: 0,
+            at: 0,
+            position: 0,
+        }),
+    };
+    let mut place = caller::with_room(1)?;
+    place.push(stream);
+    Ok(Box::into_raw(place.into_boxed_slice()).cast())
+}
+
+/// # Safety
+/// The stream is open.
+unsafe fn of<'a>(directory: *mut DIR) -> &'a Stream {
+    // SAFETY: made by `stream`, and open, as the caller promises.
+    unsafe { &*directory.cast::<Stream>() }
+}
+
+impl Stream {
+    /// Returns the next entry, in the buffer, or null at the end.
+    fn next(&self) -> Result<*mut dirent, Errno> {
+        let mut read = self.read.lock();
+        if read.at >= read.filled && !read.fill(self.fd)? {
+            return Ok(ptr::null_mut());
+        }
+        // SAFETY: `at` is below `filled`, where a record begins.
+        let entry = unsafe { read.buffer.as_mut_ptr().cast::<u8>().add(read.at) }.cast::<dirent>();
+        // SAFETY: the record is whole.
+        let (length, position) = unsafe { ((*entry).d_reclen, (*entry).d_off) };
+        read.at += usize::from(length);
+        read.position = position;
+        Ok(entry)
+    }
+}
+
+impl Read {
+    /// Reads more, and tells whether there was any.
+    fn fill(&mut self, fd: c_int) -> Result<bool, Errno> {
+        let place = self.buffer.as_mut_ptr().cast::<c_void>();
+        // SAFETY: the buffer has this length.
+        let count = unsafe { fdt_getdents64(fd, place, BUFFER) };
+        if count < 0 {
+            return Err(errno());
+        }
+        (self.filled, self.at) = (count as usize, 0);
+        Ok(count > 0)
+    }
+}
+
+/// Copies a record.
+///
+/// # Safety
+/// The record is whole, and if `to` can be an address, there is room for it.
+unsafe fn copy_entry(entry: *const dirent, to: *mut c_void) -> Result<(), Errno> {
+    // SAFETY: as the caller promises.
+    let length = unsafe { (*entry).d_reclen }.into();
+    // SAFETY: as the caller promises.
+    let to = unsafe { caller::bytes_mut(to, length) }?;
+    // SAFETY: as the caller promises.
+    to.copy_from_slice(unsafe { caller::bytes(entry.cast(), length) }?);
+    Ok(())
+}

@@ -1,0 +1,222 @@
+//! Streams of the C library on descriptors of ours: `fopen`, `fdopen`, `tmpfile`, `fileno`.
+//!
+//! Such a stream is one of `fopencookie(3)`, whose functions are calls of this library. The rest of
+//! `stdio.h` works on it unchanged. `stdin`, `stdout` and `stderr` are the C library's, on the host's
+//! 0, 1 and 2: they do not follow a `dup2` onto those numbers here.
+
+use std::collections::HashMap;
+use std::ffi::{CStr, c_char, c_int, c_void};
+use std::sync::LazyLock;
+
+use fdtable_vfs::Errno;
+use libc::{FILE, off64_t, ssize_t};
+use parking_lot::Mutex;
+
+use crate::frame::call::{call, errno, framed};
+use crate::frame::caller;
+use crate::fs::memory::fdt_memfd_create;
+use crate::fs::open::fdt_open;
+use crate::fs::transfers::{fdt_lseek, fdt_read, fdt_write};
+use crate::host;
+use crate::process::descriptors::{fdt_close, fdt_fcntl};
+
+/// What the functions of a stream are given.
+struct Cookie {
+    fd: c_int,
+    /// Where the stream is, once it is made.
+    stream: Mutex<usize>,
+}
+
+/// The descriptors of streams.
+static STREAMS: LazyLock<Mutex<HashMap<usize, c_int>>> = LazyLock::new(Mutex::default);
+
+/// Functions of a stream (`cookie_io_functions_t`).
+#[repr(C)]
+struct Functions {
+    read: unsafe extern "C" fn(*mut c_void, *mut c_char, usize) -> ssize_t,
+    write: unsafe extern "C" fn(*mut c_void, *const c_char, usize) -> ssize_t,
+    seek: unsafe extern "C" fn(*mut c_void, *mut off64_t, c_int) -> c_int,
+    close: unsafe extern "C" fn(*mut c_void) -> c_int,
+}
+
+unsafe extern "C" {
+    fn fopencookie(cookie: *mut c_void, mode: *const c_char, functions: Functions) -> *mut FILE;
+}
+
+/// Opens a path as a stream: `fopen(3)`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fdt_fopen(path: *const c_char, mode: *const c_char) -> *mut FILE {
+    call(|_| {
+        // SAFETY: as the caller promises.
+        let mode = Mode::read(unsafe { caller::string(mode) }?)?;
+        // SAFETY: as the caller promises.
+        let fd = unsafe { fdt_open(path, mode.flags, 0o666) };
+        if fd < 0 { Err(errno()) } else { own(fd, &mode) }
+    })
+}
+
+/// Makes a stream of a descriptor, which is the stream's from now on: `fdopen(3)`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fdt_fdopen(fd: c_int, mode: *const c_char) -> *mut FILE {
+    call(|_| {
+        // SAFETY: as the caller promises.
+        let mode = Mode::read(unsafe { caller::string(mode) }?)?;
+        // SAFETY: the command has no argument.
+        let status = unsafe { fdt_fcntl(fd, libc::F_GETFL, 0) };
+        if status < 0 {
+            return Err(errno());
+        }
+        let (has, wants) = (status & libc::O_ACCMODE, mode.flags & libc::O_ACCMODE);
+        if has != wants && has != libc::O_RDWR {
+            return Err(Errno::EINVAL);
+        }
+        if mode.flags & libc::O_APPEND != 0 {
+            let status = status | libc::O_APPEND;
+            // SAFETY: the argument is a number.
+            unsafe { fdt_fcntl(fd, libc::F_SETFL, status as u64) };
+        }
+        stream(fd, &mode)
+    })
+}
+
+/// Opens a file without a name, in memory: `tmpfile(3)`.
+#[unsafe(no_mangle)]
+pub extern "C" fn fdt_tmpfile() -> *mut FILE {
+    call(|_| {
+        // SAFETY: the name is a string.
+        let fd = unsafe { fdt_memfd_create(c"tmpfile".as_ptr(), 0) };
+        if fd < 0 {
+            return Err(errno());
+        }
+        own(fd, &Mode::read(c"w+")?)
+    })
+}
+
+/// Returns the descriptor of a stream: `fileno(3)`. Those of streams of the C library are the host's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fdt_fileno(stream: *mut FILE) -> c_int {
+    let known = framed(|| Ok(STREAMS.lock().get(&stream.addr()).copied().unwrap_or(-1)));
+    match known {
+        // SAFETY: as the caller promises.
+        -1 => unsafe { libc::fileno(stream) },
+        fd => fd,
+    }
+}
+
+/// What the mode of a stream says.
+struct Mode {
+    flags: c_int,
+    /// The same for the C library, without what only the open needs.
+    plain: &'static CStr,
+}
+
+impl Mode {
+    fn read(mode: &CStr) -> Result<Self, Errno> {
+        let mode = mode.to_bytes();
+        // What follows a comma is the coding, which the C library knows alone.
+        let end = mode
+            .iter()
+            .position(|&byte| byte == b',')
+            .unwrap_or(mode.len());
+        let (first, rest) = mode[..end].split_first().ok_or(Errno::EINVAL)?;
+        let both = rest.contains(&b'+');
+        let (direction, making, plain) = match (first, both) {
+            (b'r', false) => (libc::O_RDONLY, 0, c"r"),
+            (b'r', true) => (libc::O_RDWR, 0, c"r+"),
+            (b'w', false) => (libc::O_WRONLY, libc::O_CREAT | libc::O_TRUNC, c"w"),
+            (b'w', true) => (libc::O_RDWR, libc::O_CREAT | libc::O_TRUNC, c"w+"),
+            (b'a', false) => (libc::O_WRONLY, libc::O_CREAT | libc::O_APPEND, c"a"),
+            (b'a', true) => (libc::O_RDWR, libc::O_CREAT | libc::O_APPEND, c"a+"),
+            _ => return Err(Errno::EINVAL),
+        };
+        let if_has = |letter, flag| if rest.contains(&letter) { flag } else { 0 };
+        let more = if_has(b'x', libc::O_EXCL) | if_has(b'e', libc::O_CLOEXEC);
+        Ok(Mode {
+            flags: direction | making | more,
+            plain,
+        })
+    }
+}
+
+/// Makes a stream of a descriptor that nobody else knows: on an error it is closed.
+fn own(fd: c_int, mode: &Mode) -> Result<*mut FILE, Errno> {
+    stream(fd, mode).inspect_err(|_| {
+        fdt_close(fd);
+    })
+}
+
+fn stream(fd: c_int, mode: &Mode) -> Result<*mut FILE, Errno> {
+    let cookie = Box::new(Cookie {
+        fd,
+        stream: Mutex::new(0),
+    });
+    let cookie = Box::into_raw(cookie);
+    let functions = Functions {
+        read,
+        write,
+        seek,
+        close,
+    };
+    // It takes the lock of all streams, which a thread that forks may have: see `stdio_forks`.
+    let made = host::waiting(|| {
+        // SAFETY: the functions are for this cookie, and the mode is a string.
+        host::check_pointer(unsafe { fopencookie(cookie.cast(), mode.plain.as_ptr(), functions) })
+    });
+    // SAFETY: nobody else has it yet.
+    let cookie = unsafe { Box::from_raw(cookie) };
+    let stream = made?;
+    *cookie.stream.lock() = stream.addr();
+    STREAMS.lock().insert(stream.addr(), fd);
+    // The stream has it, until it is closed.
+    let _ = Box::into_raw(cookie);
+    Ok(stream)
+}
+
+/// # Safety
+/// It is the cookie of an open stream.
+unsafe fn of<'a>(cookie: *mut c_void) -> &'a Cookie {
+    // SAFETY: as the caller promises.
+    unsafe { &*cookie.cast::<Cookie>() }
+}
+
+unsafe extern "C" fn read(cookie: *mut c_void, buf: *mut c_char, count: usize) -> ssize_t {
+    // SAFETY: the C library gives what was given to it, and a buffer.
+    unsafe { fdt_read(of(cookie).fd, buf.cast(), count) }
+}
+
+/// Writes all: the C library takes less for an error. It wants 0 for one where nothing was written.
+unsafe extern "C" fn write(cookie: *mut c_void, bytes: *const c_char, count: usize) -> ssize_t {
+    let mut done = 0;
+    while done < count {
+        // SAFETY: as above.
+        let written = unsafe { fdt_write(of(cookie).fd, bytes.add(done).cast(), count - done) };
+        if written <= 0 {
+            break;
+        }
+        done += written.cast_unsigned();
+    }
+    done.cast_signed()
+}
+
+unsafe extern "C" fn seek(cookie: *mut c_void, offset: *mut off64_t, whence: c_int) -> c_int {
+    // SAFETY: as above.
+    let (fd, to) = unsafe { (of(cookie).fd, *offset) };
+    let position = fdt_lseek(fd, to, whence);
+    if position < 0 {
+        return -1;
+    }
+    // SAFETY: as above.
+    unsafe { *offset = position };
+    0
+}
+
+unsafe extern "C" fn close(cookie: *mut c_void) -> c_int {
+    // SAFETY: the stream ends here, and with it the use of the cookie.
+    let cookie = unsafe { Box::from_raw(cookie.cast::<Cookie>()) };
+    // Inside the freezer: a child of a fork is not to find the lock taken.
+    framed(|| {
+        STREAMS.lock().remove(&*cookie.stream.lock());
+        Ok(0)
+    });
+    fdt_close(cookie.fd)
+}

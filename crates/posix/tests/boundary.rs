@@ -1,0 +1,339 @@
+//! The boundary: pointers, numbers and flags that are wrong; the host's files beside ours; sleeps,
+//! forks of the host, small stacks.
+//!
+//! All tests share the one process, so none depends on a number.
+
+#![allow(clippy::multiple_unsafe_ops_per_block)] // A test's promises hold for all of its calls.
+
+use std::ffi::{CStr, CString, c_int, c_void};
+use std::os::fd::{AsRawFd, IntoRawFd};
+use std::ptr;
+use std::sync::mpsc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use fdtable_posix::*;
+
+fn errno() -> c_int {
+    std::io::Error::last_os_error().raw_os_error().unwrap_or(0)
+}
+
+/// Asserts that a call has failed, and with what.
+fn assert_fails(answer: impl Into<i64>, with: c_int) {
+    assert_eq!((answer.into(), errno()), (-1, with));
+}
+
+fn open(path: &CStr, flags: c_int) -> c_int {
+    // SAFETY: the path is a string.
+    unsafe { fdt_open(path.as_ptr(), flags, 0o644) }
+}
+
+fn write(fd: c_int, bytes: &[u8]) -> isize {
+    // SAFETY: the bytes are as many as they say.
+    unsafe { fdt_write(fd, bytes.as_ptr().cast(), bytes.len()) }
+}
+
+fn read(fd: c_int, buf: &mut [u8]) -> isize {
+    // SAFETY: the buffer is as long as it says.
+    unsafe { fdt_read(fd, buf.as_mut_ptr().cast(), buf.len()) }
+}
+
+fn pipe() -> [c_int; 2] {
+    let mut fds = [-1; 2];
+    // SAFETY: there is room for two.
+    assert_eq!(unsafe { fdt_pipe2(fds.as_mut_ptr(), libc::O_CLOEXEC) }, 0);
+    fds
+}
+
+fn poll(fds: &mut [libc::pollfd], milliseconds: c_int) -> c_int {
+    // SAFETY: the array is as long as it says.
+    unsafe { fdt_poll(fds.as_mut_ptr(), fds.len() as libc::nfds_t, milliseconds) }
+}
+
+fn close_all(fds: &[c_int]) {
+    for &fd in fds {
+        assert_eq!(fdt_close(fd), 0);
+    }
+}
+
+fn asked(fd: c_int, events: i16) -> libc::pollfd {
+    libc::pollfd {
+        fd,
+        events,
+        revents: 0,
+    }
+}
+
+#[test]
+fn wrong_pointers_are_refused_and_nothing_is_lost() {
+    let wrong = [0_usize, 1, 4095, 1 << 60, usize::MAX];
+    let fd = open(c"/fdt/wrong_pointers", libc::O_CREAT | libc::O_RDWR);
+    for address in wrong {
+        let place = ptr::without_provenance_mut::<c_void>(address);
+        // SAFETY: no such address is used.
+        assert_fails(unsafe { fdt_open(place.cast(), 0, 0) }, libc::EFAULT);
+        // SAFETY: as above.
+        assert_fails(unsafe { fdt_read(fd, place, 8) } as i64, libc::EFAULT);
+        // SAFETY: as above.
+        assert_fails(unsafe { fdt_write(fd, place, 8) } as i64, libc::EFAULT);
+        // SAFETY: as above.
+        assert_fails(unsafe { fdt_pipe(place.cast()) }, libc::EFAULT);
+        // SAFETY: as above.
+        assert_fails(unsafe { fdt_fstat(fd, place.cast()) }, libc::EFAULT);
+    }
+    // SAFETY: as above.
+    assert_fails(
+        unsafe { fdt_read(9999, ptr::null_mut(), 8) } as i64,
+        libc::EBADF,
+    );
+    let next = fdt_dup(fd);
+    assert!(
+        next > fd,
+        "a pipe that could not be told has left no number"
+    );
+    fdt_close(next);
+    fdt_close(fd);
+}
+
+#[test]
+fn unknown_flags_are_refused() {
+    let fd = fdt_dup(0);
+    assert_fails(fdt_dup3(fd, fd + 100, 1), libc::EINVAL);
+    assert_fails(fdt_close_range(500, 600, 1 << 10), libc::EINVAL);
+    assert_fails(fdt_eventfd(0, 1 << 20), libc::EINVAL);
+    assert_fails(fdt_epoll_create1(1), libc::EINVAL);
+    // SAFETY: the command is unknown.
+    assert_fails(unsafe { fdt_fcntl(fd, 4711, 0) }, libc::EINVAL);
+    fdt_close(fd);
+}
+
+#[test]
+fn files_of_the_host_have_our_numbers_and_its_bytes() {
+    let dir = std::env::temp_dir().join(format!("fdtable-{}", std::process::id()));
+    let path = CString::new(dir.into_os_string().into_encoded_bytes()).unwrap();
+    let fd = open(&path, libc::O_CREAT | libc::O_RDWR);
+    assert!(fd >= 0, "{}", errno());
+    assert_eq!(write(fd, b"on the host"), 11);
+    let host = fdt_hostfd(fd);
+    assert!(host >= 0);
+    let mut buf = [0; 32];
+    // SAFETY: the buffer is as long as it says.
+    let count = unsafe { libc::pread(host, buf.as_mut_ptr().cast(), buf.len(), 0) };
+    assert_eq!(&buf[..count as usize], b"on the host");
+    let copy = open(c"/fdt/copy", libc::O_CREAT | libc::O_RDWR);
+    assert_eq!(fdt_lseek(fd, 3, libc::SEEK_SET), 3);
+    // SAFETY: there is no offset.
+    assert_eq!(unsafe { fdt_sendfile(copy, fd, ptr::null_mut(), 100) }, 8);
+    fdt_lseek(copy, 0, libc::SEEK_SET);
+    assert_eq!(read(copy, &mut buf), 8);
+    assert_eq!(&buf[..8], b"the host");
+    // SAFETY: both are strings.
+    assert_fails(
+        unsafe { fdt_rename(path.as_ptr(), c"/fdt/moved".as_ptr()) },
+        libc::EXDEV,
+    );
+    assert_fails(fdt_hostfd(copy), libc::EINVAL);
+    // SAFETY: it is a string.
+    assert_eq!(unsafe { fdt_unlink(path.as_ptr()) }, 0);
+    fdt_close(copy);
+    fdt_close(fd);
+    // SAFETY: the number is only asked for.
+    let left = unsafe { libc::fcntl(host, libc::F_GETFD) };
+    assert_eq!(left, -1, "the host's is closed too");
+}
+
+#[test]
+fn a_poll_waits_for_both_worlds() {
+    let (mine, theirs) = std::os::unix::net::UnixStream::pair().unwrap();
+    let host = fdt_adopt(mine.into_raw_fd());
+    let [reader, writer] = pipe();
+    let mut fds = [asked(reader, libc::POLLIN), asked(host, libc::POLLIN)];
+    assert_eq!(poll(&mut fds, 10), 0);
+    for round in 0..20 {
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                thread::sleep(Duration::from_millis(2));
+                if round % 2 == 0 {
+                    assert_eq!(write(writer, b"x"), 1);
+                } else {
+                    // SAFETY: there is one byte.
+                    unsafe { libc::write(theirs.as_raw_fd(), c"x".as_ptr().cast(), 1) };
+                }
+            });
+            assert_eq!(poll(&mut fds, 5000), 1, "round {round}");
+        });
+        let ready = fds.iter().position(|fd| fd.revents != 0);
+        assert_eq!(ready, Some(round % 2));
+        assert_eq!(read(fds[round % 2].fd, &mut [0; 8]), 1);
+    }
+    drop(theirs);
+    assert_eq!(poll(&mut fds, 5000), 1);
+    assert_ne!(fds[1].revents & libc::POLLHUP, 0);
+    close_all(&[host, reader, writer]);
+}
+
+#[test]
+fn an_epoll_waits_for_both_worlds() {
+    let (mine, theirs) = std::os::unix::net::UnixStream::pair().unwrap();
+    let host = fdt_adopt(mine.into_raw_fd());
+    let set = fdt_epoll_create1(0);
+    let mut event = libc::epoll_event {
+        events: libc::EPOLLIN as u32,
+        u64: 7,
+    };
+    // SAFETY: the event is there.
+    let added = unsafe { fdt_epoll_ctl(set, libc::EPOLL_CTL_ADD, host, &raw mut event) };
+    assert_eq!(added, 0);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            thread::sleep(Duration::from_millis(10));
+            // SAFETY: there is one byte.
+            unsafe { libc::write(theirs.as_raw_fd(), c"x".as_ptr().cast(), 1) };
+        });
+        let mut found = libc::epoll_event { events: 0, u64: 0 };
+        // SAFETY: there is room for one.
+        assert_eq!(unsafe { fdt_epoll_wait(set, &raw mut found, 1, 5000) }, 1);
+        assert_eq!({ found.u64 }, 7);
+    });
+    fdt_close(host);
+    let mut found = libc::epoll_event { events: 0, u64: 0 };
+    // SAFETY: as above.
+    let left = unsafe { fdt_epoll_wait(set, &raw mut found, 1, 0) };
+    assert_eq!(left, 0, "it left with its file");
+    fdt_close(set);
+}
+
+#[test]
+fn a_child_goes_on_while_threads_are_inside_of_calls() {
+    let [reader, writer] = pipe();
+    let (stop, stopped) = mpsc::channel::<()>();
+    let sleeper = thread::spawn(move || read(reader, &mut [0; 1]));
+    let busy = thread::spawn(move || {
+        while stopped.try_recv() == Err(mpsc::TryRecvError::Empty) {
+            let fd = open(c"/fdt/busy", libc::O_CREAT | libc::O_RDWR);
+            write(fd, b"busy");
+            fdt_close(fd);
+        }
+    });
+    thread::sleep(Duration::from_millis(5));
+    for round in 0..20 {
+        // SAFETY: the child makes calls of this library, which is what is tested, and ends.
+        let child = unsafe { libc::fork() };
+        if child == 0 {
+            let fd = open(c"/fdt/in_child", libc::O_CREAT | libc::O_RDWR);
+            let works = fd >= 0 && write(fd, b"child") == 5 && fdt_close(fd) == 0;
+            // SAFETY: it does not come back.
+            unsafe { libc::_exit(if works { 0 } else { 1 }) };
+        }
+        let began = Instant::now();
+        let mut status = -1;
+        // SAFETY: there is room for it.
+        while unsafe { libc::waitpid(child, &raw mut status, libc::WNOHANG) } == 0 {
+            assert!(
+                began.elapsed() < Duration::from_secs(10),
+                "round {round}: the child hangs"
+            );
+            thread::sleep(Duration::from_millis(1));
+        }
+        assert_eq!(status, 0, "round {round}");
+    }
+    drop(stop);
+    busy.join().unwrap();
+    assert_eq!(write(writer, b"x"), 1);
+    assert_eq!(sleeper.join().unwrap(), 1);
+    close_all(&[reader, writer]);
+}
+
+/// Threads of 16 KiB, as hackbench has them, transfer and wait. In a build that is not optimized frames
+/// are several times as large.
+#[test]
+#[cfg_attr(debug_assertions, ignore = "frames are larger without optimization")]
+fn small_stacks_suffice() {
+    extern "C" fn run(fds: *mut c_void) -> *mut c_void {
+        // SAFETY: the test waits for the thread, and gives it two numbers.
+        let &[reader, writer] = unsafe { &*fds.cast::<[c_int; 2]>() };
+        let file = open(c"/fdt/small_stacks", libc::O_CREAT | libc::O_RDWR);
+        let mut fine = file >= 0 && write(file, b"x") == 1 && fdt_close(file) == 0;
+        for _ in 0..10 {
+            let mut buf = [0; 1];
+            fine &= read(reader, &mut buf) == 1 && write(writer, &buf) == 1;
+        }
+        ptr::without_provenance_mut(usize::from(fine))
+    }
+
+    let ([in_reader, in_writer], [out_reader, out_writer]) = (pipe(), pipe());
+    let mut fds = [in_reader, out_writer];
+    // SAFETY: the attributes are made, used and destroyed here; the thread ends before `fds` does.
+    let answer = unsafe {
+        let mut attributes = std::mem::zeroed();
+        libc::pthread_attr_init(&raw mut attributes);
+        assert_eq!(
+            libc::pthread_attr_setstacksize(&raw mut attributes, 16 * 1024),
+            0
+        );
+        let mut thread = std::mem::zeroed();
+        let started = libc::pthread_create(
+            &raw mut thread,
+            &raw const attributes,
+            run,
+            fds.as_mut_ptr().cast(),
+        );
+        assert_eq!(started, 0);
+        for _ in 0..10 {
+            thread::sleep(Duration::from_millis(1));
+            assert_eq!(write(in_writer, b"y"), 1);
+            assert_eq!(read(out_reader, &mut [0; 1]), 1);
+        }
+        let mut answer = ptr::null_mut();
+        libc::pthread_join(thread, &raw mut answer);
+        libc::pthread_attr_destroy(&raw mut attributes);
+        answer
+    };
+    assert_eq!(answer.addr(), 1);
+    close_all(&[in_reader, in_writer, out_reader, out_writer]);
+}
+
+#[test]
+fn mounts_come_and_go() {
+    let there = |path: &CStr| {
+        // SAFETY: it is a string.
+        unsafe { fdt_access(path.as_ptr(), libc::F_OK) == 0 }
+    };
+    assert!(!there(c"/fdt-other"));
+    // SAFETY: they are strings.
+    unsafe {
+        assert_eq!(fdt_mount(c"/fdt-other".as_ptr()), 0);
+        assert_fails(fdt_mount(c"/fdt-other/".as_ptr()), libc::EBUSY);
+        assert_fails(fdt_mount(c"/".as_ptr()), libc::EINVAL);
+    }
+    assert!(there(c"/fdt-other"));
+    let fd = open(c"/fdt-other/file", libc::O_CREAT | libc::O_WRONLY);
+    // SAFETY: it is a string.
+    assert_fails(unsafe { fdt_umount(c"/fdt-other".as_ptr()) }, libc::EBUSY);
+    fdt_close(fd);
+    // SAFETY: it is a string.
+    assert_eq!(unsafe { fdt_umount(c"/fdt-other".as_ptr()) }, 0);
+    assert!(!there(c"/fdt-other"));
+    // SAFETY: it is a string.
+    assert_fails(unsafe { fdt_umount(c"/fdt-other".as_ptr()) }, libc::EINVAL);
+}
+
+#[test]
+fn a_mapping_is_a_copy_or_refused() {
+    let fd = open(c"/fdt/mapped", libc::O_CREAT | libc::O_RDWR);
+    write(fd, b"what is there");
+    let map = |protection, flags| {
+        // SAFETY: the host chooses the place.
+        unsafe { fdt_mmap(ptr::null_mut(), 4096, protection, flags, fd, 0) }
+    };
+    let place = map(libc::PROT_READ, libc::MAP_SHARED);
+    assert_ne!(place, libc::MAP_FAILED);
+    // SAFETY: the mapping is as long, and stays.
+    let bytes = unsafe { std::slice::from_raw_parts(place.cast::<u8>(), 14) };
+    assert_eq!(bytes, b"what is there\0");
+    let both = libc::PROT_READ | libc::PROT_WRITE;
+    assert_eq!(map(both, libc::MAP_SHARED), libc::MAP_FAILED);
+    assert_eq!(errno(), libc::ENODEV);
+    assert_ne!(map(both, libc::MAP_PRIVATE), libc::MAP_FAILED);
+    fdt_close(fd);
+}

@@ -1,0 +1,226 @@
+/* Pipes and FIFOs. */
+#include "check.h"
+
+static char page[65536 * 4];
+
+static void creating(void) {
+    int ends[2] = {-7, -7};
+    struct stat st = {0};
+    CALL(pipe(ends));
+    VALUE(ends[0]);
+    VALUE(ends[1]);
+    VALUE(fcntl(3, F_GETFL) & (O_ACCMODE | O_NONBLOCK));
+    VALUE(fcntl(4, F_GETFL) & (O_ACCMODE | O_NONBLOCK));
+    CALL(fcntl(3, F_GETFD));
+    CALL(pipe2(ends, O_CLOEXEC | O_NONBLOCK));
+    CALL(fcntl(5, F_GETFD));
+    VALUE(fcntl(6, F_GETFL) & (O_ACCMODE | O_NONBLOCK));
+    CALL(pipe2(ends, O_APPEND));
+    CALL(pipe2(ends, -1));
+    CALL(pipe(bad));
+    CALL(pipe(null));
+    CALL(pipe2(bad, 0));
+    CALL(dup(3));
+    CALL(fstat(3, &st));
+    VALUE(st.st_mode);
+    CALL(read(4, page, 1));
+    CALL(write(3, page, 1));
+    CALL(read(4, page, 0));
+    CALL(write(3, page, 0));
+}
+
+/* A pipe of packets: each read takes one. */
+static void packets(void) {
+    int ends[2];
+    CALL(pipe2(ends, O_DIRECT));
+    CALL(write(4, "one", 3));
+    CALL(write(4, "two", 3));
+    CALL(read(3, page, 100));
+    CALL(read(3, page, 1));
+}
+
+static void transfer(void) {
+    int ends[2], waiting = -1;
+    CALL(pipe(ends));
+    CALL(write(4, "hello", 5));
+    CALL(ioctl(3, FIONREAD, &waiting));
+    VALUE(waiting);
+    CALL(ioctl(4, FIONREAD, &waiting));
+    CALL(ioctl(3, FIONREAD, bad));
+    CALL(read(3, page, 0));
+    CALL(write(4, page, 0));
+    CALL(read(3, bad, 5));
+    CALL(write(4, bad, 5));
+    CALL(ioctl(3, FIONREAD, &waiting));
+    VALUE(waiting);
+    CALL(read(3, page, 3));
+    TEXT(read_text(3));
+    struct iovec out[2] = {{"ab", 2}, {"cd", 2}};
+    CALL(writev(4, out, 2));
+    TEXT(read_text(3));
+    CALL(close(4));
+    CALL(read(3, page, 1));
+    CALL(read(3, page, 1));
+}
+
+static void broken(void) {
+    int ends[2];
+    CALL(pipe(ends));
+    CALL(write(4, "lost", 4));
+    CALL(close(3));
+    CALL(write(4, "x", 1));
+    CALL(write(4, "x", 0));
+}
+
+static volatile int caught;
+
+static void catch_it(int signal) { caught = signal; }
+
+static void broken_signal(void) {
+    int ends[2];
+    signal(SIGPIPE, catch_it);
+    CALL(pipe(ends));
+    CALL(close(3));
+    CALL(write(4, "x", 1));
+    VALUE(caught == SIGPIPE);
+}
+
+static void filling(void) {
+    int ends[2];
+    CALL(pipe2(ends, O_NONBLOCK));
+    CALL(read(3, page, 1));
+    CALL(fcntl(4, F_GETPIPE_SZ));
+    CALL(write(4, page, sizeof page));
+    CALL(write(4, page, 1));
+    CALL(read(3, page, 100));
+    CALL(write(4, page, 1));
+    CALL(write(4, page, 4096));
+    CALL(read(3, page, 4096));
+    CALL(write(4, page, 4096));
+    CALL(write(4, page, 4097));
+    CALL(read(3, page, 10000));
+    CALL(write(4, page, 5000));
+    CALL(fcntl(4, F_SETPIPE_SZ, 4096));
+    CALL(fcntl(3, F_GETPIPE_SZ));
+    while (read(3, page, sizeof page) > 0) {
+    }
+    CALL(fcntl(4, F_SETPIPE_SZ, 5000));
+    CALL(fcntl(3, F_GETPIPE_SZ));
+    CALL(write(4, page, sizeof page));
+    CALL(fcntl(4, F_SETPIPE_SZ, 131072));
+    CALL(fcntl(4, F_GETPIPE_SZ));
+    CALL(fcntl(4, F_SETPIPE_SZ, -1));
+    CALL(open("file", O_RDWR | O_CREAT, 0644));
+    CALL(fcntl(5, F_GETPIPE_SZ));
+}
+
+struct slow {
+    int fd;
+    const char *text;
+};
+
+static void *write_slowly(void *argument) {
+    struct slow *slow = argument;
+    pause_ms(30);
+    ssize_t done = write(slow->fd, slow->text, strlen(slow->text));
+    return (void *)done;
+}
+
+static void *close_slowly(void *argument) {
+    pause_ms(30);
+    close(*(int *)argument);
+    return NULL;
+}
+
+static void *drain_slowly(void *argument) {
+    static char drained[65536];
+    pause_ms(30);
+    for (size_t left = 100000; left > 0;) {
+        left -= (size_t)read(*(int *)argument, drained, left < 65536 ? left : 65536);
+    }
+    return NULL;
+}
+
+static void woken(void) {
+    int ends[2];
+    pthread_t thread;
+    CALL(pipe(ends));
+    struct slow slow = {ends[1], "late"};
+    pthread_create(&thread, NULL, write_slowly, &slow);
+    CALL(read(ends[0], page, 10));
+    pthread_join(thread, NULL);
+    pthread_create(&thread, NULL, drain_slowly, &ends[0]);
+    for (long done = CALL(write(ends[1], page, 100000)); done < 100000;) {
+        done += write(ends[1], page, 100000 - done);
+    }
+    pthread_join(thread, NULL);
+    pthread_create(&thread, NULL, close_slowly, &ends[1]);
+    CALL(read(ends[0], page, 10));
+    pthread_join(thread, NULL);
+    CALL(pipe(ends));
+    CALL(write(ends[1], page, 65536));
+    pthread_create(&thread, NULL, close_slowly, &ends[0]);
+    CALL(write(ends[1], page, 10));
+    pthread_join(thread, NULL);
+}
+
+static void *open_writer(void *argument) {
+    pause_ms(30);
+    long fd = open((char *)argument, O_WRONLY);
+    return (void *)fd;
+}
+
+static void fifos(void) {
+    pthread_t thread;
+    void *result;
+    CALL(mkfifo("fifo", 0644));
+    CALL(open("fifo", O_WRONLY | O_NONBLOCK));
+    CALL(open("fifo", O_RDONLY | O_NONBLOCK));
+    CALL(read(3, page, 1));
+    CALL(open("fifo", O_WRONLY | O_NONBLOCK));
+    CALL(read(3, page, 1));
+    CALL(write(4, "through", 7));
+    TEXT(read_text(3));
+    CALL(lseek(3, 0, SEEK_SET));
+    CALL(close(4));
+    CALL(read(3, page, 1));
+    CALL(close(3));
+    pthread_create(&thread, NULL, open_writer, "fifo");
+    CALL(open("fifo", O_RDONLY) >= 3);
+    pthread_join(thread, &result);
+    VALUE((long)result >= 3);
+    CALL(close(3));
+    CALL(close(4));
+    CALL(open("fifo", O_RDWR));
+    CALL(write(3, "self", 4));
+    TEXT(read_text(3));
+    CALL(unlink("fifo"));
+    CALL(write(3, "self", 4));
+    TEXT(read_text(3));
+}
+
+static void splicing(void) {
+    int first[2], second[2];
+    CALL(pipe2(first, O_NONBLOCK));
+    CALL(pipe2(second, O_NONBLOCK));
+    make_file("file", "abcdefgh");
+    CALL(open("file", O_RDWR));
+    CALL(splice(7, NULL, first[1], NULL, 4, 0));
+    CALL(tee(first[0], second[1], 100, 0));
+    TEXT(read_text(first[0]));
+    TEXT(read_text(second[0]));
+    CALL(splice(first[0], NULL, second[1], NULL, 4, SPLICE_F_NONBLOCK));
+    CALL(splice(7, NULL, 7, NULL, 4, 0));
+    CALL(splice(99, NULL, first[1], NULL, 4, 0));
+    struct iovec out = {"user", 4};
+    CALL(vmsplice(first[1], &out, 1, 0));
+    TEXT(read_text(first[0]));
+}
+
+static const struct section sections[] = {
+    {"creating", creating}, {"packets", packets}, {"transfer", transfer}, {"broken", broken},
+    {"broken_signal", broken_signal}, {"filling", filling},
+    {"woken", woken},       {"fifos", fifos},       {"splicing", splicing},
+    {NULL, NULL},
+};
+const struct theme pipes = {"pipes", sections};

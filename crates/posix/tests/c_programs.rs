@@ -1,0 +1,123 @@
+//! The C program of `tests/c`, compiled against the host, and against fdtable either way: all must
+//! print the same, but for the differences that `tests/c/differences.txt` gives a reason for.
+//!
+//! Each theme is a test of its own. The last test keeps `docs/posix-conformance.md` current, which
+//! is written from the same lines:
+//!
+//! ```console
+//! $ FDTABLE_BLESS=1 cargo test -p fdtable-posix --test c_programs the_table
+//! ```
+
+#[path = "c_programs/compile.rs"]
+mod compile;
+#[path = "c_programs/differences.rs"]
+mod differences;
+#[path = "c_programs/line.rs"]
+mod line;
+#[path = "c_programs/names.rs"]
+mod names;
+#[path = "c_programs/program.rs"]
+mod program;
+#[path = "c_programs/table.rs"]
+mod table;
+
+use std::collections::BTreeSet;
+
+use compile::Subject;
+use differences::Differences;
+use program::outcome;
+
+/// Runs a theme on all three, and tells every line in which ours differ from the host's without a
+/// reason, and every reason that nothing needs any more.
+fn compare(theme: &str) {
+    let host = outcome(Subject::Host, theme);
+    for subject in [Subject::ByHeader, Subject::BySymbols] {
+        let complaints = Differences::read().complaints(theme, &host, &outcome(subject, theme));
+        assert!(
+            complaints.is_empty(),
+            "{} lines of `{theme}`, {subject:?}, differ from the host's:\n{}",
+            complaints.len(),
+            complaints.join("\n")
+        );
+    }
+}
+
+macro_rules! themes {
+    ($($theme:ident)*) => {
+        const THEMES: &[&str] = &[$(stringify!($theme)),*];
+        $(
+            #[test]
+            fn $theme() {
+                compare(stringify!($theme));
+            }
+        )*
+    };
+}
+
+themes! {
+    descriptors files offsets mappings paths links directories pipes sockets messages readiness
+    epolls events locks arguments forks devices rights interrupts
+}
+
+#[test]
+fn every_theme_of_the_program_is_a_test() {
+    assert_eq!(program::themes(), THEMES);
+}
+
+/// A program that passes can still be calling the host.
+#[test]
+fn no_object_imports_a_call_that_should_be_renamed() {
+    let host = compile::objects(Subject::Host);
+    assert!(
+        !compile::leaks(&host).is_empty(),
+        "the look at imports sees nothing"
+    );
+    let none: [&str; 0] = [];
+    assert_eq!(compile::leaks(&compile::objects(Subject::ByHeader)), none);
+    assert_eq!(compile::leaks(&compile::objects(Subject::BySymbols)), none);
+    assert_eq!(compile::leaks(&compile::fortified_objects()), none);
+}
+
+/// Otherwise the check would compare the host with itself.
+#[test]
+fn every_call_that_is_checked_is_mapped() {
+    let checked: BTreeSet<_> = THEMES
+        .iter()
+        .flat_map(|theme| outcome(Subject::Host, theme))
+        .filter_map(|line| names::call_of(&line.call).map(str::to_owned))
+        .collect();
+    let mapped = names::mapped();
+    let host: Vec<_> = checked
+        .iter()
+        .filter(|name| !mapped.contains(name.as_str()))
+        .collect();
+    assert!(
+        host.is_empty(),
+        "these calls are still the host's: {host:?}"
+    );
+}
+
+#[test]
+fn the_table_is_what_the_program_prints() {
+    let known = Differences::read();
+    let outcomes: Vec<_> = THEMES
+        .iter()
+        .map(|&theme| table::Outcome {
+            theme,
+            host: outcome(Subject::Host, theme),
+            ours: outcome(Subject::ByHeader, theme),
+        })
+        .collect();
+    let table = table::write(&outcomes, &known);
+    let path = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../docs/posix-conformance.md"
+    );
+    if std::env::var_os("FDTABLE_BLESS").is_some() {
+        std::fs::write(path, &table).unwrap();
+    }
+    assert!(
+        std::fs::read_to_string(path).unwrap() == table,
+        "docs/posix-conformance.md is not current; FDTABLE_BLESS=1 writes it"
+    );
+}

@@ -1,0 +1,139 @@
+//! The program three times: for the host, with the calls renamed by the preprocessor, and with the
+//! calls renamed in the host's objects.
+
+use std::collections::BTreeSet;
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+
+use crate::names;
+
+/// Whose calls the program makes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Subject {
+    Host,
+    /// fdtable's, by `cc -include fdtable/posix.h`.
+    ByHeader,
+    /// fdtable's, by `objcopy --redefine-syms`.
+    BySymbols,
+}
+
+const CRATE: &str = env!("CARGO_MANIFEST_DIR");
+const BUILT: &str = env!("CARGO_TARGET_TMPDIR");
+
+/// The program, which the first caller compiles.
+pub(crate) fn program(subject: Subject) -> PathBuf {
+    static PROGRAMS: [OnceLock<PathBuf>; 3] = [const { OnceLock::new() }; 3];
+    let link = || link(&objects(subject), &format!("checks-{subject:?}"), subject);
+    PROGRAMS[subject as usize].get_or_init(link).clone()
+}
+
+/// The program's object files.
+pub(crate) fn objects(subject: Subject) -> Vec<PathBuf> {
+    static OBJECTS: [OnceLock<Vec<PathBuf>>; 3] = [const { OnceLock::new() }; 3];
+    let made = OBJECTS[subject as usize].get_or_init(|| match subject {
+        Subject::Host => compiled("host", &[]),
+        Subject::ByHeader => compiled("by-header", &WITH_HEADER),
+        Subject::BySymbols => objects(Subject::Host)
+            .iter()
+            .map(|it| renamed(it))
+            .collect(),
+    });
+    made.clone()
+}
+
+/// What puts the macros in front of every source.
+const WITH_HEADER: [&str; 3] = [
+    "-include",
+    "fdtable/posix.h",
+    concat!("-I", env!("CARGO_MANIFEST_DIR"), "/include"),
+];
+
+/// Calls of the host that the objects import, although the list renames them.
+pub(crate) fn leaks(objects: &[PathBuf]) -> Vec<String> {
+    let mapped = names::mapped();
+    let imported = run("nm", &[&["-u"], &paths(objects)[..]].concat());
+    let imported: BTreeSet<_> = imported
+        .lines()
+        .filter_map(|line| line.trim().strip_prefix("U "))
+        .collect();
+    let leaked = imported.into_iter().filter(|name| mapped.contains(name));
+    leaked.map(str::to_owned).collect()
+}
+
+/// Object files of every source, compiled as most packages of distributions are: with the names that
+/// `_FORTIFY_SOURCE` and `_FILE_OFFSET_BITS` give to calls.
+pub(crate) fn fortified_objects() -> Vec<PathBuf> {
+    let fortified = [
+        "-O1",
+        "-U_FORTIFY_SOURCE",
+        "-D_FORTIFY_SOURCE=2",
+        "-D_FILE_OFFSET_BITS=64",
+    ];
+    compiled("fortified", &[&WITH_HEADER[..], &fortified].concat())
+}
+
+/// Copies of objects in which the calls are renamed.
+pub(crate) fn renamed(object: &Path) -> PathBuf {
+    let directory = Path::new(BUILT).join("by-symbols");
+    std::fs::create_dir_all(&directory).unwrap();
+    let copy = directory.join(object.file_name().unwrap());
+    let list = format!("--redefine-syms={CRATE}/include/fdtable/redefine.syms");
+    run("objcopy", &[&list, text(object), text(&copy)]);
+    copy
+}
+
+fn compiled(name: &str, arguments: &[&str]) -> Vec<PathBuf> {
+    let directory = Path::new(BUILT).join(name);
+    std::fs::create_dir_all(&directory).unwrap();
+    let sources = std::fs::read_dir(Path::new(CRATE).join("tests/c")).unwrap();
+    let sources = sources.map(|entry| entry.unwrap().path());
+    let c = sources.filter(|path| path.extension() == Some(OsStr::new("c")));
+    c.map(|source| {
+        let object = directory.join(source.with_extension("o").file_name().unwrap());
+        // The checks pass what no program should; a compiler that reasons about it is in the way.
+        let fixed = ["-std=gnu11", "-O0", "-w", "-D_GNU_SOURCE"];
+        let files = ["-c", text(&source), "-o", text(&object)];
+        run("cc", &[&fixed, arguments, &files].concat());
+        object
+    })
+    .collect()
+}
+
+fn link(objects: &[PathBuf], name: &str, subject: Subject) -> PathBuf {
+    let program = Path::new(BUILT).join(name);
+    let library = static_library();
+    let mut arguments = paths(objects);
+    if subject != Subject::Host {
+        arguments.push(text(&library));
+    }
+    arguments.extend(["-pthread", "-ldl", "-lm", "-o", text(&program)]);
+    run("cc", &arguments);
+    program
+}
+
+/// Cargo puts the static library beside this test's own program.
+fn static_library() -> PathBuf {
+    let program = std::env::current_exe().unwrap();
+    let library = program.with_file_name("libfdtable_posix.a");
+    assert!(library.exists(), "{} is missing", library.display());
+    library
+}
+
+fn paths(paths: &[PathBuf]) -> Vec<&str> {
+    paths.iter().map(|path| text(path)).collect()
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().unwrap()
+}
+
+/// What a tool prints. It must succeed.
+fn run(tool: &str, arguments: &[&str]) -> String {
+    let done = Command::new(tool).args(arguments).output();
+    let done = done.unwrap_or_else(|error| panic!("{tool}: {error}"));
+    let said = String::from_utf8_lossy(&done.stderr);
+    assert!(done.status.success(), "{tool} fails:\n{said}");
+    String::from_utf8(done.stdout).unwrap()
+}

@@ -1,0 +1,104 @@
+//! Which call a check is about, and which calls are fdtable's.
+
+use std::collections::BTreeSet;
+
+const REDEFINED: &str = include_str!("../../include/fdtable/redefine.syms");
+
+/// Which call is behind a function that the program itself defines.
+const HELPERS: [(&str, &str); 13] = [
+    ("file", "open"),
+    ("file_text", "read"),
+    ("read_text", "read"),
+    ("ask", "fcntl"),
+    ("obstacle", "fcntl"),
+    ("add", "epoll_ctl"),
+    ("modify", "epoll_ctl"),
+    ("ready", "epoll_wait"),
+    ("events_of", "poll"),
+    ("open_numbers", "fcntl"),
+    ("cloexec_numbers", "fcntl"),
+    ("send_descriptors", "sendmsg"),
+    ("receive_descriptors", "recvmsg"),
+];
+
+/// Functions in checks that are no calls of the interface: libc's own, on streams of ours too.
+const OTHERS: &[&str] = &[
+    "strcmp",
+    "strncmp",
+    "strstr",
+    "memcmp",
+    "labs",
+    "time",
+    "same_time",
+    "later",
+    "now_ms",
+    "atoi",
+    "wait_for",
+    "mapped",
+    "rest",
+    "getpid",
+    "geteuid",
+    "getegid",
+    "munmap",
+    "strlen",
+    "sizeof",
+    "offsetof",
+    "fputs",
+    "fgets",
+    "fgetc",
+    "feof",
+    "fprintf",
+    "fflush",
+    "fclose",
+    "ftell",
+    "fseek",
+];
+
+/// The call that a check is about: the first in it that is the interface's.
+pub(crate) fn call_of(check: &str) -> Option<&str> {
+    let mut rest = check;
+    while let Some(open) = rest.find('(') {
+        let before = &rest[..open];
+        let start = before
+            .rfind(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_')
+            .map_or(0, |at| at + 1);
+        let name = &before[start..];
+        if let Some((_, call)) = HELPERS.iter().find(|(helper, _)| *helper == name) {
+            return Some(call);
+        }
+        if name.starts_with(|letter: char| letter.is_ascii_lowercase()) && !OTHERS.contains(&name) {
+            return Some(name);
+        }
+        rest = &rest[open + 1..];
+    }
+    None
+}
+
+/// The names that objects get others for, in the list for `objcopy`.
+pub(crate) fn mapped() -> BTreeSet<&'static str> {
+    REDEFINED
+        .lines()
+        .filter(|line| !line.starts_with('#'))
+        .filter_map(|line| line.split_whitespace().next())
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::call_of;
+
+    #[test]
+    fn a_check_is_about_the_first_call_of_the_interface_in_it() {
+        assert_eq!(
+            call_of("(fcntl(3, F_GETFL) & O_NOATIME) == O_NOATIME"),
+            Some("fcntl")
+        );
+        assert_eq!(call_of("mapped(mmap(NULL, 0, 0, 0, 3, 0))"), Some("mmap"));
+        assert_eq!(
+            call_of("strcmp(third, readdir(dir)->d_name)"),
+            Some("readdir")
+        );
+        assert_eq!(call_of("ask(3, F_SETLK, F_WRLCK, 0, 5)"), Some("fcntl"));
+        assert_eq!(call_of("st.st_mode"), None);
+    }
+}

@@ -1,0 +1,83 @@
+//! The program, run theme by theme.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::{Arc, Mutex, OnceLock};
+
+use crate::compile::{self, Subject};
+use crate::line::{self, Line};
+
+type Outcomes = BTreeMap<(Subject, String), Arc<OnceLock<Vec<Line>>>>;
+
+/// The lines that the program prints for a theme. It runs once, whoever asks.
+pub(crate) fn outcome(subject: Subject, theme: &str) -> Vec<Line> {
+    static OUTCOMES: Mutex<Outcomes> = Mutex::new(BTreeMap::new());
+    let key = (subject, theme.to_owned());
+    let once = OUTCOMES.lock().unwrap().entry(key).or_default().clone();
+    once.get_or_init(|| run(subject, theme)).clone()
+}
+
+/// Runs it in a directory that nothing else uses.
+fn run(subject: Subject, theme: &str) -> Vec<Line> {
+    let directory = match subject {
+        Subject::Host => Directory::of_host(theme),
+        Subject::ByHeader | Subject::BySymbols => Directory::of_mount(),
+    };
+    let run = Command::new(compile::program(subject))
+        .args([directory.path.as_os_str(), theme.as_ref()])
+        .current_dir(env!("CARGO_TARGET_TMPDIR"))
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&run.stderr);
+    assert!(run.status.success(), "{theme}: {}, {said}", run.status);
+    line::parse(&String::from_utf8_lossy(&run.stdout))
+}
+
+/// The themes that the program knows, in its order.
+pub(crate) fn themes() -> Vec<String> {
+    let program = compile::program(Subject::Host);
+    let run = Command::new(program).arg("--list").output().unwrap();
+    let names = String::from_utf8(run.stdout).unwrap();
+    names.lines().map(str::to_owned).collect()
+}
+
+/// Where the program works.
+struct Directory {
+    path: PathBuf,
+    on_host: bool,
+}
+
+impl Directory {
+    /// A directory in memory, if the host has such, since fdtable's files are in memory too.
+    fn of_host(theme: &str) -> Self {
+        let memory = Path::new("/dev/shm");
+        let parent = match memory.is_dir() {
+            true => memory.to_owned(),
+            false => std::env::temp_dir(),
+        };
+        let path = parent.join(format!("fdtable-checks-{}-{theme}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&path);
+        std::fs::create_dir(&path).unwrap();
+        Self {
+            path,
+            on_host: true,
+        }
+    }
+
+    fn of_mount() -> Self {
+        Self {
+            path: PathBuf::from("/fdt"),
+            on_host: false,
+        }
+    }
+}
+
+impl Drop for Directory {
+    fn drop(&mut self) {
+        if self.on_host {
+            let _ = std::fs::remove_dir_all(&self.path);
+        }
+    }
+}

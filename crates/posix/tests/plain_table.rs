@@ -1,0 +1,101 @@
+//! The plain table, as an embedder in C uses it.
+
+#![allow(clippy::multiple_unsafe_ops_per_block)] // A test's promises hold for all of its calls.
+
+use std::ffi::{c_int, c_void};
+use std::ptr;
+use std::sync::Mutex;
+
+use fdtable_posix::*;
+
+/// What the functions of a table were called with.
+static RELEASED: Mutex<Vec<usize>> = Mutex::new(Vec::new());
+
+unsafe extern "C" fn release(object: *mut c_void, user: *mut c_void) {
+    RELEASED.lock().unwrap().push(object.addr() + user.addr());
+}
+
+fn object(number: usize) -> *mut c_void {
+    ptr::without_provenance_mut(number)
+}
+
+fn errno() -> c_int {
+    std::io::Error::last_os_error().raw_os_error().unwrap_or(0)
+}
+
+#[test]
+fn an_object_is_released_once_when_its_last_reference_goes() {
+    let table = fdt_table_new(8, Some(release), None, object(1000));
+    // SAFETY: the table lives to the end of the test, and what is had is put once.
+    unsafe {
+        assert_eq!(fdt_table_open(table, object(1), 0), 0);
+        assert_eq!(fdt_table_dup(table, 0), 1);
+        assert_eq!(fdt_table_dup2(table, 0, 5), 5);
+        assert_eq!(fdt_table_next_open(table, 2), 5);
+        let file = fdt_table_get(table, 1);
+        let again = fdt_file_clone(file);
+        assert_eq!(fdt_file_object(again), object(1));
+        assert_eq!(fdt_table_close_range(table, 0, 7), 0);
+        assert!(fdt_table_get(table, 0).is_null());
+        assert_eq!(errno(), libc::EBADF);
+        fdt_file_put(file);
+        assert!(!RELEASED.lock().unwrap().contains(&1001));
+        fdt_file_put(again);
+        assert_eq!(
+            RELEASED
+                .lock()
+                .unwrap()
+                .iter()
+                .filter(|&&one| one == 1001)
+                .count(),
+            1
+        );
+        fdt_table_free(table);
+    }
+}
+
+#[test]
+fn numbers_can_be_taken_before_their_file() {
+    let table = fdt_table_new(2, None, None, ptr::null_mut());
+    let mut taken = [const { std::mem::MaybeUninit::<fdt_reservation>::uninit() }; 2];
+    let [first, second] = &mut taken;
+    // SAFETY: the table lives to the end of the test, and each reservation is used once.
+    unsafe {
+        assert_eq!(fdt_table_reserve(table, 1, first.as_mut_ptr()), 0);
+        assert_eq!(fdt_table_reserve(table, 0, second.as_mut_ptr()), 1);
+        assert_eq!(fdt_table_open(table, object(1), 0), -1);
+        assert_eq!(errno(), libc::EMFILE);
+        assert_eq!(fdt_table_install(table, first.as_ptr(), object(7)), 0);
+        fdt_table_cancel(second.as_ptr());
+        assert_eq!(
+            (fdt_table_get_flags(table, 0), fdt_table_get_flags(table, 1)),
+            (1, -1)
+        );
+        let child = fdt_table_fork(table);
+        assert_eq!(fdt_table_exec(child), 0);
+        assert_eq!(
+            (fdt_table_next_open(child, 0), fdt_table_next_open(table, 0)),
+            (-1, 0)
+        );
+        fdt_table_free(child);
+        fdt_table_free(table);
+    }
+}
+
+#[test]
+fn a_section_sees_objects_without_references() {
+    let table = fdt_table_new(4, None, None, ptr::null_mut());
+    // SAFETY: the table lives to the end of the test, and the section ends where it began.
+    unsafe {
+        fdt_table_open(table, object(42), 0);
+        let section = fdt_read_lock();
+        assert_eq!(fdt_table_borrow(table, 0, &raw const section), object(42));
+        assert!(fdt_table_borrow(table, 3, &raw const section).is_null());
+        assert_eq!(errno(), libc::EBADF);
+        fdt_read_unlock(section);
+        assert_eq!(fdt_table_set_limit(table, 1), 0);
+        assert_eq!(fdt_table_dup(table, 0), -1);
+        assert_eq!(errno(), libc::EMFILE);
+        fdt_table_free(table);
+    }
+}

@@ -1,0 +1,157 @@
+//! Threads that are cancelled, forks beside threads that use streams, handlers of signals.
+
+use std::ffi::{c_int, c_void};
+use std::ptr;
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering::SeqCst};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use fdtable_posix::*;
+
+unsafe extern "C" {
+    fn pthread_cancel(thread: libc::pthread_t) -> c_int;
+    fn fputs(text: *const std::ffi::c_char, stream: *mut libc::FILE) -> c_int;
+}
+
+/// Waits for something, but not for ever.
+fn comes_true(what: impl Fn() -> bool) -> bool {
+    let begun = Instant::now();
+    while !what() {
+        if begun.elapsed() > Duration::from_secs(20) {
+            return false;
+        }
+        thread::sleep(Duration::from_millis(1));
+    }
+    true
+}
+
+/// Forks, and waits for the child, which does nothing.
+fn fork() {
+    // SAFETY: the child leaves at once.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        // SAFETY: it does not come back.
+        unsafe { libc::_exit(0) };
+    }
+    let mut status = -1;
+    // SAFETY: there is room for the status.
+    assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
+    assert_eq!(status, 0);
+}
+
+/// Reads a byte, and closes: a thread of C.
+extern "C" fn reads_and_closes(fd: *mut c_void) -> *mut c_void {
+    let fd = fd.addr() as c_int;
+    let mut byte = 0_u8;
+    // SAFETY: there is room for one.
+    let count = unsafe { fdt_read(fd, (&raw mut byte).cast(), 1) };
+    fdt_close(fd);
+    ptr::without_provenance_mut(count as usize)
+}
+
+#[test]
+fn a_thread_is_not_cancelled_in_a_call_of_the_host() {
+    let mut pipe = [-1; 2];
+    // SAFETY: there is room for two.
+    assert_eq!(unsafe { libc::pipe(pipe.as_mut_ptr()) }, 0);
+    let fd = fdt_adopt(pipe[0]);
+    let mut thread = 0;
+    let argument = ptr::without_provenance_mut(fd as usize);
+    // SAFETY: the function is one for a thread.
+    let started =
+        unsafe { libc::pthread_create(&raw mut thread, ptr::null(), reads_and_closes, argument) };
+    assert_eq!(started, 0);
+    thread::sleep(Duration::from_millis(50));
+    // SAFETY: the thread was not joined yet.
+    assert_eq!(unsafe { pthread_cancel(thread) }, 0);
+    thread::sleep(Duration::from_millis(50));
+    // SAFETY: the byte is there.
+    assert_eq!(unsafe { libc::write(pipe[1], c"x".as_ptr().cast(), 1) }, 1);
+    let mut answer = ptr::null_mut();
+    // SAFETY: it is joined once.
+    assert_eq!(unsafe { libc::pthread_join(thread, &raw mut answer) }, 0);
+    assert_eq!(
+        answer.addr(),
+        1,
+        "it was cancelled after the calls, or not at all"
+    );
+    // SAFETY: nobody else has it.
+    unsafe { libc::close(pipe[1]) };
+}
+
+#[test]
+fn forks_and_streams_do_not_wait_for_each_other() {
+    // SAFETY: both are strings.
+    let stream = unsafe { fdt_fopen(c"/fdt/flushed".as_ptr(), c"w".as_ptr()) };
+    assert!(!stream.is_null());
+    let address = stream.expose_provenance();
+    let is_over = AtomicBool::new(false);
+    let forks = AtomicI32::new(0);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_over.load(SeqCst) {
+                // SAFETY: null is all streams.
+                unsafe { libc::fflush(ptr::null_mut()) };
+            }
+        });
+        scope.spawn(|| {
+            while !is_over.load(SeqCst) {
+                // SAFETY: the stream is closed after the threads have ended.
+                unsafe { fputs(c"text".as_ptr(), ptr::with_exposed_provenance_mut(address)) };
+            }
+        });
+        scope.spawn(|| {
+            while !is_over.load(SeqCst) {
+                // SAFETY: both are strings.
+                let other = unsafe { fdt_fopen(c"/fdt/opened".as_ptr(), c"w".as_ptr()) };
+                // SAFETY: it is closed once.
+                unsafe { libc::fclose(other) };
+            }
+        });
+        scope.spawn(|| {
+            for _ in 0..100 {
+                fork();
+                forks.fetch_add(1, SeqCst);
+            }
+        });
+        let all_forked = comes_true(|| forks.load(SeqCst) == 100);
+        if !all_forked {
+            // The threads cannot be ended.
+            eprintln!("forks: {forks:?}");
+            std::process::abort();
+        }
+        is_over.store(true, SeqCst);
+    });
+    // SAFETY: it is closed once.
+    unsafe { libc::fclose(stream) };
+}
+
+static IS_HANDLED: AtomicBool = AtomicBool::new(false);
+static HAS_FORKED: AtomicBool = AtomicBool::new(false);
+static HAS_SEEN: AtomicBool = AtomicBool::new(false);
+
+extern "C" fn waits_for_a_fork(_signal: c_int) {
+    IS_HANDLED.store(true, SeqCst);
+    HAS_SEEN.store(comes_true(|| HAS_FORKED.load(SeqCst)), SeqCst);
+}
+
+#[test]
+fn a_fork_does_not_wait_for_a_handler() {
+    let handler = waits_for_a_fork as extern "C" fn(c_int);
+    // SAFETY: the function is one for a signal.
+    unsafe { libc::signal(libc::SIGPIPE, handler as libc::sighandler_t) };
+    let mut pipe = [-1; 2];
+    // SAFETY: there is room for two.
+    assert_eq!(unsafe { fdt_pipe(pipe.as_mut_ptr()) }, 0);
+    fdt_close(pipe[0]);
+    let writer = thread::spawn(move || {
+        // SAFETY: the byte is there.
+        unsafe { fdt_write(pipe[1], c"x".as_ptr().cast(), 1) }
+    });
+    assert!(comes_true(|| IS_HANDLED.load(SeqCst)));
+    fork();
+    HAS_FORKED.store(true, SeqCst);
+    assert_eq!(writer.join().unwrap(), -1);
+    assert!(HAS_SEEN.load(SeqCst), "the fork has waited for the handler");
+    fdt_close(pipe[1]);
+}

@@ -1,0 +1,23 @@
+//! Readiness: what an open file is ready for, and who is told when that changes.
+
+mod clock;
+mod epoll;
+mod eventfd;
+mod events;
+mod poll;
+mod sleeper;
+mod timerfd;
+mod wait_queue;
+mod watch;
+
+pub use clock::Clock;
+pub(crate) use epoll::as_epoll;
+pub use epoll::{Epoll, EpollCreateFlags, EpollCtl, EpollEvent, EpollFlags};
+pub use eventfd::{EventFd, EventFdFlags};
+pub use events::Events;
+pub(crate) use poll::Poll;
+pub use sleeper::{Sleeper, wait};
+pub(crate) use timerfd::as_timerfd;
+pub use timerfd::{ITimerSpec, TimerFd, TimerFdFlags, TimerFlags};
+pub use wait_queue::{Ticket, WaitQueue, Wakeups};
+pub use watch::{FileId, Watch, Watcher};

@@ -1,0 +1,127 @@
+//! The ready list of an epoll, and those who wait for it to hold something.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use super::item::Item;
+use crate::Errno;
+use crate::event::{Events, WaitQueue, Wakeups};
+
+/// What the second lock of an epoll guards.
+#[derive(Default)]
+pub(super) struct Ready {
+    /// In the order in which they are asked. Each item is in it at most once, and marked.
+    list: VecDeque<Arc<Item>>,
+    /// How many in the list are out of the set.
+    removed: usize,
+    waiters: WaitQueue,
+    revoked: bool,
+}
+
+impl Ready {
+    pub(super) fn waiters(&mut self) -> &mut WaitQueue {
+        &mut self.waiters
+    }
+
+    /// Tells whether one who waits has something to do.
+    pub(super) fn is_worth_a_look(&self) -> bool {
+        self.revoked || self.list.len() > self.removed
+    }
+
+    /// Returns the length of the list.
+    #[cfg(test)]
+    pub(super) fn listed(&self) -> usize {
+        self.list.len()
+    }
+
+    pub(super) fn is_revoked(&self) -> bool {
+        self.revoked
+    }
+
+    /// Ends the use, and finds all who wait.
+    pub(super) fn revoke(&mut self) -> Wakeups {
+        self.revoked = true;
+        self.waiters.wake_all(Events::READABLE | Events::ALWAYS)
+    }
+
+    /// Puts an item at the end of the list, and finds who is to learn of it, also if it was there,
+    /// for who waits for edges: those who watch, and one who waits.
+    pub(super) fn suspect(&mut self, item: &Item) -> (Wakeups, Wakeups) {
+        if item.removed.load() {
+            return <_>::default();
+        }
+        self.put_last(item);
+        let events = Events::READABLE;
+        (self.waiters.tell(events), self.waiters.pass_on(events))
+    }
+
+    /// Finds one more who waits, if there is something left.
+    pub(super) fn pass_on(&mut self) -> Wakeups {
+        if self.is_worth_a_look() {
+            self.waiters.pass_on(Events::READABLE)
+        } else {
+            Wakeups::default()
+        }
+    }
+
+    /// Returns how many items there are to ask. None is taken out of the set during a harvest.
+    pub(super) fn begin_harvest(&self) -> Result<usize, Errno> {
+        if self.revoked {
+            return Err(Errno::EIO);
+        }
+        Ok(self.list.len() - self.removed)
+    }
+
+    /// Takes the first item that is in the set. From here on, a change puts it back.
+    pub(super) fn take_first(&mut self) -> Option<Arc<Item>> {
+        loop {
+            let item = self.list.pop_front()?;
+            item.listed.store(false);
+            if !item.removed.load() {
+                return Some(item);
+            }
+            self.removed -= 1;
+        }
+    }
+
+    /// Puts an item that a look from outside has taken in front again, and finds one who waits: the
+    /// list may have been empty for one who was woken meanwhile.
+    pub(super) fn put_first(&mut self, item: &Item) -> Wakeups {
+        if let Some(item) = Self::mark(item) {
+            self.list.push_front(item);
+        }
+        self.pass_on()
+    }
+
+    pub(super) fn put_last(&mut self, item: &Item) {
+        if let Some(item) = Self::mark(item) {
+            self.list.push_back(item);
+        }
+    }
+
+    /// Marks an item as listed, and returns it if it has to be put there.
+    fn mark(item: &Item) -> Option<Arc<Item>> {
+        if item.removed.load() || item.listed.load() {
+            return None;
+        }
+        let me = item.me()?;
+        item.listed.store(true);
+        Some(me)
+    }
+
+    /// Takes out, or leaves to be passed over, what is out of the set. The list is swept when half of
+    /// it is such, so a removal is a few steps on average.
+    pub(super) fn remove(&mut self, item: &Item) {
+        if item.removed.swap(true) || !item.listed.load() {
+            return;
+        }
+        self.removed += 1;
+        if self.removed * 2 >= self.list.len() {
+            self.list.retain(|item| !item.removed.load());
+            self.removed = 0;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,78 @@
+//! What breaks if the list is wrong: one who waits sleeps on though a member is ready.
+
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+
+use crate::event::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags};
+use crate::event::{Events, FileId, Watch, Watcher};
+use crate::object::file;
+use crate::{Object, OpenFlags};
+
+/// A file that is ready, and answers when it is let.
+struct Slow(Arc<Answers>);
+
+struct Answers {
+    tell_asked: Sender<()>,
+    hear_let: Mutex<Receiver<()>>,
+}
+
+impl Watch for Answers {
+    fn events(&self) -> Events {
+        self.tell_asked.send(()).expect("somebody listens");
+        self.hear_let.lock().recv().expect("it is let");
+        Events::IN
+    }
+
+    fn watch(&self, _watcher: &Arc<dyn Watcher>, _interest: Events, _file: Option<FileId>) {}
+
+    fn unwatch(&self, _watcher: &Arc<dyn Watcher>) {}
+
+    fn forget(&self, _file: FileId) {}
+}
+
+impl Object for Slow {
+    fn status(&self) -> OpenFlags {
+        OpenFlags::RDONLY
+    }
+
+    fn watch(&self) -> Option<Arc<dyn Watch>> {
+        Some(Arc::clone(&self.0) as Arc<dyn Watch>)
+    }
+}
+
+/// One looks at the set from outside, and has its only member in hand; another finds the list empty.
+#[test]
+fn who_finds_the_list_empty_because_of_a_look_is_woken_after_it() {
+    let (tell_asked, hear_asked) = channel();
+    let (tell_let, hear_let) = channel();
+    let (tell_awake, hear_awake) = channel();
+    let hear_let = Mutex::new(hear_let);
+    let answers = Answers {
+        tell_asked,
+        hear_let,
+    };
+    let epoll = Arc::new(Epoll::new(EpollCreateFlags::empty()));
+    let slow = file(Slow(Arc::new(answers))).expect("memory");
+    tell_let.send(()).expect("somebody listens");
+    let event = EpollEvent::new(EpollFlags::IN, 0);
+    epoll.add(0, &slow, event).expect("no member yet");
+    hear_asked.recv().expect("it was asked when it joined");
+
+    let (watched, waited_for) = (Arc::clone(&epoll), Arc::clone(&epoll));
+    let looks = thread::spawn(move || watched.events());
+    hear_asked.recv().expect("it is asked");
+    // Not joined: it may sleep for ever. It has harvested, and found nothing, before the look.
+    thread::spawn(move || {
+        waited_for.set.sleep(None);
+        tell_awake.send(()).expect("somebody listens");
+    });
+    thread::sleep(Duration::from_millis(50));
+    tell_let.send(()).expect("somebody listens");
+    assert_eq!(looks.join().expect("it ends"), Events::READABLE);
+    let awake = hear_awake.recv_timeout(Duration::from_secs(5));
+    awake.expect("the member is in the list again");
+}

@@ -1,0 +1,101 @@
+//! What breaks if a set is wrong inside: memory that grows, or files that are told for ever.
+
+use super::*;
+use crossbeam_utils::atomic::AtomicCell;
+
+use crate::call::Call;
+use crate::event::{EventFd, EventFdFlags};
+use crate::object::file;
+
+fn always_ready() -> FileRef<dyn Object> {
+    file(EventFd::new(1, EventFdFlags::empty()).unwrap()).unwrap()
+}
+
+fn epoll() -> Epoll {
+    Epoll::new(EpollCreateFlags::empty())
+}
+
+fn asked() -> EpollEvent {
+    EpollEvent::new(EpollFlags::IN, 0)
+}
+
+fn listed(epoll: &Epoll) -> usize {
+    epoll.set.ready.lock().listed()
+}
+
+#[test]
+fn what_leaves_a_set_that_nobody_waits_for_does_not_fill_the_list() {
+    let epoll = epoll();
+    for fd in 0..1000 {
+        let file = always_ready();
+        epoll.add(fd, &file, asked()).unwrap();
+        match fd % 2 {
+            0 => epoll.delete(fd, &file).unwrap(),
+            _ => drop(file),
+        }
+        assert!(listed(&epoll) <= 2);
+    }
+    let stays = always_ready();
+    epoll.add(0, &stays, asked()).unwrap();
+    assert_eq!(
+        epoll.members(),
+        [(0, EpollEvent::new(asked().events | EpollFlags::ALWAYS, 0))]
+    );
+    let mut events = [EpollEvent::default(); 4];
+    assert_eq!(epoll.wait(&mut events, Some(Duration::ZERO)), Ok(1));
+}
+
+#[test]
+fn a_set_that_is_dropped_leaves_nothing_with_its_files() {
+    let stays = always_ready();
+    let epoll = epoll();
+    epoll.add(0, &stays, asked()).unwrap();
+    let set = Arc::downgrade(&epoll.set);
+    drop(epoll);
+    assert!(set.upgrade().is_none(), "the file knows an item of it");
+}
+
+/// File that is ready, and calls somebody each time that it is asked.
+struct Asked(Arc<dyn Fn() + Send + Sync>);
+
+impl Object for Asked {
+    fn status(&self) -> OpenFlags {
+        OpenFlags::RDWR
+    }
+
+    fn watch(&self) -> Option<Arc<dyn Watch>> {
+        Some(Arc::new(Asked(Arc::clone(&self.0))))
+    }
+}
+
+impl Watch for Asked {
+    fn events(&self) -> Events {
+        (self.0)();
+        Events::IN
+    }
+
+    fn watch(&self, _watcher: &Arc<dyn Watcher>, _interest: Events, _file: Option<FileId>) {}
+
+    fn unwatch(&self, _watcher: &Arc<dyn Watcher>) {}
+
+    fn forget(&self, _file: FileId) {}
+}
+
+#[test]
+fn who_falls_asleep_during_a_look_from_outside_is_woken() {
+    let epoll = epoll();
+    let waiting = Arc::new(Mutex::new(None));
+    let (set, started) = (Arc::clone(&epoll.set), Arc::clone(&waiting));
+    let look = Arc::new(AtomicCell::new(false));
+    let during = Arc::clone(&look);
+    let member = file(Asked(Arc::new(move || {
+        if during.take() {
+            let set = Arc::clone(&set);
+            *started.lock() = Some(Call::start_waiting(move || set.sleep(None)));
+        }
+    })));
+    epoll.add(0, &member.unwrap(), asked()).unwrap();
+    look.store(true);
+    assert_eq!(Object::events(&epoll), Events::READABLE);
+    waiting.lock().take().unwrap().result();
+}

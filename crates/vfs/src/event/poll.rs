@@ -1,0 +1,105 @@
+//! Waiting for one of many files: the inside of `poll` and `select`.
+//!
+//! A [`Poll`] holds references to the files, as Linux does: a file whose number is closed meanwhile
+//! stays open until the call ends. It registers the calling thread with each file, and then looks at
+//! all of them whenever it is woken, so that no change between two looks is lost. Its end takes the
+//! thread off again, whichever way it comes.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use fdtable::FileRef;
+
+use super::{Events, Sleeper, Watch, Watcher};
+use crate::Object;
+
+/// Files that a thread waits for together. It is of that thread alone.
+pub(crate) struct Poll {
+    me: Arc<dyn Watcher>,
+    entries: Vec<Entry>,
+}
+
+enum Entry {
+    /// A file, and what can be watched of it: nothing if it is always ready.
+    File(FileRef<dyn Object>, Option<Arc<dyn Watch>>),
+    /// What stands for a file that there is none of, and does not change.
+    Fixed(Events),
+}
+
+impl Poll {
+    /// Makes one of the calling thread, without files.
+    pub(crate) fn new() -> Self {
+        Poll {
+            me: Sleeper::current(),
+            entries: Vec::new(),
+        }
+    }
+
+    /// Registers with a file. Allocates.
+    pub(crate) fn add(&mut self, file: FileRef<dyn Object>, interest: Events) {
+        let watch = file.watch();
+        if let Some(watch) = &watch {
+            watch.watch(&self.me, interest, None);
+        }
+        self.entries.push(Entry::File(file, watch));
+    }
+
+    /// Adds what is ready for `events` and never for others. Allocates.
+    pub(crate) fn add_fixed(&mut self, events: Events) {
+        self.entries.push(Entry::Fixed(events));
+    }
+
+    /// Sleeps until `look`, which is given what each entry is ready for, in the order in which they
+    /// were added, returns something, or until `deadline`. Blocks; the caller is in no read-side
+    /// section.
+    pub(crate) fn wait<R>(
+        &self,
+        deadline: Option<Instant>,
+        mut look: impl FnMut(&mut dyn Iterator<Item = Events>) -> Option<R>,
+    ) -> Option<R> {
+        loop {
+            // First the time, then the look: a timer that expires between the two is seen.
+            let next_change = self.next_change();
+            if let Some(result) = look(&mut self.entries.iter().map(Entry::events)) {
+                return Some(result);
+            }
+            if deadline.is_some_and(|deadline| deadline <= Instant::now()) {
+                return None;
+            }
+            Sleeper::sleep(earlier(deadline, next_change));
+        }
+    }
+
+    fn next_change(&self) -> Option<Instant> {
+        let watches = self.entries.iter().filter_map(Entry::watch);
+        watches.filter_map(|watch| watch.next_change()).min()
+    }
+}
+
+impl Entry {
+    fn events(&self) -> Events {
+        match self {
+            Entry::File(file, _) => file.events(),
+            Entry::Fixed(events) => *events,
+        }
+    }
+
+    fn watch(&self) -> Option<&Arc<dyn Watch>> {
+        match self {
+            Entry::File(_, watch) => watch.as_ref(),
+            Entry::Fixed(_) => None,
+        }
+    }
+}
+
+impl Drop for Poll {
+    fn drop(&mut self) {
+        let watches = self.entries.iter().filter_map(Entry::watch);
+        watches.for_each(|watch| watch.unwatch(&self.me));
+    }
+}
+
+/// Returns the earlier of two moments, of which either may never come.
+fn earlier(one: Option<Instant>, other: Option<Instant>) -> Option<Instant> {
+    [one, other].into_iter().flatten().min()
+}

@@ -1,0 +1,107 @@
+//! What breaks if a timer file is wrong: somebody sleeps past the moment, or for a moment that is
+//! none any more.
+
+use super::*;
+use crate::call::Call;
+
+const SOON: Duration = Duration::from_millis(10);
+const LATER: Duration = Duration::from_secs(1000);
+
+fn once(value: Duration) -> ITimerSpec {
+    ITimerSpec {
+        interval: Duration::ZERO,
+        value,
+    }
+}
+
+fn timer(clock: Clock) -> Arc<TimerFd> {
+    Arc::new(TimerFd::new(clock, TimerFdFlags::empty()))
+}
+
+fn set(timer: &TimerFd, spec: ITimerSpec) {
+    timer.set(TimerFlags::empty(), spec).unwrap();
+}
+
+fn reading(timer: &Arc<TimerFd>) -> Call<Result<u64, Errno>> {
+    let timer = Arc::clone(timer);
+    Call::start_waiting(move || timer.take())
+}
+
+#[test]
+fn a_read_waits_for_the_moment() {
+    for clock in [Clock::Realtime, Clock::Monotonic, Clock::Boottime] {
+        let timer = timer(clock);
+        let start = Instant::now();
+        set(&timer, once(SOON));
+        assert_eq!(timer.try_take(), Err(Errno::EAGAIN));
+        assert_eq!(timer.take(), Ok(1));
+        assert!(start.elapsed() >= SOON);
+        assert_eq!(timer.try_take(), Err(Errno::EAGAIN));
+    }
+}
+
+#[test]
+fn an_absolute_time_is_one_of_the_clock() {
+    for clock in [Clock::Realtime, Clock::Monotonic, Clock::Boottime] {
+        let timer = timer(clock);
+        let start = Instant::now();
+        let moment = once(clock.now() + SOON);
+        timer.set(TimerFlags::ABSTIME, moment).unwrap();
+        assert!(timer.get().unwrap().value <= SOON);
+        assert_eq!(timer.take(), Ok(1));
+        assert!(start.elapsed() >= SOON);
+    }
+}
+
+#[test]
+fn who_sleeps_learns_of_an_earlier_moment() {
+    let timer = timer(Clock::Monotonic);
+    let (off, far) = (reading(&timer), reading(&timer));
+    set(&timer, once(LATER));
+    off.assert_waiting();
+    let soon = ITimerSpec {
+        interval: SOON,
+        value: SOON,
+    };
+    set(&timer, soon);
+    assert!(off.result().is_ok_and(|ticks| ticks > 0));
+    assert!(far.result().is_ok_and(|ticks| ticks > 0));
+}
+
+#[test]
+fn a_timer_that_is_ended_wakes_nobody() {
+    let timer = timer(Clock::Monotonic);
+    set(&timer, once(Duration::from_millis(80)));
+    let call = reading(&timer);
+    set(&timer, ITimerSpec::default());
+    std::thread::sleep(Duration::from_millis(60));
+    call.assert_waiting();
+    set(&timer, once(SOON));
+    assert_eq!(call.result(), Ok(1));
+}
+
+#[test]
+fn the_old_setting_is_returned_as_what_is_left() {
+    let timer = timer(Clock::Monotonic);
+    let first = ITimerSpec {
+        interval: SOON,
+        value: LATER,
+    };
+    let old = timer.set(TimerFlags::empty(), first);
+    assert_eq!(old, Ok(ITimerSpec::default()));
+    let old = timer.set(TimerFlags::empty(), once(SOON)).unwrap();
+    assert_eq!(old.interval, SOON);
+    assert!(old.value <= LATER && old.value > LATER / 2);
+    timer.take().unwrap();
+    assert_eq!(timer.get(), Ok(ITimerSpec::default()));
+}
+
+#[test]
+fn who_sleeps_in_a_revoked_one_is_told() {
+    let timer = timer(Clock::Monotonic);
+    let call = reading(&timer);
+    timer.revoke();
+    assert_eq!(call.result(), Err(Errno::EIO));
+    assert_eq!(timer.get(), Err(Errno::EIO));
+    assert_eq!(timer.events(), Events::ERR);
+}

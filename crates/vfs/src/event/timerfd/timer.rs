@@ -1,0 +1,199 @@
+//! A timer as of the moment in which it is asked. Nothing here sleeps or locks.
+
+use std::time::Duration;
+
+use super::{Clock, ITimerSpec, TimerFlags};
+use crate::Errno;
+
+/// The last moment that a clock knows: 292 years after its zero, as on Linux.
+pub(in crate::event) const END_OF_TIME: Duration = Duration::from_nanos(i64::MAX as u64);
+
+/// A clock that jumps by more was set.
+const JUMP: Duration = Duration::from_millis(20);
+
+/// Two looks at clocks that lie apart by more say nothing about how the clocks stand to each other.
+const AT_ONCE: Duration = Duration::from_millis(5);
+
+#[derive(Debug)]
+pub(super) struct Timer {
+    /// With which it was made.
+    clock: Clock,
+    /// On which it runs: a relative time does not follow the time of day.
+    runs_on: Clock,
+    flags: TimerFlags,
+    /// Rises with each setting.
+    setting: u64,
+    /// Of `runs_on`; none if it is off.
+    expiry: Option<Duration>,
+    interval: Duration,
+    /// Expirations that were not read.
+    ticks: u64,
+    /// Those who watch do not know of the last ticks.
+    untold: bool,
+    /// When a jump of the clock ends the wait: where it stood to the other one.
+    lead: Option<Duration>,
+    canceled: bool,
+}
+
+/// What the clocks show.
+#[derive(Clone, Copy)]
+pub(super) struct Now {
+    pub(super) time: Duration,
+    /// How far the time of day is ahead of the clock that nobody sets, if somebody wants to know and
+    /// it could be found.
+    lead: Option<Duration>,
+}
+
+impl Timer {
+    pub(super) fn new(clock: Clock) -> Self {
+        Timer {
+            clock,
+            runs_on: clock,
+            flags: TimerFlags::empty(),
+            setting: 0,
+            expiry: None,
+            interval: Duration::ZERO,
+            ticks: 0,
+            untold: false,
+            lead: None,
+            canceled: false,
+        }
+    }
+
+    pub(super) fn clock(&self) -> Clock {
+        self.clock
+    }
+
+    pub(super) fn flags(&self) -> TimerFlags {
+        self.flags
+    }
+
+    pub(super) fn setting(&self) -> u64 {
+        self.setting
+    }
+
+    pub(super) fn ticks(&self) -> u64 {
+        self.ticks
+    }
+
+    pub(super) fn expiry(&self) -> Option<Duration> {
+        self.expiry
+    }
+
+    pub(super) fn follows_the_time_of_day(&self) -> bool {
+        self.runs_on == Clock::Realtime
+    }
+
+    pub(super) fn set(&mut self, flags: TimerFlags, spec: ITimerSpec) {
+        let absolute = flags.contains(TimerFlags::ABSTIME);
+        self.runs_on = match self.clock {
+            Clock::Realtime if !absolute => Clock::Monotonic,
+            clock => clock,
+        };
+        let follows = self.follows_the_time_of_day() && flags.contains(TimerFlags::CANCEL_ON_SET);
+        let now = Now {
+            time: self.runs_on.now(),
+            lead: if follows { lead() } else { None },
+        };
+        self.set_at(now, flags, spec);
+    }
+
+    fn set_at(&mut self, now: Now, flags: TimerFlags, spec: ITimerSpec) {
+        let first = if flags.contains(TimerFlags::ABSTIME) {
+            spec.value
+        } else {
+            now.time.saturating_add(spec.value)
+        };
+        self.flags = flags;
+        self.setting += 1;
+        self.expiry = (!spec.value.is_zero()).then_some(first.min(END_OF_TIME));
+        self.interval = spec.interval.min(END_OF_TIME);
+        self.ticks = 0;
+        self.untold = false;
+        self.lead = now.lead;
+        self.canceled = false;
+    }
+
+    /// Returns the interval and the time that is left.
+    pub(super) fn get(&mut self) -> ITimerSpec {
+        let now = self.advance();
+        let left = self.expiry.map(|expiry| expiry.saturating_sub(now.time));
+        ITimerSpec {
+            interval: self.interval,
+            value: left.unwrap_or_default(),
+        }
+    }
+
+    /// Counts what has expired by now. Afterwards the expiry is to come.
+    pub(super) fn advance(&mut self) -> Now {
+        let now = self.now();
+        self.advance_to(now);
+        now
+    }
+
+    fn advance_to(&mut self, now: Now) {
+        if let (Some(before), Some(lead)) = (self.lead, now.lead)
+            && before.abs_diff(lead) > JUMP
+        {
+            self.lead = Some(lead);
+            self.canceled = true;
+            self.count(1);
+        }
+        let Some(expiry) = self.expiry.filter(|&expiry| expiry <= now.time) else {
+            return;
+        };
+        if self.interval.is_zero() {
+            self.expiry = None;
+            self.count(1);
+            return;
+        }
+        let passed = (now.time - expiry).as_nanos() / self.interval.as_nanos() + 1;
+        // Both are below 2^63 nanoseconds, and so is the next expiry below twice that.
+        let next = expiry.as_nanos() + passed * self.interval.as_nanos();
+        let next = Duration::from_nanos(u64::try_from(next).unwrap_or(u64::MAX));
+        self.expiry = Some(next.min(END_OF_TIME));
+        self.count(u64::try_from(passed).unwrap_or(u64::MAX));
+    }
+
+    fn count(&mut self, ticks: u64) {
+        self.ticks = self.ticks.saturating_add(ticks);
+        self.untold = true;
+    }
+
+    /// Takes what has expired; nothing if nothing has.
+    pub(super) fn take(&mut self) -> Option<Result<u64, Errno>> {
+        let ticks = std::mem::take(&mut self.ticks);
+        self.untold = false;
+        if std::mem::take(&mut self.canceled) {
+            return Some(Err(Errno::ECANCELED));
+        }
+        (ticks > 0).then_some(Ok(ticks))
+    }
+
+    /// Tells whether there are ticks of which nobody was told yet. The caller tells them.
+    pub(super) fn tell(&mut self) -> bool {
+        std::mem::take(&mut self.untold)
+    }
+
+    fn now(&self) -> Now {
+        Now {
+            time: self.runs_on.now(),
+            lead: self.lead.and_then(|_| lead()),
+        }
+    }
+}
+
+/// Returns how far the time of day is ahead of the clock that nobody sets. Nothing if the thread was
+/// interrupted between the looks, again and again.
+fn lead() -> Option<Duration> {
+    const TRIES: usize = 8;
+    (0..TRIES).find_map(|_| {
+        let before = Clock::Monotonic.now();
+        let time = Clock::Realtime.now();
+        let apart = Clock::Monotonic.now().saturating_sub(before);
+        (apart <= AT_ONCE).then(|| time.saturating_sub(before))
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,136 @@
+//! What breaks if a timer is wrong: it expires at another time, or is counted wrongly.
+
+use super::*;
+
+fn seconds(count: u64) -> Duration {
+    Duration::from_secs(count)
+}
+
+/// The clocks at a moment, of which nobody wants to know how they stand to each other.
+fn at(time: u64) -> Now {
+    Now {
+        time: seconds(time),
+        lead: None,
+    }
+}
+
+/// Timer that was set when the clock showed 100 seconds.
+fn set(flags: TimerFlags, value: u64, interval: u64) -> Timer {
+    let mut timer = Timer::new(Clock::Monotonic);
+    let spec = ITimerSpec {
+        interval: seconds(interval),
+        value: seconds(value),
+    };
+    timer.set_at(at(100), flags, spec);
+    timer
+}
+
+fn ticks_at(timer: &mut Timer, time: u64) -> u64 {
+    timer.advance_to(at(time));
+    timer.ticks()
+}
+
+#[test]
+fn it_expires_once_without_an_interval() {
+    let mut timer = set(TimerFlags::empty(), 5, 0);
+    assert_eq!(ticks_at(&mut timer, 104), 0);
+    assert_eq!(ticks_at(&mut timer, 105), 1);
+    assert_eq!(timer.expiry(), None);
+    assert_eq!(ticks_at(&mut timer, 999), 1);
+}
+
+#[test]
+fn an_absolute_time_may_have_passed() {
+    let mut timer = set(TimerFlags::ABSTIME, 40, 0);
+    assert_eq!(ticks_at(&mut timer, 100), 1);
+    let mut timer = set(TimerFlags::ABSTIME, 105, 0);
+    assert_eq!(ticks_at(&mut timer, 104), 0);
+    assert_eq!(ticks_at(&mut timer, 105), 1);
+}
+
+#[test]
+fn every_interval_that_passed_counts() {
+    let mut timer = set(TimerFlags::empty(), 5, 3);
+    assert_eq!(ticks_at(&mut timer, 105), 1);
+    assert_eq!(timer.expiry(), Some(seconds(108)));
+    assert_eq!(ticks_at(&mut timer, 107), 1);
+    assert_eq!(ticks_at(&mut timer, 114), 4);
+    assert_eq!(timer.expiry(), Some(seconds(117)));
+    assert_eq!(timer.take(), Some(Ok(4)));
+    assert_eq!(timer.take(), None);
+}
+
+#[test]
+fn those_who_watch_are_told_once_of_each_expiration() {
+    let mut timer = set(TimerFlags::empty(), 5, 5);
+    assert!(!timer.tell());
+    timer.advance_to(at(105));
+    assert!(timer.tell());
+    assert!(!timer.tell());
+    timer.advance_to(at(110));
+    timer.take();
+    assert!(!timer.tell(), "there is nothing left to be told of");
+}
+
+#[test]
+fn a_new_setting_forgets_what_expired() {
+    let mut timer = set(TimerFlags::empty(), 5, 5);
+    let before = timer.setting();
+    timer.advance_to(at(120));
+    timer.set_at(at(120), TimerFlags::empty(), ITimerSpec::default());
+    assert_ne!(timer.setting(), before);
+    assert_eq!((timer.ticks(), timer.expiry()), (0, None));
+    assert_eq!(ticks_at(&mut timer, 999), 0);
+}
+
+#[test]
+fn the_end_of_time_is_not_passed() {
+    let mut timer = set(TimerFlags::empty(), u64::MAX, u64::MAX);
+    assert_eq!(timer.expiry(), Some(END_OF_TIME));
+    let end = Now {
+        time: END_OF_TIME,
+        lead: None,
+    };
+    timer.advance_to(end);
+    assert_eq!((timer.ticks(), timer.expiry()), (1, Some(END_OF_TIME)));
+    let mut timer = set(TimerFlags::empty(), 1, 0);
+    timer.interval = Duration::from_nanos(1);
+    timer.advance_to(end);
+    assert_eq!(timer.ticks(), i64::MAX as u64 - 101_000_000_000 + 1);
+}
+
+#[test]
+fn a_clock_that_was_set_is_told_once_to_who_asked() {
+    let now = |lead| Now {
+        time: seconds(100),
+        lead: Some(seconds(lead)),
+    };
+    let far = ITimerSpec {
+        interval: Duration::ZERO,
+        value: seconds(1000),
+    };
+    let mut timer = Timer::new(Clock::Realtime);
+    let flags = TimerFlags::ABSTIME | TimerFlags::CANCEL_ON_SET;
+    timer.set_at(now(50), flags, far);
+    timer.advance_to(now(50));
+    assert_eq!(timer.take(), None);
+    timer.advance_to(now(51));
+    assert!(timer.tell());
+    assert_eq!(timer.ticks(), 1);
+    assert_eq!(timer.take(), Some(Err(Errno::ECANCELED)));
+    timer.advance_to(now(51));
+    assert_eq!(timer.take(), None);
+
+    timer.set_at(at(100), TimerFlags::ABSTIME, far);
+    timer.advance_to(now(60));
+    assert_eq!(timer.take(), None);
+}
+
+#[test]
+fn only_a_time_of_day_follows_the_time_of_day() {
+    let mut timer = Timer::new(Clock::Realtime);
+    timer.set(TimerFlags::empty(), ITimerSpec::default());
+    assert!(!timer.follows_the_time_of_day());
+    timer.set(TimerFlags::ABSTIME, ITimerSpec::default());
+    assert!(timer.follows_the_time_of_day());
+}

@@ -1,0 +1,186 @@
+//! What breaks if a queue is wrong: a thread sleeps for ever, or a herd wakes for one byte.
+
+use parking_lot::Mutex;
+
+use super::*;
+
+#[derive(Default)]
+struct Told {
+    messages: Mutex<Vec<Option<Events>>>,
+    dead: bool,
+    exclusive: bool,
+    unawaited: bool,
+}
+
+impl Watcher for Told {
+    fn wake(&self, events: Events) {
+        self.messages.lock().push(Some(events));
+    }
+
+    fn gone(&self) {
+        self.messages.lock().push(None);
+    }
+
+    fn is_alive(&self) -> bool {
+        !self.dead
+    }
+
+    fn is_exclusive(&self) -> bool {
+        self.exclusive
+    }
+
+    fn offer(&self, events: Events) -> bool {
+        self.wake(events);
+        !self.unawaited
+    }
+}
+
+fn watcher() -> (Arc<Told>, Arc<dyn Watcher>) {
+    let told = Arc::new(Told::default());
+    (Arc::clone(&told), told)
+}
+
+fn count(told: &Told) -> usize {
+    told.messages.lock().len()
+}
+
+#[test]
+fn a_change_wakes_one_sleeper_and_all_watchers() {
+    let mut queue = WaitQueue::new();
+    let ((one, first), (other, second), (poll, third)) = (watcher(), watcher(), watcher());
+    queue.sleep_on(first, Events::IN);
+    queue.sleep_on(second, Events::IN);
+    queue.watch(&third, Events::IN, None);
+    queue.wake(Events::IN).run();
+    assert_eq!((count(&one), count(&other), count(&poll)), (1, 0, 1));
+    queue.wake(Events::IN).run();
+    assert_eq!((count(&one), count(&other), count(&poll)), (1, 1, 2));
+    queue.unwatch(&third);
+    assert!(queue.is_empty());
+}
+
+#[test]
+fn only_those_who_wait_for_it_are_woken() {
+    let mut queue = WaitQueue::new();
+    let ((reader, first), (writer, second)) = (watcher(), watcher());
+    queue.sleep_on(first, Events::IN);
+    queue.sleep_on(second, Events::OUT);
+    queue.wake(Events::OUT).run();
+    assert_eq!((count(&reader), count(&writer)), (0, 1));
+    queue.wake_all(Events::HUP | Events::IN).run();
+    assert_eq!(count(&reader), 1);
+}
+
+#[test]
+fn a_wake_up_that_is_passed_on_reaches_no_watcher() {
+    let mut queue = WaitQueue::new();
+    let ((sleeper, first), (poll, second)) = (watcher(), watcher());
+    queue.sleep_on(first, Events::IN);
+    queue.watch(&second, Events::IN, None);
+    queue.pass_on(Events::IN).run();
+    assert_eq!((count(&sleeper), count(&poll)), (1, 0));
+}
+
+#[test]
+fn an_end_is_told_to_every_watcher_whatever_it_asked_for() {
+    let mut queue = WaitQueue::new();
+    let (poll, watcher) = watcher();
+    queue.watch(&watcher, Events::empty(), None);
+    queue.wake(Events::HUP).run();
+    assert_eq!(*poll.messages.lock(), [Some(Events::HUP)]);
+}
+
+#[test]
+fn who_watches_a_released_file_is_told_and_taken_out() {
+    let mut queue = WaitQueue::new();
+    let ((gone, first), (stays, second)) = (watcher(), watcher());
+    let (file, other) = (FileId::of(&gone), FileId::of(&stays));
+    queue.watch(&first, Events::IN, Some(file));
+    queue.watch(&second, Events::IN, Some(other));
+    queue.forget(file).run();
+    queue.wake(Events::IN).run();
+    assert_eq!(*gone.messages.lock(), [None]);
+    assert_eq!(*stays.messages.lock(), [Some(Events::IN)]);
+}
+
+#[test]
+fn a_sleeper_that_no_longer_exists_takes_no_wake_up() {
+    let mut queue = WaitQueue::new();
+    let dead: Arc<dyn Watcher> = Arc::new(Told {
+        dead: true,
+        ..Told::default()
+    });
+    let (told, alive) = watcher();
+    queue.sleep_on(dead, Events::IN);
+    queue.sleep_on(alive, Events::IN);
+    queue.wake(Events::IN).run();
+    assert_eq!(count(&told), 1);
+}
+
+#[test]
+fn a_sleeper_finds_its_place_until_it_was_chosen_or_has_left() {
+    let mut queue = WaitQueue::new();
+    let ((_, first), (told, second), (last, third)) = (watcher(), watcher(), watcher());
+    let tickets = [first, second, third].map(|sleeper| queue.sleep_on(sleeper, Events::IN));
+    queue.leave(tickets[0]);
+    queue.wake(Events::IN).run();
+    assert_eq!((count(&told), count(&last)), (1, 0));
+    assert_eq!(
+        tickets.map(|ticket| queue.holds(ticket)),
+        [false, false, true]
+    );
+    queue.leave(tickets[1]);
+    queue.leave(tickets[2]);
+    assert!(queue.is_empty());
+}
+
+fn exclusive(unawaited: bool) -> (Arc<Told>, Arc<dyn Watcher>) {
+    let told = Arc::new(Told {
+        exclusive: true,
+        unawaited,
+        ..Told::default()
+    });
+    (Arc::clone(&told), told)
+}
+
+#[test]
+fn a_change_is_offered_up_to_the_first_who_wakes_somebody() {
+    let mut queue = WaitQueue::new();
+    let ((idle, first), (busy, second)) = (exclusive(true), exclusive(false));
+    let ((spared, third), (poll, fourth)) = (exclusive(false), watcher());
+    for watcher in [&first, &second, &third, &fourth] {
+        queue.watch(watcher, Events::IN, None);
+    }
+    queue.wake(Events::IN).run();
+    let counts = [&idle, &busy, &spared, &poll].map(|told| count(told));
+    assert_eq!(counts, [1, 1, 0, 1]);
+    // Each change is offered anew, also if two are delivered together.
+    let two = queue.wake(Events::IN).and(queue.wake(Events::IN));
+    two.run();
+    let counts = [&idle, &busy, &spared, &poll].map(|told| count(told));
+    assert_eq!(counts, [3, 3, 0, 3]);
+    queue.wake_all(Events::IN).run();
+    assert_eq!(count(&spared), 1);
+}
+
+#[test]
+fn an_exclusive_watcher_does_not_share_with_sleepers() {
+    let mut queue = WaitQueue::new();
+    let ((told, first), (reader, second)) = (exclusive(false), watcher());
+    queue.watch(&first, Events::IN, None);
+    queue.sleep_on(second, Events::IN);
+    queue.wake(Events::IN).run();
+    assert_eq!((count(&told), count(&reader)), (1, 1));
+    queue.pass_on(Events::IN).run();
+    assert_eq!((count(&told), count(&reader)), (1, 1));
+}
+
+#[test]
+fn a_change_that_is_only_told_wakes_no_sleeper() {
+    let mut queue = WaitQueue::new();
+    let ((reader, first), (poll, second)) = (watcher(), watcher());
+    queue.sleep_on(first, Events::IN);
+    queue.watch(&second, Events::IN, None);
+    queue.tell(Events::IN).run();
+    assert_eq!((count(&reader), count(&poll)), (0, 1));
+}

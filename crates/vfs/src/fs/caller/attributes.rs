@@ -1,0 +1,150 @@
+//! What is known of an inode, and what of it can be set.
+
+use super::{At, AtFlags, Caller};
+use crate::Errno;
+use crate::fs::clock::Timestamp;
+use crate::fs::file_system::want_write;
+use crate::fs::inode::Target;
+use crate::fs::mode::{AccessMode, Mode};
+use crate::fs::mount::Place;
+use crate::fs::stat::FileKind;
+use crate::fs::walk::Follow;
+use crate::fs::{Attributes, Time};
+
+impl Caller<'_> {
+    /// Returns where a symbolic link leads.
+    pub(crate) fn readlink(&self, at: At, path: &[u8]) -> Result<Vec<u8>, Errno> {
+        // An empty path means a link that was opened with `O_PATH`.
+        let link = self.find_at(at, path, AtFlags::EMPTY_PATH, Follow::No)?;
+        match link.inode.link_target(self) {
+            Ok(Target::Path(target)) => Ok(target.to_vec()),
+            Ok(Target::Place { shown, .. }) => Ok(shown),
+            Err(Errno::EINVAL) if path.is_empty() => Err(Errno::ENOENT),
+            Err(errno) => Err(errno),
+        }
+    }
+
+    /// Checks what the caller may do.
+    pub(crate) fn access(
+        &self,
+        at: At,
+        path: &[u8],
+        wanted: AccessMode,
+        flags: AtFlags,
+    ) -> Result<(), Errno> {
+        let known = AtFlags::EACCESS | AtFlags::SYMLINK_NOFOLLOW | AtFlags::EMPTY_PATH;
+        let flags = flags.only(known)?;
+        if AccessMode::from_bits(wanted.bits()).is_none() {
+            return Err(Errno::EINVAL);
+        }
+        let place = self.find_at(at, path, flags, Follow::from(flags))?;
+        self.may(wanted, &*place.inode)?;
+        let stored = matches!(
+            place.inode.kind(),
+            FileKind::Regular | FileKind::Directory | FileKind::Symlink
+        );
+        if wanted.contains(AccessMode::WRITE) && stored {
+            want_write(self.fs_of(&place))?;
+        }
+        Ok(())
+    }
+
+    /// Sets the permission bits.
+    pub(crate) fn chmod(&self, place: &Place, mode: Mode) -> Result<(), Errno> {
+        let _change = want_write(self.fs_of(place))?;
+        let inode = &*place.inode;
+        let file = inode.permissions();
+        if !self.who.owns(file.uid) {
+            return Err(Errno::EPERM);
+        }
+        // Nobody makes a file run for a group that is not his.
+        let foreign = !self.who.is_root() && self.who.gid != file.gid;
+        let mode = if foreign {
+            mode.without(Mode::SET_GID)
+        } else {
+            mode
+        };
+        inode.set_attributes(&Attributes {
+            mode: Some(mode),
+            ..Attributes::default()
+        })
+    }
+
+    /// Sets the owners.
+    pub(crate) fn chown(
+        &self,
+        place: &Place,
+        uid: Option<u32>,
+        gid: Option<u32>,
+    ) -> Result<(), Errno> {
+        let _change = want_write(self.fs_of(place))?;
+        let inode = &*place.inode;
+        let file = inode.permissions();
+        let owns = self.who.uid == file.uid;
+        let uid_allowed = uid.is_none_or(|uid| owns && uid == file.uid);
+        let gid_allowed = gid.is_none_or(|gid| owns && (gid == file.gid || gid == self.who.gid));
+        let allowed = self.who.is_root() || uid_allowed && gid_allowed;
+        if !allowed {
+            return Err(Errno::EPERM);
+        }
+        inode.set_attributes(&Attributes {
+            mode: (inode.kind() != FileKind::Directory).then(|| without_set_ids(file.mode)),
+            uid,
+            gid,
+            ..Attributes::default()
+        })
+    }
+
+    /// Sets the times.
+    pub(crate) fn set_times(&self, place: &Place, times: [Time; 2]) -> Result<(), Errno> {
+        let bad = |time: &Time| matches!(time, Time::At(_, nanos) if *nanos >= 1_000_000_000);
+        if times.iter().any(bad) {
+            return Err(Errno::EINVAL);
+        }
+        if times == [Time::Omit; 2] {
+            return Ok(());
+        }
+        let _change = want_write(self.fs_of(place))?;
+        let inode = &*place.inode;
+        if !self.who.owns(inode.permissions().uid) {
+            if times != [Time::Now; 2] {
+                return Err(Errno::EPERM);
+            }
+            self.may(AccessMode::WRITE, inode)?;
+        }
+        let now = Timestamp::now();
+        let moment = |time| match time {
+            Time::Now => Some(now),
+            Time::Omit => None,
+            Time::At(seconds, nanos) => Some(Timestamp { seconds, nanos }),
+        };
+        inode.set_attributes(&Attributes {
+            atime: moment(times[0]),
+            mtime: moment(times[1]),
+            ..Attributes::default()
+        })
+    }
+
+    /// Sets the length of a file that is not open.
+    pub(crate) fn truncate(&self, place: &Place, length: u64) -> Result<(), Errno> {
+        let inode = &*place.inode;
+        match inode.kind() {
+            FileKind::Directory => return Err(Errno::EISDIR),
+            FileKind::Regular => {}
+            _ => return Err(Errno::EINVAL),
+        }
+        let _change = want_write(self.fs_of(place))?;
+        self.may(AccessMode::WRITE, inode)?;
+        inode.set_len(length)
+    }
+}
+
+/// Takes away what lets a file run for its owners: a new owner has not asked for that.
+fn without_set_ids(mode: Mode) -> Mode {
+    let mode = mode.without(Mode::SET_UID);
+    if mode.contains(Mode::new(0o010)) {
+        mode.without(Mode::SET_GID)
+    } else {
+        mode
+    }
+}

@@ -1,0 +1,105 @@
+//! What makes names: directories, special files, symbolic links, further names.
+
+use super::{At, AtFlags, Caller, is_directory};
+use crate::Errno;
+use crate::fs::file_system::want_write;
+use crate::fs::inode::What;
+use crate::fs::mode::Mode;
+use crate::fs::mount::Place;
+use crate::fs::path::{PATH_MAX, Path};
+use crate::fs::walk::Follow;
+
+impl Caller<'_> {
+    /// Makes an empty directory.
+    pub(crate) fn mkdir(&self, at: At, path: &[u8], mode: Mode) -> Result<(), Errno> {
+        let path = Path::parse(path)?;
+        // Of the set-id bits Linux keeps none here.
+        let mode = mode.without(Mode::SET_UID.with(Mode::SET_GID));
+        self.make(at, &path, What::Directory, mode)?;
+        Ok(())
+    }
+
+    /// Makes something that is no directory.
+    pub(crate) fn mknod(
+        &self,
+        at: At,
+        path: &[u8],
+        what: What<'_>,
+        mode: Mode,
+    ) -> Result<Place, Errno> {
+        let path = Path::parse(path)?;
+        self.make(at, &path, what, mode)
+    }
+
+    /// Makes a symbolic link.
+    pub(crate) fn symlink(&self, target: &[u8], at: At, path: &[u8]) -> Result<(), Errno> {
+        if target.is_empty() {
+            return Err(Errno::ENOENT);
+        }
+        if target.len() >= PATH_MAX {
+            return Err(Errno::ENAMETOOLONG);
+        }
+        self.mknod(at, path, What::Symlink(target), Mode::ALL)?;
+        Ok(())
+    }
+
+    /// Makes a further name.
+    pub(crate) fn link(
+        &self,
+        old: (At, &[u8]),
+        new: (At, &[u8]),
+        flags: AtFlags,
+    ) -> Result<(), Errno> {
+        let flags = flags.only(AtFlags::SYMLINK_FOLLOW | AtFlags::EMPTY_PATH)?;
+        let follow = if flags.contains(AtFlags::SYMLINK_FOLLOW) {
+            Follow::Yes
+        } else {
+            Follow::No
+        };
+        let old = self.find_at(old.0, old.1, flags, follow)?;
+        let path = Path::parse(new.1)?;
+        let (parent, name) = self.place_for(new.0, &path, false)?;
+        if parent.mount_id() != old.mount_id() {
+            return Err(Errno::EXDEV);
+        }
+        if is_directory(&*old.inode) {
+            return Err(Errno::EPERM);
+        }
+        let _change = want_write(self.fs_of(&parent))?;
+        self.may_change(&*parent.inode)?;
+        parent.inode.link(name, &old.inode)
+    }
+
+    fn make(&self, at: At, path: &Path<'_>, what: What<'_>, mode: Mode) -> Result<Place, Errno> {
+        let takes_slash = matches!(what, What::Directory);
+        let (parent, name) = self.place_for(at, path, takes_slash)?;
+        let _change = want_write(self.fs_of(&parent))?;
+        self.may_change(&*parent.inode)?;
+        let inode = parent.inode.create(name, &self.new_inode(what, mode))?;
+        Ok(Place {
+            mount: parent.mount.clone(),
+            inode,
+        })
+    }
+
+    /// Finds where a name is to be made.
+    ///
+    /// # Errors
+    /// Those of every path; `EEXIST` if there is something; `ENOENT` if the path has a `/` at its
+    /// end, and no directory is to be made.
+    fn place_for<'p>(
+        &self,
+        at: At,
+        path: &Path<'p>,
+        takes_slash: bool,
+    ) -> Result<(Place, &'p [u8]), Errno> {
+        let parent = self.find_parent(at, path)?;
+        let name = path.name(Errno::EEXIST)?;
+        match parent.inode.lookup(name, self) {
+            Ok(_) => Err(Errno::EEXIST),
+            Err(Errno::ENOENT) if path.asks_for_directory && !takes_slash => Err(Errno::ENOENT),
+            Err(Errno::ENOENT) => Ok((parent, name)),
+            Err(errno) => Err(errno),
+        }
+    }
+}

@@ -1,0 +1,62 @@
+//! Mounts, and the directories that a caller can be in.
+
+use std::sync::Arc;
+
+use super::{At, Caller, is_directory};
+use crate::Errno;
+use crate::fs::file_system::{FileSystem, StatFs};
+use crate::fs::mount::{Mounts, Place, same};
+use crate::fs::walk::Follow;
+
+impl Caller<'_> {
+    /// Mounts a file system on a directory.
+    pub(crate) fn mount(&self, path: &[u8], fs: Arc<dyn FileSystem>) -> Result<(), Errno> {
+        let mounts = self.may_mount()?;
+        let on = self.find(At::Cwd, path, Follow::Yes)?;
+        if on.is(self.root) {
+            return Err(Errno::EINVAL);
+        }
+        // It is mounted already, as the root of all: an unmount would end it for everybody.
+        if same(&fs.root(), &self.root.inode) {
+            return Err(Errno::EBUSY);
+        }
+        mounts.mount(on, fs)
+    }
+
+    /// Unmounts what is mounted on a directory.
+    pub(crate) fn unmount(&self, path: &[u8]) -> Result<(), Errno> {
+        let mounts = self.may_mount()?;
+        let place = self.find(At::Cwd, path, Follow::Yes)?;
+        mounts.unmount(&place)
+    }
+
+    fn may_mount(&self) -> Result<&Mounts, Errno> {
+        if !self.who.is_root() {
+            return Err(Errno::EPERM);
+        }
+        self.mounts.ok_or(Errno::EPERM)
+    }
+
+    pub(crate) fn statfs(&self, at: At, path: &[u8]) -> Result<StatFs, Errno> {
+        let place = self.find(at, path, Follow::Yes)?;
+        Ok(self.fs_of(&place).statfs())
+    }
+
+    /// Finds a directory in which the caller may be.
+    pub(crate) fn find_directory(&self, path: &[u8]) -> Result<Place, Errno> {
+        let place = self.find(At::Cwd, path, Follow::Yes)?;
+        self.only_directory(&place)?;
+        Ok(place)
+    }
+
+    /// Checks that a place is a directory, and the caller may go through it.
+    ///
+    /// # Errors
+    /// `ENOTDIR`, `EACCES` if not.
+    pub(crate) fn only_directory(&self, place: &Place) -> Result<(), Errno> {
+        if !is_directory(&*place.inode) {
+            return Err(Errno::ENOTDIR);
+        }
+        self.may_search(&*place.inode)
+    }
+}

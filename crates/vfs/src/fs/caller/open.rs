@@ -1,0 +1,322 @@
+//! Opens: find or create, check, and open.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use fdtable::FileRef;
+
+use super::{At, Caller, is_directory};
+use crate::fs::file_system::want_write;
+use crate::fs::inode::{Inode, LaterName, NewInode, Opening, Target, What};
+use crate::fs::mode::{AccessMode, Mode, Permissions};
+use crate::fs::mount::Place;
+use crate::fs::path::{Last, Path};
+use crate::fs::path_file::PathFile;
+use crate::fs::stat::FileKind;
+use crate::fs::walk::{Follow, Walk};
+use crate::{Errno, Object, OpenFlags};
+
+/// What an open has found.
+struct Found {
+    place: Place,
+    age: Age,
+}
+
+/// Who made what was found.
+#[derive(Clone, Copy, PartialEq)]
+enum Age {
+    Old,
+    /// As `Old`, and it was not found by a name: a link of `/proc` leads there.
+    Nameless,
+    /// This open, which may do with it what it asked for, whatever the permissions.
+    New,
+}
+
+impl Found {
+    fn old(place: Place) -> Self {
+        let age = Age::Old;
+        Found { place, age }
+    }
+
+    fn new(place: Place) -> Self {
+        let age = Age::New;
+        Found { place, age }
+    }
+}
+
+/// File that was found, and is to be opened.
+pub(crate) struct ToOpen {
+    place: Place,
+    flags: OpenFlags,
+}
+
+impl ToOpen {
+    /// Tells whether nobody notices that it is opened and released at once: an open that finds no
+    /// free number may have done that.
+    #[inline]
+    pub(crate) fn is_unnoticed(&self) -> bool {
+        self.flags.contains(OpenFlags::PATH)
+            || matches!(
+                self.place.inode.kind(),
+                FileKind::Regular | FileKind::Directory
+            )
+    }
+}
+
+impl Caller<'_> {
+    /// Opens what a path names.
+    pub(crate) fn open(
+        &self,
+        at: At,
+        path: &[u8],
+        flags: OpenFlags,
+        mode: Mode,
+    ) -> Result<FileRef<dyn Object>, Errno> {
+        let flags = checked(flags)?;
+        if flags.contains(OpenFlags::TMPFILE) {
+            return self.open_unnamed(at, path, flags, mode);
+        }
+        let path = Path::parse(path)?;
+        let start = self.start(at, path.from_root)?;
+        if flags.contains(OpenFlags::CREAT) {
+            return self.open_or_create(&start, &path, flags, mode);
+        }
+        let found = Walk::new(self).find(&start, &path, follow(flags))?;
+        self.open_found(Found::old(found), flags)
+    }
+
+    /// Finds what a path names, to open it later: `flags` do not ask for a file to be made.
+    #[inline]
+    pub(crate) fn find_to_open(
+        &self,
+        at: At,
+        path: &[u8],
+        flags: OpenFlags,
+    ) -> Result<ToOpen, Errno> {
+        let flags = checked(flags)?;
+        let path = Path::parse(path)?;
+        let start = self.start(at, path.from_root)?;
+        let place = Walk::new(self).find(&start, &path, follow(flags))?;
+        Ok(ToOpen { place, flags })
+    }
+
+    /// Opens what was found.
+    #[inline]
+    pub(crate) fn open_later(&self, found: ToOpen) -> Result<FileRef<dyn Object>, Errno> {
+        self.open_found(Found::old(found.place), found.flags)
+    }
+
+    /// Opens a file, or makes it first.
+    fn open_or_create(
+        &self,
+        start: &Place,
+        path: &Path<'_>,
+        flags: OpenFlags,
+        mode: Mode,
+    ) -> Result<FileRef<dyn Object>, Errno> {
+        loop {
+            let mut walk = Walk::new(self);
+            let found = self.find_or_create(&mut walk, Cow::Borrowed(start), path, flags, mode)?;
+            let had_name = found.age != Age::Nameless;
+            let inode = Arc::clone(&found.place.inode);
+            match self.open_found(found, flags) {
+                // Its name was removed between the two steps: look for another, or make one.
+                Err(Errno::ENOENT) if had_name && inode.stat().links == 0 => {}
+                opened => return opened,
+            }
+        }
+    }
+
+    #[inline]
+    fn open_found(&self, found: Found, flags: OpenFlags) -> Result<FileRef<dyn Object>, Errno> {
+        let Place { mount, inode } = found.place;
+        let kind = inode.kind();
+        if flags.contains(OpenFlags::DIRECTORY) && kind != FileKind::Directory {
+            return Err(Errno::ENOTDIR);
+        }
+        let opening = Opening {
+            flags,
+            kind,
+            fs: self.fs_mounted(mount.as_deref()),
+            mount: mount.clone(),
+        };
+        if flags.contains(OpenFlags::PATH) {
+            let mount = opening.mount();
+            return opening.file(PathFile::new(Place { mount, inode }));
+        }
+        let changes = flags.can_write() || flags.intersects(OpenFlags::CREAT | OpenFlags::TRUNC);
+        match kind {
+            FileKind::Symlink => return Err(Errno::ELOOP),
+            FileKind::Directory if changes => return Err(Errno::EISDIR),
+            _ => {}
+        }
+        if found.age != Age::New {
+            self.may_open(&*inode, flags)?;
+        }
+        inode.open(&opening)
+    }
+
+    #[inline]
+    fn may_open(&self, inode: &dyn Inode, flags: OpenFlags) -> Result<(), Errno> {
+        if self.who.is_root() {
+            return Ok(());
+        }
+        let mut wanted = AccessMode::empty();
+        wanted.set(AccessMode::READ, flags.can_read());
+        wanted.set(
+            AccessMode::WRITE,
+            flags.can_write() || flags.contains(OpenFlags::TRUNC),
+        );
+        self.may(wanted, inode)?;
+        if flags.contains(OpenFlags::NOATIME) && !self.who.owns(inode.permissions().uid) {
+            return Err(Errno::EPERM);
+        }
+        Ok(())
+    }
+
+    /// Finds a file, or makes it: also where a symbolic link leads that leads nowhere yet.
+    fn find_or_create(
+        &self,
+        walk: &mut Walk<'_>,
+        start: Cow<'_, Place>,
+        path: &Path<'_>,
+        flags: OpenFlags,
+        mode: Mode,
+    ) -> Result<Found, Errno> {
+        let exclusive = flags.contains(OpenFlags::EXCL);
+        let mut parent = start;
+        walk.go(&mut parent, path.parent)?;
+        let name = match path.last {
+            Last::Name(name) if !path.asks_for_directory => name,
+            Last::Name(_) => return Err(Errno::EISDIR),
+            _ if exclusive => return Err(Errno::EEXIST),
+            _ => return Err(Errno::EISDIR),
+        };
+        loop {
+            // Most of these files are there already: a look is enough.
+            let found = match walk.child(&parent, name) {
+                Err(Errno::ENOENT) => match self.create_file(&parent, name, mode) {
+                    // Somebody was faster.
+                    Err(Errno::EEXIST) if !exclusive => continue,
+                    created => return created.map(Found::new),
+                },
+                found => found?,
+            };
+            return match found.inode.kind() {
+                _ if exclusive => Err(Errno::EEXIST),
+                FileKind::Symlink if !flags.contains(OpenFlags::NOFOLLOW) => {
+                    self.create_behind(walk, &parent, &found, flags, mode)
+                }
+                _ => Ok(Found::old(found)),
+            };
+        }
+    }
+
+    /// Finds or makes what a link leads to.
+    fn create_behind(
+        &self,
+        walk: &mut Walk<'_>,
+        parent: &Place,
+        link: &Place,
+        flags: OpenFlags,
+        mode: Mode,
+    ) -> Result<Found, Errno> {
+        match walk.target(link)? {
+            Target::Place { place, .. } => {
+                let age = Age::Nameless;
+                Ok(Found { place, age })
+            }
+            Target::Path(text) => {
+                let path = Path::parse(&text)?;
+                let start = if path.from_root { self.root } else { parent };
+                self.find_or_create(walk, Cow::Borrowed(start), &path, flags, mode)
+            }
+        }
+    }
+
+    fn create_file(&self, parent: &Place, name: &[u8], mode: Mode) -> Result<Place, Errno> {
+        let _change = want_write(self.fs_of(parent))?;
+        self.may_change(&*parent.inode)?;
+        let inode = parent
+            .inode
+            .create(name, &self.new_inode(What::Regular, mode))?;
+        Ok(Place {
+            mount: parent.mount.clone(),
+            inode,
+        })
+    }
+
+    /// Makes a file without a name and opens it.
+    fn open_unnamed(
+        &self,
+        at: At,
+        path: &[u8],
+        flags: OpenFlags,
+        mode: Mode,
+    ) -> Result<FileRef<dyn Object>, Errno> {
+        if !flags.can_write() {
+            return Err(Errno::EINVAL);
+        }
+        let directory = self.find(at, path, follow(flags))?;
+        if !is_directory(&*directory.inode) {
+            return Err(Errno::ENOTDIR);
+        }
+        let _change = want_write(self.fs_of(&directory))?;
+        self.may_change(&*directory.inode)?;
+        let new = self.new_inode(What::Regular, mode);
+        let later = if flags.contains(OpenFlags::EXCL) {
+            LaterName::Never
+        } else {
+            LaterName::Possible
+        };
+        let inode = directory.inode.create_unnamed(&new, later)?;
+        let place = Place {
+            mount: directory.mount.clone(),
+            inode,
+        };
+        self.open_found(Found::new(place), flags - OpenFlags::TMPFILE)
+    }
+
+    /// Describes what is to be made for this caller.
+    pub(crate) fn new_inode<'n>(&self, what: What<'n>, mode: Mode) -> NewInode<'n> {
+        let umask = match what {
+            // Nobody asks for the permissions of a link.
+            What::Symlink(_) => Mode::NONE,
+            _ => self.umask,
+        };
+        NewInode {
+            what,
+            permissions: Permissions {
+                mode: mode.without(umask),
+                uid: self.who.uid,
+                gid: self.who.gid,
+            },
+        }
+    }
+}
+
+/// Checks the flags of an open, and takes away what means nothing.
+fn checked(flags: OpenFlags) -> Result<OpenFlags, Errno> {
+    if flags.contains(OpenFlags::PATH) {
+        let kept = OpenFlags::PATH | OpenFlags::DIRECTORY | OpenFlags::NOFOLLOW;
+        return Ok(flags & (kept | OpenFlags::CLOEXEC));
+    }
+    let both = OpenFlags::CREAT | OpenFlags::DIRECTORY;
+    let half = OpenFlags::TMPFILE - OpenFlags::DIRECTORY;
+    let refused = flags.contains(OpenFlags::ACCMODE)
+        || flags.contains(half) && !flags.contains(OpenFlags::TMPFILE)
+        || flags.contains(both)
+        || flags.contains(OpenFlags::DIRECT);
+    if refused {
+        return Err(Errno::EINVAL);
+    }
+    Ok(flags)
+}
+
+fn follow(flags: OpenFlags) -> Follow {
+    if flags.contains(OpenFlags::NOFOLLOW) {
+        Follow::No
+    } else {
+        Follow::Yes
+    }
+}

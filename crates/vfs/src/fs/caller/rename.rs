@@ -1,0 +1,83 @@
+//! Renames.
+
+use super::{At, Caller, is_directory};
+use crate::Errno;
+use crate::fs::file_system::{RenameFlags, Renamed, want_write};
+use crate::fs::inode::Inode;
+use crate::fs::mode::AccessMode;
+use crate::fs::mount::Place;
+use crate::fs::path::Path;
+
+impl Caller<'_> {
+    /// Gives what `old` names the name `new`.
+    pub(crate) fn rename(
+        &self,
+        old: (At, &[u8]),
+        new: (At, &[u8]),
+        flags: RenameFlags,
+    ) -> Result<(), Errno> {
+        if RenameFlags::from_bits(flags.bits()).is_none() || flags == RenameFlags::all() {
+            return Err(Errno::EINVAL);
+        }
+        let old_path = Path::parse(old.1)?;
+        let from = self.find_parent(old.0, &old_path)?;
+        let new_path = Path::parse(new.1)?;
+        let to = self.find_parent(new.0, &new_path)?;
+        if from.mount_id() != to.mount_id() {
+            return Err(Errno::EXDEV);
+        }
+        let old_name = old_path.name(Errno::EBUSY)?;
+        let taken = if flags.contains(RenameFlags::NOREPLACE) {
+            Errno::EEXIST
+        } else {
+            Errno::EBUSY
+        };
+        let new_name = new_path.name(taken)?;
+        let _change = want_write(self.fs_of(&from))?;
+        let may = |moved: &dyn Inode, replaced: Option<&dyn Inode>| {
+            self.may_rename((&from, moved), (&to, replaced), flags)
+        };
+        let fs = self.fs_of(&from);
+        fs.rename(
+            Renamed {
+                directory: &*from.inode,
+                name: old_name,
+                asks_for_directory: old_path.asks_for_directory,
+            },
+            Renamed {
+                directory: &*to.inode,
+                name: new_name,
+                asks_for_directory: new_path.asks_for_directory,
+            },
+            flags,
+            &may,
+        )
+    }
+
+    fn may_rename(
+        &self,
+        (from, moved): (&Place, &dyn Inode),
+        (to, replaced): (&Place, Option<&dyn Inode>),
+        flags: RenameFlags,
+    ) -> Result<(), Errno> {
+        if self.who.is_root() {
+            return Ok(());
+        }
+        self.may_remove(&*from.inode, moved)?;
+        match replaced {
+            None => self.may_change(&*to.inode)?,
+            Some(replaced) => self.may_remove(&*to.inode, replaced)?,
+        }
+        if from.is(to) {
+            return Ok(());
+        }
+        // The `..` of a directory that moves is one of its names.
+        let exchanged = replaced.filter(|_| flags.contains(RenameFlags::EXCHANGE));
+        for inode in [Some(moved), exchanged].into_iter().flatten() {
+            if is_directory(inode) {
+                self.may(AccessMode::WRITE, inode)?;
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,220 @@
+//! Devices: the file system for `/dev`.
+//!
+//! It has what programs look for there without a machine below: `null`, `zero`, `full`, `random`
+//! and `urandom`, and the links `fd`, `stdin`, `stdout` and `stderr` into `/proc`. Nobody can change
+//! it.
+
+use std::sync::{Arc, Weak};
+
+use fdtable::FileRef;
+
+use super::device_number;
+use super::file_system::{FileSystem, StatFs};
+use super::inode::{Home, Inode, Opening, Target};
+use super::inode_number;
+use super::mode::Mode;
+use super::stat::{DirEntry, FileKind, Stat};
+use super::{Caller, MountPoint};
+use crate::{Errno, Object};
+
+mod device;
+
+use device::{Device, DeviceInode};
+
+/// File system of devices, to be mounted on `/dev`.
+///
+/// ```
+/// use std::sync::Arc;
+/// use fdtable_vfs::{DevFs, Errno, OpenFlags, Process};
+///
+/// # fn main() -> Result<(), Errno> {
+/// let process = Process::new();
+/// process.mkdir("/dev")?;
+/// process.mount("/dev", Arc::new(DevFs::new()))?;
+/// let zero = process.open("/dev/zero", OpenFlags::RDONLY)?;
+/// let mut buf = [1; 4];
+/// assert_eq!(process.read(zero, &mut buf)?, 4);
+/// assert_eq!(buf, [0; 4]);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug)]
+#[doc(alias = "devtmpfs")]
+pub struct DevFs {
+    root: Arc<Root>,
+}
+
+#[derive(Debug)]
+struct Root {
+    stat: Stat,
+    entries: Vec<(&'static str, Entry)>,
+    mounted: MountPoint,
+}
+
+#[derive(Clone, Debug)]
+enum Entry {
+    Device(Arc<DeviceInode>),
+    Link(Arc<Link>),
+}
+
+/// Symbolic link.
+#[derive(Debug)]
+struct Link {
+    stat: Stat,
+    target: &'static str,
+    name: &'static str,
+    root: Weak<Root>,
+}
+
+const DEVICES: [(&str, Device); 5] = [
+    ("null", Device::Null),
+    ("zero", Device::Zero),
+    ("full", Device::Full),
+    ("random", Device::Random),
+    ("urandom", Device::Urandom),
+];
+
+const LINKS: [(&str, &str); 4] = [
+    ("fd", "/proc/self/fd"),
+    ("stdin", "/proc/self/fd/0"),
+    ("stdout", "/proc/self/fd/1"),
+    ("stderr", "/proc/self/fd/2"),
+];
+
+impl DevFs {
+    /// Makes the file system. Allocates.
+    pub fn new() -> Self {
+        let device = device_number::fresh();
+        let stat = |kind, mode, size| Stat {
+            device,
+            size,
+            ..Stat::new(kind, Mode::new(mode), inode_number::fresh())
+        };
+        let root = Arc::new_cyclic(|root: &Weak<Root>| {
+            let devices = DEVICES.map(|(name, what)| {
+                let stat = stat(FileKind::CharDevice, 0o666, 0);
+                let inode = DeviceInode::new(what, stat, name, root.clone());
+                (name, Entry::Device(Arc::new(inode)))
+            });
+            let links = LINKS.map(|(name, target)| {
+                let link = Link {
+                    stat: stat(FileKind::Symlink, 0o777, target.len() as u64),
+                    target,
+                    name,
+                    root: root.clone(),
+                };
+                (name, Entry::Link(Arc::new(link)))
+            });
+            let entries: Vec<_> = devices.into_iter().chain(links).collect();
+            Root {
+                stat: Stat {
+                    links: 2,
+                    ..stat(FileKind::Directory, 0o755, entries.len() as u64)
+                },
+                entries,
+                mounted: MountPoint::default(),
+            }
+        });
+        DevFs { root }
+    }
+}
+
+impl Default for DevFs {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl FileSystem for DevFs {
+    fn root(&self) -> Arc<dyn Inode> {
+        Arc::clone(&self.root) as Arc<dyn Inode>
+    }
+
+    fn statfs(&self) -> StatFs {
+        StatFs::new(StatFs::TMPFS, self.root.stat.device)
+    }
+}
+
+impl Entry {
+    fn inode(&self) -> Arc<dyn Inode> {
+        match self {
+            Entry::Device(device) => Arc::clone(device) as Arc<dyn Inode>,
+            Entry::Link(link) => Arc::clone(link) as Arc<dyn Inode>,
+        }
+    }
+}
+
+impl Inode for Root {
+    fn kind(&self) -> FileKind {
+        FileKind::Directory
+    }
+
+    fn stat(&self) -> Stat {
+        self.stat
+    }
+
+    fn open(self: Arc<Self>, opening: &Opening<'_>) -> Result<FileRef<dyn Object>, Errno> {
+        opening.directory(self)
+    }
+
+    fn lookup(&self, name: &[u8], _caller: &Caller<'_>) -> Result<Arc<dyn Inode>, Errno> {
+        let found = self
+            .entries
+            .iter()
+            .find(|(other, _)| other.as_bytes() == name);
+        Ok(found.ok_or(Errno::ENOENT)?.1.inode())
+    }
+
+    fn names(&self) -> Result<Vec<DirEntry>, Errno> {
+        let entry = |(cookie, (name, entry)): (u64, &(&str, Entry))| {
+            let inode = entry.inode();
+            DirEntry {
+                name: name.as_bytes().into(),
+                inode: inode.number(),
+                kind: inode.kind(),
+                cookie,
+            }
+        };
+        Ok((DirEntry::FIRST_COOKIE..)
+            .zip(&self.entries)
+            .map(entry)
+            .collect())
+    }
+
+    fn mount_point(&self) -> Option<&MountPoint> {
+        Some(&self.mounted)
+    }
+}
+
+impl Inode for Link {
+    fn kind(&self) -> FileKind {
+        FileKind::Symlink
+    }
+
+    fn stat(&self) -> Stat {
+        self.stat
+    }
+
+    /// # Errors
+    /// `ELOOP`: links are not opened.
+    fn open(self: Arc<Self>, _opening: &Opening<'_>) -> Result<FileRef<dyn Object>, Errno> {
+        Err(Errno::ELOOP)
+    }
+
+    fn link_target(&self, _caller: &Caller<'_>) -> Result<Target, Errno> {
+        Ok(Target::Path(self.target.as_bytes().into()))
+    }
+
+    fn home(&self) -> Option<Home> {
+        home(&self.root, self.name)
+    }
+}
+
+/// Says that a name is in the root.
+fn home(root: &Weak<Root>, name: &str) -> Option<Home> {
+    Some(Home {
+        directory: root.upgrade()?,
+        name: name.as_bytes().into(),
+        has_left: false,
+    })
+}

@@ -1,0 +1,225 @@
+//! Devices that need no machine: `null`, `zero`, `full`, `random`, `urandom`.
+//!
+//! They have no position, and nobody ever waits for them.
+
+use std::sync::{Arc, OnceLock, Weak};
+
+use fdtable::FileRef;
+
+use super::{Root, home};
+use crate::fs::inode::{Home, Inode, Opening};
+use crate::fs::locks::LockSet;
+use crate::fs::mount::Place;
+use crate::fs::seek::SeekTo;
+use crate::fs::stat::{FileKind, Stat};
+use crate::{Errno, Object, OpenFlags, Status};
+
+/// Most bytes that a `try_` form gives: 65,536. A grace period waits for it.
+const SHORT: usize = 64 << 10;
+
+/// What a device does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Device {
+    /// Is empty, and swallows what is written.
+    Null,
+    /// Gives zeros, and swallows what is written.
+    Zero,
+    /// Gives zeros, and has no room.
+    Full,
+    /// Gives random bytes, and swallows what is written: nobody here has more randomness than the
+    /// machine.
+    Random,
+    /// As `Random`.
+    Urandom,
+}
+
+/// Inode of a device.
+#[derive(Debug)]
+pub(super) struct DeviceInode {
+    device: Device,
+    stat: Stat,
+    locks: LockSet,
+    name: &'static str,
+    root: Weak<Root>,
+}
+
+/// Open device.
+#[derive(Debug)]
+struct OpenDevice {
+    device: Device,
+    inode: Arc<DeviceInode>,
+    place: Place,
+    status: Status,
+    revoked: OnceLock<()>,
+}
+
+impl Device {
+    /// Returns the number of the device, as Linux has it.
+    const fn number(self) -> u64 {
+        let minor = match self {
+            Device::Null => 3,
+            Device::Zero => 5,
+            Device::Full => 7,
+            Device::Random => 8,
+            Device::Urandom => 9,
+        };
+        1 << 8 | minor
+    }
+
+    fn read(self, buf: &mut [u8]) -> Result<usize, Errno> {
+        match self {
+            Device::Null => return Ok(0),
+            Device::Zero | Device::Full => buf.fill(0),
+            Device::Random | Device::Urandom => {
+                getrandom::fill(buf).map_err(|_| Errno::EIO)?;
+            }
+        }
+        Ok(buf.len())
+    }
+
+    fn write(self, bytes: &[u8]) -> Result<usize, Errno> {
+        match self {
+            Device::Full if !bytes.is_empty() => Err(Errno::ENOSPC),
+            _ => Ok(bytes.len()),
+        }
+    }
+}
+
+impl DeviceInode {
+    /// Makes the inode of a device, which is as `stat` says otherwise.
+    pub(super) fn new(device: Device, stat: Stat, name: &'static str, root: Weak<Root>) -> Self {
+        DeviceInode {
+            device,
+            stat: Stat {
+                rdev: device.number(),
+                ..stat
+            },
+            locks: LockSet::new(),
+            name,
+            root,
+        }
+    }
+}
+
+impl Inode for DeviceInode {
+    fn kind(&self) -> FileKind {
+        FileKind::CharDevice
+    }
+
+    fn stat(&self) -> Stat {
+        self.stat
+    }
+
+    fn open(self: Arc<Self>, opening: &Opening<'_>) -> Result<FileRef<dyn Object>, Errno> {
+        opening.file(OpenDevice {
+            device: self.device,
+            place: Place {
+                mount: opening.mount(),
+                inode: Arc::clone(&self) as Arc<dyn Inode>,
+            },
+            inode: self,
+            status: Status::new(opening.flags()),
+            revoked: OnceLock::new(),
+        })
+    }
+
+    fn home(&self) -> Option<Home> {
+        home(&self.root, self.name)
+    }
+}
+
+impl OpenDevice {
+    fn check_not_revoked(&self) -> Result<(), Errno> {
+        match self.revoked.get() {
+            None => Ok(()),
+            Some(()) => Err(Errno::EIO),
+        }
+    }
+
+    #[inline]
+    fn check(&self, is_allowed: fn(OpenFlags) -> bool) -> Result<(), Errno> {
+        self.check_not_revoked()?;
+        if is_allowed(self.status.get()) {
+            Ok(())
+        } else {
+            Err(Errno::EBADF)
+        }
+    }
+}
+
+impl Object for OpenDevice {
+    fn status(&self) -> OpenFlags {
+        self.status.get()
+    }
+
+    fn set_status(&self, flags: OpenFlags) -> Result<(), Errno> {
+        self.status.set(flags);
+        Ok(())
+    }
+
+    /// No call waits, so the long ones are never refused.
+    fn is_nonblocking(&self) -> bool {
+        false
+    }
+
+    fn place(&self) -> Option<Place> {
+        Some(self.place.clone())
+    }
+
+    fn locks(&self) -> Option<&LockSet> {
+        Some(&self.inode.locks)
+    }
+
+    #[inline]
+    fn try_read(&self, buf: &mut [u8]) -> Result<usize, Errno> {
+        if buf.len() > SHORT {
+            return Err(Errno::EAGAIN);
+        }
+        self.read(buf)
+    }
+
+    fn try_write(&self, bytes: &[u8]) -> Result<usize, Errno> {
+        self.check(OpenFlags::can_write)?;
+        self.device.write(bytes)
+    }
+
+    #[inline]
+    fn read(&self, buf: &mut [u8]) -> Result<usize, Errno> {
+        self.check(OpenFlags::can_read)?;
+        self.device.read(buf)
+    }
+
+    fn try_read_at(&self, buf: &mut [u8], _offset: u64) -> Result<usize, Errno> {
+        self.try_read(buf)
+    }
+
+    fn try_write_at(&self, bytes: &[u8], _offset: u64) -> Result<usize, Errno> {
+        self.try_write(bytes)
+    }
+
+    fn read_at(&self, buf: &mut [u8], _offset: u64) -> Result<usize, Errno> {
+        self.read(buf)
+    }
+
+    fn stat(&self) -> Result<Stat, Errno> {
+        self.check_not_revoked()?;
+        Ok(self.inode.stat())
+    }
+
+    /// Stays at 0, wherever it is asked to go.
+    fn try_seek(&self, to: SeekTo) -> Result<u64, Errno> {
+        self.seek(to)
+    }
+
+    fn seek(&self, _to: SeekTo) -> Result<u64, Errno> {
+        self.check_not_revoked()?;
+        Ok(0)
+    }
+
+    fn release(&self) {}
+
+    fn revoke(&self) {
+        // Twice is once.
+        let _ = self.revoked.set(());
+    }
+}

@@ -1,0 +1,96 @@
+//! Locks of `flock(2)`: one of a whole file for each open file.
+
+use super::{LockKind, LockWait, Locks, State};
+use crate::Errno;
+use crate::event::{Events, FileId, Wakeups, wait};
+
+/// Lock of the whole file that an open file has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Whole {
+    pub(crate) file: FileId,
+    pub(crate) is_write: bool,
+    /// The process that set it.
+    pub(crate) pid: i32,
+}
+
+impl Locks {
+    /// Gives an open file a lock of the whole file. One of the other kind that it has goes first,
+    /// and stays away if the new one cannot be had, as on Linux. Blocks if asked to.
+    ///
+    /// # Errors
+    /// `EAGAIN` if another open file has one that is in the way and the call does not wait; `EIO`
+    /// if the open file is revoked; `ENOLCK` if there is no memory.
+    pub(crate) fn lock_whole(
+        &self,
+        wanted: Whole,
+        how: LockWait,
+        is_revoked: &dyn Fn() -> bool,
+    ) -> Result<(), Errno> {
+        if self.has(&wanted) {
+            return Ok(());
+        }
+        self.unlock_whole(wanted.file);
+        let attempt = |state: &mut State| {
+            if is_revoked() {
+                return Some((Err(Errno::EIO), Wakeups::default()));
+            }
+            let is_in_the_way =
+                |other: &Whole| other.file != wanted.file && (other.is_write || wanted.is_write);
+            if state.whole.iter().any(is_in_the_way) {
+                let refused = (Err(Errno::EAGAIN), Wakeups::default());
+                return (how == LockWait::No).then_some(refused);
+            }
+            Some(self.put_whole(state, wanted))
+        };
+        let done = wait(
+            &self.state,
+            |state| &mut state.queue,
+            Events::OUT,
+            None,
+            attempt,
+        );
+        let (result, wakeups) = done.unwrap_or((Err(Errno::EAGAIN), Wakeups::default()));
+        wakeups.run();
+        result
+    }
+
+    /// Takes the lock of the whole file from an open file, if it has one.
+    pub(crate) fn unlock_whole(&self, file: FileId) {
+        let mut state = self.state.lock();
+        let before = state.whole.len();
+        state.whole.retain(|whole| whole.file != file);
+        let frees = state.whole.len() < before;
+        let wakeups = self.wake_all_if(frees, &mut state);
+        drop(state);
+        wakeups.run();
+    }
+
+    fn has(&self, wanted: &Whole) -> bool {
+        let is_it = |whole: &Whole| whole.file == wanted.file && whole.is_write == wanted.is_write;
+        self.state.lock().whole.iter().any(is_it)
+    }
+
+    /// Puts a lock in the place of what the open file has got meanwhile.
+    fn put_whole(&self, state: &mut State, wanted: Whole) -> (Result<(), Errno>, Wakeups) {
+        if state.whole.try_reserve(1).is_err() {
+            return (Err(Errno::ENOLCK), Wakeups::default());
+        }
+        let before = state.whole.len();
+        state.whole.retain(|whole| whole.file != wanted.file);
+        let frees = state.whole.len() < before;
+        let wakeups = self.wake_all_if(frees, state);
+        state.whole.push(wanted);
+        (Ok(()), wakeups)
+    }
+}
+
+impl Whole {
+    /// Returns the kind.
+    pub(crate) fn kind(self) -> LockKind {
+        if self.is_write {
+            LockKind::Write
+        } else {
+            LockKind::Read
+        }
+    }
+}

@@ -1,0 +1,168 @@
+//! Record locks of one file: who has which bytes.
+//!
+//! The locks of one owner lie side by side in the list, in the order of their bytes. They do not
+//! overlap, and two of a kind that touch are one. So each byte has one lock of an owner at most,
+//! and a new one takes the place of what was there, which may be cut or split by it.
+
+use smallvec::SmallVec;
+
+use super::LockKind;
+use crate::Errno;
+use crate::event::FileId;
+
+/// Bytes from `first` to `last`, both included and at most `i64::MAX`, which stands for the end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Range {
+    pub(crate) first: u64,
+    pub(crate) last: u64,
+}
+
+/// Who has a lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Owner {
+    /// The locks of a table of descriptors, by their number.
+    Table(u64),
+    File(FileId),
+}
+
+/// Lock that somebody has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Record {
+    pub(crate) owner: Owner,
+    pub(crate) range: Range,
+    pub(crate) is_write: bool,
+    /// The process that set it.
+    pub(crate) pid: i32,
+    /// The open file through which it was set.
+    pub(crate) file: FileId,
+}
+
+/// Lock that somebody wants, or gives up.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Wanted {
+    pub(crate) owner: Owner,
+    pub(crate) range: Range,
+    pub(crate) kind: LockKind,
+    pub(crate) pid: i32,
+    pub(crate) file: FileId,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Records {
+    list: Vec<Record>,
+}
+
+impl Record {
+    /// Returns the kind.
+    pub(crate) fn kind(&self) -> LockKind {
+        if self.is_write {
+            LockKind::Write
+        } else {
+            LockKind::Read
+        }
+    }
+}
+
+impl Range {
+    fn overlaps(self, other: Range) -> bool {
+        self.first <= other.last && other.first <= self.last
+    }
+
+    /// Tells whether nothing lies between the two.
+    fn touches(self, other: Range) -> bool {
+        self.first <= other.last + 1 && other.first <= self.last + 1
+    }
+
+    /// Returns what is left of this before and behind another.
+    fn without(self, other: Range) -> [Option<Range>; 2] {
+        let before = (self.first < other.first).then(|| Range {
+            first: self.first,
+            last: self.last.min(other.first - 1),
+        });
+        let behind = (self.last > other.last).then(|| Range {
+            first: self.first.max(other.last + 1),
+            last: self.last,
+        });
+        [before, behind]
+    }
+}
+
+impl Records {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Record> {
+        self.list.iter()
+    }
+
+    /// Finds the first lock of another owner that is in the way.
+    pub(crate) fn conflict(&self, wanted: &Wanted) -> Option<&Record> {
+        let writes = wanted.kind == LockKind::Write;
+        self.list.iter().find(|record| {
+            wanted.kind != LockKind::Unlock
+                && record.owner != wanted.owner
+                && (writes || record.is_write)
+                && record.range.overlaps(wanted.range)
+        })
+    }
+
+    /// Removes the locks that `which` says, and tells whether there were any.
+    pub(crate) fn remove(&mut self, which: impl Fn(&Record) -> bool) -> bool {
+        let before = self.list.len();
+        self.list.retain(|record| !which(record));
+        self.list.len() < before
+    }
+
+    /// Gives the owner the lock that it wants, in place of what it has of these bytes. Nobody else
+    /// is in the way. Tells whether somebody may have waited for what changed.
+    ///
+    /// # Errors
+    /// `ENOLCK` if there is no memory; nothing has changed.
+    pub(crate) fn apply(&mut self, wanted: &Wanted) -> Result<bool, Errno> {
+        // What is cut in two, and the new one.
+        self.list.try_reserve(2).map_err(|_| Errno::ENOLCK)?;
+        let own = self.own_that_touch(wanted);
+        let new_kind = (wanted.kind != LockKind::Unlock).then_some(wanted.kind == LockKind::Write);
+        let mut merged = wanted.range;
+        let (mut before, mut behind) = (None, None);
+        let mut frees = false;
+        for &old in &self.list[own.clone()] {
+            if new_kind == Some(old.is_write) {
+                merged.first = merged.first.min(old.range.first);
+                merged.last = merged.last.max(old.range.last);
+                continue;
+            }
+            frees |= old.range.overlaps(wanted.range);
+            let [left, right] = old.range.without(wanted.range);
+            before = left.map(|range| Record { range, ..old }).or(before);
+            behind = behind.or(right.map(|range| Record { range, ..old }));
+        }
+        let new = new_kind.map(|is_write| Record {
+            owner: wanted.owner,
+            range: merged,
+            is_write,
+            pid: wanted.pid,
+            file: wanted.file,
+        });
+        let parts: SmallVec<[Record; 3]> = [before, new, behind].into_iter().flatten().collect();
+        self.list.splice(own, parts);
+        Ok(frees)
+    }
+
+    /// Returns the place in the list of the owner's locks that the wanted one overlaps or touches.
+    fn own_that_touch(&self, wanted: &Wanted) -> std::ops::Range<usize> {
+        let is_own = |record: &Record| record.owner == wanted.owner;
+        let first = self.list.iter().position(is_own).unwrap_or(self.list.len());
+        let own = self.list[first..]
+            .iter()
+            .take_while(|&record| is_own(record));
+        let before = own
+            .clone()
+            .take_while(|record| record.range.last + 1 < wanted.range.first);
+        let start = first + before.count();
+        let touching = self.list[start..]
+            .iter()
+            .take_while(|&record| is_own(record) && record.range.touches(wanted.range));
+        start..start + touching.count()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,137 @@
+//! What callers ask for, and how offsets become a range: `struct flock`.
+
+use super::Range;
+use crate::Errno;
+
+/// Kind of a lock, with the values of Linux.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum LockKind {
+    /// Shared: others may have such locks too.
+    #[doc(alias = "F_RDLCK")]
+    Read = 0,
+    /// Exclusive.
+    #[doc(alias = "F_WRLCK")]
+    Write = 1,
+    /// None.
+    #[doc(alias = "F_UNLCK")]
+    Unlock = 2,
+}
+
+/// Who has a record lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum LockOwner {
+    /// The table of descriptors, which is most often that of one process (`F_SETLK`).
+    Process,
+    /// The open file, and so all its descriptors in whatever table (`F_OFD_SETLK`).
+    OpenFile,
+}
+
+/// Whether a call waits until it can have the lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum LockWait {
+    /// No: it answers `EAGAIN`.
+    #[doc(alias = "F_SETLK")]
+    No,
+    /// Yes.
+    #[doc(alias = "F_SETLKW")]
+    Yes,
+}
+
+/// Where the offset of a record lock is counted from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum LockFrom {
+    /// The start of the file (`SEEK_SET`).
+    Start,
+    /// The position of the open file (`SEEK_CUR`).
+    Current,
+    /// The end of the file (`SEEK_END`).
+    End,
+}
+
+/// Record lock, as `fcntl` asks for it and tells it.
+#[doc(alias = "struct flock")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FileLock {
+    /// What it is.
+    #[doc(alias = "l_type")]
+    pub kind: LockKind,
+    /// Where `start` is counted from.
+    #[doc(alias = "l_whence")]
+    pub from: LockFrom,
+    /// First byte of the lock; with a negative length, the byte after the last one.
+    #[doc(alias = "l_start")]
+    pub start: i64,
+    /// Length in bytes; 0 is up to the end, wherever that will be.
+    #[doc(alias = "l_len")]
+    pub length: i64,
+    /// The process that has the lock, where one is told; -1 for that of an open file.
+    #[doc(alias = "l_pid")]
+    pub pid: i32,
+}
+
+impl FileLock {
+    /// Makes a request for `length` bytes at `start`, counted from the start of the file; a length
+    /// of 0 means up to the end.
+    pub const fn new(kind: LockKind, start: i64, length: i64) -> Self {
+        FileLock {
+            kind,
+            from: LockFrom::Start,
+            start,
+            length,
+            pid: 0,
+        }
+    }
+
+    /// Finds the range, where offsets are counted from `base`, 0 to `i64::MAX`.
+    ///
+    /// # Errors
+    /// `EINVAL` if it begins before the file; `EOVERFLOW` if an offset would be above `i64::MAX`.
+    pub(crate) fn range(&self, base: i64) -> Result<Range, Errno> {
+        let start = base.checked_add(self.start).ok_or(Errno::EOVERFLOW)?;
+        let (first, last) = match self.length {
+            0 => (start, i64::MAX),
+            1.. => {
+                let last = start.checked_add(self.length - 1);
+                (start, last.ok_or(Errno::EOVERFLOW)?)
+            }
+            // The byte before the first one may lie before the file: the check is below.
+            _ => (start.saturating_add(self.length), start.saturating_sub(1)),
+        };
+        match (u64::try_from(first), u64::try_from(last)) {
+            (Ok(first), Ok(last)) => Ok(Range { first, last }),
+            _ => Err(Errno::EINVAL),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn range(base: i64, start: i64, length: i64) -> Result<(u64, u64), Errno> {
+        let lock = FileLock::new(LockKind::Read, start, length);
+        lock.range(base).map(|range| (range.first, range.last))
+    }
+
+    #[test]
+    fn a_length_counts_in_both_directions_and_zero_is_to_the_end() {
+        assert_eq!(range(0, 10, 5), Ok((10, 14)));
+        assert_eq!(range(100, -10, 5), Ok((90, 94)));
+        assert_eq!(range(0, 10, -10), Ok((0, 9)));
+        assert_eq!(range(7, 0, 0), Ok((7, i64::MAX as u64)));
+    }
+
+    #[test]
+    fn a_range_outside_of_all_files_is_refused() {
+        assert_eq!(range(0, -1, 1), Err(Errno::EINVAL));
+        assert_eq!(range(0, 10, -11), Err(Errno::EINVAL));
+        assert_eq!(range(0, 0, -1), Err(Errno::EINVAL));
+        assert_eq!(range(0, i64::MIN, -1), Err(Errno::EINVAL));
+        assert_eq!(range(5, i64::MAX, 1), Err(Errno::EOVERFLOW));
+        assert_eq!(range(0, i64::MAX, 2), Err(Errno::EOVERFLOW));
+        assert_eq!(
+            range(0, i64::MAX, 1),
+            Ok((i64::MAX as u64, i64::MAX as u64))
+        );
+    }
+}

@@ -1,0 +1,218 @@
+//! A file system in memory: a tree of directories.
+//!
+//! A lookup takes the lock of one directory for one look, shared, so walks do not wait for each
+//! other. A change takes the lock of the directory that it changes. Nothing is locked for the whole
+//! tree, but by a rename that moves a directory, or anything from one directory to another
+//! ([`rename`] tells).
+//!
+//! A name that goes does not touch the inode: who has the file open keeps it.
+
+use std::alloc::{Layout, handle_alloc_error};
+use std::sync::Arc;
+
+use fdtable::{FileRef, SuperBlock};
+use parking_lot::Mutex;
+
+use self::directory::Directory;
+use super::caller::{At, Caller};
+use super::device_number;
+use super::file_system::{FileSystem, MayRename, RenameFlags, Renamed, StatFs};
+use super::inode::Inode;
+use super::mode::{Credentials, Mode, Permissions};
+use super::mount::Place;
+use super::stat::Stat;
+use super::walk::Follow;
+use crate::{Errno, Object, OpenFlags};
+
+mod directory;
+mod entries;
+mod memfd;
+mod meta;
+mod mounted;
+mod regular;
+mod remove_tree;
+mod rename;
+mod special;
+
+/// Size limit of a file in bytes, unless its file system says otherwise: 256 MiB.
+pub use regular::DEFAULT_LIMIT as DEFAULT_FILE_LIMIT;
+
+/// File system in memory.
+///
+/// The operations here are for who has no process: they are made by user 0, paths begin at the
+/// root, with a `/` or without, and what is mounted is not seen. Each may wait for others that
+/// change a directory on the way, and answers
+/// - `ENOENT` if a name on the way does not exist, or the path is empty;
+/// - `ENOTDIR` if a name on the way is no directory, or a `/` follows a name that is none;
+/// - `ENAMETOOLONG` if a name has more than [`NAME_MAX`](crate::fs::path::NAME_MAX) bytes or the path
+///   [`PATH_MAX`](crate::fs::path::PATH_MAX) or more;
+/// - `ELOOP` if there are more than 40 symbolic links on the way.
+///
+/// ```
+/// use fdtable_vfs::{FileKind, MemFs, Object, OpenFlags};
+///
+/// let fs = MemFs::default();
+/// fs.mkdir("/log")?;
+/// let log = fs.open("/log/new", OpenFlags::CREAT | OpenFlags::WRONLY)?;
+/// log.write(b"begun")?;
+/// fs.rename("/log/new", "/log/today")?;
+/// assert_eq!(fs.stat("/log/today")?.size, 5);
+/// assert_eq!(fs.stat("/log")?.kind, FileKind::Directory);
+/// # Ok::<(), fdtable_vfs::Errno>(())
+/// ```
+#[derive(Debug)]
+pub struct MemFs {
+    root: Arc<Directory>,
+    /// The root, as a place.
+    top: Place,
+    /// Held while a directory moves: see [`rename`].
+    moves: Mutex<()>,
+    /// The open files, if anybody is to know of them.
+    superblock: Option<SuperBlock<dyn Object>>,
+}
+
+impl Default for MemFs {
+    fn default() -> Self {
+        Self::with_file_limit(DEFAULT_FILE_LIMIT)
+    }
+}
+
+impl MemFs {
+    /// Makes an empty file system whose files grow to `limit` bytes at most. A file takes memory for
+    /// all its length, holes too, so the limit is also that of what one call can take. Allocates; without
+    /// memory it ends the process, as a box does.
+    #[doc(alias = "RLIMIT_FSIZE")]
+    pub fn with_file_limit(limit: usize) -> Self {
+        let superblock = SuperBlock::new()
+            .unwrap_or_else(|_| handle_alloc_error(Layout::new::<SuperBlock<dyn Object>>()));
+        Self::with_superblock(Some(superblock), limit)
+    }
+
+    /// Makes an empty file system whose open files are those of `superblock`, and grow to `limit`
+    /// bytes at most. Without a superblock nobody keeps account of them: the file system cannot be
+    /// remounted or unmounted, nor its files revoked.
+    pub fn with_superblock(superblock: Option<SuperBlock<dyn Object>>, limit: usize) -> Self {
+        let permissions = Permissions {
+            mode: Mode::new(0o755),
+            uid: 0,
+            gid: 0,
+        };
+        let root = Directory::new(device_number::fresh(), limit, permissions);
+        MemFs {
+            top: Place {
+                mount: None,
+                inode: Arc::clone(&root) as _,
+            },
+            root,
+            moves: Mutex::new(()),
+            superblock,
+        }
+    }
+
+    /// Opens what `path` names. Everybody may read and write what it makes. Allocates.
+    ///
+    /// # Errors
+    /// Those of [`Process::openat`](crate::Process::openat), without those of the table.
+    pub fn open(
+        &self,
+        path: impl AsRef<[u8]>,
+        flags: OpenFlags,
+    ) -> Result<FileRef<dyn Object>, Errno> {
+        self.caller()
+            .open(At::Cwd, path.as_ref(), flags, Mode::DEFAULT_FILE)
+    }
+
+    /// Makes an empty directory, in which everybody may everything. Allocates.
+    ///
+    /// # Errors
+    /// Those of every path; `EEXIST` if there is something of this name; `EROFS`; `ENOMEM`.
+    pub fn mkdir(&self, path: impl AsRef<[u8]>) -> Result<(), Errno> {
+        self.caller().mkdir(At::Cwd, path.as_ref(), Mode::ALL)
+    }
+
+    /// Removes an empty directory.
+    ///
+    /// # Errors
+    /// Those of [`Process::unlinkat`](crate::Process::unlinkat) with
+    /// [`REMOVEDIR`](crate::UnlinkFlags::REMOVEDIR).
+    pub fn rmdir(&self, path: impl AsRef<[u8]>) -> Result<(), Errno> {
+        self.caller().rmdir(At::Cwd, path.as_ref())
+    }
+
+    /// Removes the name of a file. Its bytes stay while it has another, or somebody has it open.
+    ///
+    /// # Errors
+    /// Those of [`Process::unlinkat`](crate::Process::unlinkat).
+    pub fn unlink(&self, path: impl AsRef<[u8]>) -> Result<(), Errno> {
+        self.caller().unlink(At::Cwd, path.as_ref())
+    }
+
+    /// Gives what `old` names the name `new`, in one step. Allocates.
+    ///
+    /// # Errors
+    /// Those of [`Process::renameat2`](crate::Process::renameat2).
+    pub fn rename(&self, old: impl AsRef<[u8]>, new: impl AsRef<[u8]>) -> Result<(), Errno> {
+        let (old, new) = ((At::Cwd, old.as_ref()), (At::Cwd, new.as_ref()));
+        self.caller().rename(old, new, RenameFlags::empty())
+    }
+
+    /// Describes what `path` names. May wait for writers of the file.
+    ///
+    /// # Errors
+    /// Those of every path.
+    pub fn stat(&self, path: impl AsRef<[u8]>) -> Result<Stat, Errno> {
+        let found = self.caller().find(At::Cwd, path.as_ref(), Follow::Yes)?;
+        Ok(found.inode.stat())
+    }
+
+    /// Returns the root, as a place.
+    pub(crate) fn top(&self) -> &Place {
+        &self.top
+    }
+
+    /// Calls for nobody.
+    fn caller(&self) -> Caller<'_> {
+        Caller {
+            root: &self.top,
+            fs: self,
+            mounts: None,
+            who: Credentials::ROOT,
+            umask: Mode::NONE,
+            process: None,
+        }
+    }
+}
+
+impl FileSystem for MemFs {
+    fn root(&self) -> Arc<dyn Inode> {
+        Arc::clone(&self.top.inode)
+    }
+
+    fn superblock(&self) -> Option<&SuperBlock<dyn Object>> {
+        self.superblock.as_ref()
+    }
+
+    fn rename(
+        &self,
+        from: Renamed<'_>,
+        to: Renamed<'_>,
+        flags: RenameFlags,
+        may: MayRename<'_>,
+    ) -> Result<(), Errno> {
+        self.rename_in(from, to, flags, may)
+    }
+
+    fn statfs(&self) -> StatFs {
+        let is_read_only = self
+            .superblock
+            .as_ref()
+            .is_some_and(SuperBlock::is_read_only);
+        StatFs {
+            is_read_only,
+            ..StatFs::new(StatFs::TMPFS, self.root.meta().device())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

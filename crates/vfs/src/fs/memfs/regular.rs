@@ -1,0 +1,646 @@
+//! Regular files in memory: an inode with the bytes, open files with a position each.
+//!
+//! Legend of the locks, in the order in which they are taken:
+//! - `RegularFile::offset` guards the position of one open file. A transfer holds it to its end,
+//!   so that calls on a shared open file each get a part of their own (Linux `f_pos_lock`).
+//! - `RegularInode::data` guards the bytes.
+//! - `RegularInode::holders` guards what keeps the bytes, and nothing is taken under it but `data`.
+//! - That of `RegularInode::meta` is taken under each of them.
+//!
+//! The bytes go when the name is gone and the last open file is released, at once, and not with
+//! the memory of that open file, for which a grace period has to end. A transfer that found the
+//! file without a reference looks once more when it holds the bytes' lock, and answers `EBADF`.
+//!
+//! The `try_` forms take both without waiting, do only short copies and never get memory; all else
+//! they leave to the waiting forms, with `EAGAIN`.
+
+use std::io::{IoSlice, IoSliceMut};
+use std::sync::{Arc, OnceLock};
+
+use fdtable::FileRef;
+use parking_lot::{Mutex, RwLock};
+
+use super::meta::Meta;
+use crate::fs::inode::{Home, Inode, LaterName, Opening};
+use crate::fs::locks::LockSet;
+use crate::fs::mode::Permissions;
+use crate::fs::mount::{Mount, Place};
+use crate::fs::seek::SeekTo;
+use crate::fs::stat::{FileKind, Stat};
+use crate::fs::{Attributes, FallocateFlags};
+use crate::{Errno, Object, OpenFlags, Status};
+
+/// Size limit of a file in bytes, unless its file system says otherwise: 256 MiB.
+pub const DEFAULT_LIMIT: usize = 256 << 20;
+
+/// Most bytes that a `try_` form copies: 65,536. A grace period waits for the copy.
+const SHORT_COPY: usize = 64 << 10;
+
+/// Bytes of a file, apart from who has it open.
+#[derive(Debug)]
+pub(crate) struct RegularInode {
+    meta: Meta,
+    data: RwLock<Vec<u8>>,
+    limit: usize,
+    holders: Mutex<Holders>,
+    locks: LockSet,
+}
+
+/// What keeps the bytes of an inode.
+#[derive(Debug)]
+struct Holders {
+    /// How many names it has.
+    links: u32,
+    /// Open files that are not released.
+    open: usize,
+    /// It was made without a name, and never had one.
+    is_new: bool,
+    /// Whether it may get one then.
+    later: LaterName,
+}
+
+impl Holders {
+    fn hold(&self) -> bool {
+        self.links > 0 || self.open > 0 || self.is_new
+    }
+}
+
+impl RegularInode {
+    /// Makes an empty file that has a name and may grow to `limit` bytes. Does not allocate.
+    pub(super) fn new(device: u64, permissions: Permissions, limit: usize) -> Self {
+        RegularInode {
+            meta: Meta::new(device, permissions),
+            data: RwLock::new(Vec::new()),
+            limit,
+            holders: Mutex::new(Holders {
+                links: 1,
+                open: 0,
+                is_new: false,
+                later: LaterName::Possible,
+            }),
+            locks: LockSet::new(),
+        }
+    }
+
+    /// Makes a new file one that has no name, and may get one if `later` says so.
+    pub(super) fn without_name(mut self, later: LaterName) -> Self {
+        let holders = self.holders.get_mut();
+        holders.links = 0;
+        holders.is_new = true;
+        holders.later = later;
+        self
+    }
+
+    pub(super) fn meta(&self) -> &Meta {
+        &self.meta
+    }
+
+    /// Counts a name more.
+    ///
+    /// # Errors
+    /// `ENOENT` if it has lost its last one, or never gets any; `EMLINK` if it has too many.
+    pub(super) fn add_link(&self) -> Result<(), Errno> {
+        let mut holders = self.holders.lock();
+        let may_get_one = holders.is_new && holders.later == LaterName::Possible;
+        if holders.links == 0 && !may_get_one {
+            return Err(Errno::ENOENT);
+        }
+        holders.links = holders.links.checked_add(1).ok_or(Errno::EMLINK)?;
+        holders.is_new = false;
+        self.meta.was_changed();
+        Ok(())
+    }
+
+    /// Counts a name less: the bytes go with the last of names and open files. May wait for
+    /// transfers.
+    pub(super) fn drop_link(&self) {
+        let mut holders = self.holders.lock();
+        holders.links -= 1;
+        self.meta.was_changed();
+        self.end_if_unheld(&holders);
+    }
+
+    /// Takes part in keeping the bytes.
+    ///
+    /// # Errors
+    /// `ENOENT` if they are gone, as if the look for the name had come after it went.
+    fn hold(&self) -> Result<(), Errno> {
+        let mut holders = self.holders.lock();
+        if !holders.hold() {
+            return Err(Errno::ENOENT);
+        }
+        holders.open += 1;
+        Ok(())
+    }
+
+    /// Gives up what [`hold`](Self::hold) took.
+    fn let_go(&self) {
+        let mut holders = self.holders.lock();
+        holders.open -= 1;
+        self.end_if_unheld(&holders);
+    }
+
+    fn end_if_unheld(&self, holders: &Holders) {
+        if !holders.hold() {
+            *self.data.write() = Vec::new();
+        }
+    }
+
+    /// Empties the file and gives its memory back. Waits for transfers.
+    #[doc(alias = "O_TRUNC")]
+    pub(super) fn truncate(&self) {
+        let mut data = self.data.write();
+        *data = Vec::new();
+        self.meta.was_modified();
+    }
+
+    /// Returns the length in bytes, at most the limit. Waits for writers.
+    pub(super) fn len(&self) -> usize {
+        self.data.read().len()
+    }
+
+    /// Gets memory for a part of the file, or fills it with zeros.
+    fn fallocate(&self, how: FallocateFlags, offset: u64, length: u64) -> Result<(), Errno> {
+        let end = offset.saturating_add(length);
+        if how.contains(FallocateFlags::PUNCH_HOLE) {
+            let mut data = self.data.write();
+            let clip = |at: u64| at.min(data.len() as u64) as usize;
+            let (from, to) = (clip(offset), clip(end));
+            data[from..to].fill(0);
+            self.meta.was_modified();
+            return Ok(());
+        }
+        if end > self.limit as u64 {
+            return Err(Errno::EFBIG);
+        }
+        let mut data = self.data.write();
+        let growth = (end as usize).saturating_sub(data.len());
+        data.try_reserve(growth).map_err(|_| Errno::ENOSPC)?;
+        if !how.contains(FallocateFlags::KEEP_SIZE) && growth > 0 {
+            data.resize(end as usize, 0);
+            self.meta.was_modified();
+        }
+        Ok(())
+    }
+
+    /// Makes the file `length` bytes long, with zeros in what is new. An empty file gives its memory
+    /// back. Waits for transfers.
+    ///
+    /// # Errors
+    /// `EFBIG` above the size limit; `ENOMEM`.
+    fn resize(&self, length: u64) -> Result<(), Errno> {
+        let length = usize::try_from(length)
+            .ok()
+            .filter(|&length| length <= self.limit)
+            .ok_or(Errno::EFBIG)?;
+        if length == 0 {
+            self.truncate();
+            return Ok(());
+        }
+        let mut data = self.data.write();
+        let growth = length.saturating_sub(data.len());
+        data.try_reserve(growth).map_err(|_| Errno::ENOMEM)?;
+        data.resize(length, 0);
+        self.meta.was_modified();
+        Ok(())
+    }
+}
+
+impl Inode for RegularInode {
+    fn kind(&self) -> FileKind {
+        FileKind::Regular
+    }
+
+    fn stat(&self) -> Stat {
+        let size = self.len() as u64;
+        Stat {
+            links: self.holders.lock().links,
+            size,
+            blocks: size.div_ceil(512),
+            ..self.meta.stat(FileKind::Regular)
+        }
+    }
+
+    fn number(&self) -> u64 {
+        self.meta.number()
+    }
+
+    fn permissions(&self) -> Permissions {
+        self.meta.permissions()
+    }
+
+    fn set_attributes(&self, changes: &Attributes) -> Result<(), Errno> {
+        self.meta.set(changes);
+        Ok(())
+    }
+
+    fn set_len(&self, length: u64) -> Result<(), Errno> {
+        self.resize(length)
+    }
+
+    fn open(self: Arc<Self>, opening: &Opening<'_>) -> Result<FileRef<dyn Object>, Errno> {
+        let opened = RegularFile::open(self, opening.mount(), opening.flags())?;
+        if opening.flags().contains(OpenFlags::TRUNC) {
+            let _change = opening.want_write()?;
+            opened.inode.truncate();
+        }
+        opening.file(opened)
+    }
+
+    fn locks(&self) -> Option<&LockSet> {
+        Some(&self.locks)
+    }
+
+    fn home(&self) -> Option<Home> {
+        self.meta.home()
+    }
+}
+
+/// Open regular file.
+#[derive(Debug)]
+pub(super) struct RegularFile {
+    inode: Arc<RegularInode>,
+    mount: Option<Arc<Mount>>,
+    /// At most `i64::MAX`.
+    offset: Mutex<u64>,
+    status: Status,
+    /// What all operations answer once the file is released or revoked.
+    ended: OnceLock<Errno>,
+}
+
+impl RegularFile {
+    /// Opens `inode` at position 0. A regular file never waits for anybody, so `O_NONBLOCK` is
+    /// kept and has no effect (`open(2)`).
+    ///
+    /// # Errors
+    /// `ENOENT` if the inode has lost its name, and nobody has it open.
+    pub(super) fn open(
+        inode: Arc<RegularInode>,
+        mount: Option<Arc<Mount>>,
+        flags: OpenFlags,
+    ) -> Result<Self, Errno> {
+        inode.hold()?;
+        Ok(RegularFile {
+            inode,
+            mount,
+            offset: Mutex::new(0),
+            status: Status::new(flags),
+            ended: OnceLock::new(),
+        })
+    }
+
+    /// Returns where a write goes.
+    fn write_position(&self, offset: u64, data: &[u8]) -> u64 {
+        if self.status.get().contains(OpenFlags::APPEND) {
+            data.len() as u64
+        } else {
+            offset
+        }
+    }
+
+    /// Moves the position of which the caller has the lock. May wait for writers.
+    fn move_position(&self, offset: &mut u64, to: SeekTo) -> Result<u64, Errno> {
+        let moved = match to {
+            SeekTo::Start(position) => Some(position),
+            SeekTo::Current(delta) => offset.checked_add_signed(delta),
+            SeekTo::End(delta) => (self.inode.len() as u64).checked_add_signed(delta),
+            SeekTo::Data(from) => Some(self.before_end(from, from)?),
+            SeekTo::Hole(from) => Some(self.before_end(from, self.inode.len() as u64)?),
+        };
+        *offset = position(moved.ok_or(Errno::EINVAL)?)?;
+        Ok(*offset)
+    }
+
+    /// Checks that there are bytes from `from` on, and returns `found`: all bytes are data, and the
+    /// only hole is behind them.
+    fn before_end(&self, from: u64, found: u64) -> Result<u64, Errno> {
+        if from >= self.inode.len() as u64 {
+            return Err(Errno::ENXIO);
+        }
+        Ok(found)
+    }
+
+    fn check_readable(&self) -> Result<(), Errno> {
+        self.check_not_ended()?;
+        if self.status.get().can_read() {
+            Ok(())
+        } else {
+            Err(Errno::EBADF)
+        }
+    }
+
+    fn check_writable(&self) -> Result<(), Errno> {
+        self.check_not_ended()?;
+        if self.status.get().can_write() {
+            Ok(())
+        } else {
+            Err(Errno::EBADF)
+        }
+    }
+
+    /// Copies as [`copy_out`], and remembers that the file was read.
+    fn copy_out(&self, data: &[u8], offset: u64, buf: &mut [u8]) -> usize {
+        if !self.status.get().contains(OpenFlags::NOATIME) {
+            self.inode.meta.was_read();
+        }
+        copy_out(data, offset, buf)
+    }
+
+    /// Copies as [`copy_in`], and remembers that the file has changed.
+    fn copy_in(&self, data: &mut Vec<u8>, at: u64, bytes: &[u8]) -> Result<usize, Errno> {
+        let count = copy_in(data, self.inode.limit, at, bytes)?;
+        if count > 0 {
+            self.inode.meta.was_modified();
+        }
+        Ok(count)
+    }
+
+    /// Copies into several buffers, one after another.
+    fn copy_out_all(&self, data: &[u8], offset: u64, bufs: &mut [IoSliceMut<'_>]) -> usize {
+        let mut count = 0;
+        for buf in bufs {
+            count += self.copy_out(data, offset + count as u64, buf);
+        }
+        count
+    }
+
+    /// Copies from several buffers, one after another, as far as it goes.
+    fn copy_in_all(
+        &self,
+        data: &mut Vec<u8>,
+        at: u64,
+        bufs: &[IoSlice<'_>],
+    ) -> Result<usize, Errno> {
+        let mut count = 0;
+        for bytes in bufs {
+            match self.copy_in(data, at + count as u64, bytes) {
+                Ok(copied) => count += copied,
+                Err(errno) if count == 0 => return Err(errno),
+                Err(_) => break,
+            }
+        }
+        Ok(count)
+    }
+
+    /// Checks that the file is in use. What comes after it under the lock of the bytes sees bytes
+    /// that are still held.
+    fn check_not_ended(&self) -> Result<(), Errno> {
+        self.ended.get().copied().map_or(Ok(()), Err)
+    }
+
+    /// Ends the use of the file, with the first answer that is given.
+    fn end(&self, answer: Errno) {
+        // First, so that who finds no bytes finds out why.
+        if self.ended.set(answer).is_ok() {
+            self.inode.let_go();
+        }
+    }
+}
+
+/// Ends a file that nobody has used: its file system did not take it.
+impl Drop for RegularFile {
+    fn drop(&mut self) {
+        self.end(Errno::EBADF);
+    }
+}
+
+impl Object for RegularFile {
+    fn status(&self) -> OpenFlags {
+        self.status.get()
+    }
+
+    fn is_nonblocking(&self) -> bool {
+        false
+    }
+
+    fn set_status(&self, flags: OpenFlags) -> Result<(), Errno> {
+        self.status.set(flags);
+        Ok(())
+    }
+
+    fn place(&self) -> Option<Place> {
+        Some(Place {
+            mount: self.mount.clone(),
+            inode: Arc::clone(&self.inode) as _,
+        })
+    }
+
+    fn locks(&self) -> Option<&LockSet> {
+        Some(&self.inode.locks)
+    }
+
+    fn try_read(&self, buf: &mut [u8]) -> Result<usize, Errno> {
+        self.check_readable()?;
+        if buf.len() > SHORT_COPY {
+            return Err(Errno::EAGAIN);
+        }
+        let mut offset = self.offset.try_lock().ok_or(Errno::EAGAIN)?;
+        let data = self.inode.data.try_read().ok_or(Errno::EAGAIN)?;
+        self.check_not_ended()?;
+        let count = self.copy_out(&data, *offset, buf);
+        *offset += count as u64;
+        Ok(count)
+    }
+
+    fn read(&self, buf: &mut [u8]) -> Result<usize, Errno> {
+        self.read_vectored(&mut [IoSliceMut::new(buf)])
+    }
+
+    fn read_vectored(&self, bufs: &mut [IoSliceMut<'_>]) -> Result<usize, Errno> {
+        self.check_readable()?;
+        let mut offset = self.offset.lock();
+        let count = self.copy_out_all(&self.inode.data.read(), *offset, bufs);
+        *offset += count as u64;
+        Ok(count)
+    }
+
+    /// # Errors
+    /// `EBADF` if not open for writing; `EAGAIN` if it must wait, leave a hole or get memory.
+    fn try_write(&self, bytes: &[u8]) -> Result<usize, Errno> {
+        self.check_writable()?;
+        let mut offset = self.offset.try_lock().ok_or(Errno::EAGAIN)?;
+        let mut data = self.inode.data.try_write().ok_or(Errno::EAGAIN)?;
+        self.check_not_ended()?;
+        let at = self.write_position(*offset, &data);
+        if !is_short(&data, at, bytes.len()) {
+            return Err(Errno::EAGAIN);
+        }
+        let count = self.copy_in(&mut data, at, bytes)?;
+        *offset = at + count as u64;
+        Ok(count)
+    }
+
+    /// # Errors
+    /// `EBADF` if not open for writing; `EFBIG` if the position is at the size limit or above;
+    /// `ENOMEM`.
+    fn write(&self, bytes: &[u8]) -> Result<usize, Errno> {
+        self.write_vectored(&[IoSlice::new(bytes)])
+    }
+
+    /// # Errors
+    /// Those of [`write`](Object::write).
+    fn write_vectored(&self, bufs: &[IoSlice<'_>]) -> Result<usize, Errno> {
+        self.check_writable()?;
+        let mut offset = self.offset.lock();
+        let mut data = self.inode.data.write();
+        let at = self.write_position(*offset, &data);
+        let count = self.copy_in_all(&mut data, at, bufs)?;
+        *offset = at + count as u64;
+        Ok(count)
+    }
+
+    fn try_read_at(&self, buf: &mut [u8], offset: u64) -> Result<usize, Errno> {
+        self.check_readable()?;
+        let offset = position(offset)?;
+        if buf.len() > SHORT_COPY {
+            return Err(Errno::EAGAIN);
+        }
+        let data = self.inode.data.try_read().ok_or(Errno::EAGAIN)?;
+        self.check_not_ended()?;
+        Ok(self.copy_out(&data, offset, buf))
+    }
+
+    fn read_at(&self, buf: &mut [u8], offset: u64) -> Result<usize, Errno> {
+        self.read_vectored_at(&mut [IoSliceMut::new(buf)], offset)
+    }
+
+    fn read_vectored_at(&self, bufs: &mut [IoSliceMut<'_>], offset: u64) -> Result<usize, Errno> {
+        self.check_readable()?;
+        let offset = position(offset)?;
+        Ok(self.copy_out_all(&self.inode.data.read(), offset, bufs))
+    }
+
+    /// Goes to the end of a file that is open for appending, as on Linux.
+    ///
+    /// # Errors
+    /// Those of [`try_write`](Object::try_write); `EINVAL` if `offset` is above `i64::MAX`.
+    fn try_write_at(&self, bytes: &[u8], offset: u64) -> Result<usize, Errno> {
+        self.check_writable()?;
+        let offset = position(offset)?;
+        let mut data = self.inode.data.try_write().ok_or(Errno::EAGAIN)?;
+        self.check_not_ended()?;
+        let at = self.write_position(offset, &data);
+        if !is_short(&data, at, bytes.len()) {
+            return Err(Errno::EAGAIN);
+        }
+        self.copy_in(&mut data, at, bytes)
+    }
+
+    /// Goes to the end of a file that is open for appending, as on Linux.
+    ///
+    /// # Errors
+    /// Those of [`write`](Object::write); `EINVAL` if `offset` is above `i64::MAX`.
+    fn write_at(&self, bytes: &[u8], offset: u64) -> Result<usize, Errno> {
+        self.write_vectored_at(&[IoSlice::new(bytes)], offset)
+    }
+
+    /// Goes to the end of a file that is open for appending, as on Linux.
+    ///
+    /// # Errors
+    /// Those of [`write_at`](Object::write_at).
+    fn write_vectored_at(&self, bufs: &[IoSlice<'_>], offset: u64) -> Result<usize, Errno> {
+        self.check_writable()?;
+        let offset = position(offset)?;
+        let mut data = self.inode.data.write();
+        let at = self.write_position(offset, &data);
+        self.copy_in_all(&mut data, at, bufs)
+    }
+
+    fn fallocate(&self, how: FallocateFlags, offset: u64, length: u64) -> Result<(), Errno> {
+        self.check_writable()?;
+        self.inode.fallocate(how, offset, length)
+    }
+
+    fn set_len(&self, length: u64) -> Result<(), Errno> {
+        self.check_not_ended()?;
+        if !self.status.get().can_write() {
+            return Err(Errno::EINVAL);
+        }
+        self.inode.resize(length)
+    }
+
+    fn stat(&self) -> Result<Stat, Errno> {
+        self.check_not_ended()?;
+        Ok(self.inode.stat())
+    }
+
+    fn sync(&self) -> Result<(), Errno> {
+        self.check_not_ended()
+    }
+
+    /// # Errors
+    /// `ENXIO` if data or a hole is looked for at the end or behind it; `EINVAL` if the position
+    /// would be negative or above `i64::MAX` (Linux `vfs_setpos`). A
+    /// position above the size limit is allowed; a write there answers `EFBIG`.
+    fn seek(&self, to: SeekTo) -> Result<u64, Errno> {
+        self.check_not_ended()?;
+        self.move_position(&mut self.offset.lock(), to)
+    }
+
+    /// # Errors
+    /// `EAGAIN` also for what asks how long the file is, which may wait for a writer.
+    fn try_seek(&self, to: SeekTo) -> Result<u64, Errno> {
+        self.check_not_ended()?;
+        let (SeekTo::Start(_) | SeekTo::Current(_)) = to else {
+            return Err(Errno::EAGAIN);
+        };
+        let mut offset = self.offset.try_lock().ok_or(Errno::EAGAIN)?;
+        self.move_position(&mut offset, to)
+    }
+
+    fn release(&self) {
+        self.end(Errno::EBADF);
+    }
+
+    fn revoke(&self) {
+        self.end(Errno::EIO);
+    }
+}
+
+/// Checks that a position is at most `i64::MAX`.
+fn position(offset: u64) -> Result<u64, Errno> {
+    if offset > i64::MAX as u64 {
+        return Err(Errno::EINVAL);
+    }
+    Ok(offset)
+}
+
+/// Tells whether a write needs neither new memory nor more than a short copy.
+fn is_short(data: &Vec<u8>, at: u64, count: usize) -> bool {
+    count <= SHORT_COPY && at <= data.len() as u64 && at as usize + count <= data.capacity()
+}
+
+/// Copies what is at `offset` into `buf`, and returns how many bytes; 0 from the end on.
+fn copy_out(data: &[u8], offset: u64, buf: &mut [u8]) -> usize {
+    let start = usize::try_from(offset)
+        .unwrap_or(usize::MAX)
+        .min(data.len());
+    let count = buf.len().min(data.len() - start);
+    buf[..count].copy_from_slice(&data[start..start + count]);
+    count
+}
+
+/// Copies `bytes` to position `at`, with zeros in a hole before it, and returns how many were
+/// below `limit`.
+fn copy_in(data: &mut Vec<u8>, limit: usize, at: u64, bytes: &[u8]) -> Result<usize, Errno> {
+    if bytes.is_empty() {
+        return Ok(0);
+    }
+    let start = usize::try_from(at)
+        .ok()
+        .filter(|&s| s < limit)
+        .ok_or(Errno::EFBIG)?;
+    let count = bytes.len().min(limit - start);
+    let growth = (start + count).saturating_sub(data.len());
+    data.try_reserve(growth).map_err(|_| Errno::ENOMEM)?;
+    if data.len() < start {
+        data.resize(start, 0);
+    }
+    let (over, after) = bytes[..count].split_at(count.min(data.len() - start));
+    data[start..start + over.len()].copy_from_slice(over);
+    data.extend_from_slice(after);
+    Ok(count)
+}
+
+#[cfg(test)]
+mod tests;

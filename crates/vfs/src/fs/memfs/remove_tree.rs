@@ -1,0 +1,61 @@
+//! Removal of a tree: all that is below a name, in one call.
+
+use super::MemFs;
+use super::directory::as_directory;
+use super::entries::{Entries, Node};
+use crate::Errno;
+use crate::fs::caller::At;
+use crate::fs::file_system::want_write;
+use crate::fs::path::{Last, Path};
+
+impl MemFs {
+    /// Removes what `path` names, and if it is a directory, all that is below it. The name goes
+    /// first, in one step; then each directory is emptied and takes no more. Takes a stack of its
+    /// own, so depth does not matter. Allocates.
+    ///
+    /// # Errors
+    /// Those of every path; `ENOENT` if there is nothing; `EBUSY` for the root; `EINVAL` if the
+    /// path ends in `.` or `..`.
+    #[doc(alias = "rm -r")]
+    pub fn remove_tree(&self, path: impl AsRef<[u8]>) -> Result<(), Errno> {
+        let path = Path::parse(path.as_ref())?;
+        let parent = self.caller().find_parent(At::Cwd, &path)?;
+        let parent = as_directory(&*parent.inode).ok_or(Errno::ENOTDIR)?;
+        let otherwise = match path.last {
+            Last::Root => Errno::EBUSY,
+            _ => Errno::EINVAL,
+        };
+        let name = path.name(otherwise)?;
+        let _change = want_write(self)?;
+        let mut names = parent.lock()?;
+        match names.get(name).ok_or(Errno::ENOENT)? {
+            Node::Directory(_) => {}
+            _ if path.asks_for_directory => return Err(Errno::ENOTDIR),
+            _ => {}
+        }
+        let removed = parent.take(&mut names, name);
+        drop(names);
+        empty(removed);
+        Ok(())
+    }
+}
+
+/// Removes all that is among `nodes` or below.
+fn empty(nodes: impl IntoIterator<Item = Node>) {
+    let mut waiting: Vec<Node> = nodes.into_iter().collect();
+    while let Some(node) = waiting.pop() {
+        node.drop_link();
+        if let Node::Directory(directory) = node {
+            let entries = directory.remove_with_all();
+            waiting.extend(entries.into_iter().flat_map(Entries::into_nodes));
+        }
+    }
+}
+
+/// Not one directory within the drop of another, which takes stack for each level.
+impl Drop for MemFs {
+    fn drop(&mut self) {
+        let entries = self.root.remove_with_all();
+        empty(entries.into_iter().flat_map(Entries::into_nodes));
+    }
+}

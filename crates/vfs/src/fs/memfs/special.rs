@@ -1,0 +1,138 @@
+//! Inodes in memory that have no bytes of their own: symbolic links, pipes, addresses of sockets.
+
+use std::any::Any;
+use std::fmt;
+use std::sync::Arc;
+
+use fdtable::FileRef;
+use parking_lot::Mutex;
+
+use super::meta::Meta;
+use crate::fs::inode::{Home, Inode, Opening, Target};
+use crate::fs::mode::Permissions;
+use crate::fs::mount::Place;
+use crate::fs::stat::{FileKind, Stat};
+use crate::fs::{Attributes, Caller};
+use crate::ipc::fifo::Fifo;
+use crate::{Errno, Object};
+
+/// Inode that is neither a file nor a directory.
+#[derive(Debug)]
+pub(super) struct SpecialInode {
+    meta: Meta,
+    links: Mutex<u32>,
+    what: Special,
+}
+
+/// What a special inode is.
+pub(super) enum Special {
+    Symlink(Arc<[u8]>),
+    Fifo(Arc<Fifo>),
+    Socket(Arc<dyn Any + Send + Sync>),
+}
+
+impl SpecialInode {
+    /// Makes one that has a name.
+    pub(super) fn new(device: u64, permissions: Permissions, what: Special) -> Self {
+        SpecialInode {
+            meta: Meta::new(device, permissions),
+            links: Mutex::new(1),
+            what,
+        }
+    }
+
+    pub(super) fn meta(&self) -> &Meta {
+        &self.meta
+    }
+
+    pub(super) fn add_link(&self) -> Result<(), Errno> {
+        let mut links = self.links.lock();
+        if *links == 0 {
+            return Err(Errno::ENOENT);
+        }
+        *links = links.checked_add(1).ok_or(Errno::EMLINK)?;
+        self.meta.was_changed();
+        Ok(())
+    }
+
+    pub(super) fn drop_link(&self) {
+        *self.links.lock() -= 1;
+        self.meta.was_changed();
+    }
+}
+
+impl Inode for SpecialInode {
+    fn kind(&self) -> FileKind {
+        match self.what {
+            Special::Symlink(_) => FileKind::Symlink,
+            Special::Fifo(_) => FileKind::Fifo,
+            Special::Socket(_) => FileKind::Socket,
+        }
+    }
+
+    fn stat(&self) -> Stat {
+        let size = match &self.what {
+            Special::Symlink(target) => target.len() as u64,
+            _ => 0,
+        };
+        Stat {
+            links: *self.links.lock(),
+            size,
+            ..self.meta.stat(self.kind())
+        }
+    }
+
+    fn number(&self) -> u64 {
+        self.meta.number()
+    }
+
+    fn permissions(&self) -> Permissions {
+        self.meta.permissions()
+    }
+
+    fn set_attributes(&self, changes: &Attributes) -> Result<(), Errno> {
+        self.meta.set(changes);
+        Ok(())
+    }
+
+    /// # Errors
+    /// Those of [`Fifo::open`]; `ENXIO` if it is a socket.
+    fn open(self: Arc<Self>, opening: &Opening<'_>) -> Result<FileRef<dyn Object>, Errno> {
+        let Special::Fifo(fifo) = &self.what else {
+            return Err(Errno::ENXIO);
+        };
+        let place = Place {
+            mount: opening.mount(),
+            inode: Arc::clone(&self) as _,
+        };
+        fifo.open_in(opening.flags(), Some(place), |end| opening.file(end))
+    }
+
+    fn link_target(&self, _caller: &Caller<'_>) -> Result<Target, Errno> {
+        match &self.what {
+            Special::Symlink(target) => Ok(Target::Path(Arc::clone(target))),
+            _ => Err(Errno::EINVAL),
+        }
+    }
+
+    fn bound(&self) -> Option<Arc<dyn Any + Send + Sync>> {
+        match &self.what {
+            Special::Socket(bound) => Some(Arc::clone(bound)),
+            _ => None,
+        }
+    }
+
+    fn home(&self) -> Option<Home> {
+        self.meta.home()
+    }
+}
+
+impl fmt::Debug for Special {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Special::Symlink(_) => "Symlink",
+            Special::Fifo(_) => "Fifo",
+            Special::Socket(_) => "Socket",
+        })
+    }
+}

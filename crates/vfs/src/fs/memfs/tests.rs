@@ -1,0 +1,63 @@
+mod files;
+mod names;
+mod races;
+mod renames;
+
+use super::entries::Node;
+use super::regular::RegularInode;
+use super::*;
+
+/// Makes a file system with the directories and files of `paths`; those of directories end in `/`.
+fn tree(paths: &[&str]) -> MemFs {
+    let fs = MemFs::default();
+    for path in paths {
+        match path.strip_suffix('/') {
+            Some(directory) => fs.mkdir(directory).unwrap(),
+            None => create(&fs, path),
+        }
+    }
+    fs
+}
+
+fn create(fs: &MemFs, path: &str) {
+    let flags = OpenFlags::CREAT | OpenFlags::EXCL;
+    fs.open(path, flags).unwrap();
+}
+
+fn open_error(fs: &MemFs, path: &str, flags: OpenFlags) -> Errno {
+    match fs.open(path, flags) {
+        Ok(_) => panic!("{path} was opened"),
+        Err(errno) => errno,
+    }
+}
+
+/// Lists a directory in the order of the names.
+fn list(fs: &MemFs, path: &str) -> Vec<String> {
+    let directory = fs.open(path, OpenFlags::DIRECTORY).unwrap();
+    let mut names: Vec<String> = directory
+        .entries()
+        .unwrap()
+        .iter()
+        .map(|entry| String::from_utf8(entry.name.to_vec()).unwrap())
+        .collect();
+    names.sort();
+    names
+}
+
+/// Finds a directory as what it is here.
+fn directory(fs: &MemFs, path: &str) -> Arc<Directory> {
+    let found = fs.caller().find(At::Cwd, path.as_bytes(), Follow::Yes);
+    match Node::from_inode(&found.unwrap().inode) {
+        Some(Node::Directory(directory)) => directory,
+        _ => panic!("{path} is no directory"),
+    }
+}
+
+/// Finds a file as what it is here.
+fn file(fs: &MemFs, path: &str) -> Arc<RegularInode> {
+    let found = fs.caller().find(At::Cwd, path.as_bytes(), Follow::Yes);
+    match Node::from_inode(&found.unwrap().inode) {
+        Some(Node::File(inode)) => inode,
+        _ => panic!("{path} is no file"),
+    }
+}

@@ -1,0 +1,183 @@
+//! Permissions: who may do what, and who asks.
+
+use crate::Errno;
+
+/// Permission bits of an inode, with the values of Linux: 0 to `0o7777`.
+#[doc(alias = "mode_t")]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct Mode(u32);
+
+impl Mode {
+    /// Nobody may anything.
+    pub const NONE: Self = Mode(0);
+    /// Everybody may read and write.
+    pub const DEFAULT_FILE: Self = Mode(0o666);
+    /// Everybody may everything.
+    pub const ALL: Self = Mode(0o777);
+    /// Only who owns a name may take it from the directory.
+    #[doc(alias = "S_ISVTX")]
+    pub const STICKY: Self = Mode(0o1000);
+    /// What is made in the directory has its group.
+    #[doc(alias = "S_ISGID")]
+    pub const SET_GID: Self = Mode(0o2000);
+    /// Who executes the file becomes its owner.
+    #[doc(alias = "S_ISUID")]
+    pub const SET_UID: Self = Mode(0o4000);
+
+    /// Makes a mode of the low twelve bits of a number; the kind of an inode is not among them.
+    pub const fn new(bits: u32) -> Self {
+        Mode(bits & 0o7777)
+    }
+
+    /// Returns the bits.
+    pub const fn bits(self) -> u32 {
+        self.0
+    }
+
+    /// Tells whether all bits of `other` are set.
+    pub const fn contains(self, other: Self) -> bool {
+        self.0 & other.0 == other.0
+    }
+
+    /// Returns the mode with the bits of `other`.
+    pub const fn with(self, other: Self) -> Self {
+        Mode(self.0 | other.0)
+    }
+
+    /// Returns the mode without the bits of `other`, a umask for example.
+    pub const fn without(self, other: Self) -> Self {
+        Mode(self.0 & !other.0)
+    }
+}
+
+impl From<u32> for Mode {
+    fn from(bits: u32) -> Self {
+        Mode::new(bits)
+    }
+}
+
+impl std::fmt::Debug for Mode {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Mode({:#o})", self.0)
+    }
+}
+
+bitflags::bitflags! {
+    /// Set of what somebody wants to do with a file; the empty set asks whether there is one.
+    #[doc(alias = "F_OK")]
+    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    pub struct AccessMode: u32 {
+        /// Execute a file, or go through a directory.
+        #[doc(alias = "X_OK")]
+        const EXECUTE = 1;
+        /// Write a file, or change the names of a directory.
+        #[doc(alias = "W_OK")]
+        const WRITE = 2;
+        /// Read a file, or the names of a directory.
+        #[doc(alias = "R_OK")]
+        const READ = 4;
+    }
+}
+
+/// Owners and permissions of an inode.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Permissions {
+    /// Who may do what.
+    pub mode: Mode,
+    /// User that owns it.
+    pub uid: u32,
+    /// Group that owns it.
+    pub gid: u32,
+}
+
+/// User and group for whom a call is made. User 0 may everything.
+#[doc(alias = "struct cred")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Credentials {
+    /// User.
+    pub uid: u32,
+    /// Group. There are no supplementary ones.
+    pub gid: u32,
+}
+
+impl Credentials {
+    /// User 0 and group 0.
+    pub const ROOT: Self = Credentials { uid: 0, gid: 0 };
+
+    /// Tells whether no permission stops this user.
+    pub const fn is_root(self) -> bool {
+        self.uid == 0
+    }
+
+    /// Tells whether this user owns what another user has, or may do as if.
+    pub const fn owns(self, uid: u32) -> bool {
+        self.uid == uid || self.is_root()
+    }
+
+    /// Checks that all of `wanted` is allowed. The bits of the owner decide for the owner, those
+    /// of the group for its members, and the last ones for all others. User 0 may all but execute
+    /// what nobody may execute.
+    ///
+    /// # Errors
+    /// `EACCES` if it is not.
+    #[doc(alias = "generic_permission")]
+    pub fn may(
+        self,
+        wanted: AccessMode,
+        file: Permissions,
+        kind: super::FileKind,
+    ) -> Result<(), Errno> {
+        let bits = file.mode.bits();
+        let allowed = if self.is_root() {
+            let executable = kind == super::FileKind::Directory || bits & 0o111 != 0;
+            if executable { 7 } else { 6 }
+        } else if self.uid == file.uid {
+            bits >> 6 & 7
+        } else if self.gid == file.gid {
+            bits >> 3 & 7
+        } else {
+            bits & 7
+        };
+        if wanted.bits() & !allowed == 0 {
+            Ok(())
+        } else {
+            Err(Errno::EACCES)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::FileKind;
+    use super::*;
+
+    const READ: AccessMode = AccessMode::READ;
+
+    fn may(uid: u32, gid: u32, wanted: AccessMode, mode: u32) -> bool {
+        let file = Permissions {
+            mode: Mode::new(mode),
+            uid: 1,
+            gid: 2,
+        };
+        Credentials { uid, gid }
+            .may(wanted, file, FileKind::Regular)
+            .is_ok()
+    }
+
+    #[test]
+    fn the_first_set_of_bits_that_fits_decides() {
+        assert!(!may(1, 2, READ, 0o044), "the owner is no other");
+        assert!(!may(3, 2, READ, 0o404), "the group is no other");
+        assert!(may(3, 3, READ, 0o004));
+        assert!(may(1, 3, READ | AccessMode::WRITE, 0o600));
+        assert!(!may(1, 3, READ | AccessMode::WRITE, 0o400));
+        assert!(may(3, 3, AccessMode::empty(), 0));
+    }
+
+    #[test]
+    fn user_0_may_all_but_execute_what_nobody_may() {
+        assert!(may(0, 0, READ | AccessMode::WRITE, 0));
+        assert!(!may(0, 0, AccessMode::EXECUTE, 0o666));
+        assert!(may(0, 0, AccessMode::EXECUTE, 0o010));
+    }
+}

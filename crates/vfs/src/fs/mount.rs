@@ -1,0 +1,406 @@
+//! Mounts: file systems on directories of others.
+//!
+//! # How a walk finds them
+//!
+//! A directory remembers in its [`MountPoint`] how many file systems are mounted on it, for all
+//! kernels that see it; a walk looks at that one number, which hardly ever changes, and asks the
+//! table of its kernel only where it is not zero. So directories on which nothing is mounted cost a
+//! load, and walks share no lock.
+//!
+//! # What is in use
+//!
+//! The superblock of a file system knows its open files. Working directories and mounts on top have
+//! a [`Pinned`] place, which counts in its mount. All other places are those of calls that are
+//! under way and of files that were open: they hold the memory of a mount, and nothing else.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use crossbeam_utils::atomic::AtomicCell;
+use fdtable::SuperBlock;
+use parking_lot::{Mutex, RwLock};
+
+use super::file_system::FileSystem;
+use super::inode::{Home, Inode};
+use super::stat::FileKind;
+use crate::Errno;
+
+/// Place in the tree of names: an inode, and the mount through which it was reached.
+#[doc(alias = "struct path")]
+#[derive(Clone)]
+pub struct Place {
+    /// The mount; none for the root file system.
+    pub mount: Option<Arc<Mount>>,
+    /// The inode.
+    pub inode: Arc<dyn Inode>,
+}
+
+/// File system that is mounted on a directory of another.
+#[doc(alias = "vfsmount")]
+pub struct Mount {
+    id: u64,
+    fs: Arc<dyn FileSystem>,
+    root: Arc<dyn Inode>,
+    on: Place,
+    /// Nothing is taken under this lock but those of the superblock.
+    uses: Mutex<Uses>,
+}
+
+/// Who needs a mount, apart from open files.
+#[derive(Default)]
+struct Uses {
+    pins: usize,
+    is_unmounted: bool,
+}
+
+/// Place that keeps its mount from being unmounted.
+#[derive(Debug)]
+pub(crate) struct Pinned(Place);
+
+/// What a directory remembers of what is mounted on it.
+#[doc(alias = "DCACHE_MOUNTED")]
+#[derive(Debug, Default)]
+pub struct MountPoint(AtomicCell<u32>);
+
+/// All mounts of a kernel.
+#[derive(Default)]
+pub(crate) struct Mounts {
+    table: RwLock<Table>,
+}
+
+#[derive(Default)]
+struct Table {
+    mounts: HashMap<Key, Mounted>,
+    /// Number of the newest mount. The root file system is 0.
+    newest: u64,
+}
+
+/// A mount, and what keeps the directory under it where it is.
+struct Mounted {
+    mount: Arc<Mount>,
+    /// Goes with the entry of the table: the mount's memory may outlive it by far.
+    _on: Pinned,
+}
+
+/// The mount that a directory is in, and its inode: a mount on it keeps the inode where it is.
+#[derive(PartialEq, Eq, Hash)]
+struct Key {
+    mount: u64,
+    inode: usize,
+}
+
+impl Table {
+    fn is_mounted(&self, fs: &Arc<dyn FileSystem>) -> bool {
+        let mut mounts = self.mounts.values();
+        mounts.any(|mounted| is_same(&mounted.mount.fs, fs))
+    }
+}
+
+impl Mount {
+    /// Returns its number, at least 1.
+    #[doc(alias = "mnt_id")]
+    pub fn id(&self) -> u64 {
+        self.id
+    }
+
+    /// Returns the file system.
+    pub fn fs(&self) -> &Arc<dyn FileSystem> {
+        &self.fs
+    }
+
+    /// Returns the directory on which it is mounted.
+    pub fn on(&self) -> &Place {
+        &self.on
+    }
+
+    /// Ends the mount, if nobody needs it.
+    ///
+    /// # Errors
+    /// `EBUSY` if somebody does.
+    fn end(&self) -> Result<(), Errno> {
+        let mut uses = self.uses.lock();
+        if uses.pins > 0 {
+            return Err(Errno::EBUSY);
+        }
+        match self.fs.superblock().map(SuperBlock::unmount) {
+            None | Some(Ok(()) | Err(fdtable::Error::NoDevice)) => {}
+            Some(Err(error)) => return Err(error.into()),
+        }
+        uses.is_unmounted = true;
+        Ok(())
+    }
+}
+
+impl Pinned {
+    /// Keeps the mount of a place.
+    ///
+    /// # Errors
+    /// `ENOENT` if it is unmounted already.
+    pub(crate) fn new(place: Place) -> Result<Self, Errno> {
+        if let Some(mount) = &place.mount {
+            let mut uses = mount.uses.lock();
+            if uses.is_unmounted {
+                return Err(Errno::ENOENT);
+            }
+            uses.pins += 1;
+        }
+        Ok(Pinned(place))
+    }
+
+    /// Returns the place.
+    pub(crate) fn place(&self) -> &Place {
+        &self.0
+    }
+}
+
+impl Clone for Pinned {
+    fn clone(&self) -> Self {
+        if let Some(mount) = &self.0.mount {
+            mount.uses.lock().pins += 1;
+        }
+        Pinned(self.0.clone())
+    }
+}
+
+impl Drop for Pinned {
+    fn drop(&mut self) {
+        if let Some(mount) = &self.0.mount {
+            mount.uses.lock().pins -= 1;
+        }
+    }
+}
+
+impl Place {
+    /// Returns the number of the mount: 0 for the root file system.
+    #[doc(alias = "mnt_id")]
+    pub fn mount_id(&self) -> u64 {
+        self.mount.as_deref().map_or(0, Mount::id)
+    }
+
+    /// Tells whether two places are one.
+    pub fn is(&self, other: &Place) -> bool {
+        same(&self.inode, &other.inode) && self.mount_id() == other.mount_id()
+    }
+
+    /// Returns the directory that it is in and its name there; for the root of a mount, those of
+    /// the directory on which it is mounted; of what is removed the last ones. Nothing for the root
+    /// of all.
+    pub fn home(&self) -> Option<(Place, Arc<[u8]>)> {
+        let visible = self.below_mounts();
+        let Home {
+            directory, name, ..
+        } = visible.inode.home()?;
+        let directory = Place {
+            mount: visible.mount.clone(),
+            inode: directory,
+        };
+        Some((directory, name))
+    }
+
+    /// Returns the path from the root of all, with ` (deleted)` behind it if the name is gone, as
+    /// Linux does.
+    #[doc(alias = "d_path")]
+    pub fn path(&self) -> Vec<u8> {
+        let mut names = Vec::new();
+        let mut here = self.clone();
+        while let Some((above, name)) = here.home() {
+            names.push(name);
+            here = above;
+        }
+        let mut path = Vec::new();
+        for name in names.iter().rev() {
+            path.push(b'/');
+            path.extend_from_slice(name);
+        }
+        if path.is_empty() {
+            path.push(b'/');
+        }
+        let has_left = || self.inode.home().is_some_and(|home| home.has_left);
+        if self.inode.stat().links == 0 || has_left() {
+            path.extend_from_slice(b" (deleted)");
+        }
+        path
+    }
+
+    /// Goes from the root of a mount to the directory under it, as far down as there is one.
+    fn below_mounts(&self) -> &Place {
+        let mut here = self;
+        while let Some(mount) = &here.mount
+            && same(&mount.root, &here.inode)
+        {
+            here = mount.on();
+        }
+        here
+    }
+
+    fn key(&self) -> Key {
+        Key {
+            mount: self.mount_id(),
+            inode: Arc::as_ptr(&self.inode).addr(),
+        }
+    }
+}
+
+impl MountPoint {
+    /// Tells whether something is mounted, by whatever kernel.
+    #[inline]
+    pub fn is_used(&self) -> bool {
+        self.0.load() != 0
+    }
+}
+
+impl Mounts {
+    /// Goes to what is mounted on a directory, and on that.
+    pub(crate) fn cross(&self, mut place: Place) -> Place {
+        let table = self.table.read();
+        while let Some(Mounted { mount, .. }) = table.mounts.get(&place.key()) {
+            place = Place {
+                mount: Some(Arc::clone(mount)),
+                inode: Arc::clone(&mount.root),
+            };
+        }
+        place
+    }
+
+    /// Mounts a file system on a directory.
+    ///
+    /// # Errors
+    /// `ENOTDIR` if `on` is no directory; `EINVAL` if nothing can be mounted on it; `EBUSY` if the
+    /// file system is mounted already, or something else on the directory; `ENOENT` if that is
+    /// removed; `ENOMEM`.
+    pub(crate) fn mount(&self, on: Place, fs: Arc<dyn FileSystem>) -> Result<(), Errno> {
+        if on.inode.kind() != FileKind::Directory {
+            return Err(Errno::ENOTDIR);
+        }
+        let inode = Arc::clone(&on.inode);
+        let point = inode.mount_point().ok_or(Errno::EINVAL)?;
+        let mut table = self.table.write();
+        let is_mounted = table.is_mounted(&fs);
+        if is_mounted || table.mounts.contains_key(&on.key()) {
+            return Err(Errno::EBUSY);
+        }
+        table.mounts.try_reserve(1).map_err(|_| Errno::ENOMEM)?;
+        let pinned = Pinned::new(on.clone())?;
+        // From now on nobody removes it. If somebody did, it shows now.
+        point.0.fetch_add(1);
+        if inode.stat().links == 0 {
+            point.0.fetch_sub(1);
+            return Err(Errno::ENOENT);
+        }
+        table.newest += 1;
+        let key = on.key();
+        let mount = Arc::new(Mount {
+            id: table.newest,
+            root: fs.root(),
+            fs,
+            on,
+            uses: Mutex::default(),
+        });
+        table.mounts.insert(key, Mounted { mount, _on: pinned });
+        Ok(())
+    }
+
+    /// Unmounts the file system whose root is `place`. No file of it can be opened any more.
+    ///
+    /// # Errors
+    /// `EINVAL` if it is the root of none; `EBUSY` for the root of all, or if a file is open, a
+    /// working directory is in it, or something is mounted on one of its directories.
+    pub(crate) fn unmount(&self, place: &Place) -> Result<(), Errno> {
+        let mount = place.mount.as_ref().ok_or(Errno::EINVAL)?;
+        if !same(&mount.root, &place.inode) {
+            return Err(Errno::EINVAL);
+        }
+        let mut table = self.table.write();
+        let key = mount.on().key();
+        let there = table.mounts.get(&key);
+        // Since the walk it may have gone, and another have come in its place.
+        if !there.is_some_and(|there| Arc::ptr_eq(&there.mount, mount)) {
+            return Err(Errno::EINVAL);
+        }
+        mount.end()?;
+        let removed = table.mounts.remove(&key);
+        if let Some(point) = mount.on().inode.mount_point() {
+            point.0.fetch_sub(1);
+        }
+        // What goes with it may be much.
+        drop(table);
+        drop(removed);
+        Ok(())
+    }
+
+    /// Returns all mounts, the oldest first. Allocates.
+    pub(crate) fn list(&self) -> Vec<Arc<Mount>> {
+        let mut mounts: Vec<_> = {
+            let table = self.table.read();
+            let mount = |mounted: &Mounted| Arc::clone(&mounted.mount);
+            table.mounts.values().map(mount).collect()
+        };
+        mounts.sort_by_key(|mount| mount.id);
+        mounts
+    }
+}
+
+/// A kernel that ends takes its mounts off directories that others see.
+impl Drop for Mounts {
+    fn drop(&mut self) {
+        let mounts = std::mem::take(&mut self.table.get_mut().mounts);
+        let mut mounts: Vec<_> = mounts.into_values().collect();
+        mounts.sort_unstable_by_key(|mounted| mounted.mount.id);
+        // A mount holds the one that it is on. The newest first, so not one goes within the drop of
+        // another, which takes stack for each.
+        while let Some(mounted) = mounts.pop() {
+            if let Some(point) = mounted.mount.on().inode.mount_point() {
+                point.0.fetch_sub(1);
+            }
+        }
+    }
+}
+
+/// Tells whether two references are to one inode.
+pub(crate) fn same(one: &Arc<dyn Inode>, other: &Arc<dyn Inode>) -> bool {
+    std::ptr::addr_eq(Arc::as_ptr(one), Arc::as_ptr(other))
+}
+
+fn is_same(one: &Arc<dyn FileSystem>, other: &Arc<dyn FileSystem>) -> bool {
+    std::ptr::addr_eq(Arc::as_ptr(one), Arc::as_ptr(other))
+}
+
+impl std::fmt::Debug for Mounts {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Mounts({})", self.table.read().mounts.len())
+    }
+}
+
+impl std::fmt::Debug for Mount {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Mount({})", self.id)
+    }
+}
+
+impl std::fmt::Debug for Place {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Place({}, {})", self.mount_id(), self.inode.number())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{MemFs, Process};
+
+    #[test]
+    fn who_comes_to_unmount_too_late_leaves_the_next_mount_alone() {
+        let process = Process::new();
+        process.mkdir("m").unwrap();
+        process.mount("m", Arc::new(MemFs::default())).unwrap();
+        let mounts = process.kernel().mounts();
+        let place = Place {
+            inode: Arc::clone(&mounts.list()[0].root),
+            mount: Some(Arc::clone(&mounts.list()[0])),
+        };
+        mounts.unmount(&place).unwrap();
+        process.mount("m", Arc::new(MemFs::default())).unwrap();
+        assert_eq!(mounts.unmount(&place), Err(Errno::EINVAL));
+        assert_eq!(mounts.list().len(), 1);
+    }
+}

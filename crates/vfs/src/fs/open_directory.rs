@@ -1,0 +1,185 @@
+//! Open directories of all file systems, and their position.
+//!
+//! A reader gets the names in the order of their cookies, from a list that is made when it begins,
+//! and again when it comes to the end or moves. So names that are there all the time are read
+//! once, those that come or go meanwhile once or not at all, and no directory is searched for
+//! every few names.
+
+use std::sync::{Arc, OnceLock};
+
+use fdtable::FileRef;
+use parking_lot::Mutex;
+
+use super::inode::{Inode, Opening};
+use super::locks::LockSet;
+use super::mount::Place;
+use super::seek::SeekTo;
+use super::stat::{DirEntry, FileKind, Stat};
+use crate::{Errno, Object, OpenFlags, Status};
+
+/// Open directory.
+#[derive(Debug)]
+pub(super) struct OpenDirectory {
+    place: Place,
+    status: Status,
+    reading: Mutex<Reading>,
+    revoked: OnceLock<()>,
+}
+
+#[derive(Debug, Default)]
+struct Reading {
+    /// Cookie of the first name that is not read.
+    position: u64,
+    /// Names from some cookie on, the highest first.
+    names: Option<Vec<DirEntry>>,
+}
+
+impl Opening<'_> {
+    /// Opens a directory of any file system, to be read by its [names](Inode::names).
+    ///
+    /// # Errors
+    /// `ENODEV` after an unmount; `ENOMEM`.
+    pub fn directory(&self, inode: Arc<dyn Inode>) -> Result<FileRef<dyn Object>, Errno> {
+        self.file(OpenDirectory {
+            place: Place {
+                mount: self.mount(),
+                inode,
+            },
+            status: Status::new(self.flags()),
+            reading: Mutex::default(),
+            revoked: OnceLock::new(),
+        })
+    }
+}
+
+impl OpenDirectory {
+    fn check_not_revoked(&self) -> Result<(), Errno> {
+        match self.revoked.get() {
+            None => Ok(()),
+            Some(()) => Err(Errno::EIO),
+        }
+    }
+
+    /// Lists what is to be read from a position on, the highest cookie first.
+    fn list(&self, position: u64) -> Result<Vec<DirEntry>, Errno> {
+        let inode = &self.place.inode;
+        let mut names = inode.names()?;
+        names.try_reserve(2).map_err(|_| Errno::ENOMEM)?;
+        let above = self.place.home().map(|(above, _)| above.inode.number());
+        let number = inode.number();
+        for (cookie, name, inode) in [(0, &b"."[..], number), (1, b"..", above.unwrap_or(number))] {
+            names.push(DirEntry {
+                name: name.into(),
+                inode,
+                kind: FileKind::Directory,
+                cookie,
+            });
+        }
+        names.retain(|entry| entry.cookie >= position);
+        names.sort_unstable_by_key(|entry| std::cmp::Reverse(entry.cookie));
+        Ok(names)
+    }
+}
+
+impl Object for OpenDirectory {
+    fn status(&self) -> OpenFlags {
+        self.status.get()
+    }
+
+    fn set_status(&self, flags: OpenFlags) -> Result<(), Errno> {
+        self.status.set(flags);
+        Ok(())
+    }
+
+    fn place(&self) -> Option<Place> {
+        Some(self.place.clone())
+    }
+
+    fn locks(&self) -> Option<&LockSet> {
+        self.place.inode.locks()
+    }
+
+    fn try_read(&self, _buf: &mut [u8]) -> Result<usize, Errno> {
+        Err(Errno::EISDIR)
+    }
+
+    fn try_read_at(&self, _buf: &mut [u8], _offset: u64) -> Result<usize, Errno> {
+        Err(Errno::EISDIR)
+    }
+
+    fn try_write_at(&self, _bytes: &[u8], _offset: u64) -> Result<usize, Errno> {
+        Err(Errno::EBADF)
+    }
+
+    fn entries(&self) -> Result<Vec<DirEntry>, Errno> {
+        self.check_not_revoked()?;
+        self.place.inode.names()
+    }
+
+    fn read_dir(
+        &self,
+        most: usize,
+        size: &dyn Fn(&DirEntry) -> usize,
+    ) -> Result<Vec<DirEntry>, Errno> {
+        self.check_not_revoked()?;
+        if self.place.inode.stat().links == 0 {
+            return Err(Errno::ENOENT);
+        }
+        let mut reading = self.reading.lock();
+        let mut names = match reading.names.take() {
+            Some(names) => names,
+            None => self.list(reading.position)?,
+        };
+        let mut read = Vec::new();
+        let mut left = most;
+        while let Some(entry) = names.pop_if(|entry| size(entry) <= left) {
+            left -= size(&entry);
+            reading.position = entry.next();
+            read.push(entry);
+        }
+        let too_long = read.is_empty() && !names.is_empty();
+        // At the end the next read looks for what has come since.
+        reading.names = (!names.is_empty()).then_some(names);
+        if too_long {
+            Err(Errno::EINVAL)
+        } else {
+            Ok(read)
+        }
+    }
+
+    fn stat(&self) -> Result<Stat, Errno> {
+        self.check_not_revoked()?;
+        Ok(self.place.inode.stat())
+    }
+
+    fn sync(&self) -> Result<(), Errno> {
+        self.check_not_revoked()
+    }
+
+    /// # Errors
+    /// `EINVAL` if the position would be negative or above `i64::MAX`, or is to be counted from an
+    /// end that directories do not have.
+    fn seek(&self, to: SeekTo) -> Result<u64, Errno> {
+        self.check_not_revoked()?;
+        let mut reading = self.reading.lock();
+        let position = match to {
+            SeekTo::Start(position) => Some(position),
+            SeekTo::Current(delta) => reading.position.checked_add_signed(delta),
+            SeekTo::End(_) | SeekTo::Data(_) | SeekTo::Hole(_) => None,
+        };
+        let position = position
+            .filter(|&position| i64::try_from(position).is_ok())
+            .ok_or(Errno::EINVAL)?;
+        // Back at the beginning, or elsewhere: what has come since is to be seen.
+        if position != reading.position || position == 0 {
+            reading.names = None;
+        }
+        reading.position = position;
+        Ok(position)
+    }
+
+    fn revoke(&self) {
+        // Twice is once.
+        let _ = self.revoked.set(());
+    }
+}

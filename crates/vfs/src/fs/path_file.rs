@@ -1,0 +1,74 @@
+//! Open files that only name something: `O_PATH`.
+
+use super::mount::Place;
+use super::seek::SeekTo;
+use super::stat::{DirEntry, Stat};
+use crate::event::Events;
+use crate::{Errno, Object, OpenFlags};
+
+/// Open file that names a place, and can do nothing else.
+#[derive(Debug)]
+pub(super) struct PathFile {
+    place: Place,
+}
+
+impl PathFile {
+    pub(super) fn new(place: Place) -> Self {
+        PathFile { place }
+    }
+}
+
+impl Object for PathFile {
+    fn status(&self) -> OpenFlags {
+        OpenFlags::PATH
+    }
+
+    fn set_status(&self, _flags: OpenFlags) -> Result<(), Errno> {
+        Err(Errno::EBADF)
+    }
+
+    /// Linux's `poll` takes it for no open file.
+    fn events(&self) -> Events {
+        Events::NVAL
+    }
+
+    fn place(&self) -> Option<Place> {
+        Some(self.place.clone())
+    }
+
+    fn try_read_at(&self, _buf: &mut [u8], _offset: u64) -> Result<usize, Errno> {
+        Err(Errno::EBADF)
+    }
+
+    fn try_write_at(&self, _bytes: &[u8], _offset: u64) -> Result<usize, Errno> {
+        Err(Errno::EBADF)
+    }
+
+    fn set_len(&self, _length: u64) -> Result<(), Errno> {
+        Err(Errno::EBADF)
+    }
+
+    fn stat(&self) -> Result<Stat, Errno> {
+        Ok(self.place.inode.stat())
+    }
+
+    fn entries(&self) -> Result<Vec<DirEntry>, Errno> {
+        Err(Errno::EBADF)
+    }
+
+    fn read_dir(
+        &self,
+        _most: usize,
+        _size: &dyn Fn(&DirEntry) -> usize,
+    ) -> Result<Vec<DirEntry>, Errno> {
+        Err(Errno::EBADF)
+    }
+
+    fn sync(&self) -> Result<(), Errno> {
+        Err(Errno::EBADF)
+    }
+
+    fn seek(&self, _to: SeekTo) -> Result<u64, Errno> {
+        Err(Errno::EBADF)
+    }
+}

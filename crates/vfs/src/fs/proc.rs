@@ -1,0 +1,241 @@
+//! What a process can see of itself: the file system for `/proc`.
+//!
+//! ```text
+//! self -> 1             the process that walks; no other is shown
+//! 1/fd/0 -> /dev/null   what its descriptors name
+//! 1/fdinfo/0            position, flags, locks
+//! 1/cwd, 1/root         its working directory and its root
+//! 1/limits              its limits
+//! ```
+//!
+//! A name is looked up for the process that walks, which is how each finds itself. What was found
+//! holds the table of that process weakly: an open `/proc/self/fd` is in the very table.
+//!
+//! # Open it again
+//!
+//! The links in `fd` lead to the file itself, also if its name is gone. To open one is to open the
+//! file once more, with a position and flags of its own, if the file is of a file system. A pipe, a
+//! timer and the like cannot be opened twice here: who opens the link gets the same open file, as
+//! from `dup`, and `EACCES` if he asks for a direction that it does not have. A socket is not opened: `ENXIO`.
+
+use std::sync::{Arc, Weak};
+
+use fdtable::{FileRef, Files};
+
+use super::Caller;
+use super::device_number;
+use super::file_system::{FileSystem, StatFs};
+use super::inode::{Inode, Opening, Target};
+use super::mode::{Credentials, Mode};
+use super::stat::{DirEntry, FileKind, Stat};
+use crate::{Errno, Object, Process};
+
+mod descriptors;
+mod fdinfo;
+mod itself;
+mod process;
+mod text;
+
+use process::ProcessDirectory;
+
+/// File system that shows each process itself, to be mounted on `/proc`.
+///
+/// ```
+/// use std::sync::Arc;
+/// use fdtable_vfs::{At, Errno, OpenFlags, ProcFs, Process};
+///
+/// # fn main() -> Result<(), Errno> {
+/// let process = Process::new();
+/// process.mkdir("/proc")?;
+/// process.mount("/proc", Arc::new(ProcFs::new()))?;
+/// let log = process.open("/log", OpenFlags::CREAT | OpenFlags::WRONLY)?;
+/// let link = format!("/proc/self/fd/{log}");
+/// assert_eq!(process.readlinkat(At::Cwd, &link)?, b"/log");
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug)]
+#[doc(alias = "procfs")]
+pub struct ProcFs {
+    root: Arc<Root>,
+}
+
+#[derive(Debug)]
+struct Root {
+    me: Weak<Root>,
+    device: u64,
+}
+
+/// Link to the directory of the process that walks.
+#[derive(Debug)]
+struct SelfLink {
+    device: u64,
+}
+
+/// Process that is shown.
+struct Shown {
+    root: Arc<Root>,
+    id: i32,
+    who: Credentials,
+    files: Weak<Files<dyn Object>>,
+}
+
+/// What a number of an inode stands for.
+#[derive(Clone, Copy)]
+enum What {
+    /// A directory or a file in that of the process, by its place there.
+    Fixed(u8),
+    Descriptor(i32),
+    Fdinfo(i32),
+}
+
+impl ProcFs {
+    /// Makes the file system. Allocates.
+    pub fn new() -> Self {
+        let device = device_number::fresh();
+        ProcFs {
+            root: Arc::new_cyclic(|me| Root {
+                me: Weak::clone(me),
+                device,
+            }),
+        }
+    }
+}
+
+impl Default for ProcFs {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl FileSystem for ProcFs {
+    fn root(&self) -> Arc<dyn Inode> {
+        Arc::clone(&self.root) as Arc<dyn Inode>
+    }
+
+    fn statfs(&self) -> StatFs {
+        StatFs::new(StatFs::PROC, self.root.device)
+    }
+}
+
+impl Root {
+    const NUMBER: u64 = 1;
+    const SELF: u64 = 2;
+
+    fn shown(self: &Arc<Self>, process: &Process, who: Credentials) -> Arc<Shown> {
+        Arc::new(Shown {
+            root: Arc::clone(self),
+            id: process.id(),
+            who,
+            files: Arc::downgrade(process.files()),
+        })
+    }
+}
+
+impl Shown {
+    /// Returns the table of descriptors.
+    ///
+    /// # Errors
+    /// `ENOENT` if the process is gone.
+    fn files(&self) -> Result<Arc<Files<dyn Object>>, Errno> {
+        self.files.upgrade().ok_or(Errno::ENOENT)
+    }
+
+    /// Describes an inode of the process.
+    fn stat(&self, what: What, kind: FileKind, mode: u32) -> Stat {
+        // 31 bits of the process, 2 of the kind, 31 of the rest.
+        let (kind_bits, rest) = match what {
+            What::Fixed(place) => (0, i32::from(place)),
+            What::Descriptor(fd) => (1, fd),
+            What::Fdinfo(fd) => (2, fd),
+        };
+        let process = u64::from(self.id.cast_unsigned());
+        let inode = process << 33 | kind_bits << 31 | u64::from(rest.cast_unsigned());
+        Stat {
+            device: self.root.device,
+            uid: self.who.uid,
+            gid: self.who.gid,
+            links: if kind == FileKind::Directory { 2 } else { 1 },
+            ..Stat::new(kind, Mode::new(mode), inode)
+        }
+    }
+}
+
+impl Inode for Root {
+    fn kind(&self) -> FileKind {
+        FileKind::Directory
+    }
+
+    fn stat(&self) -> Stat {
+        Stat {
+            device: self.device,
+            links: 2,
+            ..Stat::new(FileKind::Directory, Mode::new(0o555), Self::NUMBER)
+        }
+    }
+
+    fn open(self: Arc<Self>, opening: &Opening<'_>) -> Result<FileRef<dyn Object>, Errno> {
+        opening.directory(self)
+    }
+
+    fn lookup(&self, name: &[u8], caller: &Caller<'_>) -> Result<Arc<dyn Inode>, Errno> {
+        if name == b"self" {
+            return Ok(Arc::new(SelfLink {
+                device: self.device,
+            }));
+        }
+        let process = caller.process().ok_or(Errno::ENOENT)?;
+        if name != process.id().to_string().as_bytes() {
+            return Err(Errno::ENOENT);
+        }
+        let root = self.me.upgrade().ok_or(Errno::ENOENT)?;
+        let shown = root.shown(process, caller.credentials());
+        Ok(Arc::new(ProcessDirectory::new(shown)))
+    }
+
+    fn names(&self) -> Result<Vec<DirEntry>, Errno> {
+        Ok(vec![DirEntry {
+            name: b"self".as_slice().into(),
+            inode: Self::SELF,
+            kind: FileKind::Symlink,
+            cookie: DirEntry::FIRST_COOKIE,
+        }])
+    }
+}
+
+impl Inode for SelfLink {
+    fn kind(&self) -> FileKind {
+        FileKind::Symlink
+    }
+
+    fn stat(&self) -> Stat {
+        Stat {
+            device: self.device,
+            ..Stat::new(FileKind::Symlink, Mode::ALL, Root::SELF)
+        }
+    }
+
+    /// # Errors
+    /// `ELOOP`: links are not opened.
+    fn open(self: Arc<Self>, _opening: &Opening<'_>) -> Result<FileRef<dyn Object>, Errno> {
+        Err(Errno::ELOOP)
+    }
+
+    fn link_target(&self, caller: &Caller<'_>) -> Result<Target, Errno> {
+        let process = caller.process().ok_or(Errno::ENOENT)?;
+        Ok(Target::Path(process.id().to_string().into_bytes().into()))
+    }
+}
+
+impl std::fmt::Debug for Shown {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Shown({})", self.id)
+    }
+}
+
+/// Reads a number as the names have it: in decimal, without zeros before it.
+fn number(name: &[u8]) -> Option<i32> {
+    let text = std::str::from_utf8(name).ok()?;
+    let number: i32 = text.parse().ok()?;
+    (number.to_string() == text).then_some(number)
+}

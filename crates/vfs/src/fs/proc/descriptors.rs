@@ -1,0 +1,167 @@
+//! `/proc/self/fd` and `/proc/self/fdinfo`: a name for each descriptor.
+
+use std::sync::Arc;
+
+use fdtable::FileRef;
+
+use super::itself::Itself;
+use super::text::{Text, TextInode};
+use super::{ProcessDirectory, Shown, What, fdinfo, number};
+use crate::fs::inode::{Home, Inode, Opening, Target};
+use crate::fs::stat::{DirEntry, FileKind, Stat};
+use crate::fs::{Caller, Place};
+use crate::{Errno, Object};
+
+/// Directory with the descriptors of a process.
+#[derive(Debug)]
+pub(super) struct Descriptors {
+    shown: Arc<Shown>,
+    stat: Stat,
+    name: &'static str,
+    /// What it has for each of them.
+    kind: FileKind,
+}
+
+/// Link to what a descriptor names.
+#[derive(Debug)]
+struct DescriptorLink {
+    shown: Arc<Shown>,
+    fd: i32,
+}
+
+impl Descriptors {
+    /// Makes the directory of links.
+    pub(super) fn links(shown: Arc<Shown>, stat: Stat) -> Self {
+        Descriptors {
+            shown,
+            stat,
+            name: "fd",
+            kind: FileKind::Symlink,
+        }
+    }
+
+    /// Makes the directory of texts.
+    pub(super) fn infos(shown: Arc<Shown>, stat: Stat) -> Self {
+        Descriptors {
+            shown,
+            stat,
+            name: "fdinfo",
+            kind: FileKind::Regular,
+        }
+    }
+
+    fn what(&self, fd: i32) -> What {
+        match self.kind {
+            FileKind::Symlink => What::Descriptor(fd),
+            _ => What::Fdinfo(fd),
+        }
+    }
+}
+
+impl Inode for Descriptors {
+    fn kind(&self) -> FileKind {
+        FileKind::Directory
+    }
+
+    fn stat(&self) -> Stat {
+        self.stat
+    }
+
+    fn open(self: Arc<Self>, opening: &Opening<'_>) -> Result<FileRef<dyn Object>, Errno> {
+        opening.directory(self)
+    }
+
+    fn lookup(&self, name: &[u8], _caller: &Caller<'_>) -> Result<Arc<dyn Inode>, Errno> {
+        let fd = number(name).ok_or(Errno::ENOENT)?;
+        let shown = Arc::clone(&self.shown);
+        shown.files()?.flags(fd).map_err(|_| Errno::ENOENT)?;
+        if self.kind == FileKind::Symlink {
+            return Ok(Arc::new(DescriptorLink { shown, fd }));
+        }
+        let stat = shown.stat(self.what(fd), FileKind::Regular, 0o400);
+        let make: Text = Arc::new(move || fdinfo::text(&*shown.files()?, fd));
+        Ok(Arc::new(TextInode::new(stat, make)))
+    }
+
+    fn names(&self) -> Result<Vec<DirEntry>, Errno> {
+        let files = self.shown.files()?;
+        let mut names = Vec::new();
+        let mut from = 0;
+        while let Some(fd) = files.next_open(from) {
+            names.try_reserve(1).map_err(|_| Errno::ENOMEM)?;
+            let fd = fd.raw();
+            names.push(DirEntry {
+                name: fd.to_string().into_bytes().into(),
+                inode: self.shown.stat(self.what(fd), self.kind, 0).inode,
+                kind: self.kind,
+                cookie: DirEntry::FIRST_COOKIE + u64::from(fd.cast_unsigned()),
+            });
+            match fd.checked_add(1) {
+                Some(next) => from = next,
+                None => break,
+            }
+        }
+        Ok(names)
+    }
+
+    fn home(&self) -> Option<Home> {
+        Some(Home {
+            directory: Arc::new(ProcessDirectory::new(Arc::clone(&self.shown))),
+            name: self.name.as_bytes().into(),
+            has_left: false,
+        })
+    }
+}
+
+impl DescriptorLink {
+    fn file(&self) -> Result<FileRef<dyn Object>, Errno> {
+        let found = self.shown.files()?.get(self.fd);
+        found.map_err(|error| match Errno::from(error) {
+            Errno::EBADF => Errno::ENOENT,
+            errno => errno,
+        })
+    }
+}
+
+impl Inode for DescriptorLink {
+    fn kind(&self) -> FileKind {
+        FileKind::Symlink
+    }
+
+    /// The permissions tell the access mode.
+    fn stat(&self) -> Stat {
+        let status = self.file().map(|file| file.status());
+        let may = |is: bool, bits| if is { bits } else { 0 };
+        let mode = status.map_or(0, |status| {
+            may(status.can_read(), 0o500) | may(status.can_write(), 0o300)
+        });
+        Stat {
+            size: 64,
+            ..self
+                .shown
+                .stat(What::Descriptor(self.fd), FileKind::Symlink, mode)
+        }
+    }
+
+    /// # Errors
+    /// `ELOOP`: links are not opened.
+    fn open(self: Arc<Self>, _opening: &Opening<'_>) -> Result<FileRef<dyn Object>, Errno> {
+        Err(Errno::ELOOP)
+    }
+
+    /// # Errors
+    /// `ENOENT` if the descriptor is closed; `EIO` if its file is revoked.
+    fn link_target(&self, _caller: &Caller<'_>) -> Result<Target, Errno> {
+        let file = self.file()?;
+        if let Some(place) = file.place() {
+            let shown = place.path();
+            return Ok(Target::Place { place, shown });
+        }
+        let shown = file.label().into_bytes();
+        let place = Place {
+            mount: None,
+            inode: Arc::new(Itself::new(file)),
+        };
+        Ok(Target::Place { place, shown })
+    }
+}

@@ -1,0 +1,84 @@
+//! What `/proc/self/fdinfo` tells of a descriptor.
+
+use std::fmt::Write;
+
+use fdtable::{FdFlags, Files};
+
+use crate::event::FileId;
+use crate::fs::locks::{LockKind, Owner, Record, Whole};
+use crate::fs::seek::SeekTo;
+use crate::{Errno, Object, OpenFlags};
+
+/// Makes the text of a descriptor: position, flags, mount, inode, locks that were set through the
+/// open file, and what the object adds.
+///
+/// # Errors
+/// `ENOENT` if it is closed; `EIO` if its file is revoked.
+pub(super) fn text(files: &Files<dyn Object>, fd: i32) -> Result<Vec<u8>, Errno> {
+    let file = files.get(fd).map_err(|error| match Errno::from(error) {
+        Errno::EBADF => Errno::ENOENT,
+        errno => errno,
+    })?;
+    let mut flags = file.status();
+    if files.flags(fd)?.contains(FdFlags::CLOEXEC) {
+        flags |= OpenFlags::CLOEXEC;
+    }
+    let position = file.seek(SeekTo::Current(0)).unwrap_or(0);
+    let mount = file.place().map_or(0, |place| place.mount_id());
+    let (device, inode) = file.stat().map_or((0, 0), |stat| (stat.device, stat.inode));
+    let mut text = format!(
+        "pos:\t{position}\nflags:\t0{:o}\nmnt_id:\t{mount}\nino:\t{inode}\n",
+        flags.bits()
+    );
+    add_locks(
+        &mut text,
+        &*file,
+        &format!("{:02x}:{:02x}:{inode}", device >> 8, device & 0xff),
+    );
+    file.show_fdinfo(&mut text);
+    Ok(text.into_bytes())
+}
+
+/// Adds a line for each lock that was set through an open file. `inode` is how they name theirs.
+fn add_locks(text: &mut String, object: &dyn Object, inode: &str) {
+    let Some(locks) = object.locks().and_then(|locks| locks.locks_if_any()) else {
+        return;
+    };
+    let (whole, records) = locks.list(FileId::of(object));
+    let whole = whole.iter().map(|lock| line_of_whole(lock, inode));
+    let records = records.iter().map(|lock| line_of_record(lock, inode));
+    for (number, line) in whole.chain(records).enumerate() {
+        // A string takes all that is written.
+        let _ = writeln!(text, "lock:\t{}: {line}", number + 1);
+    }
+}
+
+fn line_of_whole(lock: &Whole, inode: &str) -> String {
+    let kind = kind(lock.kind());
+    format!("FLOCK  ADVISORY  {kind} {} {inode} 0 EOF", lock.pid)
+}
+
+fn line_of_record(lock: &Record, inode: &str) -> String {
+    let owner = match lock.owner {
+        Owner::Table(_) => "POSIX ",
+        Owner::File(_) => "OFDLCK",
+    };
+    let last = match lock.range.last {
+        last if last == i64::MAX as u64 => "EOF".to_string(),
+        last => last.to_string(),
+    };
+    format!(
+        "{owner} ADVISORY  {} {} {inode} {} {last}",
+        kind(lock.kind()),
+        lock.pid,
+        lock.range.first
+    )
+}
+
+fn kind(kind: LockKind) -> &'static str {
+    match kind {
+        LockKind::Read => "READ ",
+        LockKind::Write => "WRITE",
+        LockKind::Unlock => "UNLCK",
+    }
+}

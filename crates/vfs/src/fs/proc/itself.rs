@@ -1,0 +1,50 @@
+//! Inodes of what has no name in any file system: a pipe, a socket, an epoll.
+
+use fdtable::FileRef;
+use std::sync::Arc;
+
+use crate::fs::inode::{Inode, Opening};
+use crate::fs::mode::Mode;
+use crate::fs::stat::{FileKind, Stat};
+use crate::{Errno, Object, OpenFlags};
+
+/// Inode of an open file that has none: to open it is to get that open file.
+pub(super) struct Itself {
+    file: FileRef<dyn Object>,
+}
+
+impl Itself {
+    pub(super) fn new(file: FileRef<dyn Object>) -> Self {
+        Itself { file }
+    }
+}
+
+impl Inode for Itself {
+    fn kind(&self) -> FileKind {
+        match self.stat().kind {
+            // A walk does not go on here.
+            FileKind::Directory | FileKind::Symlink => FileKind::CharDevice,
+            kind => kind,
+        }
+    }
+
+    fn stat(&self) -> Stat {
+        let otherwise = || Stat::new(FileKind::CharDevice, Mode::DEFAULT_FILE, 1);
+        self.file.stat().unwrap_or_else(|_| otherwise())
+    }
+
+    /// # Errors
+    /// `EACCES` if the open file does not have the direction that is asked for; `ENXIO` if it is a
+    /// socket.
+    fn open(self: Arc<Self>, opening: &Opening<'_>) -> Result<FileRef<dyn Object>, Errno> {
+        if self.kind() == FileKind::Socket {
+            return Err(Errno::ENXIO);
+        }
+        let (has, wants) = (self.file.status(), opening.flags());
+        let lacks = |can: fn(OpenFlags) -> bool| can(wants) && !can(has);
+        if lacks(OpenFlags::can_read) || lacks(OpenFlags::can_write) {
+            return Err(Errno::EACCES);
+        }
+        Ok(self.file.clone())
+    }
+}

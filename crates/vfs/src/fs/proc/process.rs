@@ -1,0 +1,177 @@
+//! The directory of a process, and its links.
+
+use std::sync::Arc;
+
+use fdtable::FileRef;
+
+use super::descriptors::Descriptors;
+use super::text::{Text, TextInode};
+use super::{Shown, What};
+use crate::fs::inode::{Home, Inode, Opening, Target};
+use crate::fs::stat::{DirEntry, FileKind, Stat};
+use crate::fs::{Caller, Place};
+use crate::{Errno, Limit, Object, Process, Resource};
+
+/// Directory of a process.
+#[derive(Debug)]
+pub(super) struct ProcessDirectory {
+    shown: Arc<Shown>,
+}
+
+/// What is in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Entry {
+    Cwd,
+    Fd,
+    Fdinfo,
+    Limits,
+    Root,
+}
+
+/// Link to a place of the process.
+#[derive(Debug)]
+struct PlaceLink {
+    directory: Arc<Shown>,
+    entry: Entry,
+}
+
+const ENTRIES: [(&str, Entry); 5] = [
+    ("cwd", Entry::Cwd),
+    ("fd", Entry::Fd),
+    ("fdinfo", Entry::Fdinfo),
+    ("limits", Entry::Limits),
+    ("root", Entry::Root),
+];
+
+impl Entry {
+    fn kind(self) -> FileKind {
+        match self {
+            Entry::Fd | Entry::Fdinfo => FileKind::Directory,
+            Entry::Cwd | Entry::Root => FileKind::Symlink,
+            Entry::Limits => FileKind::Regular,
+        }
+    }
+
+    /// Returns the number of the inode in its directory, whose own is 0.
+    fn what(self) -> What {
+        What::Fixed(self as u8 + 1)
+    }
+}
+
+impl ProcessDirectory {
+    pub(super) fn new(shown: Arc<Shown>) -> Self {
+        ProcessDirectory { shown }
+    }
+
+    fn entry(&self, entry: Entry, caller: &Caller<'_>) -> Result<Arc<dyn Inode>, Errno> {
+        let shown = Arc::clone(&self.shown);
+        let mode = match entry {
+            Entry::Fd => 0o500,
+            Entry::Fdinfo => 0o555,
+            Entry::Limits => 0o444,
+            Entry::Cwd | Entry::Root => 0o777,
+        };
+        let stat = shown.stat(entry.what(), entry.kind(), mode);
+        Ok(match entry {
+            Entry::Fd => Arc::new(Descriptors::links(shown, stat)),
+            Entry::Fdinfo => Arc::new(Descriptors::infos(shown, stat)),
+            Entry::Limits => {
+                let text = limits(caller.process().ok_or(Errno::ENOENT)?).into_bytes();
+                let make: Text = Arc::new(move || Ok(text.clone()));
+                Arc::new(TextInode::new(stat, make))
+            }
+            Entry::Cwd | Entry::Root => Arc::new(PlaceLink {
+                directory: shown,
+                entry,
+            }),
+        })
+    }
+}
+
+impl Inode for ProcessDirectory {
+    fn kind(&self) -> FileKind {
+        FileKind::Directory
+    }
+
+    fn stat(&self) -> Stat {
+        self.shown.stat(What::Fixed(0), FileKind::Directory, 0o555)
+    }
+
+    fn open(self: Arc<Self>, opening: &Opening<'_>) -> Result<FileRef<dyn Object>, Errno> {
+        opening.directory(self)
+    }
+
+    fn lookup(&self, name: &[u8], caller: &Caller<'_>) -> Result<Arc<dyn Inode>, Errno> {
+        let found = ENTRIES.iter().find(|(other, _)| other.as_bytes() == name);
+        self.entry(found.ok_or(Errno::ENOENT)?.1, caller)
+    }
+
+    fn names(&self) -> Result<Vec<DirEntry>, Errno> {
+        let entry = |(cookie, &(name, entry)): (u64, &(&str, Entry))| DirEntry {
+            name: name.as_bytes().into(),
+            inode: self.shown.stat(entry.what(), entry.kind(), 0).inode,
+            kind: entry.kind(),
+            cookie,
+        };
+        Ok((DirEntry::FIRST_COOKIE..)
+            .zip(&ENTRIES)
+            .map(entry)
+            .collect())
+    }
+
+    fn home(&self) -> Option<Home> {
+        Some(Home {
+            directory: Arc::clone(&self.shown.root) as Arc<dyn Inode>,
+            name: self.shown.id.to_string().into_bytes().into(),
+            has_left: false,
+        })
+    }
+}
+
+impl Inode for PlaceLink {
+    fn kind(&self) -> FileKind {
+        FileKind::Symlink
+    }
+
+    fn stat(&self) -> Stat {
+        let what = self.entry.what();
+        self.directory.stat(what, FileKind::Symlink, 0o777)
+    }
+
+    /// # Errors
+    /// `ELOOP`: links are not opened.
+    fn open(self: Arc<Self>, _opening: &Opening<'_>) -> Result<FileRef<dyn Object>, Errno> {
+        Err(Errno::ELOOP)
+    }
+
+    fn link_target(&self, caller: &Caller<'_>) -> Result<Target, Errno> {
+        let root = || caller.root().clone();
+        let place: Place = match self.entry {
+            Entry::Cwd => caller
+                .process()
+                .and_then(Process::working_directory)
+                .unwrap_or_else(root),
+            _ => root(),
+        };
+        let shown = place.path();
+        Ok(Target::Place { place, shown })
+    }
+}
+
+/// Tells the limits of a process, as Linux does.
+fn limits(process: &Process) -> String {
+    let line = |name: &str, soft: &str, hard: &str, unit: &str| {
+        format!("{name:<25} {soft:<20} {hard:<20} {unit:<10}\n")
+    };
+    let shown = |limit: u64| match limit {
+        Limit::INFINITY => "unlimited".to_string(),
+        limit => limit.to_string(),
+    };
+    let of = |resource, name, unit| {
+        let Limit { soft, hard } = process.getrlimit(resource);
+        line(name, &shown(soft), &shown(hard), unit)
+    };
+    line("Limit", "Soft Limit", "Hard Limit", "Units")
+        + &of(Resource::FileSize, "Max file size", "bytes")
+        + &of(Resource::NoFile, "Max open files", "files")
+}

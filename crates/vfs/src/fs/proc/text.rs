@@ -1,0 +1,161 @@
+//! Files whose text is made when they are read.
+
+use std::sync::Arc;
+
+use fdtable::FileRef;
+use parking_lot::{Mutex, MutexGuard};
+
+use crate::fs::Place;
+use crate::fs::inode::{Inode, Opening};
+use crate::fs::seek::SeekTo;
+use crate::fs::stat::{FileKind, Stat};
+use crate::{Errno, Object, OpenFlags, Status};
+
+/// How the text is made.
+pub(super) type Text = Arc<dyn Fn() -> Result<Vec<u8>, Errno> + Send + Sync>;
+
+/// Inode of a text.
+pub(super) struct TextInode {
+    stat: Stat,
+    make: Text,
+}
+
+/// Open text. It is made anew by each read from the start, and stays as it is for those that go on.
+#[doc(alias = "seq_file")]
+struct OpenText {
+    place: Place,
+    stat: Stat,
+    make: Text,
+    status: Status,
+    reading: Mutex<Reading>,
+}
+
+#[derive(Default)]
+struct Reading {
+    position: u64,
+    text: Vec<u8>,
+}
+
+impl TextInode {
+    pub(super) fn new(stat: Stat, make: Text) -> Self {
+        TextInode { stat, make }
+    }
+}
+
+impl Inode for TextInode {
+    fn kind(&self) -> FileKind {
+        self.stat.kind
+    }
+
+    fn stat(&self) -> Stat {
+        self.stat
+    }
+
+    /// # Errors
+    /// `EACCES` if it is to be written.
+    fn open(self: Arc<Self>, opening: &Opening<'_>) -> Result<FileRef<dyn Object>, Errno> {
+        let flags = opening.flags();
+        if flags.can_write() || flags.contains(OpenFlags::TRUNC) {
+            return Err(Errno::EACCES);
+        }
+        opening.file(OpenText {
+            stat: self.stat,
+            make: Arc::clone(&self.make),
+            status: Status::new(flags),
+            reading: Mutex::default(),
+            place: Place {
+                mount: opening.mount(),
+                inode: self,
+            },
+        })
+    }
+}
+
+impl OpenText {
+    /// Locks the text for a read at some place: made anew if that is the start, or if there is none
+    /// yet. It is made without the lock, since it may tell of this very file.
+    fn prepare(&self, place: impl Fn(&Reading) -> u64) -> Result<MutexGuard<'_, Reading>, Errno> {
+        let reading = self.reading.lock();
+        if place(&reading) > 0 && !reading.text.is_empty() {
+            return Ok(reading);
+        }
+        drop(reading);
+        let text = (self.make)()?;
+        let mut reading = self.reading.lock();
+        reading.text = text;
+        Ok(reading)
+    }
+}
+
+impl Reading {
+    fn copy(&self, offset: u64, buf: &mut [u8]) -> usize {
+        let start = usize::try_from(offset).unwrap_or(usize::MAX);
+        let rest = self.text.get(start..).unwrap_or_default();
+        let count = rest.len().min(buf.len());
+        buf[..count].copy_from_slice(&rest[..count]);
+        count
+    }
+}
+
+impl Object for OpenText {
+    fn status(&self) -> OpenFlags {
+        self.status.get()
+    }
+
+    fn set_status(&self, flags: OpenFlags) -> Result<(), Errno> {
+        self.status.set(flags);
+        Ok(())
+    }
+
+    /// No call waits for anybody, but none is done at once either.
+    fn is_nonblocking(&self) -> bool {
+        false
+    }
+
+    fn place(&self) -> Option<Place> {
+        Some(self.place.clone())
+    }
+
+    fn try_read(&self, _buf: &mut [u8]) -> Result<usize, Errno> {
+        Err(Errno::EAGAIN)
+    }
+
+    fn read(&self, buf: &mut [u8]) -> Result<usize, Errno> {
+        let mut reading = self.prepare(|reading| reading.position)?;
+        let count = reading.copy(reading.position, buf);
+        reading.position += count as u64;
+        Ok(count)
+    }
+
+    fn try_read_at(&self, _buf: &mut [u8], _offset: u64) -> Result<usize, Errno> {
+        Err(Errno::EAGAIN)
+    }
+
+    fn read_at(&self, buf: &mut [u8], offset: u64) -> Result<usize, Errno> {
+        Ok(self.prepare(|_| offset)?.copy(offset, buf))
+    }
+
+    fn try_write_at(&self, _bytes: &[u8], _offset: u64) -> Result<usize, Errno> {
+        Err(Errno::EBADF)
+    }
+
+    fn stat(&self) -> Result<Stat, Errno> {
+        Ok(self.stat)
+    }
+
+    /// # Errors
+    /// `EINVAL` if the position would be negative or above `i64::MAX`, or is to be counted from an
+    /// end that is not known.
+    fn seek(&self, to: SeekTo) -> Result<u64, Errno> {
+        let mut reading = self.reading.lock();
+        let position = match to {
+            SeekTo::Start(position) => Some(position),
+            SeekTo::Current(delta) => reading.position.checked_add_signed(delta),
+            _ => None,
+        };
+        reading.position = position
+            .filter(|&position| i64::try_from(position).is_ok())
+            .ok_or(Errno::EINVAL)?;
+        Ok(reading.position)
+    }
+}

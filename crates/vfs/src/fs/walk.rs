@@ -1,0 +1,251 @@
+//! The walk: from a path to the inode that it names.
+//!
+//! It goes one name after another, looks for each in the directory where it is, goes through
+//! mounts, and follows symbolic links, 40 at most. It holds no lock between two names.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use super::caller::{At, AtFlags, Caller, is_directory};
+use super::inode::{Inode, Target};
+use super::mount::{MountPoint, Place};
+use super::path::{Last, Path, checked, components};
+use super::stat::FileKind;
+use crate::Errno;
+
+/// Most symbolic links that a walk follows: 40 (Linux `MAXSYMLINKS`).
+const MOST_LINKS: u32 = 40;
+
+/// What to do with a symbolic link at the end of a path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Follow {
+    Yes,
+    No,
+}
+
+impl From<AtFlags> for Follow {
+    fn from(flags: AtFlags) -> Self {
+        if flags.contains(AtFlags::SYMLINK_NOFOLLOW) {
+            Follow::No
+        } else {
+            Follow::Yes
+        }
+    }
+}
+
+/// A walk that is under way.
+pub(crate) struct Walk<'w> {
+    caller: &'w Caller<'w>,
+    /// Symbolic links followed so far.
+    links: u32,
+}
+
+impl Caller<'_> {
+    /// Finds what a path names.
+    ///
+    /// # Errors
+    /// Those of every path.
+    pub(crate) fn find(&self, at: At, path: &[u8], follow: Follow) -> Result<Place, Errno> {
+        let path = Path::parse(path)?;
+        let start = self.start(at, path.from_root)?;
+        Walk::new(self).find(&start, &path, follow)
+    }
+
+    /// Finds what a path names, or with [`AtFlags::EMPTY_PATH`] and an empty one, what a
+    /// descriptor does.
+    ///
+    /// # Errors
+    /// Those of every path; `EBADF` if the descriptor has no place in the tree.
+    pub(crate) fn find_at(
+        &self,
+        at: At,
+        path: &[u8],
+        flags: AtFlags,
+        follow: Follow,
+    ) -> Result<Place, Errno> {
+        if path.is_empty() && flags.contains(AtFlags::EMPTY_PATH) {
+            return self.start(at, false).map(Cow::into_owned);
+        }
+        self.find(at, path, follow)
+    }
+
+    /// Finds the directory that the last component of a path is in.
+    ///
+    /// # Errors
+    /// Those of every path.
+    pub(crate) fn find_parent(&self, at: At, path: &Path<'_>) -> Result<Place, Errno> {
+        let mut parent = self.start(at, path.from_root)?;
+        Walk::new(self).go(&mut parent, path.parent)?;
+        if !is_directory(&*parent.inode) {
+            return Err(Errno::ENOTDIR);
+        }
+        self.may_search(&*parent.inode)?;
+        if let Last::Name(name) = path.last {
+            checked(name)?;
+        }
+        Ok(parent.into_owned())
+    }
+}
+
+impl<'w> Walk<'w> {
+    pub(crate) fn new(caller: &'w Caller<'w>) -> Self {
+        Walk { caller, links: 0 }
+    }
+
+    #[inline]
+    pub(crate) fn find(
+        &mut self,
+        start: &Place,
+        path: &Path<'_>,
+        follow: Follow,
+    ) -> Result<Place, Errno> {
+        let mut parent = Cow::Borrowed(start);
+        self.go(&mut parent, path.parent)?;
+        match path.last {
+            Last::Root => Ok(parent.into_owned()),
+            Last::Dot => self.dot(&parent),
+            Last::DotDot => self.dot_dot(&parent),
+            Last::Name(name) => {
+                let found = self.child(&parent, name)?;
+                self.end(&parent, found, follow, path.asks_for_directory)
+            }
+        }
+    }
+
+    /// Goes the way to the directory that the last component is in.
+    #[inline]
+    pub(crate) fn go(&mut self, here: &mut Cow<'_, Place>, way: &[u8]) -> Result<(), Errno> {
+        for component in components(way) {
+            if component == b".." {
+                *here = Cow::Owned(self.dot_dot(here)?);
+                continue;
+            }
+            let inode = self.lookup(here, component)?;
+            if !is_plain_directory(&*inode) {
+                *here = Cow::Owned(self.step_aside(here, inode)?);
+                continue;
+            }
+            // Most names on a way: the mount stays.
+            match here {
+                Cow::Owned(place) => place.inode = inode,
+                Cow::Borrowed(place) => {
+                    let mount = place.mount.clone();
+                    *here = Cow::Owned(Place { mount, inode });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Goes to where a name on the way leads that is a link or has something mounted on it.
+    #[cold]
+    fn step_aside(&mut self, here: &Place, inode: Arc<dyn Inode>) -> Result<Place, Errno> {
+        let mut next = self.cross(here, inode);
+        if next.inode.kind() == FileKind::Symlink {
+            next = self.follow(here, &next)?;
+        }
+        if !is_directory(&*next.inode) {
+            return Err(Errno::ENOTDIR);
+        }
+        Ok(next)
+    }
+
+    /// Finds a name, and what is mounted there. Follows no link.
+    #[inline]
+    pub(crate) fn child(&self, here: &Place, name: &[u8]) -> Result<Place, Errno> {
+        let inode = self.lookup(here, name)?;
+        if inode.mount_point().is_some_and(MountPoint::is_used) {
+            return Ok(self.cross(here, inode));
+        }
+        let mount = here.mount.clone();
+        Ok(Place { mount, inode })
+    }
+
+    /// Finds a name, whatever is mounted there.
+    #[inline]
+    fn lookup(&self, here: &Place, name: &[u8]) -> Result<Arc<dyn Inode>, Errno> {
+        self.caller.may_search(&*here.inode)?;
+        here.inode.lookup(checked(name)?, self.caller)
+    }
+
+    #[cold]
+    fn cross(&self, here: &Place, inode: Arc<dyn Inode>) -> Place {
+        let mount = here.mount.clone();
+        let found = Place { mount, inode };
+        match self.caller.mounts {
+            Some(mounts) => mounts.cross(found),
+            None => found,
+        }
+    }
+
+    /// Follows what was found under the last name, if it is a link to be followed.
+    #[inline]
+    pub(crate) fn end(
+        &mut self,
+        parent: &Place,
+        found: Place,
+        follow: Follow,
+        asks_for_directory: bool,
+    ) -> Result<Place, Errno> {
+        let is_link = found.inode.kind() == FileKind::Symlink;
+        let found = if is_link && (follow == Follow::Yes || asks_for_directory) {
+            self.follow(parent, &found)?
+        } else {
+            found
+        };
+        if asks_for_directory && !is_directory(&*found.inode) {
+            return Err(Errno::ENOTDIR);
+        }
+        Ok(found)
+    }
+
+    /// Goes where a link in a directory leads, and on if that is a link again.
+    #[cold]
+    pub(crate) fn follow(&mut self, directory: &Place, link: &Place) -> Result<Place, Errno> {
+        match self.target(link)? {
+            Target::Place { place, .. } => Ok(place),
+            Target::Path(text) => {
+                let path = Path::parse(&text)?;
+                let start = if path.from_root {
+                    self.caller.root
+                } else {
+                    directory
+                };
+                self.find(start, &path, Follow::Yes)
+            }
+        }
+    }
+
+    /// Returns the target of a link, and counts it as followed.
+    ///
+    /// # Errors
+    /// `ELOOP` if it is one too many.
+    pub(crate) fn target(&mut self, link: &Place) -> Result<Target, Errno> {
+        self.links += 1;
+        if self.links > MOST_LINKS {
+            return Err(Errno::ELOOP);
+        }
+        link.inode.link_target(self.caller)
+    }
+
+    pub(crate) fn dot(&self, here: &Place) -> Result<Place, Errno> {
+        self.caller.only_directory(here)?;
+        Ok(here.clone())
+    }
+
+    pub(crate) fn dot_dot(&self, here: &Place) -> Result<Place, Errno> {
+        self.caller.only_directory(here)?;
+        let above = self.caller.above(here)?;
+        if above.inode.mount_point().is_some_and(MountPoint::is_used) {
+            // Something came on it after the walk, or whoever began it, had gone through.
+            return Ok(self.cross(&above, Arc::clone(&above.inode)));
+        }
+        Ok(above)
+    }
+}
+
+/// Tells whether an inode is a directory on which nothing is mounted.
+#[inline]
+fn is_plain_directory(inode: &dyn Inode) -> bool {
+    is_directory(inode) && !inode.mount_point().is_some_and(MountPoint::is_used)
+}

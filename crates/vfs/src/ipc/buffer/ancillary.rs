@@ -1,0 +1,305 @@
+//! What travels beside the bytes of a stream: files and credentials.
+//!
+//! A message of a stream has no boundary, unless it carries something. Then a *mark* says where it
+//! begins and ends, and a read
+//! - that reaches its first byte takes what it carries, and goes no further than its last byte;
+//! - that begins before a message with credentials of its own ends before it, so that no byte is
+//!   taken for another sender's.
+//!
+//! So it is on Linux. A read that has no place for the files drops them.
+//!
+//! While there are marks, every read takes the lock of the files on their way first, and the lock
+//! of the buffer inside it: a collection must see each file either in a buffer or with somebody.
+
+use std::io::{IoSlice, IoSliceMut};
+use std::sync::Arc;
+
+use super::{Buffer, State};
+use crate::Errno;
+use crate::event::{Events, Wakeups};
+use crate::ipc::patience::Patience;
+use crate::ipc::socket::ancillary::{Ancillary, Arrived};
+use crate::ipc::socket::in_flight::{Flights, InFlight, Rights};
+
+/// Place of a message that carries something, in bytes that ever went through the buffer.
+#[derive(Debug)]
+pub(super) struct Mark {
+    start: u64,
+    end: u64,
+    ancillary: Ancillary,
+}
+
+/// What a look into the buffer is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Look {
+    /// To take out what is found.
+    Take,
+    /// To leave it there (`MSG_PEEK`).
+    Peek,
+}
+
+/// What a read of a stream has found.
+#[derive(Debug, Default)]
+pub(crate) struct Taken {
+    pub(crate) count: usize,
+    pub(crate) arrived: Arrived,
+}
+
+enum Attempt {
+    Done(Taken),
+    /// There are marks, with files that are on their way here.
+    Marked(Arc<InFlight>),
+}
+
+impl Buffer {
+    /// Reads into several slices, with what the bytes carry. Waits while there is nothing.
+    ///
+    /// # Errors
+    /// `EAGAIN` if the patience ends; `EBADF` if the reading side is closed; `EIO` if it is revoked.
+    pub(crate) fn receive(
+        &self,
+        bufs: &mut [IoSliceMut<'_>],
+        look: Look,
+        patience: Patience,
+    ) -> Result<Taken, Errno> {
+        let mut wakeups = Wakeups::default();
+        loop {
+            let attempt = patience.wait(
+                &self.state,
+                |state| &mut state.readers,
+                Events::IN,
+                |state| {
+                    if state.read_must_wait() {
+                        return None;
+                    }
+                    if let Some(in_flight) = state.registry() {
+                        return Some(Ok(Attempt::Marked(in_flight)));
+                    }
+                    Some(
+                        state
+                            .find(bufs, look, None, &mut wakeups)
+                            .map(Attempt::Done),
+                    )
+                },
+            )?;
+            match attempt {
+                Attempt::Done(taken) => return Ok(taken),
+                Attempt::Marked(in_flight) => {
+                    let mut flights = in_flight.lock();
+                    let mut state = self.state.lock();
+                    if state.read_must_wait() {
+                        continue;
+                    }
+                    return state.find(bufs, look, Some(&mut *flights), &mut wakeups);
+                }
+            }
+        }
+    }
+
+    /// Reads bytes that carry something, which is dropped. Does not wait.
+    #[cold]
+    pub(super) fn try_read_marked(&self, buf: &mut [u8]) -> Result<usize, Errno> {
+        let bufs = &mut [IoSliceMut::new(buf)];
+        Ok(self.receive(bufs, Look::Take, Patience::None)?.count)
+    }
+
+    /// Writes several slices, with something beside the first byte. Waits for room. Returns how many
+    /// bytes it wrote, as [`write`](Self::write); of nothing it writes nothing, what they were to
+    /// carry is dropped, and an end is told nevertheless.
+    ///
+    /// # Errors
+    /// `EAGAIN` if the patience ends before anything was written; those of `write`.
+    pub(crate) fn send(
+        &self,
+        bytes: &[IoSlice<'_>],
+        ancillary: Ancillary,
+        patience: Patience,
+    ) -> Result<usize, Errno> {
+        let total: usize = bytes.iter().map(|slice| slice.len()).sum();
+        if total == 0 {
+            return self.state.lock().push(&[]);
+        }
+        let mut ancillary = (!ancillary.is_empty()).then_some(ancillary);
+        let mut written = 0;
+        while written < total {
+            match self.send_some(bytes, written, total, &mut ancillary, patience) {
+                Ok(count) => written += count,
+                Err(errno) if written == 0 => return Err(errno),
+                Err(_) => break,
+            }
+        }
+        Ok(written)
+    }
+
+    fn send_some(
+        &self,
+        bytes: &[IoSlice<'_>],
+        written: usize,
+        total: usize,
+        ancillary: &mut Option<Ancillary>,
+        patience: Patience,
+    ) -> Result<usize, Errno> {
+        let mut wakeups = Wakeups::default();
+        patience.wait(
+            &self.state,
+            |state| &mut state.writers,
+            Events::OUT,
+            |state| {
+                if state.write_must_wait(total - written) {
+                    return None;
+                }
+                let start = state.end();
+                let result = state.put_slices(bytes, written, &mut wakeups);
+                if matches!(result, Ok(1..)) {
+                    state.mark(start, ancillary.take());
+                }
+                Some(result)
+            },
+        )
+    }
+
+    /// Shows each file that is on its way in this buffer.
+    pub(crate) fn for_each_right(&self, see: &mut dyn FnMut(&Rights)) {
+        for mark in &self.state.lock().marks {
+            mark.ancillary.rights.iter().for_each(&mut *see);
+        }
+    }
+
+    /// Takes the files out that are on their way in this buffer; the bytes stay.
+    pub(crate) fn take_rights(&self, into: &mut Vec<Rights>) {
+        for mark in &mut self.state.lock().marks {
+            into.extend(mark.ancillary.rights.take());
+        }
+    }
+}
+
+impl State {
+    /// Returns where the files that are on their way here are counted, if there are any.
+    fn registry(&self) -> Option<Arc<InFlight>> {
+        let with_rights = |mark: &Mark| mark.ancillary.rights.as_ref().map(Rights::registry);
+        self.marks.iter().find_map(with_rights)
+    }
+
+    /// Returns the place after the last byte.
+    fn end(&self) -> u64 {
+        self.taken + self.bytes.len() as u64
+    }
+
+    /// Marks what was put in from `start` on.
+    fn mark(&mut self, start: u64, ancillary: Option<Ancillary>) {
+        let end = self.end();
+        self.marks.extend(ancillary.map(|ancillary| Mark {
+            start,
+            end,
+            ancillary,
+        }));
+    }
+
+    /// Puts in what fits of several slices, without the first `skip` bytes.
+    fn put_slices(
+        &mut self,
+        slices: &[IoSlice<'_>],
+        mut skip: usize,
+        wakeups: &mut Wakeups,
+    ) -> Result<usize, Errno> {
+        let was_readable = self.is_readable();
+        let mut count = 0;
+        let mut result = Ok(());
+        for slice in slices {
+            let rest = &slice[skip.min(slice.len())..];
+            skip -= slice.len() - rest.len();
+            if rest.is_empty() {
+                continue;
+            }
+            match self.push(rest) {
+                Ok(pushed) => count += pushed,
+                Err(errno) => result = Err(errno),
+            }
+            if result.is_err() || self.free() == 0 {
+                break;
+            }
+        }
+        self.after_put(was_readable, wakeups);
+        match result {
+            Err(errno) if count == 0 => Err(errno),
+            _ => Ok(count),
+        }
+    }
+
+    /// Reads what one call may. The caller has seen that it need not wait.
+    fn find(
+        &mut self,
+        bufs: &mut [IoSliceMut<'_>],
+        look: Look,
+        flights: Option<&mut Flights>,
+        wakeups: &mut Wakeups,
+    ) -> Result<Taken, Errno> {
+        self.reader.check()?;
+        let wanted = bufs.iter().map(|buf| buf.len()).sum();
+        let (count, marked) = self.reach(wanted);
+        self.copy(bufs, count);
+        let mut arrived = Arrived::default();
+        if count > 0 && marked {
+            arrived = self.unload(count, look, flights);
+        }
+        if look == Look::Take || self.bytes.is_empty() {
+            let was_writable = self.is_writable();
+            self.advance(count)?;
+            self.after_take(was_writable, wakeups);
+        } else if self.is_readable() {
+            // It may have been the woken reader, and has taken nothing.
+            wakeups.append(self.readers.pass_on(Events::IN));
+        } else if let Some(errno) = self.error.take() {
+            return Err(errno);
+        }
+        Ok(Taken { count, arrived })
+    }
+
+    /// Returns how far a read of `wanted` bytes goes, and whether it reaches a mark.
+    fn reach(&self, wanted: usize) -> (usize, bool) {
+        let count = wanted.min(self.bytes.len());
+        let Some(mark) = self.marks.front() else {
+            return (count, false);
+        };
+        let ahead = |place: u64| usize::try_from(place.saturating_sub(self.taken)).unwrap_or(count);
+        let (start, end) = (ahead(mark.start), ahead(mark.end));
+        if start >= count {
+            (count, false)
+        } else if start > 0 && mark.ancillary.credentials.is_some() {
+            (start, false)
+        } else {
+            (count.min(end), true)
+        }
+    }
+
+    /// Returns what the first mark carries, of which `count` bytes from the front reach something.
+    fn unload(&mut self, count: usize, look: Look, flights: Option<&mut Flights>) -> Arrived {
+        let reached = self.taken + count as u64;
+        let Some(mark) = self.marks.front_mut() else {
+            return Arrived::default();
+        };
+        if look == Look::Peek {
+            return mark.ancillary.peek();
+        }
+        let arrived = mark.ancillary.arrive(flights);
+        // The rest of the message has the same sender, and its files have come.
+        if reached >= mark.end || mark.ancillary.is_empty() {
+            self.marks.pop_front();
+        }
+        arrived
+    }
+
+    /// Copies the first `count` bytes.
+    fn copy(&self, bufs: &mut [IoSliceMut<'_>], count: usize) {
+        let (front, back) = self.bytes.as_slices();
+        let mut copied = 0;
+        for buf in bufs {
+            let length = buf.len().min(count - copied);
+            let first = length.min(front.len().saturating_sub(copied));
+            buf[..first].copy_from_slice(&front[copied.min(front.len())..][..first]);
+            let skipped = (copied + first).saturating_sub(front.len());
+            buf[first..length].copy_from_slice(&back[skipped..][..length - first]);
+            copied += length;
+        }
+    }
+}

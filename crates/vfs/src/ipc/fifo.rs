@@ -1,0 +1,380 @@
+//! FIFOs: a pipe that has a name, and as many open ends as somebody opens.
+//!
+//! A [`Fifo`] lies in an inode. Each open makes a [`FifoEnd`] for reading, writing or both, and the
+//! sides of the buffer are open as long as there is an end for them. What was written and not read
+//! is lost with the last end.
+//!
+//! # Who waits for whom at an open
+//!
+//! An open for reading waits until there is a writer, and the other way round; what counts is that
+//! one *came*, not that it is still there: an opener that was let in and closed at once lets the
+//! other in too. So opens are counted, and a waiting one looks for a higher count (Linux
+//! `wait_for_partner`). An open for both never waits. With `O_NONBLOCK`, an open for reading does
+//! not wait, and one for writing answers `ENXIO` if there is no reader.
+
+use std::sync::Arc;
+
+use crossbeam_utils::atomic::AtomicCell;
+use fdtable::FileRef;
+use parking_lot::Mutex;
+
+use crate::event::{self, Events, FileId, WaitQueue, Wakeups, Watch, Watcher};
+use crate::fs::{Place, Stat};
+use crate::ipc::buffer::{Buffer, Sides};
+use crate::ipc::pipe::CAPACITY;
+use crate::object::file;
+use crate::{Errno, Object, OpenFlags, Status};
+
+/// Inside of a FIFO: what its open ends share. The inode holds it.
+#[derive(Debug)]
+pub struct Fifo {
+    buffer: Buffer,
+    opens: Mutex<Opens>,
+}
+
+/// Who has it open. Its lock is taken before that of the buffer.
+#[derive(Debug, Default)]
+struct Opens {
+    counts: Counts,
+    /// Openers that wait for their partner.
+    waiting: WaitQueue,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Counts {
+    readers: Count,
+    writers: Count,
+}
+
+/// Ends of one direction.
+#[derive(Clone, Copy, Debug, Default)]
+struct Count {
+    now: usize,
+    /// All that ever were.
+    ever: u64,
+}
+
+/// What an end is open for.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Direction {
+    Read,
+    Write,
+    Both,
+}
+
+impl Default for Fifo {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Fifo {
+    /// Makes a FIFO that nobody has open, with the capacity of a pipe.
+    pub fn new() -> Self {
+        let buffer = Buffer::new(CAPACITY);
+        buffer.set_sides(Sides::default()).run();
+        Fifo {
+            buffer,
+            opens: Mutex::default(),
+        }
+    }
+
+    /// Opens an end. Of `flags`, the access mode and `NONBLOCK` matter. Without that, waits until
+    /// somebody opens the other direction, if nobody has it open; the caller holds no lock and is
+    /// in no read-side section. Allocates.
+    ///
+    /// # Errors
+    /// `ENXIO` if opened for writing only, with `NONBLOCK`, and nobody reads; `EINVAL` if the access
+    /// mode is none; `ENOMEM`.
+    #[doc(alias = "fifo_open")]
+    pub fn open(self: &Arc<Self>, flags: OpenFlags) -> Result<FileRef<dyn Object>, Errno> {
+        self.open_in(flags, None, file)
+    }
+
+    /// Opens an end as [`open`](Self::open), of a name in a file system, which makes the open file.
+    ///
+    /// # Errors
+    /// Those of `open`, and of `make`.
+    pub(crate) fn open_in(
+        self: &Arc<Self>,
+        flags: OpenFlags,
+        place: Option<Place>,
+        make: impl FnOnce(FifoEnd) -> Result<FileRef<dyn Object>, Errno>,
+    ) -> Result<FileRef<dyn Object>, Errno> {
+        let direction = Direction::of(flags)?;
+        let before = self.admit(direction, flags)?;
+        let opened = make(FifoEnd {
+            fifo: Arc::clone(self),
+            direction,
+            status: Status::new(flags),
+            writers_before: before.writers,
+            revoked: Arc::default(),
+            place,
+        });
+        if opened.is_err() {
+            self.remove(direction);
+            return opened;
+        }
+        // If it is given up, dropping the end takes it off again.
+        self.wait_for_partner(direction, flags, before);
+        opened
+    }
+
+    pub(crate) fn buffer(&self) -> &Buffer {
+        &self.buffer
+    }
+
+    /// Counts an end that is opened, and returns who was there before.
+    fn admit(&self, direction: Direction, flags: OpenFlags) -> Result<Counts, Errno> {
+        // Dropped after the lock.
+        let mut wakeups = Wakeups::default();
+        let mut opens = self.opens.lock();
+        let before = opens.counts;
+        let alone = direction == Direction::Write && before.readers.now == 0;
+        if alone && flags.contains(OpenFlags::NONBLOCK) {
+            return Err(Errno::ENXIO);
+        }
+        opens.counts.readers.add(direction.reads());
+        opens.counts.writers.add(direction.writes());
+        wakeups.append(self.buffer.set_sides(opens.counts.sides()));
+        wakeups.append(opens.waiting.wake_all(Events::IN));
+        Ok(before)
+    }
+
+    fn wait_for_partner(&self, direction: Direction, flags: OpenFlags, before: Counts) {
+        match direction {
+            Direction::Read if before.writers.now == 0 && !flags.contains(OpenFlags::NONBLOCK) => {
+                self.wait(|counts| counts.writers.ever != before.writers.ever);
+            }
+            Direction::Write if before.readers.now == 0 => {
+                self.wait(|counts| counts.readers.ever != before.readers.ever);
+            }
+            _ => {}
+        }
+    }
+
+    /// Waits until another opener came.
+    fn wait(&self, came: impl Fn(&Counts) -> bool) {
+        event::wait(
+            &self.opens,
+            |opens| &mut opens.waiting,
+            Events::IN,
+            None,
+            |opens| came(&opens.counts).then_some(()),
+        );
+    }
+
+    fn remove(&self, direction: Direction) {
+        let mut opens = self.opens.lock();
+        opens.counts.readers.remove(direction.reads());
+        opens.counts.writers.remove(direction.writes());
+        let wakeups = self.buffer.set_sides(opens.counts.sides());
+        drop(opens);
+        // Who is told may look at the end again.
+        wakeups.run();
+    }
+}
+
+impl Counts {
+    fn sides(self) -> Sides {
+        Sides {
+            reading: self.readers.now > 0,
+            writing: self.writers.now > 0,
+        }
+    }
+}
+
+impl Count {
+    fn add(&mut self, ends: usize) {
+        self.now += ends;
+        self.ever += ends as u64;
+    }
+
+    fn remove(&mut self, ends: usize) {
+        self.now -= ends;
+    }
+}
+
+impl Direction {
+    fn of(flags: OpenFlags) -> Result<Self, Errno> {
+        match (flags.can_read(), flags.can_write()) {
+            (true, false) => Ok(Direction::Read),
+            (false, true) => Ok(Direction::Write),
+            (true, true) => Ok(Direction::Both),
+            (false, false) => Err(Errno::EINVAL),
+        }
+    }
+
+    fn reads(self) -> usize {
+        usize::from(self != Direction::Write)
+    }
+
+    fn writes(self) -> usize {
+        usize::from(self != Direction::Read)
+    }
+}
+
+/// Open end of a FIFO.
+#[derive(Debug)]
+pub struct FifoEnd {
+    fifo: Arc<Fifo>,
+    direction: Direction,
+    status: Status,
+    /// Writers when this was opened. Who opens before the first one has nobody to miss.
+    writers_before: Count,
+    /// Who watches looks at it too.
+    revoked: Arc<AtomicCell<bool>>,
+    /// The name under which it was opened, if it has one.
+    place: Option<Place>,
+}
+
+impl FifoEnd {
+    /// Returns the FIFO.
+    pub fn fifo(&self) -> &Arc<Fifo> {
+        &self.fifo
+    }
+
+    /// Checks that the end is open in a direction, and not revoked.
+    fn check(&self, open: usize) -> Result<(), Errno> {
+        match (open, self.revoked.load()) {
+            (_, true) => Err(Errno::EIO),
+            (0, false) => Err(Errno::EBADF),
+            (_, false) => Ok(()),
+        }
+    }
+}
+
+impl Object for FifoEnd {
+    fn status(&self) -> OpenFlags {
+        self.status.get()
+    }
+
+    fn set_status(&self, flags: OpenFlags) -> Result<(), Errno> {
+        self.status.set(flags);
+        Ok(())
+    }
+
+    fn place(&self) -> Option<Place> {
+        self.place.clone()
+    }
+
+    /// # Errors
+    /// `EOPNOTSUPP` if it has no name; `EIO` if revoked.
+    fn stat(&self) -> Result<Stat, Errno> {
+        if self.revoked.load() {
+            return Err(Errno::EIO);
+        }
+        let place = self.place.as_ref().ok_or(Errno::EOPNOTSUPP)?;
+        Ok(place.inode.stat())
+    }
+
+    fn watch(&self) -> Option<Arc<dyn Watch>> {
+        Some(Arc::new(Watched {
+            fifo: Arc::clone(&self.fifo),
+            direction: self.direction,
+            writers_before: self.writers_before,
+            revoked: Arc::clone(&self.revoked),
+        }))
+    }
+
+    fn forget(&self) {
+        self.fifo.buffer.forget_reader(FileId::of(self));
+        self.fifo.buffer.forget_writer(FileId::of(self));
+    }
+
+    fn readable_bytes(&self) -> Result<usize, Errno> {
+        Ok(self.fifo.buffer.readable_bytes())
+    }
+
+    fn try_read(&self, buf: &mut [u8]) -> Result<usize, Errno> {
+        self.check(self.direction.reads())?;
+        self.fifo.buffer.try_read(buf)
+    }
+
+    fn read(&self, buf: &mut [u8]) -> Result<usize, Errno> {
+        let check = || self.check(self.direction.reads());
+        self.fifo.buffer.read_while(check, buf)
+    }
+
+    fn try_write(&self, bytes: &[u8]) -> Result<usize, Errno> {
+        self.check(self.direction.writes())?;
+        self.fifo.buffer.try_write_by(&self.status, bytes)
+    }
+
+    fn write(&self, bytes: &[u8]) -> Result<usize, Errno> {
+        let check = || self.check(self.direction.writes());
+        self.fifo.buffer.write_while(check, bytes)
+    }
+
+    fn release(&self) {
+        self.fifo.remove(self.direction);
+    }
+
+    fn revoke(&self) {
+        self.revoked.store(true);
+        self.fifo.remove(self.direction);
+        self.fifo.buffer.wake_all();
+    }
+}
+
+/// An end of a FIFO, as it is watched.
+struct Watched {
+    fifo: Arc<Fifo>,
+    direction: Direction,
+    writers_before: Count,
+    revoked: Arc<AtomicCell<bool>>,
+}
+
+impl Watched {
+    /// Tells whether there were writers since this end was opened, and all have gone.
+    fn writers_have_gone(&self) -> bool {
+        let writers = self.fifo.opens.lock().counts.writers;
+        let came = self.writers_before.now > 0 || writers.ever != self.writers_before.ever;
+        came && writers.now == 0
+    }
+}
+
+impl Watch for Watched {
+    fn events(&self) -> Events {
+        let buffer = &self.fifo.buffer;
+        let mut events = Events::empty();
+        if self.direction != Direction::Write {
+            events |= buffer.reader_events() - Events::HUP;
+            events.set(Events::HUP, self.writers_have_gone());
+        }
+        if self.direction != Direction::Read {
+            events |= buffer.writer_events();
+        }
+        if self.is_revoked() {
+            events |= Events::ERR;
+        }
+        events
+    }
+
+    fn watch(&self, watcher: &Arc<dyn Watcher>, interest: Events, file: Option<FileId>) {
+        let buffer = &self.fifo.buffer;
+        if self.direction != Direction::Write {
+            buffer.watch_reader(watcher, interest, file);
+        }
+        if self.direction != Direction::Read {
+            buffer.watch_writer(watcher, interest, file);
+        }
+    }
+
+    fn unwatch(&self, watcher: &Arc<dyn Watcher>) {
+        self.fifo.buffer.unwatch_reader(watcher);
+        self.fifo.buffer.unwatch_writer(watcher);
+    }
+
+    fn forget(&self, file: FileId) {
+        self.fifo.buffer.forget_reader(file);
+        self.fifo.buffer.forget_writer(file);
+    }
+
+    fn is_revoked(&self) -> bool {
+        self.revoked.load()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,168 @@
+//! What breaks if an open is wrong: a shell pipeline over a FIFO hangs, or loses its first bytes.
+
+use super::*;
+use crate::call::{Call, within_time};
+
+fn fifo() -> Arc<Fifo> {
+    Arc::new(Fifo::new())
+}
+
+fn opening(fifo: &Arc<Fifo>, flags: OpenFlags) -> Call<Result<FileRef<dyn Object>, Errno>> {
+    let fifo = Arc::clone(fifo);
+    Call::start_waiting(move || fifo.open(flags))
+}
+
+const READ_NOW: OpenFlags = OpenFlags::NONBLOCK;
+const WRITE_NOW: OpenFlags = OpenFlags::WRONLY.union(OpenFlags::NONBLOCK);
+
+#[test]
+fn a_reader_and_a_writer_wait_for_each_other() {
+    for (first, second) in [
+        (OpenFlags::RDONLY, OpenFlags::WRONLY),
+        (OpenFlags::WRONLY, OpenFlags::RDONLY),
+    ] {
+        let fifo = fifo();
+        let waiting = opening(&fifo, first);
+        let partner = fifo.open(second).unwrap();
+        let opened = waiting.result().unwrap();
+        let (reader, writer) = if first == OpenFlags::RDONLY {
+            (opened, partner)
+        } else {
+            (partner, opened)
+        };
+        assert_eq!(writer.write(b"hello"), Ok(5));
+        assert_eq!(reader.read(&mut [0; 8]), Ok(5));
+        drop(writer);
+        assert_eq!(reader.read(&mut [0; 8]), Ok(0));
+    }
+}
+
+#[test]
+fn a_partner_that_has_gone_again_lets_the_other_in() {
+    let fifo = fifo();
+    let waiting = opening(&fifo, OpenFlags::WRONLY);
+    drop(fifo.open(READ_NOW).unwrap());
+    let writer = waiting.result().unwrap();
+    assert_eq!(writer.write(b"x"), Err(Errno::EPIPE));
+}
+
+#[test]
+fn without_waiting_a_reader_is_let_in_and_a_writer_needs_one() {
+    let fifo = fifo();
+    assert_eq!(fifo.open(WRITE_NOW).err(), Some(Errno::ENXIO));
+    let reader = fifo.open(READ_NOW).unwrap();
+    assert_eq!(reader.try_read(&mut [0]), Ok(0));
+    assert_eq!(reader.events(), Events::empty());
+    let writer = fifo.open(WRITE_NOW).unwrap();
+    assert_eq!(reader.try_read(&mut [0]), Err(Errno::EAGAIN));
+    assert_eq!(writer.events(), Events::WRITABLE);
+    drop(writer);
+    assert_eq!(reader.events(), Events::HUP);
+    let _writer = fifo.open(WRITE_NOW).unwrap();
+    assert_eq!(reader.events(), Events::empty());
+}
+
+#[test]
+fn an_end_for_both_waits_for_nobody_and_never_meets_the_end() {
+    let fifo = fifo();
+    let both = fifo.open(OpenFlags::RDWR).unwrap();
+    assert_eq!(both.try_read(&mut [0]), Err(Errno::EAGAIN));
+    assert_eq!(both.write(b"self"), Ok(4));
+    assert_eq!(both.events(), Events::READABLE | Events::WRITABLE);
+    assert_eq!(both.read(&mut [0; 8]), Ok(4));
+}
+
+#[test]
+fn what_is_left_stays_as_long_as_an_end_is_open() {
+    let fifo = fifo();
+    let reader = fifo.open(READ_NOW).unwrap();
+    let writer = fifo.open(WRITE_NOW).unwrap();
+    writer.write(b"left").unwrap();
+    drop(reader);
+    let reader = fifo.open(READ_NOW).unwrap();
+    assert_eq!(reader.read(&mut [0; 8]), Ok(4));
+    writer.write(b"lost").unwrap();
+    drop((reader, writer));
+    let reader = fifo.open(READ_NOW).unwrap();
+    assert_eq!(reader.read(&mut [0; 8]), Ok(0));
+}
+
+#[test]
+fn an_end_of_one_direction_has_not_the_other() {
+    let fifo = fifo();
+    let reader = fifo.open(READ_NOW).unwrap();
+    let writer = fifo.open(WRITE_NOW).unwrap();
+    assert_eq!(reader.write(b"x"), Err(Errno::EBADF));
+    assert_eq!(reader.try_write(b"x"), Err(Errno::EBADF));
+    assert_eq!(writer.read(&mut [0]), Err(Errno::EBADF));
+    assert_eq!(writer.try_read(&mut [0]), Err(Errno::EBADF));
+}
+
+#[test]
+fn a_revoked_end_answers_eio_also_to_who_sleeps_and_the_others_go_on() {
+    let fifo = fifo();
+    let (one, other) = (fifo.open(READ_NOW).unwrap(), fifo.open(READ_NOW).unwrap());
+    let writer = fifo.open(WRITE_NOW).unwrap();
+    let sleeping = one.clone();
+    let read = Call::start_waiting(move || sleeping.read(&mut [0; 8]));
+    assert!(FileRef::revoke(&one));
+    assert_eq!(read.result(), Err(Errno::EIO));
+    writer.write(b"more").unwrap();
+    assert_eq!(one.try_read(&mut [0; 8]), Err(Errno::EIO));
+    assert_eq!(other.read(&mut [0; 8]), Ok(4));
+    drop(one);
+    assert_eq!(writer.write(b"more"), Ok(4));
+}
+
+#[test]
+fn an_access_mode_that_is_none_is_refused() {
+    assert_eq!(fifo().open(OpenFlags::ACCMODE).err(), Some(Errno::EINVAL));
+}
+
+/// Openers of both directions that come and go: nobody is left waiting.
+#[test]
+fn no_opener_is_left_waiting() {
+    let body = || {
+        let fifo = fifo();
+        std::thread::scope(|scope| {
+            for flags in [OpenFlags::RDONLY, OpenFlags::WRONLY] {
+                let fifo = &fifo;
+                scope.spawn(move || {
+                    for _ in 0..2_000 {
+                        drop(fifo.open(flags).unwrap());
+                    }
+                    // Lets all in who come later.
+                    std::mem::forget(fifo.open(OpenFlags::RDWR).unwrap());
+                });
+            }
+        });
+    };
+    within_time(body);
+}
+
+/// Looks at what it watches, whenever it is told of a change.
+struct Looks(Arc<dyn Watch>, Arc<Mutex<Vec<Events>>>);
+
+impl Watcher for Looks {
+    fn wake(&self, _events: Events) {
+        self.1.lock().push(self.0.events());
+    }
+}
+
+#[test]
+fn who_is_told_that_an_end_has_gone_may_look() {
+    within_time(|| {
+        let fifo = fifo();
+        let reader = fifo.open(READ_NOW).unwrap();
+        let writer = fifo.open(WRITE_NOW).unwrap();
+        let seen = Arc::default();
+        let watch = reader.watch().unwrap();
+        let looks: Arc<dyn Watcher> = Arc::new(Looks(Arc::clone(&watch), Arc::clone(&seen)));
+        watch.watch(&looks, Events::IN, None);
+        drop(writer);
+        assert_eq!(*seen.lock(), [Events::HUP]);
+        drop(fifo.open(WRITE_NOW).unwrap());
+        FileRef::revoke(&reader);
+        assert!(seen.lock().last().unwrap().contains(Events::ERR));
+    });
+}

@@ -1,0 +1,44 @@
+//! Inodes of pipes and sockets, which are in no directory.
+
+use std::sync::LazyLock;
+
+use crate::fs::{FileKind, Mode, Stat, Timestamp, fresh_device, fresh_inode};
+
+/// What `fstat` tells of a pipe or socket: a number, and when it was made.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Nameless {
+    number: u64,
+    made: Timestamp,
+}
+
+impl Nameless {
+    pub(super) fn new() -> Self {
+        Nameless {
+            number: fresh_inode(),
+            made: Timestamp::now(),
+        }
+    }
+
+    /// Describes a pipe: its owner may read and write.
+    pub(super) fn stat_pipe(self) -> Stat {
+        static PIPES: LazyLock<u64> = LazyLock::new(fresh_device);
+        self.stat(FileKind::Fifo, Mode::new(0o600), *PIPES)
+    }
+
+    /// Describes a socket: everybody may everything.
+    pub(super) fn stat_socket(self) -> Stat {
+        static SOCKETS: LazyLock<u64> = LazyLock::new(fresh_device);
+        self.stat(FileKind::Socket, Mode::ALL, *SOCKETS)
+    }
+
+    fn stat(self, kind: FileKind, mode: Mode, device: u64) -> Stat {
+        Stat {
+            device,
+            atime: self.made,
+            mtime: self.made,
+            ctime: self.made,
+            btime: self.made,
+            ..Stat::new(kind, mode, self.number)
+        }
+    }
+}

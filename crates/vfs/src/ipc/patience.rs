@@ -1,0 +1,46 @@
+//! How long a call may wait.
+
+use std::time::Instant;
+
+use parking_lot::Mutex;
+
+use crate::Errno;
+use crate::event::{self, Events, WaitQueue};
+
+/// How long a call may wait for what it needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Patience {
+    /// Not at all (`O_NONBLOCK`, `MSG_DONTWAIT`).
+    None,
+    /// Until a moment.
+    Until(Instant),
+    /// For ever.
+    Endless,
+}
+
+impl Patience {
+    fn deadline(self) -> Option<Instant> {
+        match self {
+            Patience::Until(deadline) => Some(deadline),
+            Patience::None | Patience::Endless => None,
+        }
+    }
+
+    /// Waits as [`event::wait`], or tries once.
+    ///
+    /// # Errors
+    /// `EAGAIN` if the patience ends first; those of the attempt.
+    pub(crate) fn wait<S, R>(
+        self,
+        state: &Mutex<S>,
+        queue: impl Fn(&mut S) -> &mut WaitQueue,
+        interest: Events,
+        mut attempt: impl FnMut(&mut S) -> Option<Result<R, Errno>>,
+    ) -> Result<R, Errno> {
+        let outcome = match self {
+            Patience::None => attempt(&mut state.lock()),
+            _ => event::wait(state, queue, interest, self.deadline(), attempt),
+        };
+        outcome.unwrap_or(Err(Errno::EAGAIN))
+    }
+}

@@ -1,0 +1,272 @@
+//! Pipes: one buffer with a reading and a writing end.
+
+use std::sync::Arc;
+
+use crate::event::{Events, FileId, Watch, Watcher};
+use crate::ipc::buffer::Buffer;
+use crate::ipc::nameless::Nameless;
+use crate::{Errno, Object, OpenFlags, Stat, Status};
+
+/// Capacity of a pipe in bytes: 65,536, as Linux (`pipe(7)`).
+pub const CAPACITY: usize = 65_536;
+
+/// Most bytes that a pipe may be made to hold: 1,048,576, the usual `fs.pipe-max-size` of Linux.
+pub const MAX_CAPACITY: usize = 1 << 20;
+
+/// Makes a pipe of [`CAPACITY`]. Of `flags`, only `O_NONBLOCK` matters to the ends.
+#[doc(alias = "pipe2")]
+pub fn pipe(flags: OpenFlags) -> (PipeReader, PipeWriter) {
+    with_capacity(CAPACITY, flags)
+}
+
+/// Makes a pipe of `capacity` bytes, and at least 4,096.
+#[doc(alias = "F_SETPIPE_SZ")]
+pub fn with_capacity(capacity: usize, flags: OpenFlags) -> (PipeReader, PipeWriter) {
+    let buffer = Arc::new(Buffer::new(capacity));
+    let inode = Nameless::new();
+    let nonblock = flags & OpenFlags::NONBLOCK;
+    let reader = PipeReader {
+        buffer: Arc::clone(&buffer),
+        inode,
+        status: Status::new(nonblock | OpenFlags::RDONLY),
+    };
+    let writer = PipeWriter {
+        buffer,
+        inode,
+        status: Status::new(nonblock | OpenFlags::WRONLY),
+    };
+    (reader, writer)
+}
+
+/// Reading end of a pipe.
+#[derive(Debug)]
+pub struct PipeReader {
+    buffer: Arc<Buffer>,
+    inode: Nameless,
+    status: Status,
+}
+
+/// Writing end of a pipe.
+#[derive(Debug)]
+pub struct PipeWriter {
+    buffer: Arc<Buffer>,
+    inode: Nameless,
+    status: Status,
+}
+
+impl PipeReader {
+    pub(crate) fn buffer(&self) -> &Buffer {
+        &self.buffer
+    }
+}
+
+impl Object for PipeReader {
+    fn status(&self) -> OpenFlags {
+        self.status.get()
+    }
+
+    fn set_status(&self, flags: OpenFlags) -> Result<(), Errno> {
+        self.status.set(flags);
+        Ok(())
+    }
+
+    fn watch(&self) -> Option<Arc<dyn Watch>> {
+        Some(Arc::new(Readers(Arc::clone(&self.buffer))))
+    }
+
+    fn forget(&self) {
+        self.buffer.forget_reader(FileId::of(self));
+    }
+
+    /// # Errors
+    /// `EIO` if revoked.
+    fn stat(&self) -> Result<Stat, Errno> {
+        self.buffer.check_reader()?;
+        Ok(self.inode.stat_pipe())
+    }
+
+    fn events(&self) -> Events {
+        self.buffer.reader_events()
+    }
+
+    fn readable_bytes(&self) -> Result<usize, Errno> {
+        Ok(self.buffer.readable_bytes())
+    }
+
+    fn try_read(&self, buf: &mut [u8]) -> Result<usize, Errno> {
+        self.buffer.try_read(buf)
+    }
+
+    fn read(&self, buf: &mut [u8]) -> Result<usize, Errno> {
+        self.buffer.read(buf)
+    }
+
+    fn release(&self) {
+        self.buffer.close_reader();
+    }
+
+    fn revoke(&self) {
+        self.buffer.revoke_reader();
+    }
+}
+
+impl PipeWriter {
+    pub(crate) fn buffer(&self) -> &Buffer {
+        &self.buffer
+    }
+}
+
+impl Object for PipeWriter {
+    fn status(&self) -> OpenFlags {
+        self.status.get()
+    }
+
+    fn set_status(&self, flags: OpenFlags) -> Result<(), Errno> {
+        self.status.set(flags);
+        Ok(())
+    }
+
+    fn watch(&self) -> Option<Arc<dyn Watch>> {
+        Some(Arc::new(Writers(Arc::clone(&self.buffer))))
+    }
+
+    fn forget(&self) {
+        self.buffer.forget_writer(FileId::of(self));
+    }
+
+    /// # Errors
+    /// `EIO` if revoked.
+    fn stat(&self) -> Result<Stat, Errno> {
+        self.buffer.check_writer()?;
+        Ok(self.inode.stat_pipe())
+    }
+
+    fn events(&self) -> Events {
+        self.buffer.writer_events()
+    }
+
+    fn readable_bytes(&self) -> Result<usize, Errno> {
+        Ok(self.buffer.readable_bytes())
+    }
+
+    fn try_write(&self, bytes: &[u8]) -> Result<usize, Errno> {
+        self.buffer.try_write_by(&self.status, bytes)
+    }
+
+    fn write(&self, bytes: &[u8]) -> Result<usize, Errno> {
+        self.buffer.write(bytes)
+    }
+
+    fn release(&self) {
+        self.buffer.close_writer();
+    }
+
+    fn revoke(&self) {
+        self.buffer.revoke_writer();
+    }
+}
+
+/// Reading side of a buffer, as it is watched.
+struct Readers(Arc<Buffer>);
+
+impl Watch for Readers {
+    fn events(&self) -> Events {
+        self.0.reader_events()
+    }
+
+    fn watch(&self, watcher: &Arc<dyn Watcher>, interest: Events, file: Option<FileId>) {
+        self.0.watch_reader(watcher, interest, file);
+    }
+
+    fn unwatch(&self, watcher: &Arc<dyn Watcher>) {
+        self.0.unwatch_reader(watcher);
+    }
+
+    fn forget(&self, file: FileId) {
+        self.0.forget_reader(file);
+    }
+
+    fn is_revoked(&self) -> bool {
+        self.0.reader_is_revoked()
+    }
+}
+
+/// Writing side of a buffer, as it is watched.
+struct Writers(Arc<Buffer>);
+
+impl Watch for Writers {
+    fn events(&self) -> Events {
+        self.0.writer_events()
+    }
+
+    fn watch(&self, watcher: &Arc<dyn Watcher>, interest: Events, file: Option<FileId>) {
+        self.0.watch_writer(watcher, interest, file);
+    }
+
+    fn unwatch(&self, watcher: &Arc<dyn Watcher>) {
+        self.0.unwatch_writer(watcher);
+    }
+
+    fn forget(&self, file: FileId) {
+        self.0.forget_writer(file);
+    }
+
+    fn is_revoked(&self) -> bool {
+        self.0.writer_is_revoked()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_end_has_one_direction() {
+        let (reader, writer) = pipe(OpenFlags::empty());
+        assert_eq!(reader.write(b"x"), Err(Errno::EBADF));
+        assert_eq!(reader.try_write(b"x"), Err(Errno::EBADF));
+        assert_eq!(writer.read(&mut [0]), Err(Errno::EBADF));
+        assert_eq!(writer.try_read(&mut [0]), Err(Errno::EBADF));
+    }
+
+    #[test]
+    fn a_pipe_holds_its_capacity_and_no_more() {
+        let (_reader, writer) = pipe(OpenFlags::NONBLOCK);
+        assert_eq!(writer.try_write(&vec![0; 100_000]), Ok(65_536));
+        assert_eq!(writer.try_write(b"x"), Err(Errno::EAGAIN));
+    }
+
+    #[test]
+    fn a_capacity_below_pipe_buf_is_rounded_up() {
+        let (_reader, writer) = with_capacity(1, OpenFlags::empty());
+        assert_eq!(writer.try_write(&[0; CAPACITY]), Err(Errno::EAGAIN));
+        writer.set_status(OpenFlags::NONBLOCK).unwrap();
+        assert_eq!(writer.try_write(&[0; CAPACITY]), Ok(4096));
+    }
+
+    #[test]
+    fn an_end_that_was_released_answers_ebadf() {
+        let (reader, writer) = pipe(OpenFlags::empty());
+        writer.write(b"lost").unwrap();
+        reader.release();
+        assert_eq!(reader.try_read(&mut [0; 4]), Err(Errno::EBADF));
+        assert_eq!(writer.try_write(b"x"), Err(Errno::EPIPE));
+        writer.release();
+        assert_eq!(writer.try_write(b"x"), Err(Errno::EBADF));
+    }
+
+    #[test]
+    fn an_end_that_was_revoked_answers_eio_and_the_other_meets_the_end() {
+        let (reader, writer) = pipe(OpenFlags::empty());
+        writer.write(b"kept").unwrap();
+        writer.revoke();
+        writer.release();
+        assert_eq!(writer.try_write(b"x"), Err(Errno::EIO));
+        assert_eq!(reader.try_read(&mut [0; 8]), Ok(4));
+        assert_eq!(reader.try_read(&mut [0; 8]), Ok(0));
+        reader.revoke();
+        assert_eq!(reader.try_read(&mut [0; 8]), Err(Errno::EIO));
+        reader.release();
+        assert_eq!(reader.try_read(&mut [0; 8]), Err(Errno::EIO));
+    }
+}

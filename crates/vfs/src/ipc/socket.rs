@@ -1,0 +1,541 @@
+//! Sockets of the family `AF_UNIX`: streams, datagrams, and messages in sequence.
+//!
+//! | file | what |
+//! |---|---|
+//! | here | [`Socket`], the open file |
+//! | `core` | its state: how sockets are named, connected and ended |
+//! | `queue`, `inbox` | what is on its way to a socket; bytes are in a [`Buffer`] |
+//! | `message` | to send and to receive |
+//! | `ancillary`, [`in_flight`] | files and credentials that travel with bytes |
+//! | [`namespace`](Namespace) | abstract names |
+//! | `options`, `watch` | |
+//!
+//! A stream's reads and writes go straight to a buffer: no lock but its own is taken, and nothing
+//! allocated.
+
+mod address;
+pub(crate) mod ancillary;
+mod core;
+pub mod in_flight;
+mod inbox;
+mod message;
+mod namespace;
+mod options;
+mod queue;
+mod watch;
+
+use std::io::{IoSlice, IoSliceMut};
+use std::sync::{Arc, OnceLock};
+
+use fdtable::FileRef;
+
+pub use self::core::MAX_BACKLOG;
+pub use address::{Bound, SocketAddress};
+pub use ancillary::Credentials;
+pub use inbox::{BACKLOG, OVERHEAD};
+pub use message::{MsgFlags, Received, SendMessage};
+pub use namespace::Namespace;
+pub use options::{OptionValue, SocketOption};
+
+use self::core::{Core, Fate};
+use crate::event::{Events, FileId, Watch};
+use crate::ipc::buffer::Buffer;
+use crate::ipc::nameless::Nameless;
+use crate::ipc::patience::Patience;
+use crate::object::file;
+use crate::vectored::MOST_BUFFERS;
+use crate::{Errno, Object, OpenFlags, Stat, Status};
+use ancillary::Ancillary;
+use message::Dispatch;
+use queue::Queue;
+
+/// Capacity of each direction in bytes: 212,992, the usual `net.core.wmem_default` of Linux
+/// (`socket(7)`), which there counts the kernel's own overhead too.
+pub const CAPACITY: usize = 212_992;
+
+/// Type of a socket: how what is sent is received.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum SocketType {
+    /// Bytes in order, over a connection (`SOCK_STREAM`).
+    Stream,
+    /// Messages, each for itself, to anybody (`SOCK_DGRAM`). None is lost or overtaken.
+    Datagram,
+    /// Messages in order, over a connection (`SOCK_SEQPACKET`).
+    SeqPacket,
+}
+
+/// What a shutdown ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Shutdown {
+    /// Receiving.
+    #[doc(alias = "SHUT_RD")]
+    Read,
+    /// Sending.
+    #[doc(alias = "SHUT_WR")]
+    Write,
+    /// Both.
+    #[doc(alias = "SHUT_RDWR")]
+    Both,
+}
+
+/// Socket.
+#[derive(Debug)]
+pub struct Socket {
+    core: Arc<Core>,
+    /// Both directions of a stream, from its first use as a connected one: the shortest way there.
+    directions: OnceLock<Directions>,
+    inode: Nameless,
+    status: Status,
+}
+
+#[derive(Debug)]
+struct Directions {
+    incoming: Arc<Buffer>,
+    outgoing: Arc<Buffer>,
+}
+
+/// Makes a connected pair of stream sockets with a name space of its own, and [`CAPACITY`] each
+/// way. Of `flags`, only `O_NONBLOCK` matters. Allocates.
+pub fn pair(flags: OpenFlags) -> (Socket, Socket) {
+    let nobody = Credentials {
+        pid: 0,
+        uid: 0,
+        gid: 0,
+    };
+    pair_in(&Arc::default(), SocketType::Stream, flags, nobody)
+}
+
+/// Makes a pair as [`pair`], with `capacity` bytes each way, and at least 4,096.
+#[doc(alias = "SO_SNDBUF")]
+pub fn with_capacity(capacity: usize, flags: OpenFlags) -> (Socket, Socket) {
+    let (near, far) = pair(flags);
+    near.core.incoming.set_capacity(capacity);
+    far.core.incoming.set_capacity(capacity);
+    (near, far)
+}
+
+/// Makes a connected pair of sockets of any type, by a process with these credentials. Of `flags`,
+/// only `O_NONBLOCK` matters. Allocates.
+#[doc(alias = "socketpair")]
+pub fn pair_in(
+    namespace: &Arc<Namespace>,
+    kind: SocketType,
+    flags: OpenFlags,
+    credentials: Credentials,
+) -> (Socket, Socket) {
+    let (one, other) = (Core::new(kind, namespace), Core::new(kind, namespace));
+    Core::join(&one, &other, credentials);
+    (Socket::of(one, flags), Socket::of(other, flags))
+}
+
+impl Socket {
+    /// Makes a socket that is not connected. Of `flags`, only `O_NONBLOCK` matters. Allocates.
+    pub fn new(kind: SocketType, flags: OpenFlags, namespace: &Arc<Namespace>) -> Self {
+        Self::of(Core::new(kind, namespace), flags)
+    }
+
+    fn of(core: Arc<Core>, flags: OpenFlags) -> Self {
+        let status = Status::new(flags & OpenFlags::NONBLOCK | OpenFlags::RDWR);
+        Socket {
+            core,
+            directions: OnceLock::new(),
+            inode: Nameless::new(),
+            status,
+        }
+    }
+
+    pub(crate) fn core(&self) -> &Arc<Core> {
+        &self.core
+    }
+
+    /// Returns its type.
+    pub fn kind(&self) -> SocketType {
+        self.core.kind()
+    }
+
+    /// Gives it a name in the name space of its kernel; without one, a free one of five digits if it
+    /// has no address.
+    ///
+    /// # Errors
+    /// `EINVAL` if it has an address and is to get a name, or the name is longer than 107 bytes; `EADDRINUSE`; `ENOSPC`
+    /// if no name of five digits is free; `EIO` if revoked.
+    pub fn bind_abstract(&self, name: Option<&[u8]>) -> Result<(), Errno> {
+        match name {
+            Some(name) if name.len() > 107 => Err(Errno::EINVAL),
+            Some(name) => self.core.bind_abstract(name),
+            None => self.core.bind_automatically(),
+        }
+    }
+
+    /// Returns what the inode at a path is to hold, if the socket is to be bound there.
+    ///
+    /// # Errors
+    /// `EINVAL` if it has an address; `EIO` if revoked.
+    pub fn bound(&self) -> Result<Bound, Errno> {
+        self.core.check_unbound()?;
+        Ok(Bound(Arc::downgrade(&self.core)))
+    }
+
+    /// Takes the path as its address: the inode is made.
+    ///
+    /// # Errors
+    /// `EINVAL` if it has an address.
+    pub fn set_path(&self, path: &[u8]) -> Result<(), Errno> {
+        self.core.set_name(SocketAddress::Path(path.to_vec()))
+    }
+
+    /// Finds who is bound to an abstract name, of the type of this socket.
+    ///
+    /// # Errors
+    /// `ECONNREFUSED` if nobody is.
+    pub fn find(&self, name: &[u8]) -> Result<Peer, Errno> {
+        let found = self.core.namespace().find(self.kind(), name);
+        found.map(Peer).ok_or(Errno::ECONNREFUSED)
+    }
+
+    /// Begins to listen. Up to `backlog` connections and one more may wait to be accepted, and not
+    /// more than [`MAX_BACKLOG`]; again, changes that number.
+    ///
+    /// # Errors
+    /// `EOPNOTSUPP` if it is a datagram socket; `EINVAL` if it has no address or is connected; `EIO`
+    /// if revoked.
+    pub fn listen(&self, backlog: usize, credentials: Credentials) -> Result<(), Errno> {
+        self.core.listen(backlog.min(MAX_BACKLOG), credentials)
+    }
+
+    /// Takes a connection that waits. Of `flags`, only `O_NONBLOCK` matters, and is the new
+    /// socket's. Waits, unless this one is non-blocking. Returns the address of the other end too,
+    /// if it has one. Allocates.
+    ///
+    /// # Errors
+    /// `EAGAIN` if there is none, and it may not wait, or not longer; `EOPNOTSUPP` if it is a datagram
+    /// socket; `EINVAL` if it does not listen, or receiving is shut down; `ENOMEM`; `EIO` if revoked.
+    pub fn accept(
+        &self,
+        flags: OpenFlags,
+    ) -> Result<(FileRef<dyn Object>, Option<SocketAddress>), Errno> {
+        let core = self.core.accept(self.receive_patience(MsgFlags::empty()))?;
+        let accepted = file(Self::of(Arc::clone(&core), flags));
+        if accepted.is_err() {
+            core.end(Fate::Closed);
+        }
+        Ok((accepted?, peer_name(&core)))
+    }
+
+    /// Connects with a listener, or makes a datagram socket the one that is sent to. Waits while as
+    /// many connections wait there as may, unless this is non-blocking. Allocates.
+    ///
+    /// # Errors
+    /// `EPROTOTYPE` if the other is of another type; `ECONNREFUSED` if nobody listens; `EAGAIN` if it
+    /// had to wait, or longer; `EISCONN`, `EALREADY`; `EINVAL` if this one listens; `EPERM` if the
+    /// other datagram socket has another peer; `EIO` if revoked.
+    pub fn connect(&self, to: &Peer, credentials: Credentials) -> Result<(), Errno> {
+        let Peer(other) = to;
+        if other.kind() != self.kind() {
+            return Err(Errno::EPROTOTYPE);
+        }
+        if self.core.options.passes_credentials() {
+            self.core.bind_automatically()?;
+        }
+        if self.kind() == SocketType::Datagram {
+            return self.core.connect_datagram(Some(other));
+        }
+        let patience = self.send_patience(MsgFlags::empty());
+        self.core.connect_stream(other, credentials, patience)
+    }
+
+    /// Has a datagram socket send to nobody in particular.
+    ///
+    /// # Errors
+    /// `EINVAL` if it is another socket; `EIO` if revoked.
+    pub fn disconnect(&self) -> Result<(), Errno> {
+        if self.kind() != SocketType::Datagram {
+            return Err(Errno::EINVAL);
+        }
+        self.core.connect_datagram(None)
+    }
+
+    /// Ends receiving, or sending, or both. Who waits is woken.
+    ///
+    /// # Errors
+    /// `EIO` if revoked.
+    pub fn shut_down(&self, how: Shutdown) -> Result<(), Errno> {
+        self.core.shut_down(how)
+    }
+
+    /// Returns its address.
+    #[doc(alias = "getsockname")]
+    pub fn name(&self) -> SocketAddress {
+        let name = self.core.name.get();
+        name.map_or(SocketAddress::Unnamed, |name| (**name).clone())
+    }
+
+    /// Returns the address of the other end.
+    ///
+    /// # Errors
+    /// `ENOTCONN` if there is none.
+    #[doc(alias = "getpeername")]
+    pub fn peer_name(&self) -> Result<SocketAddress, Errno> {
+        let is_connected = self.core.link.get().is_some() || {
+            let state = self.core.state.lock();
+            state.partner.is_some()
+        };
+        if !is_connected {
+            return Err(Errno::ENOTCONN);
+        }
+        Ok(peer_name(&self.core).unwrap_or(SocketAddress::Unnamed))
+    }
+
+    /// Sends a message. `to` is who was found at its address, and `limit` how many files may be on
+    /// their way between the processes of the kernel. Waits for room, unless the socket is
+    /// non-blocking or `flags` say so. Allocates.
+    ///
+    /// # Errors
+    /// `EAGAIN`; `EPIPE` if nobody can receive it; `ENOTCONN`, `EISCONN`, `EOPNOTSUPP` if there is
+    /// no receiver, or too many, or `flags` ask for urgent data; `ECONNREFUSED` if the receiver is
+    /// closed; `EPERM` if it has another peer; `EPROTOTYPE` if it is of another type; `EMSGSIZE` if
+    /// it is too long, or has more than 1,024 slices;
+    /// `EINVAL` and `ETOOMANYREFS` if there are too many files; `ENOMEM`; `EIO` if revoked.
+    pub fn send(
+        &self,
+        message: SendMessage<'_>,
+        to: Option<Peer>,
+        limit: usize,
+        flags: MsgFlags,
+    ) -> Result<usize, Errno> {
+        self.core.fate.load().check()?;
+        check_slices(message.bytes.len())?;
+        if flags.contains(MsgFlags::OOB) {
+            return Err(Errno::EOPNOTSUPP);
+        }
+        let registry = &self.core.namespace().in_flight;
+        let rights = match message.rights {
+            none if none.is_empty() => None,
+            files => Some(registry.launch(files, limit)?),
+        };
+        let ancillary = Ancillary {
+            rights,
+            credentials: message.credentials,
+        };
+        self.core.send(Dispatch {
+            bytes: message.bytes,
+            to: to.map(|Peer(core)| core),
+            ancillary,
+            patience: self.send_patience(flags),
+        })
+    }
+
+    /// Receives bytes, or a message. Waits, unless the socket is non-blocking or `flags` say so.
+    ///
+    /// # Errors
+    /// `EAGAIN`; `EINVAL` of a stream, `ENOTCONN` of another one that is not connected;
+    /// `EOPNOTSUPP` if `flags` ask for urgent data; `ECONNRESET` if the other end was closed before
+    /// it had read all; `EMSGSIZE` for more than 1,024 buffers; `EIO` if revoked.
+    pub fn receive(&self, bufs: &mut [IoSliceMut<'_>], flags: MsgFlags) -> Result<Received, Errno> {
+        check_slices(bufs.len())?;
+        if flags.contains(MsgFlags::OOB) {
+            return Err(Errno::EOPNOTSUPP);
+        }
+        let patience = self.receive_patience(flags);
+        self.core.receive(bufs, flags, patience)
+    }
+
+    /// Returns the value of an option.
+    ///
+    /// # Errors
+    /// None yet.
+    pub fn option(&self, option: SocketOption) -> Result<OptionValue, Errno> {
+        self.core.option(option)
+    }
+
+    /// Sets an option.
+    ///
+    /// # Errors
+    /// `ENOPROTOOPT` if it cannot be set; `EINVAL` if it has values of another kind.
+    pub fn set_option(&self, option: SocketOption, value: OptionValue) -> Result<(), Errno> {
+        self.core.set_option(option, value)
+    }
+
+    /// Returns how many bytes are on their way to the peer.
+    #[doc(alias = "SIOCOUTQ")]
+    pub fn unread_bytes(&self) -> usize {
+        let link = self.core.link.get();
+        link.map_or(0, |link| link.outgoing.weight())
+    }
+
+    /// Checks that sending is not over.
+    ///
+    /// # Errors
+    /// `EPIPE` if it is shut down; `EIO` if revoked.
+    pub(crate) fn may_send(&self) -> Result<(), Errno> {
+        self.core.may_send()
+    }
+
+    fn receive_patience(&self, flags: MsgFlags) -> Patience {
+        match self.may_wait(flags) {
+            true => self.core.options.receive_patience(),
+            false => Patience::None,
+        }
+    }
+
+    fn send_patience(&self, flags: MsgFlags) -> Patience {
+        match self.may_wait(flags) {
+            true => self.core.options.send_patience(),
+            false => Patience::None,
+        }
+    }
+
+    fn may_wait(&self, flags: MsgFlags) -> bool {
+        let nonblock = self.status.get().contains(OpenFlags::NONBLOCK);
+        !nonblock && !flags.contains(MsgFlags::DONTWAIT)
+    }
+
+    /// Returns both directions of a connected stream.
+    #[inline]
+    fn stream(&self) -> Option<&Directions> {
+        match self.directions.get() {
+            None => self.find_directions(),
+            found => found,
+        }
+    }
+
+    #[cold]
+    fn find_directions(&self) -> Option<&Directions> {
+        let link = self.core.link.get()?;
+        let (Queue::Bytes(incoming), Queue::Bytes(outgoing)) =
+            (&self.core.incoming, &link.outgoing)
+        else {
+            return None;
+        };
+        Some(self.directions.get_or_init(|| Directions {
+            incoming: Arc::clone(incoming),
+            outgoing: Arc::clone(outgoing),
+        }))
+    }
+
+    fn read_message(&self, buf: &mut [u8], patience: Patience) -> Result<usize, Errno> {
+        let bufs = &mut [IoSliceMut::new(buf)];
+        let received = self.core.receive(bufs, MsgFlags::empty(), patience)?;
+        in_flight::discard(received.rights);
+        Ok(received.count)
+    }
+
+    fn write_message(&self, bytes: &[u8], patience: Patience) -> Result<usize, Errno> {
+        self.core.send(Dispatch {
+            bytes: &[IoSlice::new(bytes)],
+            to: None,
+            ancillary: Ancillary::default(),
+            patience,
+        })
+    }
+}
+
+/// Socket that was found by its name.
+#[derive(Clone, Debug)]
+pub struct Peer(Arc<Core>);
+
+impl Bound {
+    /// Returns the socket that is bound here.
+    ///
+    /// # Errors
+    /// `ECONNREFUSED` if it is closed.
+    pub fn peer(&self) -> Result<Peer, Errno> {
+        let core = self.0.upgrade().ok_or(Errno::ECONNREFUSED)?;
+        match core.fate.load() {
+            Fate::Open => Ok(Peer(core)),
+            Fate::Closed | Fate::Revoked => Err(Errno::ECONNREFUSED),
+        }
+    }
+}
+
+fn check_slices(count: usize) -> Result<(), Errno> {
+    if count > MOST_BUFFERS {
+        return Err(Errno::EMSGSIZE);
+    }
+    Ok(())
+}
+
+fn peer_name(core: &Core) -> Option<SocketAddress> {
+    let partners = || Some(core.state.lock().partner.as_ref()?.name.get()?.clone());
+    let name = match core.link.get() {
+        Some(link) => link.name.get().cloned(),
+        None => partners(),
+    };
+    name.map(|name| (*name).clone())
+}
+
+impl Object for Socket {
+    fn status(&self) -> OpenFlags {
+        self.status.get()
+    }
+
+    fn set_status(&self, flags: OpenFlags) -> Result<(), Errno> {
+        self.status.set(flags);
+        Ok(())
+    }
+
+    fn watch(&self) -> Option<Arc<dyn Watch>> {
+        Some(Arc::clone(&self.core) as Arc<dyn Watch>)
+    }
+
+    fn events(&self) -> Events {
+        self.core.ready()
+    }
+
+    /// # Errors
+    /// `EIO` if revoked.
+    fn stat(&self) -> Result<Stat, Errno> {
+        self.core.fate.load().check()?;
+        Ok(self.inode.stat_socket())
+    }
+
+    fn readable_bytes(&self) -> Result<usize, Errno> {
+        self.core.readable_bytes()
+    }
+
+    fn try_read(&self, buf: &mut [u8]) -> Result<usize, Errno> {
+        match self.stream() {
+            Some(stream) => stream.incoming.try_read(buf),
+            // No message is read for it, as on Linux.
+            None if buf.is_empty() => Ok(0),
+            None => self.read_message(buf, Patience::None),
+        }
+    }
+
+    fn try_write(&self, bytes: &[u8]) -> Result<usize, Errno> {
+        match self.stream() {
+            Some(stream) if !bytes.is_empty() => stream.outgoing.try_write_by(&self.status, bytes),
+            _ => self.write_message(bytes, Patience::None),
+        }
+    }
+
+    fn read(&self, buf: &mut [u8]) -> Result<usize, Errno> {
+        // The short way, which most reads go.
+        match self.try_read(buf) {
+            Err(Errno::EAGAIN) => self.read_message(buf, self.core.options.receive_patience()),
+            outcome => outcome,
+        }
+    }
+
+    fn write(&self, bytes: &[u8]) -> Result<usize, Errno> {
+        match self.try_write(bytes) {
+            Err(Errno::EAGAIN) => self.write_message(bytes, self.core.options.send_patience()),
+            outcome => outcome,
+        }
+    }
+
+    fn release(&self) {
+        self.core.end(Fate::Closed);
+    }
+
+    fn revoke(&self) {
+        self.core.end(Fate::Revoked);
+    }
+
+    fn forget(&self) {
+        self.core.forget(FileId::of(self));
+    }
+}
+
+#[cfg(test)]
+mod tests;

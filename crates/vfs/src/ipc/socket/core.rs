@@ -1,0 +1,620 @@
+//! What a socket is beside its open file: a state, a queue, and the way to its peer.
+//!
+//! The open file holds the core, and so do those who look for it by a name or wait to connect.
+//! Each core has a [`Queue`] of its own from the beginning. To be connected means to have a
+//! [`Link`] to the queue of another one; it is made once, and found without a lock. A datagram
+//! socket has a *partner* instead, which may change.
+//!
+//! A connection is made by the side that connects: it makes the other end, an *embryo*, which waits
+//! in the listener until it is accepted. Both may talk before that.
+//!
+//! No thread holds the states of two sockets.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, OnceLock, Weak};
+
+use crossbeam_utils::atomic::AtomicCell;
+use parking_lot::Mutex;
+
+use super::ancillary::Credentials;
+use super::in_flight::Rights;
+use super::inbox::{Inbox, Sender};
+use super::options::Options;
+use super::queue::Queue;
+use super::{Namespace, Shutdown, SocketAddress, SocketType};
+use crate::Errno;
+use crate::event::{Events, Sleeper, WaitQueue, Wakeups, Watcher};
+use crate::ipc::patience::Patience;
+
+/// Most connections that may wait in a listener: 4,096, as `net.core.somaxconn` of Linux.
+#[doc(alias = "somaxconn")]
+pub const MAX_BACKLOG: usize = 4096;
+
+/// Address of a socket, which it gets once. The peer sees it too.
+pub(super) type Name = Arc<OnceLock<Arc<SocketAddress>>>;
+
+/// Socket without its open file.
+#[derive(Debug)]
+pub(crate) struct Core {
+    kind: SocketType,
+    namespace: Arc<Namespace>,
+    pub(super) incoming: Queue,
+    pub(super) link: OnceLock<Link>,
+    pub(super) name: Name,
+    pub(super) options: Options,
+    pub(super) fate: AtomicCell<Fate>,
+    pub(super) state: Mutex<State>,
+}
+
+/// Way to the other end of a connection.
+#[derive(Debug)]
+pub(super) struct Link {
+    pub(super) outgoing: Queue,
+    pub(super) name: Name,
+    /// Who made the other end.
+    pub(super) credentials: Credentials,
+}
+
+/// Whether the open file is still there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Fate {
+    Open,
+    Closed,
+    Revoked,
+}
+
+#[derive(Debug)]
+pub(super) struct State {
+    phase: Phase,
+    /// Abstract name, to be given back.
+    held: Option<Vec<u8>>,
+    /// Of a datagram socket.
+    pub(super) partner: Option<Partner>,
+    /// Writing was shut down before there was anybody to write to.
+    pub(super) shut: bool,
+    /// Who waits for a connection, and who watches as long as there is none.
+    pub(super) changes: WaitQueue,
+    /// Who waits for room among the connections that wait.
+    connectors: WaitQueue,
+    /// Who waits with this socket at another one, to connect or to send.
+    away: WaitQueue,
+}
+
+#[derive(Debug)]
+enum Phase {
+    Idle,
+    Connecting,
+    Connected,
+    Listening {
+        pending: VecDeque<Arc<Core>>,
+        backlog: usize,
+        credentials: Credentials,
+    },
+    Ended,
+}
+
+/// Whom a datagram socket sends to if nobody else is named, and receives from.
+#[derive(Clone, Debug)]
+pub(super) struct Partner {
+    pub(super) core: Weak<Core>,
+    pub(super) inbox: Arc<Inbox>,
+    pub(super) name: Name,
+}
+
+impl Fate {
+    pub(super) fn check(self) -> Result<(), Errno> {
+        match self {
+            Fate::Open => Ok(()),
+            Fate::Closed => Err(Errno::EBADF),
+            Fate::Revoked => Err(Errno::EIO),
+        }
+    }
+}
+
+impl Core {
+    pub(super) fn new(kind: SocketType, namespace: &Arc<Namespace>) -> Arc<Self> {
+        Self::named(kind, namespace, Name::default())
+    }
+
+    fn named(kind: SocketType, namespace: &Arc<Namespace>, name: Name) -> Arc<Self> {
+        Arc::new(Core {
+            kind,
+            namespace: Arc::clone(namespace),
+            incoming: Queue::new(kind),
+            link: OnceLock::new(),
+            name,
+            options: Options::default(),
+            fate: AtomicCell::new(Fate::Open),
+            state: Mutex::new(State {
+                phase: Phase::Idle,
+                held: None,
+                partner: None,
+                shut: false,
+                changes: WaitQueue::new(),
+                connectors: WaitQueue::new(),
+                away: WaitQueue::new(),
+            }),
+        })
+    }
+
+    /// Connects two new sockets of one process with each other.
+    pub(super) fn join(one: &Arc<Core>, other: &Arc<Core>, credentials: Credentials) {
+        for (near, far) in [(one, other), (other, one)] {
+            if near.kind == SocketType::Datagram {
+                near.state.lock().partner = far.as_partner();
+            } else {
+                near.link_to(far, credentials);
+                near.state.lock().phase = Phase::Connected;
+            }
+        }
+    }
+
+    pub(super) fn kind(&self) -> SocketType {
+        self.kind
+    }
+
+    pub(super) fn namespace(&self) -> &Arc<Namespace> {
+        &self.namespace
+    }
+
+    fn link_to(&self, far: &Core, credentials: Credentials) {
+        // A socket is linked once: by its maker, or in the phase of connecting, which is one's.
+        let _linked = self.link.set(Link {
+            outgoing: far.incoming.clone(),
+            name: Arc::clone(&far.name),
+            credentials,
+        });
+    }
+
+    fn as_partner(self: &Arc<Self>) -> Option<Partner> {
+        let Queue::Messages(inbox) = &self.incoming else {
+            return None;
+        };
+        Some(Partner {
+            core: Arc::downgrade(self),
+            inbox: Arc::clone(inbox),
+            name: Arc::clone(&self.name),
+        })
+    }
+
+    /// Gives the socket its address.
+    ///
+    /// # Errors
+    /// `EINVAL` if it has one.
+    pub(super) fn set_name(&self, address: SocketAddress) -> Result<(), Errno> {
+        self.name.set(Arc::new(address)).map_err(|_| Errno::EINVAL)
+    }
+
+    pub(super) fn bind_abstract(self: &Arc<Self>, name: &[u8]) -> Result<(), Errno> {
+        let mut state = self.state.lock();
+        self.check_unbound()?;
+        self.namespace.bind(name, self)?;
+        self.hold(&mut state, name.to_vec())
+    }
+
+    pub(super) fn bind_automatically(self: &Arc<Self>) -> Result<(), Errno> {
+        let mut state = self.state.lock();
+        self.fate.load().check()?;
+        if self.name.get().is_some() {
+            return Ok(());
+        }
+        let name = self.namespace.bind_automatically(self)?;
+        self.hold(&mut state, name)
+    }
+
+    pub(super) fn check_unbound(&self) -> Result<(), Errno> {
+        self.fate.load().check()?;
+        match self.name.get() {
+            None => Ok(()),
+            Some(_) => Err(Errno::EINVAL),
+        }
+    }
+
+    fn hold(&self, state: &mut State, name: Vec<u8>) -> Result<(), Errno> {
+        let named = self.set_name(SocketAddress::Abstract(name.clone()));
+        if named.is_err() {
+            self.namespace.unbind(self.kind, name);
+            return named;
+        }
+        state.held = Some(name);
+        Ok(())
+    }
+
+    /// Begins to listen, or changes the backlog.
+    pub(super) fn listen(&self, backlog: usize, credentials: Credentials) -> Result<(), Errno> {
+        if self.kind == SocketType::Datagram {
+            return Err(Errno::EOPNOTSUPP);
+        }
+        self.fate.load().check()?;
+        let _woken;
+        let mut state = self.state.lock();
+        if self.name.get().is_none() {
+            return Err(Errno::EINVAL);
+        }
+        match &mut state.phase {
+            Phase::Idle => {
+                state.phase = Phase::Listening {
+                    pending: VecDeque::new(),
+                    backlog,
+                    credentials,
+                };
+            }
+            Phase::Listening { backlog: old, .. } => *old = backlog,
+            _ => return Err(Errno::EINVAL),
+        }
+        _woken = state.connectors.wake_all(Events::OUT);
+        Ok(())
+    }
+
+    pub(super) fn is_listening(&self) -> bool {
+        matches!(self.state.lock().phase, Phase::Listening { .. })
+    }
+
+    /// Takes a connection that waits, or waits for one.
+    pub(super) fn accept(&self, patience: Patience) -> Result<Arc<Core>, Errno> {
+        if self.kind == SocketType::Datagram {
+            return Err(Errno::EOPNOTSUPP);
+        }
+        let mut wakeups = Wakeups::default();
+        let accepted = patience.wait(
+            &self.state,
+            |state| &mut state.changes,
+            Events::IN,
+            |state| self.try_accept(state, &mut wakeups),
+        );
+        match accepted {
+            // Who does not wait does not learn that none will come, as on Linux.
+            Ok(None) if patience == Patience::None => Err(Errno::EAGAIN),
+            accepted => accepted?.ok_or(Errno::EINVAL),
+        }
+    }
+
+    /// Takes a connection that waits, or says that none will come.
+    fn try_accept(
+        &self,
+        state: &mut State,
+        wakeups: &mut Wakeups,
+    ) -> Option<Result<Option<Arc<Core>>, Errno>> {
+        if let Err(errno) = self.fate.load().check() {
+            return Some(Err(errno));
+        }
+        let Phase::Listening { pending, .. } = &mut state.phase else {
+            return Some(Err(Errno::EINVAL));
+        };
+        let Some(embryo) = pending.pop_front() else {
+            return self.incoming.is_ended().then_some(Ok(None));
+        };
+        if !pending.is_empty() {
+            wakeups.append(state.changes.pass_on(Events::IN));
+        }
+        wakeups.append(state.connectors.wake(Events::OUT));
+        Some(Ok(Some(embryo)))
+    }
+
+    /// Connects with a listener. Waits for room in it.
+    pub(super) fn connect_stream(
+        self: &Arc<Self>,
+        listener: &Core,
+        credentials: Credentials,
+        patience: Patience,
+    ) -> Result<(), Errno> {
+        // Before this socket is looked at, as on Linux.
+        if !listener.is_listening() || listener.incoming.is_ended() {
+            return Err(Errno::ECONNREFUSED);
+        }
+        self.begin_connecting()?;
+        let mut wakeups = Wakeups::default();
+        let connected = self.wait_elsewhere(|| {
+            patience.wait(
+                &listener.state,
+                |state| &mut state.connectors,
+                Events::OUT,
+                |state| self.try_connect(listener, state, credentials, &mut wakeups),
+            )
+        });
+        wakeups.run();
+        self.end_connecting(connected.is_ok());
+        connected
+    }
+
+    /// Runs a wait at another socket. When this one ends, the thread is woken there too: its
+    /// attempts ask for the [fate](Self::fate), which is told before.
+    pub(super) fn wait_elsewhere<R>(&self, wait: impl FnOnce() -> R) -> R {
+        let me: Arc<dyn Watcher> = Sleeper::current();
+        let place = self.state.lock().away.sleep_on(me, Events::ERR);
+        let outcome = wait();
+        self.state.lock().away.leave(place);
+        outcome
+    }
+
+    fn begin_connecting(&self) -> Result<(), Errno> {
+        self.fate.load().check()?;
+        let mut state = self.state.lock();
+        match state.phase {
+            Phase::Idle => {
+                state.phase = Phase::Connecting;
+                Ok(())
+            }
+            Phase::Connecting => Err(Errno::EALREADY),
+            Phase::Connected => Err(Errno::EISCONN),
+            Phase::Listening { .. } => Err(Errno::EINVAL),
+            Phase::Ended => Err(Errno::EBADF),
+        }
+    }
+
+    fn try_connect(
+        self: &Arc<Self>,
+        listener: &Core,
+        state: &mut State,
+        credentials: Credentials,
+        wakeups: &mut Wakeups,
+    ) -> Option<Result<(), Errno>> {
+        if let Err(errno) = self.fate.load().check() {
+            // It may have been the chosen one.
+            wakeups.append(state.connectors.pass_on(Events::OUT));
+            return Some(Err(errno));
+        }
+        let Phase::Listening {
+            pending,
+            backlog,
+            credentials: listeners,
+        } = &mut state.phase
+        else {
+            return Some(Err(Errno::ECONNREFUSED));
+        };
+        if listener.incoming.is_ended() {
+            return Some(Err(Errno::ECONNREFUSED));
+        }
+        if pending.len() > *backlog {
+            return None;
+        }
+        // The other end has the listener's address.
+        let embryo = Core::named(self.kind, &self.namespace, Arc::clone(&listener.name));
+        embryo.link_to(self, credentials);
+        embryo.state.lock().phase = Phase::Connected;
+        self.link_to(&embryo, *listeners);
+        pending.push_back(embryo);
+        wakeups.append(state.changes.wake(Events::READABLE));
+        Some(Ok(()))
+    }
+
+    fn end_connecting(&self, connected: bool) {
+        let mut state = self.state.lock();
+        if let Phase::Connecting = state.phase {
+            state.phase = if connected {
+                Phase::Connected
+            } else {
+                Phase::Idle
+            };
+        }
+        let Some(link) = self.link.get() else {
+            return;
+        };
+        for (watcher, interest, file) in state.changes.watchers() {
+            link.outgoing.watch_writer(watcher, interest, file);
+        }
+        let ended = state.shut || self.fate.load() != Fate::Open;
+        drop(state);
+        link.outgoing.set_capacity(self.options.send_buffer());
+        if ended {
+            link.outgoing.shut_down();
+        }
+    }
+
+    /// Makes another datagram socket the partner, or nobody.
+    pub(super) fn connect_datagram(
+        self: &Arc<Self>,
+        other: Option<&Arc<Core>>,
+    ) -> Result<(), Errno> {
+        self.fate.load().check()?;
+        if let Some(other) = other {
+            self.may_send_to(other)?;
+        }
+        let partner = other.and_then(|other| other.as_partner());
+        let mut state = self.state.lock();
+        let old = std::mem::replace(&mut state.partner, partner);
+        for (watcher, interest, file) in state.changes.watchers() {
+            if let Some(old) = &old {
+                old.inbox.unwatch_writer(watcher);
+            }
+            if let Some(new) = &state.partner {
+                new.inbox.watch_writer(watcher, interest, file);
+            }
+        }
+        let stays = |new: &Partner, old: &Partner| Arc::ptr_eq(&new.inbox, &old.inbox);
+        let old = old.filter(|old| !state.partner.as_ref().is_some_and(|new| stays(new, old)));
+        drop(state);
+        if let Some(old) = old {
+            self.leave(&old);
+        }
+        Ok(())
+    }
+
+    /// Loses what a partner has sent, and tells it if it counts on this socket (Linux
+    /// `unix_dgram_disconnected`).
+    fn leave(self: &Arc<Self>, old: &Partner) {
+        let Queue::Messages(inbox) = &self.incoming else {
+            return;
+        };
+        let lost = inbox.purge();
+        let counts = |other: Arc<Core>| other.has_partner(self);
+        if lost && old.core.upgrade().is_some_and(counts) {
+            old.inbox.set_error(Errno::ECONNRESET);
+        }
+    }
+
+    fn has_partner(&self, other: &Arc<Core>) -> bool {
+        let state = self.state.lock();
+        let is_other = |partner: &Partner| Weak::as_ptr(&partner.core) == Arc::as_ptr(other);
+        state.partner.as_ref().is_some_and(is_other)
+    }
+
+    /// Tells as what this may send datagrams to another.
+    ///
+    /// # Errors
+    /// `EPERM` if the other has a partner that is somebody else.
+    pub(super) fn may_send_to(self: &Arc<Self>, other: &Core) -> Result<Sender, Errno> {
+        if other.has_partner(self) {
+            Ok(Sender::Partner)
+        } else if other.state.lock().partner.is_none() {
+            Ok(Sender::Stranger)
+        } else {
+            Err(Errno::EPERM)
+        }
+    }
+
+    /// Forgets a partner that is closed, and what it has sent.
+    pub(super) fn lose_partner(self: &Arc<Self>, inbox: &Arc<Inbox>) {
+        let is_it = |partner: &mut Partner| Arc::ptr_eq(&partner.inbox, inbox);
+        let lost = self.state.lock().partner.take_if(is_it);
+        if let Some(lost) = lost {
+            self.leave(&lost);
+        }
+    }
+
+    pub(super) fn shut_down(&self, how: Shutdown) -> Result<(), Errno> {
+        self.fate.load().check()?;
+        if how != Shutdown::Write {
+            self.incoming.shut_down();
+        }
+        let mut wakeups = Wakeups::default();
+        let mut state = self.state.lock();
+        if how != Shutdown::Read {
+            state.shut = true;
+        }
+        wakeups.append(state.changes.wake_all(Events::READABLE | Events::HUP));
+        wakeups.append(state.connectors.wake_all(Events::OUT));
+        drop(state);
+        if let (Some(link), true) = (self.link.get(), how != Shutdown::Read) {
+            link.outgoing.shut_down();
+        }
+        Ok(())
+    }
+
+    /// Ends the socket: the open file is released, or revoked.
+    pub(super) fn end(&self, fate: Fate) {
+        self.fate.store(fate);
+        let mut state = self.state.lock();
+        let phase = std::mem::replace(&mut state.phase, Phase::Ended);
+        let held = state.held.take();
+        let accepting = state.changes.wake_all(Events::READABLE | Events::HUP);
+        let connecting = state.connectors.wake_all(Events::OUT);
+        let wakeups = accepting
+            .and(connecting)
+            .and(state.away.wake_all(Events::ERR));
+        drop(state);
+        wakeups.run();
+        if let Some(name) = held {
+            self.namespace.unbind(self.kind, name);
+        }
+        self.end_queues(fate);
+        if let Phase::Listening { pending, .. } = phase {
+            pending.iter().for_each(|embryo| embryo.end_embryo());
+        }
+        self.namespace.in_flight.collect_later();
+    }
+
+    fn end_queues(&self, fate: Fate) {
+        let unread = match fate {
+            Fate::Revoked => self.incoming.revoke_reader(),
+            _ => self.incoming.close_reader(),
+        };
+        let Some(link) = self.link.get() else {
+            return;
+        };
+        if unread {
+            link.outgoing.set_error(Errno::ECONNRESET);
+        }
+        match fate {
+            Fate::Revoked => link.outgoing.revoke_writer(),
+            _ => link.outgoing.close_writer(),
+        }
+    }
+
+    /// Ends a connection that nobody has accepted.
+    fn end_embryo(&self) {
+        self.fate.store(Fate::Closed);
+        if let Some(link) = self.link.get() {
+            link.outgoing.set_error(Errno::ECONNRESET);
+        }
+        self.end_queues(Fate::Closed);
+    }
+
+    /// Returns what a socket is ready for.
+    pub(super) fn ready(&self) -> Events {
+        let state = self.state.lock();
+        let mut events = self.incoming.reader_events() & (Events::READABLE | Events::ERR);
+        let ended = self.incoming.is_ended();
+        if let Phase::Listening { pending, .. } = &state.phase {
+            events.set(Events::READABLE, ended || !pending.is_empty());
+            events.set(Events::RDHUP, ended);
+            events.set(Events::HUP, ended && state.shut);
+            return events;
+        }
+        if ended {
+            events |= Events::READABLE | Events::RDHUP;
+        }
+        let partner = state.partner.clone();
+        let shut = state.shut;
+        drop(state);
+        if self.kind == SocketType::Datagram {
+            events.set(Events::HUP, ended && shut);
+            events.set(Events::WRITABLE, self.can_send_to(partner));
+        } else if let Some(link) = self.link.get() {
+            events.set(Events::HUP, ended && link.outgoing.is_ended());
+            events.set(Events::WRITABLE, link.outgoing.is_writable());
+        } else {
+            events |= Events::HUP | Events::WRITABLE;
+        }
+        events
+    }
+
+    /// Returns how many bytes wait: of datagrams, those of the first one, as on Linux.
+    ///
+    /// # Errors
+    /// `EINVAL` if it listens.
+    pub(super) fn readable_bytes(&self) -> Result<usize, Errno> {
+        match &self.incoming {
+            _ if self.is_listening() => Err(Errno::EINVAL),
+            Queue::Messages(inbox) if self.kind == SocketType::SeqPacket => {
+                Ok(inbox.unread_bytes())
+            }
+            queue => Ok(queue.readable_bytes()),
+        }
+    }
+
+    /// Tells whether a datagram to the partner would go at once. To others it goes mostly.
+    fn can_send_to(&self, partner: Option<Partner>) -> bool {
+        partner.is_none_or(|partner| {
+            let is_mine = |other: Arc<Core>| {
+                let theirs = other.state.lock().partner.clone();
+                theirs.is_some_and(|theirs| std::ptr::eq(Weak::as_ptr(&theirs.core), self))
+            };
+            let sender = match partner.core.upgrade().is_some_and(is_mine) {
+                true => Sender::Partner,
+                false => Sender::Stranger,
+            };
+            partner.inbox.is_writable(sender)
+        })
+    }
+
+    /// Shows each bundle of files on its way to this socket, or to a connection that waits in it.
+    pub(super) fn for_each_right(&self, see: &mut dyn FnMut(&Rights)) {
+        self.incoming.for_each_right(see);
+        if let Phase::Listening { pending, .. } = &self.state.lock().phase {
+            for embryo in pending {
+                embryo.incoming.for_each_right(see);
+            }
+        }
+    }
+
+    /// Takes the files out that are on their way to this socket.
+    pub(super) fn take_rights(&self, into: &mut Vec<Rights>) {
+        self.incoming.take_rights(into);
+        if let Phase::Listening { pending, .. } = &self.state.lock().phase {
+            for embryo in pending {
+                embryo.incoming.take_rights(into);
+            }
+        }
+    }
+}

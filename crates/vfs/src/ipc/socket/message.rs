@@ -1,0 +1,322 @@
+//! Messages as callers send and receive them.
+
+use std::io::{IoSlice, IoSliceMut};
+use std::sync::Arc;
+
+use fdtable::FileRef;
+
+use super::ancillary::{Ancillary, Arrived, Credentials};
+use super::core::{Core, Partner};
+use super::inbox::{Inbox, Message, Sender};
+use super::queue::Queue;
+use super::{SocketAddress, SocketType};
+use crate::ipc::buffer::{Buffer, Look};
+use crate::ipc::patience::Patience;
+use crate::{Errno, Object};
+
+/// Bytes by which a message is shorter than the send buffer, at least (as on Linux).
+const SLACK: usize = 32;
+
+bitflags::bitflags! {
+    /// Set of flags of `sendmsg` and `recvmsg`, with the values of Linux.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+    pub struct MsgFlags: u32 {
+        /// Urgent data, which these sockets do not have.
+        const OOB = 0x1;
+        /// Leaves what is received where it is.
+        const PEEK = 0x2;
+        /// Files were lost: there was no place for them. Only of what is received.
+        const CTRUNC = 0x8;
+        /// Receive: answers the length of the message, also if it is longer than the buffers. In
+        /// what is received: it was longer, and the rest is lost.
+        const TRUNC = 0x20;
+        /// Does not wait.
+        const DONTWAIT = 0x40;
+        /// Ends a record. It means nothing here: every message is one.
+        const EOR = 0x80;
+        /// Waits until all that was asked for is there. Of a stream only.
+        const WAITALL = 0x100;
+        /// No signal for `EPIPE`: for who makes signals of it.
+        const NOSIGNAL = 0x4000;
+        /// Files come with `CLOEXEC`: for who gives them numbers.
+        const CMSG_CLOEXEC = 0x4000_0000;
+    }
+}
+
+/// Message to be sent.
+#[doc(alias = "struct msghdr")]
+#[derive(Debug, Default)]
+pub struct SendMessage<'a> {
+    /// The bytes.
+    pub bytes: &'a [IoSlice<'a>],
+    /// The receiver, if it is not the peer.
+    pub to: Option<&'a SocketAddress>,
+    /// Open files to be passed, at most 253.
+    #[doc(alias = "SCM_RIGHTS")]
+    pub rights: Vec<FileRef<dyn Object>>,
+    /// Whom the receiver is told as the sender, if it is not the sending process.
+    #[doc(alias = "SCM_CREDENTIALS")]
+    pub credentials: Option<Credentials>,
+}
+
+/// What was received.
+#[derive(Debug, Default)]
+pub struct Received {
+    /// Bytes in the buffers; with [`MsgFlags::TRUNC`], the length of the message.
+    pub count: usize,
+    /// Address of the sender, if it has one.
+    pub from: Option<SocketAddress>,
+    /// Open files that came with it, to be [given numbers](crate::Process::install_rights).
+    pub rights: Vec<FileRef<dyn Object>>,
+    /// Who sent it, if the socket asks for that.
+    pub credentials: Option<Credentials>,
+    /// [`MsgFlags::TRUNC`] if the message was longer than the buffers.
+    pub flags: MsgFlags,
+}
+
+/// What a send needs to know of the process.
+pub(crate) struct Dispatch<'a> {
+    pub(crate) bytes: &'a [IoSlice<'a>],
+    /// The receiver that was named.
+    pub(crate) to: Option<Arc<Core>>,
+    pub(crate) ancillary: Ancillary,
+    pub(crate) patience: Patience,
+}
+
+impl Dispatch<'_> {
+    fn length(&self) -> usize {
+        self.bytes.iter().map(|slice| slice.len()).sum()
+    }
+}
+
+impl Core {
+    pub(super) fn send(self: &Arc<Self>, dispatch: Dispatch<'_>) -> Result<usize, Errno> {
+        match self.kind() {
+            SocketType::Datagram => self.send_datagram(dispatch),
+            _ => self.send_to_peer(dispatch),
+        }
+    }
+
+    fn send_to_peer(&self, dispatch: Dispatch<'_>) -> Result<usize, Errno> {
+        let Some(link) = self.link.get() else {
+            let named = dispatch.to.is_some() && self.kind() == SocketType::Stream;
+            return Err(if named {
+                Errno::EOPNOTSUPP
+            } else {
+                Errno::ENOTCONN
+            });
+        };
+        match &link.outgoing {
+            Queue::Bytes(_) if dispatch.to.is_some() => Err(Errno::EISCONN),
+            Queue::Bytes(buffer) => {
+                buffer.send(dispatch.bytes, dispatch.ancillary, dispatch.patience)
+            }
+            Queue::Messages(inbox) => {
+                self.check_sender(dispatch.length())?;
+                let sent = self.deliver(inbox, Sender::Partner, dispatch);
+                // A peer that is gone is none that refuses: it was there. It may have left an error.
+                sent.map_err(|errno| match errno {
+                    Errno::ECONNREFUSED | Errno::EPIPE => {
+                        self.incoming.take_error().unwrap_or(Errno::EPIPE)
+                    }
+                    other => other,
+                })
+            }
+        }
+    }
+
+    fn send_datagram(self: &Arc<Self>, dispatch: Dispatch<'_>) -> Result<usize, Errno> {
+        // Before the receiver is looked for, as on Linux.
+        self.check_sender(dispatch.length())?;
+        let partner = match &dispatch.to {
+            Some(_) => None,
+            None => self.state.lock().partner.clone(),
+        };
+        let Some(Partner { core, inbox, .. }) = partner else {
+            let to = dispatch.to.clone().ok_or(Errno::ENOTCONN)?;
+            return self.send_datagram_to(&to, dispatch);
+        };
+        // One that is closed, and of which nothing is left, refuses in its queue.
+        let sender = match core.upgrade() {
+            Some(other) => self.may_send_to(&other)?,
+            None => Sender::Stranger,
+        };
+        let sent = self.deliver(&inbox, sender, dispatch);
+        if sent == Err(Errno::ECONNREFUSED) {
+            self.lose_partner(&inbox);
+        }
+        sent
+    }
+
+    /// Checks that sending is not over.
+    ///
+    /// # Errors
+    /// `EPIPE` if it is shut down; `EIO` if revoked.
+    pub(super) fn may_send(&self) -> Result<(), Errno> {
+        self.fate.load().check()?;
+        if self.state.lock().shut {
+            return Err(Errno::EPIPE);
+        }
+        Ok(())
+    }
+
+    fn send_datagram_to(
+        self: &Arc<Self>,
+        to: &Arc<Core>,
+        dispatch: Dispatch<'_>,
+    ) -> Result<usize, Errno> {
+        let Queue::Messages(inbox) = &to.incoming else {
+            return Err(Errno::EPROTOTYPE);
+        };
+        if to.kind() != SocketType::Datagram {
+            return Err(Errno::EPROTOTYPE);
+        }
+        let sender = self.may_send_to(to)?;
+        self.deliver(inbox, sender, dispatch)
+    }
+
+    /// Checks that the socket may send a message of this length, whoever receives it.
+    fn check_sender(&self, length: usize) -> Result<(), Errno> {
+        self.fate.load().check()?;
+        if length > self.options.send_buffer() - SLACK {
+            return Err(Errno::EMSGSIZE);
+        }
+        // As on Linux, a send of messages meets the error that a receive would meet.
+        if let Some(errno) = self.incoming.take_error() {
+            return Err(errno);
+        }
+        if self.state.lock().shut {
+            return Err(Errno::EPIPE);
+        }
+        Ok(())
+    }
+
+    fn deliver(
+        &self,
+        inbox: &Inbox,
+        sender: Sender,
+        dispatch: Dispatch<'_>,
+    ) -> Result<usize, Errno> {
+        let length = dispatch.length();
+        let from = Arc::clone(&self.name);
+        let mut message = Some(Message::new(dispatch.bytes, from, dispatch.ancillary)?);
+        let check = || self.fate.load().check();
+        let mut send = |patience| inbox.send(&mut message, sender, check, patience);
+        match send(Patience::None) {
+            Err(Errno::EAGAIN) if dispatch.patience != Patience::None => {
+                self.wait_elsewhere(|| send(dispatch.patience))?;
+            }
+            outcome => outcome?,
+        }
+        Ok(length)
+    }
+
+    pub(super) fn receive(
+        &self,
+        bufs: &mut [IoSliceMut<'_>],
+        flags: MsgFlags,
+        patience: Patience,
+    ) -> Result<Received, Errno> {
+        match &self.incoming {
+            _ if self.kind() != SocketType::Datagram && self.link.get().is_none() => {
+                Err(self.not_connected())
+            }
+            Queue::Bytes(buffer) => self.receive_bytes(buffer, bufs, flags, patience),
+            Queue::Messages(inbox) => self.receive_message(inbox, bufs, flags, patience),
+        }
+    }
+
+    /// Returns what a receive answers before there is a connection.
+    pub(super) fn not_connected(&self) -> Errno {
+        match self.kind() {
+            SocketType::Stream => Errno::EINVAL,
+            _ => Errno::ENOTCONN,
+        }
+    }
+
+    fn receive_bytes(
+        &self,
+        buffer: &Buffer,
+        mut bufs: &mut [IoSliceMut<'_>],
+        flags: MsgFlags,
+        patience: Patience,
+    ) -> Result<Received, Errno> {
+        let look = look(flags);
+        let wanted: usize = bufs.iter().map(|buf| buf.len()).sum();
+        let (mut count, mut arrived) = (0, Arrived::default());
+        loop {
+            let taken = match buffer.receive(bufs, look, patience) {
+                Ok(taken) => taken,
+                Err(errno) if count == 0 => return Err(errno),
+                // The next call meets it again, or has waited long enough.
+                Err(_) => break,
+            };
+            let ends = taken.count == 0 || taken.arrived.has_files();
+            count += taken.count;
+            IoSliceMut::advance_slices(&mut bufs, taken.count);
+            arrived.append(taken.arrived);
+            let goes_on = flags.contains(MsgFlags::WAITALL) && look == Look::Take;
+            if !goes_on || ends || count == wanted {
+                break;
+            }
+        }
+        let name = || self.link.get()?.name.get().cloned();
+        let from = (count > 0).then(name).flatten();
+        let mut received = self.received(count, from, arrived);
+        if wanted == 0 {
+            received.credentials = None;
+        }
+        Ok(received)
+    }
+
+    fn receive_message(
+        &self,
+        inbox: &Inbox,
+        bufs: &mut [IoSliceMut<'_>],
+        flags: MsgFlags,
+        patience: Patience,
+    ) -> Result<Received, Errno> {
+        let delivered = inbox.receive(bufs, look(flags), patience)?;
+        let at_once = patience == Patience::None;
+        if !delivered.is_message && at_once && self.kind() == SocketType::Datagram {
+            // Linux tells the end of datagrams only to who waits for it.
+            return Err(Errno::EAGAIN);
+        }
+        let mut received = self.received(delivered.count, delivered.from, delivered.arrived);
+        if !delivered.is_message {
+            received.credentials = None;
+        }
+        if delivered.length > delivered.count {
+            received.flags |= MsgFlags::TRUNC;
+        }
+        if flags.contains(MsgFlags::TRUNC) {
+            received.count = delivered.length;
+        }
+        Ok(received)
+    }
+
+    fn received(
+        &self,
+        count: usize,
+        from: Option<Arc<SocketAddress>>,
+        mut arrived: Arrived,
+    ) -> Received {
+        let asked = self.options.passes_credentials();
+        let peer = || self.link.get().map(|link| link.credentials);
+        Received {
+            count,
+            from: from.map(|from| (*from).clone()),
+            rights: arrived.take_files(),
+            credentials: asked.then(|| arrived.credentials.or_else(peer)).flatten(),
+            flags: MsgFlags::empty(),
+        }
+    }
+}
+
+fn look(flags: MsgFlags) -> Look {
+    if flags.contains(MsgFlags::PEEK) {
+        Look::Peek
+    } else {
+        Look::Take
+    }
+}

@@ -1,0 +1,84 @@
+//! What all sockets of a kernel share: the abstract names, and the registry of files on their way.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::sync::{Arc, Weak};
+
+use parking_lot::Mutex;
+
+use super::SocketType;
+use super::core::Core;
+use super::in_flight::InFlight;
+use crate::Errno;
+
+/// Numbers of five hexadecimal digits that an automatic name may be.
+const AUTOMATIC: u32 = 1 << 20;
+
+/// Name space of sockets. Each type of sockets has names of its own, as on Linux.
+#[doc(alias = "netns_unix")]
+#[derive(Debug, Default)]
+pub struct Namespace {
+    names: Mutex<Names>,
+    pub(super) in_flight: Arc<InFlight>,
+}
+
+#[derive(Debug, Default)]
+struct Names {
+    bound: HashMap<(SocketType, Vec<u8>), Weak<Core>>,
+    next_automatic: u32,
+}
+
+impl Namespace {
+    /// Makes an empty name space.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Returns how many open files are on their way between processes.
+    pub fn in_flight(&self) -> usize {
+        self.in_flight.files()
+    }
+
+    /// Drops the files that lie unread in sockets which nobody can reach any more, and returns how
+    /// many such sockets there were. It also happens by itself, as [`in_flight`](super::in_flight)
+    /// says. Runs the release of files; the caller holds no lock.
+    #[doc(alias = "unix_gc")]
+    pub fn collect(&self) -> usize {
+        self.in_flight.collect()
+    }
+
+    /// Gives a socket an abstract name.
+    pub(super) fn bind(&self, name: &[u8], core: &Arc<Core>) -> Result<(), Errno> {
+        let mut names = self.names.lock();
+        match names.bound.entry((core.kind(), name.to_vec())) {
+            Entry::Occupied(_) => Err(Errno::EADDRINUSE),
+            Entry::Vacant(free) => {
+                free.insert(Arc::downgrade(core));
+                Ok(())
+            }
+        }
+    }
+
+    /// Gives a socket an abstract name of five hexadecimal digits that is free.
+    pub(super) fn bind_automatically(&self, core: &Arc<Core>) -> Result<Vec<u8>, Errno> {
+        let mut names = self.names.lock();
+        for _ in 0..AUTOMATIC {
+            let name = format!("{:05x}", names.next_automatic % AUTOMATIC).into_bytes();
+            names.next_automatic = names.next_automatic.wrapping_add(1);
+            if let Entry::Vacant(free) = names.bound.entry((core.kind(), name.clone())) {
+                free.insert(Arc::downgrade(core));
+                return Ok(name);
+            }
+        }
+        Err(Errno::ENOSPC)
+    }
+
+    pub(super) fn find(&self, kind: SocketType, name: &[u8]) -> Option<Arc<Core>> {
+        let names = self.names.lock();
+        names.bound.get(&(kind, name.to_vec()))?.upgrade()
+    }
+
+    pub(super) fn unbind(&self, kind: SocketType, name: Vec<u8>) {
+        self.names.lock().bound.remove(&(kind, name));
+    }
+}

@@ -1,0 +1,218 @@
+//! Options of sockets, of the level `SOL_SOCKET`.
+
+use std::time::{Duration, Instant};
+
+use crossbeam_utils::atomic::AtomicCell;
+
+use super::ancillary::Credentials;
+use super::core::Core;
+use super::{CAPACITY, SocketType};
+use crate::Errno;
+use crate::ipc::patience::Patience;
+
+/// Least and most bytes of a buffer of a socket: `SOCK_MIN_SNDBUF` of Linux, and twice the usual
+/// `net.core.wmem_max`.
+const BUFFER: (usize, usize) = (4608, 2 * CAPACITY);
+
+/// Option of a socket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum SocketOption {
+    /// `SO_TYPE`: a number, 1 stream, 2 datagram, 5 seqpacket. Cannot be set.
+    Type,
+    /// `SO_DOMAIN`: the number 1, `AF_UNIX`. Cannot be set.
+    Domain,
+    /// `SO_PROTOCOL`: the number 0. Cannot be set.
+    Protocol,
+    /// `SO_ERROR`: the number of the error that a read would meet, or 0. To ask takes it away.
+    /// Cannot be set.
+    Error,
+    /// `SO_ACCEPTCONN`: whether it listens. Cannot be set.
+    AcceptConnections,
+    /// `SO_SNDBUF`: bytes on their way to the peer. As on Linux, twice what was set; at least 4,608,
+    /// at most 425,984.
+    SendBuffer,
+    /// `SO_RCVBUF`: kept, and means nothing, as on Linux.
+    ReceiveBuffer,
+    /// `SO_PASSCRED`: whether messages come with credentials.
+    PassCredentials,
+    /// `SO_PEERCRED`: who made the other end. Cannot be set.
+    PeerCredentials,
+    /// `SO_RCVTIMEO`: how long a receive or an accept waits.
+    ReceiveTimeout,
+    /// `SO_SNDTIMEO`: how long a send or a connect waits.
+    SendTimeout,
+    /// `SO_REUSEADDR`: kept, and means nothing, as on Linux.
+    ReuseAddress,
+}
+
+/// Value of an option.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OptionValue {
+    /// A number, or 0 and 1 for no and yes.
+    Number(i32),
+    /// A time, or nothing for no limit.
+    Time(Option<Duration>),
+    /// Who it is.
+    Credentials(Credentials),
+}
+
+/// Options that a socket keeps.
+#[derive(Debug)]
+pub(super) struct Options {
+    send_buffer: AtomicCell<usize>,
+    receive_buffer: AtomicCell<usize>,
+    pass_credentials: AtomicCell<bool>,
+    reuse_address: AtomicCell<bool>,
+    /// In nanoseconds; 0 is no limit.
+    receive_timeout: AtomicCell<u64>,
+    send_timeout: AtomicCell<u64>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options {
+            send_buffer: AtomicCell::new(CAPACITY),
+            receive_buffer: AtomicCell::new(CAPACITY),
+            pass_credentials: AtomicCell::new(false),
+            reuse_address: AtomicCell::new(false),
+            receive_timeout: AtomicCell::new(0),
+            send_timeout: AtomicCell::new(0),
+        }
+    }
+}
+
+impl Options {
+    pub(super) fn send_buffer(&self) -> usize {
+        self.send_buffer.load()
+    }
+
+    pub(super) fn passes_credentials(&self) -> bool {
+        self.pass_credentials.load()
+    }
+
+    /// Returns how long a receive waits that may wait.
+    pub(super) fn receive_patience(&self) -> Patience {
+        patience(self.receive_timeout.load())
+    }
+
+    /// Returns how long a send waits that may wait.
+    pub(super) fn send_patience(&self) -> Patience {
+        patience(self.send_timeout.load())
+    }
+}
+
+impl Core {
+    pub(super) fn option(&self, option: SocketOption) -> Result<OptionValue, Errno> {
+        let options = &self.options;
+        Ok(match option {
+            SocketOption::Type => OptionValue::Number(self.kind().number()),
+            SocketOption::Domain => OptionValue::Number(1),
+            SocketOption::Protocol => OptionValue::Number(0),
+            SocketOption::Error => {
+                OptionValue::Number(self.incoming.take_error().map_or(0, Errno::errno))
+            }
+            SocketOption::AcceptConnections => OptionValue::Number(self.is_listening().into()),
+            SocketOption::SendBuffer => number(options.send_buffer.load()),
+            SocketOption::ReceiveBuffer => number(options.receive_buffer.load()),
+            SocketOption::PassCredentials => {
+                OptionValue::Number(options.pass_credentials.load().into())
+            }
+            SocketOption::PeerCredentials => OptionValue::Credentials(self.peer_credentials()),
+            SocketOption::ReceiveTimeout => time(options.receive_timeout.load()),
+            SocketOption::SendTimeout => time(options.send_timeout.load()),
+            SocketOption::ReuseAddress => OptionValue::Number(options.reuse_address.load().into()),
+        })
+    }
+
+    pub(super) fn set_option(&self, option: SocketOption, value: OptionValue) -> Result<(), Errno> {
+        let options = &self.options;
+        match (option, value) {
+            (SocketOption::SendBuffer, OptionValue::Number(bytes)) => {
+                options.send_buffer.store(buffer_size(bytes));
+                self.resize_outgoing();
+            }
+            (SocketOption::ReceiveBuffer, OptionValue::Number(bytes)) => {
+                options.receive_buffer.store(buffer_size(bytes));
+            }
+            (SocketOption::PassCredentials, OptionValue::Number(on)) => {
+                options.pass_credentials.store(on != 0);
+            }
+            (SocketOption::ReuseAddress, OptionValue::Number(on)) => {
+                options.reuse_address.store(on != 0);
+            }
+            (SocketOption::ReceiveTimeout, OptionValue::Time(limit)) => {
+                options.receive_timeout.store(nanoseconds(limit));
+            }
+            (SocketOption::SendTimeout, OptionValue::Time(limit)) => {
+                options.send_timeout.store(nanoseconds(limit));
+            }
+            (
+                SocketOption::SendBuffer
+                | SocketOption::ReceiveBuffer
+                | SocketOption::PassCredentials
+                | SocketOption::ReuseAddress
+                | SocketOption::ReceiveTimeout
+                | SocketOption::SendTimeout,
+                _,
+            ) => return Err(Errno::EINVAL),
+            _ => return Err(Errno::ENOPROTOOPT),
+        }
+        Ok(())
+    }
+
+    /// Gives the queue of the peer the size that was set. That of a partner is others' too.
+    fn resize_outgoing(&self) {
+        if let Some(link) = self.link.get() {
+            link.outgoing.set_capacity(self.options.send_buffer());
+        }
+    }
+
+    /// As Linux, nobody is told for a socket without a peer.
+    fn peer_credentials(&self) -> Credentials {
+        let nobody = Credentials {
+            pid: 0,
+            uid: u32::MAX,
+            gid: u32::MAX,
+        };
+        self.link.get().map_or(nobody, |link| link.credentials)
+    }
+}
+
+impl SocketType {
+    /// Returns the number of Linux (`SOCK_STREAM`).
+    pub fn number(self) -> i32 {
+        match self {
+            SocketType::Stream => 1,
+            SocketType::Datagram => 2,
+            SocketType::SeqPacket => 5,
+        }
+    }
+}
+
+fn patience(nanoseconds: u64) -> Patience {
+    match nanoseconds {
+        0 => Patience::Endless,
+        limit => match Instant::now().checked_add(Duration::from_nanos(limit)) {
+            Some(deadline) => Patience::Until(deadline),
+            None => Patience::Endless,
+        },
+    }
+}
+
+fn buffer_size(bytes: i32) -> usize {
+    let doubled = usize::try_from(bytes).unwrap_or(usize::MAX / 2) * 2;
+    doubled.clamp(BUFFER.0, BUFFER.1)
+}
+
+fn number(bytes: usize) -> OptionValue {
+    OptionValue::Number(i32::try_from(bytes).unwrap_or(i32::MAX))
+}
+
+fn time(nanoseconds: u64) -> OptionValue {
+    OptionValue::Time((nanoseconds > 0).then(|| Duration::from_nanos(nanoseconds)))
+}
+
+/// A limit that does not fit is none; one of zero is none, as on Linux.
+fn nanoseconds(limit: Option<Duration>) -> u64 {
+    limit.map_or(0, |limit| u64::try_from(limit.as_nanos()).unwrap_or(0))
+}

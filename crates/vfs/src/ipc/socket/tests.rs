@@ -1,0 +1,53 @@
+use super::*;
+
+#[test]
+fn what_one_end_writes_the_other_reads() {
+    let (near, far) = pair(OpenFlags::empty());
+    near.write(b"ping").unwrap();
+    far.write(b"pong!").unwrap();
+    let mut buf = [0; 8];
+    assert_eq!(far.read(&mut buf), Ok(4));
+    assert_eq!(&buf[..4], b"ping");
+    assert_eq!(near.read(&mut buf), Ok(5));
+    assert_eq!(&buf[..5], b"pong!");
+}
+
+#[test]
+fn each_direction_holds_its_capacity() {
+    let (near, far) = pair(OpenFlags::NONBLOCK);
+    let long = vec![0; 300_000];
+    assert_eq!(near.try_write(&long), Ok(212_992));
+    assert_eq!(near.try_write(b"x"), Err(Errno::EAGAIN));
+    assert_eq!(far.try_write(&long), Ok(212_992));
+    let (near, _far) = with_capacity(5000, OpenFlags::NONBLOCK);
+    assert_eq!(near.try_write(&long), Ok(5000));
+}
+
+#[test]
+fn releasing_one_end_ends_both_directions() {
+    let (near, far) = pair(OpenFlags::empty());
+    near.write(b"bye").unwrap();
+    near.release();
+    let mut buf = [0; 8];
+    assert_eq!(far.read(&mut buf), Ok(3));
+    assert_eq!(far.read(&mut buf), Ok(0));
+    assert_eq!(far.write(b"x"), Err(Errno::EPIPE));
+    assert_eq!(near.try_read(&mut buf), Err(Errno::EBADF));
+    assert_eq!(near.try_write(b"x"), Err(Errno::EBADF));
+}
+
+#[test]
+fn revoking_one_end_ends_both_directions_with_eio() {
+    let (near, far) = pair(OpenFlags::empty());
+    near.revoke();
+    assert_eq!(near.try_read(&mut [0; 8]), Err(Errno::EIO));
+    assert_eq!(near.try_write(b"x"), Err(Errno::EIO));
+    assert_eq!(far.read(&mut [0; 8]), Ok(0));
+    assert_eq!(far.write(b"x"), Err(Errno::EPIPE));
+}
+
+#[test]
+fn a_socket_has_no_position() {
+    let (near, _far) = pair(OpenFlags::empty());
+    assert_eq!(near.seek(crate::SeekTo::Start(0)), Err(Errno::ESPIPE));
+}

@@ -1,0 +1,59 @@
+//! How a socket is watched.
+//!
+//! A watcher is registered where the socket receives; where its peer does, for the room there; and
+//! as long as there is no connection, with the socket itself. When it connects, those who watched
+//! it before are registered with the peer's queue too.
+
+use std::sync::Arc;
+
+use super::core::{Core, Fate};
+use crate::event::{Events, FileId, Watch, Watcher};
+
+impl Watch for Core {
+    fn events(&self) -> Events {
+        self.ready()
+    }
+
+    fn watch(&self, watcher: &Arc<dyn Watcher>, interest: Events, file: Option<FileId>) {
+        self.incoming.watch_reader(watcher, interest, file);
+        let mut state = self.state.lock();
+        match self.link.get() {
+            Some(link) => link.outgoing.watch_writer(watcher, interest, file),
+            None => state.changes.watch(watcher, interest, file),
+        }
+        if let Some(partner) = &state.partner {
+            partner.inbox.watch_writer(watcher, interest, file);
+        }
+    }
+
+    fn unwatch(&self, watcher: &Arc<dyn Watcher>) {
+        self.incoming.unwatch_reader(watcher);
+        let mut state = self.state.lock();
+        state.changes.unwatch(watcher);
+        if let Some(link) = self.link.get() {
+            link.outgoing.unwatch_writer(watcher);
+        }
+        if let Some(partner) = &state.partner {
+            partner.inbox.unwatch_writer(watcher);
+        }
+    }
+
+    fn forget(&self, file: FileId) {
+        self.incoming.forget_reader(file);
+        let (told, partner) = {
+            let mut state = self.state.lock();
+            (state.changes.forget(file), state.partner.clone())
+        };
+        told.run();
+        if let Some(link) = self.link.get() {
+            link.outgoing.forget_writer(file);
+        }
+        if let Some(partner) = partner {
+            partner.inbox.forget_writer(file);
+        }
+    }
+
+    fn is_revoked(&self) -> bool {
+        self.fate.load() == Fate::Revoked
+    }
+}

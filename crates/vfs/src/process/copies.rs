@@ -1,0 +1,213 @@
+//! System calls that move bytes from file to file, and get memory for them.
+
+use fdtable::{FileRef, RawFd};
+
+use super::Process;
+use crate::fs::{FallocateFlags, FileKind, SeekTo};
+use crate::{Errno, Object, OpenFlags};
+
+/// Most bytes that are moved at a time: 65,536.
+const STEP: usize = 64 << 10;
+
+/// Most bytes of one call (Linux `MAX_RW_COUNT`).
+const MOST: usize = 0x7fff_f000;
+
+type File = FileRef<dyn Object>;
+
+impl Process {
+    /// Copies up to `count` bytes from one regular file to another, or to another part of the same,
+    /// and returns how many. Each offset, if there is one, is where the copy begins, and is moved
+    /// behind it; otherwise the position of the file is. Allocates.
+    ///
+    /// # Errors
+    /// `EBADF` if not open descriptors, `from` not open for reading, or `to` not for writing or open
+    /// for appending; `EISDIR` if one is a directory; `EINVAL` if one is no regular file, or they
+    /// are parts of one file that overlap, or an offset is above `i64::MAX`; `EFBIG` at the size
+    /// limit; `EIO` if revoked; `ENOMEM`.
+    pub fn copy_file_range(
+        &self,
+        from: impl Into<RawFd>,
+        from_offset: Option<&mut u64>,
+        to: impl Into<RawFd>,
+        to_offset: Option<&mut u64>,
+        count: usize,
+    ) -> Result<usize, Errno> {
+        let number = to.into();
+        let (from, to) = (self.files.get(from)?, self.files.get(number)?);
+        let (here, there) = (from.stat()?, to.stat()?);
+        if [here.kind, there.kind].contains(&FileKind::Directory) {
+            return Err(Errno::EISDIR);
+        }
+        if [here.kind, there.kind] != [FileKind::Regular; 2] {
+            return Err(Errno::EINVAL);
+        }
+        let status = to.status();
+        if !from.status().can_read() || !status.can_write() || status.contains(OpenFlags::APPEND) {
+            return Err(Errno::EBADF);
+        }
+        let mut source = Cursor::new(&from, from_offset)?;
+        let mut target = Cursor::new(&to, to_offset)?;
+        // What is asked for behind the end does not overlap anything.
+        let left = here.size.saturating_sub(source.at);
+        let left = usize::try_from(left).unwrap_or(usize::MAX);
+        let count = count.min(MOST).min(left);
+        let count = self.room(number, Some(target.at), count)?;
+        let near = source.at.abs_diff(target.at) < count as u64;
+        if (here.device, here.inode) == (there.device, there.inode) && near {
+            return Err(Errno::EINVAL);
+        }
+        let moved = transfer(&from, source.at, count, |bytes, done| {
+            to.write_at(bytes, target.at + done)
+        })?;
+        source.advance(moved)?;
+        target.advance(moved)?;
+        Ok(moved)
+    }
+
+    /// Copies up to `count` bytes of a file to whatever can be written, and returns how many. The
+    /// offset, if there is one, is where the copy begins, and is moved behind it; otherwise the
+    /// position of `from` is. Waits for room, unless `to` is non-blocking. Allocates.
+    ///
+    /// # Errors
+    /// `EBADF` if not open descriptors, or not open for reading or writing; `EINVAL` if `from` is no
+    /// regular file or device, or `to` is open for appending, or the offset is above `i64::MAX`;
+    /// `EAGAIN`, `EPIPE`, `EFBIG` as of [`write`](Self::write), if nothing was copied; `EIO` if
+    /// revoked; `ENOMEM`.
+    pub fn sendfile(
+        &self,
+        to: impl Into<RawFd>,
+        from: impl Into<RawFd>,
+        offset: Option<&mut u64>,
+        count: usize,
+    ) -> Result<usize, Errno> {
+        let number = to.into();
+        let (to, from) = (self.files.get(number)?, self.files.get(from)?);
+        let status = to.status();
+        if !from.status().can_read() || !status.can_write() {
+            return Err(Errno::EBADF);
+        }
+        let kind = from.stat().map_err(|errno| match errno {
+            Errno::EOPNOTSUPP => Errno::EINVAL,
+            errno => errno,
+        })?;
+        let readable = matches!(kind.kind, FileKind::Regular | FileKind::CharDevice);
+        if !readable || status.contains(OpenFlags::APPEND) {
+            return Err(Errno::EINVAL);
+        }
+        let mut source = Cursor::new(&from, offset)?;
+        let count = self.room(number, None, count.min(MOST))?;
+        let moved = transfer(&from, source.at, count, |bytes, _| {
+            match to.is_nonblocking() {
+                true => to.try_write(bytes),
+                false => to.write(bytes),
+            }
+        })?;
+        source.advance(moved)?;
+        Ok(moved)
+    }
+
+    /// Gets memory for `length` bytes from `offset` on, and lets the file reach that far, if `how`
+    /// lacks `KEEP_SIZE`. With `PUNCH_HOLE` too, the bytes become zeros instead. May wait for
+    /// transfers.
+    ///
+    /// # Errors
+    /// `EBADF` if not an open descriptor, or not open for writing; `EINVAL` if `length` is 0;
+    /// `EFBIG` above the size limit; `EOPNOTSUPP` for all else in `how`; `ESPIPE` for a pipe;
+    /// `ENODEV` for what is no regular file otherwise; `ENOSPC` without memory; `EIO` if revoked.
+    pub fn fallocate(
+        &self,
+        fd: impl Into<RawFd>,
+        how: FallocateFlags,
+        offset: u64,
+        length: u64,
+    ) -> Result<(), Errno> {
+        let file = self.files.get(fd)?;
+        let end = offset.checked_add(length);
+        if length == 0 || offset > i64::MAX as u64 {
+            return Err(Errno::EINVAL);
+        }
+        let both = FallocateFlags::KEEP_SIZE | FallocateFlags::PUNCH_HOLE;
+        if ![FallocateFlags::empty(), FallocateFlags::KEEP_SIZE, both].contains(&how) {
+            return Err(Errno::EOPNOTSUPP);
+        }
+        if !file.status().can_write() {
+            return Err(Errno::EBADF);
+        }
+        if file.stat().is_ok_and(|stat| stat.kind == FileKind::Fifo) {
+            return Err(Errno::ESPIPE);
+        }
+        if end.is_none_or(|end| end > i64::MAX as u64) {
+            return Err(Errno::EFBIG);
+        }
+        if !how.contains(FallocateFlags::PUNCH_HOLE)
+            && let (Ok(stat), Some(end)) = (file.stat(), end)
+        {
+            // Also if the length stays, as on Linux.
+            self.check_length(&stat, end)?;
+        }
+        file.fallocate(how, offset, length)
+    }
+}
+
+/// Where a copy begins, and who is told where it ended.
+struct Cursor<'a> {
+    file: &'a File,
+    offset: Option<&'a mut u64>,
+    at: u64,
+}
+
+impl<'a> Cursor<'a> {
+    fn new(file: &'a File, offset: Option<&'a mut u64>) -> Result<Self, Errno> {
+        let at = match &offset {
+            Some(offset) => **offset,
+            None => file.seek(SeekTo::Current(0))?,
+        };
+        if at > i64::MAX as u64 {
+            return Err(Errno::EINVAL);
+        }
+        Ok(Cursor { file, offset, at })
+    }
+
+    fn advance(&mut self, count: usize) -> Result<(), Errno> {
+        let end = self.at + count as u64;
+        match &mut self.offset {
+            Some(offset) => **offset = end,
+            None => {
+                self.file.seek(SeekTo::Start(end))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Moves `count` bytes of a file from `at` on, and returns how many until its end, or until no
+/// more were taken. `write` gets the bytes and how many were written before.
+fn transfer(
+    from: &File,
+    at: u64,
+    count: usize,
+    write: impl Fn(&[u8], u64) -> Result<usize, Errno>,
+) -> Result<usize, Errno> {
+    let mut buf = Vec::new();
+    let step = count.min(STEP);
+    buf.try_reserve_exact(step).map_err(|_| Errno::ENOMEM)?;
+    buf.resize(step, 0);
+    let mut done = 0;
+    while done < count {
+        let wanted = step.min(count - done);
+        let moved = from
+            .read_at(&mut buf[..wanted], at + done as u64)
+            .and_then(|read| Ok((read, write(&buf[..read], done as u64)?)));
+        match moved {
+            Ok((read, written)) => {
+                done += written;
+                if read < wanted || written < read {
+                    break;
+                }
+            }
+            Err(errno) if done == 0 => return Err(errno),
+            Err(_) => break,
+        }
+    }
+    Ok(done)
+}

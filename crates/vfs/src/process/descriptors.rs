@@ -1,0 +1,173 @@
+//! System calls that concern numbers: `dup(2)` and its kin, `close(2)`, `close_range(2)`,
+//! `fcntl(2)`, and `memfd_create(2)`, which makes one of nothing.
+//!
+//! Whatever closes a descriptor shows the file to the record locks of the table, which end at the
+//! first close of any descriptor of a file.
+
+use fdtable::{CloseRangeFlags, Fd, FdFlags, RawFd};
+
+use super::Process;
+use crate::{Errno, OpenFlags};
+
+bitflags::bitflags! {
+    /// Set of flags of [`Process::memfd_create`], with the values of Linux.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    pub struct MemfdFlags: u32 {
+        /// Closes the descriptor on `exec`.
+        #[doc(alias = "MFD_CLOEXEC")]
+        const CLOEXEC = 1;
+    }
+}
+
+impl Process {
+    /// Gives the file of `old` a second number, the lowest free one, without `CLOEXEC`.
+    ///
+    /// # Errors
+    /// `EBADF` if `old` is not an open descriptor; `EMFILE`, `ENOMEM` from the table.
+    pub fn dup(&self, old: impl Into<RawFd>) -> Result<Fd, Errno> {
+        Ok(self.files.dup(old)?)
+    }
+
+    /// Gives the file of `old` a second number, the lowest free one that is `min` or more.
+    ///
+    /// # Errors
+    /// `EBADF` if `old` is not an open descriptor; `EINVAL` if `min` is negative, or at or past the
+    /// limit; `EMFILE`, `ENOMEM` from the table.
+    #[doc(alias = "F_DUPFD")]
+    #[doc(alias = "F_DUPFD_CLOEXEC")]
+    pub fn dup_from(
+        &self,
+        old: impl Into<RawFd>,
+        min: impl Into<RawFd>,
+        flags: FdFlags,
+    ) -> Result<Fd, Errno> {
+        Ok(self.files.dup_from(old, min, flags)?)
+    }
+
+    /// Gives the file of `old` the number `new` too, and closes what that named. If they are equal,
+    /// only checks `old`.
+    ///
+    /// # Errors
+    /// `EBADF` if `old` is not an open descriptor or `new` not a possible one; `EBUSY` if another
+    /// thread is still opening `new`; `ENOMEM`.
+    pub fn dup2(&self, old: impl Into<RawFd>, new: impl Into<RawFd>) -> Result<Fd, Errno> {
+        let (old, new) = (old.into(), new.into());
+        if old == new {
+            self.files.flags(old)?;
+            return Ok(Fd::new(old)?);
+        }
+        self.dup3(old, new, FdFlags::empty())
+    }
+
+    /// Does as [`dup2`](Self::dup2), with descriptor flags for `new`.
+    ///
+    /// # Errors
+    /// `EINVAL` if the numbers are equal; those of `dup2`.
+    pub fn dup3(
+        &self,
+        old: impl Into<RawFd>,
+        new: impl Into<RawFd>,
+        flags: FdFlags,
+    ) -> Result<Fd, Errno> {
+        let locks = &self.group.locks;
+        let flush = |replaced: &_| locks.close(replaced);
+        Ok(self.files.dup_to_flushing(old, new, flags, flush)?)
+    }
+
+    /// Frees a number, and ends the record locks that the table has on the file, through whatever
+    /// descriptor they were set. With the last number of an open file, the other side of a pipe or
+    /// socket meets its end before this returns, unless a call still waits in it: that call is not
+    /// woken, and goes on with the file, as on Linux.
+    ///
+    /// # Errors
+    /// `EBADF` if not an open descriptor.
+    #[inline]
+    pub fn close(&self, fd: impl Into<RawFd>) -> Result<(), Errno> {
+        let locks = &self.group.locks;
+        Ok(self.files.close_flushing(fd, |file| locks.close(file))?)
+    }
+
+    /// Closes every open descriptor from `first` to `last`, both included, or has them closed on
+    /// `exec`; numbers that are not open are passed over. Each as [`close`](Self::close) does.
+    ///
+    /// # Errors
+    /// `EINVAL` if `first` is above `last`, a flag is unknown, or `UNSHARE` is asked for and another
+    /// process shares the table: [`unshare`](Self::unshare) it first. `ENOMEM` from the table.
+    pub fn close_range(&self, first: u32, last: u32, flags: CloseRangeFlags) -> Result<(), Errno> {
+        let shared = flags.contains(CloseRangeFlags::UNSHARE) && self.shares_files();
+        if shared || !CloseRangeFlags::all().contains(flags) {
+            return Err(Errno::EINVAL);
+        }
+        if flags.contains(CloseRangeFlags::CLOEXEC) {
+            return Ok(self.files.set_cloexec_range(first, last)?);
+        }
+        let locks = &self.group.locks;
+        let flush = |closed: fdtable::Closed<'_, _>| locks.close_all(closed);
+        Ok(self.files.close_range_flushing(first, last, flush)?)
+    }
+
+    /// Returns the flags of a descriptor.
+    ///
+    /// # Errors
+    /// `EBADF` if not an open descriptor.
+    #[doc(alias = "F_GETFD")]
+    pub fn get_flags(&self, fd: impl Into<RawFd>) -> Result<FdFlags, Errno> {
+        Ok(self.files.flags(fd)?)
+    }
+
+    /// Sets the flags of a descriptor.
+    ///
+    /// # Errors
+    /// `EBADF` if not an open descriptor; `ENOMEM` from the table.
+    #[doc(alias = "F_SETFD")]
+    pub fn set_flags(&self, fd: impl Into<RawFd>, flags: FdFlags) -> Result<(), Errno> {
+        Ok(self.files.set_flags(fd, flags)?)
+    }
+
+    /// Returns the access mode and the status flags of the open file.
+    ///
+    /// # Errors
+    /// `EBADF` if not an open descriptor; `EIO` if revoked.
+    #[doc(alias = "F_GETFL")]
+    pub fn status(&self, fd: impl Into<RawFd>) -> Result<OpenFlags, Errno> {
+        self.look(fd.into(), |object| object.status())
+    }
+
+    /// Sets the status flags of the open file that can be changed, for all its descriptors:
+    /// `APPEND` and `NONBLOCK`. Others of `flags` mean nothing.
+    ///
+    /// # Errors
+    /// `EBADF` if not an open descriptor; `EPERM` for `NOATIME` if the file is another user's;
+    /// `EINVAL` if the file cannot change them; `EIO` if revoked.
+    #[doc(alias = "F_SETFL")]
+    pub fn set_status(&self, fd: impl Into<RawFd>, flags: OpenFlags) -> Result<(), Errno> {
+        let file = self.files.get(fd)?;
+        let is_new = |flag| flags.contains(flag) && !file.status().contains(flag);
+        if is_new(OpenFlags::NOATIME) && !self.credentials().owns(file.stat()?.uid) {
+            return Err(Errno::EPERM);
+        }
+        file.set_status(flags)
+    }
+
+    /// Makes an empty file without a name in any directory, open for reading and writing. `name`
+    /// is for people, and shown in `/proc/self/fd`. There are no seals. Allocates.
+    ///
+    /// # Errors
+    /// `EINVAL` if `name` has more than 249 bytes or one that is 0, or a flag is unknown; `EMFILE`,
+    /// `ENOMEM` from the table.
+    pub fn memfd_create(&self, name: impl AsRef<[u8]>, flags: MemfdFlags) -> Result<Fd, Errno> {
+        let name = name.as_ref();
+        let unknown = MemfdFlags::from_bits(flags.bits()).is_none();
+        if unknown || name.len() > 249 || name.contains(&0) {
+            return Err(Errno::EINVAL);
+        }
+        let descriptor = if flags.contains(MemfdFlags::CLOEXEC) {
+            FdFlags::CLOEXEC
+        } else {
+            FdFlags::empty()
+        };
+        let reservation = self.files.reserve(descriptor)?;
+        let fs = self.kernel.unnamed();
+        Ok(reservation.install(fs.open_memfd(name, self.credentials())?))
+    }
+}

@@ -1,0 +1,184 @@
+//! Limits: `getrlimit(2)` and `setrlimit(2)`.
+
+use crossbeam_utils::atomic::AtomicCell;
+use fdtable::{Limits, RawFd};
+use parking_lot::Mutex;
+
+use super::Process;
+use crate::fs::SeekTo;
+use crate::{Errno, FileKind, OpenFlags, Stat};
+
+/// What is limited.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Resource {
+    /// Numbers of descriptors: new ones are below it. It is a limit of the table, so processes that
+    /// share one share this too, which on Linux they do not.
+    #[doc(alias = "RLIMIT_NOFILE")]
+    NoFile,
+    /// Length in bytes to which the process may write a file: what is past it answers `EFBIG`, and
+    /// no signal is sent.
+    #[doc(alias = "RLIMIT_FSIZE")]
+    FileSize,
+}
+
+/// Limit, which a process may set up to a hard one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[doc(alias = "rlimit")]
+pub struct Limit {
+    /// What holds now.
+    pub soft: u64,
+    /// The soft one is not above it.
+    pub hard: u64,
+}
+
+impl Limit {
+    /// No limit.
+    #[doc(alias = "RLIM_INFINITY")]
+    pub const INFINITY: u64 = u64::MAX;
+}
+
+/// Hard limits of descriptors end here: 2^31.
+#[doc(alias = "nr_open")]
+const MOST_FILES: u64 = 1 << 31;
+
+/// Limit of the length of files.
+#[derive(Debug)]
+pub(super) struct FileSize {
+    both: Mutex<Limit>,
+    /// The soft one once more, for writes to look at. Set with the lock.
+    soft: AtomicCell<u64>,
+}
+
+impl FileSize {
+    fn new(limit: Limit) -> Self {
+        FileSize {
+            both: Mutex::new(limit),
+            soft: AtomicCell::new(limit.soft),
+        }
+    }
+
+    fn get(&self) -> Limit {
+        *self.both.lock()
+    }
+
+    fn set(&self, limit: Limit) {
+        let mut both = self.both.lock();
+        *both = limit;
+        self.soft.store(limit.soft);
+    }
+
+    /// Returns the soft limit, if there is one.
+    #[inline]
+    fn soft(&self) -> Option<u64> {
+        Some(self.soft.load()).filter(|&soft| soft != Limit::INFINITY)
+    }
+}
+
+impl Default for FileSize {
+    fn default() -> Self {
+        Self::new(Limit {
+            soft: Limit::INFINITY,
+            hard: Limit::INFINITY,
+        })
+    }
+}
+
+impl Clone for FileSize {
+    fn clone(&self) -> Self {
+        Self::new(self.get())
+    }
+}
+
+impl Process {
+    /// Returns a limit.
+    pub fn getrlimit(&self, resource: Resource) -> Limit {
+        match resource {
+            Resource::FileSize => self.group.file_size.get(),
+            Resource::NoFile => {
+                let Limits { soft, hard } = self.files.limits();
+                Limit {
+                    soft: soft.into(),
+                    hard: hard.into(),
+                }
+            }
+        }
+    }
+
+    /// Sets a limit. What is above it already stays.
+    ///
+    /// # Errors
+    /// `EINVAL` if the soft limit is above the hard one; `EPERM` if the hard one is to be raised and
+    /// the user is not 0, or if that of descriptors would be above 2^31.
+    pub fn setrlimit(&self, resource: Resource, limit: Limit) -> Result<(), Errno> {
+        if limit.soft > limit.hard {
+            return Err(Errno::EINVAL);
+        }
+        if limit.hard > self.getrlimit(resource).hard && !self.credentials().is_root() {
+            return Err(Errno::EPERM);
+        }
+        match resource {
+            Resource::FileSize => self.group.file_size.set(limit),
+            Resource::NoFile if limit.hard > MOST_FILES => return Err(Errno::EPERM),
+            // Both are at most 2^31.
+            Resource::NoFile => self.files.set_limits(Limits {
+                soft: limit.soft as u32,
+                hard: limit.hard as u32,
+            })?,
+        }
+        Ok(())
+    }
+
+    /// Returns how many of `count` bytes may be written to what a descriptor names, at `offset` or
+    /// else at its position, for the sake of the limit of this process. Others that write through
+    /// the same open file at this moment may move it past the limit.
+    ///
+    /// # Errors
+    /// `EFBIG` if none may; `EBADF` if not an open descriptor; `EIO` if revoked.
+    #[inline]
+    pub(super) fn room(
+        &self,
+        fd: RawFd,
+        offset: Option<u64>,
+        count: usize,
+    ) -> Result<usize, Errno> {
+        match self.group.file_size.soft() {
+            None => Ok(count),
+            Some(limit) => self.room_below(limit, fd, offset, count),
+        }
+    }
+
+    #[cold]
+    fn room_below(
+        &self,
+        limit: u64,
+        fd: RawFd,
+        offset: Option<u64>,
+        count: usize,
+    ) -> Result<usize, Errno> {
+        let file = self.files.get(fd)?;
+        let stat = file.stat().ok();
+        let Some(stat) = stat.filter(|stat| stat.kind == FileKind::Regular && count > 0) else {
+            return Ok(count);
+        };
+        let at = match offset {
+            _ if file.status().contains(OpenFlags::APPEND) => stat.size,
+            Some(offset) => offset,
+            None => file.seek(SeekTo::Current(0))?,
+        };
+        let room = limit.checked_sub(at).filter(|&room| room > 0);
+        let room = room.ok_or(Errno::EFBIG)?;
+        Ok(usize::try_from(room).map_or(count, |room| room.min(count)))
+    }
+
+    /// Checks that a file may become `length` bytes long.
+    ///
+    /// # Errors
+    /// `EFBIG` if not.
+    pub(super) fn check_length(&self, stat: &Stat, length: u64) -> Result<(), Errno> {
+        let limit = self.group.file_size.soft().unwrap_or(Limit::INFINITY);
+        if stat.kind == FileKind::Regular && length > stat.size && length > limit {
+            return Err(Errno::EFBIG);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,60 @@
+//! System calls that concern whole file systems.
+
+use std::sync::Arc;
+
+use fdtable::RawFd;
+
+use super::Process;
+use crate::Errno;
+use crate::fs::{At, FileSystem, StatFs};
+
+impl Process {
+    /// Mounts a file system on a directory, for all processes of the kernel. What was in the
+    /// directory is hidden until the unmount. A file system is mounted once in a kernel. Allocates.
+    ///
+    /// # Errors
+    /// Those of every path; `ENOTDIR` if `path` names no directory; `EBUSY` if `fs` is mounted
+    /// already, or the root of all; `EINVAL` for the root, and for directories on which nothing can be mounted;
+    /// `ENOENT` if the directory is removed; `EPERM` for any user but 0; `ENOMEM`.
+    pub fn mount(&self, path: impl AsRef<[u8]>, fs: Arc<dyn FileSystem>) -> Result<(), Errno> {
+        self.caller().mount(path.as_ref(), fs)
+    }
+
+    /// Unmounts the file system whose root `path` names: nothing of it can be opened any more.
+    ///
+    /// # Errors
+    /// Those of every path; `EINVAL` if nothing is mounted there; `EBUSY` while a file of it is open
+    /// or being changed (if it has a superblock, which knows), a process has its working directory in
+    /// it, or something is mounted on one of its directories; `EPERM` for any user but 0.
+    #[doc(alias = "umount2")]
+    pub fn unmount(&self, path: impl AsRef<[u8]>) -> Result<(), Errno> {
+        self.caller().unmount(path.as_ref())
+    }
+
+    /// Describes the file system that `path` is on.
+    ///
+    /// # Errors
+    /// Those of every path.
+    pub fn statfs(&self, at: impl Into<At>, path: impl AsRef<[u8]>) -> Result<StatFs, Errno> {
+        self.caller().statfs(at.into(), path.as_ref())
+    }
+
+    /// Describes the file system that an open file is on.
+    ///
+    /// # Errors
+    /// `EBADF` if not an open descriptor; `ENOSYS` if it is on none, as pipes and sockets.
+    pub fn fstatfs(&self, fd: impl Into<RawFd>) -> Result<StatFs, Errno> {
+        let caller = self.caller();
+        let place = caller.place_of(fd.into())?.ok_or(Errno::ENOSYS)?;
+        Ok(caller.fs_of(&place).statfs())
+    }
+
+    /// Returns the paths of all mounts but the root, and what is mounted there, the oldest first.
+    /// Allocates.
+    #[doc(alias = "/proc/self/mounts")]
+    pub fn mounts(&self) -> Vec<(Vec<u8>, StatFs)> {
+        let mounts = self.kernel.mounts().list();
+        let line = |mount: &Arc<crate::fs::Mount>| (mount.on().path(), mount.fs().statfs());
+        mounts.iter().map(line).collect()
+    }
+}

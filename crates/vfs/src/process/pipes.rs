@@ -1,0 +1,64 @@
+//! System calls that make pipes, and size them.
+
+use std::any::Any;
+
+use fdtable::{Fd, RawFd};
+
+use super::Process;
+use crate::ipc::buffer::{Buffer, PIPE_BUF};
+use crate::ipc::fifo::FifoEnd;
+use crate::ipc::pipe::{self, MAX_CAPACITY, PipeReader, PipeWriter};
+use crate::{Errno, Object, OpenFlags};
+
+impl Process {
+    /// Makes a pipe of 65,536 bytes, and returns its reading and its writing end. Takes `CLOEXEC`
+    /// and `NONBLOCK`. Allocates.
+    ///
+    /// # Errors
+    /// `EINVAL` if `flags` has others; `EMFILE`, `ENOMEM` from the table.
+    pub fn pipe2(&self, flags: OpenFlags) -> Result<(Fd, Fd), Errno> {
+        self.pair(flags, pipe::pipe)
+    }
+
+    /// Returns the capacity of a pipe or FIFO in bytes.
+    ///
+    /// # Errors
+    /// `EBADF` if not an open descriptor, or not one of a pipe; `EIO` if revoked.
+    #[doc(alias = "F_GETPIPE_SZ")]
+    pub fn pipe_size(&self, fd: impl Into<RawFd>) -> Result<usize, Errno> {
+        let file = self.files.get(fd)?;
+        Ok(buffer(&*file)?.capacity())
+    }
+
+    /// Sets the capacity of a pipe or FIFO to the next power of two that is at least `bytes`, and
+    /// 4,096, and returns it.
+    ///
+    /// # Errors
+    /// `EBADF` if not an open descriptor, or not one of a pipe; `EBUSY` if more is in the pipe;
+    /// `EPERM` if `bytes` is above 1,048,576; `EIO` if revoked.
+    #[doc(alias = "F_SETPIPE_SZ")]
+    pub fn set_pipe_size(&self, fd: impl Into<RawFd>, bytes: usize) -> Result<usize, Errno> {
+        let file = self.files.get(fd)?;
+        let buffer = buffer(&*file)?;
+        if bytes > MAX_CAPACITY {
+            return Err(Errno::EPERM);
+        }
+        let capacity = bytes.max(PIPE_BUF).next_power_of_two();
+        buffer.set_capacity(capacity)?;
+        Ok(capacity)
+    }
+}
+
+/// Returns the buffer of an end of a pipe or FIFO.
+fn buffer(object: &dyn Object) -> Result<&Buffer, Errno> {
+    let object = object as &dyn Any;
+    if let Some(reader) = object.downcast_ref::<PipeReader>() {
+        Ok(reader.buffer())
+    } else if let Some(writer) = object.downcast_ref::<PipeWriter>() {
+        Ok(writer.buffer())
+    } else if let Some(end) = object.downcast_ref::<FifoEnd>() {
+        Ok(end.fifo().buffer())
+    } else {
+        Err(Errno::EBADF)
+    }
+}

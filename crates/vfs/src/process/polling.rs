@@ -1,0 +1,177 @@
+//! System calls that wait for one of many descriptors: `poll`.
+//!
+//! The first look takes no references: the files are asked inside read-side sections. Only a call
+//! that has to sleep takes them, and registers with the files. It holds them until it returns, so a
+//! number that is closed meanwhile does not wake it, as on Linux.
+
+use std::time::{Duration, Instant};
+
+use fdtable::{Files, RawFd, rcu};
+
+use super::Process;
+use crate::event::{Events, Poll};
+use crate::{Errno, Object};
+
+/// What `poll` is to look for, and what it found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[doc(alias = "pollfd")]
+pub struct PollFd {
+    /// The descriptor. One below zero is passed over.
+    pub fd: RawFd,
+    /// What is looked for. `ERR`, `HUP` and `NVAL` are found also if they are not.
+    pub events: Events,
+    /// What was found; nothing before the call.
+    pub revents: Events,
+}
+
+impl PollFd {
+    /// Asks for `events` of a descriptor.
+    pub fn new(fd: impl Into<RawFd>, events: Events) -> Self {
+        PollFd {
+            fd: fd.into(),
+            events,
+            revents: Events::empty(),
+        }
+    }
+}
+
+impl Process {
+    /// Waits until one of `fds` is ready, or until `timeout` has passed (none: for ever), and
+    /// returns how many are; `revents` says for what. Files that are always ready are so here. A
+    /// descriptor that is not open counts, with `NVAL`; a revoked one has `ERR` and `HUP`. Blocks,
+    /// and allocates if it does.
+    ///
+    /// # Errors
+    /// `EINVAL` if there are more of them than the limit of the table.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// use fdtable_vfs::event::{EventFdFlags, Events};
+    /// use fdtable_vfs::{PollFd, Process};
+    ///
+    /// # fn main() -> Result<(), fdtable_vfs::Errno> {
+    /// let process = Process::new();
+    /// let fd = process.eventfd(0, EventFdFlags::empty())?;
+    /// let mut polled = [PollFd::new(fd, Events::IN)];
+    /// assert_eq!(process.poll(&mut polled, Some(Duration::from_millis(1)))?, 0);
+    /// process.write(fd, &1u64.to_ne_bytes())?;
+    /// assert_eq!(process.poll(&mut polled, None)?, 1);
+    /// assert_eq!(polled[0].revents, Events::IN);
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[doc(alias = "ppoll")]
+    pub fn poll(&self, fds: &mut [PollFd], timeout: Option<Duration>) -> Result<usize, Errno> {
+        if fds.len() > self.files.limit() as usize {
+            return Err(Errno::EINVAL);
+        }
+        // Who does not wait needs no clock.
+        if timeout == Some(Duration::ZERO) {
+            return Ok(self.look_at(fds));
+        }
+        // Before the first look, which takes its time too. Too far ahead is for ever.
+        let deadline = timeout.map(|timeout| Instant::now().checked_add(timeout));
+        let ready = self.look_at(fds);
+        if ready > 0 {
+            return Ok(ready);
+        }
+        let poll = self.register(fds);
+        let ready = poll.wait(deadline.flatten(), |found| note(fds, found));
+        Ok(ready.unwrap_or(0))
+    }
+
+    /// Looks at each descriptor once, without a reference, and returns how many are ready.
+    fn look_at(&self, fds: &mut [PollFd]) -> usize {
+        let mut look = Look::new(&self.files);
+        let mut ready = 0;
+        for one in fds {
+            let events = match one.fd {
+                ..0 => Events::empty(),
+                fd => look.events_of(fd).unwrap_or_else(events_of_none),
+            };
+            ready += usize::from(one.note(events));
+        }
+        ready
+    }
+
+    /// Takes references, and registers with the files.
+    fn register(&self, fds: &[PollFd]) -> Poll {
+        let mut poll = Poll::new();
+        for one in fds {
+            match one.fd {
+                ..0 => poll.add_fixed(Events::empty()),
+                fd => match self.files.get(fd) {
+                    Ok(file) => poll.add(file, one.events),
+                    Err(error) => poll.add_fixed(events_of_none(error)),
+                },
+            }
+        }
+        poll
+    }
+}
+
+/// Look at the files of many descriptors, without references.
+pub(super) struct Look<'f> {
+    files: &'f Files<dyn Object>,
+    section: Option<rcu::Guard<'static>>,
+    /// How many may be looked at before the section ends.
+    left: usize,
+}
+
+/// Most files that are looked at in one section: 64. A grace period waits for them.
+const IN_ONE_SECTION: usize = 64;
+
+impl<'f> Look<'f> {
+    #[inline]
+    pub(super) fn new(files: &'f Files<dyn Object>) -> Self {
+        Look {
+            files,
+            section: None,
+            left: 0,
+        }
+    }
+
+    /// Returns what a descriptor is ready for.
+    ///
+    /// # Errors
+    /// Those of a lookup.
+    #[inline]
+    pub(super) fn events_of(&mut self, fd: RawFd) -> Result<Events, fdtable::Error> {
+        if self.left == 0 {
+            // Before the next begins, or the two would be one.
+            self.section = None;
+            self.left = IN_ONE_SECTION;
+        }
+        self.left -= 1;
+        let section = self.section.get_or_insert_with(rcu::read_lock);
+        Ok(self.files.borrow(fd, section)?.events())
+    }
+}
+
+/// Notes for each descriptor what was found, and returns how many are ready, if any.
+fn note(fds: &mut [PollFd], found: &mut dyn Iterator<Item = Events>) -> Option<usize> {
+    let notes = fds.iter_mut().zip(found);
+    let ready = notes
+        .filter_map(|(one, events)| one.note(events).then_some(()))
+        .count();
+    (ready > 0).then_some(ready)
+}
+
+impl PollFd {
+    /// Notes what of `events` was looked for, and tells whether it is anything. For who has a table
+    /// of his own to poll.
+    #[inline]
+    pub fn note(&mut self, events: Events) -> bool {
+        self.revents = events & (self.events | Events::ALWAYS | Events::NVAL);
+        !self.revents.is_empty()
+    }
+}
+
+/// Returns what a descriptor without a file is ready for.
+pub(super) fn events_of_none(error: fdtable::Error) -> Events {
+    match error {
+        fdtable::Error::Revoked => Events::ALWAYS,
+        _ => Events::NVAL,
+    }
+}

@@ -1,0 +1,307 @@
+//! System calls of sockets.
+
+use std::any::Any;
+use std::io::IoSliceMut;
+use std::sync::Arc;
+
+use fdtable::{Fd, FdFlags, FileRef, RawFd};
+
+use super::Process;
+use crate::ipc::socket::{
+    self, Bound, Credentials, MsgFlags, OptionValue, Peer, Received, SendMessage, Shutdown, Socket,
+    SocketAddress, SocketOption, SocketType,
+};
+use crate::object::file;
+use crate::{Errno, Object, OpenFlags, fs};
+
+/// Open file of a socket, as one.
+struct SocketFile(FileRef<dyn Object>);
+
+impl SocketFile {
+    /// # Errors
+    /// `ENOTSOCK` if it is none.
+    fn socket(&self) -> Result<&Socket, Errno> {
+        let object = &*self.0 as &dyn Any;
+        object.downcast_ref().ok_or(Errno::ENOTSOCK)
+    }
+}
+
+impl Process {
+    /// Makes a connected pair of stream sockets, 212,992 bytes each way. Takes `CLOEXEC` and
+    /// `NONBLOCK`. Allocates.
+    ///
+    /// # Errors
+    /// `EINVAL` if `flags` has others; `EMFILE`, `ENOMEM` from the table.
+    pub fn socketpair(&self, flags: OpenFlags) -> Result<(Fd, Fd), Errno> {
+        self.socketpair_of(SocketType::Stream, flags)
+    }
+
+    /// Makes a connected pair of sockets. Takes `CLOEXEC` and `NONBLOCK`. Allocates.
+    ///
+    /// # Errors
+    /// `EINVAL` if `flags` has others; `EMFILE`, `ENOMEM` from the table.
+    pub fn socketpair_of(&self, kind: SocketType, flags: OpenFlags) -> Result<(Fd, Fd), Errno> {
+        let credentials = self.ucred();
+        self.pair(flags, |flags| {
+            socket::pair_in(self.kernel.sockets(), kind, flags, credentials)
+        })
+    }
+
+    /// Makes a socket that is not connected. Takes `CLOEXEC` and `NONBLOCK`. Allocates.
+    ///
+    /// # Errors
+    /// `EINVAL` if `flags` has others; `EMFILE`, `ENOMEM` from the table.
+    pub fn socket(&self, kind: SocketType, flags: OpenFlags) -> Result<Fd, Errno> {
+        let flags = flags.only(OpenFlags::CLOEXEC | OpenFlags::NONBLOCK)?;
+        let number = self.files.reserve(flags.descriptor())?;
+        let made = file(Socket::new(kind, flags, self.kernel.sockets()))?;
+        Ok(number.install(made))
+    }
+
+    /// Gives a socket an address: a path, at which an inode is made; an abstract name; or with [`SocketAddress::Unnamed`] a free abstract name
+    /// of five hexadecimal digits. Allocates.
+    ///
+    /// # Errors
+    /// `EBADF`, `ENOTSOCK`; `EADDRINUSE` if there is something at the address; `EINVAL` if the
+    /// socket has one, or it is too long; for a path those of
+    /// [`bind_name`](Self::bind_name); `EIO` if revoked.
+    pub fn bind(&self, fd: impl Into<RawFd>, address: &SocketAddress) -> Result<(), Errno> {
+        let file = self.socket_file(fd)?;
+        let socket = file.socket()?;
+        match address {
+            SocketAddress::Unnamed => socket.bind_abstract(None),
+            SocketAddress::Abstract(name) => socket.bind_abstract(Some(name)),
+            SocketAddress::Path(path) => {
+                self.bind_name(path, Arc::new(socket.bound()?))?;
+                socket.set_path(path)
+            }
+        }
+    }
+
+    /// Begins to listen on a socket. Up to `backlog` connections and one more may wait to be
+    /// accepted, and not more than [`MAX_BACKLOG`](socket::MAX_BACKLOG); again, changes that number.
+    ///
+    /// # Errors
+    /// `EBADF`, `ENOTSOCK`; `EOPNOTSUPP` if it is a datagram socket; `EINVAL` if it has no address or
+    /// is connected; `EIO` if revoked.
+    pub fn listen(&self, fd: impl Into<RawFd>, backlog: usize) -> Result<(), Errno> {
+        let file = self.socket_file(fd)?;
+        file.socket()?.listen(backlog, self.ucred())
+    }
+
+    /// Takes a connection that waits in a socket that listens, and returns it with the address of
+    /// the other end, if it has one. Waits, unless the listening socket is non-blocking. Takes
+    /// `CLOEXEC` and `NONBLOCK` for the new one. Allocates.
+    ///
+    /// # Errors
+    /// `EBADF`, `ENOTSOCK`; `EAGAIN` if none waits, and the socket is non-blocking or the time is up;
+    /// `EOPNOTSUPP` if it is a datagram socket; `EINVAL` if it does not listen, or `flags` has
+    /// others; `EMFILE`, `ENOMEM` from the table, and the connection waits on; `EIO` if revoked.
+    pub fn accept4(
+        &self,
+        fd: impl Into<RawFd>,
+        flags: OpenFlags,
+    ) -> Result<(Fd, Option<SocketAddress>), Errno> {
+        let flags = flags.only(OpenFlags::CLOEXEC | OpenFlags::NONBLOCK)?;
+        let file = self.socket_file(fd)?;
+        let socket = file.socket()?;
+        let number = self.files.reserve(flags.descriptor())?;
+        let (accepted, address) = socket.accept(flags)?;
+        Ok((number.install(accepted), address))
+    }
+
+    /// Connects a socket with one that listens at an address; or makes the datagram socket there the
+    /// one that is sent to, with [`SocketAddress::Unnamed`] nobody. Waits while as many connections
+    /// wait there as may, unless the socket is non-blocking. Allocates.
+    ///
+    /// # Errors
+    /// `EBADF`, `ENOTSOCK`; `ECONNREFUSED` if nobody listens at the address; `EPROTOTYPE` if it is a
+    /// socket of another type; `EAGAIN` if it may not wait, or not longer; `EISCONN`, `EALREADY`;
+    /// `EINVAL` if it listens; `EPERM` if the other datagram socket has another peer; for a path
+    /// those of the walk, and `EACCES` if it may not be written; `EIO` if revoked.
+    pub fn connect(&self, fd: impl Into<RawFd>, address: &SocketAddress) -> Result<(), Errno> {
+        let file = self.socket_file(fd)?;
+        let socket = file.socket()?;
+        if *address == SocketAddress::Unnamed {
+            return socket.disconnect();
+        }
+        let peer = self.peer_at(socket, address)?;
+        socket.connect(&peer, self.ucred())
+    }
+
+    /// Ends receiving, or sending, or both. Who waits is woken.
+    ///
+    /// # Errors
+    /// `EBADF`, `ENOTSOCK`; `EIO` if revoked.
+    pub fn shutdown(&self, fd: impl Into<RawFd>, how: Shutdown) -> Result<(), Errno> {
+        self.socket_file(fd)?.socket()?.shut_down(how)
+    }
+
+    /// Returns the address of a socket.
+    ///
+    /// # Errors
+    /// `EBADF`, `ENOTSOCK`; `EIO` if revoked.
+    pub fn getsockname(&self, fd: impl Into<RawFd>) -> Result<SocketAddress, Errno> {
+        Ok(self.socket_file(fd)?.socket()?.name())
+    }
+
+    /// Returns the address of the socket that a socket is connected with.
+    ///
+    /// # Errors
+    /// `EBADF`, `ENOTSOCK`; `ENOTCONN` if there is none; `EIO` if revoked.
+    pub fn getpeername(&self, fd: impl Into<RawFd>) -> Result<SocketAddress, Errno> {
+        self.socket_file(fd)?.socket()?.peer_name()
+    }
+
+    /// Sends a message, and returns how many of its bytes. Waits for room, unless the socket is
+    /// non-blocking or `flags` say so. Files that it carries are the receiver's then; at an error
+    /// they are dropped. Allocates.
+    ///
+    /// # Errors
+    /// `EBADF`, `ENOTSOCK`; `EPERM` if it has the credentials of somebody else, and the user is not
+    /// 0; those of [`Socket::send`], with `ETOOMANYREFS` if more files than the
+    /// table may have would be on their way; if an address is given, those of
+    /// [`connect`](Self::connect) that concern it.
+    pub fn sendmsg(
+        &self,
+        fd: impl Into<RawFd>,
+        message: SendMessage<'_>,
+        flags: MsgFlags,
+    ) -> Result<usize, Errno> {
+        let file = self.socket_file(fd)?;
+        let socket = file.socket()?;
+        let to = match message.to {
+            // Of messages in sequence, Linux does not look at it.
+            Some(address) if socket.kind() == SocketType::Datagram => {
+                socket.may_send()?;
+                Some(self.peer_at(socket, address)?)
+            }
+            Some(_) if socket.kind() == SocketType::Stream => {
+                let connected = socket.peer_name().is_ok();
+                let errno = if connected {
+                    Errno::EISCONN
+                } else {
+                    Errno::EOPNOTSUPP
+                };
+                return Err(errno);
+            }
+            _ => None,
+        };
+        let mut message = message;
+        message.credentials = match message.credentials {
+            Some(claimed) => Some(self.may_claim(claimed)?),
+            None => self.sender(socket),
+        };
+        socket.send(message, to, self.files.limit() as usize, flags)
+    }
+
+    /// Receives bytes, or a message. Waits, unless the socket is non-blocking or `flags` say so.
+    ///
+    /// # Errors
+    /// `EBADF`, `ENOTSOCK`; those of [`Socket::receive`].
+    pub fn recvmsg(
+        &self,
+        fd: impl Into<RawFd>,
+        bufs: &mut [IoSliceMut<'_>],
+        flags: MsgFlags,
+    ) -> Result<Received, Errno> {
+        self.socket_file(fd)?.socket()?.receive(bufs, flags)
+    }
+
+    /// Gives files that were received numbers, the lowest free ones, as many as there are. Those
+    /// without a number are dropped. Takes `CLOEXEC`. Returns [`MsgFlags::CTRUNC`] too if there
+    /// were such.
+    #[doc(alias = "scm_detach_fds")]
+    pub fn install_rights(
+        &self,
+        rights: Vec<FileRef<dyn Object>>,
+        flags: FdFlags,
+    ) -> (Vec<Fd>, MsgFlags) {
+        let count = rights.len();
+        let open = |file| self.files.open(file, flags).ok();
+        let fds: Vec<Fd> = rights.into_iter().map_while(open).collect();
+        let lost = if fds.len() < count {
+            MsgFlags::CTRUNC
+        } else {
+            MsgFlags::empty()
+        };
+        (fds, lost)
+    }
+
+    /// Returns the value of an option of a socket.
+    ///
+    /// # Errors
+    /// `EBADF`, `ENOTSOCK`; `EIO` if revoked.
+    pub fn getsockopt(
+        &self,
+        fd: impl Into<RawFd>,
+        option: SocketOption,
+    ) -> Result<OptionValue, Errno> {
+        self.socket_file(fd)?.socket()?.option(option)
+    }
+
+    /// Sets an option of a socket.
+    ///
+    /// # Errors
+    /// `EBADF`, `ENOTSOCK`; `ENOPROTOOPT` if it cannot be set; `EINVAL` if it has values of another
+    /// kind; `EIO` if revoked.
+    pub fn setsockopt(
+        &self,
+        fd: impl Into<RawFd>,
+        option: SocketOption,
+        value: OptionValue,
+    ) -> Result<(), Errno> {
+        self.socket_file(fd)?.socket()?.set_option(option, value)
+    }
+
+    /// Returns how many bytes are on their way from a socket to its peer.
+    ///
+    /// # Errors
+    /// `EBADF`, `ENOTSOCK`; `EIO` if revoked.
+    #[doc(alias = "SIOCOUTQ")]
+    pub fn unread_bytes(&self, fd: impl Into<RawFd>) -> Result<usize, Errno> {
+        Ok(self.socket_file(fd)?.socket()?.unread_bytes())
+    }
+
+    fn socket_file(&self, fd: impl Into<RawFd>) -> Result<SocketFile, Errno> {
+        Ok(SocketFile(self.files.get(fd)?))
+    }
+
+    /// Checks that a message may be sent in somebody's name: in one's own, or by user 0 in any.
+    #[doc(alias = "scm_check_creds")]
+    fn may_claim(&self, claimed: Credentials) -> Result<Credentials, Errno> {
+        if self.credentials().is_root() || claimed == self.ucred() {
+            Ok(claimed)
+        } else {
+            Err(Errno::EPERM)
+        }
+    }
+
+    /// Returns whom the receiver is told, if it may ask. Of two that are connected it is told who
+    /// connected them.
+    fn sender(&self, socket: &Socket) -> Option<Credentials> {
+        (socket.kind() == SocketType::Datagram).then(|| self.ucred())
+    }
+
+    fn peer_at(&self, socket: &Socket, address: &SocketAddress) -> Result<Peer, Errno> {
+        match address {
+            SocketAddress::Unnamed => Err(Errno::EINVAL),
+            SocketAddress::Abstract(name) => socket.find(name),
+            SocketAddress::Path(path) => {
+                let bound = self.bound_to(path)?;
+                // Another kind of file system may have put something else there.
+                let bound: &Bound = (*bound).downcast_ref().ok_or(Errno::ECONNREFUSED)?;
+                bound.peer()
+            }
+        }
+    }
+
+    fn ucred(&self) -> Credentials {
+        let fs::Credentials { uid, gid } = self.credentials();
+        Credentials {
+            pid: self.id(),
+            uid,
+            gid,
+        }
+    }
+}

@@ -1,0 +1,103 @@
+//! System calls that move bytes between a file and several buffers.
+
+use std::borrow::Cow;
+use std::io::{IoSlice, IoSliceMut};
+
+use fdtable::RawFd;
+
+use super::Process;
+use crate::Errno;
+use crate::vectored::MOST_BUFFERS;
+
+impl Process {
+    /// Reads into several buffers, one after another, as [`read`](Self::read) into one: what a file
+    /// gives is in one piece, and a message is read by one call. Allocates for what is no file.
+    ///
+    /// # Errors
+    /// Those of `read`; `EINVAL` for more than 1,024 buffers, or if their lengths together are above
+    /// `isize::MAX`; `ENOMEM`.
+    pub fn readv(&self, fd: impl Into<RawFd>, bufs: &mut [IoSliceMut<'_>]) -> Result<usize, Errno> {
+        check_read(bufs)?;
+        self.files.get(fd)?.read_vectored(bufs)
+    }
+
+    /// Writes several buffers, one after another, as [`write`](Self::write) one: in one piece.
+    /// Allocates for what is no file.
+    ///
+    /// # Errors
+    /// Those of `write`; `EINVAL` as of [`readv`](Self::readv); `ENOMEM`.
+    pub fn writev(&self, fd: impl Into<RawFd>, bufs: &[IoSlice<'_>]) -> Result<usize, Errno> {
+        let (fd, total) = (fd.into(), check_written(bufs)?);
+        let bufs = first(bufs, total, self.room(fd, None, total)?)?;
+        self.files.get(fd)?.write_vectored(&bufs)
+    }
+
+    /// Reads at `offset` as [`readv`](Self::readv) at the position, which stays where it is.
+    ///
+    /// # Errors
+    /// Those of [`pread`](Self::pread); `EINVAL` as of `readv`; `ENOMEM`.
+    pub fn preadv(
+        &self,
+        fd: impl Into<RawFd>,
+        bufs: &mut [IoSliceMut<'_>],
+        offset: u64,
+    ) -> Result<usize, Errno> {
+        check_read(bufs)?;
+        self.files.get(fd)?.read_vectored_at(bufs, offset)
+    }
+
+    /// Writes at `offset` as [`writev`](Self::writev) at the position, which stays where it is.
+    ///
+    /// # Errors
+    /// Those of [`pwrite`](Self::pwrite); `EINVAL` as of `readv`; `ENOMEM`.
+    pub fn pwritev(
+        &self,
+        fd: impl Into<RawFd>,
+        bufs: &[IoSlice<'_>],
+        offset: u64,
+    ) -> Result<usize, Errno> {
+        let (fd, total) = (fd.into(), check_written(bufs)?);
+        let bufs = first(bufs, total, self.room(fd, Some(offset), total)?)?;
+        self.files.get(fd)?.write_vectored_at(&bufs, offset)
+    }
+}
+
+fn check_read(bufs: &[IoSliceMut<'_>]) -> Result<usize, Errno> {
+    check(bufs.len(), bufs.iter().map(|buf| buf.len()))
+}
+
+/// Returns how many bytes there are.
+fn check_written(bufs: &[IoSlice<'_>]) -> Result<usize, Errno> {
+    check(bufs.len(), bufs.iter().map(|buf| buf.len()))
+}
+
+fn check(count: usize, mut lengths: impl Iterator<Item = usize>) -> Result<usize, Errno> {
+    let total = lengths.try_fold(0, usize::checked_add);
+    total
+        .filter(|&total| count <= MOST_BUFFERS && total <= isize::MAX as usize)
+        .ok_or(Errno::EINVAL)
+}
+
+/// Returns the first `count` of the `total` bytes. Allocates if these are not all.
+///
+/// # Errors
+/// `ENOMEM`.
+fn first<'b>(
+    bufs: &'b [IoSlice<'b>],
+    total: usize,
+    count: usize,
+) -> Result<Cow<'b, [IoSlice<'b>]>, Errno> {
+    if count == total {
+        return Ok(Cow::Borrowed(bufs));
+    }
+    let mut cut = Vec::new();
+    cut.try_reserve_exact(bufs.len())
+        .map_err(|_| Errno::ENOMEM)?;
+    let mut left = count;
+    for buf in bufs {
+        let now = left.min(buf.len());
+        cut.push(IoSlice::new(&buf[..now]));
+        left -= now;
+    }
+    Ok(Cow::Owned(cut))
+}

@@ -1,0 +1,99 @@
+//! Transfers between an object and several buffers, by one of its transfers with one buffer.
+//!
+//! For objects of which one transfer means more than its bytes: a message, a write that goes in
+//! whole or not at all. Files have a way of their own.
+
+use std::io::{IoSlice, IoSliceMut};
+
+use crate::Errno;
+
+/// Most buffers of one call: 1,024 (`IOV_MAX`). So many lengths have a sum.
+pub(crate) const MOST_BUFFERS: usize = 1024;
+
+/// Most bytes that are read at a time: 1 MiB, longer than any message.
+const MOST_READ: usize = 1 << 20;
+
+/// Reads once, and copies what came into several buffers. Allocates, unless all but one buffer are
+/// empty.
+///
+/// # Errors
+/// Those of `read`; `ENOMEM`.
+pub(crate) fn scatter(
+    bufs: &mut [IoSliceMut<'_>],
+    read: impl FnOnce(&mut [u8]) -> Result<usize, Errno>,
+) -> Result<usize, Errno> {
+    let mut used = bufs.iter_mut().filter(|buf| !buf.is_empty());
+    match (used.next(), used.next()) {
+        (None, _) => return read(&mut []),
+        (Some(only), None) => return read(only),
+        _ => {}
+    }
+    let total: usize = bufs.iter().map(|buf| buf.len()).sum();
+    let mut bytes = room(total.min(MOST_READ))?;
+    bytes.resize(total.min(MOST_READ), 0);
+    let count = read(&mut bytes)?;
+    let mut left = &bytes[..count];
+    for buf in bufs {
+        let (now, later) = left.split_at(left.len().min(buf.len()));
+        buf[..now.len()].copy_from_slice(now);
+        left = later;
+    }
+    Ok(count)
+}
+
+/// Copies several buffers into one, and writes that once. Allocates, unless all but one buffer are
+/// empty.
+///
+/// # Errors
+/// Those of `write`; `ENOMEM`.
+pub(crate) fn gather(
+    bufs: &[IoSlice<'_>],
+    write: impl FnOnce(&[u8]) -> Result<usize, Errno>,
+) -> Result<usize, Errno> {
+    let mut used = bufs.iter().filter(|buf| !buf.is_empty());
+    match (used.next(), used.next()) {
+        (None, _) => return write(&[]),
+        (Some(only), None) => return write(only),
+        _ => {}
+    }
+    let mut bytes = room(bufs.iter().map(|buf| buf.len()).sum())?;
+    for buf in bufs {
+        bytes.extend_from_slice(buf);
+    }
+    write(&bytes)
+}
+
+fn room(count: usize) -> Result<Vec<u8>, Errno> {
+    let mut bytes = Vec::new();
+    bytes.try_reserve_exact(count).map_err(|_| Errno::ENOMEM)?;
+    Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_read_at_once_fills_one_buffer_after_another() {
+        let (mut one, mut none, mut other) = ([0; 3], [0; 0], [0; 4]);
+        let mut bufs = [&mut one[..], &mut none, &mut other].map(IoSliceMut::new);
+        let read = |buf: &mut [u8]| {
+            assert_eq!(buf.len(), 7);
+            buf[..5].copy_from_slice(b"hello");
+            Ok(5)
+        };
+        assert_eq!(scatter(&mut bufs, read), Ok(5));
+        assert_eq!((&one, &other), (b"hel", b"lo\0\0"));
+    }
+
+    #[test]
+    fn several_buffers_are_written_at_once() {
+        let bufs = [&b"he"[..], b"", b"llo"].map(IoSlice::new);
+        let write = |bytes: &[u8]| {
+            assert_eq!(bytes, b"hello");
+            Ok(4)
+        };
+        assert_eq!(gather(&bufs, write), Ok(4));
+        assert_eq!(gather(&[], |bytes| Ok(bytes.len())), Ok(0));
+    }
+}

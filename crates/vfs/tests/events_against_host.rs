@@ -1,0 +1,429 @@
+//! Random histories, replayed here and on the host's own pipes, eventfds and epolls.
+//!
+//! Every call must answer the same on both: what `epoll_wait` returns and in which order, what
+//! `poll` finds, and each errno. There is one thread, and nothing waits: what threads do to each
+//! other is in the other tests. Nothing is written beyond a few thousand bytes, since pipes of Linux
+//! fill page by page, and ours byte by byte. Nobody asks an epoll for `RDNORM` without `IN`: Linux
+//! looks at the second spelling when it is asked, and forgets it when it tells.
+//!
+//! Timers are set in a few ways, in which nothing depends on how fast the test runs.
+//!
+//! `PROPTEST_CASES=100000 cargo test -p fdtable-vfs --release --test events_against_host` replays
+//! more histories than the second of an ordinary run.
+
+#![cfg(target_os = "linux")]
+
+use std::os::fd::OwnedFd;
+use std::time::Duration;
+
+use fdtable::Fd;
+use fdtable_vfs::event::{
+    Clock, EpollCreateFlags, EpollCtl, EpollEvent, EpollFlags, EventFdFlags, Events, ITimerSpec,
+    TimerFdFlags, TimerFlags,
+};
+use fdtable_vfs::{OpenFlags, PollFd, Process};
+use proptest::collection::vec;
+use proptest::prelude::*;
+use proptest::sample::select;
+use proptest::test_runner::{Config, RngAlgorithm, TestRunner};
+use rustix::event::{self, epoll};
+use rustix::{io, pipe, time};
+
+/// How many histories are replayed if the environment does not say.
+const CASES: u32 = 700;
+
+/// No time to wait.
+const NOW: event::Timespec = event::Timespec {
+    tv_sec: 0,
+    tv_nsec: 0,
+};
+
+/// What a history does. Files are meant by their place among those that were made so far.
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    Pipe,
+    EventFd { initial: u32, semaphore: bool },
+    Epoll,
+    Dup(usize),
+    Close(usize),
+    Write(usize, u64),
+    Read(usize),
+    Ctl(usize, EpollCtl, usize, EpollFlags),
+    Wait(usize, usize),
+    Poll(usize, Events),
+}
+
+/// A file of both.
+struct Pair {
+    ours: Fd,
+    host: OwnedFd,
+}
+
+#[derive(Debug, PartialEq)]
+enum Answer {
+    Done(usize),
+    Word(u64),
+    Found(Vec<(u64, u32)>),
+    Error(i32),
+}
+
+impl<E: Errno> From<E> for Answer {
+    fn from(error: E) -> Self {
+        Answer::Error(error.number())
+    }
+}
+
+trait Errno {
+    fn number(&self) -> i32;
+}
+
+impl Errno for fdtable_vfs::Errno {
+    fn number(&self) -> i32 {
+        self.errno()
+    }
+}
+
+impl Errno for io::Errno {
+    fn number(&self) -> i32 {
+        self.raw_os_error()
+    }
+}
+
+fn answer<T, E: Errno>(result: Result<T, E>, done: impl FnOnce(T) -> Answer) -> Answer {
+    result.map_or_else(Answer::from, done)
+}
+
+#[derive(Default)]
+struct Both {
+    process: Process,
+    files: Vec<Pair>,
+}
+
+impl Both {
+    fn push(&mut self, ours: Fd, host: OwnedFd) {
+        self.files.push(Pair { ours, host });
+    }
+
+    fn make(&mut self, step: Step) {
+        match step {
+            Step::Pipe => {
+                let (reader, writer) = self.process.pipe2(OpenFlags::NONBLOCK).unwrap();
+                let host = pipe::pipe_with(pipe::PipeFlags::NONBLOCK).unwrap();
+                self.push(reader, host.0);
+                self.push(writer, host.1);
+            }
+            Step::EventFd { initial, semaphore } => {
+                let mut flags = EventFdFlags::NONBLOCK;
+                flags.set(EventFdFlags::SEMAPHORE, semaphore);
+                let ours = self.process.eventfd(initial.into(), flags).unwrap();
+                let flags = event::EventfdFlags::from_bits_retain(flags.bits());
+                self.push(ours, event::eventfd(initial, flags).unwrap());
+            }
+            _ => {
+                let ours = self
+                    .process
+                    .epoll_create1(EpollCreateFlags::empty())
+                    .unwrap();
+                let host = epoll::create(epoll::CreateFlags::empty()).unwrap();
+                self.push(ours, host);
+            }
+        }
+    }
+
+    /// Does a step on both, and returns what they answer.
+    fn run(&mut self, step: Step) -> (Answer, Answer) {
+        let count = self.files.len();
+        let place = |at: usize| at % count;
+        match step {
+            Step::Pipe | Step::EventFd { .. } | Step::Epoll => {
+                self.make(step);
+                (Answer::Done(0), Answer::Done(0))
+            }
+            _ if count == 0 => (Answer::Done(0), Answer::Done(0)),
+            Step::Dup(at) => {
+                let pair = &self.files[place(at)];
+                let ours = self.process.dup(pair.ours).unwrap();
+                let host = io::dup(&pair.host).unwrap();
+                self.push(ours, host);
+                (Answer::Done(0), Answer::Done(0))
+            }
+            Step::Close(at) => {
+                let pair = self.files.remove(place(at));
+                self.process.close(pair.ours).unwrap();
+                (Answer::Done(0), Answer::Done(0))
+            }
+            Step::Write(at, word) => {
+                let pair = &self.files[place(at)];
+                let word = word.to_ne_bytes();
+                let ours = self.process.write(pair.ours, &word);
+                let host = io::write(&pair.host, &word);
+                (answer(ours, Answer::Done), answer(host, Answer::Done))
+            }
+            Step::Read(at) => {
+                let pair = &self.files[place(at)];
+                let (mut ours, mut host) = ([0; 8], [0; 8]);
+                let ours_count = self.process.read(pair.ours, &mut ours);
+                let host_count = io::read(&pair.host, &mut host);
+                let word = |count: usize, bytes| match count {
+                    8 => Answer::Word(u64::from_ne_bytes(bytes)),
+                    count => Answer::Done(count),
+                };
+                (
+                    answer(ours_count, |count| word(count, ours)),
+                    answer(host_count, |count| word(count, host)),
+                )
+            }
+            Step::Ctl(set, operation, at, asked) => {
+                let (set, member) = (&self.files[place(set)], &self.files[place(at)]);
+                // Both know a member by the same word, though their numbers are not the same.
+                let data = member.ours.index() as u64;
+                let event = EpollEvent::new(asked, data);
+                let ours = self
+                    .process
+                    .epoll_ctl(set.ours, operation, member.ours, Some(event));
+                let asked = epoll::EventFlags::from_bits_retain(asked.bits());
+                let data = epoll::EventData::new_u64(data);
+                let (set, member) = (&set.host, &member.host);
+                let host = match operation {
+                    EpollCtl::Add => epoll::add(set, member, data, asked),
+                    EpollCtl::Del => epoll::delete(set, member),
+                    EpollCtl::Mod => epoll::modify(set, member, data, asked),
+                };
+                let done = |()| Answer::Done(0);
+                (answer(ours, done), answer(host, done))
+            }
+            Step::Wait(set, max) => {
+                let set = &self.files[place(set)];
+                let mut ours = vec![EpollEvent::default(); max];
+                let none = epoll::Event {
+                    flags: epoll::EventFlags::empty(),
+                    data: epoll::EventData::new_u64(0),
+                };
+                let mut host = vec![none; max];
+                let ours_count = self
+                    .process
+                    .epoll_wait(set.ours, &mut ours, Some(Duration::ZERO));
+                let host_count = epoll::wait(&set.host, &mut host[..], Some(&NOW));
+                let ours = ours.iter().map(|one| (one.data, one.events.bits()));
+                let host = host.iter().map(|one| {
+                    let epoll::Event { flags, data } = *one;
+                    (data.u64(), flags.bits())
+                });
+                (
+                    answer(ours_count, |count| {
+                        Answer::Found(ours.take(count).collect())
+                    }),
+                    answer(host_count, |count| {
+                        Answer::Found(host.take(count).collect())
+                    }),
+                )
+            }
+            Step::Poll(from, asked) => {
+                let from = place(from);
+                let some = &self.files[from..(from + 3).min(count)];
+                let mut ours: Vec<_> = (some.iter().map(|p| PollFd::new(p.ours, asked))).collect();
+                let asked = event::PollFlags::from_bits_retain(asked.bits() as _);
+                let host = some.iter().map(|p| event::PollFd::new(&p.host, asked));
+                let mut host: Vec<_> = host.collect();
+                self.process.poll(&mut ours, Some(Duration::ZERO)).unwrap();
+                event::poll(&mut host, Some(&NOW)).unwrap();
+                let ours = ours.iter().map(|one| one.revents.bits());
+                let host = host.iter().map(|one| one.revents().bits() as u32);
+                (
+                    Answer::Found(ours.map(|events| (0, events)).collect()),
+                    Answer::Found(host.map(|events| (0, events)).collect()),
+                )
+            }
+        }
+    }
+}
+
+/// What may be asked, often what is so and how it is asked in practice.
+fn asked() -> impl Strategy<Value = EpollFlags> {
+    let events = select(vec![
+        EpollFlags::IN,
+        EpollFlags::IN,
+        EpollFlags::OUT,
+        EpollFlags::IN | EpollFlags::OUT,
+        EpollFlags::IN | EpollFlags::RDNORM | EpollFlags::RDHUP,
+        EpollFlags::PRI,
+        EpollFlags::empty(),
+    ]);
+    let modes = select(vec![
+        EpollFlags::empty(),
+        EpollFlags::empty(),
+        EpollFlags::ET,
+        EpollFlags::ONESHOT,
+        EpollFlags::ET | EpollFlags::ONESHOT,
+        EpollFlags::EXCLUSIVE,
+        EpollFlags::EXCLUSIVE | EpollFlags::ET,
+    ]);
+    (events, modes).prop_map(|(events, modes)| events | modes)
+}
+
+/// Steps that use files among the first `count`, most often the first `sets` as epolls.
+fn use_of(count: usize, sets: usize) -> impl Strategy<Value = Step> {
+    let at = move || 0..count;
+    let set = move || prop_oneof![5 => 0..sets, 1 => 0..count];
+    let word = select(vec![0, 1, 1, 1, 2, 2, 7, 7, u64::MAX - 8, u64::MAX]);
+    let ctl = select(vec![
+        EpollCtl::Add,
+        EpollCtl::Add,
+        EpollCtl::Mod,
+        EpollCtl::Del,
+    ]);
+    let poll = select(vec![Events::all() - Events::NVAL, Events::IN, Events::OUT]);
+    prop_oneof![
+        6 => (at(), word).prop_map(|(at, word)| Step::Write(at, word)),
+        4 => at().prop_map(Step::Read),
+        10 => (set(), ctl, at(), asked())
+            .prop_map(|(set, how, at, asked)| Step::Ctl(set, how, at, asked)),
+        10 => (set(), 1..5usize).prop_map(|(set, max)| Step::Wait(set, max)),
+        2 => (at(), poll).prop_map(|(from, asked)| Step::Poll(from, asked)),
+    ]
+}
+
+/// Steps that make and end files too.
+fn any_step() -> impl Strategy<Value = Step> {
+    let count = 12;
+    let eventfd = (0..3u32, any::<bool>());
+    prop_oneof![
+        2 => Just(Step::Pipe),
+        2 => eventfd.prop_map(|(initial, semaphore)| Step::EventFd { initial, semaphore }),
+        2 => Just(Step::Epoll),
+        1 => (0..count).prop_map(Step::Dup),
+        2 => (0..count).prop_map(Step::Close),
+        32 => use_of(count, 1),
+    ]
+}
+
+/// What a history begins with: enough to do something at once.
+const BEGINNING: [Step; 5] = [
+    Step::Epoll,
+    Step::EventFd {
+        initial: 0,
+        semaphore: false,
+    },
+    Step::Pipe,
+    Step::Epoll,
+    Step::Pipe,
+];
+
+fn replay(beginning: &[Step], steps: &[Step]) -> Result<(), TestCaseError> {
+    let mut both = Both::default();
+    for &step in beginning.iter().chain(steps) {
+        let (ours, host) = both.run(step);
+        prop_assert_eq!(ours, host, "{:?}", step);
+    }
+    Ok(())
+}
+
+fn judge(beginning: &[Step], steps: impl Strategy<Value = Step>) {
+    let asked = std::env::var("PROPTEST_CASES").ok();
+    let config = Config {
+        cases: asked.and_then(|cases| cases.parse().ok()).unwrap_or(CASES),
+        // Without optimisation, the default one takes three quarters of the time.
+        rng_algorithm: RngAlgorithm::XorShift,
+        failure_persistence: None,
+        // Ten seconds, in ms: the shortest history that fails is worth no longer wait.
+        max_shrink_time: 10_000,
+        ..Config::default()
+    };
+    TestRunner::new(config)
+        .run(&vec(steps, 1..80), |steps| replay(beginning, &steps))
+        .unwrap_or_else(|error| panic!("{error}"));
+}
+
+#[test]
+fn events_of_many_files_are_those_of_the_host() {
+    judge(&BEGINNING, any_step());
+}
+
+/// So few that the same one is met again and again.
+#[test]
+fn events_of_few_files_are_those_of_the_host() {
+    judge(&BEGINNING, use_of(4, 1));
+}
+
+#[test]
+fn sets_of_sets_are_those_of_the_host() {
+    let mut beginning = [Step::Epoll; 8];
+    beginning[7] = BEGINNING[1];
+    judge(&beginning, use_of(8, 7));
+}
+
+/// Time of a setting in seconds, and its interval.
+const SETTINGS: [(TimerFlags, u64, u64); 9] = [
+    (TimerFlags::empty(), 1000, 0),
+    (TimerFlags::empty(), 1000, 500),
+    // It has passed.
+    (TimerFlags::ABSTIME, 1, 0),
+    (TimerFlags::ABSTIME, 1, 1_000_000_000),
+    (TimerFlags::empty(), 0, 0),
+    // Off, whatever the interval.
+    (TimerFlags::empty(), 0, 5),
+    (TimerFlags::ABSTIME, 0, 5),
+    (TimerFlags::ABSTIME, 1 << 40, 1 << 40),
+    (TimerFlags::empty(), 1 << 40, 1),
+];
+
+/// What a timer answers: the interval in seconds, and whether it is on.
+fn shown(spec: ITimerSpec) -> (u64, bool) {
+    (spec.interval.as_secs(), !spec.value.is_zero())
+}
+
+fn shown_by_host(timer: &OwnedFd) -> (u64, bool) {
+    let spec = time::timerfd_gettime(timer).unwrap();
+    (spec.it_interval.tv_sec as u64, spec.it_value != NOW)
+}
+
+fn host_time(seconds: u64) -> event::Timespec {
+    event::Timespec {
+        tv_sec: seconds as i64,
+        tv_nsec: 0,
+    }
+}
+
+#[test]
+fn timers_are_those_of_the_host() {
+    for (clock, id) in [
+        (Clock::Realtime, time::TimerfdClockId::Realtime),
+        (Clock::Monotonic, time::TimerfdClockId::Monotonic),
+        (Clock::Boottime, time::TimerfdClockId::Boottime),
+    ] {
+        let process = Process::new();
+        let ours = process
+            .timerfd_create(clock, TimerFdFlags::NONBLOCK)
+            .unwrap();
+        let host = time::timerfd_create(id, time::TimerfdFlags::NONBLOCK).unwrap();
+        for (flags, value, interval) in SETTINGS.into_iter().chain(SETTINGS.into_iter().rev()) {
+            let told = format!("{clock:?} {flags:?} {value} {interval}");
+            let asked_of_host = time::Itimerspec {
+                it_interval: host_time(interval),
+                it_value: host_time(value),
+            };
+            let [value, interval] = [value, interval].map(Duration::from_secs);
+            let spec = ITimerSpec { interval, value };
+            let old = process.timerfd_settime(ours, flags, spec).unwrap();
+            assert_eq!(shown(old), shown_by_host(&host), "before {told}");
+            let flags = time::TimerfdTimerFlags::from_bits_retain(flags.bits() as _);
+            time::timerfd_settime(&host, flags, &asked_of_host).unwrap();
+
+            let new = process.timerfd_gettime(ours).unwrap();
+            assert_eq!(shown(new), shown_by_host(&host), "{told}");
+            let mut polled = [PollFd::new(ours, Events::all())];
+            process.poll(&mut polled, Some(Duration::ZERO)).unwrap();
+            let mut by_host = [event::PollFd::new(&host, event::PollFlags::all())];
+            event::poll(&mut by_host, Some(&NOW)).unwrap();
+            let by_host = by_host[0].revents().bits() as u32;
+            assert_eq!(polled[0].revents.bits(), by_host, "{told}");
+            // The next setting of the others finds what was not read.
+            if interval.is_zero() {
+                let (mut word, mut by_host) = ([0; 8], [0; 8]);
+                let ours = answer(process.read(ours, &mut word), Answer::Done);
+                let host = answer(io::read(&host, &mut by_host), Answer::Done);
+                assert_eq!((ours, word), (host, by_host), "{told}");
+            }
+        }
+    }
+}

@@ -1,0 +1,134 @@
+//! Files that lose their name between two steps of one call.
+
+use std::sync::Arc;
+
+use crossbeam_utils::atomic::AtomicCell;
+use fdtable::FileRef;
+use fdtable_vfs::fs::{
+    Attributes, Caller, FileSystem, Inode, MayUnlink, NewInode, Opening, Permissions, StatFs,
+    Unlink, What,
+};
+use fdtable_vfs::{Errno, FileKind, MemFs, Mode, Object, OpenFlags, Process, Stat};
+
+const NEW: OpenFlags = OpenFlags::CREAT.union(OpenFlags::RDWR);
+
+/// Directory in which somebody else removes each file once it was found, or made.
+struct Contested {
+    root: Arc<dyn Inode>,
+    /// How often that happens.
+    left: AtomicCell<u32>,
+}
+
+struct ContestedFs(Arc<Contested>);
+
+impl Contested {
+    fn remove(&self, name: &[u8]) {
+        if self.left.load() > 0 {
+            self.left.fetch_sub(1);
+            self.root.unlink(name, Unlink::File, &|_| Ok(())).unwrap();
+        }
+    }
+}
+
+impl Inode for Contested {
+    fn kind(&self) -> FileKind {
+        FileKind::Directory
+    }
+
+    fn stat(&self) -> Stat {
+        self.root.stat()
+    }
+
+    fn permissions(&self) -> Permissions {
+        self.root.permissions()
+    }
+
+    fn open(self: Arc<Self>, opening: &Opening<'_>) -> Result<FileRef<dyn Object>, Errno> {
+        opening.directory(self)
+    }
+
+    fn lookup(&self, name: &[u8], caller: &Caller<'_>) -> Result<Arc<dyn Inode>, Errno> {
+        let found = self.root.lookup(name, caller)?;
+        self.remove(name);
+        Ok(found)
+    }
+
+    fn create(&self, name: &[u8], new: &NewInode<'_>) -> Result<Arc<dyn Inode>, Errno> {
+        let made = self.root.create(name, new)?;
+        self.remove(name);
+        Ok(made)
+    }
+
+    /// Removes a name, in whose place user 0 has just put another file.
+    fn unlink(&self, name: &[u8], what: Unlink, may: MayUnlink<'_>) -> Result<(), Errno> {
+        self.root.unlink(name, what, &|_| Ok(()))?;
+        let permissions = Permissions {
+            mode: Mode::DEFAULT_FILE,
+            uid: 0,
+            gid: 0,
+        };
+        let new = NewInode {
+            what: What::Regular,
+            permissions,
+        };
+        self.root.create(name, &new)?;
+        self.root.unlink(name, what, may)
+    }
+}
+
+impl FileSystem for ContestedFs {
+    fn root(&self) -> Arc<dyn Inode> {
+        Arc::clone(&self.0) as _
+    }
+
+    fn statfs(&self) -> StatFs {
+        StatFs::new(0, 0)
+    }
+}
+
+/// It makes a file, or finds one. If that goes meanwhile, it makes another.
+#[test]
+fn an_open_that_creates_has_a_file_whoever_removes_the_name() {
+    let fs = MemFs::default();
+    fs.open("a", NEW).unwrap();
+    let contested = Arc::new(Contested {
+        root: fs.root(),
+        left: AtomicCell::new(1),
+    });
+    let process = Process::new();
+    process.mkdir("m").unwrap();
+    let mounted = ContestedFs(Arc::clone(&contested));
+    process.mount("m", Arc::new(mounted)).unwrap();
+    process.open("m/a", NEW).unwrap();
+    fs.unlink("a").unwrap();
+    contested.left.store(3);
+    let fd = process.open("m/a", NEW).unwrap();
+    assert_eq!(contested.left.load(), 0);
+    process.close(fd).unwrap();
+    contested.left.store(1);
+    assert_eq!(process.open("m/a", OpenFlags::RDONLY), Err(Errno::ENOENT));
+}
+
+/// In a sticky directory a user takes away no file but his own, however fast the name changes hands.
+#[test]
+fn what_is_removed_is_what_may_be_removed() {
+    let fs = MemFs::default();
+    let contested = Arc::new(Contested {
+        root: fs.root(),
+        left: AtomicCell::new(0),
+    });
+    let process = Process::new();
+    process.mkdir("m").unwrap();
+    let mounted = ContestedFs(Arc::clone(&contested));
+    process.mount("m", Arc::new(mounted)).unwrap();
+    let all = Mode::ALL.with(Mode::STICKY);
+    let sticky = Attributes {
+        mode: Some(all),
+        ..Attributes::default()
+    };
+    contested.root.set_attributes(&sticky).unwrap();
+    process.set_ids(1, 1);
+    process.open("m/a", NEW).unwrap();
+    assert_eq!(process.unlink("m/a"), Err(Errno::EPERM));
+    assert_eq!(process.stat("m/a").unwrap().uid, 0);
+}

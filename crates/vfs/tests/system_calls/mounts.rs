@@ -1,0 +1,173 @@
+//! File systems on directories of others.
+
+use std::sync::Arc;
+
+use fdtable::Files;
+use fdtable_vfs::{At, AtFlags, Errno, MemFs, OpenFlags, Process, RenameFlags};
+
+const NEW: OpenFlags = OpenFlags::CREAT.union(OpenFlags::RDWR);
+
+fn mounted() -> (Process, Arc<MemFs>) {
+    let process = Process::new();
+    process.mkdir("m").unwrap();
+    process.open("m/hidden", NEW).unwrap();
+    let fs = Arc::new(MemFs::default());
+    process.mount("m", Arc::clone(&fs) as _).unwrap();
+    (process, fs)
+}
+
+#[test]
+fn a_walk_goes_into_what_is_mounted_and_out_again() {
+    let (process, fs) = mounted();
+    assert_eq!(process.stat("m/hidden"), Err(Errno::ENOENT));
+    process.mkdir("m/d").unwrap();
+    process.open("m/d/a", NEW).unwrap();
+    assert_eq!(fs.stat("d/a").unwrap(), process.stat("m/d/a").unwrap());
+    assert_eq!(process.stat("m/..").unwrap(), process.stat("/").unwrap());
+    assert_eq!(
+        process.stat("m/d/../..").unwrap(),
+        process.stat("/").unwrap()
+    );
+    assert_ne!(
+        process.stat("m").unwrap().device,
+        process.stat("/").unwrap().device
+    );
+    process.chdir("m/d").unwrap();
+    assert_eq!(process.getcwd().unwrap(), b"/m/d");
+    process.chdir("../..").unwrap();
+    assert_eq!(process.getcwd().unwrap(), b"/");
+    let root = process.open("m", OpenFlags::DIRECTORY).unwrap();
+    let entries = process.read_dir(root, 2).unwrap();
+    assert_eq!(entries[1].inode, process.stat("/").unwrap().inode);
+}
+
+#[test]
+fn names_do_not_cross_a_mount() {
+    let (process, _) = mounted();
+    process.open("a", NEW).unwrap();
+    assert_eq!(process.rename("a", "m/a"), Err(Errno::EXDEV));
+    let link = process.linkat(At::Cwd, "a", At::Cwd, "m/a", AtFlags::empty());
+    assert_eq!(link, Err(Errno::EXDEV));
+    assert_eq!(process.rmdir("m"), Err(Errno::EBUSY));
+    assert_eq!(process.rename("m", "n"), Err(Errno::EBUSY));
+    process.mkdir("n").unwrap();
+    let exchange = process.renameat2(At::Cwd, "n", At::Cwd, "m", RenameFlags::EXCHANGE);
+    assert_eq!(exchange, Err(Errno::EBUSY));
+}
+
+#[test]
+fn a_mount_that_is_in_use_stays() {
+    let (process, _) = mounted();
+    let busy = |what: &str| assert_eq!(process.unmount("/m"), Err(Errno::EBUSY), "{what}");
+    let fd = process.open("m/a", NEW).unwrap();
+    busy("a file is open");
+    process.close(fd).unwrap();
+    process.mkdir("m/d").unwrap();
+    process.chdir("m/d").unwrap();
+    busy("it has somebody's working directory");
+    process.chdir("/").unwrap();
+    process.mount("m/d", Arc::new(MemFs::default())).unwrap();
+    busy("something is mounted in it");
+    process.unmount("m/d").unwrap();
+    process.unmount("m").unwrap();
+    process.stat("m/hidden").unwrap();
+    assert_eq!(process.unmount("m"), Err(Errno::EINVAL));
+    assert_eq!(process.unmount("/"), Err(Errno::EINVAL));
+}
+
+#[test]
+fn mounts_lie_on_one_another() {
+    let (process, fs) = mounted();
+    process.mkdir("m/below").unwrap();
+    assert_eq!(
+        process.mount("/m", fs),
+        Err(Errno::EBUSY),
+        "once in a kernel"
+    );
+    process.mount("m", Arc::new(MemFs::default())).unwrap();
+    assert_eq!(process.stat("m/below"), Err(Errno::ENOENT));
+    assert_eq!(process.stat("m/..").unwrap(), process.stat("/").unwrap());
+    assert_eq!(process.mounts().len(), 2);
+    process.unmount("m").unwrap();
+    process.stat("m/below").unwrap();
+    process.unmount("m").unwrap();
+    process.stat("m/hidden").unwrap();
+}
+
+#[test]
+fn a_mount_is_of_its_kernel_and_of_nobody_else() {
+    let fs = Arc::new(MemFs::default());
+    let [one, other] = [(); 2].map(|()| Process::with(Files::new(), Arc::clone(&fs)));
+    one.mkdir("m").unwrap();
+    one.mount("m", Arc::new(MemFs::default())).unwrap();
+    one.open("m/a", NEW).unwrap();
+    assert_eq!(other.stat("m/a"), Err(Errno::ENOENT));
+    assert_eq!(other.rmdir("m"), Err(Errno::EBUSY));
+    drop(one);
+    other.rmdir("m").unwrap();
+}
+
+#[test]
+fn only_directories_of_the_root_user_take_a_mount() {
+    let process = Process::new();
+    let fs = || Arc::new(MemFs::default());
+    process.open("a", NEW).unwrap();
+    assert_eq!(process.mount("a", fs()), Err(Errno::ENOTDIR));
+    assert_eq!(process.mount("/", fs()), Err(Errno::EINVAL));
+    process.mkdir("d").unwrap();
+    process.set_ids(1, 1);
+    assert_eq!(process.mount("d", fs()), Err(Errno::EPERM));
+}
+
+#[test]
+fn a_file_system_describes_itself() {
+    let (process, fs) = mounted();
+    let root = process.statfs(At::Cwd, "/").unwrap();
+    let other = process.statfs(At::Cwd, "m").unwrap();
+    assert_eq!(other.id, process.stat("m").unwrap().device);
+    assert_ne!(root.id, other.id);
+    fs.superblock().unwrap().remount_read_only().unwrap();
+    let fd = process.open("m", OpenFlags::DIRECTORY).unwrap();
+    assert!(process.fstatfs(fd).unwrap().is_read_only);
+    assert!(!root.is_read_only);
+    assert_eq!(process.open("m/a", NEW), Err(Errno::EROFS));
+    let (reader, _) = process.pipe2(OpenFlags::empty()).unwrap();
+    assert_eq!(process.fstatfs(reader), Err(Errno::ENOSYS));
+}
+
+/// An unmount there would end the root for everybody.
+#[test]
+fn the_root_is_mounted_already() {
+    let process = Process::new();
+    process.mkdir("d").unwrap();
+    let root = Arc::clone(process.fs());
+    assert_eq!(process.mount("d", root), Err(Errno::EBUSY));
+    process.open("a", NEW).unwrap();
+}
+
+#[test]
+fn a_step_up_goes_to_what_has_come_over_the_directory_above() {
+    let process = Process::new();
+    process.mkdir("m").unwrap();
+    process.mkdir("m/d").unwrap();
+    process.chdir("m/d").unwrap();
+    let fs = Arc::new(MemFs::default());
+    process.mount("/m", Arc::clone(&fs) as _).unwrap();
+    assert_eq!(process.stat("..").unwrap(), fs.stat("/").unwrap());
+    process.open("../a", NEW).unwrap();
+    assert_eq!(process.stat("/m/a").unwrap(), fs.stat("a").unwrap());
+    assert_eq!(process.stat("../..").unwrap(), process.stat("/").unwrap());
+}
+
+/// Each holds the one below: not one goes within the drop of another.
+#[test]
+fn many_mounts_on_one_another_end_on_a_small_stack() {
+    let process = Process::new();
+    process.mkdir("m").unwrap();
+    for _ in 0..2000 {
+        let fs = MemFs::with_superblock(None, 0);
+        process.mount("m", Arc::new(fs)).unwrap();
+    }
+    let small = std::thread::Builder::new().stack_size(64 << 10);
+    small.spawn(|| drop(process)).unwrap().join().unwrap();
+}

@@ -1,0 +1,340 @@
+//! Open files that are passed, and sockets that nobody can reach any more.
+
+use std::io::{IoSlice, IoSliceMut};
+
+use fdtable::{Fd, FdFlags, Files};
+use fdtable_vfs::socket::in_flight::MAX_FILES;
+use fdtable_vfs::socket::{MsgFlags, Received, SendMessage, SocketAddress, SocketType};
+use fdtable_vfs::{Errno, MemFs, OpenFlags, Process};
+
+use crate::call::within_time;
+
+/// Sends one byte with the files of `fds`.
+fn pass(process: &Process, over: Fd, fds: &[Fd]) -> Result<usize, Errno> {
+    pass_with(process, over, b"x", fds)
+}
+
+fn pass_with(process: &Process, over: Fd, bytes: &[u8], fds: &[Fd]) -> Result<usize, Errno> {
+    let files = fds.iter().map(|&fd| process.files().get(fd).unwrap());
+    let message = SendMessage {
+        bytes: &[IoSlice::new(bytes)],
+        rights: files.collect(),
+        ..SendMessage::default()
+    };
+    process.sendmsg(over, message, MsgFlags::DONTWAIT)
+}
+
+fn receive(process: &Process, fd: Fd, size: usize, flags: MsgFlags) -> Result<Received, Errno> {
+    process.recvmsg(fd, &mut [IoSliceMut::new(&mut vec![0; size])], flags)
+}
+
+/// Receives, and gives what came numbers.
+fn take(process: &Process, fd: Fd) -> Vec<Fd> {
+    let received = receive(process, fd, 100, MsgFlags::DONTWAIT).unwrap();
+    let (fds, flags) = process.install_rights(received.rights, FdFlags::empty());
+    assert_eq!(flags, MsgFlags::empty());
+    fds
+}
+
+fn pair(process: &Process) -> (Fd, Fd) {
+    process.socketpair(OpenFlags::empty()).unwrap()
+}
+
+/// Checks that the writing end of a pipe is gone, and what held it with it.
+#[track_caller]
+fn assert_released(process: &Process, reader: Fd) {
+    assert_eq!(process.read(reader, &mut [0]), Ok(0));
+}
+
+#[track_caller]
+fn assert_held(process: &Process, reader: Fd) {
+    assert_eq!(process.read(reader, &mut [0]), Err(Errno::EAGAIN));
+}
+
+const KINDS: [SocketType; 3] = [
+    SocketType::Stream,
+    SocketType::Datagram,
+    SocketType::SeqPacket,
+];
+
+#[test]
+fn a_file_that_is_passed_is_the_same_open_file() {
+    for kind in KINDS {
+        let process = Process::new();
+        let (near, far) = process.socketpair_of(kind, OpenFlags::empty()).unwrap();
+        let (reader, writer) = process.pipe2(OpenFlags::NONBLOCK).unwrap();
+        pass(&process, near, &[writer]).unwrap();
+        process.close(writer).unwrap();
+        assert_held(&process, reader);
+        assert_eq!(process.kernel().sockets().in_flight(), 1);
+        let fds = take(&process, far);
+        assert_eq!(process.kernel().sockets().in_flight(), 0);
+        assert_eq!(process.write(fds[0], b"hello"), Ok(5));
+        assert_eq!(process.read(reader, &mut [0; 9]), Ok(5));
+    }
+}
+
+#[test]
+fn files_that_nobody_receives_are_released() {
+    for kind in KINDS {
+        let process = Process::new();
+        let (reader, writer) = process.pipe2(OpenFlags::NONBLOCK).unwrap();
+        let (near, far) = process.socketpair_of(kind, OpenFlags::empty()).unwrap();
+        pass(&process, near, &[writer]).unwrap();
+        // A read has no place for them.
+        assert_eq!(process.read(far, &mut [0; 9]), Ok(1));
+        pass(&process, near, &[writer]).unwrap();
+        process.close(writer).unwrap();
+        assert_held(&process, reader);
+        process.close(far).unwrap();
+        assert_released(&process, reader);
+        assert_eq!(process.kernel().sockets().in_flight(), 0);
+    }
+}
+
+#[test]
+fn files_end_a_read_of_a_stream() {
+    let process = Process::new();
+    let (near, far) = pair(&process);
+    process.write(near, b"ab").unwrap();
+    pass_with(&process, near, b"cd", &[near]).unwrap();
+    process.write(near, b"ef").unwrap();
+    pass_with(&process, near, b"gh", &[near, far]).unwrap();
+    let read = |size| {
+        let received = receive(&process, far, size, MsgFlags::DONTWAIT).unwrap();
+        (received.count, received.rights.len())
+    };
+    // What comes before goes with it, what comes after does not.
+    assert_eq!(read(100), (4, 1));
+    assert_eq!(read(3), (3, 2));
+    assert_eq!(read(100), (1, 0));
+}
+
+#[test]
+fn waitall_ends_with_files() {
+    let process = Process::new();
+    let (near, far) = pair(&process);
+    pass_with(&process, near, b"ab", &[near]).unwrap();
+    process.write(near, b"cd").unwrap();
+    let received = receive(&process, far, 4, MsgFlags::WAITALL).unwrap();
+    assert_eq!((received.count, received.rights.len()), (2, 1));
+}
+
+#[test]
+fn a_look_gives_the_files_too_and_leaves_them() {
+    for kind in KINDS {
+        let process = Process::new();
+        let (near, far) = process.socketpair_of(kind, OpenFlags::empty()).unwrap();
+        pass(&process, near, &[near]).unwrap();
+        let looked = receive(&process, far, 9, MsgFlags::PEEK).unwrap();
+        assert_eq!(looked.rights.len(), 1);
+        assert_eq!(process.kernel().sockets().in_flight(), 1);
+        assert_eq!(take(&process, far).len(), 1);
+    }
+}
+
+#[test]
+fn files_without_a_number_are_lost() {
+    let process = Process::with(Files::with_limit(5), MemFs::default());
+    let (near, far) = pair(&process);
+    pass(&process, near, &[near, far, near, far]).unwrap();
+    let received = receive(&process, far, 9, MsgFlags::empty()).unwrap();
+    let (fds, flags) = process.install_rights(received.rights, FdFlags::CLOEXEC);
+    assert_eq!((fds.len(), flags), (3, MsgFlags::CTRUNC));
+}
+
+#[test]
+fn too_many_files_are_refused() {
+    let process = Process::with(Files::with_limit(300), MemFs::default());
+    let (near, far) = pair(&process);
+    assert_eq!(
+        pass(&process, near, &vec![near; MAX_FILES + 1]),
+        Err(Errno::EINVAL)
+    );
+    assert_eq!(pass(&process, near, &vec![near; MAX_FILES]), Ok(1));
+    assert_eq!(pass(&process, near, &[near; 48]), Err(Errno::ETOOMANYREFS));
+    assert_eq!(pass(&process, near, &[near; 47]), Ok(1));
+    process.close(far).unwrap();
+    assert_eq!(process.kernel().sockets().in_flight(), 0);
+}
+
+#[test]
+fn files_of_a_send_that_fails_are_dropped() {
+    let process = Process::new();
+    let (near, far) = pair(&process);
+    let (reader, writer) = process.pipe2(OpenFlags::NONBLOCK).unwrap();
+    process
+        .shutdown(far, fdtable_vfs::socket::Shutdown::Read)
+        .unwrap();
+    assert_eq!(pass(&process, near, &[writer]), Err(Errno::EPIPE));
+    process.close(writer).unwrap();
+    assert_released(&process, reader);
+    assert_eq!(process.kernel().sockets().in_flight(), 0);
+}
+
+/// Makes garbage of sockets that hold a pipe's writing end, checks that it is held, closes an
+/// unrelated socket, and checks that it is not any more.
+fn assert_collected(make: impl FnOnce(&Process, Fd)) {
+    let process = Process::new();
+    let (reader, writer) = process.pipe2(OpenFlags::NONBLOCK).unwrap();
+    let (unrelated, _) = pair(&process);
+    make(&process, writer);
+    process.close(writer).unwrap();
+    assert_held(&process, reader);
+    process.close(unrelated).unwrap();
+    assert_released(&process, reader);
+    assert_eq!(process.kernel().sockets().in_flight(), 0);
+}
+
+#[test]
+fn a_socket_that_lies_in_itself_is_collected() {
+    for kind in KINDS {
+        assert_collected(|process, writer| {
+            let (near, far) = process.socketpair_of(kind, OpenFlags::empty()).unwrap();
+            pass(process, near, &[far, writer]).unwrap();
+            process.close(near).unwrap();
+            process.close(far).unwrap();
+        });
+    }
+}
+
+#[test]
+fn two_ends_that_lie_in_each_other_are_collected() {
+    assert_collected(|process, writer| {
+        let (near, far) = pair(process);
+        pass(process, near, &[near, writer]).unwrap();
+        pass(process, far, &[far]).unwrap();
+        process.close(near).unwrap();
+        process.close(far).unwrap();
+    });
+}
+
+#[test]
+fn a_circle_of_many_sockets_is_collected() {
+    assert_collected(|process, writer| {
+        let pairs: Vec<_> = (0..100).map(|_| pair(process)).collect();
+        pass(process, pairs[0].0, &[writer]).unwrap();
+        for (at, &(near, _)) in pairs.iter().enumerate() {
+            pass(process, near, &[pairs[(at + 1) % pairs.len()].1]).unwrap();
+        }
+        for (near, far) in pairs {
+            process.close(near).unwrap();
+            process.close(far).unwrap();
+        }
+    });
+}
+
+#[test]
+fn a_listener_that_lies_in_a_connection_that_waits_in_it_is_collected() {
+    let process = Process::new();
+    let (reader, writer) = process.pipe2(OpenFlags::NONBLOCK).unwrap();
+    let name = SocketAddress::Abstract(b"knot".to_vec());
+    let socket = || {
+        process
+            .socket(SocketType::Stream, OpenFlags::empty())
+            .unwrap()
+    };
+    let (server, client) = (socket(), socket());
+    process.bind(server, &name).unwrap();
+    process.listen(server, 5).unwrap();
+    process.connect(client, &name).unwrap();
+    pass(&process, client, &[server, writer]).unwrap();
+    process.close(server).unwrap();
+    process.close(writer).unwrap();
+    assert_held(&process, reader);
+    // Nobody has sent the client away: its own release is the time to look.
+    process.close(client).unwrap();
+    assert_released(&process, reader);
+}
+
+#[test]
+fn what_can_be_reached_is_not_collected() {
+    let process = Process::new();
+    let (near, far) = pair(&process);
+    let (inner_near, inner_far) = pair(&process);
+    let (reader, writer) = process.pipe2(OpenFlags::NONBLOCK).unwrap();
+    // A circle, of which one member lies in a queue that can be received from.
+    pass(&process, inner_near, &[inner_far, writer]).unwrap();
+    pass(&process, near, &[inner_far]).unwrap();
+    for fd in [inner_near, inner_far, writer] {
+        process.close(fd).unwrap();
+    }
+    assert_eq!(process.kernel().sockets().collect(), 0);
+    assert_held(&process, reader);
+    let inner = take(&process, far)[0];
+    assert_eq!(process.kernel().sockets().collect(), 0);
+    assert_eq!(take(&process, inner).len(), 2);
+}
+
+/// Each socket lies in the next one: their release must not go deeper and deeper.
+#[test]
+fn a_long_chain_is_released_on_a_small_stack() {
+    const LENGTH: usize = 10_000;
+    let body = || {
+        let process = Process::with(Files::with_limit(100_000), MemFs::default());
+        let (reader, writer) = process.pipe2(OpenFlags::NONBLOCK).unwrap();
+        let (mut near, mut far) = pair(&process);
+        pass(&process, near, &[writer]).unwrap();
+        process.close(writer).unwrap();
+        for _ in 0..LENGTH {
+            let (next_near, next_far) = pair(&process);
+            pass(&process, next_near, &[far, near]).unwrap();
+            process.close(near).unwrap();
+            process.close(far).unwrap();
+            (near, far) = (next_near, next_far);
+        }
+        assert_held(&process, reader);
+        process.close(near).unwrap();
+        process.close(far).unwrap();
+        assert_released(&process, reader);
+    };
+    let thread = std::thread::Builder::new().stack_size(256 << 10);
+    thread.spawn(body).unwrap().join().unwrap();
+}
+
+/// Threads that pass sockets around while others look for garbage: whoever receives one can use it.
+#[test]
+fn nothing_is_collected_that_somebody_will_receive() {
+    const ROUNDS: usize = 300;
+    within_time(|| {
+        let process = Process::with(Files::with_limit(100_000), MemFs::default());
+        let (near, far) = pair(&process);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                for _ in 0..ROUNDS {
+                    let (inner_near, inner_far) = pair(&process);
+                    pass(&process, inner_near, &[inner_near]).unwrap();
+                    process.write(inner_far, b"mine").unwrap();
+                    // Its only descriptors lie in queues from here on.
+                    let files = vec![
+                        process.files().take(inner_near).unwrap(),
+                        process.files().take(inner_far).unwrap(),
+                    ];
+                    let message = SendMessage {
+                        bytes: &[IoSlice::new(b"x")],
+                        rights: files,
+                        ..SendMessage::default()
+                    };
+                    process.sendmsg(near, message, MsgFlags::empty()).unwrap();
+                }
+            });
+            scope.spawn(|| {
+                for _ in 0..ROUNDS {
+                    let received = receive(&process, far, 1, MsgFlags::empty()).unwrap();
+                    let (fds, _) = process.install_rights(received.rights, FdFlags::empty());
+                    assert_eq!(process.read(fds[0], &mut [0; 9]), Ok(4));
+                    let inner = take(&process, fds[1]);
+                    assert_eq!(inner.len(), 1);
+                    fds.iter()
+                        .chain(&inner)
+                        .for_each(|&fd| process.close(fd).unwrap());
+                }
+            });
+            scope.spawn(|| {
+                for _ in 0..ROUNDS {
+                    process.kernel().sockets().collect();
+                }
+            });
+        });
+    });
+}
