@@ -89,6 +89,20 @@ fn a_footprint_is_what_the_process_prints() {
     assert!(printed.is_none_or(|it| it.taken.is_some_and(|taken| taken >= it.bytes * it.live)));
 }
 
+// In a process of its own: what other tests give back meanwhile would be subtracted.
+#[test]
+fn many_boxes_are_resident() {
+    let part = Part::Footprint {
+        subject: "Box, the C library's heap".to_owned(),
+        bytes: 104,
+        live: 100_000,
+    };
+    let output = run(&part);
+    assert!(output.status.success(), "{output:?}");
+    let printed: Option<Footprint> = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert!(printed.is_none_or(|it| it.resident >= it.bytes * it.live / 2));
+}
+
 #[test]
 fn a_walk_prints_nothing() {
     let output = run(&Part::Walk {
