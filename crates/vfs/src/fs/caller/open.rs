@@ -161,22 +161,28 @@ impl Caller<'_> {
             _ => {}
         }
         if found.age != Age::New {
-            self.may_open(&*inode, flags)?;
+            self.may_open(&*inode, &opening)?;
         }
         inode.open(&opening)
     }
 
+    /// Checks that the caller may open it. That nobody may change the file system comes before that
+    /// this caller may not, as on Linux; whom nothing else stops is told at the open itself.
     #[inline]
-    fn may_open(&self, inode: &dyn Inode, flags: OpenFlags) -> Result<(), Errno> {
+    fn may_open(&self, inode: &dyn Inode, opening: &Opening<'_>) -> Result<(), Errno> {
         if self.who.is_root() {
             return Ok(());
         }
+        let flags = opening.flags;
         let mut wanted = AccessMode::empty();
         wanted.set(AccessMode::READ, flags.can_read());
         wanted.set(
             AccessMode::WRITE,
             flags.can_write() || flags.contains(OpenFlags::TRUNC),
         );
+        if wanted.contains(AccessMode::WRITE) && opening.kind == FileKind::Regular {
+            want_write(opening.fs)?;
+        }
         self.may(wanted, inode)?;
         if flags.contains(OpenFlags::NOATIME) && !self.who.owns(inode.permissions().uid) {
             return Err(Errno::EPERM);
