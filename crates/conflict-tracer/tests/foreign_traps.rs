@@ -18,6 +18,11 @@ fn breakpoint() {
     unsafe { asm!("int3") };
 }
 
+fn send() {
+    // SAFETY: sends a signal to this thread.
+    unsafe { libc::raise(libc::SIGTRAP) };
+}
+
 fn record(operation: impl FnOnce()) -> Trace {
     let cpu = CpuId::assume(0).unwrap();
     Recorder::with_limit(1000)
@@ -27,11 +32,14 @@ fn record(operation: impl FnOnce()) -> Trace {
         .1
 }
 
-/// Returns how a child ends that has traced something and then calls `then`.
-fn child(then: fn()) -> libc::c_int {
+/// Returns how a child ends that has traced something and then calls `then`. It has handled
+/// `SIGTRAP` by `former` before.
+fn child(former: libc::sighandler_t, then: fn()) -> libc::c_int {
     // SAFETY: the child ends below, without what the parent's other threads have.
     let child = unsafe { libc::fork() };
     if child == 0 {
+        // SAFETY: `former` is the default, or to ignore it.
+        unsafe { libc::signal(libc::SIGTRAP, former) };
         record(|| ());
         then();
         // SAFETY: ends the process.
@@ -45,12 +53,19 @@ fn child(then: fn()) -> libc::c_int {
 
 #[test]
 fn traps_of_others_go_where_they_would_have_gone() {
-    assert_eq!(child(|| ()), 0);
-    let status = child(breakpoint);
-    assert!(
-        libc::WIFSIGNALED(status) && libc::WTERMSIG(status) == libc::SIGTRAP,
-        "{status:#x}"
-    );
+    assert_eq!(child(libc::SIG_DFL, || ()), 0);
+    assert_eq!(child(libc::SIG_IGN, send), 0);
+    let ends = [
+        child(libc::SIG_DFL, breakpoint),
+        child(libc::SIG_IGN, breakpoint),
+        child(libc::SIG_DFL, send),
+    ];
+    for status in ends {
+        assert!(
+            libc::WIFSIGNALED(status) && libc::WTERMSIG(status) == libc::SIGTRAP,
+            "{ends:x?}"
+        );
+    }
 
     // SAFETY: the handler adds to a number.
     unsafe {

@@ -248,9 +248,12 @@ fn pass_on(signal: c_int, info: *mut siginfo_t, context: *mut c_void) {
     let Some(Ok(former)) = FORMER.get() else {
         return;
     };
+    // SAFETY: the kernel hands it to the handler that calls this.
+    let is_sent = unsafe { (*info).si_code } <= 0;
     match former.sa_sigaction {
-        libc::SIG_IGN => {}
-        libc::SIG_DFL => end_by(signal, former),
+        libc::SIG_IGN if is_sent => {}
+        // A trap of the processor's own cannot be ignored.
+        libc::SIG_DFL | libc::SIG_IGN => end_by(signal),
         handler if former.sa_flags & libc::SA_SIGINFO != 0 => {
             // SAFETY: it was installed as a handler with three arguments.
             let handler: extern "C" fn(c_int, *mut siginfo_t, *mut c_void) =
@@ -266,9 +269,11 @@ fn pass_on(signal: c_int, info: *mut siginfo_t, context: *mut c_void) {
 }
 
 /// Sends the signal once more without a handler; it is delivered when this one returns.
-fn end_by(signal: c_int, default: &sigaction) {
-    // SAFETY: the action is the one that was there before.
-    unsafe { sigaction(signal, default, null_mut()) };
+fn end_by(signal: c_int) {
+    // SAFETY: all zeroes is a value of this type: the default.
+    let default: sigaction = unsafe { MaybeUninit::zeroed().assume_init() };
+    // SAFETY: the action is valid.
+    unsafe { sigaction(signal, &raw const default, null_mut()) };
     // SAFETY: sends a signal to this thread.
     unsafe { libc::raise(signal) };
 }
