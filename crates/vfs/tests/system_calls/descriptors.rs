@@ -87,6 +87,22 @@ fn what_makes_no_sense_answers_before_a_full_table() {
 }
 
 #[test]
+fn an_open_without_a_number_keeps_nothing_busy() {
+    let process = process_with_limit(1);
+    let fd = create(&process, "a");
+    let superblock = process.fs().superblock().unwrap();
+    for path in ["a", "/", "/proc/self/fd/0"] {
+        for flags in [OpenFlags::RDONLY, OpenFlags::RDWR, OpenFlags::PATH] {
+            process.open(path, flags).unwrap_err();
+        }
+    }
+    assert_eq!((superblock.open_files(), superblock.writers()), (1, 1));
+    process.close(fd).unwrap();
+    assert_eq!((superblock.open_files(), superblock.writers()), (0, 0));
+    superblock.remount_read_only().unwrap();
+}
+
+#[test]
 fn a_failed_open_gives_its_number_back() {
     let process = process_with_limit(1);
     assert_eq!(process.open("none", OpenFlags::RDONLY), Err(Errno::ENOENT));
