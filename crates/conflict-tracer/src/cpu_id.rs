@@ -16,6 +16,16 @@ use crate::error::Error;
 
 /// Number of a simulated CPU, which this thread has until it is dropped. Then the kernel tells the
 /// number again.
+///
+/// # What it asks for
+///
+/// Where a sequence is not registered, nobody restarts it. So while a thread with a simulated number
+/// is at work, no other thread of the process may run sequences under the same number: neither one
+/// that simulates it too, nor one that the kernel runs on the CPU of that number. They would both
+/// believe to be alone with its data, and tear them. [`Cpus`](crate::Cpus) work one at a time while
+/// who asks them waits, and that is enough if nobody else is at work: tests of code with such
+/// sequences belong into processes of their own, or take turns by a lock. Code that takes the
+/// number for a hint, and locks, is not concerned.
 #[derive(Debug)]
 pub struct CpuId {
     number: usize,

@@ -4,6 +4,9 @@
 //! stack and a heap arena of its own, as a thread on a CPU of a large machine has. Only one runs at
 //! a time, which is all that a [verdict](crate::conflicts) needs, and the same every time.
 //!
+//! Code with restartable sequences asks for [more](crate::CpuId#what-it-asks-for): no other thread of
+//! the process may run it meanwhile, nor two [`Cpus`].
+//!
 //! What is handed over and back stays out of the trace. The operation moves to the stack of its CPU
 //! before the window opens, and its answer leaves after it is closed; the trace is copied by the
 //! thread that asked.

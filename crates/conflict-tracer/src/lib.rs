@@ -52,6 +52,7 @@
 //! - *Nothing is left out by a list.* A thread's own stack and the tracer's own memory need no
 //!   exception: the tracer touches nothing inside of a window, the operation and its answer are
 //!   kept on the stack of the CPU, and a stack that two CPUs touch is shared as any other memory.
+//! - *A line is its address.* What is mapped at two addresses counts as two lines.
 //! - *The kernel is not seen.* A trace with a system call is never [free](Report::is_free); its
 //!   [remarks](Report::blind_spots) say why.
 //!

@@ -11,6 +11,7 @@
 //! | [`window`] | what the handler works with, and how a window is opened and closed |
 //! | [`log`] | what has been seen so far |
 //! | [`handler`] | one step |
+//! | [`successor`] | whether a step has been missed |
 //! | [`operands`] | from an instruction and registers to accesses |
 //! | [`vector`] | the indices of gathers and scatters |
 //! | [`system_call`] | how stepping gets across the kernel |
@@ -27,6 +28,7 @@ mod markers;
 mod mask;
 mod operands;
 mod stack;
+mod successor;
 mod system_call;
 mod vector;
 mod window;

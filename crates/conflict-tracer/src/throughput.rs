@@ -73,7 +73,7 @@ enum Rule {
 #[expect(clippy::reversed_empty_ranges, reason = "that is what it is")]
 const NONE: RangeInclusive<u64> = 1..=0;
 
-/// Picoseconds.
+/// Picoseconds. Sums stop at the end of time.
 type Time = u64;
 
 /// CPUs that replay their operations.
@@ -178,14 +178,15 @@ impl<'a> Replay<'a> {
         };
         let before = cpu.next.checked_sub(1);
         let step = before.map_or(0, |before| operation.accesses()[before].step);
-        let mut clock = cpu.clock + self.instructions(access.step.saturating_sub(step));
+        let instructions = self.instructions(access.step.saturating_sub(step));
+        let mut clock = cpu.clock.saturating_add(instructions);
         let (number, lines) = (operation.cpu(), access.lines(self.directory.line().bytes()));
         for line in lines.clone() {
             let outcome = self.directory.access(number, line, access);
             clock = self.line_arrives(line, number, clock, outcome);
         }
         if access.kind == crate::Kind::Locked {
-            clock += picoseconds(self.machine.costs.locked_ns);
+            clock = clock.saturating_add(picoseconds(self.machine.costs.locked_ns));
         }
         self.cpus[index].clock = clock;
         self.cpus[index].next += 1;
@@ -201,10 +202,13 @@ impl<'a> Replay<'a> {
         let fences = fences
             .filter(|(_, remark)| *remark == Remark::Fence)
             .count();
-        let time = self.instructions(operation.instructions().saturating_sub(last))
-            + fences as u64 * picoseconds(self.machine.costs.locked_ns);
+        let fence = picoseconds(self.machine.costs.locked_ns);
+        let instructions = operation.instructions().saturating_sub(last);
+        let time = (fences as u64)
+            .saturating_mul(fence)
+            .saturating_add(self.instructions(instructions));
         let cpu = &mut self.cpus[index];
-        cpu.clock += time;
+        cpu.clock = cpu.clock.saturating_add(time);
         cpu.next = 0;
         cpu.begun += 1;
     }
@@ -216,13 +220,11 @@ impl<'a> Replay<'a> {
     /// Returns when a line is there that is asked for now.
     fn line_arrives(&mut self, line: u64, cpu: usize, now: Time, outcome: Outcome) -> Time {
         let Outcome::Moved(transfer, holders) = outcome else {
-            let cold = outcome == Outcome::Cold;
-            return now
-                + picoseconds(if cold {
-                    self.machine.costs.memory_ns
-                } else {
-                    0.0
-                });
+            let way = match outcome {
+                Outcome::Cold => self.machine.costs.memory_ns,
+                _ => 0.0,
+            };
+            return now.saturating_add(picoseconds(way));
         };
         let busy = self.busy.entry(line).or_default();
         let start = now.max(*busy);
@@ -242,8 +244,8 @@ impl<'a> Replay<'a> {
                 (way, way)
             }
         };
-        *busy = start + picoseconds(taken);
-        start + picoseconds(way)
+        *busy = start.saturating_add(picoseconds(taken));
+        start.saturating_add(picoseconds(way))
     }
 }
 
@@ -314,6 +316,16 @@ mod tests {
         // One way and four locked instructions, or four ways.
         let often = modelled(64, |_| vec![(0, Kind::Locked); 4]);
         assert!(often.high > 1.5 * often.low, "{often:?}");
+    }
+
+    #[test]
+    fn what_takes_for_ever_is_no_error() {
+        let mut machine = Machine::FLAT;
+        machine.costs.same_socket_ns = f64::INFINITY;
+        machine.costs.locked_ns = f64::INFINITY;
+        let adds = [0, 1].map(|cpu| operation(cpu, &[(0, Kind::Locked)]));
+        let band = machine.throughput(&adds, 10, LineSize::Bytes64).unwrap();
+        assert!(band.high < 1e-3, "{band:?}");
     }
 
     #[test]

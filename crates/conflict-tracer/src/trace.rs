@@ -71,7 +71,9 @@ impl Trace {
         if cpu >= MAX_CPUS {
             return Err(Error::NoSuchCpu(cpu));
         }
-        let instructions = accesses.last().map_or(0, |last| last.step + 1);
+        let instructions = accesses
+            .last()
+            .map_or(0, |last| last.step.saturating_add(1));
         Ok(Self {
             cpu,
             accesses,
@@ -130,5 +132,23 @@ impl fmt::Debug for Trace {
             .field("accesses", &self.accesses.len())
             .field("remarks", &self.remarks.len())
             .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_step_that_can_be_named_is_no_error() {
+        let last = Access {
+            address: 0,
+            instruction: 0,
+            step: u32::MAX,
+            size: 1,
+            kind: Kind::Load,
+        };
+        let trace = Trace::from_accesses(0, vec![last]).unwrap();
+        assert_eq!(trace.instructions(), u32::MAX);
     }
 }

@@ -3,7 +3,7 @@
 #![cfg(all(target_os = "linux", target_arch = "x86_64"))]
 
 use std::arch::asm;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 
 use conflict_tracer::{CpuId, Recorder, Trace};
 
@@ -18,7 +18,12 @@ fn breakpoint() {
     unsafe { asm!("int3") };
 }
 
-fn record(operation: fn()) -> Trace {
+fn send() {
+    // SAFETY: sends a signal to this thread.
+    unsafe { libc::raise(libc::SIGTRAP) };
+}
+
+fn record(operation: impl FnOnce()) -> Trace {
     let cpu = CpuId::assume(0).unwrap();
     Recorder::with_limit(1000)
         .unwrap()
@@ -27,11 +32,14 @@ fn record(operation: fn()) -> Trace {
         .1
 }
 
-/// Returns how a child ends that has traced something and then calls `then`.
-fn child(then: fn()) -> libc::c_int {
+/// Returns how a child ends that has traced something and then calls `then`. It has handled
+/// `SIGTRAP` by `former` before.
+fn child(former: libc::sighandler_t, then: fn()) -> libc::c_int {
     // SAFETY: the child ends below, without what the parent's other threads have.
     let child = unsafe { libc::fork() };
     if child == 0 {
+        // SAFETY: `former` is the default, or to ignore it.
+        unsafe { libc::signal(libc::SIGTRAP, former) };
         record(|| ());
         then();
         // SAFETY: ends the process.
@@ -45,12 +53,19 @@ fn child(then: fn()) -> libc::c_int {
 
 #[test]
 fn traps_of_others_go_where_they_would_have_gone() {
-    assert_eq!(child(|| ()), 0);
-    let status = child(breakpoint);
-    assert!(
-        libc::WIFSIGNALED(status) && libc::WTERMSIG(status) == libc::SIGTRAP,
-        "{status:#x}"
-    );
+    assert_eq!(child(libc::SIG_DFL, || ()), 0);
+    assert_eq!(child(libc::SIG_IGN, send), 0);
+    let ends = [
+        child(libc::SIG_DFL, breakpoint),
+        child(libc::SIG_IGN, breakpoint),
+        child(libc::SIG_DFL, send),
+    ];
+    for status in ends {
+        assert!(
+            libc::WIFSIGNALED(status) && libc::WTERMSIG(status) == libc::SIGTRAP,
+            "{ends:x?}"
+        );
+    }
 
     // SAFETY: the handler adds to a number.
     unsafe {
@@ -63,4 +78,88 @@ fn traps_of_others_go_where_they_would_have_gone() {
     assert_eq!(CAUGHT.load(Relaxed), 1, "inside of a window");
     breakpoint();
     assert_eq!(CAUGHT.load(Relaxed), 2, "outside");
+
+    what_stands_behind_a_breakpoint_is_seen();
+    traps_that_others_send_all_the_time_hide_nothing();
+    a_window_without_a_handler_is_not_taken_for_one_in_which_nothing_happened();
+}
+
+/// Returns how often the word was written.
+fn writes(trace: &Trace, word: &AtomicU64) -> usize {
+    let accesses = trace.accesses().iter();
+    accesses
+        .filter(|access| access.kind.writes() && access.address == word.as_ptr() as u64)
+        .count()
+}
+
+fn what_stands_behind_a_breakpoint_is_seen() {
+    static WORD: AtomicU64 = AtomicU64::new(0);
+    let trace = record(|| {
+        // SAFETY: the handler counts; stores to a word that is shared.
+        unsafe { asm!("int3", "mov qword ptr [{}], 7", in(reg) WORD.as_ptr()) };
+    });
+    assert_eq!(WORD.load(Relaxed), 7);
+    assert_eq!(writes(&trace, &WORD), 1);
+}
+
+/// While a `SIGTRAP` is pending, the kernel drops that of a step.
+fn traps_that_others_send_all_the_time_hide_nothing() {
+    static WORD: AtomicU64 = AtomicU64::new(0);
+    const ADDITIONS: usize = 250;
+    // SAFETY: names this thread.
+    let thread = unsafe { libc::pthread_self() };
+    let is_done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_done.load(Relaxed) {
+                // SAFETY: the thread waits for the end of this one.
+                unsafe { libc::pthread_kill(thread, libc::SIGTRAP) };
+                std::thread::yield_now();
+            }
+        });
+        let came = (0..200).any(|_| {
+            let before = CAUGHT.load(Relaxed);
+            let trace = record(|| {
+                // SAFETY: adds to a word that is shared.
+                unsafe {
+                    asm!(
+                        "2:",
+                        "lock inc qword ptr [{word}]",
+                        "dec {left:e}",
+                        "jnz 2b",
+                        word = in(reg) WORD.as_ptr(),
+                        left = inout(reg) ADDITIONS => _,
+                    );
+                }
+            });
+            let seen = writes(&trace, &WORD);
+            // The breakpoint that opens the window may be dropped as well.
+            assert!(seen == ADDITIONS || !trace.is_whole(), "{seen}");
+            seen == ADDITIONS && CAUGHT.load(Relaxed) > before + 1
+        });
+        is_done.store(true, Relaxed);
+        assert!(came);
+    });
+}
+
+fn a_window_without_a_handler_is_not_taken_for_one_in_which_nothing_happened() {
+    static WORD: AtomicU64 = AtomicU64::new(0);
+    let add = || {
+        WORD.fetch_add(1, Relaxed);
+    };
+    let cpu = CpuId::assume(0).unwrap();
+    let mut recorder = Recorder::with_limit(1000).unwrap();
+    // SAFETY: the handler adds to a number.
+    let handle = || unsafe {
+        libc::signal(
+            libc::SIGTRAP,
+            count as extern "C" fn(_) as libc::sighandler_t,
+        )
+    };
+    let own = handle();
+    let (_, trace) = recorder.record(&cpu, add).unwrap();
+    assert_eq!((WORD.load(Relaxed), writes(&trace, &WORD)), (1, 0));
+    assert!(!trace.is_whole());
+    // SAFETY: `own` is what the tracer had installed; only its flags are lost.
+    unsafe { libc::signal(libc::SIGTRAP, own) };
 }

@@ -286,6 +286,53 @@ fn a_bit_by_its_number_is_where_the_number_says() {
 }
 
 program!(
+    table,
+    table_end,
+    "push rbx",
+    "mov rbx, rdi",
+    "mov rax, 0x1234567805",
+    "xlatb",
+    "pop rbx",
+    "ret",
+);
+
+#[test]
+fn the_index_of_a_table_is_a_byte() {
+    let memory = Memory::new();
+    let (_, trace) = run((table, table_end), &memory, 0);
+    let mut found = touches(&trace, &memory);
+    found.retain(|touch| touch.1 == 1);
+    assert_eq!(found, [(5, 1, Load)]);
+}
+
+#[test]
+fn what_the_processor_runs_without_a_trap_is_told_to_be_missing() {
+    let cpu = CpuId::assume(0).unwrap();
+    // SAFETY: loads the stack segment that there is.
+    let load = || unsafe { asm!("mov {0:e}, ss", "mov ss, {0:e}", "nop", out(reg) _) };
+    let trace = Recorder::with_limit(1000).unwrap().record(&cpu, load);
+    assert_eq!(trace.unwrap().1.remarks()[0].1, Remark::SkippedInstruction);
+}
+
+#[test]
+fn what_the_kernel_stands_in_for_is_told_to_be_missing() {
+    let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+    if !maps.contains("[vsyscall]") {
+        return;
+    }
+    // SAFETY: `time` is there, for as long as there are old programs.
+    let time: extern "C" fn(*mut i64) -> i64 =
+        unsafe { std::mem::transmute(0xffff_ffff_ff60_0400_usize) };
+    let cpu = CpuId::assume(0).unwrap();
+    let ask = || time(std::ptr::null_mut());
+    let (time, trace) = Recorder::with_limit(1000)
+        .unwrap()
+        .record(&cpu, ask)
+        .unwrap();
+    assert!(time > 0 && !trace.is_whole());
+}
+
+program!(
     vectors,
     vectors_end,
     "movups xmm0, [rdi + 60]",

@@ -251,6 +251,110 @@ fn an_operation_past_the_limit_is_cut_off_and_finishes() {
 }
 
 #[test]
+fn an_operation_past_the_limit_may_block_all_signals() {
+    let cpu = CpuId::assume(0).unwrap();
+    let mut former = 0;
+    let (_, trace) = Recorder::with_limit(1)
+        .unwrap()
+        .record(&cpu, || {
+            former = change_mask(libc::SIG_SETMASK, Some(&u64::MAX));
+        })
+        .unwrap();
+    change_mask(libc::SIG_SETMASK, Some(&former));
+    assert!(!trace.is_whole());
+}
+
+/// Virtual machines have been seen to raise one in a million steps without saying that it is one. The
+/// kernel takes it for a breakpoint then.
+#[test]
+fn a_step_that_does_not_say_so_is_one_all_the_same() {
+    let target = AtomicU64::new(0);
+    // SAFETY: all zeroes is a value of this type.
+    let mut info: libc::siginfo_t = unsafe { std::mem::zeroed() };
+    info.si_code = 1; // TRAP_BRKPT
+    let process = std::process::id();
+    // SAFETY: asks for a number.
+    let thread = unsafe { libc::gettid() };
+    let call = libc::SYS_rt_tgsigqueueinfo;
+    let (_, trace) = record(|| {
+        // SAFETY: sends a signal to this thread.
+        unsafe { libc::syscall(call, process, thread, libc::SIGTRAP, &raw const info) };
+        target.fetch_add(1, Relaxed);
+    });
+    assert_eq!(writes(&trace, &target), 1);
+}
+
+extern "C" fn skip(_: libc::c_int, _: *mut libc::siginfo_t, context: *mut libc::c_void) {
+    // SAFETY: the kernel hands it to this handler, for its own use.
+    let thread = unsafe { &mut *context.cast::<libc::ucontext_t>() };
+    thread.uc_mcontext.gregs[libc::REG_RIP as usize] += 2;
+}
+
+#[test]
+fn an_instruction_that_a_handler_went_on_with_is_told_to_be_missing() {
+    // SAFETY: all zeroes is a value of this type.
+    let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
+    action.sa_flags = libc::SA_SIGINFO;
+    action.sa_sigaction = skip as extern "C" fn(_, _, _) as libc::sighandler_t;
+    // SAFETY: nobody else runs an instruction that is not there.
+    unsafe { libc::sigaction(libc::SIGILL, &raw const action, std::ptr::null_mut()) };
+    let target = AtomicU64::new(0);
+    let (_, trace) = record(|| {
+        // SAFETY: the handler skips the first; the second stores to a number that is shared.
+        unsafe { asm!("ud2", "mov qword ptr [{}], 7", in(reg) target.as_ptr()) };
+    });
+    assert_eq!(target.load(Relaxed), 7);
+    let remarks: Vec<_> = trace.remarks().iter().map(|(_, remark)| *remark).collect();
+    assert_eq!(remarks, [Remark::SkippedInstruction]);
+}
+
+#[test]
+fn a_process_that_handles_nothing_is_started_as_ever_and_the_rest_is_told_to_be_missing() {
+    #[repr(C)]
+    struct Arguments([u64; 8]);
+    const FLAGS: u64 = 1 << 32; // CLONE_CLEAR_SIGHAND
+    let arguments = Arguments([FLAGS, 0, 0, 0, libc::SIGCHLD as u64, 0, 0, 0]);
+    let target = AtomicU64::new(0);
+    let (child, trace) = record(|| {
+        // SAFETY: a fork, whose child ends at once.
+        let child = unsafe { libc::syscall(libc::SYS_clone3, &raw const arguments, 64) };
+        if child == 0 {
+            // SAFETY: ends the process.
+            unsafe { libc::_exit(3) };
+        }
+        target.fetch_add(1, Relaxed);
+        child
+    });
+    let mut status = 0;
+    // SAFETY: waits for the child.
+    unsafe { libc::waitpid(child as libc::pid_t, &raw mut status, 0) };
+    assert!(
+        libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 3,
+        "{status:#x}"
+    );
+    assert_eq!((target.load(Relaxed), writes(&trace, &target)), (1, 0));
+    let last = trace.remarks().last().map(|(_, remark)| *remark);
+    assert_eq!(last, Some(Remark::SteppingLost));
+}
+
+#[test]
+fn a_system_call_is_nobody_s_caller() {
+    let target = AtomicU64::new(0);
+    let (_, trace) = record(|| {
+        target.fetch_add(1, Relaxed);
+        // SAFETY: asks for a number.
+        unsafe { libc::getppid() };
+        target.fetch_add(1, Relaxed);
+    });
+    let accesses = trace.accesses().iter();
+    let adds = accesses.filter(|access| access.address == target.as_ptr() as u64);
+    let callers: Vec<_> = adds
+        .map(|access| trace.location(access).frames().len())
+        .collect();
+    assert_eq!(callers, [callers[0]; 2]);
+}
+
+#[test]
 fn a_recording_inside_of_a_recording_is_an_error() {
     let mut inner = Recorder::with_limit(100).unwrap();
     let cpu = CpuId::assume(0).unwrap();

@@ -27,6 +27,7 @@ mod stat;
 pub(crate) mod walk;
 
 pub use attributes::{Attributes, Time};
+pub(crate) use caller::Request;
 pub use caller::{At, AtFlags, Caller, UnlinkFlags};
 pub use clock::Timestamp;
 pub use dev::DevFs;

@@ -9,6 +9,7 @@ use fdtable_vfs::{
     At, AtFlags, Errno, FileKind, Mode, OpenFlags, Process, RenameFlags, Stat, UnlinkFlags,
 };
 use rustix::fs as host;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 /// Histories, and calls of each: a few seconds in all.
 const HISTORIES: u64 = 150;
@@ -42,6 +43,8 @@ const FLAGS: [OpenFlags; 12] = [
 #[derive(Clone, Debug)]
 enum Call {
     Open(&'static str, OpenFlags, u32),
+    /// An open where there is no free number.
+    OpenFull(&'static str, OpenFlags),
     Mkdir(&'static str, u32),
     Unlink(&'static str),
     Rmdir(&'static str),
@@ -101,7 +104,10 @@ fn call(seed: &mut u64) -> Call {
             } else {
                 flags
             };
-            Call::Open(path, flags, mode)
+            match random(seed, 8) {
+                0 => Call::OpenFull(path, flags),
+                _ => Call::Open(path, flags, mode),
+            }
         }
         4..7 => Call::Mkdir(path, mode),
         7 => Call::Unlink(path),
@@ -202,6 +208,18 @@ impl Side for Here {
                     process.close(fd)?;
                     Ok(Outcome::Stat(seen))
                 }),
+            Call::OpenFull(path, flags) => {
+                let former = process.getrlimit(fdtable_vfs::Resource::NoFile);
+                let none = fdtable_vfs::Limit { soft: 0, ..former };
+                process
+                    .setrlimit(fdtable_vfs::Resource::NoFile, none)
+                    .unwrap();
+                let opened = process.openat(w, path, flags | OpenFlags::NONBLOCK, 0o600);
+                process
+                    .setrlimit(fdtable_vfs::Resource::NoFile, former)
+                    .unwrap();
+                opened.map(|_| Outcome::Done)
+            }
             Call::Mkdir(path, mode) => done(process.mkdirat(w, path, mode)),
             Call::Unlink(path) => done(process.unlinkat(w, path, UnlinkFlags::empty())),
             Call::Rmdir(path) => done(process.unlinkat(w, path, UnlinkFlags::REMOVEDIR)),
@@ -250,6 +268,18 @@ impl Side for Host {
                 host::openat(w, path, host::OFlags::from_bits_retain(flags), mode(bits))
                     .and_then(host::fstat)
                     .map(|stat| Outcome::Stat(seen_by_host(&stat)))
+            }
+            Call::OpenFull(path, flags) => {
+                let former = getrlimit(Resource::Nofile);
+                let none = Rlimit {
+                    current: Some(0),
+                    ..former
+                };
+                let flags = host::OFlags::from_bits_retain((flags | OpenFlags::NONBLOCK).bits());
+                setrlimit(Resource::Nofile, none).unwrap();
+                let opened = host::openat(w, path, flags, mode(0o600));
+                setrlimit(Resource::Nofile, former).unwrap();
+                opened.map(|_| Outcome::Done)
             }
             Call::Mkdir(path, bits) => done(host::mkdirat(w, path, mode(bits))),
             Call::Unlink(path) => done(host::unlinkat(w, path, host::AtFlags::empty())),

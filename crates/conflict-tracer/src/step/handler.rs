@@ -3,18 +3,23 @@
 //! It is called
 //! - (a) by the breakpoint that opens a window: it sets the trap flag, and looks at the first
 //!   instruction;
-//! - (b) after each instruction: it looks at the next one;
-//! - (c) by the breakpoint that closes a window, if stepping got lost on the way there: it says so;
-//! - (d) in a thread that was started in a window and has none of its own, but has inherited the
+//! - (b) after each instruction: it looks at the next one, and clears the flag before the marker
+//!   that closes the window;
+//! - (c) in a thread that was started in a window and has none of its own, but has inherited the
 //!   flag: it clears it;
-//! - (e) by whoever else sends `SIGTRAP`: that goes to the handler that was there before.
+//! - (d) by whoever else sends `SIGTRAP`: that goes to the handler that was there before. Inside of
+//!   a window it takes a look then. A breakpoint of others ends without a trap, and while a signal
+//!   is pending, the kernel drops the next one of its number: a step gets lost.
+//!
+//! What goes wrong is told. Each instruction has to [follow](super::successor) from the one before,
+//! and a window that was not closed here was not seen to its end.
 
 use std::io;
 use std::mem::MaybeUninit;
 use std::ptr::null_mut;
 use std::sync::OnceLock;
 
-use iced_x86::{Code, Decoder, DecoderOptions, FlowControl};
+use iced_x86::{Code, Decoder, DecoderOptions, FlowControl, Instruction, Register};
 use libc::{
     REG_EFL, REG_RCX, REG_RIP, REG_RSP, c_int, c_void, greg_t, sigaction, siginfo_t, ucontext_t,
 };
@@ -22,6 +27,7 @@ use libc::{
 use super::markers;
 use super::markers::{BREAKPOINT, GATE_END, SYSTEM_CALL};
 use super::operands;
+use super::successor;
 use super::system_call;
 use super::window::{self, Window};
 use crate::calls::MarkKind;
@@ -29,14 +35,18 @@ use crate::error::Error;
 use crate::trace::Remark;
 
 /// The trap flag.
-const TF: greg_t = 0x100;
+pub(super) const TF: greg_t = 0x100;
 /// The kernel's own: a breakpoint.
 const SI_KERNEL: c_int = 0x80;
 /// `TRAP_TRACE`: a step.
 const TRAP_TRACE: c_int = 2;
+/// `TRAP_BRKPT`: an `int1`; or a step of which a virtual machine did not say that it was one.
+const TRAP_BRKPT: c_int = 1;
 /// No instruction is longer.
 const LONGEST: u64 = 15;
 const PAGE: u64 = 4096;
+/// The page that the kernel stands in for: it can be called, and not read.
+const VSYSCALL: u64 = 0xffff_ffff_ff60_0000;
 
 /// Who handled `SIGTRAP` before.
 static FORMER: OnceLock<Result<sigaction, i32>> = OnceLock::new();
@@ -77,40 +87,66 @@ extern "C" fn on_trap(signal: c_int, info: *mut siginfo_t, context: *mut c_void)
     let window = unsafe { window::own().as_mut() };
     let registers = &mut thread.uc_mcontext.gregs;
     let rip = registers[REG_RIP as usize] as u64;
+    let is_stepped = registers[REG_EFL as usize] & TF != 0;
     match (window, code) {
         (Some(window), SI_KERNEL) if rip == markers::opening() + BREAKPOINT => {
             go_back(registers);
             registers[REG_EFL as usize] |= TF;
             look(window, thread);
         }
-        (Some(window), SI_KERNEL) if rip == markers::closing() + BREAKPOINT => {
-            if !window.log.is_cut_off() {
-                window.log.remark(Remark::SteppingLost);
-            }
+        (Some(window), TRAP_TRACE) => step(window, thread),
+        (Some(window), TRAP_BRKPT) if is_stepped && window.decoded.code() != Code::Int1 => {
+            step(window, thread);
         }
-        (Some(window), TRAP_TRACE) => look(window, thread),
-        (None, TRAP_TRACE) => {
+        (None, TRAP_TRACE | TRAP_BRKPT) if is_stepped => {
             registers[REG_EFL as usize] &= !TF;
         }
-        _ => pass_on(signal, info, context),
+        (window, _) => {
+            pass_on(signal, info, context);
+            if let Some(window) = window.filter(|_| is_stepped) {
+                catch_up(window, thread);
+            }
+        }
+    }
+}
+
+/// Goes on to the next instruction.
+fn step(window: &mut Window, thread: &mut ucontext_t) {
+    let registers = &mut thread.uc_mcontext.gregs;
+    leave_gate(window.resume, registers);
+    if !successor::may_be(&window.decoded, registers[REG_RIP as usize] as u64) {
+        window.log.remark(Remark::SkippedInstruction);
+    }
+    look(window, thread);
+}
+
+/// Goes on after a trap that was not a step, unless the last instruction is still to come. Of a
+/// string instruction that is not known: a turn may be seen twice, but none is missed.
+fn catch_up(window: &mut Window, thread: &mut ucontext_t) {
+    let rip = thread.uc_mcontext.gregs[REG_RIP as usize] as u64;
+    let is_to_come = rip == window.decoded.ip() && !window.decoded.is_string_instruction();
+    if !is_to_come && rip != markers::gate() {
+        step(window, thread);
     }
 }
 
 /// Looks at the instruction that is about to run.
 fn look(window: &mut Window, thread: &mut ucontext_t) {
-    let registers = &mut thread.uc_mcontext.gregs;
-    leave_gate(window.resume, registers);
     loop {
         let registers = &mut thread.uc_mcontext.gregs;
         let rip = registers[REG_RIP as usize] as u64;
         if rip == markers::closing() {
-            window.log.take_back();
-            registers[REG_RIP as usize] += BREAKPOINT as greg_t;
+            window.log.end();
             registers[REG_EFL as usize] &= !TF;
             return;
         }
         if !window.log.begin(rip) {
             registers[REG_EFL as usize] &= !TF;
+            return;
+        }
+        if rip - rip % PAGE == VSYSCALL {
+            window.decoded = Instruction::default();
+            window.log.remark(Remark::SkippedInstruction);
             return;
         }
         decode(window, rip);
@@ -123,12 +159,18 @@ fn look(window: &mut Window, thread: &mut ucontext_t) {
 }
 
 fn note_call(window: &mut Window) {
-    match window.decoded.flow_control() {
-        FlowControl::Call | FlowControl::IndirectCall => {
-            window.log.call(MarkKind::Call(window.decoded.ip()));
-        }
-        FlowControl::Return => window.log.call(MarkKind::Return),
-        _ => {}
+    let decoded = &window.decoded;
+    let calls = [
+        decoded.is_call_near(),
+        decoded.is_call_near_indirect(),
+        decoded.is_call_far(),
+        decoded.is_call_far_indirect(),
+    ];
+    // System calls come back without a return.
+    if calls.contains(&true) {
+        window.log.call(MarkKind::Call(decoded.ip()));
+    } else if decoded.flow_control() == FlowControl::Return {
+        window.log.call(MarkKind::Return);
     }
 }
 
@@ -142,6 +184,10 @@ fn is_done_here(window: &mut Window, thread: &mut ucontext_t) -> bool {
         Code::Pause => window.log.remark(Remark::Pause),
         Code::Popfq | Code::Popfw => keep_flag(thread),
         Code::Iretq | Code::Int_imm8 | Code::Sysenter => {
+            window.log.remark(Remark::SkippedInstruction);
+        }
+        // The processor does not trap between a new stack segment and the next instruction.
+        _ if window.decoded.op0_register() == Register::SS => {
             window.log.remark(Remark::SkippedInstruction);
         }
         _ => {}
@@ -202,9 +248,12 @@ fn pass_on(signal: c_int, info: *mut siginfo_t, context: *mut c_void) {
     let Some(Ok(former)) = FORMER.get() else {
         return;
     };
+    // SAFETY: the kernel hands it to the handler that calls this.
+    let is_sent = unsafe { (*info).si_code } <= 0;
     match former.sa_sigaction {
-        libc::SIG_IGN => {}
-        libc::SIG_DFL => end_by(signal, former),
+        libc::SIG_IGN if is_sent => {}
+        // A trap of the processor's own cannot be ignored.
+        libc::SIG_DFL | libc::SIG_IGN => end_by(signal),
         handler if former.sa_flags & libc::SA_SIGINFO != 0 => {
             // SAFETY: it was installed as a handler with three arguments.
             let handler: extern "C" fn(c_int, *mut siginfo_t, *mut c_void) =
@@ -220,9 +269,11 @@ fn pass_on(signal: c_int, info: *mut siginfo_t, context: *mut c_void) {
 }
 
 /// Sends the signal once more without a handler; it is delivered when this one returns.
-fn end_by(signal: c_int, default: &sigaction) {
-    // SAFETY: the action is the one that was there before.
-    unsafe { sigaction(signal, default, null_mut()) };
+fn end_by(signal: c_int) {
+    // SAFETY: all zeroes is a value of this type: the default.
+    let default: sigaction = unsafe { MaybeUninit::zeroed().assume_init() };
+    // SAFETY: the action is valid.
+    unsafe { sigaction(signal, &raw const default, null_mut()) };
     // SAFETY: sends a signal to this thread.
     unsafe { libc::raise(signal) };
 }

@@ -21,6 +21,8 @@ pub(super) struct Log {
     begin: (usize, usize),
     /// No more steps than this.
     limit: u32,
+    /// The operation was seen to its end.
+    has_ended: bool,
 }
 
 impl Log {
@@ -46,6 +48,7 @@ impl Log {
             rip: 0,
             begin: (0, 0),
             limit,
+            has_ended: false,
         })
     }
 
@@ -55,6 +58,7 @@ impl Log {
         self.calls.clear();
         self.steps = 0;
         self.begin = (0, 0);
+        self.has_ended = false;
     }
 
     /// Copies everything.
@@ -80,8 +84,9 @@ impl Log {
         true
     }
 
-    /// Takes the last instruction back.
-    pub(super) fn take_back(&mut self) {
+    /// Ends the operation: the last instruction was the call of the marker, and is taken back.
+    pub(super) fn end(&mut self) {
+        self.has_ended = true;
         self.steps = self.steps.saturating_sub(1);
         self.accesses.truncate(self.begin.0);
         self.calls.truncate(self.begin.1);
@@ -119,11 +124,12 @@ impl Log {
         }
     }
 
-    /// Tells whether the end is known to be missing.
-    pub(super) fn is_cut_off(&self) -> bool {
-        self.remarks
-            .iter()
-            .any(|(_, remark)| *remark == Remark::CutOff)
+    /// Says that the end is missing, if it is and nothing says so yet.
+    pub(super) fn check_end(&mut self) {
+        let told = |(_, remark): &(u64, Remark)| *remark == Remark::CutOff;
+        if !self.has_ended && !self.remarks.iter().any(told) {
+            self.remark(Remark::SteppingLost);
+        }
     }
 }
 
@@ -132,7 +138,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_instruction_that_is_taken_back_leaves_nothing() {
+    fn the_call_of_the_marker_leaves_nothing() {
         let mut log = Log::new(8).unwrap();
         log.begin(1);
         log.access(64, 8, Kind::Load);
@@ -140,7 +146,7 @@ mod tests {
         log.begin(2);
         log.access(128, 8, Kind::Store);
         log.call(MarkKind::Call(2));
-        log.take_back();
+        log.end();
         assert_eq!(log.trace(0), before);
     }
 
@@ -164,6 +170,20 @@ mod tests {
             log.access(address, 1, Kind::Load);
         }
         assert!(!log.begin(2));
-        assert!(log.is_cut_off());
+        assert!(!log.trace(0).is_whole());
+    }
+
+    #[test]
+    fn a_window_that_was_never_closed_was_not_seen_to_its_end() {
+        let mut log = Log::new(8).unwrap();
+        log.begin(1);
+        log.check_end();
+        log.check_end();
+        assert_eq!(log.trace(0).remarks()[0], (1, Remark::SteppingLost));
+        log.clear();
+        log.begin(1);
+        log.end();
+        log.check_end();
+        assert!(log.trace(0).is_whole());
     }
 }

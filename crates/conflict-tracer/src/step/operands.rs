@@ -151,6 +151,8 @@ fn size(memory: MemorySize) -> u16 {
 fn value(thread: &ucontext_t, register: Register) -> Option<u64> {
     let saved = |index: i32| Some(thread.uc_mcontext.gregs[index as usize] as u64);
     match register.full_register() {
+        // The index of an `xlatb`.
+        Register::RAX if register == Register::AL => saved(REG_RAX).map(|whole| whole & 0xff),
         Register::RAX => saved(REG_RAX),
         Register::RBX => saved(REG_RBX),
         Register::RCX => saved(REG_RCX),

@@ -1,6 +1,6 @@
 //! Stepping across the kernel.
 //!
-//! Of a system call only the number is noted. Three things need care:
+//! Of a system call only the number is noted. Some things need care:
 //!
 //! - The kernel comes back with the trap flag set, but the processor traps only *after* the next
 //!   instruction, which would run unseen. So the call is made in the [gate](super::markers): the
@@ -10,12 +10,15 @@
 //! - A thread that blocks all signals would be killed by its next step. So the change of its mask
 //!   is done here, in what the kernel restores when the handler returns, without `SIGTRAP`.
 //! - `getcpu` answers with the simulated CPU.
+//! - A call that takes the handler away, from this thread or from one that it starts, ends the
+//!   stepping: the next trap would end the process.
 
 use libc::{
     REG_EFL, REG_R10, REG_R11, REG_RAX, REG_RCX, REG_RDI, REG_RDX, REG_RIP, REG_RSI, SIG_BLOCK,
     SIG_SETMASK, SIG_UNBLOCK, c_int, greg_t, ucontext_t,
 };
 
+use super::handler::TF;
 use super::markers::{self, SYSTEM_CALL};
 use super::window::Window;
 use crate::trace::Remark;
@@ -25,6 +28,9 @@ type Mask = u64;
 
 /// Signals that are never blocked: the step itself, and those that nobody can block.
 const NEVER: Mask = bit(libc::SIGTRAP) | bit(libc::SIGKILL) | bit(libc::SIGSTOP);
+
+/// `linux/sched.h`: the child handles no signal.
+const CLONE_CLEAR_SIGHAND: u64 = 1 << 32;
 
 const fn bit(signal: c_int) -> Mask {
     1 << (signal - 1)
@@ -46,6 +52,9 @@ pub(super) fn enter(window: &mut Window, thread: &mut ucontext_t) -> bool {
             answer_with(thread, answer);
             return true;
         }
+        libc::SYS_rt_sigaction | libc::SYS_clone3 if takes_handler(number, registers) => {
+            registers[REG_EFL as usize] &= !TF;
+        }
         libc::SYS_clone
         | libc::SYS_clone3
         | libc::SYS_fork
@@ -59,6 +68,18 @@ pub(super) fn enter(window: &mut Window, thread: &mut ucontext_t) -> bool {
         }
     }
     false
+}
+
+/// Tells whether nobody handles a step after the call.
+fn takes_handler(number: greg_t, registers: &[greg_t; 23]) -> bool {
+    let (first, second) = (registers[REG_RDI as usize], registers[REG_RSI as usize]);
+    if number == libc::SYS_rt_sigaction {
+        return first == greg_t::from(libc::SIGTRAP) && second != 0;
+    }
+    let flags = first as *const u64;
+    // SAFETY: the thread hands `struct clone_args` to the kernel for reading, which begins with its
+    // flags. If it is not there, this faults where the kernel would have answered EFAULT.
+    !flags.is_null() && unsafe { flags.read_unaligned() } & CLONE_CLEAR_SIGHAND != 0
 }
 
 /// Leaves the registers as the call would have.

@@ -66,8 +66,11 @@ impl Window {
         let _stack = self.stack.enter()?;
         let _mask = Unblocked::new()?;
         // From here on the window is the handler's, until the word is empty again.
-        let _own = Owned::new(self);
-        Ok(step(operation))
+        let own = Owned::new(self);
+        let result = step(operation);
+        drop(own);
+        self.log.check_end();
+        Ok(result)
     }
 
     /// Copies what the last window saw.
@@ -108,8 +111,7 @@ fn step<R>(operation: impl FnOnce() -> R) -> thread::Result<R> {
     // SAFETY: a window is made with the handler installed, and `record` has set it.
     unsafe { markers::open_window() };
     let result = catch_unwind(AssertUnwindSafe(operation));
-    // SAFETY: as above.
-    unsafe { markers::close_window() };
+    markers::close_window();
     black_box(result)
 }
 

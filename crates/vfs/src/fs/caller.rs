@@ -22,6 +22,8 @@ mod open;
 mod remove;
 mod rename;
 
+pub(crate) use open::Request;
+
 /// Where a path begins that does not begin with a `/`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum At {

@@ -14,7 +14,7 @@ use fdtable::{FileRef, SuperBlock};
 use parking_lot::Mutex;
 
 use self::directory::Directory;
-use super::caller::{At, Caller};
+use super::caller::{At, Caller, Request};
 use super::device_number;
 use super::file_system::{FileSystem, MayRename, RenameFlags, Renamed, StatFs};
 use super::inode::Inode;
@@ -118,8 +118,8 @@ impl MemFs {
         path: impl AsRef<[u8]>,
         flags: OpenFlags,
     ) -> Result<FileRef<dyn Object>, Errno> {
-        self.caller()
-            .open(At::Cwd, path.as_ref(), flags, Mode::DEFAULT_FILE)
+        let request = Request::new(path.as_ref(), flags)?;
+        self.caller().open(At::Cwd, &request, Mode::DEFAULT_FILE)
     }
 
     /// Makes an empty directory, in which everybody may everything. Allocates.

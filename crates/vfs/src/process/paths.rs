@@ -17,7 +17,7 @@ use fdtable::{Fd, FileRef};
 
 use super::Process;
 use crate::fs::walk::Follow;
-use crate::fs::{AccessMode, At, AtFlags, FileKind, Mode, RenameFlags, UnlinkFlags, What};
+use crate::fs::{AccessMode, At, AtFlags, FileKind, Mode, RenameFlags, Request, UnlinkFlags, What};
 use crate::{Errno, Object, OpenFlags};
 
 impl Process {
@@ -50,20 +50,28 @@ impl Process {
         flags: OpenFlags,
         mode: impl Into<Mode>,
     ) -> Result<Fd, Errno> {
+        let request = Request::new(path.as_ref(), flags)?;
         if flags.intersects(OpenFlags::CREAT | OpenFlags::TRUNC | OpenFlags::TMPFILE) {
             let reservation = self.files.reserve(flags.descriptor())?;
-            return Ok(reservation.install(self.open_file(at, path, flags, mode)?));
+            let file = self.caller().open(at.into(), &request, mode.into())?;
+            return Ok(reservation.install(file));
         }
-        self.open_what_is_there(at.into(), path.as_ref(), flags)
+        self.open_what_is_there(at.into(), &request, flags)
     }
 
     /// Opens a file that has to be there. Most are opened first and get their number then, which
     /// takes one step in the table. Where an open is noticed by others, a number is kept for it
-    /// first. Either way a full table answers before all else, as on Linux.
-    fn open_what_is_there(&self, at: At, path: &[u8], flags: OpenFlags) -> Result<Fd, Errno> {
+    /// first. Either way a full table answers before all that the request does not answer itself,
+    /// as on Linux.
+    fn open_what_is_there(
+        &self,
+        at: At,
+        request: &Request<'_>,
+        flags: OpenFlags,
+    ) -> Result<Fd, Errno> {
         let reserve = || self.files.reserve(flags.descriptor());
         let caller = self.caller();
-        let opened = match caller.find_to_open(at, path, flags) {
+        let opened = match caller.find_to_open(at, request) {
             Ok(found) if !found.is_unnoticed() => {
                 return Ok(reserve()?.install(caller.open_later(found)?));
             }
@@ -92,8 +100,8 @@ impl Process {
         flags: OpenFlags,
         mode: impl Into<Mode>,
     ) -> Result<FileRef<dyn Object>, Errno> {
-        let caller = self.caller();
-        caller.open(at.into(), path.as_ref(), flags, mode.into())
+        let request = Request::new(path.as_ref(), flags)?;
+        self.caller().open(at.into(), &request, mode.into())
     }
 
     /// Opens from the working directory as [`openat`](Self::openat). What is made everybody may

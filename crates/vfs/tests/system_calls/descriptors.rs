@@ -69,6 +69,40 @@ fn a_full_table_answers_before_the_path() {
 }
 
 #[test]
+fn what_makes_no_sense_answers_before_a_full_table() {
+    let process = process_with_limit(0);
+    let cases = [
+        ("", OpenFlags::RDONLY, Errno::ENOENT),
+        ("", OpenFlags::CREAT, Errno::ENOENT),
+        (&"x/".repeat(2048), OpenFlags::RDONLY, Errno::ENAMETOOLONG),
+        (&"x/".repeat(2048), OpenFlags::TRUNC, Errno::ENAMETOOLONG),
+        (".", OpenFlags::CREAT | OpenFlags::DIRECTORY, Errno::EINVAL),
+        (".", OpenFlags::TMPFILE, Errno::EINVAL),
+        ("", OpenFlags::TMPFILE - OpenFlags::DIRECTORY, Errno::EINVAL),
+        (&"x".repeat(256), OpenFlags::RDONLY, Errno::EMFILE),
+    ];
+    for (path, flags, errno) in cases {
+        assert_eq!(process.open(path, flags), Err(errno), "{path} {flags:?}");
+    }
+}
+
+#[test]
+fn an_open_without_a_number_keeps_nothing_busy() {
+    let process = process_with_limit(1);
+    let fd = create(&process, "a");
+    let superblock = process.fs().superblock().unwrap();
+    for path in ["a", "/", "/proc/self/fd/0"] {
+        for flags in [OpenFlags::RDONLY, OpenFlags::RDWR, OpenFlags::PATH] {
+            process.open(path, flags).unwrap_err();
+        }
+    }
+    assert_eq!((superblock.open_files(), superblock.writers()), (1, 1));
+    process.close(fd).unwrap();
+    assert_eq!((superblock.open_files(), superblock.writers()), (0, 0));
+    superblock.remount_read_only().unwrap();
+}
+
+#[test]
 fn a_failed_open_gives_its_number_back() {
     let process = process_with_limit(1);
     assert_eq!(process.open("none", OpenFlags::RDONLY), Err(Errno::ENOENT));

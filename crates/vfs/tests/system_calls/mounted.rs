@@ -4,7 +4,7 @@
 use std::sync::mpsc;
 
 use fdtable::FileRef;
-use fdtable_vfs::{Errno, MemFs, OpenFlags, Process};
+use fdtable_vfs::{AccessMode, At, AtFlags, Errno, FileKind, MemFs, OpenFlags, Process};
 
 const CREATE: OpenFlags = OpenFlags::CREAT.union(OpenFlags::RDWR);
 
@@ -89,6 +89,28 @@ fn a_read_only_file_system_is_not_changed() {
     process.close(fd).unwrap();
     superblock.remount_read_write().unwrap();
     process.unlink("a").unwrap();
+}
+
+#[test]
+fn that_nobody_may_write_is_told_before_that_this_user_may_not() {
+    let process = Process::new();
+    let fd = process.openat(At::Cwd, "a", CREATE, 0o444).unwrap();
+    process.close(fd).unwrap();
+    let fifo = FileKind::Fifo;
+    process.mknodat(At::Cwd, "fifo", fifo, 0o444).unwrap();
+    process.mkdirat(At::Cwd, "d", 0o755).unwrap();
+    let superblock = process.fs().superblock().unwrap();
+    superblock.remount_read_only().unwrap();
+    process.set_ids(1000, 1000);
+    let open = |path: &str, flags| process.open(path, flags).map(drop);
+    let may_write = |path| process.faccessat(At::Cwd, path, AccessMode::WRITE, AtFlags::empty());
+    assert_eq!(open("a", OpenFlags::WRONLY), Err(Errno::EROFS));
+    assert_eq!(open("a", OpenFlags::TRUNC), Err(Errno::EROFS));
+    assert_eq!(may_write("a"), Err(Errno::EROFS));
+    assert_eq!(may_write("d"), Err(Errno::EROFS));
+    let ends = OpenFlags::RDWR | OpenFlags::NONBLOCK;
+    assert_eq!(open("fifo", ends), Err(Errno::EACCES));
+    assert_eq!(may_write("fifo"), Err(Errno::EACCES));
 }
 
 #[test]

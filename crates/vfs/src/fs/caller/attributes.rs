@@ -38,7 +38,6 @@ impl Caller<'_> {
             return Err(Errno::EINVAL);
         }
         let place = self.find_at(at, path, flags, Follow::from(flags))?;
-        self.may(wanted, &*place.inode)?;
         let stored = matches!(
             place.inode.kind(),
             FileKind::Regular | FileKind::Directory | FileKind::Symlink
@@ -46,7 +45,7 @@ impl Caller<'_> {
         if wanted.contains(AccessMode::WRITE) && stored {
             want_write(self.fs_of(&place))?;
         }
-        Ok(())
+        self.may(wanted, &*place.inode)
     }
 
     /// Sets the permission bits.

@@ -44,6 +44,25 @@ impl Found {
     }
 }
 
+/// What an open asks for, as far as that can be told without a look at anything.
+pub(crate) struct Request<'p> {
+    path: Path<'p>,
+    flags: OpenFlags,
+}
+
+impl<'p> Request<'p> {
+    /// Checks it.
+    ///
+    /// # Errors
+    /// `EINVAL` for the flags; `ENOENT` if the path is empty, and `ENAMETOOLONG` if it is too long.
+    #[inline]
+    pub(crate) fn new(path: &'p [u8], flags: OpenFlags) -> Result<Self, Errno> {
+        let flags = checked(flags)?;
+        let path = Path::parse(path)?;
+        Ok(Request { path, flags })
+    }
+}
+
 /// File that was found, and is to be opened.
 pub(crate) struct ToOpen {
     place: Place,
@@ -68,33 +87,24 @@ impl Caller<'_> {
     pub(crate) fn open(
         &self,
         at: At,
-        path: &[u8],
-        flags: OpenFlags,
+        request: &Request<'_>,
         mode: Mode,
     ) -> Result<FileRef<dyn Object>, Errno> {
-        let flags = checked(flags)?;
+        let Request { path, flags } = *request;
         if flags.contains(OpenFlags::TMPFILE) {
-            return self.open_unnamed(at, path, flags, mode);
+            return self.open_unnamed(at, request, mode);
         }
-        let path = Path::parse(path)?;
-        let start = self.start(at, path.from_root)?;
         if flags.contains(OpenFlags::CREAT) {
+            let start = self.start(at, path.from_root)?;
             return self.open_or_create(&start, &path, flags, mode);
         }
-        let found = Walk::new(self).find(&start, &path, follow(flags))?;
-        self.open_found(Found::old(found), flags)
+        self.open_later(self.find_to_open(at, request)?)
     }
 
     /// Finds what a path names, to open it later: `flags` do not ask for a file to be made.
     #[inline]
-    pub(crate) fn find_to_open(
-        &self,
-        at: At,
-        path: &[u8],
-        flags: OpenFlags,
-    ) -> Result<ToOpen, Errno> {
-        let flags = checked(flags)?;
-        let path = Path::parse(path)?;
+    pub(crate) fn find_to_open(&self, at: At, request: &Request<'_>) -> Result<ToOpen, Errno> {
+        let Request { path, flags } = *request;
         let start = self.start(at, path.from_root)?;
         let place = Walk::new(self).find(&start, &path, follow(flags))?;
         Ok(ToOpen { place, flags })
@@ -151,22 +161,28 @@ impl Caller<'_> {
             _ => {}
         }
         if found.age != Age::New {
-            self.may_open(&*inode, flags)?;
+            self.may_open(&*inode, &opening)?;
         }
         inode.open(&opening)
     }
 
+    /// Checks that the caller may open it. That nobody may change the file system comes before that
+    /// this caller may not, as on Linux; whom nothing else stops is told at the open itself.
     #[inline]
-    fn may_open(&self, inode: &dyn Inode, flags: OpenFlags) -> Result<(), Errno> {
+    fn may_open(&self, inode: &dyn Inode, opening: &Opening<'_>) -> Result<(), Errno> {
         if self.who.is_root() {
             return Ok(());
         }
+        let flags = opening.flags;
         let mut wanted = AccessMode::empty();
         wanted.set(AccessMode::READ, flags.can_read());
         wanted.set(
             AccessMode::WRITE,
             flags.can_write() || flags.contains(OpenFlags::TRUNC),
         );
+        if wanted.contains(AccessMode::WRITE) && opening.kind == FileKind::Regular {
+            want_write(opening.fs)?;
+        }
         self.may(wanted, inode)?;
         if flags.contains(OpenFlags::NOATIME) && !self.who.owns(inode.permissions().uid) {
             return Err(Errno::EPERM);
@@ -250,14 +266,13 @@ impl Caller<'_> {
     fn open_unnamed(
         &self,
         at: At,
-        path: &[u8],
-        flags: OpenFlags,
+        request: &Request<'_>,
         mode: Mode,
     ) -> Result<FileRef<dyn Object>, Errno> {
-        if !flags.can_write() {
-            return Err(Errno::EINVAL);
-        }
-        let directory = self.find(at, path, follow(flags))?;
+        let ToOpen {
+            place: directory,
+            flags,
+        } = self.find_to_open(at, request)?;
         if !is_directory(&*directory.inode) {
             return Err(Errno::ENOTDIR);
         }
@@ -303,8 +318,10 @@ fn checked(flags: OpenFlags) -> Result<OpenFlags, Errno> {
     }
     let both = OpenFlags::CREAT | OpenFlags::DIRECTORY;
     let half = OpenFlags::TMPFILE - OpenFlags::DIRECTORY;
+    let unnamed = flags.contains(OpenFlags::TMPFILE);
     let refused = flags.contains(OpenFlags::ACCMODE)
-        || flags.contains(half) && !flags.contains(OpenFlags::TMPFILE)
+        || flags.contains(half) && !unnamed
+        || unnamed && !flags.can_write()
         || flags.contains(both)
         || flags.contains(OpenFlags::DIRECT);
     if refused {
