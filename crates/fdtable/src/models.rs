@@ -534,3 +534,19 @@ fn flags_meet_an_open() {
         fates.check(files);
     });
 }
+
+/// A leaf that a range takes out with all that it has, before opens know that there is room.
+#[test]
+fn who_finds_what_a_range_has_closed_opens_no_higher_number() {
+    explore(2, || {
+        let (fates, files) = table(&[]);
+        // Opens look at the third leaf then.
+        (0..9).for_each(|file| _ = open(&files, &fates, file));
+        let closer = spawn(&files, |files| files.close_range(4, 7));
+        if files.close(4) == Err(Error::BadFd) {
+            assert_eq!(open(&files, &fates, 9), 4);
+        }
+        assert_eq!(join(closer), Ok(()));
+        fates.check(files);
+    });
+}
