@@ -251,28 +251,6 @@ fn opens_and_closes_meet_at_the_border_of_a_leaf() {
     model(5, &[PROGRAM, PROGRAM]).is_linearizable(2);
 }
 
-/// Two that each open a number by name, and find the other's not open.
-#[test]
-fn closes_of_what_is_not_open_meet_two_dup_tos() {
-    let subject = Model {
-        holes: &[1],
-        ..model(
-            6,
-            &[
-                |it| {
-                    it.dup_to(0, 1);
-                    it.close(6);
-                },
-                |it| {
-                    it.dup_to(0, 6);
-                    it.close(1);
-                },
-            ],
-        )
-    };
-    subject.is_linearizable(2);
-}
-
 /// A number that is found not open while its close has not told that it is free, in a leaf that
 /// opens do not look at.
 #[test]
