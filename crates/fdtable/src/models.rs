@@ -15,7 +15,7 @@ use loom::thread::JoinHandle;
 use std::sync::{Arc, Mutex};
 use std::vec::Vec;
 
-use crate::{Error, FdFlags, FileRef, Files, RawFd, rcu};
+use crate::{Error, Fd, FdFlags, FileRef, Files, RawFd, rcu};
 
 const NONE: FdFlags = FdFlags::empty();
 
@@ -531,6 +531,25 @@ fn flags_meet_an_open() {
             had == Ok(FdFlags::CLOEXEC) || had == Err(Error::BadFd),
             "{had:?}"
         );
+        fates.check(files);
+    });
+}
+
+/// A leaf that a range takes out with all that it has, before opens know that there is room.
+#[test]
+fn who_finds_what_a_range_has_closed_opens_no_higher_number() {
+    explore(2, || {
+        let (fates, files) = table(&[0]);
+        let file = files.get(0).expect("it is open");
+        let open = || files.open(file.clone(), NONE).map(Fd::raw);
+        // Opens look at the third leaf then.
+        assert!((1..9).all(|fd| open() == Ok(fd)));
+        let closer = spawn(&files, |files| files.close_range(4, 7));
+        if files.close(4) == Err(Error::BadFd) {
+            assert_eq!(open(), Ok(4));
+        }
+        assert_eq!(join(closer), Ok(()));
+        drop(file);
         fates.check(files);
     });
 }

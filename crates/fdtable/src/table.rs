@@ -39,6 +39,7 @@ use crate::{Error, Fd, FdFlags, RawFd};
 mod any;
 mod exact;
 mod free;
+mod idle;
 #[cfg(feature = "std")]
 mod in_use;
 mod lowest;
@@ -50,6 +51,7 @@ mod share;
 mod tags;
 mod waiters;
 
+use idle::Idle;
 #[cfg(feature = "std")]
 use in_use::InUse;
 use quarantine::Quarantine;
@@ -81,6 +83,7 @@ pub(crate) struct Numbers {
     /// The limit can be set up to this one.
     hard_limit: usize,
     reserved: Reserved,
+    idle: Idle,
     quarantine: Quarantine,
     #[cfg(feature = "std")]
     in_use: InUse,
@@ -113,10 +116,10 @@ enum Mark {
 
 impl Notes {
     /// Tells whether a close has nothing to look after: there are no tags, and no search has
-    /// passed over the leaf.
+    /// passed over the leaf, or somebody has left the notice already.
     #[inline(always)]
     fn is_plain(&self) -> bool {
-        self.mark == Mark::Open && self.tags.is_none()
+        self.mark != Mark::Passed && self.tags.is_none()
     }
 }
 
@@ -189,6 +192,7 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
         let numbers = Numbers {
             hard_limit: MAX_LIMIT,
             reserved: Reserved::default(),
+            idle: Idle::default(),
             quarantine: Quarantine::new(),
             #[cfg(feature = "std")]
             in_use: InUse::default(),

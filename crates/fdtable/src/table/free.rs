@@ -4,9 +4,10 @@ use core::hint::cold_path;
 
 use fdtable_base::bitmap::BITS;
 use fdtable_base::counted::Ref;
+use fdtable_base::rcu;
 use fdtable_base::room::Notices;
 
-use super::{FdTable, LeafGuard, Structure, index_of, place_of, set_flags, tags};
+use super::{FdTable, LeafGuard, Mark, Structure, index_of, place_of, set_flags, tags};
 use crate::{Error, FdFlags, RawFd};
 
 impl<T: ?Sized + Send + Sync> FdTable<T> {
@@ -29,7 +30,10 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
         let entry = self.tree.try_enter()?;
         let mut leaf = entry.try_lock_leaf(index)?;
         let is_plain = tag == 0 && leaf.state().is_plain();
-        let is_last = || leaf.open.bits() & !(1 << bit) == 0;
+        let is_last = || {
+            let state = leaf.state();
+            state.mark == Mark::Open && leaf.open.bits() & !(1 << bit) == 0
+        };
         if !is_plain || index != 0 && is_last() && !self.may_be_empty(&leaf, index) {
             cold_path();
             return None;
@@ -44,6 +48,10 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
 
     #[inline(never)]
     fn close_any(&self, fd: RawFd, tag: u64) -> Result<Ref<T>, Error> {
+        // Nothing is there to be locked for. Who gets this answer finds the number free.
+        if self.tree.is_vacant(index_of(fd), &rcu::read_lock()) {
+            return Err(Error::BadFd);
+        }
         match self.close_own(fd, tag) {
             Some(closed) => {
                 let (file, notices) = closed?;

@@ -83,12 +83,12 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
         if before != second
             && let Some(before) = before
         {
-            Self::remove_if_empty(structure, before);
+            Self::leave_idle(structure, before);
         }
         second
     }
 
-    /// Takes all notices, unmarks their leaves and removes the empty ones, and returns the first
+    /// Takes all notices, unmarks their leaves and leaves the empty ones idle, and returns the first
     /// leaf of the new hint, which the caller sets by [`hint_at`](Self::hint_at).
     pub(super) fn take_notices(&self, structure: &mut Structure<'_, T>) -> usize {
         self.room.begin_search();
@@ -98,8 +98,8 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
             while let Some(list) = next {
                 let index = list.first();
                 next = Self::take_notice(structure, index);
-                // The lower one is looked at next, so it stays; the other goes if it is empty.
-                Self::remove_if_empty(structure, index.max(hint));
+                // The lower one is looked at next, so it stays; the other may go if it is empty.
+                Self::leave_idle(structure, index.max(hint));
                 hint = index.min(hint);
             }
         }
@@ -118,16 +118,20 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
 
     /// Removes a leaf that has nothing, is nobody's to allocate in, and has no notice.
     pub(super) fn remove_if_empty(structure: &mut Structure<'_, T>, index: usize) {
-        let is_empty = |leaf: &LeafGuard<'_, T>| {
-            leaf.open.bits() == 0 && leaf.state().claim == 0 && leaf.state().mark == Mark::Open
-        };
         // Asked before, since a leaf that is shared is removed whatever it has.
-        if structure
-            .lock_leaf(index)
-            .is_some_and(|leaf| is_empty(&leaf))
-        {
+        if Self::is_empty(structure, index) {
             // It stays if there is no memory; nothing is lost then. It has no files to release.
-            drop(structure.remove_if(index, is_empty));
+            drop(structure.remove_if(index, may_go));
         }
     }
+
+    /// Tells whether a leaf is there that [`remove_if_empty`](Self::remove_if_empty) would remove.
+    pub(super) fn is_empty(structure: &Structure<'_, T>, index: usize) -> bool {
+        structure.lock_leaf(index).is_some_and(|leaf| may_go(&leaf))
+    }
+}
+
+/// Tells whether a leaf has nothing, is nobody's to allocate in, and has no notice.
+fn may_go<T: ?Sized>(leaf: &LeafGuard<'_, T>) -> bool {
+    leaf.open.bits() == 0 && leaf.state().claim == 0 && leaf.state().mark == Mark::Open
 }

@@ -13,12 +13,14 @@ use super::waiters::Woken;
 use super::{FdTable, Leaf, Mark, Notes, Structure, flags_in, mask};
 use crate::{Error, Fd, FdFlags};
 
+type Retired<T> = tree::Retired<T, Notes>;
+
 /// The files that were taken out of one leaf. They are released when this is dropped: after the
 /// lock.
 #[must_use = "dropping this runs release hooks; do it outside of the lock"]
 struct Released<T: ?Sized> {
     /// The whole leaf, with its files.
-    leaf: Option<tree::Retired<T, Notes>>,
+    leaf: Option<Retired<T>>,
     files: [Option<Ref<T>>; BITS],
     woken: Option<Woken>,
 }
@@ -165,14 +167,9 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
         };
         let is_all = |leaf: &Leaf<T>| choose(leaf) == leaf.open.bits();
         if is_all(leaf) && !structure.quarantine.is_on() {
-            // Asked again of a leaf that others may write, once it is locked.
-            released.leaf = structure.remove_if(index, |leaf| {
-                is_all(leaf) && leaf.state().mark != Mark::Noticed
-            })?;
+            released.leaf = self.remove_leaf(structure, index, is_all)?;
         }
-        if released.leaf.is_some() {
-            self.lower_hint(structure, index);
-        } else {
+        if released.leaf.is_none() {
             self.own(structure, index)?;
             self.close_each(structure, index, choose, &mut released.files)?;
         }
@@ -210,15 +207,30 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
         Ok(())
     }
 
-    /// Has opens look at a leaf, if it is below the second of the hint: all its numbers are free.
-    fn lower_hint(&self, structure: &mut Structure<'_, T>, index: usize) {
+    /// Takes a leaf out if all that it has is to go. If it is below the second of the hint, opens
+    /// look there next. Before it is gone the hint is stale: who finds the leaf gone, and so a number
+    /// not open, does not open a higher one.
+    fn remove_leaf(
+        &self,
+        structure: &mut Structure<'_, T>,
+        index: usize,
+        is_all: impl Fn(&Leaf<T>) -> bool,
+    ) -> Result<Option<Retired<T>>, Error> {
         let hint = self.room.hinted();
-        if index < self.room.second().unwrap_or(hint) {
-            let hint = self.take_notices(structure);
-            self.hint_at(structure, index.min(hint));
-            if index < hint {
+        let is_hinted = index < self.room.second().unwrap_or(hint);
+        let hint = is_hinted.then(|| self.take_notices(structure));
+        // Asked again of a leaf that others may write, once it is locked.
+        let removed = structure.remove_if(index, |leaf| {
+            is_all(leaf) && leaf.state().mark != Mark::Noticed
+        });
+        if let Some(hint) = hint {
+            let is_gone = removed.as_ref().is_ok_and(Option::is_some);
+            let lower = if is_gone { index.min(hint) } else { hint };
+            self.hint_at(structure, lower);
+            if lower < hint {
                 Self::remove_if_empty(structure, hint);
             }
         }
+        Ok(removed?)
     }
 }
