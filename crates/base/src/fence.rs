@@ -35,21 +35,6 @@ pub(crate) fn full() {
     crate::sync::atomic::fence(SeqCst);
 }
 
-/// A full fence for who looks without a lock, after it has written with one: of two threads that each
-/// write under a lock, pass this and then look at what the other writes and at that one's lock, at
-/// least one sees the other's write, or the lock taken. Pairs with itself.
-///
-/// On x86-64 it is free. There the exchange that takes a lock is a full fence: when it is done, all
-/// see the lock taken, until they see it given back, and then also what was written before that. So
-/// of two such threads the one whose exchange was later sees one or the other.
-#[inline(always)]
-pub(crate) fn after_exchange() {
-    #[cfg(all(target_arch = "x86_64", not(loom)))]
-    core::sync::atomic::compiler_fence(SeqCst);
-    #[cfg(not(all(target_arch = "x86_64", not(loom))))]
-    full();
-}
-
 /// The free side of the pair, once [`prepare`] has answered `true`. Everything before it and
 /// everything after it keep their order as seen by a thread that passes [`heavy`]: that one makes
 /// this thread's processor run the fence; here the compiler alone must keep the order.

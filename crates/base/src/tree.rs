@@ -261,8 +261,10 @@ impl<T: ?Sized + Send + Sync, S: LeafState, D> Tree<T, S, D> {
     /// Two threads that have each put an object somewhere do not both find the other's place vacant.
     #[inline]
     pub fn is_vacant(&self, number: usize, section: &Guard<'_>) -> bool {
-        // Pairs with itself: see above. What a thread has put it has put with the lock of the leaf.
-        fence::after_exchange();
+        // Pairs with itself: of two threads the one that passes it later sees what the other has put
+        // before. The exchange of a lock would not do, also where it is a full fence: what was put
+        // under the lock may still be on its way when the lock is given back.
+        fence::full();
         // No leaf: the acquire of the walk pairs with the release that took it out.
         self.leaf(number / BITS, section)
             .is_none_or(|leaf| leaf.is_vacant(number % BITS))
