@@ -74,6 +74,7 @@ type Entry<'e, T> = tree::Entry<'e, T, Notes, Numbers>;
 type Found<'e, T> = tree::Found<'e, T, Notes, Numbers>;
 type Leaf<T> = leaf::Leaf<T, Notes>;
 type LeafGuard<'l, T> = leaf::LeafGuard<'l, T, Notes>;
+pub(crate) type LeafRef<'s, T> = leaf::LeafRef<'s, T, Notes>;
 pub(crate) type Structure<'t, T> = tree::Structure<'t, T, Notes, Numbers>;
 
 /// What the lock of the structure guards beside the nodes.
@@ -248,6 +249,16 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
         self.tree.borrow(index_of(fd), section)
     }
 
+    /// Finds the leaf of 64 numbers, if there is one.
+    #[inline(always)]
+    pub(crate) fn leaf<'s>(
+        &'s self,
+        index: usize,
+        section: &'s Guard<'_>,
+    ) -> Option<LeafRef<'s, T>> {
+        self.tree.leaf(index, section)
+    }
+
     /// Looks at the file of a number and takes a reference.
     #[inline(always)]
     pub(crate) fn get(&self, fd: RawFd, section: &Guard<'_>) -> Option<Ref<T>> {
@@ -325,14 +336,15 @@ fn set_flags<T: ?Sized>(leaf: &Leaf<T>, bit: usize, flags: FdFlags) {
     }
 }
 
+/// Returns the index of a number. A negative number becomes one past all leaves.
 #[inline(always)]
-fn index_of(fd: RawFd) -> usize {
+pub(crate) fn index_of(fd: RawFd) -> usize {
     fd.cast_unsigned() as usize
 }
 
 /// Returns the index of a number's leaf, and its bit there.
 #[inline(always)]
-fn place_of(number: usize) -> (usize, usize) {
+pub(crate) fn place_of(number: usize) -> (usize, usize) {
     (number / BITS, number % BITS)
 }
 

@@ -6,7 +6,7 @@
 
 use std::time::{Duration, Instant};
 
-use fdtable::{Files, RawFd, rcu};
+use fdtable::{Block, RawFd, rcu};
 
 use super::Process;
 use crate::event::{Events, Poll};
@@ -83,14 +83,22 @@ impl Process {
 
     /// Looks at each descriptor once, without a reference, and returns how many are ready.
     fn look_at(&self, fds: &mut [PollFd]) -> usize {
-        let mut look = Look::new(&self.files);
         let mut ready = 0;
-        for one in fds {
-            let events = match one.fd {
-                ..0 => Events::empty(),
-                fd => look.events_of(fd).unwrap_or_else(events_of_none),
-            };
-            ready += usize::from(one.note(events));
+        for fds in fds.chunks_mut(IN_ONE_SECTION) {
+            let section = rcu::read_lock();
+            let mut block = self.files.block(0, &section);
+            for one in fds {
+                let events = match one.fd {
+                    ..0 => Events::empty(),
+                    fd => {
+                        if !block.contains(fd) {
+                            block = self.files.block(fd, &section);
+                        }
+                        events_in(&block, fd).unwrap_or_else(events_of_none)
+                    }
+                };
+                ready += usize::from(one.note(events));
+            }
         }
         ready
     }
@@ -111,42 +119,19 @@ impl Process {
     }
 }
 
-/// Look at the files of many descriptors, without references.
-pub(super) struct Look<'f> {
-    files: &'f Files<dyn Object>,
-    section: Option<rcu::Guard<'static>>,
-    /// How many may be looked at before the section ends.
-    left: usize,
-}
-
 /// Most files that are looked at in one section: 64. A grace period waits for them.
 const IN_ONE_SECTION: usize = 64;
 
-impl<'f> Look<'f> {
-    #[inline]
-    pub(super) fn new(files: &'f Files<dyn Object>) -> Self {
-        Look {
-            files,
-            section: None,
-            left: 0,
-        }
-    }
-
-    /// Returns what a descriptor is ready for.
-    ///
-    /// # Errors
-    /// Those of a lookup.
-    #[inline]
-    pub(super) fn events_of(&mut self, fd: RawFd) -> Result<Events, fdtable::Error> {
-        if self.left == 0 {
-            // Before the next begins, or the two would be one.
-            self.section = None;
-            self.left = IN_ONE_SECTION;
-        }
-        self.left -= 1;
-        let section = self.section.get_or_insert_with(rcu::read_lock);
-        Ok(self.files.borrow(fd, section)?.events())
-    }
+/// Returns what a descriptor of a block is ready for.
+///
+/// # Errors
+/// Those of a lookup.
+#[inline]
+pub(super) fn events_in(
+    block: &Block<'_, dyn Object>,
+    fd: RawFd,
+) -> Result<Events, fdtable::Error> {
+    Ok(block.borrow(fd)?.events())
 }
 
 /// Notes for each descriptor what was found, and returns how many are ready, if any.
