@@ -6,8 +6,6 @@
 
 use core::hint::cold_path;
 
-use fdtable_base::bitmap::BITS;
-
 use crate::rcu::Guard;
 use crate::table::{LeafRef, index_of, place_of};
 use crate::{BorrowedFile, Error, Files, RawFd};

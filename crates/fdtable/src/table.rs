@@ -15,6 +15,7 @@
 //! |---|---|---|
 //! | look up | no lock | |
 //! | open the lowest | in the leaf that the [`Room`] hints at | search, in `lowest` |
+//! | open two of the lowest | in that leaf, if it has two | search twice, in `pair` |
 //! | open any | in the leaf that the processor has claimed | claim, in `any` |
 //! | close, flags, `dup_to` | in the number's own leaf | make or copy the leaf |
 //! | reserve, install, ranges, fork | | always |
@@ -43,6 +44,7 @@ mod free;
 mod in_use;
 mod lowest;
 mod notices;
+mod pair;
 mod quarantine;
 mod range;
 mod reserved;
@@ -223,7 +225,7 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
     /// Gives a table that nobody else has the limits of another.
     fn set_limits_of(&mut self, soft: usize, hard: usize) {
         self.room.set_limit(soft);
-        self.tree.lock().hard_limit = hard;
+        self.tree.data_mut().hard_limit = hard;
     }
 
     /// Sets the soft limit, and the hard one if one is given.

@@ -35,7 +35,7 @@ use super::{FdTable, Found, LeafGuard, Mark, Structure, Way, place_of, take};
 use crate::{Error, Fd, FdFlags};
 
 /// Where the tree names the leaves of the hint.
-const FIRST: usize = 0;
+pub(super) const FIRST: usize = 0;
 const SECOND: usize = 1;
 
 impl<T: ?Sized + Send + Sync> FdTable<T> {
