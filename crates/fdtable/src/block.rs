@@ -6,14 +6,16 @@
 
 use core::hint::cold_path;
 
+use fdtable_base::bitmap::BITS;
+
 use crate::rcu::Guard;
 use crate::table::{LeafRef, index_of, place_of};
 use crate::{BorrowedFile, Error, Files, RawFd};
 
 /// The 64 numbers from a multiple of 64 on, as they were found inside a read-side section.
 pub struct Block<'g, T: ?Sized> {
-    /// The first number, divided by 64.
-    index: usize,
+    /// The first number; below zero for numbers that there are not.
+    first: RawFd,
     /// Nothing if the table has no place for these numbers: none is open.
     leaf: Option<LeafRef<'g, T>>,
 }
@@ -37,9 +39,11 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     /// ```
     #[inline]
     pub fn block<'g>(&'g self, fd: impl Into<RawFd>, section: &'g Guard<'_>) -> Block<'g, T> {
-        let (index, _) = place_of(index_of(fd.into()));
+        // There are fewer bits than the highest number has.
+        let first = fd.into() & !(BITS as RawFd - 1);
+        let (index, _) = place_of(index_of(first));
         Block {
-            index,
+            first,
             leaf: self.table.leaf(index, section),
         }
     }
@@ -50,7 +54,7 @@ impl<'g, T: ?Sized + Send + Sync> Block<'g, T> {
     #[inline]
     #[must_use]
     pub fn contains(&self, fd: impl Into<RawFd>) -> bool {
-        place_of(index_of(fd.into())).0 == self.index
+        self.bit_of(fd.into()).is_some()
     }
 
     /// Finds the file of a descriptor, as [`Files::borrow`] does. What was opened or closed since the
@@ -61,13 +65,21 @@ impl<'g, T: ?Sized + Send + Sync> Block<'g, T> {
     /// - [`Error::Revoked`] (EIO) if the file was [revoked](crate::FileRef::revoke).
     #[inline]
     pub fn borrow(&self, fd: impl Into<RawFd>) -> Result<BorrowedFile<'g, T>, Error> {
-        let (index, bit) = place_of(index_of(fd.into()));
-        let leaf = self.leaf.as_ref().filter(|_| index == self.index);
-        let Some(file) = leaf.and_then(|leaf| leaf.borrow(bit)) else {
+        let bit = self.bit_of(fd.into());
+        let found = bit.and_then(|bit| self.leaf.as_ref()?.borrow(bit));
+        let Some(file) = found else {
             cold_path();
             return Err(Error::BadFd);
         };
         BorrowedFile(file).unless_revoked()
+    }
+
+    /// Returns the place of a number in the leaf.
+    #[inline(always)]
+    fn bit_of(&self, fd: RawFd) -> Option<usize> {
+        // A number below the first becomes one past all others.
+        let bit = index_of(fd.wrapping_sub(self.first));
+        (bit < BITS).then_some(bit)
     }
 }
 
@@ -80,7 +92,9 @@ mod tests {
         let files = Files::new();
         for number in 0..130 {
             let file = FileRef::new(number);
-            files.open(file, FdFlags::empty()).expect("a number is free");
+            files
+                .open(file, FdFlags::empty())
+                .expect("a number is free");
         }
         files
     }
@@ -92,7 +106,11 @@ mod tests {
         for of in [0, 63, 64, 129, 192, 1 << 30, -1] {
             let block = files.block(of, &section);
             for fd in (-70..200).chain([of]) {
-                assert_eq!(block.contains(fd), fd >> 6 == of >> 6, "{fd} in that of {of}");
+                assert_eq!(
+                    block.contains(fd),
+                    fd >> 6 == of >> 6,
+                    "{fd} in that of {of}"
+                );
                 let expected = files.borrow(fd, &section).map(|file| *file);
                 let expected = expected.ok().filter(|_| fd >> 6 == of >> 6);
                 let found = block.borrow(fd).map(|file| *file);
@@ -119,6 +137,9 @@ mod tests {
         let file = block.borrow(70).expect("open");
         files.close_range(64, 127).expect("there is memory");
         assert_eq!(*file, 70);
-        assert_eq!(files.block(64, &section).borrow(70).err(), Some(Error::BadFd));
+        assert_eq!(
+            files.block(64, &section).borrow(70).err(),
+            Some(Error::BadFd)
+        );
     }
 }

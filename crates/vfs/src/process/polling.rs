@@ -6,11 +6,11 @@
 
 use std::time::{Duration, Instant};
 
-use fdtable::{Block, RawFd, rcu};
+use fdtable::{RawFd, rcu};
 
 use super::Process;
+use crate::Errno;
 use crate::event::{Events, Poll};
-use crate::{Errno, Object};
 
 /// What `poll` is to look for, and what it found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,19 +83,26 @@ impl Process {
 
     /// Looks at each descriptor once, without a reference, and returns how many are ready.
     fn look_at(&self, fds: &mut [PollFd]) -> usize {
-        let mut ready = 0;
-        // Neighbours in a row are in one block of the table.
-        let rows = fds.chunk_by_mut(|one, next| one.fd >> 6 == next.fd >> 6);
-        for fds in rows.flat_map(|row| row.chunks_mut(IN_ONE_SECTION)) {
+        let (mut ready, mut rest) = (0, fds);
+        while let Some(first) = rest.first() {
+            // Neighbours are in one block of the table, and are looked at in one section.
             let section = rcu::read_lock();
-            let block = self.files.block(fds[0].fd, &section);
-            for one in fds {
-                let events = match one.fd {
-                    ..0 => Events::empty(),
-                    fd => events_in(&block, fd).unwrap_or_else(events_of_none),
+            let block = self.files.block(first.fd, &section);
+            let (most, mut looked) = (rest.len().min(IN_ONE_SECTION), 0);
+            for one in &mut rest[..most] {
+                let fd = one.fd;
+                if !block.contains(fd) {
+                    break;
+                }
+                let events = match block.borrow(fd) {
+                    Ok(file) => file.events(),
+                    Err(_) if fd < 0 => Events::empty(),
+                    Err(error) => events_of_none(error),
                 };
                 ready += usize::from(one.note(events));
+                looked += 1;
             }
+            rest = &mut rest[looked..];
         }
         ready
     }
@@ -118,18 +125,6 @@ impl Process {
 
 /// Most files that are looked at in one section: 64. A grace period waits for them.
 const IN_ONE_SECTION: usize = 64;
-
-/// Returns what a descriptor of a block is ready for.
-///
-/// # Errors
-/// Those of a lookup.
-#[inline]
-pub(super) fn events_in(
-    block: &Block<'_, dyn Object>,
-    fd: RawFd,
-) -> Result<Events, fdtable::Error> {
-    Ok(block.borrow(fd)?.events())
-}
 
 /// Notes for each descriptor what was found, and returns how many are ready, if any.
 fn note(fds: &mut [PollFd], found: &mut dyn Iterator<Item = Events>) -> Option<usize> {

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use fdtable::{FileRef, RawFd, rcu};
 
 use super::Process;
-use super::polling::{events_in, events_of_none};
+use super::polling::events_of_none;
 use crate::event::{Events, Poll};
 use crate::{Errno, Object};
 
@@ -154,9 +154,10 @@ impl Process {
             // A word of the sets is a block of the table, and is looked at in one section.
             let section = rcu::read_lock();
             let block = self.files.block(first, &section);
-            ready_of(first, wanted, |fd| match events_in(&block, fd) {
+            ready_of(first, wanted, |fd| match block.borrow(fd) {
+                Ok(file) => Ok(file.events()),
                 Err(error @ fdtable::Error::Revoked) => Ok(events_of_none(error)),
-                found => Ok(found?),
+                Err(error) => Err(error.into()),
             })
         })
     }
