@@ -44,10 +44,19 @@ pub struct SlabWeak<T> {
     block: NonNull<Block<T>>,
 }
 
+/// The counts come first, so that they are found without the value.
+#[repr(C)]
 struct Block<T> {
-    users: RefCount,
-    keepers: RefCount,
+    counts: Counts,
     value: T,
+}
+
+#[derive(Default)]
+struct Counts {
+    /// Those who use the value.
+    users: RefCount,
+    /// Those who keep the memory.
+    keepers: RefCount,
 }
 
 // SAFETY: as of an `Arc`: it shares `&T` between threads, and the last one, on whatever thread, drops
@@ -88,8 +97,7 @@ impl<T> SlabArc<T> {
         let place = general::alloc(Layout::new::<Block<T>>()).ok_or(OutOfMemory)?;
         let block = place.cast::<Block<T>>();
         let new = Block {
-            users: RefCount::new(),
-            keepers: RefCount::new(),
+            counts: Counts::default(),
             value,
         };
         // SAFETY: the memory is nobody else's, and as large and aligned as a block asks for.
@@ -106,7 +114,7 @@ impl<T> SlabArc<T> {
     /// Makes a reference that does not keep the value. Neither blocks nor allocates.
     #[must_use]
     pub fn downgrade(this: &Self) -> SlabWeak<T> {
-        this.block().keep();
+        this.block().counts.keep();
         SlabWeak { block: this.block }
     }
 
@@ -116,7 +124,7 @@ impl<T> SlabArc<T> {
     }
 }
 
-impl<T> Block<T> {
+impl Counts {
     /// Counts one more keeper, for somebody who is one.
     fn keep(&self) {
         let had = self.keepers.get();
@@ -137,7 +145,7 @@ impl<T> Deref for SlabArc<T> {
 
 impl<T> Clone for SlabArc<T> {
     fn clone(&self) -> Self {
-        let had = self.block().users.get();
+        let had = self.block().counts.users.get();
         debug_assert!(had, "a user has the value");
         Self {
             block: self.block,
@@ -150,7 +158,7 @@ impl<T> Drop for SlabArc<T> {
     #[inline]
     fn drop(&mut self) {
         // Most values have one user.
-        if !self.block().users.put_as_last() {
+        if !self.block().counts.users.put_as_last() {
             return;
         }
         // What all users kept together goes when the value is dropped, also if that panics.
@@ -170,7 +178,7 @@ impl<T> SlabWeak<T> {
     #[must_use]
     pub fn upgrade(&self) -> Option<SlabArc<T>> {
         // A reference is made only if it was had: one that is dropped gives one back.
-        if !self.users().get() {
+        if !self.counts().users.get() {
             return None;
         }
         Some(SlabArc {
@@ -180,23 +188,15 @@ impl<T> SlabWeak<T> {
     }
 
     /// Returns the counts alone: the value may be gone.
-    fn users(&self) -> &RefCount {
-        let block = self.block.as_ptr();
-        // SAFETY: a keeper has the memory, and the counts in it.
-        unsafe { &(*block).users }
-    }
-
-    fn keepers(&self) -> &RefCount {
-        let block = self.block.as_ptr();
-        // SAFETY: as above.
-        unsafe { &(*block).keepers }
+    fn counts(&self) -> &Counts {
+        // SAFETY: a keeper has the memory, and the counts at its beginning.
+        unsafe { self.block.cast().as_ref() }
     }
 }
 
 impl<T> Clone for SlabWeak<T> {
     fn clone(&self) -> Self {
-        let had = self.keepers().get();
-        debug_assert!(had, "a keeper has the memory");
+        self.counts().keep();
         Self { block: self.block }
     }
 }
@@ -204,14 +204,11 @@ impl<T> Clone for SlabWeak<T> {
 impl<T> Drop for SlabWeak<T> {
     #[inline]
     fn drop(&mut self) {
-        if !self.keepers().put_as_last() {
+        if !self.counts().keepers.put_as_last() {
             return;
         }
-        let block = self.block.as_ptr();
         // SAFETY: the last keeper is gone; nobody looks at the counts any more.
-        drop(unsafe { (&raw const (*block).users).read() });
-        // SAFETY: as above.
-        drop(unsafe { (&raw const (*block).keepers).read() });
+        unsafe { self.block.cast::<Counts>().drop_in_place() };
         // SAFETY: `try_new_with` took it with this layout, and nobody uses it any more.
         unsafe { general::free(self.block.cast(), Layout::new::<Block<T>>()) };
     }
@@ -296,7 +293,7 @@ mod tests {
         assert!(catch_unwind(AssertUnwindSafe(|| drop(value))).is_err());
         assert_eq!(drops.get(), 2);
         assert!(weak.upgrade().is_none());
-        assert_eq!(weak.keepers().references(), Some(1));
+        assert_eq!(weak.counts().keepers.references(), Some(1));
     }
 
     #[test]
