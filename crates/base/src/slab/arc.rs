@@ -96,12 +96,13 @@ impl<T> SlabArc<T> {
     ) -> Result<Result<Self, E>, OutOfMemory> {
         let place = general::alloc(Layout::new::<Block<T>>()).ok_or(OutOfMemory)?;
         let block = place.cast::<Block<T>>();
-        let new = Block {
-            counts: Counts::default(),
-            value,
-        };
-        // SAFETY: the memory is nobody else's, and as large and aligned as a block asks for.
-        unsafe { block.write(new) };
+        // SAFETY: the memory is nobody else's, and begins with the counts.
+        unsafe { place.cast().write(Counts::default()) };
+        // SAFETY: the memory is as large and aligned as a block asks for.
+        let there = unsafe { &raw mut (*block.as_ptr()).value };
+        // By itself, so that it is moved once.
+        // SAFETY: as above.
+        unsafe { there.write(value) };
         let mut this = Self {
             block,
             owns: PhantomData,
