@@ -229,7 +229,12 @@ impl<T: ?Sized, S> Leaf<T, S> {
 
     /// Returns the numbers that have an object. A hint, unless the leaf is locked.
     pub fn installed(&self) -> u64 {
-        bits_of(self.open.bits())
+        self.installed_of(u64::MAX)
+    }
+
+    /// Returns those of `numbers` that have an object. A hint, unless the leaf is locked.
+    pub fn installed_of(&self, numbers: u64) -> u64 {
+        bits_of(self.open.bits() & numbers)
             .filter(|&bit| self.has(bit))
             .fold(0, |installed, bit| installed | 1 << bit)
     }

@@ -314,6 +314,12 @@ impl<T: ?Sized + Send + Sync, S: LeafState, D> Tree<T, S, D> {
         }
     }
 
+    /// Borrows what is kept under the lock of the structure. Nobody else can, as the tree is borrowed
+    /// alone.
+    pub fn data_mut(&mut self) -> &mut D {
+        self.data.get_mut()
+    }
+
     /// Takes the lock of the structure if nobody holds it. Never waits.
     pub fn try_lock(&self) -> Option<Structure<'_, T, S, D>> {
         Some(Structure {

@@ -309,6 +309,63 @@ fn an_open_meets_a_close_below_it() {
     });
 }
 
+/// A pair that does not get the two lowest, in one leaf or in two.
+#[test]
+fn a_pair_meets_a_close_below_it() {
+    explore(3, || {
+        let (fates, files) = table(&[0, 1, 2, 3, 4]);
+        let closer = spawn(&files, |files| files.close(2));
+        let pair = (fates.object(10), fates.object(11));
+        let (one, other) = files.open_pair(pair, NONE).expect("there is room");
+        assert_eq!(join(closer), Ok(()));
+        let both = (one.raw(), other.raw());
+        assert!([(2, 5), (5, 6), (5, 2)].contains(&both), "{both:?}");
+        assert_eq!(get(&files, one.raw()), Ok(10));
+        assert_eq!(get(&files, other.raw()), Ok(11));
+        fates.check(files);
+    });
+}
+
+/// Two numbers of which one is given out twice.
+#[test]
+fn a_pair_meets_an_open() {
+    explore(3, || {
+        let (fates, files) = table(&[0]);
+        let other = {
+            let fates = fates.clone();
+            spawn(&files, move |files| open(files, &fates, 12))
+        };
+        let pair = (fates.object(10), fates.object(11));
+        let (one, two) = files.open_pair(pair, NONE).expect("there is room");
+        let single = join(other);
+        let both = (one.raw(), two.raw());
+        let fits = |(a, b), c| both == (a, b) && single == c;
+        assert!(fits((1, 2), 3) || fits((2, 3), 1), "{both:?} {single}");
+        assert_eq!(listed(&files).len(), 4);
+        fates.check(files);
+    });
+}
+
+/// A file that is freed while it is looked at, found by way of a leaf that was taken out since.
+#[test]
+fn a_look_into_a_block_meets_its_close() {
+    explore(3, || {
+        let (fates, files) = table(&[4, 5]);
+        let closer = spawn(&files, |files| files.close_range(4, 7));
+        {
+            let section = rcu::read_lock();
+            let block = files.block(4, &section);
+            for fd in [4, 5] {
+                if let Ok(file) = block.borrow(fd) {
+                    file.look_inside_section();
+                }
+            }
+        }
+        assert_eq!(join(closer), Ok(()));
+        fates.check(files);
+    });
+}
+
 /// A close that finds a number which is taken and has no file yet.
 #[test]
 fn a_close_meets_the_open_of_its_number() {

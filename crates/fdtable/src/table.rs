@@ -15,6 +15,7 @@
 //! |---|---|---|
 //! | look up | no lock | |
 //! | open the lowest | in the leaf that the [`Room`] hints at | search, in `lowest` |
+//! | open two of the lowest | in that leaf, if it has two | search twice, in `pair` |
 //! | open any | in the leaf that the processor has claimed | claim, in `any` |
 //! | close, flags, `dup_to` | in the number's own leaf | make or copy the leaf |
 //! | reserve, install, ranges, fork | | always |
@@ -44,6 +45,7 @@ mod idle;
 mod in_use;
 mod lowest;
 mod notices;
+mod pair;
 mod quarantine;
 mod range;
 mod reserved;
@@ -76,6 +78,7 @@ type Entry<'e, T> = tree::Entry<'e, T, Notes, Numbers>;
 type Found<'e, T> = tree::Found<'e, T, Notes, Numbers>;
 type Leaf<T> = leaf::Leaf<T, Notes>;
 type LeafGuard<'l, T> = leaf::LeafGuard<'l, T, Notes>;
+pub(crate) type LeafRef<'s, T> = leaf::LeafRef<'s, T, Notes>;
 pub(crate) type Structure<'t, T> = tree::Structure<'t, T, Notes, Numbers>;
 
 /// What the lock of the structure guards beside the nodes.
@@ -226,7 +229,7 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
     /// Gives a table that nobody else has the limits of another.
     fn set_limits_of(&mut self, soft: usize, hard: usize) {
         self.room.set_limit(soft);
-        self.tree.lock().hard_limit = hard;
+        self.tree.data_mut().hard_limit = hard;
     }
 
     /// Sets the soft limit, and the hard one if one is given.
@@ -250,6 +253,16 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
     #[inline(always)]
     pub(crate) fn borrow<'g>(&self, fd: RawFd, section: &'g Guard<'_>) -> Option<Borrowed<'g, T>> {
         self.tree.borrow(index_of(fd), section)
+    }
+
+    /// Finds the leaf of 64 numbers, if there is one.
+    #[inline(always)]
+    pub(crate) fn leaf<'s>(
+        &'s self,
+        index: usize,
+        section: &'s Guard<'_>,
+    ) -> Option<LeafRef<'s, T>> {
+        self.tree.leaf(index, section)
     }
 
     /// Looks at the file of a number and takes a reference.
@@ -329,14 +342,15 @@ fn set_flags<T: ?Sized>(leaf: &Leaf<T>, bit: usize, flags: FdFlags) {
     }
 }
 
+/// Returns the index of a number. A negative number becomes one past all leaves.
 #[inline(always)]
-fn index_of(fd: RawFd) -> usize {
+pub(crate) fn index_of(fd: RawFd) -> usize {
     fd.cast_unsigned() as usize
 }
 
 /// Returns the index of a number's leaf, and its bit there.
 #[inline(always)]
-fn place_of(number: usize) -> (usize, usize) {
+pub(crate) fn place_of(number: usize) -> (usize, usize) {
     (number / BITS, number % BITS)
 }
 

@@ -36,7 +36,7 @@ use super::{Entry, FdTable, Found, LeafGuard, Mark, Structure, Way, index_of, pl
 use crate::{Error, Fd, FdFlags, RawFd};
 
 /// Where the tree names the leaves of the hint.
-const FIRST: usize = 0;
+pub(super) const FIRST: usize = 0;
 const SECOND: usize = 1;
 
 impl<T: ?Sized + Send + Sync> FdTable<T> {

@@ -3,6 +3,7 @@
 //! The range is worked off leaf by leaf, each in one step. A leaf that loses all that it has is
 //! taken out of the tree as it is, also one that is shared: no copy is made to be emptied.
 
+use arrayvec::ArrayVec;
 use fdtable_base::bitmap::BITS;
 use fdtable_base::counted::Ref;
 use fdtable_base::leaf::bits_of;
@@ -21,7 +22,8 @@ type Retired<T> = tree::Retired<T, Notes>;
 struct Released<T: ?Sized> {
     /// The whole leaf, with its files.
     leaf: Option<Retired<T>>,
-    files: [Option<Ref<T>>; BITS],
+    /// Or some of its files.
+    files: ArrayVec<Ref<T>, BITS>,
     woken: Option<Woken>,
 }
 
@@ -29,14 +31,9 @@ impl<T: ?Sized> Released<T> {
     fn new() -> Self {
         Self {
             leaf: None,
-            files: [const { None }; BITS],
+            files: ArrayVec::new(),
             woken: None,
         }
-    }
-
-    fn get(&self, bit: usize) -> Option<Ref<T>> {
-        let taken = || self.leaf.as_ref()?.get(bit);
-        self.files[bit].clone().or_else(taken)
     }
 }
 
@@ -46,7 +43,9 @@ pub(crate) struct Closed<'r, T: ?Sized>(&'r Released<T>);
 impl<'r, T: ?Sized> Closed<'r, T> {
     /// Returns each of the files once for each of its descriptors.
     pub(crate) fn files(self) -> impl Iterator<Item = Ref<T>> + 'r {
-        (0..BITS).filter_map(|bit| self.0.get(bit))
+        let leaf = self.0.leaf.iter();
+        let of_leaf = leaf.flat_map(|leaf| (0..BITS).filter_map(|bit| leaf.get(bit)));
+        of_leaf.chain(self.0.files.iter().cloned())
     }
 }
 
@@ -60,14 +59,14 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
         mut flush: impl FnMut(Closed<'_, T>),
     ) -> Result<(), Error> {
         self.for_each_leaf(first, last, |index, meant| {
-            self.close_some(index, |leaf| meant & leaf.installed(), &mut flush)
+            self.close_some(index, |leaf| leaf.installed_of(meant), &mut flush)
         })
     }
 
     /// Closes every open number that is to be closed on exec, as `close_range`.
     pub(crate) fn close_on_exec(&self, mut flush: impl FnMut(Closed<'_, T>)) -> Result<(), Error> {
         self.for_each_leaf(0, Fd::MAX.index(), |index, _| {
-            let chosen = |leaf: &Leaf<T>| leaf.cloexec.bits() & leaf.installed();
+            let chosen = |leaf: &Leaf<T>| leaf.installed_of(leaf.cloexec.bits());
             self.close_some(index, chosen, &mut flush)
         })
     }
@@ -145,13 +144,13 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
         choose: impl Fn(&Leaf<T>) -> u64,
         flush: impl FnOnce(Closed<'_, T>),
     ) -> Result<(), Error> {
+        let mut released = Released::new();
         let mut structure = self.tree.lock();
-        let mut released = self.close_chosen(&mut structure, index, choose)?;
+        self.close_chosen(&mut structure, index, choose, &mut released)?;
         drop(structure);
         // Before the files are shown, which may take long: the numbers are free.
         drop(released.woken.take());
         flush(Closed(&released));
-        drop(released);
         Ok(())
     }
 
@@ -160,10 +159,10 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
         structure: &mut Structure<'_, T>,
         index: usize,
         choose: impl Fn(&Leaf<T>) -> u64,
-    ) -> Result<Released<T>, Error> {
-        let mut released = Released::new();
+        released: &mut Released<T>,
+    ) -> Result<(), Error> {
         let Some(leaf) = structure.leaf(index).filter(|leaf| choose(leaf) != 0) else {
-            return Ok(released);
+            return Ok(());
         };
         let is_all = |leaf: &Leaf<T>| choose(leaf) == leaf.open.bits();
         if is_all(leaf) && !structure.quarantine.is_on() {
@@ -174,7 +173,7 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
             self.close_each(structure, index, choose, &mut released.files)?;
         }
         released.woken = Some(Self::take_waiters(structure));
-        Ok(released)
+        Ok(())
     }
 
     /// Closes numbers of a leaf that can be written.
@@ -183,7 +182,7 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
         structure: &mut Structure<'_, T>,
         index: usize,
         choose: impl Fn(&Leaf<T>) -> u64,
-        files: &mut [Option<Ref<T>>; BITS],
+        files: &mut ArrayVec<Ref<T>, BITS>,
     ) -> Result<(), Error> {
         Self::prepare_quarantine(structure)?;
         let quarantine = structure.quarantine.is_on();
@@ -192,16 +191,16 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
             chosen = choose(&leaf);
             for bit in bits_of(chosen) {
                 leaf.state_mut().clear_tag(bit);
-                files[bit] = leaf.exchange(bit, None);
                 if !quarantine {
                     // Taken below.
                     let _ = self.free_in(&mut leaf, index, bit);
                 }
+                files.extend(leaf.exchange(bit, None));
             }
         }
         if quarantine {
             bits_of(chosen).for_each(|bit| Self::enter_quarantine(structure, index * BITS + bit));
-        } else {
+        } else if self.room.has_notices() {
             self.settle(structure);
         }
         Ok(())
