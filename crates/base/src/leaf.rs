@@ -20,10 +20,9 @@
 //!
 //! # Who finds a number vacant
 //!
-//! Who takes an object away empties the slot, then tells in some way that the number is free, and
-//! then gives the lock back. So who finds the slot empty, without the lock, may be too early to act on
-//! it: it looks at the lock too, after the slot. It sees at least that the lock was taken to empty the
-//! slot; and if it sees the lock free, it was given back, and all that was told by then is seen.
+//! Who closes a number first tells that it is free, by its bit and if need be by a
+//! [notice](crate::room), and then empties the slot. So who finds the slot empty, without the lock,
+//! finds all that was told, and waits for the closer where it goes for the number itself: at the lock.
 
 use core::cell::UnsafeCell;
 use core::hint::cold_path;
@@ -218,13 +217,10 @@ impl<T: ?Sized, S> Leaf<T, S> {
         !self.slots.0[bit].is_empty()
     }
 
-    /// Tells that a number has no object, and that who took it away has given the lock back; or says
-    /// no, if it cannot be sure.
+    /// Tells that a number has no object; what who took it away did before is seen.
     #[inline]
     pub(crate) fn is_vacant(&self, bit: usize) -> bool {
-        // In this order: who sees the slot empty sees that the lock was taken for that, and so does
-        // not take an older look for its return.
-        self.slots.0[bit].is_empty_acquire() && self.head.lock.is_free_acquire()
+        self.slots.0[bit].is_empty_acquire()
     }
 
     /// Returns the numbers that have an object. A hint, unless the leaf is locked.

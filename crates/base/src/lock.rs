@@ -65,13 +65,6 @@ impl RawLock {
         self.0.load(Relaxed) & !TAKEN == name.0
     }
 
-    /// Tells whether nobody holds the lock; then what the last holder wrote is seen.
-    #[inline(always)]
-    pub(crate) fn is_free_acquire(&self) -> bool {
-        // Acquire: pairs with the release in `unlock`.
-        self.0.load(Acquire) & TAKEN == 0
-    }
-
     /// Waits for the lock and takes it. Its name must be right.
     #[inline(always)]
     pub(crate) fn lock(&self, name: Name) {

@@ -254,9 +254,8 @@ impl<T: ?Sized + Send + Sync, S: LeafState, D> Tree<T, S, D> {
         }
     }
 
-    /// Tells that a number has no object, and that who took it away, if anybody did, has left the
-    /// leaf: what was done there with the lock of the leaf, and what was done before a leaf was taken
-    /// out, is seen. Or says no, if it cannot be sure. Takes no lock, neither blocks nor allocates.
+    /// Tells that a number has no object; what who took it away, or took its leaf out, did before is
+    /// seen. Takes no lock, neither blocks nor allocates.
     ///
     /// Two threads that have each put an object somewhere do not both find the other's place vacant.
     #[inline]

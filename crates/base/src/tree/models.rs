@@ -488,9 +488,8 @@ impl Told {
     }
 }
 
-/// Puts an object under a number, or takes it away, by the short way, and does something before the
-/// lock of the leaf is given back.
-fn change(tree: &Sample, number: usize, object: Option<Ref<Object>>, then: impl FnOnce()) {
+/// Puts an object under a number, or takes it away, by the short way, and does something before.
+fn change(tree: &Sample, number: usize, object: Option<Ref<Object>>, first: impl FnOnce()) {
     let before = {
         let entry = tree.enter().expect("the gate is open");
         let leaf = entry.lock_leaf(number / BITS);
@@ -499,15 +498,14 @@ fn change(tree: &Sample, number: usize, object: Option<Ref<Object>>, then: impl 
             Some(_) => leaf.open.set(number % BITS),
             None => leaf.open.clear(number % BITS),
         }
-        let before = leaf.exchange(number % BITS, object);
-        then();
-        before
+        first();
+        leaf.exchange(number % BITS, object)
     };
     drop(before);
 }
 
-/// A number that is found not open by who does not see what its closer did before the lock was given
-/// back: a notice that it is free.
+/// A number that is found not open by who does not see what its closer did before: a notice that it is
+/// free.
 #[test]
 fn who_finds_a_number_vacant_sees_what_its_closer_left() {
     explore(AtMost(3), || {
@@ -519,7 +517,7 @@ fn who_finds_a_number_vacant_sees_what_its_closer_left() {
             move |tree| change(tree, 0, None, || told.tell())
         });
         if tree.is_vacant(0, &read_lock()) {
-            assert!(told.is_told(), "the closer has left");
+            assert!(told.is_told(), "it was told before");
         }
         join(closer);
         assert!(tree.is_vacant(0, &read_lock()));
