@@ -68,16 +68,21 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
     }
 
     /// Chooses the second leaf for a hint that begins with `first`: the next one that is not
-    /// passed, if it is there. Where numbers are given out one after the other it is not. Has the
-    /// tree name both, at [`FIRST`](super::lowest) and `SECOND`. The caller locks the first, and
-    /// sets the hint.
+    /// passed, if it is there and nobody has claimed it: else opens of the lowest number would touch
+    /// what another processor writes. Where numbers are given out one after the other it is not there.
+    /// Has the tree name both, at [`FIRST`](super::lowest) and `SECOND`. The caller locks the first,
+    /// and sets the hint.
     pub(super) fn choose_second(
         &self,
         structure: &mut Structure<'_, T>,
         first: usize,
     ) -> Option<usize> {
         let next = structure.next_not_full(first + 1);
-        let second = structure.leaf(next).map(|_| next);
+        let is_claimed = |leaf: LeafGuard<'_, T>| leaf.state().claim != 0;
+        let second = structure
+            .leaf(next)
+            .filter(|_| !structure.lock_leaf(next).is_some_and(is_claimed))
+            .map(|_| next);
         structure.set_recent([first, second.unwrap_or(0)]);
         let before = self.room.second();
         if before != second
