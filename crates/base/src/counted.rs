@@ -23,6 +23,7 @@
 //!   since that reference was put later than the section began, or never.
 
 mod block;
+mod revocations;
 
 use alloc::alloc::handle_alloc_error;
 use core::fmt;

@@ -27,7 +27,7 @@ use core::hint::cold_path;
 use core::marker::PhantomData;
 use core::ptr;
 
-use crate::rcu::{self, Section};
+use crate::rcu::{self, Guard, Section};
 use crate::sync::atomic::AtomicUsize;
 use crate::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
@@ -46,6 +46,15 @@ pub struct Entry<'g> {
     section: Section,
     /// Borrows the gate, and stays on its thread.
     gate: PhantomData<(&'g Gate, *const ())>,
+}
+
+impl Entry<'_> {
+    /// Returns the section that was entered with the gate, for lookups.
+    #[inline(always)]
+    pub fn section(&self) -> Guard<'_> {
+        // It leaves nothing, and is gone before this.
+        Guard::of(None)
+    }
 }
 
 impl Gate {

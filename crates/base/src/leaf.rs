@@ -17,6 +17,12 @@
 //! a moment inside its section, and that was put later than the section began: the object stays
 //! until the section ends. Whether it is still open is another question; a reader that wants a
 //! reference and finds the count dead walks again.
+//!
+//! # Who finds a number vacant
+//!
+//! Who closes a number first tells that it is free, by its bit and if need be by a
+//! [notice](crate::room), and then empties the slot. So who finds the slot empty, without the lock,
+//! finds all that was told, and waits for the closer where it goes for the number itself: at the lock.
 
 use core::cell::UnsafeCell;
 use core::hint::cold_path;
@@ -211,9 +217,20 @@ impl<T: ?Sized, S> Leaf<T, S> {
         !self.slots.0[bit].is_empty()
     }
 
+    /// Tells that a number has no object; what who took it away did before is seen.
+    #[inline]
+    pub(crate) fn is_vacant(&self, bit: usize) -> bool {
+        self.slots.0[bit].is_empty_acquire()
+    }
+
     /// Returns the numbers that have an object. A hint, unless the leaf is locked.
     pub fn installed(&self) -> u64 {
-        bits_of(self.open.bits())
+        self.installed_of(u64::MAX)
+    }
+
+    /// Returns those of `numbers` that have an object. A hint, unless the leaf is locked.
+    pub fn installed_of(&self, numbers: u64) -> u64 {
+        bits_of(self.open.bits() & numbers)
             .filter(|&bit| self.has(bit))
             .fold(0, |installed, bit| installed | 1 << bit)
     }

@@ -114,14 +114,16 @@ impl RefCount {
     }
 
     /// Drops a reference as [`put`](Self::put), for a holder who expects that it is the last: then
-    /// one compare-and-swap does, and an add more if it is not.
+    /// one compare-and-swap does. If it is not, that is seen before, nearly always.
     #[inline(always)]
     #[must_use = "who puts the last reference releases the object"]
     pub fn put_as_last(&self) -> bool {
         // A word of 0 is one reference, this one, and no burier on his way out. Nobody revives the
         // object in between, so it goes from there to the dead zone in one step.
+        // Relaxed: a look, since a compare-and-swap that fails costs as much as one that does not.
         // Acquire on success: as in `bury`. Relaxed on failure: nothing is read by it.
-        self.0.compare_exchange(0, DEAD, Acquire, Relaxed).is_ok() || self.put()
+        self.0.load(Relaxed) == 0 && self.0.compare_exchange(0, DEAD, Acquire, Relaxed).is_ok()
+            || self.put()
     }
 
     /// Returns how many references there are, or nothing once the last has been put. A hint:

@@ -31,7 +31,7 @@
 //! A thread that finds nothing in one part asks the next: [`cache`]. A [`header`] is at the beginning of
 //! each slab, and a [`shape`] tells where its objects are. On top are [`Cache`] and
 //! [`ConstructedCache`], and [`general`] for memory by its size, which may come from elsewhere if so
-//! [chosen](choose) at the start; beside them [`check`] and
+//! [chosen](choose) at the start, of which [`SlabArc`] is made; beside them [`check`] and
 //! [`Info`].
 //!
 //! # What keeps memory alive
@@ -58,6 +58,7 @@
 //! callbacks that are due: not under a lock that they may want. The readers of a free place must not
 //! meet who writes a new object there: that is for their type to see to, by atomics.
 
+mod arc;
 #[cfg_attr(
     loom,
     allow(dead_code, reason = "general memory of models is never in caches")
@@ -87,6 +88,7 @@ mod scarcity;
 mod shape;
 mod slabs;
 
+pub use arc::{SlabArc, SlabWeak};
 pub use backing::{AlreadyChosen, Backing, choose};
 pub(crate) use boxed::SlabBox;
 pub use constructed::{Constructed, ConstructedCache};

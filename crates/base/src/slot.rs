@@ -78,6 +78,13 @@ impl<T: ?Sized> Slot<T> {
         self.anchor.load(Relaxed).is_null()
     }
 
+    /// As [`is_empty`](Self::is_empty), and what came before the slot was emptied is seen.
+    #[inline]
+    pub(crate) fn is_empty_acquire(&self) -> bool {
+        // Acquire: pairs with the release in (X).
+        self.anchor.load(Acquire).is_null()
+    }
+
     /// Looks without taking a reference. Neither blocks nor allocates.
     #[inline(always)]
     pub fn borrow<'g>(&self, guard: &'g Guard<'_>) -> Option<Borrowed<'g, T>> {

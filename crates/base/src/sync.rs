@@ -77,7 +77,22 @@ impl<T> Mutex<T> {
                 .unwrap_or_else(std::sync::PoisonError::into_inner),
         );
         #[cfg(not(loom))]
-        return MutexGuard(self.0.lock());
+        return self.try_lock().unwrap_or_else(|| self.wait());
+    }
+
+    /// Keeps away a few times before it sleeps: a holder nearly always goes on, and is done before
+    /// this thread could be put aside and woken; and where more threads run than there are processors,
+    /// who gives its own away at each meeting waits for all others.
+    #[cfg(not(loom))]
+    #[cold]
+    fn wait(&self) -> MutexGuard<'_, T> {
+        for attempts in 0..WAITS {
+            keep_away(attempts);
+            if let Some(guard) = self.try_lock() {
+                return guard;
+            }
+        }
+        MutexGuard(self.0.lock())
     }
 
     /// Takes the lock if nobody holds it. Never waits.
@@ -107,6 +122,10 @@ impl<T: Default> Default for Mutex<T> {
     }
 }
 
+/// From so many steps on a thread that waits gives its processor away.
+#[cfg(not(loom))]
+const YIELDS: u32 = 64;
+
 /// Lets others run: a busy-wait step. `attempts` counts the caller's steps so far; past a few
 /// the thread gives its processor away, since the one waited for may need it.
 pub(crate) fn relax(attempts: u32) {
@@ -120,7 +139,7 @@ pub(crate) fn relax(attempts: u32) {
     }
     #[cfg(not(loom))]
     {
-        if attempts < 64 {
+        if attempts < YIELDS {
             core::hint::spin_loop();
             return;
         }
@@ -134,6 +153,32 @@ pub(crate) fn relax(attempts: u32) {
         }
         #[cfg(not(feature = "std"))]
         core::hint::spin_loop();
+    }
+}
+
+/// How often a thread keeps away from a lock before it gives its processor away.
+#[cfg(not(loom))]
+const WAITS: u32 = 5;
+
+/// Does nothing for about a microsecond, and twice as long for each attempt before: some dozens of
+/// times as long as a lock is held, so that who holds it can take it again and again meanwhile.
+#[cfg(not(loom))]
+fn keep_away(attempts: u32) {
+    const FIRST: u32 = 32;
+    for _ in 0..FIRST << attempts {
+        core::hint::spin_loop();
+    }
+}
+
+/// Keeps away from a lock that somebody holds for some tens of instructions. `attempts` counts the
+/// caller's looks so far; past a few the thread gives its processor away.
+pub(crate) fn back_off(attempts: u32) {
+    #[cfg(loom)]
+    relax(attempts);
+    #[cfg(not(loom))]
+    match attempts.checked_sub(WAITS) {
+        None => keep_away(attempts),
+        Some(more) => relax(YIELDS + more),
     }
 }
 

@@ -63,6 +63,7 @@ use core::ptr::{self, NonNull};
 
 use crate::bitmap::BITS;
 use crate::counted::{Borrowed, Ref};
+use crate::fence;
 use crate::gate::{self, Gate};
 use crate::leaf::{Leaf, LeafGuard, LeafRef, LeafState};
 use crate::lock::Name;
@@ -253,6 +254,21 @@ impl<T: ?Sized + Send + Sync, S: LeafState, D> Tree<T, S, D> {
         }
     }
 
+    /// Tells that a number has no object; what who took it away, or took its leaf out, did before is
+    /// seen. Takes no lock, neither blocks nor allocates.
+    ///
+    /// Two threads that have each put an object somewhere do not both find the other's place vacant.
+    #[inline]
+    pub fn is_vacant(&self, number: usize, section: &Guard<'_>) -> bool {
+        // Pairs with itself: of two threads the one that passes it later sees what the other has put
+        // before. The exchange of a lock would not do, also where it is a full fence: what was put
+        // under the lock may still be on its way when the lock is given back.
+        fence::full();
+        // No leaf: the acquire of the walk pairs with the release that took it out.
+        self.leaf(number / BITS, section)
+            .is_none_or(|leaf| leaf.is_vacant(number % BITS))
+    }
+
     /// Finds the first leaf whose index is `from` or more. Neither blocks nor allocates.
     pub fn next<'s>(
         &'s self,
@@ -277,10 +293,7 @@ impl<T: ?Sized + Send + Sync, S: LeafState, D> Tree<T, S, D> {
     #[inline(always)]
     pub fn enter(&self) -> Option<Entry<'_, T, S, D>> {
         let inside = self.shared.gate.enter()?;
-        Some(Entry {
-            tree: self,
-            _inside: inside,
-        })
+        Some(Entry { tree: self, inside })
     }
 
     /// As [`enter`](Self::enter), but may refuse inside of sections, and refuses at a thread's first one,
@@ -288,10 +301,7 @@ impl<T: ?Sized + Send + Sync, S: LeafState, D> Tree<T, S, D> {
     #[inline(always)]
     pub fn try_enter(&self) -> Option<Entry<'_, T, S, D>> {
         let inside = self.shared.gate.try_enter()?;
-        Some(Entry {
-            tree: self,
-            _inside: inside,
-        })
+        Some(Entry { tree: self, inside })
     }
 
     /// Waits for the lock of the structure and takes it.
@@ -301,6 +311,12 @@ impl<T: ?Sized + Send + Sync, S: LeafState, D> Tree<T, S, D> {
             data: self.data.lock(),
             freed: Freed::default(),
         }
+    }
+
+    /// Borrows what is kept under the lock of the structure. Nobody else can, as the tree is borrowed
+    /// alone.
+    pub fn data_mut(&mut self) -> &mut D {
+        self.data.get_mut()
     }
 
     /// Takes the lock of the structure if nobody holds it. Never waits.
@@ -512,10 +528,16 @@ unsafe fn walk<'l, T: ?Sized, S>(
 #[must_use = "the thread leaves the gate when this is dropped"]
 pub struct Entry<'e, T: ?Sized, S: LeafState, D> {
     tree: &'e Tree<T, S, D>,
-    _inside: gate::Entry<'e>,
+    inside: gate::Entry<'e>,
 }
 
 impl<T: ?Sized + Send + Sync, S: LeafState, D> Entry<'_, T, S, D> {
+    /// As [`Tree::get`].
+    #[inline(always)]
+    pub fn get(&self, number: usize) -> Option<Ref<T>> {
+        self.tree.get(number, &self.inside.section())
+    }
+
     /// Locks the leaf of `index`, if there is one and it is the tree's own. May wait a moment for
     /// the leaf's lock. Who locks two takes the one with the lower index first.
     #[inline(always)]

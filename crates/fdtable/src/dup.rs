@@ -11,7 +11,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     /// - [`Error::TooManyFiles`] (EMFILE) if every number below the limit is taken.
     /// - [`Error::NoMemory`] (ENOMEM) if the table cannot grow.
     pub fn dup(&self, old: impl Into<RawFd>) -> Result<Fd, Error> {
-        self.open(self.get_even_revoked(old.into())?, FdFlags::empty())
+        self.table.dup_lowest(old.into(), FdFlags::empty())
     }
 
     /// Opens the file of `old` under the lowest free number that is `min` or more too. May wait

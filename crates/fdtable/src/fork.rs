@@ -1,5 +1,6 @@
 //! The descriptors of `fork(2)`.
 
+use crate::slab::SlabArc;
 use crate::{Error, Fd, FdFlags, Files};
 
 impl<T: ?Sized + Send + Sync> Files<T> {
@@ -27,9 +28,29 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     #[doc(alias = "unshare")]
     pub fn fork(&self) -> Result<Self, Error> {
         let mut child = Self::new();
-        self.table.fork_into(&mut child.table)?;
-        self.pass_on_quarantine(&child);
+        self.fork_into(&mut child)?;
         Ok(child)
+    }
+
+    /// Makes a child's view as [`fork`](Self::fork), in memory of slabs and counted, for who shares it:
+    /// it does not move, and the memory is soon had and soon given back.
+    ///
+    /// ```
+    /// use fdtable::{FdFlags, FileRef, Files};
+    ///
+    /// let parent = Files::new();
+    /// let fd = parent.open(FileRef::new("shared"), FdFlags::empty())?;
+    /// let child = parent.fork_in_slab()?;
+    /// let thread = child.clone();
+    /// parent.close(fd)?;
+    /// assert_eq!(*thread.get(fd)?, "shared");
+    /// # Ok::<(), fdtable::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As `fork`.
+    pub fn fork_in_slab(&self) -> Result<SlabArc<Self>, Error> {
+        SlabArc::try_new_with(Self::new(), |child| self.fork_into(child))?
     }
 
     /// Makes a child's view with those descriptors alone for which `keep` answers `true`: it is
@@ -53,16 +74,22 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     /// As `fork`.
     pub fn fork_keeping(&self, keep: impl FnMut(Fd, &T, FdFlags) -> bool) -> Result<Self, Error> {
         let mut child = Self::new();
-        self.table.fork_into(&mut child.table)?;
+        let quarantine = self.table.fork_into(&mut child.table)?;
         child.table.close_unkept(keep)?;
-        self.pass_on_quarantine(&child);
+        child.inherit_quarantine(quarantine);
         Ok(child)
     }
 
-    fn pass_on_quarantine(&self, child: &Self) {
-        let opens = self.table.quarantine();
+    /// Makes a view that is new that of a child.
+    fn fork_into(&self, child: &mut Self) -> Result<(), Error> {
+        let quarantine = self.table.fork_into(&mut child.table)?;
+        child.inherit_quarantine(quarantine);
+        Ok(())
+    }
+
+    fn inherit_quarantine(&self, opens: u32) {
         if opens > 0 {
-            child.table.set_quarantine(opens);
+            self.table.set_quarantine(opens);
         }
     }
 }

@@ -29,7 +29,7 @@
 //! is silent, Linux.
 //!
 //! Reading order: [`Fd`], [`FileRef`], [`Files`], then one file for each operation: `lookup`,
-//! `reserve`, `dup`, `close`, `close_range`, `fcntl`, `fork`, `exec`, and for those who need more:
+//! `block`, `reserve`, `dup`, `close`, `close_range`, `fcntl`, `fork`, `exec`, and for those who need more:
 //! `limits`, `spare`, `wait`, `in_use`, `flush`, `tag`, `quarantine`, `unshare`. The mechanism under them
 //! is in `table` and the files below it, and what that stands on is in [`fdtable_base`]. Then
 //! `superblock`: [`SuperBlock`], a file system's view of the same files, and [`listing`], which shows
@@ -42,6 +42,7 @@
 
 extern crate alloc;
 
+mod block;
 mod close;
 mod close_range;
 mod dup;
@@ -76,6 +77,7 @@ pub use fdtable_base::{freezer, host_fork};
 #[doc(inline)]
 pub use fdtable_base::{rcu, slab};
 
+pub use block::Block;
 pub use error::Error;
 pub use fd::{Fd, FdFlags, RawFd};
 pub use file::{BorrowedFile, End, FileRef};

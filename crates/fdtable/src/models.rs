@@ -15,7 +15,7 @@ use loom::thread::JoinHandle;
 use std::sync::{Arc, Mutex};
 use std::vec::Vec;
 
-use crate::{Error, FdFlags, FileRef, Files, RawFd, rcu};
+use crate::{Error, Fd, FdFlags, FileRef, Files, RawFd, rcu};
 
 const NONE: FdFlags = FdFlags::empty();
 
@@ -309,6 +309,63 @@ fn an_open_meets_a_close_below_it() {
     });
 }
 
+/// A pair that does not get the two lowest, in one leaf or in two.
+#[test]
+fn a_pair_meets_a_close_below_it() {
+    explore(3, || {
+        let (fates, files) = table(&[0, 1, 2, 3, 4]);
+        let closer = spawn(&files, |files| files.close(2));
+        let pair = (fates.object(10), fates.object(11));
+        let (one, other) = files.open_pair(pair, NONE).expect("there is room");
+        assert_eq!(join(closer), Ok(()));
+        let both = (one.raw(), other.raw());
+        assert!([(2, 5), (5, 6), (5, 2)].contains(&both), "{both:?}");
+        assert_eq!(get(&files, one.raw()), Ok(10));
+        assert_eq!(get(&files, other.raw()), Ok(11));
+        fates.check(files);
+    });
+}
+
+/// Two numbers of which one is given out twice.
+#[test]
+fn a_pair_meets_an_open() {
+    explore(3, || {
+        let (fates, files) = table(&[0]);
+        let other = {
+            let fates = fates.clone();
+            spawn(&files, move |files| open(files, &fates, 12))
+        };
+        let pair = (fates.object(10), fates.object(11));
+        let (one, two) = files.open_pair(pair, NONE).expect("there is room");
+        let single = join(other);
+        let both = (one.raw(), two.raw());
+        let fits = |(a, b), c| both == (a, b) && single == c;
+        assert!(fits((1, 2), 3) || fits((2, 3), 1), "{both:?} {single}");
+        assert_eq!(listed(&files).len(), 4);
+        fates.check(files);
+    });
+}
+
+/// A file that is freed while it is looked at, found by way of a leaf that was taken out since.
+#[test]
+fn a_look_into_a_block_meets_its_close() {
+    explore(3, || {
+        let (fates, files) = table(&[4, 5]);
+        let closer = spawn(&files, |files| files.close_range(4, 7));
+        {
+            let section = rcu::read_lock();
+            let block = files.block(4, &section);
+            for fd in [4, 5] {
+                if let Ok(file) = block.borrow(fd) {
+                    file.look_inside_section();
+                }
+            }
+        }
+        assert_eq!(join(closer), Ok(()));
+        fates.check(files);
+    });
+}
+
 /// A close that finds a number which is taken and has no file yet.
 #[test]
 fn a_close_meets_the_open_of_its_number() {
@@ -531,6 +588,25 @@ fn flags_meet_an_open() {
             had == Ok(FdFlags::CLOEXEC) || had == Err(Error::BadFd),
             "{had:?}"
         );
+        fates.check(files);
+    });
+}
+
+/// A leaf that a range takes out with all that it has, before opens know that there is room.
+#[test]
+fn who_finds_what_a_range_has_closed_opens_no_higher_number() {
+    explore(2, || {
+        let (fates, files) = table(&[0]);
+        let file = files.get(0).expect("it is open");
+        let open = || files.open(file.clone(), NONE).map(Fd::raw);
+        // Opens look at the third leaf then.
+        assert!((1..9).all(|fd| open() == Ok(fd)));
+        let closer = spawn(&files, |files| files.close_range(4, 7));
+        if files.close(4) == Err(Error::BadFd) {
+            assert_eq!(open(), Ok(4));
+        }
+        assert_eq!(join(closer), Ok(()));
+        drop(file);
         fates.check(files);
     });
 }

@@ -99,6 +99,34 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         self.table.open_lowest(file.0, flags)
     }
 
+    /// Opens two files under the two lowest free numbers, as `pipe(2)` and `socketpair(2)` do, or
+    /// none of them: nobody else is refused a number for the sake of a call that fails. Returns the
+    /// number of each. They are looked up one before the other, not in one step. May wait for the
+    /// lock, and allocates when the table grows.
+    ///
+    /// ```
+    /// use fdtable::{Error, FdFlags, FileRef, Files};
+    ///
+    /// let files = Files::with_limit(3);
+    /// let pipe = || (FileRef::new("read end"), FileRef::new("write end"));
+    /// let (from, to) = files.open_pair(pipe(), FdFlags::empty())?;
+    /// assert_eq!((*files.get(from)?, *files.get(to)?), ("read end", "write end"));
+    /// assert_eq!(files.open_pair(pipe(), FdFlags::empty()), Err(Error::TooManyFiles));
+    /// assert_eq!(files.open_count(), 2);
+    /// # Ok::<(), Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`reserve_many`](Self::reserve_many); both references are then dropped.
+    #[inline]
+    pub fn open_pair(
+        &self,
+        pair: (FileRef<T>, FileRef<T>),
+        flags: FdFlags,
+    ) -> Result<(Fd, Fd), Error> {
+        self.table.open_pair((pair.0.0, pair.1.0), flags)
+    }
+
     /// Opens `file` under any free number: where the caller does not need the lowest, which POSIX
     /// asks for, and wants to open on many processors at once. Each processor takes numbers of its
     /// own 64, so that no cache line is shared. When it begins with another 64, with *n* numbers

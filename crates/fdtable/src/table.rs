@@ -15,6 +15,7 @@
 //! |---|---|---|
 //! | look up | no lock | |
 //! | open the lowest | in the leaf that the [`Room`] hints at | search, in `lowest` |
+//! | open two of the lowest | in that leaf, if it has two | search twice, in `pair` |
 //! | open any | in the leaf that the processor has claimed | claim, in `any` |
 //! | close, flags, `dup_to` | in the number's own leaf | make or copy the leaf |
 //! | reserve, install, ranges, fork | | always |
@@ -39,10 +40,12 @@ use crate::{Error, Fd, FdFlags, RawFd};
 mod any;
 mod exact;
 mod free;
+mod idle;
 #[cfg(feature = "std")]
 mod in_use;
 mod lowest;
 mod notices;
+mod pair;
 mod quarantine;
 mod range;
 mod reserved;
@@ -50,6 +53,7 @@ mod share;
 mod tags;
 mod waiters;
 
+use idle::Idle;
 #[cfg(feature = "std")]
 use in_use::InUse;
 use quarantine::Quarantine;
@@ -74,6 +78,7 @@ type Entry<'e, T> = tree::Entry<'e, T, Notes, Numbers>;
 type Found<'e, T> = tree::Found<'e, T, Notes, Numbers>;
 type Leaf<T> = leaf::Leaf<T, Notes>;
 type LeafGuard<'l, T> = leaf::LeafGuard<'l, T, Notes>;
+pub(crate) type LeafRef<'s, T> = leaf::LeafRef<'s, T, Notes>;
 pub(crate) type Structure<'t, T> = tree::Structure<'t, T, Notes, Numbers>;
 
 /// What the lock of the structure guards beside the nodes.
@@ -81,6 +86,7 @@ pub(crate) struct Numbers {
     /// The limit can be set up to this one.
     hard_limit: usize,
     reserved: Reserved,
+    idle: Idle,
     quarantine: Quarantine,
     #[cfg(feature = "std")]
     in_use: InUse,
@@ -113,10 +119,10 @@ enum Mark {
 
 impl Notes {
     /// Tells whether a close has nothing to look after: there are no tags, and no search has
-    /// passed over the leaf.
+    /// passed over the leaf, or somebody has left the notice already.
     #[inline(always)]
     fn is_plain(&self) -> bool {
-        self.mark == Mark::Open && self.tags.is_none()
+        self.mark != Mark::Passed && self.tags.is_none()
     }
 }
 
@@ -189,6 +195,7 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
         let numbers = Numbers {
             hard_limit: MAX_LIMIT,
             reserved: Reserved::default(),
+            idle: Idle::default(),
             quarantine: Quarantine::new(),
             #[cfg(feature = "std")]
             in_use: InUse::default(),
@@ -222,7 +229,7 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
     /// Gives a table that nobody else has the limits of another.
     fn set_limits_of(&mut self, soft: usize, hard: usize) {
         self.room.set_limit(soft);
-        self.tree.lock().hard_limit = hard;
+        self.tree.data_mut().hard_limit = hard;
     }
 
     /// Sets the soft limit, and the hard one if one is given.
@@ -246,6 +253,16 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
     #[inline(always)]
     pub(crate) fn borrow<'g>(&self, fd: RawFd, section: &'g Guard<'_>) -> Option<Borrowed<'g, T>> {
         self.tree.borrow(index_of(fd), section)
+    }
+
+    /// Finds the leaf of 64 numbers, if there is one.
+    #[inline(always)]
+    pub(crate) fn leaf<'s>(
+        &'s self,
+        index: usize,
+        section: &'s Guard<'_>,
+    ) -> Option<LeafRef<'s, T>> {
+        self.tree.leaf(index, section)
     }
 
     /// Looks at the file of a number and takes a reference.
@@ -325,14 +342,15 @@ fn set_flags<T: ?Sized>(leaf: &Leaf<T>, bit: usize, flags: FdFlags) {
     }
 }
 
+/// Returns the index of a number. A negative number becomes one past all leaves.
 #[inline(always)]
-fn index_of(fd: RawFd) -> usize {
+pub(crate) fn index_of(fd: RawFd) -> usize {
     fd.cast_unsigned() as usize
 }
 
 /// Returns the index of a number's leaf, and its bit there.
 #[inline(always)]
-fn place_of(number: usize) -> (usize, usize) {
+pub(crate) fn place_of(number: usize) -> (usize, usize) {
     (number / BITS, number % BITS)
 }
 

@@ -72,6 +72,7 @@ enum Action {
     /// So many times, under any number.
     OpenAny(u32, FdFlags),
     ReserveMany(u32, FdFlags),
+    OpenPair(FdFlags),
     Fork,
     /// Keeps one number of so many.
     ForkKeeping(i32),
@@ -120,6 +121,7 @@ fn action() -> impl Strategy<Value = Action> {
         2 => number().prop_map(Action::NextOpen),
         2 => (1..70_u32, flags()).prop_map(|(count, flags)| Action::OpenAny(count, flags)),
         1 => (0..140_u32, flags()).prop_map(|(count, flags)| Action::ReserveMany(count, flags)),
+        4 => flags().prop_map(Action::OpenPair),
         2 => Just(Action::Fork),
         1 => (1..4).prop_map(Action::ForkKeeping),
         1 => (number(), number(), range_flags())
@@ -265,6 +267,7 @@ impl<'p> Replay<'p> {
             Action::NextOpen(from) => next_open(of, from.find(&of.files)),
             Action::OpenAny(count, flags) => self.open_any(of, *count, *flags),
             Action::ReserveMany(count, flags) => self.reserve_many(of, *count, *flags),
+            Action::OpenPair(flags) => self.open_pair(of, *flags),
             Action::Fork => self.fork(of),
             Action::ForkKeeping(one_of) => self.fork_keeping(of, *one_of),
             Action::CloseRangeWith(first, last, flags) => {
@@ -362,6 +365,16 @@ impl<'p> Replay<'p> {
         prop_assert_eq!(numbers.map_err(|error| error.errno()), expected);
         let each = reservations.into_iter().flatten();
         self.reserved.extend(each.map(|made| (of, made)));
+        Ok(())
+    }
+
+    fn open_pair(&mut self, of: &Process, flags: FdFlags) -> Verdict {
+        let tokens = [self.tokens.token(), self.tokens.token()];
+        let expected = of.oracle().open_pair(tokens, flags);
+        let pair = (self.objects.object(), self.objects.object());
+        let opened = of.files.open_pair(pair, flags);
+        let numbers = opened.map(|(one, other)| vec![one.raw(), other.raw()]);
+        prop_assert_eq!(numbers.map_err(|error| error.errno()), expected);
         Ok(())
     }
 

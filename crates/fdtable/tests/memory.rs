@@ -242,6 +242,48 @@ fn it_keeps_little_when_reservations_were_dropped() {
     check_back_at(before);
 }
 
+/// Opens so many, and closes them, but for the first.
+fn burst(files: &Files<()>) {
+    let file = files.get(0).expect("it is open");
+    for _ in 0..300 {
+        files.open(file.clone(), NONE).expect("there is room");
+    }
+    close_all(files, 1..=300);
+    // Whoever opens next takes the notices.
+    let fd = files.open(file, NONE).expect("there is room");
+    files.close(fd).expect("it is open");
+}
+
+#[test]
+fn the_leaves_of_a_burst_are_there_for_the_next() {
+    let _alone = alone();
+    let files = with(1);
+    burst(&files);
+    let before = bytes();
+    for _ in 0..300 {
+        let file = files.get(0).expect("it is open");
+        files.open(file, NONE).expect("there is room");
+    }
+    let made = bytes() - before;
+    assert!(made < 1024, "{made} bytes are made anew");
+}
+
+#[test]
+fn a_child_does_not_get_the_leaves_of_a_burst() {
+    let _alone = alone();
+    let files = with(1);
+    let before = bytes();
+    burst(&files);
+    let kept = bytes() - before;
+    let child = files.fork().expect("there is memory");
+    let left = bytes() - before;
+    drop(child);
+    assert!(
+        left < kept - 1024,
+        "{kept} bytes were kept, and {left} are left"
+    );
+}
+
 #[test]
 fn a_fork_takes_little_until_somebody_writes() {
     let _alone = alone();

@@ -16,11 +16,14 @@
 //!
 //! # How descriptors are made
 //!
-//! Numbers are reserved first, then the object is made, then it is installed. A call that runs out
-//! of numbers has created nothing, and the reservations that it drops leave no trace.
+//! Where others notice that an object is made or opened, the number is reserved first, then the
+//! object is made, then it is installed: a call that runs out of numbers has created nothing, and the
+//! reservation that it drops leaves no trace. Where nobody does, as with both ends of a pipe, or a
+//! file that is there, the object comes first, and gets its number in one step.
 
 use std::sync::Arc;
 
+use fdtable::slab::SlabArc;
 use fdtable::{Fd, Files};
 
 use crate::object::file;
@@ -60,7 +63,8 @@ use context::{FsContext, Ids};
 #[derive(Clone)]
 pub struct Process {
     kernel: Arc<Kernel>,
-    files: Arc<Files<dyn Object>>,
+    /// In a slab: the first numbers are part of a table, which makes it wide.
+    files: SlabArc<Files<dyn Object>>,
     group: Arc<ThreadGroup>,
     context: Arc<FsContext>,
     ids: Arc<Ids>,
@@ -85,7 +89,7 @@ impl Process {
         Process {
             group: Arc::new(ThreadGroup::new(kernel.next_process())),
             kernel,
-            files: Arc::new(files),
+            files: SlabArc::new(files),
             context: Arc::default(),
             ids: Arc::default(),
         }
@@ -106,7 +110,7 @@ impl Process {
 
     /// Returns the table of descriptors, for what has no system call here. What closes descriptors
     /// has one: a close that goes around it leaves the record locks of the process where they are.
-    pub fn files(&self) -> &Arc<Files<dyn Object>> {
+    pub fn files(&self) -> &SlabArc<Files<dyn Object>> {
         &self.files
     }
 
@@ -127,10 +131,8 @@ impl Process {
         make: impl FnOnce(OpenFlags) -> (A, B),
     ) -> Result<(Fd, Fd), Errno> {
         let flags = flags.only(OpenFlags::CLOEXEC | OpenFlags::NONBLOCK)?;
-        let first = self.files.reserve(flags.descriptor())?;
-        let second = self.files.reserve(flags.descriptor())?;
         let (one, other) = make(flags);
-        let (one, other) = (file(one)?, file(other)?);
-        Ok((first.install(one), second.install(other)))
+        let pair = (file(one)?, file(other)?);
+        Ok(self.files.open_pair(pair, flags.descriptor())?)
     }
 }

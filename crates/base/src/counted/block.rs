@@ -25,6 +25,7 @@ use crate::sync::atomic::AtomicU32;
 use crate::sync::atomic::Ordering::Relaxed;
 
 use super::End;
+use super::revocations::REVOCATIONS;
 
 /// The value of a block, of a type that only the maker of the block knows. Never made, only
 /// pointed to.
@@ -53,8 +54,15 @@ impl State {
     /// Where the number begins that a [`Lead`] keeps here.
     const NUMBER: u32 = 2;
 
+    /// Tells whether the object was revoked. The block is not looked at while no object in the
+    /// process is: the state stands beside the count, which others write.
     #[inline(always)]
     pub(super) fn is_revoked(&self) -> bool {
+        REVOCATIONS.any() && self.says_revoked()
+    }
+
+    #[cold]
+    fn says_revoked(&self) -> bool {
         // Relaxed: who knows that a revocation is over has synchronised with it, and then the bit
         // is seen. Nothing is read by what it tells.
         self.0.load(Relaxed) & Self::REVOKED != 0
@@ -331,7 +339,7 @@ pub(super) unsafe fn release(anchor: NonNull<Anchor>) {
     let reclaim = Reclaim(header);
     // SAFETY: the block is kept until `reclaim` queues its callback.
     let header = unsafe { header.as_ref() };
-    if !header.state.is_revoked() {
+    if !header.state.says_revoked() {
         let step = header.rcu.invoke();
         // SAFETY: the function was made for this block, which is alive and has had no step.
         unsafe { step(reclaim.0.cast()) };
@@ -352,6 +360,7 @@ pub(super) unsafe fn revoke(anchor: NonNull<Anchor>) -> bool {
     if header.state.0.fetch_or(State::REVOKED, Relaxed) & State::REVOKED != 0 {
         return false;
     }
+    REVOCATIONS.begin();
     let step = header.rcu.invoke();
     // SAFETY: the header is in front of the anchor, in the same allocation.
     let place = unsafe { anchor.cast::<Header>().sub(1) };
@@ -453,6 +462,10 @@ unsafe fn free<T: ?Sized, S, H, L>(anchor: NonNull<Anchor>) {
     };
     // Goes after the value, and also if its drop panics.
     let hook = Owned(hook);
+    // SAFETY: it is there until the next line.
+    if unsafe { header.as_ref() }.state.says_revoked() {
+        REVOCATIONS.end();
+    }
     // SAFETY: nobody uses the header any more.
     unsafe { header.drop_in_place() };
     drop(Owned(value));

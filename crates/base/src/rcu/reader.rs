@@ -583,8 +583,10 @@ pub struct Guard<'a> {
 }
 
 impl Guard<'_> {
+    /// Stands for a section that is left when this is dropped; or, without one, for what the caller
+    /// has entered by other means and borrows for as long.
     #[inline(always)]
-    fn of(section: Option<Section>) -> Self {
+    pub(crate) fn of(section: Option<Section>) -> Self {
         Self {
             section,
             reader: PhantomData,

@@ -6,6 +6,8 @@ use crate::model::Preemptions::{Any, AtMost};
 use crate::model::{JoinHandle, explore, join, spawn};
 use crate::rcu::read_lock;
 use crate::sync::Arc;
+use crate::sync::atomic::AtomicBool;
+use crate::sync::atomic::Ordering::{Acquire, Release};
 
 fn holding(object: Ref<Object>) -> Arc<Slot<Object>> {
     let slot = Arc::new(Slot::new());
@@ -191,6 +193,37 @@ fn one_of_two_installs_has_the_slot() {
         join(other);
         assert!(!slot.is_empty());
         remove(&slot);
+        fates.check(2);
+    });
+}
+
+/// A revocation that a reader knows to be over, of an object whose last reference goes while the
+/// reader has it borrowed, and beside the end of another revoked object.
+#[test]
+fn who_knows_of_a_revocation_is_told_so_inside_a_section() {
+    explore(AtMost(2), || {
+        let fates = Fates::default();
+        let other = fates.object();
+        Ref::revoke(&other);
+        let slot = holding(fates.object());
+        let over = Arc::new(AtomicBool::new(false));
+        let reader = thread(&slot, {
+            let over = over.clone();
+            move |slot| {
+                let guard = read_lock();
+                let found = slot.borrow(&guard);
+                if over.load(Acquire) {
+                    assert!(found.is_none_or(Borrowed::is_revoked), "it was revoked");
+                }
+            }
+        });
+        drop(other);
+        let object = slot.get(&read_lock()).expect("nobody removes it");
+        Ref::revoke(&object);
+        over.store(true, Release);
+        drop(object);
+        remove(&slot);
+        join(reader);
         fates.check(2);
     });
 }

@@ -467,3 +467,111 @@ fn a_borrow_meets_the_removal_of_a_shared_leaf() {
         fates.check(1);
     });
 }
+
+/// A flag that orders nothing.
+#[derive(Clone)]
+struct Told(Arc<AtomicUsize>);
+
+impl Told {
+    fn new() -> Self {
+        Self(Arc::new(AtomicUsize::new(0)))
+    }
+
+    fn tell(&self) {
+        // Relaxed: what orders it is what is checked.
+        self.0.store(1, Relaxed);
+    }
+
+    fn is_told(&self) -> bool {
+        // Relaxed: as above.
+        self.0.load(Relaxed) == 1
+    }
+}
+
+/// Puts an object under a number, or takes it away, by the short way, and does something before.
+fn change(tree: &Sample, number: usize, object: Option<Ref<Object>>, first: impl FnOnce()) {
+    let before = {
+        let entry = tree.enter().expect("the gate is open");
+        let leaf = entry.lock_leaf(number / BITS);
+        let mut leaf = leaf.expect("it is there, and the tree's own");
+        match object {
+            Some(_) => leaf.open.set(number % BITS),
+            None => leaf.open.clear(number % BITS),
+        }
+        first();
+        leaf.exchange(number % BITS, object)
+    };
+    drop(before);
+}
+
+/// A number that is found not open by who does not see what its closer did before: a notice that it is
+/// free.
+#[test]
+fn who_finds_a_number_vacant_sees_what_its_closer_left() {
+    explore(AtMost(3), || {
+        let fates = Fates::default();
+        let tree = tree(&fates, &[0]);
+        let told = Told::new();
+        let closer = thread(&tree, {
+            let told = told.clone();
+            move |tree| change(tree, 0, None, || told.tell())
+        });
+        if tree.is_vacant(0, &read_lock()) {
+            assert!(told.is_told(), "it was told before");
+        }
+        join(closer);
+        assert!(tree.is_vacant(0, &read_lock()));
+        drop(tree);
+        fates.check(1);
+    });
+}
+
+/// The same of a leaf that is taken out as a whole, after it was told.
+#[test]
+fn who_finds_a_leaf_gone_sees_what_came_before() {
+    explore(AtMost(3), || {
+        let fates = Fates::default();
+        let tree = tree(&fates, &[4]);
+        let told = Told::new();
+        let remover = thread(&tree, {
+            let told = told.clone();
+            move |tree| {
+                told.tell();
+                remove(tree, 1);
+            }
+        });
+        if tree.is_vacant(4, &read_lock()) {
+            assert!(told.is_told(), "it was told before");
+        }
+        join(remover);
+        assert!(tree.is_vacant(4, &read_lock()));
+        drop(tree);
+        fates.check(1);
+    });
+}
+
+/// Two that open a number each and find the other's not open: each would have come before the other.
+#[test]
+fn two_do_not_both_find_the_others_number_vacant() {
+    explore(AtMost(3), || {
+        let fates = Fates::default();
+        // A leaf that both find.
+        let tree = tree(&fates, &[5]);
+        let found = Told::new();
+        let opener = thread(&tree, {
+            let (object, found) = (fates.object(), found.clone());
+            move |tree| {
+                change(tree, 4, Some(object), || ());
+                if tree.is_vacant(0, &read_lock()) {
+                    found.tell();
+                }
+            }
+        });
+        change(&tree, 0, Some(fates.object()), || ());
+        let is_vacant = tree.is_vacant(4, &read_lock());
+        join(opener);
+        assert!(!(is_vacant && found.is_told()), "one of the two was first");
+        drop(tree);
+        fates.check(3);
+    });
+}

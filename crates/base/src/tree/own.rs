@@ -24,11 +24,14 @@ impl<T: ?Sized + Send + Sync, S: LeafState, D> Structure<'_, T, S, D> {
         if index >= INDEXES {
             return Err(OutOfMemory);
         }
+        // It always is, also of a tree without a token.
+        if index == 0 {
+            return Ok(());
+        }
         let token = self.tree.draw_token();
-        if index == 0
-            || self
-                .leaf(index)
-                .is_some_and(|leaf| leaf.head.token() == token)
+        if self
+            .leaf(index)
+            .is_some_and(|leaf| leaf.head.token() == token)
         {
             return Ok(());
         }

@@ -94,7 +94,24 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
         take: &mut impl FnMut(&mut LeafGuard<'_, T>, usize),
     ) -> Result<Fd, Error> {
         self.room.prepare()?;
-        let hint = self.settle(structure);
+        let hint = self.take_notices(structure);
+        let claimed = self.claim_above(structure, hint, take);
+        // Now that it is known which leaves are claimed.
+        self.hint_at(structure, hint);
+        match claimed? {
+            Some(fd) => Ok(fd),
+            // What is left is in leaves that others have claimed, or that searches look at.
+            None => self.search_lowest(structure, take),
+        }
+    }
+
+    /// Claims the first leaf above `hint` that has room and that nobody has claimed.
+    fn claim_above(
+        &self,
+        structure: &mut Structure<'_, T>,
+        hint: usize,
+        take: &mut impl FnMut(&mut LeafGuard<'_, T>, usize),
+    ) -> Result<Option<Fd>, Error> {
         let cpu = self.room.processor();
         self.give_up_claim(structure, cpu)?;
         let mut index = structure.next_not_full(hint + 1);
@@ -109,12 +126,11 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
                 leaf.state_mut().claim = claim_of(cpu);
                 self.room.set_claimed(cpu, index);
                 take(&mut leaf, bit);
-                return Ok(Fd::from_index(index * BITS + bit));
+                return Ok(Some(Fd::from_index(index * BITS + bit)));
             }
             index = structure.next_not_full(index + 1);
         }
-        // What is left is in leaves that others have claimed, or that searches look at.
-        self.search_lowest(structure, take)
+        Ok(None)
     }
 
     /// Gives up the leaf that a processor has claimed.

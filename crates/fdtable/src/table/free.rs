@@ -4,9 +4,10 @@ use core::hint::cold_path;
 
 use fdtable_base::bitmap::BITS;
 use fdtable_base::counted::Ref;
+use fdtable_base::rcu;
 use fdtable_base::room::Notices;
 
-use super::{FdTable, LeafGuard, Structure, index_of, place_of, set_flags, tags};
+use super::{FdTable, LeafGuard, Mark, Structure, index_of, place_of, set_flags, tags};
 use crate::{Error, FdFlags, RawFd};
 
 impl<T: ?Sized + Send + Sync> FdTable<T> {
@@ -29,21 +30,28 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
         let entry = self.tree.try_enter()?;
         let mut leaf = entry.try_lock_leaf(index)?;
         let is_plain = tag == 0 && leaf.state().is_plain();
-        let is_last = || leaf.open.bits() & !(1 << bit) == 0;
+        let is_last = || {
+            let state = leaf.state();
+            state.mark == Mark::Open && leaf.open.bits() & !(1 << bit) == 0
+        };
         if !is_plain || index != 0 && is_last() && !self.may_be_empty(&leaf, index) {
             cold_path();
             return None;
         }
-        let Some(file) = leaf.exchange(bit, None) else {
+        if !leaf.has(bit) {
             cold_path();
             return None;
-        };
+        }
         leaf.open.clear(bit);
-        Some(file)
+        leaf.exchange(bit, None)
     }
 
     #[inline(never)]
     fn close_any(&self, fd: RawFd, tag: u64) -> Result<Ref<T>, Error> {
+        // Nothing is there to be locked for. Who gets this answer finds the number free.
+        if self.tree.is_vacant(index_of(fd), &rcu::read_lock()) {
+            return Err(Error::BadFd);
+        }
         match self.close_own(fd, tag) {
             Some(closed) => {
                 let (file, notices) = closed?;
@@ -60,8 +68,8 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
         let (index, bit) = place_of(index_of(fd));
         let entry = self.tree.enter()?;
         let mut leaf = entry.lock_leaf(index)?;
-        let taken = take_file(&mut leaf, bit, tag);
-        Some(taken.map(|file| (file, self.free_in(&mut leaf, index, bit))))
+        let free = |leaf: &mut LeafGuard<'_, T>| self.free_in(leaf, index, bit);
+        Some(take_file(&mut leaf, bit, tag, free))
     }
 
     /// The long way.
@@ -73,14 +81,12 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
         self.own_open(&mut structure, number)?;
         Self::prepare_quarantine(&mut structure)?;
         let quarantine = structure.quarantine.is_on();
-        let mut notices = Notices::Few;
-        let file = {
+        let (file, notices) = {
             let mut leaf = structure.lock_leaf(index).ok_or(Error::BadFd)?;
-            let file = take_file(&mut leaf, bit, tag)?;
-            if !quarantine {
-                notices = self.free_in(&mut leaf, index, bit);
-            }
-            file
+            take_file(&mut leaf, bit, tag, |leaf| match quarantine {
+                true => Notices::Few,
+                false => self.free_in(leaf, index, bit),
+            })?
         };
         if quarantine {
             Self::enter_quarantine(&mut structure, number);
@@ -160,17 +166,21 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
     }
 }
 
-/// Takes the file out of an open number of a locked leaf, if the tag is that of its owner.
+/// Takes the file out of an open number of a locked leaf, if the tag is that of its owner, and has
+/// the number freed just before.
 #[inline(always)]
 pub(super) fn take_file<T: ?Sized>(
     leaf: &mut LeafGuard<'_, T>,
     bit: usize,
     tag: u64,
-) -> Result<Ref<T>, Error> {
+    free: impl FnOnce(&mut LeafGuard<'_, T>) -> Notices,
+) -> Result<(Ref<T>, Notices), Error> {
     if !leaf.has(bit) {
         return Err(Error::BadFd);
     }
     tags::check(leaf, bit, tag)?;
     leaf.state_mut().clear_tag(bit);
-    leaf.exchange(bit, None).ok_or(Error::BadFd)
+    let notices = free(leaf);
+    let file = leaf.exchange(bit, None).ok_or(Error::BadFd)?;
+    Ok((file, notices))
 }

@@ -7,6 +7,7 @@ use alloc::vec::Vec;
 
 use fdtable_base::counted::Ref;
 use fdtable_base::rcu;
+use fdtable_base::room::Notices;
 
 use super::free::take_file;
 use super::{FdTable, Structure, index_of, place_of};
@@ -87,7 +88,8 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
         self.own(&mut structure, index)?;
         let file = {
             let mut leaf = structure.lock_leaf(index).ok_or(Error::BadFd)?;
-            take_file(&mut leaf, bit, 0)?
+            // The number stays taken.
+            take_file(&mut leaf, bit, 0, |_| Notices::Few)?.0
         };
         structure.reserved.add(index);
         Ok((checked, file))

@@ -68,27 +68,32 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
     }
 
     /// Chooses the second leaf for a hint that begins with `first`: the next one that is not
-    /// passed, if it is there. Where numbers are given out one after the other it is not. Has the
-    /// tree name both, at [`FIRST`](super::lowest) and `SECOND`. The caller locks the first, and
-    /// sets the hint.
+    /// passed, if it is there and nobody has claimed it: else opens of the lowest number would touch
+    /// what another processor writes. Where numbers are given out one after the other it is not there.
+    /// Has the tree name both, at [`FIRST`](super::lowest) and `SECOND`. The caller locks the first,
+    /// and sets the hint.
     pub(super) fn choose_second(
         &self,
         structure: &mut Structure<'_, T>,
         first: usize,
     ) -> Option<usize> {
         let next = structure.next_not_full(first + 1);
-        let second = structure.leaf(next).map(|_| next);
+        let is_claimed = |leaf: LeafGuard<'_, T>| leaf.state().claim != 0;
+        let second = structure
+            .leaf(next)
+            .filter(|_| !structure.lock_leaf(next).is_some_and(is_claimed))
+            .map(|_| next);
         structure.set_recent([first, second.unwrap_or(0)]);
         let before = self.room.second();
         if before != second
             && let Some(before) = before
         {
-            Self::remove_if_empty(structure, before);
+            Self::leave_idle(structure, before);
         }
         second
     }
 
-    /// Takes all notices, unmarks their leaves and removes the empty ones, and returns the first
+    /// Takes all notices, unmarks their leaves and leaves the empty ones idle, and returns the first
     /// leaf of the new hint, which the caller sets by [`hint_at`](Self::hint_at).
     pub(super) fn take_notices(&self, structure: &mut Structure<'_, T>) -> usize {
         self.room.begin_search();
@@ -98,8 +103,8 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
             while let Some(list) = next {
                 let index = list.first();
                 next = Self::take_notice(structure, index);
-                // The lower one is looked at next, so it stays; the other goes if it is empty.
-                Self::remove_if_empty(structure, index.max(hint));
+                // The lower one is looked at next, so it stays; the other may go if it is empty.
+                Self::leave_idle(structure, index.max(hint));
                 hint = index.min(hint);
             }
         }
@@ -118,16 +123,20 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
 
     /// Removes a leaf that has nothing, is nobody's to allocate in, and has no notice.
     pub(super) fn remove_if_empty(structure: &mut Structure<'_, T>, index: usize) {
-        let is_empty = |leaf: &LeafGuard<'_, T>| {
-            leaf.open.bits() == 0 && leaf.state().claim == 0 && leaf.state().mark == Mark::Open
-        };
         // Asked before, since a leaf that is shared is removed whatever it has.
-        if structure
-            .lock_leaf(index)
-            .is_some_and(|leaf| is_empty(&leaf))
-        {
+        if Self::is_empty(structure, index) {
             // It stays if there is no memory; nothing is lost then. It has no files to release.
-            drop(structure.remove_if(index, is_empty));
+            drop(structure.remove_if(index, may_go));
         }
     }
+
+    /// Tells whether a leaf is there that [`remove_if_empty`](Self::remove_if_empty) would remove.
+    pub(super) fn is_empty(structure: &Structure<'_, T>, index: usize) -> bool {
+        structure.lock_leaf(index).is_some_and(|leaf| may_go(&leaf))
+    }
+}
+
+/// Tells whether a leaf has nothing, is nobody's to allocate in, and has no notice.
+fn may_go<T: ?Sized>(leaf: &LeafGuard<'_, T>) -> bool {
+    leaf.open.bits() == 0 && leaf.state().claim == 0 && leaf.state().mark == Mark::Open
 }

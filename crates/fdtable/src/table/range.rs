@@ -3,6 +3,7 @@
 //! The range is worked off leaf by leaf, each in one step. A leaf that loses all that it has is
 //! taken out of the tree as it is, also one that is shared: no copy is made to be emptied.
 
+use arrayvec::ArrayVec;
 use fdtable_base::bitmap::BITS;
 use fdtable_base::counted::Ref;
 use fdtable_base::leaf::bits_of;
@@ -13,13 +14,16 @@ use super::waiters::Woken;
 use super::{FdTable, Leaf, Mark, Notes, Structure, flags_in, mask};
 use crate::{Error, Fd, FdFlags};
 
+type Retired<T> = tree::Retired<T, Notes>;
+
 /// The files that were taken out of one leaf. They are released when this is dropped: after the
 /// lock.
 #[must_use = "dropping this runs release hooks; do it outside of the lock"]
 struct Released<T: ?Sized> {
     /// The whole leaf, with its files.
-    leaf: Option<tree::Retired<T, Notes>>,
-    files: [Option<Ref<T>>; BITS],
+    leaf: Option<Retired<T>>,
+    /// Or some of its files.
+    files: ArrayVec<Ref<T>, BITS>,
     woken: Option<Woken>,
 }
 
@@ -27,14 +31,9 @@ impl<T: ?Sized> Released<T> {
     fn new() -> Self {
         Self {
             leaf: None,
-            files: [const { None }; BITS],
+            files: ArrayVec::new(),
             woken: None,
         }
-    }
-
-    fn get(&self, bit: usize) -> Option<Ref<T>> {
-        let taken = || self.leaf.as_ref()?.get(bit);
-        self.files[bit].clone().or_else(taken)
     }
 }
 
@@ -44,7 +43,9 @@ pub(crate) struct Closed<'r, T: ?Sized>(&'r Released<T>);
 impl<'r, T: ?Sized> Closed<'r, T> {
     /// Returns each of the files once for each of its descriptors.
     pub(crate) fn files(self) -> impl Iterator<Item = Ref<T>> + 'r {
-        (0..BITS).filter_map(|bit| self.0.get(bit))
+        let leaf = self.0.leaf.iter();
+        let of_leaf = leaf.flat_map(|leaf| (0..BITS).filter_map(|bit| leaf.get(bit)));
+        of_leaf.chain(self.0.files.iter().cloned())
     }
 }
 
@@ -58,14 +59,14 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
         mut flush: impl FnMut(Closed<'_, T>),
     ) -> Result<(), Error> {
         self.for_each_leaf(first, last, |index, meant| {
-            self.close_some(index, |leaf| meant & leaf.installed(), &mut flush)
+            self.close_some(index, |leaf| leaf.installed_of(meant), &mut flush)
         })
     }
 
     /// Closes every open number that is to be closed on exec, as `close_range`.
     pub(crate) fn close_on_exec(&self, mut flush: impl FnMut(Closed<'_, T>)) -> Result<(), Error> {
         self.for_each_leaf(0, Fd::MAX.index(), |index, _| {
-            let chosen = |leaf: &Leaf<T>| leaf.cloexec.bits() & leaf.installed();
+            let chosen = |leaf: &Leaf<T>| leaf.installed_of(leaf.cloexec.bits());
             self.close_some(index, chosen, &mut flush)
         })
     }
@@ -143,13 +144,13 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
         choose: impl Fn(&Leaf<T>) -> u64,
         flush: impl FnOnce(Closed<'_, T>),
     ) -> Result<(), Error> {
+        let mut released = Released::new();
         let mut structure = self.tree.lock();
-        let mut released = self.close_chosen(&mut structure, index, choose)?;
+        self.close_chosen(&mut structure, index, choose, &mut released)?;
         drop(structure);
         // Before the files are shown, which may take long: the numbers are free.
         drop(released.woken.take());
         flush(Closed(&released));
-        drop(released);
         Ok(())
     }
 
@@ -158,26 +159,21 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
         structure: &mut Structure<'_, T>,
         index: usize,
         choose: impl Fn(&Leaf<T>) -> u64,
-    ) -> Result<Released<T>, Error> {
-        let mut released = Released::new();
+        released: &mut Released<T>,
+    ) -> Result<(), Error> {
         let Some(leaf) = structure.leaf(index).filter(|leaf| choose(leaf) != 0) else {
-            return Ok(released);
+            return Ok(());
         };
         let is_all = |leaf: &Leaf<T>| choose(leaf) == leaf.open.bits();
         if is_all(leaf) && !structure.quarantine.is_on() {
-            // Asked again of a leaf that others may write, once it is locked.
-            released.leaf = structure.remove_if(index, |leaf| {
-                is_all(leaf) && leaf.state().mark != Mark::Noticed
-            })?;
+            released.leaf = self.remove_leaf(structure, index, is_all)?;
         }
-        if released.leaf.is_some() {
-            self.lower_hint(structure, index);
-        } else {
+        if released.leaf.is_none() {
             self.own(structure, index)?;
             self.close_each(structure, index, choose, &mut released.files)?;
         }
         released.woken = Some(Self::take_waiters(structure));
-        Ok(released)
+        Ok(())
     }
 
     /// Closes numbers of a leaf that can be written.
@@ -186,7 +182,7 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
         structure: &mut Structure<'_, T>,
         index: usize,
         choose: impl Fn(&Leaf<T>) -> u64,
-        files: &mut [Option<Ref<T>>; BITS],
+        files: &mut ArrayVec<Ref<T>, BITS>,
     ) -> Result<(), Error> {
         Self::prepare_quarantine(structure)?;
         let quarantine = structure.quarantine.is_on();
@@ -195,30 +191,45 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
             chosen = choose(&leaf);
             for bit in bits_of(chosen) {
                 leaf.state_mut().clear_tag(bit);
-                files[bit] = leaf.exchange(bit, None);
                 if !quarantine {
                     // Taken below.
                     let _ = self.free_in(&mut leaf, index, bit);
                 }
+                files.extend(leaf.exchange(bit, None));
             }
         }
         if quarantine {
             bits_of(chosen).for_each(|bit| Self::enter_quarantine(structure, index * BITS + bit));
-        } else {
+        } else if self.room.has_notices() {
             self.settle(structure);
         }
         Ok(())
     }
 
-    /// Has opens look at a leaf, if it is below the second of the hint: all its numbers are free.
-    fn lower_hint(&self, structure: &mut Structure<'_, T>, index: usize) {
+    /// Takes a leaf out if all that it has is to go. If it is below the second of the hint, opens
+    /// look there next. Before it is gone the hint is stale: who finds the leaf gone, and so a number
+    /// not open, does not open a higher one.
+    fn remove_leaf(
+        &self,
+        structure: &mut Structure<'_, T>,
+        index: usize,
+        is_all: impl Fn(&Leaf<T>) -> bool,
+    ) -> Result<Option<Retired<T>>, Error> {
         let hint = self.room.hinted();
-        if index < self.room.second().unwrap_or(hint) {
-            let hint = self.take_notices(structure);
-            self.hint_at(structure, index.min(hint));
-            if index < hint {
+        let is_hinted = index < self.room.second().unwrap_or(hint);
+        let hint = is_hinted.then(|| self.take_notices(structure));
+        // Asked again of a leaf that others may write, once it is locked.
+        let removed = structure.remove_if(index, |leaf| {
+            is_all(leaf) && leaf.state().mark != Mark::Noticed
+        });
+        if let Some(hint) = hint {
+            let is_gone = removed.as_ref().is_ok_and(Option::is_some);
+            let lower = if is_gone { index.min(hint) } else { hint };
+            self.hint_at(structure, lower);
+            if lower < hint {
                 Self::remove_if_empty(structure, hint);
             }
         }
+        Ok(removed?)
     }
 }

@@ -15,23 +15,27 @@ use super::{FdTable, Mark, Structure};
 use crate::Error;
 
 impl<T: ?Sized + Send + Sync> FdTable<T> {
-    /// Makes `child`, which is empty and nobody else's yet, a copy of this table.
-    pub(crate) fn fork_into(&self, child: &mut Self) -> Result<(), Error> {
+    /// Makes `child`, which is empty and nobody else's yet, a copy of this table, but for the
+    /// quarantine. Returns how many opens that has numbers wait for in this one.
+    pub(crate) fn fork_into(&self, child: &mut Self) -> Result<u32, Error> {
         let mut structure = self.tree.lock();
+        let quarantine = structure.quarantine.opens();
         child.set_limits_of(self.room.limit(), structure.hard_limit);
         if !structure.has_nodes() {
             structure.share_with(&mut child.tree, core::iter::empty())?;
-            return Ok(());
+            return Ok(quarantine);
         }
         structure.shut_gate();
         let forked = self.fork_shut(&mut structure, child);
         structure.open_gate();
-        forked
+        forked.map(|()| quarantine)
     }
 
     fn fork_shut(&self, structure: &mut Structure<'_, T>, child: &mut Self) -> Result<(), Error> {
         // The child's leaves may be marked as passed; then it must be able to leave notices.
         child.room.prepare()?;
+        // A child has no use for them, and does not know them.
+        Self::remove_idle(structure);
         self.settle(structure);
         let kept = reserved_leaves(structure)?;
         structure.share_with(&mut child.tree, kept.iter().copied())?;

@@ -251,6 +251,61 @@ fn opens_and_closes_meet_at_the_border_of_a_leaf() {
     model(5, &[PROGRAM, PROGRAM]).is_linearizable(2);
 }
 
+/// A number that is found not open while its close has not told that it is free, in a leaf that
+/// opens do not look at.
+#[test]
+fn a_close_of_what_is_not_open_meets_a_close() {
+    model(
+        6,
+        &[
+            |it| it.close(1),
+            |it| {
+                it.close(1);
+                it.open();
+            },
+        ],
+    )
+    .is_linearizable(2);
+}
+
+/// The same found by a lookup.
+#[test]
+fn a_get_and_an_open_meet_a_close() {
+    model(
+        6,
+        &[
+            |it| it.close(1),
+            |it| {
+                it.get(1);
+                it.open();
+            },
+        ],
+    )
+    .is_linearizable(2);
+}
+
+/// The same in the first of two leaves that opens look at, whose bits they read before they lock it.
+#[test]
+fn a_dup_and_an_open_meet_a_close_in_the_first_leaf() {
+    let subject = Model {
+        holes: &[2, 5],
+        ..model(
+            6,
+            &[
+                |it| {
+                    it.open();
+                    it.close(1);
+                },
+                |it| {
+                    it.dup(1);
+                    it.open();
+                },
+            ],
+        )
+    };
+    subject.is_linearizable(2);
+}
+
 /// The last number below the limit.
 #[test]
 fn two_opens_meet_at_the_limit() {

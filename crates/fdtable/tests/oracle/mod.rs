@@ -62,6 +62,17 @@ impl<F: Clone> Table<F> {
         taken
     }
 
+    /// pipe(2), socketpair(2): two of the lowest numbers, or none.
+    pub(crate) fn open_pair(&mut self, files: [F; 2], flags: FdFlags) -> Result<Vec<i32>, i32> {
+        let before = self.entries.clone();
+        let open = |file| self.open(Some(file), flags);
+        let opened: Result<Vec<i32>, i32> = files.into_iter().map(open).collect();
+        if opened.is_err() {
+            self.entries = before;
+        }
+        opened
+    }
+
     pub(crate) fn reserve_from(&mut self, min: i32, flags: FdFlags) -> Result<i32, i32> {
         self.check_min(min)?;
         self.take_lowest(min, None, flags)

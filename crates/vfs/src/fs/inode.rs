@@ -74,6 +74,13 @@ pub trait Inode: Any + Send + Sync {
     /// As the kind of file says; `EROFS`, `ENODEV`, `ENOMEM` from `Opening::file`.
     fn open(self: Arc<Self>, opening: &Opening<'_>) -> Result<FileRef<dyn Object>, Errno>;
 
+    /// Tells whether somebody may notice that it is opened, also if it is released at once: an open
+    /// that finds no free number must not have opened it. As it is until this is written, everything
+    /// but regular files and directories.
+    fn is_open_noticed(&self) -> bool {
+        !matches!(self.kind(), FileKind::Regular | FileKind::Directory)
+    }
+
     /// Returns where a symbolic link leads.
     ///
     /// # Errors

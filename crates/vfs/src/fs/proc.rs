@@ -20,6 +20,7 @@
 
 use std::sync::{Arc, Weak};
 
+use fdtable::slab::{SlabArc, SlabWeak};
 use fdtable::{FileRef, Files};
 
 use super::Caller;
@@ -77,7 +78,7 @@ struct Shown {
     root: Arc<Root>,
     id: i32,
     who: Credentials,
-    files: Weak<Files<dyn Object>>,
+    files: SlabWeak<Files<dyn Object>>,
 }
 
 /// What a number of an inode stands for.
@@ -127,7 +128,7 @@ impl Root {
             root: Arc::clone(self),
             id: process.id(),
             who,
-            files: Arc::downgrade(process.files()),
+            files: SlabArc::downgrade(process.files()),
         })
     }
 }
@@ -137,7 +138,7 @@ impl Shown {
     ///
     /// # Errors
     /// `ENOENT` if the process is gone.
-    fn files(&self) -> Result<Arc<Files<dyn Object>>, Errno> {
+    fn files(&self) -> Result<SlabArc<Files<dyn Object>>, Errno> {
         self.files.upgrade().ok_or(Errno::ENOENT)
     }
 

@@ -64,9 +64,9 @@ impl Process {
     pub fn clone_with(&self, flags: CloneFlags) -> Result<Process, Errno> {
         check(flags)?;
         let (files, locks) = if flags.contains(CloneFlags::FILES) {
-            (Arc::clone(&self.files), Arc::clone(&self.group.locks))
+            (self.files.clone(), Arc::clone(&self.group.locks))
         } else {
-            (Arc::new(self.files.fork()?), Arc::new(TableLocks::new()))
+            (self.files.fork_in_slab()?, Arc::new(TableLocks::new()))
         };
         let context = if flags.contains(CloneFlags::FS) {
             Arc::clone(&self.context)
@@ -95,7 +95,7 @@ impl Process {
     pub fn unshare(&mut self, flags: CloneFlags) -> Result<(), Errno> {
         check(flags)?;
         if flags.contains(CloneFlags::FILES) && self.shares_files() {
-            self.files = Arc::new(self.files.fork()?);
+            self.files = self.files.fork_in_slab()?;
             self.group = Arc::new(ThreadGroup {
                 id: AtomicCell::new(self.id()),
                 locks: Arc::new(TableLocks::new()),

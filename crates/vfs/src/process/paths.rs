@@ -22,8 +22,9 @@ use crate::{Errno, Object, OpenFlags};
 
 impl Process {
     /// Opens what `path` names, at the lowest free number. What is made gets `mode` without the
-    /// umask. Allocates; opening a FIFO may block. Where there is no free number, a regular file or a
-    /// directory that is there may have been opened and released; nothing else is touched.
+    /// umask. Allocates; opening a FIFO may block. Where there is no free number, a regular file, a
+    /// directory or a device of [`DevFs`](crate::DevFs) may have been opened and released; nothing else
+    /// is touched.
     ///
     /// # Errors
     /// Those of every path, and

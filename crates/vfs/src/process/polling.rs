@@ -6,11 +6,11 @@
 
 use std::time::{Duration, Instant};
 
-use fdtable::{Files, RawFd, rcu};
+use fdtable::{RawFd, rcu};
 
 use super::Process;
+use crate::Errno;
 use crate::event::{Events, Poll};
-use crate::{Errno, Object};
 
 /// What `poll` is to look for, and what it found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,14 +83,26 @@ impl Process {
 
     /// Looks at each descriptor once, without a reference, and returns how many are ready.
     fn look_at(&self, fds: &mut [PollFd]) -> usize {
-        let mut look = Look::new(&self.files);
-        let mut ready = 0;
-        for one in fds {
-            let events = match one.fd {
-                ..0 => Events::empty(),
-                fd => look.events_of(fd).unwrap_or_else(events_of_none),
-            };
-            ready += usize::from(one.note(events));
+        let (mut ready, mut rest) = (0, fds);
+        while let Some(first) = rest.first() {
+            // Neighbours are in one block of the table, and are looked at in one section.
+            let section = rcu::read_lock();
+            let block = self.files.block(first.fd, &section);
+            let (most, mut looked) = (rest.len().min(IN_ONE_SECTION), 0);
+            for one in &mut rest[..most] {
+                let fd = one.fd;
+                if !block.contains(fd) {
+                    break;
+                }
+                let events = match block.borrow(fd) {
+                    Ok(file) => file.events(),
+                    Err(_) if fd < 0 => Events::empty(),
+                    Err(error) => events_of_none(error),
+                };
+                ready += usize::from(one.note(events));
+                looked += 1;
+            }
+            rest = &mut rest[looked..];
         }
         ready
     }
@@ -111,43 +123,8 @@ impl Process {
     }
 }
 
-/// Look at the files of many descriptors, without references.
-pub(super) struct Look<'f> {
-    files: &'f Files<dyn Object>,
-    section: Option<rcu::Guard<'static>>,
-    /// How many may be looked at before the section ends.
-    left: usize,
-}
-
 /// Most files that are looked at in one section: 64. A grace period waits for them.
 const IN_ONE_SECTION: usize = 64;
-
-impl<'f> Look<'f> {
-    #[inline]
-    pub(super) fn new(files: &'f Files<dyn Object>) -> Self {
-        Look {
-            files,
-            section: None,
-            left: 0,
-        }
-    }
-
-    /// Returns what a descriptor is ready for.
-    ///
-    /// # Errors
-    /// Those of a lookup.
-    #[inline]
-    pub(super) fn events_of(&mut self, fd: RawFd) -> Result<Events, fdtable::Error> {
-        if self.left == 0 {
-            // Before the next begins, or the two would be one.
-            self.section = None;
-            self.left = IN_ONE_SECTION;
-        }
-        self.left -= 1;
-        let section = self.section.get_or_insert_with(rcu::read_lock);
-        Ok(self.files.borrow(fd, section)?.events())
-    }
-}
 
 /// Notes for each descriptor what was found, and returns how many are ready, if any.
 fn note(fds: &mut [PollFd], found: &mut dyn Iterator<Item = Events>) -> Option<usize> {

@@ -6,10 +6,10 @@
 
 use std::time::{Duration, Instant};
 
-use fdtable::{FileRef, RawFd};
+use fdtable::{FileRef, RawFd, rcu};
 
 use super::Process;
-use super::polling::{Look, events_of_none};
+use super::polling::events_of_none;
 use crate::event::{Events, Poll};
 use crate::{Errno, Object};
 
@@ -150,10 +150,15 @@ impl Process {
         if timeout != Some(Duration::ZERO) {
             return self.select_waiting(nfds, sets, timeout);
         }
-        let mut look = Look::new(&self.files);
-        select_now(nfds, sets, |fd| match look.events_of(fd) {
-            Err(error @ fdtable::Error::Revoked) => Ok(events_of_none(error)),
-            found => Ok(found?),
+        select_words(nfds, sets, |first, wanted| {
+            // A word of the sets is a block of the table, and is looked at in one section.
+            let section = rcu::read_lock();
+            let block = self.files.block(first, &section);
+            ready_of(first, wanted, |fd| match block.borrow(fd) {
+                Ok(file) => Ok(file.events()),
+                Err(error @ fdtable::Error::Revoked) => Ok(events_of_none(error)),
+                Err(error) => Err(error.into()),
+            })
         })
     }
 
@@ -220,14 +225,30 @@ impl Process {
 #[inline]
 pub fn select_now(
     nfds: RawFd,
-    mut sets: [Option<&mut FdSet>; 3],
+    sets: [Option<&mut FdSet>; 3],
     mut events_of: impl FnMut(RawFd) -> Result<Events, Errno>,
+) -> Result<usize, Errno> {
+    select_words(nfds, sets, |first, wanted| {
+        ready_of(first, wanted, &mut events_of)
+    })
+}
+
+/// Word of each of the three sets.
+type Words = [u64; 3];
+
+/// Does as [`select_now`] with whole words: `look` gets the first number of some, and which are in
+/// the sets, and says which of them are ready.
+#[inline]
+fn select_words(
+    nfds: RawFd,
+    mut sets: [Option<&mut FdSet>; 3],
+    mut look: impl FnMut(RawFd, Words) -> Result<Words, Errno>,
 ) -> Result<usize, Errno> {
     let nfds = usize::try_from(nfds).map_err(|_| Errno::EINVAL)?;
     let longest = sets.iter().flatten().map(|set| set.words.len()).max();
     let words = longest.unwrap_or(0).min(nfds.div_ceil(BITS));
     let (mut few, mut many) = ([[0; 3]; FEW_WORDS], Vec::new());
-    let all: &mut [[u64; 3]] = match few.get_mut(..words) {
+    let all: &mut [Words] = match few.get_mut(..words) {
         Some(few) => few,
         None => {
             many.resize(words, [0; 3]);
@@ -238,17 +259,10 @@ pub fn select_now(
     for (word, ready) in all.iter_mut().enumerate() {
         let below = below(nfds - word * BITS);
         let wanted = sets.each_ref().map(|set| word_of(set, word) & below);
-        let mut left = wanted[0] | wanted[1] | wanted[2];
-        while left != 0 {
-            let place = left.trailing_zeros();
-            left &= left - 1;
+        if wanted != [0; 3] {
             // The sets have no word above the highest number.
-            let events = events_of((word * BITS) as RawFd + place as RawFd)?;
-            for (index, wanted) in wanted.iter().enumerate() {
-                let is_ready = wanted >> place & 1 == 1 && events.intersects(SETS[index]);
-                ready[index] |= u64::from(is_ready) << place;
-                count += usize::from(is_ready);
-            }
+            *ready = look((word * BITS) as RawFd, wanted)?;
+            count += ready.iter().map(|word| word.count_ones()).sum::<u32>() as usize;
         }
     }
     for (index, set) in sets.iter_mut().enumerate() {
@@ -258,6 +272,27 @@ pub fn select_now(
         }
     }
     Ok(count)
+}
+
+/// Asks for the events of those that are wanted, of the numbers from `first` on, and returns which
+/// are ready.
+#[inline]
+fn ready_of(
+    first: RawFd,
+    wanted: Words,
+    mut events_of: impl FnMut(RawFd) -> Result<Events, Errno>,
+) -> Result<Words, Errno> {
+    let mut ready = [0; 3];
+    let mut left = wanted[0] | wanted[1] | wanted[2];
+    while left != 0 {
+        let place = left.trailing_zeros();
+        left &= left - 1;
+        let events = events_of(first + place as RawFd)?;
+        for (index, ready) in ready.iter_mut().enumerate() {
+            *ready |= u64::from(events.intersects(SETS[index])) << place;
+        }
+    }
+    Ok([0, 1, 2].map(|index| ready[index] & wanted[index]))
 }
 
 /// Words of a set for 1,024 descriptors.

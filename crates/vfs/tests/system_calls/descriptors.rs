@@ -1,5 +1,7 @@
+use std::sync::Arc;
+
 use fdtable::{CloseRangeFlags, FdFlags, Files};
-use fdtable_vfs::{At, Errno, FileKind, MemFs, MemfdFlags, OpenFlags, Process};
+use fdtable_vfs::{At, DevFs, Errno, FileKind, MemFs, MemfdFlags, OpenFlags, Process};
 
 fn process_with_limit(limit: u32) -> Process {
     Process::with(Files::with_limit(limit), MemFs::default())
@@ -57,7 +59,9 @@ fn a_full_table_answers_before_the_path() {
     create(&process, "a");
     let (at, fifo) = (At::Cwd, FileKind::Fifo);
     process.mknodat(at, "fifo", fifo, 0o600).unwrap();
-    for path in ["a", ".", "none", "a/b", "fifo"] {
+    process.mkdir("/dev").unwrap();
+    process.mount("/dev", Arc::new(DevFs::new())).unwrap();
+    for path in ["a", ".", "none", "a/b", "fifo", "dev/zero", "dev/none"] {
         let opened = process.open(path, OpenFlags::RDONLY | OpenFlags::NONBLOCK);
         assert_eq!(opened, Err(Errno::EMFILE), "{path}");
     }

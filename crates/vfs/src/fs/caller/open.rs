@@ -74,11 +74,7 @@ impl ToOpen {
     /// free number may have done that.
     #[inline]
     pub(crate) fn is_unnoticed(&self) -> bool {
-        self.flags.contains(OpenFlags::PATH)
-            || matches!(
-                self.place.inode.kind(),
-                FileKind::Regular | FileKind::Directory
-            )
+        self.flags.contains(OpenFlags::PATH) || !self.place.inode.is_open_noticed()
     }
 }
 

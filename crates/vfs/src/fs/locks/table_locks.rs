@@ -1,7 +1,7 @@
 //! The POSIX record locks of a table of descriptors: where it has some, so that closes find them.
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use crossbeam_utils::atomic::AtomicCell;
 use fdtable::Closed;
@@ -20,7 +20,8 @@ use crate::{Errno, Object};
 #[derive(Debug)]
 #[doc(alias = "files_struct")]
 pub(crate) struct TableLocks {
-    owner: Owner,
+    /// Nothing until somebody locks: forks on many processors then share no number.
+    owner: OnceLock<Owner>,
     /// The sets in which the table has or had locks,
     /// by their address, since a table may have locks on many files.
     sets: Mutex<HashMap<usize, Arc<Locks>, RandomState>>,
@@ -35,14 +36,15 @@ impl TableLocks {
     /// Makes the locks of a new table: none.
     pub(crate) fn new() -> Self {
         TableLocks {
-            owner: Owner::Table(NEXT.fetch_add(1)),
+            owner: OnceLock::new(),
             sets: Mutex::default(),
             has_some: AtomicCell::new(false),
         }
     }
 
+    /// Returns whose the locks are: nobody else's, ever.
     pub(crate) fn owner(&self) -> Owner {
-        self.owner
+        *self.owner.get_or_init(|| Owner::Table(NEXT.fetch_add(1)))
     }
 
     /// Notes that the table has a lock in a set.
@@ -88,7 +90,7 @@ impl TableLocks {
         let Some(set) = sets.remove(&address(locks)) else {
             return;
         };
-        let wakeups = set.remove_owner(self.owner);
+        let wakeups = set.remove_owner(self.owner());
         self.has_some.store(!sets.is_empty());
         drop(sets);
         wakeups.run();
@@ -103,8 +105,11 @@ fn address(locks: &Arc<Locks>) -> usize {
 /// Ends all locks of the table: of a process that ends without closing its descriptors.
 impl Drop for TableLocks {
     fn drop(&mut self) {
-        let remove = |set: &Arc<Locks>| set.remove_owner(self.owner);
-        let sets = self.sets.get_mut();
+        if !self.has_some() {
+            return;
+        }
+        let sets = std::mem::take(self.sets.get_mut());
+        let remove = |set: &Arc<Locks>| set.remove_owner(self.owner());
         sets.values()
             .map(remove)
             .fold(Wakeups::default(), Wakeups::and)

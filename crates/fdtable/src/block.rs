@@ -1,0 +1,145 @@
+//! Lookup of neighbours: the way to 64 numbers is found once for all of them.
+//!
+//! For calls that look many descriptors up, as `poll` and `select` do. A number and its neighbours
+//! are in one leaf of the table (see [`fdtable_base::leaf`]), and words of an `fd_set` are the same
+//! numbers.
+
+use core::hint::cold_path;
+
+use fdtable_base::bitmap::BITS;
+
+use crate::rcu::Guard;
+use crate::table::{LeafRef, index_of, place_of};
+use crate::{BorrowedFile, Error, Files, RawFd};
+
+/// The 64 numbers from a multiple of 64 on, as they were found inside a read-side section.
+pub struct Block<'g, T: ?Sized> {
+    /// The first number; below zero for numbers that there are not.
+    first: RawFd,
+    /// Nothing if the table has no place for these numbers: none is open.
+    leaf: Option<LeafRef<'g, T>>,
+}
+
+impl<T: ?Sized + Send + Sync> Files<T> {
+    /// Finds the block of a descriptor, open or not, for lookups of it and its neighbours in one
+    /// section. Takes no lock, neither blocks nor allocates.
+    ///
+    /// ```
+    /// use fdtable::{Error, FdFlags, FileRef, Files, rcu};
+    ///
+    /// let files = Files::new();
+    /// files.open(FileRef::new("in"), FdFlags::empty())?;
+    /// files.open(FileRef::new("out"), FdFlags::empty())?;
+    /// let section = rcu::read_lock();
+    /// let block = files.block(0, &section);
+    /// assert_eq!((*block.borrow(0)?, *block.borrow(1)?), ("in", "out"));
+    /// assert_eq!(block.borrow(2).err(), Some(Error::BadFd));
+    /// assert!(block.contains(63) && !block.contains(64));
+    /// # Ok::<(), Error>(())
+    /// ```
+    #[inline]
+    pub fn block<'g>(&'g self, fd: impl Into<RawFd>, section: &'g Guard<'_>) -> Block<'g, T> {
+        // There are fewer bits than the highest number has.
+        let first = fd.into() & !(BITS as RawFd - 1);
+        let (index, _) = place_of(index_of(first));
+        Block {
+            first,
+            leaf: self.table.leaf(index, section),
+        }
+    }
+}
+
+impl<'g, T: ?Sized + Send + Sync> Block<'g, T> {
+    /// Tells whether a number is one of these 64.
+    #[inline]
+    #[must_use]
+    pub fn contains(&self, fd: impl Into<RawFd>) -> bool {
+        self.bit_of(fd.into()).is_some()
+    }
+
+    /// Finds the file of a descriptor, as [`Files::borrow`] does. What was opened or closed since the
+    /// block was found may be seen or not. Takes no lock, neither blocks nor allocates.
+    ///
+    /// # Errors
+    /// - [`Error::BadFd`] (EBADF) if the number is not open, or not one of the block.
+    /// - [`Error::Revoked`] (EIO) if the file was [revoked](crate::FileRef::revoke).
+    #[inline]
+    pub fn borrow(&self, fd: impl Into<RawFd>) -> Result<BorrowedFile<'g, T>, Error> {
+        let bit = self.bit_of(fd.into());
+        let found = bit.and_then(|bit| self.leaf.as_ref()?.borrow(bit));
+        let Some(file) = found else {
+            cold_path();
+            return Err(Error::BadFd);
+        };
+        BorrowedFile(file).unless_revoked()
+    }
+
+    /// Returns the place of a number in the leaf.
+    #[inline(always)]
+    fn bit_of(&self, fd: RawFd) -> Option<usize> {
+        // A number below the first becomes one past all others.
+        let bit = index_of(fd.wrapping_sub(self.first));
+        (bit < BITS).then_some(bit)
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::{FdFlags, FileRef, rcu};
+
+    fn table() -> Files<RawFd> {
+        let files = Files::new();
+        for number in 0..130 {
+            let file = FileRef::new(number);
+            files
+                .open(file, FdFlags::empty())
+                .expect("a number is free");
+        }
+        files
+    }
+
+    #[test]
+    fn every_number_is_found_in_its_own_block_and_in_no_other() {
+        let files = table();
+        let section = rcu::read_lock();
+        for of in [0, 63, 64, 129, 192, 1 << 30, -1] {
+            let block = files.block(of, &section);
+            for fd in (-70..200).chain([of]) {
+                assert_eq!(
+                    block.contains(fd),
+                    fd >> 6 == of >> 6,
+                    "{fd} in that of {of}"
+                );
+                let expected = files.borrow(fd, &section).map(|file| *file);
+                let expected = expected.ok().filter(|_| fd >> 6 == of >> 6);
+                let found = block.borrow(fd).map(|file| *file);
+                assert_eq!(found, expected.ok_or(Error::BadFd), "{fd} in that of {of}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_revoked_is_not_found() {
+        let files = table();
+        FileRef::revoke(&files.get(100).expect("open"));
+        let section = rcu::read_lock();
+        let block = files.block(64, &section);
+        assert_eq!(block.borrow(100).err(), Some(Error::Revoked));
+        assert!(block.borrow(101).is_ok());
+    }
+
+    #[test]
+    fn files_that_were_found_stay_when_the_whole_block_is_closed() {
+        let files = table();
+        let section = rcu::read_lock();
+        let block = files.block(64, &section);
+        let file = block.borrow(70).expect("open");
+        files.close_range(64, 127).expect("there is memory");
+        assert_eq!(*file, 70);
+        assert_eq!(
+            files.block(64, &section).borrow(70).err(),
+            Some(Error::BadFd)
+        );
+    }
+}

@@ -1,0 +1,124 @@
+//! Two numbers at once: `pipe(2)` and `socketpair(2)`.
+//!
+//! The short way takes both in the leaf that the [`Room`](fdtable_base::room) hints at. What makes
+//! the lowest number there the lowest of all (see [`lowest`](super::lowest)) is true at one moment at
+//! which the leaf is locked: every leaf below is full. So the next number of the leaf that is free at
+//! that moment is the lowest but one. The long way searches twice, under one lock, and nobody finds
+//! the table full for the sake of a pair that gets one number of two.
+
+use core::hint::cold_path;
+
+use fdtable_base::bitmap::BITS;
+use fdtable_base::counted::Ref;
+
+use super::lowest::FIRST;
+use super::{FdTable, LeafGuard, Structure, Way, place_of, take};
+use crate::{Error, Fd, FdFlags};
+
+type Pair<T> = (Ref<T>, Ref<T>);
+
+impl<T: ?Sized + Send + Sync> FdTable<T> {
+    /// Opens two files under the two lowest free numbers, the first under the first.
+    ///
+    /// If there is an error, both are dropped, outside of all locks.
+    #[inline]
+    pub(crate) fn open_pair(&self, pair: Pair<T>, flags: FdFlags) -> Result<(Fd, Fd), Error> {
+        // Nearly always the lock of the leaf is free. Then nothing is called.
+        let opened = self.open_pair_hinted(pair, flags, Way::Prompt);
+        opened.or_else(|pair| self.open_pair_patiently(pair, flags))
+    }
+
+    #[inline(never)]
+    fn open_pair_patiently(&self, pair: Pair<T>, flags: FdFlags) -> Result<(Fd, Fd), Error> {
+        let opened = self.open_pair_hinted(pair, flags, Way::Patient);
+        opened.or_else(|pair| self.open_pair_searching(pair, flags))
+    }
+
+    /// Opens both in the leaf that is hinted at, or gives them back.
+    #[inline(always)]
+    fn open_pair_hinted(
+        &self,
+        pair: Pair<T>,
+        flags: FdFlags,
+        way: Way,
+    ) -> Result<(Fd, Fd), Pair<T>> {
+        let Some(entry) = way.enter(&self.tree) else {
+            return Err(pair);
+        };
+        let Some(hint) = self.room.hint() else {
+            cold_path();
+            return Err(pair);
+        };
+        let found = entry.recent(FIRST, hint.leaf());
+        // Before the lock, so that a full leaf is not written.
+        let found = found.filter(|found| !found.looks_full());
+        let Some(mut leaf) = found.and_then(|found| way.lock_found(found)) else {
+            cold_path();
+            return Err(pair);
+        };
+        let Some((first, second)) = lowest_two_in(&leaf) else {
+            cold_path();
+            return Err(pair);
+        };
+        let base = hint.leaf() * BITS;
+        if base + second >= self.room.limit() || !self.room.is_confirmed(hint) {
+            cold_path();
+            return Err(pair);
+        }
+        take(&mut leaf, first, flags, Some(pair.0));
+        take(&mut leaf, second, flags, Some(pair.1));
+        Ok((Fd::from_index(base + first), Fd::from_index(base + second)))
+    }
+
+    /// Searches for both.
+    fn open_pair_searching(&self, pair: Pair<T>, flags: FdFlags) -> Result<(Fd, Fd), Error> {
+        let mut structure = self.tree.lock();
+        let numbers = self.search_two(&mut structure, flags);
+        if let Ok((first, second)) = numbers {
+            Self::put_in(&structure, first, pair.0);
+            Self::put_in(&structure, second, pair.1);
+        }
+        let woken = Self::take_waiters(&mut structure);
+        drop(structure);
+        drop(woken);
+        numbers
+    }
+
+    /// Takes the two lowest free numbers, or none. They have no files yet, which nobody notices while
+    /// the structure is locked.
+    fn search_two(
+        &self,
+        structure: &mut Structure<'_, T>,
+        flags: FdFlags,
+    ) -> Result<(Fd, Fd), Error> {
+        let take = |leaf: &mut LeafGuard<'_, T>, bit: usize| take(leaf, bit, flags, None);
+        let first = self.search(structure, take)?;
+        self.search(structure, take)
+            .map(|second| (first, second))
+            .inspect_err(|_| {
+                let (index, bit) = place_of(first.index());
+                if let Some(mut leaf) = structure.lock_leaf(index) {
+                    // Who searches next takes the notices.
+                    let _ = self.free_in(&mut leaf, index, bit);
+                }
+            })
+    }
+
+    /// Puts a file behind a number that was taken under the lock of the structure.
+    fn put_in(structure: &Structure<'_, T>, fd: Fd, file: Ref<T>) {
+        let (index, bit) = place_of(fd.index());
+        let leaf = structure.lock_leaf(index);
+        debug_assert!(leaf.is_some(), "a leaf with a number that is taken stays");
+        if let Some(mut leaf) = leaf {
+            leaf.put(bit, file);
+        }
+    }
+}
+
+/// Finds the two lowest free numbers of a leaf.
+#[inline(always)]
+fn lowest_two_in<T: ?Sized>(leaf: &LeafGuard<'_, T>) -> Option<(usize, usize)> {
+    let first = leaf.open.lowest_clear(0)?;
+    let second = leaf.open.lowest_clear(first + 1)?;
+    Some((first, second))
+}
