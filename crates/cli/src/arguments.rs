@@ -2,9 +2,10 @@
 
 use std::path::PathBuf;
 
-use clap::builder::RangedU64ValueParser;
+use clap::builder::{PossibleValuesParser, RangedU64ValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use fdtable_bench::chat::profile;
+use fdtable_bench::conflicts;
 use fdtable_bench::lmbench::configuration::Configuration;
 use fdtable_bench::lmbench::subject;
 use fdtable_bench::slab::part::{self, Colouring};
@@ -23,6 +24,8 @@ pub(crate) struct Arguments {
 pub(crate) enum Command {
     /// Run one experiment, or all of them.
     Bench(Bench),
+    /// Tell which operations share cache lines, from traces of their machine code. Nothing is timed.
+    Conflicts(Conflicts),
     /// Run what an experiment wants to have done by another process.
     #[command(name = part::COMMAND, subcommand, hide = true)]
     Part(Part),
@@ -47,6 +50,16 @@ impl Default for Command {
     }
 }
 
+/// What is shown of conflicts.
+#[derive(Debug, Default, Args)]
+pub(crate) struct Conflicts {
+    /// Tell where in the source our conflicts are: those of an operation with another, or with any.
+    #[arg(long, value_name = "OPERATION", num_args = 0..=2, value_parser = PossibleValuesParser::new(conflicts::operations()))]
+    pub(crate) explain: Option<Vec<String>>,
+    #[command(flatten)]
+    pub(crate) form: Form,
+}
+
 #[derive(Debug, Default, Args)]
 pub(crate) struct Bench {
     /// Without one: all, each as `bench <experiment>` runs it.
@@ -62,6 +75,19 @@ pub(crate) struct Common {
     /// Take seconds for each experiment instead of minutes.
     #[arg(long, global = true)]
     pub(crate) quick: bool,
+    #[command(flatten)]
+    pub(crate) form: Form,
+    /// Tell what became faster or slower beyond the noise since FILE was written with --json.
+    #[arg(long, global = true, value_name = "FILE")]
+    pub(crate) compare: Option<PathBuf>,
+    /// How often each subject has its turn.
+    #[arg(long, global = true, value_name = "N", value_parser = at_least_one::<usize>())]
+    pub(crate) rounds: Option<usize>,
+}
+
+/// How reports are shown and kept.
+#[derive(Debug, Default, Args)]
+pub(crate) struct Form {
     /// Write the result as one JSON object to FILE.
     #[arg(long, global = true, value_name = "FILE")]
     pub(crate) json: Option<PathBuf>,
@@ -71,12 +97,6 @@ pub(crate) struct Common {
     /// Print reports as Markdown.
     #[arg(long, global = true)]
     pub(crate) markdown: bool,
-    /// Tell what became faster or slower beyond the noise since FILE was written with --json.
-    #[arg(long, global = true, value_name = "FILE")]
-    pub(crate) compare: Option<PathBuf>,
-    /// How often each subject has its turn.
-    #[arg(long, global = true, value_name = "N", value_parser = at_least_one::<usize>())]
-    pub(crate) rounds: Option<usize>,
 }
 
 #[derive(Debug, Subcommand)]
@@ -247,7 +267,7 @@ mod tests {
         let bench = parse("fdtable").unwrap();
         assert!(bench.experiment.is_none());
         assert!(bench.common.quick);
-        assert!(bench.common.json.is_none());
+        assert!(bench.common.form.json.is_none());
     }
 
     #[test]
@@ -269,7 +289,7 @@ mod tests {
                 "{line}"
             );
             assert!(bench.common.quick, "{line}");
-            assert_eq!(bench.common.json, Some(PathBuf::from("out.json")), "{line}");
+            assert_eq!(bench.common.form.json, Some(PathBuf::from("out.json")), "{line}");
             assert_eq!(bench.common.rounds, Some(3), "{line}");
         }
     }
@@ -278,12 +298,12 @@ mod tests {
     fn a_report_has_several_forms() {
         let line = "fdtable bench lookup --html site --markdown --compare old.json --json new.json";
         let common = parse(line).unwrap().common;
-        assert_eq!(common.html, Some(PathBuf::from("site")));
+        assert_eq!(common.form.html, Some(PathBuf::from("site")));
         assert_eq!(common.compare, Some(PathBuf::from("old.json")));
         assert_eq!(common.json, Some(PathBuf::from("new.json")));
-        assert!(common.markdown);
+        assert!(common.form.markdown);
         let common = parse("fdtable bench").unwrap().common;
-        assert!(common.html.is_none() && common.compare.is_none() && !common.markdown);
+        assert!(common.form.html.is_none() && common.compare.is_none() && !common.form.markdown);
     }
 
     #[test]

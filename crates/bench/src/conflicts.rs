@@ -1,0 +1,125 @@
+//! `conflicts`: which operations share cache lines, on however many CPUs.
+//!
+//! Two operations that write no line which the other touches do not slow each other down. Where
+//! operations commute, an implementation without such lines exists (the *scalable commutativity
+//! rule*: Clements, Kaashoek, Zeldovich, Morris, Kohler, SOSP 2013). So all pairs of
+//! [operations](operation) are tried, on what they may have in common, in several
+//! [states](setup) of a table: bounded enumeration. Each pair runs in both orders on two
+//! simulated CPUs, one instruction at a time, and from the responses a
+//! [specification](specification) tells whether they [commute](verdict). Nothing is timed, and
+//! every run is the same.
+//!
+//! What is left out, and what a verdict means, is told by [`conflict_tracer`]. A call is traced in
+//! steady state: both CPUs have opened and closed before, and no grace period is due. What refills,
+//! growth and grace periods add is counted in long runs.
+//!
+//! The conflicts that are left are [allowed](allowed), each for a reason.
+
+use std::time::Duration;
+
+use conflict_tracer::{CpuId, Cpus};
+use fdtable_base::percpu::expect_cpus;
+use serde_json::json;
+
+use crate::baseline::RwLockVec;
+use crate::experiment::{Experiment, Progress};
+use crate::lookup::Padded;
+use crate::machine::Machine;
+use crate::report::Report;
+
+mod arcs;
+mod explain;
+mod findings;
+mod matrix;
+mod operation;
+mod ours;
+mod setup;
+mod specification;
+mod subject;
+mod verdict;
+
+use arcs::Arcs;
+#[cfg(feature = "rivals")]
+use arcs::{Dashed, Sharded, Swapped};
+use matrix::Matrix;
+use operation::Operation;
+use ours::Ours;
+use setup::Case;
+
+/// Experiment that compares what operations touch.
+#[derive(Clone, Copy, Debug)]
+pub struct Conflicts;
+
+/// Simulated CPUs for cases of two calls.
+struct Pair {
+    cpus: Cpus,
+    /// The thread that asks makes and drops tables, so it is on the first CPU too.
+    _first: CpuId,
+}
+
+impl Pair {
+    fn new() -> anyhow::Result<Self> {
+        expect_cpus(2)?;
+        Ok(Pair {
+            cpus: Cpus::new(2)?,
+            _first: CpuId::assume(0)?,
+        })
+    }
+}
+
+/// Tries every case of every subject.
+fn matrices(progress: &dyn Progress) -> anyhow::Result<Vec<Matrix>> {
+    let cpus = &mut Pair::new()?.cpus;
+    let mut matrices = vec![
+        Matrix::of::<Ours>(cpus, |_| true, progress)?,
+        Matrix::of::<Arcs<RwLockVec<Padded>>>(cpus, |_| true, progress)?,
+    ];
+    #[cfg(feature = "rivals")]
+    {
+        matrices.push(Matrix::of::<Arcs<Swapped>>(cpus, |_| true, progress)?);
+        matrices.push(Matrix::of::<Arcs<Sharded>>(cpus, |_| true, progress)?);
+        matrices.push(Matrix::of::<Arcs<Dashed>>(cpus, |_| true, progress)?);
+    }
+    Ok(matrices)
+}
+
+/// Names the operations that an explanation may be asked for.
+pub fn operations() -> impl Iterator<Item = &'static str> {
+    Operation::ALL.into_iter().map(Operation::name)
+}
+
+/// Tells of every conflict of two operations on our table where in the source it is: for each line
+/// both places. An operation that is not named is any.
+///
+/// # Errors
+/// If operations cannot be traced here, or the table answers what it must not.
+pub fn explain(named: &[String], progress: &dyn Progress) -> anyhow::Result<String> {
+    let wanted = |case: &Case| explain::concerns(case, named);
+    let matrix = Matrix::of::<Ours>(&mut Pair::new()?.cpus, wanted, progress)?;
+    Ok(explain::text(&matrix))
+}
+
+impl Experiment for Conflicts {
+    fn name(&self) -> &'static str {
+        "conflicts"
+    }
+
+    fn expected(&self) -> Duration {
+        Duration::from_secs(60)
+    }
+
+    fn measure(&self, machine: Machine, progress: &dyn Progress) -> anyhow::Result<Report> {
+        let matrices = matrices(progress)?;
+        Ok(Report {
+            experiment: self.name(),
+            title: "which operations share cache lines".to_owned(),
+            config: json!({ "line": 64, "cpus": 2 }),
+            rows: findings::rows(&matrices)?,
+            headline: findings::figures(&matrices),
+            tables: findings::tables(&matrices),
+            plots: Vec::new(),
+            remarks: findings::remarks(&matrices),
+            machine,
+        })
+    }
+}
