@@ -25,8 +25,8 @@ pub(super) fn concerns(case: &Case, named: &[String]) -> bool {
 pub(super) fn text(matrix: &Matrix) -> String {
     let mut cases: BTreeMap<String, Vec<String>> = BTreeMap::new();
     let mut places = Places::default();
-    for (case, verdict) in &matrix.verdicts {
-        let Verdict::Shared(all) = verdict else {
+    for (case, trial) in &matrix.trials {
+        let Verdict::Shared(all) = &trial.verdict else {
             continue;
         };
         for shared in all {

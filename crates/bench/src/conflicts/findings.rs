@@ -37,7 +37,28 @@ fn pairs(operations: &[Operation]) -> Vec<(Operation, Operation)> {
 pub(super) fn tables(matrices: &[Matrix]) -> Vec<Table> {
     let mut tables = vec![summary(matrices)];
     tables.extend(matrices.iter().map(matrix_table));
+    tables.push(instructions(matrices));
     tables
+}
+
+/// What the calls take on one CPU: free of conflicts is not yet fast.
+fn instructions(matrices: &[Matrix]) -> Table {
+    let row = |operation: &Operation| {
+        let count = |matrix: &Matrix| match matrix.instructions(*operation) {
+            0 => "-".to_owned(),
+            count => count.to_string(),
+        };
+        let name = operation.name().to_owned();
+        std::iter::once(name).chain(matrices.iter().map(count)).collect()
+    };
+    let subjects = matrices.iter().map(|matrix| matrix.subject.to_owned());
+    Table {
+        caption: "Instructions of one call in steady state, those that make the trace included: \
+                  medians"
+            .to_owned(),
+        header: std::iter::once(String::new()).chain(subjects).collect(),
+        rows: Operation::ALL.iter().map(row).collect(),
+    }
 }
 
 fn summary(matrices: &[Matrix]) -> Table {
@@ -45,7 +66,7 @@ fn summary(matrices: &[Matrix]) -> Table {
         let sum = matrix.sum();
         vec![
             matrix.subject.to_owned(),
-            matrix.verdicts.len().to_string(),
+            matrix.trials.len().to_string(),
             sum.commutative.to_string(),
             sum.free.to_string(),
             percent(&sum),

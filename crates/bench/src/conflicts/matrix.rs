@@ -4,15 +4,15 @@ use conflict_tracer::Cpus;
 use serde::Serialize;
 
 use super::operation::Operation;
-use super::setup::Case;
+use super::setup::{Case, Setup};
 use super::subject::Subject;
-use super::verdict::{Verdict, judge};
+use super::verdict::{Trial, Verdict, judge};
 use crate::experiment::Progress;
 
-/// Verdicts on every case of a subject.
+/// What came of every case of a subject.
 pub(super) struct Matrix {
     pub(super) subject: &'static str,
-    pub(super) verdicts: Vec<(Case, Verdict)>,
+    pub(super) trials: Vec<(Case, Trial)>,
 }
 
 /// Cases of two operations, or of more.
@@ -52,14 +52,14 @@ impl Matrix {
         let mut cases = Case::all(S::SETUPS, S::can);
         cases.retain(wanted);
         progress.begin(S::NAME, cases.len() as u64);
-        let verdict = |case: Case| {
-            let verdict = judge::<S>(cpus, &case)?;
+        let trial = |case: Case| {
+            let trial = judge::<S>(cpus, &case)?;
             progress.step();
-            Ok((case, verdict))
+            Ok((case, trial))
         };
         Ok(Matrix {
             subject: S::NAME,
-            verdicts: cases.into_iter().map(verdict).collect::<anyhow::Result<_>>()?,
+            trials: cases.into_iter().map(trial).collect::<anyhow::Result<_>>()?,
         })
     }
 
@@ -79,16 +79,27 @@ impl Matrix {
     /// Lists the operations that the subject has.
     pub(super) fn operations(&self) -> Vec<Operation> {
         let has = |operation: &Operation| {
-            let mut cases = self.verdicts.iter().map(|(case, _)| case);
+            let mut cases = self.trials.iter().map(|(case, _)| case);
             cases.any(|case| case.calls.iter().any(|call| call.operation == *operation))
         };
         Operation::ALL.into_iter().filter(has).collect()
     }
 
+    /// Returns the median of the instructions that an operation took in steady state.
+    pub(super) fn instructions(&self, operation: Operation) -> u32 {
+        let is_steady = |case: &Case| matches!(case.setup, Setup::Steady | Setup::Beside);
+        let steady = self.trials.iter().filter(|(case, _)| is_steady(case));
+        let counts = steady.flat_map(|(case, trial)| case.calls.into_iter().zip(trial.instructions));
+        let own = counts.filter(|(call, _)| call.operation == operation);
+        let mut counts: Vec<_> = own.map(|(_, count)| count).collect();
+        counts.sort_unstable();
+        counts.get(counts.len() / 2).copied().unwrap_or(0)
+    }
+
     fn count(&self, which: impl Fn(&Case) -> bool) -> Cell {
         let mut cell = Cell::default();
-        for (_, verdict) in self.verdicts.iter().filter(|(case, _)| which(case)) {
-            cell.add(verdict);
+        for (_, trial) in self.trials.iter().filter(|(case, _)| which(case)) {
+            cell.add(&trial.verdict);
         }
         cell
     }

@@ -116,6 +116,8 @@ pub(super) enum Argument {
     Handed,
     /// A number that a search for the lowest has passed over, in a leaf of its own.
     Passed,
+    /// The only number that is open in its leaf.
+    Lone,
     /// A number that is not open, in a leaf of its own.
     Closed,
     /// One number for both CPUs, which is not open.
@@ -123,9 +125,26 @@ pub(super) enum Argument {
 }
 
 /// How many [`Argument`]s there are.
-pub(super) const ARGUMENTS: usize = 12;
+pub(super) const ARGUMENTS: usize = 13;
 
 impl Argument {
+    /// Every argument, each in its place.
+    pub(super) const ALL: [Argument; ARGUMENTS] = [
+        Argument::Nothing,
+        Argument::Own,
+        Argument::Others,
+        Argument::SameLeaf,
+        Argument::Neighbour,
+        Argument::Far,
+        Argument::Duplicate,
+        Argument::Common,
+        Argument::Handed,
+        Argument::Passed,
+        Argument::Lone,
+        Argument::Closed,
+        Argument::CommonClosed,
+    ];
+
     /// Returns the name in reports and in the list of what is allowed.
     pub(super) fn name(self) -> &'static str {
         match self {
@@ -139,6 +158,7 @@ impl Argument {
             Argument::Common => "common",
             Argument::Handed => "handed",
             Argument::Passed => "passed",
+            Argument::Lone => "lone",
             Argument::Closed => "closed",
             Argument::CommonClosed => "common closed",
         }
@@ -166,7 +186,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_last_argument_is_the_last_place() {
-        assert_eq!(Argument::CommonClosed as usize + 1, ARGUMENTS);
+    fn every_argument_has_its_place() {
+        let places = Argument::ALL.map(|argument| argument as usize);
+        assert!(places.into_iter().eq(0..ARGUMENTS));
     }
 }

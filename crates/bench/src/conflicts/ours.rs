@@ -9,7 +9,7 @@ use anyhow::{Context, ensure};
 use conflict_tracer::Cpus;
 use fdtable::slab::{self, Cache};
 use fdtable::{
-    Access, Error, FdFlags, FileRef, Files, PrivateFd, PrivateFiles, RawFd, SuperBlock, rcu,
+    Access, Error, Fd, FdFlags, FileRef, Files, PrivateFd, PrivateFiles, RawFd, SuperBlock, rcu,
 };
 use fdtable_vfs::{MemFs, Object, OpenFlags, Process, SeekTo};
 
@@ -160,7 +160,7 @@ impl Subject for Ours {
                 opened.map(|fd| number(fd.raw()))
             }
             Operation::OpenAny => {
-                let opened = self.files().open_any(hand.ready.take(), FdFlags::empty());
+                let opened = self.open_any(hand.ready.take());
                 opened.map(|fd| number(fd.raw()))
             }
             Operation::PrivateOpen => {
@@ -256,6 +256,10 @@ impl Ours {
         self.superblock.coerced(plain, Access::Read, as_object, hook)
     }
 
+    fn open_any(&self, file: File) -> Result<Fd, Error> {
+        self.files().open_any(file, FdFlags::empty())
+    }
+
     fn borrow(&self, fd: RawFd) -> Result<Response, Error> {
         let section = rcu::read_lock();
         let file = self.files().borrow(fd, &section)?;
@@ -303,7 +307,7 @@ impl Ours {
     /// Makes what a CPU has of its own, and what it has for the other.
     fn furnish(&self, cpu: usize) -> anyhow::Result<(Places, Streams)> {
         let (hand, other) = (&self.hands[cpu], &self.hands[1 - cpu]);
-        let own = self.files().open_any(self.make()?, FdFlags::empty())?;
+        let own = self.open_any(self.make()?)?;
         hand.held.of(Argument::Own).put(self.files().get(own)?);
         for (argument, hand) in [(Argument::Own, hand), (Argument::Handed, other)] {
             hand.last.of(argument).put(self.make()?);
@@ -318,12 +322,19 @@ impl Ours {
             (Argument::SameLeaf, self.open_in(0, 8 + 32 * nth)?),
             (Argument::Neighbour, self.open_in(1, 8 + nth)?),
             (Argument::Far, self.open_at(FAR * (1 + nth), self.make()?)?),
+            (Argument::Lone, self.open_in(13 + nth, 3)?),
             (Argument::Closed, self.open_in(4 + nth, 0)? + 5),
             (Argument::CommonClosed, CHOSEN * LEAF + 20),
             (Argument::Passed, LEAF * (3 + nth) + 7),
         ];
         for (argument, number) in numbers {
             places.numbers[argument as usize] = number;
+        }
+        // Others in the same leaves, so that no close empties one.
+        self.open_any(self.make()?)?;
+        self.open_at(FAR * (1 + nth) + 9, self.make()?)?;
+        for leaf in [6, 9] {
+            self.open_in(leaf + nth, 9)?;
         }
         let private = self.private.open(self.make()?)?;
         places.private[Argument::Own as usize] = private.to_bits();
@@ -355,6 +366,7 @@ impl Ours {
         let duplicate = self.make()?;
         let common = self.make()?;
         let number = self.open_at((CHOSEN + 8) * LEAF, FileRef::clone(&common))?;
+        self.open_in(8, 9)?;
         for cpu in 0..2 {
             let leaf = |leaf: u64| (CHOSEN + leaf + cpu as u64) * LEAF;
             let held = &self.hands[cpu].held;
@@ -380,7 +392,7 @@ impl Ours {
     /// Takes the numbers that the setup has taken.
     fn take_numbers(&self, setup: Setup) -> anyhow::Result<()> {
         let end = match setup {
-            Setup::Steady => return Ok(()),
+            Setup::Steady | Setup::Beside => return Ok(()),
             Setup::Passed => PASSED,
             Setup::NearlyFull | Setup::Full => FEW,
         };
@@ -404,7 +416,7 @@ impl Ours {
         for _ in 0..ROUNDS {
             self.borrow(own)?;
             drop(self.files().get(own)?);
-            match self.files().open_any(self.make()?, FdFlags::empty()) {
+            match self.open_any(self.make()?) {
                 Ok(fd) => self.files().close(fd)?,
                 Err(error) => ensure!(error == Error::TooManyFiles, "{error}"),
             }

@@ -132,6 +132,10 @@ impl State {
                 self.close(number);
                 new == number && self.install(new, object)
             }
+            (Operation::DupTo, Refused(Error::BadFd)) => {
+                let source = places.numbers[Argument::Own as usize];
+                !self.open.contains_key(&source)
+            }
             (Operation::GetFlags, Flag(flag)) => open.is_some_and(|it| it.1 == flag),
             (Operation::SetFlags, Done) => match self.open.get_mut(&number) {
                 Some((_, flag)) => {

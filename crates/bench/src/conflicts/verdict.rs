@@ -22,6 +22,14 @@ pub(super) enum Verdict {
     Shared(Vec<Shared>),
 }
 
+/// What came of a case.
+#[derive(Clone, Debug)]
+pub(super) struct Trial {
+    pub(super) verdict: Verdict,
+    /// How many instructions each call took.
+    pub(super) instructions: [u32; 2],
+}
+
 /// Why two calls are not free of conflicts.
 #[derive(Clone, Debug)]
 pub(super) enum Shared {
@@ -35,10 +43,6 @@ impl Verdict {
         !matches!(self, Verdict::Ordered)
     }
 
-    pub(super) fn is_shared(&self) -> bool {
-        matches!(self, Verdict::Shared(_))
-    }
-
     /// Tells whether the lines are shared for no other reason than where things are in memory.
     pub(super) fn is_false_sharing(&self) -> bool {
         let is_false = |shared: &Shared| match shared {
@@ -49,26 +53,41 @@ impl Verdict {
     }
 }
 
-/// Tries a case in both orders.
+/// Tries a case in both orders. The second one is not needed if the first shows that the calls do not
+/// commute.
 ///
 /// # Errors
 /// If the subject cannot be set up, or answers what it must not.
-pub(super) fn judge<S: Subject>(cpus: &mut Cpus, case: &Case) -> anyhow::Result<Verdict> {
-    let (forth, shared) = run::<S>(cpus, case, [0, 1])?;
-    let (back, more) = run::<S>(cpus, case, [1, 0])?;
-    Ok(match shared.into_iter().chain(more).collect::<Vec<_>>() {
-        _ if !(forth && back) => Verdict::Ordered,
-        shared if shared.is_empty() => Verdict::Free,
-        shared => Verdict::Shared(shared),
+pub(super) fn judge<S: Subject>(cpus: &mut Cpus, case: &Case) -> anyhow::Result<Trial> {
+    let forth = run::<S>(cpus, case, [0, 1])?;
+    let back = match forth.commutes {
+        true => Some(run::<S>(cpus, case, [1, 0])?),
+        false => None,
+    };
+    let verdict = match back {
+        Some(back) if back.commutes => {
+            let shared: Vec<_> = forth.shared.into_iter().chain(back.shared).collect();
+            match shared.is_empty() {
+                true => Verdict::Free,
+                false => Verdict::Shared(shared),
+            }
+        }
+        _ => Verdict::Ordered,
+    };
+    Ok(Trial {
+        verdict,
+        instructions: forth.instructions,
     })
 }
 
-/// Runs both calls in one order. Tells whether they commute, and what they share.
-fn run<S: Subject>(
-    cpus: &mut Cpus,
-    case: &Case,
-    order: [usize; 2],
-) -> anyhow::Result<(bool, Vec<Shared>)> {
+/// Both calls in one order.
+struct Run {
+    commutes: bool,
+    shared: Vec<Shared>,
+    instructions: [u32; 2],
+}
+
+fn run<S: Subject>(cpus: &mut Cpus, case: &Case, order: [usize; 2]) -> anyhow::Result<Run> {
     let subject = S::set_up(cpus, case.setup)?;
     let state = subject.state()?;
     let mut done = [None, None];
@@ -87,9 +106,13 @@ fn run<S: Subject>(
     );
     let report = conflicts(&left, &right, LineSize::Bytes64)?;
     let lines = report.conflicts().iter().cloned().map(Shared::Line);
-    let unseen = report.blind_spots().iter().map(|(_, remark)| Shared::Unseen(*remark));
-    let commute = commute(&state, case.calls, responses);
-    Ok((commute, lines.chain(unseen).collect()))
+    let unseen = report.blind_spots().iter();
+    let unseen = unseen.map(|(_, remark)| Shared::Unseen(*remark));
+    Ok(Run {
+        commutes: commute(&state, case.calls, responses),
+        shared: lines.chain(unseen).collect(),
+        instructions: [left.instructions(), right.instructions()],
+    })
 }
 
 fn is_legal(state: &State, case: &Case, responses: [Response; 2], order: [usize; 2]) -> bool {

@@ -32,8 +32,11 @@ use crate::trace::Remark;
 const TF: greg_t = 0x100;
 /// The kernel's own: a breakpoint.
 const SI_KERNEL: c_int = 0x80;
-/// `TRAP_TRACE`: a step.
+/// A step.
 const TRAP_TRACE: c_int = 2;
+/// A trap of which the processor did not say why. Virtual machines lose that at times, so with the
+/// trap flag set it is a step.
+const TRAP_BRKPT: c_int = 1;
 /// No instruction is longer.
 const LONGEST: u64 = 15;
 const PAGE: u64 = 4096;
@@ -89,6 +92,9 @@ extern "C" fn on_trap(signal: c_int, info: *mut siginfo_t, context: *mut c_void)
             }
         }
         (Some(window), TRAP_TRACE) => look(window, thread),
+        (Some(window), TRAP_BRKPT) if registers[REG_EFL as usize] & TF != 0 => {
+            look(window, thread);
+        }
         (None, TRAP_TRACE) => {
             registers[REG_EFL as usize] &= !TF;
         }
