@@ -17,6 +17,7 @@
 
 use std::time::Duration;
 
+use anyhow::ensure;
 use conflict_tracer::{CpuId, Cpus};
 use fdtable_base::percpu::expect_cpus;
 use serde_json::json;
@@ -27,6 +28,7 @@ use crate::lookup::Padded;
 use crate::machine::Machine;
 use crate::report::Report;
 
+mod allowed;
 mod arcs;
 mod explain;
 mod findings;
@@ -38,6 +40,7 @@ mod specification;
 mod subject;
 mod verdict;
 
+use allowed::Allowed;
 use arcs::Arcs;
 #[cfg(feature = "rivals")]
 use arcs::{Dashed, Sharded, Swapped};
@@ -99,6 +102,28 @@ pub fn explain(named: &[String], progress: &dyn Progress) -> anyhow::Result<Stri
     Ok(explain::text(&matrix))
 }
 
+/// Compares the conflicts on our table with the list of those that are allowed, and returns a sentence
+/// if they are the same.
+///
+/// # Errors
+/// If there is a conflict that is not on the list, a line of the list that is not right, or not as many
+/// cases; and as [`explain`].
+pub fn check(progress: &dyn Progress) -> anyhow::Result<String> {
+    let allowed = Allowed::ours()?;
+    let matrix = Matrix::of::<Ours>(&mut Pair::new()?.cpus, |_| true, progress)?;
+    let differences = allowed.differences(&matrix);
+    ensure!(
+        differences.is_empty(),
+        "the conflicts are not those of crates/bench/src/conflicts/allowed.txt:\n{}",
+        differences.join("\n")
+    );
+    let sum = matrix.sum();
+    Ok(format!(
+        "{} of {} commutative cases are free of conflicts; the others are on the list",
+        sum.free, sum.commutative
+    ))
+}
+
 impl Experiment for Conflicts {
     fn name(&self) -> &'static str {
         "conflicts"
@@ -116,8 +141,8 @@ impl Experiment for Conflicts {
             config: json!({ "line": 64, "cpus": 2 }),
             rows: findings::rows(&matrices)?,
             headline: findings::figures(&matrices),
-            tables: findings::tables(&matrices),
-            plots: Vec::new(),
+            tables: findings::tables(&matrices, &Allowed::ours()?),
+            plots: findings::plots(&matrices),
             remarks: findings::remarks(&matrices),
             machine,
         })

@@ -53,6 +53,9 @@ impl Default for Command {
 /// What is shown of conflicts.
 #[derive(Debug, Default, Args)]
 pub(crate) struct Conflicts {
+    /// Fail unless our conflicts are exactly those that are allowed.
+    #[arg(long, conflicts_with = "explain")]
+    pub(crate) check: bool,
     /// Tell where in the source our conflicts are: those of an operation with another, or with any.
     #[arg(long, value_name = "OPERATION", num_args = 0..=2, value_parser = PossibleValuesParser::new(conflicts::operations()))]
     pub(crate) explain: Option<Vec<String>>,
@@ -340,6 +343,23 @@ mod tests {
         };
         assert_eq!(open_files.loadfile, Some(PathBuf::from("day.txt")));
         assert_eq!(open_files.clients, Some(8));
+    }
+
+    #[test]
+    fn conflicts_are_explained_for_operations_that_there_are() {
+        let parse = |line: &str| Arguments::try_parse_from(line.split_whitespace());
+        let asked = parse("fdtable conflicts --explain close dup").unwrap();
+        let Some(Command::Conflicts(asked)) = asked.command else {
+            panic!("not the conflicts")
+        };
+        assert_eq!(asked.explain.unwrap(), ["close", "dup"]);
+        for line in [
+            "fdtable conflicts --explain cloze",
+            "fdtable conflicts --explain close dup put",
+            "fdtable conflicts --explain close --check",
+        ] {
+            assert!(parse(line).is_err(), "{line}");
+        }
     }
 
     #[test]

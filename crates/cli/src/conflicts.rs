@@ -12,6 +12,10 @@ pub(crate) fn run(chosen: &arguments::Conflicts) -> anyhow::Result<()> {
         print!("{}", conflicts::explain(named, &Bar::new(Vec::new()))?);
         return Ok(());
     }
+    if chosen.check {
+        println!("{}", conflicts::check(&Bar::new(Vec::new()))?);
+        return Ok(());
+    }
     let written = Written::prepare(&chosen.form)?;
     let reports = measure(&[Box::new(Conflicts)], &chosen.form)?;
     written.write(&reports, None)

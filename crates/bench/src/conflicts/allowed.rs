@@ -100,12 +100,11 @@ impl Allowed {
 }
 
 fn conflicts(matrix: &Matrix) -> impl Iterator<Item = &Case> {
-    let shared = |(case, trial)| match &trial.verdict {
+    let trials = matrix.trials.iter();
+    trials.filter_map(|(case, trial)| match trial.verdict {
         Verdict::Shared(_) => Some(case),
-        _ => None,
-    };
-    let trials = matrix.trials.iter().map(|(case, trial)| (case, trial));
-    trials.filter_map(shared)
+        Verdict::Ordered | Verdict::Free => None,
+    })
 }
 
 impl Line {

@@ -2,8 +2,10 @@
 
 use serde_json::{Value, json};
 
+use super::allowed::{Allowed, Line};
 use super::matrix::{Cell, Matrix};
 use super::operation::Operation;
+use crate::plot::{Kind, Plot, Shade};
 use crate::report::{Figure, Goal, Table};
 
 /// Returns a row for each two operations of each subject.
@@ -33,12 +35,60 @@ fn pairs(operations: &[Operation]) -> Vec<(Operation, Operation)> {
     operations.iter().enumerate().flat_map(with).collect()
 }
 
-/// Makes a table of all subjects, and the matrix of each.
-pub(super) fn tables(matrices: &[Matrix]) -> Vec<Table> {
+/// Makes a table of all subjects, the matrix of each, and what is left of ours.
+pub(super) fn tables(matrices: &[Matrix], allowed: &Allowed) -> Vec<Table> {
     let mut tables = vec![summary(matrices)];
     tables.extend(matrices.iter().map(matrix_table));
+    tables.extend(matrices.first().map(|ours| reasons(ours, allowed)));
     tables.push(instructions(matrices));
     tables
+}
+
+/// What is left, and why.
+fn reasons(ours: &Matrix, allowed: &Allowed) -> Table {
+    let row = |(line, cases): (&Line, usize)| vec![line.reason.clone(), cases.to_string()];
+    let counted = allowed.counted(ours);
+    Table {
+        caption: format!("{}: the conflicts that are left, and why", ours.subject),
+        header: ["", "cases"].map(str::to_owned).to_vec(),
+        rows: counted.into_iter().map(row).collect(),
+    }
+}
+
+/// Draws a heat map of each matrix: the darker, the more cases have a conflict.
+pub(super) fn plots(matrices: &[Matrix]) -> Vec<Plot> {
+    let names = ["matrix", "matrix-rwlock-vec", "matrix-arc-swap", "matrix-sharded-slab", "matrix-dashmap"];
+    names.into_iter().zip(matrices).map(|(name, matrix)| heat_map(name, matrix)).collect()
+}
+
+fn heat_map(name: &'static str, matrix: &Matrix) -> Plot {
+    let operations = matrix.operations();
+    let shade = |one, other| {
+        let cell = matrix.cell(one, other);
+        let shared = cell.commutative - cell.free;
+        Some(Shade {
+            depth: 1.0 - cell.ratio()?,
+            label: match shared {
+                0 => String::new(),
+                shared => shared.to_string(),
+            },
+        })
+    };
+    let row = |nth: usize| {
+        let others = operations[..=nth].iter();
+        others.map(|&other| shade(operations[nth], other)).collect()
+    };
+    Plot {
+        name,
+        caption: format!(
+            "{}: the part of the commutative cases that has a conflict, and their number",
+            matrix.subject
+        ),
+        kind: Kind::HeatMap {
+            names: operations.iter().map(|operation| operation.name().to_owned()).collect(),
+            rows: (0..operations.len()).map(row).collect(),
+        },
+    }
 }
 
 /// What the calls take on one CPU: free of conflicts is not yet fast.

@@ -27,6 +27,8 @@ const LEAF: u64 = 64;
 const CHOSEN: u64 = 16;
 /// Numbers in another node of the tree begin here, and each CPU has its own.
 const FAR: u64 = 300_000;
+/// Pipes and files are from here on.
+const STREAMS: RawFd = ((CHOSEN + 20) * LEAF) as RawFd;
 /// Numbers below the limit of a full table: the first leaf.
 const FEW: u64 = LEAF;
 /// Those of them that are free if it is nearly full.
@@ -348,9 +350,13 @@ impl Ours {
 
     fn open_streams(&self, cpu: usize) -> anyhow::Result<Streams> {
         let (reader, writer) = self.process.pipe2(OpenFlags::empty())?;
-        self.process.write(writer, &[1; 64])?;
         let flags = OpenFlags::CREAT | OpenFlags::RDWR;
         let file = self.process.open(format!("/{cpu}"), flags)?;
+        // Not beside the lowest number that is free.
+        let least = STREAMS + 8 * cpu as RawFd;
+        let place = |fd: Fd| self.process.dup_from(fd, least, FdFlags::empty());
+        let [reader, writer, file] = [place(reader)?, place(writer)?, place(file)?];
+        self.process.write(writer, &[1; 64])?;
         self.process.write(file, &[1; 4096])?;
         self.process.lseek(file, SeekTo::Start(0))?;
         let [reader, writer, file] = [reader, writer, file].map(RawFd::from);

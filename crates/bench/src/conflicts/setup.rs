@@ -93,22 +93,27 @@ const CLOSED: &[Argument] = &[
     CommonClosed,
 ];
 /// Numbers of which only the place matters.
-const PLACES: &[Argument] = &[Own, SameLeaf, Neighbour, Far, Common, Closed, CommonClosed];
-/// Numbers of which only the file matters.
-const FILES: &[Argument] = &[Own, Neighbour, Duplicate, Common, Handed];
+const PLACES: &[Argument] = &[Own, SameLeaf, Neighbour, Common, Closed];
+/// Numbers and references of which only the file matters.
+const FILES: &[Argument] = &[Own, Duplicate, Common, Handed];
 const NOTHING: &[Argument] = &[Nothing];
 
 /// What concerns the table.
 const STEADY: &[(Operation, &[Argument])] = &[
     (BorrowedGet, NUMBERS),
-    (OwnedGet, NUMBERS),
-    (Put, &[Own, Duplicate, Common, Handed]),
+    (
+        OwnedGet,
+        &[
+            Own, Others, SameLeaf, Neighbour, Duplicate, Common, Handed, Closed,
+        ],
+    ),
+    (Put, FILES),
     (Clone, &[Own, Duplicate, Common]),
     (Upgrade, FILES),
     (OpenLowest, NOTHING),
     (OpenAny, NOTHING),
     (Close, CLOSED),
-    (Dup, &[Own, Neighbour, Duplicate, Common, Closed]),
+    (Dup, &[Own, Duplicate, Common, Closed]),
     (
         DupTo,
         &[Closed, CommonClosed, Neighbour, Far, Duplicate, Common],
@@ -121,14 +126,14 @@ const STEADY: &[(Operation, &[Argument])] = &[
 const BESIDE: &[(Operation, &[Argument])] = &[
     (BorrowedGet, &[Own, Common]),
     (OwnedGet, &[Own, Common]),
-    (Put, &[Own, Common, Handed]),
+    (Put, &[Own, Common]),
     (Clone, &[Own, Common]),
     (Upgrade, &[Own, Common]),
     (OpenLowest, NOTHING),
     (OpenAny, NOTHING),
     (PrivateOpen, NOTHING),
     (PrivateClose, &[Own, Others]),
-    (Close, &[Own, Others, Common, Handed]),
+    (Close, &[Own, Others, Handed]),
     (Dup, &[Own, Common]),
     (DupTo, &[Closed, Common]),
     (GetFlags, &[Own, Common]),
