@@ -349,10 +349,10 @@ impl Room {
     fn change(&self, order: Ordering, next: impl Fn(u64) -> u64) {
         // Relaxed: nothing is read through it.
         let mut now = self.searched.hint.load(Relaxed);
-        while let Err(marked) = self
-            .searched
-            .hint
-            .compare_exchange_weak(now, next(now), order, Relaxed)
+        while let Err(marked) =
+            self.searched
+                .hint
+                .compare_exchange_weak(now, next(now), order, Relaxed)
         {
             now = marked;
         }

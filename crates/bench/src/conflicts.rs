@@ -11,10 +11,12 @@
 //!
 //! What is left out, and what a verdict means, is told by [`conflict_tracer`]. A call is traced in
 //! steady state: both CPUs have opened and closed before, and no grace period is due. What refills,
-//! growth and grace periods add is counted in long runs.
+//! growth and grace periods add is counted in long runs, among the line [transfers].
 //!
 //! The conflicts that are left are [allowed](allowed), each for a reason.
 
+use std::env::current_exe;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::ensure;
@@ -38,6 +40,8 @@ mod ours;
 mod setup;
 mod specification;
 mod subject;
+pub mod transfers;
+mod travel;
 mod verdict;
 
 use allowed::Allowed;
@@ -50,8 +54,11 @@ use ours::Ours;
 use setup::Case;
 
 /// Experiment that compares what operations touch.
-#[derive(Clone, Copy, Debug)]
-pub struct Conflicts;
+#[derive(Clone, Debug, Default)]
+pub struct Conflicts {
+    /// The program that runs [`transfers`] in a process of its own. Nothing is the running one.
+    pub program: Option<PathBuf>,
+}
 
 /// Simulated CPUs for cases of two calls.
 struct Pair {
@@ -134,16 +141,26 @@ impl Experiment for Conflicts {
     }
 
     fn measure(&self, machine: Machine, progress: &dyn Progress) -> anyhow::Result<Report> {
+        let program = self.program.clone().map_or_else(current_exe, Ok)?;
         let matrices = matrices(progress)?;
+        progress.begin("transfers", 1);
+        let transfers = transfers::run_program(&program)?;
+        progress.step();
         Ok(Report {
             experiment: self.name(),
             title: "which operations share cache lines".to_owned(),
-            config: json!({ "line": 64, "cpus": 2 }),
-            rows: findings::rows(&matrices)?,
-            headline: findings::figures(&matrices),
-            tables: findings::tables(&matrices, &Allowed::ours()?),
-            plots: findings::plots(&matrices),
-            remarks: findings::remarks(&matrices),
+            config: json!({ "line": 64, "cpus_of_a_case": 2, "model": travel::model() }),
+            rows: [findings::rows(&matrices)?, travel::rows(&transfers)?].concat(),
+            headline: [findings::figures(&matrices), travel::figures(&transfers)].concat(),
+            tables: [
+                findings::tables(&matrices, &Allowed::ours()?),
+                travel::tables(&transfers),
+            ]
+            .into_iter()
+            .flatten()
+            .collect(),
+            plots: [findings::plots(&matrices), travel::plots(&transfers)].concat(),
+            remarks: [findings::remarks(), travel::remarks()].concat(),
             machine,
         })
     }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::builder::{PossibleValuesParser, RangedU64ValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use fdtable_bench::chat::profile;
-use fdtable_bench::conflicts;
+use fdtable_bench::conflicts::{self, transfers};
 use fdtable_bench::lmbench::configuration::Configuration;
 use fdtable_bench::lmbench::subject;
 use fdtable_bench::slab::part::{self, Colouring};
@@ -171,6 +171,9 @@ pub(crate) enum Part {
         /// What is to be profiled, as JSON.
         request: String,
     },
+    /// Trace tables on 256 simulated CPUs and print what travels between their caches.
+    #[command(name = transfers::COMMAND)]
+    ConflictTransfers,
 }
 
 impl Part {
@@ -179,6 +182,7 @@ impl Part {
         match self {
             Part::Slab(part) => part::Part::from(part).run(),
             Part::ChatProfile { request } => profile::run(&request),
+            Part::ConflictTransfers => transfers::run(),
         }
     }
 }
@@ -292,7 +296,11 @@ mod tests {
                 "{line}"
             );
             assert!(bench.common.quick, "{line}");
-            assert_eq!(bench.common.form.json, Some(PathBuf::from("out.json")), "{line}");
+            assert_eq!(
+                bench.common.form.json,
+                Some(PathBuf::from("out.json")),
+                "{line}"
+            );
             assert_eq!(bench.common.rounds, Some(3), "{line}");
         }
     }

@@ -17,6 +17,6 @@ pub(crate) fn run(chosen: &arguments::Conflicts) -> anyhow::Result<()> {
         return Ok(());
     }
     let written = Written::prepare(&chosen.form)?;
-    let reports = measure(&[Box::new(Conflicts)], &chosen.form)?;
+    let reports = measure(&[Box::new(Conflicts::default())], &chosen.form)?;
     written.write(&reports, None)
 }

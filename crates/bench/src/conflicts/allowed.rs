@@ -167,7 +167,9 @@ fn named<V: Copy>(text: &str, all: &[V], name: fn(V) -> &'static str) -> anyhow:
     }
     let find = |word: &str| {
         let found = all.iter().find(|it| name(**it) == word);
-        found.copied().with_context(|| format!("no such name: {word}"))
+        found
+            .copied()
+            .with_context(|| format!("no such name: {word}"))
     };
     text.split(',').map(|word| find(word.trim())).collect()
 }
@@ -224,7 +226,10 @@ mod tests {
             ["new conflict: steady: owned get (common) / owned get (common)"]
         );
         let stale = "2 cases commute\n1 | * | * | * | all\n1 | * | put | * | stale";
-        assert_eq!(differences(stale), ["no conflict is left: 1 | * | put | * | stale"]);
+        assert_eq!(
+            differences(stale),
+            ["no conflict is left: 1 | * | put | * | stale"]
+        );
         let more = "2 cases commute\n2 | * | * | * | all";
         assert_eq!(differences(more), ["now 1: 2 | * | * | * | all"]);
         let vanished = "3 cases commute\n1 | * | * | * | all";
@@ -247,6 +252,12 @@ mod tests {
 
     #[test]
     fn our_list_can_be_read() {
-        assert!(Allowed::ours().unwrap().lines.iter().all(|line| !line.reason.is_empty()));
+        assert!(
+            Allowed::ours()
+                .unwrap()
+                .lines
+                .iter()
+                .all(|line| !line.reason.is_empty())
+        );
     }
 }

@@ -170,7 +170,9 @@ impl<C: Container> Subject for Arcs<C> {
                 if let Ok(object) = self.table.get(number) {
                     let flag = self.table.flags(number) == Ok(FdFlags::CLOEXEC);
                     state.open.insert(number, (address(&object), flag));
-                    state.references.insert(address(&object), Arc::strong_count(&object) - 1);
+                    state
+                        .references
+                        .insert(address(&object), Arc::strong_count(&object) - 1);
                 }
             }
             state.references.insert(places.ready, 1);
@@ -232,8 +234,14 @@ impl<C: Container> Arcs<C> {
         };
         let own = self.table.open(Self::make())?;
         places.numbers[Argument::Own as usize] = own;
-        self.hands[cpu].held.of(Argument::Own).put(self.table.get(own)?);
-        self.hands[1 - cpu].held.of(Argument::Handed).put(Self::make());
+        self.hands[cpu]
+            .held
+            .of(Argument::Own)
+            .put(self.table.get(own)?);
+        self.hands[1 - cpu]
+            .held
+            .of(Argument::Handed)
+            .put(Self::make());
         Ok(places)
     }
 
@@ -247,10 +255,16 @@ impl<C: Container> Arcs<C> {
             let handed = held.of(Argument::Handed).look(Arc::clone);
             let handed = handed.context("the other CPU has made it")?;
             let numbers = [
-                (Argument::Duplicate, self.table.open(Arc::clone(&duplicate))?),
+                (
+                    Argument::Duplicate,
+                    self.table.open(Arc::clone(&duplicate))?,
+                ),
                 (Argument::Handed, self.table.open(handed)?),
                 (Argument::Common, number),
-                (Argument::Others, self.places[1 - cpu].numbers[Argument::Own as usize]),
+                (
+                    Argument::Others,
+                    self.places[1 - cpu].numbers[Argument::Own as usize],
+                ),
             ];
             held.of(Argument::Duplicate).put(Arc::clone(&duplicate));
             held.of(Argument::Common).put(Arc::clone(&common));

@@ -15,9 +15,7 @@ pub(super) fn concerns(case: &Case, named: &[String]) -> bool {
     match named {
         [] => true,
         [one] => first == one || second == one,
-        [one, other, ..] => {
-            (first == one && second == other) || (first == other && second == one)
-        }
+        [one, other, ..] => (first == one && second == other) || (first == other && second == one),
     }
 }
 
@@ -47,7 +45,11 @@ pub(super) fn text(matrix: &Matrix) -> String {
         }
     }
     let sum = matrix.sum();
-    let _ = writeln!(text, "{} of {} commutative cases are free", sum.free, sum.commutative);
+    let _ = writeln!(
+        text,
+        "{} of {} commutative cases are free",
+        sum.free, sum.commutative
+    );
     text
 }
 
@@ -59,7 +61,10 @@ impl Places {
     fn of(&mut self, side: &Side) -> String {
         let access = side.access();
         let key = (access.instruction, 0);
-        let place = self.0.entry(key).or_insert_with(|| side.location().to_string());
+        let place = self
+            .0
+            .entry(key)
+            .or_insert_with(|| side.location().to_string());
         place.clone()
     }
 }

@@ -22,7 +22,10 @@ pub(super) fn rows(matrices: &[Matrix]) -> anyhow::Result<Vec<Value>> {
                 "false_sharing": cell.false_sharing,
             })
         };
-        pairs(&matrix.operations()).into_iter().map(row).collect::<Vec<_>>()
+        pairs(&matrix.operations())
+            .into_iter()
+            .map(row)
+            .collect::<Vec<_>>()
     };
     Ok(matrices.iter().flat_map(of_matrix).collect())
 }
@@ -30,7 +33,10 @@ pub(super) fn rows(matrices: &[Matrix]) -> anyhow::Result<Vec<Value>> {
 /// Lists each two operations once.
 fn pairs(operations: &[Operation]) -> Vec<(Operation, Operation)> {
     let with = |(nth, &one): (usize, &Operation)| {
-        operations[..=nth].iter().map(move |&other| (one, other)).collect::<Vec<_>>()
+        operations[..=nth]
+            .iter()
+            .map(move |&other| (one, other))
+            .collect::<Vec<_>>()
     };
     operations.iter().enumerate().flat_map(with).collect()
 }
@@ -57,8 +63,18 @@ fn reasons(ours: &Matrix, allowed: &Allowed) -> Table {
 
 /// Draws a heat map of each matrix: the darker, the more cases have a conflict.
 pub(super) fn plots(matrices: &[Matrix]) -> Vec<Plot> {
-    let names = ["matrix", "matrix-rwlock-vec", "matrix-arc-swap", "matrix-sharded-slab", "matrix-dashmap"];
-    names.into_iter().zip(matrices).map(|(name, matrix)| heat_map(name, matrix)).collect()
+    let names = [
+        "matrix",
+        "matrix-rwlock-vec",
+        "matrix-arc-swap",
+        "matrix-sharded-slab",
+        "matrix-dashmap",
+    ];
+    names
+        .into_iter()
+        .zip(matrices)
+        .map(|(name, matrix)| heat_map(name, matrix))
+        .collect()
 }
 
 fn heat_map(name: &'static str, matrix: &Matrix) -> Plot {
@@ -85,7 +101,10 @@ fn heat_map(name: &'static str, matrix: &Matrix) -> Plot {
             matrix.subject
         ),
         kind: Kind::HeatMap {
-            names: operations.iter().map(|operation| operation.name().to_owned()).collect(),
+            names: operations
+                .iter()
+                .map(|operation| operation.name().to_owned())
+                .collect(),
             rows: (0..operations.len()).map(row).collect(),
         },
     }
@@ -99,7 +118,9 @@ fn instructions(matrices: &[Matrix]) -> Table {
             count => count.to_string(),
         };
         let name = operation.name().to_owned();
-        std::iter::once(name).chain(matrices.iter().map(count)).collect()
+        std::iter::once(name)
+            .chain(matrices.iter().map(count))
+            .collect()
     };
     let subjects = matrices.iter().map(|matrix| matrix.subject.to_owned());
     Table {
@@ -123,7 +144,14 @@ fn summary(matrices: &[Matrix]) -> Table {
             sum.false_sharing.to_string(),
         ]
     };
-    let header = ["", "cases", "commutative", "free of conflicts", "", "only false sharing"];
+    let header = [
+        "",
+        "cases",
+        "commutative",
+        "free of conflicts",
+        "",
+        "only false sharing",
+    ];
     Table {
         caption: "Pairs of calls: those that commute, and those of them that share no line that \
                   either writes"
@@ -134,7 +162,8 @@ fn summary(matrices: &[Matrix]) -> Table {
 }
 
 fn percent(cell: &Cell) -> String {
-    cell.ratio().map_or_else(String::new, |ratio| format!("{:.1} %", ratio * 100.0))
+    cell.ratio()
+        .map_or_else(String::new, |ratio| format!("{:.1} %", ratio * 100.0))
 }
 
 /// Makes the matrix: the lower half, for it is symmetric. Columns have the numbers of the rows.
@@ -163,8 +192,12 @@ fn matrix_table(matrix: &Matrix) -> Table {
 fn text(cell: &Cell) -> String {
     match *cell {
         Cell { commutative: 0, .. } => "-".to_owned(),
-        Cell { commutative, free, .. } if commutative == free => free.to_string(),
-        Cell { commutative, free, .. } => format!("{free}/{commutative}"),
+        Cell {
+            commutative, free, ..
+        } if commutative == free => free.to_string(),
+        Cell {
+            commutative, free, ..
+        } => format!("{free}/{commutative}"),
     }
 }
 
@@ -176,7 +209,10 @@ pub(super) fn figures(matrices: &[Matrix]) -> Vec<Figure> {
             key,
             value: matrix.sum().ratio()?,
             goal,
-            meaning: format!("Part of the commutative cases that is free: {}", matrix.subject),
+            meaning: format!(
+                "Part of the commutative cases that is free: {}",
+                matrix.subject
+            ),
         })
     };
     let cases = matrices.first().map(|ours| Figure {
@@ -197,7 +233,7 @@ pub(super) fn figures(matrices: &[Matrix]) -> Vec<Figure> {
 }
 
 /// Says what the tables show.
-pub(super) fn remarks(_: &[Matrix]) -> Vec<String> {
+pub(super) fn remarks() -> Vec<String> {
     vec![
         "Free says that two calls touch no common line that one of them writes, in this state: then \
          they do not slow each other down on any number of CPUs. It does not say that they are \

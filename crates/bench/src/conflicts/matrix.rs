@@ -59,7 +59,10 @@ impl Matrix {
         };
         Ok(Matrix {
             subject: S::NAME,
-            trials: cases.into_iter().map(trial).collect::<anyhow::Result<_>>()?,
+            trials: cases
+                .into_iter()
+                .map(trial)
+                .collect::<anyhow::Result<_>>()?,
         })
     }
 
@@ -89,7 +92,8 @@ impl Matrix {
     pub(super) fn instructions(&self, operation: Operation) -> u32 {
         let is_steady = |case: &Case| matches!(case.setup, Setup::Steady | Setup::Beside);
         let steady = self.trials.iter().filter(|(case, _)| is_steady(case));
-        let counts = steady.flat_map(|(case, trial)| case.calls.into_iter().zip(trial.instructions));
+        let counts =
+            steady.flat_map(|(case, trial)| case.calls.into_iter().zip(trial.instructions));
         let own = counts.filter(|(call, _)| call.operation == operation);
         let mut counts: Vec<_> = own.map(|(_, count)| count).collect();
         counts.sort_unstable();

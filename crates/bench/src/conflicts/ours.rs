@@ -117,7 +117,9 @@ impl Subject for Ours {
         while let Some(fd) = self.files().next_open(from) {
             let object = address(&*self.files().get(fd)?);
             let flag = self.files().flags(fd)? == FdFlags::CLOEXEC;
-            state.open.insert(u64::from(fd.raw() as u32), (object, flag));
+            state
+                .open
+                .insert(u64::from(fd.raw() as u32), (object, flag));
             from = fd.raw() + 1;
         }
         for fd in self.private.iter() {
@@ -216,7 +218,9 @@ impl Subject for Ours {
                 Ok(Response::Count(read.map_or(0, |bytes| bytes as u64)))
             }
             Operation::Lseek => {
-                let position = self.process.lseek(streams.file, SeekTo::Current(BYTES as i64));
+                let position = self
+                    .process
+                    .lseek(streams.file, SeekTo::Current(BYTES as i64));
                 Ok(Response::Number(position.unwrap_or(u64::MAX)))
             }
             Operation::Pread => {
@@ -255,7 +259,8 @@ impl Ours {
         let hook = |plain: &Plain, _| {
             black_box(plain.0);
         };
-        self.superblock.coerced(plain, Access::Read, as_object, hook)
+        self.superblock
+            .coerced(plain, Access::Read, as_object, hook)
     }
 
     fn open_any(&self, file: File) -> Result<Fd, Error> {
@@ -300,7 +305,9 @@ impl Ours {
 
     /// Opens a chosen number.
     fn open_at(&self, wanted: u64, file: File) -> anyhow::Result<u64> {
-        let number = self.files().reserve_from(wanted as RawFd, FdFlags::empty())?;
+        let number = self
+            .files()
+            .reserve_from(wanted as RawFd, FdFlags::empty())?;
         let number = number.install(file).raw() as u64;
         ensure!(number == wanted, "{wanted} is taken, and {number} is not");
         Ok(number)
@@ -379,10 +386,16 @@ impl Ours {
             let handed = held.of(Argument::Handed).look(FileRef::clone);
             let handed = handed.context("the other CPU has made it")?;
             let numbers = [
-                (Argument::Duplicate, self.open_at(leaf(6), FileRef::clone(&duplicate))?),
+                (
+                    Argument::Duplicate,
+                    self.open_at(leaf(6), FileRef::clone(&duplicate))?,
+                ),
                 (Argument::Handed, self.open_at(leaf(9), handed)?),
                 (Argument::Common, number),
-                (Argument::Others, self.places[1 - cpu].numbers[Argument::Own as usize]),
+                (
+                    Argument::Others,
+                    self.places[1 - cpu].numbers[Argument::Own as usize],
+                ),
             ];
             held.of(Argument::Duplicate).put(FileRef::clone(&duplicate));
             held.of(Argument::Common).put(FileRef::clone(&common));
@@ -429,10 +442,13 @@ impl Ours {
             self.private.close(self.private.open(self.make()?)?)?;
             drop(blocks().insert([0; 8])?);
             self.process.write(streams.writer, &[1; BYTES as usize])?;
-            self.process.read(streams.reader, &mut [0; BYTES as usize])?;
+            self.process
+                .read(streams.reader, &mut [0; BYTES as usize])?;
             self.process.lseek(streams.file, SeekTo::Start(0))?;
-            self.process.pread(streams.file, &mut [0; BYTES as usize], 0)?;
-            self.process.pread(self.streams[0].file, &mut [0; BYTES as usize], 0)?;
+            self.process
+                .pread(streams.file, &mut [0; BYTES as usize], 0)?;
+            self.process
+                .pread(self.streams[0].file, &mut [0; BYTES as usize], 0)?;
         }
         // So that no grace period is due in what is traced. The objects that end now are the next
         // that are taken.
@@ -449,7 +465,9 @@ impl Ours {
             held: hand.held.each(name),
             last: hand.last.each(name),
             ready: name(&hand.ready),
-            blocks: hand.blocks.each(|place| place.look(address_of_block).unwrap_or(0)),
+            blocks: hand
+                .blocks
+                .each(|place| place.look(address_of_block).unwrap_or(0)),
             ..self.places[cpu]
         }
     }

@@ -187,7 +187,11 @@ impl Case {
     pub(super) fn all(setups: &[Setup], can: impl Fn(Call) -> bool) -> Vec<Case> {
         let mut cases = Vec::new();
         for &setup in setups {
-            let calls: Vec<_> = setup.calls().into_iter().filter(|call| can(*call)).collect();
+            let calls: Vec<_> = setup
+                .calls()
+                .into_iter()
+                .filter(|call| can(*call))
+                .collect();
             for (nth, &first) in calls.iter().enumerate() {
                 let case = |&second| Case {
                     setup,
@@ -204,7 +208,11 @@ impl Case {
 impl Case {
     /// Tells whether the case is one of another state already.
     fn is_elsewhere(&self) -> bool {
-        let is_steady = |call: &Call| STEADY.iter().any(|(operation, _)| *operation == call.operation);
+        let is_steady = |call: &Call| {
+            STEADY
+                .iter()
+                .any(|(operation, _)| *operation == call.operation)
+        };
         self.setup == Setup::Beside && self.calls.iter().all(is_steady)
     }
 }

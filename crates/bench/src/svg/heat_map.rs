@@ -16,7 +16,10 @@ pub(super) fn draw(names: &[String], rows: &[Vec<Option<Shade>>], width: Width) 
     let width = width.pixels();
     let name = |(nth, name): (usize, &String)| format!("{name} {}", nth + 1);
     let names: Vec<_> = names.iter().enumerate().map(name).collect();
-    let widest = names.iter().map(|name| text::width(name)).fold(0.0, f64::max);
+    let widest = names
+        .iter()
+        .map(|name| text::width(name))
+        .fold(0.0, f64::max);
     let left = widest + 16.0;
     let column = (width - left - 4.0) / names.len().max(1) as f64;
     let top = 8.0;
