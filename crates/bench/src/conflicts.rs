@@ -21,7 +21,7 @@ use std::time::Duration;
 
 use anyhow::ensure;
 use conflict_tracer::{CpuId, Cpus};
-use fdtable_base::percpu::expect_cpus;
+use fdtable_base::percpu::{current_node, expect_cpus};
 use serde_json::json;
 
 use crate::baseline::RwLockVec;
@@ -69,12 +69,22 @@ struct Pair {
 
 impl Pair {
     fn new() -> anyhow::Result<Self> {
-        expect_cpus(2)?;
         Ok(Pair {
-            cpus: Cpus::new(2)?,
+            cpus: simulate(2)?,
             _first: CpuId::assume(0)?,
         })
     }
+}
+
+/// Starts CPUs, each with its copy of what is divided among them. The memory node of each is asked for
+/// inside of a trace, once: outside, the kernel tells that of the real one.
+fn simulate(count: usize) -> anyhow::Result<Cpus> {
+    expect_cpus(count)?;
+    let mut cpus = Cpus::new(count)?;
+    for cpu in 0..count {
+        cpus.trace(cpu, current_node)?;
+    }
+    Ok(cpus)
 }
 
 /// Tries every case of every subject.

@@ -57,7 +57,9 @@ struct Streams {
     file: RawFd,
 }
 
-/// Open file that has nothing but its status.
+/// Open file that has nothing but its status. It has lines of its own, as the files of kernels have:
+/// what lies beside it in memory is not a matter of two calls.
+#[repr(align(64))]
 struct Plain(OpenFlags);
 
 impl Object for Plain {

@@ -93,7 +93,7 @@ fn transfers(rows: &[Row]) -> Table {
         let Some(long) = long(rows, subject) else {
             continue;
         };
-        let name = format!("{subject}: open any and close, 1,024 times each");
+        let name = format!("{subject}: open any and close, a long run");
         let cell = |cpus| match cpus {
             2 => format!("{long:.3}"),
             _ => String::new(),
