@@ -121,9 +121,47 @@ pub(crate) fn copies() -> usize {
 
 /// Asked once: the system looks it up in a file, and tables are made often.
 #[cfg(all(feature = "std", not(loom)))]
+static CPUS: std::sync::OnceLock<usize> = std::sync::OnceLock::new();
+
+#[cfg(all(feature = "std", not(loom)))]
 fn possible_cpus() -> usize {
-    static CPUS: std::sync::OnceLock<usize> = std::sync::OnceLock::new();
     *CPUS.get_or_init(configured_cpus)
+}
+
+/// There are copies for fewer processors already.
+#[cfg(all(feature = "std", not(loom)))]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AlreadyCounted;
+
+#[cfg(all(feature = "std", not(loom)))]
+impl core::fmt::Display for AlreadyCounted {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str("there are copies for fewer processors already")
+    }
+}
+
+#[cfg(all(feature = "std", not(loom)))]
+impl core::error::Error for AlreadyCounted {}
+
+/// Has copies made for at least `count` processors, also if this machine could not have as many:
+/// for programs that simulate a larger one. To be called before anything else here is used.
+///
+/// ```
+/// # use fdtable_base::percpu::{PerCpu, expect_cpus};
+/// expect_cpus(6)?;
+/// assert!(PerCpu::new(|cpu| cpu).iter().count() >= 8);
+/// # Ok::<(), fdtable_base::percpu::AlreadyCounted>(())
+/// ```
+///
+/// # Errors
+/// [`AlreadyCounted`] if copies were made before, for fewer processors.
+#[cfg(all(feature = "std", not(loom)))]
+pub fn expect_cpus(count: usize) -> Result<(), AlreadyCounted> {
+    let cpus = *CPUS.get_or_init(|| configured_cpus().max(count));
+    if cpus < count {
+        return Err(AlreadyCounted);
+    }
+    Ok(())
 }
 
 #[cfg(all(feature = "std", target_os = "linux", not(loom)))]
@@ -288,6 +326,13 @@ mod tests {
             entries.flatten().filter(named).count()
         });
         if nodes <= 1 { 0 } else { current_node() }
+    }
+
+    #[test]
+    fn more_processors_cannot_be_expected_once_there_are_copies() {
+        drop(PerCpu::new(|cpu| cpu));
+        assert_eq!(expect_cpus(1), Ok(()));
+        assert_eq!(expect_cpus(1 << 20), Err(AlreadyCounted));
     }
 
     #[test]

@@ -141,17 +141,23 @@ pub enum Notices {
     Many,
 }
 
-/// Where there is room: the hint, the notices, the leaves that processors have claimed. Who opens
-/// reads it, searches write it, and who leaves the first notice after one: a cache line of its own.
+/// Where there is room: the hint, the notices, the leaves that processors have claimed.
 #[derive(Debug)]
-#[repr(align(64))]
 pub struct Room {
-    hint: AtomicU64,
-    /// The second leaf of the hint, counted from 1. Changes while the hint is stale.
-    second: AtomicU32,
+    searched: Searched,
     /// Numbers are below this one.
     limit: AtomicUsize,
     locals: OnceBox<PerCpu<Local>>,
+}
+
+/// What who opens reads, searches write, and who leaves the first notice after one: a cache line of its
+/// own. Who takes a number by name, or any, does not touch it.
+#[derive(Debug)]
+#[repr(align(64))]
+struct Searched {
+    hint: AtomicU64,
+    /// The second leaf of the hint, counted from 1. Changes while the hint is stale.
+    second: AtomicU32,
 }
 
 impl Room {
@@ -159,8 +165,10 @@ impl Room {
     #[must_use]
     pub fn new() -> Self {
         Self {
-            hint: AtomicU64::new(0),
-            second: AtomicU32::new(NONE),
+            searched: Searched {
+                hint: AtomicU64::new(0),
+                second: AtomicU32::new(NONE),
+            },
             limit: AtomicUsize::new(usize::MAX),
             locals: OnceBox::new(),
         }
@@ -183,7 +191,7 @@ impl Room {
     #[inline]
     pub fn hint(&self) -> Option<Hint> {
         // Acquire: pairs with the release in (v); what the search left in the leaves is seen.
-        let hint = Hint(self.hint.load(Acquire));
+        let hint = Hint(self.searched.hint.load(Acquire));
         hint.is_good().then_some(hint)
     }
 
@@ -193,7 +201,7 @@ impl Room {
     pub fn second(&self) -> Option<usize> {
         // Acquire: pairs with the release in (v); who reads the second leaf of a later hint sees
         // in (c) that there is one.
-        let second = self.second.load(Acquire);
+        let second = self.searched.second.load(Acquire);
         (second != NONE).then(|| second as usize - 1)
     }
 
@@ -202,7 +210,7 @@ impl Room {
     #[inline]
     pub fn is_confirmed(&self, hint: Hint) -> bool {
         // Relaxed: the lock of the leaf, and (e), acquire what must come before it.
-        self.hint.load(Relaxed) == hint.0
+        self.searched.hint.load(Relaxed) == hint.0
     }
 
     /// (n), (m) Leaves a notice of the leaf with `index`, whose lock the caller holds. `set_next` keeps
@@ -242,8 +250,8 @@ impl Room {
         // Pairs with the fence in (s).
         fence::full();
         // Relaxed, both: the fence orders them with the notice.
-        if self.hint.load(Relaxed) & NOTICED == 0 {
-            self.hint.fetch_or(NOTICED, Relaxed);
+        if self.searched.hint.load(Relaxed) & NOTICED == 0 {
+            self.searched.hint.fetch_or(NOTICED, Relaxed);
         }
     }
 
@@ -287,7 +295,7 @@ impl Room {
     #[inline]
     pub fn hinted(&self) -> usize {
         // Relaxed: only who holds the lock writes it, and others know that it is a guess.
-        Hint(self.hint.load(Relaxed)).leaf()
+        Hint(self.searched.hint.load(Relaxed)).leaf()
     }
 
     /// Tells whether an index is hinted at. A guess without the lock.
@@ -308,7 +316,7 @@ impl Room {
     #[inline]
     pub fn has_notices(&self) -> bool {
         // Relaxed: the lock of the leaf in question acquires what must come before it.
-        self.hint.load(Relaxed) & NOTICED != 0
+        self.searched.hint.load(Relaxed) & NOTICED != 0
     }
 
     /// (t) Takes the list of one processor after the other, and gives the first of each, or
@@ -329,7 +337,7 @@ impl Room {
     pub fn set_hint(&self, leaf: usize, second: Option<usize>) {
         let second = second.map_or(NONE, |second| second as u32 + 1);
         // Release: pairs with the acquire in (a2), for who has an older hint: (s) is seen.
-        self.second.store(second, Release);
+        self.searched.second.store(second, Release);
         // Release: pairs with the acquire in (a).
         self.change(Release, |hint| {
             (hint & !(INDEX | STALE)).wrapping_add(VERSION) | leaf as u64
@@ -340,10 +348,11 @@ impl Room {
     #[inline(always)]
     fn change(&self, order: Ordering, next: impl Fn(u64) -> u64) {
         // Relaxed: nothing is read through it.
-        let mut now = self.hint.load(Relaxed);
-        while let Err(marked) = self
-            .hint
-            .compare_exchange_weak(now, next(now), order, Relaxed)
+        let mut now = self.searched.hint.load(Relaxed);
+        while let Err(marked) =
+            self.searched
+                .hint
+                .compare_exchange_weak(now, next(now), order, Relaxed)
         {
             now = marked;
         }

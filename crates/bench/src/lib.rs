@@ -27,6 +27,7 @@ mod cache;
 pub mod calls;
 pub mod chat;
 pub mod compare;
+pub mod conflicts;
 pub mod experiment;
 pub mod fd_scale;
 pub mod fork;

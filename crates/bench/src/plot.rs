@@ -42,6 +42,23 @@ pub enum Kind {
         /// the size.
         curves: Vec<Curve>,
     },
+    /// A shaded cell for each two of the same things, whose order does not matter.
+    HeatMap {
+        /// Names of the things.
+        names: Vec<String>,
+        /// The lower half: a row for each name, with a cell for each name up to it. Nothing where there
+        /// is nothing to tell.
+        rows: Vec<Vec<Option<Shade>>>,
+    },
+}
+
+/// Cell of a heat map.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Shade {
+    /// How dark it is, from 0 to 1.
+    pub depth: f64,
+    /// What stands in it.
+    pub label: String,
 }
 
 /// Axis with what it counts.

@@ -7,7 +7,7 @@
 //! 1. [`scale`]: from values to places along an axis, and where its ticks are.
 //! 2. [`text`]: how wide words are, and how names are broken into lines.
 //! 3. [`look`]: who is drawn how.
-//! 4. [`curves`] and [`bars`]: the two kinds of pictures.
+//! 4. [`curves`], [`bars`] and [`heat_map`]: the kinds of pictures.
 
 use maud::{Markup, PreEscaped, html};
 
@@ -15,6 +15,7 @@ use crate::plot::{Kind, Plot};
 
 mod bars;
 mod curves;
+mod heat_map;
 mod look;
 mod scale;
 mod text;
@@ -105,6 +106,7 @@ fn draw(plot: &Plot, width: Width) -> Drawing {
         Kind::Curves { x, y, curves } => curves::growth(x, y, curves, width),
         Kind::Percentiles { y, curves } => curves::percentiles(y, curves, width),
         Kind::Bars { value, groups } => bars::draw(value, groups, width),
+        Kind::HeatMap { names, rows } => heat_map::draw(names, rows, width),
     }
 }
 

@@ -2,9 +2,10 @@
 
 use std::path::PathBuf;
 
-use clap::builder::RangedU64ValueParser;
+use clap::builder::{PossibleValuesParser, RangedU64ValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use fdtable_bench::chat::profile;
+use fdtable_bench::conflicts::{self, transfers};
 use fdtable_bench::lmbench::configuration::Configuration;
 use fdtable_bench::lmbench::subject;
 use fdtable_bench::slab::part::{self, Colouring};
@@ -23,6 +24,8 @@ pub(crate) struct Arguments {
 pub(crate) enum Command {
     /// Run one experiment, or all of them.
     Bench(Bench),
+    /// Tell which operations share cache lines, from traces of their machine code. Nothing is timed.
+    Conflicts(Conflicts),
     /// Run what an experiment wants to have done by another process.
     #[command(name = part::COMMAND, subcommand, hide = true)]
     Part(Part),
@@ -47,6 +50,19 @@ impl Default for Command {
     }
 }
 
+/// What is shown of conflicts.
+#[derive(Debug, Default, Args)]
+pub(crate) struct Conflicts {
+    /// Fail unless our conflicts are exactly those that are allowed.
+    #[arg(long, conflicts_with = "explain")]
+    pub(crate) check: bool,
+    /// Tell where in the source our conflicts are: those of an operation with another, or with any.
+    #[arg(long, value_name = "OPERATION", num_args = 0..=2, value_parser = PossibleValuesParser::new(conflicts::operations()))]
+    pub(crate) explain: Option<Vec<String>>,
+    #[command(flatten)]
+    pub(crate) form: Form,
+}
+
 #[derive(Debug, Default, Args)]
 pub(crate) struct Bench {
     /// Without one: all, each as `bench <experiment>` runs it.
@@ -62,6 +78,19 @@ pub(crate) struct Common {
     /// Take seconds for each experiment instead of minutes.
     #[arg(long, global = true)]
     pub(crate) quick: bool,
+    #[command(flatten)]
+    pub(crate) form: Form,
+    /// Tell what became faster or slower beyond the noise since FILE was written with --json.
+    #[arg(long, global = true, value_name = "FILE")]
+    pub(crate) compare: Option<PathBuf>,
+    /// How often each subject has its turn.
+    #[arg(long, global = true, value_name = "N", value_parser = at_least_one::<usize>())]
+    pub(crate) rounds: Option<usize>,
+}
+
+/// How reports are shown and kept.
+#[derive(Debug, Default, Args)]
+pub(crate) struct Form {
     /// Write the result as one JSON object to FILE.
     #[arg(long, global = true, value_name = "FILE")]
     pub(crate) json: Option<PathBuf>,
@@ -71,12 +100,6 @@ pub(crate) struct Common {
     /// Print reports as Markdown.
     #[arg(long, global = true)]
     pub(crate) markdown: bool,
-    /// Tell what became faster or slower beyond the noise since FILE was written with --json.
-    #[arg(long, global = true, value_name = "FILE")]
-    pub(crate) compare: Option<PathBuf>,
-    /// How often each subject has its turn.
-    #[arg(long, global = true, value_name = "N", value_parser = at_least_one::<usize>())]
-    pub(crate) rounds: Option<usize>,
 }
 
 #[derive(Debug, Subcommand)]
@@ -148,6 +171,9 @@ pub(crate) enum Part {
         /// What is to be profiled, as JSON.
         request: String,
     },
+    /// Trace tables on 256 simulated CPUs and print what travels between their caches.
+    #[command(name = transfers::COMMAND)]
+    ConflictTransfers,
 }
 
 impl Part {
@@ -156,6 +182,7 @@ impl Part {
         match self {
             Part::Slab(part) => part::Part::from(part).run(),
             Part::ChatProfile { request } => profile::run(&request),
+            Part::ConflictTransfers => transfers::run(),
         }
     }
 }
@@ -247,7 +274,7 @@ mod tests {
         let bench = parse("fdtable").unwrap();
         assert!(bench.experiment.is_none());
         assert!(bench.common.quick);
-        assert!(bench.common.json.is_none());
+        assert!(bench.common.form.json.is_none());
     }
 
     #[test]
@@ -269,7 +296,11 @@ mod tests {
                 "{line}"
             );
             assert!(bench.common.quick, "{line}");
-            assert_eq!(bench.common.json, Some(PathBuf::from("out.json")), "{line}");
+            assert_eq!(
+                bench.common.form.json,
+                Some(PathBuf::from("out.json")),
+                "{line}"
+            );
             assert_eq!(bench.common.rounds, Some(3), "{line}");
         }
     }
@@ -278,12 +309,12 @@ mod tests {
     fn a_report_has_several_forms() {
         let line = "fdtable bench lookup --html site --markdown --compare old.json --json new.json";
         let common = parse(line).unwrap().common;
-        assert_eq!(common.html, Some(PathBuf::from("site")));
+        assert_eq!(common.form.html, Some(PathBuf::from("site")));
         assert_eq!(common.compare, Some(PathBuf::from("old.json")));
         assert_eq!(common.json, Some(PathBuf::from("new.json")));
-        assert!(common.markdown);
+        assert!(common.form.markdown);
         let common = parse("fdtable bench").unwrap().common;
-        assert!(common.html.is_none() && common.compare.is_none() && !common.markdown);
+        assert!(common.form.html.is_none() && common.compare.is_none() && !common.form.markdown);
     }
 
     #[test]
@@ -320,6 +351,23 @@ mod tests {
         };
         assert_eq!(open_files.loadfile, Some(PathBuf::from("day.txt")));
         assert_eq!(open_files.clients, Some(8));
+    }
+
+    #[test]
+    fn conflicts_are_explained_for_operations_that_there_are() {
+        let parse = |line: &str| Arguments::try_parse_from(line.split_whitespace());
+        let asked = parse("fdtable conflicts --explain close dup").unwrap();
+        let Some(Command::Conflicts(asked)) = asked.command else {
+            panic!("not the conflicts")
+        };
+        assert_eq!(asked.explain.unwrap(), ["close", "dup"]);
+        for line in [
+            "fdtable conflicts --explain cloze",
+            "fdtable conflicts --explain close dup put",
+            "fdtable conflicts --explain close --check",
+        ] {
+            assert!(parse(line).is_err(), "{line}");
+        }
     }
 
     #[test]

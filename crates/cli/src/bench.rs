@@ -1,5 +1,7 @@
 //! `fdtable bench`: from the command line to reports.
 
+use std::path::Path;
+
 use fdtable_bench::alloc::Alloc;
 use fdtable_bench::chat::Chat;
 use fdtable_bench::compare::{Comparison, Old};
@@ -20,7 +22,7 @@ use fdtable_bench::report::Report;
 use fdtable_bench::slab::Slab;
 use fdtable_bench::sparse::Sparse;
 
-use crate::arguments::{Bench, ChatArguments, Common, Experiment, OpenFilesArguments};
+use crate::arguments::{Bench, ChatArguments, Common, Experiment, Form, OpenFilesArguments};
 use crate::progress::Bar;
 
 /// Runs what was chosen, prints each report when it is done, and writes them all in the end. What
@@ -28,27 +30,52 @@ use crate::progress::Bar;
 pub(crate) fn run(chosen: &Bench) -> anyhow::Result<()> {
     let common = &chosen.common;
     let old = common.compare.as_deref().map(Old::read).transpose()?;
-    let folder = common.html.as_deref().map(Folder::make).transpose()?;
-    let reports = measure(&experiments(chosen), common)?;
+    let written = Written::prepare(&common.form)?;
+    let reports = measure(&experiments(chosen), &common.form)?;
     let compared = old.map(|old| Comparison::new(&old, &reports)).transpose()?;
-    if let Some(path) = &common.json {
-        json::write(path, &reports)?;
-    }
-    if let Some(folder) = folder {
-        folder.write(&reports, compared.as_ref())?;
-    }
+    written.write(&reports, compared.as_ref())?;
     match compared {
-        Some(compared) if common.markdown => println!("{}", ComparedMarkdown(&compared)),
+        Some(compared) if common.form.markdown => println!("{}", ComparedMarkdown(&compared)),
         Some(compared) => println!("{compared}"),
         None => {}
     }
     Ok(())
 }
 
+/// Where reports are written.
+pub(crate) struct Written<'f> {
+    json: Option<&'f Path>,
+    folder: Option<Folder>,
+}
+
+impl<'f> Written<'f> {
+    /// Makes the folder, if one is asked for.
+    pub(crate) fn prepare(form: &'f Form) -> anyhow::Result<Self> {
+        Ok(Written {
+            json: form.json.as_deref(),
+            folder: form.html.as_deref().map(Folder::make).transpose()?,
+        })
+    }
+
+    pub(crate) fn write(
+        &self,
+        reports: &[Report],
+        compared: Option<&Comparison>,
+    ) -> anyhow::Result<()> {
+        if let Some(path) = self.json {
+            json::write(path, reports)?;
+        }
+        if let Some(folder) = &self.folder {
+            folder.write(reports, compared)?;
+        }
+        Ok(())
+    }
+}
+
 /// Runs one experiment after the other, and prints each report when it is done.
-fn measure(
+pub(crate) fn measure(
     experiments: &[Box<dyn experiment::Experiment>],
-    common: &Common,
+    form: &Form,
 ) -> anyhow::Result<Vec<Report>> {
     let bar = Bar::new(experiments.iter().map(|it| it.expected()).collect());
     let mut reports = Vec::new();
@@ -56,7 +83,7 @@ fn measure(
         bar.next();
         let report = experiment::run(&**experiment, &bar)?;
         bar.above(|| {
-            if common.markdown {
+            if form.markdown {
                 println!("{}", Markdown(&report));
             } else {
                 println!("{report}");

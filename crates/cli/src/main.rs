@@ -7,6 +7,7 @@ use fdtable_bench::lmbench::subject;
 
 mod arguments;
 mod bench;
+mod conflicts;
 mod progress;
 mod time_left;
 
@@ -15,6 +16,7 @@ use arguments::{Arguments, Command};
 fn main() -> anyhow::Result<()> {
     match Arguments::parse().command.unwrap_or_default() {
         Command::Bench(chosen) => bench::run(&chosen),
+        Command::Conflicts(chosen) => conflicts::run(&chosen),
         Command::Part(chosen) => {
             print!("{}", chosen.run()?);
             Ok(())

@@ -1,0 +1,177 @@
+//! `conflicts`: which operations share cache lines, on however many CPUs.
+//!
+//! Two operations that write no line which the other touches do not slow each other down. Where
+//! operations commute, an implementation without such lines exists (the *scalable commutativity
+//! rule*: Clements, Kaashoek, Zeldovich, Morris, Kohler, SOSP 2013). So all pairs of
+//! [operations](operation) are tried, on what they may have in common, in several
+//! [states](setup) of a table: bounded enumeration. Each pair runs in both orders on two
+//! simulated CPUs, one instruction at a time, and from the responses a
+//! [specification](specification) tells whether they [commute](verdict). Nothing is timed, and
+//! every run is the same.
+//!
+//! What is left out, and what a verdict means, is told by [`conflict_tracer`]. A call is traced in
+//! steady state: both CPUs have opened and closed before, and no grace period is due. What refills,
+//! growth and grace periods add is counted in long runs, among the line [transfers].
+//!
+//! The conflicts that are left are [allowed](allowed), each for a reason.
+
+use std::env::current_exe;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::ensure;
+use conflict_tracer::{CpuId, Cpus};
+use fdtable_base::percpu::{current_node, expect_cpus};
+use serde_json::json;
+
+use crate::baseline::RwLockVec;
+use crate::experiment::{Experiment, Progress};
+use crate::lookup::Padded;
+use crate::machine::Machine;
+use crate::report::Report;
+
+mod allowed;
+mod arcs;
+mod explain;
+mod findings;
+mod matrix;
+mod operation;
+mod ours;
+mod setup;
+mod specification;
+mod subject;
+pub mod transfers;
+mod travel;
+mod verdict;
+
+use allowed::Allowed;
+use arcs::Arcs;
+#[cfg(feature = "rivals")]
+use arcs::{Dashed, Sharded, Swapped};
+use matrix::Matrix;
+use operation::Operation;
+use ours::Ours;
+use setup::Case;
+
+/// Experiment that compares what operations touch.
+#[derive(Clone, Debug, Default)]
+pub struct Conflicts {
+    /// The program that runs [`transfers`] in a process of its own. Nothing is the running one.
+    pub program: Option<PathBuf>,
+}
+
+/// Simulated CPUs for cases of two calls.
+struct Pair {
+    cpus: Cpus,
+    /// The thread that asks makes and drops tables, so it is on the first CPU too.
+    _first: CpuId,
+}
+
+impl Pair {
+    fn new() -> anyhow::Result<Self> {
+        Ok(Pair {
+            cpus: simulate(2)?,
+            _first: CpuId::assume(0)?,
+        })
+    }
+}
+
+/// Starts CPUs, each with its copy of what is divided among them. The memory node of each is asked for
+/// inside of a trace, once: outside, the kernel tells that of the real one.
+fn simulate(count: usize) -> anyhow::Result<Cpus> {
+    expect_cpus(count)?;
+    let mut cpus = Cpus::new(count)?;
+    for cpu in 0..count {
+        cpus.trace(cpu, current_node)?;
+    }
+    Ok(cpus)
+}
+
+/// Tries every case of every subject.
+fn matrices(progress: &dyn Progress) -> anyhow::Result<Vec<Matrix>> {
+    let cpus = &mut Pair::new()?.cpus;
+    let mut matrices = vec![
+        Matrix::of::<Ours>(cpus, |_| true, progress)?,
+        Matrix::of::<Arcs<RwLockVec<Padded>>>(cpus, |_| true, progress)?,
+    ];
+    #[cfg(feature = "rivals")]
+    {
+        matrices.push(Matrix::of::<Arcs<Swapped>>(cpus, |_| true, progress)?);
+        matrices.push(Matrix::of::<Arcs<Sharded>>(cpus, |_| true, progress)?);
+        matrices.push(Matrix::of::<Arcs<Dashed>>(cpus, |_| true, progress)?);
+    }
+    Ok(matrices)
+}
+
+/// Names the operations that an explanation may be asked for.
+pub fn operations() -> impl Iterator<Item = &'static str> {
+    Operation::ALL.into_iter().map(Operation::name)
+}
+
+/// Tells of every conflict of two operations on our table where in the source it is: for each line
+/// both places. An operation that is not named is any.
+///
+/// # Errors
+/// If operations cannot be traced here, or the table answers what it must not.
+pub fn explain(named: &[String], progress: &dyn Progress) -> anyhow::Result<String> {
+    let wanted = |case: &Case| explain::concerns(case, named);
+    let matrix = Matrix::of::<Ours>(&mut Pair::new()?.cpus, wanted, progress)?;
+    Ok(explain::text(&matrix))
+}
+
+/// Compares the conflicts on our table with the list of those that are allowed, and returns a sentence
+/// if they are the same.
+///
+/// # Errors
+/// If there is a conflict that is not on the list, a line of the list that is not right, or not as many
+/// cases; and as [`explain`].
+pub fn check(progress: &dyn Progress) -> anyhow::Result<String> {
+    let allowed = Allowed::ours()?;
+    let matrix = Matrix::of::<Ours>(&mut Pair::new()?.cpus, |_| true, progress)?;
+    let differences = allowed.differences(&matrix);
+    ensure!(
+        differences.is_empty(),
+        "the conflicts are not those of crates/bench/src/conflicts/allowed.txt:\n{}",
+        differences.join("\n")
+    );
+    let sum = matrix.sum();
+    Ok(format!(
+        "{} of {} commutative cases are free of conflicts; the others are on the list",
+        sum.free, sum.commutative
+    ))
+}
+
+impl Experiment for Conflicts {
+    fn name(&self) -> &'static str {
+        "conflicts"
+    }
+
+    fn expected(&self) -> Duration {
+        Duration::from_secs(60)
+    }
+
+    fn measure(&self, machine: Machine, progress: &dyn Progress) -> anyhow::Result<Report> {
+        let program = self.program.clone().map_or_else(current_exe, Ok)?;
+        let matrices = matrices(progress)?;
+        progress.begin("transfers", 1);
+        let transfers = transfers::run_program(&program)?;
+        progress.step();
+        Ok(Report {
+            experiment: self.name(),
+            title: "which operations share cache lines".to_owned(),
+            config: json!({ "line": 64, "cpus_of_a_case": 2, "model": travel::model() }),
+            rows: [findings::rows(&matrices)?, travel::rows(&transfers)?].concat(),
+            headline: [findings::figures(&matrices), travel::figures(&transfers)].concat(),
+            tables: [
+                findings::tables(&matrices, &Allowed::ours()?),
+                travel::tables(&transfers),
+            ]
+            .into_iter()
+            .flatten()
+            .collect(),
+            plots: [findings::plots(&matrices), travel::plots(&transfers)].concat(),
+            remarks: [findings::remarks(), travel::remarks()].concat(),
+            machine,
+        })
+    }
+}

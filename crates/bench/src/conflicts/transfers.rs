@@ -1,0 +1,341 @@
+//! Line transfers for up to 256 simulated CPUs.
+//!
+//! Every CPU does the same work, one operation at a time and one CPU after the other, and each is
+//! traced. The traces of the first *N* CPUs are fed to a directory of a machine whose caches never run out of
+//! room: what remains after a first round is what every operation costs, however long it goes on.
+//! There is no time in this, and for operations without a conflict the count is exact.
+//!
+//! From the same traces comes a model of the throughput, as a band. It is no measurement.
+//!
+//! In the *long run* two CPUs open and close 1,040 times each, and the last 336 are traced. What refills
+//! of magazines and new claims add is in it, shared out among them, and one grace period, which 1,024
+//! would share: so the count is too high rather than too low.
+//!
+//! A machine of so many CPUs needs as many copies of what each has of its own, which a process chooses
+//! once. So this is done in a process of its own: the program runs itself.
+
+use std::hint::black_box;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+
+use anyhow::{Context, ensure};
+use conflict_tracer::{CpuId, Cpus, Directory, LineSize, MAX_CPUS, Machine, Trace, Transfers};
+use fdtable::{Access, Error, FdFlags, FileRef, Files, SuperBlock, rcu};
+use serde::{Deserialize, Serialize};
+
+use super::arcs::Container;
+#[cfg(feature = "rivals")]
+use super::arcs::{Dashed, Sharded, Swapped};
+use super::simulate;
+use crate::baseline::RwLockVec;
+use crate::lookup::Padded;
+use crate::slab::part;
+
+/// Name of the process's work on the command line.
+pub const COMMAND: &str = "conflict-transfers";
+
+/// Rounds of all CPUs that are traced, of which the first is not counted.
+const ROUNDS: usize = 2;
+/// Rounds before, which are not traced.
+const WARM_UP: usize = 4;
+/// How often each of two CPUs opens and closes in the long run: more than share a grace period.
+const LONG: usize = 1040;
+/// The last of them, which are traced.
+const TRACED: usize = 336;
+/// How often the model goes over the last round.
+const PASSES: u32 = 16;
+/// New numbers are below.
+const LIMIT: u32 = 1 << 20;
+
+/// What every CPU does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Work {
+    /// Looks a descriptor of its own up, without a reference.
+    BorrowedOwn,
+    /// The same descriptor for all.
+    BorrowedCommon,
+    /// Takes a reference to a file of its own, and drops it.
+    OwnedOwn,
+    /// The same file for all.
+    OwnedCommon,
+    /// Makes a file, opens it on any number, and closes it.
+    OpenClose,
+}
+
+impl Work {
+    pub(super) const ALL: [Work; 5] = [
+        Work::BorrowedOwn,
+        Work::BorrowedCommon,
+        Work::OwnedOwn,
+        Work::OwnedCommon,
+        Work::OpenClose,
+    ];
+
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Work::BorrowedOwn => "borrowed get, own descriptors",
+            Work::BorrowedCommon => "borrowed get, one descriptor",
+            Work::OwnedOwn => "owned get and put, own files",
+            Work::OwnedCommon => "owned get and put, one file",
+            Work::OpenClose => "open any and close, new files",
+        }
+    }
+}
+
+/// What a number of CPUs took for some work.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Row {
+    pub(super) subject: String,
+    pub(super) work: Work,
+    pub(super) cpus: usize,
+    /// Whether it is the long run.
+    pub(super) long: bool,
+    /// Lines that travel between caches for each operation.
+    pub(super) per_operation: f64,
+    /// Operations a second as the model has it: the lower and the upper end, if it was asked.
+    pub(super) modelled: Option<(f64, f64)>,
+}
+
+/// Returns how many CPUs are looked at: 1, 2, 4, up to all.
+pub(super) fn steps() -> impl Iterator<Item = usize> {
+    (0..)
+        .map(|power| 1 << power)
+        .take_while(|cpus| *cpus <= MAX_CPUS)
+}
+
+/// Has the program at `program` trace all subjects.
+///
+/// # Errors
+/// If it cannot.
+pub(super) fn run_program(program: &Path) -> anyhow::Result<Vec<Row>> {
+    let output = Command::new(program)
+        .args([part::COMMAND, COMMAND])
+        .stderr(Stdio::inherit())
+        .output()
+        .with_context(|| format!("starting {}", program.display()))?;
+    ensure!(
+        output.status.success(),
+        "tracing transfers: {}",
+        output.status
+    );
+    serde_json::from_slice(&output.stdout).context("what the tracing process printed")
+}
+
+/// Traces all subjects in this process, and returns the rows as JSON.
+///
+/// # Errors
+/// If operations cannot be traced here, or a table fails.
+pub fn run() -> anyhow::Result<String> {
+    let mut cpus = simulate(MAX_CPUS)?;
+    let _first = CpuId::assume(0)?;
+    let mut rows = rows::<Ours>(&mut cpus)?;
+    rows.extend(rows_of_arcs::<RwLockVec<Padded>>(&mut cpus)?);
+    #[cfg(feature = "rivals")]
+    {
+        rows.extend(rows_of_arcs::<Swapped>(&mut cpus)?);
+        rows.extend(rows_of_arcs::<Sharded>(&mut cpus)?);
+        rows.extend(rows_of_arcs::<Dashed>(&mut cpus)?);
+    }
+    Ok(serde_json::to_string(&rows)?)
+}
+
+fn rows_of_arcs<C: Container>(cpus: &mut Cpus) -> anyhow::Result<Vec<Row>> {
+    rows::<OfArcs<C>>(cpus)
+}
+
+fn rows<T: Table>(cpus: &mut Cpus) -> anyhow::Result<Vec<Row>> {
+    let crowd = Crowd::<T>::new(cpus)?;
+    let mut rows = Vec::new();
+    for work in Work::ALL {
+        let rounds = crowd.trace(cpus, work)?;
+        rows.extend(steps().map(|count| row::<T>(work, &rounds, count)));
+    }
+    rows.push(crowd.long_run(cpus)?);
+    Ok(rows)
+}
+
+/// Counts what the first `count` CPUs do.
+fn row<T: Table>(work: Work, rounds: &[Vec<Trace>], count: usize) -> Row {
+    let mut directory = Directory::new(LineSize::Bytes64);
+    let mut steady = Transfers::default();
+    for (nth, round) in rounds.iter().enumerate() {
+        for trace in &round[..count] {
+            let fed = directory.feed(trace);
+            if nth > 0 {
+                steady += fed;
+            }
+        }
+    }
+    let last = rounds.last().map_or(&[][..], |round| &round[..count]);
+    let band = Machine::CLUSTERS.throughput(last, PASSES, LineSize::Bytes64);
+    Row {
+        subject: T::NAME.to_owned(),
+        work,
+        cpus: count,
+        long: false,
+        per_operation: steady.per_operation(),
+        modelled: band.map(|band| (band.low, band.high)),
+    }
+}
+
+/// Table on which all CPUs work.
+trait Table: Sync + Sized {
+    const NAME: &'static str;
+
+    fn new() -> anyhow::Result<Self>;
+    /// Makes a file and opens it on any number.
+    fn open_new(&self) -> Result<u64, Error>;
+    fn close(&self, number: u64) -> Result<(), Error>;
+    fn borrow(&self, number: u64) -> Result<u64, Error>;
+    /// Takes a reference and drops it.
+    fn get_and_put(&self, number: u64) -> Result<u64, Error>;
+}
+
+/// A table, and the number that each CPU has opened.
+struct Crowd<T> {
+    table: T,
+    own: Vec<u64>,
+    common: u64,
+}
+
+impl<T: Table> Crowd<T> {
+    fn new(cpus: &mut Cpus) -> anyhow::Result<Self> {
+        let table = T::new()?;
+        let common = table.open_new()?;
+        let mut own = Vec::with_capacity(cpus.count());
+        for cpu in 0..cpus.count() {
+            own.push(cpus.run(cpu, || table.open_new())??);
+        }
+        Ok(Crowd { table, own, common })
+    }
+
+    fn step(&self, cpu: usize, work: Work) -> Result<(), Error> {
+        let value = match work {
+            Work::BorrowedOwn => self.table.borrow(self.own[cpu])?,
+            Work::BorrowedCommon => self.table.borrow(self.common)?,
+            Work::OwnedOwn => self.table.get_and_put(self.own[cpu])?,
+            Work::OwnedCommon => self.table.get_and_put(self.common)?,
+            Work::OpenClose => {
+                let number = self.table.open_new()?;
+                self.table.close(number)?;
+                number
+            }
+        };
+        black_box(value);
+        Ok(())
+    }
+
+    /// Traces some rounds of all CPUs, each of which has worked before.
+    fn trace(&self, cpus: &mut Cpus, work: Work) -> anyhow::Result<Vec<Vec<Trace>>> {
+        for cpu in 0..cpus.count() {
+            cpus.run(cpu, || (0..WARM_UP).try_for_each(|_| self.step(cpu, work)))??;
+        }
+        let mut round = |_| {
+            let all = 0..cpus.count();
+            all.map(|cpu| {
+                let (done, trace) = cpus.trace(cpu, || self.step(cpu, work))?;
+                done?;
+                Ok(trace)
+            })
+            .collect()
+        };
+        (0..ROUNDS).map(&mut round).collect()
+    }
+
+    /// Has two CPUs open and close for long, and counts everything.
+    fn long_run(&self, cpus: &mut Cpus) -> anyhow::Result<Row> {
+        let mut directory = Directory::new(LineSize::Bytes64);
+        let mut all = Transfers::default();
+        rcu::barrier()?;
+        for _ in 0..LONG - TRACED {
+            for cpu in 0..2 {
+                cpus.run(cpu, || self.step(cpu, Work::OpenClose))??;
+            }
+        }
+        for _ in 0..TRACED {
+            for cpu in 0..2 {
+                let (done, trace) = cpus.trace(cpu, || self.step(cpu, Work::OpenClose))?;
+                done?;
+                all += directory.feed(&trace);
+            }
+        }
+        Ok(Row {
+            subject: T::NAME.to_owned(),
+            work: Work::OpenClose,
+            cpus: 2,
+            long: true,
+            per_operation: all.per_operation(),
+            modelled: None,
+        })
+    }
+}
+
+/// Ours: files are on a list, and come from slabs.
+struct Ours {
+    files: Files<Padded>,
+    superblock: SuperBlock<Padded>,
+}
+
+impl Table for Ours {
+    const NAME: &'static str = "fdtable";
+
+    fn new() -> anyhow::Result<Self> {
+        Ok(Ours {
+            files: Files::with_limit(LIMIT),
+            superblock: SuperBlock::new()?,
+        })
+    }
+
+    fn open_new(&self) -> Result<u64, Error> {
+        let hook = |object: &Padded, _| {
+            black_box(object.value);
+        };
+        let file = self.superblock.file(Padded::new(7), Access::Read, hook)?;
+        let fd = self.files.open_any(file, FdFlags::empty())?;
+        Ok(fd.raw() as u64)
+    }
+
+    fn close(&self, number: u64) -> Result<(), Error> {
+        self.files.close(number as i32)
+    }
+
+    fn borrow(&self, number: u64) -> Result<u64, Error> {
+        let section = rcu::read_lock();
+        let file = self.files.borrow(number as i32, &section)?;
+        Ok(file.value)
+    }
+
+    fn get_and_put(&self, number: u64) -> Result<u64, Error> {
+        let file: FileRef<Padded> = self.files.get(number as i32)?;
+        Ok(file.value)
+    }
+}
+
+/// A table of `Arc`s.
+struct OfArcs<C>(C);
+
+impl<C: Container> Table for OfArcs<C> {
+    const NAME: &'static str = C::NAME;
+
+    fn new() -> anyhow::Result<Self> {
+        Ok(OfArcs(C::with_limit(u64::from(LIMIT))))
+    }
+
+    fn open_new(&self) -> Result<u64, Error> {
+        self.0.open(Arc::new(Padded::new(7)))
+    }
+
+    fn close(&self, number: u64) -> Result<(), Error> {
+        self.0.close(number)
+    }
+
+    fn borrow(&self, number: u64) -> Result<u64, Error> {
+        self.0.with(number, |object| object.value)
+    }
+
+    fn get_and_put(&self, number: u64) -> Result<u64, Error> {
+        self.0.get(number).map(|object| object.value)
+    }
+}

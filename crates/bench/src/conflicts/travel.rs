@@ -1,0 +1,248 @@
+//! What the line transfers say: tables, figures, curves, and sentences.
+
+use conflict_tracer::{Costs, MAX_CPUS, Machine};
+use serde_json::{Value, json};
+
+use super::transfers::{Row, Work, steps};
+use crate::plot::{Axis, Curve, Kind, Plot, Point};
+use crate::report::{Figure, Goal, Table, ratio};
+
+const OURS: &str = "fdtable";
+const LOCKED: &str = "RwLock<Vec<Option<Arc>>>";
+
+/// Returns the parameters of the model.
+pub(super) fn model() -> Value {
+    let Machine { topology, costs } = Machine::CLUSTERS;
+    let Costs {
+        instruction_ns,
+        locked_ns,
+        same_cluster_ns,
+        same_socket_ns,
+        other_socket_ns,
+        memory_ns,
+        further_sharer_ns,
+        clean_copy_ns,
+    } = costs;
+    json!({
+        "cpus_per_cluster": topology.cpus_per_cluster,
+        "cpus_per_socket": topology.cpus_per_socket,
+        "instruction_ns": instruction_ns,
+        "locked_ns": locked_ns,
+        "same_cluster_ns": same_cluster_ns,
+        "same_socket_ns": same_socket_ns,
+        "other_socket_ns": other_socket_ns,
+        "memory_ns": memory_ns,
+        "further_sharer_ns": further_sharer_ns,
+        "clean_copy_ns": clean_copy_ns,
+    })
+}
+
+/// Returns a row for each subject, work and number of CPUs.
+pub(super) fn rows(rows: &[Row]) -> anyhow::Result<Vec<Value>> {
+    Ok(rows
+        .iter()
+        .map(serde_json::to_value)
+        .collect::<Result<_, _>>()?)
+}
+
+/// Makes a table of transfers, and one of what the model says.
+pub(super) fn tables(rows: &[Row]) -> Vec<Table> {
+    vec![transfers(rows), modelled(rows)]
+}
+
+fn subjects(rows: &[Row]) -> Vec<&str> {
+    let mut subjects: Vec<&str> = rows.iter().map(|row| row.subject.as_str()).collect();
+    subjects.dedup();
+    subjects
+}
+
+fn find<'r>(rows: &'r [Row], subject: &str, work: Work, cpus: usize) -> Option<&'r Row> {
+    let is_it = |row: &&Row| (row.work, row.cpus, row.long) == (work, cpus, false);
+    rows.iter().filter(is_it).find(|row| row.subject == subject)
+}
+
+fn long(rows: &[Row], subject: &str) -> Option<f64> {
+    let row = rows.iter().find(|row| row.long && row.subject == subject)?;
+    Some(row.per_operation)
+}
+
+/// A row for each subject and work, a column for each number of CPUs.
+fn by_cpus(rows: &[Row], caption: &str, text: impl Fn(&Row) -> String) -> Table {
+    let line = |subject: &str, work: Work| {
+        let cell = |cpus| find(rows, subject, work, cpus).map_or_else(String::new, &text);
+        let name = format!("{subject}: {}", work.name());
+        std::iter::once(name)
+            .chain(steps().map(cell))
+            .collect::<Vec<_>>()
+    };
+    let works = |subject| Work::ALL.map(|work| line(subject, work));
+    Table {
+        caption: caption.to_owned(),
+        header: std::iter::once(String::new())
+            .chain(steps().map(|cpus| cpus.to_string()))
+            .collect(),
+        rows: subjects(rows).into_iter().flat_map(works).collect(),
+    }
+}
+
+fn transfers(rows: &[Row]) -> Table {
+    let caption = "Lines that travel between caches for each operation, by the number of CPUs, in \
+                   steady state";
+    let mut table = by_cpus(rows, caption, |row| format!("{:.2}", row.per_operation));
+    for subject in subjects(rows) {
+        let Some(long) = long(rows, subject) else {
+            continue;
+        };
+        let name = format!("{subject}: open any and close, a long run");
+        let cell = |cpus| match cpus {
+            2 => format!("{long:.3}"),
+            _ => String::new(),
+        };
+        table
+            .rows
+            .push(std::iter::once(name).chain(steps().map(cell)).collect());
+    }
+    table
+}
+
+fn modelled(rows: &[Row]) -> Table {
+    let caption = "Million operations a second of all CPUs, as a model has it that is no \
+                   measurement: from a line that is lost at once to one that is kept for the operation";
+    let millions = |value: f64| ratio(value / 1e6);
+    by_cpus(rows, caption, |row| {
+        let band = row.modelled;
+        band.map_or_else(String::new, |(low, high)| {
+            let (low, high) = (millions(low), millions(high));
+            if low == high {
+                low
+            } else {
+                format!("{low}–{high}")
+            }
+        })
+    })
+}
+
+/// Picks the headline figures.
+pub(super) fn figures(rows: &[Row]) -> Vec<Figure> {
+    let most = |key, subject, work: Work, goal| {
+        let row = find(rows, subject, work, MAX_CPUS)?;
+        Some(Figure {
+            key,
+            value: row.per_operation,
+            goal,
+            meaning: format!(
+                "Line transfers per operation, 256 CPUs: {subject}, {}",
+                work.name()
+            ),
+        })
+    };
+    let long = |key, subject, goal| {
+        Some(Figure {
+            key,
+            value: long(rows, subject)?,
+            goal,
+            meaning: format!(
+                "The same in a long run of two CPUs, with refills and grace periods: {subject}, an open and a close"
+            ),
+        })
+    };
+    let none = Goal::AtMost(0.0);
+    let figures = [
+        most(
+            "conflicts.transfers_borrowed_own",
+            OURS,
+            Work::BorrowedOwn,
+            none,
+        ),
+        most(
+            "conflicts.transfers_borrowed_one",
+            OURS,
+            Work::BorrowedCommon,
+            none,
+        ),
+        most("conflicts.transfers_owned_own", OURS, Work::OwnedOwn, none),
+        most(
+            "conflicts.transfers_owned_one",
+            OURS,
+            Work::OwnedCommon,
+            Goal::None,
+        ),
+        most(
+            "conflicts.transfers_open_close",
+            OURS,
+            Work::OpenClose,
+            none,
+        ),
+        long(
+            "conflicts.transfers_open_close_long",
+            OURS,
+            Goal::AtMost(0.15),
+        ),
+        most(
+            "conflicts.transfers_rwlock_vec_own",
+            LOCKED,
+            Work::OwnedOwn,
+            Goal::None,
+        ),
+        most(
+            "conflicts.transfers_rwlock_vec_open_close",
+            LOCKED,
+            Work::OpenClose,
+            Goal::None,
+        ),
+    ];
+    figures.into_iter().flatten().collect()
+}
+
+/// Draws the model's band over the number of CPUs: own descriptors, and opens.
+pub(super) fn plots(rows: &[Row]) -> Vec<Plot> {
+    let plot = |name, work: Work| Plot {
+        name,
+        caption: format!(
+            "{}: million operations a second of all CPUs, as a model has it (no measurement; \
+             bands from a line that is lost at once to one that is kept)",
+            work.name()
+        ),
+        kind: Kind::Curves {
+            x: Axis::log("simulated CPUs"),
+            y: Axis::log("million/s, modelled"),
+            curves: subjects(rows)
+                .into_iter()
+                .map(|subject| curve(rows, subject, work))
+                .collect(),
+        },
+    };
+    vec![
+        plot("modelled-owned", Work::OwnedOwn),
+        plot("modelled-open-close", Work::OpenClose),
+    ]
+}
+
+fn curve(rows: &[Row], subject: &str, work: Work) -> Curve {
+    let point = |cpus: usize| {
+        let (low, high) = find(rows, subject, work, cpus)?.modelled?;
+        let (low, high) = (low / 1e6, high / 1e6);
+        Some(Point {
+            x: cpus as f64,
+            y: (low * high).sqrt(),
+            spread: Some((low, high)),
+        })
+    };
+    Curve {
+        name: subject.to_owned(),
+        points: steps().filter_map(point).collect(),
+    }
+}
+
+/// Says what the tables show.
+pub(super) fn remarks() -> Vec<String> {
+    vec![
+        "Transfers are counted without a clock, from the traces of 256 CPUs that work in turns: for \
+         operations without a conflict exact in any order, for others a lower bound."
+            .to_owned(),
+        "The throughput is a model with the parameters in the configuration, for comparing shapes. It \
+         has no bandwidth, no caches that are full and no exchange that fails; operations without a \
+         transfer scale in it by construction."
+            .to_owned(),
+    ]
+}

@@ -1,0 +1,22 @@
+//! `fdtable conflicts`: which operations share cache lines.
+
+use fdtable_bench::conflicts::{self, Conflicts};
+
+use crate::arguments;
+use crate::bench::{Written, measure};
+use crate::progress::Bar;
+
+/// Traces the operations, and shows what was asked for.
+pub(crate) fn run(chosen: &arguments::Conflicts) -> anyhow::Result<()> {
+    if let Some(named) = &chosen.explain {
+        print!("{}", conflicts::explain(named, &Bar::new(Vec::new()))?);
+        return Ok(());
+    }
+    if chosen.check {
+        println!("{}", conflicts::check(&Bar::new(Vec::new()))?);
+        return Ok(());
+    }
+    let written = Written::prepare(&chosen.form)?;
+    let reports = measure(&[Box::new(Conflicts::default())], &chosen.form)?;
+    written.write(&reports, None)
+}
