@@ -311,7 +311,7 @@ mod tests {
         let common = parse(line).unwrap().common;
         assert_eq!(common.form.html, Some(PathBuf::from("site")));
         assert_eq!(common.compare, Some(PathBuf::from("old.json")));
-        assert_eq!(common.json, Some(PathBuf::from("new.json")));
+        assert_eq!(common.form.json, Some(PathBuf::from("new.json")));
         assert!(common.form.markdown);
         let common = parse("fdtable bench").unwrap().common;
         assert!(common.form.html.is_none() && common.compare.is_none() && !common.form.markdown);

@@ -25,8 +25,6 @@ use fdtable::{Access, Error, FdFlags, FileRef, Files, SuperBlock, rcu};
 use serde::{Deserialize, Serialize};
 
 use super::arcs::Container;
-#[cfg(feature = "rivals")]
-use super::arcs::{Dashed, Sharded, Swapped};
 use super::simulate;
 use crate::baseline::RwLockVec;
 use crate::lookup::Padded;
@@ -44,7 +42,7 @@ const LONG: usize = 1040;
 /// The last of them, which are traced.
 const TRACED: usize = 336;
 /// How often the model goes over the last round.
-const PASSES: u32 = 16;
+const PASSES: u32 = 4;
 /// New numbers are below.
 const LIMIT: u32 = 1 << 20;
 
@@ -72,6 +70,11 @@ impl Work {
         Work::OwnedCommon,
         Work::OpenClose,
     ];
+
+    /// Tells whether its throughput is modelled: that takes longer than the count.
+    pub(super) fn is_modelled(self) -> bool {
+        matches!(self, Work::OwnedOwn | Work::OpenClose)
+    }
 
     pub(super) fn name(self) -> &'static str {
         match self {
@@ -105,7 +108,7 @@ pub(super) fn steps() -> impl Iterator<Item = usize> {
         .take_while(|cpus| *cpus <= MAX_CPUS)
 }
 
-/// Has the program at `program` trace all subjects.
+/// Has the program at `program` trace our table and the locked one.
 ///
 /// # Errors
 /// If it cannot.
@@ -123,7 +126,7 @@ pub(super) fn run_program(program: &Path) -> anyhow::Result<Vec<Row>> {
     serde_json::from_slice(&output.stdout).context("what the tracing process printed")
 }
 
-/// Traces all subjects in this process, and returns the rows as JSON.
+/// Traces our table and the locked one in this process, and returns the rows as JSON.
 ///
 /// # Errors
 /// If operations cannot be traced here, or a table fails.
@@ -131,18 +134,9 @@ pub fn run() -> anyhow::Result<String> {
     let mut cpus = simulate(MAX_CPUS)?;
     let _first = CpuId::assume(0)?;
     let mut rows = rows::<Ours>(&mut cpus)?;
-    rows.extend(rows_of_arcs::<RwLockVec<Padded>>(&mut cpus)?);
-    #[cfg(feature = "rivals")]
-    {
-        rows.extend(rows_of_arcs::<Swapped>(&mut cpus)?);
-        rows.extend(rows_of_arcs::<Sharded>(&mut cpus)?);
-        rows.extend(rows_of_arcs::<Dashed>(&mut cpus)?);
-    }
+    rows.push(Crowd::<Ours>::new(&mut cpus)?.long_run(&mut cpus)?);
+    rows.extend(self::rows::<OfArcs<RwLockVec<Padded>>>(&mut cpus)?);
     Ok(serde_json::to_string(&rows)?)
-}
-
-fn rows_of_arcs<C: Container>(cpus: &mut Cpus) -> anyhow::Result<Vec<Row>> {
-    rows::<OfArcs<C>>(cpus)
 }
 
 fn rows<T: Table>(cpus: &mut Cpus) -> anyhow::Result<Vec<Row>> {
@@ -152,7 +146,6 @@ fn rows<T: Table>(cpus: &mut Cpus) -> anyhow::Result<Vec<Row>> {
         let rounds = crowd.trace(cpus, work)?;
         rows.extend(steps().map(|count| row::<T>(work, &rounds, count)));
     }
-    rows.push(crowd.long_run(cpus)?);
     Ok(rows)
 }
 
@@ -169,7 +162,10 @@ fn row<T: Table>(work: Work, rounds: &[Vec<Trace>], count: usize) -> Row {
         }
     }
     let last = rounds.last().map_or(&[][..], |round| &round[..count]);
-    let band = Machine::CLUSTERS.throughput(last, PASSES, LineSize::Bytes64);
+    let band = match work.is_modelled() {
+        true => Machine::CLUSTERS.throughput(last, PASSES, LineSize::Bytes64),
+        false => None,
+    };
     Row {
         subject: T::NAME.to_owned(),
         work,

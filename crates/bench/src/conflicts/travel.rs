@@ -75,7 +75,11 @@ fn by_cpus(rows: &[Row], caption: &str, text: impl Fn(&Row) -> String) -> Table 
             .chain(steps().map(cell))
             .collect::<Vec<_>>()
     };
-    let works = |subject| Work::ALL.map(|work| line(subject, work));
+    let has = |work: &Work| rows.iter().any(|row| row.work == *work);
+    let works = |subject| {
+        let works = Work::ALL.into_iter().filter(has);
+        works.map(|work| line(subject, work)).collect::<Vec<_>>()
+    };
     Table {
         caption: caption.to_owned(),
         header: std::iter::once(String::new())
@@ -109,7 +113,9 @@ fn modelled(rows: &[Row]) -> Table {
     let caption = "Million operations a second of all CPUs, as a model has it that is no \
                    measurement: from a line that is lost at once to one that is kept for the operation";
     let millions = |value: f64| ratio(value / 1e6);
-    by_cpus(rows, caption, |row| {
+    let mut rows = rows.to_vec();
+    rows.retain(|row| row.work.is_modelled());
+    by_cpus(&rows, caption, |row| {
         let band = row.modelled;
         band.map_or_else(String::new, |(low, high)| {
             let (low, high) = (millions(low), millions(high));

@@ -21,7 +21,7 @@ pub(super) fn draw(names: &[String], rows: &[Vec<Option<Shade>>], width: Width) 
         .map(|name| text::width(name))
         .fold(0.0, f64::max);
     let left = widest + 16.0;
-    let column = (width - left - 4.0) / names.len().max(1) as f64;
+    let column = (width - left - 10.0) / names.len().max(1) as f64;
     let top = 8.0;
     let place = |row: usize, column_number: usize| Place {
         x: left + column * column_number as f64,
