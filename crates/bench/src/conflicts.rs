@@ -6,14 +6,14 @@
 //! [operations](operation) are tried, on what they may have in common, in several
 //! [states](setup) of a table: bounded enumeration. Each pair runs in both orders on two
 //! simulated CPUs, one instruction at a time, and from the responses a
-//! [specification](specification) tells whether they [commute](verdict). Nothing is timed, and
+//! [specification] tells whether they [commute](verdict). Nothing is timed, and
 //! every run is the same.
 //!
 //! What is left out, and what a verdict means, is told by [`conflict_tracer`]. A call is traced in
 //! steady state: both CPUs have opened and closed before, and no grace period is due. What refills,
 //! growth and grace periods add is counted in long runs, among the line [transfers].
 //!
-//! The conflicts that are left are [allowed](allowed), each for a reason.
+//! The conflicts that are left are [allowed], each for a reason.
 
 use std::env::current_exe;
 use std::path::PathBuf;
