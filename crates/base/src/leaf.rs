@@ -219,7 +219,7 @@ impl<T: ?Sized, S> Leaf<T, S> {
 
     /// Tells that a number has no object; what who took it away did before is seen.
     #[inline]
-    pub(crate) fn is_vacant(&self, bit: usize) -> bool {
+    pub fn is_vacant(&self, bit: usize) -> bool {
         self.slots.0[bit].is_empty_acquire()
     }
 

@@ -178,7 +178,7 @@ pub(crate) fn back_off(attempts: u32) {
     #[cfg(not(loom))]
     match attempts.checked_sub(WAITS) {
         None => keep_away(attempts),
-        Some(more) => relax(YIELDS + more),
+        Some(more) => relax(YIELDS.saturating_add(more)),
     }
 }
 

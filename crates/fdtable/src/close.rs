@@ -1,6 +1,6 @@
 //! `close(2)`.
 //!
-//! The slot is emptied and the number freed under the lock, in one step; the reference is
+//! The number is freed and its slot emptied under the lock, in one step; the reference is
 //! dropped after the lock is gone. If it was the last one, the release hook runs inside `close`.
 //! Threads that are using the file go on with the references they have, as on Linux.
 

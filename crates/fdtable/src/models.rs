@@ -538,6 +538,11 @@ fn a_close_range_meets_a_close() {
         let (fates, files) = table(&[0, 1, 4]);
         let closer = spawn(&files, |files| files.close(4));
         assert_eq!(files.close_range(1, u32::MAX), Ok(()));
+        assert_eq!(
+            files.get(4).err(),
+            Some(Error::BadFd),
+            "whoever closes it has"
+        );
         let closed = join(closer);
         assert!(closed == Ok(()) || closed == Err(Error::BadFd));
         assert_eq!(listed(&files), [(0, 0)]);

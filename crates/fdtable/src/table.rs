@@ -22,7 +22,8 @@
 //!
 //! Every change is one step for everybody who changes something: a leaf's words and slots change
 //! together, with the leaf locked. A lookup sees each change at the moment at which the slot is
-//! written. So a lookup may find that a descriptor is closed a moment before its number is free.
+//! written. A number is free a moment before a lookup finds that it is closed, so that who finds it so can
+//! open it.
 //!
 //! Nothing is dropped with a lock held: files that were taken out are handed to the caller, or are
 //! in a value that is dropped after the lock.

@@ -351,3 +351,23 @@ fn tags_uses_waiters_and_quarantine_keep_nothing() {
     drop(child);
     check_back_at(before);
 }
+
+#[test]
+fn a_child_does_not_get_leaves_whose_notices_nobody_has_taken() {
+    let _alone = alone();
+    let files = with(1);
+    let before = bytes();
+    for _ in 0..300 {
+        let file = files.get(0).expect("it is open");
+        files.open(file, NONE).expect("there is room");
+    }
+    close_all(&files, 1..=300);
+    drop(files.fork().expect("there is memory"));
+    // Whoever opens next takes the notices that are left, and sees no leaf that is not the table's own.
+    let file = files.get(0).expect("it is open");
+    let fd = files.open(file, NONE).expect("there is room");
+    files.close(fd).expect("it is open");
+    drop(files.fork().expect("there is memory"));
+    let left = bytes() - before;
+    assert!(left < 4096 + 4096 + 1024, "{left} bytes are left");
+}

@@ -434,3 +434,26 @@ fn dup_to_waiting_ends_where_many_reserve_the_same_number() {
         });
     });
 }
+
+/// A leaf that the look for a free number takes out, and with it the number that it has found.
+#[test]
+fn it_is_ready_when_the_free_leaf_is_the_one_that_was_idle_for_longest() {
+    const LEAF: RawFd = 64;
+    let files = Files::with_limit(1 << 20);
+    for _ in 0..13 * LEAF {
+        open(&files).expect("there is room");
+    }
+    let close = |fds: std::ops::Range<RawFd>| {
+        fds.for_each(|fd| files.close(fd).expect("it is open"));
+    };
+    // The hint has leaf 1, which is full, and 11, which is empty.
+    close(LEAF..LEAF + 1);
+    close(11 * LEAF..11 * LEAF + 1);
+    assert_eq!(open(&files), Ok(LEAF));
+    close(11 * LEAF + 1..12 * LEAF);
+    // Leaf 3 has room, and 2 and 4 to 10 are empty; that of 2 is noticed last.
+    close(3 * LEAF..3 * LEAF + 1);
+    close(4 * LEAF..11 * LEAF);
+    close(2 * LEAF..3 * LEAF);
+    assert_eq!(Arc::new(Count::default()).poll(&files), Poll::Ready(Ok(())));
+}

@@ -22,7 +22,7 @@ use crate::rcu;
 use crate::refcount::RefCount;
 use crate::slab::general;
 use crate::sync::atomic::AtomicU32;
-use crate::sync::atomic::Ordering::Relaxed;
+use crate::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 
 use super::End;
 use super::revocations::REVOCATIONS;
@@ -63,9 +63,10 @@ impl State {
 
     #[cold]
     fn says_revoked(&self) -> bool {
-        // Relaxed: who knows that a revocation is over has synchronised with it, and then the bit
-        // is seen. Nothing is read by what it tells.
-        self.0.load(Relaxed) & Self::REVOKED != 0
+        // Acquire: pairs with the release in `revoke`: that the revocation is counted is seen too, so
+        // that who has once found the object revoked does so again. Who knows that a revocation is
+        // over has synchronised with it, and sees the bit in any case.
+        self.0.load(Acquire) & Self::REVOKED != 0
     }
 
     /// Returns the number that the lead keeps here, below 2^30.
@@ -355,12 +356,15 @@ pub(super) unsafe fn release(anchor: NonNull<Anchor>) {
 pub(super) unsafe fn revoke(anchor: NonNull<Anchor>) -> bool {
     // SAFETY: the reference keeps the block.
     let header = unsafe { Header::of(anchor) };
-    // Relaxed: of two who revoke one is told so, and nothing is read by that. The reference that
-    // the caller has yet to put orders this with the last put.
-    if header.state.0.fetch_or(State::REVOKED, Relaxed) & State::REVOKED != 0 {
+    // Before the bit, so that who sees that goes on to see it.
+    REVOCATIONS.begin();
+    // Release: pairs with the acquire of `says_revoked`, and with this one's: of two who revoke, who
+    // comes second sees that the first has counted. The reference that the caller has yet to put
+    // orders this with the last put.
+    if header.state.0.fetch_or(State::REVOKED, AcqRel) & State::REVOKED != 0 {
+        REVOCATIONS.end();
         return false;
     }
-    REVOCATIONS.begin();
     let step = header.rcu.invoke();
     // SAFETY: the header is in front of the anchor, in the same allocation.
     let place = unsafe { anchor.cast::<Header>().sub(1) };

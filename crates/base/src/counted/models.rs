@@ -3,7 +3,7 @@
 //! Whatever goes wrong shows as a look that meets an end, or as an end that comes twice or never.
 
 use super::*;
-use crate::model::Preemptions::Any;
+use crate::model::Preemptions::{Any, AtMost};
 use crate::model::{Dropped, Ends, Watched, explore, join, spawn};
 use crate::rcu;
 
@@ -67,5 +67,51 @@ fn the_last_of_three_holders_releases() {
         join(one);
         join(two);
         fates.check(1);
+    });
+}
+
+/// A revocation that is told to have been, and is not seen.
+#[test]
+fn who_comes_second_to_revoke_sees_that_it_was_revoked() {
+    explore(Any, || {
+        let fates = Fates::default();
+        let object = fates.object();
+        let other = spawn({
+            let object = object.clone();
+            move || {
+                Ref::revoke(&object);
+            }
+        });
+        if !Ref::revoke(&object) {
+            assert!(Ref::is_revoked(&object), "somebody has");
+        }
+        join(other);
+        drop(object);
+        fates.check(1);
+    });
+}
+
+/// A revocation that is seen, and then not.
+#[test]
+fn who_sees_a_revocation_sees_it_again() {
+    explore(AtMost(2), || {
+        let fates = Fates::default();
+        let (object, ended) = (fates.object(), fates.object());
+        Ref::revoke(&ended);
+        let other = spawn({
+            let object = object.clone();
+            move || {
+                Ref::revoke(&object);
+            }
+        });
+        let was = Ref::is_revoked(&object);
+        drop(ended);
+        rcu::barrier().expect("outside of sections");
+        if was {
+            assert!(Ref::is_revoked(&object), "it was before");
+        }
+        join(other);
+        drop(object);
+        fates.check(2);
     });
 }

@@ -152,7 +152,8 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
     /// worth a copy.
     fn own_open(&self, structure: &mut Structure<'_, T>, number: usize) -> Result<(), Error> {
         let (index, bit) = place_of(number);
-        if !structure.leaf(index).is_some_and(|leaf| leaf.has(bit)) {
+        // Who is told that it is closed finds it free.
+        if structure.leaf(index).is_none_or(|leaf| leaf.is_vacant(bit)) {
             return Err(Error::BadFd);
         }
         Ok(self.own(structure, index)?)

@@ -35,21 +35,23 @@ impl Idle {
 
 impl<T: ?Sized + Send + Sync> FdTable<T> {
     /// Has a leaf stay idle if it is empty, and removes the one that has been idle for longest
-    /// instead.
-    pub(super) fn leave_idle(structure: &mut Structure<'_, T>, index: usize) {
+    /// instead, unless that is to be `kept`, since opens are to look there.
+    pub(super) fn leave_idle(structure: &mut Structure<'_, T>, index: usize, kept: [usize; 2]) {
         if index != 0
             && Self::is_empty(structure, index)
             && let Some(before) = structure.idle.note(index)
+            && !kept.contains(&before)
         {
             Self::remove_if_empty(structure, before);
         }
     }
 
-    /// Removes the leaves that are idle.
-    pub(super) fn remove_idle(structure: &mut Structure<'_, T>) {
+    /// Removes the leaves that are idle, but for those that opens look at.
+    pub(super) fn remove_idle(&self, structure: &mut Structure<'_, T>) {
         let idle = core::mem::take(&mut structure.idle);
-        for index in idle.leaves {
-            Self::remove_if_empty(structure, index as usize);
+        let leaves = idle.leaves.into_iter().map(|index| index as usize);
+        for index in leaves.filter(|&index| !self.room.is_hinted(index)) {
+            Self::remove_if_empty(structure, index);
         }
     }
 }

@@ -230,15 +230,13 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
         }
         let mut index = self.take_notices(structure);
         let found = self.find_room(structure, &mut index);
+        // Before the hint is set: that may take out leaves.
+        let free = lowest_in(structure.lock_leaf(index), 0).map(|(_, bit)| index * BITS + bit);
         self.hint_at(structure, index);
         match found {
-            Ok(()) => {
-                let leaf = structure.lock_leaf(index);
-                let free = lowest_in(leaf, 0).map(|(_, bit)| index * BITS + bit);
-                Ok(free
-                    .filter(|&number| number < self.room.limit())
-                    .map(|_| ()))
-            }
+            Ok(()) => Ok(free
+                .filter(|&number| number < self.room.limit())
+                .map(|_| ())),
             Err(Error::TooManyFiles) => Ok(None),
             Err(error) => Err(error),
         }

@@ -88,7 +88,7 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
         if before != second
             && let Some(before) = before
         {
-            Self::leave_idle(structure, before);
+            Self::leave_idle(structure, before, [first, second.unwrap_or(first)]);
         }
         second
     }
@@ -104,8 +104,9 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
                 let index = list.first();
                 next = Self::take_notice(structure, index);
                 // The lower one is looked at next, so it stays; the other may go if it is empty.
-                Self::leave_idle(structure, index.max(hint));
-                hint = index.min(hint);
+                let lower = index.min(hint);
+                Self::leave_idle(structure, index.max(hint), [lower; 2]);
+                hint = lower;
             }
         }
         hint

@@ -78,14 +78,11 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
             Self::put_in(&structure, first, pair.0);
             Self::put_in(&structure, second, pair.1);
         }
-        let woken = Self::take_waiters(&mut structure);
-        drop(structure);
-        drop(woken);
         numbers
     }
 
-    /// Takes the two lowest free numbers, or none. They have no files yet, which nobody notices while
-    /// the structure is locked.
+    /// Takes the two lowest free numbers, or none. They have no files yet: who asks for one of them by
+    /// name meanwhile is told that it is reserved.
     fn search_two(
         &self,
         structure: &mut Structure<'_, T>,

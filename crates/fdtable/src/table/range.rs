@@ -102,7 +102,7 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
         self.for_each_leaf(first, last, |index, meant| {
             let mut structure = self.tree.lock();
             let missing = |leaf: &Leaf<T>| meant & leaf.installed() & !leaf.cloexec.bits();
-            if structure.leaf(index).is_none_or(|leaf| missing(leaf) == 0) {
+            if Self::look(&structure, index, missing).is_none_or(|missing| missing == 0) {
                 return Ok(());
             }
             self.own(&mut structure, index)?;
@@ -111,6 +111,20 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
             }
             Ok(())
         })
+    }
+
+    /// Looks at a leaf when nobody is changing it: a number that is being closed is not open any more
+    /// by its bit, and others still find its file.
+    fn look<R>(
+        structure: &Structure<'_, T>,
+        index: usize,
+        look: impl FnOnce(&Leaf<T>) -> R,
+    ) -> Option<R> {
+        match structure.lock_leaf(index) {
+            Some(leaf) => Some(look(&leaf)),
+            // Shared, so that nobody writes it; or not there.
+            None => structure.leaf(index).map(look),
+        }
     }
 
     /// Visits the leaves that have numbers from `first` to `last`, and tells of each which of its
@@ -161,14 +175,16 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
         choose: impl Fn(&Leaf<T>) -> u64,
         released: &mut Released<T>,
     ) -> Result<(), Error> {
-        let Some(leaf) = structure.leaf(index).filter(|leaf| choose(leaf) != 0) else {
+        let is_all = |leaf: &Leaf<T>| choose(leaf) == leaf.open.bits();
+        let seen = Self::look(structure, index, |leaf| (choose(leaf), is_all(leaf)));
+        let Some((_, seen_all)) = seen.filter(|&(chosen, _)| chosen != 0) else {
             return Ok(());
         };
-        let is_all = |leaf: &Leaf<T>| choose(leaf) == leaf.open.bits();
-        if is_all(leaf) && !structure.quarantine.is_on() {
+        if seen_all && !structure.quarantine.is_on() {
             released.leaf = self.remove_leaf(structure, index, is_all)?;
         }
-        if released.leaf.is_none() {
+        // It may have become empty and gone meanwhile.
+        if released.leaf.is_none() && structure.leaf(index).is_some() {
             self.own(structure, index)?;
             self.close_each(structure, index, choose, &mut released.files)?;
         }

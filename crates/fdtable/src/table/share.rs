@@ -34,9 +34,9 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
     fn fork_shut(&self, structure: &mut Structure<'_, T>, child: &mut Self) -> Result<(), Error> {
         // The child's leaves may be marked as passed; then it must be able to leave notices.
         child.room.prepare()?;
-        // A child has no use for them, and does not know them.
-        Self::remove_idle(structure);
         self.settle(structure);
+        // A child has no use for them, and does not know them.
+        self.remove_idle(structure);
         let kept = reserved_leaves(structure)?;
         structure.share_with(&mut child.tree, kept.iter().copied())?;
         kept.iter().for_each(|&index| child.drop_reserved(index));
