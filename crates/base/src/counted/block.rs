@@ -22,7 +22,7 @@ use crate::rcu;
 use crate::refcount::RefCount;
 use crate::slab::general;
 use crate::sync::atomic::AtomicU32;
-use crate::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
+use crate::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
 use super::End;
 use super::revocations::REVOCATIONS;
@@ -382,11 +382,12 @@ impl Drop for Reclaim {
     fn drop(&mut self) {
         // SAFETY: the block stays until its callback frees it.
         let state = unsafe { &(*self.0.as_ptr()).state };
-        // Relaxed, and no exchange: without references nobody else writes it, and whoever invokes
-        // the callback has synchronised with the queue.
+        // No exchange: without references nobody else writes it, and whoever invokes the callback has
+        // synchronised with the queue. Release: who reads a revocation from this store sees that it is
+        // counted, as from the one in `revoke`, which this thread has synchronised with.
         state
             .0
-            .store(state.0.load(Relaxed) | State::RELEASED, Relaxed);
+            .store(state.0.load(Relaxed) | State::RELEASED, Release);
         // SAFETY: the block stays until its callback frees it, and without references nobody
         // but readers in sections looks at it; they do not touch its RCU head. What is in it
         // is `Send`, so any thread may drop it.

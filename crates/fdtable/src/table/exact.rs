@@ -42,7 +42,10 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
     ) -> Result<Before<T>, Error> {
         let mut structure = self.tree.lock();
         // A number that is not open is not worth a leaf. It may still be closed meanwhile.
-        if !structure.leaf(from.0).is_some_and(|leaf| leaf.has(from.1)) {
+        if structure
+            .leaf(from.0)
+            .is_none_or(|leaf| leaf.is_vacant(from.1))
+        {
             return Err(Error::BadFd);
         }
         self.own(&mut structure, to.0)?;

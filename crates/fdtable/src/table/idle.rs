@@ -46,12 +46,11 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
         }
     }
 
-    /// Removes the leaves that are idle, but for those that opens look at.
-    pub(super) fn remove_idle(&self, structure: &mut Structure<'_, T>) {
+    /// Removes the leaves that are idle, also those that opens look at: the next open searches.
+    pub(super) fn remove_idle(structure: &mut Structure<'_, T>) {
         let idle = core::mem::take(&mut structure.idle);
-        let leaves = idle.leaves.into_iter().map(|index| index as usize);
-        for index in leaves.filter(|&index| !self.room.is_hinted(index)) {
-            Self::remove_if_empty(structure, index);
+        for index in idle.leaves {
+            Self::remove_if_empty(structure, index as usize);
         }
     }
 }

@@ -81,7 +81,7 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
         let checked = Fd::new(fd)?;
         let (index, bit) = place_of(checked.index());
         let mut structure = self.tree.lock();
-        if !structure.leaf(index).is_some_and(|leaf| leaf.has(bit)) {
+        if structure.leaf(index).is_none_or(|leaf| leaf.is_vacant(bit)) {
             return Err(Error::BadFd);
         }
         structure.reserved.prepare()?;

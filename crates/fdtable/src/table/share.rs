@@ -36,7 +36,7 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
         child.room.prepare()?;
         self.settle(structure);
         // A child has no use for them, and does not know them.
-        self.remove_idle(structure);
+        Self::remove_idle(structure);
         let kept = reserved_leaves(structure)?;
         structure.share_with(&mut child.tree, kept.iter().copied())?;
         kept.iter().for_each(|&index| child.drop_reserved(index));
