@@ -73,7 +73,7 @@ impl Alloc {
     pub fn new(effort: Effort) -> Self {
         let (rounds, turn_ms) = match effort {
             Effort::Quick => (41, 2),
-            Effort::Full => (251, 2),
+            Effort::Full => (151, 2),
         };
         Alloc {
             rounds,

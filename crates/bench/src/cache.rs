@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::hint::black_box;
+use std::time::Duration;
 
 /// Least memory that is overwritten: 64 MiB.
 const LEAST: usize = 64 << 20;
@@ -27,8 +28,13 @@ impl Cache {
         largest_cache().map_or(LEAST, |bytes| LEAST.max(bytes * 2))
     }
 
+    /// Returns about how long that takes: memory is written at some 16 GB/s.
+    pub(crate) fn time_to_overwrite() -> Duration {
+        Duration::from_nanos(Self::bytes_to_overwrite() as u64 / 16)
+    }
+
     /// Reads and overwrites a word of every line, which drives out whatever was in the caches and
-    /// most of what was in the TLBs. Takes some 10 ms.
+    /// most of what was in the TLBs. Takes some milliseconds.
     pub(crate) fn trash(&mut self) {
         for line in &mut self.lines {
             line[0] = line[0].wrapping_mul(3);

@@ -106,7 +106,7 @@ impl Chat {
     pub fn new(effort: Effort) -> Self {
         let (rounds, profiles) = match effort {
             Effort::Quick => (3, 1),
-            Effort::Full => (21, 5),
+            Effort::Full => (15, 5),
         };
         Chat {
             rooms: 20,

@@ -82,7 +82,7 @@ impl LibMicro {
     pub fn new(effort: Effort) -> Self {
         let rounds = match effort {
             Effort::Quick => 9,
-            Effort::Full => 151,
+            Effort::Full => 101,
         };
         LibMicro {
             rounds,

@@ -83,7 +83,7 @@ impl Lmbench {
     pub fn new(effort: Effort) -> Self {
         let (rounds, renewed_after) = match effort {
             Effort::Quick => (50, 10),
-            Effort::Full => (800, 20),
+            Effort::Full => (500, 20),
         };
         Lmbench {
             rounds,

@@ -106,7 +106,7 @@ impl Slab {
     pub fn new(effort: Effort) -> Self {
         let (rounds, turn_ms) = match effort {
             Effort::Quick => (9, 2),
-            Effort::Full => (151, 2),
+            Effort::Full => (101, 2),
         };
         Slab {
             rounds,
