@@ -5,6 +5,13 @@
 //! When that is over, the thread that looks invokes the list. So one heavy fence serves a
 //! batch of callbacks, and those of all processors that took their tickets in time.
 //!
+//! For that a list that has its ticket waits a little before somebody begins a grace period for it:
+//! until some more have gathered behind it. A grace period reads what every reader writes, and has each
+//! of them read its number, so it costs a few cache lines for each processor. If each processor began
+//! one for each of its lists, that would be so much for each callback that it grew with the number of
+//! processors. As it is, a grace period serves all lists that were long enough in that time, and what
+//! a callback pays for it does not grow.
+//!
 //! Work is done by the threads that queue callbacks, as they queue more; there is no thread of
 //! the library's own. What was queued last therefore waits until somebody queues more, or calls
 //! [`barrier`](super::barrier).
@@ -336,18 +343,26 @@ unsafe fn invoke_deferred<F: FnOnce()>(head: NonNull<Head>) {
 /// Does what is due in a queue whose gathering list has grown to `weight`.
 #[cold]
 fn work(queue: &SpinLock<Queue>, weight: usize) {
-    let batch = if RECORDS.only_own_claimed() {
-        LONE_BATCH
-    } else {
-        BATCH
-    };
-    if weight < batch || inside_read_lock() {
+    if weight < LONE_BATCH || inside_read_lock() {
         return;
     }
-    advance(queue);
+    if RECORDS.only_own_claimed() || wait_for_others(queue, weight) {
+        advance(queue);
+    }
     if weight >= BACKLOG && !inside_section() && !inside_callback() {
         work_off(queue);
     }
+}
+
+/// Gives what has gathered its ticket if that is enough, and tells whether what waits had one before:
+/// then others have had the time to take theirs.
+fn wait_for_others(queue: &SpinLock<Queue>, weight: usize) -> bool {
+    let mut queue = queue.lock();
+    let has_waited = queue.waiting.weight > 0;
+    if weight >= BATCH {
+        queue.seal();
+    }
+    has_waited
 }
 
 /// Works the queue off until less than a backlog is left, somebody else does it, or patience ends.

@@ -4,15 +4,17 @@ use crossbeam_utils::CachePadded;
 
 use super::reader::{BEGUN, FENCED, NUMBER, RECORDS, fence_for_claimed, number_of};
 use crate::sync::atomic::AtomicU64;
-use crate::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+use crate::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use crate::sync::{Mutex, global, relax};
 
 /// The grace periods of the process, one at a time. Their numbers grow in steps of [`NUMBER`], so
 /// that readers can store them beside their depth.
 pub(super) struct Grace {
     /// The number of the grace period that began last, whether readers must fence, and [`BEGUN`]. Read
-    /// by every reader at every section, so it has a line of its own.
+    /// by every reader at every section, so it has a line of its own, which only grace periods write.
     started: CachePadded<AtomicU64>,
+    /// The same number, a moment earlier: where who takes a ticket writes.
+    numbered: AtomicU64,
     /// The number of the grace period that ended last. Written under the lock.
     completed: AtomicU64,
     /// The right to begin and to end a grace period; true while one runs.
@@ -37,6 +39,7 @@ impl Grace {
     const fn new() -> Self {
         Self {
             started: CachePadded::new(AtomicU64::new(FENCED | BEGUN)),
+            numbered: AtomicU64::new(0),
             completed: AtomicU64::new(0),
             running: Mutex::new(false),
         }
@@ -46,6 +49,7 @@ impl Grace {
     fn new() -> Self {
         Self {
             started: CachePadded::new(AtomicU64::new(FENCED | BEGUN)),
+            numbered: AtomicU64::new(0),
             completed: AtomicU64::new(0),
             running: Mutex::new(false),
         }
@@ -63,7 +67,7 @@ impl Grace {
     /// Lets readers pass without a fence from now on: heavy fences reach them.
     pub(super) fn free_readers_of_fences(&self) {
         // Relaxed, both: a reader that still sees the bit takes a fence too many. The exchange
-        // has a place among those of `start` and `ticket`, and passes on what they release.
+        // has a place among those of `start`, and passes on what they release.
         if self.started.load(Relaxed) & FENCED != 0 {
             self.started.fetch_and(!FENCED, Relaxed);
         }
@@ -74,7 +78,7 @@ impl Grace {
         // An exchange, so that it has a place among those in `start`. Release: the next of
         // those reads from this one, and what the caller has unpublished comes before that
         // grace period.
-        Ticket(number_of(self.started.fetch_add(0, Release)).wrapping_add(NUMBER))
+        Ticket(self.numbered.fetch_add(0, Release).wrapping_add(NUMBER))
     }
 
     /// Tells whether the grace period of `ticket` has ended.
@@ -130,11 +134,10 @@ impl Grace {
     }
 
     fn start(&self, running: &mut bool) {
-        // AcqRel: acquire from the tickets taken so far, release to the readers that will carry
-        // this number. No model sees either: the full fence that follows acquires too, and the
-        // releases of the tickets reach the readers through this exchange whatever its ordering.
-        // The argument in `rcu` is shorter with them, and they cost nothing here.
-        self.started.fetch_add(NUMBER, AcqRel);
+        // Acquire: from the tickets taken so far; those that come later are for the next one.
+        self.numbered.fetch_add(NUMBER, Acquire);
+        // (N) Release: to the readers that will carry this number, with what came before the tickets.
+        self.started.fetch_add(NUMBER, Release);
         *running = true;
         // (Q) pairs with the light fence (B) of every reader.
         fence_for_claimed();
