@@ -418,26 +418,6 @@ impl<T: ?Sized + Send + Sync, S: LeafState, D> Tree<T, S, D> {
         self.owns(&guard, index).then_some(guard)
     }
 
-    /// As [`lock_own`](Self::lock_own), unless somebody holds the lock.
-    ///
-    /// # Safety
-    /// As for `lock_own`.
-    #[inline(always)]
-    unsafe fn try_lock_own<'l>(&self, index: usize) -> Option<LeafGuard<'l, T, S>>
-    where
-        Self: 'l,
-    {
-        // SAFETY: as the caller promises.
-        let leaf = match unsafe { self.recent(index) } {
-            // If another has been named meanwhile, its lock is not had.
-            Some(leaf) => leaf,
-            // SAFETY: as the caller promises.
-            None => unsafe { self.find(index) }?,
-        };
-        // SAFETY: as the caller promises.
-        unsafe { self.try_lock_found(leaf, index) }
-    }
-
     /// Locks a leaf that was found, if it is that of `index` and may be written, unless somebody
     /// holds the lock.
     ///
@@ -546,15 +526,25 @@ impl<T: ?Sized + Send + Sync, S: LeafState, D> Entry<'_, T, S, D> {
         unsafe { self.tree.lock_own(index) }
     }
 
-    /// As [`lock_leaf`](Self::lock_leaf), unless somebody holds the leaf's lock. Never waits.
+    /// Finds the leaf of `index`, to look at it before it is locked. Never waits.
     #[inline(always)]
-    pub fn try_lock_leaf(&self, index: usize) -> Option<LeafGuard<'_, T, S>> {
-        // SAFETY: as in `lock_leaf`.
-        unsafe { self.tree.try_lock_own(index) }
+    pub fn find(&self, index: usize) -> Option<Found<'_, T, S, D>> {
+        // SAFETY: the entry is a section too.
+        let leaf = match unsafe { self.tree.recent(index) } {
+            // If another has been named meanwhile, its lock is not had.
+            Some(leaf) => leaf,
+            // SAFETY: as above.
+            None => unsafe { self.tree.find(index) }?,
+        };
+        Some(Found {
+            tree: self.tree,
+            leaf,
+            index,
+        })
     }
 
-    /// As [`try_lock_leaf`](Self::try_lock_leaf), for a leaf that [`Structure::set_recent`] has not
-    /// named, most likely.
+    /// As [`lock_leaf`](Self::lock_leaf), unless somebody holds the leaf's lock; for a leaf that
+    /// [`Structure::set_recent`] has not named, most likely. Never waits.
     #[inline(always)]
     pub fn try_lock_by_walk(&self, index: usize) -> Option<LeafGuard<'_, T, S>> {
         // SAFETY: the entry is a section too.
@@ -637,6 +627,12 @@ impl<'e, T: ?Sized + Send + Sync, S: LeafState, D> Found<'e, T, S, D> {
         self.leaf.open.is_full_acquire() && self.tree.owns(self.leaf, self.index)
     }
 
+    /// Tells whether it looks as if a number had an object. Does not write the leaf's line.
+    #[inline(always)]
+    pub fn looks_open(self, bit: usize) -> bool {
+        self.leaf.has(bit)
+    }
+
     /// As [`Entry::lock_leaf`].
     #[inline(always)]
     pub fn lock(self) -> Option<LeafGuard<'e, T, S>> {
@@ -644,7 +640,7 @@ impl<'e, T: ?Sized + Send + Sync, S: LeafState, D> Found<'e, T, S, D> {
         unsafe { self.tree.lock_own(self.index) }
     }
 
-    /// As [`Entry::try_lock_leaf`].
+    /// As [`lock`](Self::lock), unless somebody holds the leaf's lock. Never waits.
     #[inline(always)]
     pub fn try_lock(self) -> Option<LeafGuard<'e, T, S>> {
         // SAFETY: the entry is a section too, and being inside keeps the token.

@@ -110,3 +110,42 @@ fn descriptors_past_the_limit_stay_open_and_new_ones_are_below() {
     assert_eq!(open(&files), Ok(150));
     assert_eq!(open(&files), Ok(200));
 }
+
+/// Who finds no number twice is told so without a search: until there is one.
+#[test]
+fn a_full_table_has_room_again_after_each_change_that_makes_some() {
+    let files: Files<()> = Files::with_limit(128);
+    let any = || {
+        let opened = files.open_any(FileRef::new(()), NONE);
+        opened.map(RawFd::from)
+    };
+    let expect_full = || {
+        for _ in 0..2 {
+            assert_eq!(open(&files), Err(Error::TooManyFiles));
+            assert_eq!(any(), Err(Error::TooManyFiles));
+            assert_eq!(files.dup(1).map(RawFd::from), Err(Error::TooManyFiles));
+        }
+    };
+    (0..128).for_each(|number| assert_eq!(open(&files), Ok(number)));
+    expect_full();
+    for number in [70, 3] {
+        files.close(number).expect("open");
+        assert_eq!(open(&files), Ok(number));
+        expect_full();
+        files.close(number).expect("open");
+        assert_eq!(any(), Ok(number));
+        expect_full();
+    }
+    files.set_limit(64).expect("below the hard one");
+    expect_full();
+    files.close(100).expect("open");
+    expect_full();
+    files.set_limit(128).expect("below the hard one");
+    assert_eq!(open(&files), Ok(100));
+    expect_full();
+    files.set_limit(130).expect("below the hard one");
+    assert_eq!((open(&files), any()), (Ok(128), Ok(129)));
+    expect_full();
+    files.set_limit(0).expect("below the hard one");
+    expect_full();
+}

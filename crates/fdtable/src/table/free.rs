@@ -28,7 +28,13 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
     fn close_plain(&self, fd: RawFd, tag: u64) -> Option<Ref<T>> {
         let (index, bit) = place_of(index_of(fd));
         let entry = self.tree.try_enter()?;
-        let mut leaf = entry.try_lock_leaf(index)?;
+        let found = entry.find(index)?;
+        // Before the lock, so that a close of a number that is closed writes nothing.
+        if !found.looks_open(bit) {
+            cold_path();
+            return None;
+        }
+        let mut leaf = found.try_lock()?;
         let is_plain = tag == 0 && leaf.state().is_plain();
         let is_last = || {
             let state = leaf.state();
