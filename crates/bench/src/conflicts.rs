@@ -34,6 +34,7 @@ mod allowed;
 mod arcs;
 mod explain;
 mod findings;
+mod long_run;
 mod matrix;
 mod operation;
 mod ours;

@@ -7,9 +7,7 @@
 //!
 //! From the same traces comes a model of the throughput, as a band. It is no measurement.
 //!
-//! In the *long run* two CPUs open and close 1,040 times each, and the last 336 are traced. What refills
-//! of magazines and new claims add is in it, shared out among them, and one grace period, which 1,024
-//! would share: so the count is too high rather than too low.
+//! What refills of magazines, new claims and grace periods add is counted in the [long run](super::long_run).
 //!
 //! A machine of so many CPUs needs as many copies of what each has of its own, which a process chooses
 //! once. So this is done in a process of its own: the program runs itself.
@@ -25,6 +23,7 @@ use fdtable::{Access, Error, FdFlags, FileRef, Files, SuperBlock, rcu};
 use serde::{Deserialize, Serialize};
 
 use super::arcs::Container;
+use super::long_run::{self, LongRun, Place, long_run};
 use super::simulate;
 use crate::baseline::RwLockVec;
 use crate::lookup::Padded;
@@ -37,10 +36,6 @@ pub const COMMAND: &str = "conflict-transfers";
 const ROUNDS: usize = 2;
 /// Rounds before, which are not traced.
 const WARM_UP: usize = 4;
-/// How often each of two CPUs opens and closes in the long run: more than share a grace period.
-const LONG: usize = 1040;
-/// The last of them, which are traced.
-const TRACED: usize = 336;
 /// How often the model goes over the last round.
 const PASSES: u32 = 4;
 /// New numbers are below.
@@ -99,6 +94,8 @@ pub(super) struct Row {
     pub(super) per_operation: f64,
     /// Operations a second as the model has it: the lower and the upper end, if it was asked.
     pub(super) modelled: Option<(f64, f64)>,
+    /// Where lines travel, those where most do first: of the long run.
+    pub(super) places: Vec<Place>,
 }
 
 /// Returns how many CPUs are looked at: 1, 2, 4, up to all.
@@ -173,6 +170,7 @@ fn row<T: Table>(work: Work, rounds: &[Vec<Trace>], count: usize) -> Row {
         long: false,
         per_operation: steady.per_operation(),
         modelled: band.map(|band| (band.low, band.high)),
+        places: Vec::new(),
     }
 }
 
@@ -240,30 +238,21 @@ impl<T: Table> Crowd<T> {
         (0..ROUNDS).map(&mut round).collect()
     }
 
-    /// Has two CPUs open and close for long, and counts everything.
+    /// Has two CPUs open and close for long.
     fn long_run(&self, cpus: &mut Cpus) -> anyhow::Result<Row> {
-        let mut directory = Directory::new(LineSize::Bytes64);
-        let mut all = Transfers::default();
-        rcu::barrier()?;
-        for _ in 0..LONG - TRACED {
-            for cpu in 0..2 {
-                cpus.run(cpu, || self.step(cpu, Work::OpenClose))??;
-            }
-        }
-        for _ in 0..TRACED {
-            for cpu in 0..2 {
-                let (done, trace) = cpus.trace(cpu, || self.step(cpu, Work::OpenClose))?;
-                done?;
-                all += directory.feed(&trace);
-            }
-        }
+        let work = Work::OpenClose;
+        let LongRun {
+            per_operation,
+            places,
+        } = long_run(cpus, |cpu| self.step(cpu, work))?;
         Ok(Row {
             subject: T::NAME.to_owned(),
-            work: Work::OpenClose,
-            cpus: 2,
+            work,
+            cpus: long_run::CPUS,
             long: true,
-            per_operation: all.per_operation(),
+            per_operation,
             modelled: None,
+            places,
         })
     }
 }

@@ -3,6 +3,7 @@
 use conflict_tracer::{Costs, MAX_CPUS, Machine};
 use serde_json::{Value, json};
 
+use super::long_run::Place;
 use super::transfers::{Row, Work, steps};
 use crate::plot::{Axis, Curve, Kind, Plot, Point};
 use crate::report::{Figure, Goal, Table, ratio};
@@ -47,7 +48,26 @@ pub(super) fn rows(rows: &[Row]) -> anyhow::Result<Vec<Value>> {
 
 /// Makes a table of transfers, and one of what the model says.
 pub(super) fn tables(rows: &[Row]) -> Vec<Table> {
-    vec![transfers(rows), modelled(rows)]
+    let mut tables = vec![transfers(rows)];
+    tables.extend(rows.iter().filter(|row| row.long).map(places));
+    tables.push(modelled(rows));
+    tables
+}
+
+/// Where the lines of a long run travel.
+fn places(row: &Row) -> Table {
+    let line = |place: &Place| {
+        let lines = format!("{:.4}", place.per_operation);
+        vec![place.name.clone(), lines]
+    };
+    Table {
+        caption: format!(
+            "{}: where in the source the lines travel of each open and close of the long run",
+            row.subject
+        ),
+        header: ["", "lines"].map(str::to_owned).to_vec(),
+        rows: row.places.iter().map(line).collect(),
+    }
 }
 
 fn subjects(rows: &[Row]) -> Vec<&str> {

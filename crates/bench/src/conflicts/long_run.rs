@@ -1,0 +1,129 @@
+//! The *long run*: two CPUs open and close for longer than a grace period is shared.
+//!
+//! Refills of magazines, new claims and grace periods are in it, each as often as it comes. All is traced,
+//! and the first round of that is not counted: there each CPU touches for the first time what it has
+//! from then on, such as the records of the other threads of the process.
+//!
+//! From the traces is told, too, where in the source the lines are touched that travel.
+
+use std::collections::HashMap;
+
+use conflict_tracer::{Access, Cpus, Directory, Frame, LineSize, Location, Trace};
+use fdtable::{Error, rcu};
+use serde::{Deserialize, Serialize};
+
+/// How often each CPU opens and closes between two grace periods.
+const PERIOD: usize = 1024;
+/// Until the first grace period is over, with all that was freed.
+const FIRST: usize = PERIOD + PERIOD / 8;
+/// How many CPUs there are.
+pub(super) const CPUS: usize = 2;
+/// How many functions tell a place.
+const DEPTH: usize = 3;
+/// So many places are told.
+const PLACES: usize = 12;
+
+/// What came of it.
+pub(super) struct LongRun {
+    /// Lines that travel between caches for each open and close.
+    pub(super) per_operation: f64,
+    pub(super) places: Vec<Place>,
+}
+
+/// Place in the source where lines are touched that another CPU has.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Place {
+    /// The innermost functions, and the lines in them.
+    pub(super) name: String,
+    /// Lines that travel there for each open and close.
+    pub(super) per_operation: f64,
+}
+
+/// Has the CPUs do `step` for long, and counts everything.
+///
+/// # Errors
+/// If a step fails or cannot be traced.
+pub(super) fn long_run(
+    cpus: &mut Cpus,
+    step: impl Fn(usize) -> Result<(), Error> + Sync,
+) -> anyhow::Result<LongRun> {
+    rcu::barrier()?;
+    let mut directory = Directory::new(LineSize::Bytes64);
+    let mut travels = Travels::default();
+    for round in 0..FIRST + PERIOD {
+        for cpu in 0..CPUS {
+            let (done, trace) = cpus.trace(cpu, || step(cpu))?;
+            done?;
+            let moved = feed(&mut directory, &trace)?;
+            if round >= FIRST {
+                travels.add(&trace, &moved);
+            }
+        }
+    }
+    Ok(travels.sum())
+}
+
+/// Feeds an operation, access by access, and returns those for which a line travelled.
+fn feed(directory: &mut Directory, trace: &Trace) -> anyhow::Result<Vec<Access>> {
+    let mut moved = Vec::new();
+    for access in trace.accesses() {
+        let alone = Trace::from_accesses(trace.cpu(), vec![*access])?;
+        let lines = directory.feed(&alone).between_caches();
+        moved.extend((0..lines).map(|_| *access));
+    }
+    Ok(moved)
+}
+
+/// Counts of what travelled where.
+#[derive(Default)]
+struct Travels {
+    operations: usize,
+    /// By the address of the instruction: how often, and where that is when it was first seen.
+    instructions: HashMap<u64, (usize, String)>,
+}
+
+impl Travels {
+    fn add(&mut self, trace: &Trace, moved: &[Access]) {
+        self.operations += 1;
+        for access in moved {
+            let entry = self.instructions.entry(access.instruction);
+            entry
+                .or_insert_with(|| (0, name(&trace.location(access))))
+                .0 += 1;
+        }
+    }
+
+    fn sum(self) -> LongRun {
+        let operations = self.operations.max(1) as f64;
+        let mut places: HashMap<String, usize> = HashMap::new();
+        for (count, name) in self.instructions.into_values() {
+            *places.entry(name).or_default() += count;
+        }
+        let lines: usize = places.values().sum();
+        let place = |(name, count)| Place {
+            name,
+            per_operation: count as f64 / operations,
+        };
+        let mut places: Vec<_> = places.into_iter().map(place).collect();
+        places.sort_by(|one, other| {
+            let most_first = other.per_operation.total_cmp(&one.per_operation);
+            most_first.then_with(|| one.name.cmp(&other.name))
+        });
+        places.truncate(PLACES);
+        LongRun {
+            per_operation: lines as f64 / operations,
+            places,
+        }
+    }
+}
+
+/// Names a place by the innermost functions of this project.
+fn name(location: &Location) -> String {
+    let is_ours = |frame: &&Frame| {
+        let file = frame.file.as_ref();
+        file.is_some_and(|file| file.components().any(|part| part.as_os_str() == "crates"))
+    };
+    let ours = location.frames().iter().filter(is_ours).take(DEPTH);
+    let names: Vec<_> = ours.map(Frame::to_string).collect();
+    names.join(" < ")
+}
