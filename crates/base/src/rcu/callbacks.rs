@@ -23,19 +23,23 @@ use core::ptr::{self, NonNull};
 use super::grace::{GRACE, Ticket};
 use super::reader::{RECORDS, inside_read_lock, inside_section, thread_name};
 #[cfg(not(loom))]
-use crate::lock::{SpinGuard, SpinLock};
+use crate::lock::SpinLock;
 use crate::percpu::PerCpu;
+use crate::prefetch::prefetch;
 use crate::sync::relax;
 // The lock has models of its own. Those of all that frees something would explore its every step
 // again.
 #[cfg(loom)]
-use crate::sync::{Mutex as SpinLock, MutexGuard as SpinGuard};
+use crate::sync::Mutex as SpinLock;
 
 /// How many callbacks share a grace period; one that holds much counts as more. A lone thread needs no heavy fence, and a short
 /// list keeps the memory that it reuses in its first-level cache.
 const BATCH: usize = if cfg!(loom) { 1 } else { 1024 };
 // The weight of a list is looked at whenever it passes a multiple of this.
 const LONE_BATCH: usize = if cfg!(loom) { 1 } else { 64 };
+
+/// How many callbacks run at once, where there is no hurry: as many as were queued since the last time.
+const PORTION: usize = LONE_BATCH;
 
 /// How many callbacks may gather on a processor before the threads that queue them wait.
 const BACKLOG: usize = if cfg!(loom) { 2 } else { 16 * 1024 };
@@ -114,20 +118,39 @@ impl List {
         core::mem::replace(self, Self::new())
     }
 
+    /// Puts another list at the end.
+    fn append(&mut self, other: Self) {
+        // SAFETY: as in `push`.
+        match unsafe { self.last.as_ref() } {
+            None => *self = other,
+            Some(last) if !other.first.is_null() => {
+                last.next.set(other.first);
+                self.last = other.last;
+                self.weight += other.weight;
+            }
+            Some(_) => {}
+        }
+    }
+
     /// Takes the first head off the list.
     fn pop(&mut self) -> Option<NonNull<Head>> {
         let head = NonNull::new(self.first)?;
         // SAFETY: the list owns its heads, and nobody else touches their links.
         self.first = unsafe { head.as_ref() }.next.get();
         if self.first.is_null() {
-            self.last = ptr::null_mut();
+            *self = Self::new();
+        } else {
+            // The next one is looked at when this one is done with.
+            prefetch(self.first);
+            // The rest of what it weighs goes with the last one.
+            self.weight = (self.weight - 1).max(1);
         }
         Some(head)
     }
 
-    /// Invokes every head, first to last. Only once the grace period of the list is over.
-    fn invoke(&mut self) {
-        while let Some(head) = self.pop() {
+    /// Invokes so many heads, from the first one on. Only once the grace period of the list is over.
+    fn invoke(&mut self, most: usize) {
+        for head in core::iter::from_fn(|| self.pop()).take(most) {
             // SAFETY: the list owns the head until here, and nobody has invoked it yet.
             let invoke = unsafe { head.as_ref() }.invoke;
             contain(|| {
@@ -145,6 +168,8 @@ struct Queue {
     waiting: List,
     /// The grace period that `waiting` waits for.
     ticket: Ticket,
+    /// What has waited, and can run.
+    ready: List,
     /// The [name](thread_name) of the thread that invokes a list of this queue, if one does; no other
     /// may, so that callbacks of a queue run in order and `barrier` can count them.
     invoking: Option<usize>,
@@ -161,6 +186,7 @@ impl Queue {
             gathering: List::new(),
             waiting: List::new(),
             ticket: Ticket::NONE,
+            ready: List::new(),
             invoking: None,
             is_time: false,
             queued: 0,
@@ -184,13 +210,33 @@ impl Queue {
         }
     }
 
-    /// Takes the list whose grace period is over, for the caller to invoke.
+    /// Takes what can run, for the caller to invoke.
     fn take_ready(&mut self) -> Option<List> {
-        if self.invoking.is_some() || self.waiting.weight == 0 || !GRACE.is_over(self.ticket) {
+        if self.invoking.is_some() {
+            return None;
+        }
+        if self.waiting.weight > 0 && GRACE.is_over(self.ticket) {
+            self.ready.append(self.waiting.take());
+        }
+        if self.ready.weight == 0 {
             return None;
         }
         self.invoking = Some(thread_name());
-        Some(self.waiting.take())
+        Some(self.ready.take())
+    }
+
+    /// Takes back what the caller has not invoked of a list of this weight.
+    fn end_invocation(&mut self, weight: usize, mut rest: List) {
+        self.invoking = None;
+        self.invoked += (weight - rest.weight) as u64;
+        rest.append(self.ready.take());
+        self.ready = rest;
+    }
+
+    /// Returns what the callbacks weigh that nobody invokes.
+    #[cfg(feature = "std")]
+    fn weight(&self) -> usize {
+        self.gathering.weight + self.waiting.weight + self.ready.weight
     }
 
     /// Takes what another thread was invoking as run.
@@ -198,7 +244,7 @@ impl Queue {
     fn forget_invocation(&mut self) {
         if self.invoking.is_some_and(|thread| thread != thread_name()) {
             self.invoking = None;
-            self.invoked = self.queued - (self.gathering.weight + self.waiting.weight) as u64;
+            self.invoked = self.queued - self.weight() as u64;
         }
     }
 }
@@ -341,10 +387,13 @@ fn work(queue: &SpinLock<Queue>, weight: usize) {
     } else {
         BATCH
     };
-    if weight < batch || inside_read_lock() {
+    if inside_read_lock() {
         return;
     }
-    advance(queue);
+    if weight < batch {
+        return invoke_ready(queue, PORTION);
+    }
+    advance(queue, PORTION);
     if weight >= BACKLOG && !inside_section() && !inside_callback() {
         work_off(queue);
     }
@@ -363,29 +412,30 @@ fn work_off(queue: &SpinLock<Queue>) {
         if !GRACE.wait_briefly(ticket, PATIENCE) {
             return;
         }
-        advance(queue);
+        advance(queue, usize::MAX);
     }
 }
 
-/// Takes the queue as far as it goes without waiting.
-fn advance(queue: &SpinLock<Queue>) {
+/// Takes the queue as far as it goes without waiting, and invokes so many callbacks.
+fn advance(queue: &SpinLock<Queue>, most: usize) {
     let ticket = {
         let mut queue = queue.lock();
         queue.seal();
         queue.ticket
     };
     // Outside of the lock: this may take a heavy fence.
-    if GRACE.poll(ticket) {
-        invoke_ready(queue, queue.lock());
-    }
+    GRACE.poll(ticket);
+    invoke_ready(queue, most);
 }
 
-fn invoke_ready(queue: &SpinLock<Queue>, mut locked: SpinGuard<'_, Queue>) {
-    let Some(ready) = locked.take_ready() else {
+/// Invokes callbacks that can run, so many, unless there are more than a batch of them.
+fn invoke_ready(queue: &SpinLock<Queue>, most: usize) {
+    let Some(ready) = queue.lock().take_ready() else {
         return;
     };
-    drop(locked);
-    let weight = ready.weight as u64;
+    let weight = ready.weight;
+    // Not to fall behind.
+    let most = if weight > BATCH { usize::MAX } else { most };
     let outer = thread::replace_inside_callback(true);
     let mut invocation = Invocation {
         queue,
@@ -393,26 +443,23 @@ fn invoke_ready(queue: &SpinLock<Queue>, mut locked: SpinGuard<'_, Queue>) {
         weight,
         outer,
     };
-    invocation.ready.invoke();
+    invocation.ready.invoke(most);
 }
 
-/// A list that is being invoked. Dropping it ends the invocation; if a panic got so far, the rest
-/// of the list is invoked first, so that nothing is lost.
+/// A list that is being invoked. Dropping it ends the invocation, and gives back what is left of it.
 struct Invocation<'a> {
     queue: &'a SpinLock<Queue>,
     ready: List,
-    weight: u64,
+    weight: usize,
     /// Whether the thread was inside a callback before.
     outer: bool,
 }
 
 impl Drop for Invocation<'_> {
     fn drop(&mut self) {
-        self.ready.invoke();
         thread::replace_inside_callback(self.outer);
         let mut queue = self.queue.lock();
-        queue.invoking = None;
-        queue.invoked += self.weight;
+        queue.end_invocation(self.weight, self.ready.take());
     }
 }
 
@@ -438,7 +485,7 @@ pub(super) fn drain() {
         let target = queue.lock().queued;
         let mut attempts = 0;
         while queue.lock().invoked < target {
-            advance(queue);
+            advance(queue, usize::MAX);
             relax(attempts);
             attempts = attempts.saturating_add(1);
         }
