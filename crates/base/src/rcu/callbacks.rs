@@ -1,9 +1,15 @@
 //! Callbacks: what is to be done after a grace period, without waiting for it.
 //!
-//! Every processor has a queue of two lists. New callbacks join `gathering`. When it is long
+//! Every processor has a queue of three lists. New callbacks join `gathering`. When it is long
 //! enough, and `waiting` is empty, it becomes `waiting` and takes a ticket for a grace period.
-//! When that is over, the thread that looks invokes the list. So one heavy fence serves a
-//! batch of callbacks, and those of all processors that took their tickets in time.
+//! When that is over, it joins `ready`. So one heavy fence serves a batch of callbacks, and those of
+//! all processors that took their tickets in time.
+//!
+//! What is ready is invoked a [`PORTION`] at a time, whenever as many have been queued. So no close
+//! pays for a thousand others. And the memory that a portion frees is what the next objects are made
+//! of: it stays in the [magazines](crate::slab) of the processor, and in its caches, where a batch
+//! would go to the depot, and from there to whoever comes first. If more than two batches are
+//! ready, all of them are invoked.
 //!
 //! Work is done by the threads that queue callbacks, as they queue more; there is no thread of
 //! the library's own. What was queued last therefore waits until somebody queues more, or calls
@@ -32,13 +38,13 @@ use crate::sync::relax;
 #[cfg(loom)]
 use crate::sync::Mutex as SpinLock;
 
-/// How many callbacks share a grace period; one that holds much counts as more. A lone thread needs no heavy fence, and a short
-/// list keeps the memory that it reuses in its first-level cache.
+/// How many callbacks share a grace period; one that holds much counts as more. A lone thread needs no
+/// heavy fence, and a short list keeps the memory that it reuses in its first-level cache.
 const BATCH: usize = if cfg!(loom) { 1 } else { 1024 };
 // The weight of a list is looked at whenever it passes a multiple of this.
 const LONE_BATCH: usize = if cfg!(loom) { 1 } else { 64 };
 
-/// How many callbacks run at once, where there is no hurry: as many as were queued since the last time.
+/// How many callbacks run at once, where there is no hurry: as many as were queued since some ran last.
 const PORTION: usize = LONE_BATCH;
 
 /// How many callbacks may gather on a processor before the threads that queue them wait.
@@ -83,7 +89,8 @@ unsafe impl Send for Head {}
 struct List {
     first: *mut Head,
     last: *mut Head,
-    /// What the heads that were put on it weigh.
+    /// What the heads on it weigh, and 0 if there are none. Which of them weighs more than 1 is not known:
+    /// the rest of it goes with the last one.
     weight: usize,
 }
 
@@ -142,8 +149,7 @@ impl List {
         } else {
             // The next one is looked at when this one is done with.
             prefetch(self.first);
-            // The rest of what it weighs goes with the last one.
-            self.weight = (self.weight - 1).max(1);
+            self.weight -= 1;
         }
         Some(head)
     }
@@ -428,14 +434,14 @@ fn advance(queue: &SpinLock<Queue>, most: usize) {
     invoke_ready(queue, most);
 }
 
-/// Invokes callbacks that can run, so many, unless there are more than a batch of them.
+/// Invokes callbacks that can run, so many, or all if there are more than two batches of them.
 fn invoke_ready(queue: &SpinLock<Queue>, most: usize) {
     let Some(ready) = queue.lock().take_ready() else {
         return;
     };
     let weight = ready.weight;
     // Not to fall behind.
-    let most = if weight > BATCH { usize::MAX } else { most };
+    let most = if weight > 2 * BATCH { usize::MAX } else { most };
     let outer = thread::replace_inside_callback(true);
     let mut invocation = Invocation {
         queue,
