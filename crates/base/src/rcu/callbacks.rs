@@ -47,6 +47,9 @@ const LONE_BATCH: usize = if cfg!(loom) { 1 } else { 64 };
 /// How many callbacks run at once, where there is no hurry: as many as were queued since some ran last.
 const PORTION: usize = LONE_BATCH;
 
+/// Of more callbacks than this that can run, all do.
+const PLENTY: usize = if cfg!(loom) { 3 } else { 2 * BATCH };
+
 /// How many callbacks may gather on a processor before the threads that queue them wait.
 const BACKLOG: usize = if cfg!(loom) { 2 } else { 16 * 1024 };
 
@@ -434,14 +437,14 @@ fn advance(queue: &SpinLock<Queue>, most: usize) {
     invoke_ready(queue, most);
 }
 
-/// Invokes callbacks that can run, so many, or all if there are more than two batches of them.
+/// Invokes callbacks that can run, so many, or all if there are [`PLENTY`] of them.
 fn invoke_ready(queue: &SpinLock<Queue>, most: usize) {
     let Some(ready) = queue.lock().take_ready() else {
         return;
     };
     let weight = ready.weight;
     // Not to fall behind.
-    let most = if weight > 2 * BATCH { usize::MAX } else { most };
+    let most = if weight > PLENTY { usize::MAX } else { most };
     let outer = thread::replace_inside_callback(true);
     let mut invocation = Invocation {
         queue,
