@@ -427,14 +427,15 @@ fn work_off(queue: &SpinLock<Queue>) {
 
 /// Takes the queue as far as it goes without waiting, and invokes so many callbacks.
 fn advance(queue: &SpinLock<Queue>, most: usize) {
-    let ticket = {
+    let (ticket, some_ready) = {
         let mut queue = queue.lock();
         queue.seal();
-        queue.ticket
+        (queue.ticket, queue.ready.weight > 0)
     };
     // Outside of the lock: this may take a heavy fence.
-    GRACE.poll(ticket);
-    invoke_ready(queue, most);
+    if GRACE.poll(ticket) || some_ready {
+        invoke_ready(queue, most);
+    }
 }
 
 /// Invokes callbacks that can run, so many, or all if there are [`PLENTY`] of them.
