@@ -56,8 +56,8 @@ impl State {
     /// Where the number begins that a [`Lead`] keeps here.
     const NUMBER: u32 = 3;
 
-    /// That of a block that is made.
-    const fn new<S, H: Hook<S>, L: Lead>() -> u32 {
+    /// How a block begins.
+    const fn at_first<S, H: Hook<S>, L: Lead>() -> u32 {
         if H::IS_NONE && L::IS_NONE {
             Self::QUIET
         } else {
@@ -349,7 +349,7 @@ where
     }
     let header = Header {
         rcu: rcu::Head::new(take_step::<T, S, H, L>),
-        state: State(AtomicU32::new(State::new::<S, H, L>())),
+        state: State(AtomicU32::new(State::at_first::<S, H, L>())),
         count: RefCount::new(),
     };
     // SAFETY: the front has room for a header there.
