@@ -33,7 +33,7 @@ use core::ops::Deref;
 use core::ptr::NonNull;
 
 pub(crate) use block::{Anchor, Lead, abandon, block_of, lead, make, number, set_number};
-use block::{Header, is_thin, object};
+use block::{Header, Hook, NoHook, is_thin, object};
 
 use crate::fallible::OutOfMemory;
 use crate::rcu::Guard;
@@ -68,9 +68,13 @@ unsafe impl<T: ?Sized + Send + Sync> Sync for Ref<T> {}
 
 impl<T: Send + Sync + 'static> Ref<T> {
     /// Makes a counted object and the first reference to it. Allocates.
+    #[inline]
     #[must_use]
     pub fn new(value: T) -> Self {
-        Self::with_release(value, |_| ())
+        Self {
+            anchor: must_make(value, |value| value, NoHook),
+            owns: PhantomData,
+        }
     }
 
     /// Makes a counted object whose `hook` runs when the last reference goes, at once, on the
@@ -78,7 +82,7 @@ impl<T: Send + Sync + 'static> Ref<T> {
     #[must_use]
     pub fn with_release(value: T, hook: impl Fn(&T) + Send + Sync + 'static) -> Self {
         Self {
-            anchor: must_make(value, |value| value, move |value, _| hook(value)),
+            anchor: must_make(value, |value| value, move |value: &T, _: End| hook(value)),
             owns: PhantomData,
         }
     }
@@ -89,8 +93,12 @@ impl<T: Send + Sync + 'static> Ref<T> {
     ///
     /// # Errors
     /// [`OutOfMemory`]; the value is dropped.
+    #[inline]
     pub fn try_new(value: T) -> Result<Self, OutOfMemory> {
-        Self::try_with_release(value, |_| ())
+        Ok(Self {
+            anchor: make((), value, |value| value, NoHook)?,
+            owns: PhantomData,
+        })
     }
 
     /// As [`with_release`](Self::with_release).
@@ -138,7 +146,11 @@ impl<T: ?Sized + 'static> Ref<T> {
     /// ```
     #[must_use]
     pub fn coerced<S: Send + Sync + 'static>(value: S, coerce: fn(&S) -> &T) -> Self {
-        Self::coerced_with_release(value, coerce, |_| ())
+        const { assert_unsized::<T>() };
+        Self {
+            anchor: must_make(value, coerce, NoHook),
+            owns: PhantomData,
+        }
     }
 
     /// As [`coerced`](Self::coerced), with a release hook. Allocates.
@@ -148,14 +160,9 @@ impl<T: ?Sized + 'static> Ref<T> {
         S: Send + Sync + 'static,
         H: Fn(&S) + Send + Sync + 'static,
     {
-        const {
-            assert!(
-                !is_thin::<T>(),
-                "make counted objects of a sized type with `new`"
-            );
-        }
+        const { assert_unsized::<T>() };
         Self {
-            anchor: must_make(value, coerce, move |value, _| hook(value)),
+            anchor: must_make(value, coerce, move |value: &S, _: End| hook(value)),
             owns: PhantomData,
         }
     }
@@ -190,12 +197,7 @@ impl<T: ?Sized + 'static> Ref<T> {
         S: Send + Sync + 'static,
         H: Fn(&S, End) + Send + Sync + 'static,
     {
-        const {
-            assert!(
-                !is_thin::<T>(),
-                "make counted objects of a sized type with `try_new`"
-            );
-        }
+        const { assert_unsized::<T>() };
         Ok(Self {
             anchor: make((), value, coerce, hook)?,
             owns: PhantomData,
@@ -384,11 +386,20 @@ impl<T: ?Sized> Deref for Borrowed<'_, T> {
     }
 }
 
+/// Refuses to compile where a sized type would do.
+const fn assert_unsized<T: ?Sized>() {
+    assert!(
+        !is_thin::<T>(),
+        "make counted objects of a sized type with `new` or `try_new`"
+    );
+}
+
 /// Makes a block with one reference, and ends the process if there is no memory, as boxes do.
+#[inline(always)]
 fn must_make<T, S, H>(value: S, coerce: impl FnOnce(&S) -> &T, hook: H) -> NonNull<Anchor>
 where
     T: ?Sized,
-    H: Fn(&S, End),
+    H: Hook<S>,
 {
     make((), value, coerce, hook)
         .unwrap_or_else(|OutOfMemory| handle_alloc_error(block::layout::<T, S, H, ()>()))

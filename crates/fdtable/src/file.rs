@@ -54,6 +54,7 @@ pub struct BorrowedFile<'g, T: ?Sized>(pub(crate) Borrowed<'g, T>);
 
 impl<T: Send + Sync + 'static> FileRef<T> {
     /// Makes an open file of `object`. Allocates.
+    #[inline]
     #[must_use]
     pub fn new(object: T) -> Self {
         Self(Ref::new(object))
@@ -74,6 +75,7 @@ impl<T: Send + Sync + 'static> FileRef<T> {
     ///
     /// # Errors
     /// [`Error::NoMemory`] (ENOMEM); the object is dropped.
+    #[inline]
     pub fn try_new(object: T) -> Result<Self, Error> {
         Ok(Self(Ref::try_new(object)?))
     }

@@ -51,8 +51,19 @@ impl State {
     const REVOKED: u32 = 1;
     /// The last reference has gone, and the hook has run.
     const RELEASED: u32 = 2;
+    /// There is no hook and no lead: nothing is to be done when the last reference goes.
+    const QUIET: u32 = 4;
     /// Where the number begins that a [`Lead`] keeps here.
-    const NUMBER: u32 = 2;
+    const NUMBER: u32 = 3;
+
+    /// How a block begins.
+    const fn at_first<S, H: Hook<S>, L: Lead>() -> u32 {
+        if H::IS_NONE && L::IS_NONE {
+            Self::QUIET
+        } else {
+            0
+        }
+    }
 
     /// Tells whether the object was revoked. The block is not looked at while no object in the
     /// process is: the state stands beside the count, which others write.
@@ -69,7 +80,13 @@ impl State {
         self.0.load(Acquire) & Self::REVOKED != 0
     }
 
-    /// Returns the number that the lead keeps here, below 2^30.
+    /// Tells whether something is to be done when the last reference goes.
+    fn has_end_to_come(&self) -> bool {
+        // Acquire: as in `says_revoked`.
+        self.0.load(Acquire) & (Self::REVOKED | Self::QUIET) == 0
+    }
+
+    /// Returns the number that the lead keeps here, below 2^29.
     pub(crate) fn number(&self) -> u32 {
         // Relaxed: it was written before the block was known to others.
         self.0.load(Relaxed) >> Self::NUMBER
@@ -87,6 +104,9 @@ impl State {
 /// # Safety
 /// Its size is a multiple of a header's alignment, and it needs no drop.
 pub(crate) unsafe trait Lead {
+    /// Whether leaving does nothing.
+    const IS_NONE: bool = false;
+
     /// Leaves. Called once, after the hook.
     ///
     /// # Safety
@@ -96,7 +116,33 @@ pub(crate) unsafe trait Lead {
 
 // SAFETY: it has no size.
 unsafe impl Lead for () {
+    const IS_NONE: bool = true;
+
     unsafe fn leave<T: ?Sized>(_anchor: NonNull<Anchor>) {}
+}
+
+/// What is told how the use of an object ends.
+pub(crate) trait Hook<S> {
+    /// Whether being told does nothing.
+    const IS_NONE: bool = false;
+
+    /// Called once, at the first of the two ends.
+    fn tell(&self, value: &S, end: End);
+}
+
+impl<S, F: Fn(&S, End)> Hook<S> for F {
+    fn tell(&self, value: &S, end: End) {
+        self(value, end);
+    }
+}
+
+/// The hook of an object whose end nobody is told.
+pub(super) struct NoHook;
+
+impl<S> Hook<S> for NoHook {
+    const IS_NONE: bool = true;
+
+    fn tell(&self, _value: &S, _end: End) {}
 }
 
 /// Where things are in a block of an `S` and an `H`, with an `L` in front, for a `T`.
@@ -188,7 +234,7 @@ pub(crate) unsafe fn number(anchor: NonNull<Anchor>) -> u32 {
     unsafe { Header::of(anchor) }.state.number()
 }
 
-/// Keeps a number, below 2^30, in the block's header.
+/// Keeps a number, below 2^29, in the block's header.
 ///
 /// # Safety
 /// The block is alive, and known to nobody but the caller.
@@ -218,35 +264,44 @@ pub(super) unsafe fn object<'a, T: ?Sized>(anchor: NonNull<Anchor>) -> &'a T {
     unsafe { object.as_ref() }
 }
 
-/// Memory of a block. Dropping this gives it back.
-struct Memory {
+/// Memory of a block. Dropping this gives it back. Its layout is in its type, so that the compiler finds
+/// where it goes.
+struct Memory<T: ?Sized, S, H, L> {
     place: NonNull<u8>,
-    layout: Layout,
+    shape: PhantomData<Shape<T, S, H, L>>,
 }
 
-impl Memory {
+impl<T: ?Sized, S, H, L> Memory<T, S, H, L> {
     #[inline(always)]
-    fn try_new(layout: Layout) -> Result<Self, OutOfMemory> {
-        let place = general::alloc(layout).ok_or(OutOfMemory)?;
-        Ok(Self { place, layout })
+    fn try_new() -> Result<Self, OutOfMemory> {
+        let place = general::alloc(Shape::<T, S, H, L>::LAYOUT).ok_or(OutOfMemory)?;
+        Ok(Self::at(place))
+    }
+
+    #[inline(always)]
+    fn at(place: NonNull<u8>) -> Self {
+        Self {
+            place,
+            shape: PhantomData,
+        }
     }
 }
 
-impl Drop for Memory {
+impl<T: ?Sized, S, H, L> Drop for Memory<T, S, H, L> {
     #[inline(always)]
     fn drop(&mut self) {
         // SAFETY: `try_new` took it with this layout, and nobody uses it any more.
-        unsafe { general::free(self.place, self.layout) };
+        unsafe { general::free(self.place, Shape::<T, S, H, L>::LAYOUT) };
     }
 }
 
 /// A value that is in its place. Dropping this drops it, and gives the memory back.
-struct Unfinished<S> {
+struct Unfinished<T: ?Sized, S, H, L> {
     value: NonNull<S>,
-    _memory: Memory,
+    _memory: Memory<T, S, H, L>,
 }
 
-impl<S> Drop for Unfinished<S> {
+impl<T: ?Sized, S, H, L> Drop for Unfinished<T, S, H, L> {
     fn drop(&mut self) {
         // SAFETY: the value was written there, and nobody else knows it yet. The memory goes
         // after it, also if its drop panics.
@@ -259,7 +314,8 @@ pub(super) const fn layout<T: ?Sized, S, H, L>() -> Layout {
     Shape::<T, S, H, L>::LAYOUT
 }
 
-/// Makes a block with one reference. Allocates.
+/// Makes a block with one reference. Allocates. In line, so that the value is made where it stays.
+#[inline(always)]
 pub(crate) fn make<T, S, H, L>(
     lead: L,
     value: S,
@@ -268,10 +324,10 @@ pub(crate) fn make<T, S, H, L>(
 ) -> Result<NonNull<Anchor>, OutOfMemory>
 where
     T: ?Sized,
-    H: Fn(&S, End),
+    H: Hook<S>,
     L: Lead,
 {
-    let memory = Memory::try_new(Shape::<T, S, H, L>::LAYOUT)?;
+    let memory = Memory::<T, S, H, L>::try_new()?;
     let start = memory.place;
     // SAFETY: the shape puts the value there.
     let anchor = unsafe { start.add(Shape::<T, S, H, L>::VALUE) };
@@ -293,7 +349,7 @@ where
     }
     let header = Header {
         rcu: rcu::Head::new(take_step::<T, S, H, L>),
-        state: State(AtomicU32::new(0)),
+        state: State(AtomicU32::new(State::at_first::<S, H, L>())),
         count: RefCount::new(),
     };
     // SAFETY: the front has room for a header there.
@@ -340,7 +396,7 @@ pub(super) unsafe fn release(anchor: NonNull<Anchor>) {
     let reclaim = Reclaim(header);
     // SAFETY: the block is kept until `reclaim` queues its callback.
     let header = unsafe { header.as_ref() };
-    if !header.state.says_revoked() {
+    if header.state.has_end_to_come() {
         let step = header.rcu.invoke();
         // SAFETY: the function was made for this block, which is alive and has had no step.
         unsafe { step(reclaim.0.cast()) };
@@ -404,7 +460,7 @@ impl Drop for Reclaim {
 unsafe fn take_step<T, S, H, L>(head: NonNull<rcu::Head>)
 where
     T: ?Sized,
-    H: Fn(&S, End),
+    H: Hook<S>,
     L: Lead,
 {
     // SAFETY: the value follows the header, of which the head is the first field.
@@ -430,7 +486,7 @@ where
 ///
 /// # Safety
 /// As [`take_step`], for a block that is not released.
-unsafe fn call_hook<T: ?Sized, S, H: Fn(&S, End), L: Lead>(anchor: NonNull<Anchor>, end: End) {
+unsafe fn call_hook<T: ?Sized, S, H: Hook<S>, L: Lead>(anchor: NonNull<Anchor>, end: End) {
     struct Leave<T: ?Sized, L: Lead>(NonNull<Anchor>, PhantomData<(PhantomData<T>, L)>);
     impl<T: ?Sized, L: Lead> Drop for Leave<T, L> {
         fn drop(&mut self) {
@@ -446,7 +502,7 @@ unsafe fn call_hook<T: ?Sized, S, H: Fn(&S, End), L: Lead>(anchor: NonNull<Ancho
     let hook = unsafe { anchor.byte_add(distance) }.cast::<H>();
     // SAFETY: it is there until the block is freed, and shared.
     let hook = unsafe { hook.as_ref() };
-    hook(value, end);
+    hook.tell(value, end);
 }
 
 /// Drops and frees a block.
@@ -461,10 +517,7 @@ unsafe fn free<T: ?Sized, S, H, L>(anchor: NonNull<Anchor>) {
     let hook = unsafe { place.add(Shape::<T, S, H, L>::HOOK) }.cast::<H>();
     // SAFETY: a header is in front of every value.
     let header = unsafe { anchor.cast::<Header>().sub(1) };
-    let memory = Memory {
-        place,
-        layout: Shape::<T, S, H, L>::LAYOUT,
-    };
+    let memory = Memory::<T, S, H, L>::at(place);
     // Goes after the value, and also if its drop panics.
     let hook = Owned(hook);
     // SAFETY: it is there until the next line.

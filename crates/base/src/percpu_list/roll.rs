@@ -469,7 +469,7 @@ struct Ticket {
 }
 
 impl Ticket {
-    /// Processors are numbered below 2^29.
+    /// Processors are numbered below 2^28.
     fn pack(&self) -> u32 {
         (self.cpu as u32) << 1 | u32::from(self.access == Access::Write)
     }

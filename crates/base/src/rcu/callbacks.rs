@@ -1,16 +1,22 @@
 //! Callbacks: what is to be done after a grace period, without waiting for it.
 //!
-//! Every processor has a queue of two lists. New callbacks join `gathering`. When it is long
+//! Every processor has a queue of three lists. New callbacks join `gathering`. When it is long
 //! enough, and `waiting` is empty, it becomes `waiting` and takes a ticket for a grace period.
-//! When that is over, the thread that looks invokes the list. So one heavy fence serves a
-//! batch of callbacks, and those of all processors that took their tickets in time.
+//! When that is over, it joins `ready`. So one heavy fence serves a batch of callbacks, and those of
+//! all processors that took their tickets in time.
 //!
-//! For that a list that has its ticket waits a little before somebody begins a grace period for it:
+//! For that a list with a ticket waits a little before somebody begins a grace period for it:
 //! until some more have gathered behind it. A grace period reads what every reader writes, and has each
 //! of them read its number, so it costs a few cache lines for each processor. If each processor began
 //! one for each of its lists, that would be so much for each callback that it grew with the number of
 //! processors. As it is, a grace period serves all lists that were long enough in that time, and what
 //! a callback pays for it does not grow.
+//!
+//! What is ready is invoked a [`PORTION`] at a time, whenever as many have been queued. So no close
+//! pays for a thousand others. And the memory that a portion frees is what the next objects are made
+//! of: it stays in the [magazines](crate::slab) of the processor, and in its caches, where a batch
+//! would go to the depot, and from there to whoever comes first. If more than two batches are
+//! ready, all of them are invoked.
 //!
 //! Work is done by the threads that queue callbacks, as they queue more; there is no thread of
 //! the library's own. What was queued last therefore waits until somebody queues more, or calls
@@ -30,19 +36,26 @@ use core::ptr::{self, NonNull};
 use super::grace::{GRACE, Ticket};
 use super::reader::{RECORDS, inside_read_lock, inside_section, thread_name};
 #[cfg(not(loom))]
-use crate::lock::{SpinGuard, SpinLock};
+use crate::lock::SpinLock;
 use crate::percpu::PerCpu;
+use crate::prefetch::prefetch;
 use crate::sync::relax;
 // The lock has models of its own. Those of all that frees something would explore its every step
 // again.
 #[cfg(loom)]
-use crate::sync::{Mutex as SpinLock, MutexGuard as SpinGuard};
+use crate::sync::Mutex as SpinLock;
 
-/// How many callbacks share a grace period; one that holds much counts as more. A lone thread needs no heavy fence, and a short
-/// list keeps the memory that it reuses in its first-level cache.
+/// How many callbacks share a grace period; one that holds much counts as more. A lone thread needs no
+/// heavy fence, and a short list keeps the memory that it reuses in its first-level cache.
 const BATCH: usize = if cfg!(loom) { 1 } else { 1024 };
 // The weight of a list is looked at whenever it passes a multiple of this.
 const LONE_BATCH: usize = if cfg!(loom) { 1 } else { 64 };
+
+/// How many callbacks run at once, where there is no hurry: as many as were queued since some ran last.
+const PORTION: usize = LONE_BATCH;
+
+/// Of more callbacks than this that can run, all do.
+const PLENTY: usize = if cfg!(loom) { 3 } else { 2 * BATCH };
 
 /// How many callbacks may gather on a processor before the threads that queue them wait.
 const BACKLOG: usize = if cfg!(loom) { 2 } else { 16 * 1024 };
@@ -86,7 +99,8 @@ unsafe impl Send for Head {}
 struct List {
     first: *mut Head,
     last: *mut Head,
-    /// What the heads that were put on it weigh.
+    /// What the heads on it weigh, and 0 if there are none. Which of them weighs more than 1 is not known:
+    /// the rest of it goes with the last one.
     weight: usize,
 }
 
@@ -121,20 +135,38 @@ impl List {
         core::mem::replace(self, Self::new())
     }
 
+    /// Puts another list at the end.
+    fn append(&mut self, other: Self) {
+        // SAFETY: as in `push`.
+        match unsafe { self.last.as_ref() } {
+            None => *self = other,
+            Some(last) if !other.first.is_null() => {
+                last.next.set(other.first);
+                self.last = other.last;
+                self.weight += other.weight;
+            }
+            Some(_) => {}
+        }
+    }
+
     /// Takes the first head off the list.
     fn pop(&mut self) -> Option<NonNull<Head>> {
         let head = NonNull::new(self.first)?;
         // SAFETY: the list owns its heads, and nobody else touches their links.
         self.first = unsafe { head.as_ref() }.next.get();
         if self.first.is_null() {
-            self.last = ptr::null_mut();
+            *self = Self::new();
+        } else {
+            // The next one is looked at when this one is done with.
+            prefetch(self.first);
+            self.weight -= 1;
         }
         Some(head)
     }
 
-    /// Invokes every head, first to last. Only once the grace period of the list is over.
-    fn invoke(&mut self) {
-        while let Some(head) = self.pop() {
+    /// Invokes so many heads, from the first one on. Only once the grace period of the list is over.
+    fn invoke(&mut self, most: usize) {
+        for head in core::iter::from_fn(|| self.pop()).take(most) {
             // SAFETY: the list owns the head until here, and nobody has invoked it yet.
             let invoke = unsafe { head.as_ref() }.invoke;
             contain(|| {
@@ -152,6 +184,8 @@ struct Queue {
     waiting: List,
     /// The grace period that `waiting` waits for.
     ticket: Ticket,
+    /// What has waited, and can run.
+    ready: List,
     /// The [name](thread_name) of the thread that invokes a list of this queue, if one does; no other
     /// may, so that callbacks of a queue run in order and `barrier` can count them.
     invoking: Option<usize>,
@@ -168,6 +202,7 @@ impl Queue {
             gathering: List::new(),
             waiting: List::new(),
             ticket: Ticket::NONE,
+            ready: List::new(),
             invoking: None,
             is_time: false,
             queued: 0,
@@ -191,13 +226,33 @@ impl Queue {
         }
     }
 
-    /// Takes the list whose grace period is over, for the caller to invoke.
+    /// Takes what can run, for the caller to invoke.
     fn take_ready(&mut self) -> Option<List> {
-        if self.invoking.is_some() || self.waiting.weight == 0 || !GRACE.is_over(self.ticket) {
+        if self.invoking.is_some() {
+            return None;
+        }
+        if self.waiting.weight > 0 && GRACE.is_over(self.ticket) {
+            self.ready.append(self.waiting.take());
+        }
+        if self.ready.weight == 0 {
             return None;
         }
         self.invoking = Some(thread_name());
-        Some(self.waiting.take())
+        Some(self.ready.take())
+    }
+
+    /// Takes back what the caller has not invoked of a list of this weight.
+    fn end_invocation(&mut self, weight: usize, mut rest: List) {
+        self.invoking = None;
+        self.invoked += (weight - rest.weight) as u64;
+        rest.append(self.ready.take());
+        self.ready = rest;
+    }
+
+    /// Returns what the callbacks weigh that nobody invokes.
+    #[cfg(feature = "std")]
+    fn weight(&self) -> usize {
+        self.gathering.weight + self.waiting.weight + self.ready.weight
     }
 
     /// Takes what another thread was invoking as run.
@@ -205,7 +260,7 @@ impl Queue {
     fn forget_invocation(&mut self) {
         if self.invoking.is_some_and(|thread| thread != thread_name()) {
             self.invoking = None;
-            self.invoked = self.queued - (self.gathering.weight + self.waiting.weight) as u64;
+            self.invoked = self.queued - self.weight() as u64;
         }
     }
 }
@@ -343,11 +398,14 @@ unsafe fn invoke_deferred<F: FnOnce()>(head: NonNull<Head>) {
 /// Does what is due in a queue whose gathering list has grown to `weight`.
 #[cold]
 fn work(queue: &SpinLock<Queue>, weight: usize) {
-    if weight < LONE_BATCH || inside_read_lock() {
+    if inside_read_lock() {
         return;
     }
-    if RECORDS.only_own_claimed() || wait_for_others(queue, weight) {
-        advance(queue);
+    let is_due = weight >= LONE_BATCH;
+    if is_due && (RECORDS.only_own_claimed() || wait_for_others(queue, weight)) {
+        advance(queue, PORTION);
+    } else {
+        invoke_ready(queue, PORTION);
     }
     if weight >= BACKLOG && !inside_section() && !inside_callback() {
         work_off(queue);
@@ -378,29 +436,31 @@ fn work_off(queue: &SpinLock<Queue>) {
         if !GRACE.wait_briefly(ticket, PATIENCE) {
             return;
         }
-        advance(queue);
+        advance(queue, usize::MAX);
     }
 }
 
-/// Takes the queue as far as it goes without waiting.
-fn advance(queue: &SpinLock<Queue>) {
-    let ticket = {
+/// Takes the queue as far as it goes without waiting, and invokes so many callbacks.
+fn advance(queue: &SpinLock<Queue>, most: usize) {
+    let (ticket, some_ready) = {
         let mut queue = queue.lock();
         queue.seal();
-        queue.ticket
+        (queue.ticket, queue.ready.weight > 0)
     };
     // Outside of the lock: this may take a heavy fence.
-    if GRACE.poll(ticket) {
-        invoke_ready(queue, queue.lock());
+    if GRACE.poll(ticket) || some_ready {
+        invoke_ready(queue, most);
     }
 }
 
-fn invoke_ready(queue: &SpinLock<Queue>, mut locked: SpinGuard<'_, Queue>) {
-    let Some(ready) = locked.take_ready() else {
+/// Invokes callbacks that can run, so many, or all if there are [`PLENTY`] of them.
+fn invoke_ready(queue: &SpinLock<Queue>, most: usize) {
+    let Some(ready) = queue.lock().take_ready() else {
         return;
     };
-    drop(locked);
-    let weight = ready.weight as u64;
+    let weight = ready.weight;
+    // Not to fall behind.
+    let most = if weight > PLENTY { usize::MAX } else { most };
     let outer = thread::replace_inside_callback(true);
     let mut invocation = Invocation {
         queue,
@@ -408,26 +468,23 @@ fn invoke_ready(queue: &SpinLock<Queue>, mut locked: SpinGuard<'_, Queue>) {
         weight,
         outer,
     };
-    invocation.ready.invoke();
+    invocation.ready.invoke(most);
 }
 
-/// A list that is being invoked. Dropping it ends the invocation; if a panic got so far, the rest
-/// of the list is invoked first, so that nothing is lost.
+/// A list that is being invoked. Dropping it ends the invocation, and gives back what is left of it.
 struct Invocation<'a> {
     queue: &'a SpinLock<Queue>,
     ready: List,
-    weight: u64,
+    weight: usize,
     /// Whether the thread was inside a callback before.
     outer: bool,
 }
 
 impl Drop for Invocation<'_> {
     fn drop(&mut self) {
-        self.ready.invoke();
         thread::replace_inside_callback(self.outer);
         let mut queue = self.queue.lock();
-        queue.invoking = None;
-        queue.invoked += self.weight;
+        queue.end_invocation(self.weight, self.ready.take());
     }
 }
 
@@ -453,7 +510,7 @@ pub(super) fn drain() {
         let target = queue.lock().queued;
         let mut attempts = 0;
         while queue.lock().invoked < target {
-            advance(queue);
+            advance(queue, usize::MAX);
             relax(attempts);
             attempts = attempts.saturating_add(1);
         }

@@ -380,3 +380,23 @@ fn a_barrier_is_not_misled_by_later_callbacks() {
         wait_for_callbacks();
     });
 }
+
+/// A barrier that takes a list of which a portion has run for one of which all have.
+#[test]
+fn a_barrier_waits_for_what_a_portion_has_left() {
+    explore(AtMost(3), || {
+        let drops = Ends::default();
+        let places = [(); 2].map(|()| Place::new(&drops));
+        // Inside a section, so that the callbacks are left to the threads below.
+        let guard = read_lock();
+        for place in &places {
+            defer_drop(place);
+        }
+        drop(guard);
+        let other = spawn(|| defer(|| ()));
+        wait_for_callbacks();
+        assert_eq!(drops.count(), 2);
+        join(other);
+        wait_for_callbacks();
+    });
+}

@@ -1,0 +1,56 @@
+//! How many objects end inside one close.
+//!
+//! What breaks if this is wrong: a close that happens to be the one after a grace period drops a
+//! thousand objects of others, and takes a thousand times as long as the others. The test has a
+//! process of its own, since what other tests close would end in these closes too.
+
+use std::cell::Cell;
+use std::sync::Barrier;
+use std::thread;
+
+use fdtable::{Error, FdFlags, FileRef, Files, rcu};
+
+thread_local! {
+    /// Objects that ended on this thread.
+    static ENDED: Cell<usize> = const { Cell::new(0) };
+}
+
+struct Object;
+
+impl Drop for Object {
+    fn drop(&mut self) {
+        ENDED.set(ENDED.get() + 1);
+    }
+}
+
+/// Opens and closes a new file; tells how many objects ended meanwhile.
+fn ended_in_one_close(files: &Files<Object>) -> Result<usize, Error> {
+    let fd = files.open(FileRef::new(Object), FdFlags::empty())?;
+    let before = ENDED.get();
+    files.close(fd)?;
+    Ok(ENDED.get() - before)
+}
+
+#[test]
+fn few_objects_end_inside_one_close_also_after_a_grace_period_of_many() -> Result<(), Error> {
+    const CLOSES: usize = 20_000;
+    let files = Files::new();
+    let (known, done) = (Barrier::new(2), Barrier::new(2));
+    let most = thread::scope(|scope| {
+        // With a reader beside it, even if that one does nothing, grace periods are long.
+        scope.spawn(|| {
+            drop(rcu::read_lock());
+            known.wait();
+            done.wait();
+        });
+        known.wait();
+        let most = (0..CLOSES)
+            .map(|_| ended_in_one_close(&files))
+            .try_fold(0, |most, ended| ended.map(|ended| most.max(ended)));
+        done.wait();
+        most
+    })?;
+    assert!(ENDED.get() > CLOSES / 2, "most have ended by now");
+    assert!(most <= 64, "{most} objects ended inside one close");
+    Ok(())
+}
