@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeVal;
+use nix::time::{ClockId, clock_gettime};
 
 /// Time and context switches of this process.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -37,6 +38,11 @@ impl Usage {
             involuntary_switches: self.involuntary_switches - earlier.involuntary_switches,
         }
     }
+}
+
+/// Reads the CPU time that the calling thread has used.
+pub(crate) fn thread_time() -> anyhow::Result<Duration> {
+    Ok(clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID)?.into())
 }
 
 fn duration(time: TimeVal) -> Duration {

@@ -196,7 +196,8 @@ pub(super) fn remarks(rows: &[Row], config: &LibMicro) -> Vec<String> {
         "Names are those of libMicro, and fcntl_fd is fcntl(F_GETFD). \"_t\" and \"_tmp\" are \
          regular files in memory, \"_z\" /dev/zero and \"_n\" /dev/null; pipe_p is a pipe, pipe_s a \
          pair of sockets. Shared files: all {} threads use the same descriptors. Private ones: each \
-         has its own, in the one table. Batches are made and undone outside of the timing.",
+         has its own, in the one table. What batches are made and undone with is told from the \
+         calls by its CPU time, and not counted.",
         config.threads
     )];
     remarks.push(
