@@ -20,8 +20,6 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::ensure;
-use conflict_tracer::{CpuId, Cpus};
-use fdtable_base::percpu::{current_node, expect_cpus};
 use serde_json::json;
 
 use crate::baseline::RwLockVec;
@@ -39,6 +37,7 @@ mod matrix;
 mod operation;
 mod ours;
 mod setup;
+mod simulation;
 mod specification;
 mod subject;
 pub mod transfers;
@@ -53,39 +52,13 @@ use matrix::Matrix;
 use operation::Operation;
 use ours::Ours;
 use setup::Case;
+use simulation::Pair;
 
 /// Experiment that compares what operations touch.
 #[derive(Clone, Debug, Default)]
 pub struct Conflicts {
     /// The program that runs [`transfers`] in a process of its own. Nothing is the running one.
     pub program: Option<PathBuf>,
-}
-
-/// Simulated CPUs for cases of two calls.
-struct Pair {
-    cpus: Cpus,
-    /// The thread that asks makes and drops tables, so it is on the first CPU too.
-    _first: CpuId,
-}
-
-impl Pair {
-    fn new() -> anyhow::Result<Self> {
-        Ok(Pair {
-            cpus: simulate(2)?,
-            _first: CpuId::assume(0)?,
-        })
-    }
-}
-
-/// Starts CPUs, each with its copy of what is divided among them. The memory node of each is asked for
-/// inside of a trace, once: outside, the kernel tells that of the real one.
-fn simulate(count: usize) -> anyhow::Result<Cpus> {
-    expect_cpus(count)?;
-    let mut cpus = Cpus::new(count)?;
-    for cpu in 0..count {
-        cpus.trace(cpu, current_node)?;
-    }
-    Ok(cpus)
 }
 
 /// Tries every case of every subject.
@@ -148,7 +121,7 @@ impl Experiment for Conflicts {
     }
 
     fn expected(&self) -> Duration {
-        Duration::from_secs(60)
+        Duration::from_secs(90)
     }
 
     fn measure(&self, machine: Machine, progress: &dyn Progress) -> anyhow::Result<Report> {

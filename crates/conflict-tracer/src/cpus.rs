@@ -4,8 +4,8 @@
 //! stack and a heap arena of its own, as a thread on a CPU of a large machine has. Only one runs at
 //! a time, which is all that a [verdict](crate::conflicts) needs, and the same every time.
 //!
-//! Code with restartable sequences asks for [more](crate::CpuId#what-it-asks-for): no other thread of
-//! the process may run it meanwhile, nor two [`Cpus`].
+//! What is traced is named by its CPU's place among those that were started together, from 0. The
+//! number that code is told is [another](crate::numbers), which no other thread has.
 //!
 //! What is handed over and back stays out of the trace. The operation moves to the stack of its CPU
 //! before the window opens, and its answer leaves after it is closed; the trace is copied by the
@@ -20,7 +20,7 @@ use crate::recorder::Recorder;
 use crate::trace::Trace;
 use crate::worker::Worker;
 
-/// Simulated CPUs, numbered from 0. They end when this is dropped.
+/// Simulated CPUs, counted from 0. They end when this is dropped.
 pub struct Cpus {
     recorder: Recorder,
     workers: Vec<Worker>,
@@ -32,22 +32,33 @@ impl Cpus {
     ///
     /// # Errors
     /// - [`Error::CpuCount`] for none or too many.
-    /// - As [`Recorder::new`] and [`CpuId::assume`](crate::CpuId::assume).
+    /// - As [`Recorder::new`] and [`CpuId::claim`](crate::CpuId::claim).
     /// - [`Error::System`] if there is no thread to be had.
-    pub fn new(count: usize) -> Result<Self, Error> {
-        Self::with_recorder(count, Recorder::new()?)
+    ///
+    /// # Safety
+    /// As for [`CpuId::claim`](crate::CpuId::claim), while one of them does something.
+    pub unsafe fn new(count: usize) -> Result<Self, Error> {
+        // SAFETY: as the caller promises.
+        unsafe { Self::with_recorder(count, Recorder::new()?) }
     }
 
     /// As [`new`](Self::new), with a recorder that has a limit of its own.
     ///
     /// # Errors
     /// As [`new`](Self::new).
-    pub fn with_recorder(count: usize, recorder: Recorder) -> Result<Self, Error> {
+    ///
+    /// # Safety
+    /// As [`new`](Self::new).
+    pub unsafe fn with_recorder(count: usize, recorder: Recorder) -> Result<Self, Error> {
         if !(1..=MAX_CPUS).contains(&count) {
             return Err(Error::CpuCount(count));
         }
         engine::raise_arena_limit();
-        let workers = (0..count).map(Worker::start).collect::<Result<_, _>>()?;
+        let start = |cpu| {
+            // SAFETY: as the caller promises.
+            unsafe { Worker::start(format!("cpu {cpu}")) }
+        };
+        let workers = (0..count).map(start).collect::<Result<_, _>>()?;
         Ok(Self { recorder, workers })
     }
 
@@ -62,7 +73,8 @@ impl Cpus {
     /// ```
     /// # fn main() -> Result<(), conflict_tracer::Error> {
     /// # if !conflict_tracer::SUPPORTED { return Ok(()) }
-    /// let mut cpus = conflict_tracer::Cpus::new(2)?;
+    /// // SAFETY: nothing here has restartable sequences.
+    /// let mut cpus = unsafe { conflict_tracer::Cpus::new(2) }?;
     /// let name = cpus.run(1, || std::thread::current().name().map(str::to_owned))?;
     /// assert_eq!(name.as_deref(), Some("cpu 1"));
     /// # Ok(())

@@ -219,16 +219,25 @@ impl AddAssign for Transfers {
 pub(crate) struct CpuSet([u64; MAX_CPUS / 64]);
 
 impl CpuSet {
+    pub(crate) const NONE: Self = Self([0; _]);
+
     fn of(cpu: usize) -> Self {
-        Self([0; _]).with(cpu)
+        Self::NONE.with(cpu)
     }
 
-    fn with(mut self, cpu: usize) -> Self {
+    #[cfg(test)]
+    pub(crate) fn of_all_but(cpu: usize) -> Self {
+        Self([u64::MAX; _]).without(cpu)
+    }
+
+    #[must_use]
+    pub(crate) fn with(mut self, cpu: usize) -> Self {
         self.0[cpu / 64] |= 1 << (cpu % 64);
         self
     }
 
-    fn without(mut self, cpu: usize) -> Self {
+    #[must_use]
+    pub(crate) fn without(mut self, cpu: usize) -> Self {
         self.0[cpu / 64] &= !(1 << (cpu % 64));
         self
     }

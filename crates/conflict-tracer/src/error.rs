@@ -13,6 +13,10 @@ pub enum Error {
     OutOfMemory,
     /// The thread is being traced already.
     AlreadyTracing,
+    /// The thread is on a simulated CPU already.
+    AlreadySimulated,
+    /// All simulated CPUs that there can be in a process are taken: [`MAX_CPUS`](crate::MAX_CPUS).
+    AllSimulated,
     /// There is no simulated CPU of this number.
     NoSuchCpu(usize),
     /// There were to be none, or more than [`MAX_CPUS`](crate::MAX_CPUS).
@@ -31,6 +35,10 @@ impl fmt::Display for Error {
             }
             Error::OutOfMemory => f.write_str("no memory for the trace"),
             Error::AlreadyTracing => f.write_str("this thread is being traced already"),
+            Error::AlreadySimulated => f.write_str("this thread is on a simulated CPU already"),
+            Error::AllSimulated => {
+                write!(f, "all {} simulated CPUs are taken", crate::MAX_CPUS)
+            }
             Error::NoSuchCpu(cpu) => write!(f, "there is no simulated CPU {cpu}"),
             Error::CpuCount(count) => write!(
                 f,

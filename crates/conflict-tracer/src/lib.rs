@@ -16,7 +16,9 @@
 //! # fn main() -> Result<(), Error> {
 //! # if !conflict_tracer::SUPPORTED { return Ok(()) }
 //! let counters = Counters(Default::default());
-//! let mut cpus = Cpus::new(2)?;       // two threads, which believe to be on CPU 0 and 1
+//! // Two threads, each of which believes to be on a CPU of its own.
+//! // SAFETY: nothing here has restartable sequences.
+//! let mut cpus = unsafe { Cpus::new(2) }?;
 //!
 //! let (_, first) = cpus.trace(0, || counters.0[0].fetch_add(1, Relaxed))?;
 //! let (_, near) = cpus.trace(1, || counters.0[1].fetch_add(1, Relaxed))?;
@@ -59,7 +61,7 @@
 //! # Where it runs
 //!
 //! Tracing needs Linux on x86-64, and no debugger that steps the same threads. Elsewhere everything
-//! compiles, and [`Recorder::new`], [`Cpus::new`] and [`CpuId::assume`] answer
+//! compiles, and [`Recorder::new`], [`Cpus::new`] and [`CpuId::claim`] answer
 //! [`Error::NotSupported`]; [`SUPPORTED`] tells beforehand.
 
 mod access;
@@ -68,6 +70,7 @@ mod access;
     allow(dead_code, reason = "only stepping sees calls")
 )]
 mod calls;
+mod claim;
 mod conflict;
 mod cost;
 mod cpu_id;
@@ -93,7 +96,7 @@ use step as engine;
 pub use access::{Access, Kind};
 pub use conflict::{Conflict, LineSize, Report, Sharing, Side, conflicts};
 pub use cost::{Costs, Machine, Topology};
-pub use cpu_id::CpuId;
+pub use cpu_id::{CpuId, numbers};
 pub use cpus::Cpus;
 pub use directory::{Directory, MAX_CPUS, Transfers};
 pub use error::Error;

@@ -33,9 +33,13 @@ impl Window {
 pub(crate) struct CpuId(Infallible);
 
 impl CpuId {
-    pub(crate) fn assume(_: u32) -> Result<Self, Error> {
+    pub(crate) unsafe fn tell(_: usize) -> Result<Self, Error> {
         Err(Error::NotSupported)
     }
+}
+
+pub(crate) fn possible_cpus() -> Result<usize, Error> {
+    Err(Error::NotSupported)
 }
 
 /// Nothing has a heap that is known.

@@ -28,8 +28,10 @@ pub struct Run<A, B> {
 ///
 /// # fn main() -> Result<(), conflict_tracer::Error> {
 /// # if !conflict_tracer::SUPPORTED { return Ok(()) }
+/// // SAFETY: nothing here has restartable sequences.
+/// let mut cpus = unsafe { Cpus::new(2) }?;
 /// let [forth, back] = in_both_orders(
-///     &mut Cpus::new(2)?,
+///     &mut cpus,
 ///     LineSize::Bytes64,
 ///     |_| Ok(Mutex::new(Vec::with_capacity(8))),
 ///     |list| list.lock().map(|mut list| list.push(1)).is_ok(),

@@ -57,7 +57,8 @@ impl Recorder {
     /// # fn main() -> Result<(), conflict_tracer::Error> {
     /// # if !conflict_tracer::SUPPORTED { return Ok(()) }
     /// let hits = AtomicU64::new(0);
-    /// let cpu = CpuId::assume(0)?;
+    /// // SAFETY: nothing here has restartable sequences.
+    /// let cpu = unsafe { CpuId::claim() }?;
     /// let add = || hits.fetch_add(1, Ordering::Relaxed);
     /// let (before, trace) = Recorder::new()?.record(&cpu, add)?;
     ///
@@ -81,7 +82,7 @@ impl Recorder {
         operation: impl FnOnce() -> R,
     ) -> Result<(R, Trace), Error> {
         match self.run(cpu, operation)? {
-            Ok(response) => Ok((response, self.trace(cpu.number()))),
+            Ok(response) => Ok((response, self.trace(cpu.index()))),
             Err(panic) => resume_unwind(panic),
         }
     }

@@ -33,7 +33,7 @@ mod system_call;
 mod vector;
 mod window;
 
-pub(crate) use cpu_id::CpuId;
+pub(crate) use cpu_id::{CpuId, possible_cpus};
 pub(crate) use window::Window;
 
 /// Has each thread get a heap arena of its own, as far as the C library knows how: glibc shares

@@ -19,13 +19,20 @@ pub(crate) struct Worker {
 }
 
 impl Worker {
-    /// Starts the thread, and waits until it is on that CPU.
-    pub(crate) fn start(cpu: usize) -> Result<Self, Error> {
+    /// Starts the thread of this name, and waits until it is on a CPU.
+    ///
+    /// # Safety
+    /// As for [`CpuId::claim`], while it makes calls.
+    pub(crate) unsafe fn start(name: String) -> Result<Self, Error> {
         let desk = Arc::new(Desk::default());
         let work = Arc::clone(&desk);
+        let serve = move || {
+            // SAFETY: as the caller promises.
+            unsafe { work.serve() };
+        };
         let thread = thread::Builder::new()
-            .name(format!("cpu {cpu}"))
-            .spawn(move || work.serve(cpu))
+            .name(name)
+            .spawn(serve)
             .map_err(|error| Error::System("thread", error))?;
         let worker = Self {
             desk,
@@ -92,8 +99,12 @@ unsafe impl Send for Call {}
 
 impl Desk {
     /// What the thread does.
-    fn serve(&self, cpu: usize) {
-        let cpu = match CpuId::assume(cpu) {
+    ///
+    /// # Safety
+    /// As for [`CpuId::claim`], while it makes calls.
+    unsafe fn serve(&self) {
+        // SAFETY: as the caller promises; between calls there is no sequence.
+        let cpu = match unsafe { CpuId::claim() } {
             Ok(cpu) => cpu,
             Err(error) => return self.change(State::Failed(error)),
         };

@@ -7,6 +7,12 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 
 use conflict_tracer::{CpuId, Recorder, Trace};
 
+/// Puts this thread on a simulated CPU.
+fn claim() -> CpuId {
+    // SAFETY: no code here that has sequences takes what other CPUs have, and no handler runs it.
+    unsafe { CpuId::claim() }.unwrap()
+}
+
 static CAUGHT: AtomicUsize = AtomicUsize::new(0);
 
 extern "C" fn count(_: libc::c_int) {
@@ -24,7 +30,7 @@ fn send() {
 }
 
 fn record(operation: impl FnOnce()) -> Trace {
-    let cpu = CpuId::assume(0).unwrap();
+    let cpu = claim();
     Recorder::with_limit(1000)
         .unwrap()
         .record(&cpu, operation)
@@ -147,7 +153,7 @@ fn a_window_without_a_handler_is_not_taken_for_one_in_which_nothing_happened() {
     let add = || {
         WORD.fetch_add(1, Relaxed);
     };
-    let cpu = CpuId::assume(0).unwrap();
+    let cpu = claim();
     let mut recorder = Recorder::with_limit(1000).unwrap();
     // SAFETY: the handler adds to a number.
     let handle = || unsafe {

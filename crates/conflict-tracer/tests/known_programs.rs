@@ -8,6 +8,12 @@ use std::cell::UnsafeCell;
 use conflict_tracer::Kind::{Load, LoadStore, Locked, Store};
 use conflict_tracer::{CpuId, Kind, Recorder, Remark, Trace};
 
+/// Puts this thread on a simulated CPU.
+fn claim() -> CpuId {
+    // SAFETY: no code here that has sequences takes what other CPUs have, and no handler runs it.
+    unsafe { CpuId::claim() }.unwrap()
+}
+
 /// Defines a function in assembly, with its end.
 macro_rules! program {
     ($name:ident, $end:ident, $($line:literal),* $(,)?) => {
@@ -54,7 +60,7 @@ fn run(
     memory: &Memory,
     count: u64,
 ) -> (u64, Trace) {
-    let cpu = CpuId::assume(0).unwrap();
+    let cpu = claim();
     let start = memory.start();
     let mut recorder = Recorder::with_limit(1 << 16).unwrap();
     let call = || {
@@ -307,7 +313,7 @@ fn the_index_of_a_table_is_a_byte() {
 
 #[test]
 fn what_the_processor_runs_without_a_trap_is_told_to_be_missing() {
-    let cpu = CpuId::assume(0).unwrap();
+    let cpu = claim();
     // SAFETY: loads the stack segment that there is.
     let load = || unsafe { asm!("mov {0:e}, ss", "mov ss, {0:e}", "nop", out(reg) _) };
     let trace = Recorder::with_limit(1000).unwrap().record(&cpu, load);
@@ -323,7 +329,7 @@ fn what_the_kernel_stands_in_for_is_told_to_be_missing() {
     // SAFETY: `time` is there, for as long as there are old programs.
     let time: extern "C" fn(*mut i64) -> i64 =
         unsafe { std::mem::transmute(0xffff_ffff_ff60_0400_usize) };
-    let cpu = CpuId::assume(0).unwrap();
+    let cpu = claim();
     let ask = || time(std::ptr::null_mut());
     let (time, trace) = Recorder::with_limit(1000)
         .unwrap()
@@ -474,7 +480,7 @@ program!(
 #[test]
 fn prefetches_bring_lines_and_fences_are_remarks() {
     check!(hints, hints_end, 0, [(64, 1, Load), (128, 1, Store)]);
-    let cpu = CpuId::assume(0).unwrap();
+    let cpu = claim();
     let memory = Memory::new();
     let start = memory.start();
     // SAFETY: hints.
@@ -571,7 +577,7 @@ fn the_same_program_has_the_same_trace() {
 
 #[test]
 fn nothing_is_traced_but_what_is_between_the_markers() {
-    let cpu = CpuId::assume(0).unwrap();
+    let cpu = claim();
     let mut recorder = Recorder::with_limit(1000).unwrap();
     let nothing = recorder.record(&cpu, || ()).unwrap().1;
     // SAFETY: does nothing.

@@ -3,7 +3,7 @@
 
 use std::hint::{black_box, spin_loop};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::*};
-use std::sync::{Arc, Mutex, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use conflict_tracer::{
     Cpus, Directory, LineSize, MAX_CPUS, Machine, Report, Sharing, Trace, Transfers, in_both_orders,
@@ -13,8 +13,12 @@ use conflict_tracer::{
 #[repr(align(128))]
 struct Alone<T>(T);
 
-fn cpus() -> Cpus {
-    Cpus::new(2).unwrap()
+/// Simulated CPUs, while no other test has some: there are not enough for all.
+fn with_cpus<A>(count: usize, work: impl FnOnce(&mut Cpus) -> A) -> A {
+    static TURN: Mutex<()> = Mutex::new(());
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    // SAFETY: nothing here has restartable sequences.
+    work(&mut unsafe { Cpus::new(count) }.unwrap())
 }
 
 /// Compares two operations in both orders, warmed up, and expects the same verdict of both.
@@ -30,7 +34,8 @@ fn verdict<S: Sync, A: Send, B: Send>(
         Ok(state)
     };
     let line = LineSize::Bytes64;
-    let [forth, back] = in_both_orders(&mut cpus(), line, setup, &first, &second).unwrap();
+    let orders = with_cpus(2, |cpus| in_both_orders(cpus, line, setup, &first, &second));
+    let [forth, back] = orders.unwrap();
     let found = |report: &Report| {
         let conflicts = report.conflicts().iter();
         conflicts
@@ -194,21 +199,22 @@ fn transfers<A: Send>(
     count: usize,
     operation: impl Fn(usize) -> A + Sync,
 ) -> (Transfers, Vec<Trace>) {
-    let mut cpus = Cpus::new(count).unwrap();
     let mut directory = Directory::new(LineSize::Bytes64);
     let mut steady = Transfers::default();
     let mut last = Vec::new();
-    for round in 0..3 {
-        last.clear();
-        for cpu in 0..count {
-            let (_, trace) = cpus.trace(cpu, || operation(cpu)).unwrap();
-            let fed = directory.feed(&trace);
-            if round > 0 {
-                steady += fed;
+    with_cpus(count, |cpus| {
+        for round in 0..3 {
+            last.clear();
+            for cpu in 0..count {
+                let (_, trace) = cpus.trace(cpu, || operation(cpu)).unwrap();
+                let fed = directory.feed(&trace);
+                if round > 0 {
+                    steady += fed;
+                }
+                last.push(trace);
             }
-            last.push(trace);
         }
-    }
+    });
     (steady, last)
 }
 

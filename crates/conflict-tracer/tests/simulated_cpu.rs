@@ -5,7 +5,19 @@
 use std::arch::asm;
 use std::ffi::CStr;
 
-use conflict_tracer::{CpuId, Cpus, Error, MAX_CPUS, Recorder};
+use conflict_tracer::{CpuId, Cpus, Error, MAX_CPUS, Recorder, numbers};
+
+/// Puts this thread on a simulated CPU.
+fn claim() -> CpuId {
+    // SAFETY: the sequences of these tests touch nothing that is shared.
+    unsafe { CpuId::claim() }.unwrap()
+}
+
+/// Starts simulated CPUs.
+fn start(count: usize) -> Result<Cpus, Error> {
+    // SAFETY: as for `claim`.
+    unsafe { Cpus::new(count) }
+}
 
 fn c_library_cpu() -> i32 {
     // SAFETY: asks for a number.
@@ -77,16 +89,16 @@ fn sequence_ends(area: *mut u8) -> bool {
 
 #[test]
 fn whoever_asks_is_told_the_simulated_number() {
-    let cpu = CpuId::assume(77).unwrap();
+    let cpu = claim();
     let mut recorder = Recorder::new().unwrap();
     let asked = || (c_library_cpu(), system_cpu());
     let (told, trace) = recorder.record(&cpu, asked).unwrap();
     if area().is_some() {
-        assert_eq!(told.0, 77);
-        assert_eq!(c_library_cpu(), 77, "also without a trace");
+        assert_eq!(told.0 as usize, cpu.number());
+        assert_eq!(c_library_cpu(), told.0, "also without a trace");
     }
-    assert_eq!(told.1, 77);
-    assert_eq!(trace.cpu(), 77);
+    assert_eq!(told.1 as usize, cpu.number());
+    assert_eq!(trace.cpu(), cpu.index());
 }
 
 #[test]
@@ -95,7 +107,7 @@ fn afterwards_the_kernel_has_the_area_again() {
     // SAFETY: the area's words, of this thread.
     let word = |at: usize| unsafe { area.wrapping_add(at).cast::<i32>().read_volatile() };
     let processors = std::thread::available_parallelism().unwrap().get() as i32;
-    drop(CpuId::assume(200).unwrap());
+    drop(claim());
     std::thread::yield_now();
     assert!((0..processors.max(64)).contains(&word(4)), "{}", word(4));
     // Registered: the kernel refuses a second time.
@@ -112,7 +124,7 @@ fn afterwards_the_kernel_has_the_area_again() {
 
 #[test]
 fn restartable_sequences_get_to_their_end() {
-    let mut cpus = Cpus::new(1).unwrap();
+    let mut cpus = start(1).unwrap();
     let Some(area) = cpus.run(0, || area().map(|area| area as usize)).unwrap() else {
         return;
     };
@@ -122,26 +134,44 @@ fn restartable_sequences_get_to_their_end() {
 }
 
 #[test]
-fn each_simulated_cpu_has_its_number() {
-    let mut cpus = Cpus::new(4).unwrap();
-    assert_eq!(cpus.count(), 4);
-    for cpu in 0..4 {
-        assert_eq!(cpus.trace(cpu, system_cpu).unwrap().0 as usize, cpu);
-        if area().is_some() {
-            assert_eq!(cpus.run(cpu, c_library_cpu).unwrap() as usize, cpu);
+fn each_simulated_cpu_has_a_number_that_nobody_else_has() {
+    let (mut some, mut others) = (start(4).unwrap(), start(3).unwrap());
+    assert_eq!(some.count(), 4);
+    let mut told = Vec::new();
+    for cpus in [&mut some, &mut others] {
+        for cpu in 0..cpus.count() {
+            let (number, trace) = cpus.trace(cpu, system_cpu).unwrap();
+            assert_eq!(trace.cpu(), cpu);
+            if area().is_some() {
+                assert_eq!(cpus.run(cpu, c_library_cpu).unwrap() as u32, number);
+            }
+            told.push(number as usize);
         }
     }
+    told.sort_unstable();
+    told.dedup();
+    assert_eq!(told.len(), 7);
+    assert!(told[0] >= numbers(0).unwrap(), "the kernel's come before");
+    assert!(system_cpu() < told[0] as u32);
 }
 
 #[test]
 fn numbers_that_are_not_there_are_errors() {
-    assert!(matches!(
-        CpuId::assume(MAX_CPUS),
-        Err(Error::NoSuchCpu(MAX_CPUS))
-    ));
-    assert!(matches!(Cpus::new(0), Err(Error::CpuCount(0))));
-    assert!(matches!(Cpus::new(MAX_CPUS + 1), Err(Error::CpuCount(_))));
-    let mut cpus = Cpus::new(1).unwrap();
+    assert!(matches!(start(0), Err(Error::CpuCount(0))));
+    assert!(matches!(start(MAX_CPUS + 1), Err(Error::CpuCount(_))));
+    let mut cpus = start(1).unwrap();
     assert!(matches!(cpus.run(1, || ()), Err(Error::NoSuchCpu(1))));
     assert!(matches!(cpus.trace(1, || ()), Err(Error::NoSuchCpu(1))));
+}
+
+#[test]
+fn a_thread_is_not_on_two_cpus() {
+    let cpu = claim();
+    // SAFETY: as for `claim`.
+    let second = unsafe { CpuId::claim() };
+    assert!(matches!(second, Err(Error::AlreadySimulated)));
+    drop(second);
+    if area().is_some() {
+        assert_eq!(c_library_cpu() as usize, cpu.number());
+    }
 }

@@ -10,8 +10,14 @@ use std::thread;
 
 use conflict_tracer::{CpuId, Cpus, Error, Kind, Recorder, Remark, Trace};
 
+/// Puts this thread on a simulated CPU.
+fn claim() -> CpuId {
+    // SAFETY: no code here that has sequences takes what other CPUs have, and no handler runs it.
+    unsafe { CpuId::claim() }.unwrap()
+}
+
 fn record<R>(operation: impl FnOnce() -> R) -> (R, Trace) {
-    let cpu = CpuId::assume(0).unwrap();
+    let cpu = claim();
     Recorder::new().unwrap().record(&cpu, operation).unwrap()
 }
 
@@ -91,7 +97,8 @@ fn add_a_thousand(target: &AtomicU64) {
 fn signals_that_come_all_the_time_do_not_change_a_trace() {
     catch_signal();
     let target = AtomicU64::new(0);
-    let mut cpus = Cpus::new(1).unwrap();
+    // SAFETY: as for `claim`.
+    let mut cpus = unsafe { Cpus::new(1) }.unwrap();
     let work = || add_a_thousand(&target);
     let quiet = cpus.trace(0, work).unwrap().1;
     assert_eq!(writes(&quiet, &target), 1000);
@@ -195,7 +202,7 @@ fn a_thread_that_is_started_inside_is_not_stepped() {
 
 #[test]
 fn a_panic_goes_on_outside_and_the_thread_is_no_longer_stepped() {
-    let cpu = CpuId::assume(0).unwrap();
+    let cpu = claim();
     let mut recorder = Recorder::with_limit(10_000).unwrap();
     let target = AtomicU64::new(0);
     let panics = || {
@@ -215,7 +222,9 @@ fn a_panic_goes_on_outside_and_the_thread_is_no_longer_stepped() {
 
 #[test]
 fn a_panic_on_a_simulated_cpu_comes_to_who_asked() {
-    let mut cpus = Cpus::with_recorder(2, Recorder::with_limit(10_000).unwrap()).unwrap();
+    let recorder = Recorder::with_limit(10_000).unwrap();
+    // SAFETY: as for `claim`.
+    let mut cpus = unsafe { Cpus::with_recorder(2, recorder) }.unwrap();
     for traced in [false, true] {
         let panic = catch_unwind(AssertUnwindSafe(|| {
             let operation = || std::panic::resume_unwind(Box::new(7_u8));
@@ -233,7 +242,7 @@ fn a_panic_on_a_simulated_cpu_comes_to_who_asked() {
 
 #[test]
 fn an_operation_past_the_limit_is_cut_off_and_finishes() {
-    let cpu = CpuId::assume(0).unwrap();
+    let cpu = claim();
     let target = AtomicU64::new(0);
     let mut recorder = Recorder::with_limit(100).unwrap();
     let (stepped, trace) = recorder
@@ -252,7 +261,7 @@ fn an_operation_past_the_limit_is_cut_off_and_finishes() {
 
 #[test]
 fn an_operation_past_the_limit_may_block_all_signals() {
-    let cpu = CpuId::assume(0).unwrap();
+    let cpu = claim();
     let mut former = 0;
     let (_, trace) = Recorder::with_limit(1)
         .unwrap()
@@ -357,7 +366,7 @@ fn a_system_call_is_nobody_s_caller() {
 #[test]
 fn a_recording_inside_of_a_recording_is_an_error() {
     let mut inner = Recorder::with_limit(100).unwrap();
-    let cpu = CpuId::assume(0).unwrap();
+    let cpu = claim();
     let (answer, _) = Recorder::new()
         .unwrap()
         .record(&cpu, || {
@@ -388,7 +397,7 @@ fn what_the_c_library_copies_is_seen_to_the_last_byte() {
 
 #[test]
 fn the_heap_is_seen_and_steady_once_it_is_warm() {
-    let cpu = CpuId::assume(0).unwrap();
+    let cpu = claim();
     let mut recorder = Recorder::new().unwrap();
     let mut allocate = || {
         let allocate = || drop(black_box(Box::new([1_u64; 16])));

@@ -47,7 +47,7 @@ pub(super) fn long_run(
     cpus: &mut Cpus,
     step: impl Fn(usize) -> Result<(), Error> + Sync,
 ) -> anyhow::Result<LongRun> {
-    rcu::barrier()?;
+    cpus.run(0, rcu::barrier)??;
     let mut directory = Directory::new(LineSize::Bytes64);
     let mut travels = Travels::default();
     for round in 0..FIRST + PERIOD {

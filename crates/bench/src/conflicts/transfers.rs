@@ -18,13 +18,15 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 
 use anyhow::{Context, ensure};
-use conflict_tracer::{CpuId, Cpus, Directory, LineSize, MAX_CPUS, Machine, Trace, Transfers};
+use conflict_tracer::{Cpus, Directory, LineSize, MAX_CPUS, Machine, Trace, Transfers};
 use fdtable::{Access, Error, FdFlags, FileRef, Files, SuperBlock, rcu};
 use serde::{Deserialize, Serialize};
 
 use super::arcs::Container;
+#[cfg(feature = "rivals")]
+use super::arcs::{Dashed, Sharded, Swapped};
 use super::long_run::{self, LongRun, Place, long_run};
-use super::simulate;
+use super::simulation::simulate;
 use crate::baseline::RwLockVec;
 use crate::lookup::Padded;
 use crate::slab::part;
@@ -105,7 +107,7 @@ pub(super) fn steps() -> impl Iterator<Item = usize> {
         .take_while(|cpus| *cpus <= MAX_CPUS)
 }
 
-/// Has the program at `program` trace our table and the locked one.
+/// Has the program at `program` trace all tables.
 ///
 /// # Errors
 /// If it cannot.
@@ -123,27 +125,22 @@ pub(super) fn run_program(program: &Path) -> anyhow::Result<Vec<Row>> {
     serde_json::from_slice(&output.stdout).context("what the tracing process printed")
 }
 
-/// Traces our table and the locked one in this process, and returns the rows as JSON.
+/// Traces all tables in this process, and returns the rows as JSON.
 ///
 /// # Errors
 /// If operations cannot be traced here, or a table fails.
 pub fn run() -> anyhow::Result<String> {
-    let mut cpus = simulate(MAX_CPUS)?;
-    let _first = CpuId::assume(0)?;
-    let mut rows = rows::<Ours>(&mut cpus)?;
-    rows.push(Crowd::<Ours>::new(&mut cpus)?.long_run(&mut cpus)?);
-    rows.extend(self::rows::<OfArcs<RwLockVec<Padded>>>(&mut cpus)?);
-    Ok(serde_json::to_string(&rows)?)
-}
-
-fn rows<T: Table>(cpus: &mut Cpus) -> anyhow::Result<Vec<Row>> {
-    let crowd = Crowd::<T>::new(cpus)?;
-    let mut rows = Vec::new();
-    for work in Work::ALL {
-        let rounds = crowd.trace(cpus, work)?;
-        rows.extend(steps().map(|count| row::<T>(work, &rounds, count)));
+    let cpus = &mut simulate(MAX_CPUS)?;
+    let mut rows = Crowd::<Ours>::with(cpus, Crowd::rows)?;
+    rows.push(Crowd::<Ours>::with(cpus, Crowd::long_run)?);
+    rows.extend(Crowd::<OfArcs<RwLockVec<Padded>>>::with(cpus, Crowd::rows)?);
+    #[cfg(feature = "rivals")]
+    {
+        rows.extend(Crowd::<OfArcs<Swapped>>::with(cpus, Crowd::rows)?);
+        rows.extend(Crowd::<OfArcs<Sharded>>::with(cpus, Crowd::rows)?);
+        rows.extend(Crowd::<OfArcs<Dashed>>::with(cpus, Crowd::rows)?);
     }
-    Ok(rows)
+    Ok(serde_json::to_string(&rows)?)
 }
 
 /// Counts what the first `count` CPUs do.
@@ -175,7 +172,7 @@ fn row<T: Table>(work: Work, rounds: &[Vec<Trace>], count: usize) -> Row {
 }
 
 /// Table on which all CPUs work.
-trait Table: Sync + Sized {
+trait Table: Send + Sync + Sized {
     const NAME: &'static str;
 
     fn new() -> anyhow::Result<Self>;
@@ -195,9 +192,20 @@ struct Crowd<T> {
 }
 
 impl<T: Table> Crowd<T> {
+    /// Has a crowd do something. The first CPU makes and drops the table.
+    fn with<A>(
+        cpus: &mut Cpus,
+        work: impl FnOnce(&Self, &mut Cpus) -> anyhow::Result<A>,
+    ) -> anyhow::Result<A> {
+        let crowd = Self::new(cpus)?;
+        let answer = work(&crowd, cpus);
+        cpus.run(0, || drop(crowd))?;
+        answer
+    }
+
     fn new(cpus: &mut Cpus) -> anyhow::Result<Self> {
-        let table = T::new()?;
-        let common = table.open_new()?;
+        let table = cpus.run(0, T::new)??;
+        let common = cpus.run(0, || table.open_new())??;
         let mut own = Vec::with_capacity(cpus.count());
         for cpu in 0..cpus.count() {
             own.push(cpus.run(cpu, || table.open_new())??);
@@ -219,6 +227,16 @@ impl<T: Table> Crowd<T> {
         };
         black_box(value);
         Ok(())
+    }
+
+    /// Returns what each work takes on each number of CPUs.
+    fn rows(&self, cpus: &mut Cpus) -> anyhow::Result<Vec<Row>> {
+        let mut rows = Vec::new();
+        for work in Work::ALL {
+            let rounds = self.trace(cpus, work)?;
+            rows.extend(steps().map(|count| row::<T>(work, &rounds, count)));
+        }
+        Ok(rows)
     }
 
     /// Traces some rounds of all CPUs, each of which has worked before.

@@ -9,7 +9,46 @@ use crate::plot::{Axis, Curve, Kind, Plot, Point};
 use crate::report::{Figure, Goal, Table, ratio};
 
 const OURS: &str = "fdtable";
-const LOCKED: &str = "RwLock<Vec<Option<Arc>>>";
+
+/// What others have, with the keys of their figures: of lookups with a reference of their own, of the
+/// same file, and of opens and closes.
+const OTHERS: [(&str, [&str; 3]); 4] = [
+    (
+        "RwLock<Vec<Option<Arc>>>",
+        [
+            "conflicts.transfers_rwlock_vec_own",
+            "conflicts.transfers_rwlock_vec_one",
+            "conflicts.transfers_rwlock_vec_open_close",
+        ],
+    ),
+    (
+        "array of ArcSwapOption",
+        [
+            "conflicts.transfers_arc_swap_own",
+            "conflicts.transfers_arc_swap_one",
+            "conflicts.transfers_arc_swap_open_close",
+        ],
+    ),
+    (
+        "sharded-slab",
+        [
+            "conflicts.transfers_sharded_slab_own",
+            "conflicts.transfers_sharded_slab_one",
+            "conflicts.transfers_sharded_slab_open_close",
+        ],
+    ),
+    (
+        "dashmap",
+        [
+            "conflicts.transfers_dashmap_own",
+            "conflicts.transfers_dashmap_one",
+            "conflicts.transfers_dashmap_open_close",
+        ],
+    ),
+];
+
+/// What the three are of.
+const COMPARED: [Work; 3] = [Work::OwnedOwn, Work::OwnedCommon, Work::OpenClose];
 
 /// Returns the parameters of the model.
 pub(super) fn model() -> Value {
@@ -204,24 +243,54 @@ pub(super) fn figures(rows: &[Row]) -> Vec<Figure> {
             OURS,
             Goal::AtMost(0.15),
         ),
-        most(
-            "conflicts.transfers_rwlock_vec_own",
-            LOCKED,
-            Work::OwnedOwn,
-            Goal::None,
-        ),
-        most(
-            "conflicts.transfers_rwlock_vec_open_close",
-            LOCKED,
-            Work::OpenClose,
-            Goal::None,
-        ),
     ];
-    figures.into_iter().flatten().collect()
+    let of_others = |(subject, keys): (&'static str, [&'static str; 3])| {
+        let compared = keys.into_iter().zip(COMPARED);
+        compared.map(move |(key, work)| most(key, subject, work, Goal::None))
+    };
+    let others = OTHERS.into_iter().flat_map(of_others);
+    figures.into_iter().chain(others).flatten().collect()
 }
 
-/// Draws the model's band over the number of CPUs: own descriptors, and opens.
+/// Draws the transfers, and the model's band, over the number of CPUs.
 pub(super) fn plots(rows: &[Row]) -> Vec<Plot> {
+    let counted = [
+        "transfers-owned",
+        "transfers-owned-one",
+        "transfers-open-close",
+    ];
+    let counted = counted.into_iter().zip(COMPARED);
+    let counted = counted.map(|(name, work)| counted_plot(rows, name, work));
+    counted.chain(modelled_plots(rows)).collect()
+}
+
+fn counted_plot(rows: &[Row], name: &'static str, work: Work) -> Plot {
+    let point = |row: &Row| Point {
+        x: row.cpus as f64,
+        y: row.per_operation,
+        spread: None,
+    };
+    let curve = |subject: &str| Curve {
+        name: subject.to_owned(),
+        points: steps()
+            .filter_map(|cpus| find(rows, subject, work, cpus).map(point))
+            .collect(),
+    };
+    Plot {
+        name,
+        caption: format!(
+            "{}: lines that travel between caches for each operation",
+            work.name()
+        ),
+        kind: Kind::Curves {
+            x: Axis::log("simulated CPUs"),
+            y: Axis::linear("lines for each operation"),
+            curves: subjects(rows).into_iter().map(curve).collect(),
+        },
+    }
+}
+
+fn modelled_plots(rows: &[Row]) -> Vec<Plot> {
     let plot = |name, work: Work| Plot {
         name,
         caption: format!(
@@ -265,6 +334,9 @@ pub(super) fn remarks() -> Vec<String> {
     vec![
         "Transfers are counted without a clock, from the traces of 256 CPUs that work in turns: for \
          operations without a conflict exact in any order, for others a lower bound."
+            .to_owned(),
+        "With fewer CPUs it is the work of the first of the 256, among as many threads. What looks at \
+         every thread, as a close of an ArcSwapOption does, looks at 256 in each column."
             .to_owned(),
         "The throughput is a model with the parameters in the configuration, for comparing shapes. It \
          has no bandwidth, no caches that are full and no exchange that fails; operations without a \

@@ -8,7 +8,7 @@
 
 use std::arch::asm;
 use std::ffi::CStr;
-use std::io;
+use std::{fs, io};
 
 use crate::error::Error;
 
@@ -43,7 +43,12 @@ const WORDS: [usize; 4] = [CPU_ID_START, CPU_ID, NODE_ID, MM_CID];
 
 impl CpuId {
     /// Has this thread be on `cpu`, until it is dropped.
-    pub(crate) fn assume(cpu: u32) -> Result<Self, Error> {
+    ///
+    /// # Safety
+    /// - No other thread is on `cpu`, nor does the kernel ever run one there.
+    /// - As for [`crate::CpuId::claim`].
+    pub(crate) unsafe fn tell(cpu: usize) -> Result<Self, Error> {
+        let cpu = u32::try_from(cpu).map_err(|_| Error::NoSuchCpu(cpu))?;
         let Some(place) = area() else {
             return Ok(Self(None));
         };
@@ -73,6 +78,21 @@ impl Drop for CpuId {
             let _ = rseq(area.place, size, 0);
         }
     }
+}
+
+/// Returns how many numbers the kernel may ever give to CPUs, those that are not there yet included.
+pub(crate) fn possible_cpus() -> Result<usize, Error> {
+    let failed = |error| Error::System(POSSIBLE, error);
+    let list = fs::read_to_string(POSSIBLE).map_err(failed)?;
+    let last = last_of(&list).ok_or_else(|| failed(io::ErrorKind::InvalidData.into()))?;
+    Ok(last + 1)
+}
+
+const POSSIBLE: &str = "/sys/devices/system/cpu/possible";
+
+/// Returns the last number of a list such as `0-3,8-11`, which the kernel writes in their order.
+fn last_of(list: &str) -> Option<usize> {
+    list.trim_end().rsplit([',', '-']).next()?.parse().ok()
 }
 
 /// Returns where the area of this thread is, if this C library has one.
@@ -153,4 +173,18 @@ fn symbol<T: Copy>(name: &CStr) -> Option<T> {
     // SAFETY: both symbols are constants of the C library for the life of the process, of the
     // types that `sys/rseq.h` declares and the callers name.
     Some(unsafe { place.cast::<T>().read() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_of_a_list_ends_it() {
+        assert_eq!(last_of("0\n"), Some(0));
+        assert_eq!(last_of("0-127\n"), Some(127));
+        assert_eq!(last_of("0-3,8-11\n"), Some(11));
+        assert_eq!(last_of("0-3,8\n"), Some(8));
+        assert_eq!(last_of("\n"), None);
+    }
 }

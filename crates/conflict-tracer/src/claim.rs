@@ -1,0 +1,143 @@
+//! Which simulated CPUs are taken: no two threads of the process are on one.
+//!
+//! Data for each CPU is written without atomics by whoever is there. So a simulated CPU belongs to
+//! one thread at a time, and its number is none that the kernel gives to a thread: the numbers of
+//! simulated CPUs begin behind those of all CPUs that this machine could have.
+
+use std::cell::Cell;
+use std::marker::PhantomData;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use crate::directory::{CpuSet, MAX_CPUS};
+use crate::error::Error;
+
+/// Those that are taken. The lock also orders what was done on a CPU before what its next thread
+/// does there.
+static TAKEN: Mutex<CpuSet> = Mutex::new(CpuSet::NONE);
+
+thread_local! {
+    /// Whether this thread is on a simulated CPU. No destructor, so that a claim may be dropped at
+    /// the very end of its thread.
+    static CLAIMED: Cell<bool> = const { Cell::new(false) };
+}
+
+/// The right of this thread to a simulated CPU, given back when it is dropped.
+#[derive(Debug)]
+pub(crate) struct Claim {
+    index: usize,
+    /// It is this thread's: neither sent nor shared.
+    _thread: PhantomData<*mut ()>,
+}
+
+impl Claim {
+    /// Takes the first simulated CPU that nobody has.
+    pub(crate) fn first_free() -> Result<Self, Error> {
+        if CLAIMED.get() {
+            return Err(Error::AlreadySimulated);
+        }
+        let mut taken = taken();
+        let mut all = 0..MAX_CPUS;
+        let index = all
+            .find(|&cpu| !taken.has(cpu))
+            .ok_or(Error::AllSimulated)?;
+        *taken = taken.with(index);
+        CLAIMED.set(true);
+        Ok(Self {
+            index,
+            _thread: PhantomData,
+        })
+    }
+
+    /// Returns which one it is, from 0.
+    pub(crate) fn index(&self) -> usize {
+        self.index
+    }
+}
+
+impl Drop for Claim {
+    fn drop(&mut self) {
+        let mut taken = taken();
+        *taken = taken.without(self.index);
+        CLAIMED.set(false);
+    }
+}
+
+fn taken() -> MutexGuard<'static, CpuSet> {
+    // The set is always whole: it is replaced by an assignment.
+    TAKEN.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Barrier;
+    use std::thread;
+
+    use super::*;
+
+    /// The claims are those of the whole process, so the tests take turns.
+    static TURN: Mutex<()> = Mutex::new(());
+
+    fn turn() -> MutexGuard<'static, ()> {
+        TURN.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    #[test]
+    fn threads_that_claim_at_once_never_get_the_same() {
+        const THREADS: usize = 8;
+        let _turn = turn();
+        let all_hold = Barrier::new(THREADS);
+        let claim = || {
+            let mut held = [0; 200];
+            for index in &mut held {
+                all_hold.wait();
+                let claim = Claim::first_free().unwrap();
+                *index = claim.index();
+                all_hold.wait();
+            }
+            held
+        };
+        let held: Vec<_> = thread::scope(|scope| {
+            let threads: Vec<_> = (0..THREADS).map(|_| scope.spawn(claim)).collect();
+            threads.into_iter().map(|it| it.join().unwrap()).collect()
+        });
+        for round in 0..200 {
+            let mut indices: Vec<_> = held.iter().map(|held| held[round]).collect();
+            indices.sort_unstable();
+            assert!(indices.iter().copied().eq(0..THREADS), "{indices:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_given_back_is_claimed_again() {
+        let _turn = turn();
+        let first = Claim::first_free().unwrap();
+        assert_eq!(first.index(), 0);
+        let second = || Claim::first_free().map(|claim| claim.index());
+        assert_eq!(thread::spawn(second).join().unwrap().unwrap(), 1);
+        assert_eq!(thread::spawn(second).join().unwrap().unwrap(), 1);
+        drop(first);
+        assert_eq!(thread::spawn(second).join().unwrap().unwrap(), 0);
+    }
+
+    #[test]
+    fn a_thread_is_on_one_cpu() {
+        let _turn = turn();
+        let claim = Claim::first_free().unwrap();
+        assert!(matches!(Claim::first_free(), Err(Error::AlreadySimulated)));
+        drop(claim);
+        assert_eq!(Claim::first_free().unwrap().index(), 0);
+    }
+
+    #[test]
+    fn there_are_not_more_than_all() {
+        let _turn = turn();
+        let former = std::mem::replace(&mut *taken(), CpuSet::of_all_but(77));
+        let claim = Claim::first_free().unwrap();
+        assert_eq!(claim.index(), 77);
+        let other = || Claim::first_free().map(|claim| claim.index());
+        let refused = thread::spawn(other).join().unwrap();
+        assert!(matches!(refused, Err(Error::AllSimulated)));
+        drop(claim);
+        *taken() = former;
+    }
+}
