@@ -24,7 +24,7 @@
 //! | | what it has | guarded by |
 //! |---|---|---|
 //! | [`local`] | two [magazines](magazine) for each processor | the processor |
-//! | [`depot`] | full and empty magazines: of each processor, and for all | a lock each |
+//! | [`depot`] | full and empty magazines | a lock |
 //! | [`slabs`] | the slabs of a cache, by how full they are | a lock |
 //! | [`region`] | chunks of memory for slabs, for all caches | a lock |
 //!

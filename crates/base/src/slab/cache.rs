@@ -3,8 +3,7 @@
 //! The way of a place, from the cheapest step to the dearest:
 //!
 //! 1. the magazines of the processor ([`local`](super::local)): no lock, no shared line;
-//! 2. the [depots](super::depot), that of the processor and that for all: a magazine is exchanged, one
-//!    lock for all its objects;
+//! 2. the [depot](super::depot): a magazine is exchanged, one lock for all its objects;
 //! 3. the [slabs](super::slabs): a magazine is filled, or emptied, one lock for all its objects;
 //! 4. the [region](super::region): a slab is made.
 //!
@@ -13,7 +12,7 @@
 //!
 //! # Locks
 //!
-//! The locks of depots and the lock of the slabs are never held together, and no code of a user
+//! The lock of the depot and the lock of the slabs are never held together, and no code of a user
 //! runs under either: constructors run before a slab is on a list, destructors after its grace
 //! period. Magazines are freed by who holds the lock `draining`, and by nobody else, so that those of
 //! processors can be looked at with it.
@@ -43,7 +42,6 @@ use super::registry::{self, Links};
 use super::shape::Shape;
 use super::slabs::Slabs;
 use crate::fallible::OutOfMemory;
-use crate::percpu::PerCpu;
 use crate::rcu;
 use crate::sync::Mutex;
 
@@ -84,7 +82,6 @@ pub(super) struct RawCache {
     pub(super) shape: Shape,
     pub(super) plan: Plan,
     checks: Checks,
-    own_depots: PerCpu<Mutex<Depot>>,
     depot: CachePadded<Mutex<Depot>>,
     slabs: CachePadded<Mutex<Slabs>>,
     /// Held by who frees magazines.
@@ -106,7 +103,6 @@ impl RawCache {
         let shape = Shape::new(plan.layout, options);
         Ok(Self {
             local: Local::try_new()?,
-            own_depots: PerCpu::try_new(|_cpu| Mutex::new(Depot::new_own(shape.stride)))?,
             depot: CachePadded::new(Mutex::new(Depot::new(shape.stride))),
             slabs: CachePadded::new(Mutex::new(Slabs::default())),
             draining: Mutex::new(()),
@@ -115,11 +111,6 @@ impl RawCache {
             shape,
             plan,
         })
-    }
-
-    /// Returns the depots of all processors, and that for all.
-    fn depots(&self) -> impl Iterator<Item = &Mutex<Depot>> {
-        self.own_depots.iter().chain([&*self.depot])
     }
 
     /// Lets the cache be found by those who list all caches, until it is dropped.
@@ -164,9 +155,7 @@ impl RawCache {
         let draining = self.draining.lock();
         let mut magazines = MagazineList::new();
         self.local.drain(&mut |magazine| magazines.push(magazine));
-        for depot in self.depots() {
-            depot.lock().move_to(&mut magazines);
-        }
+        self.depot.lock().move_to(&mut magazines);
         let (mut bytes, mut hits) = (0, 0);
         while let Some(mut magazine) = magazines.pop() {
             bytes += Magazine::BYTES;
@@ -184,15 +173,12 @@ impl RawCache {
         let _draining = self.draining.lock();
         // SAFETY: magazines are freed by who holds the lock that is held here.
         let held = unsafe { self.local.held() };
-        let (mut stored, mut magazines) = (0, held.magazines);
-        let (mut misses, mut hits) = (0, held.hits as u64);
-        for depot in self.depots() {
-            let depot = depot.lock();
-            stored += depot.objects();
-            magazines += depot.magazines();
-            misses += depot.misses;
-            hits += depot.hits;
-        }
+        let (stored, magazines, misses, hits) = {
+            let depot = self.depot.lock();
+            let magazines = depot.magazines() + held.magazines;
+            let hits = depot.hits + held.hits as u64;
+            (depot.objects(), magazines, depot.misses, hits)
+        };
         let (slabs, free) = {
             let slabs = self.slabs.lock();
             (slabs.len(), slabs.free())
@@ -220,32 +206,27 @@ impl RawCache {
     fn alloc_slow(&self, construct: &dyn Fn(NonNull<u8>)) -> Option<NonNull<u8>> {
         match self.checks {
             Checks::None => self
-                .take_from_depots()
+                .take_from_depot()
                 .or_else(|| self.take_from_slabs(construct)),
             Checks::Full => self.alloc_checked(construct),
         }
     }
 
-    /// Takes an object of a magazine of a depot, and lets the processor have the rest.
-    fn take_from_depots(&self) -> Option<NonNull<u8>> {
-        let mut magazine = self.full_magazine()?;
+    /// Takes an object of a magazine of the depot, and lets the processor have the rest.
+    fn take_from_depot(&self) -> Option<NonNull<u8>> {
+        let mut depot = self.depot.lock();
+        depot.misses += 1;
+        let mut magazine = depot.take_full()?;
         let object = magazine.pop();
         let displaced = if magazine.is_empty() {
             Some(magazine)
         } else {
             self.local.supply(magazine)
         };
-        self.store(displaced);
+        // There is room: one was taken out.
+        let surplus = depot.put(displaced);
+        debug_assert!(surplus.is_none());
         object
-    }
-
-    fn full_magazine(&self) -> Option<Magazine> {
-        let own = {
-            let mut depot = self.own_depots.this().lock();
-            depot.misses += 1;
-            depot.take_full()
-        };
-        own.or_else(|| self.depot.lock().take_full())
     }
 
     /// Fills a magazine from the slabs, takes an object of it, and lets the processor have the rest.
@@ -329,8 +310,7 @@ impl RawCache {
         if super::scarcity::refuses_magazine() {
             return None;
         }
-        let own = self.own_depots.this().lock().take_empty();
-        let magazine = own.or_else(|| self.depot.lock().take_empty());
+        let magazine = self.depot.lock().take_empty();
         magazine.or_else(|| Magazine::try_new().ok())
     }
 }
@@ -386,13 +366,10 @@ impl RawCache {
         unsafe { self.give(object) };
     }
 
-    /// Puts a magazine into a depot. If it is full and there are too many, its objects go back to
+    /// Puts a magazine into the depot. If it is full and there are too many, its objects go back to
     /// their slabs.
     fn store(&self, magazine: Option<Magazine>) {
-        let Some(surplus) = self.own_depots.this().lock().put(magazine) else {
-            return;
-        };
-        let surplus = self.depot.lock().put(Some(surplus));
+        let surplus = self.depot.lock().put(magazine);
         if let Some(mut magazine) = surplus {
             self.empty(&mut magazine);
             let surplus = self.depot.lock().put(Some(magazine));
@@ -483,9 +460,7 @@ impl Drop for RawCache {
         let mut magazines = MagazineList::new();
         self.local
             .take_all(&mut |magazine| magazines.push(magazine));
-        for depot in self.depots() {
-            depot.lock().move_to(&mut magazines);
-        }
+        self.depot.get_mut().move_to(&mut magazines);
         while let Some(mut magazine) = magazines.pop() {
             self.empty(&mut magazine);
         }

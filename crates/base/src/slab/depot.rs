@@ -1,16 +1,8 @@
-//! Magazines that are not loaded: a store of full ones and of empty ones.
+//! Magazines that no processor has: a store of full ones and of empty ones.
 //!
-//! There is one for all. It is what makes objects travel cheaply from processors that give back to those
-//! that take: a magazine at a time, with one lock for all its objects, and without a look at their slabs.
-//! The store of full ones is bounded; the objects of a surplus go back to their slabs.
-//!
-//! And each processor has one of its own. Objects that waited for a grace period come back in
-//! batches, many magazines at once, and are taken one after the other. Were all of these in one store,
-//! the processors would take each other's: an object is some cache lines, and each would have to
-//! travel, as would those of the store. So the batch of a processor stays there, in the caches that have
-//! it. What is more than a batch is for all. The objects of a processor that falls idle
-//! are lost to the others until somebody [shrinks](super::RawCache::shrink) the cache, so that store is
-//! small.
+//! It is what makes objects travel cheaply from processors that give back to those that take: a
+//! magazine at a time, with one lock for all its objects, and without a look at their slabs. The
+//! store of full ones is bounded; the objects of a surplus go back to their slabs.
 //!
 //! Magazines are as many as were ever in use at once, and stay: that is bounded by the bound of
 //! the store, two for each processor, and what threads have in hand. Only shrinking frees some.
@@ -21,14 +13,7 @@ use super::region::CHUNK;
 /// How many objects, in bytes, the full magazines may hold.
 const BYTES: usize = 16 * CHUNK;
 
-/// The same of one processor.
-const OWN_BYTES: usize = 4 * CHUNK;
-
-/// How many full magazines a processor has at most: the objects of a batch of RCU callbacks, and those
-/// that gather before it is over.
-const OWN: usize = 18;
-
-/// A depot. A lock is around it.
+/// The depot of a cache. The lock of the depot is around it.
 pub(super) struct Depot {
     /// None of them is empty; most are full.
     full: MagazineList,
@@ -37,8 +22,6 @@ pub(super) struct Depot {
     objects: usize,
     /// How many magazines may be in `full`.
     limit: usize,
-    /// How many may be in `empty`.
-    empty_limit: usize,
     /// Allocations that found no object in the magazines of a processor.
     pub(super) misses: u64,
     /// Allocations from magazines that have been here since.
@@ -46,26 +29,12 @@ pub(super) struct Depot {
 }
 
 impl Depot {
-    /// Makes the one for all.
     pub(super) fn new(stride: usize) -> Self {
-        let limit = (BYTES / (stride * ROUNDS)).clamp(2, 64);
-        Self::with_limits(if cfg!(loom) { 1 } else { limit }, usize::MAX)
-    }
-
-    /// Makes that of a processor.
-    pub(super) fn new_own(stride: usize) -> Self {
-        let limit = (OWN_BYTES / (stride * ROUNDS)).min(OWN);
-        let limit = if cfg!(loom) { 0 } else { limit };
-        Self::with_limits(limit, limit)
-    }
-
-    fn with_limits(limit: usize, empty_limit: usize) -> Self {
         Self {
             full: MagazineList::new(),
             empty: MagazineList::new(),
             objects: 0,
-            limit,
-            empty_limit,
+            limit: limit(stride),
             misses: 0,
             hits: 0,
         }
@@ -100,20 +69,29 @@ impl Depot {
         self.empty.pop()
     }
 
-    /// Puts a magazine into the store, and returns one that is too many.
+    /// Puts a magazine into the store, and returns one that is too many: its objects should go back
+    /// to their slabs.
     #[must_use = "the objects of a surplus magazine belong to their slabs"]
     pub(super) fn put(&mut self, magazine: Option<Magazine>) -> Option<Magazine> {
         let mut magazine = magazine?;
         self.hits += magazine.take_hits() as u64;
-        let (list, limit) = match magazine.is_empty() {
-            true => (&mut self.empty, self.empty_limit),
-            false => (&mut self.full, self.limit),
-        };
-        if list.len() >= limit {
+        if magazine.is_empty() {
+            self.empty.push(magazine);
+            return None;
+        }
+        if self.full.len() >= self.limit {
             return Some(magazine);
         }
         self.objects += magazine.len();
-        list.push(magazine);
+        self.full.push(magazine);
         None
     }
+}
+
+/// Returns how many full magazines are kept: one mebibyte of objects, but between 2 magazines and 64.
+fn limit(stride: usize) -> usize {
+    if cfg!(loom) {
+        return 1;
+    }
+    (BYTES / (stride * ROUNDS)).clamp(2, 64)
 }

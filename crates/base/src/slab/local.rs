@@ -4,7 +4,7 @@
 //! loaded one of the processor it is on, and gives one back to it. Where that one lacks what is
 //! asked for and the previous one does not, they are exchanged. So a thread that takes and gives at
 //! the edge of a magazine goes on with the two that are there: only after a whole magazine of
-//! one or the other does it need another, from a depot (Bonwick and Adams, USENIX 2001).
+//! one or the other does it need another, from the depot (Bonwick and Adams, USENIX 2001).
 //!
 //! The thread may be moved to another processor between any two operations, and each is correct
 //! wherever it happens. How threads exclude each other is found out when the magazines are made:

@@ -54,7 +54,7 @@
 //!   may take objects and give them back here; what the cache has behind this, it may not.
 //! - *What is in an object* is seen by whoever takes it next. On the same processor: the kernel
 //!   orders the threads that it runs there. From another one: the restart has ordered it, or
-//!   the lock of a depot.
+//!   the lock of the depot.
 //! - *A child after a fork* has one thread, whose area is registered. What the others of the
 //!   parent had not committed has not happened. If one of them was draining, the child cannot drain
 //!   and loads no magazines, as with any lock that somebody holds at a fork: the
