@@ -39,14 +39,6 @@
 //! A number that is freed while the mark is not there yet counts as freed when it is: who frees has
 //! not returned yet, and holds the lock of its leaf, so nobody else sees it free.
 //!
-//! # That there is none
-//!
-//! A search that finds nothing below the limit leaves a hint at a leaf that has no number below it. Then
-//! all is taken for as long as that hint stays, and who looks needs no leaf: (b) is a look at the limit.
-//! It is not above the leaf of the hint at a moment at which the hint is the one of (a), since (a) sees the
-//! limit with which the search went, and (c) what was freed before a limit that is lower. So who finds no number many times in
-//! turn, as a server that is out of descriptors does, writes nothing that others read.
-//!
 //! # The same with two leaves
 //!
 //! Who closes and opens in turns in two leaves that are full but for that would have to search each
@@ -84,7 +76,6 @@
 //! would see it. So it came after, and (c) of the other sees (s), or something later. Hints only grow
 //! and the frees of one leaf are in order, so lookers and frees do not go round in a circle.
 
-use crate::bitmap::BITS;
 use crate::fallible::{OnceBox, OutOfMemory};
 use crate::fence;
 use crate::percpu::{self, PerCpu};
@@ -192,8 +183,8 @@ impl Room {
 
     /// Sets the limit.
     pub fn set_limit(&self, limit: usize) {
-        // Release: pairs with the acquire in `is_full`.
-        self.limit.store(limit, Release);
+        // Relaxed: as above.
+        self.limit.store(limit, Relaxed);
     }
 
     /// (a) Returns the hint, unless it is stale, or there is a notice.
@@ -212,21 +203,6 @@ impl Room {
         // in (c) that there is one.
         let second = self.searched.second.load(Acquire);
         (second != NONE).then(|| second as usize - 1)
-    }
-
-    /// Tells whether no number below the limit is free: all leaves below that of the hint are full, and
-    /// there is nothing to look for above. Not, if that cannot be told without a search.
-    #[must_use]
-    pub fn is_full(&self) -> bool {
-        // (a)
-        let Some(hint) = self.hint() else {
-            return false;
-        };
-        // (b) Acquire: pairs with the release in `set_limit`; who sees a lower limit sees in (c) what
-        // was freed before it was set.
-        let limit = self.limit.load(Acquire);
-        // (c)
-        hint.leaf() * BITS >= limit && self.is_confirmed(hint)
     }
 
     /// (c) Tells whether all leaves below that of the hint are full still, and those between it and

@@ -111,7 +111,7 @@ fn descriptors_past_the_limit_stay_open_and_new_ones_are_below() {
     assert_eq!(open(&files), Ok(200));
 }
 
-/// Who finds no number twice is told so without a search: until there is one.
+/// Who finds no number is told so again and again: until there is one.
 #[test]
 fn a_full_table_has_room_again_after_each_change_that_makes_some() {
     let files: Files<()> = Files::with_limit(128);

@@ -12,8 +12,8 @@
 //! processors. As it is, a grace period serves all lists that were long enough in that time, and what
 //! a callback pays for it does not grow.
 //!
-//! What is ready is invoked a [`PORTION`] at a time, whenever as many have been queued. So no close
-//! pays for a thousand others. And the memory that a portion frees is what the next objects are made
+//! What is ready is invoked a [`PORTION`] at a time, whenever as many have been queued. So a close
+//! does not pay for a thousand others, as a rule. And the memory that a portion frees is what the next objects are made
 //! of: it stays in the [magazines](crate::slab) of the processor, and in its caches, where a batch
 //! would go to the depot, and from there to whoever comes first. If more than two batches are
 //! ready, all of them are invoked.
@@ -413,10 +413,11 @@ fn work(queue: &SpinLock<Queue>, weight: usize) {
 }
 
 /// Gives what has gathered its ticket if that is enough, and tells whether what waits had one before:
-/// then others have had the time to take theirs.
+/// then others have had the time to take theirs. Who has gathered two batches waits for nobody: that
+/// many pay for a grace period of their own, and what weighs so much should not lie about.
 fn wait_for_others(queue: &SpinLock<Queue>, weight: usize) -> bool {
     let mut queue = queue.lock();
-    let has_waited = queue.waiting.weight > 0;
+    let has_waited = queue.waiting.weight > 0 || weight >= 2 * BATCH;
     if weight >= BATCH {
         queue.seal();
     }

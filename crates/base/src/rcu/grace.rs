@@ -11,7 +11,7 @@ use crate::sync::{Mutex, global, relax};
 /// that readers can store them beside their depth.
 pub(super) struct Grace {
     /// The number of the grace period that began last, whether readers must fence, and [`BEGUN`]. Read
-    /// by every reader at every section, so it has a line of its own, which only grace periods write.
+    /// by every reader at every section, so it has a line of its own, which who takes a ticket does not write.
     started: CachePadded<AtomicU64>,
     /// The same number, a moment earlier: where who takes a ticket writes.
     numbered: AtomicU64,
@@ -145,7 +145,7 @@ impl Grace {
 
     /// (S) Ends the grace period that runs, if no reader is in a section that began before it.
     fn try_end(&self, running: &mut bool) {
-        // Relaxed: written under the lock that is held, but for exchanges that add nothing.
+        // Relaxed: the number is written under the lock that is held.
         let number = number_of(self.started.load(Relaxed));
         if RECORDS.iter().all(|record| record.is_past(number)) {
             *running = false;

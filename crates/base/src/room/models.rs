@@ -218,11 +218,6 @@ impl Table {
         })
     }
 
-    /// Has numbers below that of `leaf` alone.
-    fn set_limit(&self, leaf: usize) {
-        self.room.set_limit(leaf * BITS);
-    }
-
     fn take(&self) -> usize {
         self.take_hinted().unwrap_or_else(|| self.search())
     }
@@ -389,78 +384,5 @@ fn a_look_meets_a_search_that_moves_both_leaves() {
         let looked = join(looker);
         assert!(matches!(looked, None | Some(1)), "{looked:?}");
         assert_eq!(table.take(), looked.map_or(1, |_| 2));
-    });
-}
-
-/// All is found taken that is, and nothing else, whichever came last: a number, a notice or a limit.
-#[test]
-fn all_numbers_below_the_limit_are_taken() {
-    explore(Any, || {
-        let table = Table::new(2);
-        assert!(!table.room.is_full());
-        table.set_limit(2);
-        assert!(table.room.is_full());
-        table.set_limit(3);
-        assert!(!table.room.is_full());
-        table.set_limit(2);
-        table.free(1);
-        assert!(!table.room.is_full());
-        table.tidy();
-        assert!(!table.room.is_full());
-        assert_eq!(table.take(), 1);
-        table.look();
-        assert!(table.room.is_full());
-    });
-}
-
-/// All found taken though a number was freed before, which a search takes only then.
-#[test]
-fn who_finds_all_taken_meets_a_search() {
-    explore(AtMost(3), || {
-        let table = Table::new(2);
-        table.set_limit(2);
-        let searcher = thread(&table, |table| {
-            let taken = table.search();
-            if taken == 0 {
-                table.look();
-            }
-            taken
-        });
-        table.free(0);
-        let is_full = table.room.is_full();
-        let is_taken = table.with(0, |open, _| open.is_full());
-        assert!(is_taken || !is_full);
-        assert!(matches!(join(searcher), 0 | 2));
-    });
-}
-
-/// All found taken below a limit that is lower, though a number was freed before it was.
-#[test]
-fn who_finds_all_taken_meets_a_lower_limit() {
-    explore(Any, || {
-        let table = Table::new(2);
-        table.set_limit(3);
-        let lowerer = thread(&table, |table| {
-            table.free(0);
-            table.set_limit(2);
-        });
-        assert!(!table.room.is_full());
-        join(lowerer);
-    });
-}
-
-/// All found taken below a limit that is higher by now, since when the last number was taken.
-#[test]
-fn who_finds_all_taken_meets_a_higher_limit() {
-    explore(Any, || {
-        let table = Table::new(1);
-        table.set_limit(2);
-        let raiser = thread(&table, |table| {
-            table.set_limit(3);
-            table.take_exact(1);
-            table.look();
-        });
-        assert!(!table.room.is_full());
-        join(raiser);
     });
 }

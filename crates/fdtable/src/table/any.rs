@@ -42,9 +42,6 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
     fn open_any_patiently(&self, file: Ref<T>, flags: FdFlags) -> Result<Fd, Error> {
         let opened = self.open_claimed(file, flags, Way::Patient);
         opened.or_else(|file| {
-            if self.is_full() {
-                return Err(Error::TooManyFiles);
-            }
             let mut file = Some(file);
             let mut structure = self.tree.lock();
             let found = self.search_any(&mut structure, |leaf, bit| {

@@ -74,9 +74,6 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
             None => Err(file),
         };
         opened.or_else(|file| {
-            if self.is_full() {
-                return Err(Error::TooManyFiles);
-            }
             let mut file = Some(file);
             let mut structure = self.tree.lock();
             let found = self.search(&mut structure, |leaf, bit| {
@@ -85,12 +82,6 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
             drop(structure);
             found
         })
-    }
-
-    /// Tells whether no number below the limit is free, if that can be told without a search: not where
-    /// the gate is shut, and numbers may be in quarantine.
-    pub(super) fn is_full(&self) -> bool {
-        self.tree.enter().is_some_and(|_inside| self.room.is_full())
     }
 
     /// Opens `file` in a leaf that is hinted at, or gives it back.
