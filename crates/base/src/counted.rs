@@ -32,6 +32,8 @@ use core::mem;
 use core::ops::Deref;
 use core::ptr::NonNull;
 
+#[cfg(not(loom))]
+pub(crate) use block::prefetch_count;
 pub(crate) use block::{Anchor, Lead, abandon, block_of, lead, make, number, set_number};
 use block::{Header, Hook, NoHook, is_thin, object};
 

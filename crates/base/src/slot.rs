@@ -25,6 +25,8 @@ use core::marker::PhantomData;
 use core::mem::ManuallyDrop;
 use core::ptr::{self, NonNull};
 
+#[cfg(not(loom))]
+use crate::counted;
 use crate::counted::{Anchor, Borrowed, Ref};
 use crate::rcu::Guard;
 use crate::sync::atomic::AtomicPtr;
@@ -176,6 +178,14 @@ impl<T: ?Sized> Slot<T> {
     pub(crate) unsafe fn fill(&self, object: Ref<T>) {
         // Relaxed: whatever publishes the slot publishes the object.
         self.anchor.store(object.into_raw().as_ptr(), Relaxed);
+    }
+
+    /// Asks for the line of the object's count. In models that would be one more step, for nothing.
+    #[inline(always)]
+    pub(crate) fn prefetch(&self) {
+        // Relaxed: the pointer is not followed.
+        #[cfg(not(loom))]
+        counted::prefetch_count(self.anchor.load(Relaxed));
     }
 
     /// Takes the slot's reference, and leaves the pointer for readers.

@@ -100,20 +100,32 @@ impl Peers {
         }
     }
 
-    /// Gives every rival its turn in every case of every round.
+    /// Gives every rival its turn in every case of every round. A case in which a rival fails once is
+    /// none that it can do, and the failure is told.
     fn measure_turns(
         &self,
         rivals: &mut [Box<dyn Rival>],
         progress: &dyn Progress,
-    ) -> anyhow::Result<Vec<Vec<Timing>>> {
+    ) -> anyhow::Result<(Vec<Vec<Timing>>, Vec<String>)> {
         progress.begin("peers", self.rounds as u64);
         let cases = Case::ALL.len();
         let mut ns = vec![Vec::with_capacity(self.rounds); rivals.len() * cases];
+        let mut failures = vec![None; ns.len()];
         for round in 0..self.rounds {
             for place in order(ns.len(), round) {
                 let rival = &mut *rivals[place / cases];
                 let case = Case::ALL[place % cases];
-                ns[place].extend(self.turn(rival, case, round)?);
+                if failures[place].is_some() {
+                    continue;
+                }
+                match self.turn(rival, case, round) {
+                    Ok(turn) => ns[place].extend(turn),
+                    Err(error) if rival.side() == Side::Theirs => {
+                        ns[place].clear();
+                        failures[place] = Some(format!("{error:#}"));
+                    }
+                    Err(error) => return Err(error),
+                }
             }
             progress.step();
         }
@@ -125,7 +137,8 @@ impl Peers {
             })
         };
         let of_rival = |ns: &[Vec<f64>]| Case::ALL.iter().zip(ns).filter_map(timing).collect();
-        Ok(ns.chunks(cases).map(of_rival).collect())
+        let timings = ns.chunks(cases).map(of_rival).collect();
+        Ok((timings, failures.into_iter().flatten().collect()))
     }
 
     fn turn(&self, rival: &mut dyn Rival, case: Case, round: usize) -> anyhow::Result<Option<f64>> {
@@ -199,7 +212,7 @@ impl Experiment for Peers {
         let (mut rivals, missing) = roster(self.slow_builds, progress);
         // First, while little else is in the heap.
         let mut rows = self.measure_sizes(&mut rivals, progress)?;
-        let timings = self.measure_turns(&mut rivals, progress)?;
+        let (timings, failures) = self.measure_turns(&mut rivals, progress)?;
         for (row, timings) in rows.iter_mut().zip(timings) {
             row.timings = timings;
         }
@@ -211,7 +224,7 @@ impl Experiment for Peers {
             headline: findings::figures(&rows),
             tables: findings::tables(&rows, self.most),
             plots: findings::plots(&rows, self.most),
-            remarks: findings::remarks(&rows, &missing),
+            remarks: findings::remarks(&rows, &missing, &failures),
             machine,
         })
     }

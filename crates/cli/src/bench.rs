@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use anyhow::Context;
 use fdtable_bench::alloc::Alloc;
 use fdtable_bench::chat::Chat;
 use fdtable_bench::compare::{Comparison, Old};
@@ -25,13 +26,16 @@ use fdtable_bench::sparse::Sparse;
 use crate::arguments::{Bench, ChatArguments, Common, Experiment, Form, OpenFilesArguments};
 use crate::progress::Bar;
 
-/// Runs what was chosen, prints each report when it is done, and writes them all in the end. What
-/// cannot be read or made is an error before anything is measured.
+/// Runs what was chosen, prints each report when it is done, and writes them all in the end, also those
+/// that were done before one failed. What cannot be read or made is an error before anything is measured.
 pub(crate) fn run(chosen: &Bench) -> anyhow::Result<()> {
     let common = &chosen.common;
     let old = common.compare.as_deref().map(Old::read).transpose()?;
     let written = Written::prepare(&common.form)?;
-    let reports = measure(&experiments(chosen), &common.form)?;
+    let (reports, failed) = measure(&experiments(chosen), &common.form);
+    if reports.is_empty() {
+        return failed;
+    }
     let compared = old.map(|old| Comparison::new(&old, &reports)).transpose()?;
     written.write(&reports, compared.as_ref())?;
     match compared {
@@ -39,7 +43,7 @@ pub(crate) fn run(chosen: &Bench) -> anyhow::Result<()> {
         Some(compared) => println!("{compared}"),
         None => {}
     }
-    Ok(())
+    failed
 }
 
 /// Where reports are written.
@@ -72,16 +76,24 @@ impl<'f> Written<'f> {
     }
 }
 
-/// Runs one experiment after the other, and prints each report when it is done.
+/// Runs one experiment after the other, and prints each report when it is done. If one fails, the others
+/// run all the same, and the first failure is returned beside their reports.
 pub(crate) fn measure(
     experiments: &[Box<dyn experiment::Experiment>],
     form: &Form,
-) -> anyhow::Result<Vec<Report>> {
+) -> (Vec<Report>, anyhow::Result<()>) {
     let bar = Bar::new(experiments.iter().map(|it| it.expected()).collect());
-    let mut reports = Vec::new();
+    let (mut reports, mut failed) = (Vec::new(), Ok(()));
     for experiment in experiments {
         bar.next();
-        let report = experiment::run(&**experiment, &bar)?;
+        let run = experiment::run(&**experiment, &bar);
+        let report = match run.with_context(|| experiment.name().to_owned()) {
+            Ok(report) => report,
+            Err(error) => {
+                failed = failed.and(Err(error));
+                continue;
+            }
+        };
         bar.above(|| {
             if form.markdown {
                 println!("{}", Markdown(&report));
@@ -91,7 +103,7 @@ pub(crate) fn measure(
         });
         reports.push(report);
     }
-    Ok(reports)
+    (reports, failed)
 }
 
 /// Lists the experiments with the configuration that was asked for.

@@ -17,6 +17,7 @@ pub(crate) fn run(chosen: &arguments::Conflicts) -> anyhow::Result<()> {
         return Ok(());
     }
     let written = Written::prepare(&chosen.form)?;
-    let reports = measure(&[Box::new(Conflicts::default())], &chosen.form)?;
+    let (reports, failed) = measure(&[Box::new(Conflicts::default())], &chosen.form);
+    failed?;
     written.write(&reports, None)
 }

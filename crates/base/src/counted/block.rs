@@ -18,6 +18,8 @@ use core::mem;
 use core::ptr::NonNull;
 
 use crate::fallible::OutOfMemory;
+#[cfg(not(loom))]
+use crate::prefetch::prefetch;
 use crate::rcu;
 use crate::refcount::RefCount;
 use crate::slab::general;
@@ -232,6 +234,13 @@ impl Header {
 pub(crate) unsafe fn number(anchor: NonNull<Anchor>) -> u32 {
     // SAFETY: as the caller promises.
     unsafe { Header::of(anchor) }.state.number()
+}
+
+/// Asks for the line of a block's count, which is right before its anchor. There need not be a block.
+#[cfg(not(loom))]
+#[inline(always)]
+pub(crate) fn prefetch_count(anchor: *const Anchor) {
+    prefetch(anchor.wrapping_byte_sub(size_of::<RefCount>()));
 }
 
 /// Keeps a number, below 2^29, in the block's header.

@@ -6,6 +6,8 @@ use super::FANOUT;
 use crate::bitmap::{BITS, Word};
 use crate::leaf::Leaf;
 use crate::lock::{Name, RawLock};
+#[cfg(not(loom))]
+use crate::prefetch::prefetch;
 use crate::rcu;
 use crate::slab::SlabBox;
 use crate::sync::atomic::Ordering::{Acquire, Relaxed, Release};
@@ -182,6 +184,9 @@ impl Interior {
     /// # Safety
     /// The children are kept.
     pub(super) unsafe fn count_children(&self) {
+        // So that the waits for their lines are not one after the other, as the atomic adds are.
+        #[cfg(not(loom))]
+        self.children().for_each(|child| prefetch(child));
         for child in self.children() {
             // SAFETY: as the caller promises. There is one count for each interior node that
             // leads there, which is a page of memory: they do not get too many.

@@ -95,8 +95,8 @@ pub(super) fn figures(rows: &[Row]) -> Vec<Figure> {
     FIGURES.iter().filter_map(figure).collect()
 }
 
-/// Says where a rival is ahead of ours, and who is not there.
-pub(super) fn remarks(rows: &[Row], missing: &[Missing]) -> Vec<String> {
+/// Says where a rival is ahead of ours, who is not there, and who failed at what.
+pub(super) fn remarks(rows: &[Row], missing: &[Missing], failures: &[String]) -> Vec<String> {
     let mut remarks: Vec<String> = Case::ALL.iter().map(|&case| ahead(rows, case)).collect();
     remarks.extend(size_ahead(rows));
     remarks.extend(
@@ -104,6 +104,7 @@ pub(super) fn remarks(rows: &[Row], missing: &[Missing]) -> Vec<String> {
             .iter()
             .map(|Missing { name, reason }| format!("{name} did not take part: {reason}")),
     );
+    remarks.extend(failures.iter().map(|failure| format!("failed: {failure}")));
     if !cfg!(feature = "rivals") {
         remarks.push(
             "This program was built without the feature `rivals`: most maps and slabs are missing"

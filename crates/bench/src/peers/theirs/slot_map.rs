@@ -20,6 +20,10 @@ const FEATURES: Features = Features {
     grows_without_stall: Feature::With("fixed size"),
 };
 
+/// How many removed slots may wait for a thread that was put aside under its guard, or one that ended
+/// with some of them. Only addresses are taken ahead.
+const SURPLUS: u32 = 1 << 24;
+
 pub(super) fn all() -> Vec<Box<dyn Rival>> {
     vec![theirs::<SlotMap<SlotId, Object>>(
         "concurrent-slotmap",
@@ -34,7 +38,7 @@ impl Subject for SlotMap<SlotId, Object> {
     const MEMORY: Memory = Memory::Mapped;
 
     fn with_room(most: u32) -> Self {
-        SlotMap::new(most)
+        SlotMap::new(most.saturating_add(SURPLUS))
     }
 
     fn reader() {}
