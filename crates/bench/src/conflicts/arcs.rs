@@ -6,7 +6,7 @@ use std::hint::black_box;
 use std::sync::Arc;
 
 use anyhow::Context;
-use conflict_tracer::Cpus;
+use conflict_tracer::{Cpus, MAX_CPUS};
 use fdtable::{Error, FdFlags};
 
 use super::operation::{Argument, Call, Operation};
@@ -37,6 +37,8 @@ pub(super) trait Container: Send + Sync + Sized {
 
     /// What it can do besides lookups, opens of any number, and closes.
     const MORE: &'static [Operation] = &[];
+    /// How many CPUs at most are traced that open and close.
+    const OPENERS: usize = MAX_CPUS;
 
     fn with_limit(limit: u64) -> Self;
     fn open(&self, file: Object) -> Result<u64, Error>;

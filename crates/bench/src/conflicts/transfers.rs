@@ -174,6 +174,8 @@ fn row<T: Table>(work: Work, rounds: &[Vec<Trace>], count: usize) -> Row {
 /// Table on which all CPUs work.
 trait Table: Send + Sync + Sized {
     const NAME: &'static str;
+    /// How many CPUs at most are traced that open and close.
+    const OPENERS: usize = MAX_CPUS;
 
     fn new() -> anyhow::Result<Self>;
     /// Makes a file and opens it on any number.
@@ -233,19 +235,24 @@ impl<T: Table> Crowd<T> {
     fn rows(&self, cpus: &mut Cpus) -> anyhow::Result<Vec<Row>> {
         let mut rows = Vec::new();
         for work in Work::ALL {
-            let rounds = self.trace(cpus, work)?;
-            rows.extend(steps().map(|count| row::<T>(work, &rounds, count)));
+            let most = match work {
+                Work::OpenClose => T::OPENERS,
+                _ => MAX_CPUS,
+            };
+            let rounds = self.trace(cpus, work, most)?;
+            let counts = steps().take_while(|count| *count <= most);
+            rows.extend(counts.map(|count| row::<T>(work, &rounds, count)));
         }
         Ok(rows)
     }
 
-    /// Traces some rounds of all CPUs, each of which has worked before.
-    fn trace(&self, cpus: &mut Cpus, work: Work) -> anyhow::Result<Vec<Vec<Trace>>> {
-        for cpu in 0..cpus.count() {
+    /// Traces some rounds of the first CPUs, each of which has worked before.
+    fn trace(&self, cpus: &mut Cpus, work: Work, most: usize) -> anyhow::Result<Vec<Vec<Trace>>> {
+        for cpu in 0..most {
             cpus.run(cpu, || (0..WARM_UP).try_for_each(|_| self.step(cpu, work)))??;
         }
         let mut round = |_| {
-            let all = 0..cpus.count();
+            let all = 0..most;
             all.map(|cpu| {
                 let (done, trace) = cpus.trace(cpu, || self.step(cpu, work))?;
                 done?;
@@ -321,6 +328,7 @@ struct OfArcs<C>(C);
 
 impl<C: Container> Table for OfArcs<C> {
     const NAME: &'static str = C::NAME;
+    const OPENERS: usize = C::OPENERS;
 
     fn new() -> anyhow::Result<Self> {
         Ok(OfArcs(C::with_limit(u64::from(LIMIT))))

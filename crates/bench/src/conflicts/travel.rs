@@ -336,7 +336,8 @@ pub(super) fn remarks() -> Vec<String> {
          operations without a conflict exact in any order, for others a lower bound."
             .to_owned(),
         "With fewer CPUs it is the work of the first of the 256, among as many threads. What looks at \
-         every thread, as a close of an ArcSwapOption does, looks at 256 in each column."
+         every thread, as a close of an ArcSwapOption does, looks at 256 in each column. That takes \
+         so many steps that 8 CPUs at most are traced there."
             .to_owned(),
         "The throughput is a model with the parameters in the configuration, for comparing shapes. It \
          has no bandwidth, no caches that are full and no exchange that fails; operations without a \

@@ -57,6 +57,8 @@ pub(in super::super) struct Swapped {
 
 impl Container for Swapped {
     const NAME: &'static str = "array of ArcSwapOption";
+    /// A store looks at what each thread may have borrowed that ever did: that takes very many steps.
+    const OPENERS: usize = 8;
 
     fn with_limit(limit: u64) -> Self {
         let limit = limit.min(1024);
