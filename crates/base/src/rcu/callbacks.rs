@@ -191,6 +191,9 @@ struct Queue {
     invoking: Option<usize>,
     /// Somebody who queues should look for what is due.
     is_time: bool,
+    /// Other readers were found since the list began to gather. It is asked once for each list, as the
+    /// records of all readers that ever were are looked at.
+    has_company: bool,
     /// What all callbacks weigh that were ever queued, and those of them that have run.
     queued: u64,
     invoked: u64,
@@ -205,6 +208,7 @@ impl Queue {
             ready: List::new(),
             invoking: None,
             is_time: false,
+            has_company: false,
             queued: 0,
             invoked: 0,
         }
@@ -223,6 +227,7 @@ impl Queue {
         if self.waiting.weight == 0 && self.gathering.weight > 0 {
             self.waiting = self.gathering.take();
             self.ticket = GRACE.ticket();
+            self.has_company = false;
         }
     }
 
@@ -401,8 +406,7 @@ fn work(queue: &SpinLock<Queue>, weight: usize) {
     if inside_read_lock() {
         return;
     }
-    let is_due = weight >= LONE_BATCH;
-    if is_due && (RECORDS.only_own_claimed() || wait_for_others(queue, weight)) {
+    if weight >= LONE_BATCH && is_time_to_advance(queue, weight) {
         advance(queue, PORTION);
     } else {
         invoke_ready(queue, PORTION);
@@ -412,16 +416,27 @@ fn work(queue: &SpinLock<Queue>, weight: usize) {
     }
 }
 
-/// Gives what has gathered its ticket if that is enough, and tells whether what waits had one before:
-/// then others have had the time to take theirs. Who has gathered two batches waits for nobody: that
-/// many pay for a grace period of their own, and what weighs so much should not lie about.
-fn wait_for_others(queue: &SpinLock<Queue>, weight: usize) -> bool {
-    let mut queue = queue.lock();
-    let has_waited = queue.waiting.weight > 0 || weight >= 2 * BATCH;
-    if weight >= BATCH {
-        queue.seal();
+/// Gives what has gathered its ticket if that is enough, and tells whether somebody should see to the
+/// grace period: if what waits had its ticket before, since then others have had the time to take
+/// theirs; if there are no others; or if two batches have gathered, which pay for a grace period of
+/// their own, and should not lie about if they weigh so much.
+fn is_time_to_advance(queue: &SpinLock<Queue>, weight: usize) -> bool {
+    let (is_time, has_company) = {
+        let mut queue = queue.lock();
+        let is_time = queue.waiting.weight > 0 || weight >= 2 * BATCH;
+        if weight >= BATCH {
+            queue.seal();
+        }
+        (is_time, queue.has_company)
+    };
+    if is_time || has_company {
+        return is_time;
     }
-    has_waited
+    let is_lone = RECORDS.only_own_claimed();
+    if !is_lone {
+        queue.lock().has_company = true;
+    }
+    is_lone
 }
 
 /// Works the queue off until less than a backlog is left, somebody else does it, or patience ends.
