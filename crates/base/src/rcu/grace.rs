@@ -135,6 +135,7 @@ impl Grace {
 
     fn start(&self, running: &mut bool) {
         // Acquire: from the tickets taken so far; those that come later are for the next one.
+        // No model sees it: the full fence (Q) acquires what this exchange has read, too.
         self.numbered.fetch_add(NUMBER, Acquire);
         // (N) Release: to the readers that will carry this number, with what came before the tickets.
         self.started.fetch_add(NUMBER, Release);
