@@ -35,18 +35,47 @@ type RawGuard<'a, T> = parking_lot::MutexGuard<'a, T>;
 type RawGuard<'a, T> = spin::mutex::SpinMutexGuard<'a, T>;
 
 /// The right to use what a [`Mutex`] guards.
-pub struct MutexGuard<'a, T>(RawGuard<'a, T>);
+pub struct MutexGuard<'a, T> {
+    #[cfg(any(loom, not(feature = "std")))]
+    lock: &'a Mutex<T>,
+    /// Absent only inside [`MutexGuard::let_others`].
+    raw: Option<RawGuard<'a, T>>,
+}
+
+/// What a guard panics with that was used inside of its own method.
+const HELD: &str = "the lock is held outside of let_others";
+
+impl<T> MutexGuard<'_, T> {
+    /// Releases the lock to a thread that waits for it, if one does, and takes it again. What the
+    /// lock guards may have changed.
+    ///
+    /// A thread that only released and took the lock would keep it: the others look for it too
+    /// rarely to find it free. With `std` the lock is handed to a thread that sleeps on it.
+    /// Without, it is free for a moment.
+    pub fn let_others(&mut self) {
+        #[cfg(all(not(loom), feature = "std"))]
+        parking_lot::MutexGuard::bump(self.raw.as_mut().expect(HELD));
+        #[cfg(any(loom, not(feature = "std")))]
+        {
+            self.raw = None;
+            relax(0);
+            self.raw = self.lock.lock().raw.take();
+        }
+    }
+}
 
 impl<T> core::ops::Deref for MutexGuard<'_, T> {
     type Target = T;
+    #[inline]
     fn deref(&self) -> &T {
-        &self.0
+        self.raw.as_ref().expect(HELD)
     }
 }
 
 impl<T> core::ops::DerefMut for MutexGuard<'_, T> {
+    #[inline]
     fn deref_mut(&mut self) -> &mut T {
-        &mut self.0
+        self.raw.as_mut().expect(HELD)
     }
 }
 
@@ -71,7 +100,7 @@ impl<T> Mutex<T> {
     #[inline]
     pub fn lock(&self) -> MutexGuard<'_, T> {
         #[cfg(loom)]
-        return MutexGuard(
+        return self.guard(
             self.0
                 .lock()
                 .unwrap_or_else(std::sync::PoisonError::into_inner),
@@ -93,16 +122,25 @@ impl<T> Mutex<T> {
                 return guard;
             }
         }
-        MutexGuard(self.0.lock())
+        self.guard(self.0.lock())
     }
 
     /// Takes the lock if nobody holds it. Never waits.
     #[inline]
     pub fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
         #[cfg(loom)]
-        return self.0.try_lock().ok().map(MutexGuard);
+        return self.0.try_lock().ok().map(|raw| self.guard(raw));
         #[cfg(not(loom))]
-        return self.0.try_lock().map(MutexGuard);
+        return self.0.try_lock().map(|raw| self.guard(raw));
+    }
+
+    #[inline]
+    fn guard<'a>(&'a self, raw: RawGuard<'a, T>) -> MutexGuard<'a, T> {
+        MutexGuard {
+            #[cfg(any(loom, not(feature = "std")))]
+            lock: self,
+            raw: Some(raw),
+        }
     }
 
     /// Borrows the value; nobody else can, as `self` is borrowed exclusively.

@@ -698,6 +698,20 @@ impl<T: ?Sized + Send + Sync, S: LeafState, D> Structure<'_, T, S, D> {
         unsafe { self.tree.find(index) }
     }
 
+    /// Returns true if there is a leaf of `index` and it is the tree's own:
+    /// [`own`](Self::own) then has nothing to do.
+    #[must_use]
+    pub fn is_own(&self, index: usize) -> bool {
+        self.leaf(index)
+            .is_some_and(|leaf| self.tree.owns(leaf, index))
+    }
+
+    /// Releases the lock to a thread that waits for it, if one does, and takes it again. The tree
+    /// and what is kept under the lock may have changed.
+    pub fn let_others(&mut self) {
+        self.data.let_others();
+    }
+
     /// Finds the first leaf whose index is `from` or more.
     pub fn next(&self, from: usize) -> Option<(usize, &Leaf<T, S>)> {
         let root = self.tree.root();
