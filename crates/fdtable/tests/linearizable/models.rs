@@ -306,6 +306,113 @@ fn a_dup_and_an_open_meet_a_close_in_the_first_leaf() {
     subject.is_linearizable(2);
 }
 
+/// Two descriptors in two leaves, and one between them that an open gets.
+#[test]
+fn a_pair_in_two_leaves_meets_an_open() {
+    let subject = Model {
+        holes: &[2, 5, 9],
+        ..model(10, &[|it| it.open_pair(), |it| it.open()])
+    };
+    subject.is_linearizable(2);
+}
+
+/// The same beside closes of the lowest, then of one between.
+#[test]
+fn a_pair_in_two_leaves_meets_two_closes() {
+    let subject = Model {
+        holes: &[2],
+        ..model(
+            9,
+            &[
+                |it| it.open_pair(),
+                |it| {
+                    it.close(1);
+                    it.close(5);
+                },
+            ],
+        )
+    };
+    subject.is_linearizable(2);
+}
+
+/// Two in one leaf, found without a search, and a close in a leaf below.
+#[test]
+fn a_pair_in_one_leaf_meets_two_closes() {
+    let subject = Model {
+        holes: &[5],
+        ..model(
+            7,
+            &[
+                |it| it.open_pair(),
+                |it| {
+                    it.close(1);
+                    it.close(4);
+                },
+            ],
+        )
+    };
+    subject.is_linearizable(2);
+}
+
+/// A pair that fails where one descriptor is free, and an open that gets it.
+#[test]
+fn a_pair_that_fails_meets_a_close_and_an_open() {
+    let subject = Model {
+        limit: 6,
+        holes: &[2],
+        ..model(
+            6,
+            &[
+                |it| it.open_pair(),
+                |it| {
+                    it.open();
+                    it.close(5);
+                },
+            ],
+        )
+    };
+    subject.is_linearizable(2);
+}
+
+/// Three that fail where two are free, in two leaves, and an open that gets the lower one.
+#[test]
+fn many_that_fail_meet_an_open_and_a_close() {
+    let subject = Model {
+        limit: 9,
+        holes: &[2, 5],
+        ..model(
+            9,
+            &[
+                |it| it.reserve_many(3),
+                |it| {
+                    it.open();
+                    it.close(1);
+                },
+            ],
+        )
+    };
+    subject.is_linearizable(2);
+}
+
+/// Three in three leaves, and an open and a close of others.
+#[test]
+fn many_in_three_leaves_meet_a_close_and_an_open() {
+    let subject = Model {
+        holes: &[2, 5, 9],
+        ..model(
+            10,
+            &[
+                |it| it.reserve_many(3),
+                |it| {
+                    it.close(1);
+                    it.open();
+                },
+            ],
+        )
+    };
+    subject.is_linearizable(2);
+}
+
 /// The last number below the limit.
 #[test]
 fn two_opens_meet_at_the_limit() {

@@ -92,6 +92,29 @@ impl<'t> Recorder<'t> {
         self.record(|| Operation::OpenAny(file, number(files.open_any(object, NONE))));
     }
 
+    pub(crate) fn open_pair(&mut self) {
+        let (files, both) = (self.files, [self.next_file(), self.next_file()]);
+        let pair = (FileRef::new(both[0]), FileRef::new(both[1]));
+        self.record(|| {
+            let opened = files.open_pair(pair, NONE);
+            Operation::OpenPair(both, opened.map(|(one, two)| [one.raw(), two.raw()]))
+        });
+    }
+
+    /// Remembers the reservations, as [`reserve`](Self::reserve).
+    pub(crate) fn reserve_many(&mut self, count: usize) {
+        let (files, mut reserved) = (self.files, None);
+        self.record(|| {
+            let answer = files.reserve_many(count, NONE).map(|reservations| {
+                let numbers = reservations.fds().iter().map(|fd| fd.raw()).collect();
+                reserved = Some(reservations);
+                numbers
+            });
+            Operation::ReserveMany(count, answer)
+        });
+        self.reserved.extend(reserved.into_iter().flatten());
+    }
+
     /// Remembers the reservation for [`install`](Self::install) and [`cancel`](Self::cancel).
     pub(crate) fn reserve(&mut self) {
         let (files, mut reserved) = (self.files, None);

@@ -21,7 +21,10 @@ pub(crate) type File = u32;
 pub(crate) enum Operation {
     Open(File, Result<RawFd, Error>),
     OpenAny(File, Result<RawFd, Error>),
+    OpenPair([File; 2], Result<[RawFd; 2], Error>),
     Reserve(Result<RawFd, Error>),
+    /// Of so many, 256 at the most: more are not reserved at one moment.
+    ReserveMany(usize, Result<Vec<RawFd>, Error>),
     ReserveFrom(RawFd, Result<RawFd, Error>),
     /// Of a number that this thread reserved.
     Install(RawFd, File),
@@ -46,6 +49,8 @@ pub(crate) enum Step {
     TakeAny(RawFd),
     /// Every number from this one to the limit is taken.
     Full(RawFd),
+    /// Fewer descriptors than this are free below the limit.
+    Fewer(usize),
     /// The number is not below the limit, or negative.
     OutOfRange(RawFd),
     /// The number is reserved, and now has this file.
@@ -86,6 +91,16 @@ impl Operation {
             Self::OpenAny(file, Ok(number)) => {
                 vec![vec![TakeAny(number)], vec![Install(number, file)]]
             }
+            Self::OpenPair(files, Ok(numbers)) => vec![
+                vec![TakeLowest(0, numbers[0]), TakeLowest(0, numbers[1])],
+                vec![Install(numbers[0], files[0])],
+                vec![Install(numbers[1], files[1])],
+            ],
+            Self::OpenPair(_, Err(TooManyFiles)) => vec![vec![Fewer(2)]],
+            Self::ReserveMany(count, Ok(ref numbers)) if numbers.len() == count => {
+                vec![numbers.iter().map(|&n| TakeLowest(0, n)).collect()]
+            }
+            Self::ReserveMany(count, Err(TooManyFiles)) => vec![vec![Fewer(count)]],
             Self::Reserve(Ok(number)) => vec![vec![TakeLowest(0, number)]],
             Self::Open(_, Err(TooManyFiles))
             | Self::OpenAny(_, Err(TooManyFiles))
@@ -186,6 +201,13 @@ impl State {
         hole.map_or(past, |(&hole, _)| hole.min(past))
     }
 
+    /// The free descriptors below the limit.
+    fn free(&self) -> impl Iterator<Item = RawFd> {
+        let next = |last: &RawFd| Some(self.lowest(last + 1));
+        let free = std::iter::successors(Some(self.lowest(0)), next);
+        free.take_while(|&number| number < self.limit)
+    }
+
     fn open(&self) -> Vec<(RawFd, File)> {
         let last = self.exceptions.keys().next_back().copied().unwrap_or(0);
         let open = |number| match self.at(number) {
@@ -207,6 +229,7 @@ impl State {
                 self.put_if(free, number, Place::Reserved)
             }
             Step::Full(min) => self.lowest(min) >= self.limit,
+            Step::Fewer(count) => self.free().nth(count - 1).is_none(),
             Step::OutOfRange(number) => !(0..self.limit).contains(&number),
             Step::Install(number, file) => {
                 self.put_if(self.is_reserved(number), number, Place::Open(file))

@@ -105,6 +105,49 @@ fn emfile_needs_a_moment_at_which_all_is_taken() {
     legal(&start, &vec![writer, vec![at(0, 5, full)]]);
 }
 
+/// Descriptors 5, 70 and 200 are free; a pair gets the first and the last, and an open that
+/// overlaps it the one between.
+#[test]
+fn a_pair_has_one_moment() {
+    let start = State::new(ROOM, 300, &[5, 70, 200]);
+    let pair = |numbers| Operation::OpenPair([NEW, NEW], Ok(numbers));
+    let beside = |numbers| vec![vec![at(0, 3, pair(numbers))], vec![at(1, 2, open(70))]];
+    illegal(&start, &beside([5, 200]));
+    let start = State::new(ROOM, 300, &[70, 5, 6]);
+    legal(&start, &beside([5, 6]));
+    // Two opens in a row may get them.
+    let two = vec![at(0, 1, open(5)), at(4, 5, open(200))];
+    let start = State::new(ROOM, 300, &[5, 70, 200]);
+    legal(&start, &vec![two, vec![at(2, 3, open(70))]]);
+}
+
+#[test]
+fn a_pair_has_the_two_lowest_or_fails_where_one_is_free() {
+    let pair = |answer| vec![vec![at(0, 1, Operation::OpenPair([NEW, NEW], answer))]];
+    let start = State::new(300, 300, &[5, 70, 200]);
+    legal(&start, &pair(Ok([5, 70])));
+    illegal(&start, &pair(Ok([5, 200])));
+    illegal(&start, &pair(Ok([70, 5])));
+    illegal(&start, &pair(Err(Error::TooManyFiles)));
+    legal(&State::new(300, 300, &[5]), &pair(Err(Error::TooManyFiles)));
+}
+
+/// Four do not fit, and an open that overlaps the call may not see the three lower ones taken.
+#[test]
+fn many_that_fail_leave_no_trace() {
+    let start = State::new(300, 300, &[5, 70, 200]);
+    let many = |answer| Operation::ReserveMany(4, answer);
+    let fails = |opened| {
+        let refused = many(Err(Error::TooManyFiles));
+        vec![vec![at(0, 3, refused)], vec![at(1, 2, open(opened))]]
+    };
+    illegal(&start, &fails(200));
+    legal(&start, &fails(5));
+    let four = vec![vec![at(0, 1, many(Ok(vec![5, 70, 200, 250])))]];
+    legal(&State::new(300, 300, &[5, 70, 200, 250]), &four);
+    illegal(&State::new(300, 300, &[5, 70, 200, 210, 250]), &four);
+}
+
 #[test]
 fn a_minimum_is_searched_from_there() {
     let from = |number| vec![vec![at(0, 1, Operation::DupFrom(0, 63, Ok(number)))]];
