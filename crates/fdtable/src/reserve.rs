@@ -33,6 +33,10 @@ pub struct Reservation<'f, T: ?Sized + Send + Sync> {
 }
 
 impl<T: ?Sized + Send + Sync> Files<T> {
+    /// How many descriptors [`reserve_many`](Self::reserve_many) reserves at one moment: 256, more
+    /// than one message of `SCM_RIGHTS` carries.
+    pub const RESERVED_AT_ONCE: usize = crate::table::AT_ONCE;
+
     /// Takes the lowest free number. May wait for the lock, and allocates when the table grows.
     ///
     /// # Errors
@@ -64,9 +68,13 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         Ok(Reservation { files: self, fd })
     }
 
-    /// Takes `count` numbers, each the lowest that is free at its turn, or none: nobody else is
-    /// refused a number for the sake of a call that fails. Otherwise as
-    /// [`reserve`](Self::reserve).
+    /// Reserves the `count` lowest free descriptors, or none. May wait for the lock, and allocates.
+    ///
+    /// Up to [`RESERVED_AT_ONCE`](Self::RESERVED_AT_ONCE) descriptors are reserved at one moment, and
+    /// a call that fails then leaves no trace: no other call sees one of them taken. More are
+    /// reserved in steps of so many, each at a moment of its own, so that the lock is never held for
+    /// long; while a call takes several steps and fails in a later one, others find the descriptors
+    /// of the earlier ones taken.
     ///
     /// # Errors
     /// - [`Error::TooManyFiles`] (EMFILE) if so many are not free below the limit.
@@ -78,7 +86,8 @@ impl<T: ?Sized + Send + Sync> Files<T> {
             return Err(Error::TooManyFiles);
         }
         fds.try_reserve_exact(count).map_err(|_| Error::NoMemory)?;
-        self.table.reserve_many(count, &mut fds, flags)?;
+        fds.resize(count, Fd::MIN);
+        self.table.reserve_many(&mut fds, flags)?;
         Ok(Reservations {
             files: self,
             fds: fds.into_iter(),
@@ -99,10 +108,10 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         self.table.open_lowest(file.0, flags)
     }
 
-    /// Opens two files under the two lowest free numbers, as `pipe(2)` and `socketpair(2)` do, or
-    /// none of them: nobody else is refused a number for the sake of a call that fails. Returns the
-    /// number of each. They are looked up one before the other, not in one step. May wait for the
-    /// lock, and allocates when the table grows.
+    /// Opens two files under the two lowest free descriptors, as `pipe(2)` and `socketpair(2)` do, or
+    /// neither. Both are taken at one moment, and a call that fails leaves no trace: no other call
+    /// sees one of them taken. A lookup may find the first before the second. May wait for the lock,
+    /// and allocates when the table grows.
     ///
     /// ```
     /// use fdtable::{Error, FdFlags, FileRef, Files};

@@ -15,7 +15,7 @@
 //! |---|---|---|
 //! | look up | no lock | |
 //! | open the lowest | in the leaf that the [`Room`] hints at | search, in `lowest` |
-//! | open two of the lowest | in that leaf, if it has two | search twice, in `pair` |
+//! | open two of the lowest | in that leaf, if it has two | search, in `several` |
 //! | open any | in the leaf that the processor has claimed | claim, in `any` |
 //! | close, flags, `dup_to` | in the number's own leaf | make or copy the leaf |
 //! | reserve, install, ranges, fork | | always |
@@ -50,6 +50,7 @@ mod pair;
 mod quarantine;
 mod range;
 mod reserved;
+mod several;
 mod share;
 mod tags;
 mod waiters;
@@ -63,6 +64,7 @@ use tags::Tags;
 use waiters::Waiters;
 
 pub(crate) use range::Closed;
+pub(crate) use reserved::AT_ONCE;
 pub(crate) use waiters::Waiter;
 
 /// A limit past the highest number is as good as none.

@@ -49,6 +49,38 @@ fn a_number_waits_for_exactly_so_many_opens() {
 }
 
 #[test]
+fn at_most_1024_numbers_wait_and_the_oldest_goes_for_the_next() {
+    const WAITING: RawFd = 1024;
+    let files = with(u32::MAX, 4096, 2000);
+    // From above, so that the oldest are not the lowest.
+    for fd in (0..WAITING + 3).rev() {
+        files.close(fd).expect("it is open");
+    }
+    let freed = [1024, 1025, 1026];
+    assert_eq!(freed.map(|_| open(&files)), freed.map(Ok));
+    assert_eq!(open(&files), Ok(2000));
+    // Close-range fills it in one step.
+    files.close_range(1100, 1199).expect("there is memory");
+    let freed: Vec<_> = (924..1024).map(Ok).collect();
+    let opened: Vec<_> = freed.iter().map(|_| open(&files)).collect();
+    assert_eq!(opened, freed);
+}
+
+#[test]
+fn many_at_once_free_no_more_numbers_than_they_need_and_none_if_they_fail() {
+    let files = with(1000, 300, 300);
+    for fd in [7, 100, 200, 250] {
+        files.close(fd).expect("it is open");
+    }
+    let refused = files.reserve_many(5, NONE).map(drop);
+    assert_eq!(refused, Err(Error::TooManyFiles));
+    let three = files.reserve_many(3, NONE).expect("four can be freed");
+    let numbers: Vec<_> = three.fds().iter().map(|fd| fd.raw()).collect();
+    assert_eq!(numbers, [7, 100, 200], "those that have waited longest");
+    assert_eq!(files.dup_to(0, 250, NONE).map(RawFd::from), Ok(250));
+}
+
+#[test]
 fn every_kind_of_open_counts() {
     let files = with(4, 1024, 3);
     files.close(1).expect("it is open");

@@ -58,6 +58,45 @@ fn none_is_taken_where_there_are_too_few() {
 }
 
 #[test]
+fn more_than_fit_in_one_step_are_all_reserved_or_none() {
+    let files: Files<u32> = Files::with_limit(2000);
+    for fd in 0..1000 {
+        assert_eq!(files.open(FileRef::new(0), NONE).map(RawFd::from), Ok(fd));
+    }
+    // One free descriptor in each leaf, and room above.
+    for fd in (3..1000).step_by(64) {
+        files.close(fd).expect("it is open");
+    }
+    let free = files.limit() as usize - files.open_count();
+    let refused = files.reserve_many(free + 1, NONE).map(drop);
+    assert_eq!(refused, Err(Error::TooManyFiles));
+    assert_eq!(files.open_count(), 2000 - free, "nothing is left behind");
+    let all = files.reserve_many(free, NONE).expect("so many are free");
+    let expected = (3..1000).step_by(64).chain(1000..2000);
+    assert!(numbers(&all).into_iter().eq(expected));
+    drop(all);
+    assert_eq!(files.open(FileRef::new(0), NONE).map(RawFd::from), Ok(3));
+}
+
+#[test]
+fn many_are_reserved_in_a_child_whose_leaves_are_all_shared() {
+    let parent: Files<u32> = Files::with_limit(1 << 20);
+    for _ in 0..64 * 300 {
+        parent.open(FileRef::new(0), NONE).expect("there is room");
+    }
+    let holes: Vec<RawFd> = (0..300).map(|leaf| leaf * 64 + leaf % 64).collect();
+    for &fd in &holes {
+        parent.close(fd).expect("it is open");
+    }
+    let child = parent.fork().expect("there is memory");
+    let both = [&parent, &child].map(|files| {
+        let many = files.reserve_many(256, NONE).expect("300 are free");
+        numbers(&many)
+    });
+    assert_eq!(both, [&holes[..256], &holes[..256]]);
+}
+
+#[test]
 fn each_is_installed_or_given_back_by_itself() {
     let files = with_holes();
     let mut reservations = files

@@ -24,6 +24,7 @@ use core::hint::cold_path;
 use fdtable_base::bitmap::BITS;
 use fdtable_base::counted::Ref;
 
+use super::lowest::Budget;
 use super::{FdTable, LeafGuard, Structure, Way, take};
 use crate::{Error, Fd, FdFlags};
 
@@ -92,16 +93,17 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
         &self,
         structure: &mut Structure<'_, T>,
         take: &mut impl FnMut(&mut LeafGuard<'_, T>, usize),
-    ) -> Result<Fd, Error> {
+    ) -> Result<Option<Fd>, Error> {
         self.room.prepare()?;
         let hint = self.take_notices(structure);
         let claimed = self.claim_above(structure, hint, take);
         // Now that it is known which leaves are claimed.
         self.hint_at(structure, hint);
         match claimed? {
-            Some(fd) => Ok(fd),
+            Claimed::Taken(fd) => Ok(Some(fd)),
+            Claimed::Interrupted => Ok(None),
             // What is left is in leaves that others have claimed, or that searches look at.
-            None => self.search_lowest(structure, take),
+            Claimed::Nothing => self.search_lowest(structure, take),
         }
     }
 
@@ -111,14 +113,22 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
         structure: &mut Structure<'_, T>,
         hint: usize,
         take: &mut impl FnMut(&mut LeafGuard<'_, T>, usize),
-    ) -> Result<Option<Fd>, Error> {
+    ) -> Result<Claimed, Error> {
         let cpu = self.room.processor();
         self.give_up_claim(structure, cpu)?;
+        let mut budget = Budget::of_one_hold();
         let mut index = structure.next_not_full(hint + 1);
         while index * BITS < self.room.limit() {
+            // Leaves that others have claimed cost nothing: there is one for each CPU.
+            if !structure.is_own(index) && !budget.spend() {
+                return Ok(Claimed::Interrupted);
+            }
             self.own(structure, index)?;
-            if !self.pass_over(structure, index)?
-                && let Some(mut leaf) = structure.lock_leaf(index)
+            if self.pass_over(structure, index)? {
+                if !budget.spend() {
+                    return Ok(Claimed::Interrupted);
+                }
+            } else if let Some(mut leaf) = structure.lock_leaf(index)
                 && leaf.state().claim == 0
                 && let Some(bit) = leaf.open.lowest_clear(0)
                 && index * BITS + bit < self.room.limit()
@@ -126,11 +136,11 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
                 leaf.state_mut().claim = claim_of(cpu);
                 self.room.set_claimed(cpu, index);
                 take(&mut leaf, bit);
-                return Ok(Some(Fd::from_index(index * BITS + bit)));
+                return Ok(Claimed::Taken(Fd::from_index(index * BITS + bit)));
             }
             index = structure.next_not_full(index + 1);
         }
-        Ok(None)
+        Ok(Claimed::Nothing)
     }
 
     /// Gives up the leaf that a processor has claimed.
@@ -149,6 +159,16 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
         }
         Ok(())
     }
+}
+
+/// How the search for a leaf to claim ended.
+enum Claimed {
+    /// A descriptor of the leaf is taken.
+    Taken(Fd),
+    /// There is none below the limit that has room.
+    Nothing,
+    /// With the budget used up.
+    Interrupted,
 }
 
 /// Says in a leaf that a processor has claimed it.

@@ -95,7 +95,7 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
             })?
         };
         if quarantine {
-            Self::enter_quarantine(&mut structure, number);
+            self.enter_quarantine(&mut structure, number);
         }
         let woken = Self::take_waiters(&mut structure);
         drop(structure);

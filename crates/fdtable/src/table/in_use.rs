@@ -84,7 +84,7 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
         if structure.leaf(index).is_none_or(|leaf| leaf.is_vacant(bit)) {
             return Err(Error::BadFd);
         }
-        structure.reserved.prepare()?;
+        structure.reserved.prepare(1)?;
         self.own(&mut structure, index)?;
         let file = {
             let mut leaf = structure.lock_leaf(index).ok_or(Error::BadFd)?;

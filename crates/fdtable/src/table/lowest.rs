@@ -23,7 +23,10 @@
 //! only a part counts, so it may have room and still nothing to offer, and then no notice tells
 //! what is freed there. So that leaf stays locked until the number is taken.
 //!
-//! Each time that the search starts over, somebody has closed a descriptor.
+//! Each time that the search starts over, a descriptor was closed meanwhile, or the search has used
+//! up its *budget*: a table that was filled by name, or shared by a fork, may have any number of full
+//! leaves that no search has marked yet. After a few of them the search sets the hint to where it
+//! is, lets other threads have the lock, and goes on from there.
 
 use core::hint::cold_path;
 
@@ -32,7 +35,9 @@ use fdtable_base::counted::Ref;
 use fdtable_base::rcu;
 use fdtable_base::room::Hint;
 
-use super::{Entry, FdTable, Found, LeafGuard, Mark, Structure, Way, index_of, place_of, take};
+use super::{
+    Entry, FdTable, Found, LeafGuard, Mark, Structure, Way, index_of, mask, place_of, take,
+};
 use crate::{Error, Fd, FdFlags, RawFd};
 
 /// Where the tree names the leaves of the hint.
@@ -155,7 +160,7 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
         found
     }
 
-    /// Finds the lowest free number, and has it taken.
+    /// Finds the lowest free descriptor and has it taken.
     pub(super) fn search(
         &self,
         structure: &mut Structure<'_, T>,
@@ -166,7 +171,7 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
         })
     }
 
-    /// Finds the lowest free number that is `min` or more, and has it taken.
+    /// Finds the lowest free descriptor that is `min` or more and has it taken.
     pub(super) fn search_from(
         &self,
         structure: &mut Structure<'_, T>,
@@ -178,67 +183,104 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
         })
     }
 
+    /// Finds the lowest free descriptor and has it taken, if that takes no more steps than one hold
+    /// of the lock allows.
     pub(super) fn search_lowest(
         &self,
         structure: &mut Structure<'_, T>,
         take: &mut impl FnMut(&mut LeafGuard<'_, T>, usize),
-    ) -> Result<Fd, Error> {
-        loop {
-            let mut index = self.take_notices(structure);
-            let found = self.find_room(structure, &mut index);
-            let second = self.choose_second(structure, index);
-            // Locked, or full or gone to the limit; and then a look for notices.
-            let leaf = structure.lock_leaf(index);
-            self.room.set_hint(index, second);
-            if self.room.has_notices() {
-                continue;
-            }
-            found?;
-            // Somebody who wanted this very number may have been faster.
-            let Some((mut leaf, bit)) = lowest_in(leaf, 0) else {
-                continue;
-            };
-            let number = index * BITS + bit;
-            if number >= self.room.limit() {
-                return Err(Error::TooManyFiles);
-            }
-            // Who allocates any number here goes elsewhere, so that the two do not write one line.
-            leaf.state_mut().claim = 0;
-            take(&mut leaf, bit);
-            return Ok(Fd::from_index(number));
+    ) -> Result<Option<Fd>, Error> {
+        self.search_first(
+            structure,
+            &mut Budget::of_one_hold(),
+            |leaf, index, free| {
+                let bit = free.trailing_zeros() as usize;
+                take(leaf, bit);
+                Fd::from_index(index * BITS + bit)
+            },
+        )
+    }
+
+    /// Finds the first leaf with a free descriptor and passes it, locked, to `take`, with its index
+    /// and the set of its free descriptors below the limit, of which there is one at least. At that
+    /// moment everything below the leaf is taken.
+    ///
+    /// Returns nothing if the search has to begin anew: a descriptor was closed meanwhile, or the
+    /// budget is used up. All leaves that it passed are marked, so the next one goes on from there.
+    pub(super) fn search_first<R>(
+        &self,
+        structure: &mut Structure<'_, T>,
+        budget: &mut Budget,
+        take: impl FnOnce(&mut LeafGuard<'_, T>, usize, u64) -> R,
+    ) -> Result<Option<R>, Error> {
+        let mut index = self.take_notices(structure);
+        let found = self.find_room(structure, &mut index, budget);
+        let second = self.choose_second(structure, index);
+        // Locked, or full or gone to the limit; and then a look for notices.
+        let leaf = structure.lock_leaf(index);
+        self.room.set_hint(index, second);
+        if self.room.has_notices() || found? == Pass::Interrupted {
+            return Ok(None);
         }
+        // Another thread that wanted this very descriptor may have been faster.
+        let Some(mut leaf) = leaf.filter(|leaf| !leaf.open.is_full()) else {
+            return Ok(None);
+        };
+        let free = !leaf.open.bits() & below(self.room.limit().saturating_sub(index * BITS));
+        if free == 0 {
+            return Err(Error::TooManyFiles);
+        }
+        // Opens of any descriptor go elsewhere, so that the two do not write one line.
+        leaf.state_mut().claim = 0;
+        Ok(Some(take(&mut leaf, index, free)))
     }
 
     /// Finds the first leaf at or after `index` that has room, makes sure that it can be written,
-    /// and leaves `index` there, or where it failed: all leaves from the first one on up to there
-    /// were passed over.
-    fn find_room(&self, structure: &mut Structure<'_, T>, index: &mut usize) -> Result<(), Error> {
+    /// and leaves `index` there, or where it failed or was interrupted: all leaves from the first
+    /// one on up to there were passed over.
+    fn find_room(
+        &self,
+        structure: &mut Structure<'_, T>,
+        index: &mut usize,
+        budget: &mut Budget,
+    ) -> Result<Pass, Error> {
         while *index * BITS < self.room.limit() {
+            if !structure.is_own(*index) && !budget.spend() {
+                return Ok(Pass::Interrupted);
+            }
             self.own(structure, *index)?;
             if !self.pass_over(structure, *index)? {
-                return Ok(());
+                return Ok(Pass::Room);
             }
             *index = structure.next_not_full(*index + 1);
+            if !budget.spend() {
+                return Ok(Pass::Interrupted);
+            }
         }
         Err(Error::TooManyFiles)
     }
 
-    /// Tells whether a number is free.
+    /// Returns a value if a descriptor is free. May release the lock of the structure for a moment
+    /// before it looks for the last time.
     pub(crate) fn has_free(&self, structure: &mut Structure<'_, T>) -> Result<Option<()>, Error> {
-        if self.would_end_one(structure) {
-            return Ok(Some(()));
-        }
-        let mut index = self.take_notices(structure);
-        let found = self.find_room(structure, &mut index);
-        // Before the hint is set: that may take out leaves.
-        let free = lowest_in(structure.lock_leaf(index), 0).map(|(_, bit)| index * BITS + bit);
-        self.hint_at(structure, index);
-        match found {
-            Ok(()) => Ok(free
-                .filter(|&number| number < self.room.limit())
-                .map(|_| ())),
-            Err(Error::TooManyFiles) => Ok(None),
-            Err(error) => Err(error),
+        loop {
+            if self.would_end_one(structure) {
+                return Ok(Some(()));
+            }
+            let mut index = self.take_notices(structure);
+            let found = self.find_room(structure, &mut index, &mut Budget::of_one_hold());
+            // Before the hint is set: that may take out leaves.
+            let free = lowest_in(structure.lock_leaf(index), 0).map(|(_, bit)| index * BITS + bit);
+            self.hint_at(structure, index);
+            match found {
+                Ok(Pass::Room) => {
+                    let free = free.filter(|&number| number < self.room.limit());
+                    return Ok(free.map(|_| ()));
+                }
+                Ok(Pass::Interrupted) => structure.let_others(),
+                Err(Error::TooManyFiles) => return Ok(None),
+                Err(error) => return Err(error),
+            }
         }
     }
 
@@ -269,51 +311,94 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
         Ok(true)
     }
 
-    fn search_lowest_from(
+    /// Does the same as [`search_lowest`](Self::search_lowest) from `min` upwards.
+    pub(super) fn search_lowest_from(
         &self,
         structure: &mut Structure<'_, T>,
         min: Fd,
         take: &mut impl FnMut(&mut LeafGuard<'_, T>, usize),
-    ) -> Result<Fd, Error> {
+    ) -> Result<Option<Fd>, Error> {
         let (first, first_bit) = place_of(min.index());
-        loop {
-            self.settle(structure);
-            self.own(structure, first)?;
-            let mut index = first;
-            let has_room = {
-                let leaf = structure.lock_leaf(first);
-                lowest_in(leaf, first_bit).is_some()
-            };
-            let found = if has_room {
-                Ok(())
-            } else {
-                index = structure.next_not_full(first + 1);
-                self.find_room(structure, &mut index)
-            };
-            // The lower one first. It is held, if it is another, until the number is taken.
-            let below = (index != first)
-                .then(|| structure.lock_leaf(first))
-                .flatten();
-            let leaf = structure.lock_leaf(index);
-            let missed = below
-                .as_ref()
-                .is_some_and(|leaf| leaf.open.lowest_clear(first_bit).is_some());
-            if missed || self.room.has_notices() {
-                continue;
-            }
-            found?;
-            let bit = if index == first { first_bit } else { 0 };
-            let Some((mut leaf, bit)) = lowest_in(leaf, bit) else {
-                continue;
-            };
-            let number = index * BITS + bit;
-            if number >= self.room.limit() {
-                return Err(Error::TooManyFiles);
-            }
-            take(&mut leaf, bit);
-            return Ok(Fd::from_index(number));
+        self.settle(structure);
+        self.own(structure, first)?;
+        let mut index = first;
+        let has_room = {
+            let leaf = structure.lock_leaf(first);
+            lowest_in(leaf, first_bit).is_some()
+        };
+        let found = if has_room {
+            Ok(Pass::Room)
+        } else {
+            index = structure.next_not_full(first + 1);
+            self.find_room(structure, &mut index, &mut Budget::of_one_hold())
+        };
+        // The lower one first. It is held, if it is another, until the number is taken.
+        let below = (index != first)
+            .then(|| structure.lock_leaf(first))
+            .flatten();
+        let leaf = structure.lock_leaf(index);
+        let missed = below
+            .as_ref()
+            .is_some_and(|leaf| leaf.open.lowest_clear(first_bit).is_some());
+        if missed || self.room.has_notices() || found? == Pass::Interrupted {
+            return Ok(None);
         }
+        let bit = if index == first { first_bit } else { 0 };
+        let Some((mut leaf, bit)) = lowest_in(leaf, bit) else {
+            return Ok(None);
+        };
+        let number = index * BITS + bit;
+        if number >= self.room.limit() {
+            return Err(Error::TooManyFiles);
+        }
+        take(&mut leaf, bit);
+        Ok(Some(Fd::from_index(number)))
     }
+}
+
+/// How a walk over leaves that are full ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Pass {
+    /// At a leaf that has room.
+    Room,
+    /// With the budget used up.
+    Interrupted,
+}
+
+/// How many leaves a search may mark, copy or make before it has to release the lock of the
+/// structure. Most searches need one.
+#[derive(Debug)]
+pub(super) struct Budget(usize);
+
+impl Budget {
+    /// What one hold of the lock allows: some microseconds, of which copying takes the most.
+    pub(super) fn of_one_hold() -> Self {
+        Self(if cfg!(loom) { 1 } else { 16 })
+    }
+
+    /// Returns a budget that is twice as large.
+    pub(super) fn doubled(&self) -> Self {
+        Self(self.0 * 2)
+    }
+
+    /// Allows one leaf more.
+    pub(super) fn earn(&mut self) {
+        self.0 += 1;
+    }
+
+    /// Spends one leaf. Returns false if none is left.
+    pub(super) fn spend(&mut self) -> bool {
+        let left = self.0 > 0;
+        self.0 = self.0.saturating_sub(1);
+        left
+    }
+}
+
+/// The set of the first `count` numbers of a leaf.
+fn below(count: usize) -> u64 {
+    count
+        .checked_sub(1)
+        .map_or(0, |last| mask(0, last.min(BITS - 1)))
 }
 
 /// Finds the lowest free number of a leaf from `first` on.
@@ -324,4 +409,91 @@ fn lowest_in<T: ?Sized>(
     let leaf = leaf?;
     let bit = leaf.open.lowest_clear(first)?;
     Some((leaf, bit))
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::{FileRef, Files};
+
+    /// A table whose descriptors below `LEAVES * 64` were all opened by name, so that no search has
+    /// marked a leaf of them as full.
+    fn unmarked() -> Files<()> {
+        let files = Files::with_limit(u32::MAX);
+        let none = FdFlags::empty();
+        let first = files.open(FileRef::new(()), none).expect("there is room");
+        for fd in 1..(LEAVES * BITS) as RawFd {
+            files.dup_to(first, fd, none).expect("there is room");
+        }
+        files
+    }
+
+    const LEAVES: usize = 100;
+
+    /// How often a search begins anew before it has found the first descriptor above all leaves.
+    fn holds(files: &Files<()>, mut search: impl FnMut(&mut Structure<'_, ()>) -> bool) -> usize {
+        let mut structure = files.table.tree.lock();
+        (0..1000)
+            .position(|_| search(&mut structure))
+            .expect("it comes to an end")
+    }
+
+    #[test]
+    fn a_search_passes_few_leaves_in_one_hold_of_the_lock() {
+        let files = unmarked();
+        let table = &files.table;
+        let found = |structure: &mut Structure<'_, ()>| {
+            let found = table.search_lowest(structure, &mut |_, _| ());
+            found.expect("there is room").is_some()
+        };
+        // Sixteen, and the one at which the budget is found to be used up.
+        assert_eq!(holds(&files, found), LEAVES / 17);
+        assert_eq!(holds(&files, found), 0, "all of them are marked");
+    }
+
+    #[test]
+    fn a_search_copies_few_leaves_in_one_hold_of_the_lock() {
+        let child = unmarked().fork().expect("there is memory");
+        let table = &child.table;
+        let found = |structure: &mut Structure<'_, ()>| {
+            let found = table.search_lowest(structure, &mut |_, _| ());
+            found.expect("there is room").is_some()
+        };
+        // A leaf that is copied and passed counts twice.
+        assert_eq!(holds(&child, found), LEAVES / 8);
+    }
+
+    #[test]
+    fn a_search_from_a_minimum_passes_few_leaves_in_one_hold_of_the_lock() {
+        let files = unmarked();
+        let table = &files.table;
+        let min = Fd::new(100).expect("a descriptor");
+        let found = |structure: &mut Structure<'_, ()>| {
+            let found = table.search_lowest_from(structure, min, &mut |_, _| ());
+            found.expect("there is room").is_some()
+        };
+        assert_eq!(holds(&files, found), LEAVES / 17);
+    }
+
+    #[test]
+    fn what_is_interrupted_ends_with_the_right_descriptor() {
+        let all = (LEAVES * BITS) as RawFd;
+        let none = FdFlags::empty();
+        let file = || FileRef::new(());
+        assert_eq!(unmarked().open(file(), none).map(RawFd::from), Ok(all));
+        assert_eq!(unmarked().open_any(file(), none).map(RawFd::from), Ok(all));
+        assert_eq!(unmarked().dup_from(0, 70, none).map(RawFd::from), Ok(all));
+        let files = unmarked();
+        files
+            .set_limit(all.unsigned_abs())
+            .expect("below the hard limit");
+        assert_eq!(files.open(file(), none), Err(Error::TooManyFiles));
+        let files = unmarked();
+        files.close(all - 1).expect("it is open");
+        files.close(64).expect("it is open");
+        let pair = files
+            .open_pair((file(), file()), none)
+            .expect("there is room");
+        assert_eq!((pair.0.raw(), pair.1.raw()), (64, all - 1));
+    }
 }

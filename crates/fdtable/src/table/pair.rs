@@ -3,8 +3,8 @@
 //! The short way takes both in the leaf that the [`Room`](fdtable_base::room) hints at. What makes
 //! the lowest number there the lowest of all (see [`lowest`](super::lowest)) is true at one moment at
 //! which the leaf is locked: every leaf below is full. So the next number of the leaf that is free at
-//! that moment is the lowest but one. The long way searches twice, under one lock, and nobody finds
-//! the table full for the sake of a pair that gets one number of two.
+//! that moment is the lowest but one. The slow path takes both at one moment too (see
+//! [`several`](super::several)).
 
 use core::hint::cold_path;
 
@@ -72,33 +72,14 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
 
     /// Searches for both.
     fn open_pair_searching(&self, pair: Pair<T>, flags: FdFlags) -> Result<(Fd, Fd), Error> {
+        let mut fds = [Fd::MIN; 2];
         let mut structure = self.tree.lock();
-        let numbers = self.search_two(&mut structure, flags);
-        if let Ok((first, second)) = numbers {
-            Self::put_in(&structure, first, pair.0);
-            Self::put_in(&structure, second, pair.1);
-        }
-        numbers
-    }
-
-    /// Takes the two lowest free numbers, or none. They have no files yet: who asks for one of them by
-    /// name meanwhile is told that it is reserved.
-    fn search_two(
-        &self,
-        structure: &mut Structure<'_, T>,
-        flags: FdFlags,
-    ) -> Result<(Fd, Fd), Error> {
-        let take = |leaf: &mut LeafGuard<'_, T>, bit: usize| take(leaf, bit, flags, None);
-        let first = self.search(structure, take)?;
-        self.search(structure, take)
-            .map(|second| (first, second))
-            .inspect_err(|_| {
-                let (index, bit) = place_of(first.index());
-                if let Some(mut leaf) = structure.lock_leaf(index) {
-                    // Who searches next takes the notices.
-                    let _ = self.free_in(&mut leaf, index, bit);
-                }
-            })
+        // Whoever asks for one of them by name before the files are there waits for the lock.
+        self.search_several(&mut structure, &mut fds, flags, |_| Ok(()))?;
+        let [first, second] = fds;
+        Self::put_in(&structure, first, pair.0);
+        Self::put_in(&structure, second, pair.1);
+        Ok((first, second))
     }
 
     /// Puts a file behind a number that was taken under the lock of the structure.

@@ -16,6 +16,10 @@ use fdtable_base::bitmap::BITS;
 use super::{FdTable, Structure, place_of};
 use crate::{Error, Fd};
 
+/// How many numbers wait at the most: so much work it is to end them all, to look for one of them,
+/// or to keep them out of a child.
+pub(crate) const MOST: usize = 1024;
+
 /// The numbers in quarantine.
 pub(super) struct Quarantine {
     /// How many opens a number waits for; 0 if the mode is off.
@@ -83,16 +87,21 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
     /// Makes room for as many numbers as a leaf has, if the mode is on.
     pub(super) fn prepare_quarantine(structure: &mut Structure<'_, T>) -> Result<(), Error> {
         if structure.quarantine.is_on() {
-            structure.reserved.prepare()?;
+            structure.reserved.prepare(1)?;
             let numbers = &mut structure.quarantine.numbers;
             numbers.try_reserve(BITS).map_err(|_| Error::NoMemory)?;
         }
         Ok(())
     }
 
-    /// Puts a number in quarantine that is taken and has no file any more. After
-    /// [`prepare_quarantine`](Self::prepare_quarantine).
-    pub(super) fn enter_quarantine(structure: &mut Structure<'_, T>, number: usize) {
+    /// Puts a number in quarantine that is taken and has no file any more; if it is full, frees the
+    /// number that has waited longest. After [`prepare_quarantine`](Self::prepare_quarantine).
+    pub(super) fn enter_quarantine(&self, structure: &mut Structure<'_, T>, number: usize) {
+        if structure.quarantine.numbers.len() >= MOST
+            && let Some((oldest, _)) = structure.quarantine.numbers.pop_front()
+        {
+            self.end_quarantine(structure, oldest);
+        }
         let now = structure.quarantine.now;
         structure.quarantine.numbers.push_back((number, now));
         structure.reserved.add(place_of(number).0);
@@ -112,27 +121,36 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
         }
     }
 
-    /// Has `search` find a number, after those that have waited for long enough were freed, and
-    /// counts the open. Rather than find none, it frees one that has not.
+    /// Has `search` take a descriptor, after those that have waited for long enough were freed, and
+    /// counts the open. Rather than find none, it frees one that has not. While `search` finds
+    /// nothing and no error, other threads get the lock in between.
     pub(super) fn count_search(
         &self,
         structure: &mut Structure<'_, T>,
         min: usize,
-        mut search: impl FnMut(&mut Structure<'_, T>) -> Result<Fd, Error>,
+        mut search: impl FnMut(&mut Structure<'_, T>) -> Result<Option<Fd>, Error>,
     ) -> Result<Fd, Error> {
-        self.end_due(structure);
-        let found = loop {
+        loop {
+            self.end_due(structure);
             match search(structure) {
+                Ok(Some(fd)) => {
+                    Self::count_opens(structure, 1);
+                    return Ok(fd);
+                }
+                Ok(None) => structure.let_others(),
                 Err(Error::TooManyFiles) if self.end_oldest(structure, min) => {}
-                found => break found?,
+                Err(error) => return Err(error),
             }
-        };
-        structure.quarantine.now += 1;
-        Ok(found)
+        }
+    }
+
+    /// Counts opens, for the numbers that wait for them.
+    pub(super) fn count_opens(structure: &mut Structure<'_, T>, opens: usize) {
+        structure.quarantine.now += opens as u64;
     }
 
     /// Frees the numbers that have waited for long enough.
-    fn end_due(&self, structure: &mut Structure<'_, T>) {
+    pub(super) fn end_due(&self, structure: &mut Structure<'_, T>) {
         while let Some(number) = structure.quarantine.pop_due() {
             self.end_quarantine(structure, number);
         }
@@ -145,7 +163,7 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
         numbers.position(|&(number, _)| (min..limit).contains(&number))
     }
 
-    /// Frees the oldest number from `min` to the limit, since no other is left. Tells whether there
+    /// Frees the oldest number from `min` to the limit, since no other is left. Returns true if there
     /// was one.
     fn end_oldest(&self, structure: &mut Structure<'_, T>, min: usize) -> bool {
         let found = self.oldest(structure, min);
@@ -156,7 +174,16 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
         oldest.is_some()
     }
 
-    /// Tells whether a search that finds nothing free would free a number.
+    /// Frees the `count` oldest numbers below the limit, or none if there are fewer. Returns true if
+    /// it freed them.
+    pub(super) fn end_several(&self, structure: &mut Structure<'_, T>, count: usize) -> bool {
+        let limit = self.room.limit();
+        let numbers = structure.quarantine.numbers.iter();
+        let waiting = numbers.filter(|&&(number, _)| number < limit).count();
+        waiting >= count && (0..count).all(|_| self.end_oldest(structure, 0))
+    }
+
+    /// Returns true if a search that finds nothing free would free a number.
     pub(super) fn would_end_one(&self, structure: &Structure<'_, T>) -> bool {
         self.oldest(structure, 0).is_some()
     }

@@ -215,7 +215,7 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
             }
         }
         if quarantine {
-            bits_of(chosen).for_each(|bit| Self::enter_quarantine(structure, index * BITS + bit));
+            bits_of(chosen).for_each(|bit| self.enter_quarantine(structure, index * BITS + bit));
         } else if self.room.has_notices() {
             self.settle(structure);
         }

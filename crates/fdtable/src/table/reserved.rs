@@ -14,6 +14,10 @@ use fdtable_base::room::Notices;
 use super::{FdTable, LeafGuard, Structure, place_of, take};
 use crate::{Error, Fd, FdFlags};
 
+/// How many descriptors are reserved at one moment: more than a message of `SCM_RIGHTS` carries.
+/// More are reserved in steps of so many, so that no call holds the lock for long.
+pub(crate) const AT_ONCE: usize = 256;
+
 /// How many numbers are reserved in which leaf.
 #[derive(Default)]
 pub(crate) struct Reserved {
@@ -22,9 +26,9 @@ pub(crate) struct Reserved {
 }
 
 impl Reserved {
-    /// Makes room for one more leaf.
-    pub(super) fn prepare(&mut self) -> Result<(), OutOfMemory> {
-        self.leaves.try_reserve(1).map_err(|_| OutOfMemory)
+    /// Makes room for so many more leaves.
+    pub(super) fn prepare(&mut self, leaves: usize) -> Result<(), OutOfMemory> {
+        self.leaves.try_reserve(leaves).map_err(|_| OutOfMemory)
     }
 
     fn place(&self, index: usize) -> Result<usize, usize> {
@@ -61,32 +65,47 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
         self.reserve_locked(&mut structure, min, flags)
     }
 
-    /// Reserves as many of the lowest free numbers as `fds` has room for, or none.
-    pub(crate) fn reserve_many(
-        &self,
-        count: usize,
-        fds: &mut Vec<Fd>,
-        flags: FdFlags,
-    ) -> Result<(), Error> {
-        let mut structure = self.tree.lock();
-        for _ in 0..count {
-            match self.reserve_locked(&mut structure, Fd::MIN, flags) {
-                Ok(fd) => fds.push(fd),
-                Err(error) => {
-                    // With the lock held: nobody finds the table full for the sake of these.
-                    for fd in fds.drain(..) {
-                        let _ = self.free_reserved(&mut structure, fd);
-                    }
-                    let woken = Self::take_waiters(&mut structure);
-                    drop(structure);
-                    drop(woken);
-                    return Err(error);
-                }
+    /// Reserves as many of the lowest free descriptors as `fds` has places, or none: [`AT_ONCE`] at
+    /// a moment.
+    pub(crate) fn reserve_many(&self, fds: &mut [Fd], flags: FdFlags) -> Result<(), Error> {
+        let mut reserved = 0;
+        while reserved < fds.len() {
+            let some = &mut fds[reserved..];
+            let count = some.len().min(AT_ONCE);
+            if let Err(error) = self.reserve_some(&mut some[..count], flags) {
+                fds[..reserved]
+                    .chunks(AT_ONCE)
+                    .for_each(|some| self.unreserve_some(some));
+                return Err(error);
             }
+            reserved += count;
         }
-        drop(structure);
         fds.sort_unstable();
         Ok(())
+    }
+
+    /// Reserves the lowest free descriptors at one moment, or none.
+    fn reserve_some(&self, fds: &mut [Fd], flags: FdFlags) -> Result<(), Error> {
+        let count = fds.len();
+        let mut structure = self.tree.lock();
+        self.search_several(&mut structure, fds, flags, |structure| {
+            Ok(structure.reserved.prepare(count)?)
+        })?;
+        fds.iter()
+            .for_each(|fd| structure.reserved.add(place_of(fd.index()).0));
+        Ok(())
+    }
+
+    /// Frees descriptors that the caller has reserved.
+    fn unreserve_some(&self, fds: &[Fd]) {
+        let mut structure = self.tree.lock();
+        for &fd in fds {
+            // The next search takes the notices.
+            let _ = self.free_reserved(&mut structure, fd);
+        }
+        let woken = Self::take_waiters(&mut structure);
+        drop(structure);
+        drop(woken);
     }
 
     fn reserve_locked(
@@ -95,13 +114,15 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
         min: Fd,
         flags: FdFlags,
     ) -> Result<Fd, Error> {
-        structure.reserved.prepare()?;
-        let reserve = |leaf: &mut LeafGuard<'_, T>, bit: usize| take(leaf, bit, flags, None);
-        let fd = if min.index() == 0 {
-            self.search(structure, reserve)?
-        } else {
-            self.search_from(structure, min, reserve)?
-        };
+        let mut reserve = |leaf: &mut LeafGuard<'_, T>, bit: usize| take(leaf, bit, flags, None);
+        let fd = self.count_search(structure, min.index(), |structure| {
+            // In each hold of the lock: another reservation may have used the memory.
+            structure.reserved.prepare(1)?;
+            match min {
+                Fd::MIN => self.search_lowest(structure, &mut reserve),
+                min => self.search_lowest_from(structure, min, &mut reserve),
+            }
+        })?;
         structure.reserved.add(place_of(fd.index()).0);
         Ok(fd)
     }
@@ -140,7 +161,7 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
         let mut notices = Notices::Few;
         if structure.quarantine.is_on() && Self::prepare_quarantine(&mut structure).is_ok() {
             structure.reserved.remove(place_of(fd.index()).0);
-            Self::enter_quarantine(&mut structure, fd.index());
+            self.enter_quarantine(&mut structure, fd.index());
         } else {
             notices = self.free_reserved(&mut structure, fd);
         }
