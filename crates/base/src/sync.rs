@@ -52,7 +52,7 @@ impl<T> MutexGuard<'_, T> {
     /// A thread that only released and took the lock would keep it: the others look for it too
     /// rarely to find it free. With `std` the lock is handed to a thread that sleeps on it.
     /// Without, it is free for a moment.
-    pub fn let_others(&mut self) {
+    pub(crate) fn let_others(&mut self) {
         #[cfg(all(not(loom), feature = "std"))]
         parking_lot::MutexGuard::bump(self.raw.as_mut().expect(HELD));
         #[cfg(any(loom, not(feature = "std")))]

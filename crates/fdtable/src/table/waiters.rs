@@ -52,6 +52,17 @@ impl Drop for Woken {
     }
 }
 
+impl Waiters {
+    /// Adds a waiter, unless it waits already.
+    fn add(&mut self, waiter: Waiter) -> Result<(), Error> {
+        if !self.0.iter().any(|there| there.is_same(&waiter)) {
+            self.0.try_reserve(1).map_err(|_| Error::NoMemory)?;
+            self.0.push(waiter);
+        }
+        Ok(())
+    }
+}
+
 impl Waiter {
     /// Tells whether to wake the one is to wake the other.
     fn is_same(&self, other: &Self) -> bool {
@@ -74,23 +85,19 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
         ask: impl FnOnce(&Self, &mut Structure<'_, T>) -> Result<Option<R>, Error>,
     ) -> Result<Option<R>, Error> {
         let mut structure = self.tree.lock();
-        structure
-            .waiters
-            .0
-            .try_reserve(1)
-            .map_err(|_| Error::NoMemory)?;
         // Shut before the question: what comes after it is seen.
         structure.shut_gate();
         let answer = ask(self, &mut structure);
-        let first = structure.waiters.0.is_empty();
         if matches!(answer, Ok(None)) {
-            let mut there = structure.waiters.0.iter();
-            if !there.any(|there| there.is_same(&waiter)) {
-                structure.waiters.0.push(waiter);
-            }
-            if first {
+            let first = structure.waiters.0.is_empty();
+            match structure.waiters.add(waiter) {
                 // It stays shut until they are taken.
-                return answer;
+                Ok(()) if first => return answer,
+                Ok(()) => {}
+                Err(error) => {
+                    structure.open_gate();
+                    return Err(error);
+                }
             }
         }
         structure.open_gate();
