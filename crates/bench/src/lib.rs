@@ -8,7 +8,7 @@
 //!    where numbers need not be the lowest; [`host`]: the kernel's. [`calls`]: the system calls of a
 //!    small kernel on ours and on the baselines.
 //! 4. [`lookup`], [`fd_scale`], [`alloc`], [`mod@slab`], [`open_files`], [`grow`], [`mod@fork`],
-//!    [`sparse`], [`chat`], [`libmicro`], [`lmbench`], [`peers`] and [`posix`]: the experiments.
+//!    [`sparse`], [`waits`], [`chat`], [`libmicro`], [`lmbench`], [`peers`] and [`posix`]: the experiments.
 //! 5. [`turn`] and [`memory`]: how time and bytes are taken.
 //! 6. [`stats`], [`machine`], [`report`] and [`plot`]: figures, and what is shown of them.
 //! 7. [`json`], [`markdown`], [`html`] and [`svg`]: how they are written; [`compare`]: what became
@@ -57,3 +57,4 @@ pub mod table;
 mod tail;
 pub mod turn;
 mod usage;
+pub mod waits;

@@ -22,6 +22,7 @@ use fdtable_bench::posix::Posix;
 use fdtable_bench::report::Report;
 use fdtable_bench::slab::Slab;
 use fdtable_bench::sparse::Sparse;
+use fdtable_bench::waits::Waits;
 
 use crate::arguments::{Bench, ChatArguments, Common, Experiment, Form, OpenFilesArguments};
 use crate::progress::Bar;
@@ -119,6 +120,7 @@ fn experiments(chosen: &Bench) -> Vec<Box<dyn experiment::Experiment>> {
             Box::new(grow(common)),
             Box::new(fork(common)),
             Box::new(sparse(common)),
+            Box::new(waits(common)),
             Box::new(chat(common, &ChatArguments::default())),
             Box::new(libmicro(common)),
             Box::new(peers(common)),
@@ -133,6 +135,7 @@ fn experiments(chosen: &Bench) -> Vec<Box<dyn experiment::Experiment>> {
         Some(Experiment::Grow) => vec![Box::new(grow(common))],
         Some(Experiment::Fork) => vec![Box::new(fork(common))],
         Some(Experiment::Sparse) => vec![Box::new(sparse(common))],
+        Some(Experiment::Waits) => vec![Box::new(waits(common))],
         Some(Experiment::Chat(size)) => vec![Box::new(chat(common, size))],
         Some(Experiment::Libmicro) => vec![Box::new(libmicro(common))],
         Some(Experiment::Peers) => vec![Box::new(peers(common))],
@@ -212,6 +215,14 @@ fn fork(common: &Common) -> Fork {
 fn sparse(common: &Common) -> Sparse {
     let default = Sparse::new(effort(common));
     Sparse {
+        rounds: common.rounds.unwrap_or(default.rounds),
+        ..default
+    }
+}
+
+fn waits(common: &Common) -> Waits {
+    let default = Waits::new(effort(common));
+    Waits {
         rounds: common.rounds.unwrap_or(default.rounds),
         ..default
     }
@@ -298,6 +309,7 @@ mod tests {
             "grow",
             "fork",
             "sparse",
+            "waits",
             "chat",
             "libmicro",
             "peers",
@@ -353,12 +365,13 @@ mod tests {
             grow(&common).rounds,
             fork(&common).rounds,
             sparse(&common).rounds,
+            waits(&common).rounds,
             libmicro(&common).rounds,
             peers(&common).rounds,
             lmbench(&common).rounds,
             posix(&common).rounds,
         ];
-        assert_eq!(rounds, [3; 9]);
+        assert_eq!(rounds, [3; 10]);
         let load = OpenFilesArguments {
             loadfile: Some("day.txt".into()),
             clients: Some(8),

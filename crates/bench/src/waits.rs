@@ -1,0 +1,199 @@
+//! `waits`: how long one thread waits for the lock of a table while another makes a long call.
+//!
+//! Each call has arguments up to a million descriptors. Beside it a thread asks for the limits of the
+//! table again and again: that takes the lock of the structure for a few steps. Its longest wait is
+//! what the call costs others at the worst: one hold of the lock, the time in which a sleeping thread
+//! is woken, and what the machine adds. The row *nothing* is the last of these alone.
+//!
+//! A pause by the machine can only add to a wait, so the smallest of the rounds' worst says most.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde::Serialize;
+use serde_json::{json, to_value};
+
+use crate::experiment::{Effort, Experiment, Progress};
+use crate::machine::Machine;
+use crate::report::{Figure, Goal, Report, Table, nanoseconds};
+use crate::stats::Summary;
+
+mod call;
+
+use call::Call;
+
+/// Experiment that measures waits for the lock of a table.
+#[derive(Clone, Debug, Serialize)]
+pub struct Waits {
+    /// How often each call is made, at least 1.
+    pub rounds: usize,
+    /// How many descriptors a call is about.
+    pub descriptors: u32,
+}
+
+/// What one call cost.
+#[derive(Clone, Debug, Serialize)]
+struct Row {
+    call: &'static str,
+    /// Microseconds of the whole call.
+    call_us: Summary,
+    /// Microseconds of the longest wait beside it, one for each round.
+    worst_wait_us: Summary,
+    /// Whether the documentation says that the call holds the lock for as long as its argument is
+    /// large.
+    grows: bool,
+}
+
+impl Waits {
+    /// Returns the configuration for one of the two lengths of a run.
+    pub fn new(effort: Effort) -> Self {
+        let (rounds, descriptors) = match effort {
+            Effort::Quick => (3, 100_000),
+            Effort::Full => (15, 1_000_000),
+        };
+        Waits {
+            rounds,
+            descriptors,
+        }
+    }
+
+    fn row(&self, call: &Call, progress: &dyn Progress) -> anyhow::Result<Row> {
+        let mut took = Vec::with_capacity(self.rounds);
+        let mut waits = Vec::with_capacity(self.rounds);
+        for _ in 0..self.rounds {
+            let (call, wait) = measure(call, self.descriptors)?;
+            took.push(call.as_secs_f64() * 1e6);
+            waits.push(wait.as_secs_f64() * 1e6);
+            progress.step();
+        }
+        Ok(Row {
+            call: call.name,
+            call_us: Summary::of(&took),
+            worst_wait_us: Summary::of(&waits),
+            grows: call.grows,
+        })
+    }
+}
+
+/// Makes a call on a new table, and returns how long it took and the longest wait beside it.
+fn measure(call: &Call, descriptors: u32) -> anyhow::Result<(Duration, Duration)> {
+    let files = Arc::new((call.prepare)(descriptors)?);
+    let (waiting, done) = (AtomicBool::new(false), AtomicBool::new(false));
+    thread::scope(|scope| {
+        let waiter = scope.spawn(|| {
+            let mut worst = Duration::ZERO;
+            while !done.load(Relaxed) {
+                let began = Instant::now();
+                files.limits();
+                let wait = began.elapsed();
+                // What comes before the call counts for nothing.
+                if waiting.swap(true, Relaxed) {
+                    worst = worst.max(wait);
+                }
+            }
+            worst
+        });
+        while !waiting.load(Relaxed) {
+            thread::yield_now();
+        }
+        let began = Instant::now();
+        let outcome = (call.run)(&files, descriptors);
+        let took = began.elapsed();
+        done.store(true, Relaxed);
+        let worst = waiter.join().expect("the waiter does not panic");
+        outcome.map(|()| (took, worst))
+    })
+}
+
+impl Experiment for Waits {
+    fn name(&self) -> &'static str {
+        "waits"
+    }
+
+    fn expected(&self) -> Duration {
+        let million = f64::from(self.descriptors) / 1e6;
+        Duration::from_secs_f64(self.rounds as f64 * million * 3.0)
+    }
+
+    fn measure(&self, machine: Machine, progress: &dyn Progress) -> anyhow::Result<Report> {
+        let calls = call::all();
+        progress.begin("waits", (self.rounds * calls.len()) as u64);
+        let rows = calls.iter().map(|call| self.row(call, progress));
+        let rows = rows.collect::<anyhow::Result<Vec<Row>>>()?;
+        Ok(Report {
+            experiment: self.name(),
+            title: format!(
+                "waits for the lock of a table beside calls about {} descriptors",
+                self.descriptors
+            ),
+            config: json!(self),
+            rows: rows.iter().map(to_value).collect::<Result<_, _>>()?,
+            headline: figures(&rows),
+            tables: vec![table(&rows)],
+            plots: Vec::new(),
+            remarks: Vec::new(),
+            machine,
+        })
+    }
+}
+
+fn table(rows: &[Row]) -> Table {
+    let line = |row: &Row| {
+        let waits = &row.worst_wait_us;
+        let cells = [row.call_us.median, waits.min, waits.median, waits.max];
+        let name = match row.grows {
+            true => format!("{} (grows with its argument)", row.call),
+            false => row.call.to_owned(),
+        };
+        std::iter::once(name)
+            .chain(cells.map(nanoseconds))
+            .collect()
+    };
+    let header = ["", "the call", "longest wait: least", "median", "most"];
+    Table {
+        caption: "Microseconds of each call, and of the longest wait of another thread for the \
+                  lock beside it: the least, the median and the most of all rounds"
+            .to_owned(),
+        header: header.map(str::to_owned).to_vec(),
+        rows: rows.iter().map(line).collect(),
+    }
+}
+
+fn figures(rows: &[Row]) -> Vec<Figure> {
+    let bounded = rows.iter().filter(|row| !row.grows);
+    let worst = bounded.map(|row| row.worst_wait_us.min).fold(0.0, f64::max);
+    let alone = rows.iter().find(|row| row.call == call::NOTHING);
+    let mut figures = vec![Figure {
+        key: "waits.worst_us",
+        value: worst,
+        goal: Goal::None,
+        meaning: "microseconds of the longest wait beside any call, the least of its rounds"
+            .to_owned(),
+    }];
+    figures.extend(alone.map(|row| Figure {
+        key: "waits.machine_us",
+        value: row.worst_wait_us.min,
+        goal: Goal::None,
+        meaning: "the same beside a thread that makes no call".to_owned(),
+    }));
+    figures
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::experiment::{Silent, run};
+
+    #[test]
+    fn every_call_has_a_row() {
+        let waits = Waits {
+            rounds: 1,
+            descriptors: 1_000,
+        };
+        let report = run(&waits, &Silent).expect("the calls succeed");
+        assert_eq!(report.rows.len(), call::all().len());
+        assert!(report.headline.iter().all(|figure| figure.value > 0.0));
+    }
+}
