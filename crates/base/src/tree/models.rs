@@ -280,6 +280,29 @@ fn two_trees_close_the_same_number() {
     });
 }
 
+/// A leaf that one tree frees under a reader whom the other led there: it was the other's too.
+#[test]
+fn a_tree_goes_while_a_reader_of_another_is_in_its_leaf() {
+    explore(AtMost(2), || {
+        let fates = Fates::default();
+        let tree = tree(&fates, &[4]);
+        let other = Arc::new(share(&tree));
+        let reader = thread(&other, |other| {
+            let section = read_lock();
+            let leaf = other.leaf(1, &section).expect("it is there");
+            // What is freed has no token.
+            leaf.head.token();
+            leaf.borrow(0).expect("open").look_inside_section();
+        });
+        own(&other, 1);
+        let third = share_keeping(&tree, Some(1));
+        drop(tree);
+        join(reader);
+        drop((other, third));
+        fates.check(1);
+    });
+}
+
 /// A tree that goes while the other one copies what both have.
 #[test]
 fn one_tree_goes_while_the_other_copies() {

@@ -116,9 +116,13 @@ impl NodeHead {
         self.token.load(Relaxed)
     }
 
-    /// Changes whose the node is. With the lock of the structure held, and that of a leaf, or
-    /// the gate shut.
-    pub(super) fn set_token(&self, token: Token) {
+    /// Changes which tree may write the node, and free it at once when the tree goes.
+    ///
+    /// # Safety
+    /// The caller holds the lock of the structure of a tree that leads to the node, and the leaf's
+    /// lock or a shut gate keeps writers out. The token is [`GONE`], or it is the tree's own, and
+    /// the node was the tree's own until now: no other tree has led readers to it.
+    pub(super) unsafe fn set_token(&self, token: Token) {
         // Relaxed: as above.
         self.token.store(token, Relaxed);
     }
@@ -150,6 +154,14 @@ impl NodeHead {
         // Acquire: pairs with the releases of all holders before. The load reads the last of an
         // unbroken chain of exchanges, and so from all of them.
         self.count.load(Acquire) == 0
+    }
+}
+
+/// Tells the model checker that no reader may touch the node after this.
+#[cfg(loom)]
+impl Drop for NodeHead {
+    fn drop(&mut self) {
+        self.token.with_mut(|_| ());
     }
 }
 

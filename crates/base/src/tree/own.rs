@@ -254,7 +254,8 @@ impl<T: ?Sized + Send + Sync, S: LeafState, D> Structure<'_, T, S, D> {
             if !permit(&guard) {
                 return Ok(None);
             }
-            leaf.head.set_token(node::GONE);
+            // SAFETY: the structure is locked, and so is the leaf.
+            unsafe { leaf.head.set_token(node::GONE) };
         }
         self.freed.0.set(true);
         self.forget(place.as_ptr().cast());

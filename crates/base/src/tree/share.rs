@@ -1,6 +1,6 @@
 //! Sharing a tree: another one gets its root.
 
-use super::node::{interior, leaf};
+use super::node::{NodeHead, Token, interior, leaf};
 use super::{Root, Structure, Tree, new_token};
 use crate::fallible::OutOfMemory;
 use crate::leaf::LeafState;
@@ -12,8 +12,9 @@ impl<T: ?Sized + Send + Sync, S: LeafState, D> Structure<'_, T, S, D> {
     /// inside the gate. Takes a reference to each object of the first leaf, and allocates if `kept`
     /// names leaves.
     ///
-    /// `kept` are the indexes of leaves, of the tree's own, that stay its own: the other tree
-    /// gets copies of them at once.
+    /// `kept` are the indexes of leaves that stay the tree's own: the other tree gets copies of
+    /// them at once. A leaf that is not the tree's own before, as one that an earlier share led
+    /// another tree to, is not kept.
     ///
     /// # Errors
     /// [`OutOfMemory`]; this tree is then as it was, and the other one has anything.
@@ -63,7 +64,7 @@ impl<T: ?Sized + Send + Sync, S: LeafState, D> Structure<'_, T, S, D> {
             kept.clone().try_for_each(|index| structure.own(index))
         };
         match copied {
-            Ok(()) => kept.for_each(|index| self.keep(index)),
+            Ok(()) => kept.for_each(|index| self.keep(index, before)),
             Err(OutOfMemory) => {
                 other.clear_nodes();
                 // All nodes are this tree's alone again.
@@ -73,10 +74,9 @@ impl<T: ?Sized + Send + Sync, S: LeafState, D> Structure<'_, T, S, D> {
         copied
     }
 
-    /// Gives the nodes that lead to a leaf the tree's new token, as far as no other tree leads to
-    /// them: the one that was shared with has copies of them all.
-    fn keep(&mut self, index: usize) {
-        let token = self.tree.token();
+    /// Gives the nodes that lead to a leaf the tree's new token, as far as they had the one `before`,
+    /// and no other tree leads to them: the one that was shared with has copies of them all.
+    fn keep(&mut self, index: usize, before: Token) {
         let root = self.tree.root();
         if index == 0 || !root.covers(index) {
             return;
@@ -85,10 +85,10 @@ impl<T: ?Sized + Send + Sync, S: LeafState, D> Structure<'_, T, S, D> {
         for level in (1..=root.height).rev() {
             // SAFETY: an interior node of this tree; the structure is locked.
             let parent = unsafe { interior(node) };
-            if !parent.head.is_sole() {
+            // SAFETY: as `keep_node` asks.
+            if !unsafe { self.keep_node(&parent.head, before) } {
                 return;
             }
-            parent.head.set_token(token);
             // Acquire: pairs with the release in `set_child`.
             node = parent.child(index, level).load(Acquire);
             if node.is_null() {
@@ -97,8 +97,30 @@ impl<T: ?Sized + Send + Sync, S: LeafState, D> Structure<'_, T, S, D> {
         }
         // SAFETY: a leaf of this tree; the structure is locked.
         let leaf = unsafe { leaf::<T, S>(node) };
-        if leaf.head.is_sole() {
-            leaf.head.set_token(token);
+        // SAFETY: as `keep_node` asks.
+        unsafe { self.keep_node(&leaf.head, before) };
+    }
+
+    /// Gives a node the tree's new token, if it is its own still. Returns whether it is.
+    ///
+    /// # Safety
+    /// The tree leads to the node, its gate is shut, and its token was `before` until it was shared
+    /// with a tree that no other thread has seen yet.
+    unsafe fn keep_node(&self, node: &NodeHead, before: Token) -> bool {
+        let token = self.tree.token();
+        if node.token() == token {
+            // Kept already, on the way to another leaf.
+            return true;
         }
+        // The count alone does not tell. A node with an earlier token was shared with a tree that
+        // may have copied it since, and that tree's readers may still be in the original. The tree
+        // frees nodes with its own token at once.
+        if node.token() != before || !node.is_sole() {
+            return false;
+        }
+        // SAFETY: it was the tree's own, so no other tree but the new one has led to it, which has
+        // no readers and has given up its count. Writers are kept out by the lock and the gate.
+        unsafe { node.set_token(token) };
+        true
     }
 }

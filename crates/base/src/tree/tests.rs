@@ -602,6 +602,44 @@ fn leaves_are_kept_and_shared_by_turns() {
     fates.check(2);
 }
 
+/// A reader that came by another tree may be in a leaf that is the tree's alone by now.
+#[test]
+fn a_leaf_that_another_tree_led_to_is_not_freed_under_its_reader() {
+    let fates = Fates::default();
+    let tree = fates.tree(&[70]);
+    let other = share(&tree);
+    let section = rcu::read_lock();
+    let found = other.leaf(1, &section).expect("it is shared");
+    fates.own(&other, 1);
+    let third = share_keeping(&tree, &[1]);
+    drop(tree);
+    let tags = Arc::strong_count(&fates.leaves) - 1;
+    assert_eq!(tags, 3, "that of the leaf, and of each copy");
+    assert_eq!(found.borrow(6).expect("it was open").name, 70);
+    drop(section);
+    assert_eq!(fates.leaves(), 2);
+    drop((other, third));
+    fates.check(1);
+}
+
+#[test]
+fn what_was_shared_before_is_kept_only_once_it_is_copied() {
+    let fates = Fates::default();
+    let tree = fates.tree(&[70]);
+    let other = share(&tree);
+    // The tree is left alone with the leaf, and with the node above it.
+    fates.own(&other, 1);
+    let third = share_keeping(&tree, &[1]);
+    assert!(tree.lock().lock_leaf(1).is_none());
+    fates.own(&tree, 1);
+    let before = leaf_address(&tree, 1);
+    let fourth = share_keeping(&tree, &[1, 1]);
+    assert!(tree.lock().lock_leaf(1).is_some());
+    assert_eq!(leaf_address(&tree, 1), before);
+    drop((tree, other, third, fourth));
+    fates.check(1);
+}
+
 /// Chains and stars of trees, dropped in every order: the objects stay until the last one goes.
 #[test]
 fn trees_that_share_are_dropped_in_every_order() {
