@@ -53,3 +53,5 @@ pub mod slab;
 pub mod slot;
 pub mod sync;
 pub mod tree;
+#[cfg(doctest)]
+mod variance;

@@ -35,6 +35,8 @@ pub struct ConstructedCache<T> {
     raw: CacheBox,
     constructor: fn() -> T,
     owns: PhantomData<T>,
+    /// Takes objects back as they were left, and gives them out again: invariant in `T`.
+    exchanges: PhantomData<fn(T) -> T>,
 }
 
 /// An object of a [`ConstructedCache`], which goes back as it is when this is dropped.
@@ -101,6 +103,7 @@ impl<T: Send + 'static> ConstructedCache<T> {
             raw: CacheBox::try_new(plan, options)?,
             constructor,
             owns: PhantomData,
+            exchanges: PhantomData,
         })
     }
 
