@@ -69,6 +69,8 @@ mod superblock;
 mod table;
 mod tag;
 mod unshare;
+#[cfg(doctest)]
+mod variance;
 mod wait;
 
 #[cfg(feature = "std")]

@@ -1,0 +1,74 @@
+//! Which generic types may be seen as types of something more general: claims that the compiler
+//! checks. There is no code here; `variance.rs` of `fdtable-base` has the same claims of what these
+//! types are made of, and the reasons.
+
+/// What precedes each test.
+macro_rules! test {
+    ($header:literal, $type:literal, $from:literal => $to:literal) => {
+        concat!(
+            "```",
+            $header,
+            "\n",
+            "# #![allow(unused_imports, dead_code)]\n",
+            "type Wide = for<'a> fn(&'a u8);\n",
+            "type Narrow = fn(&'static u8);\n",
+            "type Of<T> = ",
+            $type,
+            ";\n",
+            "fn convert(it: Of<",
+            $from,
+            ">) -> Of<",
+            $to,
+            "> { it }\n",
+            "```"
+        )
+    };
+}
+
+macro_rules! invariant {
+    ($($name:ident: $type:literal,)*) => {
+        mod invariant {
+            $(
+                #[doc = test!("", $type, "Wide" => "Wide")]
+                #[doc = test!("compile_fail,E0308", $type, "Wide" => "Narrow")]
+                #[doc = test!("compile_fail,E0308", $type, "Narrow" => "Wide")]
+                struct $name;
+            )*
+        }
+    };
+}
+
+macro_rules! covariant {
+    ($($name:ident: $type:literal,)*) => {
+        mod covariant {
+            $(
+                #[doc = test!("", $type, "Wide" => "Narrow")]
+                #[doc = test!("compile_fail,E0308", $type, "Narrow" => "Wide")]
+                struct $name;
+            )*
+        }
+    };
+}
+
+invariant! {
+    // Files are opened and closed by a shared reference.
+    Files: "fdtable::Files<T>",
+    PrivateFiles: "fdtable::PrivateFiles<T>",
+    SuperBlock: "fdtable::SuperBlock<T>",
+    // What borrows one of these.
+    Reservation: "fdtable::Reservation<'static, T>",
+    Reservations: "fdtable::Reservations<'static, T>",
+    Spare: "fdtable::Spare<'static, T>",
+    InUse: "fdtable::InUse<'static, T>",
+    Block: "fdtable::Block<'static, T>",
+    WantWrite: "fdtable::WantWrite<'static, T>",
+    OpenFiles: "fdtable::OpenFiles<'static, T>",
+    // It only gives out references, and is as the leaf of a table is that it has.
+    Closed: "fdtable::Closed<'static, T>",
+}
+
+covariant! {
+    // References to a file that was made with them: shared, and never replaced.
+    FileRef: "fdtable::FileRef<T>",
+    BorrowedFile: "fdtable::BorrowedFile<'static, T>",
+}
