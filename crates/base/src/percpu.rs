@@ -21,6 +21,9 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 use crossbeam_utils::CachePadded;
 
+/// The most CPUs for which there are copies. What has a higher number shares one.
+const MAX_CPUS: usize = 1 << 20;
+
 /// How many different numbers threads draw where there are no processor numbers.
 #[cfg(all(feature = "std", not(loom)))]
 const MAX_COPIES: usize = 1024;
@@ -116,7 +119,16 @@ fn thread_number() -> usize {
 /// Returns how many copies a [`PerCpu`] has: the processors that this machine could have,
 /// rounded up to a power of two, so that an index is a mask and never out of bounds.
 pub(crate) fn copies() -> usize {
-    possible_cpus().max(1).next_power_of_two()
+    copies_for(possible_cpus())
+}
+
+/// Returns how many copies so many CPUs have: never 0, which a mask could not be made of.
+const fn copies_for(cpus: usize) -> usize {
+    match cpus {
+        0 => 1,
+        1..MAX_CPUS => cpus.next_power_of_two(),
+        MAX_CPUS.. => MAX_CPUS,
+    }
 }
 
 /// Asked once: the system looks it up in a file, and tables are made often.
@@ -128,38 +140,51 @@ fn possible_cpus() -> usize {
     *CPUS.get_or_init(configured_cpus)
 }
 
-/// There are copies for fewer processors already.
+/// Why no copies are made for so many CPUs.
 #[cfg(all(feature = "std", not(loom)))]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct AlreadyCounted;
+pub enum CpusRefused {
+    /// There are copies for fewer CPUs already.
+    AlreadyCounted,
+    /// There are never copies for as many: for 2^20 at most.
+    TooMany,
+}
 
 #[cfg(all(feature = "std", not(loom)))]
-impl core::fmt::Display for AlreadyCounted {
+impl core::fmt::Display for CpusRefused {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        f.write_str("there are copies for fewer processors already")
+        f.write_str(match self {
+            Self::AlreadyCounted => "there are copies for fewer CPUs already",
+            Self::TooMany => "there are never copies for so many CPUs",
+        })
     }
 }
 
 #[cfg(all(feature = "std", not(loom)))]
-impl core::error::Error for AlreadyCounted {}
+impl core::error::Error for CpusRefused {}
 
 /// Has copies made for at least `count` processors, also if this machine could not have as many:
 /// for programs that simulate a larger one. To be called before anything else here is used.
 ///
 /// ```
-/// # use fdtable_base::percpu::{PerCpu, expect_cpus};
+/// # use fdtable_base::percpu::{CpusRefused, PerCpu, expect_cpus};
+/// assert_eq!(expect_cpus(usize::MAX), Err(CpusRefused::TooMany));
 /// expect_cpus(6)?;
 /// assert!(PerCpu::new(|cpu| cpu).iter().count() >= 8);
-/// # Ok::<(), fdtable_base::percpu::AlreadyCounted>(())
+/// # Ok::<(), CpusRefused>(())
 /// ```
 ///
 /// # Errors
-/// [`AlreadyCounted`] if copies were made before, for fewer processors.
+/// - [`CpusRefused::AlreadyCounted`] if copies were made before, for fewer CPUs.
+/// - [`CpusRefused::TooMany`] for more than 2^20.
 #[cfg(all(feature = "std", not(loom)))]
-pub fn expect_cpus(count: usize) -> Result<(), AlreadyCounted> {
+pub fn expect_cpus(count: usize) -> Result<(), CpusRefused> {
+    if count > MAX_CPUS {
+        return Err(CpusRefused::TooMany);
+    }
     let cpus = *CPUS.get_or_init(|| configured_cpus().max(count));
     if cpus < count {
-        return Err(AlreadyCounted);
+        return Err(CpusRefused::AlreadyCounted);
     }
     Ok(())
 }
@@ -332,7 +357,20 @@ mod tests {
     fn more_processors_cannot_be_expected_once_there_are_copies() {
         drop(PerCpu::new(|cpu| cpu));
         assert_eq!(expect_cpus(1), Ok(()));
-        assert_eq!(expect_cpus(1 << 20), Err(AlreadyCounted));
+        let refused = Err(CpusRefused::AlreadyCounted);
+        assert_eq!(expect_cpus(1 << 20), refused);
+    }
+
+    /// None could not be told from another: every index would be out of bounds.
+    #[test]
+    fn there_is_a_copy_whatever_the_number_of_processors() {
+        for (cpus, copies) in [(0, 1), (1, 1), (3, 4), (MAX_CPUS - 1, MAX_CPUS)] {
+            assert_eq!(copies_for(cpus), copies);
+        }
+        for cpus in [MAX_CPUS, MAX_CPUS + 1, usize::MAX / 2 + 2, usize::MAX] {
+            assert_eq!(copies_for(cpus), MAX_CPUS);
+        }
+        assert_eq!(expect_cpus(usize::MAX), Err(CpusRefused::TooMany));
     }
 
     #[test]
