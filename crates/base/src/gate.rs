@@ -53,7 +53,8 @@ impl Entry<'_> {
     #[inline(always)]
     pub fn section(&self) -> Guard<'_> {
         // It leaves nothing, and is gone before this.
-        Guard::of(None)
+        // SAFETY: the thread is in the section of this, which outlives the guard and stays on it.
+        unsafe { Guard::of(None) }
     }
 }
 
@@ -134,8 +135,10 @@ impl Drop for Entry<'_> {
     #[inline(always)]
     fn drop(&mut self) {
         // (J)
-        self.section.record().leave_gate();
-        self.section.leave();
+        // SAFETY: entered by this thread when this was made. What was locked inside borrows this.
+        unsafe { self.section.record().leave_gate() };
+        // SAFETY: as above; this is the one end of it.
+        unsafe { self.section.leave() };
     }
 }
 

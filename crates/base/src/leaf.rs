@@ -255,23 +255,36 @@ impl<T: ?Sized, S> Leaf<T, S> {
         unsafe { self.slots.0[bit].share() }
     }
 
+    /// Looks at the object of a number without taking a reference. Neither blocks nor allocates.
+    ///
+    /// # Safety
+    /// The leaf was reached from a tree inside of the section. One that was reached before may have
+    /// given up its references, with its pointers still in place.
     #[inline(always)]
-    pub(crate) fn slot_of(&self, bit: usize) -> &Slot<T> {
-        &self.slots.0[bit]
+    pub(crate) unsafe fn borrow<'g>(
+        &self,
+        bit: usize,
+        section: &'g Guard<'_>,
+    ) -> Option<Borrowed<'g, T>> {
+        self.slots.0[bit].borrow(section)
     }
 }
 
 impl<'s, T: ?Sized, S> LeafRef<'s, T, S> {
     /// Stands for a leaf that was reached from a tree inside of `section`.
+    ///
+    /// # Safety
+    /// It was: as [`Leaf::borrow`] asks.
     #[inline(always)]
-    pub(crate) fn new(leaf: &'s Leaf<T, S>, section: &'s Guard<'_>) -> Self {
+    pub(crate) unsafe fn new(leaf: &'s Leaf<T, S>, section: &'s Guard<'_>) -> Self {
         Self { leaf, section }
     }
 
     /// Looks at the object of a number without taking a reference. Neither blocks nor allocates.
     #[inline(always)]
     pub fn borrow(&self, bit: usize) -> Option<Borrowed<'s, T>> {
-        self.leaf.slots.0[bit].borrow(self.section)
+        // SAFETY: as `new` was promised.
+        unsafe { self.leaf.borrow(bit, self.section) }
     }
 }
 
@@ -336,7 +349,8 @@ impl<T: ?Sized, S> Deref for LeafGuard<'_, T, S> {
 impl<T: ?Sized, S> Drop for LeafGuard<'_, T, S> {
     #[inline(always)]
     fn drop(&mut self) {
-        self.leaf.head.lock.unlock(self.name);
+        // SAFETY: taken when this was made, and what it guards is not borrowed any more.
+        unsafe { self.leaf.head.lock.unlock(self.name) };
     }
 }
 

@@ -97,9 +97,12 @@ impl RawLock {
         }
     }
 
-    /// Gives the lock back. For the holder alone.
+    /// Gives the lock back.
+    ///
+    /// # Safety
+    /// The caller holds it, under this name, and uses nothing more of what it guards.
     #[inline(always)]
-    pub(crate) fn unlock(&self, name: Name) {
+    pub(crate) unsafe fn unlock(&self, name: Name) {
         // Release: pairs with the acquire in `try_lock`.
         self.0.store(name.0, Release);
     }
@@ -125,7 +128,8 @@ mod tests {
                         lock.lock(name);
                         assert_eq!(inside.fetch_add(1, Ordering::SeqCst), 0);
                         inside.fetch_sub(1, Ordering::SeqCst);
-                        lock.unlock(name);
+                        // SAFETY: taken above.
+                        unsafe { lock.unlock(name) };
                     }
                 });
             }

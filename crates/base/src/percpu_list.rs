@@ -296,7 +296,8 @@ impl<T: ?Sized> PerCpuList<T> {
     /// - [`Refused::OutOfMemory`] if there is no memory to keep `gone`; nothing changes.
     pub fn detach(&self, gone: impl FnOnce() + Send + 'static) -> Result<(), Refused> {
         let gone = try_box(gone)?;
-        Roll::detach(self.roll, gone)
+        // SAFETY: this is the handle.
+        unsafe { Roll::detach(self.roll, gone) }
     }
 
     /// As [`detach`](Self::detach), if there are no members, and nobody writes.
@@ -305,7 +306,8 @@ impl<T: ?Sized> PerCpuList<T> {
     /// [`Refused::Busy`] while there are; nothing changes. A list that is detached and has none
     /// stays so.
     pub fn detach_if_empty(&self) -> Result<(), Refused> {
-        Roll::detach_if_empty(self.roll)
+        // SAFETY: this is the handle.
+        unsafe { Roll::detach_if_empty(self.roll) }
     }
 
     /// Tells whether the list is detached.
@@ -336,7 +338,8 @@ impl<T: ?Sized> PerCpuList<T> {
 impl<T: ?Sized> Drop for PerCpuList<T> {
     fn drop(&mut self) {
         // Its members may live on.
-        let _ = Roll::detach(self.roll, Box::new(|| ()));
+        // SAFETY: this is the handle, and gives up its share below.
+        let _ = unsafe { Roll::detach(self.roll, Box::new(|| ())) };
         // SAFETY: this one's share of the roll is given up once.
         unsafe { Roll::put(self.roll) };
     }
@@ -374,8 +377,12 @@ impl<T: ?Sized> fmt::Debug for PerCpuList<T> {
 }
 
 /// Finds the node of a block.
-fn node_of<T: ?Sized>(anchor: NonNull<Anchor>) -> NonNull<Node> {
-    lead::<T, Node>(anchor)
+///
+/// # Safety
+/// The block is one of a `T`, and was made with a node.
+unsafe fn node_of<T: ?Sized>(anchor: NonNull<Anchor>) -> NonNull<Node> {
+    // SAFETY: as the caller promises.
+    unsafe { lead::<T, Node>(anchor) }
 }
 
 #[cfg(all(test, loom))]

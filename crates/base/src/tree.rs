@@ -223,7 +223,8 @@ impl<T: ?Sized + Send + Sync, S: LeafState, D> Tree<T, S, D> {
     pub fn leaf<'s>(&'s self, index: usize, section: &'s Guard<'_>) -> Option<LeafRef<'s, T, S>> {
         // SAFETY: what is reached stays until the section ends.
         let leaf = unsafe { self.find(index) }?;
-        Some(LeafRef::new(leaf, section))
+        // SAFETY: reached above, inside of the section.
+        Some(unsafe { LeafRef::new(leaf, section) })
     }
 
     /// Looks at the object of a number without taking a reference. Neither blocks nor allocates.
@@ -232,12 +233,14 @@ impl<T: ?Sized + Send + Sync, S: LeafState, D> Tree<T, S, D> {
         // The first leaf by itself: most lookups are there, and need not wait for anything to be
         // decided.
         if number < BITS {
-            return self.first.slot_of(number).borrow(section);
+            // SAFETY: it is this tree's, and holds its references for as long.
+            return unsafe { self.first.borrow(number, section) };
         }
         cold_path();
         // SAFETY: what is reached stays until the section ends.
         let leaf = unsafe { self.find(number / BITS) }?;
-        leaf.slot_of(number % BITS).borrow(section)
+        // SAFETY: reached above, inside of the section.
+        unsafe { leaf.borrow(number % BITS, section) }
     }
 
     /// Looks at the object of a number and takes a reference. One atomic add; neither blocks nor
@@ -276,7 +279,8 @@ impl<T: ?Sized + Send + Sync, S: LeafState, D> Tree<T, S, D> {
         section: &'s Guard<'_>,
     ) -> Option<(usize, LeafRef<'s, T, S>)> {
         if from == 0 {
-            return Some((0, LeafRef::new(&self.first, section)));
+            // SAFETY: it is this tree's, and holds its references for as long.
+            return Some((0, unsafe { LeafRef::new(&self.first, section) }));
         }
         let root = self.root();
         if !root.covers(from) || root.node.is_null() {
@@ -285,7 +289,8 @@ impl<T: ?Sized + Send + Sync, S: LeafState, D> Tree<T, S, D> {
         // SAFETY: `root` loaded the node with acquire, together with its height; what is reached
         // stays until the section ends.
         let (index, leaf) = unsafe { search::next_leaf(root.node, root.height, from) }?;
-        Some((index, LeafRef::new(leaf, section)))
+        // SAFETY: reached above, inside of the section.
+        Some((index, unsafe { LeafRef::new(leaf, section) }))
     }
 
     /// Enters the gate, to write in leaves, unless it is shut. Never waits; allocates at a thread's

@@ -195,14 +195,20 @@ const fn lead_distance<T: ?Sized, L>() -> usize {
 }
 
 /// Finds the lead of a block.
-pub(crate) fn lead<T: ?Sized, L: Lead>(anchor: NonNull<Anchor>) -> NonNull<L> {
+///
+/// # Safety
+/// The anchor is that of a block of a `T` with an `L` in front.
+pub(crate) unsafe fn lead<T: ?Sized, L: Lead>(anchor: NonNull<Anchor>) -> NonNull<L> {
     let place = anchor.as_ptr().wrapping_byte_sub(lead_distance::<T, L>());
-    // SAFETY: an anchor is not at the lowest addresses: its front is before it.
+    // SAFETY: the front of the block is before its anchor, so that is not at the lowest addresses.
     unsafe { NonNull::new_unchecked(place.cast()) }
 }
 
 /// Finds the block of a lead.
-pub(crate) fn block_of<T: ?Sized, L: Lead>(lead: NonNull<L>) -> NonNull<Anchor> {
+///
+/// # Safety
+/// The lead is that of a block of a `T`.
+pub(crate) unsafe fn block_of<T: ?Sized, L: Lead>(lead: NonNull<L>) -> NonNull<Anchor> {
     let place = lead.as_ptr().wrapping_byte_add(lead_distance::<T, L>());
     // SAFETY: the anchor follows the lead in its allocation.
     unsafe { NonNull::new_unchecked(place.cast()) }
@@ -365,8 +371,10 @@ where
     let place = unsafe { anchor.cast::<Header>().sub(1) };
     // SAFETY: fresh memory; what is in front of a value ends at a header's alignment.
     unsafe { place.write(header) };
+    // SAFETY: the shape has put an `L` in front.
+    let place = unsafe { self::lead::<T, L>(anchor.cast()) };
     // SAFETY: the front has room for the lead there, aligned as the trait demands.
-    unsafe { self::lead::<T, L>(anchor.cast()).write(lead) };
+    unsafe { place.write(lead) };
     // SAFETY: the shape puts the hook there.
     let place = unsafe { start.add(Shape::<T, S, H, L>::HOOK) }.cast::<H>();
     // SAFETY: fresh memory, aligned as the shape has it.

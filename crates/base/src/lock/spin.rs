@@ -66,7 +66,8 @@ impl<T> SpinLock<T> {
     /// # Safety
     /// The caller holds it, by [`lock_raw`](Self::lock_raw), and does not use the value any more.
     pub(crate) unsafe fn unlock_raw(&self) {
-        self.lock.unlock(NAME);
+        // SAFETY: as the caller promises.
+        unsafe { self.lock.unlock(NAME) };
     }
 
     /// Returns where the value is: for the holder of the lock.
@@ -96,6 +97,7 @@ impl<T> DerefMut for SpinGuard<'_, T> {
 impl<T> Drop for SpinGuard<'_, T> {
     #[inline(always)]
     fn drop(&mut self) {
-        self.lock.lock.unlock(NAME);
+        // SAFETY: taken when this was made, and the value is not borrowed any more.
+        unsafe { self.lock.lock.unlock(NAME) };
     }
 }

@@ -43,7 +43,8 @@ impl Node {
 // SAFETY: three pointers: no less aligned than a header, and nothing to drop.
 unsafe impl Lead for Node {
     unsafe fn leave<T: ?Sized>(anchor: NonNull<Anchor>) {
-        let node = super::node_of::<T>(anchor);
+        // SAFETY: the block is one of a `T`, as the caller promises, with this in front.
+        let node = unsafe { super::node_of::<T>(anchor) };
         // SAFETY: the block is alive, as the caller promises, and the field never changes.
         let roll = unsafe { node.as_ref() }.roll.cast_mut();
         // SAFETY: a member of a list, and no mark.

@@ -81,8 +81,10 @@ impl Roll {
         // SAFETY: as the caller promises. It is not found on the list before it is unlocked.
         unsafe { set_number(anchor, ticket.pack()) };
         part.count_in(access);
+        // SAFETY: as the caller promises.
+        let node = unsafe { node_of::<T>(anchor) };
         // SAFETY: the node is on no list, and stays in its place until it leaves.
-        unsafe { part.link(node_of::<T>(anchor)) };
+        unsafe { part.link(node) };
         Ok(())
     }
 
@@ -100,8 +102,10 @@ impl Roll {
             let here = percpu::current();
             // (U)
             let mut part = parts.lock_local_of(ticket.cpu);
+            // SAFETY: as the caller promises.
+            let node = unsafe { node_of::<T>(anchor) };
             // SAFETY: it was linked here, as its ticket tells.
-            unsafe { part.unlink(node_of::<T>(anchor)) };
+            unsafe { part.unlink(node) };
             part.count_out(&ticket, here);
             part.is_detached
             // (V)
@@ -114,7 +118,10 @@ impl Roll {
     }
 
     /// Keeps everything out, and has `gone` called when no member is left.
-    pub(super) fn detach(
+    ///
+    /// # Safety
+    /// The caller has the handle.
+    pub(super) unsafe fn detach(
         roll: NonNull<Self>,
         gone: Box<dyn FnOnce() + Send>,
     ) -> Result<(), Refused> {
@@ -137,7 +144,10 @@ impl Roll {
     }
 
     /// Keeps everything out if there are no members.
-    pub(super) fn detach_if_empty(roll: NonNull<Self>) -> Result<(), Refused> {
+    ///
+    /// # Safety
+    /// The caller has the handle.
+    pub(super) unsafe fn detach_if_empty(roll: NonNull<Self>) -> Result<(), Refused> {
         // SAFETY: the caller has the handle.
         let this = unsafe { roll.as_ref() };
         let mut parts = this.parts.lock_global();
@@ -458,8 +468,10 @@ impl Part {
 /// # Safety
 /// The node is that of a `T`, and on a list that the caller has locked.
 pub(super) unsafe fn reference<T: ?Sized>(node: NonNull<Node>) -> Option<Ref<T>> {
+    // SAFETY: as the caller promises.
+    let block = unsafe { block_of::<T, Node>(node) };
     // SAFETY: a block is there as long as its node is on the list.
-    unsafe { Ref::try_from_anchor(block_of::<T, Node>(node)) }
+    unsafe { Ref::try_from_anchor(block) }
 }
 
 /// What a member remembers: the processor on which it joined, and how it was counted.

@@ -123,8 +123,11 @@ impl Section {
     }
 
     /// (D)
+    ///
+    /// # Safety
+    /// This thread has entered it, leaves it once, and uses nothing more that it found in it.
     #[inline(always)]
-    pub(crate) fn leave(self) {
+    pub(crate) unsafe fn leave(self) {
         if self.is_counted() {
             cold_path();
             self.record().leave_counted();
@@ -302,8 +305,13 @@ impl Record {
         self.own.gate.store(gate, Release);
     }
 
+    /// Says that the reader is inside of no gate.
+    ///
+    /// # Safety
+    /// It is the calling thread's record, and the thread writes nothing more of what a gate guards
+    /// that it has entered.
     #[inline(always)]
-    pub(crate) fn leave_gate(&self) {
+    pub(crate) unsafe fn leave_gate(&self) {
         // (J) Release: pairs with the acquire in (W).
         self.own.gate.store(0, Release);
     }
@@ -585,8 +593,12 @@ pub struct Guard<'a> {
 impl Guard<'_> {
     /// Stands for a section that is left when this is dropped; or, without one, for what the caller
     /// has entered by other means and borrows for as long.
+    ///
+    /// # Safety
+    /// This thread has entered the section, which nothing else leaves; or it is inside of another one
+    /// for as long as the lifetime says.
     #[inline(always)]
-    pub(crate) fn of(section: Option<Section>) -> Self {
+    pub(crate) unsafe fn of(section: Option<Section>) -> Self {
         Self {
             section,
             reader: PhantomData,
@@ -598,7 +610,8 @@ impl Drop for Guard<'_> {
     #[inline(always)]
     fn drop(&mut self) {
         if let Some(section) = self.section {
-            section.leave();
+            // SAFETY: as `of` was promised. What was found in it borrows this.
+            unsafe { section.leave() };
         }
     }
 }
@@ -623,7 +636,8 @@ pub fn read_lock() -> Guard<'static> {
         Some(section) => section,
         None => enter_otherwise(),
     };
-    Guard::of(Some(section))
+    // SAFETY: entered above.
+    unsafe { Guard::of(Some(section)) }
 }
 
 /// Enters a section where no plain one can begin.
@@ -653,7 +667,9 @@ pub(crate) fn enter_gate_plainly(gate: usize) -> Option<Section> {
 /// Claims the record of a thread that has none, if it can keep one.
 #[cold]
 fn first_record() -> Option<&'static Record> {
-    first_section().leave();
+    let section = first_section();
+    // SAFETY: entered above, and nothing was looked at.
+    unsafe { section.leave() };
     own_record()
 }
 
@@ -745,8 +761,13 @@ impl Record {
         self.unclaim();
     }
 
-    pub(super) fn borrow_online(&self) -> Guard<'_> {
-        Guard::of(None)
+    /// Returns a guard for the section that the reader is in.
+    ///
+    /// # Safety
+    /// The record is the calling thread's, and stays online for as long as it is borrowed.
+    pub(super) unsafe fn borrow_online(&self) -> Guard<'_> {
+        // SAFETY: as the caller promises.
+        unsafe { Guard::of(None) }
     }
 }
 

@@ -75,7 +75,8 @@ impl Cpu {
     fn with<A>(&self, use_it: impl FnOnce(&Pair) -> A) -> A {
         self.lock.lock(NAME);
         let answer = use_it(&self.pair);
-        self.lock.unlock(NAME);
+        // SAFETY: taken above.
+        unsafe { self.lock.unlock(NAME) };
         answer
     }
 }
