@@ -53,8 +53,14 @@ pub fn try_box<T>(value: T) -> Result<Box<T>, OutOfMemory> {
 pub(crate) struct OnceBox<T> {
     /// Null at first; then a leaked box, for the life of this.
     place: AtomicPtr<T>,
-    owns: PhantomData<T>,
+    /// The pointer keeps the compiler from making this `Sync` for every `T` that is.
+    owns: PhantomData<(T, *mut T)>,
 }
+
+// SAFETY: it owns a `T`, as a box does.
+unsafe impl<T: Send> Send for OnceBox<T> {}
+// SAFETY: it shares `&T` between threads, and one may make the value that another drops.
+unsafe impl<T: Send + Sync> Sync for OnceBox<T> {}
 
 impl<T> OnceBox<T> {
     #[cfg(not(loom))]
@@ -130,6 +136,18 @@ mod models;
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
+
+    /// One thread would make it, and another drop it. That the box is not `Sync` then is checked by
+    /// the compiler: if it were, two implementations would give `answer`.
+    #[test]
+    fn a_value_that_may_not_be_sent_is_not_shared_in_a_box() {
+        trait Shared<Which> {
+            fn answer() {}
+        }
+        impl<T> Shared<()> for T {}
+        impl<T: Sync> Shared<u8> for T {}
+        <OnceBox<std::sync::MutexGuard<'static, ()>> as Shared<_>>::answer();
+    }
 
     #[test]
     fn nothing_and_something_can_be_boxed() {
