@@ -100,7 +100,9 @@ impl Gate {
     }
 
     /// Shuts the gate, once more if it is shut, and waits until nobody is inside. For one thread
-    /// at a time: the caller holds a lock around this and [`open`](Self::open).
+    /// at a time: the caller holds a lock around this and [`open`](Self::open). Without it the
+    /// gate may be open for a thread that has shut it. The gate guards no memory of its own, so
+    /// what relies on it to be alone is unsafe, and has to hold that lock.
     pub fn shut(&self) {
         // (S) Relaxed, and no exchange: only who holds the caller's lock writes it, and the fence
         // below orders it with what follows.
@@ -113,7 +115,7 @@ impl Gate {
         rcu::wait_for_inside(ptr::from_ref(self).addr());
     }
 
-    /// Undoes one [`shut`](Self::shut).
+    /// Undoes one [`shut`](Self::shut), with the same lock held.
     ///
     /// # Panics
     /// Without one.

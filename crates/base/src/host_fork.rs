@@ -150,7 +150,8 @@ pub extern "C" fn parent() {
 /// # Safety
 /// [`prepare`] came before the fork, on this thread. Between the fork and the first such call no
 /// thread was started. Never called in the parent: a thread that is forgotten while it is inside a
-/// read-side section reads what is freed.
+/// read-side section reads what is freed. For the same reason this thread uses nothing that another
+/// thread has found in a section of its own and handed over.
 pub unsafe extern "C" fn child() {
     // Relaxed, all: there is one thread, and it starts the others.
     if !IS_TOLD.swap(true, Relaxed) {

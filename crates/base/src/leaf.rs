@@ -299,7 +299,11 @@ impl<T: ?Sized, S> Deref for LeafRef<'_, T, S> {
 
 impl<T: ?Sized, S> LeafGuard<'_, T, S> {
     /// Puts an object, or nothing, in the place of what a number has, and returns that, for the
-    /// caller to drop after its locks.
+    /// caller to drop after its locks. An object whose bit in `open` is clear when the leaf goes, or
+    /// is copied, leaks.
+    ///
+    /// # Panics
+    /// If the number is not below [`BITS`].
     #[inline(always)]
     #[must_use = "dropping the old reference may run its release hook"]
     pub fn exchange(&mut self, bit: usize, object: Option<Ref<T>>) -> Option<Ref<T>> {
@@ -307,7 +311,10 @@ impl<T: ?Sized, S> LeafGuard<'_, T, S> {
         unsafe { self.leaf.slots.0[bit].exchange(object) }
     }
 
-    /// Puts an object in the place of a number that has none. What it had would leak.
+    /// Puts an object in the place of a number that has none. What it had leaks.
+    ///
+    /// # Panics
+    /// If the number is not below [`BITS`].
     #[inline(always)]
     pub fn put(&mut self, bit: usize, object: Ref<T>) {
         // SAFETY: the lock keeps other writers away.

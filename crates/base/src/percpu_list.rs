@@ -224,7 +224,8 @@ impl<T: ?Sized> PerCpuList<T> {
     }
 
     /// As [`snapshot`](Self::snapshot), of the caller's own kind of references. `wrap` must be no
-    /// more than a conversion: it is called under the global lock.
+    /// more than a conversion: it is called under the global lock, and waits for itself if it drops
+    /// the last reference or uses the list.
     ///
     /// # Errors
     /// [`OutOfMemory`].

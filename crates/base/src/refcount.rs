@@ -87,8 +87,8 @@ impl RefCount {
     /// Takes a reference, unless the last one has been put. One atomic add; neither blocks nor
     /// allocates.
     ///
-    /// The caller must be sure that the count itself still exists, by a reference that it holds
-    /// or by a read-side section.
+    /// What reaches the count by a raw pointer must be sure that it still exists, by a reference
+    /// or by a read-side section. The count guards no memory of its own.
     #[doc(alias = "file_ref_get")]
     #[inline(always)]
     #[must_use = "without a reference the object must not be touched"]
@@ -100,9 +100,10 @@ impl RefCount {
         before >= 0 && before != isize::MAX || self.get_outside_live_zone(before)
     }
 
-    /// Drops a reference; tells whether it was the last. Then, and only then, the caller
-    /// releases the object. One atomic add, and a compare-and-swap for the last one; neither
-    /// blocks nor allocates.
+    /// Drops a reference. Returns true if it was the last: then, and only then, the caller
+    /// releases the object. A put without a reference makes the count wrong, and no more: what
+    /// frees memory by the answer is unsafe, and has to see to that. One atomic add, and a
+    /// compare-and-swap for the last one; neither blocks nor allocates.
     #[doc(alias = "file_ref_put")]
     #[inline(always)]
     #[must_use = "who puts the last reference releases the object"]

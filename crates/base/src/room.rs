@@ -214,7 +214,8 @@ impl Room {
     }
 
     /// (n), (m) Leaves a notice of the leaf with `index`, whose lock the caller holds. `set_next` keeps
-    /// the next of the list with the leaf.
+    /// the next of the list with the leaf. Without the lock, lists are wrong: notices are lost, or
+    /// the search that follows them does not end.
     ///
     /// # Panics
     /// Without [`prepare`](Self::prepare).
@@ -289,7 +290,8 @@ impl Room {
     }
 }
 
-/// What a search does. The caller holds the lock of the structure.
+/// What a search does. The caller holds the lock of the structure. Without it, hints are wrong and
+/// notices are lost, so an open may not get the lowest number; no memory is in danger.
 impl Room {
     /// Returns the first index that is hinted at. A guess without the lock.
     #[inline]

@@ -45,7 +45,8 @@ pub(super) unsafe fn next_leaf<'l, T: ?Sized, S>(
 
 /// Which children of the nodes have nothing free below them: a summary of what the caller knows
 /// of its leaves. A leaf is marked and unmarked by the holder of the lock of the structure, and is
-/// the tree's own then. They neither block nor allocate.
+/// the tree's own then. The marks of a leaf that is not are those of other trees too: their
+/// searches then pass over what is free, or look at what is full. They neither block nor allocate.
 impl<T: ?Sized + Send + Sync, S: LeafState, D> Structure<'_, T, S, D> {
     /// Notes that the leaf of `index` has nothing free. The first leaf is not noted.
     pub fn mark_full(&self, index: usize) {
