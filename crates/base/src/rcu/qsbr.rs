@@ -56,13 +56,16 @@ impl Reader {
     #[doc(alias = "rcu_quiescent_state")]
     #[inline]
     pub fn quiescent(&mut self) {
-        self.record.quiesce();
+        // SAFETY: this reader's own record, which is online. What was found in the section borrows
+        // the reader.
+        unsafe { self.record.quiesce() };
     }
 
     /// Runs `f` while nobody waits for this reader; `f` may block, and has no guard of this
     /// reader.
     pub fn offline<R>(&mut self, f: impl FnOnce() -> R) -> R {
-        self.record.go_offline();
+        // SAFETY: as in `quiescent`.
+        unsafe { self.record.go_offline() };
         let online = Online(self.record);
         let answer = f();
         drop(online);
@@ -89,7 +92,9 @@ impl Drop for Online {
 
 impl Drop for Reader {
     fn drop(&mut self) {
-        self.record.go_offline();
-        self.record.retire();
+        // SAFETY: as in `quiescent`.
+        unsafe { self.record.go_offline() };
+        // SAFETY: offline, and the reader ends here.
+        unsafe { self.record.retire() };
     }
 }

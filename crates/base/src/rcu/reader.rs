@@ -746,18 +746,30 @@ impl Record {
         thread::count_unowned_section(1);
     }
 
-    pub(super) fn go_offline(&self) {
+    /// Ends the section of a reader.
+    ///
+    /// # Safety
+    /// The record is the calling thread's reader's, and online; nothing that was found in the section
+    /// is used any more.
+    pub(super) unsafe fn go_offline(&self) {
         self.leave_counted();
         thread::count_unowned_section(-1);
     }
 
     /// Ends a section and begins the next one with a single store.
-    pub(super) fn quiesce(&self) {
+    ///
+    /// # Safety
+    /// As for [`go_offline`](Self::go_offline).
+    pub(super) unsafe fn quiesce(&self) {
         // (D) of the old section, and (A) and (B) of the new one.
         self.begin_counted(0);
     }
 
-    pub(super) fn retire(&self) {
+    /// Gives the record of a reader to others.
+    ///
+    /// # Safety
+    /// It is the calling thread's reader's, and offline; the reader does not use it any more.
+    pub(super) unsafe fn retire(&self) {
         self.unclaim();
     }
 

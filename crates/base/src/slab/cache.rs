@@ -113,9 +113,13 @@ impl RawCache {
         })
     }
 
-    /// Lets the cache be found by those who list all caches, until it is dropped.
-    pub(super) fn register(&self) {
-        registry::add(self);
+    /// Lets the cache be found by those who list all caches.
+    ///
+    /// # Safety
+    /// It stays where it is, and alive, until it is [taken off](registry::remove) the list.
+    pub(super) unsafe fn register(&self) {
+        // SAFETY: as the caller promises.
+        unsafe { registry::add(self) };
     }
 
     /// Takes a place. `construct` is called for each object of a slab that is made.

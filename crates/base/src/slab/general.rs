@@ -147,7 +147,8 @@ fn make(class: usize, colouring: Colouring) -> Option<&'static RawCache> {
     let options = Options::new().colouring(colouring).checks(checks);
     let cache = CACHES[class].get_or_try_init(|| RawCache::try_new(plan, options));
     let cache = cache.ok()?;
-    cache.register();
+    // SAFETY: in a static, which has it for the life of the process.
+    unsafe { cache.register() };
     Some(cache)
 }
 

@@ -23,7 +23,8 @@ impl CacheBox {
     pub(super) fn try_new(plan: Plan, options: Options) -> Result<Self, OutOfMemory> {
         let cache = try_box(RawCache::try_new(plan, options)?)?;
         let this = Self(NonNull::from(Box::leak(cache)));
-        this.register();
+        // SAFETY: in a box of its own, and taken off the list before that is freed.
+        unsafe { this.register() };
         Ok(this)
     }
 }

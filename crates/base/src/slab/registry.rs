@@ -48,7 +48,10 @@ unsafe fn links(cache: &RawCache) -> &mut Links {
 }
 
 /// Puts a cache on the list, unless it is there.
-pub(super) fn add(cache: &RawCache) {
+///
+/// # Safety
+/// It stays where it is, and alive, until it is [taken off](remove).
+pub(super) unsafe fn add(cache: &RawCache) {
     let mut registry = REGISTRY.lock();
     // SAFETY: the lock is held, and no other links are borrowed.
     let own = unsafe { links(cache) };
