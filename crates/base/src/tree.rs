@@ -628,7 +628,7 @@ impl<'e, T: ?Sized + Send + Sync, S: LeafState, D> Found<'e, T, S, D> {
     /// [`set_release`](crate::bitmap::Word::set_release) is seen. Never waits.
     #[inline(always)]
     pub fn is_full(self) -> bool {
-        // The token after the word: who takes the leaf out changes the one, and never the other.
+        // In either order: no bit changes any more in a leaf that is not the tree's own.
         self.leaf.open.is_full_acquire() && self.tree.owns(self.leaf, self.index)
     }
 
@@ -800,9 +800,9 @@ impl<T: ?Sized, S: LeafState, D> Tree<T, S, D> {
         let root = Root::unpack(self.shared.root.load(Relaxed));
         let token = self.shared.token.load(Relaxed);
         if !root.node.is_null() {
-            // Relaxed, both: as above.
+            // Relaxed: as above. No leaf is named: the tree is about to go, or is the other one of a
+            // share that failed, which has named none.
             self.shared.root.store(ptr::null_mut(), Relaxed);
-            self.shared.recent.iter().for_each(Recent::clear);
             // SAFETY: unlinked above, and the tree gives up its count of the root. No reader is in
             // a node with its token: such a node was in no other tree.
             unsafe { node::put::<T, S>(root.node, root.height, token) };
