@@ -6,7 +6,7 @@
 use super::*;
 use crate::counted::models::{Fates, Object};
 use crate::fallible::OutOfMemory;
-use crate::model::Preemptions::{Any, AtMost};
+use crate::model::Preemptions::{self, Any, AtMost};
 use crate::model::{JoinHandle, explore, join, spawn};
 use crate::rcu::read_lock;
 use crate::sync::Arc;
@@ -436,12 +436,11 @@ fn two_write_a_shared_leaf() {
 }
 
 /// A write in a leaf that was taken out of the tree meanwhile: it is lost.
-#[test]
-fn a_write_meets_a_removal() {
-    explore(AtMost(4), || {
+fn a_removal_meets_a_write(preemptions: Preemptions, write: fn(&Sample, usize)) {
+    explore(preemptions, move || {
         let tree = Arc::new(Sample::new(()));
         own(&tree, 1);
-        let writer = thread(&tree, |tree| write(tree, 1));
+        let writer = thread(&tree, move |tree| write(tree, 1));
         let removed = tree.lock().remove_if(1, |leaf| leaf.open.bits() == 0);
         drop(removed.expect("there is memory"));
         join(writer);
@@ -449,6 +448,28 @@ fn a_write_meets_a_removal() {
         drop(tree);
         rcu::barrier().expect("outside of sections");
     });
+}
+
+#[test]
+fn a_write_meets_a_removal() {
+    a_removal_meets_a_write(AtMost(4), write);
+}
+
+/// Writes in a leaf that is found before it is locked, or else as [`write`].
+fn write_found(tree: &Sample, index: usize) {
+    {
+        let entry = tree.enter();
+        let found = entry.as_ref().and_then(|entry| entry.find(index));
+        if let Some(leaf) = found.and_then(Found::try_lock) {
+            return note(leaf);
+        }
+    }
+    write(tree, index);
+}
+
+#[test]
+fn a_write_in_a_leaf_that_was_found_meets_a_removal() {
+    a_removal_meets_a_write(AtMost(3), write_found);
 }
 
 /// A leaf, or a node above it, that is freed below a reader.
@@ -489,6 +510,107 @@ fn a_borrow_meets_the_removal_of_a_shared_leaf() {
         drop((tree, other));
         fates.check(1);
     });
+}
+
+/// Has writers find a leaf without a walk, and one more.
+fn name(tree: &Sample, indexes: [usize; RECENT]) {
+    tree.lock().set_recent(indexes);
+}
+
+/// A named leaf that a writer finds before it is complete.
+#[test]
+fn a_named_leaf_is_complete() {
+    explore(Any, || {
+        let tree = Arc::new(Sample::new(()));
+        let writer = thread(&tree, |tree| write(tree, 1));
+        own(&tree, 1);
+        name(&tree, [1, 0]);
+        join(writer);
+        assert_eq!(writes(&tree, 1), 1);
+        drop(tree);
+        rcu::barrier().expect("outside of sections");
+    });
+}
+
+/// A named leaf that a writer finds after it was unlinked and freed.
+fn a_write_meets_the_end_of_a_named_leaf(prepare: fn(&Sample), unlink: fn(&Sample)) {
+    explore(AtMost(2), move || {
+        let tree = Arc::new(Sample::new(()));
+        own(&tree, 1);
+        name(&tree, [1, 0]);
+        prepare(&tree);
+        let writer = thread(&tree, |tree| write(tree, 1));
+        unlink(&tree);
+        rcu::barrier().expect("outside of sections");
+        join(writer);
+        drop(tree);
+        rcu::barrier().expect("outside of sections");
+    });
+}
+
+#[test]
+fn a_write_meets_the_removal_of_a_named_leaf() {
+    a_write_meets_the_end_of_a_named_leaf(|_| (), |tree| remove(tree, 1));
+}
+
+#[test]
+fn a_write_meets_the_copy_of_a_named_leaf() {
+    a_write_meets_the_end_of_a_named_leaf(|tree| drop(share(tree)), |tree| own(tree, 1));
+}
+
+/// A leaf that is found full although a number of it was freed before one of the leaf above, whose
+/// lock the reader holds: the leaf that was found is not the tree's any more.
+fn a_full_leaf_meets_a_close(prepare: fn(&Sample), free: fn(&Sample)) {
+    explore(AtMost(2), move || {
+        let tree = Arc::new(Sample::new(()));
+        fill(&tree, 1);
+        prepare(&tree);
+        fill(&tree, 2);
+        name(&tree, [1, 2]);
+        let looker = thread(&tree, |tree| {
+            let entry = tree.enter().expect("the gate is open");
+            let (Some(first), Some(second)) = (entry.recent(0, 1), entry.recent(1, 2)) else {
+                return;
+            };
+            let second = second.lock().expect("it stays, and is the tree's own");
+            assert!(second.open.is_full() || !first.is_full(), "it is freed");
+        });
+        free(&tree);
+        {
+            let structure = tree.lock();
+            let leaf = structure.lock_leaf(2).expect("it stays");
+            leaf.open.clear(0);
+        }
+        join(looker);
+        drop(tree);
+        rcu::barrier().expect("outside of sections");
+    });
+}
+
+/// Takes every number of a leaf.
+fn fill(tree: &Sample, index: usize) {
+    own(tree, index);
+    let structure = tree.lock();
+    let leaf = structure.lock_leaf(index).expect("owned above");
+    leaf.open.replace(u64::MAX);
+}
+
+#[test]
+fn a_full_leaf_meets_its_removal() {
+    a_full_leaf_meets_a_close(|_| (), |tree| remove(tree, 1));
+}
+
+#[test]
+fn a_full_leaf_meets_its_copy() {
+    a_full_leaf_meets_a_close(
+        |tree| drop(share(tree)),
+        |tree| {
+            own(tree, 1);
+            let structure = tree.lock();
+            let leaf = structure.lock_leaf(1).expect("owned above");
+            leaf.open.clear(0);
+        },
+    );
 }
 
 /// A flag that orders nothing.
