@@ -63,9 +63,12 @@
 //! To look before (b) alone would not do: a number of the first leaf may be freed after the look, and
 //! one of the second after that.
 //!
-//! *The second leaf belongs to the hint of (a)*, or the looker does not take the number: it is stored
-//! before (v), with a release, so who reads that of a later hint in (a2) sees in (c) that the hint is
-//! stale. The same holds of the places where the tree names both leaves.
+//! *The second leaf belongs to the hint of (a)*, or the looker does not take the number. A search
+//! stores it between the fence of (s) and (v). The load in (a2) does not return an earlier one: (v)
+//! releases the store, and (a) acquires it. If the load returns a later one, (c) sees (s), or something
+//! later: the fence is before the store, and (a2) acquires. That is not the hint of (a), also where both
+//! hints have the same first leaf: their versions differ. The same holds of the places where the tree
+//! names both leaves.
 //!
 //! *Two lookers agree on their order.* What (e) reads may be older than what others have read by
 //! then, as a mark that (c) does not see yet. So the looker is to be ordered before some *frees*:
@@ -190,7 +193,8 @@ impl Room {
     /// (a) Returns the hint, unless it is stale, or there is a notice.
     #[inline]
     pub fn hint(&self) -> Option<Hint> {
-        // Acquire: pairs with the release in (v); what the search left in the leaves is seen.
+        // Acquire: pairs with the release in (v); what the search saw in the leaves is seen, and the
+        // second leaf.
         let hint = Hint(self.searched.hint.load(Acquire));
         hint.is_good().then_some(hint)
     }
@@ -199,8 +203,8 @@ impl Room {
     /// [is confirmed](Self::is_confirmed) later.
     #[inline]
     pub fn second(&self) -> Option<usize> {
-        // Acquire: pairs with the release in (v); who reads the second leaf of a later hint sees
-        // in (c) that there is one.
+        // Acquire: pairs with the fence in (s), which is before the store; if the second leaf is that
+        // of a later hint, (c) sees (s).
         let second = self.searched.second.load(Acquire);
         (second != NONE).then(|| second as usize - 1)
     }
@@ -335,15 +339,23 @@ impl Room {
     }
 
     /// (v) Sets the hint, with the next version, and keeps a mark; and its second leaf, if there is
-    /// one, above the first. The caller has locked the first one after (s).
+    /// one, above the first. After [`begin_search`](Self::begin_search); the caller has locked the
+    /// first one since.
     pub fn set_hint(&self, leaf: usize, second: Option<usize>) {
+        debug_assert!(self.is_searched(), "after `begin_search`");
         let second = second.map_or(NONE, |second| second as u32 + 1);
-        // Release: pairs with the acquire in (a2), for who has an older hint: (s) is seen.
-        self.searched.second.store(second, Release);
-        // Release: pairs with the acquire in (a).
+        // Relaxed: the fence in (s) releases (s) to the acquire in (a2).
+        self.searched.second.store(second, Relaxed);
+        // Release: pairs with the acquire in (a); the second leaf is seen.
         self.change(Release, |hint| {
             (hint & !(INDEX | STALE)).wrapping_add(VERSION) | leaf as u64
         });
+    }
+
+    /// Returns true between (s) and (v).
+    fn is_searched(&self) -> bool {
+        // Relaxed: only the holder of the lock changes it.
+        self.searched.hint.load(Relaxed) & STALE != 0
     }
 
     /// Changes the hint. Only who holds the lock does, but for (m), which is not lost.

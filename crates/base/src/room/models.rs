@@ -91,6 +91,7 @@ impl Table {
             structure: Mutex::new(core::array::from_fn(is_passed)),
         };
         table.room.prepare().expect("there is memory");
+        table.room.begin_search();
         table.room.set_hint(first, second);
         Arc::new(table)
     }
@@ -382,6 +383,35 @@ fn a_look_meets_a_search_that_moves_both_leaves() {
         let table = Table::with_two(0, 1, |index| index > 0);
         let looker = thread(&table, Table::take_hinted);
         table.look();
+        let looked = join(looker);
+        assert!(matches!(looked, None | Some(1)), "{looked:?}");
+        assert_eq!(table.take(), looked.map_or(1, |_| 2));
+    });
+}
+
+/// A new hint with the second leaf of the one before: the leaf between the two is free since.
+#[test]
+fn a_look_meets_a_search_that_moves_the_second_leaf() {
+    explore(Any, || {
+        let table = Table::with_two(0, 2, |index| index == 2);
+        let searcher = thread(&table, Table::tidy);
+        table.free(1);
+        let looked = table.take_hinted();
+        assert!(matches!(looked, None | Some(1)), "{looked:?}");
+        join(searcher);
+        assert_eq!(table.take(), looked.map_or(1, |_| 2));
+    });
+}
+
+/// The second leaf of a hint that is taken for that of a later one with the same first leaf.
+#[test]
+fn a_look_meets_the_return_of_a_first_leaf() {
+    explore(Any, || {
+        let table = Table::with_two(0, 2, |_| false);
+        let looker = thread(&table, Table::take_hinted);
+        table.free(1);
+        table.tidy();
+        table.free(2);
         let looked = join(looker);
         assert!(matches!(looked, None | Some(1)), "{looked:?}");
         assert_eq!(table.take(), looked.map_or(1, |_| 2));
