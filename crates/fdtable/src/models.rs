@@ -309,6 +309,76 @@ fn an_open_meets_a_close_below_it() {
     });
 }
 
+/// A number of the leaf that is hinted at, though one below was closed before it.
+#[test]
+fn an_open_meets_closes_in_its_leaf_and_below() {
+    explore(2, || {
+        let (fates, files) = with_a_hint_above_a_full_leaf();
+        let opener = {
+            let fates = fates.clone();
+            spawn(&files, move |files| open(files, &fates, 10))
+        };
+        assert_eq!((files.close(2), files.close(4)), (Ok(()), Ok(())));
+        let fd = join(opener);
+        assert!(fd == 2 || fd == 5, "{fd}");
+        fates.check(files);
+    });
+}
+
+/// The same of a pair.
+#[test]
+fn a_pair_meets_closes_in_its_leaf_and_below() {
+    explore(2, || {
+        let (fates, files) = with_a_hint_above_a_full_leaf();
+        let opener = {
+            let pair = (fates.object(10), fates.object(11));
+            spawn(&files, move |files| files.open_pair(pair, NONE))
+        };
+        assert_eq!((files.close(2), files.close(4)), (Ok(()), Ok(())));
+        let (one, other) = join(opener).expect("there is room");
+        let both = [one.raw(), other.raw()];
+        assert!(!both.contains(&4) || both == [2, 4], "{both:?}");
+        fates.check(files);
+    });
+}
+
+/// Makes a table whose first leaf is full, and whose second one has three numbers and is hinted at.
+fn with_a_hint_above_a_full_leaf() -> (Fates, Arc<Files<Object>>) {
+    let (fates, files) = table(&[0, 1, 2, 3]);
+    assert_eq!(open(&files, &fates, 4), 4);
+    (fates, files)
+}
+
+/// A number of the second leaf of the hint, though one of the first was closed before it: in a copy,
+/// since a child has the leaf too.
+#[test]
+fn an_open_meets_closes_in_a_leaf_that_a_child_has_too() {
+    explore(2, || {
+        let (fates, files) = table(&[]);
+        for fd in 0..12 {
+            assert_eq!(open(&files, &fates, 0), fd);
+        }
+        // The hint is of the last two leaves then, which are named.
+        assert_eq!((files.close(4), files.close(8)), (Ok(()), Ok(())));
+        assert_eq!(open(&files, &fates, 0), 4);
+        assert_eq!(open(&files, &fates, 0), 8);
+        let child = files.fork().expect("there is memory");
+        // The last leaf is copied, and named again.
+        assert_eq!(files.close(8), Ok(()));
+        let reservation = files.reserve_from(8, NONE).expect("there is room");
+        assert_eq!(reservation.install(fates.object(0)).raw(), 8);
+        let opener = {
+            let fates = fates.clone();
+            spawn(&files, move |files| open(files, &fates, 0))
+        };
+        assert_eq!((files.close(4), files.close(8)), (Ok(()), Ok(())));
+        let fd = join(opener);
+        assert!(fd == 4 || fd == 12, "{fd}");
+        drop(child);
+        fates.check(files);
+    });
+}
+
 /// A pair that does not get the two lowest, in one leaf or in two.
 #[test]
 fn a_pair_meets_a_close_below_it() {
