@@ -19,7 +19,7 @@
 //! 13. [`percpu_list`]: lists of counted objects under it.
 //! 14. [`freezer`](mod@freezer) and [`host_fork`]: how all of it goes on in a child of the host
 //!     process.
-//! 15. [`percpu`], [`bitmap`] and [`fallible`] allocation, which the others use.
+//! 15. [`percpu`], [`bitmap`], [`fallible`] allocation and [`unwind`], which the others use.
 //!
 //! With `--cfg loom` the same source runs under the model checker `loom`; the module `sync`
 //! is the only place that knows.
@@ -53,5 +53,6 @@ pub mod slab;
 pub mod slot;
 pub mod sync;
 pub mod tree;
+pub mod unwind;
 #[cfg(doctest)]
 mod variance;
