@@ -36,6 +36,7 @@ use crate::lock::Name;
 use crate::rcu::Guard;
 use crate::slot::Slot;
 use crate::tree::NodeHead;
+use crate::unwind;
 
 /// What the user of a tree keeps with each leaf, guarded by its lock.
 pub trait LeafState: Default + Send + Sync + 'static {
@@ -201,17 +202,20 @@ impl<T: ?Sized, S: LeafState> Leaf<T, S> {
 }
 
 impl<T: ?Sized, S> Leaf<T, S> {
-    /// Puts every reference that the leaf holds. The pointers stay for readers. Runs release
-    /// hooks.
+    /// Puts every reference that the leaf holds, also if hooks panic. The pointers stay for readers.
+    /// Runs release hooks.
     ///
     /// # Safety
     /// Nobody writes the leaf any more, and the references are given up once.
     pub(crate) unsafe fn put_objects(&self) {
         self.prefetch_objects();
-        for bit in bits_of(self.open.bits()) {
-            // SAFETY: as the caller promises.
-            drop(unsafe { self.slots.0[bit].disown() });
-        }
+        let mut bits = bits_of(self.open.bits());
+        unwind::finish(|| {
+            for bit in bits.by_ref() {
+                // SAFETY: as the caller promises.
+                drop(unsafe { self.slots.0[bit].disown() });
+            }
+        });
     }
 
     /// Asks for the counts of all objects. Each of the atomic steps that follow is done before the next

@@ -93,6 +93,7 @@ use crate::rcu::{Guard, read_lock};
 use crate::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use crate::sync::atomic::{AtomicPtr, AtomicU32};
 use crate::sync::{Mutex, relax};
+use crate::unwind;
 
 mod free_list;
 mod segments;
@@ -496,9 +497,12 @@ impl<T: ?Sized> Pool<T> {
 
 impl<T: ?Sized> Drop for Pool<T> {
     fn drop(&mut self) {
-        for handle in self.handles() {
-            drop(self.remove(handle));
-        }
+        let mut handles = self.handles();
+        unwind::finish(|| {
+            for handle in handles.by_ref() {
+                drop(self.remove(handle));
+            }
+        });
     }
 }
 

@@ -72,6 +72,7 @@ use crate::rcu::{self, Guard};
 use crate::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use crate::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize};
 use crate::sync::{Mutex, MutexGuard, global, relax};
+use crate::unwind;
 
 mod node;
 mod own;
@@ -796,13 +797,22 @@ impl<T: ?Sized, S> Drop for Retired<T, S> {
 impl<T: ?Sized, S: LeafState, D> Tree<T, S, D> {
     /// Gives up all leaves but the first.
     fn clear_nodes(&mut self) {
+        // SAFETY: the tree is borrowed alone.
+        unsafe { Self::clear(&self.shared) };
+    }
+
+    /// Gives up the nodes of a tree.
+    ///
+    /// # Safety
+    /// It is a tree of this type, and the caller's alone.
+    unsafe fn clear(shared: &Shared) {
         // Relaxed: the tree is the owner's alone, who has synchronised with all who used it.
-        let root = Root::unpack(self.shared.root.load(Relaxed));
-        let token = self.shared.token.load(Relaxed);
+        let root = Root::unpack(shared.root.load(Relaxed));
+        let token = shared.token.load(Relaxed);
         if !root.node.is_null() {
             // Relaxed: as above. No leaf is named: the tree is about to go, or is the other one of a
             // share that failed, which has named none.
-            self.shared.root.store(ptr::null_mut(), Relaxed);
+            shared.root.store(ptr::null_mut(), Relaxed);
             // SAFETY: unlinked above, and the tree gives up its count of the root. No reader is in
             // a node with its token: such a node was in no other tree.
             unsafe { node::put::<T, S>(root.node, root.height, token) };
@@ -812,9 +822,12 @@ impl<T: ?Sized, S: LeafState, D> Tree<T, S, D> {
 
 impl<T: ?Sized, S: LeafState, D> Drop for Tree<T, S, D> {
     fn drop(&mut self) {
-        self.clear_nodes();
-        // SAFETY: the first leaf is this tree's own, and is not used after.
-        unsafe { self.first.put_objects() };
+        unwind::both(
+            // SAFETY: the tree is borrowed alone.
+            || unsafe { Self::clear(&self.shared) },
+            // SAFETY: the first leaf is this tree's own, and is not used after.
+            || unsafe { self.first.put_objects() },
+        );
     }
 }
 

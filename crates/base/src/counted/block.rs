@@ -25,6 +25,7 @@ use crate::refcount::RefCount;
 use crate::slab::general;
 use crate::sync::atomic::AtomicU32;
 use crate::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+use crate::unwind;
 
 use super::End;
 use super::revocations::REVOCATIONS;
@@ -499,19 +500,12 @@ where
     }
 }
 
-/// Calls the hook of a block, and has it leave its list, also if the hook panics.
+/// Calls the hook of a block, and has it leave its list, also if the hook panics. While the thread
+/// unwinds, a panic is contained: so any reference may be the last one of an object whose hook panics.
 ///
 /// # Safety
 /// As [`take_step`], for a block that is not released.
 unsafe fn call_hook<T: ?Sized, S, H: Hook<S>, L: Lead>(anchor: NonNull<Anchor>, end: End) {
-    struct Leave<T: ?Sized, L: Lead>(NonNull<Anchor>, PhantomData<(PhantomData<T>, L)>);
-    impl<T: ?Sized, L: Lead> Drop for Leave<T, L> {
-        fn drop(&mut self) {
-            // SAFETY: the block is alive, as the caller of `call_hook` promises.
-            unsafe { L::leave::<T>(self.0) };
-        }
-    }
-    let _leave = Leave::<T, L>(anchor, PhantomData);
     // SAFETY: the value is at the anchor.
     let value = unsafe { anchor.cast::<S>().as_ref() };
     let distance = Shape::<T, S, H, L>::HOOK - Shape::<T, S, H, L>::VALUE;
@@ -519,7 +513,11 @@ unsafe fn call_hook<T: ?Sized, S, H: Hook<S>, L: Lead>(anchor: NonNull<Anchor>, 
     let hook = unsafe { anchor.byte_add(distance) }.cast::<H>();
     // SAFETY: it is there until the block is freed, and shared.
     let hook = unsafe { hook.as_ref() };
-    hook.tell(value, end);
+    unwind::both(
+        || hook.tell(value, end),
+        // SAFETY: the block is alive, as the caller promises.
+        || unsafe { L::leave::<T>(anchor) },
+    );
 }
 
 /// Drops and frees a block.
@@ -543,8 +541,7 @@ unsafe fn free<T: ?Sized, S, H, L>(anchor: NonNull<Anchor>) {
     }
     // SAFETY: nobody uses the header any more.
     unsafe { header.drop_in_place() };
-    drop(Owned(value));
-    drop(hook);
+    unwind::both(|| drop(Owned(value)), || drop(hook));
     drop(memory);
 }
 

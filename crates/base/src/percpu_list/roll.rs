@@ -13,6 +13,7 @@ use crate::percpu;
 use crate::sync::Mutex;
 use crate::sync::atomic::AtomicUsize;
 use crate::sync::atomic::Ordering::{AcqRel, Relaxed};
+use crate::unwind;
 
 /// The parts of a list, and who keeps it.
 pub(super) struct Roll {
@@ -190,7 +191,8 @@ impl Roll {
         let share = MembersShare(roll);
         let gone = this.gone.lock().take();
         if let Some(gone) = gone {
-            gone();
+            // The last user may leave while its thread unwinds.
+            unwind::run(gone);
         }
         drop(share);
     }

@@ -12,6 +12,7 @@ use crate::rcu;
 use crate::slab::SlabBox;
 use crate::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use crate::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64};
+use crate::unwind;
 
 /// A leaf or an interior node; the level tells which. Both begin with a [`NodeHead`].
 pub(super) type Erased = ();
@@ -265,7 +266,7 @@ impl Interior {
 
 /// Gives up a count of a node. Whoever gives up the last one ends what is below, puts the objects
 /// of leaves, which may run release hooks, and frees the node: at once if it has the token `own`,
-/// else after a grace period.
+/// else after a grace period. A hook that panics keeps none of this from being done.
 ///
 /// # Safety
 /// The tree or the node that led here has unlinked the node, and gives up its count once. No
@@ -276,28 +277,36 @@ pub(super) unsafe fn put<T: ?Sized, S>(node: *mut Erased, level: u32, own: Token
     if !head.uncount() {
         return;
     }
-    if level == 0 {
-        // SAFETY: nobody has the leaf any more but readers from before.
-        let leaf = unsafe { leaf::<T, S>(node) };
-        // SAFETY: as above; it was the last count.
-        unsafe { leaf.put_objects() };
-    } else {
-        // SAFETY: as above.
-        for child in unsafe { interior(node) }.children() {
-            // SAFETY: the node leads there no more, and its count of the child goes once.
-            unsafe { put::<T, S>(child, level - 1, own) };
+    let put_below = || {
+        if level == 0 {
+            // SAFETY: nobody has the leaf any more but readers from before.
+            let leaf = unsafe { leaf::<T, S>(node) };
+            // SAFETY: as above; it was the last count.
+            unsafe { leaf.put_objects() };
+            return;
         }
-    }
-    if own != NOBODY && head.token() == own {
-        let free = head.rcu.invoke();
-        // SAFETY: nodes are not null, and begin with their head, which begins with this.
-        let rcu = unsafe { NonNull::new_unchecked(node.cast::<rcu::Head>()) };
-        // SAFETY: no reader is in the node, as the caller promises; it was made for this.
-        unsafe { free(rcu) };
-    } else {
-        // SAFETY: unlinked everywhere.
-        unsafe { free_after_readers(node) };
-    }
+        // SAFETY: as above.
+        let mut children = unsafe { interior(node) }.children();
+        unwind::finish(|| {
+            for child in children.by_ref() {
+                // SAFETY: the node leads there no more, and its count of the child goes once.
+                unsafe { put::<T, S>(child, level - 1, own) };
+            }
+        });
+    };
+    let free = || {
+        if own != NOBODY && head.token() == own {
+            let free = head.rcu.invoke();
+            // SAFETY: nodes are not null, and begin with their head, which begins with this.
+            let rcu = unsafe { NonNull::new_unchecked(node.cast::<rcu::Head>()) };
+            // SAFETY: no reader is in the node, as the caller promises; it was made for this.
+            unsafe { free(rcu) };
+        } else {
+            // SAFETY: unlinked everywhere.
+            unsafe { free_after_readers(node) };
+        }
+    };
+    unwind::both(put_below, free);
 }
 
 /// Frees a node, and nothing of what is below, once its readers have left.
