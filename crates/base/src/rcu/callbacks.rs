@@ -40,6 +40,7 @@ use crate::lock::SpinLock;
 use crate::percpu::PerCpu;
 use crate::prefetch::prefetch;
 use crate::sync::relax;
+use crate::unwind;
 // The lock has models of its own. Those of all that frees something would explore its every step
 // again.
 #[cfg(loom)]
@@ -169,7 +170,8 @@ impl List {
         for head in core::iter::from_fn(|| self.pop()).take(most) {
             // SAFETY: the list owns the head until here, and nobody has invoked it yet.
             let invoke = unsafe { head.as_ref() }.invoke;
-            contain(|| {
+            // The thread that happens to run it has nothing to do with its panic.
+            unwind::contain(|| {
                 // SAFETY: `call` was promised that its function may be called with this head
                 // once a grace period has passed.
                 unsafe { invoke(head) }
@@ -320,7 +322,8 @@ mod queues {
 /// - That function may be called once, by any thread, at any time after the grace period.
 ///
 /// # Panics
-/// A panic of the function is reported by the panic hook and goes no further.
+/// A panic of the function is reported by the panic hook, [counted](crate::unwind::contained_panics),
+/// and goes no further. Without `std` it comes out of the call that happens to run the function.
 #[doc(alias = "call_rcu")]
 #[inline]
 pub unsafe fn call(head: NonNull<Head>) {
@@ -502,22 +505,6 @@ impl Drop for Invocation<'_> {
         let mut queue = self.queue.lock();
         queue.end_invocation(self.weight, self.ready.take());
     }
-}
-
-/// Runs a callback, and stops its panic there: the thread that happens to run it has nothing to
-/// do with it. The panic hook has reported it by then.
-#[cfg(all(feature = "std", not(loom)))]
-fn contain(callback: impl FnOnce()) {
-    if let Err(payload) = std::panic::catch_unwind(core::panic::AssertUnwindSafe(callback)) {
-        // Its drop could panic again.
-        core::mem::forget(payload);
-    }
-}
-
-/// Runs a callback. A panic cannot be stopped here.
-#[cfg(any(not(feature = "std"), loom))]
-fn contain(callback: impl FnOnce()) {
-    callback();
 }
 
 /// Waits until all callbacks that are queued now have run.

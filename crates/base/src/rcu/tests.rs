@@ -139,7 +139,8 @@ fn the_barrier_waits_for_callbacks_of_other_threads() {
 }
 
 #[test]
-fn a_callback_that_panics_takes_no_other_with_it() {
+fn a_callback_that_panics_takes_no_other_with_it_and_is_counted() {
+    let before = crate::unwind::contained_panics();
     let ran = Arc::new(AtomicUsize::new(0));
     let count = |ran: &Arc<AtomicUsize>| {
         let ran = ran.clone();
@@ -152,6 +153,8 @@ fn a_callback_that_panics_takes_no_other_with_it() {
     count(&ran);
     barrier().expect("outside of sections");
     assert_eq!(ran.load(SeqCst), 2);
+    // Other tests contain some meanwhile.
+    assert!(crate::unwind::contained_panics() > before);
 }
 
 #[test]

@@ -22,6 +22,7 @@ use core::ptr::NonNull;
 use super::region::{Chunk, chunk_of};
 use super::shape::Shape;
 use crate::rcu;
+use crate::unwind;
 
 /// How a constructed object ends.
 pub(super) type Destroy = unsafe fn(NonNull<u8>);
@@ -208,12 +209,17 @@ impl Slab {
     /// Nobody uses the slab or its objects any more; so many are constructed, if the slab has
     /// constructed ones.
     pub(super) unsafe fn end(self, constructed: usize) {
+        let chunk = self.chunk;
         let mut end = End {
             slab: self,
             next: 0,
             constructed,
         };
-        end.destroy();
+        unwind::both(
+            || unwind::finish(|| end.destroy()),
+            // SAFETY: the slab was made in this chunk, and nobody uses it any more.
+            || unsafe { chunk.give_back() },
+        );
     }
 }
 
@@ -229,8 +235,7 @@ fn without_lowest(mut bits: u64, count: usize) -> u64 {
     bits
 }
 
-/// A slab that ends. Dropping it gives the chunk back; if a destructor panics, the other objects
-/// are destroyed before.
+/// The objects of a slab that ends.
 struct End {
     slab: Slab,
     next: usize,
@@ -238,6 +243,7 @@ struct End {
 }
 
 impl End {
+    /// Destroys those that are left. Called again if a destructor panics.
     fn destroy(&mut self) {
         let Some(destroy) = self.slab.destroy else {
             return;
@@ -250,15 +256,6 @@ impl End {
             // SAFETY: as `Slab::end` was promised, the object is constructed and nobody uses it.
             unsafe { destroy(object) };
         }
-    }
-}
-
-impl Drop for End {
-    fn drop(&mut self) {
-        self.destroy();
-        let chunk = self.slab.chunk;
-        // SAFETY: the slab was made in this chunk, and nobody uses it any more.
-        unsafe { chunk.give_back() };
     }
 }
 

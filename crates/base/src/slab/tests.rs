@@ -473,6 +473,33 @@ fn a_constructor_that_panics_frees_no_magazine_that_was_in_use() {
 }
 
 #[test]
+fn every_object_is_destroyed_though_destructors_panic() {
+    static MADE: AtomicUsize = AtomicUsize::new(0);
+    static DESTROYED: AtomicUsize = AtomicUsize::new(0);
+    struct Loud;
+    impl Drop for Loud {
+        fn drop(&mut self) {
+            DESTROYED.fetch_add(1, SeqCst);
+            panic!("on purpose");
+        }
+    }
+    let construct = || {
+        // The first slab is not finished.
+        assert!(MADE.load(SeqCst) != 3 || DESTROYED.load(SeqCst) == 3);
+        MADE.fetch_add(1, SeqCst);
+        Loud
+    };
+    let cache = ConstructedCache::new("loud", construct).expect("there is memory");
+    let taken = catch_unwind(AssertUnwindSafe(|| drop(cache.take())));
+    assert!(taken.is_err() && DESTROYED.load(SeqCst) == 3);
+    drop(cache.take().expect("there is memory"));
+    drop(cache);
+    rcu::barrier().expect("outside of sections");
+    assert!(MADE.load(SeqCst) > 10);
+    assert_eq!(DESTROYED.load(SeqCst), MADE.load(SeqCst));
+}
+
+#[test]
 fn all_caches_give_back_what_is_free_in_any_order() {
     let cache: Cache<[u8; 1000]> = cache(Options::new());
     let mut objects: Vec<_> = (0..5000).map(|_| Some(insert(&cache, [1; 1000]))).collect();
