@@ -61,8 +61,15 @@ impl<T: Send + Sync + 'static> FileRef<T> {
     }
 
     /// Makes an open file whose `hook` runs once, when the last reference goes, outside of all
-    /// locks of the table. A hook should not panic: what closes many descriptors in one call then
-    /// stops where it is. Allocates.
+    /// locks of the table. Allocates.
+    ///
+    /// A hook that panics harms no other file. What closes many descriptors in one call
+    /// ([`close_range`](crate::Files::close_range), [`exec`](crate::Files::exec), the drop of a table)
+    /// or [revokes](crate::SuperBlock::revoke) many files goes on: it releases every other file, and
+    /// then the first panic comes out of the call. The file itself has ended too: it is closed, off its
+    /// superblock, and its object is dropped. A panic that cannot come out, since another one does or
+    /// the thread unwinds already, is counted by [`contained_panics`](crate::contained_panics).
+    /// Without the feature `std` a second panic ends the process.
     #[must_use]
     pub fn with_release(object: T, hook: impl Fn(&T) + Send + Sync + 'static) -> Self {
         Self(Ref::with_release(object, hook))

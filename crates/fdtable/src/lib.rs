@@ -73,6 +73,8 @@ mod unshare;
 mod variance;
 mod wait;
 
+#[doc(inline)]
+pub use fdtable_base::unwind::contained_panics;
 #[cfg(feature = "std")]
 #[doc(inline)]
 pub use fdtable_base::{freezer, host_fork};

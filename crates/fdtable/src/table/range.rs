@@ -9,6 +9,7 @@ use fdtable_base::counted::Ref;
 use fdtable_base::leaf::bits_of;
 use fdtable_base::rcu;
 use fdtable_base::tree;
+use fdtable_base::unwind;
 
 use super::waiters::Woken;
 use super::{FdTable, Leaf, Mark, Notes, Structure, flags_in, mask};
@@ -37,6 +38,18 @@ impl<T: ?Sized> Released<T> {
     }
 }
 
+impl<T: ?Sized> Drop for Released<T> {
+    /// Releases each of the files in ascending order, also if hooks panic. A leaf does so itself.
+    fn drop(&mut self) {
+        self.files.reverse();
+        unwind::finish(|| {
+            while let Some(file) = self.files.pop() {
+                drop(file);
+            }
+        });
+    }
+}
+
 /// Files whose descriptors were closed in one step, and which are released soon.
 pub(crate) struct Closed<'r, T: ?Sized>(&'r Released<T>);
 
@@ -51,32 +64,42 @@ impl<'r, T: ?Sized> Closed<'r, T> {
 
 impl<T: ?Sized + Send + Sync> FdTable<T> {
     /// Closes every open number from `first` to `last`. What is closed in one step is shown to
-    /// `flush`, outside of the lock.
+    /// `flush`, outside of the lock. Goes on after a panic of `flush` or of a hook.
     pub(crate) fn close_range(
         &self,
         first: usize,
         last: usize,
         mut flush: impl FnMut(Closed<'_, T>),
     ) -> Result<(), Error> {
-        self.for_each_leaf(first, last, |index, meant| {
-            self.close_some(index, |leaf| leaf.installed_of(meant), &mut flush)
-        })
+        let mut leaves = self.leaves(first, last);
+        let mut closed = Ok(());
+        unwind::finish(|| {
+            closed = leaves.try_for_each(|(index, meant)| {
+                self.close_some(index, |leaf| leaf.installed_of(meant), &mut flush)
+            });
+        });
+        closed
     }
 
     /// Closes every open number that is to be closed on exec, as `close_range`.
     pub(crate) fn close_on_exec(&self, mut flush: impl FnMut(Closed<'_, T>)) -> Result<(), Error> {
-        self.for_each_leaf(0, Fd::MAX.index(), |index, _| {
-            let chosen = |leaf: &Leaf<T>| leaf.installed_of(leaf.cloexec.bits());
-            self.close_some(index, chosen, &mut flush)
-        })
+        let chosen = |leaf: &Leaf<T>| leaf.installed_of(leaf.cloexec.bits());
+        let mut leaves = self.leaves(0, Fd::MAX.index());
+        let mut closed = Ok(());
+        unwind::finish(|| {
+            closed = leaves.try_for_each(|(index, _)| self.close_some(index, chosen, &mut flush));
+        });
+        closed
     }
 
-    /// Closes every open number that is not kept, in a table that nobody else has.
+    /// Closes every open number that is not kept, in a table that nobody else has. A panic ends it: the
+    /// caller drops the table.
     pub(crate) fn close_unkept(
         &self,
         mut keep: impl FnMut(Fd, &T, FdFlags) -> bool,
     ) -> Result<(), Error> {
-        self.for_each_leaf(0, Fd::MAX.index(), |index, _| {
+        let mut leaves = self.leaves(0, Fd::MAX.index());
+        leaves.try_for_each(|(index, _)| {
             let unkept = self.unkept(index, &mut keep);
             self.close_some(index, |_| unkept, |_| ())
         })
@@ -99,7 +122,8 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
 
     /// Has every open number from `first` to `last` closed on exec.
     pub(crate) fn set_cloexec_range(&self, first: usize, last: usize) -> Result<(), Error> {
-        self.for_each_leaf(first, last, |index, meant| {
+        let mut leaves = self.leaves(first, last);
+        leaves.try_for_each(|(index, meant)| {
             let mut structure = self.tree.lock();
             let missing = |leaf: &Leaf<T>| meant & leaf.installed() & !leaf.cloexec.bits();
             if Self::look(&structure, index, missing).is_none_or(|missing| missing == 0) {
@@ -127,28 +151,21 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
         }
     }
 
-    /// Visits the leaves that have numbers from `first` to `last`, and tells of each which of its
-    /// numbers are meant.
-    fn for_each_leaf(
-        &self,
-        first: usize,
-        last: usize,
-        mut visit: impl FnMut(usize, u64) -> Result<(), Error>,
-    ) -> Result<(), Error> {
+    /// Iterates over the leaves that have numbers from `first` to `last`. Returns the index of each,
+    /// and which of its numbers these are.
+    fn leaves(&self, first: usize, last: usize) -> impl Iterator<Item = (usize, u64)> {
         let mut from = first / BITS;
-        loop {
+        core::iter::from_fn(move || {
             let next = {
                 let section = rcu::read_lock();
                 self.tree.next(from, &section).map(|(index, _)| index)
             };
-            let Some(index) = next.filter(|&index| index * BITS <= last) else {
-                return Ok(());
-            };
+            let index = next.filter(|&index| index * BITS <= last)?;
+            from = index + 1;
             let base = index * BITS;
             let meant = mask(first.saturating_sub(base), (last - base).min(BITS - 1));
-            visit(index, meant)?;
-            from = index + 1;
-        }
+            Some((index, meant))
+        })
     }
 
     /// Closes what `choose` picks among the open numbers of a leaf.
@@ -164,6 +181,7 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
         drop(structure);
         // Before the files are shown, which may take long: the numbers are free.
         drop(released.woken.take());
+        // A panic of `flush` releases them too.
         flush(Closed(&released));
         Ok(())
     }
