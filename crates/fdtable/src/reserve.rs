@@ -221,10 +221,10 @@ impl<T: ?Sized + Send + Sync> Reservation<'_, T> {
     /// lock; does not allocate, and cannot fail.
     #[inline]
     pub fn install(self, file: FileRef<T>) -> Fd {
-        let fd = self.fd;
-        self.files.table.install(fd, file.0);
-        // The number is the descriptor's now.
+        let (files, fd) = (self.files, self.fd);
+        // The number is the descriptor's from here on, also if a waker panics.
         mem::forget(self);
+        files.table.install(fd, file.0);
         fd
     }
 }

@@ -14,6 +14,9 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     /// Tells whether a number is free, and has the task woken when one may be, if none is. All who
     /// wait are woken; somebody else may take the number first. Does not block.
     ///
+    /// The waker runs on the thread that frees a number, outside of all locks. A panic of it does not
+    /// come out there: it is [counted](crate::contained_panics).
+    ///
     /// # Errors
     /// [`Error::NoMemory`] (ENOMEM) if there is no memory to remember the task, or to look.
     pub fn poll_free(&self, context: &mut Context<'_>) -> Poll<Result<(), Error>> {

@@ -7,7 +7,10 @@
 //! for it.
 
 use alloc::vec::Vec;
+use core::mem;
 use core::task::Waker;
+
+use fdtable_base::unwind;
 
 use super::{FdTable, Structure};
 use crate::Error;
@@ -27,28 +30,36 @@ pub(crate) enum Waiter {
 #[must_use = "dropping this wakes those who wait; do it outside of the lock"]
 pub(super) struct Woken(Vec<Waiter>);
 
-impl Woken {
-    fn wake(&mut self) {
-        while let Some(waiter) = self.0.pop() {
-            match waiter {
-                Waiter::Task(waker) => waker.wake(),
-                #[cfg(feature = "std")]
-                Waiter::Thread(thread) => thread.unpark(),
-            }
+impl Waiter {
+    fn wake(self) {
+        match self {
+            Self::Task(waker) => waker.wake(),
+            #[cfg(feature = "std")]
+            Self::Thread(thread) => thread.unpark(),
         }
     }
 }
 
 impl Drop for Woken {
+    /// Wakes each. A panic of a waker is contained: the thread whose change wakes a task has nothing
+    /// to do with it, and its change is not to be left half done.
     fn drop(&mut self) {
-        /// Goes on when a waker panics.
-        struct Rest<'w>(&'w mut Woken);
-        impl Drop for Rest<'_> {
-            fn drop(&mut self) {
-                self.0.wake();
+        unwind::finish(|| {
+            while let Some(waiter) = self.0.pop() {
+                unwind::contain(|| waiter.wake());
             }
-        }
-        Rest(self).0.wake();
+        });
+    }
+}
+
+/// A table may end while tasks wait that were given up: wakers are dropped, and that may panic.
+impl Drop for Waiters {
+    fn drop(&mut self) {
+        unwind::finish(|| {
+            while let Some(waiter) = self.0.pop() {
+                drop(waiter);
+            }
+        });
     }
 }
 
@@ -110,6 +121,6 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
             return Woken(Vec::new());
         }
         structure.open_gate();
-        Woken(core::mem::take(&mut structure.waiters.0))
+        Woken(mem::take(&mut structure.waiters.0))
     }
 }
