@@ -9,6 +9,8 @@
 
 use core::ops::Deref;
 
+use fdtable_base::unwind;
+
 use crate::{Error, Fd, FileRef, Files, RawFd};
 
 /// The use of a descriptor. It ends when this is dropped.
@@ -104,8 +106,11 @@ impl<T: ?Sized + Send + Sync> Deref for InUse<'_, T> {
 
 impl<T: ?Sized + Send + Sync> Drop for InUse<'_, T> {
     fn drop(&mut self) {
-        // First: who waits for the end of the use finds the reference gone.
-        drop(self.file.take());
-        self.files.table.end_use(self.fd);
+        let file = self.file.take();
+        unwind::both(
+            // First: a thread that waits for the end of the use finds the reference gone.
+            || drop(file),
+            || self.files.table.end_use(self.fd),
+        );
     }
 }
