@@ -55,8 +55,8 @@ impl<T: ?Sized + Send + Sync> Files<T> {
 
     /// Makes a child's view with those descriptors alone for which `keep` answers `true`: it is
     /// asked of each one in ascending order, with its file and flags, on the calling thread and
-    /// outside of locks, but inside a read-side section: it must be short and must not block.
-    /// Otherwise as [`fork`](Self::fork); what is not kept is not copied.
+    /// outside of locks, but inside a read-side section: it must be short and must not block. If it
+    /// panics, there is no child, and no reference is left behind. Otherwise as [`fork`](Self::fork); what is not kept is not copied.
     ///
     /// ```
     /// use fdtable::{FdFlags, FileRef, Files};

@@ -11,6 +11,7 @@ use core::fmt;
 
 pub use fdtable_base::percpu_list::{Access, Statistics};
 use fdtable_base::percpu_list::{Iter, PerCpuList, Refused, Writing};
+use fdtable_base::unwind;
 
 use crate::{End, Error, FileRef};
 
@@ -180,9 +181,9 @@ impl<T: ?Sized> SuperBlock<T> {
     /// they are, its hook runs with [`End::Revoked`], and it leaves the list. Returns how many this
     /// call revoked. Files that are opened meanwhile may stay. Runs hooks; allocates once.
     ///
-    /// A hook that panics does not save the files behind it: they are revoked, and then the panic goes
-    /// on. (Of a second one the process dies, as of any panic during a panic.) A hook that revokes
-    /// others itself does so inside of this call, and needs its stack.
+    /// A hook that panics does not save the files behind it: they are revoked, and then the panic
+    /// comes out of this call. Panics of further hooks are [counted](crate::contained_panics). A hook
+    /// that revokes others itself does so inside of this call, and needs its stack.
     ///
     /// # Errors
     /// [`Error::NoMemory`] (ENOMEM); nothing changes.
@@ -191,7 +192,8 @@ impl<T: ?Sized> SuperBlock<T> {
     }
 
     /// As [`revoke`](Self::revoke), but only the files of which `which` says so: those of one inode,
-    /// or of one user. It is called outside of all locks.
+    /// or of one user. It is called outside of all locks. A panic of `which` ends the revocation where
+    /// it is.
     ///
     /// # Errors
     /// [`Error::NoMemory`] (ENOMEM); nothing changes.
@@ -199,10 +201,11 @@ impl<T: ?Sized> SuperBlock<T> {
         let mut revocation = Revocation {
             files: self.iter()?,
             which,
+            at: None,
+            is_choosing: false,
             revoked: 0,
-            in_hook: false,
         };
-        revocation.go_on();
+        unwind::finish(|| revocation.go_on());
         Ok(revocation.revoked)
     }
 
@@ -218,8 +221,8 @@ impl<T: ?Sized> SuperBlock<T> {
 
     /// Unmounts while files are open: they live on, and no file can be opened any more. `gone` is
     /// called once, when the last of them and the last change has ended: before this returns, or by
-    /// who drops the last reference; a panic of it comes out there. Waits for the locks of all
-    /// processors' lists; allocates.
+    /// who drops the last reference; a panic of it comes out there, unless the file's hook has panicked
+    /// before. Waits for the locks of all processors' lists; allocates.
     ///
     /// # Errors
     /// `gone` is dropped:
@@ -263,31 +266,35 @@ pub struct WantWrite<'s, T: ?Sized> {
     _writing: Writing<'s, T>,
 }
 
-/// A revocation that is under way. It goes on when this is dropped because a hook panicked.
+/// A revocation that is under way.
 struct Revocation<'s, T: ?Sized, F: FnMut(&T) -> bool> {
     files: OpenFiles<'s, T>,
     which: F,
+    /// The file that is looked at. Dropping this reference may run its hook.
+    at: Option<FileRef<T>>,
+    /// `which` is being asked.
+    is_choosing: bool,
     revoked: usize,
-    /// A file is being revoked.
-    in_hook: bool,
 }
 
 impl<T: ?Sized, F: FnMut(&T) -> bool> Revocation<'_, T, F> {
+    /// Revokes the files that are left, unless `which` has panicked. Called again if a hook panics.
     fn go_on(&mut self) {
-        for file in self.files.by_ref() {
-            if (self.which)(&file) {
-                self.in_hook = true;
-                self.revoked += usize::from(FileRef::revoke(&file));
-                self.in_hook = false;
+        loop {
+            drop(self.at.take());
+            if self.is_choosing {
+                return;
             }
-        }
-    }
-}
-
-impl<T: ?Sized, F: FnMut(&T) -> bool> Drop for Revocation<'_, T, F> {
-    fn drop(&mut self) {
-        if self.in_hook {
-            self.go_on();
+            self.at = self.files.next();
+            let Some(file) = &self.at else {
+                return;
+            };
+            self.is_choosing = true;
+            let is_chosen = (self.which)(file);
+            self.is_choosing = false;
+            if is_chosen {
+                self.revoked += usize::from(FileRef::revoke(file));
+            }
         }
     }
 }
