@@ -64,11 +64,13 @@ impl Drop for Waiters {
 }
 
 impl Waiters {
-    /// Adds a waiter, unless it waits already.
-    fn add(&mut self, waiter: Waiter) -> Result<(), Error> {
-        if !self.0.iter().any(|there| there.is_same(&waiter)) {
+    /// Adds a waiter, unless it waits already. It is left to the caller if it is not added: to drop
+    /// it runs a caller's code, which must not run under the lock.
+    fn add(&mut self, waiter: &mut Option<Waiter>) -> Result<(), Error> {
+        let is_new = |new: &Waiter| !self.0.iter().any(|there| there.is_same(new));
+        if waiter.as_ref().is_some_and(is_new) {
             self.0.try_reserve(1).map_err(|_| Error::NoMemory)?;
-            self.0.push(waiter);
+            self.0.extend(waiter.take());
         }
         Ok(())
     }
@@ -95,13 +97,15 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
         waiter: Waiter,
         ask: impl FnOnce(&Self, &mut Structure<'_, T>) -> Result<Option<R>, Error>,
     ) -> Result<Option<R>, Error> {
+        // Dropped after the lock.
+        let mut waiter = Some(waiter);
         let mut structure = self.tree.lock();
         // Shut before the question: what comes after it is seen.
         structure.shut_gate();
         let answer = ask(self, &mut structure);
         if matches!(answer, Ok(None)) {
             let first = structure.waiters.0.is_empty();
-            match structure.waiters.add(waiter) {
+            match structure.waiters.add(&mut waiter) {
                 // It stays shut until they are taken.
                 Ok(()) if first => return answer,
                 Ok(()) => {}
