@@ -19,7 +19,8 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     ///
     /// # Errors
     /// - [`Error::BadFd`] (EBADF) if `old` is not open.
-    /// - [`Error::InvalidArgument`] (EINVAL) if `min` is negative, or at or past the limit.
+    /// - [`Error::InvalidArgument`] (EINVAL) if `min` is negative, or at or past the limit, or a
+    ///   flag is unknown.
     /// - [`Error::TooManyFiles`] (EMFILE) if every number from `min` to the limit is taken.
     /// - [`Error::NoMemory`] (ENOMEM) if the table cannot grow.
     #[doc(alias = "F_DUPFD")]
@@ -30,6 +31,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         min: impl Into<RawFd>,
         flags: FdFlags,
     ) -> Result<Fd, Error> {
+        flags.check()?;
         let file = self.get_even_revoked(old.into())?;
         let min = Fd::new(min.into()).map_err(|_| Error::InvalidArgument)?;
         if min.index() >= self.table.limit() {

@@ -17,11 +17,13 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     /// Sets the flags of a descriptor. May wait for the lock.
     ///
     /// # Errors
+    /// - [`Error::InvalidArgument`] (EINVAL) if a flag is unknown; Linux ignores it.
     /// - [`Error::BadFd`] (EBADF) if the number is not open.
     /// - [`Error::NoMemory`] (ENOMEM) if a part of the table that is shared since a fork cannot be
     ///   copied.
     #[doc(alias = "F_SETFD")]
     pub fn set_flags(&self, fd: impl Into<RawFd>, flags: FdFlags) -> Result<(), Error> {
+        flags.check()?;
         self.table.set_flags(fd.into(), flags)
     }
 }

@@ -82,9 +82,27 @@ impl fmt::Display for Fd {
 bitflags::bitflags! {
     /// The flags of a descriptor, as `F_GETFD` of `fcntl(2)` reads them. They belong to the
     /// number: two descriptors of one file have flags of their own.
+    ///
+    /// Every operation that takes flags answers [`Error::InvalidArgument`] (EINVAL) to an unknown
+    /// one, before it looks at anything else, and changes nothing.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
     pub struct FdFlags: u32 {
         /// Closes the descriptor on [`exec`](crate::Files::exec). `FD_CLOEXEC`.
         const CLOEXEC = 1;
+    }
+}
+
+impl FdFlags {
+    /// Checks that every flag is known. `from_bits_retain` can make a set that has others.
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`] (EINVAL) if one is not.
+    #[inline]
+    pub(crate) const fn check(self) -> Result<(), Error> {
+        if Self::all().contains(self) {
+            Ok(())
+        } else {
+            Err(Error::InvalidArgument)
+        }
     }
 }

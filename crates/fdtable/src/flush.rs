@@ -79,7 +79,8 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         flush: impl FnOnce(&T),
     ) -> Result<Fd, Error> {
         let (old, new) = (old.into(), new.into());
-        if old == new || !FdFlags::all().contains(flags) {
+        flags.check()?;
+        if old == new {
             return Err(Error::InvalidArgument);
         }
         let new = Fd::new(new)?;

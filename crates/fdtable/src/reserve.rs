@@ -40,11 +40,13 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     /// Takes the lowest free number. May wait for the lock, and allocates when the table grows.
     ///
     /// # Errors
+    /// - [`Error::InvalidArgument`] (EINVAL) if a flag is unknown.
     /// - [`Error::TooManyFiles`] (EMFILE) if every number below the limit is taken.
     /// - [`Error::NoMemory`] (ENOMEM) if the table cannot grow.
     #[doc(alias = "get_unused_fd_flags")]
     #[inline]
     pub fn reserve(&self, flags: FdFlags) -> Result<Reservation<'_, T>, Error> {
+        flags.check()?;
         let fd = self.table.reserve(Fd::MIN, flags)?;
         Ok(Reservation { files: self, fd })
     }
@@ -53,13 +55,15 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     /// otherwise.
     ///
     /// # Errors
-    /// - [`Error::InvalidArgument`] (EINVAL) if `min` is negative, or at or past the limit.
+    /// - [`Error::InvalidArgument`] (EINVAL) if `min` is negative, or at or past the limit, or a
+    ///   flag is unknown.
     /// - [`Error::TooManyFiles`] and [`Error::NoMemory`] as `reserve`.
     pub fn reserve_from(
         &self,
         min: impl Into<RawFd>,
         flags: FdFlags,
     ) -> Result<Reservation<'_, T>, Error> {
+        flags.check()?;
         let min = Fd::new(min.into()).map_err(|_| Error::InvalidArgument)?;
         if min.index() >= self.table.limit() {
             return Err(Error::InvalidArgument);
@@ -77,10 +81,12 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     /// of the earlier ones taken.
     ///
     /// # Errors
+    /// - [`Error::InvalidArgument`] (EINVAL) if a flag is unknown.
     /// - [`Error::TooManyFiles`] (EMFILE) if so many are not free below the limit.
     /// - [`Error::NoMemory`] (ENOMEM) if the table cannot grow, or there is no memory for the list
     ///   of numbers.
     pub fn reserve_many(&self, count: usize, flags: FdFlags) -> Result<Reservations<'_, T>, Error> {
+        flags.check()?;
         let mut fds = Vec::new();
         if count > self.table.limit() {
             return Err(Error::TooManyFiles);
@@ -105,6 +111,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     #[doc(alias = "fd_install")]
     #[inline]
     pub fn open(&self, file: FileRef<T>, flags: FdFlags) -> Result<Fd, Error> {
+        flags.check()?;
         self.table.open_lowest(file.0, flags)
     }
 
@@ -133,6 +140,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         pair: (FileRef<T>, FileRef<T>),
         flags: FdFlags,
     ) -> Result<(Fd, Fd), Error> {
+        flags.check()?;
         self.table.open_pair((pair.0.0, pair.1.0), flags)
     }
 
@@ -147,6 +155,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     #[doc(alias = "O_ANY")]
     #[inline]
     pub fn open_any(&self, file: FileRef<T>, flags: FdFlags) -> Result<Fd, Error> {
+        flags.check()?;
         self.table.open_any(file.0, flags)
     }
 }

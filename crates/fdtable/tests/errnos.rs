@@ -5,7 +5,11 @@
 
 #![cfg(not(loom))]
 
-use fdtable::{Error, Fd, FdFlags, FileRef, Files, RawFd, rcu};
+use std::cell::Cell;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+
+use fdtable::{CloseRangeFlags, Error, FdFlags, FileRef, Files, RawFd, rcu};
 
 /// Makes a table.
 type Table = fn() -> Files<()>;
@@ -254,32 +258,68 @@ const UNKNOWN: &[FdFlags] = &[
     FdFlags::from_bits_retain(u32::MAX),
 ];
 
-/// A call that gives flags to a number, and the number.
-type Flagged = fn(&Files<()>, FdFlags) -> Result<Fd, Error>;
+/// A call that takes flags, and a file for each descriptor that it opens.
+type Flagged = fn(&Files<()>, Maker<'_>, FdFlags) -> Result<(), Error>;
 
+/// Makes a file that counts its release.
+type Maker<'m> = &'m dyn Fn() -> FileRef<()>;
+
+/// The calls of the table that take flags, each with what is good but the flags, and with what is bad
+/// too: the flags are looked at first, as `dup3(2)` and `close_range(2)` do.
 #[rustfmt::skip]
-const GIVE_FLAGS: &[(&str, Flagged, &str)] = &[
-    ("open", |files, flags| files.open(FileRef::new(()), flags), "open(2): open() ignores unknown flags"),
-    ("reserve", |files, flags| Ok(files.reserve(flags)?.install(FileRef::new(()))), "open(2): open() ignores unknown flags"),
-    ("reserve_from", |files, flags| Ok(files.reserve_from(1, flags)?.install(FileRef::new(()))), "fcntl(2): there is no argument for flags"),
-    ("dup_from", |files, flags| files.dup_from(0, 1, flags), "fcntl(2): there is no argument for flags"),
-    ("set_flags", |files, flags| files.set_flags(2, flags).map(|()| Fd::new(2).expect("a number")), "fcntl(2): Currently, only one such flag is defined: FD_CLOEXEC"),
+const TAKE_FLAGS: &[(&str, Flagged)] = &[
+    ("open", |files, file, flags| files.open(file(), flags).map(drop)),
+    ("open_any", |files, file, flags| files.open_any(file(), flags).map(drop)),
+    ("open_pair", |files, file, flags| files.open_pair((file(), file()), flags).map(drop)),
+    ("reserve", |files, _, flags| files.reserve(flags).map(drop)),
+    ("reserve_from", |files, _, flags| files.reserve_from(1, flags).map(drop)),
+    ("reserve_many", |files, _, flags| files.reserve_many(2, flags).map(drop)),
+    ("reserve_many of none", |files, _, flags| files.reserve_many(0, flags).map(drop)),
+    ("reserve_many of too many", |files, _, flags| files.reserve_many(100, flags).map(drop)),
+    ("spare", |files, _, flags| files.spare(flags).map(drop)),
+    ("dup_from", |files, _, flags| files.dup_from(0, 1, flags).map(drop)),
+    ("dup_from a closed one", |files, _, flags| files.dup_from(CLOSED, 1, flags).map(drop)),
+    ("dup_to", |files, _, flags| files.dup_to(0, 1, flags).map(drop)),
+    ("dup_to a reserved one", |files, _, flags| files.dup_to(0, RESERVED, flags).map(drop)),
+    ("dup_to from a closed one", |files, _, flags| files.dup_to(CLOSED, 1, flags).map(drop)),
+    ("dup_to_waiting", |files, _, flags| files.dup_to_waiting(0, RESERVED, flags).map(drop)),
+    ("dup_to_flushing", |files, _, flags| files.dup_to_flushing(0, 1, flags, |()| panic!("nothing is closed")).map(drop)),
+    ("set_flags", |files, _, flags| files.set_flags(2, flags)),
+    ("set_flags of a closed one", |files, _, flags| files.set_flags(CLOSED, flags)),
 ];
 
+/// dup(2): "EINVAL (dup3()) flags contain an invalid value."
 #[test]
-fn flags_without_a_name_are_not_kept() {
-    for (name, call, source) in GIVE_FLAGS {
-        for &flags in UNKNOWN {
-            let files = usual();
-            let what = format!("{name} with {flags:?}; {source}");
-            let fd = call(&files, flags).expect(&what);
-            let kept = files.flags(fd).expect("it is open");
-            assert_eq!(kept, FdFlags::from_bits_truncate(flags.bits()), "{what}");
-            let others = files.flags(1).expect("it is open");
-            assert_eq!(others, NONE, "{what}: of its neighbour");
-            files.exec().expect("there is memory");
-            assert_eq!(files.get(fd).is_ok(), kept.is_empty(), "{what}");
+fn an_unknown_flag_is_einval_and_changes_nothing() {
+    for table in [usual as Table, full] {
+        for (name, call) in TAKE_FLAGS {
+            for &flags in UNKNOWN {
+                let (made, released) = (Cell::new(0), Arc::new(AtomicUsize::new(0)));
+                let maker = || {
+                    made.set(made.get() + 1);
+                    let released = Arc::clone(&released);
+                    FileRef::with_release((), move |()| {
+                        released.fetch_add(1, SeqCst);
+                    })
+                };
+                let files = table();
+                let what = format!("{name} with {flags:?}");
+                check(&files, || call(&files, &maker, flags), "EINVAL", &what);
+                assert_eq!(released.load(SeqCst), made.get(), "{what} drops its files");
+            }
         }
+    }
+}
+
+#[test]
+fn an_unknown_flag_of_a_range_is_einval_and_changes_nothing() {
+    let unknown = [1, 1 << 3, u32::MAX].map(CloseRangeFlags::from_bits_retain);
+    for flags in unknown {
+        let mut files = Arc::new(usual());
+        let other = Arc::clone(&files);
+        let mut call = || Files::close_range_with(&mut files, 0, u32::MAX, flags);
+        check(&other, &mut call, "EINVAL", &format!("{flags:?}"));
+        assert!(Arc::ptr_eq(&files, &other), "{flags:?} unshares nothing");
     }
 }
 

@@ -726,8 +726,10 @@ struct fdt_table *fdt_table_new(unsigned int limit,
 void fdt_table_free(struct fdt_table *table);
 
 // Opens `object` at the lowest free number, with `FD_CLOEXEC` or 0. Answers the number, or -1 with
-// `EMFILE` or `ENOMEM`; the object is the caller's again then, and no function is called for it.
-int fdt_table_open(const struct fdt_table *table, void *object, unsigned int flags);
+// `EINVAL` for other flags, `EMFILE` or `ENOMEM`; the object is the caller's again then, and no function is called for it.
+int fdt_table_open(const struct fdt_table *table,
+                   void *object,
+                   unsigned int flags);
 
 // Takes a reference to the open file of a number. Answers null with `EBADF`.
 struct fdt_file *fdt_table_get(const struct fdt_table *table, int fd);
@@ -762,8 +764,8 @@ int fdt_table_get_flags(const struct fdt_table *table, int fd);
 // Sets the flags of a descriptor. Answers 0, or -1 with `EBADF`, `EINVAL` or `ENOMEM`.
 int fdt_table_set_flags(const struct fdt_table *table, int fd, unsigned int flags);
 
-// Takes the lowest free number, for a file that comes later, and fills in `reservation`. Answers the
-// number, or -1 with `EMFILE` or `ENOMEM`.
+// Takes the lowest free number, for a file that comes later, with `FD_CLOEXEC` or 0, and fills in
+// `reservation`. Answers the number, or -1 with `EINVAL` for other flags, `EMFILE` or `ENOMEM`.
 int fdt_table_reserve(const struct fdt_table *table,
                       unsigned int flags,
                       struct fdt_reservation *reservation);

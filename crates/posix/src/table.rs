@@ -160,7 +160,7 @@ pub unsafe extern "C" fn fdt_table_free(table: *mut fdt_table) {
 }
 
 /// Opens `object` at the lowest free number, with `FD_CLOEXEC` or 0. Answers the number, or -1 with
-/// `EMFILE` or `ENOMEM`; the object is the caller's again then, and no function is called for it.
+/// `EINVAL` for other flags, `EMFILE` or `ENOMEM`; the object is the caller's again then, and no function is called for it.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fdt_table_open(
     table: *const fdt_table,
@@ -302,8 +302,8 @@ pub unsafe extern "C" fn fdt_table_set_flags(
     })
 }
 
-/// Takes the lowest free number, for a file that comes later, and fills in `reservation`. Answers the
-/// number, or -1 with `EMFILE` or `ENOMEM`.
+/// Takes the lowest free number, for a file that comes later, with `FD_CLOEXEC` or 0, and fills in
+/// `reservation`. Answers the number, or -1 with `EINVAL` for other flags, `EMFILE` or `ENOMEM`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fdt_table_reserve(
     table: *const fdt_table,

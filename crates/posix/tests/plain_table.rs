@@ -99,3 +99,26 @@ fn a_section_sees_objects_without_references() {
         fdt_table_free(table);
     }
 }
+
+#[test]
+fn an_unknown_flag_is_einval_and_changes_nothing() {
+    let table = fdt_table_new(8, None, None, ptr::null_mut());
+    let mut taken = std::mem::MaybeUninit::<fdt_reservation>::uninit();
+    // SAFETY: the table lives to the end of the test, and no reservation is made.
+    unsafe {
+        assert_eq!(fdt_table_open(table, object(1), 0), 0);
+        for flags in [2, 3, 1 << 31, u32::MAX] {
+            let answers = [
+                fdt_table_open(table, object(2), flags),
+                fdt_table_dup3(table, 0, 1, flags),
+                fdt_table_dup3(table, 7, 7, flags),
+                fdt_table_reserve(table, flags, taken.as_mut_ptr()),
+                fdt_table_set_flags(table, 0, flags),
+            ];
+            assert_eq!((answers, errno()), ([-1; 5], libc::EINVAL), "{flags:#x}");
+            assert_eq!(fdt_table_next_open(table, 1), -1, "{flags:#x}");
+            assert_eq!(fdt_table_get_flags(table, 0), 0, "{flags:#x}");
+        }
+        fdt_table_free(table);
+    }
+}

@@ -10,6 +10,8 @@ bitflags::bitflags! {
     ///
     /// The access mode is one of [`RDONLY`](Self::RDONLY), [`WRONLY`](Self::WRONLY) and
     /// [`RDWR`](Self::RDWR): two bits that hold a number, not two flags.
+    ///
+    /// Calls that open a path ignore unknown bits, as Linux does. All others answer `EINVAL`.
     #[derive(Clone, Copy, PartialEq, Eq, Debug)]
     pub struct OpenFlags: u32 {
         /// Opens for reading. It is zero: the mode of a call that names no other.

@@ -12,6 +12,9 @@ use crate::history::{Answer, Table};
 
 /// The table that the kernel keeps for this process.
 ///
+/// Where Linux ignores unknown flags of a descriptor or has no argument for them, the library refuses
+/// them; the host is not asked then.
+///
 /// A file is a memory file, and its number is its offset: descriptors of one open file have
 /// one offset, so the offset tells which file a descriptor refers to.
 #[derive(Default)]
@@ -35,6 +38,7 @@ impl Table for Host {
     fn open(&mut self, flags: FdFlags) -> Answer {
         let number = self.opened;
         self.opened += 1;
+        refuse_unknown(flags)?;
         let file = memfd_create(c"", MFdFlags::from_bits_truncate(flags.bits()));
         let file = file.map_err(|errno| errno as i32)?;
         let offset = nix::unistd::lseek(&file, number.into(), nix::unistd::Whence::SeekSet);
@@ -54,6 +58,7 @@ impl Table for Host {
     }
 
     fn dup_from(&mut self, old: RawFd, min: RawFd, flags: FdFlags) -> Answer {
+        refuse_unknown(flags)?;
         let command = if flags.contains(FdFlags::CLOEXEC) {
             libc::F_DUPFD_CLOEXEC
         } else {
@@ -64,10 +69,11 @@ impl Table for Host {
     }
 
     fn dup_to(&mut self, old: RawFd, new: RawFd, flags: FdFlags) -> Answer {
+        let unknown = flags.difference(FdFlags::all()).bits().cast_signed();
         let flags = if flags.contains(FdFlags::CLOEXEC) {
-            libc::O_CLOEXEC
+            unknown | libc::O_CLOEXEC
         } else {
-            0
+            unknown
         };
         // SAFETY: the call takes integers, and answers bad numbers with an errno. Nothing of
         // this process relies on the descriptor that it may close.
@@ -98,6 +104,7 @@ impl Table for Host {
     }
 
     fn set_flags(&mut self, fd: RawFd, flags: FdFlags) -> Answer {
+        refuse_unknown(flags)?;
         // SAFETY: as in `which`.
         answer(unsafe { libc::fcntl(fd, libc::F_SETFD, flags.bits()) })
     }
@@ -109,6 +116,14 @@ impl Table for Host {
 }
 
 /// Not every C library has a function for this call.
+fn refuse_unknown(flags: FdFlags) -> Result<(), i32> {
+    if FdFlags::all().contains(flags) {
+        Ok(())
+    } else {
+        Err(libc::EINVAL)
+    }
+}
+
 fn close_range(first: u32, last: u32, flags: u32) -> Answer {
     // SAFETY: as in `dup_to`.
     let done = unsafe { libc::syscall(libc::SYS_close_range, first, last, flags) };

@@ -40,6 +40,7 @@ impl<F: Clone> Table<F> {
 
     /// open(2): "the lowest-numbered file descriptor not currently open". No file: reserves it.
     pub(crate) fn open(&mut self, file: Option<F>, flags: FdFlags) -> Result<i32, i32> {
+        check(flags)?;
         self.take_lowest(0, file, flags)
     }
 
@@ -54,6 +55,7 @@ impl<F: Clone> Table<F> {
 
     /// Takes so many of the lowest numbers for files that come later, or none.
     pub(crate) fn reserve_many(&mut self, count: u32, flags: FdFlags) -> Result<Vec<i32>, i32> {
+        check(flags)?;
         let before = self.entries.clone();
         let taken: Result<Vec<i32>, i32> = (0..count).map(|_| self.open(None, flags)).collect();
         if taken.is_err() {
@@ -74,6 +76,7 @@ impl<F: Clone> Table<F> {
     }
 
     pub(crate) fn reserve_from(&mut self, min: i32, flags: FdFlags) -> Result<i32, i32> {
+        check(flags)?;
         self.check_min(min)?;
         self.take_lowest(min, None, flags)
     }
@@ -106,6 +109,7 @@ impl<F: Clone> Table<F> {
 
     /// fcntl(2), `F_DUPFD` and `F_DUPFD_CLOEXEC`.
     pub(crate) fn dup_from(&mut self, old: i32, min: i32, flags: FdFlags) -> Result<i32, i32> {
+        check(flags)?;
         let file = self.get(old)?;
         self.check_min(min)?;
         self.take_lowest(min, Some(file), flags)
@@ -113,6 +117,7 @@ impl<F: Clone> Table<F> {
 
     /// dup(2): "If oldfd equals newfd, then dup3() fails with the error EINVAL."
     pub(crate) fn dup_to(&mut self, old: i32, new: i32, flags: FdFlags) -> Result<i32, i32> {
+        check(flags)?;
         if old == new {
             return Err(EINVAL);
         }
@@ -158,10 +163,11 @@ impl<F: Clone> Table<F> {
         Ok(self.entries[place].flags)
     }
 
-    /// fcntl(2), `F_SETFD`: "only one such flag is defined".
+    /// fcntl(2), `F_SETFD`: "only one such flag is defined". Others are refused, not ignored.
     pub(crate) fn set_flags(&mut self, number: i32, flags: FdFlags) -> Result<(), i32> {
+        check(flags)?;
         let (place, _) = self.find_open(number)?;
-        self.entries[place].flags = FdFlags::from_bits_truncate(flags.bits());
+        self.entries[place].flags = flags;
         Ok(())
     }
 
@@ -233,5 +239,14 @@ impl<F: Clone> Table<F> {
         let holds = move |number: i32| (first..=last).contains(&number.cast_unsigned());
         let open_in = move |entry: &Entry<F>| entry.file.is_some() && holds(entry.number);
         (first <= last).then_some(open_in).ok_or(EINVAL)
+    }
+}
+
+/// dup(2): "EINVAL (dup3()) flags contain an invalid value." So do all other calls.
+fn check(flags: FdFlags) -> Result<(), i32> {
+    match flags {
+        FdFlags::CLOEXEC => Ok(()),
+        _ if flags.is_empty() => Ok(()),
+        _ => Err(EINVAL),
     }
 }

@@ -371,7 +371,7 @@ impl System {
             let words = [pid.cast_unsigned(), uid, gid].map(u32::to_ne_bytes);
             writer.put(libc::SCM_CREDENTIALS, words.as_flattened());
         }
-        self.hand_out(received.rights, flags, &mut writer);
+        self.hand_out(received.rights, flags, &mut writer)?;
         head.msg_controllen = writer.filled;
         if writer.cut {
             head.msg_flags |= libc::MSG_CTRUNC;
@@ -380,9 +380,14 @@ impl System {
     }
 
     /// Gives files numbers, as many as the caller has room for.
-    fn hand_out(&self, mut files: Vec<FileRef<dyn Object>>, flags: c_int, writer: &mut Writer<'_>) {
+    fn hand_out(
+        &self,
+        mut files: Vec<FileRef<dyn Object>>,
+        flags: c_int,
+        writer: &mut Writer<'_>,
+    ) -> Result<(), Errno> {
         if files.is_empty() {
-            return;
+            return Ok(());
         }
         let room = writer.left().saturating_sub(HEAD) / size_of::<c_int>();
         if room < files.len() {
@@ -390,14 +395,17 @@ impl System {
             writer.cut = true;
         }
         if files.is_empty() {
-            return;
+            return Ok(());
         }
-        let (fds, lost) = self.process.install_rights(files, descriptor_flags(flags));
+        let (fds, lost) = self
+            .process
+            .install_rights(files, descriptor_flags(flags))?;
         writer.cut |= !lost.is_empty();
         let numbers: Vec<[u8; 4]> = fds.iter().map(|fd| fd.raw().to_ne_bytes()).collect();
         if !numbers.is_empty() {
             writer.put(libc::SCM_RIGHTS, numbers.as_flattened());
         }
+        Ok(())
     }
 }
 

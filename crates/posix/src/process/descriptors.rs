@@ -69,6 +69,7 @@ pub unsafe extern "C" fn fdt_fcntl(fd: c_int, command: c_int, argument: c_ulong)
     call(|system| match command {
         libc::F_GETFD => Ok(system.process.get_flags(fd)?.bits().cast_signed()),
         libc::F_SETFD => {
+            // As Linux: only `FD_CLOEXEC` is looked at, and other bits are no error.
             let flags = FdFlags::from_bits_truncate(argument as c_uint);
             system.process.set_flags(fd, flags)?;
             Ok(0)

@@ -32,7 +32,7 @@ impl Process {
     ///
     /// # Errors
     /// `EBADF` if `old` is not an open descriptor; `EINVAL` if `min` is negative, or at or past the
-    /// limit; `EMFILE`, `ENOMEM` from the table.
+    /// limit, or a flag is unknown; `EMFILE`, `ENOMEM` from the table.
     #[doc(alias = "F_DUPFD")]
     #[doc(alias = "F_DUPFD_CLOEXEC")]
     pub fn dup_from(
@@ -62,7 +62,7 @@ impl Process {
     /// Does as [`dup2`](Self::dup2), with descriptor flags for `new`.
     ///
     /// # Errors
-    /// `EINVAL` if the numbers are equal; those of `dup2`.
+    /// `EINVAL` if the numbers are equal, or a flag is unknown; those of `dup2`.
     pub fn dup3(
         &self,
         old: impl Into<RawFd>,
@@ -118,7 +118,8 @@ impl Process {
     /// Sets the flags of a descriptor.
     ///
     /// # Errors
-    /// `EBADF` if not an open descriptor; `ENOMEM` from the table.
+    /// `EINVAL` if a flag is unknown, which Linux ignores; `EBADF` if not an open descriptor;
+    /// `ENOMEM` from the table.
     #[doc(alias = "F_SETFD")]
     pub fn set_flags(&self, fd: impl Into<RawFd>, flags: FdFlags) -> Result<(), Errno> {
         Ok(self.files.set_flags(fd, flags)?)

@@ -211,12 +211,18 @@ impl Process {
     /// Gives files that were received numbers, the lowest free ones, as many as there are. Those
     /// without a number are dropped. Takes `CLOEXEC`. Returns [`MsgFlags::CTRUNC`] too if there
     /// were such.
+    ///
+    /// # Errors
+    /// `EINVAL` if a flag is unknown; all files are dropped.
     #[doc(alias = "scm_detach_fds")]
     pub fn install_rights(
         &self,
         rights: Vec<FileRef<dyn Object>>,
         flags: FdFlags,
-    ) -> (Vec<Fd>, MsgFlags) {
+    ) -> Result<(Vec<Fd>, MsgFlags), Errno> {
+        if !FdFlags::all().contains(flags) {
+            return Err(Errno::EINVAL);
+        }
         let count = rights.len();
         let open = |file| self.files.open(file, flags).ok();
         let fds: Vec<Fd> = rights.into_iter().map_while(open).collect();
@@ -225,7 +231,7 @@ impl Process {
         } else {
             MsgFlags::empty()
         };
-        (fds, lost)
+        Ok((fds, lost))
     }
 
     /// Returns the value of an option of a socket.

@@ -1,6 +1,8 @@
 use std::sync::Arc;
 
 use fdtable::{CloseRangeFlags, FdFlags, Files};
+use fdtable_vfs::event::{Clock, EpollCreateFlags, EventFdFlags, TimerFdFlags};
+use fdtable_vfs::socket::SocketType;
 use fdtable_vfs::{At, DevFs, Errno, FileKind, MemFs, MemfdFlags, OpenFlags, Process};
 
 fn process_with_limit(limit: u32) -> Process {
@@ -250,4 +252,43 @@ fn a_memory_file_has_no_name_and_goes_with_its_last_descriptor() {
     process
         .memfd_create([b'x'; 249], MemfdFlags::empty())
         .unwrap();
+}
+
+/// The calls to which Linux answers `EINVAL`, and those of the table.
+#[test]
+fn an_unknown_flag_is_einval_and_takes_no_number() {
+    let process = Process::new();
+    let socket = process
+        .socket(SocketType::Stream, OpenFlags::empty())
+        .unwrap();
+    let bits = [1 << 3, 1 << 30, u32::MAX];
+    for bits in bits {
+        let flags = OpenFlags::from_bits_retain(bits);
+        let descriptor = FdFlags::from_bits_retain(bits);
+        let answers = [
+            process.dup3(0, 5, descriptor).map(drop),
+            process.dup_from(0, 5, descriptor).map(drop),
+            process.set_flags(0, descriptor),
+            process.pipe2(flags).map(drop),
+            process.socketpair(flags).map(drop),
+            process.socket(SocketType::Stream, flags).map(drop),
+            process.accept4(socket, flags).map(drop),
+            process
+                .eventfd(0, EventFdFlags::from_bits_retain(bits))
+                .map(drop),
+            process
+                .timerfd_create(Clock::Monotonic, TimerFdFlags::from_bits_retain(bits))
+                .map(drop),
+            process
+                .epoll_create1(EpollCreateFlags::from_bits_retain(bits))
+                .map(drop),
+            process
+                .memfd_create("", MemfdFlags::from_bits_retain(bits))
+                .map(drop),
+            process.close_range(0, 0, CloseRangeFlags::from_bits_retain(bits)),
+        ];
+        assert_eq!(answers, [Err(Errno::EINVAL); 12], "{bits:#x}");
+        assert_eq!(process.files().open_count(), 1, "{bits:#x}");
+        assert_eq!(process.get_flags(0), Ok(FdFlags::empty()), "{bits:#x}");
+    }
 }

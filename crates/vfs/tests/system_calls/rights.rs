@@ -31,7 +31,9 @@ fn receive(process: &Process, fd: Fd, size: usize, flags: MsgFlags) -> Result<Re
 /// Receives, and gives what came numbers.
 fn take(process: &Process, fd: Fd) -> Vec<Fd> {
     let received = receive(process, fd, 100, MsgFlags::DONTWAIT).unwrap();
-    let (fds, flags) = process.install_rights(received.rights, FdFlags::empty());
+    let (fds, flags) = process
+        .install_rights(received.rights, FdFlags::empty())
+        .expect("known flags");
     assert_eq!(flags, MsgFlags::empty());
     fds
 }
@@ -139,8 +141,27 @@ fn files_without_a_number_are_lost() {
     let (near, far) = pair(&process);
     pass(&process, near, &[near, far, near, far]).unwrap();
     let received = receive(&process, far, 9, MsgFlags::empty()).unwrap();
-    let (fds, flags) = process.install_rights(received.rights, FdFlags::CLOEXEC);
+    let (fds, flags) = process
+        .install_rights(received.rights, FdFlags::CLOEXEC)
+        .expect("known flags");
     assert_eq!((fds.len(), flags), (3, MsgFlags::CTRUNC));
+}
+
+#[test]
+fn received_files_are_dropped_when_a_flag_of_their_numbers_is_unknown() {
+    let process = Process::new();
+    let (near, far) = pair(&process);
+    let (reader, writer) = process.pipe2(OpenFlags::NONBLOCK).unwrap();
+    pass(&process, near, &[writer]).unwrap();
+    process.close(writer).unwrap();
+    let received = receive(&process, far, 9, MsgFlags::empty()).unwrap();
+    assert_held(&process, reader);
+    let unknown = FdFlags::from_bits_retain(2);
+    assert_eq!(
+        process.install_rights(received.rights, unknown),
+        Err(Errno::EINVAL)
+    );
+    assert_released(&process, reader);
 }
 
 #[test]
@@ -321,7 +342,9 @@ fn nothing_is_collected_that_somebody_will_receive() {
             scope.spawn(|| {
                 for _ in 0..ROUNDS {
                     let received = receive(&process, far, 1, MsgFlags::empty()).unwrap();
-                    let (fds, _) = process.install_rights(received.rights, FdFlags::empty());
+                    let (fds, _) = process
+                        .install_rights(received.rights, FdFlags::empty())
+                        .expect("known flags");
                     assert_eq!(process.read(fds[0], &mut [0; 9]), Ok(4));
                     let inner = take(&process, fds[1]);
                     assert_eq!(inner.len(), 1);

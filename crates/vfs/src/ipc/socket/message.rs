@@ -18,7 +18,7 @@ use crate::{Errno, Object};
 const SLACK: usize = 32;
 
 bitflags::bitflags! {
-    /// Set of flags of `sendmsg` and `recvmsg`, with the values of Linux.
+    /// Set of flags of `sendmsg` and `recvmsg`, with the values of Linux, which ignores unknown bits too.
     #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
     pub struct MsgFlags: u32 {
         /// Urgent data, which these sockets do not have.
