@@ -54,7 +54,6 @@ use parking_lot::{Mutex, MutexGuard};
 
 use crate::event::{self, Events, FileId, WaitQueue, Wakeups, Watcher};
 use crate::{Errno, OpenFlags, Status};
-pub(crate) use ancillary::Look;
 use ancillary::Mark;
 
 /// Most bytes that a write puts in as one piece, and the least capacity of a buffer: 4,096.

@@ -22,6 +22,7 @@ mod message;
 mod namespace;
 mod options;
 mod queue;
+pub(crate) mod receive;
 mod watch;
 
 use std::io::{IoSlice, IoSliceMut};

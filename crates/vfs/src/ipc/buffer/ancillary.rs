@@ -8,18 +8,18 @@
 //!
 //! So it is on Linux. A read that has no place for the files drops them.
 //!
-//! While there are marks, every read takes the lock of the files on their way first, and the lock
-//! of the buffer inside it: a collection must see each file either in a buffer or with somebody.
+//! While there are marks with files, every read goes the way of [`receive`].
 
 use std::io::{IoSlice, IoSliceMut};
 use std::sync::Arc;
 
 use super::{Buffer, State};
 use crate::Errno;
-use crate::event::{Events, Wakeups};
+use crate::event::{Events, WaitQueue, Wakeups};
 use crate::ipc::patience::Patience;
 use crate::ipc::socket::ancillary::{Ancillary, Arrived};
 use crate::ipc::socket::in_flight::{Flights, InFlight, Rights};
+use crate::ipc::socket::receive::{Carrier, Look, receive};
 
 /// Place of a message that carries something, in bytes that ever went through the buffer.
 #[derive(Debug)]
@@ -29,26 +29,11 @@ pub(super) struct Mark {
     ancillary: Ancillary,
 }
 
-/// What a look into the buffer is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Look {
-    /// To take out what is found.
-    Take,
-    /// To leave it there (`MSG_PEEK`).
-    Peek,
-}
-
 /// What a read of a stream has found.
 #[derive(Debug, Default)]
 pub(crate) struct Taken {
     pub(crate) count: usize,
     pub(crate) arrived: Arrived,
-}
-
-enum Attempt {
-    Done(Taken),
-    /// There are marks, with files that are on their way here.
-    Marked(Arc<InFlight>),
 }
 
 impl Buffer {
@@ -62,38 +47,7 @@ impl Buffer {
         look: Look,
         patience: Patience,
     ) -> Result<Taken, Errno> {
-        let mut wakeups = Wakeups::default();
-        loop {
-            let attempt = patience.wait(
-                &self.state,
-                |state| &mut state.readers,
-                Events::IN,
-                |state| {
-                    if state.read_must_wait() {
-                        return None;
-                    }
-                    if let Some(in_flight) = state.registry() {
-                        return Some(Ok(Attempt::Marked(in_flight)));
-                    }
-                    Some(
-                        state
-                            .find(bufs, look, None, &mut wakeups)
-                            .map(Attempt::Done),
-                    )
-                },
-            )?;
-            match attempt {
-                Attempt::Done(taken) => return Ok(taken),
-                Attempt::Marked(in_flight) => {
-                    let mut flights = in_flight.lock();
-                    let mut state = self.state.lock();
-                    if state.read_must_wait() {
-                        continue;
-                    }
-                    return state.find(bufs, look, Some(&mut *flights), &mut wakeups);
-                }
-            }
-        }
+        receive(&self.state, bufs, look, patience)
     }
 
     /// Reads bytes that carry something, which is dropped. Does not wait.
@@ -173,13 +127,52 @@ impl Buffer {
     }
 }
 
-impl State {
-    /// Returns where the files that are on their way here are counted, if there are any.
+impl Carrier for State {
+    type Found = Taken;
+
+    fn readers(&mut self) -> &mut WaitQueue {
+        &mut self.readers
+    }
+
+    fn read_must_wait(&self) -> bool {
+        State::read_must_wait(self)
+    }
+
     fn registry(&self) -> Option<Arc<InFlight>> {
         let with_rights = |mark: &Mark| mark.ancillary.rights.as_ref().map(Rights::registry);
         self.marks.iter().find_map(with_rights)
     }
 
+    fn take(
+        &mut self,
+        bufs: &mut [IoSliceMut<'_>],
+        look: Look,
+        flights: Option<&mut Flights>,
+        wakeups: &mut Wakeups,
+    ) -> Result<Taken, Errno> {
+        self.reader.check()?;
+        let wanted = bufs.iter().map(|buf| buf.len()).sum();
+        let (count, marked) = self.reach(wanted);
+        self.copy(bufs, count);
+        let mut arrived = Arrived::default();
+        if count > 0 && marked {
+            arrived = self.unload(count, look, flights);
+        }
+        if look == Look::Take || self.bytes.is_empty() {
+            let was_writable = self.is_writable();
+            self.advance(count)?;
+            self.after_take(was_writable, wakeups);
+        } else if self.is_readable() {
+            // It may have been the woken reader, and has taken nothing.
+            wakeups.append(self.readers.pass_on(Events::IN));
+        } else if let Some(errno) = self.error.take() {
+            return Err(errno);
+        }
+        Ok(Taken { count, arrived })
+    }
+}
+
+impl State {
     /// Returns the place after the last byte.
     fn end(&self) -> u64 {
         self.taken + self.bytes.len() as u64
@@ -224,35 +217,6 @@ impl State {
             Err(errno) if count == 0 => Err(errno),
             _ => Ok(count),
         }
-    }
-
-    /// Reads what one call may. The caller has seen that it need not wait.
-    fn find(
-        &mut self,
-        bufs: &mut [IoSliceMut<'_>],
-        look: Look,
-        flights: Option<&mut Flights>,
-        wakeups: &mut Wakeups,
-    ) -> Result<Taken, Errno> {
-        self.reader.check()?;
-        let wanted = bufs.iter().map(|buf| buf.len()).sum();
-        let (count, marked) = self.reach(wanted);
-        self.copy(bufs, count);
-        let mut arrived = Arrived::default();
-        if count > 0 && marked {
-            arrived = self.unload(count, look, flights);
-        }
-        if look == Look::Take || self.bytes.is_empty() {
-            let was_writable = self.is_writable();
-            self.advance(count)?;
-            self.after_take(was_writable, wakeups);
-        } else if self.is_readable() {
-            // It may have been the woken reader, and has taken nothing.
-            wakeups.append(self.readers.pass_on(Events::IN));
-        } else if let Some(errno) = self.error.take() {
-            return Err(errno);
-        }
-        Ok(Taken { count, arrived })
     }
 
     /// Returns how far a read of `wanted` bytes goes, and whether it reaches a mark.

@@ -18,9 +18,9 @@ use super::SocketAddress;
 use super::ancillary::{Ancillary, Arrived};
 use super::core::Name;
 use super::in_flight::{Flights, InFlight, Rights};
+use super::receive::{Carrier, Look, receive};
 use crate::Errno;
 use crate::event::{Events, FileId, WaitQueue, Wakeups, Watcher};
-use crate::ipc::buffer::Look;
 use crate::ipc::patience::Patience;
 
 /// What a message weighs beside its bytes: 256 bytes, about what it costs.
@@ -95,11 +95,6 @@ impl Sender {
             Sender::Stranger => Events::WRNORM,
         }
     }
-}
-
-enum Attempt {
-    Done(Delivered),
-    Marked(Arc<InFlight>),
 }
 
 impl Message {
@@ -188,43 +183,7 @@ impl Inbox {
         look: Look,
         patience: Patience,
     ) -> Result<Delivered, Errno> {
-        let mut wakeups = Wakeups::default();
-        loop {
-            let attempt = patience.wait(
-                &self.state,
-                |state| &mut state.readers,
-                Events::IN,
-                |state| {
-                    if state.read_must_wait() {
-                        return None;
-                    }
-                    if let Some(in_flight) = state.registry() {
-                        return Some(Ok(Attempt::Marked(in_flight)));
-                    }
-                    Some(
-                        state
-                            .take(bufs, look, None, &mut wakeups)
-                            .map(Attempt::Done),
-                    )
-                },
-            )?;
-            match attempt {
-                Attempt::Done(delivered) => return Ok(delivered),
-                Attempt::Marked(in_flight) => {
-                    let mut flights = in_flight.lock();
-                    let mut state = self.state.lock();
-                    if state.read_must_wait() {
-                        continue;
-                    }
-                    // Another one may have been quicker, and the next files be counted elsewhere.
-                    let registry = state.registry();
-                    if registry.is_some_and(|other| !Arc::ptr_eq(&other, &in_flight)) {
-                        continue;
-                    }
-                    return state.take(bufs, look, Some(&mut *flights), &mut wakeups);
-                }
-            }
-        }
+        receive(&self.state, bufs, look, patience)
     }
 
     /// Has no message follow: a connection ended, or a side of it was shut.
@@ -389,17 +348,6 @@ impl State {
         self.weight < self.capacity && !crowded
     }
 
-    fn read_must_wait(&self) -> bool {
-        let goes_on = self.reader == Reader::Open && !self.ended && self.error.is_none();
-        goes_on && self.messages.is_empty()
-    }
-
-    /// Returns where the files of the first message are counted, if it has any.
-    fn registry(&self) -> Option<Arc<InFlight>> {
-        let first = self.messages.front()?;
-        first.ancillary.rights.as_ref().map(Rights::registry)
-    }
-
     fn put(&mut self, message: &mut Option<Message>, wakeups: &mut Wakeups) -> Result<(), Errno> {
         self.messages.try_reserve(1).map_err(|_| Errno::ENOMEM)?;
         let was_empty = self.messages.is_empty();
@@ -424,6 +372,24 @@ impl State {
                 wakeups.append(self.writers.pass_on(sender.interest()));
             }
         }
+    }
+}
+
+impl Carrier for State {
+    type Found = Delivered;
+
+    fn readers(&mut self) -> &mut WaitQueue {
+        &mut self.readers
+    }
+
+    fn read_must_wait(&self) -> bool {
+        let goes_on = self.reader == Reader::Open && !self.ended && self.error.is_none();
+        goes_on && self.messages.is_empty()
+    }
+
+    fn registry(&self) -> Option<Arc<InFlight>> {
+        let first = self.messages.front()?;
+        first.ancillary.rights.as_ref().map(Rights::registry)
     }
 
     fn take(
@@ -479,5 +445,28 @@ impl Delivered {
             arrived,
             is_message: true,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ipc::socket::receive;
+
+    #[test]
+    fn a_receive_lands_each_file_where_it_is_counted() {
+        let inbox = Inbox::new(4096);
+        receive::tests::a_read_lands_each_file_where_it_is_counted(&inbox.state, |ancillary| {
+            let bytes = [IoSlice::new(b"x")];
+            let message =
+                Message::new(&bytes, Name::default(), ancillary).expect("there is memory");
+            let sent = inbox.send(
+                &mut Some(message),
+                Sender::Partner,
+                || Ok(()),
+                Patience::None,
+            );
+            assert_eq!(sent, Ok(()));
+        });
     }
 }

@@ -9,8 +9,9 @@ use super::ancillary::{Ancillary, Arrived, Credentials};
 use super::core::{Core, Partner};
 use super::inbox::{Inbox, Message, Sender};
 use super::queue::Queue;
+use super::receive::Look;
 use super::{SocketAddress, SocketType};
-use crate::ipc::buffer::{Buffer, Look};
+use crate::ipc::buffer::Buffer;
 use crate::ipc::patience::Patience;
 use crate::{Errno, Object};
 
