@@ -43,6 +43,7 @@
 use std::any::Any;
 use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
+use std::ptr;
 use std::sync::Arc;
 
 use crossbeam_utils::atomic::AtomicCell;
@@ -179,11 +180,14 @@ impl InFlight {
         for core in &garbage {
             core.take_rights(&mut rights);
         }
-        for rights in rights {
+        let is_own = |rights: &mut Rights| ptr::eq(&*rights.registry, self);
+        for rights in rights.extract_if(.., is_own) {
             let files = rights.land(&mut flights, &mut dropped);
             dropped.extend(files);
         }
         drop(flights);
+        // The others are counted in their own registries, which they lock.
+        drop(rights);
         discard(dropped);
         garbage.len()
     }
@@ -272,7 +276,8 @@ impl Rights {
         Arc::clone(&self.registry)
     }
 
-    /// Ends their way: they are the caller's. `registered` gets references that the caller drops
+    /// Ends their way: they are the caller's. `flights` is the registry where they are counted.
+    /// `registered` gets references that the caller drops
     /// when it has let go of the lock.
     pub(crate) fn land(
         mut self,
@@ -375,7 +380,7 @@ fn drop_next() -> bool {
     true
 }
 
-fn as_socket(file: &FileRef<dyn Object>) -> Option<&Socket> {
+pub(super) fn as_socket(file: &FileRef<dyn Object>) -> Option<&Socket> {
     (&**file as &dyn Any).downcast_ref()
 }
 

@@ -51,3 +51,30 @@ fn a_socket_has_no_position() {
     let (near, _far) = pair(OpenFlags::empty());
     assert_eq!(near.seek(crate::SeekTo::Start(0)), Err(Errno::ESPIPE));
 }
+
+/// Two kernels that share a file system share the sockets that have a name there.
+#[test]
+fn a_collection_leaves_the_counts_of_another_kernel_alone() {
+    let [own, other] = [(); 2].map(|()| Arc::<Namespace>::default());
+    let socket = |namespace| {
+        let socket = Socket::new(SocketType::Datagram, OpenFlags::NONBLOCK, namespace);
+        file(socket).expect("there is memory")
+    };
+    let (sender, foreign, garbage) = (socket(&own), socket(&other), socket(&own));
+    let core = Arc::clone(in_flight::as_socket(&garbage).expect("a socket").core());
+    let send = |from: &FileRef<dyn Object>, enclosed| {
+        let message = SendMessage {
+            rights: vec![enclosed],
+            ..SendMessage::default()
+        };
+        let from = in_flight::as_socket(from).expect("a socket");
+        let to = Some(Peer(Arc::clone(&core)));
+        from.send(message, to, 10, MsgFlags::empty())
+    };
+    assert_eq!(send(&foreign, socket(&other)), Ok(0));
+    // From now on it keeps itself alive.
+    assert_eq!(send(&sender, garbage), Ok(0));
+    assert_eq!((own.in_flight(), other.in_flight()), (1, 1));
+    assert_eq!(own.collect(), 1);
+    assert_eq!((own.in_flight(), other.in_flight()), (0, 0));
+}
