@@ -133,6 +133,33 @@ pub fn barrier() -> Result<(), WouldDeadlock> {
     Ok(())
 }
 
+/// Runs the callbacks that were queued by [`call`] or [`defer`] before, by any thread, unless a reader
+/// is in the way. Returns true if all have run. The others stay queued.
+///
+/// Waits for no reader for longer than a few looks at it, but runs callbacks. Takes the lock of the
+/// queue of each CPU, and a heavy fence or two if callbacks are queued and other threads are readers.
+///
+/// ```
+/// use fdtable_base::rcu;
+///
+/// let (tell, hear) = std::sync::mpsc::channel();
+/// rcu::defer(move || tell.send("no reader is in the way").unwrap());
+/// while !rcu::try_barrier()? {}
+/// assert_eq!(hear.recv().unwrap(), "no reader is in the way");
+/// # Ok::<(), rcu::WouldDeadlock>(())
+/// ```
+///
+/// # Errors
+/// [`WouldDeadlock`] inside a section of this thread or inside a callback; nothing has run. Without
+/// `std` the library cannot know its caller: inside a section it returns false then, and inside a
+/// callback those run that are not of the same queue.
+pub fn try_barrier() -> Result<bool, WouldDeadlock> {
+    if reader::inside_section() || callbacks::inside_callback() {
+        return Err(WouldDeadlock);
+    }
+    Ok(callbacks::drain_briefly())
+}
+
 /// Forgets the records of all other threads, and the callbacks that they were invoking. For a child
 /// of a fork.
 ///

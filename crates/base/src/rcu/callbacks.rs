@@ -19,8 +19,8 @@
 //! ready, all of them are invoked.
 //!
 //! Work is done by the threads that queue callbacks, as they queue more; there is no thread of
-//! the library's own. What was queued last therefore waits until somebody queues more, or calls
-//! [`barrier`](super::barrier).
+//! the library's own. What was queued last therefore waits until a thread queues more, ends, or calls
+//! [`barrier`](super::barrier) or [`try_barrier`](super::try_barrier): see [`ends`].
 //!
 //! The backlog is bounded as far as it can be: a thread that finds [`BACKLOG`] callbacks in its
 //! queue waits for the grace period and works them off, unless it is inside a read-side section
@@ -28,6 +28,8 @@
 //! section wants, and then neither would go on; so after [`PATIENCE`] looks it goes on, and looks
 //! again a batch later. A reader that never leaves its section makes those who free slow, and
 //! their memory grow slowly.
+
+mod ends;
 
 use alloc::boxed::Box;
 use core::cell::Cell;
@@ -315,7 +317,11 @@ mod queues {
 
 /// Queues the callback of `head`, to be invoked once every read-side section that is under way
 /// now has ended. Returns at once, but may run callbacks that are due, and waits a moment if the
-/// backlog of this processor is too long and the caller is outside of sections and callbacks.
+/// backlog of this processor is too long and the caller is outside of sections and callbacks. May
+/// allocate at a thread's first callback.
+///
+/// What is still queued when a thread ends that has queued some runs there, unless a reader is in the
+/// way: so a callback may run on any thread that queues callbacks, also as it ends.
 ///
 /// # Safety
 /// - `head` stays valid, and nobody else touches it, until its function is called with it.
@@ -327,6 +333,7 @@ mod queues {
 #[doc(alias = "call_rcu")]
 #[inline]
 pub unsafe fn call(head: NonNull<Head>) {
+    ends::note_queued();
     let queue = queues::this();
     let (weight, is_time) = {
         let mut queue = queue.lock();
@@ -344,6 +351,7 @@ pub unsafe fn call(head: NonNull<Head>) {
 /// # Safety
 /// As for [`call`].
 pub(crate) unsafe fn call_later(head: NonNull<Head>) {
+    ends::note_queued();
     queues::this().lock().push(head, 1);
 }
 
@@ -353,6 +361,7 @@ pub(crate) unsafe fn call_later(head: NonNull<Head>) {
 /// # Safety
 /// As for [`call`].
 pub(crate) unsafe fn call_later_weighing(weight: usize, head: NonNull<Head>) {
+    ends::note_queued();
     queues::this().lock().push(head, weight);
 }
 
@@ -519,6 +528,8 @@ pub(super) fn drain() {
         }
     }
 }
+
+pub(super) use ends::drain_briefly;
 
 /// Takes the lists that other threads were invoking as run: those threads do not exist, and what they
 /// had left to invoke leaks.

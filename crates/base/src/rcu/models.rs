@@ -400,3 +400,42 @@ fn a_barrier_waits_for_what_a_portion_has_left() {
         wait_for_callbacks();
     });
 }
+
+/// What runs at the end of a table or a thread: an object that is dropped although a reader looks at it;
+/// an answer that all callbacks have run, when one has not.
+#[test]
+fn what_an_end_runs_waits_for_a_section() {
+    explore(AtMost(3), || {
+        let drops = Ends::default();
+        let place = Place::new(&drops);
+        let reader = reader(&place, |place| place.look(&read_lock()));
+        // Inside a section, so that the callback is left to the end.
+        let guard = read_lock();
+        defer_drop(&place);
+        drop(guard);
+        let all = try_barrier().expect("outside of sections");
+        assert_eq!(drops.count(), usize::from(all));
+        join(reader);
+        wait_for_callbacks();
+        assert_eq!(drops.count(), 1);
+    });
+}
+
+/// Two ends at once: a callback that both run, or that each leaves to the other.
+#[test]
+fn two_ends_at_once_leave_nothing_in_the_way_of_each_other() {
+    explore(AtMost(3), || {
+        let drops = Ends::default();
+        let place = Place::new(&drops);
+        let other = reader(&place, |place| {
+            let guard = read_lock();
+            defer_drop(place);
+            drop(guard);
+            let _ = try_barrier();
+        });
+        let _ = try_barrier();
+        join(other);
+        wait_for_callbacks();
+        assert_eq!(drops.count(), 1);
+    });
+}

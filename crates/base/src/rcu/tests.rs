@@ -371,3 +371,25 @@ fn waiting_is_refused_in_a_section_of_a_thread_that_ends() {
     ending.join().expect("the thread ends");
     assert_eq!(hear.recv(), Ok(Err(WouldDeadlock)));
 }
+
+#[test]
+fn a_barrier_that_may_fail_runs_what_no_reader_is_in_the_way_of() {
+    let ran = Arc::new(AtomicBool::new(false));
+    let guard = read_lock();
+    let other = {
+        let ran = ran.clone();
+        thread::spawn(move || {
+            defer(move || ran.store(true, SeqCst));
+            assert_eq!(try_barrier(), Ok(false), "a reader is inside its section");
+        })
+    };
+    other.join().expect("the thread ends");
+    assert!(!ran.load(SeqCst), "nor has its end run it");
+    assert_eq!(try_barrier(), Err(WouldDeadlock));
+    drop(guard);
+    // Other tests have readers too.
+    while !try_barrier().expect("outside of sections") {
+        thread::yield_now();
+    }
+    assert!(ran.load(SeqCst));
+}

@@ -1,0 +1,95 @@
+//! What is still queued at the end of a table or of a thread.
+//!
+//! The queues belong to CPUs, so nothing of them goes with a thread. But their callbacks run only while
+//! more are queued, and after the end of a table or a thread that may not happen. So that end runs them.
+//! It begins one grace period for all queues and does not wait for it: if a reader is in the way for longer
+//! than a few looks, the callbacks stay queued, for the next callback, the next end, or the next
+//! [`barrier`](crate::rcu::barrier).
+//!
+//! A thread that has queued nothing runs nothing at its end, and so does one that ends inside a section.
+//! Measured on a 2-CPU x86-64: the end of a thread that has closed a descriptor takes 1 to 5 µs longer, of
+//! 15 µs for starting and joining it.
+
+use super::{advance, queues};
+use crate::sync::relax;
+
+/// How many looks in a row may find a reader in the way.
+const LOOKS: u32 = if cfg!(loom) { 2 } else { 64 };
+
+/// Runs all callbacks that are queued now, as far as no reader is in the way for long. Returns true if
+/// all have run.
+pub(in crate::rcu) fn drain_briefly() -> bool {
+    // Before the first grace period begins, so that it is the one of all queues.
+    for queue in queues::all() {
+        queue.lock().seal();
+    }
+    let mut vain = 0;
+    for queue in queues::all() {
+        let target = queue.lock().queued;
+        loop {
+            let invoked = queue.lock().invoked;
+            if invoked >= target {
+                break;
+            }
+            if vain == LOOKS {
+                return false;
+            }
+            advance(queue, usize::MAX);
+            if queue.lock().invoked == invoked {
+                relax(vain);
+                vain += 1;
+            }
+        }
+    }
+    true
+}
+
+pub(super) use thread::note_queued;
+
+#[cfg(all(feature = "std", not(loom)))]
+mod thread {
+    use crate::freezer;
+    use crate::rcu::reader::inside_section;
+    use crate::rcu::try_barrier;
+    use core::cell::Cell;
+
+    std::thread_local! {
+        // No destructor, so reading it is one load.
+        static HAS_QUEUED: Cell<bool> = const { Cell::new(false) };
+        static AT_END: AtEnd = const { AtEnd };
+    }
+
+    /// Runs what is queued when the thread ends.
+    struct AtEnd;
+
+    impl Drop for AtEnd {
+        fn drop(&mut self) {
+            // The freezer may not be entered inside a section.
+            if !inside_section() {
+                let _inside = freezer::enter();
+                let _ = try_barrier();
+            }
+        }
+    }
+
+    /// Notes that the calling thread queues a callback. Allocates at the first one of a thread.
+    #[inline]
+    pub(in super::super) fn note_queued() {
+        if !HAS_QUEUED.try_with(Cell::get).unwrap_or(true) {
+            note_first();
+        }
+    }
+
+    #[cold]
+    fn note_first() {
+        let _ = HAS_QUEUED.try_with(|has_queued| has_queued.set(true));
+        // It is gone already in a thread that is ending: what that queues stays for the next.
+        let _ = AT_END.try_with(|_| ());
+    }
+}
+
+/// The library knows of no ends. The models call what runs at one.
+#[cfg(not(all(feature = "std", not(loom))))]
+mod thread {
+    pub(in super::super) fn note_queued() {}
+}
