@@ -20,6 +20,7 @@ use core::fmt;
 use fdtable_base::pool::{Handle, NoPlace, Pool};
 
 use crate::rcu::{self, Guard};
+use crate::table::{Origin, TableEnd};
 use crate::{BorrowedFile, Error, FileRef};
 
 /// A private descriptor: a number and a generation. Whether one is open under it is another
@@ -63,6 +64,8 @@ pub struct PrivateFd(Handle);
 /// ```
 pub struct PrivateFiles<T: ?Sized> {
     pool: Pool<T>,
+    /// Dropped after the pool.
+    _end: TableEnd,
 }
 
 impl PrivateFd {
@@ -114,6 +117,7 @@ impl<T: ?Sized + Send + Sync> PrivateFiles<T> {
     pub fn with_limit(limit: u32) -> Self {
         Self {
             pool: Pool::new(limit),
+            _end: TableEnd::of(Origin::New),
         }
     }
 

@@ -39,6 +39,7 @@ use fdtable_base::tree;
 use crate::{Error, Fd, FdFlags, RawFd};
 
 mod any;
+mod end;
 mod exact;
 mod free;
 mod idle;
@@ -63,6 +64,7 @@ use reserved::Reserved;
 use tags::Tags;
 use waiters::Waiters;
 
+pub(crate) use end::{Origin, TableEnd};
 pub(crate) use range::Closed;
 pub(crate) use reserved::AT_ONCE;
 pub(crate) use waiters::Waiter;
@@ -74,6 +76,8 @@ const MAX_LIMIT: usize = Fd::MAX.index() + 1;
 pub(crate) struct FdTable<T: ?Sized> {
     tree: Tree<T>,
     room: Room,
+    /// Dropped after the tree.
+    end: TableEnd,
 }
 
 type Tree<T> = tree::Tree<T, Notes, Numbers>;
@@ -209,6 +213,7 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
         Self {
             tree: Tree::new(numbers),
             room,
+            end: TableEnd::of(Origin::New),
         }
     }
 

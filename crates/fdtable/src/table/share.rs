@@ -11,7 +11,7 @@ use alloc::vec::Vec;
 
 use fdtable_base::fallible::OutOfMemory;
 
-use super::{FdTable, Mark, Structure};
+use super::{FdTable, Mark, Origin, Structure};
 use crate::Error;
 
 impl<T: ?Sized + Send + Sync> FdTable<T> {
@@ -20,6 +20,7 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
     pub(crate) fn fork_into(&self, child: &mut Self) -> Result<u32, Error> {
         let mut structure = self.tree.lock();
         let quarantine = structure.quarantine.opens();
+        child.end.set_origin(Origin::Fork);
         child.set_limits_of(self.room.limit(), structure.hard_limit);
         if !structure.has_nodes() {
             structure.share_with(&mut child.tree, core::iter::empty())?;
