@@ -715,15 +715,27 @@ struct _IO_FILE *fdt_tmpfile(void);
 int fdt_fileno(struct _IO_FILE *stream);
 
 // Makes an empty table whose numbers are below `limit`. `release` is called when the last reference to
-// an open file goes; `free` when no read-side section can see it any more. Each may be null.
-// Answers null with `ENOMEM`.
+// an open file goes; `free` when no read-side section can see it any more: at the latest in
+// `fdt_barrier`, at the end of the last table that was forked from this one, at the end of a thread that
+// has used it, or in `exit(3)`. Each may be null, and is called on any thread, also as that ends. `user`
+// may go when the last `fdt_table_free` of this table and its forks has returned, and if a reference of
+// `fdt_table_get` was put after that, then `fdt_barrier`. Answers null with `ENOMEM`.
 struct fdt_table *fdt_table_new(unsigned int limit,
                                 fdt_callback release,
                                 fdt_callback free,
                                 void *user);
 
-// Closes every descriptor of a table, and frees it. Null is no table.
+// Closes every descriptor of a table, and frees it. Null is no table. If it is the last of those that
+// were forked from one another, waits for sections as `fdt_barrier` does: then `free` has been called
+// for every object of theirs that was released. Inside a section or a call of `free` it does not wait.
 void fdt_table_free(struct fdt_table *table);
+
+// Waits until `free` has been called for every object that was released before, of any table, by any
+// thread; and so for sections of all threads. Calls some itself. Answers 0, or -1 with `EDEADLK` inside a
+// section of this thread, or inside a call of `free`.
+//
+// The caller holds no lock that a `free` function takes, or that a thread takes inside a section.
+int fdt_barrier(void);
 
 // Opens `object` at the lowest free number, with `FD_CLOEXEC` or 0. Answers the number, or -1 with
 // `EINVAL` for other flags, `EMFILE` or `ENOMEM`; the object is the caller's again then, and no function is called for it.
@@ -734,7 +746,8 @@ int fdt_table_open(const struct fdt_table *table,
 // Takes a reference to the open file of a number. Answers null with `EBADF`.
 struct fdt_file *fdt_table_get(const struct fdt_table *table, int fd);
 
-// Drops a reference. Null is none.
+// Drops a reference. Null is none. If it was the last one, the table's `release` is called here, and
+// `free` later: see `fdt_barrier`.
 void fdt_file_put(struct fdt_file *file);
 
 // Takes one reference more to the same open file.

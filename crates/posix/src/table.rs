@@ -15,6 +15,22 @@
 //! section: free it in the table's `free` function, which is called when no section can see the
 //! object any more.
 //!
+//! # When an object and `user` may go
+//!
+//! `free` is called for an object some time after `release`: when no section can see the object any more,
+//! and then with others, in batches. By then what it needs must still be there: the object, `user`, and
+//! the code. [`fdt_barrier`] returns when it has been called for all objects that were released before.
+//! It is also called, for all that were released before and that no section of another thread is in the
+//! way of:
+//! - when the last table goes of those that were forked from one another: [`fdt_table_free`] waits for
+//!   sections then, so that `user` may go when it returns, if no [`fdt_file`] of the tables is left;
+//! - when a thread ends that has used a table, without waiting;
+//! - when the process ends by `exit(3)` or by the end of `main`, without waiting for long. Later than that,
+//!   in what was registered with `atexit(3)` before the first table was made, `free` is called as before.
+//!
+//! `user` may go when all those tables and files have, and [`fdt_barrier`] has returned since, or the last
+//! [`fdt_table_free`], if it came after the last [`fdt_file_put`] and outside of a section and of `free`.
+//!
 //! # Safety
 //! A table lives from [`fdt_table_new`] to [`fdt_table_free`]; an `fdt_file` to its one
 //! [`fdt_file_put`]; a reservation to its one [`fdt_table_install`] or [`fdt_table_cancel`], and its
@@ -25,13 +41,23 @@ use std::cell::Cell;
 use std::ffi::{c_int, c_uint, c_void};
 use std::marker::PhantomData;
 use std::mem::{self, ManuallyDrop, MaybeUninit};
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
 
 use fdtable::rcu::Guard;
 use fdtable::{FdFlags, FileRef, Files, Reservation, freezer, host_fork, rcu};
 use fdtable_vfs::Errno;
+use parking_lot::Mutex;
 
-use crate::frame::call::{framed, set_errno};
+use crate::frame::call::{framed, guarded, set_errno};
 use crate::frame::caller;
+
+/// How long a thread sleeps before it looks again for the end of sections.
+const PAUSE: Duration = Duration::from_micros(50);
+
+/// How often the end of the process looks for callbacks: those of one round may queue more.
+const ROUNDS: usize = 16;
 
 /// Function that a table calls with the pointer of an open file and what the table was made with.
 #[allow(non_camel_case_types)]
@@ -42,6 +68,7 @@ pub type fdt_callback = Option<unsafe extern "C" fn(object: *mut c_void, user: *
 pub struct fdt_table {
     files: Files<Object>,
     callbacks: Callbacks,
+    family: Family,
 }
 
 /// Reference to an open file.
@@ -74,6 +101,10 @@ struct Callbacks {
     free: fdt_callback,
     user: *mut c_void,
 }
+
+/// What tables have in common that were forked from one another: `user`, who may go when the last of them
+/// has.
+type Family = Arc<()>;
 
 /// Object of the embedder, in an open file.
 struct Object {
@@ -124,8 +155,11 @@ impl fdt_table {
 }
 
 /// Makes an empty table whose numbers are below `limit`. `release` is called when the last reference to
-/// an open file goes; `free` when no read-side section can see it any more. Each may be null.
-/// Answers null with `ENOMEM`.
+/// an open file goes; `free` when no read-side section can see it any more: at the latest in
+/// `fdt_barrier`, at the end of the last table that was forked from this one, at the end of a thread that
+/// has used it, or in `exit(3)`. Each may be null, and is called on any thread, also as that ends. `user`
+/// may go when the last `fdt_table_free` of this table and its forks has returned, and if a reference of
+/// `fdt_table_get` was put after that, then `fdt_barrier`. Answers null with `ENOMEM`.
 #[unsafe(no_mangle)]
 pub extern "C" fn fdt_table_new(
     limit: c_uint,
@@ -135,6 +169,7 @@ pub extern "C" fn fdt_table_new(
 ) -> *mut fdt_table {
     framed(|| {
         host_fork::register().map_err(|_| Errno::ENOMEM)?;
+        run_callbacks_at_exit()?;
         made(fdt_table {
             files: Files::with_limit(limit),
             callbacks: Callbacks {
@@ -142,21 +177,46 @@ pub extern "C" fn fdt_table_new(
                 free,
                 user,
             },
+            family: Arc::new(()),
         })
     })
 }
 
-/// Closes every descriptor of a table, and frees it. Null is no table.
+/// Closes every descriptor of a table, and frees it. Null is no table. If it is the last of those that
+/// were forked from one another, waits for sections as `fdt_barrier` does: then `free` has been called
+/// for every object of theirs that was released. Inside a section or a call of `free` it does not wait.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fdt_table_free(table: *mut fdt_table) {
     if table.is_null() {
         return;
     }
-    framed(|| {
+    let is_last = framed(|| {
         // SAFETY: made by `made`, and the caller is the last to have it.
-        drop(unsafe { Box::from_raw(table) });
-        Ok(0)
+        let fdt_table { files, family, .. } = *unsafe { Box::from_raw(table) };
+        drop(files);
+        // None, if another thread frees another one: that is the last then.
+        Ok(c_int::from(Arc::into_inner(family).is_some()))
     });
+    if is_last == 1 {
+        // Refused inside a section or a callback, as is said above.
+        let _ = wait_for_callbacks();
+    }
+}
+
+/// Waits until `free` has been called for every object that was released before, of any table, by any
+/// thread; and so for sections of all threads. Calls some itself. Answers 0, or -1 with `EDEADLK` inside a
+/// section of this thread, or inside a call of `free`.
+///
+/// The caller holds no lock that a `free` function takes, or that a thread takes inside a section.
+#[unsafe(no_mangle)]
+pub extern "C" fn fdt_barrier() -> c_int {
+    match wait_for_callbacks() {
+        Ok(()) => 0,
+        Err(errno) => {
+            set_errno(errno);
+            -1
+        }
+    }
 }
 
 /// Opens `object` at the lowest free number, with `FD_CLOEXEC` or 0. Answers the number, or -1 with
@@ -186,7 +246,8 @@ pub unsafe extern "C" fn fdt_table_get(table: *const fdt_table, fd: c_int) -> *m
     })
 }
 
-/// Drops a reference. Null is none.
+/// Drops a reference. Null is none. If it was the last one, the table's `release` is called here, and
+/// `free` later: see `fdt_barrier`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fdt_file_put(file: *mut fdt_file) {
     if file.is_null() {
@@ -363,6 +424,7 @@ pub unsafe extern "C" fn fdt_table_fork(table: *const fdt_table) -> *mut fdt_tab
         made(fdt_table {
             files: table.files.fork()?,
             callbacks: table.callbacks,
+            family: Arc::clone(&table.family),
         })
     })
 }
@@ -490,6 +552,49 @@ unsafe fn reserved<'t>(reservation: *const fdt_reservation) -> Reservation<'t, O
 
 fn made(table: fdt_table) -> Result<*mut fdt_table, Errno> {
     Ok(Box::into_raw(Box::new(table)))
+}
+
+/// Waits until all callbacks have run that are queued now. It waits outside of the freezer: a callback may
+/// sleep in a call of this library, and wait for a fork of the host process at its end.
+///
+/// # Errors
+/// `EDEADLK` inside a section or a callback.
+fn wait_for_callbacks() -> Result<(), Errno> {
+    let mut all_ran = false;
+    while !all_ran {
+        let answer = guarded(|| rcu::try_barrier().map_err(|_| Errno::EDEADLK));
+        all_ran = answer?;
+        if !all_ran {
+            thread::sleep(PAUSE);
+        }
+    }
+    Ok(())
+}
+
+/// Has the end of the process run what callbacks are queued then. Functions that the embedder registers
+/// from now on run before.
+///
+/// # Errors
+/// `ENOMEM`; the next call tries again.
+fn run_callbacks_at_exit() -> Result<(), Errno> {
+    extern "C" fn at_exit() {
+        // Each round runs what those before have queued. Another thread may be inside a section for good.
+        for _ in 0..ROUNDS {
+            if !matches!(guarded(|| Ok(rcu::try_barrier())), Ok(Ok(_))) {
+                return;
+            }
+        }
+    }
+    static IS_REGISTERED: Mutex<bool> = Mutex::new(false);
+    let mut is_registered = IS_REGISTERED.lock();
+    if !*is_registered {
+        // SAFETY: the function stays for the life of the process: this library is not unloaded.
+        if unsafe { libc::atexit(at_exit) } != 0 {
+            return Err(Errno::ENOMEM);
+        }
+        *is_registered = true;
+    }
+    Ok(())
 }
 
 fn descriptor_flags(flags: c_uint) -> Result<FdFlags, Errno> {

@@ -12,6 +12,8 @@
 mod compile;
 #[path = "c_programs/differences.rs"]
 mod differences;
+#[path = "c_programs/freed.rs"]
+mod freed;
 #[path = "c_programs/line.rs"]
 mod line;
 #[path = "c_programs/names.rs"]

@@ -62,7 +62,7 @@ pub(crate) fn call_numbered(body: impl FnOnce(&'static System) -> Result<(), Err
 
 /// Runs a body inside the freezer. A panic is an error as others.
 #[inline(always)]
-fn guarded<R>(body: impl FnOnce() -> Result<R, Errno>) -> Result<R, Errno> {
+pub(crate) fn guarded<R>(body: impl FnOnce() -> Result<R, Errno>) -> Result<R, Errno> {
     let inside = || {
         let _inside = freezer::enter();
         body()

@@ -50,6 +50,27 @@ const WITH_HEADER: [&str; 3] = [
     concat!("-I", env!("CARGO_MANIFEST_DIR"), "/include"),
 ];
 
+/// A program of one source of `tests/c_table`, which uses the plain table; or what the compiler says.
+pub(crate) fn with_table(source: &str, arguments: &[&str]) -> Result<PathBuf, String> {
+    let source = format!("{CRATE}/tests/c_table/{source}.c");
+    let tag = arguments.concat().replace(['-', '='], "_");
+    let program = Path::new(BUILT).join(format!("table{tag}"));
+    let library = static_library();
+    let fixed = [
+        "-std=gnu11",
+        "-g",
+        "-O1",
+        "-Wall",
+        "-Werror",
+        "-D_GNU_SOURCE",
+    ];
+    let include = concat!("-I", env!("CARGO_MANIFEST_DIR"), "/include");
+    let files = [include, &source, text(&library), "-o", text(&program)];
+    let libraries = ["-pthread", "-ldl", "-lm"];
+    try_run("cc", &[&fixed, arguments, &files, &libraries].concat())?;
+    Ok(program)
+}
+
 /// Calls of the host that the objects import, although the list renames them.
 pub(crate) fn leaks(objects: &[PathBuf]) -> Vec<String> {
     let mapped = names::mapped();
@@ -131,9 +152,16 @@ fn text(path: &Path) -> &str {
 
 /// What a tool prints. It must succeed.
 fn run(tool: &str, arguments: &[&str]) -> String {
+    try_run(tool, arguments).unwrap_or_else(|said| panic!("{said}"))
+}
+
+/// What a tool prints, or what it says when it fails.
+pub(crate) fn try_run(tool: &str, arguments: &[&str]) -> Result<String, String> {
     let done = Command::new(tool).args(arguments).output();
-    let done = done.unwrap_or_else(|error| panic!("{tool}: {error}"));
+    let done = done.map_err(|error| format!("{tool}: {error}"))?;
+    if done.status.success() {
+        return Ok(String::from_utf8(done.stdout).unwrap());
+    }
     let said = String::from_utf8_lossy(&done.stderr);
-    assert!(done.status.success(), "{tool} fails:\n{said}");
-    String::from_utf8(done.stdout).unwrap()
+    Err(format!("{tool} fails, {}:\n{said}", done.status))
 }

@@ -1,0 +1,261 @@
+/* Objects of a plain table, in memory of malloc: each is freed, at the latest when its table, its
+ * thread or the process ends. Prints what was freed when; a scenario is the argument. */
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "fdtable.h"
+
+enum { OBJECTS = 100 };
+
+static atomic_int released, freed;
+static char user;
+
+static void on_release(void *object, void *given)
+{
+    if (given == &user && object)
+        released++;
+}
+
+static void on_free(void *object, void *given)
+{
+    if (given == &user)
+        freed++;
+    free(object);
+}
+
+static void say(const char *when)
+{
+    printf("%s: released %d, freed %d\n", when, released, freed);
+    fflush(stdout);
+}
+
+static void say_refused(void)
+{
+    errno = 0;
+    int answer = fdt_barrier();
+    printf("barrier: %d, %s\n", answer, errno == EDEADLK ? "EDEADLK" : strerror(errno));
+}
+
+static struct fdt_table *new_table(void)
+{
+    return fdt_table_new(1024, on_release, on_free, &user);
+}
+
+static void open_all(struct fdt_table *table)
+{
+    for (int i = 0; i < OBJECTS; i++)
+        if (fdt_table_open(table, malloc(64), 0) < 0)
+            perror("open");
+}
+
+static void open_and_close_all(struct fdt_table *table)
+{
+    for (int i = 0; i < OBJECTS; i++)
+        if (fdt_table_close(table, fdt_table_open(table, malloc(64), 0)) != 0)
+            perror("close");
+}
+
+static void *on_thread(void *table)
+{
+    open_and_close_all(table);
+    return NULL;
+}
+
+/* A thread that has used the library, and is there until the process ends. */
+static atomic_int arrived;
+
+static void *staying(void *table)
+{
+    if (table)
+        open_and_close_all(table);
+    else
+        fdt_read_unlock(fdt_read_lock());
+    arrived = 1;
+    for (;;)
+        pthread_testcancel(), usleep(1000);
+    return NULL;
+}
+
+static void start_staying(void *table)
+{
+    pthread_t thread;
+    pthread_create(&thread, NULL, staying, table);
+    pthread_detach(thread);
+    while (!arrived)
+        usleep(100);
+}
+
+static void barrier(void)
+{
+    struct fdt_table *table = new_table();
+    open_and_close_all(table);
+    int answer = fdt_barrier();
+    say(answer == 0 ? "after the barrier" : "refused");
+    fdt_table_free(table);
+}
+
+static void table(void)
+{
+    struct fdt_table *table = new_table();
+    open_and_close_all(table);
+    open_all(table);
+    fdt_table_free(table);
+    say("after the table");
+}
+
+static void fork_(void)
+{
+    struct fdt_table *table = new_table(), *child;
+    open_all(table);
+    child = fdt_table_fork(table);
+    fdt_table_free(table);
+    say("after the parent");
+    open_and_close_all(child);
+    fdt_table_free(child);
+    say("after the child");
+}
+
+static void reference(void)
+{
+    struct fdt_table *table = new_table();
+    fdt_table_open(table, malloc(64), 0);
+    struct fdt_file *file = fdt_table_get(table, 0);
+    fdt_table_free(table);
+    say("after the table");
+    fdt_file_put(file);
+    fdt_barrier();
+    say("after the barrier");
+}
+
+static void thread(void)
+{
+    struct fdt_table *table = new_table();
+    pthread_t thread;
+    pthread_create(&thread, NULL, on_thread, table);
+    pthread_join(thread, NULL);
+    say("after the thread");
+    fdt_table_free(table);
+}
+
+/* The last reference goes on a thread that does nothing else. */
+static void *put(void *file)
+{
+    fdt_file_put(file);
+    return NULL;
+}
+
+static void putter(void)
+{
+    struct fdt_table *table = new_table();
+    fdt_table_open(table, malloc(64), 0);
+    struct fdt_file *file = fdt_table_get(table, 0);
+    fdt_table_close(table, 0);
+    pthread_t thread;
+    pthread_create(&thread, NULL, put, file);
+    pthread_join(thread, NULL);
+    say("after the thread");
+    fdt_table_free(table);
+}
+
+static void section(void)
+{
+    struct fdt_table *table = new_table();
+    open_all(table);
+    struct fdt_section section = fdt_read_lock();
+    fdt_table_free(table);
+    say("inside");
+    say_refused();
+    fdt_read_unlock(section);
+    fdt_barrier();
+    say("after the barrier");
+}
+
+static void in_free(void *object, void *given)
+{
+    say_refused();
+    on_free(object, given);
+}
+
+static void callback(void)
+{
+    struct fdt_table *table = fdt_table_new(8, on_release, in_free, &user);
+    fdt_table_open(table, malloc(64), 0);
+    fdt_table_free(table);
+    say("after the table");
+}
+
+/* Known to all, so that no compiler finds it unused. */
+struct fdt_table *kept;
+
+static void main_(void)
+{
+    kept = new_table();
+    open_and_close_all(kept);
+    say("in main");
+}
+
+/* The thread that ends the process has queued nothing. */
+static void other(void)
+{
+    kept = new_table();
+    start_staying(kept);
+    say("in main");
+}
+
+/* Is inside a section when the table has released all, and for a while longer. */
+static void *reading(void *unused)
+{
+    struct fdt_section section = fdt_read_lock();
+    arrived = 1;
+    while (released < OBJECTS)
+        usleep(100);
+    usleep(10000);
+    say("inside");
+    fdt_read_unlock(section);
+    return unused;
+}
+
+static void reader(void)
+{
+    struct fdt_table *table = new_table();
+    open_all(table);
+    pthread_t thread;
+    pthread_create(&thread, NULL, reading, NULL);
+    while (!arrived)
+        usleep(100);
+    fdt_table_free(table);
+    say("after the table");
+    pthread_join(thread, NULL);
+}
+
+static void at_end(void)
+{
+    say("at the end");
+}
+
+int main(int count, char **arguments)
+{
+    static const struct {
+        const char *name;
+        void (*run)(void);
+    } scenarios[] = {
+        {"barrier", barrier}, {"table", table},   {"fork", fork_},       {"reference", reference},
+        {"thread", thread},   {"putter", putter}, {"section", section}, {"callback", callback},
+        {"main", main_},      {"other", other},   {"reader", reader},
+    };
+    /* Before the first table, so that it runs after what the library does at the end. */
+    atexit(at_end);
+    for (size_t i = 0; i < sizeof scenarios / sizeof *scenarios; i++) {
+        if (count == 2 && strcmp(arguments[1], scenarios[i].name) == 0) {
+            scenarios[i].run();
+            return 0;
+        }
+    }
+    return 1;
+}
