@@ -1,0 +1,70 @@
+//! The chores of this repository, each a command of `cargo xtask`.
+//!
+//! A command is a function that takes its arguments; [`COMMANDS`] is the table of all. Programs are
+//! started through [`process`], and what consists of several steps runs them through [`steps`].
+
+// The commands that follow use what is here.
+#![allow(dead_code)]
+
+use std::error::Error;
+use std::fmt::Write as _;
+use std::path::Path;
+use std::process::ExitCode;
+
+mod process;
+mod steps;
+
+/// The result of a chore; the error says what failed, for a person to read.
+type Result<T = ()> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
+
+/// One subcommand.
+struct Command {
+    name: &'static str,
+    /// The arguments, as the usage line shows them.
+    arguments: &'static str,
+    /// What it does, in a line.
+    summary: &'static str,
+    run: fn(&[String]) -> Result,
+}
+
+/// All subcommands, in the order in which the help lists them.
+const COMMANDS: &[Command] = &[];
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let Some((name, rest)) = arguments.split_first() else {
+        print!("{}", usage());
+        return ExitCode::SUCCESS;
+    };
+    if matches!(name.as_str(), "help" | "--help" | "-h") {
+        print!("{}", usage());
+        return ExitCode::SUCCESS;
+    }
+    let Some(command) = COMMANDS.iter().find(|command| command.name == name) else {
+        eprint!("xtask: no command is called {name}\n\n{}", usage());
+        return ExitCode::from(2);
+    };
+    match (command.run)(rest) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("xtask {name}: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn usage() -> String {
+    let mut text = String::from("usage: cargo xtask COMMAND [ARGUMENTS]\n\n");
+    for command in COMMANDS {
+        let call = format!("{} {}", command.name, command.arguments);
+        writeln!(text, "  {call:<34} {}", command.summary).expect("a string takes any text");
+    }
+    text
+}
+
+/// The root of the workspace.
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .parent()
+        .expect("this crate is a directory of the root")
+}

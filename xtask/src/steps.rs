@@ -1,0 +1,162 @@
+//! Runs named steps one after the other, with the time of each, and sums them up in a table.
+
+use std::fs;
+use std::time::{Duration, Instant};
+
+use crate::Result;
+
+/// What happens after a step that fails.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum AfterFailure {
+    /// The steps that follow are not run.
+    Stop,
+    /// The steps that follow are run all the same.
+    GoOn,
+}
+
+/// What a step found, unless it failed.
+pub(crate) enum Verdict {
+    /// Everything was checked and holds.
+    Passed,
+    /// Nothing failed, but not everything was explored in the time that there is: the reason.
+    NotFinished(String),
+    /// The step cannot run on this machine: the reason.
+    Skipped(String),
+}
+
+/// A sequence of steps, and what has become of those that ran.
+pub(crate) struct Steps {
+    after_failure: AfterFailure,
+    done: Vec<Done>,
+}
+
+struct Done {
+    name: String,
+    result: Result<Verdict>,
+    wall: Duration,
+    cpu: Duration,
+}
+
+impl Steps {
+    pub(crate) fn new(after_failure: AfterFailure) -> Self {
+        Self {
+            after_failure,
+            done: Vec::new(),
+        }
+    }
+
+    /// Runs a step that passes or fails; see [`Steps::judge`].
+    pub(crate) fn step(&mut self, name: &str, run: impl FnOnce() -> Result) -> Result {
+        self.judge(name, || run().map(|()| Verdict::Passed))
+    }
+
+    /// Runs a step, and prints its name before and its time after it.
+    ///
+    /// # Errors
+    ///
+    /// If the step fails and no others are to run after that; the table has the error too.
+    pub(crate) fn judge(&mut self, name: &str, run: impl FnOnce() -> Result<Verdict>) -> Result {
+        println!("\n== {name}");
+        let start = Instant::now();
+        let cpu_before = cpu_of_children();
+        let result = run();
+        let wall = start.elapsed();
+        let cpu = cpu_of_children().saturating_sub(cpu_before);
+        let done = Done {
+            name: name.to_owned(),
+            result,
+            wall,
+            cpu,
+        };
+        println!("-- {}", done.line());
+        let failed = done.result.is_err();
+        self.done.push(done);
+        if failed && self.after_failure == AfterFailure::Stop {
+            print!("{}", self.table());
+            return Err(format!("failed: {name}").into());
+        }
+        Ok(())
+    }
+
+    /// A line for each step that ran.
+    pub(crate) fn table(&self) -> String {
+        let mut text = String::from("\n== summary\n");
+        for done in &self.done {
+            text += &done.line();
+            text += "\n";
+        }
+        text
+    }
+
+    /// Fails if a step failed.
+    pub(crate) fn finish(&self) -> Result {
+        let failed = self.done.iter().filter(|done| done.result.is_err());
+        let names: Vec<&str> = failed.map(|done| done.name.as_str()).collect();
+        if names.is_empty() {
+            Ok(())
+        } else {
+            Err(format!("failed: {}", names.join(", ")).into())
+        }
+    }
+}
+
+impl Done {
+    fn line(&self) -> String {
+        let (word, why) = match &self.result {
+            Ok(Verdict::Passed) => ("passed", String::new()),
+            Ok(Verdict::NotFinished(why)) => ("not finished", format!(": {why}")),
+            Ok(Verdict::Skipped(why)) => ("skipped", format!(": {why}")),
+            Err(error) => ("FAILED", format!(": {error}")),
+        };
+        let (wall, cpu) = (self.wall.as_secs_f64(), self.cpu.as_secs_f64());
+        format!(
+            "{:<40} {wall:>7.1} s {cpu:>7.1} s of CPU  {word}{why}",
+            self.name
+        )
+    }
+}
+
+/// The CPU time of all children that have ended, user and system; zero where the machine has no
+/// `/proc`.
+fn cpu_of_children() -> Duration {
+    let ticks = || {
+        let stat = fs::read_to_string("/proc/self/stat").ok()?;
+        // The second field is the program's name, in parentheses, which can contain spaces.
+        let (_, rest) = stat.rsplit_once(')')?;
+        let field = |index: usize| rest.split_whitespace().nth(index)?.parse::<u64>().ok();
+        // cutime and cstime: fields 16 and 17 of proc_pid_stat(5); `rest` begins with field 3.
+        Some(field(13)? + field(14)?)
+    };
+    // The kernel shows a hundredth of a second to programs, whatever its own tick is.
+    Duration::from_millis(ticks().unwrap_or(0) * 10)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn steps_go_on_after_a_failure_if_they_should() {
+        let mut steps = Steps::new(AfterFailure::GoOn);
+        steps.step("first", || Err("broken".into())).unwrap();
+        steps.step("second", || Ok(())).unwrap();
+        assert_eq!(steps.finish().unwrap_err().to_string(), "failed: first");
+        assert!(steps.table().contains("FAILED: broken"));
+    }
+
+    #[test]
+    fn steps_stop_at_a_failure_if_they_should() {
+        let mut steps = Steps::new(AfterFailure::Stop);
+        assert!(steps.step("first", || Err("broken".into())).is_err());
+    }
+
+    #[test]
+    fn what_is_not_finished_is_not_a_failure_and_is_said() {
+        let mut steps = Steps::new(AfterFailure::Stop);
+        steps
+            .judge("models", || Ok(Verdict::NotFinished("1 of 2".to_owned())))
+            .unwrap();
+        steps.finish().unwrap();
+        assert!(steps.table().contains("not finished: 1 of 2"));
+    }
+}
