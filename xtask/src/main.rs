@@ -11,7 +11,9 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::process::ExitCode;
 
+mod layers;
 mod process;
+mod source;
 mod steps;
 
 /// The result of a chore; the error says what failed, for a person to read.
@@ -28,7 +30,12 @@ struct Command {
 }
 
 /// All subcommands, in the order in which the help lists them.
-const COMMANDS: &[Command] = &[];
+const COMMANDS: &[Command] = &[Command {
+    name: "layers",
+    arguments: "",
+    summary: "check that `unsafe` and memory orderings stay in the lowest layer",
+    run: layers::run,
+}];
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -60,6 +67,14 @@ fn usage() -> String {
         writeln!(text, "  {call:<34} {}", command.summary).expect("a string takes any text");
     }
     text
+}
+
+/// Fails if a command that takes no arguments is given one.
+fn no_arguments(arguments: &[String]) -> Result {
+    match arguments.first() {
+        None => Ok(()),
+        Some(argument) => Err(format!("it takes no arguments, but was given {argument}").into()),
+    }
 }
 
 /// The root of the workspace.

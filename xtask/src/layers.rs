@@ -1,0 +1,126 @@
+//! `layers`: `unsafe` and memory orderings are in the lowest layer alone.
+//!
+//! That layer is `crates/base`; the heaps of rivals have one of their own, `crates/heap`. The C
+//! interface in `crates/posix` is `unsafe` towards its callers and has no orderings. The tracer in
+//! `crates/conflict-tracer` steps machine code, for development only: nothing that is shipped
+//! depends on it. It asks for a promise, which `crates/bench` gives in one file.
+
+use crate::source::{self, has_word};
+use crate::{Result, no_arguments, root};
+
+/// Crates without `unsafe`, but for [`PROMISE`].
+const SAFE: &[&str] = &["fdtable", "vfs", "bench", "cli"];
+
+/// The file that makes the tracer its promise.
+const PROMISE: &str = "crates/bench/src/conflicts/simulation.rs";
+
+/// Crates without memory orderings.
+const UNORDERED: &[&str] = &["fdtable", "vfs", "posix", "cli"];
+
+/// Tests in the sources may name an ordering, for a flag that stops their threads.
+const TESTS: &[&str] = &["models.rs", "loom.rs", "tests.rs"];
+
+const ORDERINGS: &[&str] = &["Relaxed", "Acquire", "Release", "AcqRel", "SeqCst"];
+
+/// Crates that are shipped, or that what is shipped stands on.
+const WITHOUT_TRACER: &[&str] = &["base", "fdtable", "heap", "vfs", "posix"];
+
+pub(crate) fn run(arguments: &[String]) -> Result {
+    no_arguments(arguments)?;
+    check()
+}
+
+/// Checks all three rules, and lists what breaks them.
+pub(crate) fn check() -> Result {
+    let mut found = Vec::new();
+    for name in SAFE {
+        found.extend(lines_with(name, is_unsafe)?);
+    }
+    for name in UNORDERED {
+        found.extend(lines_with(name, orders)?);
+    }
+    for name in WITHOUT_TRACER {
+        let manifest = root().join(format!("crates/{name}/Cargo.toml"));
+        if source::read(&manifest)?.contains("conflict-tracer") {
+            found.push(format!(
+                "{}: depends on conflict-tracer",
+                source::shown(&manifest)
+            ));
+        }
+    }
+    if found.is_empty() {
+        return Ok(());
+    }
+    Err(format!("these lines belong in another layer:\n{}", found.join("\n")).into())
+}
+
+/// The lines of a crate whose code breaks a rule, as `path:line: code`.
+fn lines_with(name: &str, breaks: fn(&str, &str) -> bool) -> Result<Vec<String>> {
+    let mut found = Vec::new();
+    for path in source::files(&format!("crates/{name}/src"), "rs")? {
+        let shown = source::shown(&path);
+        for (index, line) in source::lines(&source::read(&path)?).into_iter().enumerate() {
+            if breaks(&shown, &line.code) {
+                found.push(format!("{shown}:{}: {}", index + 1, line.code.trim()));
+            }
+        }
+    }
+    Ok(found)
+}
+
+fn is_unsafe(path: &str, code: &str) -> bool {
+    path != PROMISE && has_word(code, "unsafe")
+}
+
+fn orders(path: &str, code: &str) -> bool {
+    let file = path.rsplit('/').next().unwrap_or(path);
+    if TESTS.contains(&file) {
+        return false;
+    }
+    code.contains("atomic::Ordering")
+        || ORDERINGS
+            .iter()
+            .any(|ordering| has_word(code, &format!("Ordering::{ordering}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn unsafe_is_seen_in_every_form() {
+        for code in [
+            "unsafe {",
+            "pub unsafe fn f()",
+            "unsafe impl Send for X {}",
+            "#[unsafe(no_mangle)]",
+        ] {
+            assert!(is_unsafe("crates/vfs/src/lib.rs", code), "{code}");
+        }
+        assert!(!is_unsafe(PROMISE, "unsafe {"));
+        assert!(!is_unsafe(
+            "crates/vfs/src/lib.rs",
+            "#![forbid(unsafe_code)]"
+        ));
+    }
+
+    #[test]
+    fn orderings_are_seen_but_in_tests() {
+        assert!(orders(
+            "crates/vfs/src/lib.rs",
+            "word.load(Ordering::Acquire)"
+        ));
+        assert!(orders(
+            "crates/vfs/src/lib.rs",
+            "use std::sync::atomic::Ordering;"
+        ));
+        assert!(!orders(
+            "crates/vfs/src/lib.rs",
+            "a.cmp(&b) == Ordering::Less"
+        ));
+        assert!(!orders(
+            "crates/vfs/src/fs/tests.rs",
+            "word.load(Ordering::Acquire)"
+        ));
+    }
+}
