@@ -15,6 +15,7 @@ mod layers;
 mod process;
 mod source;
 mod steps;
+mod tidy;
 
 /// The result of a chore; the error says what failed, for a person to read.
 type Result<T = ()> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
@@ -30,12 +31,20 @@ struct Command {
 }
 
 /// All subcommands, in the order in which the help lists them.
-const COMMANDS: &[Command] = &[Command {
-    name: "layers",
-    arguments: "",
-    summary: "check that `unsafe` and memory orderings stay in the lowest layer",
-    run: layers::run,
-}];
+const COMMANDS: &[Command] = &[
+    Command {
+        name: "layers",
+        arguments: "",
+        summary: "check that `unsafe` and memory orderings stay in the lowest layer",
+        run: layers::run,
+    },
+    Command {
+        name: "tidy",
+        arguments: "[--lower | --list [PART]]",
+        summary: "check the style of comments, documents and commit subjects",
+        run: tidy::run,
+    },
+];
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();

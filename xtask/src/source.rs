@@ -137,9 +137,9 @@ pub(crate) fn lines(source: &str) -> Vec<Line> {
                 }
             }
             State::RawString(hashes) => {
-                let closes = rest[1..].len() >= hashes
-                    && rest.as_bytes()[1..=hashes].iter().all(|&b| b == b'#');
-                if first == '"' && closes {
+                let quote = rest.strip_prefix('"');
+                let after = |text: &str| text.bytes().take_while(|&byte| byte == b'#').count();
+                if quote.is_some_and(|text| after(text) >= hashes) {
                     line.code.push('"');
                     (state, length) = (State::Code, 1 + hashes);
                 }
@@ -213,7 +213,7 @@ mod tests {
             code(r#"f("a // \" b", 'c', '"', '\'', b"d")"#),
             [r#"f("", '', '', '', b"")"#]
         );
-        assert_eq!(code("f(r#\"a \" // b\"#, x)"), ["f(\"\", x)"]);
+        assert_eq!(code("f(r#\"a \" // é\"#, x)"), ["f(\"\", x)"]);
         assert_eq!(code("f(\"a\\\n  b // c\") // d"), ["f(\"", "\") "]);
     }
 

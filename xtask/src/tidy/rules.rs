@@ -1,0 +1,214 @@
+//! The rules, each of which counts its findings in one line of prose.
+
+use crate::source;
+
+/// As wide as the code: `max_width` of rustfmt.toml.
+const WIDTH: usize = 100;
+
+/// A line of a comment or of a document.
+#[derive(Debug)]
+pub(super) struct Prose {
+    /// The whole line.
+    pub(super) text: String,
+    /// Its words, without code and punctuation.
+    words: Vec<String>,
+    width: Width,
+}
+
+/// Whether the width of a line matters.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Width {
+    /// A comment, which keeps to the width of code.
+    Bounded,
+    /// Code, which rustfmt looks after; or a document, whose tables have long lines.
+    Free,
+}
+
+pub(super) struct Rule {
+    pub(super) name: &'static str,
+    /// The number of findings in a line.
+    pub(super) count: fn(&Prose) -> usize,
+}
+
+pub(super) const RULES: &[Rule] = &[
+    Rule {
+        name: "who",
+        count: headless_who,
+    },
+    Rule {
+        name: "tells-whether",
+        count: |line| pairs(line, "tells", "whether"),
+    },
+    Rule {
+        name: "processor",
+        count: |line| words(line, &["processor", "processors"]),
+    },
+    Rule {
+        name: "for-ever",
+        count: |line| pairs(line, "for", "ever"),
+    },
+    Rule {
+        name: "somebody",
+        count: |line| words(line, &["somebody", "nobody", "everybody"]),
+    },
+    Rule {
+        name: "width",
+        count: too_wide,
+    },
+];
+
+/// Persons: `who` is no finding where it follows one of these words.
+const PERSONS: &[&str] = &[
+    "author",
+    "authors",
+    "caller",
+    "callers",
+    "embedder",
+    "embedders",
+    "maintainer",
+    "maintainers",
+    "people",
+    "person",
+    "programmer",
+    "programmers",
+    "reader",
+    "readers",
+    "user",
+    "users",
+];
+
+/// The comments of Rust source, with a line for each line.
+pub(super) fn of_source(text: &str) -> Vec<Prose> {
+    let lines = source::lines(text).into_iter().zip(text.lines());
+    lines
+        .map(|(line, text)| Prose {
+            text: text.to_owned(),
+            words: split(&line.comment),
+            width: if line.comment.is_empty() {
+                Width::Free
+            } else {
+                Width::Bounded
+            },
+        })
+        .collect()
+}
+
+/// The text of a document in Markdown without blocks of code, with a line for each line.
+pub(super) fn of_document(text: &str) -> Vec<Prose> {
+    let mut in_code = false;
+    text.lines()
+        .map(|text| {
+            let fence = text.trim_start().starts_with("```");
+            in_code ^= fence;
+            let words = if in_code || fence {
+                Vec::new()
+            } else {
+                split(text)
+            };
+            Prose {
+                text: text.to_owned(),
+                words,
+                width: Width::Free,
+            }
+        })
+        .collect()
+}
+
+/// The words of a text in lower case, without what is between backticks.
+fn split(text: &str) -> Vec<String> {
+    let outside = text.split('`').step_by(2).collect::<Vec<_>>().join(" ` ");
+    outside
+        .split(|c: char| !(c.is_alphanumeric() || c == '_' || c == '`'))
+        .filter(|word| !word.is_empty())
+        .map(str::to_lowercase)
+        .collect()
+}
+
+fn words(line: &Prose, wanted: &[&str]) -> usize {
+    line.words
+        .iter()
+        .filter(|word| wanted.contains(&word.as_str()))
+        .count()
+}
+
+fn pairs(line: &Prose, first: &str, second: &str) -> usize {
+    line.words
+        .windows(2)
+        .filter(|pair| pair[0] == first && pair[1] == second)
+        .count()
+}
+
+/// A `who` without a person before it: a sentence has to name its actor.
+fn headless_who(line: &Prose) -> usize {
+    let before = |index: usize| {
+        index
+            .checked_sub(1)
+            .map_or("", |index| line.words[index].as_str())
+    };
+    let who = line
+        .words
+        .iter()
+        .enumerate()
+        .filter(|(_, word)| *word == "who");
+    who.filter(|&(index, _)| !PERSONS.contains(&before(index)))
+        .count()
+}
+
+/// A comment that is too wide, unless no space lets it break: a link.
+fn too_wide(line: &Prose) -> usize {
+    let text = line.text.trim_start();
+    let after_slashes = text.trim_start_matches(['/', '!']).trim_start();
+    let wide = line.width == Width::Bounded && line.text.chars().count() > WIDTH;
+    usize::from(wide && after_slashes.contains(' '))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn findings(prose: &[Prose]) -> Vec<&'static str> {
+        let of_line = |line| RULES.iter().filter(move |rule| (rule.count)(line) > 0);
+        prose
+            .iter()
+            .flat_map(of_line)
+            .map(|rule| rule.name)
+            .collect()
+    }
+
+    #[test]
+    fn an_actor_without_a_name_is_found() {
+        assert_eq!(
+            findings(&of_source("// Who closes it frees it.\n")),
+            ["who"]
+        );
+        assert_eq!(findings(&of_source("/// For those who read.\n")), ["who"]);
+        assert!(findings(&of_source("/// For callers who block.\n")).is_empty());
+    }
+
+    #[test]
+    fn words_of_the_old_prose_are_found() {
+        assert_eq!(
+            findings(&of_source("//! Tells whether it is full.\n")),
+            ["tells-whether"]
+        );
+        assert_eq!(
+            findings(&of_document("Each processor.\n\nFor ever.")),
+            ["processor", "for-ever"]
+        );
+        assert_eq!(findings(&of_document("Nobody waits.")), ["somebody"]);
+    }
+
+    #[test]
+    fn code_is_not_prose() {
+        assert!(findings(&of_source("let who = processor(); // `NOBODY` has it\n")).is_empty());
+        assert!(findings(&of_document("```\nwho\n```\nThe preprocessor.")).is_empty());
+    }
+
+    #[test]
+    fn a_wide_comment_is_found_unless_it_is_a_link() {
+        let wide = "a ".repeat(60);
+        assert_eq!(findings(&of_source(&format!("// {wide}\n"))), ["width"]);
+        assert!(findings(&of_source(&format!("// {}\n", "a".repeat(120)))).is_empty());
+        assert!(findings(&of_document(&wide)).is_empty());
+    }
+}
