@@ -12,6 +12,8 @@ use std::path::Path;
 use std::process::ExitCode;
 
 mod layers;
+mod loom;
+mod pool;
 mod process;
 mod source;
 mod steps;
@@ -37,6 +39,12 @@ const COMMANDS: &[Command] = &[
         arguments: "",
         summary: "check that `unsafe` and memory orderings stay in the lowest layer",
         run: layers::run,
+    },
+    Command {
+        name: "loom",
+        arguments: "[NAME] [--preemptions N]",
+        summary: "explore all models, or those whose path contains NAME",
+        run: loom::run,
     },
     Command {
         name: "tidy",

@@ -19,7 +19,7 @@
 //! - `threads`: histories of real threads. `FDTABLE_STRESS_SECONDS=600 cargo test -p fdtable
 //!   --release --test linearizable` records for ten minutes instead of one second.
 //! - `models`: histories of a few calls, in every order of their steps, under loom;
-//!   `scripts/model-check` runs them.
+//!   `cargo xtask loom` runs them.
 
 mod recorder;
 mod search;

@@ -12,7 +12,7 @@
 //! - `pair_half_taken`: a call that needs two numbers gets one, and keeps it.
 //!
 //! Threads fight over each for a third of a second, or for as long as `FDTABLE_STRESS_SECONDS`
-//! says; `scripts/model-check` explores small programs of the same kind.
+//! says; `cargo xtask loom` explores small programs of the same kind.
 
 mod dup2_releases_twice;
 mod fork_reads_a_row_twice;

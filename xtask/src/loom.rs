@@ -1,0 +1,236 @@
+//! `loom`: explores the models of `crates/base` and `crates/fdtable` with the model checker loom.
+//!
+//! They are in the sources, beside what they explore, and in those tests of `crates/fdtable` that
+//! judge a table by what can be seen from outside. Two-thread models that are small enough are
+//! explored in full: every order of their steps. The others are bounded: a thread is interrupted,
+//! while it could go on, so often in all as the model says (`AtMost`). `--preemptions N` raises
+//! that bound, at the price of time:
+//!
+//! ```console
+//! $ cargo xtask loom rcu --preemptions 4      (minutes)
+//! $ cargo xtask loom slot --preemptions 6     (much longer)
+//! ```
+//!
+//! With `LOOM_LOG=trace` and `LOOM_LOCATION=1` in the environment, a model that fails prints every
+//! step that led to the failure.
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use crate::process::{self, End, Process};
+use crate::steps::Verdict;
+use crate::{Result, pool, root};
+
+/// What to explore, and how far.
+#[derive(Default)]
+pub(crate) struct Exploration {
+    /// Models whose path contains this; all of them, if it is empty.
+    pub(crate) name: String,
+    /// The bound of preemptions, where a model's own is smaller.
+    pub(crate) preemptions: Option<u32>,
+    /// The time after which a model is given up. None are, without.
+    pub(crate) limit: Option<Duration>,
+    /// The time after which all models that are left are given up. None are, without.
+    pub(crate) limit_of_all: Option<Duration>,
+    /// Where to write what the models print.
+    pub(crate) log: Option<PathBuf>,
+}
+
+/// One model: a test of a binary that is built for loom.
+struct Model {
+    binary: PathBuf,
+    path: String,
+}
+
+struct Explored {
+    path: String,
+    end: End,
+}
+
+pub(crate) fn run(arguments: &[String]) -> Result {
+    match parse(arguments)?.explore()? {
+        Verdict::Passed => Ok(()),
+        Verdict::NotFinished(what) | Verdict::Skipped(what) => Err(what.into()),
+    }
+}
+
+fn parse(arguments: &[String]) -> Result<Exploration> {
+    const USAGE: &str = "it takes [NAME] [--preemptions N] [--limit SECONDS]";
+    let mut exploration = Exploration::default();
+    let mut arguments = arguments.iter();
+    while let Some(argument) = arguments.next() {
+        match argument.as_str() {
+            "--preemptions" => {
+                exploration.preemptions = Some(arguments.next().ok_or(USAGE)?.parse()?);
+            }
+            "--limit" => {
+                let seconds = arguments.next().ok_or(USAGE)?.parse()?;
+                exploration.limit = Some(Duration::from_secs(seconds));
+            }
+            name if !name.starts_with('-') && exploration.name.is_empty() => {
+                name.clone_into(&mut exploration.name);
+            }
+            _ => return Err(USAGE.into()),
+        }
+    }
+    Ok(exploration)
+}
+
+impl Exploration {
+    /// Explores every model that is asked for, as many at a time as there are CPUs.
+    ///
+    /// # Errors
+    ///
+    /// If a model fails, or none has that name. A model that is given up is not an error here: see
+    /// [`Verdict::NotFinished`].
+    pub(crate) fn explore(&self) -> Result<Verdict> {
+        let models = self.models()?;
+        if models.is_empty() {
+            return Err(format!("no model's path contains `{}`", self.name).into());
+        }
+        let count = models.len();
+        let end = self.limit_of_all.map(|limit| Instant::now() + limit);
+        let explored = pool::each(models, |model| self.explore_one(&model, end));
+        let explored = explored.into_iter().collect::<Result<Vec<Explored>>>()?;
+        let with = |wanted: fn(End) -> bool| -> Vec<&str> {
+            let ended = explored.iter().filter(|model| wanted(model.end));
+            ended.map(|model| model.path.as_str()).collect()
+        };
+        let failed = with(|end| matches!(end, End::Failure(_)));
+        let given_up = with(|end| end == End::TimedOut);
+        println!(
+            "{count} models, {} failed, {} not finished",
+            failed.len(),
+            given_up.len()
+        );
+        if !failed.is_empty() {
+            return Err(format!("models that fail: {}", failed.join(", ")).into());
+        }
+        if !given_up.is_empty() {
+            let names = given_up.join(", ");
+            return Ok(Verdict::NotFinished(format!(
+                "{} of {count} models: {names}",
+                given_up.len()
+            )));
+        }
+        Ok(Verdict::Passed)
+    }
+
+    /// Builds all models, and lists those that are asked for.
+    fn models(&self) -> Result<Vec<Model>> {
+        let mut models = Vec::new();
+        for binary in process::test_binaries(build())? {
+            let list = Process::new(&binary)
+                .words("--list --format terse")
+                .read()?;
+            for path in list.lines().filter_map(|line| line.strip_suffix(": test")) {
+                if path.contains(&self.name) {
+                    models.push(Model {
+                        binary: binary.clone(),
+                        path: path.to_owned(),
+                    });
+                }
+            }
+        }
+        Ok(models)
+    }
+
+    /// Explores a model until its own limit or the end of all of them.
+    fn explore_one(&self, model: &Model, end: Option<Instant>) -> Result<Explored> {
+        let start = Instant::now();
+        let left = end.map(|end| end.saturating_duration_since(start));
+        let limit = self.limit.into_iter().chain(left).min();
+        let mut process = Process::new(&model.binary).quiet();
+        process = process.words("--show-output --exact").arg(&model.path);
+        if let Some(preemptions) = self.preemptions {
+            process = process.env("LOOM_MAX_PREEMPTIONS", preemptions.to_string());
+        }
+        if let Some(limit) = limit {
+            process = process.limit(limit);
+        }
+        if let Some(log) = &self.log {
+            process = process.log(log);
+        }
+        let finished = process.finish()?;
+        let word = match finished.end {
+            End::Success if !finished.output.contains("1 passed") => {
+                return Err(format!("{}: did not run\n{}", model.path, finished.output).into());
+            }
+            End::Success => "passed",
+            End::Failure(_) => "FAILED",
+            End::TimedOut => "not finished",
+        };
+        let seconds = start.elapsed().as_secs_f64();
+        let executions = finished
+            .output
+            .lines()
+            .find(|line| line.contains(" executions"));
+        let name = format!("{}: {}", stem(&model.binary), model.path);
+        println!(
+            "{word:<12} {name:<90} {seconds:>6.1} s  {}",
+            executions.unwrap_or_default()
+        );
+        if let End::Failure(_) = finished.end {
+            print!("{}", finished.output);
+        }
+        Ok(Explored {
+            path: model.path.clone(),
+            end: finished.end,
+        })
+    }
+}
+
+/// The build of everything that has models.
+pub(crate) fn build() -> Process {
+    Process::cargo("test")
+        .words("--package fdtable-base --package fdtable --profile loom --lib")
+        .words("--test linearizable --test races")
+        .env("RUSTFLAGS", "--cfg loom")
+        .env("CARGO_TARGET_DIR", target().join("loom"))
+}
+
+/// The directory of what cargo builds.
+fn target() -> PathBuf {
+    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from)
+}
+
+/// The name of a test binary without the hash.
+fn stem(binary: &Path) -> String {
+    let name = binary.file_name().unwrap_or_default().to_string_lossy();
+    name.rsplit_once('-')
+        .map_or(&*name, |(stem, _)| stem)
+        .to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(words: &[&str]) -> Result<Exploration> {
+        parse(
+            &words
+                .iter()
+                .map(|&word| word.to_owned())
+                .collect::<Vec<_>>(),
+        )
+    }
+
+    #[test]
+    fn arguments_are_a_name_a_bound_and_a_limit() {
+        let exploration = parsed(&["rcu", "--preemptions", "4", "--limit", "60"]).unwrap();
+        assert_eq!(exploration.name, "rcu");
+        assert_eq!(exploration.preemptions, Some(4));
+        assert_eq!(exploration.limit, Some(Duration::from_secs(60)));
+        assert!(parsed(&["rcu", "slot"]).is_err());
+        assert!(parsed(&["--preemptions"]).is_err());
+        assert!(parsed(&["--deeper"]).is_err());
+    }
+
+    #[test]
+    fn a_binary_is_named_without_its_hash() {
+        assert_eq!(
+            stem(Path::new("/target/deps/fdtable_base-0123abcd")),
+            "fdtable_base"
+        );
+    }
+}
