@@ -11,12 +11,14 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::process::ExitCode;
 
+mod check;
 mod layers;
 mod loom;
 mod pool;
 mod process;
 mod source;
 mod steps;
+mod tally;
 mod tidy;
 
 /// The result of a chore; the error says what failed, for a person to read.
@@ -34,6 +36,12 @@ struct Command {
 
 /// All subcommands, in the order in which the help lists them.
 const COMMANDS: &[Command] = &[
+    Command {
+        name: "check",
+        arguments: "",
+        summary: "run everything that continuous integration runs",
+        run: check::run,
+    },
     Command {
         name: "layers",
         arguments: "",

@@ -1,0 +1,102 @@
+//! `check`: everything that must hold before a change lands, in the order in which it fails
+//! soonest. Continuous integration runs it.
+
+use crate::loom::Exploration;
+use crate::process::{End, Process};
+use crate::steps::{AfterFailure, Steps, Verdict};
+use crate::tally::Tally;
+use crate::{Result, layers, no_arguments, tidy};
+
+pub(crate) fn run(arguments: &[String]) -> Result {
+    no_arguments(arguments)?;
+    let mut steps = Steps::new(AfterFailure::Stop);
+    steps.step("format", || {
+        Process::cargo("fmt").words("--all --check").run()
+    })?;
+    steps.step(
+        "layers: no unsafe and no ordering above base",
+        layers::check,
+    )?;
+    steps.step("style: comments, documents, subjects", tidy::check)?;
+    steps.step("lints", lints)?;
+    steps.step("documentation", documentation)?;
+    steps.judge("models", || Exploration::default().explore())?;
+    steps.step("the program, quickly", || program("--version"))?;
+    steps.step("conflicts: those on the list and no others", || {
+        program("conflicts --check")
+    })?;
+
+    let mut tally = Tally::default();
+    let tested = steps.judge("tests", || count(&mut tally, tests("")));
+    // The counts of the tests that ran are printed also where some of them have failed.
+    let tested = tested.and_then(|()| {
+        steps.judge("tests of features", || {
+            for features in FEATURES {
+                count(&mut tally, tests(features))?;
+            }
+            Ok(Verdict::Passed)
+        })
+    });
+    match &tested {
+        Ok(()) => print!("{}", steps.table()),
+        Err(error) => eprintln!("xtask check: {error}"),
+    }
+    // The last line, whatever has happened: others read it.
+    println!("\n{tally}");
+    if tested.is_err() || tally.failed > 0 || tally.passed == 0 {
+        std::process::exit(1);
+    }
+    Ok(())
+}
+
+/// Tests of what is chosen when the table is built.
+const FEATURES: &[&str] = &[
+    // Where memory fails, and where it is counted, without slabs.
+    "-p fdtable --features global-heap --test out_of_memory --test memory --test fork",
+    // Every block between red zones, and poisoned when it is free. Listings do not mind.
+    "-p fdtable --features slab-debug,serde --test superblock --test against_oracle \
+     --test listing_serialized",
+];
+
+fn lints() -> Result {
+    for what in [
+        "--workspace --all-targets",
+        "-p fdtable --no-default-features",
+        "-p fdtable --all-features --all-targets",
+        "-p fdtable --no-default-features --features serde",
+    ] {
+        Process::cargo("clippy")
+            .words(what)
+            .words("-- -D warnings")
+            .run()?;
+    }
+    Ok(())
+}
+
+fn documentation() -> Result {
+    let doc = Process::cargo("doc").words("--workspace --no-deps --quiet --features fdtable/serde");
+    doc.env("RUSTDOCFLAGS", "-D warnings").run()
+}
+
+/// Runs the program with these arguments, as optimized as the verdict about its code needs.
+fn program(arguments: &str) -> Result {
+    Process::cargo("run")
+        .words("--release --quiet --")
+        .words(arguments)
+        .run()
+}
+
+fn tests(what: &str) -> Process {
+    Process::cargo("test").words("--no-fail-fast").words(what)
+}
+
+/// Runs tests, and adds their counts.
+fn count(tally: &mut Tally, tests: Process) -> Result<Verdict> {
+    let line = tests.line();
+    let finished = tests.finish()?;
+    tally.add(&finished.output);
+    match finished.end {
+        End::Success => Ok(Verdict::Passed),
+        _ => Err(format!("{line} failed").into()),
+    }
+}
