@@ -3,19 +3,18 @@
 //! A command is a function that takes its arguments; [`COMMANDS`] is the table of all. Programs are
 //! started through [`process`], and what consists of several steps runs them through [`steps`].
 
-// The commands that follow use what is here.
-#![allow(dead_code)]
-
 use std::error::Error;
 use std::fmt::Write as _;
 use std::path::Path;
 use std::process::ExitCode;
 
 mod check;
+mod full;
 mod layers;
 mod loom;
 mod pool;
 mod process;
+mod programs;
 mod source;
 mod steps;
 mod tally;
@@ -43,6 +42,12 @@ const COMMANDS: &[Command] = &[
         run: check::run,
     },
     Command {
+        name: "full",
+        arguments: "[--list | --only STEP...]",
+        summary: "run the checks that take hours",
+        run: full::run,
+    },
+    Command {
         name: "layers",
         arguments: "",
         summary: "check that `unsafe` and memory orderings stay in the lowest layer",
@@ -53,6 +58,12 @@ const COMMANDS: &[Command] = &[
         arguments: "[NAME] [--preemptions N]",
         summary: "explore all models, or those whose path contains NAME",
         run: loom::run,
+    },
+    Command {
+        name: "programs",
+        arguments: "[NAME [ARGUMENTS]]",
+        summary: "run programs that others wrote on fdtable",
+        run: programs::run,
     },
     Command {
         name: "tidy",

@@ -1,0 +1,352 @@
+//! `full`: the checks that take long, in one run of hours.
+//!
+//! Each step is run, also after one that fails. What it prints goes to `target/full/STEP.log`; a
+//! table of all steps with their times comes at the end.
+
+use std::fs;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::loom::Exploration;
+use crate::process::{End, Process};
+use crate::steps::{AfterFailure, Steps, Verdict};
+use crate::{COMMANDS, Result, programs, root, source};
+
+struct Step {
+    name: &'static str,
+    summary: &'static str,
+    run: fn() -> Result<Verdict>,
+}
+
+const STEPS: &[Step] = &[
+    Step {
+        name: "models",
+        summary: "all models with up to 4 preemptions, ten minutes each and an hour in all",
+        run: models,
+    },
+    Step {
+        name: "mutations",
+        summary: "every weakened ordering makes a model fail",
+        run: mutations,
+    },
+    Step {
+        name: "stress",
+        summary: "each test of threads for a minute",
+        run: stress,
+    },
+    Step {
+        name: "properties",
+        summary: "20,000 cases of each property",
+        run: properties,
+    },
+    Step {
+        name: "leaks",
+        summary: "address and leak sanitizer, with nightly",
+        run: leaks,
+    },
+    Step {
+        name: "threads",
+        summary: "thread sanitizer: see the reason",
+        run: threads,
+    },
+    Step {
+        name: "allocations",
+        summary: "an allocator that fails, and no slabs",
+        run: allocations,
+    },
+    Step {
+        name: "slab-debug",
+        summary: "red zones around every block",
+        run: slab_debug,
+    },
+    Step {
+        name: "conflicts",
+        summary: "of the code of a release build",
+        run: conflicts,
+    },
+    Step {
+        name: "bare-metal",
+        summary: "targets without an operating system",
+        run: bare_metal,
+    },
+    Step {
+        name: "oldest-rust",
+        summary: "a build by the `rust-version` of Cargo.toml",
+        run: oldest,
+    },
+    Step {
+        name: "programs",
+        summary: "programs that others wrote, which are fetched",
+        run: others,
+    },
+];
+
+/// The deeper bound of preemptions.
+const PREEMPTIONS: u32 = 4;
+const LIMIT_OF_A_MODEL: Duration = Duration::from_secs(10 * 60);
+const LIMIT_OF_ALL_MODELS: Duration = Duration::from_secs(60 * 60);
+
+/// How long each test of threads runs. There are about 20 of them, of which `cargo test` runs two
+/// at a time on two CPUs.
+const STRESS_SECONDS: &str = "60";
+
+const CASES: &str = "20000";
+
+/// Targets without an operating system, one of each architecture that the table knows.
+const BARE_METAL: &[&str] = &[
+    "x86_64-unknown-none",
+    "aarch64-unknown-none",
+    "riscv64gc-unknown-none-elf",
+];
+
+/// Tests that leak on purpose, which is what they are about.
+const LEAKING: &[&str] = &[
+    "a_magazine_with_objects_is_not_dropped",
+    "an_iterator_that_is_forgotten_leaves_a_mark",
+];
+
+pub(crate) fn run(arguments: &[String]) -> Result {
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let chosen = match &words[..] {
+        ["--list"] => {
+            for step in STEPS {
+                println!("{:<14} {}", step.name, step.summary);
+            }
+            return Ok(());
+        }
+        _ => chosen(&words)?,
+    };
+    let logs = root().join("target/full");
+    fs::create_dir_all(&logs)?;
+    let mut steps = Steps::new(AfterFailure::GoOn);
+    for step in chosen {
+        let log = log_of(step.name);
+        if log.exists() {
+            fs::remove_file(&log)?;
+        }
+        println!("log: {}", source::shown(&log));
+        steps.judge(step.name, step.run)?;
+    }
+    print!("{}", steps.table());
+    steps.finish()
+}
+
+/// The steps that the arguments ask for, in the order of the table.
+fn chosen(words: &[&str]) -> Result<Vec<&'static Step>> {
+    let mut names = Vec::new();
+    for pair in words.chunks(2) {
+        let ["--only", name] = pair else {
+            return Err("it takes --list, or --only STEP once or more".into());
+        };
+        if !STEPS.iter().any(|step| step.name == *name) {
+            return Err(format!("no step is called {name}; --list names them").into());
+        }
+        names.push(*name);
+    }
+    Ok(STEPS
+        .iter()
+        .filter(|step| names.is_empty() || names.contains(&step.name))
+        .collect())
+}
+
+fn log_of(step: &str) -> PathBuf {
+    root().join(format!("target/full/{step}.log"))
+}
+
+/// `cargo` with these words, for a step, into its log.
+fn cargo(step: &str, words: &str) -> Process {
+    Process::new("cargo").words(words).log(log_of(step)).quiet()
+}
+
+/// Runs all processes; fails if one does, and names those.
+fn all(processes: impl IntoIterator<Item = Process>) -> Result<Verdict> {
+    let mut failed = Vec::new();
+    for process in processes {
+        let line = process.line();
+        println!("{line}");
+        if process.finish()?.end != End::Success {
+            println!("FAILED: {line}");
+            failed.push(line);
+        }
+    }
+    if failed.is_empty() {
+        Ok(Verdict::Passed)
+    } else {
+        Err(failed.join("; ").into())
+    }
+}
+
+fn models() -> Result<Verdict> {
+    let exploration = Exploration {
+        preemptions: Some(PREEMPTIONS),
+        limit: Some(LIMIT_OF_A_MODEL),
+        limit_of_all: Some(LIMIT_OF_ALL_MODELS),
+        log: Some(log_of("models")),
+        ..Exploration::default()
+    };
+    exploration.explore()
+}
+
+fn mutations() -> Result<Verdict> {
+    let process = if COMMANDS.iter().any(|command| command.name == "mutate") {
+        Process::cargo("xtask").arg("mutate")
+    } else {
+        Process::new("scripts/weaken")
+    };
+    all([process.log(log_of("mutations"))])
+}
+
+fn stress() -> Result<Verdict> {
+    let mut tests =
+        String::from("--test stress --test private_stress --test linearizable --test races");
+    if root().join("crates/fdtable/tests/lowest_judge.rs").exists()
+        || root().join("crates/fdtable/tests/lowest_judge").exists()
+    {
+        tests += " --test lowest_judge";
+    }
+    let table = cargo("stress", "test --profile ci --no-fail-fast -p fdtable").words(&tests);
+    let slabs = cargo(
+        "stress",
+        "test --profile ci --no-fail-fast -p fdtable-base --lib stress",
+    );
+    all([table, slabs].map(|process| process.env("FDTABLE_STRESS_SECONDS", STRESS_SECONDS)))
+}
+
+fn properties() -> Result<Verdict> {
+    let suites = [
+        "-p fdtable-base --lib histories",
+        "-p fdtable --test against_oracle --test against_host",
+        "-p fdtable --test private_against_map --test quarantine",
+        "-p fdtable-vfs --test events_against_host --test locks_against_host",
+        "-p fdtable-vfs --test sockets_against_host --lib",
+    ];
+    all(suites.map(|suite| {
+        let process = cargo("properties", "test --profile ci --no-fail-fast").words(suite);
+        process.env("PROPTEST_CASES", CASES)
+    }))
+}
+
+/// The tests of the two lower layers under the sanitizers of addresses and of leaks, which are one
+/// on Linux.
+///
+/// Files and nodes are in the global allocator, of which the sanitizer knows what is given out;
+/// slabs would hide a use after free from it.
+fn leaks() -> Result<Verdict> {
+    let Some(nightly) = toolchain("nightly")? else {
+        return Ok(Verdict::Skipped("there is no nightly toolchain".to_owned()));
+    };
+    let sanitized = |leaks: &str| {
+        let process = cargo("leaks", &format!("+{nightly} test --no-fail-fast"));
+        process
+            .words("-p fdtable-base -p fdtable --features fdtable/global-heap --lib --tests")
+            .words("--target x86_64-unknown-linux-gnu")
+            .env("RUSTFLAGS", "-Zsanitizer=address")
+            .env("RUSTDOCFLAGS", "-Zsanitizer=address")
+            .env("ASAN_OPTIONS", format!("detect_leaks={leaks}"))
+            .env("CARGO_TARGET_DIR", root().join("target/sanitized"))
+            .arg("--")
+    };
+    let skipping = LEAKING.iter().flat_map(|test| ["--skip", test]);
+    all([sanitized("1").args(skipping), sanitized("0").args(LEAKING)])
+}
+
+/// The thread sanitizer does not see fences, and the readers of grace periods stand on them: it
+/// reports races that are none. The models are what looks at the orderings.
+fn threads() -> Result<Verdict> {
+    Ok(Verdict::Skipped(
+        "it knows no fences, on which grace periods stand: see models".to_owned(),
+    ))
+}
+
+fn allocations() -> Result<Verdict> {
+    all([cargo(
+        "allocations",
+        "test --no-fail-fast -p fdtable --features global-heap",
+    )])
+}
+
+fn slab_debug() -> Result<Verdict> {
+    all([cargo(
+        "slab-debug",
+        "test --no-fail-fast -p fdtable-base -p fdtable --features fdtable/slab-debug",
+    )])
+}
+
+fn conflicts() -> Result<Verdict> {
+    all([cargo("conflicts", "run --release -- conflicts --check")])
+}
+
+fn bare_metal() -> Result<Verdict> {
+    let installed = Process::new("rustup")
+        .words("target list --installed")
+        .read()?;
+    let is_installed = |target: &&&str| installed.lines().any(|line| line == **target);
+    let targets: Vec<&&str> = BARE_METAL.iter().filter(is_installed).collect();
+    let check = "check -p fdtable-base -p fdtable --no-default-features --features fdtable/serde";
+    // The host is checked too: it has no `std` then.
+    let mut checks = vec![cargo("bare-metal", check)];
+    for target in &targets {
+        checks.push(cargo("bare-metal", check).args(["--target", target]));
+    }
+    let verdict = all(checks)?;
+    if targets.is_empty() {
+        let add = format!("rustup target add {}", BARE_METAL.join(" "));
+        return Ok(Verdict::NotFinished(format!("only for the host; {add}")));
+    }
+    Ok(verdict)
+}
+
+fn oldest() -> Result<Verdict> {
+    let manifest = source::read(&root().join("Cargo.toml"))?;
+    let version = manifest
+        .lines()
+        .find_map(|line| line.strip_prefix("rust-version = "));
+    let version = version
+        .ok_or("Cargo.toml has no rust-version")?
+        .trim_matches('"')
+        .to_owned();
+    let Some(toolchain) = toolchain(&version)? else {
+        return Ok(Verdict::Skipped(format!("there is no toolchain {version}")));
+    };
+    let check = cargo(
+        "oldest-rust",
+        &format!("+{toolchain} check --workspace --all-targets"),
+    );
+    all([check.env("CARGO_TARGET_DIR", root().join("target/oldest-rust"))])
+}
+
+fn others() -> Result<Verdict> {
+    all(programs::all()
+        .into_iter()
+        .map(|program| program.log(log_of("programs")).quiet()))
+}
+
+/// The installed toolchain of that channel or version.
+fn toolchain(version: &str) -> Result<Option<String>> {
+    let list = Process::new("rustup").words("toolchain list").read()?;
+    let names = list
+        .lines()
+        .filter_map(|line| line.split_whitespace().next());
+    let is_wanted = |name: &&str| {
+        let rest = name.strip_prefix(version);
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(['-', '.']))
+    };
+    Ok(names.filter(is_wanted).map(str::to_owned).next())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn steps_are_chosen_by_name_and_keep_their_order() {
+        let names = |words: &[&str]| -> Result<Vec<&str>> {
+            Ok(chosen(words)?.iter().map(|step| step.name).collect())
+        };
+        assert_eq!(names(&[]).unwrap().len(), STEPS.len());
+        let two = names(&["--only", "stress", "--only", "models"]).unwrap();
+        assert_eq!(two, ["models", "stress"]);
+        assert!(names(&["--only", "nothing"]).is_err());
+        assert!(names(&["--only"]).is_err());
+    }
+}
