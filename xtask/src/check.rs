@@ -21,10 +21,7 @@ pub(crate) fn run(arguments: &[String]) -> Result {
     steps.step("lints", lints)?;
     steps.step("documentation", documentation)?;
     steps.judge("models", || Exploration::default().explore())?;
-    steps.step("the program, quickly", || program("--version"))?;
-    steps.step("conflicts: those on the list and no others", || {
-        program("conflicts --check")
-    })?;
+    steps.step("conflicts: those on the list and no others", conflicts)?;
 
     let mut tally = Tally::default();
     let tested = steps.judge("tests", || count(&mut tally, tests("")));
@@ -35,6 +32,12 @@ pub(crate) fn run(arguments: &[String]) -> Result {
                 count(&mut tally, tests(features))?;
             }
             Ok(Verdict::Passed)
+        })
+    });
+    // The tests have built it.
+    let tested = tested.and_then(|()| {
+        steps.step("the program, quickly", || {
+            Process::cargo("run").words("--quiet -- --version").run()
         })
     });
     match &tested {
@@ -78,11 +81,10 @@ fn documentation() -> Result {
     doc.env("RUSTDOCFLAGS", "-D warnings").run()
 }
 
-/// Runs the program with these arguments, as optimized as the verdict about its code needs.
-fn program(arguments: &str) -> Result {
-    Process::cargo("run")
-        .words("--release --quiet --")
-        .words(arguments)
+/// Checks the conflicts in a small program, which has the release profile of the large one.
+fn conflicts() -> Result {
+    let run = Process::cargo("run").words("--release --quiet -p fdtable-bench");
+    run.words("--no-default-features --example check_conflicts")
         .run()
 }
 

@@ -8,5 +8,6 @@ mod rwlock_bitmap;
 mod rwlock_vec;
 
 pub use rwlock_bitmap::{FilesStruct, HeldFilesStruct, RwLockBitmap};
+#[cfg(feature = "experiments")]
 pub(crate) use rwlock_vec::State;
 pub use rwlock_vec::{HeldVec, LockedVec, RwLockVec};

@@ -64,10 +64,11 @@ pub struct Conflicts {
 /// Tries every case of every subject.
 fn matrices(progress: &dyn Progress) -> anyhow::Result<Vec<Matrix>> {
     let cpus = &mut Pair::new()?.cpus;
-    let mut matrices = vec![
+    let mut matrices = Vec::new();
+    matrices.extend([
         Matrix::of::<Ours>(cpus, |_| true, progress)?,
         Matrix::of::<Arcs<RwLockVec<Padded>>>(cpus, |_| true, progress)?,
-    ];
+    ]);
     #[cfg(feature = "rivals")]
     {
         matrices.push(Matrix::of::<Arcs<Swapped>>(cpus, |_| true, progress)?);

@@ -5,6 +5,10 @@ use std::time::Duration;
 use crate::machine::Machine;
 use crate::report::Report;
 
+/// Command of the program that runs a part of an experiment, in a process of its own. Only the
+/// program itself calls it.
+pub const PART: &str = "part";
+
 /// Measurement of something that `fdtable` does, beside others that do it.
 pub trait Experiment {
     /// Returns the name on the command line and in the report.

@@ -21,40 +21,66 @@
 #![deny(unsafe_code)]
 
 pub mod affinity;
+#[cfg(feature = "experiments")]
 pub mod alloc;
+#[cfg(feature = "experiments")]
 pub mod any_free;
 pub mod baseline;
+#[cfg(feature = "experiments")]
 mod cache;
+#[cfg(feature = "experiments")]
 pub mod calls;
+#[cfg(feature = "experiments")]
 pub mod chat;
+#[cfg(feature = "experiments")]
 pub mod compare;
 pub mod conflicts;
 pub mod experiment;
+#[cfg(feature = "experiments")]
 pub mod fd_scale;
+#[cfg(feature = "experiments")]
 pub mod fork;
+#[cfg(feature = "experiments")]
 pub mod grow;
+#[cfg(feature = "experiments")]
 mod handover;
+#[cfg(feature = "experiments")]
 pub mod host;
+#[cfg(feature = "experiments")]
 pub mod html;
+#[cfg(feature = "experiments")]
 pub mod json;
+#[cfg(feature = "experiments")]
 pub mod libmicro;
+#[cfg(feature = "experiments")]
 pub mod lmbench;
 pub mod lookup;
 pub mod machine;
+#[cfg(feature = "experiments")]
 pub mod markdown;
+#[cfg(feature = "experiments")]
 pub mod memory;
+#[cfg(feature = "experiments")]
 pub mod open_files;
+#[cfg(feature = "experiments")]
 pub mod peers;
 pub mod plot;
+#[cfg(feature = "experiments")]
 pub mod posix;
 pub mod report;
+#[cfg(feature = "experiments")]
 pub mod slab;
+#[cfg(feature = "experiments")]
 pub mod sparse;
+#[cfg(feature = "experiments")]
 mod start;
 pub mod stats;
+#[cfg(feature = "experiments")]
 pub mod svg;
 pub mod table;
+#[cfg(feature = "experiments")]
 mod tail;
 pub mod turn;
+#[cfg(feature = "experiments")]
 mod usage;
 pub mod waits;

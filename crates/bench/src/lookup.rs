@@ -27,8 +27,10 @@ pub mod timing;
 
 pub use case::Pattern;
 use case::{Case, Sequences};
+pub(crate) use subject::Padded;
 use subject::Subject;
-pub(crate) use subject::{Padded, sum_until_quiescent};
+#[cfg(feature = "experiments")]
+pub(crate) use subject::sum_until_quiescent;
 
 /// Experiment that measures lookups.
 #[derive(Clone, Debug, Serialize)]

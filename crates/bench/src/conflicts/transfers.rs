@@ -28,8 +28,8 @@ use super::arcs::{Dashed, Sharded, Swapped};
 use super::long_run::{self, LongRun, Place, long_run};
 use super::simulation::simulate;
 use crate::baseline::RwLockVec;
+use crate::experiment::PART;
 use crate::lookup::Padded;
-use crate::slab::part;
 
 /// Name of the process's work on the command line.
 pub const COMMAND: &str = "conflict-transfers";
@@ -113,7 +113,7 @@ pub(super) fn steps() -> impl Iterator<Item = usize> {
 /// If it cannot.
 pub(super) fn run_program(program: &Path) -> anyhow::Result<Vec<Row>> {
     let output = Command::new(program)
-        .args([part::COMMAND, COMMAND])
+        .args([PART, COMMAND])
         .stderr(Stdio::inherit())
         .output()
         .with_context(|| format!("starting {}", program.display()))?;

@@ -8,10 +8,8 @@ use serde_json::{from_slice, to_string};
 
 pub use super::footprint::Footprint;
 use super::{cachegrind, colour, objects};
+pub use crate::experiment::PART as COMMAND;
 pub use fdtable::slab::Colouring;
-
-/// Command of the program that runs a part. Nobody but the program calls it.
-pub const COMMAND: &str = "part";
 
 /// What a process does.
 #[derive(Clone, Debug, PartialEq, Eq)]
