@@ -2,11 +2,10 @@
 //! system in memory.
 //!
 //! `fs/inode.rs` and `fs/file_system.rs` say what a file system is, `fs/walk.rs` goes a path over
-//! all of them, `fs/caller` has what can be done at its end, `fs/memfs` is the one in memory.
+//! all of them, `fs/path_ops` has what can be done at its end, `fs/memfs` is the one in memory.
 //! `fs/dev.rs` and `fs/proc.rs` are small ones, and `fs/locks.rs` has what locks files of all.
 
 mod attributes;
-mod caller;
 mod clock;
 mod dev;
 mod device_number;
@@ -21,14 +20,13 @@ mod mount;
 mod open_directory;
 pub mod path;
 mod path_file;
+mod path_ops;
 mod proc;
 mod seek;
 mod stat;
 pub(crate) mod walk;
 
 pub use attributes::{Attributes, Time};
-pub(crate) use caller::Request;
-pub use caller::{At, AtFlags, Caller, UnlinkFlags};
 pub use clock::Timestamp;
 pub use dev::DevFs;
 pub use device_number::fresh as fresh_device;
@@ -40,6 +38,8 @@ pub use memfs::{DEFAULT_FILE_LIMIT, MemFs};
 pub use mode::{AccessMode, Credentials, Mode, Permissions};
 pub use mount::{Mount, MountPoint, Place};
 pub(crate) use mount::{Mounts, Pinned};
+pub(crate) use path_ops::Request;
+pub use path_ops::{At, AtFlags, PathContext, UnlinkFlags};
 pub use proc::ProcFs;
 pub use seek::SeekTo;
 pub use stat::{DirEntry, FileKind, Stat};

@@ -14,7 +14,7 @@ use super::inode::{Home, Inode, Opening, Target};
 use super::inode_number;
 use super::mode::Mode;
 use super::stat::{DirEntry, FileKind, Stat};
-use super::{Caller, MountPoint};
+use super::{MountPoint, PathContext};
 use crate::{Errno, Object};
 
 mod device;
@@ -157,7 +157,7 @@ impl Inode for Root {
         opening.directory(self)
     }
 
-    fn lookup(&self, name: &[u8], _caller: &Caller<'_>) -> Result<Arc<dyn Inode>, Errno> {
+    fn lookup(&self, name: &[u8], _context: &PathContext<'_>) -> Result<Arc<dyn Inode>, Errno> {
         let found = self
             .entries
             .iter()
@@ -201,7 +201,7 @@ impl Inode for Link {
         Err(Errno::ELOOP)
     }
 
-    fn link_target(&self, _caller: &Caller<'_>) -> Result<Target, Errno> {
+    fn link_target(&self, _context: &PathContext<'_>) -> Result<Target, Errno> {
         Ok(Target::Path(self.target.as_bytes().into()))
     }
 

@@ -1,6 +1,6 @@
 //! Inodes: what a name of any file system stands for.
 //!
-//! The walk ([`Caller`]) knows of file systems only what is here: that an inode has a kind; that a
+//! The walk ([`PathContext`]) knows of file systems only what is here: that an inode has a kind; that a
 //! directory finds names, makes and removes them; that a link has a target. It does itself what is
 //! the same for all of them: symbolic links, `..`, mounts, permissions, and the question whether
 //! the file system may be changed.
@@ -14,11 +14,11 @@ use std::sync::Arc;
 use fdtable::{Access, FileRef, WantWrite};
 
 use super::Attributes;
-use super::caller::Caller;
 use super::file_system::FileSystem;
 use super::locks::LockSet;
 use super::mode::{Mode, Permissions};
 use super::mount::{Mount, MountPoint, Place};
+use super::path_ops::PathContext;
 use super::stat::{DirEntry, FileKind, Stat};
 use crate::object::{as_dyn, end, file};
 use crate::{Errno, Object, OpenFlags};
@@ -86,7 +86,7 @@ pub trait Inode: Any + Send + Sync {
     /// # Errors
     /// `EINVAL` if it is none (as it is until this is written).
     #[doc(alias = "readlink")]
-    fn link_target(&self, _caller: &Caller<'_>) -> Result<Target, Errno> {
+    fn link_target(&self, _context: &PathContext<'_>) -> Result<Target, Errno> {
         Err(Errno::EINVAL)
     }
 
@@ -100,7 +100,7 @@ pub trait Inode: Any + Send + Sync {
     /// # Errors
     /// `ENOENT` if there is none; `ENOTDIR` if this is no directory (as it is until this is
     /// written).
-    fn lookup(&self, _name: &[u8], _caller: &Caller<'_>) -> Result<Arc<dyn Inode>, Errno> {
+    fn lookup(&self, _name: &[u8], _context: &PathContext<'_>) -> Result<Arc<dyn Inode>, Errno> {
         Err(Errno::ENOTDIR)
     }
 

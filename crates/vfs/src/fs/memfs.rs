@@ -14,12 +14,12 @@ use fdtable::{FileRef, SuperBlock};
 use parking_lot::Mutex;
 
 use self::directory::Directory;
-use super::caller::{At, Caller, Request};
 use super::device_number;
 use super::file_system::{FileSystem, MayRename, RenameFlags, Renamed, StatFs};
 use super::inode::Inode;
 use super::mode::{Credentials, Mode, Permissions};
 use super::mount::Place;
+use super::path_ops::{At, PathContext, Request};
 use super::stat::Stat;
 use super::walk::Follow;
 use crate::{Errno, Object, OpenFlags};
@@ -119,7 +119,8 @@ impl MemFs {
         flags: OpenFlags,
     ) -> Result<FileRef<dyn Object>, Errno> {
         let request = Request::new(path.as_ref(), flags)?;
-        self.caller().open(At::Cwd, &request, Mode::DEFAULT_FILE)
+        self.path_context()
+            .open(At::Cwd, &request, Mode::DEFAULT_FILE)
     }
 
     /// Makes an empty directory, in which everybody may everything. Allocates.
@@ -127,7 +128,7 @@ impl MemFs {
     /// # Errors
     /// Those of every path; `EEXIST` if there is something of this name; `EROFS`; `ENOMEM`.
     pub fn mkdir(&self, path: impl AsRef<[u8]>) -> Result<(), Errno> {
-        self.caller().mkdir(At::Cwd, path.as_ref(), Mode::ALL)
+        self.path_context().mkdir(At::Cwd, path.as_ref(), Mode::ALL)
     }
 
     /// Removes an empty directory.
@@ -136,7 +137,7 @@ impl MemFs {
     /// Those of [`Process::unlinkat`](crate::Process::unlinkat) with
     /// [`REMOVEDIR`](crate::UnlinkFlags::REMOVEDIR).
     pub fn rmdir(&self, path: impl AsRef<[u8]>) -> Result<(), Errno> {
-        self.caller().rmdir(At::Cwd, path.as_ref())
+        self.path_context().rmdir(At::Cwd, path.as_ref())
     }
 
     /// Removes the name of a file. Its bytes stay while it has another, or somebody has it open.
@@ -144,7 +145,7 @@ impl MemFs {
     /// # Errors
     /// Those of [`Process::unlinkat`](crate::Process::unlinkat).
     pub fn unlink(&self, path: impl AsRef<[u8]>) -> Result<(), Errno> {
-        self.caller().unlink(At::Cwd, path.as_ref())
+        self.path_context().unlink(At::Cwd, path.as_ref())
     }
 
     /// Gives what `old` names the name `new`, in one step. Allocates.
@@ -153,7 +154,7 @@ impl MemFs {
     /// Those of [`Process::renameat2`](crate::Process::renameat2).
     pub fn rename(&self, old: impl AsRef<[u8]>, new: impl AsRef<[u8]>) -> Result<(), Errno> {
         let (old, new) = ((At::Cwd, old.as_ref()), (At::Cwd, new.as_ref()));
-        self.caller().rename(old, new, RenameFlags::empty())
+        self.path_context().rename(old, new, RenameFlags::empty())
     }
 
     /// Describes what `path` names. May wait for writers of the file.
@@ -161,7 +162,9 @@ impl MemFs {
     /// # Errors
     /// Those of every path.
     pub fn stat(&self, path: impl AsRef<[u8]>) -> Result<Stat, Errno> {
-        let found = self.caller().find(At::Cwd, path.as_ref(), Follow::Yes)?;
+        let found = self
+            .path_context()
+            .find(At::Cwd, path.as_ref(), Follow::Yes)?;
         Ok(found.inode.stat())
     }
 
@@ -171,12 +174,12 @@ impl MemFs {
     }
 
     /// Calls for nobody.
-    fn caller(&self) -> Caller<'_> {
-        Caller {
+    fn path_context(&self) -> PathContext<'_> {
+        PathContext {
             root: &self.top,
             fs: self,
             mounts: None,
-            who: Credentials::ROOT,
+            credentials: Credentials::ROOT,
             umask: Mode::NONE,
             process: None,
         }

@@ -23,7 +23,7 @@ use std::sync::{Arc, Weak};
 use fdtable::slab::{SlabArc, SlabWeak};
 use fdtable::{FileRef, Files};
 
-use super::Caller;
+use super::PathContext;
 use super::device_number;
 use super::file_system::{FileSystem, StatFs};
 use super::inode::{Inode, Opening, Target};
@@ -77,7 +77,7 @@ struct SelfLink {
 struct Shown {
     root: Arc<Root>,
     id: i32,
-    who: Credentials,
+    credentials: Credentials,
     files: SlabWeak<Files<dyn Object>>,
 }
 
@@ -123,11 +123,11 @@ impl Root {
     const NUMBER: u64 = 1;
     const SELF: u64 = 2;
 
-    fn shown(self: &Arc<Self>, process: &Process, who: Credentials) -> Arc<Shown> {
+    fn shown(self: &Arc<Self>, process: &Process, credentials: Credentials) -> Arc<Shown> {
         Arc::new(Shown {
             root: Arc::clone(self),
             id: process.id(),
-            who,
+            credentials,
             files: SlabArc::downgrade(process.files()),
         })
     }
@@ -154,8 +154,8 @@ impl Shown {
         let inode = process << 33 | kind_bits << 31 | u64::from(rest.cast_unsigned());
         Stat {
             device: self.root.device,
-            uid: self.who.uid,
-            gid: self.who.gid,
+            uid: self.credentials.uid,
+            gid: self.credentials.gid,
             links: if kind == FileKind::Directory { 2 } else { 1 },
             ..Stat::new(kind, Mode::new(mode), inode)
         }
@@ -179,18 +179,18 @@ impl Inode for Root {
         opening.directory(self)
     }
 
-    fn lookup(&self, name: &[u8], caller: &Caller<'_>) -> Result<Arc<dyn Inode>, Errno> {
+    fn lookup(&self, name: &[u8], context: &PathContext<'_>) -> Result<Arc<dyn Inode>, Errno> {
         if name == b"self" {
             return Ok(Arc::new(SelfLink {
                 device: self.device,
             }));
         }
-        let process = caller.process().ok_or(Errno::ENOENT)?;
+        let process = context.process().ok_or(Errno::ENOENT)?;
         if name != process.id().to_string().as_bytes() {
             return Err(Errno::ENOENT);
         }
         let root = self.me.upgrade().ok_or(Errno::ENOENT)?;
-        let shown = root.shown(process, caller.credentials());
+        let shown = root.shown(process, context.credentials());
         Ok(Arc::new(ProcessDirectory::new(shown)))
     }
 
@@ -222,8 +222,8 @@ impl Inode for SelfLink {
         Err(Errno::ELOOP)
     }
 
-    fn link_target(&self, caller: &Caller<'_>) -> Result<Target, Errno> {
-        let process = caller.process().ok_or(Errno::ENOENT)?;
+    fn link_target(&self, context: &PathContext<'_>) -> Result<Target, Errno> {
+        let process = context.process().ok_or(Errno::ENOENT)?;
         Ok(Target::Path(process.id().to_string().into_bytes().into()))
     }
 }

@@ -6,10 +6,10 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use super::caller::{At, AtFlags, Caller, is_directory};
 use super::inode::{Inode, Target};
 use super::mount::{MountPoint, Place};
 use super::path::{Last, Path, checked, components};
+use super::path_ops::{At, AtFlags, PathContext, is_directory};
 use super::stat::FileKind;
 use crate::Errno;
 
@@ -35,12 +35,12 @@ impl From<AtFlags> for Follow {
 
 /// A walk that is under way.
 pub(crate) struct Walk<'w> {
-    caller: &'w Caller<'w>,
+    context: &'w PathContext<'w>,
     /// Symbolic links followed so far.
     links: u32,
 }
 
-impl Caller<'_> {
+impl PathContext<'_> {
     /// Finds what a path names.
     ///
     /// # Errors
@@ -88,8 +88,8 @@ impl Caller<'_> {
 }
 
 impl<'w> Walk<'w> {
-    pub(crate) fn new(caller: &'w Caller<'w>) -> Self {
-        Walk { caller, links: 0 }
+    pub(crate) fn new(context: &'w PathContext<'w>) -> Self {
+        Walk { context, links: 0 }
     }
 
     #[inline]
@@ -164,15 +164,15 @@ impl<'w> Walk<'w> {
     /// Finds a name, whatever is mounted there.
     #[inline]
     fn lookup(&self, here: &Place, name: &[u8]) -> Result<Arc<dyn Inode>, Errno> {
-        self.caller.may_search(&*here.inode)?;
-        here.inode.lookup(checked(name)?, self.caller)
+        self.context.may_search(&*here.inode)?;
+        here.inode.lookup(checked(name)?, self.context)
     }
 
     #[cold]
     fn cross(&self, here: &Place, inode: Arc<dyn Inode>) -> Place {
         let mount = here.mount.clone();
         let found = Place { mount, inode };
-        match self.caller.mounts {
+        match self.context.mounts {
             Some(mounts) => mounts.cross(found),
             None => found,
         }
@@ -207,7 +207,7 @@ impl<'w> Walk<'w> {
             Target::Path(text) => {
                 let path = Path::parse(&text)?;
                 let start = if path.from_root {
-                    self.caller.root
+                    self.context.root
                 } else {
                     directory
                 };
@@ -225,17 +225,17 @@ impl<'w> Walk<'w> {
         if self.links > MOST_LINKS {
             return Err(Errno::ELOOP);
         }
-        link.inode.link_target(self.caller)
+        link.inode.link_target(self.context)
     }
 
     pub(crate) fn dot(&self, here: &Place) -> Result<Place, Errno> {
-        self.caller.only_directory(here)?;
+        self.context.only_directory(here)?;
         Ok(here.clone())
     }
 
     pub(crate) fn dot_dot(&self, here: &Place) -> Result<Place, Errno> {
-        self.caller.only_directory(here)?;
-        let above = self.caller.above(here)?;
+        self.context.only_directory(here)?;
+        let above = self.context.above(here)?;
         if above.inode.mount_point().is_some_and(MountPoint::is_used) {
             // Something came on it after the walk, or whoever began it, had gone through.
             return Ok(self.cross(&above, Arc::clone(&above.inode)));

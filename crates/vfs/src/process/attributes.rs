@@ -26,7 +26,7 @@ impl Process {
         match at {
             At::Fd(fd) if path.is_empty() && flags.contains(AtFlags::EMPTY_PATH) => self.fstat(fd),
             _ => {
-                let found = self.caller().find_at(at, path, flags, flags.into())?;
+                let found = self.path_context().find_at(at, path, flags, flags.into())?;
                 Ok(found.inode.stat())
             }
         }
@@ -63,7 +63,7 @@ impl Process {
         wanted: AccessMode,
         flags: AtFlags,
     ) -> Result<(), Errno> {
-        self.caller()
+        self.path_context()
             .access(at.into(), path.as_ref(), wanted, flags)
     }
 
@@ -81,12 +81,12 @@ impl Process {
         flags: AtFlags,
     ) -> Result<(), Errno> {
         let flags = flags.only(AtFlags::SYMLINK_NOFOLLOW | AtFlags::EMPTY_PATH)?;
-        let caller = self.caller();
-        let found = caller.find_at(at.into(), path.as_ref(), flags, flags.into())?;
+        let context = self.path_context();
+        let found = context.find_at(at.into(), path.as_ref(), flags, flags.into())?;
         if found.inode.kind() == crate::FileKind::Symlink {
             return Err(Errno::EOPNOTSUPP);
         }
-        caller.chmod(&found, mode.into())
+        context.chmod(&found, mode.into())
     }
 
     /// Sets the permission bits of an open file.
@@ -96,7 +96,7 @@ impl Process {
     /// user's, or cannot be changed; `EINVAL` if it is on no file system; `EROFS`.
     pub fn fchmod(&self, fd: impl Into<RawFd>, mode: impl Into<Mode>) -> Result<(), Errno> {
         let place = self.open_place(fd.into())?;
-        self.caller().chmod(&place, mode.into())
+        self.path_context().chmod(&place, mode.into())
     }
 
     /// Sets the owners of what a path names; none stays as it is. Of what is no directory, the
@@ -115,9 +115,9 @@ impl Process {
         flags: AtFlags,
     ) -> Result<(), Errno> {
         let flags = flags.only(AtFlags::SYMLINK_NOFOLLOW | AtFlags::EMPTY_PATH)?;
-        let caller = self.caller();
-        let found = caller.find_at(at.into(), path.as_ref(), flags, flags.into())?;
-        caller.chown(&found, uid, gid)
+        let context = self.path_context();
+        let found = context.find_at(at.into(), path.as_ref(), flags, flags.into())?;
+        context.chown(&found, uid, gid)
     }
 
     /// Sets the owners of an open file, as [`fchownat`](Self::fchownat).
@@ -132,7 +132,7 @@ impl Process {
         gid: Option<u32>,
     ) -> Result<(), Errno> {
         let place = self.open_place(fd.into())?;
-        self.caller().chown(&place, uid, gid)
+        self.path_context().chown(&place, uid, gid)
     }
 
     /// Sets when what a path names was last read and changed. Of `flags`, `SYMLINK_NOFOLLOW` takes
@@ -155,9 +155,9 @@ impl Process {
             return Ok(());
         }
         let flags = flags.only(AtFlags::SYMLINK_NOFOLLOW | AtFlags::EMPTY_PATH)?;
-        let caller = self.caller();
-        let found = caller.find_at(at.into(), path.as_ref(), flags, flags.into())?;
-        caller.set_times(&found, times)
+        let context = self.path_context();
+        let found = context.find_at(at.into(), path.as_ref(), flags, flags.into())?;
+        context.set_times(&found, times)
     }
 
     /// Sets when an open file was last read and changed, as [`utimensat`](Self::utimensat).
@@ -167,7 +167,7 @@ impl Process {
     /// system; those of `utimensat`.
     pub fn futimens(&self, fd: impl Into<RawFd>, times: [Time; 2]) -> Result<(), Errno> {
         let place = self.open_place(fd.into())?;
-        self.caller().set_times(&place, times)
+        self.path_context().set_times(&place, times)
     }
 
     /// Makes the file that a path names `length` bytes long; what is new reads as zeros. May wait
@@ -177,15 +177,15 @@ impl Process {
     /// Those of every path; `EISDIR` if it is a directory, and `EINVAL` if it is no file otherwise;
     /// `EACCES` if the user may not write it; `EFBIG` above the size limit; `EROFS`; `ENOMEM`.
     pub fn truncate(&self, path: impl AsRef<[u8]>, length: u64) -> Result<(), Errno> {
-        let caller = self.caller();
-        let found = caller.find_at(
+        let context = self.path_context();
+        let found = context.find_at(
             At::Cwd,
             path.as_ref(),
             AtFlags::empty(),
             AtFlags::empty().into(),
         )?;
         self.check_length(&found.inode.stat(), length)?;
-        caller.truncate(&found, length)
+        context.truncate(&found, length)
     }
 
     /// Returns the place of an open file that is more than a name.

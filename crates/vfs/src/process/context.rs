@@ -7,7 +7,7 @@ use parking_lot::RwLock;
 
 use super::Process;
 use crate::Errno;
-use crate::fs::{Caller, Credentials, Mode, Pinned, Place};
+use crate::fs::{Credentials, Mode, PathContext, Pinned, Place};
 
 /// Working directory and umask, which tasks of a process share.
 #[doc(alias = "fs_struct")]
@@ -69,9 +69,9 @@ impl FsContext {
 }
 
 impl Ids {
-    fn new(who: Credentials) -> Self {
+    fn new(credentials: Credentials) -> Self {
         let ids = Ids(AtomicCell::new(0));
-        ids.set(who);
+        ids.set(credentials);
         ids
     }
 
@@ -125,13 +125,13 @@ impl Process {
     }
 
     /// Calls for this process.
-    pub(crate) fn caller(&self) -> Caller<'_> {
+    pub(crate) fn path_context(&self) -> PathContext<'_> {
         let fs = self.kernel.fs();
-        Caller {
+        PathContext {
             root: fs.top(),
             fs: &**fs,
             mounts: Some(self.kernel.mounts()),
-            who: self.ids.get(),
+            credentials: self.ids.get(),
             umask: self.context.umask(),
             process: Some(self),
         }

@@ -18,7 +18,8 @@ impl Process {
         path: impl AsRef<[u8]>,
         mode: impl Into<Mode>,
     ) -> Result<(), Errno> {
-        self.caller().mkdir(at.into(), path.as_ref(), mode.into())
+        self.path_context()
+            .mkdir(at.into(), path.as_ref(), mode.into())
     }
 
     /// Makes an empty directory in the working directory as [`mkdirat`](Self::mkdirat), in which
@@ -83,7 +84,7 @@ impl Process {
     /// Those of every path; `ENOTDIR` if it is no directory; `EACCES` if the user may not go
     /// through it.
     pub fn chdir(&self, path: impl AsRef<[u8]>) -> Result<(), Errno> {
-        let place = self.caller().find_directory(path.as_ref())?;
+        let place = self.path_context().find_directory(path.as_ref())?;
         self.context.set_cwd(place)
     }
 
@@ -93,9 +94,9 @@ impl Process {
     /// `EBADF` if not an open descriptor; `ENOTDIR` if it is no directory; `EACCES` if the user may
     /// not go through it.
     pub fn fchdir(&self, fd: impl Into<RawFd>) -> Result<(), Errno> {
-        let caller = self.caller();
-        let place = caller.place_of(fd.into())?.ok_or(Errno::ENOTDIR)?;
-        caller.only_directory(&place)?;
+        let context = self.path_context();
+        let place = context.place_of(fd.into())?.ok_or(Errno::ENOTDIR)?;
+        context.only_directory(&place)?;
         self.context.set_cwd(place)
     }
 

@@ -17,7 +17,7 @@ impl Process {
     /// already, or the root of all; `EINVAL` for the root, and for directories on which nothing can be mounted;
     /// `ENOENT` if the directory is removed; `EPERM` for any user but 0; `ENOMEM`.
     pub fn mount(&self, path: impl AsRef<[u8]>, fs: Arc<dyn FileSystem>) -> Result<(), Errno> {
-        self.caller().mount(path.as_ref(), fs)
+        self.path_context().mount(path.as_ref(), fs)
     }
 
     /// Unmounts the file system whose root `path` names: nothing of it can be opened any more.
@@ -28,7 +28,7 @@ impl Process {
     /// it, or something is mounted on one of its directories; `EPERM` for any user but 0.
     #[doc(alias = "umount2")]
     pub fn unmount(&self, path: impl AsRef<[u8]>) -> Result<(), Errno> {
-        self.caller().unmount(path.as_ref())
+        self.path_context().unmount(path.as_ref())
     }
 
     /// Describes the file system that `path` is on.
@@ -36,7 +36,7 @@ impl Process {
     /// # Errors
     /// Those of every path.
     pub fn statfs(&self, at: impl Into<At>, path: impl AsRef<[u8]>) -> Result<StatFs, Errno> {
-        self.caller().statfs(at.into(), path.as_ref())
+        self.path_context().statfs(at.into(), path.as_ref())
     }
 
     /// Describes the file system that an open file is on.
@@ -44,9 +44,9 @@ impl Process {
     /// # Errors
     /// `EBADF` if not an open descriptor; `ENOSYS` if it is on none, as pipes and sockets.
     pub fn fstatfs(&self, fd: impl Into<RawFd>) -> Result<StatFs, Errno> {
-        let caller = self.caller();
-        let place = caller.place_of(fd.into())?.ok_or(Errno::ENOSYS)?;
-        Ok(caller.fs_of(&place).statfs())
+        let context = self.path_context();
+        let place = context.place_of(fd.into())?.ok_or(Errno::ENOSYS)?;
+        Ok(context.fs_of(&place).statfs())
     }
 
     /// Returns the paths of all mounts but the root, and what is mounted there, the oldest first.

@@ -54,7 +54,7 @@ impl Process {
         let request = Request::new(path.as_ref(), flags)?;
         if flags.intersects(OpenFlags::CREAT | OpenFlags::TRUNC | OpenFlags::TMPFILE) {
             let reservation = self.files.reserve(flags.descriptor())?;
-            let file = self.caller().open(at.into(), &request, mode.into())?;
+            let file = self.path_context().open(at.into(), &request, mode.into())?;
             return Ok(reservation.install(file));
         }
         self.open_what_is_there(at.into(), &request, flags)
@@ -71,12 +71,12 @@ impl Process {
         flags: OpenFlags,
     ) -> Result<Fd, Errno> {
         let reserve = || self.files.reserve(flags.descriptor());
-        let caller = self.caller();
-        let opened = match caller.find_to_open(at, request) {
+        let context = self.path_context();
+        let opened = match context.find_to_open(at, request) {
             Ok(found) if !found.is_unnoticed() => {
-                return Ok(reserve()?.install(caller.open_later(found)?));
+                return Ok(reserve()?.install(context.open_later(found)?));
             }
-            Ok(found) => caller.open_later(found),
+            Ok(found) => context.open_later(found),
             Err(error) => Err(error),
         };
         match opened {
@@ -102,7 +102,7 @@ impl Process {
         mode: impl Into<Mode>,
     ) -> Result<FileRef<dyn Object>, Errno> {
         let request = Request::new(path.as_ref(), flags)?;
-        self.caller().open(at.into(), &request, mode.into())
+        self.path_context().open(at.into(), &request, mode.into())
     }
 
     /// Opens from the working directory as [`openat`](Self::openat). What is made everybody may
@@ -131,8 +131,8 @@ impl Process {
             FileKind::Fifo => What::Fifo,
             _ => return Err(Errno::EPERM),
         };
-        let caller = self.caller();
-        caller.mknod(at.into(), path.as_ref(), what, mode.into())?;
+        let context = self.path_context();
+        context.mknod(at.into(), path.as_ref(), what, mode.into())?;
         Ok(())
     }
 
@@ -148,8 +148,8 @@ impl Process {
         at: impl Into<At>,
         path: impl AsRef<[u8]>,
     ) -> Result<(), Errno> {
-        let caller = self.caller();
-        caller.symlink(target.as_ref(), at.into(), path.as_ref())
+        let context = self.path_context();
+        context.symlink(target.as_ref(), at.into(), path.as_ref())
     }
 
     /// Returns where a symbolic link leads. An empty path means the link that is open, with `PATH`
@@ -159,7 +159,7 @@ impl Process {
     /// Those of every path; `EINVAL` if it is no symbolic link, and `ENOENT` if the path is empty
     /// too.
     pub fn readlinkat(&self, at: impl Into<At>, path: impl AsRef<[u8]>) -> Result<Vec<u8>, Errno> {
-        self.caller().readlink(at.into(), path.as_ref())
+        self.path_context().readlink(at.into(), path.as_ref())
     }
 
     /// Gives what `old` names the further name `new`. Of `flags`, `SYMLINK_FOLLOW` follows a
@@ -180,7 +180,7 @@ impl Process {
         flags: AtFlags,
     ) -> Result<(), Errno> {
         let (old, new) = ((old_at.into(), old.as_ref()), (new_at.into(), new.as_ref()));
-        self.caller().link(old, new, flags)
+        self.path_context().link(old, new, flags)
     }
 
     /// Removes a name: of anything but a directory, or with `REMOVEDIR` of an empty directory. The
@@ -201,11 +201,11 @@ impl Process {
         path: impl AsRef<[u8]>,
         flags: UnlinkFlags,
     ) -> Result<(), Errno> {
-        let caller = self.caller();
+        let context = self.path_context();
         match UnlinkFlags::from_bits(flags.bits()) {
             None => Err(Errno::EINVAL),
-            Some(UnlinkFlags::REMOVEDIR) => caller.rmdir(at.into(), path.as_ref()),
-            Some(_) => caller.unlink(at.into(), path.as_ref()),
+            Some(UnlinkFlags::REMOVEDIR) => context.rmdir(at.into(), path.as_ref()),
+            Some(_) => context.unlink(at.into(), path.as_ref()),
         }
     }
 
@@ -245,7 +245,7 @@ impl Process {
         flags: RenameFlags,
     ) -> Result<(), Errno> {
         let (old, new) = ((old_at.into(), old.as_ref()), (new_at.into(), new.as_ref()));
-        self.caller().rename(old, new, flags)
+        self.path_context().rename(old, new, flags)
     }
 
     /// Renames from the working directory as [`renameat2`](Self::renameat2).
@@ -264,7 +264,7 @@ impl Process {
     /// Those of every path; `EPERM` if it is another user's; `EOPNOTSUPP` if nobody keeps account
     /// of open files; `ENOMEM`.
     pub fn revoke(&self, path: impl AsRef<[u8]>) -> Result<usize, Errno> {
-        self.caller().revoke(At::Cwd, path.as_ref())
+        self.path_context().revoke(At::Cwd, path.as_ref())
     }
 
     /// Makes the name of a socket, with what the socket wants to find behind it again: what `bind`
@@ -279,9 +279,9 @@ impl Process {
         path: impl AsRef<[u8]>,
         bound: Arc<dyn Any + Send + Sync>,
     ) -> Result<(), Errno> {
-        let made = self
-            .caller()
-            .mknod(At::Cwd, path.as_ref(), What::Socket(bound), Mode::ALL);
+        let made =
+            self.path_context()
+                .mknod(At::Cwd, path.as_ref(), What::Socket(bound), Mode::ALL);
         match made {
             Ok(_) => Ok(()),
             Err(Errno::EEXIST) => Err(Errno::EADDRINUSE),
@@ -296,9 +296,9 @@ impl Process {
     /// it.
     #[doc(alias = "connect")]
     pub fn bound_to(&self, path: impl AsRef<[u8]>) -> Result<Arc<dyn Any + Send + Sync>, Errno> {
-        let caller = self.caller();
-        let found = caller.find(At::Cwd, path.as_ref(), Follow::Yes)?;
-        caller.may(AccessMode::WRITE, &*found.inode)?;
+        let context = self.path_context();
+        let found = context.find(At::Cwd, path.as_ref(), Follow::Yes)?;
+        context.may(AccessMode::WRITE, &*found.inode)?;
         found.inode.bound().ok_or(Errno::ECONNREFUSED)
     }
 }

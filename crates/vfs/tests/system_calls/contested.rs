@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crossbeam_utils::atomic::AtomicCell;
 use fdtable::FileRef;
 use fdtable_vfs::fs::{
-    Attributes, Caller, FileSystem, Inode, MayUnlink, NewInode, Opening, Permissions, StatFs,
+    Attributes, FileSystem, Inode, MayUnlink, NewInode, Opening, PathContext, Permissions, StatFs,
     Unlink, What,
 };
 use fdtable_vfs::{Errno, FileKind, MemFs, Mode, Object, OpenFlags, Process, Stat};
@@ -47,8 +47,8 @@ impl Inode for Contested {
         opening.directory(self)
     }
 
-    fn lookup(&self, name: &[u8], caller: &Caller<'_>) -> Result<Arc<dyn Inode>, Errno> {
-        let found = self.root.lookup(name, caller)?;
+    fn lookup(&self, name: &[u8], context: &PathContext<'_>) -> Result<Arc<dyn Inode>, Errno> {
+        let found = self.root.lookup(name, context)?;
         self.remove(name);
         Ok(found)
     }

@@ -25,7 +25,7 @@ use crate::fs::locks::LockSet;
 use crate::fs::mode::Permissions;
 use crate::fs::mount::MountPoint;
 use crate::fs::stat::{DirEntry, FileKind, Stat};
-use crate::fs::{Attributes, Caller};
+use crate::fs::{Attributes, PathContext};
 use crate::ipc::fifo::Fifo;
 use crate::{Errno, Object};
 
@@ -196,7 +196,7 @@ impl Inode for Directory {
         opening.directory(self)
     }
 
-    fn lookup(&self, name: &[u8], _caller: &Caller<'_>) -> Result<Arc<dyn Inode>, Errno> {
+    fn lookup(&self, name: &[u8], _context: &PathContext<'_>) -> Result<Arc<dyn Inode>, Errno> {
         let entries = self.entries.read();
         let found = entries.as_ref().and_then(|entries| entries.get(name));
         found.map(Node::inode).ok_or(Errno::ENOENT)

@@ -19,12 +19,12 @@ impl MemFs {
     pub(crate) fn open_memfd(
         &self,
         name: &[u8],
-        who: Credentials,
+        credentials: Credentials,
     ) -> Result<FileRef<dyn Object>, Errno> {
         let permissions = Permissions {
             mode: Mode::ALL,
-            uid: who.uid,
-            gid: who.gid,
+            uid: credentials.uid,
+            gid: credentials.gid,
         };
         let device = self.root.meta().device();
         let inode = Arc::new(RegularInode::new(device, permissions, DEFAULT_LIMIT));

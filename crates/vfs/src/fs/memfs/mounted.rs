@@ -3,7 +3,7 @@
 use fdtable::SuperBlock;
 
 use super::MemFs;
-use crate::fs::caller::At;
+use crate::fs::path_ops::At;
 use crate::{Errno, Object};
 
 impl MemFs {
@@ -20,6 +20,6 @@ impl MemFs {
     /// # Errors
     /// Those of every path; `EOPNOTSUPP` if nobody keeps account of open files; `ENOMEM`.
     pub fn revoke(&self, path: impl AsRef<[u8]>) -> Result<usize, Errno> {
-        self.caller().revoke(At::Cwd, path.as_ref())
+        self.path_context().revoke(At::Cwd, path.as_ref())
     }
 }

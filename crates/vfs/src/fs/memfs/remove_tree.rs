@@ -4,9 +4,9 @@ use super::MemFs;
 use super::directory::as_directory;
 use super::entries::{Entries, Node};
 use crate::Errno;
-use crate::fs::caller::At;
 use crate::fs::file_system::want_write;
 use crate::fs::path::{Last, Path};
+use crate::fs::path_ops::At;
 
 impl MemFs {
     /// Removes what `path` names, and if it is a directory, all that is below it. The name goes
@@ -19,7 +19,7 @@ impl MemFs {
     #[doc(alias = "rm -r")]
     pub fn remove_tree(&self, path: impl AsRef<[u8]>) -> Result<(), Errno> {
         let path = Path::parse(path.as_ref())?;
-        let parent = self.caller().find_parent(At::Cwd, &path)?;
+        let parent = self.path_context().find_parent(At::Cwd, &path)?;
         let parent = as_directory(&*parent.inode).ok_or(Errno::ENOTDIR)?;
         let otherwise = match path.last {
             Last::Root => Errno::EBUSY,

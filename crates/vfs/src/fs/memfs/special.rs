@@ -12,7 +12,7 @@ use crate::fs::inode::{Home, Inode, Opening, Target};
 use crate::fs::mode::Permissions;
 use crate::fs::mount::Place;
 use crate::fs::stat::{FileKind, Stat};
-use crate::fs::{Attributes, Caller};
+use crate::fs::{Attributes, PathContext};
 use crate::ipc::fifo::Fifo;
 use crate::{Errno, Object};
 
@@ -108,7 +108,7 @@ impl Inode for SpecialInode {
         fifo.open_in(opening.flags(), Some(place), |end| opening.file(end))
     }
 
-    fn link_target(&self, _caller: &Caller<'_>) -> Result<Target, Errno> {
+    fn link_target(&self, _context: &PathContext<'_>) -> Result<Target, Errno> {
         match &self.what {
             Special::Symlink(target) => Ok(Target::Path(Arc::clone(target))),
             _ => Err(Errno::EINVAL),

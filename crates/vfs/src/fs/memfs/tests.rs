@@ -46,7 +46,9 @@ fn list(fs: &MemFs, path: &str) -> Vec<String> {
 
 /// Finds a directory as what it is here.
 fn directory(fs: &MemFs, path: &str) -> Arc<Directory> {
-    let found = fs.caller().find(At::Cwd, path.as_bytes(), Follow::Yes);
+    let found = fs
+        .path_context()
+        .find(At::Cwd, path.as_bytes(), Follow::Yes);
     match Node::from_inode(&found.unwrap().inode) {
         Some(Node::Directory(directory)) => directory,
         _ => panic!("{path} is no directory"),
@@ -55,7 +57,9 @@ fn directory(fs: &MemFs, path: &str) -> Arc<Directory> {
 
 /// Finds a file as what it is here.
 fn file(fs: &MemFs, path: &str) -> Arc<RegularInode> {
-    let found = fs.caller().find(At::Cwd, path.as_bytes(), Follow::Yes);
+    let found = fs
+        .path_context()
+        .find(At::Cwd, path.as_bytes(), Follow::Yes);
     match Node::from_inode(&found.unwrap().inode) {
         Some(Node::File(inode)) => inode,
         _ => panic!("{path} is no file"),

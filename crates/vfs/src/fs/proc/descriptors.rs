@@ -9,7 +9,7 @@ use super::text::{Text, TextInode};
 use super::{ProcessDirectory, Shown, What, fdinfo, number};
 use crate::fs::inode::{Home, Inode, Opening, Target};
 use crate::fs::stat::{DirEntry, FileKind, Stat};
-use crate::fs::{Caller, Place};
+use crate::fs::{PathContext, Place};
 use crate::{Errno, Object};
 
 /// Directory with the descriptors of a process.
@@ -71,7 +71,7 @@ impl Inode for Descriptors {
         opening.directory(self)
     }
 
-    fn lookup(&self, name: &[u8], _caller: &Caller<'_>) -> Result<Arc<dyn Inode>, Errno> {
+    fn lookup(&self, name: &[u8], _context: &PathContext<'_>) -> Result<Arc<dyn Inode>, Errno> {
         let fd = number(name).ok_or(Errno::ENOENT)?;
         let shown = Arc::clone(&self.shown);
         shown.files()?.flags(fd).map_err(|_| Errno::ENOENT)?;
@@ -151,7 +151,7 @@ impl Inode for DescriptorLink {
 
     /// # Errors
     /// `ENOENT` if the descriptor is closed; `EIO` if its file is revoked.
-    fn link_target(&self, _caller: &Caller<'_>) -> Result<Target, Errno> {
+    fn link_target(&self, _context: &PathContext<'_>) -> Result<Target, Errno> {
         let file = self.file()?;
         if let Some(place) = file.place() {
             let shown = place.path();

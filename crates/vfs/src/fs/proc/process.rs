@@ -9,7 +9,7 @@ use super::text::{Text, TextInode};
 use super::{Shown, What};
 use crate::fs::inode::{Home, Inode, Opening, Target};
 use crate::fs::stat::{DirEntry, FileKind, Stat};
-use crate::fs::{Caller, Place};
+use crate::fs::{PathContext, Place};
 use crate::{Errno, Limit, Object, Process, Resource};
 
 /// Directory of a process.
@@ -63,7 +63,7 @@ impl ProcessDirectory {
         ProcessDirectory { shown }
     }
 
-    fn entry(&self, entry: Entry, caller: &Caller<'_>) -> Result<Arc<dyn Inode>, Errno> {
+    fn entry(&self, entry: Entry, context: &PathContext<'_>) -> Result<Arc<dyn Inode>, Errno> {
         let shown = Arc::clone(&self.shown);
         let mode = match entry {
             Entry::Fd => 0o500,
@@ -76,7 +76,7 @@ impl ProcessDirectory {
             Entry::Fd => Arc::new(Descriptors::links(shown, stat)),
             Entry::Fdinfo => Arc::new(Descriptors::infos(shown, stat)),
             Entry::Limits => {
-                let text = limits(caller.process().ok_or(Errno::ENOENT)?).into_bytes();
+                let text = limits(context.process().ok_or(Errno::ENOENT)?).into_bytes();
                 let make: Text = Arc::new(move || Ok(text.clone()));
                 Arc::new(TextInode::new(stat, make))
             }
@@ -101,9 +101,9 @@ impl Inode for ProcessDirectory {
         opening.directory(self)
     }
 
-    fn lookup(&self, name: &[u8], caller: &Caller<'_>) -> Result<Arc<dyn Inode>, Errno> {
+    fn lookup(&self, name: &[u8], context: &PathContext<'_>) -> Result<Arc<dyn Inode>, Errno> {
         let found = ENTRIES.iter().find(|(other, _)| other.as_bytes() == name);
-        self.entry(found.ok_or(Errno::ENOENT)?.1, caller)
+        self.entry(found.ok_or(Errno::ENOENT)?.1, context)
     }
 
     fn names(&self) -> Result<Vec<DirEntry>, Errno> {
@@ -144,10 +144,10 @@ impl Inode for PlaceLink {
         Err(Errno::ELOOP)
     }
 
-    fn link_target(&self, caller: &Caller<'_>) -> Result<Target, Errno> {
-        let root = || caller.root().clone();
+    fn link_target(&self, context: &PathContext<'_>) -> Result<Target, Errno> {
+        let root = || context.root().clone();
         let place: Place = match self.entry {
-            Entry::Cwd => caller
+            Entry::Cwd => context
                 .process()
                 .and_then(Process::working_directory)
                 .unwrap_or_else(root),

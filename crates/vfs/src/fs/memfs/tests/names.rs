@@ -113,7 +113,7 @@ fn nothing_is_created_in_a_directory_that_was_removed() {
     let directory = directory(&fs, "d");
     fs.rmdir("d").unwrap();
     assert!(directory.lock().is_err());
-    assert!(directory.lookup(b"a", &fs.caller()).is_err());
+    assert!(directory.lookup(b"a", &fs.path_context()).is_err());
     assert_eq!(directory.list(), []);
 }
 

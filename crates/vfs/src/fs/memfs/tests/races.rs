@@ -30,7 +30,7 @@ fn one_of_many_creators_is_the_first() {
 #[test]
 fn the_second_of_two_creators_is_told() {
     let fs = tree(&["a"]);
-    let new = fs.caller().new_inode(What::Regular, Mode::NONE);
+    let new = fs.path_context().new_inode(What::Regular, Mode::NONE);
     let created = fs.root.create(b"a", &new);
     assert_eq!(created.err(), Some(Errno::EEXIST));
 }

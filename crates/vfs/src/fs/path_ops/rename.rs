@@ -1,6 +1,6 @@
 //! Renames.
 
-use super::{At, Caller, is_directory};
+use super::{At, PathContext, is_directory};
 use crate::Errno;
 use crate::fs::file_system::{RenameFlags, Renamed, want_write};
 use crate::fs::inode::Inode;
@@ -8,7 +8,7 @@ use crate::fs::mode::AccessMode;
 use crate::fs::mount::Place;
 use crate::fs::path::Path;
 
-impl Caller<'_> {
+impl PathContext<'_> {
     /// Gives what `old` names the name `new`.
     pub(crate) fn rename(
         &self,
@@ -60,7 +60,7 @@ impl Caller<'_> {
         (to, replaced): (&Place, Option<&dyn Inode>),
         flags: RenameFlags,
     ) -> Result<(), Errno> {
-        if self.who.is_root() {
+        if self.credentials.is_root() {
             return Ok(());
         }
         self.may_remove(&*from.inode, moved)?;

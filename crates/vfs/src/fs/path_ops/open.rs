@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use fdtable::FileRef;
 
-use super::{At, Caller, is_directory};
+use super::{At, PathContext, is_directory};
 use crate::fs::file_system::want_write;
 use crate::fs::inode::{Inode, LaterName, NewInode, Opening, Target, What};
 use crate::fs::mode::{AccessMode, Mode, Permissions};
@@ -78,7 +78,7 @@ impl ToOpen {
     }
 }
 
-impl Caller<'_> {
+impl PathContext<'_> {
     /// Opens what a path names.
     pub(crate) fn open(
         &self,
@@ -166,7 +166,7 @@ impl Caller<'_> {
     /// this caller may not, as on Linux; whom nothing else stops is told at the open itself.
     #[inline]
     fn may_open(&self, inode: &dyn Inode, opening: &Opening<'_>) -> Result<(), Errno> {
-        if self.who.is_root() {
+        if self.credentials.is_root() {
             return Ok(());
         }
         let flags = opening.flags;
@@ -180,7 +180,7 @@ impl Caller<'_> {
             want_write(opening.fs)?;
         }
         self.may(wanted, inode)?;
-        if flags.contains(OpenFlags::NOATIME) && !self.who.owns(inode.permissions().uid) {
+        if flags.contains(OpenFlags::NOATIME) && !self.credentials.owns(inode.permissions().uid) {
             return Err(Errno::EPERM);
         }
         Ok(())
@@ -299,8 +299,8 @@ impl Caller<'_> {
             what,
             permissions: Permissions {
                 mode: mode.without(umask),
-                uid: self.who.uid,
-                gid: self.who.gid,
+                uid: self.credentials.uid,
+                gid: self.credentials.gid,
             },
         }
     }

@@ -1,6 +1,6 @@
 //! What is known of an inode, and what of it can be set.
 
-use super::{At, AtFlags, Caller};
+use super::{At, AtFlags, PathContext};
 use crate::Errno;
 use crate::fs::clock::Timestamp;
 use crate::fs::file_system::want_write;
@@ -11,7 +11,7 @@ use crate::fs::stat::FileKind;
 use crate::fs::walk::Follow;
 use crate::fs::{Attributes, Time};
 
-impl Caller<'_> {
+impl PathContext<'_> {
     /// Returns where a symbolic link leads.
     pub(crate) fn readlink(&self, at: At, path: &[u8]) -> Result<Vec<u8>, Errno> {
         // An empty path means a link that was opened with `O_PATH`.
@@ -53,11 +53,11 @@ impl Caller<'_> {
         let _change = want_write(self.fs_of(place))?;
         let inode = &*place.inode;
         let file = inode.permissions();
-        if !self.who.owns(file.uid) {
+        if !self.credentials.owns(file.uid) {
             return Err(Errno::EPERM);
         }
         // Nobody makes a file run for a group that is not his.
-        let foreign = !self.who.is_root() && self.who.gid != file.gid;
+        let foreign = !self.credentials.is_root() && self.credentials.gid != file.gid;
         let mode = if foreign {
             mode.without(Mode::SET_GID)
         } else {
@@ -79,10 +79,11 @@ impl Caller<'_> {
         let _change = want_write(self.fs_of(place))?;
         let inode = &*place.inode;
         let file = inode.permissions();
-        let owns = self.who.uid == file.uid;
+        let owns = self.credentials.uid == file.uid;
         let uid_allowed = uid.is_none_or(|uid| owns && uid == file.uid);
-        let gid_allowed = gid.is_none_or(|gid| owns && (gid == file.gid || gid == self.who.gid));
-        let allowed = self.who.is_root() || uid_allowed && gid_allowed;
+        let gid_allowed =
+            gid.is_none_or(|gid| owns && (gid == file.gid || gid == self.credentials.gid));
+        let allowed = self.credentials.is_root() || uid_allowed && gid_allowed;
         if !allowed {
             return Err(Errno::EPERM);
         }
@@ -105,7 +106,7 @@ impl Caller<'_> {
         }
         let _change = want_write(self.fs_of(place))?;
         let inode = &*place.inode;
-        if !self.who.owns(inode.permissions().uid) {
+        if !self.credentials.owns(inode.permissions().uid) {
             if times != [Time::Now; 2] {
                 return Err(Errno::EPERM);
             }

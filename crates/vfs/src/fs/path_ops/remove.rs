@@ -1,6 +1,6 @@
 //! What takes names away, or files from those who have them open.
 
-use super::{At, Caller};
+use super::{At, PathContext};
 use crate::Errno;
 use crate::fs::file_system::want_write;
 use crate::fs::inode::{Inode, Unlink};
@@ -8,7 +8,7 @@ use crate::fs::mount::Place;
 use crate::fs::path::{Last, Path};
 use crate::fs::walk::Follow;
 
-impl Caller<'_> {
+impl PathContext<'_> {
     /// Removes an empty directory.
     pub(crate) fn rmdir(&self, at: At, path: &[u8]) -> Result<(), Errno> {
         let path = Path::parse(path)?;
@@ -46,7 +46,7 @@ impl Caller<'_> {
     /// Takes a file from all who have it open.
     pub(crate) fn revoke(&self, at: At, path: &[u8]) -> Result<usize, Errno> {
         let place = self.find(at, path, Follow::Yes)?;
-        if !self.who.owns(place.inode.permissions().uid) {
+        if !self.credentials.owns(place.inode.permissions().uid) {
             return Err(Errno::EPERM);
         }
         let inode = place.inode.number();

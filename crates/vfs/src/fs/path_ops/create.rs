@@ -1,6 +1,6 @@
 //! What makes names: directories, special files, symbolic links, further names.
 
-use super::{At, AtFlags, Caller, is_directory};
+use super::{At, AtFlags, PathContext, is_directory};
 use crate::Errno;
 use crate::fs::file_system::want_write;
 use crate::fs::inode::What;
@@ -9,7 +9,7 @@ use crate::fs::mount::Place;
 use crate::fs::path::{PATH_MAX, Path};
 use crate::fs::walk::Follow;
 
-impl Caller<'_> {
+impl PathContext<'_> {
     /// Makes an empty directory.
     pub(crate) fn mkdir(&self, at: At, path: &[u8], mode: Mode) -> Result<(), Errno> {
         let path = Path::parse(path)?;

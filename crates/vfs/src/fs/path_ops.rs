@@ -96,18 +96,18 @@ impl AtFlags {
 }
 
 /// One for whom paths are walked.
-pub struct Caller<'c> {
+pub struct PathContext<'c> {
     pub(crate) root: &'c Place,
     pub(crate) fs: &'c dyn FileSystem,
     /// None: nothing is mounted.
     pub(crate) mounts: Option<&'c Mounts>,
-    pub(crate) who: Credentials,
+    pub(crate) credentials: Credentials,
     pub(crate) umask: Mode,
     /// None: paths begin at the root, and there are no descriptors.
     pub(crate) process: Option<&'c Process>,
 }
 
-impl<'c> Caller<'c> {
+impl<'c> PathContext<'c> {
     /// Returns the process that calls, unless the call was made to a file system itself.
     pub fn process(&self) -> Option<&'c Process> {
         self.process
@@ -120,7 +120,7 @@ impl<'c> Caller<'c> {
 
     /// Returns user and group.
     pub fn credentials(&self) -> Credentials {
-        self.who
+        self.credentials
     }
 
     /// Returns the file system that a place is in.
@@ -168,7 +168,8 @@ impl<'c> Caller<'c> {
     /// # Errors
     /// `EACCES` if it may not.
     pub(crate) fn may(&self, wanted: AccessMode, inode: &dyn Inode) -> Result<(), Errno> {
-        self.who.may(wanted, inode.permissions(), inode.kind())
+        self.credentials
+            .may(wanted, inode.permissions(), inode.kind())
     }
 
     /// Checks that the caller may go through a directory.
@@ -177,7 +178,7 @@ impl<'c> Caller<'c> {
     /// `EACCES` if it may not; `ENOTDIR` if it is none, unless the caller may everything.
     #[inline]
     pub(crate) fn may_search(&self, directory: &dyn Inode) -> Result<(), Errno> {
-        if self.who.is_root() {
+        if self.credentials.is_root() {
             return Ok(());
         }
         if !is_directory(directory) {
@@ -192,7 +193,7 @@ impl<'c> Caller<'c> {
     /// `EACCES` if it may not.
     #[inline]
     pub(crate) fn may_change(&self, directory: &dyn Inode) -> Result<(), Errno> {
-        if self.who.is_root() {
+        if self.credentials.is_root() {
             return Ok(());
         }
         self.may(AccessMode::EXECUTE | AccessMode::WRITE, directory)
@@ -205,12 +206,15 @@ impl<'c> Caller<'c> {
     /// neither it nor the inode is the caller's.
     pub(crate) fn may_remove(&self, directory: &dyn Inode, inode: &dyn Inode) -> Result<(), Errno> {
         self.may_change(directory)?;
-        if self.who.is_root() {
+        if self.credentials.is_root() {
             return Ok(());
         }
         let above = directory.permissions();
         let sticky = above.mode.contains(Mode::STICKY);
-        if sticky && !self.who.owns(above.uid) && !self.who.owns(inode.permissions().uid) {
+        if sticky
+            && !self.credentials.owns(above.uid)
+            && !self.credentials.owns(inode.permissions().uid)
+        {
             return Err(Errno::EPERM);
         }
         Ok(())

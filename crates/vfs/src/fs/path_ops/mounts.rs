@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use super::{At, Caller, is_directory};
+use super::{At, PathContext, is_directory};
 use crate::Errno;
 use crate::fs::file_system::{FileSystem, StatFs};
 use crate::fs::mount::{Mounts, Place, same};
 use crate::fs::walk::Follow;
 
-impl Caller<'_> {
+impl PathContext<'_> {
     /// Mounts a file system on a directory.
     pub(crate) fn mount(&self, path: &[u8], fs: Arc<dyn FileSystem>) -> Result<(), Errno> {
         let mounts = self.may_mount()?;
@@ -31,7 +31,7 @@ impl Caller<'_> {
     }
 
     fn may_mount(&self) -> Result<&Mounts, Errno> {
-        if !self.who.is_root() {
+        if !self.credentials.is_root() {
             return Err(Errno::EPERM);
         }
         self.mounts.ok_or(Errno::EPERM)
