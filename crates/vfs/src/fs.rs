@@ -1,7 +1,7 @@
 //! Files and names: what an inode of any file system is, how a path leads to one, and the file
 //! system in memory.
 //!
-//! `fs/inode.rs` and `fs/file_system.rs` say what a file system is, `fs/walk.rs` goes a path over
+//! `fs/inode.rs` and `fs/file_system.rs` say what a file system is, `fs/namei.rs` goes a path over
 //! all of them, `fs/path_ops` has what can be done at its end, `fs/memfs` is the one in memory.
 //! `fs/dev.rs` and `fs/proc.rs` are small ones, and `fs/locks.rs` has what locks files of all.
 
@@ -17,6 +17,7 @@ pub mod locks;
 mod memfs;
 mod mode;
 mod mount;
+pub(crate) mod namei;
 mod open_directory;
 pub mod path;
 mod path_file;
@@ -24,7 +25,6 @@ mod path_ops;
 mod proc;
 mod seek;
 mod stat;
-pub(crate) mod walk;
 
 pub use attributes::{Attributes, Time};
 pub use clock::Timestamp;

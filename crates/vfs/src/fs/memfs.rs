@@ -19,9 +19,9 @@ use super::file_system::{FileSystem, MayRename, RenameFlags, Renamed, StatFs};
 use super::inode::Inode;
 use super::mode::{Credentials, Mode, Permissions};
 use super::mount::Place;
+use super::namei::Follow;
 use super::path_ops::{At, PathContext, Request};
 use super::stat::Stat;
-use super::walk::Follow;
 use crate::{Errno, Object, OpenFlags};
 
 mod directory;

@@ -1,7 +1,7 @@
 //! Callers: for whom a path is walked, and where it begins.
 //!
 //! The operations on paths are methods of a caller, and the same for all file systems:
-//! `fs/walk.rs` goes the way, the files in `fs/caller` do what is wanted at its end. Each asks for
+//! `fs/namei.rs` goes the way, the files in `fs/caller` do what is wanted at its end. Each asks for
 //! leave to change the file system before it takes the lock of a directory.
 
 use std::borrow::Cow;

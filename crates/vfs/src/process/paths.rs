@@ -16,7 +16,7 @@ use std::sync::Arc;
 use fdtable::{Fd, FileRef};
 
 use super::Process;
-use crate::fs::walk::Follow;
+use crate::fs::namei::Follow;
 use crate::fs::{AccessMode, At, AtFlags, FileKind, Mode, RenameFlags, Request, UnlinkFlags, What};
 use crate::{Errno, Object, OpenFlags};
 

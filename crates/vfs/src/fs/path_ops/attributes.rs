@@ -7,8 +7,8 @@ use crate::fs::file_system::want_write;
 use crate::fs::inode::Target;
 use crate::fs::mode::{AccessMode, Mode};
 use crate::fs::mount::Place;
+use crate::fs::namei::Follow;
 use crate::fs::stat::FileKind;
-use crate::fs::walk::Follow;
 use crate::fs::{Attributes, Time};
 
 impl PathContext<'_> {

@@ -6,8 +6,8 @@ use crate::fs::file_system::want_write;
 use crate::fs::inode::What;
 use crate::fs::mode::Mode;
 use crate::fs::mount::Place;
+use crate::fs::namei::Follow;
 use crate::fs::path::{PATH_MAX, Path};
-use crate::fs::walk::Follow;
 
 impl PathContext<'_> {
     /// Makes an empty directory.

@@ -6,7 +6,7 @@ use super::{At, PathContext, is_directory};
 use crate::Errno;
 use crate::fs::file_system::{FileSystem, StatFs};
 use crate::fs::mount::{Mounts, Place, same};
-use crate::fs::walk::Follow;
+use crate::fs::namei::Follow;
 
 impl PathContext<'_> {
     /// Mounts a file system on a directory.

@@ -10,10 +10,10 @@ use crate::fs::file_system::want_write;
 use crate::fs::inode::{Inode, LaterName, NewInode, Opening, Target, What};
 use crate::fs::mode::{AccessMode, Mode, Permissions};
 use crate::fs::mount::Place;
+use crate::fs::namei::{Follow, PathWalk};
 use crate::fs::path::{Last, Path};
 use crate::fs::path_file::PathFile;
 use crate::fs::stat::FileKind;
-use crate::fs::walk::{Follow, Walk};
 use crate::{Errno, Object, OpenFlags};
 
 /// What an open has found.
@@ -102,7 +102,7 @@ impl PathContext<'_> {
     pub(crate) fn find_to_open(&self, at: At, request: &Request<'_>) -> Result<ToOpen, Errno> {
         let Request { path, flags } = *request;
         let start = self.start(at, path.from_root)?;
-        let place = Walk::new(self).find(&start, &path, follow(flags))?;
+        let place = PathWalk::new(self).find(&start, &path, follow(flags))?;
         Ok(ToOpen { place, flags })
     }
 
@@ -121,7 +121,7 @@ impl PathContext<'_> {
         mode: Mode,
     ) -> Result<FileRef<dyn Object>, Errno> {
         loop {
-            let mut walk = Walk::new(self);
+            let mut walk = PathWalk::new(self);
             let found = self.find_or_create(&mut walk, Cow::Borrowed(start), path, flags, mode)?;
             let had_name = found.age != Age::Nameless;
             let inode = Arc::clone(&found.place.inode);
@@ -189,7 +189,7 @@ impl PathContext<'_> {
     /// Finds a file, or makes it: also where a symbolic link leads that leads nowhere yet.
     fn find_or_create(
         &self,
-        walk: &mut Walk<'_>,
+        walk: &mut PathWalk<'_>,
         start: Cow<'_, Place>,
         path: &Path<'_>,
         flags: OpenFlags,
@@ -227,7 +227,7 @@ impl PathContext<'_> {
     /// Finds or makes what a link leads to.
     fn create_behind(
         &self,
-        walk: &mut Walk<'_>,
+        walk: &mut PathWalk<'_>,
         parent: &Place,
         link: &Place,
         flags: OpenFlags,

@@ -5,8 +5,8 @@ use crate::Errno;
 use crate::fs::file_system::want_write;
 use crate::fs::inode::{Inode, Unlink};
 use crate::fs::mount::Place;
+use crate::fs::namei::Follow;
 use crate::fs::path::{Last, Path};
-use crate::fs::walk::Follow;
 
 impl PathContext<'_> {
     /// Removes an empty directory.

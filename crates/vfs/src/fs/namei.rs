@@ -14,7 +14,7 @@ use super::stat::FileKind;
 use crate::Errno;
 
 /// Most symbolic links that a walk follows: 40 (Linux `MAXSYMLINKS`).
-const MOST_LINKS: u32 = 40;
+const MAX_SYMLINKS: u32 = 40;
 
 /// What to do with a symbolic link at the end of a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,7 +34,7 @@ impl From<AtFlags> for Follow {
 }
 
 /// A walk that is under way.
-pub(crate) struct Walk<'w> {
+pub(crate) struct PathWalk<'w> {
     context: &'w PathContext<'w>,
     /// Symbolic links followed so far.
     links: u32,
@@ -48,7 +48,7 @@ impl PathContext<'_> {
     pub(crate) fn find(&self, at: At, path: &[u8], follow: Follow) -> Result<Place, Errno> {
         let path = Path::parse(path)?;
         let start = self.start(at, path.from_root)?;
-        Walk::new(self).find(&start, &path, follow)
+        PathWalk::new(self).find(&start, &path, follow)
     }
 
     /// Finds what a path names, or with [`AtFlags::EMPTY_PATH`] and an empty one, what a
@@ -75,7 +75,7 @@ impl PathContext<'_> {
     /// Those of every path.
     pub(crate) fn find_parent(&self, at: At, path: &Path<'_>) -> Result<Place, Errno> {
         let mut parent = self.start(at, path.from_root)?;
-        Walk::new(self).go(&mut parent, path.parent)?;
+        PathWalk::new(self).go(&mut parent, path.parent)?;
         if !is_directory(&*parent.inode) {
             return Err(Errno::ENOTDIR);
         }
@@ -87,9 +87,9 @@ impl PathContext<'_> {
     }
 }
 
-impl<'w> Walk<'w> {
+impl<'w> PathWalk<'w> {
     pub(crate) fn new(context: &'w PathContext<'w>) -> Self {
-        Walk { context, links: 0 }
+        PathWalk { context, links: 0 }
     }
 
     #[inline]
@@ -222,7 +222,7 @@ impl<'w> Walk<'w> {
     /// `ELOOP` if it is one too many.
     pub(crate) fn target(&mut self, link: &Place) -> Result<Target, Errno> {
         self.links += 1;
-        if self.links > MOST_LINKS {
+        if self.links > MAX_SYMLINKS {
             return Err(Errno::ELOOP);
         }
         link.inode.link_target(self.context)
