@@ -8,7 +8,7 @@ use std::sync::Arc;
 use fdtable::listing::{Describe, Description};
 use fdtable::{Access, End, FileRef};
 
-use crate::event::{Events, FileId, Watch};
+use crate::event::{Events, FileId, Pollee};
 use crate::fs::locks::LockSet;
 use crate::fs::{FallocateFlags, Place, SeekTo};
 use crate::vectored;
@@ -55,26 +55,26 @@ pub trait Object: Any + Send + Sync {
 
     /// Returns what can be watched of the object; nothing if it is always ready (as a regular file,
     /// and as it is until this is written), which `epoll` then refuses.
-    fn watch(&self) -> Option<Arc<dyn Watch>> {
+    fn pollee(&self) -> Option<Arc<dyn Pollee>> {
         None
     }
 
     /// Tells who watches this open file that it is gone. Runs once, after
-    /// [`release`](Self::release). An object whose [`watch`](Self::watch) allocates writes its own.
+    /// [`release`](Self::release). An object whose [`pollee`](Self::pollee) allocates writes its own.
     fn forget(&self)
     where
         Self: Sized,
     {
-        if let Some(watch) = self.watch() {
-            watch.forget(FileId::of(self));
+        if let Some(pollee) = self.pollee() {
+            pollee.forget(FileId::of(self));
         }
     }
 
     /// Returns what the object is ready for now.
     #[doc(alias = "poll")]
     fn events(&self) -> Events {
-        match self.watch() {
-            Some(watch) => watch.events(),
+        match self.pollee() {
+            Some(pollee) => pollee.events(),
             None => Events::READABLE | Events::WRITABLE,
         }
     }

@@ -10,7 +10,7 @@ use std::os::fd::RawFd;
 use std::sync::Arc;
 
 use fdtable::FileRef;
-use fdtable_vfs::event::Watch;
+use fdtable_vfs::event::Pollee;
 use fdtable_vfs::{Errno, FallocateFlags, FileKind, Object, OpenFlags, SeekTo, Stat, file};
 
 use crate::host;
@@ -86,7 +86,7 @@ impl Object for HostFile {
         false
     }
 
-    fn watch(&self) -> Option<Arc<dyn Watch>> {
+    fn pollee(&self) -> Option<Arc<dyn Pollee>> {
         let watch = Arc::clone(self.watch.as_ref()?);
         Some(watch)
     }

@@ -19,7 +19,7 @@ use std::time::Duration;
 
 use fdtable::{freezer, host_fork};
 use fdtable_vfs::Errno;
-use fdtable_vfs::event::{Events, FileId, WaitQueue, Watch, Watcher};
+use fdtable_vfs::event::{Events, FileId, Pollee, WaitQueue, Watcher};
 use parking_lot::Mutex;
 
 use crate::host;
@@ -100,7 +100,7 @@ impl State {
     }
 }
 
-impl Watch for HostWatch {
+impl Pollee for HostWatch {
     fn events(&self) -> Events {
         match self.state.lock().number {
             Some(number) => host::ready(number, ASKED).map_or(Events::ERR, spelled),

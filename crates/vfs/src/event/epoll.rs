@@ -52,7 +52,7 @@ use std::time::{Duration, Instant};
 use fdtable::{FileRef, RawFd};
 use parking_lot::Mutex;
 
-use super::{Events, FileId, Watch, Watcher, wait};
+use super::{Events, FileId, Pollee, Watcher, wait};
 use crate::{Errno, Object, OpenFlags, Status};
 use item::Item;
 use ready::Ready;
@@ -121,10 +121,10 @@ impl Epoll {
         file: &FileRef<dyn Object>,
         event: EpollEvent,
     ) -> Result<(), Errno> {
-        let watch = self.watch_of(file)?;
+        let pollee = self.pollee_of(file)?;
         let child = set_of(file);
         event.events.check_exclusive(child.is_some())?;
-        let item = Item::new(&self.set, (fd, FileId::of(&**file)), watch, child, event);
+        let item = Item::new(&self.set, (fd, FileId::of(&**file)), pollee, child, event);
         match item.child() {
             Some(child) => nesting::link(&self.set, child, || self.set.insert(&item)),
             None => self.set.insert(&item),
@@ -142,7 +142,7 @@ impl Epoll {
         file: &FileRef<dyn Object>,
         event: EpollEvent,
     ) -> Result<(), Errno> {
-        self.watch_of(file)?;
+        self.pollee_of(file)?;
         if event.events.contains(EpollFlags::EXCLUSIVE) {
             return Err(Errno::EINVAL);
         }
@@ -154,7 +154,7 @@ impl Epoll {
     /// # Errors
     /// `EPERM`, `EINVAL` as [`add`](Self::add); `ENOENT` if it is no member.
     pub fn delete(&self, fd: RawFd, file: &FileRef<dyn Object>) -> Result<(), Errno> {
-        self.watch_of(file)?;
+        self.pollee_of(file)?;
         let key = (fd, FileId::of(&**file));
         let found = self.set.members.lock().items.get(&key).map(Arc::clone);
         if self.set.remove(&found.ok_or(Errno::ENOENT)?) {
@@ -194,12 +194,12 @@ impl Epoll {
     }
 
     /// Returns what can be watched of a file that may be a member.
-    fn watch_of(&self, file: &FileRef<dyn Object>) -> Result<Arc<dyn Watch>, Errno> {
-        let watch = file.watch().ok_or(Errno::EPERM)?;
+    fn pollee_of(&self, file: &FileRef<dyn Object>) -> Result<Arc<dyn Pollee>, Errno> {
+        let pollee = file.pollee().ok_or(Errno::EPERM)?;
         if FileId::of(&**file) == FileId::of(self) {
             return Err(Errno::EINVAL);
         }
-        Ok(watch)
+        Ok(pollee)
     }
 }
 
@@ -222,8 +222,8 @@ impl Object for Epoll {
         Ok(())
     }
 
-    fn watch(&self) -> Option<Arc<dyn Watch>> {
-        Some(Arc::clone(&self.set) as Arc<dyn Watch>)
+    fn pollee(&self) -> Option<Arc<dyn Pollee>> {
+        Some(Arc::clone(&self.set) as Arc<dyn Pollee>)
     }
 
     fn events(&self) -> Events {
@@ -461,7 +461,7 @@ impl Members {
     }
 }
 
-impl Watch for Set {
+impl Pollee for Set {
     /// Ready for reading if a member is ready. Those in front that are not leave the list.
     fn events(&self) -> Events {
         let members = self.members.lock();

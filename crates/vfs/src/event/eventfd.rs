@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use super::{Events, FileId, WaitQueue, Wakeups, Watch, Watcher, wait};
+use super::{Events, FileId, Pollee, WaitQueue, Wakeups, Watcher, wait};
 use crate::{Errno, Object, OpenFlags, Status};
 
 bitflags::bitflags! {
@@ -132,8 +132,8 @@ impl Object for EventFd {
         Ok(())
     }
 
-    fn watch(&self) -> Option<Arc<dyn Watch>> {
-        Some(Arc::clone(&self.counter) as Arc<dyn Watch>)
+    fn pollee(&self) -> Option<Arc<dyn Pollee>> {
+        Some(Arc::clone(&self.counter) as Arc<dyn Pollee>)
     }
 
     fn events(&self) -> Events {
@@ -256,7 +256,7 @@ impl State {
     }
 }
 
-impl Watch for Counter {
+impl Pollee for Counter {
     /// As Linux, `IN` and `OUT` without their second spellings.
     fn events(&self) -> Events {
         let state = self.0.lock();

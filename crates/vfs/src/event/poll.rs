@@ -10,7 +10,7 @@ use std::time::Instant;
 
 use fdtable::FileRef;
 
-use super::{Events, Sleeper, Watch, Watcher};
+use super::{Events, Pollee, Sleeper, Watcher};
 use crate::Object;
 
 /// Files that a thread waits for together. It is of that thread alone.
@@ -21,7 +21,7 @@ pub(crate) struct Poll {
 
 enum Entry {
     /// A file, and what can be watched of it: nothing if it is always ready.
-    File(FileRef<dyn Object>, Option<Arc<dyn Watch>>),
+    File(FileRef<dyn Object>, Option<Arc<dyn Pollee>>),
     /// What stands for a file that there is none of, and does not change.
     Fixed(Events),
 }
@@ -37,11 +37,11 @@ impl Poll {
 
     /// Registers with a file. Allocates.
     pub(crate) fn add(&mut self, file: FileRef<dyn Object>, interest: Events) {
-        let watch = file.watch();
-        if let Some(watch) = &watch {
-            watch.watch(&self.me, interest, None);
+        let pollee = file.pollee();
+        if let Some(pollee) = &pollee {
+            pollee.watch(&self.me, interest, None);
         }
-        self.entries.push(Entry::File(file, watch));
+        self.entries.push(Entry::File(file, pollee));
     }
 
     /// Adds what is ready for `events` and never for others. Allocates.
@@ -71,8 +71,8 @@ impl Poll {
     }
 
     fn next_change(&self) -> Option<Instant> {
-        let watches = self.entries.iter().filter_map(Entry::watch);
-        watches.filter_map(|watch| watch.next_change()).min()
+        let pollees = self.entries.iter().filter_map(Entry::pollee);
+        pollees.filter_map(|pollee| pollee.next_change()).min()
     }
 }
 
@@ -84,9 +84,9 @@ impl Entry {
         }
     }
 
-    fn watch(&self) -> Option<&Arc<dyn Watch>> {
+    fn pollee(&self) -> Option<&Arc<dyn Pollee>> {
         match self {
-            Entry::File(_, watch) => watch.as_ref(),
+            Entry::File(_, pollee) => pollee.as_ref(),
             Entry::Fixed(_) => None,
         }
     }
@@ -94,8 +94,8 @@ impl Entry {
 
 impl Drop for Poll {
     fn drop(&mut self) {
-        let watches = self.entries.iter().filter_map(Entry::watch);
-        watches.for_each(|watch| watch.unwatch(&self.me));
+        let pollees = self.entries.iter().filter_map(Entry::pollee);
+        pollees.for_each(|pollee| pollee.unwatch(&self.me));
     }
 }
 

@@ -1,7 +1,7 @@
 //! Timers that can be waited for: `timerfd_create(2)`.
 //!
 //! A timer has no thread. What has expired is found out when somebody asks, and those who sleep wake
-//! themselves at the moment that [`next_change`](Watch::next_change) tells them. A timer that nobody
+//! themselves at the moment that [`next_change`](Pollee::next_change) tells them. A timer that nobody
 //! waits for costs nothing, however often it expires.
 //!
 //! When a timer is set, all who wait for it are woken, since the moment at which they wanted to wake
@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
-use super::{Clock, Events, FileId, WaitQueue, Wakeups, Watch, Watcher, wait};
+use super::{Clock, Events, FileId, Pollee, WaitQueue, Wakeups, Watcher, wait};
 use crate::{Errno, Object, OpenFlags, Status};
 use timer::{Now, Timer};
 
@@ -208,8 +208,8 @@ impl Object for TimerFd {
         Ok(())
     }
 
-    fn watch(&self) -> Option<Arc<dyn Watch>> {
-        Some(Arc::clone(&self.shared) as Arc<dyn Watch>)
+    fn pollee(&self) -> Option<Arc<dyn Pollee>> {
+        Some(Arc::clone(&self.shared) as Arc<dyn Pollee>)
     }
 
     fn events(&self) -> Events {
@@ -289,7 +289,7 @@ impl State {
     }
 }
 
-impl Watch for Shared {
+impl Pollee for Shared {
     /// As Linux, `IN` without its second spelling.
     fn events(&self) -> Events {
         let mut state = self.0.lock();

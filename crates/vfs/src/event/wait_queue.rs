@@ -118,7 +118,7 @@ impl WaitQueue {
         }
     }
 
-    /// Adds a watcher, as [`Watch::watch`](super::Watch::watch) says. Allocates.
+    /// Adds a watcher, as [`Pollee::watch`](super::Pollee::watch) says. Allocates.
     pub fn watch(&mut self, watcher: &Arc<dyn Watcher>, interest: Events, file: Option<FileId>) {
         let entry = Registration {
             watcher: Arc::clone(watcher),

@@ -344,12 +344,12 @@ impl Buffer {
         self.state.lock().writer_events()
     }
 
-    /// Registers a watcher of the reading side, as [`Watch::watch`](event::Watch::watch).
+    /// Registers a watcher of the reading side, as [`Pollee::watch`](event::Pollee::watch).
     pub fn watch_reader(&self, watcher: &Arc<dyn Watcher>, interest: Events, file: Option<FileId>) {
         self.state.lock().readers.watch(watcher, interest, file);
     }
 
-    /// Registers a watcher of the writing side, as [`Watch::watch`](event::Watch::watch).
+    /// Registers a watcher of the writing side, as [`Pollee::watch`](event::Pollee::watch).
     pub fn watch_writer(&self, watcher: &Arc<dyn Watcher>, interest: Events, file: Option<FileId>) {
         self.state.lock().writers.watch(watcher, interest, file);
     }

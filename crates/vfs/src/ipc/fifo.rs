@@ -18,7 +18,7 @@ use crossbeam_utils::atomic::AtomicCell;
 use fdtable::FileRef;
 use parking_lot::Mutex;
 
-use crate::event::{self, Events, FileId, WaitQueue, Wakeups, Watch, Watcher};
+use crate::event::{self, Events, FileId, Pollee, WaitQueue, Wakeups, Watcher};
 use crate::fs::{Place, Stat};
 use crate::ipc::buffer::{Buffer, Sides};
 use crate::ipc::pipe::CAPACITY;
@@ -268,8 +268,8 @@ impl Object for FifoEnd {
         Ok(place.inode.stat())
     }
 
-    fn watch(&self) -> Option<Arc<dyn Watch>> {
-        Some(Arc::new(Watched {
+    fn pollee(&self) -> Option<Arc<dyn Pollee>> {
+        Some(Arc::new(FifoPollee {
             fifo: Arc::clone(&self.fifo),
             direction: self.direction,
             writers_before: self.writers_before,
@@ -318,14 +318,14 @@ impl Object for FifoEnd {
 }
 
 /// An end of a FIFO, as it is watched.
-struct Watched {
+struct FifoPollee {
     fifo: Arc<Fifo>,
     direction: Direction,
     writers_before: Count,
     revoked: Arc<AtomicCell<bool>>,
 }
 
-impl Watched {
+impl FifoPollee {
     /// Tells whether there were writers since this end was opened, and all have gone.
     fn writers_have_gone(&self) -> bool {
         let writers = self.fifo.opens.lock().counts.writers;
@@ -334,7 +334,7 @@ impl Watched {
     }
 }
 
-impl Watch for Watched {
+impl Pollee for FifoPollee {
     fn events(&self) -> Events {
         let buffer = &self.fifo.buffer;
         let mut events = Events::empty();

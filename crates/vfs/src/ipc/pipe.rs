@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::event::{Events, FileId, Watch, Watcher};
+use crate::event::{Events, FileId, Pollee, Watcher};
 use crate::ipc::buffer::Buffer;
 use crate::ipc::nameless::Nameless;
 use crate::{Errno, Object, OpenFlags, Stat, Status};
@@ -70,8 +70,8 @@ impl Object for PipeReader {
         Ok(())
     }
 
-    fn watch(&self) -> Option<Arc<dyn Watch>> {
-        Some(Arc::new(Readers(Arc::clone(&self.buffer))))
+    fn pollee(&self) -> Option<Arc<dyn Pollee>> {
+        Some(Arc::new(ReaderPollee(Arc::clone(&self.buffer))))
     }
 
     fn forget(&self) {
@@ -126,8 +126,8 @@ impl Object for PipeWriter {
         Ok(())
     }
 
-    fn watch(&self) -> Option<Arc<dyn Watch>> {
-        Some(Arc::new(Writers(Arc::clone(&self.buffer))))
+    fn pollee(&self) -> Option<Arc<dyn Pollee>> {
+        Some(Arc::new(WriterPollee(Arc::clone(&self.buffer))))
     }
 
     fn forget(&self) {
@@ -167,9 +167,9 @@ impl Object for PipeWriter {
 }
 
 /// Reading side of a buffer, as it is watched.
-struct Readers(Arc<Buffer>);
+struct ReaderPollee(Arc<Buffer>);
 
-impl Watch for Readers {
+impl Pollee for ReaderPollee {
     fn events(&self) -> Events {
         self.0.reader_events()
     }
@@ -192,9 +192,9 @@ impl Watch for Readers {
 }
 
 /// Writing side of a buffer, as it is watched.
-struct Writers(Arc<Buffer>);
+struct WriterPollee(Arc<Buffer>);
 
-impl Watch for Writers {
+impl Pollee for WriterPollee {
     fn events(&self) -> Events {
         self.0.writer_events()
     }

@@ -8,7 +8,7 @@
 //! | `message` | to send and to receive |
 //! | `ancillary`, [`in_flight`] | files and credentials that travel with bytes |
 //! | [`namespace`](Namespace) | abstract names |
-//! | `options`, `watch` | |
+//! | `options`, `pollee` | |
 //!
 //! A stream's reads and writes go straight to a buffer: no lock but its own is taken, and nothing
 //! allocated.
@@ -21,9 +21,9 @@ mod inbox;
 mod message;
 mod namespace;
 mod options;
+mod pollee;
 mod queue;
 pub(crate) mod receive;
-mod watch;
 
 use std::io::{IoSlice, IoSliceMut};
 use std::sync::{Arc, OnceLock};
@@ -39,7 +39,7 @@ pub use namespace::Namespace;
 pub use options::{OptionValue, SocketOption};
 
 use self::core::{Core, Fate};
-use crate::event::{Events, FileId, Watch};
+use crate::event::{Events, FileId, Pollee};
 use crate::ipc::buffer::Buffer;
 use crate::ipc::nameless::Nameless;
 use crate::ipc::patience::Patience;
@@ -475,8 +475,8 @@ impl Object for Socket {
         Ok(())
     }
 
-    fn watch(&self) -> Option<Arc<dyn Watch>> {
-        Some(Arc::clone(&self.core) as Arc<dyn Watch>)
+    fn pollee(&self) -> Option<Arc<dyn Pollee>> {
+        Some(Arc::clone(&self.core) as Arc<dyn Pollee>)
     }
 
     fn events(&self) -> Events {

@@ -102,7 +102,7 @@ impl Process {
         let file = self.files.get(fd)?;
         let Some(epoll) = as_epoll(&*set) else {
             // Linux looks at the member before it looks at the set.
-            let member = file.watch().ok_or(Errno::EPERM);
+            let member = file.pollee().ok_or(Errno::EPERM);
             return member.and(Err(Errno::EINVAL));
         };
         match operation {

@@ -385,8 +385,8 @@ fn a_watch_from_before_the_connection_sees_what_comes_after_it() {
         let client = process.socket(kind, NOW).unwrap();
         let told = Arc::new(Told::default());
         let watcher: Arc<dyn Watcher> = Arc::clone(&told) as _;
-        let watch = process.files().get(client).unwrap().watch().unwrap();
-        watch.watch(&watcher, Events::READABLE | Events::WRITABLE, None);
+        let pollee = process.files().get(client).unwrap().pollee().unwrap();
+        pollee.watch(&watcher, Events::READABLE | Events::WRITABLE, None);
         process.connect(client, &name()).unwrap();
         let (accepted, _) = process.accept4(server, NOW).unwrap();
         while process.write(client, &[0; 4096]).is_ok() {}
@@ -397,7 +397,7 @@ fn a_watch_from_before_the_connection_sees_what_comes_after_it() {
         assert!(told.take().contains(Events::IN));
         process.close(accepted).unwrap();
         assert!(told.take().contains(Events::HUP));
-        watch.unwatch(&watcher);
+        pollee.unwatch(&watcher);
     }
 }
 
@@ -432,8 +432,8 @@ fn a_datagram_socket_is_ready_when_its_peer_has_room() {
     );
     let told = Arc::new(Told::default());
     let watcher: Arc<dyn Watcher> = Arc::clone(&told) as _;
-    let watch = process.files().get(client).unwrap().watch().unwrap();
-    watch.watch(&watcher, Events::WRITABLE, None);
+    let pollee = process.files().get(client).unwrap().pollee().unwrap();
+    pollee.watch(&watcher, Events::WRITABLE, None);
     process.read(server, &mut [0]).unwrap();
     assert!(told.take().contains(Events::OUT));
     // One that has no peer any more is not told of the one that it had.

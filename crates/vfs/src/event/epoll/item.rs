@@ -6,7 +6,7 @@ use std::time::Instant;
 use crossbeam_utils::atomic::AtomicCell;
 
 use super::{EpollEvent, EpollFlags, Key, Set};
-use crate::event::{Events, Watch, Watcher};
+use crate::event::{Events, Pollee, Watcher};
 
 /// Member of an epoll. It holds what can be watched of a file, and not the open file.
 pub(super) struct Item {
@@ -15,7 +15,7 @@ pub(super) struct Item {
     /// This very item.
     me: Weak<Item>,
     key: Key,
-    watch: Arc<dyn Watch>,
+    pollee: Arc<dyn Pollee>,
     /// The same, if it is an epoll.
     child: Option<Arc<Set>>,
     /// What is asked, and the modes. Written under the lock of the members. A wake-up reads it
@@ -34,7 +34,7 @@ impl Item {
     pub(super) fn new(
         set: &Arc<Set>,
         key: Key,
-        watch: Arc<dyn Watch>,
+        pollee: Arc<dyn Pollee>,
         child: Option<Arc<Set>>,
         event: EpollEvent,
     ) -> Arc<Self> {
@@ -42,7 +42,7 @@ impl Item {
             set: Arc::clone(set),
             me: Weak::clone(me),
             key,
-            watch,
+            pollee,
             child,
             asked: AtomicCell::new(asked(event)),
             registered: AtomicCell::new(Events::empty()),
@@ -86,12 +86,12 @@ impl Item {
         let interest = self.asked.load().events();
         self.registered.store(interest);
         let me: Arc<dyn Watcher> = Arc::clone(self) as _;
-        self.watch.watch(&me, interest, Some(self.key.1));
+        self.pollee.watch(&me, interest, Some(self.key.1));
     }
 
     pub(super) fn unregister(self: &Arc<Self>) {
         let me: Arc<dyn Watcher> = Arc::clone(self) as _;
-        self.watch.unwatch(&me);
+        self.pollee.unwatch(&me);
     }
 
     /// Asks the file what it is ready for, of what is asked.
@@ -100,7 +100,7 @@ impl Item {
         if asked.is_empty() {
             return asked;
         }
-        self.watch.events() & asked
+        self.pollee.events() & asked
     }
 
     /// Makes the event that is returned, and empties what a `ONESHOT` asks.
@@ -122,15 +122,15 @@ impl Item {
     }
 
     pub(super) fn is_revoked(&self) -> bool {
-        self.watch.is_revoked()
+        self.pollee.is_revoked()
     }
 
     pub(super) fn is_timed(&self) -> bool {
-        self.watch.is_timed()
+        self.pollee.is_timed()
     }
 
     pub(super) fn next_change(&self) -> Option<Instant> {
-        self.watch.next_change()
+        self.pollee.next_change()
     }
 }
 

@@ -63,12 +63,12 @@ impl Object for Asked {
         OpenFlags::RDWR
     }
 
-    fn watch(&self) -> Option<Arc<dyn Watch>> {
+    fn pollee(&self) -> Option<Arc<dyn Pollee>> {
         Some(Arc::new(Asked(Arc::clone(&self.0))))
     }
 }
 
-impl Watch for Asked {
+impl Pollee for Asked {
     fn events(&self) -> Events {
         (self.0)();
         Events::IN

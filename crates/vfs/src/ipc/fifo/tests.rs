@@ -141,7 +141,7 @@ fn no_opener_is_left_waiting() {
 }
 
 /// Looks at what it watches, whenever it is told of a change.
-struct Looks(Arc<dyn Watch>, Arc<Mutex<Vec<Events>>>);
+struct Looks(Arc<dyn Pollee>, Arc<Mutex<Vec<Events>>>);
 
 impl Watcher for Looks {
     fn wake(&self, _events: Events) {
@@ -156,9 +156,9 @@ fn who_is_told_that_an_end_has_gone_may_look() {
         let reader = fifo.open(READ_NOW).unwrap();
         let writer = fifo.open(WRITE_NOW).unwrap();
         let seen = Arc::default();
-        let watch = reader.watch().unwrap();
-        let looks: Arc<dyn Watcher> = Arc::new(Looks(Arc::clone(&watch), Arc::clone(&seen)));
-        watch.watch(&looks, Events::IN, None);
+        let pollee = reader.pollee().unwrap();
+        let looks: Arc<dyn Watcher> = Arc::new(Looks(Arc::clone(&pollee), Arc::clone(&seen)));
+        pollee.watch(&looks, Events::IN, None);
         drop(writer);
         assert_eq!(*seen.lock(), [Events::HUP]);
         drop(fifo.open(WRITE_NOW).unwrap());

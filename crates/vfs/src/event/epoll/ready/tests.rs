@@ -8,7 +8,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 
 use crate::event::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags};
-use crate::event::{Events, FileId, Watch, Watcher};
+use crate::event::{Events, FileId, Pollee, Watcher};
 use crate::object::file;
 use crate::{Object, OpenFlags};
 
@@ -20,7 +20,7 @@ struct Answers {
     hear_let: Mutex<Receiver<()>>,
 }
 
-impl Watch for Answers {
+impl Pollee for Answers {
     fn events(&self) -> Events {
         self.tell_asked.send(()).expect("somebody listens");
         self.hear_let.lock().recv().expect("it is let");
@@ -39,8 +39,8 @@ impl Object for Slow {
         OpenFlags::RDONLY
     }
 
-    fn watch(&self) -> Option<Arc<dyn Watch>> {
-        Some(Arc::clone(&self.0) as Arc<dyn Watch>)
+    fn pollee(&self) -> Option<Arc<dyn Pollee>> {
+        Some(Arc::clone(&self.0) as Arc<dyn Pollee>)
     }
 }
 

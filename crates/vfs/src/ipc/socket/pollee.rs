@@ -7,9 +7,9 @@
 use std::sync::Arc;
 
 use super::core::{Core, Fate};
-use crate::event::{Events, FileId, Watch, Watcher};
+use crate::event::{Events, FileId, Pollee, Watcher};
 
-impl Watch for Core {
+impl Pollee for Core {
     fn events(&self) -> Events {
         self.ready()
     }

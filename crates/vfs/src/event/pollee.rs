@@ -37,7 +37,7 @@ pub trait Watcher: Send + Sync {
 }
 
 /// What of an open file can be watched. It outlives the open file, which it does not hold.
-pub trait Watch: Send + Sync {
+pub trait Pollee: Send + Sync {
     /// Returns what the file is ready for now. Takes its locks for a moment.
     fn events(&self) -> Events;
 
