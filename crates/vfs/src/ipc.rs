@@ -7,9 +7,9 @@
 //! meet the end. A revocation wakes it, with `EIO`. There are no signals here, and nothing answers
 //! `EINTR`; nor is one sent with `EPIPE`.
 
+mod anon_inode;
 pub mod buffer;
 pub mod fifo;
-mod nameless;
 mod patience;
 pub mod pipe;
 pub mod socket;

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use crate::event::{Events, FileId, Pollee, Watcher};
+use crate::ipc::anon_inode::AnonInode;
 use crate::ipc::buffer::Buffer;
-use crate::ipc::nameless::Nameless;
 use crate::{Errno, Object, OpenFlags, Stat, Status};
 
 /// Capacity of a pipe in bytes: 65,536, as Linux (`pipe(7)`).
@@ -23,7 +23,7 @@ pub fn pipe(flags: OpenFlags) -> (PipeReader, PipeWriter) {
 #[doc(alias = "F_SETPIPE_SZ")]
 pub fn with_capacity(capacity: usize, flags: OpenFlags) -> (PipeReader, PipeWriter) {
     let buffer = Arc::new(Buffer::new(capacity));
-    let inode = Nameless::new();
+    let inode = AnonInode::new();
     let nonblock = flags & OpenFlags::NONBLOCK;
     let reader = PipeReader {
         buffer: Arc::clone(&buffer),
@@ -42,7 +42,7 @@ pub fn with_capacity(capacity: usize, flags: OpenFlags) -> (PipeReader, PipeWrit
 #[derive(Debug)]
 pub struct PipeReader {
     buffer: Arc<Buffer>,
-    inode: Nameless,
+    inode: AnonInode,
     status: Status,
 }
 
@@ -50,7 +50,7 @@ pub struct PipeReader {
 #[derive(Debug)]
 pub struct PipeWriter {
     buffer: Arc<Buffer>,
-    inode: Nameless,
+    inode: AnonInode,
     status: Status,
 }
 

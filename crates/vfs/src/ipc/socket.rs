@@ -40,8 +40,8 @@ pub use options::{OptionValue, SocketOption};
 
 use self::core::{Core, Fate};
 use crate::event::{Events, FileId, Pollee};
+use crate::ipc::anon_inode::AnonInode;
 use crate::ipc::buffer::Buffer;
-use crate::ipc::nameless::Nameless;
 use crate::ipc::patience::Patience;
 use crate::object::file;
 use crate::vectored::MOST_BUFFERS;
@@ -85,7 +85,7 @@ pub struct Socket {
     core: Arc<Core>,
     /// Both directions of a stream, from its first use as a connected one: the shortest way there.
     directions: OnceLock<Directions>,
-    inode: Nameless,
+    inode: AnonInode,
     status: Status,
 }
 
@@ -140,7 +140,7 @@ impl Socket {
         Socket {
             core,
             directions: OnceLock::new(),
-            inode: Nameless::new(),
+            inode: AnonInode::new(),
             status,
         }
     }

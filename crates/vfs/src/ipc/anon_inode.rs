@@ -6,14 +6,14 @@ use crate::fs::{FileKind, Mode, Stat, Timestamp, fresh_device, fresh_inode};
 
 /// What `fstat` tells of a pipe or socket: a number, and when it was made.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Nameless {
+pub(super) struct AnonInode {
     number: u64,
     made: Timestamp,
 }
 
-impl Nameless {
+impl AnonInode {
     pub(super) fn new() -> Self {
-        Nameless {
+        AnonInode {
             number: fresh_inode(),
             made: Timestamp::now(),
         }
