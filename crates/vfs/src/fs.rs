@@ -36,7 +36,7 @@ pub use inode::{Home, Inode, LaterName, MayUnlink, NewInode, Opening, Target, Un
 pub use inode_number::fresh as fresh_inode;
 pub use memfs::{DEFAULT_FILE_LIMIT, MemFs};
 pub use mode::{AccessMode, Credentials, Mode, Permissions};
-pub use mount::{Mount, MountPoint, Place};
+pub use mount::{Mount, MountPoint, VfsPath};
 pub(crate) use mount::{Mounts, Pinned};
 pub(crate) use path_ops::Request;
 pub use path_ops::{At, AtFlags, PathContext, UnlinkFlags};

@@ -10,7 +10,7 @@ use fdtable::{Access, End, FileRef};
 
 use crate::event::{Events, FileId, Pollee};
 use crate::fs::locks::LockSet;
-use crate::fs::{FallocateFlags, Place, SeekTo};
+use crate::fs::{FallocateFlags, SeekTo, VfsPath};
 use crate::vectored;
 use crate::{DirEntry, Errno, FileKind, OpenFlags, Stat};
 
@@ -49,7 +49,7 @@ pub trait Object: Any + Send + Sync {
     /// Returns where in the tree of names it was opened; nothing if it was made without a name, as
     /// pipes and sockets (as it is until this is written).
     #[doc(alias = "f_path")]
-    fn place(&self) -> Option<Place> {
+    fn path(&self) -> Option<VfsPath> {
         None
     }
 
@@ -297,7 +297,7 @@ pub trait Object: Any + Send + Sync {
         Err(Errno::EAGAIN)
     }
 
-    /// Returns what people are shown of an open file without a [place](Self::place), where others
+    /// Returns what people are shown of an open file without a [path](Self::path), where others
     /// have a path. Allocates.
     #[doc(alias = "d_dname")]
     fn label(&self) -> String {

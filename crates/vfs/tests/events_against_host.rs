@@ -133,7 +133,7 @@ impl Both {
     /// Does a step on both, and returns what they answer.
     fn run(&mut self, step: Step) -> (Answer, Answer) {
         let count = self.files.len();
-        let place = |at: usize| at % count;
+        let index = |at: usize| at % count;
         match step {
             Step::Pipe | Step::EventFd { .. } | Step::Epoll => {
                 self.make(step);
@@ -141,26 +141,26 @@ impl Both {
             }
             _ if count == 0 => (Answer::Done(0), Answer::Done(0)),
             Step::Dup(at) => {
-                let pair = &self.files[place(at)];
+                let pair = &self.files[index(at)];
                 let ours = self.process.dup(pair.ours).unwrap();
                 let host = io::dup(&pair.host).unwrap();
                 self.push(ours, host);
                 (Answer::Done(0), Answer::Done(0))
             }
             Step::Close(at) => {
-                let pair = self.files.remove(place(at));
+                let pair = self.files.remove(index(at));
                 self.process.close(pair.ours).unwrap();
                 (Answer::Done(0), Answer::Done(0))
             }
             Step::Write(at, word) => {
-                let pair = &self.files[place(at)];
+                let pair = &self.files[index(at)];
                 let word = word.to_ne_bytes();
                 let ours = self.process.write(pair.ours, &word);
                 let host = io::write(&pair.host, &word);
                 (answer(ours, Answer::Done), answer(host, Answer::Done))
             }
             Step::Read(at) => {
-                let pair = &self.files[place(at)];
+                let pair = &self.files[index(at)];
                 let (mut ours, mut host) = ([0; 8], [0; 8]);
                 let ours_count = self.process.read(pair.ours, &mut ours);
                 let host_count = io::read(&pair.host, &mut host);
@@ -174,7 +174,7 @@ impl Both {
                 )
             }
             Step::Ctl(set, operation, at, asked) => {
-                let (set, member) = (&self.files[place(set)], &self.files[place(at)]);
+                let (set, member) = (&self.files[index(set)], &self.files[index(at)]);
                 // Both know a member by the same word, though their numbers are not the same.
                 let data = member.ours.index() as u64;
                 let event = EpollEvent::new(asked, data);
@@ -193,7 +193,7 @@ impl Both {
                 (answer(ours, done), answer(host, done))
             }
             Step::Wait(set, max) => {
-                let set = &self.files[place(set)];
+                let set = &self.files[index(set)];
                 let mut ours = vec![EpollEvent::default(); max];
                 let none = epoll::Event {
                     flags: epoll::EventFlags::empty(),
@@ -219,7 +219,7 @@ impl Both {
                 )
             }
             Step::Poll(from, asked) => {
-                let from = place(from);
+                let from = index(from);
                 let some = &self.files[from..(from + 3).min(count)];
                 let mut ours: Vec<_> = (some.iter().map(|p| PollFd::new(p.ours, asked))).collect();
                 let asked = event::PollFlags::from_bits_retain(asked.bits() as _);

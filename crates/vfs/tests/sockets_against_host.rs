@@ -91,17 +91,17 @@ impl Both {
     fn run(&mut self, step: Step) -> (Answer, Answer) {
         let nothing = (Answer::Done(0), Answer::Done(0));
         let count = self.sockets.len();
-        let place = |at: usize| at % count;
+        let index = |at: usize| at % count;
         match step {
             Step::Pair(kind) => {
                 self.pair(kind);
                 nothing
             }
             _ if count == 0 => nothing,
-            Step::Send { at, bytes, files } => self.send(place(at), bytes, files),
-            Step::Receive { at, bytes, flags } => self.receive(place(at), bytes, flags),
+            Step::Send { at, bytes, files } => self.send(index(at), bytes, files),
+            Step::Receive { at, bytes, flags } => self.receive(index(at), bytes, flags),
             Step::Shutdown(at, how) => {
-                let (fd, socket) = &self.sockets[place(at)];
+                let (fd, socket) = &self.sockets[index(at)];
                 let hosts = match how {
                     socket::Shutdown::Read => host::Shutdown::Read,
                     socket::Shutdown::Write => host::Shutdown::Write,
@@ -114,13 +114,13 @@ impl Both {
                 )
             }
             Step::Close(at) => {
-                let (fd, _socket) = self.sockets.remove(place(at));
+                let (fd, _socket) = self.sockets.remove(index(at));
                 self.process.close(fd).unwrap();
                 nothing
             }
-            Step::Poll(at) => self.poll(place(at)),
+            Step::Poll(at) => self.poll(index(at)),
             Step::Error(at) => {
-                let (fd, socket) = &self.sockets[place(at)];
+                let (fd, socket) = &self.sockets[index(at)];
                 let ours = self.process.getsockopt(*fd, SocketOption::Error).unwrap();
                 let theirs = host::getsockopt(socket, host::sockopt::SocketError).unwrap();
                 let OptionValue::Number(ours) = ours else {

@@ -99,16 +99,16 @@ pub fn wait<S, R>(
         return Some(result);
     }
     let me = Sleeper::current();
-    let mut place = None;
+    let mut held = None;
     let result = loop {
         if deadline.is_some_and(|deadline| deadline <= Instant::now()) {
             break None;
         }
         let queue = queue(&mut locked);
         // Who returned for nothing keeps its place, and who was chosen gets a new one at the end.
-        place = place.filter(|&ticket| queue.holds(ticket));
-        if place.is_none() {
-            place = Some(queue.sleep_on(Arc::clone(&me) as Arc<dyn Watcher>, interest));
+        held = held.filter(|&ticket| queue.holds(ticket));
+        if held.is_none() {
+            held = Some(queue.sleep_on(Arc::clone(&me) as Arc<dyn Watcher>, interest));
         }
         MutexGuard::unlocked(&mut locked, || Sleeper::sleep(deadline));
         // Also when the time is up: who was chosen looks, or the change would wake nobody.
@@ -116,7 +116,7 @@ pub fn wait<S, R>(
             break Some(result);
         }
     };
-    if let Some(ticket) = place {
+    if let Some(ticket) = held {
         queue(&mut locked).leave(ticket);
     }
     result

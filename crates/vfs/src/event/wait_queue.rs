@@ -108,13 +108,13 @@ impl WaitQueue {
 
     /// Tells whether a sleeper still has its place: nobody has chosen it.
     pub fn holds(&self, ticket: Ticket) -> bool {
-        self.place(ticket).is_ok()
+        self.index(ticket).is_ok()
     }
 
     /// Takes a sleeper out, if it still has its place.
     pub fn leave(&mut self, ticket: Ticket) {
-        if let Ok(place) = self.place(ticket) {
-            self.sleepers.remove(place);
+        if let Ok(index) = self.index(ticket) {
+            self.sleepers.remove(index);
         }
     }
 
@@ -212,7 +212,7 @@ impl WaitQueue {
         self.next_ticket
     }
 
-    fn place(&self, ticket: Ticket) -> Result<usize, usize> {
+    fn index(&self, ticket: Ticket) -> Result<usize, usize> {
         self.sleepers
             .binary_search_by_key(&ticket, |sleeping| sleeping.ticket)
     }
@@ -239,8 +239,8 @@ impl WaitQueue {
     /// Takes out the first sleeper that is alive, and tells whether there was one.
     fn find_sleeper(&mut self, events: Events, wakeups: &mut Wakeups) -> bool {
         let waits = |sleeping: &Sleeping| sleeping.interest.intersects(events);
-        while let Some(place) = self.sleepers.iter().position(waits) {
-            let Some(sleeping) = self.sleepers.remove(place) else {
+        while let Some(index) = self.sleepers.iter().position(waits) {
+            let Some(sleeping) = self.sleepers.remove(index) else {
                 return false;
             };
             if sleeping.sleeper.is_alive() {

@@ -17,7 +17,7 @@ use super::Attributes;
 use super::file_system::FileSystem;
 use super::locks::LockSet;
 use super::mode::{Mode, Permissions};
-use super::mount::{Mount, MountPoint, Place};
+use super::mount::{Mount, MountPoint, VfsPath};
 use super::path_ops::PathContext;
 use super::stat::{DirEntry, FileKind, Stat};
 use crate::object::{as_dyn, end, file};
@@ -194,9 +194,9 @@ pub enum Target {
     /// To where this path leads from the directory of the link.
     Path(Arc<[u8]>),
     /// To a place without a path, as those of `/proc/self/fd`, and how it is shown.
-    Place {
+    MagicLink {
         /// The place.
-        place: Place,
+        path: VfsPath,
         /// What `readlink` answers.
         shown: Vec<u8>,
     },

@@ -173,7 +173,7 @@ impl Locks {
         if request.wait == LockWait::No {
             return refused(Errno::EAGAIN);
         }
-        match deadlock::begin_wait(request.wanted.owner, conflict.owner, self.place()) {
+        match deadlock::begin_wait(request.wanted.owner, conflict.owner, self.address()) {
             Ok(()) => {
                 state.is_waited_for = true;
                 None
@@ -210,13 +210,13 @@ impl Locks {
     fn wake_all(&self, state: &mut State) -> Wakeups {
         // They may be about to sleep, and not be in the queue yet.
         if std::mem::take(&mut state.is_waited_for) {
-            deadlock::end_waits_at(self.place());
+            deadlock::end_waits_at(self.address());
         }
         state.queue.wake_all(Events::OUT)
     }
 
     /// Tells sets apart for as long as somebody waits.
-    fn place(&self) -> usize {
+    fn address(&self) -> usize {
         std::ptr::from_ref(self).addr()
     }
 }

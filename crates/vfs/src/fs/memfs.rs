@@ -18,7 +18,7 @@ use super::device_number;
 use super::file_system::{FileSystem, MayRename, RenameFlags, Renamed, StatFs};
 use super::inode::Inode;
 use super::mode::{Credentials, Mode, Permissions};
-use super::mount::Place;
+use super::mount::VfsPath;
 use super::namei::Follow;
 use super::path_ops::{At, PathContext, Request};
 use super::stat::Stat;
@@ -64,7 +64,7 @@ pub use regular::DEFAULT_LIMIT as DEFAULT_FILE_LIMIT;
 pub struct MemFs {
     root: Arc<Directory>,
     /// The root, as a place.
-    top: Place,
+    top: VfsPath,
     /// Held while a directory moves: see [`rename`].
     moves: Mutex<()>,
     /// The open files, if anybody is to know of them.
@@ -99,7 +99,7 @@ impl MemFs {
         };
         let root = Directory::new(device_number::fresh(), limit, permissions);
         MemFs {
-            top: Place {
+            top: VfsPath {
                 mount: None,
                 inode: Arc::clone(&root) as _,
             },
@@ -169,7 +169,7 @@ impl MemFs {
     }
 
     /// Returns the root, as a place.
-    pub(crate) fn top(&self) -> &Place {
+    pub(crate) fn top(&self) -> &VfsPath {
         &self.top
     }
 

@@ -28,7 +28,7 @@ use crate::Errno;
 /// Place in the tree of names: an inode, and the mount through which it was reached.
 #[doc(alias = "struct path")]
 #[derive(Clone)]
-pub struct Place {
+pub struct VfsPath {
     /// The mount; none for the root file system.
     pub mount: Option<Arc<Mount>>,
     /// The inode.
@@ -41,7 +41,7 @@ pub struct Mount {
     id: u64,
     fs: Arc<dyn FileSystem>,
     root: Arc<dyn Inode>,
-    on: Place,
+    on: VfsPath,
     /// Nothing is taken under this lock but those of the superblock.
     uses: Mutex<Uses>,
 }
@@ -55,7 +55,7 @@ struct Uses {
 
 /// Place that keeps its mount from being unmounted.
 #[derive(Debug)]
-pub(crate) struct Pinned(Place);
+pub(crate) struct Pinned(VfsPath);
 
 /// What a directory remembers of what is mounted on it.
 #[doc(alias = "DCACHE_MOUNTED")]
@@ -109,7 +109,7 @@ impl Mount {
     }
 
     /// Returns the directory on which it is mounted.
-    pub fn on(&self) -> &Place {
+    pub fn on(&self) -> &VfsPath {
         &self.on
     }
 
@@ -136,19 +136,19 @@ impl Pinned {
     ///
     /// # Errors
     /// `ENOENT` if it is unmounted already.
-    pub(crate) fn new(place: Place) -> Result<Self, Errno> {
-        if let Some(mount) = &place.mount {
+    pub(crate) fn new(path: VfsPath) -> Result<Self, Errno> {
+        if let Some(mount) = &path.mount {
             let mut uses = mount.uses.lock();
             if uses.is_unmounted {
                 return Err(Errno::ENOENT);
             }
             uses.pins += 1;
         }
-        Ok(Pinned(place))
+        Ok(Pinned(path))
     }
 
     /// Returns the place.
-    pub(crate) fn place(&self) -> &Place {
+    pub(crate) fn path(&self) -> &VfsPath {
         &self.0
     }
 }
@@ -170,7 +170,7 @@ impl Drop for Pinned {
     }
 }
 
-impl Place {
+impl VfsPath {
     /// Returns the number of the mount: 0 for the root file system.
     #[doc(alias = "mnt_id")]
     pub fn mount_id(&self) -> u64 {
@@ -178,19 +178,19 @@ impl Place {
     }
 
     /// Tells whether two places are one.
-    pub fn is(&self, other: &Place) -> bool {
+    pub fn is(&self, other: &VfsPath) -> bool {
         same(&self.inode, &other.inode) && self.mount_id() == other.mount_id()
     }
 
     /// Returns the directory that it is in and its name there; for the root of a mount, those of
     /// the directory on which it is mounted; of what is removed the last ones. Nothing for the root
     /// of all.
-    pub fn home(&self) -> Option<(Place, Arc<[u8]>)> {
+    pub fn home(&self) -> Option<(VfsPath, Arc<[u8]>)> {
         let visible = self.below_mounts();
         let Home {
             directory, name, ..
         } = visible.inode.home()?;
-        let directory = Place {
+        let directory = VfsPath {
             mount: visible.mount.clone(),
             inode: directory,
         };
@@ -200,7 +200,7 @@ impl Place {
     /// Returns the path from the root of all, with ` (deleted)` behind it if the name is gone, as
     /// Linux does.
     #[doc(alias = "d_path")]
-    pub fn path(&self) -> Vec<u8> {
+    pub fn full_path(&self) -> Vec<u8> {
         let mut names = Vec::new();
         let mut here = self.clone();
         while let Some((above, name)) = here.home() {
@@ -223,7 +223,7 @@ impl Place {
     }
 
     /// Goes from the root of a mount to the directory under it, as far down as there is one.
-    fn below_mounts(&self) -> &Place {
+    fn below_mounts(&self) -> &VfsPath {
         let mut here = self;
         while let Some(mount) = &here.mount
             && same(&mount.root, &here.inode)
@@ -251,15 +251,15 @@ impl MountPoint {
 
 impl Mounts {
     /// Goes to what is mounted on a directory, and on that.
-    pub(crate) fn cross(&self, mut place: Place) -> Place {
+    pub(crate) fn cross(&self, mut path: VfsPath) -> VfsPath {
         let table = self.table.read();
-        while let Some(Mounted { mount, .. }) = table.mounts.get(&place.key()) {
-            place = Place {
+        while let Some(Mounted { mount, .. }) = table.mounts.get(&path.key()) {
+            path = VfsPath {
                 mount: Some(Arc::clone(mount)),
                 inode: Arc::clone(&mount.root),
             };
         }
-        place
+        path
     }
 
     /// Mounts a file system on a directory.
@@ -268,7 +268,7 @@ impl Mounts {
     /// `ENOTDIR` if `on` is no directory; `EINVAL` if nothing can be mounted on it; `EBUSY` if the
     /// file system is mounted already, or something else on the directory; `ENOENT` if that is
     /// removed; `ENOMEM`.
-    pub(crate) fn mount(&self, on: Place, fs: Arc<dyn FileSystem>) -> Result<(), Errno> {
+    pub(crate) fn mount(&self, on: VfsPath, fs: Arc<dyn FileSystem>) -> Result<(), Errno> {
         if on.inode.kind() != FileKind::Directory {
             return Err(Errno::ENOTDIR);
         }
@@ -305,9 +305,9 @@ impl Mounts {
     /// # Errors
     /// `EINVAL` if it is the root of none; `EBUSY` for the root of all, or if a file is open, a
     /// working directory is in it, or something is mounted on one of its directories.
-    pub(crate) fn unmount(&self, place: &Place) -> Result<(), Errno> {
-        let mount = place.mount.as_ref().ok_or(Errno::EINVAL)?;
-        if !same(&mount.root, &place.inode) {
+    pub(crate) fn unmount(&self, path: &VfsPath) -> Result<(), Errno> {
+        let mount = path.mount.as_ref().ok_or(Errno::EINVAL)?;
+        if !same(&mount.root, &path.inode) {
             return Err(Errno::EINVAL);
         }
         let mut table = self.table.write();
@@ -377,9 +377,9 @@ impl std::fmt::Debug for Mount {
     }
 }
 
-impl std::fmt::Debug for Place {
+impl std::fmt::Debug for VfsPath {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Place({}, {})", self.mount_id(), self.inode.number())
+        write!(f, "VfsPath({}, {})", self.mount_id(), self.inode.number())
     }
 }
 
@@ -394,13 +394,13 @@ mod tests {
         process.mkdir("m").unwrap();
         process.mount("m", Arc::new(MemFs::default())).unwrap();
         let mounts = process.kernel().mounts();
-        let place = Place {
+        let path = VfsPath {
             inode: Arc::clone(&mounts.list()[0].root),
             mount: Some(Arc::clone(&mounts.list()[0])),
         };
-        mounts.unmount(&place).unwrap();
+        mounts.unmount(&path).unwrap();
         process.mount("m", Arc::new(MemFs::default())).unwrap();
-        assert_eq!(mounts.unmount(&place), Err(Errno::EINVAL));
+        assert_eq!(mounts.unmount(&path), Err(Errno::EINVAL));
         assert_eq!(mounts.list().len(), 1);
     }
 }

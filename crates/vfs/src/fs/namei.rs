@@ -7,7 +7,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use super::inode::{Inode, Target};
-use super::mount::{MountPoint, Place};
+use super::mount::{MountPoint, VfsPath};
 use super::path::{Last, Path, checked, components};
 use super::path_ops::{At, AtFlags, PathContext, is_directory};
 use super::stat::FileKind;
@@ -45,7 +45,7 @@ impl PathContext<'_> {
     ///
     /// # Errors
     /// Those of every path.
-    pub(crate) fn find(&self, at: At, path: &[u8], follow: Follow) -> Result<Place, Errno> {
+    pub(crate) fn find(&self, at: At, path: &[u8], follow: Follow) -> Result<VfsPath, Errno> {
         let path = Path::parse(path)?;
         let start = self.start(at, path.from_root)?;
         PathWalk::new(self).find(&start, &path, follow)
@@ -62,7 +62,7 @@ impl PathContext<'_> {
         path: &[u8],
         flags: AtFlags,
         follow: Follow,
-    ) -> Result<Place, Errno> {
+    ) -> Result<VfsPath, Errno> {
         if path.is_empty() && flags.contains(AtFlags::EMPTY_PATH) {
             return self.start(at, false).map(Cow::into_owned);
         }
@@ -73,7 +73,7 @@ impl PathContext<'_> {
     ///
     /// # Errors
     /// Those of every path.
-    pub(crate) fn find_parent(&self, at: At, path: &Path<'_>) -> Result<Place, Errno> {
+    pub(crate) fn find_parent(&self, at: At, path: &Path<'_>) -> Result<VfsPath, Errno> {
         let mut parent = self.start(at, path.from_root)?;
         PathWalk::new(self).go(&mut parent, path.parent)?;
         if !is_directory(&*parent.inode) {
@@ -95,10 +95,10 @@ impl<'w> PathWalk<'w> {
     #[inline]
     pub(crate) fn find(
         &mut self,
-        start: &Place,
+        start: &VfsPath,
         path: &Path<'_>,
         follow: Follow,
-    ) -> Result<Place, Errno> {
+    ) -> Result<VfsPath, Errno> {
         let mut parent = Cow::Borrowed(start);
         self.go(&mut parent, path.parent)?;
         match path.last {
@@ -114,7 +114,7 @@ impl<'w> PathWalk<'w> {
 
     /// Goes the way to the directory that the last component is in.
     #[inline]
-    pub(crate) fn go(&mut self, here: &mut Cow<'_, Place>, way: &[u8]) -> Result<(), Errno> {
+    pub(crate) fn go(&mut self, here: &mut Cow<'_, VfsPath>, way: &[u8]) -> Result<(), Errno> {
         for component in components(way) {
             if component == b".." {
                 *here = Cow::Owned(self.dot_dot(here)?);
@@ -127,10 +127,10 @@ impl<'w> PathWalk<'w> {
             }
             // Most names on a way: the mount stays.
             match here {
-                Cow::Owned(place) => place.inode = inode,
-                Cow::Borrowed(place) => {
-                    let mount = place.mount.clone();
-                    *here = Cow::Owned(Place { mount, inode });
+                Cow::Owned(vfs_path) => vfs_path.inode = inode,
+                Cow::Borrowed(vfs_path) => {
+                    let mount = vfs_path.mount.clone();
+                    *here = Cow::Owned(VfsPath { mount, inode });
                 }
             }
         }
@@ -139,7 +139,7 @@ impl<'w> PathWalk<'w> {
 
     /// Goes to where a name on the way leads that is a link or has something mounted on it.
     #[cold]
-    fn step_aside(&mut self, here: &Place, inode: Arc<dyn Inode>) -> Result<Place, Errno> {
+    fn step_aside(&mut self, here: &VfsPath, inode: Arc<dyn Inode>) -> Result<VfsPath, Errno> {
         let mut next = self.cross(here, inode);
         if next.inode.kind() == FileKind::Symlink {
             next = self.follow(here, &next)?;
@@ -152,26 +152,26 @@ impl<'w> PathWalk<'w> {
 
     /// Finds a name, and what is mounted there. Follows no link.
     #[inline]
-    pub(crate) fn child(&self, here: &Place, name: &[u8]) -> Result<Place, Errno> {
+    pub(crate) fn child(&self, here: &VfsPath, name: &[u8]) -> Result<VfsPath, Errno> {
         let inode = self.lookup(here, name)?;
         if inode.mount_point().is_some_and(MountPoint::is_used) {
             return Ok(self.cross(here, inode));
         }
         let mount = here.mount.clone();
-        Ok(Place { mount, inode })
+        Ok(VfsPath { mount, inode })
     }
 
     /// Finds a name, whatever is mounted there.
     #[inline]
-    fn lookup(&self, here: &Place, name: &[u8]) -> Result<Arc<dyn Inode>, Errno> {
+    fn lookup(&self, here: &VfsPath, name: &[u8]) -> Result<Arc<dyn Inode>, Errno> {
         self.context.may_search(&*here.inode)?;
         here.inode.lookup(checked(name)?, self.context)
     }
 
     #[cold]
-    fn cross(&self, here: &Place, inode: Arc<dyn Inode>) -> Place {
+    fn cross(&self, here: &VfsPath, inode: Arc<dyn Inode>) -> VfsPath {
         let mount = here.mount.clone();
-        let found = Place { mount, inode };
+        let found = VfsPath { mount, inode };
         match self.context.mounts {
             Some(mounts) => mounts.cross(found),
             None => found,
@@ -182,11 +182,11 @@ impl<'w> PathWalk<'w> {
     #[inline]
     pub(crate) fn end(
         &mut self,
-        parent: &Place,
-        found: Place,
+        parent: &VfsPath,
+        found: VfsPath,
         follow: Follow,
         asks_for_directory: bool,
-    ) -> Result<Place, Errno> {
+    ) -> Result<VfsPath, Errno> {
         let is_link = found.inode.kind() == FileKind::Symlink;
         let found = if is_link && (follow == Follow::Yes || asks_for_directory) {
             self.follow(parent, &found)?
@@ -201,9 +201,9 @@ impl<'w> PathWalk<'w> {
 
     /// Goes where a link in a directory leads, and on if that is a link again.
     #[cold]
-    pub(crate) fn follow(&mut self, directory: &Place, link: &Place) -> Result<Place, Errno> {
+    pub(crate) fn follow(&mut self, directory: &VfsPath, link: &VfsPath) -> Result<VfsPath, Errno> {
         match self.target(link)? {
-            Target::Place { place, .. } => Ok(place),
+            Target::MagicLink { path: vfs_path, .. } => Ok(vfs_path),
             Target::Path(text) => {
                 let path = Path::parse(&text)?;
                 let start = if path.from_root {
@@ -220,7 +220,7 @@ impl<'w> PathWalk<'w> {
     ///
     /// # Errors
     /// `ELOOP` if it is one too many.
-    pub(crate) fn target(&mut self, link: &Place) -> Result<Target, Errno> {
+    pub(crate) fn target(&mut self, link: &VfsPath) -> Result<Target, Errno> {
         self.links += 1;
         if self.links > MAX_SYMLINKS {
             return Err(Errno::ELOOP);
@@ -228,12 +228,12 @@ impl<'w> PathWalk<'w> {
         link.inode.link_target(self.context)
     }
 
-    pub(crate) fn dot(&self, here: &Place) -> Result<Place, Errno> {
+    pub(crate) fn dot(&self, here: &VfsPath) -> Result<VfsPath, Errno> {
         self.context.only_directory(here)?;
         Ok(here.clone())
     }
 
-    pub(crate) fn dot_dot(&self, here: &Place) -> Result<Place, Errno> {
+    pub(crate) fn dot_dot(&self, here: &VfsPath) -> Result<VfsPath, Errno> {
         self.context.only_directory(here)?;
         let above = self.context.above(here)?;
         if above.inode.mount_point().is_some_and(MountPoint::is_used) {

@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 
 use super::inode::{Inode, Opening};
 use super::locks::LockSet;
-use super::mount::Place;
+use super::mount::VfsPath;
 use super::seek::SeekTo;
 use super::stat::{DirEntry, FileKind, Stat};
 use crate::{Errno, Object, OpenFlags, Status};
@@ -20,7 +20,7 @@ use crate::{Errno, Object, OpenFlags, Status};
 /// Open directory.
 #[derive(Debug)]
 pub(super) struct OpenDirectory {
-    place: Place,
+    path: VfsPath,
     status: Status,
     reading: Mutex<Reading>,
     revoked: OnceLock<()>,
@@ -41,7 +41,7 @@ impl Opening<'_> {
     /// `ENODEV` after an unmount; `ENOMEM`.
     pub fn directory(&self, inode: Arc<dyn Inode>) -> Result<FileRef<dyn Object>, Errno> {
         self.file(OpenDirectory {
-            place: Place {
+            path: VfsPath {
                 mount: self.mount(),
                 inode,
             },
@@ -62,10 +62,10 @@ impl OpenDirectory {
 
     /// Lists what is to be read from a position on, the highest cookie first.
     fn list(&self, position: u64) -> Result<Vec<DirEntry>, Errno> {
-        let inode = &self.place.inode;
+        let inode = &self.path.inode;
         let mut names = inode.names()?;
         names.try_reserve(2).map_err(|_| Errno::ENOMEM)?;
-        let above = self.place.home().map(|(above, _)| above.inode.number());
+        let above = self.path.home().map(|(above, _)| above.inode.number());
         let number = inode.number();
         for (cookie, name, inode) in [(0, &b"."[..], number), (1, b"..", above.unwrap_or(number))] {
             names.push(DirEntry {
@@ -91,12 +91,12 @@ impl Object for OpenDirectory {
         Ok(())
     }
 
-    fn place(&self) -> Option<Place> {
-        Some(self.place.clone())
+    fn path(&self) -> Option<VfsPath> {
+        Some(self.path.clone())
     }
 
     fn locks(&self) -> Option<&LockSet> {
-        self.place.inode.locks()
+        self.path.inode.locks()
     }
 
     fn try_read(&self, _buf: &mut [u8]) -> Result<usize, Errno> {
@@ -113,7 +113,7 @@ impl Object for OpenDirectory {
 
     fn entries(&self) -> Result<Vec<DirEntry>, Errno> {
         self.check_not_revoked()?;
-        self.place.inode.names()
+        self.path.inode.names()
     }
 
     fn read_dir(
@@ -122,7 +122,7 @@ impl Object for OpenDirectory {
         size: &dyn Fn(&DirEntry) -> usize,
     ) -> Result<Vec<DirEntry>, Errno> {
         self.check_not_revoked()?;
-        if self.place.inode.stat().links == 0 {
+        if self.path.inode.stat().links == 0 {
             return Err(Errno::ENOENT);
         }
         let mut reading = self.reading.lock();
@@ -149,7 +149,7 @@ impl Object for OpenDirectory {
 
     fn stat(&self) -> Result<Stat, Errno> {
         self.check_not_revoked()?;
-        Ok(self.place.inode.stat())
+        Ok(self.path.inode.stat())
     }
 
     fn sync(&self) -> Result<(), Errno> {

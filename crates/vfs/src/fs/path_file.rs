@@ -1,6 +1,6 @@
 //! Open files that only name something: `O_PATH`.
 
-use super::mount::Place;
+use super::mount::VfsPath;
 use super::seek::SeekTo;
 use super::stat::{DirEntry, Stat};
 use crate::event::Events;
@@ -9,12 +9,12 @@ use crate::{Errno, Object, OpenFlags};
 /// Open file that names a place, and can do nothing else.
 #[derive(Debug)]
 pub(super) struct PathFile {
-    place: Place,
+    path: VfsPath,
 }
 
 impl PathFile {
-    pub(super) fn new(place: Place) -> Self {
-        PathFile { place }
+    pub(super) fn new(path: VfsPath) -> Self {
+        PathFile { path }
     }
 }
 
@@ -32,8 +32,8 @@ impl Object for PathFile {
         Events::NVAL
     }
 
-    fn place(&self) -> Option<Place> {
-        Some(self.place.clone())
+    fn path(&self) -> Option<VfsPath> {
+        Some(self.path.clone())
     }
 
     fn try_read_at(&self, _buf: &mut [u8], _offset: u64) -> Result<usize, Errno> {
@@ -49,7 +49,7 @@ impl Object for PathFile {
     }
 
     fn stat(&self) -> Result<Stat, Errno> {
-        Ok(self.place.inode.stat())
+        Ok(self.path.inode.stat())
     }
 
     fn entries(&self) -> Result<Vec<DirEntry>, Errno> {

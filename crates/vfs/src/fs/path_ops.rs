@@ -11,7 +11,7 @@ use fdtable::{Fd, RawFd};
 use super::file_system::FileSystem;
 use super::inode::Inode;
 use super::mode::{AccessMode, Credentials, Mode};
-use super::mount::{Mount, Mounts, Place};
+use super::mount::{Mount, Mounts, VfsPath};
 use super::stat::FileKind;
 use crate::{Errno, Process};
 
@@ -97,7 +97,7 @@ impl AtFlags {
 
 /// One for whom paths are walked.
 pub struct PathContext<'c> {
-    pub(crate) root: &'c Place,
+    pub(crate) root: &'c VfsPath,
     pub(crate) fs: &'c dyn FileSystem,
     /// None: nothing is mounted.
     pub(crate) mounts: Option<&'c Mounts>,
@@ -114,7 +114,7 @@ impl<'c> PathContext<'c> {
     }
 
     /// Returns the root of all paths.
-    pub fn root(&self) -> &Place {
+    pub fn root(&self) -> &VfsPath {
         self.root
     }
 
@@ -124,8 +124,8 @@ impl<'c> PathContext<'c> {
     }
 
     /// Returns the file system that a place is in.
-    pub(crate) fn fs_of<'p>(&'p self, place: &'p Place) -> &'p dyn FileSystem {
-        self.fs_mounted(place.mount.as_deref())
+    pub(crate) fn fs_of<'p>(&'p self, vfs_path: &'p VfsPath) -> &'p dyn FileSystem {
+        self.fs_mounted(vfs_path.mount.as_deref())
     }
 
     pub(crate) fn fs_mounted<'p>(&'p self, mount: Option<&'p Mount>) -> &'p dyn FileSystem {
@@ -141,7 +141,7 @@ impl<'c> PathContext<'c> {
     /// `EBADF` if it begins in a descriptor that is not open; `ENOTDIR` if that has no place in the
     /// tree.
     #[inline]
-    pub(crate) fn start(&self, at: At, from_root: bool) -> Result<Cow<'c, Place>, Errno> {
+    pub(crate) fn start(&self, at: At, from_root: bool) -> Result<Cow<'c, VfsPath>, Errno> {
         if from_root {
             return Ok(Cow::Borrowed(self.root));
         }
@@ -150,7 +150,7 @@ impl<'c> PathContext<'c> {
                 .process
                 .and_then(Process::working_directory)
                 .map_or(Cow::Borrowed(self.root), Cow::Owned)),
-            At::Fd(fd) => self.place_of(fd)?.ok_or(Errno::ENOTDIR).map(Cow::Owned),
+            At::Fd(fd) => self.path_of(fd)?.ok_or(Errno::ENOTDIR).map(Cow::Owned),
         }
     }
 
@@ -158,9 +158,9 @@ impl<'c> PathContext<'c> {
     ///
     /// # Errors
     /// `EBADF` if the descriptor is not open.
-    pub(crate) fn place_of(&self, fd: RawFd) -> Result<Option<Place>, Errno> {
+    pub(crate) fn path_of(&self, fd: RawFd) -> Result<Option<VfsPath>, Errno> {
         let process = self.process.ok_or(Errno::EBADF)?;
-        Ok(process.files().get(fd)?.place())
+        Ok(process.files().get(fd)?.path())
     }
 
     /// Checks that the caller may do this with a file.
@@ -224,11 +224,11 @@ impl<'c> PathContext<'c> {
     ///
     /// # Errors
     /// `ENOENT` if the directory is removed.
-    pub(crate) fn above(&self, place: &Place) -> Result<Place, Errno> {
-        if place.is(self.root) {
-            return Ok(place.clone());
+    pub(crate) fn above(&self, vfs_path: &VfsPath) -> Result<VfsPath, Errno> {
+        if vfs_path.is(self.root) {
+            return Ok(vfs_path.clone());
         }
-        let (above, _) = place.home().ok_or(Errno::ENOENT)?;
+        let (above, _) = vfs_path.home().ok_or(Errno::ENOENT)?;
         Ok(above)
     }
 }

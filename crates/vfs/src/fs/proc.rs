@@ -146,7 +146,7 @@ impl Shown {
     fn stat(&self, what: What, kind: FileKind, mode: u32) -> Stat {
         // 31 bits of the process, 2 of the kind, 31 of the rest.
         let (kind_bits, rest) = match what {
-            What::Fixed(place) => (0, i32::from(place)),
+            What::Fixed(index) => (0, i32::from(index)),
             What::Descriptor(fd) => (1, fd),
             What::Fdinfo(fd) => (2, fd),
         };

@@ -19,7 +19,7 @@ use fdtable::FileRef;
 use parking_lot::Mutex;
 
 use crate::event::{self, Events, FileId, Pollee, WaitQueue, Wakeups, Watcher};
-use crate::fs::{Place, Stat};
+use crate::fs::{Stat, VfsPath};
 use crate::ipc::buffer::{Buffer, Sides};
 use crate::ipc::pipe::CAPACITY;
 use crate::object::file;
@@ -98,7 +98,7 @@ impl Fifo {
     pub(crate) fn open_in(
         self: &Arc<Self>,
         flags: OpenFlags,
-        place: Option<Place>,
+        path: Option<VfsPath>,
         make: impl FnOnce(FifoEnd) -> Result<FileRef<dyn Object>, Errno>,
     ) -> Result<FileRef<dyn Object>, Errno> {
         let direction = Direction::of(flags)?;
@@ -109,7 +109,7 @@ impl Fifo {
             status: Status::new(flags),
             writers_before: before.writers,
             revoked: Arc::default(),
-            place,
+            path,
         });
         if opened.is_err() {
             self.remove(direction);
@@ -225,7 +225,7 @@ pub struct FifoEnd {
     /// Who watches looks at it too.
     revoked: Arc<AtomicCell<bool>>,
     /// The name under which it was opened, if it has one.
-    place: Option<Place>,
+    path: Option<VfsPath>,
 }
 
 impl FifoEnd {
@@ -254,8 +254,8 @@ impl Object for FifoEnd {
         Ok(())
     }
 
-    fn place(&self) -> Option<Place> {
-        self.place.clone()
+    fn path(&self) -> Option<VfsPath> {
+        self.path.clone()
     }
 
     /// # Errors
@@ -264,8 +264,8 @@ impl Object for FifoEnd {
         if self.revoked.load() {
             return Err(Errno::EIO);
         }
-        let place = self.place.as_ref().ok_or(Errno::EOPNOTSUPP)?;
-        Ok(place.inode.stat())
+        let path = self.path.as_ref().ok_or(Errno::EOPNOTSUPP)?;
+        Ok(path.inode.stat())
     }
 
     fn pollee(&self) -> Option<Arc<dyn Pollee>> {

@@ -3,7 +3,7 @@
 use fdtable::RawFd;
 
 use super::Process;
-use crate::fs::{AccessMode, At, AtFlags, Mode, Place, Stat, Time};
+use crate::fs::{AccessMode, At, AtFlags, Mode, Stat, Time, VfsPath};
 use crate::{Errno, OpenFlags};
 
 impl Process {
@@ -95,8 +95,8 @@ impl Process {
     /// `EBADF` if not an open descriptor, or opened with `PATH`; `EPERM` if the file is another
     /// user's, or cannot be changed; `EINVAL` if it is on no file system; `EROFS`.
     pub fn fchmod(&self, fd: impl Into<RawFd>, mode: impl Into<Mode>) -> Result<(), Errno> {
-        let place = self.open_place(fd.into())?;
-        self.path_context().chmod(&place, mode.into())
+        let vfs_path = self.open_path(fd.into())?;
+        self.path_context().chmod(&vfs_path, mode.into())
     }
 
     /// Sets the owners of what a path names; none stays as it is. Of what is no directory, the
@@ -131,8 +131,8 @@ impl Process {
         uid: Option<u32>,
         gid: Option<u32>,
     ) -> Result<(), Errno> {
-        let place = self.open_place(fd.into())?;
-        self.path_context().chown(&place, uid, gid)
+        let vfs_path = self.open_path(fd.into())?;
+        self.path_context().chown(&vfs_path, uid, gid)
     }
 
     /// Sets when what a path names was last read and changed. Of `flags`, `SYMLINK_NOFOLLOW` takes
@@ -166,8 +166,8 @@ impl Process {
     /// `EBADF` if not an open descriptor, or opened with `PATH`; `EINVAL` if it is on no file
     /// system; those of `utimensat`.
     pub fn futimens(&self, fd: impl Into<RawFd>, times: [Time; 2]) -> Result<(), Errno> {
-        let place = self.open_place(fd.into())?;
-        self.path_context().set_times(&place, times)
+        let vfs_path = self.open_path(fd.into())?;
+        self.path_context().set_times(&vfs_path, times)
     }
 
     /// Makes the file that a path names `length` bytes long; what is new reads as zeros. May wait
@@ -189,13 +189,13 @@ impl Process {
     }
 
     /// Returns the place of an open file that is more than a name.
-    fn open_place(&self, fd: RawFd) -> Result<Place, Errno> {
+    fn open_path(&self, fd: RawFd) -> Result<VfsPath, Errno> {
         let file = self.files.get(fd)?;
         if file.status().contains(OpenFlags::PATH) {
             return Err(Errno::EBADF);
         }
         // What was revoked answers so.
         file.stat()?;
-        file.place().ok_or(Errno::EINVAL)
+        file.path().ok_or(Errno::EINVAL)
     }
 }

@@ -7,7 +7,7 @@ use parking_lot::RwLock;
 
 use super::Process;
 use crate::Errno;
-use crate::fs::{Credentials, Mode, PathContext, Pinned, Place};
+use crate::fs::{Credentials, Mode, PathContext, Pinned, VfsPath};
 
 /// Working directory and umask, which tasks of a process share.
 #[doc(alias = "fs_struct")]
@@ -46,16 +46,16 @@ impl FsContext {
     }
 
     /// Returns the working directory, unless it is the root.
-    pub(super) fn cwd(&self) -> Option<Place> {
-        Some(self.cwd.get()?.read().place().clone())
+    pub(super) fn cwd(&self) -> Option<VfsPath> {
+        Some(self.cwd.get()?.read().path().clone())
     }
 
     /// Sets the working directory.
     ///
     /// # Errors
     /// `ENOENT` if its file system was unmounted meanwhile.
-    pub(super) fn set_cwd(&self, place: Place) -> Result<(), Errno> {
-        let pinned = Pinned::new(place)?;
+    pub(super) fn set_cwd(&self, path: VfsPath) -> Result<(), Errno> {
+        let pinned = Pinned::new(path)?;
         let cwd = self.cwd.get_or_init(|| RwLock::new(pinned.clone()));
         let before = std::mem::replace(&mut *cwd.write(), pinned);
         // Outside the lock: it may be the last to hold a removed directory.
@@ -120,7 +120,7 @@ impl Process {
     }
 
     /// Returns the working directory, unless it is the root.
-    pub(crate) fn working_directory(&self) -> Option<Place> {
+    pub(crate) fn working_directory(&self) -> Option<VfsPath> {
         self.context.cwd()
     }
 

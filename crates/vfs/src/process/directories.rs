@@ -84,8 +84,8 @@ impl Process {
     /// Those of every path; `ENOTDIR` if it is no directory; `EACCES` if the user may not go
     /// through it.
     pub fn chdir(&self, path: impl AsRef<[u8]>) -> Result<(), Errno> {
-        let place = self.path_context().find_directory(path.as_ref())?;
-        self.context.set_cwd(place)
+        let vfs_path = self.path_context().find_directory(path.as_ref())?;
+        self.context.set_cwd(vfs_path)
     }
 
     /// Makes an open directory the one in which paths begin without a `/`.
@@ -95,9 +95,9 @@ impl Process {
     /// not go through it.
     pub fn fchdir(&self, fd: impl Into<RawFd>) -> Result<(), Errno> {
         let context = self.path_context();
-        let place = context.place_of(fd.into())?.ok_or(Errno::ENOTDIR)?;
-        context.only_directory(&place)?;
-        self.context.set_cwd(place)
+        let vfs_path = context.path_of(fd.into())?.ok_or(Errno::ENOTDIR)?;
+        context.only_directory(&vfs_path)?;
+        self.context.set_cwd(vfs_path)
     }
 
     /// Returns the path of the working directory. Allocates.
@@ -107,8 +107,8 @@ impl Process {
     pub fn getcwd(&self) -> Result<Vec<u8>, Errno> {
         match self.context.cwd() {
             None => Ok(b"/".to_vec()),
-            Some(place) if place.inode.stat().links == 0 => Err(Errno::ENOENT),
-            Some(place) => Ok(place.path()),
+            Some(vfs_path) if vfs_path.inode.stat().links == 0 => Err(Errno::ENOENT),
+            Some(vfs_path) => Ok(vfs_path.full_path()),
         }
     }
 }

@@ -45,8 +45,8 @@ impl Process {
     /// `EBADF` if not an open descriptor; `ENOSYS` if it is on none, as pipes and sockets.
     pub fn fstatfs(&self, fd: impl Into<RawFd>) -> Result<StatFs, Errno> {
         let context = self.path_context();
-        let place = context.place_of(fd.into())?.ok_or(Errno::ENOSYS)?;
-        Ok(context.fs_of(&place).statfs())
+        let vfs_path = context.path_of(fd.into())?.ok_or(Errno::ENOSYS)?;
+        Ok(context.fs_of(&vfs_path).statfs())
     }
 
     /// Returns the paths of all mounts but the root, and what is mounted there, the oldest first.
@@ -54,7 +54,7 @@ impl Process {
     #[doc(alias = "/proc/self/mounts")]
     pub fn mounts(&self) -> Vec<(Vec<u8>, StatFs)> {
         let mounts = self.kernel.mounts().list();
-        let line = |mount: &Arc<crate::fs::Mount>| (mount.on().path(), mount.fs().statfs());
+        let line = |mount: &Arc<crate::fs::Mount>| (mount.on().full_path(), mount.fs().statfs());
         mounts.iter().map(line).collect()
     }
 }

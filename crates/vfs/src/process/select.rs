@@ -63,7 +63,7 @@ impl FdSet {
     /// Puts a descriptor in. One below zero cannot be in a set. Allocates.
     #[doc(alias = "FD_SET")]
     pub fn insert(&mut self, fd: impl Into<RawFd>) {
-        if let Some((word, bit)) = place(fd.into()) {
+        if let Some((word, bit)) = word_and_bit(fd.into()) {
             if word >= self.words.len() {
                 self.words.resize(word + 1, 0);
             }
@@ -74,7 +74,7 @@ impl FdSet {
     /// Takes a descriptor out.
     #[doc(alias = "FD_CLR")]
     pub fn remove(&mut self, fd: impl Into<RawFd>) {
-        if let Some((word, bit)) = place(fd.into())
+        if let Some((word, bit)) = word_and_bit(fd.into())
             && let Some(word) = self.words.get_mut(word)
         {
             *word &= !bit;
@@ -85,7 +85,7 @@ impl FdSet {
     #[doc(alias = "FD_ISSET")]
     pub fn contains(&self, fd: impl Into<RawFd>) -> bool {
         let bits = |(word, bit)| self.words.get(word).is_some_and(|word| word & bit != 0);
-        place(fd.into()).is_some_and(bits)
+        word_and_bit(fd.into()).is_some_and(bits)
     }
 
     /// Takes out all that are below `nfds`, the part that a call looks at.
@@ -105,7 +105,7 @@ impl FdSet {
 const BITS: usize = u64::BITS as usize;
 
 /// Returns the word and the bit of a descriptor.
-fn place(fd: RawFd) -> Option<(usize, u64)> {
+fn word_and_bit(fd: RawFd) -> Option<(usize, u64)> {
     let fd = usize::try_from(fd).ok()?;
     Some((fd / BITS, 1 << (fd % BITS)))
 }
@@ -285,11 +285,11 @@ fn ready_of(
     let mut ready = [0; 3];
     let mut left = wanted[0] | wanted[1] | wanted[2];
     while left != 0 {
-        let place = left.trailing_zeros();
+        let bit = left.trailing_zeros();
         left &= left - 1;
-        let events = events_of(first + place as RawFd)?;
+        let events = events_of(first + bit as RawFd)?;
         for (index, ready) in ready.iter_mut().enumerate() {
-            *ready |= u64::from(events.intersects(SETS[index])) << place;
+            *ready |= u64::from(events.intersects(SETS[index])) << bit;
         }
     }
     Ok([0, 1, 2].map(|index| ready[index] & wanted[index]))

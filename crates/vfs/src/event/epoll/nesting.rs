@@ -43,7 +43,7 @@ pub(super) fn link(
         + 1
         + longest(parent, Set::parents, &mut Lengths::new());
     // Of all that is below, nothing may be the parent.
-    if below.contains_key(&place(parent)) || links > MAX_LINKS {
+    if below.contains_key(&address(parent)) || links > MAX_LINKS {
         return Err(Errno::ELOOP);
     }
     // First the link, which whoever takes the member out takes away.
@@ -60,7 +60,7 @@ fn check_ways(set: &Arc<Set>) -> Result<(), Errno> {
         if ways(&set, &mut counted) > MAX_WAYS {
             return Err(Errno::EINVAL);
         }
-        if seen.insert(place(&set)) {
+        if seen.insert(address(&set)) {
             next.extend(set.children());
         }
     }
@@ -69,13 +69,13 @@ fn check_ways(set: &Arc<Set>) -> Result<(), Errno> {
 
 /// Returns how many ways there are from a set upwards, with the one that ends there.
 fn ways(set: &Set, counted: &mut Lengths) -> usize {
-    if let Some(&ways) = counted.get(&place(set)) {
+    if let Some(&ways) = counted.get(&address(set)) {
         return ways;
     }
     let parents = set.parents();
     let upwards = parents.iter().map(|parent| ways(parent, counted));
     let sum = upwards.fold(1, usize::saturating_add);
-    counted.insert(place(set), sum);
+    counted.insert(address(set), sum);
     sum
 }
 
@@ -95,16 +95,16 @@ type Lengths = BTreeMap<usize, usize>;
 /// Returns the length of the longest chain from a set in one direction. There are no loops, and no
 /// chain is longer than the most.
 fn longest(set: &Set, next: fn(&Set) -> Vec<Arc<Set>>, lengths: &mut Lengths) -> usize {
-    if let Some(&length) = lengths.get(&place(set)) {
+    if let Some(&length) = lengths.get(&address(set)) {
         return length;
     }
     let links = next(set);
     let lengths_on = links.iter().map(|on| 1 + longest(on, next, lengths));
     let length = lengths_on.max().unwrap_or(0);
-    lengths.insert(place(set), length);
+    lengths.insert(address(set), length);
     length
 }
 
-fn place(set: &Set) -> usize {
+fn address(set: &Set) -> usize {
     std::ptr::from_ref(set).addr()
 }

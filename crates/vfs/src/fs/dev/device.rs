@@ -9,7 +9,7 @@ use fdtable::FileRef;
 use super::{Root, home};
 use crate::fs::inode::{Home, Inode, Opening};
 use crate::fs::locks::LockSet;
-use crate::fs::mount::Place;
+use crate::fs::mount::VfsPath;
 use crate::fs::seek::SeekTo;
 use crate::fs::stat::{FileKind, Stat};
 use crate::{Errno, Object, OpenFlags, Status};
@@ -48,7 +48,7 @@ pub(super) struct DeviceInode {
 struct OpenDevice {
     device: Device,
     inode: Arc<DeviceInode>,
-    place: Place,
+    path: VfsPath,
     status: Status,
     revoked: OnceLock<()>,
 }
@@ -118,7 +118,7 @@ impl Inode for DeviceInode {
     fn open(self: Arc<Self>, opening: &Opening<'_>) -> Result<FileRef<dyn Object>, Errno> {
         opening.file(OpenDevice {
             device: self.device,
-            place: Place {
+            path: VfsPath {
                 mount: opening.mount(),
                 inode: Arc::clone(&self) as Arc<dyn Inode>,
             },
@@ -167,8 +167,8 @@ impl Object for OpenDevice {
         false
     }
 
-    fn place(&self) -> Option<Place> {
-        Some(self.place.clone())
+    fn path(&self) -> Option<VfsPath> {
+        Some(self.path.clone())
     }
 
     fn locks(&self) -> Option<&LockSet> {

@@ -24,7 +24,7 @@ use super::meta::Meta;
 use crate::fs::inode::{Home, Inode, LaterName, Opening};
 use crate::fs::locks::LockSet;
 use crate::fs::mode::Permissions;
-use crate::fs::mount::{Mount, Place};
+use crate::fs::mount::{Mount, VfsPath};
 use crate::fs::seek::SeekTo;
 use crate::fs::stat::{FileKind, Stat};
 use crate::fs::{Attributes, FallocateFlags};
@@ -418,8 +418,8 @@ impl Object for RegularFile {
         Ok(())
     }
 
-    fn place(&self) -> Option<Place> {
-        Some(Place {
+    fn path(&self) -> Option<VfsPath> {
+        Some(VfsPath {
             mount: self.mount.clone(),
             inode: Arc::clone(&self.inode) as _,
         })

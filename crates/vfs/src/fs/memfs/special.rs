@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 use super::meta::Meta;
 use crate::fs::inode::{Home, Inode, Opening, Target};
 use crate::fs::mode::Permissions;
-use crate::fs::mount::Place;
+use crate::fs::mount::VfsPath;
 use crate::fs::stat::{FileKind, Stat};
 use crate::fs::{Attributes, PathContext};
 use crate::ipc::fifo::Fifo;
@@ -101,11 +101,11 @@ impl Inode for SpecialInode {
         let Special::Fifo(fifo) = &self.what else {
             return Err(Errno::ENXIO);
         };
-        let place = Place {
+        let path = VfsPath {
             mount: opening.mount(),
             inode: Arc::clone(&self) as _,
         };
-        fifo.open_in(opening.flags(), Some(place), |end| opening.file(end))
+        fifo.open_in(opening.flags(), Some(path), |end| opening.file(end))
     }
 
     fn link_target(&self, _context: &PathContext<'_>) -> Result<Target, Errno> {

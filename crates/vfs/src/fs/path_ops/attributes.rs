@@ -6,7 +6,7 @@ use crate::fs::clock::Timestamp;
 use crate::fs::file_system::want_write;
 use crate::fs::inode::Target;
 use crate::fs::mode::{AccessMode, Mode};
-use crate::fs::mount::Place;
+use crate::fs::mount::VfsPath;
 use crate::fs::namei::Follow;
 use crate::fs::stat::FileKind;
 use crate::fs::{Attributes, Time};
@@ -18,7 +18,7 @@ impl PathContext<'_> {
         let link = self.find_at(at, path, AtFlags::EMPTY_PATH, Follow::No)?;
         match link.inode.link_target(self) {
             Ok(Target::Path(target)) => Ok(target.to_vec()),
-            Ok(Target::Place { shown, .. }) => Ok(shown),
+            Ok(Target::MagicLink { shown, .. }) => Ok(shown),
             Err(Errno::EINVAL) if path.is_empty() => Err(Errno::ENOENT),
             Err(errno) => Err(errno),
         }
@@ -37,21 +37,21 @@ impl PathContext<'_> {
         if AccessMode::from_bits(wanted.bits()).is_none() {
             return Err(Errno::EINVAL);
         }
-        let place = self.find_at(at, path, flags, Follow::from(flags))?;
+        let vfs_path = self.find_at(at, path, flags, Follow::from(flags))?;
         let stored = matches!(
-            place.inode.kind(),
+            vfs_path.inode.kind(),
             FileKind::Regular | FileKind::Directory | FileKind::Symlink
         );
         if wanted.contains(AccessMode::WRITE) && stored {
-            want_write(self.fs_of(&place))?;
+            want_write(self.fs_of(&vfs_path))?;
         }
-        self.may(wanted, &*place.inode)
+        self.may(wanted, &*vfs_path.inode)
     }
 
     /// Sets the permission bits.
-    pub(crate) fn chmod(&self, place: &Place, mode: Mode) -> Result<(), Errno> {
-        let _change = want_write(self.fs_of(place))?;
-        let inode = &*place.inode;
+    pub(crate) fn chmod(&self, vfs_path: &VfsPath, mode: Mode) -> Result<(), Errno> {
+        let _change = want_write(self.fs_of(vfs_path))?;
+        let inode = &*vfs_path.inode;
         let file = inode.permissions();
         if !self.credentials.owns(file.uid) {
             return Err(Errno::EPERM);
@@ -72,12 +72,12 @@ impl PathContext<'_> {
     /// Sets the owners.
     pub(crate) fn chown(
         &self,
-        place: &Place,
+        vfs_path: &VfsPath,
         uid: Option<u32>,
         gid: Option<u32>,
     ) -> Result<(), Errno> {
-        let _change = want_write(self.fs_of(place))?;
-        let inode = &*place.inode;
+        let _change = want_write(self.fs_of(vfs_path))?;
+        let inode = &*vfs_path.inode;
         let file = inode.permissions();
         let owns = self.credentials.uid == file.uid;
         let uid_allowed = uid.is_none_or(|uid| owns && uid == file.uid);
@@ -96,7 +96,7 @@ impl PathContext<'_> {
     }
 
     /// Sets the times.
-    pub(crate) fn set_times(&self, place: &Place, times: [Time; 2]) -> Result<(), Errno> {
+    pub(crate) fn set_times(&self, vfs_path: &VfsPath, times: [Time; 2]) -> Result<(), Errno> {
         let bad = |time: &Time| matches!(time, Time::At(_, nanos) if *nanos >= 1_000_000_000);
         if times.iter().any(bad) {
             return Err(Errno::EINVAL);
@@ -104,8 +104,8 @@ impl PathContext<'_> {
         if times == [Time::Omit; 2] {
             return Ok(());
         }
-        let _change = want_write(self.fs_of(place))?;
-        let inode = &*place.inode;
+        let _change = want_write(self.fs_of(vfs_path))?;
+        let inode = &*vfs_path.inode;
         if !self.credentials.owns(inode.permissions().uid) {
             if times != [Time::Now; 2] {
                 return Err(Errno::EPERM);
@@ -126,14 +126,14 @@ impl PathContext<'_> {
     }
 
     /// Sets the length of a file that is not open.
-    pub(crate) fn truncate(&self, place: &Place, length: u64) -> Result<(), Errno> {
-        let inode = &*place.inode;
+    pub(crate) fn truncate(&self, vfs_path: &VfsPath, length: u64) -> Result<(), Errno> {
+        let inode = &*vfs_path.inode;
         match inode.kind() {
             FileKind::Directory => return Err(Errno::EISDIR),
             FileKind::Regular => {}
             _ => return Err(Errno::EINVAL),
         }
-        let _change = want_write(self.fs_of(place))?;
+        let _change = want_write(self.fs_of(vfs_path))?;
         self.may(AccessMode::WRITE, inode)?;
         inode.set_len(length)
     }

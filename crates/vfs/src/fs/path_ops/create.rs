@@ -5,7 +5,7 @@ use crate::Errno;
 use crate::fs::file_system::want_write;
 use crate::fs::inode::What;
 use crate::fs::mode::Mode;
-use crate::fs::mount::Place;
+use crate::fs::mount::VfsPath;
 use crate::fs::namei::Follow;
 use crate::fs::path::{PATH_MAX, Path};
 
@@ -26,7 +26,7 @@ impl PathContext<'_> {
         path: &[u8],
         what: What<'_>,
         mode: Mode,
-    ) -> Result<Place, Errno> {
+    ) -> Result<VfsPath, Errno> {
         let path = Path::parse(path)?;
         self.make(at, &path, what, mode)
     }
@@ -58,7 +58,7 @@ impl PathContext<'_> {
         };
         let old = self.find_at(old.0, old.1, flags, follow)?;
         let path = Path::parse(new.1)?;
-        let (parent, name) = self.place_for(new.0, &path, false)?;
+        let (parent, name) = self.parent_for(new.0, &path, false)?;
         if parent.mount_id() != old.mount_id() {
             return Err(Errno::EXDEV);
         }
@@ -70,13 +70,13 @@ impl PathContext<'_> {
         parent.inode.link(name, &old.inode)
     }
 
-    fn make(&self, at: At, path: &Path<'_>, what: What<'_>, mode: Mode) -> Result<Place, Errno> {
+    fn make(&self, at: At, path: &Path<'_>, what: What<'_>, mode: Mode) -> Result<VfsPath, Errno> {
         let takes_slash = matches!(what, What::Directory);
-        let (parent, name) = self.place_for(at, path, takes_slash)?;
+        let (parent, name) = self.parent_for(at, path, takes_slash)?;
         let _change = want_write(self.fs_of(&parent))?;
         self.may_change(&*parent.inode)?;
         let inode = parent.inode.create(name, &self.new_inode(what, mode))?;
-        Ok(Place {
+        Ok(VfsPath {
             mount: parent.mount.clone(),
             inode,
         })
@@ -87,12 +87,12 @@ impl PathContext<'_> {
     /// # Errors
     /// Those of every path; `EEXIST` if there is something; `ENOENT` if the path has a `/` at its
     /// end, and no directory is to be made.
-    fn place_for<'p>(
+    fn parent_for<'p>(
         &self,
         at: At,
         path: &Path<'p>,
         takes_slash: bool,
-    ) -> Result<(Place, &'p [u8]), Errno> {
+    ) -> Result<(VfsPath, &'p [u8]), Errno> {
         let parent = self.find_parent(at, path)?;
         let name = path.name(Errno::EEXIST)?;
         match parent.inode.lookup(name, self) {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::{At, PathContext, is_directory};
 use crate::Errno;
 use crate::fs::file_system::{FileSystem, StatFs};
-use crate::fs::mount::{Mounts, Place, same};
+use crate::fs::mount::{Mounts, VfsPath, same};
 use crate::fs::namei::Follow;
 
 impl PathContext<'_> {
@@ -26,8 +26,8 @@ impl PathContext<'_> {
     /// Unmounts what is mounted on a directory.
     pub(crate) fn unmount(&self, path: &[u8]) -> Result<(), Errno> {
         let mounts = self.may_mount()?;
-        let place = self.find(At::Cwd, path, Follow::Yes)?;
-        mounts.unmount(&place)
+        let vfs_path = self.find(At::Cwd, path, Follow::Yes)?;
+        mounts.unmount(&vfs_path)
     }
 
     fn may_mount(&self) -> Result<&Mounts, Errno> {
@@ -38,25 +38,25 @@ impl PathContext<'_> {
     }
 
     pub(crate) fn statfs(&self, at: At, path: &[u8]) -> Result<StatFs, Errno> {
-        let place = self.find(at, path, Follow::Yes)?;
-        Ok(self.fs_of(&place).statfs())
+        let vfs_path = self.find(at, path, Follow::Yes)?;
+        Ok(self.fs_of(&vfs_path).statfs())
     }
 
     /// Finds a directory in which the caller may be.
-    pub(crate) fn find_directory(&self, path: &[u8]) -> Result<Place, Errno> {
-        let place = self.find(At::Cwd, path, Follow::Yes)?;
-        self.only_directory(&place)?;
-        Ok(place)
+    pub(crate) fn find_directory(&self, path: &[u8]) -> Result<VfsPath, Errno> {
+        let vfs_path = self.find(At::Cwd, path, Follow::Yes)?;
+        self.only_directory(&vfs_path)?;
+        Ok(vfs_path)
     }
 
     /// Checks that a place is a directory, and the caller may go through it.
     ///
     /// # Errors
     /// `ENOTDIR`, `EACCES` if not.
-    pub(crate) fn only_directory(&self, place: &Place) -> Result<(), Errno> {
-        if !is_directory(&*place.inode) {
+    pub(crate) fn only_directory(&self, vfs_path: &VfsPath) -> Result<(), Errno> {
+        if !is_directory(&*vfs_path.inode) {
             return Err(Errno::ENOTDIR);
         }
-        self.may_search(&*place.inode)
+        self.may_search(&*vfs_path.inode)
     }
 }

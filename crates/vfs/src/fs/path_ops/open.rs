@@ -9,7 +9,7 @@ use super::{At, PathContext, is_directory};
 use crate::fs::file_system::want_write;
 use crate::fs::inode::{Inode, LaterName, NewInode, Opening, Target, What};
 use crate::fs::mode::{AccessMode, Mode, Permissions};
-use crate::fs::mount::Place;
+use crate::fs::mount::VfsPath;
 use crate::fs::namei::{Follow, PathWalk};
 use crate::fs::path::{Last, Path};
 use crate::fs::path_file::PathFile;
@@ -18,7 +18,7 @@ use crate::{Errno, Object, OpenFlags};
 
 /// What an open has found.
 struct Found {
-    place: Place,
+    vfs_path: VfsPath,
     age: Age,
 }
 
@@ -33,14 +33,14 @@ enum Age {
 }
 
 impl Found {
-    fn old(place: Place) -> Self {
+    fn old(vfs_path: VfsPath) -> Self {
         let age = Age::Old;
-        Found { place, age }
+        Found { vfs_path, age }
     }
 
-    fn new(place: Place) -> Self {
+    fn new(vfs_path: VfsPath) -> Self {
         let age = Age::New;
-        Found { place, age }
+        Found { vfs_path, age }
     }
 }
 
@@ -65,7 +65,7 @@ impl<'p> Request<'p> {
 
 /// File that was found, and is to be opened.
 pub(crate) struct ToOpen {
-    place: Place,
+    vfs_path: VfsPath,
     flags: OpenFlags,
 }
 
@@ -74,7 +74,7 @@ impl ToOpen {
     /// free number may have done that.
     #[inline]
     pub(crate) fn is_unnoticed(&self) -> bool {
-        self.flags.contains(OpenFlags::PATH) || !self.place.inode.is_open_noticed()
+        self.flags.contains(OpenFlags::PATH) || !self.vfs_path.inode.is_open_noticed()
     }
 }
 
@@ -102,20 +102,20 @@ impl PathContext<'_> {
     pub(crate) fn find_to_open(&self, at: At, request: &Request<'_>) -> Result<ToOpen, Errno> {
         let Request { path, flags } = *request;
         let start = self.start(at, path.from_root)?;
-        let place = PathWalk::new(self).find(&start, &path, follow(flags))?;
-        Ok(ToOpen { place, flags })
+        let vfs_path = PathWalk::new(self).find(&start, &path, follow(flags))?;
+        Ok(ToOpen { vfs_path, flags })
     }
 
     /// Opens what was found.
     #[inline]
     pub(crate) fn open_later(&self, found: ToOpen) -> Result<FileRef<dyn Object>, Errno> {
-        self.open_found(Found::old(found.place), found.flags)
+        self.open_found(Found::old(found.vfs_path), found.flags)
     }
 
     /// Opens a file, or makes it first.
     fn open_or_create(
         &self,
-        start: &Place,
+        start: &VfsPath,
         path: &Path<'_>,
         flags: OpenFlags,
         mode: Mode,
@@ -124,7 +124,7 @@ impl PathContext<'_> {
             let mut walk = PathWalk::new(self);
             let found = self.find_or_create(&mut walk, Cow::Borrowed(start), path, flags, mode)?;
             let had_name = found.age != Age::Nameless;
-            let inode = Arc::clone(&found.place.inode);
+            let inode = Arc::clone(&found.vfs_path.inode);
             match self.open_found(found, flags) {
                 // Its name was removed between the two steps: look for another, or make one.
                 Err(Errno::ENOENT) if had_name && inode.stat().links == 0 => {}
@@ -135,7 +135,7 @@ impl PathContext<'_> {
 
     #[inline]
     fn open_found(&self, found: Found, flags: OpenFlags) -> Result<FileRef<dyn Object>, Errno> {
-        let Place { mount, inode } = found.place;
+        let VfsPath { mount, inode } = found.vfs_path;
         let kind = inode.kind();
         if flags.contains(OpenFlags::DIRECTORY) && kind != FileKind::Directory {
             return Err(Errno::ENOTDIR);
@@ -148,7 +148,7 @@ impl PathContext<'_> {
         };
         if flags.contains(OpenFlags::PATH) {
             let mount = opening.mount();
-            return opening.file(PathFile::new(Place { mount, inode }));
+            return opening.file(PathFile::new(VfsPath { mount, inode }));
         }
         let changes = flags.can_write() || flags.intersects(OpenFlags::CREAT | OpenFlags::TRUNC);
         match kind {
@@ -190,7 +190,7 @@ impl PathContext<'_> {
     fn find_or_create(
         &self,
         walk: &mut PathWalk<'_>,
-        start: Cow<'_, Place>,
+        start: Cow<'_, VfsPath>,
         path: &Path<'_>,
         flags: OpenFlags,
         mode: Mode,
@@ -228,15 +228,15 @@ impl PathContext<'_> {
     fn create_behind(
         &self,
         walk: &mut PathWalk<'_>,
-        parent: &Place,
-        link: &Place,
+        parent: &VfsPath,
+        link: &VfsPath,
         flags: OpenFlags,
         mode: Mode,
     ) -> Result<Found, Errno> {
         match walk.target(link)? {
-            Target::Place { place, .. } => {
+            Target::MagicLink { path: vfs_path, .. } => {
                 let age = Age::Nameless;
-                Ok(Found { place, age })
+                Ok(Found { vfs_path, age })
             }
             Target::Path(text) => {
                 let path = Path::parse(&text)?;
@@ -246,13 +246,13 @@ impl PathContext<'_> {
         }
     }
 
-    fn create_file(&self, parent: &Place, name: &[u8], mode: Mode) -> Result<Place, Errno> {
+    fn create_file(&self, parent: &VfsPath, name: &[u8], mode: Mode) -> Result<VfsPath, Errno> {
         let _change = want_write(self.fs_of(parent))?;
         self.may_change(&*parent.inode)?;
         let inode = parent
             .inode
             .create(name, &self.new_inode(What::Regular, mode))?;
-        Ok(Place {
+        Ok(VfsPath {
             mount: parent.mount.clone(),
             inode,
         })
@@ -266,7 +266,7 @@ impl PathContext<'_> {
         mode: Mode,
     ) -> Result<FileRef<dyn Object>, Errno> {
         let ToOpen {
-            place: directory,
+            vfs_path: directory,
             flags,
         } = self.find_to_open(at, request)?;
         if !is_directory(&*directory.inode) {
@@ -281,11 +281,11 @@ impl PathContext<'_> {
             LaterName::Possible
         };
         let inode = directory.inode.create_unnamed(&new, later)?;
-        let place = Place {
+        let vfs_path = VfsPath {
             mount: directory.mount.clone(),
             inode,
         };
-        self.open_found(Found::new(place), flags - OpenFlags::TMPFILE)
+        self.open_found(Found::new(vfs_path), flags - OpenFlags::TMPFILE)
     }
 
     /// Describes what is to be made for this caller.

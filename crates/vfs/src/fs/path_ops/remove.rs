@@ -4,7 +4,7 @@ use super::{At, PathContext};
 use crate::Errno;
 use crate::fs::file_system::want_write;
 use crate::fs::inode::{Inode, Unlink};
-use crate::fs::mount::Place;
+use crate::fs::mount::VfsPath;
 use crate::fs::namei::Follow;
 use crate::fs::path::{Last, Path};
 
@@ -37,7 +37,7 @@ impl PathContext<'_> {
         self.remove(&parent, name, Unlink::File)
     }
 
-    fn remove(&self, parent: &Place, name: &[u8], what: Unlink) -> Result<(), Errno> {
+    fn remove(&self, parent: &VfsPath, name: &[u8], what: Unlink) -> Result<(), Errno> {
         let _change = want_write(self.fs_of(parent))?;
         let may = |found: &dyn Inode| self.may_remove(&*parent.inode, found);
         parent.inode.unlink(name, what, &may)
@@ -45,12 +45,15 @@ impl PathContext<'_> {
 
     /// Takes a file from all who have it open.
     pub(crate) fn revoke(&self, at: At, path: &[u8]) -> Result<usize, Errno> {
-        let place = self.find(at, path, Follow::Yes)?;
-        if !self.credentials.owns(place.inode.permissions().uid) {
+        let vfs_path = self.find(at, path, Follow::Yes)?;
+        if !self.credentials.owns(vfs_path.inode.permissions().uid) {
             return Err(Errno::EPERM);
         }
-        let inode = place.inode.number();
-        let superblock = self.fs_of(&place).superblock().ok_or(Errno::EOPNOTSUPP)?;
+        let inode = vfs_path.inode.number();
+        let superblock = self
+            .fs_of(&vfs_path)
+            .superblock()
+            .ok_or(Errno::EOPNOTSUPP)?;
         Ok(
             superblock
                 .revoke_where(|object| object.stat().is_ok_and(|stat| stat.inode == inode))?,

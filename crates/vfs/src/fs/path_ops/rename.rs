@@ -5,7 +5,7 @@ use crate::Errno;
 use crate::fs::file_system::{RenameFlags, Renamed, want_write};
 use crate::fs::inode::Inode;
 use crate::fs::mode::AccessMode;
-use crate::fs::mount::Place;
+use crate::fs::mount::VfsPath;
 use crate::fs::path::Path;
 
 impl PathContext<'_> {
@@ -56,8 +56,8 @@ impl PathContext<'_> {
 
     fn may_rename(
         &self,
-        (from, moved): (&Place, &dyn Inode),
-        (to, replaced): (&Place, Option<&dyn Inode>),
+        (from, moved): (&VfsPath, &dyn Inode),
+        (to, replaced): (&VfsPath, Option<&dyn Inode>),
         flags: RenameFlags,
     ) -> Result<(), Errno> {
         if self.credentials.is_root() {

@@ -9,7 +9,7 @@ use super::text::{Text, TextInode};
 use super::{ProcessDirectory, Shown, What, fdinfo, number};
 use crate::fs::inode::{Home, Inode, Opening, Target};
 use crate::fs::stat::{DirEntry, FileKind, Stat};
-use crate::fs::{PathContext, Place};
+use crate::fs::{PathContext, VfsPath};
 use crate::{Errno, Object};
 
 /// Directory with the descriptors of a process.
@@ -153,15 +153,15 @@ impl Inode for DescriptorLink {
     /// `ENOENT` if the descriptor is closed; `EIO` if its file is revoked.
     fn link_target(&self, _context: &PathContext<'_>) -> Result<Target, Errno> {
         let file = self.file()?;
-        if let Some(place) = file.place() {
-            let shown = place.path();
-            return Ok(Target::Place { place, shown });
+        if let Some(path) = file.path() {
+            let shown = path.full_path();
+            return Ok(Target::MagicLink { path, shown });
         }
         let shown = file.label().into_bytes();
-        let place = Place {
+        let path = VfsPath {
             mount: None,
             inode: Arc::new(Itself::new(file)),
         };
-        Ok(Target::Place { place, shown })
+        Ok(Target::MagicLink { path, shown })
     }
 }

@@ -24,7 +24,7 @@ pub(super) fn text(files: &Files<dyn Object>, fd: i32) -> Result<Vec<u8>, Errno>
         flags |= OpenFlags::CLOEXEC;
     }
     let position = file.seek(SeekTo::Current(0)).unwrap_or(0);
-    let mount = file.place().map_or(0, |place| place.mount_id());
+    let mount = file.path().map_or(0, |path| path.mount_id());
     let (device, inode) = file.stat().map_or((0, 0), |stat| (stat.device, stat.inode));
     let mut text = format!(
         "pos:\t{position}\nflags:\t0{:o}\nmnt_id:\t{mount}\nino:\t{inode}\n",

@@ -9,7 +9,7 @@ use super::text::{Text, TextInode};
 use super::{Shown, What};
 use crate::fs::inode::{Home, Inode, Opening, Target};
 use crate::fs::stat::{DirEntry, FileKind, Stat};
-use crate::fs::{PathContext, Place};
+use crate::fs::{PathContext, VfsPath};
 use crate::{Errno, Limit, Object, Process, Resource};
 
 /// Directory of a process.
@@ -30,7 +30,7 @@ enum Entry {
 
 /// Link to a place of the process.
 #[derive(Debug)]
-struct PlaceLink {
+struct PathLink {
     directory: Arc<Shown>,
     entry: Entry,
 }
@@ -80,7 +80,7 @@ impl ProcessDirectory {
                 let make: Text = Arc::new(move || Ok(text.clone()));
                 Arc::new(TextInode::new(stat, make))
             }
-            Entry::Cwd | Entry::Root => Arc::new(PlaceLink {
+            Entry::Cwd | Entry::Root => Arc::new(PathLink {
                 directory: shown,
                 entry,
             }),
@@ -128,7 +128,7 @@ impl Inode for ProcessDirectory {
     }
 }
 
-impl Inode for PlaceLink {
+impl Inode for PathLink {
     fn kind(&self) -> FileKind {
         FileKind::Symlink
     }
@@ -146,15 +146,15 @@ impl Inode for PlaceLink {
 
     fn link_target(&self, context: &PathContext<'_>) -> Result<Target, Errno> {
         let root = || context.root().clone();
-        let place: Place = match self.entry {
+        let path: VfsPath = match self.entry {
             Entry::Cwd => context
                 .process()
                 .and_then(Process::working_directory)
                 .unwrap_or_else(root),
             _ => root(),
         };
-        let shown = place.path();
-        Ok(Target::Place { place, shown })
+        let shown = path.full_path();
+        Ok(Target::MagicLink { path, shown })
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use fdtable::FileRef;
 use parking_lot::{Mutex, MutexGuard};
 
-use crate::fs::Place;
+use crate::fs::VfsPath;
 use crate::fs::inode::{Inode, Opening};
 use crate::fs::seek::SeekTo;
 use crate::fs::stat::{FileKind, Stat};
@@ -23,7 +23,7 @@ pub(super) struct TextInode {
 /// Open text. It is made anew by each read from the start, and stays as it is for those that go on.
 #[doc(alias = "seq_file")]
 struct OpenText {
-    place: Place,
+    path: VfsPath,
     stat: Stat,
     make: Text,
     status: Status,
@@ -63,7 +63,7 @@ impl Inode for TextInode {
             make: Arc::clone(&self.make),
             status: Status::new(flags),
             reading: Mutex::default(),
-            place: Place {
+            path: VfsPath {
                 mount: opening.mount(),
                 inode: self,
             },
@@ -74,9 +74,12 @@ impl Inode for TextInode {
 impl OpenText {
     /// Locks the text for a read at some place: made anew if that is the start, or if there is none
     /// yet. It is made without the lock, since it may tell of this very file.
-    fn prepare(&self, place: impl Fn(&Reading) -> u64) -> Result<MutexGuard<'_, Reading>, Errno> {
+    fn prepare(
+        &self,
+        position: impl Fn(&Reading) -> u64,
+    ) -> Result<MutexGuard<'_, Reading>, Errno> {
         let reading = self.reading.lock();
-        if place(&reading) > 0 && !reading.text.is_empty() {
+        if position(&reading) > 0 && !reading.text.is_empty() {
             return Ok(reading);
         }
         drop(reading);
@@ -112,8 +115,8 @@ impl Object for OpenText {
         false
     }
 
-    fn place(&self) -> Option<Place> {
-        Some(self.place.clone())
+    fn path(&self) -> Option<VfsPath> {
+        Some(self.path.clone())
     }
 
     fn try_read(&self, _buf: &mut [u8]) -> Result<usize, Errno> {

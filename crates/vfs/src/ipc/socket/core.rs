@@ -321,9 +321,9 @@ impl Core {
     /// attempts ask for the [fate](Self::fate), which is told before.
     pub(super) fn wait_elsewhere<R>(&self, wait: impl FnOnce() -> R) -> R {
         let me: Arc<dyn Watcher> = Sleeper::current();
-        let place = self.state.lock().away.sleep_on(me, Events::ERR);
+        let ticket = self.state.lock().away.sleep_on(me, Events::ERR);
         let outcome = wait();
-        self.state.lock().away.leave(place);
+        self.state.lock().away.leave(ticket);
         outcome
     }
 
