@@ -32,7 +32,7 @@ pub use dev::DevFs;
 pub use device_number::fresh as fresh_device;
 pub use fallocate::FallocateFlags;
 pub use file_system::{FileSystem, MayRename, RenameFlags, Renamed, StatFs};
-pub use inode::{Home, Inode, LaterName, MayUnlink, NewInode, Opening, Target, Unlink, What};
+pub use inode::{Dentry, Inode, LaterName, MayUnlink, NewInode, Opening, Target, Unlink, What};
 pub use inode_number::fresh as fresh_inode;
 pub use memfs::{DEFAULT_FILE_LIMIT, MemFs};
 pub use mode::{AccessMode, Credentials, Mode, Permissions};

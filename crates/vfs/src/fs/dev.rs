@@ -10,7 +10,7 @@ use fdtable::FileRef;
 
 use super::device_number;
 use super::file_system::{FileSystem, StatFs};
-use super::inode::{Home, Inode, Opening, Target};
+use super::inode::{Dentry, Inode, Opening, Target};
 use super::inode_number;
 use super::mode::Mode;
 use super::stat::{DirEntry, FileKind, Stat};
@@ -205,16 +205,16 @@ impl Inode for Link {
         Ok(Target::Path(self.target.as_bytes().into()))
     }
 
-    fn home(&self) -> Option<Home> {
-        home(&self.root, self.name)
+    fn dentry(&self) -> Option<Dentry> {
+        dentry(&self.root, self.name)
     }
 }
 
 /// Says that a name is in the root.
-fn home(root: &Weak<Root>, name: &str) -> Option<Home> {
-    Some(Home {
-        directory: root.upgrade()?,
+fn dentry(root: &Weak<Root>, name: &str) -> Option<Dentry> {
+    Some(Dentry {
+        parent: root.upgrade()?,
         name: name.as_bytes().into(),
-        has_left: false,
+        is_unhashed: false,
     })
 }

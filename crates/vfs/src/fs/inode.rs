@@ -116,7 +116,7 @@ pub trait Inode: Any + Send + Sync {
     /// what was removed the last. Nothing for the root, if the directory itself is gone, and where
     /// nobody knows (as it is until this is written). A directory without a home has no `..`.
     #[doc(alias = "d_parent")]
-    fn home(&self) -> Option<Home> {
+    fn dentry(&self) -> Option<Dentry> {
         None
     }
 
@@ -180,13 +180,13 @@ pub trait Inode: Any + Send + Sync {
 
 /// Directory that an inode is in, and its name there.
 #[derive(Clone)]
-pub struct Home {
+pub struct Dentry {
     /// The directory.
-    pub directory: Arc<dyn Inode>,
+    pub parent: Arc<dyn Inode>,
     /// The name.
     pub name: Arc<[u8]>,
     /// The inode has lost this name.
-    pub has_left: bool,
+    pub is_unhashed: bool,
 }
 
 /// Where a symbolic link leads.

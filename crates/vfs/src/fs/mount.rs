@@ -21,7 +21,7 @@ use fdtable::SuperBlock;
 use parking_lot::{Mutex, RwLock};
 
 use super::file_system::FileSystem;
-use super::inode::{Home, Inode};
+use super::inode::{Dentry, Inode};
 use super::stat::FileKind;
 use crate::Errno;
 
@@ -185,16 +185,14 @@ impl VfsPath {
     /// Returns the directory that it is in and its name there; for the root of a mount, those of
     /// the directory on which it is mounted; of what is removed the last ones. Nothing for the root
     /// of all.
-    pub fn home(&self) -> Option<(VfsPath, Arc<[u8]>)> {
+    pub fn parent_and_name(&self) -> Option<(VfsPath, Arc<[u8]>)> {
         let visible = self.below_mounts();
-        let Home {
-            directory, name, ..
-        } = visible.inode.home()?;
-        let directory = VfsPath {
+        let Dentry { parent, name, .. } = visible.inode.dentry()?;
+        let parent = VfsPath {
             mount: visible.mount.clone(),
-            inode: directory,
+            inode: parent,
         };
-        Some((directory, name))
+        Some((parent, name))
     }
 
     /// Returns the path from the root of all, with ` (deleted)` behind it if the name is gone, as
@@ -203,9 +201,9 @@ impl VfsPath {
     pub fn full_path(&self) -> Vec<u8> {
         let mut names = Vec::new();
         let mut here = self.clone();
-        while let Some((above, name)) = here.home() {
+        while let Some((parent, name)) = here.parent_and_name() {
             names.push(name);
-            here = above;
+            here = parent;
         }
         let mut path = Vec::new();
         for name in names.iter().rev() {
@@ -215,8 +213,8 @@ impl VfsPath {
         if path.is_empty() {
             path.push(b'/');
         }
-        let has_left = || self.inode.home().is_some_and(|home| home.has_left);
-        if self.inode.stat().links == 0 || has_left() {
+        let is_unhashed = || self.inode.dentry().is_some_and(|dentry| dentry.is_unhashed);
+        if self.inode.stat().links == 0 || is_unhashed() {
             path.extend_from_slice(b" (deleted)");
         }
         path

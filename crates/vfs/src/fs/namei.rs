@@ -235,12 +235,12 @@ impl<'w> PathWalk<'w> {
 
     pub(crate) fn dot_dot(&self, here: &VfsPath) -> Result<VfsPath, Errno> {
         self.context.only_directory(here)?;
-        let above = self.context.above(here)?;
-        if above.inode.mount_point().is_some_and(MountPoint::is_used) {
+        let parent = self.context.parent_of(here)?;
+        if parent.inode.mount_point().is_some_and(MountPoint::is_used) {
             // Something came on it after the walk, or whoever began it, had gone through.
-            return Ok(self.cross(&above, Arc::clone(&above.inode)));
+            return Ok(self.cross(&parent, Arc::clone(&parent.inode)));
         }
-        Ok(above)
+        Ok(parent)
     }
 }
 

@@ -65,9 +65,13 @@ impl OpenDirectory {
         let inode = &self.path.inode;
         let mut names = inode.names()?;
         names.try_reserve(2).map_err(|_| Errno::ENOMEM)?;
-        let above = self.path.home().map(|(above, _)| above.inode.number());
+        let parent = self
+            .path
+            .parent_and_name()
+            .map(|(parent, _)| parent.inode.number());
         let number = inode.number();
-        for (cookie, name, inode) in [(0, &b"."[..], number), (1, b"..", above.unwrap_or(number))] {
+        for (cookie, name, inode) in [(0, &b"."[..], number), (1, b"..", parent.unwrap_or(number))]
+        {
             names.push(DirEntry {
                 name: name.into(),
                 inode,

@@ -209,10 +209,10 @@ impl<'c> PathContext<'c> {
         if self.credentials.is_root() {
             return Ok(());
         }
-        let above = directory.permissions();
-        let sticky = above.mode.contains(Mode::STICKY);
+        let directory = directory.permissions();
+        let sticky = directory.mode.contains(Mode::STICKY);
         if sticky
-            && !self.credentials.owns(above.uid)
+            && !self.credentials.owns(directory.uid)
             && !self.credentials.owns(inode.permissions().uid)
         {
             return Err(Errno::EPERM);
@@ -224,12 +224,12 @@ impl<'c> PathContext<'c> {
     ///
     /// # Errors
     /// `ENOENT` if the directory is removed.
-    pub(crate) fn above(&self, vfs_path: &VfsPath) -> Result<VfsPath, Errno> {
+    pub(crate) fn parent_of(&self, vfs_path: &VfsPath) -> Result<VfsPath, Errno> {
         if vfs_path.is(self.root) {
             return Ok(vfs_path.clone());
         }
-        let (above, _) = vfs_path.home().ok_or(Errno::ENOENT)?;
-        Ok(above)
+        let (parent, _) = vfs_path.parent_and_name().ok_or(Errno::ENOENT)?;
+        Ok(parent)
     }
 }
 

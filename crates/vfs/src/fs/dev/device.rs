@@ -6,8 +6,8 @@ use std::sync::{Arc, OnceLock, Weak};
 
 use fdtable::FileRef;
 
-use super::{Root, home};
-use crate::fs::inode::{Home, Inode, Opening};
+use super::{Root, dentry};
+use crate::fs::inode::{Dentry, Inode, Opening};
 use crate::fs::locks::LockSet;
 use crate::fs::mount::VfsPath;
 use crate::fs::seek::SeekTo;
@@ -128,8 +128,8 @@ impl Inode for DeviceInode {
         })
     }
 
-    fn home(&self) -> Option<Home> {
-        home(&self.root, self.name)
+    fn dentry(&self) -> Option<Dentry> {
+        dentry(&self.root, self.name)
     }
 }
 

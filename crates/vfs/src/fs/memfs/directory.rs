@@ -20,7 +20,7 @@ use super::entries::{Entries, Node};
 use super::meta::Meta;
 use super::regular::RegularInode;
 use super::special::{Special, SpecialInode};
-use crate::fs::inode::{Home, Inode, LaterName, MayUnlink, NewInode, Opening, Unlink, What};
+use crate::fs::inode::{Dentry, Inode, LaterName, MayUnlink, NewInode, Opening, Unlink, What};
 use crate::fs::locks::LockSet;
 use crate::fs::mode::Permissions;
 use crate::fs::mount::MountPoint;
@@ -84,7 +84,7 @@ impl Directory {
         names.reserve()?;
         let name: Arc<[u8]> = name.into();
         node.meta()
-            .set_home(Weak::clone(&self.me), Arc::clone(&name));
+            .set_dentry(Weak::clone(&self.me), Arc::clone(&name));
         self.meta.was_modified();
         Ok(names.insert(name, node))
     }
@@ -94,7 +94,7 @@ impl Directory {
         let node = names.remove(name)?;
         // A file that is still open is shown with the name that it had.
         if let Node::Directory(_) = node {
-            node.meta().leave_home(self, name);
+            node.meta().unhash(self, name);
         }
         self.meta.was_modified();
         Some(node)
@@ -206,8 +206,8 @@ impl Inode for Directory {
         Ok(self.list())
     }
 
-    fn home(&self) -> Option<Home> {
-        self.meta.home()
+    fn dentry(&self) -> Option<Dentry> {
+        self.meta.dentry()
     }
 
     fn create(&self, name: &[u8], new: &NewInode<'_>) -> Result<Arc<dyn Inode>, Errno> {

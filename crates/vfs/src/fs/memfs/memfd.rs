@@ -31,7 +31,7 @@ impl MemFs {
         let shown = [b"memfd:", name].concat();
         inode
             .meta()
-            .set_home(Arc::downgrade(&self.root), shown.into());
+            .set_dentry(Arc::downgrade(&self.root), shown.into());
         let opened = RegularFile::open(Arc::clone(&inode), None, OpenFlags::RDWR)?;
         inode.drop_link();
         file(opened)

@@ -10,7 +10,7 @@ use crate::fs::clock::Timestamp;
 use crate::fs::inode_number;
 use crate::fs::mode::Permissions;
 use crate::fs::stat::{FileKind, Stat};
-use crate::fs::{Attributes, Home};
+use crate::fs::{Attributes, Dentry};
 
 /// All of an inode but its contents.
 #[derive(Debug)]
@@ -31,9 +31,9 @@ struct State {
     mtime: Timestamp,
     ctime: Timestamp,
     btime: Timestamp,
-    home: Option<(Weak<Directory>, Arc<[u8]>)>,
+    dentry: Option<(Weak<Directory>, Arc<[u8]>)>,
     /// The name is gone, and is kept to be shown.
-    has_left: bool,
+    is_unhashed: bool,
 }
 
 impl Meta {
@@ -50,8 +50,8 @@ impl Meta {
                 mtime: now,
                 ctime: now,
                 btime: now,
-                home: None,
-                has_left: false,
+                dentry: None,
+                is_unhashed: false,
             }),
         }
     }
@@ -132,37 +132,37 @@ impl Meta {
     }
 
     /// Remembers the newest name.
-    pub(super) fn set_home(&self, directory: Weak<Directory>, name: Arc<[u8]>) {
+    pub(super) fn set_dentry(&self, directory: Weak<Directory>, name: Arc<[u8]>) {
         let mut state = self.state.lock();
-        state.home = Some((directory, name));
-        state.has_left = false;
+        state.dentry = Some((directory, name));
+        state.is_unhashed = false;
     }
 
     /// Remembers that a name is gone, if it is the newest.
-    pub(super) fn leave_home(&self, directory: &Directory, name: &[u8]) {
+    pub(super) fn unhash(&self, directory: &Directory, name: &[u8]) {
         let mut state = self.state.lock();
         let is_it = |(at, called): &(Weak<Directory>, Arc<[u8]>)| {
             std::ptr::eq(at.as_ptr(), directory) && **called == *name
         };
-        if state.home.as_ref().is_some_and(is_it) {
-            state.has_left = true;
+        if state.dentry.as_ref().is_some_and(is_it) {
+            state.is_unhashed = true;
         }
     }
 
     /// Returns the directory that the inode is in, if there is one and it is in use.
     pub(super) fn parent(&self) -> Option<Arc<Directory>> {
         let state = self.state.lock();
-        let (directory, _) = state.home.as_ref()?;
+        let (directory, _) = state.dentry.as_ref()?;
         directory.upgrade()
     }
 
-    pub(super) fn home(&self) -> Option<Home> {
+    pub(super) fn dentry(&self) -> Option<Dentry> {
         let state = self.state.lock();
-        let (directory, name) = state.home.as_ref()?;
-        Some(Home {
-            directory: directory.upgrade()?,
+        let (directory, name) = state.dentry.as_ref()?;
+        Some(Dentry {
+            parent: directory.upgrade()?,
             name: Arc::clone(name),
-            has_left: state.has_left,
+            is_unhashed: state.is_unhashed,
         })
     }
 }

@@ -21,7 +21,7 @@ use fdtable::FileRef;
 use parking_lot::{Mutex, RwLock};
 
 use super::meta::Meta;
-use crate::fs::inode::{Home, Inode, LaterName, Opening};
+use crate::fs::inode::{Dentry, Inode, LaterName, Opening};
 use crate::fs::locks::LockSet;
 use crate::fs::mode::Permissions;
 use crate::fs::mount::{Mount, VfsPath};
@@ -251,8 +251,8 @@ impl Inode for RegularInode {
         Some(&self.locks)
     }
 
-    fn home(&self) -> Option<Home> {
-        self.meta.home()
+    fn dentry(&self) -> Option<Dentry> {
+        self.meta.dentry()
     }
 }
 

@@ -8,7 +8,7 @@ use fdtable::FileRef;
 use parking_lot::Mutex;
 
 use super::meta::Meta;
-use crate::fs::inode::{Home, Inode, Opening, Target};
+use crate::fs::inode::{Dentry, Inode, Opening, Target};
 use crate::fs::mode::Permissions;
 use crate::fs::mount::VfsPath;
 use crate::fs::stat::{FileKind, Stat};
@@ -122,8 +122,8 @@ impl Inode for SpecialInode {
         }
     }
 
-    fn home(&self) -> Option<Home> {
-        self.meta.home()
+    fn dentry(&self) -> Option<Dentry> {
+        self.meta.dentry()
     }
 }
 

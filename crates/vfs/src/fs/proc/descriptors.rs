@@ -7,7 +7,7 @@ use fdtable::FileRef;
 use super::itself::Itself;
 use super::text::{Text, TextInode};
 use super::{ProcessDirectory, Shown, What, fdinfo, number};
-use crate::fs::inode::{Home, Inode, Opening, Target};
+use crate::fs::inode::{Dentry, Inode, Opening, Target};
 use crate::fs::stat::{DirEntry, FileKind, Stat};
 use crate::fs::{PathContext, VfsPath};
 use crate::{Errno, Object};
@@ -104,11 +104,11 @@ impl Inode for Descriptors {
         Ok(names)
     }
 
-    fn home(&self) -> Option<Home> {
-        Some(Home {
-            directory: Arc::new(ProcessDirectory::new(Arc::clone(&self.shown))),
+    fn dentry(&self) -> Option<Dentry> {
+        Some(Dentry {
+            parent: Arc::new(ProcessDirectory::new(Arc::clone(&self.shown))),
             name: self.name.as_bytes().into(),
-            has_left: false,
+            is_unhashed: false,
         })
     }
 }

@@ -7,7 +7,7 @@ use fdtable::FileRef;
 use super::descriptors::Descriptors;
 use super::text::{Text, TextInode};
 use super::{Shown, What};
-use crate::fs::inode::{Home, Inode, Opening, Target};
+use crate::fs::inode::{Dentry, Inode, Opening, Target};
 use crate::fs::stat::{DirEntry, FileKind, Stat};
 use crate::fs::{PathContext, VfsPath};
 use crate::{Errno, Limit, Object, Process, Resource};
@@ -119,11 +119,11 @@ impl Inode for ProcessDirectory {
             .collect())
     }
 
-    fn home(&self) -> Option<Home> {
-        Some(Home {
-            directory: Arc::clone(&self.shown.root) as Arc<dyn Inode>,
+    fn dentry(&self) -> Option<Dentry> {
+        Some(Dentry {
+            parent: Arc::clone(&self.shown.root) as Arc<dyn Inode>,
             name: self.shown.id.to_string().into_bytes().into(),
-            has_left: false,
+            is_unhashed: false,
         })
     }
 }

@@ -142,17 +142,17 @@ fn a_tree_goes_with_all_that_is_in_it() {
 fn deep() -> MemFs {
     let fs = MemFs::default();
     let new = || Directory::new(1, 0, fs.root.permissions());
-    let put = |above: &Directory, directory| {
+    let put = |parent: &Directory, directory| {
         let node = Node::Directory(directory);
-        above
-            .insert(&mut above.lock().unwrap(), b"d", node)
+        parent
+            .insert(&mut parent.lock().unwrap(), b"d", node)
             .unwrap();
     };
     let mut top = new();
     for _ in 0..200_000 {
-        let above = new();
-        put(&above, top);
-        top = above;
+        let parent = new();
+        put(&parent, top);
+        top = parent;
     }
     put(&fs.root, top);
     fs
