@@ -8,10 +8,10 @@ use std::io::{IoSlice, IoSliceMut};
 use crate::Errno;
 
 /// Most buffers of one call: 1,024 (`IOV_MAX`). So many lengths have a sum.
-pub(crate) const MOST_BUFFERS: usize = 1024;
+pub(crate) const IOV_MAX: usize = 1024;
 
 /// Most bytes that are read at a time: 1 MiB, longer than any message.
-const MOST_READ: usize = 1 << 20;
+const MAX_READ: usize = 1 << 20;
 
 /// Reads once, and copies what came into several buffers. Allocates, unless all but one buffer are
 /// empty.
@@ -29,8 +29,8 @@ pub(crate) fn scatter(
         _ => {}
     }
     let total: usize = bufs.iter().map(|buf| buf.len()).sum();
-    let mut bytes = room(total.min(MOST_READ))?;
-    bytes.resize(total.min(MOST_READ), 0);
+    let mut bytes = room(total.min(MAX_READ))?;
+    bytes.resize(total.min(MAX_READ), 0);
     let count = read(&mut bytes)?;
     let mut left = &bytes[..count];
     for buf in bufs {

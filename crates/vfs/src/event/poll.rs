@@ -16,10 +16,10 @@ use crate::Object;
 /// Files that a thread waits for together. It is of that thread alone.
 pub(crate) struct Poll {
     me: Arc<dyn Watcher>,
-    entries: Vec<Entry>,
+    entries: Vec<PollEntry>,
 }
 
-enum Entry {
+enum PollEntry {
     /// A file, and what can be watched of it: nothing if it is always ready.
     File(FileRef<dyn Object>, Option<Arc<dyn Pollee>>),
     /// What stands for a file that there is none of, and does not change.
@@ -41,12 +41,12 @@ impl Poll {
         if let Some(pollee) = &pollee {
             pollee.watch(&self.me, interest, None);
         }
-        self.entries.push(Entry::File(file, pollee));
+        self.entries.push(PollEntry::File(file, pollee));
     }
 
     /// Adds what is ready for `events` and never for others. Allocates.
     pub(crate) fn add_fixed(&mut self, events: Events) {
-        self.entries.push(Entry::Fixed(events));
+        self.entries.push(PollEntry::Fixed(events));
     }
 
     /// Sleeps until `look`, which is given what each entry is ready for, in the order in which they
@@ -60,7 +60,7 @@ impl Poll {
         loop {
             // First the time, then the look: a timer that expires between the two is seen.
             let next_change = self.next_change();
-            if let Some(result) = look(&mut self.entries.iter().map(Entry::events)) {
+            if let Some(result) = look(&mut self.entries.iter().map(PollEntry::events)) {
                 return Some(result);
             }
             if deadline.is_some_and(|deadline| deadline <= Instant::now()) {
@@ -71,30 +71,30 @@ impl Poll {
     }
 
     fn next_change(&self) -> Option<Instant> {
-        let pollees = self.entries.iter().filter_map(Entry::pollee);
+        let pollees = self.entries.iter().filter_map(PollEntry::pollee);
         pollees.filter_map(|pollee| pollee.next_change()).min()
     }
 }
 
-impl Entry {
+impl PollEntry {
     fn events(&self) -> Events {
         match self {
-            Entry::File(file, _) => file.events(),
-            Entry::Fixed(events) => *events,
+            PollEntry::File(file, _) => file.events(),
+            PollEntry::Fixed(events) => *events,
         }
     }
 
     fn pollee(&self) -> Option<&Arc<dyn Pollee>> {
         match self {
-            Entry::File(_, pollee) => pollee.as_ref(),
-            Entry::Fixed(_) => None,
+            PollEntry::File(_, pollee) => pollee.as_ref(),
+            PollEntry::Fixed(_) => None,
         }
     }
 }
 
 impl Drop for Poll {
     fn drop(&mut self) {
-        let pollees = self.entries.iter().filter_map(Entry::pollee);
+        let pollees = self.entries.iter().filter_map(PollEntry::pollee);
         pollees.for_each(|pollee| pollee.unwatch(&self.me));
     }
 }

@@ -65,11 +65,11 @@ pub struct Ticket(u64);
 #[derive(Default)]
 #[must_use = "drop it when the lock of the object is gone"]
 pub struct Wakeups {
-    woken: SmallVec<[(Arc<dyn Watcher>, Message); 2]>,
+    woken: SmallVec<[(Arc<dyn Watcher>, Notification); 2]>,
 }
 
 #[derive(Clone, Copy)]
-enum Message {
+enum Notification {
     Changed(Events),
     /// As `Changed`, to exclusive ones, of whom this is the first in turn.
     Offered(Events),
@@ -154,7 +154,7 @@ impl WaitQueue {
         self.watchers.retain(|entry| {
             let stays = entry.file != Some(file);
             if !stays {
-                wakeups.add(&entry.watcher, Message::Gone);
+                wakeups.add(&entry.watcher, Notification::Gone);
             }
             stays
         });
@@ -188,7 +188,7 @@ impl WaitQueue {
         let mut wakeups = Wakeups::default();
         for entry in &self.watchers {
             if entry.interest.intersects(events) {
-                wakeups.add(&entry.watcher, Message::Changed(events));
+                wakeups.add(&entry.watcher, Notification::Changed(events));
             }
         }
         while self.find_sleeper(events, &mut wakeups) {}
@@ -224,12 +224,12 @@ impl WaitQueue {
     }
 
     fn find_watchers(&self, events: Events, wakeups: &mut Wakeups) {
-        let mut offer = Message::Offered(events);
+        let mut offer = Notification::Offered(events);
         for entry in &self.watchers {
             if entry.interest.intersects(events) {
                 let message = match entry.exclusive {
-                    true => std::mem::replace(&mut offer, Message::OfferedOn(events)),
-                    false => Message::Changed(events),
+                    true => std::mem::replace(&mut offer, Notification::OfferedOn(events)),
+                    false => Notification::Changed(events),
                 };
                 wakeups.add(&entry.watcher, message);
             }
@@ -244,7 +244,7 @@ impl WaitQueue {
                 return false;
             };
             if sleeping.sleeper.is_alive() {
-                let message = Message::Changed(events);
+                let message = Notification::Changed(events);
                 wakeups.woken.push((sleeping.sleeper, message));
                 return true;
             }
@@ -287,7 +287,7 @@ impl Wakeups {
         }
     }
 
-    fn add(&mut self, watcher: &Arc<dyn Watcher>, message: Message) {
+    fn add(&mut self, watcher: &Arc<dyn Watcher>, message: Notification) {
         self.woken.push((Arc::clone(watcher), message));
     }
 }
@@ -307,10 +307,10 @@ impl Wakeups {
         let mut taken = false;
         for (watcher, message) in self.woken.drain(..) {
             match message {
-                Message::Changed(events) => watcher.wake(events),
-                Message::Offered(events) => taken = watcher.offer(events),
-                Message::OfferedOn(events) => taken = taken || watcher.offer(events),
-                Message::Gone => watcher.gone(),
+                Notification::Changed(events) => watcher.wake(events),
+                Notification::Offered(events) => taken = watcher.offer(events),
+                Notification::OfferedOn(events) => taken = taken || watcher.offer(events),
+                Notification::Gone => watcher.gone(),
             }
         }
     }

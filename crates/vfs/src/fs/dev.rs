@@ -41,18 +41,18 @@ use device::{Device, DeviceInode};
 #[derive(Debug)]
 #[doc(alias = "devtmpfs")]
 pub struct DevFs {
-    root: Arc<Root>,
+    root: Arc<DevRoot>,
 }
 
 #[derive(Debug)]
-struct Root {
+struct DevRoot {
     stat: Stat,
-    entries: Vec<(&'static str, Entry)>,
+    entries: Vec<(&'static str, DevNode)>,
     mounted: MountPoint,
 }
 
 #[derive(Clone, Debug)]
-enum Entry {
+enum DevNode {
     Device(Arc<DeviceInode>),
     Link(Arc<Link>),
 }
@@ -63,7 +63,7 @@ struct Link {
     stat: Stat,
     target: &'static str,
     name: &'static str,
-    root: Weak<Root>,
+    root: Weak<DevRoot>,
 }
 
 const DEVICES: [(&str, Device); 5] = [
@@ -90,11 +90,11 @@ impl DevFs {
             size,
             ..Stat::new(kind, Mode::new(mode), inode_number::fresh())
         };
-        let root = Arc::new_cyclic(|root: &Weak<Root>| {
+        let root = Arc::new_cyclic(|root: &Weak<DevRoot>| {
             let devices = DEVICES.map(|(name, what)| {
                 let stat = stat(FileKind::CharDevice, 0o666, 0);
                 let inode = DeviceInode::new(what, stat, name, root.clone());
-                (name, Entry::Device(Arc::new(inode)))
+                (name, DevNode::Device(Arc::new(inode)))
             });
             let links = LINKS.map(|(name, target)| {
                 let link = Link {
@@ -103,10 +103,10 @@ impl DevFs {
                     name,
                     root: root.clone(),
                 };
-                (name, Entry::Link(Arc::new(link)))
+                (name, DevNode::Link(Arc::new(link)))
             });
             let entries: Vec<_> = devices.into_iter().chain(links).collect();
-            Root {
+            DevRoot {
                 stat: Stat {
                     links: 2,
                     ..stat(FileKind::Directory, 0o755, entries.len() as u64)
@@ -135,16 +135,16 @@ impl FileSystem for DevFs {
     }
 }
 
-impl Entry {
+impl DevNode {
     fn inode(&self) -> Arc<dyn Inode> {
         match self {
-            Entry::Device(device) => Arc::clone(device) as Arc<dyn Inode>,
-            Entry::Link(link) => Arc::clone(link) as Arc<dyn Inode>,
+            DevNode::Device(device) => Arc::clone(device) as Arc<dyn Inode>,
+            DevNode::Link(link) => Arc::clone(link) as Arc<dyn Inode>,
         }
     }
 }
 
-impl Inode for Root {
+impl Inode for DevRoot {
     fn kind(&self) -> FileKind {
         FileKind::Directory
     }
@@ -166,7 +166,7 @@ impl Inode for Root {
     }
 
     fn names(&self) -> Result<Vec<DirEntry>, Errno> {
-        let entry = |(cookie, (name, entry)): (u64, &(&str, Entry))| {
+        let entry = |(cookie, (name, entry)): (u64, &(&str, DevNode))| {
             let inode = entry.inode();
             DirEntry {
                 name: name.as_bytes().into(),
@@ -211,7 +211,7 @@ impl Inode for Link {
 }
 
 /// Says that a name is in the root.
-fn dentry(root: &Weak<Root>, name: &str) -> Option<Dentry> {
+fn dentry(root: &Weak<DevRoot>, name: &str) -> Option<Dentry> {
     Some(Dentry {
         parent: root.upgrade()?,
         name: name.as_bytes().into(),

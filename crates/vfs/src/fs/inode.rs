@@ -90,7 +90,7 @@ pub trait Inode: Any + Send + Sync {
         Err(Errno::EINVAL)
     }
 
-    /// Returns what a process has put behind the name of a socket: [`What::Socket`].
+    /// Returns what a process has put behind the name of a socket: [`NewKind::Socket`].
     fn bound(&self) -> Option<Arc<dyn Any + Send + Sync>> {
         None
     }
@@ -229,14 +229,14 @@ pub enum LaterName {
 /// What is to be made: what, and of whom.
 pub struct NewInode<'a> {
     /// What it is.
-    pub what: What<'a>,
+    pub what: NewKind<'a>,
     /// Owners and permissions.
     pub permissions: Permissions,
 }
 
 /// Kinds of what can be made.
 #[derive(Clone)]
-pub enum What<'a> {
+pub enum NewKind<'a> {
     /// An empty file.
     Regular,
     /// An empty directory.
@@ -264,7 +264,7 @@ impl NewInode<'_> {
         let is_foreign = uid != 0 && gid != directory.gid;
         let runs_for_group = mode.contains(Mode::SET_GID.with(Mode::new(0o010)));
         let mode = match self.what {
-            What::Directory => mode.with(Mode::SET_GID),
+            NewKind::Directory => mode.with(Mode::SET_GID),
             _ if is_foreign && runs_for_group => mode.without(Mode::SET_GID),
             _ => mode,
         };

@@ -29,7 +29,7 @@ mod records;
 mod request;
 mod table_locks;
 
-pub(crate) use flock::Whole;
+pub(crate) use flock::Flock;
 pub(crate) use records::{Owner, Range, Record, Wanted};
 pub use request::{FileLock, LockFrom, LockKind, LockOwner, LockWait};
 pub(crate) use table_locks::TableLocks;
@@ -53,14 +53,14 @@ pub(crate) struct Locks {
 #[derive(Debug, Default)]
 struct State {
     records: Records,
-    whole: Vec<Whole>,
+    flocks: Vec<Flock>,
     queue: WaitQueue,
     /// Somebody waits who is on the list of who waits for whom.
     is_waited_for: bool,
 }
 
 /// Request for a record lock, or to give one up.
-pub(crate) struct Request<'a> {
+pub(crate) struct LockRequest<'a> {
     pub(crate) wanted: Wanted,
     pub(crate) wait: LockWait,
     /// Tells whether the open file was revoked.
@@ -114,9 +114,9 @@ impl State {
     /// Removes the record locks that `which` says, and the lock of the whole file that `file` has.
     /// Tells whether there were any.
     fn remove(&mut self, file: FileId, which: impl Fn(&Record) -> bool) -> bool {
-        let before = self.whole.len();
-        self.whole.retain(|whole| whole.file != file);
-        self.records.remove(which) || self.whole.len() < before
+        let before = self.flocks.len();
+        self.flocks.retain(|flock| flock.file != file);
+        self.records.remove(which) || self.flocks.len() < before
     }
 }
 
@@ -132,7 +132,7 @@ impl Locks {
     /// `EAGAIN` if another owner has a lock that is in the way and the request does not wait;
     /// `EDEADLK` if it would wait for one who waits for this owner; `EIO` if the open file is
     /// revoked; `ENOLCK` if there is no memory.
-    pub(crate) fn set(self: &Arc<Self>, request: &Request<'_>) -> Result<(), Errno> {
+    pub(crate) fn set(self: &Arc<Self>, request: &LockRequest<'_>) -> Result<(), Errno> {
         let mut waits = false;
         let attempt = |state: &mut State| {
             if waits {
@@ -158,7 +158,7 @@ impl Locks {
     fn try_set(
         &self,
         state: &mut State,
-        request: &Request<'_>,
+        request: &LockRequest<'_>,
     ) -> Option<(Result<(), Errno>, Wakeups)> {
         let refused = |errno| Some((Err(errno), Wakeups::default()));
         if (request.is_revoked)() {
@@ -190,11 +190,11 @@ impl Locks {
     }
 
     /// Returns all locks that were set through an open file.
-    pub(crate) fn list(&self, file: FileId) -> (Vec<Whole>, Vec<Record>) {
+    pub(crate) fn list(&self, file: FileId) -> (Vec<Flock>, Vec<Record>) {
         let state = self.state.lock();
-        let whole = state.whole.iter().filter(|whole| whole.file == file);
+        let flocks = state.flocks.iter().filter(|flock| flock.file == file);
         let records = state.records.iter().filter(|record| record.file == file);
-        (whole.copied().collect(), records.copied().collect())
+        (flocks.copied().collect(), records.copied().collect())
     }
 
     /// Finds all who wait, if something was freed that they may wait for.

@@ -20,7 +20,7 @@ use super::inode::Inode;
 use super::mode::{Credentials, Mode, Permissions};
 use super::mount::VfsPath;
 use super::namei::Follow;
-use super::path_ops::{At, PathContext, Request};
+use super::path_ops::{At, OpenRequest, PathContext};
 use super::stat::Stat;
 use crate::{Errno, Object, OpenFlags};
 
@@ -118,7 +118,7 @@ impl MemFs {
         path: impl AsRef<[u8]>,
         flags: OpenFlags,
     ) -> Result<FileRef<dyn Object>, Errno> {
-        let request = Request::new(path.as_ref(), flags)?;
+        let request = OpenRequest::new(path.as_ref(), flags)?;
         self.path_context()
             .open(At::Cwd, &request, Mode::DEFAULT_FILE)
     }

@@ -22,12 +22,12 @@ use crate::{Errno, Object, OpenFlags, Status};
 pub(super) struct OpenDirectory {
     path: VfsPath,
     status: Status,
-    reading: Mutex<Reading>,
+    cursor: Mutex<DirCursor>,
     revoked: OnceLock<()>,
 }
 
 #[derive(Debug, Default)]
-struct Reading {
+struct DirCursor {
     /// Cookie of the first name that is not read.
     position: u64,
     /// Names from some cookie on, the highest first.
@@ -46,7 +46,7 @@ impl Opening<'_> {
                 inode,
             },
             status: Status::new(self.flags()),
-            reading: Mutex::default(),
+            cursor: Mutex::default(),
             revoked: OnceLock::new(),
         })
     }
@@ -129,21 +129,21 @@ impl Object for OpenDirectory {
         if self.path.inode.stat().links == 0 {
             return Err(Errno::ENOENT);
         }
-        let mut reading = self.reading.lock();
-        let mut names = match reading.names.take() {
+        let mut cursor = self.cursor.lock();
+        let mut names = match cursor.names.take() {
             Some(names) => names,
-            None => self.list(reading.position)?,
+            None => self.list(cursor.position)?,
         };
         let mut read = Vec::new();
         let mut left = most;
         while let Some(entry) = names.pop_if(|entry| size(entry) <= left) {
             left -= size(&entry);
-            reading.position = entry.next();
+            cursor.position = entry.next();
             read.push(entry);
         }
         let too_long = read.is_empty() && !names.is_empty();
         // At the end the next read looks for what has come since.
-        reading.names = (!names.is_empty()).then_some(names);
+        cursor.names = (!names.is_empty()).then_some(names);
         if too_long {
             Err(Errno::EINVAL)
         } else {
@@ -165,20 +165,20 @@ impl Object for OpenDirectory {
     /// end that directories do not have.
     fn seek(&self, to: SeekTo) -> Result<u64, Errno> {
         self.check_not_revoked()?;
-        let mut reading = self.reading.lock();
+        let mut cursor = self.cursor.lock();
         let position = match to {
             SeekTo::Start(position) => Some(position),
-            SeekTo::Current(delta) => reading.position.checked_add_signed(delta),
+            SeekTo::Current(delta) => cursor.position.checked_add_signed(delta),
             SeekTo::End(_) | SeekTo::Data(_) | SeekTo::Hole(_) => None,
         };
         let position = position
             .filter(|&position| i64::try_from(position).is_ok())
             .ok_or(Errno::EINVAL)?;
         // Back at the beginning, or elsewhere: what has come since is to be seen.
-        if position != reading.position || position == 0 {
-            reading.names = None;
+        if position != cursor.position || position == 0 {
+            cursor.names = None;
         }
-        reading.position = position;
+        cursor.position = position;
         Ok(position)
     }
 

@@ -22,7 +22,7 @@ mod open;
 mod remove;
 mod rename;
 
-pub(crate) use open::Request;
+pub(crate) use open::OpenRequest;
 
 /// Where a path begins that does not begin with a `/`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -58,12 +58,12 @@ use process::ProcessDirectory;
 #[derive(Debug)]
 #[doc(alias = "procfs")]
 pub struct ProcFs {
-    root: Arc<Root>,
+    root: Arc<ProcRoot>,
 }
 
 #[derive(Debug)]
-struct Root {
-    me: Weak<Root>,
+struct ProcRoot {
+    me: Weak<ProcRoot>,
     device: u64,
 }
 
@@ -74,8 +74,8 @@ struct SelfLink {
 }
 
 /// Process that is shown.
-struct Shown {
-    root: Arc<Root>,
+struct ProcessRef {
+    root: Arc<ProcRoot>,
     id: i32,
     credentials: Credentials,
     files: SlabWeak<Files<dyn Object>>,
@@ -83,7 +83,7 @@ struct Shown {
 
 /// What a number of an inode stands for.
 #[derive(Clone, Copy)]
-enum What {
+enum ProcInode {
     /// A directory or a file in that of the process, by its place there.
     Fixed(u8),
     Descriptor(i32),
@@ -95,7 +95,7 @@ impl ProcFs {
     pub fn new() -> Self {
         let device = device_number::fresh();
         ProcFs {
-            root: Arc::new_cyclic(|me| Root {
+            root: Arc::new_cyclic(|me| ProcRoot {
                 me: Weak::clone(me),
                 device,
             }),
@@ -119,12 +119,12 @@ impl FileSystem for ProcFs {
     }
 }
 
-impl Root {
+impl ProcRoot {
     const NUMBER: u64 = 1;
     const SELF: u64 = 2;
 
-    fn shown(self: &Arc<Self>, process: &Process, credentials: Credentials) -> Arc<Shown> {
-        Arc::new(Shown {
+    fn shown(self: &Arc<Self>, process: &Process, credentials: Credentials) -> Arc<ProcessRef> {
+        Arc::new(ProcessRef {
             root: Arc::clone(self),
             id: process.id(),
             credentials,
@@ -133,7 +133,7 @@ impl Root {
     }
 }
 
-impl Shown {
+impl ProcessRef {
     /// Returns the table of descriptors.
     ///
     /// # Errors
@@ -143,12 +143,12 @@ impl Shown {
     }
 
     /// Describes an inode of the process.
-    fn stat(&self, what: What, kind: FileKind, mode: u32) -> Stat {
+    fn stat(&self, what: ProcInode, kind: FileKind, mode: u32) -> Stat {
         // 31 bits of the process, 2 of the kind, 31 of the rest.
         let (kind_bits, rest) = match what {
-            What::Fixed(index) => (0, i32::from(index)),
-            What::Descriptor(fd) => (1, fd),
-            What::Fdinfo(fd) => (2, fd),
+            ProcInode::Fixed(index) => (0, i32::from(index)),
+            ProcInode::Descriptor(fd) => (1, fd),
+            ProcInode::Fdinfo(fd) => (2, fd),
         };
         let process = u64::from(self.id.cast_unsigned());
         let inode = process << 33 | kind_bits << 31 | u64::from(rest.cast_unsigned());
@@ -162,7 +162,7 @@ impl Shown {
     }
 }
 
-impl Inode for Root {
+impl Inode for ProcRoot {
     fn kind(&self) -> FileKind {
         FileKind::Directory
     }
@@ -212,7 +212,7 @@ impl Inode for SelfLink {
     fn stat(&self) -> Stat {
         Stat {
             device: self.device,
-            ..Stat::new(FileKind::Symlink, Mode::ALL, Root::SELF)
+            ..Stat::new(FileKind::Symlink, Mode::ALL, ProcRoot::SELF)
         }
     }
 
@@ -228,9 +228,9 @@ impl Inode for SelfLink {
     }
 }
 
-impl std::fmt::Debug for Shown {
+impl std::fmt::Debug for ProcessRef {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Shown({})", self.id)
+        write!(f, "ProcessRef({})", self.id)
     }
 }
 

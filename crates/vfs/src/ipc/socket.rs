@@ -44,7 +44,7 @@ use crate::ipc::anon_inode::AnonInode;
 use crate::ipc::buffer::Buffer;
 use crate::ipc::patience::Patience;
 use crate::object::file;
-use crate::vectored::MOST_BUFFERS;
+use crate::vectored::IOV_MAX;
 use crate::{Errno, Object, OpenFlags, Stat, Status};
 use ancillary::Ancillary;
 use message::Dispatch;
@@ -450,7 +450,7 @@ impl Bound {
 }
 
 fn check_slices(count: usize) -> Result<(), Errno> {
-    if count > MOST_BUFFERS {
+    if count > IOV_MAX {
         return Err(Errno::EMSGSIZE);
     }
     Ok(())

@@ -10,7 +10,7 @@ use crate::{Errno, Object, OpenFlags};
 const STEP: usize = 64 << 10;
 
 /// Most bytes of one call (Linux `MAX_RW_COUNT`).
-const MOST: usize = 0x7fff_f000;
+const MAX_RW_COUNT: usize = 0x7fff_f000;
 
 type File = FileRef<dyn Object>;
 
@@ -50,7 +50,7 @@ impl Process {
         // What is asked for behind the end does not overlap anything.
         let left = here.size.saturating_sub(source.at);
         let left = usize::try_from(left).unwrap_or(usize::MAX);
-        let count = count.min(MOST).min(left);
+        let count = count.min(MAX_RW_COUNT).min(left);
         let count = self.room(number, Some(target.at), count)?;
         let near = source.at.abs_diff(target.at) < count as u64;
         if (here.device, here.inode) == (there.device, there.inode) && near {
@@ -95,7 +95,7 @@ impl Process {
             return Err(Errno::EINVAL);
         }
         let mut source = Cursor::new(&from, offset)?;
-        let count = self.room(number, None, count.min(MOST))?;
+        let count = self.room(number, None, count.min(MAX_RW_COUNT))?;
         let moved = transfer(&from, source.at, count, |bytes, _| {
             match to.is_nonblocking() {
                 true => to.try_write(bytes),

@@ -39,7 +39,7 @@ impl Limit {
 
 /// Hard limits of descriptors end here: 2^31.
 #[doc(alias = "nr_open")]
-const MOST_FILES: u64 = 1 << 31;
+const NR_OPEN_MAX: u64 = 1 << 31;
 
 /// Limit of the length of files.
 #[derive(Debug)]
@@ -118,7 +118,7 @@ impl Process {
         }
         match resource {
             Resource::FileSize => self.group.file_size.set(limit),
-            Resource::NoFile if limit.hard > MOST_FILES => return Err(Errno::EPERM),
+            Resource::NoFile if limit.hard > NR_OPEN_MAX => return Err(Errno::EPERM),
             // Both are at most 2^31.
             Resource::NoFile => self.files.set_limits(Limits {
                 soft: limit.soft as u32,

@@ -7,7 +7,7 @@ use fdtable::{FileRef, RawFd};
 use super::Process;
 use crate::event::FileId;
 use crate::fs::SeekTo;
-use crate::fs::locks::{Locks, Owner, Record, Request, Wanted, Whole, check_access};
+use crate::fs::locks::{Flock, LockRequest, Locks, Owner, Record, Wanted, check_access};
 use crate::{Errno, FileLock, LockFrom, LockKind, LockOwner, LockWait, Object, OpenFlags};
 
 bitflags::bitflags! {
@@ -117,17 +117,17 @@ impl Process {
             FlockOperation::SHARED => false,
             FlockOperation::EXCLUSIVE => true,
             FlockOperation::UNLOCK => {
-                locks_of(&file)?.unlock_whole(id);
+                locks_of(&file)?.remove_flock(id);
                 return Ok(());
             }
             _ => return Err(Errno::EINVAL),
         };
-        let wanted = Whole {
+        let wanted = Flock {
             file: id,
             is_write,
             pid: self.id(),
         };
-        locks_of(&file)?.lock_whole(wanted, wait, &|| FileRef::is_revoked(&file))
+        locks_of(&file)?.set_flock(wanted, wait, &|| FileRef::is_revoked(&file))
     }
 
     /// Keeps a lock of the process, if the descriptor was not closed meanwhile: then the close has
@@ -183,7 +183,7 @@ fn set(
     wanted: Wanted,
     wait: LockWait,
 ) -> Result<(), Errno> {
-    locks.set(&Request {
+    locks.set(&LockRequest {
         wanted,
         wait,
         is_revoked: &|| FileRef::is_revoked(file),

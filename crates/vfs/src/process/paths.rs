@@ -17,7 +17,9 @@ use fdtable::{Fd, FileRef};
 
 use super::Process;
 use crate::fs::namei::Follow;
-use crate::fs::{AccessMode, At, AtFlags, FileKind, Mode, RenameFlags, Request, UnlinkFlags, What};
+use crate::fs::{
+    AccessMode, At, AtFlags, FileKind, Mode, NewKind, OpenRequest, RenameFlags, UnlinkFlags,
+};
 use crate::{Errno, Object, OpenFlags};
 
 impl Process {
@@ -51,7 +53,7 @@ impl Process {
         flags: OpenFlags,
         mode: impl Into<Mode>,
     ) -> Result<Fd, Errno> {
-        let request = Request::new(path.as_ref(), flags)?;
+        let request = OpenRequest::new(path.as_ref(), flags)?;
         if flags.intersects(OpenFlags::CREAT | OpenFlags::TRUNC | OpenFlags::TMPFILE) {
             let reservation = self.files.reserve(flags.descriptor())?;
             let file = self.path_context().open(at.into(), &request, mode.into())?;
@@ -67,7 +69,7 @@ impl Process {
     fn open_what_is_there(
         &self,
         at: At,
-        request: &Request<'_>,
+        request: &OpenRequest<'_>,
         flags: OpenFlags,
     ) -> Result<Fd, Errno> {
         let reserve = || self.files.reserve(flags.descriptor());
@@ -101,7 +103,7 @@ impl Process {
         flags: OpenFlags,
         mode: impl Into<Mode>,
     ) -> Result<FileRef<dyn Object>, Errno> {
-        let request = Request::new(path.as_ref(), flags)?;
+        let request = OpenRequest::new(path.as_ref(), flags)?;
         self.path_context().open(at.into(), &request, mode.into())
     }
 
@@ -127,8 +129,8 @@ impl Process {
         mode: impl Into<Mode>,
     ) -> Result<(), Errno> {
         let what = match kind {
-            FileKind::Regular => What::Regular,
-            FileKind::Fifo => What::Fifo,
+            FileKind::Regular => NewKind::Regular,
+            FileKind::Fifo => NewKind::Fifo,
             _ => return Err(Errno::EPERM),
         };
         let context = self.path_context();
@@ -281,7 +283,7 @@ impl Process {
     ) -> Result<(), Errno> {
         let made =
             self.path_context()
-                .mknod(At::Cwd, path.as_ref(), What::Socket(bound), Mode::ALL);
+                .mknod(At::Cwd, path.as_ref(), NewKind::Socket(bound), Mode::ALL);
         match made {
             Ok(_) => Ok(()),
             Err(Errno::EEXIST) => Err(Errno::EADDRINUSE),

@@ -7,7 +7,7 @@ use fdtable::RawFd;
 
 use super::Process;
 use crate::Errno;
-use crate::vectored::MOST_BUFFERS;
+use crate::vectored::IOV_MAX;
 
 impl Process {
     /// Reads into several buffers, one after another, as [`read`](Self::read) into one: what a file
@@ -74,7 +74,7 @@ fn check_written(bufs: &[IoSlice<'_>]) -> Result<usize, Errno> {
 fn check(count: usize, mut lengths: impl Iterator<Item = usize>) -> Result<usize, Errno> {
     let total = lengths.try_fold(0, usize::checked_add);
     total
-        .filter(|&total| count <= MOST_BUFFERS && total <= isize::MAX as usize)
+        .filter(|&total| count <= IOV_MAX && total <= isize::MAX as usize)
         .ok_or(Errno::EINVAL)
 }
 

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use crossbeam_utils::atomic::AtomicCell;
 use fdtable::FileRef;
 use fdtable_vfs::fs::{
-    Attributes, FileSystem, Inode, MayUnlink, NewInode, Opening, PathContext, Permissions, StatFs,
-    Unlink, What,
+    Attributes, FileSystem, Inode, MayUnlink, NewInode, NewKind, Opening, PathContext, Permissions,
+    StatFs, Unlink,
 };
 use fdtable_vfs::{Errno, FileKind, MemFs, Mode, Object, OpenFlags, Process, Stat};
 
@@ -68,7 +68,7 @@ impl Inode for Contested {
             gid: 0,
         };
         let new = NewInode {
-            what: What::Regular,
+            what: NewKind::Regular,
             permissions,
         };
         self.root.create(name, &new)?;

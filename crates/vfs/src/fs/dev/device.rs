@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock, Weak};
 
 use fdtable::FileRef;
 
-use super::{Root, dentry};
+use super::{DevRoot, dentry};
 use crate::fs::inode::{Dentry, Inode, Opening};
 use crate::fs::locks::LockSet;
 use crate::fs::mount::VfsPath;
@@ -40,7 +40,7 @@ pub(super) struct DeviceInode {
     stat: Stat,
     locks: LockSet,
     name: &'static str,
-    root: Weak<Root>,
+    root: Weak<DevRoot>,
 }
 
 /// Open device.
@@ -87,7 +87,7 @@ impl Device {
 
 impl DeviceInode {
     /// Makes the inode of a device, which is as `stat` says otherwise.
-    pub(super) fn new(device: Device, stat: Stat, name: &'static str, root: Weak<Root>) -> Self {
+    pub(super) fn new(device: Device, stat: Stat, name: &'static str, root: Weak<DevRoot>) -> Self {
         DeviceInode {
             device,
             stat: Stat {

@@ -6,7 +6,7 @@ use crate::event::{Events, FileId, Wakeups, wait};
 
 /// Lock of the whole file that an open file has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Whole {
+pub(crate) struct Flock {
     pub(crate) file: FileId,
     pub(crate) is_write: bool,
     /// The process that set it.
@@ -20,27 +20,27 @@ impl Locks {
     /// # Errors
     /// `EAGAIN` if another open file has one that is in the way and the call does not wait; `EIO`
     /// if the open file is revoked; `ENOLCK` if there is no memory.
-    pub(crate) fn lock_whole(
+    pub(crate) fn set_flock(
         &self,
-        wanted: Whole,
+        wanted: Flock,
         how: LockWait,
         is_revoked: &dyn Fn() -> bool,
     ) -> Result<(), Errno> {
         if self.has(&wanted) {
             return Ok(());
         }
-        self.unlock_whole(wanted.file);
+        self.remove_flock(wanted.file);
         let attempt = |state: &mut State| {
             if is_revoked() {
                 return Some((Err(Errno::EIO), Wakeups::default()));
             }
             let is_in_the_way =
-                |other: &Whole| other.file != wanted.file && (other.is_write || wanted.is_write);
-            if state.whole.iter().any(is_in_the_way) {
+                |other: &Flock| other.file != wanted.file && (other.is_write || wanted.is_write);
+            if state.flocks.iter().any(is_in_the_way) {
                 let refused = (Err(Errno::EAGAIN), Wakeups::default());
                 return (how == LockWait::No).then_some(refused);
             }
-            Some(self.put_whole(state, wanted))
+            Some(self.put_flock(state, wanted))
         };
         let done = wait(
             &self.state,
@@ -55,36 +55,36 @@ impl Locks {
     }
 
     /// Takes the lock of the whole file from an open file, if it has one.
-    pub(crate) fn unlock_whole(&self, file: FileId) {
+    pub(crate) fn remove_flock(&self, file: FileId) {
         let mut state = self.state.lock();
-        let before = state.whole.len();
-        state.whole.retain(|whole| whole.file != file);
-        let frees = state.whole.len() < before;
+        let before = state.flocks.len();
+        state.flocks.retain(|flock| flock.file != file);
+        let frees = state.flocks.len() < before;
         let wakeups = self.wake_all_if(frees, &mut state);
         drop(state);
         wakeups.run();
     }
 
-    fn has(&self, wanted: &Whole) -> bool {
-        let is_it = |whole: &Whole| whole.file == wanted.file && whole.is_write == wanted.is_write;
-        self.state.lock().whole.iter().any(is_it)
+    fn has(&self, wanted: &Flock) -> bool {
+        let is_it = |flock: &Flock| flock.file == wanted.file && flock.is_write == wanted.is_write;
+        self.state.lock().flocks.iter().any(is_it)
     }
 
     /// Puts a lock in the place of what the open file has got meanwhile.
-    fn put_whole(&self, state: &mut State, wanted: Whole) -> (Result<(), Errno>, Wakeups) {
-        if state.whole.try_reserve(1).is_err() {
+    fn put_flock(&self, state: &mut State, wanted: Flock) -> (Result<(), Errno>, Wakeups) {
+        if state.flocks.try_reserve(1).is_err() {
             return (Err(Errno::ENOLCK), Wakeups::default());
         }
-        let before = state.whole.len();
-        state.whole.retain(|whole| whole.file != wanted.file);
-        let frees = state.whole.len() < before;
+        let before = state.flocks.len();
+        state.flocks.retain(|flock| flock.file != wanted.file);
+        let frees = state.flocks.len() < before;
         let wakeups = self.wake_all_if(frees, state);
-        state.whole.push(wanted);
+        state.flocks.push(wanted);
         (Ok(()), wakeups)
     }
 }
 
-impl Whole {
+impl Flock {
     /// Returns the kind.
     pub(crate) fn kind(self) -> LockKind {
         if self.is_write {

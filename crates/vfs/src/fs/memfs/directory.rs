@@ -20,7 +20,7 @@ use super::entries::{Entries, Node};
 use super::meta::Meta;
 use super::regular::RegularInode;
 use super::special::{Special, SpecialInode};
-use crate::fs::inode::{Dentry, Inode, LaterName, MayUnlink, NewInode, Opening, Unlink, What};
+use crate::fs::inode::{Dentry, Inode, LaterName, MayUnlink, NewInode, NewKind, Opening, Unlink};
 use crate::fs::locks::LockSet;
 use crate::fs::mode::Permissions;
 use crate::fs::mount::MountPoint;
@@ -156,11 +156,11 @@ impl Directory {
         let permissions = new.permissions_in(self.meta.permissions());
         let special = |what| Node::Special(Arc::new(SpecialInode::new(device, permissions, what)));
         match &new.what {
-            What::Regular => Node::File(Arc::new(RegularInode::new(device, permissions, limit))),
-            What::Directory => Node::Directory(Directory::new(device, limit, permissions)),
-            What::Symlink(target) => special(Special::Symlink((*target).into())),
-            What::Fifo => special(Special::Fifo(Arc::new(Fifo::new()))),
-            What::Socket(bound) => special(Special::Socket(Arc::clone(bound))),
+            NewKind::Regular => Node::File(Arc::new(RegularInode::new(device, permissions, limit))),
+            NewKind::Directory => Node::Directory(Directory::new(device, limit, permissions)),
+            NewKind::Symlink(target) => special(Special::Symlink((*target).into())),
+            NewKind::Fifo => special(Special::Fifo(Arc::new(Fifo::new()))),
+            NewKind::Socket(bound) => special(Special::Socket(Arc::clone(bound))),
         }
     }
 }

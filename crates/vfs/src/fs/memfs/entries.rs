@@ -21,14 +21,14 @@ use crate::fs::stat::{DirEntry, FileKind};
 /// Names of a directory that is not removed.
 #[derive(Debug)]
 pub(super) struct Entries {
-    names: HashMap<Arc<[u8]>, Entry, RandomState>,
+    names: HashMap<Arc<[u8]>, Slot, RandomState>,
     next_cookie: u64,
     /// How many of the names are those of directories.
     directories: u32,
 }
 
 #[derive(Debug)]
-struct Entry {
+struct Slot {
     node: Node,
     cookie: u64,
 }
@@ -87,7 +87,7 @@ impl Entries {
         }
         let cookie = self.next_cookie;
         self.next_cookie += 1;
-        self.names.insert(name, Entry { node, cookie });
+        self.names.insert(name, Slot { node, cookie });
         None
     }
 
@@ -98,7 +98,7 @@ impl Entries {
     }
 
     pub(super) fn list(&self) -> Vec<DirEntry> {
-        let entry = |(name, entry): (&Arc<[u8]>, &Entry)| DirEntry {
+        let entry = |(name, entry): (&Arc<[u8]>, &Slot)| DirEntry {
             name: Arc::clone(name),
             inode: entry.node.meta().number(),
             kind: entry.node.kind(),

@@ -16,7 +16,7 @@ use crate::fs::file_system::{MayRename, RenameFlags, Renamed};
 use crate::fs::inode::Inode;
 
 /// The old and the new name, and how to rename.
-struct Names<'a> {
+struct RenameArgs<'a> {
     old: &'a [u8],
     new: &'a [u8],
     /// One of the paths has a `/` at its end.
@@ -27,7 +27,7 @@ struct Names<'a> {
 }
 
 /// The locked directories of a rename.
-enum Both<'a> {
+enum LockedPair<'a> {
     Same(Locked<'a>),
     Two { from: Locked<'a>, to: Locked<'a> },
 }
@@ -48,7 +48,7 @@ impl MemFs {
         flags: RenameFlags,
         may: MayRename<'_>,
     ) -> Result<(), Errno> {
-        let names = Names {
+        let args = RenameArgs {
             old: from.name,
             new: to.name,
             old_asks_for_directory: from.asks_for_directory,
@@ -58,9 +58,9 @@ impl MemFs {
         };
         let from = self.own(from.directory)?;
         let to = self.own(to.directory)?;
-        let replaced = match rename_file(from, to, &names)? {
+        let replaced = match rename_file(from, to, &args)? {
             Some(done) => done,
-            None => self.rename_moving(from, to, &names)?,
+            None => self.rename_moving(from, to, &args)?,
         };
         // The bytes may be many: they go outside the locks.
         replaced.iter().for_each(Node::drop_link);
@@ -83,13 +83,13 @@ impl MemFs {
         &self,
         from: &Directory,
         to: &Directory,
-        names: &Names<'_>,
+        args: &RenameArgs<'_>,
     ) -> Result<Option<Node>, Errno> {
         let _moves = self.moves.lock();
         let mut both = lock(from, to)?;
-        let moved = both.from().get(names.old).cloned().ok_or(Errno::ENOENT)?;
-        let replaced = both.to().get(names.new).cloned();
-        check_asked(&moved, replaced.as_ref(), names)?;
+        let moved = both.from().get(args.old).cloned().ok_or(Errno::ENOENT)?;
+        let replaced = both.to().get(args.new).cloned();
+        check_asked(&moved, replaced.as_ref(), args)?;
         if let Node::Directory(directory) = &moved
             && directory.contains(to)
         {
@@ -98,21 +98,21 @@ impl MemFs {
         if let Some(Node::Directory(directory)) = &replaced
             && directory.contains(from)
         {
-            let exchanged = names.flags.contains(RenameFlags::EXCHANGE);
+            let exchanged = args.flags.contains(RenameFlags::EXCHANGE);
             return Err(if exchanged {
                 Errno::EINVAL
             } else {
                 Errno::ENOTEMPTY
             });
         }
-        match plan(&moved, replaced.as_ref(), names)? {
+        match plan(&moved, replaced.as_ref(), args)? {
             Plan::Nothing => return Ok(None),
             Plan::Exchange(other) => {
                 // First what may fail, so that nothing has changed if it does.
                 both.from().reserve()?;
                 both.to().reserve()?;
-                from.put(both.from(), names.old, other)?;
-                to.put(both.to(), names.new, moved)?;
+                from.put(both.from(), args.old, other)?;
+                to.put(both.to(), args.new, moved)?;
                 return Ok(None);
             }
             Plan::Move => {}
@@ -121,8 +121,8 @@ impl MemFs {
         if let Some(Node::Directory(directory)) = &replaced {
             directory.remove()?;
         }
-        from.give_up(both.from(), names.old);
-        to.put(both.to(), names.new, moved)
+        from.give_up(both.from(), args.old);
+        to.put(both.to(), args.new, moved)
     }
 }
 
@@ -131,30 +131,30 @@ impl MemFs {
 fn rename_file(
     from: &Directory,
     to: &Directory,
-    names: &Names<'_>,
+    args: &RenameArgs<'_>,
 ) -> Result<Option<Option<Node>>, Errno> {
     if !std::ptr::eq(from, to) {
         return Ok(None);
     }
     let mut entries = from.lock()?;
-    let moved = entries.get(names.old).cloned().ok_or(Errno::ENOENT)?;
-    let replaced = entries.get(names.new);
+    let moved = entries.get(args.old).cloned().ok_or(Errno::ENOENT)?;
+    let replaced = entries.get(args.new);
     if is_directory(&moved) || replaced.is_some_and(is_directory) {
         return Ok(None);
     }
-    check_asked(&moved, replaced, names)?;
-    match plan(&moved, replaced, names)? {
+    check_asked(&moved, replaced, args)?;
+    match plan(&moved, replaced, args)? {
         Plan::Nothing => Ok(Some(None)),
         Plan::Exchange(other) => {
             entries.reserve()?;
-            from.put(&mut entries, names.old, other)?;
-            from.put(&mut entries, names.new, moved)?;
+            from.put(&mut entries, args.old, other)?;
+            from.put(&mut entries, args.new, moved)?;
             Ok(Some(None))
         }
         Plan::Move => {
             entries.reserve()?;
-            from.give_up(&mut entries, names.old);
-            from.put(&mut entries, names.new, moved).map(Some)
+            from.give_up(&mut entries, args.old);
+            from.put(&mut entries, args.new, moved).map(Some)
         }
     }
 }
@@ -164,9 +164,9 @@ fn is_directory(node: &Node) -> bool {
 }
 
 /// Checks that what is there is as the caller says.
-fn check_asked(moved: &Node, replaced: Option<&Node>, names: &Names<'_>) -> Result<(), Errno> {
-    let exchange = names.flags.contains(RenameFlags::EXCHANGE);
-    if names.flags.contains(RenameFlags::NOREPLACE) && replaced.is_some() {
+fn check_asked(moved: &Node, replaced: Option<&Node>, args: &RenameArgs<'_>) -> Result<(), Errno> {
+    let exchange = args.flags.contains(RenameFlags::EXCHANGE);
+    if args.flags.contains(RenameFlags::NOREPLACE) && replaced.is_some() {
         return Err(Errno::EEXIST);
     }
     if exchange && replaced.is_none() {
@@ -175,8 +175,8 @@ fn check_asked(moved: &Node, replaced: Option<&Node>, names: &Names<'_>) -> Resu
     // The new name is to be a directory if what gets it is one; of an exchange each is as it is.
     let gets_new = if exchange { replaced } else { Some(moved) };
     let is_file = |node: &Node| !is_directory(node);
-    let lacks_directory = names.old_asks_for_directory && is_file(moved)
-        || names.new_asks_for_directory && gets_new.is_some_and(is_file);
+    let lacks_directory = args.old_asks_for_directory && is_file(moved)
+        || args.new_asks_for_directory && gets_new.is_some_and(is_file);
     if lacks_directory {
         return Err(Errno::ENOTDIR);
     }
@@ -184,16 +184,16 @@ fn check_asked(moved: &Node, replaced: Option<&Node>, names: &Names<'_>) -> Resu
 }
 
 /// Checks that one may replace the other, and tells what is to be done.
-fn plan(moved: &Node, replaced: Option<&Node>, names: &Names<'_>) -> Result<Plan, Errno> {
+fn plan(moved: &Node, replaced: Option<&Node>, args: &RenameArgs<'_>) -> Result<Plan, Errno> {
     let is_mounted = |node: &Node| match node {
         Node::Directory(directory) => directory.mount_point().is_some_and(|point| point.is_used()),
         _ => false,
     };
-    let exchange = names.flags.contains(RenameFlags::EXCHANGE);
+    let exchange = args.flags.contains(RenameFlags::EXCHANGE);
     if replaced.is_some_and(|replaced| replaced.number() == moved.number()) {
         return Ok(Plan::Nothing);
     }
-    (names.may)(moved.as_inode(), replaced.map(Node::as_inode))?;
+    (args.may)(moved.as_inode(), replaced.map(Node::as_inode))?;
     match replaced {
         Some(replaced) if !exchange => match (is_directory(moved), is_directory(replaced)) {
             (false, true) => return Err(Errno::EISDIR),
@@ -226,31 +226,31 @@ impl Directory {
 }
 
 /// Locks two directories, or one if they are the same. The caller holds `MemFs::moves`.
-fn lock<'a>(from: &'a Directory, to: &'a Directory) -> Result<Both<'a>, Errno> {
+fn lock<'a>(from: &'a Directory, to: &'a Directory) -> Result<LockedPair<'a>, Errno> {
     if std::ptr::eq(from, to) {
-        return Ok(Both::Same(from.lock()?));
+        return Ok(LockedPair::Same(from.lock()?));
     }
     if to.contains(from) {
         let to = to.lock()?;
         let from = from.lock()?;
-        Ok(Both::Two { from, to })
+        Ok(LockedPair::Two { from, to })
     } else {
         let from = from.lock()?;
         let to = to.lock()?;
-        Ok(Both::Two { from, to })
+        Ok(LockedPair::Two { from, to })
     }
 }
 
-impl Both<'_> {
+impl LockedPair<'_> {
     fn from(&mut self) -> &mut Entries {
         match self {
-            Both::Same(entries) | Both::Two { from: entries, .. } => entries,
+            LockedPair::Same(entries) | LockedPair::Two { from: entries, .. } => entries,
         }
     }
 
     fn to(&mut self) -> &mut Entries {
         match self {
-            Both::Same(entries) | Both::Two { to: entries, .. } => entries,
+            LockedPair::Same(entries) | LockedPair::Two { to: entries, .. } => entries,
         }
     }
 }

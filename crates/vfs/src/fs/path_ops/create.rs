@@ -3,7 +3,7 @@
 use super::{At, AtFlags, PathContext, is_directory};
 use crate::Errno;
 use crate::fs::file_system::want_write;
-use crate::fs::inode::What;
+use crate::fs::inode::NewKind;
 use crate::fs::mode::Mode;
 use crate::fs::mount::VfsPath;
 use crate::fs::namei::Follow;
@@ -15,7 +15,7 @@ impl PathContext<'_> {
         let path = Path::parse(path)?;
         // Of the set-id bits Linux keeps none here.
         let mode = mode.without(Mode::SET_UID.with(Mode::SET_GID));
-        self.make(at, &path, What::Directory, mode)?;
+        self.make(at, &path, NewKind::Directory, mode)?;
         Ok(())
     }
 
@@ -24,7 +24,7 @@ impl PathContext<'_> {
         &self,
         at: At,
         path: &[u8],
-        what: What<'_>,
+        what: NewKind<'_>,
         mode: Mode,
     ) -> Result<VfsPath, Errno> {
         let path = Path::parse(path)?;
@@ -39,7 +39,7 @@ impl PathContext<'_> {
         if target.len() >= PATH_MAX {
             return Err(Errno::ENAMETOOLONG);
         }
-        self.mknod(at, path, What::Symlink(target), Mode::ALL)?;
+        self.mknod(at, path, NewKind::Symlink(target), Mode::ALL)?;
         Ok(())
     }
 
@@ -70,8 +70,14 @@ impl PathContext<'_> {
         parent.inode.link(name, &old.inode)
     }
 
-    fn make(&self, at: At, path: &Path<'_>, what: What<'_>, mode: Mode) -> Result<VfsPath, Errno> {
-        let takes_slash = matches!(what, What::Directory);
+    fn make(
+        &self,
+        at: At,
+        path: &Path<'_>,
+        what: NewKind<'_>,
+        mode: Mode,
+    ) -> Result<VfsPath, Errno> {
+        let takes_slash = matches!(what, NewKind::Directory);
         let (parent, name) = self.parent_for(at, path, takes_slash)?;
         let _change = want_write(self.fs_of(&parent))?;
         self.may_change(&*parent.inode)?;

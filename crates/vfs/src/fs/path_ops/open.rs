@@ -7,7 +7,7 @@ use fdtable::FileRef;
 
 use super::{At, PathContext, is_directory};
 use crate::fs::file_system::want_write;
-use crate::fs::inode::{Inode, LaterName, NewInode, Opening, Target, What};
+use crate::fs::inode::{Inode, LaterName, NewInode, NewKind, Opening, Target};
 use crate::fs::mode::{AccessMode, Mode, Permissions};
 use crate::fs::mount::VfsPath;
 use crate::fs::namei::{Follow, PathWalk};
@@ -19,38 +19,38 @@ use crate::{Errno, Object, OpenFlags};
 /// What an open has found.
 struct Found {
     vfs_path: VfsPath,
-    age: Age,
+    origin: Origin,
 }
 
 /// Who made what was found.
 #[derive(Clone, Copy, PartialEq)]
-enum Age {
-    Old,
+enum Origin {
+    Existing,
     /// As `Old`, and it was not found by a name: a link of `/proc` leads there.
-    Nameless,
+    MagicLink,
     /// This open, which may do with it what it asked for, whatever the permissions.
-    New,
+    Created,
 }
 
 impl Found {
-    fn old(vfs_path: VfsPath) -> Self {
-        let age = Age::Old;
-        Found { vfs_path, age }
+    fn existing(vfs_path: VfsPath) -> Self {
+        let origin = Origin::Existing;
+        Found { vfs_path, origin }
     }
 
-    fn new(vfs_path: VfsPath) -> Self {
-        let age = Age::New;
-        Found { vfs_path, age }
+    fn created(vfs_path: VfsPath) -> Self {
+        let origin = Origin::Created;
+        Found { vfs_path, origin }
     }
 }
 
 /// What an open asks for, as far as that can be told without a look at anything.
-pub(crate) struct Request<'p> {
+pub(crate) struct OpenRequest<'p> {
     path: Path<'p>,
     flags: OpenFlags,
 }
 
-impl<'p> Request<'p> {
+impl<'p> OpenRequest<'p> {
     /// Checks it.
     ///
     /// # Errors
@@ -59,7 +59,7 @@ impl<'p> Request<'p> {
     pub(crate) fn new(path: &'p [u8], flags: OpenFlags) -> Result<Self, Errno> {
         let flags = checked(flags)?;
         let path = Path::parse(path)?;
-        Ok(Request { path, flags })
+        Ok(OpenRequest { path, flags })
     }
 }
 
@@ -83,10 +83,10 @@ impl PathContext<'_> {
     pub(crate) fn open(
         &self,
         at: At,
-        request: &Request<'_>,
+        request: &OpenRequest<'_>,
         mode: Mode,
     ) -> Result<FileRef<dyn Object>, Errno> {
-        let Request { path, flags } = *request;
+        let OpenRequest { path, flags } = *request;
         if flags.contains(OpenFlags::TMPFILE) {
             return self.open_unnamed(at, request, mode);
         }
@@ -99,8 +99,8 @@ impl PathContext<'_> {
 
     /// Finds what a path names, to open it later: `flags` do not ask for a file to be made.
     #[inline]
-    pub(crate) fn find_to_open(&self, at: At, request: &Request<'_>) -> Result<ToOpen, Errno> {
-        let Request { path, flags } = *request;
+    pub(crate) fn find_to_open(&self, at: At, request: &OpenRequest<'_>) -> Result<ToOpen, Errno> {
+        let OpenRequest { path, flags } = *request;
         let start = self.start(at, path.from_root)?;
         let vfs_path = PathWalk::new(self).find(&start, &path, follow(flags))?;
         Ok(ToOpen { vfs_path, flags })
@@ -109,7 +109,7 @@ impl PathContext<'_> {
     /// Opens what was found.
     #[inline]
     pub(crate) fn open_later(&self, found: ToOpen) -> Result<FileRef<dyn Object>, Errno> {
-        self.open_found(Found::old(found.vfs_path), found.flags)
+        self.open_found(Found::existing(found.vfs_path), found.flags)
     }
 
     /// Opens a file, or makes it first.
@@ -123,7 +123,7 @@ impl PathContext<'_> {
         loop {
             let mut walk = PathWalk::new(self);
             let found = self.find_or_create(&mut walk, Cow::Borrowed(start), path, flags, mode)?;
-            let had_name = found.age != Age::Nameless;
+            let had_name = found.origin != Origin::MagicLink;
             let inode = Arc::clone(&found.vfs_path.inode);
             match self.open_found(found, flags) {
                 // Its name was removed between the two steps: look for another, or make one.
@@ -156,7 +156,7 @@ impl PathContext<'_> {
             FileKind::Directory if changes => return Err(Errno::EISDIR),
             _ => {}
         }
-        if found.age != Age::New {
+        if found.origin != Origin::Created {
             self.may_open(&*inode, &opening)?;
         }
         inode.open(&opening)
@@ -210,7 +210,7 @@ impl PathContext<'_> {
                 Err(Errno::ENOENT) => match self.create_file(&parent, name, mode) {
                     // Somebody was faster.
                     Err(Errno::EEXIST) if !exclusive => continue,
-                    created => return created.map(Found::new),
+                    created => return created.map(Found::created),
                 },
                 found => found?,
             };
@@ -219,7 +219,7 @@ impl PathContext<'_> {
                 FileKind::Symlink if !flags.contains(OpenFlags::NOFOLLOW) => {
                     self.create_behind(walk, &parent, &found, flags, mode)
                 }
-                _ => Ok(Found::old(found)),
+                _ => Ok(Found::existing(found)),
             };
         }
     }
@@ -235,8 +235,8 @@ impl PathContext<'_> {
     ) -> Result<Found, Errno> {
         match walk.target(link)? {
             Target::MagicLink { path: vfs_path, .. } => {
-                let age = Age::Nameless;
-                Ok(Found { vfs_path, age })
+                let origin = Origin::MagicLink;
+                Ok(Found { vfs_path, origin })
             }
             Target::Path(text) => {
                 let path = Path::parse(&text)?;
@@ -251,7 +251,7 @@ impl PathContext<'_> {
         self.may_change(&*parent.inode)?;
         let inode = parent
             .inode
-            .create(name, &self.new_inode(What::Regular, mode))?;
+            .create(name, &self.new_inode(NewKind::Regular, mode))?;
         Ok(VfsPath {
             mount: parent.mount.clone(),
             inode,
@@ -262,7 +262,7 @@ impl PathContext<'_> {
     fn open_unnamed(
         &self,
         at: At,
-        request: &Request<'_>,
+        request: &OpenRequest<'_>,
         mode: Mode,
     ) -> Result<FileRef<dyn Object>, Errno> {
         let ToOpen {
@@ -274,7 +274,7 @@ impl PathContext<'_> {
         }
         let _change = want_write(self.fs_of(&directory))?;
         self.may_change(&*directory.inode)?;
-        let new = self.new_inode(What::Regular, mode);
+        let new = self.new_inode(NewKind::Regular, mode);
         let later = if flags.contains(OpenFlags::EXCL) {
             LaterName::Never
         } else {
@@ -285,14 +285,14 @@ impl PathContext<'_> {
             mount: directory.mount.clone(),
             inode,
         };
-        self.open_found(Found::new(vfs_path), flags - OpenFlags::TMPFILE)
+        self.open_found(Found::created(vfs_path), flags - OpenFlags::TMPFILE)
     }
 
     /// Describes what is to be made for this caller.
-    pub(crate) fn new_inode<'n>(&self, what: What<'n>, mode: Mode) -> NewInode<'n> {
+    pub(crate) fn new_inode<'n>(&self, what: NewKind<'n>, mode: Mode) -> NewInode<'n> {
         let umask = match what {
             // Nobody asks for the permissions of a link.
-            What::Symlink(_) => Mode::NONE,
+            NewKind::Symlink(_) => Mode::NONE,
             _ => self.umask,
         };
         NewInode {

@@ -6,7 +6,7 @@ use fdtable::FileRef;
 
 use super::itself::Itself;
 use super::text::{Text, TextInode};
-use super::{ProcessDirectory, Shown, What, fdinfo, number};
+use super::{ProcInode, ProcessDirectory, ProcessRef, fdinfo, number};
 use crate::fs::inode::{Dentry, Inode, Opening, Target};
 use crate::fs::stat::{DirEntry, FileKind, Stat};
 use crate::fs::{PathContext, VfsPath};
@@ -15,7 +15,7 @@ use crate::{Errno, Object};
 /// Directory with the descriptors of a process.
 #[derive(Debug)]
 pub(super) struct Descriptors {
-    shown: Arc<Shown>,
+    shown: Arc<ProcessRef>,
     stat: Stat,
     name: &'static str,
     /// What it has for each of them.
@@ -25,13 +25,13 @@ pub(super) struct Descriptors {
 /// Link to what a descriptor names.
 #[derive(Debug)]
 struct DescriptorLink {
-    shown: Arc<Shown>,
+    shown: Arc<ProcessRef>,
     fd: i32,
 }
 
 impl Descriptors {
     /// Makes the directory of links.
-    pub(super) fn links(shown: Arc<Shown>, stat: Stat) -> Self {
+    pub(super) fn links(shown: Arc<ProcessRef>, stat: Stat) -> Self {
         Descriptors {
             shown,
             stat,
@@ -41,7 +41,7 @@ impl Descriptors {
     }
 
     /// Makes the directory of texts.
-    pub(super) fn infos(shown: Arc<Shown>, stat: Stat) -> Self {
+    pub(super) fn infos(shown: Arc<ProcessRef>, stat: Stat) -> Self {
         Descriptors {
             shown,
             stat,
@@ -50,10 +50,10 @@ impl Descriptors {
         }
     }
 
-    fn what(&self, fd: i32) -> What {
+    fn what(&self, fd: i32) -> ProcInode {
         match self.kind {
-            FileKind::Symlink => What::Descriptor(fd),
-            _ => What::Fdinfo(fd),
+            FileKind::Symlink => ProcInode::Descriptor(fd),
+            _ => ProcInode::Fdinfo(fd),
         }
     }
 }
@@ -139,7 +139,7 @@ impl Inode for DescriptorLink {
             size: 64,
             ..self
                 .shown
-                .stat(What::Descriptor(self.fd), FileKind::Symlink, mode)
+                .stat(ProcInode::Descriptor(self.fd), FileKind::Symlink, mode)
         }
     }
 

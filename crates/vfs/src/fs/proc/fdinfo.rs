@@ -5,7 +5,7 @@ use std::fmt::Write;
 use fdtable::{FdFlags, Files};
 
 use crate::event::FileId;
-use crate::fs::locks::{LockKind, Owner, Record, Whole};
+use crate::fs::locks::{Flock, LockKind, Owner, Record};
 use crate::fs::seek::SeekTo;
 use crate::{Errno, Object, OpenFlags};
 
@@ -44,16 +44,16 @@ fn add_locks(text: &mut String, object: &dyn Object, inode: &str) {
     let Some(locks) = object.locks().and_then(|locks| locks.locks_if_any()) else {
         return;
     };
-    let (whole, records) = locks.list(FileId::of(object));
-    let whole = whole.iter().map(|lock| line_of_whole(lock, inode));
+    let (flocks, records) = locks.list(FileId::of(object));
+    let flocks = flocks.iter().map(|lock| line_of_flock(lock, inode));
     let records = records.iter().map(|lock| line_of_record(lock, inode));
-    for (number, line) in whole.chain(records).enumerate() {
+    for (number, line) in flocks.chain(records).enumerate() {
         // A string takes all that is written.
         let _ = writeln!(text, "lock:\t{}: {line}", number + 1);
     }
 }
 
-fn line_of_whole(lock: &Whole, inode: &str) -> String {
+fn line_of_flock(lock: &Flock, inode: &str) -> String {
     let kind = kind(lock.kind());
     format!("FLOCK  ADVISORY  {kind} {} {inode} 0 EOF", lock.pid)
 }

@@ -6,7 +6,7 @@ use fdtable::FileRef;
 
 use super::descriptors::Descriptors;
 use super::text::{Text, TextInode};
-use super::{Shown, What};
+use super::{ProcInode, ProcessRef};
 use crate::fs::inode::{Dentry, Inode, Opening, Target};
 use crate::fs::stat::{DirEntry, FileKind, Stat};
 use crate::fs::{PathContext, VfsPath};
@@ -15,12 +15,12 @@ use crate::{Errno, Limit, Object, Process, Resource};
 /// Directory of a process.
 #[derive(Debug)]
 pub(super) struct ProcessDirectory {
-    shown: Arc<Shown>,
+    shown: Arc<ProcessRef>,
 }
 
 /// What is in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Entry {
+enum ProcEntry {
     Cwd,
     Fd,
     Fdinfo,
@@ -31,56 +31,56 @@ enum Entry {
 /// Link to a place of the process.
 #[derive(Debug)]
 struct PathLink {
-    directory: Arc<Shown>,
-    entry: Entry,
+    directory: Arc<ProcessRef>,
+    entry: ProcEntry,
 }
 
-const ENTRIES: [(&str, Entry); 5] = [
-    ("cwd", Entry::Cwd),
-    ("fd", Entry::Fd),
-    ("fdinfo", Entry::Fdinfo),
-    ("limits", Entry::Limits),
-    ("root", Entry::Root),
+const ENTRIES: [(&str, ProcEntry); 5] = [
+    ("cwd", ProcEntry::Cwd),
+    ("fd", ProcEntry::Fd),
+    ("fdinfo", ProcEntry::Fdinfo),
+    ("limits", ProcEntry::Limits),
+    ("root", ProcEntry::Root),
 ];
 
-impl Entry {
+impl ProcEntry {
     fn kind(self) -> FileKind {
         match self {
-            Entry::Fd | Entry::Fdinfo => FileKind::Directory,
-            Entry::Cwd | Entry::Root => FileKind::Symlink,
-            Entry::Limits => FileKind::Regular,
+            ProcEntry::Fd | ProcEntry::Fdinfo => FileKind::Directory,
+            ProcEntry::Cwd | ProcEntry::Root => FileKind::Symlink,
+            ProcEntry::Limits => FileKind::Regular,
         }
     }
 
     /// Returns the number of the inode in its directory, whose own is 0.
-    fn what(self) -> What {
-        What::Fixed(self as u8 + 1)
+    fn what(self) -> ProcInode {
+        ProcInode::Fixed(self as u8 + 1)
     }
 }
 
 impl ProcessDirectory {
-    pub(super) fn new(shown: Arc<Shown>) -> Self {
+    pub(super) fn new(shown: Arc<ProcessRef>) -> Self {
         ProcessDirectory { shown }
     }
 
-    fn entry(&self, entry: Entry, context: &PathContext<'_>) -> Result<Arc<dyn Inode>, Errno> {
+    fn entry(&self, entry: ProcEntry, context: &PathContext<'_>) -> Result<Arc<dyn Inode>, Errno> {
         let shown = Arc::clone(&self.shown);
         let mode = match entry {
-            Entry::Fd => 0o500,
-            Entry::Fdinfo => 0o555,
-            Entry::Limits => 0o444,
-            Entry::Cwd | Entry::Root => 0o777,
+            ProcEntry::Fd => 0o500,
+            ProcEntry::Fdinfo => 0o555,
+            ProcEntry::Limits => 0o444,
+            ProcEntry::Cwd | ProcEntry::Root => 0o777,
         };
         let stat = shown.stat(entry.what(), entry.kind(), mode);
         Ok(match entry {
-            Entry::Fd => Arc::new(Descriptors::links(shown, stat)),
-            Entry::Fdinfo => Arc::new(Descriptors::infos(shown, stat)),
-            Entry::Limits => {
+            ProcEntry::Fd => Arc::new(Descriptors::links(shown, stat)),
+            ProcEntry::Fdinfo => Arc::new(Descriptors::infos(shown, stat)),
+            ProcEntry::Limits => {
                 let text = limits(context.process().ok_or(Errno::ENOENT)?).into_bytes();
                 let make: Text = Arc::new(move || Ok(text.clone()));
                 Arc::new(TextInode::new(stat, make))
             }
-            Entry::Cwd | Entry::Root => Arc::new(PathLink {
+            ProcEntry::Cwd | ProcEntry::Root => Arc::new(PathLink {
                 directory: shown,
                 entry,
             }),
@@ -94,7 +94,8 @@ impl Inode for ProcessDirectory {
     }
 
     fn stat(&self) -> Stat {
-        self.shown.stat(What::Fixed(0), FileKind::Directory, 0o555)
+        self.shown
+            .stat(ProcInode::Fixed(0), FileKind::Directory, 0o555)
     }
 
     fn open(self: Arc<Self>, opening: &Opening<'_>) -> Result<FileRef<dyn Object>, Errno> {
@@ -107,7 +108,7 @@ impl Inode for ProcessDirectory {
     }
 
     fn names(&self) -> Result<Vec<DirEntry>, Errno> {
-        let entry = |(cookie, &(name, entry)): (u64, &(&str, Entry))| DirEntry {
+        let entry = |(cookie, &(name, entry)): (u64, &(&str, ProcEntry))| DirEntry {
             name: name.as_bytes().into(),
             inode: self.shown.stat(entry.what(), entry.kind(), 0).inode,
             kind: entry.kind(),
@@ -147,7 +148,7 @@ impl Inode for PathLink {
     fn link_target(&self, context: &PathContext<'_>) -> Result<Target, Errno> {
         let root = || context.root().clone();
         let path: VfsPath = match self.entry {
-            Entry::Cwd => context
+            ProcEntry::Cwd => context
                 .process()
                 .and_then(Process::working_directory)
                 .unwrap_or_else(root),

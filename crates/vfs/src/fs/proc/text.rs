@@ -27,11 +27,11 @@ struct OpenText {
     stat: Stat,
     make: Text,
     status: Status,
-    reading: Mutex<Reading>,
+    cursor: Mutex<TextCursor>,
 }
 
 #[derive(Default)]
-struct Reading {
+struct TextCursor {
     position: u64,
     text: Vec<u8>,
 }
@@ -62,7 +62,7 @@ impl Inode for TextInode {
             stat: self.stat,
             make: Arc::clone(&self.make),
             status: Status::new(flags),
-            reading: Mutex::default(),
+            cursor: Mutex::default(),
             path: VfsPath {
                 mount: opening.mount(),
                 inode: self,
@@ -76,21 +76,21 @@ impl OpenText {
     /// yet. It is made without the lock, since it may tell of this very file.
     fn prepare(
         &self,
-        position: impl Fn(&Reading) -> u64,
-    ) -> Result<MutexGuard<'_, Reading>, Errno> {
-        let reading = self.reading.lock();
-        if position(&reading) > 0 && !reading.text.is_empty() {
-            return Ok(reading);
+        position: impl Fn(&TextCursor) -> u64,
+    ) -> Result<MutexGuard<'_, TextCursor>, Errno> {
+        let cursor = self.cursor.lock();
+        if position(&cursor) > 0 && !cursor.text.is_empty() {
+            return Ok(cursor);
         }
-        drop(reading);
+        drop(cursor);
         let text = (self.make)()?;
-        let mut reading = self.reading.lock();
-        reading.text = text;
-        Ok(reading)
+        let mut cursor = self.cursor.lock();
+        cursor.text = text;
+        Ok(cursor)
     }
 }
 
-impl Reading {
+impl TextCursor {
     fn copy(&self, offset: u64, buf: &mut [u8]) -> usize {
         let start = usize::try_from(offset).unwrap_or(usize::MAX);
         let rest = self.text.get(start..).unwrap_or_default();
@@ -124,9 +124,9 @@ impl Object for OpenText {
     }
 
     fn read(&self, buf: &mut [u8]) -> Result<usize, Errno> {
-        let mut reading = self.prepare(|reading| reading.position)?;
-        let count = reading.copy(reading.position, buf);
-        reading.position += count as u64;
+        let mut cursor = self.prepare(|cursor| cursor.position)?;
+        let count = cursor.copy(cursor.position, buf);
+        cursor.position += count as u64;
         Ok(count)
     }
 
@@ -150,15 +150,15 @@ impl Object for OpenText {
     /// `EINVAL` if the position would be negative or above `i64::MAX`, or is to be counted from an
     /// end that is not known.
     fn seek(&self, to: SeekTo) -> Result<u64, Errno> {
-        let mut reading = self.reading.lock();
+        let mut cursor = self.cursor.lock();
         let position = match to {
             SeekTo::Start(position) => Some(position),
-            SeekTo::Current(delta) => reading.position.checked_add_signed(delta),
+            SeekTo::Current(delta) => cursor.position.checked_add_signed(delta),
             _ => None,
         };
-        reading.position = position
+        cursor.position = position
             .filter(|&position| i64::try_from(position).is_ok())
             .ok_or(Errno::EINVAL)?;
-        Ok(reading.position)
+        Ok(cursor.position)
     }
 }

@@ -4,7 +4,7 @@ use std::thread;
 
 use super::*;
 use crate::call::{Call, within_time};
-use crate::fs::What;
+use crate::fs::NewKind;
 
 /// Rounds of each thread: a tenth of a second.
 const ROUNDS: usize = 3000;
@@ -30,7 +30,7 @@ fn one_of_many_creators_is_the_first() {
 #[test]
 fn the_second_of_two_creators_is_told() {
     let fs = tree(&["a"]);
-    let new = fs.path_context().new_inode(What::Regular, Mode::NONE);
+    let new = fs.path_context().new_inode(NewKind::Regular, Mode::NONE);
     let created = fs.root.create(b"a", &new);
     assert_eq!(created.err(), Some(Errno::EEXIST));
 }
