@@ -202,7 +202,7 @@ impl<Tb: LockedTable> Calls for Locked<Tb> {
     fn socketpair(&self) -> Result<(RawFd, RawFd), Errno> {
         let namespace = self.names.kernel().sockets();
         let Credentials { uid, gid } = self.names.credentials();
-        let whose = socket::Credentials {
+        let whose = socket::Ucred {
             pid: self.names.id(),
             uid,
             gid,

@@ -6,7 +6,7 @@ use std::ptr;
 use std::time::Instant;
 
 use fdtable::FileRef;
-use fdtable_vfs::socket::{Credentials, MsgFlags, Received, SendMessage, SocketAddress};
+use fdtable_vfs::socket::{MsgFlags, Received, SendMessage, SocketAddress, Ucred};
 use fdtable_vfs::{Errno, Object};
 use libc::{mmsghdr, msghdr, sockaddr, socklen_t, ssize_t};
 
@@ -254,7 +254,7 @@ unsafe fn places(
 #[derive(Default)]
 struct Enclosed {
     files: Vec<FileRef<dyn Object>>,
-    credentials: Option<Credentials>,
+    credentials: Option<Ucred>,
 }
 
 impl System {
@@ -329,7 +329,7 @@ impl System {
                 if !is_own && user != 0 {
                     return Err(Errno::EPERM);
                 }
-                enclosed.credentials = Some(Credentials { pid, uid, gid });
+                enclosed.credentials = Some(Ucred { pid, uid, gid });
                 Ok(())
             }
             _ => Err(Errno::EINVAL),
@@ -367,7 +367,7 @@ impl System {
             filled: 0,
             cut: false,
         };
-        if let Some(Credentials { pid, uid, gid }) = received.credentials {
+        if let Some(Ucred { pid, uid, gid }) = received.credentials {
             let words = [pid.cast_unsigned(), uid, gid].map(u32::to_ne_bytes);
             writer.put(libc::SCM_CREDENTIALS, words.as_flattened());
         }

@@ -10,9 +10,7 @@ use std::slice;
 use std::time::Duration;
 
 use fdtable::FdFlags;
-use fdtable_vfs::socket::{
-    Credentials, OptionValue, Shutdown, SocketAddress, SocketOption, SocketType,
-};
+use fdtable_vfs::socket::{OptionValue, Shutdown, SocketAddress, SocketOption, SocketType, Ucred};
 use fdtable_vfs::{Errno, OpenFlags};
 use libc::{sockaddr, sockaddr_un, socklen_t};
 
@@ -460,7 +458,7 @@ unsafe fn put_option(
             words = [time.as_secs(), time.subsec_micros().into()];
             bytes_of(&words)
         }
-        OptionValue::Credentials(Credentials { pid, uid, gid }) => {
+        OptionValue::Credentials(Ucred { pid, uid, gid }) => {
             credentials = [pid.cast_unsigned(), *uid, *gid];
             bytes_of(&credentials)
         }

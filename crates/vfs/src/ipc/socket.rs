@@ -32,13 +32,13 @@ use fdtable::FileRef;
 
 pub use self::core::MAX_BACKLOG;
 pub use address::{Bound, SocketAddress};
-pub use ancillary::Credentials;
+pub use ancillary::Ucred;
 pub use inbox::{BACKLOG, OVERHEAD};
 pub use message::{MsgFlags, Received, SendMessage};
 pub use namespace::Namespace;
 pub use options::{OptionValue, SocketOption};
 
-use self::core::{Core, Fate};
+use self::core::{Core, FileState};
 use crate::event::{Events, FileId, Pollee};
 use crate::ipc::anon_inode::AnonInode;
 use crate::ipc::buffer::Buffer;
@@ -47,7 +47,7 @@ use crate::object::file;
 use crate::vectored::IOV_MAX;
 use crate::{Errno, Object, OpenFlags, Stat, Status};
 use ancillary::Ancillary;
-use message::Dispatch;
+use message::SendRequest;
 use queue::Queue;
 
 /// Capacity of each direction in bytes: 212,992, the usual `net.core.wmem_default` of Linux
@@ -98,7 +98,7 @@ struct Directions {
 /// Makes a connected pair of stream sockets with a name space of its own, and [`CAPACITY`] each
 /// way. Of `flags`, only `O_NONBLOCK` matters. Allocates.
 pub fn pair(flags: OpenFlags) -> (Socket, Socket) {
-    let nobody = Credentials {
+    let nobody = Ucred {
         pid: 0,
         uid: 0,
         gid: 0,
@@ -122,7 +122,7 @@ pub fn pair_in(
     namespace: &Arc<Namespace>,
     kind: SocketType,
     flags: OpenFlags,
-    credentials: Credentials,
+    credentials: Ucred,
 ) -> (Socket, Socket) {
     let (one, other) = (Core::new(kind, namespace), Core::new(kind, namespace));
     Core::join(&one, &other, credentials);
@@ -200,7 +200,7 @@ impl Socket {
     /// # Errors
     /// `EOPNOTSUPP` if it is a datagram socket; `EINVAL` if it has no address or is connected; `EIO`
     /// if revoked.
-    pub fn listen(&self, backlog: usize, credentials: Credentials) -> Result<(), Errno> {
+    pub fn listen(&self, backlog: usize, credentials: Ucred) -> Result<(), Errno> {
         self.core.listen(backlog.min(MAX_BACKLOG), credentials)
     }
 
@@ -218,7 +218,7 @@ impl Socket {
         let core = self.core.accept(self.receive_patience(MsgFlags::empty()))?;
         let accepted = file(Self::of(Arc::clone(&core), flags));
         if accepted.is_err() {
-            core.end(Fate::Closed);
+            core.end(FileState::Closed);
         }
         Ok((accepted?, peer_name(&core)))
     }
@@ -230,7 +230,7 @@ impl Socket {
     /// `EPROTOTYPE` if the other is of another type; `ECONNREFUSED` if nobody listens; `EAGAIN` if it
     /// had to wait, or longer; `EISCONN`, `EALREADY`; `EINVAL` if this one listens; `EPERM` if the
     /// other datagram socket has another peer; `EIO` if revoked.
-    pub fn connect(&self, to: &Peer, credentials: Credentials) -> Result<(), Errno> {
+    pub fn connect(&self, to: &Peer, credentials: Ucred) -> Result<(), Errno> {
         let Peer(other) = to;
         if other.kind() != self.kind() {
             return Err(Errno::EPROTOTYPE);
@@ -304,7 +304,7 @@ impl Socket {
         limit: usize,
         flags: MsgFlags,
     ) -> Result<usize, Errno> {
-        self.core.fate.load().check()?;
+        self.core.file_state.load().check()?;
         check_slices(message.bytes.len())?;
         if flags.contains(MsgFlags::OOB) {
             return Err(Errno::EOPNOTSUPP);
@@ -318,7 +318,7 @@ impl Socket {
             rights,
             credentials: message.credentials,
         };
-        self.core.send(Dispatch {
+        self.core.send(SendRequest {
             bytes: message.bytes,
             to: to.map(|Peer(core)| core),
             ancillary,
@@ -422,7 +422,7 @@ impl Socket {
     }
 
     fn write_message(&self, bytes: &[u8], patience: Patience) -> Result<usize, Errno> {
-        self.core.send(Dispatch {
+        self.core.send(SendRequest {
             bytes: &[IoSlice::new(bytes)],
             to: None,
             ancillary: Ancillary::default(),
@@ -442,9 +442,9 @@ impl Bound {
     /// `ECONNREFUSED` if it is closed.
     pub fn peer(&self) -> Result<Peer, Errno> {
         let core = self.0.upgrade().ok_or(Errno::ECONNREFUSED)?;
-        match core.fate.load() {
-            Fate::Open => Ok(Peer(core)),
-            Fate::Closed | Fate::Revoked => Err(Errno::ECONNREFUSED),
+        match core.file_state.load() {
+            FileState::Open => Ok(Peer(core)),
+            FileState::Closed | FileState::Revoked => Err(Errno::ECONNREFUSED),
         }
     }
 }
@@ -486,7 +486,7 @@ impl Object for Socket {
     /// # Errors
     /// `EIO` if revoked.
     fn stat(&self) -> Result<Stat, Errno> {
-        self.core.fate.load().check()?;
+        self.core.file_state.load().check()?;
         Ok(self.inode.stat_socket())
     }
 
@@ -526,11 +526,11 @@ impl Object for Socket {
     }
 
     fn release(&self) {
-        self.core.end(Fate::Closed);
+        self.core.end(FileState::Closed);
     }
 
     fn revoke(&self) {
-        self.core.end(Fate::Revoked);
+        self.core.end(FileState::Revoked);
     }
 
     fn forget(&self) {

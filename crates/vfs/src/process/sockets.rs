@@ -8,8 +8,8 @@ use fdtable::{Fd, FdFlags, FileRef, RawFd};
 
 use super::Process;
 use crate::ipc::socket::{
-    self, Bound, Credentials, MsgFlags, OptionValue, Peer, Received, SendMessage, Shutdown, Socket,
-    SocketAddress, SocketOption, SocketType,
+    self, Bound, MsgFlags, OptionValue, Peer, Received, SendMessage, Shutdown, Socket,
+    SocketAddress, SocketOption, SocketType, Ucred,
 };
 use crate::object::file;
 use crate::{Errno, Object, OpenFlags, fs};
@@ -275,7 +275,7 @@ impl Process {
 
     /// Checks that a message may be sent in somebody's name: in one's own, or by user 0 in any.
     #[doc(alias = "scm_check_creds")]
-    fn may_claim(&self, claimed: Credentials) -> Result<Credentials, Errno> {
+    fn may_claim(&self, claimed: Ucred) -> Result<Ucred, Errno> {
         if self.credentials().is_root() || claimed == self.ucred() {
             Ok(claimed)
         } else {
@@ -285,7 +285,7 @@ impl Process {
 
     /// Returns whom the receiver is told, if it may ask. Of two that are connected it is told who
     /// connected them.
-    fn sender(&self, socket: &Socket) -> Option<Credentials> {
+    fn sender(&self, socket: &Socket) -> Option<Ucred> {
         (socket.kind() == SocketType::Datagram).then(|| self.ucred())
     }
 
@@ -302,9 +302,9 @@ impl Process {
         }
     }
 
-    fn ucred(&self) -> Credentials {
+    fn ucred(&self) -> Ucred {
         let fs::Credentials { uid, gid } = self.credentials();
-        Credentials {
+        Ucred {
             pid: self.id(),
             uid,
             gid,

@@ -8,8 +8,8 @@ use crossbeam_utils::atomic::AtomicCell;
 use fdtable::Fd;
 use fdtable_vfs::event::{Events, Watcher};
 use fdtable_vfs::socket::{
-    Credentials, MsgFlags, OptionValue, SendMessage, Shutdown, Socket, SocketAddress, SocketOption,
-    SocketType,
+    MsgFlags, OptionValue, SendMessage, Shutdown, Socket, SocketAddress, SocketOption, SocketType,
+    Ucred,
 };
 use fdtable_vfs::{Errno, FileKind, OpenFlags, Process};
 
@@ -451,7 +451,7 @@ fn only_user_0_sends_in_the_name_of_others() {
     process
         .setsockopt(far, option, OptionValue::Number(1))
         .unwrap();
-    let other = Credentials {
+    let other = Ucred {
         pid: 9,
         uid: 8,
         gid: 7,

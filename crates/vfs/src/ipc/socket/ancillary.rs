@@ -8,7 +8,7 @@ use crate::Object;
 /// Who sent a message, or made a connection.
 #[doc(alias = "struct ucred")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Credentials {
+pub struct Ucred {
     /// Number of the process, at least 1; 0 if it is not known.
     pub pid: i32,
     /// Its user.
@@ -23,14 +23,14 @@ pub(crate) struct Ancillary {
     #[doc(alias = "SCM_RIGHTS")]
     pub(crate) rights: Option<Rights>,
     #[doc(alias = "SCM_CREDENTIALS")]
-    pub(crate) credentials: Option<Credentials>,
+    pub(crate) credentials: Option<Ucred>,
 }
 
 /// What has come beside the bytes. Files that nobody takes are dropped, where no lock is held.
 #[derive(Debug, Default)]
 pub(crate) struct Arrived {
     files: Vec<FileRef<dyn Object>>,
-    pub(crate) credentials: Option<Credentials>,
+    pub(crate) credentials: Option<Ucred>,
     /// References of the registry, to be dropped.
     registered: Vec<FileRef<dyn Object>>,
 }

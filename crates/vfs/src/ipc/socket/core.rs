@@ -16,7 +16,7 @@ use std::sync::{Arc, OnceLock, Weak};
 use crossbeam_utils::atomic::AtomicCell;
 use parking_lot::Mutex;
 
-use super::ancillary::Credentials;
+use super::ancillary::Ucred;
 use super::in_flight::Rights;
 use super::inbox::{Inbox, Sender};
 use super::options::Options;
@@ -42,7 +42,7 @@ pub(crate) struct Core {
     pub(super) link: OnceLock<Link>,
     pub(super) name: Name,
     pub(super) options: Options,
-    pub(super) fate: AtomicCell<Fate>,
+    pub(super) file_state: AtomicCell<FileState>,
     pub(super) state: Mutex<State>,
 }
 
@@ -52,12 +52,12 @@ pub(super) struct Link {
     pub(super) outgoing: Queue,
     pub(super) name: Name,
     /// Who made the other end.
-    pub(super) credentials: Credentials,
+    pub(super) credentials: Ucred,
 }
 
 /// Whether the open file is still there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Fate {
+pub(super) enum FileState {
     Open,
     Closed,
     Revoked,
@@ -88,7 +88,7 @@ enum Phase {
     Listening {
         pending: VecDeque<Arc<Core>>,
         backlog: usize,
-        credentials: Credentials,
+        credentials: Ucred,
     },
     Ended,
 }
@@ -101,12 +101,12 @@ pub(super) struct Partner {
     pub(super) name: Name,
 }
 
-impl Fate {
+impl FileState {
     pub(super) fn check(self) -> Result<(), Errno> {
         match self {
-            Fate::Open => Ok(()),
-            Fate::Closed => Err(Errno::EBADF),
-            Fate::Revoked => Err(Errno::EIO),
+            FileState::Open => Ok(()),
+            FileState::Closed => Err(Errno::EBADF),
+            FileState::Revoked => Err(Errno::EIO),
         }
     }
 }
@@ -124,7 +124,7 @@ impl Core {
             link: OnceLock::new(),
             name,
             options: Options::default(),
-            fate: AtomicCell::new(Fate::Open),
+            file_state: AtomicCell::new(FileState::Open),
             state: Mutex::new(State {
                 phase: Phase::Idle,
                 held: None,
@@ -138,7 +138,7 @@ impl Core {
     }
 
     /// Connects two new sockets of one process with each other.
-    pub(super) fn join(one: &Arc<Core>, other: &Arc<Core>, credentials: Credentials) {
+    pub(super) fn join(one: &Arc<Core>, other: &Arc<Core>, credentials: Ucred) {
         for (near, far) in [(one, other), (other, one)] {
             if near.kind == SocketType::Datagram {
                 near.state.lock().partner = far.as_partner();
@@ -157,7 +157,7 @@ impl Core {
         &self.namespace
     }
 
-    fn link_to(&self, far: &Core, credentials: Credentials) {
+    fn link_to(&self, far: &Core, credentials: Ucred) {
         // A socket is linked once: by its maker, or in the phase of connecting, which is one's.
         let _linked = self.link.set(Link {
             outgoing: far.incoming.clone(),
@@ -194,7 +194,7 @@ impl Core {
 
     pub(super) fn bind_automatically(self: &Arc<Self>) -> Result<(), Errno> {
         let mut state = self.state.lock();
-        self.fate.load().check()?;
+        self.file_state.load().check()?;
         if self.name.get().is_some() {
             return Ok(());
         }
@@ -203,7 +203,7 @@ impl Core {
     }
 
     pub(super) fn check_unbound(&self) -> Result<(), Errno> {
-        self.fate.load().check()?;
+        self.file_state.load().check()?;
         match self.name.get() {
             None => Ok(()),
             Some(_) => Err(Errno::EINVAL),
@@ -221,11 +221,11 @@ impl Core {
     }
 
     /// Begins to listen, or changes the backlog.
-    pub(super) fn listen(&self, backlog: usize, credentials: Credentials) -> Result<(), Errno> {
+    pub(super) fn listen(&self, backlog: usize, credentials: Ucred) -> Result<(), Errno> {
         if self.kind == SocketType::Datagram {
             return Err(Errno::EOPNOTSUPP);
         }
-        self.fate.load().check()?;
+        self.file_state.load().check()?;
         let _woken;
         let mut state = self.state.lock();
         if self.name.get().is_none() {
@@ -275,7 +275,7 @@ impl Core {
         state: &mut State,
         wakeups: &mut Wakeups,
     ) -> Option<Result<Option<Arc<Core>>, Errno>> {
-        if let Err(errno) = self.fate.load().check() {
+        if let Err(errno) = self.file_state.load().check() {
             return Some(Err(errno));
         }
         let Phase::Listening { pending, .. } = &mut state.phase else {
@@ -295,7 +295,7 @@ impl Core {
     pub(super) fn connect_stream(
         self: &Arc<Self>,
         listener: &Core,
-        credentials: Credentials,
+        credentials: Ucred,
         patience: Patience,
     ) -> Result<(), Errno> {
         // Before this socket is looked at, as on Linux.
@@ -318,7 +318,7 @@ impl Core {
     }
 
     /// Runs a wait at another socket. When this one ends, the thread is woken there too: its
-    /// attempts ask for the [fate](Self::fate), which is told before.
+    /// attempts ask for the [file state](Self::file_state), which is told before.
     pub(super) fn wait_elsewhere<R>(&self, wait: impl FnOnce() -> R) -> R {
         let me: Arc<dyn Watcher> = Sleeper::current();
         let ticket = self.state.lock().away.sleep_on(me, Events::ERR);
@@ -328,7 +328,7 @@ impl Core {
     }
 
     fn begin_connecting(&self) -> Result<(), Errno> {
-        self.fate.load().check()?;
+        self.file_state.load().check()?;
         let mut state = self.state.lock();
         match state.phase {
             Phase::Idle => {
@@ -346,10 +346,10 @@ impl Core {
         self: &Arc<Self>,
         listener: &Core,
         state: &mut State,
-        credentials: Credentials,
+        credentials: Ucred,
         wakeups: &mut Wakeups,
     ) -> Option<Result<(), Errno>> {
-        if let Err(errno) = self.fate.load().check() {
+        if let Err(errno) = self.file_state.load().check() {
             // It may have been the chosen one.
             wakeups.append(state.connectors.pass_on(Events::OUT));
             return Some(Err(errno));
@@ -393,7 +393,7 @@ impl Core {
         for (watcher, interest, file) in state.changes.watchers() {
             link.outgoing.watch_writer(watcher, interest, file);
         }
-        let ended = state.shut || self.fate.load() != Fate::Open;
+        let ended = state.shut || self.file_state.load() != FileState::Open;
         drop(state);
         link.outgoing.set_capacity(self.options.send_buffer());
         if ended {
@@ -406,7 +406,7 @@ impl Core {
         self: &Arc<Self>,
         other: Option<&Arc<Core>>,
     ) -> Result<(), Errno> {
-        self.fate.load().check()?;
+        self.file_state.load().check()?;
         if let Some(other) = other {
             self.may_send_to(other)?;
         }
@@ -473,7 +473,7 @@ impl Core {
     }
 
     pub(super) fn shut_down(&self, how: Shutdown) -> Result<(), Errno> {
-        self.fate.load().check()?;
+        self.file_state.load().check()?;
         if how != Shutdown::Write {
             self.incoming.shut_down();
         }
@@ -492,8 +492,8 @@ impl Core {
     }
 
     /// Ends the socket: the open file is released, or revoked.
-    pub(super) fn end(&self, fate: Fate) {
-        self.fate.store(fate);
+    pub(super) fn end(&self, file_state: FileState) {
+        self.file_state.store(file_state);
         let mut state = self.state.lock();
         let phase = std::mem::replace(&mut state.phase, Phase::Ended);
         let held = state.held.take();
@@ -507,16 +507,16 @@ impl Core {
         if let Some(name) = held {
             self.namespace.unbind(self.kind, name);
         }
-        self.end_queues(fate);
+        self.end_queues(file_state);
         if let Phase::Listening { pending, .. } = phase {
             pending.iter().for_each(|embryo| embryo.end_embryo());
         }
         self.namespace.in_flight.collect_later();
     }
 
-    fn end_queues(&self, fate: Fate) {
-        let unread = match fate {
-            Fate::Revoked => self.incoming.revoke_reader(),
+    fn end_queues(&self, file_state: FileState) {
+        let unread = match file_state {
+            FileState::Revoked => self.incoming.revoke_reader(),
             _ => self.incoming.close_reader(),
         };
         let Some(link) = self.link.get() else {
@@ -525,19 +525,19 @@ impl Core {
         if unread {
             link.outgoing.set_error(Errno::ECONNRESET);
         }
-        match fate {
-            Fate::Revoked => link.outgoing.revoke_writer(),
+        match file_state {
+            FileState::Revoked => link.outgoing.revoke_writer(),
             _ => link.outgoing.close_writer(),
         }
     }
 
     /// Ends a connection that nobody has accepted.
     fn end_embryo(&self) {
-        self.fate.store(Fate::Closed);
+        self.file_state.store(FileState::Closed);
         if let Some(link) = self.link.get() {
             link.outgoing.set_error(Errno::ECONNRESET);
         }
-        self.end_queues(Fate::Closed);
+        self.end_queues(FileState::Closed);
     }
 
     /// Returns what a socket is ready for.

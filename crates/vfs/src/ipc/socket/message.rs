@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use fdtable::FileRef;
 
-use super::ancillary::{Ancillary, Arrived, Credentials};
+use super::ancillary::{Ancillary, Arrived, Ucred};
 use super::core::{Core, Partner};
 use super::inbox::{Inbox, Message, Sender};
 use super::queue::Queue;
@@ -57,7 +57,7 @@ pub struct SendMessage<'a> {
     pub rights: Vec<FileRef<dyn Object>>,
     /// Whom the receiver is told as the sender, if it is not the sending process.
     #[doc(alias = "SCM_CREDENTIALS")]
-    pub credentials: Option<Credentials>,
+    pub credentials: Option<Ucred>,
 }
 
 /// What was received.
@@ -70,13 +70,13 @@ pub struct Received {
     /// Open files that came with it, to be [given numbers](crate::Process::install_rights).
     pub rights: Vec<FileRef<dyn Object>>,
     /// Who sent it, if the socket asks for that.
-    pub credentials: Option<Credentials>,
+    pub credentials: Option<Ucred>,
     /// [`MsgFlags::TRUNC`] if the message was longer than the buffers.
     pub flags: MsgFlags,
 }
 
 /// What a send needs to know of the process.
-pub(crate) struct Dispatch<'a> {
+pub(crate) struct SendRequest<'a> {
     pub(crate) bytes: &'a [IoSlice<'a>],
     /// The receiver that was named.
     pub(crate) to: Option<Arc<Core>>,
@@ -84,23 +84,23 @@ pub(crate) struct Dispatch<'a> {
     pub(crate) patience: Patience,
 }
 
-impl Dispatch<'_> {
+impl SendRequest<'_> {
     fn length(&self) -> usize {
         self.bytes.iter().map(|slice| slice.len()).sum()
     }
 }
 
 impl Core {
-    pub(super) fn send(self: &Arc<Self>, dispatch: Dispatch<'_>) -> Result<usize, Errno> {
+    pub(super) fn send(self: &Arc<Self>, request: SendRequest<'_>) -> Result<usize, Errno> {
         match self.kind() {
-            SocketType::Datagram => self.send_datagram(dispatch),
-            _ => self.send_to_peer(dispatch),
+            SocketType::Datagram => self.send_datagram(request),
+            _ => self.send_to_peer(request),
         }
     }
 
-    fn send_to_peer(&self, dispatch: Dispatch<'_>) -> Result<usize, Errno> {
+    fn send_to_peer(&self, request: SendRequest<'_>) -> Result<usize, Errno> {
         let Some(link) = self.link.get() else {
-            let named = dispatch.to.is_some() && self.kind() == SocketType::Stream;
+            let named = request.to.is_some() && self.kind() == SocketType::Stream;
             return Err(if named {
                 Errno::EOPNOTSUPP
             } else {
@@ -108,13 +108,11 @@ impl Core {
             });
         };
         match &link.outgoing {
-            Queue::Bytes(_) if dispatch.to.is_some() => Err(Errno::EISCONN),
-            Queue::Bytes(buffer) => {
-                buffer.send(dispatch.bytes, dispatch.ancillary, dispatch.patience)
-            }
+            Queue::Bytes(_) if request.to.is_some() => Err(Errno::EISCONN),
+            Queue::Bytes(buffer) => buffer.send(request.bytes, request.ancillary, request.patience),
             Queue::Messages(inbox) => {
-                self.check_sender(dispatch.length())?;
-                let sent = self.deliver(inbox, Sender::Partner, dispatch);
+                self.check_sender(request.length())?;
+                let sent = self.deliver(inbox, Sender::Partner, request);
                 // A peer that is gone is none that refuses: it was there. It may have left an error.
                 sent.map_err(|errno| match errno {
                     Errno::ECONNREFUSED | Errno::EPIPE => {
@@ -126,23 +124,23 @@ impl Core {
         }
     }
 
-    fn send_datagram(self: &Arc<Self>, dispatch: Dispatch<'_>) -> Result<usize, Errno> {
+    fn send_datagram(self: &Arc<Self>, request: SendRequest<'_>) -> Result<usize, Errno> {
         // Before the receiver is looked for, as on Linux.
-        self.check_sender(dispatch.length())?;
-        let partner = match &dispatch.to {
+        self.check_sender(request.length())?;
+        let partner = match &request.to {
             Some(_) => None,
             None => self.state.lock().partner.clone(),
         };
         let Some(Partner { core, inbox, .. }) = partner else {
-            let to = dispatch.to.clone().ok_or(Errno::ENOTCONN)?;
-            return self.send_datagram_to(&to, dispatch);
+            let to = request.to.clone().ok_or(Errno::ENOTCONN)?;
+            return self.send_datagram_to(&to, request);
         };
         // One that is closed, and of which nothing is left, refuses in its queue.
         let sender = match core.upgrade() {
             Some(other) => self.may_send_to(&other)?,
             None => Sender::Stranger,
         };
-        let sent = self.deliver(&inbox, sender, dispatch);
+        let sent = self.deliver(&inbox, sender, request);
         if sent == Err(Errno::ECONNREFUSED) {
             self.lose_partner(&inbox);
         }
@@ -154,7 +152,7 @@ impl Core {
     /// # Errors
     /// `EPIPE` if it is shut down; `EIO` if revoked.
     pub(super) fn may_send(&self) -> Result<(), Errno> {
-        self.fate.load().check()?;
+        self.file_state.load().check()?;
         if self.state.lock().shut {
             return Err(Errno::EPIPE);
         }
@@ -164,7 +162,7 @@ impl Core {
     fn send_datagram_to(
         self: &Arc<Self>,
         to: &Arc<Core>,
-        dispatch: Dispatch<'_>,
+        request: SendRequest<'_>,
     ) -> Result<usize, Errno> {
         let Queue::Messages(inbox) = &to.incoming else {
             return Err(Errno::EPROTOTYPE);
@@ -173,12 +171,12 @@ impl Core {
             return Err(Errno::EPROTOTYPE);
         }
         let sender = self.may_send_to(to)?;
-        self.deliver(inbox, sender, dispatch)
+        self.deliver(inbox, sender, request)
     }
 
     /// Checks that the socket may send a message of this length, whoever receives it.
     fn check_sender(&self, length: usize) -> Result<(), Errno> {
-        self.fate.load().check()?;
+        self.file_state.load().check()?;
         if length > self.options.send_buffer() - SLACK {
             return Err(Errno::EMSGSIZE);
         }
@@ -196,16 +194,16 @@ impl Core {
         &self,
         inbox: &Inbox,
         sender: Sender,
-        dispatch: Dispatch<'_>,
+        request: SendRequest<'_>,
     ) -> Result<usize, Errno> {
-        let length = dispatch.length();
+        let length = request.length();
         let from = Arc::clone(&self.name);
-        let mut message = Some(Message::new(dispatch.bytes, from, dispatch.ancillary)?);
-        let check = || self.fate.load().check();
+        let mut message = Some(Message::new(request.bytes, from, request.ancillary)?);
+        let check = || self.file_state.load().check();
         let mut send = |patience| inbox.send(&mut message, sender, check, patience);
         match send(Patience::None) {
-            Err(Errno::EAGAIN) if dispatch.patience != Patience::None => {
-                self.wait_elsewhere(|| send(dispatch.patience))?;
+            Err(Errno::EAGAIN) if request.patience != Patience::None => {
+                self.wait_elsewhere(|| send(request.patience))?;
             }
             outcome => outcome?,
         }

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use crossbeam_utils::atomic::AtomicCell;
 
-use super::ancillary::Credentials;
+use super::ancillary::Ucred;
 use super::core::Core;
 use super::{CAPACITY, SocketType};
 use crate::Errno;
@@ -53,7 +53,7 @@ pub enum OptionValue {
     /// A time, or nothing for no limit.
     Time(Option<Duration>),
     /// Who it is.
-    Credentials(Credentials),
+    Credentials(Ucred),
 }
 
 /// Options that a socket keeps.
@@ -168,8 +168,8 @@ impl Core {
     }
 
     /// As Linux, nobody is told for a socket without a peer.
-    fn peer_credentials(&self) -> Credentials {
-        let nobody = Credentials {
+    fn peer_credentials(&self) -> Ucred {
+        let nobody = Ucred {
             pid: 0,
             uid: u32::MAX,
             gid: u32::MAX,

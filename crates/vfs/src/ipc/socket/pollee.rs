@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use super::core::{Core, Fate};
+use super::core::{Core, FileState};
 use crate::event::{Events, FileId, Pollee, Watcher};
 
 impl Pollee for Core {
@@ -54,6 +54,6 @@ impl Pollee for Core {
     }
 
     fn is_revoked(&self) -> bool {
-        self.fate.load() == Fate::Revoked
+        self.file_state.load() == FileState::Revoked
     }
 }
