@@ -4,8 +4,8 @@ use core::fmt;
 
 /// Reason why a system call failed.
 ///
-/// A number and not an enum, as in other system-call crates: the errors of [`fdtable::Error`]
-/// may grow, and each of them has a number already, so none is ever lost in the conversion.
+/// A number and not an enum, as in other system-call crates: [`fdtable::Error`] may get more
+/// variants, each of which has a number already, so the conversion never loses one.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Errno(i32);
 
@@ -26,128 +26,128 @@ macro_rules! errnos {
 }
 
 errnos! {
-    /// Not the owner, or nobody may do this here.
+    /// The caller is not the owner, or the operation is not permitted here.
     EPERM = 1;
-    /// No file of this name, or no directory on the way to it, and creating it was not asked for.
+    /// The file, or a directory on its path, does not exist, and `O_CREAT` was not given.
     ENOENT = 2;
-    /// A signal came first.
+    /// A signal interrupted the call.
     EINTR = 4;
     /// The open file was revoked.
     EIO = 5;
-    /// No such device; or nobody reads a FIFO that is opened for writing without waiting.
+    /// No such device; or a FIFO without a reader is opened for writing with `O_NONBLOCK`.
     ENXIO = 6;
-    /// Not an open descriptor, or not open for this direction.
+    /// Not an open descriptor, or not open for this access mode.
     EBADF = 9;
-    /// The call would have to wait.
+    /// The call would block.
     EAGAIN = 11;
-    /// No memory for what was to be written.
+    /// Out of memory.
     ENOMEM = 12;
-    /// The permissions do not allow it; or another owner has a lock.
+    /// The permissions do not allow it; or another owner holds a lock.
     EACCES = 13;
-    /// An address that cannot be one.
+    /// Invalid address.
     EFAULT = 14;
-    /// In use: another thread is still opening the number that was to be replaced; the root was to
-    /// be moved or removed; a mount has open files.
+    /// In use: another thread is still opening the descriptor that `dup2` would replace; the root
+    /// would be moved or removed; a mount has open files.
     EBUSY = 16;
-    /// It exists, and was to be made.
+    /// The file exists already.
     EEXIST = 17;
-    /// The names are on two file systems.
+    /// The two paths are on different mounts.
     EXDEV = 18;
     /// The file system is unmounted.
     ENODEV = 19;
-    /// A name on the way, or one that has to be a directory, is none.
+    /// A component of the path, or the file, is not a directory.
     ENOTDIR = 20;
-    /// A directory, where there has to be something else.
+    /// Is a directory, where something else is required.
     EISDIR = 21;
-    /// An argument has no meaning here.
+    /// Invalid argument.
     EINVAL = 22;
-    /// Too many open files in all.
+    /// Too many open files in the system.
     ENFILE = 23;
-    /// Every number below the limit is in use.
+    /// Every descriptor below the limit is in use.
     EMFILE = 24;
-    /// The object does not know this request.
+    /// The object does not support this request.
     ENOTTY = 25;
-    /// The file may not grow that far.
+    /// The file would exceed the size limit.
     EFBIG = 27;
-    /// No room on the file system.
+    /// No space left on the file system.
     ENOSPC = 28;
-    /// The object has no position to move.
+    /// The object is not seekable.
     ESPIPE = 29;
     /// The file system is mounted read-only.
     EROFS = 30;
-    /// A file has too many names.
+    /// A file has too many links.
     EMLINK = 31;
-    /// Nobody can read what was to be written.
+    /// There is no reader.
     EPIPE = 32;
-    /// A number that cannot be returned.
+    /// The result does not fit.
     ERANGE = 34;
-    /// The sleepers would wait for each other.
+    /// The wait would be a deadlock.
     EDEADLK = 35;
     /// A path or a name is too long.
     ENAMETOOLONG = 36;
     /// No record locks left.
     ENOLCK = 37;
-    /// There is no such call here.
+    /// The system call is not implemented.
     ENOSYS = 38;
-    /// A directory that has to be empty has names.
+    /// The directory is not empty.
     ENOTEMPTY = 39;
-    /// Too many symbolic links on the way, or epolls that watch each other.
+    /// Too many symbolic links on the path, or epolls that watch each other.
     ELOOP = 40;
     /// There is no such attribute.
     ENODATA = 61;
-    /// A value that its type cannot hold.
+    /// The value does not fit into its type.
     EOVERFLOW = 75;
     /// Not a socket.
     ENOTSOCK = 88;
-    /// The socket needs an address.
+    /// The socket needs a destination address.
     EDESTADDRREQ = 89;
-    /// The message is longer than the socket takes.
+    /// The message is too long for the socket.
     EMSGSIZE = 90;
-    /// Not the type of this socket.
+    /// Wrong socket type.
     EPROTOTYPE = 91;
     /// There is no such option.
     ENOPROTOOPT = 92;
     /// There is no such protocol.
     EPROTONOSUPPORT = 93;
-    /// There is no such type of sockets.
+    /// There is no such socket type.
     ESOCKTNOSUPPORT = 94;
-    /// The object does not know how (`ENOTSUP` too).
+    /// The object does not support the operation (`ENOTSUP` too).
     EOPNOTSUPP = 95;
-    /// There is no such family of addresses.
+    /// There is no such address family.
     EAFNOSUPPORT = 97;
-    /// The address has an owner.
+    /// The address is in use.
     EADDRINUSE = 98;
     /// There is no such address.
     EADDRNOTAVAIL = 99;
-    /// The other side ended the connection.
+    /// The peer ended the connection.
     ECONNRESET = 104;
-    /// No room for what is on the way.
+    /// No buffer space left.
     ENOBUFS = 105;
     /// The socket is connected.
     EISCONN = 106;
     /// The socket is not connected.
     ENOTCONN = 107;
-    /// Descriptors on the way are too many, or passed in too deep a chain.
+    /// Too many descriptors are in flight, or they are nested too deeply.
     ETOOMANYREFS = 109;
-    /// The time is up.
+    /// The timeout has expired.
     ETIMEDOUT = 110;
-    /// Nobody listens.
+    /// No socket listens at the address.
     ECONNREFUSED = 111;
-    /// The socket is being connected.
+    /// A connection attempt is already in progress.
     EALREADY = 114;
-    /// The connection has begun, and is not made yet.
+    /// The connection attempt has begun and is not complete.
     EINPROGRESS = 115;
-    /// Called off.
+    /// The operation was cancelled.
     ECANCELED = 125;
 }
 
 impl Errno {
-    /// Makes the error of a number that a call of the host has answered, 1 to 4095.
+    /// Makes an error from the errno of a host call, 1 to 4095.
     pub const fn from_raw(number: i32) -> Errno {
         Errno(number)
     }
 
-    /// Returns the number that Linux uses on x86-64 and arm64, 1 to 4095.
+    /// Returns the errno value that Linux uses on x86-64 and arm64, 1 to 4095.
     pub const fn errno(self) -> i32 {
         self.0
     }

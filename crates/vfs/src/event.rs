@@ -1,4 +1,4 @@
-//! Readiness: what an open file is ready for, and who is told when that changes.
+//! Readiness: wait queues, `poll`, `epoll`, `eventfd` and `timerfd`.
 
 mod clock;
 mod epoll;

@@ -1,9 +1,14 @@
-//! Files and names: what an inode of any file system is, how a path leads to one, and the file
-//! system in memory.
+//! Inodes, path lookup, mounts, and the file systems.
 //!
-//! `fs/inode.rs` and `fs/file_system.rs` say what a file system is, `fs/namei.rs` goes a path over
-//! all of them, `fs/path_ops` has what can be done at its end, `fs/memfs` is the one in memory.
-//! `fs/dev.rs` and `fs/proc.rs` are small ones, and `fs/locks.rs` has what locks files of all.
+//! | file | subject |
+//! |---|---|
+//! | `fs/inode.rs`, `fs/file_system.rs` | the interface of a file system |
+//! | `fs/namei.rs` | path walk, over all file systems |
+//! | `fs/path_ops.rs`, `fs/path_ops/` | the operations on paths: open, create, rename, ... |
+//! | `fs/mount.rs` | mounts, and [`VfsPath`] |
+//! | `fs/memfs.rs`, `fs/memfs/` | the file system in memory |
+//! | `fs/dev.rs`, `fs/proc.rs` | `/dev` and `/proc` |
+//! | `fs/locks.rs`, `fs/locks/` | record locks and `flock`, for files of all file systems |
 
 mod attributes;
 mod clock;

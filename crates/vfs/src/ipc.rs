@@ -1,11 +1,11 @@
-//! What processes talk through: pipes, FIFOs and sockets.
+//! Pipes, FIFOs and sockets.
 //!
-//! # Waiting
+//! # Blocking
 //!
-//! A call that waits holds a reference to the open file. So the close of its number, by another
-//! thread, neither wakes it nor ends the file under it, as on Linux; only then does the other side
-//! meet the end. A revocation wakes it, with `EIO`. There are no signals here, and nothing answers
-//! `EINTR`; nor is one sent with `EPIPE`.
+//! A call that blocks holds a reference to the open file. A close of its descriptor by another
+//! thread therefore neither wakes the call nor releases the file, as on Linux; the other side sees
+//! the end only when the call has returned. A revocation wakes the call, which returns `EIO`. There
+//! are no signals: no call returns `EINTR`, and `EPIPE` comes without `SIGPIPE`.
 
 mod anon_inode;
 pub mod buffer;

@@ -1,4 +1,4 @@
-//! What all processes share.
+//! State that all processes share.
 
 use std::sync::{Arc, OnceLock};
 
@@ -8,20 +8,20 @@ use crate::MemFs;
 use crate::fs::{DEFAULT_FILE_LIMIT, Mounts};
 use crate::ipc::socket::Namespace;
 
-/// Kernel: the file systems that all its processes see, and the names of their sockets.
+/// Kernel: the file systems that its processes see, and the names of their sockets.
 #[derive(Debug, Default)]
 pub struct Kernel {
     fs: Arc<MemFs>,
-    /// Processes that were made here.
+    /// Number of processes made in this kernel.
     processes: AtomicCell<i32>,
     mounts: Mounts,
-    /// Where files are that have no name. Made with the first.
+    /// File system of files without a name (memfd). Made when the first is opened.
     unnamed: OnceLock<MemFs>,
     sockets: Arc<Namespace>,
 }
 
 impl Kernel {
-    /// Makes a kernel with a root file system: one of its own, or an [`Arc`] of one that others see too.
+    /// Makes a kernel with a root file system: a [`MemFs`] of its own, or a shared [`Arc`] of one.
     pub fn new(fs: impl Into<Arc<MemFs>>) -> Self {
         Kernel {
             fs: fs.into(),
@@ -37,24 +37,25 @@ impl Kernel {
         &self.fs
     }
 
-    /// Returns the name space of sockets.
+    /// Returns the namespace of sockets.
     pub fn sockets(&self) -> &Arc<Namespace> {
         &self.sockets
     }
 
-    /// Returns a number for a new process: 1 for the first, and after 2^31 of them 1 again.
+    /// Returns the ID of a new process: 1 for the first; after 2^31 processes the IDs start again
+    /// at 1.
     pub(crate) fn next_process(&self) -> i32 {
         let before = self.processes.fetch_add(1);
         (before & i32::MAX).checked_add(1).unwrap_or(1)
     }
 
-    /// Returns the file system of files that have no name. It is mounted nowhere.
+    /// Returns the file system of files without a name. It is mounted nowhere.
     pub(crate) fn unnamed(&self) -> &MemFs {
         let make = || MemFs::with_superblock(None, DEFAULT_FILE_LIMIT);
         self.unnamed.get_or_init(make)
     }
 
-    /// Returns what is mounted, and where.
+    /// Returns the mount table.
     pub(crate) fn mounts(&self) -> &Mounts {
         &self.mounts
     }

@@ -1,8 +1,8 @@
 //! A small kernel in a process: files, directories, pipes and stream sockets behind descriptors.
 //!
-//! It is the first user of [`fdtable`], and shows how to build on it: [`Object`] is what a
-//! descriptor names, [`Process`] has the system calls, [`MemFs`] is the tree of names. Errors and
-//! flags have the names and the numbers of Linux.
+//! It is the first user of [`fdtable`] and shows how to build on it: [`Object`] is what a
+//! descriptor refers to, [`Process`] has the system calls, [`MemFs`] is the root file system. Errors
+//! and flags have the names and values of Linux.
 //!
 //! ```
 //! use fdtable_vfs::{OpenFlags, Process};
@@ -14,7 +14,7 @@
 //! let mut child = parent.fork()?;
 //! parent.close(writer)?;
 //! child.write(writer, b"hello")?;
-//! child.exec()?; // closes the child's writing end, the last one
+//! child.exec()?; // closes the child's writing end, which is the last one
 //!
 //! let mut buf = [0; 16];
 //! assert_eq!(parent.read(reader, &mut buf)?, 5);

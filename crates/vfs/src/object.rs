@@ -1,4 +1,4 @@
-//! What a descriptor names: the operations of an open file.
+//! The operations of an open file.
 
 use std::any::Any;
 use std::fmt;
@@ -16,51 +16,52 @@ use crate::{DirEntry, Errno, FileKind, OpenFlags, Stat};
 
 /// Open file: a pipe end, a socket, a regular file, a directory.
 ///
-/// Each direction has two forms. The `try_` form is called inside an RCU read-side section, where
-/// the caller holds no reference: it must not sleep, and must come back soon. When it cannot, it
-/// answers `EAGAIN`, and [`Process`](crate::Process) calls the other form with a reference and
-/// outside the section, unless the file is non-blocking. An object that is never slow and never
-/// sleeps writes only the `try_` forms.
+/// Each direction has two forms. [`Process`](crate::Process) calls the `try_` form inside an RCU
+/// read-side section, where it holds no reference: the form must not sleep and must return soon. If
+/// it cannot, it returns `EAGAIN`; unless the file is non-blocking, `Process` then takes a
+/// reference, leaves the section, and calls the other form. An object that is never slow and never
+/// sleeps implements only the `try_` forms.
 ///
-/// Because a section keeps the memory and not the open file, a `try_` form may run after
-/// [`release`](Self::release). It then answers `EBADF` if anybody could tell the difference.
+/// A section keeps the memory alive, not the open file, so a `try_` form may run after
+/// [`release`](Self::release). It then returns `EBADF` if a caller could observe the difference.
 pub trait Object: Any + Send + Sync {
-    /// Returns the access mode and the status flags (`O_APPEND`, `O_NONBLOCK`). Is called inside
-    /// read-side sections too: it must not sleep, and after [`release`](Self::release) any answer
-    /// will do, since it is that of a call that races with a close.
+    /// Returns the access mode and the status flags (`O_APPEND`, `O_NONBLOCK`).
+    ///
+    /// Must not sleep: it is called inside read-side sections too. After [`release`](Self::release)
+    /// any answer is correct, because the call races with a close.
     #[doc(alias = "F_GETFL")]
     fn status(&self) -> OpenFlags;
 
-    /// Sets the status flags that `fcntl` may change: `O_APPEND`, `O_NONBLOCK`. Others of `flags`
-    /// mean nothing here.
+    /// Sets the status flags that `fcntl` may change: `O_APPEND`, `O_NONBLOCK`. Other bits of
+    /// `flags` are ignored.
     ///
     /// # Errors
-    /// `EINVAL` if the object does not know how (as it is until this is written).
+    /// `EINVAL` if the object does not support it (the default).
     #[doc(alias = "F_SETFL")]
     fn set_status(&self, _flags: OpenFlags) -> Result<(), Errno> {
         Err(Errno::EINVAL)
     }
 
-    /// Tells whether a call that would wait is to answer `EAGAIN`.
+    /// Returns true if a call that would block returns `EAGAIN` instead.
     fn is_nonblocking(&self) -> bool {
         self.status().contains(OpenFlags::NONBLOCK)
     }
 
-    /// Returns where in the tree of names it was opened; nothing if it was made without a name, as
-    /// pipes and sockets (as it is until this is written).
+    /// Returns the path under which the file was opened; nothing for an object without a name, such
+    /// as a pipe or a socket (the default).
     #[doc(alias = "f_path")]
     fn path(&self) -> Option<VfsPath> {
         None
     }
 
-    /// Returns what can be watched of the object; nothing if it is always ready (as a regular file,
-    /// and as it is until this is written), which `epoll` then refuses.
+    /// Returns the pollable part of the object; nothing if it is always ready, as a regular file is
+    /// (the default). `epoll` refuses such an object.
     fn pollee(&self) -> Option<Arc<dyn Pollee>> {
         None
     }
 
-    /// Tells who watches this open file that it is gone. Runs once, after
-    /// [`release`](Self::release). An object whose [`pollee`](Self::pollee) allocates writes its own.
+    /// Notifies the watchers of this open file that it is released. Runs once, after
+    /// [`release`](Self::release). An object whose [`pollee`](Self::pollee) allocates overrides it.
     fn forget(&self)
     where
         Self: Sized,
@@ -70,7 +71,7 @@ pub trait Object: Any + Send + Sync {
         }
     }
 
-    /// Returns what the object is ready for now.
+    /// Returns the events that the object is ready for now.
     #[doc(alias = "poll")]
     fn events(&self) -> Events {
         match self.pollee() {
@@ -82,13 +83,13 @@ pub trait Object: Any + Send + Sync {
     /// Returns how many bytes a read would find.
     ///
     /// # Errors
-    /// `ENOTTY` if the object has no such number (as it is until this is written).
+    /// `ENOTTY` if the object has no such number (the default).
     #[doc(alias = "FIONREAD")]
     fn readable_bytes(&self) -> Result<usize, Errno> {
         Err(Errno::ENOTTY)
     }
 
-    /// Returns the locks of the inode; nothing if it has none (as pipes and sockets).
+    /// Returns the file locks of the inode; nothing if it has none, as pipes and sockets.
     fn locks(&self) -> Option<&LockSet> {
         None
     }
@@ -96,22 +97,22 @@ pub trait Object: Any + Send + Sync {
     /// Reads up to `buf.len()` bytes without sleeping, and returns how many; 0 is end of file.
     ///
     /// # Errors
-    /// `EBADF` if not open for reading (as it is until this is written); `EAGAIN` if it must wait.
+    /// `EBADF` if not open for reading (the default); `EAGAIN` if it would block.
     fn try_read(&self, _buf: &mut [u8]) -> Result<usize, Errno> {
         Err(Errno::EBADF)
     }
 
-    /// Writes up to `bytes.len()` bytes without sleeping, and returns how many. A file that may wait
-    /// for room does not take a part: a blocking write goes on until all are written.
+    /// Writes up to `bytes.len()` bytes without sleeping, and returns how many. A blocking file
+    /// does not write a part: its blocking form goes on until all bytes are written.
     ///
     /// # Errors
-    /// `EBADF` if not open for writing (as it is until this is written); `EAGAIN` if it must wait;
-    /// `EPIPE`, `EFBIG`, `ENOMEM` as the object says.
+    /// `EBADF` if not open for writing (the default); `EAGAIN` if it would block; `EPIPE`, `EFBIG`,
+    /// `ENOMEM`, as the object documents.
     fn try_write(&self, _bytes: &[u8]) -> Result<usize, Errno> {
         Err(Errno::EBADF)
     }
 
-    /// Reads as [`try_read`](Self::try_read), but waits instead of answering `EAGAIN`.
+    /// Reads like [`try_read`](Self::try_read), but blocks instead of returning `EAGAIN`.
     ///
     /// # Errors
     /// Those of `try_read`, without `EAGAIN`.
@@ -119,7 +120,7 @@ pub trait Object: Any + Send + Sync {
         self.try_read(buf)
     }
 
-    /// Writes as [`try_write`](Self::try_write), but waits instead of answering `EAGAIN`.
+    /// Writes like [`try_write`](Self::try_write), but blocks instead of returning `EAGAIN`.
     ///
     /// # Errors
     /// Those of `try_write`, without `EAGAIN`.
@@ -127,28 +128,27 @@ pub trait Object: Any + Send + Sync {
         self.try_write(bytes)
     }
 
-    /// Reads at `offset` as [`try_read`](Self::try_read) at the position, which stays where it is.
+    /// Reads at `offset` like [`try_read`](Self::try_read), and leaves the file position alone.
     ///
     /// # Errors
-    /// `ESPIPE` if the object has no position; `EINVAL` if `offset` is above `i64::MAX`; those of
+    /// `ESPIPE` if the object is not seekable; `EINVAL` if `offset` is above `i64::MAX`; those of
     /// `try_read`.
     #[doc(alias = "pread")]
     fn try_read_at(&self, _buf: &mut [u8], _offset: u64) -> Result<usize, Errno> {
         Err(Errno::ESPIPE)
     }
 
-    /// Writes at `offset` as [`try_write`](Self::try_write) at the position, which stays where it
-    /// is.
+    /// Writes at `offset` like [`try_write`](Self::try_write), and leaves the file position alone.
     ///
     /// # Errors
-    /// `ESPIPE` if the object has no position; `EINVAL` if `offset` is above `i64::MAX`; those of
+    /// `ESPIPE` if the object is not seekable; `EINVAL` if `offset` is above `i64::MAX`; those of
     /// `try_write`.
     #[doc(alias = "pwrite")]
     fn try_write_at(&self, _bytes: &[u8], _offset: u64) -> Result<usize, Errno> {
         Err(Errno::ESPIPE)
     }
 
-    /// Reads as [`try_read_at`](Self::try_read_at), but waits instead of answering `EAGAIN`.
+    /// Reads like [`try_read_at`](Self::try_read_at), but blocks instead of returning `EAGAIN`.
     ///
     /// # Errors
     /// Those of `try_read_at`, without `EAGAIN`.
@@ -156,7 +156,7 @@ pub trait Object: Any + Send + Sync {
         self.try_read_at(buf, offset)
     }
 
-    /// Writes as [`try_write_at`](Self::try_write_at), but waits instead of answering `EAGAIN`.
+    /// Writes like [`try_write_at`](Self::try_write_at), but blocks instead of returning `EAGAIN`.
     ///
     /// # Errors
     /// Those of `try_write_at`, without `EAGAIN`.
@@ -164,8 +164,8 @@ pub trait Object: Any + Send + Sync {
         self.try_write_at(bytes, offset)
     }
 
-    /// Reads into several buffers, one after another, as one read. Waits unless the file is
-    /// [non-blocking](Self::is_nonblocking), and allocates.
+    /// Reads into several buffers, one after another, as a single read. Allocates, and blocks
+    /// unless the file is [non-blocking](Self::is_nonblocking).
     ///
     /// # Errors
     /// Those of `read`; `ENOMEM`.
@@ -177,8 +177,8 @@ pub trait Object: Any + Send + Sync {
         })
     }
 
-    /// Writes several buffers, one after another, as one write. Waits unless the file is
-    /// [non-blocking](Self::is_nonblocking), and allocates.
+    /// Writes several buffers, one after another, as a single write. Allocates, and blocks unless
+    /// the file is [non-blocking](Self::is_nonblocking).
     ///
     /// # Errors
     /// Those of `write`; `ENOMEM`.
@@ -190,8 +190,8 @@ pub trait Object: Any + Send + Sync {
         })
     }
 
-    /// Reads at `offset` as [`read_vectored`](Self::read_vectored) at the position, which stays
-    /// where it is.
+    /// Reads at `offset` like [`read_vectored`](Self::read_vectored), and leaves the file position
+    /// alone.
     ///
     /// # Errors
     /// Those of `read_at`; `ENOMEM`.
@@ -203,8 +203,8 @@ pub trait Object: Any + Send + Sync {
         })
     }
 
-    /// Writes at `offset` as [`write_vectored`](Self::write_vectored) at the position, which stays
-    /// where it is.
+    /// Writes at `offset` like [`write_vectored`](Self::write_vectored), and leaves the file
+    /// position alone.
     ///
     /// # Errors
     /// Those of `write_at`; `ENOMEM`.
@@ -216,51 +216,49 @@ pub trait Object: Any + Send + Sync {
         })
     }
 
-    /// Gets memory for a part of the file, or gives it back. May wait for transfers.
+    /// Allocates or frees memory for a range of the file. May wait for transfers.
     ///
     /// # Errors
-    /// `ENODEV` if it has none (as it is until this is written).
+    /// `ENODEV` if it has none (the default).
     fn fallocate(&self, _how: FallocateFlags, _offset: u64, _length: u64) -> Result<(), Errno> {
         Err(Errno::ENODEV)
     }
 
-    /// Makes the file `length` bytes long; what is new reads as zeros. May wait for transfers, and
-    /// allocates.
+    /// Sets the length of the file; new bytes read as zeros. Allocates, and may wait for transfers.
     ///
     /// # Errors
-    /// `EINVAL` if not a file that is open for writing (as it is until this is written); `EFBIG`
-    /// above the size limit; `ENOMEM`.
+    /// `EINVAL` if it is not a file that is open for writing (the default); `EFBIG` above the size
+    /// limit; `ENOMEM`.
     #[doc(alias = "ftruncate")]
     fn set_len(&self, _length: u64) -> Result<(), Errno> {
         Err(Errno::EINVAL)
     }
 
-    /// Describes the inode. May wait for transfers.
+    /// Returns the attributes of the inode. May wait for transfers.
     ///
     /// # Errors
-    /// `EOPNOTSUPP` if it has none (as it is until this is written).
+    /// `EOPNOTSUPP` if it has none (the default).
     #[doc(alias = "fstat")]
     fn stat(&self) -> Result<Stat, Errno> {
         Err(Errno::EOPNOTSUPP)
     }
 
-    /// Returns all names of a directory as of one moment, in no order, without `.` and `..`.
-    /// Allocates.
+    /// Returns a snapshot of all names in a directory, unordered, without `.` and `..`. Allocates.
     ///
     /// # Errors
-    /// `ENOTDIR` if it is none.
+    /// `ENOTDIR` if it is not a directory.
     #[doc(alias = "getdents")]
     fn entries(&self) -> Result<Vec<DirEntry>, Errno> {
         Err(Errno::ENOTDIR)
     }
 
-    /// Returns the next names of a directory in the order of their cookies, beginning with `.` and
-    /// `..`, and moves the position after the last of them. Each costs `size` of it, and they cost
-    /// `most` at most in all. Nothing is the end. Allocates.
+    /// Returns the next names of a directory in the order of their cookies, and advances the
+    /// position. Begins with `.` and `..`; an empty list is the end. Each entry costs `size` of it,
+    /// and all together cost at most `most`. Allocates.
     ///
     /// # Errors
-    /// `ENOTDIR` if it is none (as it is until this is written); `EINVAL` if the next name alone
-    /// costs more than `most`; `ENOENT` if the directory is removed.
+    /// `ENOTDIR` if it is not a directory (the default); `EINVAL` if the next name alone costs more
+    /// than `most`; `ENOENT` if the directory is removed.
     #[doc(alias = "getdents64")]
     fn read_dir(
         &self,
@@ -270,35 +268,34 @@ pub trait Object: Any + Send + Sync {
         Err(Errno::ENOTDIR)
     }
 
-    /// Waits until what was written would outlive a crash: in memory, nothing does.
+    /// Waits until written data would survive a crash: in memory, none does.
     ///
     /// # Errors
-    /// `EINVAL` if the object cannot (as pipes and sockets).
+    /// `EINVAL` if the object does not support it, as pipes and sockets.
     #[doc(alias = "fsync")]
     fn sync(&self) -> Result<(), Errno> {
         Err(Errno::EINVAL)
     }
 
-    /// Moves the position, and returns the new one in bytes from the start. May wait for a
-    /// transfer on the same open file.
+    /// Moves the position, and returns the new one in bytes from the start. May wait for a transfer
+    /// on the same open file.
     ///
     /// # Errors
-    /// `ESPIPE` if the object has no position; `EINVAL` if it would lie before the start.
+    /// `ESPIPE` if the object is not seekable; `EINVAL` if the position would be before the start.
     fn seek(&self, _to: SeekTo) -> Result<u64, Errno> {
         Err(Errno::ESPIPE)
     }
 
-    /// Moves the position as [`seek`](Self::seek), without waiting.
+    /// Moves the position like [`seek`](Self::seek), without blocking.
     ///
     /// # Errors
-    /// `EAGAIN` if it must wait, or if only `seek` knows (as it is until this is written); those of
-    /// `seek`.
+    /// `EAGAIN` if it would block, or if only `seek` is implemented (the default); those of `seek`.
     fn try_seek(&self, _to: SeekTo) -> Result<u64, Errno> {
         Err(Errno::EAGAIN)
     }
 
-    /// Returns what people are shown of an open file without a [path](Self::path), where others
-    /// have a path. Allocates.
+    /// Returns the name that `/proc` shows for an open file without a [path](Self::path).
+    /// Allocates.
     #[doc(alias = "d_dname")]
     fn label(&self) -> String {
         match self.stat() {
@@ -308,22 +305,22 @@ pub trait Object: Any + Send + Sync {
         }
     }
 
-    /// Adds lines to what `/proc/self/fdinfo` tells of the open file: nothing, until this is
-    /// written. Each line has its end.
+    /// Appends the object's own lines of `/proc/self/fdinfo`, each with its newline: none by
+    /// default.
     fn show_fdinfo(&self, _text: &mut String) {}
 
-    /// Tells the other side that the last descriptor went.
+    /// Notifies the other side that the last descriptor was closed.
     ///
     /// Runs once, on the thread that closed it, outside all locks of the table. It wakes sleepers
-    /// and does not sleep itself: the caller may be inside a read-side section.
+    /// and must not sleep: the caller may be inside a read-side section.
     #[doc(alias = "f_op->release")]
     fn release(&self) {}
 
-    /// Ends the use of an open file that descriptors still name: who sleeps in it is woken, and
-    /// its operations answer `EIO`. One that has begun may end as if it had come before.
+    /// Ends the use of an open file that descriptors still refer to. Its sleepers wake, and its
+    /// operations return `EIO`; one that has begun may complete as if it had come before.
     ///
-    /// Runs once, instead of [`release`](Self::release), and does not sleep either. An object for
-    /// which both are the same writes only that, and answers as after a release.
+    /// Runs once, instead of [`release`](Self::release), and must not sleep either. An object for
+    /// which both are the same implements only `release`, and answers as after a release.
     fn revoke(&self) {
         self.release();
     }
@@ -337,12 +334,12 @@ pub fn file<O: Object>(object: O) -> Result<FileRef<dyn Object>, Errno> {
     Ok(FileRef::try_coerced_with_ends(object, as_dyn, end)?)
 }
 
-/// Sees an object as the tables do.
+/// Coerces an object to the type that the tables hold.
 pub(crate) fn as_dyn<O: Object>(object: &O) -> &(dyn Object + 'static) {
     object
 }
 
-/// Tells an object which end it has come to.
+/// Runs the hook of an object for the way in which it ended.
 pub(crate) fn end<O: Object>(object: &O, end: End) {
     match end {
         End::Released => {
@@ -352,7 +349,7 @@ pub(crate) fn end<O: Object>(object: &O, end: End) {
             }
             object.forget();
         }
-        // Who watches stays, and is told of the end as of an error.
+        // Watchers stay registered: they see the end as an error.
         End::Revoked => {
             object.revoke();
             if let Some(locks) = object.locks() {

@@ -6,15 +6,15 @@ use fdtable::FdFlags;
 use crate::Errno;
 
 bitflags::bitflags! {
-    /// Set of flags with which an object is opened (`O_RDONLY`, `O_CREAT`, ...).
+    /// Flags with which an object is opened (`O_RDONLY`, `O_CREAT`, ...).
     ///
     /// The access mode is one of [`RDONLY`](Self::RDONLY), [`WRONLY`](Self::WRONLY) and
-    /// [`RDWR`](Self::RDWR): two bits that hold a number, not two flags.
+    /// [`RDWR`](Self::RDWR): a two-bit number, not two flags.
     ///
     /// Calls that open a path ignore unknown bits, as Linux does. All others answer `EINVAL`.
     #[derive(Clone, Copy, PartialEq, Eq, Debug)]
     pub struct OpenFlags: u32 {
-        /// Opens for reading. It is zero: the mode of a call that names no other.
+        /// Opens for reading. The value is zero, so it is the default access mode.
         const RDONLY = 0;
         /// Opens for writing.
         const WRONLY = 1;
@@ -22,44 +22,44 @@ bitflags::bitflags! {
         const RDWR = 2;
         /// Masks the access mode.
         const ACCMODE = 3;
-        /// Creates the file if there is none.
+        /// Creates the file if it does not exist.
         const CREAT = 0o100;
-        /// With `CREAT`: fails if there is one. With `TMPFILE`: the file never gets a name.
+        /// With `CREAT`: fails if the file exists. With `TMPFILE`: the file can never be linked.
         const EXCL = 0o200;
-        /// Empties the file, whatever the access mode (as Linux).
+        /// Truncates the file, whatever the access mode (as Linux does).
         const TRUNC = 0o1000;
-        /// Makes each write go to the end of the file.
+        /// Appends: each write goes to the end of the file.
         const APPEND = 0o2000;
-        /// Makes calls that would wait answer `EAGAIN`. Regular files never wait for anybody.
+        /// Calls that would block return `EAGAIN`. Regular files never block.
         const NONBLOCK = 0o4000;
-        /// Means nothing here: no file is a terminal.
+        /// Ignored: no file is a terminal.
         const NOCTTY = 0o400;
-        /// Is kept, and means nothing here: what is written is there.
+        /// Kept and ignored: there is no storage to synchronise with.
         const DSYNC = 0o10000;
-        /// Goes around a cache that does not exist: no file can be opened with it.
+        /// Refused: there is no page cache to bypass.
         const DIRECT = 0o40000;
-        /// Means nothing here: all files may be large.
+        /// Ignored: all files may be large.
         const LARGEFILE = 0o100000;
-        /// Does not follow a symbolic link at the end of the path.
+        /// Does not follow a symbolic link in the last component.
         const NOFOLLOW = 0o400000;
-        /// Does not change the time of the last access. For who owns the file.
+        /// Does not update the access time. Allowed to the owner of the file.
         const NOATIME = 0o1000000;
-        /// As `DSYNC`, of which it has the bit.
+        /// Like `DSYNC`, whose bit it includes.
         const SYNC = 0o4010000;
-        /// Only names the file: nothing can be read or written.
+        /// Opens only a reference to the path: the file cannot be read or written.
         const PATH = 0o10000000;
-        /// Makes a file without a name in a directory; it has the bit of `DIRECTORY`.
+        /// Makes an unnamed file in a directory; it includes the bit of `DIRECTORY`.
         const TMPFILE = 0o20200000;
-        /// Opens nothing but a directory.
+        /// Fails unless the path is a directory.
         const DIRECTORY = 0o200000;
         /// Closes the descriptor on `exec`.
         const CLOEXEC = 0o2000000;
     }
 }
 
-/// Status flags of an open file, which `fcntl` may change while others use it.
+/// Status flags of an open file, which `fcntl` may change while other threads use it.
 ///
-/// What one thread sets another sees at its next look; nothing else is ordered by it.
+/// The next load of any thread sees the new value; it orders no other memory access.
 #[derive(Debug)]
 pub struct Status(AtomicCell<u32>);
 
@@ -74,7 +74,8 @@ impl Status {
         OpenFlags::from_bits_retain(self.0.load())
     }
 
-    /// Sets what `fcntl` may change: `O_APPEND`, `O_NONBLOCK`, `O_NOATIME`. The rest stays.
+    /// Sets the flags that `fcntl` may change: `O_APPEND`, `O_NONBLOCK`, `O_NOATIME`. The rest
+    /// stays.
     #[doc(alias = "F_SETFL")]
     pub fn set(&self, flags: OpenFlags) {
         let kept = self.get() - OpenFlags::CHANGEABLE;
@@ -84,16 +85,16 @@ impl Status {
 }
 
 impl OpenFlags {
-    /// Bits that stay with the open file after the call: what `fcntl(F_GETFL)` shows.
+    /// Flags that stay with the open file after the call: what `fcntl(F_GETFL)` shows.
     const STATUS: Self = Self::ACCMODE
         .union(Self::CHANGEABLE)
         .union(Self::SYNC)
         .union(Self::PATH);
 
-    /// Bits of them that `fcntl(F_SETFL)` changes.
+    /// Status flags that `fcntl(F_SETFL)` changes.
     const CHANGEABLE: Self = Self::APPEND.union(Self::NONBLOCK).union(Self::NOATIME);
 
-    /// Tells whether the access mode allows reading. With `PATH` none does.
+    /// Returns true if the access mode allows reading. With `PATH`, none does.
     pub fn can_read(self) -> bool {
         matches!(
             self & (Self::ACCMODE | Self::PATH),
@@ -101,7 +102,7 @@ impl OpenFlags {
         )
     }
 
-    /// Tells whether the access mode allows writing. With `PATH` none does.
+    /// Returns true if the access mode allows writing. With `PATH`, none does.
     pub fn can_write(self) -> bool {
         matches!(
             self & (Self::ACCMODE | Self::PATH),
@@ -109,12 +110,12 @@ impl OpenFlags {
         )
     }
 
-    /// Returns the part that belongs to the open file.
+    /// Returns the flags that belong to the open file.
     pub fn status(self) -> Self {
         self & Self::STATUS
     }
 
-    /// Returns the part that belongs to the descriptor.
+    /// Returns the flags that belong to the descriptor.
     pub fn descriptor(self) -> FdFlags {
         if self.contains(Self::CLOEXEC) {
             FdFlags::CLOEXEC

@@ -1,25 +1,31 @@
-//! A process: the system calls over a table of descriptors and a file system.
+//! Processes: the system calls over a table of descriptors and a file system.
 //!
-//! Here is what a process is, and the system calls that make descriptors of nothing.
-//! - `process/descriptors.rs` has those that concern the numbers;
-//! - `process/clone.rs` those that make processes, and `process/limits.rs` what limits them;
-//! - `process/paths.rs` those that open files and make, move and remove their names;
-//! - `process/attributes.rs` those that look at files and set what is known of them;
-//! - `process/directories.rs` those that read and change directories;
-//! - `process/mounts.rs` those that concern whole file systems;
-//! - `process/transfers.rs` those that move bytes, `process/vectored.rs` between several buffers,
-//!   `process/copies.rs` from file to file;
-//! - `process/locks.rs` those that lock them;
-//! - `process/events.rs`, `process/polling.rs` and `process/select.rs` those that wait for many.
+//! This file has [`Process`] itself. Each group of system calls has a file of its own:
 //!
-//! Where paths begin, `process/context.rs` knows.
+//! | file | system calls |
+//! |---|---|
+//! | `process/descriptors.rs` | on descriptors: `dup`, `close`, `fcntl` |
+//! | `process/clone.rs`, `process/limits.rs` | `fork`, `clone`, `exec`; `getrlimit`, `setrlimit` |
+//! | `process/paths.rs` | open files, and make, move and remove names |
+//! | `process/attributes.rs` | `stat` and its kin, `chmod`, `chown`, `utimensat` |
+//! | `process/directories.rs` | make, read and change directories |
+//! | `process/mounts.rs` | `mount`, `umount`, `statfs` |
+//! | `process/transfers.rs` | `read`, `write`, `lseek`, `ftruncate` |
+//! | `process/vectored.rs`, `process/copies.rs` | `readv`, `writev`; `sendfile`, `copy_file_range` |
+//! | `process/pipes.rs`, `process/sockets.rs` | pipes and sockets |
+//! | `process/locks.rs` | `fcntl` locks, `flock` |
+//! | `process/events.rs` | `eventfd`, `timerfd`, `epoll` |
+//! | `process/polling.rs`, `process/select.rs` | `poll`, `select` |
 //!
-//! # How descriptors are made
+//! `process/context.rs` has the working directory, the umask and the user.
 //!
-//! Where others notice that an object is made or opened, the number is reserved first, then the
-//! object is made, then it is installed: a call that runs out of numbers has created nothing, and the
-//! reservation that it drops leaves no trace. Where nobody does, as with both ends of a pipe, or a
-//! file that is there, the object comes first, and gets its number in one step.
+//! # The order of making an object and its descriptor
+//!
+//! If another process can observe that an object is made or opened, the descriptor is reserved
+//! first, then the object is made, then it is installed: a call that finds no free descriptor has
+//! created nothing, and dropping the reservation leaves no trace. If no other process can observe
+//! it, as with both ends of a pipe or an open of an existing file, the object comes first and gets
+//! its descriptor in one step.
 
 use std::sync::Arc;
 
@@ -57,13 +63,13 @@ pub use select::{FdSet, select_now};
 use clone::ThreadGroup;
 use context::{FsContext, Ids};
 
-/// Process: a table of descriptors, the file system that it sees, and where in it it is.
+/// Process: a table of descriptors, and its context in a file system.
 ///
-/// A clone shares all of them, as a thread does; [`fork`](Self::fork) gives a table of its own.
+/// A clone shares everything, as a thread does; [`fork`](Self::fork) copies the table.
 #[derive(Clone)]
 pub struct Process {
     kernel: Arc<Kernel>,
-    /// In a slab: the first numbers are part of a table, which makes it wide.
+    /// In a slab: a table embeds its first leaf, which makes it large.
     files: SlabArc<Files<dyn Object>>,
     group: Arc<ThreadGroup>,
     context: Arc<FsContext>,
@@ -77,13 +83,13 @@ impl Default for Process {
 }
 
 impl Process {
-    /// Makes a process without open files, with 1,024 descriptors at most and an empty file system.
+    /// Makes a process without open files, with at most 1,024 descriptors and an empty file system.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Makes a process of a table and a file system: one of its own, or an [`Arc`] of one that
-    /// others see too.
+    /// Makes a process from a table and a file system: a [`MemFs`] of its own, or a shared [`Arc`]
+    /// of one.
     pub fn with(files: Files<dyn Object>, fs: impl Into<Arc<MemFs>>) -> Self {
         let kernel = Arc::new(Kernel::new(fs));
         Process {
@@ -95,21 +101,24 @@ impl Process {
         }
     }
 
-    /// Returns the number of the process, at least 1: the first of a kernel has 1. Its clones have
-    /// the same.
+    /// Returns the process ID, at least 1. The first process of a kernel has 1; clones share the
+    /// ID.
     #[doc(alias = "getpid")]
     pub fn id(&self) -> i32 {
         self.group.id.load()
     }
 
-    /// Gives the process another number, for an embedder whose processes have some already. It is
-    /// told to those who ask for locks, and names the process in `/proc`.
+    /// Sets the process ID, for an embedder whose processes have IDs already.
+    ///
+    /// Locks report it as their owner, and `/proc` names the process by it.
     pub fn set_id(&self, id: i32) {
         self.group.id.store(id);
     }
 
-    /// Returns the table of descriptors, for what has no system call here. What closes descriptors
-    /// has one: a close that goes around it leaves the record locks of the process where they are.
+    /// Returns the table of descriptors, for operations without a system call here.
+    ///
+    /// Close descriptors with the system calls: a close in the table itself leaves the record locks
+    /// of the process in place.
     pub fn files(&self) -> &SlabArc<Files<dyn Object>> {
         &self.files
     }
@@ -119,12 +128,12 @@ impl Process {
         &self.kernel
     }
 
-    /// Returns the file system.
+    /// Returns the root file system.
     pub fn fs(&self) -> &Arc<MemFs> {
         self.kernel.fs()
     }
 
-    /// Makes two objects at the two lowest free numbers, or nothing.
+    /// Opens two objects at the two lowest free descriptors, or neither.
     fn pair<A: Object, B: Object>(
         &self,
         flags: OpenFlags,

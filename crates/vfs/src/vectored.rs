@@ -1,20 +1,20 @@
-//! Transfers between an object and several buffers, by one of its transfers with one buffer.
+//! Scatter and gather for objects that transfer one buffer at a time.
 //!
-//! For objects of which one transfer means more than its bytes: a message, a write that goes in
-//! whole or not at all. Files have a way of their own.
+//! For objects whose single transfer is a unit: a message, or an atomic write. Regular files have
+//! vectored operations of their own.
 
 use std::io::{IoSlice, IoSliceMut};
 
 use crate::Errno;
 
-/// Most buffers of one call: 1,024 (`IOV_MAX`). So many lengths have a sum.
+/// Most buffers of one call: 1,024. The sum of their lengths does not overflow.
 pub(crate) const IOV_MAX: usize = 1024;
 
 /// Most bytes that are read at a time: 1 MiB, longer than any message.
 const MAX_READ: usize = 1 << 20;
 
-/// Reads once, and copies what came into several buffers. Allocates, unless all but one buffer are
-/// empty.
+/// Reads once, and scatters the bytes over several buffers. Allocates if more than one buffer is
+/// not empty.
 ///
 /// # Errors
 /// Those of `read`; `ENOMEM`.
@@ -29,7 +29,7 @@ pub(crate) fn scatter(
         _ => {}
     }
     let total: usize = bufs.iter().map(|buf| buf.len()).sum();
-    let mut bytes = room(total.min(MAX_READ))?;
+    let mut bytes = with_capacity(total.min(MAX_READ))?;
     bytes.resize(total.min(MAX_READ), 0);
     let count = read(&mut bytes)?;
     let mut left = &bytes[..count];
@@ -41,8 +41,8 @@ pub(crate) fn scatter(
     Ok(count)
 }
 
-/// Copies several buffers into one, and writes that once. Allocates, unless all but one buffer are
-/// empty.
+/// Gathers several buffers into one, and writes that once. Allocates if more than one buffer is
+/// not empty.
 ///
 /// # Errors
 /// Those of `write`; `ENOMEM`.
@@ -56,14 +56,14 @@ pub(crate) fn gather(
         (Some(only), None) => return write(only),
         _ => {}
     }
-    let mut bytes = room(bufs.iter().map(|buf| buf.len()).sum())?;
+    let mut bytes = with_capacity(bufs.iter().map(|buf| buf.len()).sum())?;
     for buf in bufs {
         bytes.extend_from_slice(buf);
     }
     write(&bytes)
 }
 
-fn room(count: usize) -> Result<Vec<u8>, Errno> {
+fn with_capacity(count: usize) -> Result<Vec<u8>, Errno> {
     let mut bytes = Vec::new();
     bytes.try_reserve_exact(count).map_err(|_| Errno::ENOMEM)?;
     Ok(bytes)
@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_read_at_once_fills_one_buffer_after_another() {
+    fn one_read_fills_one_buffer_after_another() {
         let (mut one, mut none, mut other) = ([0; 3], [0; 0], [0; 4]);
         let mut bufs = [&mut one[..], &mut none, &mut other].map(IoSliceMut::new);
         let read = |buf: &mut [u8]| {
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn several_buffers_are_written_at_once() {
+    fn several_buffers_are_written_by_one_write() {
         let bufs = [&b"he"[..], b"", b"llo"].map(IoSlice::new);
         let write = |bytes: &[u8]| {
             assert_eq!(bytes, b"hello");

@@ -164,7 +164,7 @@ impl Epoll {
         }
     }
 
-    /// Waits until a member is ready, or until `timeout` has passed (none: for ever), writes what
+    /// Waits until a member is ready, or until `timeout` has passed (`None`: forever), writes what
     /// is ready into `events`, and returns how many it wrote. Blocks; the caller is in no read-side
     /// section.
     ///
@@ -180,7 +180,7 @@ impl Epoll {
         }
         let deadline = match timeout {
             None => None,
-            // Too far ahead is for ever.
+            // Too far ahead is forever.
             Some(timeout) => Instant::now().checked_add(timeout),
         };
         self.set.wait(events, deadline)

@@ -17,12 +17,12 @@ pub trait Watcher: Send + Sync {
     /// Learns that the open file for which it was registered is released.
     fn gone(&self) {}
 
-    /// Tells whether there is still anybody to wake. Runs under the lock of the file, and takes none.
+    /// Returns true if there is still anybody to wake. Runs under the lock of the file, and takes none.
     fn is_alive(&self) -> bool {
         true
     }
 
-    /// Tells whether it shares changes with others of its kind: each is [offered](Self::offer) to
+    /// Returns true if it shares changes with others of its kind: each is [offered](Self::offer) to
     /// them in turn. Asked once, when it is registered.
     fn is_exclusive(&self) -> bool {
         false
@@ -56,13 +56,13 @@ pub trait Pollee: Send + Sync {
     /// Takes off those who are registered for `file`, and tells them that it is gone.
     fn forget(&self, file: FileId);
 
-    /// Tells whether the open file was revoked. Its [`events`](Self::events) then have
+    /// Returns true if the open file was revoked. Its [`events`](Self::events) then have
     /// [`Events::ERR`].
     fn is_revoked(&self) -> bool {
         false
     }
 
-    /// Tells whether the events may change by time alone, though nobody does anything: a timer's.
+    /// Returns true if the events may change by time alone, though nobody does anything: a timer's.
     fn is_timed(&self) -> bool {
         false
     }

@@ -88,7 +88,7 @@ impl WaitQueue {
         }
     }
 
-    /// Tells whether nobody waits.
+    /// Returns true if nobody waits.
     pub fn is_empty(&self) -> bool {
         self.watchers.is_empty() && self.sleepers.is_empty()
     }
@@ -106,7 +106,7 @@ impl WaitQueue {
         ticket
     }
 
-    /// Tells whether a sleeper still has its place: nobody has chosen it.
+    /// Returns true if a sleeper still has its place: nobody has chosen it.
     pub fn holds(&self, ticket: Ticket) -> bool {
         self.index(ticket).is_ok()
     }
@@ -268,7 +268,7 @@ impl Wakeups {
     /// Wakes them. The caller holds no lock of an object.
     pub fn run(self) {}
 
-    /// Tells whether there is nobody.
+    /// Returns true if there is nobody.
     pub fn is_empty(&self) -> bool {
         self.woken.is_empty()
     }

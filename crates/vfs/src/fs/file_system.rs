@@ -26,7 +26,7 @@ pub trait FileSystem: Any + Send + Sync {
     ///
     /// # Errors
     /// Those of [`Process::renameat2`](crate::Process::renameat2); what `may` answers; `EPERM` if it cannot be done
-    /// here (as it is until this is written).
+    /// here (the default).
     fn rename(
         &self,
         _from: Renamed<'_>,

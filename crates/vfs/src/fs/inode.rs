@@ -48,7 +48,7 @@ pub trait Inode: Any + Send + Sync {
     /// Changes permissions, owners or times. The caller has checked that it may.
     ///
     /// # Errors
-    /// `EPERM` if they cannot be changed (as it is until this is written).
+    /// `EPERM` if they cannot be changed (the default).
     #[doc(alias = "setattr")]
     fn set_attributes(&self, _changes: &Attributes) -> Result<(), Errno> {
         Err(Errno::EPERM)
@@ -74,7 +74,7 @@ pub trait Inode: Any + Send + Sync {
     /// As the kind of file says; `EROFS`, `ENODEV`, `ENOMEM` from `Opening::file`.
     fn open(self: Arc<Self>, opening: &Opening<'_>) -> Result<FileRef<dyn Object>, Errno>;
 
-    /// Tells whether somebody may notice that it is opened, also if it is released at once: an open
+    /// Returns true if somebody may notice that it is opened, also if it is released at once: an open
     /// that finds no free number must not have opened it. As it is until this is written, everything
     /// but regular files and directories.
     fn is_open_noticed(&self) -> bool {
@@ -84,7 +84,7 @@ pub trait Inode: Any + Send + Sync {
     /// Returns where a symbolic link leads.
     ///
     /// # Errors
-    /// `EINVAL` if it is none (as it is until this is written).
+    /// `EINVAL` if it is none (the default).
     #[doc(alias = "readlink")]
     fn link_target(&self, _context: &PathContext<'_>) -> Result<Target, Errno> {
         Err(Errno::EINVAL)
@@ -107,14 +107,14 @@ pub trait Inode: Any + Send + Sync {
     /// Returns all names of a directory as of one moment, in no order, without `.` and `..`.
     ///
     /// # Errors
-    /// `ENOTDIR` if it is none (as it is until this is written).
+    /// `ENOTDIR` if it is none (the default).
     fn names(&self) -> Result<Vec<DirEntry>, Errno> {
         Err(Errno::ENOTDIR)
     }
 
     /// Returns the directory that it is in, and its name there: of several names the newest, and of
     /// what was removed the last. Nothing for the root, if the directory itself is gone, and where
-    /// nobody knows (as it is until this is written). A directory without a home has no `..`.
+    /// nobody knows (the default). A directory without a home has no `..`.
     #[doc(alias = "d_parent")]
     fn dentry(&self) -> Option<Dentry> {
         None
@@ -125,7 +125,7 @@ pub trait Inode: Any + Send + Sync {
     ///
     /// # Errors
     /// `EEXIST` if there is something of this name; `ENOENT` if the directory is removed; `EPERM`
-    /// if it cannot be made here (as it is until this is written); `ENOMEM`.
+    /// if it cannot be made here (the default); `ENOMEM`.
     #[doc(alias = "mknod")]
     fn create(&self, _name: &[u8], _new: &NewInode<'_>) -> Result<Arc<dyn Inode>, Errno> {
         Err(Errno::EPERM)
@@ -134,7 +134,7 @@ pub trait Inode: Any + Send + Sync {
     /// Makes a regular file without a name, near this directory, that may get one or may not.
     ///
     /// # Errors
-    /// `EOPNOTSUPP` if the file system does not know how (as it is until this is written).
+    /// `EOPNOTSUPP` if the file system does not know how (the default).
     #[doc(alias = "O_TMPFILE")]
     fn create_unnamed(
         &self,
@@ -149,7 +149,7 @@ pub trait Inode: Any + Send + Sync {
     /// # Errors
     /// `EEXIST` if there is something of this name; `ENOENT` if the directory is removed, or the
     /// inode has lost its last name; `EXDEV` if it is of another file system after all; `EPERM` if
-    /// it cannot be done here (as it is until this is written); `EMLINK`; `ENOMEM`.
+    /// it cannot be done here (the default); `EMLINK`; `ENOMEM`.
     fn link(&self, _name: &[u8], _inode: &Arc<dyn Inode>) -> Result<(), Errno> {
         Err(Errno::EPERM)
     }
@@ -160,19 +160,19 @@ pub trait Inode: Any + Send + Sync {
     /// # Errors
     /// `ENOENT` if there is none; what `may` answers; `EISDIR`, `ENOTDIR` if it is not as `what` says; `ENOTEMPTY` if
     /// a directory has names; `EBUSY` if something is mounted on it; `EPERM` if it cannot be done
-    /// here (as it is until this is written).
+    /// here (the default).
     #[doc(alias = "rmdir")]
     fn unlink(&self, _name: &[u8], _what: Unlink, _may: MayUnlink<'_>) -> Result<(), Errno> {
         Err(Errno::EPERM)
     }
 
-    /// Returns its locks; nothing if it cannot be locked (as it is until this is written).
+    /// Returns its locks; nothing if it cannot be locked (the default).
     fn locks(&self) -> Option<&LockSet> {
         None
     }
 
     /// Returns what remembers whether something is mounted on a directory: nothing if nothing can
-    /// be (as it is until this is written).
+    /// be (the default).
     fn mount_point(&self) -> Option<&MountPoint> {
         None
     }

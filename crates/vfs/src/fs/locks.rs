@@ -63,7 +63,7 @@ struct State {
 pub(crate) struct LockRequest<'a> {
     pub(crate) wanted: Wanted,
     pub(crate) wait: LockWait,
-    /// Tells whether the open file was revoked.
+    /// Returns true if the open file was revoked.
     pub(crate) is_revoked: &'a dyn Fn() -> bool,
 }
 
@@ -112,7 +112,7 @@ impl LockSet {
 
 impl State {
     /// Removes the record locks that `which` says, and the lock of the whole file that `file` has.
-    /// Tells whether there were any.
+    /// Returns true if there were any.
     fn remove(&mut self, file: FileId, which: impl Fn(&Record) -> bool) -> bool {
         let before = self.flocks.len();
         self.flocks.retain(|flock| flock.file != file);

@@ -126,7 +126,7 @@ impl MemFs {
     /// Makes an empty directory, in which everybody may everything. Allocates.
     ///
     /// # Errors
-    /// Those of every path; `EEXIST` if there is something of this name; `EROFS`; `ENOMEM`.
+    /// Those of path lookup; `EEXIST` if there is something of this name; `EROFS`; `ENOMEM`.
     pub fn mkdir(&self, path: impl AsRef<[u8]>) -> Result<(), Errno> {
         self.path_context().mkdir(At::Cwd, path.as_ref(), Mode::ALL)
     }
@@ -160,7 +160,7 @@ impl MemFs {
     /// Describes what `path` names. May wait for writers of the file.
     ///
     /// # Errors
-    /// Those of every path.
+    /// Those of path lookup.
     pub fn stat(&self, path: impl AsRef<[u8]>) -> Result<Stat, Errno> {
         let found = self
             .path_context()

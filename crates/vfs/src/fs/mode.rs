@@ -34,7 +34,7 @@ impl Mode {
         self.0
     }
 
-    /// Tells whether all bits of `other` are set.
+    /// Returns true if all bits of `other` are set.
     pub const fn contains(self, other: Self) -> bool {
         self.0 & other.0 == other.0
     }
@@ -104,12 +104,12 @@ impl Credentials {
     /// User 0 and group 0.
     pub const ROOT: Self = Credentials { uid: 0, gid: 0 };
 
-    /// Tells whether no permission stops this user.
+    /// Returns true if no permission stops this user.
     pub const fn is_root(self) -> bool {
         self.uid == 0
     }
 
-    /// Tells whether this user owns what another user has, or may do as if.
+    /// Returns true if this user owns what another user has, or may do as if.
     pub const fn owns(self, uid: u32) -> bool {
         self.uid == uid || self.is_root()
     }

@@ -177,7 +177,7 @@ impl VfsPath {
         self.mount.as_deref().map_or(0, Mount::id)
     }
 
-    /// Tells whether two places are one.
+    /// Returns true if two places are one.
     pub fn is(&self, other: &VfsPath) -> bool {
         same(&self.inode, &other.inode) && self.mount_id() == other.mount_id()
     }
@@ -240,7 +240,7 @@ impl VfsPath {
 }
 
 impl MountPoint {
-    /// Tells whether something is mounted, by whatever kernel.
+    /// Returns true if something is mounted, by whatever kernel.
     #[inline]
     pub fn is_used(&self) -> bool {
         self.0.load() != 0
@@ -354,7 +354,7 @@ impl Drop for Mounts {
     }
 }
 
-/// Tells whether two references are to one inode.
+/// Returns true if two references are to one inode.
 pub(crate) fn same(one: &Arc<dyn Inode>, other: &Arc<dyn Inode>) -> bool {
     std::ptr::addr_eq(Arc::as_ptr(one), Arc::as_ptr(other))
 }

@@ -44,7 +44,7 @@ impl PathContext<'_> {
     /// Finds what a path names.
     ///
     /// # Errors
-    /// Those of every path.
+    /// Those of path lookup.
     pub(crate) fn find(&self, at: At, path: &[u8], follow: Follow) -> Result<VfsPath, Errno> {
         let path = Path::parse(path)?;
         let start = self.start(at, path.from_root)?;
@@ -55,7 +55,7 @@ impl PathContext<'_> {
     /// descriptor does.
     ///
     /// # Errors
-    /// Those of every path; `EBADF` if the descriptor has no place in the tree.
+    /// Those of path lookup; `EBADF` if the descriptor has no place in the tree.
     pub(crate) fn find_at(
         &self,
         at: At,
@@ -72,7 +72,7 @@ impl PathContext<'_> {
     /// Finds the directory that the last component of a path is in.
     ///
     /// # Errors
-    /// Those of every path.
+    /// Those of path lookup.
     pub(crate) fn find_parent(&self, at: At, path: &Path<'_>) -> Result<VfsPath, Errno> {
         let mut parent = self.start(at, path.from_root)?;
         PathWalk::new(self).go(&mut parent, path.parent)?;
@@ -244,7 +244,7 @@ impl<'w> PathWalk<'w> {
     }
 }
 
-/// Tells whether an inode is a directory on which nothing is mounted.
+/// Returns true if an inode is a directory on which nothing is mounted.
 #[inline]
 fn is_plain_directory(inode: &dyn Inode) -> bool {
     is_directory(inode) && !inode.mount_point().is_some_and(MountPoint::is_used)

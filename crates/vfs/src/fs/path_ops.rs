@@ -233,7 +233,7 @@ impl<'c> PathContext<'c> {
     }
 }
 
-/// Tells whether an inode is a directory.
+/// Returns true if an inode is a directory.
 pub(crate) fn is_directory(inode: &dyn Inode) -> bool {
     inode.kind() == FileKind::Directory
 }

@@ -314,12 +314,12 @@ impl Buffer {
         Ok(())
     }
 
-    /// Tells whether the reading side was revoked.
+    /// Returns true if the reading side was revoked.
     pub fn reader_is_revoked(&self) -> bool {
         self.state.lock().reader == Side::Revoked
     }
 
-    /// Tells whether the writing side was revoked.
+    /// Returns true if the writing side was revoked.
     pub fn writer_is_revoked(&self) -> bool {
         self.state.lock().writer == Side::Revoked
     }
@@ -420,12 +420,12 @@ impl Buffer {
         self.state.lock().error.take()
     }
 
-    /// Tells whether nothing more can go through.
+    /// Returns true if nothing more can go through.
     pub(crate) fn is_ended(&self) -> bool {
         !self.state.lock().is_open()
     }
 
-    /// Tells whether there is room for [`PIPE_BUF`] bytes.
+    /// Returns true if there is room for [`PIPE_BUF`] bytes.
     pub(crate) fn is_writable(&self) -> bool {
         self.state.lock().is_writable()
     }
@@ -568,7 +568,7 @@ impl State {
         }
     }
 
-    /// Tells whether nobody waits: so it is mostly, and there is nothing to find out.
+    /// Returns true if nobody waits: so it is mostly, and there is nothing to find out.
     #[inline]
     fn is_deserted(&self) -> bool {
         self.readers.is_empty() && self.writers.is_empty()
@@ -613,7 +613,7 @@ impl State {
         self.capacity - self.bytes.len()
     }
 
-    /// Tells whether anything may still change what a side waits for.
+    /// Returns true if anything may still change what a side waits for.
     fn is_open(&self) -> bool {
         self.reader == Side::Open && self.writer == Side::Open
     }

@@ -326,7 +326,7 @@ struct FifoPollee {
 }
 
 impl FifoPollee {
-    /// Tells whether there were writers since this end was opened, and all have gone.
+    /// Returns true if there were writers since this end was opened, and all have gone.
     fn writers_have_gone(&self) -> bool {
         let writers = self.fifo.opens.lock().counts.writers;
         let came = self.writers_before.now > 0 || writers.ever != self.writers_before.ever;

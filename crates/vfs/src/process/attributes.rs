@@ -11,7 +11,7 @@ impl Process {
     /// `EMPTY_PATH` and an empty path what the descriptor does. May wait for writers of the file.
     ///
     /// # Errors
-    /// Those of every path; `EINVAL` if `flags` has others; those of [`fstat`](Self::fstat).
+    /// Those of path lookup; `EINVAL` if `flags` has others; those of [`fstat`](Self::fstat).
     #[doc(alias = "newfstatat")]
     #[doc(alias = "statx")]
     pub fn fstatat(
@@ -54,7 +54,7 @@ impl Process {
     /// means nothing here.
     ///
     /// # Errors
-    /// Those of every path; `EACCES` if it may not; `EROFS` for `WRITE` on a file system that is
+    /// Those of path lookup; `EACCES` if it may not; `EROFS` for `WRITE` on a file system that is
     /// mounted read-only; `EINVAL` if `wanted` or `flags` has others.
     pub fn faccessat(
         &self,
@@ -70,7 +70,7 @@ impl Process {
     /// Sets the permission bits of what a path names.
     ///
     /// # Errors
-    /// Those of every path; `EPERM` if it is another user's, or cannot be changed; `EOPNOTSUPP` for
+    /// Those of path lookup; `EPERM` if it is another user's, or cannot be changed; `EOPNOTSUPP` for
     /// a symbolic link with `SYMLINK_NOFOLLOW`; `EINVAL` if `flags` has others than that and
     /// `EMPTY_PATH`; `EROFS`.
     pub fn fchmodat(
@@ -104,7 +104,7 @@ impl Process {
     /// `SYMLINK_NOFOLLOW` takes a symbolic link itself, `EMPTY_PATH` the file of the descriptor.
     ///
     /// # Errors
-    /// Those of every path; `EPERM` if the user is not 0, and does more than give what is his to
+    /// Those of path lookup; `EPERM` if the user is not 0, and does more than give what is his to
     /// his group, or it cannot be changed; `EINVAL` if `flags` has others; `EROFS`.
     pub fn fchownat(
         &self,
@@ -140,7 +140,7 @@ impl Process {
     /// nothing is looked at, and there is no error.
     ///
     /// # Errors
-    /// Those of every path; `EACCES` if both are the present time, and the file is another user's
+    /// Those of path lookup; `EACCES` if both are the present time, and the file is another user's
     /// and may not be written; `EPERM` if one is not, and the file is another user's; `EINVAL` if
     /// nanoseconds are above 999,999,999, or `flags` has others; `EROFS`.
     pub fn utimensat(
@@ -174,7 +174,7 @@ impl Process {
     /// for transfers, and allocates.
     ///
     /// # Errors
-    /// Those of every path; `EISDIR` if it is a directory, and `EINVAL` if it is no file otherwise;
+    /// Those of path lookup; `EISDIR` if it is a directory, and `EINVAL` if it is no file otherwise;
     /// `EACCES` if the user may not write it; `EFBIG` above the size limit; `EROFS`; `ENOMEM`.
     pub fn truncate(&self, path: impl AsRef<[u8]>, length: u64) -> Result<(), Errno> {
         let context = self.path_context();

@@ -120,7 +120,7 @@ impl Process {
         Ok(self.files.exec_flushing(|closed| locks.close_all(closed))?)
     }
 
-    /// Tells whether another process shares the table of descriptors.
+    /// Returns true if another process shares the table of descriptors.
     pub(super) fn shares_files(&self) -> bool {
         Arc::strong_count(&self.group.locks) > 1
     }

@@ -10,7 +10,7 @@ impl Process {
     /// Makes an empty directory with `mode` without the umask. Allocates.
     ///
     /// # Errors
-    /// Those of every path; `EEXIST` if there is something of this name; `EACCES` if the user may
+    /// Those of path lookup; `EEXIST` if there is something of this name; `EACCES` if the user may
     /// not change the directory; `EPERM` where there can be no further ones; `EROFS`; `ENOMEM`.
     pub fn mkdirat(
         &self,
@@ -81,7 +81,7 @@ impl Process {
     /// Makes a directory the one in which paths begin without a `/`.
     ///
     /// # Errors
-    /// Those of every path; `ENOTDIR` if it is no directory; `EACCES` if the user may not go
+    /// Those of path lookup; `ENOTDIR` if it is no directory; `EACCES` if the user may not go
     /// through it.
     pub fn chdir(&self, path: impl AsRef<[u8]>) -> Result<(), Errno> {
         let vfs_path = self.path_context().find_directory(path.as_ref())?;

@@ -13,7 +13,7 @@ use crate::object::file;
 use crate::{Errno, Object, OpenFlags};
 
 impl Process {
-    /// Makes a counter that can be waited for, at the lowest free number. It starts at `initial`, 0
+    /// Makes a counter that can be waited for, at the lowest free descriptor. It starts at `initial`, 0
     /// to 2^64 - 2. Allocates.
     ///
     /// # Errors
@@ -45,7 +45,7 @@ impl Process {
         self.install(flags.open_flags(), || file(eventfd))
     }
 
-    /// Makes an empty set of files to wait for together, at the lowest free number. Allocates.
+    /// Makes an empty set of files to wait for together, at the lowest free descriptor. Allocates.
     ///
     /// # Errors
     /// `EINVAL` if `flags` has unknown ones; `EMFILE`, `ENOMEM` from the table.
@@ -112,7 +112,7 @@ impl Process {
         }
     }
 
-    /// Waits until a member of a set is ready, or until `timeout` has passed (none: for ever),
+    /// Waits until a member of a set is ready, or until `timeout` has passed (`None`: forever),
     /// writes what is ready into `events`, and returns how many it wrote. Those that were returned
     /// come last the next time, if they are ready still. Blocks, and allocates if it does.
     ///
@@ -133,7 +133,7 @@ impl Process {
         as_epoll(&*set).ok_or(Errno::EINVAL)?.wait(events, timeout)
     }
 
-    /// Makes a timer that can be waited for, at the lowest free number. It is off. Allocates.
+    /// Makes a timer that can be waited for, at the lowest free descriptor. It is off. Allocates.
     ///
     /// # Errors
     /// `EINVAL` if `flags` has unknown ones; `EMFILE`, `ENOMEM` from the table.

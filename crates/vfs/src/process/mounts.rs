@@ -13,7 +13,7 @@ impl Process {
     /// directory is hidden until the unmount. A file system is mounted once in a kernel. Allocates.
     ///
     /// # Errors
-    /// Those of every path; `ENOTDIR` if `path` names no directory; `EBUSY` if `fs` is mounted
+    /// Those of path lookup; `ENOTDIR` if `path` names no directory; `EBUSY` if `fs` is mounted
     /// already, or the root of all; `EINVAL` for the root, and for directories on which nothing can be mounted;
     /// `ENOENT` if the directory is removed; `EPERM` for any user but 0; `ENOMEM`.
     pub fn mount(&self, path: impl AsRef<[u8]>, fs: Arc<dyn FileSystem>) -> Result<(), Errno> {
@@ -23,7 +23,7 @@ impl Process {
     /// Unmounts the file system whose root `path` names: nothing of it can be opened any more.
     ///
     /// # Errors
-    /// Those of every path; `EINVAL` if nothing is mounted there; `EBUSY` while a file of it is open
+    /// Those of path lookup; `EINVAL` if nothing is mounted there; `EBUSY` while a file of it is open
     /// or being changed (if it has a superblock, which knows), a process has its working directory in
     /// it, or something is mounted on one of its directories; `EPERM` for any user but 0.
     #[doc(alias = "umount2")]
@@ -34,7 +34,7 @@ impl Process {
     /// Describes the file system that `path` is on.
     ///
     /// # Errors
-    /// Those of every path.
+    /// Those of path lookup.
     pub fn statfs(&self, at: impl Into<At>, path: impl AsRef<[u8]>) -> Result<StatFs, Errno> {
         self.path_context().statfs(at.into(), path.as_ref())
     }

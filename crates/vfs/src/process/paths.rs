@@ -23,13 +23,13 @@ use crate::fs::{
 use crate::{Errno, Object, OpenFlags};
 
 impl Process {
-    /// Opens what `path` names, at the lowest free number. What is made gets `mode` without the
+    /// Opens what `path` names, at the lowest free descriptor. What is made gets `mode` without the
     /// umask. Allocates; opening a FIFO may block. Where there is no free number, a regular file, a
     /// directory or a device of [`DevFs`](crate::DevFs) may have been opened and released; nothing else
     /// is touched.
     ///
     /// # Errors
-    /// Those of every path, and
+    /// Those of path lookup, and
     /// - `ENOENT` if there is nothing and `flags` lacks `CREAT`.
     /// - `EEXIST` if there is something and `flags` has `CREAT` and `EXCL`.
     /// - `EISDIR` if it is a directory and `flags` ask for writing, `CREAT` or `TRUNC`, or a file
@@ -119,7 +119,7 @@ impl Process {
     /// Makes a FIFO, or an empty regular file, with `mode` without the umask. Allocates.
     ///
     /// # Errors
-    /// Those of every path; `EEXIST` if there is something of this name; `EPERM` for any other
+    /// Those of path lookup; `EEXIST` if there is something of this name; `EPERM` for any other
     /// `kind`; `EACCES` if the user may not change the directory; `EROFS`; `ENOMEM`.
     pub fn mknodat(
         &self,
@@ -141,7 +141,7 @@ impl Process {
     /// Makes a symbolic link to `target`, which need not lead anywhere. Allocates.
     ///
     /// # Errors
-    /// Those of every path; `EEXIST` if there is something of this name; `ENOENT` if `target` is
+    /// Those of path lookup; `EEXIST` if there is something of this name; `ENOENT` if `target` is
     /// empty, and `ENAMETOOLONG` if it is too long; `EACCES` if the user may not change the
     /// directory; `EPERM` where there are no links; `EROFS`; `ENOMEM`.
     pub fn symlinkat(
@@ -158,7 +158,7 @@ impl Process {
     /// and `NOFOLLOW`, under the descriptor. Allocates.
     ///
     /// # Errors
-    /// Those of every path; `EINVAL` if it is no symbolic link, and `ENOENT` if the path is empty
+    /// Those of path lookup; `EINVAL` if it is no symbolic link, and `ENOENT` if the path is empty
     /// too.
     pub fn readlinkat(&self, at: impl Into<At>, path: impl AsRef<[u8]>) -> Result<Vec<u8>, Errno> {
         self.path_context().readlink(at.into(), path.as_ref())
@@ -169,7 +169,7 @@ impl Process {
     /// descriptor itself, also one that was made with `TMPFILE`. Allocates.
     ///
     /// # Errors
-    /// Those of every path; `EEXIST` if `new` exists; `EPERM` if `old` is a directory, or the file
+    /// Those of path lookup; `EEXIST` if `new` exists; `EPERM` if `old` is a directory, or the file
     /// system has no further names; `ENOENT` if `old` has lost its last name or was made
     /// with `TMPFILE` and `EXCL`, or `new` has a `/` at its end; `EXDEV` if they are in two mounts; `EMLINK` if there are too many; `EACCES` if the
     /// user may not change the directory; `EINVAL` if `flags` has others; `EROFS`; `ENOMEM`.
@@ -189,7 +189,7 @@ impl Process {
     /// bytes of a file stay while it has another name, or somebody has it open.
     ///
     /// # Errors
-    /// Those of every path, and
+    /// Those of path lookup, and
     /// - `EISDIR` if it is a directory and `flags` lacks `REMOVEDIR`; `ENOTDIR` the other way round.
     /// - `ENOTEMPTY` if a directory has names, or the path ends in `..`; `EINVAL` if it ends in `.`.
     /// - `EBUSY` for the root, and if something is mounted on it.
@@ -225,7 +225,7 @@ impl Process {
     /// Allocates.
     ///
     /// # Errors
-    /// Those of every path, and
+    /// Those of path lookup, and
     /// - `ENOENT` if `old` does not exist, or with `EXCHANGE` `new`.
     /// - `EEXIST` if `new` exists and `flags` has `NOREPLACE`.
     /// - `EISDIR` if `new` is a directory and `old` is none; `ENOTDIR` the other way round.
@@ -263,7 +263,7 @@ impl Process {
     /// open files there were. Allocates.
     ///
     /// # Errors
-    /// Those of every path; `EPERM` if it is another user's; `EOPNOTSUPP` if nobody keeps account
+    /// Those of path lookup; `EPERM` if it is another user's; `EOPNOTSUPP` if nobody keeps account
     /// of open files; `ENOMEM`.
     pub fn revoke(&self, path: impl AsRef<[u8]>) -> Result<usize, Errno> {
         self.path_context().revoke(At::Cwd, path.as_ref())
@@ -273,7 +273,7 @@ impl Process {
     /// does to a path. The name gets permissions for all whom the umask allows. Allocates.
     ///
     /// # Errors
-    /// Those of every path; `EADDRINUSE` if there is something of this name; `EACCES` if the user may
+    /// Those of path lookup; `EADDRINUSE` if there is something of this name; `EACCES` if the user may
     /// not change the directory; `EROFS`; `ENOMEM`.
     #[doc(alias = "bind")]
     pub fn bind_name(
@@ -294,7 +294,7 @@ impl Process {
     /// Returns what is [bound](Self::bind_name) to a path: what `connect` looks for.
     ///
     /// # Errors
-    /// Those of every path; `ECONNREFUSED` if it names no socket; `EACCES` if the user may not write
+    /// Those of path lookup; `ECONNREFUSED` if it names no socket; `EACCES` if the user may not write
     /// it.
     #[doc(alias = "connect")]
     pub fn bound_to(&self, path: impl AsRef<[u8]>) -> Result<Arc<dyn Any + Send + Sync>, Errno> {

@@ -36,7 +36,7 @@ impl PollFd {
 }
 
 impl Process {
-    /// Waits until one of `fds` is ready, or until `timeout` has passed (none: for ever), and
+    /// Waits until one of `fds` is ready, or until `timeout` has passed (`None`: forever), and
     /// returns how many are; `revents` says for what. Files that are always ready are so here. A
     /// descriptor that is not open counts, with `NVAL`; a revoked one has `ERR` and `HUP`. Blocks,
     /// and allocates if it does.
@@ -70,7 +70,7 @@ impl Process {
         if timeout == Some(Duration::ZERO) {
             return Ok(self.look_at(fds));
         }
-        // Before the first look, which takes its time too. Too far ahead is for ever.
+        // Before the first look, which takes its time too. Too far ahead is forever.
         let deadline = timeout.map(|timeout| Instant::now().checked_add(timeout));
         let ready = self.look_at(fds);
         if ready > 0 {

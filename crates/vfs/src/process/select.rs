@@ -81,7 +81,7 @@ impl FdSet {
         }
     }
 
-    /// Tells whether a descriptor is in.
+    /// Returns true if a descriptor is in.
     #[doc(alias = "FD_ISSET")]
     pub fn contains(&self, fd: impl Into<RawFd>) -> bool {
         let bits = |(word, bit)| self.words.get(word).is_some_and(|word| word & bit != 0);
@@ -112,7 +112,7 @@ fn word_and_bit(fd: RawFd) -> Option<(usize, u64)> {
 
 impl Process {
     /// Waits until a descriptor below `nfds` in one of the sets is ready for what the set is for, or
-    /// until `timeout` has passed (none: for ever). Leaves those in the sets that are ready, and
+    /// until `timeout` has passed (`None`: forever). Leaves those in the sets that are ready, and
     /// returns how many they are, each as often as it is in a set. Blocks, and allocates.
     ///
     /// The first set is for reading, where the end of file is ready too; the second for writing, the
@@ -172,7 +172,7 @@ impl Process {
         if nfds < 0 {
             return Err(Errno::EINVAL);
         }
-        // Before the first look, which takes its time too. Too far ahead is for ever.
+        // Before the first look, which takes its time too. Too far ahead is forever.
         let deadline = timeout.map(|timeout| Instant::now().checked_add(timeout));
         let mut asked = asked(&sets, nfds);
         let files: Vec<_> =

@@ -112,7 +112,7 @@ impl Item {
         EpollEvent::new(events.into(), self.data.load())
     }
 
-    /// Tells whether it stays in the list after it was returned.
+    /// Returns true if it stays in the list after it was returned.
     pub(super) fn returns_to_the_list(&self) -> bool {
         !(self.asked.load()).intersects(EpollFlags::ET | EpollFlags::ONESHOT)
     }

@@ -23,7 +23,7 @@ impl Ready {
         &mut self.waiters
     }
 
-    /// Tells whether one who waits has something to do.
+    /// Returns true if one who waits has something to do.
     pub(super) fn is_worth_a_look(&self) -> bool {
         self.revoked || self.list.len() > self.removed
     }

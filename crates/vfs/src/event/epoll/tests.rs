@@ -1,4 +1,4 @@
-//! What breaks if a set is wrong inside: memory that grows, or files that are told for ever.
+//! What breaks if a set is wrong inside: memory that grows, or files that are told forever.
 
 use super::*;
 use crossbeam_utils::atomic::AtomicCell;

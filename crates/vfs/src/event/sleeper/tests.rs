@@ -1,4 +1,4 @@
-//! What breaks if `wait` is wrong: a thread sleeps for ever, or holds a place that it does not need.
+//! What breaks if `wait` is wrong: a thread sleeps forever, or holds a place that it does not need.
 
 use std::thread;
 use std::time::Duration;

@@ -170,7 +170,7 @@ impl Timer {
         (ticks > 0).then_some(Ok(ticks))
     }
 
-    /// Tells whether there are ticks of which nobody was told yet. The caller tells them.
+    /// Returns true if there are ticks of which nobody was told yet. The caller tells them.
     pub(super) fn tell(&mut self) -> bool {
         std::mem::take(&mut self.untold)
     }

@@ -1,4 +1,4 @@
-//! What breaks if a queue is wrong: a thread sleeps for ever, or a herd wakes for one byte.
+//! What breaks if a queue is wrong: a thread sleeps forever, or a herd wakes for one byte.
 
 use parking_lot::Mutex;
 

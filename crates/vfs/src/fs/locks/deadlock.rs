@@ -64,7 +64,7 @@ pub(super) fn end_waits_at(set: usize) {
     WAITS.lock().retain(|wait| wait.set != set);
 }
 
-/// Tells whether `from` waits for `to`, or for one who does.
+/// Returns true if `from` waits for `to`, or for one who does.
 fn leads_to(waits: &[Wait], from: u64, to: u64) -> bool {
     let mut reached = vec![from];
     let mut next = 0;

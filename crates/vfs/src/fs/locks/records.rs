@@ -68,7 +68,7 @@ impl Range {
         self.first <= other.last && other.first <= self.last
     }
 
-    /// Tells whether nothing lies between the two.
+    /// Returns true if nothing lies between the two.
     fn touches(self, other: Range) -> bool {
         self.first <= other.last + 1 && other.first <= self.last + 1
     }
@@ -111,7 +111,7 @@ impl Records {
     }
 
     /// Gives the owner the lock that it wants, in place of what it has of these bytes. Nobody else
-    /// is in the way. Tells whether somebody may have waited for what changed.
+    /// is in the way. Returns true if somebody may have waited for what changed.
     ///
     /// # Errors
     /// `ENOLCK` if there is no memory; nothing has changed.

@@ -60,7 +60,7 @@ impl TableLocks {
         Ok(())
     }
 
-    /// Tells whether a close has anything to look after.
+    /// Returns true if a close has anything to look after.
     #[inline]
     pub(crate) fn has_some(&self) -> bool {
         self.has_some.load()

@@ -134,7 +134,7 @@ impl Directory {
         self.meta.parent()
     }
 
-    /// Tells whether this is `other`, or has it somewhere below. True for as long as directories
+    /// Returns true if this is `other`, or has it somewhere below. True for as long as directories
     /// do not move.
     pub(super) fn contains(&self, other: &Directory) -> bool {
         if std::ptr::eq(self, other) {

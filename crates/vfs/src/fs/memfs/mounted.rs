@@ -18,7 +18,7 @@ impl MemFs {
     /// open files there were. Allocates.
     ///
     /// # Errors
-    /// Those of every path; `EOPNOTSUPP` if nobody keeps account of open files; `ENOMEM`.
+    /// Those of path lookup; `EOPNOTSUPP` if nobody keeps account of open files; `ENOMEM`.
     pub fn revoke(&self, path: impl AsRef<[u8]>) -> Result<usize, Errno> {
         self.path_context().revoke(At::Cwd, path.as_ref())
     }

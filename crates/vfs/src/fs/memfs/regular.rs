@@ -605,7 +605,7 @@ fn position(offset: u64) -> Result<u64, Errno> {
     Ok(offset)
 }
 
-/// Tells whether a write needs neither new memory nor more than a short copy.
+/// Returns true if a write needs neither new memory nor more than a short copy.
 fn is_short(data: &Vec<u8>, at: u64, count: usize) -> bool {
     count <= SHORT_COPY && at <= data.len() as u64 && at as usize + count <= data.capacity()
 }

@@ -14,7 +14,7 @@ impl MemFs {
     /// own, so depth does not matter. Allocates.
     ///
     /// # Errors
-    /// Those of every path; `ENOENT` if there is nothing; `EBUSY` for the root; `EINVAL` if the
+    /// Those of path lookup; `ENOENT` if there is nothing; `EBUSY` for the root; `EINVAL` if the
     /// path ends in `.` or `..`.
     #[doc(alias = "rm -r")]
     pub fn remove_tree(&self, path: impl AsRef<[u8]>) -> Result<(), Errno> {

@@ -91,7 +91,7 @@ impl PathContext<'_> {
     /// Finds where a name is to be made.
     ///
     /// # Errors
-    /// Those of every path; `EEXIST` if there is something; `ENOENT` if the path has a `/` at its
+    /// Those of path lookup; `EEXIST` if there is something; `ENOENT` if the path has a `/` at its
     /// end, and no directory is to be made.
     fn parent_for<'p>(
         &self,

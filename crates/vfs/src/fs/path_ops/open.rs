@@ -70,7 +70,7 @@ pub(crate) struct ToOpen {
 }
 
 impl ToOpen {
-    /// Tells whether nobody notices that it is opened and released at once: an open that finds no
+    /// Returns true if nobody notices that it is opened and released at once: an open that finds no
     /// free number may have done that.
     #[inline]
     pub(crate) fn is_unnoticed(&self) -> bool {

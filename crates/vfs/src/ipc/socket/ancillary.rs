@@ -71,7 +71,7 @@ impl Arrived {
         std::mem::take(&mut self.files)
     }
 
-    /// Tells whether there are files.
+    /// Returns true if there are files.
     pub(crate) fn has_files(&self) -> bool {
         !self.files.is_empty()
     }

@@ -583,7 +583,7 @@ impl Core {
         }
     }
 
-    /// Tells whether a datagram to the partner would go at once. To others it goes mostly.
+    /// Returns true if a datagram to the partner would go at once. To others it goes mostly.
     fn can_send_to(&self, partner: Option<Partner>) -> bool {
         partner.is_none_or(|partner| {
             let is_mine = |other: Arc<Core>| {

@@ -1,7 +1,7 @@
 //! Open files on their way between processes, and sockets that nobody can reach any more.
 //!
 //! A message with files holds references to them ([`Rights`]). A socket that lies in a message may
-//! itself hold messages, and so a circle of sockets can keep itself alive for ever when nobody
+//! itself hold messages, and so a circle of sockets can keep itself alive forever when nobody
 //! has a descriptor any more. [`InFlight`] counts the files on their way, and for each socket how
 //! often it is on its way, so that [`InFlight::collect`] finds such circles (Linux `unix_gc`).
 //!

@@ -92,12 +92,12 @@ impl Queue {
         each!(self, take_error())
     }
 
-    /// Tells whether nothing more can come.
+    /// Returns true if nothing more can come.
     pub(crate) fn is_ended(&self) -> bool {
         each!(self, is_ended())
     }
 
-    /// Tells whether a write of usual length would not wait.
+    /// Returns true if a write of usual length would not wait.
     pub(crate) fn is_writable(&self) -> bool {
         match self {
             Queue::Bytes(buffer) => buffer.is_writable(),

@@ -65,7 +65,7 @@ fn who_finds_the_list_empty_because_of_a_look_is_woken_after_it() {
     let (watched, waited_for) = (Arc::clone(&epoll), Arc::clone(&epoll));
     let looks = thread::spawn(move || watched.events());
     hear_asked.recv().expect("it is asked");
-    // Not joined: it may sleep for ever. It has harvested, and found nothing, before the look.
+    // Not joined: it may sleep forever. It has harvested, and found nothing, before the look.
     thread::spawn(move || {
         waited_for.set.sleep(None);
         tell_awake.send(()).expect("somebody listens");

@@ -1,4 +1,4 @@
-//! What breaks if this is wrong: two writers have the same byte, or a byte stays locked for ever.
+//! What breaks if this is wrong: two writers have the same byte, or a byte stays locked forever.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
