@@ -3,7 +3,7 @@
 use super::clock::Timestamp;
 use super::mode::Mode;
 
-/// What to set of an inode; the rest stays.
+/// Attributes to set; `None` leaves an attribute as it is.
 #[doc(alias = "struct iattr")]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Attributes {
@@ -13,19 +13,19 @@ pub struct Attributes {
     pub uid: Option<u32>,
     /// Group that owns it.
     pub gid: Option<u32>,
-    /// When it was last read.
+    /// Access time.
     pub atime: Option<Timestamp>,
-    /// When its bytes or names last changed.
+    /// Modification time.
     pub mtime: Option<Timestamp>,
 }
 
-/// Time to set.
+/// Timestamp to set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Time {
-    /// The present one.
+    /// The current time.
     #[doc(alias = "UTIME_NOW")]
     Now,
-    /// None: it stays as it is.
+    /// Leaves the timestamp as it is.
     #[doc(alias = "UTIME_OMIT")]
     Omit,
     /// This many seconds after the beginning of 1970, and nanoseconds: 0 to 999,999,999.

@@ -1,26 +1,26 @@
-//! The time of day, for the times of inodes.
+//! Real-time clock, for the timestamps of inodes.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Moment, counted from the beginning of 1970 (UTC).
+/// Timestamp, counted from the beginning of 1970 (UTC).
 #[doc(alias = "struct timespec")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Timestamp {
     /// Whole seconds, negative before 1970.
     pub seconds: i64,
-    /// Nanoseconds after them: 0 to 999,999,999.
+    /// Nanoseconds after the whole seconds: 0 to 999,999,999.
     pub nanos: u32,
 }
 
 impl Timestamp {
-    /// Beginning of 1970.
+    /// The beginning of 1970.
     pub const EPOCH: Self = Timestamp {
         seconds: 0,
         nanos: 0,
     };
 
-    /// Returns the present time as of the last tick of the kernel's clock, 1 to 10 ms ago, which
-    /// takes a quarter of the time of an exact answer (Linux `current_time`).
+    /// Returns the time of the last tick of the kernel's clock, 1 to 10 ms ago. It costs a quarter
+    /// of an exact clock (Linux `current_time`).
     #[cfg(target_os = "linux")]
     pub(crate) fn now() -> Self {
         use rustix::time::{ClockId, clock_gettime};
@@ -31,7 +31,7 @@ impl Timestamp {
         }
     }
 
-    /// Returns the present time.
+    /// Returns the current time.
     #[cfg(not(target_os = "linux"))]
     pub(crate) fn now() -> Self {
         Self::from(SystemTime::now())
@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_moment_before_1970_counts_its_part_forwards() {
+    fn a_timestamp_before_1970_has_nanoseconds_that_count_forwards() {
         let at = |seconds, nanos| Timestamp { seconds, nanos };
         let before = UNIX_EPOCH - Duration::new(1, 250_000_000);
         assert_eq!(Timestamp::from(before), at(-2, 750_000_000));
@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn the_present_time_is_near_that_of_the_library() {
+    fn the_current_time_is_near_that_of_the_library() {
         let exact = Timestamp::from(SystemTime::now());
         assert!((Timestamp::now().seconds - exact.seconds).abs() <= 5);
     }

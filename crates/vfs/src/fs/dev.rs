@@ -1,8 +1,8 @@
-//! Devices: the file system for `/dev`.
+//! The file system of `/dev`.
 //!
-//! It has what programs look for there without a machine below: `null`, `zero`, `full`, `random`
-//! and `urandom`, and the links `fd`, `stdin`, `stdout` and `stderr` into `/proc`. Nobody can change
-//! it.
+//! It has the files that programs expect there and that need no hardware: `null`, `zero`, `full`,
+//! `random` and `urandom`, and the links `fd`, `stdin`, `stdout` and `stderr` into `/proc`. It is
+//! read-only.
 
 use std::sync::{Arc, Weak};
 
@@ -210,7 +210,7 @@ impl Inode for Link {
     }
 }
 
-/// Says that a name is in the root.
+/// Returns the dentry of a name in the root directory.
 fn dentry(root: &Weak<DevRoot>, name: &str) -> Option<Dentry> {
     Some(Dentry {
         parent: root.upgrade()?,

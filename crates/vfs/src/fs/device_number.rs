@@ -1,12 +1,12 @@
-//! Numbers of file systems: each one's own.
+//! Device numbers: a unique one for each file system.
 
 use crossbeam_utils::atomic::AtomicCell;
 
-/// The newest number. Zero is no file system.
+/// The newest device number. Zero is never used.
 static NEWEST: AtomicCell<u64> = AtomicCell::new(0);
 
-/// Returns a number that no file system of this process has or had, at least 1: what
-/// [`Stat::device`](super::Stat::device) of its inodes says.
+/// Returns a device number that is unique in this host process, at least 1:
+/// [`Stat::device`](super::Stat::device) of the inodes of a file system.
 pub fn fresh() -> u64 {
     NEWEST.fetch_add(1) + 1
 }

@@ -1,22 +1,21 @@
-//! How to get memory for a part of a file.
+//! Flags of `fallocate`.
 
 bitflags::bitflags! {
-    /// Set of what to do with a part of a file; the empty set makes the file reach its end.
+    /// What to do with a range of a file; without flags, memory is allocated and the file extended.
     #[derive(Clone, Copy, PartialEq, Eq, Debug)]
     pub struct FallocateFlags: u32 {
-        /// Leaves the length as it is.
+        /// Leaves the length of the file as it is.
         const KEEP_SIZE = 0x01;
-        /// Fills the part with zeros; only with `KEEP_SIZE`.
+        /// Fills the range with zeros; only with `KEEP_SIZE`.
         const PUNCH_HOLE = 0x02;
-        /// Takes the part out of the file. No file system here knows how.
+        /// Removes the range from the file. No file system here supports it.
         const COLLAPSE_RANGE = 0x08;
-        /// Fills the part with zeros, and lets the file reach its end. No file system here knows
-        /// how.
+        /// Fills the range with zeros, and extends the file to its end. No file system here
+        /// supports it.
         const ZERO_RANGE = 0x10;
-        /// Moves what is behind the beginning of the part to its end. No file system here knows
-        /// how.
+        /// Inserts a hole, which moves what follows. No file system here supports it.
         const INSERT_RANGE = 0x20;
-        /// Makes the part the file's own. No file system here knows how.
+        /// Unshares the range from other files. No file system here supports it.
         const UNSHARE_RANGE = 0x40;
     }
 }

@@ -1,4 +1,4 @@
-//! File systems: a root, the open files, and what concerns two directories at once.
+//! The interface of a file system: root, superblock, rename, statfs.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -12,21 +12,21 @@ use crate::{Errno, Object};
 
 /// File system that can be mounted.
 pub trait FileSystem: Any + Send + Sync {
-    /// Returns its root, a directory: always the same one.
+    /// Returns the root directory: always the same inode.
     fn root(&self) -> Arc<dyn Inode>;
 
-    /// Returns its open files: nothing if nobody keeps account of them.
+    /// Returns the superblock, which tracks the open files; nothing if they are not tracked.
     fn superblock(&self) -> Option<&SuperBlock<dyn Object>> {
         None
     }
 
-    /// Gives what is called `old` in `from` the name `new` in `to`, in one step. Both directories
-    /// are of this file system. What is found is shown to `may` first, so that nothing else can be
-    /// in its place when it moves.
+    /// Renames `from` to `to`, atomically. Both directories are of this file system. The inodes
+    /// that are found are passed to `may` before anything changes, under the locks of the
+    /// directories.
     ///
     /// # Errors
-    /// Those of [`Process::renameat2`](crate::Process::renameat2); what `may` answers; `EPERM` if it cannot be done
-    /// here (the default).
+    /// Those of [`Process::renameat2`](crate::Process::renameat2); those of `may`; `EPERM` if the
+    /// file system does not support it (the default).
     fn rename(
         &self,
         _from: Renamed<'_>,
@@ -37,33 +37,34 @@ pub trait FileSystem: Any + Send + Sync {
         Err(Errno::EPERM)
     }
 
-    /// Describes it.
+    /// Describes the file system.
     fn statfs(&self) -> StatFs;
 }
 
-/// Check whether an inode may get the name of another, if there is one. It asks them and the
-/// directories for nothing but their [permissions](Inode::permissions), and is called with the locks
-/// of the directories: these do not take them.
+/// Permission check of a rename, given the inode that moves and the one that it replaces, if any.
+///
+/// It runs with the locks of the directories held and may ask only for
+/// [permissions](Inode::permissions), which do not take them.
 pub type MayRename<'a> = &'a dyn Fn(&dyn Inode, Option<&dyn Inode>) -> Result<(), Errno>;
 
-/// A name in a directory, the old or the new one of a rename.
+/// Name in a directory: the old or the new one of a rename.
 #[derive(Clone, Copy)]
 pub struct Renamed<'a> {
     /// The directory.
     pub directory: &'a dyn Inode,
     /// The name.
     pub name: &'a [u8],
-    /// The path has a `/` at its end: only a directory will do.
+    /// The path has a trailing `/`: it must name a directory.
     pub asks_for_directory: bool,
 }
 
 bitflags::bitflags! {
-    /// Set of how to rename.
+    /// Flags of a rename.
     #[derive(Clone, Copy, PartialEq, Eq, Debug)]
     pub struct RenameFlags: u32 {
-        /// Fails if there is something of the new name.
+        /// Fails if the new name exists.
         const NOREPLACE = 1;
-        /// Both have to exist, and take each other's name.
+        /// Exchanges the two names, which must both exist.
         const EXCHANGE = 2;
     }
 }
@@ -72,23 +73,23 @@ bitflags::bitflags! {
 #[doc(alias = "struct statfs")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StatFs {
-    /// Number that tells file systems of Linux apart.
+    /// Magic number of the type of file system.
     pub magic: u64,
-    /// Number of the file system, as in [`Stat::device`](crate::Stat::device).
+    /// Device number of the file system, as in [`Stat::device`](crate::Stat::device).
     pub id: u64,
-    /// Bytes of a block.
+    /// Block size in bytes.
     pub block_size: u32,
-    /// Blocks in all; 0 if there is no limit, as that of a `tmpfs` without one.
+    /// Total blocks; 0 if there is no limit, as on a `tmpfs` without one.
     pub blocks: u64,
-    /// Blocks that are free.
+    /// Free blocks.
     pub free_blocks: u64,
     /// Most inodes; 0 if there is no limit.
     pub inodes: u64,
-    /// Inodes that can still be made.
+    /// Inodes that can still be created.
     pub free_inodes: u64,
-    /// Most bytes of a name.
+    /// Longest name in bytes.
     pub name_max: u32,
-    /// Whether it can be changed now.
+    /// Whether it is read-only now.
     pub is_read_only: bool,
 }
 
@@ -116,7 +117,7 @@ impl StatFs {
     }
 }
 
-/// Asks to change a file system, for as long as the answer is kept.
+/// Takes write access to a file system, for as long as the returned value lives.
 ///
 /// # Errors
 /// `EROFS` if it is mounted read-only; `ENODEV` after an unmount.

@@ -1,12 +1,11 @@
-//! Inodes: what a name of any file system stands for.
+//! The interface of an inode, of any file system.
 //!
-//! The walk ([`PathContext`]) knows of file systems only what is here: that an inode has a kind; that a
-//! directory finds names, makes and removes them; that a link has a target. It does itself what is
-//! the same for all of them: symbolic links, `..`, mounts, permissions, and the question whether
-//! the file system may be changed.
+//! Path operations ([`PathContext`]) know file systems only through this interface: an inode has a
+//! kind; a directory looks up, creates and removes names; a link has a target. They implement what
+//! all file systems share: symbolic links, `..`, mounts, permissions, and read-only mounts.
 //!
-//! A file system writes the operations that it has. Those that it does not write answer as on one
-//! that nobody can change.
+//! A file system implements the operations that it supports. The defaults behave as on a read-only
+//! file system.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -25,27 +24,28 @@ use crate::{Errno, Object, OpenFlags};
 
 /// Inode of a file system.
 ///
-/// An operation may wait for others on the same inode, and not for anything else. It is called
-/// outside of read-side sections, and may allocate.
+/// An operation may wait for others on the same inode, and for nothing else. It is called outside
+/// of read-side sections, and may allocate.
 pub trait Inode: Any + Send + Sync {
-    /// Returns what it is. Always the same, and without a lock.
+    /// Returns the kind of the inode. It never changes, and reading it takes no lock.
     fn kind(&self) -> FileKind;
 
-    /// Describes it.
+    /// Returns the attributes.
     fn stat(&self) -> Stat;
 
-    /// Returns its number, as in [`Stat::inode`].
+    /// Returns the inode number, as in [`Stat::inode`].
     fn number(&self) -> u64 {
         self.stat().inode
     }
 
-    /// Returns its owners and permissions.
+    /// Returns owner, group and permissions.
     fn permissions(&self) -> Permissions {
         let Stat { mode, uid, gid, .. } = self.stat();
         Permissions { mode, uid, gid }
     }
 
-    /// Changes permissions, owners or times. The caller has checked that it may.
+    /// Changes permissions, owner, group or timestamps. The caller has checked that this is
+    /// allowed.
     ///
     /// # Errors
     /// `EPERM` if they cannot be changed (the default).
@@ -54,11 +54,11 @@ pub trait Inode: Any + Send + Sync {
         Err(Errno::EPERM)
     }
 
-    /// Makes the file `length` bytes long; what is new reads as zeros.
+    /// Sets the length of the file; new bytes read as zeros.
     ///
     /// # Errors
-    /// `EISDIR` if it is a directory, and `EINVAL` if it has no length to set (as it is until this
-    /// is written); `EFBIG` above the size limit; `ENOMEM`.
+    /// `EISDIR` if it is a directory, and `EINVAL` if it has no length to set (the default);
+    /// `EFBIG` above the size limit; `ENOMEM`.
     fn set_len(&self, _length: u64) -> Result<(), Errno> {
         match self.kind() {
             FileKind::Directory => Err(Errno::EISDIR),
@@ -66,75 +66,79 @@ pub trait Inode: Any + Send + Sync {
         }
     }
 
-    /// Opens it: makes an object, and of it an open file with [`Opening::file`]. A directory may
-    /// leave it to [`Opening::directory`]. A symbolic link is never opened. May block where an
-    /// open does (a FIFO's).
+    /// Opens the inode: makes an object, and an open file of it with [`Opening::file`].
+    ///
+    /// A directory may use [`Opening::directory`]. A symbolic link is never opened. May block where
+    /// opening blocks (a FIFO).
     ///
     /// # Errors
-    /// As the kind of file says; `EROFS`, `ENODEV`, `ENOMEM` from `Opening::file`.
+    /// As the kind of file documents; `EROFS`, `ENODEV`, `ENOMEM` from `Opening::file`.
     fn open(self: Arc<Self>, opening: &Opening<'_>) -> Result<FileRef<dyn Object>, Errno>;
 
-    /// Returns true if somebody may notice that it is opened, also if it is released at once: an open
-    /// that finds no free number must not have opened it. As it is until this is written, everything
-    /// but regular files and directories.
+    /// Returns true if opening and releasing it at once has a visible effect.
+    ///
+    /// Such an inode is opened only after a descriptor is reserved. By default, everything but
+    /// regular files and directories.
     fn is_open_noticed(&self) -> bool {
         !matches!(self.kind(), FileKind::Regular | FileKind::Directory)
     }
 
-    /// Returns where a symbolic link leads.
+    /// Returns the target of a symbolic link.
     ///
     /// # Errors
-    /// `EINVAL` if it is none (the default).
+    /// `EINVAL` if it is not a symbolic link (the default).
     #[doc(alias = "readlink")]
     fn link_target(&self, _context: &PathContext<'_>) -> Result<Target, Errno> {
         Err(Errno::EINVAL)
     }
 
-    /// Returns what a process has put behind the name of a socket: [`NewKind::Socket`].
+    /// Returns the value that a process has bound to the name of a socket: [`NewKind::Socket`].
     fn bound(&self) -> Option<Arc<dyn Any + Send + Sync>> {
         None
     }
 
-    /// Finds a name in a directory: never `.` or `..`, and at most 255 bytes.
+    /// Looks up a name in a directory. The name is never `.` or `..`, and has at most 255 bytes.
     ///
     /// # Errors
-    /// `ENOENT` if there is none; `ENOTDIR` if this is no directory (as it is until this is
-    /// written).
+    /// `ENOENT` if it does not exist; `ENOTDIR` if this is not a directory (the default).
     fn lookup(&self, _name: &[u8], _context: &PathContext<'_>) -> Result<Arc<dyn Inode>, Errno> {
         Err(Errno::ENOTDIR)
     }
 
-    /// Returns all names of a directory as of one moment, in no order, without `.` and `..`.
+    /// Returns a snapshot of all names in a directory, unordered, without `.` and `..`.
     ///
     /// # Errors
-    /// `ENOTDIR` if it is none (the default).
+    /// `ENOTDIR` if it is not a directory (the default).
     fn names(&self) -> Result<Vec<DirEntry>, Errno> {
         Err(Errno::ENOTDIR)
     }
 
-    /// Returns the directory that it is in, and its name there: of several names the newest, and of
-    /// what was removed the last. Nothing for the root, if the directory itself is gone, and where
-    /// nobody knows (the default). A directory without a home has no `..`.
+    /// Returns the parent directory of the inode, and its name there.
+    ///
+    /// Of several names it is the newest, of a removed inode the last. Nothing for the root, if the
+    /// parent itself is freed, and for an inode that does not know (the default). A directory
+    /// without a dentry has no `..`.
     #[doc(alias = "d_parent")]
     fn dentry(&self) -> Option<Dentry> {
         None
     }
 
-    /// Makes something with a name in a directory. [`FileKind::Directory`] may be asked for with a
+    /// Makes an inode with a name in a directory. [`FileKind::Directory`] may be asked for with a
     /// mode; the umask has been applied.
     ///
     /// # Errors
-    /// `EEXIST` if there is something of this name; `ENOENT` if the directory is removed; `EPERM`
-    /// if it cannot be made here (the default); `ENOMEM`.
+    /// `EEXIST` if the name exists; `ENOENT` if the directory is removed; `EPERM` if such an inode
+    /// cannot be made here (the default); `ENOMEM`.
     #[doc(alias = "mknod")]
     fn create(&self, _name: &[u8], _new: &NewInode<'_>) -> Result<Arc<dyn Inode>, Errno> {
         Err(Errno::EPERM)
     }
 
-    /// Makes a regular file without a name, near this directory, that may get one or may not.
+    /// Makes an unnamed regular file on the file system of this directory, which `linkat` may name
+    /// later.
     ///
     /// # Errors
-    /// `EOPNOTSUPP` if the file system does not know how (the default).
+    /// `EOPNOTSUPP` if the file system does not support it (the default).
     #[doc(alias = "O_TMPFILE")]
     fn create_unnamed(
         &self,
@@ -144,70 +148,71 @@ pub trait Inode: Any + Send + Sync {
         Err(Errno::EOPNOTSUPP)
     }
 
-    /// Gives an inode of the same file system, which is no directory, another name.
+    /// Adds a name for an inode of the same file system that is not a directory.
     ///
     /// # Errors
-    /// `EEXIST` if there is something of this name; `ENOENT` if the directory is removed, or the
-    /// inode has lost its last name; `EXDEV` if it is of another file system after all; `EPERM` if
-    /// it cannot be done here (the default); `EMLINK`; `ENOMEM`.
+    /// `EEXIST` if the name exists; `ENOENT` if the directory is removed, or the inode has lost its
+    /// last name; `EXDEV` if the inode is of another file system; `EPERM` if it is not supported
+    /// (the default); `EMLINK`; `ENOMEM`.
     fn link(&self, _name: &[u8], _inode: &Arc<dyn Inode>) -> Result<(), Errno> {
         Err(Errno::EPERM)
     }
 
-    /// Removes a name: of a file, or of an empty directory. What is found is shown to `may` first,
-    /// so that nothing else can be in its place when it goes.
+    /// Removes the name of a file, or of an empty directory. The inode that is found is passed to
+    /// `may` before anything changes, under the lock of this directory.
     ///
     /// # Errors
-    /// `ENOENT` if there is none; what `may` answers; `EISDIR`, `ENOTDIR` if it is not as `what` says; `ENOTEMPTY` if
-    /// a directory has names; `EBUSY` if something is mounted on it; `EPERM` if it cannot be done
-    /// here (the default).
+    /// `ENOENT` if the name does not exist; those of `may`; `EISDIR`, `ENOTDIR` if the inode is not
+    /// what `what` says; `ENOTEMPTY` if a directory is not empty; `EBUSY` if something is mounted
+    /// on it; `EPERM` if it is not supported (the default).
     #[doc(alias = "rmdir")]
     fn unlink(&self, _name: &[u8], _what: Unlink, _may: MayUnlink<'_>) -> Result<(), Errno> {
         Err(Errno::EPERM)
     }
 
-    /// Returns its locks; nothing if it cannot be locked (the default).
+    /// Returns the file locks of the inode; nothing if it cannot be locked (the default).
     fn locks(&self) -> Option<&LockSet> {
         None
     }
 
-    /// Returns what remembers whether something is mounted on a directory: nothing if nothing can
-    /// be (the default).
+    /// Returns the count of mounts on a directory; nothing if nothing can be mounted on it (the
+    /// default).
     fn mount_point(&self) -> Option<&MountPoint> {
         None
     }
 }
 
-/// Directory that an inode is in, and its name there.
+/// Directory entry of an inode: its parent directory, and its name there.
 #[derive(Clone)]
 pub struct Dentry {
-    /// The directory.
+    /// The parent directory.
     pub parent: Arc<dyn Inode>,
     /// The name.
     pub name: Arc<[u8]>,
-    /// The inode has lost this name.
+    /// The name is removed.
     pub is_unhashed: bool,
 }
 
-/// Where a symbolic link leads.
+/// Target of a symbolic link.
 pub enum Target {
-    /// To where this path leads from the directory of the link.
+    /// A path, walked from the directory of the link.
     Path(Arc<[u8]>),
-    /// To a place without a path, as those of `/proc/self/fd`, and how it is shown.
+    /// A path in the VFS that no text leads to, as in `/proc/self/fd`.
     MagicLink {
-        /// The place.
+        /// The target.
         path: VfsPath,
-        /// What `readlink` answers.
+        /// What `readlink` returns.
         shown: Vec<u8>,
     },
 }
 
-/// Check whether the name of an inode may be removed. It asks the inode and the directory for nothing
-/// but their [permissions](Inode::permissions), and is called with the lock of the directory: these
-/// do not take it.
+/// Permission check of a removal, given the inode.
+///
+/// It runs with the lock of the directory held and may ask only for
+/// [permissions](Inode::permissions), which do not take it.
 pub type MayUnlink<'a> = &'a dyn Fn(&dyn Inode) -> Result<(), Errno>;
 
-/// What is to be removed.
+/// What kind of inode to remove.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unlink {
     /// Anything but a directory.
@@ -216,44 +221,45 @@ pub enum Unlink {
     Directory,
 }
 
-/// Whether a file that is made without a name may get one.
+/// Whether an unnamed file can be given a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LaterName {
-    /// One may be given to it.
+    /// `linkat` may name it.
     Possible,
-    /// It never has one.
+    /// It never gets a name.
     #[doc(alias = "O_EXCL")]
     Never,
 }
 
-/// What is to be made: what, and of whom.
+/// Description of an inode to be made.
 pub struct NewInode<'a> {
-    /// What it is.
+    /// Kind of the inode.
     pub what: NewKind<'a>,
-    /// Owners and permissions.
+    /// Owner, group and permissions.
     pub permissions: Permissions,
 }
 
-/// Kinds of what can be made.
+/// Kinds of inodes that can be made.
 #[derive(Clone)]
 pub enum NewKind<'a> {
     /// An empty file.
     Regular,
     /// An empty directory.
     Directory,
-    /// A symbolic link to this path.
+    /// A symbolic link with this target.
     Symlink(&'a [u8]),
-    /// A pipe.
+    /// A FIFO.
     Fifo,
-    /// The address of a socket, with what the socket wants to find behind it again.
+    /// The name of a socket, with the value that the socket binds to it.
     Socket(Arc<dyn Any + Send + Sync>),
 }
 
 impl NewInode<'_> {
-    /// Returns the permissions as a directory passes them on: with its group, and to directories
-    /// the bit itself, if it has [`Mode::SET_GID`]. A file that its group may execute loses the bit
-    /// then, unless its maker is of that group, or user 0: nobody makes a file run for a group that
-    /// is not his.
+    /// Returns the permissions that the inode gets in a directory.
+    ///
+    /// If the directory has [`Mode::SET_GID`], the inode takes its group, and a new directory takes
+    /// the bit too. A group-executable file loses the bit, unless its maker is in that group or is
+    /// user 0: a user cannot make a file that runs with a foreign group.
     #[doc(alias = "inode_init_owner")]
     #[doc(alias = "mode_strip_sgid")]
     pub fn permissions_in(&self, directory: Permissions) -> Permissions {
@@ -273,7 +279,7 @@ impl NewInode<'_> {
     }
 }
 
-/// An open that is under way.
+/// Arguments of an open in progress.
 pub struct Opening<'a> {
     pub(super) flags: OpenFlags,
     pub(super) kind: FileKind,
@@ -287,17 +293,17 @@ impl Opening<'_> {
         self.flags
     }
 
-    /// Returns the mount through which the inode was reached: none for the root file system.
+    /// Returns the mount through which the inode was reached; `None` for the root file system.
     pub fn mount(&self) -> Option<Arc<Mount>> {
         self.mount.clone()
     }
 
-    /// Makes the open file of an object, as one of the file system. Pipes and devices may be
-    /// written also where the file system may not.
+    /// Makes the open file of an object, and adds it to the superblock. Pipes and devices can be
+    /// opened for writing on a read-only file system too.
     ///
     /// # Errors
-    /// `EROFS` if a regular file may be written and the file system not; `ENODEV` after an unmount;
-    /// `ENOMEM`.
+    /// `EROFS` if a regular file is opened for writing on a read-only file system; `ENODEV` after
+    /// an unmount; `ENOMEM`.
     pub fn file<O: Object>(&self, object: O) -> Result<FileRef<dyn Object>, Errno> {
         let Some(superblock) = self.fs.superblock() else {
             return file(object);
@@ -307,7 +313,7 @@ impl Opening<'_> {
         Ok(superblock.coerced(object, access, as_dyn, end)?)
     }
 
-    /// Asks to change the file system, for as long as the answer is kept.
+    /// Takes write access to the file system, for as long as the returned value lives.
     ///
     /// # Errors
     /// `EROFS` if it is mounted read-only; `ENODEV` after an unmount.

@@ -1,7 +1,7 @@
-//! Numbers of inodes: each one's own, and given out without a line that all creators write.
+//! Inode numbers, unique in the host process and handed out without a shared cache line.
 //!
-//! A thread takes a thousand numbers at a time (Linux `get_next_ino`). What it does not use is
-//! lost: 64 bits last.
+//! A thread takes a thousand numbers at a time (Linux `get_next_ino`). Those that it does not use
+//! are lost: 64 bits last.
 
 use std::cell::Cell;
 
@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 /// Numbers that a thread takes at a time.
 const BATCH: u64 = 1024;
 
-/// First number that no thread took yet. Zero is no inode.
+/// First number that no thread has taken. Zero is never used.
 static FREE: Mutex<u64> = Mutex::new(1);
 
 thread_local! {
@@ -18,7 +18,7 @@ thread_local! {
     static MINE: Cell<(u64, u64)> = const { Cell::new((0, 0)) };
 }
 
-/// Returns a number that no inode of this process has or had, at least 1.
+/// Returns a number that is unique in this host process, at least 1.
 pub fn fresh() -> u64 {
     let (next, end) = MINE.get();
     let (next, end) = if next < end { (next, end) } else { batch() };

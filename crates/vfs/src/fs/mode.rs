@@ -1,4 +1,4 @@
-//! Permissions: who may do what, and who asks.
+//! Permissions, credentials, and the check of one against the other.
 
 use crate::Errno;
 
@@ -8,23 +8,23 @@ use crate::Errno;
 pub struct Mode(u32);
 
 impl Mode {
-    /// Nobody may anything.
+    /// No access.
     pub const NONE: Self = Mode(0);
-    /// Everybody may read and write.
+    /// Read and write for everyone.
     pub const DEFAULT_FILE: Self = Mode(0o666);
-    /// Everybody may everything.
+    /// All access for everyone.
     pub const ALL: Self = Mode(0o777);
-    /// Only who owns a name may take it from the directory.
+    /// Only the owner of a file may remove it from the directory.
     #[doc(alias = "S_ISVTX")]
     pub const STICKY: Self = Mode(0o1000);
-    /// What is made in the directory has its group.
+    /// New files in the directory take its group.
     #[doc(alias = "S_ISGID")]
     pub const SET_GID: Self = Mode(0o2000);
-    /// Who executes the file becomes its owner.
+    /// The file runs as its owner.
     #[doc(alias = "S_ISUID")]
     pub const SET_UID: Self = Mode(0o4000);
 
-    /// Makes a mode of the low twelve bits of a number; the kind of an inode is not among them.
+    /// Makes a mode of the low twelve bits of a number, which do not include the kind of the inode.
     pub const fn new(bits: u32) -> Self {
         Mode(bits & 0o7777)
     }
@@ -63,11 +63,11 @@ impl std::fmt::Debug for Mode {
 }
 
 bitflags::bitflags! {
-    /// Set of what somebody wants to do with a file; the empty set asks whether there is one.
+    /// Access that a caller wants; the empty set asks only if the file exists.
     #[doc(alias = "F_OK")]
     #[derive(Clone, Copy, PartialEq, Eq, Debug)]
     pub struct AccessMode: u32 {
-        /// Execute a file, or go through a directory.
+        /// Execute a file, or search a directory.
         #[doc(alias = "X_OK")]
         const EXECUTE = 1;
         /// Write a file, or change the names of a directory.
@@ -79,10 +79,10 @@ bitflags::bitflags! {
     }
 }
 
-/// Owners and permissions of an inode.
+/// Owner, group and permissions of an inode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Permissions {
-    /// Who may do what.
+    /// Permission bits.
     pub mode: Mode,
     /// User that owns it.
     pub uid: u32,
@@ -90,13 +90,13 @@ pub struct Permissions {
     pub gid: u32,
 }
 
-/// User and group for whom a call is made. User 0 may everything.
+/// User and group on whose behalf a call is made. User 0 has all permissions.
 #[doc(alias = "struct cred")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Credentials {
     /// User.
     pub uid: u32,
-    /// Group. There are no supplementary ones.
+    /// Group. There are no supplementary groups.
     pub gid: u32,
 }
 
@@ -104,22 +104,23 @@ impl Credentials {
     /// User 0 and group 0.
     pub const ROOT: Self = Credentials { uid: 0, gid: 0 };
 
-    /// Returns true if no permission stops this user.
+    /// Returns true if the user is 0, which passes all permission checks.
     pub const fn is_root(self) -> bool {
         self.uid == 0
     }
 
-    /// Returns true if this user owns what another user has, or may do as if.
+    /// Returns true if the user is `uid`, or 0.
     pub const fn owns(self, uid: u32) -> bool {
         self.uid == uid || self.is_root()
     }
 
-    /// Checks that all of `wanted` is allowed. The bits of the owner decide for the owner, those
-    /// of the group for its members, and the last ones for all others. User 0 may all but execute
-    /// what nobody may execute.
+    /// Checks that all of `wanted` is allowed.
+    ///
+    /// The owner's bits decide for the owner, the group's for its members, and the last ones for
+    /// all others. User 0 may do everything but execute a file that no user may execute.
     ///
     /// # Errors
-    /// `EACCES` if it is not.
+    /// `EACCES` if it is not allowed.
     #[doc(alias = "generic_permission")]
     pub fn may(
         self,
@@ -175,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn user_0_may_all_but_execute_what_nobody_may() {
+    fn user_0_may_do_all_but_execute_a_file_without_an_execute_bit() {
         assert!(may(0, 0, READ | AccessMode::WRITE, 0));
         assert!(!may(0, 0, AccessMode::EXECUTE, 0o666));
         assert!(may(0, 0, AccessMode::EXECUTE, 0o010));

@@ -1,17 +1,18 @@
-//! Mounts: file systems on directories of others.
+//! Mounts: file systems attached to directories of others.
 //!
-//! # How a walk finds them
+//! # How a path walk finds them
 //!
-//! A directory remembers in its [`MountPoint`] how many file systems are mounted on it, for all
-//! kernels that see it; a walk looks at that one number, which hardly ever changes, and asks the
-//! table of its kernel only where it is not zero. So directories on which nothing is mounted cost a
-//! load, and walks share no lock.
+//! The [`MountPoint`] of a directory counts the file systems that are mounted on it, in all kernels
+//! that share it. A walk loads this count, which rarely changes, and reads its kernel's mount table
+//! only if the count is not zero. So a directory without mounts costs one load, and walks share no
+//! lock.
 //!
-//! # What is in use
+//! # When a mount is busy
 //!
-//! The superblock of a file system knows its open files. Working directories and mounts on top have
-//! a [`Pinned`] place, which counts in its mount. All other places are those of calls that are
-//! under way and of files that were open: they hold the memory of a mount, and nothing else.
+//! The superblock of a file system knows its open files. Working directories, and mounts on top of
+//! a mount, are [`Pinned`] paths, which the mount counts. Every other path belongs to a call in
+//! progress or to a file that was open: it keeps the memory of the mount alive and does not make it
+//! busy.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -25,44 +26,44 @@ use super::inode::{Dentry, Inode};
 use super::stat::FileKind;
 use crate::Errno;
 
-/// Place in the tree of names: an inode, and the mount through which it was reached.
+/// Path in the VFS: an inode, and the mount through which it was reached.
 #[doc(alias = "struct path")]
 #[derive(Clone)]
 pub struct VfsPath {
-    /// The mount; none for the root file system.
+    /// The mount; `None` for the root file system.
     pub mount: Option<Arc<Mount>>,
     /// The inode.
     pub inode: Arc<dyn Inode>,
 }
 
-/// File system that is mounted on a directory of another.
+/// File system that is mounted on a directory.
 #[doc(alias = "vfsmount")]
 pub struct Mount {
     id: u64,
     fs: Arc<dyn FileSystem>,
     root: Arc<dyn Inode>,
     on: VfsPath,
-    /// Nothing is taken under this lock but those of the superblock.
+    /// Inside this lock, only the locks of the superblock are taken.
     uses: Mutex<Uses>,
 }
 
-/// Who needs a mount, apart from open files.
+/// Users of a mount other than open files.
 #[derive(Default)]
 struct Uses {
     pins: usize,
     is_unmounted: bool,
 }
 
-/// Place that keeps its mount from being unmounted.
+/// Path that keeps its mount from being unmounted.
 #[derive(Debug)]
 pub(crate) struct Pinned(VfsPath);
 
-/// What a directory remembers of what is mounted on it.
+/// Number of mounts on a directory.
 #[doc(alias = "DCACHE_MOUNTED")]
 #[derive(Debug, Default)]
 pub struct MountPoint(AtomicCell<u32>);
 
-/// All mounts of a kernel.
+/// Mount table of a kernel.
 #[derive(Default)]
 pub(crate) struct Mounts {
     table: RwLock<Table>,
@@ -71,18 +72,18 @@ pub(crate) struct Mounts {
 #[derive(Default)]
 struct Table {
     mounts: HashMap<Key, Mounted>,
-    /// Number of the newest mount. The root file system is 0.
+    /// ID of the newest mount. The root file system has 0.
     newest: u64,
 }
 
-/// A mount, and what keeps the directory under it where it is.
+/// Mount, with a pin on the directory under it.
 struct Mounted {
     mount: Arc<Mount>,
-    /// Goes with the entry of the table: the mount's memory may outlive it by far.
+    /// Dropped with the table entry: the memory of the mount may live much longer.
     _on: Pinned,
 }
 
-/// The mount that a directory is in, and its inode: a mount on it keeps the inode where it is.
+/// Key of a mount: the mount and the inode of the directory under it, which the mount keeps alive.
 #[derive(PartialEq, Eq, Hash)]
 struct Key {
     mount: u64,
@@ -97,7 +98,7 @@ impl Table {
 }
 
 impl Mount {
-    /// Returns its number, at least 1.
+    /// Returns the ID of the mount, at least 1.
     #[doc(alias = "mnt_id")]
     pub fn id(&self) -> u64 {
         self.id
@@ -113,10 +114,10 @@ impl Mount {
         &self.on
     }
 
-    /// Ends the mount, if nobody needs it.
+    /// Ends the mount, unless it is in use.
     ///
     /// # Errors
-    /// `EBUSY` if somebody does.
+    /// `EBUSY` if it is in use.
     fn end(&self) -> Result<(), Errno> {
         let mut uses = self.uses.lock();
         if uses.pins > 0 {
@@ -132,7 +133,7 @@ impl Mount {
 }
 
 impl Pinned {
-    /// Keeps the mount of a place.
+    /// Pins the mount of a path.
     ///
     /// # Errors
     /// `ENOENT` if it is unmounted already.
@@ -147,7 +148,7 @@ impl Pinned {
         Ok(Pinned(path))
     }
 
-    /// Returns the place.
+    /// Returns the path.
     pub(crate) fn path(&self) -> &VfsPath {
         &self.0
     }
@@ -171,20 +172,22 @@ impl Drop for Pinned {
 }
 
 impl VfsPath {
-    /// Returns the number of the mount: 0 for the root file system.
+    /// Returns the ID of the mount: 0 for the root file system.
     #[doc(alias = "mnt_id")]
     pub fn mount_id(&self) -> u64 {
         self.mount.as_deref().map_or(0, Mount::id)
     }
 
-    /// Returns true if two places are one.
+    /// Returns true if both are the same inode in the same mount.
     pub fn is(&self, other: &VfsPath) -> bool {
         same(&self.inode, &other.inode) && self.mount_id() == other.mount_id()
     }
 
-    /// Returns the directory that it is in and its name there; for the root of a mount, those of
-    /// the directory on which it is mounted; of what is removed the last ones. Nothing for the root
-    /// of all.
+    /// Returns the parent directory and the name in it; nothing for the root of the root file
+    /// system.
+    ///
+    /// For the root of a mount, these are the parent and the name of the directory under it; for a
+    /// removed inode, its last ones.
     pub fn parent_and_name(&self) -> Option<(VfsPath, Arc<[u8]>)> {
         let visible = self.below_mounts();
         let Dentry { parent, name, .. } = visible.inode.dentry()?;
@@ -195,8 +198,8 @@ impl VfsPath {
         Some((parent, name))
     }
 
-    /// Returns the path from the root of all, with ` (deleted)` behind it if the name is gone, as
-    /// Linux does.
+    /// Returns the path from the root, followed by ` (deleted)` if the name is removed, as on
+    /// Linux.
     #[doc(alias = "d_path")]
     pub fn full_path(&self) -> Vec<u8> {
         let mut names = Vec::new();
@@ -220,7 +223,7 @@ impl VfsPath {
         path
     }
 
-    /// Goes from the root of a mount to the directory under it, as far down as there is one.
+    /// Returns the directory under the mount of which this is the root, through all mounts below.
     fn below_mounts(&self) -> &VfsPath {
         let mut here = self;
         while let Some(mount) = &here.mount
@@ -240,7 +243,7 @@ impl VfsPath {
 }
 
 impl MountPoint {
-    /// Returns true if something is mounted, by whatever kernel.
+    /// Returns true if a file system is mounted on the directory, in any kernel.
     #[inline]
     pub fn is_used(&self) -> bool {
         self.0.load() != 0
@@ -248,7 +251,7 @@ impl MountPoint {
 }
 
 impl Mounts {
-    /// Goes to what is mounted on a directory, and on that.
+    /// Returns the root of the topmost mount on a directory; the directory itself if there is none.
     pub(crate) fn cross(&self, mut path: VfsPath) -> VfsPath {
         let table = self.table.read();
         while let Some(Mounted { mount, .. }) = table.mounts.get(&path.key()) {
@@ -263,9 +266,9 @@ impl Mounts {
     /// Mounts a file system on a directory.
     ///
     /// # Errors
-    /// `ENOTDIR` if `on` is no directory; `EINVAL` if nothing can be mounted on it; `EBUSY` if the
-    /// file system is mounted already, or something else on the directory; `ENOENT` if that is
-    /// removed; `ENOMEM`.
+    /// `ENOTDIR` if `on` is not a directory; `EINVAL` if nothing can be mounted on it; `EBUSY` if
+    /// the file system is mounted already, or another one on the directory; `ENOENT` if the
+    /// directory is removed; `ENOMEM`.
     pub(crate) fn mount(&self, on: VfsPath, fs: Arc<dyn FileSystem>) -> Result<(), Errno> {
         if on.inode.kind() != FileKind::Directory {
             return Err(Errno::ENOTDIR);
@@ -279,7 +282,7 @@ impl Mounts {
         }
         table.mounts.try_reserve(1).map_err(|_| Errno::ENOMEM)?;
         let pinned = Pinned::new(on.clone())?;
-        // From now on nobody removes it. If somebody did, it shows now.
+        // From now on, a removal of the directory fails. An earlier one is visible here.
         point.0.fetch_add(1);
         if inode.stat().links == 0 {
             point.0.fetch_sub(1);
@@ -298,11 +301,11 @@ impl Mounts {
         Ok(())
     }
 
-    /// Unmounts the file system whose root is `place`. No file of it can be opened any more.
+    /// Unmounts the file system whose root is `path`. None of its files can be opened any more.
     ///
     /// # Errors
-    /// `EINVAL` if it is the root of none; `EBUSY` for the root of all, or if a file is open, a
-    /// working directory is in it, or something is mounted on one of its directories.
+    /// `EINVAL` if it is not the root of a mount; `EBUSY` for the root file system, or if a file is
+    /// open, a working directory is in the mount, or another file system is mounted in it.
     pub(crate) fn unmount(&self, path: &VfsPath) -> Result<(), Errno> {
         let mount = path.mount.as_ref().ok_or(Errno::EINVAL)?;
         if !same(&mount.root, &path.inode) {
@@ -311,7 +314,7 @@ impl Mounts {
         let mut table = self.table.write();
         let key = mount.on().key();
         let there = table.mounts.get(&key);
-        // Since the walk it may have gone, and another have come in its place.
+        // After the walk, the mount may have been removed and another one mounted there.
         if !there.is_some_and(|there| Arc::ptr_eq(&there.mount, mount)) {
             return Err(Errno::EINVAL);
         }
@@ -320,7 +323,7 @@ impl Mounts {
         if let Some(point) = mount.on().inode.mount_point() {
             point.0.fetch_sub(1);
         }
-        // What goes with it may be much.
+        // Dropped outside the lock: it may free a whole file system.
         drop(table);
         drop(removed);
         Ok(())
@@ -338,14 +341,14 @@ impl Mounts {
     }
 }
 
-/// A kernel that ends takes its mounts off directories that others see.
+/// Removes the mounts of a kernel that ends from directories that other kernels share.
 impl Drop for Mounts {
     fn drop(&mut self) {
         let mounts = std::mem::take(&mut self.table.get_mut().mounts);
         let mut mounts: Vec<_> = mounts.into_values().collect();
         mounts.sort_unstable_by_key(|mounted| mounted.mount.id);
-        // A mount holds the one that it is on. The newest first, so not one goes within the drop of
-        // another, which takes stack for each.
+        // A mount holds the one under it. Dropping the newest first avoids one nested drop, and its
+        // stack, for each mount.
         while let Some(mounted) = mounts.pop() {
             if let Some(point) = mounted.mount.on().inode.mount_point() {
                 point.0.fetch_sub(1);
@@ -354,7 +357,7 @@ impl Drop for Mounts {
     }
 }
 
-/// Returns true if two references are to one inode.
+/// Returns true if both references are to the same inode.
 pub(crate) fn same(one: &Arc<dyn Inode>, other: &Arc<dyn Inode>) -> bool {
     std::ptr::addr_eq(Arc::as_ptr(one), Arc::as_ptr(other))
 }
@@ -387,7 +390,7 @@ mod tests {
     use crate::{MemFs, Process};
 
     #[test]
-    fn who_comes_to_unmount_too_late_leaves_the_next_mount_alone() {
+    fn a_late_unmount_leaves_the_next_mount_alone() {
         let process = Process::new();
         process.mkdir("m").unwrap();
         process.mount("m", Arc::new(MemFs::default())).unwrap();

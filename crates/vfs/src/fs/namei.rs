@@ -1,7 +1,7 @@
-//! The walk: from a path to the inode that it names.
+//! Path walk: from a path to its inode.
 //!
-//! It goes one name after another, looks for each in the directory where it is, goes through
-//! mounts, and follows symbolic links, 40 at most. It holds no lock between two names.
+//! The walk looks up one component after another in the directory that it has reached, crosses
+//! mounts, and follows at most 40 symbolic links. It holds no lock between two components.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use crate::Errno;
 /// Most symbolic links that a walk follows: 40 (Linux `MAXSYMLINKS`).
 const MAX_SYMLINKS: u32 = 40;
 
-/// What to do with a symbolic link at the end of a path.
+/// Whether to follow a symbolic link in the last component.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Follow {
     Yes,
@@ -33,7 +33,7 @@ impl From<AtFlags> for Follow {
     }
 }
 
-/// A walk that is under way.
+/// State of a path walk.
 pub(crate) struct PathWalk<'w> {
     context: &'w PathContext<'w>,
     /// Symbolic links followed so far.
@@ -41,7 +41,7 @@ pub(crate) struct PathWalk<'w> {
 }
 
 impl PathContext<'_> {
-    /// Finds what a path names.
+    /// Finds the inode at a path.
     ///
     /// # Errors
     /// Those of path lookup.
@@ -51,11 +51,11 @@ impl PathContext<'_> {
         PathWalk::new(self).find(&start, &path, follow)
     }
 
-    /// Finds what a path names, or with [`AtFlags::EMPTY_PATH`] and an empty one, what a
-    /// descriptor does.
+    /// Finds the inode at a path, or with [`AtFlags::EMPTY_PATH`] and an empty path the file of the
+    /// descriptor.
     ///
     /// # Errors
-    /// Those of path lookup; `EBADF` if the descriptor has no place in the tree.
+    /// Those of path lookup; `EBADF` if the descriptor's file has no path.
     pub(crate) fn find_at(
         &self,
         at: At,
@@ -69,7 +69,7 @@ impl PathContext<'_> {
         self.find(at, path, follow)
     }
 
-    /// Finds the directory that the last component of a path is in.
+    /// Finds the parent directory of the last component of a path.
     ///
     /// # Errors
     /// Those of path lookup.
@@ -112,7 +112,7 @@ impl<'w> PathWalk<'w> {
         }
     }
 
-    /// Goes the way to the directory that the last component is in.
+    /// Walks to the parent directory of the last component.
     #[inline]
     pub(crate) fn go(&mut self, here: &mut Cow<'_, VfsPath>, way: &[u8]) -> Result<(), Errno> {
         for component in components(way) {
@@ -125,7 +125,7 @@ impl<'w> PathWalk<'w> {
                 *here = Cow::Owned(self.step_aside(here, inode)?);
                 continue;
             }
-            // Most names on a way: the mount stays.
+            // The common case: the walk stays in the same mount.
             match here {
                 Cow::Owned(vfs_path) => vfs_path.inode = inode,
                 Cow::Borrowed(vfs_path) => {
@@ -137,7 +137,7 @@ impl<'w> PathWalk<'w> {
         Ok(())
     }
 
-    /// Goes to where a name on the way leads that is a link or has something mounted on it.
+    /// Walks on from a component that is a symbolic link or a mount point.
     #[cold]
     fn step_aside(&mut self, here: &VfsPath, inode: Arc<dyn Inode>) -> Result<VfsPath, Errno> {
         let mut next = self.cross(here, inode);
@@ -150,7 +150,7 @@ impl<'w> PathWalk<'w> {
         Ok(next)
     }
 
-    /// Finds a name, and what is mounted there. Follows no link.
+    /// Looks up a name, and crosses mounts on it. Follows no symbolic link.
     #[inline]
     pub(crate) fn child(&self, here: &VfsPath, name: &[u8]) -> Result<VfsPath, Errno> {
         let inode = self.lookup(here, name)?;
@@ -161,7 +161,7 @@ impl<'w> PathWalk<'w> {
         Ok(VfsPath { mount, inode })
     }
 
-    /// Finds a name, whatever is mounted there.
+    /// Looks up a name, without crossing mounts.
     #[inline]
     fn lookup(&self, here: &VfsPath, name: &[u8]) -> Result<Arc<dyn Inode>, Errno> {
         self.context.may_search(&*here.inode)?;
@@ -178,7 +178,7 @@ impl<'w> PathWalk<'w> {
         }
     }
 
-    /// Follows what was found under the last name, if it is a link to be followed.
+    /// Handles the last component: follows it if it is a symbolic link to be followed.
     #[inline]
     pub(crate) fn end(
         &mut self,
@@ -199,7 +199,7 @@ impl<'w> PathWalk<'w> {
         Ok(found)
     }
 
-    /// Goes where a link in a directory leads, and on if that is a link again.
+    /// Follows a symbolic link in `directory`, and further links at its end.
     #[cold]
     pub(crate) fn follow(&mut self, directory: &VfsPath, link: &VfsPath) -> Result<VfsPath, Errno> {
         match self.target(link)? {
@@ -216,7 +216,7 @@ impl<'w> PathWalk<'w> {
         }
     }
 
-    /// Returns the target of a link, and counts it as followed.
+    /// Returns the target of a symbolic link, and counts the link as followed.
     ///
     /// # Errors
     /// `ELOOP` if it is one too many.
@@ -237,7 +237,8 @@ impl<'w> PathWalk<'w> {
         self.context.only_directory(here)?;
         let parent = self.context.parent_of(here)?;
         if parent.inode.mount_point().is_some_and(MountPoint::is_used) {
-            // Something came on it after the walk, or whoever began it, had gone through.
+            // A file system was mounted on it after the walk, or its starting directory, had gone
+            // through it.
             return Ok(self.cross(&parent, Arc::clone(&parent.inode)));
         }
         Ok(parent)

@@ -1,9 +1,9 @@
 //! Open directories of all file systems, and their position.
 //!
-//! A reader gets the names in the order of their cookies, from a list that is made when it begins,
-//! and again when it comes to the end or moves. So names that are there all the time are read
-//! once, those that come or go meanwhile once or not at all, and no directory is searched for
-//! every few names.
+//! A reader gets the names in the order of their cookies, from a list that is made at the first
+//! read, and again after the end is reached or the position moves. So a name that exists throughout
+//! is read exactly once, a name that comes or goes meanwhile at most once, and no read searches the
+//! directory.
 
 use std::sync::{Arc, OnceLock};
 
@@ -28,14 +28,14 @@ pub(super) struct OpenDirectory {
 
 #[derive(Debug, Default)]
 struct DirCursor {
-    /// Cookie of the first name that is not read.
+    /// Cookie of the first name that is not read yet.
     position: u64,
-    /// Names from some cookie on, the highest first.
+    /// The names from some cookie on, the highest cookie first.
     names: Option<Vec<DirEntry>>,
 }
 
 impl Opening<'_> {
-    /// Opens a directory of any file system, to be read by its [names](Inode::names).
+    /// Opens a directory of any file system, which is read through [`Inode::names`].
     ///
     /// # Errors
     /// `ENODEV` after an unmount; `ENOMEM`.
@@ -60,7 +60,7 @@ impl OpenDirectory {
         }
     }
 
-    /// Lists what is to be read from a position on, the highest cookie first.
+    /// Lists the names from a position on, the highest cookie first.
     fn list(&self, position: u64) -> Result<Vec<DirEntry>, Errno> {
         let inode = &self.path.inode;
         let mut names = inode.names()?;
@@ -142,7 +142,7 @@ impl Object for OpenDirectory {
             read.push(entry);
         }
         let too_long = read.is_empty() && !names.is_empty();
-        // At the end the next read looks for what has come since.
+        // At the end: the next read lists again, and sees new names.
         cursor.names = (!names.is_empty()).then_some(names);
         if too_long {
             Err(Errno::EINVAL)
@@ -161,8 +161,8 @@ impl Object for OpenDirectory {
     }
 
     /// # Errors
-    /// `EINVAL` if the position would be negative or above `i64::MAX`, or is to be counted from an
-    /// end that directories do not have.
+    /// `EINVAL` if the position would be negative or above `i64::MAX`, or is relative to an end,
+    /// which directories do not have.
     fn seek(&self, to: SeekTo) -> Result<u64, Errno> {
         self.check_not_revoked()?;
         let mut cursor = self.cursor.lock();
@@ -174,7 +174,7 @@ impl Object for OpenDirectory {
         let position = position
             .filter(|&position| i64::try_from(position).is_ok())
             .ok_or(Errno::EINVAL)?;
-        // Back at the beginning, or elsewhere: what has come since is to be seen.
+        // Rewound or moved: the next read lists again.
         if position != cursor.position || position == 0 {
             cursor.names = None;
         }
@@ -183,7 +183,7 @@ impl Object for OpenDirectory {
     }
 
     fn revoke(&self) {
-        // Twice is once.
+        // Idempotent.
         let _ = self.revoked.set(());
     }
 }

@@ -1,25 +1,26 @@
-//! Paths: what bytes mean before anybody looks them up.
+//! Paths as byte strings, before any lookup.
 //!
-//! A path that begins with a `/` leads from the root, another from where the caller is. Names are
-//! separated by one `/` or more; a `/` at the end asks for a directory.
+//! A path that begins with a `/` starts at the root, any other at a directory of the caller. One or
+//! more `/` separate the components; a trailing `/` requires a directory.
 
 use crate::Errno;
 
 /// Most bytes of a name: 255 (`NAME_MAX`).
 pub const NAME_MAX: usize = 255;
 
-/// Paths have fewer bytes than this: 4,096, as Linux counts the end of the string too (`PATH_MAX`).
+/// Paths are shorter than this: 4,096 bytes, in which Linux includes the terminating NUL
+/// (`PATH_MAX`).
 pub const PATH_MAX: usize = 4096;
 
-/// A path, cut before its last component.
+/// Path, split before its last component.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Path<'a> {
     /// The path begins with a `/`.
     pub(crate) from_root: bool,
-    /// The way to the directory that the last component is in.
+    /// Path of the parent directory.
     pub(crate) parent: &'a [u8],
     pub(crate) last: Last<'a>,
-    /// There is a `/` at the end.
+    /// There is a trailing `/`.
     pub(crate) asks_for_directory: bool,
 }
 
@@ -34,10 +35,11 @@ pub(crate) enum Last<'a> {
 }
 
 impl<'a> Path<'a> {
-    /// Cuts a path.
+    /// Splits a path.
     ///
     /// # Errors
-    /// `ENOENT` if it is empty; `ENAMETOOLONG` if it is too long. Its names are not looked at.
+    /// `ENOENT` if it is empty; `ENAMETOOLONG` if it is too long. The lengths of its components are
+    /// not checked.
     pub(crate) fn parse(text: &'a [u8]) -> Result<Self, Errno> {
         if text.is_empty() {
             return Err(Errno::ENOENT);
@@ -79,7 +81,7 @@ impl<'a> Path<'a> {
     }
 }
 
-/// Returns the components of the way to a directory: names and `..`.
+/// Returns the components of the path of a directory: names and `..`.
 pub(crate) fn components(parent: &[u8]) -> impl Iterator<Item = &[u8]> {
     parent
         .split(|&byte| byte == b'/')
@@ -117,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn the_way_is_names_and_steps_up() {
+    fn the_components_are_names_and_dot_dots() {
         let way: Vec<_> = components(b"//a/./b/../c").collect();
         assert_eq!(way, [&b"a"[..], b"b", b"..", b"c"]);
         assert_eq!(components(b"").count(), 0);

@@ -1,4 +1,4 @@
-//! Open files that only name something: `O_PATH`.
+//! Open files that only refer to a path: `O_PATH`.
 
 use super::mount::VfsPath;
 use super::seek::SeekTo;
@@ -6,7 +6,7 @@ use super::stat::{DirEntry, Stat};
 use crate::event::Events;
 use crate::{Errno, Object, OpenFlags};
 
-/// Open file that names a place, and can do nothing else.
+/// Open file that refers to a path, and supports no other operation.
 #[derive(Debug)]
 pub(super) struct PathFile {
     path: VfsPath,
@@ -27,7 +27,7 @@ impl Object for PathFile {
         Err(Errno::EBADF)
     }
 
-    /// Linux's `poll` takes it for no open file.
+    /// As Linux: `poll` treats it as a descriptor that is not open.
     fn events(&self) -> Events {
         Events::NVAL
     }

@@ -1,8 +1,8 @@
-//! Callers: for whom a path is walked, and where it begins.
+//! Operations on paths, the same for all file systems.
 //!
-//! The operations on paths are methods of a caller, and the same for all file systems:
-//! `fs/namei.rs` goes the way, the files in `fs/caller` do what is wanted at its end. Each asks for
-//! leave to change the file system before it takes the lock of a directory.
+//! They are methods of a [`PathContext`]: root, mounts, credentials, umask, and the process that
+//! calls. `fs/namei.rs` walks the path; the files in `fs/path_ops/` act on what it finds. Each
+//! operation takes write access to the file system before it locks a directory.
 
 use std::borrow::Cow;
 
@@ -24,17 +24,17 @@ mod rename;
 
 pub(crate) use open::OpenRequest;
 
-/// Where a path begins that does not begin with a `/`.
+/// Directory from which a relative path is walked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum At {
-    /// In the working directory.
+    /// The working directory.
     Cwd,
-    /// In the directory that is open under this number.
+    /// The directory that this descriptor refers to.
     Fd(RawFd),
 }
 
 impl At {
-    /// Number that stands for the working directory.
+    /// Descriptor value that stands for the working directory.
     #[doc(alias = "AT_FDCWD")]
     pub const FDCWD: RawFd = -100;
 }
@@ -55,16 +55,17 @@ impl From<Fd> for At {
 }
 
 bitflags::bitflags! {
-    /// Set of how to treat the end of a path.
+    /// Flags that say how to treat the last component of a path.
     #[derive(Clone, Copy, PartialEq, Eq, Debug)]
     pub struct AtFlags: u32 {
-        /// Takes a symbolic link at the end as what it is.
+        /// Does not follow a symbolic link in the last component.
         const SYMLINK_NOFOLLOW = 0x100;
-        /// Asks for the user and group of whom a file is opened: those are all there are.
+        /// Checks the effective user and group. A process has no others, so the flag changes
+        /// nothing.
         const EACCESS = 0x200;
-        /// Follows a symbolic link at the end, where that is not done anyway.
+        /// Follows a symbolic link in the last component, in calls that otherwise do not.
         const SYMLINK_FOLLOW = 0x400;
-        /// Means nothing here: nothing is mounted by being looked at.
+        /// Ignored: there are no automounts.
         const NO_AUTOMOUNT = 0x800;
         /// Takes an empty path as the file of the descriptor itself.
         const EMPTY_PATH = 0x1000;
@@ -72,7 +73,7 @@ bitflags::bitflags! {
 }
 
 bitflags::bitflags! {
-    /// Set of what to remove.
+    /// Flags that say what to remove.
     #[derive(Clone, Copy, PartialEq, Eq, Debug)]
     pub struct UnlinkFlags: u32 {
         /// Removes an empty directory instead of a file.
@@ -95,35 +96,35 @@ impl AtFlags {
     }
 }
 
-/// One for whom paths are walked.
+/// Context of path operations: root, mounts, credentials and process of the caller.
 pub struct PathContext<'c> {
     pub(crate) root: &'c VfsPath,
     pub(crate) fs: &'c dyn FileSystem,
-    /// None: nothing is mounted.
+    /// `None`: nothing is mounted.
     pub(crate) mounts: Option<&'c Mounts>,
     pub(crate) credentials: Credentials,
     pub(crate) umask: Mode,
-    /// None: paths begin at the root, and there are no descriptors.
+    /// `None`: relative paths begin at the root, and there are no descriptors.
     pub(crate) process: Option<&'c Process>,
 }
 
 impl<'c> PathContext<'c> {
-    /// Returns the process that calls, unless the call was made to a file system itself.
+    /// Returns the calling process; nothing if the call was made on a file system directly.
     pub fn process(&self) -> Option<&'c Process> {
         self.process
     }
 
-    /// Returns the root of all paths.
+    /// Returns the root directory.
     pub fn root(&self) -> &VfsPath {
         self.root
     }
 
-    /// Returns user and group.
+    /// Returns the user and the group.
     pub fn credentials(&self) -> Credentials {
         self.credentials
     }
 
-    /// Returns the file system that a place is in.
+    /// Returns the file system that a path is on.
     pub(crate) fn fs_of<'p>(&'p self, vfs_path: &'p VfsPath) -> &'p dyn FileSystem {
         self.fs_mounted(vfs_path.mount.as_deref())
     }
@@ -135,11 +136,10 @@ impl<'c> PathContext<'c> {
         }
     }
 
-    /// Returns where a path begins.
+    /// Returns the directory from which a path is walked.
     ///
     /// # Errors
-    /// `EBADF` if it begins in a descriptor that is not open; `ENOTDIR` if that has no place in the
-    /// tree.
+    /// `EBADF` if it is a descriptor that is not open; `ENOTDIR` if its file has no path.
     #[inline]
     pub(crate) fn start(&self, at: At, from_root: bool) -> Result<Cow<'c, VfsPath>, Errno> {
         if from_root {
@@ -154,7 +154,7 @@ impl<'c> PathContext<'c> {
         }
     }
 
-    /// Returns the place of an open file, if it has one.
+    /// Returns the path of an open file, if it has one.
     ///
     /// # Errors
     /// `EBADF` if the descriptor is not open.
@@ -163,19 +163,19 @@ impl<'c> PathContext<'c> {
         Ok(process.files().get(fd)?.path())
     }
 
-    /// Checks that the caller may do this with a file.
+    /// Checks that the caller has the wanted access to a file.
     ///
     /// # Errors
-    /// `EACCES` if it may not.
+    /// `EACCES` if it has not.
     pub(crate) fn may(&self, wanted: AccessMode, inode: &dyn Inode) -> Result<(), Errno> {
         self.credentials
             .may(wanted, inode.permissions(), inode.kind())
     }
 
-    /// Checks that the caller may go through a directory.
+    /// Checks that the caller may search a directory.
     ///
     /// # Errors
-    /// `EACCES` if it may not; `ENOTDIR` if it is none, unless the caller may everything.
+    /// `EACCES` if it may not; `ENOTDIR` if the inode is not a directory, except for user 0.
     #[inline]
     pub(crate) fn may_search(&self, directory: &dyn Inode) -> Result<(), Errno> {
         if self.credentials.is_root() {
@@ -187,7 +187,7 @@ impl<'c> PathContext<'c> {
         self.may(AccessMode::EXECUTE, directory)
     }
 
-    /// Checks that the caller may make names in a directory, or take them out.
+    /// Checks that the caller may add names to a directory and remove them.
     ///
     /// # Errors
     /// `EACCES` if it may not.
@@ -199,11 +199,11 @@ impl<'c> PathContext<'c> {
         self.may(AccessMode::EXECUTE | AccessMode::WRITE, directory)
     }
 
-    /// Checks that the caller may take an inode's name out of a directory.
+    /// Checks that the caller may remove the name of an inode from a directory.
     ///
     /// # Errors
-    /// `EACCES` if it may not change the directory; `EPERM` if that is [sticky](Mode::STICKY), and
-    /// neither it nor the inode is the caller's.
+    /// `EACCES` if it may not change the directory; `EPERM` if the directory is
+    /// [sticky](Mode::STICKY) and the caller owns neither it nor the inode.
     pub(crate) fn may_remove(&self, directory: &dyn Inode, inode: &dyn Inode) -> Result<(), Errno> {
         self.may_change(directory)?;
         if self.credentials.is_root() {
@@ -220,7 +220,7 @@ impl<'c> PathContext<'c> {
         Ok(())
     }
 
-    /// Returns the directory above another, which for the root is itself.
+    /// Returns the parent of a directory; the parent of the root is the root.
     ///
     /// # Errors
     /// `ENOENT` if the directory is removed.

@@ -1,8 +1,8 @@
-//! Where to move the position of an open file.
+//! Targets of `lseek`.
 
 use std::io::SeekFrom;
 
-/// Where to move a position.
+/// New position of an open file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SeekTo {
     /// To this many bytes from the start.
@@ -14,10 +14,10 @@ pub enum SeekTo {
     /// To this many bytes from the end.
     #[doc(alias = "SEEK_END")]
     End(i64),
-    /// To the first byte from there on that is no hole.
+    /// To the first byte of data at or after this position.
     #[doc(alias = "SEEK_DATA")]
     Data(u64),
-    /// To the first hole from there on; at the end of every file there is one.
+    /// To the first hole at or after this position; every file has one at its end.
     #[doc(alias = "SEEK_HOLE")]
     Hole(u64),
 }

@@ -1,4 +1,4 @@
-//! What is known of a file without opening it.
+//! Attributes of an inode: `struct stat`, and directory entries.
 
 use std::sync::Arc;
 
@@ -8,24 +8,24 @@ use super::mode::Mode;
 /// Kind of an inode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum FileKind {
-    /// Bytes with a length.
+    /// Regular file.
     Regular,
-    /// Names of other inodes.
+    /// Directory.
     Directory,
-    /// Path that a walk goes on with.
+    /// Symbolic link.
     Symlink,
-    /// Pipe that has a name.
+    /// FIFO: a pipe with a name.
     Fifo,
-    /// Socket, or the address of one.
+    /// Socket, or the name of one.
     Socket,
-    /// Device of bytes.
+    /// Character device.
     CharDevice,
-    /// Device of blocks.
+    /// Block device.
     BlockDevice,
 }
 
 impl FileKind {
-    /// Returns the bits that stand for it in `st_mode`: those of `S_IFMT`.
+    /// Returns the type bits of `st_mode`: those of `S_IFMT`.
     #[doc(alias = "S_IFMT")]
     pub const fn bits(self) -> u32 {
         match self {
@@ -39,29 +39,29 @@ impl FileKind {
         }
     }
 
-    /// Returns the number that stands for it in an entry of a directory (`DT_REG`, ...).
+    /// Returns the type of a directory entry (`DT_REG`, ...).
     #[doc(alias = "d_type")]
     pub const fn dirent_type(self) -> u8 {
         (self.bits() >> 12) as u8
     }
 }
 
-/// Description of an inode at one moment.
+/// Snapshot of the attributes of an inode.
 #[doc(alias = "struct stat")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stat {
-    /// Number of the file system, which no other of this process has or had.
+    /// Device number of the file system, unique in the host process.
     #[doc(alias = "st_dev")]
     pub device: u64,
-    /// Number of the inode, at least 1. No other inode of the process has or had it.
+    /// Inode number, at least 1, unique in the host process.
     #[doc(alias = "st_ino")]
     pub inode: u64,
-    /// What it is.
+    /// Kind of the inode.
     #[doc(alias = "st_mode")]
     pub kind: FileKind,
-    /// Who may do what.
+    /// Permission bits.
     pub mode: Mode,
-    /// How many names it has; of a directory, two and the number of directories in it.
+    /// Number of names; for a directory, two plus its subdirectories.
     #[doc(alias = "st_nlink")]
     pub links: u32,
     /// User that owns it.
@@ -70,39 +70,38 @@ pub struct Stat {
     /// Group that owns it.
     #[doc(alias = "st_gid")]
     pub gid: u32,
-    /// Number of the device that it stands for; 0 if it is none.
+    /// Number of the device that the inode stands for; 0 if it is not a device.
     #[doc(alias = "st_rdev")]
     pub rdev: u64,
-    /// Length of a regular file or of a symbolic link's target in bytes, or the number of names in
-    /// a directory.
+    /// Length in bytes of a regular file or of a link target; the number of names in a directory.
     #[doc(alias = "st_size")]
     pub size: u64,
-    /// Bytes that one transfer best moves.
+    /// Best transfer size in bytes.
     #[doc(alias = "st_blksize")]
     pub block_size: u32,
-    /// Memory that the bytes take, in units of 512 bytes.
+    /// Allocated memory, in units of 512 bytes.
     #[doc(alias = "st_blocks")]
     pub blocks: u64,
-    /// When it was last read, or before: a read counts only if it is the first after a change.
+    /// Access time. Only the first read after a change updates it.
     #[doc(alias = "st_atim")]
     pub atime: Timestamp,
-    /// When its bytes or names last changed.
+    /// Modification time.
     #[doc(alias = "st_mtim")]
     pub mtime: Timestamp,
-    /// When anything of it last changed.
+    /// Change time: of any attribute or of the contents.
     #[doc(alias = "st_ctim")]
     pub ctime: Timestamp,
-    /// When it was made.
+    /// Creation time.
     #[doc(alias = "stx_btime")]
     pub btime: Timestamp,
 }
 
-/// Bytes that one transfer best moves, of all file systems here: 4,096.
+/// Best transfer size of all file systems here: 4,096 bytes.
 pub(super) const BLOCK_SIZE: u32 = 4096;
 
 impl Stat {
-    /// Makes the description of an inode with one name, of user and group 0, without bytes and of
-    /// the beginning of 1970. Who knows better sets the fields.
+    /// Makes the attributes of an inode with one name, user and group 0, size 0, and all timestamps
+    /// at the beginning of 1970. The caller sets the fields that differ.
     pub const fn new(kind: FileKind, mode: Mode, inode: u64) -> Self {
         Stat {
             device: 0,
@@ -123,33 +122,33 @@ impl Stat {
         }
     }
 
-    /// Returns kind and permissions in one number.
+    /// Returns kind and permissions as one number.
     #[doc(alias = "st_mode")]
     pub const fn mode_bits(&self) -> u32 {
         self.kind.bits() | self.mode.bits()
     }
 }
 
-/// Name in a directory, and what it names.
+/// Directory entry: a name, and its inode.
 #[doc(alias = "struct dirent")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DirEntry {
-    /// The name, without the path before it: 1 to 255 bytes.
+    /// The name, without any path: 1 to 255 bytes.
     pub name: Arc<[u8]>,
     /// Number of the inode, as in [`Stat::inode`].
     pub inode: u64,
-    /// What it is.
+    /// Kind of the inode.
     pub kind: FileKind,
-    /// Position of the name in its directory, which no other name has or had. A reader that goes
-    /// on from [`next`](Self::next) sees what comes after it.
+    /// Position of the entry in its directory, never used again. A reader that continues at
+    /// [`next`](Self::next) sees the entries after it.
     pub cookie: u64,
 }
 
 impl DirEntry {
-    /// Position of the first name in a directory after `.` and `..`.
+    /// Position of the first entry after `.` and `..`.
     pub const FIRST_COOKIE: u64 = 2;
 
-    /// Returns the position after the name.
+    /// Returns the position after this entry.
     #[doc(alias = "d_off")]
     pub const fn next(&self) -> u64 {
         self.cookie + 1

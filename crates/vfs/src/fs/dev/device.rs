@@ -1,6 +1,6 @@
-//! Devices that need no machine: `null`, `zero`, `full`, `random`, `urandom`.
+//! Devices without hardware: `null`, `zero`, `full`, `random`, `urandom`.
 //!
-//! They have no position, and nobody ever waits for them.
+//! They have no position, and never block.
 
 use std::sync::{Arc, OnceLock, Weak};
 
@@ -14,22 +14,21 @@ use crate::fs::seek::SeekTo;
 use crate::fs::stat::{FileKind, Stat};
 use crate::{Errno, Object, OpenFlags, Status};
 
-/// Most bytes that a `try_` form gives: 65,536. A grace period waits for it.
+/// Most bytes of a `try_` form: 65,536. A grace period waits for it.
 const SHORT: usize = 64 << 10;
 
-/// What a device does.
+/// Behaviour of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Device {
-    /// Is empty, and swallows what is written.
+    /// Reads as empty, and discards writes.
     Null,
-    /// Gives zeros, and swallows what is written.
+    /// Reads as zeros, and discards writes.
     Zero,
-    /// Gives zeros, and has no room.
+    /// Reads as zeros, and fails writes with `ENOSPC`.
     Full,
-    /// Gives random bytes, and swallows what is written: nobody here has more randomness than the
-    /// machine.
+    /// Reads as random bytes of the host, and discards writes.
     Random,
-    /// As `Random`.
+    /// Like `Random`.
     Urandom,
 }
 
@@ -54,7 +53,7 @@ struct OpenDevice {
 }
 
 impl Device {
-    /// Returns the number of the device, as Linux has it.
+    /// Returns the device number, as on Linux.
     const fn number(self) -> u64 {
         let minor = match self {
             Device::Null => 3,
@@ -86,7 +85,7 @@ impl Device {
 }
 
 impl DeviceInode {
-    /// Makes the inode of a device, which is as `stat` says otherwise.
+    /// Makes the inode of a device, with the attributes `stat`.
     pub(super) fn new(device: Device, stat: Stat, name: &'static str, root: Weak<DevRoot>) -> Self {
         DeviceInode {
             device,
@@ -106,7 +105,7 @@ impl Inode for DeviceInode {
         FileKind::CharDevice
     }
 
-    /// There is no machine below that would.
+    /// Opening has no side effect: there is no hardware.
     fn is_open_noticed(&self) -> bool {
         false
     }
@@ -162,7 +161,7 @@ impl Object for OpenDevice {
         Ok(())
     }
 
-    /// No call waits, so the long ones are never refused.
+    /// No call blocks, so long transfers are never refused either.
     fn is_nonblocking(&self) -> bool {
         false
     }
@@ -211,7 +210,7 @@ impl Object for OpenDevice {
         Ok(self.inode.stat())
     }
 
-    /// Stays at 0, wherever it is asked to go.
+    /// The position is always 0.
     fn try_seek(&self, to: SeekTo) -> Result<u64, Errno> {
         self.seek(to)
     }
@@ -224,7 +223,7 @@ impl Object for OpenDevice {
     fn release(&self) {}
 
     fn revoke(&self) {
-        // Twice is once.
+        // Idempotent.
         let _ = self.revoked.set(());
     }
 }

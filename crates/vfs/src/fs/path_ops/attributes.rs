@@ -1,4 +1,4 @@
-//! What is known of an inode, and what of it can be set.
+//! Reads and sets the attributes of an inode.
 
 use super::{At, AtFlags, PathContext};
 use crate::Errno;
@@ -12,7 +12,7 @@ use crate::fs::stat::FileKind;
 use crate::fs::{Attributes, Time};
 
 impl PathContext<'_> {
-    /// Returns where a symbolic link leads.
+    /// Returns the target of a symbolic link.
     pub(crate) fn readlink(&self, at: At, path: &[u8]) -> Result<Vec<u8>, Errno> {
         // An empty path means a link that was opened with `O_PATH`.
         let link = self.find_at(at, path, AtFlags::EMPTY_PATH, Follow::No)?;
@@ -24,7 +24,7 @@ impl PathContext<'_> {
         }
     }
 
-    /// Checks what the caller may do.
+    /// Checks the access of the caller.
     pub(crate) fn access(
         &self,
         at: At,
@@ -56,7 +56,7 @@ impl PathContext<'_> {
         if !self.credentials.owns(file.uid) {
             return Err(Errno::EPERM);
         }
-        // Nobody makes a file run for a group that is not his.
+        // A user cannot set the set-group-ID bit for a foreign group.
         let foreign = !self.credentials.is_root() && self.credentials.gid != file.gid;
         let mode = if foreign {
             mode.without(Mode::SET_GID)
@@ -69,7 +69,7 @@ impl PathContext<'_> {
         })
     }
 
-    /// Sets the owners.
+    /// Sets user and group.
     pub(crate) fn chown(
         &self,
         vfs_path: &VfsPath,
@@ -113,14 +113,14 @@ impl PathContext<'_> {
             self.may(AccessMode::WRITE, inode)?;
         }
         let now = Timestamp::now();
-        let moment = |time| match time {
+        let timestamp = |time| match time {
             Time::Now => Some(now),
             Time::Omit => None,
             Time::At(seconds, nanos) => Some(Timestamp { seconds, nanos }),
         };
         inode.set_attributes(&Attributes {
-            atime: moment(times[0]),
-            mtime: moment(times[1]),
+            atime: timestamp(times[0]),
+            mtime: timestamp(times[1]),
             ..Attributes::default()
         })
     }
@@ -139,7 +139,7 @@ impl PathContext<'_> {
     }
 }
 
-/// Takes away what lets a file run for its owners: a new owner has not asked for that.
+/// Clears the set-ID bits: the new owner has not asked for them.
 fn without_set_ids(mode: Mode) -> Mode {
     let mode = mode.without(Mode::SET_UID);
     if mode.contains(Mode::new(0o010)) {

@@ -1,4 +1,4 @@
-//! What makes names: directories, special files, symbolic links, further names.
+//! Creates names: directories, special files, symbolic links, hard links.
 
 use super::{At, AtFlags, PathContext, is_directory};
 use crate::Errno;
@@ -13,13 +13,13 @@ impl PathContext<'_> {
     /// Makes an empty directory.
     pub(crate) fn mkdir(&self, at: At, path: &[u8], mode: Mode) -> Result<(), Errno> {
         let path = Path::parse(path)?;
-        // Of the set-id bits Linux keeps none here.
+        // Linux keeps neither of the set-ID bits here.
         let mode = mode.without(Mode::SET_UID.with(Mode::SET_GID));
         self.make(at, &path, NewKind::Directory, mode)?;
         Ok(())
     }
 
-    /// Makes something that is no directory.
+    /// Makes an inode that is not a directory.
     pub(crate) fn mknod(
         &self,
         at: At,
@@ -43,7 +43,7 @@ impl PathContext<'_> {
         Ok(())
     }
 
-    /// Makes a further name.
+    /// Makes a hard link.
     pub(crate) fn link(
         &self,
         old: (At, &[u8]),
@@ -88,11 +88,11 @@ impl PathContext<'_> {
         })
     }
 
-    /// Finds where a name is to be made.
+    /// Finds the parent directory of a name that is to be created.
     ///
     /// # Errors
-    /// Those of path lookup; `EEXIST` if there is something; `ENOENT` if the path has a `/` at its
-    /// end, and no directory is to be made.
+    /// Those of path lookup; `EEXIST` if the name exists; `ENOENT` if the path has a trailing slash
+    /// and no directory is to be created.
     fn parent_for<'p>(
         &self,
         at: At,

@@ -1,4 +1,4 @@
-//! Mounts, and the directories that a caller can be in.
+//! Mounts and unmounts file systems, and finds working directories.
 
 use std::sync::Arc;
 
@@ -16,14 +16,14 @@ impl PathContext<'_> {
         if on.is(self.root) {
             return Err(Errno::EINVAL);
         }
-        // It is mounted already, as the root of all: an unmount would end it for everybody.
+        // It is mounted as the root already: an unmount would end it for every process.
         if same(&fs.root(), &self.root.inode) {
             return Err(Errno::EBUSY);
         }
         mounts.mount(on, fs)
     }
 
-    /// Unmounts what is mounted on a directory.
+    /// Unmounts the file system on a directory.
     pub(crate) fn unmount(&self, path: &[u8]) -> Result<(), Errno> {
         let mounts = self.may_mount()?;
         let vfs_path = self.find(At::Cwd, path, Follow::Yes)?;
@@ -42,17 +42,17 @@ impl PathContext<'_> {
         Ok(self.fs_of(&vfs_path).statfs())
     }
 
-    /// Finds a directory in which the caller may be.
+    /// Finds a directory that can become the working directory.
     pub(crate) fn find_directory(&self, path: &[u8]) -> Result<VfsPath, Errno> {
         let vfs_path = self.find(At::Cwd, path, Follow::Yes)?;
         self.only_directory(&vfs_path)?;
         Ok(vfs_path)
     }
 
-    /// Checks that a place is a directory, and the caller may go through it.
+    /// Checks that a path is a directory that the caller may search.
     ///
     /// # Errors
-    /// `ENOTDIR`, `EACCES` if not.
+    /// `ENOTDIR` if it is not a directory; `EACCES` if the caller may not search it.
     pub(crate) fn only_directory(&self, vfs_path: &VfsPath) -> Result<(), Errno> {
         if !is_directory(&*vfs_path.inode) {
             return Err(Errno::ENOTDIR);

@@ -1,4 +1,4 @@
-//! Opens: find or create, check, and open.
+//! Opens files: find or create the inode, check access, open it.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -16,19 +16,19 @@ use crate::fs::path_file::PathFile;
 use crate::fs::stat::FileKind;
 use crate::{Errno, Object, OpenFlags};
 
-/// What an open has found.
+/// Inode that an open has found or created.
 struct Found {
     vfs_path: VfsPath,
     origin: Origin,
 }
 
-/// Who made what was found.
+/// How the inode of an open was found.
 #[derive(Clone, Copy, PartialEq)]
 enum Origin {
     Existing,
-    /// As `Old`, and it was not found by a name: a link of `/proc` leads there.
+    /// An existing inode, reached through a magic link of `/proc` and not by a name.
     MagicLink,
-    /// This open, which may do with it what it asked for, whatever the permissions.
+    /// Created by this open, which may access it as asked, whatever its permissions are.
     Created,
 }
 
@@ -44,14 +44,14 @@ impl Found {
     }
 }
 
-/// What an open asks for, as far as that can be told without a look at anything.
+/// Arguments of an open, checked as far as possible without a lookup.
 pub(crate) struct OpenRequest<'p> {
     path: Path<'p>,
     flags: OpenFlags,
 }
 
 impl<'p> OpenRequest<'p> {
-    /// Checks it.
+    /// Checks the arguments.
     ///
     /// # Errors
     /// `EINVAL` for the flags; `ENOENT` if the path is empty, and `ENAMETOOLONG` if it is too long.
@@ -63,15 +63,15 @@ impl<'p> OpenRequest<'p> {
     }
 }
 
-/// File that was found, and is to be opened.
+/// File that was found and is to be opened.
 pub(crate) struct ToOpen {
     vfs_path: VfsPath,
     flags: OpenFlags,
 }
 
 impl ToOpen {
-    /// Returns true if nobody notices that it is opened and released at once: an open that finds no
-    /// free number may have done that.
+    /// Returns true if an open that is released at once has no visible effect: an open that finds
+    /// no free descriptor may have done that.
     #[inline]
     pub(crate) fn is_unnoticed(&self) -> bool {
         self.flags.contains(OpenFlags::PATH) || !self.vfs_path.inode.is_open_noticed()
@@ -79,7 +79,7 @@ impl ToOpen {
 }
 
 impl PathContext<'_> {
-    /// Opens what a path names.
+    /// Opens the file at a path.
     pub(crate) fn open(
         &self,
         at: At,
@@ -97,7 +97,7 @@ impl PathContext<'_> {
         self.open_later(self.find_to_open(at, request)?)
     }
 
-    /// Finds what a path names, to open it later: `flags` do not ask for a file to be made.
+    /// Finds the file at a path, to be opened later: `flags` do not ask to create it.
     #[inline]
     pub(crate) fn find_to_open(&self, at: At, request: &OpenRequest<'_>) -> Result<ToOpen, Errno> {
         let OpenRequest { path, flags } = *request;
@@ -106,13 +106,13 @@ impl PathContext<'_> {
         Ok(ToOpen { vfs_path, flags })
     }
 
-    /// Opens what was found.
+    /// Opens a file that was found.
     #[inline]
     pub(crate) fn open_later(&self, found: ToOpen) -> Result<FileRef<dyn Object>, Errno> {
         self.open_found(Found::existing(found.vfs_path), found.flags)
     }
 
-    /// Opens a file, or makes it first.
+    /// Opens a file, and creates it if it does not exist.
     fn open_or_create(
         &self,
         start: &VfsPath,
@@ -126,7 +126,7 @@ impl PathContext<'_> {
             let had_name = found.origin != Origin::MagicLink;
             let inode = Arc::clone(&found.vfs_path.inode);
             match self.open_found(found, flags) {
-                // Its name was removed between the two steps: look for another, or make one.
+                // Its name was removed between the two steps: look again, or create another.
                 Err(Errno::ENOENT) if had_name && inode.stat().links == 0 => {}
                 opened => return opened,
             }
@@ -162,8 +162,8 @@ impl PathContext<'_> {
         inode.open(&opening)
     }
 
-    /// Checks that the caller may open it. That nobody may change the file system comes before that
-    /// this caller may not, as on Linux; whom nothing else stops is told at the open itself.
+    /// Checks the caller's access. `EROFS` comes before `EACCES`, as on Linux; for a file that
+    /// passes, the open itself checks for a read-only file system.
     #[inline]
     fn may_open(&self, inode: &dyn Inode, opening: &Opening<'_>) -> Result<(), Errno> {
         if self.credentials.is_root() {
@@ -186,7 +186,7 @@ impl PathContext<'_> {
         Ok(())
     }
 
-    /// Finds a file, or makes it: also where a symbolic link leads that leads nowhere yet.
+    /// Finds a file, or creates it, also at the target of a dangling symbolic link.
     fn find_or_create(
         &self,
         walk: &mut PathWalk<'_>,
@@ -205,10 +205,10 @@ impl PathContext<'_> {
             _ => return Err(Errno::EISDIR),
         };
         loop {
-            // Most of these files are there already: a look is enough.
+            // Most of these files exist: look them up first, which takes only a shared lock.
             let found = match walk.child(&parent, name) {
                 Err(Errno::ENOENT) => match self.create_file(&parent, name, mode) {
-                    // Somebody was faster.
+                    // Another thread created it first.
                     Err(Errno::EEXIST) if !exclusive => continue,
                     created => return created.map(Found::created),
                 },
@@ -224,7 +224,7 @@ impl PathContext<'_> {
         }
     }
 
-    /// Finds or makes what a link leads to.
+    /// Finds or creates the target of a link.
     fn create_behind(
         &self,
         walk: &mut PathWalk<'_>,
@@ -258,7 +258,7 @@ impl PathContext<'_> {
         })
     }
 
-    /// Makes a file without a name and opens it.
+    /// Makes an unnamed file and opens it.
     fn open_unnamed(
         &self,
         at: At,
@@ -288,10 +288,10 @@ impl PathContext<'_> {
         self.open_found(Found::created(vfs_path), flags - OpenFlags::TMPFILE)
     }
 
-    /// Describes what is to be made for this caller.
+    /// Describes an inode to be made by this caller.
     pub(crate) fn new_inode<'n>(&self, what: NewKind<'n>, mode: Mode) -> NewInode<'n> {
         let umask = match what {
-            // Nobody asks for the permissions of a link.
+            // The permissions of a link are never checked.
             NewKind::Symlink(_) => Mode::NONE,
             _ => self.umask,
         };
@@ -306,7 +306,7 @@ impl PathContext<'_> {
     }
 }
 
-/// Checks the flags of an open, and takes away what means nothing.
+/// Checks the flags of an open, and clears those without effect.
 fn checked(flags: OpenFlags) -> Result<OpenFlags, Errno> {
     if flags.contains(OpenFlags::PATH) {
         let kept = OpenFlags::PATH | OpenFlags::DIRECTORY | OpenFlags::NOFOLLOW;

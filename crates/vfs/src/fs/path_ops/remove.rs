@@ -1,4 +1,4 @@
-//! What takes names away, or files from those who have them open.
+//! Removes names, and revokes open files.
 
 use super::{At, PathContext};
 use crate::Errno;
@@ -22,7 +22,7 @@ impl PathContext<'_> {
         self.remove(&parent, name, Unlink::Directory)
     }
 
-    /// Removes the name of anything but a directory.
+    /// Removes the name of an inode that is not a directory.
     pub(crate) fn unlink(&self, at: At, path: &[u8]) -> Result<(), Errno> {
         let path = Path::parse(path)?;
         let parent = self.find_parent(at, &path)?;
@@ -43,7 +43,7 @@ impl PathContext<'_> {
         parent.inode.unlink(name, what, &may)
     }
 
-    /// Takes a file from all who have it open.
+    /// Revokes all open files of an inode.
     pub(crate) fn revoke(&self, at: At, path: &[u8]) -> Result<usize, Errno> {
         let vfs_path = self.find(at, path, Follow::Yes)?;
         if !self.credentials.owns(vfs_path.inode.permissions().uid) {

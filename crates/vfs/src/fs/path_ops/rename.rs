@@ -9,7 +9,7 @@ use crate::fs::mount::VfsPath;
 use crate::fs::path::Path;
 
 impl PathContext<'_> {
-    /// Gives what `old` names the name `new`.
+    /// Renames `old` to `new`.
     pub(crate) fn rename(
         &self,
         old: (At, &[u8]),
@@ -71,7 +71,7 @@ impl PathContext<'_> {
         if from.is(to) {
             return Ok(());
         }
-        // The `..` of a directory that moves is one of its names.
+        // The `..` of a directory that moves changes too, so the directory must be writable.
         let exchanged = replaced.filter(|_| flags.contains(RenameFlags::EXCHANGE));
         for inode in [Some(moved), exchanged].into_iter().flatten() {
             if is_directory(inode) {
