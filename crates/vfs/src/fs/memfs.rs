@@ -1,11 +1,11 @@
-//! A file system in memory: a tree of directories.
+//! The file system in memory: a tree of directories.
 //!
-//! A lookup takes the lock of one directory for one look, shared, so walks do not wait for each
-//! other. A change takes the lock of the directory that it changes. Nothing is locked for the whole
-//! tree, but by a rename that moves a directory, or anything from one directory to another
-//! ([`rename`] tells).
+//! A lookup takes the lock of one directory, shared, so path walks do not wait for each other. A
+//! change takes the lock of the directory that it changes. The only lock of the whole tree is that
+//! of a rename that moves a directory, or moves anything from one directory to another (see
+//! [`rename`]).
 //!
-//! A name that goes does not touch the inode: who has the file open keeps it.
+//! Removing a name does not free the inode: open files keep it.
 
 use std::alloc::{Layout, handle_alloc_error};
 use std::sync::Arc;
@@ -39,14 +39,15 @@ pub use regular::DEFAULT_LIMIT as DEFAULT_FILE_LIMIT;
 
 /// File system in memory.
 ///
-/// The operations here are for who has no process: they are made by user 0, paths begin at the
-/// root, with a `/` or without, and what is mounted is not seen. Each may wait for others that
-/// change a directory on the way, and answers
-/// - `ENOENT` if a name on the way does not exist, or the path is empty;
-/// - `ENOTDIR` if a name on the way is no directory, or a `/` follows a name that is none;
-/// - `ENAMETOOLONG` if a name has more than [`NAME_MAX`](crate::fs::path::NAME_MAX) bytes or the path
-///   [`PATH_MAX`](crate::fs::path::PATH_MAX) or more;
-/// - `ELOOP` if there are more than 40 symbolic links on the way.
+/// The operations here need no process: user 0 makes them, all paths begin at the root, with or
+/// without a leading `/`, and mounts are not crossed. Each may wait for changes of a directory on
+/// the path. The errors of path lookup are
+/// - `ENOENT` if a component does not exist, or the path is empty;
+/// - `ENOTDIR` if a component before the last is not a directory, or the path has a trailing `/`
+///   and does not name a directory;
+/// - `ENAMETOOLONG` if a name has more than [`NAME_MAX`](crate::fs::path::NAME_MAX) bytes, or the
+///   path [`PATH_MAX`](crate::fs::path::PATH_MAX) or more;
+/// - `ELOOP` if there are more than 40 symbolic links on the path.
 ///
 /// ```
 /// use fdtable_vfs::{FileKind, MemFs, Object, OpenFlags};
@@ -63,11 +64,11 @@ pub use regular::DEFAULT_LIMIT as DEFAULT_FILE_LIMIT;
 #[derive(Debug)]
 pub struct MemFs {
     root: Arc<Directory>,
-    /// The root, as a place.
+    /// Path of the root directory.
     top: VfsPath,
     /// Held while a directory moves: see [`rename`].
     moves: Mutex<()>,
-    /// The open files, if anybody is to know of them.
+    /// The open files, if they are tracked.
     superblock: Option<SuperBlock<dyn Object>>,
 }
 
@@ -78,9 +79,11 @@ impl Default for MemFs {
 }
 
 impl MemFs {
-    /// Makes an empty file system whose files grow to `limit` bytes at most. A file takes memory for
-    /// all its length, holes too, so the limit is also that of what one call can take. Allocates; without
-    /// memory it ends the process, as a box does.
+    /// Makes an empty file system whose files grow to at most `limit` bytes.
+    ///
+    /// A file takes memory for its whole length, holes included, so the limit also bounds the
+    /// memory that one call can take. Allocates; aborts the host process if memory runs out, as
+    /// `Box::new` does.
     #[doc(alias = "RLIMIT_FSIZE")]
     pub fn with_file_limit(limit: usize) -> Self {
         let superblock = SuperBlock::new()
@@ -88,9 +91,10 @@ impl MemFs {
         Self::with_superblock(Some(superblock), limit)
     }
 
-    /// Makes an empty file system whose open files are those of `superblock`, and grow to `limit`
-    /// bytes at most. Without a superblock nobody keeps account of them: the file system cannot be
-    /// remounted or unmounted, nor its files revoked.
+    /// Makes an empty file system that adds its open files to `superblock`.
+    ///
+    /// Files grow to at most `limit` bytes. Without a superblock, open files are not tracked: the
+    /// file system cannot be remounted or unmounted, nor its files revoked.
     pub fn with_superblock(superblock: Option<SuperBlock<dyn Object>>, limit: usize) -> Self {
         let permissions = Permissions {
             mode: Mode::new(0o755),
@@ -109,7 +113,8 @@ impl MemFs {
         }
     }
 
-    /// Opens what `path` names. Everybody may read and write what it makes. Allocates.
+    /// Opens the file at `path`. A file that it creates is readable and writable by everyone.
+    /// Allocates.
     ///
     /// # Errors
     /// Those of [`Process::openat`](crate::Process::openat), without those of the table.
@@ -123,10 +128,10 @@ impl MemFs {
             .open(At::Cwd, &request, Mode::DEFAULT_FILE)
     }
 
-    /// Makes an empty directory, in which everybody may everything. Allocates.
+    /// Makes an empty directory with all access for everyone. Allocates.
     ///
     /// # Errors
-    /// Those of path lookup; `EEXIST` if there is something of this name; `EROFS`; `ENOMEM`.
+    /// Those of path lookup; `EEXIST` if the name exists; `EROFS`; `ENOMEM`.
     pub fn mkdir(&self, path: impl AsRef<[u8]>) -> Result<(), Errno> {
         self.path_context().mkdir(At::Cwd, path.as_ref(), Mode::ALL)
     }
@@ -140,7 +145,8 @@ impl MemFs {
         self.path_context().rmdir(At::Cwd, path.as_ref())
     }
 
-    /// Removes the name of a file. Its bytes stay while it has another, or somebody has it open.
+    /// Removes the name of a file. The file is freed when its last name and its last open file are
+    /// gone.
     ///
     /// # Errors
     /// Those of [`Process::unlinkat`](crate::Process::unlinkat).
@@ -148,7 +154,7 @@ impl MemFs {
         self.path_context().unlink(At::Cwd, path.as_ref())
     }
 
-    /// Gives what `old` names the name `new`, in one step. Allocates.
+    /// Renames `old` to `new`, atomically. Allocates.
     ///
     /// # Errors
     /// Those of [`Process::renameat2`](crate::Process::renameat2).
@@ -157,7 +163,7 @@ impl MemFs {
         self.path_context().rename(old, new, RenameFlags::empty())
     }
 
-    /// Describes what `path` names. May wait for writers of the file.
+    /// Returns the attributes of the inode at `path`. May wait for writers of the file.
     ///
     /// # Errors
     /// Those of path lookup.
@@ -168,12 +174,12 @@ impl MemFs {
         Ok(found.inode.stat())
     }
 
-    /// Returns the root, as a place.
+    /// Returns the path of the root directory.
     pub(crate) fn top(&self) -> &VfsPath {
         &self.top
     }
 
-    /// Calls for nobody.
+    /// Returns a context of user 0 without a process.
     fn path_context(&self) -> PathContext<'_> {
         PathContext {
             root: &self.top,

@@ -1,14 +1,14 @@
-//! Directories in memory: names of inodes, each directory under a lock of its own.
+//! Directories in memory: maps from names to inodes, each under its own lock.
 //!
-//! A removed directory has no names any more. Who had found it before finds nothing in it, and can
-//! create nothing in it: `ENOENT`.
+//! A removed directory has no names. A thread that found it before its removal finds nothing in it
+//! and cannot create anything: `ENOENT`.
 //!
 //! # Locks
-//! - `Directory::entries` guards the names. Who holds two takes that of the directory nearer to
-//!   the root first, and who needs two of which neither is below the other holds the lock of
-//!   [renames](super::rename) too. So whoever waits with a lock held waits for somebody further
-//!   down, and the lowest waits for nobody.
-//! - Locks of inodes that are no directories may be taken under it.
+//! - `Directory::entries` guards the names. A thread that takes two takes an ancestor before its
+//!   descendant; if neither is an ancestor of the other, it also holds the lock of
+//!   [renames](super::rename). A thread that waits with a lock held therefore waits for one further
+//!   down the tree, so the order is acyclic.
+//! - Inside it, locks of inodes that are not directories may be taken.
 
 use std::any::Any;
 use std::sync::{Arc, Weak};
@@ -36,13 +36,13 @@ pub(crate) struct Directory {
     meta: Meta,
     /// Most bytes of a file that is created here.
     file_limit: usize,
-    /// None once the directory is removed.
+    /// `None` once the directory is removed.
     entries: RwLock<Option<Entries>>,
     mounted: MountPoint,
     locks: LockSet,
 }
 
-/// The lock on the names of a directory, which is not removed while it is held.
+/// Lock on the names of a directory. The directory is not removed while it is held.
 pub(super) type Locked<'a> = MappedRwLockWriteGuard<'a, Entries>;
 
 impl Directory {
@@ -70,11 +70,10 @@ impl Directory {
         RwLockWriteGuard::try_map(self.entries.write(), Option::as_mut).map_err(|_| Errno::ENOENT)
     }
 
-    /// Puts a name into the directory, whose lock the caller holds, and returns what it stood for.
-    /// Allocates.
+    /// Inserts a name into the locked directory, and returns the node that it replaces. Allocates.
     ///
     /// # Errors
-    /// `ENOMEM` if there is no memory for another name; nothing has changed.
+    /// `ENOMEM`; nothing has changed.
     pub(super) fn insert(
         &self,
         names: &mut Entries,
@@ -89,10 +88,10 @@ impl Directory {
         Ok(names.insert(name, node))
     }
 
-    /// Takes a name out of the directory, whose lock the caller holds.
+    /// Removes a name from the locked directory.
     pub(super) fn take(&self, names: &mut Entries, name: &[u8]) -> Option<Node> {
         let node = names.remove(name)?;
-        // A file that is still open is shown with the name that it had.
+        // A file that is still open keeps its last name, which `/proc` shows.
         if let Node::Directory(_) = node {
             node.meta().unhash(self, name);
         }
@@ -100,10 +99,10 @@ impl Directory {
         Some(node)
     }
 
-    /// Removes an empty directory: nothing can be created in it any more.
+    /// Marks an empty directory as removed, so that nothing can be created in it.
     ///
     /// # Errors
-    /// `ENOTEMPTY` if it has names; `EBUSY` if something is mounted on it.
+    /// `ENOTEMPTY` if it is not empty; `EBUSY` if something is mounted on it.
     pub(super) fn remove(&self) -> Result<(), Errno> {
         let mut entries = self.entries.write();
         if self.mounted.is_used() {
@@ -116,26 +115,26 @@ impl Directory {
         Ok(())
     }
 
-    /// Removes a directory, and returns the names that it had.
+    /// Marks a directory as removed, and returns its names.
     pub(super) fn remove_with_all(&self) -> Option<Entries> {
         self.entries.write().take()
     }
 
-    /// Returns all names as of one moment, in no order: none if the directory is removed.
-    /// Allocates under the lock; a name is one counted reference.
+    /// Returns a snapshot of all names, unordered; none if the directory is removed. Allocates
+    /// under the lock: one reference count for each name.
     pub(super) fn list(&self) -> Vec<DirEntry> {
         self.meta.was_read();
         let entries = self.entries.read();
         entries.as_ref().map(Entries::list).unwrap_or_default()
     }
 
-    /// Returns the directory that this one is in, if there is one and it is in use.
+    /// Returns the parent directory, if it is still in use.
     pub(super) fn parent(&self) -> Option<Arc<Directory>> {
         self.meta.parent()
     }
 
-    /// Returns true if this is `other`, or has it somewhere below. True for as long as directories
-    /// do not move.
+    /// Returns true if this is `other` or an ancestor of it. Stays true only while directories do
+    /// not move.
     pub(super) fn contains(&self, other: &Directory) -> bool {
         if std::ptr::eq(self, other) {
             return true;
@@ -150,7 +149,7 @@ impl Directory {
         false
     }
 
-    /// Makes an inode that will have a name.
+    /// Makes an inode that the caller will insert under a name.
     fn make(&self, new: &NewInode<'_>) -> Node {
         let (device, limit) = (self.meta.device(), self.file_limit);
         let permissions = new.permissions_in(self.meta.permissions());
@@ -256,7 +255,7 @@ impl Inode for Directory {
             (_, Unlink::File) => {}
         }
         let removed = self.take(&mut names, name);
-        // The bytes may be many: they go outside the lock.
+        // Outside the lock: this may free many bytes.
         drop(names);
         removed.iter().for_each(Node::drop_link);
         Ok(())
@@ -271,7 +270,7 @@ impl Inode for Directory {
     }
 }
 
-/// Sees an inode as a directory in memory.
+/// Downcasts an inode to a directory in memory.
 pub(super) fn as_directory(inode: &dyn Inode) -> Option<&Directory> {
     (inode as &dyn Any).downcast_ref()
 }

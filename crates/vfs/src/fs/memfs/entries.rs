@@ -1,8 +1,8 @@
-//! The names of one directory, and what each stands for.
+//! The names of one directory, and their inodes.
 //!
-//! Every name has a number in its directory, its cookie, which grows and is never given out twice.
-//! So a reader that stopped anywhere can go on there, whatever came and went meanwhile. A name that
-//! comes to stand for something else keeps it: it was there all the time, and is read once.
+//! Each name has a number in its directory, its cookie. Cookies increase and are never reused, so a
+//! reader can continue after any of them, whatever was added or removed meanwhile. A name that is
+//! replaced keeps its cookie: it existed throughout, and is read once.
 
 use std::any::Any;
 use std::collections::HashMap;
@@ -23,7 +23,7 @@ use crate::fs::stat::{DirEntry, FileKind};
 pub(super) struct Entries {
     names: HashMap<Arc<[u8]>, Slot, RandomState>,
     next_cookie: u64,
-    /// How many of the names are those of directories.
+    /// How many of the names are directories.
     directories: u32,
 }
 
@@ -33,7 +33,7 @@ struct Slot {
     cookie: u64,
 }
 
-/// What a name stands for.
+/// Inode that a name refers to.
 #[derive(Clone, Debug)]
 pub(super) enum Node {
     File(Arc<RegularInode>),
@@ -60,7 +60,7 @@ impl Entries {
         self.names.is_empty()
     }
 
-    /// Returns how many of the names are those of directories.
+    /// Returns how many of the names are directories.
     pub(super) fn directories(&self) -> u32 {
         self.directories
     }
@@ -69,7 +69,7 @@ impl Entries {
         self.names.get(name).map(|entry| &entry.node)
     }
 
-    /// Gets memory for another name. Allocates.
+    /// Reserves memory for one more name. Allocates.
     ///
     /// # Errors
     /// `ENOMEM`.
@@ -77,7 +77,7 @@ impl Entries {
         self.names.try_reserve(1).map_err(|_| Errno::ENOMEM)
     }
 
-    /// Puts a name in, for which there is memory, and returns what it stood for.
+    /// Inserts a name, for which memory is reserved, and returns the node that it replaces.
     pub(super) fn insert(&mut self, name: Arc<[u8]>, node: Node) -> Option<Node> {
         self.directories += node.is_directory();
         if let Some(entry) = self.names.get_mut(&*name) {
@@ -113,7 +113,7 @@ impl Entries {
 }
 
 impl Node {
-    /// Sees an inode of any file system as one of this kind, if it is in memory.
+    /// Downcasts an inode of any file system; nothing if it is not in memory.
     pub(super) fn from_inode(inode: &Arc<dyn Inode>) -> Option<Node> {
         let any = || -> Arc<dyn Any + Send + Sync> { Arc::clone(inode) as _ };
         if let Ok(file) = any().downcast() {
@@ -125,7 +125,7 @@ impl Node {
         any().downcast().map(Node::Directory).ok()
     }
 
-    /// Returns what it is, for all file systems.
+    /// Returns the inode as the interface that all file systems share.
     #[inline]
     pub(super) fn inode(&self) -> Arc<dyn Inode> {
         match self {
@@ -135,7 +135,7 @@ impl Node {
         }
     }
 
-    /// Sees what it is as all file systems do.
+    /// Borrows the inode as the interface that all file systems share.
     pub(super) fn as_inode(&self) -> &dyn Inode {
         match self {
             Node::File(inode) => &**inode,
@@ -169,7 +169,7 @@ impl Node {
         u32::from(matches!(self, Node::Directory(_)))
     }
 
-    /// Counts a name more. A directory has one.
+    /// Counts one more name. A directory has only one.
     ///
     /// # Errors
     /// `ENOENT` if it has lost its last name; `EMLINK` if it has too many.
@@ -181,7 +181,7 @@ impl Node {
         }
     }
 
-    /// Counts a name less. Waits for transfers, if the bytes go.
+    /// Counts one name less. Waits for transfers if it frees the contents.
     pub(super) fn drop_link(&self) {
         match self {
             Node::File(inode) => inode.drop_link(),

@@ -1,4 +1,4 @@
-//! Files that never had a name in a directory: `memfd_create(2)`.
+//! Files that never had a name: `memfd_create(2)`.
 
 use std::sync::Arc;
 
@@ -11,8 +11,8 @@ use crate::object::file;
 use crate::{Errno, Object, OpenFlags};
 
 impl MemFs {
-    /// Makes an empty file and opens it for reading and writing. It has no name, and is shown as
-    /// one that was removed from the root. Allocates.
+    /// Makes an unnamed empty file and opens it for reading and writing. `/proc` shows it as a file
+    /// that was removed from the root directory. Allocates.
     ///
     /// # Errors
     /// `ENOMEM`.

@@ -1,4 +1,4 @@
-//! What inodes in memory have in common: number, owners, permissions, times, and where they are.
+//! What all inodes in memory share: number, owner, permissions, timestamps, dentry.
 
 use std::sync::{Arc, Weak};
 
@@ -12,15 +12,15 @@ use crate::fs::mode::Permissions;
 use crate::fs::stat::{FileKind, Stat};
 use crate::fs::{Attributes, Dentry};
 
-/// All of an inode but its contents.
+/// An inode without its contents.
 #[derive(Debug)]
 pub(super) struct Meta {
     number: u64,
     device: u64,
-    /// It was read since its last change: reading it again changes nothing. So not every read
-    /// writes (mount option `relatime`, without its day).
+    /// Set if the contents were read since the last change. A further read changes nothing, so it
+    /// writes no shared line (mount option `relatime`, without its one-day rule).
     accessed: AtomicCell<bool>,
-    /// Nothing is taken under this lock.
+    /// No other lock is taken inside it.
     state: Mutex<State>,
 }
 
@@ -32,12 +32,12 @@ struct State {
     ctime: Timestamp,
     btime: Timestamp,
     dentry: Option<(Weak<Directory>, Arc<[u8]>)>,
-    /// The name is gone, and is kept to be shown.
+    /// The name is removed, and kept only for `/proc`.
     is_unhashed: bool,
 }
 
 impl Meta {
-    /// Makes that of an inode of the file system number `device`.
+    /// Makes the metadata of an inode on the file system `device`.
     pub(super) fn new(device: u64, permissions: Permissions) -> Self {
         let now = Timestamp::now();
         Meta {
@@ -68,7 +68,7 @@ impl Meta {
         self.state.lock().permissions
     }
 
-    /// Describes the inode but for its contents.
+    /// Returns the attributes that do not depend on the contents.
     pub(super) fn stat(&self, kind: FileKind) -> Stat {
         let state = self.state.lock();
         Stat {
@@ -95,7 +95,7 @@ impl Meta {
         self.accessed.store(false);
     }
 
-    /// Remembers that the contents were read.
+    /// Records a read of the contents.
     #[inline]
     pub(super) fn was_read(&self) {
         if !self.accessed.load() {
@@ -110,35 +110,35 @@ impl Meta {
         self.accessed.store(true);
     }
 
-    /// Remembers that the contents have changed.
+    /// Records a change of the contents.
     pub(super) fn was_modified(&self) {
         let mut state = self.state.lock();
         let now = Timestamp::now();
         state.mtime = now;
         state.ctime = now;
-        self.has_news();
+        self.clear_accessed();
     }
 
-    /// Remembers that something else than the contents has changed.
+    /// Records a change of anything but the contents.
     pub(super) fn was_changed(&self) {
         self.state.lock().ctime = Timestamp::now();
-        self.has_news();
+        self.clear_accessed();
     }
 
-    fn has_news(&self) {
+    fn clear_accessed(&self) {
         if self.accessed.load() {
             self.accessed.store(false);
         }
     }
 
-    /// Remembers the newest name.
+    /// Records the newest name.
     pub(super) fn set_dentry(&self, directory: Weak<Directory>, name: Arc<[u8]>) {
         let mut state = self.state.lock();
         state.dentry = Some((directory, name));
         state.is_unhashed = false;
     }
 
-    /// Remembers that a name is gone, if it is the newest.
+    /// Records the removal of a name, if it is the newest.
     pub(super) fn unhash(&self, directory: &Directory, name: &[u8]) {
         let mut state = self.state.lock();
         let is_it = |(at, called): &(Weak<Directory>, Arc<[u8]>)| {
@@ -149,7 +149,7 @@ impl Meta {
         }
     }
 
-    /// Returns the directory that the inode is in, if there is one and it is in use.
+    /// Returns the parent directory, if it is still in use.
     pub(super) fn parent(&self) -> Option<Arc<Directory>> {
         let state = self.state.lock();
         let (directory, _) = state.dentry.as_ref()?;

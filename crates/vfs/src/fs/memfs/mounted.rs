@@ -1,4 +1,4 @@
-//! The file system as it is mounted: its open files, and what it lets them do.
+//! The superblock of the file system, and revocation.
 
 use fdtable::SuperBlock;
 
@@ -7,18 +7,19 @@ use crate::fs::path_ops::At;
 use crate::{Errno, Object};
 
 impl MemFs {
-    /// Returns the open files of the file system, for a look at them, a remount or an unmount:
-    /// nothing if nobody keeps account of them.
+    /// Returns the superblock, to list open files, remount or unmount; nothing if open files are
+    /// not tracked.
     pub fn superblock(&self) -> Option<&SuperBlock<dyn Object>> {
         self.superblock.as_ref()
     }
 
-    /// Takes what `path` names from all who have it open: their descriptors answer `EIO` from now
-    /// on, and who sleeps in it is woken. The name stays, and can be opened again. Returns how many
-    /// open files there were. Allocates.
+    /// Revokes all open files of the inode at `path`.
+    ///
+    /// Their descriptors return `EIO` from now on, and threads that sleep in them wake. The name
+    /// stays, and the file can be opened again. Returns how many open files there were. Allocates.
     ///
     /// # Errors
-    /// Those of path lookup; `EOPNOTSUPP` if nobody keeps account of open files; `ENOMEM`.
+    /// Those of path lookup; `EOPNOTSUPP` if open files are not tracked; `ENOMEM`.
     pub fn revoke(&self, path: impl AsRef<[u8]>) -> Result<usize, Errno> {
         self.path_context().revoke(At::Cwd, path.as_ref())
     }

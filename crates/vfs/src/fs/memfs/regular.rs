@@ -1,18 +1,19 @@
-//! Regular files in memory: an inode with the bytes, open files with a position each.
+//! Regular files in memory: an inode with the bytes, and open files with a position each.
 //!
-//! Legend of the locks, in the order in which they are taken:
-//! - `RegularFile::offset` guards the position of one open file. A transfer holds it to its end,
-//!   so that calls on a shared open file each get a part of their own (Linux `f_pos_lock`).
+//! The locks, in the order in which they are taken:
+//! - `RegularFile::offset` guards the position of one open file. A transfer holds it to its end, so
+//!   that calls on a shared open file transfer disjoint ranges (Linux `f_pos_lock`).
 //! - `RegularInode::data` guards the bytes.
-//! - `RegularInode::holders` guards what keeps the bytes, and nothing is taken under it but `data`.
-//! - That of `RegularInode::meta` is taken under each of them.
+//! - `RegularInode::holders` guards the counts that keep the bytes. Inside it, only `data` is
+//!   taken.
+//! - The lock of `RegularInode::meta` is taken inside each of them.
 //!
-//! The bytes go when the name is gone and the last open file is released, at once, and not with
-//! the memory of that open file, for which a grace period has to end. A transfer that found the
-//! file without a reference looks once more when it holds the bytes' lock, and answers `EBADF`.
+//! The bytes are freed when the last name and the last open file are gone. They do not wait for the
+//! grace period that the memory of the open file needs. A transfer that found the file without a
+//! reference checks once more under the lock of the bytes, and returns `EBADF`.
 //!
-//! The `try_` forms take both without waiting, do only short copies and never get memory; all else
-//! they leave to the waiting forms, with `EAGAIN`.
+//! The `try_` forms only try the locks, do short copies, and never allocate. Everything else they
+//! leave to the blocking forms, with `EAGAIN`.
 
 use std::io::{IoSlice, IoSliceMut};
 use std::sync::{Arc, OnceLock};
@@ -36,7 +37,7 @@ pub const DEFAULT_LIMIT: usize = 256 << 20;
 /// Most bytes that a `try_` form copies: 65,536. A grace period waits for the copy.
 const SHORT_COPY: usize = 64 << 10;
 
-/// Bytes of a file, apart from who has it open.
+/// Inode of a regular file, with its bytes.
 #[derive(Debug)]
 pub(crate) struct RegularInode {
     meta: Meta,
@@ -46,16 +47,16 @@ pub(crate) struct RegularInode {
     locks: LockSet,
 }
 
-/// What keeps the bytes of an inode.
+/// Counts that keep the bytes of an inode.
 #[derive(Debug)]
 struct Holders {
-    /// How many names it has.
+    /// Number of names.
     links: u32,
     /// Open files that are not released.
     open: usize,
-    /// It was made without a name, and never had one.
+    /// Made without a name, and not linked since.
     is_new: bool,
-    /// Whether it may get one then.
+    /// Whether it can be linked.
     later: LaterName,
 }
 
@@ -66,7 +67,7 @@ impl Holders {
 }
 
 impl RegularInode {
-    /// Makes an empty file that has a name and may grow to `limit` bytes. Does not allocate.
+    /// Makes an empty file with one name, which may grow to `limit` bytes. Does not allocate.
     pub(super) fn new(device: u64, permissions: Permissions, limit: usize) -> Self {
         RegularInode {
             meta: Meta::new(device, permissions),
@@ -82,7 +83,7 @@ impl RegularInode {
         }
     }
 
-    /// Makes a new file one that has no name, and may get one if `later` says so.
+    /// Makes it an unnamed file, which can be linked if `later` allows it.
     pub(super) fn without_name(mut self, later: LaterName) -> Self {
         let holders = self.holders.get_mut();
         holders.links = 0;
@@ -95,10 +96,10 @@ impl RegularInode {
         &self.meta
     }
 
-    /// Counts a name more.
+    /// Counts one more name.
     ///
     /// # Errors
-    /// `ENOENT` if it has lost its last one, or never gets any; `EMLINK` if it has too many.
+    /// `ENOENT` if it has lost its last name, or never gets one; `EMLINK` if it has too many.
     pub(super) fn add_link(&self) -> Result<(), Errno> {
         let mut holders = self.holders.lock();
         let may_get_one = holders.is_new && holders.later == LaterName::Possible;
@@ -111,8 +112,8 @@ impl RegularInode {
         Ok(())
     }
 
-    /// Counts a name less: the bytes go with the last of names and open files. May wait for
-    /// transfers.
+    /// Counts one name less. Frees the bytes if this was the last name and the file is not open.
+    /// May wait for transfers.
     pub(super) fn drop_link(&self) {
         let mut holders = self.holders.lock();
         holders.links -= 1;
@@ -120,10 +121,10 @@ impl RegularInode {
         self.end_if_unheld(&holders);
     }
 
-    /// Takes part in keeping the bytes.
+    /// Counts an open file, which keeps the bytes.
     ///
     /// # Errors
-    /// `ENOENT` if they are gone, as if the look for the name had come after it went.
+    /// `ENOENT` if they are freed, as if the lookup had come after the removal of the name.
     fn hold(&self) -> Result<(), Errno> {
         let mut holders = self.holders.lock();
         if !holders.hold() {
@@ -133,8 +134,8 @@ impl RegularInode {
         Ok(())
     }
 
-    /// Gives up what [`hold`](Self::hold) took.
-    fn let_go(&self) {
+    /// Releases what [`hold`](Self::hold) took.
+    fn unhold(&self) {
         let mut holders = self.holders.lock();
         holders.open -= 1;
         self.end_if_unheld(&holders);
@@ -146,7 +147,7 @@ impl RegularInode {
         }
     }
 
-    /// Empties the file and gives its memory back. Waits for transfers.
+    /// Empties the file and frees its memory. Waits for transfers.
     #[doc(alias = "O_TRUNC")]
     pub(super) fn truncate(&self) {
         let mut data = self.data.write();
@@ -159,7 +160,7 @@ impl RegularInode {
         self.data.read().len()
     }
 
-    /// Gets memory for a part of the file, or fills it with zeros.
+    /// Reserves memory for a range of the file, or fills it with zeros.
     fn fallocate(&self, how: FallocateFlags, offset: u64, length: u64) -> Result<(), Errno> {
         let end = offset.saturating_add(length);
         if how.contains(FallocateFlags::PUNCH_HOLE) {
@@ -183,8 +184,8 @@ impl RegularInode {
         Ok(())
     }
 
-    /// Makes the file `length` bytes long, with zeros in what is new. An empty file gives its memory
-    /// back. Waits for transfers.
+    /// Sets the length of the file, and fills new bytes with zeros. Length 0 frees the memory.
+    /// Waits for transfers.
     ///
     /// # Errors
     /// `EFBIG` above the size limit; `ENOMEM`.
@@ -264,16 +265,16 @@ pub(super) struct RegularFile {
     /// At most `i64::MAX`.
     offset: Mutex<u64>,
     status: Status,
-    /// What all operations answer once the file is released or revoked.
+    /// The error that all operations return once the file is released or revoked.
     ended: OnceLock<Errno>,
 }
 
 impl RegularFile {
-    /// Opens `inode` at position 0. A regular file never waits for anybody, so `O_NONBLOCK` is
-    /// kept and has no effect (`open(2)`).
+    /// Opens `inode` at position 0. A regular file never blocks, so `O_NONBLOCK` is kept and has no
+    /// effect (`open(2)`).
     ///
     /// # Errors
-    /// `ENOENT` if the inode has lost its name, and nobody has it open.
+    /// `ENOENT` if the inode has lost its name, and is not open.
     pub(super) fn open(
         inode: Arc<RegularInode>,
         mount: Option<Arc<Mount>>,
@@ -289,7 +290,7 @@ impl RegularFile {
         })
     }
 
-    /// Returns where a write goes.
+    /// Returns the position at which a write goes.
     fn write_position(&self, offset: u64, data: &[u8]) -> u64 {
         if self.status.get().contains(OpenFlags::APPEND) {
             data.len() as u64
@@ -298,7 +299,7 @@ impl RegularFile {
         }
     }
 
-    /// Moves the position of which the caller has the lock. May wait for writers.
+    /// Moves the position, whose lock the caller holds. May wait for writers.
     fn move_position(&self, offset: &mut u64, to: SeekTo) -> Result<u64, Errno> {
         let moved = match to {
             SeekTo::Start(position) => Some(position),
@@ -312,7 +313,7 @@ impl RegularFile {
     }
 
     /// Checks that there are bytes from `from` on, and returns `found`: all bytes are data, and the
-    /// only hole is behind them.
+    /// only hole is after them.
     fn before_end(&self, from: u64, found: u64) -> Result<u64, Errno> {
         if from >= self.inode.len() as u64 {
             return Err(Errno::ENXIO);
@@ -338,7 +339,7 @@ impl RegularFile {
         }
     }
 
-    /// Copies as [`copy_out`], and remembers that the file was read.
+    /// Copies like [`copy_out`], and records the access.
     fn copy_out(&self, data: &[u8], offset: u64, buf: &mut [u8]) -> usize {
         if !self.status.get().contains(OpenFlags::NOATIME) {
             self.inode.meta.was_read();
@@ -346,7 +347,7 @@ impl RegularFile {
         copy_out(data, offset, buf)
     }
 
-    /// Copies as [`copy_in`], and remembers that the file has changed.
+    /// Copies like [`copy_in`], and records the change.
     fn copy_in(&self, data: &mut Vec<u8>, at: u64, bytes: &[u8]) -> Result<usize, Errno> {
         let count = copy_in(data, self.inode.limit, at, bytes)?;
         if count > 0 {
@@ -364,7 +365,7 @@ impl RegularFile {
         count
     }
 
-    /// Copies from several buffers, one after another, as far as it goes.
+    /// Copies from several buffers, one after another, until one does not fit.
     fn copy_in_all(
         &self,
         data: &mut Vec<u8>,
@@ -382,22 +383,22 @@ impl RegularFile {
         Ok(count)
     }
 
-    /// Checks that the file is in use. What comes after it under the lock of the bytes sees bytes
-    /// that are still held.
+    /// Checks that the file is not released or revoked. What follows under the lock of the bytes
+    /// sees bytes that are still held.
     fn check_not_ended(&self) -> Result<(), Errno> {
         self.ended.get().copied().map_or(Ok(()), Err)
     }
 
-    /// Ends the use of the file, with the first answer that is given.
+    /// Ends the use of the file. Only the first call has an effect.
     fn end(&self, answer: Errno) {
-        // First, so that who finds no bytes finds out why.
+        // Set before the bytes go: a transfer that finds none sees why.
         if self.ended.set(answer).is_ok() {
-            self.inode.let_go();
+            self.inode.unhold();
         }
     }
 }
 
-/// Ends a file that nobody has used: its file system did not take it.
+/// Ends a file that was never opened: its superblock refused it.
 impl Drop for RegularFile {
     fn drop(&mut self) {
         self.end(Errno::EBADF);
@@ -455,7 +456,7 @@ impl Object for RegularFile {
     }
 
     /// # Errors
-    /// `EBADF` if not open for writing; `EAGAIN` if it must wait, leave a hole or get memory.
+    /// `EBADF` if not open for writing; `EAGAIN` if it would block, leave a hole or allocate.
     fn try_write(&self, bytes: &[u8]) -> Result<usize, Errno> {
         self.check_writable()?;
         let mut offset = self.offset.try_lock().ok_or(Errno::EAGAIN)?;
@@ -510,7 +511,7 @@ impl Object for RegularFile {
         Ok(self.copy_out_all(&self.inode.data.read(), offset, bufs))
     }
 
-    /// Goes to the end of a file that is open for appending, as on Linux.
+    /// Appends if the file is open for appending, as on Linux.
     ///
     /// # Errors
     /// Those of [`try_write`](Object::try_write); `EINVAL` if `offset` is above `i64::MAX`.
@@ -526,7 +527,7 @@ impl Object for RegularFile {
         self.copy_in(&mut data, at, bytes)
     }
 
-    /// Goes to the end of a file that is open for appending, as on Linux.
+    /// Appends if the file is open for appending, as on Linux.
     ///
     /// # Errors
     /// Those of [`write`](Object::write); `EINVAL` if `offset` is above `i64::MAX`.
@@ -534,7 +535,7 @@ impl Object for RegularFile {
         self.write_vectored_at(&[IoSlice::new(bytes)], offset)
     }
 
-    /// Goes to the end of a file that is open for appending, as on Linux.
+    /// Appends if the file is open for appending, as on Linux.
     ///
     /// # Errors
     /// Those of [`write_at`](Object::write_at).
@@ -569,16 +570,16 @@ impl Object for RegularFile {
     }
 
     /// # Errors
-    /// `ENXIO` if data or a hole is looked for at the end or behind it; `EINVAL` if the position
-    /// would be negative or above `i64::MAX` (Linux `vfs_setpos`). A
-    /// position above the size limit is allowed; a write there answers `EFBIG`.
+    /// `ENXIO` if data or a hole is sought at the end or after it; `EINVAL` if the position would
+    /// be negative or above `i64::MAX` (Linux `vfs_setpos`). A position above the size limit is
+    /// allowed; a write there returns `EFBIG`.
     fn seek(&self, to: SeekTo) -> Result<u64, Errno> {
         self.check_not_ended()?;
         self.move_position(&mut self.offset.lock(), to)
     }
 
     /// # Errors
-    /// `EAGAIN` also for what asks how long the file is, which may wait for a writer.
+    /// `EAGAIN` also if the target depends on the length, which may wait for a writer.
     fn try_seek(&self, to: SeekTo) -> Result<u64, Errno> {
         self.check_not_ended()?;
         let (SeekTo::Start(_) | SeekTo::Current(_)) = to else {
@@ -605,12 +606,12 @@ fn position(offset: u64) -> Result<u64, Errno> {
     Ok(offset)
 }
 
-/// Returns true if a write needs neither new memory nor more than a short copy.
+/// Returns true if a write needs neither an allocation nor more than a short copy.
 fn is_short(data: &Vec<u8>, at: u64, count: usize) -> bool {
     count <= SHORT_COPY && at <= data.len() as u64 && at as usize + count <= data.capacity()
 }
 
-/// Copies what is at `offset` into `buf`, and returns how many bytes; 0 from the end on.
+/// Copies the bytes at `offset` into `buf`, and returns how many: 0 at the end and after it.
 fn copy_out(data: &[u8], offset: u64, buf: &mut [u8]) -> usize {
     let start = usize::try_from(offset)
         .unwrap_or(usize::MAX)
@@ -620,7 +621,7 @@ fn copy_out(data: &[u8], offset: u64, buf: &mut [u8]) -> usize {
     count
 }
 
-/// Copies `bytes` to position `at`, with zeros in a hole before it, and returns how many were
+/// Copies `bytes` to position `at`, after zeros for a hole before it, and returns how many were
 /// below `limit`.
 fn copy_in(data: &mut Vec<u8>, limit: usize, at: u64, bytes: &[u8]) -> Result<usize, Errno> {
     if bytes.is_empty() {

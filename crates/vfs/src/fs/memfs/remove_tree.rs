@@ -1,4 +1,4 @@
-//! Removal of a tree: all that is below a name, in one call.
+//! Removal of a whole tree in one call.
 
 use super::MemFs;
 use super::directory::as_directory;
@@ -9,12 +9,12 @@ use crate::fs::path::{Last, Path};
 use crate::fs::path_ops::At;
 
 impl MemFs {
-    /// Removes what `path` names, and if it is a directory, all that is below it. The name goes
-    /// first, in one step; then each directory is emptied and takes no more. Takes a stack of its
-    /// own, so depth does not matter. Allocates.
+    /// Removes the inode at `path`, and everything below it if it is a directory. Its name goes
+    /// first, atomically; then each directory is emptied and accepts no new names. Keeps its own
+    /// stack, so any depth is possible. Allocates.
     ///
     /// # Errors
-    /// Those of path lookup; `ENOENT` if there is nothing; `EBUSY` for the root; `EINVAL` if the
+    /// Those of path lookup; `ENOENT` if it does not exist; `EBUSY` for the root; `EINVAL` if the
     /// path ends in `.` or `..`.
     #[doc(alias = "rm -r")]
     pub fn remove_tree(&self, path: impl AsRef<[u8]>) -> Result<(), Errno> {
@@ -40,7 +40,7 @@ impl MemFs {
     }
 }
 
-/// Removes all that is among `nodes` or below.
+/// Removes all nodes, and all below them.
 fn empty(nodes: impl IntoIterator<Item = Node>) {
     let mut waiting: Vec<Node> = nodes.into_iter().collect();
     while let Some(node) = waiting.pop() {
@@ -52,7 +52,7 @@ fn empty(nodes: impl IntoIterator<Item = Node>) {
     }
 }
 
-/// Not one directory within the drop of another, which takes stack for each level.
+/// Frees the tree in a loop: nested drops of directories would take stack for each level.
 impl Drop for MemFs {
     fn drop(&mut self) {
         let entries = self.root.remove_with_all();

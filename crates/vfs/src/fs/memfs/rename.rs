@@ -1,12 +1,12 @@
-//! Rename: the one operation that changes two directories, and the shape of the tree.
+//! Rename: the only operation that changes two directories, and the shape of the tree.
 //!
 //! # Locks
 //!
-//! A file that gets another name in its directory needs that directory's lock alone. All other
-//! renames hold `MemFs::moves` until they are done (Linux `s_vfs_rename_mutex`). So while one looks,
-//! - no directory moves, and who is above whom is known;
-//! - two directories of which neither is above the other are locked by nobody else, so their
-//!   order does not matter; of two others, the upper one is locked first, as by everybody.
+//! A rename of a file within its directory needs only that directory's lock. Every other rename
+//! holds `MemFs::moves` until it is done (Linux `s_vfs_rename_mutex`). While one is in progress,
+//! - no directory moves, so ancestry cannot change;
+//! - no other thread locks two directories of which neither is an ancestor of the other, so their
+//!   order does not matter; of two others, the ancestor is locked first, as everywhere.
 
 use super::MemFs;
 use super::directory::{Directory, Locked, as_directory};
@@ -15,26 +15,26 @@ use crate::Errno;
 use crate::fs::file_system::{MayRename, RenameFlags, Renamed};
 use crate::fs::inode::Inode;
 
-/// The old and the new name, and how to rename.
+/// Arguments of a rename.
 struct RenameArgs<'a> {
     old: &'a [u8],
     new: &'a [u8],
-    /// One of the paths has a `/` at its end.
+    /// The path has a trailing `/`.
     old_asks_for_directory: bool,
     new_asks_for_directory: bool,
     flags: RenameFlags,
     may: MayRename<'a>,
 }
 
-/// The locked directories of a rename.
+/// Locked directories of a rename.
 enum LockedPair<'a> {
     Same(Locked<'a>),
     Two { from: Locked<'a>, to: Locked<'a> },
 }
 
-/// What a rename is to do.
+/// Action of a rename.
 enum Plan {
-    /// Both names stand for one inode, and stay.
+    /// Both names refer to one inode, and stay.
     Nothing,
     Move,
     Exchange(Node),
@@ -62,23 +62,23 @@ impl MemFs {
             Some(done) => done,
             None => self.rename_moving(from, to, &args)?,
         };
-        // The bytes may be many: they go outside the locks.
+        // Outside the locks: this may free many bytes.
         replaced.iter().for_each(Node::drop_link);
         Ok(())
     }
 
-    /// Sees an inode as a directory of this file system, which alone `moves` holds back: an open
-    /// directory may have come from where another is the root.
+    /// Downcasts an inode to a directory of this file system. `moves` serialises only these, and an
+    /// open directory may come from another root.
     ///
     /// # Errors
-    /// `EXDEV` if it is of another.
+    /// `EXDEV` if it is of another file system.
     fn own<'i>(&self, inode: &'i dyn Inode) -> Result<&'i Directory, Errno> {
         as_directory(inode)
             .filter(|directory| directory.meta().device() == self.root.meta().device())
             .ok_or(Errno::EXDEV)
     }
 
-    /// Renames with everything else that moves held back, and returns what was replaced.
+    /// Renames while all other moves wait, and returns the node that was replaced.
     fn rename_moving(
         &self,
         from: &Directory,
@@ -108,7 +108,7 @@ impl MemFs {
         match plan(&moved, replaced.as_ref(), args)? {
             Plan::Nothing => return Ok(None),
             Plan::Exchange(other) => {
-                // First what may fail, so that nothing has changed if it does.
+                // Reserve first, so that a failure changes nothing.
                 both.from().reserve()?;
                 both.to().reserve()?;
                 from.put(both.from(), args.old, other)?;
@@ -121,13 +121,13 @@ impl MemFs {
         if let Some(Node::Directory(directory)) = &replaced {
             directory.remove()?;
         }
-        from.give_up(both.from(), args.old);
+        from.remove_old(both.from(), args.old);
         to.put(both.to(), args.new, moved)
     }
 }
 
-/// Renames a file within its directory, and returns what was replaced; or nothing if a directory
-/// is renamed, or from one to another.
+/// Renames a file within its directory. Returns the node that was replaced, or nothing if the
+/// rename concerns a directory or two directories.
 fn rename_file(
     from: &Directory,
     to: &Directory,
@@ -153,7 +153,7 @@ fn rename_file(
         }
         Plan::Move => {
             entries.reserve()?;
-            from.give_up(&mut entries, args.old);
+            from.remove_old(&mut entries, args.old);
             from.put(&mut entries, args.new, moved).map(Some)
         }
     }
@@ -163,7 +163,7 @@ fn is_directory(node: &Node) -> bool {
     matches!(node, Node::Directory(_))
 }
 
-/// Checks that what is there is as the caller says.
+/// Checks the flags and trailing slashes against what was found.
 fn check_asked(moved: &Node, replaced: Option<&Node>, args: &RenameArgs<'_>) -> Result<(), Errno> {
     let exchange = args.flags.contains(RenameFlags::EXCHANGE);
     if args.flags.contains(RenameFlags::NOREPLACE) && replaced.is_some() {
@@ -172,7 +172,8 @@ fn check_asked(moved: &Node, replaced: Option<&Node>, args: &RenameArgs<'_>) -> 
     if exchange && replaced.is_none() {
         return Err(Errno::ENOENT);
     }
-    // The new name is to be a directory if what gets it is one; of an exchange each is as it is.
+    // A new name with a trailing slash must get a directory. In an exchange, that is the inode at
+    // the new name.
     let gets_new = if exchange { replaced } else { Some(moved) };
     let is_file = |node: &Node| !is_directory(node);
     let lacks_directory = args.old_asks_for_directory && is_file(moved)
@@ -183,7 +184,7 @@ fn check_asked(moved: &Node, replaced: Option<&Node>, args: &RenameArgs<'_>) -> 
     Ok(())
 }
 
-/// Checks that one may replace the other, and tells what is to be done.
+/// Checks that one may replace the other, and returns the action.
 fn plan(moved: &Node, replaced: Option<&Node>, args: &RenameArgs<'_>) -> Result<Plan, Errno> {
     let is_mounted = |node: &Node| match node {
         Node::Directory(directory) => directory.mount_point().is_some_and(|point| point.is_used()),
@@ -212,13 +213,13 @@ fn plan(moved: &Node, replaced: Option<&Node>, args: &RenameArgs<'_>) -> Result<
 }
 
 impl Directory {
-    /// Removes a name of something that gets another at once: it has a home all the time.
-    fn give_up(&self, names: &mut Entries, name: &[u8]) {
+    /// Removes a name whose node gets another one at once, so its dentry stays valid.
+    fn remove_old(&self, names: &mut Entries, name: &[u8]) {
         names.remove(name);
         self.meta().was_modified();
     }
 
-    /// Inserts something that had a name before.
+    /// Inserts a node that had a name before.
     fn put(&self, names: &mut Entries, name: &[u8], node: Node) -> Result<Option<Node>, Errno> {
         node.meta().was_changed();
         self.insert(names, name, node)

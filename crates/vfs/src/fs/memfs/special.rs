@@ -1,4 +1,4 @@
-//! Inodes in memory that have no bytes of their own: symbolic links, pipes, addresses of sockets.
+//! Inodes in memory without contents: symbolic links, FIFOs, names of sockets.
 
 use std::any::Any;
 use std::fmt;
@@ -16,7 +16,7 @@ use crate::fs::{Attributes, PathContext};
 use crate::ipc::fifo::Fifo;
 use crate::{Errno, Object};
 
-/// Inode that is neither a file nor a directory.
+/// Inode that is neither a regular file nor a directory.
 #[derive(Debug)]
 pub(super) struct SpecialInode {
     meta: Meta,
@@ -24,7 +24,7 @@ pub(super) struct SpecialInode {
     what: Special,
 }
 
-/// What a special inode is.
+/// Kind of a special inode.
 pub(super) enum Special {
     Symlink(Arc<[u8]>),
     Fifo(Arc<Fifo>),
@@ -32,7 +32,7 @@ pub(super) enum Special {
 }
 
 impl SpecialInode {
-    /// Makes one that has a name.
+    /// Makes an inode with one name.
     pub(super) fn new(device: u64, permissions: Permissions, what: Special) -> Self {
         SpecialInode {
             meta: Meta::new(device, permissions),

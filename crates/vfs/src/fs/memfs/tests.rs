@@ -7,7 +7,8 @@ use super::entries::Node;
 use super::regular::RegularInode;
 use super::*;
 
-/// Makes a file system with the directories and files of `paths`; those of directories end in `/`.
+/// Makes a file system with the directories and files of `paths`; the paths of directories end in
+/// `/`.
 fn tree(paths: &[&str]) -> MemFs {
     let fs = MemFs::default();
     for path in paths {
@@ -31,7 +32,7 @@ fn open_error(fs: &MemFs, path: &str, flags: OpenFlags) -> Errno {
     }
 }
 
-/// Lists a directory in the order of the names.
+/// Lists a directory, sorted by name.
 fn list(fs: &MemFs, path: &str) -> Vec<String> {
     let directory = fs.open(path, OpenFlags::DIRECTORY).unwrap();
     let mut names: Vec<String> = directory
@@ -44,7 +45,7 @@ fn list(fs: &MemFs, path: &str) -> Vec<String> {
     names
 }
 
-/// Finds a directory as what it is here.
+/// Finds a directory, as its own type.
 fn directory(fs: &MemFs, path: &str) -> Arc<Directory> {
     let found = fs
         .path_context()
@@ -55,7 +56,7 @@ fn directory(fs: &MemFs, path: &str) -> Arc<Directory> {
     }
 }
 
-/// Finds a file as what it is here.
+/// Finds a file, as its own type.
 fn file(fs: &MemFs, path: &str) -> Arc<RegularInode> {
     let found = fs
         .path_context()

@@ -220,7 +220,7 @@ fn a_file_gets_the_length_that_is_set() {
 }
 
 #[test]
-fn a_try_form_waits_for_no_lock() {
+fn a_try_form_never_waits_for_a_lock() {
     let file = file();
     file.write(b"abcd").unwrap();
     file.seek(SeekTo::Start(0)).unwrap();
@@ -239,7 +239,7 @@ fn a_try_form_waits_for_no_lock() {
 }
 
 #[test]
-fn a_try_form_leaves_memory_holes_and_long_copies_to_the_other() {
+fn a_try_form_leaves_allocations_holes_and_long_copies_to_the_blocking_form() {
     let file = file();
     assert_eq!(file.try_write(b"x"), Err(Errno::EAGAIN), "needs memory");
     let long = vec![1; SHORT_COPY + 1];
@@ -260,7 +260,7 @@ fn a_try_form_leaves_memory_holes_and_long_copies_to_the_other() {
 }
 
 #[test]
-fn the_bytes_go_with_the_name_and_the_last_open_file() {
+fn the_bytes_are_freed_with_the_last_name_and_the_last_open_file() {
     let named = inode(DEFAULT_LIMIT);
     let file = open(&named, OpenFlags::RDWR);
     file.write(b"kept").unwrap();
@@ -277,7 +277,7 @@ fn the_bytes_go_with_the_name_and_the_last_open_file() {
 }
 
 #[test]
-fn the_bytes_of_a_file_that_nobody_has_open_go_with_the_name() {
+fn the_bytes_of_a_file_that_is_not_open_are_freed_with_the_name() {
     let closed = inode(DEFAULT_LIMIT);
     let file = open(&closed, OpenFlags::RDWR);
     file.write(b"bytes").unwrap();
@@ -287,7 +287,7 @@ fn the_bytes_of_a_file_that_nobody_has_open_go_with_the_name() {
 }
 
 #[test]
-fn operations_on_a_released_file_answer_ebadf() {
+fn operations_on_a_released_file_return_ebadf() {
     let file = file();
     file.write(b"x").unwrap();
     file.release();
@@ -297,8 +297,8 @@ fn operations_on_a_released_file_answer_ebadf() {
     assert_eq!(file.try_write_at(b"x", 0), Err(Errno::EBADF));
 }
 
-/// Releases a file without a name while another thread reads it, as a borrowed lookup may: the
-/// reader gets the bytes, or hears that the file is closed, but never an end that is none.
+/// Releases an unnamed file while another thread reads it, as a borrowed lookup may: the reader
+/// gets the bytes, or `EBADF`, but never a false end of file.
 #[test]
 fn a_read_that_races_with_the_release_finds_the_bytes_or_no_file() {
     for _ in 0..2_000 {
@@ -321,7 +321,7 @@ fn a_read_that_races_with_the_release_finds_the_bytes_or_no_file() {
 }
 
 #[test]
-fn an_emptied_file_gives_its_memory_back() {
+fn an_emptied_file_frees_its_memory() {
     let file = file();
     file.write(&[1; 1 << 20]).unwrap();
     file.set_len(0).unwrap();

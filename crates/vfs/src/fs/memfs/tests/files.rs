@@ -1,4 +1,4 @@
-//! What is in a file.
+//! The contents of files.
 
 use super::*;
 
@@ -57,7 +57,7 @@ fn a_refused_open_creates_nothing() {
 }
 
 #[test]
-fn a_directory_is_opened_for_its_names_alone() {
+fn an_open_directory_has_names_and_no_bytes() {
     let fs = tree(&["d/", "d/a", "d/b"]);
     for flags in [
         OpenFlags::WRONLY,
@@ -76,7 +76,7 @@ fn a_directory_is_opened_for_its_names_alone() {
 }
 
 #[test]
-fn the_bytes_stay_with_who_has_the_file_open() {
+fn an_open_file_keeps_the_bytes() {
     let fs = tree(&["a"]);
     let open = fs.open("a", OpenFlags::RDWR).unwrap();
     open.write(b"kept").unwrap();
@@ -87,7 +87,7 @@ fn the_bytes_stay_with_who_has_the_file_open() {
 }
 
 #[test]
-fn the_bytes_go_with_the_name_however_it_goes() {
+fn the_bytes_are_freed_with_the_name_however_it_is_removed() {
     let ways: [fn(&MemFs); 4] = [
         |fs| fs.unlink("d/a").unwrap(),
         |fs| fs.rename("d/b", "d/a").unwrap(),
@@ -107,7 +107,7 @@ fn the_bytes_go_with_the_name_however_it_goes() {
 }
 
 #[test]
-fn operations_on_what_was_revoked_answer_eio() {
+fn operations_on_a_revoked_file_return_eio() {
     let fs = tree(&["d/", "d/a"]);
     let file = fs.open("d/a", OpenFlags::RDWR).unwrap();
     let directory = fs.open("d", OpenFlags::RDONLY).unwrap();

@@ -1,10 +1,10 @@
-//! Names, paths, and directories that come and go.
+//! Names, paths, and directories that are created and removed.
 
 use super::*;
 use crate::FileKind;
 
 #[test]
-fn a_path_leads_from_the_root_however_it_is_written() {
+fn a_path_starts_at_the_root_however_it_is_written() {
     let fs = tree(&["d/", "d/e/", "d/e/a"]);
     let inode = fs.stat("d/e/a").unwrap().inode;
     for path in ["/d/e/a", "//d//e/a", "./d/./e/a", "d/e/../e/a", "../d/e/a"] {
@@ -20,7 +20,7 @@ fn a_path_leads_from_the_root_however_it_is_written() {
 }
 
 #[test]
-fn a_path_that_leads_nowhere_says_why() {
+fn a_failed_lookup_returns_the_reason() {
     let fs = tree(&["d/", "a"]);
     for (path, errno) in [
         ("", Errno::ENOENT),
@@ -118,7 +118,7 @@ fn nothing_is_created_in_a_directory_that_was_removed() {
 }
 
 #[test]
-fn a_tree_goes_with_all_that_is_in_it() {
+fn a_tree_is_removed_with_everything_in_it() {
     let fs = tree(&["d/", "d/a", "d/e/", "d/e/a", "b"]);
     let inner = directory(&fs, "d/e");
     let open = fs.open("d/e", OpenFlags::RDONLY).unwrap();
@@ -138,7 +138,7 @@ fn a_tree_goes_with_all_that_is_in_it() {
     assert_eq!(fs.remove_tree("a/"), Err(Errno::ENOTDIR));
 }
 
-/// Makes a tree that is deeper than a stack allows. Paths cannot: it takes renames.
+/// Makes a tree too deep for one stack frame per level. A path cannot be as long: it takes renames.
 fn deep() -> MemFs {
     let fs = MemFs::default();
     let new = || Directory::new(1, 0, fs.root.permissions());

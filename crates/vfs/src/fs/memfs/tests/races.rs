@@ -26,9 +26,9 @@ fn one_of_many_creators_is_the_first() {
     assert_eq!(fs.stat("/").unwrap().size, ROUNDS as u64);
 }
 
-/// A creator that looked before the other was done finds out when it has the lock.
+/// A creator whose lookup came before the other's creation sees it once it has the lock.
 #[test]
-fn the_second_of_two_creators_is_told() {
+fn the_second_of_two_creators_gets_eexist() {
     let fs = tree(&["a"]);
     let new = fs.path_context().new_inode(NewKind::Regular, Mode::NONE);
     let created = fs.root.create(b"a", &new);
@@ -51,8 +51,8 @@ fn what_moves_waits_for_what_moves_and_a_new_name_does_not() {
     assert_eq!(waiting.map(Call::result), [Ok(()); 2]);
 }
 
-/// Renames there and back between directories above, below and beside each other, with removals
-/// of what is between: no lock is waited for in a circle, and nothing is lost.
+/// Renames back and forth between directories above, below and beside each other, with removals of
+/// directories between them: no deadlock, and no file is lost.
 #[test]
 fn renames_in_all_directions_end_and_lose_nothing() {
     within_time(|| {
@@ -69,7 +69,7 @@ fn renames_in_all_directions_end_and_lose_nothing() {
     });
 }
 
-/// Old and new names, of which each thread takes a pair.
+/// Old and new names, one pair for each thread.
 const PAIRS: [[&str; 2]; 6] = [
     ["a/1", "a/b/1"],
     ["a/b/2", "c/2"],
@@ -81,15 +81,14 @@ const PAIRS: [[&str; 2]; 6] = [
 
 fn swing(fs: &MemFs, [here, there]: [&str; 2]) {
     for (old, new) in [(here, there), (there, here)] {
-        // Only where directories move is anybody in anybody's way.
+        // Only moves of directories get in each other's way.
         if let Err(errno) = fs.rename(old, new) {
             assert!(matches!(errno, Errno::ENOENT | Errno::EINVAL), "{errno}");
         }
     }
 }
 
-/// A removal takes the lock of a directory and then that of one in it. So does a rename, in
-/// whichever direction it goes.
+/// A removal locks a directory and then one inside it. So does a rename, in either direction.
 #[test]
 fn a_rename_and_a_removal_lock_in_the_same_order() {
     within_time(|| {
@@ -134,7 +133,7 @@ fn a_replaced_name_is_there_all_the_time() {
 
 /// A directory is removed, or something is created in it: never both.
 #[test]
-fn nothing_is_created_in_a_directory_that_goes() {
+fn nothing_is_created_in_a_directory_that_is_being_removed() {
     let fs = MemFs::default();
     thread::scope(|scope| {
         let creator = scope.spawn(|| {

@@ -1,4 +1,4 @@
-//! What a rename does, and refuses.
+//! What a rename does, and what it refuses.
 
 use super::*;
 
@@ -48,7 +48,7 @@ fn a_directory_replaces_an_empty_one() {
 }
 
 #[test]
-fn two_names_of_the_same_change_nothing() {
+fn a_rename_between_two_names_of_one_inode_changes_nothing() {
     let fs = tree(&["a", "d/"]);
     fs.rename("a", "./a").unwrap();
     fs.rename("a", "a").unwrap();
@@ -58,7 +58,7 @@ fn two_names_of_the_same_change_nothing() {
 }
 
 #[test]
-fn what_makes_no_tree_is_refused() {
+fn a_rename_that_would_break_the_tree_is_refused() {
     let fs = tree(&["a", "d/", "d/e/", "d/e/f/", "g/"]);
     for (old, new, errno) in [
         ("none", "b", Errno::ENOENT),
