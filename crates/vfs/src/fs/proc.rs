@@ -1,4 +1,4 @@
-//! What a process can see of itself: the file system for `/proc`.
+//! The file system of `/proc`: what a process can see of itself.
 //!
 //! ```text
 //! self -> 1             the process that walks; no other is shown
@@ -8,15 +8,16 @@
 //! 1/limits              its limits
 //! ```
 //!
-//! A name is looked up for the process that walks, which is how each finds itself. What was found
-//! holds the table of that process weakly: an open `/proc/self/fd` is in the very table.
+//! A lookup depends on the process that walks, so each process finds itself. The inodes hold the
+//! table of that process weakly, since an open `/proc/self/fd` is in that very table.
 //!
-//! # Open it again
+//! # Opening a descriptor's link
 //!
-//! The links in `fd` lead to the file itself, also if its name is gone. To open one is to open the
-//! file once more, with a position and flags of its own, if the file is of a file system. A pipe, a
-//! timer and the like cannot be opened twice here: who opens the link gets the same open file, as
-//! from `dup`, and `EACCES` if he asks for a direction that it does not have. A socket is not opened: `ENXIO`.
+//! The links in `fd` are magic links to the file itself, even if its name is removed. Opening one
+//! opens a file of a file system again, with its own position and flags. A pipe, a timer and the
+//! like cannot be opened twice here: the opener gets the same open file, as from `dup`, and
+//! `EACCES` if it asks for an access mode that the open file lacks. A socket cannot be opened:
+//! `ENXIO`.
 
 use std::sync::{Arc, Weak};
 
@@ -39,7 +40,7 @@ mod text;
 
 use process::ProcessDirectory;
 
-/// File system that shows each process itself, to be mounted on `/proc`.
+/// File system that shows each process to itself, to be mounted on `/proc`.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -67,13 +68,13 @@ struct ProcRoot {
     device: u64,
 }
 
-/// Link to the directory of the process that walks.
+/// Link to the directory of the calling process.
 #[derive(Debug)]
 struct SelfLink {
     device: u64,
 }
 
-/// Process that is shown.
+/// Process that the directory shows.
 struct ProcessRef {
     root: Arc<ProcRoot>,
     id: i32,
@@ -81,10 +82,10 @@ struct ProcessRef {
     files: SlabWeak<Files<dyn Object>>,
 }
 
-/// What a number of an inode stands for.
+/// Identity of an inode of a process, encoded in its inode number.
 #[derive(Clone, Copy)]
 enum ProcInode {
-    /// A directory or a file in that of the process, by its place there.
+    /// A file in the directory of the process, by its index there.
     Fixed(u8),
     Descriptor(i32),
     Fdinfo(i32),
@@ -142,9 +143,9 @@ impl ProcessRef {
         self.files.upgrade().ok_or(Errno::ENOENT)
     }
 
-    /// Describes an inode of the process.
+    /// Returns the attributes of an inode of the process.
     fn stat(&self, what: ProcInode, kind: FileKind, mode: u32) -> Stat {
-        // 31 bits of the process, 2 of the kind, 31 of the rest.
+        // 31 bits of the process ID, 2 of the kind, 31 of the index or descriptor.
         let (kind_bits, rest) = match what {
             ProcInode::Fixed(index) => (0, i32::from(index)),
             ProcInode::Descriptor(fd) => (1, fd),
@@ -234,7 +235,7 @@ impl std::fmt::Debug for ProcessRef {
     }
 }
 
-/// Reads a number as the names have it: in decimal, without zeros before it.
+/// Parses a number as the names spell it: in decimal, without leading zeros.
 fn number(name: &[u8]) -> Option<i32> {
     let text = std::str::from_utf8(name).ok()?;
     let number: i32 = text.parse().ok()?;

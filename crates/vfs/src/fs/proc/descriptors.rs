@@ -1,4 +1,4 @@
-//! `/proc/self/fd` and `/proc/self/fdinfo`: a name for each descriptor.
+//! `/proc/self/fd` and `/proc/self/fdinfo`: one name for each descriptor.
 
 use std::sync::Arc;
 
@@ -18,11 +18,11 @@ pub(super) struct Descriptors {
     shown: Arc<ProcessRef>,
     stat: Stat,
     name: &'static str,
-    /// What it has for each of them.
+    /// Kind of its files.
     kind: FileKind,
 }
 
-/// Link to what a descriptor names.
+/// Link to the file of a descriptor.
 #[derive(Debug)]
 struct DescriptorLink {
     shown: Arc<ProcessRef>,
@@ -30,7 +30,7 @@ struct DescriptorLink {
 }
 
 impl Descriptors {
-    /// Makes the directory of links.
+    /// Makes the directory `fd`, of links.
     pub(super) fn links(shown: Arc<ProcessRef>, stat: Stat) -> Self {
         Descriptors {
             shown,
@@ -40,7 +40,7 @@ impl Descriptors {
         }
     }
 
-    /// Makes the directory of texts.
+    /// Makes the directory `fdinfo`, of texts.
     pub(super) fn infos(shown: Arc<ProcessRef>, stat: Stat) -> Self {
         Descriptors {
             shown,
@@ -128,7 +128,7 @@ impl Inode for DescriptorLink {
         FileKind::Symlink
     }
 
-    /// The permissions tell the access mode.
+    /// The permissions show the access mode of the descriptor.
     fn stat(&self) -> Stat {
         let status = self.file().map(|file| file.status());
         let may = |is: bool, bits| if is { bits } else { 0 };

@@ -1,4 +1,4 @@
-//! What `/proc/self/fdinfo` tells of a descriptor.
+//! The text of `/proc/self/fdinfo/N`.
 
 use std::fmt::Write;
 
@@ -9,8 +9,8 @@ use crate::fs::locks::{Flock, LockKind, Owner, Record};
 use crate::fs::seek::SeekTo;
 use crate::{Errno, Object, OpenFlags};
 
-/// Makes the text of a descriptor: position, flags, mount, inode, locks that were set through the
-/// open file, and what the object adds.
+/// Makes the text of a descriptor: position, flags, mount, inode, the locks set through the open
+/// file, and the object's own lines.
 ///
 /// # Errors
 /// `ENOENT` if it is closed; `EIO` if its file is revoked.
@@ -39,7 +39,8 @@ pub(super) fn text(files: &Files<dyn Object>, fd: i32) -> Result<Vec<u8>, Errno>
     Ok(text.into_bytes())
 }
 
-/// Adds a line for each lock that was set through an open file. `inode` is how they name theirs.
+/// Appends a line for each lock set through an open file. `inode` is the spelling of the inode in
+/// these lines.
 fn add_locks(text: &mut String, object: &dyn Object, inode: &str) {
     let Some(locks) = object.locks().and_then(|locks| locks.locks_if_any()) else {
         return;
@@ -48,7 +49,7 @@ fn add_locks(text: &mut String, object: &dyn Object, inode: &str) {
     let flocks = flocks.iter().map(|lock| line_of_flock(lock, inode));
     let records = records.iter().map(|lock| line_of_record(lock, inode));
     for (number, line) in flocks.chain(records).enumerate() {
-        // A string takes all that is written.
+        // Writing to a `String` cannot fail.
         let _ = writeln!(text, "lock:\t{}: {line}", number + 1);
     }
 }

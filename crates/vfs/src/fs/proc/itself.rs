@@ -1,4 +1,4 @@
-//! Inodes of what has no name in any file system: a pipe, a socket, an epoll.
+//! Inodes of open files without a path: a pipe, a socket, an epoll.
 
 use fdtable::FileRef;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use crate::fs::mode::Mode;
 use crate::fs::stat::{FileKind, Stat};
 use crate::{Errno, Object, OpenFlags};
 
-/// Inode of an open file that has none: to open it is to get that open file.
+/// Inode that stands for an open file: opening it returns that open file.
 pub(super) struct Itself {
     file: FileRef<dyn Object>,
 }
@@ -22,7 +22,7 @@ impl Itself {
 impl Inode for Itself {
     fn kind(&self) -> FileKind {
         match self.stat().kind {
-            // A walk does not go on here.
+            // A path walk does not go on here.
             FileKind::Directory | FileKind::Symlink => FileKind::CharDevice,
             kind => kind,
         }
@@ -34,7 +34,7 @@ impl Inode for Itself {
     }
 
     /// # Errors
-    /// `EACCES` if the open file does not have the direction that is asked for; `ENXIO` if it is a
+    /// `EACCES` if the open file lacks the access mode that is asked for; `ENXIO` if it is a
     /// socket.
     fn open(self: Arc<Self>, opening: &Opening<'_>) -> Result<FileRef<dyn Object>, Errno> {
         if self.kind() == FileKind::Socket {

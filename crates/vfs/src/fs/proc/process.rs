@@ -18,7 +18,7 @@ pub(super) struct ProcessDirectory {
     shown: Arc<ProcessRef>,
 }
 
-/// What is in it.
+/// Files in the directory of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ProcEntry {
     Cwd,
@@ -28,7 +28,7 @@ enum ProcEntry {
     Root,
 }
 
-/// Link to a place of the process.
+/// Link to a path of the process: `cwd` or `root`.
 #[derive(Debug)]
 struct PathLink {
     directory: Arc<ProcessRef>,
@@ -52,7 +52,7 @@ impl ProcEntry {
         }
     }
 
-    /// Returns the number of the inode in its directory, whose own is 0.
+    /// Returns the index of the inode in its directory, whose own is 0.
     fn what(self) -> ProcInode {
         ProcInode::Fixed(self as u8 + 1)
     }
@@ -159,7 +159,7 @@ impl Inode for PathLink {
     }
 }
 
-/// Tells the limits of a process, as Linux does.
+/// Formats the limits of a process, as Linux does.
 fn limits(process: &Process) -> String {
     let line = |name: &str, soft: &str, hard: &str, unit: &str| {
         format!("{name:<25} {soft:<20} {hard:<20} {unit:<10}\n")

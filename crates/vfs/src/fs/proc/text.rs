@@ -1,4 +1,4 @@
-//! Files whose text is made when they are read.
+//! Files whose text is generated when they are read.
 
 use std::sync::Arc;
 
@@ -11,16 +11,16 @@ use crate::fs::seek::SeekTo;
 use crate::fs::stat::{FileKind, Stat};
 use crate::{Errno, Object, OpenFlags, Status};
 
-/// How the text is made.
+/// Generator of a text.
 pub(super) type Text = Arc<dyn Fn() -> Result<Vec<u8>, Errno> + Send + Sync>;
 
-/// Inode of a text.
+/// Inode of a generated text.
 pub(super) struct TextInode {
     stat: Stat,
     make: Text,
 }
 
-/// Open text. It is made anew by each read from the start, and stays as it is for those that go on.
+/// Open text. A read from the start generates it; the following reads return the same text.
 #[doc(alias = "seq_file")]
 struct OpenText {
     path: VfsPath,
@@ -52,7 +52,7 @@ impl Inode for TextInode {
     }
 
     /// # Errors
-    /// `EACCES` if it is to be written.
+    /// `EACCES` if it is opened for writing.
     fn open(self: Arc<Self>, opening: &Opening<'_>) -> Result<FileRef<dyn Object>, Errno> {
         let flags = opening.flags();
         if flags.can_write() || flags.contains(OpenFlags::TRUNC) {
@@ -72,8 +72,8 @@ impl Inode for TextInode {
 }
 
 impl OpenText {
-    /// Locks the text for a read at some place: made anew if that is the start, or if there is none
-    /// yet. It is made without the lock, since it may tell of this very file.
+    /// Locks the text for a read at a position. Generates it if the position is 0, or if there is
+    /// none yet; without the lock, because the generator may look at this very file.
     fn prepare(
         &self,
         position: impl Fn(&TextCursor) -> u64,
@@ -110,7 +110,7 @@ impl Object for OpenText {
         Ok(())
     }
 
-    /// No call waits for anybody, but none is done at once either.
+    /// No call blocks, but the `try_` forms refuse all of them.
     fn is_nonblocking(&self) -> bool {
         false
     }
@@ -147,8 +147,8 @@ impl Object for OpenText {
     }
 
     /// # Errors
-    /// `EINVAL` if the position would be negative or above `i64::MAX`, or is to be counted from an
-    /// end that is not known.
+    /// `EINVAL` if the position would be negative or above `i64::MAX`, or is relative to an end
+    /// that is not known.
     fn seek(&self, to: SeekTo) -> Result<u64, Errno> {
         let mut cursor = self.cursor.lock();
         let position = match to {
