@@ -1,20 +1,19 @@
-//! Locks of files: record locks of `fcntl`, and those of `flock`, which are of the whole file.
+//! File locks: record locks of `fcntl`, and the whole-file locks of `flock`.
 //!
-//! They are advisory: nobody is kept from reading or writing. They are three kinds in two worlds.
-//! - POSIX record locks belong to a table of descriptors. They go at the first close of *any*
-//!   descriptor of the file in that table, whoever opened it: POSIX wants it so.
-//! - Record locks of an open file (`F_OFD_SETLK`) go when that open file is released. They and
-//!   POSIX locks are in each other's way.
-//! - Locks of `flock` belong to an open file too, and are in the way of each other alone.
+//! They are advisory: they do not prevent reads or writes. There are three kinds.
+//! - POSIX record locks belong to a table of descriptors. POSIX requires that they end at the first
+//!   close of *any* descriptor of the file in that table.
+//! - Open-file-description record locks (`F_OFD_SETLK`) end when their open file is released. They
+//!   conflict with POSIX locks too.
+//! - Locks of `flock` belong to an open file as well, and conflict only with each other.
 //!
-//! Each inode has a [`LockSet`], which takes one word until somebody locks something. Everything
-//! of one set is under one lock. Who waits sleeps on the queue of the set; whatever frees something
-//! wakes all of them, and each looks again for itself, so there is no order among them, as on
-//! Linux.
+//! Each inode has a [`LockSet`], which takes one word until the first lock. One lock guards a whole
+//! set. A waiter sleeps on the queue of the set; every change that may unblock a waiter wakes all
+//! of them, and each tries again, so there is no order among them, as on Linux.
 //!
-//! # Locks of our own
-//! `TableLocks::sets` of a table of descriptors, then `Locks::state` of a set, then the list of who
-//! [waits for whom](deadlock). Wake-ups run after all of them.
+//! # Order of our own locks
+//! `TableLocks::sets` of a table of descriptors, then `Locks::state` of a set, then the list of
+//! [waits](deadlock). Wake-ups run after all of them.
 
 use std::sync::{Arc, OnceLock};
 
@@ -36,15 +35,15 @@ pub(crate) use table_locks::TableLocks;
 
 use records::Records;
 
-/// All locks of a file: one for each inode. Empty, it takes one word.
+/// All locks of an inode. Takes one word while empty.
 #[derive(Debug, Default)]
 #[doc(alias = "file_lock_context")]
 pub struct LockSet {
-    /// Nothing until the first lock.
+    /// Allocated at the first lock.
     locks: OnceLock<Arc<Locks>>,
 }
 
-/// Locks of a file that had one.
+/// Locks of an inode that has had one.
 #[derive(Debug, Default)]
 pub(crate) struct Locks {
     state: Mutex<State>,
@@ -55,15 +54,15 @@ struct State {
     records: Records,
     flocks: Vec<Flock>,
     queue: WaitQueue,
-    /// Somebody waits who is on the list of who waits for whom.
-    is_waited_for: bool,
+    /// A waiter is on the list of [`deadlock`].
+    has_listed_waiter: bool,
 }
 
-/// Request for a record lock, or to give one up.
+/// Request to set or release a record lock.
 pub(crate) struct LockRequest<'a> {
     pub(crate) wanted: Wanted,
     pub(crate) wait: LockWait,
-    /// Returns true if the open file was revoked.
+    /// Returns true if the open file is revoked.
     pub(crate) is_revoked: &'a dyn Fn() -> bool,
 }
 
@@ -75,7 +74,7 @@ impl LockSet {
         }
     }
 
-    /// Returns the locks, also if there are none yet. Allocates once.
+    /// Returns the locks, allocated at the first call.
     pub(crate) fn locks(&self) -> &Arc<Locks> {
         self.locks.get_or_init(Arc::default)
     }
@@ -85,8 +84,8 @@ impl LockSet {
         self.locks.get()
     }
 
-    /// Ends the locks of an open file that is released. Nobody uses it, so no lock of it comes
-    /// after this.
+    /// Releases the locks of an open file that is released. The file is not in use, so no lock of
+    /// it can follow.
     pub(crate) fn release(&self, file: FileId) {
         if let Some(locks) = self.locks.get() {
             let mut state = locks.state.lock();
@@ -97,9 +96,10 @@ impl LockSet {
         }
     }
 
-    /// Ends the locks that were set through an open file that is revoked, and wakes those who wait
-    /// for more. Who asks for one meanwhile finds that the file is revoked, now or when he has it:
-    /// all take the lock that this takes, so it cannot be left out when there are no locks.
+    /// Releases the locks set through an open file that is revoked, and wakes the waiters.
+    ///
+    /// A request in progress sees the revocation before or after it gets its lock: every request
+    /// takes the lock that this takes, so the lock must be taken even if the set is empty.
     pub(crate) fn revoke(&self, file: FileId) {
         let locks = self.locks();
         let mut state = locks.state.lock();
@@ -111,8 +111,8 @@ impl LockSet {
 }
 
 impl State {
-    /// Removes the record locks that `which` says, and the lock of the whole file that `file` has.
-    /// Returns true if there were any.
+    /// Removes the record locks that `which` selects, and the `flock` lock of `file`. Returns true
+    /// if there were any.
     fn remove(&mut self, file: FileId, which: impl Fn(&Record) -> bool) -> bool {
         let before = self.flocks.len();
         self.flocks.retain(|flock| flock.file != file);
@@ -121,17 +121,17 @@ impl State {
 }
 
 impl Locks {
-    /// Finds a record lock that is in the way of `wanted`.
+    /// Returns a record lock that conflicts with `wanted`.
     pub(crate) fn find_conflict(&self, wanted: &Wanted) -> Option<Record> {
         self.state.lock().records.conflict(wanted).copied()
     }
 
-    /// Sets a record lock, or gives it up. Blocks if asked to.
+    /// Sets or releases a record lock. Blocks if the request says so.
     ///
     /// # Errors
-    /// `EAGAIN` if another owner has a lock that is in the way and the request does not wait;
-    /// `EDEADLK` if it would wait for one who waits for this owner; `EIO` if the open file is
-    /// revoked; `ENOLCK` if there is no memory.
+    /// `EAGAIN` if another owner has a conflicting lock and the request does not wait; `EDEADLK` if
+    /// the wait would be a deadlock; `EIO` if the open file is revoked; `ENOLCK` if memory runs
+    /// out.
     pub(crate) fn set(self: &Arc<Self>, request: &LockRequest<'_>) -> Result<(), Errno> {
         let mut waits = false;
         let attempt = |state: &mut State| {
@@ -154,7 +154,7 @@ impl Locks {
         result
     }
 
-    /// Sets a record lock, or tells why not; or returns nothing if the caller is to sleep.
+    /// Sets a record lock, or returns why it cannot; returns nothing if the caller has to sleep.
     fn try_set(
         &self,
         state: &mut State,
@@ -175,21 +175,21 @@ impl Locks {
         }
         match deadlock::begin_wait(request.wanted.owner, conflict.owner, self.address()) {
             Ok(()) => {
-                state.is_waited_for = true;
+                state.has_listed_waiter = true;
                 None
             }
             Err(errno) => refused(errno),
         }
     }
 
-    /// Ends all record locks of an owner. The caller has those woken whom that frees.
+    /// Releases all record locks of an owner. The caller runs the wake-ups.
     pub(crate) fn remove_owner(&self, owner: Owner) -> Wakeups {
         let mut state = self.state.lock();
         let frees = state.records.remove(|record| record.owner == owner);
         self.wake_all_if(frees, &mut state)
     }
 
-    /// Returns all locks that were set through an open file.
+    /// Returns all locks set through an open file.
     pub(crate) fn list(&self, file: FileId) -> (Vec<Flock>, Vec<Record>) {
         let state = self.state.lock();
         let flocks = state.flocks.iter().filter(|flock| flock.file == file);
@@ -197,7 +197,7 @@ impl Locks {
         (flocks.copied().collect(), records.copied().collect())
     }
 
-    /// Finds all who wait, if something was freed that they may wait for.
+    /// Collects all waiters, if a lock was released.
     fn wake_all_if(&self, frees: bool, state: &mut State) -> Wakeups {
         if frees {
             self.wake_all(state)
@@ -206,22 +206,22 @@ impl Locks {
         }
     }
 
-    /// Finds all who wait. Until they have looked again, they wait for nobody.
+    /// Collects all waiters, and takes them off the list of waits until they have tried again.
     fn wake_all(&self, state: &mut State) -> Wakeups {
         // They may be about to sleep, and not be in the queue yet.
-        if std::mem::take(&mut state.is_waited_for) {
+        if std::mem::take(&mut state.has_listed_waiter) {
             deadlock::end_waits_at(self.address());
         }
         state.queue.wake_all(Events::OUT)
     }
 
-    /// Tells sets apart for as long as somebody waits.
+    /// Identifies a set while it has waiters.
     fn address(&self) -> usize {
         std::ptr::from_ref(self).addr()
     }
 }
 
-/// Checks that a file is open in a way that allows a record lock of a kind.
+/// Checks that the access mode of an open file allows a record lock.
 ///
 /// # Errors
 /// `EBADF` if not.

@@ -1,12 +1,12 @@
-//! Who waits for whom: a wait that would close a circle is refused.
+//! Deadlock detection: a wait that would close a cycle is refused.
 //!
-//! Only POSIX record locks are looked at, as on Linux: an open file may be in the hands of many, of
-//! whom one can go on. A table that threads share is taken for one waiter all the same, so a circle
-//! may be found that one of the threads would have opened (`fcntl(2)`).
+//! It considers only POSIX record locks, as on Linux: an open file may be shared by many processes,
+//! of which one can go on. A table that threads share counts as one waiter, so a cycle may be
+//! reported that one of its threads would have broken (`fcntl(2)`).
 //!
-//! The list is one for all files, since circles go through several. It is short: those that sleep
-//! at this moment. A wait is on it from the check on, under the same lock, so of two that would
-//! close a circle together the second one finds it.
+//! The list of waits is global, because cycles span files. It is short: only current waits. A wait
+//! is added under the same lock as its check, so of two waits that would close a cycle together,
+//! the second finds it.
 
 use std::sync::Arc;
 
@@ -20,23 +20,24 @@ static WAITS: Mutex<Vec<Wait>> = Mutex::new(Vec::new());
 
 struct Wait {
     waiter: u64,
-    /// The owner of one lock that is in the way.
+    /// Owner of one conflicting lock.
     blocker: u64,
-    /// The set that has this lock.
+    /// Set of that lock.
     set: usize,
     sleeper: Arc<Sleeper>,
 }
 
-/// Notes that the calling thread will sleep, for `waiter`, until `blocker` gives up a lock in `set`.
+/// Records that the calling thread will sleep, for `waiter`, until `blocker` releases a lock in
+/// `set`.
 ///
 /// # Errors
-/// `EDEADLK` if the blocker waits for the waiter, or for one who does.
+/// `EDEADLK` if the blocker waits for the waiter, directly or not.
 pub(super) fn begin_wait(waiter: Owner, blocker: Owner, set: usize) -> Result<(), Errno> {
     let (Owner::Table(waiter), Owner::Table(blocker)) = (waiter, blocker) else {
         return Ok(());
     };
     let mut waits = WAITS.lock();
-    // A thread that stayed behind at a fork of the host process waits for nobody.
+    // A thread that did not survive a fork of the host process waits for no lock.
     waits.retain(|wait| wait.sleeper.is_alive());
     if leads_to(&waits, blocker, waiter) {
         return Err(Errno::EDEADLK);
@@ -50,7 +51,7 @@ pub(super) fn begin_wait(waiter: Owner, blocker: Owner, set: usize) -> Result<()
     Ok(())
 }
 
-/// Notes that the calling thread is awake.
+/// Records that the calling thread is awake.
 pub(super) fn end_wait() {
     let mut waits = WAITS.lock();
     if !waits.is_empty() {
@@ -59,12 +60,12 @@ pub(super) fn end_wait() {
     }
 }
 
-/// Notes that all who wait at a set will look again.
+/// Records that all waiters of a set will try again.
 pub(super) fn end_waits_at(set: usize) {
     WAITS.lock().retain(|wait| wait.set != set);
 }
 
-/// Returns true if `from` waits for `to`, or for one who does.
+/// Returns true if `from` waits for `to`, directly or not.
 fn leads_to(waits: &[Wait], from: u64, to: u64) -> bool {
     let mut reached = vec![from];
     let mut next = 0;
@@ -88,8 +89,8 @@ mod tests {
     use crate::event::FileId;
 
     #[test]
-    fn a_circle_is_found_until_one_of_it_is_awake() {
-        // Numbers and places that no other test has.
+    fn a_cycle_is_found_until_one_of_its_waiters_is_awake() {
+        // Owners and sets that no other test uses.
         let [a, b, c] = [1, 2, 3].map(|number| Owner::Table(u64::MAX - number));
         begin_wait(a, b, 1).unwrap();
         begin_wait(b, c, 2).unwrap();
@@ -104,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn open_files_are_in_no_circle() {
+    fn open_files_are_in_no_cycle() {
         let table = Owner::Table(u64::MAX);
         let file = Owner::File(FileId::of(&table));
         begin_wait(table, file, 4).unwrap();

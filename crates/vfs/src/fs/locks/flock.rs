@@ -1,25 +1,25 @@
-//! Locks of `flock(2)`: one of a whole file for each open file.
+//! Locks of `flock(2)`: one for each open file, of the whole file.
 
 use super::{LockKind, LockWait, Locks, State};
 use crate::Errno;
 use crate::event::{Events, FileId, Wakeups, wait};
 
-/// Lock of the whole file that an open file has.
+/// Whole-file lock of an open file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Flock {
     pub(crate) file: FileId,
     pub(crate) is_write: bool,
-    /// The process that set it.
+    /// Process that set it.
     pub(crate) pid: i32,
 }
 
 impl Locks {
-    /// Gives an open file a lock of the whole file. One of the other kind that it has goes first,
-    /// and stays away if the new one cannot be had, as on Linux. Blocks if asked to.
+    /// Sets the lock of an open file. A lock of the other kind is released first, and stays
+    /// released if the new one cannot be had, as on Linux. Blocks if asked to.
     ///
     /// # Errors
-    /// `EAGAIN` if another open file has one that is in the way and the call does not wait; `EIO`
-    /// if the open file is revoked; `ENOLCK` if there is no memory.
+    /// `EAGAIN` if another open file has a conflicting lock and the call does not wait; `EIO` if
+    /// the open file is revoked; `ENOLCK` if memory runs out.
     pub(crate) fn set_flock(
         &self,
         wanted: Flock,
@@ -54,7 +54,7 @@ impl Locks {
         result
     }
 
-    /// Takes the lock of the whole file from an open file, if it has one.
+    /// Releases the lock of an open file, if it has one.
     pub(crate) fn remove_flock(&self, file: FileId) {
         let mut state = self.state.lock();
         let before = state.flocks.len();
@@ -70,7 +70,7 @@ impl Locks {
         self.state.lock().flocks.iter().any(is_it)
     }
 
-    /// Puts a lock in the place of what the open file has got meanwhile.
+    /// Inserts a lock, in place of one that another thread has set meanwhile.
     fn put_flock(&self, state: &mut State, wanted: Flock) -> (Result<(), Errno>, Wakeups) {
         if state.flocks.try_reserve(1).is_err() {
             return (Err(Errno::ENOLCK), Wakeups::default());

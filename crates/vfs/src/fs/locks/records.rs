@@ -1,8 +1,8 @@
-//! Record locks of one file: who has which bytes.
+//! Record locks of one file: which owner has which bytes.
 //!
-//! The locks of one owner lie side by side in the list, in the order of their bytes. They do not
-//! overlap, and two of a kind that touch are one. So each byte has one lock of an owner at most,
-//! and a new one takes the place of what was there, which may be cut or split by it.
+//! The locks of one owner are adjacent in the list and sorted by their bytes. They do not overlap,
+//! and adjacent ranges of one kind are merged. So each byte has at most one lock of an owner, and a
+//! new lock replaces, cuts or splits those it overlaps.
 
 use smallvec::SmallVec;
 
@@ -10,34 +10,35 @@ use super::LockKind;
 use crate::Errno;
 use crate::event::FileId;
 
-/// Bytes from `first` to `last`, both included and at most `i64::MAX`, which stands for the end.
+/// Bytes from `first` to `last`, both included and at most `i64::MAX`, which means the end of the
+/// file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Range {
     pub(crate) first: u64,
     pub(crate) last: u64,
 }
 
-/// Who has a lock.
+/// Owner of a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Owner {
-    /// The locks of a table of descriptors, by their number.
+    /// A table of descriptors, by the ID of its locks.
     Table(u64),
     File(FileId),
 }
 
-/// Lock that somebody has.
+/// Lock that is held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Record {
     pub(crate) owner: Owner,
     pub(crate) range: Range,
     pub(crate) is_write: bool,
-    /// The process that set it.
+    /// Process that set it.
     pub(crate) pid: i32,
-    /// The open file through which it was set.
+    /// Open file through which it was set.
     pub(crate) file: FileId,
 }
 
-/// Lock that somebody wants, or gives up.
+/// Lock to set or to release.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Wanted {
     pub(crate) owner: Owner,
@@ -68,12 +69,12 @@ impl Range {
         self.first <= other.last && other.first <= self.last
     }
 
-    /// Returns true if nothing lies between the two.
+    /// Returns true if the ranges overlap or are adjacent.
     fn touches(self, other: Range) -> bool {
         self.first <= other.last + 1 && other.first <= self.last + 1
     }
 
-    /// Returns what is left of this before and behind another.
+    /// Returns the parts of this range before and after another.
     fn without(self, other: Range) -> [Option<Range>; 2] {
         let before = (self.first < other.first).then(|| Range {
             first: self.first,
@@ -92,7 +93,7 @@ impl Records {
         self.list.iter()
     }
 
-    /// Finds the first lock of another owner that is in the way.
+    /// Returns the first conflicting lock of another owner.
     pub(crate) fn conflict(&self, wanted: &Wanted) -> Option<&Record> {
         let writes = wanted.kind == LockKind::Write;
         self.list.iter().find(|record| {
@@ -103,20 +104,20 @@ impl Records {
         })
     }
 
-    /// Removes the locks that `which` says, and tells whether there were any.
+    /// Removes the locks that `which` selects. Returns true if there were any.
     pub(crate) fn remove(&mut self, which: impl Fn(&Record) -> bool) -> bool {
         let before = self.list.len();
         self.list.retain(|record| !which(record));
         self.list.len() < before
     }
 
-    /// Gives the owner the lock that it wants, in place of what it has of these bytes. Nobody else
-    /// is in the way. Returns true if somebody may have waited for what changed.
+    /// Sets the wanted lock, in place of the owner's locks on these bytes. There is no conflict.
+    /// Returns true if a waiter may be able to go on.
     ///
     /// # Errors
-    /// `ENOLCK` if there is no memory; nothing has changed.
+    /// `ENOLCK` if memory runs out; nothing has changed.
     pub(crate) fn apply(&mut self, wanted: &Wanted) -> Result<bool, Errno> {
-        // What is cut in two, and the new one.
+        // One for a lock that is split in two, and the new one.
         self.list.try_reserve(2).map_err(|_| Errno::ENOLCK)?;
         let own = self.own_that_touch(wanted);
         let new_kind = (wanted.kind != LockKind::Unlock).then_some(wanted.kind == LockKind::Write);
@@ -146,7 +147,7 @@ impl Records {
         Ok(frees)
     }
 
-    /// Returns the place in the list of the owner's locks that the wanted one overlaps or touches.
+    /// Returns the indices of the owner's locks that the wanted one overlaps or touches.
     fn own_that_touch(&self, wanted: &Wanted) -> std::ops::Range<usize> {
         let is_own = |record: &Record| record.owner == wanted.owner;
         let first = self.list.iter().position(is_own).unwrap_or(self.list.len());

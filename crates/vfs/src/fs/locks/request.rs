@@ -1,4 +1,4 @@
-//! What callers ask for, and how offsets become a range: `struct flock`.
+//! Requests of record locks, and the range of their offsets: `struct flock`.
 
 use super::Range;
 use crate::Errno;
@@ -6,38 +6,38 @@ use crate::Errno;
 /// Kind of a lock, with the values of Linux.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum LockKind {
-    /// Shared: others may have such locks too.
+    /// Shared: other owners may have read locks too.
     #[doc(alias = "F_RDLCK")]
     Read = 0,
     /// Exclusive.
     #[doc(alias = "F_WRLCK")]
     Write = 1,
-    /// None.
+    /// No lock: releases it.
     #[doc(alias = "F_UNLCK")]
     Unlock = 2,
 }
 
-/// Who has a record lock.
+/// Owner of a record lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum LockOwner {
-    /// The table of descriptors, which is most often that of one process (`F_SETLK`).
+    /// The table of descriptors, usually that of one process (`F_SETLK`).
     Process,
-    /// The open file, and so all its descriptors in whatever table (`F_OFD_SETLK`).
+    /// The open file, so all its descriptors in any table (`F_OFD_SETLK`).
     OpenFile,
 }
 
-/// Whether a call waits until it can have the lock.
+/// Whether a call waits for a conflicting lock to be released.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum LockWait {
-    /// No: it answers `EAGAIN`.
+    /// It returns `EAGAIN`.
     #[doc(alias = "F_SETLK")]
     No,
-    /// Yes.
+    /// It blocks.
     #[doc(alias = "F_SETLKW")]
     Yes,
 }
 
-/// Where the offset of a record lock is counted from.
+/// Base of the offset of a record lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum LockFrom {
     /// The start of the file (`SEEK_SET`).
@@ -48,30 +48,30 @@ pub enum LockFrom {
     End,
 }
 
-/// Record lock, as `fcntl` asks for it and tells it.
+/// Record lock, as passed to and returned by `fcntl`.
 #[doc(alias = "struct flock")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FileLock {
-    /// What it is.
+    /// Kind of the lock.
     #[doc(alias = "l_type")]
     pub kind: LockKind,
-    /// Where `start` is counted from.
+    /// Base of `start`.
     #[doc(alias = "l_whence")]
     pub from: LockFrom,
     /// First byte of the lock; with a negative length, the byte after the last one.
     #[doc(alias = "l_start")]
     pub start: i64,
-    /// Length in bytes; 0 is up to the end, wherever that will be.
+    /// Length in bytes; 0 means up to the end of the file, however it grows.
     #[doc(alias = "l_len")]
     pub length: i64,
-    /// The process that has the lock, where one is told; -1 for that of an open file.
+    /// Process that holds a conflicting lock; -1 for a lock of an open file.
     #[doc(alias = "l_pid")]
     pub pid: i32,
 }
 
 impl FileLock {
-    /// Makes a request for `length` bytes at `start`, counted from the start of the file; a length
-    /// of 0 means up to the end.
+    /// Makes a request for `length` bytes at `start`, relative to the start of the file; length 0
+    /// means up to its end.
     pub const fn new(kind: LockKind, start: i64, length: i64) -> Self {
         FileLock {
             kind,
@@ -82,7 +82,7 @@ impl FileLock {
         }
     }
 
-    /// Finds the range, where offsets are counted from `base`, 0 to `i64::MAX`.
+    /// Returns the range, for offsets relative to `base`, 0 to `i64::MAX`.
     ///
     /// # Errors
     /// `EINVAL` if it begins before the file; `EOVERFLOW` if an offset would be above `i64::MAX`.
@@ -94,7 +94,7 @@ impl FileLock {
                 let last = start.checked_add(self.length - 1);
                 (start, last.ok_or(Errno::EOVERFLOW)?)
             }
-            // The byte before the first one may lie before the file: the check is below.
+            // The byte before the first may lie before the file, which the check below rejects.
             _ => (start.saturating_add(self.length), start.saturating_sub(1)),
         };
         match (u64::try_from(first), u64::try_from(last)) {

@@ -1,4 +1,4 @@
-//! The POSIX record locks of a table of descriptors: where it has some, so that closes find them.
+//! The POSIX record locks of a table of descriptors, as its closes find them.
 
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
@@ -12,24 +12,24 @@ use super::{Locks, Owner};
 use crate::event::Wakeups;
 use crate::{Errno, Object};
 
-/// Record locks of a table of descriptors. They end with it.
+/// POSIX record locks of a table of descriptors. They end with the table.
 ///
-/// A close looks at one word, which says whether the table has any. It is written before the
-/// descriptor is asked for once more, and that goes through the lock of the table: so either the
-/// word is seen by the close, or the close is seen by who sets the lock (`fdtable::Files::names`).
+/// A close reads one word that says whether the table has any locks. A lock sets this word and then
+/// looks the descriptor up again, through the lock of the table. So either the close sees the word,
+/// or the thread that sets the lock sees the close (`fdtable::Files::names`).
 #[derive(Debug)]
 #[doc(alias = "files_struct")]
 pub(crate) struct TableLocks {
-    /// Nothing until somebody locks: forks on many processors then share no number.
+    /// Set at the first lock, so that forks on many CPUs share no counter.
     owner: OnceLock<Owner>,
-    /// The sets in which the table has or had locks,
-    /// by their address, since a table may have locks on many files.
+    /// Sets in which the table has or had locks, by their address, because a table may have locks
+    /// on many files.
     sets: Mutex<HashMap<usize, Arc<Locks>, RandomState>>,
-    /// There are such sets. Written with the lock.
+    /// True if there are such sets. Written under the lock of `sets`.
     has_some: AtomicCell<bool>,
 }
 
-/// Number of the next table.
+/// ID of the next table.
 static NEXT: AtomicCell<u64> = AtomicCell::new(1);
 
 impl TableLocks {
@@ -42,15 +42,15 @@ impl TableLocks {
         }
     }
 
-    /// Returns whose the locks are: nobody else's, ever.
+    /// Returns the owner of these locks, unique forever.
     pub(crate) fn owner(&self) -> Owner {
         *self.owner.get_or_init(|| Owner::Table(NEXT.fetch_add(1)))
     }
 
-    /// Notes that the table has a lock in a set.
+    /// Records that the table has a lock in a set.
     ///
     /// # Errors
-    /// `ENOLCK` if there is no memory.
+    /// `ENOLCK` if memory runs out.
     pub(crate) fn note(&self, locks: &Arc<Locks>) -> Result<(), Errno> {
         let mut sets = self.sets.lock();
         sets.try_reserve(1).map_err(|_| Errno::ENOLCK)?;
@@ -60,13 +60,13 @@ impl TableLocks {
         Ok(())
     }
 
-    /// Returns true if a close has anything to look after.
+    /// Returns true if a close has locks to check.
     #[inline]
     pub(crate) fn has_some(&self) -> bool {
         self.has_some.load()
     }
 
-    /// Ends the locks of the table on a file of which it closes a descriptor.
+    /// Releases the locks of the table on a file whose descriptor is closed.
     #[inline]
     pub(crate) fn close(&self, object: &dyn Object) {
         if self.has_some() {
@@ -74,7 +74,7 @@ impl TableLocks {
         }
     }
 
-    /// Ends the locks of the table on files of which it closes descriptors.
+    /// Releases the locks of the table on files whose descriptors are closed.
     pub(crate) fn close_all(&self, closed: Closed<'_, dyn Object>) {
         if self.has_some() {
             closed.files().for_each(|file| self.end_on(&*file));
@@ -97,12 +97,12 @@ impl TableLocks {
     }
 }
 
-/// Tells sets apart for as long as the table holds them.
+/// Identifies a set while the table holds it.
 fn address(locks: &Arc<Locks>) -> usize {
     Arc::as_ptr(locks).addr()
 }
 
-/// Ends all locks of the table: of a process that ends without closing its descriptors.
+/// Releases all locks of the table, for a process that ends without closing its descriptors.
 impl Drop for TableLocks {
     fn drop(&mut self) {
         if !self.has_some() {

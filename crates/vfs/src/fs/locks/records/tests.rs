@@ -1,11 +1,11 @@
-//! What breaks if this is wrong: two writers have the same byte, or a byte stays locked forever.
+//! If this is wrong, two writers have the same byte, or a byte stays locked forever.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
 
 use super::*;
 
-/// Bytes of the model; the last one stands for all up to the end.
+/// Bytes of the model; the last one stands for all bytes up to the end of the file.
 const BYTES: u64 = 12;
 
 fn wanted(owner: u64, kind: LockKind, first: u64, last: u64) -> Wanted {
@@ -23,7 +23,7 @@ fn ranges(records: &Records) -> Vec<(u64, u64, bool)> {
     records.iter().map(tuple).collect()
 }
 
-/// What each owner has of each byte: `Some(is_write)`.
+/// Lock of each owner on each byte: `Some(is_write)`.
 type Model = [[Option<bool>; BYTES as usize]; 3];
 
 fn model_conflicts(model: &Model, wanted: &Wanted, owner: usize) -> bool {
@@ -53,7 +53,7 @@ fn read_back(records: &Records) -> Model {
     model
 }
 
-/// Checks that the list is in the order that the searches rely on, and as short as can be.
+/// Checks that the list is in the order that the searches rely on, and as short as possible.
 fn check_order(records: &Records) {
     let list: Vec<&Record> = records.iter().collect();
     for pair in list
@@ -126,7 +126,7 @@ fn a_lock_in_the_middle_splits_and_one_between_two_joins() {
 }
 
 #[test]
-fn the_first_lock_in_the_way_is_told() {
+fn the_first_conflicting_lock_is_returned() {
     let mut records = Records::default();
     records.apply(&wanted(1, LockKind::Read, 5, 9)).unwrap();
     records.apply(&wanted(2, LockKind::Read, 0, 9)).unwrap();
