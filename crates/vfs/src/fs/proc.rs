@@ -34,7 +34,7 @@ use crate::{Errno, Object, Process};
 
 mod descriptors;
 mod fdinfo;
-mod itself;
+mod open_file;
 mod process;
 mod text;
 

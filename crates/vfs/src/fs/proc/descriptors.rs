@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use fdtable::FileRef;
 
-use super::itself::Itself;
+use super::open_file::OpenFileInode;
 use super::text::{Text, TextInode};
 use super::{ProcInode, ProcessDirectory, ProcessRef, fdinfo, number};
 use crate::fs::inode::{Dentry, Inode, Opening, Target};
@@ -160,7 +160,7 @@ impl Inode for DescriptorLink {
         let shown = file.label().into_bytes();
         let path = VfsPath {
             mount: None,
-            inode: Arc::new(Itself::new(file)),
+            inode: Arc::new(OpenFileInode::new(file)),
         };
         Ok(Target::MagicLink { path, shown })
     }

@@ -9,17 +9,17 @@ use crate::fs::stat::{FileKind, Stat};
 use crate::{Errno, Object, OpenFlags};
 
 /// Inode that stands for an open file: opening it returns that open file.
-pub(super) struct Itself {
+pub(super) struct OpenFileInode {
     file: FileRef<dyn Object>,
 }
 
-impl Itself {
+impl OpenFileInode {
     pub(super) fn new(file: FileRef<dyn Object>) -> Self {
-        Itself { file }
+        OpenFileInode { file }
     }
 }
 
-impl Inode for Itself {
+impl Inode for OpenFileInode {
     fn kind(&self) -> FileKind {
         match self.stat().kind {
             // A path walk does not go on here.
