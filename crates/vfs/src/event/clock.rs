@@ -1,24 +1,24 @@
-//! The clocks of timers.
+//! Clocks of timers.
 
 use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// Clock that a timer may run on, as `clock_gettime(2)` has it.
+/// Clock on which a timer runs, as in `clock_gettime(2)`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[doc(alias = "clockid_t")]
 pub enum Clock {
-    /// Time of day since 1970, which may be set (`CLOCK_REALTIME`).
+    /// Time of day since 1970, which can be set (`CLOCK_REALTIME`).
     Realtime,
-    /// Time since some moment, without the time in which the machine slept (`CLOCK_MONOTONIC`).
+    /// Time since an unspecified start, without suspends (`CLOCK_MONOTONIC`).
     Monotonic,
-    /// Time since some moment, with that (`CLOCK_BOOTTIME`). As `Monotonic` where the machine has
-    /// no such clock, which is not on Linux.
+    /// Time since an unspecified start, with suspends (`CLOCK_BOOTTIME`). The same as `Monotonic`
+    /// on hosts without such a clock, which Linux has.
     Boottime,
 }
 
 impl Clock {
-    /// Returns the number that Linux uses.
+    /// Returns the clock ID of Linux.
     pub const fn id(self) -> i32 {
         match self {
             Clock::Realtime => 0,
@@ -27,7 +27,7 @@ impl Clock {
         }
     }
 
-    /// Returns the time since the zero of the clock. One before that is zero.
+    /// Returns the time since the clock's zero; a time before it is zero.
     pub(super) fn now(self) -> Duration {
         let id = match self {
             Clock::Realtime => ClockId::Realtime,

@@ -1,48 +1,47 @@
-//! Sets of files that are waited for together: `epoll(7)`.
+//! `epoll(7)`: sets of files that are waited for together.
 //!
 //! # How it works
 //!
-//! Each member of the set is an [`Item`]: a watcher that is registered with the file. A change puts
-//! the item at the end of the *ready list*, and wakes one of those who wait. A *harvest* takes items
-//! from the front, asks each file what it is ready for now, and returns what was asked for. So the
-//! list is a set of suspects, and only the file itself knows: an item that is not ready after all
-//! leaves the list.
+//! Each member of the set is an [`Item`]: a watcher registered with the file. A change puts the
+//! item at the end of the *ready list*, and wakes one waiter. A *collection* takes items from the
+//! front, asks each file for its events, and returns those that were requested. The list has
+//! candidates only: an item that turns out not to be ready leaves it.
 //!
-//! - *Level*: an item that was returned goes to the end of the list again, and is asked again by the
-//!   next harvest. Going to the end is what makes the rotation fair.
-//! - *Edge* (`ET`): it does not. The next change puts it there.
-//! - `ONESHOT`: what it asks for is emptied, until it is modified.
+//! - *Level-triggered*: an item that was returned goes to the end of the list, and the next
+//!   collection asks it again. Going to the end makes the rotation fair.
+//! - *Edge-triggered* (`ET`): it leaves the list. The next change puts it back.
+//! - `ONESHOT`: its requested events are cleared until it is modified.
 //!
 //! # Locks
 //!
-//! 1. The lock of the *members* orders harvests, changes of the set, and looks from outside. Under
-//!    it, files are asked; so it comes before the locks of files, and before the members of an epoll
-//!    that is a member. Sets do not contain each other ([`nesting`]), so there is an order.
-//! 2. The lock of the *ready list*, and of those who wait for it, comes last. A wake-up takes only
-//!    this, so a file can tell the epoll while somebody harvests.
+//! 1. The lock of the *members* serialises collections, changes of the set, and polls of the epoll
+//!    itself. Inside it, files are asked for their events; so it comes before the locks of files,
+//!    and before the members of a nested epoll. Sets cannot contain each other ([`nesting`]), so
+//!    the order is acyclic.
+//! 2. The lock of the *ready list* and its waiters comes last. A wake-up takes only this one, so a
+//!    file can notify the epoll during a collection.
 //!
-//! An item that a harvest takes is marked as not in the list *before* the file is asked. A change
-//! that comes after the answer finds the mark, and puts it back: none is lost. One between the mark
-//! and the answer is found twice, which an edge may be.
+//! A collection marks an item as not listed *before* it asks the file. A change that follows the
+//! answer sees the mark and puts the item back, so none is lost. A change between the mark and the
+//! answer is reported twice, which edge-triggering allows.
 //!
-//! # Who is woken
+//! # Wake-ups
 //!
-//! A change wakes one of those who wait in `epoll_wait`. While the list is not empty and somebody
-//! waits, one of them is on its way: a harvest that leaves the list not empty passes the wake-up on,
-//! and so does a look from outside, which had the first item in hand.
-//! So an item in level mode may be found by several threads, one after the other, as on Linux, and
-//! one in edge mode by one.
+//! A change wakes one thread in `epoll_wait`. While the list is not empty and threads wait, one of
+//! them is on its way: a collection that leaves items in the list passes the wake-up on, and so
+//! does a poll of the epoll, which had the first item in hand. So several threads, one after the
+//! other, may return a level-triggered item, as on Linux, and one thread an edge-triggered item.
 //!
-//! # Ends
+//! # The end of a member or of the epoll
 //!
-//! An epoll holds no open file. When a member is released, its file tells the item, and it leaves the
-//! set. A member that is revoked is returned once more, with `ERR`, and then leaves.
+//! An epoll holds no open file. When a member is released, its file notifies the item, which leaves
+//! the set. A revoked member is returned once more, with `ERR`, and then leaves.
 //!
-//! # Time
+//! # Timers
 //!
-//! Timers have no thread: a file that changes by time alone tells so when it is asked. Before each
-//! harvest, and again before it sleeps, a waiter asks those of its members, and sleeps no longer than
-//! to the next moment.
+//! Timers have no thread: a file whose events change with time reports that when it is asked.
+//! Before each collection, and again before it sleeps, a waiter asks such members, and sleeps no
+//! longer than to the next expiry.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -70,27 +69,27 @@ pub struct Epoll {
     status: Status,
 }
 
-/// The set itself, which its items know, and which may be watched as a file is.
+/// The set itself, to which its items refer, and which can be polled like a file.
 pub(crate) struct Set {
-    /// First lock, see above.
+    /// First lock: see the head of this file.
     members: Mutex<Members>,
     /// Second lock.
     ready: Mutex<Ready>,
-    /// Sets of which this is a member, for [`nesting`]. Nothing is locked under this.
+    /// Sets of which this is a member, for [`nesting`]. Inside this lock, no other is taken.
     parents: Mutex<Vec<Weak<Set>>>,
 }
 
 #[derive(Default)]
 struct Members {
     items: BTreeMap<Key, Arc<Item>>,
-    /// Those that may change by time alone.
+    /// Members whose events may change with time.
     timed: Vec<Arc<Item>>,
-    /// Nothing is added any more.
+    /// No more members are added.
     released: bool,
 }
 
-/// What a member is known by: the number and the open file that it named. One file may be a member
-/// under two numbers, and one number may have named two files that are open still.
+/// Key of a member: the descriptor, and the open file that it referred to. One file may be a member
+/// under two descriptors, and one descriptor may have referred to two files that are still open.
 type Key = (RawFd, FileId);
 
 impl Epoll {
@@ -107,14 +106,18 @@ impl Epoll {
         }
     }
 
-    /// Adds the open file that `fd` names, and returns it at once if it is ready. Allocates.
+    /// Adds the open file of `fd`; if it is ready, the next [`wait`](Self::wait) returns it.
+    /// Allocates.
     ///
     /// # Errors
-    /// `EPERM` if it is always ready; `EINVAL` if it is this epoll itself, or `EXCLUSIVE` is asked of
-    /// an epoll or with other events than those allowed; `ELOOP` if it is an epoll that watches this
-    /// one, or more than four would watch each other in a row; `EINVAL` if a change of one would be
-    /// told on more than a thousand ways; `EEXIST` if it is a member; `EIO` if
-    /// this one was revoked.
+    /// - `EPERM` if the file is always ready.
+    /// - `EINVAL` if it is this epoll itself; if `EXCLUSIVE` is requested of an epoll, or with
+    ///   other than the allowed events; or if a change of one epoll would be propagated along more
+    ///   than a thousand paths.
+    /// - `ELOOP` if it is an epoll that watches this one, or if more than five epolls would form a
+    ///   chain.
+    /// - `EEXIST` if it is a member.
+    /// - `EIO` if this epoll was revoked.
     pub fn add(
         &self,
         fd: RawFd,
@@ -131,11 +134,11 @@ impl Epoll {
         }
     }
 
-    /// Changes what is asked of a member, and asks it at once.
+    /// Changes the events requested of a member, and checks them at once.
     ///
     /// # Errors
-    /// `EPERM`, `EINVAL` as [`add`](Self::add); `EINVAL` if `EXCLUSIVE` is in question, before or
-    /// after; `ENOENT` if it is no member.
+    /// `EPERM`, `EINVAL` as for [`add`](Self::add); `EINVAL` also if `EXCLUSIVE` is set before or
+    /// after; `ENOENT` if it is not a member.
     pub fn modify(
         &self,
         fd: RawFd,
@@ -149,10 +152,10 @@ impl Epoll {
         self.set.modify((fd, FileId::of(&**file)), event)
     }
 
-    /// Takes a member out.
+    /// Removes a member.
     ///
     /// # Errors
-    /// `EPERM`, `EINVAL` as [`add`](Self::add); `ENOENT` if it is no member.
+    /// `EPERM`, `EINVAL` as for [`add`](Self::add); `ENOENT` if it is not a member.
     pub fn delete(&self, fd: RawFd, file: &FileRef<dyn Object>) -> Result<(), Errno> {
         self.pollee_of(file)?;
         let key = (fd, FileId::of(&**file));
@@ -164,12 +167,12 @@ impl Epoll {
         }
     }
 
-    /// Waits until a member is ready, or until `timeout` has passed (`None`: forever), writes what
-    /// is ready into `events`, and returns how many it wrote. Blocks; the caller is in no read-side
-    /// section.
+    /// Waits until a member is ready, or until `timeout` has passed (`None`: forever). Writes the
+    /// events into `events`, and returns how many it wrote. Blocks; the caller is not in a
+    /// read-side section.
     ///
     /// # Errors
-    /// `EINVAL` if there is no room for an event; `EIO` if this epoll was revoked.
+    /// `EINVAL` if `events` is empty; `EIO` if this epoll was revoked.
     pub fn wait(
         &self,
         events: &mut [EpollEvent],
@@ -180,20 +183,20 @@ impl Epoll {
         }
         let deadline = match timeout {
             None => None,
-            // Too far ahead is forever.
+            // A deadline too far ahead is none.
             Some(timeout) => Instant::now().checked_add(timeout),
         };
         self.set.wait(events, deadline)
     }
 
-    /// Returns the members: number, what is asked of it, data. Allocates.
+    /// Returns the members: descriptor, requested events, user data. Allocates.
     pub fn members(&self) -> Vec<(RawFd, EpollEvent)> {
         let members = self.set.members.lock();
         let all = members.items.iter();
         all.map(|(&(fd, _), item)| (fd, item.event())).collect()
     }
 
-    /// Returns what can be watched of a file that may be a member.
+    /// Returns the pollee of a file that may be a member.
     fn pollee_of(&self, file: &FileRef<dyn Object>) -> Result<Arc<dyn Pollee>, Errno> {
         let pollee = file.pollee().ok_or(Errno::EPERM)?;
         if FileId::of(&**file) == FileId::of(self) {
@@ -203,7 +206,7 @@ impl Epoll {
     }
 }
 
-/// Sees a file as an epoll, if it is one.
+/// Downcasts an object to an epoll.
 pub(crate) fn as_epoll(object: &dyn Object) -> Option<&Epoll> {
     (object as &dyn std::any::Any).downcast_ref()
 }
@@ -242,10 +245,11 @@ impl Object for Epoll {
         "anon_inode:[eventpoll]".to_string()
     }
 
-    /// A line for each member. Position, inode and device are of files that it does not hold: 0.
+    /// One line for each member. Position, inode and device are 0, because the epoll does not hold
+    /// the file.
     fn show_fdinfo(&self, text: &mut String) {
         for (fd, event) in self.members() {
-            // A string takes all that is written.
+            // Writing to a `String` cannot fail.
             let _ = writeln!(
                 text,
                 "tfd: {fd:8} events: {:8x} data: {:16x}  pos:0 ino:0 sdev:0",
@@ -273,7 +277,7 @@ impl Set {
         if members.released {
             return Err(Errno::EIO);
         }
-        // A place that a revoked file left, which nobody can name any more, is free.
+        // A revoked member under the same key cannot be named any more: replace it.
         let left = members.items.get(&item.key()).map(Arc::clone);
         if let Some(left) = &left {
             if !left.is_revoked() {
@@ -286,8 +290,8 @@ impl Set {
             members.timed.push(Arc::clone(item));
         }
         item.register();
-        // What it was ready for before.
-        self.ask_first(item);
+        // It may have been ready before.
+        self.check_initially(item);
         drop(members);
         if let Some(left) = left {
             self.detach(&left);
@@ -301,29 +305,29 @@ impl Set {
         if item.is_shared() {
             return Err(Errno::EINVAL);
         }
-        // First the wish, then the question: a change in between finds one or the other.
+        // The request is stored before the check: a change in between sees one or the other.
         item.set_event(event);
-        self.ask_first(item);
+        self.check_initially(item);
         Ok(())
     }
 
-    /// Puts an item that is ready into the list, though it did not change.
-    fn ask_first(&self, item: &Item) {
+    /// Puts an item into the list if it is ready, although it did not change.
+    fn check_initially(&self, item: &Item) {
         if !item.ask().is_empty() {
-            self.suspect(item);
+            self.make_ready(item);
         }
     }
 
-    /// Puts an item into the list, and returns whether that has woken somebody who waits: he
-    /// harvests, also if his time is up. Takes only the second lock.
-    fn suspect(&self, item: &Item) -> bool {
-        let (told, woken) = self.ready.lock().suspect(item);
-        let somebody = !woken.is_empty();
-        told.and(woken).run();
-        somebody
+    /// Puts an item into the list. Returns true if that has woken a waiter, which will collect,
+    /// even after its deadline. Takes only the second lock.
+    fn make_ready(&self, item: &Item) -> bool {
+        let (notified, woken) = self.ready.lock().make_ready(item);
+        let has_woken = !woken.is_empty();
+        notified.and(woken).run();
+        has_woken
     }
 
-    /// Takes an item out, and tells whether it was in. The caller holds no lock.
+    /// Removes an item, and returns true if it was a member. The caller holds no lock.
     fn remove(&self, item: &Arc<Item>) -> bool {
         let was_member = self.take(&mut self.members.lock(), item);
         if was_member {
@@ -332,7 +336,7 @@ impl Set {
         was_member
     }
 
-    /// Takes an item out, if it is in, and no harvest returns it any more.
+    /// Removes an item, if it is a member. No collection returns it any more.
     fn take(&self, members: &mut Members, item: &Arc<Item>) -> bool {
         let was_member = members.take(item);
         if was_member {
@@ -341,7 +345,7 @@ impl Set {
         was_member
     }
 
-    /// Ends the registration of an item that was taken out. The caller holds no lock.
+    /// Ends the registration of an item that was removed. The caller holds no lock.
     fn detach(&self, item: &Arc<Item>) {
         item.unregister();
         if let Some(child) = item.child() {
@@ -349,7 +353,7 @@ impl Set {
         }
     }
 
-    /// Takes everything out, for good.
+    /// Removes all members, permanently.
     fn clear(&self) {
         let items = self.members.lock().end();
         for item in items {
@@ -358,14 +362,14 @@ impl Set {
         }
     }
 
-    /// Returns those members that are epolls.
+    /// Returns the members that are epolls.
     fn children(&self) -> Vec<Arc<Set>> {
         let members = self.members.lock();
         let children = members.timed.iter().filter_map(|item| item.child());
         children.map(Arc::clone).collect()
     }
 
-    /// Returns those of which this is a member.
+    /// Returns the sets of which this is a member.
     fn parents(&self) -> Vec<Arc<Set>> {
         self.parents
             .lock()
@@ -377,35 +381,34 @@ impl Set {
     /// Waits for events until the deadline.
     fn wait(&self, events: &mut [EpollEvent], deadline: Option<Instant>) -> Result<usize, Errno> {
         loop {
-            let count = self.harvest(events)?;
+            let count = self.collect_events(events)?;
             if count > 0 || deadline.is_some_and(|deadline| deadline <= Instant::now()) {
                 return Ok(count);
             }
-            // What time changed during the harvest is in the list now, and there is no sleep.
+            // What expired during the collection is in the list now, so there is no sleep.
             let next_change = self.next_change();
             self.sleep([deadline, next_change].into_iter().flatten().min());
         }
     }
 
-    /// Sleeps until there is something in the list. One who was chosen harvests, also if its time
-    /// is up.
+    /// Sleeps until the list is not empty. A chosen sleeper collects, even after its deadline.
     fn sleep(&self, until: Option<Instant>) {
         wait(
             &self.ready,
             |ready| ready.waiters(),
             Events::IN,
             until,
-            |ready| ready.is_worth_a_look().then_some(()),
+            |ready| ready.has_work().then_some(()),
         );
     }
 
-    /// Takes what is ready from the list, as much as there is room for.
-    fn harvest(&self, events: &mut [EpollEvent]) -> Result<usize, Errno> {
+    /// Takes events from the ready list, as many as fit.
+    fn collect_events(&self, events: &mut [EpollEvent]) -> Result<usize, Errno> {
         let mut ended = Vec::new();
         let mut members = self.members.lock();
         members.next_change();
-        // Each item once: those that come meanwhile are for the next harvest.
-        let mut left = self.ready.lock().begin_harvest()?;
+        // Each item once: items added meanwhile are for the next collection.
+        let mut left = self.ready.lock().begin_collect()?;
         let mut count = 0;
         while left > 0 && count < events.len() {
             left -= 1;
@@ -421,7 +424,7 @@ impl Set {
             if found.contains(Events::ERR) && item.is_revoked() {
                 self.take(&mut members, &item);
                 ended.push(item);
-            } else if item.returns_to_the_list() {
+            } else if item.stays_listed() {
                 self.ready.lock().put_last(&item);
             }
         }
@@ -434,7 +437,7 @@ impl Set {
 }
 
 impl Members {
-    /// Takes an item out, if it is in.
+    /// Removes an item, if it is a member.
     fn take(&mut self, item: &Arc<Item>) -> bool {
         let same = |found: &Arc<Item>| Arc::ptr_eq(found, item);
         let is_member = self.items.get(&item.key()).is_some_and(same);
@@ -447,14 +450,15 @@ impl Members {
         is_member
     }
 
-    /// Takes all out, and lets nothing in any more.
+    /// Removes all members, and accepts no more.
     fn end(&mut self) -> Vec<Arc<Item>> {
         self.released = true;
         self.timed = Vec::new();
         std::mem::take(&mut self.items).into_values().collect()
     }
 
-    /// Has those that change by time tell what it has changed, and returns when it will again.
+    /// Lets time-dependent members report what has changed, and returns when they will change
+    /// again.
     fn next_change(&self) -> Option<Instant> {
         let timed = self.timed.iter();
         timed.filter_map(|item| item.next_change()).min()
@@ -462,7 +466,7 @@ impl Members {
 }
 
 impl Pollee for Set {
-    /// Ready for reading if a member is ready. Those in front that are not leave the list.
+    /// Readable if a member is ready. Items in front that are not ready leave the list.
     fn events(&self) -> Events {
         let members = self.members.lock();
         members.next_change();
@@ -492,8 +496,8 @@ impl Pollee for Set {
     }
 
     fn forget(&self, file: FileId) {
-        let told = self.ready.lock().waiters().forget(file);
-        told.run();
+        let wakeups = self.ready.lock().waiters().forget(file);
+        wakeups.run();
     }
 
     fn is_revoked(&self) -> bool {
@@ -510,7 +514,7 @@ impl Pollee for Set {
     }
 }
 
-/// Where it was not released: the items know the set, and the set the items.
+/// For an epoll that was never released: items and set refer to each other.
 impl Drop for Epoll {
     fn drop(&mut self) {
         self.set.clear();

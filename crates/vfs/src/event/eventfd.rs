@@ -1,12 +1,12 @@
-//! Counters that can be waited for: `eventfd(2)`.
+//! `eventfd(2)`: counters that can be waited for.
 //!
-//! A read takes the whole count, or one of it (`SEMAPHORE`); a write adds. Readers sleep while it is
-//! zero. Of them a write wakes one, and who leaves something passes the wake-up on. Writers sleep
-//! while what each adds does not fit below the highest count: some need more room than others, so a
-//! read wakes them all.
+//! A read takes the whole count, or one of it (`SEMAPHORE`); a write adds. Readers sleep while the
+//! count is zero. A write wakes one of them, and a reader that leaves something passes the wake-up
+//! on. Writers sleep while their addend does not fit below the maximum: they need different
+//! amounts, so a read wakes them all.
 //!
-//! Watchers are told of every write, also if the count was not zero: who asks for edges may never
-//! read, and many event loops do not.
+//! Every write notifies the watchers, even if the count was not zero: an edge-triggered event loop
+//! may never read.
 
 use std::fmt::Write;
 use std::sync::Arc;
@@ -17,12 +17,12 @@ use super::{Events, FileId, Pollee, WaitQueue, Wakeups, Watcher, wait};
 use crate::{Errno, Object, OpenFlags, Status};
 
 bitflags::bitflags! {
-    /// Set of flags of `eventfd`, with the values of Linux.
+    /// Flags of `eventfd`, with the values of Linux.
     #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
     pub struct EventFdFlags: u32 {
-        /// Makes a read take one, and not all.
+        /// A read takes one, and not the whole count.
         const SEMAPHORE = 1;
-        /// Makes calls that would wait answer `EAGAIN`.
+        /// Calls that would block return `EAGAIN`.
         const NONBLOCK = 0o4000;
         /// Closes the descriptor on `exec`.
         const CLOEXEC = 0o2000000;
@@ -30,13 +30,13 @@ bitflags::bitflags! {
 }
 
 impl EventFdFlags {
-    /// Returns the flags that every open file knows.
+    /// Returns the flags that every open file has.
     pub(crate) fn open_flags(self) -> OpenFlags {
         OpenFlags::from_bits_truncate((self - Self::SEMAPHORE).bits()) | OpenFlags::RDWR
     }
 }
 
-/// Open eventfd: a count that can be waited for.
+/// Open eventfd: a counter that can be waited for.
 #[derive(Debug)]
 pub struct EventFd {
     counter: Arc<Counter>,
@@ -44,7 +44,7 @@ pub struct EventFd {
     takes: Takes,
 }
 
-/// What a read takes.
+/// How much a read takes.
 #[derive(Clone, Copy, Debug)]
 enum Takes {
     All,
@@ -62,17 +62,17 @@ struct State {
     queue: WaitQueue,
 }
 
-/// Outcome of an operation, and those whom it has found to be woken.
+/// Result of an operation, and the wake-ups that it has collected.
 type Outcome = (Result<u64, Errno>, Wakeups);
 
-/// Bytes of a count.
+/// Size of a count in bytes.
 const WORD: usize = size_of::<u64>();
 
 impl EventFd {
-    /// The highest count: 2^64 - 2.
+    /// The maximum count: 2^64 - 2.
     pub const MAX: u64 = u64::MAX - 1;
 
-    /// Makes one with a count, 0 to [`MAX`](Self::MAX). Allocates.
+    /// Makes an eventfd with a count of 0 to [`MAX`](Self::MAX). Allocates.
     ///
     /// # Errors
     /// `EINVAL` if the count is above that.
@@ -97,12 +97,12 @@ impl EventFd {
         })
     }
 
-    /// Returns the count of this moment.
+    /// Returns the current count.
     pub fn count(&self) -> u64 {
         self.counter.0.lock().count
     }
 
-    /// Puts a count into the first eight bytes of `buf`.
+    /// Stores a count in the first eight bytes of `buf`.
     fn read_into(
         buf: &mut [u8],
         take: impl FnOnce() -> Result<u64, Errno>,
@@ -112,7 +112,7 @@ impl EventFd {
         Ok(WORD)
     }
 
-    /// Takes what is to be added from the first eight bytes.
+    /// Reads the addend from the first eight bytes.
     fn addend(bytes: &[u8]) -> Result<u64, Errno> {
         let word = bytes.first_chunk().ok_or(Errno::EINVAL)?;
         match u64::from_ne_bytes(*word) {
@@ -169,7 +169,7 @@ impl Object for EventFd {
 
     fn show_fdinfo(&self, text: &mut String) {
         let takes_one = u8::from(matches!(self.takes, Takes::One));
-        // A string takes all that is written.
+        // Writing to a `String` cannot fail.
         let _ = writeln!(
             text,
             "eventfd-count: {:16x}\neventfd-semaphore: {takes_one}",
@@ -177,7 +177,7 @@ impl Object for EventFd {
         );
     }
 
-    /// Who still looks at it through a borrowed lookup may as well have come before.
+    /// No effect: a borrowed lookup that still uses it might have come before.
     fn release(&self) {}
 
     fn revoke(&self) {
@@ -193,13 +193,13 @@ impl Object for EventFd {
 }
 
 impl Counter {
-    /// Runs an operation once. Nothing, if it has to wait, is `EAGAIN`.
+    /// Runs an operation once. `EAGAIN` if it would have to wait.
     fn attempt(&self, operation: impl FnOnce(&mut State) -> Option<Outcome>) -> Result<u64, Errno> {
         let outcome = operation(&mut self.0.lock());
         finish(outcome)
     }
 
-    /// Runs an operation until it does not have to wait.
+    /// Runs an operation until it need not wait.
     fn wait_for(
         &self,
         interest: Events,
@@ -210,7 +210,7 @@ impl Counter {
     }
 }
 
-/// Wakes whom an operation has found, now that the lock is gone.
+/// Runs the wake-ups of an operation, after the lock is released.
 fn finish(outcome: Option<Outcome>) -> Result<u64, Errno> {
     let (result, woken) = outcome.ok_or(Errno::EAGAIN)?;
     woken.run();
@@ -248,7 +248,7 @@ impl State {
         }
         self.count += addend;
         let woken = match self.count {
-            // Even nothing is an edge, as on Linux, but there is nothing to take.
+            // Adding zero is an edge too, as on Linux, but there is nothing to take.
             0 => self.queue.tell(Events::IN),
             _ => self.queue.wake(Events::IN),
         };
@@ -257,7 +257,7 @@ impl State {
 }
 
 impl Pollee for Counter {
-    /// As Linux, `IN` and `OUT` without their second spellings.
+    /// As on Linux, `IN` and `OUT` without their second spellings.
     fn events(&self) -> Events {
         let state = self.0.lock();
         let mut events = Events::empty();
@@ -276,8 +276,8 @@ impl Pollee for Counter {
     }
 
     fn forget(&self, file: FileId) {
-        let told = self.0.lock().queue.forget(file);
-        told.run();
+        let wakeups = self.0.lock().queue.forget(file);
+        wakeups.run();
     }
 
     fn is_revoked(&self) -> bool {

@@ -1,9 +1,9 @@
-//! Waiting for one of many files: the inside of `poll` and `select`.
+//! Waiting for one of many files: the core of `poll` and `select`.
 //!
-//! A [`Poll`] holds references to the files, as Linux does: a file whose number is closed meanwhile
-//! stays open until the call ends. It registers the calling thread with each file, and then looks at
-//! all of them whenever it is woken, so that no change between two looks is lost. Its end takes the
-//! thread off again, whichever way it comes.
+//! A [`Poll`] holds references to the files, as Linux does: a file whose descriptor is closed
+//! meanwhile stays open until the call ends. It registers the calling thread with each file, and
+//! then checks all of them each time it is woken, so that no change between two checks is lost.
+//! Dropping it unregisters the thread.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -13,21 +13,21 @@ use fdtable::FileRef;
 use super::{Events, Pollee, Sleeper, Watcher};
 use crate::Object;
 
-/// Files that a thread waits for together. It is of that thread alone.
+/// Files that a thread waits for. Used by that thread only.
 pub(crate) struct Poll {
     me: Arc<dyn Watcher>,
     entries: Vec<PollEntry>,
 }
 
 enum PollEntry {
-    /// A file, and what can be watched of it: nothing if it is always ready.
+    /// A file and its pollee; no pollee if it is always ready.
     File(FileRef<dyn Object>, Option<Arc<dyn Pollee>>),
-    /// What stands for a file that there is none of, and does not change.
+    /// Fixed events of a descriptor without a file.
     Fixed(Events),
 }
 
 impl Poll {
-    /// Makes one of the calling thread, without files.
+    /// Makes an empty set for the calling thread.
     pub(crate) fn new() -> Self {
         Poll {
             me: Sleeper::current(),
@@ -35,7 +35,7 @@ impl Poll {
         }
     }
 
-    /// Registers with a file. Allocates.
+    /// Adds a file, and registers with it. Allocates.
     pub(crate) fn add(&mut self, file: FileRef<dyn Object>, interest: Events) {
         let pollee = file.pollee();
         if let Some(pollee) = &pollee {
@@ -44,21 +44,23 @@ impl Poll {
         self.entries.push(PollEntry::File(file, pollee));
     }
 
-    /// Adds what is ready for `events` and never for others. Allocates.
+    /// Adds an entry that is always ready for `events`, and for no others. Allocates.
     pub(crate) fn add_fixed(&mut self, events: Events) {
         self.entries.push(PollEntry::Fixed(events));
     }
 
-    /// Sleeps until `look`, which is given what each entry is ready for, in the order in which they
-    /// were added, returns something, or until `deadline`. Blocks; the caller is in no read-side
-    /// section.
+    /// Sleeps until `look` returns a value, or until `deadline`.
+    ///
+    /// `look` gets the events of each entry, in the order in which they were added. Blocks; the
+    /// caller is not in a read-side section.
     pub(crate) fn wait<R>(
         &self,
         deadline: Option<Instant>,
         mut look: impl FnMut(&mut dyn Iterator<Item = Events>) -> Option<R>,
     ) -> Option<R> {
         loop {
-            // First the time, then the look: a timer that expires between the two is seen.
+            // The time is read before the events, so that a timer that expires between the two is
+            // seen.
             let next_change = self.next_change();
             if let Some(result) = look(&mut self.entries.iter().map(PollEntry::events)) {
                 return Some(result);
@@ -99,7 +101,7 @@ impl Drop for Poll {
     }
 }
 
-/// Returns the earlier of two moments, of which either may never come.
+/// Returns the earlier of two timestamps; `None` is never.
 fn earlier(one: Option<Instant>, other: Option<Instant>) -> Option<Instant> {
     [one, other].into_iter().flatten().min()
 }

@@ -1,82 +1,83 @@
-//! Who watches, and what can be watched.
+//! Pollees, and the watchers that register with them.
 
 use std::sync::Arc;
 use std::time::Instant;
 
 use super::Events;
 
-/// One who is told what a file has become ready for: a sleeping thread, or an entry of an epoll.
+/// Receiver of a file's events: a sleeping thread, or an item of an epoll.
 pub trait Watcher: Send + Sync {
-    /// Learns that some of `events` have become true. They may be untrue again already.
+    /// Reports that some of `events` have become true. They may be false again already.
     ///
-    /// Runs outside of the locks of the file, on the thread that changed it, and does not sleep. One
-    /// that watches an epoll does not ask it here: time that has passed is told while the members
-    /// are locked.
+    /// Runs on the thread that changed the file, outside the file's locks, and does not sleep. A
+    /// watcher of an epoll must not ask the epoll for its events here: an expired timer reports
+    /// with the epoll's members locked.
     fn wake(&self, events: Events);
 
-    /// Learns that the open file for which it was registered is released.
+    /// Reports that the open file for which it was registered is released.
     fn gone(&self) {}
 
-    /// Returns true if there is still anybody to wake. Runs under the lock of the file, and takes none.
+    /// Returns true if there is still a thread to wake. Runs under the lock of the file, and takes
+    /// none.
     fn is_alive(&self) -> bool {
         true
     }
 
-    /// Returns true if it shares changes with others of its kind: each is [offered](Self::offer) to
-    /// them in turn. Asked once, when it is registered.
+    /// Returns true if the watcher shares changes with others of its kind, to which each change is
+    /// [offered](Self::offer) in turn. Called once, at the registration.
     fn is_exclusive(&self) -> bool {
         false
     }
 
-    /// Learns of a change as [`wake`](Self::wake), and tells whether it has woken somebody with it.
-    /// If not, the next one learns of it too.
+    /// Reports a change like [`wake`](Self::wake). Returns true if it has woken a thread; if not,
+    /// the change is offered to the next watcher too.
     fn offer(&self, events: Events) -> bool {
         self.wake(events);
         true
     }
 }
 
-/// What of an open file can be watched. It outlives the open file, which it does not hold.
+/// Pollable part of an open file. It lives longer than the open file, and does not hold it.
 pub trait Pollee: Send + Sync {
-    /// Returns what the file is ready for now. Takes its locks for a moment.
+    /// Returns the events that the file is ready for now. Takes its locks briefly.
     fn events(&self) -> Events;
 
-    /// Registers `watcher` for changes of `interest`, and of [`Events::ALWAYS`], until it is taken
-    /// off. `file` names the open file for which it is registered, if it is to learn its end.
+    /// Registers `watcher` for changes of `interest` and of [`Events::ALWAYS`], until it is
+    /// unregistered. If `file` is given, the watcher is notified of the release of that open file.
     /// Allocates.
     ///
-    /// A change that comes before this is for the caller to find: it asks [`events`](Self::events)
-    /// afterwards.
+    /// An earlier change is not reported: the caller asks for [`events`](Self::events) afterwards.
     fn watch(&self, watcher: &Arc<dyn Watcher>, interest: Events, file: Option<FileId>);
 
-    /// Takes `watcher` off, wherever it is registered. It may be told of one more change that is
-    /// on its way.
+    /// Unregisters `watcher` from everything. One change that is being delivered may still reach
+    /// it.
     fn unwatch(&self, watcher: &Arc<dyn Watcher>);
 
-    /// Takes off those who are registered for `file`, and tells them that it is gone.
+    /// Unregisters the watchers for `file`, and notifies them that it is gone.
     fn forget(&self, file: FileId);
 
-    /// Returns true if the open file was revoked. Its [`events`](Self::events) then have
+    /// Returns true if the open file was revoked. Its [`events`](Self::events) then include
     /// [`Events::ERR`].
     fn is_revoked(&self) -> bool {
         false
     }
 
-    /// Returns true if the events may change by time alone, though nobody does anything: a timer's.
+    /// Returns true if time alone may change the events, as for a timer.
     fn is_timed(&self) -> bool {
         false
     }
 
-    /// Tells watchers what time has changed since this was last called, and returns the moment at
-    /// which it will again, if there is one. Whoever sleeps wakes himself then, and calls this.
+    /// Notifies watchers of what time has changed since the last call, and returns when it will
+    /// change the events again, if ever.
     ///
-    /// The caller asks for [`events`](Self::events) afterwards.
+    /// A sleeper wakes at that time, and calls this again. The caller asks for
+    /// [`events`](Self::events) afterwards.
     fn next_change(&self) -> Option<Instant> {
         None
     }
 }
 
-/// Identity of an open file for as long as it is not released: the place of its object.
+/// Identity of an open file until it is released: the address of its object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FileId(usize);
 

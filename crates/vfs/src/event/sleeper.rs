@@ -1,7 +1,8 @@
 //! Threads that sleep until something changes.
 //!
-//! A thread that sleeps steps out of the [freezer](fdtable::freezer): a fork of the host process does
-//! not wait for it. The child does not have it, and finds that its place in a queue is nobody's.
+//! A sleeping thread has left the [freezer](fdtable::freezer), so a fork of the host process does
+//! not wait for it. The thread does not exist in the child, where its entry in a wait queue is
+//! skipped.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -17,7 +18,7 @@ use super::{Events, WaitQueue, Watcher};
 #[derive(Debug)]
 pub struct Sleeper {
     thread: Thread,
-    /// The process of the thread: how many forks of the host it is away from the first.
+    /// Process of the thread: the number of host forks that led to it.
     generation: u32,
 }
 
@@ -26,17 +27,17 @@ thread_local! {
 }
 
 impl Sleeper {
-    /// Returns the calling thread as one to be woken.
+    /// Returns the calling thread as a sleeper.
     pub fn current() -> Arc<Sleeper> {
         let mine = MINE.try_with(|mine| {
             let mut mine = mine.borrow_mut();
-            // In a child the one of the thread that forked is of the parent.
+            // After a host fork, the cached one belongs to the parent process.
             if !mine.is_alive() {
                 *mine = Arc::new(Self::new());
             }
             Arc::clone(&mine)
         });
-        // A call from a destructor of the thread's own variables comes after this one is gone.
+        // Destructors of thread-local variables may run after this one is gone.
         mine.unwrap_or_else(|_| Arc::new(Self::new()))
     }
 
@@ -47,9 +48,10 @@ impl Sleeper {
         }
     }
 
-    /// Sleeps until the calling thread is woken, or until `deadline`. It may also return for
-    /// nothing: the caller looks at what it waits for, and sleeps again. Blocks; the caller holds
-    /// no lock and is in no read-side section.
+    /// Sleeps until the calling thread is woken, or until `deadline`.
+    ///
+    /// It may return spuriously: the caller checks its condition and sleeps again. Blocks; the
+    /// caller holds no lock and is not in a read-side section.
     pub fn sleep(deadline: Option<Instant>) {
         let _out = freezer::step_out();
         match deadline {
@@ -71,18 +73,18 @@ impl Watcher for Sleeper {
     }
 }
 
-/// Waits until `attempt` returns something, or `deadline`.
+/// Waits until `attempt` returns a value, or until `deadline`.
 ///
-/// The attempt runs with the lock of the state, at first at once and then each time that the thread
-/// is woken. If it has nothing to return, the thread sleeps on `queue` for one of `interest`, as
-/// one of those of whom each change wakes one: an attempt that succeeds and leaves something for
-/// another has to [pass it on](WaitQueue::pass_on). Returns nothing if the deadline came first.
-/// Blocks and allocates; the caller is in no read-side section.
+/// The attempt runs with the state locked, first at once and then after each wake-up. If it returns
+/// nothing, the thread sleeps on `queue` as an exclusive waiter for `interest`. Each change wakes
+/// one such waiter, so an attempt that succeeds and leaves something for another waiter has to
+/// [pass the wake-up on](WaitQueue::pass_on). Returns nothing if the deadline comes first. Blocks
+/// and allocates; the caller is not in a read-side section.
 ///
-/// Before it sleeps, the thread gives up the processor once, and looks again. On a busy machine
-/// whoever runs meanwhile may be the one it waits for, with many messages at once, and nobody has
-/// to be put to sleep and woken: with 800 threads that talk over pipes this is five times as fast.
-/// On an idle machine it costs one system call that returns at once. It does not spin.
+/// Before it sleeps, the thread yields the CPU once and tries again. On a busy machine, the threads
+/// that run meanwhile may include the one it waits for, with many messages at once, and no thread
+/// has to be put to sleep and woken: with 800 threads that talk over pipes, this is five times as
+/// fast. On an idle machine, it costs one system call that returns at once. It does not spin.
 pub fn wait<S, R>(
     state: &Mutex<S>,
     queue: impl Fn(&mut S) -> &mut WaitQueue,
@@ -105,13 +107,13 @@ pub fn wait<S, R>(
             break None;
         }
         let queue = queue(&mut locked);
-        // Who returned for nothing keeps its place, and who was chosen gets a new one at the end.
+        // A spurious wake-up keeps its entry; a chosen sleeper gets a new one at the end.
         held = held.filter(|&ticket| queue.holds(ticket));
         if held.is_none() {
             held = Some(queue.sleep_on(Arc::clone(&me) as Arc<dyn Watcher>, interest));
         }
         MutexGuard::unlocked(&mut locked, || Sleeper::sleep(deadline));
-        // Also when the time is up: who was chosen looks, or the change would wake nobody.
+        // Also after the deadline: a chosen sleeper must look, or the change would wake no thread.
         if let Some(result) = attempt(&mut locked) {
             break Some(result);
         }

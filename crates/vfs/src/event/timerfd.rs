@@ -1,17 +1,16 @@
-//! Timers that can be waited for: `timerfd_create(2)`.
+//! `timerfd_create(2)`: timers that can be waited for.
 //!
-//! A timer has no thread. What has expired is found out when somebody asks, and those who sleep wake
-//! themselves at the moment that [`next_change`](Pollee::next_change) tells them. A timer that nobody
-//! waits for costs nothing, however often it expires.
+//! A timer has no thread. Expirations are computed when the timer is asked, and sleepers wake at
+//! the time that [`next_change`](Pollee::next_change) returns. A timer without waiters costs
+//! nothing, however often it expires.
 //!
-//! When a timer is set, all who wait for it are woken, since the moment at which they wanted to wake
-//! is another one now.
+//! Setting a timer wakes all its waiters, because the time at which they have to wake has changed.
 //!
 //! # A clock that is set
 //!
-//! A timer for a time of day expires earlier or later if somebody sets the clock, and nobody tells a
-//! process of that. So those who wait for such a timer look at the clock once a second
-//! ([`GLANCE`]). A relative time is not affected, as on Linux.
+//! A timer on the time of day expires earlier or later if the clock is set, and a process is not
+//! notified of that. So the waiters of such a timer read the clock once a second ([`CLOCK_CHECK`]).
+//! A relative time is not affected, as on Linux.
 
 use std::fmt::Write;
 use std::sync::Arc;
@@ -28,33 +27,33 @@ mod timer;
 pub(super) use timer::END_OF_TIME;
 
 bitflags::bitflags! {
-    /// Set of flags of `timerfd_create`, with the values of Linux.
+    /// Flags of `timerfd_create`, with the values of Linux.
     #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
     pub struct TimerFdFlags: u32 {
-        /// Makes calls that would wait answer `EAGAIN`.
+        /// Calls that would block return `EAGAIN`.
         const NONBLOCK = 0o4000;
         /// Closes the descriptor on `exec`.
         const CLOEXEC = 0o2000000;
     }
 
-    /// Set of flags of `timerfd_settime`, with the values of Linux.
+    /// Flags of `timerfd_settime`, with the values of Linux.
     #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
     pub struct TimerFlags: u32 {
-        /// The first expiration is a time of the clock, and not one from now.
+        /// The first expiration is an absolute time of the clock.
         const ABSTIME = 1;
-        /// With `ABSTIME` on [`Clock::Realtime`]: a read answers `ECANCELED` once after the clock was
-        /// set.
+        /// With `ABSTIME` on [`Clock::Realtime`]: after the clock is set, a read returns
+        /// `ECANCELED` once.
         const CANCEL_ON_SET = 2;
     }
 }
 
-/// When a timer expires.
+/// Setting of a timer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[doc(alias = "itimerspec")]
 pub struct ITimerSpec {
-    /// Time from one expiration to the next. Zero: it expires once.
+    /// Time between expirations. Zero: it expires once.
     pub interval: Duration,
-    /// Time to the first expiration, or of it. Zero: the timer is off.
+    /// Time to the first expiration, or absolute time of it. Zero: the timer is disarmed.
     pub value: Duration,
 }
 
@@ -75,21 +74,21 @@ struct State {
     queue: WaitQueue,
 }
 
-/// How long who waits does not look at a clock that may be set.
-const GLANCE: Duration = Duration::from_secs(1);
+/// How often waiters read a clock that can be set.
+const CLOCK_CHECK: Duration = Duration::from_secs(1);
 
-/// Bytes of a count.
+/// Size of a count in bytes.
 const WORD: usize = size_of::<u64>();
 
 impl TimerFdFlags {
-    /// Returns the flags that every open file knows.
+    /// Returns the flags that every open file has.
     pub(crate) fn open_flags(self) -> OpenFlags {
         OpenFlags::from_bits_truncate(self.bits()) | OpenFlags::RDWR
     }
 }
 
 impl TimerFd {
-    /// Makes a timer that is off. Allocates.
+    /// Makes a disarmed timer. Allocates.
     pub fn new(clock: Clock, flags: TimerFdFlags) -> Self {
         let state = State {
             timer: Timer::new(clock),
@@ -102,11 +101,11 @@ impl TimerFd {
         }
     }
 
-    /// Sets or ends the timer, forgets what has expired, and returns what
-    /// [`get`](Self::get) would have.
+    /// Arms or disarms the timer, discards its expirations, and returns what [`get`](Self::get)
+    /// would have returned.
     ///
     /// # Errors
-    /// `EINVAL` if `flags` has unknown ones; `EIO` if it is revoked.
+    /// `EINVAL` if `flags` has unknown bits; `EIO` if it is revoked.
     pub fn set(&self, flags: TimerFlags, spec: ITimerSpec) -> Result<ITimerSpec, Errno> {
         if TimerFlags::from_bits(flags.bits()).is_none() {
             return Err(Errno::EINVAL);
@@ -122,8 +121,8 @@ impl TimerFd {
         Ok(old)
     }
 
-    /// Returns the interval, and the time to the next expiration: zero if the timer is off, or has
-    /// expired for good.
+    /// Returns the interval, and the time to the next expiration: zero if the timer is disarmed, or
+    /// will not expire again.
     ///
     /// # Errors
     /// `EIO` if it is revoked.
@@ -133,30 +132,30 @@ impl TimerFd {
         Ok(state.timer.get())
     }
 
-    /// Returns the clock that it was made with.
+    /// Returns the clock of the timer.
     pub fn clock(&self) -> Clock {
         self.shared.0.lock().timer.clock()
     }
 
-    /// Returns how it was last set.
+    /// Returns the flags of the last setting.
     pub fn flags(&self) -> TimerFlags {
         self.shared.0.lock().timer.flags()
     }
 
-    /// Returns how often it has expired since it was last read.
+    /// Returns the expirations since the last read.
     pub fn ticks(&self) -> u64 {
         let mut state = self.shared.0.lock();
         state.timer.advance();
         state.timer.ticks()
     }
 
-    /// Takes what has expired, or nothing, and tells when to come again.
+    /// Takes the expirations, or returns `EAGAIN`.
     fn try_take(&self) -> Result<u64, Errno> {
         let outcome = self.shared.0.lock().take();
         outcome.unwrap_or(Err(Errno::EAGAIN))
     }
 
-    /// Takes what has expired, and waits for it.
+    /// Takes the expirations, and blocks until there is one.
     fn take(&self) -> Result<u64, Errno> {
         loop {
             let (setting, until) = {
@@ -165,7 +164,7 @@ impl TimerFd {
             };
             let attempt = |state: &mut State| match state.take() {
                 Some(result) => Some(Some(result)),
-                // It expires at another time now.
+                // It was set meanwhile, and expires at another time now.
                 None if state.timer.setting() != setting => Some(None),
                 None => None,
             };
@@ -182,7 +181,7 @@ impl TimerFd {
         }
     }
 
-    /// Puts a count into the first eight bytes of `buf`.
+    /// Stores a count in the first eight bytes of `buf`.
     fn read_into(
         buf: &mut [u8],
         take: impl FnOnce() -> Result<u64, Errno>,
@@ -193,7 +192,7 @@ impl TimerFd {
     }
 }
 
-/// Sees a file as a timer, if it is one.
+/// Downcasts an object to a timer.
 pub(crate) fn as_timerfd(object: &dyn Object) -> Option<&TimerFd> {
     (object as &dyn std::any::Any).downcast_ref()
 }
@@ -235,7 +234,7 @@ impl Object for TimerFd {
     fn show_fdinfo(&self, text: &mut String) {
         let ITimerSpec { interval, value } = self.get().unwrap_or_default();
         let shown = |time: Duration| format!("({}, {})", time.as_secs(), time.subsec_nanos());
-        // A string takes all that is written.
+        // Writing to a `String` cannot fail.
         let _ = writeln!(
             text,
             "clockid: {}\nticks: {}\nsettime flags: 0{:o}\nit_value: {}\nit_interval: {}",
@@ -247,7 +246,7 @@ impl Object for TimerFd {
         );
     }
 
-    /// Nobody but its own readers waits for it.
+    /// No effect: only its own readers wait for it.
     fn release(&self) {}
 
     fn revoke(&self) {
@@ -268,7 +267,7 @@ impl State {
         Ok(())
     }
 
-    /// Takes what has expired; nothing if nothing has.
+    /// Takes the expirations; nothing if there are none.
     fn take(&mut self) -> Option<Result<u64, Errno>> {
         if let Err(errno) = self.check() {
             return Some(Err(errno));
@@ -277,20 +276,20 @@ impl State {
         self.timer.take()
     }
 
-    /// Returns when to look again.
+    /// Returns when to check again.
     fn next_change(&mut self) -> Option<Instant> {
         let Now { time, .. } = self.timer.advance();
         let mut left = self.timer.expiry()?.saturating_sub(time);
         if self.timer.follows_the_time_of_day() {
-            left = left.min(GLANCE);
+            left = left.min(CLOCK_CHECK);
         }
-        // Too far ahead is never.
+        // A deadline too far ahead is none.
         Instant::now().checked_add(left)
     }
 }
 
 impl Pollee for Shared {
-    /// As Linux, `IN` without its second spelling.
+    /// As on Linux, `IN` without its second spelling.
     fn events(&self) -> Events {
         let mut state = self.0.lock();
         state.timer.advance();
@@ -309,8 +308,8 @@ impl Pollee for Shared {
     }
 
     fn forget(&self, file: FileId) {
-        let told = self.0.lock().queue.forget(file);
-        told.run();
+        let wakeups = self.0.lock().queue.forget(file);
+        wakeups.run();
     }
 
     fn is_revoked(&self) -> bool {
@@ -322,16 +321,16 @@ impl Pollee for Shared {
     }
 
     fn next_change(&self) -> Option<Instant> {
-        let (next_change, told) = {
+        let (next_change, wakeups) = {
             let mut state = self.0.lock();
             let next_change = state.next_change();
-            let told = match state.timer.tell() {
+            let wakeups = match state.timer.take_unnotified() {
                 true => state.queue.tell(Events::IN),
                 false => Wakeups::default(),
             };
-            (next_change, told)
+            (next_change, wakeups)
         };
-        told.run();
+        wakeups.run();
         next_change
     }
 }

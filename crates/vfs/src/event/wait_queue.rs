@@ -1,29 +1,29 @@
-//! Wait queues: who is to be told of which events.
+//! Wait queues: the watchers and sleepers of an object.
 //!
-//! A queue lies inside the state of an object, under its lock, so that a look at the state and the
-//! registration are one step, and a change and the choice of whom to wake are one. To wake is left
-//! to a [`Wakeups`], which runs after the lock is gone: who is woken wants that very lock.
+//! A queue is part of the state of an object, under its lock. So checking the state and registering
+//! are one step, and so are changing the state and choosing whom to wake. The wake-ups run later,
+//! from a [`Wakeups`], after the lock is released: a woken thread takes that very lock.
 //!
 //! There are two kinds of entries, as on Linux:
-//! - A *watcher* (a poll, an epoll) is told of every change that interests it, and stays until it
-//!   is taken off.
-//! - A *sleeper* (a read, a write, an accept) is *exclusive*: of those that wait for the same, a
-//!   change wakes the first, and takes it out of the queue. One who has run and leaves something
+//! - A *watcher* (a poll, an epoll) is notified of every change of its interest, and stays until it
+//!   is unregistered.
+//! - A *sleeper* (a read, a write, an accept) is *exclusive*: a change wakes the first of those
+//!   with the same interest, and removes it from the queue. A woken sleeper that leaves something
 //!   for the next one passes the wake-up on ([`pass_on`](WaitQueue::pass_on)). So there is no
-//!   thundering herd, and no wake-up is lost as long as every woken sleeper looks at the state once
-//!   more, even if its time is up, and what suffices for one suffices for each.
+//!   thundering herd. No wake-up is lost, as long as every woken sleeper checks the state once
+//!   more, even after its deadline, and as long as sleepers of one interest are interchangeable.
 //!
-//! *Exclusive watchers* (`EPOLLEXCLUSIVE`) share changes with each other: each is told to them in
-//! turn, up to the first that has woken somebody with it. Whether it has is known only then, so a
-//! change finds them all. They do not share with sleepers, as they do on Linux: a sleeper takes what
-//! it came for and does not know what it leaves to them.
+//! *Exclusive watchers* (`EPOLLEXCLUSIVE`) share changes with each other: a change is offered to
+//! each in turn, up to the first that wakes a thread. Only the offer shows whether it does, so a
+//! change collects them all. Unlike on Linux they do not share with sleepers: a sleeper takes what
+//! it needs, and does not know what it leaves for watchers.
 //!
-//! The kinds lie apart, so a change does not walk over a thousand sleepers to find that nobody
-//! watches. A sleeper has a [`Ticket`], and tickets rise along the queue: it finds its place, or that
-//! it was woken, in a binary search.
+//! The two kinds have separate lists, so a change does not walk a thousand sleepers to find that
+//! there is no watcher. A sleeper has a [`Ticket`], and tickets increase along the list, so a
+//! binary search finds its entry, or that it was woken.
 //!
-//! A sleeper that no longer exists, since its thread stayed behind at a fork of the host process,
-//! is dropped when its turn comes.
+//! A sleeper whose thread did not survive a fork of the host process is dropped when its turn
+//! comes.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -32,12 +32,12 @@ use smallvec::SmallVec;
 
 use super::{Events, FileId, Watcher};
 
-/// Queue of those who wait for an object. Keep it under the lock of the state that they wait for.
+/// Queue of the waiters of an object. It belongs under the lock of the state that they wait for.
 #[derive(Default)]
 #[doc(alias = "wait_queue_head")]
 pub struct WaitQueue {
-    /// The youngest first, then the exclusive ones, the oldest first: in this order they are told,
-    /// as on Linux.
+    /// The youngest first, then the exclusive ones, the oldest first. Notifications follow this
+    /// order, as on Linux.
     watchers: VecDeque<Registration>,
     /// In the order of their tickets.
     sleepers: VecDeque<Sleeping>,
@@ -57,13 +57,13 @@ struct Sleeping {
     ticket: Ticket,
 }
 
-/// Place of a sleeper in one queue, never given out again.
+/// Ticket of a sleeper in one queue, never reused.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Ticket(u64);
 
-/// Those whom a change has found. They are woken when this is dropped.
+/// Waiters that a change has chosen. Dropping it wakes them.
 #[derive(Default)]
-#[must_use = "drop it when the lock of the object is gone"]
+#[must_use = "drop it after the lock of the object is released"]
 pub struct Wakeups {
     woken: SmallVec<[(Arc<dyn Watcher>, Notification); 2]>,
 }
@@ -71,9 +71,9 @@ pub struct Wakeups {
 #[derive(Clone, Copy)]
 enum Notification {
     Changed(Events),
-    /// As `Changed`, to exclusive ones, of whom this is the first in turn.
+    /// Like `Changed`, for the first exclusive watcher.
     Offered(Events),
-    /// To the next in turn, if nobody before was woken with it.
+    /// For the next exclusive watcher, if no thread was woken by those before.
     OfferedOn(Events),
     Gone,
 }
@@ -88,14 +88,14 @@ impl WaitQueue {
         }
     }
 
-    /// Returns true if nobody waits.
+    /// Returns true if there are no waiters.
     pub fn is_empty(&self) -> bool {
         self.watchers.is_empty() && self.sleepers.is_empty()
     }
 
-    /// Adds a sleeper at the end: the first change of `interest` takes it out. Allocates.
+    /// Adds a sleeper at the end: the first change of `interest` removes it. Allocates.
     pub fn sleep_on(&mut self, sleeper: Arc<dyn Watcher>, interest: Events) -> Ticket {
-        // A queue that gave out one a nanosecond would last for 500 years.
+        // One ticket a nanosecond would last for 500 years.
         let ticket = Ticket(self.next_ticket);
         self.next_ticket += 1;
         self.sleepers.push_back(Sleeping {
@@ -106,19 +106,19 @@ impl WaitQueue {
         ticket
     }
 
-    /// Returns true if a sleeper still has its place: nobody has chosen it.
+    /// Returns true if a sleeper is still queued: no change has chosen it.
     pub fn holds(&self, ticket: Ticket) -> bool {
         self.index(ticket).is_ok()
     }
 
-    /// Takes a sleeper out, if it still has its place.
+    /// Removes a sleeper, if it is still queued.
     pub fn leave(&mut self, ticket: Ticket) {
         if let Ok(index) = self.index(ticket) {
             self.sleepers.remove(index);
         }
     }
 
-    /// Adds a watcher, as [`Pollee::watch`](super::Pollee::watch) says. Allocates.
+    /// Adds a watcher, as [`Pollee::watch`](super::Pollee::watch) describes. Allocates.
     pub fn watch(&mut self, watcher: &Arc<dyn Watcher>, interest: Events, file: Option<FileId>) {
         let entry = Registration {
             watcher: Arc::clone(watcher),
@@ -133,7 +133,7 @@ impl WaitQueue {
         }
     }
 
-    /// Returns each watcher, its interest and the open file that it is registered for.
+    /// Returns each watcher, with its interest and the open file for which it is registered.
     pub fn watchers(
         &self,
     ) -> impl Iterator<Item = (&Arc<dyn Watcher>, Events, Option<FileId>)> + '_ {
@@ -142,13 +142,13 @@ impl WaitQueue {
             .map(|entry| (&entry.watcher, entry.interest, entry.file))
     }
 
-    /// Takes out all entries of a watcher.
+    /// Removes all entries of a watcher.
     pub fn unwatch(&mut self, watcher: &Arc<dyn Watcher>) {
         self.watchers
             .retain(|entry| !is_same(&entry.watcher, watcher));
     }
 
-    /// Takes out those who are registered for `file`, and has them told.
+    /// Removes the watchers registered for `file`, and collects their notifications.
     pub fn forget(&mut self, file: FileId) -> Wakeups {
         let mut wakeups = Wakeups::default();
         self.watchers.retain(|entry| {
@@ -161,8 +161,7 @@ impl WaitQueue {
         wakeups
     }
 
-    /// Finds those who are to learn that `events` have become true: the watchers, and the first
-    /// sleeper.
+    /// Collects the watchers and the first sleeper to wake, after `events` have become true.
     #[inline]
     pub fn wake(&mut self, events: Events) -> Wakeups {
         let mut wakeups = Wakeups::default();
@@ -172,8 +171,8 @@ impl WaitQueue {
         wakeups
     }
 
-    /// Finds all watchers of `events`, and no sleeper: for a change that leaves the object as ready
-    /// as it was. Who waits for edges is told of it.
+    /// Collects all watchers of `events`, and no sleeper, after a change that leaves the object as
+    /// ready as it was. Edge-triggered watchers need it.
     #[inline]
     pub fn tell(&mut self, events: Events) -> Wakeups {
         let mut wakeups = Wakeups::default();
@@ -183,7 +182,7 @@ impl WaitQueue {
         wakeups
     }
 
-    /// Finds all who wait for one of `events`: those for whom the object has come to an end.
+    /// Collects all waiters for one of `events`, when the object comes to an end.
     pub fn wake_all(&mut self, events: Events) -> Wakeups {
         let mut wakeups = Wakeups::default();
         for entry in &self.watchers {
@@ -195,8 +194,8 @@ impl WaitQueue {
         wakeups
     }
 
-    /// Finds the next sleeper that waits for one of `events`, and nobody else: for one who was
-    /// woken, and leaves something. Who watches knows already.
+    /// Collects only the next sleeper for one of `events`: a woken thread leaves something for it.
+    /// Watchers know already.
     #[inline]
     pub fn pass_on(&mut self, events: Events) -> Wakeups {
         let mut wakeups = Wakeups::default();
@@ -206,7 +205,7 @@ impl WaitQueue {
         wakeups
     }
 
-    /// Returns how many tickets were given out.
+    /// Returns how many tickets were handed out.
     #[cfg(test)]
     pub(super) fn next_ticket(&self) -> u64 {
         self.next_ticket
@@ -236,7 +235,7 @@ impl WaitQueue {
         }
     }
 
-    /// Takes out the first sleeper that is alive, and tells whether there was one.
+    /// Removes the first sleeper that is alive. Returns true if there was one.
     fn find_sleeper(&mut self, events: Events, wakeups: &mut Wakeups) -> bool {
         let waits = |sleeping: &Sleeping| sleeping.interest.intersects(events);
         while let Some(index) = self.sleepers.iter().position(waits) {
@@ -265,21 +264,21 @@ impl std::fmt::Debug for WaitQueue {
 }
 
 impl Wakeups {
-    /// Wakes them. The caller holds no lock of an object.
+    /// Wakes the waiters. The caller holds no lock of an object.
     pub fn run(self) {}
 
-    /// Returns true if there is nobody.
+    /// Returns true if there are no waiters to wake.
     pub fn is_empty(&self) -> bool {
         self.woken.is_empty()
     }
 
-    /// Adds those of another change.
+    /// Adds the waiters of another change.
     pub fn and(mut self, other: Wakeups) -> Wakeups {
         self.append(other);
         self
     }
 
-    /// Adds those of another change.
+    /// Adds the waiters of another change.
     #[inline]
     pub fn append(&mut self, mut other: Wakeups) {
         if !other.woken.is_empty() {

@@ -1,47 +1,48 @@
-//! What is asked of a member, and how it is returned, with the values of Linux.
+//! Events and modes of the members of an epoll, with the values of Linux.
 
 use crate::event::Events;
 use crate::{Errno, OpenFlags};
 
 bitflags::bitflags! {
-    /// Set of events and modes of a member (`EPOLLIN`, `EPOLLET`, ...). Unknown bits mean nothing.
+    /// Events and modes of a member (`EPOLLIN`, `EPOLLET`, ...). Unknown bits are ignored.
     ///
-    /// [`ERR`](Self::ERR) and [`HUP`](Self::HUP) are found also if they are not asked for.
+    /// [`ERR`](Self::ERR) and [`HUP`](Self::HUP) are reported even if they were not requested.
     #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
     pub struct EpollFlags: u32 {
-        /// As [`Events::IN`].
+        /// Same as [`Events::IN`].
         const IN = Events::IN.bits();
-        /// As [`Events::PRI`].
+        /// Same as [`Events::PRI`].
         const PRI = Events::PRI.bits();
-        /// As [`Events::OUT`].
+        /// Same as [`Events::OUT`].
         const OUT = Events::OUT.bits();
-        /// As [`Events::ERR`].
+        /// Same as [`Events::ERR`].
         const ERR = Events::ERR.bits();
-        /// As [`Events::HUP`].
+        /// Same as [`Events::HUP`].
         const HUP = Events::HUP.bits();
-        /// As [`Events::RDNORM`].
+        /// Same as [`Events::RDNORM`].
         const RDNORM = Events::RDNORM.bits();
-        /// As [`Events::RDBAND`].
+        /// Same as [`Events::RDBAND`].
         const RDBAND = Events::RDBAND.bits();
-        /// As [`Events::WRNORM`].
+        /// Same as [`Events::WRNORM`].
         const WRNORM = Events::WRNORM.bits();
-        /// As [`Events::WRBAND`].
+        /// Same as [`Events::WRBAND`].
         const WRBAND = Events::WRBAND.bits();
-        /// As [`Events::MSG`].
+        /// Same as [`Events::MSG`].
         const MSG = Events::MSG.bits();
-        /// As [`Events::RDHUP`].
+        /// Same as [`Events::RDHUP`].
         const RDHUP = Events::RDHUP.bits();
-        /// Shares changes with other epolls that ask so: a change is told to one who waits.
+        /// Shares changes with other epolls that have this flag: a change wakes a thread in one of
+        /// them.
         const EXCLUSIVE = 1 << 28;
-        /// Keeps the machine awake; means nothing here.
+        /// Keeps the machine awake; ignored here.
         const WAKEUP = 1 << 29;
-        /// Asks for one event, and for no more until it is modified.
+        /// Reports one event, and no more until the member is modified.
         const ONESHOT = 1 << 30;
-        /// Asks for changes, and not for what is.
+        /// Edge-triggered: reports changes, not states.
         const ET = 1 << 31;
     }
 
-    /// Set of flags of `epoll_create1`.
+    /// Flags of `epoll_create1`.
     #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
     pub struct EpollCreateFlags: u32 {
         /// Closes the descriptor on `exec`.
@@ -49,44 +50,44 @@ bitflags::bitflags! {
     }
 }
 
-/// What is to be done with a member of an epoll.
+/// Operation of `epoll_ctl`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum EpollCtl {
-    /// Adds it.
+    /// Adds a member.
     Add,
-    /// Takes it out.
+    /// Removes a member.
     Del,
-    /// Changes what is asked of it.
+    /// Changes the events requested of a member.
     Mod,
 }
 
-/// What is asked of a member, or what it was found ready for, and a word of the caller's.
+/// Events requested of a member, or found, and the user data.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct EpollEvent {
-    /// The events, and when asking, the modes.
+    /// The events; in a request, also the modes.
     pub events: EpollFlags,
-    /// Given back as it was given.
+    /// User data, returned with the events.
     pub data: u64,
 }
 
 impl EpollEvent {
-    /// Asks for `events`.
+    /// Requests `events`.
     pub fn new(events: EpollFlags, data: u64) -> Self {
         EpollEvent { events, data }
     }
 }
 
 impl EpollFlags {
-    /// What is told to everybody.
+    /// Events that are reported without being requested.
     pub(super) const ALWAYS: Self = Self::ERR.union(Self::HUP);
 
-    /// Bits that are no events. They stay when a `ONESHOT` has fired.
+    /// Bits that are not events. They stay after a `ONESHOT` has fired.
     pub(super) const MODES: Self = Self::EXCLUSIVE
         .union(Self::WAKEUP)
         .union(Self::ONESHOT)
         .union(Self::ET);
 
-    /// All that may stand beside `EXCLUSIVE`.
+    /// All flags that are allowed together with `EXCLUSIVE`.
     const BESIDE_EXCLUSIVE: Self = Self::IN
         .union(Self::OUT)
         .union(Self::ERR)
@@ -100,7 +101,7 @@ impl EpollFlags {
         Events::from_bits_truncate(self.bits())
     }
 
-    /// Checks what `EXCLUSIVE` may be asked with.
+    /// Checks the flags that come with `EXCLUSIVE`.
     pub(super) fn check_exclusive(self, of_an_epoll: bool) -> Result<(), Errno> {
         let exclusive = self.contains(Self::EXCLUSIVE);
         if exclusive && (of_an_epoll || !Self::BESIDE_EXCLUSIVE.contains(self)) {
@@ -117,7 +118,7 @@ impl From<Events> for EpollFlags {
 }
 
 impl EpollCreateFlags {
-    /// Returns the flags that every open file knows.
+    /// Returns the flags that every open file has.
     pub(crate) fn open_flags(self) -> OpenFlags {
         OpenFlags::from_bits_truncate(self.bits()) | OpenFlags::RDWR
     }

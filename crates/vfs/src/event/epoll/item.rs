@@ -1,4 +1,4 @@
-//! Members of an epoll: a watcher that puts itself into the ready list.
+//! Members of an epoll: watchers that put themselves into the ready list.
 
 use std::sync::{Arc, Weak};
 use std::time::Instant;
@@ -8,25 +8,26 @@ use crossbeam_utils::atomic::AtomicCell;
 use super::{EpollEvent, EpollFlags, Key, Set};
 use crate::event::{Events, Pollee, Watcher};
 
-/// Member of an epoll. It holds what can be watched of a file, and not the open file.
+/// Member of an epoll. It holds the pollee of a file, and not the open file.
 pub(super) struct Item {
-    /// Until it is taken out, each knows the other.
+    /// Set and item refer to each other until the item is removed.
     set: Arc<Set>,
-    /// This very item.
+    /// This item.
     me: Weak<Item>,
     key: Key,
     pollee: Arc<dyn Pollee>,
-    /// The same, if it is an epoll.
+    /// The set of the member, if it is an epoll.
     child: Option<Arc<Set>>,
-    /// What is asked, and the modes. Written under the lock of the members. A wake-up reads it
-    /// without: the lock of the file orders a change after the question that did not see it.
+    /// Requested events and modes. Written under the lock of the members. A wake-up reads it
+    /// without that lock: the lock of the file orders every change that a check did not see after
+    /// the write.
     asked: AtomicCell<EpollFlags>,
-    /// What the file was told that interests us. Under the lock of the members.
+    /// Interest registered with the file. Guarded by the lock of the members.
     registered: AtomicCell<Events>,
     data: AtomicCell<u64>,
-    /// Whether it is in the list. Under the lock of the list.
+    /// Whether it is in the ready list. Guarded by the lock of the list.
     pub(super) listed: AtomicCell<bool>,
-    /// Whether it was taken out of the set. Under the lock of the list.
+    /// Whether it was removed from the set. Guarded by the lock of the ready list.
     pub(super) removed: AtomicCell<bool>,
 }
 
@@ -52,7 +53,7 @@ impl Item {
         })
     }
 
-    /// Returns a reference, for a place in the list; none if it is just being dropped.
+    /// Returns a reference, to be put into the ready list; none if it is being dropped.
     pub(super) fn me(&self) -> Option<Arc<Item>> {
         self.me.upgrade()
     }
@@ -65,12 +66,12 @@ impl Item {
         self.child.as_ref()
     }
 
-    /// Returns what is asked, and the word of the caller's.
+    /// Returns the requested events and the user data.
     pub(super) fn event(&self) -> EpollEvent {
         EpollEvent::new(self.asked.load(), self.data.load())
     }
 
-    /// Changes what is asked.
+    /// Changes the requested events.
     pub(super) fn set_event(self: &Arc<Self>, event: EpollEvent) {
         self.data.store(event.data);
         self.asked.store(asked(event));
@@ -80,8 +81,8 @@ impl Item {
         }
     }
 
-    /// Has the file tell of changes of what is asked. The set does not: a `ONESHOT` that is asked
-    /// again most often asks for the same.
+    /// Registers with the file for the requested events. Registering again is left to a change of
+    /// the events: a `ONESHOT` that is rearmed most often requests the same.
     pub(super) fn register(self: &Arc<Self>) {
         let interest = self.asked.load().events();
         self.registered.store(interest);
@@ -94,7 +95,7 @@ impl Item {
         self.pollee.unwatch(&me);
     }
 
-    /// Asks the file what it is ready for, of what is asked.
+    /// Returns those of the requested events that the file is ready for now.
     pub(super) fn ask(&self) -> Events {
         let asked = self.asked.load().events();
         if asked.is_empty() {
@@ -103,7 +104,7 @@ impl Item {
         self.pollee.events() & asked
     }
 
-    /// Makes the event that is returned, and empties what a `ONESHOT` asks.
+    /// Makes the event to return, and clears the request of a `ONESHOT`.
     pub(super) fn found(&self, events: Events) -> EpollEvent {
         let asked = self.asked.load();
         if asked.contains(EpollFlags::ONESHOT) {
@@ -112,8 +113,8 @@ impl Item {
         EpollEvent::new(events.into(), self.data.load())
     }
 
-    /// Returns true if it stays in the list after it was returned.
-    pub(super) fn returns_to_the_list(&self) -> bool {
+    /// Returns true if the item stays in the ready list after it was returned.
+    pub(super) fn stays_listed(&self) -> bool {
         !(self.asked.load()).intersects(EpollFlags::ET | EpollFlags::ONESHOT)
     }
 
@@ -134,7 +135,7 @@ impl Item {
     }
 }
 
-/// Returns what an event asks: also for what is told to everybody.
+/// Returns the request of an event, with the events that are always reported.
 fn asked(event: EpollEvent) -> EpollFlags {
     event.events | EpollFlags::ALWAYS
 }
@@ -155,6 +156,6 @@ impl Watcher for Item {
     }
 
     fn offer(&self, events: Events) -> bool {
-        self.asked.load().events().intersects(events) && self.set.suspect(self)
+        self.asked.load().events().intersects(events) && self.set.make_ready(self)
     }
 }

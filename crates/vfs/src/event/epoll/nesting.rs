@@ -1,14 +1,14 @@
 //! Epolls that are members of epolls.
 //!
-//! A file tells its items, and an item tells those who watch its epoll, and so on upwards. That ends
-//! because sets never contain each other, and soon because chains are short: at most
-//! [`MAX_LINKS`] links from the outermost epoll to the innermost, as on Linux. Both are checked when
-//! an epoll is added, under one lock for all, so that two threads do not close a loop together. Links
-//! that go away need no check.
+//! A file notifies its items, and an item notifies the watchers of its epoll, and so on upwards.
+//! That terminates because sets never contain each other, and quickly because chains are short: at
+//! most [`MAX_LINKS`] links from the outermost epoll to the innermost, as on Linux. Both are
+//! checked when an epoll is added, under one global lock, so that two threads cannot close a loop
+//! together. Removing a link needs no check.
 //!
-//! Short chains may still be very many, where sets share members: a change is told once for each way
-//! upwards. So no set has more than [`MAX_WAYS`] of them (Linux limits the ways of each length, to
-//! fewer).
+//! Short chains can still be very many, if sets share members: a change is propagated once for each
+//! path upwards. So no set has more than [`MAX_PATHS`] of them (Linux limits the paths of each
+//! length, to fewer).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Weak};
@@ -21,17 +21,17 @@ use crate::Errno;
 /// Most links in a chain: five epolls.
 const MAX_LINKS: usize = 4;
 
-/// Most ways from a set upwards, each with the sets on which it may end: what a change of it may
-/// cost.
-const MAX_WAYS: usize = 1000;
+/// Most paths from a set upwards, counted with each set at which they may end: what a change of it
+/// may cost.
+const MAX_PATHS: usize = 1000;
 
-/// Orders all additions of epolls to epolls.
+/// Serialises all additions of epolls to epolls.
 static LINKING: Mutex<()> = Mutex::new(());
 
-/// Checks that `child` may become a member of `parent`, and has `insert` put it there.
+/// Checks that `child` may become a member of `parent`, and calls `insert` to add it.
 ///
 /// # Errors
-/// `ELOOP` if not; `EINVAL` if there would be too many ways upwards; those of `insert`.
+/// `ELOOP` if it may not; `EINVAL` if there would be too many paths upwards; those of `insert`.
 pub(super) fn link(
     parent: &Arc<Set>,
     child: &Arc<Set>,
@@ -42,22 +42,22 @@ pub(super) fn link(
     let links = longest(child, Set::children, &mut below)
         + 1
         + longest(parent, Set::parents, &mut Lengths::new());
-    // Of all that is below, nothing may be the parent.
+    // The parent must not be anywhere below.
     if below.contains_key(&address(parent)) || links > MAX_LINKS {
         return Err(Errno::ELOOP);
     }
-    // First the link, which whoever takes the member out takes away.
+    // The link comes first: any removal of the member removes it again.
     child.parents.lock().push(Arc::downgrade(parent));
-    let linked = check_ways(child).and_then(|()| insert());
+    let linked = check_paths(child).and_then(|()| insert());
     linked.inspect_err(|_| unlink(parent, child))
 }
 
-/// Checks the ways from a set that was linked, and from all below it.
-fn check_ways(set: &Arc<Set>) -> Result<(), Errno> {
+/// Checks the paths from a set that was linked, and from all sets below it.
+fn check_paths(set: &Arc<Set>) -> Result<(), Errno> {
     let (mut counted, mut seen) = (Lengths::new(), BTreeSet::new());
     let mut next = vec![Arc::clone(set)];
     while let Some(set) = next.pop() {
-        if ways(&set, &mut counted) > MAX_WAYS {
+        if paths(&set, &mut counted) > MAX_PATHS {
             return Err(Errno::EINVAL);
         }
         if seen.insert(address(&set)) {
@@ -67,19 +67,19 @@ fn check_ways(set: &Arc<Set>) -> Result<(), Errno> {
     Ok(())
 }
 
-/// Returns how many ways there are from a set upwards, with the one that ends there.
-fn ways(set: &Set, counted: &mut Lengths) -> usize {
-    if let Some(&ways) = counted.get(&address(set)) {
-        return ways;
+/// Returns how many paths there are from a set upwards, including the one that ends there.
+fn paths(set: &Set, counted: &mut Lengths) -> usize {
+    if let Some(&paths) = counted.get(&address(set)) {
+        return paths;
     }
     let parents = set.parents();
-    let upwards = parents.iter().map(|parent| ways(parent, counted));
+    let upwards = parents.iter().map(|parent| paths(parent, counted));
     let sum = upwards.fold(1, usize::saturating_add);
     counted.insert(address(set), sum);
     sum
 }
 
-/// Takes one link away.
+/// Removes one link.
 pub(super) fn unlink(parent: &Set, child: &Set) {
     let mut parents = child.parents.lock();
     let same = |link: &Weak<Set>| std::ptr::eq(link.as_ptr(), parent);
@@ -88,12 +88,12 @@ pub(super) fn unlink(parent: &Set, child: &Set) {
     }
 }
 
-/// Lengths of chains, or numbers of ways, from sets that were visited, by their addresses: many
-/// chains may meet in one.
+/// Lengths of chains, or numbers of paths, of sets that were visited, by their addresses: many
+/// chains may share a set.
 type Lengths = BTreeMap<usize, usize>;
 
 /// Returns the length of the longest chain from a set in one direction. There are no loops, and no
-/// chain is longer than the most.
+/// chain exceeds the maximum.
 fn longest(set: &Set, next: fn(&Set) -> Vec<Arc<Set>>, lengths: &mut Lengths) -> usize {
     if let Some(&length) = lengths.get(&address(set)) {
         return length;

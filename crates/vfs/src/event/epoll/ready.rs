@@ -1,4 +1,4 @@
-//! The ready list of an epoll, and those who wait for it to hold something.
+//! The ready list of an epoll, and the threads that wait for it.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -7,12 +7,12 @@ use super::item::Item;
 use crate::Errno;
 use crate::event::{Events, WaitQueue, Wakeups};
 
-/// What the second lock of an epoll guards.
+/// State that the second lock of an epoll guards.
 #[derive(Default)]
 pub(super) struct Ready {
     /// In the order in which they are asked. Each item is in it at most once, and marked.
     list: VecDeque<Arc<Item>>,
-    /// How many in the list are out of the set.
+    /// How many items in the list were removed from the set.
     removed: usize,
     waiters: WaitQueue,
     revoked: bool,
@@ -23,8 +23,8 @@ impl Ready {
         &mut self.waiters
     }
 
-    /// Returns true if one who waits has something to do.
-    pub(super) fn is_worth_a_look(&self) -> bool {
+    /// Returns true if a waiter has something to do.
+    pub(super) fn has_work(&self) -> bool {
         self.revoked || self.list.len() > self.removed
     }
 
@@ -38,15 +38,15 @@ impl Ready {
         self.revoked
     }
 
-    /// Ends the use, and finds all who wait.
+    /// Ends the use, and collects all waiters.
     pub(super) fn revoke(&mut self) -> Wakeups {
         self.revoked = true;
         self.waiters.wake_all(Events::READABLE | Events::ALWAYS)
     }
 
-    /// Puts an item at the end of the list, and finds who is to learn of it, also if it was there,
-    /// for who waits for edges: those who watch, and one who waits.
-    pub(super) fn suspect(&mut self, item: &Item) -> (Wakeups, Wakeups) {
+    /// Puts an item at the end of the list, if it is not there. Collects the watchers and one
+    /// waiter in either case, for edge-triggering.
+    pub(super) fn make_ready(&mut self, item: &Item) -> (Wakeups, Wakeups) {
         if item.removed.load() {
             return <_>::default();
         }
@@ -55,17 +55,18 @@ impl Ready {
         (self.waiters.tell(events), self.waiters.pass_on(events))
     }
 
-    /// Finds one more who waits, if there is something left.
+    /// Collects one more waiter, if items are left.
     pub(super) fn pass_on(&mut self) -> Wakeups {
-        if self.is_worth_a_look() {
+        if self.has_work() {
             self.waiters.pass_on(Events::READABLE)
         } else {
             Wakeups::default()
         }
     }
 
-    /// Returns how many items there are to ask. None is taken out of the set during a harvest.
-    pub(super) fn begin_harvest(&self) -> Result<usize, Errno> {
+    /// Returns how many items there are to ask. No item is removed from the set during a
+    /// collection.
+    pub(super) fn begin_collect(&self) -> Result<usize, Errno> {
         if self.revoked {
             return Err(Errno::EIO);
         }
@@ -84,8 +85,8 @@ impl Ready {
         }
     }
 
-    /// Puts an item that a look from outside has taken in front again, and finds one who waits: the
-    /// list may have been empty for one who was woken meanwhile.
+    /// Puts an item that a poll of the epoll has taken back to the front, and collects one waiter:
+    /// one that was woken meanwhile may have found the list empty.
     pub(super) fn put_first(&mut self, item: &Item) -> Wakeups {
         if let Some(item) = Self::mark(item) {
             self.list.push_front(item);
@@ -99,7 +100,7 @@ impl Ready {
         }
     }
 
-    /// Marks an item as listed, and returns it if it has to be put there.
+    /// Marks an item as listed, and returns it if it has to be inserted.
     fn mark(item: &Item) -> Option<Arc<Item>> {
         if item.removed.load() || item.listed.load() {
             return None;
@@ -109,8 +110,8 @@ impl Ready {
         Some(me)
     }
 
-    /// Takes out, or leaves to be passed over, what is out of the set. The list is swept when half of
-    /// it is such, so a removal is a few steps on average.
+    /// Removes an item, or leaves it to be skipped. The list is swept when half of it is removed
+    /// items, so a removal takes amortised constant time.
     pub(super) fn remove(&mut self, item: &Item) {
         if item.removed.swap(true) || !item.listed.load() {
             return;

@@ -1,4 +1,4 @@
-//! What breaks if a set is wrong inside: memory that grows, or files that are told forever.
+//! If a set is wrong inside, memory grows, or files notify it forever.
 
 use super::*;
 use crossbeam_utils::atomic::AtomicCell;
@@ -24,7 +24,7 @@ fn listed(epoll: &Epoll) -> usize {
 }
 
 #[test]
-fn what_leaves_a_set_that_nobody_waits_for_does_not_fill_the_list() {
+fn removed_members_do_not_fill_the_list_of_a_set_without_waiters() {
     let epoll = epoll();
     for fd in 0..1000 {
         let file = always_ready();
@@ -46,16 +46,16 @@ fn what_leaves_a_set_that_nobody_waits_for_does_not_fill_the_list() {
 }
 
 #[test]
-fn a_set_that_is_dropped_leaves_nothing_with_its_files() {
+fn a_dropped_set_is_not_kept_by_its_files() {
     let stays = always_ready();
     let epoll = epoll();
     epoll.add(0, &stays, asked()).unwrap();
     let set = Arc::downgrade(&epoll.set);
     drop(epoll);
-    assert!(set.upgrade().is_none(), "the file knows an item of it");
+    assert!(set.upgrade().is_none(), "the file still refers to an item");
 }
 
-/// File that is ready, and calls somebody each time that it is asked.
+/// File that is always ready, and calls a closure each time that it is asked.
 struct Asked(Arc<dyn Fn() + Send + Sync>);
 
 impl Object for Asked {
@@ -82,7 +82,7 @@ impl Pollee for Asked {
 }
 
 #[test]
-fn who_falls_asleep_during_a_look_from_outside_is_woken() {
+fn a_waiter_that_falls_asleep_during_a_poll_of_the_set_is_woken() {
     let epoll = epoll();
     let waiting = Arc::new(Mutex::new(None));
     let (set, started) = (Arc::clone(&epoll.set), Arc::clone(&waiting));

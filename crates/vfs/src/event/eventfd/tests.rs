@@ -1,4 +1,4 @@
-//! What breaks if a counter is wrong: an event is lost, counted twice, or not waited for.
+//! If a counter is wrong, an event is lost, counted twice, or not waited for.
 
 use super::*;
 use crate::call::Call;
@@ -71,7 +71,7 @@ fn one_write_serves_as_many_readers_of_a_semaphore() {
     }
 }
 
-/// The first writer in the queue needs more room than there is, the second one does not.
+/// The first writer in the queue needs more room than there is, the second does not.
 #[test]
 fn a_read_wakes_every_writer_that_fits() {
     let eventfd = Arc::new(eventfd(u64::MAX - 1, EventFdFlags::SEMAPHORE));
@@ -90,7 +90,7 @@ fn a_read_wakes_every_writer_that_fits() {
 }
 
 #[test]
-fn who_sleeps_in_a_revoked_one_is_told() {
+fn a_sleeper_in_a_revoked_eventfd_wakes() {
     let eventfd = Arc::new(eventfd(0, EventFdFlags::empty()));
     let reader = {
         let eventfd = Arc::clone(&eventfd);

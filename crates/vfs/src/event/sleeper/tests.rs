@@ -1,4 +1,5 @@
-//! What breaks if `wait` is wrong: a thread sleeps forever, or holds a place that it does not need.
+//! If `wait` is wrong, a thread sleeps forever, or keeps an entry in the queue that it does not
+//! need.
 
 use std::thread;
 use std::time::Duration;
@@ -7,25 +8,25 @@ use super::*;
 use crate::call::{Call, within_time};
 use crate::event::Wakeups;
 
-/// Things that can be taken, and who waits for one.
+/// A count of items to take, and the waiters for one.
 #[derive(Default)]
-struct Shop {
-    things: usize,
+struct Stock {
+    items: usize,
     closed: bool,
     queue: WaitQueue,
 }
 
-impl Shop {
+impl Stock {
     fn put(&mut self) -> Wakeups {
-        self.things += 1;
+        self.items += 1;
         self.queue.wake(Events::IN)
     }
 
-    /// Takes one, and passes the wake-up on if there are more.
+    /// Takes an item, and passes the wake-up on if there are more.
     fn take(&mut self) -> Option<(bool, Wakeups)> {
-        if self.things > 0 {
-            self.things -= 1;
-            let left = self.things > 0;
+        if self.items > 0 {
+            self.items -= 1;
+            let left = self.items > 0;
             let next = left.then(|| self.queue.pass_on(Events::IN));
             return Some((true, next.unwrap_or_default()));
         }
@@ -33,89 +34,89 @@ impl Shop {
     }
 }
 
-fn take(shop: &Mutex<Shop>, deadline: Option<Instant>) -> Option<bool> {
+fn take(stock: &Mutex<Stock>, deadline: Option<Instant>) -> Option<bool> {
     wait(
-        shop,
-        |shop| &mut shop.queue,
+        stock,
+        |stock| &mut stock.queue,
         Events::IN,
         deadline,
-        Shop::take,
+        Stock::take,
     )
     .map(|(taken, _)| taken)
 }
 
-fn put(shop: &Mutex<Shop>) {
-    let woken = shop.lock().put();
+fn put(stock: &Mutex<Stock>) {
+    let woken = stock.lock().put();
     woken.run();
 }
 
-fn close(shop: &Mutex<Shop>) {
+fn close(stock: &Mutex<Stock>) {
     let woken = {
-        let mut shop = shop.lock();
-        shop.closed = true;
-        shop.queue.wake_all(Events::IN)
+        let mut stock = stock.lock();
+        stock.closed = true;
+        stock.queue.wake_all(Events::IN)
     };
     woken.run();
 }
 
 #[test]
-fn a_deadline_ends_the_wait_and_leaves_no_place() {
-    let shop = Mutex::new(Shop::default());
+fn a_deadline_ends_the_wait_and_leaves_no_entry() {
+    let stock = Mutex::new(Stock::default());
     let soon = Instant::now() + Duration::from_millis(20);
-    assert_eq!(take(&shop, Some(soon)), None);
+    assert_eq!(take(&stock, Some(soon)), None);
     assert!(Instant::now() >= soon);
-    assert!(shop.lock().queue.is_empty());
+    assert!(stock.lock().queue.is_empty());
 }
 
 #[test]
 fn a_deadline_that_has_passed_does_not_hide_what_is_there() {
-    let shop = Mutex::new(Shop::default());
-    put(&shop);
+    let stock = Mutex::new(Stock::default());
+    put(&stock);
     let past = Instant::now();
-    assert_eq!(take(&shop, Some(past)), Some(true));
-    assert_eq!(take(&shop, Some(past)), None);
+    assert_eq!(take(&stock, Some(past)), Some(true));
+    assert_eq!(take(&stock, Some(past)), None);
 }
 
-/// A thread may have been woken for something else, and learns of it only here.
+/// A thread may have been unparked for another reason, and `wait` has to handle it.
 #[test]
-fn who_returns_for_nothing_keeps_its_place() {
-    let shop = Arc::new(Mutex::new(Shop::default()));
+fn a_spurious_wake_up_keeps_its_entry() {
+    let stock = Arc::new(Mutex::new(Stock::default()));
     let waiting = {
-        let shop = Arc::clone(&shop);
+        let stock = Arc::clone(&stock);
         Call::start_waiting(move || {
             // The first sleep returns at once.
             thread::current().unpark();
-            take(&shop, None)
+            take(&stock, None)
         })
     };
-    assert_eq!(shop.lock().queue.next_ticket(), 1);
-    put(&shop);
+    assert_eq!(stock.lock().queue.next_ticket(), 1);
+    put(&stock);
     assert_eq!(waiting.result(), Some(true));
 }
 
-/// Its time is up, and it is in the queue still, for it cannot get the lock: so it is chosen. If it
-/// went without a look, the next one would sleep beside what there is to take.
+/// Its deadline passes while it is still in the queue, because it cannot get the lock: so it is
+/// chosen. If it left without another look, the next sleeper would sleep although there is an item.
 #[test]
-fn who_is_chosen_after_its_time_looks_nevertheless() {
-    let shop = Arc::new(Mutex::new(Shop::default()));
-    // Enough to get both to sleep.
+fn a_sleeper_chosen_after_its_deadline_looks_again() {
+    let stock = Arc::new(Mutex::new(Stock::default()));
+    // Long enough for both to fall asleep.
     let deadline = Instant::now() + Duration::from_millis(300);
     let hasty = {
-        let shop = Arc::clone(&shop);
-        Call::start(move || take(&shop, Some(deadline)))
+        let stock = Arc::clone(&stock);
+        Call::start(move || take(&stock, Some(deadline)))
     };
-    while shop.lock().queue.next_ticket() < 1 {
+    while stock.lock().queue.next_ticket() < 1 {
         thread::yield_now();
     }
     let patient = {
-        let shop = Arc::clone(&shop);
-        Call::start(move || take(&shop, None))
+        let stock = Arc::clone(&stock);
+        Call::start(move || take(&stock, None))
     };
-    while shop.lock().queue.next_ticket() < 2 {
+    while stock.lock().queue.next_ticket() < 2 {
         thread::yield_now();
     }
     let woken = {
-        let mut locked = shop.lock();
+        let mut locked = stock.lock();
         let left = deadline.saturating_duration_since(Instant::now());
         thread::sleep(left + Duration::from_millis(50));
         locked.put()
@@ -123,24 +124,28 @@ fn who_is_chosen_after_its_time_looks_nevertheless() {
     woken.run();
     assert_eq!(hasty.result(), Some(true));
     patient.assert_waiting();
-    put(&shop);
+    put(&stock);
     assert_eq!(patient.result(), Some(true));
 }
 
-/// Those who give up share the queue with those who do not. If one who was chosen went away without
-/// a look, a thing would lie there while somebody sleeps.
+/// Takers with and without a deadline share the queue. If a chosen one left without another look,
+/// an item would be left while a taker sleeps.
 #[test]
-fn nobody_sleeps_while_there_is_something_to_take() {
-    const THINGS: usize = 4_000;
+fn no_taker_sleeps_while_there_is_an_item() {
+    const ITEMS: usize = 4_000;
     let body = || {
-        let shop = &Mutex::new(Shop::default());
+        let stock = &Mutex::new(Stock::default());
         let taken = thread::scope(|scope| {
-            let patient = || (0..).take_while(|_| take(shop, None) == Some(true)).count();
+            let patient = || {
+                (0..)
+                    .take_while(|_| take(stock, None) == Some(true))
+                    .count()
+            };
             let hasty = || {
                 let mut count = 0;
                 loop {
                     let deadline = Instant::now() + Duration::from_micros(30);
-                    match take(shop, Some(deadline)) {
+                    match take(stock, Some(deadline)) {
                         Some(true) => count += 1,
                         Some(false) => return count,
                         None => {}
@@ -152,23 +157,24 @@ fn nobody_sleeps_while_there_is_something_to_take() {
                 scope.spawn(hasty),
                 scope.spawn(patient),
             ];
-            for round in 0..THINGS {
-                put(shop);
+            for round in 0..ITEMS {
+                put(stock);
                 if round % 16 == 0 {
-                    // Until all is taken: a thing that nobody is woken for stays, and this hangs.
-                    while shop.lock().things > 0 {
+                    // Until all are taken: an item for which no taker is woken stays, and this
+                    // hangs.
+                    while stock.lock().items > 0 {
                         thread::yield_now();
                     }
                 }
             }
-            while shop.lock().things > 0 {
+            while stock.lock().items > 0 {
                 thread::yield_now();
             }
-            close(shop);
+            close(stock);
             takers.map(|taker| taker.join().unwrap())
         });
-        assert_eq!(taken.iter().sum::<usize>(), THINGS);
-        assert!(shop.lock().queue.is_empty());
+        assert_eq!(taken.iter().sum::<usize>(), ITEMS);
+        assert!(stock.lock().queue.is_empty());
     };
     within_time(body);
 }

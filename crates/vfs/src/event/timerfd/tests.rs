@@ -1,5 +1,4 @@
-//! What breaks if a timer file is wrong: somebody sleeps past the moment, or for a moment that is
-//! none any more.
+//! If a timerfd is wrong, a thread sleeps past the expiration, or wakes for one that was cancelled.
 
 use super::*;
 use crate::call::Call;
@@ -28,7 +27,7 @@ fn reading(timer: &Arc<TimerFd>) -> Call<Result<u64, Errno>> {
 }
 
 #[test]
-fn a_read_waits_for_the_moment() {
+fn a_read_waits_for_the_expiration() {
     for clock in [Clock::Realtime, Clock::Monotonic, Clock::Boottime] {
         let timer = timer(clock);
         let start = Instant::now();
@@ -45,8 +44,8 @@ fn an_absolute_time_is_one_of_the_clock() {
     for clock in [Clock::Realtime, Clock::Monotonic, Clock::Boottime] {
         let timer = timer(clock);
         let start = Instant::now();
-        let moment = once(clock.now() + SOON);
-        timer.set(TimerFlags::ABSTIME, moment).unwrap();
+        let expiry = once(clock.now() + SOON);
+        timer.set(TimerFlags::ABSTIME, expiry).unwrap();
         assert!(timer.get().unwrap().value <= SOON);
         assert_eq!(timer.take(), Ok(1));
         assert!(start.elapsed() >= SOON);
@@ -54,7 +53,7 @@ fn an_absolute_time_is_one_of_the_clock() {
 }
 
 #[test]
-fn who_sleeps_learns_of_an_earlier_moment() {
+fn a_sleeper_wakes_for_an_earlier_setting() {
     let timer = timer(Clock::Monotonic);
     let (off, far) = (reading(&timer), reading(&timer));
     set(&timer, once(LATER));
@@ -69,7 +68,7 @@ fn who_sleeps_learns_of_an_earlier_moment() {
 }
 
 #[test]
-fn a_timer_that_is_ended_wakes_nobody() {
+fn a_disarmed_timer_wakes_no_thread() {
     let timer = timer(Clock::Monotonic);
     set(&timer, once(Duration::from_millis(80)));
     let call = reading(&timer);
@@ -97,7 +96,7 @@ fn the_old_setting_is_returned_as_what_is_left() {
 }
 
 #[test]
-fn who_sleeps_in_a_revoked_one_is_told() {
+fn a_sleeper_in_a_revoked_timerfd_wakes() {
     let timer = timer(Clock::Monotonic);
     let call = reading(&timer);
     timer.revoke();

@@ -1,46 +1,46 @@
-//! A timer as of the moment in which it is asked. Nothing here sleeps or locks.
+//! The state of a timer. Nothing here sleeps or locks.
 
 use std::time::Duration;
 
 use super::{Clock, ITimerSpec, TimerFlags};
 use crate::Errno;
 
-/// The last moment that a clock knows: 292 years after its zero, as on Linux.
+/// The last time of a clock: 292 years after its zero, as on Linux.
 pub(in crate::event) const END_OF_TIME: Duration = Duration::from_nanos(i64::MAX as u64);
 
 /// A clock that jumps by more was set.
 const JUMP: Duration = Duration::from_millis(20);
 
-/// Two looks at clocks that lie apart by more say nothing about how the clocks stand to each other.
+/// Two readings of clocks that are further apart do not show the offset between the clocks.
 const AT_ONCE: Duration = Duration::from_millis(5);
 
 #[derive(Debug)]
 pub(super) struct Timer {
-    /// With which it was made.
+    /// Clock with which it was made.
     clock: Clock,
-    /// On which it runs: a relative time does not follow the time of day.
+    /// Clock on which it runs: a relative time does not follow the time of day.
     runs_on: Clock,
     flags: TimerFlags,
-    /// Rises with each setting.
+    /// Increases with each setting.
     setting: u64,
-    /// Of `runs_on`; none if it is off.
+    /// On `runs_on`; none if it is disarmed.
     expiry: Option<Duration>,
     interval: Duration,
-    /// Expirations that were not read.
+    /// Expirations since the last read.
     ticks: u64,
-    /// Those who watch do not know of the last ticks.
-    untold: bool,
-    /// When a jump of the clock ends the wait: where it stood to the other one.
+    /// The watchers have not been notified of the last ticks.
+    unnotified: bool,
+    /// With `CANCEL_ON_SET`: the offset between the two clocks, in which a jump shows.
     lead: Option<Duration>,
     canceled: bool,
 }
 
-/// What the clocks show.
+/// Readings of the clocks.
 #[derive(Clone, Copy)]
 pub(super) struct Now {
     pub(super) time: Duration,
-    /// How far the time of day is ahead of the clock that nobody sets, if somebody wants to know and
-    /// it could be found.
+    /// How far the time of day is ahead of the monotonic clock, if it is needed and could be
+    /// measured.
     lead: Option<Duration>,
 }
 
@@ -54,7 +54,7 @@ impl Timer {
             expiry: None,
             interval: Duration::ZERO,
             ticks: 0,
-            untold: false,
+            unnotified: false,
             lead: None,
             canceled: false,
         }
@@ -109,12 +109,12 @@ impl Timer {
         self.expiry = (!spec.value.is_zero()).then_some(first.min(END_OF_TIME));
         self.interval = spec.interval.min(END_OF_TIME);
         self.ticks = 0;
-        self.untold = false;
+        self.unnotified = false;
         self.lead = now.lead;
         self.canceled = false;
     }
 
-    /// Returns the interval and the time that is left.
+    /// Returns the interval and the remaining time.
     pub(super) fn get(&mut self) -> ITimerSpec {
         let now = self.advance();
         let left = self.expiry.map(|expiry| expiry.saturating_sub(now.time));
@@ -124,7 +124,7 @@ impl Timer {
         }
     }
 
-    /// Counts what has expired by now. Afterwards the expiry is to come.
+    /// Counts the expirations until now. Afterwards the expiry is in the future.
     pub(super) fn advance(&mut self) -> Now {
         let now = self.now();
         self.advance_to(now);
@@ -148,7 +148,7 @@ impl Timer {
             return;
         }
         let passed = (now.time - expiry).as_nanos() / self.interval.as_nanos() + 1;
-        // Both are below 2^63 nanoseconds, and so is the next expiry below twice that.
+        // Both are below 2^63 nanoseconds, so the next expiry is below twice that.
         let next = expiry.as_nanos() + passed * self.interval.as_nanos();
         let next = Duration::from_nanos(u64::try_from(next).unwrap_or(u64::MAX));
         self.expiry = Some(next.min(END_OF_TIME));
@@ -157,22 +157,23 @@ impl Timer {
 
     fn count(&mut self, ticks: u64) {
         self.ticks = self.ticks.saturating_add(ticks);
-        self.untold = true;
+        self.unnotified = true;
     }
 
-    /// Takes what has expired; nothing if nothing has.
+    /// Takes the expirations; nothing if there are none.
     pub(super) fn take(&mut self) -> Option<Result<u64, Errno>> {
         let ticks = std::mem::take(&mut self.ticks);
-        self.untold = false;
+        self.unnotified = false;
         if std::mem::take(&mut self.canceled) {
             return Some(Err(Errno::ECANCELED));
         }
         (ticks > 0).then_some(Ok(ticks))
     }
 
-    /// Returns true if there are ticks of which nobody was told yet. The caller tells them.
-    pub(super) fn tell(&mut self) -> bool {
-        std::mem::take(&mut self.untold)
+    /// Returns true if there are ticks of which the watchers were not notified. The caller notifies
+    /// them.
+    pub(super) fn take_unnotified(&mut self) -> bool {
+        std::mem::take(&mut self.unnotified)
     }
 
     fn now(&self) -> Now {
@@ -183,8 +184,8 @@ impl Timer {
     }
 }
 
-/// Returns how far the time of day is ahead of the clock that nobody sets. Nothing if the thread was
-/// interrupted between the looks, again and again.
+/// Returns how far the time of day is ahead of the monotonic clock. Nothing if the thread was
+/// interrupted between the readings, again and again.
 fn lead() -> Option<Duration> {
     const TRIES: usize = 8;
     (0..TRIES).find_map(|_| {

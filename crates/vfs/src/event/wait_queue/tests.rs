@@ -1,24 +1,24 @@
-//! What breaks if a queue is wrong: a thread sleeps forever, or a herd wakes for one byte.
+//! If a queue is wrong, a thread sleeps forever, or a herd wakes for one byte.
 
 use parking_lot::Mutex;
 
 use super::*;
 
 #[derive(Default)]
-struct Told {
-    messages: Mutex<Vec<Option<Events>>>,
+struct Recorder {
+    notifications: Mutex<Vec<Option<Events>>>,
     dead: bool,
     exclusive: bool,
-    unawaited: bool,
+    has_no_waiter: bool,
 }
 
-impl Watcher for Told {
+impl Watcher for Recorder {
     fn wake(&self, events: Events) {
-        self.messages.lock().push(Some(events));
+        self.notifications.lock().push(Some(events));
     }
 
     fn gone(&self) {
-        self.messages.lock().push(None);
+        self.notifications.lock().push(None);
     }
 
     fn is_alive(&self) -> bool {
@@ -31,17 +31,17 @@ impl Watcher for Told {
 
     fn offer(&self, events: Events) -> bool {
         self.wake(events);
-        !self.unawaited
+        !self.has_no_waiter
     }
 }
 
-fn watcher() -> (Arc<Told>, Arc<dyn Watcher>) {
-    let told = Arc::new(Told::default());
-    (Arc::clone(&told), told)
+fn watcher() -> (Arc<Recorder>, Arc<dyn Watcher>) {
+    let recorder = Arc::new(Recorder::default());
+    (Arc::clone(&recorder), recorder)
 }
 
-fn count(told: &Told) -> usize {
-    told.messages.lock().len()
+fn count(recorder: &Recorder) -> usize {
+    recorder.notifications.lock().len()
 }
 
 #[test]
@@ -60,7 +60,7 @@ fn a_change_wakes_one_sleeper_and_all_watchers() {
 }
 
 #[test]
-fn only_those_who_wait_for_it_are_woken() {
+fn a_change_wakes_only_waiters_with_that_interest() {
     let mut queue = WaitQueue::new();
     let ((reader, first), (writer, second)) = (watcher(), watcher());
     queue.sleep_on(first, Events::IN);
@@ -82,16 +82,16 @@ fn a_wake_up_that_is_passed_on_reaches_no_watcher() {
 }
 
 #[test]
-fn an_end_is_told_to_every_watcher_whatever_it_asked_for() {
+fn an_end_reaches_every_watcher_whatever_its_interest() {
     let mut queue = WaitQueue::new();
     let (poll, watcher) = watcher();
     queue.watch(&watcher, Events::empty(), None);
     queue.wake(Events::HUP).run();
-    assert_eq!(*poll.messages.lock(), [Some(Events::HUP)]);
+    assert_eq!(*poll.notifications.lock(), [Some(Events::HUP)]);
 }
 
 #[test]
-fn who_watches_a_released_file_is_told_and_taken_out() {
+fn a_watcher_of_a_released_file_is_notified_and_removed() {
     let mut queue = WaitQueue::new();
     let ((gone, first), (stays, second)) = (watcher(), watcher());
     let (file, other) = (FileId::of(&gone), FileId::of(&stays));
@@ -99,32 +99,32 @@ fn who_watches_a_released_file_is_told_and_taken_out() {
     queue.watch(&second, Events::IN, Some(other));
     queue.forget(file).run();
     queue.wake(Events::IN).run();
-    assert_eq!(*gone.messages.lock(), [None]);
-    assert_eq!(*stays.messages.lock(), [Some(Events::IN)]);
+    assert_eq!(*gone.notifications.lock(), [None]);
+    assert_eq!(*stays.notifications.lock(), [Some(Events::IN)]);
 }
 
 #[test]
 fn a_sleeper_that_no_longer_exists_takes_no_wake_up() {
     let mut queue = WaitQueue::new();
-    let dead: Arc<dyn Watcher> = Arc::new(Told {
+    let dead: Arc<dyn Watcher> = Arc::new(Recorder {
         dead: true,
-        ..Told::default()
+        ..Recorder::default()
     });
-    let (told, alive) = watcher();
+    let (recorder, alive) = watcher();
     queue.sleep_on(dead, Events::IN);
     queue.sleep_on(alive, Events::IN);
     queue.wake(Events::IN).run();
-    assert_eq!(count(&told), 1);
+    assert_eq!(count(&recorder), 1);
 }
 
 #[test]
-fn a_sleeper_finds_its_place_until_it_was_chosen_or_has_left() {
+fn a_ticket_is_held_until_the_sleeper_is_chosen_or_leaves() {
     let mut queue = WaitQueue::new();
-    let ((_, first), (told, second), (last, third)) = (watcher(), watcher(), watcher());
+    let ((_, first), (recorder, second), (last, third)) = (watcher(), watcher(), watcher());
     let tickets = [first, second, third].map(|sleeper| queue.sleep_on(sleeper, Events::IN));
     queue.leave(tickets[0]);
     queue.wake(Events::IN).run();
-    assert_eq!((count(&told), count(&last)), (1, 0));
+    assert_eq!((count(&recorder), count(&last)), (1, 0));
     assert_eq!(
         tickets.map(|ticket| queue.holds(ticket)),
         [false, false, true]
@@ -134,17 +134,17 @@ fn a_sleeper_finds_its_place_until_it_was_chosen_or_has_left() {
     assert!(queue.is_empty());
 }
 
-fn exclusive(unawaited: bool) -> (Arc<Told>, Arc<dyn Watcher>) {
-    let told = Arc::new(Told {
+fn exclusive(has_no_waiter: bool) -> (Arc<Recorder>, Arc<dyn Watcher>) {
+    let recorder = Arc::new(Recorder {
         exclusive: true,
-        unawaited,
-        ..Told::default()
+        has_no_waiter,
+        ..Recorder::default()
     });
-    (Arc::clone(&told), told)
+    (Arc::clone(&recorder), recorder)
 }
 
 #[test]
-fn a_change_is_offered_up_to_the_first_who_wakes_somebody() {
+fn a_change_is_offered_up_to_the_first_that_wakes_a_thread() {
     let mut queue = WaitQueue::new();
     let ((idle, first), (busy, second)) = (exclusive(true), exclusive(false));
     let ((spared, third), (poll, fourth)) = (exclusive(false), watcher());
@@ -152,12 +152,12 @@ fn a_change_is_offered_up_to_the_first_who_wakes_somebody() {
         queue.watch(watcher, Events::IN, None);
     }
     queue.wake(Events::IN).run();
-    let counts = [&idle, &busy, &spared, &poll].map(|told| count(told));
+    let counts = [&idle, &busy, &spared, &poll].map(|recorder| count(recorder));
     assert_eq!(counts, [1, 1, 0, 1]);
-    // Each change is offered anew, also if two are delivered together.
+    // Each change is offered separately, even if two are delivered together.
     let two = queue.wake(Events::IN).and(queue.wake(Events::IN));
     two.run();
-    let counts = [&idle, &busy, &spared, &poll].map(|told| count(told));
+    let counts = [&idle, &busy, &spared, &poll].map(|recorder| count(recorder));
     assert_eq!(counts, [3, 3, 0, 3]);
     queue.wake_all(Events::IN).run();
     assert_eq!(count(&spared), 1);
@@ -166,17 +166,17 @@ fn a_change_is_offered_up_to_the_first_who_wakes_somebody() {
 #[test]
 fn an_exclusive_watcher_does_not_share_with_sleepers() {
     let mut queue = WaitQueue::new();
-    let ((told, first), (reader, second)) = (exclusive(false), watcher());
+    let ((recorder, first), (reader, second)) = (exclusive(false), watcher());
     queue.watch(&first, Events::IN, None);
     queue.sleep_on(second, Events::IN);
     queue.wake(Events::IN).run();
-    assert_eq!((count(&told), count(&reader)), (1, 1));
+    assert_eq!((count(&recorder), count(&reader)), (1, 1));
     queue.pass_on(Events::IN).run();
-    assert_eq!((count(&told), count(&reader)), (1, 1));
+    assert_eq!((count(&recorder), count(&reader)), (1, 1));
 }
 
 #[test]
-fn a_change_that_is_only_told_wakes_no_sleeper() {
+fn a_notification_of_watchers_wakes_no_sleeper() {
     let mut queue = WaitQueue::new();
     let ((reader, first), (poll, second)) = (watcher(), watcher());
     queue.sleep_on(first, Events::IN);

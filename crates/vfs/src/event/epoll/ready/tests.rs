@@ -1,4 +1,4 @@
-//! What breaks if the list is wrong: one who waits sleeps on though a member is ready.
+//! If the list is wrong, a waiter sleeps on though a member is ready.
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -12,7 +12,7 @@ use crate::event::{Events, FileId, Pollee, Watcher};
 use crate::object::file;
 use crate::{Object, OpenFlags};
 
-/// A file that is ready, and answers when it is let.
+/// A file that is ready, and answers only when it is allowed to.
 struct Slow(Arc<Answers>);
 
 struct Answers {
@@ -22,8 +22,8 @@ struct Answers {
 
 impl Pollee for Answers {
     fn events(&self) -> Events {
-        self.tell_asked.send(()).expect("somebody listens");
-        self.hear_let.lock().recv().expect("it is let");
+        self.tell_asked.send(()).expect("the receiver exists");
+        self.hear_let.lock().recv().expect("the sender exists");
         Events::IN
     }
 
@@ -44,9 +44,9 @@ impl Object for Slow {
     }
 }
 
-/// One looks at the set from outside, and has its only member in hand; another finds the list empty.
+/// One thread polls the set, and has its only member in hand; another finds the list empty.
 #[test]
-fn who_finds_the_list_empty_because_of_a_look_is_woken_after_it() {
+fn a_waiter_that_finds_the_list_empty_during_a_poll_is_woken_after_it() {
     let (tell_asked, hear_asked) = channel();
     let (tell_let, hear_let) = channel();
     let (tell_awake, hear_awake) = channel();
@@ -57,7 +57,7 @@ fn who_finds_the_list_empty_because_of_a_look_is_woken_after_it() {
     };
     let epoll = Arc::new(Epoll::new(EpollCreateFlags::empty()));
     let slow = file(Slow(Arc::new(answers))).expect("memory");
-    tell_let.send(()).expect("somebody listens");
+    tell_let.send(()).expect("the receiver exists");
     let event = EpollEvent::new(EpollFlags::IN, 0);
     epoll.add(0, &slow, event).expect("no member yet");
     hear_asked.recv().expect("it was asked when it joined");
@@ -65,13 +65,13 @@ fn who_finds_the_list_empty_because_of_a_look_is_woken_after_it() {
     let (watched, waited_for) = (Arc::clone(&epoll), Arc::clone(&epoll));
     let looks = thread::spawn(move || watched.events());
     hear_asked.recv().expect("it is asked");
-    // Not joined: it may sleep forever. It has harvested, and found nothing, before the look.
+    // Not joined: it may sleep forever. It has collected, and found nothing, before the poll ends.
     thread::spawn(move || {
         waited_for.set.sleep(None);
-        tell_awake.send(()).expect("somebody listens");
+        tell_awake.send(()).expect("the receiver exists");
     });
     thread::sleep(Duration::from_millis(50));
-    tell_let.send(()).expect("somebody listens");
+    tell_let.send(()).expect("the receiver exists");
     assert_eq!(looks.join().expect("it ends"), Events::READABLE);
     let awake = hear_awake.recv_timeout(Duration::from_secs(5));
     awake.expect("the member is in the list again");

@@ -1,4 +1,4 @@
-//! What breaks if a timer is wrong: it expires at another time, or is counted wrongly.
+//! If a timer is wrong, it expires at the wrong time, or counts wrongly.
 
 use super::*;
 
@@ -6,7 +6,7 @@ fn seconds(count: u64) -> Duration {
     Duration::from_secs(count)
 }
 
-/// The clocks at a moment, of which nobody wants to know how they stand to each other.
+/// Readings of the clocks, without their offset.
 fn at(time: u64) -> Now {
     Now {
         time: seconds(time),
@@ -61,15 +61,18 @@ fn every_interval_that_passed_counts() {
 }
 
 #[test]
-fn those_who_watch_are_told_once_of_each_expiration() {
+fn watchers_are_notified_once_of_each_expiration() {
     let mut timer = set(TimerFlags::empty(), 5, 5);
-    assert!(!timer.tell());
+    assert!(!timer.take_unnotified());
     timer.advance_to(at(105));
-    assert!(timer.tell());
-    assert!(!timer.tell());
+    assert!(timer.take_unnotified());
+    assert!(!timer.take_unnotified());
     timer.advance_to(at(110));
     timer.take();
-    assert!(!timer.tell(), "there is nothing left to be told of");
+    assert!(
+        !timer.take_unnotified(),
+        "the watchers were notified already"
+    );
 }
 
 #[test]
@@ -100,7 +103,7 @@ fn the_end_of_time_is_not_passed() {
 }
 
 #[test]
-fn a_clock_that_was_set_is_told_once_to_who_asked() {
+fn a_set_clock_cancels_once_if_that_was_requested() {
     let now = |lead| Now {
         time: seconds(100),
         lead: Some(seconds(lead)),
@@ -115,7 +118,7 @@ fn a_clock_that_was_set_is_told_once_to_who_asked() {
     timer.advance_to(now(50));
     assert_eq!(timer.take(), None);
     timer.advance_to(now(51));
-    assert!(timer.tell());
+    assert!(timer.take_unnotified());
     assert_eq!(timer.ticks(), 1);
     assert_eq!(timer.take(), Some(Err(Errno::ECANCELED)));
     timer.advance_to(now(51));
