@@ -1,17 +1,17 @@
-//! Sockets of the family `AF_UNIX`: streams, datagrams, and messages in sequence.
+//! Sockets of the family `AF_UNIX`: streams, datagrams, and sequenced packets.
 //!
-//! | file | what |
+//! | file | subject |
 //! |---|---|
 //! | here | [`Socket`], the open file |
-//! | `core` | its state: how sockets are named, connected and ended |
-//! | `queue`, `inbox` | what is on its way to a socket; bytes are in a [`Buffer`] |
-//! | `message` | to send and to receive |
+//! | `core` | state: names, connections, the end |
+//! | `queue`, `inbox` | receive queues: of bytes (a [`Buffer`]) or of messages |
+//! | `message` | send and receive |
 //! | `ancillary`, [`in_flight`] | files and credentials that travel with bytes |
 //! | [`namespace`](Namespace) | abstract names |
-//! | `options`, `pollee` | |
+//! | `options`, `pollee` | socket options; registration of watchers |
 //!
-//! A stream's reads and writes go straight to a buffer: no lock but its own is taken, and nothing
-//! allocated.
+//! Reads and writes of a stream go straight to a buffer: they take only its lock, and allocate
+//! nothing else.
 
 mod address;
 pub(crate) mod ancillary;
@@ -50,22 +50,22 @@ use ancillary::Ancillary;
 use message::SendRequest;
 use queue::Queue;
 
-/// Capacity of each direction in bytes: 212,992, the usual `net.core.wmem_default` of Linux
-/// (`socket(7)`), which there counts the kernel's own overhead too.
+/// Capacity of each direction in bytes: 212,992, the default `net.core.wmem_default` of Linux
+/// (`socket(7)`), which includes the kernel's own overhead there.
 pub const CAPACITY: usize = 212_992;
 
-/// Type of a socket: how what is sent is received.
+/// Type of a socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum SocketType {
     /// Bytes in order, over a connection (`SOCK_STREAM`).
     Stream,
-    /// Messages, each for itself, to anybody (`SOCK_DGRAM`). None is lost or overtaken.
+    /// Separate messages, to any socket (`SOCK_DGRAM`). None is lost or reordered.
     Datagram,
     /// Messages in order, over a connection (`SOCK_SEQPACKET`).
     SeqPacket,
 }
 
-/// What a shutdown ends.
+/// Directions that a shutdown ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Shutdown {
     /// Receiving.
@@ -83,7 +83,7 @@ pub enum Shutdown {
 #[derive(Debug)]
 pub struct Socket {
     core: Arc<Core>,
-    /// Both directions of a stream, from its first use as a connected one: the shortest way there.
+    /// Both directions of a stream, cached at its first use as a connected one: the fast path.
     directions: OnceLock<Directions>,
     inode: AnonInode,
     status: Status,
@@ -95,18 +95,18 @@ struct Directions {
     outgoing: Arc<Buffer>,
 }
 
-/// Makes a connected pair of stream sockets with a name space of its own, and [`CAPACITY`] each
-/// way. Of `flags`, only `O_NONBLOCK` matters. Allocates.
+/// Makes a connected pair of stream sockets with a namespace of its own, and [`CAPACITY`] each way.
+/// Of `flags`, only `O_NONBLOCK` matters. Allocates.
 pub fn pair(flags: OpenFlags) -> (Socket, Socket) {
-    let nobody = Ucred {
+    let anonymous = Ucred {
         pid: 0,
         uid: 0,
         gid: 0,
     };
-    pair_in(&Arc::default(), SocketType::Stream, flags, nobody)
+    pair_in(&Arc::default(), SocketType::Stream, flags, anonymous)
 }
 
-/// Makes a pair as [`pair`], with `capacity` bytes each way, and at least 4,096.
+/// Makes a pair like [`pair`], with `capacity` bytes each way, and at least 4,096.
 #[doc(alias = "SO_SNDBUF")]
 pub fn with_capacity(capacity: usize, flags: OpenFlags) -> (Socket, Socket) {
     let (near, far) = pair(flags);
@@ -115,7 +115,7 @@ pub fn with_capacity(capacity: usize, flags: OpenFlags) -> (Socket, Socket) {
     (near, far)
 }
 
-/// Makes a connected pair of sockets of any type, by a process with these credentials. Of `flags`,
+/// Makes a connected pair of sockets of any type, with the credentials of a process. Of `flags`,
 /// only `O_NONBLOCK` matters. Allocates.
 #[doc(alias = "socketpair")]
 pub fn pair_in(
@@ -149,17 +149,17 @@ impl Socket {
         &self.core
     }
 
-    /// Returns its type.
+    /// Returns the type of the socket.
     pub fn kind(&self) -> SocketType {
         self.core.kind()
     }
 
-    /// Gives it a name in the name space of its kernel; without one, a free one of five digits if it
-    /// has no address.
+    /// Binds the socket to a name in the abstract namespace; without a name, to a free one of five
+    /// digits, unless it has an address.
     ///
     /// # Errors
-    /// `EINVAL` if it has an address and is to get a name, or the name is longer than 107 bytes; `EADDRINUSE`; `ENOSPC`
-    /// if no name of five digits is free; `EIO` if revoked.
+    /// `EINVAL` if it has an address and `name` is given, or the name is longer than 107 bytes;
+    /// `EADDRINUSE`; `ENOSPC` if no name of five digits is free; `EIO` if revoked.
     pub fn bind_abstract(&self, name: Option<&[u8]>) -> Result<(), Errno> {
         match name {
             Some(name) if name.len() > 107 => Err(Errno::EINVAL),
@@ -168,7 +168,7 @@ impl Socket {
         }
     }
 
-    /// Returns what the inode at a path is to hold, if the socket is to be bound there.
+    /// Returns the value for the inode at a path to which the socket will be bound.
     ///
     /// # Errors
     /// `EINVAL` if it has an address; `EIO` if revoked.
@@ -177,7 +177,7 @@ impl Socket {
         Ok(Bound(Arc::downgrade(&self.core)))
     }
 
-    /// Takes the path as its address: the inode is made.
+    /// Sets the path as the address of the socket, after the inode is made.
     ///
     /// # Errors
     /// `EINVAL` if it has an address.
@@ -185,32 +185,33 @@ impl Socket {
         self.core.set_name(SocketAddress::Path(path.to_vec()))
     }
 
-    /// Finds who is bound to an abstract name, of the type of this socket.
+    /// Finds the socket of the same type that is bound to an abstract name.
     ///
     /// # Errors
-    /// `ECONNREFUSED` if nobody is.
+    /// `ECONNREFUSED` if there is none.
     pub fn find(&self, name: &[u8]) -> Result<Peer, Errno> {
         let found = self.core.namespace().find(self.kind(), name);
         found.map(Peer).ok_or(Errno::ECONNREFUSED)
     }
 
-    /// Begins to listen. Up to `backlog` connections and one more may wait to be accepted, and not
-    /// more than [`MAX_BACKLOG`]; again, changes that number.
+    /// Starts to listen. Up to `backlog` connections and one more may wait to be accepted, and at
+    /// most [`MAX_BACKLOG`]. A further call changes the backlog.
     ///
     /// # Errors
-    /// `EOPNOTSUPP` if it is a datagram socket; `EINVAL` if it has no address or is connected; `EIO`
-    /// if revoked.
+    /// `EOPNOTSUPP` if it is a datagram socket; `EINVAL` if it has no address or is connected;
+    /// `EIO` if revoked.
     pub fn listen(&self, backlog: usize, credentials: Ucred) -> Result<(), Errno> {
         self.core.listen(backlog.min(MAX_BACKLOG), credentials)
     }
 
-    /// Takes a connection that waits. Of `flags`, only `O_NONBLOCK` matters, and is the new
-    /// socket's. Waits, unless this one is non-blocking. Returns the address of the other end too,
-    /// if it has one. Allocates.
+    /// Accepts a pending connection. Returns it with the address of the peer, if it has one. Of
+    /// `flags`, only `O_NONBLOCK` matters, and applies to the new socket. Blocks, unless this
+    /// socket is non-blocking. Allocates.
     ///
     /// # Errors
-    /// `EAGAIN` if there is none, and it may not wait, or not longer; `EOPNOTSUPP` if it is a datagram
-    /// socket; `EINVAL` if it does not listen, or receiving is shut down; `ENOMEM`; `EIO` if revoked.
+    /// `EAGAIN` if there is none, and this socket is non-blocking or the timeout expires;
+    /// `EOPNOTSUPP` if it is a datagram socket; `EINVAL` if it does not listen, or receiving is
+    /// shut down; `ENOMEM`; `EIO` if revoked.
     pub fn accept(
         &self,
         flags: OpenFlags,
@@ -223,13 +224,13 @@ impl Socket {
         Ok((accepted?, peer_name(&core)))
     }
 
-    /// Connects with a listener, or makes a datagram socket the one that is sent to. Waits while as
-    /// many connections wait there as may, unless this is non-blocking. Allocates.
+    /// Connects to a listener, or sets the peer of a datagram socket. Blocks while the listener's
+    /// backlog is full, unless this socket is non-blocking. Allocates.
     ///
     /// # Errors
-    /// `EPROTOTYPE` if the other is of another type; `ECONNREFUSED` if nobody listens; `EAGAIN` if it
-    /// had to wait, or longer; `EISCONN`, `EALREADY`; `EINVAL` if this one listens; `EPERM` if the
-    /// other datagram socket has another peer; `EIO` if revoked.
+    /// `EPROTOTYPE` if the other socket has another type; `ECONNREFUSED` if it does not listen;
+    /// `EAGAIN` if it would block, or the timeout expires; `EISCONN`, `EALREADY`; `EINVAL` if this
+    /// one listens; `EPERM` if the other datagram socket has another peer; `EIO` if revoked.
     pub fn connect(&self, to: &Peer, credentials: Ucred) -> Result<(), Errno> {
         let Peer(other) = to;
         if other.kind() != self.kind() {
@@ -245,10 +246,10 @@ impl Socket {
         self.core.connect_stream(other, credentials, patience)
     }
 
-    /// Has a datagram socket send to nobody in particular.
+    /// Removes the peer of a datagram socket.
     ///
     /// # Errors
-    /// `EINVAL` if it is another socket; `EIO` if revoked.
+    /// `EINVAL` if it is not a datagram socket; `EIO` if revoked.
     pub fn disconnect(&self) -> Result<(), Errno> {
         if self.kind() != SocketType::Datagram {
             return Err(Errno::EINVAL);
@@ -256,7 +257,7 @@ impl Socket {
         self.core.connect_datagram(None)
     }
 
-    /// Ends receiving, or sending, or both. Who waits is woken.
+    /// Shuts down receiving, sending, or both. Sleepers wake.
     ///
     /// # Errors
     /// `EIO` if revoked.
@@ -264,14 +265,14 @@ impl Socket {
         self.core.shut_down(how)
     }
 
-    /// Returns its address.
+    /// Returns the address of the socket.
     #[doc(alias = "getsockname")]
     pub fn name(&self) -> SocketAddress {
         let name = self.core.name.get();
         name.map_or(SocketAddress::Unnamed, |name| (**name).clone())
     }
 
-    /// Returns the address of the other end.
+    /// Returns the address of the peer.
     ///
     /// # Errors
     /// `ENOTCONN` if there is none.
@@ -287,16 +288,19 @@ impl Socket {
         Ok(peer_name(&self.core).unwrap_or(SocketAddress::Unnamed))
     }
 
-    /// Sends a message. `to` is who was found at its address, and `limit` how many files may be on
-    /// their way between the processes of the kernel. Waits for room, unless the socket is
-    /// non-blocking or `flags` say so. Allocates.
+    /// Sends a message. `to` is the socket found at its address, and `limit` the most files that
+    /// may be in flight in the kernel. Allocates, and blocks while there is no room, unless the
+    /// socket is non-blocking or `flags` say so.
     ///
     /// # Errors
-    /// `EAGAIN`; `EPIPE` if nobody can receive it; `ENOTCONN`, `EISCONN`, `EOPNOTSUPP` if there is
-    /// no receiver, or too many, or `flags` ask for urgent data; `ECONNREFUSED` if the receiver is
-    /// closed; `EPERM` if it has another peer; `EPROTOTYPE` if it is of another type; `EMSGSIZE` if
-    /// it is too long, or has more than 1,024 slices;
-    /// `EINVAL` and `ETOOMANYREFS` if there are too many files; `ENOMEM`; `EIO` if revoked.
+    /// - `EAGAIN` if it would block, or the timeout expires.
+    /// - `EPIPE` if there is no receiver any more.
+    /// - `ENOTCONN`, `EISCONN` if the socket needs a destination, or must not get one; `EOPNOTSUPP`
+    ///   also if `flags` request urgent data.
+    /// - `ECONNREFUSED` if the receiver is closed; `EPERM` if it has another peer; `EPROTOTYPE` if
+    ///   it has another type.
+    /// - `EMSGSIZE` if the message is too long, or has more than 1,024 slices.
+    /// - `EINVAL`, `ETOOMANYREFS` if there are too many files; `ENOMEM`; `EIO` if revoked.
     pub fn send(
         &self,
         message: SendMessage<'_>,
@@ -326,12 +330,13 @@ impl Socket {
         })
     }
 
-    /// Receives bytes, or a message. Waits, unless the socket is non-blocking or `flags` say so.
+    /// Receives bytes, or a message. Blocks, unless the socket is non-blocking or `flags` say so.
     ///
     /// # Errors
-    /// `EAGAIN`; `EINVAL` of a stream, `ENOTCONN` of another one that is not connected;
-    /// `EOPNOTSUPP` if `flags` ask for urgent data; `ECONNRESET` if the other end was closed before
-    /// it had read all; `EMSGSIZE` for more than 1,024 buffers; `EIO` if revoked.
+    /// `EAGAIN` if it would block, or the timeout expires; `EINVAL` from a stream, `ENOTCONN` from
+    /// another socket, if it is not connected; `EOPNOTSUPP` if `flags` request urgent data;
+    /// `ECONNRESET` if the peer was closed with unread data; `EMSGSIZE` for more than 1,024
+    /// buffers; `EIO` if revoked.
     pub fn receive(&self, bufs: &mut [IoSliceMut<'_>], flags: MsgFlags) -> Result<Received, Errno> {
         check_slices(bufs.len())?;
         if flags.contains(MsgFlags::OOB) {
@@ -352,19 +357,19 @@ impl Socket {
     /// Sets an option.
     ///
     /// # Errors
-    /// `ENOPROTOOPT` if it cannot be set; `EINVAL` if it has values of another kind.
+    /// `ENOPROTOOPT` if it is read-only; `EINVAL` if the value has the wrong type.
     pub fn set_option(&self, option: SocketOption, value: OptionValue) -> Result<(), Errno> {
         self.core.set_option(option, value)
     }
 
-    /// Returns how many bytes are on their way to the peer.
+    /// Returns how many bytes the peer has not read.
     #[doc(alias = "SIOCOUTQ")]
     pub fn unread_bytes(&self) -> usize {
         let link = self.core.link.get();
         link.map_or(0, |link| link.outgoing.weight())
     }
 
-    /// Checks that sending is not over.
+    /// Checks that sending is not shut down.
     ///
     /// # Errors
     /// `EPIPE` if it is shut down; `EIO` if revoked.
@@ -431,7 +436,7 @@ impl Socket {
     }
 }
 
-/// Socket that was found by its name.
+/// Socket that was found by its address.
 #[derive(Clone, Debug)]
 pub struct Peer(Arc<Core>);
 
@@ -497,7 +502,7 @@ impl Object for Socket {
     fn try_read(&self, buf: &mut [u8]) -> Result<usize, Errno> {
         match self.stream() {
             Some(stream) => stream.incoming.try_read(buf),
-            // No message is read for it, as on Linux.
+            // No message is read for an empty buffer, as on Linux.
             None if buf.is_empty() => Ok(0),
             None => self.read_message(buf, Patience::None),
         }
@@ -511,7 +516,7 @@ impl Object for Socket {
     }
 
     fn read(&self, buf: &mut [u8]) -> Result<usize, Errno> {
-        // The short way, which most reads go.
+        // The fast path of most reads.
         match self.try_read(buf) {
             Err(Errno::EAGAIN) => self.read_message(buf, self.core.options.receive_patience()),
             outcome => outcome,

@@ -10,13 +10,13 @@ use super::core::Core;
 pub enum SocketAddress {
     /// None: the socket is not bound.
     Unnamed,
-    /// Any bytes, at most 107, in a name space of their own that each kernel has. The first zero
-    /// byte of `sun_path` is not among them.
+    /// Name in the abstract namespace of the kernel: any bytes, at most 107, without the leading
+    /// zero byte of `sun_path`.
     Abstract(Vec<u8>),
-    /// A path of 1 to 108 bytes, at which there is an inode.
+    /// Path of 1 to 108 bytes, at which there is an inode.
     Path(Vec<u8>),
 }
 
-/// What the inode of a socket holds: the socket that was bound there, as long as it is open.
+/// Value in the inode of a socket: the socket that was bound there, while it is open.
 #[derive(Debug)]
 pub struct Bound(pub(super) Weak<Core>);

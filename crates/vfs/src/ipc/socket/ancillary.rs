@@ -1,23 +1,23 @@
-//! What a message carries beside its bytes.
+//! Ancillary data of messages: files and credentials.
 
 use fdtable::FileRef;
 
 use super::in_flight::{Flights, Rights, discard};
 use crate::Object;
 
-/// Who sent a message, or made a connection.
+/// Credentials of the sender of a message, or of the maker of a connection.
 #[doc(alias = "struct ucred")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ucred {
-    /// Number of the process, at least 1; 0 if it is not known.
+    /// Process ID, at least 1; 0 if it is not known.
     pub pid: i32,
-    /// Its user.
+    /// User.
     pub uid: u32,
-    /// Its group.
+    /// Group.
     pub gid: u32,
 }
 
-/// What is on its way beside the bytes of a message. It may be dropped wherever no lock is held.
+/// Ancillary data in flight. It must be dropped outside all locks.
 #[derive(Debug, Default)]
 pub(crate) struct Ancillary {
     #[doc(alias = "SCM_RIGHTS")]
@@ -26,7 +26,8 @@ pub(crate) struct Ancillary {
     pub(crate) credentials: Option<Ucred>,
 }
 
-/// What has come beside the bytes. Files that nobody takes are dropped, where no lock is held.
+/// Ancillary data that was received. Files that are not taken are dropped with it, outside all
+/// locks.
 #[derive(Debug, Default)]
 pub(crate) struct Arrived {
     files: Vec<FileRef<dyn Object>>,
@@ -40,7 +41,8 @@ impl Ancillary {
         self.rights.is_none() && self.credentials.is_none()
     }
 
-    /// Ends the way of the files: `flights` is the lock of their registry. Without it they stay.
+    /// Ends the flight of the files, under the lock of their registry, `flights`. Without that lock
+    /// they stay.
     pub(crate) fn arrive(&mut self, flights: Option<&mut Flights>) -> Arrived {
         let mut arrived = Arrived::default();
         arrived.credentials = self.credentials;
@@ -52,7 +54,8 @@ impl Ancillary {
         arrived
     }
 
-    /// Returns what has not come yet, in references of its own. The lock of the registry is held.
+    /// Returns the files and credentials without taking them, in references of their own. The lock
+    /// of the registry is held.
     pub(crate) fn peek(&self) -> Arrived {
         Arrived {
             files: self
@@ -76,7 +79,7 @@ impl Arrived {
         !self.files.is_empty()
     }
 
-    /// Adds what came with more bytes. Of two senders the later one is told.
+    /// Adds what came with more bytes. Of two senders, the later one counts.
     pub(crate) fn append(&mut self, mut more: Arrived) {
         self.files.append(&mut more.files);
         self.registered.append(&mut more.registered);

@@ -1,12 +1,12 @@
-//! What a socket is beside its open file: a state, a queue, and the way to its peer.
+//! The state of a socket apart from its open file: addresses, connection, receive queue.
 //!
-//! The open file holds the core, and so do those who look for it by a name or wait to connect.
-//! Each core has a [`Queue`] of its own from the beginning. To be connected means to have a
-//! [`Link`] to the queue of another one; it is made once, and found without a lock. A datagram
-//! socket has a *partner* instead, which may change.
+//! The open file holds the core, and so does a thread that has looked it up by its address or waits
+//! to connect. Each core has a [`Queue`] of its own from the start. A connected core has a [`Link`]
+//! to the queue of its peer, which is made once and read without a lock. A datagram socket has a
+//! *partner* instead, which may change.
 //!
-//! A connection is made by the side that connects: it makes the other end, an *embryo*, which waits
-//! in the listener until it is accepted. Both may talk before that.
+//! The connecting side makes a connection: it makes the other end, an *embryo*, which waits in the
+//! listener until it is accepted. Both ends can send before that.
 //!
 //! No thread holds the states of two sockets.
 
@@ -30,7 +30,7 @@ use crate::ipc::patience::Patience;
 #[doc(alias = "somaxconn")]
 pub const MAX_BACKLOG: usize = 4096;
 
-/// Address of a socket, which it gets once. The peer sees it too.
+/// Address of a socket, set once, and shared with the peer.
 pub(super) type Name = Arc<OnceLock<Arc<SocketAddress>>>;
 
 /// Socket without its open file.
@@ -46,16 +46,16 @@ pub(crate) struct Core {
     pub(super) state: Mutex<State>,
 }
 
-/// Way to the other end of a connection.
+/// Link to the peer of a connection.
 #[derive(Debug)]
 pub(super) struct Link {
     pub(super) outgoing: Queue,
     pub(super) name: Name,
-    /// Who made the other end.
+    /// Credentials of the peer's maker.
     pub(super) credentials: Ucred,
 }
 
-/// Whether the open file is still there.
+/// State of the open file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum FileState {
     Open,
@@ -66,17 +66,17 @@ pub(super) enum FileState {
 #[derive(Debug)]
 pub(super) struct State {
     phase: Phase,
-    /// Abstract name, to be given back.
+    /// Abstract name, to be freed at the end.
     held: Option<Vec<u8>>,
-    /// Of a datagram socket.
+    /// Peer of a datagram socket.
     pub(super) partner: Option<Partner>,
-    /// Writing was shut down before there was anybody to write to.
+    /// Writing was shut down before there was a peer.
     pub(super) shut: bool,
-    /// Who waits for a connection, and who watches as long as there is none.
+    /// Waiters for a connection, and the watchers while there is none.
     pub(super) changes: WaitQueue,
-    /// Who waits for room among the connections that wait.
+    /// Waiters for room in the backlog.
     connectors: WaitQueue,
-    /// Who waits with this socket at another one, to connect or to send.
+    /// Threads that wait at another socket to connect this one, or to send from it.
     away: WaitQueue,
 }
 
@@ -93,7 +93,7 @@ enum Phase {
     Ended,
 }
 
-/// Whom a datagram socket sends to if nobody else is named, and receives from.
+/// Default destination of a datagram socket, and its only source.
 #[derive(Clone, Debug)]
 pub(super) struct Partner {
     pub(super) core: Weak<Core>,
@@ -137,7 +137,7 @@ impl Core {
         })
     }
 
-    /// Connects two new sockets of one process with each other.
+    /// Connects two new sockets of one process to each other.
     pub(super) fn join(one: &Arc<Core>, other: &Arc<Core>, credentials: Ucred) {
         for (near, far) in [(one, other), (other, one)] {
             if near.kind == SocketType::Datagram {
@@ -158,7 +158,7 @@ impl Core {
     }
 
     fn link_to(&self, far: &Core, credentials: Ucred) {
-        // A socket is linked once: by its maker, or in the phase of connecting, which is one's.
+        // Set once: by the maker, or in the phase `Connecting`, which only one thread enters.
         let _linked = self.link.set(Link {
             outgoing: far.incoming.clone(),
             name: Arc::clone(&far.name),
@@ -177,7 +177,7 @@ impl Core {
         })
     }
 
-    /// Gives the socket its address.
+    /// Sets the address of the socket.
     ///
     /// # Errors
     /// `EINVAL` if it has one.
@@ -220,7 +220,7 @@ impl Core {
         Ok(())
     }
 
-    /// Begins to listen, or changes the backlog.
+    /// Starts to listen, or changes the backlog.
     pub(super) fn listen(&self, backlog: usize, credentials: Ucred) -> Result<(), Errno> {
         if self.kind == SocketType::Datagram {
             return Err(Errno::EOPNOTSUPP);
@@ -250,7 +250,7 @@ impl Core {
         matches!(self.state.lock().phase, Phase::Listening { .. })
     }
 
-    /// Takes a connection that waits, or waits for one.
+    /// Accepts a pending connection. Waits for one as `patience` says.
     pub(super) fn accept(&self, patience: Patience) -> Result<Arc<Core>, Errno> {
         if self.kind == SocketType::Datagram {
             return Err(Errno::EOPNOTSUPP);
@@ -263,13 +263,13 @@ impl Core {
             |state| self.try_accept(state, &mut wakeups),
         );
         match accepted {
-            // Who does not wait does not learn that none will come, as on Linux.
+            // A call that does not wait does not see that none will come, as on Linux.
             Ok(None) if patience == Patience::None => Err(Errno::EAGAIN),
             accepted => accepted?.ok_or(Errno::EINVAL),
         }
     }
 
-    /// Takes a connection that waits, or says that none will come.
+    /// Takes a pending connection, or returns `None` if none will come.
     fn try_accept(
         &self,
         state: &mut State,
@@ -291,14 +291,14 @@ impl Core {
         Some(Ok(Some(embryo)))
     }
 
-    /// Connects with a listener. Waits for room in it.
+    /// Connects to a listener. Waits for room in its backlog.
     pub(super) fn connect_stream(
         self: &Arc<Self>,
         listener: &Core,
         credentials: Ucred,
         patience: Patience,
     ) -> Result<(), Errno> {
-        // Before this socket is looked at, as on Linux.
+        // Checked before the state of this socket, as on Linux.
         if !listener.is_listening() || listener.incoming.is_ended() {
             return Err(Errno::ECONNREFUSED);
         }
@@ -317,8 +317,8 @@ impl Core {
         connected
     }
 
-    /// Runs a wait at another socket. When this one ends, the thread is woken there too: its
-    /// attempts ask for the [file state](Self::file_state), which is told before.
+    /// Runs a wait at another socket. The end of this socket wakes the thread there too: its
+    /// attempts check the [file state](Self::file_state), which is set before that wake-up.
     pub(super) fn wait_elsewhere<R>(&self, wait: impl FnOnce() -> R) -> R {
         let me: Arc<dyn Watcher> = Sleeper::current();
         let ticket = self.state.lock().away.sleep_on(me, Events::ERR);
@@ -401,7 +401,7 @@ impl Core {
         }
     }
 
-    /// Makes another datagram socket the partner, or nobody.
+    /// Sets or removes the partner of a datagram socket.
     pub(super) fn connect_datagram(
         self: &Arc<Self>,
         other: Option<&Arc<Core>>,
@@ -430,8 +430,8 @@ impl Core {
         Ok(())
     }
 
-    /// Loses what a partner has sent, and tells it if it counts on this socket (Linux
-    /// `unix_dgram_disconnected`).
+    /// Discards what a former partner has sent, and sets its error if its partner is this socket
+    /// (Linux `unix_dgram_disconnected`).
     fn leave(self: &Arc<Self>, old: &Partner) {
         let Queue::Messages(inbox) = &self.incoming else {
             return;
@@ -449,10 +449,10 @@ impl Core {
         state.partner.as_ref().is_some_and(is_other)
     }
 
-    /// Tells as what this may send datagrams to another.
+    /// Returns whether this socket sends to another as its partner or as a stranger.
     ///
     /// # Errors
-    /// `EPERM` if the other has a partner that is somebody else.
+    /// `EPERM` if the other has another partner.
     pub(super) fn may_send_to(self: &Arc<Self>, other: &Core) -> Result<Sender, Errno> {
         if other.has_partner(self) {
             Ok(Sender::Partner)
@@ -463,7 +463,7 @@ impl Core {
         }
     }
 
-    /// Forgets a partner that is closed, and what it has sent.
+    /// Removes a partner that is closed, and discards what it has sent.
     pub(super) fn lose_partner(self: &Arc<Self>, inbox: &Arc<Inbox>) {
         let is_it = |partner: &mut Partner| Arc::ptr_eq(&partner.inbox, inbox);
         let lost = self.state.lock().partner.take_if(is_it);
@@ -531,7 +531,7 @@ impl Core {
         }
     }
 
-    /// Ends a connection that nobody has accepted.
+    /// Ends a connection that was never accepted.
     fn end_embryo(&self) {
         self.file_state.store(FileState::Closed);
         if let Some(link) = self.link.get() {
@@ -540,7 +540,7 @@ impl Core {
         self.end_queues(FileState::Closed);
     }
 
-    /// Returns what a socket is ready for.
+    /// Returns the events of the socket.
     pub(super) fn ready(&self) -> Events {
         let state = self.state.lock();
         let mut events = self.incoming.reader_events() & (Events::READABLE | Events::ERR);
@@ -569,7 +569,7 @@ impl Core {
         events
     }
 
-    /// Returns how many bytes wait: of datagrams, those of the first one, as on Linux.
+    /// Returns how many bytes can be read: of datagrams, those of the first one, as on Linux.
     ///
     /// # Errors
     /// `EINVAL` if it listens.
@@ -583,7 +583,8 @@ impl Core {
         }
     }
 
-    /// Returns true if a datagram to the partner would go at once. To others it goes mostly.
+    /// Returns true if a datagram to the partner would not block. To any other socket it is
+    /// assumed.
     fn can_send_to(&self, partner: Option<Partner>) -> bool {
         partner.is_none_or(|partner| {
             let is_mine = |other: Arc<Core>| {
@@ -598,7 +599,7 @@ impl Core {
         })
     }
 
-    /// Shows each bundle of files on its way to this socket, or to a connection that waits in it.
+    /// Visits each bundle of files in flight to this socket, or to a pending connection in it.
     pub(super) fn for_each_right(&self, see: &mut dyn FnMut(&Rights)) {
         self.incoming.for_each_right(see);
         if let Phase::Listening { pending, .. } = &self.state.lock().phase {
@@ -608,7 +609,7 @@ impl Core {
         }
     }
 
-    /// Takes the files out that are on their way to this socket.
+    /// Takes the files that are in flight to this socket.
     pub(super) fn take_rights(&self, into: &mut Vec<Rights>) {
         self.incoming.take_rights(into);
         if let Phase::Listening { pending, .. } = &self.state.lock().phase {

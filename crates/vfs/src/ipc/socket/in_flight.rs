@@ -1,42 +1,42 @@
-//! Open files on their way between processes, and sockets that nobody can reach any more.
+//! Open files in flight between processes, and the garbage collection of unreachable sockets.
 //!
-//! A message with files holds references to them ([`Rights`]). A socket that lies in a message may
-//! itself hold messages, and so a circle of sockets can keep itself alive forever when nobody
-//! has a descriptor any more. [`InFlight`] counts the files on their way, and for each socket how
-//! often it is on its way, so that [`InFlight::collect`] finds such circles (Linux `unix_gc`).
+//! A message with files holds references to them ([`Rights`]). A socket in a message may itself
+//! hold messages, so a cycle of sockets can keep itself alive forever after its last descriptor is
+//! closed. [`InFlight`] counts the files in flight, and how often each socket is in flight, so that
+//! [`InFlight::collect`] finds such cycles (Linux `unix_gc`).
 //!
 //! # Which sockets are garbage
 //!
-//! 1. A socket on its way is a *candidate* if all its references are on their way.
-//! 2. From each candidate's count, those are taken off that lie in the queues of candidates. If
-//!    something is left, there is a message that holds the socket somewhere else, or is just being
-//!    sent: it can be reached.
-//! 3. What lies in the queues of a candidate that can be reached can be reached.
-//! 4. The other candidates are garbage. The files are taken out of their queues, and dropped. That
-//!    breaks the circles, and the sockets are released as any others.
+//! 1. A socket in flight is a *candidate* if all its references are in flight.
+//! 2. From the count of each candidate, subtract the references in the queues of candidates. If
+//!    some are left, a message somewhere else holds the socket, or is just being sent: the socket
+//!    is reachable.
+//! 3. What is in the queues of a reachable candidate is reachable.
+//! 4. The other candidates are garbage. Their queues are emptied of files, which are dropped. That
+//!    breaks the cycles, and the sockets are released like any others.
 //!
-//! # Why nobody still uses them
+//! # Why garbage is not in use
 //!
-//! The registry's lock is held throughout. A file is counted before it is put into a queue, and
-//! under the lock it is taken out of the queue and off the count. So a count is never less than
-//! what lies in queues; if step 2 leaves nothing of it, all its references were in queues of
-//! candidates, which can be received from only by who has a reference to one of those, and nobody
-//! has, by the same argument. A thread that has borrowed a descriptor of a socket (without a
-//! reference) may get a reference yet: it then asks the table whether the descriptor still names
-//! the socket, and so whether its reference began while there was another outside.
+//! The lock of the registry is held throughout. A file is counted before it is put into a queue; it
+//! is taken out of the queue, and off the count, under that lock. So a count is never less than the
+//! references in queues. If step 2 leaves none, all references were in queues of candidates. Only a
+//! thread with a reference to a candidate can receive from those, and by the same argument there is
+//! none. A thread that has borrowed a descriptor of a socket, without a reference, may still get a
+//! reference: it then asks the table whether the descriptor still refers to the socket, and so
+//! whether another reference existed outside when it got its own.
 //!
 //! # When it runs
 //!
-//! When a socket is released while others are on their way, and when files are sent while
-//! [`THRESHOLD`] are on their way, or twice as many as the last time that this found: so the
-//! search costs a send little on average. The times are those of Linux. The close of the last descriptor of a circle
-//! releases nothing; the circle stays until the next such time, or until somebody calls
-//! [`Namespace::collect`](super::Namespace::collect).
+//! It runs when a socket is released while others are in flight. It also runs before files are sent
+//! while at least [`THRESHOLD`] are in flight, and at least twice as many as it found last time, so
+//! its cost for each send is small on average. Linux runs it at the same times. Closing the last
+//! descriptor of a cycle releases nothing: the cycle stays until the next run, or until
+//! [`Namespace::collect`](super::Namespace::collect) is called.
 //!
 //! # No deep recursion
 //!
 //! Dropping a file may release a socket, whose queue holds files, and so on. [`discard`] does this
-//! in a loop: what is dropped inside of a drop is only put on the thread's list.
+//! in a loop: a drop inside a drop only appends to a list of the thread.
 //!
 //! Order of locks: the registry's, a socket's, its queue's. Files are dropped under none of them.
 
@@ -55,63 +55,64 @@ use super::core::Core;
 use crate::event::FileId;
 use crate::{Errno, Object};
 
-/// Most files of one message: 253, as Linux.
+/// Most files of one message: 253, as on Linux.
 #[doc(alias = "SCM_MAX_FD")]
 pub const MAX_FILES: usize = 253;
 
-/// Files on their way from which on a message with files looks for garbage first: 16,000.
+/// Files in flight from which a send with files collects garbage first: 16,000.
 #[doc(alias = "UNIX_INFLIGHT_TRIGGER_GC")]
 pub const THRESHOLD: usize = 16_000;
 
-/// Registry of the files that are on their way between the processes of a kernel.
+/// Registry of the files in flight between the processes of a kernel.
 #[derive(Debug, Default)]
 pub(crate) struct InFlight {
     flights: Mutex<Flights>,
-    /// How many sockets the registry has, for those who would find none.
+    /// Number of sockets in the registry, read without the lock to skip a useless collection.
     sockets: AtomicCell<usize>,
 }
 
-/// What the registry's lock guards.
+/// State that the lock of the registry guards.
 #[derive(Debug, Default)]
 pub(crate) struct Flights {
-    /// All files on their way, each as often as it is.
+    /// Number of references in flight; a file counts as often as it is in flight.
     files: usize,
-    /// So many files are the next occasion to look for garbage.
+    /// Number of files in flight that triggers the next collection.
     enough: usize,
     sockets: HashMap<FileId, Flight>,
 }
 
-/// Socket on its way.
+/// Socket in flight.
 struct Flight {
-    /// The registry's own reference, which keeps the core's place and shows the count of all.
+    /// The registry's own reference: it keeps the address of the core, and reads the reference
+    /// count.
     file: FileRef<dyn Object>,
     core: Arc<Core>,
-    /// How often it is on its way.
+    /// How often it is in flight.
     count: usize,
 }
 
-/// Files that are on their way, and counted as long as this exists.
+/// Files in flight, counted while this exists.
 pub(crate) struct Rights {
     files: Vec<FileRef<dyn Object>>,
     registry: Arc<InFlight>,
 }
 
 impl InFlight {
-    /// Takes the lock.
+    /// Locks the registry.
     pub(crate) fn lock(&self) -> MutexGuard<'_, Flights> {
         self.flights.lock()
     }
 
-    /// Returns how many files are on their way.
+    /// Returns how many files are in flight.
     pub(crate) fn files(&self) -> usize {
         self.lock().files
     }
 
-    /// Sends files on their way. First looks for garbage if very many are.
+    /// Puts files in flight. Collects garbage first if very many are.
     ///
     /// # Errors
-    /// `EINVAL` if they are more than [`MAX_FILES`]; `ETOOMANYREFS` if more than `limit` would be on
-    /// their way.
+    /// `EINVAL` if there are more than [`MAX_FILES`]; `ETOOMANYREFS` if more than `limit` would be
+    /// in flight.
     pub(crate) fn launch(
         self: &Arc<Self>,
         files: Vec<FileRef<dyn Object>>,
@@ -150,8 +151,8 @@ impl InFlight {
         }
     }
 
-    /// Drops the files that lie in sockets which nobody can reach, as a socket was released. If this
-    /// happens inside of a [`discard`], that does it in the end, once for all.
+    /// Collects garbage after the release of a socket. Inside a [`discard`], this is deferred to
+    /// its end, and done once.
     pub(crate) fn collect_later(self: &Arc<Self>) {
         if self.sockets.load() == 0 {
             return;
@@ -170,7 +171,7 @@ impl InFlight {
         }
     }
 
-    /// Drops the files that lie in sockets which nobody can reach. Returns how many sockets that
+    /// Drops the files in the queues of unreachable sockets. Returns how many such sockets there
     /// were.
     pub(crate) fn collect(&self) -> usize {
         let mut dropped = Vec::new();
@@ -205,8 +206,8 @@ impl Flights {
         }
     }
 
-    /// Counts a file that has come, or is given up. Returns the registry's reference to it if that
-    /// is not needed any more, to be dropped without the lock.
+    /// Takes a file off the counts. Returns the registry's reference if that is no longer needed,
+    /// to be dropped outside the lock.
     fn remove(&mut self, file: &FileRef<dyn Object>) -> Option<FileRef<dyn Object>> {
         self.files -= 1;
         as_socket(file)?;
@@ -218,7 +219,7 @@ impl Flights {
         self.sockets.remove(&key(file)).map(|flight| flight.file)
     }
 
-    /// Returns the sockets that nobody can reach, as the head of this file says.
+    /// Returns the unreachable sockets, as the head of this file defines them.
     fn garbage(&self) -> Vec<Arc<Core>> {
         let mut outside = self.candidates();
         for id in outside.keys().copied().collect::<Vec<_>>() {
@@ -235,14 +236,14 @@ impl Flights {
             .collect()
     }
 
-    /// Returns the sockets of which all references are on their way, and how many those are.
+    /// Returns the sockets whose references are all in flight, with their number.
     fn candidates(&self) -> HashMap<FileId, usize> {
         let all_fly = |flight: &Flight| FileRef::references(&flight.file) == flight.count + 1;
         let candidates = self.sockets.iter().filter(|(_, flight)| all_fly(flight));
         candidates.map(|(&id, flight)| (id, flight.count)).collect()
     }
 
-    /// Returns the candidates that can be reached: those with a count, and what lies in them.
+    /// Returns the reachable candidates: those with references left, and what is in their queues.
     fn reach(&self, outside: &HashMap<FileId, usize>) -> HashSet<FileId> {
         let roots = outside.iter().filter(|&(_, &count)| count > 0);
         let mut reached: HashSet<FileId> = roots.map(|(&id, _)| id).collect();
@@ -257,7 +258,7 @@ impl Flights {
         reached
     }
 
-    /// Shows each socket that lies in the queues of one on its way.
+    /// Visits each socket in the queues of a socket in flight.
     fn for_each_socket_in(&self, id: FileId, see: &mut dyn FnMut(FileId)) {
         self.sockets[&id].core.for_each_right(&mut |rights| {
             rights.files.iter().for_each(|file| see(key(file)));
@@ -271,14 +272,13 @@ impl Rights {
         &self.files
     }
 
-    /// Returns where they are counted.
+    /// Returns the registry in which they are counted.
     pub(crate) fn registry(&self) -> Arc<InFlight> {
         Arc::clone(&self.registry)
     }
 
-    /// Ends their way: they are the caller's. `flights` is the registry where they are counted.
-    /// `registered` gets references that the caller drops
-    /// when it has let go of the lock.
+    /// Ends the flight: the files are the caller's. `flights` is the registry that counts them. The
+    /// references that are put into `registered` must be dropped after the lock is released.
     pub(crate) fn land(
         mut self,
         flights: &mut Flights,
@@ -291,7 +291,7 @@ impl Rights {
     }
 }
 
-/// They are given up: nobody will receive them. The caller holds no lock.
+/// Files that will not be received. The caller holds no lock.
 impl Drop for Rights {
     fn drop(&mut self) {
         if self.files.is_empty() {
@@ -322,7 +322,7 @@ impl std::fmt::Debug for Flight {
     }
 }
 
-/// What a thread is dropping.
+/// Drops in progress on a thread.
 #[derive(Default)]
 struct Dropping {
     busy: bool,
@@ -335,15 +335,15 @@ thread_local! {
     static DROPPING: RefCell<Dropping> = RefCell::default();
 }
 
-/// Returns nothing where the thread's variables are gone already.
+/// Returns nothing after the thread-local variables are destroyed.
 fn with_dropping<R>(act: impl FnOnce(&mut Dropping) -> R) -> Option<R> {
     DROPPING
         .try_with(|dropping| act(&mut dropping.borrow_mut()))
         .ok()
 }
 
-/// Drops files, however many sockets lie in each other's queues. The caller holds no lock of the
-/// registry or of a socket.
+/// Drops files, however deeply sockets are nested in each other's queues. The caller holds no lock
+/// of the registry or of a socket.
 pub(crate) fn discard(files: Vec<FileRef<dyn Object>>) {
     if files.is_empty() {
         return;
@@ -353,14 +353,14 @@ pub(crate) fn discard(files: Vec<FileRef<dyn Object>>) {
         dropping.files.extend(files.take().into_iter().flatten());
         !std::mem::replace(&mut dropping.busy, true)
     });
-    // A thread that ends drops them one inside the other.
+    // A thread that exits drops them recursively.
     drop(files);
     if begins == Some(true) {
         while drop_next() {}
     }
 }
 
-/// Drops one file, or if there is none looks for garbage once. Returns whether there may be more.
+/// Drops one file, or collects garbage once if there is none. Returns true if there may be more.
 fn drop_next() -> bool {
     let next = with_dropping(|dropping| (dropping.files.pop(), dropping.collect.len()));
     match next {

@@ -1,4 +1,4 @@
-//! Messages as callers send and receive them.
+//! Sending and receiving messages.
 
 use std::io::{IoSlice, IoSliceMut};
 use std::sync::Arc;
@@ -15,31 +15,31 @@ use crate::ipc::buffer::Buffer;
 use crate::ipc::patience::Patience;
 use crate::{Errno, Object};
 
-/// Bytes by which a message is shorter than the send buffer, at least (as on Linux).
+/// Least number of bytes by which a message is shorter than the send buffer (as on Linux).
 const SLACK: usize = 32;
 
 bitflags::bitflags! {
-    /// Set of flags of `sendmsg` and `recvmsg`, with the values of Linux, which ignores unknown bits too.
+    /// Flags of `sendmsg` and `recvmsg`, with the values of Linux, which ignores unknown bits too.
     #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
     pub struct MsgFlags: u32 {
-        /// Urgent data, which these sockets do not have.
+        /// Urgent data, which these sockets do not support.
         const OOB = 0x1;
-        /// Leaves what is received where it is.
+        /// Leaves the received data in the queue.
         const PEEK = 0x2;
-        /// Files were lost: there was no place for them. Only of what is received.
+        /// Files were lost, because there was no room for them. Only in received flags.
         const CTRUNC = 0x8;
-        /// Receive: answers the length of the message, also if it is longer than the buffers. In
-        /// what is received: it was longer, and the rest is lost.
+        /// In a receive: returns the full length of the message. In received flags: the message was
+        /// longer than the buffers, and the rest is lost.
         const TRUNC = 0x20;
-        /// Does not wait.
+        /// Does not block.
         const DONTWAIT = 0x40;
-        /// Ends a record. It means nothing here: every message is one.
+        /// Ends a record. Ignored: every message is one.
         const EOR = 0x80;
-        /// Waits until all that was asked for is there. Of a stream only.
+        /// Waits until all requested bytes have arrived. For streams only.
         const WAITALL = 0x100;
-        /// No signal for `EPIPE`: for who makes signals of it.
+        /// Suppresses the signal of `EPIPE`, for an embedder that sends one.
         const NOSIGNAL = 0x4000;
-        /// Files come with `CLOEXEC`: for who gives them numbers.
+        /// Received files get `CLOEXEC`, for an embedder that installs them.
         const CMSG_CLOEXEC = 0x4000_0000;
     }
 }
@@ -50,35 +50,35 @@ bitflags::bitflags! {
 pub struct SendMessage<'a> {
     /// The bytes.
     pub bytes: &'a [IoSlice<'a>],
-    /// The receiver, if it is not the peer.
+    /// Destination, if it is not the peer.
     pub to: Option<&'a SocketAddress>,
     /// Open files to be passed, at most 253.
     #[doc(alias = "SCM_RIGHTS")]
     pub rights: Vec<FileRef<dyn Object>>,
-    /// Whom the receiver is told as the sender, if it is not the sending process.
+    /// Credentials shown to the receiver, if they are not those of the sending process.
     #[doc(alias = "SCM_CREDENTIALS")]
     pub credentials: Option<Ucred>,
 }
 
-/// What was received.
+/// Received message.
 #[derive(Debug, Default)]
 pub struct Received {
-    /// Bytes in the buffers; with [`MsgFlags::TRUNC`], the length of the message.
+    /// Bytes in the buffers; with [`MsgFlags::TRUNC`] requested, the full length of the message.
     pub count: usize,
     /// Address of the sender, if it has one.
     pub from: Option<SocketAddress>,
-    /// Open files that came with it, to be [given numbers](crate::Process::install_rights).
+    /// Open files that came with it, to be [installed](crate::Process::install_rights).
     pub rights: Vec<FileRef<dyn Object>>,
-    /// Who sent it, if the socket asks for that.
+    /// Credentials of the sender, if the socket has `SO_PASSCRED`.
     pub credentials: Option<Ucred>,
     /// [`MsgFlags::TRUNC`] if the message was longer than the buffers.
     pub flags: MsgFlags,
 }
 
-/// What a send needs to know of the process.
+/// Arguments of a send.
 pub(crate) struct SendRequest<'a> {
     pub(crate) bytes: &'a [IoSlice<'a>],
-    /// The receiver that was named.
+    /// Destination, if one was given.
     pub(crate) to: Option<Arc<Core>>,
     pub(crate) ancillary: Ancillary,
     pub(crate) patience: Patience,
@@ -113,7 +113,8 @@ impl Core {
             Queue::Messages(inbox) => {
                 self.check_sender(request.length())?;
                 let sent = self.deliver(inbox, Sender::Partner, request);
-                // A peer that is gone is none that refuses: it was there. It may have left an error.
+                // A closed peer of a connection is `EPIPE`, not a refusal. It may have left an
+                // error.
                 sent.map_err(|errno| match errno {
                     Errno::ECONNREFUSED | Errno::EPIPE => {
                         self.incoming.take_error().unwrap_or(Errno::EPIPE)
@@ -125,7 +126,7 @@ impl Core {
     }
 
     fn send_datagram(self: &Arc<Self>, request: SendRequest<'_>) -> Result<usize, Errno> {
-        // Before the receiver is looked for, as on Linux.
+        // Checked before the destination is looked up, as on Linux.
         self.check_sender(request.length())?;
         let partner = match &request.to {
             Some(_) => None,
@@ -135,7 +136,7 @@ impl Core {
             let to = request.to.clone().ok_or(Errno::ENOTCONN)?;
             return self.send_datagram_to(&to, request);
         };
-        // One that is closed, and of which nothing is left, refuses in its queue.
+        // A closed partner that is already freed refuses in its queue.
         let sender = match core.upgrade() {
             Some(other) => self.may_send_to(&other)?,
             None => Sender::Stranger,
@@ -147,7 +148,7 @@ impl Core {
         sent
     }
 
-    /// Checks that sending is not over.
+    /// Checks that sending is not shut down.
     ///
     /// # Errors
     /// `EPIPE` if it is shut down; `EIO` if revoked.
@@ -174,13 +175,13 @@ impl Core {
         self.deliver(inbox, sender, request)
     }
 
-    /// Checks that the socket may send a message of this length, whoever receives it.
+    /// Checks that the socket may send a message of this length, to any receiver.
     fn check_sender(&self, length: usize) -> Result<(), Errno> {
         self.file_state.load().check()?;
         if length > self.options.send_buffer() - SLACK {
             return Err(Errno::EMSGSIZE);
         }
-        // As on Linux, a send of messages meets the error that a receive would meet.
+        // As on Linux, a send of messages returns the error that a receive would return.
         if let Some(errno) = self.incoming.take_error() {
             return Err(errno);
         }
@@ -225,7 +226,7 @@ impl Core {
         }
     }
 
-    /// Returns what a receive answers before there is a connection.
+    /// Returns the error of a receive before there is a connection.
     pub(super) fn not_connected(&self) -> Errno {
         match self.kind() {
             SocketType::Stream => Errno::EINVAL,
@@ -247,7 +248,7 @@ impl Core {
             let taken = match buffer.receive(bufs, look, patience) {
                 Ok(taken) => taken,
                 Err(errno) if count == 0 => return Err(errno),
-                // The next call meets it again, or has waited long enough.
+                // The next call gets the error again, or has waited long enough.
                 Err(_) => break,
             };
             let ends = taken.count == 0 || taken.arrived.has_files();
@@ -278,7 +279,7 @@ impl Core {
         let delivered = inbox.receive(bufs, look(flags), patience)?;
         let at_once = patience == Patience::None;
         if !delivered.is_message && at_once && self.kind() == SocketType::Datagram {
-            // Linux tells the end of datagrams only to who waits for it.
+            // Linux reports the end of datagrams only to a blocking call.
             return Err(Errno::EAGAIN);
         }
         let mut received = self.received(delivered.count, delivered.from, delivered.arrived);

@@ -1,4 +1,4 @@
-//! What all sockets of a kernel share: the abstract names, and the registry of files on their way.
+//! State that all sockets of a kernel share: abstract names, and the registry of files in flight.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -11,10 +11,10 @@ use super::core::Core;
 use super::in_flight::InFlight;
 use crate::Errno;
 
-/// Numbers of five hexadecimal digits that an automatic name may be.
+/// Number of automatic names: five hexadecimal digits.
 const AUTOMATIC: u32 = 1 << 20;
 
-/// Name space of sockets. Each type of sockets has names of its own, as on Linux.
+/// Namespace of sockets. Each type of socket has names of its own, as on Linux.
 #[doc(alias = "netns_unix")]
 #[derive(Debug, Default)]
 pub struct Namespace {
@@ -29,25 +29,30 @@ struct Names {
 }
 
 impl Namespace {
-    /// Makes an empty name space.
+    /// Makes an empty namespace.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Returns how many open files are on their way between processes.
+    /// Returns how many open files are in flight between processes.
     pub fn in_flight(&self) -> usize {
         self.in_flight.files()
     }
 
-    /// Drops the files that lie unread in sockets which nobody can reach any more, and returns how
-    /// many such sockets there were. It also happens by itself, as [`in_flight`](super::in_flight)
-    /// says. Runs the release of files; the caller holds no lock.
+    /// Drops the files in the queues of unreachable sockets, and returns how many such sockets
+    /// there were.
+    ///
+    /// It also runs automatically, as [`in_flight`](super::in_flight) describes. Runs the release
+    /// of files; the caller holds no lock.
     #[doc(alias = "unix_gc")]
     pub fn collect(&self) -> usize {
         self.in_flight.collect()
     }
 
-    /// Gives a socket an abstract name.
+    /// Binds a socket to an abstract name.
+    ///
+    /// # Errors
+    /// `EADDRINUSE` if another socket of its type has the name.
     pub(super) fn bind(&self, name: &[u8], core: &Arc<Core>) -> Result<(), Errno> {
         let mut names = self.names.lock();
         match names.bound.entry((core.kind(), name.to_vec())) {
@@ -59,7 +64,10 @@ impl Namespace {
         }
     }
 
-    /// Gives a socket an abstract name of five hexadecimal digits that is free.
+    /// Binds a socket to a free abstract name of five hexadecimal digits.
+    ///
+    /// # Errors
+    /// `ENOSPC` if none is free.
     pub(super) fn bind_automatically(&self, core: &Arc<Core>) -> Result<Vec<u8>, Errno> {
         let mut names = self.names.lock();
         for _ in 0..AUTOMATIC {

@@ -1,4 +1,4 @@
-//! Options of sockets, of the level `SOL_SOCKET`.
+//! Socket options of the level `SOL_SOCKET`.
 
 use std::time::{Duration, Instant};
 
@@ -10,38 +10,37 @@ use super::{CAPACITY, SocketType};
 use crate::Errno;
 use crate::ipc::patience::Patience;
 
-/// Least and most bytes of a buffer of a socket: `SOCK_MIN_SNDBUF` of Linux, and twice the usual
-/// `net.core.wmem_max`.
+/// Smallest and largest size of a socket buffer in bytes: `SOCK_MIN_SNDBUF` of Linux, and twice the
+/// default `net.core.wmem_max`.
 const BUFFER: (usize, usize) = (4608, 2 * CAPACITY);
 
-/// Option of a socket.
+/// Socket option.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum SocketOption {
-    /// `SO_TYPE`: a number, 1 stream, 2 datagram, 5 seqpacket. Cannot be set.
+    /// `SO_TYPE`: 1 stream, 2 datagram, 5 seqpacket. Read-only.
     Type,
-    /// `SO_DOMAIN`: the number 1, `AF_UNIX`. Cannot be set.
+    /// `SO_DOMAIN`: 1, `AF_UNIX`. Read-only.
     Domain,
-    /// `SO_PROTOCOL`: the number 0. Cannot be set.
+    /// `SO_PROTOCOL`: 0. Read-only.
     Protocol,
-    /// `SO_ERROR`: the number of the error that a read would meet, or 0. To ask takes it away.
-    /// Cannot be set.
+    /// `SO_ERROR`: the pending error, or 0. Reading it clears it. Read-only.
     Error,
-    /// `SO_ACCEPTCONN`: whether it listens. Cannot be set.
+    /// `SO_ACCEPTCONN`: whether it listens. Read-only.
     AcceptConnections,
-    /// `SO_SNDBUF`: bytes on their way to the peer. As on Linux, twice what was set; at least 4,608,
-    /// at most 425,984.
+    /// `SO_SNDBUF`: size of the send buffer in bytes. As on Linux, twice what was set; at least
+    /// 4,608, at most 425,984.
     SendBuffer,
-    /// `SO_RCVBUF`: kept, and means nothing, as on Linux.
+    /// `SO_RCVBUF`: kept and ignored, as on Linux.
     ReceiveBuffer,
     /// `SO_PASSCRED`: whether messages come with credentials.
     PassCredentials,
-    /// `SO_PEERCRED`: who made the other end. Cannot be set.
+    /// `SO_PEERCRED`: credentials of the peer's maker. Read-only.
     PeerCredentials,
-    /// `SO_RCVTIMEO`: how long a receive or an accept waits.
+    /// `SO_RCVTIMEO`: how long a receive or an accept blocks.
     ReceiveTimeout,
-    /// `SO_SNDTIMEO`: how long a send or a connect waits.
+    /// `SO_SNDTIMEO`: how long a send or a connect blocks.
     SendTimeout,
-    /// `SO_REUSEADDR`: kept, and means nothing, as on Linux.
+    /// `SO_REUSEADDR`: kept and ignored, as on Linux.
     ReuseAddress,
 }
 
@@ -50,13 +49,13 @@ pub enum SocketOption {
 pub enum OptionValue {
     /// A number, or 0 and 1 for no and yes.
     Number(i32),
-    /// A time, or nothing for no limit.
+    /// A timeout; `None` for no limit.
     Time(Option<Duration>),
-    /// Who it is.
+    /// Credentials.
     Credentials(Ucred),
 }
 
-/// Options that a socket keeps.
+/// Stored options of a socket.
 #[derive(Debug)]
 pub(super) struct Options {
     send_buffer: AtomicCell<usize>,
@@ -90,12 +89,12 @@ impl Options {
         self.pass_credentials.load()
     }
 
-    /// Returns how long a receive waits that may wait.
+    /// Returns how long a blocking receive blocks.
     pub(super) fn receive_patience(&self) -> Patience {
         patience(self.receive_timeout.load())
     }
 
-    /// Returns how long a send waits that may wait.
+    /// Returns how long a blocking send blocks.
     pub(super) fn send_patience(&self) -> Patience {
         patience(self.send_timeout.load())
     }
@@ -160,26 +159,27 @@ impl Core {
         Ok(())
     }
 
-    /// Gives the queue of the peer the size that was set. That of a partner is others' too.
+    /// Resizes the queue of the connected peer. The queue of a datagram peer has other senders, and
+    /// stays.
     fn resize_outgoing(&self) {
         if let Some(link) = self.link.get() {
             link.outgoing.set_capacity(self.options.send_buffer());
         }
     }
 
-    /// As Linux, nobody is told for a socket without a peer.
+    /// As on Linux, a socket without a peer has no credentials: -1.
     fn peer_credentials(&self) -> Ucred {
-        let nobody = Ucred {
+        let none = Ucred {
             pid: 0,
             uid: u32::MAX,
             gid: u32::MAX,
         };
-        self.link.get().map_or(nobody, |link| link.credentials)
+        self.link.get().map_or(none, |link| link.credentials)
     }
 }
 
 impl SocketType {
-    /// Returns the number of Linux (`SOCK_STREAM`).
+    /// Returns the type number of Linux (`SOCK_STREAM`).
     pub fn number(self) -> i32 {
         match self {
             SocketType::Stream => 1,
@@ -212,7 +212,7 @@ fn time(nanoseconds: u64) -> OptionValue {
     OptionValue::Time((nanoseconds > 0).then(|| Duration::from_nanos(nanoseconds)))
 }
 
-/// A limit that does not fit is none; one of zero is none, as on Linux.
+/// A limit that does not fit is none; a limit of zero is none, as on Linux.
 fn nanoseconds(limit: Option<Duration>) -> u64 {
     limit.map_or(0, |limit| u64::try_from(limit.as_nanos()).unwrap_or(0))
 }

@@ -1,8 +1,8 @@
-//! How a socket is watched.
+//! Polling of sockets.
 //!
-//! A watcher is registered where the socket receives; where its peer does, for the room there; and
-//! as long as there is no connection, with the socket itself. When it connects, those who watched
-//! it before are registered with the peer's queue too.
+//! A watcher is registered with the socket's own receive queue; with the peer's, for room there;
+//! and with the socket itself until it is connected. A connection registers the watchers of the
+//! socket with the peer's queue too.
 
 use std::sync::Arc;
 
@@ -40,11 +40,11 @@ impl Pollee for Core {
 
     fn forget(&self, file: FileId) {
         self.incoming.forget_reader(file);
-        let (told, partner) = {
+        let (wakeups, partner) = {
             let mut state = self.state.lock();
             (state.changes.forget(file), state.partner.clone())
         };
-        told.run();
+        wakeups.run();
         if let Some(link) = self.link.get() {
             link.outgoing.forget_writer(file);
         }

@@ -1,4 +1,4 @@
-//! What a socket receives from: bytes or messages.
+//! Receive queue of a socket: bytes or messages.
 
 use std::sync::Arc;
 
@@ -9,15 +9,14 @@ use crate::Errno;
 use crate::event::{Events, FileId, Watcher};
 use crate::ipc::buffer::Buffer;
 
-/// Queue of what is on its way to a socket. The socket has it from its beginning, and a peer sends
-/// into it.
+/// Receive queue of a socket. The socket has it from the start, and its peers send into it.
 #[derive(Clone, Debug)]
 pub(crate) enum Queue {
     Bytes(Arc<Buffer>),
     Messages(Arc<Inbox>),
 }
 
-/// Calls the method of the same name, which both have.
+/// Calls the method of the same name on either kind of queue.
 macro_rules! each {
     ($queue:expr, $method:ident($($argument:expr),*)) => {
         match $queue {
@@ -35,7 +34,7 @@ impl Queue {
         }
     }
 
-    /// Ends the reader, who is there no more. Returns whether something was left unread.
+    /// Closes the reading side. Returns true if data was left unread.
     pub(crate) fn close_reader(&self) -> bool {
         match self {
             Queue::Bytes(buffer) => {
@@ -47,7 +46,7 @@ impl Queue {
         }
     }
 
-    /// Ends the reader, who meets `EIO`. Returns whether something was left unread.
+    /// Revokes the reading side: its reader gets `EIO`. Returns true if data was left unread.
     pub(crate) fn revoke_reader(&self) -> bool {
         match self {
             Queue::Bytes(buffer) => {
@@ -59,7 +58,7 @@ impl Queue {
         }
     }
 
-    /// Ends the writer of a connection, who is there no more.
+    /// Closes the writing side of a connection.
     pub(crate) fn close_writer(&self) {
         match self {
             Queue::Bytes(buffer) => buffer.close_writer(),
@@ -67,7 +66,7 @@ impl Queue {
         }
     }
 
-    /// Ends the writer of a connection, who meets `EIO`.
+    /// Revokes the writing side of a connection: its writer gets `EIO`.
     pub(crate) fn revoke_writer(&self) {
         match self {
             Queue::Bytes(buffer) => buffer.revoke_writer(),
@@ -75,7 +74,7 @@ impl Queue {
         }
     }
 
-    /// Has nothing more come, as `shutdown` of either side does.
+    /// Ends the queue as `shutdown` of either side does.
     pub(crate) fn shut_down(&self) {
         match self {
             Queue::Bytes(buffer) => buffer.shut_down(),
@@ -83,7 +82,7 @@ impl Queue {
         }
     }
 
-    /// Has the reader meet `error` once.
+    /// Sets the error that the reader gets once.
     pub(crate) fn set_error(&self, error: Errno) {
         each!(self, set_error(error));
     }
@@ -97,7 +96,7 @@ impl Queue {
         each!(self, is_ended())
     }
 
-    /// Returns true if a write of usual length would not wait.
+    /// Returns true if a write of usual length would not block.
     pub(crate) fn is_writable(&self) -> bool {
         match self {
             Queue::Bytes(buffer) => buffer.is_writable(),
@@ -107,7 +106,7 @@ impl Queue {
 
     pub(crate) fn set_capacity(&self, capacity: usize) {
         match self {
-            // More may lie in it than is to fit from now on: then it keeps its capacity.
+            // If more bytes than that are in the buffer, it keeps its capacity.
             Queue::Bytes(buffer) => drop(buffer.set_capacity(capacity)),
             Queue::Messages(inbox) => inbox.set_capacity(capacity),
         }
@@ -117,7 +116,7 @@ impl Queue {
         each!(self, readable_bytes())
     }
 
-    /// Returns how much lies in it, in bytes of its capacity.
+    /// Returns how much of its capacity is in use.
     pub(crate) fn weight(&self) -> usize {
         match self {
             Queue::Bytes(buffer) => buffer.readable_bytes(),
