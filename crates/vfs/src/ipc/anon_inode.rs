@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 use crate::fs::{FileKind, Mode, Stat, Timestamp, fresh_device, fresh_inode};
 
-/// What `fstat` tells of a pipe or socket: a number, and when it was made.
+/// Inode of a pipe or socket: its number and creation time.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct AnonInode {
     number: u64,
@@ -19,13 +19,13 @@ impl AnonInode {
         }
     }
 
-    /// Describes a pipe: its owner may read and write.
+    /// Returns the attributes of a pipe: mode 0600.
     pub(super) fn stat_pipe(self) -> Stat {
         static PIPES: LazyLock<u64> = LazyLock::new(fresh_device);
         self.stat(FileKind::Fifo, Mode::new(0o600), *PIPES)
     }
 
-    /// Describes a socket: everybody may everything.
+    /// Returns the attributes of a socket: mode 0777.
     pub(super) fn stat_socket(self) -> Stat {
         static SOCKETS: LazyLock<u64> = LazyLock::new(fresh_device);
         self.stat(FileKind::Socket, Mode::ALL, *SOCKETS)

@@ -1,49 +1,49 @@
-//! A bounded queue of bytes between a reading and a writing side: the inside of pipes and sockets.
+//! Bounded queue of bytes with a reading and a writing side: the core of pipes and sockets.
 //!
-//! # When it waits
+//! # When it blocks
 //!
 //! A read waits while the queue is empty and the writing side is open. A write of at most
-//! [`PIPE_BUF`] bytes waits until all of them fit, so it is atomic; a longer one puts in what
-//! fits, and waits whenever nothing does (POSIX `write`, Linux `pipe(7)`).
+//! [`PIPE_BUF`] bytes waits until all of them fit, so it is atomic; a longer one writes what fits,
+//! and waits whenever nothing does (POSIX `write`, Linux `pipe(7)`).
 //!
-//! # Who is woken
+//! # Wake-ups
 //!
-//! The queue is *readable* when it holds a byte, and *writable* when a `PIPE_BUF` is free. A
+//! The queue is *readable* when it holds a byte, and *writable* when `PIPE_BUF` bytes are free. A
 //! sleeper sleeps only while its side is not ready: a reader because the queue is empty; a writer
-//! because less than what it needs is free, or nothing is, and both are less than a `PIPE_BUF`.
-//! So it is enough to look at the moments when a side *becomes* ready:
+//! because less than it needs is free, or nothing is, and both are less than `PIPE_BUF`. So it is
+//! enough to consider the transitions of a side to ready:
 //!
 //! - The operation that makes a side ready wakes one sleeper of that side.
 //! - An operation that finds its own side still ready when it is done wakes the next one.
 //!
-//! By induction: while a side is ready and has sleepers, one of them is on its way (woken and not
-//! yet run). It was woken when the side became ready; when it has run, it passes the wake-up on or
-//! the side is no longer ready. One that arrives in between and takes everything leaves the woken
-//! one to find nothing and sleep again, and the next change wakes one. One whose time is up looks
-//! at the state once more, as a woken one. Nobody is woken for nothing but by such a race, and no
-//! wake-up is lost.
+//! By induction: while a side is ready and has sleepers, one of them is on its way (woken, and not
+//! yet run). It was woken when the side became ready; when it has run, it passes the wake-up on, or
+//! the side is no longer ready. A thread that arrives in between and takes everything leaves the
+//! woken one to find nothing and sleep again, and the next change wakes one. A sleeper whose
+//! deadline passes checks the state once more, like a woken one. Only such a race causes a useless
+//! wake-up, and no wake-up is lost.
 //!
-//! Measuring writers by a `PIPE_BUF` and not by what each of them needs makes all writers equal,
-//! so that any of them may be woken, and lets a writer put in many small messages for each time
-//! it is woken. Linux wakes writers by whole pages in the same way. Its price: a writer that fell
-//! asleep on a full queue sleeps until a `PIPE_BUF` is free, even if it has one byte to write.
+//! Measuring writers by `PIPE_BUF`, and not by what each of them needs, makes all writers
+//! interchangeable. Any of them may be woken, and a woken writer can write many small messages.
+//! Linux wakes writers by whole pages in the same way. The price: a writer that fell asleep on a
+//! full queue sleeps until `PIPE_BUF` bytes are free, even if it has one byte to write.
 //!
-//! Closing a side wakes all sleepers, for all of them can go on: readers to end of file, writers
-//! to `EPIPE`.
+//! Closing a side wakes all sleepers, because all of them can go on: readers to end of file,
+//! writers to `EPIPE`.
 //!
-//! A watcher of the reading side (a poll) is told of every write, also when there were bytes
-//! before: who asks for edges has read what was there, and waits for the next. One of the writing
-//! side is told when room for a `PIPE_BUF` becomes free.
+//! Watchers of the reading side (a poll) are notified of every write, even if there were bytes
+//! before: an edge-triggered reader has read those, and waits for the next. Watchers of the writing
+//! side are notified when `PIPE_BUF` bytes become free.
 //!
-//! All are chosen under the lock and woken after it.
+//! All are chosen under the lock, and woken after it is released.
 //!
-//! # After a side was closed
+//! # After a side is closed
 //!
-//! A borrowed lookup may still reach an end whose last descriptor went. An operation *of* the
-//! closed side answers `EBADF`: nobody who has seen end of file reads a byte afterwards.
+//! A borrowed lookup may still reach an end whose last descriptor was closed. An operation *of* the
+//! closed side returns `EBADF`: after a reader has seen end of file, no read returns a byte.
 //!
-//! A side that is revoked is closed for the other side, and its own operations answer `EIO`, also
-//! those that sleep. It stays revoked when its last descriptor goes.
+//! A revoked side is closed for the other side, and its own operations return `EIO`, sleeping ones
+//! included. It stays revoked when its last descriptor is closed.
 
 mod ancillary;
 
@@ -56,50 +56,51 @@ use crate::event::{self, Events, FileId, WaitQueue, Wakeups, Watcher};
 use crate::{Errno, OpenFlags, Status};
 use ancillary::Mark;
 
-/// Most bytes that a write puts in as one piece, and the least capacity of a buffer: 4,096.
+/// Most bytes of an atomic write, and the smallest capacity of a buffer: 4,096.
 pub const PIPE_BUF: usize = 4096;
 
 /// Bounded queue of bytes with a reading and a writing side.
 ///
-/// Both sides may be used by many threads at once.
+/// Many threads may use each side at once.
 #[derive(Debug)]
 pub struct Buffer {
     state: Mutex<State>,
 }
 
-/// What the lock guards. The lock is held for copies of at most `capacity` bytes, never in sleep.
+/// State that the lock guards. The lock is held for copies of at most `capacity` bytes, never
+/// across a sleep.
 #[derive(Debug)]
 struct State {
-    /// Grows by doubling as it is used, so it allocates a dozen times at most, and a buffer that
-    /// nobody fills stays small. Its `drain` starts again at the front when it takes the last
-    /// byte, so short messages go through the same few cache lines.
+    /// Grows by doubling as it is used, so it allocates at most a dozen times, and a buffer that is
+    /// never full stays small. `drain` starts again at the front when it takes the last byte, so
+    /// short messages reuse the same few cache lines.
     bytes: VecDeque<u8>,
     capacity: usize,
     reader: Side,
     writer: Side,
-    /// Bytes that were ever taken out.
+    /// Total number of bytes taken out.
     taken: u64,
-    /// Messages that carry something, in their order.
+    /// Messages with ancillary data, in order.
     marks: VecDeque<Mark>,
-    /// What the reader of a socket meets once, after the last byte.
+    /// Error that the reader of a socket gets once, after the last byte.
     error: Option<Errno>,
     /// Readers that wait for a byte, and watchers of the reading side.
     readers: WaitQueue,
-    /// Writers that wait for a free `PIPE_BUF`, and watchers of the writing side.
+    /// Writers that wait for `PIPE_BUF` free bytes, and watchers of the writing side.
     writers: WaitQueue,
 }
 
-/// What may be done on a side.
+/// State of a side.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Side {
     Open,
-    /// Nobody writes any more, and the open file is still there (`shutdown`).
+    /// Writing is shut down, and the open file still exists (`shutdown`).
     Shut,
     Closed,
     Revoked,
 }
 
-/// What a side was, and what it is to be.
+/// The transition of a side that closes.
 const CLOSES: (Side, Side) = (Side::Open, Side::Closed);
 
 /// Which sides are open.
@@ -110,8 +111,8 @@ pub(crate) struct Sides {
 }
 
 impl Buffer {
-    /// Makes an empty buffer of `capacity` bytes, or of [`PIPE_BUF`] if that is more (Linux rounds
-    /// the size of a pipe up to a page). Does not allocate until the first write.
+    /// Makes an empty buffer of `capacity` bytes, and at least [`PIPE_BUF`] (Linux rounds the size
+    /// of a pipe up to a page). Does not allocate until the first write.
     pub fn new(capacity: usize) -> Self {
         Buffer {
             state: Mutex::new(State {
@@ -128,8 +129,8 @@ impl Buffer {
         }
     }
 
-    /// Reads what is there, up to `buf.len()` bytes, and returns how many; 0 is end of file.
-    /// Waits while there is nothing.
+    /// Reads the available bytes, up to `buf.len()`, and returns how many; 0 is end of file. Blocks
+    /// while there are none.
     ///
     /// # Errors
     /// `EBADF` if the reading side is closed; `EIO` if it is revoked.
@@ -137,11 +138,11 @@ impl Buffer {
         self.read_while(|| Ok(()), buf)
     }
 
-    /// Reads as [`read`](Self::read), as long as `check` has no objection. Nothing may travel beside
-    /// the bytes.
+    /// Reads like [`read`](Self::read), as long as `check` succeeds. There must be no ancillary
+    /// data.
     ///
     /// # Errors
-    /// Those of `check`, which is asked each time that somebody woke the readers; those of `read`.
+    /// Those of `check`, which runs after each wake-up of the readers; those of `read`.
     pub(crate) fn read_while(
         &self,
         check: impl Fn() -> Result<(), Errno>,
@@ -150,7 +151,7 @@ impl Buffer {
         if buf.is_empty() {
             return check().map(|()| 0);
         }
-        // Dropped after the lock, and so are those of the other operations.
+        // Dropped after the lock, here and in the other operations.
         let mut wakeups = Wakeups::default();
         let outcome = event::wait(
             &self.state,
@@ -166,7 +167,7 @@ impl Buffer {
         outcome.unwrap_or(Err(Errno::EAGAIN))
     }
 
-    /// Reads as [`read`](Self::read), without waiting.
+    /// Reads like [`read`](Self::read), without blocking.
     ///
     /// # Errors
     /// `EAGAIN` if there is nothing to read yet; `EBADF` if the reading side is closed; `EIO` if it
@@ -181,15 +182,15 @@ impl Buffer {
         } else if !state.marks.is_empty() {
             drop(state);
             self.try_read_marked(buf)
-        } else if state.is_deserted() {
+        } else if state.has_no_waiters() {
             state.pop(buf)
         } else {
-            take_and_tell(state, buf)
+            take_and_wake(state, buf)
         }
     }
 
-    /// Writes all of `bytes`, waiting for room, and returns how many it wrote: fewer only if the
-    /// reading side closes, or memory ends, after some were taken.
+    /// Writes all of `bytes`, and returns how many it wrote: fewer only if the reading side closes,
+    /// or memory runs out, after some were written. Blocks while there is no room.
     ///
     /// # Errors
     /// `EPIPE` if the reading side is closed; `EBADF` if the writing side is; `EIO` if that is
@@ -198,10 +199,10 @@ impl Buffer {
         self.write_while(|| Ok(()), bytes)
     }
 
-    /// Writes as [`write`](Self::write), as long as `check` has no objection.
+    /// Writes like [`write`](Self::write), as long as `check` succeeds.
     ///
     /// # Errors
-    /// Those of `check`, which is asked each time that somebody woke the writers; those of `write`.
+    /// Those of `check`, which runs after each wake-up of the writers; those of `write`.
     pub(crate) fn write_while(
         &self,
         check: impl Fn() -> Result<(), Errno>,
@@ -215,14 +216,14 @@ impl Buffer {
             match self.write_some(&check, &bytes[written..]) {
                 Ok(count) => written += count,
                 Err(errno) if written == 0 => return Err(errno),
-                // The next call meets the error again (as Linux `pipe_write`).
+                // The next call gets the error again (as in Linux `pipe_write`).
                 Err(_) => break,
             }
         }
         Ok(written)
     }
 
-    /// Writes as [`write`](Self::write), without waiting: all or nothing of at most [`PIPE_BUF`]
+    /// Writes like [`write`](Self::write), without blocking: all or nothing of at most [`PIPE_BUF`]
     /// bytes, and of more what fits.
     ///
     /// # Errors
@@ -232,11 +233,11 @@ impl Buffer {
         self.try_write_if(bytes, |state| !state.write_must_wait(bytes.len()))
     }
 
-    /// Writes as [`try_write`](Self::try_write) for an end that has `status`. If that may wait, it is
-    /// all or nothing: a part would be all that the caller hears of.
+    /// Writes like [`try_write`](Self::try_write), for an end with `status`. If that end may block,
+    /// the write is all or nothing: a partial count would be returned as the final one.
     ///
     /// # Errors
-    /// Those of `try_write`; `EAGAIN` also if only a part fits, and the end may wait.
+    /// Those of `try_write`; `EAGAIN` also if only a part fits, and the end may block.
     pub(crate) fn try_write_by(&self, status: &Status, bytes: &[u8]) -> Result<usize, Errno> {
         if bytes.len() <= PIPE_BUF || status.get().contains(OpenFlags::NONBLOCK) {
             return self.try_write(bytes);
@@ -258,29 +259,29 @@ impl Buffer {
         let mut state = self.state.lock();
         if !fits(&state) {
             Err(Errno::EAGAIN)
-        } else if state.is_deserted() {
+        } else if state.has_no_waiters() {
             state.push(bytes)
         } else {
-            put_and_tell(state, bytes)
+            put_and_wake(state, bytes)
         }
     }
 
-    /// Closes the reading side: what is in the buffer is lost, and writers meet `EPIPE`.
+    /// Closes the reading side: the bytes in the buffer are discarded, and writers get `EPIPE`.
     pub fn close_reader(&self) {
         self.end_reader(Side::Closed);
     }
 
-    /// Closes the writing side: readers get what is in the buffer, then end of file.
+    /// Closes the writing side: readers get the bytes in the buffer, then end of file.
     pub fn close_writer(&self) {
         self.end_writer(Side::Closed);
     }
 
-    /// Closes the reading side, and readers meet `EIO`, also those that wait.
+    /// Revokes the reading side: readers get `EIO`, sleeping ones included.
     pub fn revoke_reader(&self) {
         self.end_reader(Side::Revoked);
     }
 
-    /// Closes the writing side, and writers meet `EIO`, also those that wait.
+    /// Revokes the writing side: writers get `EIO`, sleeping ones included.
     pub fn revoke_writer(&self) {
         self.end_writer(Side::Revoked);
     }
@@ -298,7 +299,7 @@ impl Buffer {
     /// Sets the capacity in bytes, at least [`PIPE_BUF`].
     ///
     /// # Errors
-    /// `EBUSY` if more than that is in the buffer.
+    /// `EBUSY` if more bytes than that are in the buffer.
     pub fn set_capacity(&self, capacity: usize) -> Result<(), Errno> {
         let mut wakeups = Wakeups::default();
         let mut state = self.state.lock();
@@ -325,59 +326,65 @@ impl Buffer {
     }
 
     /// Checks that the reading side is open.
+    ///
+    /// # Errors
+    /// `EBADF` if it is closed; `EIO` if it is revoked.
     pub(crate) fn check_reader(&self) -> Result<(), Errno> {
         self.state.lock().reader.check()
     }
 
     /// Checks that the writing side is open.
+    ///
+    /// # Errors
+    /// `EPIPE` if it is shut down; `EBADF` if it is closed; `EIO` if it is revoked.
     pub(crate) fn check_writer(&self) -> Result<(), Errno> {
         self.state.lock().writer.check()
     }
 
-    /// Returns what the reading side is ready for: `HUP` when nobody can write any more.
+    /// Returns the events of the reading side: `HUP` if the writing side is closed.
     pub fn reader_events(&self) -> Events {
         self.state.lock().reader_events()
     }
 
-    /// Returns what the writing side is ready for: `ERR` when nobody can read.
+    /// Returns the events of the writing side: `ERR` if the reading side is closed.
     pub fn writer_events(&self) -> Events {
         self.state.lock().writer_events()
     }
 
-    /// Registers a watcher of the reading side, as [`Pollee::watch`](event::Pollee::watch).
+    /// Registers a watcher of the reading side, like [`Pollee::watch`](event::Pollee::watch).
     pub fn watch_reader(&self, watcher: &Arc<dyn Watcher>, interest: Events, file: Option<FileId>) {
         self.state.lock().readers.watch(watcher, interest, file);
     }
 
-    /// Registers a watcher of the writing side, as [`Pollee::watch`](event::Pollee::watch).
+    /// Registers a watcher of the writing side, like [`Pollee::watch`](event::Pollee::watch).
     pub fn watch_writer(&self, watcher: &Arc<dyn Watcher>, interest: Events, file: Option<FileId>) {
         self.state.lock().writers.watch(watcher, interest, file);
     }
 
-    /// Takes a watcher off the reading side.
+    /// Unregisters a watcher from the reading side.
     pub fn unwatch_reader(&self, watcher: &Arc<dyn Watcher>) {
         self.state.lock().readers.unwatch(watcher);
     }
 
-    /// Takes a watcher off the writing side.
+    /// Unregisters a watcher from the writing side.
     pub fn unwatch_writer(&self, watcher: &Arc<dyn Watcher>) {
         self.state.lock().writers.unwatch(watcher);
     }
 
-    /// Takes those off the reading side who are registered for `file`, and tells them.
+    /// Unregisters the watchers of the reading side for `file`, and notifies them.
     pub fn forget_reader(&self, file: FileId) {
-        let told = self.state.lock().readers.forget(file);
-        told.run();
+        let wakeups = self.state.lock().readers.forget(file);
+        wakeups.run();
     }
 
-    /// Takes those off the writing side who are registered for `file`, and tells them.
+    /// Unregisters the watchers of the writing side for `file`, and notifies them.
     pub fn forget_writer(&self, file: FileId) {
-        let told = self.state.lock().writers.forget(file);
-        told.run();
+        let wakeups = self.state.lock().writers.forget(file);
+        wakeups.run();
     }
 
-    /// Opens and closes sides, for a buffer whose sides are many open files. What is in it is lost
-    /// when both are closed. Finds those who can go on.
+    /// Opens and closes sides, for a buffer whose sides are many open files. The bytes are
+    /// discarded when both are closed. Collects the waiters that can go on.
     pub(crate) fn set_sides(&self, sides: Sides) -> Wakeups {
         let mut state = self.state.lock();
         let (reader, writer) = (Side::from(sides.reading), Side::from(sides.writing));
@@ -387,45 +394,45 @@ impl Buffer {
             state.bytes = VecDeque::new();
         }
         if ends {
-            state.tell_end()
+            state.notify_end()
         } else {
             Wakeups::default()
         }
     }
 
-    /// Wakes all who sleep on either side, to look at more than the buffer.
+    /// Wakes all sleepers of both sides, to check more than the buffer.
     pub(crate) fn wake_all(&self) {
-        let wakeups = self.state.lock().tell_end();
+        let wakeups = self.state.lock().notify_end();
         wakeups.run();
     }
 
-    /// Ends writing as `shutdown` does: the open file of the writer stays, and meets `EPIPE`.
+    /// Ends writing as `shutdown` does: the writer's open file still exists, and gets `EPIPE`.
     pub(crate) fn shut_down(&self) {
         let mut state = self.state.lock();
         if state.writer == Side::Open {
             state.writer = Side::Shut;
         }
-        let wakeups = state.tell_end();
+        let wakeups = state.notify_end();
         drop(state);
         wakeups.run();
     }
 
-    /// Has the reader meet `error` once, after the last byte.
+    /// Sets the error that the reader gets once, after the last byte.
     pub(crate) fn set_error(&self, error: Errno) {
         self.state.lock().error = Some(error);
     }
 
-    /// Returns the error that the reader would meet, which it then does not meet any more.
+    /// Takes the error that the reader would get.
     pub(crate) fn take_error(&self) -> Option<Errno> {
         self.state.lock().error.take()
     }
 
-    /// Returns true if nothing more can go through.
+    /// Returns true if no more bytes can go through.
     pub(crate) fn is_ended(&self) -> bool {
         !self.state.lock().is_open()
     }
 
-    /// Returns true if there is room for [`PIPE_BUF`] bytes.
+    /// Returns true if [`PIPE_BUF`] bytes are free.
     pub(crate) fn is_writable(&self) -> bool {
         self.state.lock().is_writable()
     }
@@ -437,9 +444,9 @@ impl Buffer {
             std::mem::take(&mut state.bytes),
             std::mem::take(&mut state.marks),
         );
-        let wakeups = state.tell_end();
+        let wakeups = state.notify_end();
         drop(state);
-        // Files that nobody will receive are released here, and nobody has a lock.
+        // Dropped outside all locks: this may release files that will not be received.
         drop(rest);
         wakeups.run();
     }
@@ -447,12 +454,12 @@ impl Buffer {
     fn end_writer(&self, how: Side) {
         let mut state = self.state.lock();
         state.writer.end(how);
-        let wakeups = state.tell_end();
+        let wakeups = state.notify_end();
         drop(state);
         wakeups.run();
     }
 
-    /// Writes one piece, waiting for room.
+    /// Writes one piece, and blocks while there is no room.
     fn write_some(
         &self,
         check: impl Fn() -> Result<(), Errno>,
@@ -474,9 +481,9 @@ impl Buffer {
     }
 }
 
-/// Takes bytes out of a buffer at which somebody waits.
+/// Takes bytes out of a buffer that has waiters.
 #[cold]
-fn take_and_tell(mut state: MutexGuard<'_, State>, buf: &mut [u8]) -> Result<usize, Errno> {
+fn take_and_wake(mut state: MutexGuard<'_, State>, buf: &mut [u8]) -> Result<usize, Errno> {
     let mut wakeups = Wakeups::default();
     let result = state.take(buf, &mut wakeups);
     drop(state);
@@ -484,9 +491,9 @@ fn take_and_tell(mut state: MutexGuard<'_, State>, buf: &mut [u8]) -> Result<usi
     result
 }
 
-/// Puts bytes into a buffer at which somebody waits.
+/// Puts bytes into a buffer that has waiters.
 #[cold]
-fn put_and_tell(mut state: MutexGuard<'_, State>, bytes: &[u8]) -> Result<usize, Errno> {
+fn put_and_wake(mut state: MutexGuard<'_, State>, bytes: &[u8]) -> Result<usize, Errno> {
     let mut wakeups = Wakeups::default();
     let result = state.put(bytes, &mut wakeups);
     drop(state);
@@ -501,7 +508,7 @@ impl From<bool> for Side {
 }
 
 impl Side {
-    /// Ends the use of the side. Revoked it stays, also when it is closed later.
+    /// Ends the use of the side. A revoked side stays revoked.
     fn end(&mut self, how: Side) {
         if *self != Side::Revoked {
             *self = how;
@@ -520,7 +527,7 @@ impl Side {
 }
 
 impl State {
-    /// Takes bytes out. The caller has seen that it need not wait.
+    /// Takes bytes out. The caller has checked that it need not wait.
     #[inline]
     fn take(&mut self, buf: &mut [u8], wakeups: &mut Wakeups) -> Result<usize, Errno> {
         let was_writable = self.is_writable();
@@ -529,10 +536,10 @@ impl State {
         result
     }
 
-    /// Finds who is to learn of bytes that were taken out.
+    /// Collects the waiters to wake after bytes were taken out.
     #[inline]
     fn after_take(&mut self, was_writable: bool, wakeups: &mut Wakeups) {
-        if self.is_deserted() {
+        if self.has_no_waiters() {
             return;
         }
         if !was_writable && self.is_writable() {
@@ -543,7 +550,7 @@ impl State {
         }
     }
 
-    /// Puts bytes in. The caller has seen that it need not wait.
+    /// Puts bytes in. The caller has checked that it need not wait.
     #[inline]
     fn put(&mut self, bytes: &[u8], wakeups: &mut Wakeups) -> Result<usize, Errno> {
         let was_readable = self.is_readable();
@@ -552,10 +559,11 @@ impl State {
         result
     }
 
-    /// Finds who is to learn of bytes that were put in, or that could not be, by one who was woken.
+    /// Collects the waiters to wake after bytes were put in, or after a woken writer could not put
+    /// any in.
     #[inline]
     fn after_put(&mut self, was_readable: bool, wakeups: &mut Wakeups) {
-        if self.is_deserted() {
+        if self.has_no_waiters() {
             return;
         }
         if was_readable {
@@ -568,14 +576,14 @@ impl State {
         }
     }
 
-    /// Returns true if nobody waits: so it is mostly, and there is nothing to find out.
+    /// Returns true if there are no waiters: the common case, in which there is nothing to collect.
     #[inline]
-    fn is_deserted(&self) -> bool {
+    fn has_no_waiters(&self) -> bool {
         self.readers.is_empty() && self.writers.is_empty()
     }
 
-    /// Finds everybody: a side has come to its end.
-    fn tell_end(&mut self) -> Wakeups {
+    /// Collects all waiters, when a side has ended.
+    fn notify_end(&mut self) -> Wakeups {
         let readers = self.readers.wake_all(Events::READABLE | Events::HUP);
         readers.and(self.writers.wake_all(Events::WRITABLE | Events::ERR))
     }
@@ -613,7 +621,7 @@ impl State {
         self.capacity - self.bytes.len()
     }
 
-    /// Returns true if anything may still change what a side waits for.
+    /// Returns true if a side that waits can still become ready.
     fn is_open(&self) -> bool {
         self.reader == Side::Open && self.writer == Side::Open
     }
@@ -627,7 +635,7 @@ impl State {
         self.is_open() && self.free() < needed
     }
 
-    /// Moves bytes from the front into `buf`: two slice copies at most.
+    /// Moves bytes from the front into `buf`, in at most two copies.
     #[inline]
     fn pop(&mut self, buf: &mut [u8]) -> Result<usize, Errno> {
         self.reader.check()?;
@@ -639,7 +647,7 @@ impl State {
         self.advance(count)
     }
 
-    /// Drops the first `count` bytes, which were copied, and returns how many. When there are none,
+    /// Drops the first `count` bytes, which were copied, and returns how many. If there are none,
     /// this is the end of file, or an error that comes instead of it once.
     #[inline]
     fn advance(&mut self, count: usize) -> Result<usize, Errno> {
@@ -651,7 +659,7 @@ impl State {
         Ok(count)
     }
 
-    /// Moves as many of `bytes` as fit to the back: two slice copies at most.
+    /// Moves as many of `bytes` as fit to the back, in at most two copies.
     #[inline]
     fn push(&mut self, bytes: &[u8]) -> Result<usize, Errno> {
         self.writer.check()?;

@@ -1,16 +1,16 @@
-//! FIFOs: a pipe that has a name, and as many open ends as somebody opens.
+//! FIFOs: pipes with a name, and with any number of open ends.
 //!
-//! A [`Fifo`] lies in an inode. Each open makes a [`FifoEnd`] for reading, writing or both, and the
-//! sides of the buffer are open as long as there is an end for them. What was written and not read
-//! is lost with the last end.
+//! An inode holds a [`Fifo`]. Each open makes a [`FifoEnd`] for reading, writing or both, and a
+//! side of the buffer is open as long as it has an end. Unread bytes are discarded with the last
+//! end.
 //!
-//! # Who waits for whom at an open
+//! # How an open waits
 //!
-//! An open for reading waits until there is a writer, and the other way round; what counts is that
-//! one *came*, not that it is still there: an opener that was let in and closed at once lets the
-//! other in too. So opens are counted, and a waiting one looks for a higher count (Linux
+//! An open for reading waits until there is a writer, and vice versa. What counts is that one
+//! *came*, not that it still exists: an opener that got in and closed at once lets the other in
+//! too. So opens are counted, and a waiting open looks for a higher count (Linux
 //! `wait_for_partner`). An open for both never waits. With `O_NONBLOCK`, an open for reading does
-//! not wait, and one for writing answers `ENXIO` if there is no reader.
+//! not wait, and an open for writing returns `ENXIO` if there is no reader.
 
 use std::sync::Arc;
 
@@ -25,18 +25,18 @@ use crate::ipc::pipe::CAPACITY;
 use crate::object::file;
 use crate::{Errno, Object, OpenFlags, Status};
 
-/// Inside of a FIFO: what its open ends share. The inode holds it.
+/// Shared state of a FIFO's open ends. The inode holds it.
 #[derive(Debug)]
 pub struct Fifo {
     buffer: Buffer,
     opens: Mutex<Opens>,
 }
 
-/// Who has it open. Its lock is taken before that of the buffer.
+/// Counts of open ends. Its lock is taken before that of the buffer.
 #[derive(Debug, Default)]
 struct Opens {
     counts: Counts,
-    /// Openers that wait for their partner.
+    /// Openers that wait for the other direction.
     waiting: WaitQueue,
 }
 
@@ -50,11 +50,11 @@ struct Counts {
 #[derive(Clone, Copy, Debug, Default)]
 struct Count {
     now: usize,
-    /// All that ever were.
+    /// Total number of opens.
     ever: u64,
 }
 
-/// What an end is open for.
+/// Access mode of an end.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Direction {
     Read,
@@ -69,7 +69,7 @@ impl Default for Fifo {
 }
 
 impl Fifo {
-    /// Makes a FIFO that nobody has open, with the capacity of a pipe.
+    /// Makes a FIFO without open ends, with the capacity of a pipe.
     pub fn new() -> Self {
         let buffer = Buffer::new(CAPACITY);
         buffer.set_sides(Sides::default()).run();
@@ -79,19 +79,21 @@ impl Fifo {
         }
     }
 
-    /// Opens an end. Of `flags`, the access mode and `NONBLOCK` matter. Without that, waits until
-    /// somebody opens the other direction, if nobody has it open; the caller holds no lock and is
-    /// in no read-side section. Allocates.
+    /// Opens an end. Of `flags`, only the access mode and `NONBLOCK` matter.
+    ///
+    /// Without `NONBLOCK`, it blocks until the other direction is opened, if it is not open; the
+    /// caller holds no lock and is not in a read-side section. Allocates.
     ///
     /// # Errors
-    /// `ENXIO` if opened for writing only, with `NONBLOCK`, and nobody reads; `EINVAL` if the access
-    /// mode is none; `ENOMEM`.
+    /// `ENXIO` if opened for writing only, with `NONBLOCK`, and there is no reader; `EINVAL` if the
+    /// access mode is invalid; `ENOMEM`.
     #[doc(alias = "fifo_open")]
     pub fn open(self: &Arc<Self>, flags: OpenFlags) -> Result<FileRef<dyn Object>, Errno> {
         self.open_in(flags, None, file)
     }
 
-    /// Opens an end as [`open`](Self::open), of a name in a file system, which makes the open file.
+    /// Opens an end like [`open`](Self::open), under a name in a file system. `make` makes the open
+    /// file.
     ///
     /// # Errors
     /// Those of `open`, and of `make`.
@@ -115,7 +117,7 @@ impl Fifo {
             self.remove(direction);
             return opened;
         }
-        // If it is given up, dropping the end takes it off again.
+        // If the caller drops it, the drop of the end takes it off the counts.
         self.wait_for_partner(direction, flags, before);
         opened
     }
@@ -124,7 +126,7 @@ impl Fifo {
         &self.buffer
     }
 
-    /// Counts an end that is opened, and returns who was there before.
+    /// Counts a new end, and returns the counts before it.
     fn admit(&self, direction: Direction, flags: OpenFlags) -> Result<Counts, Errno> {
         // Dropped after the lock.
         let mut wakeups = Wakeups::default();
@@ -153,7 +155,7 @@ impl Fifo {
         }
     }
 
-    /// Waits until another opener came.
+    /// Waits until another opener has come.
     fn wait(&self, came: impl Fn(&Counts) -> bool) {
         event::wait(
             &self.opens,
@@ -170,7 +172,7 @@ impl Fifo {
         opens.counts.writers.remove(direction.writes());
         let wakeups = self.buffer.set_sides(opens.counts.sides());
         drop(opens);
-        // Who is told may look at the end again.
+        // Outside the lock: a notified watcher may ask the end for its events.
         wakeups.run();
     }
 }
@@ -220,11 +222,12 @@ pub struct FifoEnd {
     fifo: Arc<Fifo>,
     direction: Direction,
     status: Status,
-    /// Writers when this was opened. Who opens before the first one has nobody to miss.
+    /// Writers when this end was opened. A reader that opens before the first writer sees no
+    /// hangup.
     writers_before: Count,
-    /// Who watches looks at it too.
+    /// Shared with the pollee.
     revoked: Arc<AtomicCell<bool>>,
-    /// The name under which it was opened, if it has one.
+    /// Path under which it was opened, if it has one.
     path: Option<VfsPath>,
 }
 
@@ -234,7 +237,7 @@ impl FifoEnd {
         &self.fifo
     }
 
-    /// Checks that the end is open in a direction, and not revoked.
+    /// Checks that the end is open for a direction, and not revoked.
     fn check(&self, open: usize) -> Result<(), Errno> {
         match (open, self.revoked.load()) {
             (_, true) => Err(Errno::EIO),
@@ -317,7 +320,7 @@ impl Object for FifoEnd {
     }
 }
 
-/// An end of a FIFO, as it is watched.
+/// Pollee of an end of a FIFO.
 struct FifoPollee {
     fifo: Arc<Fifo>,
     direction: Direction,
@@ -326,7 +329,7 @@ struct FifoPollee {
 }
 
 impl FifoPollee {
-    /// Returns true if there were writers since this end was opened, and all have gone.
+    /// Returns true if there were writers since this end was opened, and all have closed.
     fn writers_have_gone(&self) -> bool {
         let writers = self.fifo.opens.lock().counts.writers;
         let came = self.writers_before.now > 0 || writers.ever != self.writers_before.ever;

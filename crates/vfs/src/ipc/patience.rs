@@ -1,4 +1,4 @@
-//! How long a call may wait.
+//! How long a call may block.
 
 use std::time::Instant;
 
@@ -7,14 +7,14 @@ use parking_lot::Mutex;
 use crate::Errno;
 use crate::event::{self, Events, WaitQueue};
 
-/// How long a call may wait for what it needs.
+/// How long a call may block for what it needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Patience {
     /// Not at all (`O_NONBLOCK`, `MSG_DONTWAIT`).
     None,
-    /// Until a moment.
+    /// Until a deadline.
     Until(Instant),
-    /// For ever.
+    /// Forever.
     Endless,
 }
 
@@ -26,10 +26,10 @@ impl Patience {
         }
     }
 
-    /// Waits as [`event::wait`], or tries once.
+    /// Waits like [`event::wait`], or tries once.
     ///
     /// # Errors
-    /// `EAGAIN` if the patience ends first; those of the attempt.
+    /// `EAGAIN` if the time ends first; those of the attempt.
     pub(crate) fn wait<S, R>(
         self,
         state: &Mutex<S>,

@@ -1,4 +1,4 @@
-//! Pipes: one buffer with a reading and a writing end.
+//! Pipes: a buffer with a reading and a writing end.
 
 use std::sync::Arc;
 
@@ -7,13 +7,13 @@ use crate::ipc::anon_inode::AnonInode;
 use crate::ipc::buffer::Buffer;
 use crate::{Errno, Object, OpenFlags, Stat, Status};
 
-/// Capacity of a pipe in bytes: 65,536, as Linux (`pipe(7)`).
+/// Capacity of a pipe in bytes: 65,536, as on Linux (`pipe(7)`).
 pub const CAPACITY: usize = 65_536;
 
-/// Most bytes that a pipe may be made to hold: 1,048,576, the usual `fs.pipe-max-size` of Linux.
+/// Largest capacity that a process may set: 1,048,576, the default `fs.pipe-max-size` of Linux.
 pub const MAX_CAPACITY: usize = 1 << 20;
 
-/// Makes a pipe of [`CAPACITY`]. Of `flags`, only `O_NONBLOCK` matters to the ends.
+/// Makes a pipe of [`CAPACITY`] bytes. Of `flags`, only `O_NONBLOCK` matters.
 #[doc(alias = "pipe2")]
 pub fn pipe(flags: OpenFlags) -> (PipeReader, PipeWriter) {
     with_capacity(CAPACITY, flags)
@@ -166,7 +166,7 @@ impl Object for PipeWriter {
     }
 }
 
-/// Reading side of a buffer, as it is watched.
+/// Pollee of the reading end.
 struct ReaderPollee(Arc<Buffer>);
 
 impl Pollee for ReaderPollee {
@@ -191,7 +191,7 @@ impl Pollee for ReaderPollee {
     }
 }
 
-/// Writing side of a buffer, as it is watched.
+/// Pollee of the writing end.
 struct WriterPollee(Arc<Buffer>);
 
 impl Pollee for WriterPollee {
@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn an_end_that_was_released_answers_ebadf() {
+    fn a_released_end_returns_ebadf() {
         let (reader, writer) = pipe(OpenFlags::empty());
         writer.write(b"lost").unwrap();
         reader.release();
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn an_end_that_was_revoked_answers_eio_and_the_other_meets_the_end() {
+    fn a_revoked_end_returns_eio_and_the_other_sees_the_end() {
         let (reader, writer) = pipe(OpenFlags::empty());
         writer.write(b"kept").unwrap();
         writer.revoke();

@@ -75,7 +75,7 @@ fn an_empty_transfer_never_waits_and_never_fails() {
 }
 
 #[test]
-fn a_read_meets_end_of_file_after_the_last_byte() {
+fn a_read_returns_end_of_file_after_the_last_byte() {
     let buffer = Buffer::new(PIPE_BUF);
     buffer.write(b"last").unwrap();
     buffer.close_writer();
@@ -86,7 +86,7 @@ fn a_read_meets_end_of_file_after_the_last_byte() {
 }
 
 #[test]
-fn a_write_without_a_reader_meets_epipe() {
+fn a_write_without_a_reader_returns_epipe() {
     let buffer = full(PIPE_BUF);
     buffer.close_reader();
     assert_eq!(buffer.write(b"x"), Err(Errno::EPIPE));
@@ -95,7 +95,7 @@ fn a_write_without_a_reader_meets_epipe() {
 }
 
 #[test]
-fn operations_of_a_closed_side_answer_ebadf() {
+fn operations_of_a_closed_side_return_ebadf() {
     let buffer = full(PIPE_BUF);
     buffer.close_writer();
     assert_eq!(buffer.write(b"x"), Err(Errno::EBADF));
@@ -106,7 +106,7 @@ fn operations_of_a_closed_side_answer_ebadf() {
 }
 
 #[test]
-fn those_who_wait_on_a_revoked_side_meet_eio() {
+fn sleepers_on_a_revoked_side_get_eio() {
     let empty = buffer(PIPE_BUF);
     let reads = [reading(&empty, 8), reading(&empty, 8)];
     empty.revoke_reader();
@@ -119,7 +119,7 @@ fn those_who_wait_on_a_revoked_side_meet_eio() {
 }
 
 #[test]
-fn a_try_form_says_eagain_where_the_other_waits() {
+fn a_try_form_returns_eagain_where_the_other_blocks() {
     let empty = Buffer::new(PIPE_BUF);
     assert_eq!(empty.try_read(&mut [0]), Err(Errno::EAGAIN));
     assert_eq!(full(PIPE_BUF).try_write(b"x"), Err(Errno::EAGAIN));
@@ -232,7 +232,7 @@ fn a_writer_that_leaves_room_wakes_the_next() {
 }
 
 /// Counts how many of two sleepers `operation` leaves asleep. The lock is held throughout, so that
-/// nobody who was woken can go back to sleep.
+/// no woken sleeper can go back to sleep.
 fn left_asleep(
     buffer: &Buffer,
     sleepers: impl Fn(&mut State) -> &mut WaitQueue,
@@ -252,7 +252,7 @@ fn left_asleep(
     asleep.len()
 }
 
-/// Retries while a thread may not have reached its sleep in time.
+/// Retries, because a thread may not have reached its sleep in time.
 fn assert_once_left_asleep(expected: usize, attempt: impl Fn() -> usize) {
     assert!(
         (0..10).any(|_| attempt() == expected),
@@ -318,8 +318,8 @@ fn a_read_wakes_no_writer_before_pipe_buf_is_free() {
     });
 }
 
-/// Many threads through a small buffer, so that all of them sleep often. A lost wake-up hangs, and
-/// the watchdog of `Call` ends the test.
+/// Many threads use a small buffer, so that all of them sleep often. A lost wake-up hangs, and the
+/// watchdog of `Call` ends the test.
 #[test]
 fn no_wake_up_is_lost_among_many_readers_and_writers() {
     const WRITERS: u64 = 4;

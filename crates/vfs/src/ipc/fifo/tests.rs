@@ -1,4 +1,4 @@
-//! What breaks if an open is wrong: a shell pipeline over a FIFO hangs, or loses its first bytes.
+//! If an open is wrong, a shell pipeline over a FIFO hangs, or loses its first bytes.
 
 use super::*;
 use crate::call::{Call, within_time};
@@ -38,7 +38,7 @@ fn a_reader_and_a_writer_wait_for_each_other() {
 }
 
 #[test]
-fn a_partner_that_has_gone_again_lets_the_other_in() {
+fn an_opener_that_has_closed_again_lets_the_other_in() {
     let fifo = fifo();
     let waiting = opening(&fifo, OpenFlags::WRONLY);
     drop(fifo.open(READ_NOW).unwrap());
@@ -47,7 +47,7 @@ fn a_partner_that_has_gone_again_lets_the_other_in() {
 }
 
 #[test]
-fn without_waiting_a_reader_is_let_in_and_a_writer_needs_one() {
+fn a_nonblocking_reader_opens_at_once_and_a_writer_needs_a_reader() {
     let fifo = fifo();
     assert_eq!(fifo.open(WRITE_NOW).err(), Some(Errno::ENXIO));
     let reader = fifo.open(READ_NOW).unwrap();
@@ -63,7 +63,7 @@ fn without_waiting_a_reader_is_let_in_and_a_writer_needs_one() {
 }
 
 #[test]
-fn an_end_for_both_waits_for_nobody_and_never_meets_the_end() {
+fn an_end_for_both_never_waits_and_never_sees_end_of_file() {
     let fifo = fifo();
     let both = fifo.open(OpenFlags::RDWR).unwrap();
     assert_eq!(both.try_read(&mut [0]), Err(Errno::EAGAIN));
@@ -73,7 +73,7 @@ fn an_end_for_both_waits_for_nobody_and_never_meets_the_end() {
 }
 
 #[test]
-fn what_is_left_stays_as_long_as_an_end_is_open() {
+fn unread_bytes_stay_as_long_as_an_end_is_open() {
     let fifo = fifo();
     let reader = fifo.open(READ_NOW).unwrap();
     let writer = fifo.open(WRITE_NOW).unwrap();
@@ -88,7 +88,7 @@ fn what_is_left_stays_as_long_as_an_end_is_open() {
 }
 
 #[test]
-fn an_end_of_one_direction_has_not_the_other() {
+fn an_end_of_one_direction_refuses_the_other() {
     let fifo = fifo();
     let reader = fifo.open(READ_NOW).unwrap();
     let writer = fifo.open(WRITE_NOW).unwrap();
@@ -99,7 +99,7 @@ fn an_end_of_one_direction_has_not_the_other() {
 }
 
 #[test]
-fn a_revoked_end_answers_eio_also_to_who_sleeps_and_the_others_go_on() {
+fn a_revoked_end_returns_eio_also_to_sleepers_and_the_others_go_on() {
     let fifo = fifo();
     let (one, other) = (fifo.open(READ_NOW).unwrap(), fifo.open(READ_NOW).unwrap());
     let writer = fifo.open(WRITE_NOW).unwrap();
@@ -115,11 +115,11 @@ fn a_revoked_end_answers_eio_also_to_who_sleeps_and_the_others_go_on() {
 }
 
 #[test]
-fn an_access_mode_that_is_none_is_refused() {
+fn an_invalid_access_mode_is_refused() {
     assert_eq!(fifo().open(OpenFlags::ACCMODE).err(), Some(Errno::EINVAL));
 }
 
-/// Openers of both directions that come and go: nobody is left waiting.
+/// Openers of both directions come and go, and none is left waiting.
 #[test]
 fn no_opener_is_left_waiting() {
     let body = || {
@@ -131,7 +131,7 @@ fn no_opener_is_left_waiting() {
                     for _ in 0..2_000 {
                         drop(fifo.open(flags).unwrap());
                     }
-                    // Lets all in who come later.
+                    // Lets in all that come later.
                     std::mem::forget(fifo.open(OpenFlags::RDWR).unwrap());
                 });
             }
@@ -140,7 +140,7 @@ fn no_opener_is_left_waiting() {
     within_time(body);
 }
 
-/// Looks at what it watches, whenever it is told of a change.
+/// Asks its pollee for events each time that it is notified.
 struct Looks(Arc<dyn Pollee>, Arc<Mutex<Vec<Events>>>);
 
 impl Watcher for Looks {
@@ -150,7 +150,7 @@ impl Watcher for Looks {
 }
 
 #[test]
-fn who_is_told_that_an_end_has_gone_may_look() {
+fn a_watcher_may_ask_for_events_when_an_end_closes() {
     within_time(|| {
         let fifo = fifo();
         let reader = fifo.open(READ_NOW).unwrap();
