@@ -1,4 +1,4 @@
-//! System calls that look at files, and set what is known of them.
+//! System calls on attributes: `stat`, `access`, `chmod`, `chown`, `utimensat`, `truncate`.
 
 use fdtable::RawFd;
 
@@ -7,11 +7,12 @@ use crate::fs::{AccessMode, At, AtFlags, Mode, Stat, Time, VfsPath};
 use crate::{Errno, OpenFlags};
 
 impl Process {
-    /// Describes what a path names; with `SYMLINK_NOFOLLOW` a symbolic link itself, and with
-    /// `EMPTY_PATH` and an empty path what the descriptor does. May wait for writers of the file.
+    /// Returns the attributes of the inode at a path. Flag `SYMLINK_NOFOLLOW` takes a symbolic link
+    /// itself, and `EMPTY_PATH` with an empty path the file of the descriptor. May wait for writers
+    /// of the file.
     ///
     /// # Errors
-    /// Those of path lookup; `EINVAL` if `flags` has others; those of [`fstat`](Self::fstat).
+    /// Those of path lookup; `EINVAL` if `flags` has other bits; those of [`fstat`](Self::fstat).
     #[doc(alias = "newfstatat")]
     #[doc(alias = "statx")]
     pub fn fstatat(
@@ -32,7 +33,7 @@ impl Process {
         }
     }
 
-    /// Describes what a path names, as [`fstatat`](Self::fstatat) from the working directory.
+    /// Returns the attributes like [`fstatat`](Self::fstatat), relative to the working directory.
     ///
     /// # Errors
     /// Those of `fstatat`.
@@ -40,22 +41,22 @@ impl Process {
         self.fstatat(At::Cwd, path, AtFlags::empty())
     }
 
-    /// Describes what a descriptor names. May wait for writers of the file.
+    /// Returns the attributes of the file of a descriptor. May wait for writers of the file.
     ///
     /// # Errors
     /// `EBADF` if not an open descriptor; `EIO` if revoked; `EOPNOTSUPP` if the object has no
-    /// description.
+    /// attributes.
     pub fn fstat(&self, fd: impl Into<RawFd>) -> Result<Stat, Errno> {
         self.files.get(fd)?.stat()
     }
 
-    /// Checks what the process may do with what a path names. `SYMLINK_NOFOLLOW` does not follow a
-    /// symbolic link; `EMPTY_PATH` takes an empty path as the file of the descriptor; `EACCESS`
-    /// means nothing here.
+    /// Checks the access of the process to the file at a path. Flag `SYMLINK_NOFOLLOW` does not
+    /// follow a symbolic link; `EMPTY_PATH` takes an empty path as the file of the descriptor;
+    /// `EACCESS` is ignored.
     ///
     /// # Errors
-    /// Those of path lookup; `EACCES` if it may not; `EROFS` for `WRITE` on a file system that is
-    /// mounted read-only; `EINVAL` if `wanted` or `flags` has others.
+    /// Those of path lookup; `EACCES` if the access is denied; `EROFS` for `WRITE` on a file system
+    /// that is mounted read-only; `EINVAL` if `wanted` or `flags` has other bits.
     pub fn faccessat(
         &self,
         at: impl Into<At>,
@@ -67,12 +68,12 @@ impl Process {
             .access(at.into(), path.as_ref(), wanted, flags)
     }
 
-    /// Sets the permission bits of what a path names.
+    /// Sets the permission bits of the inode at a path.
     ///
     /// # Errors
-    /// Those of path lookup; `EPERM` if it is another user's, or cannot be changed; `EOPNOTSUPP` for
-    /// a symbolic link with `SYMLINK_NOFOLLOW`; `EINVAL` if `flags` has others than that and
-    /// `EMPTY_PATH`; `EROFS`.
+    /// Those of path lookup; `EPERM` if the file belongs to another user, or cannot be changed;
+    /// `EOPNOTSUPP` for a symbolic link with `SYMLINK_NOFOLLOW`; `EINVAL` if `flags` has bits other
+    /// than that and `EMPTY_PATH`; `EROFS`.
     pub fn fchmodat(
         &self,
         at: impl Into<At>,
@@ -92,20 +93,22 @@ impl Process {
     /// Sets the permission bits of an open file.
     ///
     /// # Errors
-    /// `EBADF` if not an open descriptor, or opened with `PATH`; `EPERM` if the file is another
-    /// user's, or cannot be changed; `EINVAL` if it is on no file system; `EROFS`.
+    /// `EBADF` if not an open descriptor, or opened with `PATH`; `EPERM` if the file belongs to
+    /// another user, or cannot be changed; `EINVAL` if it is on no file system; `EROFS`.
     pub fn fchmod(&self, fd: impl Into<RawFd>, mode: impl Into<Mode>) -> Result<(), Errno> {
         let vfs_path = self.open_path(fd.into())?;
         self.path_context().chmod(&vfs_path, mode.into())
     }
 
-    /// Sets the owners of what a path names; none stays as it is. Of what is no directory, the
-    /// set-user-ID bit goes, and the set-group-ID bit if the group may execute it. Of `flags`,
-    /// `SYMLINK_NOFOLLOW` takes a symbolic link itself, `EMPTY_PATH` the file of the descriptor.
+    /// Sets user and group of the inode at a path; `None` leaves one as it is.
+    ///
+    /// Unless the inode is a directory, this clears the set-user-ID bit, and the set-group-ID bit
+    /// if the group may execute the file. Flag `SYMLINK_NOFOLLOW` takes a symbolic link itself,
+    /// `EMPTY_PATH` the file of the descriptor.
     ///
     /// # Errors
-    /// Those of path lookup; `EPERM` if the user is not 0, and does more than give what is his to
-    /// his group, or it cannot be changed; `EINVAL` if `flags` has others; `EROFS`.
+    /// Those of path lookup; `EPERM` if the user is not 0 and does more than give an own file to
+    /// the own group, or the inode cannot be changed; `EINVAL` if `flags` has other bits; `EROFS`.
     pub fn fchownat(
         &self,
         at: impl Into<At>,
@@ -120,11 +123,11 @@ impl Process {
         context.chown(&found, uid, gid)
     }
 
-    /// Sets the owners of an open file, as [`fchownat`](Self::fchownat).
+    /// Sets user and group of an open file, like [`fchownat`](Self::fchownat).
     ///
     /// # Errors
     /// `EBADF` if not an open descriptor, or opened with `PATH`; `EINVAL` if it is on no file
-    /// system; `EPERM`, `EROFS` as of `fchownat`.
+    /// system; `EPERM`, `EROFS` as for `fchownat`.
     pub fn fchown(
         &self,
         fd: impl Into<RawFd>,
@@ -135,14 +138,15 @@ impl Process {
         self.path_context().chown(&vfs_path, uid, gid)
     }
 
-    /// Sets when what a path names was last read and changed. Of `flags`, `SYMLINK_NOFOLLOW` takes
-    /// a symbolic link itself, `EMPTY_PATH` the file of the descriptor. If neither is to be set,
-    /// nothing is looked at, and there is no error.
+    /// Sets access and modification time of the inode at a path.
+    ///
+    /// Flag `SYMLINK_NOFOLLOW` takes a symbolic link itself, `EMPTY_PATH` the file of the
+    /// descriptor. If neither time is to be set, nothing is checked, and there is no error.
     ///
     /// # Errors
-    /// Those of path lookup; `EACCES` if both are the present time, and the file is another user's
-    /// and may not be written; `EPERM` if one is not, and the file is another user's; `EINVAL` if
-    /// nanoseconds are above 999,999,999, or `flags` has others; `EROFS`.
+    /// Those of path lookup; `EACCES` if both are the current time, and the file belongs to another
+    /// user and is not writable; `EPERM` if they are not, and the file belongs to another user;
+    /// `EINVAL` if nanoseconds are above 999,999,999, or `flags` has other bits; `EROFS`.
     pub fn utimensat(
         &self,
         at: impl Into<At>,
@@ -150,7 +154,7 @@ impl Process {
         times: [Time; 2],
         flags: AtFlags,
     ) -> Result<(), Errno> {
-        // Linux does not even look at the rest.
+        // Linux does not check the other arguments either.
         if times == [Time::Omit; 2] {
             return Ok(());
         }
@@ -160,7 +164,7 @@ impl Process {
         context.set_times(&found, times)
     }
 
-    /// Sets when an open file was last read and changed, as [`utimensat`](Self::utimensat).
+    /// Sets access and modification time of an open file, like [`utimensat`](Self::utimensat).
     ///
     /// # Errors
     /// `EBADF` if not an open descriptor, or opened with `PATH`; `EINVAL` if it is on no file
@@ -170,12 +174,13 @@ impl Process {
         self.path_context().set_times(&vfs_path, times)
     }
 
-    /// Makes the file that a path names `length` bytes long; what is new reads as zeros. May wait
-    /// for transfers, and allocates.
+    /// Sets the length of the file at a path; new bytes read as zeros. Allocates, and may wait for
+    /// transfers.
     ///
     /// # Errors
-    /// Those of path lookup; `EISDIR` if it is a directory, and `EINVAL` if it is no file otherwise;
-    /// `EACCES` if the user may not write it; `EFBIG` above the size limit; `EROFS`; `ENOMEM`.
+    /// Those of path lookup; `EISDIR` if it is a directory, and `EINVAL` if it is another kind of
+    /// inode; `EACCES` if the user may not write it; `EFBIG` above the size limit; `EROFS`;
+    /// `ENOMEM`.
     pub fn truncate(&self, path: impl AsRef<[u8]>, length: u64) -> Result<(), Errno> {
         let context = self.path_context();
         let found = context.find_at(
@@ -188,13 +193,13 @@ impl Process {
         context.truncate(&found, length)
     }
 
-    /// Returns the place of an open file that is more than a name.
+    /// Returns the path of an open file that was not opened with `PATH`.
     fn open_path(&self, fd: RawFd) -> Result<VfsPath, Errno> {
         let file = self.files.get(fd)?;
         if file.status().contains(OpenFlags::PATH) {
             return Err(Errno::EBADF);
         }
-        // What was revoked answers so.
+        // Fails if the file was revoked.
         file.stat()?;
         file.path().ok_or(Errno::EINVAL)
     }

@@ -1,8 +1,8 @@
-//! Making processes: `fork(2)`, `clone(2)`, `unshare(2)` and what `execve(2)` does to a table.
+//! `fork(2)`, `clone(2)`, `unshare(2)`, and the effect of `execve(2)` on a table.
 //!
 //! There are two ways of sharing. A *clone* of a [`Process`] is another handle of the same process,
 //! as a thread has it. [`Process::clone_with`] makes another process, which may share the table of
-//! descriptors all the same.
+//! descriptors as well.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::Errno;
 use crate::fs::locks::TableLocks;
 
 bitflags::bitflags! {
-    /// Set of what a new process shares with the old one, with the values of Linux.
+    /// What a new process shares with the old one, with the values of Linux.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
     pub struct CloneFlags: u32 {
         /// The working directory and the umask.
@@ -26,12 +26,12 @@ bitflags::bitflags! {
     }
 }
 
-/// What the clones of a process share beside its files.
+/// State that the clones of a process share, apart from its files.
 #[derive(Debug)]
 #[doc(alias = "signal_struct")]
 pub(super) struct ThreadGroup {
     pub(super) id: AtomicCell<i32>,
-    /// One for each table: how many refer to it is how many processes share the table.
+    /// One for each table, so its reference count is the number of processes that share the table.
     pub(super) locks: Arc<TableLocks>,
     pub(super) file_size: FileSize,
 }
@@ -48,7 +48,7 @@ impl ThreadGroup {
 
 impl Process {
     /// Makes a child with the same open files, positions included, in a table of its own, and with
-    /// a copy of the limits. Record locks of the process are not the child's. Allocates.
+    /// a copy of the limits. The child does not inherit record locks of the process. Allocates.
     ///
     /// # Errors
     /// `ENOMEM` from the table.
@@ -56,7 +56,7 @@ impl Process {
         self.clone_with(CloneFlags::empty())
     }
 
-    /// Makes a child that shares with this process what `flags` say, and has a copy of the rest.
+    /// Makes a child that shares with this process what `flags` say, and has copies of the rest.
     /// Allocates.
     ///
     /// # Errors
@@ -86,12 +86,11 @@ impl Process {
         })
     }
 
-    /// Gives the process what `flags` say as its own, if it shares that with another process. Its
-    /// record locks stay with the shared table. Clones that were made before keep what is shared.
-    /// Allocates.
+    /// Makes what `flags` say the process's own, if it is shared with another process. Record locks
+    /// stay with the shared table, and existing clones keep what is shared. Allocates.
     ///
     /// # Errors
-    /// `EINVAL` if a flag is unknown; `ENOMEM` from the table. Nothing has changed then.
+    /// `EINVAL` if a flag is unknown; `ENOMEM` from the table. On an error, nothing has changed.
     pub fn unshare(&mut self, flags: CloneFlags) -> Result<(), Errno> {
         check(flags)?;
         if flags.contains(CloneFlags::FILES) && self.shares_files() {
@@ -108,9 +107,9 @@ impl Process {
         Ok(())
     }
 
-    /// Closes the descriptors that have `CLOEXEC`: what `exec` does to a table. A table that
-    /// another process shares stays as it is, and this one gets its own. Clones of this process,
-    /// which stand for its threads, keep the table that they have: an `exec` ends threads.
+    /// Closes the descriptors with `CLOEXEC`: the effect of `exec` on a table. A table shared with
+    /// another process stays as it is, and this process gets its own. Clones of this process, which
+    /// stand for its threads, keep their table: an `exec` ends threads.
     ///
     /// # Errors
     /// `ENOMEM` from the table.

@@ -1,4 +1,4 @@
-//! What of a process concerns paths: its working directory, its umask, and who it is.
+//! Context of a process for path lookups: working directory, umask, user and group.
 
 use std::sync::OnceLock;
 
@@ -9,12 +9,12 @@ use super::Process;
 use crate::Errno;
 use crate::fs::{Credentials, Mode, PathContext, Pinned, VfsPath};
 
-/// Working directory and umask, which tasks of a process share.
+/// Working directory and umask, which processes may share.
 #[doc(alias = "fs_struct")]
 #[derive(Debug)]
 pub(super) struct FsContext {
-    /// Empty until the first change: most processes stay in the root, and their walks then share
-    /// no lock.
+    /// Empty until the first change: most processes stay in the root directory, and their lookups
+    /// then share no lock.
     cwd: OnceLock<RwLock<Pinned>>,
     umask: AtomicCell<u32>,
 }
@@ -33,7 +33,7 @@ impl Default for FsContext {
 }
 
 impl FsContext {
-    /// Makes one of its own that is as this is now.
+    /// Returns a copy.
     pub(super) fn copy(&self) -> Self {
         let cwd = OnceLock::new();
         if let Some(pinned) = self.cwd.get() {
@@ -58,7 +58,7 @@ impl FsContext {
         let pinned = Pinned::new(path)?;
         let cwd = self.cwd.get_or_init(|| RwLock::new(pinned.clone()));
         let before = std::mem::replace(&mut *cwd.write(), pinned);
-        // Outside the lock: it may be the last to hold a removed directory.
+        // Outside the lock: this may drop the last reference to a removed directory.
         drop(before);
         Ok(())
     }
@@ -87,7 +87,7 @@ impl Ids {
         self.0.store(u64::from(uid) << 32 | u64::from(gid));
     }
 
-    /// Makes one of its own that is as this is now.
+    /// Returns a copy.
     pub(super) fn copy(&self) -> Self {
         Self::new(self.get())
     }
@@ -100,14 +100,13 @@ impl Default for Ids {
 }
 
 impl Process {
-    /// Sets the umask: the permissions that what the process makes does not get. Only the low nine
-    /// bits count. Returns the one before.
+    /// Sets the umask: permissions that new files of the process do not get. Only the low nine bits
+    /// count. Returns the old one.
     pub fn umask(&self, mask: Mode) -> Mode {
         Mode::new(self.context.umask.swap(mask.bits() & 0o777))
     }
 
-    /// Makes the process one of this user and group: 0 and 0 unless this was called. User 0 may
-    /// everything.
+    /// Sets user and group; both are 0 initially. User 0 has all permissions.
     #[doc(alias = "setresuid")]
     pub fn set_ids(&self, uid: u32, gid: u32) {
         self.ids.set(Credentials { uid, gid });
@@ -124,7 +123,7 @@ impl Process {
         self.context.cwd()
     }
 
-    /// Calls for this process.
+    /// Returns the context for path operations of this process.
     pub(crate) fn path_context(&self) -> PathContext<'_> {
         let fs = self.kernel.fs();
         PathContext {

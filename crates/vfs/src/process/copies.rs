@@ -1,4 +1,4 @@
-//! System calls that move bytes from file to file, and get memory for them.
+//! System calls that copy between files, and `fallocate`.
 
 use fdtable::{FileRef, RawFd};
 
@@ -6,24 +6,24 @@ use super::Process;
 use crate::fs::{FallocateFlags, FileKind, SeekTo};
 use crate::{Errno, Object, OpenFlags};
 
-/// Most bytes that are moved at a time: 65,536.
+/// Most bytes that are copied at a time: 65,536.
 const STEP: usize = 64 << 10;
 
-/// Most bytes of one call (Linux `MAX_RW_COUNT`).
+/// Most bytes of one call, as on Linux.
 const MAX_RW_COUNT: usize = 0x7fff_f000;
 
 type File = FileRef<dyn Object>;
 
 impl Process {
-    /// Copies up to `count` bytes from one regular file to another, or to another part of the same,
-    /// and returns how many. Each offset, if there is one, is where the copy begins, and is moved
-    /// behind it; otherwise the position of the file is. Allocates.
+    /// Copies up to `count` bytes between two regular files, or within one, and returns how many.
+    /// An offset, if given, is where the copy begins, and is advanced; otherwise the file position
+    /// is. Allocates.
     ///
     /// # Errors
-    /// `EBADF` if not open descriptors, `from` not open for reading, or `to` not for writing or open
-    /// for appending; `EISDIR` if one is a directory; `EINVAL` if one is no regular file, or they
-    /// are parts of one file that overlap, or an offset is above `i64::MAX`; `EFBIG` at the size
-    /// limit; `EIO` if revoked; `ENOMEM`.
+    /// `EBADF` if not open descriptors, `from` not open for reading, or `to` not open for writing
+    /// or open for appending; `EISDIR` if one is a directory; `EINVAL` if one is not a regular
+    /// file, if the ranges overlap in one file, or if an offset is above `i64::MAX`; `EFBIG` at the
+    /// size limit; `EIO` if revoked; `ENOMEM`.
     pub fn copy_file_range(
         &self,
         from: impl Into<RawFd>,
@@ -32,8 +32,8 @@ impl Process {
         to_offset: Option<&mut u64>,
         count: usize,
     ) -> Result<usize, Errno> {
-        let number = to.into();
-        let (from, to) = (self.files.get(from)?, self.files.get(number)?);
+        let to_fd = to.into();
+        let (from, to) = (self.files.get(from)?, self.files.get(to_fd)?);
         let (here, there) = (from.stat()?, to.stat()?);
         if [here.kind, there.kind].contains(&FileKind::Directory) {
             return Err(Errno::EISDIR);
@@ -47,11 +47,11 @@ impl Process {
         }
         let mut source = Cursor::new(&from, from_offset)?;
         let mut target = Cursor::new(&to, to_offset)?;
-        // What is asked for behind the end does not overlap anything.
+        // A range past the end of the file does not overlap anything.
         let left = here.size.saturating_sub(source.at);
         let left = usize::try_from(left).unwrap_or(usize::MAX);
         let count = count.min(MAX_RW_COUNT).min(left);
-        let count = self.room(number, Some(target.at), count)?;
+        let count = self.writable_bytes(to_fd, Some(target.at), count)?;
         let near = source.at.abs_diff(target.at) < count as u64;
         if (here.device, here.inode) == (there.device, there.inode) && near {
             return Err(Errno::EINVAL);
@@ -64,14 +64,14 @@ impl Process {
         Ok(moved)
     }
 
-    /// Copies up to `count` bytes of a file to whatever can be written, and returns how many. The
-    /// offset, if there is one, is where the copy begins, and is moved behind it; otherwise the
-    /// position of `from` is. Waits for room, unless `to` is non-blocking. Allocates.
+    /// Copies up to `count` bytes of a file to any writable file, and returns how many. The offset,
+    /// if given, is where the copy begins, and is advanced; otherwise the position of `from` is.
+    /// Allocates, and blocks while there is no room, unless `to` is non-blocking.
     ///
     /// # Errors
-    /// `EBADF` if not open descriptors, or not open for reading or writing; `EINVAL` if `from` is no
-    /// regular file or device, or `to` is open for appending, or the offset is above `i64::MAX`;
-    /// `EAGAIN`, `EPIPE`, `EFBIG` as of [`write`](Self::write), if nothing was copied; `EIO` if
+    /// `EBADF` if not open descriptors, or not open for reading or writing; `EINVAL` if `from` is
+    /// not a regular file or device, `to` is open for appending, or the offset is above `i64::MAX`;
+    /// `EAGAIN`, `EPIPE`, `EFBIG` as for [`write`](Self::write), if nothing was copied; `EIO` if
     /// revoked; `ENOMEM`.
     pub fn sendfile(
         &self,
@@ -80,8 +80,8 @@ impl Process {
         offset: Option<&mut u64>,
         count: usize,
     ) -> Result<usize, Errno> {
-        let number = to.into();
-        let (to, from) = (self.files.get(number)?, self.files.get(from)?);
+        let to_fd = to.into();
+        let (to, from) = (self.files.get(to_fd)?, self.files.get(from)?);
         let status = to.status();
         if !from.status().can_read() || !status.can_write() {
             return Err(Errno::EBADF);
@@ -95,7 +95,7 @@ impl Process {
             return Err(Errno::EINVAL);
         }
         let mut source = Cursor::new(&from, offset)?;
-        let count = self.room(number, None, count.min(MAX_RW_COUNT))?;
+        let count = self.writable_bytes(to_fd, None, count.min(MAX_RW_COUNT))?;
         let moved = transfer(&from, source.at, count, |bytes, _| {
             match to.is_nonblocking() {
                 true => to.try_write(bytes),
@@ -106,14 +106,14 @@ impl Process {
         Ok(moved)
     }
 
-    /// Gets memory for `length` bytes from `offset` on, and lets the file reach that far, if `how`
-    /// lacks `KEEP_SIZE`. With `PUNCH_HOLE` too, the bytes become zeros instead. May wait for
-    /// transfers.
+    /// Allocates memory for `length` bytes from `offset` on, and extends the file to their end,
+    /// unless `how` has `KEEP_SIZE`. With `PUNCH_HOLE` as well, fills them with zeros instead. May
+    /// wait for transfers.
     ///
     /// # Errors
     /// `EBADF` if not an open descriptor, or not open for writing; `EINVAL` if `length` is 0;
-    /// `EFBIG` above the size limit; `EOPNOTSUPP` for all else in `how`; `ESPIPE` for a pipe;
-    /// `ENODEV` for what is no regular file otherwise; `ENOSPC` without memory; `EIO` if revoked.
+    /// `EFBIG` above the size limit; `EOPNOTSUPP` for other flags; `ESPIPE` for a pipe; `ENODEV` if
+    /// it is not a regular file; `ENOSPC` if memory runs out; `EIO` if revoked.
     pub fn fallocate(
         &self,
         fd: impl Into<RawFd>,
@@ -142,14 +142,14 @@ impl Process {
         if !how.contains(FallocateFlags::PUNCH_HOLE)
             && let (Ok(stat), Some(end)) = (file.stat(), end)
         {
-            // Also if the length stays, as on Linux.
+            // Even if the length stays, as on Linux.
             self.check_length(&stat, end)?;
         }
         file.fallocate(how, offset, length)
     }
 }
 
-/// Where a copy begins, and who is told where it ended.
+/// Offset of a copy, in a variable of the caller or in the file position.
 struct Cursor<'a> {
     file: &'a File,
     offset: Option<&'a mut u64>,
@@ -180,8 +180,8 @@ impl<'a> Cursor<'a> {
     }
 }
 
-/// Moves `count` bytes of a file from `at` on, and returns how many until its end, or until no
-/// more were taken. `write` gets the bytes and how many were written before.
+/// Copies `count` bytes of a file from `at` on, and returns how many, up to the end of the file or
+/// a short write. `write` gets the bytes, and how many were written before.
 fn transfer(
     from: &File,
     at: u64,

@@ -1,8 +1,8 @@
-//! System calls that concern numbers: `dup(2)` and its kin, `close(2)`, `close_range(2)`,
-//! `fcntl(2)`, and `memfd_create(2)`, which makes one of nothing.
+//! System calls on descriptors: `dup(2)` and its kin, `close(2)`, `close_range(2)`, `fcntl(2)`, and
+//! `memfd_create(2)`.
 //!
-//! Whatever closes a descriptor shows the file to the record locks of the table, which end at the
-//! first close of any descriptor of a file.
+//! Every call that closes a descriptor passes the file to the record locks of the table, which end
+//! at the first close of any descriptor of a file.
 
 use fdtable::{CloseRangeFlags, Fd, FdFlags, RawFd};
 
@@ -10,7 +10,7 @@ use super::Process;
 use crate::{Errno, OpenFlags};
 
 bitflags::bitflags! {
-    /// Set of flags of [`Process::memfd_create`], with the values of Linux.
+    /// Flags of [`Process::memfd_create`], with the values of Linux.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
     pub struct MemfdFlags: u32 {
         /// Closes the descriptor on `exec`.
@@ -20,7 +20,7 @@ bitflags::bitflags! {
 }
 
 impl Process {
-    /// Gives the file of `old` a second number, the lowest free one, without `CLOEXEC`.
+    /// Duplicates a descriptor at the lowest free one, without `CLOEXEC`.
     ///
     /// # Errors
     /// `EBADF` if `old` is not an open descriptor; `EMFILE`, `ENOMEM` from the table.
@@ -28,10 +28,10 @@ impl Process {
         Ok(self.files.dup(old)?)
     }
 
-    /// Gives the file of `old` a second number, the lowest free one that is `min` or more.
+    /// Duplicates a descriptor at the lowest free one that is `min` or more.
     ///
     /// # Errors
-    /// `EBADF` if `old` is not an open descriptor; `EINVAL` if `min` is negative, or at or past the
+    /// `EBADF` if `old` is not an open descriptor; `EINVAL` if `min` is negative, or not below the
     /// limit, or a flag is unknown; `EMFILE`, `ENOMEM` from the table.
     #[doc(alias = "F_DUPFD")]
     #[doc(alias = "F_DUPFD_CLOEXEC")]
@@ -44,11 +44,11 @@ impl Process {
         Ok(self.files.dup_from(old, min, flags)?)
     }
 
-    /// Gives the file of `old` the number `new` too, and closes what that named. If they are equal,
-    /// only checks `old`.
+    /// Duplicates the descriptor `old` at `new`, and closes the file that `new` referred to. If
+    /// they are equal, only checks that `old` is open.
     ///
     /// # Errors
-    /// `EBADF` if `old` is not an open descriptor or `new` not a possible one; `EBUSY` if another
+    /// `EBADF` if `old` is not an open descriptor, or `new` is out of range; `EBUSY` if another
     /// thread is still opening `new`; `ENOMEM`.
     pub fn dup2(&self, old: impl Into<RawFd>, new: impl Into<RawFd>) -> Result<Fd, Errno> {
         let (old, new) = (old.into(), new.into());
@@ -59,10 +59,10 @@ impl Process {
         self.dup3(old, new, FdFlags::empty())
     }
 
-    /// Does as [`dup2`](Self::dup2), with descriptor flags for `new`.
+    /// Duplicates like [`dup2`](Self::dup2), with descriptor flags for `new`.
     ///
     /// # Errors
-    /// `EINVAL` if the numbers are equal, or a flag is unknown; those of `dup2`.
+    /// `EINVAL` if the descriptors are equal, or a flag is unknown; those of `dup2`.
     pub fn dup3(
         &self,
         old: impl Into<RawFd>,
@@ -74,10 +74,12 @@ impl Process {
         Ok(self.files.dup_to_flushing(old, new, flags, flush)?)
     }
 
-    /// Frees a number, and ends the record locks that the table has on the file, through whatever
-    /// descriptor they were set. With the last number of an open file, the other side of a pipe or
-    /// socket meets its end before this returns, unless a call still waits in it: that call is not
-    /// woken, and goes on with the file, as on Linux.
+    /// Closes a descriptor, and releases the record locks of the table on its file, through
+    /// whichever descriptor they were set.
+    ///
+    /// The last close of an open file ends its side of a pipe or socket before this returns. The
+    /// exception is a call that still sleeps in the file: it does not wake, and goes on with the
+    /// file, as on Linux.
     ///
     /// # Errors
     /// `EBADF` if not an open descriptor.
@@ -87,12 +89,13 @@ impl Process {
         Ok(self.files.close_flushing(fd, |file| locks.close(file))?)
     }
 
-    /// Closes every open descriptor from `first` to `last`, both included, or has them closed on
-    /// `exec`; numbers that are not open are passed over. Each as [`close`](Self::close) does.
+    /// Closes the open descriptors from `first` to `last`, both included, or sets `CLOEXEC` on
+    /// them. Each is closed like [`close`](Self::close) does it.
     ///
     /// # Errors
-    /// `EINVAL` if `first` is above `last`, a flag is unknown, or `UNSHARE` is asked for and another
-    /// process shares the table: [`unshare`](Self::unshare) it first. `ENOMEM` from the table.
+    /// `EINVAL` if `first` is above `last`, if a flag is unknown, or if `UNSHARE` is given and
+    /// another process shares the table: [`unshare`](Self::unshare) it first. `ENOMEM` from the
+    /// table.
     pub fn close_range(&self, first: u32, last: u32, flags: CloseRangeFlags) -> Result<(), Errno> {
         let shared = flags.contains(CloseRangeFlags::UNSHARE) && self.shares_files();
         if shared || !CloseRangeFlags::all().contains(flags) {
@@ -134,12 +137,12 @@ impl Process {
         self.look(fd.into(), |object| object.status())
     }
 
-    /// Sets the status flags of the open file that can be changed, for all its descriptors:
-    /// `APPEND` and `NONBLOCK`. Others of `flags` mean nothing.
+    /// Sets the changeable status flags of the open file, `APPEND` and `NONBLOCK`, for all its
+    /// descriptors. Other bits of `flags` are ignored.
     ///
     /// # Errors
-    /// `EBADF` if not an open descriptor; `EPERM` for `NOATIME` if the file is another user's;
-    /// `EINVAL` if the file cannot change them; `EIO` if revoked.
+    /// `EBADF` if not an open descriptor; `EPERM` for `NOATIME` if the file belongs to another
+    /// user; `EINVAL` if the file does not support it; `EIO` if revoked.
     #[doc(alias = "F_SETFL")]
     pub fn set_status(&self, fd: impl Into<RawFd>, flags: OpenFlags) -> Result<(), Errno> {
         let file = self.files.get(fd)?;
@@ -150,11 +153,11 @@ impl Process {
         file.set_status(flags)
     }
 
-    /// Makes an empty file without a name in any directory, open for reading and writing. `name`
-    /// is for people, and shown in `/proc/self/fd`. There are no seals. Allocates.
+    /// Makes an empty unnamed file, open for reading and writing. `name` only shows in
+    /// `/proc/self/fd`. There are no seals. Allocates.
     ///
     /// # Errors
-    /// `EINVAL` if `name` has more than 249 bytes or one that is 0, or a flag is unknown; `EMFILE`,
+    /// `EINVAL` if `name` has more than 249 bytes or a zero byte, or a flag is unknown; `EMFILE`,
     /// `ENOMEM` from the table.
     pub fn memfd_create(&self, name: impl AsRef<[u8]>, flags: MemfdFlags) -> Result<Fd, Errno> {
         let name = name.as_ref();

@@ -7,11 +7,11 @@ use crate::Errno;
 use crate::fs::{At, DirEntry, Mode, UnlinkFlags};
 
 impl Process {
-    /// Makes an empty directory with `mode` without the umask. Allocates.
+    /// Makes an empty directory with permissions `mode`, less the umask. Allocates.
     ///
     /// # Errors
-    /// Those of path lookup; `EEXIST` if there is something of this name; `EACCES` if the user may
-    /// not change the directory; `EPERM` where there can be no further ones; `EROFS`; `ENOMEM`.
+    /// Those of path lookup; `EEXIST` if the name exists; `EACCES` if the user may not change the
+    /// parent directory; `EPERM` if the file system does not support it; `EROFS`; `ENOMEM`.
     pub fn mkdirat(
         &self,
         at: impl Into<At>,
@@ -22,8 +22,8 @@ impl Process {
             .mkdir(at.into(), path.as_ref(), mode.into())
     }
 
-    /// Makes an empty directory in the working directory as [`mkdirat`](Self::mkdirat), in which
-    /// everybody may everything whom the umask allows it.
+    /// Makes an empty directory like [`mkdirat`](Self::mkdirat), relative to the working directory,
+    /// with all permissions that the umask allows.
     ///
     /// # Errors
     /// Those of `mkdirat`.
@@ -31,8 +31,8 @@ impl Process {
         self.mkdirat(At::Cwd, path, Mode::ALL)
     }
 
-    /// Removes an empty directory in the working directory, as [`unlinkat`](Self::unlinkat) with
-    /// `REMOVEDIR`.
+    /// Removes an empty directory like [`unlinkat`](Self::unlinkat) with `REMOVEDIR`, relative to
+    /// the working directory.
     ///
     /// # Errors
     /// Those of `unlinkat`.
@@ -40,8 +40,8 @@ impl Process {
         self.unlinkat(At::Cwd, path, UnlinkFlags::REMOVEDIR)
     }
 
-    /// Returns all names of an open directory as of one moment, in no order, without `.` and `..`.
-    /// The position does not matter and stays. Allocates.
+    /// Returns a snapshot of all names in an open directory, unordered, without `.` and `..`.
+    /// Neither uses nor moves the position. Allocates.
     ///
     /// # Errors
     /// `EBADF` if not an open descriptor; `ENOTDIR` if not a directory; `EIO` if revoked.
@@ -50,21 +50,23 @@ impl Process {
         self.files.get(fd)?.entries()
     }
 
-    /// Returns up to `most` names of an open directory, at its position, which moves behind them;
-    /// none at the end. The first two are `.` and `..`; what comes and goes meanwhile may be among
-    /// them or not, and all else comes once. [`lseek`](Self::lseek) moves the position: to the
-    /// start, or to the [next](DirEntry::next) of any name. Allocates.
+    /// Returns up to `max` names of an open directory from its position, and advances that. Returns
+    /// none at the end.
+    ///
+    /// The first two names are `.` and `..`. A name that is added or removed meanwhile may be
+    /// returned or not; every other name is returned exactly once. [`lseek`](Self::lseek) moves the
+    /// position to the start, or to the [next](DirEntry::next) of any entry. Allocates.
     ///
     /// # Errors
     /// `EBADF` if not an open descriptor; `ENOTDIR` if not a directory; `ENOENT` if it is removed;
-    /// `EINVAL` if `most` is 0 and there are names; `EIO` if revoked; `ENOMEM`.
-    pub fn read_dir(&self, fd: impl Into<RawFd>, most: usize) -> Result<Vec<DirEntry>, Errno> {
-        self.files.get(fd)?.read_dir(most, &|_| 1)
+    /// `EINVAL` if `max` is 0 and there are names; `EIO` if revoked; `ENOMEM`.
+    pub fn read_dir(&self, fd: impl Into<RawFd>, max: usize) -> Result<Vec<DirEntry>, Errno> {
+        self.files.get(fd)?.read_dir(max, &|_| 1)
     }
 
-    /// Does as [`read_dir`](Self::read_dir), but returns as many names as fit into `most` bytes,
-    /// of which each takes `size`: for who passes them on in a buffer. `size` is asked with the
-    /// position locked, and does not use the descriptor.
+    /// Reads names like [`read_dir`](Self::read_dir), but as many as fit into `max` bytes, where
+    /// each takes `size` of it. For a caller that copies them to a buffer. `size` runs with the
+    /// position locked, and must not use the descriptor.
     ///
     /// # Errors
     /// Those of `read_dir`; `EINVAL` if not even the first name fits.
@@ -72,27 +74,27 @@ impl Process {
     pub fn read_dir_sized(
         &self,
         fd: impl Into<RawFd>,
-        most: usize,
+        max: usize,
         size: impl Fn(&DirEntry) -> usize,
     ) -> Result<Vec<DirEntry>, Errno> {
-        self.files.get(fd)?.read_dir(most, &size)
+        self.files.get(fd)?.read_dir(max, &size)
     }
 
-    /// Makes a directory the one in which paths begin without a `/`.
+    /// Sets the working directory, by path.
     ///
     /// # Errors
-    /// Those of path lookup; `ENOTDIR` if it is no directory; `EACCES` if the user may not go
-    /// through it.
+    /// Those of path lookup; `ENOTDIR` if it is not a directory; `EACCES` if the user may not
+    /// search it.
     pub fn chdir(&self, path: impl AsRef<[u8]>) -> Result<(), Errno> {
         let vfs_path = self.path_context().find_directory(path.as_ref())?;
         self.context.set_cwd(vfs_path)
     }
 
-    /// Makes an open directory the one in which paths begin without a `/`.
+    /// Sets the working directory, by descriptor.
     ///
     /// # Errors
-    /// `EBADF` if not an open descriptor; `ENOTDIR` if it is no directory; `EACCES` if the user may
-    /// not go through it.
+    /// `EBADF` if not an open descriptor; `ENOTDIR` if it is not a directory; `EACCES` if the user
+    /// may not search it.
     pub fn fchdir(&self, fd: impl Into<RawFd>) -> Result<(), Errno> {
         let context = self.path_context();
         let vfs_path = context.path_of(fd.into())?.ok_or(Errno::ENOTDIR)?;

@@ -1,4 +1,4 @@
-//! System calls of files to wait for: `eventfd`, `timerfd`, and of sets of files: `epoll`.
+//! System calls of `eventfd`, `timerfd` and `epoll`.
 
 use std::time::Duration;
 
@@ -13,12 +13,12 @@ use crate::object::file;
 use crate::{Errno, Object, OpenFlags};
 
 impl Process {
-    /// Makes a counter that can be waited for, at the lowest free descriptor. It starts at `initial`, 0
-    /// to 2^64 - 2. Allocates.
+    /// Makes an eventfd at the lowest free descriptor. Its count starts at `initial`, 0 to 2^64 -
+    /// 2. Allocates.
     ///
     /// # Errors
-    /// `EINVAL` if `initial` is above that, or `flags` has unknown ones; `EMFILE`, `ENOMEM` from the
-    /// table.
+    /// `EINVAL` if `initial` is above that, or `flags` has unknown bits; `EMFILE`, `ENOMEM` from
+    /// the table.
     ///
     /// ```
     /// use fdtable_vfs::event::EventFdFlags;
@@ -45,10 +45,10 @@ impl Process {
         self.install(flags.open_flags(), || file(eventfd))
     }
 
-    /// Makes an empty set of files to wait for together, at the lowest free descriptor. Allocates.
+    /// Makes an epoll, an empty set of files to wait for, at the lowest free descriptor. Allocates.
     ///
     /// # Errors
-    /// `EINVAL` if `flags` has unknown ones; `EMFILE`, `ENOMEM` from the table.
+    /// `EINVAL` if `flags` has unknown bits; `EMFILE`, `ENOMEM` from the table.
     ///
     /// ```
     /// use fdtable_vfs::event::{EpollCreateFlags, EpollCtl, EpollEvent, EpollFlags, EventFdFlags};
@@ -74,18 +74,19 @@ impl Process {
         self.install(flags.open_flags(), || file(Epoll::new(flags)))
     }
 
-    /// Adds, changes or takes out the member of a set that `fd` names. A member that is ready is
-    /// returned by the next [`epoll_wait`](Self::epoll_wait), also in edge mode. `event` says what
-    /// is asked; `Del` needs none. Allocates.
+    /// Adds, modifies or removes the member of an epoll that `fd` refers to. If the member is
+    /// ready, the next [`epoll_wait`](Self::epoll_wait) returns it, also in edge mode. `event` has
+    /// the requested events; `Del` needs none. Allocates.
     ///
     /// # Errors
-    /// `EFAULT` if there is no event; `EBADF` if `epfd` or `fd` is not an open descriptor; `EIO` if
-    /// one is revoked; `EPERM` if `fd` is always ready, as files and directories; `EINVAL` if `epfd`
-    /// is not a set or both are the same file, or `EXCLUSIVE` is asked of a set, with other events
-    /// than `IN`, `OUT`, `ERR` and `HUP`, or in a change, or sets
-    /// would be watched on more than a thousand ways; `EEXIST` if what is added is a member, and
-    /// `ENOENT` if what is not added is none; `ELOOP` if sets would contain each other, or more than
-    /// five stand in a row.
+    /// - `EFAULT` if there is no event.
+    /// - `EBADF` if `epfd` or `fd` is not an open descriptor; `EIO` if one is revoked.
+    /// - `EPERM` if `fd` is always ready, as files and directories are.
+    /// - `EINVAL` if `epfd` is not an epoll, or both are the same file; if `EXCLUSIVE` is requested
+    ///   of an epoll, with events other than `IN`, `OUT`, `ERR` and `HUP`, or in a modification; or
+    ///   if epolls would be watched along more than a thousand paths.
+    /// - `EEXIST` if a file to add is a member; `ENOENT` if another one is not.
+    /// - `ELOOP` if epolls would contain each other, or more than five would form a chain.
     pub fn epoll_ctl(
         &self,
         epfd: impl Into<RawFd>,
@@ -101,7 +102,7 @@ impl Process {
         let set = self.files.get(epfd)?;
         let file = self.files.get(fd)?;
         let Some(epoll) = as_epoll(&*set) else {
-            // Linux looks at the member before it looks at the set.
+            // Linux checks the member before the epoll.
             let member = file.pollee().ok_or(Errno::EPERM);
             return member.and(Err(Errno::EINVAL));
         };
@@ -112,13 +113,13 @@ impl Process {
         }
     }
 
-    /// Waits until a member of a set is ready, or until `timeout` has passed (`None`: forever),
-    /// writes what is ready into `events`, and returns how many it wrote. Those that were returned
-    /// come last the next time, if they are ready still. Blocks, and allocates if it does.
+    /// Waits until a member of an epoll is ready, or until `timeout` has passed (`None`: forever).
+    /// Writes the events into `events`, and returns how many it wrote. Members that were returned
+    /// and are still ready come last the next time. Blocks, and allocates if it does.
     ///
     /// # Errors
-    /// `EINVAL` if there is no room for an event, or `epfd` is not a set; `EBADF` if it is not an
-    /// open descriptor; `EIO` if it is revoked.
+    /// `EINVAL` if `events` is empty, or `epfd` is not an epoll; `EBADF` if it is not an open
+    /// descriptor; `EIO` if it is revoked.
     #[doc(alias = "epoll_pwait2")]
     pub fn epoll_wait(
         &self,
@@ -133,10 +134,10 @@ impl Process {
         as_epoll(&*set).ok_or(Errno::EINVAL)?.wait(events, timeout)
     }
 
-    /// Makes a timer that can be waited for, at the lowest free descriptor. It is off. Allocates.
+    /// Makes a disarmed timer at the lowest free descriptor. Allocates.
     ///
     /// # Errors
-    /// `EINVAL` if `flags` has unknown ones; `EMFILE`, `ENOMEM` from the table.
+    /// `EINVAL` if `flags` has unknown bits; `EMFILE`, `ENOMEM` from the table.
     ///
     /// ```
     /// use std::time::Duration;
@@ -152,7 +153,7 @@ impl Process {
     /// process.timerfd_settime(fd, TimerFlags::empty(), spec)?;
     ///
     /// let mut expired = [0; 8];
-    /// process.read(fd, &mut expired)?; // waits for it
+    /// process.read(fd, &mut expired)?; // blocks until it expires
     /// assert_eq!(u64::from_ne_bytes(expired), 1);
     /// # Ok(())
     /// # }
@@ -164,13 +165,13 @@ impl Process {
         self.install(flags.open_flags(), || file(TimerFd::new(clock, flags)))
     }
 
-    /// Sets or ends a timer, and returns how it was set: what
-    /// [`timerfd_gettime`](Self::timerfd_gettime) would have returned. What has expired and was not
-    /// read is forgotten.
+    /// Arms or disarms a timer, and returns the old setting, as
+    /// [`timerfd_gettime`](Self::timerfd_gettime) would. Expirations that were not read are
+    /// discarded.
     ///
     /// # Errors
     /// `EBADF` if `fd` is not an open descriptor; `EINVAL` if it is not a timer, or `flags` has
-    /// unknown ones; `EIO` if it is revoked.
+    /// unknown bits; `EIO` if it is revoked.
     pub fn timerfd_settime(
         &self,
         fd: impl Into<RawFd>,
@@ -181,8 +182,8 @@ impl Process {
         as_timerfd(&*file).ok_or(Errno::EINVAL)?.set(flags, spec)
     }
 
-    /// Returns the interval of a timer, and the time to its next expiration: zero if it is off, or
-    /// has expired for good.
+    /// Returns the interval of a timer, and the time to its next expiration: zero if it is
+    /// disarmed, or will not expire again.
     ///
     /// # Errors
     /// `EBADF` if `fd` is not an open descriptor; `EINVAL` if it is not a timer; `EIO` if it is
@@ -192,7 +193,8 @@ impl Process {
         as_timerfd(&*file).ok_or(Errno::EINVAL)?.get()
     }
 
-    /// Gives what `make` makes the lowest free number; if there is none, it makes nothing.
+    /// Installs the file that `make` makes at the lowest free descriptor; if there is none, does
+    /// not call it.
     fn install(
         &self,
         flags: OpenFlags,

@@ -1,4 +1,4 @@
-//! Limits: `getrlimit(2)` and `setrlimit(2)`.
+//! `getrlimit(2)` and `setrlimit(2)`.
 
 use crossbeam_utils::atomic::AtomicCell;
 use fdtable::{Limits, RawFd};
@@ -8,26 +8,26 @@ use super::Process;
 use crate::fs::SeekTo;
 use crate::{Errno, FileKind, OpenFlags, Stat};
 
-/// What is limited.
+/// Resource that can be limited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Resource {
-    /// Numbers of descriptors: new ones are below it. It is a limit of the table, so processes that
-    /// share one share this too, which on Linux they do not.
+    /// Upper bound for new descriptors, exclusive. It is a limit of the table, so unlike on Linux,
+    /// processes that share a table share it.
     #[doc(alias = "RLIMIT_NOFILE")]
     NoFile,
-    /// Length in bytes to which the process may write a file: what is past it answers `EFBIG`, and
-    /// no signal is sent.
+    /// Length in bytes to which the process may write a file. Beyond it, writes return `EFBIG`,
+    /// without a signal.
     #[doc(alias = "RLIMIT_FSIZE")]
     FileSize,
 }
 
-/// Limit, which a process may set up to a hard one.
+/// Limit of a resource: a soft one, which a process may set up to the hard one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[doc(alias = "rlimit")]
 pub struct Limit {
-    /// What holds now.
+    /// The limit in effect.
     pub soft: u64,
-    /// The soft one is not above it.
+    /// Upper bound of the soft limit.
     pub hard: u64,
 }
 
@@ -37,7 +37,7 @@ impl Limit {
     pub const INFINITY: u64 = u64::MAX;
 }
 
-/// Hard limits of descriptors end here: 2^31.
+/// Upper bound of the hard limit of descriptors: 2^31.
 #[doc(alias = "nr_open")]
 const NR_OPEN_MAX: u64 = 1 << 31;
 
@@ -45,7 +45,7 @@ const NR_OPEN_MAX: u64 = 1 << 31;
 #[derive(Debug)]
 pub(super) struct FileSize {
     both: Mutex<Limit>,
-    /// The soft one once more, for writes to look at. Set with the lock.
+    /// Copy of the soft limit, which writes load without the lock. Stored under the lock.
     soft: AtomicCell<u64>,
 }
 
@@ -104,11 +104,11 @@ impl Process {
         }
     }
 
-    /// Sets a limit. What is above it already stays.
+    /// Sets a limit. Existing descriptors and files above it stay.
     ///
     /// # Errors
-    /// `EINVAL` if the soft limit is above the hard one; `EPERM` if the hard one is to be raised and
-    /// the user is not 0, or if that of descriptors would be above 2^31.
+    /// `EINVAL` if the soft limit is above the hard one; `EPERM` if the hard limit would be raised
+    /// and the user is not 0, or if that of descriptors would be above 2^31.
     pub fn setrlimit(&self, resource: Resource, limit: Limit) -> Result<(), Errno> {
         if limit.soft > limit.hard {
             return Err(Errno::EINVAL);
@@ -128,14 +128,14 @@ impl Process {
         Ok(())
     }
 
-    /// Returns how many of `count` bytes may be written to what a descriptor names, at `offset` or
-    /// else at its position, for the sake of the limit of this process. Others that write through
-    /// the same open file at this moment may move it past the limit.
+    /// Returns how many of `count` bytes may be written to the file of a descriptor, at `offset` or
+    /// at its position, under the size limit of this process. A concurrent write through the same
+    /// open file may move the position past the limit.
     ///
     /// # Errors
     /// `EFBIG` if none may; `EBADF` if not an open descriptor; `EIO` if revoked.
     #[inline]
-    pub(super) fn room(
+    pub(super) fn writable_bytes(
         &self,
         fd: RawFd,
         offset: Option<u64>,
@@ -143,12 +143,12 @@ impl Process {
     ) -> Result<usize, Errno> {
         match self.group.file_size.soft() {
             None => Ok(count),
-            Some(limit) => self.room_below(limit, fd, offset, count),
+            Some(limit) => self.writable_bytes_below(limit, fd, offset, count),
         }
     }
 
     #[cold]
-    fn room_below(
+    fn writable_bytes_below(
         &self,
         limit: u64,
         fd: RawFd,
@@ -170,7 +170,7 @@ impl Process {
         Ok(usize::try_from(room).map_or(count, |room| room.min(count)))
     }
 
-    /// Checks that a file may become `length` bytes long.
+    /// Checks that a file may get the length `length`.
     ///
     /// # Errors
     /// `EFBIG` if not.

@@ -1,4 +1,4 @@
-//! Locks of files: `fcntl(F_GETLK, F_SETLK, F_SETLKW)` with their `F_OFD` kin, and `flock(2)`.
+//! File locks: `fcntl(F_GETLK, F_SETLK, F_SETLKW)` and their `F_OFD` kin, and `flock(2)`.
 
 use std::sync::Arc;
 
@@ -11,33 +11,33 @@ use crate::fs::locks::{Flock, LockRequest, Locks, Owner, Record, Wanted, check_a
 use crate::{Errno, FileLock, LockFrom, LockKind, LockOwner, LockWait, Object, OpenFlags};
 
 bitflags::bitflags! {
-    /// What [`Process::flock`] is to do: one of the first three, and whether to wait.
+    /// Operation of [`Process::flock`]: one of the three, and whether to block.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
     pub struct FlockOperation: u32 {
-        /// Takes a shared lock.
+        /// Sets a shared lock.
         #[doc(alias = "LOCK_SH")]
         const SHARED = 1;
-        /// Takes an exclusive lock.
+        /// Sets an exclusive lock.
         #[doc(alias = "LOCK_EX")]
         const EXCLUSIVE = 2;
-        /// Answers `EAGAIN` instead of waiting.
+        /// Returns `EAGAIN` instead of blocking.
         #[doc(alias = "LOCK_NB")]
         const NONBLOCK = 4;
-        /// Gives the lock up.
+        /// Releases the lock.
         #[doc(alias = "LOCK_UN")]
         const UNLOCK = 8;
     }
 }
 
 impl Process {
-    /// Finds a record lock that would be in the way of `lock`. If there is one, returns it, counted
-    /// from the start of the file; if not, returns `lock` as a lock of kind
-    /// [`Unlock`](LockKind::Unlock).
+    /// Returns a record lock that conflicts with `lock`, relative to the start of the file. If
+    /// there is none, returns `lock` with the kind [`Unlock`](LockKind::Unlock).
     ///
     /// # Errors
-    /// `EBADF` if not an open descriptor, or one that [only names a file](OpenFlags::PATH); `EINVAL` if the kind is `Unlock`, the range begins before
-    /// the file, the file has no locks (a pipe, a socket), or `owner` is the open file and the
-    /// `pid` not 0; `EOVERFLOW` if an offset is above `i64::MAX`; `EIO` if revoked.
+    /// `EBADF` if not an open descriptor, or opened with [`PATH`](OpenFlags::PATH); `EINVAL` if the
+    /// kind is `Unlock`, the range begins before the file, the file has no locks (a pipe, a
+    /// socket), or `owner` is the open file and `pid` is not 0; `EOVERFLOW` if an offset is above
+    /// `i64::MAX`; `EIO` if revoked.
     #[doc(alias = "F_GETLK")]
     #[doc(alias = "F_OFD_GETLK")]
     pub fn fcntl_getlk(
@@ -53,7 +53,7 @@ impl Process {
         let wanted = self.wanted(&file, owner, &lock)?;
         let locks = locks_of(&file)?;
         Ok(match locks.find_conflict(&wanted) {
-            Some(record) => told(&record),
+            Some(record) => described(&record),
             None => FileLock {
                 kind: LockKind::Unlock,
                 ..lock
@@ -61,20 +61,20 @@ impl Process {
         })
     }
 
-    /// Sets a record lock in place of what the owner has of these bytes, or gives it up. Allocates,
-    /// and blocks if `wait` says so: until those who are in the way give it up.
+    /// Sets a record lock in place of the owner's locks on these bytes, or releases them.
+    /// Allocates, and blocks until there is no conflicting lock if `wait` says so.
     ///
     /// A lock of the [process](LockOwner::Process) belongs to its table of descriptors, which
-    /// clones share and forks do not, and goes at the first close of any descriptor of the file in
+    /// clones share and forks do not. It ends at the first close of any descriptor of the file in
     /// that table.
     ///
     /// # Errors
-    /// `EBADF` if not an open descriptor, not open for reading (a lock of kind `Read`) or writing
-    /// (`Write`), or closed by another thread meanwhile; `EAGAIN` if it does not wait and would
-    /// have to; `EDEADLK` if it would wait for one who waits for it (locks of processes alone);
-    /// `EINVAL` if the range begins before the file, the file has no locks (a pipe, a socket), or
-    /// `owner` is the open file and the `pid` not 0; `EOVERFLOW` if an offset is above `i64::MAX`;
-    /// `ENOLCK` if there is no memory; `EIO` if revoked.
+    /// `EBADF` if not an open descriptor, not open for reading (kind `Read`) or writing (`Write`),
+    /// or closed by another thread meanwhile; `EAGAIN` if there is a conflicting lock and it does
+    /// not block; `EDEADLK` if the wait would be a deadlock (locks of processes only); `EINVAL` if
+    /// the range begins before the file, the file has no locks (a pipe, a socket), or `owner` is
+    /// the open file and `pid` is not 0; `EOVERFLOW` if an offset is above `i64::MAX`; `ENOLCK` if
+    /// memory runs out; `EIO` if revoked.
     #[doc(alias = "F_SETLK")]
     #[doc(alias = "F_SETLKW")]
     #[doc(alias = "F_OFD_SETLK")]
@@ -97,14 +97,14 @@ impl Process {
         }
     }
 
-    /// Takes a lock of the whole file for the open file, or gives it up. A lock of the other kind
-    /// that it has goes first, and is not given back if the new one cannot be had, as on Linux.
-    /// Allocates, and blocks without [`NONBLOCK`](FlockOperation::NONBLOCK).
+    /// Sets or releases the whole-file lock of an open file. A lock of the other kind is released
+    /// first, and stays released if the new one cannot be had, as on Linux. Allocates, and blocks
+    /// without [`NONBLOCK`](FlockOperation::NONBLOCK).
     ///
     /// # Errors
-    /// `EBADF` if not an open descriptor; `EAGAIN` (`EWOULDBLOCK`) if it would have to wait and may
-    /// not; `EINVAL` if `operation` is not one of the three, or the file has no locks (a pipe, a
-    /// socket); `ENOLCK` if there is no memory; `EIO` if revoked.
+    /// `EBADF` if not an open descriptor; `EAGAIN` (`EWOULDBLOCK`) if there is a conflicting lock
+    /// and it does not block; `EINVAL` if `operation` is not one of the three, or the file has no
+    /// locks (a pipe, a socket); `ENOLCK` if memory runs out; `EIO` if revoked.
     pub fn flock(&self, fd: impl Into<RawFd>, operation: FlockOperation) -> Result<(), Errno> {
         let wait = if operation.contains(FlockOperation::NONBLOCK) {
             LockWait::No
@@ -130,8 +130,8 @@ impl Process {
         locks_of(&file)?.set_flock(wanted, wait, &|| FileRef::is_revoked(&file))
     }
 
-    /// Keeps a lock of the process, if the descriptor was not closed meanwhile: then the close has
-    /// seen nothing of it, and it goes again.
+    /// Keeps a lock of the process, unless the descriptor was closed meanwhile: that close did not
+    /// see the lock, so it is released here.
     fn keep_if_open(
         &self,
         fd: RawFd,
@@ -176,7 +176,7 @@ impl Process {
     }
 }
 
-/// Sets a lock, or gives it up.
+/// Sets or releases a lock.
 fn set(
     file: &FileRef<dyn Object>,
     locks: &Arc<Locks>,
@@ -197,7 +197,7 @@ fn locks_of(file: &FileRef<dyn Object>) -> Result<&Arc<Locks>, Errno> {
     Ok(file.locks().ok_or(Errno::EINVAL)?.locks())
 }
 
-/// Returns where offsets are counted from.
+/// Returns the base of the offsets.
 fn base(object: &dyn Object, from: LockFrom) -> Result<i64, Errno> {
     let base = match from {
         LockFrom::Start => 0,
@@ -207,8 +207,8 @@ fn base(object: &dyn Object, from: LockFrom) -> Result<i64, Errno> {
     i64::try_from(base).map_err(|_| Errno::EOVERFLOW)
 }
 
-/// Tells a lock as `F_GETLK` does.
-fn told(record: &Record) -> FileLock {
+/// Describes a lock as `F_GETLK` returns it.
+fn described(record: &Record) -> FileLock {
     let (first, last) = (record.range.first as i64, record.range.last as i64);
     FileLock {
         kind: record.kind(),

@@ -1,4 +1,4 @@
-//! System calls that concern whole file systems.
+//! System calls on whole file systems.
 
 use std::sync::Arc;
 
@@ -9,29 +9,31 @@ use crate::Errno;
 use crate::fs::{At, FileSystem, StatFs};
 
 impl Process {
-    /// Mounts a file system on a directory, for all processes of the kernel. What was in the
-    /// directory is hidden until the unmount. A file system is mounted once in a kernel. Allocates.
+    /// Mounts a file system on a directory, for all processes of the kernel. The contents of the
+    /// directory are hidden until the unmount. A file system can be mounted once in a kernel.
+    /// Allocates.
     ///
     /// # Errors
-    /// Those of path lookup; `ENOTDIR` if `path` names no directory; `EBUSY` if `fs` is mounted
-    /// already, or the root of all; `EINVAL` for the root, and for directories on which nothing can be mounted;
-    /// `ENOENT` if the directory is removed; `EPERM` for any user but 0; `ENOMEM`.
+    /// Those of path lookup; `ENOTDIR` if `path` is not a directory; `EBUSY` if `fs` is mounted
+    /// already, or is the root file system; `EINVAL` for the root directory, and for directories on
+    /// which nothing can be mounted; `ENOENT` if the directory is removed; `EPERM` for any user but
+    /// 0; `ENOMEM`.
     pub fn mount(&self, path: impl AsRef<[u8]>, fs: Arc<dyn FileSystem>) -> Result<(), Errno> {
         self.path_context().mount(path.as_ref(), fs)
     }
 
-    /// Unmounts the file system whose root `path` names: nothing of it can be opened any more.
+    /// Unmounts the file system whose root is at `path`. None of its files can be opened any more.
     ///
     /// # Errors
-    /// Those of path lookup; `EINVAL` if nothing is mounted there; `EBUSY` while a file of it is open
-    /// or being changed (if it has a superblock, which knows), a process has its working directory in
-    /// it, or something is mounted on one of its directories; `EPERM` for any user but 0.
+    /// Those of path lookup; `EINVAL` if nothing is mounted there; `EBUSY` while a file of it is
+    /// open or being changed (if it has a superblock, which tracks that), a process has its working
+    /// directory in it, or something is mounted in it; `EPERM` for any user but 0.
     #[doc(alias = "umount2")]
     pub fn unmount(&self, path: impl AsRef<[u8]>) -> Result<(), Errno> {
         self.path_context().unmount(path.as_ref())
     }
 
-    /// Describes the file system that `path` is on.
+    /// Describes the file system at a path.
     ///
     /// # Errors
     /// Those of path lookup.
@@ -39,7 +41,7 @@ impl Process {
         self.path_context().statfs(at.into(), path.as_ref())
     }
 
-    /// Describes the file system that an open file is on.
+    /// Describes the file system of an open file.
     ///
     /// # Errors
     /// `EBADF` if not an open descriptor; `ENOSYS` if it is on none, as pipes and sockets.
@@ -49,7 +51,7 @@ impl Process {
         Ok(context.fs_of(&vfs_path).statfs())
     }
 
-    /// Returns the paths of all mounts but the root, and what is mounted there, the oldest first.
+    /// Returns the paths of all mounts but the root, with their file systems, the oldest first.
     /// Allocates.
     #[doc(alias = "/proc/self/mounts")]
     pub fn mounts(&self) -> Vec<(Vec<u8>, StatFs)> {

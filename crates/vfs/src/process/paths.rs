@@ -1,14 +1,18 @@
-//! System calls that open files by their path, and make, move and remove names.
+//! System calls that open files by path, and make, move and remove names.
 //!
-//! A path is any bytes. It begins at the root with a `/`, and without one where the first argument
-//! says. All that take a path answer, besides what each says,
-//! - `ENOENT` if a name on the way does not exist, or the path is empty;
-//! - `ENOTDIR` if a name on the way is no directory, or a `/` follows a name that is none, or the
-//!   path begins in a descriptor that names no directory;
-//! - `EACCES` if the user may not go through a directory on the way;
-//! - `ELOOP` if there are more than 40 symbolic links on the way;
+//! A path is any bytes. With a leading `/` it is walked from the root, and otherwise from the
+//! directory that the first argument names.
+//!
+//! # Errors of path lookup
+//!
+//! Every call that takes a path also returns
+//! - `ENOENT` if a component before the last does not exist, or the path is empty;
+//! - `ENOTDIR` if a component before the last is not a directory, the path has a trailing `/` and
+//!   does not name a directory, or it starts at a descriptor that is not a directory;
+//! - `EACCES` if the user may not search a directory on the path;
+//! - `ELOOP` if there are more than 40 symbolic links on the path;
 //! - `ENAMETOOLONG` if a name has more than 255 bytes, or the path 4,096 or more;
-//! - `EBADF` if the path begins in a descriptor that is not open.
+//! - `EBADF` if the path starts at a descriptor that is not open.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -23,28 +27,29 @@ use crate::fs::{
 use crate::{Errno, Object, OpenFlags};
 
 impl Process {
-    /// Opens what `path` names, at the lowest free descriptor. What is made gets `mode` without the
-    /// umask. Allocates; opening a FIFO may block. Where there is no free number, a regular file, a
-    /// directory or a device of [`DevFs`](crate::DevFs) may have been opened and released; nothing else
-    /// is touched.
+    /// Opens the file at a path, at the lowest free descriptor. A new file gets permissions `mode`,
+    /// less the umask. Allocates; opening a FIFO may block.
+    ///
+    /// If there is no free descriptor, a regular file, a directory or a device of
+    /// [`DevFs`](crate::DevFs) may have been opened and released; there is no other effect.
     ///
     /// # Errors
     /// Those of path lookup, and
-    /// - `ENOENT` if there is nothing and `flags` lacks `CREAT`.
-    /// - `EEXIST` if there is something and `flags` has `CREAT` and `EXCL`.
-    /// - `EISDIR` if it is a directory and `flags` ask for writing, `CREAT` or `TRUNC`, or a file
-    ///   is to be created under a path with a `/` at its end.
-    /// - `ENOTDIR` if it is none and `flags` has `DIRECTORY`.
+    /// - `ENOENT` if the file does not exist and `flags` lacks `CREAT`.
+    /// - `EEXIST` if it exists and `flags` has `CREAT` and `EXCL`.
+    /// - `EISDIR` if it is a directory and `flags` ask for writing, `CREAT` or `TRUNC`, or if a
+    ///   file would be created at a path with a trailing `/`.
+    /// - `ENOTDIR` if it is not a directory and `flags` has `DIRECTORY`.
     /// - `ELOOP` if it is a symbolic link, and `flags` has `NOFOLLOW` and not `PATH`.
-    /// - `EACCES` if the user may not do with it what `flags` say, or not change the directory in
-    ///   which it is to be made; `EPERM` for `NOATIME` if it is another user's.
+    /// - `EACCES` if its permissions do not allow the access, or those of the directory its
+    ///   creation; `EPERM` for `NOATIME` if it belongs to another user.
     /// - `EINVAL` if the access mode is 3, or `flags` has `DIRECT`, or `CREAT` and `DIRECTORY`, or
     ///   `TMPFILE` without writing.
-    /// - `EOPNOTSUPP` for `TMPFILE` where the file system does not know how.
-    /// - `ENXIO` if it is a socket, or nobody reads a FIFO that is opened for writing only and with
-    ///   `NONBLOCK`.
-    /// - `EROFS` if the file system is mounted read-only, and it would be changed; `ENODEV` after
-    ///   an unmount.
+    /// - `EOPNOTSUPP` for `TMPFILE` if the file system does not support it.
+    /// - `ENXIO` if it is a socket, or a FIFO without a reader that is opened for writing only,
+    ///   with `NONBLOCK`.
+    /// - `EROFS` if the file system is mounted read-only and would be changed; `ENODEV` after an
+    ///   unmount.
     /// - `EMFILE`, `ENOMEM` from the table; `ENOMEM`.
     pub fn openat(
         &self,
@@ -62,10 +67,11 @@ impl Process {
         self.open_what_is_there(at.into(), &request, flags)
     }
 
-    /// Opens a file that has to be there. Most are opened first and get their number then, which
-    /// takes one step in the table. Where an open is noticed by others, a number is kept for it
-    /// first. Either way a full table answers before all that the request does not answer itself,
-    /// as on Linux.
+    /// Opens an existing file.
+    ///
+    /// Most files are opened first, and then installed in one step of the table. If the open has a
+    /// visible effect, the descriptor is reserved first. Either way, a full table is reported
+    /// before all errors but those of the arguments, as on Linux.
     fn open_what_is_there(
         &self,
         at: At,
@@ -90,11 +96,11 @@ impl Process {
         }
     }
 
-    /// Opens what `path` names as [`openat`](Self::openat), without a number: for who keeps open
-    /// files elsewhere than in the table.
+    /// Opens the file at a path like [`openat`](Self::openat), without installing a descriptor: for
+    /// an embedder that keeps open files elsewhere.
     ///
     /// # Errors
-    /// Those of `openat`, but of the table's only `EBADF`.
+    /// Those of `openat`; of those of the table, only `EBADF`.
     #[doc(alias = "filp_open")]
     pub fn open_file(
         &self,
@@ -107,8 +113,8 @@ impl Process {
         self.path_context().open(at.into(), &request, mode.into())
     }
 
-    /// Opens from the working directory as [`openat`](Self::openat). What is made everybody may
-    /// read and write whom the umask allows it.
+    /// Opens like [`openat`](Self::openat), relative to the working directory. A new file gets read
+    /// and write permission as far as the umask allows.
     ///
     /// # Errors
     /// Those of `openat`.
@@ -116,11 +122,11 @@ impl Process {
         self.openat(At::Cwd, path, flags, Mode::DEFAULT_FILE)
     }
 
-    /// Makes a FIFO, or an empty regular file, with `mode` without the umask. Allocates.
+    /// Makes a FIFO or an empty regular file with permissions `mode`, less the umask. Allocates.
     ///
     /// # Errors
-    /// Those of path lookup; `EEXIST` if there is something of this name; `EPERM` for any other
-    /// `kind`; `EACCES` if the user may not change the directory; `EROFS`; `ENOMEM`.
+    /// Those of path lookup; `EEXIST` if the name exists; `EPERM` for any other `kind`; `EACCES` if
+    /// the user may not change the parent directory; `EROFS`; `ENOMEM`.
     pub fn mknodat(
         &self,
         at: impl Into<At>,
@@ -138,12 +144,12 @@ impl Process {
         Ok(())
     }
 
-    /// Makes a symbolic link to `target`, which need not lead anywhere. Allocates.
+    /// Makes a symbolic link to `target`, which need not exist. Allocates.
     ///
     /// # Errors
-    /// Those of path lookup; `EEXIST` if there is something of this name; `ENOENT` if `target` is
-    /// empty, and `ENAMETOOLONG` if it is too long; `EACCES` if the user may not change the
-    /// directory; `EPERM` where there are no links; `EROFS`; `ENOMEM`.
+    /// Those of path lookup; `EEXIST` if the name exists; `ENOENT` if `target` is empty, and
+    /// `ENAMETOOLONG` if it is too long; `EACCES` if the user may not change the parent directory;
+    /// `EPERM` if the file system does not support it; `EROFS`; `ENOMEM`.
     pub fn symlinkat(
         &self,
         target: impl AsRef<[u8]>,
@@ -154,25 +160,31 @@ impl Process {
         context.symlink(target.as_ref(), at.into(), path.as_ref())
     }
 
-    /// Returns where a symbolic link leads. An empty path means the link that is open, with `PATH`
-    /// and `NOFOLLOW`, under the descriptor. Allocates.
+    /// Returns the target of a symbolic link. An empty path means the link that the descriptor was
+    /// opened on, with `PATH` and `NOFOLLOW`. Allocates.
     ///
     /// # Errors
-    /// Those of path lookup; `EINVAL` if it is no symbolic link, and `ENOENT` if the path is empty
-    /// too.
+    /// Those of path lookup; `EINVAL` if it is not a symbolic link, or `ENOENT` if the path is
+    /// empty as well.
     pub fn readlinkat(&self, at: impl Into<At>, path: impl AsRef<[u8]>) -> Result<Vec<u8>, Errno> {
         self.path_context().readlink(at.into(), path.as_ref())
     }
 
-    /// Gives what `old` names the further name `new`. Of `flags`, `SYMLINK_FOLLOW` follows a
-    /// symbolic link at the end of `old`, and `EMPTY_PATH` takes an empty `old` as the file of the
-    /// descriptor itself, also one that was made with `TMPFILE`. Allocates.
+    /// Makes a hard link: `new` becomes another name of the file at `old`.
+    ///
+    /// Flag `SYMLINK_FOLLOW` follows a symbolic link at the end of `old`; `EMPTY_PATH` takes an
+    /// empty `old` as the file of the descriptor itself, even one made with `TMPFILE`. Allocates.
     ///
     /// # Errors
-    /// Those of path lookup; `EEXIST` if `new` exists; `EPERM` if `old` is a directory, or the file
-    /// system has no further names; `ENOENT` if `old` has lost its last name or was made
-    /// with `TMPFILE` and `EXCL`, or `new` has a `/` at its end; `EXDEV` if they are in two mounts; `EMLINK` if there are too many; `EACCES` if the
-    /// user may not change the directory; `EINVAL` if `flags` has others; `EROFS`; `ENOMEM`.
+    /// Those of path lookup, and
+    /// - `EEXIST` if `new` exists.
+    /// - `EPERM` if `old` is a directory, or the file system does not support hard links.
+    /// - `ENOENT` if `old` has lost its last name, or was made with `TMPFILE` and `EXCL`, or `new`
+    ///   has a trailing `/`.
+    /// - `EXDEV` if they are on different mounts.
+    /// - `EMLINK` if there are too many links.
+    /// - `EACCES` if the user may not change the parent directory.
+    /// - `EINVAL` if `flags` has other bits; `EROFS`; `ENOMEM`.
     pub fn linkat(
         &self,
         old_at: impl Into<At>,
@@ -185,17 +197,19 @@ impl Process {
         self.path_context().link(old, new, flags)
     }
 
-    /// Removes a name: of anything but a directory, or with `REMOVEDIR` of an empty directory. The
-    /// bytes of a file stay while it has another name, or somebody has it open.
+    /// Removes the name of a file, or with `REMOVEDIR` an empty directory. The file is freed when
+    /// its last name and its last open file are gone.
     ///
     /// # Errors
     /// Those of path lookup, and
-    /// - `EISDIR` if it is a directory and `flags` lacks `REMOVEDIR`; `ENOTDIR` the other way round.
-    /// - `ENOTEMPTY` if a directory has names, or the path ends in `..`; `EINVAL` if it ends in `.`.
+    /// - `EISDIR` if it is a directory and `flags` lacks `REMOVEDIR`; `ENOTDIR` in the opposite
+    ///   case.
+    /// - `ENOTEMPTY` if a directory is not empty, or the path ends in `..`; `EINVAL` if it ends in
+    ///   `.`.
     /// - `EBUSY` for the root, and if something is mounted on it.
-    /// - `EACCES` if the user may not change the directory; `EPERM` if that is sticky, and neither
-    ///   it nor the file is the user's, or nothing can be removed there.
-    /// - `EINVAL` if `flags` has others.
+    /// - `EACCES` if the user may not change the parent directory; `EPERM` if that is sticky and
+    ///   the user owns neither it nor the file, or if the file system does not support removal.
+    /// - `EINVAL` if `flags` has other bits.
     /// - `EROFS`.
     pub fn unlinkat(
         &self,
@@ -211,7 +225,8 @@ impl Process {
         }
     }
 
-    /// Removes the name of a file in the working directory, as [`unlinkat`](Self::unlinkat).
+    /// Removes the name of a file like [`unlinkat`](Self::unlinkat), relative to the working
+    /// directory.
     ///
     /// # Errors
     /// Those of `unlinkat`.
@@ -219,24 +234,25 @@ impl Process {
         self.unlinkat(At::Cwd, path, UnlinkFlags::empty())
     }
 
-    /// Gives what `old` names the name `new`, in one step, and removes what `new` named before: a
-    /// file is replaced by a file, and an empty directory by a directory. Two names of the same
-    /// thing stay as they are. With `EXCHANGE` each gets the other's name, whatever they are.
+    /// Renames `old` to `new`, atomically, and removes the inode that `new` named before.
+    ///
+    /// A file can replace a file, and a directory an empty directory. If both name one inode,
+    /// nothing changes. With `EXCHANGE`, the two names are exchanged, whatever they name.
     /// Allocates.
     ///
     /// # Errors
     /// Those of path lookup, and
     /// - `ENOENT` if `old` does not exist, or with `EXCHANGE` `new`.
     /// - `EEXIST` if `new` exists and `flags` has `NOREPLACE`.
-    /// - `EISDIR` if `new` is a directory and `old` is none; `ENOTDIR` the other way round.
-    /// - `ENOTEMPTY` if `new` is a directory with names.
-    /// - `EINVAL` if `new` is below `old`, or with `EXCHANGE` `old` below `new`; if `flags` has both
-    ///   or others.
+    /// - `EISDIR` if only `new` is a directory; `ENOTDIR` if only `old` is.
+    /// - `ENOTEMPTY` if `new` is a directory that is not empty.
+    /// - `EINVAL` if `new` is below `old`, or with `EXCHANGE` `old` below `new`; if `flags` has
+    ///   both or other bits.
     /// - `EBUSY` if a path ends in `.` or `..`, or is the root, or something is mounted on it.
-    /// - `EXDEV` if they are in two mounts.
-    /// - `EACCES` if the user may not change one of the directories, or a directory that moves to
-    ///   another; `EPERM` if one is sticky, and neither it nor the file is the user's, or nothing
-    ///   can be renamed there.
+    /// - `EXDEV` if they are on different mounts.
+    /// - `EACCES` if the user may not change one of the parent directories, or a directory that
+    ///   moves to another parent; `EPERM` if a parent is sticky and the user owns neither it nor
+    ///   the file, or if the file system does not support renames.
     /// - `EROFS`; `ENOMEM`.
     pub fn renameat2(
         &self,
@@ -250,7 +266,7 @@ impl Process {
         self.path_context().rename(old, new, flags)
     }
 
-    /// Renames from the working directory as [`renameat2`](Self::renameat2).
+    /// Renames like [`renameat2`](Self::renameat2), relative to the working directory.
     ///
     /// # Errors
     /// Those of `renameat2`.
@@ -258,23 +274,24 @@ impl Process {
         self.renameat2(At::Cwd, old, At::Cwd, new, RenameFlags::empty())
     }
 
-    /// Takes what `path` names from all who have it open: their descriptors answer `EIO` from now
-    /// on, and who sleeps in it is woken. The name stays, and can be opened again. Returns how many
-    /// open files there were. Allocates.
+    /// Revokes all open files of the inode at a path.
+    ///
+    /// Their descriptors return `EIO` from now on, and threads that sleep in them wake. The name
+    /// stays, and the file can be opened again. Returns how many open files there were. Allocates.
     ///
     /// # Errors
-    /// Those of path lookup; `EPERM` if it is another user's; `EOPNOTSUPP` if nobody keeps account
-    /// of open files; `ENOMEM`.
+    /// Those of path lookup; `EPERM` if it belongs to another user; `EOPNOTSUPP` if open files are
+    /// not tracked; `ENOMEM`.
     pub fn revoke(&self, path: impl AsRef<[u8]>) -> Result<usize, Errno> {
         self.path_context().revoke(At::Cwd, path.as_ref())
     }
 
-    /// Makes the name of a socket, with what the socket wants to find behind it again: what `bind`
-    /// does to a path. The name gets permissions for all whom the umask allows. Allocates.
+    /// Makes the name of a socket, with a value that `connect` finds there: the effect of `bind` on
+    /// a path. The name gets all permissions that the umask allows. Allocates.
     ///
     /// # Errors
-    /// Those of path lookup; `EADDRINUSE` if there is something of this name; `EACCES` if the user may
-    /// not change the directory; `EROFS`; `ENOMEM`.
+    /// Those of path lookup; `EADDRINUSE` if the name exists; `EACCES` if the user may not change
+    /// the parent directory; `EROFS`; `ENOMEM`.
     #[doc(alias = "bind")]
     pub fn bind_name(
         &self,
@@ -291,11 +308,11 @@ impl Process {
         }
     }
 
-    /// Returns what is [bound](Self::bind_name) to a path: what `connect` looks for.
+    /// Returns the value that is [bound](Self::bind_name) to a path, for `connect`.
     ///
     /// # Errors
-    /// Those of path lookup; `ECONNREFUSED` if it names no socket; `EACCES` if the user may not write
-    /// it.
+    /// Those of path lookup; `ECONNREFUSED` if it is not a socket; `EACCES` if the user may not
+    /// write it.
     #[doc(alias = "connect")]
     pub fn bound_to(&self, path: impl AsRef<[u8]>) -> Result<Arc<dyn Any + Send + Sync>, Errno> {
         let context = self.path_context();

@@ -1,4 +1,4 @@
-//! System calls that make pipes, and size them.
+//! System calls that make and resize pipes.
 
 use std::any::Any;
 
@@ -11,11 +11,11 @@ use crate::ipc::pipe::{self, MAX_CAPACITY, PipeReader, PipeWriter};
 use crate::{Errno, Object, OpenFlags};
 
 impl Process {
-    /// Makes a pipe of 65,536 bytes, and returns its reading and its writing end. Takes `CLOEXEC`
+    /// Makes a pipe of 65,536 bytes, and returns its reading and its writing end. Accepts `CLOEXEC`
     /// and `NONBLOCK`. Allocates.
     ///
     /// # Errors
-    /// `EINVAL` if `flags` has others; `EMFILE`, `ENOMEM` from the table.
+    /// `EINVAL` if `flags` has other bits; `EMFILE`, `ENOMEM` from the table.
     pub fn pipe2(&self, flags: OpenFlags) -> Result<(Fd, Fd), Errno> {
         self.pair(flags, pipe::pipe)
     }
@@ -23,18 +23,18 @@ impl Process {
     /// Returns the capacity of a pipe or FIFO in bytes.
     ///
     /// # Errors
-    /// `EBADF` if not an open descriptor, or not one of a pipe; `EIO` if revoked.
+    /// `EBADF` if not an open descriptor, or not a pipe; `EIO` if revoked.
     #[doc(alias = "F_GETPIPE_SZ")]
     pub fn pipe_size(&self, fd: impl Into<RawFd>) -> Result<usize, Errno> {
         let file = self.files.get(fd)?;
         Ok(buffer(&*file)?.capacity())
     }
 
-    /// Sets the capacity of a pipe or FIFO to the next power of two that is at least `bytes`, and
-    /// 4,096, and returns it.
+    /// Sets the capacity of a pipe or FIFO to at least `bytes`, and returns it: the next power of
+    /// two, and at least 4,096.
     ///
     /// # Errors
-    /// `EBADF` if not an open descriptor, or not one of a pipe; `EBUSY` if more is in the pipe;
+    /// `EBADF` if not an open descriptor, or not a pipe; `EBUSY` if more bytes are in the pipe;
     /// `EPERM` if `bytes` is above 1,048,576; `EIO` if revoked.
     #[doc(alias = "F_SETPIPE_SZ")]
     pub fn set_pipe_size(&self, fd: impl Into<RawFd>, bytes: usize) -> Result<usize, Errno> {

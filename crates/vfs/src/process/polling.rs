@@ -1,8 +1,8 @@
-//! System calls that wait for one of many descriptors: `poll`.
+//! `poll`: waiting for one of many descriptors.
 //!
-//! The first look takes no references: the files are asked inside read-side sections. Only a call
-//! that has to sleep takes them, and registers with the files. It holds them until it returns, so a
-//! number that is closed meanwhile does not wake it, as on Linux.
+//! The first check takes no references: it asks the files for their events inside read-side
+//! sections. Only a call that has to sleep takes references and registers with the files. It holds
+//! them until it returns, so a close of a descriptor meanwhile does not wake it, as on Linux.
 
 use std::time::{Duration, Instant};
 
@@ -12,20 +12,20 @@ use super::Process;
 use crate::Errno;
 use crate::event::{Events, Poll};
 
-/// What `poll` is to look for, and what it found.
+/// Events requested of a descriptor, and those found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[doc(alias = "pollfd")]
 pub struct PollFd {
-    /// The descriptor. One below zero is passed over.
+    /// The descriptor. A negative one is ignored.
     pub fd: RawFd,
-    /// What is looked for. `ERR`, `HUP` and `NVAL` are found also if they are not.
+    /// Requested events. `ERR`, `HUP` and `NVAL` are reported even if they are not requested.
     pub events: Events,
-    /// What was found; nothing before the call.
+    /// Events that were found; empty before the call.
     pub revents: Events,
 }
 
 impl PollFd {
-    /// Asks for `events` of a descriptor.
+    /// Requests `events` of a descriptor.
     pub fn new(fd: impl Into<RawFd>, events: Events) -> Self {
         PollFd {
             fd: fd.into(),
@@ -37,9 +37,10 @@ impl PollFd {
 
 impl Process {
     /// Waits until one of `fds` is ready, or until `timeout` has passed (`None`: forever), and
-    /// returns how many are; `revents` says for what. Files that are always ready are so here. A
-    /// descriptor that is not open counts, with `NVAL`; a revoked one has `ERR` and `HUP`. Blocks,
-    /// and allocates if it does.
+    /// returns how many are ready, with their events in `revents`.
+    ///
+    /// Regular files are always ready. A descriptor that is not open is ready with `NVAL`, a
+    /// revoked one with `ERR` and `HUP`. Blocks, and allocates if it does.
     ///
     /// # Errors
     /// `EINVAL` if there are more of them than the limit of the table.
@@ -66,11 +67,11 @@ impl Process {
         if fds.len() > self.files.limit() as usize {
             return Err(Errno::EINVAL);
         }
-        // Who does not wait needs no clock.
+        // A call that does not block needs no clock.
         if timeout == Some(Duration::ZERO) {
             return Ok(self.look_at(fds));
         }
-        // Before the first look, which takes its time too. Too far ahead is forever.
+        // Read before the first check, which takes time too. A deadline too far ahead is none.
         let deadline = timeout.map(|timeout| Instant::now().checked_add(timeout));
         let ready = self.look_at(fds);
         if ready > 0 {
@@ -81,11 +82,11 @@ impl Process {
         Ok(ready.unwrap_or(0))
     }
 
-    /// Looks at each descriptor once, without a reference, and returns how many are ready.
+    /// Checks each descriptor once, without a reference, and returns how many are ready.
     fn look_at(&self, fds: &mut [PollFd]) -> usize {
         let (mut ready, mut rest) = (0, fds);
         while let Some(first) = rest.first() {
-            // Neighbours are in one block of the table, and are looked at in one section.
+            // Neighbours are in one leaf of the table, and are checked in one section.
             let section = rcu::read_lock();
             let block = self.files.block(first.fd, &section);
             let (most, mut looked) = (rest.len().min(IN_ONE_SECTION), 0);
@@ -123,10 +124,10 @@ impl Process {
     }
 }
 
-/// Most files that are looked at in one section: 64. A grace period waits for them.
+/// Most files that are checked in one section: 64. A grace period waits for them.
 const IN_ONE_SECTION: usize = 64;
 
-/// Notes for each descriptor what was found, and returns how many are ready, if any.
+/// Stores the events found for each descriptor, and returns how many are ready, if any.
 fn note(fds: &mut [PollFd], found: &mut dyn Iterator<Item = Events>) -> Option<usize> {
     let notes = fds.iter_mut().zip(found);
     let ready = notes
@@ -136,8 +137,8 @@ fn note(fds: &mut [PollFd], found: &mut dyn Iterator<Item = Events>) -> Option<u
 }
 
 impl PollFd {
-    /// Notes what of `events` was looked for, and tells whether it is anything. For who has a table
-    /// of his own to poll.
+    /// Stores the requested ones of `events`, and returns true if there are any. For an embedder
+    /// that polls a table of its own.
     #[inline]
     pub fn note(&mut self, events: Events) -> bool {
         self.revents = events & (self.events | Events::ALWAYS | Events::NVAL);
@@ -145,7 +146,7 @@ impl PollFd {
     }
 }
 
-/// Returns what a descriptor without a file is ready for.
+/// Returns the events of a descriptor without a file.
 pub(super) fn events_of_none(error: fdtable::Error) -> Events {
     match error {
         fdtable::Error::Revoked => Events::ALWAYS,

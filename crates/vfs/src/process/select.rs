@@ -1,8 +1,8 @@
-//! `select`: the older form of `poll`, with sets of numbers. It finds less: the end of file alone is
-//! nothing for who wants to write.
+//! `select`: the older form of `poll`, with sets of descriptors. It reports less: the hangup of a
+//! peer alone does not make a file writable.
 //!
-//! A call that does not wait looks at the files as `poll` does, without references, and word by
-//! word. One that may wait takes references at once.
+//! A call that does not block checks the files like `poll`, without references, a word of the sets
+//! at a time. One that may block takes references at once.
 
 use std::time::{Duration, Instant};
 
@@ -13,16 +13,16 @@ use super::polling::events_of_none;
 use crate::event::{Events, Poll};
 use crate::{Errno, Object};
 
-/// Set of descriptors, as `select` takes them.
+/// Set of descriptors for `select`.
 ///
-/// It has as many as are put in, and no end at 1,024.
+/// It grows as needed, beyond 1,024 descriptors too.
 #[derive(Debug, Default, PartialEq, Eq)]
 #[doc(alias = "fd_set")]
 pub struct FdSet {
     words: Vec<u64>,
 }
 
-/// A copy into a set that has the room does not allocate.
+/// Copying into a set that has the capacity does not allocate.
 impl Clone for FdSet {
     fn clone(&self) -> Self {
         Self::from_words(&self.words)
@@ -33,7 +33,7 @@ impl Clone for FdSet {
     }
 }
 
-/// What each of the three sets is for.
+/// Events that each of the three sets stands for.
 const SETS: [Events; 3] = [
     Events::READABLE.union(Events::RDBAND).union(Events::ALWAYS),
     Events::WRITABLE.union(Events::WRBAND).union(Events::ERR),
@@ -47,20 +47,20 @@ impl FdSet {
         FdSet { words: Vec::new() }
     }
 
-    /// Makes a set of words, in which descriptor `n` is bit `n % 64` of word `n / 64`. Allocates.
+    /// Makes a set from words: descriptor `n` is bit `n % 64` of word `n / 64`. Allocates.
     pub fn from_words(words: &[u64]) -> Self {
         FdSet {
             words: words.to_vec(),
         }
     }
 
-    /// Returns the words, as [`from_words`](Self::from_words) takes them. Those that are missing at
-    /// the end are zero.
+    /// Returns the words, as [`from_words`](Self::from_words) takes them. Missing words at the end
+    /// are zero.
     pub fn words(&self) -> &[u64] {
         &self.words
     }
 
-    /// Puts a descriptor in. One below zero cannot be in a set. Allocates.
+    /// Adds a descriptor. A negative one is ignored. Allocates.
     #[doc(alias = "FD_SET")]
     pub fn insert(&mut self, fd: impl Into<RawFd>) {
         if let Some((word, bit)) = word_and_bit(fd.into()) {
@@ -71,7 +71,7 @@ impl FdSet {
         }
     }
 
-    /// Takes a descriptor out.
+    /// Removes a descriptor.
     #[doc(alias = "FD_CLR")]
     pub fn remove(&mut self, fd: impl Into<RawFd>) {
         if let Some((word, bit)) = word_and_bit(fd.into())
@@ -81,21 +81,21 @@ impl FdSet {
         }
     }
 
-    /// Returns true if a descriptor is in.
+    /// Returns true if a descriptor is in the set.
     #[doc(alias = "FD_ISSET")]
     pub fn contains(&self, fd: impl Into<RawFd>) -> bool {
         let bits = |(word, bit)| self.words.get(word).is_some_and(|word| word & bit != 0);
         word_and_bit(fd.into()).is_some_and(bits)
     }
 
-    /// Takes out all that are below `nfds`, the part that a call looks at.
+    /// Removes all descriptors below `nfds`, the part that a call checks.
     fn clear_below(&mut self, nfds: RawFd) {
         for fd in 0..nfds.min(self.end()) {
             self.remove(fd);
         }
     }
 
-    /// Returns a number that is above all in the set.
+    /// Returns an exclusive upper bound of the descriptors in the set.
     fn end(&self) -> RawFd {
         RawFd::try_from(self.words.len() * BITS).unwrap_or(RawFd::MAX)
     }
@@ -104,22 +104,22 @@ impl FdSet {
 /// Descriptors in a word.
 const BITS: usize = u64::BITS as usize;
 
-/// Returns the word and the bit of a descriptor.
+/// Returns the word index and the bit of a descriptor.
 fn word_and_bit(fd: RawFd) -> Option<(usize, u64)> {
     let fd = usize::try_from(fd).ok()?;
     Some((fd / BITS, 1 << (fd % BITS)))
 }
 
 impl Process {
-    /// Waits until a descriptor below `nfds` in one of the sets is ready for what the set is for, or
-    /// until `timeout` has passed (`None`: forever). Leaves those in the sets that are ready, and
-    /// returns how many they are, each as often as it is in a set. Blocks, and allocates.
+    /// Waits until a descriptor below `nfds` is ready for the set that it is in, or until `timeout`
+    /// has passed (`None`: forever). Leaves the ready ones in the sets, and returns how many there
+    /// are, counted once for each set. Blocks, and allocates.
     ///
-    /// The first set is for reading, where the end of file is ready too; the second for writing, the
-    /// third for what is exceptional ([`Events::PRI`]).
+    /// The first set is for reading, for which end of file counts as ready; the second for writing,
+    /// the third for exceptional conditions ([`Events::PRI`]).
     ///
     /// # Errors
-    /// `EINVAL` if `nfds` is below zero; `EBADF` if one in a set is not an open descriptor. The sets
+    /// `EINVAL` if `nfds` is negative; `EBADF` if one in a set is not an open descriptor. The sets
     /// then stay as they are.
     ///
     /// ```
@@ -151,7 +151,7 @@ impl Process {
             return self.select_waiting(nfds, sets, timeout);
         }
         select_words(nfds, sets, |first, wanted| {
-            // A word of the sets is a block of the table, and is looked at in one section.
+            // A word of the sets is a leaf of the table, and is checked in one section.
             let section = rcu::read_lock();
             let block = self.files.block(first, &section);
             ready_of(first, wanted, |fd| match block.borrow(fd) {
@@ -162,7 +162,7 @@ impl Process {
         })
     }
 
-    /// Does as [`select`](Self::select) where it may have to wait.
+    /// Selects like [`select`](Self::select), and may block.
     fn select_waiting(
         &self,
         nfds: RawFd,
@@ -172,7 +172,7 @@ impl Process {
         if nfds < 0 {
             return Err(Errno::EINVAL);
         }
-        // Before the first look, which takes its time too. Too far ahead is forever.
+        // Read before the first check, which takes time too. A deadline too far ahead is none.
         let deadline = timeout.map(|timeout| Instant::now().checked_add(timeout));
         let mut asked = asked(&sets, nfds);
         let files: Vec<_> =
@@ -202,13 +202,14 @@ impl Process {
     }
 }
 
-/// Looks once at each descriptor below `nfds` in one of the sets, of which `events_of` says what it
-/// is ready for. Leaves those in the sets that are ready, and returns how many they are: what
-/// [`Process::select`] does without waiting, for who has a table of his own. Allocates if `nfds` is
-/// above 1,024.
+/// Checks each descriptor below `nfds` in the sets once, and leaves the ready ones. `events_of`
+/// returns the events of a descriptor.
+///
+/// It does what [`Process::select`] does without blocking, for an embedder with a table of its own.
+/// Returns how many are ready, counted once for each set. Allocates if `nfds` is above 1,024.
 ///
 /// # Errors
-/// `EINVAL` if `nfds` is below zero; what `events_of` answers. The sets then stay as they are.
+/// `EINVAL` if `nfds` is negative; those of `events_of`. The sets then stay as they are.
 ///
 /// ```
 /// use fdtable_vfs::event::Events;
@@ -233,11 +234,11 @@ pub fn select_now(
     })
 }
 
-/// Word of each of the three sets.
+/// One word of each of the three sets.
 type Words = [u64; 3];
 
-/// Does as [`select_now`] with whole words: `look` gets the first number of some, and which are in
-/// the sets, and says which of them are ready.
+/// Selects like [`select_now`], a word at a time: `look` gets the first descriptor of a word and
+/// the sets' bits, and returns the bits of the ready ones.
 #[inline]
 fn select_words(
     nfds: RawFd,
@@ -260,7 +261,7 @@ fn select_words(
         let below = below(nfds - word * BITS);
         let wanted = sets.each_ref().map(|set| word_of(set, word) & below);
         if wanted != [0; 3] {
-            // The sets have no word above the highest number.
+            // The sets have no word above the highest descriptor.
             *ready = look((word * BITS) as RawFd, wanted)?;
             count += ready.iter().map(|word| word.count_ones()).sum::<u32>() as usize;
         }
@@ -274,8 +275,8 @@ fn select_words(
     Ok(count)
 }
 
-/// Asks for the events of those that are wanted, of the numbers from `first` on, and returns which
-/// are ready.
+/// Asks for the events of the wanted descriptors from `first` on, and returns the bits of the ready
+/// ones.
 #[inline]
 fn ready_of(
     first: RawFd,
@@ -298,7 +299,7 @@ fn ready_of(
 /// Words of a set for 1,024 descriptors.
 const FEW_WORDS: usize = 16;
 
-/// Returns a word with the first `count` bits, or all of them.
+/// Returns a word with the first `count` bits set, or all of them.
 fn below(count: usize) -> u64 {
     if count < BITS {
         (1 << count) - 1
@@ -312,16 +313,16 @@ fn word_of(set: &Option<&mut FdSet>, word: usize) -> u64 {
     words.get(word).copied().unwrap_or(0)
 }
 
-/// Descriptor that is in a set.
+/// Descriptor in one of the sets.
 struct Asked {
     fd: RawFd,
-    /// In which it is.
+    /// The sets that it is in.
     wanted: [bool; 3],
-    /// For which it is ready.
+    /// The sets for which it is ready.
     ready: [bool; 3],
 }
 
-/// What a descriptor in a set names.
+/// File of a descriptor in a set.
 enum Opened {
     File(FileRef<dyn Object>),
     /// A revoked one.
@@ -338,14 +339,14 @@ impl Opened {
 }
 
 impl Asked {
-    /// Returns what may make it ready.
+    /// Returns the events that can make it ready.
     fn interest(&self) -> Events {
         let sets = self.wanted.iter().zip(SETS);
         sets.filter(|(wanted, _)| **wanted)
             .fold(Events::empty(), |all, (_, events)| all | events)
     }
 
-    /// Notes for what it is ready, and returns for how many sets.
+    /// Stores the sets for which it is ready, and returns how many they are.
     fn note(&mut self, found: Events) -> usize {
         for (index, events) in SETS.into_iter().enumerate() {
             self.ready[index] = self.wanted[index] && found.intersects(events);
@@ -354,7 +355,7 @@ impl Asked {
     }
 }
 
-/// Returns the descriptors that are in a set.
+/// Returns the descriptors in the sets.
 fn asked(sets: &[Option<&mut FdSet>; 3], nfds: RawFd) -> Vec<Asked> {
     let ends = sets.iter().flatten().map(|set| set.end());
     let end = ends.max().unwrap_or(0).min(nfds);
@@ -366,7 +367,7 @@ fn asked(sets: &[Option<&mut FdSet>; 3], nfds: RawFd) -> Vec<Asked> {
     all.filter(|one| one.wanted.contains(&true)).collect()
 }
 
-/// Notes what was found, and returns how much is ready, if anything.
+/// Stores the events that were found, and returns how many are ready, if any.
 fn note(asked: &mut [Asked], found: &mut dyn Iterator<Item = Events>) -> Option<usize> {
     let notes = asked.iter_mut().zip(found);
     let ready = notes.map(|(one, events)| one.note(events)).sum();

@@ -14,12 +14,12 @@ use crate::ipc::socket::{
 use crate::object::file;
 use crate::{Errno, Object, OpenFlags, fs};
 
-/// Open file of a socket, as one.
+/// Open file that is used as a socket.
 struct SocketFile(FileRef<dyn Object>);
 
 impl SocketFile {
     /// # Errors
-    /// `ENOTSOCK` if it is none.
+    /// `ENOTSOCK` if it is not a socket.
     fn socket(&self) -> Result<&Socket, Errno> {
         let object = &*self.0 as &dyn Any;
         object.downcast_ref().ok_or(Errno::ENOTSOCK)
@@ -27,19 +27,19 @@ impl SocketFile {
 }
 
 impl Process {
-    /// Makes a connected pair of stream sockets, 212,992 bytes each way. Takes `CLOEXEC` and
+    /// Makes a connected pair of stream sockets, 212,992 bytes each way. Accepts `CLOEXEC` and
     /// `NONBLOCK`. Allocates.
     ///
     /// # Errors
-    /// `EINVAL` if `flags` has others; `EMFILE`, `ENOMEM` from the table.
+    /// `EINVAL` if `flags` has other bits; `EMFILE`, `ENOMEM` from the table.
     pub fn socketpair(&self, flags: OpenFlags) -> Result<(Fd, Fd), Errno> {
         self.socketpair_of(SocketType::Stream, flags)
     }
 
-    /// Makes a connected pair of sockets. Takes `CLOEXEC` and `NONBLOCK`. Allocates.
+    /// Makes a connected pair of sockets. Accepts `CLOEXEC` and `NONBLOCK`. Allocates.
     ///
     /// # Errors
-    /// `EINVAL` if `flags` has others; `EMFILE`, `ENOMEM` from the table.
+    /// `EINVAL` if `flags` has other bits; `EMFILE`, `ENOMEM` from the table.
     pub fn socketpair_of(&self, kind: SocketType, flags: OpenFlags) -> Result<(Fd, Fd), Errno> {
         let credentials = self.ucred();
         self.pair(flags, |flags| {
@@ -47,24 +47,24 @@ impl Process {
         })
     }
 
-    /// Makes a socket that is not connected. Takes `CLOEXEC` and `NONBLOCK`. Allocates.
+    /// Makes a socket that is not connected. Accepts `CLOEXEC` and `NONBLOCK`. Allocates.
     ///
     /// # Errors
-    /// `EINVAL` if `flags` has others; `EMFILE`, `ENOMEM` from the table.
+    /// `EINVAL` if `flags` has other bits; `EMFILE`, `ENOMEM` from the table.
     pub fn socket(&self, kind: SocketType, flags: OpenFlags) -> Result<Fd, Errno> {
         let flags = flags.only(OpenFlags::CLOEXEC | OpenFlags::NONBLOCK)?;
-        let number = self.files.reserve(flags.descriptor())?;
+        let reservation = self.files.reserve(flags.descriptor())?;
         let made = file(Socket::new(kind, flags, self.kernel.sockets()))?;
-        Ok(number.install(made))
+        Ok(reservation.install(made))
     }
 
-    /// Gives a socket an address: a path, at which an inode is made; an abstract name; or with [`SocketAddress::Unnamed`] a free abstract name
-    /// of five hexadecimal digits. Allocates.
+    /// Binds a socket to an address: to a path, at which an inode is made; to an abstract name; or
+    /// with [`SocketAddress::Unnamed`] to a free abstract name of five hexadecimal digits.
+    /// Allocates.
     ///
     /// # Errors
-    /// `EBADF`, `ENOTSOCK`; `EADDRINUSE` if there is something at the address; `EINVAL` if the
-    /// socket has one, or it is too long; for a path those of
-    /// [`bind_name`](Self::bind_name); `EIO` if revoked.
+    /// `EBADF`, `ENOTSOCK`; `EADDRINUSE` if the address is in use; `EINVAL` if the socket has one,
+    /// or it is too long; for a path, those of [`bind_name`](Self::bind_name); `EIO` if revoked.
     pub fn bind(&self, fd: impl Into<RawFd>, address: &SocketAddress) -> Result<(), Errno> {
         let file = self.socket_file(fd)?;
         let socket = file.socket()?;
@@ -78,25 +78,27 @@ impl Process {
         }
     }
 
-    /// Begins to listen on a socket. Up to `backlog` connections and one more may wait to be
-    /// accepted, and not more than [`MAX_BACKLOG`](socket::MAX_BACKLOG); again, changes that number.
+    /// Starts to listen on a socket. Up to `backlog` connections and one more may wait to be
+    /// accepted, and at most [`MAX_BACKLOG`](socket::MAX_BACKLOG). A further call changes the
+    /// backlog.
     ///
     /// # Errors
-    /// `EBADF`, `ENOTSOCK`; `EOPNOTSUPP` if it is a datagram socket; `EINVAL` if it has no address or
-    /// is connected; `EIO` if revoked.
+    /// `EBADF`, `ENOTSOCK`; `EOPNOTSUPP` if it is a datagram socket; `EINVAL` if it has no address
+    /// or is connected; `EIO` if revoked.
     pub fn listen(&self, fd: impl Into<RawFd>, backlog: usize) -> Result<(), Errno> {
         let file = self.socket_file(fd)?;
         file.socket()?.listen(backlog, self.ucred())
     }
 
-    /// Takes a connection that waits in a socket that listens, and returns it with the address of
-    /// the other end, if it has one. Waits, unless the listening socket is non-blocking. Takes
-    /// `CLOEXEC` and `NONBLOCK` for the new one. Allocates.
+    /// Accepts a pending connection of a listening socket. Returns it with the address of the peer,
+    /// if it has one. Blocks, unless the listening socket is non-blocking. Accepts `CLOEXEC` and
+    /// `NONBLOCK` for the new one. Allocates.
     ///
     /// # Errors
-    /// `EBADF`, `ENOTSOCK`; `EAGAIN` if none waits, and the socket is non-blocking or the time is up;
-    /// `EOPNOTSUPP` if it is a datagram socket; `EINVAL` if it does not listen, or `flags` has
-    /// others; `EMFILE`, `ENOMEM` from the table, and the connection waits on; `EIO` if revoked.
+    /// `EBADF`, `ENOTSOCK`; `EAGAIN` if there is none, and the socket is non-blocking or the
+    /// timeout expires; `EOPNOTSUPP` if it is a datagram socket; `EINVAL` if it does not listen, or
+    /// `flags` has other bits; `EMFILE`, `ENOMEM` from the table, which leave the connection
+    /// pending; `EIO` if revoked.
     pub fn accept4(
         &self,
         fd: impl Into<RawFd>,
@@ -105,20 +107,20 @@ impl Process {
         let flags = flags.only(OpenFlags::CLOEXEC | OpenFlags::NONBLOCK)?;
         let file = self.socket_file(fd)?;
         let socket = file.socket()?;
-        let number = self.files.reserve(flags.descriptor())?;
+        let reservation = self.files.reserve(flags.descriptor())?;
         let (accepted, address) = socket.accept(flags)?;
-        Ok((number.install(accepted), address))
+        Ok((reservation.install(accepted), address))
     }
 
-    /// Connects a socket with one that listens at an address; or makes the datagram socket there the
-    /// one that is sent to, with [`SocketAddress::Unnamed`] nobody. Waits while as many connections
-    /// wait there as may, unless the socket is non-blocking. Allocates.
+    /// Connects a socket to the listener at an address, or sets the peer of a datagram socket;
+    /// [`SocketAddress::Unnamed`] removes it. Blocks while the listener's backlog is full, unless
+    /// the socket is non-blocking. Allocates.
     ///
     /// # Errors
-    /// `EBADF`, `ENOTSOCK`; `ECONNREFUSED` if nobody listens at the address; `EPROTOTYPE` if it is a
-    /// socket of another type; `EAGAIN` if it may not wait, or not longer; `EISCONN`, `EALREADY`;
-    /// `EINVAL` if it listens; `EPERM` if the other datagram socket has another peer; for a path
-    /// those of the walk, and `EACCES` if it may not be written; `EIO` if revoked.
+    /// `EBADF`, `ENOTSOCK`; `ECONNREFUSED` if no socket listens at the address; `EPROTOTYPE` if
+    /// that has another type; `EAGAIN` if it would block, or the timeout expires; `EISCONN`,
+    /// `EALREADY`; `EINVAL` if it listens; `EPERM` if the other datagram socket has another peer;
+    /// for a path, those of path lookup, and `EACCES` if it is not writable; `EIO` if revoked.
     pub fn connect(&self, fd: impl Into<RawFd>, address: &SocketAddress) -> Result<(), Errno> {
         let file = self.socket_file(fd)?;
         let socket = file.socket()?;
@@ -129,7 +131,7 @@ impl Process {
         socket.connect(&peer, self.ucred())
     }
 
-    /// Ends receiving, or sending, or both. Who waits is woken.
+    /// Shuts down receiving, sending, or both. Sleepers wake.
     ///
     /// # Errors
     /// `EBADF`, `ENOTSOCK`; `EIO` if revoked.
@@ -145,7 +147,7 @@ impl Process {
         Ok(self.socket_file(fd)?.socket()?.name())
     }
 
-    /// Returns the address of the socket that a socket is connected with.
+    /// Returns the address of the peer of a socket.
     ///
     /// # Errors
     /// `EBADF`, `ENOTSOCK`; `ENOTCONN` if there is none; `EIO` if revoked.
@@ -153,15 +155,15 @@ impl Process {
         self.socket_file(fd)?.socket()?.peer_name()
     }
 
-    /// Sends a message, and returns how many of its bytes. Waits for room, unless the socket is
-    /// non-blocking or `flags` say so. Files that it carries are the receiver's then; at an error
-    /// they are dropped. Allocates.
+    /// Sends a message, and returns how many of its bytes were sent. Its files belong to the
+    /// receiver then; on an error they are dropped. Allocates, and blocks while there is no room,
+    /// unless the socket is non-blocking or `flags` say so.
     ///
     /// # Errors
-    /// `EBADF`, `ENOTSOCK`; `EPERM` if it has the credentials of somebody else, and the user is not
-    /// 0; those of [`Socket::send`], with `ETOOMANYREFS` if more files than the
-    /// table may have would be on their way; if an address is given, those of
-    /// [`connect`](Self::connect) that concern it.
+    /// `EBADF`, `ENOTSOCK`; `EPERM` if the message has credentials other than the caller's, and the
+    /// user is not 0; those of [`Socket::send`], with `ETOOMANYREFS` if more files than the limit
+    /// of the table would be in flight; with an address, those of [`connect`](Self::connect) that
+    /// concern it.
     pub fn sendmsg(
         &self,
         fd: impl Into<RawFd>,
@@ -171,7 +173,7 @@ impl Process {
         let file = self.socket_file(fd)?;
         let socket = file.socket()?;
         let to = match message.to {
-            // Of messages in sequence, Linux does not look at it.
+            // For sequenced packets, Linux ignores it.
             Some(address) if socket.kind() == SocketType::Datagram => {
                 socket.may_send()?;
                 Some(self.peer_at(socket, address)?)
@@ -195,7 +197,7 @@ impl Process {
         socket.send(message, to, self.files.limit() as usize, flags)
     }
 
-    /// Receives bytes, or a message. Waits, unless the socket is non-blocking or `flags` say so.
+    /// Receives bytes, or a message. Blocks, unless the socket is non-blocking or `flags` say so.
     ///
     /// # Errors
     /// `EBADF`, `ENOTSOCK`; those of [`Socket::receive`].
@@ -208,9 +210,8 @@ impl Process {
         self.socket_file(fd)?.socket()?.receive(bufs, flags)
     }
 
-    /// Gives files that were received numbers, the lowest free ones, as many as there are. Those
-    /// without a number are dropped. Takes `CLOEXEC`. Returns [`MsgFlags::CTRUNC`] too if there
-    /// were such.
+    /// Installs received files at the lowest free descriptors, as many as there are. The rest are
+    /// dropped, and [`MsgFlags::CTRUNC`] is returned. Accepts `CLOEXEC`.
     ///
     /// # Errors
     /// `EINVAL` if a flag is unknown; all files are dropped.
@@ -249,8 +250,8 @@ impl Process {
     /// Sets an option of a socket.
     ///
     /// # Errors
-    /// `EBADF`, `ENOTSOCK`; `ENOPROTOOPT` if it cannot be set; `EINVAL` if it has values of another
-    /// kind; `EIO` if revoked.
+    /// `EBADF`, `ENOTSOCK`; `ENOPROTOOPT` if it is read-only; `EINVAL` if the value has the wrong
+    /// type; `EIO` if revoked.
     pub fn setsockopt(
         &self,
         fd: impl Into<RawFd>,
@@ -260,7 +261,7 @@ impl Process {
         self.socket_file(fd)?.socket()?.set_option(option, value)
     }
 
-    /// Returns how many bytes are on their way from a socket to its peer.
+    /// Returns how many bytes the peer of a socket has not read.
     ///
     /// # Errors
     /// `EBADF`, `ENOTSOCK`; `EIO` if revoked.
@@ -273,7 +274,7 @@ impl Process {
         Ok(SocketFile(self.files.get(fd)?))
     }
 
-    /// Checks that a message may be sent in somebody's name: in one's own, or by user 0 in any.
+    /// Checks the credentials of a message: those of the caller, or any for user 0.
     #[doc(alias = "scm_check_creds")]
     fn may_claim(&self, claimed: Ucred) -> Result<Ucred, Errno> {
         if self.credentials().is_root() || claimed == self.ucred() {
@@ -283,8 +284,8 @@ impl Process {
         }
     }
 
-    /// Returns whom the receiver is told, if it may ask. Of two that are connected it is told who
-    /// connected them.
+    /// Returns the sender for a datagram. On a connection, the receiver sees the credentials of the
+    /// peer's maker instead.
     fn sender(&self, socket: &Socket) -> Option<Ucred> {
         (socket.kind() == SocketType::Datagram).then(|| self.ucred())
     }
@@ -295,7 +296,7 @@ impl Process {
             SocketAddress::Abstract(name) => socket.find(name),
             SocketAddress::Path(path) => {
                 let bound = self.bound_to(path)?;
-                // Another kind of file system may have put something else there.
+                // Another file system may have bound another type of value.
                 let bound: &Bound = (*bound).downcast_ref().ok_or(Errno::ECONNREFUSED)?;
                 bound.peer()
             }

@@ -1,20 +1,19 @@
-//! System calls that move bytes, and what they need of an open file.
+//! System calls that move bytes.
 //!
 //! # How a transfer finds its file
 //!
 //! `read` and `write` begin with a *borrowed* lookup: inside an RCU read-side section, without a
-//! reference and so without a write to memory that other threads share. Most calls find bytes or
-//! room, and end there. Only when the object answers `EAGAIN`, and the file is blocking, the
-//! borrowed file is upgraded to an owned one; the section is left; and the call waits.
+//! reference, and so without a write to memory that other threads share. Most calls find bytes or
+//! room, and end there. Only if the object returns `EAGAIN`, and the file is blocking, the borrowed
+//! file is upgraded to an owned one, the section ends, and the call blocks.
 //!
-//! **A section never sleeps**: memory that was unlinked anywhere in the process is kept until the
-//! section ends. Inside it, objects take locks that are held only for short copies (a buffer's), or
-//! only try to take them (a regular file's). Everything else uses an owned file.
+//! **A section never sleeps**: while it lasts, no memory that is unlinked anywhere in the host
+//! process is freed. Inside it, objects take locks that are held only for short copies (a
+//! buffer's), or only try to take them (a regular file's). Everything else uses an owned file.
 //!
-//! A section keeps the memory, not the open file. When another thread closes the last descriptor
-//! meanwhile, the call took place before that close if the object still served it. If it did not,
-//! the object or the failed upgrade says `EBADF`, as if the close had come first.
-//
+//! A section keeps the memory alive, not the open file. If another thread closes the last
+//! descriptor meanwhile and the object still serves the call, the call took place before that
+//! close. If not, the object or the failed upgrade returns `EBADF`, as if the close had come first.
 
 use fdtable::{FileRef, RawFd, rcu};
 
@@ -23,8 +22,8 @@ use crate::fs::SeekTo;
 use crate::{Errno, Object};
 
 impl Process {
-    /// Reads up to `buf.len()` bytes, and returns how many; 0 is end of file. Waits, unless the
-    /// file is non-blocking, until there is a byte.
+    /// Reads up to `buf.len()` bytes, and returns how many; 0 is end of file. Blocks until there is
+    /// a byte, unless the file is non-blocking.
     ///
     /// # Errors
     /// `EBADF` if not an open descriptor, or not open for reading; `EAGAIN` if the file is
@@ -36,24 +35,24 @@ impl Process {
         }
     }
 
-    /// Writes `bytes`, and returns how many it wrote. Waits for room, unless the file is
-    /// non-blocking.
+    /// Writes `bytes`, and returns how many it wrote. Blocks while there is no room, unless the
+    /// file is non-blocking.
     ///
     /// # Errors
     /// `EBADF` if not an open descriptor, or not open for writing; `EAGAIN` if the file is
-    /// non-blocking and there is no room; `EPIPE` if nobody can read it; `EFBIG` at the size limit
+    /// non-blocking and there is no room; `EPIPE` if there is no reader; `EFBIG` at the size limit
     /// of a file; `ENOMEM`; `EIO` if revoked.
     pub fn write(&self, fd: impl Into<RawFd>, bytes: &[u8]) -> Result<usize, Errno> {
         let fd = fd.into();
-        let bytes = &bytes[..self.room(fd, None, bytes.len())?];
+        let bytes = &bytes[..self.writable_bytes(fd, None, bytes.len())?];
         match self.borrowed(fd, |object| object.try_write(bytes))? {
             Attempt::Done(count) => Ok(count),
             Attempt::MustWait(file) => file.write(bytes),
         }
     }
 
-    /// Reads at `offset`, in bytes from the start, as [`read`](Self::read) at the position, which
-    /// stays where it is.
+    /// Reads at `offset`, in bytes from the start, like [`read`](Self::read), and leaves the file
+    /// position alone.
     ///
     /// # Errors
     /// `ESPIPE` on a pipe or socket; `EISDIR` on a directory; `EINVAL` if `offset` is above
@@ -65,22 +64,21 @@ impl Process {
         }
     }
 
-    /// Writes at `offset`, in bytes from the start, as [`write`](Self::write) at the position,
-    /// which stays where it is. A file that is open for appending is appended to, as on Linux.
+    /// Writes at `offset`, in bytes from the start, like [`write`](Self::write), and leaves the
+    /// file position alone. A file that is open for appending is appended to, as on Linux.
     ///
     /// # Errors
     /// `ESPIPE` on a pipe or socket; `EINVAL` if `offset` is above `i64::MAX`; those of `write`.
     pub fn pwrite(&self, fd: impl Into<RawFd>, bytes: &[u8], offset: u64) -> Result<usize, Errno> {
         let fd = fd.into();
-        let bytes = &bytes[..self.room(fd, Some(offset), bytes.len())?];
+        let bytes = &bytes[..self.writable_bytes(fd, Some(offset), bytes.len())?];
         match self.borrowed(fd, |object| object.try_write_at(bytes, offset))? {
             Attempt::Done(count) => Ok(count),
             Attempt::MustWait(file) => file.write_at(bytes, offset),
         }
     }
 
-    /// Makes a file `length` bytes long; what is new reads as zeros. May wait for transfers, and
-    /// allocates.
+    /// Sets the length of a file; new bytes read as zeros. Allocates, and may wait for transfers.
     ///
     /// # Errors
     /// `EBADF` if not an open descriptor; `EINVAL` if not a file that is open for writing; `EFBIG`
@@ -93,7 +91,7 @@ impl Process {
         file.set_len(length)
     }
 
-    /// Waits until what was written would outlive a crash: in memory, nothing does.
+    /// Waits until written data would survive a crash: in memory, none does.
     ///
     /// # Errors
     /// `EBADF` if not an open descriptor; `EINVAL` on a pipe or socket; `EIO` if revoked.
@@ -101,7 +99,7 @@ impl Process {
         self.files.get(fd)?.sync()
     }
 
-    /// Does as [`fsync`](Self::fsync): of the times, none outlives a crash either.
+    /// Synchronises like [`fsync`](Self::fsync): no timestamp survives a crash either.
     ///
     /// # Errors
     /// Those of `fsync`.
@@ -123,8 +121,8 @@ impl Process {
         }
     }
 
-    /// Looks at the file of a descriptor inside a read-side section, without a reference. `look`
-    /// must not sleep.
+    /// Calls `look` with the file of a descriptor inside a read-side section, without a reference.
+    /// `look` must not sleep.
     #[inline]
     pub(super) fn look<R>(
         &self,
@@ -148,8 +146,8 @@ impl Process {
             Err(Errno::EAGAIN) if !object.is_nonblocking() => {
                 let file = object.upgrade().ok_or(Errno::EBADF)?;
                 drop(section);
-                // A socket of which all other references are on their way may have been collected
-                // before this one was taken. If a descriptor names it now, there was another.
+                // A socket whose other references were all in flight may have been collected before
+                // this one was taken. If a descriptor refers to it now, there was another.
                 if !self.files.names(fd, &file) {
                     return Err(Errno::EBADF);
                 }
@@ -160,7 +158,7 @@ impl Process {
     }
 }
 
-/// Outcome of a transfer without a reference.
+/// Result of a transfer without a reference.
 enum Attempt {
     Done(usize),
     MustWait(FileRef<dyn Object>),

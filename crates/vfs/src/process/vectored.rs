@@ -1,4 +1,4 @@
-//! System calls that move bytes between a file and several buffers.
+//! System calls with several buffers.
 
 use std::borrow::Cow;
 use std::io::{IoSlice, IoSliceMut};
@@ -10,32 +10,32 @@ use crate::Errno;
 use crate::vectored::IOV_MAX;
 
 impl Process {
-    /// Reads into several buffers, one after another, as [`read`](Self::read) into one: what a file
-    /// gives is in one piece, and a message is read by one call. Allocates for what is no file.
+    /// Reads into several buffers, one after another, like [`read`](Self::read) into one: a file is
+    /// read atomically, and a message is read by one call. Allocates, except for a regular file.
     ///
     /// # Errors
-    /// Those of `read`; `EINVAL` for more than 1,024 buffers, or if their lengths together are above
+    /// Those of `read`; `EINVAL` for more than 1,024 buffers, or if their total length is above
     /// `isize::MAX`; `ENOMEM`.
     pub fn readv(&self, fd: impl Into<RawFd>, bufs: &mut [IoSliceMut<'_>]) -> Result<usize, Errno> {
         check_read(bufs)?;
         self.files.get(fd)?.read_vectored(bufs)
     }
 
-    /// Writes several buffers, one after another, as [`write`](Self::write) one: in one piece.
-    /// Allocates for what is no file.
+    /// Writes several buffers, one after another, like [`write`](Self::write) one: atomically.
+    /// Allocates, except for a regular file.
     ///
     /// # Errors
-    /// Those of `write`; `EINVAL` as of [`readv`](Self::readv); `ENOMEM`.
+    /// Those of `write`; `EINVAL` as for [`readv`](Self::readv); `ENOMEM`.
     pub fn writev(&self, fd: impl Into<RawFd>, bufs: &[IoSlice<'_>]) -> Result<usize, Errno> {
         let (fd, total) = (fd.into(), check_written(bufs)?);
-        let bufs = first(bufs, total, self.room(fd, None, total)?)?;
+        let bufs = first(bufs, total, self.writable_bytes(fd, None, total)?)?;
         self.files.get(fd)?.write_vectored(&bufs)
     }
 
-    /// Reads at `offset` as [`readv`](Self::readv) at the position, which stays where it is.
+    /// Reads at `offset` like [`readv`](Self::readv), and leaves the file position alone.
     ///
     /// # Errors
-    /// Those of [`pread`](Self::pread); `EINVAL` as of `readv`; `ENOMEM`.
+    /// Those of [`pread`](Self::pread); `EINVAL` as for `readv`; `ENOMEM`.
     pub fn preadv(
         &self,
         fd: impl Into<RawFd>,
@@ -46,10 +46,10 @@ impl Process {
         self.files.get(fd)?.read_vectored_at(bufs, offset)
     }
 
-    /// Writes at `offset` as [`writev`](Self::writev) at the position, which stays where it is.
+    /// Writes at `offset` like [`writev`](Self::writev), and leaves the file position alone.
     ///
     /// # Errors
-    /// Those of [`pwrite`](Self::pwrite); `EINVAL` as of `readv`; `ENOMEM`.
+    /// Those of [`pwrite`](Self::pwrite); `EINVAL` as for `readv`; `ENOMEM`.
     pub fn pwritev(
         &self,
         fd: impl Into<RawFd>,
@@ -57,7 +57,7 @@ impl Process {
         offset: u64,
     ) -> Result<usize, Errno> {
         let (fd, total) = (fd.into(), check_written(bufs)?);
-        let bufs = first(bufs, total, self.room(fd, Some(offset), total)?)?;
+        let bufs = first(bufs, total, self.writable_bytes(fd, Some(offset), total)?)?;
         self.files.get(fd)?.write_vectored_at(&bufs, offset)
     }
 }
@@ -66,7 +66,7 @@ fn check_read(bufs: &[IoSliceMut<'_>]) -> Result<usize, Errno> {
     check(bufs.len(), bufs.iter().map(|buf| buf.len()))
 }
 
-/// Returns how many bytes there are.
+/// Returns the total length.
 fn check_written(bufs: &[IoSlice<'_>]) -> Result<usize, Errno> {
     check(bufs.len(), bufs.iter().map(|buf| buf.len()))
 }
@@ -78,7 +78,7 @@ fn check(count: usize, mut lengths: impl Iterator<Item = usize>) -> Result<usize
         .ok_or(Errno::EINVAL)
 }
 
-/// Returns the first `count` of the `total` bytes. Allocates if these are not all.
+/// Returns the first `count` of the `total` bytes. Allocates if they are not all.
 ///
 /// # Errors
 /// `ENOMEM`.
