@@ -1,12 +1,12 @@
 //! Random histories, replayed here and on the host's own pipes, eventfds and epolls.
 //!
-//! Every call must answer the same on both: what `epoll_wait` returns and in which order, what
-//! `poll` finds, and each errno. There is one thread, and nothing waits: what threads do to each
-//! other is in the other tests. Nothing is written beyond a few thousand bytes, since pipes of Linux
-//! fill page by page, and ours byte by byte. Nobody asks an epoll for `RDNORM` without `IN`: Linux
-//! looks at the second spelling when it is asked, and forgets it when it tells.
+//! Every call must return the same on both: what `epoll_wait` returns and in which order, what
+//! `poll` finds, and each errno. There is one thread, and no call blocks: other tests cover the
+//! interaction of threads. At most a few thousand bytes are written, because pipes of Linux fill by
+//! pages, and ours by bytes. No request to an epoll has `RDNORM` without `IN`: Linux considers the
+//! second spelling when it is asked, and ignores it in notifications.
 //!
-//! Timers are set in a few ways, in which nothing depends on how fast the test runs.
+//! Timers have a few settings for which the speed of the test does not matter.
 //!
 //! `PROPTEST_CASES=100000 cargo test -p fdtable-vfs --release --test events_against_host` replays
 //! more histories than the second of an ordinary run.
@@ -29,16 +29,16 @@ use proptest::test_runner::{Config, RngAlgorithm, TestRunner};
 use rustix::event::{self, epoll};
 use rustix::{io, pipe, time};
 
-/// How many histories are replayed if the environment does not say.
+/// Number of histories, unless the environment sets it.
 const CASES: u32 = 700;
 
-/// No time to wait.
+/// Timeout zero.
 const NOW: event::Timespec = event::Timespec {
     tv_sec: 0,
     tv_nsec: 0,
 };
 
-/// What a history does. Files are meant by their place among those that were made so far.
+/// Step of a history. Files are named by their index among those made so far.
 #[derive(Clone, Copy, Debug)]
 enum Step {
     Pipe,
@@ -53,7 +53,7 @@ enum Step {
     Poll(usize, Events),
 }
 
-/// A file of both.
+/// File on both sides.
 struct Pair {
     ours: Fd,
     host: OwnedFd,
@@ -130,7 +130,7 @@ impl Both {
         }
     }
 
-    /// Does a step on both, and returns what they answer.
+    /// Runs a step on both, and returns the two answers.
     fn run(&mut self, step: Step) -> (Answer, Answer) {
         let count = self.files.len();
         let index = |at: usize| at % count;
@@ -175,7 +175,7 @@ impl Both {
             }
             Step::Ctl(set, operation, at, asked) => {
                 let (set, member) = (&self.files[index(set)], &self.files[index(at)]);
-                // Both know a member by the same word, though their numbers are not the same.
+                // Both have the same user data for a member, because their descriptors differ.
                 let data = member.ours.index() as u64;
                 let event = EpollEvent::new(asked, data);
                 let ours = self
@@ -238,7 +238,7 @@ impl Both {
     }
 }
 
-/// What may be asked, often what is so and how it is asked in practice.
+/// Requests, mostly with the events and modes that are common in practice.
 fn asked() -> impl Strategy<Value = EpollFlags> {
     let events = select(vec![
         EpollFlags::IN,
@@ -283,7 +283,7 @@ fn use_of(count: usize, sets: usize) -> impl Strategy<Value = Step> {
     ]
 }
 
-/// Steps that make and end files too.
+/// Steps that make and close files too.
 fn any_step() -> impl Strategy<Value = Step> {
     let count = 12;
     let eventfd = (0..3u32, any::<bool>());
@@ -297,7 +297,7 @@ fn any_step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// What a history begins with: enough to do something at once.
+/// First steps of a history, so that the next ones find files.
 const BEGINNING: [Step; 5] = [
     Step::Epoll,
     Step::EventFd {
@@ -322,10 +322,10 @@ fn judge(beginning: &[Step], steps: impl Strategy<Value = Step>) {
     let asked = std::env::var("PROPTEST_CASES").ok();
     let config = Config {
         cases: asked.and_then(|cases| cases.parse().ok()).unwrap_or(CASES),
-        // Without optimisation, the default one takes three quarters of the time.
+        // Without optimisation, the default source takes three quarters of the time.
         rng_algorithm: RngAlgorithm::XorShift,
         failure_persistence: None,
-        // Ten seconds, in ms: the shortest history that fails is worth no longer wait.
+        // Ten seconds, in ms: a shorter failing history is not worth a longer wait.
         max_shrink_time: 10_000,
         ..Config::default()
     };
@@ -339,7 +339,7 @@ fn events_of_many_files_are_those_of_the_host() {
     judge(&BEGINNING, any_step());
 }
 
-/// So few that the same one is met again and again.
+/// Few enough to meet the same file again and again.
 #[test]
 fn events_of_few_files_are_those_of_the_host() {
     judge(&BEGINNING, use_of(4, 1));
@@ -356,18 +356,18 @@ fn sets_of_sets_are_those_of_the_host() {
 const SETTINGS: [(TimerFlags, u64, u64); 9] = [
     (TimerFlags::empty(), 1000, 0),
     (TimerFlags::empty(), 1000, 500),
-    // It has passed.
+    // An absolute time in the past.
     (TimerFlags::ABSTIME, 1, 0),
     (TimerFlags::ABSTIME, 1, 1_000_000_000),
     (TimerFlags::empty(), 0, 0),
-    // Off, whatever the interval.
+    // Disarmed, whatever the interval is.
     (TimerFlags::empty(), 0, 5),
     (TimerFlags::ABSTIME, 0, 5),
     (TimerFlags::ABSTIME, 1 << 40, 1 << 40),
     (TimerFlags::empty(), 1 << 40, 1),
 ];
 
-/// What a timer answers: the interval in seconds, and whether it is on.
+/// Setting of a timer: the interval in seconds, and whether it is armed.
 fn shown(spec: ITimerSpec) -> (u64, bool) {
     (spec.interval.as_secs(), !spec.value.is_zero())
 }
@@ -397,7 +397,7 @@ fn timers_are_those_of_the_host() {
             .unwrap();
         let host = time::timerfd_create(id, time::TimerfdFlags::NONBLOCK).unwrap();
         for (flags, value, interval) in SETTINGS.into_iter().chain(SETTINGS.into_iter().rev()) {
-            let told = format!("{clock:?} {flags:?} {value} {interval}");
+            let setting = format!("{clock:?} {flags:?} {value} {interval}");
             let asked_of_host = time::Itimerspec {
                 it_interval: host_time(interval),
                 it_value: host_time(value),
@@ -405,24 +405,24 @@ fn timers_are_those_of_the_host() {
             let [value, interval] = [value, interval].map(Duration::from_secs);
             let spec = ITimerSpec { interval, value };
             let old = process.timerfd_settime(ours, flags, spec).unwrap();
-            assert_eq!(shown(old), shown_by_host(&host), "before {told}");
+            assert_eq!(shown(old), shown_by_host(&host), "before {setting}");
             let flags = time::TimerfdTimerFlags::from_bits_retain(flags.bits() as _);
             time::timerfd_settime(&host, flags, &asked_of_host).unwrap();
 
             let new = process.timerfd_gettime(ours).unwrap();
-            assert_eq!(shown(new), shown_by_host(&host), "{told}");
+            assert_eq!(shown(new), shown_by_host(&host), "{setting}");
             let mut polled = [PollFd::new(ours, Events::all())];
             process.poll(&mut polled, Some(Duration::ZERO)).unwrap();
             let mut by_host = [event::PollFd::new(&host, event::PollFlags::all())];
             event::poll(&mut by_host, Some(&NOW)).unwrap();
             let by_host = by_host[0].revents().bits() as u32;
-            assert_eq!(polled[0].revents.bits(), by_host, "{told}");
-            // The next setting of the others finds what was not read.
+            assert_eq!(polled[0].revents.bits(), by_host, "{setting}");
+            // Leaves some ticks unread for the next setting.
             if interval.is_zero() {
                 let (mut word, mut by_host) = ([0; 8], [0; 8]);
                 let ours = answer(process.read(ours, &mut word), Answer::Done);
                 let host = answer(io::read(&host, &mut by_host), Answer::Done);
-                assert_eq!((ours, word), (host, by_host), "{told}");
+                assert_eq!((ours, word), (host, by_host), "{setting}");
             }
         }
     }

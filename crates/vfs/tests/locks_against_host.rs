@@ -1,8 +1,8 @@
-//! The same random calls on three open files of one file here and on the host: every answer is the
-//! same, also which of several locks in the way is told.
+//! Random lock calls on three open files of one file, here and on the host. Every answer must be
+//! the same, including which of several conflicting locks is returned.
 //!
-//! Locks of open files are compared, which one process can have several of. Those of processes go
-//! through the same list here.
+//! It compares locks of open files, of which one process can have several. Locks of processes use
+//! the same list here.
 
 #![cfg(target_os = "linux")]
 

@@ -1,5 +1,5 @@
-//! Random histories of calls on paths, once here and once in a directory of the host: every call
-//! has to have the same outcome, errno and all.
+//! Random histories of calls on paths, here and in a directory of the host. Every call must have
+//! the same outcome, with the same errno.
 #![cfg(target_os = "linux")]
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -11,17 +11,17 @@ use fdtable_vfs::{
 use rustix::fs as host;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// Histories, and calls of each: a few seconds in all.
+/// Number of histories, and of calls in each: a few seconds in all.
 const HISTORIES: u64 = 150;
 const CALLS: usize = 80;
 
-/// Paths of a small world, in which calls often meet. Directories above `w` are not touched.
+/// Paths of a small world, so that calls often meet. Directories above `w` are not touched.
 const PATHS: [&str; 26] = [
     "a", "b", "a/b", "a/b/", "a/", "b/", "b/a", "a/b/c", "a/../b", "./a", "a/.", "a/..", ".", "..",
     "../w/a", "b/../a/b", "l", "l/", "l/b", "l/..", "l/.", "m", "m/a", "m/", "", "a//b",
 ];
 
-/// Targets of symbolic links: dangling, in circles, with a `/` at the end.
+/// Targets of symbolic links: dangling, in cycles, with a trailing `/`.
 const TARGETS: [&str; 9] = ["a", "b", "a/b", "l", "m", "a/", "../w/a", ".", "none/a"];
 
 const FLAGS: [OpenFlags; 12] = [
@@ -39,11 +39,11 @@ const FLAGS: [OpenFlags; 12] = [
     OpenFlags::NOCTTY,
 ];
 
-/// A call, with all that it needs.
+/// A call with its arguments.
 #[derive(Clone, Debug)]
 enum Call {
     Open(&'static str, OpenFlags, u32),
-    /// An open where there is no free number.
+    /// An open without a free descriptor.
     OpenFull(&'static str, OpenFlags),
     Mkdir(&'static str, u32),
     Unlink(&'static str),
@@ -59,7 +59,7 @@ enum Call {
     Names(&'static str),
 }
 
-/// What can be compared of an outcome.
+/// Comparable part of an outcome.
 #[derive(Debug, PartialEq)]
 enum Outcome {
     Done,
@@ -68,11 +68,11 @@ enum Outcome {
     Names(Vec<Vec<u8>>),
 }
 
-/// What both sides have to agree on of an inode.
+/// Attributes that must be the same on both sides.
 #[derive(Debug, PartialEq)]
 struct Seen {
     mode: u32,
-    /// Of a directory, some file systems count otherwise.
+    /// Not of a directory, where some file systems count differently.
     links: Option<u64>,
     size: Option<u64>,
 }
@@ -97,7 +97,7 @@ fn call(seed: &mut u64) -> Call {
     match random(seed, 20) {
         0..4 => {
             let flags = choose(seed, &FLAGS) | choose(seed, &FLAGS) | choose(seed, &FLAGS);
-            // An access mode of 3 opens for nothing there, and is refused here.
+            // Access mode 3 opens for nothing on Linux, and is refused here.
             let both = flags.contains(OpenFlags::ACCMODE);
             let flags = if both {
                 flags - OpenFlags::WRONLY
@@ -185,7 +185,7 @@ fn seen(stat: &Stat) -> Seen {
     }
 }
 
-// The host's count has another type on other processors.
+// The type of the link count differs between CPU architectures.
 #[allow(clippy::unnecessary_cast)]
 fn seen_by_host(stat: &host::Stat) -> Seen {
     let counted = host::FileType::from_raw_mode(stat.st_mode) != host::FileType::Directory;

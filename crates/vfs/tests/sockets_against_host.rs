@@ -1,9 +1,9 @@
 //! Random histories of connected sockets, replayed here and on the host's own.
 //!
-//! Every call must answer the same on both: how many bytes, which byte comes first, how many files,
-//! what is ready, and each errno. There is one thread, and nothing waits. Little is sent, since the
-//! host counts its own overhead as bytes, and ours does not. Files that a look finds are not counted:
-//! that of the host into a stream shows files that no read of so many bytes would reach.
+//! Every call must return the same on both: how many bytes, which byte comes first, how many files,
+//! the events, and each errno. There is one thread, and no call blocks. Little is sent, because the
+//! host counts its own overhead as bytes, and we do not. Files that a peek returns are not
+//! compared: a peek of the host at a stream shows files that no read of as many bytes would reach.
 //!
 //! `PROPTEST_CASES=100000 cargo test -p fdtable-vfs --release --test sockets_against_host` replays
 //! more histories than the second of an ordinary run.
@@ -25,10 +25,10 @@ use proptest::prelude::*;
 use proptest::sample::select;
 use proptest::test_runner::{Config, RngAlgorithm, TestRunner};
 
-/// How many histories are replayed if the environment does not say.
+/// Number of histories, unless the environment sets it.
 const CASES: u32 = 500;
 
-/// What a history does. Sockets are meant by their place among those that are open.
+/// Step of a history. Sockets are named by their index among those that are open.
 #[derive(Clone, Copy, Debug)]
 enum Step {
     Pair(SocketType),
@@ -51,7 +51,7 @@ enum Step {
 struct Both {
     process: Process,
     sockets: Vec<(Fd, OwnedFd)>,
-    /// Byte of which the next message is made.
+    /// Value of the bytes of the next message.
     next: u8,
 }
 
@@ -207,7 +207,7 @@ impl Both {
 
     fn poll(&self, at: usize) -> (Answer, Answer) {
         let (fd, socket) = &self.sockets[at];
-        // The second spellings of the host are more than ours, and `nix` does not know `RDHUP`.
+        // The host has more second spellings than we do, and `nix` does not have `RDHUP`.
         let asked = Events::IN | Events::OUT | Events::HUP | Events::ERR;
         let ours = self.process.files().get(*fd).unwrap().events() & asked;
         let flags = PollFlags::from_bits_retain(asked.bits() as i16);

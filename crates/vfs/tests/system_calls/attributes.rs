@@ -1,4 +1,4 @@
-//! Permissions, owners, times, lengths.
+//! Permissions, owners, timestamps, lengths.
 
 use fdtable_vfs::{
     AccessMode, At, AtFlags, Errno, FileKind, Mode, OpenFlags, Process, Stat, Time, UnlinkFlags,
@@ -11,7 +11,8 @@ fn mode(process: &Process, path: &str) -> u32 {
     process.stat(path).unwrap().mode.bits()
 }
 
-/// Makes a process of user 1 and group 1, in a directory of user 0, in which all may everything.
+/// Makes a process of user 1 and group 1, in a directory of user 0 with all permissions for
+/// everyone.
 fn user() -> (Process, Process) {
     let root = Process::new();
     root.umask(Mode::NONE);
@@ -23,7 +24,7 @@ fn user() -> (Process, Process) {
 }
 
 #[test]
-fn what_is_made_gets_the_mode_without_the_umask() {
+fn a_new_file_gets_the_mode_without_the_umask() {
     let process = Process::new();
     assert_eq!(process.umask(Mode::new(0o7027)), Mode::new(0o022));
     process.openat(At::Cwd, "a", NEW, 0o666).unwrap();
@@ -45,7 +46,7 @@ fn what_is_made_gets_the_mode_without_the_umask() {
 }
 
 #[test]
-fn an_open_that_creates_is_not_stopped_by_the_mode_that_it_gives() {
+fn an_open_that_creates_ignores_the_mode_that_it_sets() {
     let (_, user) = user();
     let fd = user.openat(At::Cwd, "a", NEW, 0).unwrap();
     assert_eq!(user.write(fd, b"x"), Ok(1));
@@ -57,7 +58,7 @@ fn an_open_that_creates_is_not_stopped_by_the_mode_that_it_gives() {
 }
 
 #[test]
-fn only_who_may_goes_through_a_directory_or_changes_it() {
+fn only_permitted_users_search_a_directory_or_change_it() {
     let (root, user) = user();
     root.mkdirat(At::Cwd, "closed", 0o700).unwrap();
     root.open("closed/a", NEW).unwrap();
@@ -81,7 +82,7 @@ fn only_who_may_goes_through_a_directory_or_changes_it() {
 }
 
 #[test]
-fn names_in_a_sticky_directory_are_their_owners() {
+fn only_its_owner_removes_a_file_from_a_sticky_directory() {
     let (root, user) = user();
     root.fchmodat(At::Cwd, ".", 0o1777, NONE).unwrap();
     root.open("his", NEW).unwrap();
@@ -96,7 +97,7 @@ fn names_in_a_sticky_directory_are_their_owners() {
 }
 
 #[test]
-fn owners_change_as_far_as_the_user_may() {
+fn owners_change_as_far_as_the_user_is_permitted() {
     let (root, user) = user();
     let fd = user.open("a", NEW).unwrap();
     let owners = |stat: Stat| (stat.uid, stat.gid);
@@ -135,7 +136,7 @@ fn a_directory_passes_its_group_on() {
 }
 
 #[test]
-fn times_are_set_by_who_may() {
+fn times_are_set_by_permitted_users() {
     let (root, user) = user();
     let fd = user.open("a", NEW).unwrap();
     let before = user.fstat(fd).unwrap();
@@ -161,7 +162,7 @@ fn times_are_set_by_who_may() {
 }
 
 #[test]
-fn what_happens_to_a_file_shows_in_its_times() {
+fn each_operation_updates_the_times_of_linux() {
     let process = Process::new();
     let fd = process.open("a", NEW).unwrap();
     let old = [Time::At(100, 0); 2];
@@ -229,7 +230,7 @@ fn a_length_is_set_by_path_or_descriptor() {
 }
 
 #[test]
-fn nobody_makes_a_file_that_runs_for_a_group_that_is_not_his() {
+fn a_user_cannot_make_a_set_gid_file_of_a_foreign_group() {
     let (root, user) = user();
     root.mkdir("g").unwrap();
     root.fchownat(At::Cwd, "g", None, Some(7), NONE).unwrap();
@@ -248,14 +249,14 @@ fn nobody_makes_a_file_that_runs_for_a_group_that_is_not_his() {
 }
 
 #[test]
-fn times_that_are_not_to_be_set_need_no_file() {
+fn times_that_are_both_omitted_need_no_file() {
     let process = Process::new();
     let omit = [Time::Omit; 2];
     assert_eq!(process.utimensat(At::Cwd, "none", omit, NONE), Ok(()));
 }
 
 #[test]
-fn only_the_owner_takes_a_file_from_those_who_have_it_open() {
+fn only_the_owner_revokes_open_files() {
     let (root, user) = user();
     let fd = root.open("a", NEW).unwrap();
     assert_eq!(user.revoke("a"), Err(Errno::EPERM));
@@ -265,7 +266,7 @@ fn only_the_owner_takes_a_file_from_those_who_have_it_open() {
 }
 
 #[test]
-fn a_rename_that_changes_nothing_needs_no_leave() {
+fn a_rename_that_changes_nothing_needs_no_permission() {
     let (root, user) = user();
     root.mkdirat(At::Cwd, "e", 0o755).unwrap();
     root.open("e/a", NEW).unwrap();

@@ -1,10 +1,10 @@
-//! A call in a thread of its own, that may have to wait.
+//! Calls in threads of their own, which may block.
 
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread;
 use std::time::Duration;
 
-/// Long enough for a thread to get to sleep. Too short a time can only hide a failure.
+/// Long enough for a thread to fall asleep. A shorter time can only hide a failure.
 const SETTLE: Duration = Duration::from_millis(50);
 
 /// Far longer than any wake-up takes.
@@ -20,7 +20,7 @@ impl<T: Send + 'static> Call<T> {
         Call(receiver)
     }
 
-    /// Starts a call that is expected to wait, and checks that it does.
+    /// Starts a call that is expected to block, and checks that it does.
     #[track_caller]
     pub(crate) fn start_waiting(call: impl FnOnce() -> T + Send + 'static) -> Self {
         let call = Self::start(call);

@@ -7,7 +7,7 @@ fn create(process: &Process, name: &str) -> i32 {
 }
 
 #[test]
-fn processes_have_numbers_and_clones_share_them() {
+fn processes_have_ids_and_clones_share_them() {
     let process = Process::new();
     let child = process.fork().unwrap();
     assert_eq!((process.id(), process.clone().id(), child.id()), (1, 1, 2));

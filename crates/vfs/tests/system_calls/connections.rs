@@ -1,4 +1,4 @@
-//! Names of sockets, connections, and their end.
+//! Addresses of sockets, connections, and their end.
 
 use std::io::{IoSlice, IoSliceMut};
 use std::sync::Arc;
@@ -45,7 +45,7 @@ fn a_client_and_a_server_find_each_other() {
         process.listen(server, 5).unwrap();
         let client = process.socket(kind, OpenFlags::empty()).unwrap();
         process.connect(client, &name()).unwrap();
-        // What is sent before the connection is accepted is there afterwards.
+        // Data sent before the connection is accepted is there afterwards.
         process.write(client, b"early").unwrap();
         let (accepted, address) = process.accept4(server, OpenFlags::empty()).unwrap();
         assert_eq!(address, None);
@@ -74,7 +74,7 @@ fn accept_waits_for_a_connection() {
 }
 
 #[test]
-fn connect_waits_for_room_among_those_that_wait() {
+fn connect_waits_for_room_in_the_backlog() {
     let process = Process::new();
     let server = listener(&process, OpenFlags::empty(), 0);
     process.connect(stream(&process, NOW), &name()).unwrap();
@@ -92,7 +92,7 @@ fn connect_waits_for_room_among_those_that_wait() {
 }
 
 #[test]
-fn the_end_of_a_listener_ends_what_waits_in_it() {
+fn the_end_of_a_listener_ends_its_pending_connections() {
     let process = Process::new();
     let server = listener(&process, OpenFlags::empty(), 0);
     let client = stream(&process, OpenFlags::empty());
@@ -112,7 +112,7 @@ fn the_end_of_a_listener_ends_what_waits_in_it() {
 }
 
 #[test]
-fn a_peer_that_leaves_something_unread_resets_the_connection() {
+fn a_peer_that_leaves_unread_data_resets_the_connection() {
     let process = Process::new();
     let (near, far) = process.socketpair(OpenFlags::empty()).unwrap();
     process.write(near, b"unread").unwrap();
@@ -127,7 +127,7 @@ fn a_peer_that_leaves_something_unread_resets_the_connection() {
 }
 
 #[test]
-fn what_a_socket_is_ready_for() {
+fn a_socket_reports_its_events() {
     let process = Process::new();
     let server = listener(&process, NOW, 5);
     assert_eq!(events(&process, server), Events::empty());
@@ -179,7 +179,7 @@ fn a_listener_that_is_shut_down_accepts_no_more() {
 }
 
 #[test]
-fn names_are_given_once() {
+fn a_name_is_bound_once() {
     let process = Process::new();
     let (one, other) = (stream(&process, NOW), stream(&process, NOW));
     process.bind(one, &name()).unwrap();
@@ -196,7 +196,7 @@ fn names_are_given_once() {
 }
 
 #[test]
-fn what_is_not_connected_says_so() {
+fn calls_that_need_a_connection_fail_without_one() {
     let process = Process::new();
     let socket = stream(&process, OpenFlags::empty());
     assert_eq!(process.read(socket, &mut [0]), Err(Errno::EINVAL));
@@ -212,7 +212,7 @@ fn what_is_not_connected_says_so() {
 }
 
 #[test]
-fn options_are_told_and_kept() {
+fn options_are_kept_and_returned() {
     let process = Process::new();
     let (near, far) = process.socketpair(OpenFlags::empty()).unwrap();
     let get = |option| process.getsockopt(near, option);
@@ -284,7 +284,7 @@ fn a_receive_with_a_time_limit_ends() {
 }
 
 #[test]
-fn revoked_sockets_answer_eio_and_their_peers_meet_the_end() {
+fn revoked_sockets_return_eio_and_their_peers_see_the_end() {
     let process = Process::new();
     let server = listener(&process, OpenFlags::empty(), 5);
     let client = stream(&process, OpenFlags::empty());
@@ -306,7 +306,7 @@ fn revoked_sockets_answer_eio_and_their_peers_meet_the_end() {
     assert_eq!(process.connect(another, &name()), Err(Errno::ECONNREFUSED));
 }
 
-/// Clients that come while the server accepts: each gets an answer, and nobody is left waiting.
+/// Clients connect while the server accepts: each gets an answer, and no thread is left waiting.
 #[test]
 fn no_connection_is_lost_among_many() {
     const CLIENTS: usize = 4;
@@ -357,7 +357,7 @@ fn a_socket_has_a_name_in_the_tree() {
         let other = process.socket(SocketType::Datagram, NOW).unwrap();
         assert_eq!(process.connect(other, &path), Err(Errno::EPROTOTYPE));
         process.close(server).unwrap();
-        // The name stays, and nobody is behind it.
+        // The name stays, and no socket is behind it.
         assert_eq!(process.connect(socket(), &path), Err(Errno::ECONNREFUSED));
         process.unlink("/service").unwrap();
         assert_eq!(process.connect(socket(), &path), Err(Errno::ENOENT));
@@ -374,7 +374,7 @@ fn a_socket_has_an_inode_of_its_own() {
     assert_ne!(near.inode, far.inode);
 }
 
-/// Who watches a socket before it is connected learns of what happens on the connection.
+/// A watcher registered before the connection is notified of what happens on it.
 #[test]
 fn a_watch_from_before_the_connection_sees_what_comes_after_it() {
     for kind in [SocketType::Stream, SocketType::SeqPacket] {
@@ -383,34 +383,34 @@ fn a_watch_from_before_the_connection_sees_what_comes_after_it() {
         process.bind(server, &name()).unwrap();
         process.listen(server, 5).unwrap();
         let client = process.socket(kind, NOW).unwrap();
-        let told = Arc::new(Told::default());
-        let watcher: Arc<dyn Watcher> = Arc::clone(&told) as _;
+        let recorder = Arc::new(Recorder::default());
+        let watcher: Arc<dyn Watcher> = Arc::clone(&recorder) as _;
         let pollee = process.files().get(client).unwrap().pollee().unwrap();
         pollee.watch(&watcher, Events::READABLE | Events::WRITABLE, None);
         process.connect(client, &name()).unwrap();
         let (accepted, _) = process.accept4(server, NOW).unwrap();
         while process.write(client, &[0; 4096]).is_ok() {}
-        told.take();
+        recorder.take();
         while process.read(accepted, &mut [0; 4096]).is_ok() {}
-        assert!(told.take().contains(Events::OUT));
+        assert!(recorder.take().contains(Events::OUT));
         process.write(accepted, b"x").unwrap();
-        assert!(told.take().contains(Events::IN));
+        assert!(recorder.take().contains(Events::IN));
         process.close(accepted).unwrap();
-        assert!(told.take().contains(Events::HUP));
+        assert!(recorder.take().contains(Events::HUP));
         pollee.unwatch(&watcher);
     }
 }
 
 #[derive(Default)]
-struct Told(AtomicCell<u32>);
+struct Recorder(AtomicCell<u32>);
 
-impl Told {
+impl Recorder {
     fn take(&self) -> Events {
         Events::from_bits_retain(self.0.take())
     }
 }
 
-impl Watcher for Told {
+impl Watcher for Recorder {
     fn wake(&self, events: Events) {
         self.0.fetch_or(events.bits());
     }
@@ -430,17 +430,17 @@ fn a_datagram_socket_is_ready_when_its_peer_has_room() {
         events(&process, server),
         Events::READABLE | Events::WRITABLE
     );
-    let told = Arc::new(Told::default());
-    let watcher: Arc<dyn Watcher> = Arc::clone(&told) as _;
+    let recorder = Arc::new(Recorder::default());
+    let watcher: Arc<dyn Watcher> = Arc::clone(&recorder) as _;
     let pollee = process.files().get(client).unwrap().pollee().unwrap();
     pollee.watch(&watcher, Events::WRITABLE, None);
     process.read(server, &mut [0]).unwrap();
-    assert!(told.take().contains(Events::OUT));
-    // One that has no peer any more is not told of the one that it had.
+    assert!(recorder.take().contains(Events::OUT));
+    // A socket without a peer is not notified about its former peer.
     process.connect(client, &SocketAddress::Unnamed).unwrap();
-    told.take();
+    recorder.take();
     process.read(server, &mut [0]).unwrap();
-    assert_eq!(told.take(), Events::empty());
+    assert_eq!(recorder.take(), Events::empty());
 }
 
 #[test]
@@ -473,7 +473,7 @@ fn only_user_0_sends_in_the_name_of_others() {
         let received = process.recvmsg(far, bufs, MsgFlags::empty()).unwrap();
         (received.count, received.credentials == Some(other))
     };
-    // No byte is taken for another sender's.
+    // No byte is attributed to another sender.
     assert_eq!(
         [receive(), receive(), receive()],
         [(6, false), (1, true), (5, false)]
@@ -483,7 +483,7 @@ fn only_user_0_sends_in_the_name_of_others() {
 }
 
 #[test]
-fn who_waits_to_connect_is_woken_when_its_socket_is_revoked() {
+fn a_waiting_connect_wakes_when_its_socket_is_revoked() {
     let process = Process::new();
     let server = listener(&process, NOW, 0);
     let first = stream(&process, NOW);
@@ -497,7 +497,7 @@ fn who_waits_to_connect_is_woken_when_its_socket_is_revoked() {
     let ((client, ended), (_, other)) = (connecting(), connecting());
     fdtable::FileRef::revoke(&process.files().get(client).unwrap());
     assert_eq!(ended.result(), Err(Errno::EIO));
-    // The next one has its turn.
+    // The next connection has its turn.
     process.accept4(server, NOW).unwrap();
     assert_eq!(other.result(), Ok(()));
 }
@@ -513,7 +513,7 @@ fn a_revoked_socket_gets_no_name() {
 }
 
 #[test]
-fn a_look_meets_the_reset_and_takes_it() {
+fn a_peek_returns_the_reset_and_clears_it() {
     let process = Process::new();
     let (near, far) = process.socketpair(NOW).unwrap();
     process.write(near, b"unread").unwrap();
@@ -544,7 +544,7 @@ fn a_listener_that_is_shut_down_is_ready_for_its_end() {
 }
 
 #[test]
-fn nothing_is_sent_and_received_as_linux_does() {
+fn empty_messages_are_sent_and_received_as_on_linux() {
     let process = Process::new();
     let (near, far) = process.socketpair(NOW).unwrap();
     let receive = |fd| process.recvmsg(fd, &mut [], MsgFlags::empty());

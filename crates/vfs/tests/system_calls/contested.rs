@@ -12,10 +12,10 @@ use fdtable_vfs::{Errno, FileKind, MemFs, Mode, Object, OpenFlags, Process, Stat
 
 const NEW: OpenFlags = OpenFlags::CREAT.union(OpenFlags::RDWR);
 
-/// Directory in which somebody else removes each file once it was found, or made.
+/// Directory that removes each file right after it is found or made, as another process might.
 struct Contested {
     root: Arc<dyn Inode>,
-    /// How often that happens.
+    /// How many more times it does that.
     left: AtomicCell<u32>,
 }
 
@@ -59,7 +59,7 @@ impl Inode for Contested {
         Ok(made)
     }
 
-    /// Removes a name, in whose place user 0 has just put another file.
+    /// Removes a name, after user 0 has put another file in its place.
     fn unlink(&self, name: &[u8], what: Unlink, may: MayUnlink<'_>) -> Result<(), Errno> {
         self.root.unlink(name, what, &|_| Ok(()))?;
         let permissions = Permissions {
@@ -86,9 +86,9 @@ impl FileSystem for ContestedFs {
     }
 }
 
-/// It makes a file, or finds one. If that goes meanwhile, it makes another.
+/// It makes a file, or finds one. If that is removed meanwhile, it makes another.
 #[test]
-fn an_open_that_creates_has_a_file_whoever_removes_the_name() {
+fn an_open_that_creates_gets_a_file_despite_removals_of_the_name() {
     let fs = MemFs::default();
     fs.open("a", NEW).unwrap();
     let contested = Arc::new(Contested {
@@ -109,9 +109,9 @@ fn an_open_that_creates_has_a_file_whoever_removes_the_name() {
     assert_eq!(process.open("m/a", OpenFlags::RDONLY), Err(Errno::ENOENT));
 }
 
-/// In a sticky directory a user takes away no file but his own, however fast the name changes hands.
+/// In a sticky directory, a user removes only own files, however fast the name changes hands.
 #[test]
-fn what_is_removed_is_what_may_be_removed() {
+fn the_removed_file_is_the_one_that_was_checked() {
     let fs = MemFs::default();
     let contested = Arc::new(Contested {
         root: fs.root(),

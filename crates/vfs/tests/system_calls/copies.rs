@@ -1,4 +1,4 @@
-//! Transfers between files, with several buffers, and what files are made of.
+//! Copies between files, transfers with several buffers, and `fallocate`.
 
 use std::io::{IoSlice, IoSliceMut};
 
@@ -100,7 +100,7 @@ fn a_copy_that_makes_no_sense_is_refused() {
 }
 
 #[test]
-fn a_file_is_sent_to_whoever_takes_it() {
+fn a_file_is_sent_to_any_writable_file() {
     let process = Process::new();
     let fd = file(&process, "a", &[7; 100_000]);
     let (reader, writer) = process.pipe2(OpenFlags::NONBLOCK).unwrap();
@@ -119,7 +119,7 @@ fn a_file_is_sent_to_whoever_takes_it() {
 }
 
 #[test]
-fn memory_is_got_before_it_is_needed_and_given_back() {
+fn memory_is_allocated_in_advance_and_freed() {
     let process = Process::new();
     let fd = file(&process, "a", b"0123456789");
     let allocate = |how, offset, length| process.fallocate(fd, how, offset, length);
@@ -157,7 +157,7 @@ fn data_reaches_to_the_end_and_there_is_the_hole() {
 }
 
 #[test]
-fn a_fifo_connects_who_opens_it() {
+fn a_fifo_connects_its_openers() {
     let process = Process::new();
     process
         .mknodat(At::Cwd, "f", FileKind::Fifo, 0o600)
@@ -183,7 +183,7 @@ fn a_fifo_connects_who_opens_it() {
 }
 
 #[test]
-fn a_socket_finds_what_was_bound_behind_its_name() {
+fn a_connect_finds_the_value_bound_to_the_name() {
     let process = Process::new();
     process.bind_name("s", std::sync::Arc::new(17_u32)).unwrap();
     assert_eq!(process.stat("s").unwrap().kind, FileKind::Socket);
@@ -196,9 +196,9 @@ fn a_socket_finds_what_was_bound_behind_its_name() {
     assert_eq!(process.bound_to("a").err(), Some(Errno::ECONNREFUSED));
 }
 
-/// Behind the end there is nothing that could overlap.
+/// There are no bytes past the end of the file that could overlap.
 #[test]
-fn a_copy_of_all_there_is_may_go_behind_it() {
+fn a_copy_of_a_whole_file_may_go_to_its_end() {
     let process = Process::new();
     let fd = file(&process, "a", b"01234");
     let copy = |to| process.copy_file_range(fd, Some(&mut 0), fd, Some(&mut { to }), usize::MAX);

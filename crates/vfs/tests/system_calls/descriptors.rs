@@ -17,7 +17,7 @@ fn create(process: &Process, name: &str) -> i32 {
 }
 
 #[test]
-fn each_call_gets_the_lowest_free_number() {
+fn each_call_gets_the_lowest_free_descriptor() {
     let process = Process::new();
     assert_eq!(
         [
@@ -37,7 +37,7 @@ fn each_call_gets_the_lowest_free_number() {
 }
 
 #[test]
-fn a_pair_that_gets_one_number_of_two_leaves_no_trace() {
+fn a_pair_that_finds_one_free_descriptor_leaves_no_trace() {
     let process = process_with_limit(2);
     create(&process, "a");
     assert_eq!(process.pipe2(OpenFlags::empty()), Err(Errno::EMFILE));
@@ -47,7 +47,7 @@ fn a_pair_that_gets_one_number_of_two_leaves_no_trace() {
 }
 
 #[test]
-fn an_open_without_a_number_creates_no_file() {
+fn an_open_without_a_free_descriptor_creates_no_file() {
     let process = process_with_limit(1);
     create(&process, "a");
     assert_eq!(process.open("b", OpenFlags::CREAT), Err(Errno::EMFILE));
@@ -56,7 +56,7 @@ fn an_open_without_a_number_creates_no_file() {
 }
 
 #[test]
-fn a_full_table_answers_before_the_path() {
+fn a_full_table_is_reported_before_path_errors() {
     let process = process_with_limit(1);
     create(&process, "a");
     let (at, fifo) = (At::Cwd, FileKind::Fifo);
@@ -75,7 +75,7 @@ fn a_full_table_answers_before_the_path() {
 }
 
 #[test]
-fn what_makes_no_sense_answers_before_a_full_table() {
+fn invalid_arguments_are_reported_before_a_full_table() {
     let process = process_with_limit(0);
     let cases = [
         ("", OpenFlags::RDONLY, Errno::ENOENT),
@@ -93,7 +93,7 @@ fn what_makes_no_sense_answers_before_a_full_table() {
 }
 
 #[test]
-fn an_open_without_a_number_keeps_nothing_busy() {
+fn an_open_without_a_free_descriptor_keeps_nothing_busy() {
     let process = process_with_limit(1);
     let fd = create(&process, "a");
     let superblock = process.fs().superblock().unwrap();
@@ -109,7 +109,7 @@ fn an_open_without_a_number_keeps_nothing_busy() {
 }
 
 #[test]
-fn a_failed_open_gives_its_number_back() {
+fn a_failed_open_frees_its_descriptor() {
     let process = process_with_limit(1);
     assert_eq!(process.open("none", OpenFlags::RDONLY), Err(Errno::ENOENT));
     assert_eq!(create(&process, "a"), 0);
@@ -142,7 +142,7 @@ fn dup3_sets_the_flags_and_refuses_equal_numbers() {
 }
 
 #[test]
-fn exec_closes_what_was_opened_with_cloexec() {
+fn exec_closes_descriptors_with_cloexec() {
     let mut process = Process::new();
     let kept = create(&process, "kept");
     process.open("kept", OpenFlags::CLOEXEC).unwrap();
@@ -154,7 +154,7 @@ fn exec_closes_what_was_opened_with_cloexec() {
 }
 
 #[test]
-fn a_number_that_is_not_open_answers_ebadf() {
+fn a_descriptor_that_is_not_open_returns_ebadf() {
     let process = Process::new();
     let file = create(&process, "a");
     process.close(file).unwrap();
@@ -171,7 +171,7 @@ fn a_number_that_is_not_open_answers_ebadf() {
 }
 
 #[test]
-fn a_pair_refuses_flags_that_mean_nothing_to_it() {
+fn a_pair_refuses_unknown_flags() {
     let process = Process::new();
     assert_eq!(process.pipe2(OpenFlags::APPEND), Err(Errno::EINVAL));
     assert_eq!(process.socketpair(OpenFlags::CREAT), Err(Errno::EINVAL));
@@ -189,7 +189,7 @@ fn a_clone_shares_the_table_and_a_child_does_not() {
 }
 
 #[test]
-fn dup_from_takes_the_lowest_number_that_is_free_above_a_bound() {
+fn dup_from_takes_the_lowest_free_descriptor_from_a_bound_on() {
     let process = process_with_limit(20);
     let file = create(&process, "a");
     let copy = process.dup_from(file, 10, FdFlags::CLOEXEC).unwrap();
@@ -206,7 +206,7 @@ fn dup_from_takes_the_lowest_number_that_is_free_above_a_bound() {
 }
 
 #[test]
-fn flags_belong_to_the_number() {
+fn flags_belong_to_the_descriptor() {
     let process = Process::new();
     let file = create(&process, "a");
     let copy = process.dup(file).unwrap();
@@ -236,7 +236,7 @@ fn close_range_closes_or_marks() {
 }
 
 #[test]
-fn a_memory_file_has_no_name_and_goes_with_its_last_descriptor() {
+fn a_memfd_has_no_name_and_is_freed_with_its_last_descriptor() {
     let process = Process::new();
     let file = process
         .memfd_create("scratch", MemfdFlags::CLOEXEC)

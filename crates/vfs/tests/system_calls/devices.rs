@@ -15,7 +15,7 @@ fn open(process: &Process, path: &str) -> Fd {
 }
 
 #[test]
-fn null_is_empty_and_swallows() {
+fn null_is_empty_and_discards_writes() {
     let process = process();
     let null = open(&process, "/dev/null");
     assert_eq!(process.write(null, &[1; 100_000]), Ok(100_000));
@@ -25,7 +25,7 @@ fn null_is_empty_and_swallows() {
 }
 
 #[test]
-fn zero_gives_zeros_as_many_as_are_asked_for() {
+fn zero_returns_as_many_zeros_as_requested() {
     let process = process();
     let zero = process
         .open("/dev/zero", OpenFlags::RDONLY | OpenFlags::NONBLOCK)

@@ -1,18 +1,18 @@
-//! Directories: where paths begin, and what is read of them.
+//! Working directories, and reading directories.
 
 use fdtable_vfs::{At, AtFlags, Errno, OpenFlags, Process, RenameFlags, SeekTo};
 
 const NEW: OpenFlags = OpenFlags::CREAT.union(OpenFlags::RDWR);
 
-/// Reads names, `most` at a time, until the end.
-fn rest(process: &Process, fd: fdtable::Fd, most: usize) -> Vec<String> {
+/// Reads names, at most `max` at a time, until the end.
+fn rest(process: &Process, fd: fdtable::Fd, max: usize) -> Vec<String> {
     let mut names = Vec::new();
     loop {
-        let some = process.read_dir(fd, most).unwrap();
+        let some = process.read_dir(fd, max).unwrap();
         if some.is_empty() {
             return names;
         }
-        assert!(some.len() <= most);
+        assert!(some.len() <= max);
         names.extend(
             some.iter()
                 .map(|e| String::from_utf8(e.name.to_vec()).unwrap()),
@@ -33,7 +33,7 @@ fn directory_of(count: usize) -> (Process, fdtable::Fd) {
 }
 
 #[test]
-fn names_come_in_pieces_after_dot_and_dot_dot() {
+fn names_come_in_parts_after_dot_and_dot_dot() {
     let (process, fd) = directory_of(10);
     let names = rest(&process, fd, 3);
     assert_eq!(names[..2], [".", ".."]);
@@ -50,7 +50,7 @@ fn names_come_in_pieces_after_dot_and_dot_dot() {
     assert_eq!(first[1].inode, process.stat("/").unwrap().inode);
 }
 
-/// Every name that is there all the time is read once, whatever else comes and goes.
+/// Every name that exists throughout is read once, whatever is added and removed meanwhile.
 #[test]
 fn names_that_stay_are_read_once_while_others_come_and_go() {
     let (process, fd) = directory_of(100);
@@ -63,7 +63,8 @@ fn names_that_stay_are_read_once_while_others_come_and_go() {
         }
         for entry in &some {
             let name = String::from_utf8(entry.name.to_vec()).unwrap();
-            // The odd ones go, one behind the reader and one before it, and others come.
+            // Removes two odd names, one before the reader's position and one after it, and adds
+            // others.
             if let Ok(number) = name.parse::<usize>()
                 && number < 100
             {
@@ -85,7 +86,7 @@ fn names_that_stay_are_read_once_while_others_come_and_go() {
         assert_eq!(count, 1, "{even}");
     }
     let distinct: std::collections::HashSet<_> = names.iter().collect();
-    assert_eq!(distinct.len(), names.len(), "nothing comes twice");
+    assert_eq!(distinct.len(), names.len(), "no name comes twice");
 }
 
 #[test]
@@ -105,7 +106,7 @@ fn a_position_means_the_same_name_for_every_reader() {
 }
 
 #[test]
-fn names_fit_a_buffer_of_bytes_or_the_reader_is_told() {
+fn names_fit_a_buffer_of_bytes_or_the_read_fails() {
     let (process, fd) = directory_of(5);
     let size = |entry: &fdtable_vfs::DirEntry| 24 + entry.name.len();
     assert_eq!(process.read_dir_sized(fd, 24, size), Err(Errno::EINVAL));
@@ -143,7 +144,7 @@ fn relative_paths_begin_in_the_working_directory() {
 }
 
 #[test]
-fn a_working_directory_that_is_removed_holds_nothing_and_has_a_way_out() {
+fn a_removed_working_directory_is_empty_and_can_be_left() {
     let process = Process::new();
     process.mkdir("d").unwrap();
     process.chdir("d").unwrap();
@@ -175,7 +176,7 @@ fn a_path_begins_in_an_open_directory() {
     assert_eq!(itself, process.stat("moved").unwrap());
 }
 
-/// Also a name that comes to stand for something else is there all the time.
+/// A name that is replaced existed throughout too.
 #[test]
 fn a_name_that_is_replaced_or_exchanged_is_read_once() {
     let (process, fd) = directory_of(4);

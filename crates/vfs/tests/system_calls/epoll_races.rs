@@ -16,7 +16,7 @@ use crate::call::within_time;
 
 const AT_ONCE: Option<Duration> = Some(Duration::ZERO);
 
-/// Pipes, whose reading ends are members of a set, and a member that ends the work.
+/// Pipes whose reading ends are members of a set, and a member that ends the work.
 struct Works {
     process: Process,
     set: Fd,
@@ -65,14 +65,14 @@ impl Works {
             while self.process.write(writer, b"x") == Err(Errno::EAGAIN) {
                 thread::yield_now();
             }
-            // Bursts and pauses: a change comes while somebody harvests, and while all sleep.
+            // Bursts and pauses: changes come during collections, and while all waiters sleep.
             if rng.u8(..) < 20 {
                 thread::yield_now();
             }
         }
     }
 
-    /// Reads what is told, until all has been read.
+    /// Reads what is reported, until everything has been read.
     fn work(&self) {
         let mut events = [EpollEvent::default(); 2];
         loop {
@@ -107,9 +107,9 @@ impl Works {
     }
 }
 
-/// If a change were lost, its bytes would lie in a pipe, and all would sleep.
+/// If a change were lost, its bytes would stay in a pipe, and all would sleep.
 #[track_caller]
-fn everything_is_told(asked: EpollFlags) {
+fn every_change_is_reported(asked: EpollFlags) {
     within_time(move || {
         let works = &Works::new(asked);
         thread::scope(|scope| {
@@ -121,22 +121,22 @@ fn everything_is_told(asked: EpollFlags) {
 }
 
 #[test]
-fn every_level_is_told() {
-    everything_is_told(EpollFlags::IN);
+fn every_level_is_reported() {
+    every_change_is_reported(EpollFlags::IN);
 }
 
 #[test]
-fn every_edge_is_told() {
-    everything_is_told(EpollFlags::IN | EpollFlags::ET);
+fn every_edge_is_reported() {
+    every_change_is_reported(EpollFlags::IN | EpollFlags::ET);
 }
 
 #[test]
-fn every_oneshot_that_is_asked_again_is_told() {
-    everything_is_told(EpollFlags::IN | EpollFlags::ONESHOT);
-    everything_is_told(EpollFlags::IN | EpollFlags::ONESHOT | EpollFlags::ET);
+fn every_rearmed_oneshot_is_reported() {
+    every_change_is_reported(EpollFlags::IN | EpollFlags::ONESHOT);
+    every_change_is_reported(EpollFlags::IN | EpollFlags::ONESHOT | EpollFlags::ET);
 }
 
-/// Makes a call of any kind, on numbers that other threads close and give out again meanwhile.
+/// Makes a random call on descriptors that other threads close and reuse meanwhile.
 fn anything(process: &Process, rng: &mut Rng) -> Result<(), Errno> {
     const NUMBERS: RawFd = 24;
     let fd = rng.i32(..NUMBERS);
@@ -178,8 +178,8 @@ fn anything(process: &Process, rng: &mut Rng) -> Result<(), Errno> {
     }
 }
 
-/// Locks that are taken in two orders hang here, and an item that is in the set twice, or in none,
-/// is found by an assertion or by what is left at the end.
+/// Locks taken in two orders hang here. An item that is in the set twice, or in none, fails an
+/// assertion or shows in what is left at the end.
 #[test]
 fn sets_and_members_may_come_and_go() {
     const CALLS: usize = 15_000;
@@ -191,13 +191,13 @@ fn sets_and_members_may_come_and_go() {
                 scope.spawn(move || {
                     let mut rng = Rng::with_seed(seed);
                     for _ in 0..CALLS {
-                        // Whatever it answers: the numbers may name anything.
+                        // Any result is fine: the descriptors may refer to anything.
                         let _ = anything(process, &mut rng);
                     }
                 });
             }
         });
-        // What is left can be asked still.
+        // The rest can still be asked.
         for fd in 0..24 {
             let _ = process.epoll_wait(fd, &mut [EpollEvent::default(); 64], AT_ONCE);
             let _ = process.close(fd);

@@ -1,4 +1,4 @@
-//! `epoll` on counters and on other epolls.
+//! `epoll` on eventfds and on other epolls.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ const ET: EpollFlags = EpollFlags::ET;
 const ONESHOT: EpollFlags = EpollFlags::ONESHOT;
 const EXCLUSIVE: EpollFlags = EpollFlags::EXCLUSIVE;
 
-/// Process with a set, whose members are known by their numbers.
+/// Process with a set, whose members have their descriptors as user data.
 struct World {
     process: Process,
     set: Fd,
@@ -75,7 +75,7 @@ impl World {
         self.process.read(fd, &mut [0; 8]).unwrap();
     }
 
-    /// Returns what is ready now, at most `max`.
+    /// Returns at most `max` members that are ready now.
     fn some_ready(&self, max: usize) -> Vec<(u64, EpollFlags)> {
         ready(&self.process, self.set, max, AT_ONCE)
     }
@@ -131,7 +131,7 @@ fn an_edge_is_returned_once_for_each_change() {
 }
 
 #[test]
-fn what_is_ready_before_it_joins_is_returned() {
+fn a_file_that_is_ready_before_it_joins_is_returned() {
     let world = World::new();
     let fd = world.eventfd(1);
     world.join(fd, IN | ET).unwrap();
@@ -153,7 +153,7 @@ fn a_oneshot_fires_once_until_it_is_modified() {
 }
 
 #[test]
-fn what_is_asked_may_change() {
+fn the_requested_events_may_change() {
     let (world, fd) = World::with_member(IN);
     world.change(fd, OUT).unwrap();
     assert_eq!(world.ready(), [found(fd, OUT)]);
@@ -166,9 +166,9 @@ fn what_is_asked_may_change() {
     assert_eq!(world.ready(), []);
 }
 
-/// A change that was not asked for at first wakes who waits, once it is.
+/// An event that was not requested at first wakes a waiter once it is.
 #[test]
-fn who_waits_learns_of_what_is_asked_later() {
+fn a_waiter_wakes_for_events_that_are_requested_later() {
     let (world, fd) = World::with_member(EpollFlags::PRI);
     let call = world.waiting_on(world.set);
     world.change(fd, IN).unwrap();
@@ -178,7 +178,7 @@ fn who_waits_learns_of_what_is_asked_later() {
 }
 
 #[test]
-fn the_data_is_given_back_as_it_was_last_given() {
+fn the_user_data_is_returned_as_it_was_last_set() {
     let (world, fd) = World::with_member(OUT);
     for data in [0, u64::MAX] {
         let event = Some(EpollEvent::new(OUT, data));
@@ -204,7 +204,7 @@ fn members_take_turns() {
 }
 
 #[test]
-fn a_member_is_known_by_its_number_and_its_file() {
+fn the_key_of_a_member_is_its_descriptor_and_its_file() {
     let (world, fd) = World::with_member(IN);
     assert_eq!(world.join(fd, IN), Err(Errno::EEXIST));
     let copy = world.process.dup(fd).unwrap();
@@ -218,9 +218,9 @@ fn a_member_is_known_by_its_number_and_its_file() {
     assert_eq!(world.ready(), [found(copy, IN | OUT)]);
 }
 
-/// As on Linux: the member is the open file, and the number only its name.
+/// As on Linux: the member is the open file, and the descriptor only its name.
 #[test]
-fn a_member_stays_until_its_last_descriptor_goes() {
+fn a_member_stays_until_its_last_descriptor_is_closed() {
     let (world, fd) = World::with_member(IN);
     let copy = world.process.dup(fd).unwrap();
     let child = world.process.fork().unwrap();
@@ -232,7 +232,7 @@ fn a_member_stays_until_its_last_descriptor_goes() {
     child.close(fd).unwrap();
     child.close(copy).unwrap();
     assert_eq!(world.ready(), []);
-    // The number is free for another one.
+    // The descriptor is free for another file.
     let next = world.eventfd(1);
     assert_eq!(next, fd);
     world.join(next, IN).unwrap();
@@ -240,7 +240,7 @@ fn a_member_stays_until_its_last_descriptor_goes() {
 }
 
 #[test]
-fn a_set_keeps_nothing_open() {
+fn a_set_keeps_no_file_open() {
     let world = World::new();
     let (reader, writer) = world.process.pipe2(OpenFlags::empty()).unwrap();
     world.join(reader, IN).unwrap();
@@ -253,7 +253,7 @@ fn a_set_keeps_nothing_open() {
 }
 
 #[test]
-fn a_number_may_stand_for_two_files() {
+fn a_descriptor_may_stand_for_two_files() {
     let (world, fd) = World::with_member(IN);
     let copy = world.process.dup(fd).unwrap();
     world.process.close(fd).unwrap();
@@ -281,7 +281,7 @@ fn a_child_shares_the_set() {
 }
 
 #[test]
-fn what_cannot_be_a_member_is_refused() {
+fn files_that_cannot_be_members_are_refused() {
     let world = World::new();
     let process = &world.process;
     let file = process
@@ -329,7 +329,7 @@ fn a_wait_ends_with_its_time() {
 }
 
 #[test]
-fn an_edge_wakes_one_who_waits() {
+fn an_edge_wakes_one_waiter() {
     let (world, fd) = World::with_member(IN | ET);
     let (one, other) = (world.waiting_on(world.set), world.waiting_on(world.set));
     world.write(fd);
@@ -341,7 +341,7 @@ fn an_edge_wakes_one_who_waits() {
 
 /// One after the other, as long as it lasts.
 #[test]
-fn a_level_wakes_all_who_wait() {
+fn a_level_wakes_all_waiters() {
     let (world, fd) = World::with_member(IN);
     let calls = [(); 3].map(|()| world.waiting_on(world.set));
     world.write(fd);
@@ -351,7 +351,7 @@ fn a_level_wakes_all_who_wait() {
 }
 
 #[test]
-fn two_members_serve_two_who_wait_for_one_event_each() {
+fn two_members_serve_two_waiters_for_one_event_each() {
     let (world, fd) = World::with_member(IN | ET);
     let other = world.eventfd(0);
     world.join(other, IN | ET).unwrap();
@@ -410,19 +410,19 @@ fn sets_do_not_contain_each_other() {
     assert_eq!(link(2, 0), Err(Errno::ELOOP));
     link(3, 4).unwrap();
     assert_eq!(link(0, 1), Err(Errno::EEXIST));
-    // Five in a row is the most: 0, 1, 2, 3, 4.
+    // A chain of five is the longest: 0, 1, 2, 3, 4.
     link(2, 3).unwrap();
     assert_eq!(link(4, 5), Err(Errno::ELOOP));
     assert_eq!(link(5, 0), Err(Errno::ELOOP));
     link(0, 5).unwrap();
-    // A link that goes makes room.
+    // Removing a link makes room.
     world
         .process
         .epoll_ctl(sets[2], EpollCtl::Del, sets[3], None)
         .unwrap();
     link(4, 2).unwrap();
     assert_eq!(link(2, 3), Err(Errno::ELOOP));
-    // And a set that goes takes its links along.
+    // And removing a set removes its links.
     world.process.close(sets[4]).unwrap();
     link(2, 3).unwrap();
 }
@@ -445,7 +445,7 @@ fn exclusive_has_its_own_rules() {
 }
 
 #[test]
-fn of_sets_that_share_a_member_one_that_is_waited_for_is_told() {
+fn of_sets_that_share_a_member_one_with_a_waiter_is_notified() {
     let world = World::new();
     let fd = world.eventfd(0);
     let sets = [(); 3].map(|()| world.set());
@@ -458,7 +458,7 @@ fn of_sets_that_share_a_member_one_that_is_waited_for_is_told() {
     world.write(fd);
     assert_eq!(second.result(), [found(fd, IN)]);
     third.assert_waiting();
-    // The first had nobody, and the change is not lost for it.
+    // The first had no waiter, and the change is not lost for it.
     assert_eq!(ready(&world.process, sets[0], 1, AT_ONCE).len(), 1);
     world.write(fd);
     assert_eq!(third.result(), [found(fd, IN)]);
@@ -475,7 +475,7 @@ fn a_revoked_member_is_returned_once_more_and_leaves() {
 }
 
 #[test]
-fn every_end_that_is_revoked_leaves_so() {
+fn every_kind_of_revoked_member_leaves_like_that() {
     let world = World::new();
     let process = &world.process;
     let (reader, writer) = process.pipe2(OpenFlags::empty()).unwrap();
@@ -485,10 +485,10 @@ fn every_end_that_is_revoked_leaves_so() {
     }
     for (fd, stays) in [(writer, reader), (near, far)] {
         FileRef::revoke(&process.files().get(fd).unwrap());
-        let told = |&(data, events): &(u64, EpollFlags)| {
+        let reports_error = |&(data, events): &(u64, EpollFlags)| {
             data == fd.index() as u64 && events.contains(EpollFlags::ERR)
         };
-        assert!(world.ready().iter().any(told));
+        assert!(world.ready().iter().any(reports_error));
         assert_eq!(world.ready(), [found(stays, EpollFlags::HUP)]);
         world.leave(stays).unwrap();
     }
@@ -504,9 +504,9 @@ fn a_revoked_set_ends_the_wait() {
     assert_eq!(call.result(), Err(Errno::EIO));
 }
 
-/// As on Linux: who waits holds the set.
+/// As on Linux: a waiter holds the set.
 #[test]
-fn a_close_of_the_set_does_not_wake_who_waits() {
+fn a_close_of_the_set_does_not_wake_a_waiter() {
     let (world, fd) = World::with_member(IN);
     let call = world.waiting_on(world.set);
     world.process.close(world.set).unwrap();
@@ -516,7 +516,7 @@ fn a_close_of_the_set_does_not_wake_who_waits() {
 }
 
 #[test]
-fn sets_that_share_members_are_told_a_bounded_number_of_times() {
+fn sets_that_share_members_are_notified_a_bounded_number_of_times() {
     let world = World::new();
     let inner = world.set();
     let mut below = vec![inner];
@@ -531,12 +531,12 @@ fn sets_that_share_members_are_told_a_bounded_number_of_times() {
         }
         below = sets;
     }
-    // Of the last level, not all are let in: each has ten ways down to each of ten, and so on.
-    let (let_in, refused): (Vec<_>, Vec<_>) =
+    // Not all of the last level are accepted: each has ten paths down to each of ten, and so on.
+    let (accepted, refused): (Vec<_>, Vec<_>) =
         results.into_iter().partition(|result| result.is_ok());
-    assert!(let_in.len() >= 10 + 100 + 10, "{}", let_in.len());
+    assert!(accepted.len() >= 10 + 100 + 10, "{}", accepted.len());
     assert!(!refused.is_empty());
     assert!(refused.iter().all(|result| *result == Err(Errno::EINVAL)));
-    // A set has members as many as it likes.
+    // A set has as many members as it likes.
     (0..900).for_each(|_| world.join(world.set(), IN).unwrap());
 }

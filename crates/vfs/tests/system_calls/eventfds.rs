@@ -16,7 +16,7 @@ fn flags_of_the_descriptor_and_of_the_file_are_apart() {
 }
 
 #[test]
-fn what_does_not_exist_is_refused_and_makes_nothing() {
+fn an_invalid_request_is_refused_and_makes_nothing() {
     let process = Process::new();
     let unknown = EventFdFlags::from_bits_retain(2);
     assert_eq!(process.eventfd(0, unknown), Err(Errno::EINVAL));

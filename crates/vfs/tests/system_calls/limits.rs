@@ -84,7 +84,7 @@ fn no_file_is_written_past_the_limit() {
 }
 
 #[test]
-fn what_is_past_the_limit_stays_and_can_be_made_shorter() {
+fn bytes_past_the_limit_stay_and_can_be_truncated() {
     let process = Process::new();
     let file = process
         .open("a", OpenFlags::CREAT | OpenFlags::RDWR | OpenFlags::APPEND)

@@ -1,4 +1,4 @@
-//! Names of the same file, and links by path.
+//! Hard links and symbolic links.
 
 use fdtable::FdFlags;
 use fdtable_vfs::{
@@ -13,7 +13,7 @@ fn link(process: &Process, old: &str, new: &str) -> Result<(), Errno> {
 }
 
 #[test]
-fn a_file_has_as_many_names_as_it_is_given() {
+fn a_file_has_as_many_names_as_links_were_made() {
     let process = Process::new();
     let fd = process.open("a", NEW).unwrap();
     process.write(fd, b"kept").unwrap();
@@ -29,7 +29,7 @@ fn a_file_has_as_many_names_as_it_is_given() {
 }
 
 #[test]
-fn a_rename_over_a_name_of_several_takes_that_one() {
+fn a_rename_over_one_of_several_names_removes_that_one() {
     let process = Process::new();
     process.open("a", NEW).unwrap();
     process.open("b", NEW).unwrap();
@@ -57,7 +57,7 @@ fn a_directory_has_one_name_and_counts_those_in_it() {
 }
 
 #[test]
-fn a_file_without_a_name_can_get_one_while_it_never_had_any() {
+fn an_unnamed_file_can_be_linked_while_it_never_had_a_name() {
     let process = Process::new();
     let flags = OpenFlags::TMPFILE | OpenFlags::RDWR;
     let fd = process.openat(At::Cwd, ".", flags, 0o600).unwrap();
@@ -75,7 +75,7 @@ fn a_file_without_a_name_can_get_one_while_it_never_had_any() {
 }
 
 #[test]
-fn a_link_leads_where_it_says_from_where_it_is() {
+fn a_relative_link_starts_at_its_own_directory() {
     let process = Process::new();
     process.mkdir("d").unwrap();
     process.symlinkat("b", At::Cwd, "d/a").unwrap();
@@ -110,7 +110,7 @@ fn a_walk_follows_forty_links_and_no_more() {
 }
 
 #[test]
-fn a_link_itself_is_opened_only_to_be_named() {
+fn a_link_itself_is_opened_only_with_o_path() {
     let process = Process::new();
     process.symlinkat("none", At::Cwd, "l").unwrap();
     let nofollow = OpenFlags::NOFOLLOW;
@@ -126,7 +126,7 @@ fn a_link_itself_is_opened_only_to_be_named() {
 }
 
 #[test]
-fn a_file_that_is_only_named_does_nothing_else() {
+fn a_file_opened_with_o_path_supports_nothing_else() {
     let process = Process::new();
     let other = process.open("other", NEW).unwrap();
     process.open("a", NEW).unwrap();
@@ -155,7 +155,7 @@ fn a_file_that_is_only_named_does_nothing_else() {
 }
 
 #[test]
-fn a_file_without_a_name_that_is_to_have_none_gets_none() {
+fn an_unnamed_file_opened_with_excl_cannot_be_linked() {
     let process = Process::new();
     let flags = OpenFlags::TMPFILE | OpenFlags::EXCL | OpenFlags::RDWR;
     let fd = process.openat(At::Cwd, ".", flags, 0o600).unwrap();
@@ -167,16 +167,16 @@ fn a_file_without_a_name_that_is_to_have_none_gets_none() {
     assert_eq!(at_link, Err(Errno::ENOTDIR));
 }
 
-/// One has no file system that a name could be on.
+/// It is on no file system that could name it.
 #[test]
-fn a_file_of_no_directory_gets_no_name() {
+fn a_memfd_cannot_be_linked() {
     let process = Process::new();
     let fd = process.memfd_create("x", MemfdFlags::empty()).unwrap();
     let named = process.linkat(fd, "", At::Cwd, "a", AtFlags::EMPTY_PATH);
     assert_eq!(named, Err(Errno::EXDEV));
 }
 
-/// A directory that came from another root looks like one of this.
+/// A directory that was opened under another root looks like one of this.
 #[test]
 fn names_do_not_move_between_file_systems() {
     let [one, other] = [(); 2].map(|()| Process::new());
@@ -200,7 +200,7 @@ fn names_do_not_move_between_file_systems() {
 }
 
 #[test]
-fn a_file_without_a_name_is_made_in_a_directory() {
+fn an_unnamed_file_is_made_in_a_directory() {
     let process = Process::new();
     let half = OpenFlags::TMPFILE - OpenFlags::DIRECTORY;
     let made = process.open(".", half | OpenFlags::RDWR);

@@ -16,7 +16,7 @@ fn open(process: &Process) -> Fd {
     process.open("db", flags).unwrap()
 }
 
-/// A process with an open file, and a child that has opened the same file for itself.
+/// A process with an open file, and a child that has opened the same file separately.
 fn two() -> (Process, Process, Fd) {
     let one = Process::new();
     let fd = open(&one);
@@ -42,7 +42,7 @@ fn is_free(process: &Process, fd: Fd) -> bool {
 }
 
 #[test]
-fn a_record_lock_is_in_the_way_of_another_process_where_they_overlap() {
+fn a_record_lock_conflicts_with_overlapping_ones_of_another_process() {
     let (one, other, fd) = two();
     lock(&one, fd, LockKind::Write, 10, 10).unwrap();
     assert_eq!(lock(&other, fd, LockKind::Read, 19, 1), Err(Errno::EAGAIN));
@@ -59,7 +59,7 @@ fn a_record_lock_is_in_the_way_of_another_process_where_they_overlap() {
 }
 
 #[test]
-fn what_is_free_is_told_with_the_question() {
+fn getlk_without_a_conflict_returns_the_request() {
     let (one, _, fd) = two();
     let asked = FileLock {
         from: LockFrom::End,
@@ -94,7 +94,7 @@ fn offsets_count_from_the_position_and_from_the_end() {
 }
 
 #[test]
-fn the_access_mode_says_which_locks_can_be_had() {
+fn the_access_mode_decides_which_locks_are_allowed() {
     let process = Process::new();
     open(&process);
     let reader = process.open("db", OpenFlags::RDONLY).unwrap();
@@ -164,7 +164,7 @@ fn closing_in_another_process_ends_nothing() {
 }
 
 #[test]
-fn a_lock_that_is_waited_for_comes_with_the_unlock() {
+fn a_waiting_lock_is_set_at_the_unlock() {
     let (one, other, fd) = two();
     lock(&one, fd, LockKind::Write, 0, 0).unwrap();
     let waiter = other.clone();
@@ -187,7 +187,7 @@ fn a_downgrade_wakes_readers() {
 }
 
 #[test]
-fn a_circle_of_waits_is_refused_and_the_rest_goes_on() {
+fn a_cycle_of_waits_is_refused_and_the_rest_goes_on() {
     let (one, two, fd) = two();
     let three = one.fork().unwrap();
     lock(&one, fd, LockKind::Write, 1, 1).unwrap();
@@ -206,7 +206,7 @@ fn a_circle_of_waits_is_refused_and_the_rest_goes_on() {
 }
 
 #[test]
-fn a_circle_through_two_files_is_refused() {
+fn a_cycle_through_two_files_is_refused() {
     let (one, other, fd) = two();
     let flags = OpenFlags::CREAT | OpenFlags::RDWR;
     let index = one.open("index", flags).unwrap();
@@ -223,7 +223,7 @@ fn a_circle_through_two_files_is_refused() {
 }
 
 #[test]
-fn locks_of_open_files_go_with_the_last_descriptor() {
+fn locks_of_open_files_end_with_the_last_descriptor() {
     let process = Process::new();
     let (one, other) = (open(&process), open(&process));
     let write = FileLock::new(LockKind::Write, 0, 0);
@@ -251,7 +251,7 @@ fn locks_of_open_files_go_with_the_last_descriptor() {
 }
 
 #[test]
-fn whole_files_are_locked_for_open_files_and_apart_from_records() {
+fn flock_locks_belong_to_open_files_and_ignore_record_locks() {
     let process = Process::new();
     let (one, other) = (open(&process), open(&process));
     let try_shared = FlockOperation::SHARED | FlockOperation::NONBLOCK;
@@ -259,7 +259,7 @@ fn whole_files_are_locked_for_open_files_and_apart_from_records() {
     process.flock(one, FlockOperation::SHARED).unwrap();
     process.flock(other, try_shared).unwrap();
     assert_eq!(process.flock(one, try_exclusive), Err(Errno::EAGAIN));
-    // The shared lock of `one` went when it asked for more.
+    // The shared lock of `one` was released when it asked for more.
     assert_eq!(process.flock(other, try_exclusive), Ok(()));
     assert_eq!(lock(&process, one, LockKind::Write, 0, 0), Ok(()));
     let copy = process.dup(other).unwrap();
@@ -287,7 +287,7 @@ fn a_directory_can_be_locked() {
 }
 
 #[test]
-fn who_waits_for_a_whole_file_gets_it_when_the_holder_closes() {
+fn a_waiting_flock_is_set_when_the_holder_closes() {
     let process = Process::new();
     let (one, other) = (open(&process), open(&process));
     process.flock(one, FlockOperation::EXCLUSIVE).unwrap();
@@ -321,7 +321,7 @@ fn a_revocation_ends_locks_and_waits() {
 }
 
 #[test]
-fn a_lock_that_comes_after_the_close_is_given_up_again() {
+fn a_lock_that_is_set_after_the_close_is_released_again() {
     let (one, other, fd) = two();
     let third = one.fork().unwrap();
     lock(&one, fd, LockKind::Write, 0, 1).unwrap();
@@ -349,7 +349,7 @@ fn no_lock_outlives_the_close_that_it_races_with() {
 }
 
 #[test]
-fn many_who_want_the_same_bytes_have_them_one_after_the_other() {
+fn many_lockers_of_the_same_bytes_take_turns() {
     within_time(|| {
         let first = Process::new();
         let fd = open(&first);
@@ -377,7 +377,7 @@ fn many_who_want_the_same_bytes_have_them_one_after_the_other() {
 }
 
 #[test]
-fn no_mixture_of_waits_closes_and_circles_hangs() {
+fn no_mixture_of_waits_closes_and_cycles_hangs() {
     within_time(|| {
         let first = Process::new();
         let fd = open(&first);

@@ -1,4 +1,4 @@
-//! Datagrams, messages in sequence, and what streams do with flags.
+//! Datagrams, sequenced packets, and receive flags of streams.
 
 use std::io::{IoSlice, IoSliceMut};
 
@@ -42,7 +42,7 @@ fn abstract_name(name: &str) -> SocketAddress {
 }
 
 #[test]
-fn messages_keep_their_boundaries_and_what_does_not_fit_is_lost() {
+fn messages_keep_their_boundaries_and_lose_what_does_not_fit() {
     for kind in [SocketType::Datagram, SocketType::SeqPacket] {
         let (process, near, far) = pair(kind);
         for bytes in [&b"first"[..], b"", b"third"] {
@@ -62,7 +62,7 @@ fn messages_keep_their_boundaries_and_what_does_not_fit_is_lost() {
 }
 
 #[test]
-fn a_look_leaves_the_message_and_trunc_tells_its_length() {
+fn a_peek_leaves_the_message_and_trunc_returns_its_length() {
     let (process, near, far) = pair(SocketType::Datagram);
     send(&process, near, b"message").unwrap();
     let flags = MsgFlags::PEEK | MsgFlags::TRUNC;
@@ -119,7 +119,7 @@ fn datagrams_to_a_name_come_with_the_senders() {
 }
 
 #[test]
-fn strangers_may_put_a_few_datagrams_into_a_queue() {
+fn strangers_may_queue_a_few_datagrams() {
     let process = Process::new();
     let socket = || {
         process
@@ -141,7 +141,7 @@ fn strangers_may_put_a_few_datagrams_into_a_queue() {
 }
 
 #[test]
-fn a_datagram_socket_with_a_peer_takes_from_nobody_else() {
+fn a_datagram_socket_with_a_peer_refuses_other_senders() {
     let process = Process::new();
     let socket = || {
         process
@@ -177,7 +177,7 @@ fn a_closed_peer_refuses_a_datagram_once_and_is_forgotten() {
 }
 
 #[test]
-fn the_end_of_a_sequence_is_told() {
+fn the_end_of_a_sequence_is_reported() {
     let (process, near, far) = pair(SocketType::SeqPacket);
     send(&process, near, b"last").unwrap();
     process.shutdown(near, Shutdown::Write).unwrap();
@@ -213,7 +213,7 @@ fn a_sender_of_messages_waits_for_room() {
 }
 
 #[test]
-fn a_look_into_a_stream_leaves_the_bytes() {
+fn a_peek_at_a_stream_leaves_the_bytes() {
     let (process, near, far) = pair(SocketType::Stream);
     process.write(near, b"bytes").unwrap();
     assert_eq!(receive(&process, far, 9, MsgFlags::PEEK).unwrap().count, 5);
@@ -254,7 +254,7 @@ fn urgent_data_is_refused() {
 }
 
 #[test]
-fn a_read_of_nothing_leaves_the_message() {
+fn a_read_into_an_empty_buffer_leaves_the_message() {
     for kind in [SocketType::Datagram, SocketType::SeqPacket] {
         let (process, near, far) = pair(kind);
         send(&process, near, b"kept").unwrap();
@@ -288,7 +288,7 @@ fn a_sender_is_woken_when_its_socket_is_revoked() {
 }
 
 #[test]
-fn a_stranger_that_waits_does_not_keep_the_room_from_a_peer() {
+fn a_waiting_stranger_does_not_block_a_peer() {
     let process = Process::new();
     let named = |name: &str, flags| {
         let fd = process.socket(SocketType::Datagram, flags).unwrap();
@@ -315,14 +315,14 @@ fn a_stranger_that_waits_does_not_keep_the_room_from_a_peer() {
 }
 
 #[test]
-fn the_end_of_datagrams_is_for_those_who_wait() {
+fn the_end_of_datagrams_is_reported_to_blocking_calls() {
     let (process, near, far) = pair(SocketType::Datagram);
     process.shutdown(near, Shutdown::Read).unwrap();
     let look = receive(&process, near, 9, MsgFlags::DONTWAIT);
     assert_eq!(look.unwrap_err(), Errno::EAGAIN);
     assert_eq!(process.read(near, &mut [0; 9]), Ok(0));
     assert_eq!(process.write(far, b"x"), Err(Errno::EPIPE));
-    // Closed, it refuses, and what it has sent is lost.
+    // The closed partner refuses, and what it had sent is discarded.
     process.write(near, b"lost").unwrap();
     process.close(near).unwrap();
     assert_eq!(process.write(far, b"x"), Err(Errno::ECONNREFUSED));
@@ -331,18 +331,18 @@ fn the_end_of_datagrams_is_for_those_who_wait() {
 }
 
 #[test]
-fn a_sender_that_is_shut_down_learns_that_first() {
+fn a_send_reports_its_own_shutdown_first() {
     let process = Process::new();
     let alone = process.socket(SocketType::Datagram, OpenFlags::empty());
     let alone = alone.unwrap();
     process.shutdown(alone, Shutdown::Write).unwrap();
     assert_eq!(process.write(alone, b"x"), Err(Errno::EPIPE));
-    let nobody = send_to(&process, alone, b"x", &abstract_name("nobody"));
-    assert_eq!(nobody, Err(Errno::EPIPE));
+    let refused = send_to(&process, alone, b"x", &abstract_name("nobody"));
+    assert_eq!(refused, Err(Errno::EPIPE));
 }
 
 #[test]
-fn a_reset_is_told_to_who_sends_a_sequence() {
+fn a_reset_is_reported_to_a_seqpacket_sender() {
     let (process, near, far) = pair(SocketType::SeqPacket);
     process.write(near, b"unread").unwrap();
     process.close(far).unwrap();
@@ -351,7 +351,7 @@ fn a_reset_is_told_to_who_sends_a_sequence() {
 }
 
 #[test]
-fn a_sender_is_known_by_the_name_it_gets_later() {
+fn a_message_has_the_name_that_its_sender_gets_later() {
     for kind in [SocketType::Datagram, SocketType::SeqPacket] {
         let (process, near, far) = pair(kind);
         process.write(near, b"x").unwrap();

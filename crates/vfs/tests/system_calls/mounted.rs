@@ -1,5 +1,4 @@
-//! A file system as it is mounted: remounts, unmounts, and files that are taken from those who
-//! have them open.
+//! Remounts, unmounts, and revocation.
 
 use std::sync::mpsc;
 
@@ -9,7 +8,7 @@ use fdtable_vfs::{AccessMode, At, AtFlags, Errno, FileKind, MemFs, OpenFlags, Pr
 const CREATE: OpenFlags = OpenFlags::CREAT.union(OpenFlags::RDWR);
 
 #[test]
-fn descriptors_of_a_revoked_file_answer_eio_and_it_can_be_opened_again() {
+fn descriptors_of_a_revoked_file_return_eio_and_it_can_be_opened_again() {
     let parent = Process::new();
     let fd = parent.open("line", CREATE).unwrap();
     let other = parent.open("other", CREATE).unwrap();
@@ -32,7 +31,7 @@ fn descriptors_of_a_revoked_file_answer_eio_and_it_can_be_opened_again() {
 }
 
 #[test]
-fn who_has_a_reference_to_a_revoked_file_meets_eio_too() {
+fn a_reference_to_a_revoked_file_returns_eio_too() {
     let process = Process::new();
     let fd = process.open("line", CREATE).unwrap();
     let file = process.files().get(fd).unwrap();
@@ -53,7 +52,7 @@ fn a_reader_that_sleeps_in_a_revoked_pipe_wakes_to_eio() {
             process.read(reader, &mut [0; 4])
         });
         hear.recv().unwrap();
-        // So that it most often sleeps by then.
+        // So that it usually sleeps by then.
         std::thread::sleep(std::time::Duration::from_millis(20));
         assert!(FileRef::revoke(&file));
         assert_eq!(read.join().unwrap(), Err(Errno::EIO));
@@ -92,7 +91,7 @@ fn a_read_only_file_system_is_not_changed() {
 }
 
 #[test]
-fn that_nobody_may_write_is_told_before_that_this_user_may_not() {
+fn erofs_comes_before_eacces() {
     let process = Process::new();
     let fd = process.openat(At::Cwd, "a", CREATE, 0o444).unwrap();
     process.close(fd).unwrap();
@@ -122,7 +121,7 @@ fn a_refused_open_leaves_nothing_behind() {
     superblock.remount_read_only().unwrap();
     process.open("a", OpenFlags::RDWR).unwrap_err();
     superblock.remount_read_write().unwrap();
-    // Nobody has it open: its bytes go with its name.
+    // It is not open: its bytes are freed with its name.
     let fd = process.open("a", OpenFlags::RDWR).unwrap();
     process.unlink("a").unwrap();
     process.close(fd).unwrap();
@@ -150,7 +149,7 @@ fn an_unmounted_file_system_serves_what_is_open() {
 }
 
 #[test]
-fn a_file_system_without_a_superblock_keeps_no_account() {
+fn a_file_system_without_a_superblock_tracks_no_files() {
     let process = Process::with(fdtable::Files::new(), MemFs::with_superblock(None, 1 << 20));
     let fd = process.open("a", CREATE).unwrap();
     assert!(process.fs().superblock().is_none());
@@ -159,7 +158,7 @@ fn a_file_system_without_a_superblock_keeps_no_account() {
 }
 
 #[test]
-fn a_listing_tells_what_is_open() {
+fn a_listing_shows_the_open_files() {
     let process = Process::new();
     let fd = process.open("a", CREATE).unwrap();
     process.write(fd, b"12345").unwrap();

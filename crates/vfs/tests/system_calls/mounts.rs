@@ -1,4 +1,4 @@
-//! File systems on directories of others.
+//! Mounts: file systems on directories of others.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ fn mounted() -> (Process, Arc<MemFs>) {
 }
 
 #[test]
-fn a_walk_goes_into_what_is_mounted_and_out_again() {
+fn a_walk_crosses_into_a_mount_and_out_again() {
     let (process, fs) = mounted();
     assert_eq!(process.stat("m/hidden"), Err(Errno::ENOENT));
     process.mkdir("m/d").unwrap();
@@ -64,7 +64,7 @@ fn a_mount_that_is_in_use_stays() {
     process.close(fd).unwrap();
     process.mkdir("m/d").unwrap();
     process.chdir("m/d").unwrap();
-    busy("it has somebody's working directory");
+    busy("it has a working directory");
     process.chdir("/").unwrap();
     process.mount("m/d", Arc::new(MemFs::default())).unwrap();
     busy("something is mounted in it");
@@ -76,13 +76,13 @@ fn a_mount_that_is_in_use_stays() {
 }
 
 #[test]
-fn mounts_lie_on_one_another() {
+fn mounts_can_be_stacked() {
     let (process, fs) = mounted();
     process.mkdir("m/below").unwrap();
     assert_eq!(
         process.mount("/m", fs),
         Err(Errno::EBUSY),
-        "once in a kernel"
+        "a file system is mounted once in a kernel"
     );
     process.mount("m", Arc::new(MemFs::default())).unwrap();
     assert_eq!(process.stat("m/below"), Err(Errno::ENOENT));
@@ -95,7 +95,7 @@ fn mounts_lie_on_one_another() {
 }
 
 #[test]
-fn a_mount_is_of_its_kernel_and_of_nobody_else() {
+fn a_mount_belongs_to_its_kernel_only() {
     let fs = Arc::new(MemFs::default());
     let [one, other] = [(); 2].map(|()| Process::with(Files::new(), Arc::clone(&fs)));
     one.mkdir("m").unwrap();
@@ -108,7 +108,7 @@ fn a_mount_is_of_its_kernel_and_of_nobody_else() {
 }
 
 #[test]
-fn only_directories_of_the_root_user_take_a_mount() {
+fn only_user_0_mounts_and_only_on_directories() {
     let process = Process::new();
     let fs = || Arc::new(MemFs::default());
     process.open("a", NEW).unwrap();
@@ -135,7 +135,7 @@ fn a_file_system_describes_itself() {
     assert_eq!(process.fstatfs(reader), Err(Errno::ENOSYS));
 }
 
-/// An unmount there would end the root for everybody.
+/// An unmount there would end the root for every process.
 #[test]
 fn the_root_is_mounted_already() {
     let process = Process::new();
@@ -146,7 +146,7 @@ fn the_root_is_mounted_already() {
 }
 
 #[test]
-fn a_step_up_goes_to_what_has_come_over_the_directory_above() {
+fn dot_dot_crosses_a_mount_on_the_parent_directory() {
     let process = Process::new();
     process.mkdir("m").unwrap();
     process.mkdir("m/d").unwrap();
@@ -159,9 +159,9 @@ fn a_step_up_goes_to_what_has_come_over_the_directory_above() {
     assert_eq!(process.stat("../..").unwrap(), process.stat("/").unwrap());
 }
 
-/// Each holds the one below: not one goes within the drop of another.
+/// Each holds the one below: they must not be dropped recursively.
 #[test]
-fn many_mounts_on_one_another_end_on_a_small_stack() {
+fn many_stacked_mounts_are_dropped_on_a_small_stack() {
     let process = Process::new();
     process.mkdir("m").unwrap();
     for _ in 0..2000 {

@@ -55,7 +55,7 @@ fn transfers_at_an_offset_reach_the_file() {
 }
 
 #[test]
-fn a_pipe_has_no_offset_and_no_names() {
+fn a_pipe_has_no_position_and_no_names() {
     let process = Process::new();
     let (reader, writer) = process.pipe2(OpenFlags::empty()).unwrap();
     assert_eq!(process.pread(reader, &mut [0], 0), Err(Errno::ESPIPE));
@@ -72,7 +72,7 @@ fn a_pipe_has_no_offset_and_no_names() {
 }
 
 #[test]
-fn a_number_that_is_not_open_answers_ebadf() {
+fn a_descriptor_that_is_not_open_returns_ebadf() {
     let process = Process::new();
     assert_eq!(process.pread(5, &mut [0], 0), Err(Errno::EBADF));
     assert_eq!(process.pwrite(5, b"x", 0), Err(Errno::EBADF));
@@ -82,9 +82,10 @@ fn a_number_that_is_not_open_answers_ebadf() {
     assert_eq!(process.fstat(5), Err(Errno::EBADF));
 }
 
-/// In the order of the way: first the descriptor, then each directory and the leave to search it.
+/// In the order of the walk: first the descriptor, then each directory and the permission to search
+/// it.
 #[test]
-fn of_several_errors_that_comes_which_is_met_first() {
+fn of_several_errors_the_first_on_the_path_is_returned() {
     let root = Process::new();
     root.umask(Mode::NONE);
     let long = "x".repeat(256);

@@ -29,7 +29,7 @@ fn fill(process: &Process, writer: Fd) {
 }
 
 #[test]
-fn what_is_written_is_read() {
+fn written_bytes_are_read() {
     let (process, reader, writer) = process_with_pipe();
     process.write(writer, b"through").unwrap();
     let mut buf = [0; 100];
@@ -110,9 +110,10 @@ fn a_waiting_writer_is_woken_by_the_close_of_the_reader() {
     assert_eq!(write.result(), Err(Errno::EPIPE));
 }
 
-/// As on Linux: the waiting call holds the open file, and ends as if nobody had closed it.
+/// As on Linux: the waiting call holds the open file, and ends as if its descriptor had stayed
+/// open.
 #[test]
-fn a_waiting_reader_keeps_its_file_when_its_number_is_closed() {
+fn a_waiting_reader_keeps_its_file_when_its_descriptor_is_closed() {
     let (process, reader, writer) = process_with_pipe();
     let read = reading(&process, reader);
     process.close(reader).unwrap();
@@ -124,7 +125,7 @@ fn a_waiting_reader_keeps_its_file_when_its_number_is_closed() {
 }
 
 #[test]
-fn a_nonblocking_pipe_answers_eagain() {
+fn a_nonblocking_pipe_returns_eagain() {
     let process = Process::new();
     let (reader, writer) = process.pipe2(OpenFlags::NONBLOCK).unwrap();
     assert_eq!(process.read(reader, &mut [0]), Err(Errno::EAGAIN));
@@ -167,8 +168,8 @@ fn small_writes_of_many_writers_stay_whole() {
     within_time(body);
 }
 
-/// Closes each pipe's writing end while other threads use it by number: borrowed lookups meet a file
-/// that is just being released. Once a reader has seen end of file, nothing may follow.
+/// Closes each pipe's writing end while other threads use its descriptor: borrowed lookups find a
+/// file that is just being released. After a reader has seen end of file, no byte may follow.
 #[test]
 fn no_write_that_races_with_close_comes_after_end_of_file() {
     let round = || {
@@ -203,7 +204,7 @@ fn a_write_that_races_with_the_close_of_the_reader_never_hangs() {
 }
 
 #[test]
-fn the_size_of_a_pipe_is_told_and_set() {
+fn the_size_of_a_pipe_is_returned_and_set() {
     let process = Process::new();
     let (reader, writer) = process.pipe2(OpenFlags::NONBLOCK).unwrap();
     assert_eq!(process.pipe_size(reader), Ok(pipe::CAPACITY));
@@ -228,7 +229,7 @@ fn a_waiting_writer_is_woken_when_the_pipe_grows() {
 }
 
 #[test]
-fn what_a_pipe_is_ready_for() {
+fn a_pipe_reports_its_events() {
     use fdtable_vfs::event::Events;
     let (process, reader, writer) = process_with_pipe();
     let events = |fd| process.files().get(fd).unwrap().events();
@@ -250,7 +251,7 @@ fn what_a_pipe_is_ready_for() {
 }
 
 #[test]
-fn a_blocking_write_puts_in_all_however_long() {
+fn a_blocking_write_of_any_length_is_complete() {
     type Make = fn(&Process) -> Result<(Fd, Fd), Errno>;
     let makes: [Make; 2] = [
         |process| process.pipe2(OpenFlags::empty()),

@@ -1,4 +1,4 @@
-//! `poll` on counters and files.
+//! `poll` on eventfds and files.
 
 use std::time::{Duration, Instant};
 
@@ -21,7 +21,7 @@ fn add(process: &Process, fd: Fd, addend: u64) {
     assert_eq!(process.write(fd, &addend.to_ne_bytes()), Ok(8));
 }
 
-/// Polls one descriptor in another thread, and expects it to wait.
+/// Polls one descriptor in another thread, and expects it to block.
 fn polling(process: &Process, fd: Fd, events: Events) -> Call<Result<Events, Errno>> {
     let process = process.clone();
     Call::start_waiting(move || {
@@ -32,7 +32,7 @@ fn polling(process: &Process, fd: Fd, events: Events) -> Call<Result<Events, Err
 }
 
 #[test]
-fn what_was_not_asked_for_is_not_found() {
+fn events_that_were_not_requested_are_not_found() {
     let (process, fd) = process_with_eventfd();
     let mut fds = [PollFd::new(fd, Events::IN)];
     assert_eq!(process.poll(&mut fds, AT_ONCE), Ok(0));
@@ -42,7 +42,7 @@ fn what_was_not_asked_for_is_not_found() {
 }
 
 #[test]
-fn a_negative_descriptor_is_passed_over_and_an_unknown_one_is_told() {
+fn a_negative_descriptor_is_ignored_and_an_unknown_one_is_reported() {
     let (process, fd) = process_with_eventfd();
     add(&process, fd, 1);
     let mut fds = [
@@ -57,12 +57,12 @@ fn a_negative_descriptor_is_passed_over_and_an_unknown_one_is_told() {
 }
 
 #[test]
-fn nothing_at_all_waits_for_the_timeout() {
+fn an_empty_list_waits_for_the_timeout() {
     let process = Process::new();
     let start = Instant::now();
     assert_eq!(process.poll(&mut [], NOT_LONG), Ok(0));
-    let mut nobody = [PollFd::new(-1, Events::IN)];
-    assert_eq!(process.poll(&mut nobody, NOT_LONG), Ok(0));
+    let mut negative = [PollFd::new(-1, Events::IN)];
+    assert_eq!(process.poll(&mut negative, NOT_LONG), Ok(0));
     assert!(start.elapsed() >= 2 * NOT_LONG.unwrap());
 }
 
@@ -87,7 +87,7 @@ fn more_than_the_limit_is_refused() {
 }
 
 #[test]
-fn a_change_wakes_all_who_poll() {
+fn a_change_wakes_all_pollers() {
     let (process, fd) = process_with_eventfd();
     let calls = [(); 3].map(|()| polling(&process, fd, Events::IN));
     add(&process, fd, 1);
@@ -117,9 +117,9 @@ fn one_of_many_suffices() {
     assert_eq!(call.result(), (Ok(1), [nothing, nothing, Events::IN]));
 }
 
-/// As on Linux: the call holds the open file, and the number may name another one by now.
+/// As on Linux: the call holds the open file, and the descriptor may refer to another one by now.
 #[test]
-fn a_close_does_not_wake_who_polls() {
+fn a_close_does_not_wake_a_poller() {
     let (process, fd) = process_with_eventfd();
     let copy = process.dup(fd).unwrap();
     let call = polling(&process, fd, Events::IN);
@@ -132,7 +132,7 @@ fn a_close_does_not_wake_who_polls() {
 }
 
 #[test]
-fn a_revoked_file_has_come_to_an_error() {
+fn a_revoked_file_has_an_error() {
     let (process, fd) = process_with_eventfd();
     let call = polling(&process, fd, Events::IN);
     let file = process.files().get(fd).unwrap();
@@ -143,7 +143,7 @@ fn a_revoked_file_has_come_to_an_error() {
     assert_eq!(fds[0].revents, Events::ALWAYS);
 }
 
-/// Each waits for the other: a change that is lost between look and sleep hangs both.
+/// Each waits for the other: a change lost between check and sleep hangs both.
 #[test]
 fn two_that_take_turns_never_lose_each_other() {
     const ROUNDS: usize = 3_000;

@@ -125,7 +125,7 @@ fn a_socket_is_shown_and_cannot_be_opened() {
 }
 
 #[test]
-fn a_link_to_a_directory_is_a_way_on() {
+fn a_walk_goes_on_through_a_link_to_a_directory() {
     let process = process();
     process.mkdir("/a").unwrap();
     create(&process, "/a/b");
@@ -158,7 +158,7 @@ fn the_directories_list_what_is_open() {
         create(&process, path);
     }
     process.close(1).unwrap();
-    // The directory itself has the number that was free.
+    // The directory itself has the descriptor that was free.
     assert_eq!(names(&process, "/proc/self/fd"), ["0", "1", "2"]);
     assert_eq!(names(&process, "/proc/self/fdinfo"), ["0", "1", "2"]);
     let expected = ["cwd", "fd", "fdinfo", "limits", "root"];
@@ -171,7 +171,7 @@ fn the_directories_list_what_is_open() {
 }
 
 #[test]
-fn a_link_tells_the_access_mode() {
+fn the_permissions_of_a_link_show_the_access_mode() {
     let process = process();
     create(&process, "/a");
     process.open("/a", OpenFlags::RDONLY).unwrap();
@@ -192,7 +192,7 @@ fn a_link_tells_the_access_mode() {
 }
 
 #[test]
-fn fdinfo_tells_position_flags_and_locks() {
+fn fdinfo_shows_position_flags_and_locks() {
     let process = process();
     let file = create(&process, "/a");
     process.write(file, b"12345").unwrap();
@@ -221,7 +221,7 @@ fn fdinfo_tells_position_flags_and_locks() {
 }
 
 #[test]
-fn fdinfo_tells_what_the_object_adds() {
+fn fdinfo_shows_the_lines_of_the_object() {
     let process = process();
     let counter = process.eventfd(0x2a, EventFdFlags::SEMAPHORE).unwrap();
     let timer = process
@@ -258,7 +258,7 @@ fn fdinfo_tells_what_the_object_adds() {
 }
 
 #[test]
-fn limits_are_told_as_on_linux() {
+fn limits_are_shown_as_on_linux() {
     let process = process();
     let text = text(&process, "/proc/self/limits");
     let lines: Vec<Vec<&str>> = text
@@ -294,7 +294,7 @@ fn an_open_directory_of_itself_does_not_keep_a_process() {
 }
 
 #[test]
-fn the_way_up_leads_out_of_proc() {
+fn dot_dot_leads_out_of_proc() {
     let process = process();
     create(&process, "/a");
     process
@@ -324,7 +324,7 @@ fn a_text_is_made_anew_from_the_start() {
 }
 
 #[test]
-fn a_file_that_only_names_something_is_not_locked() {
+fn a_file_opened_with_o_path_cannot_be_locked() {
     let process = process();
     create(&process, "/a");
     let path = process.open("/a", OpenFlags::PATH).unwrap();
@@ -340,7 +340,7 @@ fn a_file_that_only_names_something_is_not_locked() {
 }
 
 #[test]
-fn a_text_may_tell_of_its_own_file() {
+fn a_text_may_describe_its_own_file() {
     within_time(|| {
         let process = process();
         let file = create(&process, "/a");

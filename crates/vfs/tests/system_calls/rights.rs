@@ -1,4 +1,4 @@
-//! Open files that are passed, and sockets that nobody can reach any more.
+//! Passing open files, and the collection of unreachable sockets.
 
 use std::io::{IoSlice, IoSliceMut};
 
@@ -28,7 +28,7 @@ fn receive(process: &Process, fd: Fd, size: usize, flags: MsgFlags) -> Result<Re
     process.recvmsg(fd, &mut [IoSliceMut::new(&mut vec![0; size])], flags)
 }
 
-/// Receives, and gives what came numbers.
+/// Receives files, and installs them.
 fn take(process: &Process, fd: Fd) -> Vec<Fd> {
     let received = receive(process, fd, 100, MsgFlags::DONTWAIT).unwrap();
     let (fds, flags) = process
@@ -42,7 +42,7 @@ fn pair(process: &Process) -> (Fd, Fd) {
     process.socketpair(OpenFlags::empty()).unwrap()
 }
 
-/// Checks that the writing end of a pipe is gone, and what held it with it.
+/// Checks that the writing end of a pipe is released, and so is what held it.
 #[track_caller]
 fn assert_released(process: &Process, reader: Fd) {
     assert_eq!(process.read(reader, &mut [0]), Ok(0));
@@ -77,13 +77,13 @@ fn a_file_that_is_passed_is_the_same_open_file() {
 }
 
 #[test]
-fn files_that_nobody_receives_are_released() {
+fn files_that_are_never_received_are_released() {
     for kind in KINDS {
         let process = Process::new();
         let (reader, writer) = process.pipe2(OpenFlags::NONBLOCK).unwrap();
         let (near, far) = process.socketpair_of(kind, OpenFlags::empty()).unwrap();
         pass(&process, near, &[writer]).unwrap();
-        // A read has no place for them.
+        // A plain read cannot take them.
         assert_eq!(process.read(far, &mut [0; 9]), Ok(1));
         pass(&process, near, &[writer]).unwrap();
         process.close(writer).unwrap();
@@ -106,7 +106,7 @@ fn files_end_a_read_of_a_stream() {
         let received = receive(&process, far, size, MsgFlags::DONTWAIT).unwrap();
         (received.count, received.rights.len())
     };
-    // What comes before goes with it, what comes after does not.
+    // Bytes before them are read with them, bytes after them are not.
     assert_eq!(read(100), (4, 1));
     assert_eq!(read(3), (3, 2));
     assert_eq!(read(100), (1, 0));
@@ -123,7 +123,7 @@ fn waitall_ends_with_files() {
 }
 
 #[test]
-fn a_look_gives_the_files_too_and_leaves_them() {
+fn a_peek_returns_the_files_too_and_leaves_them() {
     for kind in KINDS {
         let process = Process::new();
         let (near, far) = process.socketpair_of(kind, OpenFlags::empty()).unwrap();
@@ -136,7 +136,7 @@ fn a_look_gives_the_files_too_and_leaves_them() {
 }
 
 #[test]
-fn files_without_a_number_are_lost() {
+fn files_without_a_free_descriptor_are_dropped() {
     let process = Process::with(Files::with_limit(5), MemFs::default());
     let (near, far) = pair(&process);
     pass(&process, near, &[near, far, near, far]).unwrap();
@@ -194,7 +194,7 @@ fn files_of_a_send_that_fails_are_dropped() {
 }
 
 /// Makes garbage of sockets that hold a pipe's writing end, checks that it is held, closes an
-/// unrelated socket, and checks that it is not any more.
+/// unrelated socket, and checks that it is released.
 fn assert_collected(make: impl FnOnce(&Process, Fd)) {
     let process = Process::new();
     let (reader, writer) = process.pipe2(OpenFlags::NONBLOCK).unwrap();
@@ -208,7 +208,7 @@ fn assert_collected(make: impl FnOnce(&Process, Fd)) {
 }
 
 #[test]
-fn a_socket_that_lies_in_itself_is_collected() {
+fn a_socket_in_its_own_queue_is_collected() {
     for kind in KINDS {
         assert_collected(|process, writer| {
             let (near, far) = process.socketpair_of(kind, OpenFlags::empty()).unwrap();
@@ -220,7 +220,7 @@ fn a_socket_that_lies_in_itself_is_collected() {
 }
 
 #[test]
-fn two_ends_that_lie_in_each_other_are_collected() {
+fn two_ends_in_each_others_queues_are_collected() {
     assert_collected(|process, writer| {
         let (near, far) = pair(process);
         pass(process, near, &[near, writer]).unwrap();
@@ -231,7 +231,7 @@ fn two_ends_that_lie_in_each_other_are_collected() {
 }
 
 #[test]
-fn a_circle_of_many_sockets_is_collected() {
+fn a_cycle_of_many_sockets_is_collected() {
     assert_collected(|process, writer| {
         let pairs: Vec<_> = (0..100).map(|_| pair(process)).collect();
         pass(process, pairs[0].0, &[writer]).unwrap();
@@ -246,7 +246,7 @@ fn a_circle_of_many_sockets_is_collected() {
 }
 
 #[test]
-fn a_listener_that_lies_in_a_connection_that_waits_in_it_is_collected() {
+fn a_listener_in_the_queue_of_its_pending_connection_is_collected() {
     let process = Process::new();
     let (reader, writer) = process.pipe2(OpenFlags::NONBLOCK).unwrap();
     let name = SocketAddress::Abstract(b"knot".to_vec());
@@ -263,18 +263,18 @@ fn a_listener_that_lies_in_a_connection_that_waits_in_it_is_collected() {
     process.close(server).unwrap();
     process.close(writer).unwrap();
     assert_held(&process, reader);
-    // Nobody has sent the client away: its own release is the time to look.
+    // The client was never sent: its own release starts the collection.
     process.close(client).unwrap();
     assert_released(&process, reader);
 }
 
 #[test]
-fn what_can_be_reached_is_not_collected() {
+fn reachable_sockets_are_not_collected() {
     let process = Process::new();
     let (near, far) = pair(&process);
     let (inner_near, inner_far) = pair(&process);
     let (reader, writer) = process.pipe2(OpenFlags::NONBLOCK).unwrap();
-    // A circle, of which one member lies in a queue that can be received from.
+    // A cycle of which one member is in a queue that can be received from.
     pass(&process, inner_near, &[inner_far, writer]).unwrap();
     pass(&process, near, &[inner_far]).unwrap();
     for fd in [inner_near, inner_far, writer] {
@@ -287,7 +287,7 @@ fn what_can_be_reached_is_not_collected() {
     assert_eq!(take(&process, inner).len(), 2);
 }
 
-/// Each socket lies in the next one: their release must not go deeper and deeper.
+/// Each socket is in the queue of the next: their release must not recurse.
 #[test]
 fn a_long_chain_is_released_on_a_small_stack() {
     const LENGTH: usize = 10_000;
@@ -313,9 +313,9 @@ fn a_long_chain_is_released_on_a_small_stack() {
     thread.spawn(body).unwrap().join().unwrap();
 }
 
-/// Threads that pass sockets around while others look for garbage: whoever receives one can use it.
+/// Threads pass sockets around while others collect garbage: every received socket works.
 #[test]
-fn nothing_is_collected_that_somebody_will_receive() {
+fn no_socket_that_will_be_received_is_collected() {
     const ROUNDS: usize = 300;
     within_time(|| {
         let process = Process::with(Files::with_limit(100_000), MemFs::default());
@@ -326,7 +326,7 @@ fn nothing_is_collected_that_somebody_will_receive() {
                     let (inner_near, inner_far) = pair(&process);
                     pass(&process, inner_near, &[inner_near]).unwrap();
                     process.write(inner_far, b"mine").unwrap();
-                    // Its only descriptors lie in queues from here on.
+                    // From here on, its only descriptors are in queues.
                     let files = vec![
                         process.files().take(inner_near).unwrap(),
                         process.files().take(inner_far).unwrap(),

@@ -1,4 +1,4 @@
-//! `select` on counters, pipes and files.
+//! `select` on eventfds, pipes and files.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ fn set_of<const N: usize>(fds: [Fd; N]) -> FdSet {
     set
 }
 
-/// Asks for `read` and `write`, and returns the count and what is left of them.
+/// Requests `read` and `write`, and returns the count and the ready ones.
 fn select(
     process: &Process,
     (mut read, mut write): (FdSet, FdSet),
@@ -27,7 +27,7 @@ fn select(
     (count, read, write)
 }
 
-/// Sets as numbers; an empty one may have words.
+/// Sets as lists of descriptors; an empty set may have words.
 fn numbers(set: &FdSet) -> Vec<RawFd> {
     (0..1024).filter(|&fd| set.contains(fd)).collect()
 }
@@ -46,7 +46,7 @@ fn each_set_keeps_what_is_ready() {
 }
 
 #[test]
-fn what_is_not_below_the_number_is_left_alone() {
+fn descriptors_from_nfds_on_are_left_alone() {
     let process = Process::new();
     let fds = [(); 3].map(|()| process.eventfd(1, EventFdFlags::empty()).unwrap());
     let mut read = set_of(fds);
@@ -60,7 +60,7 @@ fn what_is_not_below_the_number_is_left_alone() {
 }
 
 #[test]
-fn one_that_is_not_open_is_refused_and_nothing_changed() {
+fn a_descriptor_that_is_not_open_is_refused_and_nothing_changes() {
     let process = Process::new();
     let fd = process.eventfd(1, EventFdFlags::empty()).unwrap();
     let mut both = set_of([fd]);
@@ -84,7 +84,7 @@ fn the_end_of_file_is_for_readers_and_a_broken_pipe_for_both() {
     };
     process.close(writer).unwrap();
     assert_eq!(call.result(), (Ok(1), vec![reader.raw()], vec![]));
-    // The end of file alone does not wake who wants to write.
+    // End of file alone does not make a file writable.
     let (count, ..) = select(
         &process,
         (FdSet::new(), set_of([reader])),
@@ -141,9 +141,9 @@ fn random_set(random: &mut fastrand::Rng) -> Option<FdSet> {
     (random.u8(0..5) > 0).then_some(set)
 }
 
-/// What breaks if this is wrong: a call that does not wait goes another way, and finds something else.
+/// A call that does not block has its own code path, which must find the same.
 #[test]
-fn a_call_that_does_not_wait_answers_as_one_that_may() {
+fn a_nonblocking_call_returns_the_same_as_a_blocking_one() {
     let process = Process::new();
     for fd in 0..150 {
         let fd = process.eventfd(fd % 2, EventFdFlags::empty()).unwrap();

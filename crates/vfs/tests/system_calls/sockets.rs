@@ -16,7 +16,7 @@ fn both_directions_carry_bytes() {
 }
 
 #[test]
-fn a_child_answers_over_its_end() {
+fn a_child_replies_over_its_end() {
     let parent = Process::new();
     let (near, far) = parent.socketpair(OpenFlags::empty()).unwrap();
     let child = parent.fork().unwrap();
@@ -64,7 +64,7 @@ fn a_waiting_end_is_woken_by_the_close_of_the_other() {
 }
 
 #[test]
-fn a_nonblocking_pair_answers_eagain() {
+fn a_nonblocking_pair_returns_eagain() {
     let process = Process::new();
     let (near, far) = process.socketpair(OpenFlags::NONBLOCK).unwrap();
     assert_eq!(process.read(near, &mut [0]), Err(Errno::EAGAIN));

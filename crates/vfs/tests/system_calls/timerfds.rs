@@ -1,4 +1,4 @@
-//! `timerfd` under `poll` and `epoll`, which have to wake at the right moment themselves.
+//! `timerfd` under `poll` and `epoll`, which have to wake at the expiration by themselves.
 
 use std::time::{Duration, Instant};
 
@@ -50,7 +50,7 @@ fn wait(process: &Process, set: Fd, timeout: Option<Duration>) -> usize {
 }
 
 #[test]
-fn what_is_no_timer_is_refused() {
+fn a_file_that_is_not_a_timer_is_refused() {
     let (process, fd) = process_with_timer();
     let other = process.eventfd(0, EventFdFlags::empty()).unwrap();
     let spec = ITimerSpec::default();
@@ -71,7 +71,7 @@ fn what_is_no_timer_is_refused() {
 }
 
 #[test]
-fn poll_sleeps_until_the_moment() {
+fn poll_sleeps_until_the_expiration() {
     let (process, fd) = process_with_timer();
     let start = Instant::now();
     set_once(&process, fd, SOON);
@@ -83,7 +83,7 @@ fn poll_sleeps_until_the_moment() {
 }
 
 #[test]
-fn poll_learns_of_a_timer_that_is_set_meanwhile() {
+fn poll_wakes_for_a_timer_that_is_set_meanwhile() {
     let (process, fd) = process_with_timer();
     let polling = process.clone();
     let call = Call::start_waiting(move || polling.poll(&mut [PollFd::new(fd, Events::IN)], None));
@@ -92,7 +92,7 @@ fn poll_learns_of_a_timer_that_is_set_meanwhile() {
 }
 
 #[test]
-fn epoll_sleeps_until_the_moment() {
+fn epoll_sleeps_until_the_expiration() {
     let (process, fd) = process_with_timer();
     let set = set_with(&process, &[fd], EpollFlags::IN);
     let start = Instant::now();
@@ -107,7 +107,7 @@ fn epoll_sleeps_until_the_moment() {
 }
 
 #[test]
-fn epoll_learns_of_a_timer_that_is_set_meanwhile() {
+fn epoll_wakes_for_a_timer_that_is_set_meanwhile() {
     let (process, fd) = process_with_timer();
     let set = set_with(&process, &[fd], EpollFlags::IN);
     let waiting = process.clone();
@@ -158,7 +158,7 @@ fn a_set_of_sets_wakes_for_a_timer() {
 }
 
 #[test]
-fn all_who_wait_for_one_timer_see_its_level() {
+fn all_waiters_for_one_timer_see_its_level() {
     let (process, fd) = process_with_timer();
     let sets = [(); 2].map(|()| set_with(&process, &[fd], EpollFlags::IN));
     let calls = sets.map(|set| {

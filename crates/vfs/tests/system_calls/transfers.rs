@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use fdtable::{Fd, FdFlags};
 use fdtable_vfs::{Errno, Object, OpenFlags, Process, file};
 
-/// Object that notes what is called, and lets its try forms answer as told.
+/// Object that records the calls, with fixed answers of its `try_` forms.
 struct Probe {
     answer: Result<usize, Errno>,
     status: OpenFlags,
@@ -48,7 +48,7 @@ impl Object for Probe {
     }
 }
 
-/// Result of a read and of a write, and all that was called, up to a last close.
+/// Result of a read and of a write, and all calls up to a last close.
 type Outcome = (
     Result<usize, Errno>,
     Result<usize, Errno>,
@@ -77,13 +77,13 @@ fn outcome(answer: Result<usize, Errno>, status: OpenFlags) -> Outcome {
 }
 
 #[test]
-fn a_transfer_that_need_not_wait_calls_the_try_form_alone() {
+fn a_transfer_that_need_not_block_calls_only_the_try_form() {
     let calls = vec!["try_read", "try_write", "release"];
     assert_eq!(outcome(Ok(3), OpenFlags::RDWR), (Ok(3), Ok(3), calls));
 }
 
 #[test]
-fn a_transfer_that_must_wait_calls_the_waiting_form_next() {
+fn a_transfer_that_must_block_calls_the_blocking_form_next() {
     let calls = vec!["try_read", "read", "try_write", "write", "release"];
     assert_eq!(
         outcome(Err(Errno::EAGAIN), OpenFlags::RDWR),
@@ -92,7 +92,7 @@ fn a_transfer_that_must_wait_calls_the_waiting_form_next() {
 }
 
 #[test]
-fn a_nonblocking_file_never_sees_the_waiting_form() {
+fn the_blocking_form_is_never_called_on_a_nonblocking_file() {
     let again = Err(Errno::EAGAIN);
     let calls = vec!["try_read", "try_write", "release"];
     assert_eq!(
