@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn what_one_end_writes_the_other_reads() {
+fn bytes_written_at_one_end_are_read_at_the_other() {
     let (near, far) = pair(OpenFlags::empty());
     near.write(b"ping").unwrap();
     far.write(b"pong!").unwrap();

@@ -31,7 +31,7 @@ fn ticks_at(timer: &mut Timer, time: u64) -> u64 {
 }
 
 #[test]
-fn it_expires_once_without_an_interval() {
+fn a_timer_without_an_interval_expires_once() {
     let mut timer = set(TimerFlags::empty(), 5, 0);
     assert_eq!(ticks_at(&mut timer, 104), 0);
     assert_eq!(ticks_at(&mut timer, 105), 1);

@@ -36,7 +36,7 @@ fn the_second_of_two_creators_gets_eexist() {
 }
 
 #[test]
-fn what_moves_waits_for_what_moves_and_a_new_name_does_not() {
+fn a_move_waits_for_another_and_a_rename_in_place_does_not() {
     let fs = Arc::new(tree(&["a/", "a/1", "a/b/", "c/"]));
     let rename = |old, new| {
         let fs = Arc::clone(&fs);
