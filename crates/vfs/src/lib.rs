@@ -50,6 +50,10 @@ pub use process::{
     CloneFlags, FdSet, FlockOperation, Limit, MemfdFlags, PollFd, Process, Resource, select_now,
 };
 
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
 #[cfg(test)]
 #[path = "../tests/system_calls/call.rs"]
 mod call;
