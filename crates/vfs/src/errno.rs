@@ -28,7 +28,7 @@ macro_rules! errnos {
 errnos! {
     /// The caller is not the owner, or the operation is not permitted here.
     EPERM = 1;
-    /// The file, or a directory on its path, does not exist, and `O_CREAT` was not given.
+    /// The file, or a directory on its path, does not exist.
     ENOENT = 2;
     /// A signal interrupted the call.
     EINTR = 4;

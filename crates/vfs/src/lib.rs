@@ -1,8 +1,8 @@
 //! A small kernel in a process: files, directories, pipes and stream sockets behind descriptors.
 //!
 //! It is the first user of [`fdtable`] and shows how to build on it: [`Object`] is what a
-//! descriptor refers to, [`Process`] has the system calls, [`MemFs`] is the root file system. Errors
-//! and flags have the names and values of Linux.
+//! descriptor refers to, [`Process`] has the system calls, and [`MemFs`] is the root file system.
+//! Errors and flags have the names and values of Linux.
 //!
 //! ```
 //! use fdtable_vfs::{OpenFlags, Process};

@@ -252,9 +252,10 @@ pub trait Object: Any + Send + Sync {
         Err(Errno::ENOTDIR)
     }
 
-    /// Returns the next names of a directory in the order of their cookies, and advances the
-    /// position. Begins with `.` and `..`; an empty list is the end. Each entry costs `size` of it,
-    /// and all together cost at most `most`. Allocates.
+    /// Returns the next names of a directory, in the order of their cookies. Advances the position.
+    ///
+    /// Begins with `.` and `..`; an empty list is the end. Each entry costs `size` of it, and all
+    /// together cost at most `most`. Allocates.
     ///
     /// # Errors
     /// `ENOTDIR` if it is not a directory (the default); `EINVAL` if the next name alone costs more

@@ -83,7 +83,7 @@ impl Default for Process {
 }
 
 impl Process {
-    /// Makes a process without open files, with at most 1,024 descriptors and an empty file system.
+    /// Makes a process without open files, with 1,024 descriptors and an empty file system.
     pub fn new() -> Self {
         Self::default()
     }

@@ -69,7 +69,7 @@ pub struct Epoll {
     status: Status,
 }
 
-/// The set itself, to which its items refer, and which can be polled like a file.
+/// The set itself. Its items refer to it, and it can be polled like a file.
 pub(crate) struct Set {
     /// First lock: see the head of this file.
     members: Mutex<Members>,

@@ -23,8 +23,8 @@ pub trait Watcher: Send + Sync {
         true
     }
 
-    /// Returns true if the watcher shares changes with others of its kind, to which each change is
-    /// [offered](Self::offer) in turn. Called once, at the registration.
+    /// Returns true if the watcher shares changes with others of its kind. Each change is then
+    /// [offered](Self::offer) to them in turn. Called once, at the registration.
     fn is_exclusive(&self) -> bool {
         false
     }
@@ -67,8 +67,7 @@ pub trait Pollee: Send + Sync {
         false
     }
 
-    /// Notifies watchers of what time has changed since the last call, and returns when it will
-    /// change the events again, if ever.
+    /// Notifies watchers of what time has changed, and returns when it will again.
     ///
     /// A sleeper wakes at that time, and calls this again. The caller asks for
     /// [`events`](Self::events) afterwards.

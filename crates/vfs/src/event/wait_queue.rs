@@ -171,8 +171,8 @@ impl WaitQueue {
         wakeups
     }
 
-    /// Collects all watchers of `events`, and no sleeper, after a change that leaves the object as
-    /// ready as it was. Edge-triggered watchers need it.
+    /// Collects all watchers of `events`, and no sleeper. For a change that leaves the object as
+    /// ready as it was: edge-triggered watchers need it.
     #[inline]
     pub fn tell(&mut self, events: Events) -> Wakeups {
         let mut wakeups = Wakeups::default();

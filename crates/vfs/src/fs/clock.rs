@@ -19,8 +19,8 @@ impl Timestamp {
         nanos: 0,
     };
 
-    /// Returns the time of the last tick of the kernel's clock, 1 to 10 ms ago. It costs a quarter
-    /// of an exact clock (Linux `current_time`).
+    /// Returns the time of the last tick of the kernel's clock. That is 1 to 10 ms ago, and costs a
+    /// quarter of an exact clock (Linux `current_time`).
     #[cfg(target_os = "linux")]
     pub(crate) fn now() -> Self {
         use rustix::time::{ClockId, clock_gettime};

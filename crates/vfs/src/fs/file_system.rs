@@ -41,7 +41,7 @@ pub trait FileSystem: Any + Send + Sync {
     fn statfs(&self) -> StatFs;
 }
 
-/// Permission check of a rename, given the inode that moves and the one that it replaces, if any.
+/// Permission check of a rename, given the moved inode and the replaced one, if any.
 ///
 /// It runs with the locks of the directories held and may ask only for
 /// [permissions](Inode::permissions), which do not take them.

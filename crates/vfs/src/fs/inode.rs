@@ -134,7 +134,7 @@ pub trait Inode: Any + Send + Sync {
         Err(Errno::EPERM)
     }
 
-    /// Makes an unnamed regular file on the file system of this directory, which `linkat` may name
+    /// Makes an unnamed regular file on the file system of this directory. `linkat` may name it
     /// later.
     ///
     /// # Errors
@@ -148,7 +148,7 @@ pub trait Inode: Any + Send + Sync {
         Err(Errno::EOPNOTSUPP)
     }
 
-    /// Adds a name for an inode of the same file system that is not a directory.
+    /// Adds a name for an inode of the same file system. The inode is not a directory.
     ///
     /// # Errors
     /// `EEXIST` if the name exists; `ENOENT` if the directory is removed, or the inode has lost its

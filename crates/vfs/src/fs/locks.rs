@@ -206,7 +206,7 @@ impl Locks {
         }
     }
 
-    /// Collects all waiters, and takes them off the list of waits until they have tried again.
+    /// Collects all waiters. They are off the list of waits until they have tried again.
     fn wake_all(&self, state: &mut State) -> Wakeups {
         // They may be about to sleep, and not be in the queue yet.
         if std::mem::take(&mut state.has_listed_waiter) {

@@ -198,8 +198,7 @@ impl VfsPath {
         Some((parent, name))
     }
 
-    /// Returns the path from the root, followed by ` (deleted)` if the name is removed, as on
-    /// Linux.
+    /// Returns the path from the root. If the name is removed, ` (deleted)` follows, as on Linux.
     #[doc(alias = "d_path")]
     pub fn full_path(&self) -> Vec<u8> {
         let mut names = Vec::new();
@@ -223,7 +222,7 @@ impl VfsPath {
         path
     }
 
-    /// Returns the directory under the mount of which this is the root, through all mounts below.
+    /// Returns the directory under the mount, if this is its root, through all mounts below.
     fn below_mounts(&self) -> &VfsPath {
         let mut here = self;
         while let Some(mount) = &here.mount

@@ -51,8 +51,8 @@ impl PathContext<'_> {
         PathWalk::new(self).find(&start, &path, follow)
     }
 
-    /// Finds the inode at a path, or with [`AtFlags::EMPTY_PATH`] and an empty path the file of the
-    /// descriptor.
+    /// Finds the inode at a path. With [`AtFlags::EMPTY_PATH`] and an empty path, this is the file
+    /// of the descriptor.
     ///
     /// # Errors
     /// Those of path lookup; `EBADF` if the descriptor's file has no path.

@@ -100,8 +100,8 @@ pub struct Stat {
 pub(super) const BLOCK_SIZE: u32 = 4096;
 
 impl Stat {
-    /// Makes the attributes of an inode with one name, user and group 0, size 0, and all timestamps
-    /// at the beginning of 1970. The caller sets the fields that differ.
+    /// Makes the attributes of an inode with one name and otherwise zeros. The timestamps are at
+    /// the beginning of 1970. The caller sets the fields that differ.
     pub const fn new(kind: FileKind, mode: Mode, inode: u64) -> Self {
         Stat {
             device: 0,

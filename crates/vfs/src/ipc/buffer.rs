@@ -71,7 +71,7 @@ pub struct Buffer {
 /// across a sleep.
 #[derive(Debug)]
 struct State {
-    /// Grows by doubling as it is used, so it allocates at most a dozen times, and a buffer that is
+    /// Grows by doubling as it is used, so it allocates at most a dozen times. A buffer that is
     /// never full stays small. `drain` starts again at the front when it takes the last byte, so
     /// short messages reuse the same few cache lines.
     bytes: VecDeque<u8>,
@@ -559,8 +559,7 @@ impl State {
         result
     }
 
-    /// Collects the waiters to wake after bytes were put in, or after a woken writer could not put
-    /// any in.
+    /// Collects the waiters to wake after a write, even if it could not put any bytes in.
     #[inline]
     fn after_put(&mut self, was_readable: bool, wakeups: &mut Wakeups) {
         if self.has_no_waiters() {

@@ -95,8 +95,8 @@ struct Directions {
     outgoing: Arc<Buffer>,
 }
 
-/// Makes a connected pair of stream sockets with a namespace of its own, and [`CAPACITY`] each way.
-/// Of `flags`, only `O_NONBLOCK` matters. Allocates.
+/// Makes a connected pair of stream sockets in a new namespace, with [`CAPACITY`] each way. Of
+/// `flags`, only `O_NONBLOCK` matters. Allocates.
 pub fn pair(flags: OpenFlags) -> (Socket, Socket) {
     let anonymous = Ucred {
         pid: 0,
@@ -168,7 +168,7 @@ impl Socket {
         }
     }
 
-    /// Returns the value for the inode at a path to which the socket will be bound.
+    /// Returns the value to store in the inode at a path before a bind.
     ///
     /// # Errors
     /// `EINVAL` if it has an address; `EIO` if revoked.

@@ -31,7 +31,7 @@ bitflags::bitflags! {
 #[doc(alias = "signal_struct")]
 pub(super) struct ThreadGroup {
     pub(super) id: AtomicCell<i32>,
-    /// One for each table, so its reference count is the number of processes that share the table.
+    /// One for each table. Its reference count is the number of processes that share the table.
     pub(super) locks: Arc<TableLocks>,
     pub(super) file_size: FileSize,
 }
@@ -47,8 +47,8 @@ impl ThreadGroup {
 }
 
 impl Process {
-    /// Makes a child with the same open files, positions included, in a table of its own, and with
-    /// a copy of the limits. The child does not inherit record locks of the process. Allocates.
+    /// Makes a child with the same open files in a table of its own. The positions of the files are
+    /// shared, the limits copied, and record locks of the process not inherited. Allocates.
     ///
     /// # Errors
     /// `ENOMEM` from the table.
@@ -56,8 +56,7 @@ impl Process {
         self.clone_with(CloneFlags::empty())
     }
 
-    /// Makes a child that shares with this process what `flags` say, and has copies of the rest.
-    /// Allocates.
+    /// Makes a child that shares what `flags` say, and has copies of the rest. Allocates.
     ///
     /// # Errors
     /// `EINVAL` if a flag is unknown; `ENOMEM` from the table.

@@ -15,7 +15,8 @@ const MAX_RW_COUNT: usize = 0x7fff_f000;
 type File = FileRef<dyn Object>;
 
 impl Process {
-    /// Copies up to `count` bytes between two regular files, or within one, and returns how many.
+    /// Copies up to `count` bytes between two regular files, or within one. Returns how many.
+    ///
     /// An offset, if given, is where the copy begins, and is advanced; otherwise the file position
     /// is. Allocates.
     ///
@@ -64,9 +65,10 @@ impl Process {
         Ok(moved)
     }
 
-    /// Copies up to `count` bytes of a file to any writable file, and returns how many. The offset,
-    /// if given, is where the copy begins, and is advanced; otherwise the position of `from` is.
-    /// Allocates, and blocks while there is no room, unless `to` is non-blocking.
+    /// Copies up to `count` bytes of a file to any writable file. Returns how many.
+    ///
+    /// The offset, if given, is where the copy begins, and is advanced; otherwise the position of
+    /// `from` is. Allocates, and blocks while there is no room, unless `to` is non-blocking.
     ///
     /// # Errors
     /// `EBADF` if not open descriptors, or not open for reading or writing; `EINVAL` if `from` is
@@ -106,9 +108,9 @@ impl Process {
         Ok(moved)
     }
 
-    /// Allocates memory for `length` bytes from `offset` on, and extends the file to their end,
-    /// unless `how` has `KEEP_SIZE`. With `PUNCH_HOLE` as well, fills them with zeros instead. May
-    /// wait for transfers.
+    /// Allocates memory for `length` bytes of a file from `offset` on. Extends the file to their
+    /// end, unless `how` has `KEEP_SIZE`. With `PUNCH_HOLE` as well, fills them with zeros instead.
+    /// May wait for transfers.
     ///
     /// # Errors
     /// `EBADF` if not an open descriptor, or not open for writing; `EINVAL` if `length` is 0;
@@ -180,8 +182,8 @@ impl<'a> Cursor<'a> {
     }
 }
 
-/// Copies `count` bytes of a file from `at` on, and returns how many, up to the end of the file or
-/// a short write. `write` gets the bytes, and how many were written before.
+/// Copies `count` bytes of a file from `at` on, and returns how many. Stops at the end of the file,
+/// and after a short write. `write` gets the bytes, and how many were written before.
 fn transfer(
     from: &File,
     at: u64,

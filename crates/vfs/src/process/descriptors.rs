@@ -74,8 +74,8 @@ impl Process {
         Ok(self.files.dup_to_flushing(old, new, flags, flush)?)
     }
 
-    /// Closes a descriptor, and releases the record locks of the table on its file, through
-    /// whichever descriptor they were set.
+    /// Closes a descriptor, and releases the record locks of the table on its file. They are
+    /// released through whichever descriptor they were set.
     ///
     /// The last close of an open file ends its side of a pipe or socket before this returns. The
     /// exception is a call that still sleeps in the file: it does not wake, and goes on with the
@@ -137,8 +137,8 @@ impl Process {
         self.look(fd.into(), |object| object.status())
     }
 
-    /// Sets the changeable status flags of the open file, `APPEND` and `NONBLOCK`, for all its
-    /// descriptors. Other bits of `flags` are ignored.
+    /// Sets `APPEND` and `NONBLOCK` of the open file, for all its descriptors. Other bits of
+    /// `flags` are ignored.
     ///
     /// # Errors
     /// `EBADF` if not an open descriptor; `EPERM` for `NOATIME` if the file belongs to another

@@ -22,8 +22,8 @@ impl Process {
             .mkdir(at.into(), path.as_ref(), mode.into())
     }
 
-    /// Makes an empty directory like [`mkdirat`](Self::mkdirat), relative to the working directory,
-    /// with all permissions that the umask allows.
+    /// Makes an empty directory like [`mkdirat`](Self::mkdirat), relative to the working directory.
+    /// It has all permissions that the umask allows.
     ///
     /// # Errors
     /// Those of `mkdirat`.
@@ -64,9 +64,9 @@ impl Process {
         self.files.get(fd)?.read_dir(max, &|_| 1)
     }
 
-    /// Reads names like [`read_dir`](Self::read_dir), but as many as fit into `max` bytes, where
-    /// each takes `size` of it. For a caller that copies them to a buffer. `size` runs with the
-    /// position locked, and must not use the descriptor.
+    /// Reads as many names as fit into `max` bytes, otherwise like [`read_dir`](Self::read_dir).
+    /// Each name takes `size` of it. For a caller that copies the names to a buffer. `size` runs
+    /// with the position locked, and must not use the descriptor.
     ///
     /// # Errors
     /// Those of `read_dir`; `EINVAL` if not even the first name fits.

@@ -128,9 +128,9 @@ impl Process {
         Ok(())
     }
 
-    /// Returns how many of `count` bytes may be written to the file of a descriptor, at `offset` or
-    /// at its position, under the size limit of this process. A concurrent write through the same
-    /// open file may move the position past the limit.
+    /// Returns how many of `count` bytes may be written under the size limit of this process. The
+    /// write is at `offset`, or at the file position. A concurrent write through the same open file
+    /// may move the position past the limit.
     ///
     /// # Errors
     /// `EFBIG` if none may; `EBADF` if not an open descriptor; `EIO` if revoked.

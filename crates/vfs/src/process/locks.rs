@@ -61,8 +61,8 @@ impl Process {
         })
     }
 
-    /// Sets a record lock in place of the owner's locks on these bytes, or releases them.
-    /// Allocates, and blocks until there is no conflicting lock if `wait` says so.
+    /// Sets a record lock in place of the owner's locks on these bytes. With kind `Unlock`,
+    /// releases them. Allocates, and blocks until there is no conflicting lock if `wait` says so.
     ///
     /// A lock of the [process](LockOwner::Process) belongs to its table of descriptors, which
     /// clones share and forks do not. It ends at the first close of any descriptor of the file in

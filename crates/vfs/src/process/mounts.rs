@@ -51,8 +51,7 @@ impl Process {
         Ok(context.fs_of(&vfs_path).statfs())
     }
 
-    /// Returns the paths of all mounts but the root, with their file systems, the oldest first.
-    /// Allocates.
+    /// Returns the paths and file systems of all mounts but the root, the oldest first. Allocates.
     #[doc(alias = "/proc/self/mounts")]
     pub fn mounts(&self) -> Vec<(Vec<u8>, StatFs)> {
         let mounts = self.kernel.mounts().list();

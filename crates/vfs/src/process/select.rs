@@ -111,9 +111,9 @@ fn word_and_bit(fd: RawFd) -> Option<(usize, u64)> {
 }
 
 impl Process {
-    /// Waits until a descriptor below `nfds` is ready for the set that it is in, or until `timeout`
-    /// has passed (`None`: forever). Leaves the ready ones in the sets, and returns how many there
-    /// are, counted once for each set. Blocks, and allocates.
+    /// Waits until a descriptor in one of the sets is ready, or until `timeout` has passed. Without
+    /// a `timeout`, waits forever. Only descriptors below `nfds` count. Leaves the ready ones in
+    /// the sets, and returns how many there are, counted once for each set. Blocks, and allocates.
     ///
     /// The first set is for reading, for which end of file counts as ready; the second for writing,
     /// the third for exceptional conditions ([`Events::PRI`]).
@@ -275,8 +275,7 @@ fn select_words(
     Ok(count)
 }
 
-/// Asks for the events of the wanted descriptors from `first` on, and returns the bits of the ready
-/// ones.
+/// Returns the bits of the wanted descriptors from `first` on that are ready.
 #[inline]
 fn ready_of(
     first: RawFd,

@@ -112,7 +112,7 @@ impl Process {
         Ok((reservation.install(accepted), address))
     }
 
-    /// Connects a socket to the listener at an address, or sets the peer of a datagram socket;
+    /// Connects a socket to the listener at an address. Sets the peer of a datagram socket;
     /// [`SocketAddress::Unnamed`] removes it. Blocks while the listener's backlog is full, unless
     /// the socket is non-blocking. Allocates.
     ///

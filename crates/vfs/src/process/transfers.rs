@@ -51,8 +51,8 @@ impl Process {
         }
     }
 
-    /// Reads at `offset`, in bytes from the start, like [`read`](Self::read), and leaves the file
-    /// position alone.
+    /// Reads at `offset`, in bytes from the start, without using the file position. Otherwise like
+    /// [`read`](Self::read).
     ///
     /// # Errors
     /// `ESPIPE` on a pipe or socket; `EISDIR` on a directory; `EINVAL` if `offset` is above
@@ -64,8 +64,8 @@ impl Process {
         }
     }
 
-    /// Writes at `offset`, in bytes from the start, like [`write`](Self::write), and leaves the
-    /// file position alone. A file that is open for appending is appended to, as on Linux.
+    /// Writes at `offset`, in bytes from the start, without using the file position. Otherwise like
+    /// [`write`](Self::write). A file that is open for appending is appended to, as on Linux.
     ///
     /// # Errors
     /// `ESPIPE` on a pipe or socket; `EINVAL` if `offset` is above `i64::MAX`; those of `write`.

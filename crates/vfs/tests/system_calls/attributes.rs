@@ -11,8 +11,7 @@ fn mode(process: &Process, path: &str) -> u32 {
     process.stat(path).unwrap().mode.bits()
 }
 
-/// Makes a process of user 1 and group 1, in a directory of user 0 with all permissions for
-/// everyone.
+/// Makes a process of user 1 and group 1, in a directory with all permissions for everyone.
 fn user() -> (Process, Process) {
     let root = Process::new();
     root.umask(Mode::NONE);

@@ -12,7 +12,7 @@ use fdtable_vfs::{Errno, FileKind, MemFs, Mode, Object, OpenFlags, Process, Stat
 
 const NEW: OpenFlags = OpenFlags::CREAT.union(OpenFlags::RDWR);
 
-/// Directory that removes each file right after it is found or made, as another process might.
+/// Directory that removes each file right after it is found or made.
 struct Contested {
     root: Arc<dyn Inode>,
     /// How many more times it does that.
@@ -109,7 +109,7 @@ fn an_open_that_creates_gets_a_file_despite_removals_of_the_name() {
     assert_eq!(process.open("m/a", OpenFlags::RDONLY), Err(Errno::ENOENT));
 }
 
-/// In a sticky directory, a user removes only own files, however fast the name changes hands.
+/// In a sticky directory, a user removes only own files, however fast names change.
 #[test]
 fn the_removed_file_is_the_one_that_was_checked() {
     let fs = MemFs::default();

@@ -16,7 +16,7 @@ use crate::call::within_time;
 
 const AT_ONCE: Option<Duration> = Some(Duration::ZERO);
 
-/// Pipes whose reading ends are members of a set, and a member that ends the work.
+/// Pipes whose reading ends are members of a set, and an eventfd that ends the work.
 struct Works {
     process: Process,
     set: Fd,
@@ -107,7 +107,7 @@ impl Works {
     }
 }
 
-/// If a change were lost, its bytes would stay in a pipe, and all would sleep.
+/// A lost change would leave bytes in a pipe, and all would sleep.
 #[track_caller]
 fn every_change_is_reported(asked: EpollFlags) {
     within_time(move || {

@@ -42,7 +42,7 @@ fn pair(process: &Process) -> (Fd, Fd) {
     process.socketpair(OpenFlags::empty()).unwrap()
 }
 
-/// Checks that the writing end of a pipe is released, and so is what held it.
+/// Checks that the writing end of a pipe is released, as is what held it.
 #[track_caller]
 fn assert_released(process: &Process, reader: Fd) {
     assert_eq!(process.read(reader, &mut [0]), Ok(0));
@@ -193,8 +193,8 @@ fn files_of_a_send_that_fails_are_dropped() {
     assert_eq!(process.kernel().sockets().in_flight(), 0);
 }
 
-/// Makes garbage of sockets that hold a pipe's writing end, checks that it is held, closes an
-/// unrelated socket, and checks that it is released.
+/// Makes garbage of sockets that hold a pipe's writing end, and expects its release. It must be
+/// held until an unrelated socket is closed.
 fn assert_collected(make: impl FnOnce(&Process, Fd)) {
     let process = Process::new();
     let (reader, writer) = process.pipe2(OpenFlags::NONBLOCK).unwrap();

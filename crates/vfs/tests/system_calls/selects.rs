@@ -129,7 +129,7 @@ fn a_set_has_no_end_and_no_negative_numbers() {
     assert!(FdSet::from_words(&[1 << 63, 1]).contains(64));
 }
 
-/// A few random descriptors, of which the last may not be open, or no set at all.
+/// A few random descriptors, or no set. The last descriptor may not be open.
 fn random_set(random: &mut fastrand::Rng) -> Option<FdSet> {
     let mut set = FdSet::new();
     for _ in 0..random.usize(0..12) {
@@ -141,7 +141,7 @@ fn random_set(random: &mut fastrand::Rng) -> Option<FdSet> {
     (random.u8(0..5) > 0).then_some(set)
 }
 
-/// A call that does not block has its own code path, which must find the same.
+/// A nonblocking call has its own code path, which must find the same.
 #[test]
 fn a_nonblocking_call_returns_the_same_as_a_blocking_one() {
     let process = Process::new();

@@ -67,7 +67,7 @@ fn check_paths(set: &Arc<Set>) -> Result<(), Errno> {
     Ok(())
 }
 
-/// Returns how many paths there are from a set upwards, including the one that ends there.
+/// Returns how many paths lead from a set upwards, including the one that ends there.
 fn paths(set: &Set, counted: &mut Lengths) -> usize {
     if let Some(&paths) = counted.get(&address(set)) {
         return paths;

@@ -85,7 +85,7 @@ impl Ready {
         }
     }
 
-    /// Puts an item that a poll of the epoll has taken back to the front, and collects one waiter:
+    /// Puts an item that a poll of the epoll has taken back to the front. Collects one waiter too:
     /// one that was woken meanwhile may have found the list empty.
     pub(super) fn put_first(&mut self, item: &Item) -> Wakeups {
         if let Some(item) = Self::mark(item) {

@@ -71,7 +71,7 @@ fn one_write_serves_as_many_readers_of_a_semaphore() {
     }
 }
 
-/// The first writer in the queue needs more room than there is, the second does not.
+/// The first writer in the queue needs more room than there is. The second does not.
 #[test]
 fn a_read_wakes_every_writer_that_fits() {
     let eventfd = Arc::new(eventfd(u64::MAX - 1, EventFdFlags::SEMAPHORE));

@@ -1,5 +1,4 @@
-//! If `wait` is wrong, a thread sleeps forever, or keeps an entry in the queue that it does not
-//! need.
+//! If `wait` is wrong, a thread sleeps forever, or keeps an unneeded entry in the queue.
 
 use std::thread;
 use std::time::Duration;
@@ -94,8 +93,8 @@ fn a_spurious_wake_up_keeps_its_entry() {
     assert_eq!(waiting.result(), Some(true));
 }
 
-/// Its deadline passes while it is still in the queue, because it cannot get the lock: so it is
-/// chosen. If it left without another look, the next sleeper would sleep although there is an item.
+/// Its deadline passes while it is still in the queue, because the lock is held: so it is chosen.
+/// If it left without another look, the next sleeper would sleep although there is an item.
 #[test]
 fn a_sleeper_chosen_after_its_deadline_looks_again() {
     let stock = Arc::new(Mutex::new(Stock::default()));

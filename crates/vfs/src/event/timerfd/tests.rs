@@ -1,4 +1,4 @@
-//! If a timerfd is wrong, a thread sleeps past the expiration, or wakes for one that was cancelled.
+//! If a timerfd is wrong, a thread sleeps past the expiration, or wakes for a cancelled one.
 
 use super::*;
 use crate::call::Call;

@@ -11,7 +11,7 @@ pub(in crate::event) const END_OF_TIME: Duration = Duration::from_nanos(i64::MAX
 /// A clock that jumps by more was set.
 const JUMP: Duration = Duration::from_millis(20);
 
-/// Two readings of clocks that are further apart do not show the offset between the clocks.
+/// Longest time between two readings of clocks that shows the offset between the clocks.
 const AT_ONCE: Duration = Duration::from_millis(5);
 
 #[derive(Debug)]
@@ -39,8 +39,8 @@ pub(super) struct Timer {
 #[derive(Clone, Copy)]
 pub(super) struct Now {
     pub(super) time: Duration,
-    /// How far the time of day is ahead of the monotonic clock, if it is needed and could be
-    /// measured.
+    /// How far the time of day is ahead of the monotonic clock. `None` if it is not needed, or
+    /// could not be measured.
     lead: Option<Duration>,
 }
 

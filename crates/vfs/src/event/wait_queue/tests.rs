@@ -1,4 +1,4 @@
-//! If a queue is wrong, a thread sleeps forever, or a herd wakes for one byte.
+//! If a queue is wrong, a thread sleeps forever, or many wake for one byte.
 
 use parking_lot::Mutex;
 

@@ -27,8 +27,8 @@ struct Wait {
     sleeper: Arc<Sleeper>,
 }
 
-/// Records that the calling thread will sleep, for `waiter`, until `blocker` releases a lock in
-/// `set`.
+/// Records that the calling thread will sleep until `blocker` releases a lock in `set`. The thread
+/// sleeps on behalf of `waiter`.
 ///
 /// # Errors
 /// `EDEADLK` if the blocker waits for the waiter, directly or not.

@@ -10,8 +10,8 @@ use super::LockKind;
 use crate::Errno;
 use crate::event::FileId;
 
-/// Bytes from `first` to `last`, both included and at most `i64::MAX`, which means the end of the
-/// file.
+/// Bytes from `first` to `last`, both included. Both are at most `i64::MAX`, which means the end of
+/// the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Range {
     pub(crate) first: u64,

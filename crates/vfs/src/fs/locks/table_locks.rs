@@ -22,8 +22,8 @@ use crate::{Errno, Object};
 pub(crate) struct TableLocks {
     /// Set at the first lock, so that forks on many CPUs share no counter.
     owner: OnceLock<Owner>,
-    /// Sets in which the table has or had locks, by their address, because a table may have locks
-    /// on many files.
+    /// Sets in which the table has or had locks, by their address. A table may have locks on many
+    /// files.
     sets: Mutex<HashMap<usize, Arc<Locks>, RandomState>>,
     /// True if there are such sets. Written under the lock of `sets`.
     has_some: AtomicCell<bool>,

@@ -621,8 +621,8 @@ fn copy_out(data: &[u8], offset: u64, buf: &mut [u8]) -> usize {
     count
 }
 
-/// Copies `bytes` to position `at`, after zeros for a hole before it, and returns how many were
-/// below `limit`.
+/// Copies `bytes` to position `at`, and returns how many were below `limit`. A hole before it is
+/// filled with zeros.
 fn copy_in(data: &mut Vec<u8>, limit: usize, at: u64, bytes: &[u8]) -> Result<usize, Errno> {
     if bytes.is_empty() {
         return Ok(0);

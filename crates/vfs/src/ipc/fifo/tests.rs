@@ -1,4 +1,4 @@
-//! If an open is wrong, a shell pipeline over a FIFO hangs, or loses its first bytes.
+//! If an open is wrong, a shell pipeline over a FIFO hangs, or loses bytes.
 
 use super::*;
 use crate::call::{Call, within_time};

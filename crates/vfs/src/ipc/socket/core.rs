@@ -430,8 +430,8 @@ impl Core {
         Ok(())
     }
 
-    /// Discards what a former partner has sent, and sets its error if its partner is this socket
-    /// (Linux `unix_dgram_disconnected`).
+    /// Discards what a former partner has sent. Sets its error if its partner is this socket (Linux
+    /// `unix_dgram_disconnected`).
     fn leave(self: &Arc<Self>, old: &Partner) {
         let Queue::Messages(inbox) = &self.incoming else {
             return;
@@ -599,7 +599,8 @@ impl Core {
         })
     }
 
-    /// Visits each bundle of files in flight to this socket, or to a pending connection in it.
+    /// Visits each bundle of files in flight to this socket. Includes those to pending connections
+    /// in it.
     pub(super) fn for_each_right(&self, see: &mut dyn FnMut(&Rights)) {
         self.incoming.for_each_right(see);
         if let Phase::Listening { pending, .. } = &self.state.lock().phase {

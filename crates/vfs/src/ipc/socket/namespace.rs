@@ -39,8 +39,8 @@ impl Namespace {
         self.in_flight.files()
     }
 
-    /// Drops the files in the queues of unreachable sockets, and returns how many such sockets
-    /// there were.
+    /// Drops the files in the queues of unreachable sockets, and returns the number of such
+    /// sockets.
     ///
     /// It also runs automatically, as [`in_flight`](super::in_flight) describes. Runs the release
     /// of files; the caller holds no lock.

@@ -1,4 +1,4 @@
-//! If this is wrong, two writers have the same byte, or a byte stays locked forever.
+//! If this is wrong, two writers lock one byte, or a byte stays locked forever.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -53,7 +53,7 @@ fn read_back(records: &Records) -> Model {
     model
 }
 
-/// Checks that the list is in the order that the searches rely on, and as short as possible.
+/// Checks that the list is sorted as the searches require, and as short as possible.
 fn check_order(records: &Records) {
     let list: Vec<&Record> = records.iter().collect();
     for pair in list

@@ -26,7 +26,7 @@ fn one_of_many_creators_is_the_first() {
     assert_eq!(fs.stat("/").unwrap().size, ROUNDS as u64);
 }
 
-/// A creator whose lookup came before the other's creation sees it once it has the lock.
+/// A creator that looked before the other's creation sees it once it has the lock.
 #[test]
 fn the_second_of_two_creators_gets_eexist() {
     let fs = tree(&["a"]);
@@ -51,8 +51,9 @@ fn a_move_waits_for_another_and_a_rename_in_place_does_not() {
     assert_eq!(waiting.map(Call::result), [Ok(()); 2]);
 }
 
-/// Renames back and forth between directories above, below and beside each other, with removals of
-/// directories between them: no deadlock, and no file is lost.
+/// Renames back and forth between directories above, below and beside each other.
+///
+/// Other threads remove directories between them. There must be no deadlock, and no lost file.
 #[test]
 fn renames_in_all_directions_end_and_lose_nothing() {
     within_time(|| {
