@@ -24,7 +24,7 @@ impl Mode {
     #[doc(alias = "S_ISUID")]
     pub const SET_UID: Self = Mode(0o4000);
 
-    /// Makes a mode of the low twelve bits of a number, without the kind of the inode.
+    /// Makes a mode of the low twelve bits of a number.
     pub const fn new(bits: u32) -> Self {
         Mode(bits & 0o7777)
     }

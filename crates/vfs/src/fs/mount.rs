@@ -222,7 +222,8 @@ impl VfsPath {
         path
     }
 
-    /// Returns the directory under the mount, if this is its root, through all mounts below.
+    /// Returns the directory under the mount if this is its root, through all mounts below.
+    /// Otherwise returns this path.
     fn below_mounts(&self) -> &VfsPath {
         let mut here = self;
         while let Some(mount) = &here.mount

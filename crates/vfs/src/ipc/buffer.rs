@@ -276,12 +276,13 @@ impl Buffer {
         self.end_writer(Side::Closed);
     }
 
-    /// Revokes the reading side: readers get `EIO`, sleeping ones included.
+    /// Revokes the reading side: readers get `EIO`, sleeping ones included, and writers `EPIPE`.
     pub fn revoke_reader(&self) {
         self.end_reader(Side::Revoked);
     }
 
-    /// Revokes the writing side: writers get `EIO`, sleeping ones included.
+    /// Revokes the writing side: writers get `EIO`, sleeping ones included, and readers end of
+    /// file.
     pub fn revoke_writer(&self) {
         self.end_writer(Side::Revoked);
     }

@@ -74,8 +74,8 @@ impl Process {
         Ok(self.files.dup_to_flushing(old, new, flags, flush)?)
     }
 
-    /// Closes a descriptor, and releases the record locks of the table on its file. They are
-    /// released through whichever descriptor they were set.
+    /// Closes a descriptor, and releases the record locks that the table has on its file. It
+    /// releases all of them, whichever descriptor each was set through.
     ///
     /// The last close of an open file ends its side of a pipe or socket before this returns. The
     /// exception is a call that still sleeps in the file: it does not wake, and goes on with the

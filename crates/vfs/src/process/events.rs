@@ -45,7 +45,7 @@ impl Process {
         self.install(flags.open_flags(), || file(eventfd))
     }
 
-    /// Makes an epoll, an empty set of files to wait for, at the lowest free descriptor. Allocates.
+    /// Makes an epoll without members, at the lowest free descriptor. Allocates.
     ///
     /// # Errors
     /// `EINVAL` if `flags` has unknown bits; `EMFILE`, `ENOMEM` from the table.

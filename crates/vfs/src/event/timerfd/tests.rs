@@ -1,4 +1,4 @@
-//! If a timerfd is wrong, a thread sleeps past the expiration, or wakes for a cancelled one.
+//! If a timerfd is wrong, a thread sleeps too long, or wakes for a cancelled expiration.
 
 use super::*;
 use crate::call::Call;

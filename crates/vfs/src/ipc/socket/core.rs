@@ -269,7 +269,8 @@ impl Core {
         }
     }
 
-    /// Takes a pending connection, or returns `None` if none will come.
+    /// Takes a pending connection, or `Ok(None)` if none will come. Returns nothing if the caller
+    /// has to wait.
     fn try_accept(
         &self,
         state: &mut State,
