@@ -249,7 +249,7 @@ impl State {
         self.count += addend;
         let woken = match self.count {
             // Adding zero is an edge too, as on Linux, but there is nothing to take.
-            0 => self.queue.tell(Events::IN),
+            0 => self.queue.notify_watchers(Events::IN),
             _ => self.queue.wake(Events::IN),
         };
         Some((Ok(addend), woken))

@@ -325,7 +325,7 @@ impl Pollee for Shared {
             let mut state = self.0.lock();
             let next_change = state.next_change();
             let wakeups = match state.timer.take_unnotified() {
-                true => state.queue.tell(Events::IN),
+                true => state.queue.notify_watchers(Events::IN),
                 false => Wakeups::default(),
             };
             (next_change, wakeups)

@@ -174,7 +174,7 @@ impl WaitQueue {
     /// Collects all watchers of `events`, and no sleeper. For a change that leaves the object as
     /// ready as it was: edge-triggered watchers need it.
     #[inline]
-    pub fn tell(&mut self, events: Events) -> Wakeups {
+    pub fn notify_watchers(&mut self, events: Events) -> Wakeups {
         let mut wakeups = Wakeups::default();
         if !self.watchers.is_empty() {
             self.find_watchers(events, &mut wakeups);

@@ -567,7 +567,7 @@ impl State {
             return;
         }
         if was_readable {
-            wakeups.append(self.readers.tell(Events::READABLE));
+            wakeups.append(self.readers.notify_watchers(Events::READABLE));
         } else if self.is_readable() {
             wakeups.append(self.readers.wake(Events::READABLE));
         }

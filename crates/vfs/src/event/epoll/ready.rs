@@ -52,7 +52,10 @@ impl Ready {
         }
         self.put_last(item);
         let events = Events::READABLE;
-        (self.waiters.tell(events), self.waiters.pass_on(events))
+        (
+            self.waiters.notify_watchers(events),
+            self.waiters.pass_on(events),
+        )
     }
 
     /// Collects one more waiter, if items are left.

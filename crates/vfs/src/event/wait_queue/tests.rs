@@ -181,6 +181,6 @@ fn a_notification_of_watchers_wakes_no_sleeper() {
     let ((reader, first), (poll, second)) = (watcher(), watcher());
     queue.sleep_on(first, Events::IN);
     queue.watch(&second, Events::IN, None);
-    queue.tell(Events::IN).run();
+    queue.notify_watchers(Events::IN).run();
     assert_eq!((count(&reader), count(&poll)), (0, 1));
 }

@@ -358,7 +358,7 @@ impl State {
         wakeups.append(if was_empty {
             self.readers.wake(Events::READABLE)
         } else {
-            self.readers.tell(Events::READABLE)
+            self.readers.notify_watchers(Events::READABLE)
         });
         self.call_writers(wakeups);
         Ok(())
@@ -420,7 +420,7 @@ impl Carrier for State {
             }),
         };
         if look == Look::Take {
-            wakeups.append(self.writers.tell(Events::WRITABLE));
+            wakeups.append(self.writers.notify_watchers(Events::WRITABLE));
             self.call_writers(wakeups);
         }
         if !self.messages.is_empty() {
