@@ -10,6 +10,6 @@
 mod anon_inode;
 pub mod buffer;
 pub mod fifo;
-mod patience;
 pub mod pipe;
 pub mod socket;
+mod wait_policy;

@@ -42,7 +42,7 @@ use self::core::{Core, FileState};
 use crate::event::{Events, FileId, Pollee};
 use crate::ipc::anon_inode::AnonInode;
 use crate::ipc::buffer::Buffer;
-use crate::ipc::patience::Patience;
+use crate::ipc::wait_policy::WaitPolicy;
 use crate::object::file;
 use crate::vectored::IOV_MAX;
 use crate::{Errno, Object, OpenFlags, Stat, Status};
@@ -216,7 +216,7 @@ impl Socket {
         &self,
         flags: OpenFlags,
     ) -> Result<(FileRef<dyn Object>, Option<SocketAddress>), Errno> {
-        let core = self.core.accept(self.receive_patience(MsgFlags::empty()))?;
+        let core = self.core.accept(self.receive_policy(MsgFlags::empty()))?;
         let accepted = file(Self::of(Arc::clone(&core), flags));
         if accepted.is_err() {
             core.end(FileState::Closed);
@@ -242,8 +242,8 @@ impl Socket {
         if self.kind() == SocketType::Datagram {
             return self.core.connect_datagram(Some(other));
         }
-        let patience = self.send_patience(MsgFlags::empty());
-        self.core.connect_stream(other, credentials, patience)
+        let policy = self.send_policy(MsgFlags::empty());
+        self.core.connect_stream(other, credentials, policy)
     }
 
     /// Removes the peer of a datagram socket.
@@ -326,7 +326,7 @@ impl Socket {
             bytes: message.bytes,
             to: to.map(|Peer(core)| core),
             ancillary,
-            patience: self.send_patience(flags),
+            policy: self.send_policy(flags),
         })
     }
 
@@ -342,8 +342,8 @@ impl Socket {
         if flags.contains(MsgFlags::OOB) {
             return Err(Errno::EOPNOTSUPP);
         }
-        let patience = self.receive_patience(flags);
-        self.core.receive(bufs, flags, patience)
+        let policy = self.receive_policy(flags);
+        self.core.receive(bufs, flags, policy)
     }
 
     /// Returns the value of an option.
@@ -377,17 +377,17 @@ impl Socket {
         self.core.may_send()
     }
 
-    fn receive_patience(&self, flags: MsgFlags) -> Patience {
+    fn receive_policy(&self, flags: MsgFlags) -> WaitPolicy {
         match self.may_wait(flags) {
-            true => self.core.options.receive_patience(),
-            false => Patience::None,
+            true => self.core.options.receive_policy(),
+            false => WaitPolicy::NoWait,
         }
     }
 
-    fn send_patience(&self, flags: MsgFlags) -> Patience {
+    fn send_policy(&self, flags: MsgFlags) -> WaitPolicy {
         match self.may_wait(flags) {
-            true => self.core.options.send_patience(),
-            false => Patience::None,
+            true => self.core.options.send_policy(),
+            false => WaitPolicy::NoWait,
         }
     }
 
@@ -419,19 +419,19 @@ impl Socket {
         }))
     }
 
-    fn read_message(&self, buf: &mut [u8], patience: Patience) -> Result<usize, Errno> {
+    fn read_message(&self, buf: &mut [u8], policy: WaitPolicy) -> Result<usize, Errno> {
         let bufs = &mut [IoSliceMut::new(buf)];
-        let received = self.core.receive(bufs, MsgFlags::empty(), patience)?;
+        let received = self.core.receive(bufs, MsgFlags::empty(), policy)?;
         in_flight::discard(received.rights);
         Ok(received.count)
     }
 
-    fn write_message(&self, bytes: &[u8], patience: Patience) -> Result<usize, Errno> {
+    fn write_message(&self, bytes: &[u8], policy: WaitPolicy) -> Result<usize, Errno> {
         self.core.send(SendRequest {
             bytes: &[IoSlice::new(bytes)],
             to: None,
             ancillary: Ancillary::default(),
-            patience,
+            policy,
         })
     }
 }
@@ -504,28 +504,28 @@ impl Object for Socket {
             Some(stream) => stream.incoming.try_read(buf),
             // No message is read for an empty buffer, as on Linux.
             None if buf.is_empty() => Ok(0),
-            None => self.read_message(buf, Patience::None),
+            None => self.read_message(buf, WaitPolicy::NoWait),
         }
     }
 
     fn try_write(&self, bytes: &[u8]) -> Result<usize, Errno> {
         match self.stream() {
             Some(stream) if !bytes.is_empty() => stream.outgoing.try_write_by(&self.status, bytes),
-            _ => self.write_message(bytes, Patience::None),
+            _ => self.write_message(bytes, WaitPolicy::NoWait),
         }
     }
 
     fn read(&self, buf: &mut [u8]) -> Result<usize, Errno> {
         // The fast path of most reads.
         match self.try_read(buf) {
-            Err(Errno::EAGAIN) => self.read_message(buf, self.core.options.receive_patience()),
+            Err(Errno::EAGAIN) => self.read_message(buf, self.core.options.receive_policy()),
             outcome => outcome,
         }
     }
 
     fn write(&self, bytes: &[u8]) -> Result<usize, Errno> {
         match self.try_write(bytes) {
-            Err(Errno::EAGAIN) => self.write_message(bytes, self.core.options.send_patience()),
+            Err(Errno::EAGAIN) => self.write_message(bytes, self.core.options.send_policy()),
             outcome => outcome,
         }
     }

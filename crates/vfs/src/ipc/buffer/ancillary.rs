@@ -16,10 +16,10 @@ use std::sync::Arc;
 use super::{Buffer, State};
 use crate::Errno;
 use crate::event::{Events, WaitQueue, Wakeups};
-use crate::ipc::patience::Patience;
 use crate::ipc::socket::ancillary::{Ancillary, Arrived};
 use crate::ipc::socket::in_flight::{Flights, InFlight, Rights};
 use crate::ipc::socket::receive::{Carrier, Look, receive};
+use crate::ipc::wait_policy::WaitPolicy;
 
 /// Place of a message that carries something, in bytes that ever went through the buffer.
 #[derive(Debug)]
@@ -40,21 +40,21 @@ impl Buffer {
     /// Reads into several slices, with what the bytes carry. Waits while there is nothing.
     ///
     /// # Errors
-    /// `EAGAIN` if the patience ends; `EBADF` if the reading side is closed; `EIO` if it is revoked.
+    /// `EAGAIN` if the wait ends; `EBADF` if the reading side is closed; `EIO` if it is revoked.
     pub(crate) fn receive(
         &self,
         bufs: &mut [IoSliceMut<'_>],
         look: Look,
-        patience: Patience,
+        policy: WaitPolicy,
     ) -> Result<Taken, Errno> {
-        receive(&self.state, bufs, look, patience)
+        receive(&self.state, bufs, look, policy)
     }
 
     /// Reads bytes that carry something, which is dropped. Does not wait.
     #[cold]
     pub(super) fn try_read_marked(&self, buf: &mut [u8]) -> Result<usize, Errno> {
         let bufs = &mut [IoSliceMut::new(buf)];
-        Ok(self.receive(bufs, Look::Take, Patience::None)?.count)
+        Ok(self.receive(bufs, Look::Take, WaitPolicy::NoWait)?.count)
     }
 
     /// Writes several slices, with something beside the first byte. Waits for room. Returns how many
@@ -62,12 +62,12 @@ impl Buffer {
     /// carry is dropped, and an end is told nevertheless.
     ///
     /// # Errors
-    /// `EAGAIN` if the patience ends before anything was written; those of `write`.
+    /// `EAGAIN` if the wait ends before anything was written; those of `write`.
     pub(crate) fn send(
         &self,
         bytes: &[IoSlice<'_>],
         ancillary: Ancillary,
-        patience: Patience,
+        policy: WaitPolicy,
     ) -> Result<usize, Errno> {
         let total: usize = bytes.iter().map(|slice| slice.len()).sum();
         if total == 0 {
@@ -76,7 +76,7 @@ impl Buffer {
         let mut ancillary = (!ancillary.is_empty()).then_some(ancillary);
         let mut written = 0;
         while written < total {
-            match self.send_some(bytes, written, total, &mut ancillary, patience) {
+            match self.send_some(bytes, written, total, &mut ancillary, policy) {
                 Ok(count) => written += count,
                 Err(errno) if written == 0 => return Err(errno),
                 Err(_) => break,
@@ -91,10 +91,10 @@ impl Buffer {
         written: usize,
         total: usize,
         ancillary: &mut Option<Ancillary>,
-        patience: Patience,
+        policy: WaitPolicy,
     ) -> Result<usize, Errno> {
         let mut wakeups = Wakeups::default();
-        patience.wait(
+        policy.wait(
             &self.state,
             |state| &mut state.writers,
             Events::OUT,

@@ -24,7 +24,7 @@ use super::queue::Queue;
 use super::{Namespace, Shutdown, SocketAddress, SocketType};
 use crate::Errno;
 use crate::event::{Events, Sleeper, WaitQueue, Wakeups, Watcher};
-use crate::ipc::patience::Patience;
+use crate::ipc::wait_policy::WaitPolicy;
 
 /// Most connections that may wait in a listener: 4,096, as `net.core.somaxconn` of Linux.
 #[doc(alias = "somaxconn")]
@@ -250,13 +250,13 @@ impl Core {
         matches!(self.state.lock().phase, Phase::Listening { .. })
     }
 
-    /// Accepts a pending connection. Waits for one as `patience` says.
-    pub(super) fn accept(&self, patience: Patience) -> Result<Arc<Core>, Errno> {
+    /// Accepts a pending connection. Waits for one as `policy` says.
+    pub(super) fn accept(&self, policy: WaitPolicy) -> Result<Arc<Core>, Errno> {
         if self.kind == SocketType::Datagram {
             return Err(Errno::EOPNOTSUPP);
         }
         let mut wakeups = Wakeups::default();
-        let accepted = patience.wait(
+        let accepted = policy.wait(
             &self.state,
             |state| &mut state.changes,
             Events::IN,
@@ -264,7 +264,7 @@ impl Core {
         );
         match accepted {
             // A call that does not wait does not see that none will come, as on Linux.
-            Ok(None) if patience == Patience::None => Err(Errno::EAGAIN),
+            Ok(None) if policy == WaitPolicy::NoWait => Err(Errno::EAGAIN),
             accepted => accepted?.ok_or(Errno::EINVAL),
         }
     }
@@ -297,7 +297,7 @@ impl Core {
         self: &Arc<Self>,
         listener: &Core,
         credentials: Ucred,
-        patience: Patience,
+        policy: WaitPolicy,
     ) -> Result<(), Errno> {
         // Checked before the state of this socket, as on Linux.
         if !listener.is_listening() || listener.incoming.is_ended() {
@@ -306,7 +306,7 @@ impl Core {
         self.begin_connecting()?;
         let mut wakeups = Wakeups::default();
         let connected = self.wait_elsewhere(|| {
-            patience.wait(
+            policy.wait(
                 &listener.state,
                 |state| &mut state.connectors,
                 Events::OUT,

@@ -21,7 +21,7 @@ use super::in_flight::{Flights, InFlight, Rights};
 use super::receive::{Carrier, Look, receive};
 use crate::Errno;
 use crate::event::{Events, FileId, WaitQueue, Wakeups, Watcher};
-use crate::ipc::patience::Patience;
+use crate::ipc::wait_policy::WaitPolicy;
 
 /// What a message weighs beside its bytes: 256 bytes, about what it costs.
 pub const OVERHEAD: usize = 256;
@@ -146,17 +146,17 @@ impl Inbox {
     ///
     /// # Errors
     /// Those of `check`, which is asked each time that somebody woke the sender; `EAGAIN` if the
-    /// patience ends; `ECONNREFUSED` if the receiver is closed, `EPIPE` if it or the connection is
+    /// wait ends; `ECONNREFUSED` if the receiver is closed, `EPIPE` if it or the connection is
     /// shut; `ENOMEM`.
     pub(crate) fn send(
         &self,
         message: &mut Option<Message>,
         sender: Sender,
         check: impl Fn() -> Result<(), Errno>,
-        patience: Patience,
+        policy: WaitPolicy,
     ) -> Result<(), Errno> {
         let mut wakeups = Wakeups::default();
-        patience.wait(
+        policy.wait(
             &self.state,
             |state| &mut state.writers,
             sender.interest(),
@@ -175,15 +175,15 @@ impl Inbox {
     /// Takes a message out, or looks at it. Waits while there is none.
     ///
     /// # Errors
-    /// `EAGAIN` if the patience ends; `EBADF` if the reader is closed; `EIO` if it is revoked; what
+    /// `EAGAIN` if the wait ends; `EBADF` if the reader is closed; `EIO` if it is revoked; what
     /// the other side has left.
     pub(crate) fn receive(
         &self,
         bufs: &mut [IoSliceMut<'_>],
         look: Look,
-        patience: Patience,
+        policy: WaitPolicy,
     ) -> Result<Delivered, Errno> {
-        receive(&self.state, bufs, look, patience)
+        receive(&self.state, bufs, look, policy)
     }
 
     /// Has no message follow: a connection ended, or a side of it was shut.

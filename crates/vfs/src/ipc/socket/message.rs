@@ -12,7 +12,7 @@ use super::queue::Queue;
 use super::receive::Look;
 use super::{SocketAddress, SocketType};
 use crate::ipc::buffer::Buffer;
-use crate::ipc::patience::Patience;
+use crate::ipc::wait_policy::WaitPolicy;
 use crate::{Errno, Object};
 
 /// Least number of bytes by which a message is shorter than the send buffer (as on Linux).
@@ -81,7 +81,7 @@ pub(crate) struct SendRequest<'a> {
     /// Destination, if one was given.
     pub(crate) to: Option<Arc<Core>>,
     pub(crate) ancillary: Ancillary,
-    pub(crate) patience: Patience,
+    pub(crate) policy: WaitPolicy,
 }
 
 impl SendRequest<'_> {
@@ -109,7 +109,7 @@ impl Core {
         };
         match &link.outgoing {
             Queue::Bytes(_) if request.to.is_some() => Err(Errno::EISCONN),
-            Queue::Bytes(buffer) => buffer.send(request.bytes, request.ancillary, request.patience),
+            Queue::Bytes(buffer) => buffer.send(request.bytes, request.ancillary, request.policy),
             Queue::Messages(inbox) => {
                 self.check_sender(request.length())?;
                 let sent = self.deliver(inbox, Sender::Partner, request);
@@ -201,10 +201,10 @@ impl Core {
         let from = Arc::clone(&self.name);
         let mut message = Some(Message::new(request.bytes, from, request.ancillary)?);
         let check = || self.file_state.load().check();
-        let mut send = |patience| inbox.send(&mut message, sender, check, patience);
-        match send(Patience::None) {
-            Err(Errno::EAGAIN) if request.patience != Patience::None => {
-                self.wait_elsewhere(|| send(request.patience))?;
+        let mut send = |policy| inbox.send(&mut message, sender, check, policy);
+        match send(WaitPolicy::NoWait) {
+            Err(Errno::EAGAIN) if request.policy != WaitPolicy::NoWait => {
+                self.wait_elsewhere(|| send(request.policy))?;
             }
             outcome => outcome?,
         }
@@ -215,14 +215,14 @@ impl Core {
         &self,
         bufs: &mut [IoSliceMut<'_>],
         flags: MsgFlags,
-        patience: Patience,
+        policy: WaitPolicy,
     ) -> Result<Received, Errno> {
         match &self.incoming {
             _ if self.kind() != SocketType::Datagram && self.link.get().is_none() => {
                 Err(self.not_connected())
             }
-            Queue::Bytes(buffer) => self.receive_bytes(buffer, bufs, flags, patience),
-            Queue::Messages(inbox) => self.receive_message(inbox, bufs, flags, patience),
+            Queue::Bytes(buffer) => self.receive_bytes(buffer, bufs, flags, policy),
+            Queue::Messages(inbox) => self.receive_message(inbox, bufs, flags, policy),
         }
     }
 
@@ -239,13 +239,13 @@ impl Core {
         buffer: &Buffer,
         mut bufs: &mut [IoSliceMut<'_>],
         flags: MsgFlags,
-        patience: Patience,
+        policy: WaitPolicy,
     ) -> Result<Received, Errno> {
         let look = look(flags);
         let wanted: usize = bufs.iter().map(|buf| buf.len()).sum();
         let (mut count, mut arrived) = (0, Arrived::default());
         loop {
-            let taken = match buffer.receive(bufs, look, patience) {
+            let taken = match buffer.receive(bufs, look, policy) {
                 Ok(taken) => taken,
                 Err(errno) if count == 0 => return Err(errno),
                 // The next call gets the error again, or has waited long enough.
@@ -274,10 +274,10 @@ impl Core {
         inbox: &Inbox,
         bufs: &mut [IoSliceMut<'_>],
         flags: MsgFlags,
-        patience: Patience,
+        policy: WaitPolicy,
     ) -> Result<Received, Errno> {
-        let delivered = inbox.receive(bufs, look(flags), patience)?;
-        let at_once = patience == Patience::None;
+        let delivered = inbox.receive(bufs, look(flags), policy)?;
+        let at_once = policy == WaitPolicy::NoWait;
         if !delivered.is_message && at_once && self.kind() == SocketType::Datagram {
             // Linux reports the end of datagrams only to a blocking call.
             return Err(Errno::EAGAIN);

@@ -8,7 +8,7 @@ use super::ancillary::Ucred;
 use super::core::Core;
 use super::{CAPACITY, SocketType};
 use crate::Errno;
-use crate::ipc::patience::Patience;
+use crate::ipc::wait_policy::WaitPolicy;
 
 /// Smallest and largest size of a socket buffer in bytes: `SOCK_MIN_SNDBUF` of Linux, and twice the
 /// default `net.core.wmem_max`.
@@ -90,13 +90,13 @@ impl Options {
     }
 
     /// Returns how long a blocking receive blocks.
-    pub(super) fn receive_patience(&self) -> Patience {
-        patience(self.receive_timeout.load())
+    pub(super) fn receive_policy(&self) -> WaitPolicy {
+        policy(self.receive_timeout.load())
     }
 
     /// Returns how long a blocking send blocks.
-    pub(super) fn send_patience(&self) -> Patience {
-        patience(self.send_timeout.load())
+    pub(super) fn send_policy(&self) -> WaitPolicy {
+        policy(self.send_timeout.load())
     }
 }
 
@@ -189,12 +189,12 @@ impl SocketType {
     }
 }
 
-fn patience(nanoseconds: u64) -> Patience {
+fn policy(nanoseconds: u64) -> WaitPolicy {
     match nanoseconds {
-        0 => Patience::Endless,
+        0 => WaitPolicy::Forever,
         limit => match Instant::now().checked_add(Duration::from_nanos(limit)) {
-            Some(deadline) => Patience::Until(deadline),
-            None => Patience::Endless,
+            Some(deadline) => WaitPolicy::Until(deadline),
+            None => WaitPolicy::Forever,
         },
     }
 }

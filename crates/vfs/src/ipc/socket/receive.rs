@@ -18,7 +18,7 @@ use parking_lot::Mutex;
 use super::in_flight::{Flights, InFlight};
 use crate::Errno;
 use crate::event::{Events, WaitQueue, Wakeups};
-use crate::ipc::patience::Patience;
+use crate::ipc::wait_policy::WaitPolicy;
 
 /// What a look into a queue is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,17 +66,17 @@ enum Attempt<F> {
 /// Reads, with the files that what is read carries. Waits while there is nothing.
 ///
 /// # Errors
-/// `EAGAIN` if the patience ends; those of [`Carrier::take`].
+/// `EAGAIN` if the policy ends; those of [`Carrier::take`].
 pub(crate) fn receive<C: Carrier>(
     state: &Mutex<C>,
     bufs: &mut [IoSliceMut<'_>],
     look: Look,
-    patience: Patience,
+    policy: WaitPolicy,
 ) -> Result<C::Found, Errno> {
     // Dropped after the locks.
     let mut wakeups = Wakeups::default();
     loop {
-        let attempt = patience.wait(state, C::readers, Events::IN, |state| {
+        let attempt = policy.wait(state, C::readers, Events::IN, |state| {
             if state.read_must_wait() {
                 return None;
             }
@@ -140,7 +140,7 @@ pub(crate) mod tests {
         let read = || {
             let mut byte = [0];
             let bufs = &mut [IoSliceMut::new(&mut byte)];
-            receive(queue, bufs, Look::Take, Patience::None).map(drop)
+            receive(queue, bufs, Look::Take, WaitPolicy::None).map(drop)
         };
         thread::scope(|scope| {
             let mut flights = first.lock();

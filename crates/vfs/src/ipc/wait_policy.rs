@@ -9,20 +9,20 @@ use crate::event::{self, Events, WaitQueue};
 
 /// How long a call may block for what it needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Patience {
+pub(crate) enum WaitPolicy {
     /// Not at all (`O_NONBLOCK`, `MSG_DONTWAIT`).
-    None,
+    NoWait,
     /// Until a deadline.
     Until(Instant),
     /// Forever.
-    Endless,
+    Forever,
 }
 
-impl Patience {
+impl WaitPolicy {
     fn deadline(self) -> Option<Instant> {
         match self {
-            Patience::Until(deadline) => Some(deadline),
-            Patience::None | Patience::Endless => None,
+            WaitPolicy::Until(deadline) => Some(deadline),
+            WaitPolicy::NoWait | WaitPolicy::Forever => None,
         }
     }
 
@@ -38,7 +38,7 @@ impl Patience {
         mut attempt: impl FnMut(&mut S) -> Option<Result<R, Errno>>,
     ) -> Result<R, Errno> {
         let outcome = match self {
-            Patience::None => attempt(&mut state.lock()),
+            WaitPolicy::NoWait => attempt(&mut state.lock()),
             _ => event::wait(state, queue, interest, self.deadline(), attempt),
         };
         outcome.unwrap_or(Err(Errno::EAGAIN))
