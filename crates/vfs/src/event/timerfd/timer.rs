@@ -9,10 +9,10 @@ use crate::Errno;
 pub(in crate::event) const END_OF_TIME: Duration = Duration::from_nanos(i64::MAX as u64);
 
 /// A clock that jumps by more was set.
-const JUMP: Duration = Duration::from_millis(20);
+const MIN_JUMP: Duration = Duration::from_millis(20);
 
 /// Longest time between two readings of clocks that shows the offset between the clocks.
-const AT_ONCE: Duration = Duration::from_millis(5);
+const MAX_GAP: Duration = Duration::from_millis(5);
 
 #[derive(Debug)]
 pub(super) struct Timer {
@@ -31,7 +31,7 @@ pub(super) struct Timer {
     /// The watchers have not been notified of the last ticks.
     unnotified: bool,
     /// With `CANCEL_ON_SET`: the offset between the two clocks, in which a jump shows.
-    lead: Option<Duration>,
+    offset: Option<Duration>,
     canceled: bool,
 }
 
@@ -41,7 +41,7 @@ pub(super) struct Now {
     pub(super) time: Duration,
     /// How far the time of day is ahead of the monotonic clock. `None` if it is not needed, or
     /// could not be measured.
-    lead: Option<Duration>,
+    offset: Option<Duration>,
 }
 
 impl Timer {
@@ -55,7 +55,7 @@ impl Timer {
             interval: Duration::ZERO,
             ticks: 0,
             unnotified: false,
-            lead: None,
+            offset: None,
             canceled: false,
         }
     }
@@ -93,7 +93,7 @@ impl Timer {
         let follows = self.follows_the_time_of_day() && flags.contains(TimerFlags::CANCEL_ON_SET);
         let now = Now {
             time: self.runs_on.now(),
-            lead: if follows { lead() } else { None },
+            offset: if follows { offset() } else { None },
         };
         self.set_at(now, flags, spec);
     }
@@ -110,7 +110,7 @@ impl Timer {
         self.interval = spec.interval.min(END_OF_TIME);
         self.ticks = 0;
         self.unnotified = false;
-        self.lead = now.lead;
+        self.offset = now.offset;
         self.canceled = false;
     }
 
@@ -132,10 +132,10 @@ impl Timer {
     }
 
     fn advance_to(&mut self, now: Now) {
-        if let (Some(before), Some(lead)) = (self.lead, now.lead)
-            && before.abs_diff(lead) > JUMP
+        if let (Some(before), Some(offset)) = (self.offset, now.offset)
+            && before.abs_diff(offset) > MIN_JUMP
         {
-            self.lead = Some(lead);
+            self.offset = Some(offset);
             self.canceled = true;
             self.count(1);
         }
@@ -179,20 +179,20 @@ impl Timer {
     fn now(&self) -> Now {
         Now {
             time: self.runs_on.now(),
-            lead: self.lead.and_then(|_| lead()),
+            offset: self.offset.and_then(|_| offset()),
         }
     }
 }
 
 /// Returns how far the time of day is ahead of the monotonic clock. Nothing if the thread was
 /// interrupted between the readings, again and again.
-fn lead() -> Option<Duration> {
+fn offset() -> Option<Duration> {
     const TRIES: usize = 8;
     (0..TRIES).find_map(|_| {
         let before = Clock::Monotonic.now();
         let time = Clock::Realtime.now();
         let apart = Clock::Monotonic.now().saturating_sub(before);
-        (apart <= AT_ONCE).then(|| time.saturating_sub(before))
+        (apart <= MAX_GAP).then(|| time.saturating_sub(before))
     })
 }
 

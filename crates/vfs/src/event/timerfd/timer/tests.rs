@@ -10,7 +10,7 @@ fn seconds(count: u64) -> Duration {
 fn at(time: u64) -> Now {
     Now {
         time: seconds(time),
-        lead: None,
+        offset: None,
     }
 }
 
@@ -92,7 +92,7 @@ fn the_end_of_time_is_not_passed() {
     assert_eq!(timer.expiry(), Some(END_OF_TIME));
     let end = Now {
         time: END_OF_TIME,
-        lead: None,
+        offset: None,
     };
     timer.advance_to(end);
     assert_eq!((timer.ticks(), timer.expiry()), (1, Some(END_OF_TIME)));
@@ -104,9 +104,9 @@ fn the_end_of_time_is_not_passed() {
 
 #[test]
 fn a_set_clock_cancels_once_if_that_was_requested() {
-    let now = |lead| Now {
+    let now = |offset| Now {
         time: seconds(100),
-        lead: Some(seconds(lead)),
+        offset: Some(seconds(offset)),
     };
     let far = ITimerSpec {
         interval: Duration::ZERO,
