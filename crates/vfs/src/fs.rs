@@ -11,7 +11,6 @@
 //! | `fs/locks.rs`, `fs/locks/` | record locks and `flock`, for files of all file systems |
 
 mod attributes;
-mod clock;
 mod dev;
 mod device_number;
 mod fallocate;
@@ -30,9 +29,9 @@ mod path_ops;
 mod proc;
 mod seek;
 mod stat;
+mod timestamp;
 
 pub use attributes::{Attributes, Time};
-pub use clock::Timestamp;
 pub use dev::DevFs;
 pub use device_number::fresh as fresh_device;
 pub use fallocate::FallocateFlags;
@@ -48,3 +47,4 @@ pub use path_ops::{At, AtFlags, PathContext, UnlinkFlags};
 pub use proc::ProcFs;
 pub use seek::SeekTo;
 pub use stat::{DirEntry, FileKind, Stat};
+pub use timestamp::Timestamp;

@@ -255,15 +255,15 @@ pub trait Object: Any + Send + Sync {
     /// Returns the next names of a directory, in the order of their cookies. Advances the position.
     ///
     /// Begins with `.` and `..`; an empty list is the end. Each entry costs `size` of it, and all
-    /// together cost at most `most`. Allocates.
+    /// together cost at most `max`. Allocates.
     ///
     /// # Errors
     /// `ENOTDIR` if it is not a directory (the default); `EINVAL` if the next name alone costs more
-    /// than `most`; `ENOENT` if the directory is removed.
+    /// than `max`; `ENOENT` if the directory is removed.
     #[doc(alias = "getdents64")]
     fn read_dir(
         &self,
-        _most: usize,
+        _max: usize,
         _size: &dyn Fn(&DirEntry) -> usize,
     ) -> Result<Vec<DirEntry>, Errno> {
         Err(Errno::ENOTDIR)

@@ -1,7 +1,7 @@
 //! Attributes of an inode that can be set.
 
-use super::clock::Timestamp;
 use super::mode::Mode;
+use super::timestamp::Timestamp;
 
 /// Attributes to set; `None` leaves an attribute as it is.
 #[doc(alias = "struct iattr")]

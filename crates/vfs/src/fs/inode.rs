@@ -79,7 +79,7 @@ pub trait Inode: Any + Send + Sync {
     ///
     /// Such an inode is opened only after a descriptor is reserved. By default, everything but
     /// regular files and directories.
-    fn is_open_noticed(&self) -> bool {
+    fn open_has_side_effect(&self) -> bool {
         !matches!(self.kind(), FileKind::Regular | FileKind::Directory)
     }
 

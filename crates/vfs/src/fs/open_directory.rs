@@ -122,7 +122,7 @@ impl Object for OpenDirectory {
 
     fn read_dir(
         &self,
-        most: usize,
+        max: usize,
         size: &dyn Fn(&DirEntry) -> usize,
     ) -> Result<Vec<DirEntry>, Errno> {
         self.check_not_revoked()?;
@@ -135,7 +135,7 @@ impl Object for OpenDirectory {
             None => self.list(cursor.position)?,
         };
         let mut read = Vec::new();
-        let mut left = most;
+        let mut left = max;
         while let Some(entry) = names.pop_if(|entry| size(entry) <= left) {
             left -= size(&entry);
             cursor.position = entry.next();

@@ -58,7 +58,7 @@ impl Object for PathFile {
 
     fn read_dir(
         &self,
-        _most: usize,
+        _max: usize,
         _size: &dyn Fn(&DirEntry) -> usize,
     ) -> Result<Vec<DirEntry>, Errno> {
         Err(Errno::EBADF)

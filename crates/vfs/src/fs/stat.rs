@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use super::clock::Timestamp;
 use super::mode::Mode;
+use super::timestamp::Timestamp;
 
 /// Kind of an inode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -81,7 +81,7 @@ impl Process {
         let reserve = || self.files.reserve(flags.descriptor());
         let context = self.path_context();
         let opened = match context.find_to_open(at, request) {
-            Ok(found) if !found.is_unnoticed() => {
+            Ok(found) if !found.has_no_side_effect() => {
                 return Ok(reserve()?.install(context.open_later(found)?));
             }
             Ok(found) => context.open_later(found),

@@ -89,8 +89,8 @@ impl Process {
             // Neighbours are in one leaf of the table, and are checked in one section.
             let section = rcu::read_lock();
             let block = self.files.block(first.fd, &section);
-            let (most, mut looked) = (rest.len().min(IN_ONE_SECTION), 0);
-            for one in &mut rest[..most] {
+            let (max, mut looked) = (rest.len().min(IN_ONE_SECTION), 0);
+            for one in &mut rest[..max] {
                 let fd = one.fd;
                 if !block.contains(fd) {
                     break;

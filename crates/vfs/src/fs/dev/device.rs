@@ -106,7 +106,7 @@ impl Inode for DeviceInode {
     }
 
     /// Opening has no side effect: there is no hardware.
-    fn is_open_noticed(&self) -> bool {
+    fn open_has_side_effect(&self) -> bool {
         false
     }
 

@@ -6,10 +6,10 @@ use crossbeam_utils::atomic::AtomicCell;
 use parking_lot::Mutex;
 
 use super::directory::Directory;
-use crate::fs::clock::Timestamp;
 use crate::fs::inode_number;
 use crate::fs::mode::Permissions;
 use crate::fs::stat::{FileKind, Stat};
+use crate::fs::timestamp::Timestamp;
 use crate::fs::{Attributes, Dentry};
 
 /// An inode without its contents.

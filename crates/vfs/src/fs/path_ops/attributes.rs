@@ -2,13 +2,13 @@
 
 use super::{At, AtFlags, PathContext};
 use crate::Errno;
-use crate::fs::clock::Timestamp;
 use crate::fs::file_system::want_write;
 use crate::fs::inode::Target;
 use crate::fs::mode::{AccessMode, Mode};
 use crate::fs::mount::VfsPath;
 use crate::fs::namei::Follow;
 use crate::fs::stat::FileKind;
+use crate::fs::timestamp::Timestamp;
 use crate::fs::{Attributes, Time};
 
 impl PathContext<'_> {

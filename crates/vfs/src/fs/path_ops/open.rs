@@ -73,8 +73,8 @@ impl ToOpen {
     /// Returns true if an open that is released at once has no visible effect: an open that finds
     /// no free descriptor may have done that.
     #[inline]
-    pub(crate) fn is_unnoticed(&self) -> bool {
-        self.flags.contains(OpenFlags::PATH) || !self.vfs_path.inode.is_open_noticed()
+    pub(crate) fn has_no_side_effect(&self) -> bool {
+        self.flags.contains(OpenFlags::PATH) || !self.vfs_path.inode.open_has_side_effect()
     }
 }
 
