@@ -64,7 +64,7 @@ impl Process {
             let file = self.path_context().open(at.into(), &request, mode.into())?;
             return Ok(reservation.install(file));
         }
-        self.open_what_is_there(at.into(), &request, flags)
+        self.open_existing(at.into(), &request, flags)
     }
 
     /// Opens an existing file.
@@ -72,7 +72,7 @@ impl Process {
     /// Most files are opened first, and then installed in one step of the table. If the open has a
     /// visible effect, the descriptor is reserved first. Either way, a full table is reported
     /// before all errors but those of the arguments, as on Linux.
-    fn open_what_is_there(
+    fn open_existing(
         &self,
         at: At,
         request: &OpenRequest<'_>,
@@ -81,7 +81,7 @@ impl Process {
         let reserve = || self.files.reserve(flags.descriptor());
         let context = self.path_context();
         let opened = match context.find_to_open(at, request) {
-            Ok(found) if !found.has_no_side_effect() => {
+            Ok(found) if found.has_side_effect() => {
                 return Ok(reserve()?.install(context.open_later(found)?));
             }
             Ok(found) => context.open_later(found),

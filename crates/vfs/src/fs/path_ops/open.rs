@@ -70,11 +70,11 @@ pub(crate) struct ToOpen {
 }
 
 impl ToOpen {
-    /// Returns true if an open that is released at once has no visible effect: an open that finds
-    /// no free descriptor may have done that.
+    /// Returns true if opening the file, and releasing it at once, has a visible effect. If not, an
+    /// open that finds no free descriptor may have done that.
     #[inline]
-    pub(crate) fn has_no_side_effect(&self) -> bool {
-        self.flags.contains(OpenFlags::PATH) || !self.vfs_path.inode.open_has_side_effect()
+    pub(crate) fn has_side_effect(&self) -> bool {
+        !self.flags.contains(OpenFlags::PATH) && self.vfs_path.inode.open_has_side_effect()
     }
 }
 
