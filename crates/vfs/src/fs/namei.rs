@@ -75,7 +75,7 @@ impl PathContext<'_> {
     /// Those of path lookup.
     pub(crate) fn find_parent(&self, at: At, path: &Path<'_>) -> Result<VfsPath, Errno> {
         let mut parent = self.start(at, path.from_root)?;
-        PathWalk::new(self).go(&mut parent, path.parent)?;
+        PathWalk::new(self).link_path_walk(&mut parent, path.parent)?;
         if !is_directory(&*parent.inode) {
             return Err(Errno::ENOTDIR);
         }
@@ -100,13 +100,13 @@ impl<'w> PathWalk<'w> {
         follow: Follow,
     ) -> Result<VfsPath, Errno> {
         let mut parent = Cow::Borrowed(start);
-        self.go(&mut parent, path.parent)?;
+        self.link_path_walk(&mut parent, path.parent)?;
         match path.last {
             Last::Root => Ok(parent.into_owned()),
             Last::Dot => self.dot(&parent),
             Last::DotDot => self.dot_dot(&parent),
             Last::Name(name) => {
-                let found = self.child(&parent, name)?;
+                let found = self.walk_component(&parent, name)?;
                 self.end(&parent, found, follow, path.asks_for_directory)
             }
         }
@@ -114,15 +114,19 @@ impl<'w> PathWalk<'w> {
 
     /// Walks to the parent directory of the last component.
     #[inline]
-    pub(crate) fn go(&mut self, here: &mut Cow<'_, VfsPath>, way: &[u8]) -> Result<(), Errno> {
-        for component in components(way) {
+    pub(crate) fn link_path_walk(
+        &mut self,
+        here: &mut Cow<'_, VfsPath>,
+        parent_path: &[u8],
+    ) -> Result<(), Errno> {
+        for component in components(parent_path) {
             if component == b".." {
                 *here = Cow::Owned(self.dot_dot(here)?);
                 continue;
             }
             let inode = self.lookup(here, component)?;
             if !is_plain_directory(&*inode) {
-                *here = Cow::Owned(self.step_aside(here, inode)?);
+                *here = Cow::Owned(self.step_into(here, inode)?);
                 continue;
             }
             // The common case: the walk stays in the same mount.
@@ -139,7 +143,7 @@ impl<'w> PathWalk<'w> {
 
     /// Walks on from a component that is a symbolic link or a mount point.
     #[cold]
-    fn step_aside(&mut self, here: &VfsPath, inode: Arc<dyn Inode>) -> Result<VfsPath, Errno> {
+    fn step_into(&mut self, here: &VfsPath, inode: Arc<dyn Inode>) -> Result<VfsPath, Errno> {
         let mut next = self.cross(here, inode);
         if next.inode.kind() == FileKind::Symlink {
             next = self.follow(here, &next)?;
@@ -152,7 +156,7 @@ impl<'w> PathWalk<'w> {
 
     /// Looks up a name, and crosses mounts on it. Follows no symbolic link.
     #[inline]
-    pub(crate) fn child(&self, here: &VfsPath, name: &[u8]) -> Result<VfsPath, Errno> {
+    pub(crate) fn walk_component(&self, here: &VfsPath, name: &[u8]) -> Result<VfsPath, Errno> {
         let inode = self.lookup(here, name)?;
         if inode.mount_point().is_some_and(MountPoint::is_used) {
             return Ok(self.cross(here, inode));

@@ -197,7 +197,7 @@ impl PathContext<'_> {
     ) -> Result<Found, Errno> {
         let exclusive = flags.contains(OpenFlags::EXCL);
         let mut parent = start;
-        walk.go(&mut parent, path.parent)?;
+        walk.link_path_walk(&mut parent, path.parent)?;
         let name = match path.last {
             Last::Name(name) if !path.asks_for_directory => name,
             Last::Name(_) => return Err(Errno::EISDIR),
@@ -206,7 +206,7 @@ impl PathContext<'_> {
         };
         loop {
             // Most of these files exist: look them up first, which takes only a shared lock.
-            let found = match walk.child(&parent, name) {
+            let found = match walk.walk_component(&parent, name) {
                 Err(Errno::ENOENT) => match self.create_file(&parent, name, mode) {
                     // Another thread created it first.
                     Err(Errno::EEXIST) if !exclusive => continue,
@@ -217,7 +217,7 @@ impl PathContext<'_> {
             return match found.inode.kind() {
                 _ if exclusive => Err(Errno::EEXIST),
                 FileKind::Symlink if !flags.contains(OpenFlags::NOFOLLOW) => {
-                    self.create_behind(walk, &parent, &found, flags, mode)
+                    self.create_at_target(walk, &parent, &found, flags, mode)
                 }
                 _ => Ok(Found::existing(found)),
             };
@@ -225,7 +225,7 @@ impl PathContext<'_> {
     }
 
     /// Finds or creates the target of a link.
-    fn create_behind(
+    fn create_at_target(
         &self,
         walk: &mut PathWalk<'_>,
         parent: &VfsPath,
