@@ -4,7 +4,7 @@
 //! |---|---|
 //! | here | [`Socket`], the open file |
 //! | `core` | state: names, connections, the end |
-//! | `queue`, `inbox` | receive queues: of bytes (a [`Buffer`]) or of messages |
+//! | `queue`, `recv_queue` | receive queues: of bytes (a [`Buffer`]) or of messages |
 //! | `message` | send and receive |
 //! | `ancillary`, [`in_flight`] | files and credentials that travel with bytes |
 //! | [`namespace`](Namespace) | abstract names |
@@ -17,13 +17,13 @@ mod address;
 pub(crate) mod ancillary;
 mod core;
 pub mod in_flight;
-mod inbox;
 mod message;
 mod namespace;
 mod options;
 mod pollee;
 mod queue;
 pub(crate) mod receive;
+mod recv_queue;
 
 use std::io::{IoSlice, IoSliceMut};
 use std::sync::{Arc, OnceLock};
@@ -33,10 +33,10 @@ use fdtable::FileRef;
 pub use self::core::MAX_BACKLOG;
 pub use address::{Bound, SocketAddress};
 pub use ancillary::Ucred;
-pub use inbox::{BACKLOG, OVERHEAD};
 pub use message::{MsgFlags, Received, SendMessage};
 pub use namespace::Namespace;
 pub use options::{OptionValue, SocketOption};
+pub use recv_queue::{BACKLOG, OVERHEAD};
 
 use self::core::{Core, FileState};
 use crate::event::{Events, FileId, Pollee};

@@ -4,8 +4,8 @@ use std::thread;
 
 use super::*;
 use crate::call::{Call, within_time};
-use crate::ipc::patience::Patience;
 use crate::ipc::socket::receive;
+use crate::ipc::wait_policy::WaitPolicy;
 
 fn buffer(capacity: usize) -> Arc<Buffer> {
     Arc::new(Buffer::new(capacity))
@@ -402,7 +402,7 @@ fn small_writes_of_many_writers_stay_whole() {
 fn a_read_lands_each_file_where_it_is_counted() {
     let buffer = buffer(PIPE_BUF);
     receive::tests::a_read_lands_each_file_where_it_is_counted(&buffer.state, |ancillary| {
-        let sent = buffer.send(&[IoSlice::new(b"x")], ancillary, Patience::None);
+        let sent = buffer.send(&[IoSlice::new(b"x")], ancillary, WaitPolicy::NoWait);
         assert_eq!(sent, Ok(1));
     });
 }

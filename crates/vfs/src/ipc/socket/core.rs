@@ -18,9 +18,9 @@ use parking_lot::Mutex;
 
 use super::ancillary::Ucred;
 use super::in_flight::Rights;
-use super::inbox::{Inbox, Sender};
 use super::options::Options;
 use super::queue::Queue;
+use super::recv_queue::{RecvQueue, Sender};
 use super::{Namespace, Shutdown, SocketAddress, SocketType};
 use crate::Errno;
 use crate::event::{Events, Sleeper, WaitQueue, Wakeups, Watcher};
@@ -97,7 +97,7 @@ enum Phase {
 #[derive(Clone, Debug)]
 pub(super) struct Partner {
     pub(super) core: Weak<Core>,
-    pub(super) inbox: Arc<Inbox>,
+    pub(super) recv_queue: Arc<RecvQueue>,
     pub(super) name: Name,
 }
 
@@ -167,12 +167,12 @@ impl Core {
     }
 
     fn as_partner(self: &Arc<Self>) -> Option<Partner> {
-        let Queue::Messages(inbox) = &self.incoming else {
+        let Queue::Messages(recv_queue) = &self.incoming else {
             return None;
         };
         Some(Partner {
             core: Arc::downgrade(self),
-            inbox: Arc::clone(inbox),
+            recv_queue: Arc::clone(recv_queue),
             name: Arc::clone(&self.name),
         })
     }
@@ -416,13 +416,13 @@ impl Core {
         let old = std::mem::replace(&mut state.partner, partner);
         for (watcher, interest, file) in state.changes.watchers() {
             if let Some(old) = &old {
-                old.inbox.unwatch_writer(watcher);
+                old.recv_queue.unwatch_writer(watcher);
             }
             if let Some(new) = &state.partner {
-                new.inbox.watch_writer(watcher, interest, file);
+                new.recv_queue.watch_writer(watcher, interest, file);
             }
         }
-        let stays = |new: &Partner, old: &Partner| Arc::ptr_eq(&new.inbox, &old.inbox);
+        let stays = |new: &Partner, old: &Partner| Arc::ptr_eq(&new.recv_queue, &old.recv_queue);
         let old = old.filter(|old| !state.partner.as_ref().is_some_and(|new| stays(new, old)));
         drop(state);
         if let Some(old) = old {
@@ -434,13 +434,13 @@ impl Core {
     /// Discards what a former partner has sent. Sets its error if its partner is this socket (Linux
     /// `unix_dgram_disconnected`).
     fn leave(self: &Arc<Self>, old: &Partner) {
-        let Queue::Messages(inbox) = &self.incoming else {
+        let Queue::Messages(recv_queue) = &self.incoming else {
             return;
         };
-        let lost = inbox.purge();
+        let lost = recv_queue.purge();
         let counts = |other: Arc<Core>| other.has_partner(self);
         if lost && old.core.upgrade().is_some_and(counts) {
-            old.inbox.set_error(Errno::ECONNRESET);
+            old.recv_queue.set_error(Errno::ECONNRESET);
         }
     }
 
@@ -465,8 +465,8 @@ impl Core {
     }
 
     /// Removes a partner that is closed, and discards what it has sent.
-    pub(super) fn lose_partner(self: &Arc<Self>, inbox: &Arc<Inbox>) {
-        let is_it = |partner: &mut Partner| Arc::ptr_eq(&partner.inbox, inbox);
+    pub(super) fn lose_partner(self: &Arc<Self>, recv_queue: &Arc<RecvQueue>) {
+        let is_it = |partner: &mut Partner| Arc::ptr_eq(&partner.recv_queue, recv_queue);
         let lost = self.state.lock().partner.take_if(is_it);
         if let Some(lost) = lost {
             self.leave(&lost);
@@ -577,8 +577,8 @@ impl Core {
     pub(super) fn readable_bytes(&self) -> Result<usize, Errno> {
         match &self.incoming {
             _ if self.is_listening() => Err(Errno::EINVAL),
-            Queue::Messages(inbox) if self.kind == SocketType::SeqPacket => {
-                Ok(inbox.unread_bytes())
+            Queue::Messages(recv_queue) if self.kind == SocketType::SeqPacket => {
+                Ok(recv_queue.unread_bytes())
             }
             queue => Ok(queue.readable_bytes()),
         }
@@ -596,7 +596,7 @@ impl Core {
                 true => Sender::Partner,
                 false => Sender::Stranger,
             };
-            partner.inbox.is_writable(sender)
+            partner.recv_queue.is_writable(sender)
         })
     }
 

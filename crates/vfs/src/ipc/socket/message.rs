@@ -7,9 +7,9 @@ use fdtable::FileRef;
 
 use super::ancillary::{Ancillary, Arrived, Ucred};
 use super::core::{Core, Partner};
-use super::inbox::{Inbox, Message, Sender};
 use super::queue::Queue;
 use super::receive::Look;
+use super::recv_queue::{Message, RecvQueue, Sender};
 use super::{SocketAddress, SocketType};
 use crate::ipc::buffer::Buffer;
 use crate::ipc::wait_policy::WaitPolicy;
@@ -110,9 +110,9 @@ impl Core {
         match &link.outgoing {
             Queue::Bytes(_) if request.to.is_some() => Err(Errno::EISCONN),
             Queue::Bytes(buffer) => buffer.send(request.bytes, request.ancillary, request.policy),
-            Queue::Messages(inbox) => {
+            Queue::Messages(recv_queue) => {
                 self.check_sender(request.length())?;
-                let sent = self.deliver(inbox, Sender::Partner, request);
+                let sent = self.deliver(recv_queue, Sender::Partner, request);
                 // A closed peer of a connection is `EPIPE`, not a refusal. It may have left an
                 // error.
                 sent.map_err(|errno| match errno {
@@ -132,7 +132,10 @@ impl Core {
             Some(_) => None,
             None => self.state.lock().partner.clone(),
         };
-        let Some(Partner { core, inbox, .. }) = partner else {
+        let Some(Partner {
+            core, recv_queue, ..
+        }) = partner
+        else {
             let to = request.to.clone().ok_or(Errno::ENOTCONN)?;
             return self.send_datagram_to(&to, request);
         };
@@ -141,9 +144,9 @@ impl Core {
             Some(other) => self.may_send_to(&other)?,
             None => Sender::Stranger,
         };
-        let sent = self.deliver(&inbox, sender, request);
+        let sent = self.deliver(&recv_queue, sender, request);
         if sent == Err(Errno::ECONNREFUSED) {
-            self.lose_partner(&inbox);
+            self.lose_partner(&recv_queue);
         }
         sent
     }
@@ -165,14 +168,14 @@ impl Core {
         to: &Arc<Core>,
         request: SendRequest<'_>,
     ) -> Result<usize, Errno> {
-        let Queue::Messages(inbox) = &to.incoming else {
+        let Queue::Messages(recv_queue) = &to.incoming else {
             return Err(Errno::EPROTOTYPE);
         };
         if to.kind() != SocketType::Datagram {
             return Err(Errno::EPROTOTYPE);
         }
         let sender = self.may_send_to(to)?;
-        self.deliver(inbox, sender, request)
+        self.deliver(recv_queue, sender, request)
     }
 
     /// Checks that the socket may send a message of this length, to any receiver.
@@ -193,7 +196,7 @@ impl Core {
 
     fn deliver(
         &self,
-        inbox: &Inbox,
+        recv_queue: &RecvQueue,
         sender: Sender,
         request: SendRequest<'_>,
     ) -> Result<usize, Errno> {
@@ -201,7 +204,7 @@ impl Core {
         let from = Arc::clone(&self.name);
         let mut message = Some(Message::new(request.bytes, from, request.ancillary)?);
         let check = || self.file_state.load().check();
-        let mut send = |policy| inbox.send(&mut message, sender, check, policy);
+        let mut send = |policy| recv_queue.send(&mut message, sender, check, policy);
         match send(WaitPolicy::NoWait) {
             Err(Errno::EAGAIN) if request.policy != WaitPolicy::NoWait => {
                 self.wait_elsewhere(|| send(request.policy))?;
@@ -222,7 +225,7 @@ impl Core {
                 Err(self.not_connected())
             }
             Queue::Bytes(buffer) => self.receive_bytes(buffer, bufs, flags, policy),
-            Queue::Messages(inbox) => self.receive_message(inbox, bufs, flags, policy),
+            Queue::Messages(recv_queue) => self.receive_message(recv_queue, bufs, flags, policy),
         }
     }
 
@@ -271,12 +274,12 @@ impl Core {
 
     fn receive_message(
         &self,
-        inbox: &Inbox,
+        recv_queue: &RecvQueue,
         bufs: &mut [IoSliceMut<'_>],
         flags: MsgFlags,
         policy: WaitPolicy,
     ) -> Result<Received, Errno> {
-        let delivered = inbox.receive(bufs, look(flags), policy)?;
+        let delivered = recv_queue.receive(bufs, look(flags), policy)?;
         let at_once = policy == WaitPolicy::NoWait;
         if !delivered.is_message && at_once && self.kind() == SocketType::Datagram {
             // Linux reports the end of datagrams only to a blocking call.

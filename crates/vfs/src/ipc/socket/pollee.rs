@@ -22,7 +22,7 @@ impl Pollee for Core {
             None => state.changes.watch(watcher, interest, file),
         }
         if let Some(partner) = &state.partner {
-            partner.inbox.watch_writer(watcher, interest, file);
+            partner.recv_queue.watch_writer(watcher, interest, file);
         }
     }
 
@@ -34,7 +34,7 @@ impl Pollee for Core {
             link.outgoing.unwatch_writer(watcher);
         }
         if let Some(partner) = &state.partner {
-            partner.inbox.unwatch_writer(watcher);
+            partner.recv_queue.unwatch_writer(watcher);
         }
     }
 
@@ -49,7 +49,7 @@ impl Pollee for Core {
             link.outgoing.forget_writer(file);
         }
         if let Some(partner) = partner {
-            partner.inbox.forget_writer(file);
+            partner.recv_queue.forget_writer(file);
         }
     }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::in_flight::Rights;
-use super::inbox::{Inbox, Sender};
+use super::recv_queue::{RecvQueue, Sender};
 use super::{CAPACITY, SocketType};
 use crate::Errno;
 use crate::event::{Events, FileId, Watcher};
@@ -13,7 +13,7 @@ use crate::ipc::buffer::Buffer;
 #[derive(Clone, Debug)]
 pub(crate) enum Queue {
     Bytes(Arc<Buffer>),
-    Messages(Arc<Inbox>),
+    Messages(Arc<RecvQueue>),
 }
 
 /// Calls the method of the same name on either kind of queue.
@@ -21,7 +21,7 @@ macro_rules! each {
     ($queue:expr, $method:ident($($argument:expr),*)) => {
         match $queue {
             Queue::Bytes(buffer) => buffer.$method($($argument),*),
-            Queue::Messages(inbox) => inbox.$method($($argument),*),
+            Queue::Messages(recv_queue) => recv_queue.$method($($argument),*),
         }
     };
 }
@@ -30,7 +30,7 @@ impl Queue {
     pub(crate) fn new(kind: SocketType) -> Self {
         match kind {
             SocketType::Stream => Queue::Bytes(Arc::new(Buffer::new(CAPACITY))),
-            _ => Queue::Messages(Arc::new(Inbox::new(CAPACITY))),
+            _ => Queue::Messages(Arc::new(RecvQueue::new(CAPACITY))),
         }
     }
 
@@ -42,7 +42,7 @@ impl Queue {
                 buffer.close_reader();
                 unread
             }
-            Queue::Messages(inbox) => inbox.close_reader(),
+            Queue::Messages(recv_queue) => recv_queue.close_reader(),
         }
     }
 
@@ -54,7 +54,7 @@ impl Queue {
                 buffer.revoke_reader();
                 unread
             }
-            Queue::Messages(inbox) => inbox.revoke_reader(),
+            Queue::Messages(recv_queue) => recv_queue.revoke_reader(),
         }
     }
 
@@ -62,7 +62,7 @@ impl Queue {
     pub(crate) fn close_writer(&self) {
         match self {
             Queue::Bytes(buffer) => buffer.close_writer(),
-            Queue::Messages(inbox) => inbox.end(),
+            Queue::Messages(recv_queue) => recv_queue.end(),
         }
     }
 
@@ -70,7 +70,7 @@ impl Queue {
     pub(crate) fn revoke_writer(&self) {
         match self {
             Queue::Bytes(buffer) => buffer.revoke_writer(),
-            Queue::Messages(inbox) => inbox.end(),
+            Queue::Messages(recv_queue) => recv_queue.end(),
         }
     }
 
@@ -78,7 +78,7 @@ impl Queue {
     pub(crate) fn shut_down(&self) {
         match self {
             Queue::Bytes(buffer) => buffer.shut_down(),
-            Queue::Messages(inbox) => inbox.end(),
+            Queue::Messages(recv_queue) => recv_queue.end(),
         }
     }
 
@@ -100,7 +100,7 @@ impl Queue {
     pub(crate) fn is_writable(&self) -> bool {
         match self {
             Queue::Bytes(buffer) => buffer.is_writable(),
-            Queue::Messages(inbox) => inbox.is_writable(Sender::Partner),
+            Queue::Messages(recv_queue) => recv_queue.is_writable(Sender::Partner),
         }
     }
 
@@ -108,7 +108,7 @@ impl Queue {
         match self {
             // If more bytes than that are in the buffer, it keeps its capacity.
             Queue::Bytes(buffer) => drop(buffer.set_capacity(capacity)),
-            Queue::Messages(inbox) => inbox.set_capacity(capacity),
+            Queue::Messages(recv_queue) => recv_queue.set_capacity(capacity),
         }
     }
 
@@ -120,7 +120,7 @@ impl Queue {
     pub(crate) fn weight(&self) -> usize {
         match self {
             Queue::Bytes(buffer) => buffer.readable_bytes(),
-            Queue::Messages(inbox) => inbox.weight(),
+            Queue::Messages(recv_queue) => recv_queue.weight(),
         }
     }
 

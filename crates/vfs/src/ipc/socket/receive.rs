@@ -140,7 +140,7 @@ pub(crate) mod tests {
         let read = || {
             let mut byte = [0];
             let bufs = &mut [IoSliceMut::new(&mut byte)];
-            receive(queue, bufs, Look::Take, WaitPolicy::None).map(drop)
+            receive(queue, bufs, Look::Take, WaitPolicy::NoWait).map(drop)
         };
         thread::scope(|scope| {
             let mut flights = first.lock();

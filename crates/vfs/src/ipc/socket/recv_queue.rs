@@ -33,7 +33,7 @@ pub const BACKLOG: usize = 10;
 
 /// Queue of messages to one socket.
 #[derive(Debug)]
-pub(crate) struct Inbox {
+pub(crate) struct RecvQueue {
     state: Mutex<State>,
 }
 
@@ -125,9 +125,9 @@ impl Message {
     }
 }
 
-impl Inbox {
+impl RecvQueue {
     pub(crate) fn new(capacity: usize) -> Self {
-        Inbox {
+        RecvQueue {
             state: Mutex::new(State {
                 messages: VecDeque::new(),
                 weight: 0,
@@ -455,16 +455,16 @@ mod tests {
 
     #[test]
     fn a_receive_lands_each_file_where_it_is_counted() {
-        let inbox = Inbox::new(4096);
-        receive::tests::a_read_lands_each_file_where_it_is_counted(&inbox.state, |ancillary| {
+        let queue = RecvQueue::new(4096);
+        receive::tests::a_read_lands_each_file_where_it_is_counted(&queue.state, |ancillary| {
             let bytes = [IoSlice::new(b"x")];
             let message =
                 Message::new(&bytes, Name::default(), ancillary).expect("there is memory");
-            let sent = inbox.send(
+            let sent = queue.send(
                 &mut Some(message),
                 Sender::Partner,
                 || Ok(()),
-                Patience::None,
+                WaitPolicy::NoWait,
             );
             assert_eq!(sent, Ok(()));
         });
