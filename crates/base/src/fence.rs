@@ -31,6 +31,7 @@ use crate::sync::atomic::Ordering::SeqCst;
 
 /// A full fence, paid for here. Pairs with [`heavy`] and with itself.
 #[inline]
+#[cfg_attr(loom, track_caller)]
 pub(crate) fn full() {
     crate::sync::atomic::fence(SeqCst);
 }
@@ -39,6 +40,7 @@ pub(crate) fn full() {
 /// everything after it keep their order as seen by a thread that passes [`heavy`]: that one makes
 /// this thread's processor run the fence; here the compiler alone must keep the order.
 #[inline(always)]
+#[cfg_attr(loom, track_caller)]
 pub(crate) fn light() {
     #[cfg(loom)]
     model::light();
@@ -63,6 +65,7 @@ pub(crate) fn prepare() -> bool {
 /// Aborts the process if `membarrier(2)` worked at first and fails now (a seccomp filter that
 /// was installed later): other threads already rely on it, and going on would free memory
 /// that they read.
+#[cfg_attr(loom, track_caller)]
 pub(crate) fn heavy() {
     #[cfg(loom)]
     return model::heavy();

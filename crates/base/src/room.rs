@@ -360,6 +360,7 @@ impl Room {
 
     /// Changes the hint. Only who holds the lock does, but for (m), which is not lost.
     #[inline(always)]
+    #[cfg_attr(loom, track_caller)]
     fn change(&self, order: Ordering, next: impl Fn(u64) -> u64) {
         // Relaxed: nothing is read through it.
         let mut now = self.searched.hint.load(Relaxed);

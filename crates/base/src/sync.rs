@@ -4,7 +4,7 @@
 //! the source that runs under `loom` are the same.
 
 #[cfg(loom)]
-pub(crate) use loom::sync::atomic;
+pub(crate) mod atomic;
 
 #[cfg(not(loom))]
 pub(crate) use core::sync::atomic;
