@@ -7,7 +7,7 @@ use core::marker::PhantomData;
 use core::ptr::{self, NonNull};
 
 use crate::sync::atomic::AtomicPtr;
-use crate::sync::atomic::Ordering::{AcqRel, Acquire};
+use crate::sync::atomic::Ordering::{Acquire, Release};
 
 /// The error of an allocation that failed. Callers of the table see it as `ENOMEM`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -97,10 +97,11 @@ impl<T> OnceBox<T> {
             return Ok(value);
         }
         let new = NonNull::from(Box::leak(try_box(make()?)?));
-        // Release: pairs with the acquire in `get`. Acquire: who loses uses the winner's.
+        // Release: pairs with the acquire in `get`, so the value is complete there. Acquire on failure:
+        // pairs with this release of the winner, whose value the loser uses.
         let there = self
             .place
-            .compare_exchange(ptr::null_mut(), new.as_ptr(), AcqRel, Acquire);
+            .compare_exchange(ptr::null_mut(), new.as_ptr(), Release, Acquire);
         let value = match there {
             Ok(_) => new.as_ptr(),
             Err(there) => {
