@@ -69,14 +69,14 @@ mod reader;
 
 pub use callbacks::{Head, call, defer};
 pub(crate) use callbacks::{call_later, call_later_weighing, catch_up};
-#[cfg(all(test, loom))]
-pub(crate) use reader::interrupt_entry;
 pub use reader::{Guard, read_lock};
 #[cfg(feature = "std")]
 pub(crate) use reader::{
     Record, await_turn_outside, enter_freezer, leave_freezer, step_out_of_freezer, thread_name,
 };
 pub(crate) use reader::{Section, enter_gate, enter_gate_plainly, wait_for_inside};
+#[cfg(all(test, loom))]
+pub(crate) use reader::{enter_freezer_lent, interrupt_entry};
 
 use core::fmt;
 

@@ -124,6 +124,13 @@ fn a_handler_of_a_thread_that_was_not_let_in_looks_itself() {
     work_meets_work(interrupted, Place::add_frozen, 3);
 }
 
+/// A thread that is ending has no record of its own any more: it is lent one for one entry.
+#[test]
+fn a_thread_that_is_ending_has_left_before_a_freeze_goes_on() {
+    let ending = |place: &Place| rcu::enter_freezer_lent(|| place.add());
+    work_meets_work(ending, Place::add_frozen, 2);
+}
+
 #[test]
 fn two_freeze_one_after_the_other() {
     work_meets_work(Place::add_frozen, Place::add_frozen, 2);

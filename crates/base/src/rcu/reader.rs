@@ -3,10 +3,10 @@
 #[cfg(feature = "std")]
 mod freezer;
 
-#[cfg(all(test, loom))]
-pub(crate) use freezer::interrupt_entry;
 #[cfg(feature = "std")]
 pub(crate) use freezer::{await_turn_outside, enter_freezer, leave_freezer, step_out_of_freezer};
+#[cfg(all(test, loom))]
+pub(crate) use freezer::{enter_freezer_lent, interrupt_entry};
 
 use core::hint::cold_path;
 use core::marker::PhantomData;

@@ -228,3 +228,14 @@ pub(crate) fn interrupt_entry(handler: impl FnOnce(), work: impl FnOnce()) {
     work();
     record.leave_freezer();
 }
+
+/// Enters the freezer as a thread that is ending does, with a record that it is lent, and runs `work`
+/// inside.
+#[cfg(all(test, loom))]
+pub(crate) fn enter_freezer_lent(work: impl FnOnce()) {
+    let record = RECORDS.claim();
+    thread::lend(record);
+    record.step_in(LEVEL | LENT);
+    work();
+    record.leave_freezer();
+}
