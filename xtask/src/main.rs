@@ -12,6 +12,7 @@ mod check;
 mod full;
 mod layers;
 mod loom;
+mod mutate;
 mod pool;
 mod process;
 mod programs;
@@ -58,6 +59,12 @@ const COMMANDS: &[Command] = &[
         arguments: "[NAME] [--preemptions N]",
         summary: "explore all models, or those whose path contains NAME",
         run: loom::run,
+    },
+    Command {
+        name: "mutate",
+        arguments: "[--list] [WORD]",
+        summary: "weaken each ordering and fence: a model must fail",
+        run: mutate::mutate,
     },
     Command {
         name: "programs",

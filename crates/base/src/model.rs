@@ -4,8 +4,7 @@
 //! its steps, and for every older value that a load may still return, and fails when an
 //! assertion does, when threads wait for each other, or when an access to a cell is not ordered
 //! with a write to it. Each model stands beside what it checks, in a module `models`; run them
-//! with `cargo xtask loom`. That they notice a weakened ordering is checked by
-//! `scripts/weaken`.
+//! with `cargo xtask loom`. `cargo xtask mutate` checks that they notice weakened orderings.
 
 use loom::cell::UnsafeCell;
 use std::alloc::{GlobalAlloc, Layout, System};

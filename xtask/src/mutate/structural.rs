@@ -1,0 +1,645 @@
+//! Mutations that leave out a check, a lock or a step: a table of texts to replace.
+//!
+//! Each is applied to a copy of the sources, built, and run with one model, which must fail. A text
+//! that is not in the source, or is there more than once, is an error: the table follows the source.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use super::{Outcome, judge, loom};
+use crate::process::{Process, test_binaries};
+use crate::{Result, root};
+
+/// A model is given this long; the longest takes a fifth of it on the source as it is.
+const LIMIT: Duration = Duration::from_secs(180);
+
+/// A mutation of the text of one file.
+pub(super) struct Structural {
+    pub(super) name: &'static str,
+    /// The file, below `crates/base/src`.
+    file: &'static str,
+    /// The model that must fail.
+    pub(super) model: &'static str,
+    /// Each text to replace, and what replaces it.
+    changes: &'static [(&'static str, &'static str)],
+}
+
+/// A copy of `crates/base` in a workspace of its own.
+pub(super) struct Copy {
+    workspace: PathBuf,
+    target: PathBuf,
+}
+
+impl Copy {
+    /// Copies the sources into `directory`, and keeps what an earlier run has built there.
+    pub(super) fn new(directory: &Path) -> Result<Self> {
+        let copy = Self {
+            workspace: directory.join("workspace"),
+            target: directory.join("target"),
+        };
+        if copy.workspace.exists() {
+            fs::remove_dir_all(&copy.workspace)?;
+        }
+        let manifest = fs::read_to_string(root().join("Cargo.toml"))?;
+        let members = |line: &str| {
+            if line.starts_with("members = ") {
+                "members = [\"crates/base\"]\n".to_owned()
+            } else {
+                format!("{line}\n")
+            }
+        };
+        let manifest: String = manifest.lines().map(members).collect();
+        copy_all(
+            &root().join("crates/base"),
+            &copy.workspace.join("crates/base"),
+        )?;
+        fs::write(copy.workspace.join("Cargo.toml"), manifest)?;
+        let lock = root().join("Cargo.lock");
+        if lock.exists() {
+            fs::copy(lock, copy.workspace.join("Cargo.lock"))?;
+        }
+        Ok(copy)
+    }
+
+    /// Builds the mutated source and runs the model.
+    pub(super) fn try_out(&self, mutation: &Structural) -> Result<(Outcome, Duration)> {
+        let path = self.workspace.join("crates/base/src").join(mutation.file);
+        let original = fs::read_to_string(&path)?;
+        fs::write(&path, mutation.apply(&original)?)?;
+        let binary = self.build();
+        fs::write(&path, original)?;
+        let binary = binary.map_err(|error| format!("{}: {error}", mutation.name))?;
+        let run = Process::new(&binary).args(["--exact", mutation.model]);
+        let start = Instant::now();
+        let finished = run
+            .env("RUST_BACKTRACE", "0")
+            .limit(LIMIT)
+            .quiet()
+            .finish()?;
+        if !finished.output.contains("running 1 test") {
+            return Err(format!("{}: no model is called {}", mutation.name, mutation.model).into());
+        }
+        Ok((judge(&finished)?, start.elapsed()))
+    }
+
+    fn build(&self) -> Result<PathBuf> {
+        // What a mutated source no longer uses does not matter.
+        let build = loom(Process::cargo("test"), &self.target, "--allow warnings");
+        let build = build
+            .directory(&self.workspace)
+            .env("CARGO_PROFILE_RELEASE_DEBUG", "0")
+            .env("CARGO_PROFILE_RELEASE_INCREMENTAL", "true");
+        let binaries = test_binaries(build.words("--package fdtable-base --lib"))?;
+        let [binary] = &binaries[..] else {
+            return Err(format!("{} test binaries instead of one", binaries.len()).into());
+        };
+        Ok(binary.clone())
+    }
+}
+
+impl Structural {
+    fn apply(&self, source: &str) -> Result<String> {
+        let mut source = source.to_owned();
+        for (old, new) in self.changes {
+            let times = source.matches(old).count();
+            if times != 1 {
+                let Self { name, file, .. } = self;
+                return Err(format!("{name}: {times} times in {file}, not once: {old}").into());
+            }
+            source = source.replace(old, new);
+        }
+        Ok(source)
+    }
+}
+
+/// Copies a directory with everything in it.
+fn copy_all(from: &Path, to: &Path) -> Result {
+    fs::create_dir_all(to)?;
+    for entry in fs::read_dir(from)? {
+        let entry = entry?;
+        let to = to.join(entry.file_name());
+        if entry.file_type()?.is_dir() {
+            copy_all(&entry.path(), &to)?;
+        } else {
+            fs::copy(entry.path(), to)?;
+        }
+    }
+    Ok(())
+}
+
+/// The table.
+pub(super) const TABLE: &[Structural] = &[
+    // The fences of read-side sections and grace periods.
+    Structural {
+        name: "plain-section-of-a-reader-that-fences",
+        file: "rcu/reader.rs",
+        model: "rcu::models::a_grace_period_waits_for_a_section_without_membarrier",
+        changes: &[(
+            r"} else {
+            NOT_PLAIN",
+            r"} else {
+            0",
+        )],
+    },
+    Structural {
+        name: "fences-of-a-grace-period",
+        file: "rcu/grace.rs",
+        model: "rcu::models::a_grace_period_waits_for_a_section",
+        changes: &[(r"fence_for_claimed();", "")],
+    },
+    // Records of readers.
+    Structural {
+        name: "look-at-the-plain-section",
+        file: "rcu/reader.rs",
+        model: "rcu::models::a_grace_period_waits_for_a_section",
+        changes: &[(r"is_past(&self.own.plain) && is_past", r"is_past")],
+    },
+    Structural {
+        name: "look-at-the-counted-sections",
+        file: "rcu/reader.rs",
+        model: "rcu::models::a_section_goes_on_when_the_one_around_it_ends",
+        changes: &[(r"&& is_past(&self.own.counted)", "")],
+    },
+    Structural {
+        name: "number-of-a-section-ignored",
+        file: "rcu/reader.rs",
+        model: "rcu::models::a_grace_period_waits_for_a_section",
+        changes: &[(r"number_of(word) == number", r"number_of(word) <= number")],
+    },
+    // Grace periods.
+    Structural {
+        name: "ticket-without-a-place",
+        file: "rcu/grace.rs",
+        model: "rcu::models::updaters_share_a_grace_period",
+        changes: &[(
+            r"self.numbered.fetch_add(0, Release)",
+            r"self.numbered.load(Acquire)",
+        )],
+    },
+    Structural {
+        name: "ticket-of-the-grace-period-under-way",
+        file: "rcu/grace.rs",
+        model: "rcu::models::updaters_share_a_grace_period",
+        changes: &[(
+            r"(self.numbered.fetch_add(0, Release).wrapping_add(NUMBER))",
+            r"(self.numbered.fetch_add(0, Release))",
+        )],
+    },
+    // Callbacks.
+    Structural {
+        name: "list-without-a-look-at-its-ticket",
+        file: "rcu/callbacks.rs",
+        model: "rcu::models::every_list_waits_for_its_own_grace_period",
+        changes: &[(r"&& GRACE.is_over(self.ticket)", "")],
+    },
+    Structural {
+        name: "two-invoke-a-queue",
+        file: "rcu/callbacks.rs",
+        model: "rcu::models::a_barrier_is_not_misled_by_later_callbacks",
+        changes: &[(r"self.invoking.is_some()", r"false")],
+    },
+    Structural {
+        name: "portion-that-counts-as-all",
+        file: "rcu/callbacks.rs",
+        model: "rcu::models::a_barrier_waits_for_what_a_portion_has_left",
+        changes: &[(r"(weight - rest.weight)", r"weight")],
+    },
+    // Reference counts.
+    Structural {
+        name: "revival-without-a-hold",
+        file: "refcount.rs",
+        model: "slot::models::a_get_meets_the_last_put",
+        changes: &[
+            (r"self.0.fetch_add(HOLD, Relaxed);", ""),
+            (
+                r"if self.0.fetch_sub(HOLD, Release) != HOLD_IN {
+                return false;
+            }",
+                r"return false;",
+            ),
+        ],
+    },
+    // The gate.
+    Structural {
+        name: "light-fence-of-a-gate",
+        file: "rcu/reader.rs",
+        model: "gate::models::nobody_is_inside_while_it_is_shut_in_many_sections",
+        changes: &[(r"Self::fence(word);", "")],
+    },
+    Structural {
+        name: "fence-of-a-gate-without-membarrier",
+        file: "rcu/reader.rs",
+        model: "gate::models::nobody_is_inside_while_it_is_shut_in_many_sections_without_membarrier",
+        changes: &[(r"Self::fence(word);", "")],
+    },
+    // The freezer.
+    Structural {
+        name: "fences-of-a-freeze",
+        file: "rcu/reader/freezer.rs",
+        model: "freezer::models::nobody_is_inside_while_it_is_frozen",
+        changes: &[(r"fence_for_claimed();", "")],
+    },
+    Structural {
+        name: "turn-that-is-given-back-too-early",
+        file: "freezer.rs",
+        model: "freezer::models::a_thaw_ends_no_other_freeze",
+        changes: &[(
+            r"// (T) Release: pairs with the acquire in (C).
+        self.word.fetch_and(!FROZEN, Release);
+        // Release: pairs with the acquire in (P).
+        self.holder.store(0, Release);",
+            r"self.holder.store(0, Release);
+        self.word.fetch_and(!FROZEN, Release);",
+        )],
+    },
+    Structural {
+        name: "step-in-without-a-look",
+        file: "rcu/reader/freezer.rs",
+        model: "freezer::models::who_steps_out_steps_in_after_the_thaw",
+        changes: &[(
+            r"if !self.try_inside(word) {
+            self.wait_inside(word);
+        }",
+            r"self.own.freezer.store(word | ADMITTED, Relaxed);",
+        )],
+    },
+    Structural {
+        name: "handler-that-takes-its-thread-for-admitted",
+        file: "rcu/reader/freezer.rs",
+        model: "freezer::models::a_handler_of_a_thread_that_was_not_let_in_looks_itself",
+        changes: &[(r"if word & ADMITTED != 0 {", r"if word != 0 {")],
+    },
+    Structural {
+        name: "inner-entry-that-ends-the-outer",
+        file: "rcu/reader/freezer.rs",
+        model: "freezer::models::an_inner_entry_ends_nothing",
+        changes: &[(
+            r"_ => self.own.freezer.store(word - LEVEL, Relaxed)",
+            r"_ => self.own.freezer.store(0, Release)",
+        )],
+    },
+    // The tree.
+    Structural {
+        name: "token-of-a-leaf-that-was-taken-out",
+        file: "tree/own.rs",
+        model: "tree::models::a_write_meets_a_removal",
+        changes: &[(r"leaf.head.set_token(node::GONE);", "")],
+    },
+    Structural {
+        name: "share-with-the-gate-open",
+        file: "tree/share.rs",
+        model: "tree::models::a_write_meets_a_share_of_its_leaf",
+        changes: &[
+            (
+                r"self.tree.shared.gate.shut();
+        let shared",
+                r"let shared",
+            ),
+            (
+                r"self.tree.shared.gate.open();
+        shared",
+                r"shared",
+            ),
+        ],
+    },
+    Structural {
+        name: "share-of-the-first-leaf-unlocked",
+        file: "tree/share.rs",
+        model: "tree::models::a_write_in_the_first_leaf_meets_a_share",
+        changes: &[(
+            r"let guard = unsafe { self.tree.first.lock(0) };",
+            r"let guard = &self.tree.first;",
+        )],
+    },
+    Structural {
+        name: "copy-that-is-not-counted",
+        file: "tree/own.rs",
+        model: "tree::models::two_trees_close_the_same_number",
+        changes: &[(r"unsafe { copy.count_children() };", "")],
+    },
+    Structural {
+        name: "removed-leaf-that-is-freed-at-once",
+        file: "tree/node.rs",
+        model: "tree::models::a_borrow_meets_a_removal",
+        changes: &[(
+            r"unsafe { rcu::call_later(rcu) };",
+            r"unsafe { (rcu.as_ref().invoke())(rcu) };",
+        )],
+    },
+    Structural {
+        name: "moved-leaf-that-is-freed-at-once",
+        file: "tree/node.rs",
+        model: "tree::models::what_is_moved_is_found",
+        changes: &[(
+            r"unsafe { rcu::call_later(rcu) };",
+            r"unsafe { (rcu.as_ref().invoke())(rcu) };",
+        )],
+    },
+    // Where there is room.
+    Structural {
+        name: "hint-that-is-not-stale",
+        file: "room.rs",
+        model: "room::models::a_look_meets_a_search",
+        changes: &[(r"(hint | STALE) & !NOTICED", r"hint & !NOTICED")],
+    },
+    Structural {
+        name: "hint-that-is-not-looked-at-again",
+        file: "room.rs",
+        model: "room::models::a_look_meets_a_first_leaf_that_is_full_again",
+        changes: &[(
+            r"self.searched.hint.load(Relaxed) == hint.0",
+            r"{
+            let _ = hint;
+            true
+        }",
+        )],
+    },
+    Structural {
+        name: "notice-without-a-mark",
+        file: "room.rs",
+        model: "room::models::a_look_meets_a_search",
+        changes: &[(r"self.tell();", "")],
+    },
+    Structural {
+        name: "stale-hint-that-is-used",
+        file: "room.rs",
+        model: "room::models::a_look_meets_a_search",
+        changes: &[(r"hint.is_good().then_some(hint)", r"Some(hint)")],
+    },
+    Structural {
+        name: "mark-that-a-search-takes-away",
+        file: "room.rs",
+        model: "room::models::two_leave_notices_and_a_search_takes_them",
+        changes: &[(
+            r"(hint & !(INDEX | STALE))",
+            r"(hint & !(INDEX | STALE | NOTICED))",
+        )],
+    },
+    Structural {
+        name: "notice-that-hides-another",
+        file: "room.rs",
+        model: "room::models::two_leave_notices_and_a_search_takes_them",
+        changes: &[(
+            r"Err(now) => first = now,",
+            r"Err(_) => {
+                    local.notices.store(index as u32 + 1, Release);
+                    break;
+                }",
+        )],
+    },
+    // The pool.
+    Structural {
+        name: "pool-no-first-look",
+        file: "pool.rs",
+        model: "pool::models::a_lookup_meets_the_opening_that_it_guessed",
+        changes: &[(
+            r"if entry.word.load(Acquire) != handle.generation",
+            r"if false",
+        )],
+    },
+    Structural {
+        name: "pool-no-second-look",
+        file: "pool.rs",
+        model: "pool::models::a_lookup_meets_a_removal_and_the_next_opening",
+        changes: &[(
+            r"if entry.word.load(Relaxed) != handle.generation",
+            r"if false",
+        )],
+    },
+    Structural {
+        name: "pool-second-look-before-the-address",
+        file: "pool.rs",
+        model: "pool::models::a_lookup_meets_a_removal_and_the_next_opening",
+        changes: &[
+            (
+                r"let anchor = NonNull::new(entry.anchor.load(Acquire))?;",
+                r"let second = entry.word.load(Relaxed);
+        let anchor = NonNull::new(entry.anchor.load(Acquire))?;",
+            ),
+            (
+                r"if entry.word.load(Relaxed) != handle.generation",
+                r"if second != handle.generation",
+            ),
+        ],
+    },
+    Structural {
+        name: "pool-removal-in-two-steps",
+        file: "pool.rs",
+        model: "pool::models::one_of_two_removals_has_the_object",
+        changes: &[(
+            r".compare_exchange(old, new, Acquire, Relaxed)
+            .ok()?;",
+            r".load(Acquire)
+            .eq(&old)
+            .then(|| entry.word.store(new, Relaxed))?;",
+        )],
+    },
+    Structural {
+        name: "pool-list-without-its-lock",
+        file: "pool/free_list.rs",
+        model: "pool::models::a_theft_meets_the_owner_of_the_list",
+        changes: &[(
+            r"compare_exchange(false, true, Acquire, Relaxed)",
+            r"compare_exchange(false, false, Acquire, Relaxed)",
+        )],
+    },
+    Structural {
+        name: "pool-full-list-by-list",
+        file: "pool.rs",
+        model: "pool::models::who_is_told_that_the_pool_is_full_is_told_the_truth",
+        changes: &[(
+            r"AllLocked::new(&self.lists).pop(&self.segments)",
+            r"self.lists.iter().find_map(|list| list.lock().pop(&self.segments))",
+        )],
+    },
+    // Lists in parts.
+    Structural {
+        name: "global-lock-of-one-part",
+        file: "lglock.rs",
+        model: "lglock::models::a_local_holder_and_a_global_one_do_not_meet",
+        changes: &[(
+            r"for part in self.parts.iter() {
+            part.lock_raw();",
+            r"for part in self.parts.iter().take(1) {
+            part.lock_raw();",
+        )],
+    },
+    Structural {
+        name: "list-that-ends-before-its-detacher",
+        file: "percpu_list/roll.rs",
+        model: "percpu_list::models::a_detached_list_ends_after_its_last_member",
+        changes: &[(
+            r"self.remaining.store(users + 1, Relaxed)",
+            r"self.remaining.store(users, Relaxed)",
+        )],
+    },
+    Structural {
+        name: "revoked-object-that-ends-again",
+        file: "counted/block.rs",
+        model: "percpu_list::models::who_is_revoked_beside_the_last_put_ends_once",
+        changes: &[(r"if header.state.has_end_to_come() {", r"if true {")],
+    },
+    // Slabs.
+    Structural {
+        name: "slab-that-goes-at-once",
+        file: "slab/cache.rs",
+        model: "slab::models::a_slab_is_kept_for_those_who_found_an_object_of_it",
+        changes: &[(
+            r"unsafe { rcu::call_later_weighing(WEIGHT, slab.head()) };",
+            r"unsafe { (slab.head().as_ref().invoke())(slab.head()) };",
+        )],
+    },
+    Structural {
+        name: "magazine-that-goes-while-it-is-looked-at",
+        file: "slab/cache.rs",
+        model: "slab::models::a_look_at_the_figures_meets_a_shrink_with_sequences",
+        changes: &[(r"let _draining = self.draining.lock();", "")],
+    },
+    Structural {
+        name: "upgrade-of-what-is-gone",
+        file: "slab/arc.rs",
+        model: "slab::arc::models::who_upgrades_meets_the_last_users",
+        changes: &[(
+            r"if !self.counts().users.get() {",
+            r"if !self.counts().users.get() && false {",
+        )],
+    },
+    Structural {
+        name: "choice-that-is-made-twice",
+        file: "slab/backing.rs",
+        model: "slab::models::all_agree_on_what_memory_comes_from",
+        changes: &[(
+            r"match self.0.compare_exchange(OPEN, code, Relaxed, Relaxed) {",
+            r"let there = self.0.load(Relaxed);
+        if there == OPEN {
+            self.0.store(code, Relaxed);
+        }
+        match if there == OPEN { Ok(there) } else { Err(there) } {",
+        )],
+    },
+    // The magazines of the CPUs.
+    Structural {
+        name: "magazines-without-their-lock",
+        file: "slab/local/locked.rs",
+        model: "slab::local::models::two_take_and_give_on_one_processor",
+        changes: &[
+            (r"self.lock.lock(NAME);", ""),
+            (r"self.lock.unlock(NAME);", ""),
+        ],
+    },
+    Structural {
+        name: "drain-that-stops-no-exchange",
+        file: "slab/local/rseq.rs",
+        model: "slab::local::models::an_exchange_meets_a_drain",
+        changes: &[(r"self.stopped.store(true, Relaxed);", "")],
+    },
+    Structural {
+        name: "drain-that-stops-no-magazine",
+        file: "slab/local/rseq.rs",
+        model: "slab::local::models::an_exchange_with_the_depot_meets_a_drain",
+        changes: &[(r"self.stopped.store(true, Relaxed);", "")],
+    },
+    Structural {
+        name: "drain-without-the-first-restart",
+        file: "slab/local/rseq.rs",
+        model: "slab::local::models::an_exchange_meets_a_drain",
+        changes: &[(
+            r"// (T)
+        sequence::restart(self.area);",
+            "",
+        )],
+    },
+    Structural {
+        name: "drain-without-the-second-restart",
+        file: "slab/local/rseq.rs",
+        model: "slab::local::models::who_takes_and_gives_meets_a_drain",
+        changes: &[(
+            r"// (V)
+        sequence::restart(self.area);",
+            "",
+        )],
+    },
+    Structural {
+        name: "drain-that-ends-before-the-second-restart",
+        file: "slab/local/rseq.rs",
+        model: "slab::local::models::an_exchange_meets_a_drain",
+        changes: &[(
+            r"// (V)
+        sequence::restart(self.area);",
+            r"self.stopped.store(false, Relaxed);
+        sequence::restart(self.area);",
+        )],
+    },
+    Structural {
+        name: "exchange-that-is-not-stopped",
+        file: "slab/local/rseq/model.rs",
+        model: "slab::local::models::an_exchange_meets_a_drain",
+        changes: &[(
+            r"if sequence.step(|| previous.lacks(lack))? || sequence.is_stopped(cpus)? {",
+            r"if sequence.step(|| previous.lacks(lack))? {",
+        )],
+    },
+    Structural {
+        name: "magazine-that-is-not-stopped",
+        file: "slab/local/rseq/model.rs",
+        model: "slab::local::models::an_exchange_with_the_depot_meets_a_drain",
+        changes: &[(
+            r"if !sequence.step(|| previous.lacks(lack))? || sequence.is_stopped(cpus)? {",
+            r"if !sequence.step(|| previous.lacks(lack))? {",
+        )],
+    },
+    Structural {
+        name: "sequence-that-is-not-interrupted",
+        file: "slab/local/rseq/model.rs",
+        model: "slab::local::models::two_take_and_give_on_one_processor",
+        changes: &[(
+            r"*interruptions += 1;
+        Self",
+            r"Self",
+        )],
+    },
+    Structural {
+        name: "sequence-that-is-not-restarted",
+        file: "slab/local/rseq/model.rs",
+        model: "slab::local::models::who_takes_and_gives_meets_a_drain",
+        changes: &[(r"*interruptions.lock() += 1;", "")],
+    },
+    Structural {
+        name: "commit-before-the-object-is-taken",
+        file: "slab/local/rseq/model.rs",
+        model: "slab::local::models::two_take_and_give_on_one_processor",
+        changes: &[(
+            r"let object = sequence.step(|| rounds.objects[last].load(Relaxed))?;
+        sequence.step(|| rounds.tally.store(tally - 1 + HIT, Relaxed))?;",
+            r"sequence.step(|| rounds.tally.store(tally - 1 + HIT, Relaxed))?;
+        let object = sequence.step(|| rounds.objects[last].load(Relaxed))?;",
+        )],
+    },
+    Structural {
+        name: "commit-before-the-object-is-stored",
+        file: "slab/local/rseq/model.rs",
+        model: "slab::local::models::two_take_and_give_on_one_processor",
+        changes: &[(
+            r"sequence.step(|| place.store(object.as_ptr(), Relaxed))?;
+        sequence.step(|| rounds.tally.store(tally + 1, Relaxed))?;",
+            r"sequence.step(|| rounds.tally.store(tally + 1, Relaxed))?;
+        sequence.step(|| place.store(object.as_ptr(), Relaxed))?;",
+        )],
+    },
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_text_of_the_table_is_once_in_its_file() {
+        for mutation in TABLE {
+            let file = root().join("crates/base/src").join(mutation.file);
+            let source = fs::read_to_string(file).unwrap();
+            let mutated = mutation.apply(&source).unwrap();
+            assert_ne!(mutated, source, "{}", mutation.name);
+        }
+    }
+}
