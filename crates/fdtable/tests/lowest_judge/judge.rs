@@ -1,12 +1,12 @@
 //! The check of one round.
 //!
-//! A *step* is what a call did at one moment, and is known to be after one stamp and before another.
-//! Both are narrowed, in turns, until nothing changes or a step has no moment left:
+//! A *step* is what a call did at one moment, and is known to be after one stamp and before
+//! another. Both are narrowed, in turns, until nothing changes or a step has no moment left:
 //!
-//! 1. *By order.* The steps that take and free one number alternate. Each is after the one before it, and
-//!    before the one after it.
-//! 2. *By sightings.* A number that was found closed had been freed by then. Only the close is narrowed: a
-//!    number is taken a moment before a lookup finds it open.
+//! 1. *By order.* The steps that take and free one number alternate. Each is after the one before
+//!    it, and before the one after it.
+//! 2. *By sightings.* A number that was found closed had been freed by then. Only the close is
+//!    narrowed: a number is taken a moment before a lookup finds it open.
 //! 3. *By promise.* A step that took the lowest number was not at a moment at which a lower one was
 //!    certainly free.
 //!
@@ -47,6 +47,13 @@ impl Verdict {
         if self.examples.len() < Self::EXAMPLES {
             self.examples.push(reason());
         }
+    }
+
+    pub(crate) fn add(&mut self, other: Self) {
+        self.judged += other.judged;
+        self.violations += other.violations;
+        let room = Self::EXAMPLES - self.examples.len();
+        self.examples.extend(other.examples.into_iter().take(room));
     }
 }
 
@@ -487,8 +494,8 @@ enum Becomes {
 }
 
 impl Case<'_> {
-    /// Returns where each number begins and ends to be certainly free, by its place among those that
-    /// are changed.
+    /// Returns where each number begins and ends to be certainly free, by its place among those
+    /// that are changed.
     fn edges(&self) -> Vec<(u64, usize, Becomes)> {
         let mut edges = Vec::with_capacity(self.changes.len());
         for (place, chain) in self.chains().enumerate() {

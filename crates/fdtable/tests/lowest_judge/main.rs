@@ -1,4 +1,4 @@
-//! Judges the lowest number: what threads noted with time stamps is checked after each round.
+//! Judges the lowest number: real threads, time stamps, and a check after each round.
 //!
 //! `tests/linearizable` searches a legal order for a few dozen calls. This judge asks less of each
 //! history and so can judge millions of calls: was a lower number free at every moment at which
@@ -30,9 +30,19 @@
 //!
 //! From the last moment of the step that freed a number to the first moment of the step that takes
 //! it next, the number is *certainly free*. A sweep over all such intervals yields the lowest
-//! number that is certainly free as a step function of time. A call that returned `n` is a violation
-//! if the function is below `n` during all of the time that is left for its step. If it is below `n`
-//! during some of it, that time is cut off and the judge looks again (`judge`).
+//! number that is certainly free as a step function of time. A call that returned `n` is a
+//! violation if the function is below `n` during all of the time that is left for its step. If it
+//! is below `n` during some of it, that time is cut off and the judge looks again (`judge`).
+//!
+//! *Stamps* are those of [`Instant`](std::time::Instant), 25 to 60 ns each. On Linux it reads the
+//! CPU's own counter and shares no memory that is written. A counter in memory would order the
+//! threads: each increment waits for the line and drains the store buffer, so that threads hardly
+//! overlap. A fence between stamp and call, at both ends, makes stamps exact: see `clock`.
+//!
+//! *Preemption* is what widens a gap of a few instructions enough for another thread to close two
+//! numbers. So there are more threads than CPUs in many rounds, on a small machine. In half of all
+//! rounds threads sleep for some microseconds at a time: each that wakes up preempts another,
+//! wherever that is.
 //!
 //! # What it cannot see
 //!
@@ -41,18 +51,33 @@
 //! - Contradictions that take a case distinction: it narrows, it does not search.
 //!   `tests/linearizable` does.
 //! - Which call is at fault. It names one whose promise contradicts the others.
+//! - Gaps of one or two instructions, but by chance. A `close` that empties the slot before it
+//!   frees the number shows once in some million calls.
+//! - Reorderings that the CPU does not do: on x86-64, a fence beside an atomic exchange can be left
+//!   out and nothing changes. The loom models of `room` cover those.
 //! - Which file is opened: `tests/stress` and `tests/linearizable` look at files.
 //! - Quarantine, where the lowest number is another one.
 //!
-//! # Where
+//! # How long
 //!
+//! Each test judges a fixed number of rounds. `FDTABLE_STRESS_SECONDS=600 cargo test -p fdtable
+//! --release --test lowest_judge -- --nocapture --test-threads=1` judges rounds for ten minutes in
+//! each test, and prints how many calls were judged.
+//!
+//! - `clock`: stamps.
 //! - `journal`: what a thread writes down.
 //! - `judge`, `free_set`: the check.
 //! - `verdicts`: the judge is judged, by journals that are legal or not.
+//! - `scene`, `worker`: the tables, and what threads do to them.
+//! - `threads`: the tests.
 
 #![cfg(not(loom))]
 
+mod clock;
 mod free_set;
 mod journal;
 mod judge;
+mod scene;
+mod threads;
 mod verdicts;
+mod worker;
