@@ -17,7 +17,7 @@ const LIMIT: Duration = Duration::from_secs(180);
 /// A mutation of the text of one file.
 pub(super) struct Structural {
     pub(super) name: &'static str,
-    /// The file, below `crates/base/src`.
+    /// The file, below `crates`.
     file: &'static str,
     /// The model that must fail.
     pub(super) model: &'static str,
@@ -25,7 +25,10 @@ pub(super) struct Structural {
     changes: &'static [(&'static str, &'static str)],
 }
 
-/// A copy of `crates/base` in a workspace of its own.
+/// The crates that are copied, and their packages.
+const CRATES: [(&str, &str); 2] = [("base", "fdtable-base"), ("fdtable", "fdtable")];
+
+/// A copy of some crates in a workspace of its own.
 pub(super) struct Copy {
     workspace: PathBuf,
     target: PathBuf,
@@ -44,16 +47,16 @@ impl Copy {
         let manifest = fs::read_to_string(root().join("Cargo.toml"))?;
         let members = |line: &str| {
             if line.starts_with("members = ") {
-                "members = [\"crates/base\"]\n".to_owned()
+                "members = [\"crates/base\", \"crates/fdtable\"]\n".to_owned()
             } else {
                 format!("{line}\n")
             }
         };
         let manifest: String = manifest.lines().map(members).collect();
-        copy_all(
-            &root().join("crates/base"),
-            &copy.workspace.join("crates/base"),
-        )?;
+        for (folder, _) in CRATES {
+            let folder = Path::new("crates").join(folder);
+            copy_all(&root().join(&folder), &copy.workspace.join(folder))?;
+        }
         fs::write(copy.workspace.join("Cargo.toml"), manifest)?;
         let lock = root().join("Cargo.lock");
         if lock.exists() {
@@ -64,10 +67,10 @@ impl Copy {
 
     /// Builds the mutated source and runs the model.
     pub(super) fn try_out(&self, mutation: &Structural) -> Result<(Outcome, Duration)> {
-        let path = self.workspace.join("crates/base/src").join(mutation.file);
+        let path = self.workspace.join("crates").join(mutation.file);
         let original = fs::read_to_string(&path)?;
         fs::write(&path, mutation.apply(&original)?)?;
-        let binary = self.build();
+        let binary = self.build(mutation.package()?);
         fs::write(&path, original)?;
         let binary = binary.map_err(|error| format!("{}: {error}", mutation.name))?;
         let run = Process::new(&binary).args(["--exact", mutation.model]);
@@ -83,14 +86,14 @@ impl Copy {
         Ok((judge(&finished)?, start.elapsed()))
     }
 
-    fn build(&self) -> Result<PathBuf> {
+    fn build(&self, package: &str) -> Result<PathBuf> {
         // What a mutated source no longer uses does not matter.
         let build = loom(Process::cargo("test"), &self.target, "--allow warnings");
         let build = build
             .directory(&self.workspace)
             .env("CARGO_PROFILE_RELEASE_DEBUG", "0")
             .env("CARGO_PROFILE_RELEASE_INCREMENTAL", "true");
-        let binaries = test_binaries(build.words("--package fdtable-base --lib"))?;
+        let binaries = test_binaries(build.words("--lib --package").arg(package))?;
         let [binary] = &binaries[..] else {
             return Err(format!("{} test binaries instead of one", binaries.len()).into());
         };
@@ -99,6 +102,14 @@ impl Copy {
 }
 
 impl Structural {
+    /// The package of the file, whose models judge it.
+    fn package(&self) -> Result<&'static str> {
+        let folder = self.file.split('/').next();
+        let found = CRATES.iter().find(|&&(name, _)| Some(name) == folder);
+        let (_, package) = found.ok_or_else(|| format!("{}: of no crate", self.file))?;
+        Ok(package)
+    }
+
     fn apply(&self, source: &str) -> Result<String> {
         let mut source = source.to_owned();
         for (old, new) in self.changes {
@@ -133,7 +144,7 @@ pub(super) const TABLE: &[Structural] = &[
     // The fences of read-side sections and grace periods.
     Structural {
         name: "plain-section-of-a-reader-that-fences",
-        file: "rcu/reader.rs",
+        file: "base/src/rcu/reader.rs",
         model: "rcu::models::a_grace_period_waits_for_a_section_without_membarrier",
         changes: &[(
             r"} else {
@@ -144,33 +155,33 @@ pub(super) const TABLE: &[Structural] = &[
     },
     Structural {
         name: "fences-of-a-grace-period",
-        file: "rcu/grace.rs",
+        file: "base/src/rcu/grace.rs",
         model: "rcu::models::a_grace_period_waits_for_a_section",
         changes: &[(r"fence_for_claimed();", "")],
     },
     // Records of readers.
     Structural {
         name: "look-at-the-plain-section",
-        file: "rcu/reader.rs",
+        file: "base/src/rcu/reader.rs",
         model: "rcu::models::a_grace_period_waits_for_a_section",
         changes: &[(r"is_past(&self.own.plain) && is_past", r"is_past")],
     },
     Structural {
         name: "look-at-the-counted-sections",
-        file: "rcu/reader.rs",
+        file: "base/src/rcu/reader.rs",
         model: "rcu::models::a_section_goes_on_when_the_one_around_it_ends",
         changes: &[(r"&& is_past(&self.own.counted)", "")],
     },
     Structural {
         name: "number-of-a-section-ignored",
-        file: "rcu/reader.rs",
+        file: "base/src/rcu/reader.rs",
         model: "rcu::models::a_grace_period_waits_for_a_section",
         changes: &[(r"number_of(word) == number", r"number_of(word) <= number")],
     },
     // Grace periods.
     Structural {
         name: "ticket-without-a-place",
-        file: "rcu/grace.rs",
+        file: "base/src/rcu/grace.rs",
         model: "rcu::models::updaters_share_a_grace_period",
         changes: &[(
             r"self.numbered.fetch_add(0, Release)",
@@ -179,7 +190,7 @@ pub(super) const TABLE: &[Structural] = &[
     },
     Structural {
         name: "ticket-of-the-grace-period-under-way",
-        file: "rcu/grace.rs",
+        file: "base/src/rcu/grace.rs",
         model: "rcu::models::updaters_share_a_grace_period",
         changes: &[(
             r"(self.numbered.fetch_add(0, Release).wrapping_add(NUMBER))",
@@ -189,26 +200,26 @@ pub(super) const TABLE: &[Structural] = &[
     // Callbacks.
     Structural {
         name: "list-without-a-look-at-its-ticket",
-        file: "rcu/callbacks.rs",
+        file: "base/src/rcu/callbacks.rs",
         model: "rcu::models::every_list_waits_for_its_own_grace_period",
         changes: &[(r"&& GRACE.is_over(self.ticket)", "")],
     },
     Structural {
         name: "two-invoke-a-queue",
-        file: "rcu/callbacks.rs",
+        file: "base/src/rcu/callbacks.rs",
         model: "rcu::models::a_barrier_is_not_misled_by_later_callbacks",
         changes: &[(r"self.invoking.is_some()", r"false")],
     },
     Structural {
         name: "portion-that-counts-as-all",
-        file: "rcu/callbacks.rs",
+        file: "base/src/rcu/callbacks.rs",
         model: "rcu::models::a_barrier_waits_for_what_a_portion_has_left",
         changes: &[(r"(weight - rest.weight)", r"weight")],
     },
     // Reference counts.
     Structural {
         name: "revival-without-a-hold",
-        file: "refcount.rs",
+        file: "base/src/refcount.rs",
         model: "slot::models::a_get_meets_the_last_put",
         changes: &[
             (r"self.0.fetch_add(HOLD, Relaxed);", ""),
@@ -223,26 +234,26 @@ pub(super) const TABLE: &[Structural] = &[
     // The gate.
     Structural {
         name: "light-fence-of-a-gate",
-        file: "rcu/reader.rs",
+        file: "base/src/rcu/reader.rs",
         model: "gate::models::nobody_is_inside_while_it_is_shut_in_many_sections",
         changes: &[(r"Self::fence(word);", "")],
     },
     Structural {
         name: "fence-of-a-gate-without-membarrier",
-        file: "rcu/reader.rs",
+        file: "base/src/rcu/reader.rs",
         model: "gate::models::nobody_is_inside_while_it_is_shut_in_many_sections_without_membarrier",
         changes: &[(r"Self::fence(word);", "")],
     },
     // The freezer.
     Structural {
         name: "fences-of-a-freeze",
-        file: "rcu/reader/freezer.rs",
+        file: "base/src/rcu/reader/freezer.rs",
         model: "freezer::models::nobody_is_inside_while_it_is_frozen",
         changes: &[(r"fence_for_claimed();", "")],
     },
     Structural {
         name: "turn-that-is-given-back-too-early",
-        file: "freezer.rs",
+        file: "base/src/freezer.rs",
         model: "freezer::models::a_thaw_ends_no_other_freeze",
         changes: &[(
             r"// (T) Release: pairs with the acquire in (C).
@@ -255,7 +266,7 @@ pub(super) const TABLE: &[Structural] = &[
     },
     Structural {
         name: "step-in-without-a-look",
-        file: "rcu/reader/freezer.rs",
+        file: "base/src/rcu/reader/freezer.rs",
         model: "freezer::models::who_steps_out_steps_in_after_the_thaw",
         changes: &[(
             r"if !self.try_inside(word) {
@@ -266,13 +277,13 @@ pub(super) const TABLE: &[Structural] = &[
     },
     Structural {
         name: "handler-that-takes-its-thread-for-admitted",
-        file: "rcu/reader/freezer.rs",
+        file: "base/src/rcu/reader/freezer.rs",
         model: "freezer::models::a_handler_of_a_thread_that_was_not_let_in_looks_itself",
         changes: &[(r"if word & ADMITTED != 0 {", r"if word != 0 {")],
     },
     Structural {
         name: "inner-entry-that-ends-the-outer",
-        file: "rcu/reader/freezer.rs",
+        file: "base/src/rcu/reader/freezer.rs",
         model: "freezer::models::an_inner_entry_ends_nothing",
         changes: &[(
             r"_ => self.own.freezer.store(word - LEVEL, Relaxed)",
@@ -282,13 +293,13 @@ pub(super) const TABLE: &[Structural] = &[
     // The tree.
     Structural {
         name: "token-of-a-leaf-that-was-taken-out",
-        file: "tree/own.rs",
+        file: "base/src/tree/own.rs",
         model: "tree::models::a_write_meets_a_removal",
-        changes: &[(r"leaf.head.set_token(node::GONE);", "")],
+        changes: &[(r"unsafe { leaf.head.set_token(node::GONE) };", "")],
     },
     Structural {
         name: "share-with-the-gate-open",
-        file: "tree/share.rs",
+        file: "base/src/tree/share.rs",
         model: "tree::models::a_write_meets_a_share_of_its_leaf",
         changes: &[
             (
@@ -305,7 +316,7 @@ pub(super) const TABLE: &[Structural] = &[
     },
     Structural {
         name: "share-of-the-first-leaf-unlocked",
-        file: "tree/share.rs",
+        file: "base/src/tree/share.rs",
         model: "tree::models::a_write_in_the_first_leaf_meets_a_share",
         changes: &[(
             r"let guard = unsafe { self.tree.first.lock(0) };",
@@ -314,13 +325,13 @@ pub(super) const TABLE: &[Structural] = &[
     },
     Structural {
         name: "copy-that-is-not-counted",
-        file: "tree/own.rs",
+        file: "base/src/tree/own.rs",
         model: "tree::models::two_trees_close_the_same_number",
         changes: &[(r"unsafe { copy.count_children() };", "")],
     },
     Structural {
         name: "removed-leaf-that-is-freed-at-once",
-        file: "tree/node.rs",
+        file: "base/src/tree/node.rs",
         model: "tree::models::a_borrow_meets_a_removal",
         changes: &[(
             r"unsafe { rcu::call_later(rcu) };",
@@ -329,7 +340,7 @@ pub(super) const TABLE: &[Structural] = &[
     },
     Structural {
         name: "moved-leaf-that-is-freed-at-once",
-        file: "tree/node.rs",
+        file: "base/src/tree/node.rs",
         model: "tree::models::what_is_moved_is_found",
         changes: &[(
             r"unsafe { rcu::call_later(rcu) };",
@@ -339,13 +350,13 @@ pub(super) const TABLE: &[Structural] = &[
     // Where there is room.
     Structural {
         name: "hint-that-is-not-stale",
-        file: "room.rs",
+        file: "base/src/room.rs",
         model: "room::models::a_look_meets_a_search",
         changes: &[(r"(hint | STALE) & !NOTICED", r"hint & !NOTICED")],
     },
     Structural {
         name: "hint-that-is-not-looked-at-again",
-        file: "room.rs",
+        file: "base/src/room.rs",
         model: "room::models::a_look_meets_a_first_leaf_that_is_full_again",
         changes: &[(
             r"self.searched.hint.load(Relaxed) == hint.0",
@@ -357,19 +368,19 @@ pub(super) const TABLE: &[Structural] = &[
     },
     Structural {
         name: "notice-without-a-mark",
-        file: "room.rs",
+        file: "base/src/room.rs",
         model: "room::models::a_look_meets_a_search",
         changes: &[(r"self.tell();", "")],
     },
     Structural {
         name: "stale-hint-that-is-used",
-        file: "room.rs",
+        file: "base/src/room.rs",
         model: "room::models::a_look_meets_a_search",
         changes: &[(r"hint.is_good().then_some(hint)", r"Some(hint)")],
     },
     Structural {
         name: "mark-that-a-search-takes-away",
-        file: "room.rs",
+        file: "base/src/room.rs",
         model: "room::models::two_leave_notices_and_a_search_takes_them",
         changes: &[(
             r"(hint & !(INDEX | STALE))",
@@ -378,7 +389,7 @@ pub(super) const TABLE: &[Structural] = &[
     },
     Structural {
         name: "notice-that-hides-another",
-        file: "room.rs",
+        file: "base/src/room.rs",
         model: "room::models::two_leave_notices_and_a_search_takes_them",
         changes: &[(
             r"Err(now) => first = now,",
@@ -391,7 +402,7 @@ pub(super) const TABLE: &[Structural] = &[
     // The pool.
     Structural {
         name: "pool-no-first-look",
-        file: "pool.rs",
+        file: "base/src/pool.rs",
         model: "pool::models::a_lookup_meets_the_opening_that_it_guessed",
         changes: &[(
             r"if entry.word.load(Acquire) != handle.generation",
@@ -400,7 +411,7 @@ pub(super) const TABLE: &[Structural] = &[
     },
     Structural {
         name: "pool-no-second-look",
-        file: "pool.rs",
+        file: "base/src/pool.rs",
         model: "pool::models::a_lookup_meets_a_removal_and_the_next_opening",
         changes: &[(
             r"if entry.word.load(Relaxed) != handle.generation",
@@ -409,7 +420,7 @@ pub(super) const TABLE: &[Structural] = &[
     },
     Structural {
         name: "pool-second-look-before-the-address",
-        file: "pool.rs",
+        file: "base/src/pool.rs",
         model: "pool::models::a_lookup_meets_a_removal_and_the_next_opening",
         changes: &[
             (
@@ -425,7 +436,7 @@ pub(super) const TABLE: &[Structural] = &[
     },
     Structural {
         name: "pool-removal-in-two-steps",
-        file: "pool.rs",
+        file: "base/src/pool.rs",
         model: "pool::models::one_of_two_removals_has_the_object",
         changes: &[(
             r".compare_exchange(old, new, Acquire, Relaxed)
@@ -437,7 +448,7 @@ pub(super) const TABLE: &[Structural] = &[
     },
     Structural {
         name: "pool-list-without-its-lock",
-        file: "pool/free_list.rs",
+        file: "base/src/pool/free_list.rs",
         model: "pool::models::a_theft_meets_the_owner_of_the_list",
         changes: &[(
             r"compare_exchange(false, true, Acquire, Relaxed)",
@@ -446,7 +457,7 @@ pub(super) const TABLE: &[Structural] = &[
     },
     Structural {
         name: "pool-full-list-by-list",
-        file: "pool.rs",
+        file: "base/src/pool.rs",
         model: "pool::models::who_is_told_that_the_pool_is_full_is_told_the_truth",
         changes: &[(
             r"AllLocked::new(&self.lists).pop(&self.segments)",
@@ -456,7 +467,7 @@ pub(super) const TABLE: &[Structural] = &[
     // Lists in parts.
     Structural {
         name: "global-lock-of-one-part",
-        file: "lglock.rs",
+        file: "base/src/lglock.rs",
         model: "lglock::models::a_local_holder_and_a_global_one_do_not_meet",
         changes: &[(
             r"for part in self.parts.iter() {
@@ -467,7 +478,7 @@ pub(super) const TABLE: &[Structural] = &[
     },
     Structural {
         name: "list-that-ends-before-its-detacher",
-        file: "percpu_list/roll.rs",
+        file: "base/src/percpu_list/roll.rs",
         model: "percpu_list::models::a_detached_list_ends_after_its_last_member",
         changes: &[(
             r"self.remaining.store(users + 1, Relaxed)",
@@ -476,14 +487,14 @@ pub(super) const TABLE: &[Structural] = &[
     },
     Structural {
         name: "revoked-object-that-ends-again",
-        file: "counted/block.rs",
+        file: "base/src/counted/block.rs",
         model: "percpu_list::models::who_is_revoked_beside_the_last_put_ends_once",
         changes: &[(r"if header.state.has_end_to_come() {", r"if true {")],
     },
     // Slabs.
     Structural {
         name: "slab-that-goes-at-once",
-        file: "slab/cache.rs",
+        file: "base/src/slab/cache.rs",
         model: "slab::models::a_slab_is_kept_for_those_who_found_an_object_of_it",
         changes: &[(
             r"unsafe { rcu::call_later_weighing(WEIGHT, slab.head()) };",
@@ -492,13 +503,13 @@ pub(super) const TABLE: &[Structural] = &[
     },
     Structural {
         name: "magazine-that-goes-while-it-is-looked-at",
-        file: "slab/cache.rs",
+        file: "base/src/slab/cache.rs",
         model: "slab::models::a_look_at_the_figures_meets_a_shrink_with_sequences",
         changes: &[(r"let _draining = self.draining.lock();", "")],
     },
     Structural {
         name: "upgrade-of-what-is-gone",
-        file: "slab/arc.rs",
+        file: "base/src/slab/arc.rs",
         model: "slab::arc::models::who_upgrades_meets_the_last_users",
         changes: &[(
             r"if !self.counts().users.get() {",
@@ -507,7 +518,7 @@ pub(super) const TABLE: &[Structural] = &[
     },
     Structural {
         name: "choice-that-is-made-twice",
-        file: "slab/backing.rs",
+        file: "base/src/slab/backing.rs",
         model: "slab::models::all_agree_on_what_memory_comes_from",
         changes: &[(
             r"match self.0.compare_exchange(OPEN, code, Relaxed, Relaxed) {",
@@ -521,28 +532,28 @@ pub(super) const TABLE: &[Structural] = &[
     // The magazines of the CPUs.
     Structural {
         name: "magazines-without-their-lock",
-        file: "slab/local/locked.rs",
+        file: "base/src/slab/local/locked.rs",
         model: "slab::local::models::two_take_and_give_on_one_processor",
         changes: &[
             (r"self.lock.lock(NAME);", ""),
-            (r"self.lock.unlock(NAME);", ""),
+            (r"unsafe { self.lock.unlock(NAME) };", ""),
         ],
     },
     Structural {
         name: "drain-that-stops-no-exchange",
-        file: "slab/local/rseq.rs",
+        file: "base/src/slab/local/rseq.rs",
         model: "slab::local::models::an_exchange_meets_a_drain",
         changes: &[(r"self.stopped.store(true, Relaxed);", "")],
     },
     Structural {
         name: "drain-that-stops-no-magazine",
-        file: "slab/local/rseq.rs",
+        file: "base/src/slab/local/rseq.rs",
         model: "slab::local::models::an_exchange_with_the_depot_meets_a_drain",
         changes: &[(r"self.stopped.store(true, Relaxed);", "")],
     },
     Structural {
         name: "drain-without-the-first-restart",
-        file: "slab/local/rseq.rs",
+        file: "base/src/slab/local/rseq.rs",
         model: "slab::local::models::an_exchange_meets_a_drain",
         changes: &[(
             r"// (T)
@@ -552,7 +563,7 @@ pub(super) const TABLE: &[Structural] = &[
     },
     Structural {
         name: "drain-without-the-second-restart",
-        file: "slab/local/rseq.rs",
+        file: "base/src/slab/local/rseq.rs",
         model: "slab::local::models::who_takes_and_gives_meets_a_drain",
         changes: &[(
             r"// (V)
@@ -562,7 +573,7 @@ pub(super) const TABLE: &[Structural] = &[
     },
     Structural {
         name: "drain-that-ends-before-the-second-restart",
-        file: "slab/local/rseq.rs",
+        file: "base/src/slab/local/rseq.rs",
         model: "slab::local::models::an_exchange_meets_a_drain",
         changes: &[(
             r"// (V)
@@ -573,7 +584,7 @@ pub(super) const TABLE: &[Structural] = &[
     },
     Structural {
         name: "exchange-that-is-not-stopped",
-        file: "slab/local/rseq/model.rs",
+        file: "base/src/slab/local/rseq/model.rs",
         model: "slab::local::models::an_exchange_meets_a_drain",
         changes: &[(
             r"if sequence.step(|| previous.lacks(lack))? || sequence.is_stopped(cpus)? {",
@@ -582,7 +593,7 @@ pub(super) const TABLE: &[Structural] = &[
     },
     Structural {
         name: "magazine-that-is-not-stopped",
-        file: "slab/local/rseq/model.rs",
+        file: "base/src/slab/local/rseq/model.rs",
         model: "slab::local::models::an_exchange_with_the_depot_meets_a_drain",
         changes: &[(
             r"if !sequence.step(|| previous.lacks(lack))? || sequence.is_stopped(cpus)? {",
@@ -591,7 +602,7 @@ pub(super) const TABLE: &[Structural] = &[
     },
     Structural {
         name: "sequence-that-is-not-interrupted",
-        file: "slab/local/rseq/model.rs",
+        file: "base/src/slab/local/rseq/model.rs",
         model: "slab::local::models::two_take_and_give_on_one_processor",
         changes: &[(
             r"*interruptions += 1;
@@ -601,13 +612,13 @@ pub(super) const TABLE: &[Structural] = &[
     },
     Structural {
         name: "sequence-that-is-not-restarted",
-        file: "slab/local/rseq/model.rs",
+        file: "base/src/slab/local/rseq/model.rs",
         model: "slab::local::models::who_takes_and_gives_meets_a_drain",
         changes: &[(r"*interruptions.lock() += 1;", "")],
     },
     Structural {
         name: "commit-before-the-object-is-taken",
-        file: "slab/local/rseq/model.rs",
+        file: "base/src/slab/local/rseq/model.rs",
         model: "slab::local::models::two_take_and_give_on_one_processor",
         changes: &[(
             r"let object = sequence.step(|| rounds.objects[last].load(Relaxed))?;
@@ -618,7 +629,7 @@ pub(super) const TABLE: &[Structural] = &[
     },
     Structural {
         name: "commit-before-the-object-is-stored",
-        file: "slab/local/rseq/model.rs",
+        file: "base/src/slab/local/rseq/model.rs",
         model: "slab::local::models::two_take_and_give_on_one_processor",
         changes: &[(
             r"sequence.step(|| place.store(object.as_ptr(), Relaxed))?;
@@ -626,6 +637,71 @@ pub(super) const TABLE: &[Structural] = &[
             r"sequence.step(|| rounds.tally.store(tally + 1, Relaxed))?;
         sequence.step(|| place.store(object.as_ptr(), Relaxed))?;",
         )],
+    },
+    // Leaves that are found without a walk, and those that are kept.
+    Structural {
+        name: "node-that-is-kept-for-its-count-alone",
+        file: "base/src/tree/share.rs",
+        model: "tree::models::a_tree_goes_while_a_reader_of_another_is_in_its_leaf",
+        changes: &[(
+            r"node.token() != before || !node.is_sole()",
+            r"!node.is_sole()",
+        )],
+    },
+    Structural {
+        name: "look-at-the-token-of-a-leaf-that-was-found",
+        file: "base/src/tree.rs",
+        model: "tree::models::a_write_in_a_leaf_that_was_found_meets_a_removal",
+        changes: &[(r"if self.owns(&guard, index) {", r"if true {")],
+    },
+    Structural {
+        name: "removed-leaf-that-stays-named",
+        file: "base/src/tree/own.rs",
+        model: "tree::models::a_write_meets_the_removal_of_a_named_leaf",
+        changes: &[(r"self.forget(place.as_ptr().cast());", "")],
+    },
+    Structural {
+        name: "copied-leaf-that-stays-named",
+        file: "base/src/tree/own.rs",
+        model: "tree::models::a_write_meets_the_copy_of_a_named_leaf",
+        changes: &[(r"self.forget(there);", "")],
+    },
+    Structural {
+        name: "full-leaf-that-was-removed",
+        file: "base/src/tree.rs",
+        model: "tree::models::a_full_leaf_meets_its_removal",
+        changes: &[(r"&& self.tree.owns(self.leaf, self.index)", "")],
+    },
+    Structural {
+        name: "full-leaf-that-was-copied",
+        file: "base/src/tree.rs",
+        model: "tree::models::a_full_leaf_meets_its_copy",
+        changes: &[(r"&& self.tree.owns(self.leaf, self.index)", "")],
+    },
+    Structural {
+        name: "hint-without-a-version",
+        file: "base/src/room.rs",
+        model: "room::models::a_look_meets_the_return_of_a_first_leaf",
+        changes: &[(r".wrapping_add(VERSION)", "")],
+    },
+    // The table.
+    Structural {
+        name: "open-that-does-not-confirm-its-hint",
+        file: "fdtable/src/table/lowest.rs",
+        model: "models::an_open_meets_closes_in_its_leaf_and_below",
+        changes: &[(r"|| !self.room.is_confirmed(hint)", "")],
+    },
+    Structural {
+        name: "pair-that-does-not-confirm-its-hint",
+        file: "fdtable/src/table/pair.rs",
+        model: "models::a_pair_meets_closes_in_its_leaf_and_below",
+        changes: &[(r"|| !self.room.is_confirmed(hint)", "")],
+    },
+    Structural {
+        name: "first-leaf-that-is-looked-at-once",
+        file: "fdtable/src/table/lowest.rs",
+        model: "models::an_open_meets_closes_in_a_leaf_that_a_child_has_too",
+        changes: &[(r"&& first.is_full()", "")],
     },
 ];
 
@@ -636,7 +712,7 @@ mod tests {
     #[test]
     fn every_text_of_the_table_is_once_in_its_file() {
         for mutation in TABLE {
-            let file = root().join("crates/base/src").join(mutation.file);
+            let file = root().join("crates").join(mutation.file);
             let source = fs::read_to_string(file).unwrap();
             let mutated = mutation.apply(&source).unwrap();
             assert_ne!(mutated, source, "{}", mutation.name);
