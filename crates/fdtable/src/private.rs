@@ -47,6 +47,8 @@ pub struct PrivateFd(Handle);
 /// All operations take `&self`; threads share one, in an `Arc`. `T` is what a descriptor refers
 /// to, as in [`Files`](crate::Files), and a [`FileRef`] may be open in both.
 ///
+/// Dropping it drops files as that of a [`Files`](crate::Files) does that was not made by a fork.
+///
 /// Nothing here has flags: no private descriptor survives into another program or another
 /// table, so there is nothing to close on exec.
 ///
