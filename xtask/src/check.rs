@@ -81,9 +81,9 @@ fn documentation() -> Result {
     doc.env("RUSTDOCFLAGS", "-D warnings").run()
 }
 
-/// Checks the conflicts in a small program, which has the release profile of the large one.
+/// Checks the conflicts of our code, optimized, in a small program.
 fn conflicts() -> Result {
-    let run = Process::cargo("run").words("--release --quiet -p fdtable-bench");
+    let run = Process::cargo("run").words("--profile conflicts --quiet -p fdtable-bench");
     run.words("--no-default-features --example check_conflicts")
         .run()
 }

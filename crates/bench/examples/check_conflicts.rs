@@ -4,7 +4,7 @@
 //! made of:
 //!
 //! ```console
-//! $ cargo run --release -p fdtable-bench --no-default-features --example check_conflicts
+//! $ cargo run --profile conflicts -p fdtable-bench --no-default-features --example check_conflicts
 //! ```
 
 use fdtable_bench::conflicts;
