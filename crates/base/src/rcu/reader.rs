@@ -384,8 +384,7 @@ impl Record {
     /// Claims this record if it is free.
     fn try_claim(&self) -> bool {
         // Acquire: pairs with the release in `unclaim`, so that the former reader's last word
-        // is the one that this reader goes on from. No model sees it, since the full fence in
-        // `claim` acquires too.
+        // is the one that this reader goes on from.
         // Relaxed on failure: nothing of the record is used then. The plain load first keeps
         // the line shared while others search.
         !self.claimed.load(Relaxed)
