@@ -236,3 +236,10 @@ impl AtomicIsize {
         self.0.with_mut(f)
     }
 }
+
+impl AtomicU64 {
+    #[track_caller]
+    pub(crate) fn with_mut<R>(&mut self, f: impl FnOnce(&mut u64) -> R) -> R {
+        self.0.with_mut(f)
+    }
+}
