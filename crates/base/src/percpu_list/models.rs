@@ -100,7 +100,7 @@ fn a_detached_list_ends_after_its_last_member() {
         };
         list.detach(tell).expect("it was not detached");
         drop(list);
-        leaves.map(join);
+        leaves.into_iter().for_each(join);
         assert_eq!(gone.count(), 1);
         rcu::barrier().expect("outside of sections");
     });
