@@ -78,7 +78,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     /// a call that fails then leaves no trace: no other call sees one of them taken. More are
     /// reserved in steps of so many, each at a moment of its own, so that the lock is never held for
     /// long; while a call takes several steps and fails in a later one, others find the descriptors
-    /// of the earlier ones taken.
+    /// of the earlier ones taken, and a [quarantine](Self::set_quarantine) counts them as opens.
     ///
     /// # Errors
     /// - [`Error::InvalidArgument`] (EINVAL) if a flag is unknown.
@@ -92,8 +92,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
             return Err(Error::TooManyFiles);
         }
         fds.try_reserve_exact(count).map_err(|_| Error::NoMemory)?;
-        fds.resize(count, Fd::MIN);
-        self.table.reserve_many(&mut fds, flags)?;
+        self.table.reserve_many(count, &mut fds, flags)?;
         Ok(Reservations {
             files: self,
             fds: fds.into_iter(),

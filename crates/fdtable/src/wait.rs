@@ -12,7 +12,7 @@ use crate::{Error, Files};
 
 impl<T: ?Sized + Send + Sync> Files<T> {
     /// Tells whether a number is free, and has the task woken when one may be, if none is. All who
-    /// wait are woken; somebody else may take the number first. Does not block.
+    /// wait are woken; another thread may take it first. May wait for the lock.
     ///
     /// The waker runs on the thread that frees a number, outside of all locks. A panic of it does not
     /// come out there: it is [counted](crate::contained_panics).

@@ -352,6 +352,32 @@ fn tags_uses_waiters_and_quarantine_keep_nothing() {
     check_back_at(before);
 }
 
+/// Of numbers that leave a full quarantine, the leaves are freed as those of any closes.
+#[test]
+fn closes_beyond_a_full_quarantine_give_memory_back() {
+    let _alone = alone();
+    const LEAVES: i32 = 400;
+    let close_one_by_one = |files: &Files<()>| close_all(files, 0..LEAVES * 64);
+    let close_all_at_once = |files: &Files<()>| {
+        files.close_range(0, u32::MAX).expect("there is memory");
+    };
+    let ways: [&dyn Fn(&Files<()>); 2] = [&close_one_by_one, &close_all_at_once];
+    for close in ways {
+        let files = with(LEAVES * 64);
+        let full = bytes();
+        files.set_quarantine(1_000_000);
+        close(&files);
+        rcu::barrier().expect("outside of sections");
+        // 1,024 numbers wait in 16 leaves; 16 empty ones for each CPU, and some that are idle, stay.
+        let freed = full - bytes();
+        let leaf = 600;
+        assert!(
+            freed > LEAVES as isize / 2 * leaf,
+            "{freed} bytes are freed"
+        );
+    }
+}
+
 #[test]
 fn a_child_does_not_get_leaves_whose_notices_nobody_has_taken() {
     let _alone = alone();

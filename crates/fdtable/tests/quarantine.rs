@@ -81,6 +81,24 @@ fn many_at_once_free_no_more_numbers_than_they_need_and_none_if_they_fail() {
 }
 
 #[test]
+fn a_pair_is_in_ascending_order_though_the_lower_number_comes_from_quarantine() {
+    let files = with(1000, 128, 128);
+    files.close(70).expect("it is open");
+    let kept = files.open_any(FileRef::new(0), NONE);
+    assert_eq!(kept.map(RawFd::from), Ok(70), "nothing else is free");
+    files.set_quarantine(0);
+    files.close(100).expect("it is open");
+    files.set_quarantine(1000);
+    files.close(70).expect("it is open");
+    let pair = (FileRef::new(1), FileRef::new(2));
+    let (one, two) = files
+        .open_pair(pair, NONE)
+        .expect("one is free, and one can be");
+    assert_eq!((one.raw(), two.raw()), (70, 100));
+    assert_eq!((*files.get(70).unwrap(), *files.get(100).unwrap()), (1, 2));
+}
+
+#[test]
 fn every_kind_of_open_counts() {
     let files = with(4, 1024, 3);
     files.close(1).expect("it is open");

@@ -87,7 +87,7 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
         self.own_open(&mut structure, number)?;
         Self::prepare_quarantine(&mut structure)?;
         let quarantine = structure.quarantine.is_on();
-        let (file, notices) = {
+        let (file, mut notices) = {
             let mut leaf = structure.lock_leaf(index).ok_or(Error::BadFd)?;
             take_file(&mut leaf, bit, tag, |leaf| match quarantine {
                 true => Notices::Few,
@@ -95,7 +95,7 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
             })?
         };
         if quarantine {
-            self.enter_quarantine(&mut structure, number);
+            notices = self.enter_quarantine(&mut structure, number);
         }
         let woken = Self::take_waiters(&mut structure);
         drop(structure);

@@ -36,7 +36,7 @@ use fdtable_base::rcu;
 use fdtable_base::room::Hint;
 
 use super::{
-    Entry, FdTable, Found, LeafGuard, Mark, Structure, Way, index_of, mask, place_of, take,
+    AT_ONCE, Entry, FdTable, Found, LeafGuard, Mark, Structure, Way, index_of, mask, place_of, take,
 };
 use crate::{Error, Fd, FdFlags, RawFd};
 
@@ -226,13 +226,20 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
         let Some(mut leaf) = leaf.filter(|leaf| !leaf.open.is_full()) else {
             return Ok(None);
         };
-        let free = !leaf.open.bits() & below(self.room.limit().saturating_sub(index * BITS));
+        let free = !leaf.open.bits() & self.below_limit(index);
         if free == 0 {
             return Err(Error::TooManyFiles);
         }
         // Opens of any descriptor go elsewhere, so that the two do not write one line.
         leaf.state_mut().claim = 0;
         Ok(Some(take(&mut leaf, index, free)))
+    }
+
+    /// Returns the set of the numbers of a leaf that are below the limit.
+    pub(super) fn below_limit(&self, index: usize) -> u64 {
+        let count = self.room.limit().saturating_sub(index * BITS);
+        let last = count.checked_sub(1);
+        last.map_or(0, |last| mask(0, last.min(BITS - 1)))
     }
 
     /// Finds the first leaf at or after `index` that has room, makes sure that it can be written,
@@ -358,7 +365,7 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
 
 /// How a walk over leaves that are full ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Pass {
+pub(super) enum Pass {
     /// At a leaf that has room.
     Room,
     /// With the budget used up.
@@ -367,18 +374,21 @@ enum Pass {
 
 /// How many leaves a search may mark, copy or make before it has to release the lock of the
 /// structure. Most searches need one.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Budget(usize);
 
 impl Budget {
-    /// What one hold of the lock allows: some microseconds, of which copying takes the most.
+    /// Enough for as many leaves as are searched at one moment, each of them to be copied and marked.
+    const MAX: usize = 2 * AT_ONCE;
+
+    /// Returns what one hold of the lock allows: some microseconds, of which copying takes the most.
     pub(super) fn of_one_hold() -> Self {
         Self(if cfg!(loom) { 1 } else { 16 })
     }
 
-    /// Returns a budget that is twice as large.
-    pub(super) fn doubled(&self) -> Self {
-        Self(self.0 * 2)
+    /// Doubles the budget, up to the largest.
+    pub(super) fn double(&mut self) {
+        self.0 = (self.0 * 2).min(Self::MAX);
     }
 
     /// Allows one leaf more.
@@ -392,13 +402,6 @@ impl Budget {
         self.0 = self.0.saturating_sub(1);
         left
     }
-}
-
-/// The set of the first `count` numbers of a leaf.
-fn below(count: usize) -> u64 {
-    count
-        .checked_sub(1)
-        .map_or(0, |last| mask(0, last.min(BITS - 1)))
 }
 
 /// Finds the lowest free number of a leaf from `first` on.

@@ -74,7 +74,7 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
     fn open_pair_searching(&self, pair: Pair<T>, flags: FdFlags) -> Result<(Fd, Fd), Error> {
         let mut fds = [Fd::MIN; 2];
         let mut structure = self.tree.lock();
-        // Whoever asks for one of them by name before the files are there waits for the lock.
+        // Until the files are there, a call that asks for one of them by name finds it reserved.
         self.search_several(&mut structure, &mut fds, flags, |_| Ok(()))?;
         let [first, second] = fds;
         Self::put_in(&structure, first, pair.0);

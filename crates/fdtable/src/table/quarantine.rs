@@ -13,6 +13,8 @@ use alloc::collections::VecDeque;
 
 use fdtable_base::bitmap::BITS;
 
+use fdtable_base::room::Notices;
+
 use super::{FdTable, Structure, place_of};
 use crate::{Error, Fd};
 
@@ -96,15 +98,21 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
 
     /// Puts a number in quarantine that is taken and has no file any more; if it is full, frees the
     /// number that has waited longest. After [`prepare_quarantine`](Self::prepare_quarantine).
-    pub(super) fn enter_quarantine(&self, structure: &mut Structure<'_, T>, number: usize) {
+    pub(super) fn enter_quarantine(
+        &self,
+        structure: &mut Structure<'_, T>,
+        number: usize,
+    ) -> Notices {
+        let mut notices = Notices::Few;
         if structure.quarantine.numbers.len() >= MOST
             && let Some((oldest, _)) = structure.quarantine.numbers.pop_front()
         {
-            self.end_quarantine(structure, oldest);
+            notices = self.end_quarantine(structure, oldest);
         }
         let now = structure.quarantine.now;
         structure.quarantine.numbers.push_back((number, now));
         structure.reserved.add(place_of(number).0);
+        notices
     }
 
     /// Frees a number that somebody asks for by its name, if it is in quarantine.
@@ -117,7 +125,8 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
         let numbers = &mut structure.quarantine.numbers;
         let found = numbers.iter().position(|&(number, _)| number == wanted);
         if let Some((number, _)) = found.and_then(|at| numbers.remove(at)) {
-            self.end_quarantine(structure, number);
+            // The search that follows takes the notices.
+            let _ = self.end_quarantine(structure, number);
         }
     }
 
@@ -152,7 +161,8 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
     /// Frees the numbers that have waited for long enough.
     pub(super) fn end_due(&self, structure: &mut Structure<'_, T>) {
         while let Some(number) = structure.quarantine.pop_due() {
-            self.end_quarantine(structure, number);
+            // The search that follows takes the notices.
+            let _ = self.end_quarantine(structure, number);
         }
     }
 
@@ -169,7 +179,8 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
         let found = self.oldest(structure, min);
         let oldest = found.and_then(|at| structure.quarantine.numbers.remove(at));
         if let Some((number, _)) = oldest {
-            self.end_quarantine(structure, number);
+            // The search that follows takes the notices.
+            let _ = self.end_quarantine(structure, number);
         }
         oldest.is_some()
     }
@@ -188,12 +199,11 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
         self.oldest(structure, 0).is_some()
     }
 
-    fn end_quarantine(&self, structure: &mut Structure<'_, T>, number: usize) {
+    /// Frees a number that has left the list.
+    fn end_quarantine(&self, structure: &mut Structure<'_, T>, number: usize) -> Notices {
         let (index, bit) = place_of(number);
         structure.reserved.remove(index);
-        if let Some(mut leaf) = structure.lock_leaf(index) {
-            // Who comes next takes the notices.
-            let _ = self.free_in(&mut leaf, index, bit);
-        }
+        let leaf = structure.lock_leaf(index);
+        leaf.map_or(Notices::Few, |mut leaf| self.free_in(&mut leaf, index, bit))
     }
 }

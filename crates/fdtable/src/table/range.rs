@@ -233,8 +233,12 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
             }
         }
         if quarantine {
-            bits_of(chosen).for_each(|bit| self.enter_quarantine(structure, index * BITS + bit));
-        } else if self.room.has_notices() {
+            for bit in bits_of(chosen) {
+                // Taken below.
+                let _ = self.enter_quarantine(structure, index * BITS + bit);
+            }
+        }
+        if self.room.has_notices() {
             self.settle(structure);
         }
         Ok(())

@@ -65,20 +65,24 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
         self.reserve_locked(&mut structure, min, flags)
     }
 
-    /// Reserves as many of the lowest free descriptors as `fds` has places, or none: [`AT_ONCE`] at
-    /// a moment.
-    pub(crate) fn reserve_many(&self, fds: &mut [Fd], flags: FdFlags) -> Result<(), Error> {
-        let mut reserved = 0;
-        while reserved < fds.len() {
-            let some = &mut fds[reserved..];
-            let count = some.len().min(AT_ONCE);
-            if let Err(error) = self.reserve_some(&mut some[..count], flags) {
-                fds[..reserved]
-                    .chunks(AT_ONCE)
+    /// Reserves the `count` lowest free descriptors, or none: [`AT_ONCE`] at a moment. `fds`, which
+    /// is empty, has room for all.
+    pub(crate) fn reserve_many(
+        &self,
+        count: usize,
+        fds: &mut Vec<Fd>,
+        flags: FdFlags,
+    ) -> Result<(), Error> {
+        while fds.len() < count {
+            let reserved = fds.len();
+            // Step by step, so that a count that is refused soon does not write memory for all.
+            fds.resize(count.min(reserved + AT_ONCE), Fd::MIN);
+            if let Err(error) = self.reserve_some(&mut fds[reserved..], flags) {
+                fds.truncate(reserved);
+                fds.chunks(AT_ONCE)
                     .for_each(|some| self.unreserve_some(some));
                 return Err(error);
             }
-            reserved += count;
         }
         fds.sort_unstable();
         Ok(())
@@ -100,8 +104,11 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
     fn unreserve_some(&self, fds: &[Fd]) {
         let mut structure = self.tree.lock();
         for &fd in fds {
-            // The next search takes the notices.
+            // Taken below.
             let _ = self.free_reserved(&mut structure, fd);
+        }
+        if self.room.has_notices() {
+            self.settle(&mut structure);
         }
         let woken = Self::take_waiters(&mut structure);
         drop(structure);
@@ -158,13 +165,14 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
     #[cfg(feature = "std")]
     pub(crate) fn unreserve_closed(&self, fd: Fd) {
         let mut structure = self.tree.lock();
-        let mut notices = Notices::Few;
-        if structure.quarantine.is_on() && Self::prepare_quarantine(&mut structure).is_ok() {
+        let waits =
+            structure.quarantine.is_on() && Self::prepare_quarantine(&mut structure).is_ok();
+        let notices = if waits {
             structure.reserved.remove(place_of(fd.index()).0);
-            self.enter_quarantine(&mut structure, fd.index());
+            self.enter_quarantine(&mut structure, fd.index())
         } else {
-            notices = self.free_reserved(&mut structure, fd);
-        }
+            self.free_reserved(&mut structure, fd)
+        };
         let woken = Self::take_waiters(&mut structure);
         drop(structure);
         drop(woken);

@@ -12,12 +12,13 @@
 //! Shutting the gate costs a fence on all CPUs that run threads of the process. A pair pays it where
 //! it crosses a leaf, once in 32 pairs that are opened in a row.
 //!
-//! The search has a budget for leaves that have to be marked, copied or made. If it is used up, the
-//! search frees what it has taken, lets others have the lock, and begins anew: the leaves stay marked
-//! and copied. The budget is doubled each time, so that a thread that forks the table again and again
-//! cannot keep the search from its end.
+//! Before the gate is shut, a *survey* walks over the same leaves with the gate open, in holds of the
+//! lock that are as short as those of any search: it marks the leaves that are full and copies those
+//! that are shared. So the search finds little to do but to take. If other threads have undone that
+//! meanwhile, it frees what it has taken, lets others have the lock, and begins anew with a larger
+//! budget; the largest is enough for leaves that are all shared by a fork each time.
 
-use super::lowest::Budget;
+use super::lowest::{Budget, Pass};
 use super::{FdTable, LeafGuard, Structure, place_of, take};
 use crate::{Error, Fd, FdFlags};
 use fdtable_base::bitmap::BITS;
@@ -39,18 +40,19 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
             self.end_due(structure);
             prepare(structure)?;
             let taken = match self.take_in_one_leaf(structure, fds, flags) {
-                Ok(Some(Taken::TooFew)) => self.take_alone(structure, fds, flags, &budget),
+                Ok(Some(Taken::TooFew)) => self.take_in_leaves(structure, fds, flags, &mut budget),
                 // Descriptors in quarantine are given out before the table counts as full.
                 Err(Error::TooManyFiles) if self.would_end_one(structure) => {
-                    self.take_alone(structure, fds, flags, &budget)
+                    self.take_in_leaves(structure, fds, flags, &mut budget)
                 }
                 taken => taken,
             };
             if taken? == Some(Taken::All) {
+                // Those that waited in quarantine are not taken in their order.
+                fds.sort_unstable();
                 Self::count_opens(structure, fds.len());
                 return Ok(());
             }
-            budget = budget.doubled();
             structure.let_others();
         }
     }
@@ -75,17 +77,45 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
 
     /// Takes all, wherever they are, while no other thread can change the table. Returns nothing if
     /// the search has to begin anew.
-    fn take_alone(
+    fn take_in_leaves(
         &self,
         structure: &mut Structure<'_, T>,
         fds: &mut [Fd],
         flags: FdFlags,
-        budget: &Budget,
+        budget: &mut Budget,
     ) -> Result<Option<Taken>, Error> {
+        if self.survey(structure, fds.len())? == Pass::Interrupted {
+            return Ok(None);
+        }
+        budget.double();
         structure.shut_gate();
-        let taken = self.take_all(structure, fds, flags, budget.doubled());
+        let taken = self.take_all(structure, fds, flags, budget.clone());
         structure.open_gate();
         taken
+    }
+
+    /// Marks and copies leaves up to the one with the last of `count` free descriptors, as far as
+    /// one hold of the lock allows. The gate is open: what it finds may change.
+    fn survey(&self, structure: &mut Structure<'_, T>, count: usize) -> Result<Pass, Error> {
+        let mut budget = Budget::of_one_hold();
+        let mut index = self.room.hinted();
+        let mut found = 0;
+        while found < count && index * BITS < self.room.limit() {
+            if structure.leaf(index).is_some() {
+                if !structure.is_own(index) && !budget.spend() {
+                    return Ok(Pass::Interrupted);
+                }
+                self.own(structure, index)?;
+                if self.pass_over(structure, index)? && !budget.spend() {
+                    return Ok(Pass::Interrupted);
+                }
+            }
+            // A leaf that is not there is made when the descriptors are taken.
+            let open = structure.leaf(index).map_or(0, |leaf| leaf.open.bits());
+            found += (!open & self.below_limit(index)).count_ones() as usize;
+            index = structure.next_not_full(index + 1);
+        }
+        Ok(Pass::Room)
     }
 
     /// With the gate shut.
@@ -151,4 +181,58 @@ fn take_some<T: ?Sized>(
             *fd = Fd::from_index(index * BITS + bit);
         })
         .count()
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::table::MAX_LIMIT;
+    use crate::{Error, FdFlags, FileRef, Files};
+
+    const NONE: FdFlags = FdFlags::empty();
+
+    /// A table whose descriptors below 64 times `leaves` were all opened by name, but for 5.
+    fn unmarked(leaves: usize) -> Files<()> {
+        let files = Files::with_limit(MAX_LIMIT as u32);
+        let first = files.open(FileRef::new(()), NONE).expect("there is room");
+        for fd in (1..(leaves * BITS) as i32).filter(|&fd| fd != 5) {
+            files.dup_to(first, fd, NONE).expect("there is room");
+        }
+        files
+    }
+
+    #[test]
+    fn a_survey_marks_few_leaves_in_one_hold_of_the_lock() {
+        let files = unmarked(500);
+        let table = &files.table;
+        let mut structure = table.tree.lock();
+        table.settle(&mut structure);
+        let survey = |structure: &mut _| table.survey(structure, 2).expect("there is memory");
+        let holds = (0..1000).position(|_| survey(&mut structure) == Pass::Room);
+        // The first leaf has room, and the last one that a hold marks is the seventeenth.
+        assert_eq!(holds, Some(499 / 17));
+    }
+
+    /// As many leaves as need more holds of the lock than a number that doubles has bits.
+    #[test]
+    fn a_pair_is_opened_around_any_number_of_leaves_that_no_search_has_marked() {
+        const LEAVES: usize = 1200;
+        let all = (LEAVES * BITS) as i32;
+        let pair = || (FileRef::new(()), FileRef::new(()));
+        let files = unmarked(LEAVES);
+        let child = files.fork().expect("there is memory");
+        for files in [files, child] {
+            let (one, two) = files.open_pair(pair(), NONE).expect("there is room");
+            assert_eq!((one.raw(), two.raw()), (5, all));
+        }
+        let files = unmarked(LEAVES);
+        let many = files.reserve_many(100, NONE).expect("there is room");
+        assert_eq!(many.fds().first().map(|fd| fd.raw()), Some(5));
+        assert_eq!(many.fds().last().map(|fd| fd.raw()), Some(all + 98));
+        drop(many);
+        files.set_limit(all as u32).expect("below the hard limit");
+        let refused = files.open_pair(pair(), NONE);
+        assert_eq!(refused, Err(Error::TooManyFiles));
+        assert_eq!(files.open_count(), LEAVES * BITS - 1);
+    }
 }

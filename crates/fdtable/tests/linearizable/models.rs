@@ -20,9 +20,21 @@ const NONE: FdFlags = FdFlags::empty();
 /// What a thread does.
 type Program = fn(&mut Recorder<'_>);
 
+/// How a table came to have its files.
+#[derive(Clone, Copy)]
+enum Filled {
+    /// By opens of the lowest descriptor: searches have marked the leaves that are full.
+    Lowest,
+    /// By name: no search has marked a leaf.
+    ByName,
+    /// By name, in a parent that is gone: the leaves are to be copied, too.
+    Forked,
+}
+
 /// A table, and the threads that use it.
 #[derive(Clone, Copy)]
 struct Model {
+    filled: Filled,
     limit: RawFd,
     taken: RawFd,
     holes: &'static [RawFd],
@@ -33,6 +45,7 @@ struct Model {
 /// So many numbers are open, and there is room.
 const fn model(taken: RawFd, programs: &'static [Program]) -> Model {
     Model {
+        filled: Filled::Lowest,
         limit: ROOM,
         taken,
         holes: &[],
@@ -45,13 +58,20 @@ impl Model {
     fn files(&self) -> Files<File> {
         let files = Files::with_limit(self.limit.unsigned_abs());
         let file = FileRef::new(State::COMMON);
-        for _ in 0..self.taken {
-            files.open(file.clone(), NONE).expect("there is room");
+        for fd in 0..self.taken {
+            let opened = match self.filled {
+                Filled::ByName | Filled::Forked if fd > 0 => files.dup_to(0, fd, NONE),
+                _ => files.open(file.clone(), NONE),
+            };
+            opened.expect("there is room");
         }
         for &hole in self.holes {
             files.close(hole).expect("it is open");
         }
-        files
+        match self.filled {
+            Filled::Forked => files.fork().expect("there is memory"),
+            Filled::Lowest | Filled::ByName => files,
+        }
     }
 
     /// One execution: all programs at once, and the verdict.
