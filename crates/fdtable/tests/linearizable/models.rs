@@ -326,6 +326,130 @@ fn a_dup_and_an_open_meet_a_close_in_the_first_leaf() {
     subject.is_linearizable(2);
 }
 
+/// A search that releases the lock in leaves that no search has marked, beside closes in those that
+/// it has passed and in those to come.
+#[test]
+fn an_interrupted_open_meets_two_closes() {
+    let subject = Model {
+        filled: Filled::ByName,
+        holes: &[9],
+        ..model(
+            13,
+            &[
+                |it| it.open(),
+                |it| {
+                    it.close(1);
+                    it.close(5);
+                },
+            ],
+        )
+    };
+    subject.is_linearizable(2);
+}
+
+/// The same in leaves that are copied, too.
+#[test]
+fn an_interrupted_open_in_a_child_meets_a_close_and_an_open() {
+    let subject = Model {
+        filled: Filled::Forked,
+        holes: &[9],
+        ..model(
+            13,
+            &[
+                |it| it.open(),
+                |it| {
+                    it.close(1);
+                    it.open();
+                },
+            ],
+        )
+    };
+    subject.is_linearizable(2);
+}
+
+/// EMFILE of a search that has released the lock, though at every moment one was free.
+#[test]
+fn an_interrupted_open_that_finds_nothing_meets_two_closes_and_a_dup_to() {
+    let subject = Model {
+        filled: Filled::ByName,
+        limit: 12,
+        ..model(
+            12,
+            &[
+                |it| it.open(),
+                |it| {
+                    it.close(5);
+                    it.dup_to(0, 5);
+                    it.close(1);
+                },
+            ],
+        )
+    };
+    subject.is_linearizable(2);
+}
+
+#[test]
+fn an_interrupted_open_of_any_meets_a_close_and_an_open() {
+    let subject = Model {
+        filled: Filled::ByName,
+        limit: 12,
+        holes: &[9],
+        ..model(
+            12,
+            &[
+                |it| it.open_any(),
+                |it| {
+                    it.close(1);
+                    it.open();
+                },
+            ],
+        )
+    };
+    subject.is_linearizable(2);
+}
+
+/// A pair whose leaves are copied while it is surveyed, beside closes around it.
+#[test]
+fn an_interrupted_pair_in_a_child_meets_two_closes_and_an_open() {
+    let subject = Model {
+        filled: Filled::Forked,
+        holes: &[5],
+        ..model(
+            13,
+            &[
+                |it| it.open_pair(),
+                |it| {
+                    it.close(9);
+                    it.close(1);
+                    it.open();
+                },
+            ],
+        )
+    };
+    // Two take minutes.
+    subject.is_linearizable(1);
+}
+
+#[test]
+fn an_interrupted_pair_that_fails_meets_an_open_and_a_close() {
+    let subject = Model {
+        filled: Filled::ByName,
+        limit: 12,
+        holes: &[5],
+        ..model(
+            12,
+            &[
+                |it| it.open_pair(),
+                |it| {
+                    it.open();
+                    it.close(9);
+                },
+            ],
+        )
+    };
+    subject.is_linearizable(2);
+}
+
 /// Two descriptors in two leaves, and one between them that an open gets.
 #[test]
 fn a_pair_in_two_leaves_meets_an_open() {
