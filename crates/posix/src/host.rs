@@ -16,8 +16,8 @@ use std::os::fd::RawFd;
 use fdtable::freezer;
 use fdtable_vfs::Errno;
 
-use crate::frame::call::{errno, set_errno};
-use crate::frame::target::HostPath;
+use crate::abi::call::{errno, set_errno};
+use crate::abi::target::HostPath;
 
 pub use other_files::*;
 pub use terminals::*;

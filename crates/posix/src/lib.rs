@@ -6,7 +6,7 @@
 //! otherwise) is a path of our file systems; all others are the host's, whose files get numbers of
 //! ours too.
 //!
-//! Reading order: `frame`, how every call is made; `host`, the world below. Then one file for each
+//! Reading order: `abi`, how every call is made; `host`, the world below. Then one file for each
 //! theme of calls, in the rooms that the vfs has too: `process`, `fs`, `ipc`, `event`; above them
 //! `stdio`, and `aliases` of what is there already. Last, and without any of it, `table`: the table
 //! for embedders who bring their own objects.
@@ -25,9 +25,9 @@
 // A call of C and the place of its argument hang on one promise, the caller's.
 #![allow(clippy::multiple_unsafe_ops_per_block)]
 
+mod abi;
 mod aliases;
 mod event;
-mod frame;
 mod fs;
 mod host;
 mod ipc;

@@ -50,8 +50,8 @@ use fdtable::{FdFlags, FileRef, Files, Reservation, freezer, host_fork, rcu};
 use fdtable_vfs::Errno;
 use parking_lot::Mutex;
 
-use crate::frame::call::{framed, guarded, set_errno};
-use crate::frame::caller;
+use crate::abi::call::{framed, guarded, set_errno};
+use crate::abi::caller;
 
 /// How long a thread sleeps before it looks again for the end of sections.
 const PAUSE: Duration = Duration::from_micros(50);

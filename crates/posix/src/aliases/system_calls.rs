@@ -8,10 +8,10 @@ use std::{mem, ptr};
 
 use fdtable_vfs::Errno;
 
+use crate::abi::call::call;
+use crate::abi::caller;
 use crate::event::events::*;
 use crate::event::polling::*;
-use crate::frame::call::call;
-use crate::frame::caller;
 use crate::fs::attributes::*;
 use crate::fs::copies::*;
 use crate::fs::directories::*;

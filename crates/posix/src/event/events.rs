@@ -9,10 +9,10 @@ use fdtable_vfs::event::{
     TimerFdFlags, TimerFlags,
 };
 
+use crate::abi::call::call;
+use crate::abi::caller;
+use crate::abi::system::System;
 use crate::event::polling::{duration, masked, time_of};
-use crate::frame::call::call;
-use crate::frame::caller;
-use crate::frame::system::System;
 use crate::fs::transfers::{fdt_read, fdt_write};
 use crate::host::watch;
 

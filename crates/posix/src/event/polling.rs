@@ -9,9 +9,9 @@ use std::time::{Duration, Instant};
 use fdtable_vfs::event::Events;
 use fdtable_vfs::{Errno, FdSet, PollFd};
 
-use crate::frame::call::call;
-use crate::frame::caller;
-use crate::frame::system::System;
+use crate::abi::call::call;
+use crate::abi::caller;
+use crate::abi::system::System;
 use crate::host;
 use crate::host::watch;
 

@@ -5,10 +5,10 @@ use std::ffi::{c_char, c_int};
 use fdtable_vfs::{AccessMode, AtFlags, Errno, Time};
 use libc::{AT_FDCWD, AT_SYMLINK_NOFOLLOW, gid_t, mode_t, off_t, timespec, timeval, uid_t};
 
-use crate::frame::call::call;
-use crate::frame::caller;
-use crate::frame::system::System;
-use crate::frame::target::Target;
+use crate::abi::call::call;
+use crate::abi::caller;
+use crate::abi::system::System;
+use crate::abi::target::Target;
 use crate::fs::transfers::unsigned;
 use crate::host;
 use crate::host::file::HostFile;

@@ -4,8 +4,8 @@ use std::ffi::{c_char, c_int, c_long};
 
 use fdtable_vfs::Errno;
 
-use crate::frame::call::call;
-use crate::frame::target::Target;
+use crate::abi::call::call;
+use crate::abi::target::Target;
 use crate::host;
 use crate::host::file::HostFile;
 

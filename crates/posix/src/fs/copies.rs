@@ -6,8 +6,8 @@ use std::ffi::{c_int, c_uint};
 use fdtable_vfs::{Errno, FallocateFlags};
 use libc::{off_t, ssize_t};
 
-use crate::frame::call::{call, call_numbered};
-use crate::frame::caller;
+use crate::abi::call::{call, call_numbered};
+use crate::abi::caller;
 use crate::fs::transfers::{counted, signalling, unsigned};
 use crate::host;
 use crate::host::file::HostFile;

@@ -7,11 +7,11 @@ use std::sync::Arc;
 use fdtable_vfs::{DirEntry, Errno, FileKind};
 use libc::{AT_FDCWD, ssize_t};
 
-use crate::frame::call::call;
-use crate::frame::caller;
-use crate::frame::places::Side;
-use crate::frame::system::System;
-use crate::frame::target::Target;
+use crate::abi::call::call;
+use crate::abi::caller;
+use crate::abi::places::Side;
+use crate::abi::system::System;
+use crate::abi::target::Target;
 use crate::fs::transfers::counted;
 use crate::host;
 use crate::host::file::HostFile;

@@ -11,9 +11,9 @@ use std::slice;
 use fdtable_vfs::{Errno, FileKind, MemfdFlags, Object};
 use libc::off_t;
 
-use crate::frame::call::{call, errno};
-use crate::frame::caller;
-use crate::frame::system::System;
+use crate::abi::call::{call, errno};
+use crate::abi::caller;
+use crate::abi::system::System;
 use crate::host;
 use crate::host::file::HostFile;
 

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use fdtable_vfs::fs::FileSystem;
 use fdtable_vfs::{DevFs, Errno, MemFs, ProcFs};
 
-use crate::frame::call::call;
-use crate::frame::caller;
-use crate::frame::system::System;
+use crate::abi::call::call;
+use crate::abi::caller;
+use crate::abi::system::System;
 
 /// Makes an empty file system in memory, and has all paths below `path` lead there, whatever the host
 /// has there. `EBUSY` if there is a mount already; `EINVAL` for the root.

@@ -8,9 +8,9 @@ use std::ffi::{c_char, c_int, c_uint};
 use fdtable_vfs::{AtFlags, Errno, FileKind, RenameFlags, UnlinkFlags};
 use libc::{AT_FDCWD, mode_t, ssize_t};
 
-use crate::frame::call::call;
-use crate::frame::caller;
-use crate::frame::target::Target;
+use crate::abi::call::call;
+use crate::abi::caller;
+use crate::abi::target::Target;
 use crate::fs::transfers::counted;
 use crate::host;
 

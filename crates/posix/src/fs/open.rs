@@ -4,9 +4,9 @@ use std::ffi::{c_char, c_int};
 
 use fdtable_vfs::{Errno, OpenFlags};
 
-use crate::frame::call::call;
-use crate::frame::system::System;
-use crate::frame::target::{HostPath, Target};
+use crate::abi::call::call;
+use crate::abi::system::System;
+use crate::abi::target::{HostPath, Target};
 use crate::host;
 use crate::host::file::HostFile;
 

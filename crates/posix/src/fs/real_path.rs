@@ -4,10 +4,10 @@ use std::ffi::{CStr, CString, c_char};
 
 use fdtable_vfs::{Errno, FileKind};
 
-use crate::frame::call::call;
-use crate::frame::caller;
-use crate::frame::system::System;
-use crate::frame::target::Target;
+use crate::abi::call::call;
+use crate::abi::caller;
+use crate::abi::system::System;
+use crate::abi::target::Target;
 use crate::host;
 
 /// Most links on the way, as of any path.

@@ -7,10 +7,10 @@ use fdtable_vfs::fs::{StatFs, Timestamp};
 use fdtable_vfs::{AtFlags, Errno, Stat};
 use libc::{AT_FDCWD, AT_SYMLINK_NOFOLLOW};
 
-use crate::frame::call::call;
-use crate::frame::caller;
-use crate::frame::system::System;
-use crate::frame::target::Target;
+use crate::abi::call::call;
+use crate::abi::caller;
+use crate::abi::system::System;
+use crate::abi::target::Target;
 use crate::fs::attributes::at_flags;
 use crate::host;
 use crate::host::file::HostFile;

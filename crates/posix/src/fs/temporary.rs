@@ -5,8 +5,8 @@ use std::ptr;
 
 use fdtable_vfs::Errno;
 
-use crate::frame::call::{call, errno};
-use crate::frame::caller;
+use crate::abi::call::{call, errno};
+use crate::abi::caller;
 use crate::fs::names::fdt_mkdir;
 use crate::fs::open::fdt_open;
 use crate::host;

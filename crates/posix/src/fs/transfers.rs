@@ -4,8 +4,8 @@ use std::ffi::{c_int, c_void};
 
 use fdtable_vfs::{Errno, SeekTo};
 
-use crate::frame::call::call;
-use crate::frame::caller;
+use crate::abi::call::call;
+use crate::abi::caller;
 use crate::host;
 
 /// Reads at the position: `read(2)`.

@@ -6,8 +6,8 @@ use std::io::{IoSlice, IoSliceMut};
 use fdtable_vfs::Errno;
 use libc::{iovec, off_t, ssize_t};
 
-use crate::frame::call::call;
-use crate::frame::caller;
+use crate::abi::call::call;
+use crate::abi::caller;
 use crate::fs::transfers::{counted, signalling, unsigned};
 
 /// Reads into several buffers: `readv(2)`.

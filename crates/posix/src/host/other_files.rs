@@ -6,9 +6,9 @@ use fdtable::FdFlags;
 use fdtable_vfs::Errno;
 use libc::{iovec, off_t, ssize_t};
 
-use crate::frame::call::{call, call_numbered};
-use crate::frame::system::System;
-use crate::frame::target::Target;
+use crate::abi::call::{call, call_numbered};
+use crate::abi::system::System;
+use crate::abi::target::Target;
 use crate::host;
 use crate::host::file::HostFile;
 

@@ -10,8 +10,8 @@ use fdtable::FileRef;
 use fdtable_vfs::{Errno, Object};
 use libc::{msghdr, ssize_t};
 
-use crate::frame::caller;
-use crate::frame::system::System;
+use crate::abi::caller;
+use crate::abi::system::System;
 use crate::host;
 use crate::host::file::HostFile;
 use crate::ipc::sockets::descriptor_flags;

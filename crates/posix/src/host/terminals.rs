@@ -8,7 +8,7 @@ use std::ffi::{c_char, c_int};
 use fdtable_vfs::Errno;
 use libc::{pid_t, termios};
 
-use crate::frame::call::{call, call_numbered};
+use crate::abi::call::{call, call_numbered};
 use crate::fs::open::fdt_open;
 use crate::host;
 use crate::host::file::HostFile;

@@ -10,10 +10,10 @@ use fdtable_vfs::socket::{MsgFlags, Received, SendMessage, SocketAddress, Ucred}
 use fdtable_vfs::{Errno, Object};
 use libc::{mmsghdr, msghdr, sockaddr, socklen_t, ssize_t};
 
+use crate::abi::call::{call, errno};
+use crate::abi::caller;
+use crate::abi::system::System;
 use crate::event::polling::duration;
-use crate::frame::call::{call, errno};
-use crate::frame::caller;
-use crate::frame::system::System;
 use crate::fs::transfers::{counted, signalling};
 use crate::fs::vectored::{to_empty, to_fill};
 use crate::host;

@@ -5,9 +5,9 @@ use std::ffi::c_int;
 use fdtable::Fd;
 use fdtable_vfs::{Errno, OpenFlags};
 
-use crate::frame::call::call;
-use crate::frame::caller;
-use crate::frame::system::System;
+use crate::abi::call::call;
+use crate::abi::caller;
+use crate::abi::system::System;
 
 /// Makes a pipe: `pipe(2)`.
 #[unsafe(no_mangle)]

@@ -14,10 +14,10 @@ use fdtable_vfs::socket::{OptionValue, Shutdown, SocketAddress, SocketOption, So
 use fdtable_vfs::{Errno, OpenFlags};
 use libc::{sockaddr, sockaddr_un, socklen_t};
 
-use crate::frame::call::call;
-use crate::frame::caller;
-use crate::frame::places::Side;
-use crate::frame::system::System;
+use crate::abi::call::call;
+use crate::abi::caller;
+use crate::abi::places::Side;
+use crate::abi::system::System;
 use crate::host;
 use crate::host::file::HostFile;
 use crate::ipc::pipes::put_pair;

@@ -5,8 +5,8 @@ use std::ffi::{c_int, c_uint, c_ulong};
 use fdtable::{CloseRangeFlags, FdFlags};
 use fdtable_vfs::{Errno, OpenFlags};
 
-use crate::frame::call::{call, set_errno};
-use crate::frame::system::System;
+use crate::abi::call::{call, set_errno};
+use crate::abi::system::System;
 use crate::fs::locks;
 use crate::host;
 use crate::host::file::HostFile;

@@ -6,7 +6,7 @@ use std::ffi::c_int;
 
 use libc::{gid_t, uid_t};
 
-use crate::frame::call::call;
+use crate::abi::call::call;
 use crate::host;
 
 /// Sets the user: `setuid(2)`.

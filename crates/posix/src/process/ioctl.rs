@@ -6,9 +6,9 @@ use std::ptr;
 use fdtable::{FdFlags, FileRef};
 use fdtable_vfs::{Errno, FileKind, Object, OpenFlags, SeekTo};
 
-use crate::frame::call::call;
-use crate::frame::caller;
-use crate::frame::system::System;
+use crate::abi::call::call;
+use crate::abi::caller;
+use crate::abi::system::System;
 use crate::host;
 use crate::host::file::HostFile;
 

@@ -6,9 +6,9 @@ use std::ptr;
 
 use fdtable_vfs::{Errno, Limit, Resource};
 
-use crate::frame::call::call;
-use crate::frame::caller;
-use crate::frame::system::System;
+use crate::abi::call::call;
+use crate::abi::caller;
+use crate::abi::system::System;
 use crate::host;
 
 /// Returns a limit: `getrlimit(2)`.

@@ -10,8 +10,8 @@ use fdtable_vfs::{Errno, FileKind};
 use libc::{DIR, dirent};
 use parking_lot::Mutex;
 
-use crate::frame::call::{call, call_numbered, errno, set_errno};
-use crate::frame::caller;
+use crate::abi::call::{call, call_numbered, errno, set_errno};
+use crate::abi::caller;
 use crate::fs::directories::fdt_getdents64;
 use crate::fs::open::fdt_open;
 use crate::fs::transfers::fdt_lseek;

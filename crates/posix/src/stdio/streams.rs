@@ -12,8 +12,8 @@ use fdtable_vfs::Errno;
 use libc::{FILE, off64_t, ssize_t};
 use parking_lot::Mutex;
 
-use crate::frame::call::{call, errno, framed};
-use crate::frame::caller;
+use crate::abi::call::{call, errno, framed};
+use crate::abi::caller;
 use crate::fs::memory::fdt_memfd_create;
 use crate::fs::open::fdt_open;
 use crate::fs::transfers::{fdt_lseek, fdt_read, fdt_write};

@@ -11,7 +11,7 @@ use arc_swap::ArcSwap;
 use fdtable::{FdFlags, FileRef, Files, Limits, host_fork};
 use fdtable_vfs::{Errno, MemFs, Object, Process};
 
-use crate::frame::places::Places;
+use crate::abi::places::Places;
 use crate::host;
 use crate::host::file::{HostFile, Keep};
 use crate::stdio::forks;

@@ -10,7 +10,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use fdtable::freezer;
 use fdtable_vfs::Errno;
 
-use crate::frame::system::{System, system};
+use crate::abi::system::{System, system};
 
 /// Result of a C function, which has a value that says "look at errno".
 pub(crate) trait Answer {

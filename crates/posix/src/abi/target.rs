@@ -7,9 +7,9 @@ use std::os::fd::RawFd;
 use fdtable::FileRef;
 use fdtable_vfs::{Errno, Object};
 
-use crate::frame::caller;
-use crate::frame::places::Side;
-use crate::frame::system::System;
+use crate::abi::caller;
+use crate::abi::places::Side;
+use crate::abi::system::System;
 use crate::host::file::HostFile;
 
 /// A path and where it begins.
