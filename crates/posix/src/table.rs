@@ -51,7 +51,7 @@ use fdtable_vfs::Errno;
 use parking_lot::Mutex;
 
 use crate::abi::call::{framed, guarded, set_errno};
-use crate::abi::caller;
+use crate::abi::uaccess;
 
 /// How long a thread sleeps before it looks again for the end of sections.
 const PAUSE: Duration = Duration::from_micros(50);
@@ -372,7 +372,7 @@ pub unsafe extern "C" fn fdt_table_reserve(
     reservation: *mut fdt_reservation,
 ) -> c_int {
     framed(|| {
-        caller::check(reservation, 1)?;
+        uaccess::check(reservation, 1)?;
         // SAFETY: as the caller promises.
         let table = unsafe { alive(table) }?;
         let reserved = table.files.reserve(descriptor_flags(flags)?)?;

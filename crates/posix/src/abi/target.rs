@@ -7,9 +7,9 @@ use std::os::fd::RawFd;
 use fdtable::FileRef;
 use fdtable_vfs::{Errno, Object};
 
-use crate::abi::caller;
 use crate::abi::places::Side;
 use crate::abi::system::System;
+use crate::abi::uaccess;
 use crate::host::file::HostFile;
 
 /// A path and where it begins.
@@ -61,7 +61,7 @@ impl System {
         path: *const c_char,
     ) -> Result<Target<'p>, Errno> {
         // SAFETY: as the caller promises.
-        let path = unsafe { caller::string(path) }?;
+        let path = unsafe { uaccess::string(path) }?;
         self.target_of(directory, path)
     }
 

@@ -9,7 +9,7 @@ use std::{mem, ptr};
 use fdtable_vfs::Errno;
 
 use crate::abi::call::call;
-use crate::abi::caller;
+use crate::abi::uaccess;
 use crate::event::events::*;
 use crate::event::polling::*;
 use crate::fs::attributes::*;
@@ -395,7 +395,7 @@ unsafe fn mask(at: *const u64, size: usize) -> Result<Option<libc::sigset_t>, Er
         return Err(Errno::EINVAL);
     }
     // SAFETY: as the caller promises.
-    let signals = unsafe { caller::get(at) }?;
+    let signals = unsafe { uaccess::get(at) }?;
     // SAFETY: it is numbers only.
     let mut mask: libc::sigset_t = unsafe { mem::zeroed() };
     // SAFETY: the set begins with the signals that the kernel knows.
@@ -409,7 +409,7 @@ unsafe fn mask(at: *const u64, size: usize) -> Result<Option<libc::sigset_t>, Er
 /// As [`dispatch`].
 unsafe fn select6(a: [c_long; 6]) -> c_long {
     // SAFETY: as the caller promises.
-    let [at, size] = match unsafe { caller::get_if_any(pointer::<[c_long; 2]>(a[5])) } {
+    let [at, size] = match unsafe { uaccess::get_if_any(pointer::<[c_long; 2]>(a[5])) } {
         Ok(mask) => mask.unwrap_or([0; 2]),
         Err(errno) => return call(|_| Err(errno)),
     };

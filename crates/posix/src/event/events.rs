@@ -10,8 +10,8 @@ use fdtable_vfs::event::{
 };
 
 use crate::abi::call::call;
-use crate::abi::caller;
 use crate::abi::system::System;
+use crate::abi::uaccess;
 use crate::event::polling::{duration, masked, time_of};
 use crate::fs::transfers::{fdt_read, fdt_write};
 use crate::host::watch;
@@ -66,7 +66,7 @@ pub unsafe extern "C" fn fdt_timerfd_settime(
 ) -> c_int {
     call(|system| {
         // SAFETY: as the caller promises.
-        let new = unsafe { caller::get(new) }?;
+        let new = unsafe { uaccess::get(new) }?;
         let flags = TimerFlags::from_bits(flags.cast_unsigned()).ok_or(Errno::EINVAL)?;
         let spec = ITimerSpec {
             interval: time_of(new.it_interval.tv_sec, new.it_interval.tv_nsec)?,
@@ -75,7 +75,7 @@ pub unsafe extern "C" fn fdt_timerfd_settime(
         let before = system.process.timerfd_settime(fd, flags, spec)?;
         if !old.is_null() {
             // SAFETY: as the caller promises.
-            unsafe { caller::put(old, told(&before)) }?;
+            unsafe { uaccess::put(old, told(&before)) }?;
         }
         Ok(0)
     })
@@ -87,7 +87,7 @@ pub unsafe extern "C" fn fdt_timerfd_gettime(fd: c_int, spec: *mut libc::itimers
     call(|system| {
         let found = system.process.timerfd_gettime(fd)?;
         // SAFETY: as the caller promises.
-        unsafe { caller::put(spec, told(&found)) }?;
+        unsafe { uaccess::put(spec, told(&found)) }?;
         Ok(0)
     })
 }
@@ -139,7 +139,7 @@ pub unsafe extern "C" fn fdt_epoll_ctl(
             None
         } else {
             // SAFETY: as the caller promises.
-            Some(unsafe { caller::get(event) }?)
+            Some(unsafe { uaccess::get(event) }?)
         };
         let operation = match operation {
             libc::EPOLL_CTL_ADD => EpollCtl::Add,
@@ -185,7 +185,7 @@ pub unsafe extern "C" fn fdt_epoll_pwait(
     call(|system| {
         let timeout = u64::try_from(milliseconds).ok().map(Duration::from_millis);
         // SAFETY: as the caller promises.
-        let mask = unsafe { caller::get_if_any(mask) }?;
+        let mask = unsafe { uaccess::get_if_any(mask) }?;
         // SAFETY: as the caller promises.
         masked(mask, || unsafe {
             epoll_wait(system, epfd, events, most, timeout)
@@ -206,7 +206,7 @@ pub unsafe extern "C" fn fdt_epoll_pwait2(
         // SAFETY: as the caller promises.
         let timeout = unsafe { duration(timeout) }?;
         // SAFETY: as the caller promises.
-        let mask = unsafe { caller::get_if_any(mask) }?;
+        let mask = unsafe { uaccess::get_if_any(mask) }?;
         // SAFETY: as the caller promises.
         masked(mask, || unsafe {
             epoll_wait(system, epfd, events, most, timeout)
@@ -235,7 +235,7 @@ unsafe fn epoll_wait(
     } else {
         return Err(Errno::EINVAL);
     };
-    caller::check_half(events, most)?;
+    uaccess::check_half(events, most)?;
     let most = most.min(MOST_EVENTS);
     watch::revive();
     let mut found = vec![EpollEvent::default(); most];
@@ -246,7 +246,7 @@ unsafe fn epoll_wait(
             u64: event.data,
         };
         // SAFETY: as the caller promises; the index is below `most`.
-        unsafe { caller::put(events.add(index), event) }?;
+        unsafe { uaccess::put(events.add(index), event) }?;
     }
     Ok(count as c_int)
 }

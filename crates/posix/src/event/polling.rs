@@ -10,8 +10,8 @@ use fdtable_vfs::event::Events;
 use fdtable_vfs::{Errno, FdSet, PollFd};
 
 use crate::abi::call::call;
-use crate::abi::caller;
 use crate::abi::system::System;
+use crate::abi::uaccess;
 use crate::host;
 use crate::host::watch;
 
@@ -41,7 +41,7 @@ pub unsafe extern "C" fn fdt_ppoll(
         // SAFETY: as the caller promises.
         let timeout = unsafe { duration(timeout) }?;
         // SAFETY: as the caller promises.
-        let mask = unsafe { caller::get_if_any(mask) }?;
+        let mask = unsafe { uaccess::get_if_any(mask) }?;
         // SAFETY: as the caller promises.
         masked(mask, || unsafe { poll(system, fds, count, timeout) })
     })
@@ -59,7 +59,7 @@ pub unsafe extern "C" fn fdt_select(
 ) -> c_int {
     call(|system| {
         // SAFETY: as the caller promises.
-        let given = unsafe { caller::get_if_any(timeout) }?;
+        let given = unsafe { uaccess::get_if_any(timeout) }?;
         let limit = given.as_ref().map(duration_of_timeval).transpose()?;
         let begun = Instant::now();
         // SAFETY: as the caller promises.
@@ -71,7 +71,7 @@ pub unsafe extern "C" fn fdt_select(
                 tv_usec: left.subsec_micros().into(),
             };
             // SAFETY: it was read from there.
-            unsafe { caller::put(timeout, left) }?;
+            unsafe { uaccess::put(timeout, left) }?;
         }
         ready
     })
@@ -91,7 +91,7 @@ pub unsafe extern "C" fn fdt_pselect(
         // SAFETY: as the caller promises.
         let timeout = unsafe { duration(timeout) }?;
         // SAFETY: as the caller promises.
-        let mask = unsafe { caller::get_if_any(mask) }?;
+        let mask = unsafe { uaccess::get_if_any(mask) }?;
         masked(mask, || {
             // SAFETY: as the caller promises.
             unsafe { select(system, count, [read, write, except], timeout) }
@@ -114,15 +114,15 @@ unsafe fn poll(
         return Err(Errno::EINVAL);
     }
     // SAFETY: as the caller promises.
-    let asked = unsafe { caller::values(fds, count) }?;
-    let mut polled = caller::with_room(count)?;
+    let asked = unsafe { uaccess::values(fds, count) }?;
+    let mut polled = uaccess::with_room(count)?;
     polled.extend(asked.iter().map(|fd| PollFd::new(fd.fd, events(fd.events))));
     watch::revive();
     let ready = system.process.poll(&mut polled, timeout)?;
     for (index, polled) in polled.iter().enumerate() {
         let revents = polled.revents.bits() as i16;
         // SAFETY: as the caller promises; the index is below `count`.
-        unsafe { caller::put(&raw mut (*fds.add(index)).revents, revents) }?;
+        unsafe { uaccess::put(&raw mut (*fds.add(index)).revents, revents) }?;
     }
     Ok(ready as c_int)
 }
@@ -199,7 +199,7 @@ impl Set {
     /// If `at` can be an address, there are so many words.
     unsafe fn read(at: *mut u64, words: usize) -> Result<Self, Errno> {
         // SAFETY: as the caller promises.
-        let bits = FdSet::from_words(&unsafe { caller::values(at, words) }?);
+        let bits = FdSet::from_words(&unsafe { uaccess::values(at, words) }?);
         Ok(Set { place: at, bits })
     }
 
@@ -212,7 +212,7 @@ impl Set {
             let asked = end.saturating_sub(index * WORD).min(WORD);
             let mask = u64::MAX.checked_shr((WORD - asked) as u32).unwrap_or(0);
             // SAFETY: as the caller promises; there are no more words than were read.
-            unsafe { caller::put(self.place.add(index), found & mask) }?;
+            unsafe { uaccess::put(self.place.add(index), found & mask) }?;
         }
         Ok(())
     }
@@ -227,7 +227,7 @@ impl Set {
 /// If `at` can be an address, a `timespec` is there.
 pub(crate) unsafe fn duration(at: *const libc::timespec) -> Result<Option<Duration>, Errno> {
     // SAFETY: as the caller promises.
-    match unsafe { caller::get_if_any(at) }? {
+    match unsafe { uaccess::get_if_any(at) }? {
         None => Ok(None),
         Some(time) => time_of(time.tv_sec, time.tv_nsec).map(Some),
     }

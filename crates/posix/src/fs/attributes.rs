@@ -6,9 +6,9 @@ use fdtable_vfs::{AccessMode, AtFlags, Errno, Time};
 use libc::{AT_FDCWD, AT_SYMLINK_NOFOLLOW, gid_t, mode_t, off_t, timespec, timeval, uid_t};
 
 use crate::abi::call::call;
-use crate::abi::caller;
 use crate::abi::system::System;
 use crate::abi::target::Target;
+use crate::abi::uaccess;
 use crate::fs::transfers::unsigned;
 use crate::host;
 use crate::host::file::HostFile;
@@ -195,7 +195,7 @@ pub unsafe extern "C" fn fdt_utimensat(
     }
     call(|system| {
         // SAFETY: as the caller promises.
-        let times = unsafe { caller::get_if_any(times.cast::<[timespec; 2]>()) }?;
+        let times = unsafe { uaccess::get_if_any(times.cast::<[timespec; 2]>()) }?;
         if is_nothing(times.as_ref()) {
             // Nobody looks at the path.
             return Ok(0);
@@ -211,7 +211,7 @@ pub unsafe extern "C" fn fdt_utimensat(
 pub unsafe extern "C" fn fdt_futimens(fd: c_int, times: *const timespec) -> c_int {
     call(|system| {
         // SAFETY: as the caller promises.
-        let times = unsafe { caller::get_if_any(times.cast::<[timespec; 2]>()) }?;
+        let times = unsafe { uaccess::get_if_any(times.cast::<[timespec; 2]>()) }?;
         system.set_times_of(fd, times)
     })
 }
@@ -266,7 +266,7 @@ pub unsafe extern "C" fn fdt_futimesat(
 pub unsafe extern "C" fn fdt_utime(path: *const c_char, times: *const libc::utimbuf) -> c_int {
     call(|system| {
         // SAFETY: as the caller promises.
-        let times = unsafe { caller::get_if_any(times) }?;
+        let times = unsafe { uaccess::get_if_any(times) }?;
         let times = times.map(|times| [times.actime, times.modtime].map(whole_seconds));
         // SAFETY: as the caller promises.
         let target = unsafe { system.target(AT_FDCWD, path) }?;
@@ -335,7 +335,7 @@ fn is_nothing(times: Option<&[timespec; 2]>) -> bool {
 /// If `at` can be an address, there are two.
 unsafe fn precise(at: *const timeval) -> Result<Option<[timespec; 2]>, Errno> {
     // SAFETY: as the caller promises.
-    let Some(times) = (unsafe { caller::get_if_any(at.cast::<[timeval; 2]>()) })? else {
+    let Some(times) = (unsafe { uaccess::get_if_any(at.cast::<[timeval; 2]>()) })? else {
         return Ok(None);
     };
     if times

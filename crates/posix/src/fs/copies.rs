@@ -7,7 +7,7 @@ use fdtable_vfs::{Errno, FallocateFlags};
 use libc::{off_t, ssize_t};
 
 use crate::abi::call::{call, call_numbered};
-use crate::abi::caller;
+use crate::abi::uaccess;
 use crate::fs::transfers::{counted, signalling, unsigned};
 use crate::host;
 use crate::host::file::HostFile;
@@ -183,7 +183,9 @@ pub extern "C" fn fdt_sync_file_range(
 /// If `at` can be an address, there is one.
 unsafe fn offset_of(at: *mut off_t) -> Result<Option<u64>, Errno> {
     // SAFETY: as the caller promises.
-    unsafe { caller::get_if_any(at) }?.map(unsigned).transpose()
+    unsafe { uaccess::get_if_any(at) }?
+        .map(unsigned)
+        .transpose()
 }
 
 /// Tells the caller where a copy ended.
@@ -193,7 +195,7 @@ unsafe fn offset_of(at: *mut off_t) -> Result<Option<u64>, Errno> {
 unsafe fn put_offset(at: *mut off_t, offset: Option<u64>) -> Result<(), Errno> {
     match offset {
         // SAFETY: as the caller promises.
-        Some(offset) => unsafe { caller::put(at, offset.cast_signed()) },
+        Some(offset) => unsafe { uaccess::put(at, offset.cast_signed()) },
         None => Ok(()),
     }
 }

@@ -8,10 +8,10 @@ use fdtable_vfs::{DirEntry, Errno, FileKind};
 use libc::{AT_FDCWD, ssize_t};
 
 use crate::abi::call::call;
-use crate::abi::caller;
 use crate::abi::places::Side;
 use crate::abi::system::System;
 use crate::abi::target::Target;
+use crate::abi::uaccess;
 use crate::fs::transfers::counted;
 use crate::host;
 use crate::host::file::HostFile;
@@ -78,7 +78,7 @@ pub unsafe extern "C" fn fdt_getcwd(buf: *mut c_char, size: usize) -> *mut c_cha
             host::allocate(size.max(path.len()))?
         };
         // SAFETY: as the caller promises, or allocated just now.
-        let copy = unsafe { caller::bytes_mut(place, path.len()) }?;
+        let copy = unsafe { uaccess::bytes_mut(place, path.len()) }?;
         copy.copy_from_slice(&path);
         Ok(place.cast())
     })
@@ -107,7 +107,7 @@ pub unsafe extern "C" fn fdt_getdents64(fd: c_int, buf: *mut c_void, size: usize
             return Err(Errno::ENOTDIR);
         }
         // SAFETY: as the caller promises.
-        let buf = unsafe { caller::bytes_mut(buf, size) }?;
+        let buf = unsafe { uaccess::bytes_mut(buf, size) }?;
         let entries = system
             .process
             .read_dir_sized(fd, buf.len(), record_length)?;

@@ -6,8 +6,8 @@ use std::ptr;
 use fdtable_vfs::{Errno, FileLock, FlockOperation, LockFrom, LockKind, LockOwner, LockWait};
 
 use crate::abi::call::call;
-use crate::abi::caller;
 use crate::abi::system::System;
+use crate::abi::uaccess;
 use crate::host;
 use crate::host::file::HostFile;
 
@@ -89,12 +89,12 @@ pub(crate) unsafe fn record(
         _ => return Err(Errno::EINVAL),
     };
     // SAFETY: as the caller promises.
-    let given = unsafe { caller::get(place) }?;
+    let given = unsafe { uaccess::get(place) }?;
     let lock = read(&given)?;
     if matches!(command, libc::F_GETLK | libc::F_OFD_GETLK) {
         let found = system.process.fcntl_getlk(fd, owner, lock)?;
         // SAFETY: as the caller promises.
-        unsafe { caller::put(place, told(given, &found)) }?;
+        unsafe { uaccess::put(place, told(given, &found)) }?;
     } else {
         system.process.fcntl_setlk(fd, owner, lock, wait)?;
     }

@@ -12,8 +12,8 @@ use fdtable_vfs::{Errno, FileKind, MemfdFlags, Object};
 use libc::off_t;
 
 use crate::abi::call::{call, errno};
-use crate::abi::caller;
 use crate::abi::system::System;
+use crate::abi::uaccess;
 use crate::host;
 use crate::host::file::HostFile;
 
@@ -25,7 +25,7 @@ pub unsafe extern "C" fn fdt_memfd_create(name: *const c_char, flags: c_uint) ->
         let known = flags & !(libc::MFD_NOEXEC_SEAL | libc::MFD_EXEC);
         let flags = MemfdFlags::from_bits(known).ok_or(Errno::EINVAL)?;
         // SAFETY: as the caller promises.
-        let name = unsafe { caller::string(name) }?;
+        let name = unsafe { uaccess::string(name) }?;
         Ok(system.process.memfd_create(name.to_bytes(), flags)?.raw())
     })
 }

@@ -7,8 +7,8 @@ use fdtable_vfs::fs::FileSystem;
 use fdtable_vfs::{DevFs, Errno, MemFs, ProcFs};
 
 use crate::abi::call::call;
-use crate::abi::caller;
 use crate::abi::system::System;
+use crate::abi::uaccess;
 
 /// Makes an empty file system in memory, and has all paths below `path` lead there, whatever the host
 /// has there. `EBUSY` if there is a mount already; `EINVAL` for the root.
@@ -16,7 +16,7 @@ use crate::abi::system::System;
 pub unsafe extern "C" fn fdt_mount(path: *const c_char) -> c_int {
     call(|system| {
         // SAFETY: as the caller promises.
-        let path = unsafe { caller::string(path) }?;
+        let path = unsafe { uaccess::string(path) }?;
         system.mount(path.to_bytes())?;
         Ok(0)
     })
@@ -28,7 +28,7 @@ pub unsafe extern "C" fn fdt_mount(path: *const c_char) -> c_int {
 pub unsafe extern "C" fn fdt_umount(path: *const c_char) -> c_int {
     call(|system| {
         // SAFETY: as the caller promises.
-        let path = unsafe { caller::string(path) }?;
+        let path = unsafe { uaccess::string(path) }?;
         system.unmount(path.to_bytes())?;
         Ok(0)
     })

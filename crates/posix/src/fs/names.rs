@@ -9,8 +9,8 @@ use fdtable_vfs::{AtFlags, Errno, FileKind, RenameFlags, UnlinkFlags};
 use libc::{AT_FDCWD, mode_t, ssize_t};
 
 use crate::abi::call::call;
-use crate::abi::caller;
 use crate::abi::target::Target;
+use crate::abi::uaccess;
 use crate::fs::transfers::counted;
 use crate::host;
 
@@ -261,7 +261,7 @@ pub unsafe extern "C" fn fdt_symlinkat(
 ) -> c_int {
     call(|system| {
         // SAFETY: as the caller promises.
-        let leads_to = unsafe { caller::string(target) }?;
+        let leads_to = unsafe { uaccess::string(target) }?;
         // SAFETY: as the caller promises.
         match unsafe { system.target(directory, path) }? {
             Target::Ours(at, path) => system.process.symlinkat(leads_to.to_bytes(), at, path)?,
@@ -305,7 +305,7 @@ pub unsafe extern "C" fn fdt_readlinkat(
                 let leads_to = system.process.readlinkat(at, path)?;
                 let count = leads_to.len().min(size);
                 // SAFETY: as the caller promises.
-                let buf = unsafe { caller::bytes_mut(buf.cast(), count) }?;
+                let buf = unsafe { uaccess::bytes_mut(buf.cast(), count) }?;
                 buf.copy_from_slice(&leads_to[..count]);
                 counted(Ok(count))
             }

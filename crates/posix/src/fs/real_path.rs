@@ -5,9 +5,9 @@ use std::ffi::{CStr, CString, c_char};
 use fdtable_vfs::{Errno, FileKind};
 
 use crate::abi::call::call;
-use crate::abi::caller;
 use crate::abi::system::System;
 use crate::abi::target::Target;
+use crate::abi::uaccess;
 use crate::host;
 
 /// Most links on the way, as of any path.
@@ -57,7 +57,7 @@ unsafe fn put_path(to: *mut c_char, path: &CStr) -> Result<*mut c_char, Errno> {
         to.cast()
     };
     // SAFETY: as the caller promises, or allocated just now.
-    unsafe { caller::bytes_mut(place, bytes.len()) }?.copy_from_slice(bytes);
+    unsafe { uaccess::bytes_mut(place, bytes.len()) }?.copy_from_slice(bytes);
     Ok(place.cast())
 }
 

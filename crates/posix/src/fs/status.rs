@@ -8,9 +8,9 @@ use fdtable_vfs::{AtFlags, Errno, Stat};
 use libc::{AT_FDCWD, AT_SYMLINK_NOFOLLOW};
 
 use crate::abi::call::call;
-use crate::abi::caller;
 use crate::abi::system::System;
 use crate::abi::target::Target;
+use crate::abi::uaccess;
 use crate::fs::attributes::at_flags;
 use crate::host;
 use crate::host::file::HostFile;
@@ -35,7 +35,7 @@ pub unsafe extern "C" fn fdt_fstat(fd: c_int, stat: *mut libc::stat) -> c_int {
     call(|system| {
         let described = system.describe(fd)?;
         // SAFETY: as the caller promises.
-        unsafe { caller::put(stat, described) }?;
+        unsafe { uaccess::put(stat, described) }?;
         Ok(0)
     })
 }
@@ -56,7 +56,7 @@ pub unsafe extern "C" fn fdt_fstatat(
             Target::Host(path) => host::fstatat(path.directory(), path.path(), flags)?,
         };
         // SAFETY: as the caller promises.
-        unsafe { caller::put(stat, described) }?;
+        unsafe { uaccess::put(stat, described) }?;
         Ok(0)
     })
 }
@@ -81,7 +81,7 @@ pub unsafe extern "C" fn fdt_statx(
             Target::Ours(at, path) => {
                 let described = system.process.fstatat(at, path, of_ours)?;
                 // SAFETY: as the caller promises.
-                unsafe { caller::put(statx, extended(&described)) }?;
+                unsafe { uaccess::put(statx, extended(&described)) }?;
                 Ok(0)
             }
             Target::Host(path) => {
@@ -100,7 +100,7 @@ pub unsafe extern "C" fn fdt_statfs(path: *const c_char, statfs: *mut libc::stat
         // SAFETY: as the caller promises.
         let described = unsafe { system.describe_fs(path) }?;
         // SAFETY: as the caller promises.
-        unsafe { caller::put(statfs, described) }?;
+        unsafe { uaccess::put(statfs, described) }?;
         Ok(0)
     })
 }
@@ -111,7 +111,7 @@ pub unsafe extern "C" fn fdt_fstatfs(fd: c_int, statfs: *mut libc::statfs64) -> 
     call(|system| {
         let described = system.describe_fs_of(fd)?;
         // SAFETY: as the caller promises.
-        unsafe { caller::put(statfs, described) }?;
+        unsafe { uaccess::put(statfs, described) }?;
         Ok(0)
     })
 }
@@ -123,7 +123,7 @@ pub unsafe extern "C" fn fdt_statvfs(path: *const c_char, statvfs: *mut libc::st
         // SAFETY: as the caller promises.
         let described = unsafe { system.describe_fs(path) }?;
         // SAFETY: as the caller promises.
-        unsafe { caller::put(statvfs, as_statvfs(&described)) }?;
+        unsafe { uaccess::put(statvfs, as_statvfs(&described)) }?;
         Ok(0)
     })
 }
@@ -134,7 +134,7 @@ pub unsafe extern "C" fn fdt_fstatvfs(fd: c_int, statvfs: *mut libc::statvfs) ->
     call(|system| {
         let described = system.describe_fs_of(fd)?;
         // SAFETY: as the caller promises.
-        unsafe { caller::put(statvfs, as_statvfs(&described)) }?;
+        unsafe { uaccess::put(statvfs, as_statvfs(&described)) }?;
         Ok(0)
     })
 }

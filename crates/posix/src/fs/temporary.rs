@@ -6,7 +6,7 @@ use std::ptr;
 use fdtable_vfs::Errno;
 
 use crate::abi::call::{call, errno};
-use crate::abi::caller;
+use crate::abi::uaccess;
 use crate::fs::names::fdt_mkdir;
 use crate::fs::open::fdt_open;
 use crate::host;
@@ -71,14 +71,14 @@ unsafe fn attempts(
     mut make: impl FnMut(*const c_char) -> c_int,
 ) -> Result<c_int, Errno> {
     // SAFETY: as the caller promises.
-    let length = unsafe { caller::string(template) }.map(CStr::count_bytes)?;
+    let length = unsafe { uaccess::string(template) }.map(CStr::count_bytes)?;
     let suffix = usize::try_from(suffix).map_err(|_| Errno::EINVAL)?;
     let start = length
         .checked_sub(suffix)
         .and_then(|end| end.checked_sub(6));
     let start = start.ok_or(Errno::EINVAL)?;
     // SAFETY: as the caller promises; the six are within the string.
-    let letters = unsafe { caller::bytes_mut(template.add(start).cast(), 6) }?;
+    let letters = unsafe { uaccess::bytes_mut(template.add(start).cast(), 6) }?;
     if letters != b"XXXXXX" {
         return Err(Errno::EINVAL);
     }

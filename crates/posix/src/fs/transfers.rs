@@ -5,7 +5,7 @@ use std::ffi::{c_int, c_void};
 use fdtable_vfs::{Errno, SeekTo};
 
 use crate::abi::call::call;
-use crate::abi::caller;
+use crate::abi::uaccess;
 use crate::host;
 
 /// Reads at the position: `read(2)`.
@@ -13,7 +13,7 @@ use crate::host;
 pub unsafe extern "C" fn fdt_read(fd: c_int, buf: *mut c_void, count: usize) -> libc::ssize_t {
     call(|system| {
         // SAFETY: as the caller promises.
-        let buf = system.after(fd, unsafe { caller::bytes_mut(buf, count) })?;
+        let buf = system.after(fd, unsafe { uaccess::bytes_mut(buf, count) })?;
         counted(system.process.read(fd, buf))
     })
 }
@@ -23,7 +23,7 @@ pub unsafe extern "C" fn fdt_read(fd: c_int, buf: *mut c_void, count: usize) -> 
 pub unsafe extern "C" fn fdt_write(fd: c_int, bytes: *const c_void, count: usize) -> libc::ssize_t {
     call(|system| {
         // SAFETY: as the caller promises.
-        let bytes = system.after(fd, unsafe { caller::bytes(bytes, count) })?;
+        let bytes = system.after(fd, unsafe { uaccess::bytes(bytes, count) })?;
         counted(signalling(system.process.write(fd, bytes)))
     })
 }
@@ -39,7 +39,7 @@ pub unsafe extern "C" fn fdt_pread(
     call(|system| {
         let offset = start(offset, count)?;
         // SAFETY: as the caller promises.
-        let buf = system.after(fd, unsafe { caller::bytes_mut(buf, count) })?;
+        let buf = system.after(fd, unsafe { uaccess::bytes_mut(buf, count) })?;
         counted(system.process.pread(fd, buf, offset))
     })
 }
@@ -55,7 +55,7 @@ pub unsafe extern "C" fn fdt_pwrite(
     call(|system| {
         let offset = start(offset, count)?;
         // SAFETY: as the caller promises.
-        let bytes = system.after(fd, unsafe { caller::bytes(bytes, count) })?;
+        let bytes = system.after(fd, unsafe { uaccess::bytes(bytes, count) })?;
         counted(signalling(system.process.pwrite(fd, bytes, offset)))
     })
 }

@@ -7,7 +7,7 @@ use fdtable_vfs::Errno;
 use libc::{iovec, off_t, ssize_t};
 
 use crate::abi::call::call;
-use crate::abi::caller;
+use crate::abi::uaccess;
 use crate::fs::transfers::{counted, signalling, unsigned};
 
 /// Reads into several buffers: `readv(2)`.
@@ -118,17 +118,17 @@ const MOST: usize = 1024;
 /// `EINVAL` if there are more than 1,024, or one is longer than `isize::MAX`; `EFAULT`.
 ///
 /// # Safety
-/// As [`caller::values`] and, of each, [`caller::bytes_mut`].
+/// As [`uaccess::values`] and, of each, [`uaccess::bytes_mut`].
 pub(crate) unsafe fn to_fill<'a>(
     bufs: *const iovec,
     count: c_int,
 ) -> Result<Vec<IoSliceMut<'a>>, Errno> {
     // SAFETY: as the caller promises.
     let bufs = unsafe { vectors(bufs, count) }?;
-    let mut left = caller::MOST;
+    let mut left = uaccess::MOST;
     let buf = |buf: &iovec| {
         // SAFETY: as the caller promises.
-        let bytes = unsafe { caller::bytes_mut(buf.iov_base, buf.iov_len) }?;
+        let bytes = unsafe { uaccess::bytes_mut(buf.iov_base, buf.iov_len) }?;
         let count = taken(bytes.len(), &mut left);
         Ok(IoSliceMut::new(&mut bytes[..count]))
     };
@@ -141,17 +141,17 @@ pub(crate) unsafe fn to_fill<'a>(
 /// As [`to_fill`].
 ///
 /// # Safety
-/// As [`caller::values`] and, of each, [`caller::bytes`].
+/// As [`uaccess::values`] and, of each, [`uaccess::bytes`].
 pub(crate) unsafe fn to_empty<'a>(
     bufs: *const iovec,
     count: c_int,
 ) -> Result<Vec<IoSlice<'a>>, Errno> {
     // SAFETY: as the caller promises.
     let bufs = unsafe { vectors(bufs, count) }?;
-    let mut left = caller::MOST;
+    let mut left = uaccess::MOST;
     let buf = |buf: &iovec| {
         // SAFETY: as the caller promises.
-        let bytes = unsafe { caller::bytes(buf.iov_base, buf.iov_len) }?;
+        let bytes = unsafe { uaccess::bytes(buf.iov_base, buf.iov_len) }?;
         let count = taken(bytes.len(), &mut left);
         Ok(IoSlice::new(&bytes[..count]))
     };
@@ -183,14 +183,14 @@ fn up_to_the_first_bad<B>(bufs: impl Iterator<Item = Result<B, Errno>>) -> Resul
 }
 
 /// # Safety
-/// As [`caller::values`].
+/// As [`uaccess::values`].
 unsafe fn vectors(bufs: *const iovec, count: c_int) -> Result<Vec<iovec>, Errno> {
     let count = usize::try_from(count).map_err(|_| Errno::EINVAL)?;
     if count > MOST {
         return Err(Errno::EINVAL);
     }
     // SAFETY: as the caller promises.
-    let bufs = unsafe { caller::values(bufs, count) }?;
+    let bufs = unsafe { uaccess::values(bufs, count) }?;
     match bufs.iter().any(|buf| buf.iov_len > isize::MAX as usize) {
         true => Err(Errno::EINVAL),
         false => Ok(bufs),

@@ -10,8 +10,8 @@ use fdtable::FileRef;
 use fdtable_vfs::{Errno, Object};
 use libc::{msghdr, ssize_t};
 
-use crate::abi::caller;
 use crate::abi::system::System;
+use crate::abi::uaccess;
 use crate::host;
 use crate::host::file::HostFile;
 use crate::ipc::sockets::descriptor_flags;
@@ -41,7 +41,7 @@ impl System {
         flags: c_int,
     ) -> Result<ssize_t, Errno> {
         // SAFETY: as the caller promises.
-        let mut head = unsafe { caller::get(message) }?;
+        let mut head = unsafe { uaccess::get(message) }?;
         // SAFETY: as the caller promises.
         let mut control = unsafe { copied(head.msg_control, head.msg_controllen) }?;
         let mut files = Vec::new();
@@ -77,7 +77,7 @@ impl System {
         flags: c_int,
     ) -> Result<ssize_t, Errno> {
         // SAFETY: as the caller promises.
-        let mut head = unsafe { caller::get(message) }?;
+        let mut head = unsafe { uaccess::get(message) }?;
         let received = host::waiting(|| {
             let flags = flags | libc::MSG_CMSG_CLOEXEC;
             // SAFETY: as the caller promises; the head is a copy of the caller's.
@@ -86,13 +86,13 @@ impl System {
         head.msg_flags &= !libc::MSG_CMSG_CLOEXEC | flags;
         if head.msg_controllen > 0 {
             // SAFETY: the host has written so many bytes there.
-            let control = unsafe { caller::bytes_mut(head.msg_control, head.msg_controllen) }?;
+            let control = unsafe { uaccess::bytes_mut(head.msg_control, head.msg_controllen) }?;
             if self.take_in(control, flags).is_err() {
                 head.msg_flags |= libc::MSG_CTRUNC;
             }
         }
         // SAFETY: as the caller promises.
-        unsafe { caller::put(message, head) }?;
+        unsafe { uaccess::put(message, head) }?;
         Ok(received)
     }
 
@@ -122,7 +122,7 @@ unsafe fn copied(at: *const c_void, length: usize) -> Result<Vec<u8>, Errno> {
         return Err(Errno::ENOBUFS);
     }
     // SAFETY: as the caller promises.
-    unsafe { caller::values(at.cast::<u8>(), length) }
+    unsafe { uaccess::values(at.cast::<u8>(), length) }
 }
 
 /// Replaces each number in messages of some kinds. Stops where a message is not well formed: the host

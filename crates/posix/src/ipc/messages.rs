@@ -11,8 +11,8 @@ use fdtable_vfs::{Errno, Object};
 use libc::{mmsghdr, msghdr, sockaddr, socklen_t, ssize_t};
 
 use crate::abi::call::{call, errno};
-use crate::abi::caller;
 use crate::abi::system::System;
+use crate::abi::uaccess;
 use crate::event::polling::duration;
 use crate::fs::transfers::{counted, signalling};
 use crate::fs::vectored::{to_empty, to_fill};
@@ -53,7 +53,7 @@ pub unsafe extern "C" fn fdt_sendto(
         }
         system.process.getsockname(fd)?;
         // SAFETY: as the caller promises.
-        let bytes = unsafe { caller::bytes(bytes, count) }?;
+        let bytes = unsafe { uaccess::bytes(bytes, count) }?;
         // SAFETY: as the caller promises.
         let to = unsafe { receiver(system, to, length) }?;
         let message = SendMessage {
@@ -76,7 +76,7 @@ pub unsafe extern "C" fn fdt_sendmsg(fd: c_int, message: *const msghdr, flags: c
         }
         system.process.getsockname(fd)?;
         // SAFETY: as the caller promises.
-        let head = unsafe { caller::get(message) }?;
+        let head = unsafe { uaccess::get(message) }?;
         // SAFETY: as the caller promises.
         let bytes = unsafe { to_empty(head.msg_iov, buffers(&head)?) }?;
         // SAFETY: as the caller promises.
@@ -126,7 +126,7 @@ pub unsafe extern "C" fn fdt_recvfrom(
         }
         system.process.getsockname(fd)?;
         // SAFETY: as the caller promises.
-        let buf = unsafe { caller::bytes_mut(buf, count) }?;
+        let buf = unsafe { uaccess::bytes_mut(buf, count) }?;
         let received = system.receive(fd, &mut [IoSliceMut::new(buf)], flags)?;
         if !from.is_null() {
             let sender = received.from.unwrap_or(SocketAddress::Unnamed);
@@ -148,7 +148,7 @@ pub unsafe extern "C" fn fdt_recvmsg(fd: c_int, message: *mut msghdr, flags: c_i
         }
         system.process.getsockname(fd)?;
         // SAFETY: as the caller promises.
-        let mut head = unsafe { caller::get(message) }?;
+        let mut head = unsafe { uaccess::get(message) }?;
         // SAFETY: as the caller promises.
         let mut bufs = unsafe { to_fill(head.msg_iov, buffers(&head)?) }?;
         let received = system.receive(fd, &mut bufs, flags)?;
@@ -156,7 +156,7 @@ pub unsafe extern "C" fn fdt_recvmsg(fd: c_int, message: *mut msghdr, flags: c_i
         // SAFETY: as the caller promises.
         unsafe { system.tell(&mut head, received, flags) }?;
         // SAFETY: as the caller promises.
-        unsafe { caller::put(message, head) }?;
+        unsafe { uaccess::put(message, head) }?;
         counted(Ok(count))
     })
 }
@@ -181,7 +181,7 @@ pub unsafe extern "C" fn fdt_sendmmsg(
                 return if sent == 0 { Err(errno()) } else { Ok(sent) };
             }
             // SAFETY: as the caller promises.
-            unsafe { caller::put(&raw mut (*message).msg_len, length as c_uint) }?;
+            unsafe { uaccess::put(&raw mut (*message).msg_len, length as c_uint) }?;
             sent += 1;
         }
         Ok(sent)
@@ -218,7 +218,7 @@ pub unsafe extern "C" fn fdt_recvmmsg(
                 };
             }
             // SAFETY: as the caller promises.
-            unsafe { caller::put(&raw mut (*message).msg_len, length as c_uint) }?;
+            unsafe { uaccess::put(&raw mut (*message).msg_len, length as c_uint) }?;
             received += 1;
             if flags & libc::MSG_WAITFORONE != 0 {
                 flags |= libc::MSG_DONTWAIT;
@@ -244,7 +244,7 @@ unsafe fn places(
 ) -> Result<impl Iterator<Item = *mut mmsghdr>, Errno> {
     let count = count.min(1024) as usize;
     if count > 0 {
-        caller::check(messages, count)?;
+        uaccess::check(messages, count)?;
     }
     // SAFETY: as the caller promises; the index is below `count`.
     Ok((0..count).map(move |index| unsafe { messages.add(index) }))
@@ -294,7 +294,7 @@ impl System {
             return Ok(enclosed);
         }
         // SAFETY: as the caller promises.
-        let control = unsafe { caller::bytes(head.msg_control, head.msg_controllen) }?;
+        let control = unsafe { uaccess::bytes(head.msg_control, head.msg_controllen) }?;
         let mut rest = control;
         while rest.len() >= HEAD {
             let message = Control::read(rest)?;
@@ -361,7 +361,7 @@ impl System {
             head.msg_controllen
         };
         // SAFETY: as the caller promises.
-        let room = unsafe { caller::bytes_mut(head.msg_control, room) }?;
+        let room = unsafe { uaccess::bytes_mut(head.msg_control, room) }?;
         let mut writer = Writer {
             room,
             filled: 0,
@@ -511,7 +511,7 @@ unsafe fn put_sender(
 ) -> Result<(), Errno> {
     if *sender == SocketAddress::Unnamed {
         // SAFETY: as the caller promises.
-        return unsafe { caller::put(length, 0) };
+        return unsafe { uaccess::put(length, 0) };
     }
     // SAFETY: as the caller promises.
     unsafe { put_address(sender, to, length) }

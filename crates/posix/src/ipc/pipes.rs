@@ -6,8 +6,8 @@ use fdtable::Fd;
 use fdtable_vfs::{Errno, OpenFlags};
 
 use crate::abi::call::call;
-use crate::abi::caller;
 use crate::abi::system::System;
+use crate::abi::uaccess;
 
 /// Makes a pipe: `pipe(2)`.
 #[unsafe(no_mangle)]
@@ -21,7 +21,7 @@ pub unsafe extern "C" fn fdt_pipe(fds: *mut c_int) -> c_int {
 pub unsafe extern "C" fn fdt_pipe2(fds: *mut c_int, flags: c_int) -> c_int {
     call(|system| {
         let flags = OpenFlags::from_bits_retain(flags.cast_unsigned());
-        caller::check(fds, 2)?;
+        uaccess::check(fds, 2)?;
         let pair = system.process.pipe2(flags)?;
         // SAFETY: as the caller promises.
         unsafe { put_pair(system, fds, pair) }
@@ -38,7 +38,7 @@ pub(crate) unsafe fn put_pair(
     (one, other): (Fd, Fd),
 ) -> Result<c_int, Errno> {
     // SAFETY: as the caller promises.
-    let told = unsafe { caller::put(fds.cast(), [one.raw(), other.raw()]) };
+    let told = unsafe { uaccess::put(fds.cast(), [one.raw(), other.raw()]) };
     if let Err(errno) = told {
         for fd in [one, other] {
             // Nobody knows the number, so nobody has closed it.

@@ -15,9 +15,9 @@ use fdtable_vfs::{Errno, OpenFlags};
 use libc::{sockaddr, sockaddr_un, socklen_t};
 
 use crate::abi::call::call;
-use crate::abi::caller;
 use crate::abi::places::Side;
 use crate::abi::system::System;
+use crate::abi::uaccess;
 use crate::host;
 use crate::host::file::HostFile;
 use crate::ipc::pipes::put_pair;
@@ -59,7 +59,7 @@ pub unsafe extern "C" fn fdt_socketpair(
             return Err(Errno::EOPNOTSUPP);
         }
         let plain = socket_type(plain, protocol)?;
-        caller::check(fds, 2)?;
+        uaccess::check(fds, 2)?;
         let pair = system.process.socketpair_of(plain, flags)?;
         // SAFETY: as the caller promises.
         unsafe { put_pair(system, fds, pair) }
@@ -252,7 +252,7 @@ pub unsafe extern "C" fn fdt_getsockopt(
         system.process.getsockname(fd)?;
         let option = option(level, name)?;
         // SAFETY: as the caller promises.
-        let room = unsafe { caller::get(length) }?.cast_signed();
+        let room = unsafe { uaccess::get(length) }?.cast_signed();
         let room = usize::try_from(room).map_err(|_| Errno::EINVAL)?;
         let found = system.process.getsockopt(fd, option)?;
         // SAFETY: as the caller promises.
@@ -364,7 +364,7 @@ unsafe fn read_address<'a>(
         return Err(Errno::EINVAL);
     }
     // SAFETY: as the caller promises.
-    let bytes = unsafe { caller::bytes(address.cast(), length) }?;
+    let bytes = unsafe { uaccess::bytes(address.cast(), length) }?;
     if !(FAMILY..=size_of::<sockaddr_un>()).contains(&length) {
         return Err(Errno::EINVAL);
     }
@@ -385,14 +385,14 @@ pub(crate) unsafe fn put_address(
     length: *mut socklen_t,
 ) -> Result<(), Errno> {
     // SAFETY: as the caller promises.
-    let room = unsafe { caller::get(length) }?.cast_signed();
+    let room = unsafe { uaccess::get(length) }?.cast_signed();
     let room = usize::try_from(room).map_err(|_| Errno::EINVAL)?;
     let bytes = address_bytes(address);
     let count = bytes.len().min(room);
     // SAFETY: as the caller promises.
-    unsafe { caller::bytes_mut(to.cast(), count) }?.copy_from_slice(&bytes[..count]);
+    unsafe { uaccess::bytes_mut(to.cast(), count) }?.copy_from_slice(&bytes[..count]);
     // SAFETY: as the caller promises.
-    unsafe { caller::put(length, bytes.len() as socklen_t) }
+    unsafe { uaccess::put(length, bytes.len() as socklen_t) }
 }
 
 /// Writes an address as C has it.
@@ -465,9 +465,9 @@ unsafe fn put_option(
     };
     let count = bytes.len().min(room);
     // SAFETY: as the caller promises.
-    unsafe { caller::bytes_mut(to, count) }?.copy_from_slice(&bytes[..count]);
+    unsafe { uaccess::bytes_mut(to, count) }?.copy_from_slice(&bytes[..count]);
     // SAFETY: as the caller promises.
-    unsafe { caller::put(length, count as socklen_t) }?;
+    unsafe { uaccess::put(length, count as socklen_t) }?;
     Ok(0)
 }
 
@@ -500,10 +500,10 @@ unsafe fn option_value(
     }
     if !is_time {
         // SAFETY: as the caller promises.
-        return unsafe { caller::get(at.cast::<c_int>()) }.map(OptionValue::Number);
+        return unsafe { uaccess::get(at.cast::<c_int>()) }.map(OptionValue::Number);
     }
     // SAFETY: as the caller promises.
-    let time = unsafe { caller::get(at.cast::<libc::timeval>()) }?;
+    let time = unsafe { uaccess::get(at.cast::<libc::timeval>()) }?;
     if !(0..1_000_000).contains(&time.tv_usec) {
         return Err(Errno::from_raw(libc::EDOM));
     }

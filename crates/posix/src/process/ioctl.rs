@@ -7,8 +7,8 @@ use fdtable::{FdFlags, FileRef};
 use fdtable_vfs::{Errno, FileKind, Object, OpenFlags, SeekTo};
 
 use crate::abi::call::call;
-use crate::abi::caller;
 use crate::abi::system::System;
+use crate::abi::uaccess;
 use crate::host;
 use crate::host::file::HostFile;
 
@@ -39,17 +39,17 @@ pub unsafe extern "C" fn fdt_ioctl(fd: c_int, request: c_ulong, argument: c_ulon
             libc::FIONREAD => {
                 let count = c_int::try_from(readable_bytes(&*file)?).unwrap_or(c_int::MAX);
                 // SAFETY: as the caller promises.
-                unsafe { caller::put(place, count) }?;
+                unsafe { uaccess::put(place, count) }?;
             }
             libc::TIOCOUTQ => {
                 let count = system.process.unread_bytes(fd).or(Err(Errno::ENOTTY))?;
                 let count = c_int::try_from(count).unwrap_or(c_int::MAX);
                 // SAFETY: as the caller promises.
-                unsafe { caller::put(place, count) }?;
+                unsafe { uaccess::put(place, count) }?;
             }
             libc::FIONBIO => {
                 // SAFETY: as the caller promises.
-                let on = unsafe { caller::get(place) }? != 0;
+                let on = unsafe { uaccess::get(place) }? != 0;
                 let mut status = file.status();
                 status.set(OpenFlags::NONBLOCK, on);
                 file.set_status(status)?;
@@ -90,7 +90,7 @@ impl System {
             FICLONERANGE => {
                 let place = ptr::with_exposed_provenance::<[i64; 4]>(argument as usize);
                 // SAFETY: as the caller promises.
-                let mut range = unsafe { caller::get(place) }?;
+                let mut range = unsafe { uaccess::get(place) }?;
                 let (_file, source) = self.source(range[0] as c_int)?;
                 range[0] = source.into();
                 let argument = (&raw const range).expose_provenance() as c_ulong;

@@ -7,8 +7,8 @@ use std::ptr;
 use fdtable_vfs::{Errno, Limit, Resource};
 
 use crate::abi::call::call;
-use crate::abi::caller;
 use crate::abi::system::System;
+use crate::abi::uaccess;
 use crate::host;
 
 /// Returns a limit: `getrlimit(2)`.
@@ -23,7 +23,7 @@ pub unsafe extern "C" fn fdt_getrlimit(resource: c_int, limit: *mut libc::rlimit
 pub unsafe extern "C" fn fdt_setrlimit(resource: c_int, limit: *const libc::rlimit) -> c_int {
     call(|system| {
         // SAFETY: as the caller promises.
-        let new = unsafe { caller::get(limit) }?;
+        let new = unsafe { uaccess::get(limit) }?;
         system.limit(0, resource, Some(new))?;
         Ok(0)
     })
@@ -39,11 +39,11 @@ pub unsafe extern "C" fn fdt_prlimit(
 ) -> c_int {
     call(|system| {
         // SAFETY: as the caller promises.
-        let new = unsafe { caller::get_if_any(new) }?;
+        let new = unsafe { uaccess::get_if_any(new) }?;
         let before = system.limit(process, resource, new)?;
         if !old.is_null() || new.is_none() {
             // SAFETY: as the caller promises.
-            unsafe { caller::put(old, before) }?;
+            unsafe { uaccess::put(old, before) }?;
         }
         Ok(0)
     })

@@ -11,7 +11,7 @@ use libc::{DIR, dirent};
 use parking_lot::Mutex;
 
 use crate::abi::call::{call, call_numbered, errno, set_errno};
-use crate::abi::caller;
+use crate::abi::uaccess;
 use crate::fs::directories::fdt_getdents64;
 use crate::fs::open::fdt_open;
 use crate::fs::transfers::fdt_lseek;
@@ -110,7 +110,7 @@ pub unsafe extern "C" fn fdt_readdir_r(
         }
         let answer = if next.is_null() { next } else { entry };
         // SAFETY: as the caller promises.
-        unsafe { caller::put(result, answer) }
+        unsafe { uaccess::put(result, answer) }
     })
 }
 
@@ -175,12 +175,12 @@ pub unsafe extern "C" fn fdt_scandir(
             unsafe { host::sort(&mut owned.0, compare) };
         }
         let found = owned.0.as_slice();
-        caller::check(list, 1)?;
+        uaccess::check(list, 1)?;
         let place = host::allocate(size_of_val(found).max(1))?.cast::<*mut dirent>();
         // SAFETY: there is room for all of them.
         unsafe { ptr::copy_nonoverlapping(found.as_ptr(), place, found.len()) };
         // SAFETY: as the caller promises.
-        unsafe { caller::put(list, place) }?;
+        unsafe { uaccess::put(list, place) }?;
         let count = found.len() as c_int;
         // The caller frees them.
         mem::forget(owned);
@@ -226,7 +226,7 @@ unsafe fn chosen(stream: &Stream, filter: Filter) -> Result<Entries, Errno> {
 /// # Errors
 /// `ENOMEM`.
 fn stream(fd: c_int) -> Result<*mut DIR, Errno> {
-    let mut buffer = caller::with_room(BUFFER / 8)?;
+    let mut buffer = uaccess::with_room(BUFFER / 8)?;
     buffer.resize(BUFFER / 8, 0);
     let stream = Stream {
         fd,
@@ -237,7 +237,7 @@ fn stream(fd: c_int) -> Result<*mut DIR, Errno> {
             position: 0,
         }),
     };
-    let mut place = caller::with_room(1)?;
+    let mut place = uaccess::with_room(1)?;
     place.push(stream);
     Ok(Box::into_raw(place.into_boxed_slice()).cast())
 }
@@ -288,8 +288,8 @@ unsafe fn copy_entry(entry: *const dirent, to: *mut c_void) -> Result<(), Errno>
     // SAFETY: as the caller promises.
     let length = unsafe { (*entry).d_reclen }.into();
     // SAFETY: as the caller promises.
-    let to = unsafe { caller::bytes_mut(to, length) }?;
+    let to = unsafe { uaccess::bytes_mut(to, length) }?;
     // SAFETY: as the caller promises.
-    to.copy_from_slice(unsafe { caller::bytes(entry.cast(), length) }?);
+    to.copy_from_slice(unsafe { uaccess::bytes(entry.cast(), length) }?);
     Ok(())
 }

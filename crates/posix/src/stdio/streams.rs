@@ -13,7 +13,7 @@ use libc::{FILE, off64_t, ssize_t};
 use parking_lot::Mutex;
 
 use crate::abi::call::{call, errno, framed};
-use crate::abi::caller;
+use crate::abi::uaccess;
 use crate::fs::memory::fdt_memfd_create;
 use crate::fs::open::fdt_open;
 use crate::fs::transfers::{fdt_lseek, fdt_read, fdt_write};
@@ -48,7 +48,7 @@ unsafe extern "C" {
 pub unsafe extern "C" fn fdt_fopen(path: *const c_char, mode: *const c_char) -> *mut FILE {
     call(|_| {
         // SAFETY: as the caller promises.
-        let mode = Mode::read(unsafe { caller::string(mode) }?)?;
+        let mode = Mode::read(unsafe { uaccess::string(mode) }?)?;
         // SAFETY: as the caller promises.
         let fd = unsafe { fdt_open(path, mode.flags, 0o666) };
         if fd < 0 { Err(errno()) } else { own(fd, &mode) }
@@ -60,7 +60,7 @@ pub unsafe extern "C" fn fdt_fopen(path: *const c_char, mode: *const c_char) -> 
 pub unsafe extern "C" fn fdt_fdopen(fd: c_int, mode: *const c_char) -> *mut FILE {
     call(|_| {
         // SAFETY: as the caller promises.
-        let mode = Mode::read(unsafe { caller::string(mode) }?)?;
+        let mode = Mode::read(unsafe { uaccess::string(mode) }?)?;
         // SAFETY: the command has no argument.
         let status = unsafe { fdt_fcntl(fd, libc::F_GETFL, 0) };
         if status < 0 {
