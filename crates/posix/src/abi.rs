@@ -2,7 +2,7 @@
 //! the one process behind all of them.
 
 pub(crate) mod call;
-pub(crate) mod places;
+pub(crate) mod routing;
 pub(crate) mod system;
 pub(crate) mod target;
 pub(crate) mod uaccess;

@@ -11,7 +11,7 @@ use arc_swap::ArcSwap;
 use fdtable::{FdFlags, FileRef, Files, Limits, host_fork};
 use fdtable_vfs::{Errno, MemFs, Object, Process};
 
-use crate::abi::places::Places;
+use crate::abi::routing::Routes;
 use crate::host;
 use crate::host::file::{HostFile, Keep};
 use crate::stdio::forks;
@@ -23,7 +23,7 @@ const DEFAULT_MOUNT: &[u8] = b"/fdt";
 pub(crate) struct System {
     pub(crate) process: Process,
     /// Which paths are ours. Replaced as a whole.
-    pub(crate) places: ArcSwap<Places>,
+    pub(crate) routes: ArcSwap<Routes>,
 }
 
 static SYSTEM: OnceLock<System> = OnceLock::new();
@@ -56,7 +56,7 @@ impl System {
         inherit_standard_files(&process);
         let system = System {
             process,
-            places: ArcSwap::from_pointee(Places::new(host::current_directory())),
+            routes: ArcSwap::from_pointee(Routes::new(host::current_directory())),
         };
         system.mount_devices();
         for mount in mounts_of_environment() {

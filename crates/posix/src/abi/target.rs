@@ -7,7 +7,7 @@ use std::os::fd::RawFd;
 use fdtable::FileRef;
 use fdtable_vfs::{Errno, Object};
 
-use crate::abi::places::Side;
+use crate::abi::routing::Side;
 use crate::abi::system::System;
 use crate::abi::uaccess;
 use crate::host::file::HostFile;
@@ -78,8 +78,8 @@ impl System {
         if directory != libc::AT_FDCWD && bytes.first() != Some(&b'/') {
             return self.below(directory, path);
         }
-        let places = self.places.load();
-        Ok(match places.locate(bytes) {
+        let routes = self.routes.load();
+        Ok(match routes.route(bytes) {
             (Side::Ours, bytes) => Target::Ours(libc::AT_FDCWD, bytes),
             (Side::Host, Cow::Borrowed(_)) => Target::Host(HostPath {
                 directory: None,

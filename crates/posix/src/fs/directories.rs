@@ -8,7 +8,7 @@ use fdtable_vfs::{DirEntry, Errno, FileKind};
 use libc::{AT_FDCWD, ssize_t};
 
 use crate::abi::call::call;
-use crate::abi::places::Side;
+use crate::abi::routing::Side;
 use crate::abi::system::System;
 use crate::abi::target::Target;
 use crate::abi::uaccess;
@@ -59,7 +59,7 @@ pub extern "C" fn fdt_fchdir(fd: c_int) -> c_int {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fdt_getcwd(buf: *mut c_char, size: usize) -> *mut c_char {
     call(|system| {
-        if system.places.load().side() == Side::Host {
+        if system.routes.load().side() == Side::Host {
             // SAFETY: as the caller promises.
             return host::check_pointer(unsafe { libc::getcwd(buf, size) });
         }
@@ -126,8 +126,8 @@ impl System {
             Side::Ours => self.process.getcwd()?,
             Side::Host => host::current_directory(),
         };
-        self.places
-            .rcu(|places| Arc::new(places.with_directory(side, path.clone())));
+        self.routes
+            .rcu(|routes| Arc::new(routes.with_directory(side, path.clone())));
         Ok(0)
     }
 }

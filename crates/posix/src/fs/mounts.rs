@@ -54,12 +54,12 @@ impl System {
     /// Those of [`fdt_mount`].
     pub(crate) fn mount(&self, path: &[u8]) -> Result<(), Errno> {
         let point = self.point(path)?;
-        if self.places.load().has_mount(&point) {
+        if self.routes.load().has_mount(&point) {
             return Err(Errno::EBUSY);
         }
         self.mount_there(&point, Arc::new(MemFs::default()))?;
-        self.places
-            .rcu(|places| Arc::new(places.with_mount(point.clone())));
+        self.routes
+            .rcu(|routes| Arc::new(routes.with_mount(point.clone())));
         Ok(())
     }
 
@@ -71,8 +71,8 @@ impl System {
             .and_then(|()| self.mount_there(b"/proc", Arc::new(ProcFs::new())));
         if mounted.is_ok() {
             for path in OURS {
-                self.places
-                    .rcu(|places| Arc::new(places.with_mount(path.to_vec())));
+                self.routes
+                    .rcu(|routes| Arc::new(routes.with_mount(path.to_vec())));
             }
         }
     }
@@ -100,18 +100,18 @@ impl System {
     /// Those of [`fdt_umount`].
     pub(crate) fn unmount(&self, path: &[u8]) -> Result<(), Errno> {
         let point = self.point(path)?;
-        if OURS.contains(&point.as_slice()) || !self.places.load().has_mount(&point) {
+        if OURS.contains(&point.as_slice()) || !self.routes.load().has_mount(&point) {
             return Err(Errno::EINVAL);
         }
         self.process.unmount(&point)?;
-        self.places
-            .rcu(|places| Arc::new(places.without_mount(&point)));
+        self.routes
+            .rcu(|routes| Arc::new(routes.without_mount(&point)));
         Ok(())
     }
 
     /// Returns the one spelling of a mount point.
     fn point(&self, path: &[u8]) -> Result<Vec<u8>, Errno> {
-        let mut point = self.places.load().absolute(path);
+        let mut point = self.routes.load().absolute(path);
         while point.last() == Some(&b'/') {
             point.pop();
         }

@@ -15,7 +15,7 @@ use fdtable_vfs::{Errno, OpenFlags};
 use libc::{sockaddr, sockaddr_un, socklen_t};
 
 use crate::abi::call::call;
-use crate::abi::places::Side;
+use crate::abi::routing::Side;
 use crate::abi::system::System;
 use crate::abi::uaccess;
 use crate::host;
@@ -314,8 +314,8 @@ impl System {
                     .iter()
                     .position(|&byte| byte == 0)
                     .unwrap_or(name.len());
-                let places = self.places.load();
-                match places.locate(&name[..end]) {
+                let routes = self.routes.load();
+                match routes.route(&name[..end]) {
                     (Side::Ours, path) => Ok(SocketAddress::Path(Cow::into_owned(path))),
                     (Side::Host, _) => Err(Errno::EADDRNOTAVAIL),
                 }

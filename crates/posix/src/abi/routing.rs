@@ -10,7 +10,7 @@ use std::borrow::Cow;
 
 /// The mounts and the working directory, at one moment.
 #[derive(Clone, Debug)]
-pub(crate) struct Places {
+pub(crate) struct Routes {
     /// Absolute, without `.`, `..` and needless `/`.
     ours: Vec<Vec<u8>>,
     /// As above.
@@ -27,10 +27,10 @@ pub(crate) enum Side {
     Host,
 }
 
-impl Places {
+impl Routes {
     /// Makes a world without mounts, with the host's working directory.
     pub(crate) fn new(directory: Vec<u8>) -> Self {
-        Places {
+        Routes {
             ours: Vec::new(),
             directory,
             side: Side::Host,
@@ -71,7 +71,7 @@ impl Places {
     }
 
     /// Returns whose a path is, and the path under which that side knows it.
-    pub(crate) fn locate<'p>(&self, path: &'p [u8]) -> (Side, Cow<'p, [u8]>) {
+    pub(crate) fn route<'p>(&self, path: &'p [u8]) -> (Side, Cow<'p, [u8]>) {
         let is_absolute = path.first() == Some(&b'/');
         let start = if is_absolute {
             self.side_of(path)
@@ -155,59 +155,59 @@ fn normal(path: &[u8]) -> Vec<u8> {
 mod tests {
     use super::*;
 
-    fn places(directory: &str) -> Places {
-        Places::new(directory.into()).with_mount(b"/mnt/fdt".to_vec())
+    fn routes(directory: &str) -> Routes {
+        Routes::new(directory.into()).with_mount(b"/mnt/fdt".to_vec())
     }
 
-    fn located(places: &Places, path: &str) -> (Side, String) {
-        let (side, path) = places.locate(path.as_bytes());
+    fn routed(routes: &Routes, path: &str) -> (Side, String) {
+        let (side, path) = routes.route(path.as_bytes());
         (side, String::from_utf8(path.into_owned()).unwrap())
     }
 
     #[test]
     fn what_lies_below_a_mount_is_ours() {
-        let places = places("/home");
+        let routes = routes("/home");
         for path in [
             "/mnt/fdt",
             "//mnt/./fdt///a",
             "/mnt/fdt/",
             "/mnt/fdt/a/../b",
         ] {
-            assert_eq!(located(&places, path), (Side::Ours, path.into()));
+            assert_eq!(routed(&routes, path), (Side::Ours, path.into()));
         }
         for path in ["/mnt", "/mnt/fdtx", "/mnt/fd", "/", "a", "", "/a/mnt/fdt"] {
-            assert_eq!(located(&places, path), (Side::Host, path.into()));
+            assert_eq!(routed(&routes, path), (Side::Host, path.into()));
         }
     }
 
     #[test]
     fn steps_up_lead_from_one_side_to_the_other() {
-        let places = places("/home");
+        let routes = routes("/home");
         let host = |path: &str| (Side::Host, path.to_string());
-        assert_eq!(located(&places, "/mnt/fdt/../a"), host("/mnt/a"));
-        assert_eq!(located(&places, "/mnt/fdt/a/../../.."), host("/"));
+        assert_eq!(routed(&routes, "/mnt/fdt/../a"), host("/mnt/a"));
+        assert_eq!(routed(&routes, "/mnt/fdt/a/../../.."), host("/"));
         let ours = |path: &str| (Side::Ours, path.to_string());
-        assert_eq!(located(&places, "../mnt/fdt/a/"), ours("/mnt/fdt/a/"));
-        assert_eq!(located(&places, "/mnt/x/../fdt"), ours("/mnt/fdt"));
+        assert_eq!(routed(&routes, "../mnt/fdt/a/"), ours("/mnt/fdt/a/"));
+        assert_eq!(routed(&routes, "/mnt/x/../fdt"), ours("/mnt/fdt"));
     }
 
     #[test]
     fn a_relative_path_follows_the_working_directory() {
-        let above = places("/mnt");
-        assert_eq!(located(&above, "fdt/a").0, Side::Ours);
-        assert_eq!(located(&above, "fdt/a").1, "/mnt/fdt/a");
-        assert_eq!(located(&above, "other").0, Side::Host);
+        let above = routes("/mnt");
+        assert_eq!(routed(&above, "fdt/a").0, Side::Ours);
+        assert_eq!(routed(&above, "fdt/a").1, "/mnt/fdt/a");
+        assert_eq!(routed(&above, "other").0, Side::Host);
         let inside = above.with_directory(Side::Ours, b"/mnt/fdt/d".to_vec());
-        assert_eq!(located(&inside, "a"), (Side::Ours, "a".into()));
-        assert_eq!(located(&inside, "../a"), (Side::Ours, "../a".into()));
-        assert_eq!(located(&inside, "../../a"), (Side::Host, "/mnt/a".into()));
+        assert_eq!(routed(&inside, "a"), (Side::Ours, "a".into()));
+        assert_eq!(routed(&inside, "../a"), (Side::Ours, "../a".into()));
+        assert_eq!(routed(&inside, "../../a"), (Side::Host, "/mnt/a".into()));
     }
 
     #[test]
     fn a_mount_that_goes_is_the_hosts_again() {
-        let places = places("/");
-        assert!(places.has_mount(b"/mnt/fdt") && !places.has_mount(b"/mnt"));
-        let places = places.without_mount(b"/mnt/fdt");
-        assert_eq!(located(&places, "/mnt/fdt/a").0, Side::Host);
+        let routes = routes("/");
+        assert!(routes.has_mount(b"/mnt/fdt") && !routes.has_mount(b"/mnt"));
+        let routes = routes.without_mount(b"/mnt/fdt");
+        assert_eq!(routed(&routes, "/mnt/fdt/a").0, Side::Host);
     }
 }
