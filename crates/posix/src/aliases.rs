@@ -1,6 +1,6 @@
 //! The same calls by other names: by number, with a check of lengths, and as 64-bit twins.
 
-mod checked;
+mod fortify;
 mod system_calls;
 mod twins;
 

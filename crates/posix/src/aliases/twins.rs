@@ -2,7 +2,7 @@
 //! each new name for one old name only.
 //!
 //! On a 64-bit machine `open64` is `open`. The names with two underscores are what `_FORTIFY_SOURCE`
-//! makes of a call, often with the length of the buffer as one argument more, which `checked` looks at.
+//! makes of a call, often with the length of the buffer as one argument more, which `fortify` checks.
 
 use std::ffi::{c_char, c_int, c_long, c_ulong, c_void};
 
