@@ -14,10 +14,10 @@ use crate::process::{descriptors, limits};
 use crate::stdio::directory_streams::{Compare, Filter};
 use crate::stdio::{directory_streams, streams};
 
-macro_rules! twins {
-    ($($twin:ident = $module:ident::$function:ident($($name:ident: $type:ty),*) -> $answer:ty;)+) => {$(
+macro_rules! aliases {
+    ($($alias:ident = $module:ident::$function:ident($($name:ident: $type:ty),*) -> $answer:ty;)+) => {$(
         #[unsafe(no_mangle)]
-        unsafe extern "C" fn $twin($($name: $type),*) -> $answer {
+        unsafe extern "C" fn $alias($($name: $type),*) -> $answer {
             #[allow(unused_unsafe)]
             // SAFETY: as the caller promises.
             unsafe { $module::$function($($name),*) }
@@ -25,7 +25,7 @@ macro_rules! twins {
     )+};
 }
 
-twins! {
+aliases! {
     fdt_open64 = open::fdt_open(path: *const c_char, flags: c_int, mode: mode_t) -> c_int;
     fdt_openat64 = open::fdt_openat(fd: c_int, path: *const c_char, flags: c_int, mode: mode_t) -> c_int;
     fdt_creat64 = open::fdt_creat(path: *const c_char, mode: mode_t) -> c_int;
