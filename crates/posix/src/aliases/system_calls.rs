@@ -27,8 +27,8 @@ use crate::host::other_files::*;
 use crate::ipc::messages::*;
 use crate::ipc::pipes::*;
 use crate::ipc::sockets::*;
+use crate::process::credentials::*;
 use crate::process::descriptors::*;
-use crate::process::identity::*;
 use crate::process::ioctl::*;
 use crate::process::limits::*;
 
