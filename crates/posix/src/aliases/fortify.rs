@@ -7,7 +7,7 @@ use std::ffi::{c_char, c_int, c_void};
 use libc::{off_t, ssize_t};
 
 use crate::event::polling;
-use crate::fs::{directories, names, open, real_path, status, transfers};
+use crate::fs::{directories, names, open, realpath, status, transfers};
 use crate::host::{other_files, terminals};
 use crate::ipc::messages;
 
@@ -238,7 +238,7 @@ undeclared! {
     ) -> *mut c_char {
         check_room(libc::PATH_MAX as usize, room);
         // SAFETY: as the caller promises.
-        unsafe { real_path::fdt_realpath(path, resolved) }
+        unsafe { realpath::fdt_realpath(path, resolved) }
     }
 
     /// `recv` into a buffer whose length is known.
