@@ -1,7 +1,6 @@
 //! Calls on files, their names, and the tree that they hang in.
 
 pub(crate) mod attributes;
-mod configuration;
 pub(crate) mod copies;
 pub(crate) mod directories;
 pub(crate) mod locks;
@@ -9,6 +8,7 @@ pub(crate) mod memory;
 mod mounts;
 pub(crate) mod names;
 pub(crate) mod open;
+mod pathconf;
 pub(crate) mod realpath;
 pub(crate) mod status;
 pub(crate) mod temporary;
@@ -16,7 +16,6 @@ pub(crate) mod transfers;
 pub(crate) mod vectored;
 
 pub use attributes::*;
-pub use configuration::*;
 pub use copies::*;
 pub use directories::*;
 pub use locks::*;
@@ -24,6 +23,7 @@ pub use memory::*;
 pub use mounts::*;
 pub use names::*;
 pub use open::*;
+pub use pathconf::*;
 pub use realpath::*;
 pub use status::*;
 pub use temporary::*;
