@@ -9,7 +9,7 @@ use std::ffi::{c_char, c_int, c_long, c_ulong, c_void};
 use libc::{DIR, FILE, dirent, iovec, mode_t, off_t, ssize_t};
 
 use crate::event::polling;
-use crate::fs::{attributes, copies, locks, memory, open, status, temporary, transfers, vectored};
+use crate::fs::{attributes, copies, locks, memory, mkstemp, open, status, transfers, vectored};
 use crate::process::{descriptors, limits};
 use crate::stdio::directory_streams::{Compare, Filter};
 use crate::stdio::{directory_streams, streams};
@@ -62,10 +62,10 @@ aliases! {
     fdt_fileno_unlocked = streams::fdt_fileno(stream: *mut FILE) -> c_int;
     fdt_fopen64 = streams::fdt_fopen(path: *const c_char, mode: *const c_char) -> *mut FILE;
     fdt_tmpfile64 = streams::fdt_tmpfile() -> *mut FILE;
-    fdt_mkstemp64 = temporary::fdt_mkstemp(template: *mut c_char) -> c_int;
-    fdt_mkostemp64 = temporary::fdt_mkostemp(template: *mut c_char, flags: c_int) -> c_int;
-    fdt_mkstemps64 = temporary::fdt_mkstemps(template: *mut c_char, suffix: c_int) -> c_int;
-    fdt_mkostemps64 = temporary::fdt_mkostemps(template: *mut c_char, suffix: c_int, flags: c_int) -> c_int;
+    fdt_mkstemp64 = mkstemp::fdt_mkstemp(template: *mut c_char) -> c_int;
+    fdt_mkostemp64 = mkstemp::fdt_mkostemp(template: *mut c_char, flags: c_int) -> c_int;
+    fdt_mkstemps64 = mkstemp::fdt_mkstemps(template: *mut c_char, suffix: c_int) -> c_int;
+    fdt_mkostemps64 = mkstemp::fdt_mkostemps(template: *mut c_char, suffix: c_int, flags: c_int) -> c_int;
     fdt_mmap64 = memory::fdt_mmap(at: *mut c_void, length: usize, protection: c_int, flags: c_int, fd: c_int, offset: off_t) -> *mut c_void;
     fdt_preadv64 = vectored::fdt_preadv(fd: c_int, bufs: *const iovec, count: c_int, offset: off_t) -> ssize_t;
     fdt_preadv64v2 = vectored::fdt_preadv2(fd: c_int, bufs: *const iovec, count: c_int, offset: off_t, flags: c_int) -> ssize_t;
