@@ -9,7 +9,7 @@ use std::ffi::{c_char, c_int, c_long, c_ulong, c_void};
 use libc::{DIR, FILE, dirent, iovec, mode_t, off_t, ssize_t};
 
 use crate::event::polling;
-use crate::fs::{attributes, copies, locks, memory, mkstemp, open, status, transfers, vectored};
+use crate::fs::{attributes, copies, locks, mkstemp, mmap, open, status, transfers, vectored};
 use crate::process::{descriptors, limits};
 use crate::stdio::directory_streams::{Compare, Filter};
 use crate::stdio::{directory_streams, streams};
@@ -66,7 +66,7 @@ aliases! {
     fdt_mkostemp64 = mkstemp::fdt_mkostemp(template: *mut c_char, flags: c_int) -> c_int;
     fdt_mkstemps64 = mkstemp::fdt_mkstemps(template: *mut c_char, suffix: c_int) -> c_int;
     fdt_mkostemps64 = mkstemp::fdt_mkostemps(template: *mut c_char, suffix: c_int, flags: c_int) -> c_int;
-    fdt_mmap64 = memory::fdt_mmap(at: *mut c_void, length: usize, protection: c_int, flags: c_int, fd: c_int, offset: off_t) -> *mut c_void;
+    fdt_mmap64 = mmap::fdt_mmap(at: *mut c_void, length: usize, protection: c_int, flags: c_int, fd: c_int, offset: off_t) -> *mut c_void;
     fdt_preadv64 = vectored::fdt_preadv(fd: c_int, bufs: *const iovec, count: c_int, offset: off_t) -> ssize_t;
     fdt_preadv64v2 = vectored::fdt_preadv2(fd: c_int, bufs: *const iovec, count: c_int, offset: off_t, flags: c_int) -> ssize_t;
     fdt_pwritev64 = vectored::fdt_pwritev(fd: c_int, bufs: *const iovec, count: c_int, offset: off_t) -> ssize_t;

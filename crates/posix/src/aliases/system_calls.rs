@@ -16,7 +16,7 @@ use crate::fs::attributes::*;
 use crate::fs::copies::*;
 use crate::fs::directories::*;
 use crate::fs::locks::*;
-use crate::fs::memory::*;
+use crate::fs::mmap::*;
 use crate::fs::names::*;
 use crate::fs::open::*;
 use crate::fs::status::*;

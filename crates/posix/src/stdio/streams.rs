@@ -14,7 +14,7 @@ use parking_lot::Mutex;
 
 use crate::abi::call::{call, errno, framed};
 use crate::abi::uaccess;
-use crate::fs::memory::fdt_memfd_create;
+use crate::fs::mmap::fdt_memfd_create;
 use crate::fs::open::fdt_open;
 use crate::fs::transfers::{fdt_lseek, fdt_read, fdt_write};
 use crate::host;
