@@ -4,7 +4,7 @@
 
 pub(crate) mod file;
 pub(crate) mod other_files;
-mod rights;
+mod scm_rights;
 pub(crate) mod terminals;
 pub(crate) mod watch;
 
