@@ -1,7 +1,7 @@
 //! Streams of the C library on our descriptors.
 
+pub(crate) mod atfork;
 pub(crate) mod directory_streams;
-pub(crate) mod forks;
 pub(crate) mod streams;
 
 pub use directory_streams::*;

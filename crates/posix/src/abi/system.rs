@@ -14,7 +14,7 @@ use fdtable_vfs::{Errno, MemFs, Object, Process};
 use crate::abi::routing::Routes;
 use crate::host;
 use crate::host::file::{HostFile, Keep};
-use crate::stdio::forks;
+use crate::stdio::atfork;
 
 /// Where our file system is if `FDT_MOUNT` does not say.
 const DEFAULT_MOUNT: &[u8] = b"/fdt";
@@ -45,7 +45,7 @@ fn begin() -> &'static System {
 impl System {
     fn new() -> Self {
         // Without memory for it, a fork of the host finds the table as it happens to be.
-        let _ = host_fork::register().map(|()| forks::register());
+        let _ = host_fork::register().map(|()| atfork::register());
         host::in_children(number_the_child);
         let process = Process::with(Files::new(), MemFs::default());
         process.set_id(host::process_id());

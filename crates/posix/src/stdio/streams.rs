@@ -157,7 +157,7 @@ fn stream(fd: c_int, mode: &Mode) -> Result<*mut FILE, Errno> {
         seek,
         close,
     };
-    // It takes the lock of all streams, which a thread that forks may have: see `stdio_forks`.
+    // It takes the lock of all streams, which a thread that forks may have: see `atfork`.
     let made = host::waiting(|| {
         // SAFETY: the functions are for this cookie, and the mode is a string.
         host::check_pointer(unsafe { fopencookie(cookie.cast(), mode.plain.as_ptr(), functions) })
