@@ -50,7 +50,7 @@ use fdtable::{FdFlags, FileRef, Files, Reservation, freezer, host_fork, rcu};
 use fdtable_vfs::Errno;
 use parking_lot::Mutex;
 
-use crate::abi::call::{framed, guarded, set_errno};
+use crate::abi::call::{guarded, set_errno, with_errno};
 use crate::abi::uaccess;
 
 /// How long a thread sleeps before it looks again for the end of sections.
@@ -167,7 +167,7 @@ pub extern "C" fn fdt_table_new(
     free: fdt_callback,
     user: *mut c_void,
 ) -> *mut fdt_table {
-    framed(|| {
+    with_errno(|| {
         host_fork::register().map_err(|_| Errno::ENOMEM)?;
         run_callbacks_at_exit()?;
         made(fdt_table {
@@ -190,7 +190,7 @@ pub unsafe extern "C" fn fdt_table_free(table: *mut fdt_table) {
     if table.is_null() {
         return;
     }
-    let is_last = framed(|| {
+    let is_last = with_errno(|| {
         // SAFETY: made by `made`, and the caller is the last to have it.
         let fdt_table { files, family, .. } = *unsafe { Box::from_raw(table) };
         drop(files);
@@ -227,7 +227,7 @@ pub unsafe extern "C" fn fdt_table_open(
     object: *mut c_void,
     flags: c_uint,
 ) -> c_int {
-    framed(|| {
+    with_errno(|| {
         // SAFETY: as the caller promises.
         let table = unsafe { alive(table) }?;
         let reserved = table.files.reserve(descriptor_flags(flags)?)?;
@@ -239,7 +239,7 @@ pub unsafe extern "C" fn fdt_table_open(
 /// Takes a reference to the open file of a number. Answers null with `EBADF`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fdt_table_get(table: *const fdt_table, fd: c_int) -> *mut fdt_file {
-    framed(|| {
+    with_errno(|| {
         // SAFETY: as the caller promises.
         let table = unsafe { alive(table) }?;
         Ok(given(table.files.get(fd)?))
@@ -253,7 +253,7 @@ pub unsafe extern "C" fn fdt_file_put(file: *mut fdt_file) {
     if file.is_null() {
         return;
     }
-    framed(|| {
+    with_errno(|| {
         // SAFETY: the caller had it from us, and has it no more.
         drop(unsafe { taken(file) });
         Ok(0)
@@ -287,7 +287,7 @@ pub unsafe extern "C" fn fdt_file_object(file: *mut fdt_file) -> *mut c_void {
 /// Closes a descriptor. Answers 0, or -1 with `EBADF` or `ENOMEM`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fdt_table_close(table: *const fdt_table, fd: c_int) -> c_int {
-    framed(|| {
+    with_errno(|| {
         // SAFETY: as the caller promises.
         unsafe { alive(table) }?.files.close(fd)?;
         Ok(0)
@@ -301,7 +301,7 @@ pub unsafe extern "C" fn fdt_table_close_range(
     first: c_uint,
     last: c_uint,
 ) -> c_int {
-    framed(|| {
+    with_errno(|| {
         // SAFETY: as the caller promises.
         unsafe { alive(table) }?.files.close_range(first, last)?;
         Ok(0)
@@ -312,14 +312,14 @@ pub unsafe extern "C" fn fdt_table_close_range(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fdt_table_dup(table: *const fdt_table, old: c_int) -> c_int {
     // SAFETY: as the caller promises.
-    framed(|| Ok(unsafe { alive(table) }?.files.dup(old)?.raw()))
+    with_errno(|| Ok(unsafe { alive(table) }?.files.dup(old)?.raw()))
 }
 
 /// Opens the file of `old` under the number `new` too: `dup2(2)`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fdt_table_dup2(table: *const fdt_table, old: c_int, new: c_int) -> c_int {
     // SAFETY: as the caller promises.
-    framed(|| Ok(unsafe { alive(table) }?.files.dup2(old, new)?.raw()))
+    with_errno(|| Ok(unsafe { alive(table) }?.files.dup2(old, new)?.raw()))
 }
 
 /// Opens the file of `old` under the number `new` too, with `FD_CLOEXEC` or 0: `dup3(2)`.
@@ -330,7 +330,7 @@ pub unsafe extern "C" fn fdt_table_dup3(
     new: c_int,
     flags: c_uint,
 ) -> c_int {
-    framed(|| {
+    with_errno(|| {
         let flags = descriptor_flags(flags)?;
         // SAFETY: as the caller promises.
         let table = unsafe { alive(table) }?;
@@ -341,7 +341,7 @@ pub unsafe extern "C" fn fdt_table_dup3(
 /// Returns the flags of a descriptor, 0 or `FD_CLOEXEC`, or -1 with `EBADF`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fdt_table_get_flags(table: *const fdt_table, fd: c_int) -> c_int {
-    framed(|| {
+    with_errno(|| {
         // SAFETY: as the caller promises.
         let table = unsafe { alive(table) }?;
         Ok(table.files.flags(fd)?.bits().cast_signed())
@@ -355,7 +355,7 @@ pub unsafe extern "C" fn fdt_table_set_flags(
     fd: c_int,
     flags: c_uint,
 ) -> c_int {
-    framed(|| {
+    with_errno(|| {
         let flags = descriptor_flags(flags)?;
         // SAFETY: as the caller promises.
         unsafe { alive(table) }?.files.set_flags(fd, flags)?;
@@ -371,7 +371,7 @@ pub unsafe extern "C" fn fdt_table_reserve(
     flags: c_uint,
     reservation: *mut fdt_reservation,
 ) -> c_int {
-    framed(|| {
+    with_errno(|| {
         uaccess::check(reservation, 1)?;
         // SAFETY: as the caller promises.
         let table = unsafe { alive(table) }?;
@@ -395,7 +395,7 @@ pub unsafe extern "C" fn fdt_table_install(
     reservation: *const fdt_reservation,
     object: *mut c_void,
 ) -> c_int {
-    framed(|| {
+    with_errno(|| {
         // SAFETY: as the caller promises.
         let file = unsafe { alive(table) }?.file(object)?;
         // SAFETY: as the caller promises, it was filled in and is used once.
@@ -407,7 +407,7 @@ pub unsafe extern "C" fn fdt_table_install(
 /// Gives a number back that was taken.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fdt_table_cancel(reservation: *const fdt_reservation) {
-    framed(|| {
+    with_errno(|| {
         // SAFETY: as the caller promises, it was filled in and is used once.
         drop(unsafe { reserved(reservation) });
         Ok(0)
@@ -418,7 +418,7 @@ pub unsafe extern "C" fn fdt_table_cancel(reservation: *const fdt_reservation) {
 /// `ENOMEM`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fdt_table_fork(table: *const fdt_table) -> *mut fdt_table {
-    framed(|| {
+    with_errno(|| {
         // SAFETY: as the caller promises.
         let table = unsafe { alive(table) }?;
         made(fdt_table {
@@ -432,7 +432,7 @@ pub unsafe extern "C" fn fdt_table_fork(table: *const fdt_table) -> *mut fdt_tab
 /// Closes the descriptors that have `FD_CLOEXEC`: `execve(2)`. Answers 0, or -1 with `ENOMEM`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fdt_table_exec(table: *const fdt_table) -> c_int {
-    framed(|| {
+    with_errno(|| {
         // SAFETY: as the caller promises.
         unsafe { alive(table) }?.files.exec()?;
         Ok(0)
@@ -442,7 +442,7 @@ pub unsafe extern "C" fn fdt_table_exec(table: *const fdt_table) -> c_int {
 /// Returns the lowest open descriptor that is `from` or more, or -1, without an error, if there is none.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fdt_table_next_open(table: *const fdt_table, from: c_int) -> c_int {
-    framed(|| {
+    with_errno(|| {
         // SAFETY: as the caller promises.
         let next = unsafe { alive(table) }?.files.next_open(from);
         Ok(next.map_or(-1, |fd| fd.raw()))
@@ -452,7 +452,7 @@ pub unsafe extern "C" fn fdt_table_next_open(table: *const fdt_table, from: c_in
 /// Sets the limit below which new numbers are. Answers 0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fdt_table_set_limit(table: *const fdt_table, limit: c_uint) -> c_int {
-    framed(|| {
+    with_errno(|| {
         // SAFETY: as the caller promises.
         let files = &unsafe { alive(table) }?.files;
         let hard = limit.max(files.limits().hard);

@@ -36,12 +36,12 @@ impl<T> Answer for *mut T {
 /// Runs the body of a POSIX call. An error goes to errno.
 #[inline(always)]
 pub(crate) fn call<R: Answer>(body: impl FnOnce(&'static System) -> Result<R, Errno>) -> R {
-    framed(|| body(system()))
+    with_errno(|| body(system()))
 }
 
 /// Runs the body of a call that is not about the process. An error goes to errno.
 #[inline(always)]
-pub(crate) fn framed<R: Answer>(body: impl FnOnce() -> Result<R, Errno>) -> R {
+pub(crate) fn with_errno<R: Answer>(body: impl FnOnce() -> Result<R, Errno>) -> R {
     let answer = guarded(body);
     match answer {
         Ok(answer) => answer,
@@ -53,7 +53,9 @@ pub(crate) fn framed<R: Answer>(body: impl FnOnce() -> Result<R, Errno>) -> R {
 }
 
 /// Runs the body of a call that answers the error's number, and leaves errno alone.
-pub(crate) fn call_numbered(body: impl FnOnce(&'static System) -> Result<(), Errno>) -> c_int {
+pub(crate) fn call_returning_errno(
+    body: impl FnOnce(&'static System) -> Result<(), Errno>,
+) -> c_int {
     match guarded(|| body(system())) {
         Ok(()) => 0,
         Err(errno) => errno.errno(),

@@ -6,7 +6,7 @@ use std::ffi::{c_int, c_uint};
 use fdtable_vfs::{Errno, FallocateFlags};
 use libc::{off_t, ssize_t};
 
-use crate::abi::call::{call, call_numbered};
+use crate::abi::call::{call, call_returning_errno};
 use crate::abi::uaccess;
 use crate::fs::transfers::{counted, signalling, unsigned};
 use crate::host;
@@ -84,7 +84,7 @@ pub extern "C" fn fdt_fallocate(fd: c_int, how: c_int, offset: off_t, length: of
 /// Gets room for a part of a file, and answers the error's number: `posix_fallocate(3)`.
 #[unsafe(no_mangle)]
 pub extern "C" fn fdt_posix_fallocate(fd: c_int, offset: off_t, length: off_t) -> c_int {
-    call_numbered(|system| {
+    call_returning_errno(|system| {
         let (offset, length) = (unsigned(offset)?, unsigned(length)?);
         system
             .process
@@ -101,7 +101,7 @@ pub extern "C" fn fdt_posix_fadvise(
     length: off_t,
     advice: c_int,
 ) -> c_int {
-    call_numbered(|system| {
+    call_returning_errno(|system| {
         let file = system.file(fd)?;
         if let Some(host_file) = HostFile::below(&*file) {
             return host::fadvise(host_file.number(), offset, length, advice);

@@ -6,7 +6,7 @@ use fdtable::FdFlags;
 use fdtable_vfs::Errno;
 use libc::{iovec, off_t, ssize_t};
 
-use crate::abi::call::{call, call_numbered};
+use crate::abi::call::{call, call_returning_errno};
 use crate::abi::system::System;
 use crate::abi::target::Target;
 use crate::host;
@@ -129,7 +129,7 @@ pub unsafe extern "C" fn fdt_signalfd(
 /// Copies the path of a terminal, and answers the error's number: `ttyname_r(3)`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fdt_ttyname_r(fd: c_int, buf: *mut c_char, size: usize) -> c_int {
-    call_numbered(|system| {
+    call_returning_errno(|system| {
         let file = system.file(fd)?;
         let number = HostFile::below(&*file).ok_or(Errno::ENOTTY)?.number();
         // SAFETY: as the caller promises.

@@ -8,7 +8,7 @@ use std::ffi::{c_char, c_int};
 use fdtable_vfs::Errno;
 use libc::{pid_t, termios};
 
-use crate::abi::call::{call, call_numbered};
+use crate::abi::call::{call, call_returning_errno};
 use crate::fs::open::fdt_open;
 use crate::host;
 use crate::host::file::HostFile;
@@ -113,7 +113,7 @@ pub extern "C" fn fdt_ptsname(fd: c_int) -> *mut c_char {
 /// Copies the path of a new terminal, and answers the error's number: `ptsname_r(3)`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fdt_ptsname_r(fd: c_int, buf: *mut c_char, size: usize) -> c_int {
-    call_numbered(|system| {
+    call_returning_errno(|system| {
         let file = system.file(fd)?;
         let number = HostFile::below(&*file).ok_or(Errno::ENOTTY)?.number();
         // SAFETY: as the caller promises.

@@ -10,7 +10,7 @@ use fdtable_vfs::{Errno, FileKind};
 use libc::{DIR, dirent};
 use parking_lot::Mutex;
 
-use crate::abi::call::{call, call_numbered, errno, set_errno};
+use crate::abi::call::{call, call_returning_errno, errno, set_errno};
 use crate::abi::uaccess;
 use crate::fs::directories::fdt_getdents64;
 use crate::fs::open::fdt_open;
@@ -101,7 +101,7 @@ pub unsafe extern "C" fn fdt_readdir_r(
     entry: *mut dirent,
     result: *mut *mut dirent,
 ) -> c_int {
-    call_numbered(|_| {
+    call_returning_errno(|_| {
         // SAFETY: as the caller promises.
         let next = unsafe { of(directory) }.next()?;
         if !next.is_null() {

@@ -12,7 +12,7 @@ use fdtable_vfs::Errno;
 use libc::{FILE, off64_t, ssize_t};
 use parking_lot::Mutex;
 
-use crate::abi::call::{call, errno, framed};
+use crate::abi::call::{call, errno, with_errno};
 use crate::abi::uaccess;
 use crate::fs::mmap::fdt_memfd_create;
 use crate::fs::open::fdt_open;
@@ -95,7 +95,7 @@ pub extern "C" fn fdt_tmpfile() -> *mut FILE {
 /// Returns the descriptor of a stream: `fileno(3)`. Those of streams of the C library are the host's.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fdt_fileno(stream: *mut FILE) -> c_int {
-    let known = framed(|| Ok(STREAMS.lock().get(&stream.addr()).copied().unwrap_or(-1)));
+    let known = with_errno(|| Ok(STREAMS.lock().get(&stream.addr()).copied().unwrap_or(-1)));
     match known {
         // SAFETY: as the caller promises.
         -1 => unsafe { libc::fileno(stream) },
@@ -214,7 +214,7 @@ unsafe extern "C" fn close(cookie: *mut c_void) -> c_int {
     // SAFETY: the stream ends here, and with it the use of the cookie.
     let cookie = unsafe { Box::from_raw(cookie.cast::<Cookie>()) };
     // Inside the freezer: a child of a fork is not to find the lock taken.
-    framed(|| {
+    with_errno(|| {
         STREAMS.lock().remove(&*cookie.stream.lock());
         Ok(0)
     });
