@@ -275,10 +275,11 @@ pub(crate) fn epoll_remove(epoll: RawFd, number: RawFd) {
 
 /// Waits for what an epoll has to tell: keys and events. For the thread that is outside the freezer.
 pub(crate) fn epoll_wait(epoll: RawFd) -> Result<Vec<(u64, i16)>, Errno> {
-    const MOST: usize = 64;
-    let mut events = [libc::epoll_event { events: 0, u64: 0 }; MOST];
+    const MAX_EVENTS: usize = 64;
+    let mut events = [libc::epoll_event { events: 0, u64: 0 }; MAX_EVENTS];
     // SAFETY: there is room for as many as it says.
-    let count = check(unsafe { libc::epoll_wait(epoll, events.as_mut_ptr(), MOST as c_int, -1) })?;
+    let count =
+        check(unsafe { libc::epoll_wait(epoll, events.as_mut_ptr(), MAX_EVENTS as c_int, -1) })?;
     let told = events.iter().take(count as usize);
     Ok(told.map(|event| (event.u64, event.events as i16)).collect())
 }

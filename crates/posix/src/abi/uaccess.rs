@@ -9,13 +9,13 @@ use std::slice;
 use fdtable_vfs::Errno;
 
 /// Most bytes of one transfer: as on Linux, whole pages below 2^31.
-pub(crate) const MOST: usize = 0x7fff_f000;
+pub(crate) const MAX_RW_COUNT: usize = 0x7fff_f000;
 
 /// Addresses below this are nobody's.
-const FIRST: usize = 4096;
+const MMAP_MIN_ADDR: usize = 4096;
 
 /// Addresses from here on are the kernel's, or no addresses.
-const PAST: usize = 1 << 56;
+const TASK_SIZE_MAX: usize = 1 << 56;
 
 /// Returns the bytes that a call is to read, 2^31 - 4096 at most, as on Linux.
 ///
@@ -64,7 +64,7 @@ pub(crate) unsafe fn values<T: Copy>(at: *const T, count: usize) -> Result<Vec<T
         return Ok(Vec::new());
     }
     check(at, count)?;
-    let mut values = with_room(count)?;
+    let mut values = vec_with_capacity(count)?;
     // SAFETY: as the caller promises; the index is below `count`.
     values.extend((0..count).map(|index| unsafe { at.add(index).read_unaligned() }));
     Ok(values)
@@ -74,7 +74,7 @@ pub(crate) unsafe fn values<T: Copy>(at: *const T, count: usize) -> Result<Vec<T
 ///
 /// # Errors
 /// `ENOMEM`.
-pub(crate) fn with_room<T>(count: usize) -> Result<Vec<T>, Errno> {
+pub(crate) fn vec_with_capacity<T>(count: usize) -> Result<Vec<T>, Errno> {
     let mut list = Vec::new();
     list.try_reserve_exact(count).map_err(|_| Errno::ENOMEM)?;
     Ok(list)
@@ -143,7 +143,7 @@ pub(crate) unsafe fn put<T>(at: *mut T, value: T) -> Result<(), Errno> {
 #[inline]
 pub(crate) fn check<T>(at: *const T, count: usize) -> Result<(), Errno> {
     let (first, length) = (at.addr(), count.saturating_mul(size_of::<T>()));
-    if first < FIRST || first.saturating_add(length) > PAST {
+    if first < MMAP_MIN_ADDR || first.saturating_add(length) > TASK_SIZE_MAX {
         return Err(Errno::EFAULT);
     }
     Ok(())
@@ -154,9 +154,9 @@ pub(crate) fn check<T>(at: *const T, count: usize) -> Result<(), Errno> {
 ///
 /// # Errors
 /// `EFAULT` if it is.
-pub(crate) fn check_half<T>(at: *const T, count: usize) -> Result<(), Errno> {
+pub(crate) fn check_range_end<T>(at: *const T, count: usize) -> Result<(), Errno> {
     let length = count.saturating_mul(size_of::<T>());
-    if at.addr().saturating_add(length) > PAST {
+    if at.addr().saturating_add(length) > TASK_SIZE_MAX {
         return Err(Errno::EFAULT);
     }
     Ok(())
@@ -168,7 +168,7 @@ fn transferable(at: *const c_void, count: usize) -> Result<usize, Errno> {
         // All that is asked for, also what one transfer will not move.
         check(at.cast::<u8>(), count)?;
     }
-    Ok(count.min(MOST))
+    Ok(count.min(MAX_RW_COUNT))
 }
 
 #[cfg(test)]
@@ -204,6 +204,9 @@ mod tests {
         // SAFETY: the count is refused.
         let negative = unsafe { bytes(there.as_ptr().cast(), usize::MAX) };
         assert_eq!(negative, Err(Errno::EFAULT));
-        assert_eq!(transferable(there.as_ptr().cast(), 1 << 40), Ok(MOST));
+        assert_eq!(
+            transferable(there.as_ptr().cast(), 1 << 40),
+            Ok(MAX_RW_COUNT)
+        );
     }
 }

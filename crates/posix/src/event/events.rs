@@ -235,7 +235,7 @@ unsafe fn epoll_wait(
     } else {
         return Err(Errno::EINVAL);
     };
-    uaccess::check_half(events, most)?;
+    uaccess::check_range_end(events, most)?;
     let most = most.min(MOST_EVENTS);
     watch::revive();
     let mut found = vec![EpollEvent::default(); most];

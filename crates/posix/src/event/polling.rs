@@ -115,7 +115,7 @@ unsafe fn poll(
     }
     // SAFETY: as the caller promises.
     let asked = unsafe { uaccess::values(fds, count) }?;
-    let mut polled = uaccess::with_room(count)?;
+    let mut polled = uaccess::vec_with_capacity(count)?;
     polled.extend(asked.iter().map(|fd| PollFd::new(fd.fd, events(fd.events))));
     watch::revive();
     let ready = system.process.poll(&mut polled, timeout)?;

@@ -7,13 +7,10 @@ use fdtable_vfs::{Errno, FallocateFlags};
 use libc::{off_t, ssize_t};
 
 use crate::abi::call::{call, call_returning_errno};
-use crate::abi::uaccess;
+use crate::abi::uaccess::{self, MAX_RW_COUNT};
 use crate::fs::transfers::{counted, signalling, unsigned};
 use crate::host;
 use crate::host::file::HostFile;
-
-/// Most bytes of one copy, as of one transfer.
-const MOST: usize = 0x7fff_f000;
 
 /// Copies a file to another open file: `sendfile(2)`.
 #[unsafe(no_mangle)]
@@ -28,7 +25,7 @@ pub unsafe extern "C" fn fdt_sendfile(
         let mut at = unsafe { offset_of(offset) }?;
         let moved = system
             .process
-            .sendfile(to, from, at.as_mut(), count.min(MOST));
+            .sendfile(to, from, at.as_mut(), count.min(MAX_RW_COUNT));
         let moved = signalling(moved)?;
         // SAFETY: as the caller promises.
         unsafe { put_offset(offset, at) }?;
@@ -55,7 +52,7 @@ pub unsafe extern "C" fn fdt_copy_file_range(
             return Err(Errno::EINVAL);
         }
         let process = &system.process;
-        let count = count.min(MOST);
+        let count = count.min(MAX_RW_COUNT);
         let moved = process.copy_file_range(from, source.as_mut(), to, target.as_mut(), count)?;
         // SAFETY: as the caller promises.
         unsafe { put_offset(from_offset, source) }?;

@@ -56,7 +56,7 @@ pub unsafe extern "C" fn fdt_mkdtemp(template: *mut c_char) -> *mut c_char {
 const LETTERS: &[u8; 62] = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
 
 /// Names that are tried, as the C library does.
-const MOST: usize = 62 * 62 * 62;
+const TMP_MAX: usize = 62 * 62 * 62;
 
 /// Tries names until one was free.
 ///
@@ -82,7 +82,7 @@ unsafe fn attempts(
     if letters != b"XXXXXX" {
         return Err(Errno::EINVAL);
     }
-    for _ in 0..MOST {
+    for _ in 0..TMP_MAX {
         let mut random = host::random();
         for letter in letters.iter_mut() {
             *letter = LETTERS[(random % 62) as usize];

@@ -110,7 +110,7 @@ fn checked_flags(flags: c_int) -> Result<(), Errno> {
 
 /// Most buffers of one call.
 #[doc(alias = "IOV_MAX")]
-const MOST: usize = 1024;
+const UIO_MAXIOV: usize = 1024;
 
 /// Lists the buffers of the caller that a call writes to.
 ///
@@ -125,7 +125,7 @@ pub(crate) unsafe fn to_fill<'a>(
 ) -> Result<Vec<IoSliceMut<'a>>, Errno> {
     // SAFETY: as the caller promises.
     let bufs = unsafe { vectors(bufs, count) }?;
-    let mut left = uaccess::MOST;
+    let mut left = uaccess::MAX_RW_COUNT;
     let buf = |buf: &iovec| {
         // SAFETY: as the caller promises.
         let bytes = unsafe { uaccess::bytes_mut(buf.iov_base, buf.iov_len) }?;
@@ -148,7 +148,7 @@ pub(crate) unsafe fn to_empty<'a>(
 ) -> Result<Vec<IoSlice<'a>>, Errno> {
     // SAFETY: as the caller promises.
     let bufs = unsafe { vectors(bufs, count) }?;
-    let mut left = uaccess::MOST;
+    let mut left = uaccess::MAX_RW_COUNT;
     let buf = |buf: &iovec| {
         // SAFETY: as the caller promises.
         let bytes = unsafe { uaccess::bytes(buf.iov_base, buf.iov_len) }?;
@@ -186,7 +186,7 @@ fn up_to_the_first_bad<B>(bufs: impl Iterator<Item = Result<B, Errno>>) -> Resul
 /// As [`uaccess::values`].
 unsafe fn vectors(bufs: *const iovec, count: c_int) -> Result<Vec<iovec>, Errno> {
     let count = usize::try_from(count).map_err(|_| Errno::EINVAL)?;
-    if count > MOST {
+    if count > UIO_MAXIOV {
         return Err(Errno::EINVAL);
     }
     // SAFETY: as the caller promises.

@@ -226,7 +226,7 @@ unsafe fn chosen(stream: &Stream, filter: Filter) -> Result<Entries, Errno> {
 /// # Errors
 /// `ENOMEM`.
 fn stream(fd: c_int) -> Result<*mut DIR, Errno> {
-    let mut buffer = uaccess::with_room(BUFFER / 8)?;
+    let mut buffer = uaccess::vec_with_capacity(BUFFER / 8)?;
     buffer.resize(BUFFER / 8, 0);
     let stream = Stream {
         fd,
@@ -237,7 +237,7 @@ fn stream(fd: c_int) -> Result<*mut DIR, Errno> {
             position: 0,
         }),
     };
-    let mut place = uaccess::with_room(1)?;
+    let mut place = uaccess::vec_with_capacity(1)?;
     place.push(stream);
     Ok(Box::into_raw(place.into_boxed_slice()).cast())
 }
