@@ -170,7 +170,7 @@ pub extern "C" fn fdt_table_new(
     with_errno(|| {
         host_fork::register().map_err(|_| Errno::ENOMEM)?;
         run_callbacks_at_exit()?;
-        made(fdt_table {
+        boxed(fdt_table {
             files: Files::with_limit(limit),
             callbacks: Callbacks {
                 release,
@@ -191,7 +191,7 @@ pub unsafe extern "C" fn fdt_table_free(table: *mut fdt_table) {
         return;
     }
     let is_last = with_errno(|| {
-        // SAFETY: made by `made`, and the caller is the last to have it.
+        // SAFETY: made by `boxed`, and the caller is the last to have it.
         let fdt_table { files, family, .. } = *unsafe { Box::from_raw(table) };
         drop(files);
         // None, if another thread frees another one: that is the last then.
@@ -229,7 +229,7 @@ pub unsafe extern "C" fn fdt_table_open(
 ) -> c_int {
     with_errno(|| {
         // SAFETY: as the caller promises.
-        let table = unsafe { alive(table) }?;
+        let table = unsafe { table_ref(table) }?;
         let reserved = table.files.reserve(descriptor_flags(flags)?)?;
         let file = table.file(object)?;
         Ok(reserved.install(file).raw())
@@ -241,8 +241,8 @@ pub unsafe extern "C" fn fdt_table_open(
 pub unsafe extern "C" fn fdt_table_get(table: *const fdt_table, fd: c_int) -> *mut fdt_file {
     with_errno(|| {
         // SAFETY: as the caller promises.
-        let table = unsafe { alive(table) }?;
-        Ok(given(table.files.get(fd)?))
+        let table = unsafe { table_ref(table) }?;
+        Ok(into_raw(table.files.get(fd)?))
     })
 }
 
@@ -255,7 +255,7 @@ pub unsafe extern "C" fn fdt_file_put(file: *mut fdt_file) {
     }
     with_errno(|| {
         // SAFETY: the caller had it from us, and has it no more.
-        drop(unsafe { taken(file) });
+        drop(unsafe { from_raw(file) });
         Ok(0)
     });
 }
@@ -268,8 +268,8 @@ pub unsafe extern "C" fn fdt_file_clone(file: *mut fdt_file) -> *mut fdt_file {
         return file;
     }
     // SAFETY: the caller had it from us, and keeps it: the copy is not dropped.
-    let file = ManuallyDrop::new(unsafe { taken(file) });
-    given(FileRef::clone(&file))
+    let file = ManuallyDrop::new(unsafe { from_raw(file) });
+    into_raw(FileRef::clone(&file))
 }
 
 /// Returns the object of an open file, which stays as long as the reference.
@@ -280,7 +280,7 @@ pub unsafe extern "C" fn fdt_file_object(file: *mut fdt_file) -> *mut c_void {
         return std::ptr::null_mut();
     }
     // SAFETY: as above.
-    let file = ManuallyDrop::new(unsafe { taken(file) });
+    let file = ManuallyDrop::new(unsafe { from_raw(file) });
     file.pointer
 }
 
@@ -289,7 +289,7 @@ pub unsafe extern "C" fn fdt_file_object(file: *mut fdt_file) -> *mut c_void {
 pub unsafe extern "C" fn fdt_table_close(table: *const fdt_table, fd: c_int) -> c_int {
     with_errno(|| {
         // SAFETY: as the caller promises.
-        unsafe { alive(table) }?.files.close(fd)?;
+        unsafe { table_ref(table) }?.files.close(fd)?;
         Ok(0)
     })
 }
@@ -303,7 +303,9 @@ pub unsafe extern "C" fn fdt_table_close_range(
 ) -> c_int {
     with_errno(|| {
         // SAFETY: as the caller promises.
-        unsafe { alive(table) }?.files.close_range(first, last)?;
+        unsafe { table_ref(table) }?
+            .files
+            .close_range(first, last)?;
         Ok(0)
     })
 }
@@ -312,14 +314,14 @@ pub unsafe extern "C" fn fdt_table_close_range(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fdt_table_dup(table: *const fdt_table, old: c_int) -> c_int {
     // SAFETY: as the caller promises.
-    with_errno(|| Ok(unsafe { alive(table) }?.files.dup(old)?.raw()))
+    with_errno(|| Ok(unsafe { table_ref(table) }?.files.dup(old)?.raw()))
 }
 
 /// Opens the file of `old` under the number `new` too: `dup2(2)`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fdt_table_dup2(table: *const fdt_table, old: c_int, new: c_int) -> c_int {
     // SAFETY: as the caller promises.
-    with_errno(|| Ok(unsafe { alive(table) }?.files.dup2(old, new)?.raw()))
+    with_errno(|| Ok(unsafe { table_ref(table) }?.files.dup2(old, new)?.raw()))
 }
 
 /// Opens the file of `old` under the number `new` too, with `FD_CLOEXEC` or 0: `dup3(2)`.
@@ -333,7 +335,7 @@ pub unsafe extern "C" fn fdt_table_dup3(
     with_errno(|| {
         let flags = descriptor_flags(flags)?;
         // SAFETY: as the caller promises.
-        let table = unsafe { alive(table) }?;
+        let table = unsafe { table_ref(table) }?;
         Ok(table.files.dup_to(old, new, flags)?.raw())
     })
 }
@@ -343,7 +345,7 @@ pub unsafe extern "C" fn fdt_table_dup3(
 pub unsafe extern "C" fn fdt_table_get_flags(table: *const fdt_table, fd: c_int) -> c_int {
     with_errno(|| {
         // SAFETY: as the caller promises.
-        let table = unsafe { alive(table) }?;
+        let table = unsafe { table_ref(table) }?;
         Ok(table.files.flags(fd)?.bits().cast_signed())
     })
 }
@@ -358,7 +360,7 @@ pub unsafe extern "C" fn fdt_table_set_flags(
     with_errno(|| {
         let flags = descriptor_flags(flags)?;
         // SAFETY: as the caller promises.
-        unsafe { alive(table) }?.files.set_flags(fd, flags)?;
+        unsafe { table_ref(table) }?.files.set_flags(fd, flags)?;
         Ok(0)
     })
 }
@@ -374,7 +376,7 @@ pub unsafe extern "C" fn fdt_table_reserve(
     with_errno(|| {
         uaccess::check(reservation, 1)?;
         // SAFETY: as the caller promises.
-        let table = unsafe { alive(table) }?;
+        let table = unsafe { table_ref(table) }?;
         let reserved = table.files.reserve(descriptor_flags(flags)?)?;
         let fd = reserved.fd().raw();
         // SAFETY: there is room, as the caller promises and the assertion above.
@@ -397,7 +399,7 @@ pub unsafe extern "C" fn fdt_table_install(
 ) -> c_int {
     with_errno(|| {
         // SAFETY: as the caller promises.
-        let file = unsafe { alive(table) }?.file(object)?;
+        let file = unsafe { table_ref(table) }?.file(object)?;
         // SAFETY: as the caller promises, it was filled in and is used once.
         let reserved = unsafe { reserved(reservation) };
         Ok(reserved.install(file).raw())
@@ -420,8 +422,8 @@ pub unsafe extern "C" fn fdt_table_cancel(reservation: *const fdt_reservation) {
 pub unsafe extern "C" fn fdt_table_fork(table: *const fdt_table) -> *mut fdt_table {
     with_errno(|| {
         // SAFETY: as the caller promises.
-        let table = unsafe { alive(table) }?;
-        made(fdt_table {
+        let table = unsafe { table_ref(table) }?;
+        boxed(fdt_table {
             files: table.files.fork()?,
             callbacks: table.callbacks,
             family: Arc::clone(&table.family),
@@ -434,7 +436,7 @@ pub unsafe extern "C" fn fdt_table_fork(table: *const fdt_table) -> *mut fdt_tab
 pub unsafe extern "C" fn fdt_table_exec(table: *const fdt_table) -> c_int {
     with_errno(|| {
         // SAFETY: as the caller promises.
-        unsafe { alive(table) }?.files.exec()?;
+        unsafe { table_ref(table) }?.files.exec()?;
         Ok(0)
     })
 }
@@ -444,7 +446,7 @@ pub unsafe extern "C" fn fdt_table_exec(table: *const fdt_table) -> c_int {
 pub unsafe extern "C" fn fdt_table_next_open(table: *const fdt_table, from: c_int) -> c_int {
     with_errno(|| {
         // SAFETY: as the caller promises.
-        let next = unsafe { alive(table) }?.files.next_open(from);
+        let next = unsafe { table_ref(table) }?.files.next_open(from);
         Ok(next.map_or(-1, |fd| fd.raw()))
     })
 }
@@ -454,7 +456,7 @@ pub unsafe extern "C" fn fdt_table_next_open(table: *const fdt_table, from: c_in
 pub unsafe extern "C" fn fdt_table_set_limit(table: *const fdt_table, limit: c_uint) -> c_int {
     with_errno(|| {
         // SAFETY: as the caller promises.
-        let files = &unsafe { alive(table) }?.files;
+        let files = &unsafe { table_ref(table) }?.files;
         let hard = limit.max(files.limits().hard);
         files.set_limits(fdtable::Limits { soft: limit, hard })?;
         Ok(0)
@@ -499,7 +501,7 @@ pub unsafe extern "C" fn fdt_table_borrow(
     // SAFETY: `fdt_read_lock` has written it, and the section lasts, as the caller promises.
     let (_, guard) = unsafe { &*section.cast::<(freezer::Entry, Guard<'_>)>() };
     // SAFETY: as the caller promises.
-    let table = unsafe { alive(table) };
+    let table = unsafe { table_ref(table) };
     match table.and_then(|table| Ok(table.files.borrow(fd, guard)?)) {
         Ok(file) => file.pointer,
         Err(errno) => {
@@ -517,22 +519,22 @@ pub unsafe extern "C" fn fdt_table_borrow(
 /// # Safety
 /// A table that is not null is not freed yet.
 #[inline(always)]
-unsafe fn alive<'t>(table: *const fdt_table) -> Result<&'t fdt_table, Errno> {
+unsafe fn table_ref<'t>(table: *const fdt_table) -> Result<&'t fdt_table, Errno> {
     // SAFETY: as the caller promises.
     unsafe { table.as_ref() }.ok_or(Errno::EFAULT)
 }
 
 /// Hands a reference over to the caller.
-fn given(file: FileRef<Object>) -> *mut fdt_file {
-    // SAFETY: both are one pointer, which is looked at in `taken` alone.
+fn into_raw(file: FileRef<Object>) -> *mut fdt_file {
+    // SAFETY: both are one pointer, which is looked at in `from_raw` alone.
     unsafe { mem::transmute::<FileRef<Object>, *mut fdt_file>(file) }
 }
 
 /// Takes a reference back.
 ///
 /// # Safety
-/// The pointer came from [`given`], and is taken back for good once.
-unsafe fn taken(file: *mut fdt_file) -> FileRef<Object> {
+/// The pointer came from [`into_raw`], and is taken back for good once.
+unsafe fn from_raw(file: *mut fdt_file) -> FileRef<Object> {
     // SAFETY: as the caller promises.
     unsafe { mem::transmute::<*mut fdt_file, FileRef<Object>>(file) }
 }
@@ -550,7 +552,7 @@ unsafe fn reserved<'t>(reservation: *const fdt_reservation) -> Reservation<'t, O
     }
 }
 
-fn made(table: fdt_table) -> Result<*mut fdt_table, Errno> {
+fn boxed(table: fdt_table) -> Result<*mut fdt_table, Errno> {
     Ok(Box::into_raw(Box::new(table)))
 }
 

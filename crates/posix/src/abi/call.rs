@@ -13,35 +13,35 @@ use fdtable_vfs::Errno;
 use crate::abi::system::{System, system};
 
 /// Result of a C function, which has a value that says "look at errno".
-pub(crate) trait Answer {
+pub(crate) trait ReturnValue {
     const FAILED: Self;
 }
 
-impl Answer for c_int {
+impl ReturnValue for c_int {
     const FAILED: Self = -1;
 }
 
-impl Answer for isize {
+impl ReturnValue for isize {
     const FAILED: Self = -1;
 }
 
-impl Answer for c_long {
+impl ReturnValue for c_long {
     const FAILED: Self = -1;
 }
 
-impl<T> Answer for *mut T {
+impl<T> ReturnValue for *mut T {
     const FAILED: Self = std::ptr::null_mut();
 }
 
 /// Runs the body of a POSIX call. An error goes to errno.
 #[inline(always)]
-pub(crate) fn call<R: Answer>(body: impl FnOnce(&'static System) -> Result<R, Errno>) -> R {
+pub(crate) fn call<R: ReturnValue>(body: impl FnOnce(&'static System) -> Result<R, Errno>) -> R {
     with_errno(|| body(system()))
 }
 
 /// Runs the body of a call that is not about the process. An error goes to errno.
 #[inline(always)]
-pub(crate) fn with_errno<R: Answer>(body: impl FnOnce() -> Result<R, Errno>) -> R {
+pub(crate) fn with_errno<R: ReturnValue>(body: impl FnOnce() -> Result<R, Errno>) -> R {
     let answer = guarded(body);
     match answer {
         Ok(answer) => answer,
