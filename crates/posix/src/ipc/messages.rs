@@ -172,7 +172,7 @@ pub unsafe extern "C" fn fdt_sendmmsg(
     call(|system| {
         system.file(fd)?;
         // SAFETY: as the caller promises.
-        let messages = unsafe { places(messages, count) }?;
+        let messages = unsafe { message_headers(messages, count) }?;
         let mut sent = 0;
         for message in messages {
             // SAFETY: as the caller promises.
@@ -203,7 +203,7 @@ pub unsafe extern "C" fn fdt_recvmmsg(
         let limit = unsafe { duration(timeout) }?;
         let deadline = limit.and_then(|limit| Instant::now().checked_add(limit));
         // SAFETY: as the caller promises.
-        let messages = unsafe { places(messages, count) }?;
+        let messages = unsafe { message_headers(messages, count) }?;
         let mut flags = flags & !libc::MSG_WAITFORONE | flags & libc::MSG_WAITFORONE;
         let mut received = 0;
         for message in messages {
@@ -238,7 +238,7 @@ pub unsafe extern "C" fn fdt_recvmmsg(
 ///
 /// # Safety
 /// If `messages` can be an address, there are `count`.
-unsafe fn places(
+unsafe fn message_headers(
     messages: *mut mmsghdr,
     count: c_uint,
 ) -> Result<impl Iterator<Item = *mut mmsghdr>, Errno> {
