@@ -1,5 +1,4 @@
-//! How every call is made: the guard around it, what its pointers are worth, where its paths lead, and
-//! the one process behind all of them.
+//! The steps that all calls share: errno, user pointers, path routing, and the process.
 
 pub(crate) mod call;
 pub(crate) mod routing;

@@ -1,4 +1,4 @@
-//! The same calls by other names: by number, with a check of lengths, and as 64-bit twins.
+//! Further names of the same calls: by number, with buffer checks, and with 64-bit offsets.
 
 mod fortify;
 mod lfs64;

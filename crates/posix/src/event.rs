@@ -1,4 +1,4 @@
-//! Waiting for many descriptors: `poll`, `select`, `epoll`, `eventfd` and timers.
+//! Calls that wait for several descriptors: `poll`, `select`, `epoll`, `eventfd` and timers.
 
 pub(crate) mod events;
 pub(crate) mod polling;

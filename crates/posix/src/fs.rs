@@ -1,4 +1,4 @@
-//! Calls on files, their names, and the tree that they hang in.
+//! Calls on files, paths and file systems.
 
 pub(crate) mod attributes;
 pub(crate) mod copies;

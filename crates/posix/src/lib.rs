@@ -1,28 +1,30 @@
-//! The C interface: POSIX calls on descriptors of our own, and the plain table.
+//! The C interface: POSIX calls on descriptors of this library, and the plain table.
 //!
-//! Each `fdt_` function is the system call of that name: `fdt_open` is `open(2)`, on one
-//! [`Process`](fdtable_vfs::Process) for the whole host process, which begins at the first call. The
-//! numbers are ours, and so is what they name. A path below a mount (`/fdt`, if nobody says
-//! otherwise) is a path of our file systems; all others are the host's, whose files get numbers of
-//! ours too.
+//! Each `fdt_` function is the system call of that name: `fdt_open` is `open(2)`. All of them act
+//! on one [`Process`](fdtable_vfs::Process), which stands for the whole host process and is created
+//! by the first call. Descriptors are entries of its table. A path below a mount (by default
+//! `/fdt`) leads to a file system of this library. Every other path leads to the host, and a host
+//! file that is opened gets a descriptor of the same table.
 //!
-//! Reading order: `abi`, how every call is made; `host`, the world below. Then one file for each
-//! theme of calls, in the rooms that the vfs has too: `process`, `fs`, `ipc`, `event`; above them
-//! `stdio`, and `aliases` of what is there already. Last, and without any of it, `table`: the table
-//! for embedders who bring their own objects.
+//! In the sources, *ours* means inside this library, and *the host's* means in the host's kernel.
+//!
+//! Reading order: `abi` (how every call is made), then `host` (the calls of the host's kernel). One
+//! file for each group of calls follows, in the directories that the vfs has too: `process`, `fs`,
+//! `ipc`, `event`. `stdio` builds on them, and `aliases` has further names of the same calls.
+//! `table` stands alone: it is the table for embedders that bring their own objects.
 //!
 //! # Safety
-//! The functions are for C, and as safe as the calls that they are named after: what a man page asks
-//! of a pointer, a length or a buffer is the caller's to keep. A pointer that is null or cannot be an
-//! address answers `EFAULT`; another wild one is read or written. A buffer is not to be changed by
-//! others during the call.
+//! The functions are for C, and as safe as the calls that they are named after. The caller meets
+//! what the man page demands of each pointer, length and buffer. A pointer that is null or cannot
+//! be an address fails with `EFAULT`; any other invalid pointer is read or written. No other thread
+//! may write to a buffer during the call.
 //!
-//! No function unwinds or ends the process: a panic, which would be a mistake of this library,
-//! answers `EIO`.
+//! No function unwinds or ends the process. A panic, which would be a bug of this library, becomes
+//! `EIO`.
 
-// What is promised is the same for all, and told above.
+// The requirements are the same for all functions: see above.
 #![allow(clippy::missing_safety_doc)]
-// A call of C and the place of its argument hang on one promise, the caller's.
+// A C call and the pointer to its argument depend on one promise of the caller.
 #![allow(clippy::multiple_unsafe_ops_per_block)]
 
 mod abi;

@@ -1,4 +1,4 @@
-//! What belongs to the process: its descriptors, limits and rights.
+//! Calls on the state of the process: descriptors, limits and credentials.
 
 pub(crate) mod credentials;
 pub(crate) mod descriptors;

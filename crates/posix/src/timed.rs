@@ -1,7 +1,7 @@
-//! The calls that experiments time, through the C interface: for Rust that has no `unsafe`.
+//! Safe access to the calls that benchmarks time, through the C interface.
 //!
-//! Each call goes through a pointer to the C function that the compiler does not see through, as a call
-//! from another language does.
+//! Each call goes through a pointer to the C function that is opaque to the compiler, like a call
+//! from another language.
 
 use std::ffi::{c_char, c_int, c_ulong, c_void};
 use std::hint::black_box;
@@ -13,7 +13,7 @@ use crate::{
     fdt_table_open,
 };
 
-/// The five functions of POSIX that are timed.
+/// The five POSIX functions that are timed.
 pub struct Calls {
     open: unsafe extern "C" fn(*const c_char, c_int, libc::mode_t) -> c_int,
     close: unsafe extern "C" fn(c_int) -> c_int,
@@ -22,7 +22,7 @@ pub struct Calls {
     read: unsafe extern "C" fn(c_int, *mut c_void, usize) -> isize,
 }
 
-/// The host's functions, with their ellipses as the arguments that are given.
+/// The host's functions, with fixed parameters instead of `...`.
 mod of_host {
     use std::ffi::{c_char, c_int, c_ulong};
 
@@ -42,7 +42,7 @@ mod of_host {
 }
 
 impl Calls {
-    /// Returns ours.
+    /// Returns the functions of this library.
     pub fn ours() -> Self {
         black_box(Calls {
             open: fdt_open,
@@ -53,7 +53,7 @@ impl Calls {
         })
     }
 
-    /// Returns the host's.
+    /// Returns the functions of the host.
     pub fn host() -> Self {
         black_box(Calls {
             open: of_host::open,
@@ -64,13 +64,13 @@ impl Calls {
         })
     }
 
-    /// Opens `/dev/zero` for reading; negative if that fails.
+    /// Opens `/dev/zero` for reading. Returns a negative value if that fails.
     pub fn open_zero(&self) -> c_int {
-        // SAFETY: the path is a string.
+        // SAFETY: the path is a C string.
         unsafe { (self.open)(c"/dev/zero".as_ptr(), libc::O_RDONLY, 0) }
     }
 
-    /// Asks for the flags of a descriptor.
+    /// Returns the flags of a descriptor.
     pub fn flags(&self, fd: c_int) -> c_int {
         // SAFETY: the command has no argument.
         unsafe { (self.fcntl)(fd, libc::F_GETFD, 0) }
@@ -79,24 +79,24 @@ impl Calls {
     /// Reads one byte, and returns how many it read.
     pub fn read_byte(&self, fd: c_int) -> isize {
         let mut byte = 0_u8;
-        // SAFETY: there is room for one.
+        // SAFETY: there is room for one byte.
         unsafe { (self.read)(fd, (&raw mut byte).cast(), 1) }
     }
 
-    /// Gives a file a second number.
+    /// Duplicates a descriptor.
     pub fn dup(&self, fd: c_int) -> c_int {
-        // SAFETY: it takes a number.
+        // SAFETY: the call takes no pointer.
         unsafe { (self.dup)(fd) }
     }
 
-    /// Frees a number.
+    /// Closes a descriptor.
     pub fn close(&self, fd: c_int) -> c_int {
-        // SAFETY: it takes a number.
+        // SAFETY: the call takes no pointer.
         unsafe { (self.close)(fd) }
     }
 }
 
-/// Plain table, as an embedder in C has it.
+/// Plain table, as an embedder in C uses it.
 pub struct PlainTable {
     table: *mut fdt_table,
     get: unsafe extern "C" fn(*const fdt_table, c_int) -> *mut fdt_file,
@@ -104,7 +104,7 @@ pub struct PlainTable {
 }
 
 impl PlainTable {
-    /// Makes one with `count` descriptors. Nothing without memory.
+    /// Creates a table with `count` open descriptors. Returns `None` without memory.
     pub fn with_descriptors(count: u32) -> Option<Self> {
         let table = fdt_table_new(count, None, None, ptr::null_mut());
         if table.is_null() {
@@ -116,7 +116,7 @@ impl PlainTable {
             put: fdt_file_put,
         });
         for _ in 0..count {
-            // SAFETY: the table is there, and nobody looks behind the object.
+            // SAFETY: the table exists, and the object is never dereferenced.
             let fd = unsafe { fdt_table_open(table, ptr::null_mut(), 0) };
             if fd < 0 {
                 return None;
@@ -127,16 +127,16 @@ impl PlainTable {
 
     /// Takes and drops a reference.
     pub fn get_and_put(&self, fd: c_int) {
-        // SAFETY: the table is there.
+        // SAFETY: the table exists.
         let file = unsafe { (self.get)(self.table, fd) };
-        // SAFETY: it was had just now.
+        // SAFETY: the reference was taken above, and is dropped once.
         unsafe { (self.put)(file) };
     }
 
-    /// Looks a descriptor up without a reference, in a section of its own.
+    /// Looks up a descriptor without a reference, in a read-side section of its own.
     pub fn borrow(&self, fd: c_int) {
         let section = fdt_read_lock();
-        // SAFETY: the table is there, and the section lasts.
+        // SAFETY: the table exists, and the section lasts.
         black_box(unsafe { fdt_table_borrow(self.table, fd, &raw const section) });
         // SAFETY: it was begun above.
         unsafe { fdt_read_unlock(section) };
@@ -145,7 +145,7 @@ impl PlainTable {
 
 impl Drop for PlainTable {
     fn drop(&mut self) {
-        // SAFETY: the last use.
+        // SAFETY: this is the last use of the table.
         unsafe { fdt_table_free(self.table) };
     }
 }

@@ -1,7 +1,7 @@
-//! The frame of every call: errno, panics, and forks of the host process.
+//! The entry and exit of every call: errno, panics, and forks of the host process.
 //!
-//! A call runs inside the [freezer](fdtable::freezer), so that a fork of the host process by another
-//! thread waits for its end, or for its sleep.
+//! A call runs inside the [freezer](fdtable::freezer). A fork of the host process by another thread
+//! waits until the call ends or sleeps.
 
 use std::ffi::{c_int, c_long};
 use std::mem;
@@ -12,7 +12,7 @@ use fdtable_vfs::Errno;
 
 use crate::abi::system::{System, system};
 
-/// Result of a C function, which has a value that says "look at errno".
+/// Return value of a C function. One value means "see errno".
 pub(crate) trait ReturnValue {
     const FAILED: Self;
 }
@@ -33,13 +33,13 @@ impl<T> ReturnValue for *mut T {
     const FAILED: Self = std::ptr::null_mut();
 }
 
-/// Runs the body of a POSIX call. An error goes to errno.
+/// Runs the body of a POSIX call. An error is stored in errno.
 #[inline(always)]
 pub(crate) fn call<R: ReturnValue>(body: impl FnOnce(&'static System) -> Result<R, Errno>) -> R {
     with_errno(|| body(system()))
 }
 
-/// Runs the body of a call that is not about the process. An error goes to errno.
+/// Runs the body of a call that does not use the process. An error is stored in errno.
 #[inline(always)]
 pub(crate) fn with_errno<R: ReturnValue>(body: impl FnOnce() -> Result<R, Errno>) -> R {
     let answer = guarded(body);
@@ -52,7 +52,7 @@ pub(crate) fn with_errno<R: ReturnValue>(body: impl FnOnce() -> Result<R, Errno>
     }
 }
 
-/// Runs the body of a call that answers the error's number, and leaves errno alone.
+/// Runs the body of a call that returns the error number. errno is left unchanged.
 pub(crate) fn call_returning_errno(
     body: impl FnOnce(&'static System) -> Result<(), Errno>,
 ) -> c_int {
@@ -62,7 +62,7 @@ pub(crate) fn call_returning_errno(
     }
 }
 
-/// Runs a body inside the freezer. A panic is an error as others.
+/// Runs a body inside the freezer. A panic becomes an error.
 #[inline(always)]
 pub(crate) fn guarded<R>(body: impl FnOnce() -> Result<R, Errno>) -> Result<R, Errno> {
     let inside = || {
@@ -77,21 +77,21 @@ pub(crate) fn guarded<R>(body: impl FnOnce() -> Result<R, Errno>) -> Result<R, E
 
 type Panic = Box<dyn std::any::Any + Send>;
 
-/// Leaks what a panic carries: to drop it could panic again.
+/// Leaks the payload of a panic, because dropping it could panic again.
 #[cold]
 fn forget(panic: Panic) -> Errno {
     mem::forget(panic);
     Errno::EIO
 }
 
-/// Sets the calling thread's errno.
+/// Sets errno of the calling thread.
 #[cold]
 pub(crate) fn set_errno(errno: Errno) {
-    // SAFETY: the C library keeps one for each thread, for as long as that runs.
+    // SAFETY: the C library keeps one errno for each thread, valid while the thread runs.
     unsafe { *libc::__errno_location() = errno.errno() };
 }
 
-/// Returns the calling thread's errno, after a call of the host that has failed.
+/// Returns errno of the calling thread, after a host call that failed.
 pub(crate) fn errno() -> Errno {
     // SAFETY: as above.
     Errno::from_raw(unsafe { *libc::__errno_location() })

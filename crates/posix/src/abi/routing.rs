@@ -1,26 +1,26 @@
-//! Which paths are ours, and which the host's.
+//! Decides which paths are ours and which are the host's.
 //!
-//! A path below a mount is ours, under the same name: the root of our world has the mount points and
-//! nothing else. What a path means is told by its names alone, before anybody looks them up: a `..`
-//! takes away the name before it. So a symbolic link does not lead from one world to the other.
+//! A path below a mount is ours, under the same name: our root directory contains only the mount
+//! points. Paths are routed lexically, before any lookup: a `..` removes the name before it. So a
+//! symbolic link does not lead from one side to the other.
 //!
-//! A relative path follows the working directory, on whichever side that is.
+//! A relative path follows the working directory, which may be on either side.
 
 use std::borrow::Cow;
 
 /// The mounts and the working directory, at one moment.
 #[derive(Clone, Debug)]
 pub(crate) struct Routes {
-    /// Absolute, without `.`, `..` and needless `/`.
+    /// Mount points: absolute paths without `.`, `..` and repeated `/`.
     ours: Vec<Vec<u8>>,
-    /// As above.
+    /// Working directory, in the same form.
     directory: Vec<u8>,
     side: Side,
-    /// The working directory is the host's, and a relative path can lead below a mount.
+    /// True if the working directory is the host's and a relative path can lead below a mount.
     is_above_ours: bool,
 }
 
-/// One of the two worlds.
+/// Ours or the host's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Side {
     Ours,
@@ -28,7 +28,7 @@ pub(crate) enum Side {
 }
 
 impl Routes {
-    /// Makes a world without mounts, with the host's working directory.
+    /// Creates routes without mounts, with the host's working directory.
     pub(crate) fn new(directory: Vec<u8>) -> Self {
         Routes {
             ours: Vec::new(),
@@ -38,26 +38,26 @@ impl Routes {
         }
     }
 
-    /// Returns the same with `path` as ours.
+    /// Returns the same routes with `path` as one more mount.
     pub(crate) fn with_mount(&self, path: Vec<u8>) -> Self {
         let mut changed = self.clone();
         changed.ours.push(path);
         changed.settle()
     }
 
-    /// Returns the same without `path`.
+    /// Returns the same routes without the mount `path`.
     pub(crate) fn without_mount(&self, path: &[u8]) -> Self {
         let mut changed = self.clone();
         changed.ours.retain(|mount| mount != path);
         changed.settle()
     }
 
-    /// Tells whether exactly this path is a mount.
+    /// Returns true if exactly this path is a mount.
     pub(crate) fn has_mount(&self, path: &[u8]) -> bool {
         self.ours.iter().any(|mount| mount == path)
     }
 
-    /// Returns the same with another working directory.
+    /// Returns the same routes with another working directory.
     pub(crate) fn with_directory(&self, side: Side, directory: Vec<u8>) -> Self {
         let mut changed = self.clone();
         changed.directory = directory;
@@ -70,7 +70,7 @@ impl Routes {
         self.side
     }
 
-    /// Returns whose a path is, and the path under which that side knows it.
+    /// Returns the side of a path, and the path to use on that side.
     pub(crate) fn route<'p>(&self, path: &'p [u8]) -> (Side, Cow<'p, [u8]>) {
         let is_absolute = path.first() == Some(&b'/');
         let start = if is_absolute {
@@ -89,8 +89,7 @@ impl Routes {
         (side, Cow::Owned(whole))
     }
 
-    /// Returns the path from the root, without `.`, `..` and needless `/`, but a `/` at the end
-    /// stays.
+    /// Returns the absolute path, without `.`, `..` and repeated `/`. A trailing `/` stays.
     pub(crate) fn absolute(&self, path: &[u8]) -> Vec<u8> {
         let mut whole = Vec::new();
         if path.first() != Some(&b'/') {
@@ -120,11 +119,11 @@ fn names(path: &[u8]) -> impl Iterator<Item = &[u8]> {
 }
 
 fn goes_up(path: &[u8]) -> bool {
-    // Most paths have no two dots at all.
+    // Most paths do not contain two adjacent dots.
     path.windows(2).any(|pair| pair == b"..") && names(path).any(|name| name == b"..")
 }
 
-/// Tells whether the first names of `path` are those of `start`.
+/// Returns true if the first names of `path` are those of `start`.
 fn begins_with(path: &[u8], start: &[u8]) -> bool {
     let mut path = names(path);
     names(start).all(|name| path.next() == Some(name))

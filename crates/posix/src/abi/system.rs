@@ -1,7 +1,8 @@
-//! The one process that all calls of the host process are calls of.
+//! The one process behind all calls of the host process.
 //!
-//! It begins at the first call: with the host's limits, the host's 0, 1 and 2 under the same
-//! numbers, and file systems at the mounts. A fork of the host process copies it as all memory.
+//! The first call creates it: with the host's limits, the host's descriptors 0, 1 and 2 under the
+//! same numbers, and file systems at the mounts. A fork of the host process copies it like all
+//! memory.
 
 use std::ffi::{OsString, c_int};
 use std::os::unix::ffi::OsStringExt;
@@ -16,19 +17,19 @@ use crate::host;
 use crate::host::file::{HostFile, Keep};
 use crate::stdio::atfork;
 
-/// Where our file system is if `FDT_MOUNT` does not say.
+/// Mount point if `FDT_MOUNT` is not set.
 const DEFAULT_MOUNT: &[u8] = b"/fdt";
 
-/// The process, and what the host's part of the world needs.
+/// The process, and the routing of paths.
 pub(crate) struct System {
     pub(crate) process: Process,
-    /// Which paths are ours. Replaced as a whole.
+    /// Routes of paths. Replaced as a whole.
     pub(crate) routes: ArcSwap<Routes>,
 }
 
 static SYSTEM: OnceLock<System> = OnceLock::new();
 
-/// Returns the process. The first call makes it.
+/// Returns the process. The first call creates it.
 #[inline(always)]
 pub(crate) fn system() -> &'static System {
     match SYSTEM.get() {
@@ -44,7 +45,8 @@ fn begin() -> &'static System {
 
 impl System {
     fn new() -> Self {
-        // Without memory for it, a fork of the host finds the table as it happens to be.
+        // If there is no memory for the handlers, a fork of the host copies the table in its
+        // current state, which may be inconsistent.
         let _ = host_fork::register().map(|()| atfork::register());
         host::in_children(number_the_child);
         let process = Process::with(Files::new(), MemFs::default());
@@ -60,19 +62,19 @@ impl System {
         };
         system.mount_devices();
         for mount in mounts_of_environment() {
-            // A name that is no path is no mount.
+            // An entry that is not a valid path is skipped.
             let _ = system.mount(&mount);
         }
         system
     }
 
-    /// Returns the open file of a number.
+    /// Returns the open file of a descriptor.
     pub(crate) fn file(&self, fd: c_int) -> Result<FileRef<dyn Object>, Errno> {
         Ok(self.process.files().get(fd)?)
     }
 
-    /// Passes on what was made of an argument. What is wrong with the descriptor comes first, as on the
-    /// host.
+    /// Passes on the result of reading an argument. An error of the descriptor comes first, as on
+    /// the host.
     #[inline]
     pub(crate) fn after<R>(&self, fd: c_int, argument: Result<R, Errno>) -> Result<R, Errno> {
         if let Err(errno) = argument {
@@ -82,7 +84,8 @@ impl System {
         argument
     }
 
-    /// Gives an open file of the host a number here. It is the host's caller's again if this fails.
+    /// Gives a host file a descriptor of ours. If this fails, the host descriptor is left to the
+    /// caller.
     pub(crate) fn adopt(&self, number: c_int, flags: FdFlags) -> Result<c_int, Errno> {
         let reserved = self.process.files().reserve(flags)?;
         let file = HostFile::of(number, Keep::No)?;
@@ -90,24 +93,24 @@ impl System {
     }
 }
 
-/// Gives the process its number, after a fork of the host.
+/// Sets the process ID in the child of a host fork.
 extern "C" fn number_the_child() {
     if let Some(system) = SYSTEM.get() {
         system.process.set_id(host::process_id());
     }
 }
 
-/// Takes over the host's limits, so that `EMFILE` comes where `getrlimit` says.
+/// Copies the host's limits, so that `EMFILE` comes where `getrlimit` says.
 fn inherit_limits(process: &Process) {
     if let Ok(limit) = host::limit(libc::RLIMIT_NOFILE) {
         let clamped = |value: u64| u32::try_from(value).unwrap_or(1 << 31).min(1 << 31);
         let (soft, hard) = (clamped(limit.rlim_cur), clamped(limit.rlim_max));
-        // The host has checked that the one is not above the other.
+        // The host guarantees that soft is not above hard.
         let _ = process.files().set_limits(Limits { soft, hard });
     }
 }
 
-/// Gives the host's 0, 1 and 2, as far as they are open, the same numbers here.
+/// Gives the host's descriptors 0, 1 and 2 the same numbers here, as far as they are open.
 fn inherit_standard_files(process: &Process) {
     let mut free = Vec::new();
     for number in 0..=2 {
@@ -116,7 +119,7 @@ fn inherit_standard_files(process: &Process) {
         };
         match HostFile::of(number, Keep::Open) {
             Ok(file) => drop(reserved.install(file)),
-            // It stays free, and the next one gets its own number all the same.
+            // Hold the reservation, so that the next file gets its own number.
             Err(_) => free.push(reserved),
         }
     }

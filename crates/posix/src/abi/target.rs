@@ -1,4 +1,4 @@
-//! Where a path of a call leads: below which directory, on which side.
+//! Resolves a path argument to its side and its directory.
 
 use std::borrow::Cow;
 use std::ffi::{CStr, CString, c_char, c_int};
@@ -12,7 +12,7 @@ use crate::abi::system::System;
 use crate::abi::uaccess;
 use crate::host::file::HostFile;
 
-/// A path and where it begins.
+/// A path and the directory where its lookup begins.
 pub(crate) enum Target<'p> {
     /// Ours: relative to a directory of ours, or to our working directory (`AT_FDCWD`).
     Ours(c_int, Cow<'p, [u8]>),
@@ -20,14 +20,14 @@ pub(crate) enum Target<'p> {
     Host(HostPath<'p>),
 }
 
-/// A path of the host, relative to a directory that stays open meanwhile.
+/// A host path, relative to a directory that stays open during the call.
 pub(crate) struct HostPath<'p> {
     directory: Option<FileRef<dyn Object>>,
     path: Cow<'p, CStr>,
 }
 
 impl HostPath<'_> {
-    /// Returns the host's number of the directory, or `AT_FDCWD`.
+    /// Returns the host descriptor of the directory, or `AT_FDCWD`.
     pub(crate) fn directory(&self) -> RawFd {
         let below = self
             .directory
@@ -41,20 +41,20 @@ impl HostPath<'_> {
         &self.path
     }
 
-    /// Returns the path as the host's calls take it.
+    /// Returns the path as a C string pointer.
     pub(crate) fn as_ptr(&self) -> *const c_char {
         self.path.as_ptr()
     }
 }
 
 impl System {
-    /// Finds the side of a path of the caller that is relative to `directory`.
+    /// Routes a path argument that is relative to `directory`.
     ///
     /// # Errors
     /// `EFAULT`; `EBADF` if the path is relative and `directory` is not an open descriptor.
     ///
     /// # Safety
-    /// If `path` can be an address, a string is there for the whole call.
+    /// If `path` can be an address, a C string is there for the whole call.
     pub(crate) unsafe fn target<'p>(
         &self,
         directory: c_int,
@@ -65,10 +65,10 @@ impl System {
         self.target_of(directory, path)
     }
 
-    /// As [`target`](Self::target), with a path that was looked at.
+    /// Routes a path that was already read. See [`target`](Self::target).
     ///
     /// # Errors
-    /// `EBADF` as there.
+    /// `EBADF` if the path is relative and `directory` is not an open descriptor.
     pub(crate) fn target_of<'p>(
         &self,
         directory: c_int,
@@ -92,14 +92,14 @@ impl System {
         })
     }
 
-    /// A path below an open directory stays on the side of that.
+    /// Routes a path relative to an open directory: it stays on the side of the directory.
     fn below<'p>(&self, directory: c_int, path: &'p CStr) -> Result<Target<'p>, Errno> {
         match self.file(directory) {
             Ok(file) if HostFile::below(&*file).is_some() => Ok(Target::Host(HostPath {
                 directory: Some(file),
                 path: Cow::Borrowed(path),
             })),
-            // Also one that is not open: what is wrong first is told there.
+            // A closed descriptor goes here too: the call of our side reports the first error.
             _ => Ok(Target::Ours(directory, Cow::Borrowed(path.to_bytes()))),
         }
     }

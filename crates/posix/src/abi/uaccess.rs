@@ -1,29 +1,29 @@
-//! What the caller's pointers are worth: slices, strings and values behind them.
+//! Access to the caller's memory: slices, strings and values behind pointers.
 //!
-//! An address that is null, on the first page, or above all that a process can have, is `EFAULT`, as
-//! from the host. Any other is believed.
+//! An address that is null, on the first page, or above the address space of a process is `EFAULT`,
+//! as on the host. Any other address is trusted.
 
 use std::ffi::{CStr, c_char, c_void};
 use std::slice;
 
 use fdtable_vfs::Errno;
 
-/// Most bytes of one transfer: as on Linux, whole pages below 2^31.
+/// Maximum bytes of one transfer: as on Linux, the whole pages below 2^31.
 pub(crate) const MAX_RW_COUNT: usize = 0x7fff_f000;
 
-/// Addresses below this are nobody's.
+/// Lowest valid address.
 const MMAP_MIN_ADDR: usize = 4096;
 
-/// Addresses from here on are the kernel's, or no addresses.
+/// Exclusive upper bound of valid addresses.
 const TASK_SIZE_MAX: usize = 1 << 56;
 
-/// Returns the bytes that a call is to read, 2^31 - 4096 at most, as on Linux.
+/// Returns the bytes that a call reads, at most [`MAX_RW_COUNT`].
 ///
 /// # Errors
 /// `EFAULT`, also if there are more than an address space has.
 ///
 /// # Safety
-/// If `at` can be an address, it has `count` bytes that stay as they are for the whole call.
+/// If `at` can be an address, `count` bytes are there, and they do not change during the call.
 #[inline]
 pub(crate) unsafe fn bytes<'a>(at: *const c_void, count: usize) -> Result<&'a [u8], Errno> {
     let count = transferable(at, count)?;
@@ -34,14 +34,14 @@ pub(crate) unsafe fn bytes<'a>(at: *const c_void, count: usize) -> Result<&'a [u
     Ok(unsafe { slice::from_raw_parts(at.cast(), count) })
 }
 
-/// Returns the bytes that a call is to write, as [`bytes`].
+/// Returns the bytes that a call writes, at most [`MAX_RW_COUNT`].
 ///
 /// # Errors
-/// Those of `bytes`.
+/// `EFAULT`, also if there are more than an address space has.
 ///
 /// # Safety
-/// If `at` can be an address, it has `count` bytes that nobody else uses for the whole call. They
-/// need hold nothing yet: calls write there, and read nothing.
+/// If `at` can be an address, `count` bytes are there, and nothing else accesses them during the
+/// call. They may be uninitialized: calls only write to them.
 #[inline]
 pub(crate) unsafe fn bytes_mut<'a>(at: *mut c_void, count: usize) -> Result<&'a mut [u8], Errno> {
     let count = transferable(at, count)?;
@@ -52,13 +52,13 @@ pub(crate) unsafe fn bytes_mut<'a>(at: *mut c_void, count: usize) -> Result<&'a 
     Ok(unsafe { slice::from_raw_parts_mut(at.cast(), count) })
 }
 
-/// Reads an array of the caller, value by value: alignment is not asked of it.
+/// Copies an array of the caller. It may be unaligned.
 ///
 /// # Errors
 /// `EFAULT`; `ENOMEM`.
 ///
 /// # Safety
-/// If `at` can be an address, there are `count` values.
+/// If `at` can be an address, `count` values are there.
 pub(crate) unsafe fn values<T: Copy>(at: *const T, count: usize) -> Result<Vec<T>, Errno> {
     if count == 0 {
         return Ok(Vec::new());
@@ -70,7 +70,7 @@ pub(crate) unsafe fn values<T: Copy>(at: *const T, count: usize) -> Result<Vec<T
     Ok(values)
 }
 
-/// Makes an empty list with room for as many as the caller says.
+/// Creates an empty vector with a capacity that the caller chooses.
 ///
 /// # Errors
 /// `ENOMEM`.
@@ -86,7 +86,7 @@ pub(crate) fn vec_with_capacity<T>(count: usize) -> Result<Vec<T>, Errno> {
 /// `EFAULT`.
 ///
 /// # Safety
-/// If `at` can be an address, a string with its end is there, for the whole call.
+/// If `at` can be an address, a null-terminated string is there for the whole call.
 #[inline]
 pub(crate) unsafe fn string<'a>(at: *const c_char) -> Result<&'a CStr, Errno> {
     check(at, 1)?;
@@ -103,14 +103,14 @@ pub(crate) unsafe fn string<'a>(at: *const c_char) -> Result<&'a CStr, Errno> {
 /// If `at` can be an address, a `T` is there.
 pub(crate) unsafe fn get<T: Copy>(at: *const T) -> Result<T, Errno> {
     check(at, 1)?;
-    // SAFETY: as the caller promises; alignment is not asked of it.
+    // SAFETY: as the caller promises; the read may be unaligned.
     Ok(unsafe { at.read_unaligned() })
 }
 
-/// Reads a value, if there is one: null is none.
+/// Reads an optional value: null means none.
 ///
 /// # Errors
-/// `EFAULT` if it cannot be an address.
+/// `EFAULT` if `at` is not null and cannot be an address.
 ///
 /// # Safety
 /// If `at` can be an address, a `T` is there.
@@ -131,12 +131,12 @@ pub(crate) unsafe fn get_if_any<T: Copy>(at: *const T) -> Result<Option<T>, Errn
 /// If `at` can be an address, there is room for a `T`.
 pub(crate) unsafe fn put<T>(at: *mut T, value: T) -> Result<(), Errno> {
     check(at, 1)?;
-    // SAFETY: as the caller promises; alignment is not asked of it.
+    // SAFETY: as the caller promises; the write may be unaligned.
     unsafe { at.write_unaligned(value) };
     Ok(())
 }
 
-/// Checks that there can be `count` values.
+/// Checks that an array of `count` values can be at `at`.
 ///
 /// # Errors
 /// `EFAULT` if not.
@@ -149,11 +149,11 @@ pub(crate) fn check<T>(at: *const T, count: usize) -> Result<(), Errno> {
     Ok(())
 }
 
-/// Checks that what would be `count` values is not above all that a process can have. Whether anything
-/// is there is told when it is used.
+/// Checks that an array of `count` values does not reach above the address space. The later access
+/// checks the rest.
 ///
 /// # Errors
-/// `EFAULT` if it is.
+/// `EFAULT` if it does.
 pub(crate) fn check_range_end<T>(at: *const T, count: usize) -> Result<(), Errno> {
     let length = count.saturating_mul(size_of::<T>());
     if at.addr().saturating_add(length) > TASK_SIZE_MAX {
@@ -165,7 +165,7 @@ pub(crate) fn check_range_end<T>(at: *const T, count: usize) -> Result<(), Errno
 #[inline]
 fn transferable(at: *const c_void, count: usize) -> Result<usize, Errno> {
     if count > 0 {
-        // All that is asked for, also what one transfer will not move.
+        // Check the whole length, not only the part that one transfer moves.
         check(at.cast::<u8>(), count)?;
     }
     Ok(count.min(MAX_RW_COUNT))
@@ -180,7 +180,7 @@ mod tests {
     #[test]
     fn what_cannot_be_an_address_is_refused() {
         let refused = |address: usize| {
-            // SAFETY: none of these can be an address.
+            // SAFETY: none of these can be an address, so nothing is read.
             unsafe { get(ptr::without_provenance::<u64>(address)) }
         };
         for address in [0, 1, 4095, 1 << 56, usize::MAX, usize::MAX - 7] {

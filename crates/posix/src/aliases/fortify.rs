@@ -1,6 +1,7 @@
-//! What `_FORTIFY_SOURCE` makes of calls: the compiler knows how long the buffer is, and tells.
+//! The `_chk` variants of calls, which `_FORTIFY_SOURCE` selects.
 //!
-//! A call that would write past it ends the process, as the C library's own.
+//! The compiler passes the size of the buffer. A call that would write past its end aborts the
+//! process, like glibc's own.
 
 use std::ffi::{c_char, c_int, c_void};
 
@@ -15,15 +16,15 @@ unsafe extern "C" {
     fn __chk_fail() -> !;
 }
 
-/// Ends the process if a call may write more than there is room for.
+/// Aborts the process if a call may write more than fits into the buffer.
 pub(crate) fn check_room(wanted: usize, room: usize) {
     if wanted > room {
-        // SAFETY: it takes nothing and does not come back.
+        // SAFETY: it takes no argument and does not return.
         unsafe { __chk_fail() }
     }
 }
 
-/// Defines functions that no header declares: the tool that writes it does not look in here.
+/// Defines functions that no header declares: cbindgen does not expand macros.
 macro_rules! undeclared {
     ($($function:item)+) => { $($function)+ };
 }
@@ -57,7 +58,7 @@ undeclared! {
         unsafe { open::fdt_openat(fd, path, flags, 0) }
     }
 
-    /// `read` into a buffer whose length is known.
+    /// `read` with a check of the buffer length.
     #[unsafe(no_mangle)]
     unsafe extern "C" fn fdt___read_chk(
         fd: c_int,
@@ -70,7 +71,7 @@ undeclared! {
         unsafe { transfers::fdt_read(fd, buf, count) }
     }
 
-    /// `pread` into a buffer whose length is known.
+    /// `pread` with a check of the buffer length.
     #[unsafe(no_mangle)]
     unsafe extern "C" fn fdt___pread_chk(
         fd: c_int,
@@ -84,7 +85,7 @@ undeclared! {
         unsafe { transfers::fdt_pread(fd, buf, count, offset) }
     }
 
-    /// `pread64` into a buffer whose length is known.
+    /// `pread64` with a check of the buffer length.
     #[unsafe(no_mangle)]
     unsafe extern "C" fn fdt___pread64_chk(
         fd: c_int,
@@ -97,7 +98,7 @@ undeclared! {
         unsafe { fdt___pread_chk(fd, buf, count, offset, room) }
     }
 
-    /// `poll` with an array whose length is known.
+    /// `poll` with a check of the array length.
     #[unsafe(no_mangle)]
     unsafe extern "C" fn fdt___poll_chk(
         fds: *mut libc::pollfd,
@@ -110,7 +111,7 @@ undeclared! {
         unsafe { polling::fdt_poll(fds, count, timeout) }
     }
 
-    /// `ppoll` with an array whose length is known.
+    /// `ppoll` with a check of the array length.
     #[unsafe(no_mangle)]
     unsafe extern "C" fn fdt___ppoll_chk(
         fds: *mut libc::pollfd,
@@ -124,77 +125,77 @@ undeclared! {
         unsafe { polling::fdt_ppoll(fds, count, timeout, mask) }
     }
 
-    /// `stat` of a library that tells the version of its struct.
+    /// `stat` of old C libraries, which pass the version of the struct.
     #[unsafe(no_mangle)]
     unsafe extern "C" fn fdt___xstat(_version: c_int, path: *const c_char, stat: *mut libc::stat) -> c_int {
         // SAFETY: as the caller promises.
         unsafe { status::fdt_stat(path, stat) }
     }
 
-    /// `lstat` of a library that tells the version of its struct.
+    /// `lstat` of old C libraries, which pass the version of the struct.
     #[unsafe(no_mangle)]
     unsafe extern "C" fn fdt___lxstat(_version: c_int, path: *const c_char, stat: *mut libc::stat) -> c_int {
         // SAFETY: as the caller promises.
         unsafe { status::fdt_lstat(path, stat) }
     }
 
-    /// `fstat` of a library that tells the version of its struct.
+    /// `fstat` of old C libraries, which pass the version of the struct.
     #[unsafe(no_mangle)]
     unsafe extern "C" fn fdt___fxstat(_version: c_int, fd: c_int, stat: *mut libc::stat) -> c_int {
         // SAFETY: as the caller promises.
         unsafe { status::fdt_fstat(fd, stat) }
     }
 
-    /// `fstatat` of a library that tells the version of its struct.
+    /// `fstatat` of old C libraries, which pass the version of the struct.
     #[unsafe(no_mangle)]
     unsafe extern "C" fn fdt___fxstatat(_version: c_int, fd: c_int, path: *const c_char, stat: *mut libc::stat, flags: c_int) -> c_int {
         // SAFETY: as the caller promises.
         unsafe { status::fdt_fstatat(fd, path, stat, flags) }
     }
 
-    /// `stat` of a library that tells the version of its struct.
+    /// `stat64` of old C libraries, which pass the version of the struct.
     #[unsafe(no_mangle)]
     unsafe extern "C" fn fdt___xstat64(_version: c_int, path: *const c_char, stat: *mut libc::stat) -> c_int {
         // SAFETY: as the caller promises.
         unsafe { status::fdt_stat(path, stat) }
     }
 
-    /// `lstat` of a library that tells the version of its struct.
+    /// `lstat64` of old C libraries, which pass the version of the struct.
     #[unsafe(no_mangle)]
     unsafe extern "C" fn fdt___lxstat64(_version: c_int, path: *const c_char, stat: *mut libc::stat) -> c_int {
         // SAFETY: as the caller promises.
         unsafe { status::fdt_lstat(path, stat) }
     }
 
-    /// `fstat` of a library that tells the version of its struct.
+    /// `fstat64` of old C libraries, which pass the version of the struct.
     #[unsafe(no_mangle)]
     unsafe extern "C" fn fdt___fxstat64(_version: c_int, fd: c_int, stat: *mut libc::stat) -> c_int {
         // SAFETY: as the caller promises.
         unsafe { status::fdt_fstat(fd, stat) }
     }
 
-    /// `fstatat` of a library that tells the version of its struct.
+    /// `fstatat64` of old C libraries, which pass the version of the struct.
     #[unsafe(no_mangle)]
     unsafe extern "C" fn fdt___fxstatat64(_version: c_int, fd: c_int, path: *const c_char, stat: *mut libc::stat, flags: c_int) -> c_int {
         // SAFETY: as the caller promises.
         unsafe { status::fdt_fstatat(fd, path, stat, flags) }
     }
 
-    /// `mknod` of a library that tells the version of its struct.
+    /// `mknod` of old C libraries, which pass the version of the call.
     #[unsafe(no_mangle)]
     unsafe extern "C" fn fdt___xmknod(_version: c_int, path: *const c_char, mode: libc::mode_t, device: *const libc::dev_t) -> c_int {
         // SAFETY: as the caller promises.
         unsafe { names::fdt_mknod(path, mode, *device) }
     }
 
-    /// `mknodat` of a library that tells the version of its struct.
+    /// `mknodat` of old C libraries, which pass the version of the call.
     #[unsafe(no_mangle)]
     unsafe extern "C" fn fdt___xmknodat(_version: c_int, fd: c_int, path: *const c_char, mode: libc::mode_t, device: *const libc::dev_t) -> c_int {
         // SAFETY: as the caller promises.
         unsafe { names::fdt_mknodat(fd, path, mode, *device) }
     }
 
-    /// `getcwd` into a buffer whose length is known.
+    /// `getcwd` with a check of the buffer length.
     #[unsafe(no_mangle)]
     unsafe extern "C" fn fdt___getcwd_chk(buf: *mut c_char, size: usize, room: usize) -> *mut c_char {
         check_room(size, room);
@@ -202,7 +203,7 @@ undeclared! {
         unsafe { directories::fdt_getcwd(buf, size) }
     }
 
-    /// `readlink` into a buffer whose length is known.
+    /// `readlink` with a check of the buffer length.
     #[unsafe(no_mangle)]
     unsafe extern "C" fn fdt___readlink_chk(
         path: *const c_char,
@@ -215,7 +216,7 @@ undeclared! {
         unsafe { names::fdt_readlink(path, buf, size) }
     }
 
-    /// `readlinkat` into a buffer whose length is known.
+    /// `readlinkat` with a check of the buffer length.
     #[unsafe(no_mangle)]
     unsafe extern "C" fn fdt___readlinkat_chk(
         fd: c_int,
@@ -229,7 +230,7 @@ undeclared! {
         unsafe { names::fdt_readlinkat(fd, path, buf, size) }
     }
 
-    /// `realpath` into a buffer whose length is known.
+    /// `realpath` with a check of the buffer length.
     #[unsafe(no_mangle)]
     unsafe extern "C" fn fdt___realpath_chk(
         path: *const c_char,
@@ -241,7 +242,7 @@ undeclared! {
         unsafe { realpath::fdt_realpath(path, resolved) }
     }
 
-    /// `recv` into a buffer whose length is known.
+    /// `recv` with a check of the buffer length.
     #[unsafe(no_mangle)]
     unsafe extern "C" fn fdt___recv_chk(
         fd: c_int,
@@ -255,7 +256,7 @@ undeclared! {
         unsafe { messages::fdt_recv(fd, buf, count, flags) }
     }
 
-    /// `recvfrom` into a buffer whose length is known.
+    /// `recvfrom` with a check of the buffer length.
     #[unsafe(no_mangle)]
     unsafe extern "C" fn fdt___recvfrom_chk(
         fd: c_int,
@@ -271,7 +272,7 @@ undeclared! {
         unsafe { messages::fdt_recvfrom(fd, buf, count, flags, from, length) }
     }
 
-    /// `ttyname_r` into a buffer whose length is known.
+    /// `ttyname_r` with a check of the buffer length.
     #[unsafe(no_mangle)]
     unsafe extern "C" fn fdt___ttyname_r_chk(
         fd: c_int,
@@ -284,7 +285,7 @@ undeclared! {
         unsafe { other_files::fdt_ttyname_r(fd, buf, size) }
     }
 
-    /// `ptsname_r` into a buffer whose length is known.
+    /// `ptsname_r` with a check of the buffer length.
     #[unsafe(no_mangle)]
     unsafe extern "C" fn fdt___ptsname_r_chk(
         fd: c_int,

@@ -1,8 +1,7 @@
-//! The same functions under their other names, for objects whose symbols were renamed: `objcopy` wants
-//! each new name for one old name only.
+//! Aliases of calls, such as `open64`, for objects whose symbols were renamed.
 //!
-//! On a 64-bit machine `open64` is `open`. The names with two underscores are what `_FORTIFY_SOURCE`
-//! makes of a call, often with the length of the buffer as one argument more, which `fortify` checks.
+//! They are functions of their own because `objcopy` maps each new name to only one old name. On a
+//! 64-bit machine `open64` is `open`. Names like `__poll` are glibc's internal aliases.
 
 use std::ffi::{c_char, c_int, c_long, c_ulong, c_void};
 

@@ -1,7 +1,7 @@
-//! `syscall`: calls by number, as programs make them that know no function for them.
+//! `syscall(2)`: system calls by number.
 //!
-//! The numbers of calls that this library has lead to its functions; all others to the host, whose
-//! descriptors are not ours.
+//! The numbers of calls that this library implements lead to its functions. All others go to the
+//! host, whose descriptors are not ours.
 
 use std::ffi::{c_int, c_long, c_uint};
 use std::{mem, ptr};
@@ -49,9 +49,9 @@ pub unsafe extern "C" fn fdt_syscall(
 }
 
 /// # Safety
-/// The arguments are what the call asks for.
+/// The arguments are those that the system call expects.
 unsafe fn dispatch(number: c_long, a: [c_long; 6]) -> c_long {
-    // SAFETY: as the caller promises, whichever it is.
+    // SAFETY: as the caller promises, for each system call.
     unsafe {
         match number {
             libc::SYS_read => fdt_read(int(a[0]), pointer(a[1]), a[2] as usize) as c_long,
@@ -284,27 +284,27 @@ unsafe fn dispatch(number: c_long, a: [c_long; 6]) -> c_long {
             }
             libc::SYS_pselect6 => select6(a),
             libc::SYS_fadvise64 => number_of(fdt_posix_fadvise(int(a[0]), a[1], a[2], int(a[3]))),
-            // Without flags: the kernel's call has none.
+            // The kernel's call has no flags.
             libc::SYS_faccessat => fdt_faccessat(int(a[0]), pointer(a[1]), int(a[2]), 0).into(),
             libc::SYS_fchmodat => fdt_fchmodat(int(a[0]), pointer(a[1]), unsigned(a[2]), 0).into(),
             libc::SYS_mmap => mapped(a),
             libc::SYS_signalfd4 => {
                 masked(a[1], a[2], |mask| fdt_signalfd(int(a[0]), mask, int(a[3])))
             }
-            // Its descriptors would be the host's. Whoever knows the call knows that it may be missing.
+            // Its descriptors would be the host's. Callers handle `ENOSYS` from kernels without it.
             libc::SYS_openat2 => call(|_| Err(Errno::ENOSYS)),
             _ => old_call(number, a),
         }
     }
 }
 
-/// Calls that newer machines do not have.
+/// Calls that newer architectures do not have.
 ///
 /// # Safety
 /// As [`dispatch`].
 #[cfg(target_arch = "x86_64")]
 unsafe fn old_call(number: c_long, a: [c_long; 6]) -> c_long {
-    // SAFETY: as the caller promises, whichever it is.
+    // SAFETY: as the caller promises, for each system call.
     unsafe {
         match number {
             libc::SYS_open => fdt_open(pointer(a[0]), int(a[1]), unsigned(a[2])).into(),
@@ -362,8 +362,8 @@ unsafe fn call_of_host(number: c_long, a: [c_long; 6]) -> c_long {
     call(|_| unsafe { host::syscall(number, a) })
 }
 
-/// Gives a call the mask that lies at `at`: as long as the kernel's, which is shorter than what the C
-/// library's functions take.
+/// Runs a call with the signal mask at `at`. The mask has the kernel's length, which is shorter
+/// than that of the C library.
 ///
 /// # Safety
 /// As [`dispatch`].
@@ -380,10 +380,10 @@ unsafe fn masked(
     }
 }
 
-/// Reads a mask of the kernel's length, if there is one.
+/// Reads a signal mask of the kernel's length; null means none.
 ///
 /// # Errors
-/// `EINVAL` if it has another; `EFAULT`.
+/// `EINVAL` if the length differs; `EFAULT`.
 ///
 /// # Safety
 /// If `at` can be an address, a mask is there.
@@ -396,14 +396,14 @@ unsafe fn mask(at: *const u64, size: usize) -> Result<Option<libc::sigset_t>, Er
     }
     // SAFETY: as the caller promises.
     let signals = unsafe { uaccess::get(at) }?;
-    // SAFETY: it is numbers only.
+    // SAFETY: all zeroes is a valid value of this struct of integers.
     let mut mask: libc::sigset_t = unsafe { mem::zeroed() };
-    // SAFETY: the set begins with the signals that the kernel knows.
+    // SAFETY: the set begins with the 64 signals of the kernel.
     unsafe { (&raw mut mask).cast::<u64>().write_unaligned(signals) };
     Ok(Some(mask))
 }
 
-/// Selects with a mask that lies, with its length, behind the last argument.
+/// Runs `pselect6`, whose last argument points to a mask and its length.
 ///
 /// # Safety
 /// As [`dispatch`].
@@ -431,7 +431,7 @@ unsafe fn mapped(a: [c_long; 6]) -> c_long {
     place.expose_provenance() as c_long
 }
 
-/// Turns the number of an error into what system calls answer.
+/// Converts a returned error number to the convention of system calls: -1 and errno.
 fn number_of(error: c_int) -> c_long {
     match error {
         0 => 0,
@@ -439,7 +439,7 @@ fn number_of(error: c_int) -> c_long {
     }
 }
 
-/// The kernel looks at the low half of such an argument.
+/// The kernel uses the low half of such an argument.
 fn int(argument: c_long) -> c_int {
     argument as c_int
 }
