@@ -1,41 +1,45 @@
-//! The plain table, for embedders who bring their own objects.
+//! The plain table, for embedders that bring their own objects.
 //!
-//! A table maps numbers to pointers of the embedder, which are counted here: when the last reference
-//! to an *open file* goes, be it a number of a table or an [`fdt_file`] that a lookup has given out,
-//! the table's release function is called with the pointer, once, on the thread that dropped it.
+//! A table maps descriptors to pointers of the embedder, and counts the references to them. A
+//! reference to an *open file* is a descriptor in a table, or an [`fdt_file`] that a lookup
+//! returned. When the last one is dropped, the thread that drops it calls the table's `release`
+//! function with the pointer, once.
 //!
-//! Every function may be called by any thread. A lookup costs what it costs in Rust: see
-//! `docs/performance.md`. Errors go to errno, as in the other part.
+//! Any thread may call any function. A lookup costs the same as in Rust: see `docs/performance.md`.
+//! Errors are stored in errno, as in the POSIX part.
 //!
 //! # Borrowed access
 //!
-//! Between [`fdt_read_lock`] and [`fdt_read_unlock`] a lookup needs no reference:
-//! [`fdt_table_borrow`] answers the pointer, whose object may have been released already when the
-//! descriptor was closed meanwhile. What the release function frees must therefore outlive the
-//! section: free it in the table's `free` function, which is called when no section can see the
-//! object any more.
+//! Between [`fdt_read_lock`] and [`fdt_read_unlock`] a lookup needs no reference.
+//! [`fdt_table_borrow`] returns the pointer. If another thread closes the descriptor meanwhile,
+//! `release` may already have been called for the object. So memory that `release` would free must
+//! outlive the section: free it in the table's `free` function, which is called when no section can
+//! see the object any more.
 //!
-//! # When an object and `user` may go
+//! # Lifetime of objects and of `user`
 //!
-//! `free` is called for an object some time after `release`: when no section can see the object any more,
-//! and then with others, in batches. By then what it needs must still be there: the object, `user`, and
-//! the code. [`fdt_barrier`] returns when it has been called for all objects that were released before.
-//! It is also called, for all that were released before and that no section of another thread is in the
-//! way of:
-//! - when the last table goes of those that were forked from one another: [`fdt_table_free`] waits for
-//!   sections then, so that `user` may go when it returns, if no [`fdt_file`] of the tables is left;
+//! `free` is called for an object some time after `release`, once no section can see the object any
+//! more, in batches with other objects. Until then everything that `free` uses must stay valid: the
+//! object, `user`, and the code. [`fdt_barrier`] returns when `free` has been called for all
+//! objects that were released before. `free` is also called, for all objects that were released
+//! before and that no section of another thread can see:
+//! - when the last table of a family (tables that were forked from one another) is freed.
+//!   [`fdt_table_free`] waits for sections then, so that `user` may be freed when it returns, if no
+//!   [`fdt_file`] of the tables is left;
 //! - when a thread ends that has used a table, without waiting;
-//! - when the process ends by `exit(3)` or by the end of `main`, without waiting for long. Later than that,
-//!   in what was registered with `atexit(3)` before the first table was made, `free` is called as before.
+//! - when the process ends by `exit(3)` or by the end of `main`, after a short wait at most.
+//!   Handlers that were registered with `atexit(3)` before the first table was created run later;
+//!   they call `free` as at other times.
 //!
-//! `user` may go when all those tables and files have, and [`fdt_barrier`] has returned since, or the last
-//! [`fdt_table_free`], if it came after the last [`fdt_file_put`] and outside of a section and of `free`.
+//! `user` may be freed when all those tables and files are gone, and after that [`fdt_barrier`] has
+//! returned. The last [`fdt_table_free`] has the same effect, if it came after the last
+//! [`fdt_file_put`] and outside of a section and of `free`.
 //!
 //! # Safety
-//! A table lives from [`fdt_table_new`] to [`fdt_table_free`]; an `fdt_file` to its one
-//! [`fdt_file_put`]; a reservation to its one [`fdt_table_install`] or [`fdt_table_cancel`], and its
-//! table outlives it. The functions that are given to a table are called on any thread, and do not
-//! unwind.
+//! A table is valid from [`fdt_table_new`] to [`fdt_table_free`]; an `fdt_file` until its one
+//! [`fdt_file_put`]; a reservation until its one [`fdt_table_install`] or [`fdt_table_cancel`], and
+//! its table outlives it. The functions that are passed to a table are called on any thread, and do
+//! not unwind.
 
 use std::cell::Cell;
 use std::ffi::{c_int, c_uint, c_void};
@@ -53,13 +57,13 @@ use parking_lot::Mutex;
 use crate::abi::call::{guarded, set_errno, with_errno};
 use crate::abi::uaccess;
 
-/// How long a thread sleeps before it looks again for the end of sections.
+/// How long a thread sleeps before it checks again for the end of sections.
 const PAUSE: Duration = Duration::from_micros(50);
 
-/// How often the end of the process looks for callbacks: those of one round may queue more.
+/// Maximum rounds of callbacks at process exit: callbacks of one round may queue more.
 const ROUNDS: usize = 16;
 
-/// Function that a table calls with the pointer of an open file and what the table was made with.
+/// Callback of a table, with the pointer of an open file and the table's `user` pointer.
 #[allow(non_camel_case_types)]
 pub type fdt_callback = Option<unsafe extern "C" fn(object: *mut c_void, user: *mut c_void)>;
 
@@ -74,27 +78,27 @@ pub struct fdt_table {
 /// Reference to an open file.
 #[allow(non_camel_case_types)]
 pub struct fdt_file {
-    /// It is never made: a pointer to one is a `FileRef`.
+    /// Never constructed: a pointer to an `fdt_file` is a `FileRef`.
     _none: PhantomData<Object>,
 }
 
-/// Read-side section of a thread: what [`fdt_read_lock`] answers and [`fdt_read_unlock`] takes.
+/// Read-side section of a thread: returned by [`fdt_read_lock`], passed to [`fdt_read_unlock`].
 #[allow(non_camel_case_types)]
 #[repr(C)]
 pub struct fdt_section {
-    /// Not for the caller.
+    /// Opaque to the caller.
     opaque: [MaybeUninit<usize>; 2],
 }
 
-/// Number that is taken and has no file yet.
+/// Reserved descriptor that has no file yet.
 #[allow(non_camel_case_types)]
 #[repr(C)]
 pub struct fdt_reservation {
-    /// Not for the caller.
+    /// Opaque to the caller.
     opaque: [MaybeUninit<usize>; 2],
 }
 
-/// What a table does with its objects.
+/// Callbacks of a table for its objects.
 #[derive(Clone, Copy)]
 struct Callbacks {
     release: fdt_callback,
@@ -102,22 +106,21 @@ struct Callbacks {
     user: *mut c_void,
 }
 
-/// What tables have in common that were forked from one another: `user`, who may go when the last of them
-/// has.
+/// Shared by tables that were forked from one another. `user` may be freed after the last of them.
 type Family = Arc<()>;
 
 /// Object of the embedder, in an open file.
 struct Object {
     pointer: *mut c_void,
     callbacks: Callbacks,
-    /// Its end has come: it was in an open file, and is not the embedder's again.
+    /// True after `release`: the object was in an open file, and was not returned to the embedder.
     is_released: Cell<bool>,
 }
 
-// SAFETY: the embedder's functions are for any thread, and so are its pointers, as it promises.
+// SAFETY: the embedder promises that its functions and pointers may be used on any thread.
 unsafe impl Send for Object {}
-// SAFETY: as above; here nobody looks behind the pointers. The cell is written by the one release, and
-// read by the one drop after it.
+// SAFETY: as above; this module never dereferences the pointers. The one release writes the cell,
+// and the one drop after it reads the cell.
 unsafe impl Sync for Object {}
 
 const _: () = assert!(size_of::<FileRef<Object>>() == size_of::<*mut fdt_file>());
@@ -128,7 +131,7 @@ impl Object {
     fn release(&self) {
         self.is_released.set(true);
         if let Some(release) = self.callbacks.release {
-            // SAFETY: the embedder's function takes the embedder's pointers.
+            // SAFETY: the embedder's function gets the embedder's pointers.
             unsafe { release(self.pointer, self.callbacks.user) };
         }
     }
@@ -154,12 +157,15 @@ impl fdt_table {
     }
 }
 
-/// Makes an empty table whose numbers are below `limit`. `release` is called when the last reference to
-/// an open file goes; `free` when no read-side section can see it any more: at the latest in
-/// `fdt_barrier`, at the end of the last table that was forked from this one, at the end of a thread that
-/// has used it, or in `exit(3)`. Each may be null, and is called on any thread, also as that ends. `user`
-/// may go when the last `fdt_table_free` of this table and its forks has returned, and if a reference of
-/// `fdt_table_get` was put after that, then `fdt_barrier`. Answers null with `ENOMEM`.
+/// Creates an empty table whose descriptors are below `limit`.
+///
+/// `release` is called when the last reference to an open file is dropped. `free` is called when no
+/// read-side section can see the object any more: at the latest in `fdt_barrier`, when the last
+/// table that was forked from this one is freed, when a thread ends that has used the table, or in
+/// `exit(3)`. Each may be null, and may be called on any thread, also while that thread ends.
+/// `user` may be freed when the last `fdt_table_free` of this table and its forks has returned; if
+/// a reference of `fdt_table_get` was put after that, `fdt_barrier` must have returned too. Returns
+/// null with `ENOMEM`.
 #[unsafe(no_mangle)]
 pub extern "C" fn fdt_table_new(
     limit: c_uint,
@@ -182,32 +188,38 @@ pub extern "C" fn fdt_table_new(
     })
 }
 
-/// Closes every descriptor of a table, and frees it. Null is no table. If it is the last of those that
-/// were forked from one another, waits for sections as `fdt_barrier` does: then `free` has been called
-/// for every object of theirs that was released. Inside a section or a call of `free` it does not wait.
+/// Closes every descriptor of a table, and frees the table. Null is ignored.
+///
+/// If it is the last of the tables that were forked from one another, waits for sections like
+/// `fdt_barrier`: when it returns, `free` has been called for every object of theirs that was
+/// released. Inside a section or a call of `free` it does not wait.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fdt_table_free(table: *mut fdt_table) {
     if table.is_null() {
         return;
     }
     let is_last = with_errno(|| {
-        // SAFETY: made by `boxed`, and the caller is the last to have it.
+        // SAFETY: `boxed` created it, and the caller does not use it any more.
         let fdt_table { files, family, .. } = *unsafe { Box::from_raw(table) };
         drop(files);
-        // None, if another thread frees another one: that is the last then.
+        // `into_inner` returns `None` if another thread is freeing another table: that one is the
+        // last then.
         Ok(c_int::from(Arc::into_inner(family).is_some()))
     });
     if is_last == 1 {
-        // Refused inside a section or a callback, as is said above.
+        // Fails inside a section or a callback, as documented.
         let _ = wait_for_callbacks();
     }
 }
 
-/// Waits until `free` has been called for every object that was released before, of any table, by any
-/// thread; and so for sections of all threads. Calls some itself. Answers 0, or -1 with `EDEADLK` inside a
-/// section of this thread, or inside a call of `free`.
+/// Waits until `free` has been called for every object that was released before.
 ///
-/// The caller holds no lock that a `free` function takes, or that a thread takes inside a section.
+/// That includes objects of any table, released by any thread; so it waits for the sections of all
+/// threads. It calls some of the functions itself. Returns 0, or -1 with `EDEADLK` inside a section
+/// of this thread or inside a call of `free`.
+///
+/// The caller must not hold a lock that a `free` function takes, or that a thread takes inside a
+/// section.
 #[unsafe(no_mangle)]
 pub extern "C" fn fdt_barrier() -> c_int {
     match wait_for_callbacks() {
@@ -219,8 +231,10 @@ pub extern "C" fn fdt_barrier() -> c_int {
     }
 }
 
-/// Opens `object` at the lowest free number, with `FD_CLOEXEC` or 0. Answers the number, or -1 with
-/// `EINVAL` for other flags, `EMFILE` or `ENOMEM`; the object is the caller's again then, and no function is called for it.
+/// Opens `object` at the lowest free descriptor, with `FD_CLOEXEC` or 0.
+///
+/// Returns the descriptor, or -1 with `EINVAL` for other flags, `EMFILE` or `ENOMEM`. After an
+/// error the object belongs to the caller again, and no function is called for it.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fdt_table_open(
     table: *const fdt_table,
@@ -236,7 +250,7 @@ pub unsafe extern "C" fn fdt_table_open(
     })
 }
 
-/// Takes a reference to the open file of a number. Answers null with `EBADF`.
+/// Returns a reference to the open file of a descriptor, or null with `EBADF`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fdt_table_get(table: *const fdt_table, fd: c_int) -> *mut fdt_file {
     with_errno(|| {
@@ -246,33 +260,33 @@ pub unsafe extern "C" fn fdt_table_get(table: *const fdt_table, fd: c_int) -> *m
     })
 }
 
-/// Drops a reference. Null is none. If it was the last one, the table's `release` is called here, and
-/// `free` later: see `fdt_barrier`.
+/// Drops a reference. Null is ignored. If it was the last one, `release` is called here, and `free`
+/// later: see `fdt_barrier`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fdt_file_put(file: *mut fdt_file) {
     if file.is_null() {
         return;
     }
     with_errno(|| {
-        // SAFETY: the caller had it from us, and has it no more.
+        // SAFETY: the caller got it from this library, and does not use it any more.
         drop(unsafe { from_raw(file) });
         Ok(0)
     });
 }
 
-/// Takes one reference more to the same open file.
+/// Returns one more reference to the same open file.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fdt_file_clone(file: *mut fdt_file) -> *mut fdt_file {
     if file.is_null() {
         set_errno(Errno::EFAULT);
         return file;
     }
-    // SAFETY: the caller had it from us, and keeps it: the copy is not dropped.
+    // SAFETY: the caller got it from this library, and keeps it: this copy is not dropped.
     let file = ManuallyDrop::new(unsafe { from_raw(file) });
     into_raw(FileRef::clone(&file))
 }
 
-/// Returns the object of an open file, which stays as long as the reference.
+/// Returns the object of an open file, valid as long as the reference.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fdt_file_object(file: *mut fdt_file) -> *mut c_void {
     if file.is_null() {
@@ -284,7 +298,7 @@ pub unsafe extern "C" fn fdt_file_object(file: *mut fdt_file) -> *mut c_void {
     file.pointer
 }
 
-/// Closes a descriptor. Answers 0, or -1 with `EBADF` or `ENOMEM`.
+/// Closes a descriptor. Returns 0, or -1 with `EBADF` or `ENOMEM`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fdt_table_close(table: *const fdt_table, fd: c_int) -> c_int {
     with_errno(|| {
@@ -294,7 +308,7 @@ pub unsafe extern "C" fn fdt_table_close(table: *const fdt_table, fd: c_int) -> 
     })
 }
 
-/// Closes all descriptors from `first` to `last`. Answers 0, or -1 with `EINVAL` or `ENOMEM`.
+/// Closes all descriptors from `first` to `last`. Returns 0, or -1 with `EINVAL` or `ENOMEM`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fdt_table_close_range(
     table: *const fdt_table,
@@ -310,21 +324,21 @@ pub unsafe extern "C" fn fdt_table_close_range(
     })
 }
 
-/// Opens the file of `old` under the lowest free number too: `dup(2)`.
+/// Duplicates `old` to the lowest free descriptor: `dup(2)`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fdt_table_dup(table: *const fdt_table, old: c_int) -> c_int {
     // SAFETY: as the caller promises.
     with_errno(|| Ok(unsafe { table_ref(table) }?.files.dup(old)?.raw()))
 }
 
-/// Opens the file of `old` under the number `new` too: `dup2(2)`.
+/// Duplicates `old` to the descriptor `new`: `dup2(2)`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fdt_table_dup2(table: *const fdt_table, old: c_int, new: c_int) -> c_int {
     // SAFETY: as the caller promises.
     with_errno(|| Ok(unsafe { table_ref(table) }?.files.dup2(old, new)?.raw()))
 }
 
-/// Opens the file of `old` under the number `new` too, with `FD_CLOEXEC` or 0: `dup3(2)`.
+/// Duplicates `old` to the descriptor `new`, with `FD_CLOEXEC` or 0: `dup3(2)`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fdt_table_dup3(
     table: *const fdt_table,
@@ -350,7 +364,7 @@ pub unsafe extern "C" fn fdt_table_get_flags(table: *const fdt_table, fd: c_int)
     })
 }
 
-/// Sets the flags of a descriptor. Answers 0, or -1 with `EBADF`, `EINVAL` or `ENOMEM`.
+/// Sets the flags of a descriptor. Returns 0, or -1 with `EBADF`, `EINVAL` or `ENOMEM`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fdt_table_set_flags(
     table: *const fdt_table,
@@ -365,8 +379,10 @@ pub unsafe extern "C" fn fdt_table_set_flags(
     })
 }
 
-/// Takes the lowest free number, for a file that comes later, with `FD_CLOEXEC` or 0, and fills in
-/// `reservation`. Answers the number, or -1 with `EINVAL` for other flags, `EMFILE` or `ENOMEM`.
+/// Reserves the lowest free descriptor for a file that is installed later.
+///
+/// `flags` is `FD_CLOEXEC` or 0. Fills in `reservation`, and returns the descriptor, or -1 with
+/// `EINVAL` for other flags, `EMFILE` or `ENOMEM`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fdt_table_reserve(
     table: *const fdt_table,
@@ -379,7 +395,7 @@ pub unsafe extern "C" fn fdt_table_reserve(
         let table = unsafe { table_ref(table) }?;
         let reserved = table.files.reserve(descriptor_flags(flags)?)?;
         let fd = reserved.fd().raw();
-        // SAFETY: there is room, as the caller promises and the assertion above.
+        // SAFETY: there is room, by the promise of the caller and the assertion above.
         unsafe {
             reservation
                 .cast::<Reservation<'_, Object>>()
@@ -389,8 +405,10 @@ pub unsafe extern "C" fn fdt_table_reserve(
     })
 }
 
-/// Puts `object` behind a number that was taken. Answers the number, or -1 with `ENOMEM`: then the
-/// object is the caller's again, and the number still taken.
+/// Installs `object` at a reserved descriptor.
+///
+/// Returns the descriptor, or -1 with `ENOMEM`: then the object belongs to the caller again, and
+/// the descriptor stays reserved.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fdt_table_install(
     table: *const fdt_table,
@@ -400,23 +418,23 @@ pub unsafe extern "C" fn fdt_table_install(
     with_errno(|| {
         // SAFETY: as the caller promises.
         let file = unsafe { table_ref(table) }?.file(object)?;
-        // SAFETY: as the caller promises, it was filled in and is used once.
+        // SAFETY: as the caller promises, it was filled in, and is used once.
         let reserved = unsafe { reserved(reservation) };
         Ok(reserved.install(file).raw())
     })
 }
 
-/// Gives a number back that was taken.
+/// Frees a reserved descriptor.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fdt_table_cancel(reservation: *const fdt_reservation) {
     with_errno(|| {
-        // SAFETY: as the caller promises, it was filled in and is used once.
+        // SAFETY: as the caller promises, it was filled in, and is used once.
         drop(unsafe { reserved(reservation) });
         Ok(0)
     });
 }
 
-/// Makes a table with the same open files under the same numbers: `fork(2)`. Answers null with
+/// Creates a table with the same open files at the same descriptors: `fork(2)`. Returns null with
 /// `ENOMEM`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fdt_table_fork(table: *const fdt_table) -> *mut fdt_table {
@@ -431,7 +449,7 @@ pub unsafe extern "C" fn fdt_table_fork(table: *const fdt_table) -> *mut fdt_tab
     })
 }
 
-/// Closes the descriptors that have `FD_CLOEXEC`: `execve(2)`. Answers 0, or -1 with `ENOMEM`.
+/// Closes the descriptors that have `FD_CLOEXEC`: `execve(2)`. Returns 0, or -1 with `ENOMEM`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fdt_table_exec(table: *const fdt_table) -> c_int {
     with_errno(|| {
@@ -441,7 +459,8 @@ pub unsafe extern "C" fn fdt_table_exec(table: *const fdt_table) -> c_int {
     })
 }
 
-/// Returns the lowest open descriptor that is `from` or more, or -1, without an error, if there is none.
+/// Returns the lowest open descriptor at or above `from`. If there is none, returns -1 and leaves
+/// errno unchanged.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fdt_table_next_open(table: *const fdt_table, from: c_int) -> c_int {
     with_errno(|| {
@@ -451,7 +470,7 @@ pub unsafe extern "C" fn fdt_table_next_open(table: *const fdt_table, from: c_in
     })
 }
 
-/// Sets the limit below which new numbers are. Answers 0.
+/// Sets the exclusive upper bound for new descriptors. Returns 0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fdt_table_set_limit(table: *const fdt_table, limit: c_uint) -> c_int {
     with_errno(|| {
@@ -463,7 +482,7 @@ pub unsafe extern "C" fn fdt_table_set_limit(table: *const fdt_table, limit: c_u
     })
 }
 
-/// Begins a read-side section of the calling thread. It must be short, and must not block; sections
+/// Begins a read-side section of the calling thread. It must be short, and must not block. Sections
 /// nest. A fork of the host process waits for its end.
 #[unsafe(no_mangle)]
 pub extern "C" fn fdt_read_lock() -> fdt_section {
@@ -471,7 +490,7 @@ pub extern "C" fn fdt_read_lock() -> fdt_section {
     let mut section = fdt_section {
         opaque: [MaybeUninit::uninit(); 2],
     };
-    // SAFETY: there is room, as the assertion above says, and a word's alignment is enough.
+    // SAFETY: there is room, by the assertion above, and the alignment of a word suffices.
     unsafe {
         (&raw mut section.opaque)
             .cast::<(freezer::Entry, Guard<'_>)>()
@@ -480,25 +499,25 @@ pub extern "C" fn fdt_read_lock() -> fdt_section {
     section
 }
 
-/// Ends a section, on the thread that began it; the last one first.
+/// Ends a section, on the thread that began it. Nested sections end in reverse order.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fdt_read_unlock(section: fdt_section) {
     let inside = (&raw const section.opaque).cast::<(freezer::Entry, Guard<'static>)>();
-    // SAFETY: `fdt_read_lock` has written it, and the caller gives it back once.
+    // SAFETY: `fdt_read_lock` wrote it, and the caller passes it in once.
     let (entry, guard) = unsafe { inside.read() };
     drop(guard);
     drop(entry);
 }
 
-/// Returns the object of a descriptor, inside of a section of this thread: it is good until that ends.
-/// Answers null with `EBADF`.
+/// Returns the object of a descriptor, valid until the section of this thread ends, or null with
+/// `EBADF`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fdt_table_borrow(
     table: *const fdt_table,
     fd: c_int,
     section: *const fdt_section,
 ) -> *mut c_void {
-    // SAFETY: `fdt_read_lock` has written it, and the section lasts, as the caller promises.
+    // SAFETY: `fdt_read_lock` wrote it, and the section lasts, as the caller promises.
     let (_, guard) = unsafe { &*section.cast::<(freezer::Entry, Guard<'_>)>() };
     // SAFETY: as the caller promises.
     let table = unsafe { table_ref(table) };
@@ -511,7 +530,7 @@ pub unsafe extern "C" fn fdt_table_borrow(
     }
 }
 
-/// Returns a table of the caller.
+/// Returns a reference to a table of the caller.
 ///
 /// # Errors
 /// `EFAULT` if it is null.
@@ -524,25 +543,25 @@ unsafe fn table_ref<'t>(table: *const fdt_table) -> Result<&'t fdt_table, Errno>
     unsafe { table.as_ref() }.ok_or(Errno::EFAULT)
 }
 
-/// Hands a reference over to the caller.
+/// Passes a reference to the caller.
 fn into_raw(file: FileRef<Object>) -> *mut fdt_file {
-    // SAFETY: both are one pointer, which is looked at in `from_raw` alone.
+    // SAFETY: both are one pointer, which only `from_raw` uses.
     unsafe { mem::transmute::<FileRef<Object>, *mut fdt_file>(file) }
 }
 
-/// Takes a reference back.
+/// Takes a reference back from the caller.
 ///
 /// # Safety
-/// The pointer came from [`into_raw`], and is taken back for good once.
+/// The pointer came from [`into_raw`], and only one of the values made from it is dropped.
 unsafe fn from_raw(file: *mut fdt_file) -> FileRef<Object> {
     // SAFETY: as the caller promises.
     unsafe { mem::transmute::<*mut fdt_file, FileRef<Object>>(file) }
 }
 
-/// Takes a reservation back.
+/// Takes a reservation back from the caller.
 ///
 /// # Safety
-/// `fdt_table_reserve` has filled it in, its table is alive, and it is taken back once.
+/// `fdt_table_reserve` filled it in, its table is not freed, and it is taken back once.
 unsafe fn reserved<'t>(reservation: *const fdt_reservation) -> Reservation<'t, Object> {
     // SAFETY: as the caller promises.
     unsafe {
@@ -556,8 +575,9 @@ fn boxed(table: fdt_table) -> Result<*mut fdt_table, Errno> {
     Ok(Box::into_raw(Box::new(table)))
 }
 
-/// Waits until all callbacks have run that are queued now. It waits outside of the freezer: a callback may
-/// sleep in a call of this library, and wait for a fork of the host process at its end.
+/// Waits until all callbacks that are queued now have run. It waits outside of the freezer: a
+/// callback may sleep in a call of this library, and wait at its end for a fork of the host
+/// process.
 ///
 /// # Errors
 /// `EDEADLK` inside a section or a callback.
@@ -573,14 +593,15 @@ fn wait_for_callbacks() -> Result<(), Errno> {
     Ok(())
 }
 
-/// Has the end of the process run what callbacks are queued then. Functions that the embedder registers
-/// from now on run before.
+/// Registers an exit handler that runs the queued callbacks. Handlers that the embedder registers
+/// later run before it.
 ///
 /// # Errors
 /// `ENOMEM`; the next call tries again.
 fn run_callbacks_at_exit() -> Result<(), Errno> {
     extern "C" fn at_exit() {
-        // Each round runs what those before have queued. Another thread may be inside a section for good.
+        // Each round runs what the previous one queued. The number is limited, because another
+        // thread may never leave its section.
         for _ in 0..ROUNDS {
             if !matches!(guarded(|| Ok(rcu::try_barrier())), Ok(Ok(_))) {
                 return;
@@ -590,7 +611,8 @@ fn run_callbacks_at_exit() -> Result<(), Errno> {
     static IS_REGISTERED: Mutex<bool> = Mutex::new(false);
     let mut is_registered = IS_REGISTERED.lock();
     if !*is_registered {
-        // SAFETY: the function stays for the life of the process: this library is not unloaded.
+        // SAFETY: the function stays valid for the life of the process: this library is never
+        // unloaded.
         if unsafe { libc::atexit(at_exit) } != 0 {
             return Err(Errno::ENOMEM);
         }
