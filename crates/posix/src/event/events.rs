@@ -1,4 +1,4 @@
-//! Files to wait for: `eventfd`, `timerfd` and `epoll`.
+//! Event files: `eventfd`, `timerfd` and `epoll`.
 
 use std::ffi::{c_int, c_uint};
 use std::time::Duration;
@@ -16,7 +16,7 @@ use crate::event::polling::{duration, masked, time_of};
 use crate::fs::transfers::{fdt_read, fdt_write};
 use crate::host::watch;
 
-/// Makes a counter: `eventfd(2)`.
+/// Creates a counter: `eventfd(2)`.
 #[unsafe(no_mangle)]
 pub extern "C" fn fdt_eventfd(initial: c_uint, flags: c_int) -> c_int {
     call(|system| {
@@ -41,7 +41,7 @@ pub extern "C" fn fdt_eventfd_write(fd: c_int, value: u64) -> c_int {
     if count == 8 { 0 } else { -1 }
 }
 
-/// Makes a timer: `timerfd_create(2)`.
+/// Creates a timer: `timerfd_create(2)`.
 #[unsafe(no_mangle)]
 pub extern "C" fn fdt_timerfd_create(clock: c_int, flags: c_int) -> c_int {
     call(|system| {
@@ -81,7 +81,7 @@ pub unsafe extern "C" fn fdt_timerfd_settime(
     })
 }
 
-/// Returns what a timer is set to: `timerfd_gettime(2)`.
+/// Returns the setting of a timer: `timerfd_gettime(2)`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fdt_timerfd_gettime(fd: c_int, spec: *mut libc::itimerspec) -> c_int {
     call(|system| {
@@ -103,7 +103,7 @@ fn told(spec: &ITimerSpec) -> libc::itimerspec {
     }
 }
 
-/// Makes a set of descriptors to wait for: `epoll_create(2)`.
+/// Creates an epoll: `epoll_create(2)`.
 #[unsafe(no_mangle)]
 pub extern "C" fn fdt_epoll_create(size: c_int) -> c_int {
     call(|system| {
@@ -117,7 +117,7 @@ pub extern "C" fn fdt_epoll_create(size: c_int) -> c_int {
     })
 }
 
-/// Makes a set of descriptors to wait for: `epoll_create1(2)`.
+/// Creates an epoll, with flags: `epoll_create1(2)`.
 #[unsafe(no_mangle)]
 pub extern "C" fn fdt_epoll_create1(flags: c_int) -> c_int {
     call(|system| {
@@ -126,7 +126,7 @@ pub extern "C" fn fdt_epoll_create1(flags: c_int) -> c_int {
     })
 }
 
-/// Adds, changes or takes out a descriptor of a set: `epoll_ctl(2)`.
+/// Adds, changes or removes a descriptor of an epoll: `epoll_ctl(2)`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fdt_epoll_ctl(
     epfd: c_int,
@@ -161,7 +161,7 @@ pub unsafe extern "C" fn fdt_epoll_ctl(
     })
 }
 
-/// Waits for a set: `epoll_wait(2)`. A negative timeout is none.
+/// Waits for events of an epoll: `epoll_wait(2)`. A negative timeout means no limit.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fdt_epoll_wait(
     epfd: c_int,
@@ -173,7 +173,7 @@ pub unsafe extern "C" fn fdt_epoll_wait(
     unsafe { fdt_epoll_pwait(epfd, events, most, milliseconds, std::ptr::null()) }
 }
 
-/// Waits for a set with other signals blocked: `epoll_pwait(2)`.
+/// Waits for events of an epoll, with another signal mask: `epoll_pwait(2)`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fdt_epoll_pwait(
     epfd: c_int,
@@ -193,7 +193,7 @@ pub unsafe extern "C" fn fdt_epoll_pwait(
     })
 }
 
-/// Waits for a set with other signals blocked, and nanoseconds: `epoll_pwait2(2)`.
+/// Waits for events of an epoll, with a timeout in nanoseconds: `epoll_pwait2(2)`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fdt_epoll_pwait2(
     epfd: c_int,
@@ -214,13 +214,13 @@ pub unsafe extern "C" fn fdt_epoll_pwait2(
     })
 }
 
-/// Most events that one call returns: what it writes first into memory of its own is bounded.
+/// Maximum number of events that one call returns. It bounds the internal buffer.
 const MOST_EVENTS: usize = 1024;
 
-/// Waits, and writes what was found into an array of the caller.
+/// Waits, and writes the events to an array of the caller.
 ///
 /// # Safety
-/// If `events` can be an address, there is room for `most`.
+/// If `events` can be an address, there is room for `most` events.
 unsafe fn epoll_wait(
     system: &System,
     epfd: c_int,

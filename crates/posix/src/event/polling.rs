@@ -1,7 +1,7 @@
 //! Waiting for descriptors: `poll`, `ppoll`, `select`, `pselect`.
 //!
-//! A set may mix files of ours and of the host: how is told in `host_watch`. No call answers `EINTR`:
-//! a handler runs, and the call waits on. A signal mask that is given holds while it waits.
+//! A set may contain our files and host files: see `host::watch`. No call returns `EINTR`: after a
+//! signal handler the call continues to wait. A signal mask argument applies while it waits.
 
 use std::ffi::c_int;
 use std::time::{Duration, Instant};
@@ -15,7 +15,7 @@ use crate::abi::uaccess;
 use crate::host;
 use crate::host::watch;
 
-/// Waits until a descriptor is ready: `poll(2)`. A negative timeout is none.
+/// Waits until a descriptor is ready: `poll(2)`. A negative timeout means no limit.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fdt_poll(
     fds: *mut libc::pollfd,
@@ -29,7 +29,7 @@ pub unsafe extern "C" fn fdt_poll(
     })
 }
 
-/// Waits as `poll` does, with other signals blocked: `ppoll(2)`.
+/// Waits like `poll`, with another signal mask: `ppoll(2)`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fdt_ppoll(
     fds: *mut libc::pollfd,
@@ -47,8 +47,8 @@ pub unsafe extern "C" fn fdt_ppoll(
     })
 }
 
-/// Waits until a descriptor of three sets is ready: `select(2)`. `timeout` is left with what is left of
-/// it.
+/// Waits until a descriptor of three sets is ready: `select(2)`. Writes the remaining time to
+/// `timeout`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fdt_select(
     count: c_int,
@@ -77,7 +77,7 @@ pub unsafe extern "C" fn fdt_select(
     })
 }
 
-/// Waits as `select` does, with other signals blocked, and leaves the timeout as it is: `pselect(2)`.
+/// Waits like `select`, with another signal mask, and does not change the timeout: `pselect(2)`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fdt_pselect(
     count: c_int,
@@ -102,7 +102,8 @@ pub unsafe extern "C" fn fdt_pselect(
 /// Polls an array of the caller.
 ///
 /// # Safety
-/// If `fds` can be an address, there are `count`, which nobody else uses meanwhile.
+/// If `fds` can be an address, `count` entries are there, and nothing else accesses them during the
+/// call.
 unsafe fn poll(
     system: &System,
     fds: *mut libc::pollfd,
@@ -131,16 +132,16 @@ fn events(bits: i16) -> Events {
     Events::from_bits_truncate(u32::from(bits.cast_unsigned()))
 }
 
-/// Bits of a set that are looked at together.
+/// Bits in a word of a set.
 const WORD: usize = u64::BITS as usize;
 
-/// Returns how many of `count` bits are looked at: as on the host, a table's size bounds that. A
-/// program may ask for `getdtablesize()` and have room for `FD_SETSIZE` only.
-fn looked_at(system: &System, count: c_int) -> c_int {
+/// Returns how many of `count` bits are examined. As on the host, the size of the table limits
+/// them: a program may pass `getdtablesize()` and have room for only `FD_SETSIZE` bits.
+fn examined_bits(system: &System, count: c_int) -> c_int {
     let files = system.process.files();
     let (mut past, mut end) = (libc::FD_SETSIZE as c_int, count);
-    // The last open descriptor is in front of `end` or nowhere, and not in front of `past - 1` if it
-    // is above the size of a set.
+    // Invariant: the last open descriptor below `count` is below `end`. If it is `FD_SETSIZE` or
+    // more, it is at or above `past - 1`.
     while past < end {
         let middle = past + (end - past) / 2;
         match files.next_open(middle) {
@@ -154,8 +155,8 @@ fn looked_at(system: &System, count: c_int) -> c_int {
 /// Selects from sets of the caller, which have room for `count` bits, whatever `FD_SETSIZE` is.
 ///
 /// # Safety
-/// Each set that can be an address has as many words as `count` bits need, which nobody else uses
-/// meanwhile.
+/// Each set that can be an address has enough words for `count` bits, and nothing else accesses
+/// them during the call.
 unsafe fn select(
     system: &System,
     count: c_int,
@@ -165,7 +166,7 @@ unsafe fn select(
     if count < 0 {
         return Err(Errno::EINVAL);
     }
-    let count = looked_at(system, count);
+    let count = examined_bits(system, count);
     let bits = count as usize;
     let words = bits.div_ceil(WORD);
     let [mut read, mut write, mut except] = [None, None, None];
@@ -186,7 +187,7 @@ unsafe fn select(
     Ok(ready as c_int)
 }
 
-/// Set of the caller, and our copy.
+/// Set of the caller, and a copy of it.
 struct Set {
     place: *mut u64,
     bits: FdSet,
@@ -196,32 +197,33 @@ impl Set {
     /// Copies a set.
     ///
     /// # Safety
-    /// If `at` can be an address, there are so many words.
+    /// If `at` can be an address, `words` words are there.
     unsafe fn read(at: *mut u64, words: usize) -> Result<Self, Errno> {
         // SAFETY: as the caller promises.
         let bits = FdSet::from_words(&unsafe { uaccess::values(at, words) }?);
         Ok(Set { place: at, bits })
     }
 
-    /// Leaves what was found; bits from `end` on, in the last word, are no question and go.
+    /// Writes the result back. Clears the bits from `end` on in the last word: they are not
+    /// examined.
     ///
     /// # Safety
-    /// The set was read, and its place is still there.
+    /// The set was read, and its memory is still valid.
     unsafe fn write_back(&self, end: usize) -> Result<(), Errno> {
         for (index, found) in self.bits.words().iter().enumerate() {
             let asked = end.saturating_sub(index * WORD).min(WORD);
             let mask = u64::MAX.checked_shr((WORD - asked) as u32).unwrap_or(0);
-            // SAFETY: as the caller promises; there are no more words than were read.
+            // SAFETY: as the caller promises; the result has no more words than were read.
             unsafe { uaccess::put(self.place.add(index), found & mask) }?;
         }
         Ok(())
     }
 }
 
-/// Reads a timeout; null is none.
+/// Reads a timeout; null means none.
 ///
 /// # Errors
-/// `EFAULT`; `EINVAL` if it is no time.
+/// `EFAULT`; `EINVAL` if it is not a valid time.
 ///
 /// # Safety
 /// If `at` can be an address, a `timespec` is there.
@@ -234,7 +236,7 @@ pub(crate) unsafe fn duration(at: *const libc::timespec) -> Result<Option<Durati
 }
 
 fn duration_of_timeval(time: &libc::timeval) -> Result<Duration, Errno> {
-    // Whole seconds among the microseconds are no error here, as on the host.
+    // Like the host, accept a second or more in the microseconds.
     let carried = time.tv_sec.saturating_add(time.tv_usec / 1_000_000);
     time_of(carried, time.tv_usec % 1_000_000 * 1000)
 }
@@ -248,7 +250,7 @@ pub(crate) fn time_of(seconds: i64, nanoseconds: i64) -> Result<Duration, Errno>
     Ok(Duration::new(seconds, nanoseconds))
 }
 
-/// Runs something with other signals blocked, if a mask says which.
+/// Runs an action with another signal mask, if there is one.
 pub(crate) fn masked<R>(mask: Option<libc::sigset_t>, action: impl FnOnce() -> R) -> R {
     let Some(mask) = mask else {
         return action();

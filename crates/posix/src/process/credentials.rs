@@ -1,6 +1,6 @@
-//! Who the process is: the permissions of our files are for the effective user and group of the host.
+//! Credentials: permission checks of our files use the host's effective user and group.
 //!
-//! The host changes them, and our process follows.
+//! The host changes them, and our process copies them.
 
 use std::ffi::c_int;
 
@@ -9,63 +9,63 @@ use libc::{gid_t, uid_t};
 use crate::abi::call::call;
 use crate::host;
 
-/// Sets the user: `setuid(2)`.
+/// Sets the user IDs: `setuid(2)`.
 #[unsafe(no_mangle)]
 pub extern "C" fn fdt_setuid(user: uid_t) -> c_int {
-    // SAFETY: it touches no memory.
+    // SAFETY: the call takes no pointer.
     follow(|| unsafe { libc::setuid(user) })
 }
 
-/// Sets the group: `setgid(2)`.
+/// Sets the group IDs: `setgid(2)`.
 #[unsafe(no_mangle)]
 pub extern "C" fn fdt_setgid(group: gid_t) -> c_int {
-    // SAFETY: it touches no memory.
+    // SAFETY: the call takes no pointer.
     follow(|| unsafe { libc::setgid(group) })
 }
 
-/// Sets the effective user: `seteuid(2)`.
+/// Sets the effective user ID: `seteuid(2)`.
 #[unsafe(no_mangle)]
 pub extern "C" fn fdt_seteuid(user: uid_t) -> c_int {
-    // SAFETY: it touches no memory.
+    // SAFETY: the call takes no pointer.
     follow(|| unsafe { libc::seteuid(user) })
 }
 
-/// Sets the effective group: `setegid(2)`.
+/// Sets the effective group ID: `setegid(2)`.
 #[unsafe(no_mangle)]
 pub extern "C" fn fdt_setegid(group: gid_t) -> c_int {
-    // SAFETY: it touches no memory.
+    // SAFETY: the call takes no pointer.
     follow(|| unsafe { libc::setegid(group) })
 }
 
-/// Sets the real and the effective user: `setreuid(2)`.
+/// Sets the real and the effective user ID: `setreuid(2)`.
 #[unsafe(no_mangle)]
 pub extern "C" fn fdt_setreuid(real: uid_t, effective: uid_t) -> c_int {
-    // SAFETY: it touches no memory.
+    // SAFETY: the call takes no pointer.
     follow(|| unsafe { libc::setreuid(real, effective) })
 }
 
-/// Sets the real and the effective group: `setregid(2)`.
+/// Sets the real and the effective group ID: `setregid(2)`.
 #[unsafe(no_mangle)]
 pub extern "C" fn fdt_setregid(real: gid_t, effective: gid_t) -> c_int {
-    // SAFETY: it touches no memory.
+    // SAFETY: the call takes no pointer.
     follow(|| unsafe { libc::setregid(real, effective) })
 }
 
-/// Sets the real, the effective and the saved user: `setresuid(2)`.
+/// Sets the real, the effective and the saved user ID: `setresuid(2)`.
 #[unsafe(no_mangle)]
 pub extern "C" fn fdt_setresuid(real: uid_t, effective: uid_t, saved: uid_t) -> c_int {
-    // SAFETY: it touches no memory.
+    // SAFETY: the call takes no pointer.
     follow(|| unsafe { libc::setresuid(real, effective, saved) })
 }
 
-/// Sets the real, the effective and the saved group: `setresgid(2)`.
+/// Sets the real, the effective and the saved group ID: `setresgid(2)`.
 #[unsafe(no_mangle)]
 pub extern "C" fn fdt_setresgid(real: gid_t, effective: gid_t, saved: gid_t) -> c_int {
-    // SAFETY: it touches no memory.
+    // SAFETY: the call takes no pointer.
     follow(|| unsafe { libc::setresgid(real, effective, saved) })
 }
 
-/// Has the host change who the process is, and takes that over.
+/// Changes the host's credentials, and copies them to our process.
 fn follow(change: impl FnOnce() -> c_int) -> c_int {
     call(|system| {
         host::done(change())?;

@@ -1,4 +1,4 @@
-//! Calls on descriptors, whatever they name: `close`, `dup`, `fcntl`.
+//! Calls on descriptors of any file: `close`, `dup`, `fcntl`.
 
 use std::ffi::{c_int, c_uint, c_ulong};
 
@@ -20,12 +20,12 @@ pub extern "C" fn fdt_close(fd: c_int) -> c_int {
     })
 }
 
-/// Closes a range of descriptors, both ends included, or marks it: `close_range(2)`.
+/// Closes all descriptors from `first` to `last`, or sets their flags: `close_range(2)`.
 #[unsafe(no_mangle)]
 pub extern "C" fn fdt_close_range(first: c_uint, last: c_uint, flags: c_int) -> c_int {
     call(|system| {
         let flags = CloseRangeFlags::from_bits(flags.cast_unsigned()).ok_or(Errno::EINVAL)?;
-        // There is one process, which shares its table with nobody: it needs no copy of its own.
+        // There is only one process, so its table is never shared and needs no copy.
         let flags = flags - CloseRangeFlags::UNSHARE;
         system.process.close_range(first, last, flags)?;
         Ok(0)
@@ -38,19 +38,19 @@ pub extern "C" fn fdt_closefrom(first: c_int) {
     fdt_close_range(first.max(0).cast_unsigned(), c_uint::MAX, 0);
 }
 
-/// Gives an open file the lowest free number too: `dup(2)`.
+/// Duplicates a descriptor to the lowest free one: `dup(2)`.
 #[unsafe(no_mangle)]
 pub extern "C" fn fdt_dup(old: c_int) -> c_int {
     call(|system| Ok(system.process.dup(old)?.raw()))
 }
 
-/// Gives an open file the number `new` too: `dup2(2)`.
+/// Duplicates a descriptor to `new`: `dup2(2)`.
 #[unsafe(no_mangle)]
 pub extern "C" fn fdt_dup2(old: c_int, new: c_int) -> c_int {
     call(|system| Ok(system.process.dup2(old, new)?.raw()))
 }
 
-/// Gives an open file the number `new` too, with `O_CLOEXEC` or without: `dup3(2)`.
+/// Duplicates a descriptor to `new`, with `O_CLOEXEC` or 0: `dup3(2)`.
 #[unsafe(no_mangle)]
 pub extern "C" fn fdt_dup3(old: c_int, new: c_int, flags: c_int) -> c_int {
     call(|system| {
@@ -62,14 +62,14 @@ pub extern "C" fn fdt_dup3(old: c_int, new: c_int, flags: c_int) -> c_int {
     })
 }
 
-/// Runs a command on a descriptor: `fcntl(2)`. `argument` is the third one of C, if the command has
-/// one.
+/// Runs a command on a descriptor: `fcntl(2)`. `argument` is the third argument in C, if the
+/// command has one.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fdt_fcntl(fd: c_int, command: c_int, argument: c_ulong) -> c_int {
     call(|system| match command {
         libc::F_GETFD => Ok(system.process.get_flags(fd)?.bits().cast_signed()),
         libc::F_SETFD => {
-            // As Linux: only `FD_CLOEXEC` is looked at, and other bits are no error.
+            // As on Linux, bits other than `FD_CLOEXEC` are ignored.
             let flags = FdFlags::from_bits_truncate(argument as c_uint);
             system.process.set_flags(fd, flags)?;
             Ok(0)
@@ -89,14 +89,14 @@ fn duplicate(system: &System, fd: c_int, from: c_int, flags: FdFlags) -> Result<
     Ok(system.process.dup_from(fd, from, flags)?.raw())
 }
 
-/// Commands that the C crate does not name.
+/// Commands that the `libc` crate does not define.
 const F_GETSIG: c_int = 11;
 const F_DUPFD_QUERY: c_int = 1027;
 
-/// Commands that are about the open file.
+/// Runs a command on the open file of a descriptor.
 ///
 /// # Safety
-/// The argument is what the command asks for.
+/// The argument is what the command expects.
 unsafe fn of_the_file(
     system: &System,
     fd: c_int,
@@ -115,7 +115,7 @@ unsafe fn of_the_file(
             system.process.set_status(fd, flags)?;
             Ok(0)
         }
-        // Signals and leases: nobody has asked for any.
+        // Neither signals nor leases can be requested, so there are none.
         libc::F_GETOWN | F_GETSIG => Ok(0),
         libc::F_GETLEASE => Ok(libc::F_UNLCK),
         libc::F_GETPIPE_SZ => Ok(system.process.pipe_size(fd)? as c_int),
@@ -128,8 +128,8 @@ unsafe fn of_the_file(
     }
 }
 
-/// Returns the host's number of a descriptor, which stays ours: for calls that this library does not
-/// have. `EINVAL` if it is not the host's.
+/// Returns the host descriptor of a file, for calls that this library does not have. The file stays
+/// open here. Fails with `EINVAL` if it is not a host file.
 #[unsafe(no_mangle)]
 pub extern "C" fn fdt_hostfd(fd: c_int) -> c_int {
     call(|system| {
@@ -139,20 +139,20 @@ pub extern "C" fn fdt_hostfd(fd: c_int) -> c_int {
     })
 }
 
-/// Takes a descriptor of the host into the table, and returns its number here. From now on it is
-/// the table's: closing the last descriptor closes it. On an error it is left as it is.
+/// Moves a host descriptor into the table, and returns our descriptor. From now on the table owns
+/// it: closing our last descriptor closes it. After an error it is unchanged.
 #[unsafe(no_mangle)]
 pub extern "C" fn fdt_adopt(host_fd: c_int) -> c_int {
     call(|system| system.adopt(host_fd, FdFlags::empty()))
 }
 
-/// Returns how many descriptors the process can have: `getdtablesize(3)`.
+/// Returns the maximum number of descriptors of the process: `getdtablesize(3)`.
 #[unsafe(no_mangle)]
 pub extern "C" fn fdt_getdtablesize() -> c_int {
     call(|system| Ok(c_int::try_from(system.process.files().limit()).unwrap_or(c_int::MAX)))
 }
 
-/// Tells with 1 whether a descriptor is a terminal, otherwise 0 with the reason in errno: `isatty(3)`.
+/// Returns 1 if a descriptor is a terminal, otherwise 0 with the reason in errno: `isatty(3)`.
 #[unsafe(no_mangle)]
 pub extern "C" fn fdt_isatty(fd: c_int) -> c_int {
     let answer = call(|system| {

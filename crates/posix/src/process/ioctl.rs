@@ -1,4 +1,4 @@
-//! `ioctl`: how many bytes there are, blocking or not, close on exec. All else is for files of the host.
+//! `ioctl`: readable bytes, blocking mode, close-on-exec. Other requests are for host files only.
 
 use std::ffi::{c_int, c_ulong};
 use std::ptr;
@@ -12,14 +12,14 @@ use crate::abi::uaccess;
 use crate::host;
 use crate::host::file::HostFile;
 
-/// Asks an open file for something: `ioctl(2)`. `argument` is the third one of C, if the request has
-/// one.
+/// Runs a request on an open file: `ioctl(2)`. `argument` is the third argument in C, if the
+/// request has one.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fdt_ioctl(fd: c_int, request: c_ulong, argument: c_ulong) -> c_int {
     call(|system| {
         let file = system.file(fd)?;
         let place = ptr::with_exposed_provenance_mut::<c_int>(argument as usize);
-        // The two that are about the number are the table's, whatever the file.
+        // These two act on the descriptor, whatever the file.
         match request {
             libc::FIOCLEX => {
                 system.process.set_flags(fd, FdFlags::CLOEXEC)?;
@@ -60,21 +60,22 @@ pub unsafe extern "C" fn fdt_ioctl(fd: c_int, request: c_ulong, argument: c_ulon
     })
 }
 
-/// Requests of files of the host that speak of another descriptor, which the C crate does not name.
+/// Requests with another host descriptor, which the `libc` crate does not define.
 const FICLONE: c_ulong = 0x4004_9409;
 const FICLONERANGE: c_ulong = 0x4020_940d;
 const FIDEDUPERANGE: c_ulong = 0xc018_9436;
 const TIOCGPTPEER: c_ulong = 0x5441;
 
 impl System {
-    /// Asks a file of the host. Descriptors that are known to be in a request are translated.
+    /// Runs a request on a host file. Translates descriptors in the requests that are known to
+    /// contain them.
     ///
     /// # Errors
-    /// The host's; `EBADF` and `EXDEV` of the other descriptor, if it is not open or of a file of ours;
-    /// `EOPNOTSUPP` for the request that has a list of them.
+    /// The host's; `EBADF` if the other descriptor is not open; `EXDEV` if it is a file of ours;
+    /// `EOPNOTSUPP` for the request that takes a list of descriptors.
     ///
     /// # Safety
-    /// The argument is what the request asks for.
+    /// The argument is what the request expects.
     unsafe fn ioctl_of_host(
         &self,
         number: c_int,
@@ -84,7 +85,7 @@ impl System {
         match request {
             FICLONE => {
                 let (_file, source) = self.source(argument as c_int)?;
-                // SAFETY: the argument is a number.
+                // SAFETY: the argument is a descriptor.
                 unsafe { host::ioctl(number, request, source as c_ulong) }
             }
             FICLONERANGE => {
@@ -94,14 +95,14 @@ impl System {
                 let (_file, source) = self.source(range[0] as c_int)?;
                 range[0] = source.into();
                 let argument = (&raw const range).expose_provenance() as c_ulong;
-                // SAFETY: the range is there.
+                // SAFETY: the range exists during the call.
                 unsafe { host::ioctl(number, request, argument) }
             }
             FIDEDUPERANGE => Err(Errno::EOPNOTSUPP),
             TIOCGPTPEER => {
                 let flags = OpenFlags::from_bits_retain(argument as u32).descriptor();
                 let argument = argument | libc::O_CLOEXEC as c_ulong;
-                // SAFETY: the argument is a number.
+                // SAFETY: the argument is a set of flags.
                 let peer = unsafe { host::ioctl(number, request, argument) }?;
                 self.adopt(peer, flags).inspect_err(|_| host::close(peer))
             }
@@ -110,7 +111,7 @@ impl System {
         }
     }
 
-    /// Returns the host's number of a file to copy from, which is open as long as the reference.
+    /// Returns the host descriptor of a file to copy from, open as long as the reference.
     fn source(&self, fd: c_int) -> Result<(FileRef<dyn Object>, c_int), Errno> {
         let file = self.file(fd)?;
         let number = HostFile::below(&*file).ok_or(Errno::EXDEV)?.number();
@@ -118,7 +119,7 @@ impl System {
     }
 }
 
-/// Returns how many bytes there are: of a file, from the position on.
+/// Returns the number of readable bytes; for a regular file, those after the position.
 fn readable_bytes(file: &dyn Object) -> Result<usize, Errno> {
     if file.status().contains(OpenFlags::PATH) {
         return Err(Errno::EBADF);

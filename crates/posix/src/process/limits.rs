@@ -1,4 +1,4 @@
-//! Limits: `getrlimit`, `setrlimit`, `prlimit` of descriptors and of the length of files, and
+//! Limits: `getrlimit`, `setrlimit` and `prlimit` of descriptors and of file sizes, and
 //! `sysconf(_SC_OPEN_MAX)`. All other limits are the host's.
 
 use std::ffi::{c_int, c_long};
@@ -29,7 +29,7 @@ pub unsafe extern "C" fn fdt_setrlimit(resource: c_int, limit: *const libc::rlim
     })
 }
 
-/// Returns a limit, and sets it: `prlimit(2)`.
+/// Returns a limit, and optionally sets it: `prlimit(2)`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fdt_prlimit(
     process: libc::pid_t,
@@ -49,7 +49,7 @@ pub unsafe extern "C" fn fdt_prlimit(
     })
 }
 
-/// Returns a value of the system: `sysconf(3)`.
+/// Returns a system value: `sysconf(3)`.
 #[unsafe(no_mangle)]
 pub extern "C" fn fdt_sysconf(name: c_int) -> c_long {
     if name != libc::_SC_OPEN_MAX {
@@ -59,7 +59,7 @@ pub extern "C" fn fdt_sysconf(name: c_int) -> c_long {
 }
 
 impl System {
-    /// Sets a limit, if there is a new one, and returns what it was before.
+    /// Sets a limit, if there is a new one, and returns the previous limit.
     fn limit(
         &self,
         process: libc::pid_t,
@@ -96,7 +96,8 @@ impl System {
             hard: new.rlim_max,
         };
         if limit.hard > before.hard && limit.soft <= limit.hard {
-            // Whether the caller may is for the host to say; its own descriptors get the limit too.
+            // The host decides whether the caller may. The new limit applies to the host's
+            // descriptors too.
             host::prlimit(0, resource, Some(new))?;
         }
         self.process.setrlimit(ours, limit)
