@@ -1,4 +1,4 @@
-//! Calls that ask for and set permissions, owners, times and lengths.
+//! Calls that read and set permissions, owners, times and sizes.
 
 use std::ffi::{c_char, c_int};
 
@@ -13,21 +13,21 @@ use crate::fs::transfers::unsigned;
 use crate::host;
 use crate::host::file::HostFile;
 
-/// Asks whether the process may use a path so: `access(2)`.
+/// Checks permissions on a path, for the real user: `access(2)`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fdt_access(path: *const c_char, mode: c_int) -> c_int {
     // SAFETY: as the caller promises.
     unsafe { fdt_faccessat(AT_FDCWD, path, mode, 0) }
 }
 
-/// Asks the same, for the effective user: `euidaccess(3)`.
+/// Checks permissions on a path, for the effective user: `euidaccess(3)`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fdt_euidaccess(path: *const c_char, mode: c_int) -> c_int {
     // SAFETY: as the caller promises.
     unsafe { fdt_faccessat(AT_FDCWD, path, mode, libc::AT_EACCESS) }
 }
 
-/// Asks whether the process may use a path below a directory so: `faccessat(2)`.
+/// Checks permissions on a path relative to a directory: `faccessat(2)`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fdt_faccessat(
     directory: c_int,
@@ -43,7 +43,7 @@ pub unsafe extern "C" fn fdt_faccessat(
             Target::Ours(at, path) => system.process.faccessat(at, path, wanted, at_flags)?,
             Target::Host(path) => {
                 let (directory, path) = (path.directory(), path.as_ptr());
-                // SAFETY: the path is a string.
+                // SAFETY: the path is a C string.
                 host::done(unsafe { libc::faccessat(directory, path, mode, flags) })?;
             }
         }
@@ -64,14 +64,14 @@ pub extern "C" fn fdt_fchmod(fd: c_int, mode: mode_t) -> c_int {
     call(|system| {
         let file = system.file(fd)?;
         match HostFile::below(&*file) {
-            // SAFETY: it touches no memory.
+            // SAFETY: the call takes no pointer.
             Some(host_file) => host::done(unsafe { libc::fchmod(host_file.number(), mode) }),
             None => system.process.fchmod(fd, mode).map(|()| 0),
         }
     })
 }
 
-/// Sets the permissions of a path below a directory: `fchmodat(2)`.
+/// Sets the permissions of a path relative to a directory: `fchmodat(2)`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fdt_fchmodat(
     directory: c_int,
@@ -86,7 +86,7 @@ pub unsafe extern "C" fn fdt_fchmodat(
             Target::Ours(at, path) => system.process.fchmodat(at, path, mode, at_flags)?,
             Target::Host(path) => {
                 let (directory, path) = (path.directory(), path.as_ptr());
-                // SAFETY: the path is a string.
+                // SAFETY: the path is a C string.
                 host::done(unsafe { libc::fchmodat(directory, path, mode, flags) })?;
             }
         }
@@ -94,28 +94,28 @@ pub unsafe extern "C" fn fdt_fchmodat(
     })
 }
 
-/// Sets the owners of a path: `chown(2)`.
+/// Sets the owner and group of a path: `chown(2)`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fdt_chown(path: *const c_char, owner: uid_t, group: gid_t) -> c_int {
     // SAFETY: as the caller promises.
     unsafe { fdt_fchownat(AT_FDCWD, path, owner, group, 0) }
 }
 
-/// Sets the owners of a path, or of the symbolic link that it is: `lchown(2)`.
+/// Sets the owner and group of a path, without following a symbolic link: `lchown(2)`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fdt_lchown(path: *const c_char, owner: uid_t, group: gid_t) -> c_int {
     // SAFETY: as the caller promises.
     unsafe { fdt_fchownat(AT_FDCWD, path, owner, group, AT_SYMLINK_NOFOLLOW) }
 }
 
-/// Sets the owners of an open file: `fchown(2)`.
+/// Sets the owner and group of an open file: `fchown(2)`.
 #[unsafe(no_mangle)]
 pub extern "C" fn fdt_fchown(fd: c_int, owner: uid_t, group: gid_t) -> c_int {
     call(|system| {
         let file = system.file(fd)?;
         match HostFile::below(&*file) {
             Some(host_file) => {
-                // SAFETY: it touches no memory.
+                // SAFETY: the call takes no pointer.
                 host::done(unsafe { libc::fchown(host_file.number(), owner, group) })
             }
             None => system.process.fchown(fd, id(owner), id(group)).map(|()| 0),
@@ -123,7 +123,7 @@ pub extern "C" fn fdt_fchown(fd: c_int, owner: uid_t, group: gid_t) -> c_int {
     })
 }
 
-/// Sets the owners of a path below a directory: `fchownat(2)`.
+/// Sets the owner and group of a path relative to a directory: `fchownat(2)`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fdt_fchownat(
     directory: c_int,
@@ -142,7 +142,7 @@ pub unsafe extern "C" fn fdt_fchownat(
             }
             Target::Host(path) => {
                 let (directory, path) = (path.directory(), path.as_ptr());
-                // SAFETY: the path is a string.
+                // SAFETY: the path is a C string.
                 host::done(unsafe { libc::fchownat(directory, path, owner, group, flags) })?;
             }
         }
@@ -150,20 +150,20 @@ pub unsafe extern "C" fn fdt_fchownat(
     })
 }
 
-/// Sets which permissions new files do not get, and returns which were: `umask(2)`.
+/// Sets the permissions that new files do not get, and returns the previous ones: `umask(2)`.
 #[unsafe(no_mangle)]
 pub extern "C" fn fdt_umask(mask: mode_t) -> mode_t {
-    // There is no error; a panic would be a mask that nobody has asked for. The process is there
-    // before the host's mask changes: it begins with that.
+    // No error is possible; a panic would return a wrong mask. The process is created before the
+    // host's mask changes, because it copies that mask.
     let before = call(|system| {
-        // SAFETY: it touches no memory.
+        // SAFETY: the call takes no pointer.
         unsafe { libc::umask(mask) };
         Ok(system.process.umask(mask.into()).bits().cast_signed())
     });
     before.cast_unsigned()
 }
 
-/// Makes the file of a path longer or shorter: `truncate(2)`.
+/// Sets the size of the file at a path: `truncate(2)`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fdt_truncate(path: *const c_char, length: off_t) -> c_int {
     call(|system| {
@@ -172,7 +172,7 @@ pub unsafe extern "C" fn fdt_truncate(path: *const c_char, length: off_t) -> c_i
         match unsafe { system.target(AT_FDCWD, path) }? {
             Target::Ours(_, path) => system.process.truncate(path, new)?,
             Target::Host(path) => {
-                // SAFETY: the path is a string.
+                // SAFETY: the path is a C string.
                 host::done(unsafe { libc::truncate(path.as_ptr(), length) })?;
             }
         }
@@ -180,8 +180,8 @@ pub unsafe extern "C" fn fdt_truncate(path: *const c_char, length: off_t) -> c_i
     })
 }
 
-/// Sets the times of a path below a directory, to the nanosecond: `utimensat(2)`. Without a path, of
-/// the open file `directory`.
+/// Sets the times of a path relative to a directory, in nanoseconds: `utimensat(2)`. Without a
+/// path, sets those of the open file `directory`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fdt_utimensat(
     directory: c_int,
@@ -197,7 +197,7 @@ pub unsafe extern "C" fn fdt_utimensat(
         // SAFETY: as the caller promises.
         let times = unsafe { uaccess::get_if_any(times.cast::<[timespec; 2]>()) }?;
         if is_nothing(times.as_ref()) {
-            // Nobody looks at the path.
+            // The path is not looked up.
             return Ok(0);
         }
         // SAFETY: as the caller promises.
@@ -206,7 +206,7 @@ pub unsafe extern "C" fn fdt_utimensat(
     })
 }
 
-/// Sets the times of an open file, to the nanosecond: `futimens(3)`.
+/// Sets the times of an open file, in nanoseconds: `futimens(3)`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fdt_futimens(fd: c_int, times: *const timespec) -> c_int {
     call(|system| {
@@ -216,14 +216,14 @@ pub unsafe extern "C" fn fdt_futimens(fd: c_int, times: *const timespec) -> c_in
     })
 }
 
-/// Sets the times of a path, to the microsecond: `utimes(2)`.
+/// Sets the times of a path, in microseconds: `utimes(2)`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fdt_utimes(path: *const c_char, times: *const timeval) -> c_int {
     // SAFETY: as the caller promises.
     unsafe { fdt_futimesat(AT_FDCWD, path, times) }
 }
 
-/// Sets the times of a path, or of the symbolic link that it is: `lutimes(3)`.
+/// Sets the times of a path, in microseconds, without following a symbolic link: `lutimes(3)`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fdt_lutimes(path: *const c_char, times: *const timeval) -> c_int {
     call(|system| {
@@ -235,7 +235,7 @@ pub unsafe extern "C" fn fdt_lutimes(path: *const c_char, times: *const timeval)
     })
 }
 
-/// Sets the times of an open file, to the microsecond: `futimes(3)`.
+/// Sets the times of an open file, in microseconds: `futimes(3)`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fdt_futimes(fd: c_int, times: *const timeval) -> c_int {
     call(|system| {
@@ -245,7 +245,7 @@ pub unsafe extern "C" fn fdt_futimes(fd: c_int, times: *const timeval) -> c_int 
     })
 }
 
-/// Sets the times of a path below a directory, to the microsecond: `futimesat(2)`.
+/// Sets the times of a path relative to a directory, in microseconds: `futimesat(2)`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fdt_futimesat(
     directory: c_int,
@@ -261,7 +261,7 @@ pub unsafe extern "C" fn fdt_futimesat(
     })
 }
 
-/// Sets the times of a path, to the second: `utime(2)`.
+/// Sets the times of a path, in seconds: `utime(2)`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fdt_utime(path: *const c_char, times: *const libc::utimbuf) -> c_int {
     call(|system| {
@@ -292,7 +292,7 @@ impl System {
                     .as_ref()
                     .map_or(std::ptr::null(), |times| times.as_ptr());
                 let (directory, path) = (path.directory(), path.as_ptr());
-                // SAFETY: the path is a string, and the times are there or null.
+                // SAFETY: the path is a C string, and the times are valid or null.
                 host::done(unsafe { libc::utimensat(directory, path, times, flags) })
             }
         }
@@ -307,12 +307,12 @@ impl System {
         let times = times
             .as_ref()
             .map_or(std::ptr::null(), |times| times.as_ptr());
-        // SAFETY: the times are there or null.
+        // SAFETY: the times are valid or null.
         host::done(unsafe { libc::futimens(host_file.number(), times) })
     }
 }
 
-/// Reads flags of a call with a directory.
+/// Converts the flags of an `...at` call.
 ///
 /// # Errors
 /// `EINVAL` if one is unknown.
@@ -320,7 +320,7 @@ pub(crate) fn at_flags(flags: c_int) -> Result<AtFlags, Errno> {
     AtFlags::from_bits(flags.cast_unsigned()).ok_or(Errno::EINVAL)
 }
 
-/// Reads an owner: -1 leaves it as it is.
+/// Converts an owner: -1 means unchanged.
 fn id(number: u32) -> Option<u32> {
     (number != u32::MAX).then_some(number)
 }
@@ -329,10 +329,10 @@ fn is_nothing(times: Option<&[timespec; 2]>) -> bool {
     times.is_some_and(|times| times.iter().all(|time| time.tv_nsec == libc::UTIME_OMIT))
 }
 
-/// Reads two times of microseconds.
+/// Reads two times in microseconds.
 ///
 /// # Safety
-/// If `at` can be an address, there are two.
+/// If `at` can be an address, two times are there.
 unsafe fn precise(at: *const timeval) -> Result<Option<[timespec; 2]>, Errno> {
     // SAFETY: as the caller promises.
     let Some(times) = (unsafe { uaccess::get_if_any(at.cast::<[timeval; 2]>()) })? else {
@@ -354,7 +354,7 @@ fn whole_seconds(tv_sec: libc::time_t) -> timespec {
     timespec { tv_sec, tv_nsec: 0 }
 }
 
-/// Reads two times as our file systems have them; none is the present.
+/// Converts two times to those of our file systems. `None` is the current time.
 fn ours(times: Option<[timespec; 2]>) -> Result<[Time; 2], Errno> {
     let Some([access, change]) = times else {
         return Ok([Time::Now; 2]);

@@ -1,4 +1,4 @@
-//! Copies from file to file, and room for what is to come: `sendfile`, `copy_file_range`, `fallocate`,
+//! Copies between files, allocation and write-back: `sendfile`, `copy_file_range`, `fallocate`,
 //! `posix_fadvise`, `sync`.
 
 use std::ffi::{c_int, c_uint};
@@ -12,7 +12,7 @@ use crate::fs::transfers::{counted, signalling, unsigned};
 use crate::host;
 use crate::host::file::HostFile;
 
-/// Copies a file to another open file: `sendfile(2)`.
+/// Copies from one open file to another: `sendfile(2)`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fdt_sendfile(
     to: c_int,
@@ -33,7 +33,7 @@ pub unsafe extern "C" fn fdt_sendfile(
     })
 }
 
-/// Copies a part of a file to another: `copy_file_range(2)`.
+/// Copies a range of a file to another: `copy_file_range(2)`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fdt_copy_file_range(
     from: c_int,
@@ -62,7 +62,7 @@ pub unsafe extern "C" fn fdt_copy_file_range(
     })
 }
 
-/// Gets room for a part of a file: `fallocate(2)`.
+/// Allocates or frees space for a range of a file: `fallocate(2)`.
 #[unsafe(no_mangle)]
 pub extern "C" fn fdt_fallocate(fd: c_int, how: c_int, offset: off_t, length: off_t) -> c_int {
     call(|system| {
@@ -78,7 +78,7 @@ pub extern "C" fn fdt_fallocate(fd: c_int, how: c_int, offset: off_t, length: of
     })
 }
 
-/// Gets room for a part of a file, and answers the error's number: `posix_fallocate(3)`.
+/// Allocates space for a range of a file, and returns the error number: `posix_fallocate(3)`.
 #[unsafe(no_mangle)]
 pub extern "C" fn fdt_posix_fallocate(fd: c_int, offset: off_t, length: off_t) -> c_int {
     call_returning_errno(|system| {
@@ -89,8 +89,8 @@ pub extern "C" fn fdt_posix_fallocate(fd: c_int, offset: off_t, length: off_t) -
     })
 }
 
-/// Tells how a file will be used, which means nothing here, and answers the error's number:
-/// `posix_fadvise(2)`.
+/// Announces how a file will be used, and returns the error number: `posix_fadvise(2)`. It has no
+/// effect on our files.
 #[unsafe(no_mangle)]
 pub extern "C" fn fdt_posix_fadvise(
     fd: c_int,
@@ -116,7 +116,7 @@ pub extern "C" fn fdt_posix_fadvise(
     })
 }
 
-/// Reads ahead, which means nothing here: `readahead(2)`.
+/// Reads ahead: `readahead(2)`. It has no effect on our files.
 #[unsafe(no_mangle)]
 pub extern "C" fn fdt_readahead(fd: c_int, _offset: off_t, _count: usize) -> ssize_t {
     call(|system| {
@@ -133,13 +133,14 @@ pub extern "C" fn fdt_readahead(fd: c_int, _offset: off_t, _count: usize) -> ssi
     })
 }
 
-/// Waits until the host has written all: `sync(2)`.
+/// Waits until the host has written everything: `sync(2)`.
 #[unsafe(no_mangle)]
 pub extern "C" fn fdt_sync() {
     host::sync();
 }
 
-/// Waits until the file system of a descriptor is written: `syncfs(2)`. Ours is in memory.
+/// Waits until the file system of a descriptor is written: `syncfs(2)`. It does nothing for our
+/// files, which are in memory.
 #[unsafe(no_mangle)]
 pub extern "C" fn fdt_syncfs(fd: c_int) -> c_int {
     call(|system| {
@@ -151,7 +152,8 @@ pub extern "C" fn fdt_syncfs(fd: c_int) -> c_int {
     })
 }
 
-/// Waits until a part of a file is written: `sync_file_range(2)`. Ours is in memory.
+/// Waits until a range of a file is written: `sync_file_range(2)`. It does nothing for our files,
+/// which are in memory.
 #[unsafe(no_mangle)]
 pub extern "C" fn fdt_sync_file_range(
     fd: c_int,
@@ -174,10 +176,10 @@ pub extern "C" fn fdt_sync_file_range(
     })
 }
 
-/// Reads an offset of the caller, if there is one.
+/// Reads an optional offset of the caller.
 ///
 /// # Safety
-/// If `at` can be an address, there is one.
+/// If `at` can be an address, an offset is there.
 unsafe fn offset_of(at: *mut off_t) -> Result<Option<u64>, Errno> {
     // SAFETY: as the caller promises.
     unsafe { uaccess::get_if_any(at) }?
@@ -185,7 +187,7 @@ unsafe fn offset_of(at: *mut off_t) -> Result<Option<u64>, Errno> {
         .transpose()
 }
 
-/// Tells the caller where a copy ended.
+/// Writes the offset at the end of a copy to the caller.
 ///
 /// # Safety
 /// If `at` can be an address, there is room for an offset.

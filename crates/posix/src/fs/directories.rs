@@ -1,4 +1,4 @@
-//! The working directory, and reading directories by descriptor.
+//! The working directory, and reads of directories by descriptor.
 
 use std::ffi::{c_char, c_int, c_void};
 use std::ptr;
@@ -27,7 +27,7 @@ pub unsafe extern "C" fn fdt_chdir(path: *const c_char) -> c_int {
                 system.settle_directory(Side::Ours)
             }
             Target::Host(path) => {
-                // SAFETY: the path is a string.
+                // SAFETY: the path is a C string.
                 host::done(unsafe { libc::chdir(path.as_ptr()) })?;
                 system.settle_directory(Side::Host)
             }
@@ -35,7 +35,7 @@ pub unsafe extern "C" fn fdt_chdir(path: *const c_char) -> c_int {
     })
 }
 
-/// Changes the working directory to an open one: `fchdir(2)`.
+/// Changes the working directory to an open directory: `fchdir(2)`.
 #[unsafe(no_mangle)]
 pub extern "C" fn fdt_fchdir(fd: c_int) -> c_int {
     call(|system| {
@@ -46,7 +46,7 @@ pub extern "C" fn fdt_fchdir(fd: c_int) -> c_int {
                 system.settle_directory(Side::Ours)
             }
             Some(host_file) => {
-                // SAFETY: it touches no memory.
+                // SAFETY: the call takes no pointer.
                 host::done(unsafe { libc::fchdir(host_file.number()) })?;
                 system.settle_directory(Side::Host)
             }
@@ -54,7 +54,7 @@ pub extern "C" fn fdt_fchdir(fd: c_int) -> c_int {
     })
 }
 
-/// Returns the path of the working directory: `getcwd(3)`. Without a buffer it is in memory of
+/// Returns the path of the working directory: `getcwd(3)`. Without a buffer, allocates one with
 /// `malloc`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fdt_getcwd(buf: *mut c_char, size: usize) -> *mut c_char {
@@ -77,21 +77,21 @@ pub unsafe extern "C" fn fdt_getcwd(buf: *mut c_char, size: usize) -> *mut c_cha
         } else {
             host::allocate(size.max(path.len()))?
         };
-        // SAFETY: as the caller promises, or allocated just now.
+        // SAFETY: as the caller promises, or allocated above.
         let copy = unsafe { uaccess::bytes_mut(place, path.len()) }?;
         copy.copy_from_slice(&path);
         Ok(place.cast())
     })
 }
 
-/// Returns the path of the working directory in memory of `malloc`: `get_current_dir_name(3)`.
+/// Returns the path of the working directory, allocated with `malloc`: `get_current_dir_name(3)`.
 #[unsafe(no_mangle)]
 pub extern "C" fn fdt_get_current_dir_name() -> *mut c_char {
     // SAFETY: there is no buffer.
     unsafe { fdt_getcwd(ptr::null_mut(), 0) }
 }
 
-/// Reads names of a directory, as the system call has them: `getdents64(2)`.
+/// Reads directory entries: `getdents64(2)`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fdt_getdents64(fd: c_int, buf: *mut c_void, size: usize) -> ssize_t {
     call(|system| {
@@ -120,7 +120,7 @@ pub unsafe extern "C" fn fdt_getdents64(fd: c_int, buf: *mut c_void, size: usize
 }
 
 impl System {
-    /// Notes where the working directory is now.
+    /// Records the new working directory.
     fn settle_directory(&self, side: Side) -> Result<c_int, Errno> {
         let path = match side {
             Side::Ours => self.process.getcwd()?,
@@ -132,15 +132,15 @@ impl System {
     }
 }
 
-/// Bytes of a record before the name: inode, position, length, kind.
+/// Bytes of a record before the name: inode, offset, length, type.
 const HEAD: usize = 19;
 
-/// Returns how long the record of a name is: with its end, in whole words.
+/// Returns the length of an entry's record: with the terminating null, in whole words.
 fn record_length(entry: &DirEntry) -> usize {
     (HEAD + entry.name.len() + 1).next_multiple_of(8)
 }
 
-/// Writes a record (`struct linux_dirent64`), and returns how long it is.
+/// Writes a record (`struct linux_dirent64`), and returns its length.
 fn write_record(out: &mut [u8], entry: &DirEntry) -> usize {
     let length = record_length(entry);
     let record = &mut out[..length];

@@ -1,4 +1,4 @@
-//! Locks of files: the lock commands of `fcntl`, `flock`, `lockf`.
+//! File locks: the lock commands of `fcntl`, `flock`, `lockf`.
 
 use std::ffi::{c_int, c_short, c_ulong};
 use std::ptr;
@@ -11,7 +11,7 @@ use crate::abi::uaccess;
 use crate::host;
 use crate::host::file::HostFile;
 
-/// Takes or gives up a lock of a whole file: `flock(2)`.
+/// Takes or releases a lock on a whole file: `flock(2)`.
 #[unsafe(no_mangle)]
 pub extern "C" fn fdt_flock(fd: c_int, operation: c_int) -> c_int {
     call(|system| {
@@ -25,7 +25,7 @@ pub extern "C" fn fdt_flock(fd: c_int, operation: c_int) -> c_int {
     })
 }
 
-/// Takes, tests or gives up a lock of the bytes from the position on: `lockf(3)`.
+/// Takes, tests or releases a lock on bytes from the position on: `lockf(3)`.
 #[unsafe(no_mangle)]
 pub extern "C" fn fdt_lockf(fd: c_int, command: c_int, length: libc::off_t) -> c_int {
     call(|system| {
@@ -44,7 +44,7 @@ pub extern "C" fn fdt_lockf(fd: c_int, command: c_int, length: libc::off_t) -> c
             l_pid: 0,
         };
         let argument = (&raw mut lock).expose_provenance() as c_ulong;
-        // SAFETY: the lock is there.
+        // SAFETY: the lock is valid.
         unsafe { of_either(system, fd, command, argument) }?;
         let found = command == libc::F_GETLK && c_int::from(lock.l_type) != libc::F_UNLCK;
         if found { Err(Errno::EACCES) } else { Ok(0) }
@@ -70,7 +70,7 @@ unsafe fn of_either(
     }
 }
 
-/// Runs a lock command of `fcntl` on a file of ours.
+/// Runs a lock command of `fcntl` on one of our files.
 ///
 /// # Safety
 /// The argument is a `struct flock`, or cannot be an address.
@@ -123,7 +123,7 @@ fn read(lock: &libc::flock) -> Result<FileLock, Errno> {
     })
 }
 
-/// Tells what was found; of nothing, only that.
+/// Converts the conflicting lock that was found. Without a conflict, sets only the type.
 fn told(given: libc::flock, found: &FileLock) -> libc::flock {
     let l_type = match found.kind {
         LockKind::Read => libc::F_RDLCK,

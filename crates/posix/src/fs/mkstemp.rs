@@ -1,4 +1,4 @@
-//! Files and directories under names that nobody has: `mkstemp`, `mkdtemp` and their kin.
+//! Files and directories with unique names: `mkstemp`, `mkdtemp` and their variants.
 
 use std::ffi::{CStr, c_char, c_int};
 use std::ptr;
@@ -11,28 +11,28 @@ use crate::fs::names::fdt_mkdir;
 use crate::fs::open::fdt_open;
 use crate::host;
 
-/// Makes and opens a file whose name replaces the last six letters, `XXXXXX`: `mkstemp(3)`.
+/// Creates and opens a file, replacing the final `XXXXXX` of the template: `mkstemp(3)`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fdt_mkstemp(template: *mut c_char) -> c_int {
     // SAFETY: as the caller promises.
     unsafe { fdt_mkostemps(template, 0, 0) }
 }
 
-/// Does as `mkstemp`, with flags: `mkostemp(3)`.
+/// Like `mkstemp`, with flags: `mkostemp(3)`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fdt_mkostemp(template: *mut c_char, flags: c_int) -> c_int {
     // SAFETY: as the caller promises.
     unsafe { fdt_mkostemps(template, 0, flags) }
 }
 
-/// Does as `mkstemp`, with so many letters after the six: `mkstemps(3)`.
+/// Like `mkstemp`, with `suffix` bytes after the `XXXXXX`: `mkstemps(3)`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fdt_mkstemps(template: *mut c_char, suffix: c_int) -> c_int {
     // SAFETY: as the caller promises.
     unsafe { fdt_mkostemps(template, suffix, 0) }
 }
 
-/// Does as `mkstemps`, with flags: `mkostemps(3)`.
+/// Like `mkstemps`, with flags: `mkostemps(3)`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fdt_mkostemps(
     template: *mut c_char,
@@ -40,11 +40,11 @@ pub unsafe extern "C" fn fdt_mkostemps(
     flags: c_int,
 ) -> c_int {
     let flags = flags & !libc::O_ACCMODE | libc::O_RDWR | libc::O_CREAT | libc::O_EXCL;
-    // SAFETY: as the caller promises; each name that is tried is a string.
+    // SAFETY: as the caller promises; each name that is tried is a C string.
     call(|_| unsafe { attempts(template, suffix, |path| fdt_open(path, flags, 0o600)) })
 }
 
-/// Makes a directory whose name replaces the last six letters, `XXXXXX`: `mkdtemp(3)`.
+/// Creates a directory, replacing the final `XXXXXX` of the template: `mkdtemp(3)`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fdt_mkdtemp(template: *mut c_char) -> *mut c_char {
     // SAFETY: as above.
@@ -55,16 +55,18 @@ pub unsafe extern "C" fn fdt_mkdtemp(template: *mut c_char) -> *mut c_char {
 /// Letters of a name.
 const LETTERS: &[u8; 62] = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
 
-/// Names that are tried, as the C library does.
+/// Maximum number of names that are tried, as in glibc.
 const TMP_MAX: usize = 62 * 62 * 62;
 
-/// Tries names until one was free.
+/// Tries names until one is free.
 ///
 /// # Errors
-/// `EINVAL` if the six letters are not there; `EEXIST` if all were taken; those of `make`.
+/// `EINVAL` if the template does not have the six letters; `EEXIST` if all names exist; those of
+/// `make`.
 ///
 /// # Safety
-/// If `template` can be an address, a string is there that nobody else uses meanwhile.
+/// If `template` can be an address, a C string is there, and nothing else accesses it during the
+/// call.
 unsafe fn attempts(
     template: *mut c_char,
     suffix: c_int,
@@ -77,7 +79,7 @@ unsafe fn attempts(
         .checked_sub(suffix)
         .and_then(|end| end.checked_sub(6));
     let start = start.ok_or(Errno::EINVAL)?;
-    // SAFETY: as the caller promises; the six are within the string.
+    // SAFETY: as the caller promises; the six letters are within the string.
     let letters = unsafe { uaccess::bytes_mut(template.add(start).cast(), 6) }?;
     if letters != b"XXXXXX" {
         return Err(Errno::EINVAL);

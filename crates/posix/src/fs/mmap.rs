@@ -1,9 +1,9 @@
 //! Memory and files: `memfd_create`, and `mmap` of descriptors.
 //!
-//! The pages of a mapping are the host's to hand out, and it knows nothing of files of ours. So `mmap`
-//! of one *copies*: anonymous memory, filled with what the file has at that moment. That is what a
-//! private mapping is, but for changes of the file that come later; and what a shared one to read from
-//! is to most who use it. A shared one to write to would lose what is written, and answers `ENODEV`.
+//! The host maps pages, and it does not know our files. So `mmap` of one of our files *copies*: it
+//! maps anonymous memory, and fills it with the content of the file. That equals a private mapping,
+//! except that later changes of the file do not appear. It also suffices for most uses of a shared
+//! read-only mapping. Writes to a shared writable mapping would be lost, so it fails with `ENODEV`.
 
 use std::ffi::{c_char, c_int, c_uint, c_void};
 use std::slice;
@@ -17,11 +17,11 @@ use crate::abi::uaccess;
 use crate::host;
 use crate::host::file::HostFile;
 
-/// Makes a file without a name: `memfd_create(2)`.
+/// Creates an anonymous file: `memfd_create(2)`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fdt_memfd_create(name: *const c_char, flags: c_uint) -> c_int {
     call(|system| {
-        // Whether the pages may be executed is told by nobody here.
+        // Flags on executable pages have no effect on our files.
         let known = flags & !(libc::MFD_NOEXEC_SEAL | libc::MFD_EXEC);
         let flags = MemfdFlags::from_bits(known).ok_or(Errno::EINVAL)?;
         // SAFETY: as the caller promises.
@@ -52,7 +52,7 @@ pub unsafe extern "C" fn fdt_mmap(
         offset,
     };
     let place = call(|system| system.map(fd, &asked));
-    // The one call whose failure is no null.
+    // Unlike other calls, it does not report an error by null.
     if place.is_null() {
         libc::MAP_FAILED
     } else {
@@ -60,7 +60,7 @@ pub unsafe extern "C" fn fdt_mmap(
     }
 }
 
-/// What is asked of `mmap`.
+/// Arguments of `mmap`.
 struct Mapping {
     at: *mut c_void,
     length: usize,
@@ -81,7 +81,7 @@ impl System {
                 offset,
             } = asked;
             let number = host_file.number();
-            // SAFETY: where it lies is what the program asked for.
+            // SAFETY: the program chose the address.
             let place = unsafe { libc::mmap(at, length, protection, flags, number, offset) };
             return if place == libc::MAP_FAILED {
                 Err(errno())
@@ -123,10 +123,10 @@ impl Mapping {
 
     fn copy(&self, file: &dyn Object) -> Result<*mut c_void, Errno> {
         let place = host::map_anonymous(self.at, self.length, self.flags & !libc::MAP_TYPE)?;
-        // Whole pages, as of the host: what a file has behind `length` is there too. Where the host has
-        // mapped them, the sum is no overflow.
+        // Fill whole pages, like the host: bytes of the file after `length` appear too. The host
+        // mapped the pages, so the sum does not overflow.
         let whole = self.length.next_multiple_of(host::page_size() as usize);
-        // SAFETY: the memory was mapped just now, and nobody else knows of it.
+        // SAFETY: the memory was mapped above, and is not shared yet.
         let memory = unsafe { slice::from_raw_parts_mut(place.cast::<u8>(), whole) };
         let done = fill(file, memory, self.offset.cast_unsigned())
             .and_then(|()| host::protect(place, self.length, self.protection));
@@ -138,7 +138,7 @@ impl Mapping {
     }
 }
 
-/// Copies a file from an offset on, up to its end.
+/// Copies a file into memory, from an offset to the end of either.
 fn fill(file: &dyn Object, memory: &mut [u8], offset: u64) -> Result<(), Errno> {
     let mut done = 0;
     while done < memory.len() {

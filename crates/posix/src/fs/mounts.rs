@@ -10,8 +10,8 @@ use crate::abi::call::call;
 use crate::abi::system::System;
 use crate::abi::uaccess;
 
-/// Makes an empty file system in memory, and has all paths below `path` lead there, whatever the host
-/// has there. `EBUSY` if there is a mount already; `EINVAL` for the root.
+/// Mounts an empty in-memory file system at `path`. All paths below it lead there, whatever the
+/// host has there. Fails with `EBUSY` if there is a mount already, and with `EINVAL` for the root.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fdt_mount(path: *const c_char) -> c_int {
     call(|system| {
@@ -22,8 +22,9 @@ pub unsafe extern "C" fn fdt_mount(path: *const c_char) -> c_int {
     })
 }
 
-/// Takes a mount away, with all that is in it: its paths are the host's again. `EINVAL` if there is no
-/// mount of this path; `EBUSY` while a file in it is open, or it is the working directory.
+/// Unmounts and discards a file system: its paths are the host's again. Fails with `EINVAL` if
+/// `path` is not a mount, and with `EBUSY` while a file in it is open or the working directory is in
+/// it.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fdt_umount(path: *const c_char) -> c_int {
     call(|system| {
@@ -48,7 +49,7 @@ const OURS: [&[u8]; 9] = [
 ];
 
 impl System {
-    /// Has the paths below `path` be ours.
+    /// Makes the paths below `path` ours.
     ///
     /// # Errors
     /// Those of [`fdt_mount`].
@@ -63,8 +64,8 @@ impl System {
         Ok(())
     }
 
-    /// Has the devices and what is told of descriptors be ours: the paths of the host that would
-    /// speak of the host's descriptors, and those that programs read and write most.
+    /// Mounts the devices and `/proc/self/fd`. They replace the host paths that would show the
+    /// host's descriptors, and the devices that programs use most.
     pub(crate) fn mount_devices(&self) {
         let mounted = self
             .mount_there(b"/dev", Arc::new(DevFs::new()))
@@ -77,7 +78,7 @@ impl System {
         }
     }
 
-    /// Puts a file system where nothing else is of our world.
+    /// Mounts a file system at a new path of our side.
     fn mount_there(&self, point: &[u8], fs: Arc<dyn FileSystem>) -> Result<(), Errno> {
         let mut below = Vec::new();
         for name in point
@@ -94,7 +95,7 @@ impl System {
         self.process.mount(point, fs)
     }
 
-    /// Has the paths below `path` be the host's again.
+    /// Makes the paths below `path` the host's again.
     ///
     /// # Errors
     /// Those of [`fdt_umount`].
@@ -109,7 +110,7 @@ impl System {
         Ok(())
     }
 
-    /// Returns the one spelling of a mount point.
+    /// Returns the normal form of a mount point.
     fn point(&self, path: &[u8]) -> Result<Vec<u8>, Errno> {
         let mut point = self.routes.load().absolute(path);
         while point.last() == Some(&b'/') {

@@ -1,6 +1,6 @@
-//! Calls that make, move and remove names.
+//! Calls that create, rename and remove names.
 //!
-//! A name stays on its side: to rename or link from one world to the other answers `EXDEV`, as between
+//! A name stays on its side: a rename or link between the two sides fails with `EXDEV`, as between
 //! two file systems of the host.
 
 use std::ffi::{c_char, c_int, c_uint};
@@ -14,14 +14,14 @@ use crate::abi::uaccess;
 use crate::fs::transfers::counted;
 use crate::host;
 
-/// Makes a directory: `mkdir(2)`.
+/// Creates a directory: `mkdir(2)`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fdt_mkdir(path: *const c_char, mode: mode_t) -> c_int {
     // SAFETY: as the caller promises.
     unsafe { fdt_mkdirat(AT_FDCWD, path, mode) }
 }
 
-/// Makes a directory below another: `mkdirat(2)`.
+/// Creates a directory relative to another: `mkdirat(2)`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fdt_mkdirat(directory: c_int, path: *const c_char, mode: mode_t) -> c_int {
     call(|system| {
@@ -29,7 +29,7 @@ pub unsafe extern "C" fn fdt_mkdirat(directory: c_int, path: *const c_char, mode
         match unsafe { system.target(directory, path) }? {
             Target::Ours(at, path) => system.process.mkdirat(at, path, mode)?,
             Target::Host(path) => {
-                // SAFETY: the path is a string.
+                // SAFETY: the path is a C string.
                 host::done(unsafe { libc::mkdirat(path.directory(), path.as_ptr(), mode) })?;
             }
         }
@@ -37,14 +37,14 @@ pub unsafe extern "C" fn fdt_mkdirat(directory: c_int, path: *const c_char, mode
     })
 }
 
-/// Makes a FIFO: `mkfifo(3)`.
+/// Creates a FIFO: `mkfifo(3)`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fdt_mkfifo(path: *const c_char, mode: mode_t) -> c_int {
     // SAFETY: as the caller promises.
     unsafe { fdt_mkfifoat(AT_FDCWD, path, mode) }
 }
 
-/// Makes a FIFO below a directory: `mkfifoat(3)`.
+/// Creates a FIFO relative to a directory: `mkfifoat(3)`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fdt_mkfifoat(
     directory: c_int,
@@ -56,7 +56,7 @@ pub unsafe extern "C" fn fdt_mkfifoat(
     unsafe { fdt_mknodat(directory, path, mode, 0) }
 }
 
-/// Makes a file or a FIFO: `mknod(2)`.
+/// Creates a file or a FIFO: `mknod(2)`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fdt_mknod(
     path: *const c_char,
@@ -67,7 +67,7 @@ pub unsafe extern "C" fn fdt_mknod(
     unsafe { fdt_mknodat(AT_FDCWD, path, mode, device) }
 }
 
-/// Makes a file or a FIFO below a directory: `mknodat(2)`.
+/// Creates a file or a FIFO relative to a directory: `mknodat(2)`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fdt_mknodat(
     directory: c_int,
@@ -81,7 +81,7 @@ pub unsafe extern "C" fn fdt_mknodat(
             Target::Ours(at, path) => system.process.mknodat(at, path, kind(mode)?, mode)?,
             Target::Host(path) => {
                 let (directory, path) = (path.directory(), path.as_ptr());
-                // SAFETY: the path is a string.
+                // SAFETY: the path is a C string.
                 host::done(unsafe { libc::mknodat(directory, path, mode, device) })?;
             }
         }
@@ -101,7 +101,7 @@ fn kind(mode: mode_t) -> Result<FileKind, Errno> {
     }
 }
 
-/// Removes the name of a file: `unlink(2)`.
+/// Removes a name of a file: `unlink(2)`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fdt_unlink(path: *const c_char) -> c_int {
     // SAFETY: as the caller promises.
@@ -115,7 +115,7 @@ pub unsafe extern "C" fn fdt_rmdir(path: *const c_char) -> c_int {
     unsafe { fdt_unlinkat(AT_FDCWD, path, libc::AT_REMOVEDIR) }
 }
 
-/// Removes a name below a directory: `unlinkat(2)`.
+/// Removes a name relative to a directory: `unlinkat(2)`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fdt_unlinkat(
     directory: c_int,
@@ -128,7 +128,7 @@ pub unsafe extern "C" fn fdt_unlinkat(
         match unsafe { system.target(directory, path) }? {
             Target::Ours(at, path) => system.process.unlinkat(at, path, what)?,
             Target::Host(path) => {
-                // SAFETY: the path is a string.
+                // SAFETY: the path is a C string.
                 host::done(unsafe { libc::unlinkat(path.directory(), path.as_ptr(), flags) })?;
             }
         }
@@ -136,7 +136,7 @@ pub unsafe extern "C" fn fdt_unlinkat(
     })
 }
 
-/// Removes a name, be it of a file or of an empty directory: `remove(3)`.
+/// Removes a name of a file, or an empty directory: `remove(3)`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fdt_remove(path: *const c_char) -> c_int {
     call(|system| {
@@ -151,7 +151,7 @@ pub unsafe extern "C" fn fdt_remove(path: *const c_char) -> c_int {
                 }
             }
             Target::Host(path) => {
-                // SAFETY: the path is a string.
+                // SAFETY: the path is a C string.
                 host::done(unsafe { libc::remove(path.as_ptr()) })?;
             }
         }
@@ -159,14 +159,14 @@ pub unsafe extern "C" fn fdt_remove(path: *const c_char) -> c_int {
     })
 }
 
-/// Gives a file another name: `rename(2)`.
+/// Renames a file: `rename(2)`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fdt_rename(old: *const c_char, new: *const c_char) -> c_int {
     // SAFETY: as the caller promises.
     unsafe { fdt_renameat2(AT_FDCWD, old, AT_FDCWD, new, 0) }
 }
 
-/// Gives a file another name, below directories: `renameat(2)`.
+/// Renames a file, with paths relative to directories: `renameat(2)`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fdt_renameat(
     old_directory: c_int,
@@ -178,7 +178,7 @@ pub unsafe extern "C" fn fdt_renameat(
     unsafe { fdt_renameat2(old_directory, old, new_directory, new, 0) }
 }
 
-/// Gives a file another name, with flags: `renameat2(2)`.
+/// Renames a file, with flags: `renameat2(2)`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fdt_renameat2(
     old_directory: c_int,
@@ -206,14 +206,14 @@ pub unsafe extern "C" fn fdt_renameat2(
     })
 }
 
-/// Gives a file one name more: `link(2)`.
+/// Creates a hard link: `link(2)`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fdt_link(old: *const c_char, new: *const c_char) -> c_int {
     // SAFETY: as the caller promises.
     unsafe { fdt_linkat(AT_FDCWD, old, AT_FDCWD, new, 0) }
 }
 
-/// Gives a file one name more, below directories: `linkat(2)`.
+/// Creates a hard link, with paths relative to directories: `linkat(2)`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fdt_linkat(
     old_directory: c_int,
@@ -234,7 +234,7 @@ pub unsafe extern "C" fn fdt_linkat(
             }
             (Target::Host(old), Target::Host(new)) => {
                 let (old_at, new_at) = (old.directory(), new.directory());
-                // SAFETY: the paths are strings.
+                // SAFETY: the paths are C strings.
                 host::done(unsafe {
                     libc::linkat(old_at, old.as_ptr(), new_at, new.as_ptr(), flags)
                 })?;
@@ -245,14 +245,14 @@ pub unsafe extern "C" fn fdt_linkat(
     })
 }
 
-/// Makes a symbolic link: `symlink(2)`.
+/// Creates a symbolic link: `symlink(2)`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fdt_symlink(target: *const c_char, path: *const c_char) -> c_int {
     // SAFETY: as the caller promises.
     unsafe { fdt_symlinkat(target, AT_FDCWD, path) }
 }
 
-/// Makes a symbolic link below a directory: `symlinkat(2)`.
+/// Creates a symbolic link relative to a directory: `symlinkat(2)`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fdt_symlinkat(
     target: *const c_char,
@@ -267,7 +267,7 @@ pub unsafe extern "C" fn fdt_symlinkat(
             Target::Ours(at, path) => system.process.symlinkat(leads_to.to_bytes(), at, path)?,
             Target::Host(path) => {
                 let leads_to = leads_to.as_ptr();
-                // SAFETY: both are strings.
+                // SAFETY: both are C strings.
                 host::done(unsafe { libc::symlinkat(leads_to, path.directory(), path.as_ptr()) })?;
             }
         }
@@ -275,7 +275,7 @@ pub unsafe extern "C" fn fdt_symlinkat(
     })
 }
 
-/// Reads where a symbolic link leads: `readlink(2)`.
+/// Reads the target of a symbolic link: `readlink(2)`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fdt_readlink(
     path: *const c_char,
@@ -286,7 +286,7 @@ pub unsafe extern "C" fn fdt_readlink(
     unsafe { fdt_readlinkat(AT_FDCWD, path, buf, size) }
 }
 
-/// Reads where a symbolic link below a directory leads: `readlinkat(2)`.
+/// Reads the target of a symbolic link relative to a directory: `readlinkat(2)`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fdt_readlinkat(
     directory: c_int,
@@ -295,7 +295,7 @@ pub unsafe extern "C" fn fdt_readlinkat(
     size: usize,
 ) -> ssize_t {
     call(|system| {
-        // The host has an `int`.
+        // In the host's kernel the size is an `int`.
         if size == 0 || c_int::try_from(size).is_err() {
             return Err(Errno::EINVAL);
         }
@@ -310,7 +310,7 @@ pub unsafe extern "C" fn fdt_readlinkat(
                 counted(Ok(count))
             }
             Target::Host(path) => {
-                // SAFETY: the path is a string, and as the caller promises.
+                // SAFETY: the path is a C string; the rest as the caller promises.
                 host::check(unsafe { libc::readlinkat(path.directory(), path.as_ptr(), buf, size) })
             }
         }

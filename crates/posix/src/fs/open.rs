@@ -10,14 +10,14 @@ use crate::abi::target::{HostPath, Target};
 use crate::host;
 use crate::host::file::HostFile;
 
-/// Opens a path: `open(2)`. `mode` is the third argument of C, if the flags ask for one.
+/// Opens a path: `open(2)`. `mode` is the third argument in C, if the flags require one.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fdt_open(path: *const c_char, flags: c_int, mode: libc::mode_t) -> c_int {
     // SAFETY: as the caller promises.
     unsafe { fdt_openat(libc::AT_FDCWD, path, flags, mode) }
 }
 
-/// Opens a path that is relative to a directory: `openat(2)`.
+/// Opens a path relative to a directory: `openat(2)`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fdt_openat(
     directory: c_int,
@@ -32,7 +32,7 @@ pub unsafe extern "C" fn fdt_openat(
     })
 }
 
-/// Makes or empties a file, and opens it for writing: `creat(2)`.
+/// Creates or truncates a file, and opens it for writing: `creat(2)`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fdt_creat(path: *const c_char, mode: libc::mode_t) -> c_int {
     let flags = libc::O_CREAT | libc::O_WRONLY | libc::O_TRUNC;
@@ -50,7 +50,7 @@ impl System {
     ) -> Result<c_int, Errno> {
         match target {
             Target::Ours(at, path) => {
-                // As the host, it does not mind flags that it does not know.
+                // Like the host, ignore unknown flags.
                 let flags = OpenFlags::from_bits_truncate(flags.cast_unsigned());
                 Ok(self.process.openat(*at, path, flags, mode)?.raw())
             }

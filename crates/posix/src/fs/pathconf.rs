@@ -1,4 +1,4 @@
-//! `pathconf` and `fpathconf`: what a file system can, and how much of it.
+//! `pathconf` and `fpathconf`: features and limits of a file system.
 
 use std::ffi::{c_char, c_int, c_long};
 
@@ -9,7 +9,7 @@ use crate::abi::target::Target;
 use crate::host;
 use crate::host::file::HostFile;
 
-/// Returns a value of the file system of a path: `pathconf(3)`.
+/// Returns a configuration value of a path: `pathconf(3)`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fdt_pathconf(path: *const c_char, name: c_int) -> c_long {
     call(|system| {
@@ -20,30 +20,31 @@ pub unsafe extern "C" fn fdt_pathconf(path: *const c_char, name: c_int) -> c_lon
                 value(name)
             }
             Target::Host(path) => {
-                // SAFETY: the path is a string.
+                // SAFETY: the path is a C string.
                 host::value(|| unsafe { libc::pathconf(path.as_ptr(), name) })
             }
         }
     })
 }
 
-/// Returns a value of the file system of an open file: `fpathconf(3)`.
+/// Returns a configuration value of an open file: `fpathconf(3)`.
 #[unsafe(no_mangle)]
 pub extern "C" fn fdt_fpathconf(fd: c_int, name: c_int) -> c_long {
     call(|system| {
         let file = system.file(fd)?;
         match HostFile::below(&*file) {
-            // SAFETY: it touches no memory of ours.
+            // SAFETY: the call takes no pointer.
             Some(host_file) => host::value(|| unsafe { libc::fpathconf(host_file.number(), name) }),
             None => value(name),
         }
     })
 }
 
-/// Returns a value of our file systems.
+/// Returns a configuration value of our file systems.
 fn value(name: c_int) -> Result<c_long, Errno> {
     Ok(match name {
-        // As many as there is memory for. As of the host's, the C library tells its own number.
+        // Only memory limits the number of links. This is the value that glibc returns for unknown
+        // file systems.
         libc::_PC_LINK_MAX => 127,
         libc::_PC_NAME_MAX => 255,
         libc::_PC_PATH_MAX | libc::_PC_PIPE_BUF => 4096,
@@ -52,7 +53,7 @@ fn value(name: c_int) -> Result<c_long, Errno> {
         libc::_PC_VDISABLE => 0,
         libc::_PC_FILESIZEBITS => 64,
         libc::_PC_REC_XFER_ALIGN | libc::_PC_REC_MIN_XFER_SIZE | libc::_PC_ALLOC_SIZE_MIN => 4096,
-        // No limit, or no such thing.
+        // Unlimited, or not supported.
         libc::_PC_SYNC_IO
         | libc::_PC_ASYNC_IO
         | libc::_PC_PRIO_IO

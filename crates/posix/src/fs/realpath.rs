@@ -1,4 +1,4 @@
-//! `realpath`: a path without links, `.` and `..`.
+//! `realpath`: a path without symbolic links, `.` and `..`.
 
 use std::ffi::{CStr, CString, c_char};
 
@@ -10,11 +10,11 @@ use crate::abi::target::Target;
 use crate::abi::uaccess;
 use crate::host;
 
-/// Most links on the way, as of any path.
+/// Maximum number of links in a path walk.
 const MOST_LINKS: usize = 40;
 
-/// Returns the path without links, in `resolved` (4,096 bytes) or in memory of `malloc`:
-/// `realpath(3)`.
+/// Resolves a path to one without symbolic links: `realpath(3)`. The result is in `resolved` (4,096
+/// bytes), or allocated with `malloc`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fdt_realpath(path: *const c_char, resolved: *mut c_char) -> *mut c_char {
     call(|system| {
@@ -24,7 +24,7 @@ pub unsafe extern "C" fn fdt_realpath(path: *const c_char, resolved: *mut c_char
         // SAFETY: as the caller promises.
         let found = match unsafe { system.target(libc::AT_FDCWD, path) }? {
             Target::Host(path) => {
-                // SAFETY: the path is a string, and as the caller promises.
+                // SAFETY: the path is a C string; the rest as the caller promises.
                 return host::check_pointer(unsafe { libc::realpath(path.as_ptr(), resolved) });
             }
             Target::Ours(_, path) => system.real_path(&path)?,
@@ -35,17 +35,18 @@ pub unsafe extern "C" fn fdt_realpath(path: *const c_char, resolved: *mut c_char
     })
 }
 
-/// Returns the path without links in memory of `malloc`: `canonicalize_file_name(3)`.
+/// Resolves a path to one without symbolic links, allocated with `malloc`:
+/// `canonicalize_file_name(3)`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fdt_canonicalize_file_name(path: *const c_char) -> *mut c_char {
     // SAFETY: as the caller promises.
     unsafe { fdt_realpath(path, std::ptr::null_mut()) }
 }
 
-/// Copies a path to where the caller has room, or to memory of `malloc`.
+/// Copies a path to the caller's buffer, or to memory from `malloc`.
 ///
 /// # Safety
-/// If `to` can be an address, there are 4,096 bytes.
+/// If `to` can be an address, there is room for 4,096 bytes.
 unsafe fn put_path(to: *mut c_char, path: &CStr) -> Result<*mut c_char, Errno> {
     let bytes = path.to_bytes_with_nul();
     if bytes.len() > libc::PATH_MAX as usize {
@@ -56,13 +57,13 @@ unsafe fn put_path(to: *mut c_char, path: &CStr) -> Result<*mut c_char, Errno> {
     } else {
         to.cast()
     };
-    // SAFETY: as the caller promises, or allocated just now.
+    // SAFETY: as the caller promises, or allocated above.
     unsafe { uaccess::bytes_mut(place, bytes.len()) }?.copy_from_slice(bytes);
     Ok(place.cast())
 }
 
 impl System {
-    /// Goes a way of ours, name by name.
+    /// Walks a path of our side, name by name.
     fn real_path(&self, path: &[u8]) -> Result<Vec<u8>, Errno> {
         if path.is_empty() {
             return Err(Errno::ENOENT);
@@ -107,7 +108,7 @@ impl System {
     }
 }
 
-/// Lists the names of a path, the last one first.
+/// Returns the names of a path, last one first.
 fn names(path: &[u8]) -> Vec<Vec<u8>> {
     path.rsplit(|&byte| byte == b'/')
         .filter(|name| !matches!(*name, b"" | b"."))

@@ -1,4 +1,4 @@
-//! Calls that describe a file or a file system: `stat`, `statfs` and their families.
+//! Status of files and file systems: `stat`, `statfs` and their variants.
 
 use std::ffi::{c_char, c_int, c_uint};
 use std::mem;
@@ -15,21 +15,21 @@ use crate::fs::attributes::at_flags;
 use crate::host;
 use crate::host::file::HostFile;
 
-/// Describes a path: `stat(2)`.
+/// Returns the status of a path: `stat(2)`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fdt_stat(path: *const c_char, stat: *mut libc::stat) -> c_int {
     // SAFETY: as the caller promises.
     unsafe { fdt_fstatat(AT_FDCWD, path, stat, 0) }
 }
 
-/// Describes a path, or the symbolic link that it is: `lstat(2)`.
+/// Returns the status of a path, without following a symbolic link: `lstat(2)`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fdt_lstat(path: *const c_char, stat: *mut libc::stat) -> c_int {
     // SAFETY: as the caller promises.
     unsafe { fdt_fstatat(AT_FDCWD, path, stat, AT_SYMLINK_NOFOLLOW) }
 }
 
-/// Describes an open file: `fstat(2)`.
+/// Returns the status of an open file: `fstat(2)`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fdt_fstat(fd: c_int, stat: *mut libc::stat) -> c_int {
     call(|system| {
@@ -40,7 +40,7 @@ pub unsafe extern "C" fn fdt_fstat(fd: c_int, stat: *mut libc::stat) -> c_int {
     })
 }
 
-/// Describes a path below a directory: `fstatat(2)`.
+/// Returns the status of a path relative to a directory: `fstatat(2)`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fdt_fstatat(
     directory: c_int,
@@ -61,7 +61,7 @@ pub unsafe extern "C" fn fdt_fstatat(
     })
 }
 
-/// Describes a path below a directory, with the time of its making: `statx(2)`.
+/// Returns the status of a path relative to a directory, with the birth time: `statx(2)`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fdt_statx(
     directory: c_int,
@@ -86,14 +86,14 @@ pub unsafe extern "C" fn fdt_statx(
             }
             Target::Host(path) => {
                 let (directory, path) = (path.directory(), path.as_ptr());
-                // SAFETY: the path is a string, and as the caller promises.
+                // SAFETY: the path is a C string; the rest as the caller promises.
                 host::done(unsafe { libc::statx(directory, path, flags, mask, statx) })
             }
         }
     })
 }
 
-/// Describes the file system of a path: `statfs(2)`.
+/// Returns the status of the file system of a path: `statfs(2)`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fdt_statfs(path: *const c_char, statfs: *mut libc::statfs64) -> c_int {
     call(|system| {
@@ -105,7 +105,7 @@ pub unsafe extern "C" fn fdt_statfs(path: *const c_char, statfs: *mut libc::stat
     })
 }
 
-/// Describes the file system of an open file: `fstatfs(2)`.
+/// Returns the status of the file system of an open file: `fstatfs(2)`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fdt_fstatfs(fd: c_int, statfs: *mut libc::statfs64) -> c_int {
     call(|system| {
@@ -116,7 +116,7 @@ pub unsafe extern "C" fn fdt_fstatfs(fd: c_int, statfs: *mut libc::statfs64) -> 
     })
 }
 
-/// Describes the file system of a path, as POSIX has it: `statvfs(3)`.
+/// Returns the status of the file system of a path, in the POSIX form: `statvfs(3)`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fdt_statvfs(path: *const c_char, statvfs: *mut libc::statvfs) -> c_int {
     call(|system| {
@@ -128,7 +128,7 @@ pub unsafe extern "C" fn fdt_statvfs(path: *const c_char, statvfs: *mut libc::st
     })
 }
 
-/// Describes the file system of an open file, as POSIX has it: `fstatvfs(3)`.
+/// Returns the status of the file system of an open file, in the POSIX form: `fstatvfs(3)`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fdt_fstatvfs(fd: c_int, statvfs: *mut libc::statvfs) -> c_int {
     call(|system| {
@@ -140,23 +140,23 @@ pub unsafe extern "C" fn fdt_fstatvfs(fd: c_int, statvfs: *mut libc::statvfs) ->
 }
 
 impl System {
-    /// Describes an open file of either side.
+    /// Returns the status of an open file of either side.
     pub(crate) fn describe(&self, fd: c_int) -> Result<libc::stat, Errno> {
         let file = self.file(fd)?;
         match HostFile::below(&*file) {
             Some(host_file) => host::fstat(host_file.number()),
             None => match file.stat() {
-                // An eventfd and its like have no inode of their own.
+                // An eventfd and other anonymous files have no inode of their own.
                 Err(Errno::EOPNOTSUPP) => Ok(anonymous()),
                 stat => Ok(converted(&stat?)),
             },
         }
     }
 
-    /// Describes the file system of a path of the caller.
+    /// Returns the status of the file system of a path.
     ///
     /// # Safety
-    /// If `path` can be an address, a string is there.
+    /// If `path` can be an address, a C string is there.
     unsafe fn describe_fs(&self, path: *const c_char) -> Result<libc::statfs64, Errno> {
         // SAFETY: as the caller promises.
         match unsafe { self.target(AT_FDCWD, path) }? {
@@ -173,16 +173,16 @@ impl System {
         }
     }
 
-    /// Tells whether a path of ours is a directory, a link or what else.
+    /// Returns the status of one of our paths, without following a symbolic link.
     pub(crate) fn lstat(&self, path: &[u8]) -> Result<Stat, Errno> {
         self.process
             .fstatat(AT_FDCWD, path, AtFlags::SYMLINK_NOFOLLOW)
     }
 }
 
-/// Describes what is no kind of file.
+/// Returns the status of an anonymous file, which has no file type.
 fn anonymous() -> libc::stat {
-    // SAFETY: it is numbers only.
+    // SAFETY: all zeroes is a valid value of this struct of integers.
     let mut out: libc::stat = unsafe { mem::zeroed() };
     out.st_mode = 0o600;
     out.st_nlink = 1;
@@ -190,9 +190,9 @@ fn anonymous() -> libc::stat {
     out
 }
 
-/// Writes a description as C has it.
+/// Converts a status to the C struct.
 fn converted(stat: &Stat) -> libc::stat {
-    // SAFETY: it is numbers only.
+    // SAFETY: all zeroes is a valid value of this struct of integers.
     let mut out: libc::stat = unsafe { mem::zeroed() };
     out.st_dev = stat.device;
     out.st_ino = stat.inode;
@@ -211,7 +211,7 @@ fn converted(stat: &Stat) -> libc::stat {
 }
 
 fn extended(stat: &Stat) -> libc::statx {
-    // SAFETY: it is numbers only.
+    // SAFETY: all zeroes is a valid value of this struct of integers.
     let mut out: libc::statx = unsafe { mem::zeroed() };
     out.stx_mask = libc::STATX_BASIC_STATS | libc::STATX_BTIME;
     out.stx_blksize = stat.block_size;
@@ -232,7 +232,7 @@ fn extended(stat: &Stat) -> libc::statx {
 }
 
 fn extended_time(time: Timestamp) -> libc::statx_timestamp {
-    // SAFETY: it is numbers only.
+    // SAFETY: all zeroes is a valid value of this struct of integers.
     let mut out: libc::statx_timestamp = unsafe { mem::zeroed() };
     out.tv_sec = time.seconds;
     out.tv_nsec = time.nanos;
@@ -240,7 +240,7 @@ fn extended_time(time: Timestamp) -> libc::statx_timestamp {
 }
 
 fn converted_fs(statfs: &StatFs) -> libc::statfs64 {
-    // SAFETY: it is numbers only.
+    // SAFETY: all zeroes is a valid value of this struct of integers.
     let mut out: libc::statfs64 = unsafe { mem::zeroed() };
     out.f_type = statfs.magic.cast_signed();
     out.f_bsize = statfs.block_size.into();
@@ -250,7 +250,7 @@ fn converted_fs(statfs: &StatFs) -> libc::statfs64 {
     out.f_bavail = statfs.free_blocks;
     out.f_files = statfs.inodes;
     out.f_ffree = statfs.free_inodes;
-    // SAFETY: both are 64 bits without meaning.
+    // SAFETY: both are 64 bits, and every bit pattern is valid.
     out.f_fsid = unsafe { mem::transmute::<u64, libc::fsid_t>(statfs.id) };
     out.f_namelen = statfs.name_max.into();
     if statfs.is_read_only {
@@ -260,7 +260,7 @@ fn converted_fs(statfs: &StatFs) -> libc::statfs64 {
 }
 
 fn as_statvfs(statfs: &libc::statfs64) -> libc::statvfs {
-    // SAFETY: it is numbers only.
+    // SAFETY: all zeroes is a valid value of this struct of integers.
     let mut out: libc::statvfs = unsafe { mem::zeroed() };
     out.f_bsize = statfs.f_bsize.cast_unsigned();
     out.f_frsize = statfs.f_frsize.cast_unsigned();
@@ -270,9 +270,9 @@ fn as_statvfs(statfs: &libc::statfs64) -> libc::statvfs {
     out.f_files = statfs.f_files;
     out.f_ffree = statfs.f_ffree;
     out.f_favail = statfs.f_ffree;
-    // SAFETY: both are 64 bits without meaning.
+    // SAFETY: both are 64 bits, and every bit pattern is valid.
     out.f_fsid = unsafe { mem::transmute::<libc::fsid_t, u64>(statfs.f_fsid) };
-    // The host marks the flags as good with a bit that POSIX does not know.
+    // The host sets a bit that marks the flags as valid and is not in POSIX (`ST_VALID`).
     out.f_flag = statfs.f_flags.cast_unsigned() & !0x20;
     out.f_namemax = statfs.f_namelen.cast_unsigned();
     out

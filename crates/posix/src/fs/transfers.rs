@@ -1,4 +1,4 @@
-//! Calls that move bytes, and the position.
+//! Calls that move bytes or the file position.
 
 use std::ffi::{c_int, c_void};
 
@@ -68,21 +68,21 @@ pub extern "C" fn fdt_lseek(fd: c_int, offset: libc::off_t, whence: c_int) -> li
             libc::SEEK_SET => unsigned(offset).map(SeekTo::Start),
             libc::SEEK_CUR => Ok(SeekTo::Current(offset)),
             libc::SEEK_END => Ok(SeekTo::End(offset)),
-            // A negative offset lies beyond every file, as seen from there.
+            // For these, every negative offset is beyond the end of the file.
             libc::SEEK_DATA => unsigned(offset).map(SeekTo::Data).or(Err(Errno::ENXIO)),
             libc::SEEK_HOLE => unsigned(offset).map(SeekTo::Hole).or(Err(Errno::ENXIO)),
             _ => Err(Errno::EINVAL),
         };
         let to = system.after(fd, to)?;
         match system.process.lseek(fd, to) {
-            // An eventfd and its like stay at 0, and say so.
+            // An eventfd and other anonymous files have the position 0, and return success.
             Err(Errno::ESPIPE) if system.file(fd)?.stat() == Err(Errno::EOPNOTSUPP) => Ok(0),
             moved => Ok(moved?.cast_signed()),
         }
     })
 }
 
-/// Makes a file longer or shorter: `ftruncate(2)`.
+/// Sets the size of an open file: `ftruncate(2)`.
 #[unsafe(no_mangle)]
 pub extern "C" fn fdt_ftruncate(fd: c_int, length: libc::off_t) -> c_int {
     call(|system| {
@@ -91,7 +91,7 @@ pub extern "C" fn fdt_ftruncate(fd: c_int, length: libc::off_t) -> c_int {
     })
 }
 
-/// Waits until what was written would outlive a crash: `fsync(2)`.
+/// Waits until the file is on stable storage: `fsync(2)`.
 #[unsafe(no_mangle)]
 pub extern "C" fn fdt_fsync(fd: c_int) -> c_int {
     call(|system| {
@@ -100,18 +100,18 @@ pub extern "C" fn fdt_fsync(fd: c_int) -> c_int {
     })
 }
 
-/// Does as `fsync`: `fdatasync(2)`.
+/// Like `fsync`: `fdatasync(2)`.
 #[unsafe(no_mangle)]
 pub extern "C" fn fdt_fdatasync(fd: c_int) -> c_int {
     fdt_fsync(fd)
 }
 
-/// Converts a count to what C has; one transfer moves less than 2^31 bytes.
+/// Converts a byte count to the C type. One transfer moves less than 2^31 bytes.
 pub(crate) fn counted(done: Result<usize, Errno>) -> Result<isize, Errno> {
     done.map(usize::cast_signed)
 }
 
-/// Sends SIGPIPE along with `EPIPE`, as the host does.
+/// Sends SIGPIPE with each `EPIPE`, as the host does.
 pub(crate) fn signalling<R>(done: Result<R, Errno>) -> Result<R, Errno> {
     if done.as_ref().is_err_and(|&errno| errno == Errno::EPIPE) {
         host::raise(libc::SIGPIPE);
@@ -122,7 +122,7 @@ pub(crate) fn signalling<R>(done: Result<R, Errno>) -> Result<R, Errno> {
 /// Converts the offset of a transfer.
 ///
 /// # Errors
-/// `EINVAL` if it is negative, or the transfer could not end before `i64::MAX`.
+/// `EINVAL` if it is negative, or if the transfer could end above `i64::MAX`.
 fn start(offset: libc::off_t, count: usize) -> Result<u64, Errno> {
     let end = offset.checked_add_unsigned(count as u64);
     if end.is_none() && count <= isize::MAX as usize {

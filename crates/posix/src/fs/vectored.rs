@@ -1,4 +1,4 @@
-//! Transfers with several buffers: `readv`, `writev` and their kin.
+//! Transfers with several buffers: `readv`, `writev` and their variants.
 
 use std::ffi::c_int;
 use std::io::{IoSlice, IoSliceMut};
@@ -62,7 +62,7 @@ pub unsafe extern "C" fn fdt_pwritev(
     })
 }
 
-/// Reads as `preadv`, or with -1 as `readv`: `preadv2(2)`.
+/// Reads like `preadv`, or like `readv` if the offset is -1: `preadv2(2)`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fdt_preadv2(
     fd: c_int,
@@ -80,7 +80,7 @@ pub unsafe extern "C" fn fdt_preadv2(
     }
 }
 
-/// Writes as `pwritev`, or with -1 as `writev`: `pwritev2(2)`.
+/// Writes like `pwritev`, or like `writev` if the offset is -1: `pwritev2(2)`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fdt_pwritev2(
     fd: c_int,
@@ -98,7 +98,7 @@ pub unsafe extern "C" fn fdt_pwritev2(
     }
 }
 
-/// Passes what asks for no other result: what is written here is there.
+/// Accepts flags that do not change the result: a write to memory is durable at once.
 fn checked_flags(flags: c_int) -> Result<(), Errno> {
     let known = libc::RWF_HIPRI | libc::RWF_DSYNC | libc::RWF_SYNC;
     if flags & !known == 0 {
@@ -108,17 +108,17 @@ fn checked_flags(flags: c_int) -> Result<(), Errno> {
     }
 }
 
-/// Most buffers of one call.
+/// Maximum number of buffers of one call.
 #[doc(alias = "IOV_MAX")]
 const UIO_MAXIOV: usize = 1024;
 
-/// Lists the buffers of the caller that a call writes to.
+/// Returns the caller's buffers for a call that writes to them.
 ///
 /// # Errors
 /// `EINVAL` if there are more than 1,024, or one is longer than `isize::MAX`; `EFAULT`.
 ///
 /// # Safety
-/// As [`uaccess::values`] and, of each, [`uaccess::bytes_mut`].
+/// Those of [`uaccess::values`], and of [`uaccess::bytes_mut`] for each buffer.
 pub(crate) unsafe fn to_fill<'a>(
     bufs: *const iovec,
     count: c_int,
@@ -135,13 +135,13 @@ pub(crate) unsafe fn to_fill<'a>(
     up_to_the_first_bad(bufs.iter().map(buf))
 }
 
-/// Lists the buffers of the caller that a call reads from.
+/// Returns the caller's buffers for a call that reads from them.
 ///
 /// # Errors
-/// As [`to_fill`].
+/// `EINVAL` if there are more than 1,024, or one is longer than `isize::MAX`; `EFAULT`.
 ///
 /// # Safety
-/// As [`uaccess::values`] and, of each, [`uaccess::bytes`].
+/// Those of [`uaccess::values`], and of [`uaccess::bytes`] for each buffer.
 pub(crate) unsafe fn to_empty<'a>(
     bufs: *const iovec,
     count: c_int,
@@ -158,18 +158,18 @@ pub(crate) unsafe fn to_empty<'a>(
     up_to_the_first_bad(bufs.iter().map(buf))
 }
 
-/// Returns how much of a buffer one transfer moves, and takes it from what is left of that. What
-/// lies behind a buffer that was cut is not moved at all, or it would land in the wrong place.
+/// Returns how much of a buffer one transfer moves, and subtracts it from `left`. Nothing after a
+/// shortened buffer is moved, because it would land at a wrong offset.
 fn taken(length: usize, left: &mut usize) -> usize {
     let count = length.min(*left);
     *left -= count;
     count
 }
 
-/// Lists the buffers before the first that cannot be one: a transfer ends there, as on the host.
+/// Returns the buffers before the first invalid one: a transfer ends there, as on the host.
 ///
 /// # Errors
-/// `EFAULT` if that is the first.
+/// `EFAULT` if the first buffer is invalid.
 fn up_to_the_first_bad<B>(bufs: impl Iterator<Item = Result<B, Errno>>) -> Result<Vec<B>, Errno> {
     let mut good = Vec::new();
     for buf in bufs {
@@ -183,7 +183,7 @@ fn up_to_the_first_bad<B>(bufs: impl Iterator<Item = Result<B, Errno>>) -> Resul
 }
 
 /// # Safety
-/// As [`uaccess::values`].
+/// Those of [`uaccess::values`].
 unsafe fn vectors(bufs: *const iovec, count: c_int) -> Result<Vec<iovec>, Errno> {
     let count = usize::try_from(count).map_err(|_| Errno::EINVAL)?;
     if count > UIO_MAXIOV {
