@@ -1,6 +1,7 @@
-//! The world below: the calls of the host, with errors as values, and in the modules its files.
+//! Calls of the host's kernel, with errors as values. The modules have the files of the host.
 //!
-//! A call that may wait steps out of the freezer: a fork by another thread does not wait for it.
+//! A call that may block leaves the freezer while it blocks, so a fork by another thread does not
+//! wait for it.
 
 pub(crate) mod file;
 pub(crate) mod other_files;
@@ -22,7 +23,7 @@ use crate::abi::target::HostPath;
 pub use other_files::*;
 pub use terminals::*;
 
-/// Turns an answer of the C library into a result.
+/// Converts a return value of the C library to a result.
 pub(crate) fn check<N: Copy + PartialEq + From<i8>>(answer: N) -> Result<N, Errno> {
     if answer == N::from(-1) {
         return Err(errno());
@@ -30,7 +31,8 @@ pub(crate) fn check<N: Copy + PartialEq + From<i8>>(answer: N) -> Result<N, Errn
     Ok(answer)
 }
 
-/// Runs a call that may wait. It tells its error before it is over: to step in again may change errno.
+/// Runs a call that may block. Reads errno before entering the freezer again, which may change
+/// errno.
 pub(crate) fn waiting<R>(call: impl FnOnce() -> Result<R, Errno>) -> Result<R, Errno> {
     let _out = freezer::step_out();
     not_cancelled(call)
@@ -40,80 +42,80 @@ unsafe extern "C" {
     fn pthread_setcancelstate(state: c_int, before: *mut c_int) -> c_int;
 }
 
-/// State that the C crate does not name.
+/// State that the `libc` crate does not define.
 const PTHREAD_CANCEL_DISABLE: c_int = 1;
 
-/// Runs a call of the C library that may be a cancellation point as if it were none: a thread that
-/// ended in it would have to unwind through functions of ours, which ends the process.
+/// Runs a call of the C library with thread cancellation disabled. A thread that is cancelled in
+/// the call would unwind through functions of this library, which aborts the process.
 fn not_cancelled<R>(call: impl FnOnce() -> R) -> R {
     let mut before = 0;
-    // SAFETY: there is room for the state.
+    // SAFETY: there is room for the previous state.
     unsafe { pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &raw mut before) };
     let answer = call();
-    // SAFETY: it is what it was.
+    // SAFETY: it restores the previous state.
     unsafe { pthread_setcancelstate(before, &raw mut before) };
     answer
 }
 
-/// Opens a path, relative to `directory`.
+/// Opens a path relative to `directory`.
 pub(crate) fn openat(
     directory: RawFd,
     path: &CStr,
     flags: c_int,
     mode: libc::mode_t,
 ) -> Result<RawFd, Errno> {
-    // A descriptor of the host is never to outlive the host's own `exec`, whatever the flags of ours.
+    // A host descriptor must never survive the host's `exec`, whatever the flags of our descriptor.
     let flags = flags | libc::O_CLOEXEC;
-    // SAFETY: the path is a string.
+    // SAFETY: the path is a C string.
     waiting(|| check(unsafe { libc::openat(directory, path.as_ptr(), flags, mode) }))
 }
 
-/// Closes a descriptor.
+/// Closes a host descriptor.
 pub(crate) fn close(number: RawFd) {
-    // SAFETY: it touches no memory. There is nobody to tell an error.
+    // SAFETY: the call takes no pointer. An error has no receiver.
     not_cancelled(|| unsafe { libc::close(number) });
 }
 
-/// Reads, and may wait.
+/// Reads. May block.
 pub(crate) fn read(number: RawFd, buf: &mut [u8]) -> Result<usize, Errno> {
-    // SAFETY: the buffer is as long as it says.
+    // SAFETY: the pointer and the length are those of a slice.
     waiting(|| count(unsafe { libc::read(number, buf.as_mut_ptr().cast(), buf.len()) }))
 }
 
-/// Writes, and may wait.
+/// Writes. May block.
 pub(crate) fn write(number: RawFd, bytes: &[u8]) -> Result<usize, Errno> {
-    // SAFETY: the bytes are as many as they say.
+    // SAFETY: the pointer and the length are those of a slice.
     waiting(|| count(unsafe { libc::write(number, bytes.as_ptr().cast(), bytes.len()) }))
 }
 
-/// Reads at an offset, and may wait.
+/// Reads at an offset. May block.
 pub(crate) fn pread(number: RawFd, buf: &mut [u8], offset: i64) -> Result<usize, Errno> {
-    // SAFETY: the buffer is as long as it says.
+    // SAFETY: the pointer and the length are those of a slice.
     waiting(|| count(unsafe { libc::pread(number, buf.as_mut_ptr().cast(), buf.len(), offset) }))
 }
 
-/// Writes at an offset, and may wait.
+/// Writes at an offset. May block.
 pub(crate) fn pwrite(number: RawFd, bytes: &[u8], offset: i64) -> Result<usize, Errno> {
-    // SAFETY: the bytes are as many as they say.
+    // SAFETY: the pointer and the length are those of a slice.
     waiting(|| count(unsafe { libc::pwrite(number, bytes.as_ptr().cast(), bytes.len(), offset) }))
 }
 
 /// Moves the position.
 pub(crate) fn lseek(number: RawFd, offset: i64, whence: c_int) -> Result<u64, Errno> {
-    // SAFETY: it touches no memory.
+    // SAFETY: the call takes no pointer.
     check(unsafe { libc::lseek(number, offset, whence) }).map(|position| position as u64)
 }
 
-/// Runs a command of `fcntl` whose argument is a number.
+/// Runs a command of `fcntl` whose argument is an integer.
 pub(crate) fn fcntl(number: RawFd, command: c_int, argument: c_int) -> Result<c_int, Errno> {
-    // SAFETY: the commands that are given take a number, or nothing.
+    // SAFETY: callers pass only commands with an integer or no argument.
     check(unsafe { libc::fcntl(number, command, argument) })
 }
 
-/// Runs a command of `fcntl` whose argument may be a pointer.
+/// Runs a command of `fcntl` whose argument may be a pointer. May block.
 ///
 /// # Safety
-/// The argument is what `fcntl(2)` asks for.
+/// The argument is what `fcntl(2)` expects.
 pub(crate) unsafe fn fcntl_pointer(
     number: RawFd,
     command: c_int,
@@ -123,48 +125,48 @@ pub(crate) unsafe fn fcntl_pointer(
     waiting(|| check(unsafe { libc::fcntl(number, command, argument) }))
 }
 
-/// Describes an open file.
+/// Returns the status of an open file.
 pub(crate) fn fstat(number: RawFd) -> Result<libc::stat, Errno> {
     let mut stat = MaybeUninit::uninit();
-    // SAFETY: there is room for it.
+    // SAFETY: there is room for the result.
     check(unsafe { libc::fstat(number, stat.as_mut_ptr()) })?;
-    // SAFETY: the call has filled it in.
+    // SAFETY: the call has initialized it.
     Ok(unsafe { stat.assume_init() })
 }
 
-/// Makes a file longer or shorter.
+/// Sets the size of a file.
 pub(crate) fn ftruncate(number: RawFd, length: i64) -> Result<(), Errno> {
-    // SAFETY: it touches no memory.
+    // SAFETY: the call takes no pointer.
     check(unsafe { libc::ftruncate(number, length) }).map(drop)
 }
 
-/// Waits until what was written is on the disk.
+/// Waits until the file is on stable storage.
 pub(crate) fn fsync(number: RawFd) -> Result<(), Errno> {
-    // SAFETY: it touches no memory.
+    // SAFETY: the call takes no pointer.
     waiting(|| check(unsafe { libc::fsync(number) })).map(drop)
 }
 
-/// Asks how many bytes a read would find.
+/// Returns the number of readable bytes.
 pub(crate) fn readable_bytes(number: RawFd) -> Result<usize, Errno> {
     let mut bytes: c_int = 0;
-    // SAFETY: the request writes an `int`.
+    // SAFETY: the request writes one `int`.
     check(unsafe { libc::ioctl(number, libc::FIONREAD, &raw mut bytes) })?;
     Ok(bytes.max(0) as usize)
 }
 
-/// Asks what a descriptor is ready for, without waiting.
+/// Returns the events that a descriptor is ready for, without blocking.
 pub(crate) fn ready(number: RawFd, events: i16) -> Result<i16, Errno> {
     let mut asked = libc::pollfd {
         fd: number,
         events,
         revents: 0,
     };
-    // SAFETY: it is one entry.
+    // SAFETY: the pointer is to one entry.
     not_cancelled(|| check(unsafe { libc::poll(&raw mut asked, 1, 0) }))?;
     Ok(asked.revents)
 }
 
-/// Returns the working directory, or the root if it has no name.
+/// Returns the working directory, or the root if it has no path.
 pub(crate) fn current_directory() -> Vec<u8> {
     use std::os::unix::ffi::OsStringExt;
     std::env::current_dir().map_or_else(|_| b"/".to_vec(), |path| path.into_os_string().into_vec())
@@ -176,30 +178,30 @@ pub(crate) fn limit(resource: libc::__rlimit_resource_t) -> Result<libc::rlimit,
         rlim_cur: 0,
         rlim_max: 0,
     };
-    // SAFETY: there is room for it.
+    // SAFETY: there is room for the result.
     check(unsafe { libc::getrlimit(resource, &raw mut limit) })?;
     Ok(limit)
 }
 
-/// Runs a call of which nothing is known but its number.
+/// Makes a system call that this library does not implement. May block.
 ///
 /// # Safety
-/// The arguments are what the call asks for.
+/// The arguments are those that the system call expects.
 pub(crate) unsafe fn syscall(number: c_long, arguments: [c_long; 6]) -> Result<c_long, Errno> {
     let [a, b, c, d, e, f] = arguments;
     // SAFETY: as the caller promises.
     waiting(|| check(unsafe { libc::syscall(number, a, b, c, d, e, f) }))
 }
 
-/// Sends the thread a signal, as the host does to who writes where nobody reads. The handler runs
-/// outside the freezer: it may leave by `siglongjmp`, and the thread would stay inside.
+/// Sends a signal to the calling thread, as the host does on a write without a reader. The handler
+/// runs outside the freezer, because it may leave by `siglongjmp`.
 pub(crate) fn raise(signal: c_int) {
     let _out = freezer::step_out();
-    // SAFETY: it touches no memory of ours.
+    // SAFETY: the call takes no pointer.
     unsafe { libc::raise(signal) };
 }
 
-/// Maps memory of nobody's file.
+/// Maps anonymous memory.
 pub(crate) fn map_anonymous(
     at: *mut c_void,
     length: usize,
@@ -207,7 +209,7 @@ pub(crate) fn map_anonymous(
 ) -> Result<*mut c_void, Errno> {
     let protection = libc::PROT_READ | libc::PROT_WRITE;
     let flags = flags & !libc::MAP_SHARED | libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
-    // SAFETY: where it lies is what the program asked for, as of the host's own `mmap`.
+    // SAFETY: the program chose the address, as with the host's own `mmap`.
     let place = unsafe { libc::mmap(at, length, protection, flags, -1, 0) };
     if place == libc::MAP_FAILED {
         return Err(errno());
@@ -219,15 +221,15 @@ fn count(answer: isize) -> Result<usize, Errno> {
     check(answer).map(|count| count as usize)
 }
 
-/// Tells with 1 whether a descriptor is a terminal.
+/// Returns 1 if a descriptor is a terminal.
 pub(crate) fn isatty(number: RawFd) -> c_int {
-    // SAFETY: it touches no memory of ours.
+    // SAFETY: the call takes no pointer.
     unsafe { libc::isatty(number) }
 }
 
-/// Moves a name.
+/// Renames a file.
 pub(crate) fn renameat2(old: &HostPath<'_>, new: &HostPath<'_>, flags: u32) -> Result<(), Errno> {
-    // SAFETY: the paths are strings.
+    // SAFETY: the paths are C strings.
     check(unsafe {
         libc::renameat2(
             old.directory(),
@@ -240,78 +242,78 @@ pub(crate) fn renameat2(old: &HostPath<'_>, new: &HostPath<'_>, flags: u32) -> R
     .map(drop)
 }
 
-/// Describes a path.
+/// Returns the status of a path.
 pub(crate) fn fstatat(directory: RawFd, path: &CStr, flags: c_int) -> Result<libc::stat, Errno> {
     let mut stat = MaybeUninit::uninit();
-    // SAFETY: the path is a string, and there is room for the answer.
+    // SAFETY: the path is a C string, and there is room for the result.
     check(unsafe { libc::fstatat(directory, path.as_ptr(), stat.as_mut_ptr(), flags) })?;
-    // SAFETY: the call has filled it in.
+    // SAFETY: the call has initialized it.
     Ok(unsafe { stat.assume_init() })
 }
 
-/// Makes an epoll.
+/// Creates an epoll.
 pub(crate) fn epoll_create() -> Result<RawFd, Errno> {
-    // SAFETY: it touches no memory.
+    // SAFETY: the call takes no pointer.
     check(unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) })
 }
 
-/// Has an epoll tell whatever a file becomes ready for, once each time.
+/// Adds a file to an epoll, edge-triggered and for all events.
 pub(crate) fn epoll_add(epoll: RawFd, number: RawFd, key: u64) -> Result<(), Errno> {
     let asked = libc::EPOLLIN | libc::EPOLLOUT | libc::EPOLLPRI | libc::EPOLLRDHUP | libc::EPOLLET;
     let mut event = libc::epoll_event {
         events: asked.cast_unsigned(),
         u64: key,
     };
-    // SAFETY: the entry is there.
+    // SAFETY: the entry is valid during the call.
     check(unsafe { libc::epoll_ctl(epoll, libc::EPOLL_CTL_ADD, number, &raw mut event) }).map(drop)
 }
 
-/// Has an epoll forget a file.
+/// Removes a file from an epoll.
 pub(crate) fn epoll_remove(epoll: RawFd, number: RawFd) {
     let nothing = std::ptr::null_mut();
-    // SAFETY: this request looks at no entry. One that the epoll does not know is forgotten already.
+    // SAFETY: this request does not use the entry. An unknown file is removed already.
     unsafe { libc::epoll_ctl(epoll, libc::EPOLL_CTL_DEL, number, nothing) };
 }
 
-/// Waits for what an epoll has to tell: keys and events. For the thread that is outside the freezer.
+/// Waits for events of an epoll. Returns keys and events. Must be called outside the freezer.
 pub(crate) fn epoll_wait(epoll: RawFd) -> Result<Vec<(u64, i16)>, Errno> {
     const MAX_EVENTS: usize = 64;
     let mut events = [libc::epoll_event { events: 0, u64: 0 }; MAX_EVENTS];
-    // SAFETY: there is room for as many as it says.
+    // SAFETY: there is room for as many events as the call is told.
     let count =
         check(unsafe { libc::epoll_wait(epoll, events.as_mut_ptr(), MAX_EVENTS as c_int, -1) })?;
     let told = events.iter().take(count as usize);
     Ok(told.map(|event| (event.u64, event.events as i16)).collect())
 }
 
-/// Runs something with all signals blocked, which a thread that it starts inherits.
+/// Runs an action with all signals blocked. A thread that it starts inherits the mask.
 pub(crate) fn with_signals_blocked<R>(action: impl FnOnce() -> R) -> R {
     let mut all = MaybeUninit::<libc::sigset_t>::uninit();
-    // SAFETY: it fills in the set.
+    // SAFETY: the call initializes the set.
     unsafe { libc::sigfillset(all.as_mut_ptr()) };
-    // SAFETY: the set is filled in.
+    // SAFETY: the set is initialized.
     let before = set_signal_mask(unsafe { all.assume_init_ref() });
     let answer = action();
     set_signal_mask(&before);
     answer
 }
 
-/// Blocks other signals, and returns which were before.
+/// Sets the signal mask of the thread, and returns the previous one.
 pub(crate) fn set_signal_mask(mask: &libc::sigset_t) -> libc::sigset_t {
     let mut before = MaybeUninit::<libc::sigset_t>::zeroed();
-    // SAFETY: both sets are there.
+    // SAFETY: both sets are valid.
     unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, mask, before.as_mut_ptr()) };
-    // SAFETY: it is numbers only, filled in by the call.
+    // SAFETY: the call has initialized it.
     unsafe { before.assume_init() }
 }
 
-/// Takes or gives up a lock of a whole file.
+/// Takes or releases a lock on a whole file. May block.
 pub(crate) fn flock(number: RawFd, operation: c_int) -> Result<c_int, Errno> {
-    // SAFETY: it touches no memory.
+    // SAFETY: the call takes no pointer.
     waiting(|| check(unsafe { libc::flock(number, operation) }))
 }
 
-/// Returns a limit, and sets it.
+/// Returns a limit, and optionally sets it.
 pub(crate) fn prlimit(
     process: libc::pid_t,
     resource: c_int,
@@ -322,29 +324,29 @@ pub(crate) fn prlimit(
         rlim_cur: 0,
         rlim_max: 0,
     };
-    // SAFETY: the new one is there or null, and there is room for the old one.
+    // SAFETY: the new limit is valid or null, and there is room for the old one.
     check(unsafe { libc::prlimit(process, resource.cast_unsigned(), new, &raw mut old) })?;
     Ok(old)
 }
 
-/// Returns a value of the system.
+/// Returns a system value.
 pub(crate) fn sysconf(name: c_int) -> c_long {
-    // SAFETY: it touches no memory of ours.
+    // SAFETY: the call takes no pointer.
     unsafe { libc::sysconf(name) }
 }
 
-/// Returns the number of the process.
+/// Returns the process ID.
 pub(crate) fn process_id() -> libc::pid_t {
-    // SAFETY: it touches no memory.
+    // SAFETY: the call takes no pointer.
     unsafe { libc::getpid() }
 }
 
-/// Turns the answer of a call into a result.
+/// Converts the return value of a call to a result.
 pub(crate) fn done(answer: c_int) -> Result<c_int, Errno> {
     check(answer)
 }
 
-/// Turns a pointer that may be null into a result.
+/// Converts a pointer that may be null to a result.
 pub(crate) fn check_pointer<T>(answer: *mut T) -> Result<*mut T, Errno> {
     if answer.is_null() {
         Err(errno())
@@ -353,37 +355,37 @@ pub(crate) fn check_pointer<T>(answer: *mut T) -> Result<*mut T, Errno> {
     }
 }
 
-/// Allocates memory that the program frees.
+/// Allocates memory with `malloc`, for the program to free.
 pub(crate) fn allocate(size: usize) -> Result<*mut c_void, Errno> {
-    // SAFETY: any size will do.
+    // SAFETY: any size is valid.
     check_pointer(unsafe { libc::malloc(size) })
 }
 
 /// Frees memory of `malloc`.
 pub(crate) fn free(place: *mut c_void) {
-    // SAFETY: it was allocated by `allocate`, and nobody else has it.
+    // SAFETY: `allocate` returned it, and nothing else uses it.
     unsafe { libc::free(place) };
 }
 
-/// Describes the file system of a path.
+/// Returns the status of the file system of a path.
 pub(crate) fn statfs(path: &CStr) -> Result<libc::statfs64, Errno> {
     let mut statfs = MaybeUninit::uninit();
-    // SAFETY: the path is a string, and there is room for the answer.
+    // SAFETY: the path is a C string, and there is room for the result.
     check(unsafe { libc::statfs64(path.as_ptr(), statfs.as_mut_ptr()) })?;
-    // SAFETY: the call has filled it in.
+    // SAFETY: the call has initialized it.
     Ok(unsafe { statfs.assume_init() })
 }
 
-/// Describes the file system of an open file.
+/// Returns the status of the file system of an open file.
 pub(crate) fn fstatfs(number: RawFd) -> Result<libc::statfs64, Errno> {
     let mut statfs = MaybeUninit::uninit();
-    // SAFETY: there is room for the answer.
+    // SAFETY: there is room for the result.
     check(unsafe { libc::fstatfs64(number, statfs.as_mut_ptr()) })?;
-    // SAFETY: the call has filled it in.
+    // SAFETY: the call has initialized it.
     Ok(unsafe { statfs.assume_init() })
 }
 
-/// Reads into several buffers, at an offset or at the position, and may wait.
+/// Reads into several buffers, at an offset or at the position. May block.
 pub(crate) fn readv(
     number: RawFd,
     bufs: &mut [IoSliceMut<'_>],
@@ -392,7 +394,7 @@ pub(crate) fn readv(
     let (first, length) = (bufs.as_mut_ptr().cast(), bufs.len() as c_int);
     waiting(|| {
         count(match offset {
-            // SAFETY: a slice of them is an array of `iovec`.
+            // SAFETY: a slice of them has the layout of an array of `iovec`.
             None => unsafe { libc::readv(number, first, length) },
             // SAFETY: as above.
             Some(offset) => unsafe { libc::preadv(number, first, length, offset) },
@@ -400,7 +402,7 @@ pub(crate) fn readv(
     })
 }
 
-/// Writes from several buffers, at an offset or at the position, and may wait.
+/// Writes from several buffers, at an offset or at the position. May block.
 pub(crate) fn writev(
     number: RawFd,
     bufs: &[IoSlice<'_>],
@@ -409,7 +411,7 @@ pub(crate) fn writev(
     let (first, length) = (bufs.as_ptr().cast(), bufs.len() as c_int);
     waiting(|| {
         count(match offset {
-            // SAFETY: a slice of them is an array of `iovec`.
+            // SAFETY: a slice of them has the layout of an array of `iovec`.
             None => unsafe { libc::writev(number, first, length) },
             // SAFETY: as above.
             Some(offset) => unsafe { libc::pwritev(number, first, length, offset) },
@@ -417,53 +419,53 @@ pub(crate) fn writev(
     })
 }
 
-/// Gets room for a part of a file.
+/// Allocates or frees space for a range of a file.
 pub(crate) fn fallocate(number: RawFd, how: c_int, offset: i64, length: i64) -> Result<(), Errno> {
-    // SAFETY: it touches no memory.
+    // SAFETY: the call takes no pointer.
     waiting(|| check(unsafe { libc::fallocate(number, how, offset, length) })).map(drop)
 }
 
-/// Tells how a file will be used.
+/// Announces how a file will be used.
 pub(crate) fn fadvise(number: RawFd, offset: i64, length: i64, advice: c_int) -> Result<(), Errno> {
-    // SAFETY: it touches no memory of ours.
+    // SAFETY: the call takes no pointer.
     match unsafe { libc::posix_fadvise(number, offset, length, advice) } {
         0 => Ok(()),
         errno => Err(Errno::from_raw(errno)),
     }
 }
 
-/// Waits until all is written.
+/// Waits until all file systems are written.
 pub(crate) fn sync() {
     let sync = || {
-        // SAFETY: it touches no memory of ours.
+        // SAFETY: the call takes no pointer.
         unsafe { libc::sync() };
         Ok(())
     };
-    // It has no error.
+    // The call cannot fail.
     let _ = waiting(sync);
 }
 
 /// Waits until a file system is written.
 pub(crate) fn syncfs(number: RawFd) -> Result<c_int, Errno> {
-    // SAFETY: it touches no memory of ours.
+    // SAFETY: the call takes no pointer.
     waiting(|| check(unsafe { libc::syncfs(number) }))
 }
 
-/// Waits until a part of a file is written.
+/// Waits until a range of a file is written.
 pub(crate) fn sync_file_range(
     number: RawFd,
     offset: i64,
     length: i64,
     flags: c_uint,
 ) -> Result<c_int, Errno> {
-    // SAFETY: it touches no memory of ours.
+    // SAFETY: the call takes no pointer.
     waiting(|| check(unsafe { libc::sync_file_range(number, offset, length, flags) }))
 }
 
-/// Asks an open file for something.
+/// Runs a request on an open file. May block.
 ///
 /// # Safety
-/// The argument is what the request asks for.
+/// The argument is what the request expects.
 pub(crate) unsafe fn ioctl(
     number: RawFd,
     request: c_ulong,
@@ -473,24 +475,24 @@ pub(crate) unsafe fn ioctl(
     waiting(|| check(unsafe { libc::ioctl(number, request, argument) }))
 }
 
-/// Returns the bytes of a page.
+/// Returns the page size.
 pub(crate) fn page_size() -> i64 {
     sysconf(libc::_SC_PAGESIZE)
 }
 
-/// Sets what may be done with memory.
+/// Sets the protection of memory.
 pub(crate) fn protect(at: *mut c_void, length: usize, protection: c_int) -> Result<(), Errno> {
-    // SAFETY: the memory was mapped for this.
+    // SAFETY: the memory was mapped for this purpose.
     check(unsafe { libc::mprotect(at, length, protection) }).map(drop)
 }
 
-/// Gives memory back.
+/// Unmaps memory.
 pub(crate) fn unmap(at: *mut c_void, length: usize) {
-    // SAFETY: it was mapped by us, and nobody knows of it.
+    // SAFETY: this library mapped it, and nothing else uses it.
     unsafe { libc::munmap(at, length) };
 }
 
-/// Returns random bits, of whatever quality the host has at once.
+/// Returns random bits, of the quality that the host has without blocking.
 pub(crate) fn random() -> u64 {
     let mut bits = 0_u64;
     // SAFETY: there is room for eight bytes.
@@ -498,39 +500,39 @@ pub(crate) fn random() -> u64 {
     bits
 }
 
-/// Sorts entries of a directory in the order of a function of C.
+/// Sorts directory entries with a comparison function of C.
 ///
 /// # Safety
-/// The function is one for pointers to entries.
+/// The function takes pointers to entries.
 pub(crate) unsafe fn sort(
     entries: &mut [*mut libc::dirent],
     compare: unsafe extern "C" fn(*mut *const libc::dirent, *mut *const libc::dirent) -> c_int,
 ) {
     type Compare = unsafe extern "C" fn(*const c_void, *const c_void) -> c_int;
-    // SAFETY: both take two pointers to elements.
+    // SAFETY: both types take two pointers to elements.
     let compare = unsafe { std::mem::transmute::<*const (), Compare>(compare as *const ()) };
     let (first, count) = (entries.as_mut_ptr().cast(), entries.len());
     // SAFETY: the elements are pointers, as the function expects.
     unsafe { libc::qsort(first, count, size_of::<*mut libc::dirent>(), Some(compare)) };
 }
 
-/// Returns the umask. The host tells it only to who sets it.
+/// Returns the umask. The host returns it only from a call that sets it.
 pub(crate) fn current_umask() -> libc::mode_t {
-    // SAFETY: it touches no memory.
+    // SAFETY: the call takes no pointer.
     let mask = unsafe { libc::umask(0o77) };
     // SAFETY: as above.
     unsafe { libc::umask(mask) };
     mask
 }
 
-/// Returns the effective user and group.
+/// Returns the effective user and group IDs.
 pub(crate) fn effective_ids() -> (libc::uid_t, libc::gid_t) {
-    // SAFETY: they touch no memory.
+    // SAFETY: the calls take no pointer.
     (unsafe { libc::geteuid() }, unsafe { libc::getegid() })
 }
 
-/// Asks for a value of which -1 may be one: only a change of errno tells an error. Otherwise errno is
-/// left as it was.
+/// Runs a call for which -1 may be a valid value: only a change of errno indicates an error. On
+/// success errno is left unchanged.
 pub(crate) fn value(call: impl FnOnce() -> c_long) -> Result<c_long, Errno> {
     let before = errno();
     set_errno(Errno::from_raw(0));
@@ -543,9 +545,9 @@ pub(crate) fn value(call: impl FnOnce() -> c_long) -> Result<c_long, Errno> {
     }
 }
 
-/// Has a function called in each child of a fork.
+/// Registers a function that runs in each child of a fork.
 pub(crate) fn in_children(function: extern "C" fn()) {
-    // SAFETY: the function is there for the life of the process. Without memory for it, a child tells
-    // its parent's number to those who ask for locks.
+    // SAFETY: the function is valid for the life of the process. If there is no memory to register
+    // it, a child reports its parent's process ID in the owner of a lock.
     unsafe { libc::pthread_atfork(None, None, Some(function)) };
 }

@@ -1,8 +1,8 @@
-//! Open files of the host, under numbers of ours.
+//! Host files, at descriptors of ours.
 //!
-//! Every transfer needs the host, which may sleep. So nothing is tried inside a read-side section: a
-//! call takes a reference first, and the host's number cannot be closed and given to another file
-//! while it runs. Whether the file is blocking is for the host to know.
+//! Every transfer calls the host, and may block. So nothing runs inside a read-side section: a call
+//! takes a reference first. The reference keeps the host descriptor from being closed and reused
+//! for another file during the call. The host knows whether the file is blocking.
 
 use std::any::Any;
 use std::io::{IoSlice, IoSliceMut};
@@ -21,24 +21,24 @@ use crate::host::watch::HostWatch;
 pub(crate) struct HostFile {
     number: RawFd,
     keep: Keep,
-    /// Nothing if it is always ready.
+    /// `None` if the file is always ready.
     watch: Option<Arc<HostWatch>>,
 }
 
-/// What becomes of the host's number when the open file ends.
+/// What happens to the host descriptor when the open file is released.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Keep {
     /// It is closed.
     No,
-    /// It stays: 0, 1 and 2, which the C library's own streams write to.
+    /// It stays open: for 0, 1 and 2, which the C library's own streams use.
     Open,
 }
 
 impl HostFile {
-    /// Makes an open file of a number of the host.
+    /// Wraps a host descriptor in an open file.
     ///
     /// # Errors
-    /// `EBADF` if the host does not have it open; `ENOMEM`.
+    /// `EBADF` if the host descriptor is not open; `ENOMEM`.
     pub(crate) fn of(number: RawFd, keep: Keep) -> Result<FileRef<dyn Object>, Errno> {
         let kind = host::fstat(number)?.st_mode & libc::S_IFMT;
         let is_always_ready = matches!(kind, libc::S_IFREG | libc::S_IFDIR | libc::S_IFBLK);
@@ -49,7 +49,7 @@ impl HostFile {
         })
     }
 
-    /// Makes an open file of a number that nobody else knows. It is closed if this fails.
+    /// Wraps a host descriptor that nothing else uses. Closes it on failure.
     ///
     /// # Errors
     /// `ENOMEM`.
@@ -57,20 +57,20 @@ impl HostFile {
         Self::of(number, Keep::No).inspect_err(|_| host::close(number))
     }
 
-    /// Returns the number below an open file, if it is one of the host.
+    /// Returns the host file behind an open file, if it is one.
     #[inline]
     pub(crate) fn below(file: &dyn Object) -> Option<&HostFile> {
         (file as &dyn Any).downcast_ref()
     }
 
-    /// Returns the host's number.
+    /// Returns the host descriptor.
     pub(crate) fn number(&self) -> RawFd {
         self.number
     }
 }
 
 impl Object for HostFile {
-    /// Without `NONBLOCK`: the host looks at that itself.
+    /// Never has `NONBLOCK`: the host applies that flag itself.
     fn status(&self) -> OpenFlags {
         let flags = host::fcntl(self.number, libc::F_GETFL, 0).unwrap_or(libc::O_RDWR);
         OpenFlags::from_bits_truncate(flags.cast_unsigned())
@@ -81,7 +81,8 @@ impl Object for HostFile {
         host::fcntl(self.number, libc::F_SETFL, flags.bits().cast_signed()).map(drop)
     }
 
-    /// Each call asks the host in its waiting form, which does not wait if the file is non-blocking.
+    /// False: each call uses the blocking form, which does not block if the host file is
+    /// non-blocking.
     fn is_nonblocking(&self) -> bool {
         false
     }
@@ -180,11 +181,11 @@ impl Object for HostFile {
         }
     }
 
-    /// The host's file is nobody's to take: who has it open keeps it.
+    /// Does nothing: this library cannot revoke a host file.
     fn revoke(&self) {}
 }
 
-/// Tells what the host told, as far as calls between the two worlds ask.
+/// Converts the fields of a status that calls between both sides need.
 fn described(stat: &libc::stat) -> Stat {
     let kind = match stat.st_mode & libc::S_IFMT {
         libc::S_IFDIR => FileKind::Directory,
@@ -196,7 +197,7 @@ fn described(stat: &libc::stat) -> Stat {
         _ => FileKind::Regular,
     };
     Stat {
-        // No file system of ours has such a number.
+        // No file system of ours has a device number with this bit.
         device: stat.st_dev | 1 << 63,
         size: stat.st_size.cast_unsigned(),
         ..Stat::new(kind, stat.st_mode.into(), stat.st_ino)

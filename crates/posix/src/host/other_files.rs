@@ -1,4 +1,4 @@
-//! Calls on kinds of files that are the host's alone: `splice`, `inotify`, `signalfd`, terminals.
+//! Calls on kinds of files that only the host has: `splice`, `inotify`, `signalfd`, terminals.
 
 use std::ffi::{c_char, c_int, c_uint};
 
@@ -12,8 +12,8 @@ use crate::abi::target::Target;
 use crate::host;
 use crate::host::file::HostFile;
 
-/// Moves bytes between files without copying: `splice(2)`. Between files of the host only; `EINVAL`
-/// with one of ours, as from files that do not know how.
+/// Moves bytes between host files without copying: `splice(2)`. Fails with `EINVAL` for one of our
+/// files, as for a file without splice support.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fdt_splice(
     from: c_int,
@@ -33,18 +33,18 @@ pub unsafe extern "C" fn fdt_splice(
     })
 }
 
-/// Copies bytes between pipes: `tee(2)`. Between those of the host only, as `splice`.
+/// Copies bytes between host pipes: `tee(2)`. Fails with `EINVAL` for one of our pipes.
 #[unsafe(no_mangle)]
 pub extern "C" fn fdt_tee(from: c_int, to: c_int, count: usize, flags: c_uint) -> ssize_t {
     call(|system| {
         let (from, to) = (system.file(from)?, system.file(to)?);
         let (from, to) = (below(&from)?, below(&to)?);
-        // SAFETY: it touches no memory.
+        // SAFETY: the call takes no pointer.
         host::waiting(|| host::check(unsafe { libc::tee(from, to, count, flags) }))
     })
 }
 
-/// Gives memory to a pipe: `vmsplice(2)`. To one of the host only, as `splice`.
+/// Maps memory into a host pipe: `vmsplice(2)`. Fails with `EINVAL` for one of our pipes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fdt_vmsplice(
     fd: c_int,
@@ -60,24 +60,25 @@ pub unsafe extern "C" fn fdt_vmsplice(
     })
 }
 
-/// Makes a file that tells of changes of files of the host: `inotify_init(2)`.
+/// Creates a file that reports changes of host files: `inotify_init(2)`.
 #[unsafe(no_mangle)]
 pub extern "C" fn fdt_inotify_init() -> c_int {
     fdt_inotify_init1(0)
 }
 
-/// Makes a file that tells of changes of files of the host: `inotify_init1(2)`.
+/// Creates a file that reports changes of host files, with flags: `inotify_init1(2)`.
 #[unsafe(no_mangle)]
 pub extern "C" fn fdt_inotify_init1(flags: c_int) -> c_int {
     call(|system| {
         let ours = flags & libc::IN_CLOEXEC;
-        // SAFETY: it touches no memory.
+        // SAFETY: the call takes no pointer.
         let number = host::done(unsafe { libc::inotify_init1(flags | libc::IN_CLOEXEC) })?;
         take(system, number, ours)
     })
 }
 
-/// Begins to watch a path of the host: `inotify_add_watch(2)`. `EOPNOTSUPP` for one of ours.
+/// Adds a watch for a host path: `inotify_add_watch(2)`. Fails with `EOPNOTSUPP` for one of our
+/// paths.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fdt_inotify_add_watch(fd: c_int, path: *const c_char, mask: u32) -> c_int {
     call(|system| {
@@ -87,24 +88,24 @@ pub unsafe extern "C" fn fdt_inotify_add_watch(fd: c_int, path: *const c_char, m
         match unsafe { system.target(libc::AT_FDCWD, path) }? {
             Target::Ours(..) => Err(Errno::EOPNOTSUPP),
             Target::Host(path) => {
-                // SAFETY: the path is a string.
+                // SAFETY: the path is a C string.
                 host::done(unsafe { libc::inotify_add_watch(number, path.as_ptr(), mask) })
             }
         }
     })
 }
 
-/// Ends to watch a path: `inotify_rm_watch(2)`.
+/// Removes a watch: `inotify_rm_watch(2)`.
 #[unsafe(no_mangle)]
 pub extern "C" fn fdt_inotify_rm_watch(fd: c_int, watch: c_int) -> c_int {
     call(|system| {
         let file = system.file(fd)?;
-        // SAFETY: it touches no memory.
+        // SAFETY: the call takes no pointer.
         host::done(unsafe { libc::inotify_rm_watch(below(&file)?, watch) })
     })
 }
 
-/// Makes a file that tells of signals, or changes of which: `signalfd(2)`.
+/// Creates a file that receives signals, or changes its mask: `signalfd(2)`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fdt_signalfd(
     fd: c_int,
@@ -126,7 +127,7 @@ pub unsafe extern "C" fn fdt_signalfd(
     })
 }
 
-/// Copies the path of a terminal, and answers the error's number: `ttyname_r(3)`.
+/// Copies the path of a terminal, and returns the error number: `ttyname_r(3)`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fdt_ttyname_r(fd: c_int, buf: *mut c_char, size: usize) -> c_int {
     call_returning_errno(|system| {
@@ -140,24 +141,24 @@ pub unsafe extern "C" fn fdt_ttyname_r(fd: c_int, buf: *mut c_char, size: usize)
     })
 }
 
-/// Returns the path of a terminal, good until the next call: `ttyname(3)`.
+/// Returns the path of a terminal, valid until the next call: `ttyname(3)`.
 #[unsafe(no_mangle)]
 pub extern "C" fn fdt_ttyname(fd: c_int) -> *mut c_char {
     call(|system| {
         let file = system.file(fd)?;
         let number = HostFile::below(&*file).ok_or(Errno::ENOTTY)?.number();
-        // SAFETY: the C library has a place for it.
+        // SAFETY: the C library returns its own buffer.
         host::check_pointer(unsafe { libc::ttyname(number) })
     })
 }
 
-/// Returns the host's number of a file that has to be the host's.
+/// Returns the host descriptor of a file, which must be a host file.
 fn below(file: &fdtable::FileRef<dyn fdtable_vfs::Object>) -> Result<c_int, Errno> {
     let host_file = HostFile::below(&**file).ok_or(Errno::EINVAL)?;
     Ok(host_file.number())
 }
 
-/// Takes a number that was made just now into the table.
+/// Moves a new host descriptor into the table.
 fn take(system: &System, number: c_int, cloexec: c_int) -> Result<c_int, Errno> {
     let flags = if cloexec == 0 {
         FdFlags::empty()

@@ -1,7 +1,6 @@
-//! Messages through sockets of the host, whose descriptors are translated: a number of ours means
-//! another file there, and a number of the host another one here.
+//! Messages through host sockets, with translation of the descriptors that they carry.
 //!
-//! Files of the host travel under the host's numbers, and those that arrive get numbers of ours. A file
+//! A file is sent with its host descriptor, and a received file gets a descriptor of ours. A file
 //! of ours cannot leave the process: `EINVAL`.
 
 use std::ffi::{c_int, c_void};
@@ -19,21 +18,21 @@ use crate::ipc::sockets::descriptor_flags;
 /// Bytes of a control message before its data.
 const HEAD: usize = size_of::<libc::cmsghdr>();
 
-/// Bytes of a number.
+/// Bytes of a descriptor.
 const NUMBER: usize = size_of::<c_int>();
 
-/// Message that brings a descriptor of the process at the other end.
+/// Control message with a descriptor of the peer's process.
 const SCM_PIDFD: c_int = 4;
 
 impl System {
-    /// Sends a message through a socket of the host.
+    /// Sends a message through a host socket.
     ///
     /// # Errors
-    /// The host's; `EFAULT`, `ENOMEM`; `EBADF` if a number that is sent along is not open; `EINVAL` if it
-    /// is not one of a file of the host.
+    /// The host's; `EFAULT`, `ENOMEM`; `EBADF` if a descriptor that is sent is not open; `EINVAL`
+    /// if it is not a host file.
     ///
     /// # Safety
-    /// As of `sendmsg`.
+    /// That of `sendmsg`.
     pub(crate) unsafe fn send_to_host(
         &self,
         number: c_int,
@@ -49,7 +48,7 @@ impl System {
             each_number(&mut control, &[libc::SCM_RIGHTS], |fd| {
                 let file = self.file(fd)?;
                 let below = HostFile::below(&*file).ok_or(Errno::EINVAL)?.number();
-                // It stays open while the host looks at its number.
+                // Keep it open while the host uses its descriptor.
                 files.push(file);
                 Ok(below)
             })?;
@@ -63,13 +62,13 @@ impl System {
         sent
     }
 
-    /// Receives a message from a socket of the host.
+    /// Receives a message from a host socket.
     ///
     /// # Errors
     /// The host's; `EFAULT`.
     ///
     /// # Safety
-    /// As of `recvmsg`.
+    /// That of `recvmsg`.
     pub(crate) unsafe fn receive_from_host(
         &self,
         number: c_int,
@@ -80,12 +79,12 @@ impl System {
         let mut head = unsafe { uaccess::get(message) }?;
         let received = host::waiting(|| {
             let flags = flags | libc::MSG_CMSG_CLOEXEC;
-            // SAFETY: as the caller promises; the head is a copy of the caller's.
+            // SAFETY: as the caller promises; the header is a copy of the caller's.
             host::check(unsafe { libc::recvmsg(number, &raw mut head, flags) })
         })?;
         head.msg_flags &= !libc::MSG_CMSG_CLOEXEC | flags;
         if head.msg_controllen > 0 {
-            // SAFETY: the host has written so many bytes there.
+            // SAFETY: the host wrote this many bytes there.
             let control = unsafe { uaccess::bytes_mut(head.msg_control, head.msg_controllen) }?;
             if self.take_in(control, flags).is_err() {
                 head.msg_flags |= libc::MSG_CTRUNC;
@@ -96,7 +95,7 @@ impl System {
         Ok(received)
     }
 
-    /// Gives the files that came numbers of ours. One that gets none is closed, and its place says -1.
+    /// Gives the received files descriptors of ours. On failure closes the file and writes -1.
     fn take_in(&self, control: &mut [u8], flags: c_int) -> Result<(), Errno> {
         let mut lost = Ok(());
         each_number(control, &[libc::SCM_RIGHTS, SCM_PIDFD], |number| {
@@ -116,7 +115,7 @@ impl System {
 /// Copies the control messages of the caller.
 ///
 /// # Safety
-/// If `at` can be an address, there are `length` bytes.
+/// If `at` can be an address, `length` bytes are there.
 unsafe fn copied(at: *const c_void, length: usize) -> Result<Vec<u8>, Errno> {
     if length > c_int::MAX as usize {
         return Err(Errno::ENOBUFS);
@@ -125,8 +124,8 @@ unsafe fn copied(at: *const c_void, length: usize) -> Result<Vec<u8>, Errno> {
     unsafe { uaccess::values(at.cast::<u8>(), length) }
 }
 
-/// Replaces each number in messages of some kinds. Stops where a message is not well formed: the host
-/// says so.
+/// Replaces each descriptor in messages of some types. Stops at a malformed message: the host
+/// reports the error.
 fn each_number(
     mut control: &mut [u8],
     kinds: &[c_int],
@@ -144,7 +143,7 @@ fn each_number(
     Ok(())
 }
 
-/// Parts the first message from those after it.
+/// Splits the first message from the rest.
 fn first_message(control: &mut [u8]) -> Option<(&mut [u8], &mut [u8])> {
     let length = control
         .first_chunk::<8>()

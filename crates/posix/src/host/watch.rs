@@ -1,15 +1,15 @@
-//! Waiting for files of the host together with files of ours.
+//! Waiting for host files together with our files.
 //!
-//! `poll` and `epoll` here sleep until somebody wakes them, and the host wakes nobody here. So one
-//! thread of this library waits, in an epoll of the host, for all files of the host that somebody here
-//! watches, and passes on what it learns. It is started by the first who watches such a file, has all
-//! signals blocked, and stays. A program that never waits for a file of the host never has it.
+//! `poll` and `epoll` here sleep until an object wakes them, and the host wakes none of them. So
+//! one thread of this library, the reactor, waits in a host epoll for all host files that are
+//! watched here, and wakes their watchers. The first watch of a host file starts it. It has all
+//! signals blocked, and never ends. A program that never waits for a host file never has it.
 //!
-//! The epoll tells *edges*: a file that stays ready is told once, as our own files do. Who begins to
-//! watch looks for itself first.
+//! The epoll reports *edges*: like our own files, it reports a file that stays ready once. A new
+//! watcher checks the state of the file itself first.
 //!
-//! The child of a fork of the host does not have the thread, and shares the epoll with its parent. So it
-//! makes both anew, when it first watches a file or waits ([`revive`]).
+//! After a host fork, the child does not have the thread, and shares the epoll with its parent. So
+//! it creates both anew when it first watches a file or waits ([`revive`]).
 
 use std::collections::HashMap;
 use std::os::fd::RawFd;
@@ -24,7 +24,7 @@ use parking_lot::Mutex;
 
 use crate::host;
 
-/// What is asked of the host: everything.
+/// Events that are requested from the host: all.
 const ASKED: i16 = libc::POLLIN
     | libc::POLLOUT
     | libc::POLLPRI
@@ -32,7 +32,7 @@ const ASKED: i16 = libc::POLLIN
     | libc::POLLWRNORM
     | libc::POLLRDHUP;
 
-/// What of an open file of the host can be watched.
+/// Pollable state of a host file.
 #[derive(Debug)]
 pub(crate) struct HostWatch {
     myself: Weak<HostWatch>,
@@ -41,17 +41,17 @@ pub(crate) struct HostWatch {
 
 #[derive(Debug)]
 struct State {
-    /// The host's number, until the open file is released.
+    /// Host descriptor, until the open file is released.
     number: Option<RawFd>,
     queue: WaitQueue,
-    /// The name under which the thread knows the file, if it does.
+    /// Key of the file in the epoll, if it was added.
     key: Option<u64>,
 }
 
-/// What the thread waits for.
+/// The epoll, its files and its thread.
 struct Reactor {
     epoll: RawFd,
-    /// The process that the epoll and the thread are of.
+    /// Process ID that the epoll and the thread belong to.
     generation: u32,
     next_key: u64,
     watched: HashMap<u64, (RawFd, Weak<HostWatch>)>,
@@ -71,7 +71,7 @@ impl HostWatch {
         })
     }
 
-    /// Ends the use of the number, which is about to be closed.
+    /// Stops the use of the host descriptor, before it is closed.
     pub(crate) fn close(&self) {
         let mut state = self.state.lock();
         if let Some(number) = state.number.take() {
@@ -79,7 +79,7 @@ impl HostWatch {
         }
     }
 
-    /// Passes on what the host has told.
+    /// Wakes the watchers for events that the host reported.
     fn changed(&self, events: Events) {
         let wakeups = self.state.lock().queue.wake(events);
         wakeups.run();
@@ -112,7 +112,7 @@ impl Pollee for HostWatch {
         let mut state = self.state.lock();
         state.queue.watch(watcher, interest, file);
         if let (None, Some(number)) = (state.key, state.number) {
-            // A host that refuses never wakes the watcher, which finds what it finds by looking.
+            // If the host refuses, the watcher is never woken, and sees only what it checks itself.
             state.key = reactor().lock().add(number, &self.myself).ok();
         }
     }
@@ -133,7 +133,7 @@ impl Pollee for HostWatch {
 }
 
 impl Reactor {
-    /// Makes one whose thread does not run yet.
+    /// Creates a reactor whose thread is not started yet.
     fn new() -> Self {
         Reactor {
             epoll: -1,
@@ -163,19 +163,19 @@ impl Reactor {
         self.epoll >= 0 && self.generation == host_fork::generation()
     }
 
-    /// Makes the epoll and the thread, unless this process has them.
+    /// Creates the epoll and the thread, unless this process has them.
     fn run(&mut self) -> Result<(), Errno> {
         if self.runs() {
             return Ok(());
         }
         if self.epoll >= 0 {
-            // It is the parent's.
+            // The epoll is the parent's.
             host::close(self.epoll);
             self.epoll = -1;
         }
         let epoll = host::epoll_create()?;
         for (&key, &(number, _)) in &self.watched {
-            // What the host does not know any more is about to be removed.
+            // A file that the host no longer knows is about to be removed.
             let _ = host::epoll_add(epoll, number, key);
         }
         let start = thread::Builder::new()
@@ -192,12 +192,12 @@ impl Reactor {
     }
 }
 
-/// Has what the parent watched be watched here too, after a fork of the host.
+/// Watches again what the parent watched, after a host fork.
 pub(crate) fn revive() {
     if let Some(reactor) = REACTOR.get() {
         let mut reactor = reactor.lock();
         if !reactor.watched.is_empty() {
-            // Without a thread there is nobody to tell that there is none.
+            // Without a thread, watchers see only what they check themselves.
             let _ = reactor.run();
         }
     }
@@ -207,7 +207,7 @@ fn reactor() -> &'static Mutex<Reactor> {
     REACTOR.get_or_init(|| Mutex::new(Reactor::new()))
 }
 
-/// The thread.
+/// Body of the thread.
 fn listen(epoll: RawFd) {
     loop {
         let Ok(told) = host::epoll_wait(epoll) else {
@@ -228,7 +228,7 @@ fn listen(epoll: RawFd) {
     }
 }
 
-/// Says in both spellings what the host said in one.
+/// Adds the second name of each event that has two.
 fn spelled(events: i16) -> Events {
     let mut events = Events::from_bits_truncate(u32::from(events.cast_unsigned()));
     if events.intersects(Events::READABLE) {
