@@ -1,4 +1,4 @@
-//! Sending and receiving: `send`, `recv` and their kin, with the files that travel along.
+//! Send and receive calls: `send`, `recv` and their variants, with ancillary data.
 
 use std::ffi::{c_int, c_uint, c_void};
 use std::io::{IoSlice, IoSliceMut};
@@ -20,7 +20,7 @@ use crate::host;
 use crate::host::file::HostFile;
 use crate::ipc::sockets::{descriptor_flags, put_address};
 
-/// Sends bytes to whom a socket is connected with: `send(2)`.
+/// Sends bytes to the peer of a socket: `send(2)`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fdt_send(
     fd: c_int,
@@ -105,7 +105,7 @@ pub unsafe extern "C" fn fdt_recv(
     unsafe { fdt_recvfrom(fd, buf, count, flags, ptr::null_mut(), ptr::null_mut()) }
 }
 
-/// Receives bytes, and from whom: `recvfrom(2)`.
+/// Receives bytes, and the sender's address: `recvfrom(2)`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fdt_recvfrom(
     fd: c_int,
@@ -188,7 +188,7 @@ pub unsafe extern "C" fn fdt_sendmmsg(
     })
 }
 
-/// Receives several messages, until the time is up, which is looked at after each: `recvmmsg(2)`.
+/// Receives several messages: `recvmmsg(2)`. The timeout is checked after each message.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fdt_recvmmsg(
     fd: c_int,
@@ -231,13 +231,13 @@ pub unsafe extern "C" fn fdt_recvmmsg(
     })
 }
 
-/// Returns where each message of several is; 1,024 at most are looked at, as on the host.
+/// Returns a pointer to each header of an array, at most 1,024 as on the host.
 ///
 /// # Errors
 /// `EFAULT`.
 ///
 /// # Safety
-/// If `messages` can be an address, there are `count`.
+/// If `messages` can be an address, `count` headers are there.
 unsafe fn message_headers(
     messages: *mut mmsghdr,
     count: c_uint,
@@ -250,7 +250,7 @@ unsafe fn message_headers(
     Ok((0..count).map(move |index| unsafe { messages.add(index) }))
 }
 
-/// What travels beside the bytes.
+/// Ancillary data to send.
 #[derive(Default)]
 struct Enclosed {
     files: Vec<FileRef<dyn Object>>,
@@ -280,14 +280,14 @@ impl System {
             .recvmsg(fd, bufs, known - MsgFlags::CMSG_CLOEXEC)
     }
 
-    /// Reads the control messages of the caller: the files behind numbers, and who sends.
+    /// Reads the control messages of the caller: files and credentials.
     ///
     /// # Errors
-    /// `EINVAL` if one is not well formed or not known; `EBADF` if a number is not open; `EPERM` if the
-    /// sender is said to be somebody else.
+    /// `EINVAL` if one is malformed or unknown; `EBADF` if a descriptor is not open; `EPERM` if the
+    /// credentials are not the sender's.
     ///
     /// # Safety
-    /// As of `sendmsg`.
+    /// That of `sendmsg`.
     unsafe fn enclosed(&self, head: &msghdr) -> Result<Enclosed, Errno> {
         let mut enclosed = Enclosed::default();
         if head.msg_controllen == 0 {
@@ -306,7 +306,7 @@ impl System {
     }
 
     fn enclose(&self, message: &Control<'_>, enclosed: &mut Enclosed) -> Result<(), Errno> {
-        // Those of other levels are not for sockets, and passed over.
+        // Messages of other levels are ignored.
         if message.level != libc::SOL_SOCKET {
             return Ok(());
         }
@@ -336,10 +336,10 @@ impl System {
         }
     }
 
-    /// Tells the caller what came beside the bytes.
+    /// Writes the address and the ancillary data of a received message to the caller.
     ///
     /// # Safety
-    /// As of `recvmsg`.
+    /// That of `recvmsg`.
     unsafe fn tell(
         &self,
         head: &mut msghdr,
@@ -379,7 +379,7 @@ impl System {
         Ok(())
     }
 
-    /// Gives files numbers, as many as the caller has room for.
+    /// Installs received files, as many as the caller has room for.
     fn hand_out(
         &self,
         mut files: Vec<FileRef<dyn Object>>,
@@ -409,7 +409,7 @@ impl System {
     }
 }
 
-/// Most files of one message.
+/// Maximum number of files in one message.
 const MOST_FILES: usize = 253;
 
 /// Bytes of a control message before its data.
@@ -423,10 +423,10 @@ struct Control<'a> {
 }
 
 impl<'a> Control<'a> {
-    /// Reads the first of several.
+    /// Reads the first of several control messages.
     ///
     /// # Errors
-    /// `EINVAL` if it says that it is longer than what is there, or shorter than its own head.
+    /// `EINVAL` if its length is larger than the bytes there are, or smaller than its header.
     fn read(bytes: &'a [u8]) -> Result<Self, Errno> {
         let mut length = [0; 8];
         length.copy_from_slice(&bytes[..8]);
@@ -442,11 +442,11 @@ impl<'a> Control<'a> {
     }
 }
 
-/// Writes control messages to where the caller has room.
+/// Writes control messages to the caller's buffer.
 struct Writer<'a> {
     room: &'a mut [u8],
     filled: usize,
-    /// Something did not fit.
+    /// True if something did not fit.
     cut: bool,
 }
 
@@ -455,7 +455,7 @@ impl Writer<'_> {
         self.room.len() - self.filled
     }
 
-    /// Writes a message, as much of it as there is room for.
+    /// Writes a control message, truncated to the room there is.
     fn put(&mut self, kind: c_int, data: &[u8]) {
         let left = self.left();
         if left < HEAD {
@@ -481,10 +481,10 @@ fn word(bytes: &[u8]) -> c_int {
     c_int::from_ne_bytes([bytes[0], bytes[1], bytes[2], bytes[3]])
 }
 
-/// Reads to whom a message goes, if that is said.
+/// Reads the destination of a message, if there is one.
 ///
 /// # Safety
-/// If `to` can be an address in memory, there are `length` bytes.
+/// If `to` can be an address in memory, `length` bytes are there.
 unsafe fn receiver(
     system: &System,
     to: *const sockaddr,
@@ -500,10 +500,10 @@ unsafe fn receiver(
     }
 }
 
-/// Tells from whom a message came. One who has no name is told by an empty address.
+/// Writes the sender's address of a message. A sender without a name has an empty address.
 ///
 /// # Safety
-/// As [`put_address`].
+/// That of [`put_address`].
 unsafe fn put_sender(
     sender: &SocketAddress,
     to: *mut sockaddr,
@@ -517,9 +517,9 @@ unsafe fn put_sender(
     unsafe { put_address(sender, to, length) }
 }
 
-/// Returns how many buffers a message has.
+/// Returns the number of buffers of a message.
 fn buffers(head: &msghdr) -> Result<c_int, Errno> {
-    // Too many for a message is another error than too many for a transfer.
+    // A message with too many buffers has another error than a transfer.
     if head.msg_iovlen > 1024 {
         return Err(Errno::EMSGSIZE);
     }

@@ -1,4 +1,4 @@
-//! Pipes.
+//! Pipes: `pipe` and `pipe2`.
 
 use std::ffi::c_int;
 
@@ -9,14 +9,14 @@ use crate::abi::call::call;
 use crate::abi::system::System;
 use crate::abi::uaccess;
 
-/// Makes a pipe: `pipe(2)`.
+/// Creates a pipe: `pipe(2)`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fdt_pipe(fds: *mut c_int) -> c_int {
     // SAFETY: as the caller promises.
     unsafe { fdt_pipe2(fds, 0) }
 }
 
-/// Makes a pipe with flags: `pipe2(2)`.
+/// Creates a pipe with flags: `pipe2(2)`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fdt_pipe2(fds: *mut c_int, flags: c_int) -> c_int {
     call(|system| {
@@ -28,7 +28,7 @@ pub unsafe extern "C" fn fdt_pipe2(fds: *mut c_int, flags: c_int) -> c_int {
     })
 }
 
-/// Tells the caller two numbers, or takes them back.
+/// Writes two new descriptors to the caller, or closes them if that fails.
 ///
 /// # Safety
 /// If `fds` can be an address, there is room for two.
@@ -41,7 +41,7 @@ pub(crate) unsafe fn put_pair(
     let told = unsafe { uaccess::put(fds.cast(), [one.raw(), other.raw()]) };
     if let Err(errno) = told {
         for fd in [one, other] {
-            // Nobody knows the number, so nobody has closed it.
+            // The descriptor was not returned yet, so the program has not closed it.
             let _ = system.process.close(fd);
         }
         return Err(errno);

@@ -1,8 +1,8 @@
-//! Sockets: making, naming, connecting, options.
+//! Sockets: creation, addresses, connections, options.
 //!
-//! Sockets of `AF_UNIX` are ours, with abstract names of our own and paths below mounts. All other
-//! domains are the host's. A path of the host is no address of a socket of ours, nor the reverse:
-//! `EADDRNOTAVAIL`.
+//! Sockets of `AF_UNIX` are ours, with abstract names of our own and with paths below mounts. All
+//! other domains are the host's. A socket of ours cannot have a host path, and a host socket cannot
+//! have a path of ours: `EADDRNOTAVAIL`.
 
 use std::borrow::Cow;
 use std::ffi::{c_int, c_void};
@@ -22,7 +22,7 @@ use crate::host;
 use crate::host::file::HostFile;
 use crate::ipc::pipes::put_pair;
 
-/// Makes a socket: `socket(2)`.
+/// Creates a socket: `socket(2)`.
 #[unsafe(no_mangle)]
 pub extern "C" fn fdt_socket(domain: c_int, kind: c_int, protocol: c_int) -> c_int {
     call(|system| {
@@ -33,14 +33,14 @@ pub extern "C" fn fdt_socket(domain: c_int, kind: c_int, protocol: c_int) -> c_i
         }
         let reserved = system.process.files().reserve(flags.descriptor())?;
         let host_flags = kind | libc::SOCK_CLOEXEC | status_bits(flags);
-        // SAFETY: it touches no memory.
+        // SAFETY: the call takes no pointer.
         let number = host::done(unsafe { libc::socket(domain, host_flags, protocol) })?;
         let file = HostFile::own(number)?;
         Ok(reserved.install(file).raw())
     })
 }
 
-/// Makes a connected pair of sockets: `socketpair(2)`.
+/// Creates a connected pair of sockets: `socketpair(2)`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fdt_socketpair(
     domain: c_int,
@@ -51,7 +51,7 @@ pub unsafe extern "C" fn fdt_socketpair(
     call(|system| {
         let (plain, flags) = split(kind);
         if domain != libc::AF_UNIX {
-            // No other domain has pairs: the host says why not.
+            // No other domain has pairs: the host returns the error.
             let mut pair = [-1; 2];
             // SAFETY: there is room for two.
             host::done(unsafe { libc::socketpair(domain, kind, protocol, pair.as_mut_ptr()) })?;
@@ -66,7 +66,7 @@ pub unsafe extern "C" fn fdt_socketpair(
     })
 }
 
-/// Gives a socket an address: `bind(2)`.
+/// Binds a socket to an address: `bind(2)`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fdt_bind(fd: c_int, address: *const sockaddr, length: socklen_t) -> c_int {
     call(|system| {
@@ -83,23 +83,23 @@ pub unsafe extern "C" fn fdt_bind(fd: c_int, address: *const sockaddr, length: s
     })
 }
 
-/// Begins to listen: `listen(2)`.
+/// Listens for connections: `listen(2)`.
 #[unsafe(no_mangle)]
 pub extern "C" fn fdt_listen(fd: c_int, backlog: c_int) -> c_int {
     call(|system| {
         let file = system.file(fd)?;
         if let Some(host_file) = HostFile::below(&*file) {
-            // SAFETY: it touches no memory.
+            // SAFETY: the call takes no pointer.
             return host::done(unsafe { libc::listen(host_file.number(), backlog) });
         }
-        // A negative one is as many as may be.
+        // A negative backlog is the maximum.
         let backlog = usize::try_from(backlog).unwrap_or(usize::MAX);
         system.process.listen(fd, backlog)?;
         Ok(0)
     })
 }
 
-/// Takes a connection: `accept(2)`.
+/// Accepts a connection: `accept(2)`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fdt_accept(
     fd: c_int,
@@ -110,7 +110,7 @@ pub unsafe extern "C" fn fdt_accept(
     unsafe { fdt_accept4(fd, address, length, 0) }
 }
 
-/// Takes a connection, with flags: `accept4(2)`.
+/// Accepts a connection, with flags: `accept4(2)`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fdt_accept4(
     fd: c_int,
@@ -140,7 +140,7 @@ pub unsafe extern "C" fn fdt_accept4(
             // SAFETY: as the caller promises.
             let told = unsafe { put_address(&from, address, length) };
             told.inspect_err(|_| {
-                // Nobody knows the number, so nobody has closed it.
+                // The descriptor was not returned yet, so the program has not closed it.
                 let _ = system.process.close(accepted);
             })?;
         }
@@ -170,13 +170,13 @@ pub unsafe extern "C" fn fdt_connect(
     })
 }
 
-/// Ends receiving or sending: `shutdown(2)`.
+/// Shuts down receiving or sending: `shutdown(2)`.
 #[unsafe(no_mangle)]
 pub extern "C" fn fdt_shutdown(fd: c_int, how: c_int) -> c_int {
     call(|system| {
         let file = system.file(fd)?;
         if let Some(host_file) = HostFile::below(&*file) {
-            // SAFETY: it touches no memory.
+            // SAFETY: the call takes no pointer.
             return host::done(unsafe { libc::shutdown(host_file.number(), how) });
         }
         system.process.getsockname(fd)?;
@@ -212,7 +212,7 @@ pub unsafe extern "C" fn fdt_getsockname(
     })
 }
 
-/// Returns the address of the other end: `getpeername(2)`.
+/// Returns the address of the peer: `getpeername(2)`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fdt_getpeername(
     fd: c_int,
@@ -289,13 +289,13 @@ pub unsafe extern "C" fn fdt_setsockopt(
 }
 
 impl System {
-    /// Reads an address of a socket of ours.
+    /// Reads an address for a socket of ours.
     ///
     /// # Errors
-    /// `EFAULT`; `EINVAL` if it is none; `EADDRNOTAVAIL` if it is a path of the host.
+    /// `EFAULT`; `EINVAL` if it is malformed; `EADDRNOTAVAIL` if it is a host path.
     ///
     /// # Safety
-    /// If `address` can be an address in memory, there are `length` bytes.
+    /// If `address` can be an address in memory, `length` bytes are there.
     pub(crate) unsafe fn address(
         &self,
         address: *const sockaddr,
@@ -323,13 +323,13 @@ impl System {
         }
     }
 
-    /// Reads the address of somebody else: `AF_UNSPEC` is nobody.
+    /// Reads the address of a peer. `AF_UNSPEC` means none.
     ///
     /// # Errors
-    /// As [`address`](Self::address), and `EINVAL` for no name.
+    /// Those of [`address`](Self::address), and `EINVAL` for an empty name.
     ///
     /// # Safety
-    /// As there.
+    /// That of `address`.
     pub(crate) unsafe fn peer_address(
         &self,
         address: *const sockaddr,
@@ -354,7 +354,7 @@ const FAMILY: usize = size_of::<libc::sa_family_t>();
 /// Reads the family and the name of an address.
 ///
 /// # Safety
-/// As [`System::address`].
+/// That of [`System::address`].
 unsafe fn read_address<'a>(
     address: *const sockaddr,
     length: socklen_t,
@@ -375,10 +375,10 @@ unsafe fn read_address<'a>(
     ))
 }
 
-/// Tells the caller an address, as much of it as there is room for, and how long it is.
+/// Writes an address to the caller, truncated to the room there is, and its full length.
 ///
 /// # Safety
-/// If `length` can be an address in memory, there is a length, and room for so many bytes at `to`.
+/// If `length` can be an address in memory, a length is there, and that many bytes of room at `to`.
 pub(crate) unsafe fn put_address(
     address: &SocketAddress,
     to: *mut sockaddr,
@@ -395,7 +395,7 @@ pub(crate) unsafe fn put_address(
     unsafe { uaccess::put(length, bytes.len() as socklen_t) }
 }
 
-/// Writes an address as C has it.
+/// Converts an address to the C form.
 pub(crate) fn address_bytes(address: &SocketAddress) -> Vec<u8> {
     let mut bytes = (libc::AF_UNIX as libc::sa_family_t).to_ne_bytes().to_vec();
     match address {
@@ -435,10 +435,10 @@ fn option(level: c_int, name: c_int) -> Result<SocketOption, Errno> {
     })
 }
 
-/// Tells the caller the value of an option, as much of it as there is room for.
+/// Writes the value of an option to the caller, truncated to the room there is.
 ///
 /// # Safety
-/// If `to` can be an address, there are `room` bytes; `length` is a place for a length.
+/// If `to` can be an address, there is room for `room` bytes, and `length` points to a length.
 unsafe fn put_option(
     value: &OptionValue,
     to: *mut c_void,
@@ -471,16 +471,16 @@ unsafe fn put_option(
     Ok(0)
 }
 
-/// Returns the bytes of numbers.
+/// Returns the bytes of a struct of integers.
 fn bytes_of<T>(value: &T) -> &[u8] {
-    // SAFETY: the types that are given have no bytes between their numbers.
+    // SAFETY: callers pass only types without padding.
     unsafe { slice::from_raw_parts(std::ptr::from_ref(value).cast(), size_of::<T>()) }
 }
 
 /// Reads the value of an option.
 ///
 /// # Safety
-/// If `at` can be an address, there are `length` bytes.
+/// If `at` can be an address, `length` bytes are there.
 unsafe fn option_value(
     option: SocketOption,
     at: *const c_void,
@@ -507,14 +507,14 @@ unsafe fn option_value(
     if !(0..1_000_000).contains(&time.tv_usec) {
         return Err(Errno::from_raw(libc::EDOM));
     }
-    // A time before now is over at once.
+    // A negative time expires at once.
     let micros = time.tv_usec as u32;
     let time = u64::try_from(time.tv_sec).map(|seconds| Duration::new(seconds, micros * 1000));
     let time = time.unwrap_or(Duration::from_nanos(1));
     Ok(OptionValue::Time((!time.is_zero()).then_some(time)))
 }
 
-/// Parts the type of a socket from the flags that come with it.
+/// Splits a socket type and its flags.
 fn split(kind: c_int) -> (c_int, OpenFlags) {
     let flags = kind & (libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC);
     let open_flags = OpenFlags::from_bits_retain(flags.cast_unsigned());
@@ -522,7 +522,7 @@ fn split(kind: c_int) -> (c_int, OpenFlags) {
 }
 
 fn socket_type(kind: c_int, protocol: c_int) -> Result<SocketType, Errno> {
-    // Types end there, whatever the domain.
+    // Types are below 11 in every domain.
     if !(0..11).contains(&kind) {
         return Err(Errno::EINVAL);
     }
@@ -541,7 +541,7 @@ fn status_bits(flags: OpenFlags) -> c_int {
     (flags & OpenFlags::NONBLOCK).bits().cast_signed()
 }
 
-/// Returns the flags of a descriptor that was asked for with those of a message.
+/// Converts the flags of a message to those of the received descriptors.
 pub(crate) fn descriptor_flags(flags: c_int) -> FdFlags {
     if flags & libc::MSG_CMSG_CLOEXEC != 0 {
         FdFlags::CLOEXEC

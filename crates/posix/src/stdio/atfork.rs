@@ -1,10 +1,10 @@
-//! A fork of the host beside threads that use streams.
+//! Host forks in programs whose threads use streams.
 //!
-//! The C library's `fork` takes the lock of its list of streams, after it has run the handlers that
-//! freeze this library. A thread that has the lock (`fflush(NULL)` has it while it writes) and calls a
-//! function of a stream of ours would then wait for the thaw, and the fork for the lock, for ever. So the
-//! lock is taken before the freeze: nobody who waits for the thaw has it. For the same reason nobody
-//! takes it inside the freezer.
+//! The C library's `fork` locks its list of streams after it has run the handlers that freeze this
+//! library. Assume that a thread holds this lock, for example in `fflush(NULL)` while it writes,
+//! and calls a function of a stream of ours. It would wait for the thaw, and the fork would wait
+//! for the lock: a deadlock. So the handler here takes the lock before the freeze, and no thread
+//! that waits for the thaw holds it. For the same reason no thread takes it inside the freezer.
 
 use fdtable_vfs::Errno;
 
@@ -14,13 +14,13 @@ unsafe extern "C" {
     fn _IO_list_resetlock();
 }
 
-/// Has forks take the lock first. To be called after the freezer's handlers were registered, which
-/// therefore run after these.
+/// Registers fork handlers that take the lock first. Must be called after the handlers of the
+/// freezer are registered: handlers run in reverse order.
 ///
 /// # Errors
 /// `ENOMEM`.
 pub(crate) fn register() -> Result<(), Errno> {
-    // SAFETY: the functions are for these places, and stay for the life of the process.
+    // SAFETY: the functions have the right types, and are valid for the life of the process.
     let answer = unsafe {
         libc::pthread_atfork(
             Some(_IO_list_lock),

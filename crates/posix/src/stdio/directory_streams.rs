@@ -1,7 +1,7 @@
-//! Directory streams: `opendir`, `readdir` and their kin, on directories of either side.
+//! Directory streams: `opendir`, `readdir` and their variants, on directories of either side.
 //!
-//! The C library's own stand on descriptors of the host. These stand on `getdents64`, whose records have
-//! the layout of `struct dirent` on 64-bit Linux, so an entry is where it was read.
+//! The C library's own streams use host descriptors. These streams use `getdents64`. Its records
+//! have the layout of `struct dirent` on 64-bit Linux, so entries are returned in place.
 
 use std::ffi::{c_char, c_int, c_long, c_void};
 use std::{mem, ptr};
@@ -18,26 +18,26 @@ use crate::fs::transfers::fdt_lseek;
 use crate::host;
 use crate::process::descriptors::fdt_close;
 
-/// Bytes that are read at a time.
+/// Bytes of one read.
 const BUFFER: usize = 32 * 1024;
 
-/// What a `DIR` of ours is.
+/// Contents of a `DIR` of ours.
 struct Stream {
     fd: c_int,
     read: Mutex<Read>,
 }
 
-/// What was read, and how far the program is.
+/// Entries that were read, and the position of the program.
 struct Read {
-    /// In whole words: records are as aligned.
+    /// Of whole words, for the alignment of the records.
     buffer: Vec<u64>,
     filled: usize,
     at: usize,
-    /// The position behind the last entry that was returned.
+    /// Position after the last entry that was returned.
     position: c_long,
 }
 
-/// Opens a directory: `opendir(3)`.
+/// Opens a directory stream: `opendir(3)`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fdt_opendir(path: *const c_char) -> *mut DIR {
     let flags = libc::O_RDONLY | libc::O_DIRECTORY | libc::O_CLOEXEC;
@@ -53,7 +53,7 @@ pub unsafe extern "C" fn fdt_opendir(path: *const c_char) -> *mut DIR {
     })
 }
 
-/// Makes a stream of an open directory, which is the stream's from now on: `fdopendir(3)`.
+/// Opens a stream on a directory descriptor, and takes ownership of the descriptor: `fdopendir(3)`.
 #[unsafe(no_mangle)]
 pub extern "C" fn fdt_fdopendir(fd: c_int) -> *mut DIR {
     call(|system| {
@@ -71,7 +71,7 @@ pub unsafe extern "C" fn fdt_closedir(directory: *mut DIR) -> c_int {
         set_errno(Errno::EINVAL);
         return -1;
     }
-    // SAFETY: made by `stream`, as a slice of one, and closed once.
+    // SAFETY: `stream` created it, as a slice of one, and it is closed once.
     let stream = unsafe { Box::from_raw(directory.cast::<[Stream; 1]>()) };
     fdt_close(stream[0].fd)
 }
@@ -83,18 +83,18 @@ pub unsafe extern "C" fn fdt_dirfd(directory: *mut DIR) -> c_int {
     unsafe { of(directory) }.fd
 }
 
-/// Returns the next entry, which is good until the next call, or null at the end: `readdir(3)`.
+/// Returns the next entry, valid until the next call, or null at the end: `readdir(3)`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fdt_readdir(directory: *mut DIR) -> *mut dirent {
     let before = errno();
     // SAFETY: as the caller promises.
     let next = unsafe { of(directory) }.next();
-    // Null means the end if errno is as it was; to wait for a lock may have changed it.
+    // Null means the end if errno is unchanged; waiting for a lock may have changed it.
     set_errno(next.err().unwrap_or(before));
     next.unwrap_or(ptr::null_mut())
 }
 
-/// Copies the next entry to where the caller says: `readdir_r(3)`.
+/// Copies the next entry to the caller: `readdir_r(3)`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fdt_readdir_r(
     directory: *mut DIR,
@@ -105,7 +105,7 @@ pub unsafe extern "C" fn fdt_readdir_r(
         // SAFETY: as the caller promises.
         let next = unsafe { of(directory) }.next()?;
         if !next.is_null() {
-            // SAFETY: an entry of ours is in the buffer; its length is not above that of the struct.
+            // SAFETY: the entry is in the buffer, and is not longer than the struct.
             unsafe { copy_entry(next, entry.cast()) }?;
         }
         let answer = if next.is_null() { next } else { entry };
@@ -114,7 +114,7 @@ pub unsafe extern "C" fn fdt_readdir_r(
     })
 }
 
-/// Begins a stream anew: `rewinddir(3)`.
+/// Resets a stream to the start: `rewinddir(3)`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fdt_rewinddir(directory: *mut DIR) {
     // SAFETY: as the caller promises.
@@ -128,7 +128,7 @@ pub unsafe extern "C" fn fdt_telldir(directory: *mut DIR) -> c_long {
     unsafe { of(directory) }.read.lock().position
 }
 
-/// Goes to a position that `telldir` has told: `seekdir(3)`.
+/// Sets the position of a stream to one from `telldir`: `seekdir(3)`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fdt_seekdir(directory: *mut DIR, position: c_long) {
     // SAFETY: as the caller promises.
@@ -139,15 +139,15 @@ pub unsafe extern "C" fn fdt_seekdir(directory: *mut DIR, position: c_long) {
     read.at = read.filled;
 }
 
-/// Function that chooses entries.
+/// Function that selects entries.
 pub(crate) type Filter = Option<unsafe extern "C" fn(entry: *const dirent) -> c_int>;
 
 /// Function that compares entries.
 pub(crate) type Compare =
     Option<unsafe extern "C" fn(one: *mut *const dirent, other: *mut *const dirent) -> c_int>;
 
-/// Lists the entries of a directory that `filter` chooses, in the order of `compare`, in memory of
-/// `malloc`: `scandir(3)`.
+/// Lists the entries of a directory that `filter` selects, sorted by `compare`: `scandir(3)`. The
+/// list and its entries are allocated with `malloc`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fdt_scandir(
     path: *const c_char,
@@ -171,7 +171,7 @@ pub unsafe extern "C" fn fdt_scandir(
     call(|_| {
         let mut owned = found?;
         if let Some(compare) = compare {
-            // SAFETY: both functions are about pointers to entries.
+            // SAFETY: both functions take pointers to entries.
             unsafe { host::sort(&mut owned.0, compare) };
         }
         let found = owned.0.as_slice();
@@ -188,7 +188,7 @@ pub unsafe extern "C" fn fdt_scandir(
     })
 }
 
-/// Copies of entries, in memory of `malloc`.
+/// Copies of entries, allocated with `malloc`.
 struct Entries(Vec<*mut dirent>);
 
 impl Drop for Entries {
@@ -197,10 +197,10 @@ impl Drop for Entries {
     }
 }
 
-/// Copies the entries that are chosen.
+/// Copies the entries that the filter selects.
 ///
 /// # Safety
-/// The function is one for entries.
+/// The function takes a pointer to an entry.
 unsafe fn chosen(stream: &Stream, filter: Filter) -> Result<Entries, Errno> {
     let mut found = Entries(Vec::new());
     loop {
@@ -221,7 +221,7 @@ unsafe fn chosen(stream: &Stream, filter: Filter) -> Result<Entries, Errno> {
     }
 }
 
-/// Makes a stream of a descriptor.
+/// Creates a stream for a descriptor.
 ///
 /// # Errors
 /// `ENOMEM`.
@@ -245,7 +245,7 @@ fn stream(fd: c_int) -> Result<*mut DIR, Errno> {
 /// # Safety
 /// The stream is open.
 unsafe fn of<'a>(directory: *mut DIR) -> &'a Stream {
-    // SAFETY: made by `stream`, and open, as the caller promises.
+    // SAFETY: `stream` created it, and it is open, as the caller promises.
     unsafe { &*directory.cast::<Stream>() }
 }
 
@@ -267,10 +267,10 @@ impl Stream {
 }
 
 impl Read {
-    /// Reads more, and tells whether there was any.
+    /// Reads more entries. Returns true if there were any.
     fn fill(&mut self, fd: c_int) -> Result<bool, Errno> {
         let place = self.buffer.as_mut_ptr().cast::<c_void>();
-        // SAFETY: the buffer has this length.
+        // SAFETY: the pointer and the length are those of the buffer.
         let count = unsafe { fdt_getdents64(fd, place, BUFFER) };
         if count < 0 {
             return Err(errno());

@@ -1,8 +1,8 @@
-//! Streams of the C library on descriptors of ours: `fopen`, `fdopen`, `tmpfile`, `fileno`.
+//! C streams on our descriptors: `fopen`, `fdopen`, `tmpfile`, `fileno`.
 //!
-//! Such a stream is one of `fopencookie(3)`, whose functions are calls of this library. The rest of
-//! `stdio.h` works on it unchanged. `stdin`, `stdout` and `stderr` are the C library's, on the host's
-//! 0, 1 and 2: they do not follow a `dup2` onto those numbers here.
+//! Such a stream is created by `fopencookie(3)`, with functions that call this library. The rest of
+//! `stdio.h` works on it unchanged. `stdin`, `stdout` and `stderr` belong to the C library, on the
+//! host's descriptors 0, 1 and 2. A `dup2` to 0, 1 or 2 in our table does not redirect them.
 
 use std::collections::HashMap;
 use std::ffi::{CStr, c_char, c_int, c_void};
@@ -20,10 +20,10 @@ use crate::fs::transfers::{fdt_lseek, fdt_read, fdt_write};
 use crate::host;
 use crate::process::descriptors::{fdt_close, fdt_fcntl};
 
-/// What the functions of a stream are given.
+/// Argument of the functions of a stream.
 struct Cookie {
     fd: c_int,
-    /// Where the stream is, once it is made.
+    /// Address of the stream, once it exists.
     stream: Mutex<usize>,
 }
 
@@ -55,7 +55,7 @@ pub unsafe extern "C" fn fdt_fopen(path: *const c_char, mode: *const c_char) -> 
     })
 }
 
-/// Makes a stream of a descriptor, which is the stream's from now on: `fdopen(3)`.
+/// Opens a stream on a descriptor, and takes ownership of the descriptor: `fdopen(3)`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fdt_fdopen(fd: c_int, mode: *const c_char) -> *mut FILE {
     call(|_| {
@@ -79,7 +79,7 @@ pub unsafe extern "C" fn fdt_fdopen(fd: c_int, mode: *const c_char) -> *mut FILE
     })
 }
 
-/// Opens a file without a name, in memory: `tmpfile(3)`.
+/// Opens an anonymous file in memory: `tmpfile(3)`.
 #[unsafe(no_mangle)]
 pub extern "C" fn fdt_tmpfile() -> *mut FILE {
     call(|_| {
@@ -92,7 +92,7 @@ pub extern "C" fn fdt_tmpfile() -> *mut FILE {
     })
 }
 
-/// Returns the descriptor of a stream: `fileno(3)`. Those of streams of the C library are the host's.
+/// Returns the descriptor of a stream: `fileno(3)`. Streams of the C library have host descriptors.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fdt_fileno(stream: *mut FILE) -> c_int {
     let known = with_errno(|| Ok(STREAMS.lock().get(&stream.addr()).copied().unwrap_or(-1)));
@@ -103,17 +103,17 @@ pub unsafe extern "C" fn fdt_fileno(stream: *mut FILE) -> c_int {
     }
 }
 
-/// What the mode of a stream says.
+/// Parsed mode of a stream.
 struct Mode {
     flags: c_int,
-    /// The same for the C library, without what only the open needs.
+    /// The mode for the C library, without the flags that only the open needs.
     plain: &'static CStr,
 }
 
 impl Mode {
     fn read(mode: &CStr) -> Result<Self, Errno> {
         let mode = mode.to_bytes();
-        // What follows a comma is the coding, which the C library knows alone.
+        // A comma begins the character encoding, which only the C library uses.
         let end = mode
             .iter()
             .position(|&byte| byte == b',')
@@ -138,7 +138,7 @@ impl Mode {
     }
 }
 
-/// Makes a stream of a descriptor that nobody else knows: on an error it is closed.
+/// Opens a stream on a new descriptor. Closes the descriptor on failure.
 fn own(fd: c_int, mode: &Mode) -> Result<*mut FILE, Errno> {
     stream(fd, mode).inspect_err(|_| {
         fdt_close(fd);
@@ -157,17 +157,17 @@ fn stream(fd: c_int, mode: &Mode) -> Result<*mut FILE, Errno> {
         seek,
         close,
     };
-    // It takes the lock of all streams, which a thread that forks may have: see `atfork`.
+    // It takes the lock of the list of streams, which a forking thread may hold: see `atfork`.
     let made = host::waiting(|| {
-        // SAFETY: the functions are for this cookie, and the mode is a string.
+        // SAFETY: the functions expect this cookie, and the mode is a C string.
         host::check_pointer(unsafe { fopencookie(cookie.cast(), mode.plain.as_ptr(), functions) })
     });
-    // SAFETY: nobody else has it yet.
+    // SAFETY: no other code uses it yet.
     let cookie = unsafe { Box::from_raw(cookie) };
     let stream = made?;
     *cookie.stream.lock() = stream.addr();
     STREAMS.lock().insert(stream.addr(), fd);
-    // The stream has it, until it is closed.
+    // The stream owns it until the stream is closed.
     let _ = Box::into_raw(cookie);
     Ok(stream)
 }
@@ -180,11 +180,12 @@ unsafe fn of<'a>(cookie: *mut c_void) -> &'a Cookie {
 }
 
 unsafe extern "C" fn read(cookie: *mut c_void, buf: *mut c_char, count: usize) -> ssize_t {
-    // SAFETY: the C library gives what was given to it, and a buffer.
+    // SAFETY: the C library passes the cookie of an open stream, and a buffer.
     unsafe { fdt_read(of(cookie).fd, buf.cast(), count) }
 }
 
-/// Writes all: the C library takes less for an error. It wants 0 for one where nothing was written.
+/// Writes everything: the C library treats less as an error. Returns 0, not -1, if nothing was
+/// written because of an error.
 unsafe extern "C" fn write(cookie: *mut c_void, bytes: *const c_char, count: usize) -> ssize_t {
     let mut done = 0;
     while done < count {
@@ -211,9 +212,9 @@ unsafe extern "C" fn seek(cookie: *mut c_void, offset: *mut off64_t, whence: c_i
 }
 
 unsafe extern "C" fn close(cookie: *mut c_void) -> c_int {
-    // SAFETY: the stream ends here, and with it the use of the cookie.
+    // SAFETY: the stream is closed, so this is the last use of the cookie.
     let cookie = unsafe { Box::from_raw(cookie.cast::<Cookie>()) };
-    // Inside the freezer: a child of a fork is not to find the lock taken.
+    // Inside the freezer, so that the child of a fork does not find the lock taken.
     with_errno(|| {
         STREAMS.lock().remove(&*cookie.stream.lock());
         Ok(0)
