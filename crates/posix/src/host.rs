@@ -71,45 +71,45 @@ pub(crate) fn openat(
 }
 
 /// Closes a host descriptor.
-pub(crate) fn close(number: RawFd) {
+pub(crate) fn close(fd: RawFd) {
     // SAFETY: the call takes no pointer. An error has no receiver.
-    not_cancelled(|| unsafe { libc::close(number) });
+    not_cancelled(|| unsafe { libc::close(fd) });
 }
 
 /// Reads. May block.
-pub(crate) fn read(number: RawFd, buf: &mut [u8]) -> Result<usize, Errno> {
+pub(crate) fn read(fd: RawFd, buf: &mut [u8]) -> Result<usize, Errno> {
     // SAFETY: the pointer and the length are those of a slice.
-    waiting(|| count(unsafe { libc::read(number, buf.as_mut_ptr().cast(), buf.len()) }))
+    waiting(|| count(unsafe { libc::read(fd, buf.as_mut_ptr().cast(), buf.len()) }))
 }
 
 /// Writes. May block.
-pub(crate) fn write(number: RawFd, bytes: &[u8]) -> Result<usize, Errno> {
+pub(crate) fn write(fd: RawFd, bytes: &[u8]) -> Result<usize, Errno> {
     // SAFETY: the pointer and the length are those of a slice.
-    waiting(|| count(unsafe { libc::write(number, bytes.as_ptr().cast(), bytes.len()) }))
+    waiting(|| count(unsafe { libc::write(fd, bytes.as_ptr().cast(), bytes.len()) }))
 }
 
 /// Reads at an offset. May block.
-pub(crate) fn pread(number: RawFd, buf: &mut [u8], offset: i64) -> Result<usize, Errno> {
+pub(crate) fn pread(fd: RawFd, buf: &mut [u8], offset: i64) -> Result<usize, Errno> {
     // SAFETY: the pointer and the length are those of a slice.
-    waiting(|| count(unsafe { libc::pread(number, buf.as_mut_ptr().cast(), buf.len(), offset) }))
+    waiting(|| count(unsafe { libc::pread(fd, buf.as_mut_ptr().cast(), buf.len(), offset) }))
 }
 
 /// Writes at an offset. May block.
-pub(crate) fn pwrite(number: RawFd, bytes: &[u8], offset: i64) -> Result<usize, Errno> {
+pub(crate) fn pwrite(fd: RawFd, bytes: &[u8], offset: i64) -> Result<usize, Errno> {
     // SAFETY: the pointer and the length are those of a slice.
-    waiting(|| count(unsafe { libc::pwrite(number, bytes.as_ptr().cast(), bytes.len(), offset) }))
+    waiting(|| count(unsafe { libc::pwrite(fd, bytes.as_ptr().cast(), bytes.len(), offset) }))
 }
 
 /// Moves the position.
-pub(crate) fn lseek(number: RawFd, offset: i64, whence: c_int) -> Result<u64, Errno> {
+pub(crate) fn lseek(fd: RawFd, offset: i64, whence: c_int) -> Result<u64, Errno> {
     // SAFETY: the call takes no pointer.
-    check(unsafe { libc::lseek(number, offset, whence) }).map(|position| position as u64)
+    check(unsafe { libc::lseek(fd, offset, whence) }).map(|position| position as u64)
 }
 
 /// Runs a command of `fcntl` whose argument is an integer.
-pub(crate) fn fcntl(number: RawFd, command: c_int, argument: c_int) -> Result<c_int, Errno> {
+pub(crate) fn fcntl(fd: RawFd, command: c_int, argument: c_int) -> Result<c_int, Errno> {
     // SAFETY: callers pass only commands with an integer or no argument.
-    check(unsafe { libc::fcntl(number, command, argument) })
+    check(unsafe { libc::fcntl(fd, command, argument) })
 }
 
 /// Runs a command of `fcntl` whose argument may be a pointer. May block.
@@ -117,47 +117,47 @@ pub(crate) fn fcntl(number: RawFd, command: c_int, argument: c_int) -> Result<c_
 /// # Safety
 /// The argument is what `fcntl(2)` expects.
 pub(crate) unsafe fn fcntl_pointer(
-    number: RawFd,
+    fd: RawFd,
     command: c_int,
     argument: c_ulong,
 ) -> Result<c_int, Errno> {
     // SAFETY: as the caller promises.
-    waiting(|| check(unsafe { libc::fcntl(number, command, argument) }))
+    waiting(|| check(unsafe { libc::fcntl(fd, command, argument) }))
 }
 
 /// Returns the status of an open file.
-pub(crate) fn fstat(number: RawFd) -> Result<libc::stat, Errno> {
+pub(crate) fn fstat(fd: RawFd) -> Result<libc::stat, Errno> {
     let mut stat = MaybeUninit::uninit();
     // SAFETY: there is room for the result.
-    check(unsafe { libc::fstat(number, stat.as_mut_ptr()) })?;
+    check(unsafe { libc::fstat(fd, stat.as_mut_ptr()) })?;
     // SAFETY: the call has initialized it.
     Ok(unsafe { stat.assume_init() })
 }
 
 /// Sets the size of a file.
-pub(crate) fn ftruncate(number: RawFd, length: i64) -> Result<(), Errno> {
+pub(crate) fn ftruncate(fd: RawFd, length: i64) -> Result<(), Errno> {
     // SAFETY: the call takes no pointer.
-    check(unsafe { libc::ftruncate(number, length) }).map(drop)
+    check(unsafe { libc::ftruncate(fd, length) }).map(drop)
 }
 
 /// Waits until the file is on stable storage.
-pub(crate) fn fsync(number: RawFd) -> Result<(), Errno> {
+pub(crate) fn fsync(fd: RawFd) -> Result<(), Errno> {
     // SAFETY: the call takes no pointer.
-    waiting(|| check(unsafe { libc::fsync(number) })).map(drop)
+    waiting(|| check(unsafe { libc::fsync(fd) })).map(drop)
 }
 
 /// Returns the number of readable bytes.
-pub(crate) fn readable_bytes(number: RawFd) -> Result<usize, Errno> {
+pub(crate) fn readable_bytes(fd: RawFd) -> Result<usize, Errno> {
     let mut bytes: c_int = 0;
     // SAFETY: the request writes one `int`.
-    check(unsafe { libc::ioctl(number, libc::FIONREAD, &raw mut bytes) })?;
+    check(unsafe { libc::ioctl(fd, libc::FIONREAD, &raw mut bytes) })?;
     Ok(bytes.max(0) as usize)
 }
 
 /// Returns the events that a descriptor is ready for, without blocking.
-pub(crate) fn ready(number: RawFd, events: i16) -> Result<i16, Errno> {
+pub(crate) fn ready(fd: RawFd, events: i16) -> Result<i16, Errno> {
     let mut asked = libc::pollfd {
-        fd: number,
+        fd,
         events,
         revents: 0,
     };
@@ -222,9 +222,9 @@ fn count(answer: isize) -> Result<usize, Errno> {
 }
 
 /// Returns 1 if a descriptor is a terminal.
-pub(crate) fn isatty(number: RawFd) -> c_int {
+pub(crate) fn isatty(fd: RawFd) -> c_int {
     // SAFETY: the call takes no pointer.
-    unsafe { libc::isatty(number) }
+    unsafe { libc::isatty(fd) }
 }
 
 /// Renames a file.
@@ -258,21 +258,21 @@ pub(crate) fn epoll_create() -> Result<RawFd, Errno> {
 }
 
 /// Adds a file to an epoll, edge-triggered and for all events.
-pub(crate) fn epoll_add(epoll: RawFd, number: RawFd, key: u64) -> Result<(), Errno> {
+pub(crate) fn epoll_add(epoll: RawFd, fd: RawFd, key: u64) -> Result<(), Errno> {
     let asked = libc::EPOLLIN | libc::EPOLLOUT | libc::EPOLLPRI | libc::EPOLLRDHUP | libc::EPOLLET;
     let mut event = libc::epoll_event {
         events: asked.cast_unsigned(),
         u64: key,
     };
     // SAFETY: the entry is valid during the call.
-    check(unsafe { libc::epoll_ctl(epoll, libc::EPOLL_CTL_ADD, number, &raw mut event) }).map(drop)
+    check(unsafe { libc::epoll_ctl(epoll, libc::EPOLL_CTL_ADD, fd, &raw mut event) }).map(drop)
 }
 
 /// Removes a file from an epoll.
-pub(crate) fn epoll_remove(epoll: RawFd, number: RawFd) {
+pub(crate) fn epoll_remove(epoll: RawFd, fd: RawFd) {
     let nothing = std::ptr::null_mut();
     // SAFETY: this request does not use the entry. An unknown file is removed already.
-    unsafe { libc::epoll_ctl(epoll, libc::EPOLL_CTL_DEL, number, nothing) };
+    unsafe { libc::epoll_ctl(epoll, libc::EPOLL_CTL_DEL, fd, nothing) };
 }
 
 /// Waits for events of an epoll. Returns keys and events. Must be called outside the freezer.
@@ -308,9 +308,9 @@ pub(crate) fn set_signal_mask(mask: &libc::sigset_t) -> libc::sigset_t {
 }
 
 /// Takes or releases a lock on a whole file. May block.
-pub(crate) fn flock(number: RawFd, operation: c_int) -> Result<c_int, Errno> {
+pub(crate) fn flock(fd: RawFd, operation: c_int) -> Result<c_int, Errno> {
     // SAFETY: the call takes no pointer.
-    waiting(|| check(unsafe { libc::flock(number, operation) }))
+    waiting(|| check(unsafe { libc::flock(fd, operation) }))
 }
 
 /// Returns a limit, and optionally sets it.
@@ -377,17 +377,17 @@ pub(crate) fn statfs(path: &CStr) -> Result<libc::statfs64, Errno> {
 }
 
 /// Returns the status of the file system of an open file.
-pub(crate) fn fstatfs(number: RawFd) -> Result<libc::statfs64, Errno> {
+pub(crate) fn fstatfs(fd: RawFd) -> Result<libc::statfs64, Errno> {
     let mut statfs = MaybeUninit::uninit();
     // SAFETY: there is room for the result.
-    check(unsafe { libc::fstatfs64(number, statfs.as_mut_ptr()) })?;
+    check(unsafe { libc::fstatfs64(fd, statfs.as_mut_ptr()) })?;
     // SAFETY: the call has initialized it.
     Ok(unsafe { statfs.assume_init() })
 }
 
 /// Reads into several buffers, at an offset or at the position. May block.
 pub(crate) fn readv(
-    number: RawFd,
+    fd: RawFd,
     bufs: &mut [IoSliceMut<'_>],
     offset: Option<i64>,
 ) -> Result<usize, Errno> {
@@ -395,40 +395,36 @@ pub(crate) fn readv(
     waiting(|| {
         count(match offset {
             // SAFETY: a slice of them has the layout of an array of `iovec`.
-            None => unsafe { libc::readv(number, first, length) },
+            None => unsafe { libc::readv(fd, first, length) },
             // SAFETY: as above.
-            Some(offset) => unsafe { libc::preadv(number, first, length, offset) },
+            Some(offset) => unsafe { libc::preadv(fd, first, length, offset) },
         })
     })
 }
 
 /// Writes from several buffers, at an offset or at the position. May block.
-pub(crate) fn writev(
-    number: RawFd,
-    bufs: &[IoSlice<'_>],
-    offset: Option<i64>,
-) -> Result<usize, Errno> {
+pub(crate) fn writev(fd: RawFd, bufs: &[IoSlice<'_>], offset: Option<i64>) -> Result<usize, Errno> {
     let (first, length) = (bufs.as_ptr().cast(), bufs.len() as c_int);
     waiting(|| {
         count(match offset {
             // SAFETY: a slice of them has the layout of an array of `iovec`.
-            None => unsafe { libc::writev(number, first, length) },
+            None => unsafe { libc::writev(fd, first, length) },
             // SAFETY: as above.
-            Some(offset) => unsafe { libc::pwritev(number, first, length, offset) },
+            Some(offset) => unsafe { libc::pwritev(fd, first, length, offset) },
         })
     })
 }
 
 /// Allocates or frees space for a range of a file.
-pub(crate) fn fallocate(number: RawFd, how: c_int, offset: i64, length: i64) -> Result<(), Errno> {
+pub(crate) fn fallocate(fd: RawFd, how: c_int, offset: i64, length: i64) -> Result<(), Errno> {
     // SAFETY: the call takes no pointer.
-    waiting(|| check(unsafe { libc::fallocate(number, how, offset, length) })).map(drop)
+    waiting(|| check(unsafe { libc::fallocate(fd, how, offset, length) })).map(drop)
 }
 
 /// Announces how a file will be used.
-pub(crate) fn fadvise(number: RawFd, offset: i64, length: i64, advice: c_int) -> Result<(), Errno> {
+pub(crate) fn fadvise(fd: RawFd, offset: i64, length: i64, advice: c_int) -> Result<(), Errno> {
     // SAFETY: the call takes no pointer.
-    match unsafe { libc::posix_fadvise(number, offset, length, advice) } {
+    match unsafe { libc::posix_fadvise(fd, offset, length, advice) } {
         0 => Ok(()),
         errno => Err(Errno::from_raw(errno)),
     }
@@ -446,33 +442,29 @@ pub(crate) fn sync() {
 }
 
 /// Waits until a file system is written.
-pub(crate) fn syncfs(number: RawFd) -> Result<c_int, Errno> {
+pub(crate) fn syncfs(fd: RawFd) -> Result<c_int, Errno> {
     // SAFETY: the call takes no pointer.
-    waiting(|| check(unsafe { libc::syncfs(number) }))
+    waiting(|| check(unsafe { libc::syncfs(fd) }))
 }
 
 /// Waits until a range of a file is written.
 pub(crate) fn sync_file_range(
-    number: RawFd,
+    fd: RawFd,
     offset: i64,
     length: i64,
     flags: c_uint,
 ) -> Result<c_int, Errno> {
     // SAFETY: the call takes no pointer.
-    waiting(|| check(unsafe { libc::sync_file_range(number, offset, length, flags) }))
+    waiting(|| check(unsafe { libc::sync_file_range(fd, offset, length, flags) }))
 }
 
 /// Runs a request on an open file. May block.
 ///
 /// # Safety
 /// The argument is what the request expects.
-pub(crate) unsafe fn ioctl(
-    number: RawFd,
-    request: c_ulong,
-    argument: c_ulong,
-) -> Result<c_int, Errno> {
+pub(crate) unsafe fn ioctl(fd: RawFd, request: c_ulong, argument: c_ulong) -> Result<c_int, Errno> {
     // SAFETY: as the caller promises.
-    waiting(|| check(unsafe { libc::ioctl(number, request, argument) }))
+    waiting(|| check(unsafe { libc::ioctl(fd, request, argument) }))
 }
 
 /// Returns the page size.

@@ -48,7 +48,7 @@ impl System {
         // If there is no memory for the handlers, a fork of the host copies the table in its
         // current state, which may be inconsistent.
         let _ = host_fork::register().map(|()| atfork::register());
-        host::in_children(number_the_child);
+        host::in_children(set_process_id);
         let process = Process::with(Files::new(), MemFs::default());
         process.set_id(host::process_id());
         inherit_limits(&process);
@@ -86,15 +86,15 @@ impl System {
 
     /// Gives a host file a descriptor of ours. If this fails, the host descriptor is left to the
     /// caller.
-    pub(crate) fn adopt(&self, number: c_int, flags: FdFlags) -> Result<c_int, Errno> {
+    pub(crate) fn adopt(&self, host_fd: c_int, flags: FdFlags) -> Result<c_int, Errno> {
         let reserved = self.process.files().reserve(flags)?;
-        let file = HostFile::of(number, Keep::No)?;
+        let file = HostFile::of(host_fd, Keep::No)?;
         Ok(reserved.install(file).raw())
     }
 }
 
 /// Sets the process ID in the child of a host fork.
-extern "C" fn number_the_child() {
+extern "C" fn set_process_id() {
     if let Some(system) = SYSTEM.get() {
         system.process.set_id(host::process_id());
     }
@@ -113,13 +113,13 @@ fn inherit_limits(process: &Process) {
 /// Gives the host's descriptors 0, 1 and 2 the same numbers here, as far as they are open.
 fn inherit_standard_files(process: &Process) {
     let mut free = Vec::new();
-    for number in 0..=2 {
+    for host_fd in 0..=2 {
         let Ok(reserved) = process.files().reserve(FdFlags::empty()) else {
             return;
         };
-        match HostFile::of(number, Keep::Open) {
+        match HostFile::of(host_fd, Keep::Open) {
             Ok(file) => drop(reserved.install(file)),
-            // Hold the reservation, so that the next file gets its own number.
+            // Hold the reservation, so that the next file gets the same descriptor as on the host.
             Err(_) => free.push(reserved),
         }
     }

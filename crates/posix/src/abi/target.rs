@@ -33,7 +33,7 @@ impl HostPath<'_> {
             .directory
             .as_ref()
             .and_then(|file| HostFile::below(&**file));
-        below.map_or(libc::AT_FDCWD, HostFile::number)
+        below.map_or(libc::AT_FDCWD, HostFile::fd)
     }
 
     /// Returns the path.

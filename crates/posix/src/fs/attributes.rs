@@ -65,7 +65,7 @@ pub extern "C" fn fdt_fchmod(fd: c_int, mode: mode_t) -> c_int {
         let file = system.file(fd)?;
         match HostFile::below(&*file) {
             // SAFETY: the call takes no pointer.
-            Some(host_file) => host::done(unsafe { libc::fchmod(host_file.number(), mode) }),
+            Some(host_file) => host::done(unsafe { libc::fchmod(host_file.fd(), mode) }),
             None => system.process.fchmod(fd, mode).map(|()| 0),
         }
     })
@@ -116,7 +116,7 @@ pub extern "C" fn fdt_fchown(fd: c_int, owner: uid_t, group: gid_t) -> c_int {
         match HostFile::below(&*file) {
             Some(host_file) => {
                 // SAFETY: the call takes no pointer.
-                host::done(unsafe { libc::fchown(host_file.number(), owner, group) })
+                host::done(unsafe { libc::fchown(host_file.fd(), owner, group) })
             }
             None => system.process.fchown(fd, id(owner), id(group)).map(|()| 0),
         }
@@ -308,7 +308,7 @@ impl System {
             .as_ref()
             .map_or(std::ptr::null(), |times| times.as_ptr());
         // SAFETY: the times are valid or null.
-        host::done(unsafe { libc::futimens(host_file.number(), times) })
+        host::done(unsafe { libc::futimens(host_file.fd(), times) })
     }
 }
 

@@ -69,7 +69,7 @@ pub extern "C" fn fdt_fallocate(fd: c_int, how: c_int, offset: off_t, length: of
         let file = system.file(fd)?;
         let (from, count) = (unsigned(offset)?, unsigned(length)?);
         if let Some(host_file) = HostFile::below(&*file) {
-            host::fallocate(host_file.number(), how, offset, length)?;
+            host::fallocate(host_file.fd(), how, offset, length)?;
             return Ok(0);
         }
         let how = FallocateFlags::from_bits(how.cast_unsigned()).ok_or(Errno::EOPNOTSUPP)?;
@@ -101,7 +101,7 @@ pub extern "C" fn fdt_posix_fadvise(
     call_returning_errno(|system| {
         let file = system.file(fd)?;
         if let Some(host_file) = HostFile::below(&*file) {
-            return host::fadvise(host_file.number(), offset, length, advice);
+            return host::fadvise(host_file.fd(), offset, length, advice);
         }
         if file
             .stat()
@@ -146,7 +146,7 @@ pub extern "C" fn fdt_syncfs(fd: c_int) -> c_int {
     call(|system| {
         let file = system.file(fd)?;
         match HostFile::below(&*file) {
-            Some(host_file) => host::syncfs(host_file.number()),
+            Some(host_file) => host::syncfs(host_file.fd()),
             None => Ok(0),
         }
     })
@@ -164,7 +164,7 @@ pub extern "C" fn fdt_sync_file_range(
     call(|system| {
         let file = system.file(fd)?;
         if let Some(host_file) = HostFile::below(&*file) {
-            return host::sync_file_range(host_file.number(), offset, length, flags);
+            return host::sync_file_range(host_file.fd(), offset, length, flags);
         }
         if flags > 7 || offset < 0 || length < 0 {
             return Err(Errno::EINVAL);

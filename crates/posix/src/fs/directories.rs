@@ -47,7 +47,7 @@ pub extern "C" fn fdt_fchdir(fd: c_int) -> c_int {
             }
             Some(host_file) => {
                 // SAFETY: the call takes no pointer.
-                host::done(unsafe { libc::fchdir(host_file.number()) })?;
+                host::done(unsafe { libc::fchdir(host_file.fd()) })?;
                 system.settle_directory(Side::Host)
             }
         }
@@ -99,7 +99,7 @@ pub unsafe extern "C" fn fdt_getdents64(fd: c_int, buf: *mut c_void, size: usize
         if let Some(host_file) = HostFile::below(&*file) {
             // SAFETY: as the caller promises.
             return host::check(unsafe {
-                libc::syscall(libc::SYS_getdents64, host_file.number(), buf, size)
+                libc::syscall(libc::SYS_getdents64, host_file.fd(), buf, size)
             })
             .map(|count| count as ssize_t);
         }

@@ -18,7 +18,7 @@ pub extern "C" fn fdt_flock(fd: c_int, operation: c_int) -> c_int {
         let known = FlockOperation::from_bits(operation.cast_unsigned()).ok_or(Errno::EINVAL)?;
         let file = system.file(fd)?;
         if let Some(host_file) = HostFile::below(&*file) {
-            return host::flock(host_file.number(), operation);
+            return host::flock(host_file.fd(), operation);
         }
         system.process.flock(fd, known)?;
         Ok(0)
@@ -64,7 +64,7 @@ unsafe fn of_either(
     let file = system.file(fd)?;
     match HostFile::below(&*file) {
         // SAFETY: as the caller promises.
-        Some(host_file) => unsafe { host::fcntl_pointer(host_file.number(), command, argument) },
+        Some(host_file) => unsafe { host::fcntl_pointer(host_file.fd(), command, argument) },
         // SAFETY: as the caller promises.
         None => unsafe { record(system, fd, command, argument) },
     }

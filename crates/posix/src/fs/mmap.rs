@@ -80,9 +80,9 @@ impl System {
                 flags,
                 offset,
             } = asked;
-            let number = host_file.number();
+            let host_fd = host_file.fd();
             // SAFETY: the program chose the address.
-            let place = unsafe { libc::mmap(at, length, protection, flags, number, offset) };
+            let place = unsafe { libc::mmap(at, length, protection, flags, host_fd, offset) };
             return if place == libc::MAP_FAILED {
                 Err(errno())
             } else {

@@ -66,8 +66,8 @@ impl System {
     ) -> Result<c_int, Errno> {
         let descriptor = OpenFlags::from_bits_retain(flags.cast_unsigned()).descriptor();
         let reserved = self.process.files().reserve(descriptor)?;
-        let number = host::openat(path.directory(), path.path(), flags, mode)?;
-        let file = HostFile::own(number)?;
+        let host_fd = host::openat(path.directory(), path.path(), flags, mode)?;
+        let file = HostFile::own(host_fd)?;
         Ok(reserved.install(file).raw())
     }
 }

@@ -34,7 +34,7 @@ pub extern "C" fn fdt_fpathconf(fd: c_int, name: c_int) -> c_long {
         let file = system.file(fd)?;
         match HostFile::below(&*file) {
             // SAFETY: the call takes no pointer.
-            Some(host_file) => host::value(|| unsafe { libc::fpathconf(host_file.number(), name) }),
+            Some(host_file) => host::value(|| unsafe { libc::fpathconf(host_file.fd(), name) }),
             None => value(name),
         }
     })

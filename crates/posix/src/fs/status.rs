@@ -144,7 +144,7 @@ impl System {
     pub(crate) fn describe(&self, fd: c_int) -> Result<libc::stat, Errno> {
         let file = self.file(fd)?;
         match HostFile::below(&*file) {
-            Some(host_file) => host::fstat(host_file.number()),
+            Some(host_file) => host::fstat(host_file.fd()),
             None => match file.stat() {
                 // An eventfd and other anonymous files have no inode of their own.
                 Err(Errno::EOPNOTSUPP) => Ok(anonymous()),
@@ -168,7 +168,7 @@ impl System {
     fn describe_fs_of(&self, fd: c_int) -> Result<libc::statfs64, Errno> {
         let file = self.file(fd)?;
         match HostFile::below(&*file) {
-            Some(host_file) => host::fstatfs(host_file.number()),
+            Some(host_file) => host::fstatfs(host_file.fd()),
             None => Ok(converted_fs(&self.process.fstatfs(fd)?)),
         }
     }

@@ -19,7 +19,7 @@ use crate::host::watch::HostWatch;
 /// Open file of the host.
 #[derive(Debug)]
 pub(crate) struct HostFile {
-    number: RawFd,
+    fd: RawFd,
     keep: Keep,
     /// `None` if the file is always ready.
     watch: Option<Arc<HostWatch>>,
@@ -39,13 +39,13 @@ impl HostFile {
     ///
     /// # Errors
     /// `EBADF` if the host descriptor is not open; `ENOMEM`.
-    pub(crate) fn of(number: RawFd, keep: Keep) -> Result<FileRef<dyn Object>, Errno> {
-        let kind = host::fstat(number)?.st_mode & libc::S_IFMT;
+    pub(crate) fn of(fd: RawFd, keep: Keep) -> Result<FileRef<dyn Object>, Errno> {
+        let kind = host::fstat(fd)?.st_mode & libc::S_IFMT;
         let is_always_ready = matches!(kind, libc::S_IFREG | libc::S_IFDIR | libc::S_IFBLK);
         file(HostFile {
-            number,
+            fd,
             keep,
-            watch: (!is_always_ready).then(|| HostWatch::new(number)),
+            watch: (!is_always_ready).then(|| HostWatch::new(fd)),
         })
     }
 
@@ -53,8 +53,8 @@ impl HostFile {
     ///
     /// # Errors
     /// `ENOMEM`.
-    pub(crate) fn own(number: RawFd) -> Result<FileRef<dyn Object>, Errno> {
-        Self::of(number, Keep::No).inspect_err(|_| host::close(number))
+    pub(crate) fn own(fd: RawFd) -> Result<FileRef<dyn Object>, Errno> {
+        Self::of(fd, Keep::No).inspect_err(|_| host::close(fd))
     }
 
     /// Returns the host file behind an open file, if it is one.
@@ -64,21 +64,21 @@ impl HostFile {
     }
 
     /// Returns the host descriptor.
-    pub(crate) fn number(&self) -> RawFd {
-        self.number
+    pub(crate) fn fd(&self) -> RawFd {
+        self.fd
     }
 }
 
 impl Object for HostFile {
     /// Never has `NONBLOCK`: the host applies that flag itself.
     fn status(&self) -> OpenFlags {
-        let flags = host::fcntl(self.number, libc::F_GETFL, 0).unwrap_or(libc::O_RDWR);
+        let flags = host::fcntl(self.fd, libc::F_GETFL, 0).unwrap_or(libc::O_RDWR);
         OpenFlags::from_bits_truncate(flags.cast_unsigned())
             & (OpenFlags::ACCMODE | OpenFlags::APPEND)
     }
 
     fn set_status(&self, flags: OpenFlags) -> Result<(), Errno> {
-        host::fcntl(self.number, libc::F_SETFL, flags.bits().cast_signed()).map(drop)
+        host::fcntl(self.fd, libc::F_SETFL, flags.bits().cast_signed()).map(drop)
     }
 
     /// False: each call uses the blocking form, which does not block if the host file is
@@ -93,7 +93,7 @@ impl Object for HostFile {
     }
 
     fn readable_bytes(&self) -> Result<usize, Errno> {
-        host::readable_bytes(self.number)
+        host::readable_bytes(self.fd)
     }
 
     fn try_read(&self, _buf: &mut [u8]) -> Result<usize, Errno> {
@@ -105,11 +105,11 @@ impl Object for HostFile {
     }
 
     fn read(&self, buf: &mut [u8]) -> Result<usize, Errno> {
-        host::read(self.number, buf)
+        host::read(self.fd, buf)
     }
 
     fn write(&self, bytes: &[u8]) -> Result<usize, Errno> {
-        host::write(self.number, bytes)
+        host::write(self.fd, bytes)
     }
 
     fn try_read_at(&self, _buf: &mut [u8], _offset: u64) -> Result<usize, Errno> {
@@ -121,44 +121,44 @@ impl Object for HostFile {
     }
 
     fn read_at(&self, buf: &mut [u8], offset: u64) -> Result<usize, Errno> {
-        host::pread(self.number, buf, signed(offset)?)
+        host::pread(self.fd, buf, signed(offset)?)
     }
 
     fn write_at(&self, bytes: &[u8], offset: u64) -> Result<usize, Errno> {
-        host::pwrite(self.number, bytes, signed(offset)?)
+        host::pwrite(self.fd, bytes, signed(offset)?)
     }
 
     fn read_vectored(&self, bufs: &mut [IoSliceMut<'_>]) -> Result<usize, Errno> {
-        host::readv(self.number, bufs, None)
+        host::readv(self.fd, bufs, None)
     }
 
     fn write_vectored(&self, bufs: &[IoSlice<'_>]) -> Result<usize, Errno> {
-        host::writev(self.number, bufs, None)
+        host::writev(self.fd, bufs, None)
     }
 
     fn read_vectored_at(&self, bufs: &mut [IoSliceMut<'_>], offset: u64) -> Result<usize, Errno> {
-        host::readv(self.number, bufs, Some(signed(offset)?))
+        host::readv(self.fd, bufs, Some(signed(offset)?))
     }
 
     fn write_vectored_at(&self, bufs: &[IoSlice<'_>], offset: u64) -> Result<usize, Errno> {
-        host::writev(self.number, bufs, Some(signed(offset)?))
+        host::writev(self.fd, bufs, Some(signed(offset)?))
     }
 
     fn fallocate(&self, how: FallocateFlags, offset: u64, length: u64) -> Result<(), Errno> {
         let how = how.bits().cast_signed();
-        host::fallocate(self.number, how, signed(offset)?, signed(length)?)
+        host::fallocate(self.fd, how, signed(offset)?, signed(length)?)
     }
 
     fn stat(&self) -> Result<Stat, Errno> {
-        host::fstat(self.number).map(|stat| described(&stat))
+        host::fstat(self.fd).map(|stat| described(&stat))
     }
 
     fn set_len(&self, length: u64) -> Result<(), Errno> {
-        host::ftruncate(self.number, signed(length)?)
+        host::ftruncate(self.fd, signed(length)?)
     }
 
     fn sync(&self) -> Result<(), Errno> {
-        host::fsync(self.number)
+        host::fsync(self.fd)
     }
 
     fn seek(&self, to: SeekTo) -> Result<u64, Errno> {
@@ -169,7 +169,7 @@ impl Object for HostFile {
             SeekTo::Data(offset) => (signed(offset)?, libc::SEEK_DATA),
             SeekTo::Hole(offset) => (signed(offset)?, libc::SEEK_HOLE),
         };
-        host::lseek(self.number, offset, whence)
+        host::lseek(self.fd, offset, whence)
     }
 
     fn release(&self) {
@@ -177,7 +177,7 @@ impl Object for HostFile {
             watch.close();
         }
         if self.keep == Keep::No {
-            host::close(self.number);
+            host::close(self.fd);
         }
     }
 

@@ -54,9 +54,9 @@ pub unsafe extern "C" fn fdt_vmsplice(
 ) -> ssize_t {
     call(|system| {
         let file = system.file(fd)?;
-        let number = below(&file)?;
+        let host_fd = below(&file)?;
         // SAFETY: as the caller promises.
-        host::waiting(|| host::check(unsafe { libc::vmsplice(number, bufs, count, flags) }))
+        host::waiting(|| host::check(unsafe { libc::vmsplice(host_fd, bufs, count, flags) }))
     })
 }
 
@@ -72,8 +72,8 @@ pub extern "C" fn fdt_inotify_init1(flags: c_int) -> c_int {
     call(|system| {
         let ours = flags & libc::IN_CLOEXEC;
         // SAFETY: the call takes no pointer.
-        let number = host::done(unsafe { libc::inotify_init1(flags | libc::IN_CLOEXEC) })?;
-        take(system, number, ours)
+        let host_fd = host::done(unsafe { libc::inotify_init1(flags | libc::IN_CLOEXEC) })?;
+        take(system, host_fd, ours)
     })
 }
 
@@ -83,13 +83,13 @@ pub extern "C" fn fdt_inotify_init1(flags: c_int) -> c_int {
 pub unsafe extern "C" fn fdt_inotify_add_watch(fd: c_int, path: *const c_char, mask: u32) -> c_int {
     call(|system| {
         let file = system.file(fd)?;
-        let number = below(&file)?;
+        let host_fd = below(&file)?;
         // SAFETY: as the caller promises.
         match unsafe { system.target(libc::AT_FDCWD, path) }? {
             Target::Ours(..) => Err(Errno::EOPNOTSUPP),
             Target::Host(path) => {
                 // SAFETY: the path is a C string.
-                host::done(unsafe { libc::inotify_add_watch(number, path.as_ptr(), mask) })
+                host::done(unsafe { libc::inotify_add_watch(host_fd, path.as_ptr(), mask) })
             }
         }
     })
@@ -115,15 +115,15 @@ pub unsafe extern "C" fn fdt_signalfd(
     call(|system| {
         if fd != -1 {
             let file = system.file(fd)?;
-            let number = below(&file)?;
+            let host_fd = below(&file)?;
             // SAFETY: as the caller promises.
-            host::done(unsafe { libc::signalfd(number, mask, flags) })?;
+            host::done(unsafe { libc::signalfd(host_fd, mask, flags) })?;
             return Ok(fd);
         }
         let ours = flags & libc::SFD_CLOEXEC;
         // SAFETY: as the caller promises.
-        let number = host::done(unsafe { libc::signalfd(-1, mask, flags | libc::SFD_CLOEXEC) })?;
-        take(system, number, ours)
+        let host_fd = host::done(unsafe { libc::signalfd(-1, mask, flags | libc::SFD_CLOEXEC) })?;
+        take(system, host_fd, ours)
     })
 }
 
@@ -132,9 +132,9 @@ pub unsafe extern "C" fn fdt_signalfd(
 pub unsafe extern "C" fn fdt_ttyname_r(fd: c_int, buf: *mut c_char, size: usize) -> c_int {
     call_returning_errno(|system| {
         let file = system.file(fd)?;
-        let number = HostFile::below(&*file).ok_or(Errno::ENOTTY)?.number();
+        let host_fd = HostFile::below(&*file).ok_or(Errno::ENOTTY)?.fd();
         // SAFETY: as the caller promises.
-        match unsafe { libc::ttyname_r(number, buf, size) } {
+        match unsafe { libc::ttyname_r(host_fd, buf, size) } {
             0 => Ok(()),
             errno => Err(Errno::from_raw(errno)),
         }
@@ -146,26 +146,26 @@ pub unsafe extern "C" fn fdt_ttyname_r(fd: c_int, buf: *mut c_char, size: usize)
 pub extern "C" fn fdt_ttyname(fd: c_int) -> *mut c_char {
     call(|system| {
         let file = system.file(fd)?;
-        let number = HostFile::below(&*file).ok_or(Errno::ENOTTY)?.number();
+        let host_fd = HostFile::below(&*file).ok_or(Errno::ENOTTY)?.fd();
         // SAFETY: the C library returns its own buffer.
-        host::check_pointer(unsafe { libc::ttyname(number) })
+        host::check_pointer(unsafe { libc::ttyname(host_fd) })
     })
 }
 
 /// Returns the host descriptor of a file, which must be a host file.
 fn below(file: &fdtable::FileRef<dyn fdtable_vfs::Object>) -> Result<c_int, Errno> {
     let host_file = HostFile::below(&**file).ok_or(Errno::EINVAL)?;
-    Ok(host_file.number())
+    Ok(host_file.fd())
 }
 
 /// Moves a new host descriptor into the table.
-fn take(system: &System, number: c_int, cloexec: c_int) -> Result<c_int, Errno> {
+fn take(system: &System, host_fd: c_int, cloexec: c_int) -> Result<c_int, Errno> {
     let flags = if cloexec == 0 {
         FdFlags::empty()
     } else {
         FdFlags::CLOEXEC
     };
     system
-        .adopt(number, flags)
-        .inspect_err(|_| host::close(number))
+        .adopt(host_fd, flags)
+        .inspect_err(|_| host::close(host_fd))
 }

@@ -19,7 +19,7 @@ use crate::ipc::sockets::descriptor_flags;
 const HEAD: usize = size_of::<libc::cmsghdr>();
 
 /// Bytes of a descriptor.
-const NUMBER: usize = size_of::<c_int>();
+const FD_SIZE: usize = size_of::<c_int>();
 
 /// Control message with a descriptor of the peer's process.
 const SCM_PIDFD: c_int = 4;
@@ -35,7 +35,7 @@ impl System {
     /// That of `sendmsg`.
     pub(crate) unsafe fn send_to_host(
         &self,
-        number: c_int,
+        host_fd: c_int,
         message: *const msghdr,
         flags: c_int,
     ) -> Result<ssize_t, Errno> {
@@ -45,9 +45,9 @@ impl System {
         let mut control = unsafe { copied(head.msg_control, head.msg_controllen) }?;
         let mut files = Vec::new();
         if !control.is_empty() {
-            each_number(&mut control, &[libc::SCM_RIGHTS], |fd| {
+            each_fd(&mut control, &[libc::SCM_RIGHTS], |fd| {
                 let file = self.file(fd)?;
-                let below = HostFile::below(&*file).ok_or(Errno::EINVAL)?.number();
+                let below = HostFile::below(&*file).ok_or(Errno::EINVAL)?.fd();
                 // Keep it open while the host uses its descriptor.
                 files.push(file);
                 Ok(below)
@@ -56,7 +56,7 @@ impl System {
         }
         let sent = host::waiting(|| {
             // SAFETY: as the caller promises, with a copy of the control messages.
-            host::check(unsafe { libc::sendmsg(number, &raw const head, flags) })
+            host::check(unsafe { libc::sendmsg(host_fd, &raw const head, flags) })
         });
         drop::<Vec<FileRef<dyn Object>>>(files);
         sent
@@ -71,7 +71,7 @@ impl System {
     /// That of `recvmsg`.
     pub(crate) unsafe fn receive_from_host(
         &self,
-        number: c_int,
+        host_fd: c_int,
         message: *mut msghdr,
         flags: c_int,
     ) -> Result<ssize_t, Errno> {
@@ -80,7 +80,7 @@ impl System {
         let received = host::waiting(|| {
             let flags = flags | libc::MSG_CMSG_CLOEXEC;
             // SAFETY: as the caller promises; the header is a copy of the caller's.
-            host::check(unsafe { libc::recvmsg(number, &raw mut head, flags) })
+            host::check(unsafe { libc::recvmsg(host_fd, &raw mut head, flags) })
         })?;
         head.msg_flags &= !libc::MSG_CMSG_CLOEXEC | flags;
         if head.msg_controllen > 0 {
@@ -98,11 +98,11 @@ impl System {
     /// Gives the received files descriptors of ours. On failure closes the file and writes -1.
     fn take_in(&self, control: &mut [u8], flags: c_int) -> Result<(), Errno> {
         let mut lost = Ok(());
-        each_number(control, &[libc::SCM_RIGHTS, SCM_PIDFD], |number| {
-            let taken = self.adopt(number, descriptor_flags(flags));
+        each_fd(control, &[libc::SCM_RIGHTS, SCM_PIDFD], |host_fd| {
+            let taken = self.adopt(host_fd, descriptor_flags(flags));
             Ok(taken.unwrap_or_else(|errno| {
-                if number >= 0 {
-                    host::close(number);
+                if host_fd >= 0 {
+                    host::close(host_fd);
                 }
                 lost = Err(errno);
                 -1
@@ -126,7 +126,7 @@ unsafe fn copied(at: *const c_void, length: usize) -> Result<Vec<u8>, Errno> {
 
 /// Replaces each descriptor in messages of some types. Stops at a malformed message: the host
 /// reports the error.
-fn each_number(
+fn each_fd(
     mut control: &mut [u8],
     kinds: &[c_int],
     mut replaced: impl FnMut(c_int) -> Result<c_int, Errno>,
@@ -134,8 +134,8 @@ fn each_number(
     while let Some((message, rest)) = first_message(control) {
         let (head, data) = message.split_at_mut(HEAD);
         if word(&head[8..]) == libc::SOL_SOCKET && kinds.contains(&word(&head[12..])) {
-            for number in data.chunks_exact_mut(NUMBER) {
-                number.copy_from_slice(&replaced(word(number))?.to_ne_bytes());
+            for fd in data.chunks_exact_mut(FD_SIZE) {
+                fd.copy_from_slice(&replaced(word(fd))?.to_ne_bytes());
             }
         }
         control = rest;

@@ -17,15 +17,15 @@ use crate::host::file::HostFile;
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fdt_tcgetattr(fd: c_int, settings: *mut termios) -> c_int {
     // SAFETY: as the caller promises.
-    asked(fd, |number| unsafe { libc::tcgetattr(number, settings) })
+    asked(fd, |host_fd| unsafe { libc::tcgetattr(host_fd, settings) })
 }
 
 /// Changes the settings of a terminal: `tcsetattr(3)`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fdt_tcsetattr(fd: c_int, when: c_int, settings: *const termios) -> c_int {
     // SAFETY: as the caller promises.
-    asked(fd, |number| unsafe {
-        libc::tcsetattr(number, when, settings)
+    asked(fd, |host_fd| unsafe {
+        libc::tcsetattr(host_fd, when, settings)
     })
 }
 
@@ -33,49 +33,51 @@ pub unsafe extern "C" fn fdt_tcsetattr(fd: c_int, when: c_int, settings: *const 
 #[unsafe(no_mangle)]
 pub extern "C" fn fdt_tcflush(fd: c_int, which: c_int) -> c_int {
     // SAFETY: the call takes no pointer.
-    asked(fd, |number| unsafe { libc::tcflush(number, which) })
+    asked(fd, |host_fd| unsafe { libc::tcflush(host_fd, which) })
 }
 
 /// Waits until all output is sent: `tcdrain(3)`.
 #[unsafe(no_mangle)]
 pub extern "C" fn fdt_tcdrain(fd: c_int) -> c_int {
     // SAFETY: the call takes no pointer.
-    asked(fd, |number| unsafe { libc::tcdrain(number) })
+    asked(fd, |host_fd| unsafe { libc::tcdrain(host_fd) })
 }
 
 /// Suspends or resumes input or output: `tcflow(3)`.
 #[unsafe(no_mangle)]
 pub extern "C" fn fdt_tcflow(fd: c_int, action: c_int) -> c_int {
     // SAFETY: the call takes no pointer.
-    asked(fd, |number| unsafe { libc::tcflow(number, action) })
+    asked(fd, |host_fd| unsafe { libc::tcflow(host_fd, action) })
 }
 
 /// Sends a break: `tcsendbreak(3)`.
 #[unsafe(no_mangle)]
 pub extern "C" fn fdt_tcsendbreak(fd: c_int, duration: c_int) -> c_int {
     // SAFETY: the call takes no pointer.
-    asked(fd, |number| unsafe { libc::tcsendbreak(number, duration) })
+    asked(fd, |host_fd| unsafe {
+        libc::tcsendbreak(host_fd, duration)
+    })
 }
 
 /// Returns the foreground process group: `tcgetpgrp(3)`.
 #[unsafe(no_mangle)]
 pub extern "C" fn fdt_tcgetpgrp(fd: c_int) -> pid_t {
     // SAFETY: the call takes no pointer.
-    asked(fd, |number| unsafe { libc::tcgetpgrp(number) })
+    asked(fd, |host_fd| unsafe { libc::tcgetpgrp(host_fd) })
 }
 
 /// Sets the foreground process group: `tcsetpgrp(3)`.
 #[unsafe(no_mangle)]
 pub extern "C" fn fdt_tcsetpgrp(fd: c_int, group: pid_t) -> c_int {
     // SAFETY: the call takes no pointer.
-    asked(fd, |number| unsafe { libc::tcsetpgrp(number, group) })
+    asked(fd, |host_fd| unsafe { libc::tcsetpgrp(host_fd, group) })
 }
 
 /// Returns the session of a terminal: `tcgetsid(3)`.
 #[unsafe(no_mangle)]
 pub extern "C" fn fdt_tcgetsid(fd: c_int) -> pid_t {
     // SAFETY: the call takes no pointer.
-    asked(fd, |number| unsafe { libc::tcgetsid(number) })
+    asked(fd, |host_fd| unsafe { libc::tcgetsid(host_fd) })
 }
 
 /// Opens a new pseudoterminal: `posix_openpt(3)`.
@@ -89,14 +91,14 @@ pub extern "C" fn fdt_posix_openpt(flags: c_int) -> c_int {
 #[unsafe(no_mangle)]
 pub extern "C" fn fdt_grantpt(fd: c_int) -> c_int {
     // SAFETY: the call takes no pointer.
-    asked(fd, |number| unsafe { libc::grantpt(number) })
+    asked(fd, |host_fd| unsafe { libc::grantpt(host_fd) })
 }
 
 /// Unlocks the slave of a pseudoterminal: `unlockpt(3)`.
 #[unsafe(no_mangle)]
 pub extern "C" fn fdt_unlockpt(fd: c_int) -> c_int {
     // SAFETY: the call takes no pointer.
-    asked(fd, |number| unsafe { libc::unlockpt(number) })
+    asked(fd, |host_fd| unsafe { libc::unlockpt(host_fd) })
 }
 
 /// Returns the path of the slave of a pseudoterminal, valid until the next call: `ptsname(3)`.
@@ -104,9 +106,9 @@ pub extern "C" fn fdt_unlockpt(fd: c_int) -> c_int {
 pub extern "C" fn fdt_ptsname(fd: c_int) -> *mut c_char {
     call(|system| {
         let file = system.file(fd)?;
-        let number = HostFile::below(&*file).ok_or(Errno::ENOTTY)?.number();
+        let host_fd = HostFile::below(&*file).ok_or(Errno::ENOTTY)?.fd();
         // SAFETY: the C library returns its own buffer.
-        host::check_pointer(unsafe { libc::ptsname(number) })
+        host::check_pointer(unsafe { libc::ptsname(host_fd) })
     })
 }
 
@@ -115,9 +117,9 @@ pub extern "C" fn fdt_ptsname(fd: c_int) -> *mut c_char {
 pub unsafe extern "C" fn fdt_ptsname_r(fd: c_int, buf: *mut c_char, size: usize) -> c_int {
     call_returning_errno(|system| {
         let file = system.file(fd)?;
-        let number = HostFile::below(&*file).ok_or(Errno::ENOTTY)?.number();
+        let host_fd = HostFile::below(&*file).ok_or(Errno::ENOTTY)?.fd();
         // SAFETY: as the caller promises.
-        match unsafe { libc::ptsname_r(number, buf, size) } {
+        match unsafe { libc::ptsname_r(host_fd, buf, size) } {
             0 => Ok(()),
             errno => Err(Errno::from_raw(errno)),
         }
@@ -128,7 +130,7 @@ pub unsafe extern "C" fn fdt_ptsname_r(fd: c_int, buf: *mut c_char, size: usize)
 fn asked(fd: c_int, call_of_host: impl FnOnce(c_int) -> c_int) -> c_int {
     call(|system| {
         let file = system.file(fd)?;
-        let number = HostFile::below(&*file).ok_or(Errno::ENOTTY)?.number();
-        host::waiting(|| host::done(call_of_host(number)))
+        let host_fd = HostFile::below(&*file).ok_or(Errno::ENOTTY)?.fd();
+        host::waiting(|| host::done(call_of_host(host_fd)))
     })
 }

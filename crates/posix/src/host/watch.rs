@@ -42,7 +42,7 @@ pub(crate) struct HostWatch {
 #[derive(Debug)]
 struct State {
     /// Host descriptor, until the open file is released.
-    number: Option<RawFd>,
+    fd: Option<RawFd>,
     queue: WaitQueue,
     /// Key of the file in the epoll, if it was added.
     key: Option<u64>,
@@ -51,7 +51,7 @@ struct State {
 /// The epoll, its files and its thread.
 struct Reactor {
     epoll: RawFd,
-    /// Process ID that the epoll and the thread belong to.
+    /// Fork generation of the process that owns the epoll and the thread.
     generation: u32,
     next_key: u64,
     watched: HashMap<u64, (RawFd, Weak<HostWatch>)>,
@@ -60,11 +60,11 @@ struct Reactor {
 static REACTOR: OnceLock<Mutex<Reactor>> = OnceLock::new();
 
 impl HostWatch {
-    pub(crate) fn new(number: RawFd) -> Arc<Self> {
+    pub(crate) fn new(fd: RawFd) -> Arc<Self> {
         Arc::new_cyclic(|myself| HostWatch {
             myself: Weak::clone(myself),
             state: Mutex::new(State {
-                number: Some(number),
+                fd: Some(fd),
                 queue: WaitQueue::new(),
                 key: None,
             }),
@@ -74,8 +74,8 @@ impl HostWatch {
     /// Stops the use of the host descriptor, before it is closed.
     pub(crate) fn close(&self) {
         let mut state = self.state.lock();
-        if let Some(number) = state.number.take() {
-            state.end_watch(number);
+        if let Some(fd) = state.fd.take() {
+            state.end_watch(fd);
         }
     }
 
@@ -87,23 +87,23 @@ impl HostWatch {
 }
 
 impl State {
-    fn end_watch(&mut self, number: RawFd) {
+    fn end_watch(&mut self, fd: RawFd) {
         if let (Some(key), Some(reactor)) = (self.key.take(), REACTOR.get()) {
-            reactor.lock().remove(key, number);
+            reactor.lock().remove(key, fd);
         }
     }
 
     fn end_watch_of_nobody(&mut self) {
-        if let (true, Some(number)) = (self.queue.is_empty(), self.number) {
-            self.end_watch(number);
+        if let (true, Some(fd)) = (self.queue.is_empty(), self.fd) {
+            self.end_watch(fd);
         }
     }
 }
 
 impl Pollee for HostWatch {
     fn events(&self) -> Events {
-        match self.state.lock().number {
-            Some(number) => host::ready(number, ASKED).map_or(Events::ERR, spelled),
+        match self.state.lock().fd {
+            Some(fd) => host::ready(fd, ASKED).map_or(Events::ERR, spelled),
             None => Events::empty(),
         }
     }
@@ -111,9 +111,9 @@ impl Pollee for HostWatch {
     fn watch(&self, watcher: &Arc<dyn Watcher>, interest: Events, file: Option<FileId>) {
         let mut state = self.state.lock();
         state.queue.watch(watcher, interest, file);
-        if let (None, Some(number)) = (state.key, state.number) {
+        if let (None, Some(fd)) = (state.key, state.fd) {
             // If the host refuses, the watcher is never woken, and sees only what it checks itself.
-            state.key = reactor().lock().add(number, &self.myself).ok();
+            state.key = reactor().lock().add(fd, &self.myself).ok();
         }
     }
 
@@ -143,19 +143,19 @@ impl Reactor {
         }
     }
 
-    fn add(&mut self, number: RawFd, watch: &Weak<HostWatch>) -> Result<u64, Errno> {
+    fn add(&mut self, fd: RawFd, watch: &Weak<HostWatch>) -> Result<u64, Errno> {
         self.run()?;
         let key = self.next_key;
-        host::epoll_add(self.epoll, number, key)?;
+        host::epoll_add(self.epoll, fd, key)?;
         self.next_key += 1;
-        self.watched.insert(key, (number, Weak::clone(watch)));
+        self.watched.insert(key, (fd, Weak::clone(watch)));
         Ok(key)
     }
 
-    fn remove(&mut self, key: u64, number: RawFd) {
+    fn remove(&mut self, key: u64, fd: RawFd) {
         self.watched.remove(&key);
         if self.runs() {
-            host::epoll_remove(self.epoll, number);
+            host::epoll_remove(self.epoll, fd);
         }
     }
 
@@ -174,9 +174,9 @@ impl Reactor {
             self.epoll = -1;
         }
         let epoll = host::epoll_create()?;
-        for (&key, &(number, _)) in &self.watched {
+        for (&key, &(fd, _)) in &self.watched {
             // A file that the host no longer knows is about to be removed.
-            let _ = host::epoll_add(epoll, number, key);
+            let _ = host::epoll_add(epoll, fd, key);
         }
         let start = thread::Builder::new()
             .name("fdtable host".into())

@@ -45,10 +45,10 @@ pub unsafe extern "C" fn fdt_sendto(
     call(|system| {
         let file = system.file(fd)?;
         if let Some(host_file) = HostFile::below(&*file) {
-            let number = host_file.number();
+            let host_fd = host_file.fd();
             // SAFETY: as the caller promises.
             let send =
-                || host::check(unsafe { libc::sendto(number, bytes, count, flags, to, length) });
+                || host::check(unsafe { libc::sendto(host_fd, bytes, count, flags, to, length) });
             return host::waiting(send);
         }
         system.process.getsockname(fd)?;
@@ -72,7 +72,7 @@ pub unsafe extern "C" fn fdt_sendmsg(fd: c_int, message: *const msghdr, flags: c
         let file = system.file(fd)?;
         if let Some(host_file) = HostFile::below(&*file) {
             // SAFETY: as the caller promises.
-            return unsafe { system.send_to_host(host_file.number(), message, flags) };
+            return unsafe { system.send_to_host(host_file.fd(), message, flags) };
         }
         system.process.getsockname(fd)?;
         // SAFETY: as the caller promises.
@@ -118,10 +118,10 @@ pub unsafe extern "C" fn fdt_recvfrom(
     call(|system| {
         let file = system.file(fd)?;
         if let Some(host_file) = HostFile::below(&*file) {
-            let number = host_file.number();
+            let host_fd = host_file.fd();
             // SAFETY: as the caller promises.
             let receive =
-                || host::check(unsafe { libc::recvfrom(number, buf, count, flags, from, length) });
+                || host::check(unsafe { libc::recvfrom(host_fd, buf, count, flags, from, length) });
             return host::waiting(receive);
         }
         system.process.getsockname(fd)?;
@@ -144,7 +144,7 @@ pub unsafe extern "C" fn fdt_recvmsg(fd: c_int, message: *mut msghdr, flags: c_i
         let file = system.file(fd)?;
         if let Some(host_file) = HostFile::below(&*file) {
             // SAFETY: as the caller promises.
-            return unsafe { system.receive_from_host(host_file.number(), message, flags) };
+            return unsafe { system.receive_from_host(host_file.fd(), message, flags) };
         }
         system.process.getsockname(fd)?;
         // SAFETY: as the caller promises.
@@ -316,8 +316,8 @@ impl System {
                 if enclosed.files.len() + numbers.len() > MOST_FILES {
                     return Err(Errno::EINVAL);
                 }
-                for number in numbers {
-                    enclosed.files.push(self.file(word(number))?);
+                for fd in numbers {
+                    enclosed.files.push(self.file(word(fd))?);
                 }
                 Ok(())
             }

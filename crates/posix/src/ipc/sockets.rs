@@ -34,8 +34,8 @@ pub extern "C" fn fdt_socket(domain: c_int, kind: c_int, protocol: c_int) -> c_i
         let reserved = system.process.files().reserve(flags.descriptor())?;
         let host_flags = kind | libc::SOCK_CLOEXEC | status_bits(flags);
         // SAFETY: the call takes no pointer.
-        let number = host::done(unsafe { libc::socket(domain, host_flags, protocol) })?;
-        let file = HostFile::own(number)?;
+        let host_fd = host::done(unsafe { libc::socket(domain, host_flags, protocol) })?;
+        let file = HostFile::own(host_fd)?;
         Ok(reserved.install(file).raw())
     })
 }
@@ -73,7 +73,7 @@ pub unsafe extern "C" fn fdt_bind(fd: c_int, address: *const sockaddr, length: s
         let file = system.file(fd)?;
         if let Some(host_file) = HostFile::below(&*file) {
             // SAFETY: as the caller promises.
-            return host::done(unsafe { libc::bind(host_file.number(), address, length) });
+            return host::done(unsafe { libc::bind(host_file.fd(), address, length) });
         }
         system.process.getsockname(fd)?;
         // SAFETY: as the caller promises.
@@ -90,7 +90,7 @@ pub extern "C" fn fdt_listen(fd: c_int, backlog: c_int) -> c_int {
         let file = system.file(fd)?;
         if let Some(host_file) = HostFile::below(&*file) {
             // SAFETY: the call takes no pointer.
-            return host::done(unsafe { libc::listen(host_file.number(), backlog) });
+            return host::done(unsafe { libc::listen(host_file.fd(), backlog) });
         }
         // A negative backlog is the maximum.
         let backlog = usize::try_from(backlog).unwrap_or(usize::MAX);
@@ -127,10 +127,10 @@ pub unsafe extern "C" fn fdt_accept4(
         if let Some(host_file) = HostFile::below(&*file) {
             let reserved = system.process.files().reserve(flags.descriptor())?;
             let host_flags = libc::SOCK_CLOEXEC | status_bits(flags);
-            let number = host_file.number();
+            let host_fd = host_file.fd();
             // SAFETY: as the caller promises.
             let accept =
-                || host::done(unsafe { libc::accept4(number, address, length, host_flags) });
+                || host::done(unsafe { libc::accept4(host_fd, address, length, host_flags) });
             let file = HostFile::own(host::waiting(accept)?)?;
             return Ok(reserved.install(file).raw());
         }
@@ -158,9 +158,11 @@ pub unsafe extern "C" fn fdt_connect(
     call(|system| {
         let file = system.file(fd)?;
         if let Some(host_file) = HostFile::below(&*file) {
-            let number = host_file.number();
+            let host_fd = host_file.fd();
             // SAFETY: as the caller promises.
-            return host::waiting(|| host::done(unsafe { libc::connect(number, address, length) }));
+            return host::waiting(|| {
+                host::done(unsafe { libc::connect(host_fd, address, length) })
+            });
         }
         system.process.getsockname(fd)?;
         // SAFETY: as the caller promises.
@@ -177,7 +179,7 @@ pub extern "C" fn fdt_shutdown(fd: c_int, how: c_int) -> c_int {
         let file = system.file(fd)?;
         if let Some(host_file) = HostFile::below(&*file) {
             // SAFETY: the call takes no pointer.
-            return host::done(unsafe { libc::shutdown(host_file.number(), how) });
+            return host::done(unsafe { libc::shutdown(host_file.fd(), how) });
         }
         system.process.getsockname(fd)?;
         let how = match how {
@@ -201,9 +203,9 @@ pub unsafe extern "C" fn fdt_getsockname(
     call(|system| {
         let file = system.file(fd)?;
         if let Some(host_file) = HostFile::below(&*file) {
-            let number = host_file.number();
+            let host_fd = host_file.fd();
             // SAFETY: as the caller promises.
-            return host::done(unsafe { libc::getsockname(number, address, length) });
+            return host::done(unsafe { libc::getsockname(host_fd, address, length) });
         }
         let name = system.process.getsockname(fd)?;
         // SAFETY: as the caller promises.
@@ -222,9 +224,9 @@ pub unsafe extern "C" fn fdt_getpeername(
     call(|system| {
         let file = system.file(fd)?;
         if let Some(host_file) = HostFile::below(&*file) {
-            let number = host_file.number();
+            let host_fd = host_file.fd();
             // SAFETY: as the caller promises.
-            return host::done(unsafe { libc::getpeername(number, address, length) });
+            return host::done(unsafe { libc::getpeername(host_fd, address, length) });
         }
         let name = system.process.getpeername(fd)?;
         // SAFETY: as the caller promises.
@@ -245,9 +247,9 @@ pub unsafe extern "C" fn fdt_getsockopt(
     call(|system| {
         let file = system.file(fd)?;
         if let Some(host_file) = HostFile::below(&*file) {
-            let number = host_file.number();
+            let host_fd = host_file.fd();
             // SAFETY: as the caller promises.
-            return host::done(unsafe { libc::getsockopt(number, level, name, value, length) });
+            return host::done(unsafe { libc::getsockopt(host_fd, level, name, value, length) });
         }
         system.process.getsockname(fd)?;
         let option = option(level, name)?;
@@ -272,9 +274,9 @@ pub unsafe extern "C" fn fdt_setsockopt(
     call(|system| {
         let file = system.file(fd)?;
         if let Some(host_file) = HostFile::below(&*file) {
-            let number = host_file.number();
+            let host_fd = host_file.fd();
             // SAFETY: as the caller promises.
-            return host::done(unsafe { libc::setsockopt(number, level, name, value, length) });
+            return host::done(unsafe { libc::setsockopt(host_fd, level, name, value, length) });
         }
         system.process.getsockname(fd)?;
         if length.cast_signed() < 0 {

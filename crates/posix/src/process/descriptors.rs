@@ -106,7 +106,7 @@ unsafe fn of_the_file(
     let file = system.file(fd)?;
     if let Some(host_file) = HostFile::below(&*file) {
         // SAFETY: as the caller promises.
-        return unsafe { host::fcntl_pointer(host_file.number(), command, argument) };
+        return unsafe { host::fcntl_pointer(host_file.fd(), command, argument) };
     }
     match command {
         libc::F_GETFL => Ok(file.status().bits().cast_signed()),
@@ -135,7 +135,7 @@ pub extern "C" fn fdt_hostfd(fd: c_int) -> c_int {
     call(|system| {
         let file = system.file(fd)?;
         let host_file = HostFile::below(&*file).ok_or(Errno::EINVAL)?;
-        Ok(host_file.number())
+        Ok(host_file.fd())
     })
 }
 
@@ -158,7 +158,7 @@ pub extern "C" fn fdt_isatty(fd: c_int) -> c_int {
     let answer = call(|system| {
         let file = system.file(fd)?;
         let host_file = HostFile::below(&*file).ok_or(Errno::ENOTTY)?;
-        Ok(host::isatty(host_file.number()))
+        Ok(host::isatty(host_file.fd()))
     });
     match answer {
         1 => 1,

@@ -33,7 +33,7 @@ pub unsafe extern "C" fn fdt_ioctl(fd: c_int, request: c_ulong, argument: c_ulon
         }
         if let Some(host_file) = HostFile::below(&*file) {
             // SAFETY: as the caller promises.
-            return unsafe { system.ioctl_of_host(host_file.number(), request, argument) };
+            return unsafe { system.ioctl_of_host(host_file.fd(), request, argument) };
         }
         match request {
             libc::FIONREAD => {
@@ -78,7 +78,7 @@ impl System {
     /// The argument is what the request expects.
     unsafe fn ioctl_of_host(
         &self,
-        number: c_int,
+        host_fd: c_int,
         request: c_ulong,
         argument: c_ulong,
     ) -> Result<c_int, Errno> {
@@ -86,7 +86,7 @@ impl System {
             FICLONE => {
                 let (_file, source) = self.source(argument as c_int)?;
                 // SAFETY: the argument is a descriptor.
-                unsafe { host::ioctl(number, request, source as c_ulong) }
+                unsafe { host::ioctl(host_fd, request, source as c_ulong) }
             }
             FICLONERANGE => {
                 let place = ptr::with_exposed_provenance::<[i64; 4]>(argument as usize);
@@ -96,26 +96,26 @@ impl System {
                 range[0] = source.into();
                 let argument = (&raw const range).expose_provenance() as c_ulong;
                 // SAFETY: the range exists during the call.
-                unsafe { host::ioctl(number, request, argument) }
+                unsafe { host::ioctl(host_fd, request, argument) }
             }
             FIDEDUPERANGE => Err(Errno::EOPNOTSUPP),
             TIOCGPTPEER => {
                 let flags = OpenFlags::from_bits_retain(argument as u32).descriptor();
                 let argument = argument | libc::O_CLOEXEC as c_ulong;
                 // SAFETY: the argument is a set of flags.
-                let peer = unsafe { host::ioctl(number, request, argument) }?;
+                let peer = unsafe { host::ioctl(host_fd, request, argument) }?;
                 self.adopt(peer, flags).inspect_err(|_| host::close(peer))
             }
             // SAFETY: as the caller promises.
-            _ => unsafe { host::ioctl(number, request, argument) },
+            _ => unsafe { host::ioctl(host_fd, request, argument) },
         }
     }
 
     /// Returns the host descriptor of a file to copy from, open as long as the reference.
     fn source(&self, fd: c_int) -> Result<(FileRef<dyn Object>, c_int), Errno> {
         let file = self.file(fd)?;
-        let number = HostFile::below(&*file).ok_or(Errno::EXDEV)?.number();
-        Ok((file, number))
+        let host_fd = HostFile::below(&*file).ok_or(Errno::EXDEV)?.fd();
+        Ok((file, host_fd))
     }
 }
 

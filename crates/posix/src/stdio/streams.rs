@@ -72,7 +72,7 @@ pub unsafe extern "C" fn fdt_fdopen(fd: c_int, mode: *const c_char) -> *mut FILE
         }
         if mode.flags & libc::O_APPEND != 0 {
             let status = status | libc::O_APPEND;
-            // SAFETY: the argument is a number.
+            // SAFETY: the argument is a set of flags.
             unsafe { fdt_fcntl(fd, libc::F_SETFL, status as u64) };
         }
         stream(fd, &mode)
