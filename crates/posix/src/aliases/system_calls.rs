@@ -283,7 +283,9 @@ unsafe fn dispatch(number: c_long, a: [c_long; 6]) -> c_long {
                 fdt_setresgid(unsigned(a[0]), unsigned(a[1]), unsigned(a[2])).into()
             }
             libc::SYS_pselect6 => select6(a),
-            libc::SYS_fadvise64 => number_of(fdt_posix_fadvise(int(a[0]), a[1], a[2], int(a[3]))),
+            libc::SYS_fadvise64 => {
+                errno_result(fdt_posix_fadvise(int(a[0]), a[1], a[2], int(a[3])))
+            }
             // The kernel's call has no flags.
             libc::SYS_faccessat => fdt_faccessat(int(a[0]), pointer(a[1]), int(a[2]), 0).into(),
             libc::SYS_fchmodat => fdt_fchmodat(int(a[0]), pointer(a[1]), unsigned(a[2]), 0).into(),
@@ -432,7 +434,7 @@ unsafe fn mapped(a: [c_long; 6]) -> c_long {
 }
 
 /// Converts a returned error number to the convention of system calls: -1 and errno.
-fn number_of(error: c_int) -> c_long {
+fn errno_result(error: c_int) -> c_long {
     match error {
         0 => 0,
         error => call(|_| Err(Errno::from_raw(error))),

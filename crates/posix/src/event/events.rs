@@ -215,7 +215,7 @@ pub unsafe extern "C" fn fdt_epoll_pwait2(
 }
 
 /// Maximum number of events that one call returns. It bounds the internal buffer.
-const MOST_EVENTS: usize = 1024;
+const MAX_EVENTS: usize = 1024;
 
 /// Waits, and writes the events to an array of the caller.
 ///
@@ -236,7 +236,7 @@ unsafe fn epoll_wait(
         return Err(Errno::EINVAL);
     };
     uaccess::check_range_end(events, most)?;
-    let most = most.min(MOST_EVENTS);
+    let most = most.min(MAX_EVENTS);
     watch::revive();
     let mut found = vec![EpollEvent::default(); most];
     let count = system.process.epoll_wait(epfd, &mut found, timeout)?;

@@ -133,11 +133,11 @@ impl System {
 }
 
 /// Bytes of a record before the name: inode, offset, length, type.
-const HEAD: usize = 19;
+const DIRENT_HEADER: usize = 19;
 
 /// Returns the length of an entry's record: with the terminating null, in whole words.
 fn record_length(entry: &DirEntry) -> usize {
-    (HEAD + entry.name.len() + 1).next_multiple_of(8)
+    (DIRENT_HEADER + entry.name.len() + 1).next_multiple_of(8)
 }
 
 /// Writes a record (`struct linux_dirent64`), and returns its length.
@@ -149,6 +149,6 @@ fn write_record(out: &mut [u8], entry: &DirEntry) -> usize {
     record[8..16].copy_from_slice(&entry.next().to_ne_bytes());
     record[16..18].copy_from_slice(&(length as u16).to_ne_bytes());
     record[18] = entry.kind.dirent_type();
-    record[HEAD..HEAD + entry.name.len()].copy_from_slice(&entry.name);
+    record[DIRENT_HEADER..DIRENT_HEADER + entry.name.len()].copy_from_slice(&entry.name);
     length
 }

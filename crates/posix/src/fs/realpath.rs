@@ -11,7 +11,7 @@ use crate::abi::uaccess;
 use crate::host;
 
 /// Maximum number of links in a path walk.
-const MOST_LINKS: usize = 40;
+const MAXSYMLINKS: usize = 40;
 
 /// Resolves a path to one without symbolic links: `realpath(3)`. The result is in `resolved` (4,096
 /// bytes), or allocated with `malloc`.
@@ -89,7 +89,7 @@ impl System {
                 continue;
             }
             links += 1;
-            if links > MOST_LINKS {
+            if links > MAXSYMLINKS {
                 return Err(Errno::ELOOP);
             }
             let leads_to = self.process.readlinkat(libc::AT_FDCWD, &next)?;

@@ -71,7 +71,7 @@ pub unsafe extern "C" fn fdt_preadv2(
     offset: off_t,
     flags: c_int,
 ) -> ssize_t {
-    match checked_flags(flags) {
+    match check_rwf_flags(flags) {
         Err(errno) => call(|system| system.after(fd, Err(errno))),
         // SAFETY: as the caller promises.
         Ok(()) if offset == -1 => unsafe { fdt_readv(fd, bufs, count) },
@@ -89,7 +89,7 @@ pub unsafe extern "C" fn fdt_pwritev2(
     offset: off_t,
     flags: c_int,
 ) -> ssize_t {
-    match checked_flags(flags) {
+    match check_rwf_flags(flags) {
         Err(errno) => call(|system| system.after(fd, Err(errno))),
         // SAFETY: as the caller promises.
         Ok(()) if offset == -1 => unsafe { fdt_writev(fd, bufs, count) },
@@ -99,7 +99,7 @@ pub unsafe extern "C" fn fdt_pwritev2(
 }
 
 /// Accepts flags that do not change the result: a write to memory is durable at once.
-fn checked_flags(flags: c_int) -> Result<(), Errno> {
+fn check_rwf_flags(flags: c_int) -> Result<(), Errno> {
     let known = libc::RWF_HIPRI | libc::RWF_DSYNC | libc::RWF_SYNC;
     if flags & !known == 0 {
         Ok(())

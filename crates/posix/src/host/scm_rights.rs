@@ -16,7 +16,7 @@ use crate::host::file::HostFile;
 use crate::ipc::sockets::descriptor_flags;
 
 /// Bytes of a control message before its data.
-const HEAD: usize = size_of::<libc::cmsghdr>();
+const CMSG_HEADER: usize = size_of::<libc::cmsghdr>();
 
 /// Bytes of a descriptor.
 const FD_SIZE: usize = size_of::<c_int>();
@@ -132,7 +132,7 @@ fn each_fd(
     mut replaced: impl FnMut(c_int) -> Result<c_int, Errno>,
 ) -> Result<(), Errno> {
     while let Some((message, rest)) = first_message(control) {
-        let (head, data) = message.split_at_mut(HEAD);
+        let (head, data) = message.split_at_mut(CMSG_HEADER);
         if word(&head[8..]) == libc::SOL_SOCKET && kinds.contains(&word(&head[12..])) {
             for fd in data.chunks_exact_mut(FD_SIZE) {
                 fd.copy_from_slice(&replaced(word(fd))?.to_ne_bytes());
@@ -148,7 +148,7 @@ fn first_message(control: &mut [u8]) -> Option<(&mut [u8], &mut [u8])> {
     let length = control
         .first_chunk::<8>()
         .map(|length| usize::from_ne_bytes(*length))?;
-    if length < HEAD || length > control.len() {
+    if length < CMSG_HEADER || length > control.len() {
         return None;
     }
     let next = length

@@ -296,10 +296,10 @@ impl System {
         // SAFETY: as the caller promises.
         let control = unsafe { uaccess::bytes(head.msg_control, head.msg_controllen) }?;
         let mut rest = control;
-        while rest.len() >= HEAD {
+        while rest.len() >= CMSG_HEADER {
             let message = Control::read(rest)?;
             self.enclose(&message, &mut enclosed)?;
-            let next = aligned(HEAD + message.data.len());
+            let next = aligned(CMSG_HEADER + message.data.len());
             rest = rest.get(next..).unwrap_or(&[]);
         }
         Ok(enclosed)
@@ -313,7 +313,7 @@ impl System {
         match message.kind {
             libc::SCM_RIGHTS => {
                 let numbers = message.data.chunks_exact(size_of::<c_int>());
-                if enclosed.files.len() + numbers.len() > MOST_FILES {
+                if enclosed.files.len() + numbers.len() > SCM_MAX_FD {
                     return Err(Errno::EINVAL);
                 }
                 for fd in numbers {
@@ -389,7 +389,7 @@ impl System {
         if files.is_empty() {
             return Ok(());
         }
-        let room = writer.left().saturating_sub(HEAD) / size_of::<c_int>();
+        let room = writer.left().saturating_sub(CMSG_HEADER) / size_of::<c_int>();
         if room < files.len() {
             files.truncate(room);
             writer.cut = true;
@@ -410,10 +410,10 @@ impl System {
 }
 
 /// Maximum number of files in one message.
-const MOST_FILES: usize = 253;
+const SCM_MAX_FD: usize = 253;
 
 /// Bytes of a control message before its data.
-const HEAD: usize = size_of::<libc::cmsghdr>();
+const CMSG_HEADER: usize = size_of::<libc::cmsghdr>();
 
 /// Control message of the caller.
 struct Control<'a> {
@@ -431,13 +431,13 @@ impl<'a> Control<'a> {
         let mut length = [0; 8];
         length.copy_from_slice(&bytes[..8]);
         let length = usize::from_ne_bytes(length);
-        if length < HEAD || length > bytes.len() {
+        if length < CMSG_HEADER || length > bytes.len() {
             return Err(Errno::EINVAL);
         }
         Ok(Control {
             level: word(&bytes[8..]),
             kind: word(&bytes[12..]),
-            data: &bytes[HEAD..length],
+            data: &bytes[CMSG_HEADER..length],
         })
     }
 }
@@ -458,17 +458,17 @@ impl Writer<'_> {
     /// Writes a control message, truncated to the room there is.
     fn put(&mut self, kind: c_int, data: &[u8]) {
         let left = self.left();
-        if left < HEAD {
+        if left < CMSG_HEADER {
             self.cut = true;
             return;
         }
-        let length = (HEAD + data.len()).min(left);
-        self.cut |= length < HEAD + data.len();
+        let length = (CMSG_HEADER + data.len()).min(left);
+        self.cut |= length < CMSG_HEADER + data.len();
         let place = &mut self.room[self.filled..self.filled + length];
         place[..8].copy_from_slice(&length.to_ne_bytes());
         place[8..12].copy_from_slice(&libc::SOL_SOCKET.to_ne_bytes());
         place[12..16].copy_from_slice(&kind.to_ne_bytes());
-        place[HEAD..].copy_from_slice(&data[..length - HEAD]);
+        place[CMSG_HEADER..].copy_from_slice(&data[..length - CMSG_HEADER]);
         self.filled = (self.filled + aligned(length)).min(self.room.len());
     }
 }
