@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn what_lies_below_a_mount_is_ours() {
+    fn a_path_below_a_mount_is_ours() {
         let routes = routes("/home");
         for path in [
             "/mnt/fdt",
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn steps_up_lead_from_one_side_to_the_other() {
+    fn dot_dot_leads_from_one_side_to_the_other() {
         let routes = routes("/home");
         let host = |path: &str| (Side::Host, path.to_string());
         assert_eq!(routed(&routes, "/mnt/fdt/../a"), host("/mnt/a"));
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mount_that_goes_is_the_hosts_again() {
+    fn paths_of_a_removed_mount_are_the_hosts() {
         let routes = routes("/");
         assert!(routes.has_mount(b"/mnt/fdt") && !routes.has_mount(b"/mnt"));
         let routes = routes.without_mount(b"/mnt/fdt");

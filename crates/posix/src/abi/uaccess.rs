@@ -178,7 +178,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_cannot_be_an_address_is_refused() {
+    fn an_impossible_address_is_efault() {
         let refused = |address: usize| {
             // SAFETY: none of these can be an address, so nothing is read.
             unsafe { get(ptr::without_provenance::<u64>(address)) }
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_may_lie_anywhere() {
+    fn an_empty_slice_may_be_at_any_address() {
         // SAFETY: there are no bytes.
         let nothing = unsafe { bytes(ptr::null(), 0) };
         assert_eq!(nothing, Ok(&[][..]));
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn a_length_is_no_negative_number_and_has_a_limit() {
+    fn a_negative_length_is_efault_and_a_large_one_is_shortened() {
         let there = [0_u8; 8];
         // SAFETY: the count is refused.
         let negative = unsafe { bytes(there.as_ptr().cast(), usize::MAX) };

@@ -83,7 +83,7 @@ pub unsafe extern "C" fn fdt_fdopen(fd: c_int, mode: *const c_char) -> *mut FILE
 #[unsafe(no_mangle)]
 pub extern "C" fn fdt_tmpfile() -> *mut FILE {
     call(|_| {
-        // SAFETY: the name is a string.
+        // SAFETY: the name is a C string.
         let fd = unsafe { fdt_memfd_create(c"tmpfile".as_ptr(), 0) };
         if fd < 0 {
             return Err(errno());
