@@ -1,7 +1,7 @@
-//! The boundary: pointers, numbers and flags that are wrong; the host's files beside ours; sleeps,
-//! forks of the host, small stacks.
+//! The boundary to C: invalid pointers, descriptors and flags; host files beside our files;
+//! blocking calls, host forks and small stacks.
 //!
-//! All tests share the one process, so none depends on a number.
+//! All tests share one process, so none depends on the value of a descriptor.
 
 #![allow(clippy::multiple_unsafe_ops_per_block)] // A test's promises hold for all of its calls.
 
@@ -18,23 +18,23 @@ fn errno() -> c_int {
     std::io::Error::last_os_error().raw_os_error().unwrap_or(0)
 }
 
-/// Asserts that a call has failed, and with what.
+/// Asserts that a call failed, and with which errno.
 fn assert_fails(answer: impl Into<i64>, with: c_int) {
     assert_eq!((answer.into(), errno()), (-1, with));
 }
 
 fn open(path: &CStr, flags: c_int) -> c_int {
-    // SAFETY: the path is a string.
+    // SAFETY: the path is a C string.
     unsafe { fdt_open(path.as_ptr(), flags, 0o644) }
 }
 
 fn write(fd: c_int, bytes: &[u8]) -> isize {
-    // SAFETY: the bytes are as many as they say.
+    // SAFETY: the pointer and the length are those of a slice.
     unsafe { fdt_write(fd, bytes.as_ptr().cast(), bytes.len()) }
 }
 
 fn read(fd: c_int, buf: &mut [u8]) -> isize {
-    // SAFETY: the buffer is as long as it says.
+    // SAFETY: the pointer and the length are those of a slice.
     unsafe { fdt_read(fd, buf.as_mut_ptr().cast(), buf.len()) }
 }
 
@@ -46,7 +46,7 @@ fn pipe() -> [c_int; 2] {
 }
 
 fn poll(fds: &mut [libc::pollfd], milliseconds: c_int) -> c_int {
-    // SAFETY: the array is as long as it says.
+    // SAFETY: the pointer and the length are those of a slice.
     unsafe { fdt_poll(fds.as_mut_ptr(), fds.len() as libc::nfds_t, milliseconds) }
 }
 
@@ -65,12 +65,12 @@ fn asked(fd: c_int, events: i16) -> libc::pollfd {
 }
 
 #[test]
-fn wrong_pointers_are_refused_and_nothing_is_lost() {
+fn an_invalid_pointer_is_efault_and_changes_nothing() {
     let wrong = [0_usize, 1, 4095, 1 << 60, usize::MAX];
     let fd = open(c"/fdt/wrong_pointers", libc::O_CREAT | libc::O_RDWR);
     for address in wrong {
         let place = ptr::without_provenance_mut::<c_void>(address);
-        // SAFETY: no such address is used.
+        // SAFETY: the address is refused, so nothing is accessed.
         assert_fails(unsafe { fdt_open(place.cast(), 0, 0) }, libc::EFAULT);
         // SAFETY: as above.
         assert_fails(unsafe { fdt_read(fd, place, 8) } as i64, libc::EFAULT);
@@ -108,7 +108,7 @@ fn unknown_flags_are_refused() {
 }
 
 #[test]
-fn files_of_the_host_have_our_numbers_and_its_bytes() {
+fn a_host_file_has_our_descriptor_and_the_hosts_bytes() {
     let dir = std::env::temp_dir().join(format!("fdtable-{}", std::process::id()));
     let path = CString::new(dir.into_os_string().into_encoded_bytes()).unwrap();
     let fd = open(&path, libc::O_CREAT | libc::O_RDWR);
@@ -117,33 +117,33 @@ fn files_of_the_host_have_our_numbers_and_its_bytes() {
     let host = fdt_hostfd(fd);
     assert!(host >= 0);
     let mut buf = [0; 32];
-    // SAFETY: the buffer is as long as it says.
+    // SAFETY: the pointer and the length are those of a slice.
     let count = unsafe { libc::pread(host, buf.as_mut_ptr().cast(), buf.len(), 0) };
     assert_eq!(&buf[..count as usize], b"on the host");
     let copy = open(c"/fdt/copy", libc::O_CREAT | libc::O_RDWR);
     assert_eq!(fdt_lseek(fd, 3, libc::SEEK_SET), 3);
-    // SAFETY: there is no offset.
+    // SAFETY: null means no offset.
     assert_eq!(unsafe { fdt_sendfile(copy, fd, ptr::null_mut(), 100) }, 8);
     fdt_lseek(copy, 0, libc::SEEK_SET);
     assert_eq!(read(copy, &mut buf), 8);
     assert_eq!(&buf[..8], b"the host");
-    // SAFETY: both are strings.
+    // SAFETY: both are C strings.
     assert_fails(
         unsafe { fdt_rename(path.as_ptr(), c"/fdt/moved".as_ptr()) },
         libc::EXDEV,
     );
     assert_fails(fdt_hostfd(copy), libc::EINVAL);
-    // SAFETY: it is a string.
+    // SAFETY: the path is a C string.
     assert_eq!(unsafe { fdt_unlink(path.as_ptr()) }, 0);
     fdt_close(copy);
     fdt_close(fd);
-    // SAFETY: the number is only asked for.
+    // SAFETY: the command only reads the flags.
     let left = unsafe { libc::fcntl(host, libc::F_GETFD) };
     assert_eq!(left, -1, "the host's is closed too");
 }
 
 #[test]
-fn a_poll_waits_for_both_worlds() {
+fn poll_waits_for_our_files_and_host_files() {
     let (mine, theirs) = std::os::unix::net::UnixStream::pair().unwrap();
     let host = fdt_adopt(mine.into_raw_fd());
     let [reader, writer] = pipe();
@@ -156,7 +156,7 @@ fn a_poll_waits_for_both_worlds() {
                 if round % 2 == 0 {
                     assert_eq!(write(writer, b"x"), 1);
                 } else {
-                    // SAFETY: there is one byte.
+                    // SAFETY: one byte is there.
                     unsafe { libc::write(theirs.as_raw_fd(), c"x".as_ptr().cast(), 1) };
                 }
             });
@@ -173,7 +173,7 @@ fn a_poll_waits_for_both_worlds() {
 }
 
 #[test]
-fn an_epoll_waits_for_both_worlds() {
+fn epoll_waits_for_our_files_and_host_files() {
     let (mine, theirs) = std::os::unix::net::UnixStream::pair().unwrap();
     let host = fdt_adopt(mine.into_raw_fd());
     let set = fdt_epoll_create1(0);
@@ -181,17 +181,17 @@ fn an_epoll_waits_for_both_worlds() {
         events: libc::EPOLLIN as u32,
         u64: 7,
     };
-    // SAFETY: the event is there.
+    // SAFETY: the event is valid.
     let added = unsafe { fdt_epoll_ctl(set, libc::EPOLL_CTL_ADD, host, &raw mut event) };
     assert_eq!(added, 0);
     thread::scope(|scope| {
         scope.spawn(|| {
             thread::sleep(Duration::from_millis(10));
-            // SAFETY: there is one byte.
+            // SAFETY: one byte is there.
             unsafe { libc::write(theirs.as_raw_fd(), c"x".as_ptr().cast(), 1) };
         });
         let mut found = libc::epoll_event { events: 0, u64: 0 };
-        // SAFETY: there is room for one.
+        // SAFETY: there is room for one event.
         assert_eq!(unsafe { fdt_epoll_wait(set, &raw mut found, 1, 5000) }, 1);
         assert_eq!({ found.u64 }, 7);
     });
@@ -204,7 +204,7 @@ fn an_epoll_waits_for_both_worlds() {
 }
 
 #[test]
-fn a_child_goes_on_while_threads_are_inside_of_calls() {
+fn a_forked_child_works_while_threads_are_in_calls() {
     let [reader, writer] = pipe();
     let (stop, stopped) = mpsc::channel::<()>();
     let sleeper = thread::spawn(move || read(reader, &mut [0; 1]));
@@ -217,17 +217,17 @@ fn a_child_goes_on_while_threads_are_inside_of_calls() {
     });
     thread::sleep(Duration::from_millis(5));
     for round in 0..20 {
-        // SAFETY: the child makes calls of this library, which is what is tested, and ends.
+        // SAFETY: the child only makes calls of this library, which the test is about, and exits.
         let child = unsafe { libc::fork() };
         if child == 0 {
             let fd = open(c"/fdt/in_child", libc::O_CREAT | libc::O_RDWR);
             let works = fd >= 0 && write(fd, b"child") == 5 && fdt_close(fd) == 0;
-            // SAFETY: it does not come back.
+            // SAFETY: it does not return.
             unsafe { libc::_exit(if works { 0 } else { 1 }) };
         }
         let began = Instant::now();
         let mut status = -1;
-        // SAFETY: there is room for it.
+        // SAFETY: there is room for the status.
         while unsafe { libc::waitpid(child, &raw mut status, libc::WNOHANG) } == 0 {
             assert!(
                 began.elapsed() < Duration::from_secs(10),
@@ -244,13 +244,13 @@ fn a_child_goes_on_while_threads_are_inside_of_calls() {
     close_all(&[reader, writer]);
 }
 
-/// Threads of 16 KiB, as hackbench has them, transfer and wait. In a build that is not optimized frames
-/// are several times as large.
+/// Threads with stacks of 16 KiB, as in hackbench, transfer and wait. Stack frames are several
+/// times as large without optimization.
 #[test]
 #[cfg_attr(debug_assertions, ignore = "frames are larger without optimization")]
-fn small_stacks_suffice() {
+fn stacks_of_16_kib_suffice() {
     extern "C" fn run(fds: *mut c_void) -> *mut c_void {
-        // SAFETY: the test waits for the thread, and gives it two numbers.
+        // SAFETY: the test waits for the thread, and passes two descriptors.
         let &[reader, writer] = unsafe { &*fds.cast::<[c_int; 2]>() };
         let file = open(c"/fdt/small_stacks", libc::O_CREAT | libc::O_RDWR);
         let mut fine = file >= 0 && write(file, b"x") == 1 && fdt_close(file) == 0;
@@ -263,7 +263,8 @@ fn small_stacks_suffice() {
 
     let ([in_reader, in_writer], [out_reader, out_writer]) = (pipe(), pipe());
     let mut fds = [in_reader, out_writer];
-    // SAFETY: the attributes are made, used and destroyed here; the thread ends before `fds` does.
+    // SAFETY: the attributes are created, used and destroyed here; the thread ends before `fds`
+    // does.
     let answer = unsafe {
         let mut attributes = std::mem::zeroed();
         libc::pthread_attr_init(&raw mut attributes);
@@ -294,13 +295,13 @@ fn small_stacks_suffice() {
 }
 
 #[test]
-fn mounts_come_and_go() {
+fn a_mount_routes_its_paths_until_it_is_unmounted() {
     let there = |path: &CStr| {
-        // SAFETY: it is a string.
+        // SAFETY: the path is a C string.
         unsafe { fdt_access(path.as_ptr(), libc::F_OK) == 0 }
     };
     assert!(!there(c"/fdt-other"));
-    // SAFETY: they are strings.
+    // SAFETY: the paths are C strings.
     unsafe {
         assert_eq!(fdt_mount(c"/fdt-other".as_ptr()), 0);
         assert_fails(fdt_mount(c"/fdt-other/".as_ptr()), libc::EBUSY);
@@ -308,27 +309,27 @@ fn mounts_come_and_go() {
     }
     assert!(there(c"/fdt-other"));
     let fd = open(c"/fdt-other/file", libc::O_CREAT | libc::O_WRONLY);
-    // SAFETY: it is a string.
+    // SAFETY: the path is a C string.
     assert_fails(unsafe { fdt_umount(c"/fdt-other".as_ptr()) }, libc::EBUSY);
     fdt_close(fd);
-    // SAFETY: it is a string.
+    // SAFETY: the path is a C string.
     assert_eq!(unsafe { fdt_umount(c"/fdt-other".as_ptr()) }, 0);
     assert!(!there(c"/fdt-other"));
-    // SAFETY: it is a string.
+    // SAFETY: the path is a C string.
     assert_fails(unsafe { fdt_umount(c"/fdt-other".as_ptr()) }, libc::EINVAL);
 }
 
 #[test]
-fn a_mapping_is_a_copy_or_refused() {
+fn a_mapping_is_a_copy_or_fails() {
     let fd = open(c"/fdt/mapped", libc::O_CREAT | libc::O_RDWR);
     write(fd, b"what is there");
     let map = |protection, flags| {
-        // SAFETY: the host chooses the place.
+        // SAFETY: the host chooses the address.
         unsafe { fdt_mmap(ptr::null_mut(), 4096, protection, flags, fd, 0) }
     };
     let place = map(libc::PROT_READ, libc::MAP_SHARED);
     assert_ne!(place, libc::MAP_FAILED);
-    // SAFETY: the mapping is as long, and stays.
+    // SAFETY: the mapping has this length, and is not unmapped.
     let bytes = unsafe { std::slice::from_raw_parts(place.cast::<u8>(), 14) };
     assert_eq!(bytes, b"what is there\0");
     let both = libc::PROT_READ | libc::PROT_WRITE;

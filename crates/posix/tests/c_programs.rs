@@ -1,8 +1,10 @@
-//! The C program of `tests/c`, compiled against the host, and against fdtable either way: all must
-//! print the same, but for the differences that `tests/c/differences.txt` gives a reason for.
+//! Compares the C program of `tests/c` on the host and on fdtable.
+//!
+//! The program is compiled against the host, and against fdtable in two ways. All must print the
+//! same, except for the differences that `tests/c/differences.txt` explains.
 //!
 //! Each theme is a test of its own. The last test keeps `docs/posix-conformance.md` current, which
-//! is written from the same lines:
+//! is generated from the same output:
 //!
 //! ```console
 //! $ FDTABLE_BLESS=1 cargo test -p fdtable-posix --test c_programs the_table
@@ -29,8 +31,8 @@ use compile::Subject;
 use differences::Differences;
 use program::outcome;
 
-/// Runs a theme on all three, and tells every line in which ours differ from the host's without a
-/// reason, and every reason that nothing needs any more.
+/// Runs a theme on all three. Reports each line that differs from the host's without an
+/// explanation, and each explanation that no line needs.
 fn compare(theme: &str) {
     let host = outcome(Subject::Host, theme);
     for subject in [Subject::ByHeader, Subject::BySymbols] {
@@ -66,7 +68,7 @@ fn every_theme_of_the_program_is_a_test() {
     assert_eq!(program::themes(), THEMES);
 }
 
-/// A program that passes can still be calling the host.
+/// Otherwise a program could pass while it calls the host.
 #[test]
 fn no_object_imports_a_call_that_should_be_renamed() {
     let host = compile::objects(Subject::Host);

@@ -1,10 +1,11 @@
-//! What the first call of a process does. Each test of this file would be the first: there is one.
+//! Effects of the first call of a process. The file has only one test, because the first call is
+//! made once.
 
 use fdtable_posix::fdt_umask;
 
 #[test]
-fn the_first_umask_tells_what_the_process_had() {
-    // SAFETY: it touches no memory.
+fn the_first_umask_returns_that_of_the_process() {
+    // SAFETY: the call takes no pointer.
     unsafe { libc::umask(0o27) };
     assert_eq!(fdt_umask(0o77), 0o27);
     // SAFETY: as above.

@@ -1,4 +1,4 @@
-//! The headers and the list for `objcopy` are what the sources and `names.txt` make of them.
+//! Checks that the headers and the list for `objcopy` match the sources and `names.txt`.
 //!
 //! `FDTABLE_BLESS=1 cargo test -p fdtable-posix --test headers` writes them.
 
@@ -10,7 +10,7 @@ use std::{env, fs};
 
 /// One line of the table.
 struct Name {
-    /// The name, and the others with their functions.
+    /// The name, and its aliases with their functions.
     plain: String,
     others: Vec<String>,
 }
@@ -48,7 +48,7 @@ fn headers_are_those_of_the_sources() {
     compare("include/fdtable/redefine.syms", &redefine_syms(&headers));
 }
 
-/// A C compiler takes the headers, in every mode of the system's, and finds the layouts equal.
+/// A C compiler accepts the headers in every mode of the system headers, and the layouts are equal.
 #[test]
 fn headers_compile() {
     let modes: [&[&str]; 5] = [
@@ -88,7 +88,7 @@ fn compile(source: &str, how: &[&str], mode: &[&str]) {
     );
 }
 
-/// Returns the files with the functions that no header declares.
+/// Returns the source files whose functions no header declares.
 fn sources() -> String {
     ["src/aliases/lfs64.rs", "src/aliases/fortify.rs"]
         .map(|file| fs::read_to_string(path(file)).unwrap())
@@ -139,7 +139,7 @@ fn parsed(line: &str) -> Name {
     }
 }
 
-/// Has cbindgen write the header.
+/// Generates the header with cbindgen.
 fn fdtable_h() -> String {
     let root = path("");
     let config = cbindgen::Config::from_file(root.join("cbindgen.toml")).unwrap();
@@ -150,14 +150,14 @@ fn fdtable_h() -> String {
         .unwrap();
     let mut text = Vec::new();
     bindings.write(&mut text);
-    // It has one name for the type, which C programs do not print it by.
+    // cbindgen writes another name of this type, and C programs use this one.
     let text = String::from_utf8(text)
         .unwrap()
         .replace("ptrdiff_t", "ssize_t");
     text.replace("[`", "`").replace("`]", "`")
 }
 
-/// Finds the prototype of each function.
+/// Returns the prototype of each function.
 fn prototypes(header: &str) -> HashMap<String, String> {
     let statements = header
         .lines()
@@ -208,7 +208,7 @@ fn includes(block: &mut String, headers: &[Header]) {
     block.push_str("#endif\n");
 }
 
-/// Declares what the included headers have declared under the plain name.
+/// Writes declarations of the functions that the included headers declare under the plain name.
 fn declarations(block: &mut String, headers: &[Header], prototypes: &HashMap<String, String>) {
     block.push_str("\n#ifdef __cplusplus\nextern \"C\" {\n#endif\n");
     for include in [Include::Always, Include::IfRedirected] {

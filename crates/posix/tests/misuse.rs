@@ -1,5 +1,7 @@
-//! What programs do that is allowed, and rare: sets that are shorter than what is asked for, transfers
-//! above 2^31 bytes, arrays that are not aligned, masks of the kernel's length, null tables.
+//! Unusual but valid uses of calls.
+//!
+//! Sets that are shorter than the count, transfers above 2^31 bytes, unaligned arrays, signal masks
+//! of the kernel's length, null tables.
 
 use std::ffi::{c_int, c_long, c_void};
 use std::ptr;
@@ -12,23 +14,23 @@ fn errno() -> c_int {
 
 const PAGE: usize = 4096;
 
-/// Returns room for `length` bytes, zeroed, behind which no memory is.
+/// Returns `length` zeroed bytes, followed by an inaccessible page.
 fn at_the_edge<T>(length: usize) -> *mut T {
     let protection = libc::PROT_READ | libc::PROT_WRITE;
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
-    // SAFETY: new memory is nobody's.
+    // SAFETY: new memory is not in use.
     let place = unsafe { libc::mmap(ptr::null_mut(), 2 * PAGE, protection, flags, -1, 0) };
     assert_ne!(place, libc::MAP_FAILED);
-    // SAFETY: the second of the two pages.
+    // SAFETY: it is the second of the two pages.
     let edge = unsafe { place.byte_add(PAGE) };
-    // SAFETY: nobody uses it.
+    // SAFETY: nothing uses the page.
     assert_eq!(unsafe { libc::mprotect(edge, PAGE, libc::PROT_NONE) }, 0);
     // SAFETY: within the first page.
     unsafe { edge.byte_sub(length) }.cast()
 }
 
 #[test]
-fn a_set_may_be_shorter_than_what_is_asked_for() {
+fn a_set_may_be_shorter_than_the_count() {
     let set = at_the_edge::<libc::fd_set>(size_of::<libc::fd_set>());
     let mut time = libc::timeval {
         tv_sec: 0,
@@ -40,12 +42,12 @@ fn a_set_may_be_shorter_than_what_is_asked_for() {
         let ready = unsafe { fdt_select(count, set, none, none, &raw mut time) };
         assert_eq!(ready, 0, "{count}");
     }
-    sets_are_looked_at_up_to_the_last_descriptor();
+    sets_are_examined_up_to_the_last_descriptor();
 }
 
-/// Not beside the above: it opens a descriptor that is not in a short set.
-fn sets_are_looked_at_up_to_the_last_descriptor() {
-    // SAFETY: the path is a string.
+/// Not in the test above: it opens a descriptor beyond a short set.
+fn sets_are_examined_up_to_the_last_descriptor() {
+    // SAFETY: the path is a C string.
     let zero = unsafe { fdt_open(c"/dev/zero".as_ptr(), libc::O_RDONLY, 0) };
     let limit = fdt_getdtablesize();
     if limit < 2000 {
@@ -57,7 +59,7 @@ fn sets_are_looked_at_up_to_the_last_descriptor() {
     set[1500 / 64] = 1 << (1500 % 64);
     let (none, place) = (ptr::null_mut(), (&raw mut set).cast());
     for count in [1501, 2000] {
-        // SAFETY: the set is longer than that.
+        // SAFETY: the set has more bits than are examined.
         let ready = unsafe { fdt_select(count, place, none, none, ptr::null_mut()) };
         assert_eq!((ready, set[1500 / 64]), (1, 1 << (1500 % 64)), "{count}");
     }
@@ -66,26 +68,26 @@ fn sets_are_looked_at_up_to_the_last_descriptor() {
 }
 
 #[test]
-fn a_transfer_is_cut_and_not_continued_behind_the_cut() {
+fn a_shortened_transfer_moves_nothing_after_the_cut() {
     const LONG: usize = 3 << 30;
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
-    // SAFETY: new memory is nobody's.
+    // SAFETY: new memory is not in use.
     let long = unsafe { libc::mmap(ptr::null_mut(), LONG, libc::PROT_READ, flags, -1, 0) };
     assert_ne!(long, libc::MAP_FAILED);
     let bufs =
         [(long, LONG), (long, 10)].map(|(iov_base, iov_len)| libc::iovec { iov_base, iov_len });
-    // SAFETY: the path is a string.
+    // SAFETY: the path is a C string.
     let null = unsafe { fdt_open(c"/dev/null".as_ptr(), libc::O_WRONLY, 0) };
-    // SAFETY: the buffers are there.
+    // SAFETY: the buffers are valid.
     assert_eq!(unsafe { fdt_writev(null, bufs.as_ptr(), 2) }, 0x7fff_f000);
     fdt_close(null);
-    // SAFETY: nobody uses it any more.
+    // SAFETY: nothing uses the memory any more.
     unsafe { libc::munmap(long, LONG) };
 }
 
 #[test]
-fn arrays_need_no_alignment() {
-    // SAFETY: the path is a string.
+fn arrays_may_be_unaligned() {
+    // SAFETY: the path is a C string.
     let zero = unsafe { fdt_open(c"/dev/zero".as_ptr(), libc::O_RDWR, 0) };
     let mut bytes = [1_u8; 8];
     let mut room = [0_u8; 64];
@@ -94,9 +96,9 @@ fn arrays_need_no_alignment() {
         iov_len: 3,
     };
     let place = (&raw mut room).cast::<u8>().wrapping_add(1);
-    // SAFETY: there is room.
+    // SAFETY: there is room for it.
     unsafe { place.cast::<libc::iovec>().write_unaligned(vector) };
-    // SAFETY: the vector is there.
+    // SAFETY: the vector is valid.
     assert_eq!(unsafe { fdt_readv(zero, place.cast(), 1) }, 3);
     assert_eq!(bytes, [0, 0, 0, 1, 1, 1, 1, 1]);
     let asked = libc::pollfd {
@@ -104,9 +106,9 @@ fn arrays_need_no_alignment() {
         events: libc::POLLIN,
         revents: 0,
     };
-    // SAFETY: there is room.
+    // SAFETY: there is room for it.
     unsafe { place.cast::<libc::pollfd>().write_unaligned(asked) };
-    // SAFETY: the entry is there.
+    // SAFETY: the entry is valid.
     assert_eq!(unsafe { fdt_poll(place.cast(), 1, 0) }, 1);
     // SAFETY: as above.
     let told = unsafe { place.cast::<libc::pollfd>().read_unaligned() };
@@ -115,23 +117,23 @@ fn arrays_need_no_alignment() {
 }
 
 #[test]
-fn a_system_call_has_a_mask_of_the_kernels_length() {
+fn a_system_call_takes_a_mask_of_the_kernels_length() {
     let mask = at_the_edge::<u64>(8).expose_provenance() as c_long;
     let now = libc::timespec {
         tv_sec: 0,
         tv_nsec: 0,
     };
     let now = (&raw const now).expose_provenance() as c_long;
-    // SAFETY: no entries, a time and a mask.
+    // SAFETY: the arguments are no entries, a time and a mask.
     let waited = |size| unsafe { fdt_syscall(libc::SYS_ppoll, 0, 0, now, mask, size, 0) };
     assert_eq!(waited(8), 0);
     assert_eq!((waited(128), errno()), (-1, libc::EINVAL));
     let behind = [mask, 8];
     let behind = (&raw const behind).expose_provenance() as c_long;
-    // SAFETY: no sets, a time, and a mask with its length.
+    // SAFETY: the arguments are no sets, a time, and a mask with its length.
     let selected = unsafe { fdt_syscall(libc::SYS_pselect6, 0, 0, 0, 0, now, behind) };
     assert_eq!(selected, 0);
-    // SAFETY: the mask is there.
+    // SAFETY: the mask is valid.
     let fd = unsafe { fdt_syscall(libc::SYS_signalfd4, -1, mask, 8, 0, 0, 0) };
     assert!(
         fd >= 0 && fdt_hostfd(fd as c_int) >= 0,
@@ -141,7 +143,7 @@ fn a_system_call_has_a_mask_of_the_kernels_length() {
 }
 
 #[test]
-fn a_table_that_is_none_is_refused() {
+fn a_null_table_is_efault() {
     let none = ptr::null_mut();
     // SAFETY: null is refused.
     let closed = unsafe { fdt_table_close(none, 1) };
@@ -153,14 +155,14 @@ fn a_table_that_is_none_is_refused() {
 }
 
 #[test]
-fn a_mapping_shows_its_last_page_as_a_whole() {
-    // SAFETY: the name is a string.
+fn a_mapping_shows_its_whole_last_page() {
+    // SAFETY: the name is a C string.
     let fd = unsafe { fdt_memfd_create(c"mapped".as_ptr(), 0) };
     let bytes = [7_u8; PAGE];
-    // SAFETY: the bytes are there.
+    // SAFETY: the bytes are valid.
     let written = unsafe { fdt_write(fd, bytes.as_ptr().cast(), PAGE) };
     assert_eq!(written, PAGE as isize);
-    // SAFETY: new memory is nobody's.
+    // SAFETY: new memory is not in use.
     let place = unsafe {
         fdt_mmap(
             ptr::null_mut(),
@@ -172,31 +174,31 @@ fn a_mapping_shows_its_last_page_as_a_whole() {
         )
     };
     assert_ne!(place, libc::MAP_FAILED);
-    // SAFETY: a mapping is whole pages.
+    // SAFETY: a mapping consists of whole pages.
     let last = unsafe { &*place.cast::<[u8; PAGE]>() }[PAGE - 1];
     assert_eq!(last, 7);
     fdt_close(fd);
 }
 
 #[test]
-fn a_value_that_is_no_error_leaves_errno() {
-    // SAFETY: it takes nothing.
+fn a_value_that_is_not_an_error_leaves_errno() {
+    // SAFETY: the call takes no argument.
     let place = unsafe { libc::__errno_location() };
-    // SAFETY: each thread has one.
+    // SAFETY: each thread has an errno.
     unsafe { place.write(77) };
-    // SAFETY: the path is a string.
+    // SAFETY: the path is a C string.
     let longest = unsafe { fdt_pathconf(c"/".as_ptr(), libc::_PC_NAME_MAX) };
     assert_eq!((longest, errno()), (255, 77));
 }
 
 #[test]
-fn two_numbers_of_one_file_are_told_from_two_files() {
+fn dupfd_query_distinguishes_a_duplicate_from_another_file() {
     const F_DUPFD_QUERY: c_int = 1027;
-    // SAFETY: the path is a string.
+    // SAFETY: the path is a C string.
     let opened = || unsafe { fdt_open(c"/dev/zero".as_ptr(), libc::O_RDONLY, 0) };
     let (one, other) = (opened(), opened());
     let same = fdt_dup(one);
-    // SAFETY: the argument is a number.
+    // SAFETY: the argument is a descriptor.
     let query = |fd: c_int| unsafe { fdt_fcntl(one, F_DUPFD_QUERY, fd as u64) };
     assert_eq!((query(one), query(same), query(other)), (1, 1, 0));
     assert_eq!((query(-1), errno()), (-1, libc::EBADF));
@@ -206,24 +208,24 @@ fn two_numbers_of_one_file_are_told_from_two_files() {
 }
 
 #[test]
-fn a_request_of_the_host_does_not_see_our_numbers() {
+fn a_host_request_gets_host_descriptors() {
     const FICLONE: u64 = 0x4004_9409;
     let path = std::env::temp_dir().join(format!("fdtable-misuse-{}", std::process::id()));
     let path = std::ffi::CString::new(path.into_os_string().into_encoded_bytes()).unwrap();
-    // SAFETY: the path is a string.
+    // SAFETY: the path is a C string.
     let to = unsafe { fdt_open(path.as_ptr(), libc::O_CREAT | libc::O_RDWR, 0o600) };
-    // SAFETY: the name is a string.
+    // SAFETY: the name is a C string.
     let from = unsafe { fdt_memfd_create(c"source".as_ptr(), 0) };
-    // SAFETY: the argument is a number.
+    // SAFETY: the argument is a descriptor.
     let cloned = unsafe { fdt_ioctl(to, FICLONE, from as u64) };
     assert_eq!((cloned, errno()), (-1, libc::EXDEV));
     fdt_close(from);
     fdt_close(to);
-    // SAFETY: the path is a string.
+    // SAFETY: the path is a C string.
     unsafe { fdt_unlink(path.as_ptr()) };
 }
 
-/// A message that carries one descriptor.
+/// A control message with one descriptor.
 #[repr(C)]
 struct Carrier {
     head: libc::cmsghdr,
@@ -241,14 +243,14 @@ fn carrier(fd: c_int) -> Carrier {
     }
 }
 
-/// Sends or receives a byte with a carrier.
+/// Sends or receives one byte with a control message.
 fn with_message(carrier: &mut Carrier, transfer: impl FnOnce(*mut libc::msghdr) -> isize) -> isize {
     let mut byte = b'x';
     let mut vector = libc::iovec {
         iov_base: (&raw mut byte).cast(),
         iov_len: 1,
     };
-    // SAFETY: it is numbers and null pointers.
+    // SAFETY: all zeroes is a valid value of this struct of integers and pointers.
     let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
     message.msg_iov = &raw mut vector;
     message.msg_iovlen = 1;
@@ -258,25 +260,25 @@ fn with_message(carrier: &mut Carrier, transfer: impl FnOnce(*mut libc::msghdr) 
 }
 
 fn send(fd: c_int, message: *mut libc::msghdr) -> isize {
-    // SAFETY: the message is whole.
+    // SAFETY: the message is complete.
     unsafe { fdt_sendmsg(fd, message, 0) }
 }
 
 fn receive(fd: c_int, message: *mut libc::msghdr) -> isize {
-    // SAFETY: the message is whole.
+    // SAFETY: the message is complete.
     unsafe { fdt_recvmsg(fd, message, 0) }
 }
 
 #[test]
-fn files_travel_through_sockets_of_the_host() {
+fn files_pass_through_host_sockets() {
     let mut pair = [-1; 2];
     // SAFETY: there is room for two.
     let made = unsafe { libc::socketpair(libc::AF_UNIX, libc::SOCK_STREAM, 0, pair.as_mut_ptr()) };
     assert_eq!(made, 0);
     let [one, other] = pair.map(|fd| fdt_adopt(fd));
-    // Numbers here are others than the host's.
+    // Makes our descriptors differ from the host's.
     let ours: Vec<c_int> = (0..50).map(|_| fdt_eventfd(0, 0)).collect();
-    // SAFETY: the path is a string.
+    // SAFETY: the path is a C string.
     let file = unsafe { fdt_open(c"/proc/self/comm".as_ptr(), libc::O_RDONLY, 0) };
     let mut sent = carrier(file);
     assert_eq!(with_message(&mut sent, |message| send(one, message)), 1);
@@ -284,7 +286,7 @@ fn files_travel_through_sockets_of_the_host() {
     let mut got = carrier(-1);
     assert_eq!(with_message(&mut got, |message| receive(other, message)), 1);
     let mut byte = 0_u8;
-    // SAFETY: there is room for one.
+    // SAFETY: there is room for one byte.
     assert_eq!(unsafe { fdt_read(got.fd, (&raw mut byte).cast(), 1) }, 1);
     // SAFETY: the command has no argument.
     assert_eq!(unsafe { fdt_fcntl(got.fd, libc::F_GETFD, 0) }, 0);

@@ -8,7 +8,7 @@ use std::sync::Mutex;
 
 use fdtable_posix::*;
 
-/// What the functions of a table were called with.
+/// Arguments of the callbacks of a table.
 static RELEASED: Mutex<Vec<usize>> = Mutex::new(Vec::new());
 
 unsafe extern "C" fn release(object: *mut c_void, user: *mut c_void) {
@@ -24,9 +24,9 @@ fn errno() -> c_int {
 }
 
 #[test]
-fn an_object_is_released_once_when_its_last_reference_goes() {
+fn an_object_is_released_once_with_its_last_reference() {
     let table = fdt_table_new(8, Some(release), None, object(1000));
-    // SAFETY: the table lives to the end of the test, and what is had is put once.
+    // SAFETY: the table lives to the end of the test, and each reference is put once.
     unsafe {
         assert_eq!(fdt_table_open(table, object(1), 0), 0);
         assert_eq!(fdt_table_dup(table, 0), 1);
@@ -55,7 +55,7 @@ fn an_object_is_released_once_when_its_last_reference_goes() {
 }
 
 #[test]
-fn numbers_can_be_taken_before_their_file() {
+fn a_descriptor_can_be_reserved_before_its_file() {
     let table = fdt_table_new(2, None, None, ptr::null_mut());
     let mut taken = [const { std::mem::MaybeUninit::<fdt_reservation>::uninit() }; 2];
     let [first, second] = &mut taken;

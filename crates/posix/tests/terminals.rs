@@ -1,4 +1,4 @@
-//! Terminals, whose functions are the C library's and would look at the host's numbers.
+//! Terminal functions, for which the C library would use the host's descriptors.
 
 use std::mem::MaybeUninit;
 use std::ptr;
@@ -6,12 +6,12 @@ use std::ptr;
 use fdtable_posix::*;
 
 #[test]
-fn a_terminal_is_asked_under_our_number() {
-    // Numbers here are others than the host's.
+fn terminal_calls_translate_our_descriptor() {
+    // Makes our descriptors differ from the host's.
     let others: Vec<i32> = (0..30).map(|_| fdt_eventfd(0, 0)).collect();
     let fd = fdt_posix_openpt(libc::O_RDWR | libc::O_NOCTTY);
     if fd < 0 {
-        // A machine without terminals.
+        // The machine has no terminals.
         return;
     }
     assert_eq!(
@@ -22,11 +22,11 @@ fn a_terminal_is_asked_under_our_number() {
     let mut settings = MaybeUninit::uninit();
     // SAFETY: there is room for the settings.
     assert_eq!(unsafe { fdt_tcgetattr(fd, settings.as_mut_ptr()) }, 0);
-    // SAFETY: the call has filled them in.
+    // SAFETY: the call has initialized them.
     let set = unsafe { fdt_tcsetattr(fd, libc::TCSANOW, settings.as_ptr()) };
     assert_eq!(set, 0);
     assert_eq!(fdt_tcflush(fd, libc::TCIOFLUSH), 0);
-    // SAFETY: nothing is written for a file that is none.
+    // SAFETY: nothing is written for a file that is not a terminal.
     assert_eq!(unsafe { fdt_tcgetattr(others[0], ptr::null_mut()) }, -1);
     assert_eq!(
         std::io::Error::last_os_error().raw_os_error(),

@@ -1,4 +1,4 @@
-//! Threads that are cancelled, forks beside threads that use streams, handlers of signals.
+//! Thread cancellation, forks in programs with streams, and signal handlers.
 
 use std::ffi::{c_int, c_void};
 use std::ptr;
@@ -13,7 +13,7 @@ unsafe extern "C" {
     fn fputs(text: *const std::ffi::c_char, stream: *mut libc::FILE) -> c_int;
 }
 
-/// Waits for something, but not for ever.
+/// Waits for a condition, with a time limit.
 fn comes_true(what: impl Fn() -> bool) -> bool {
     let begun = Instant::now();
     while !what() {
@@ -25,12 +25,12 @@ fn comes_true(what: impl Fn() -> bool) -> bool {
     true
 }
 
-/// Forks, and waits for the child, which does nothing.
+/// Forks, and waits for the child, which exits at once.
 fn fork() {
-    // SAFETY: the child leaves at once.
+    // SAFETY: the child exits at once.
     let child = unsafe { libc::fork() };
     if child == 0 {
-        // SAFETY: it does not come back.
+        // SAFETY: it does not return.
         unsafe { libc::_exit(0) };
     }
     let mut status = -1;
@@ -39,33 +39,33 @@ fn fork() {
     assert_eq!(status, 0);
 }
 
-/// Reads a byte, and closes: a thread of C.
+/// Reads a byte, and closes the descriptor. Start function of a C thread.
 extern "C" fn reads_and_closes(fd: *mut c_void) -> *mut c_void {
     let fd = fd.addr() as c_int;
     let mut byte = 0_u8;
-    // SAFETY: there is room for one.
+    // SAFETY: there is room for one byte.
     let count = unsafe { fdt_read(fd, (&raw mut byte).cast(), 1) };
     fdt_close(fd);
     ptr::without_provenance_mut(count as usize)
 }
 
 #[test]
-fn a_thread_is_not_cancelled_in_a_call_of_the_host() {
+fn a_thread_is_not_cancelled_in_a_host_call() {
     let mut pipe = [-1; 2];
     // SAFETY: there is room for two.
     assert_eq!(unsafe { libc::pipe(pipe.as_mut_ptr()) }, 0);
     let fd = fdt_adopt(pipe[0]);
     let mut thread = 0;
     let argument = ptr::without_provenance_mut(fd as usize);
-    // SAFETY: the function is one for a thread.
+    // SAFETY: the function has the type of a start function.
     let started =
         unsafe { libc::pthread_create(&raw mut thread, ptr::null(), reads_and_closes, argument) };
     assert_eq!(started, 0);
     thread::sleep(Duration::from_millis(50));
-    // SAFETY: the thread was not joined yet.
+    // SAFETY: the thread is not joined yet.
     assert_eq!(unsafe { pthread_cancel(thread) }, 0);
     thread::sleep(Duration::from_millis(50));
-    // SAFETY: the byte is there.
+    // SAFETY: the byte is valid.
     assert_eq!(unsafe { libc::write(pipe[1], c"x".as_ptr().cast(), 1) }, 1);
     let mut answer = ptr::null_mut();
     // SAFETY: it is joined once.
@@ -75,13 +75,13 @@ fn a_thread_is_not_cancelled_in_a_call_of_the_host() {
         1,
         "it was cancelled after the calls, or not at all"
     );
-    // SAFETY: nobody else has it.
+    // SAFETY: nothing else uses it.
     unsafe { libc::close(pipe[1]) };
 }
 
 #[test]
 fn forks_and_streams_do_not_wait_for_each_other() {
-    // SAFETY: both are strings.
+    // SAFETY: both are C strings.
     let stream = unsafe { fdt_fopen(c"/fdt/flushed".as_ptr(), c"w".as_ptr()) };
     assert!(!stream.is_null());
     let address = stream.expose_provenance();
@@ -90,19 +90,19 @@ fn forks_and_streams_do_not_wait_for_each_other() {
     thread::scope(|scope| {
         scope.spawn(|| {
             while !is_over.load(SeqCst) {
-                // SAFETY: null is all streams.
+                // SAFETY: null means all streams.
                 unsafe { libc::fflush(ptr::null_mut()) };
             }
         });
         scope.spawn(|| {
             while !is_over.load(SeqCst) {
-                // SAFETY: the stream is closed after the threads have ended.
+                // SAFETY: the stream is closed after the threads end.
                 unsafe { fputs(c"text".as_ptr(), ptr::with_exposed_provenance_mut(address)) };
             }
         });
         scope.spawn(|| {
             while !is_over.load(SeqCst) {
-                // SAFETY: both are strings.
+                // SAFETY: both are C strings.
                 let other = unsafe { fdt_fopen(c"/fdt/opened".as_ptr(), c"w".as_ptr()) };
                 // SAFETY: it is closed once.
                 unsafe { libc::fclose(other) };
@@ -116,7 +116,7 @@ fn forks_and_streams_do_not_wait_for_each_other() {
         });
         let all_forked = comes_true(|| forks.load(SeqCst) == 100);
         if !all_forked {
-            // The threads cannot be ended.
+            // The threads are deadlocked, and cannot be joined.
             eprintln!("forks: {forks:?}");
             std::process::abort();
         }
@@ -138,14 +138,14 @@ extern "C" fn waits_for_a_fork(_signal: c_int) {
 #[test]
 fn a_fork_does_not_wait_for_a_handler() {
     let handler = waits_for_a_fork as extern "C" fn(c_int);
-    // SAFETY: the function is one for a signal.
+    // SAFETY: the function has the type of a signal handler.
     unsafe { libc::signal(libc::SIGPIPE, handler as libc::sighandler_t) };
     let mut pipe = [-1; 2];
     // SAFETY: there is room for two.
     assert_eq!(unsafe { fdt_pipe(pipe.as_mut_ptr()) }, 0);
     fdt_close(pipe[0]);
     let writer = thread::spawn(move || {
-        // SAFETY: the byte is there.
+        // SAFETY: the byte is valid.
         unsafe { fdt_write(pipe[1], c"x".as_ptr().cast(), 1) }
     });
     assert!(comes_true(|| IS_HANDLED.load(SeqCst)));

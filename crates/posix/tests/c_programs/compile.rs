@@ -1,5 +1,7 @@
-//! The program three times: for the host, with the calls renamed by the preprocessor, and with the
-//! calls renamed in the host's objects.
+//! Compiles the program three times.
+//!
+//! For the host, with the calls renamed by the preprocessor, and with the calls renamed in the
+//! object files of the host's version.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -9,27 +11,27 @@ use std::sync::OnceLock;
 
 use crate::names;
 
-/// Whose calls the program makes.
+/// The implementation that the program calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Subject {
     Host,
-    /// fdtable's, by `cc -include fdtable/posix.h`.
+    /// fdtable, by `cc -include fdtable/posix.h`.
     ByHeader,
-    /// fdtable's, by `objcopy --redefine-syms`.
+    /// fdtable, by `objcopy --redefine-syms`.
     BySymbols,
 }
 
 const CRATE: &str = env!("CARGO_MANIFEST_DIR");
 const BUILT: &str = env!("CARGO_TARGET_TMPDIR");
 
-/// The program, which the first caller compiles.
+/// Returns the program. The first call compiles it.
 pub(crate) fn program(subject: Subject) -> PathBuf {
     static PROGRAMS: [OnceLock<PathBuf>; 3] = [const { OnceLock::new() }; 3];
     let link = || link(&objects(subject), &format!("checks-{subject:?}"), subject);
     PROGRAMS[subject as usize].get_or_init(link).clone()
 }
 
-/// The program's object files.
+/// Returns the object files of the program.
 pub(crate) fn objects(subject: Subject) -> Vec<PathBuf> {
     static OBJECTS: [OnceLock<Vec<PathBuf>>; 3] = [const { OnceLock::new() }; 3];
     let made = OBJECTS[subject as usize].get_or_init(|| match subject {
@@ -43,14 +45,15 @@ pub(crate) fn objects(subject: Subject) -> Vec<PathBuf> {
     made.clone()
 }
 
-/// What puts the macros in front of every source.
+/// Compiler options that include the macros before every source.
 const WITH_HEADER: [&str; 3] = [
     "-include",
     "fdtable/posix.h",
     concat!("-I", env!("CARGO_MANIFEST_DIR"), "/include"),
 ];
 
-/// A program of one source of `tests/c_table`, which uses the plain table; or what the compiler says.
+/// Compiles a program of one source in `tests/c_table`, which uses the plain table. Fails with the
+/// output of the compiler.
 pub(crate) fn with_table(source: &str, arguments: &[&str]) -> Result<PathBuf, String> {
     let source = format!("{CRATE}/tests/c_table/{source}.c");
     let tag = arguments.concat().replace(['-', '='], "_");
@@ -71,7 +74,7 @@ pub(crate) fn with_table(source: &str, arguments: &[&str]) -> Result<PathBuf, St
     Ok(program)
 }
 
-/// Calls of the host that the objects import, although the list renames them.
+/// Returns the names that the objects import although the list renames them.
 pub(crate) fn leaks(objects: &[PathBuf]) -> Vec<String> {
     let mapped = names::mapped();
     let imported = run("nm", &[&["-u"], &paths(objects)[..]].concat());
@@ -83,8 +86,8 @@ pub(crate) fn leaks(objects: &[PathBuf]) -> Vec<String> {
     leaked.map(str::to_owned).collect()
 }
 
-/// Object files of every source, compiled as most packages of distributions are: with the names that
-/// `_FORTIFY_SOURCE` and `_FILE_OFFSET_BITS` give to calls.
+/// Returns object files of every source, compiled like most distribution packages: with the symbols
+/// that `_FORTIFY_SOURCE` and `_FILE_OFFSET_BITS` select.
 pub(crate) fn fortified_objects() -> Vec<PathBuf> {
     let fortified = [
         "-O1",
@@ -95,7 +98,7 @@ pub(crate) fn fortified_objects() -> Vec<PathBuf> {
     compiled("fortified", &[&WITH_HEADER[..], &fortified].concat())
 }
 
-/// Copies of objects in which the calls are renamed.
+/// Copies an object file, and renames the calls in the copy.
 pub(crate) fn renamed(object: &Path) -> PathBuf {
     let directory = Path::new(BUILT).join("by-symbols");
     std::fs::create_dir_all(&directory).unwrap();
@@ -113,7 +116,8 @@ fn compiled(name: &str, arguments: &[&str]) -> Vec<PathBuf> {
     let c = sources.filter(|path| path.extension() == Some(OsStr::new("c")));
     c.map(|source| {
         let object = directory.join(source.with_extension("o").file_name().unwrap());
-        // The checks pass what no program should; a compiler that reasons about it is in the way.
+        // The checks pass invalid arguments on purpose; optimizations and warnings would get in the
+        // way.
         let fixed = ["-std=gnu11", "-O0", "-w", "-D_GNU_SOURCE"];
         let files = ["-c", text(&source), "-o", text(&object)];
         run("cc", &[&fixed, arguments, &files].concat());
@@ -134,7 +138,7 @@ fn link(objects: &[PathBuf], name: &str, subject: Subject) -> PathBuf {
     program
 }
 
-/// Cargo puts the static library beside this test's own program.
+/// Cargo builds the static library beside the program of this test.
 fn static_library() -> PathBuf {
     let program = std::env::current_exe().unwrap();
     let library = program.with_file_name("libfdtable_posix.a");
@@ -150,12 +154,12 @@ fn text(path: &Path) -> &str {
     path.to_str().unwrap()
 }
 
-/// What a tool prints. It must succeed.
+/// Runs a tool that must succeed, and returns its output.
 fn run(tool: &str, arguments: &[&str]) -> String {
     try_run(tool, arguments).unwrap_or_else(|said| panic!("{said}"))
 }
 
-/// What a tool prints, or what it says when it fails.
+/// Runs a tool, and returns its output. Fails with its error messages.
 pub(crate) fn try_run(tool: &str, arguments: &[&str]) -> Result<String, String> {
     let done = Command::new(tool).args(arguments).output();
     let done = done.map_err(|error| format!("{tool}: {error}"))?;

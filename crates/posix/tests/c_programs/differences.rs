@@ -1,7 +1,7 @@
-//! The file of differences: where fdtable answers otherwise than the host, and why.
+//! The list of differences: where fdtable returns another result than the host, and why.
 //!
-//! A line is `theme/section | call | host's result | fdtable's result`; the comment above it, back
-//! to the last empty line, is the reason of all lines below it until the next.
+//! A line is `theme/section | call | host's result | fdtable's result`. A comment explains all
+//! lines below it, up to the next empty line.
 
 use std::cell::Cell;
 
@@ -20,7 +20,7 @@ pub(crate) struct Difference {
 }
 
 pub(crate) struct Differences {
-    /// Why, each for a group of lines.
+    /// Explanations, one for each group of lines.
     pub(crate) reasons: Vec<String>,
     pub(crate) all: Vec<Difference>,
 }
@@ -58,7 +58,7 @@ impl Differences {
         assert!(!reason.is_empty(), "without a reason: {}", lines[0]);
         self.reasons.push(reason.join(" "));
         for line in lines {
-            // A call may have bars of its own.
+            // The call may contain `|`.
             let (place, rest) = line.split_once(" | ").expect(line);
             let parts: Vec<_> = rest.rsplitn(3, " | ").map(str::trim).collect();
             let [ours, host, call] = parts[..] else {
@@ -77,14 +77,14 @@ impl Differences {
         }
     }
 
-    /// The difference that is known of a check.
+    /// Returns the known difference of a check.
     pub(crate) fn of(&self, theme: &str, section: &str, call: &str) -> Option<&Difference> {
         self.all
             .iter()
             .find(|known| known.theme == theme && known.section == section && known.call == call)
     }
 
-    /// What is wrong with an outcome of ours, in lines that the file would take.
+    /// Returns what is wrong with our results, as lines in the format of the list.
     pub(crate) fn complaints(&self, theme: &str, host: &[Line], ours: &[Line]) -> Vec<String> {
         let mut complaints = Vec::new();
         for theirs in host {
@@ -115,7 +115,7 @@ impl Differences {
     }
 }
 
-/// The line about the same check.
+/// Returns the line of the same check.
 pub(crate) fn find<'a>(lines: &'a [Line], of: &Line) -> Option<&'a Line> {
     lines
         .iter()
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn a_known_difference_is_no_complaint() {
+    fn a_known_difference_is_accepted() {
         let none: [&str; 0] = [];
         assert_eq!(
             complaints("section: dup(3) -> 4", "section: dup(3) -> 5"),
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn a_difference_without_a_reason_is_told_as_the_file_would_have_it() {
+    fn an_unexplained_difference_is_reported_in_the_format_of_the_list() {
         let host = "section: dup(3) -> 4\nsection: dup(3) -> 6";
         let ours = "section: dup(3) -> 5\nsection: dup(3) -> -1 EBADF";
         assert_eq!(
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn a_difference_that_is_gone_is_told() {
+    fn a_difference_that_no_longer_exists_is_reported() {
         let same = "section: dup(3) -> 4";
         assert_eq!(
             complaints(same, same),

@@ -1,5 +1,7 @@
-//! The program of `tests/c_table/freed.c`: what a plain table has released is freed, at the latest when the
-//! table, the thread or the process ends; and so say the tools that look for leaks, where they are.
+//! Runs the program of `tests/c_table/freed.c`: objects that a plain table released are freed.
+//!
+//! That happens at the latest when the table, the thread or the process ends. Leak checkers agree,
+//! where they are installed.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -7,7 +9,7 @@ use std::sync::OnceLock;
 
 use crate::compile::{try_run, with_table};
 
-/// Each scenario of the program, and what it prints.
+/// Each scenario of the program, and its output.
 const SCENARIOS: &[(&str, &[&str])] = &[
     ("barrier", &["after the barrier: released 100, freed 100"]),
     ("table", &["after the table: released 200, freed 200"]),
@@ -51,7 +53,7 @@ const SCENARIOS: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// Those in which only the end of the process is certain to free all.
+/// Scenarios in which only the end of the process is certain to free everything.
 const UNTIL_THE_END: &[&str] = &["main", "other"];
 
 const ALL_AT_THE_END: &str = "at the end: released 100, freed 100";
@@ -89,7 +91,7 @@ fn all() -> impl Iterator<Item = &'static str> {
     scenarios.chain(UNTIL_THE_END.iter().copied())
 }
 
-/// Runs every scenario under a sanitizer of the compiler, if it has one that works here.
+/// Runs every scenario under a sanitizer, if the compiler supports it on this machine.
 fn check_with(sanitizer: &str) {
     let option = format!("-fsanitize={sanitizer}");
     if let Err(said) = probe(&option) {
@@ -131,7 +133,7 @@ fn valgrind_finds_no_leak() {
         return;
     }
     let program = program().to_str().unwrap();
-    // It is slow, and the sanitizers look at the others.
+    // Valgrind is slow, and the sanitizers run the other scenarios.
     for scenario in ["table", "thread", "main", "other"] {
         let options = [
             "-q",

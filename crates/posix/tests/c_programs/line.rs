@@ -1,16 +1,16 @@
-//! What the program prints, and what one line of it is.
+//! Parses the output of the program.
 
-/// One check: in which section, which call as it is written, and its result.
+/// One check: its section, the source text of the call, and the result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Line {
     pub(crate) section: String,
-    /// With `#2` and so on at its end, if the section has made the same call before.
+    /// Ends with `#2` and so on if the section made the same call before.
     pub(crate) call: String,
     pub(crate) result: String,
 }
 
-/// Takes the program's output apart. A line that is no check is one of its own, without a call, so
-/// that nothing which the program says is lost.
+/// Parses the output of the program. A line that is not a check becomes an entry without a call, so
+/// that no output is lost.
 pub(crate) fn parse(output: &str) -> Vec<Line> {
     let mut lines: Vec<Line> = Vec::new();
     for text in output.lines() {
@@ -38,7 +38,7 @@ fn split(text: &str) -> Option<(&str, &str, &str)> {
     Some((section, call, result))
 }
 
-/// The call without its number.
+/// Returns the call without its repetition number.
 pub(crate) fn without_number(call: &str) -> &str {
     match call.rsplit_once('#') {
         Some((call, number)) if number.parse::<u32>().is_ok() => call,

@@ -1,10 +1,10 @@
-//! Which call a check is about, and which calls are fdtable's.
+//! Maps checks to calls, and lists the calls of fdtable.
 
 use std::collections::BTreeSet;
 
 const REDEFINED: &str = include_str!("../../include/fdtable/redefine.syms");
 
-/// Which call is behind a function that the program itself defines.
+/// The call behind each helper function of the program.
 const HELPERS: [(&str, &str); 13] = [
     ("file", "open"),
     ("file_text", "read"),
@@ -21,7 +21,7 @@ const HELPERS: [(&str, &str); 13] = [
     ("receive_descriptors", "recvmsg"),
 ];
 
-/// Functions in checks that are no calls of the interface: libc's own, on streams of ours too.
+/// Functions in checks that are not part of the interface: libc's own, also on our streams.
 const OTHERS: &[&str] = &[
     "strcmp",
     "strncmp",
@@ -54,7 +54,7 @@ const OTHERS: &[&str] = &[
     "fseek",
 ];
 
-/// The call that a check is about: the first in it that is the interface's.
+/// Returns the call that a check is about: the first one in it that belongs to the interface.
 pub(crate) fn call_of(check: &str) -> Option<&str> {
     let mut rest = check;
     while let Some(open) = rest.find('(') {
@@ -74,7 +74,7 @@ pub(crate) fn call_of(check: &str) -> Option<&str> {
     None
 }
 
-/// The names that objects get others for, in the list for `objcopy`.
+/// Returns the names that the list for `objcopy` renames.
 pub(crate) fn mapped() -> BTreeSet<&'static str> {
     REDEFINED
         .lines()

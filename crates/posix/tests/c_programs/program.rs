@@ -1,4 +1,4 @@
-//! The program, run theme by theme.
+//! Runs the program, theme by theme.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use crate::line::{self, Line};
 
 type Outcomes = BTreeMap<(Subject, String), Arc<OnceLock<Vec<Line>>>>;
 
-/// The lines that the program prints for a theme. It runs once, whoever asks.
+/// Returns the output of a theme. It runs once, and the result is cached.
 pub(crate) fn outcome(subject: Subject, theme: &str) -> Vec<Line> {
     static OUTCOMES: Mutex<Outcomes> = Mutex::new(BTreeMap::new());
     let key = (subject, theme.to_owned());
@@ -18,7 +18,7 @@ pub(crate) fn outcome(subject: Subject, theme: &str) -> Vec<Line> {
     once.get_or_init(|| run(subject, theme)).clone()
 }
 
-/// Runs it in a directory that nothing else uses.
+/// Runs a theme in a directory of its own.
 fn run(subject: Subject, theme: &str) -> Vec<Line> {
     let directory = match subject {
         Subject::Host => Directory::of_host(theme),
@@ -35,7 +35,7 @@ fn run(subject: Subject, theme: &str) -> Vec<Line> {
     line::parse(&String::from_utf8_lossy(&run.stdout))
 }
 
-/// The themes that the program knows, in its order.
+/// Returns the themes of the program, in its order.
 pub(crate) fn themes() -> Vec<String> {
     let program = compile::program(Subject::Host);
     let run = Command::new(program).arg("--list").output().unwrap();
@@ -43,14 +43,15 @@ pub(crate) fn themes() -> Vec<String> {
     names.lines().map(str::to_owned).collect()
 }
 
-/// Where the program works.
+/// Working directory of the program.
 struct Directory {
     path: PathBuf,
     on_host: bool,
 }
 
 impl Directory {
-    /// A directory in memory, if the host has such, since fdtable's files are in memory too.
+    /// Creates a directory in memory if the host has one, because fdtable's files are in memory
+    /// too.
     fn of_host(theme: &str) -> Self {
         let memory = Path::new("/dev/shm");
         let parent = match memory.is_dir() {

@@ -1,5 +1,5 @@
-//! `docs/posix-conformance.md`: each call with the flags and errors that are checked, and every
-//! difference with its reason.
+//! Generates `docs/posix-conformance.md`: each call with the flags and errors that are checked, and
+//! every difference with its explanation.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -21,7 +21,7 @@ number is that of the reason below. Errors that only some devices, network file 
 disk give (EIO, ESTALE, EDQUOT, ETXTBSY) cannot be provoked and are not in the table.
 ";
 
-/// How the names of flags begin.
+/// Prefixes of flag names.
 const FLAGS: &[&str] = &[
     "O_",
     "F_",
@@ -70,14 +70,14 @@ struct Row {
     unexplained: usize,
 }
 
-/// What a theme printed on the host, and on fdtable.
+/// Output of a theme on the host, and on fdtable.
 pub(crate) struct Outcome {
     pub(crate) theme: &'static str,
     pub(crate) host: Vec<Line>,
     pub(crate) ours: Vec<Line>,
 }
 
-/// The page.
+/// Returns the page.
 pub(crate) fn write(outcomes: &[Outcome], known: &Differences) -> String {
     let mut rows: BTreeMap<&str, Row> = BTreeMap::new();
     let mut unexplained = Vec::new();
@@ -193,7 +193,7 @@ fn page(rows: &BTreeMap<&str, Row>, known: &Differences, unexplained: &[String])
     page
 }
 
-/// A complaint is a line as the file of differences has them.
+/// Converts a complaint, which has the format of the list of differences.
 fn unexplained_row(line: &str) -> String {
     let (test, rest) = line.split_once(" | ").unwrap_or((line, ""));
     let parts: Vec<_> = rest.rsplitn(3, " | ").collect();
