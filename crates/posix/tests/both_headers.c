@@ -1,6 +1,6 @@
-/* Both headers in one source, with the system's after them. */
+/* Includes both headers in one source, followed by system headers. */
 #ifndef __cplusplus
-/* In C++ a system header that comes later would declare the same functions as not throwing. */
+/* In C++ the system headers would declare the same functions as noexcept. */
 #include <fdtable.h>
 #endif
 #include <dirent.h>
@@ -18,7 +18,7 @@
 #include <sys/timerfd.h>
 #include <utime.h>
 
-/* A name that the headers above do not know is the program's, also if it is one of a call. */
+/* A name of a call that the headers above do not declare stays a name of the program. */
 static int (*const calls[])(const char *, int, ...) = {open};
 
 int main(void) {

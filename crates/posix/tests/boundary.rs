@@ -89,7 +89,7 @@ fn an_invalid_pointer_is_efault_and_changes_nothing() {
     let next = fdt_dup(fd);
     assert!(
         next > fd,
-        "a pipe that could not be told has left no number"
+        "a pipe whose descriptors cannot be written leaves none open"
     );
     fdt_close(next);
     fdt_close(fd);
@@ -139,7 +139,7 @@ fn a_host_file_has_our_descriptor_and_the_hosts_bytes() {
     fdt_close(fd);
     // SAFETY: the command only reads the flags.
     let left = unsafe { libc::fcntl(host, libc::F_GETFD) };
-    assert_eq!(left, -1, "the host's is closed too");
+    assert_eq!(left, -1, "the host descriptor is closed too");
 }
 
 #[test]
@@ -199,7 +199,7 @@ fn epoll_waits_for_our_files_and_host_files() {
     let mut found = libc::epoll_event { events: 0, u64: 0 };
     // SAFETY: as above.
     let left = unsafe { fdt_epoll_wait(set, &raw mut found, 1, 0) };
-    assert_eq!(left, 0, "it left with its file");
+    assert_eq!(left, 0, "a closed file leaves the epoll");
     fdt_close(set);
 }
 

@@ -74,7 +74,7 @@ fn no_object_imports_a_call_that_should_be_renamed() {
     let host = compile::objects(Subject::Host);
     assert!(
         !compile::leaks(&host).is_empty(),
-        "the look at imports sees nothing"
+        "the check of imports finds none"
     );
     let none: [&str; 0] = [];
     assert_eq!(compile::leaks(&compile::objects(Subject::ByHeader)), none);

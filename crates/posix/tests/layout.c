@@ -1,4 +1,4 @@
-/* The structs of types.h have the layout of the system's. */
+/* Checks that the structs of types.h have the layout of the system's. */
 #define _GNU_SOURCE
 #include <sys/stat.h>
 #include <sys/statfs.h>

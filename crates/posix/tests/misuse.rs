@@ -137,7 +137,7 @@ fn a_system_call_takes_a_mask_of_the_kernels_length() {
     let fd = unsafe { fdt_syscall(libc::SYS_signalfd4, -1, mask, 8, 0, 0, 0) };
     assert!(
         fd >= 0 && fdt_hostfd(fd as c_int) >= 0,
-        "a number of ours: {fd}"
+        "not a descriptor of ours: {fd}"
     );
     fdt_close(fd as c_int);
 }
@@ -282,7 +282,7 @@ fn files_pass_through_host_sockets() {
     let file = unsafe { fdt_open(c"/proc/self/comm".as_ptr(), libc::O_RDONLY, 0) };
     let mut sent = carrier(file);
     assert_eq!(with_message(&mut sent, |message| send(one, message)), 1);
-    assert_eq!(sent.fd, file, "the caller's message is left as it is");
+    assert_eq!(sent.fd, file, "the caller's message is unchanged");
     let mut got = carrier(-1);
     assert_eq!(with_message(&mut got, |message| receive(other, message)), 1);
     let mut byte = 0_u8;

@@ -70,11 +70,7 @@ fn a_thread_is_not_cancelled_in_a_host_call() {
     let mut answer = ptr::null_mut();
     // SAFETY: it is joined once.
     assert_eq!(unsafe { libc::pthread_join(thread, &raw mut answer) }, 0);
-    assert_eq!(
-        answer.addr(),
-        1,
-        "it was cancelled after the calls, or not at all"
-    );
+    assert_eq!(answer.addr(), 1, "cancelled after the calls, or not at all");
     // SAFETY: nothing else uses it.
     unsafe { libc::close(pipe[1]) };
 }
@@ -152,6 +148,6 @@ fn a_fork_does_not_wait_for_a_handler() {
     fork();
     HAS_FORKED.store(true, SeqCst);
     assert_eq!(writer.join().unwrap(), -1);
-    assert!(HAS_SEEN.load(SeqCst), "the fork has waited for the handler");
+    assert!(HAS_SEEN.load(SeqCst), "the fork waited for the handler");
     fdt_close(pipe[1]);
 }

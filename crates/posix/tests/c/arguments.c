@@ -1,5 +1,5 @@
-/* Arguments that no call should take: every call with a descriptor that is not open, with one that
- * only names a file, and with addresses that cannot be. */
+/* Invalid arguments: every call with a closed descriptor, with an O_PATH descriptor, and with
+ * addresses that cannot be mapped. */
 #include "check.h"
 
 static char page[64];
@@ -86,7 +86,7 @@ static void closed_descriptor(void) {
     CALL(mknodat(closed, "x", S_IFREG, 0));
 }
 
-/* The same calls with a file where they need something else. */
+/* The same calls with a file of the wrong type. */
 static void wrong_kind(void) {
     struct epoll_event event = {0};
     struct stat st = {0};
@@ -182,7 +182,7 @@ static void wild_addresses(void) {
     TEXT(read_text(ends[0]));
 }
 
-/* Lengths beyond what a call can tell. */
+/* Lengths beyond the result type of a call. */
 static void long_lengths(void) {
     make_file("file", "text");
     CALL(open("file", O_RDWR));

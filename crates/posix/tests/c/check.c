@@ -18,7 +18,8 @@ void *volatile high = (void *)0xffff800000000000;
 static const char *section_name = "start";
 static const char *volatile current = "";
 
-/* The line is begun before the call, so that a call which never returns can be told. */
+/* Prints the start of the line before the call, so that the output shows a call that never
+ * returns. */
 void check_begin(const char *call) {
     current = call;
     printf("%s: %s -> ", section_name, call);
@@ -100,7 +101,7 @@ const char *file_text(const char *path) {
 
 static void nothing(int signal) { (void)signal; }
 
-/* SA_RESTART is not set: a call that sleeps must answer EINTR. */
+/* SA_RESTART is not set, so a call that sleeps must return EINTR. */
 void interrupt_begin(int milliseconds) {
     struct sigaction action = {.sa_handler = nothing};
     struct timeval each = {.tv_usec = milliseconds * 1000};
@@ -133,7 +134,7 @@ int wait_for(pid_t child) {
     return WIFEXITED(status) ? WEXITSTATUS(status) : 256 + WTERMSIG(status);
 }
 
-/* A call that sleeps for ever ends the section's process, with what it was. */
+/* Ends the process of a section whose call never returns, and says so. */
 static void *watch(void *unused) {
     (void)unused;
     pause_ms(10000);
@@ -142,15 +143,16 @@ static void *watch(void *unused) {
     _exit(3);
 }
 
-/* A shell may leave descriptors open far up. Linux keeps the table that they needed, and what its
- * select answers for a number that is not open depends on it: EBADF within the table, nothing
- * beyond it. So every section closes this many, and has a table that is wider. */
+/* Closes more descriptors than a table begins with.
+ * A shell may leave high descriptors open. Linux keeps the table that they needed, and the
+ * result of select for a closed descriptor depends on its size: EBADF within the table, no error
+ * beyond it. So every section closes this many, and has a table that is larger. */
 #define WIDE 300
 
 static void run(const struct section *section) {
     sigset_t alarm, before;
     pthread_t watcher;
-    /* SIGALRM is for the thread that makes the calls. */
+    /* SIGALRM must reach the thread that makes the calls. */
     sigemptyset(&alarm);
     sigaddset(&alarm, SIGALRM);
     pthread_sigmask(SIG_BLOCK, &alarm, &before);
@@ -165,14 +167,15 @@ static void run(const struct section *section) {
     if (chdir(check_root) != 0 || mkdir(section->name, 0755) != 0 || chdir(section->name) != 0) {
         printf("%s: (no directory: %s)\n", section->name, strerrorname_np(errno));
         fflush(stdout);
-        _exit(4); /* rather than make and remove names wherever this is */
+        _exit(4); /* do not create and remove files in an unknown directory */
     }
     section->run();
     fflush(stdout);
     _exit(0);
 }
 
-/* Each section is a process of its own, made before the first call: nothing of ours is open yet. */
+/* Runs a section in a process of its own, forked before the first call: nothing of fdtable is
+ * open yet. */
 static void run_in_child(const struct section *section) {
     fflush(stdout);
     pid_t child = fork();

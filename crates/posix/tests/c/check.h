@@ -1,14 +1,14 @@
 /* Checks of the POSIX calls, one line of output for each: "section: call -> result".
  *
- * The same source is compiled twice: against the host, whose kernel is the judge, and with
- * fdtable/posix.h in front, which makes every call one of fdtable's. Both print the same lines, but
- * for those that differences.txt names with a reason. So nothing here says what is expected; what
- * may differ from run to run (pointers, times, inode numbers) is never printed, only compared.
+ * The same source is compiled twice: against the host, whose results are the reference, and with
+ * fdtable/posix.h first, which maps every call to fdtable. Both print the same lines, except for
+ * those that differences.txt lists with a reason. So the source has no expected results. Values
+ * that may differ from run to run (pointers, times, inode numbers) are never printed, only
+ * compared.
  *
- * A theme is a file with a list of sections. A section starts in an empty directory of its own with
- * descriptors 0, 1 and 2 open and no others, so that the first number it gets is 3, and so that
- * what goes wrong in one leaves no mark on the next.
- */
+ * A theme is a file with a list of sections. A section starts in an empty directory of its own,
+ * with only descriptors 0, 1 and 2 open. So its first new descriptor is 3, and a failure in one
+ * section does not affect the next. */
 #ifndef CHECK_H
 #define CHECK_H
 
@@ -52,13 +52,13 @@
 #include <unistd.h>
 #include <utime.h>
 
-/* Prints the call as it is written, makes it, prints its result, and for -1 the name of errno. */
+/* Prints the source of the call, makes it, prints its result, and for -1 the name of errno. */
 #define CALL(...) (check_begin(#__VA_ARGS__), check_call((long)(__VA_ARGS__)))
 /* The same for a call that returns an error number. */
 #define CODE(...) (check_begin(#__VA_ARGS__), check_code((long)(__VA_ARGS__)))
-/* Prints a number that is no result of a call: a size, a mode, a set of bits. */
+/* Prints a number that is not the result of a call: a size, a mode, a set of bits. */
 #define VALUE(...) (check_begin(#__VA_ARGS__), check_value((long)(__VA_ARGS__)))
-/* Prints a text. */
+/* Prints a string. */
 #define TEXT(...) (check_begin(#__VA_ARGS__), check_text(__VA_ARGS__))
 /* Prints whether a pointer is NULL, and errno if it is. */
 #define POINTER(...) (check_begin(#__VA_ARGS__), check_pointer(__VA_ARGS__))
@@ -80,32 +80,33 @@ struct theme {
     const struct section *sections; /* ends with a NULL name */
 };
 
-/* The directory that the program was given, without a slash at its end. */
+/* The directory argument of the program, without a trailing slash. */
 extern const char *check_root;
 
-/* Addresses that no process can have mapped: in the first page, and above the user's half. Not
- * constants, so that the compiler does not reason about them. */
+/* Addresses that no process can map: in the first page, and above user space. They are volatile,
+ * so that the compiler does not know their values. */
 extern void *volatile null;
 extern void *volatile bad;
 extern void *volatile high;
 
-/* Creates a file with this text. */
+/* Creates a file with the content `text`. */
 void make_file(const char *path, const char *text);
-/* Reads up to 63 bytes at the descriptor's offset, as text; "" at the end, "<errno>" on failure. */
+/* Reads up to 63 bytes at the descriptor's offset, as a string; "" at the end, "<errno>" on
+ * failure. */
 const char *read_text(int fd);
-/* The whole text of a file, from a descriptor of its own. */
+/* Returns the content of a file, read from a descriptor of its own. */
 const char *file_text(const char *path);
 
-/* Interrupts the calling thread with SIGALRM, whose handler does nothing, in some milliseconds;
- * again and again until `interrupt_end`. */
+/* Interrupts the calling thread with SIGALRM, whose handler does nothing, every `milliseconds`
+ * until `interrupt_end`. */
 void interrupt_begin(int milliseconds);
 void interrupt_end(void);
 
 /* Sleeps. */
 void pause_ms(int milliseconds);
-/* Milliseconds of the monotonic clock. */
+/* Returns the milliseconds of the monotonic clock. */
 long now_ms(void);
-/* Waits for a child: its exit status, or 256 and its signal. */
+/* Waits for a child, and returns its exit status, or 256 plus its signal. */
 int wait_for(pid_t child);
 
 #endif

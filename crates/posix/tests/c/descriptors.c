@@ -1,4 +1,4 @@
-/* Numbers: which one is given out, what is shared by duplicates, and what each call refuses. */
+/* Descriptors: allocation, what duplicates share, and the errors of each call. */
 #include "check.h"
 
 static int file(void) { return open("file", O_RDWR | O_CREAT, 0644); }
@@ -65,7 +65,7 @@ static void duplicates(void) {
     CALL(dup3(4, -1, 0));
 }
 
-/* dup2 closes what was there, without a moment in which the number is free. */
+/* dup2 closes the previous file, and the descriptor is never free in between. */
 static void replaced(void) {
     int ends[2];
     CALL(pipe(ends));
@@ -251,7 +251,7 @@ static void limit(void) {
     CALL(fcntl(3, F_GETFD));
 }
 
-/* A descriptor that only names a file. */
+/* A descriptor opened with O_PATH. */
 static void names_only(void) {
     struct stat st = {0};
     make_file("a", "text");

@@ -1,4 +1,4 @@
-/* Devices, the names of descriptors, streams of libc, and calls by number. */
+/* Devices, paths of descriptors, streams of libc, and system calls by number. */
 #include "check.h"
 
 static char page[4096];
@@ -104,7 +104,7 @@ static void terminals(void) {
     POINTER(ttyname(3));
 }
 
-/* Files of the host beside ours. */
+/* Host files together with fdtable's files. */
 static void host_files(void) {
     struct stat st = {0};
     CALL(open("/etc/passwd", O_RDONLY));

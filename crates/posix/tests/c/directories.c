@@ -1,9 +1,10 @@
-/* Lists of names. Their order is the file system's, so that they are sorted before they are told. */
+/* Directory listings. The order of entries depends on the file system, so they are sorted before
+ * they are printed. */
 #include "check.h"
 
 static int by_name(const void *a, const void *b) { return strcmp(*(char **)a, *(char **)b); }
 
-/* The names that are left in a stream, sorted, each with the letter of its kind. */
+/* Returns the remaining names of a stream, sorted, each with a letter for its type. */
 static const char *rest(DIR *dir) {
     static char text[1024];
     char *names[64];

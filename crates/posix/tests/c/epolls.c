@@ -14,7 +14,7 @@ static int modify(int epoll, int fd, uint32_t mask) {
     return epoll_ctl(epoll, EPOLL_CTL_MOD, fd, &event);
 }
 
-/* What is ready now, as "fd:events", sorted by descriptor. */
+/* Returns the ready events as "fd:events", sorted by descriptor. */
 static const char *ready(int epoll) {
     static char text[256];
     int count = epoll_wait(epoll, events, 16, 0);
@@ -172,7 +172,7 @@ static void once(void) {
     TEXT(ready(3));
 }
 
-/* What is watched is the open file: it stays while any duplicate is open. */
+/* The open file is watched: it stays while any duplicate is open. */
 static void duplicates(void) {
     int ends[2];
     CALL(epoll_create1(0));
@@ -247,7 +247,7 @@ static void woken(void) {
     pthread_join(thread, NULL);
 }
 
-/* More is ready than fits: each gets its turn. */
+/* More files are ready than fit: each is reported in turn. */
 static void turns(void) {
     int seen = 0;
     CALL(epoll_create1(0));

@@ -1,4 +1,4 @@
-/* Opening files, and moving bytes at the descriptor's offset. */
+/* Opening files, and transfers at the file position. */
 #include "check.h"
 
 static void creating(void) {

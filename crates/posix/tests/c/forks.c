@@ -1,4 +1,4 @@
-/* What a child has: its own numbers for the same open files. */
+/* Child processes: descriptors of their own for the same open files. */
 #include "check.h"
 
 #define IN_CHILD(...)                        \
@@ -51,7 +51,7 @@ static void child_works(void) {
     CALL(access("../child_works/file", F_OK));
 }
 
-/* An open file is one for both: its offset, its flags, and what is written. */
+/* Parent and child share an open file: its position, its flags, and its content. */
 static void shared(void) {
     make_file("file", "abcdef");
     CALL(open("file", O_RDWR));
@@ -78,7 +78,7 @@ static void through_pipes(void) {
     VALUE(one.revents);
 }
 
-/* The child's threads are gone, and with them nothing that it needs. */
+/* The child has no other threads, and needs none of them. */
 static void *make_calls(void *stop) {
     while (!*(volatile bool *)stop) {
         int ends[2];

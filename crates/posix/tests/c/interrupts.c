@@ -1,6 +1,5 @@
-/* Signals that arrive while a call sleeps. Every sleep here ends by itself a while later, by another
- * thread or by a time-out, so that a call which does not notice a signal is told and not waited
- * for. */
+/* Signals that arrive while a call sleeps. Another thread or a timeout ends every sleep later.
+ * So a call that is not interrupted shows in the output, and does not hang the test. */
 #include "check.h"
 
 static char page[262144];
@@ -18,7 +17,7 @@ static void *act_later(void *argument) {
     return NULL;
 }
 
-/* Signals come from here on, and what ends the sleep comes after some of them. */
+/* Signals arrive from here on. The event that ends the sleep comes after some of them. */
 static void sleep_begin(struct rescue *rescue, void (*act)(void *), void *argument) {
     sigset_t alarm, before;
     *rescue = (struct rescue){.act = act, .argument = argument};
@@ -58,7 +57,7 @@ static void of_pipes(void) {
     CALL(write(ends[1], page, 1));
     sleep_end(&rescue);
     drain(&ends[0]);
-    /* What was written before the signal is the result. */
+    /* The result counts the bytes that were written before the signal. */
     CALL(write(ends[1], page, 65536 - 8192));
     sleep_begin(&rescue, drain, &ends[0]);
     CALL(write(ends[1], page, 20000));
@@ -135,7 +134,7 @@ static void of_waits(void) {
     interrupt_end();
 }
 
-/* The masks of ppoll, pselect and epoll_pwait hold while they sleep. */
+/* The masks of ppoll, pselect and epoll_pwait apply while they sleep. */
 static void masks(void) {
     struct timespec late = {0, 200000000}, soon = {0, 60000000};
     struct epoll_event event;

@@ -124,7 +124,7 @@ static void reading(void) {
     CALL(readlinkat(5, "x", text, sizeof text));
 }
 
-/* Linux follows 40 in one resolution. */
+/* Linux follows at most 40 links in one path walk. */
 static void chains(void) {
     char from[16], to[16];
     make_file("end", "end");

@@ -1,5 +1,5 @@
-/* Locks of files: flock, of processes, and of open files. One process asks here, so that locks of
- * processes never conflict; those of open files do. */
+/* File locks: flock, process locks, and open-file-description locks. All requests are from one
+ * process, so process locks never conflict; those of open file descriptions do. */
 #include "check.h"
 
 static struct flock part(short type, off_t start, off_t length) {
@@ -11,7 +11,7 @@ static int ask(int fd, int command, short type, off_t start, off_t length) {
     return fcntl(fd, command, &lock);
 }
 
-/* What stands in the way of a lock of the open file. */
+/* Returns the lock that conflicts with one of the open file, as a string. */
 static const char *obstacle(int fd, short type, off_t start, off_t length) {
     static char text[64];
     struct flock lock = part(type, start, length);
@@ -119,10 +119,10 @@ static void of_processes(void) {
     lock = part(F_WRLCK, 0, 0);
     CALL(fcntl(4, F_GETLK, &lock));
     VALUE(lock.l_type == F_UNLCK);
-    /* A lock of the process is seen by one of an open file. */
+    /* A lock of an open file description sees a process lock. */
     TEXT(strstr(obstacle(4, F_RDLCK, 0, 0), "write 0+0 pid ") ? "the process" : "no");
     CALL(ask(3, F_OFD_SETLK, F_WRLCK, 0, 1));
-    /* It goes when any descriptor of the file is closed. */
+    /* A process lock is released when any descriptor of the file is closed. */
     CALL(close(4));
     CALL(open("file", O_RDWR));
     CALL(ask(4, F_OFD_SETLK, F_WRLCK, 0, 1));

@@ -1,4 +1,4 @@
-/* Memory that is filled from a file. */
+/* Memory mappings of files. */
 #include "check.h"
 
 static const char *mapped(void *address) {

@@ -1,4 +1,4 @@
-/* sendmsg and recvmsg, and descriptors that travel in them. */
+/* sendmsg and recvmsg, and the descriptors that they pass. */
 #include "check.h"
 
 static char first[8], second[64];
@@ -66,7 +66,7 @@ static int send_descriptors(int socket, const int *fds, int count) {
 
 static int received_flags;
 
-/* The descriptors that came with the next byte; their count. */
+/* Receives one byte and the descriptors sent with it. Returns their count. */
 static int receive_descriptors(int socket, int *fds, int room, int flags) {
     union {
         char bytes[CMSG_SPACE(300 * sizeof(int))];
@@ -129,7 +129,7 @@ static void boundaries(void) {
     CALL(send_descriptors(3, (int[]){3}, 1));
     CALL(send_descriptors(3, (int[]){4}, 1));
     CALL(write(3, "plain", 5));
-    /* A read does not go past bytes that carry descriptors, and drops those that it passes. */
+    /* A read ends at bytes with descriptors, and drops the descriptors of bytes that it takes. */
     CALL(read(4, second, 10));
     CALL(fcntl(5, F_GETFD));
     CALL(receive_descriptors(4, got, 1, 0));
@@ -147,7 +147,7 @@ static void boundaries(void) {
     int all[300];
     CALL(receive_descriptors(4, all, 253, 0));
     CALL(close_range(5, ~0U, 0));
-    /* A socket that holds the last reference to itself. */
+    /* A socket whose last reference is in its own queue. */
     CALL(send_descriptors(3, (int[]){3, 4}, 2));
     CALL(close(3));
     CALL(close(4));

@@ -1,4 +1,4 @@
-/* Offsets and lengths: seeking, reading and writing elsewhere, holes, truncation, allocation. */
+/* Offsets and sizes: seeking, positioned transfers, holes, truncation, allocation. */
 #include "check.h"
 
 static void seeking(void) {
@@ -211,7 +211,7 @@ static void allocating(void) {
     CALL(readahead(99, 0, 100));
 }
 
-/* A file may not grow past the limit, and SIGXFSZ is ignored here. */
+/* A file cannot grow beyond the limit. SIGXFSZ is ignored here. */
 static void size_limit(void) {
     struct rlimit limit = {100, RLIM_INFINITY};
     static char text[200];

@@ -1,4 +1,4 @@
-/* Names: what they resolve to, what is known of the file, and making and removing them. */
+/* Paths: resolution, file status, and creating and removing names. */
 #include "check.h"
 
 static void files_of_all_kinds(void) {

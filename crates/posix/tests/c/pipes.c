@@ -29,7 +29,7 @@ static void creating(void) {
     CALL(write(3, page, 0));
 }
 
-/* A pipe of packets: each read takes one. */
+/* A packet pipe: each read takes one packet. */
 static void packets(void) {
     int ends[2];
     CALL(pipe2(ends, O_DIRECT));

@@ -3,7 +3,7 @@
 
 static char page[65536];
 
-/* One descriptor's events, as a text. */
+/* Returns the events of one descriptor as a string. */
 static const char *events_of(int fd, short events) {
     static char text[64];
     struct pollfd one = {fd, events, 0};

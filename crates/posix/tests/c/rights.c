@@ -1,7 +1,8 @@
-/* What the mode of a file forbids. Who is root becomes nobody first, in the child of the section. */
+/* Permission checks. If the user is root, the child of each section first becomes the user
+ * nobody. */
 #include "check.h"
 
-/* Gives the section's directory to the one who asks from here on. */
+/* Drops the rights of root, and gives the section's directory to the new user. */
 static void without_rights(void) {
     if (geteuid() == 0) {
         if (chown(".", 65534, 65534) != 0 || setgid(65534) != 0 || setuid(65534) != 0) {

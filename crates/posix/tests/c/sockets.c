@@ -1,4 +1,4 @@
-/* Sockets of the local domain: making, naming, connecting. */
+/* Sockets of the local domain: creation, addresses, connections. */
 #include "check.h"
 
 static char page[262144];
@@ -220,7 +220,7 @@ static void accepting(void) {
     CALL(accept(3, NULL, NULL));
 }
 
-/* Both ends of a pair, with all that a stream does. */
+/* Both ends of a pair, with all operations of a stream. */
 static void streams(void) {
     int ends[2], waiting;
     CALL(socketpair(AF_UNIX, SOCK_STREAM, 0, ends));
@@ -374,7 +374,7 @@ static void *drain_slowly(void *argument) {
     return NULL;
 }
 
-/* More than fits at once: the call goes on until all is sent. */
+/* More bytes than fit: the call blocks until all are sent. */
 static void large(void) {
     int ends[2];
     pthread_t thread;

@@ -129,7 +129,7 @@ fn the_address_sanitizer_finds_nothing() {
 #[test]
 fn valgrind_finds_no_leak() {
     if Command::new("valgrind").arg("--version").output().is_err() {
-        eprintln!("skipped: there is no valgrind");
+        eprintln!("skipped: valgrind is not installed");
         return;
     }
     let program = program().to_str().unwrap();

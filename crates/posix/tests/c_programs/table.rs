@@ -10,15 +10,16 @@ use crate::names::call_of;
 
 const HEAD: &str = "# POSIX calls, checked against the host
 
-Each call of the C interface is made by a program of C, `crates/posix/tests/c`, once on the host's
-kernel and once on fdtable; their answers must be equal, line by line, but for the differences below.
-This page is written from what the program prints (`FDTABLE_BLESS=1 cargo test -p fdtable-posix
+A C program, `crates/posix/tests/c`, makes each call of the C interface, once on the host's kernel
+and once on fdtable. The results must be equal, line by line, except for the differences below. This
+page is generated from the output of the program (`FDTABLE_BLESS=1 cargo test -p fdtable-posix
 --test c_programs the_table`).
 
-A call is implemented for the flags and with the errors of its row: each was provoked and answered
-as the host does. An error with a number differs, or the host gives it and fdtable does not: the
-number is that of the reason below. Errors that only some devices, network file systems or a failing
-disk give (EIO, ESTALE, EDQUOT, ETXTBSY) cannot be provoked and are not in the table.
+A call is implemented with the flags and errors of its row: the program provoked each of them, and
+fdtable returned the same as the host. The number after an error refers to a difference below: either
+the error differs, or only the host returns it. Errors that only certain devices, network file
+systems or a failing disk cause (EIO, ESTALE, EDQUOT, ETXTBSY) cannot be provoked, and are not in the
+table.
 ";
 
 /// Prefixes of flag names.

@@ -1,5 +1,6 @@
-/* Objects of a plain table, in memory of malloc: each is freed, at the latest when its table, its
- * thread or the process ends. Prints what was freed when; a scenario is the argument. */
+/* Objects of a plain table, allocated with malloc: each is freed, at the latest when its table,
+ * its thread or the process ends. The argument names a scenario. Prints which objects were
+ * released and freed, and when. */
 
 #include <errno.h>
 #include <pthread.h>
@@ -67,7 +68,7 @@ static void *on_thread(void *table)
     return NULL;
 }
 
-/* A thread that has used the library, and is there until the process ends. */
+/* A thread that has used the library, and runs until the process ends. */
 static atomic_int arrived;
 
 static void *staying(void *table)
@@ -143,7 +144,7 @@ static void thread(void)
     fdt_table_free(table);
 }
 
-/* The last reference goes on a thread that does nothing else. */
+/* The last reference is dropped on a thread that does nothing else. */
 static void *put(void *file)
 {
     fdt_file_put(file);
@@ -190,7 +191,7 @@ static void callback(void)
     say("after the table");
 }
 
-/* Known to all, so that no compiler finds it unused. */
+/* Global, so that no compiler considers it unused. */
 struct fdt_table *kept;
 
 static void main_(void)
@@ -200,7 +201,7 @@ static void main_(void)
     say("in main");
 }
 
-/* The thread that ends the process has queued nothing. */
+/* The thread that ends the process has queued no callbacks. */
 static void other(void)
 {
     kept = new_table();
@@ -208,7 +209,7 @@ static void other(void)
     say("in main");
 }
 
-/* Is inside a section when the table has released all, and for a while longer. */
+/* Stays in a section until the table has released everything, and a while longer. */
 static void *reading(void *unused)
 {
     struct fdt_section section = fdt_read_lock();
@@ -249,7 +250,8 @@ int main(int count, char **arguments)
         {"thread", thread},   {"putter", putter}, {"section", section}, {"callback", callback},
         {"main", main_},      {"other", other},   {"reader", reader},
     };
-    /* Before the first table, so that it runs after what the library does at the end. */
+    /* Registered before the first table is created, so that it runs after the library's own exit
+     * handler. */
     atexit(at_end);
     for (size_t i = 0; i < sizeof scenarios / sizeof *scenarios; i++) {
         if (count == 2 && strcmp(arguments[1], scenarios[i].name) == 0) {
