@@ -90,7 +90,7 @@ pub extern "C" fn fdt_posix_fallocate(fd: c_int, offset: off_t, length: off_t) -
 }
 
 /// Announces how a file will be used, and returns the error number: `posix_fadvise(2)`. It has no
-/// effect on our files.
+/// effect on fdtable's files.
 #[unsafe(no_mangle)]
 pub extern "C" fn fdt_posix_fadvise(
     fd: c_int,
@@ -116,7 +116,7 @@ pub extern "C" fn fdt_posix_fadvise(
     })
 }
 
-/// Reads ahead: `readahead(2)`. It has no effect on our files.
+/// Reads ahead: `readahead(2)`. It has no effect on fdtable's files.
 #[unsafe(no_mangle)]
 pub extern "C" fn fdt_readahead(fd: c_int, _offset: off_t, _count: usize) -> ssize_t {
     call(|system| {
@@ -139,8 +139,8 @@ pub extern "C" fn fdt_sync() {
     host::sync();
 }
 
-/// Waits until the file system of a descriptor is written: `syncfs(2)`. It does nothing for our
-/// files, which are in memory.
+/// Waits until the file system of a descriptor is written: `syncfs(2)`. It does nothing for
+/// fdtable's files, which are in memory.
 #[unsafe(no_mangle)]
 pub extern "C" fn fdt_syncfs(fd: c_int) -> c_int {
     call(|system| {

@@ -12,8 +12,8 @@ use crate::abi::target::Target;
 use crate::host;
 use crate::host::file::HostFile;
 
-/// Moves bytes between host files without copying: `splice(2)`. Fails with `EINVAL` for one of our
-/// files, as for a file without splice support.
+/// Moves bytes between host files without copying: `splice(2)`. Fails with `EINVAL` for a file of
+/// fdtable, as for a file without splice support.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fdt_splice(
     from: c_int,
@@ -33,7 +33,7 @@ pub unsafe extern "C" fn fdt_splice(
     })
 }
 
-/// Copies bytes between host pipes: `tee(2)`. Fails with `EINVAL` for one of our pipes.
+/// Copies bytes between host pipes: `tee(2)`. Fails with `EINVAL` for a pipe of fdtable.
 #[unsafe(no_mangle)]
 pub extern "C" fn fdt_tee(from: c_int, to: c_int, count: usize, flags: c_uint) -> ssize_t {
     call(|system| {
@@ -44,7 +44,7 @@ pub extern "C" fn fdt_tee(from: c_int, to: c_int, count: usize, flags: c_uint) -
     })
 }
 
-/// Maps memory into a host pipe: `vmsplice(2)`. Fails with `EINVAL` for one of our pipes.
+/// Maps memory into a host pipe: `vmsplice(2)`. Fails with `EINVAL` for a pipe of fdtable.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fdt_vmsplice(
     fd: c_int,
@@ -77,8 +77,8 @@ pub extern "C" fn fdt_inotify_init1(flags: c_int) -> c_int {
     })
 }
 
-/// Adds a watch for a host path: `inotify_add_watch(2)`. Fails with `EOPNOTSUPP` for one of our
-/// paths.
+/// Adds a watch for a host path: `inotify_add_watch(2)`. Fails with `EOPNOTSUPP` for a path of
+/// fdtable.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fdt_inotify_add_watch(fd: c_int, path: *const c_char, mask: u32) -> c_int {
     call(|system| {

@@ -128,8 +128,8 @@ unsafe fn of_the_file(
     }
 }
 
-/// Returns the host descriptor of a file, for calls that this library does not have. The file stays
-/// open here. Fails with `EINVAL` if it is not a host file.
+/// Returns the host descriptor of a file, for calls that fdtable does not have. The file stays open
+/// in the table. Fails with `EINVAL` if it is not a host file.
 #[unsafe(no_mangle)]
 pub extern "C" fn fdt_hostfd(fd: c_int) -> c_int {
     call(|system| {
@@ -139,8 +139,8 @@ pub extern "C" fn fdt_hostfd(fd: c_int) -> c_int {
     })
 }
 
-/// Moves a host descriptor into the table, and returns our descriptor. From now on the table owns
-/// it: closing our last descriptor closes it. After an error it is unchanged.
+/// Moves a host descriptor into the table, and returns its descriptor there. From now on the table
+/// owns it: closing the last descriptor of the file closes it. After an error it is unchanged.
 #[unsafe(no_mangle)]
 pub extern "C" fn fdt_adopt(host_fd: c_int) -> c_int {
     call(|system| system.adopt(host_fd, FdFlags::empty()))
