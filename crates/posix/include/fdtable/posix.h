@@ -1,14 +1,16 @@
 /* Maps the names of POSIX calls to fdtable's: cc -include fdtable/posix.h
  *
- * The macros are object-like, so that a function whose address is taken is mapped too; and they come
- * after the system headers that give a function another symbol (open64, __read_chk), which would
- * otherwise go past them. Feature macros (_GNU_SOURCE, _FILE_OFFSET_BITS) therefore belong on the
- * command line: a source that defines one comes too late.
+ * The macros are object-like, so they also map a function whose address is taken. They come
+ * after the system headers that redirect a function to another symbol (open64, __read_chk),
+ * because such a redirection would bypass the macros. Feature macros (_GNU_SOURCE,
+ * _FILE_OFFSET_BITS) therefore belong on the command line: a definition in a source comes too
+ * late.
  *
- * As few headers as possible are included here, since their names become the program's. stdio.h and
- * stdlib.h are, only where they give a mapped function another symbol.
+ * This header includes as few headers as possible, because the program gets all their names. It
+ * includes stdio.h and stdlib.h only where they redirect a mapped function.
  *
- * The block below is made from names.txt: FDTABLE_BLESS=1 cargo test -p fdtable-posix --test headers */
+ * The block below is generated from names.txt:
+ * FDTABLE_BLESS=1 cargo test -p fdtable-posix --test headers */
 #ifndef FDTABLE_POSIX_H
 #define FDTABLE_POSIX_H
 
@@ -18,7 +20,7 @@
 #define FDTABLE_REDIRECTED 1
 #endif
 
-/* What feature macros may hide. */
+/* Feature macros may hide these. */
 struct mmsghdr;
 struct timespec;
 

@@ -1,7 +1,7 @@
-/* The structs whose tags are names of calls too, as fdtable's own.
+/* fdtable's versions of the structs whose tags are also names of calls.
  *
- * They have the layout of the system's: a program under <fdtable/posix.h> that writes `struct stat`
- * has a `struct fdt_stat`. */
+ * They have the layout of the system's structs. In a program that is compiled with
+ * <fdtable/posix.h>, `struct stat` means `struct fdt_stat`. */
 #ifndef FDTABLE_TYPES_H
 #define FDTABLE_TYPES_H
 

@@ -152,8 +152,8 @@ pub extern "C" fn fdt_syncfs(fd: c_int) -> c_int {
     })
 }
 
-/// Waits until a range of a file is written: `sync_file_range(2)`. It does nothing for our files,
-/// which are in memory.
+/// Waits until a range of a file is written: `sync_file_range(2)`. It does nothing for fdtable's
+/// files, which are in memory.
 #[unsafe(no_mangle)]
 pub extern "C" fn fdt_sync_file_range(
     fd: c_int,
