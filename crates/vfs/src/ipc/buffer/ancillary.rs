@@ -1,14 +1,14 @@
-//! What travels beside the bytes of a stream: files and credentials.
+//! Ancillary data in a stream: files and credentials beside the bytes.
 //!
-//! A message of a stream has no boundary, unless it carries something. Then a *mark* says where it
-//! begins and ends, and a read
-//! - that reaches its first byte takes what it carries, and goes no further than its last byte;
+//! A message in a stream has no boundary, unless it has ancillary data. Then a *mark* records its
+//! first and its last byte, and a read
+//! - that reaches its first byte takes its ancillary data, and ends at its last byte at the latest;
 //! - that begins before a message with credentials of its own ends before it, so that no byte is
-//!   taken for another sender's.
+//!   attributed to another sender.
 //!
-//! So it is on Linux. A read that has no place for the files drops them.
+//! This is the behaviour of Linux. A read without room for the files drops them.
 //!
-//! While there are marks with files, every read goes the way of [`receive`].
+//! While there are marks with files, every read goes through [`receive`].
 
 use std::io::{IoSlice, IoSliceMut};
 use std::sync::Arc;
@@ -21,7 +21,8 @@ use crate::ipc::socket::in_flight::{Flights, InFlight, Rights};
 use crate::ipc::socket::receive::{Carrier, Look, receive};
 use crate::ipc::wait_policy::WaitPolicy;
 
-/// Place of a message that carries something, in bytes that ever went through the buffer.
+/// Position of a message with ancillary data, as counts of all bytes that ever passed through the
+/// buffer.
 #[derive(Debug)]
 pub(super) struct Mark {
     start: u64,
@@ -29,7 +30,7 @@ pub(super) struct Mark {
     ancillary: Ancillary,
 }
 
-/// What a read of a stream has found.
+/// Result of a read of a stream.
 #[derive(Debug, Default)]
 pub(crate) struct Taken {
     pub(crate) count: usize,
@@ -37,7 +38,8 @@ pub(crate) struct Taken {
 }
 
 impl Buffer {
-    /// Reads into several slices, with what the bytes carry. Waits while there is nothing.
+    /// Reads into several slices, with the ancillary data of the bytes. Blocks while there is
+    /// nothing to read.
     ///
     /// # Errors
     /// `EAGAIN` if the wait ends; `EBADF` if the reading side is closed; `EIO` if it is revoked.
@@ -50,16 +52,16 @@ impl Buffer {
         receive(&self.state, bufs, look, policy)
     }
 
-    /// Reads bytes that carry something, which is dropped. Does not wait.
+    /// Reads bytes, and drops their ancillary data. Does not block.
     #[cold]
     pub(super) fn try_read_marked(&self, buf: &mut [u8]) -> Result<usize, Errno> {
         let bufs = &mut [IoSliceMut::new(buf)];
         Ok(self.receive(bufs, Look::Take, WaitPolicy::NoWait)?.count)
     }
 
-    /// Writes several slices, with something beside the first byte. Waits for room. Returns how many
-    /// bytes it wrote, as [`write`](Self::write); of nothing it writes nothing, what they were to
-    /// carry is dropped, and an end is told nevertheless.
+    /// Writes several slices, with ancillary data at the first byte, and returns how many bytes it
+    /// wrote. Blocks until there is room, like [`write`](Self::write). If the slices are empty, it
+    /// writes nothing and drops the ancillary data, but still reports a closed side.
     ///
     /// # Errors
     /// `EAGAIN` if the wait ends before anything was written; those of `write`.
@@ -112,14 +114,14 @@ impl Buffer {
         )
     }
 
-    /// Shows each file that is on its way in this buffer.
+    /// Calls `see` for the files of each message in this buffer.
     pub(crate) fn for_each_right(&self, see: &mut dyn FnMut(&Rights)) {
         for mark in &self.state.lock().marks {
             mark.ancillary.rights.iter().for_each(&mut *see);
         }
     }
 
-    /// Takes the files out that are on their way in this buffer; the bytes stay.
+    /// Takes all files out of this buffer. The bytes stay.
     pub(crate) fn take_rights(&self, into: &mut Vec<Rights>) {
         for mark in &mut self.state.lock().marks {
             into.extend(mark.ancillary.rights.take());
@@ -163,7 +165,7 @@ impl Carrier for State {
             self.advance(count)?;
             self.after_take(was_writable, wakeups);
         } else if self.is_readable() {
-            // It may have been the woken reader, and has taken nothing.
+            // This may have been the woken reader, and it has taken nothing.
             wakeups.append(self.readers.pass_on(Events::IN));
         } else if let Some(errno) = self.error.take() {
             return Err(errno);
@@ -173,12 +175,12 @@ impl Carrier for State {
 }
 
 impl State {
-    /// Returns the place after the last byte.
+    /// Returns the position after the last byte.
     fn end(&self) -> u64 {
         self.taken + self.bytes.len() as u64
     }
 
-    /// Marks what was put in from `start` on.
+    /// Marks the bytes from `start` to the end with ancillary data.
     fn mark(&mut self, start: u64, ancillary: Option<Ancillary>) {
         let end = self.end();
         self.marks.extend(ancillary.map(|ancillary| Mark {
@@ -188,7 +190,7 @@ impl State {
         }));
     }
 
-    /// Puts in what fits of several slices, without the first `skip` bytes.
+    /// Appends as much of several slices as fits, without the first `skip` bytes.
     fn put_slices(
         &mut self,
         slices: &[IoSlice<'_>],
@@ -219,7 +221,7 @@ impl State {
         }
     }
 
-    /// Returns how far a read of `wanted` bytes goes, and whether it reaches a mark.
+    /// Returns the length of a read of `wanted` bytes, and whether it reaches a mark.
     fn reach(&self, wanted: usize) -> (usize, bool) {
         let count = wanted.min(self.bytes.len());
         let Some(mark) = self.marks.front() else {
@@ -236,7 +238,7 @@ impl State {
         }
     }
 
-    /// Returns what the first mark carries, of which `count` bytes from the front reach something.
+    /// Returns the ancillary data of the first mark, for a read of the first `count` bytes.
     fn unload(&mut self, count: usize, look: Look, flights: Option<&mut Flights>) -> Arrived {
         let reached = self.taken + count as u64;
         let Some(mark) = self.marks.front_mut() else {
@@ -246,7 +248,7 @@ impl State {
             return mark.ancillary.peek();
         }
         let arrived = mark.ancillary.arrive(flights);
-        // The rest of the message has the same sender, and its files have come.
+        // The rest of the message has the same sender, and its files are taken.
         if reached >= mark.end || mark.ancillary.is_empty() {
             self.marks.pop_front();
         }

@@ -1,14 +1,14 @@
-//! How a read takes something out of a queue in which files may be on their way.
+//! Reads from a queue that may contain files in flight.
 //!
-//! A collection must see each file either in a queue or with its receiver. So a read that reaches
-//! files holds the lock of their [registry](InFlight) while it takes them out of the queue.
+//! A garbage collection must see each file either in a queue or with its receiver. So a read that
+//! reaches files holds the lock of their [registry](InFlight) while it takes them out of the queue.
 //!
-//! That lock comes before the queue's, and only the queue tells which registry it is. So the read looks
-//! twice. The first look, under the queue's lock alone, finds the registry; a read that reaches no files
-//! is done then. The second look, under both locks, decides. Between the two another thread may have
-//! taken those files out, and the next ones may be counted in another registry: sockets of two kernels
-//! can send into one queue, where the kernels share a file system in which the receiver has a name. Then
-//! the read begins again.
+//! The registry's lock comes before the queue's, but only the queue knows the registry. So the read
+//! looks twice. The first look, under the queue's lock only, finds the registry; a read that
+//! reaches no files ends there. The second look, under both locks, decides. Between the two,
+//! another thread may have taken those files, and the next files may belong to another registry:
+//! sockets of two kernels can send to one queue, if the kernels share a file system in which the
+//! receiver has a name. Then the read starts again.
 
 use std::io::IoSliceMut;
 use std::sync::Arc;
@@ -20,34 +20,34 @@ use crate::Errno;
 use crate::event::{Events, WaitQueue, Wakeups};
 use crate::ipc::wait_policy::WaitPolicy;
 
-/// What a look into a queue is for.
+/// Purpose of a look into a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Look {
-    /// To take out what is found.
+    /// Take out the data.
     Take,
-    /// To leave it there (`MSG_PEEK`).
+    /// Leave the data in the queue (`MSG_PEEK`).
     Peek,
 }
 
-/// State of a queue in which files may be on their way.
+/// State of a queue that may contain files in flight.
 pub(crate) trait Carrier {
-    /// What a read finds.
+    /// Result of a read.
     type Found;
 
-    /// Returns where the readers sleep.
+    /// Returns the wait queue of the readers.
     fn readers(&mut self) -> &mut WaitQueue;
 
-    /// Returns true if a read would find nothing, and something may come yet.
+    /// Returns true if there is nothing to read now, and more may follow.
     fn read_must_wait(&self) -> bool;
 
     /// Returns the registry of the files that the next read may reach, if there are any.
     fn registry(&self) -> Option<Arc<InFlight>>;
 
-    /// Reads what one call may. `flights` is the registry that [`registry`](Self::registry) returns,
-    /// locked; none if it returns none.
+    /// Performs one read. `flights` is the locked registry that [`registry`](Self::registry)
+    /// returned, or `None` if it returned none.
     ///
     /// # Errors
-    /// What the reader finds instead of data.
+    /// The error that the reader gets instead of data.
     fn take(
         &mut self,
         bufs: &mut [IoSliceMut<'_>],
@@ -59,21 +59,21 @@ pub(crate) trait Carrier {
 
 enum Attempt<F> {
     Done(F),
-    /// The read reaches files, which are counted here.
+    /// The read reaches files of this registry.
     Registry(Arc<InFlight>),
 }
 
-/// Reads, with the files that what is read carries. Waits while there is nothing.
+/// Reads data with the files that it carries. Blocks while there is nothing to read.
 ///
 /// # Errors
-/// `EAGAIN` if the policy ends; those of [`Carrier::take`].
+/// `EAGAIN` if the wait ends; those of [`Carrier::take`].
 pub(crate) fn receive<C: Carrier>(
     state: &Mutex<C>,
     bufs: &mut [IoSliceMut<'_>],
     look: Look,
     policy: WaitPolicy,
 ) -> Result<C::Found, Errno> {
-    // Dropped after the locks.
+    // Declared first, so it is dropped after the locks are released.
     let mut wakeups = Wakeups::default();
     loop {
         let attempt = policy.wait(state, C::readers, Events::IN, |state| {
@@ -106,8 +106,8 @@ pub(crate) fn receive<C: Carrier>(
 
 #[cfg(test)]
 pub(crate) mod tests {
-    //! What breaks if this is wrong: a file is counted off in a registry that never counted it, and
-    //! stays in its own.
+    //! The failure that this test detects: a file is removed from a registry that never counted it,
+    //! and stays in its own.
 
     use std::thread;
 
@@ -127,8 +127,8 @@ pub(crate) mod tests {
         }
     }
 
-    /// A read finds files of one registry, and before it has that lock another read takes them: then
-    /// files of another registry are next.
+    /// Between the first look of a read and its lock of the registry, another read takes the files.
+    /// The next files belong to another registry.
     pub(crate) fn a_read_lands_each_file_where_it_is_counted<C: Carrier + Send>(
         queue: &Mutex<C>,
         put: impl Fn(Ancillary),
@@ -145,7 +145,7 @@ pub(crate) mod tests {
         thread::scope(|scope| {
             let mut flights = first.lock();
             let reading = scope.spawn(read);
-            // It has looked when it holds the registry, for the lock of which it waits then.
+            // A reader that holds a reference to the registry has looked, and waits for the lock.
             while Arc::strong_count(&first) == holders {
                 thread::yield_now();
             }

@@ -1,12 +1,12 @@
-//! Queue of messages: what datagram and seqpacket sockets receive from.
+//! Receive queue of datagram and seqpacket sockets: a queue of messages.
 //!
-//! A message goes in whole and comes out whole; what does not fit into the receiver's buffers is
-//! lost. It weighs its bytes and [`OVERHEAD`]. A send waits while the messages weigh the capacity
-//! or more, whatever its own length. It also waits while more than [`BACKLOG`] messages are there,
-//! unless the receiver's own messages go to the sender: of two that are connected with each other,
-//! neither can be flooded by others. So all who wait of one [kind](Sender) need the same, and any of
-//! them may be woken: one passes the wake-up on to the next of its kind, as in
-//! [`Buffer`](crate::ipc::buffer::Buffer).
+//! A message is sent and received as a whole. Bytes that do not fit into the receiver's buffers are
+//! lost. The weight of a message is its length plus [`OVERHEAD`]. A send blocks while the weight of
+//! all messages is at least the capacity, whatever its own length. It also blocks while there are
+//! more than [`BACKLOG`] messages, unless the receiver's own messages go to the sender: if two
+//! sockets are connected to each other, other senders cannot block them. So all waiting senders of
+//! one [kind](Sender) need the same, and any of them may be woken. A woken sender passes the
+//! wake-up on to the next of its kind, as in [`Buffer`](crate::ipc::buffer::Buffer).
 
 use std::collections::VecDeque;
 use std::io::{IoSlice, IoSliceMut};
@@ -23,10 +23,10 @@ use crate::Errno;
 use crate::event::{Events, FileId, WaitQueue, Wakeups, Watcher};
 use crate::ipc::wait_policy::WaitPolicy;
 
-/// What a message weighs beside its bytes: 256 bytes, about what it costs.
+/// Weight of a message in addition to its bytes: 256, about its cost in memory.
 pub const OVERHEAD: usize = 256;
 
-/// Messages from strangers that may lie in a queue before the next one waits: 10, as
+/// Number of messages above which a sender that is not the partner blocks: 10, as
 /// `net.unix.max_dgram_qlen` of Linux.
 #[doc(alias = "max_dgram_qlen")]
 pub const BACKLOG: usize = 10;
@@ -43,9 +43,9 @@ struct State {
     weight: usize,
     capacity: usize,
     reader: Reader,
-    /// No message will follow: the other side of a connection has ended, or one side is shut.
+    /// True if no message will follow: the connection has ended, or one side is shut down.
     ended: bool,
-    /// What the reader meets once, when there is no message.
+    /// Error that the reader gets once.
     error: Option<Errno>,
     readers: WaitQueue,
     writers: WaitQueue,
@@ -61,25 +61,25 @@ enum Reader {
 #[derive(Debug)]
 pub(crate) struct Message {
     bytes: Box<[u8]>,
-    /// The sender may get its address when the message is on its way.
+    /// The sender may be bound to an address while the message is in the queue.
     from: Name,
     ancillary: Ancillary,
 }
 
-/// What a receive has found.
+/// Result of a receive.
 #[derive(Debug, Default)]
 pub(crate) struct Delivered {
-    /// Bytes that fit into the buffers.
+    /// Bytes that were copied to the buffers.
     pub(crate) count: usize,
-    /// Bytes of the message.
+    /// Length of the message.
     pub(crate) length: usize,
     pub(crate) from: Option<Arc<SocketAddress>>,
     pub(crate) arrived: Arrived,
-    /// There was a message, and not the end.
+    /// False at the end of the connection.
     pub(crate) is_message: bool,
 }
 
-/// Who sends, as a queue sees it.
+/// Relation of a sender to the receiver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sender {
     /// The receiver's own messages go to it.
@@ -88,7 +88,8 @@ pub(crate) enum Sender {
 }
 
 impl Sender {
-    /// Returns what one sleeps for: of those who sleep for the same, all need the same.
+    /// Returns the events that a blocked sender waits for. They are the same for all senders of a
+    /// kind.
     fn interest(self) -> Events {
         match self {
             Sender::Partner => Events::OUT,
@@ -101,7 +102,7 @@ impl Message {
     /// Copies the bytes of a message.
     ///
     /// # Errors
-    /// `ENOMEM`; what it was to carry is dropped.
+    /// `ENOMEM`; the ancillary data is dropped.
     pub(crate) fn new(
         slices: &[IoSlice<'_>],
         from: Name,
@@ -141,13 +142,13 @@ impl RecvQueue {
         }
     }
 
-    /// Puts a message in, as long as `check` has no objection. Waits for room. At an error the
-    /// message stays where it is.
+    /// Appends a message, unless `check` fails. Blocks until there is room. After an error the
+    /// message is left in `message`.
     ///
     /// # Errors
-    /// Those of `check`, which is asked each time that somebody woke the sender; `EAGAIN` if the
-    /// wait ends; `ECONNREFUSED` if the receiver is closed, `EPIPE` if it or the connection is
-    /// shut; `ENOMEM`.
+    /// Those of `check`, which runs again after each wake-up; `EAGAIN` if the wait ends;
+    /// `ECONNREFUSED` if the receiver is closed, `EPIPE` if it or the connection is shut down;
+    /// `ENOMEM`.
     pub(crate) fn send(
         &self,
         message: &mut Option<Message>,
@@ -164,19 +165,19 @@ impl RecvQueue {
                 Ok(()) if !state.has_room(sender) => None,
                 Ok(()) => Some(state.put(message, &mut wakeups)),
                 Err(errno) => {
-                    // It may have been the chosen one.
-                    state.call_writers(&mut wakeups);
+                    // This may have been the woken sender: pass the wake-up on.
+                    state.wake_writers(&mut wakeups);
                     Some(Err(errno))
                 }
             },
         )
     }
 
-    /// Takes a message out, or looks at it. Waits while there is none.
+    /// Takes or peeks at the first message. Blocks while there is none.
     ///
     /// # Errors
-    /// `EAGAIN` if the wait ends; `EBADF` if the reader is closed; `EIO` if it is revoked; what
-    /// the other side has left.
+    /// `EAGAIN` if the wait ends; `EBADF` if the reader is closed; `EIO` if it is revoked; the
+    /// error of [`set_error`](Self::set_error).
     pub(crate) fn receive(
         &self,
         bufs: &mut [IoSliceMut<'_>],
@@ -186,32 +187,33 @@ impl RecvQueue {
         receive(&self.state, bufs, look, policy)
     }
 
-    /// Has no message follow: a connection ended, or a side of it was shut.
+    /// Marks the end of the queue, because the connection ended or a side was shut down.
     pub(crate) fn end(&self) {
         self.change(|state| state.ended = true);
     }
 
-    /// Has the reader meet `error` once.
+    /// Sets an error that the reader gets once.
     pub(crate) fn set_error(&self, error: Errno) {
         self.change(|state| state.error = Some(error));
     }
 
-    /// Closes the reading side: messages in it are lost. Tells whether there were any.
+    /// Closes the reading side, and drops its messages. Returns true if there were any.
     pub(crate) fn close_reader(&self) -> bool {
         !self.empty(Some(Reader::Closed)).is_empty()
     }
 
-    /// Closes the reading side, and readers meet `EIO`.
+    /// Revokes the reading side, and drops its messages: reads return `EIO`. Returns true if there
+    /// were any.
     pub(crate) fn revoke_reader(&self) -> bool {
         !self.empty(Some(Reader::Revoked)).is_empty()
     }
 
-    /// Drops all messages. Tells whether there were any.
+    /// Drops all messages. Returns true if there were any.
     pub(crate) fn purge(&self) -> bool {
         !self.empty(None).is_empty()
     }
 
-    /// Takes all messages out. They are to be dropped without a lock.
+    /// Takes all messages out. The caller must drop them outside all locks.
     fn empty(&self, reader: Option<Reader>) -> VecDeque<Message> {
         let mut messages = VecDeque::new();
         self.change(|state| {
@@ -224,7 +226,7 @@ impl RecvQueue {
         messages
     }
 
-    /// Changes the state in a way that all are to learn of.
+    /// Changes the state, and wakes all readers and writers.
     fn change(&self, change: impl FnOnce(&mut State)) {
         let mut state = self.state.lock();
         change(&mut state);
@@ -244,24 +246,24 @@ impl RecvQueue {
         state.messages.front().map_or(0, |first| first.bytes.len())
     }
 
-    /// Returns the length of all messages.
+    /// Returns the sum of the lengths of all messages.
     pub(crate) fn unread_bytes(&self) -> usize {
         let state = self.state.lock();
         state.weight - state.messages.len() * OVERHEAD
     }
 
-    /// Returns what all messages weigh.
+    /// Returns the weight of all messages.
     pub(crate) fn weight(&self) -> usize {
         self.state.lock().weight
     }
 
-    /// Tells whether no message will follow.
+    /// Returns true if no message will follow.
     pub(crate) fn is_ended(&self) -> bool {
         let state = self.state.lock();
         state.ended || state.reader != Reader::Open
     }
 
-    /// Tells whether a message would go in now, or be refused.
+    /// Returns true if a send would not block, because there is room or it would fail.
     pub(crate) fn is_writable(&self, sender: Sender) -> bool {
         let state = self.state.lock();
         state.has_room(sender) || state.check_writer().is_err()
@@ -271,7 +273,7 @@ impl RecvQueue {
         self.state.lock().error.take()
     }
 
-    /// Returns what the reading side is ready for, without what the end of a connection adds.
+    /// Returns the events of the reading side, without those of an ended connection.
     pub(crate) fn reader_events(&self) -> Events {
         let state = self.state.lock();
         let mut events = Events::empty();
@@ -319,14 +321,14 @@ impl RecvQueue {
         told.run();
     }
 
-    /// Shows each bundle of files that is on its way in this queue.
+    /// Calls `see` for the files of each message in this queue.
     pub(crate) fn for_each_right(&self, see: &mut dyn FnMut(&Rights)) {
         for message in &self.state.lock().messages {
             message.ancillary.rights.iter().for_each(&mut *see);
         }
     }
 
-    /// Takes the files out that are on their way in this queue; the messages stay.
+    /// Takes all files out of this queue. The messages stay.
     pub(crate) fn take_rights(&self, into: &mut Vec<Rights>) {
         for message in &mut self.state.lock().messages {
             into.extend(message.ancillary.rights.take());
@@ -360,13 +362,13 @@ impl State {
         } else {
             self.readers.notify_watchers(Events::READABLE)
         });
-        self.call_writers(wakeups);
+        self.wake_writers(wakeups);
         Ok(())
     }
 
-    /// Finds the next one who waits for room, of each kind that there is room for: one that needs
-    /// more would find none, and keep it from another.
-    fn call_writers(&mut self, wakeups: &mut Wakeups) {
+    /// Wakes one blocked sender of each kind that has room. Other kinds stay asleep: a woken sender
+    /// without room would lose the wake-up.
+    fn wake_writers(&mut self, wakeups: &mut Wakeups) {
         for sender in [Sender::Partner, Sender::Stranger] {
             if self.has_room(sender) {
                 wakeups.append(self.writers.pass_on(sender.interest()));
@@ -404,7 +406,7 @@ impl Carrier for State {
             Reader::Revoked => return Err(Errno::EIO),
             Reader::Open => {}
         }
-        // Linux tells an error before the messages of a datagram socket.
+        // Linux reports an error before the messages of a datagram socket.
         if let Some(errno) = self.error.take() {
             return Err(errno);
         }
@@ -421,7 +423,7 @@ impl Carrier for State {
         };
         if look == Look::Take {
             wakeups.append(self.writers.notify_watchers(Events::WRITABLE));
-            self.call_writers(wakeups);
+            self.wake_writers(wakeups);
         }
         if !self.messages.is_empty() {
             wakeups.append(self.readers.pass_on(Events::IN));
