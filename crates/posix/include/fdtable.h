@@ -284,8 +284,7 @@ void *fdt_mmap(void *at, size_t length, int protection, int flags, int fd, off_t
 int fdt_mount(const char *path);
 
 // Unmounts and discards a file system: its paths are the host's again. Fails with `EINVAL` if
-// `path` is not a mount, and with `EBUSY` while a file in it is open or the working directory is in
-// it.
+// `path` is not a mount, and with `EBUSY` while a file in it is open or is the working directory.
 int fdt_umount(const char *path);
 
 // Creates a directory: `mkdir(2)`.

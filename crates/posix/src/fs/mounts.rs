@@ -23,8 +23,7 @@ pub unsafe extern "C" fn fdt_mount(path: *const c_char) -> c_int {
 }
 
 /// Unmounts and discards a file system: its paths are the host's again. Fails with `EINVAL` if
-/// `path` is not a mount, and with `EBUSY` while a file in it is open or the working directory is in
-/// it.
+/// `path` is not a mount, and with `EBUSY` while a file in it is open or is the working directory.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fdt_umount(path: *const c_char) -> c_int {
     call(|system| {
