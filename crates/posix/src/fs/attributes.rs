@@ -9,7 +9,7 @@ use crate::abi::call::call;
 use crate::abi::system::System;
 use crate::abi::target::Target;
 use crate::abi::uaccess;
-use crate::fs::transfers::unsigned;
+use crate::fs::transfers::to_unsigned;
 use crate::host;
 use crate::host::file::HostFile;
 
@@ -118,7 +118,10 @@ pub extern "C" fn fdt_fchown(fd: c_int, owner: uid_t, group: gid_t) -> c_int {
                 // SAFETY: the call takes no pointer.
                 host::done(unsafe { libc::fchown(host_file.fd(), owner, group) })
             }
-            None => system.process.fchown(fd, id(owner), id(group)).map(|()| 0),
+            None => system
+                .process
+                .fchown(fd, owner_id(owner), owner_id(group))
+                .map(|()| 0),
         }
     })
 }
@@ -137,7 +140,7 @@ pub unsafe extern "C" fn fdt_fchownat(
         // SAFETY: as the caller promises.
         match unsafe { system.target(directory, path) }? {
             Target::Ours(at, path) => {
-                let (owner, group) = (id(owner), id(group));
+                let (owner, group) = (owner_id(owner), owner_id(group));
                 system.process.fchownat(at, path, owner, group, at_flags)?;
             }
             Target::Host(path) => {
@@ -167,7 +170,7 @@ pub extern "C" fn fdt_umask(mask: mode_t) -> mode_t {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fdt_truncate(path: *const c_char, length: off_t) -> c_int {
     call(|system| {
-        let new = unsigned(length)?;
+        let new = to_unsigned(length)?;
         // SAFETY: as the caller promises.
         match unsafe { system.target(AT_FDCWD, path) }? {
             Target::Ours(_, path) => system.process.truncate(path, new)?,
@@ -228,7 +231,7 @@ pub unsafe extern "C" fn fdt_utimes(path: *const c_char, times: *const timeval) 
 pub unsafe extern "C" fn fdt_lutimes(path: *const c_char, times: *const timeval) -> c_int {
     call(|system| {
         // SAFETY: as the caller promises.
-        let times = unsafe { precise(times) }?;
+        let times = unsafe { read_timevals(times) }?;
         // SAFETY: as the caller promises.
         let target = unsafe { system.target(AT_FDCWD, path) }?;
         system.set_times(&target, times, AT_SYMLINK_NOFOLLOW)
@@ -240,7 +243,7 @@ pub unsafe extern "C" fn fdt_lutimes(path: *const c_char, times: *const timeval)
 pub unsafe extern "C" fn fdt_futimes(fd: c_int, times: *const timeval) -> c_int {
     call(|system| {
         // SAFETY: as the caller promises.
-        let times = unsafe { precise(times) }?;
+        let times = unsafe { read_timevals(times) }?;
         system.set_times_of(fd, times)
     })
 }
@@ -254,7 +257,7 @@ pub unsafe extern "C" fn fdt_futimesat(
 ) -> c_int {
     call(|system| {
         // SAFETY: as the caller promises.
-        let times = unsafe { precise(times) }?;
+        let times = unsafe { read_timevals(times) }?;
         // SAFETY: as the caller promises.
         let target = unsafe { system.target(directory, path) }?;
         system.set_times(&target, times, 0)
@@ -284,7 +287,7 @@ impl System {
         match target {
             Target::Ours(at, path) => {
                 let flags = at_flags(flags)?;
-                self.process.utimensat(*at, path, ours(times)?, flags)?;
+                self.process.utimensat(*at, path, to_times(times)?, flags)?;
                 Ok(0)
             }
             Target::Host(path) => {
@@ -301,7 +304,7 @@ impl System {
     fn set_times_of(&self, fd: c_int, times: Option<[timespec; 2]>) -> Result<c_int, Errno> {
         let file = self.file(fd)?;
         let Some(host_file) = HostFile::below(&*file) else {
-            self.process.futimens(fd, ours(times)?)?;
+            self.process.futimens(fd, to_times(times)?)?;
             return Ok(0);
         };
         let times = times
@@ -321,7 +324,7 @@ pub(crate) fn at_flags(flags: c_int) -> Result<AtFlags, Errno> {
 }
 
 /// Converts an owner: -1 means unchanged.
-fn id(number: u32) -> Option<u32> {
+fn owner_id(number: u32) -> Option<u32> {
     (number != u32::MAX).then_some(number)
 }
 
@@ -333,7 +336,7 @@ fn is_nothing(times: Option<&[timespec; 2]>) -> bool {
 ///
 /// # Safety
 /// If `at` can be an address, two times are there.
-unsafe fn precise(at: *const timeval) -> Result<Option<[timespec; 2]>, Errno> {
+unsafe fn read_timevals(at: *const timeval) -> Result<Option<[timespec; 2]>, Errno> {
     // SAFETY: as the caller promises.
     let Some(times) = (unsafe { uaccess::get_if_any(at.cast::<[timeval; 2]>()) })? else {
         return Ok(None);
@@ -355,14 +358,14 @@ fn whole_seconds(tv_sec: libc::time_t) -> timespec {
 }
 
 /// Converts two times to those of our file systems. `None` is the current time.
-fn ours(times: Option<[timespec; 2]>) -> Result<[Time; 2], Errno> {
+fn to_times(times: Option<[timespec; 2]>) -> Result<[Time; 2], Errno> {
     let Some([access, change]) = times else {
         return Ok([Time::Now; 2]);
     };
-    Ok([our_time(access)?, our_time(change)?])
+    Ok([to_time(access)?, to_time(change)?])
 }
 
-fn our_time(time: timespec) -> Result<Time, Errno> {
+fn to_time(time: timespec) -> Result<Time, Errno> {
     match time.tv_nsec {
         libc::UTIME_NOW => Ok(Time::Now),
         libc::UTIME_OMIT => Ok(Time::Omit),

@@ -8,7 +8,7 @@ use libc::{off_t, ssize_t};
 
 use crate::abi::call::{call, call_returning_errno};
 use crate::abi::uaccess::{self, MAX_RW_COUNT};
-use crate::fs::transfers::{counted, signalling, unsigned};
+use crate::fs::transfers::{sigpipe_on_epipe, to_ssize, to_unsigned};
 use crate::host;
 use crate::host::file::HostFile;
 
@@ -26,10 +26,10 @@ pub unsafe extern "C" fn fdt_sendfile(
         let moved = system
             .process
             .sendfile(to, from, at.as_mut(), count.min(MAX_RW_COUNT));
-        let moved = signalling(moved)?;
+        let moved = sigpipe_on_epipe(moved)?;
         // SAFETY: as the caller promises.
         unsafe { put_offset(offset, at) }?;
-        counted(Ok(moved))
+        to_ssize(Ok(moved))
     })
 }
 
@@ -58,7 +58,7 @@ pub unsafe extern "C" fn fdt_copy_file_range(
         unsafe { put_offset(from_offset, source) }?;
         // SAFETY: as the caller promises.
         unsafe { put_offset(to_offset, target) }?;
-        counted(Ok(moved))
+        to_ssize(Ok(moved))
     })
 }
 
@@ -67,7 +67,7 @@ pub unsafe extern "C" fn fdt_copy_file_range(
 pub extern "C" fn fdt_fallocate(fd: c_int, how: c_int, offset: off_t, length: off_t) -> c_int {
     call(|system| {
         let file = system.file(fd)?;
-        let (from, count) = (unsigned(offset)?, unsigned(length)?);
+        let (from, count) = (to_unsigned(offset)?, to_unsigned(length)?);
         if let Some(host_file) = HostFile::below(&*file) {
             host::fallocate(host_file.fd(), how, offset, length)?;
             return Ok(0);
@@ -82,7 +82,7 @@ pub extern "C" fn fdt_fallocate(fd: c_int, how: c_int, offset: off_t, length: of
 #[unsafe(no_mangle)]
 pub extern "C" fn fdt_posix_fallocate(fd: c_int, offset: off_t, length: off_t) -> c_int {
     call_returning_errno(|system| {
-        let (offset, length) = (unsigned(offset)?, unsigned(length)?);
+        let (offset, length) = (to_unsigned(offset)?, to_unsigned(length)?);
         system
             .process
             .fallocate(fd, FallocateFlags::empty(), offset, length)
@@ -183,7 +183,7 @@ pub extern "C" fn fdt_sync_file_range(
 unsafe fn offset_of(at: *mut off_t) -> Result<Option<u64>, Errno> {
     // SAFETY: as the caller promises.
     unsafe { uaccess::get_if_any(at) }?
-        .map(unsigned)
+        .map(to_unsigned)
         .transpose()
 }
 

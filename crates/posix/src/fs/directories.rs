@@ -12,7 +12,7 @@ use crate::abi::routing::Side;
 use crate::abi::system::System;
 use crate::abi::target::Target;
 use crate::abi::uaccess;
-use crate::fs::transfers::counted;
+use crate::fs::transfers::to_ssize;
 use crate::host;
 use crate::host::file::HostFile;
 
@@ -24,12 +24,12 @@ pub unsafe extern "C" fn fdt_chdir(path: *const c_char) -> c_int {
         match unsafe { system.target(AT_FDCWD, path) }? {
             Target::Ours(_, path) => {
                 system.process.chdir(path)?;
-                system.settle_directory(Side::Ours)
+                system.record_directory(Side::Ours)
             }
             Target::Host(path) => {
                 // SAFETY: the path is a C string.
                 host::done(unsafe { libc::chdir(path.as_ptr()) })?;
-                system.settle_directory(Side::Host)
+                system.record_directory(Side::Host)
             }
         }
     })
@@ -43,12 +43,12 @@ pub extern "C" fn fdt_fchdir(fd: c_int) -> c_int {
         match HostFile::below(&*file) {
             None => {
                 system.process.fchdir(fd)?;
-                system.settle_directory(Side::Ours)
+                system.record_directory(Side::Ours)
             }
             Some(host_file) => {
                 // SAFETY: the call takes no pointer.
                 host::done(unsafe { libc::fchdir(host_file.fd()) })?;
-                system.settle_directory(Side::Host)
+                system.record_directory(Side::Host)
             }
         }
     })
@@ -115,13 +115,13 @@ pub unsafe extern "C" fn fdt_getdents64(fd: c_int, buf: *mut c_void, size: usize
         for entry in &entries {
             filled += write_record(&mut buf[filled..], entry);
         }
-        counted(Ok(filled))
+        to_ssize(Ok(filled))
     })
 }
 
 impl System {
     /// Records the new working directory.
-    fn settle_directory(&self, side: Side) -> Result<c_int, Errno> {
+    fn record_directory(&self, side: Side) -> Result<c_int, Errno> {
         let path = match side {
             Side::Ours => self.process.getcwd()?,
             Side::Host => host::current_directory(),

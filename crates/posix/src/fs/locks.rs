@@ -45,7 +45,7 @@ pub extern "C" fn fdt_lockf(fd: c_int, command: c_int, length: libc::off_t) -> c
         };
         let argument = (&raw mut lock).expose_provenance() as c_ulong;
         // SAFETY: the lock is valid.
-        unsafe { of_either(system, fd, command, argument) }?;
+        unsafe { lock_command(system, fd, command, argument) }?;
         let found = command == libc::F_GETLK && c_int::from(lock.l_type) != libc::F_UNLCK;
         if found { Err(Errno::EACCES) } else { Ok(0) }
     })
@@ -55,7 +55,7 @@ pub extern "C" fn fdt_lockf(fd: c_int, command: c_int, length: libc::off_t) -> c
 ///
 /// # Safety
 /// The argument is a `struct flock`, or cannot be an address.
-unsafe fn of_either(
+unsafe fn lock_command(
     system: &System,
     fd: c_int,
     command: c_int,
@@ -66,7 +66,7 @@ unsafe fn of_either(
         // SAFETY: as the caller promises.
         Some(host_file) => unsafe { host::fcntl_pointer(host_file.fd(), command, argument) },
         // SAFETY: as the caller promises.
-        None => unsafe { record(system, fd, command, argument) },
+        None => unsafe { record_lock(system, fd, command, argument) },
     }
 }
 
@@ -74,7 +74,7 @@ unsafe fn of_either(
 ///
 /// # Safety
 /// The argument is a `struct flock`, or cannot be an address.
-pub(crate) unsafe fn record(
+pub(crate) unsafe fn record_lock(
     system: &System,
     fd: c_int,
     command: c_int,
@@ -94,7 +94,7 @@ pub(crate) unsafe fn record(
     if matches!(command, libc::F_GETLK | libc::F_OFD_GETLK) {
         let found = system.process.fcntl_getlk(fd, owner, lock)?;
         // SAFETY: as the caller promises.
-        unsafe { uaccess::put(place, told(given, &found)) }?;
+        unsafe { uaccess::put(place, to_flock(given, &found)) }?;
     } else {
         system.process.fcntl_setlk(fd, owner, lock, wait)?;
     }
@@ -124,7 +124,7 @@ fn read(lock: &libc::flock) -> Result<FileLock, Errno> {
 }
 
 /// Converts the conflicting lock that was found. Without a conflict, sets only the type.
-fn told(given: libc::flock, found: &FileLock) -> libc::flock {
+fn to_flock(given: libc::flock, found: &FileLock) -> libc::flock {
     let l_type = match found.kind {
         LockKind::Read => libc::F_RDLCK,
         LockKind::Write => libc::F_WRLCK,

@@ -41,14 +41,14 @@ pub unsafe extern "C" fn fdt_mkostemps(
 ) -> c_int {
     let flags = flags & !libc::O_ACCMODE | libc::O_RDWR | libc::O_CREAT | libc::O_EXCL;
     // SAFETY: as the caller promises; each name that is tried is a C string.
-    call(|_| unsafe { attempts(template, suffix, |path| fdt_open(path, flags, 0o600)) })
+    call(|_| unsafe { try_names(template, suffix, |path| fdt_open(path, flags, 0o600)) })
 }
 
 /// Creates a directory, replacing the final `XXXXXX` of the template: `mkdtemp(3)`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fdt_mkdtemp(template: *mut c_char) -> *mut c_char {
     // SAFETY: as above.
-    let made = call(|_| unsafe { attempts(template, 0, |path| fdt_mkdir(path, 0o700)) });
+    let made = call(|_| unsafe { try_names(template, 0, |path| fdt_mkdir(path, 0o700)) });
     if made < 0 { ptr::null_mut() } else { template }
 }
 
@@ -67,7 +67,7 @@ const TMP_MAX: usize = 62 * 62 * 62;
 /// # Safety
 /// If `template` can be an address, a C string is there, and nothing else accesses it during the
 /// call.
-unsafe fn attempts(
+unsafe fn try_names(
     template: *mut c_char,
     suffix: c_int,
     mut make: impl FnMut(*const c_char) -> c_int,

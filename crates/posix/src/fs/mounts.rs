@@ -35,7 +35,7 @@ pub unsafe extern "C" fn fdt_umount(path: *const c_char) -> c_int {
 }
 
 /// Paths of `/dev` and `/proc` that are ours.
-const OURS: [&[u8]; 9] = [
+const FIXED_MOUNTS: [&[u8]; 9] = [
     b"/dev/null",
     b"/dev/zero",
     b"/dev/full",
@@ -53,11 +53,11 @@ impl System {
     /// # Errors
     /// Those of [`fdt_mount`].
     pub(crate) fn mount(&self, path: &[u8]) -> Result<(), Errno> {
-        let point = self.point(path)?;
+        let point = self.mount_point(path)?;
         if self.routes.load().has_mount(&point) {
             return Err(Errno::EBUSY);
         }
-        self.mount_there(&point, Arc::new(MemFs::default()))?;
+        self.mount_at(&point, Arc::new(MemFs::default()))?;
         self.routes
             .rcu(|routes| Arc::new(routes.with_mount(point.clone())));
         Ok(())
@@ -67,10 +67,10 @@ impl System {
     /// host's descriptors, and the devices that programs use most.
     pub(crate) fn mount_devices(&self) {
         let mounted = self
-            .mount_there(b"/dev", Arc::new(DevFs::new()))
-            .and_then(|()| self.mount_there(b"/proc", Arc::new(ProcFs::new())));
+            .mount_at(b"/dev", Arc::new(DevFs::new()))
+            .and_then(|()| self.mount_at(b"/proc", Arc::new(ProcFs::new())));
         if mounted.is_ok() {
-            for path in OURS {
+            for path in FIXED_MOUNTS {
                 self.routes
                     .rcu(|routes| Arc::new(routes.with_mount(path.to_vec())));
             }
@@ -78,7 +78,7 @@ impl System {
     }
 
     /// Mounts a file system at a new path of our side.
-    fn mount_there(&self, point: &[u8], fs: Arc<dyn FileSystem>) -> Result<(), Errno> {
+    fn mount_at(&self, point: &[u8], fs: Arc<dyn FileSystem>) -> Result<(), Errno> {
         let mut below = Vec::new();
         for name in point
             .split(|&byte| byte == b'/')
@@ -99,8 +99,8 @@ impl System {
     /// # Errors
     /// Those of [`fdt_umount`].
     pub(crate) fn unmount(&self, path: &[u8]) -> Result<(), Errno> {
-        let point = self.point(path)?;
-        if OURS.contains(&point.as_slice()) || !self.routes.load().has_mount(&point) {
+        let point = self.mount_point(path)?;
+        if FIXED_MOUNTS.contains(&point.as_slice()) || !self.routes.load().has_mount(&point) {
             return Err(Errno::EINVAL);
         }
         self.process.unmount(&point)?;
@@ -110,7 +110,7 @@ impl System {
     }
 
     /// Returns the normal form of a mount point.
-    fn point(&self, path: &[u8]) -> Result<Vec<u8>, Errno> {
+    fn mount_point(&self, path: &[u8]) -> Result<Vec<u8>, Errno> {
         let mut point = self.routes.load().absolute(path);
         while point.last() == Some(&b'/') {
             point.pop();

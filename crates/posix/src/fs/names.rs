@@ -11,7 +11,7 @@ use libc::{AT_FDCWD, mode_t, ssize_t};
 use crate::abi::call::call;
 use crate::abi::target::Target;
 use crate::abi::uaccess;
-use crate::fs::transfers::counted;
+use crate::fs::transfers::to_ssize;
 use crate::host;
 
 /// Creates a directory: `mkdir(2)`.
@@ -307,7 +307,7 @@ pub unsafe extern "C" fn fdt_readlinkat(
                 // SAFETY: as the caller promises.
                 let buf = unsafe { uaccess::bytes_mut(buf.cast(), count) }?;
                 buf.copy_from_slice(&leads_to[..count]);
-                counted(Ok(count))
+                to_ssize(Ok(count))
             }
             Target::Host(path) => {
                 // SAFETY: the path is a C string; the rest as the caller promises.

@@ -27,7 +27,7 @@ pub unsafe extern "C" fn fdt_realpath(path: *const c_char, resolved: *mut c_char
                 // SAFETY: the path is a C string; the rest as the caller promises.
                 return host::check_pointer(unsafe { libc::realpath(path.as_ptr(), resolved) });
             }
-            Target::Ours(_, path) => system.real_path(&path)?,
+            Target::Ours(_, path) => system.resolve(&path)?,
         };
         let found = CString::new(found).map_err(|_| Errno::EINVAL)?;
         // SAFETY: as the caller promises.
@@ -64,7 +64,7 @@ unsafe fn put_path(to: *mut c_char, path: &CStr) -> Result<*mut c_char, Errno> {
 
 impl System {
     /// Walks a path of our side, name by name.
-    fn real_path(&self, path: &[u8]) -> Result<Vec<u8>, Errno> {
+    fn resolve(&self, path: &[u8]) -> Result<Vec<u8>, Errno> {
         if path.is_empty() {
             return Err(Errno::ENOENT);
         }

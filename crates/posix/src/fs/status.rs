@@ -52,7 +52,7 @@ pub unsafe extern "C" fn fdt_fstatat(
         let at_flags = at_flags(flags)?;
         // SAFETY: as the caller promises.
         let described = match unsafe { system.target(directory, path) }? {
-            Target::Ours(at, path) => converted(&system.process.fstatat(at, path, at_flags)?),
+            Target::Ours(at, path) => to_stat(&system.process.fstatat(at, path, at_flags)?),
             Target::Host(path) => host::fstatat(path.directory(), path.path(), flags)?,
         };
         // SAFETY: as the caller promises.
@@ -81,7 +81,7 @@ pub unsafe extern "C" fn fdt_statx(
             Target::Ours(at, path) => {
                 let described = system.process.fstatat(at, path, of_ours)?;
                 // SAFETY: as the caller promises.
-                unsafe { uaccess::put(statx, extended(&described)) }?;
+                unsafe { uaccess::put(statx, to_statx(&described)) }?;
                 Ok(0)
             }
             Target::Host(path) => {
@@ -123,7 +123,7 @@ pub unsafe extern "C" fn fdt_statvfs(path: *const c_char, statvfs: *mut libc::st
         // SAFETY: as the caller promises.
         let described = unsafe { system.describe_fs(path) }?;
         // SAFETY: as the caller promises.
-        unsafe { uaccess::put(statvfs, as_statvfs(&described)) }?;
+        unsafe { uaccess::put(statvfs, to_statvfs(&described)) }?;
         Ok(0)
     })
 }
@@ -134,7 +134,7 @@ pub unsafe extern "C" fn fdt_fstatvfs(fd: c_int, statvfs: *mut libc::statvfs) ->
     call(|system| {
         let described = system.describe_fs_of(fd)?;
         // SAFETY: as the caller promises.
-        unsafe { uaccess::put(statvfs, as_statvfs(&described)) }?;
+        unsafe { uaccess::put(statvfs, to_statvfs(&described)) }?;
         Ok(0)
     })
 }
@@ -148,7 +148,7 @@ impl System {
             None => match file.stat() {
                 // An eventfd and other anonymous files have no inode of their own.
                 Err(Errno::EOPNOTSUPP) => Ok(anonymous()),
-                stat => Ok(converted(&stat?)),
+                stat => Ok(to_stat(&stat?)),
             },
         }
     }
@@ -160,7 +160,7 @@ impl System {
     unsafe fn describe_fs(&self, path: *const c_char) -> Result<libc::statfs64, Errno> {
         // SAFETY: as the caller promises.
         match unsafe { self.target(AT_FDCWD, path) }? {
-            Target::Ours(at, path) => Ok(converted_fs(&self.process.statfs(at, path)?)),
+            Target::Ours(at, path) => Ok(to_statfs(&self.process.statfs(at, path)?)),
             Target::Host(path) => host::statfs(path.path()),
         }
     }
@@ -169,7 +169,7 @@ impl System {
         let file = self.file(fd)?;
         match HostFile::below(&*file) {
             Some(host_file) => host::fstatfs(host_file.fd()),
-            None => Ok(converted_fs(&self.process.fstatfs(fd)?)),
+            None => Ok(to_statfs(&self.process.fstatfs(fd)?)),
         }
     }
 
@@ -191,7 +191,7 @@ fn anonymous() -> libc::stat {
 }
 
 /// Converts a status to the C struct.
-fn converted(stat: &Stat) -> libc::stat {
+fn to_stat(stat: &Stat) -> libc::stat {
     // SAFETY: all zeroes is a valid value of this struct of integers.
     let mut out: libc::stat = unsafe { mem::zeroed() };
     out.st_dev = stat.device;
@@ -210,7 +210,7 @@ fn converted(stat: &Stat) -> libc::stat {
     out
 }
 
-fn extended(stat: &Stat) -> libc::statx {
+fn to_statx(stat: &Stat) -> libc::statx {
     // SAFETY: all zeroes is a valid value of this struct of integers.
     let mut out: libc::statx = unsafe { mem::zeroed() };
     out.stx_mask = libc::STATX_BASIC_STATS | libc::STATX_BTIME;
@@ -224,14 +224,14 @@ fn extended(stat: &Stat) -> libc::statx {
     out.stx_blocks = stat.blocks;
     (out.stx_dev_major, out.stx_dev_minor) = (libc::major(stat.device), libc::minor(stat.device));
     (out.stx_rdev_major, out.stx_rdev_minor) = (libc::major(stat.rdev), libc::minor(stat.rdev));
-    out.stx_atime = extended_time(stat.atime);
-    out.stx_btime = extended_time(stat.btime);
-    out.stx_ctime = extended_time(stat.ctime);
-    out.stx_mtime = extended_time(stat.mtime);
+    out.stx_atime = to_statx_timestamp(stat.atime);
+    out.stx_btime = to_statx_timestamp(stat.btime);
+    out.stx_ctime = to_statx_timestamp(stat.ctime);
+    out.stx_mtime = to_statx_timestamp(stat.mtime);
     out
 }
 
-fn extended_time(time: Timestamp) -> libc::statx_timestamp {
+fn to_statx_timestamp(time: Timestamp) -> libc::statx_timestamp {
     // SAFETY: all zeroes is a valid value of this struct of integers.
     let mut out: libc::statx_timestamp = unsafe { mem::zeroed() };
     out.tv_sec = time.seconds;
@@ -239,7 +239,7 @@ fn extended_time(time: Timestamp) -> libc::statx_timestamp {
     out
 }
 
-fn converted_fs(statfs: &StatFs) -> libc::statfs64 {
+fn to_statfs(statfs: &StatFs) -> libc::statfs64 {
     // SAFETY: all zeroes is a valid value of this struct of integers.
     let mut out: libc::statfs64 = unsafe { mem::zeroed() };
     out.f_type = statfs.magic.cast_signed();
@@ -259,7 +259,7 @@ fn converted_fs(statfs: &StatFs) -> libc::statfs64 {
     out
 }
 
-fn as_statvfs(statfs: &libc::statfs64) -> libc::statvfs {
+fn to_statvfs(statfs: &libc::statfs64) -> libc::statvfs {
     // SAFETY: all zeroes is a valid value of this struct of integers.
     let mut out: libc::statvfs = unsafe { mem::zeroed() };
     out.f_bsize = statfs.f_bsize.cast_unsigned();

@@ -14,7 +14,7 @@ pub unsafe extern "C" fn fdt_read(fd: c_int, buf: *mut c_void, count: usize) -> 
     call(|system| {
         // SAFETY: as the caller promises.
         let buf = system.after(fd, unsafe { uaccess::bytes_mut(buf, count) })?;
-        counted(system.process.read(fd, buf))
+        to_ssize(system.process.read(fd, buf))
     })
 }
 
@@ -24,7 +24,7 @@ pub unsafe extern "C" fn fdt_write(fd: c_int, bytes: *const c_void, count: usize
     call(|system| {
         // SAFETY: as the caller promises.
         let bytes = system.after(fd, unsafe { uaccess::bytes(bytes, count) })?;
-        counted(signalling(system.process.write(fd, bytes)))
+        to_ssize(sigpipe_on_epipe(system.process.write(fd, bytes)))
     })
 }
 
@@ -37,10 +37,10 @@ pub unsafe extern "C" fn fdt_pread(
     offset: libc::off_t,
 ) -> libc::ssize_t {
     call(|system| {
-        let offset = start(offset, count)?;
+        let offset = transfer_offset(offset, count)?;
         // SAFETY: as the caller promises.
         let buf = system.after(fd, unsafe { uaccess::bytes_mut(buf, count) })?;
-        counted(system.process.pread(fd, buf, offset))
+        to_ssize(system.process.pread(fd, buf, offset))
     })
 }
 
@@ -53,10 +53,10 @@ pub unsafe extern "C" fn fdt_pwrite(
     offset: libc::off_t,
 ) -> libc::ssize_t {
     call(|system| {
-        let offset = start(offset, count)?;
+        let offset = transfer_offset(offset, count)?;
         // SAFETY: as the caller promises.
         let bytes = system.after(fd, unsafe { uaccess::bytes(bytes, count) })?;
-        counted(signalling(system.process.pwrite(fd, bytes, offset)))
+        to_ssize(sigpipe_on_epipe(system.process.pwrite(fd, bytes, offset)))
     })
 }
 
@@ -65,12 +65,12 @@ pub unsafe extern "C" fn fdt_pwrite(
 pub extern "C" fn fdt_lseek(fd: c_int, offset: libc::off_t, whence: c_int) -> libc::off_t {
     call(|system| {
         let to = match whence {
-            libc::SEEK_SET => unsigned(offset).map(SeekTo::Start),
+            libc::SEEK_SET => to_unsigned(offset).map(SeekTo::Start),
             libc::SEEK_CUR => Ok(SeekTo::Current(offset)),
             libc::SEEK_END => Ok(SeekTo::End(offset)),
             // For these, every negative offset is beyond the end of the file.
-            libc::SEEK_DATA => unsigned(offset).map(SeekTo::Data).or(Err(Errno::ENXIO)),
-            libc::SEEK_HOLE => unsigned(offset).map(SeekTo::Hole).or(Err(Errno::ENXIO)),
+            libc::SEEK_DATA => to_unsigned(offset).map(SeekTo::Data).or(Err(Errno::ENXIO)),
+            libc::SEEK_HOLE => to_unsigned(offset).map(SeekTo::Hole).or(Err(Errno::ENXIO)),
             _ => Err(Errno::EINVAL),
         };
         let to = system.after(fd, to)?;
@@ -86,7 +86,7 @@ pub extern "C" fn fdt_lseek(fd: c_int, offset: libc::off_t, whence: c_int) -> li
 #[unsafe(no_mangle)]
 pub extern "C" fn fdt_ftruncate(fd: c_int, length: libc::off_t) -> c_int {
     call(|system| {
-        system.process.ftruncate(fd, unsigned(length)?)?;
+        system.process.ftruncate(fd, to_unsigned(length)?)?;
         Ok(0)
     })
 }
@@ -107,12 +107,12 @@ pub extern "C" fn fdt_fdatasync(fd: c_int) -> c_int {
 }
 
 /// Converts a byte count to the C type. One transfer moves less than 2^31 bytes.
-pub(crate) fn counted(done: Result<usize, Errno>) -> Result<isize, Errno> {
+pub(crate) fn to_ssize(done: Result<usize, Errno>) -> Result<isize, Errno> {
     done.map(usize::cast_signed)
 }
 
 /// Sends SIGPIPE with each `EPIPE`, as the host does.
-pub(crate) fn signalling<R>(done: Result<R, Errno>) -> Result<R, Errno> {
+pub(crate) fn sigpipe_on_epipe<R>(done: Result<R, Errno>) -> Result<R, Errno> {
     if done.as_ref().is_err_and(|&errno| errno == Errno::EPIPE) {
         host::raise(libc::SIGPIPE);
     }
@@ -123,18 +123,18 @@ pub(crate) fn signalling<R>(done: Result<R, Errno>) -> Result<R, Errno> {
 ///
 /// # Errors
 /// `EINVAL` if it is negative, or if the transfer could end above `i64::MAX`.
-fn start(offset: libc::off_t, count: usize) -> Result<u64, Errno> {
+fn transfer_offset(offset: libc::off_t, count: usize) -> Result<u64, Errno> {
     let end = offset.checked_add_unsigned(count as u64);
     if end.is_none() && count <= isize::MAX as usize {
         return Err(Errno::EINVAL);
     }
-    unsigned(offset)
+    to_unsigned(offset)
 }
 
 /// Converts an offset or length.
 ///
 /// # Errors
 /// `EINVAL` if it is negative.
-pub(crate) fn unsigned(offset: libc::off_t) -> Result<u64, Errno> {
+pub(crate) fn to_unsigned(offset: libc::off_t) -> Result<u64, Errno> {
     u64::try_from(offset).map_err(|_| Errno::EINVAL)
 }

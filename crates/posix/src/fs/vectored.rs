@@ -8,15 +8,15 @@ use libc::{iovec, off_t, ssize_t};
 
 use crate::abi::call::call;
 use crate::abi::uaccess;
-use crate::fs::transfers::{counted, signalling, unsigned};
+use crate::fs::transfers::{sigpipe_on_epipe, to_ssize, to_unsigned};
 
 /// Reads into several buffers: `readv(2)`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fdt_readv(fd: c_int, bufs: *const iovec, count: c_int) -> ssize_t {
     call(|system| {
         // SAFETY: as the caller promises.
-        let mut bufs = system.after(fd, unsafe { to_fill(bufs, count) })?;
-        counted(system.process.readv(fd, &mut bufs))
+        let mut bufs = system.after(fd, unsafe { import_iovec_mut(bufs, count) })?;
+        to_ssize(system.process.readv(fd, &mut bufs))
     })
 }
 
@@ -25,8 +25,8 @@ pub unsafe extern "C" fn fdt_readv(fd: c_int, bufs: *const iovec, count: c_int) 
 pub unsafe extern "C" fn fdt_writev(fd: c_int, bufs: *const iovec, count: c_int) -> ssize_t {
     call(|system| {
         // SAFETY: as the caller promises.
-        let bufs = system.after(fd, unsafe { to_empty(bufs, count) })?;
-        counted(signalling(system.process.writev(fd, &bufs)))
+        let bufs = system.after(fd, unsafe { import_iovec(bufs, count) })?;
+        to_ssize(sigpipe_on_epipe(system.process.writev(fd, &bufs)))
     })
 }
 
@@ -39,10 +39,10 @@ pub unsafe extern "C" fn fdt_preadv(
     offset: off_t,
 ) -> ssize_t {
     call(|system| {
-        let offset = unsigned(offset)?;
+        let offset = to_unsigned(offset)?;
         // SAFETY: as the caller promises.
-        let mut bufs = system.after(fd, unsafe { to_fill(bufs, count) })?;
-        counted(system.process.preadv(fd, &mut bufs, offset))
+        let mut bufs = system.after(fd, unsafe { import_iovec_mut(bufs, count) })?;
+        to_ssize(system.process.preadv(fd, &mut bufs, offset))
     })
 }
 
@@ -55,10 +55,10 @@ pub unsafe extern "C" fn fdt_pwritev(
     offset: off_t,
 ) -> ssize_t {
     call(|system| {
-        let offset = unsigned(offset)?;
+        let offset = to_unsigned(offset)?;
         // SAFETY: as the caller promises.
-        let bufs = system.after(fd, unsafe { to_empty(bufs, count) })?;
-        counted(signalling(system.process.pwritev(fd, &bufs, offset)))
+        let bufs = system.after(fd, unsafe { import_iovec(bufs, count) })?;
+        to_ssize(sigpipe_on_epipe(system.process.pwritev(fd, &bufs, offset)))
     })
 }
 
@@ -119,20 +119,20 @@ const UIO_MAXIOV: usize = 1024;
 ///
 /// # Safety
 /// Those of [`uaccess::values`], and of [`uaccess::bytes_mut`] for each buffer.
-pub(crate) unsafe fn to_fill<'a>(
+pub(crate) unsafe fn import_iovec_mut<'a>(
     bufs: *const iovec,
     count: c_int,
 ) -> Result<Vec<IoSliceMut<'a>>, Errno> {
     // SAFETY: as the caller promises.
-    let bufs = unsafe { vectors(bufs, count) }?;
+    let bufs = unsafe { copy_iovecs(bufs, count) }?;
     let mut left = uaccess::MAX_RW_COUNT;
     let buf = |buf: &iovec| {
         // SAFETY: as the caller promises.
         let bytes = unsafe { uaccess::bytes_mut(buf.iov_base, buf.iov_len) }?;
-        let count = taken(bytes.len(), &mut left);
+        let count = shorten(bytes.len(), &mut left);
         Ok(IoSliceMut::new(&mut bytes[..count]))
     };
-    up_to_the_first_bad(bufs.iter().map(buf))
+    until_first_invalid(bufs.iter().map(buf))
 }
 
 /// Returns the caller's buffers for a call that reads from them.
@@ -142,25 +142,25 @@ pub(crate) unsafe fn to_fill<'a>(
 ///
 /// # Safety
 /// Those of [`uaccess::values`], and of [`uaccess::bytes`] for each buffer.
-pub(crate) unsafe fn to_empty<'a>(
+pub(crate) unsafe fn import_iovec<'a>(
     bufs: *const iovec,
     count: c_int,
 ) -> Result<Vec<IoSlice<'a>>, Errno> {
     // SAFETY: as the caller promises.
-    let bufs = unsafe { vectors(bufs, count) }?;
+    let bufs = unsafe { copy_iovecs(bufs, count) }?;
     let mut left = uaccess::MAX_RW_COUNT;
     let buf = |buf: &iovec| {
         // SAFETY: as the caller promises.
         let bytes = unsafe { uaccess::bytes(buf.iov_base, buf.iov_len) }?;
-        let count = taken(bytes.len(), &mut left);
+        let count = shorten(bytes.len(), &mut left);
         Ok(IoSlice::new(&bytes[..count]))
     };
-    up_to_the_first_bad(bufs.iter().map(buf))
+    until_first_invalid(bufs.iter().map(buf))
 }
 
 /// Returns how much of a buffer one transfer moves, and subtracts it from `left`. Nothing after a
 /// shortened buffer is moved, because it would land at a wrong offset.
-fn taken(length: usize, left: &mut usize) -> usize {
+fn shorten(length: usize, left: &mut usize) -> usize {
     let count = length.min(*left);
     *left -= count;
     count
@@ -170,7 +170,7 @@ fn taken(length: usize, left: &mut usize) -> usize {
 ///
 /// # Errors
 /// `EFAULT` if the first buffer is invalid.
-fn up_to_the_first_bad<B>(bufs: impl Iterator<Item = Result<B, Errno>>) -> Result<Vec<B>, Errno> {
+fn until_first_invalid<B>(bufs: impl Iterator<Item = Result<B, Errno>>) -> Result<Vec<B>, Errno> {
     let mut good = Vec::new();
     for buf in bufs {
         match buf {
@@ -184,7 +184,7 @@ fn up_to_the_first_bad<B>(bufs: impl Iterator<Item = Result<B, Errno>>) -> Resul
 
 /// # Safety
 /// Those of [`uaccess::values`].
-unsafe fn vectors(bufs: *const iovec, count: c_int) -> Result<Vec<iovec>, Errno> {
+unsafe fn copy_iovecs(bufs: *const iovec, count: c_int) -> Result<Vec<iovec>, Errno> {
     let count = usize::try_from(count).map_err(|_| Errno::EINVAL)?;
     if count > UIO_MAXIOV {
         return Err(Errno::EINVAL);

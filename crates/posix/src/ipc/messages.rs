@@ -14,8 +14,8 @@ use crate::abi::call::{call, errno};
 use crate::abi::system::System;
 use crate::abi::uaccess;
 use crate::event::polling::duration;
-use crate::fs::transfers::{counted, signalling};
-use crate::fs::vectored::{to_empty, to_fill};
+use crate::fs::transfers::{sigpipe_on_epipe, to_ssize};
+use crate::fs::vectored::{import_iovec, import_iovec_mut};
 use crate::host;
 use crate::host::file::HostFile;
 use crate::ipc::sockets::{descriptor_flags, put_address};
@@ -78,7 +78,7 @@ pub unsafe extern "C" fn fdt_sendmsg(fd: c_int, message: *const msghdr, flags: c
         // SAFETY: as the caller promises.
         let head = unsafe { uaccess::get(message) }?;
         // SAFETY: as the caller promises.
-        let bytes = unsafe { to_empty(head.msg_iov, buffers(&head)?) }?;
+        let bytes = unsafe { import_iovec(head.msg_iov, buffers(&head)?) }?;
         // SAFETY: as the caller promises.
         let to = unsafe { receiver(system, head.msg_name.cast(), head.msg_namelen) }?;
         // SAFETY: as the caller promises.
@@ -133,7 +133,7 @@ pub unsafe extern "C" fn fdt_recvfrom(
             // SAFETY: as the caller promises.
             unsafe { put_sender(&sender, from, length) }?;
         }
-        counted(Ok(received.count))
+        to_ssize(Ok(received.count))
     })
 }
 
@@ -150,14 +150,14 @@ pub unsafe extern "C" fn fdt_recvmsg(fd: c_int, message: *mut msghdr, flags: c_i
         // SAFETY: as the caller promises.
         let mut head = unsafe { uaccess::get(message) }?;
         // SAFETY: as the caller promises.
-        let mut bufs = unsafe { to_fill(head.msg_iov, buffers(&head)?) }?;
+        let mut bufs = unsafe { import_iovec_mut(head.msg_iov, buffers(&head)?) }?;
         let received = system.receive(fd, &mut bufs, flags)?;
         let count = received.count;
         // SAFETY: as the caller promises.
         unsafe { system.tell(&mut head, received, flags) }?;
         // SAFETY: as the caller promises.
         unsafe { uaccess::put(message, head) }?;
-        counted(Ok(count))
+        to_ssize(Ok(count))
     })
 }
 
@@ -264,9 +264,9 @@ impl System {
         let sent = if known.contains(MsgFlags::NOSIGNAL) {
             sent
         } else {
-            signalling(sent)
+            sigpipe_on_epipe(sent)
         };
-        counted(sent)
+        to_ssize(sent)
     }
 
     fn receive(

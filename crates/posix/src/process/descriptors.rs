@@ -124,7 +124,7 @@ unsafe fn of_the_file(
             Ok(system.process.set_pipe_size(fd, bytes)? as c_int)
         }
         // SAFETY: as the caller promises.
-        _ => unsafe { locks::record(system, fd, command, argument) },
+        _ => unsafe { locks::record_lock(system, fd, command, argument) },
     }
 }
 
