@@ -33,9 +33,9 @@ pub(crate) fn check<N: Copy + PartialEq + From<i8>>(answer: N) -> Result<N, Errn
 
 /// Runs a call that may block. Reads errno before entering the freezer again, which may change
 /// errno.
-pub(crate) fn waiting<R>(call: impl FnOnce() -> Result<R, Errno>) -> Result<R, Errno> {
+pub(crate) fn blocking<R>(call: impl FnOnce() -> Result<R, Errno>) -> Result<R, Errno> {
     let _out = freezer::step_out();
-    not_cancelled(call)
+    without_cancellation(call)
 }
 
 unsafe extern "C" {
@@ -47,7 +47,7 @@ const PTHREAD_CANCEL_DISABLE: c_int = 1;
 
 /// Runs a call of the C library with thread cancellation disabled. A thread that is cancelled in
 /// the call would unwind through functions of this library, which aborts the process.
-fn not_cancelled<R>(call: impl FnOnce() -> R) -> R {
+fn without_cancellation<R>(call: impl FnOnce() -> R) -> R {
     let mut before = 0;
     // SAFETY: there is room for the previous state.
     unsafe { pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &raw mut before) };
@@ -67,37 +67,37 @@ pub(crate) fn openat(
     // A host descriptor must never survive the host's `exec`, whatever the flags of our descriptor.
     let flags = flags | libc::O_CLOEXEC;
     // SAFETY: the path is a C string.
-    waiting(|| check(unsafe { libc::openat(directory, path.as_ptr(), flags, mode) }))
+    blocking(|| check(unsafe { libc::openat(directory, path.as_ptr(), flags, mode) }))
 }
 
 /// Closes a host descriptor.
 pub(crate) fn close(fd: RawFd) {
     // SAFETY: the call takes no pointer. An error has no receiver.
-    not_cancelled(|| unsafe { libc::close(fd) });
+    without_cancellation(|| unsafe { libc::close(fd) });
 }
 
 /// Reads. May block.
 pub(crate) fn read(fd: RawFd, buf: &mut [u8]) -> Result<usize, Errno> {
     // SAFETY: the pointer and the length are those of a slice.
-    waiting(|| count(unsafe { libc::read(fd, buf.as_mut_ptr().cast(), buf.len()) }))
+    blocking(|| count(unsafe { libc::read(fd, buf.as_mut_ptr().cast(), buf.len()) }))
 }
 
 /// Writes. May block.
 pub(crate) fn write(fd: RawFd, bytes: &[u8]) -> Result<usize, Errno> {
     // SAFETY: the pointer and the length are those of a slice.
-    waiting(|| count(unsafe { libc::write(fd, bytes.as_ptr().cast(), bytes.len()) }))
+    blocking(|| count(unsafe { libc::write(fd, bytes.as_ptr().cast(), bytes.len()) }))
 }
 
 /// Reads at an offset. May block.
 pub(crate) fn pread(fd: RawFd, buf: &mut [u8], offset: i64) -> Result<usize, Errno> {
     // SAFETY: the pointer and the length are those of a slice.
-    waiting(|| count(unsafe { libc::pread(fd, buf.as_mut_ptr().cast(), buf.len(), offset) }))
+    blocking(|| count(unsafe { libc::pread(fd, buf.as_mut_ptr().cast(), buf.len(), offset) }))
 }
 
 /// Writes at an offset. May block.
 pub(crate) fn pwrite(fd: RawFd, bytes: &[u8], offset: i64) -> Result<usize, Errno> {
     // SAFETY: the pointer and the length are those of a slice.
-    waiting(|| count(unsafe { libc::pwrite(fd, bytes.as_ptr().cast(), bytes.len(), offset) }))
+    blocking(|| count(unsafe { libc::pwrite(fd, bytes.as_ptr().cast(), bytes.len(), offset) }))
 }
 
 /// Moves the position.
@@ -122,7 +122,7 @@ pub(crate) unsafe fn fcntl_pointer(
     argument: c_ulong,
 ) -> Result<c_int, Errno> {
     // SAFETY: as the caller promises.
-    waiting(|| check(unsafe { libc::fcntl(fd, command, argument) }))
+    blocking(|| check(unsafe { libc::fcntl(fd, command, argument) }))
 }
 
 /// Returns the status of an open file.
@@ -143,7 +143,7 @@ pub(crate) fn ftruncate(fd: RawFd, length: i64) -> Result<(), Errno> {
 /// Waits until the file is on stable storage.
 pub(crate) fn fsync(fd: RawFd) -> Result<(), Errno> {
     // SAFETY: the call takes no pointer.
-    waiting(|| check(unsafe { libc::fsync(fd) })).map(drop)
+    blocking(|| check(unsafe { libc::fsync(fd) })).map(drop)
 }
 
 /// Returns the number of readable bytes.
@@ -162,7 +162,7 @@ pub(crate) fn ready(fd: RawFd, events: i16) -> Result<i16, Errno> {
         revents: 0,
     };
     // SAFETY: the pointer is to one entry.
-    not_cancelled(|| check(unsafe { libc::poll(&raw mut asked, 1, 0) }))?;
+    without_cancellation(|| check(unsafe { libc::poll(&raw mut asked, 1, 0) }))?;
     Ok(asked.revents)
 }
 
@@ -190,7 +190,7 @@ pub(crate) fn limit(resource: libc::__rlimit_resource_t) -> Result<libc::rlimit,
 pub(crate) unsafe fn syscall(number: c_long, arguments: [c_long; 6]) -> Result<c_long, Errno> {
     let [a, b, c, d, e, f] = arguments;
     // SAFETY: as the caller promises.
-    waiting(|| check(unsafe { libc::syscall(number, a, b, c, d, e, f) }))
+    blocking(|| check(unsafe { libc::syscall(number, a, b, c, d, e, f) }))
 }
 
 /// Sends a signal to the calling thread, as the host does on a write without a reader. The handler
@@ -310,7 +310,7 @@ pub(crate) fn set_signal_mask(mask: &libc::sigset_t) -> libc::sigset_t {
 /// Takes or releases a lock on a whole file. May block.
 pub(crate) fn flock(fd: RawFd, operation: c_int) -> Result<c_int, Errno> {
     // SAFETY: the call takes no pointer.
-    waiting(|| check(unsafe { libc::flock(fd, operation) }))
+    blocking(|| check(unsafe { libc::flock(fd, operation) }))
 }
 
 /// Returns a limit, and optionally sets it.
@@ -392,7 +392,7 @@ pub(crate) fn readv(
     offset: Option<i64>,
 ) -> Result<usize, Errno> {
     let (first, length) = (bufs.as_mut_ptr().cast(), bufs.len() as c_int);
-    waiting(|| {
+    blocking(|| {
         count(match offset {
             // SAFETY: a slice of them has the layout of an array of `iovec`.
             None => unsafe { libc::readv(fd, first, length) },
@@ -405,7 +405,7 @@ pub(crate) fn readv(
 /// Writes from several buffers, at an offset or at the position. May block.
 pub(crate) fn writev(fd: RawFd, bufs: &[IoSlice<'_>], offset: Option<i64>) -> Result<usize, Errno> {
     let (first, length) = (bufs.as_ptr().cast(), bufs.len() as c_int);
-    waiting(|| {
+    blocking(|| {
         count(match offset {
             // SAFETY: a slice of them has the layout of an array of `iovec`.
             None => unsafe { libc::writev(fd, first, length) },
@@ -418,7 +418,7 @@ pub(crate) fn writev(fd: RawFd, bufs: &[IoSlice<'_>], offset: Option<i64>) -> Re
 /// Allocates or frees space for a range of a file.
 pub(crate) fn fallocate(fd: RawFd, how: c_int, offset: i64, length: i64) -> Result<(), Errno> {
     // SAFETY: the call takes no pointer.
-    waiting(|| check(unsafe { libc::fallocate(fd, how, offset, length) })).map(drop)
+    blocking(|| check(unsafe { libc::fallocate(fd, how, offset, length) })).map(drop)
 }
 
 /// Announces how a file will be used.
@@ -438,13 +438,13 @@ pub(crate) fn sync() {
         Ok(())
     };
     // The call cannot fail.
-    let _ = waiting(sync);
+    let _ = blocking(sync);
 }
 
 /// Waits until a file system is written.
 pub(crate) fn syncfs(fd: RawFd) -> Result<c_int, Errno> {
     // SAFETY: the call takes no pointer.
-    waiting(|| check(unsafe { libc::syncfs(fd) }))
+    blocking(|| check(unsafe { libc::syncfs(fd) }))
 }
 
 /// Waits until a range of a file is written.
@@ -455,7 +455,7 @@ pub(crate) fn sync_file_range(
     flags: c_uint,
 ) -> Result<c_int, Errno> {
     // SAFETY: the call takes no pointer.
-    waiting(|| check(unsafe { libc::sync_file_range(fd, offset, length, flags) }))
+    blocking(|| check(unsafe { libc::sync_file_range(fd, offset, length, flags) }))
 }
 
 /// Runs a request on an open file. May block.
@@ -464,7 +464,7 @@ pub(crate) fn sync_file_range(
 /// The argument is what the request expects.
 pub(crate) unsafe fn ioctl(fd: RawFd, request: c_ulong, argument: c_ulong) -> Result<c_int, Errno> {
     // SAFETY: as the caller promises.
-    waiting(|| check(unsafe { libc::ioctl(fd, request, argument) }))
+    blocking(|| check(unsafe { libc::ioctl(fd, request, argument) }))
 }
 
 /// Returns the page size.

@@ -150,7 +150,7 @@ impl Object for HostFile {
     }
 
     fn stat(&self) -> Result<Stat, Errno> {
-        host::fstat(self.fd).map(|stat| described(&stat))
+        host::fstat(self.fd).map(|stat| to_stat(&stat))
     }
 
     fn set_len(&self, length: u64) -> Result<(), Errno> {
@@ -186,7 +186,7 @@ impl Object for HostFile {
 }
 
 /// Converts the fields of a status that calls between both sides need.
-fn described(stat: &libc::stat) -> Stat {
+fn to_stat(stat: &libc::stat) -> Stat {
     let kind = match stat.st_mode & libc::S_IFMT {
         libc::S_IFDIR => FileKind::Directory,
         libc::S_IFLNK => FileKind::Symlink,

@@ -26,7 +26,7 @@ pub unsafe extern "C" fn fdt_splice(
     call(|system| {
         let (from, to) = (system.file(from)?, system.file(to)?);
         let (from, to) = (below(&from)?, below(&to)?);
-        host::waiting(|| {
+        host::blocking(|| {
             // SAFETY: as the caller promises.
             host::check(unsafe { libc::splice(from, from_offset, to, to_offset, count, flags) })
         })
@@ -40,7 +40,7 @@ pub extern "C" fn fdt_tee(from: c_int, to: c_int, count: usize, flags: c_uint) -
         let (from, to) = (system.file(from)?, system.file(to)?);
         let (from, to) = (below(&from)?, below(&to)?);
         // SAFETY: the call takes no pointer.
-        host::waiting(|| host::check(unsafe { libc::tee(from, to, count, flags) }))
+        host::blocking(|| host::check(unsafe { libc::tee(from, to, count, flags) }))
     })
 }
 
@@ -56,7 +56,7 @@ pub unsafe extern "C" fn fdt_vmsplice(
         let file = system.file(fd)?;
         let host_fd = below(&file)?;
         // SAFETY: as the caller promises.
-        host::waiting(|| host::check(unsafe { libc::vmsplice(host_fd, bufs, count, flags) }))
+        host::blocking(|| host::check(unsafe { libc::vmsplice(host_fd, bufs, count, flags) }))
     })
 }
 
@@ -73,7 +73,7 @@ pub extern "C" fn fdt_inotify_init1(flags: c_int) -> c_int {
         let ours = flags & libc::IN_CLOEXEC;
         // SAFETY: the call takes no pointer.
         let host_fd = host::done(unsafe { libc::inotify_init1(flags | libc::IN_CLOEXEC) })?;
-        take(system, host_fd, ours)
+        adopt_new(system, host_fd, ours)
     })
 }
 
@@ -123,7 +123,7 @@ pub unsafe extern "C" fn fdt_signalfd(
         let ours = flags & libc::SFD_CLOEXEC;
         // SAFETY: as the caller promises.
         let host_fd = host::done(unsafe { libc::signalfd(-1, mask, flags | libc::SFD_CLOEXEC) })?;
-        take(system, host_fd, ours)
+        adopt_new(system, host_fd, ours)
     })
 }
 
@@ -159,7 +159,7 @@ fn below(file: &fdtable::FileRef<dyn fdtable_vfs::Object>) -> Result<c_int, Errn
 }
 
 /// Moves a new host descriptor into the table.
-fn take(system: &System, host_fd: c_int, cloexec: c_int) -> Result<c_int, Errno> {
+fn adopt_new(system: &System, host_fd: c_int, cloexec: c_int) -> Result<c_int, Errno> {
     let flags = if cloexec == 0 {
         FdFlags::empty()
     } else {

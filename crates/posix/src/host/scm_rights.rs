@@ -42,7 +42,7 @@ impl System {
         // SAFETY: as the caller promises.
         let mut head = unsafe { uaccess::get(message) }?;
         // SAFETY: as the caller promises.
-        let mut control = unsafe { copied(head.msg_control, head.msg_controllen) }?;
+        let mut control = unsafe { copy_control(head.msg_control, head.msg_controllen) }?;
         let mut files = Vec::new();
         if !control.is_empty() {
             each_fd(&mut control, &[libc::SCM_RIGHTS], |fd| {
@@ -54,7 +54,7 @@ impl System {
             })?;
             head.msg_control = control.as_mut_ptr().cast();
         }
-        let sent = host::waiting(|| {
+        let sent = host::blocking(|| {
             // SAFETY: as the caller promises, with a copy of the control messages.
             host::check(unsafe { libc::sendmsg(host_fd, &raw const head, flags) })
         });
@@ -77,7 +77,7 @@ impl System {
     ) -> Result<ssize_t, Errno> {
         // SAFETY: as the caller promises.
         let mut head = unsafe { uaccess::get(message) }?;
-        let received = host::waiting(|| {
+        let received = host::blocking(|| {
             let flags = flags | libc::MSG_CMSG_CLOEXEC;
             // SAFETY: as the caller promises; the header is a copy of the caller's.
             host::check(unsafe { libc::recvmsg(host_fd, &raw mut head, flags) })
@@ -86,7 +86,7 @@ impl System {
         if head.msg_controllen > 0 {
             // SAFETY: the host wrote this many bytes there.
             let control = unsafe { uaccess::bytes_mut(head.msg_control, head.msg_controllen) }?;
-            if self.take_in(control, flags).is_err() {
+            if self.adopt_files(control, flags).is_err() {
                 head.msg_flags |= libc::MSG_CTRUNC;
             }
         }
@@ -96,7 +96,7 @@ impl System {
     }
 
     /// Gives the received files descriptors of ours. On failure closes the file and writes -1.
-    fn take_in(&self, control: &mut [u8], flags: c_int) -> Result<(), Errno> {
+    fn adopt_files(&self, control: &mut [u8], flags: c_int) -> Result<(), Errno> {
         let mut lost = Ok(());
         each_fd(control, &[libc::SCM_RIGHTS, SCM_PIDFD], |host_fd| {
             let taken = self.adopt(host_fd, descriptor_flags(flags));
@@ -116,7 +116,7 @@ impl System {
 ///
 /// # Safety
 /// If `at` can be an address, `length` bytes are there.
-unsafe fn copied(at: *const c_void, length: usize) -> Result<Vec<u8>, Errno> {
+unsafe fn copy_control(at: *const c_void, length: usize) -> Result<Vec<u8>, Errno> {
     if length > c_int::MAX as usize {
         return Err(Errno::ENOBUFS);
     }

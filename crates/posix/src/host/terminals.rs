@@ -17,14 +17,14 @@ use crate::host::file::HostFile;
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fdt_tcgetattr(fd: c_int, settings: *mut termios) -> c_int {
     // SAFETY: as the caller promises.
-    asked(fd, |host_fd| unsafe { libc::tcgetattr(host_fd, settings) })
+    on_host(fd, |host_fd| unsafe { libc::tcgetattr(host_fd, settings) })
 }
 
 /// Changes the settings of a terminal: `tcsetattr(3)`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fdt_tcsetattr(fd: c_int, when: c_int, settings: *const termios) -> c_int {
     // SAFETY: as the caller promises.
-    asked(fd, |host_fd| unsafe {
+    on_host(fd, |host_fd| unsafe {
         libc::tcsetattr(host_fd, when, settings)
     })
 }
@@ -33,28 +33,28 @@ pub unsafe extern "C" fn fdt_tcsetattr(fd: c_int, when: c_int, settings: *const 
 #[unsafe(no_mangle)]
 pub extern "C" fn fdt_tcflush(fd: c_int, which: c_int) -> c_int {
     // SAFETY: the call takes no pointer.
-    asked(fd, |host_fd| unsafe { libc::tcflush(host_fd, which) })
+    on_host(fd, |host_fd| unsafe { libc::tcflush(host_fd, which) })
 }
 
 /// Waits until all output is sent: `tcdrain(3)`.
 #[unsafe(no_mangle)]
 pub extern "C" fn fdt_tcdrain(fd: c_int) -> c_int {
     // SAFETY: the call takes no pointer.
-    asked(fd, |host_fd| unsafe { libc::tcdrain(host_fd) })
+    on_host(fd, |host_fd| unsafe { libc::tcdrain(host_fd) })
 }
 
 /// Suspends or resumes input or output: `tcflow(3)`.
 #[unsafe(no_mangle)]
 pub extern "C" fn fdt_tcflow(fd: c_int, action: c_int) -> c_int {
     // SAFETY: the call takes no pointer.
-    asked(fd, |host_fd| unsafe { libc::tcflow(host_fd, action) })
+    on_host(fd, |host_fd| unsafe { libc::tcflow(host_fd, action) })
 }
 
 /// Sends a break: `tcsendbreak(3)`.
 #[unsafe(no_mangle)]
 pub extern "C" fn fdt_tcsendbreak(fd: c_int, duration: c_int) -> c_int {
     // SAFETY: the call takes no pointer.
-    asked(fd, |host_fd| unsafe {
+    on_host(fd, |host_fd| unsafe {
         libc::tcsendbreak(host_fd, duration)
     })
 }
@@ -63,21 +63,21 @@ pub extern "C" fn fdt_tcsendbreak(fd: c_int, duration: c_int) -> c_int {
 #[unsafe(no_mangle)]
 pub extern "C" fn fdt_tcgetpgrp(fd: c_int) -> pid_t {
     // SAFETY: the call takes no pointer.
-    asked(fd, |host_fd| unsafe { libc::tcgetpgrp(host_fd) })
+    on_host(fd, |host_fd| unsafe { libc::tcgetpgrp(host_fd) })
 }
 
 /// Sets the foreground process group: `tcsetpgrp(3)`.
 #[unsafe(no_mangle)]
 pub extern "C" fn fdt_tcsetpgrp(fd: c_int, group: pid_t) -> c_int {
     // SAFETY: the call takes no pointer.
-    asked(fd, |host_fd| unsafe { libc::tcsetpgrp(host_fd, group) })
+    on_host(fd, |host_fd| unsafe { libc::tcsetpgrp(host_fd, group) })
 }
 
 /// Returns the session of a terminal: `tcgetsid(3)`.
 #[unsafe(no_mangle)]
 pub extern "C" fn fdt_tcgetsid(fd: c_int) -> pid_t {
     // SAFETY: the call takes no pointer.
-    asked(fd, |host_fd| unsafe { libc::tcgetsid(host_fd) })
+    on_host(fd, |host_fd| unsafe { libc::tcgetsid(host_fd) })
 }
 
 /// Opens a new pseudoterminal: `posix_openpt(3)`.
@@ -91,14 +91,14 @@ pub extern "C" fn fdt_posix_openpt(flags: c_int) -> c_int {
 #[unsafe(no_mangle)]
 pub extern "C" fn fdt_grantpt(fd: c_int) -> c_int {
     // SAFETY: the call takes no pointer.
-    asked(fd, |host_fd| unsafe { libc::grantpt(host_fd) })
+    on_host(fd, |host_fd| unsafe { libc::grantpt(host_fd) })
 }
 
 /// Unlocks the slave of a pseudoterminal: `unlockpt(3)`.
 #[unsafe(no_mangle)]
 pub extern "C" fn fdt_unlockpt(fd: c_int) -> c_int {
     // SAFETY: the call takes no pointer.
-    asked(fd, |host_fd| unsafe { libc::unlockpt(host_fd) })
+    on_host(fd, |host_fd| unsafe { libc::unlockpt(host_fd) })
 }
 
 /// Returns the path of the slave of a pseudoterminal, valid until the next call: `ptsname(3)`.
@@ -127,10 +127,10 @@ pub unsafe extern "C" fn fdt_ptsname_r(fd: c_int, buf: *mut c_char, size: usize)
 }
 
 /// Runs a host call with the host descriptor of a file. May block.
-fn asked(fd: c_int, call_of_host: impl FnOnce(c_int) -> c_int) -> c_int {
+fn on_host(fd: c_int, call_of_host: impl FnOnce(c_int) -> c_int) -> c_int {
     call(|system| {
         let file = system.file(fd)?;
         let host_fd = HostFile::below(&*file).ok_or(Errno::ENOTTY)?.fd();
-        host::waiting(|| host::done(call_of_host(host_fd)))
+        host::blocking(|| host::done(call_of_host(host_fd)))
     })
 }

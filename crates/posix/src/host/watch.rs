@@ -25,7 +25,7 @@ use parking_lot::Mutex;
 use crate::host;
 
 /// Events that are requested from the host: all.
-const ASKED: i16 = libc::POLLIN
+const ALL_EVENTS: i16 = libc::POLLIN
     | libc::POLLOUT
     | libc::POLLPRI
     | libc::POLLRDNORM
@@ -93,7 +93,7 @@ impl State {
         }
     }
 
-    fn end_watch_of_nobody(&mut self) {
+    fn end_watch_if_unused(&mut self) {
         if let (true, Some(fd)) = (self.queue.is_empty(), self.fd) {
             self.end_watch(fd);
         }
@@ -103,7 +103,7 @@ impl State {
 impl Pollee for HostWatch {
     fn events(&self) -> Events {
         match self.state.lock().fd {
-            Some(fd) => host::ready(fd, ASKED).map_or(Events::ERR, spelled),
+            Some(fd) => host::ready(fd, ALL_EVENTS).map_or(Events::ERR, with_aliases),
             None => Events::empty(),
         }
     }
@@ -120,13 +120,13 @@ impl Pollee for HostWatch {
     fn unwatch(&self, watcher: &Arc<dyn Watcher>) {
         let mut state = self.state.lock();
         state.queue.unwatch(watcher);
-        state.end_watch_of_nobody();
+        state.end_watch_if_unused();
     }
 
     fn forget(&self, file: FileId) {
         let mut state = self.state.lock();
         let wakeups = state.queue.forget(file);
-        state.end_watch_of_nobody();
+        state.end_watch_if_unused();
         drop(state);
         wakeups.run();
     }
@@ -222,14 +222,14 @@ fn listen(epoll: RawFd) {
                 .get(&key)
                 .and_then(|(_, watch)| watch.upgrade());
             if let Some(watch) = watch {
-                watch.changed(spelled(events));
+                watch.changed(with_aliases(events));
             }
         }
     }
 }
 
 /// Adds the second name of each event that has two.
-fn spelled(events: i16) -> Events {
+fn with_aliases(events: i16) -> Events {
     let mut events = Events::from_bits_truncate(u32::from(events.cast_unsigned()));
     if events.intersects(Events::READABLE) {
         events |= Events::READABLE;

@@ -49,7 +49,7 @@ pub unsafe extern "C" fn fdt_sendto(
             // SAFETY: as the caller promises.
             let send =
                 || host::check(unsafe { libc::sendto(host_fd, bytes, count, flags, to, length) });
-            return host::waiting(send);
+            return host::blocking(send);
         }
         system.process.getsockname(fd)?;
         // SAFETY: as the caller promises.
@@ -122,7 +122,7 @@ pub unsafe extern "C" fn fdt_recvfrom(
             // SAFETY: as the caller promises.
             let receive =
                 || host::check(unsafe { libc::recvfrom(host_fd, buf, count, flags, from, length) });
-            return host::waiting(receive);
+            return host::blocking(receive);
         }
         system.process.getsockname(fd)?;
         // SAFETY: as the caller promises.

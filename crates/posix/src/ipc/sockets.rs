@@ -131,7 +131,7 @@ pub unsafe extern "C" fn fdt_accept4(
             // SAFETY: as the caller promises.
             let accept =
                 || host::done(unsafe { libc::accept4(host_fd, address, length, host_flags) });
-            let file = HostFile::own(host::waiting(accept)?)?;
+            let file = HostFile::own(host::blocking(accept)?)?;
             return Ok(reserved.install(file).raw());
         }
         let (accepted, from) = system.process.accept4(fd, flags)?;
@@ -159,8 +159,8 @@ pub unsafe extern "C" fn fdt_connect(
         let file = system.file(fd)?;
         if let Some(host_file) = HostFile::below(&*file) {
             let host_fd = host_file.fd();
-            // SAFETY: as the caller promises.
-            return host::waiting(|| {
+            return host::blocking(|| {
+                // SAFETY: as the caller promises.
                 host::done(unsafe { libc::connect(host_fd, address, length) })
             });
         }

@@ -158,7 +158,7 @@ fn stream(fd: c_int, mode: &Mode) -> Result<*mut FILE, Errno> {
         close,
     };
     // It takes the lock of the list of streams, which a forking thread may hold: see `atfork`.
-    let made = host::waiting(|| {
+    let made = host::blocking(|| {
         // SAFETY: the functions expect this cookie, and the mode is a C string.
         host::check_pointer(unsafe { fopencookie(cookie.cast(), mode.plain.as_ptr(), functions) })
     });
