@@ -42,14 +42,14 @@ impl Routes {
     pub(crate) fn with_mount(&self, path: Vec<u8>) -> Self {
         let mut changed = self.clone();
         changed.ours.push(path);
-        changed.settle()
+        changed.updated()
     }
 
     /// Returns the same routes without the mount `path`.
     pub(crate) fn without_mount(&self, path: &[u8]) -> Self {
         let mut changed = self.clone();
         changed.ours.retain(|mount| mount != path);
-        changed.settle()
+        changed.updated()
     }
 
     /// Returns true if exactly this path is a mount.
@@ -62,7 +62,7 @@ impl Routes {
         let mut changed = self.clone();
         changed.directory = directory;
         changed.side = side;
-        changed.settle()
+        changed.updated()
     }
 
     /// Returns the side of the working directory.
@@ -97,7 +97,7 @@ impl Routes {
             whole.push(b'/');
         }
         whole.extend_from_slice(path);
-        normal(&whole)
+        normalize(&whole)
     }
 
     fn side_of(&self, path: &[u8]) -> Side {
@@ -105,7 +105,7 @@ impl Routes {
         if is_ours { Side::Ours } else { Side::Host }
     }
 
-    fn settle(mut self) -> Self {
+    fn updated(mut self) -> Self {
         let mut above = |mount: &Vec<u8>| begins_with(mount, &self.directory);
         self.is_above_ours = self.side == Side::Host && self.ours.iter().any(&mut above);
         self
@@ -129,7 +129,7 @@ fn begins_with(path: &[u8], start: &[u8]) -> bool {
     names(start).all(|name| path.next() == Some(name))
 }
 
-fn normal(path: &[u8]) -> Vec<u8> {
+fn normalize(path: &[u8]) -> Vec<u8> {
     let mut kept: Vec<&[u8]> = Vec::new();
     for name in names(path) {
         if name == b".." {

@@ -289,13 +289,13 @@ unsafe fn dispatch(number: c_long, a: [c_long; 6]) -> c_long {
             // The kernel's call has no flags.
             libc::SYS_faccessat => fdt_faccessat(int(a[0]), pointer(a[1]), int(a[2]), 0).into(),
             libc::SYS_fchmodat => fdt_fchmodat(int(a[0]), pointer(a[1]), unsigned(a[2]), 0).into(),
-            libc::SYS_mmap => mapped(a),
+            libc::SYS_mmap => mmap(a),
             libc::SYS_signalfd4 => {
                 masked(a[1], a[2], |mask| fdt_signalfd(int(a[0]), mask, int(a[3])))
             }
             // Its descriptors would be the host's. Callers handle `ENOSYS` from kernels without it.
             libc::SYS_openat2 => call(|_| Err(Errno::ENOSYS)),
-            _ => old_call(number, a),
+            _ => legacy_call(number, a),
         }
     }
 }
@@ -305,7 +305,7 @@ unsafe fn dispatch(number: c_long, a: [c_long; 6]) -> c_long {
 /// # Safety
 /// As [`dispatch`].
 #[cfg(target_arch = "x86_64")]
-unsafe fn old_call(number: c_long, a: [c_long; 6]) -> c_long {
+unsafe fn legacy_call(number: c_long, a: [c_long; 6]) -> c_long {
     // SAFETY: as the caller promises, for each system call.
     unsafe {
         match number {
@@ -349,17 +349,17 @@ unsafe fn old_call(number: c_long, a: [c_long; 6]) -> c_long {
             }
             libc::SYS_getrlimit => fdt_getrlimit(int(a[0]), pointer(a[1])).into(),
             libc::SYS_setrlimit => fdt_setrlimit(int(a[0]), pointer(a[1])).into(),
-            _ => call_of_host(number, a),
+            _ => host_call(number, a),
         }
     }
 }
 
 #[cfg(not(target_arch = "x86_64"))]
-use call_of_host as old_call;
+use host_call as legacy_call;
 
 /// # Safety
 /// As [`dispatch`].
-unsafe fn call_of_host(number: c_long, a: [c_long; 6]) -> c_long {
+unsafe fn host_call(number: c_long, a: [c_long; 6]) -> c_long {
     // SAFETY: as the caller promises.
     call(|_| unsafe { host::syscall(number, a) })
 }
@@ -426,7 +426,7 @@ unsafe fn select6(a: [c_long; 6]) -> c_long {
 
 /// # Safety
 /// As [`dispatch`].
-unsafe fn mapped(a: [c_long; 6]) -> c_long {
+unsafe fn mmap(a: [c_long; 6]) -> c_long {
     let (protection, flags, fd) = (int(a[2]), int(a[3]), int(a[4]));
     // SAFETY: as the caller promises.
     let place = unsafe { fdt_mmap(pointer(a[0]), a[1] as usize, protection, flags, fd, a[5]) };

@@ -75,7 +75,7 @@ pub unsafe extern "C" fn fdt_timerfd_settime(
         let before = system.process.timerfd_settime(fd, flags, spec)?;
         if !old.is_null() {
             // SAFETY: as the caller promises.
-            unsafe { uaccess::put(old, told(&before)) }?;
+            unsafe { uaccess::put(old, to_itimerspec(&before)) }?;
         }
         Ok(0)
     })
@@ -87,12 +87,12 @@ pub unsafe extern "C" fn fdt_timerfd_gettime(fd: c_int, spec: *mut libc::itimers
     call(|system| {
         let found = system.process.timerfd_gettime(fd)?;
         // SAFETY: as the caller promises.
-        unsafe { uaccess::put(spec, told(&found)) }?;
+        unsafe { uaccess::put(spec, to_itimerspec(&found)) }?;
         Ok(0)
     })
 }
 
-fn told(spec: &ITimerSpec) -> libc::itimerspec {
+fn to_itimerspec(spec: &ITimerSpec) -> libc::itimerspec {
     let time = |time: Duration| libc::timespec {
         tv_sec: time.as_secs().cast_signed(),
         tv_nsec: time.subsec_nanos().into(),

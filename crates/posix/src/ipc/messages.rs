@@ -55,7 +55,7 @@ pub unsafe extern "C" fn fdt_sendto(
         // SAFETY: as the caller promises.
         let bytes = unsafe { uaccess::bytes(bytes, count) }?;
         // SAFETY: as the caller promises.
-        let to = unsafe { receiver(system, to, length) }?;
+        let to = unsafe { destination(system, to, length) }?;
         let message = SendMessage {
             bytes: &[IoSlice::new(bytes)],
             to: to.as_ref(),
@@ -80,14 +80,14 @@ pub unsafe extern "C" fn fdt_sendmsg(fd: c_int, message: *const msghdr, flags: c
         // SAFETY: as the caller promises.
         let bytes = unsafe { import_iovec(head.msg_iov, buffers(&head)?) }?;
         // SAFETY: as the caller promises.
-        let to = unsafe { receiver(system, head.msg_name.cast(), head.msg_namelen) }?;
+        let to = unsafe { destination(system, head.msg_name.cast(), head.msg_namelen) }?;
         // SAFETY: as the caller promises.
-        let enclosed = unsafe { system.enclosed(&head) }?;
+        let outgoing = unsafe { system.read_control(&head) }?;
         let message = SendMessage {
             bytes: &bytes,
             to: to.as_ref(),
-            rights: enclosed.files,
-            credentials: enclosed.credentials,
+            rights: outgoing.files,
+            credentials: outgoing.credentials,
         };
         system.send(fd, message, flags)
     })
@@ -154,7 +154,7 @@ pub unsafe extern "C" fn fdt_recvmsg(fd: c_int, message: *mut msghdr, flags: c_i
         let received = system.receive(fd, &mut bufs, flags)?;
         let count = received.count;
         // SAFETY: as the caller promises.
-        unsafe { system.tell(&mut head, received, flags) }?;
+        unsafe { system.write_received(&mut head, received, flags) }?;
         // SAFETY: as the caller promises.
         unsafe { uaccess::put(message, head) }?;
         to_ssize(Ok(count))
@@ -252,7 +252,7 @@ unsafe fn message_headers(
 
 /// Ancillary data to send.
 #[derive(Default)]
-struct Enclosed {
+struct Outgoing {
     files: Vec<FileRef<dyn Object>>,
     credentials: Option<Ucred>,
 }
@@ -288,24 +288,24 @@ impl System {
     ///
     /// # Safety
     /// That of `sendmsg`.
-    unsafe fn enclosed(&self, head: &msghdr) -> Result<Enclosed, Errno> {
-        let mut enclosed = Enclosed::default();
+    unsafe fn read_control(&self, head: &msghdr) -> Result<Outgoing, Errno> {
+        let mut outgoing = Outgoing::default();
         if head.msg_controllen == 0 {
-            return Ok(enclosed);
+            return Ok(outgoing);
         }
         // SAFETY: as the caller promises.
         let control = unsafe { uaccess::bytes(head.msg_control, head.msg_controllen) }?;
         let mut rest = control;
         while rest.len() >= CMSG_HEADER {
             let message = Control::read(rest)?;
-            self.enclose(&message, &mut enclosed)?;
+            self.add_control(&message, &mut outgoing)?;
             let next = aligned(CMSG_HEADER + message.data.len());
             rest = rest.get(next..).unwrap_or(&[]);
         }
-        Ok(enclosed)
+        Ok(outgoing)
     }
 
-    fn enclose(&self, message: &Control<'_>, enclosed: &mut Enclosed) -> Result<(), Errno> {
+    fn add_control(&self, message: &Control<'_>, outgoing: &mut Outgoing) -> Result<(), Errno> {
         // Messages of other levels are ignored.
         if message.level != libc::SOL_SOCKET {
             return Ok(());
@@ -313,11 +313,11 @@ impl System {
         match message.kind {
             libc::SCM_RIGHTS => {
                 let numbers = message.data.chunks_exact(size_of::<c_int>());
-                if enclosed.files.len() + numbers.len() > SCM_MAX_FD {
+                if outgoing.files.len() + numbers.len() > SCM_MAX_FD {
                     return Err(Errno::EINVAL);
                 }
                 for fd in numbers {
-                    enclosed.files.push(self.file(word(fd))?);
+                    outgoing.files.push(self.file(word(fd))?);
                 }
                 Ok(())
             }
@@ -329,7 +329,7 @@ impl System {
                 if !is_own && user != 0 {
                     return Err(Errno::EPERM);
                 }
-                enclosed.credentials = Some(Ucred { pid, uid, gid });
+                outgoing.credentials = Some(Ucred { pid, uid, gid });
                 Ok(())
             }
             _ => Err(Errno::EINVAL),
@@ -340,7 +340,7 @@ impl System {
     ///
     /// # Safety
     /// That of `recvmsg`.
-    unsafe fn tell(
+    unsafe fn write_received(
         &self,
         head: &mut msghdr,
         received: Received,
@@ -371,7 +371,7 @@ impl System {
             let words = [pid.cast_unsigned(), uid, gid].map(u32::to_ne_bytes);
             writer.put(libc::SCM_CREDENTIALS, words.as_flattened());
         }
-        self.hand_out(received.rights, flags, &mut writer)?;
+        self.install_files(received.rights, flags, &mut writer)?;
         head.msg_controllen = writer.filled;
         if writer.cut {
             head.msg_flags |= libc::MSG_CTRUNC;
@@ -380,7 +380,7 @@ impl System {
     }
 
     /// Installs received files, as many as the caller has room for.
-    fn hand_out(
+    fn install_files(
         &self,
         mut files: Vec<FileRef<dyn Object>>,
         flags: c_int,
@@ -485,7 +485,7 @@ fn word(bytes: &[u8]) -> c_int {
 ///
 /// # Safety
 /// If `to` can be an address in memory, `length` bytes are there.
-unsafe fn receiver(
+unsafe fn destination(
     system: &System,
     to: *const sockaddr,
     length: socklen_t,

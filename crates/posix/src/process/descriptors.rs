@@ -81,7 +81,7 @@ pub unsafe extern "C" fn fdt_fcntl(fd: c_int, command: c_int, argument: c_ulong)
             Ok(std::ptr::addr_eq(&raw const *one, &raw const *other).into())
         }
         // SAFETY: as the caller promises.
-        _ => unsafe { of_the_file(system, fd, command, argument) },
+        _ => unsafe { fcntl_file(system, fd, command, argument) },
     })
 }
 
@@ -97,7 +97,7 @@ const F_DUPFD_QUERY: c_int = 1027;
 ///
 /// # Safety
 /// The argument is what the command expects.
-unsafe fn of_the_file(
+unsafe fn fcntl_file(
     system: &System,
     fd: c_int,
     command: c_int,

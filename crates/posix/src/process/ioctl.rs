@@ -33,7 +33,7 @@ pub unsafe extern "C" fn fdt_ioctl(fd: c_int, request: c_ulong, argument: c_ulon
         }
         if let Some(host_file) = HostFile::below(&*file) {
             // SAFETY: as the caller promises.
-            return unsafe { system.ioctl_of_host(host_file.fd(), request, argument) };
+            return unsafe { system.host_ioctl(host_file.fd(), request, argument) };
         }
         match request {
             libc::FIONREAD => {
@@ -76,7 +76,7 @@ impl System {
     ///
     /// # Safety
     /// The argument is what the request expects.
-    unsafe fn ioctl_of_host(
+    unsafe fn host_ioctl(
         &self,
         host_fd: c_int,
         request: c_ulong,
