@@ -24,11 +24,11 @@ pub use other_files::*;
 pub use terminals::*;
 
 /// Converts a return value of the C library to a result.
-pub(crate) fn check<N: Copy + PartialEq + From<i8>>(answer: N) -> Result<N, Errno> {
-    if answer == N::from(-1) {
+pub(crate) fn check<N: Copy + PartialEq + From<i8>>(result: N) -> Result<N, Errno> {
+    if result == N::from(-1) {
         return Err(errno());
     }
-    Ok(answer)
+    Ok(result)
 }
 
 /// Runs a call that may block. Reads errno before entering the freezer again, which may change
@@ -51,10 +51,10 @@ fn without_cancellation<R>(call: impl FnOnce() -> R) -> R {
     let mut before = 0;
     // SAFETY: there is room for the previous state.
     unsafe { pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &raw mut before) };
-    let answer = call();
+    let result = call();
     // SAFETY: it restores the previous state.
     unsafe { pthread_setcancelstate(before, &raw mut before) };
-    answer
+    result
 }
 
 /// Opens a path relative to `directory`.
@@ -156,14 +156,14 @@ pub(crate) fn readable_bytes(fd: RawFd) -> Result<usize, Errno> {
 
 /// Returns the events that a descriptor is ready for, without blocking.
 pub(crate) fn ready(fd: RawFd, events: i16) -> Result<i16, Errno> {
-    let mut asked = libc::pollfd {
+    let mut entry = libc::pollfd {
         fd,
         events,
         revents: 0,
     };
     // SAFETY: the pointer is to one entry.
-    without_cancellation(|| check(unsafe { libc::poll(&raw mut asked, 1, 0) }))?;
-    Ok(asked.revents)
+    without_cancellation(|| check(unsafe { libc::poll(&raw mut entry, 1, 0) }))?;
+    Ok(entry.revents)
 }
 
 /// Returns the working directory, or the root if it has no path.
@@ -217,8 +217,8 @@ pub(crate) fn map_anonymous(
     Ok(place)
 }
 
-fn count(answer: isize) -> Result<usize, Errno> {
-    check(answer).map(|count| count as usize)
+fn count(result: isize) -> Result<usize, Errno> {
+    check(result).map(|count| count as usize)
 }
 
 /// Returns 1 if a descriptor is a terminal.
@@ -259,9 +259,9 @@ pub(crate) fn epoll_create() -> Result<RawFd, Errno> {
 
 /// Adds a file to an epoll, edge-triggered and for all events.
 pub(crate) fn epoll_add(epoll: RawFd, fd: RawFd, key: u64) -> Result<(), Errno> {
-    let asked = libc::EPOLLIN | libc::EPOLLOUT | libc::EPOLLPRI | libc::EPOLLRDHUP | libc::EPOLLET;
+    let events = libc::EPOLLIN | libc::EPOLLOUT | libc::EPOLLPRI | libc::EPOLLRDHUP | libc::EPOLLET;
     let mut event = libc::epoll_event {
-        events: asked.cast_unsigned(),
+        events: events.cast_unsigned(),
         u64: key,
     };
     // SAFETY: the entry is valid during the call.
@@ -282,8 +282,10 @@ pub(crate) fn epoll_wait(epoll: RawFd) -> Result<Vec<(u64, i16)>, Errno> {
     // SAFETY: there is room for as many events as the call is told.
     let count =
         check(unsafe { libc::epoll_wait(epoll, events.as_mut_ptr(), MAX_EVENTS as c_int, -1) })?;
-    let told = events.iter().take(count as usize);
-    Ok(told.map(|event| (event.u64, event.events as i16)).collect())
+    let ready = events.iter().take(count as usize);
+    Ok(ready
+        .map(|event| (event.u64, event.events as i16))
+        .collect())
 }
 
 /// Runs an action with all signals blocked. A thread that it starts inherits the mask.
@@ -293,9 +295,9 @@ pub(crate) fn with_signals_blocked<R>(action: impl FnOnce() -> R) -> R {
     unsafe { libc::sigfillset(all.as_mut_ptr()) };
     // SAFETY: the set is initialized.
     let before = set_signal_mask(unsafe { all.assume_init_ref() });
-    let answer = action();
+    let result = action();
     set_signal_mask(&before);
-    answer
+    result
 }
 
 /// Sets the signal mask of the thread, and returns the previous one.
@@ -342,16 +344,16 @@ pub(crate) fn process_id() -> libc::pid_t {
 }
 
 /// Converts the return value of a call to a result.
-pub(crate) fn done(answer: c_int) -> Result<c_int, Errno> {
-    check(answer)
+pub(crate) fn done(result: c_int) -> Result<c_int, Errno> {
+    check(result)
 }
 
 /// Converts a pointer that may be null to a result.
-pub(crate) fn check_pointer<T>(answer: *mut T) -> Result<*mut T, Errno> {
-    if answer.is_null() {
+pub(crate) fn check_pointer<T>(result: *mut T) -> Result<*mut T, Errno> {
+    if result.is_null() {
         Err(errno())
     } else {
-        Ok(answer)
+        Ok(result)
     }
 }
 

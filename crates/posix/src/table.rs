@@ -584,8 +584,8 @@ fn boxed(table: fdt_table) -> Result<*mut fdt_table, Errno> {
 fn wait_for_callbacks() -> Result<(), Errno> {
     let mut all_ran = false;
     while !all_ran {
-        let answer = guarded(|| rcu::try_barrier().map_err(|_| Errno::EDEADLK));
-        all_ran = answer?;
+        let result = guarded(|| rcu::try_barrier().map_err(|_| Errno::EDEADLK));
+        all_ran = result?;
         if !all_ran {
             thread::sleep(PAUSE);
         }

@@ -42,9 +42,9 @@ pub(crate) fn call<R: ReturnValue>(body: impl FnOnce(&'static System) -> Result<
 /// Runs the body of a call that does not use the process. An error is stored in errno.
 #[inline(always)]
 pub(crate) fn with_errno<R: ReturnValue>(body: impl FnOnce() -> Result<R, Errno>) -> R {
-    let answer = guarded(body);
-    match answer {
-        Ok(answer) => answer,
+    let result = guarded(body);
+    match result {
+        Ok(result) => result,
         Err(errno) => {
             set_errno(errno);
             R::FAILED
@@ -70,7 +70,7 @@ pub(crate) fn guarded<R>(body: impl FnOnce() -> Result<R, Errno>) -> Result<R, E
         body()
     };
     match catch_unwind(AssertUnwindSafe(inside)) {
-        Ok(answer) => answer,
+        Ok(result) => result,
         Err(panic) => Err(forget(panic)),
     }
 }

@@ -14,9 +14,9 @@ use crate::stdio::directory_streams::{Compare, Filter};
 use crate::stdio::{directory_streams, streams};
 
 macro_rules! aliases {
-    ($($alias:ident = $module:ident::$function:ident($($name:ident: $type:ty),*) -> $answer:ty;)+) => {$(
+    ($($alias:ident = $module:ident::$function:ident($($name:ident: $type:ty),*) -> $result:ty;)+) => {$(
         #[unsafe(no_mangle)]
-        unsafe extern "C" fn $alias($($name: $type),*) -> $answer {
+        unsafe extern "C" fn $alias($($name: $type),*) -> $result {
             #[allow(unused_unsafe)]
             // SAFETY: as the caller promises.
             unsafe { $module::$function($($name),*) }

@@ -135,7 +135,7 @@ pub unsafe extern "C" fn fdt_epoll_ctl(
     event: *mut libc::epoll_event,
 ) -> c_int {
     call(|system| {
-        let asked = if operation == libc::EPOLL_CTL_DEL {
+        let requested = if operation == libc::EPOLL_CTL_DEL {
             None
         } else {
             // SAFETY: as the caller promises.
@@ -151,12 +151,12 @@ pub unsafe extern "C" fn fdt_epoll_ctl(
                 return Err(Errno::EINVAL);
             }
         };
-        let asked = asked.map(|asked| {
-            let events = EpollFlags::from_bits_truncate(asked.events);
-            EpollEvent::new(events, asked.u64)
+        let requested = requested.map(|requested| {
+            let events = EpollFlags::from_bits_truncate(requested.events);
+            EpollEvent::new(events, requested.u64)
         });
         watch::revive();
-        system.process.epoll_ctl(epfd, operation, fd, asked)?;
+        system.process.epoll_ctl(epfd, operation, fd, requested)?;
         Ok(0)
     })
 }

@@ -115,9 +115,13 @@ unsafe fn poll(
         return Err(Errno::EINVAL);
     }
     // SAFETY: as the caller promises.
-    let asked = unsafe { uaccess::values(fds, count) }?;
+    let entries = unsafe { uaccess::values(fds, count) }?;
     let mut polled = uaccess::vec_with_capacity(count)?;
-    polled.extend(asked.iter().map(|fd| PollFd::new(fd.fd, events(fd.events))));
+    polled.extend(
+        entries
+            .iter()
+            .map(|fd| PollFd::new(fd.fd, events(fd.events))),
+    );
     watch::revive();
     let ready = system.process.poll(&mut polled, timeout)?;
     for (index, polled) in polled.iter().enumerate() {
@@ -211,8 +215,8 @@ impl Set {
     /// The set was read, and its memory is still valid.
     unsafe fn write_back(&self, end: usize) -> Result<(), Errno> {
         for (index, found) in self.bits.words().iter().enumerate() {
-            let asked = end.saturating_sub(index * WORD).min(WORD);
-            let mask = u64::MAX.checked_shr((WORD - asked) as u32).unwrap_or(0);
+            let bits = end.saturating_sub(index * WORD).min(WORD);
+            let mask = u64::MAX.checked_shr((WORD - bits) as u32).unwrap_or(0);
             // SAFETY: as the caller promises; the result has no more words than were read.
             unsafe { uaccess::put(self.place.add(index), found & mask) }?;
         }
@@ -256,7 +260,7 @@ pub(crate) fn masked<R>(mask: Option<libc::sigset_t>, action: impl FnOnce() -> R
         return action();
     };
     let before = host::set_signal_mask(&mask);
-    let answer = action();
+    let result = action();
     host::set_signal_mask(&before);
-    answer
+    result
 }

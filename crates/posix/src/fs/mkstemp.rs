@@ -48,8 +48,12 @@ pub unsafe extern "C" fn fdt_mkostemps(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fdt_mkdtemp(template: *mut c_char) -> *mut c_char {
     // SAFETY: as above.
-    let made = call(|_| unsafe { try_names(template, 0, |path| fdt_mkdir(path, 0o700)) });
-    if made < 0 { ptr::null_mut() } else { template }
+    let result = call(|_| unsafe { try_names(template, 0, |path| fdt_mkdir(path, 0o700)) });
+    if result < 0 {
+        ptr::null_mut()
+    } else {
+        template
+    }
 }
 
 /// Letters of a name.
@@ -90,9 +94,9 @@ unsafe fn try_names(
             *letter = LETTERS[(random % 62) as usize];
             random /= 62;
         }
-        let made = make(template);
-        if made >= 0 {
-            return Ok(made);
+        let result = make(template);
+        if result >= 0 {
+            return Ok(result);
         }
         if errno() != Errno::EEXIST {
             return Err(errno());

@@ -44,14 +44,14 @@ pub unsafe extern "C" fn fdt_mmap(
         // SAFETY: as the caller promises.
         return unsafe { libc::mmap(at, length, protection, flags, fd, offset) };
     }
-    let asked = Mapping {
+    let mapping = Mapping {
         at,
         length,
         protection,
         flags,
         offset,
     };
-    let place = call(|system| system.map(fd, &asked));
+    let place = call(|system| system.map(fd, &mapping));
     // Unlike other calls, it does not report an error by null.
     if place.is_null() {
         libc::MAP_FAILED
@@ -70,7 +70,7 @@ struct Mapping {
 }
 
 impl System {
-    fn map(&self, fd: c_int, asked: &Mapping) -> Result<*mut c_void, Errno> {
+    fn map(&self, fd: c_int, mapping: &Mapping) -> Result<*mut c_void, Errno> {
         let file = self.file(fd)?;
         if let Some(host_file) = HostFile::below(&*file) {
             let &Mapping {
@@ -79,7 +79,7 @@ impl System {
                 protection,
                 flags,
                 offset,
-            } = asked;
+            } = mapping;
             let host_fd = host_file.fd();
             // SAFETY: the program chose the address.
             let place = unsafe { libc::mmap(at, length, protection, flags, host_fd, offset) };
@@ -89,8 +89,8 @@ impl System {
                 Ok(place)
             };
         }
-        asked.check(&*file)?;
-        asked.copy(&*file)
+        mapping.check(&*file)?;
+        mapping.copy(&*file)
     }
 }
 

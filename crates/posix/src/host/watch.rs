@@ -210,12 +210,12 @@ fn reactor() -> &'static Mutex<Reactor> {
 /// Body of the thread.
 fn listen(epoll: RawFd) {
     loop {
-        let Ok(told) = host::epoll_wait(epoll) else {
+        let Ok(ready) = host::epoll_wait(epoll) else {
             thread::sleep(Duration::from_millis(1));
             continue;
         };
         let _inside = freezer::enter();
-        for &(key, events) in &told {
+        for &(key, events) in &ready {
             let watch = reactor()
                 .lock()
                 .watched

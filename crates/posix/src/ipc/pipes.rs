@@ -38,8 +38,8 @@ pub(crate) unsafe fn put_pair(
     (one, other): (Fd, Fd),
 ) -> Result<c_int, Errno> {
     // SAFETY: as the caller promises.
-    let told = unsafe { uaccess::put(fds.cast(), [one.raw(), other.raw()]) };
-    if let Err(errno) = told {
+    let written = unsafe { uaccess::put(fds.cast(), [one.raw(), other.raw()]) };
+    if let Err(errno) = written {
         for fd in [one, other] {
             // The descriptor was not returned yet, so the program has not closed it.
             let _ = system.process.close(fd);

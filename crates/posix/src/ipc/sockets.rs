@@ -138,8 +138,8 @@ pub unsafe extern "C" fn fdt_accept4(
         if !address.is_null() {
             let from = from.unwrap_or(SocketAddress::Unnamed);
             // SAFETY: as the caller promises.
-            let told = unsafe { put_address(&from, address, length) };
-            told.inspect_err(|_| {
+            let written = unsafe { put_address(&from, address, length) };
+            written.inspect_err(|_| {
                 // The descriptor was not returned yet, so the program has not closed it.
                 let _ = system.process.close(accepted);
             })?;

@@ -155,12 +155,12 @@ pub extern "C" fn fdt_getdtablesize() -> c_int {
 /// Returns 1 if a descriptor is a terminal, otherwise 0 with the reason in errno: `isatty(3)`.
 #[unsafe(no_mangle)]
 pub extern "C" fn fdt_isatty(fd: c_int) -> c_int {
-    let answer = call(|system| {
+    let result = call(|system| {
         let file = system.file(fd)?;
         let host_file = HostFile::below(&*file).ok_or(Errno::ENOTTY)?;
         Ok(host::isatty(host_file.fd()))
     });
-    match answer {
+    match result {
         1 => 1,
         0 => {
             set_errno(Errno::ENOTTY);

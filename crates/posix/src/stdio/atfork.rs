@@ -21,16 +21,16 @@ unsafe extern "C" {
 /// `ENOMEM`.
 pub(crate) fn register() -> Result<(), Errno> {
     // SAFETY: the functions have the right types, and are valid for the life of the process.
-    let answer = unsafe {
+    let result = unsafe {
         libc::pthread_atfork(
             Some(_IO_list_lock),
             Some(_IO_list_unlock),
             Some(_IO_list_resetlock),
         )
     };
-    if answer == 0 {
+    if result == 0 {
         Ok(())
     } else {
-        Err(Errno::from_raw(answer))
+        Err(Errno::from_raw(result))
     }
 }

@@ -108,9 +108,9 @@ pub unsafe extern "C" fn fdt_readdir_r(
             // SAFETY: the entry is in the buffer, and is not longer than the struct.
             unsafe { copy_entry(next, entry.cast()) }?;
         }
-        let answer = if next.is_null() { next } else { entry };
+        let found = if next.is_null() { next } else { entry };
         // SAFETY: as the caller promises.
-        unsafe { uaccess::put(result, answer) }
+        unsafe { uaccess::put(result, found) }
     })
 }
 

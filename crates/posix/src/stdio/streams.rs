@@ -158,13 +158,13 @@ fn stream(fd: c_int, mode: &Mode) -> Result<*mut FILE, Errno> {
         close,
     };
     // It takes the lock of the list of streams, which a forking thread may hold: see `atfork`.
-    let made = host::blocking(|| {
+    let opened = host::blocking(|| {
         // SAFETY: the functions expect this cookie, and the mode is a C string.
         host::check_pointer(unsafe { fopencookie(cookie.cast(), mode.plain.as_ptr(), functions) })
     });
     // SAFETY: no other code uses it yet.
     let cookie = unsafe { Box::from_raw(cookie) };
-    let stream = made?;
+    let stream = opened?;
     *cookie.stream.lock() = stream.addr();
     STREAMS.lock().insert(stream.addr(), fd);
     // The stream owns it until the stream is closed.
