@@ -1,6 +1,6 @@
 //! The entry and exit of every call: errno, panics, and forks of the host process.
 //!
-//! A call runs inside the [freezer](fdtable::freezer). A fork of the host process by another thread
+//! A call runs inside the [freezer]. A fork of the host process by another thread
 //! waits until the call ends or sleeps.
 
 use std::ffi::{c_int, c_long};
