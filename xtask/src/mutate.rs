@@ -2,13 +2,13 @@
 //!
 //! Two kinds of mutation are tried, and a model must fail under each:
 //!
-//! - Every ordering that is not `Relaxed`, and every fence, weakened one at a time. They are found in
-//!   the source (`source`) and weakened at run time, without a new build: under `cfg(loom)`, the
-//!   atomics of the crate look at their caller's place (`crates/base/src/sync/atomic.rs`). A run that
-//!   records these places says which models can catch a mutation. Mutations that no model catches are
-//!   on a list, with reasons (`allowed`); the list must be exact.
-//! - Checks, locks and steps that are left out: a table of texts to replace, in a copy that is built
-//!   for each (`structural`).
+//! - Every ordering that is not `Relaxed`, and every fence, weakened one at a time. They are found
+//!   in the source (`source`) and weakened at run time, without a new build: under `cfg(loom)`, the
+//!   atomics of the crate look at their caller's place (`crates/base/src/sync/atomic.rs`). A run
+//!   that records these places says which models can catch a mutation. Mutations that no model
+//!   catches are on a list, with reasons (`allowed`); the list must be exact.
+//! - Checks, locks and steps that are left out: a table of texts to replace, in a copy that is
+//!   built for each (`structural`).
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs;
@@ -216,7 +216,8 @@ fn product_files(directory: &Path, files: &mut Vec<PathBuf>) -> Result {
     Ok(())
 }
 
-/// Tries mutations of orderings and fences, and adds to `wrong` what is not on the list as it should be.
+/// Tries mutations of orderings and fences, and adds to `wrong` what is not on the list as it
+/// should be.
 fn weaken(
     mutations: &[Mutation],
     known: &HashSet<String>,
@@ -461,8 +462,8 @@ fn replace(mutations: &[&structural::Structural], wrong: &mut Vec<String>) -> Re
 ///
 /// # Errors
 ///
-/// If the run failed and no model did: neither a panic, nor a fault where freed memory is read, nor an
-/// abort by the allocator.
+/// If the run failed and no model did: neither a panic, nor a fault where freed memory is read, nor
+/// an abort by the allocator.
 fn judge(finished: &Finished) -> Result<Outcome> {
     let status = match finished.end {
         End::Success => return Ok(Outcome::Passed),

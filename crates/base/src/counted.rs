@@ -80,9 +80,9 @@ impl<T: Send + Sync + 'static> Ref<T> {
     }
 
     /// Makes a counted object whose `hook` runs when the last reference goes, at once, on the
-    /// thread that drops it, or on one that is dropping a reference at the same moment. A panic of the
-    /// hook comes out there, and the object is dropped all the same (see [`unwind`](crate::unwind)).
-    /// Allocates.
+    /// thread that drops it, or on one that is dropping a reference at the same moment. A panic of
+    /// the hook comes out there, and the object is dropped all the same (see
+    /// [`unwind`](crate::unwind)). Allocates.
     #[must_use]
     pub fn with_release(value: T, hook: impl Fn(&T) + Send + Sync + 'static) -> Self {
         Self {

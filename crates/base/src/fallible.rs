@@ -97,8 +97,8 @@ impl<T> OnceBox<T> {
             return Ok(value);
         }
         let new = NonNull::from(Box::leak(try_box(make()?)?));
-        // Release: pairs with the acquire in `get`, so the value is complete there. Acquire on failure:
-        // pairs with this release of the winner, whose value the loser uses.
+        // Release: pairs with the acquire in `get`, so the value is complete there. Acquire on
+        // failure: pairs with this release of the winner, whose value the loser uses.
         let there = self
             .place
             .compare_exchange(ptr::null_mut(), new.as_ptr(), Release, Acquire);

@@ -14,9 +14,9 @@
 //! fence is before that point (then its store is visible when the heavy fence returns) or after
 //! it (then its loads come after the heavy side's stores).
 //!
-//! Without the system call both are `fence(SeqCst)`. Which it is, is found out once (`prepare`);
-//! a light side that does not know yet takes a full fence, which pairs with both kinds. Models have a pair of their own that
-//! promises no more than the system call does.
+//! Without the system call both are `fence(SeqCst)`. Which it is, is found out once (`prepare`); a
+//! light side that does not know yet takes a full fence, which pairs with both kinds. Models have a
+//! pair of their own that promises no more than the system call does.
 //!
 //! Costs measured on a 2-CPU x86-64: light 0 ns or 8 ns; heavy 0.3 µs when no other thread of
 //! the process runs, 9 to 20 µs when one does. So: one heavy fence for a batch, never one for

@@ -1,13 +1,14 @@
-//! A freezer: no other thread is in the middle of a call while one thread looks at all memory, or has
-//! it copied by `fork(2)`.
+//! A freezer: no other thread is in the middle of a call while one thread looks at all memory, or
+//! has it copied by `fork(2)`.
 //!
 //! A child of `fork(2)` has one thread and a copy of everything, the locks of all other threads
 //! included. A lock that one of them held is never given back there, and what it had changed by
 //! half stays so. So calls *enter* the freezer, and who is about to fork *freezes* it: newcomers
 //! wait, and those inside are waited for. Then no other thread holds a lock of this library, and
 //! none is between two steps. Who sleeps inside of a call, and may do so for long, *steps out* for
-//! that time: then it holds nothing, and need not be waited for. ([`host_fork`](crate::host_fork) is what
-//! forks use. The name, and that sleepers need not be woken for it, are those of Linux's freezer.)
+//! that time: then it holds nothing, and need not be waited for. ([`host_fork`](crate::host_fork)
+//! is what forks use. The name, and that sleepers need not be woken for it, are those of Linux's
+//! freezer.)
 //!
 //! Entering happens at each call and freezing at each fork, so the cost is where the fork is. The
 //! steps, with letters that stand at the same steps in the code:
@@ -20,9 +21,10 @@
 //! | (D) | work, then store "outside", release | (T) | work, then clear "frozen", release; give back the turn, and wake who waits |
 //!
 //! The fences order (A) with (C) and (P) with (R) (see [`fence`](mod@crate::fence)): either (C)
-//! sees (P), and the thread does nothing inside; or (R) sees (A) or a later store of the same thread,
-//! and is satisfied by "outside" alone. Each store of that is a release and (R) acquires: what was
-//! done inside is seen by who freezes. And who enters after (T) acquires in (C) what was done meanwhile.
+//! sees (P), and the thread does nothing inside; or (R) sees (A) or a later store of the same
+//! thread, and is satisfied by "outside" alone. Each store of that is a release and (R) acquires:
+//! what was done inside is seen by who freezes. And who enters after (T) acquires in (C) what was
+//! done meanwhile.
 //!
 //! The record is the one of [read-side sections](crate::rcu), and its owner's own cache line. That
 //! the light fence will do is told in the word of (C), so that the frequent path loads it once.
@@ -31,15 +33,15 @@
 //!
 //! The record counts how deep the thread is inside, and says whether (C) has let it in. Who was let
 //! in and enters again does not look: a freeze waits for it, so it must not wait for the freeze. A
-//! signal handler may therefore enter, wherever it has interrupted its thread. Between (A) and (C) it
-//! finds that the thread was not let in, and looks itself; the thread looks again after it.
-//! While the freezer is frozen a handler waits, as any newcomer does, unless its thread is inside, or
-//! has frozen it.
+//! signal handler may therefore enter, wherever it has interrupted its thread. Between (A) and (C)
+//! it finds that the thread was not let in, and looks itself; the thread looks again after it.
+//! While the freezer is frozen a handler waits, as any newcomer does, unless its thread is inside,
+//! or has frozen it.
 //!
-//! The thread that freezes is inside from then on, so that it can go on calling. If it was
-//! before, it steps out while another thread's freeze is in the way, and is not waited for by its own.
-//! Nor does it wait for its own, wherever a handler interrupts it, and if it steps out and in again: the
-//! turn has its name before "frozen" is set, and until that is cleared.
+//! The thread that freezes is inside from then on, so that it can go on calling. If it was before,
+//! it steps out while another thread's freeze is in the way, and is not waited for by its own. Nor
+//! does it wait for its own, wherever a handler interrupts it, and if it steps out and in again:
+//! the turn has its name before "frozen" is set, and until that is cleared.
 //!
 //! # Rules
 //!
@@ -48,11 +50,11 @@
 //!   which waits for them. Take them after entering.
 //! - The same holds for who steps in again, and for who freezes.
 //! - Who steps out holds no lock, and has nothing in hand: what it holds is lost in a child.
-//! - Nobody inside waits for who has stepped out. It may have to wait for a freeze to step in again,
-//!   which waits for those inside. So a [callback](crate::rcu::defer) that steps out is for programs
-//!   where nobody inside calls [`barrier`](crate::rcu::barrier).
-//! - Guards of one thread are dropped in reverse order. Otherwise its count is wrong: a freeze waits
-//!   for ever, or not at all for this thread. No memory is in danger in this process.
+//! - Nobody inside waits for who has stepped out. It may have to wait for a freeze to step in
+//!   again, which waits for those inside. So a [callback](crate::rcu::defer) that steps out is for
+//!   programs where nobody inside calls [`barrier`](crate::rcu::barrier).
+//! - Guards of one thread are dropped in reverse order. Otherwise its count is wrong: a freeze
+//!   waits for ever, or not at all for this thread. No memory is in danger in this process.
 //! - Who leaks an [`Entry`] stays inside: nobody can freeze any more.
 //! - The first entry of a thread claims its record, which allocates, so it is not for signal
 //!   handlers. Nor is freezing. A handler may not use what the interrupted thread may be at: locks
@@ -86,8 +88,8 @@ const FROZEN: u32 = 2;
 pub(crate) struct Freezer {
     /// [`FENCED`] and [`FROZEN`]. Read at each entry, so it has a line of its own.
     word: CachePadded<AtomicU32>,
-    /// The thread whose turn it is to freeze, or 0. Taken before [`FROZEN`] is set, and given back after
-    /// it is cleared.
+    /// The thread whose turn it is to freeze, or 0. Taken before [`FROZEN`] is set, and given back
+    /// after it is cleared.
     holder: AtomicUsize,
     /// How often that thread has. Used by it alone.
     depth: AtomicUsize,
@@ -107,8 +109,8 @@ pub struct Entry {
     stays: PhantomData<*const ()>,
 }
 
-/// The proof of having stepped out of all entries of the thread, or of none if it was not inside. The
-/// thread steps in again when this is dropped, and may have to wait for that. It belongs to the
+/// The proof of having stepped out of all entries of the thread, or of none if it was not inside.
+/// The thread steps in again when this is dropped, and may have to wait for that. It belongs to the
 /// thread that made it.
 #[derive(Debug)]
 #[must_use = "the thread steps in again when this is dropped"]
@@ -121,10 +123,10 @@ pub struct SteppedOut {
 
 /// Enters: until the guard drops, a freeze waits for this thread. Entries nest.
 ///
-/// Waits while the freezer is frozen by another thread, unless this one is inside already. Allocates
-/// at a thread's first entry or section only. Not to be called inside a read-side section that is
-/// older than the thread's outermost entry: see the rules [above](self). Costs a few loads and stores of the
-/// thread's own memory.
+/// Waits while the freezer is frozen by another thread, unless this one is inside already.
+/// Allocates at a thread's first entry or section only. Not to be called inside a read-side section
+/// that is older than the thread's outermost entry: see the rules [above](self). Costs a few loads
+/// and stores of the thread's own memory.
 ///
 /// ```
 /// use fdtable_base::freezer;
@@ -144,8 +146,8 @@ pub fn enter() -> Entry {
     }
 }
 
-/// Steps out of all entries of this thread, if it has any, until the guard drops: for who is about to
-/// sleep. Callable anywhere; costs a load where the thread is not inside.
+/// Steps out of all entries of this thread, if it has any, until the guard drops: for who is about
+/// to sleep. Callable anywhere; costs a load where the thread is not inside.
 ///
 /// The caller must not hold anything of the library that is to be of use in a child: a lock is not
 /// given back there. Neither blocks nor allocates; dropping the guard waits while the freezer is
@@ -169,10 +171,10 @@ pub fn step_out() -> SteppedOut {
 /// Freezes: from now on newcomers wait; returns when no other thread is inside. Nests. The calling
 /// thread is inside from then on, until it [thaws](thaw).
 ///
-/// Blocks: for another thread's freeze, and for those inside, as long as they take; for ever if one of
-/// them waits for this thread. May allocate. A thread that is inside steps out while it waits for
-/// another thread's freeze. Not to be called in a signal handler; inside a read-side section only
-/// where nobody inside waits for grace periods.
+/// Blocks: for another thread's freeze, and for those inside, as long as they take; for ever if one
+/// of them waits for this thread. May allocate. A thread that is inside steps out while it waits
+/// for another thread's freeze. Not to be called in a signal handler; inside a read-side section
+/// only where nobody inside waits for grace periods.
 ///
 /// ```
 /// use fdtable_base::freezer;
@@ -186,8 +188,8 @@ pub fn freeze() {
     FREEZER.freeze();
 }
 
-/// Undoes one [`freeze`] of this thread; the last lets all who wait go on. Does nothing for a thread
-/// that has not frozen. Never blocks; enters the operating system.
+/// Undoes one [`freeze`] of this thread; the last lets all who wait go on. Does nothing for a
+/// thread that has not frozen. Never blocks; enters the operating system.
 #[doc(alias = "thaw_processes")]
 pub fn thaw() {
     FREEZER.thaw();
@@ -212,7 +214,8 @@ impl Freezer {
         }
     }
 
-    /// (C) Tells whether a thread that has said that it is inside, and passed a light fence, may be.
+    /// (C) Tells whether a thread that has said that it is inside, and passed a light fence, may
+    /// be.
     #[inline(always)]
     pub(crate) fn admits(&self) -> bool {
         // Acquire: pairs with the release in (T).
@@ -257,9 +260,9 @@ impl Freezer {
     fn take_turn(&self) {
         let name = rcu::thread_name();
         let mut attempts = 0;
-        // Acquire: pairs with the release with which who froze it before gave back the turn, so that
-        // "frozen" is set after it was cleared. No model sees it, since exchanges happen there in the
-        // order of their steps. Relaxed on failure: nothing is done then.
+        // Acquire: pairs with the release with which who froze it before gave back the turn, so
+        // that "frozen" is set after it was cleared. No model sees it, since exchanges happen there
+        // in the order of their steps. Relaxed on failure: nothing is done then.
         while self
             .holder
             .compare_exchange(0, name, Acquire, Relaxed)

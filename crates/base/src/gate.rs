@@ -20,8 +20,9 @@
 //! sees the gate open by it acquires in (H) what was done while it was shut.
 //!
 //! The record is the one of [read-side sections](crate::rcu), which has the thread's own cache
-//! line. Who enters a gate enters a section with it: two stores, and one fence for both. This is what the kernel calls a *big-reader
-//! lock*, with the fence moved from the reader to the writer as its `percpu_rw_semaphore` does.
+//! line. Who enters a gate enters a section with it: two stores, and one fence for both. This is
+//! what the kernel calls a *big-reader lock*, with the fence moved from the reader to the writer as
+//! its `percpu_rw_semaphore` does.
 
 use core::hint::cold_path;
 use core::marker::PhantomData;
@@ -76,8 +77,8 @@ impl Gate {
         self.admit(rcu::enter_gate(ptr::from_ref(self).addr())?)
     }
 
-    /// As [`enter`](Self::enter), but may refuse inside of sections, and refuses at a thread's first one,
-    /// and where readers take full fences. For paths that must not call anything.
+    /// As [`enter`](Self::enter), but may refuse inside of sections, and refuses at a thread's
+    /// first one, and where readers take full fences. For paths that must not call anything.
     #[inline(always)]
     pub fn try_enter(&self) -> Option<Entry<'_>> {
         // (E), (F)

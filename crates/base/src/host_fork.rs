@@ -1,8 +1,8 @@
 //! A `fork(2)` of the host process: its child goes on using everything.
 //!
-//! *Host* fork, to tell it from the fork of a table, which is an operation of the library and leaves
-//! the host as it is. The child of a host fork has a copy of all memory and one thread, the one that
-//! forked. What that means for this library, and who sees to it:
+//! *Host* fork, to tell it from the fork of a table, which is an operation of the library and
+//! leaves the host as it is. The child of a host fork has a copy of all memory and one thread, the
+//! one that forked. What that means for this library, and who sees to it:
 //!
 //! | what | in the child | who sees to it |
 //! |---|---|---|
@@ -14,8 +14,8 @@
 //! | sequences of other threads that had not committed | have not happened | |
 //! | threads that sleep on something | gone | wait queues compare [`generation`] |
 //!
-//! Whoever sees to it that forks are met in order calls [`register`] once, before there are threads,
-//! and [enters the freezer](crate::freezer::enter) around whatever uses the library:
+//! Whoever sees to it that forks are met in order calls [`register`] once, before there are
+//! threads, and [enters the freezer](crate::freezer::enter) around whatever uses the library:
 //!
 //! ```
 //! use fdtable_base::{freezer, host_fork, rcu};
@@ -46,23 +46,23 @@
 //! assert_eq!(answer, 0);
 //! ```
 //!
-//! Handlers that were registered before these run while the freezer is frozen, and may use the library,
-//! as the thread that forks is inside; but they must not start threads that do. In the child they run
-//! before [`child`]: there they must not wait for grace periods either, and [`generation`] is the
-//! parent's still. Those registered later run before and after, and must not hold what a thread inside
-//! may wait for. Register twice, and the two nest.
+//! Handlers that were registered before these run while the freezer is frozen, and may use the
+//! library, as the thread that forks is inside; but they must not start threads that do. In the
+//! child they run before [`child`]: there they must not wait for grace periods either, and
+//! [`generation`] is the parent's still. Those registered later run before and after, and must not
+//! hold what a thread inside may wait for. Register twice, and the two nest.
 //!
-//! Fork outside of the freezer, or [step out](freezer::step_out) for it: C libraries may hold a lock
-//! while handlers run (musl, glibc before 2.36). A thread that forks inside would wait there for
-//! another's fork, which waits for those inside.
+//! Fork outside of the freezer, or [step out](freezer::step_out) for it: C libraries may hold a
+//! lock while handlers run (musl, glibc before 2.36). A thread that forks inside would wait there
+//! for another's fork, which waits for those inside.
 //!
 //! # Without it
 //!
-//! A child that executes a program at once, or leaves, is not concerned. Any other finds everything as
-//! it was at some moment: a call waits for ever if it meets a lock that another thread held, and grace
-//! periods do not end if another thread was inside a section. Then memory is kept. A file whose
-//! descriptor was being closed may be neither open nor released. The same happens after `register` to
-//! who does not enter the freezer.
+//! A child that executes a program at once, or leaves, is not concerned. Any other finds everything
+//! as it was at some moment: a call waits for ever if it meets a lock that another thread held, and
+//! grace periods do not end if another thread was inside a section. Then memory is kept. A file
+//! whose descriptor was being closed may be neither open nor released. The same happens after
+//! `register` to who does not enter the freezer.
 //!
 //! # What it does not do
 //!
@@ -70,11 +70,12 @@
 //!   on is not released there. A reservation of theirs keeps its number, and a use that they began
 //!   is waited for. Who puts threads to sleep over such things has to know them, and to put them in
 //!   the child.
-//! - Records of threads that made their first call at the moment of the fork may leak, 256 bytes each.
-//! - The locks of others, of the caller's own code and of what it is built on, are their owners' to see
-//!   to. Threads that step out should not sleep on `parking_lot`: it keeps sleepers in a table of the
-//!   process, which the locks of this library share, and in the child their places in it are void. The
-//!   standard library's locks on Linux have theirs in the kernel.
+//! - Records of threads that made their first call at the moment of the fork may leak, 256 bytes
+//!   each.
+//! - The locks of others, of the caller's own code and of what it is built on, are their owners' to
+//!   see to. Threads that step out should not sleep on `parking_lot`: it keeps sleepers in a table
+//!   of the process, which the locks of this library share, and in the child their places in it are
+//!   void. The standard library's locks on Linux have theirs in the kernel.
 //! - `vfork(2)`, and children that share memory: they must use nothing of the library.
 
 use core::sync::atomic::Ordering::Relaxed;
@@ -109,8 +110,8 @@ pub fn generation() -> u32 {
     GENERATION.load(Relaxed)
 }
 
-/// Registers [`prepare`], [`parent`] and [`child`] with `pthread_atfork(3)`, at the first call in the
-/// process. To be called before there are threads that fork. Takes a lock, and may allocate.
+/// Registers [`prepare`], [`parent`] and [`child`] with `pthread_atfork(3)`, at the first call in
+/// the process. To be called before there are threads that fork. Takes a lock, and may allocate.
 ///
 /// # Errors
 /// [`OutOfMemory`] (ENOMEM of `pthread_atfork`); nothing is registered then.

@@ -22,7 +22,8 @@
 //!
 //! Who closes a number first tells that it is free, by its bit and if need be by a
 //! [notice](crate::room), and then empties the slot. So who finds the slot empty, without the lock,
-//! finds all that was told, and waits for the closer where it goes for the number itself: at the lock.
+//! finds all that was told, and waits for the closer where it goes for the number itself: at the
+//! lock.
 
 use core::cell::UnsafeCell;
 use core::hint::cold_path;
@@ -202,8 +203,8 @@ impl<T: ?Sized, S: LeafState> Leaf<T, S> {
 }
 
 impl<T: ?Sized, S> Leaf<T, S> {
-    /// Puts every reference that the leaf holds, also if hooks panic. The pointers stay for readers.
-    /// Runs release hooks.
+    /// Puts every reference that the leaf holds, also if hooks panic. The pointers stay for
+    /// readers. Runs release hooks.
     ///
     /// # Safety
     /// Nobody writes the leaf any more, and the references are given up once.
@@ -218,8 +219,8 @@ impl<T: ?Sized, S> Leaf<T, S> {
         });
     }
 
-    /// Asks for the counts of all objects. Each of the atomic steps that follow is done before the next
-    /// begins: without this, so would be the waits for their cache lines.
+    /// Asks for the counts of all objects. Each of the atomic steps that follow is done before the
+    /// next begins: without this, so would be the waits for their cache lines.
     fn prefetch_objects(&self) {
         for bit in bits_of(self.open.bits()) {
             self.slots.0[bit].prefetch();
@@ -303,8 +304,8 @@ impl<T: ?Sized, S> Deref for LeafRef<'_, T, S> {
 
 impl<T: ?Sized, S> LeafGuard<'_, T, S> {
     /// Puts an object, or nothing, in the place of what a number has, and returns that, for the
-    /// caller to drop after its locks. An object whose bit in `open` is clear when the leaf goes, or
-    /// is copied, leaks.
+    /// caller to drop after its locks. An object whose bit in `open` is clear when the leaf goes,
+    /// or is copied, leaks.
     ///
     /// # Panics
     /// If the number is not below [`BITS`].

@@ -15,8 +15,8 @@
 //!
 //! Who waits for a lock looks again and again before it sleeps, so they are meant for a few
 //! instructions. Nobody may wait for something else, or call foreign code, while it holds one. Who
-//! has the global lock may need it for longer, to see one moment of the whole: then all others wait,
-//! and it should say so to its callers.
+//! has the global lock may need it for longer, to see one moment of the whole: then all others
+//! wait, and it should say so to its callers.
 
 use core::marker::PhantomData;
 use core::ops::{Deref, DerefMut};

@@ -1,19 +1,19 @@
 //! A lock of one word, for a few instructions at a time.
 //!
-//! Taking it is one exchange, and giving it back is a plain store: on most processors half of
-//! what a lock costs that has to look for sleepers when it is given back. Nobody sleeps on this
-//! one. Who finds it taken keeps away for a while and looks again: twice as long each time, then after
+//! Taking it is one exchange, and giving it back is a plain store: on most processors half of what
+//! a lock costs that has to look for sleepers when it is given back. Nobody sleeps on this one. Who
+//! finds it taken keeps away for a while and looks again: twice as long each time, then after
 //! giving its processor away, and at last after a short sleep, so that even a thread of a higher
-//! priority lets the holder go on. (Without `std` it only looks.) So it is for sections of some tens
-//! of instructions without a call that could wait or run foreign code, where meeting another thread
-//! is rare.
+//! priority lets the holder go on. (Without `std` it only looks.) So it is for sections of some
+//! tens of instructions without a call that could wait or run foreign code, where meeting another
+//! thread is rare.
 //!
 //! *Why it keeps away at once, and for longer than a holder takes.* Who meets the holder once may
-//! well meet it again, since both work on what the lock guards. Each look takes the line of the lock
-//! from the holder, and who gets the lock at the first chance takes the lines of what it guards too:
-//! then each operation of both waits for lines, which takes ten times as long as the operation. Who
-//! keeps away lets the other do some dozens of operations on lines that it has, and then does as many
-//! itself. What that costs is a microsecond where two meet by chance.
+//! well meet it again, since both work on what the lock guards. Each look takes the line of the
+//! lock from the holder, and who gets the lock at the first chance takes the lines of what it
+//! guards too: then each operation of both waits for lines, which takes ten times as long as the
+//! operation. Who keeps away lets the other do some dozens of operations on lines that it has, and
+//! then does as many itself. What that costs is a microsecond where two meet by chance.
 //!
 //! The word also has a *name* for what it guards. Who was led to it by a hint takes the lock under
 //! the name that it expects, and so finds out in the same step whether it was led right.

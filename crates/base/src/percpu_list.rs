@@ -1,4 +1,5 @@
-//! A list of counted objects in parts, one for each processor, under an [lglock](mod@crate::lglock).
+//! A list of counted objects in parts, one for each processor, under an
+//! [lglock](mod@crate::lglock).
 //!
 //! An object joins when it is made, on the part of the processor that makes it, and leaves when
 //! its end comes: at its last put, or when it is revoked. It remembers its part in its
@@ -26,8 +27,8 @@
 //! *(U) before (G).* The object is not among those that (S) counted, and its maker does not come to
 //! (C). After (V) it does not touch the list any more, and (G) waits for (V).
 //!
-//! *(U) after (H).* The object was counted in (S). It counts itself off in (C), after it has touched
-//! the list for the last time.
+//! *(U) after (H).* The object was counted in (S). It counts itself off in (C), after it has
+//! touched the list for the last time.
 //!
 //! So whoever comes last to (C) or (D) is alone. The counting off is a release, for what it did
 //! with the list comes before its end, and an acquire, for the last one to see all that.
@@ -288,9 +289,9 @@ impl<T: ?Sized> PerCpuList<T> {
         self.roll().refuses_writers()
     }
 
-    /// Keeps everything out, for good. Calls `gone` when the last member has left, and nobody writes:
-    /// before this returns, or on the thread where the last of them ends. A panic of `gone` comes
-    /// out there. Takes the global lock.
+    /// Keeps everything out, for good. Calls `gone` when the last member has left, and nobody
+    /// writes: before this returns, or on the thread where the last of them ends. A panic of `gone`
+    /// comes out there. Takes the global lock.
     ///
     /// # Errors
     /// - [`Refused::Detached`] if it was detached before; `gone` is dropped.

@@ -1,7 +1,7 @@
 //! Fetching a cache line before it is needed, so that the wait for it and for others are one.
 
-/// Asks for the line at an address. Nothing is read, and the address need not be valid. Does nothing
-/// where the language has no way to ask.
+/// Asks for the line at an address. Nothing is read, and the address need not be valid. Does
+/// nothing where the language has no way to ask.
 #[inline(always)]
 pub(crate) fn prefetch<T>(line: *const T) {
     #[cfg(all(target_arch = "x86_64", not(loom), not(miri)))]

@@ -32,10 +32,10 @@
 //! section, or the (A) or (D) of a later section. All of these are releases that come after (C)
 //! in the reader's order, and (R) is an acquire: (C) comes before (T).
 //!
-//! *Two words.* A record has another such word, for sections that begin while the first one is taken;
-//! it counts them, and goes back to 0 when the last of them ends. A section is in the word in which
-//! it began until it ends, whatever the other one says. So each of the cases holds for each word by
-//! itself, and (R) is satisfied when both words are.
+//! *Two words.* A record has another such word, for sections that begin while the first one is
+//! taken; it counts them, and goes back to 0 when the last of them ends. A section is in the word
+//! in which it began until it ends, whatever the other one says. So each of the cases holds for
+//! each word by itself, and (R) is satisfied when both words are.
 //!
 //! A reader that is delayed between the two halves of (A) stores an old number late. Then an
 //! updater may wait for it without need; cases 2 and 3 do not ask how old the number is. Nobody
@@ -57,9 +57,9 @@
 //!
 //! # Rules
 //!
-//! A section must be short and must not block: while it lasts, nothing that was unpublished
-//! during it is freed, anywhere in the process. [`synchronize`] and [`barrier`] refuse to run
-//! inside one. What a `fork(2)` of the host leaves in the child, and how it goes on there, is told in
+//! A section must be short and must not block: while it lasts, nothing that was unpublished during
+//! it is freed, anywhere in the process. [`synchronize`] and [`barrier`] refuse to run inside one.
+//! What a `fork(2)` of the host leaves in the child, and how it goes on there, is told in
 //! [`host_fork`](crate::host_fork).
 
 mod callbacks;
@@ -133,11 +133,12 @@ pub fn barrier() -> Result<(), WouldDeadlock> {
     Ok(())
 }
 
-/// Runs the callbacks that were queued by [`call`] or [`defer`] before, by any thread, unless a reader
-/// is in the way. Returns true if all have run. The others stay queued.
+/// Runs the callbacks that were queued by [`call`] or [`defer`] before, by any thread, unless a
+/// reader is in the way. Returns true if all have run. The others stay queued.
 ///
 /// Waits for no reader for longer than a few looks at it, but runs callbacks. Takes the lock of the
-/// queue of each CPU, and a heavy fence or two if callbacks are queued and other threads are readers.
+/// queue of each CPU, and a heavy fence or two if callbacks are queued and other threads are
+/// readers.
 ///
 /// ```
 /// use fdtable_base::rcu;

@@ -1,14 +1,14 @@
 //! Where there is room in a table: what those who free numbers tell those who look for one.
 //!
-//! Numbers are in leaves, and leaves have an index. A *hint* says which leaf to look at: every
-//! leaf below it is full, or has been noticed. A hint may name a *second* leaf above the first, for
-//! when that is full: then every leaf between the two is as those below. A *notice* is the index of
-//! a leaf in which something was freed that a search has passed over as full. Who frees leaves the
+//! Numbers are in leaves, and leaves have an index. A *hint* says which leaf to look at: every leaf
+//! below it is full, or has been noticed. A hint may name a *second* leaf above the first, for when
+//! that is full: then every leaf between the two is as those below. A *notice* is the index of a
+//! leaf in which something was freed that a search has passed over as full. Who frees leaves the
 //! notice on a list of its own processor, so that two who free in different leaves on different
-//! processors write no common cache line; but the first who does so after a search *marks* the hint.
-//! The others see the mark and only read. So who looks for the lowest number looks at the hint
-//! alone, however many processors there are, and who searches takes away the mark, and then the
-//! lists.
+//! processors write no common cache line; but the first who does so after a search *marks* the
+//! hint. The others see the mark and only read. So who looks for the lowest number looks at the
+//! hint alone, however many processors there are, and who searches takes away the mark, and then
+//! the lists.
 //!
 //! Lists are threaded through the leaves: each has room for the index of the next, which its own
 //! lock guards, and is on one list at most. The owner of the structure (who holds the lock that
@@ -25,16 +25,17 @@
 //! | | | (w) | start over if there is a mark | | |
 //!
 //! *A mark is lost only with its notice.* Let (m) have seen or set a mark that (s) has overwritten.
-//! Then the fence of (m) comes before that of (s), or (m) would see (s). So (t) sees the notice. And (v) keeps a mark that comes after (s). Then there may be no notice any more,
-//! and the next search is for nothing.
+//! Then the fence of (m) comes before that of (s), or (m) would see (s). So (t) sees the notice.
+//! And (v) keeps a mark that comes after (s). Then there may be no notice any more, and the next
+//! search is for nothing.
 //!
-//! Leaves below the hint are full unless a number was freed in them, and that leaves a notice (n) and
-//! a mark (m). Suppose that at the moment of (b) a leaf below the hint was not full, by somebody who
-//! had left it already. Then (m) came before (b), and (c) comes after. So (c) finds the mark, or a
-//! search has overwritten it: then (c) finds a hint that is stale, or of a later version. None of
-//! these is the hint of (a), which never comes again. Either way the looker does not take the number.
-//! It follows that, when it does, the number was the lowest one at the moment of (b). For who
-//! searches, (w) is what (c) is for who looks.
+//! Leaves below the hint are full unless a number was freed in them, and that leaves a notice (n)
+//! and a mark (m). Suppose that at the moment of (b) a leaf below the hint was not full, by
+//! somebody who had left it already. Then (m) came before (b), and (c) comes after. So (c) finds
+//! the mark, or a search has overwritten it: then (c) finds a hint that is stale, or of a later
+//! version. None of these is the hint of (a), which never comes again. Either way the looker does
+//! not take the number. It follows that, when it does, the number was the lowest one at the moment
+//! of (b). For who searches, (w) is what (c) is for who looks.
 //!
 //! A number that is freed while the mark is not there yet counts as freed when it is: who frees has
 //! not returned yet, and holds the lock of its leaf, so nobody else sees it free.
@@ -56,28 +57,28 @@
 //! Now (e) is the moment at which everything below was taken. The leaf of the number is locked from
 //! (b) on. The first leaf was full at (e). And for the leaves below it and between the two the same
 //! holds as above, with (e) in the place of (b): a mark that had been set at (e) is seen in (c).
-//! For this (e) acquires. The first leaf may be full *again*, by somebody who takes a number of it by
-//! name, after a lower one was freed: then there was no moment at which everything was taken, and who
-//! reads (o) sees the mark.
+//! For this (e) acquires. The first leaf may be full *again*, by somebody who takes a number of it
+//! by name, after a lower one was freed: then there was no moment at which everything was taken,
+//! and who reads (o) sees the mark.
 //!
-//! To look before (b) alone would not do: a number of the first leaf may be freed after the look, and
-//! one of the second after that.
+//! To look before (b) alone would not do: a number of the first leaf may be freed after the look,
+//! and one of the second after that.
 //!
 //! *The second leaf belongs to the hint of (a)*, or the looker does not take the number. A search
 //! stores it between the fence of (s) and (v). The load in (a2) does not return an earlier one: (v)
-//! releases the store, and (a) acquires it. If the load returns a later one, (c) sees (s), or something
-//! later: the fence is before the store, and (a2) acquires. That is not the hint of (a), also where both
-//! hints have the same first leaf: their versions differ. The same holds of the places where the tree
-//! names both leaves.
+//! releases the store, and (a) acquires it. If the load returns a later one, (c) sees (s), or
+//! something later: the fence is before the store, and (a2) acquires. That is not the hint of (a),
+//! also where both hints have the same first leaf: their versions differ. The same holds of the
+//! places where the tree names both leaves.
 //!
 //! *Two lookers agree on their order.* What (e) reads may be older than what others have read by
 //! then, as a mark that (c) does not see yet. So the looker is to be ordered before some *frees*:
 //! those that it does not see. Let one looker be before a free, and that come, as threads can tell,
-//! before another looker. Then the other one has a later hint, or the same hint and sees the free: if
-//! it left a notice, by (c) as above; if it was in the first leaf, since whoever stored the
-//! hint of the one had locked that leaf after (s). The free did not come before that lock, or the one
-//! would see it. So it came after, and (c) of the other sees (s), or something later. Hints only grow
-//! and the frees of one leaf are in order, so lookers and frees do not go round in a circle.
+//! before another looker. Then the other one has a later hint, or the same hint and sees the free:
+//! if it left a notice, by (c) as above; if it was in the first leaf, since whoever stored the hint
+//! of the one had locked that leaf after (s). The free did not come before that lock, or the one
+//! would see it. So it came after, and (c) of the other sees (s), or something later. Hints only
+//! grow and the frees of one leaf are in order, so lookers and frees do not go round in a circle.
 
 use crate::fallible::{OnceBox, OutOfMemory};
 use crate::fence;
@@ -153,8 +154,8 @@ pub struct Room {
     locals: OnceBox<PerCpu<Local>>,
 }
 
-/// What who opens reads, searches write, and who leaves the first notice after one: a cache line of its
-/// own. Who takes a number by name, or any, does not touch it.
+/// What who opens reads, searches write, and who leaves the first notice after one: a cache line of
+/// its own. Who takes a number by name, or any, does not touch it.
 #[derive(Debug)]
 #[repr(align(64))]
 struct Searched {
@@ -193,8 +194,8 @@ impl Room {
     /// (a) Returns the hint, unless it is stale, or there is a notice.
     #[inline]
     pub fn hint(&self) -> Option<Hint> {
-        // Acquire: pairs with the release in (v); what the search saw in the leaves is seen, and the
-        // second leaf.
+        // Acquire: pairs with the release in (v); what the search saw in the leaves is seen, and
+        // the second leaf.
         let hint = Hint(self.searched.hint.load(Acquire));
         hint.is_good().then_some(hint)
     }
@@ -203,8 +204,8 @@ impl Room {
     /// [is confirmed](Self::is_confirmed) later.
     #[inline]
     pub fn second(&self) -> Option<usize> {
-        // Acquire: pairs with the fence in (s), which is before the store; if the second leaf is that
-        // of a later hint, (c) sees (s).
+        // Acquire: pairs with the fence in (s), which is before the store; if the second leaf is
+        // that of a later hint, (c) sees (s).
         let second = self.searched.second.load(Acquire);
         (second != NONE).then(|| second as usize - 1)
     }
@@ -217,9 +218,9 @@ impl Room {
         self.searched.hint.load(Relaxed) == hint.0
     }
 
-    /// (n), (m) Leaves a notice of the leaf with `index`, whose lock the caller holds. `set_next` keeps
-    /// the next of the list with the leaf. Without the lock, lists are wrong: notices are lost, or
-    /// the search that follows them does not end.
+    /// (n), (m) Leaves a notice of the leaf with `index`, whose lock the caller holds. `set_next`
+    /// keeps the next of the list with the leaf. Without the lock, lists are wrong: notices are
+    /// lost, or the search that follows them does not end.
     ///
     /// # Panics
     /// Without [`prepare`](Self::prepare).

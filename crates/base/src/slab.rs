@@ -1,11 +1,11 @@
 //! Object caches: memory for many objects of one size, which is used again and again.
 //!
 //! A cache cuts *slabs* of 64 KiB into places for its objects. What is given back waits, in
-//! *magazines* of the processor, for the next that is taken there: both are a few instructions
-//! on lines that no other processor writes, without a lock and without an atomic exchange. Slabs,
-//! colours and constructed objects are after Bonwick (*The Slab Allocator*, USENIX 1994), magazines and
-//! their depot after Bonwick and Adams (*Magazines and Vmem*, USENIX 2001), and that readers may look at
-//! what is free is Linux's `SLAB_TYPESAFE_BY_RCU`.
+//! *magazines* of the processor, for the next that is taken there: both are a few instructions on
+//! lines that no other processor writes, without a lock and without an atomic exchange. Slabs,
+//! colours and constructed objects are after Bonwick (*The Slab Allocator*, USENIX 1994), magazines
+//! and their depot after Bonwick and Adams (*Magazines and Vmem*, USENIX 2001), and that readers
+//! may look at what is free is Linux's `SLAB_TYPESAFE_BY_RCU`.
 //!
 //! ```
 //! use fdtable_base::slab::{Cache, Info, infos};
@@ -28,10 +28,10 @@
 //! | [`slabs`] | the slabs of a cache, by how full they are | a lock |
 //! | [`region`] | chunks of memory for slabs, for all caches | a lock |
 //!
-//! A thread that finds nothing in one part asks the next: [`cache`]. A [`header`] is at the beginning of
-//! each slab, and a [`shape`] tells where its objects are. On top are [`Cache`] and
-//! [`ConstructedCache`], and [`general`] for memory by its size, which may come from elsewhere if so
-//! [chosen](choose) at the start, of which [`SlabArc`] is made; beside them [`check`] and
+//! A thread that finds nothing in one part asks the next: [`cache`]. A [`header`] is at the
+//! beginning of each slab, and a [`shape`] tells where its objects are. On top are [`Cache`] and
+//! [`ConstructedCache`], and [`general`] for memory by its size, which may come from elsewhere if
+//! so [chosen](choose) at the start, of which [`SlabArc`] is made; beside them [`check`] and
 //! [`Info`].
 //!
 //! # What keeps memory alive
@@ -48,15 +48,15 @@
 //!
 //! # Rules
 //!
-//! What a `fork(2)` of the host leaves in the child is told in [`host_fork`](crate::host_fork): without
-//! it, a call in the child waits for ever if another thread held a lock of a cache. Signal handlers may not use a cache that the interrupted thread may
-//! be using: its locks are not for them. A child of `vfork(2)` without thread data of its own may use no
-//! cache at all, and a library that has this code in it must not be unloaded: the kernel knows of its
-//! sequences.
+//! What a `fork(2)` of the host leaves in the child is told in [`host_fork`](crate::host_fork):
+//! without it, a call in the child waits for ever if another thread held a lock of a cache. Signal
+//! handlers may not use a cache that the interrupted thread may be using: its locks are not for
+//! them. A child of `vfork(2)` without thread data of its own may use no cache at all, and a
+//! library that has this code in it must not be unloaded: the kernel knows of its sequences.
 //!
-//! Giving an object of a [`Cache`] or [`ConstructedCache`] back may give back a slab, and then runs RCU
-//! callbacks that are due: not under a lock that they may want. The readers of a free place must not
-//! meet who writes a new object there: that is for their type to see to, by atomics.
+//! Giving an object of a [`Cache`] or [`ConstructedCache`] back may give back a slab, and then runs
+//! RCU callbacks that are due: not under a lock that they may want. The readers of a free place
+//! must not meet who writes a new object there: that is for their type to see to, by atomics.
 
 mod arc;
 #[cfg_attr(
@@ -99,19 +99,19 @@ pub use options::{Alignment, Checks, Colouring, Options};
 use alloc::vec::Vec;
 
 /// Tells what there is in each cache that is alive, the general ones included; the cache that was
-/// made last first. Takes locks, one cache after the other, and allocates: ends the process if there
-/// is no memory for the answer, as a `Vec` does.
+/// made last first. Takes locks, one cache after the other, and allocates: ends the process if
+/// there is no memory for the answer, as a `Vec` does.
 #[doc(alias = "slabinfo")]
 #[must_use]
 pub fn infos() -> Vec<Info> {
     registry::infos()
 }
 
-/// Gives back what is free in all caches, the general ones included: for a program that was told that
-/// memory is short, or that has closed very many files. Returns how many bytes that is. Slabs go back
-/// after a grace period: at once if [`rcu::barrier`](crate::rcu::barrier) follows. Takes locks, one
-/// cache after the other, and runs RCU callbacks that are due; not to be called under a lock that
-/// they may want.
+/// Gives back what is free in all caches, the general ones included: for a program that was told
+/// that memory is short, or that has closed very many files. Returns how many bytes that is. Slabs
+/// go back after a grace period: at once if [`rcu::barrier`](crate::rcu::barrier) follows. Takes
+/// locks, one cache after the other, and runs RCU callbacks that are due; not to be called under a
+/// lock that they may want.
 ///
 /// ```
 /// use fdtable_base::slab;

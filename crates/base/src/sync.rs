@@ -110,9 +110,9 @@ impl<T> Mutex<T> {
     }
 
     /// Keeps away a few times before it sleeps: a holder nearly always goes on, and is done before
-    /// this thread could be put aside and woken; and where more threads run than there are processors,
-    /// who gives its own away at each meeting waits for all others. For longer at first than from a lock
-    /// of one word, since a search takes longer than a change in a leaf.
+    /// this thread could be put aside and woken; and where more threads run than there are
+    /// processors, who gives its own away at each meeting waits for all others. For longer at first
+    /// than from a lock of one word, since a search takes longer than a change in a leaf.
     #[cfg(not(loom))]
     #[cold]
     fn wait(&self) -> MutexGuard<'_, T> {
@@ -199,8 +199,8 @@ pub(crate) fn relax(attempts: u32) {
 #[cfg(not(loom))]
 const WAITS: u32 = 5;
 
-/// The first step of a thread that keeps away from a [`Mutex`]: four microseconds, of a wait of 28 that
-/// would be 31 from step 0 on.
+/// The first step of a thread that keeps away from a [`Mutex`]: four microseconds, of a wait of 28
+/// that would be 31 from step 0 on.
 #[cfg(not(loom))]
 const LONG: u32 = 2;
 

@@ -258,15 +258,16 @@ impl<T: ?Sized + Send + Sync, S: LeafState, D> Tree<T, S, D> {
         }
     }
 
-    /// Tells that a number has no object; what who took it away, or took its leaf out, did before is
-    /// seen. Takes no lock, neither blocks nor allocates.
+    /// Tells that a number has no object; what who took it away, or took its leaf out, did before
+    /// is seen. Takes no lock, neither blocks nor allocates.
     ///
-    /// Two threads that have each put an object somewhere do not both find the other's place vacant.
+    /// Two threads that have each put an object somewhere do not both find the other's place
+    /// vacant.
     #[inline]
     pub fn is_vacant(&self, number: usize, section: &Guard<'_>) -> bool {
-        // Pairs with itself: of two threads the one that passes it later sees what the other has put
-        // before. The exchange of a lock would not do, also where it is a full fence: what was put
-        // under the lock may still be on its way when the lock is given back.
+        // Pairs with itself: of two threads the one that passes it later sees what the other has
+        // put before. The exchange of a lock would not do, also where it is a full fence: what was
+        // put under the lock may still be on its way when the lock is given back.
         fence::full();
         // No leaf: the acquire of the walk pairs with the release that took it out.
         self.leaf(number / BITS, section)
@@ -302,8 +303,8 @@ impl<T: ?Sized + Send + Sync, S: LeafState, D> Tree<T, S, D> {
         Some(Entry { tree: self, inside })
     }
 
-    /// As [`enter`](Self::enter), but may refuse inside of sections, and refuses at a thread's first one,
-    /// and where readers take full fences. For paths that must not call anything.
+    /// As [`enter`](Self::enter), but may refuse inside of sections, and refuses at a thread's
+    /// first one, and where readers take full fences. For paths that must not call anything.
     #[inline(always)]
     pub fn try_enter(&self) -> Option<Entry<'_, T, S, D>> {
         let inside = self.shared.gate.try_enter()?;
@@ -319,8 +320,8 @@ impl<T: ?Sized + Send + Sync, S: LeafState, D> Tree<T, S, D> {
         }
     }
 
-    /// Borrows what is kept under the lock of the structure. Nobody else can, as the tree is borrowed
-    /// alone.
+    /// Borrows what is kept under the lock of the structure. Nobody else can, as the tree is
+    /// borrowed alone.
     pub fn data_mut(&mut self) -> &mut D {
         self.data.get_mut()
     }
@@ -810,8 +811,8 @@ impl<T: ?Sized, S: LeafState, D> Tree<T, S, D> {
         let root = Root::unpack(shared.root.load(Relaxed));
         let token = shared.token.load(Relaxed);
         if !root.node.is_null() {
-            // Relaxed: as above. No leaf is named: the tree is about to go, or is the other one of a
-            // share that failed, which has named none.
+            // Relaxed: as above. No leaf is named: the tree is about to go, or is the other one of
+            // a share that failed, which has named none.
             shared.root.store(ptr::null_mut(), Relaxed);
             // SAFETY: unlinked above, and the tree gives up its count of the root. No reader is in
             // a node with its token: such a node was in no other tree.

@@ -2,25 +2,25 @@
 //!
 //! This library calls such code in the middle of its own work: in a loop over the files of a table,
 //! or between two steps that belong together. A panic there ends the code that raised it and
-//! nothing else. The loop goes on, the second step is done, and then the panic goes on to the caller,
-//! as `Vec` does when the drop of one of its elements panics.
+//! nothing else. The loop goes on, the second step is done, and then the panic goes on to the
+//! caller, as `Vec` does when the drop of one of its elements panics.
 //!
-//! One panic at most comes out of a call. Each other one is *contained*: the panic hook of `std` has
-//! reported it, its payload is dropped, and it is counted ([`contained_panics`]). So every panic
-//! either comes out of a call or is counted. Contained are
+//! One panic at most comes out of a call. Each other one is *contained*: the panic hook of `std`
+//! has reported it, its payload is dropped, and it is counted ([`contained_panics`]). So every
+//! panic either comes out of a call or is counted. Contained are
 //! - each panic after the first one of the same call;
-//! - each panic of a hook or a destructor while the thread unwinds already, where Rust would end the
-//!   process;
-//! - each panic on a thread that has nothing to do with it: in an RCU callback, and so in `Drop` of a
-//!   counted object, and in a waker.
+//! - each panic of a hook or a destructor while the thread unwinds already, where Rust would end
+//!   the process;
+//! - each panic on a thread that has nothing to do with it: in an RCU callback, and so in `Drop` of
+//!   a counted object, and in a waker.
 //!
 //! Containing a panic needs `std`. Without it a panic mostly ends the program, and nothing is left
 //! to be done. Where it unwinds all the same, loops and second steps are finished during the
-//! unwinding. Each panic then comes out of the call, also that of a callback or a waker, and a second
-//! one ends the process.
+//! unwinding. Each panic then comes out of the call, also that of a callback or a waker, and a
+//! second one ends the process.
 //!
-//! A close executes no instruction more for this: [`catch_unwind`] is an entry in a table until there
-//! is a panic.
+//! A close executes no instruction more for this: [`catch_unwind`] is an entry in a table until
+//! there is a panic.
 //!
 //! [`catch_unwind`]: https://doc.rust-lang.org/std/panic/fn.catch_unwind.html
 
@@ -49,14 +49,15 @@ mod caught {
     /// call, because another one did, or because the thread had nothing to do with them. Never
     /// blocks.
     ///
-    /// A program that finds it raised has a release hook, a waker or a `Drop` that panics; the panic
-    /// hook of `std` has reported each. Always 0 without the feature `std`.
+    /// A program that finds it raised has a release hook, a waker or a `Drop` that panics; the
+    /// panic hook of `std` has reported each. Always 0 without the feature `std`.
     pub fn contained_panics() -> u64 {
         // Relaxed: a figure, which orders nothing.
         CONTAINED.load(Relaxed)
     }
 
-    /// Runs `work`. Its panic comes out of this call, or is contained if the thread unwinds already.
+    /// Runs `work`. Its panic comes out of this call, or is contained if the thread unwinds
+    /// already.
     ///
     /// # Panics
     /// If `work` does.
@@ -75,8 +76,8 @@ mod caught {
         }
     }
 
-    /// Runs `work` again after each panic of it, until it returns. Then the first panic comes out of
-    /// this call, or is contained if the thread unwinds already; the others are contained.
+    /// Runs `work` again after each panic of it, until it returns. Then the first panic comes out
+    /// of this call, or is contained if the thread unwinds already; the others are contained.
     ///
     /// A panic must leave less to do: `work` takes an element off its list before it calls the code
     /// that may panic.

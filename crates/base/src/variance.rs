@@ -8,9 +8,9 @@
 //! - A type that takes values by a shared reference and gives them out is *invariant*. Through a
 //!   covariant view a `Narrow` could be put in that the owner takes out as a `Wide`, and calls with
 //!   a borrow that ends.
-//! - A type whose value is put in when it is made, and that only gives out shared borrows of it, may
-//!   be *covariant*, as `Box` and `Arc` are. What else knows the value, as a release hook or the
-//!   callback that drops it, keeps the type that it was made with.
+//! - A type whose value is put in when it is made, and that only gives out shared borrows of it,
+//!   may be *covariant*, as `Box` and `Arc` are. What else knows the value, as a release hook or
+//!   the callback that drops it, keeps the type that it was made with.
 //!
 //! Each claim of the first kind is three tests that differ in one type: a conversion to the same
 //! type compiles, and neither of the other two does.

@@ -57,8 +57,8 @@ impl<'g, T: ?Sized + Send + Sync> Block<'g, T> {
         self.bit_of(fd.into()).is_some()
     }
 
-    /// Finds the file of a descriptor, as [`Files::borrow`] does. What was opened or closed since the
-    /// block was found may be seen or not. Takes no lock, neither blocks nor allocates.
+    /// Finds the file of a descriptor, as [`Files::borrow`] does. What was opened or closed since
+    /// the block was found may be seen or not. Takes no lock, neither blocks nor allocates.
     ///
     /// # Errors
     /// - [`Error::BadFd`] (EBADF) if the number is not open, or not one of the block.

@@ -1,8 +1,8 @@
 //! `close_range(2)`.
 //!
 //! The range is worked off in groups of 64 numbers, each in one step. A descriptor that another
-//! thread opens in the range meanwhile may be closed or not, as on Linux. A release hook that panics
-//! does not end the work: what is left of the range is closed, and then the panic goes on.
+//! thread opens in the range meanwhile may be closed or not, as on Linux. A release hook that
+//! panics does not end the work: what is left of the range is closed, and then the panic goes on.
 
 use crate::{Error, Files};
 

@@ -3,8 +3,8 @@
 use crate::{Error, Files};
 
 impl<T: ?Sized + Send + Sync> Files<T> {
-    /// Closes every descriptor that has [`CLOEXEC`](crate::FdFlags::CLOEXEC). Reserved numbers
-    /// stay reserved. May wait for the lock, and runs release hooks. One that panics does not end the
+    /// Closes every descriptor that has [`CLOEXEC`](crate::FdFlags::CLOEXEC). Reserved numbers stay
+    /// reserved. May wait for the lock, and runs release hooks. One that panics does not end the
     /// work: the other descriptors are closed, and then the panic goes on.
     ///
     /// A process whose view is shared with others must have one of its own before it executes a

@@ -30,8 +30,8 @@ use crate::Error;
 /// Taking and dropping a reference is one atomic add each, and neither blocks nor allocates. The
 /// drop of the last one runs the release hook; if the file is on a
 /// [`SuperBlock`](crate::SuperBlock), it also waits for the lock of a list, for a few steps, or as
-/// long as a [snapshot](crate::SuperBlock::snapshot) takes. It may also run `Drop` of objects that were
-/// released before, and wait a moment for readers if very many are waiting for their end (see
+/// long as a [snapshot](crate::SuperBlock::snapshot) takes. It may also run `Drop` of objects that
+/// were released before, and wait a moment for readers if very many are waiting for their end (see
 /// [`rcu::call`](crate::rcu::call)); inside a read-side section it does neither.
 ///
 /// ```
@@ -64,12 +64,13 @@ impl<T: Send + Sync + 'static> FileRef<T> {
     /// locks of the table. Allocates.
     ///
     /// A hook that panics harms no other file. What closes many descriptors in one call
-    /// ([`close_range`](crate::Files::close_range), [`exec`](crate::Files::exec), the drop of a table)
-    /// or [revokes](crate::SuperBlock::revoke) many files goes on: it releases every other file, and
-    /// then the first panic comes out of the call. The file itself has ended too: it is closed, off its
-    /// superblock, and its object is dropped. A panic that cannot come out, since another one does or
-    /// the thread unwinds already, is counted by [`contained_panics`](crate::contained_panics).
-    /// Without the feature `std` a second panic ends the process.
+    /// ([`close_range`](crate::Files::close_range), [`exec`](crate::Files::exec), the drop of a
+    /// table) or [revokes](crate::SuperBlock::revoke) many files goes on: it releases every other
+    /// file, and then the first panic comes out of the call. The file itself has ended too: it is
+    /// closed, off its superblock, and its object is dropped. A panic that cannot come out, since
+    /// another one does or the thread unwinds already, is counted by
+    /// [`contained_panics`](crate::contained_panics). Without the feature `std` a second panic ends
+    /// the process.
     #[must_use]
     pub fn with_release(object: T, hook: impl Fn(&T) + Send + Sync + 'static) -> Self {
         Self(Ref::with_release(object, hook))

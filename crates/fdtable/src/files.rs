@@ -14,10 +14,11 @@ use crate::{Fd, RawFd};
 ///
 /// `T` is what a descriptor refers to: any type that threads may share, sized or `dyn`.
 ///
-/// Dropping a table closes its descriptors and runs their release hooks. If it was not made by a fork, it
-/// also drops all files of the process that have lost their last reference, unless a reader is in the way.
-/// It waits for no reader: [`rcu::barrier`](crate::rcu::barrier) does. Inside a read-side section it leaves
-/// them to the next table, the end of a thread that has closed something, or the next closes.
+/// Dropping a table closes its descriptors and runs their release hooks. If it was not made by a
+/// fork, it also drops all files of the process that have lost their last reference, unless a
+/// reader is in the way. It waits for no reader: [`rcu::barrier`](crate::rcu::barrier) does. Inside
+/// a read-side section it leaves them to the next table, the end of a thread that has closed
+/// something, or the next closes.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -57,9 +58,9 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         }
     }
 
-    /// Returns how many numbers are taken: those of open descriptors and those that are
-    /// reserved. Looks at one word for each 64
-    /// numbers up to the highest, and takes no lock: what others open and close meanwhile may be counted or not.
+    /// Returns how many numbers are taken: those of open descriptors and those that are reserved.
+    /// Looks at one word for each 64 numbers up to the highest, and takes no lock: what others open
+    /// and close meanwhile may be counted or not.
     pub fn open_count(&self) -> usize {
         self.table.taken()
     }

@@ -9,8 +9,8 @@
 //! descriptor [still names](Files::names) the file: either it does not, or whoever closes it sees
 //! what was left.
 //!
-//! The file is closed also if `flush` panics, and is then released. A call that closes many goes on:
-//! it closes the others too, and calls `flush` for them. The panic comes out when that is done.
+//! The file is closed also if `flush` panics, and is then released. A call that closes many goes
+//! on: it closes the others too, and calls `flush` for them. The panic comes out when that is done.
 
 use core::fmt;
 

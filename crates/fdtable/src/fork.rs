@@ -7,8 +7,8 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     /// Makes a child's view: the same files under the same numbers, with the same flags and the
     /// same limit, and from then on independent. Numbers that are reserved stay with the parent
     /// alone. The copy is of one moment: changes by other threads wait for it. May wait for the
-    /// lock, and allocates. Takes a reference to each of the first 64 files; the rest of the table is
-    /// shared, and copied where one of the two is changed.
+    /// lock, and allocates. Takes a reference to each of the first 64 files; the rest of the table
+    /// is shared, and copied where one of the two is changed.
     ///
     /// ```
     /// use fdtable::{FdFlags, FileRef, Files};
@@ -32,8 +32,8 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         Ok(child)
     }
 
-    /// Makes a child's view as [`fork`](Self::fork), in memory of slabs and counted, for who shares it:
-    /// it does not move, and the memory is soon had and soon given back.
+    /// Makes a child's view as [`fork`](Self::fork), in memory of slabs and counted, for who shares
+    /// it: it does not move, and the memory is soon had and soon given back.
     ///
     /// ```
     /// use fdtable::{FdFlags, FileRef, Files};
@@ -56,7 +56,8 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     /// Makes a child's view with those descriptors alone for which `keep` answers `true`: it is
     /// asked of each one in ascending order, with its file and flags, on the calling thread and
     /// outside of locks, but inside a read-side section: it must be short and must not block. If it
-    /// panics, there is no child, and no reference is left behind. Otherwise as [`fork`](Self::fork); what is not kept is not copied.
+    /// panics, there is no child, and no reference is left behind. Otherwise as
+    /// [`fork`](Self::fork); what is not kept is not copied.
     ///
     /// ```
     /// use fdtable::{FdFlags, FileRef, Files};

@@ -48,8 +48,8 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     /// Closes a descriptor, and waits until every [use](Self::begin_use) of the number has ended.
     /// The number is free after that, and the reference of the table dropped. From the beginning
     /// lookups answer EBADF, and `dup_to` onto it EBUSY. Blocks, outside of the
-    /// [freezer](crate::freezer); a thread that calls it while it uses the descriptor itself waits for
-    /// ever.
+    /// [freezer](crate::freezer); a thread that calls it while it uses the descriptor itself waits
+    /// forever.
     ///
     /// ```
     /// use fdtable::{Error, FdFlags, FileRef, Files};

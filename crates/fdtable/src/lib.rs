@@ -29,13 +29,13 @@
 //! is silent, Linux.
 //!
 //! Reading order: [`Fd`], [`FileRef`], [`Files`], then one file for each operation: `lookup`,
-//! `block`, `reserve`, `dup`, `close`, `close_range`, `fcntl`, `fork`, `exec`, and for those who need more:
-//! `limits`, `spare`, `wait`, `in_use`, `flush`, `tag`, `quarantine`, `unshare`. The mechanism under them
-//! is in `table` and the files below it, and what that stands on is in [`fdtable_base`]. Then
-//! `superblock`: [`SuperBlock`], a file system's view of the same files, and [`listing`], which shows
-//! people what is open in either. Beside all that,
-//! and without any of it, stands `private`: [`PrivateFiles`], whose descriptors are never given out
-//! twice, and which no search, `close_range`, fork or exec ever meets.
+//! `block`, `reserve`, `dup`, `close`, `close_range`, `fcntl`, `fork`, `exec`, and for those who
+//! need more: `limits`, `spare`, `wait`, `in_use`, `flush`, `tag`, `quarantine`, `unshare`. The
+//! mechanism under them is in `table` and the files below it, and what that stands on is in
+//! [`fdtable_base`]. Then `superblock`: [`SuperBlock`], a file system's view of the same files, and
+//! [`listing`], which shows people what is open in either. Beside all that, and without any of it,
+//! stands `private`: [`PrivateFiles`], whose descriptors are never given out twice, and which no
+//! search, `close_range`, fork or exec ever meets.
 
 #![cfg_attr(not(feature = "std"), no_std)]
 #![forbid(unsafe_code)]

@@ -1,8 +1,8 @@
 //! Listings of open files, as `lsof(8)` prints them: what is open, by whom, since when.
 //!
 //! A table knows numbers and counts. What a file *is* only its object can tell, so objects that are
-//! to be listed are asked for a [`Description`] ([`Describe`]). Whose table it is the table does not
-//! know either: who lists it puts a [label](Listing::labelled) on the rows. So the listing of a
+//! to be listed are asked for a [`Description`] ([`Describe`]). Whose table it is the table does
+//! not know either: who lists it puts a [label](Listing::labelled) on the rows. So the listing of a
 //! whole kernel is the listings of its processes, each with its label, one after another.
 //!
 //! A listing is a value of its own: it holds no reference to a file and no lock. It is taken in
@@ -152,7 +152,8 @@ impl<'l> IntoIterator for &'l Listing {
     }
 }
 
-/// Puts rows behind these. Ends the process if there is no memory; [`Listing::append`] has an error.
+/// Puts rows behind these. Ends the process if there is no memory; [`Listing::append`] has an
+/// error.
 impl Extend<Row> for Listing {
     fn extend<I: IntoIterator<Item = Row>>(&mut self, rows: I) {
         self.rows.extend(rows);

@@ -1,5 +1,5 @@
 //! Models of the table: small programs of two or three threads, which `loom` runs in every order
-//! of their steps, and for every older value that a load may still return.
+//! of their steps, and forevery older value that a load may still return.
 //!
 //! Leaves have 4 numbers there and nodes 2 children, so that a table of 9 numbers has three
 //! leaves and two roots one above the other. Whatever goes wrong shows as a look at an object
@@ -349,8 +349,8 @@ fn with_a_hint_above_a_full_leaf() -> (Fates, Arc<Files<Object>>) {
     (fates, files)
 }
 
-/// A number of the second leaf of the hint, though one of the first was closed before it: in a copy,
-/// since a child has the leaf too.
+/// A number of the second leaf of the hint, though one of the first was closed before it: in a
+/// copy, since a child has the leaf too.
 #[test]
 fn an_open_meets_closes_in_a_leaf_that_a_child_has_too() {
     explore(2, || {

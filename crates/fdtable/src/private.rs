@@ -6,8 +6,8 @@
 //! that closes all numbers it does not know. Molnar proposed a second name space for such use in
 //! 2007, "non-linear" descriptors for Linux: large numbers in no order, without a bitmap.
 //!
-//! This is one. A private descriptor is a number with a *generation*: when it is closed, it is
-//! void for good, also if its number is given out again. It names nothing in [`Files`](crate::Files):
+//! This is one. A private descriptor is a number with a *generation*: when it is closed, it is void
+//! for good, also if its number is given out again. It names nothing in [`Files`](crate::Files):
 //! the two are different types with different tables, so no search for a lowest number, no
 //! `close_range`, no fork and no exec ever meets it. That holds by construction, not by a check.
 //!

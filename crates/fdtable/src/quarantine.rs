@@ -10,10 +10,10 @@ use crate::Files;
 impl<T: ?Sized + Send + Sync> Files<T> {
     /// Has each number that is closed wait for `opens` opens before it is given out again; 0 ends
     /// it. Numbers in quarantine count as taken; but when no other is free, the one that has waited
-    /// longest is given out. At most 1,024 numbers wait at once: when another is closed, the one that
-    /// has waited longest is freed, so that no call has more than that to look through. A call that
-    /// asks for one by its name gets it ([`dup_to`](Self::dup_to)). Children inherit the mode, and none of the numbers. May wait
-    /// for the lock.
+    /// longest is given out. At most 1,024 numbers wait at once: when another is closed, the one
+    /// that has waited longest is freed, so that no call has more than that to look through. A call
+    /// that asks for one by its name gets it ([`dup_to`](Self::dup_to)). Children inherit the mode,
+    /// and none of the numbers. May wait for the lock.
     ///
     /// ```
     /// use fdtable::{Error, FdFlags, FileRef, Files};

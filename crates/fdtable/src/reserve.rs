@@ -74,11 +74,12 @@ impl<T: ?Sized + Send + Sync> Files<T> {
 
     /// Reserves the `count` lowest free descriptors, or none. May wait for the lock, and allocates.
     ///
-    /// Up to [`RESERVED_AT_ONCE`](Self::RESERVED_AT_ONCE) descriptors are reserved at one moment, and
-    /// a call that fails then leaves no trace: no other call sees one of them taken. More are
-    /// reserved in steps of so many, each at a moment of its own, so that the lock is never held for
-    /// long; while a call takes several steps and fails in a later one, others find the descriptors
-    /// of the earlier ones taken, and a [quarantine](Self::set_quarantine) counts them as opens.
+    /// Up to [`RESERVED_AT_ONCE`](Self::RESERVED_AT_ONCE) descriptors are reserved at one moment,
+    /// and a call that fails then leaves no trace: no other call sees one of them taken. More are
+    /// reserved in steps of so many, each at a moment of its own, so that the lock is never held
+    /// for long; while a call takes several steps and fails in a later one, others find the
+    /// descriptors of the earlier ones taken, and a [quarantine](Self::set_quarantine) counts them
+    /// as opens.
     ///
     /// # Errors
     /// - [`Error::InvalidArgument`] (EINVAL) if a flag is unknown.
@@ -114,10 +115,10 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         self.table.open_lowest(file.0, flags)
     }
 
-    /// Opens two files under the two lowest free descriptors, as `pipe(2)` and `socketpair(2)` do, or
-    /// neither. Both are taken at one moment, and a call that fails leaves no trace: no other call
-    /// sees one of them taken. A lookup may find the first before the second. May wait for the lock,
-    /// and allocates when the table grows.
+    /// Opens two files under the two lowest free descriptors, as `pipe(2)` and `socketpair(2)` do,
+    /// or neither. Both are taken at one moment, and a call that fails leaves no trace: no other
+    /// call sees one of them taken. A lookup may find the first before the second. May wait for the
+    /// lock, and allocates when the table grows.
     ///
     /// ```
     /// use fdtable::{Error, FdFlags, FileRef, Files};

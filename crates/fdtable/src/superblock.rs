@@ -117,9 +117,9 @@ impl<T: ?Sized> SuperBlock<T> {
         self.files.writers()
     }
 
-    /// Returns the files that are open at one moment: those whose last reference has not gone. Holds
-    /// the locks of all processors' lists for a walk over all of them, for which opens and closes on
-    /// this superblock wait: 20 to 50 ns for each file. Who can do without one moment
+    /// Returns the files that are open at one moment: those whose last reference has not gone.
+    /// Holds the locks of all processors' lists for a walk over all of them, for which opens and
+    /// closes on this superblock wait: 20 to 50 ns for each file. Who can do without one moment
     /// [iterates](Self::iter). Allocates.
     ///
     /// # Errors
@@ -182,8 +182,8 @@ impl<T: ?Sized> SuperBlock<T> {
     /// call revoked. Files that are opened meanwhile may stay. Runs hooks; allocates once.
     ///
     /// A hook that panics does not save the files behind it: they are revoked, and then the panic
-    /// comes out of this call. Panics of further hooks are [counted](crate::contained_panics). A hook
-    /// that revokes others itself does so inside of this call, and needs its stack.
+    /// comes out of this call. Panics of further hooks are [counted](crate::contained_panics). A
+    /// hook that revokes others itself does so inside of this call, and needs its stack.
     ///
     /// # Errors
     /// [`Error::NoMemory`] (ENOMEM); nothing changes.
@@ -191,9 +191,9 @@ impl<T: ?Sized> SuperBlock<T> {
         self.revoke_where(|_| true)
     }
 
-    /// As [`revoke`](Self::revoke), but only the files of which `which` says so: those of one inode,
-    /// or of one user. It is called outside of all locks. A panic of `which` ends the revocation where
-    /// it is.
+    /// As [`revoke`](Self::revoke), but only the files of which `which` says so: those of one
+    /// inode, or of one user. It is called outside of all locks. A panic of `which` ends the
+    /// revocation where it is.
     ///
     /// # Errors
     /// [`Error::NoMemory`] (ENOMEM); nothing changes.
@@ -221,8 +221,8 @@ impl<T: ?Sized> SuperBlock<T> {
 
     /// Unmounts while files are open: they live on, and no file can be opened any more. `gone` is
     /// called once, when the last of them and the last change has ended: before this returns, or by
-    /// who drops the last reference; a panic of it comes out there, unless the file's hook has panicked
-    /// before. Waits for the locks of all processors' lists; allocates.
+    /// who drops the last reference; a panic of it comes out there, unless the file's hook has
+    /// panicked before. Waits for the locks of all processors' lists; allocates.
     ///
     /// # Errors
     /// `gone` is dropped:

@@ -20,10 +20,10 @@
 //! | close, flags, `dup_to` | in the number's own leaf | make or copy the leaf |
 //! | reserve, install, ranges, fork | | always |
 //!
-//! Every change is one step for everybody who changes something: a leaf's words and slots change
+//! Every change is one step foreverybody who changes something: a leaf's words and slots change
 //! together, with the leaf locked. A lookup sees each change at the moment at which the slot is
-//! written. A number is free a moment before a lookup finds that it is closed, so that who finds it so can
-//! open it.
+//! written. A number is free a moment before a lookup finds that it is closed, so that who finds it
+//! so can open it.
 //!
 //! Nothing is dropped with a lock held: files that were taken out are handed to the caller, or are
 //! in a value that is dropped after the lock.
@@ -156,8 +156,8 @@ impl LeafState for Notes {
 /// How the short way is tried.
 #[derive(Clone, Copy)]
 enum Way {
-    /// As in nearly every case: the thread is in no section, and the lock of the leaf is free. Nothing
-    /// is called, so nothing has to be saved around it.
+    /// As in nearly every case: the thread is in no section, and the lock of the leaf is free.
+    /// Nothing is called, so nothing has to be saved around it.
     Prompt,
     /// In every case.
     Patient,

@@ -14,8 +14,8 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     /// Tells whether a number is free, and has the task woken when one may be, if none is. All who
     /// wait are woken; another thread may take it first. May wait for the lock.
     ///
-    /// The waker runs on the thread that frees a number, outside of all locks. A panic of it does not
-    /// come out there: it is [counted](crate::contained_panics).
+    /// The waker runs on the thread that frees a number, outside of all locks. A panic of it does
+    /// not come out there: it is [counted](crate::contained_panics).
     ///
     /// # Errors
     /// [`Error::NoMemory`] (ENOMEM) if there is no memory to remember the task, or to look.
@@ -32,8 +32,8 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     }
 
     /// Waits until a number is free. Somebody else may take it first: open, and wait again if that
-    /// fails. Blocks, outside of the [freezer](crate::freezer); must not be called inside a read-side
-    /// section.
+    /// fails. Blocks, outside of the [freezer](crate::freezer); must not be called inside a
+    /// read-side section.
     ///
     /// ```
     /// use fdtable::{Error, FdFlags, FileRef, Files};

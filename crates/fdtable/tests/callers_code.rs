@@ -3,7 +3,7 @@
 //! object tells of itself for a listing.
 //!
 //! The objects here ask the table when they are dropped, or listed. Under its lock they would wait
-//! for ever.
+//! forever.
 
 #![cfg(not(loom))]
 
@@ -39,7 +39,7 @@ fn open_many() -> Arc<Files<Asking>> {
     files
 }
 
-/// Runs `act`, which must not wait for ever.
+/// Runs `act`, which must not wait forever.
 fn ends(act: impl FnOnce() + Send + 'static) {
     let (tell, hear) = channel();
     let thread = thread::spawn(move || {

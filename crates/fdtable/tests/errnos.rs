@@ -264,8 +264,8 @@ type Flagged = fn(&Files<()>, Maker<'_>, FdFlags) -> Result<(), Error>;
 /// Makes a file that counts its release.
 type Maker<'m> = &'m dyn Fn() -> FileRef<()>;
 
-/// The calls of the table that take flags, each with what is good but the flags, and with what is bad
-/// too: the flags are looked at first, as `dup3(2)` and `close_range(2)` do.
+/// The calls of the table that take flags, each with what is good but the flags, and with what is
+/// bad too: the flags are looked at first, as `dup3(2)` and `close_range(2)` do.
 #[rustfmt::skip]
 const TAKE_FLAGS: &[(&str, Flagged)] = &[
     ("open", |files, file, flags| files.open(file(), flags).map(drop)),

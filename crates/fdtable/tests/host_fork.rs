@@ -1,7 +1,7 @@
 //! Forks of the host process: the child goes on with all tables, caches and grace periods, whatever
 //! the threads were doing that it does not have.
 //!
-//! A child that waits for ever is ended by an alarm, and tells by its status.
+//! A child that waits forever is ended by an alarm, and tells by its status.
 
 #![cfg(all(target_os = "linux", not(loom)))]
 
@@ -22,7 +22,7 @@ use nix::unistd::{ForkResult, Pid, fork};
 
 const NONE: FdFlags = FdFlags::empty();
 
-/// After so many seconds a child has waited for ever.
+/// After so many seconds a child has waited forever.
 const PATIENCE: u32 = 20;
 
 /// Forks copy the whole process, so the tests take turns; and the handlers are registered.
@@ -61,8 +61,9 @@ extern "C" fn call() {
 
 /// Forks, runs `work` in the child, and expects it to end well.
 fn in_child(work: impl FnOnce()) {
-    // SAFETY: the library says that its child goes on; nothing else is used there that a thread which
-    // is gone may have locked, but for the memory allocator, which is prepared by the C library.
+    // SAFETY: the library says that its child goes on; nothing else is used there that a thread
+    // which is gone may have locked, but for the memory allocator, which is prepared by the C
+    // library.
     match unsafe { fork() }.expect("the host forks") {
         ForkResult::Child => {
             // SAFETY: both take an integer. No destructor and no handler of the parent's runs.
@@ -316,8 +317,8 @@ fn a_callback_of_a_thread_that_is_gone_is_not_waited_for() {
     });
 }
 
-/// The thread that forks does so inside a callback of its own: callbacks of a processor run one after
-/// the other, in the child too.
+/// The thread that forks does so inside a callback of its own: callbacks of a processor run one
+/// after the other, in the child too.
 #[test]
 fn a_callback_that_forks_goes_on() {
     let _turn = turn();

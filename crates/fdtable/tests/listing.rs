@@ -225,7 +225,8 @@ fn boxed_and_shared_objects_describe_themselves() {
 trait DescribeSync: Describe + Send + Sync {}
 impl<T: Describe + Send + Sync> DescribeSync for T {}
 
-/// A listing is not confused by what others do meanwhile, and does not keep their files from ending.
+/// A listing is not confused by what others do meanwhile, and does not keep their files from
+/// ending.
 #[test]
 fn a_listing_of_a_busy_table_has_each_number_once_and_all_that_stays_open() {
     const STAY: [i32; 3] = [0, 70, 5000];

@@ -368,7 +368,8 @@ fn closes_beyond_a_full_quarantine_give_memory_back() {
         files.set_quarantine(1_000_000);
         close(&files);
         rcu::barrier().expect("outside of sections");
-        // 1,024 numbers wait in 16 leaves; 16 empty ones for each CPU, and some that are idle, stay.
+        // 1,024 numbers wait in 16 leaves; 16 empty ones for each CPU, and some that are idle,
+        // stay.
         let freed = full - bytes();
         let leaf = 600;
         assert!(
@@ -389,7 +390,8 @@ fn a_child_does_not_get_leaves_whose_notices_nobody_has_taken() {
     }
     close_all(&files, 1..=300);
     drop(files.fork().expect("there is memory"));
-    // Whoever opens next takes the notices that are left, and sees no leaf that is not the table's own.
+    // Whoever opens next takes the notices that are left, and sees no leaf that is not the table's
+    // own.
     let file = files.get(0).expect("it is open");
     let fd = files.open(file, NONE).expect("there is room");
     files.close(fd).expect("it is open");

@@ -14,8 +14,8 @@ pub(super) fn read() -> Result<BTreeMap<String, String>> {
     parse(&text).map_err(|error| format!("{PATH}: {error}").into())
 }
 
-/// Reads paragraphs: lines of a reason, each after `# `, then the keys that it holds for. A paragraph
-/// without keys is a comment.
+/// Reads paragraphs: lines of a reason, each after `# `, then the keys that it holds for. A
+/// paragraph without keys is a comment.
 fn parse(text: &str) -> std::result::Result<BTreeMap<String, String>, String> {
     let mut list = BTreeMap::new();
     for paragraph in text.split("\n\n") {

@@ -2,8 +2,8 @@
 //!
 //! A site is an ordering other than `Relaxed` among the arguments of a call, or a call of
 //! `fence::full`, `fence::light` or `fence::heavy`. Its place is the one that
-//! `core::panic::Location::caller` reports for the call. Code under a `cfg` that names `test` is left
-//! out.
+//! `core::panic::Location::caller` reports for the call. Code under a `cfg` that names `test` is
+//! left out.
 
 /// The orderings that can be weakened.
 const ORDERINGS: [&str; 4] = ["Acquire", "Release", "AcqRel", "SeqCst"];

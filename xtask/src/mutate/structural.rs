@@ -1,7 +1,8 @@
 //! Mutations that leave out a check, a lock or a step: a table of texts to replace.
 //!
 //! Each is applied to a copy of the sources, built, and run with one model, which must fail. A text
-//! that is not in the source, or is there more than once, is an error: the table follows the source.
+//! that is not in the source, or is there more than once, is an error: the table follows the
+//! source.
 
 use std::fs;
 use std::path::{Path, PathBuf};

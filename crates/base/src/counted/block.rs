@@ -77,9 +77,9 @@ impl State {
 
     #[cold]
     fn says_revoked(&self) -> bool {
-        // Acquire: pairs with the release in `revoke`: that the revocation is counted is seen too, so
-        // that who has once found the object revoked does so again. Who knows that a revocation is
-        // over has synchronised with it, and sees the bit in any case.
+        // Acquire: pairs with the release in `revoke`: that the revocation is counted is seen too,
+        // so that who has once found the object revoked does so again. Who knows that a revocation
+        // is over has synchronised with it, and sees the bit in any case.
         self.0.load(Acquire) & Self::REVOKED != 0
     }
 
@@ -243,7 +243,8 @@ pub(crate) unsafe fn number(anchor: NonNull<Anchor>) -> u32 {
     unsafe { Header::of(anchor) }.state.number()
 }
 
-/// Asks for the line of a block's count, which is right before its anchor. There need not be a block.
+/// Asks for the line of a block's count, which is right before its anchor. There need not be a
+/// block.
 #[cfg(not(loom))]
 #[inline(always)]
 pub(crate) fn prefetch_count(anchor: *const Anchor) {
@@ -280,8 +281,8 @@ pub(super) unsafe fn object<'a, T: ?Sized>(anchor: NonNull<Anchor>) -> &'a T {
     unsafe { object.as_ref() }
 }
 
-/// Memory of a block. Dropping this gives it back. Its layout is in its type, so that the compiler finds
-/// where it goes.
+/// Memory of a block. Dropping this gives it back. Its layout is in its type, so that the compiler
+/// finds where it goes.
 struct Memory<T: ?Sized, S, H, L> {
     place: NonNull<u8>,
     shape: PhantomData<Shape<T, S, H, L>>,
@@ -432,9 +433,9 @@ pub(super) unsafe fn revoke(anchor: NonNull<Anchor>) -> bool {
     let header = unsafe { Header::of(anchor) };
     // Before the bit, so that who sees that goes on to see it.
     REVOCATIONS.begin();
-    // Release: pairs with the acquire of `says_revoked`, and with this one's: of two who revoke, who
-    // comes second sees that the first has counted. The reference that the caller has yet to put
-    // orders this with the last put.
+    // Release: pairs with the acquire of `says_revoked`, and with this one's: of two who revoke,
+    // who comes second sees that the first has counted. The reference that the caller has yet to
+    // put orders this with the last put.
     if header.state.0.fetch_or(State::REVOKED, AcqRel) & State::REVOKED != 0 {
         REVOCATIONS.end();
         return false;
@@ -456,9 +457,9 @@ impl Drop for Reclaim {
     fn drop(&mut self) {
         // SAFETY: the block stays until its callback frees it.
         let state = unsafe { &(*self.0.as_ptr()).state };
-        // No exchange: without references nobody else writes it, and whoever invokes the callback has
-        // synchronised with the queue. Release: who reads a revocation from this store sees that it is
-        // counted, as from the one in `revoke`, which this thread has synchronised with.
+        // No exchange: without references nobody else writes it, and whoever invokes the callback
+        // has synchronised with the queue. Release: who reads a revocation from this store sees
+        // that it is counted, as from the one in `revoke`, which this thread has synchronised with.
         state
             .0
             .store(state.0.load(Relaxed) | State::RELEASED, Release);
@@ -501,7 +502,8 @@ where
 }
 
 /// Calls the hook of a block, and has it leave its list, also if the hook panics. While the thread
-/// unwinds, a panic is contained: so any reference may be the last one of an object whose hook panics.
+/// unwinds, a panic is contained: so any reference may be the last one of an object whose hook
+/// panics.
 ///
 /// # Safety
 /// As [`take_step`], for a block that is not released.

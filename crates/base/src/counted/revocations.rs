@@ -6,12 +6,12 @@
 //!
 //! # Why nobody misses a revocation
 //!
-//! A revocation is counted before its object says that it is revoked, and no longer once its block is
-//! freed. Who knows that it has begun, since it was told so or has found the object revoked, has
-//! synchronised with it, and so finds the word as it was left by it, or as later revocations and frees
-//! have left it. The object's own free is not among those while somebody can
-//! ask: he has a reference, or is in a section in which it was found. Until then the word has at least
-//! this one in it.
+//! A revocation is counted before its object says that it is revoked, and no longer once its block
+//! is freed. Who knows that it has begun, since it was told so or has found the object revoked, has
+//! synchronised with it, and so finds the word as it was left by it, or as later revocations and
+//! frees have left it. The object's own free is not among those while somebody can ask: he has a
+//! reference, or is in a section in which it was found. Until then the word has at least this one
+//! in it.
 
 use crossbeam_utils::CachePadded;
 

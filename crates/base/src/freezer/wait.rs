@@ -1,5 +1,5 @@
-//! Waiting for bits of a word to be cleared. On Linux by its `futex(2)`, which keeps those who wait in
-//! the kernel: a child of a fork has none of them in its memory.
+//! Waiting for bits of a word to be cleared. On Linux by its `futex(2)`, which keeps those who wait
+//! in the kernel: a child of a fork has none of them in its memory.
 
 use crate::sync::atomic::AtomicU32;
 use crate::sync::atomic::Ordering::Relaxed;
@@ -19,9 +19,9 @@ pub(super) fn until_clear(word: &AtomicU32, bits: u32) {
     }
 }
 
-/// Sleeps until somebody wakes those who wait, if the word is `now` still; or returns for no reason.
-/// Leaves `errno` as it is: the caller may be a signal handler, or step in after a call of the host
-/// whose error nobody has asked for yet.
+/// Sleeps until somebody wakes those who wait, if the word is `now` still; or returns for no
+/// reason. Leaves `errno` as it is: the caller may be a signal handler, or step in after a call of
+/// the host whose error nobody has asked for yet.
 #[cfg(all(target_os = "linux", not(loom)))]
 fn sleep(word: &AtomicU32, now: u32, _attempts: u32) {
     let operation = libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG;

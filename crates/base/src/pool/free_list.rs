@@ -2,8 +2,8 @@
 //!
 //! The lock is held for a few steps, or for those of a batch, and a thread that may use another
 //! list as well never waits for it: its holder may have been stopped. To lock costs one
-//! compare-and-swap and to unlock a store, which is what makes it worth a type of its own. What it guards
-//! is in atomics too, since the length is also looked at without it.
+//! compare-and-swap and to unlock a store, which is what makes it worth a type of its own. What it
+//! guards is in atomics too, since the length is also looked at without it.
 
 use crate::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use crate::sync::atomic::{AtomicBool, AtomicU32};

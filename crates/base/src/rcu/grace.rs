@@ -10,8 +10,9 @@ use crate::sync::{Mutex, global, relax};
 /// The grace periods of the process, one at a time. Their numbers grow in steps of [`NUMBER`], so
 /// that readers can store them beside their depth.
 pub(super) struct Grace {
-    /// The number of the grace period that began last, whether readers must fence, and [`BEGUN`]. Read
-    /// by every reader at every section, so it has a line of its own, which who takes a ticket does not write.
+    /// The number of the grace period that began last, whether readers must fence, and [`BEGUN`].
+    /// Read by every reader at every section, so it has a line of its own, which who takes a ticket
+    /// does not write.
     started: CachePadded<AtomicU64>,
     /// The same number, a moment earlier: where who takes a ticket writes.
     numbered: AtomicU64,
@@ -137,7 +138,8 @@ impl Grace {
         // Acquire: from the tickets taken so far; those that come later are for the next one.
         // No model sees it: the full fence (Q) acquires what this exchange has read, too.
         self.numbered.fetch_add(NUMBER, Acquire);
-        // (N) Release: to the readers that will carry this number, with what came before the tickets.
+        // (N) Release: to the readers that will carry this number, with what came before the
+        // tickets.
         self.started.fetch_add(NUMBER, Release);
         *running = true;
         // (Q) pairs with the light fence (B) of every reader.

@@ -401,8 +401,8 @@ fn a_barrier_waits_for_what_a_portion_has_left() {
     });
 }
 
-/// What runs at the end of a table or a thread: an object that is dropped although a reader looks at it;
-/// an answer that all callbacks have run, when one has not.
+/// What runs at the end of a table or a thread: an object that is dropped although a reader looks
+/// at it; an answer that all callbacks have run, when one has not.
 #[test]
 fn what_an_end_runs_waits_for_a_section() {
     explore(AtMost(3), || {

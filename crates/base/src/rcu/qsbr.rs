@@ -47,8 +47,8 @@ impl Reader {
     /// Returns a guard for the section that the reader is in. Costs nothing.
     #[inline(always)]
     pub fn guard(&self) -> Guard<'_> {
-        // SAFETY: the reader is its thread's. It is online whenever it is not borrowed alone, and what
-        // ends a section borrows it so.
+        // SAFETY: the reader is its thread's. It is online whenever it is not borrowed alone, and
+        // what ends a section borrows it so.
         unsafe { self.record.borrow_online() }
     }
 

@@ -51,8 +51,8 @@ struct Own {
     /// The plain section: see [`Section`]. Zero outside. Inside: the number of the grace period
     /// that had begun last when the section began, and [`BEGUN`]. Or [`NOT_PLAIN`].
     plain: AtomicU64,
-    /// All others. Zero outside. Inside: how many there are, and the number of the grace period that
-    /// had begun last when the first of them began.
+    /// All others. Zero outside. Inside: how many there are, and the number of the grace period
+    /// that had begun last when the first of them began.
     counted: AtomicU64,
     /// The address of the [gate](crate::gate) that the reader is inside of, or 0.
     gate: AtomicUsize,
@@ -67,8 +67,8 @@ pub(crate) struct Record {
     /// Written by the reader that claimed the record, read by updaters.
     own: CachePadded<Own>,
     claimed: AtomicBool,
-    /// The [name](thread::name) of the thread that claimed it, or 0. Read by a child of a fork alone,
-    /// and no part of what is modelled.
+    /// The [name](thread::name) of the thread that claimed it, or 0. Read by a child of a fork
+    /// alone, and no part of what is modelled.
     owner: Unmodelled,
     /// The record that was published before this one. Set before this one is published.
     next: AtomicPtr<Record>,
@@ -87,9 +87,9 @@ global! {
 /// A section that a thread is in, and how it is left.
 ///
 /// Guards may be dropped in any order, so who leaves a section can not go back to what was before
-/// it. The *plain* section of a record has a word to itself: leaving it is one store, whatever other
-/// sections there are. It is the outermost one of a thread, nearly always. Sections that begin while
-/// there is a plain one share the other word, which counts them. A word that is loaded,
+/// it. The *plain* section of a record has a word to itself: leaving it is one store, whatever
+/// other sections there are. It is the outermost one of a thread, nearly always. Sections that
+/// begin while there is a plain one share the other word, which counts them. A word that is loaded,
 /// changed and stored costs as much as the rest of a lookup several times over.
 ///
 /// It is the record, in one word with a bit that tells which: guards are handed through C.
@@ -267,7 +267,8 @@ impl Record {
     /// The same in a plain section alone.
     #[inline(always)]
     fn enter_gate_plainly(&'static self, gate: usize) -> Option<Section> {
-        // Relaxed: a thread sees its own stores. It may be inside of one by a section that is counted.
+        // Relaxed: a thread sees its own stores. It may be inside of one by a section that is
+        // counted.
         if !self.has_room_for_plain() || self.own.gate.load(Relaxed) != 0 {
             cold_path();
             return None;
@@ -485,11 +486,12 @@ impl Records {
             Some(free) => free,
             None => self.publish(new_record()),
         };
-        // Not if it was claimed before, since the answer was the same. Relaxed: who claims a record sees
-        // what it said last.
+        // Not if it was claimed before, since the answer was the same. Relaxed: who claims a record
+        // sees what it said last.
         if record.own.plain.load(Relaxed) != plain {
-            // Relaxed: updaters take both values for the same. No section came before in a record that is
-            // new, and after a fork its reader does not exist: there is no end that this store could hide.
+            // Relaxed: updaters take both values for the same. No section came before in a record
+            // that is new, and after a fork its reader does not exist: there is no end that this
+            // store could hide.
             record.own.plain.store(plain, Relaxed);
         }
         // Relaxed: read by a child of a fork, which has one thread and a copy of its memory.
@@ -534,8 +536,8 @@ impl Records {
 
 #[cfg(feature = "std")]
 impl Records {
-    /// Gives back all records but those of the calling thread, which say then that nobody is inside of
-    /// anything.
+    /// Gives back all records but those of the calling thread, which say then that nobody is inside
+    /// of anything.
     ///
     /// # Safety
     /// The threads that claimed them do not exist.
@@ -578,8 +580,8 @@ impl Drop for Records {
 
 /// A read-side critical section: what a reader found in it stays until the guard drops.
 ///
-/// It belongs to the thread that made it. A thread can have 32,766 at once; leaking one leaves the thread inside the section: then
-/// grace periods never end, and memory is kept, not freed early.
+/// It belongs to the thread that made it. A thread can have 32,766 at once; leaking one leaves the
+/// thread inside the section: then grace periods never end, and memory is kept, not freed early.
 #[derive(Debug)]
 #[must_use = "the read-side section ends when the guard is dropped"]
 pub struct Guard<'a> {
@@ -594,8 +596,8 @@ impl Guard<'_> {
     /// has entered by other means and borrows for as long.
     ///
     /// # Safety
-    /// This thread has entered the section, which nothing else leaves; or it is inside of another one
-    /// for as long as the lifetime says.
+    /// This thread has entered the section, which nothing else leaves; or it is inside of another
+    /// one for as long as the lifetime says.
     #[inline(always)]
     pub(crate) unsafe fn of(section: Option<Section>) -> Self {
         Self {
@@ -656,8 +658,8 @@ pub(crate) fn enter_gate(gate: usize) -> Option<Section> {
     record.enter_gate(gate)
 }
 
-/// As [`enter_gate`], for a thread that has a record, is in no plain section, and takes no full fences:
-/// without a call.
+/// As [`enter_gate`], for a thread that has a record, is in no plain section, and takes no full
+/// fences: without a call.
 #[inline(always)]
 pub(crate) fn enter_gate_plainly(gate: usize) -> Option<Section> {
     own_or_nobody().enter_gate_plainly(gate)
@@ -718,7 +720,8 @@ fn own_or_nobody() -> &'static Record {
 
 global! {
     /// The record of a thread that has none. It has no room for a plain section: so who tests that
-    /// finds out with the same test that he has no record. No updater knows it, and nobody writes it.
+    /// finds out with the same test that he has no record. No updater knows it, and nobody writes
+    /// it.
     pub(super) static NOBODY: Record = Record::new_claimed(NOT_PLAIN);
 }
 
@@ -748,8 +751,8 @@ impl Record {
     /// Ends the section of a reader.
     ///
     /// # Safety
-    /// The record is the calling thread's reader's, and online; nothing that was found in the section
-    /// is used any more.
+    /// The record is the calling thread's reader's, and online; nothing that was found in the
+    /// section is used any more.
     pub(super) unsafe fn go_offline(&self) {
         self.leave_counted();
         thread::count_unowned_section(-1);
@@ -834,16 +837,16 @@ mod thread {
         RECORD.try_with(Cell::get).unwrap_or_else(|_| nobody())
     }
 
-    /// Names the calling thread, by a number that no other has while it lives, and that is not 0. In
-    /// a child of a fork the thread that forked has the name that it had.
+    /// Names the calling thread, by a number that no other has while it lives, and that is not 0.
+    /// In a child of a fork the thread that forked has the name that it had.
     pub(in crate::rcu) fn name() -> usize {
         RECORD
             .try_with(|own| core::ptr::from_ref(own).addr())
             .unwrap_or(1)
     }
 
-    /// Makes `record` the thread's own until it is [forgotten](forget_own_record), while the thread is
-    /// ending.
+    /// Makes `record` the thread's own until it is [forgotten](forget_own_record), while the thread
+    /// is ending.
     pub(super) fn lend(record: &'static Record) {
         let _ = RECORD.try_with(|own| own.set(record));
     }

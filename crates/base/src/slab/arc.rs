@@ -4,8 +4,8 @@
 //! Unlike that of a [`Ref`](crate::counted::Ref), the value is dropped with its last reference, on
 //! the thread that drops it, and no grace period is waited for.
 //!
-//! There are two [counts](crate::refcount). One is of those who use the value. The other is of those
-//! who keep the memory: everybody who may look at the first count, and all who use the value
+//! There are two [counts](crate::refcount). One is of those who use the value. The other is of
+//! those who keep the memory: everybody who may look at the first count, and all who use the value
 //! together as one.
 
 use alloc::alloc::handle_alloc_error;
@@ -59,8 +59,8 @@ struct Counts {
     keepers: RefCount,
 }
 
-// SAFETY: as of an `Arc`: it shares `&T` between threads, and the last one, on whatever thread, drops
-// the value.
+// SAFETY: as of an `Arc`: it shares `&T` between threads, and the last one, on whatever thread,
+// drops the value.
 unsafe impl<T: Send + Sync> Send for SlabArc<T> {}
 // SAFETY: as above.
 unsafe impl<T: Send + Sync> Sync for SlabArc<T> {}
@@ -167,8 +167,8 @@ impl<T> Drop for SlabArc<T> {
         let value = self.block.as_ptr();
         // SAFETY: the keeper has the memory.
         let value = unsafe { &raw mut (*value).value };
-        // SAFETY: written when it was made. The last user is gone, and none comes again: the count is
-        // dead. So nobody uses the value any more, and it is dropped once.
+        // SAFETY: written when it was made. The last user is gone, and none comes again: the count
+        // is dead. So nobody uses the value any more, and it is dropped once.
         unsafe { value.drop_in_place() };
     }
 }

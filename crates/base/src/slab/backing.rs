@@ -1,10 +1,10 @@
-//! What memory of the [general](super::general) caches comes from: chosen once, as kernels choose it when
-//! they boot.
+//! What memory of the [general](super::general) caches comes from: chosen once, as kernels choose
+//! it when they boot.
 //!
 //! The choice is one word. It is open at first, and closed by whoever chooses, or by the first
-//! allocation, which takes the usual. From then on it does not change, and so a class has a cache or
-//! never will have: what was taken goes back to where it came from, and nothing has to be noted with it.
-//! Who finds a cache does not look at the choice.
+//! allocation, which takes the usual. From then on it does not change, and so a class has a cache
+//! or never will have: what was taken goes back to where it came from, and nothing has to be noted
+//! with it. Who finds a cache does not look at the choice.
 
 use core::fmt;
 
@@ -14,8 +14,8 @@ use crate::sync::global;
 
 /// What memory of open files and of the nodes of tables comes from.
 ///
-/// A [`Cache`](super::Cache) or [`ConstructedCache`](super::ConstructedCache) has slabs in any case:
-/// its readers may look at what is free.
+/// A [`Cache`](super::Cache) or [`ConstructedCache`](super::ConstructedCache) has slabs in any
+/// case: its readers may look at what is free.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Backing {
@@ -61,12 +61,13 @@ global! {
 /// A choice that is made once.
 pub(super) struct Choice(AtomicU8);
 
-/// Chooses what memory of open files and of the nodes of tables comes from, for this process and for
-/// good: to be called before the first of them is made. Does not wait or allocate. To choose again what
-/// is chosen changes nothing.
+/// Chooses what memory of open files and of the nodes of tables comes from, for this process and
+/// for good: to be called before the first of them is made. Does not wait or allocate. To choose
+/// again what is chosen changes nothing.
 ///
 /// Caches that are in use cost the same whatever may be chosen. With the [global
-/// allocator](Backing::GlobalHeap) there are no general caches, and [`infos`](super::infos) lists none.
+/// allocator](Backing::GlobalHeap) there are no general caches, and [`infos`](super::infos) lists
+/// none.
 ///
 /// # Errors
 /// [`AlreadyChosen`] if something else was chosen before, or memory was taken already, which comes from
@@ -115,8 +116,8 @@ impl Choice {
     /// Chooses, unless that was done, and returns what is chosen.
     pub(super) fn close(&self, backing: Backing) -> Backing {
         let code = backing as u8;
-        // Relaxed, both: the word tells of nothing but itself. Of all who exchange one finds it open, and
-        // the others what that one has stored.
+        // Relaxed, both: the word tells of nothing but itself. Of all who exchange one finds it
+        // open, and the others what that one has stored.
         match self.0.compare_exchange(OPEN, code, Relaxed, Relaxed) {
             Ok(_) => backing,
             Err(there) => Backing::of(there).unwrap_or(backing),
@@ -126,7 +127,8 @@ impl Choice {
     /// Returns what is chosen: the usual, if that was open.
     #[inline]
     pub(super) fn settled(&self) -> Backing {
-        // Relaxed: what is found closed stays so, and what seems to be open is looked at by `close`.
+        // Relaxed: what is found closed stays so, and what seems to be open is looked at by
+        // `close`.
         match Backing::of(self.0.load(Relaxed)) {
             Some(chosen) => chosen,
             None => self.close(Backing::Coloured),

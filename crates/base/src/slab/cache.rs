@@ -14,8 +14,8 @@
 //!
 //! The lock of the depot and the lock of the slabs are never held together, and no code of a user
 //! runs under either: constructors run before a slab is on a list, destructors after its grace
-//! period. Magazines are freed by who holds the lock `draining`, and by nobody else, so that those of
-//! processors can be looked at with it.
+//! period. Magazines are freed by who holds the lock `draining`, and by nobody else, so that those
+//! of processors can be looked at with it.
 //!
 //! # Slabs that are given back
 //!
@@ -233,7 +233,8 @@ impl RawCache {
         object
     }
 
-    /// Fills a magazine from the slabs, takes an object of it, and lets the processor have the rest.
+    /// Fills a magazine from the slabs, takes an object of it, and lets the processor have the
+    /// rest.
     fn take_from_slabs(&self, construct: &dyn Fn(NonNull<u8>)) -> Option<NonNull<u8>> {
         let Some(magazine) = self.empty_magazine() else {
             let mut object = None;
@@ -319,8 +320,8 @@ impl RawCache {
     }
 }
 
-/// A magazine in the hand of a thread that calls a constructor, which may panic. Then it goes to the
-/// depot: others may be looking at it, and only who holds the lock `draining` may free it.
+/// A magazine in the hand of a thread that calls a constructor, which may panic. Then it goes to
+/// the depot: others may be looking at it, and only who holds the lock `draining` may free it.
 struct Hand<'c> {
     cache: &'c RawCache,
     magazine: Option<Magazine>,

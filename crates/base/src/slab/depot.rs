@@ -88,7 +88,8 @@ impl Depot {
     }
 }
 
-/// Returns how many full magazines are kept: one mebibyte of objects, but between 2 magazines and 64.
+/// Returns how many full magazines are kept: one mebibyte of objects, but between 2 magazines and
+/// 64.
 fn limit(stride: usize) -> usize {
     if cfg!(loom) {
         return 1;

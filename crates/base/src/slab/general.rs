@@ -80,8 +80,8 @@ pub(crate) fn alloc(layout: Layout) -> Option<NonNull<u8>> {
 /// more.
 #[inline(always)]
 pub(crate) unsafe fn free(place: NonNull<u8>, layout: Layout) {
-    // A class from which memory was taken has a cache, and who has the memory sees it; else there will
-    // never be one.
+    // A class from which memory was taken has a cache, and who has the memory sees it; else there
+    // will never be one.
     #[cfg(not(loom))]
     if let Some(class) = class_of(layout)
         && let Some(cache) = CACHES[class].get()

@@ -1,14 +1,14 @@
 //! One slab: a chunk with a header, a bit for each object, and the objects.
 //!
 //! The header is at the beginning of the chunk, where it is found from the address of any object. A
-//! set bit tells that the object is free *in the slab*: neither with a user, nor in a magazine. What
-//! is known of free objects is outside of them: a constructed object stays as it is while it is free,
-//! and a reader may look at it.
+//! set bit tells that the object is free *in the slab*: neither with a user, nor in a magazine.
+//! What is known of free objects is outside of them: a constructed object stays as it is while it
+//! is free, and a reader may look at it.
 //!
 //! # Life
 //!
-//! A slab is made by one thread, and known to nobody else before it is on a list of its cache.
-//! From then on its header belongs to the holder of the lock of the [lists](super::slabs). When it is
+//! A slab is made by one thread, and known to nobody else before it is on a list of its cache. From
+//! then on its header belongs to the holder of the lock of the [lists](super::slabs). When it is
 //! taken off for good, its objects all free, it waits for a grace period; then the objects that
 //! were constructed are destroyed, and the chunk goes back. So who found an object inside a
 //! read-side section may look at the memory of an object of this type until the section ends,

@@ -42,8 +42,8 @@ unsafe impl Send for Magazine {}
 #[repr(C, align(64))]
 pub(super) struct Rounds {
     /// How many objects there are, in the bits of [`COUNT`]: the first so many of `objects`. Above
-    /// them, in steps of [`HIT`], how many users took out since somebody asked. Both change with one
-    /// store, and so the second is as exact as the first, until it wraps.
+    /// them, in steps of [`HIT`], how many users took out since somebody asked. Both change with
+    /// one store, and so the second is as exact as the first, until it wraps.
     pub(super) tally: AtomicUsize,
     /// Zero: the count at which nothing can be taken out.
     pub(super) floor: usize,

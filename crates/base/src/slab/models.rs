@@ -1,5 +1,5 @@
-//! Models of a cache: what its users do to one object must not meet, nor the end of a slab and those
-//! who look at it.
+//! Models of a cache: what its users do to one object must not meet, nor the end of a slab and
+//! those who look at it.
 //!
 //! A slab has two objects here, a magazine two rounds, and no empty slab is kept. The magazines of
 //! the processors have models of their own.

@@ -43,9 +43,9 @@ pub enum Alignment {
 pub enum Checks {
     /// No.
     None,
-    /// Writes to free objects, writes past an object's ends, objects that are given back twice or to
-    /// a cache that they are not from. Each operation takes the lock of the cache, and looks at all
-    /// bytes of the object. A mistake panics, with a report.
+    /// Writes to free objects, writes past an object's ends, objects that are given back twice or
+    /// to a cache that they are not from. Each operation takes the lock of the cache, and looks at
+    /// all bytes of the object. A mistake panics, with a report.
     #[doc(alias = "slub_debug")]
     Full,
 }

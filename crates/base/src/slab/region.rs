@@ -1,8 +1,9 @@
 //! Where slabs get their memory: chunks of one size, aligned to it, cut from larger regions.
 //!
-//! On Linux a [region](mapped) is two mebibytes of its own mapping, so that it can be one huge page,
-//! and has room for 32 chunks. A chunk that is given back loses its pages at once; a region of which
-//! all chunks are free is unmapped. Elsewhere, and in models, a chunk is an [allocation](allocated).
+//! On Linux a [region](mapped) is two mebibytes of its own mapping, so that it can be one huge
+//! page, and has room for 32 chunks. A chunk that is given back loses its pages at once; a region
+//! of which all chunks are free is unmapped. Elsewhere, and in models, a chunk is an
+//! [allocation](allocated).
 //!
 //! A chunk is aligned to its size: who knows the address of anything in it finds its beginning.
 
@@ -23,8 +24,8 @@ use crate::fallible::OutOfMemory;
 /// How many bytes a chunk has: 64 KiB. Models use less.
 pub(super) const CHUNK: usize = if cfg!(loom) { 2 * 1024 } else { 64 * 1024 };
 
-/// The right to use the memory of one chunk, which begins at a multiple of [`CHUNK`]. It is not given
-/// back by dropping it.
+/// The right to use the memory of one chunk, which begins at a multiple of [`CHUNK`]. It is not
+/// given back by dropping it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Chunk {
     pub(super) start: NonNull<u8>,

@@ -58,8 +58,8 @@ pub(super) struct Shape {
 }
 
 impl Shape {
-    /// Finds the shape for objects of a layout whose size and alignment are at most [`MAX_SIZE`] and
-    /// [`MAX_ALIGN`].
+    /// Finds the shape for objects of a layout whose size and alignment are at most [`MAX_SIZE`]
+    /// and [`MAX_ALIGN`].
     pub(super) fn new(layout: Layout, options: Options) -> Self {
         let align = match options.alignment {
             Alignment::Natural => layout.align(),

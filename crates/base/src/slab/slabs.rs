@@ -1,8 +1,8 @@
 //! The slabs of a cache, by how full they are. The lock of the cache is around them.
 //!
-//! Objects are taken from slabs that are in use already, so that the others may become empty. A slab
-//! in which something became free goes to the end of the line: it has the longest time to become
-//! empty.
+//! Objects are taken from slabs that are in use already, so that the others may become empty. A
+//! slab in which something became free goes to the end of the line: it has the longest time to
+//! become empty.
 
 use core::ptr::NonNull;
 

@@ -1,10 +1,12 @@
-//! Atomics under the model checker. A run can weaken one of their orderings, or leave out one fence.
+//! Atomics under the model checker. A run can weaken one of their orderings, or leave out one
+//! fence.
 //!
 //! `cargo xtask mutate` finds the orderings and fences in the source, weakens one at a time, and
 //! requires that a model fails. Nothing is built again for that: every operation looks at its
 //! caller's place in the source. Two environment variables are read, once:
 //!
-//! - `FDTABLE_WEAKEN=SITE=ORDERING` weakens one site to that ordering; `SITE=nothing` leaves a fence out.
+//! - `FDTABLE_WEAKEN=SITE=ORDERING` weakens one site to that ordering; `SITE=nothing` leaves a
+//!   fence out.
 //! - `FDTABLE_SITES=FILE` appends to a file each site that the process executes.
 //!
 //! A site is `FILE:LINE:COLUMN:PART`. The part is `first` for the first ordering of an operation,

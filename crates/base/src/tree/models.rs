@@ -649,8 +649,8 @@ fn change(tree: &Sample, number: usize, object: Option<Ref<Object>>, first: impl
     drop(before);
 }
 
-/// A number that is found not open by who does not see what its closer did before: a notice that it is
-/// free.
+/// A number that is found not open by who does not see what its closer did before: a notice that it
+/// is free.
 #[test]
 fn who_finds_a_number_vacant_sees_what_its_closer_left() {
     explore(AtMost(3), || {
@@ -695,7 +695,8 @@ fn who_finds_a_leaf_gone_sees_what_came_before() {
     });
 }
 
-/// Two that open a number each and find the other's not open: each would have come before the other.
+/// Two that open a number each and find the other's not open: each would have come before the
+/// other.
 #[test]
 fn two_do_not_both_find_the_others_number_vacant() {
     explore(AtMost(3), || {

@@ -74,8 +74,9 @@ impl<T: ?Sized + Send + Sync, S: LeafState, D> Structure<'_, T, S, D> {
         copied
     }
 
-    /// Gives the nodes that lead to a leaf the tree's new token, as far as they had the one `before`,
-    /// and no other tree leads to them: the one that was shared with has copies of them all.
+    /// Gives the nodes that lead to a leaf the tree's new token, as far as they had the one
+    /// `before`, and no other tree leads to them: the one that was shared with has copies of them
+    /// all.
     fn keep(&mut self, index: usize, before: Token) {
         let root = self.tree.root();
         if index == 0 || !root.covers(index) {

@@ -57,8 +57,8 @@ impl<T: ?Sized + Describe> SuperBlock<T> {
     /// before all others. Holds the locks of all processors' lists for a walk over all of them;
     /// allocates.
     ///
-    /// It has references to all files at once, and drops them one by one. If one of them is the last
-    /// by then, the release hook runs here.
+    /// It has references to all files at once, and drops them one by one. If one of them is the
+    /// last by then, the release hook runs here.
     ///
     /// ```
     /// use fdtable::listing::{Describe, Description};

@@ -1,9 +1,9 @@
 //! Idle leaves: those that are empty and stay for a while, since numbers come and go in bursts.
 //!
-//! A leaf that a burst needs and the next one needs again would be made and freed each time, and its
-//! bytes cleared. So the last few leaves of a table that became empty stay where they are. Each goes
-//! when as many have become empty after it, if it is empty still. A search finds an idle leaf as any
-//! other, and an open takes its numbers without knowing.
+//! A leaf that a burst needs and the next one needs again would be made and freed each time, and
+//! its bytes cleared. So the last few leaves of a table that became empty stay where they are. Each
+//! goes when as many have become empty after it, if it is empty still. A search finds an idle leaf
+//! as any other, and an open takes its numbers without knowing.
 
 use super::{FdTable, Structure};
 

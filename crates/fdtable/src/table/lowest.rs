@@ -1,8 +1,8 @@
 //! The lowest free number.
 //!
 //! The short way takes it in the leaf that the [`Room`](fdtable_base::room) hints at, and
-//! [`room`](fdtable_base::room) tells why that one is the lowest. If that leaf is full, it takes it in
-//! the second leaf of the hint. The long way searches, with the lock of the structure:
+//! [`room`](fdtable_base::room) tells why that one is the lowest. If that leaf is full, it takes it
+//! in the second leaf of the hint. The long way searches, with the lock of the structure:
 //!
 //! 1. Take the notices. Each names a leaf in which something was freed; the hint goes down to the
 //!    lowest of them.
@@ -24,9 +24,9 @@
 //! what is freed there. So that leaf stays locked until the number is taken.
 //!
 //! Each time that the search starts over, a descriptor was closed meanwhile, or the search has used
-//! up its *budget*: a table that was filled by name, or shared by a fork, may have any number of full
-//! leaves that no search has marked yet. After a few of them the search sets the hint to where it
-//! is, lets other threads have the lock, and goes on from there.
+//! up its *budget*: a table that was filled by name, or shared by a fork, may have any number of
+//! full leaves that no search has marked yet. After a few of them the search sets the hint to where
+//! it is, lets other threads have the lock, and goes on from there.
 
 use core::hint::cold_path;
 
@@ -378,10 +378,12 @@ pub(super) enum Pass {
 pub(super) struct Budget(usize);
 
 impl Budget {
-    /// Enough for as many leaves as are searched at one moment, each of them to be copied and marked.
+    /// Enough for as many leaves as are searched at one moment, each of them to be copied and
+    /// marked.
     const MAX: usize = 2 * AT_ONCE;
 
-    /// Returns what one hold of the lock allows: some microseconds, of which copying takes the most.
+    /// Returns what one hold of the lock allows: some microseconds, of which copying takes the
+    /// most.
     pub(super) fn of_one_hold() -> Self {
         Self(if cfg!(loom) { 1 } else { 16 })
     }

@@ -68,10 +68,10 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
     }
 
     /// Chooses the second leaf for a hint that begins with `first`: the next one that is not
-    /// passed, if it is there and nobody has claimed it: else opens of the lowest number would touch
-    /// what another processor writes. Where numbers are given out one after the other it is not there.
-    /// Has the tree name both, at [`FIRST`](super::lowest) and `SECOND`. The caller locks the first,
-    /// and sets the hint.
+    /// passed, if it is there and nobody has claimed it: else opens of the lowest number would
+    /// touch what another processor writes. Where numbers are given out one after the other it is
+    /// not there. Has the tree name both, at [`FIRST`](super::lowest) and `SECOND`. The caller
+    /// locks the first, and sets the hint.
     pub(super) fn choose_second(
         &self,
         structure: &mut Structure<'_, T>,
@@ -93,8 +93,8 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
         second
     }
 
-    /// Takes all notices, unmarks their leaves and leaves the empty ones idle, and returns the first
-    /// leaf of the new hint, which the caller sets by [`hint_at`](Self::hint_at).
+    /// Takes all notices, unmarks their leaves and leaves the empty ones idle, and returns the
+    /// first leaf of the new hint, which the caller sets by [`hint_at`](Self::hint_at).
     pub(super) fn take_notices(&self, structure: &mut Structure<'_, T>) -> usize {
         self.room.begin_search();
         let mut hint = self.room.hinted();

@@ -1,9 +1,9 @@
 //! Two numbers at once: `pipe(2)` and `socketpair(2)`.
 //!
 //! The short way takes both in the leaf that the [`Room`](fdtable_base::room) hints at. What makes
-//! the lowest number there the lowest of all (see [`lowest`](super::lowest)) is true at one moment at
-//! which the leaf is locked: every leaf below is full. So the next number of the leaf that is free at
-//! that moment is the lowest but one. The slow path takes both at one moment too (see
+//! the lowest number there the lowest of all (see [`lowest`](super::lowest)) is true at one moment
+//! at which the leaf is locked: every leaf below is full. So the next number of the leaf that is
+//! free at that moment is the lowest but one. The slow path takes both at one moment too (see
 //! [`several`](super::several)).
 
 use core::hint::cold_path;

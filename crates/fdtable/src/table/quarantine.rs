@@ -173,8 +173,8 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
         numbers.position(|&(number, _)| (min..limit).contains(&number))
     }
 
-    /// Frees the oldest number from `min` to the limit, since no other is left. Returns true if there
-    /// was one.
+    /// Frees the oldest number from `min` to the limit, since no other is left. Returns true if
+    /// there was one.
     fn end_oldest(&self, structure: &mut Structure<'_, T>, min: usize) -> bool {
         let found = self.oldest(structure, min);
         let oldest = found.and_then(|at| structure.quarantine.numbers.remove(at));
@@ -185,8 +185,8 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
         oldest.is_some()
     }
 
-    /// Frees the `count` oldest numbers below the limit, or none if there are fewer. Returns true if
-    /// it freed them.
+    /// Frees the `count` oldest numbers below the limit, or none if there are fewer. Returns true
+    /// if it freed them.
     pub(super) fn end_several(&self, structure: &mut Structure<'_, T>, count: usize) -> bool {
         let limit = self.room.limit();
         let numbers = structure.quarantine.numbers.iter();

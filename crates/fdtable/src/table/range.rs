@@ -92,8 +92,8 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
         closed
     }
 
-    /// Closes every open number that is not kept, in a table that nobody else has. A panic ends it: the
-    /// caller drops the table.
+    /// Closes every open number that is not kept, in a table that nobody else has. A panic ends it:
+    /// the caller drops the table.
     pub(crate) fn close_unkept(
         &self,
         mut keep: impl FnMut(Fd, &T, FdFlags) -> bool,
@@ -137,8 +137,8 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
         })
     }
 
-    /// Looks at a leaf when nobody is changing it: a number that is being closed is not open any more
-    /// by its bit, and others still find its file.
+    /// Looks at a leaf when nobody is changing it: a number that is being closed is not open any
+    /// more by its bit, and others still find its file.
     fn look<R>(
         structure: &Structure<'_, T>,
         index: usize,
@@ -151,8 +151,8 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
         }
     }
 
-    /// Iterates over the leaves that have numbers from `first` to `last`. Returns the index of each,
-    /// and which of its numbers these are.
+    /// Iterates over the leaves that have numbers from `first` to `last`. Returns the index of
+    /// each, and which of its numbers these are.
     fn leaves(&self, first: usize, last: usize) -> impl Iterator<Item = (usize, u64)> {
         let mut from = first / BITS;
         core::iter::from_fn(move || {
@@ -245,8 +245,8 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
     }
 
     /// Takes a leaf out if all that it has is to go. If it is below the second of the hint, opens
-    /// look there next. Before it is gone the hint is stale: who finds the leaf gone, and so a number
-    /// not open, does not open a higher one.
+    /// look there next. Before it is gone the hint is stale: who finds the leaf gone, and so a
+    /// number not open, does not open a higher one.
     fn remove_leaf(
         &self,
         structure: &mut Structure<'_, T>,

@@ -4,19 +4,19 @@
 //! moment at which [`lowest`](super::lowest) may take the first, everything below is taken and the
 //! leaf is locked, so the next ones in the leaf are the next lowest.
 //!
-//! If they are in several leaves, the tree's gate is shut for the search. Then no thread is inside a
-//! leaf, and every change waits for the lock of the structure, which the search holds: it takes the
-//! lowest one by one, and all of them count as taken when the gate opens. If there are too few, it
-//! frees those that it has taken, and no other thread has seen them taken.
+//! If they are in several leaves, the tree's gate is shut for the search. Then no thread is inside
+//! a leaf, and every change waits for the lock of the structure, which the search holds: it takes
+//! the lowest one by one, and all of them count as taken when the gate opens. If there are too few,
+//! it frees those that it has taken, and no other thread has seen them taken.
 //!
-//! Shutting the gate costs a fence on all CPUs that run threads of the process. A pair pays it where
-//! it crosses a leaf, once in 32 pairs that are opened in a row.
+//! Shutting the gate costs a fence on all CPUs that run threads of the process. A pair pays it
+//! where it crosses a leaf, once in 32 pairs that are opened in a row.
 //!
-//! Before the gate is shut, a *survey* walks over the same leaves with the gate open, in holds of the
-//! lock that are as short as those of any search: it marks the leaves that are full and copies those
-//! that are shared. So the search finds little to do but to take. If other threads have undone that
-//! meanwhile, it frees what it has taken, lets others have the lock, and begins anew with a larger
-//! budget; the largest is enough for leaves that are all shared by a fork each time.
+//! Before the gate is shut, a *survey* walks over the same leaves with the gate open, in holds of
+//! the lock that are as short as those of any search: it marks the leaves that are full and copies
+//! those that are shared. So the search finds little to do but to take. If other threads have
+//! undone that meanwhile, it frees what it has taken, lets others have the lock, and begins anew
+//! with a larger budget; the largest is enough for leaves that are all shared by a fork each time.
 
 use super::lowest::{Budget, Pass};
 use super::{FdTable, LeafGuard, Structure, place_of, take};
@@ -25,9 +25,9 @@ use fdtable_base::bitmap::BITS;
 use fdtable_base::leaf::bits_of;
 
 impl<T: ?Sized + Send + Sync> FdTable<T> {
-    /// Takes as many of the lowest free descriptors as `fds` has places, or none. They have no files
-    /// yet. `prepare` is called each time that the lock was taken anew; `structure` is still locked
-    /// at the end.
+    /// Takes as many of the lowest free descriptors as `fds` has places, or none. They have no
+    /// files yet. `prepare` is called each time that the lock was taken anew; `structure` is still
+    /// locked at the end.
     pub(super) fn search_several(
         &self,
         structure: &mut Structure<'_, T>,

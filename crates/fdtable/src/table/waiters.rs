@@ -41,8 +41,8 @@ impl Waiter {
 }
 
 impl Drop for Woken {
-    /// Wakes each. A panic of a waker is contained: the thread whose change wakes a task has nothing
-    /// to do with it, and its change is not to be left half done.
+    /// Wakes each. A panic of a waker is contained: the thread whose change wakes a task has
+    /// nothing to do with it, and its change is not to be left half done.
     fn drop(&mut self) {
         unwind::finish(|| {
             while let Some(waiter) = self.0.pop() {

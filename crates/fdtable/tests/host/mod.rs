@@ -12,8 +12,8 @@ use crate::history::{Answer, Table};
 
 /// The table that the kernel keeps for this process.
 ///
-/// Where Linux ignores unknown flags of a descriptor or has no argument for them, the library refuses
-/// them; the host is not asked then.
+/// Where Linux ignores unknown flags of a descriptor or has no argument for them, the library
+/// refuses them; the host is not asked then.
 ///
 /// A file is a memory file, and its number is its offset: descriptors of one open file have
 /// one offset, so the offset tells which file a descriptor refers to.

@@ -304,7 +304,8 @@ fn a_get_and_an_open_meet_a_close() {
     .is_linearizable(2);
 }
 
-/// The same in the first of two leaves that opens look at, whose bits they read before they lock it.
+/// The same in the first of two leaves that opens look at, whose bits they read before they lock
+/// it.
 #[test]
 fn a_dup_and_an_open_meet_a_close_in_the_first_leaf() {
     let subject = Model {

@@ -1,5 +1,5 @@
 //! A lost update in close: two threads close two numbers whose bits are in one word; each reads
-//! it, clears its bit and writes it, and one of the two numbers stays taken for ever.
+//! it, clears its bit and writes it, and one of the two numbers stays taken forever.
 
 /// Each thread has at most its share of the numbers, so that no open can fail, and no number can
 /// belong to two threads.

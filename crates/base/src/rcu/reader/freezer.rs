@@ -126,7 +126,8 @@ impl Record {
 
     /// (R)
     fn is_outside_of_freezer(&self) -> bool {
-        // Acquire: pairs with the release in (D), or with that of a later store of 0, which hides it.
+        // Acquire: pairs with the release in (D), or with that of a later store of 0, which hides
+        // it.
         self.own.freezer.load(Acquire) == 0
     }
 }
@@ -188,8 +189,8 @@ pub(crate) fn step_out_of_freezer() -> Option<(&'static Record, usize)> {
 /// Who has set "frozen".
 pub(crate) struct Turn(&'static Record);
 
-/// Has `take_turn` wait for the right to freeze, outside of the freezer; then goes inside, one level
-/// deeper than before.
+/// Has `take_turn` wait for the right to freeze, outside of the freezer; then goes inside, one
+/// level deeper than before.
 pub(crate) fn await_turn_outside(take_turn: impl FnOnce()) -> Turn {
     let (record, lent) = own_or_lent_record();
     let before = step_out_of_freezer().map_or(lent, |(_, word)| word);
@@ -216,8 +217,8 @@ impl Turn {
     }
 }
 
-/// Enters the freezer and runs `work` inside; runs `handler` where a signal handler could come: after
-/// the thread has said that it is inside, and before it looks.
+/// Enters the freezer and runs `work` inside; runs `handler` where a signal handler could come:
+/// after the thread has said that it is inside, and before it looks.
 #[cfg(all(test, loom))]
 pub(crate) fn interrupt_entry(handler: impl FnOnce(), work: impl FnOnce()) {
     let (record, _) = own_or_lent_record();
@@ -229,8 +230,8 @@ pub(crate) fn interrupt_entry(handler: impl FnOnce(), work: impl FnOnce()) {
     record.leave_freezer();
 }
 
-/// Enters the freezer as a thread that is ending does, with a record that it is lent, and runs `work`
-/// inside.
+/// Enters the freezer as a thread that is ending does, with a record that it is lent, and runs
+/// `work` inside.
 #[cfg(all(test, loom))]
 pub(crate) fn enter_freezer_lent(work: impl FnOnce()) {
     let record = RECORDS.claim();

@@ -1,10 +1,10 @@
 //! The magazines of the processors by *restartable sequences*.
 //!
 //! A restartable sequence is a run of instructions that ends with one store, the *commit*. The
-//! kernel knows where it begins and ends: a thread that is preempted, moved to another processor
-//! or given a signal in between goes on at its beginning and not where it was (`linux/rseq.h`,
-//! Linux ≥ 4.18). So whoever gets to the commit has had the processor to itself since the beginning,
-//! and what it found there still holds. That takes neither a lock nor an atomic exchange.
+//! kernel knows where it begins and ends: a thread that is preempted, moved to another processor or
+//! given a signal in between goes on at its beginning and not where it was (`linux/rseq.h`, Linux ≥
+//! 4.18). So whoever gets to the commit has had the processor to itself since the beginning, and
+//! what it found there still holds. That takes neither a lock nor an atomic exchange.
 //!
 //! There are four sequences, in `rseq/x86_64.rs`. Pop and push work on the loaded magazine;
 //! *exchange* exchanges the two, and *load* puts a magazine in. Somebody who *drains* takes the
@@ -39,16 +39,16 @@
 //!   preempted by the one that got to (E); they begin again, and find another. So it belongs to the
 //!   thread that displaced it, wherever that one is moved.
 //! - *A drain against pop and push.* A thread elsewhere may be between (C) and (E) when (U) takes
-//!   its magazine out of its place. Either it commits before (V) is over, and the count is
-//!   right; or it begins again and finds that there is none. After (V) nobody is at the magazine, and
+//!   its magazine out of its place. Either it commits before (V) is over, and the count is right;
+//!   or it begins again and finds that there is none. After (V) nobody is at the magazine, and
 //!   nobody can get to it: it belongs to who drains. Until then that one has only linked it into a
 //!   list, by a word that the sequences leave alone.
-//! - *A drain against exchange and load.* These write the places, as (U) does, and must not undo it.
-//!   One that came past (X) before (S) has either committed before (T) is over, and (U) finds what it
-//!   stored; or it begins again, and leaves at (X). So from (T) to (W) nobody writes the places but
-//!   who drains. One that finds `stopped` cleared by (W) has begun after (V), and sees (U).
-//!   Therefore none of these words needs an ordering of its own. A thread that leaves at (X) goes
-//!   the way of one without magazines, to the slabs.
+//! - *A drain against exchange and load.* These write the places, as (U) does, and must not undo
+//!   it. One that came past (X) before (S) has either committed before (T) is over, and (U) finds
+//!   what it stored; or it begins again, and leaves at (X). So from (T) to (W) nobody writes the
+//!   places but who drains. One that finds `stopped` cleared by (W) has begun after (V), and sees
+//!   (U). Therefore none of these words needs an ordering of its own. A thread that leaves at (X)
+//!   goes the way of one without magazines, to the slabs.
 //! - *Two who drain* hold a lock, one after the other.
 //! - *A signal handler* interrupts the sequence of its own thread, which begins again after it. It
 //!   may take objects and give them back here; what the cache has behind this, it may not.
@@ -60,11 +60,11 @@
 //!   and loads no magazines, as with any lock that somebody holds at a fork: the
 //!   [freezer](crate::freezer) sees to it that nobody is.
 //!
-//! A thread that has no area of its own (its number is negative), or is on a processor of a
-//! higher number than the system told, leaves at (B): nothing comes and nothing goes here. It must not
-//! use the place of another processor, not even with a lock, as sequences do not look at locks.
-//! Where there are no areas at all, as under valgrind or with another C library than glibc ≥ 2.35, or
-//! no restart, the [locks](super::locked) are used.
+//! A thread that has no area of its own (its number is negative), or is on a processor of a higher
+//! number than the system told, leaves at (B): nothing comes and nothing goes here. It must not use
+//! the place of another processor, not even with a lock, as sequences do not look at locks. Where
+//! there are no areas at all, as under valgrind or with another C library than glibc ≥ 2.35, or no
+//! restart, the [locks](super::locked) are used.
 //!
 //! Two things to know. An area keeps the address of the last sequence until the kernel next looks:
 //! a library with this code in it must not be unloaded while threads live that ran it. And a
@@ -179,7 +179,8 @@ impl Cpus {
     /// Loads a magazine if both lack that, as [`Pair::load`].
     pub(super) fn load(&self, magazine: Magazine, lack: Lack) -> Option<Magazine> {
         let displaced = sequence::load(self, magazine.into_raw(), lack);
-        // SAFETY: it is in no place any more and belongs to who displaced it, or it is the given one.
+        // SAFETY: it is in no place any more and belongs to who displaced it, or it is the given
+        // one.
         unsafe { Magazine::from_raw(displaced) }
     }
 

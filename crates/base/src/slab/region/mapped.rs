@@ -1,8 +1,8 @@
 //! Regions: mappings of two mebibytes, of which each has a descriptor beside it.
 //!
-//! Regions that have a free chunk are on a list; a chunk remembers its region. A region of which all
-//! chunks are free is unmapped, unless it is the only one on the list: its pages are gone by then,
-//! and the next chunk needs no system call.
+//! Regions that have a free chunk are on a list; a chunk remembers its region. A region of which
+//! all chunks are free is unmapped, unless it is the only one on the list: its pages are gone by
+//! then, and the next chunk needs no system call.
 //!
 //! The first regions are made of small pages, also where the system would rather have huge ones: a
 //! small process pays for what it touches, and nobody waits in one open for two mebibytes to be

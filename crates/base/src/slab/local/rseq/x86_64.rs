@@ -61,9 +61,9 @@ macro_rules! linger {
     };
 }
 
-/// A sequence. Its `steps` find in `at` the offset of this processor's copy; the last of them is the
-/// commit. To leave without one they jump to label 5, or to label 6 if `otherwise` is to be done
-/// before.
+/// A sequence. Its `steps` find in `at` the offset of this processor's copy; the last of them is
+/// the commit. To leave without one they jump to label 5, or to label 6 if `otherwise` is to be
+/// done before.
 macro_rules! sequence {
     (steps: [$($step:expr),* $(,)?], otherwise: $otherwise:expr, $cpus:expr, $($operands:tt)*) => {
         asm!(
@@ -114,9 +114,9 @@ macro_rules! sequence {
 #[inline(always)]
 pub(super) fn pop(cpus: &Cpus) -> *mut u8 {
     let object: *mut u8;
-    // SAFETY: the thread has its area there, since `Area` was found, and its place in `pairs`, since
-    // (B) compares. A loaded magazine belongs to the processor, and the sequence is restarted if
-    // the thread does not have that to itself from (A) to (E).
+    // SAFETY: the thread has its area there, since `Area` was found, and its place in `pairs`,
+    // since (B) compares. A loaded magazine belongs to the processor, and the sequence is restarted
+    // if the thread does not have that to itself from (A) to (E).
     unsafe {
         sequence!(
             steps: [
