@@ -58,6 +58,7 @@ impl<T> MutexGuard<'_, T> {
         #[cfg(any(loom, not(feature = "std")))]
         {
             self.raw = None;
+            #[cfg(not(loom))]
             relax(0);
             self.raw = self.lock.lock().raw.take();
         }

@@ -385,7 +385,7 @@ impl Budget {
     /// Returns what one hold of the lock allows: some microseconds, of which copying takes the
     /// most.
     pub(super) fn of_one_hold() -> Self {
-        Self(if cfg!(loom) { 1 } else { 16 })
+        Self(if cfg!(loom) { 2 } else { 16 })
     }
 
     /// Doubles the budget, up to the largest.
