@@ -140,13 +140,19 @@ pub fn barrier() -> Result<(), WouldDeadlock> {
 /// queue of each CPU, and a heavy fence or two if callbacks are queued and other threads are
 /// readers.
 ///
+/// Not for a loop: each call is about what is queued by then, so while other threads queue callbacks it
+/// may never return true. A loop polls a [`Barrier`].
+///
 /// ```
 /// use fdtable_base::rcu;
 ///
-/// let (tell, hear) = std::sync::mpsc::channel();
-/// rcu::defer(move || tell.send("no reader is in the way").unwrap());
-/// while !rcu::try_barrier()? {}
-/// assert_eq!(hear.recv().unwrap(), "no reader is in the way");
+/// let section = rcu::read_lock();
+/// rcu::defer(|| println!("no reader is in the way"));
+/// assert_eq!(rcu::try_barrier(), Err(rcu::WouldDeadlock));
+/// drop(section);
+/// if !rcu::try_barrier()? {
+///     println!("another thread is inside a section");
+/// }
 /// # Ok::<(), rcu::WouldDeadlock>(())
 /// ```
 ///
@@ -158,7 +164,57 @@ pub fn try_barrier() -> Result<bool, WouldDeadlock> {
     if reader::inside_section() || callbacks::inside_callback() {
         return Err(WouldDeadlock);
     }
-    Ok(callbacks::drain_briefly())
+    Ok(callbacks::Progress::new().step())
+}
+
+/// A [`barrier`] in steps, for a caller that waits by other means between them.
+///
+/// It waits for every callback that was queued before it was made. Callbacks that are queued later do not
+/// hold it up for good: for each CPU it fixes once which callbacks it waits for, so it waits for a few
+/// grace periods for each CPU at most. Neither making nor dropping it does anything.
+///
+/// ```
+/// use fdtable_base::rcu;
+///
+/// let (tell, hear) = std::sync::mpsc::channel();
+/// rcu::defer(move || tell.send("readers have left").unwrap());
+/// let mut barrier = rcu::Barrier::new();
+/// while !barrier.poll()? {
+///     std::thread::yield_now();
+/// }
+/// assert_eq!(hear.recv().unwrap(), "readers have left");
+/// # Ok::<(), rcu::WouldDeadlock>(())
+/// ```
+#[derive(Debug)]
+pub struct Barrier(callbacks::Progress);
+
+impl Barrier {
+    /// Makes a barrier for the callbacks that are queued now. Neither blocks nor allocates.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self(callbacks::Progress::new())
+    }
+
+    /// Runs callbacks that the barrier waits for, unless a reader is in the way. Returns true if all of
+    /// them have run; false if the caller is to poll again.
+    ///
+    /// Waits for no reader for longer than a few looks at it, but runs callbacks. Costs as much as
+    /// [`try_barrier`] or less.
+    ///
+    /// # Errors
+    /// As [`try_barrier`]. The barrier can be polled again elsewhere.
+    pub fn poll(&mut self) -> Result<bool, WouldDeadlock> {
+        if reader::inside_section() || callbacks::inside_callback() {
+            return Err(WouldDeadlock);
+        }
+        Ok(self.0.step())
+    }
+}
+
+impl Default for Barrier {
+    fn default() -> Self {
+        Self::new()
+    }
 }
 
 /// Forgets the records of all other threads, and the callbacks that they were invoking. For a child

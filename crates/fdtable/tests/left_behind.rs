@@ -5,6 +5,7 @@
 
 #![cfg(not(loom))]
 
+use std::mem;
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::SeqCst;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -217,4 +218,26 @@ fn a_table_that_is_dropped_inside_a_callback_leaves_its_objects_to_what_comes_ne
     barrier();
     barrier();
     assert_eq!(objects.dropped(), OBJECTS);
+}
+
+/// Before each step a new reader begins its section, an object is released, and only then the reader before
+/// leaves: so there is always an object that cannot be dropped yet.
+#[test]
+fn a_barrier_in_steps_ends_although_there_is_always_a_reader_and_more_is_released() {
+    const STEPS: usize = 10_000;
+    let _alone = alone();
+    let objects = Objects::default();
+    let mut reader = Other::reading();
+    drop(objects.make());
+    let mut barrier = rcu::Barrier::new();
+    let ended = (0..STEPS).any(|_| {
+        let next = Other::reading();
+        drop(objects.make());
+        mem::replace(&mut reader, next).end();
+        barrier.poll().expect("outside of sections")
+    });
+    assert!(ended);
+    assert!(objects.dropped() > 0);
+    reader.end();
+    self::barrier();
 }

@@ -20,7 +20,8 @@
 //!
 //! Work is done by the threads that queue callbacks, as they queue more; there is no thread of
 //! the library's own. What was queued last therefore waits until a thread queues more, ends, or calls
-//! [`barrier`](super::barrier) or [`try_barrier`](super::try_barrier): see [`ends`].
+//! [`barrier`](super::barrier), [`try_barrier`](super::try_barrier) or a [`Barrier`](super::Barrier): see
+//! [`ends`].
 //!
 //! The backlog is bounded as far as it can be: a thread that finds [`BACKLOG`] callbacks in its
 //! queue waits for the grace period and works them off, unless it is inside a read-side section
@@ -529,7 +530,7 @@ pub(super) fn drain() {
     }
 }
 
-pub(super) use ends::drain_briefly;
+pub(super) use ends::Progress;
 
 /// Takes the lists that other threads were invoking as run: those threads do not exist, and what they
 /// had left to invoke leaks.

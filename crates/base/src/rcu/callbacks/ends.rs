@@ -16,32 +16,55 @@ use crate::sync::relax;
 /// How many looks in a row may find a reader in the way.
 const LOOKS: u32 = if cfg!(loom) { 2 } else { 64 };
 
-/// Runs all callbacks that are queued now, as far as no reader is in the way for long. Returns true if
-/// all have run.
-pub(in crate::rcu) fn drain_briefly() -> bool {
-    // Before the first grace period begins, so that it is the one of all queues.
-    for queue in queues::all() {
-        queue.lock().seal();
-    }
-    let mut vain = 0;
-    for queue in queues::all() {
-        let target = queue.lock().queued;
-        loop {
-            let invoked = queue.lock().invoked;
-            if invoked >= target {
-                break;
-            }
-            if vain == LOOKS {
-                return false;
-            }
-            advance(queue, usize::MAX);
-            if queue.lock().invoked == invoked {
-                relax(vain);
-                vain += 1;
-            }
+/// How far a barrier has come that goes on in steps.
+///
+/// It goes from queue to queue, and takes the target of each once, when it gets there. So callbacks that
+/// are queued later do not hold it up.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::rcu) struct Progress {
+    /// How many queues are done with.
+    done: usize,
+    /// The target of the next one, if it was taken.
+    target: Option<u64>,
+}
+
+impl Progress {
+    pub(in crate::rcu) const fn new() -> Self {
+        Self {
+            done: 0,
+            target: None,
         }
     }
-    true
+
+    /// Runs callbacks up to the targets, as far as no reader is in the way for long. Returns true if all
+    /// of them have run.
+    pub(in crate::rcu) fn step(&mut self) -> bool {
+        // Before the first grace period begins, so that it is the one of all queues.
+        for queue in queues::all().skip(self.done) {
+            queue.lock().seal();
+        }
+        let mut vain = 0;
+        for queue in queues::all().skip(self.done) {
+            let target = *self.target.get_or_insert_with(|| queue.lock().queued);
+            loop {
+                let invoked = queue.lock().invoked;
+                if invoked >= target {
+                    break;
+                }
+                if vain == LOOKS {
+                    return false;
+                }
+                advance(queue, usize::MAX);
+                if queue.lock().invoked == invoked {
+                    relax(vain);
+                    vain += 1;
+                }
+            }
+            self.done += 1;
+            self.target = None;
+        }
+        true
+    }
 }
 
 pub(super) use thread::note_queued;
