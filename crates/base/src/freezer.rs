@@ -195,6 +195,23 @@ pub fn thaw() {
     FREEZER.thaw();
 }
 
+/// Returns true if the calling thread has frozen the freezer: between the handlers of a host fork, say.
+/// Then no other thread goes on that is about to enter or to step in, and the caller must not wait for
+/// one. Neither blocks nor allocates; callable anywhere.
+///
+/// ```
+/// use fdtable_base::freezer;
+///
+/// assert!(!freezer::is_frozen_here());
+/// freezer::freeze();
+/// assert!(freezer::is_frozen_here());
+/// freezer::thaw();
+/// ```
+#[must_use]
+pub fn is_frozen_here() -> bool {
+    FREEZER.is_held()
+}
+
 impl Freezer {
     #[cfg(not(loom))]
     const fn new() -> Self {
