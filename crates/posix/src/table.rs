@@ -26,14 +26,23 @@
 //! - when the last table of a family (tables that were forked from one another) is freed.
 //!   [`fdt_table_free`] waits for sections then, so that `user` may be freed when it returns, if no
 //!   [`fdt_file`] of the tables is left;
-//! - when a thread ends that has used a table, without waiting;
+//! - when a thread ends that has released objects, without waiting, and not during a fork. What the
+//!   thread releases after that stays for later: in destructors of `pthread_key_create(3)`, or of
+//!   thread locals, that run after those of this library;
 //! - when the process ends by `exit(3)` or by the end of `main`, after a short wait at most.
 //!   Handlers that were registered with `atexit(3)` before the first table was created run later;
 //!   they call `free` as at other times.
 //!
 //! `user` may be freed when all those tables and files are gone, and after that [`fdt_barrier`] has
 //! returned. The last [`fdt_table_free`] has the same effect, if it came after the last
-//! [`fdt_file_put`] and outside of a section and of `free`.
+//! [`fdt_file_put`] and outside of a section, of `free`, and of a handler of `pthread_atfork(3)`.
+//!
+//! # Locks in `free`
+//!
+//! `free` is called for objects of all tables, in calls about any of them, and at the end of
+//! threads. So a thread must not hold a lock that `free` takes in a call of this library that
+//! closes, puts, frees or waits ([`fdt_barrier`]), in `pthread_join(3)` of a thread that has
+//! released objects, or in `fork(2)`, which waits for calls of `free` that are under way.
 //!
 //! # Safety
 //! A table is valid from [`fdt_table_new`] to [`fdt_table_free`]; an `fdt_file` until its one
@@ -56,6 +65,7 @@ use parking_lot::Mutex;
 
 use crate::abi::call::{guarded, set_errno, with_errno};
 use crate::abi::uaccess;
+use crate::host::blocking;
 
 /// How long a thread sleeps before it checks again for the end of sections.
 const PAUSE: Duration = Duration::from_micros(50);
@@ -160,12 +170,17 @@ impl fdt_table {
 /// Creates an empty table whose descriptors are below `limit`.
 ///
 /// `release` is called when the last reference to an open file is dropped. `free` is called when no
-/// read-side section can see the object any more: at the latest in `fdt_barrier`, when the last
-/// table that was forked from this one is freed, when a thread ends that has used the table, or in
-/// `exit(3)`. Each may be null, and may be called on any thread, also while that thread ends.
-/// `user` may be freed when the last `fdt_table_free` of this table and its forks has returned; if
-/// a reference of `fdt_table_get` was put after that, `fdt_barrier` must have returned too. Returns
-/// null with `ENOMEM`.
+/// read-side section can see the object any more: at the latest in `fdt_barrier`, or when the last
+/// table that was forked from this one is freed. It may be called before, also at the end of a
+/// thread or in `exit(3)`, if no section or fork is in the way. Each may be null, and may be called
+/// on any thread, also while that thread ends. `user` may be freed when the last `fdt_table_free`
+/// of this table and its forks has returned, outside of a section, of `free` and of a handler of a
+/// fork; if a reference of `fdt_table_get` was put after that, `fdt_barrier` must have returned
+/// too. Returns null with `ENOMEM`.
+///
+/// `free` may take a lock, if no thread holds that lock in a call of `fork`, `fdt_barrier`,
+/// `fdt_table_free`, or another call that may call `free`, or while it waits for the end of a
+/// thread that has used a table.
 #[unsafe(no_mangle)]
 pub extern "C" fn fdt_table_new(
     limit: c_uint,
@@ -192,7 +207,10 @@ pub extern "C" fn fdt_table_new(
 ///
 /// If it is the last of the tables that were forked from one another, waits for sections like
 /// `fdt_barrier`: when it returns, `free` has been called for every object of theirs that was
-/// released. Inside a section or a call of `free` it does not wait.
+/// released. Inside a section, a call of `free`, or a handler of a fork it does not wait.
+///
+/// Calls `free` also for objects that other tables have released: the caller must not hold a lock
+/// that a `free` function takes, or that a thread takes inside a section.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fdt_table_free(table: *mut fdt_table) {
     if table.is_null() {
@@ -216,7 +234,11 @@ pub unsafe extern "C" fn fdt_table_free(table: *mut fdt_table) {
 ///
 /// That includes objects of any table, released by any thread; so it waits for the sections of all
 /// threads. It calls some of the functions itself. Returns 0, or -1 with `EDEADLK` inside a section
-/// of this thread or inside a call of `free`.
+/// of this thread, inside a call of `free`, or, if it would have to wait, in a handler of
+/// `pthread_atfork` between those of this library.
+///
+/// Objects that are released meanwhile do not delay it for long. It is no cancellation point. A
+/// fork does not wait for it, also inside a call of `release`.
 ///
 /// The caller must not hold a lock that a `free` function takes, or that a thread takes inside a
 /// section.
@@ -580,15 +602,20 @@ fn boxed(table: fdt_table) -> Result<*mut fdt_table, Errno> {
 /// process.
 ///
 /// # Errors
-/// `EDEADLK` inside a section or a callback.
+/// `EDEADLK` inside a section or a callback, and where it would wait in a handler of a fork.
 fn wait_for_callbacks() -> Result<(), Errno> {
-    let mut all_ran = false;
-    while !all_ran {
-        let result = guarded(|| rcu::try_barrier().map_err(|_| Errno::EDEADLK));
-        all_ran = result?;
-        if !all_ran {
-            thread::sleep(PAUSE);
+    let mut barrier = rcu::Barrier::new();
+    while !guarded(|| barrier.poll().map_err(|_| Errno::EDEADLK))? {
+        // The thread that runs a callback may wait for the end of the fork, or not exist in the
+        // child.
+        if freezer::is_frozen_here() {
+            return Err(Errno::EDEADLK);
         }
+        // In a call of `release` the thread is inside by the outer call.
+        blocking(|| {
+            thread::sleep(PAUSE);
+            Ok(())
+        })?;
     }
     Ok(())
 }

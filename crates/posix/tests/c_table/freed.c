@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "fdtable.h"
@@ -235,6 +236,194 @@ static void reader(void)
     pthread_join(thread, NULL);
 }
 
+/* Two threads whose sections overlap: each begins one, has an object released, and only then lets the
+ * other one end its own. So there is always an object that cannot be freed yet. */
+static atomic_int turn, done;
+
+static void *relay(void *place)
+{
+    struct fdt_table *table = kept;
+    int mine = place != NULL;
+    while (!done) {
+        struct fdt_section section = fdt_read_lock();
+        fdt_table_close(table, fdt_table_open(table, malloc(64), 0));
+        turn = !mine;
+        while (turn != mine && !done)
+            sched_yield();
+        fdt_read_unlock(section);
+    }
+    return NULL;
+}
+
+static void relays(void)
+{
+    kept = new_table();
+    pthread_t threads[2];
+    pthread_create(&threads[0], NULL, relay, NULL);
+    pthread_create(&threads[1], NULL, relay, &user);
+    while (released < OBJECTS)
+        usleep(100);
+    int before = released;
+    /* Some that were released before are inside of the sections of now. */
+    if (fdt_barrier() == 0 && freed >= before)
+        puts("the barrier has returned");
+    fdt_table_free(new_table());
+    puts("the table is freed");
+    done = 1;
+    for (int i = 0; i < 2; i++)
+        pthread_join(threads[i], NULL);
+    fdt_table_free(kept);
+    fdt_barrier();
+    printf("all freed: %d\n", freed == released);
+}
+
+static void fork_and_wait(void)
+{
+    fflush(stdout);
+    pid_t child = fork();
+    int status = -1;
+    if (child == 0)
+        _exit(0);
+    waitpid(child, &status, 0);
+    printf("child: %d\n", status);
+}
+
+/* Calls of `free` that sleep until they are told. */
+static atomic_int asleep, awake, waits;
+
+static void sleep_in_free(void *object, void *given)
+{
+    asleep = 1;
+    while (!awake)
+        fdt_poll(NULL, 0, 1);
+    on_free(object, given);
+}
+
+static void *close_and_wait(void *table)
+{
+    fdt_table_close(table, 0);
+    fdt_barrier();
+    return NULL;
+}
+
+static void start_sleeping(struct fdt_table *table, pthread_t *thread)
+{
+    fdt_table_open(table, malloc(64), 0);
+    pthread_create(thread, NULL, close_and_wait, table);
+    while (!asleep)
+        usleep(100);
+}
+
+static void wait_in_release(void *object, void *given)
+{
+    waits = 1;
+    printf("barrier in release: %d\n", fdt_barrier());
+    on_release(object, given);
+}
+
+static void free_in_release(void *object, void *given)
+{
+    waits = 1;
+    fdt_table_free(kept);
+    puts("table freed in release");
+    on_release(object, given);
+}
+
+static void *close_first(void *table)
+{
+    fdt_table_close(table, 0);
+    return NULL;
+}
+
+/* A fork while one thread sleeps in `free`, and another waits for that in `release`. */
+static void fork_in(fdt_callback release)
+{
+    struct fdt_table *sleeping = fdt_table_new(8, on_release, sleep_in_free, &user);
+    struct fdt_table *waiting = fdt_table_new(8, release, on_free, &user);
+    kept = new_table();
+    pthread_t threads[2];
+    start_sleeping(sleeping, &threads[0]);
+    fdt_table_open(waiting, malloc(64), 0);
+    pthread_create(&threads[1], NULL, close_first, waiting);
+    while (!waits)
+        usleep(100);
+    usleep(10000);
+    fork_and_wait();
+    awake = 1;
+    for (int i = 0; i < 2; i++)
+        pthread_join(threads[i], NULL);
+    fdt_table_free(sleeping);
+    fdt_table_free(waiting);
+    say("after the tables");
+}
+
+static void barrier_in_release(void)
+{
+    fork_in(wait_in_release);
+}
+
+static void table_in_release(void)
+{
+    fork_in(free_in_release);
+}
+
+/* A handler of a fork runs in the child before the one of the library. */
+static void free_in_child(void)
+{
+    errno = 0;
+    int answer = fdt_barrier();
+    printf("barrier in the child: %d, %s\n", answer, errno == EDEADLK ? "EDEADLK" : strerror(errno));
+    fdt_table_free(kept);
+    puts("table freed in the child");
+    fflush(stdout);
+}
+
+static void child_handler(void)
+{
+    pthread_atfork(NULL, NULL, free_in_child);
+    struct fdt_table *sleeping = fdt_table_new(8, on_release, sleep_in_free, &user);
+    kept = new_table();
+    pthread_t thread;
+    start_sleeping(sleeping, &thread);
+    fork_and_wait();
+    awake = 1;
+    pthread_join(thread, NULL);
+    fdt_table_free(sleeping);
+    fdt_table_free(kept);
+    say("after the table");
+}
+
+/* A thread is cancelled while it waits for a section. */
+static void *wait_until_cancelled(void *unused)
+{
+    arrived = 1;
+    int answer = fdt_barrier();
+    fdt_table_free(unused);
+    printf("barrier: %d\n", answer);
+    pthread_testcancel();
+    return unused;
+}
+
+static void cancel(void)
+{
+    struct fdt_table *table = new_table();
+    open_all(table);
+    pthread_t thread;
+    void *answer;
+    struct fdt_section section = fdt_read_lock();
+    fdt_table_close_range(table, 0, ~0u);
+    pthread_create(&thread, NULL, wait_until_cancelled, table);
+    while (!arrived)
+        usleep(100);
+    usleep(10000);
+    pthread_cancel(thread);
+    usleep(10000);
+    fdt_read_unlock(section);
+    pthread_join(thread, &answer);
+    puts(answer == PTHREAD_CANCELED ? "cancelled after it" : "not cancelled");
+    say("after the table");
+}
+
 static void at_end(void)
 {
     say("at the end");
@@ -249,7 +438,13 @@ int main(int count, char **arguments)
         {"barrier", barrier}, {"table", table},   {"fork", fork_},       {"reference", reference},
         {"thread", thread},   {"putter", putter}, {"section", section}, {"callback", callback},
         {"main", main_},      {"other", other},   {"reader", reader},
+        {"relays", relays},   {"cancel", cancel},
+        {"barrier in release", barrier_in_release},
+        {"table in release", table_in_release},
+        {"child handler", child_handler},
     };
+    /* A scenario that hangs ends by this signal. */
+    alarm(120);
     /* Registered before the first table is created, so that it runs after the library's own exit
      * handler. */
     atexit(at_end);
