@@ -146,8 +146,18 @@ pub fn enter() -> Entry {
     }
 }
 
-/// Steps out of all entries of this thread, if it has any, until the guard drops: for who is about
-/// to sleep. Callable anywhere; costs a load where the thread is not inside.
+/// Enters as [`enter`] does, but does not wait: returns none if another thread has frozen the freezer, and
+/// this one is not inside already.
+#[cfg(any(test, not(loom)))]
+pub(crate) fn try_enter() -> Option<Entry> {
+    rcu::try_enter_freezer().map(|record| Entry {
+        record,
+        stays: PhantomData,
+    })
+}
+
+/// Steps out of all entries of this thread, if it has any, until the guard drops: for who is about to
+/// sleep. Callable anywhere; costs a load where the thread is not inside.
 ///
 /// The caller must not hold anything of the library that is to be of use in a child: a lock is not
 /// given back there. Neither blocks nor allocates; dropping the guard waits while the freezer is

@@ -69,6 +69,8 @@ mod reader;
 
 pub use callbacks::{Head, call, defer};
 pub(crate) use callbacks::{call_later, call_later_weighing, catch_up};
+#[cfg(all(feature = "std", any(test, not(loom))))]
+pub(crate) use reader::try_enter_freezer;
 pub use reader::{Guard, read_lock};
 #[cfg(feature = "std")]
 pub(crate) use reader::{

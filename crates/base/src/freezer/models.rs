@@ -31,6 +31,15 @@ impl Place {
         self.add();
     }
 
+    /// Returns true if it was let in.
+    fn add_inside_without_waiting(&self) -> bool {
+        let inside = try_enter();
+        if inside.is_some() {
+            self.add();
+        }
+        inside.is_some()
+    }
+
     fn add_frozen(&self) {
         freeze();
         self.add();
@@ -162,5 +171,19 @@ fn two_freeze_from_inside() {
         inside(&place);
         join(thread);
         assert_eq!(place.value(), 2);
+    });
+}
+
+#[test]
+fn a_thread_that_does_not_wait_is_not_let_in_while_it_is_frozen() {
+    explore(AtMost(4), || {
+        let place = Place::new();
+        let thread = spawn({
+            let place = place.clone();
+            move || place.add_inside_without_waiting()
+        });
+        place.add_frozen();
+        let added = usize::from(join(thread));
+        assert_eq!(place.value(), 1 + added);
     });
 }

@@ -37,6 +37,49 @@ fn a_newcomer_waits_for_the_thaw() {
 }
 
 #[test]
+fn a_thread_that_does_not_wait_is_refused_while_it_is_frozen_and_is_outside_then() {
+    let _alone = alone();
+    let ((ask, asked), (tell, hear)) = (channel(), channel());
+    let other = thread::spawn(move || {
+        while let Ok(()) = asked.recv() {
+            tell.send(try_enter().is_some()).expect("the test listens");
+        }
+    });
+    let is_let_in = || {
+        ask.send(()).expect("the thread listens");
+        hear.recv().expect("the thread answers")
+    };
+    for _ in 0..2 {
+        freeze();
+        assert!(!is_let_in());
+        thaw();
+    }
+    assert!(is_let_in());
+    freeze();
+    thaw();
+    drop(ask);
+    other.join().expect("the thread ends");
+}
+
+#[test]
+fn a_thread_that_is_inside_enters_without_waiting_while_another_freezes() {
+    let _alone = alone();
+    let (tell, hear) = channel();
+    let other = thread::spawn(move || {
+        let _inside = enter();
+        tell.send(()).expect("the test listens");
+        while FREEZER.word.load(Acquire) & FROZEN == 0 {
+            thread::yield_now();
+        }
+        try_enter().is_some()
+    });
+    hear.recv().expect("the thread is inside");
+    freeze();
+    thaw();
+    assert!(other.join().expect("the thread ends"));
+}
+
+#[test]
 fn a_freeze_waits_for_those_inside_and_at_any_depth() {
     let _alone = alone();
     let (tell, hear) = channel();

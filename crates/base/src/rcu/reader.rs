@@ -3,6 +3,8 @@
 #[cfg(feature = "std")]
 mod freezer;
 
+#[cfg(all(feature = "std", any(test, not(loom))))]
+pub(crate) use freezer::try_enter_freezer;
 #[cfg(feature = "std")]
 pub(crate) use freezer::{await_turn_outside, enter_freezer, leave_freezer, step_out_of_freezer};
 #[cfg(all(test, loom))]

@@ -67,6 +67,10 @@ const SCENARIOS: &[(&str, &[&str])] = &[
             "all freed: 1",
         ],
     ),
+    (
+        "join in fork",
+        &["child: 0", "after the table: released 100, freed 100"],
+    ),
 ];
 
 /// Those that sleep in a call of the POSIX part, which keeps what it allocates at its first call.

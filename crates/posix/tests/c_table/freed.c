@@ -277,6 +277,27 @@ static void relays(void)
     printf("all freed: %d\n", freed == released);
 }
 
+/* A thread ends while a handler of a fork waits for its end, with the freezer frozen. */
+static int end_thread[2];
+static pthread_t ending;
+
+static void *on_thread_until_told(void *table)
+{
+    char byte;
+    open_and_close_all(table);
+    arrived = 1;
+    if (read(end_thread[0], &byte, 1) != 1)
+        perror("read");
+    return NULL;
+}
+
+static void join_ending(void)
+{
+    if (write(end_thread[1], "x", 1) != 1)
+        perror("write");
+    pthread_join(ending, NULL);
+}
+
 static void fork_and_wait(void)
 {
     fflush(stdout);
@@ -286,6 +307,21 @@ static void fork_and_wait(void)
         _exit(0);
     waitpid(child, &status, 0);
     printf("child: %d\n", status);
+}
+
+static void join_in_fork(void)
+{
+    if (pipe(end_thread) != 0)
+        perror("pipe");
+    /* Before the first table, so that it runs after the handler of the library. */
+    pthread_atfork(join_ending, NULL, NULL);
+    struct fdt_table *table = new_table();
+    pthread_create(&ending, NULL, on_thread_until_told, table);
+    while (!arrived)
+        usleep(100);
+    fork_and_wait();
+    fdt_table_free(table);
+    say("after the table");
 }
 
 /* Calls of `free` that sleep until they are told. */
@@ -439,6 +475,7 @@ int main(int count, char **arguments)
         {"thread", thread},   {"putter", putter}, {"section", section}, {"callback", callback},
         {"main", main_},      {"other", other},   {"reader", reader},
         {"relays", relays},   {"cancel", cancel},
+        {"join in fork", join_in_fork},
         {"barrier in release", barrier_in_release},
         {"table in release", table_in_release},
         {"child handler", child_handler},

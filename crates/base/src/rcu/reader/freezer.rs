@@ -144,6 +144,29 @@ pub(crate) fn enter_freezer() -> &'static Record {
     }
 }
 
+/// Enters the freezer; returns none where it would have to wait.
+#[cfg(any(test, not(loom)))]
+#[cold]
+pub(crate) fn try_enter_freezer() -> Option<&'static Record> {
+    let (record, lent) = own_or_lent_record();
+    // Relaxed: a thread sees its own stores.
+    let before = record.own.freezer.load(Relaxed);
+    if before & ADMITTED != 0 {
+        record.nest_in_freezer(before);
+        return Some(record);
+    }
+    // In a signal handler between (A) and (C) the thread has levels already, which it keeps.
+    if record.try_inside((before + LEVEL) | lent) {
+        return Some(record);
+    }
+    // Release: as in (D), whose store this one hides.
+    record.own.freezer.store(before, Release);
+    if lent != 0 {
+        record.return_lent();
+    }
+    None
+}
+
 #[cold]
 fn enter_first() -> &'static Record {
     let (record, lent) = own_or_lent_record();
