@@ -135,8 +135,9 @@ pub fn barrier() -> Result<(), WouldDeadlock> {
     Ok(())
 }
 
-/// Runs the callbacks that were queued by [`call`] or [`defer`] before, by any thread, unless a
-/// reader is in the way. Returns true if all have run. The others stay queued.
+/// Runs the callbacks that were queued by [`call`] or [`defer`] before, by any thread, unless a reader
+/// is in the way. Returns true if all have run. The others stay queued. With `std` it also runs what
+/// these callbacks queue, for up to 16 rounds; they do not count for the answer.
 ///
 /// Waits for no reader for longer than a few looks at it, but runs callbacks. Takes the lock of the
 /// queue of each CPU, and a heavy fence or two if callbacks are queued and other threads are
@@ -166,7 +167,7 @@ pub fn try_barrier() -> Result<bool, WouldDeadlock> {
     if reader::inside_section() || callbacks::inside_callback() {
         return Err(WouldDeadlock);
     }
-    Ok(callbacks::Progress::new().step())
+    Ok(callbacks::drain_briefly())
 }
 
 /// A [`barrier`] in steps, for a caller that waits by other means between them.

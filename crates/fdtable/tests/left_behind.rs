@@ -220,6 +220,45 @@ fn a_table_that_is_dropped_inside_a_callback_leaves_its_objects_to_what_comes_ne
     assert_eq!(objects.dropped(), OBJECTS);
 }
 
+/// Holds the only reference to the next one.
+struct Link {
+    _object: Object,
+    _next: Option<FileRef<Link>>,
+}
+
+impl Objects {
+    fn chain(&self) -> FileRef<Link> {
+        let link = |next, _| {
+            let _object = Object(Arc::clone(&self.0));
+            Some(FileRef::new(Link {
+                _object,
+                _next: next,
+            }))
+        };
+        (0..LINKS).fold(None, link).expect("there are links")
+    }
+}
+
+const LINKS: usize = 5;
+
+#[test]
+fn objects_that_hold_references_to_others_are_dropped_when_the_table_is() {
+    let _alone = alone();
+    let (files, objects) = (Files::new(), Objects::default());
+    files.open(objects.chain(), NONE).expect("there is room");
+    drop(files);
+    assert_eq!(objects.dropped(), LINKS);
+}
+
+#[test]
+fn objects_that_hold_references_to_others_are_dropped_when_the_thread_ends() {
+    let _alone = alone();
+    let objects = Objects::default();
+    let first = objects.chain();
+    on_a_thread(move || drop(first));
+    assert_eq!(objects.dropped(), LINKS);
+}
+
 /// Before each step a new reader begins its section, an object is released, and only then the reader before
 /// leaves: so there is always an object that cannot be dropped yet.
 #[test]

@@ -530,7 +530,7 @@ pub(super) fn drain() {
     }
 }
 
-pub(super) use ends::Progress;
+pub(super) use ends::{Progress, drain_briefly};
 
 /// Takes the lists that other threads were invoking as run: those threads do not exist, and what they
 /// had left to invoke leaks.

@@ -59,6 +59,7 @@ const SCENARIOS: &[(&str, &[&str])] = &[
             "after the table: released 100, freed 100",
         ],
     ),
+    ("chain", &["after the thread: released 4, freed 4"]),
     (
         "relays",
         &[

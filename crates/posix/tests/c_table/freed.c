@@ -460,6 +460,38 @@ static void cancel(void)
     say("after the table");
 }
 
+/* Objects that hold the only reference to another. */
+static void put_next(void *object, void *given)
+{
+    struct fdt_file *next = *(struct fdt_file **)object;
+    on_free(object, given);
+    fdt_file_put(next);
+}
+
+static struct fdt_file *new_chain(struct fdt_table *table, int length)
+{
+    struct fdt_file *next = NULL;
+    for (int i = 0; i < length; i++) {
+        struct fdt_file **object = malloc(64);
+        *object = next;
+        int fd = fdt_table_open(table, object, 0);
+        next = fdt_table_get(table, fd);
+        fdt_table_close(table, fd);
+    }
+    return next;
+}
+
+static void chain(void)
+{
+    struct fdt_table *table = fdt_table_new(8, on_release, put_next, &user);
+    struct fdt_file *first = new_chain(table, 4);
+    pthread_t thread;
+    pthread_create(&thread, NULL, put, first);
+    pthread_join(thread, NULL);
+    say("after the thread");
+    fdt_table_free(table);
+}
+
 static void at_end(void)
 {
     say("at the end");
@@ -474,7 +506,7 @@ int main(int count, char **arguments)
         {"barrier", barrier}, {"table", table},   {"fork", fork_},       {"reference", reference},
         {"thread", thread},   {"putter", putter}, {"section", section}, {"callback", callback},
         {"main", main_},      {"other", other},   {"reader", reader},
-        {"relays", relays},   {"cancel", cancel},
+        {"relays", relays},   {"cancel", cancel}, {"chain", chain},
         {"join in fork", join_in_fork},
         {"barrier in release", barrier_in_release},
         {"table in release", table_in_release},

@@ -22,6 +22,24 @@ use crate::sync::relax;
 /// How many looks in a row may find a reader in the way.
 const LOOKS: u32 = if cfg!(loom) { 2 } else { 64 };
 
+/// How many times in a row callbacks are run that those before have queued: an object may hold the only
+/// reference to another.
+const ROUNDS: usize = 16;
+
+/// Runs all callbacks that are queued now, and what these queue in turn, as far as no reader is in the way
+/// for long. Returns true if all have run that are queued now.
+pub(in crate::rcu) fn drain_briefly() -> bool {
+    let (all_ran, mut more) = thread::noting_queued(|| Progress::new().step());
+    let mut goes_on = all_ran;
+    for _ in 1..ROUNDS {
+        if !(goes_on && more) {
+            break;
+        }
+        (goes_on, more) = thread::noting_queued(|| Progress::new().step());
+    }
+    all_ran
+}
+
 /// How far a barrier has come that goes on in steps.
 ///
 /// It goes from queue to queue, and takes the target of each once, when it gets there. So callbacks that
@@ -111,6 +129,15 @@ mod thread {
         }
     }
 
+    /// Runs `work`. Returns its answer, and true if the calling thread has queued callbacks in it.
+    pub(super) fn noting_queued<R>(work: impl FnOnce() -> R) -> (R, bool) {
+        let before = HAS_QUEUED.try_with(|place| place.replace(false));
+        let answer = work();
+        let has_queued = HAS_QUEUED.try_with(Cell::get).unwrap_or(false);
+        let _ = HAS_QUEUED.try_with(|place| place.set(before.unwrap_or(false) || has_queued));
+        (answer, has_queued)
+    }
+
     #[cold]
     fn note_first() {
         let _ = HAS_QUEUED.try_with(|has_queued| has_queued.set(true));
@@ -123,4 +150,9 @@ mod thread {
 #[cfg(not(all(feature = "std", not(loom))))]
 mod thread {
     pub(in super::super) fn note_queued() {}
+
+    /// It is not known what a thread queues.
+    pub(super) fn noting_queued<R>(work: impl FnOnce() -> R) -> (R, bool) {
+        (work(), false)
+    }
 }
