@@ -121,7 +121,7 @@ pub fn synchronize() -> Result<(), WouldDeadlock> {
 }
 
 /// Waits until every callback has run that was queued by [`call`] or [`defer`] before, by any
-/// thread. Blocks, and runs callbacks.
+/// thread. Blocks, and runs callbacks: the caller holds no lock that one of them takes.
 ///
 /// # Errors
 /// [`WouldDeadlock`] inside a section of this thread or inside a callback. Without `std` the
@@ -139,9 +139,8 @@ pub fn barrier() -> Result<(), WouldDeadlock> {
 /// is in the way. Returns true if all have run. The others stay queued. With `std` it also runs what
 /// these callbacks queue, for up to 16 rounds; they do not count for the answer.
 ///
-/// Waits for no reader for longer than a few looks at it, but runs callbacks. Takes the lock of the
-/// queue of each CPU, and a heavy fence or two if callbacks are queued and other threads are
-/// readers.
+/// Waits for no reader for longer than a few looks at it, but runs callbacks: the caller holds no lock that
+/// one of them takes. Takes the lock of the queue of each CPU, and a heavy fence or two if callbacks are queued and other threads are readers.
 ///
 /// Not for a loop: each call is about what is queued by then, so while other threads queue callbacks it
 /// may never return true. A loop polls a [`Barrier`].
@@ -201,8 +200,8 @@ impl Barrier {
     /// Runs callbacks that the barrier waits for, unless a reader is in the way. Returns true if all of
     /// them have run; false if the caller is to poll again.
     ///
-    /// Waits for no reader for longer than a few looks at it, but runs callbacks. Costs as much as
-    /// [`try_barrier`] or less.
+    /// Waits for no reader for longer than a few looks at it, but runs callbacks: the caller holds no lock
+    /// that one of them takes. Costs as much as [`try_barrier`] or less.
     ///
     /// # Errors
     /// As [`try_barrier`]. The barrier can be polled again elsewhere.

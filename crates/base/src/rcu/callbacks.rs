@@ -322,7 +322,8 @@ mod queues {
 /// allocate at a thread's first callback.
 ///
 /// What is still queued when a thread ends that has queued some runs there, unless a reader is in the
-/// way: so a callback may run on any thread that queues callbacks, also as it ends.
+/// way: so a callback may run on any thread that queues callbacks, also as it ends. A lock that it takes
+/// must not be held by a thread that queues callbacks or waits for them, or that joins a thread which has.
 ///
 /// # Safety
 /// - `head` stays valid, and nobody else touches it, until its function is called with it.
