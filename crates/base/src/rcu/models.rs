@@ -421,6 +421,27 @@ fn what_an_end_runs_waits_for_a_section() {
     });
 }
 
+/// A barrier that is polled again: an answer that all callbacks have run, when one has not.
+#[test]
+fn a_barrier_in_steps_waits_for_a_section() {
+    explore(AtMost(3), || {
+        let drops = Ends::default();
+        let place = Place::new(&drops);
+        let reader = reader(&place, |place| place.look(&read_lock()));
+        let guard = read_lock();
+        defer_drop(&place);
+        drop(guard);
+        let mut barrier = Barrier::new();
+        let mut all = barrier.poll().expect("outside of sections");
+        assert_eq!(drops.count(), usize::from(all));
+        join(reader);
+        while !all {
+            all = barrier.poll().expect("outside of sections");
+        }
+        assert_eq!(drops.count(), 1);
+    });
+}
+
 /// Two ends at once: a callback that both run, or that each leaves to the other.
 #[test]
 fn two_ends_at_once_leave_nothing_in_the_way_of_each_other() {
