@@ -146,8 +146,8 @@ pub fn enter() -> Entry {
     }
 }
 
-/// Enters as [`enter`] does, but does not wait: returns none if another thread has frozen the freezer, and
-/// this one is not inside already.
+/// Enters as [`enter`] does, but does not wait: returns none if another thread has frozen the
+/// freezer, and this one is not inside already.
 #[cfg(any(test, not(loom)))]
 pub(crate) fn try_enter() -> Option<Entry> {
     rcu::try_enter_freezer().map(|record| Entry {
@@ -156,8 +156,8 @@ pub(crate) fn try_enter() -> Option<Entry> {
     })
 }
 
-/// Steps out of all entries of this thread, if it has any, until the guard drops: for who is about to
-/// sleep. Callable anywhere; costs a load where the thread is not inside.
+/// Steps out of all entries of this thread, if it has any, until the guard drops: for who is about
+/// to sleep. Callable anywhere; costs a load where the thread is not inside.
 ///
 /// The caller must not hold anything of the library that is to be of use in a child: a lock is not
 /// given back there. Neither blocks nor allocates; dropping the guard waits while the freezer is
@@ -205,9 +205,9 @@ pub fn thaw() {
     FREEZER.thaw();
 }
 
-/// Returns true if the calling thread has frozen the freezer: between the handlers of a host fork, say.
-/// Then no other thread goes on that is about to enter or to step in, and the caller must not wait for
-/// one. Neither blocks nor allocates; callable anywhere.
+/// Returns true if the calling thread has frozen the freezer: between the handlers of a host fork,
+/// say. Then no other thread goes on that is about to enter or to step in, and the caller must not
+/// wait for one. Neither blocks nor allocates; callable anywhere.
 ///
 /// ```
 /// use fdtable_base::freezer;

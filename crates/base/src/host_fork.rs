@@ -52,12 +52,12 @@
 //! [`generation`] is the parent's still. Those registered later run before and after, and must not
 //! hold what a thread inside may wait for. Register twice, and the two nest.
 //!
-//! A fork waits for those inside, and so for callbacks that they run: the caller of `fork(2)` holds no lock
-//! that a callback takes, or `Drop` of an object.
+//! A fork waits for those inside, and so for callbacks that they run: the caller of `fork(2)` holds
+//! no lock that a callback takes, or `Drop` of an object.
 //!
-//! Fork outside of the freezer, or [step out](freezer::step_out) for it: C libraries may hold a lock
-//! while handlers run (musl, glibc before 2.36). A thread that forks inside would wait there for
-//! another's fork, which waits for those inside.
+//! Fork outside of the freezer, or [step out](freezer::step_out) for it: C libraries may hold a
+//! lock while handlers run (musl, glibc before 2.36). A thread that forks inside would wait there
+//! for another's fork, which waits for those inside.
 //!
 //! # Without it
 //!

@@ -135,15 +135,16 @@ pub fn barrier() -> Result<(), WouldDeadlock> {
     Ok(())
 }
 
-/// Runs the callbacks that were queued by [`call`] or [`defer`] before, by any thread, unless a reader
-/// is in the way. Returns true if all have run. The others stay queued. With `std` it also runs what
-/// these callbacks queue, for up to 16 rounds; they do not count for the answer.
+/// Runs the callbacks that were queued by [`call`] or [`defer`] before, by any thread, unless a
+/// reader is in the way. Returns true if all have run. The others stay queued. With `std` it also
+/// runs what these callbacks queue, for up to 16 rounds; they do not count for the answer.
 ///
-/// Waits for no reader for longer than a few looks at it, but runs callbacks: the caller holds no lock that
-/// one of them takes. Takes the lock of the queue of each CPU, and a heavy fence or two if callbacks are queued and other threads are readers.
+/// Waits for no reader for longer than a few looks at it, but runs callbacks: the caller holds no
+/// lock that one of them takes. Takes the lock of the queue of each CPU, and a heavy fence or two
+/// if callbacks are queued and other threads are readers.
 ///
-/// Not for a loop: each call is about what is queued by then, so while other threads queue callbacks it
-/// may never return true. A loop polls a [`Barrier`].
+/// Not for a loop: each call is about what is queued by then, so while other threads queue
+/// callbacks it may never return true. A loop polls a [`Barrier`].
 ///
 /// ```
 /// use fdtable_base::rcu;
@@ -171,9 +172,9 @@ pub fn try_barrier() -> Result<bool, WouldDeadlock> {
 
 /// A [`barrier`] in steps, for a caller that waits by other means between them.
 ///
-/// It waits for every callback that was queued before it was made. Callbacks that are queued later do not
-/// hold it up for good: for each CPU it fixes once which callbacks it waits for, so it waits for a few
-/// grace periods for each CPU at most. Neither making nor dropping it does anything.
+/// It waits for every callback that was queued before it was made. Callbacks that are queued later
+/// do not hold it up for good: for each CPU it fixes once which callbacks it waits for, so it waits
+/// for a few grace periods for each CPU at most. Neither making nor dropping it does anything.
 ///
 /// ```
 /// use fdtable_base::rcu;
@@ -197,11 +198,11 @@ impl Barrier {
         Self(callbacks::Progress::new())
     }
 
-    /// Runs callbacks that the barrier waits for, unless a reader is in the way. Returns true if all of
-    /// them have run; false if the caller is to poll again.
+    /// Runs callbacks that the barrier waits for, unless a reader is in the way. Returns true if
+    /// all of them have run; false if the caller is to poll again.
     ///
-    /// Waits for no reader for longer than a few looks at it, but runs callbacks: the caller holds no lock
-    /// that one of them takes. Costs as much as [`try_barrier`] or less.
+    /// Waits for no reader for longer than a few looks at it, but runs callbacks: the caller holds
+    /// no lock that one of them takes. Costs as much as [`try_barrier`] or less.
     ///
     /// # Errors
     /// As [`try_barrier`]. The barrier can be polled again elsewhere.

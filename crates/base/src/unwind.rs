@@ -19,8 +19,9 @@
 //! unwinding. Each panic then comes out of the call, also that of a callback or a waker, and a
 //! second one ends the process.
 //!
-//! A close of a file without a release hook executes no instruction more for this: [`catch_unwind`] is an
-//! entry in a table until there is a panic. That of a file with a release hook executes a few.
+//! A close of a file without a release hook executes no instruction more for this: [`catch_unwind`]
+//! is an entry in a table until there is a panic. That of a file with a release hook executes a
+//! few.
 //!
 //! [`catch_unwind`]: https://doc.rust-lang.org/std/panic/fn.catch_unwind.html
 

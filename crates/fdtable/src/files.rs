@@ -20,10 +20,11 @@ use crate::{Fd, RawFd};
 /// a read-side section it leaves them to the next table, the end of a thread that has closed
 /// something, or the next closes.
 ///
-/// So the drop of a table, even of an empty one, may run `Drop` of any object of the process, as may a call
-/// that closes, and the end of a thread that has closed something. A lock that `Drop` of an object takes
-/// must not be held in any of these: neither while a table is dropped, nor while a thread is joined, nor,
-/// where threads enter the [freezer](crate::freezer), in a call of `fork(2)`.
+/// So the drop of a table, even of an empty one, may run `Drop` of any object of the process, as
+/// may a call that closes, and the end of a thread that has closed something. A lock that `Drop` of
+/// an object takes must not be held in any of these: neither while a table is dropped, nor while a
+/// thread is joined, nor, where threads enter the [freezer](crate::freezer), in a call of
+/// `fork(2)`.
 ///
 /// ```
 /// use std::sync::Arc;

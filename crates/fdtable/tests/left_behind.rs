@@ -1,5 +1,5 @@
-//! Nothing is left behind: what has lost its last reference is dropped when the table goes, or when the
-//! thread that closed it ends, although neither waits for readers.
+//! Nothing is left behind: what has lost its last reference is dropped when the table goes, or when
+//! the thread that closed it ends, although neither waits for readers.
 //!
 //! Readers of one test would hold up the objects of another, so the tests run one after the other.
 
@@ -259,8 +259,8 @@ fn objects_that_hold_references_to_others_are_dropped_when_the_thread_ends() {
     assert_eq!(objects.dropped(), LINKS);
 }
 
-/// Before each step a new reader begins its section, an object is released, and only then the reader before
-/// leaves: so there is always an object that cannot be dropped yet.
+/// Before each step a new reader begins its section, an object is released, and only then the
+/// reader before leaves: so there is always an object that cannot be dropped yet.
 #[test]
 fn a_barrier_in_steps_ends_although_there_is_always_a_reader_and_more_is_released() {
     const STEPS: usize = 10_000;

@@ -714,12 +714,17 @@ int fdt_fileno(struct _IO_FILE *stream);
 // Creates an empty table whose descriptors are below `limit`.
 //
 // `release` is called when the last reference to an open file is dropped. `free` is called when no
-// read-side section can see the object any more: at the latest in `fdt_barrier`, when the last
-// table that was forked from this one is freed, when a thread ends that has used the table, or in
-// `exit(3)`. Each may be null, and may be called on any thread, also while that thread ends.
-// `user` may be freed when the last `fdt_table_free` of this table and its forks has returned; if
-// a reference of `fdt_table_get` was put after that, `fdt_barrier` must have returned too. Returns
-// null with `ENOMEM`.
+// read-side section can see the object any more: at the latest in `fdt_barrier`, or when the last
+// table that was forked from this one is freed. It may be called before, also at the end of a
+// thread or in `exit(3)`, if no section or fork is in the way. Each may be null, and may be called
+// on any thread, also while that thread ends. `user` may be freed when the last `fdt_table_free`
+// of this table and its forks has returned, outside of a section, of `free` and of a handler of a
+// fork; if a reference of `fdt_table_get` was put after that, `fdt_barrier` must have returned
+// too. Returns null with `ENOMEM`.
+//
+// `free` may take a lock, if no thread holds that lock in a call of `fork`, `fdt_barrier`,
+// `fdt_table_free`, or another call that may call `free`, or while it waits for the end of a
+// thread that has used a table.
 struct fdt_table *fdt_table_new(unsigned int limit,
                                 fdt_callback release,
                                 fdt_callback free,
@@ -729,14 +734,21 @@ struct fdt_table *fdt_table_new(unsigned int limit,
 //
 // If it is the last of the tables that were forked from one another, waits for sections like
 // `fdt_barrier`: when it returns, `free` has been called for every object of theirs that was
-// released. Inside a section or a call of `free` it does not wait.
+// released. Inside a section, a call of `free`, or a handler of a fork it does not wait.
+//
+// Calls `free` also for objects that other tables have released: the caller must not hold a lock
+// that a `free` function takes, or that a thread takes inside a section.
 void fdt_table_free(struct fdt_table *table);
 
 // Waits until `free` has been called for every object that was released before.
 //
 // That includes objects of any table, released by any thread; so it waits for the sections of all
 // threads. It calls some of the functions itself. Returns 0, or -1 with `EDEADLK` inside a section
-// of this thread or inside a call of `free`.
+// of this thread, inside a call of `free`, or, if it would have to wait, in a handler of
+// `pthread_atfork` between those of this library.
+//
+// Objects that are released meanwhile do not delay it for long. It is no cancellation point. A
+// fork does not wait for it, also inside a call of `release`.
 //
 // The caller must not hold a lock that a `free` function takes, or that a thread takes inside a
 // section.

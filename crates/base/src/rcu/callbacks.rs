@@ -1,27 +1,27 @@
 //! Callbacks: what is to be done after a grace period, without waiting for it.
 //!
 //! Every processor has a queue of three lists. New callbacks join `gathering`. When it is long
-//! enough, and `waiting` is empty, it becomes `waiting` and takes a ticket for a grace period.
-//! When that is over, it joins `ready`. So one heavy fence serves a batch of callbacks, and those of
-//! all processors that took their tickets in time.
+//! enough, and `waiting` is empty, it becomes `waiting` and takes a ticket for a grace period. When
+//! that is over, it joins `ready`. So one heavy fence serves a batch of callbacks, and those of all
+//! processors that took their tickets in time.
 //!
-//! For that a list with a ticket waits a little before somebody begins a grace period for it:
-//! until some more have gathered behind it. A grace period reads what every reader writes, and has each
-//! of them read its number, so it costs a few cache lines for each processor. If each processor began
-//! one for each of its lists, that would be so much for each callback that it grew with the number of
-//! processors. As it is, a grace period serves all lists that were long enough in that time, and what
-//! a callback pays for it does not grow.
+//! For that a list with a ticket waits a little before somebody begins a grace period for it: until
+//! some more have gathered behind it. A grace period reads what every reader writes, and has each
+//! of them read its number, so it costs a few cache lines for each processor. If each processor
+//! began one for each of its lists, that would be so much for each callback that it grew with the
+//! number of processors. As it is, a grace period serves all lists that were long enough in that
+//! time, and what a callback pays for it does not grow.
 //!
 //! What is ready is invoked a [`PORTION`] at a time, whenever as many have been queued. So a close
-//! does not pay for a thousand others, as a rule. And the memory that a portion frees is what the next objects are made
-//! of: it stays in the [magazines](crate::slab) of the processor, and in its caches, where a batch
-//! would go to the depot, and from there to whoever comes first. If more than two batches are
-//! ready, all of them are invoked.
+//! does not pay for a thousand others, as a rule. And the memory that a portion frees is what the
+//! next objects are made of: it stays in the [magazines](crate::slab) of the processor, and in its
+//! caches, where a batch would go to the depot, and from there to whoever comes first. If more than
+//! two batches are ready, all of them are invoked.
 //!
-//! Work is done by the threads that queue callbacks, as they queue more; there is no thread of
-//! the library's own. What was queued last therefore waits until a thread queues more, ends, or calls
-//! [`barrier`](super::barrier), [`try_barrier`](super::try_barrier) or a [`Barrier`](super::Barrier): see
-//! [`ends`].
+//! Work is done by the threads that queue callbacks, as they queue more; there is no thread of the
+//! library's own. What was queued last therefore waits until a thread queues more, ends, or calls
+//! [`barrier`](super::barrier), [`try_barrier`](super::try_barrier) or a
+//! [`Barrier`](super::Barrier): see [`ends`].
 //!
 //! The backlog is bounded as far as it can be: a thread that finds [`BACKLOG`] callbacks in its
 //! queue waits for the grace period and works them off, unless it is inside a read-side section
@@ -49,13 +49,14 @@ use crate::unwind;
 #[cfg(loom)]
 use crate::sync::Mutex as SpinLock;
 
-/// How many callbacks share a grace period; one that holds much counts as more. A lone thread needs no
-/// heavy fence, and a short list keeps the memory that it reuses in its first-level cache.
+/// How many callbacks share a grace period; one that holds much counts as more. A lone thread needs
+/// no heavy fence, and a short list keeps the memory that it reuses in its first-level cache.
 const BATCH: usize = if cfg!(loom) { 1 } else { 1024 };
 // The weight of a list is looked at whenever it passes a multiple of this.
 const LONE_BATCH: usize = if cfg!(loom) { 1 } else { 64 };
 
-/// How many callbacks run at once, where there is no hurry: as many as were queued since some ran last.
+/// How many callbacks run at once, where there is no hurry: as many as were queued since some ran
+/// last.
 const PORTION: usize = LONE_BATCH;
 
 /// Of more callbacks than this that can run, all do.
@@ -103,8 +104,8 @@ unsafe impl Send for Head {}
 struct List {
     first: *mut Head,
     last: *mut Head,
-    /// What the heads on it weigh, and 0 if there are none. Which of them weighs more than 1 is not known:
-    /// the rest of it goes with the last one.
+    /// What the heads on it weigh, and 0 if there are none. Which of them weighs more than 1 is not
+    /// known: the rest of it goes with the last one.
     weight: usize,
 }
 
@@ -168,7 +169,8 @@ impl List {
         Some(head)
     }
 
-    /// Invokes so many heads, from the first one on. Only once the grace period of the list is over.
+    /// Invokes so many heads, from the first one on. Only once the grace period of the list is
+    /// over.
     fn invoke(&mut self, most: usize) {
         for head in core::iter::from_fn(|| self.pop()).take(most) {
             // SAFETY: the list owns the head until here, and nobody has invoked it yet.
@@ -191,13 +193,13 @@ struct Queue {
     ticket: Ticket,
     /// What has waited, and can run.
     ready: List,
-    /// The [name](thread_name) of the thread that invokes a list of this queue, if one does; no other
-    /// may, so that callbacks of a queue run in order and `barrier` can count them.
+    /// The [name](thread_name) of the thread that invokes a list of this queue, if one does; no
+    /// other may, so that callbacks of a queue run in order and `barrier` can count them.
     invoking: Option<usize>,
     /// Somebody who queues should look for what is due.
     is_time: bool,
-    /// Other readers were found since the list began to gather. It is asked once for each list, as the
-    /// records of all readers that ever were are looked at.
+    /// Other readers were found since the list began to gather. It is asked once for each list, as
+    /// the records of all readers that ever were are looked at.
     has_company: bool,
     /// What all callbacks weigh that were ever queued, and those of them that have run.
     queued: u64,
@@ -321,17 +323,19 @@ mod queues {
 /// backlog of this processor is too long and the caller is outside of sections and callbacks. May
 /// allocate at a thread's first callback.
 ///
-/// What is still queued when a thread ends that has queued some runs there, unless a reader is in the
-/// way: so a callback may run on any thread that queues callbacks, also as it ends. A lock that it takes
-/// must not be held by a thread that queues callbacks or waits for them, or that joins a thread which has.
+/// What is still queued when a thread ends that has queued some runs there, unless a reader is in
+/// the way: so a callback may run on any thread that queues callbacks, also as it ends. A lock that
+/// it takes must not be held by a thread that queues callbacks or waits for them, or that joins a
+/// thread which has.
 ///
 /// # Safety
 /// - `head` stays valid, and nobody else touches it, until its function is called with it.
 /// - That function may be called once, by any thread, at any time after the grace period.
 ///
 /// # Panics
-/// A panic of the function is reported by the panic hook, [counted](crate::unwind::contained_panics),
-/// and goes no further. Without `std` it comes out of the call that happens to run the function.
+/// A panic of the function is reported by the panic hook,
+/// [counted](crate::unwind::contained_panics), and goes no further. Without `std` it comes out of
+/// the call that happens to run the function.
 #[doc(alias = "call_rcu")]
 #[inline]
 pub unsafe fn call(head: NonNull<Head>) {
@@ -430,10 +434,10 @@ fn work(queue: &SpinLock<Queue>, weight: usize) {
     }
 }
 
-/// Gives what has gathered its ticket if that is enough, and tells whether somebody should see to the
-/// grace period: if what waits had its ticket before, since then others have had the time to take
-/// theirs; if there are no others; or if two batches have gathered, which pay for a grace period of
-/// their own, and should not lie about if they weigh so much.
+/// Gives what has gathered its ticket if that is enough, and tells whether somebody should see to
+/// the grace period: if what waits had its ticket before, since then others have had the time to
+/// take theirs; if there are no others; or if two batches have gathered, which pay for a grace
+/// period of their own, and should not lie about if they weigh so much.
 fn is_time_to_advance(queue: &SpinLock<Queue>, weight: usize) -> bool {
     let (is_time, has_company) = {
         let mut queue = queue.lock();
@@ -501,7 +505,8 @@ fn invoke_ready(queue: &SpinLock<Queue>, most: usize) {
     invocation.ready.invoke(most);
 }
 
-/// A list that is being invoked. Dropping it ends the invocation, and gives back what is left of it.
+/// A list that is being invoked. Dropping it ends the invocation, and gives back what is left of
+/// it.
 struct Invocation<'a> {
     queue: &'a SpinLock<Queue>,
     ready: List,
@@ -533,8 +538,8 @@ pub(super) fn drain() {
 
 pub(super) use ends::{Progress, drain_briefly};
 
-/// Takes the lists that other threads were invoking as run: those threads do not exist, and what they
-/// had left to invoke leaks.
+/// Takes the lists that other threads were invoking as run: those threads do not exist, and what
+/// they had left to invoke leaks.
 #[cfg(feature = "std")]
 pub(super) fn forget_invocations() {
     for queue in queues::all() {

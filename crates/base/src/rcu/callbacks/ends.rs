@@ -1,20 +1,21 @@
 //! What is still queued at the end of a table or of a thread.
 //!
-//! The queues belong to CPUs, so nothing of them goes with a thread. But their callbacks run only while
-//! more are queued, and after the end of a table or a thread that may not happen. So that end runs them.
-//! It begins one grace period for all queues and does not wait for it: if a reader is in the way for longer
-//! than a few looks, the callbacks stay queued, for the next callback, the next end, or the next
-//! [`barrier`](crate::rcu::barrier).
+//! The queues belong to CPUs, so nothing of them goes with a thread. But their callbacks run only
+//! while more are queued, and after the end of a table or a thread that may not happen. So that end
+//! runs them. It begins one grace period for all queues and does not wait for it: if a reader is in
+//! the way for longer than a few looks, the callbacks stay queued, for the next callback, the next
+//! end, or the next [`barrier`](crate::rcu::barrier).
 //!
-//! A thread that has queued nothing runs nothing at its end, and so does one that ends inside a section, or
-//! while another thread has frozen the [freezer](crate::freezer). What is queued later in the end of a
-//! thread, by destructors of other thread locals, stays queued.
+//! A thread that has queued nothing runs nothing at its end, and so does one that ends inside a
+//! section, or while another thread has frozen the [freezer](crate::freezer). What is queued later
+//! in the end of a thread, by destructors of other thread locals, stays queued.
 //!
-//! Callbacks of all tables and threads run at such an end, and with them `Drop` of their objects. So a lock
-//! that a callback takes must not be held by a thread that drops a table, or that joins another.
+//! Callbacks of all tables and threads run at such an end, and with them `Drop` of their objects.
+//! So a lock that a callback takes must not be held by a thread that drops a table, or that joins
+//! another.
 //!
-//! Measured on a 2-CPU x86-64: the end of a thread that has closed a descriptor takes 1 to 5 µs longer, of
-//! 15 µs for starting and joining it.
+//! Measured on a 2-CPU x86-64: the end of a thread that has closed a descriptor takes 1 to 5 µs
+//! longer, of 15 µs for starting and joining it.
 
 use super::{advance, queues};
 use crate::sync::relax;
@@ -22,12 +23,12 @@ use crate::sync::relax;
 /// How many looks in a row may find a reader in the way.
 const LOOKS: u32 = if cfg!(loom) { 2 } else { 64 };
 
-/// How many times in a row callbacks are run that those before have queued: an object may hold the only
-/// reference to another.
+/// How many times in a row callbacks are run that those before have queued: an object may hold the
+/// only reference to another.
 const ROUNDS: usize = 16;
 
-/// Runs all callbacks that are queued now, and what these queue in turn, as far as no reader is in the way
-/// for long. Returns true if all have run that are queued now.
+/// Runs all callbacks that are queued now, and what these queue in turn, as far as no reader is in
+/// the way for long. Returns true if all have run that are queued now.
 pub(in crate::rcu) fn drain_briefly() -> bool {
     let (all_ran, mut more) = thread::noting_queued(|| Progress::new().step());
     let mut goes_on = all_ran;
@@ -42,8 +43,8 @@ pub(in crate::rcu) fn drain_briefly() -> bool {
 
 /// How far a barrier has come that goes on in steps.
 ///
-/// It goes from queue to queue, and takes the target of each once, when it gets there. So callbacks that
-/// are queued later do not hold it up.
+/// It goes from queue to queue, and takes the target of each once, when it gets there. So callbacks
+/// that are queued later do not hold it up.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::rcu) struct Progress {
     /// How many queues are done with.
@@ -60,8 +61,8 @@ impl Progress {
         }
     }
 
-    /// Runs callbacks up to the targets, as far as no reader is in the way for long. Returns true if all
-    /// of them have run.
+    /// Runs callbacks up to the targets, as far as no reader is in the way for long. Returns true
+    /// if all of them have run.
     pub(in crate::rcu) fn step(&mut self) -> bool {
         // Before the first grace period begins, so that it is the one of all queues.
         for queue in queues::all().skip(self.done) {
@@ -111,8 +112,8 @@ mod thread {
 
     impl Drop for AtEnd {
         fn drop(&mut self) {
-            // The freezer may not be entered inside a section. Nor does the end wait for it: the thread that
-            // has frozen it may wait for this end.
+            // The freezer may not be entered inside a section. Nor does the end wait for it: the
+            // thread that has frozen it may wait for this end.
             if !inside_section()
                 && let Some(_inside) = freezer::try_enter()
             {
