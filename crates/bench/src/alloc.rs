@@ -24,11 +24,11 @@ use crate::machine::Machine;
 use crate::report::Report;
 use crate::stats::{Summary, order};
 
-mod findings;
 mod footprint;
 mod numbers;
 mod pairs;
 mod plots;
+mod summary;
 
 use footprint::Footprint;
 use pairs::{Case, Pairs};
@@ -136,10 +136,10 @@ impl Experiment for Alloc {
             title: "a number given out and taken back".to_owned(),
             config: json!(self),
             rows: rows.iter().map(to_value).collect::<Result<_, _>>()?,
-            headline: findings::figures(&rows, self.most),
-            tables: findings::tables(&rows, self.most),
+            headline: summary::figures(&rows, self.most),
+            tables: summary::tables(&rows, self.most),
             plots: plots::plots(&rows, self),
-            remarks: findings::remarks(&rows, self),
+            remarks: summary::remarks(&rows, self),
             machine,
         })
     }

@@ -13,7 +13,7 @@
 //!    what it is checked;
 //! 3. `chat/conversation.rs`: one run, and `chat/descriptors.rs`: the system calls of each table;
 //! 4. `chat/profile.rs`: which part of a run is lookup;
-//! 5. `chat/findings.rs` and `chat/plots.rs`: what comes of it.
+//! 5. `chat/summary.rs` and `chat/plots.rs`: what comes of it.
 //!
 //! # Forms
 //!
@@ -52,12 +52,12 @@ use crate::stats::order;
 
 mod conversation;
 mod descriptors;
-mod findings;
 mod form;
 mod message;
 mod plots;
 pub mod profile;
 mod role;
+mod summary;
 
 use conversation::{Conversation, Run};
 use descriptors::{Descriptors, Owned};
@@ -243,13 +243,13 @@ impl Experiment for Chat {
         self.check()?;
         let usual = self.conversation(Form::ThreeThreads);
         let classic = self.conversation(Form::Classic);
-        let rows = findings::rows(&self.hold_all(progress)?, usual.deliveries());
+        let rows = summary::rows(&self.hold_all(progress)?, usual.deliveries());
         // Without a profiler the rest is worth as much.
         let (profiled, failure) = match self.profile_all(progress) {
-            Ok(profiled) => (findings::profile_rows(&profiled), None),
+            Ok(profiled) => (summary::profile_rows(&profiled), None),
             Err(error) => (Vec::new(), Some(format!("There is no profile: {error:#}."))),
         };
-        let mut remarks = findings::remarks(&rows, &usual);
+        let mut remarks = summary::remarks(&rows, &usual);
         remarks.extend(failure);
         Ok(Report {
             experiment: self.name(),
@@ -265,8 +265,8 @@ impl Experiment for Chat {
             rows: (rows.iter().map(to_value))
                 .chain(profiled.iter().map(to_value))
                 .collect::<Result<_, _>>()?,
-            headline: findings::figures(&rows, &profiled),
-            tables: findings::tables(&rows, &profiled),
+            headline: summary::figures(&rows, &profiled),
+            tables: summary::tables(&rows, &profiled),
             plots: plots::plots(&rows, &profiled),
             remarks,
             machine,

@@ -40,7 +40,7 @@ pub struct Comparison {
 
 /// What was found out about all rows.
 #[derive(Default)]
-struct Findings {
+struct Tally {
     changes: Vec<(String, Change)>,
     /// Summaries that differ by no more than noise.
     within_noise: usize,
@@ -60,7 +60,7 @@ impl Comparison {
     }
 
     fn of(old: &Old, new: &Value) -> Self {
-        let mut findings = Findings::default();
+        let mut tally = Tally::default();
         let mut warnings = Vec::new();
         let mut remarks = Vec::new();
         for report in experiments(new) {
@@ -70,7 +70,7 @@ impl Comparison {
                 continue;
             };
             warnings.extend(differences(name, before, report));
-            findings.compare(name, before, report);
+            tally.compare(name, before, report);
         }
         warnings.dedup();
         if !warnings.is_empty() {
@@ -78,11 +78,11 @@ impl Comparison {
                         taken under equal conditions:";
             warnings.insert(0, care.to_owned());
         }
-        remarks.extend(findings.remarks());
+        remarks.extend(tally.remarks());
         Comparison {
             name: old.name().to_owned(),
             warnings,
-            tables: findings.tables(old, new),
+            tables: tally.tables(old, new),
             remarks,
         }
     }
@@ -121,7 +121,7 @@ fn differences(experiment: &str, old: &Value, new: &Value) -> Vec<String> {
     told
 }
 
-impl Findings {
+impl Tally {
     fn compare(&mut self, experiment: &str, old: &Value, new: &Value) {
         let mut before: Vec<Option<Row>> = rows(old).into_iter().map(Some).collect();
         for row in rows(new) {

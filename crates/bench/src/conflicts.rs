@@ -31,7 +31,6 @@ use crate::report::Report;
 mod allowed;
 mod arcs;
 mod explain;
-mod findings;
 mod long_run;
 mod matrix;
 mod operation;
@@ -40,6 +39,7 @@ mod setup;
 mod simulation;
 mod specification;
 mod subject;
+mod summary;
 pub mod transfers;
 mod travel;
 mod verdict;
@@ -135,17 +135,17 @@ impl Experiment for Conflicts {
             experiment: self.name(),
             title: "which operations share cache lines".to_owned(),
             config: json!({ "line": 64, "cpus_of_a_case": 2, "model": travel::model() }),
-            rows: [findings::rows(&matrices)?, travel::rows(&transfers)?].concat(),
-            headline: [findings::figures(&matrices), travel::figures(&transfers)].concat(),
+            rows: [summary::rows(&matrices)?, travel::rows(&transfers)?].concat(),
+            headline: [summary::figures(&matrices), travel::figures(&transfers)].concat(),
             tables: [
-                findings::tables(&matrices, &Allowed::ours()?),
+                summary::tables(&matrices, &Allowed::ours()?),
                 travel::tables(&transfers),
             ]
             .into_iter()
             .flatten()
             .collect(),
-            plots: [findings::plots(&matrices), travel::plots(&transfers)].concat(),
-            remarks: [findings::remarks(), travel::remarks()].concat(),
+            plots: [summary::plots(&matrices), travel::plots(&transfers)].concat(),
+            remarks: [summary::remarks(), travel::remarks()].concat(),
             machine,
         })
     }

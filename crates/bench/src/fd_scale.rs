@@ -32,11 +32,11 @@ use crate::machine::Machine;
 use crate::report::Report;
 use crate::stats::{Summary, order};
 
-mod findings;
 mod growth;
 mod opener;
 mod plots;
 mod range;
+mod summary;
 
 use range::{Measured, Place};
 
@@ -175,7 +175,7 @@ impl FdScale {
             }
             let times = if last { self.last_step_times } else { 1 };
             self.measure_step(&mut entries, times, &mut cache, progress)?;
-            rows.extend(findings::rows(open, &entries));
+            rows.extend(summary::rows(open, &entries));
         }
         Ok(rows)
     }
@@ -212,9 +212,9 @@ impl Experiment for FdScale {
             }),
             rows: rows.iter().map(to_value).collect::<Result<_, _>>()?,
             headline: growth::figures(&rows, self.most),
-            tables: findings::tables(&rows, self.most),
+            tables: summary::tables(&rows, self.most),
             plots: plots::plots(&rows),
-            remarks: findings::remarks(&rows, self.most, host_most),
+            remarks: summary::remarks(&rows, self.most, host_most),
             machine,
         })
     }

@@ -23,10 +23,10 @@ use crate::machine::Machine;
 use crate::report::Report;
 use crate::stats::{Summary, order};
 
-mod findings;
 mod host_table;
 mod parent;
 mod plots;
+mod summary;
 
 use parent::Forked;
 
@@ -141,10 +141,10 @@ impl Experiment for Fork {
             title: "a child's table".to_owned(),
             config: json!({ "rounds": self.rounds, "few": FEW, "most": self.most }),
             rows: rows.iter().map(to_value).collect::<Result<_, _>>()?,
-            headline: findings::figures(&rows, self.most),
-            tables: findings::tables(&rows),
+            headline: summary::figures(&rows, self.most),
+            tables: summary::tables(&rows),
             plots: plots::plots(&rows),
-            remarks: findings::remarks(&rows),
+            remarks: summary::remarks(&rows),
             machine,
         })
     }

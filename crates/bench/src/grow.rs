@@ -30,10 +30,10 @@ use crate::report::Report;
 use crate::stats::order;
 use crate::tail::{Durations, Tail};
 
-mod findings;
 mod plots;
 mod run;
 mod subject;
+mod summary;
 
 use run::Run;
 use subject::Subject;
@@ -141,10 +141,10 @@ impl Experiment for Grow {
             title: "the worst pause while a table grows".to_owned(),
             config: json!(self),
             rows: rows.iter().map(to_value).collect::<Result<_, _>>()?,
-            headline: findings::figures(&rows),
-            tables: findings::tables(&rows),
+            headline: summary::figures(&rows),
+            tables: summary::tables(&rows),
             plots: plots::plots(&rows),
-            remarks: findings::remarks(&rows, subjects.len()),
+            remarks: summary::remarks(&rows, subjects.len()),
             machine,
         })
     }

@@ -26,12 +26,12 @@ use crate::stats::order;
 
 mod batch;
 mod case;
-mod findings;
 mod stage;
+mod summary;
 
 use case::Case;
-use findings::Row;
 use stage::{Subject, subject};
+use summary::Row;
 
 type File = FileRef<dyn Object>;
 type Bitmap = Locked<FilesStruct<File>>;
@@ -135,10 +135,10 @@ impl Experiment for LibMicro {
             title: "the calls of libMicro that concern descriptors".to_owned(),
             config: json!(self),
             rows: rows.iter().map(to_value).collect::<Result<_, _>>()?,
-            headline: findings::figures(&rows),
-            tables: findings::tables(&rows, self),
-            plots: findings::plots(&rows),
-            remarks: findings::remarks(&rows, self),
+            headline: summary::figures(&rows),
+            tables: summary::tables(&rows, self),
+            plots: summary::plots(&rows),
+            remarks: summary::remarks(&rows, self),
             machine,
         })
     }

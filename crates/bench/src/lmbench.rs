@@ -40,10 +40,10 @@ use crate::report::Report;
 use crate::stats::{Summary, order};
 
 pub mod configuration;
-mod findings;
 mod ring;
 mod row;
 pub mod subject;
+mod summary;
 mod work;
 
 use configuration::Configuration;
@@ -148,10 +148,10 @@ impl Experiment for Lmbench {
             title: "what lmbench measures, with slabs and blocks and without".to_owned(),
             config: json!(self),
             rows: rows.iter().map(to_value).collect::<Result<_, _>>()?,
-            headline: findings::figures(&rows),
-            tables: findings::tables(&rows),
-            plots: findings::plots(&rows),
-            remarks: findings::remarks(&rows),
+            headline: summary::figures(&rows),
+            tables: summary::tables(&rows),
+            plots: summary::plots(&rows),
+            remarks: summary::remarks(&rows),
             machine,
         })
     }

@@ -19,10 +19,10 @@ use crate::report::Report;
 use crate::stats::{Summary, order};
 
 mod case;
-mod findings;
 mod floor;
 mod plots;
 mod subject;
+mod summary;
 pub mod timing;
 
 pub use case::Pattern;
@@ -112,10 +112,10 @@ impl Experiment for Lookup {
                 "threads": self.threads, "object_bytes": size_of::<Padded>(),
             }),
             rows: rows.iter().map(to_value).collect::<Result<_, _>>()?,
-            headline: findings::figures(&rows),
-            tables: findings::tables(&rows),
+            headline: summary::figures(&rows),
+            tables: summary::tables(&rows),
             plots: plots::plots(&rows),
-            remarks: findings::remarks(&rows, &machine),
+            remarks: summary::remarks(&rows, &machine),
             machine,
         })
     }
@@ -151,7 +151,7 @@ impl Lookup {
             }
             progress.step();
         }
-        Ok(findings::rows(case, subjects, &ns))
+        Ok(summary::rows(case, subjects, &ns))
     }
 }
 

@@ -46,13 +46,13 @@ mod add_remove;
 mod build;
 mod client;
 mod crew;
-mod findings;
 mod lists;
 pub mod loadfile;
 mod open_close;
 mod outcome;
 mod plots;
 mod replay;
+mod summary;
 mod workload;
 
 use add_remove::Case;
@@ -237,10 +237,10 @@ impl Experiment for OpenFiles {
             title: "files put on the list of those that are open, and taken off".to_owned(),
             config: json!(self),
             rows: rows.iter().map(to_value).collect::<Result<_, _>>()?,
-            headline: findings::figures(&rows, self),
-            tables: findings::tables(&rows, self),
+            headline: summary::figures(&rows, self),
+            tables: summary::tables(&rows, self),
             plots: plots::plots(&rows, self),
-            remarks: findings::remarks(&rows, self),
+            remarks: summary::remarks(&rows, self),
             machine,
         })
     }

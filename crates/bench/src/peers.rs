@@ -32,13 +32,13 @@ use crate::stats::{Summary, order};
 use crate::tail::Tail;
 
 mod case;
-mod findings;
 mod foreign;
 mod host;
 mod ours;
 mod player;
 mod rival;
 mod subject;
+mod summary;
 mod theirs;
 
 use case::Case;
@@ -221,10 +221,10 @@ impl Experiment for Peers {
             title: "our table beside what others have".to_owned(),
             config: json!(self),
             rows: rows.iter().map(to_value).collect::<Result<_, _>>()?,
-            headline: findings::figures(&rows),
-            tables: findings::tables(&rows, self.most),
-            plots: findings::plots(&rows, self.most),
-            remarks: findings::remarks(&rows, &missing, &failures),
+            headline: summary::figures(&rows),
+            tables: summary::tables(&rows, self.most),
+            plots: summary::plots(&rows, self.most),
+            remarks: summary::remarks(&rows, &missing, &failures),
             machine,
         })
     }

@@ -44,11 +44,11 @@ use crate::stats::{Summary, order};
 
 mod cachegrind;
 mod colour;
-mod findings;
 mod footprint;
 mod objects;
 pub mod part;
 mod plots;
+mod summary;
 mod work;
 
 use colour::Walks;
@@ -195,10 +195,10 @@ impl Experiment for Slab {
             title: "an object allocated and freed".to_owned(),
             config: json!(self),
             rows: rows.iter().map(to_value).collect::<Result<_, _>>()?,
-            headline: findings::figures(&rows),
-            tables: findings::tables(&rows),
+            headline: summary::figures(&rows),
+            tables: summary::tables(&rows),
             plots: plots::plots(&rows),
-            remarks: findings::remarks(&rows),
+            remarks: summary::remarks(&rows),
             machine,
         })
     }

@@ -22,10 +22,10 @@ use crate::machine::Machine;
 use crate::report::Report;
 use crate::stats::{Summary, order};
 
-mod findings;
 mod high;
 mod plots;
 mod subject;
+mod summary;
 
 use high::Bytes;
 use subject::Subject;
@@ -119,10 +119,10 @@ impl Experiment for Sparse {
             title: "one descriptor at the end of the range".to_owned(),
             config: json!(self),
             rows: rows.iter().map(to_value).collect::<Result<_, _>>()?,
-            headline: findings::figures(&rows),
-            tables: findings::tables(&rows),
+            headline: summary::figures(&rows),
+            tables: summary::tables(&rows),
             plots: plots::plots(&rows),
-            remarks: findings::remarks(&rows),
+            remarks: summary::remarks(&rows),
             machine,
         })
     }

@@ -1,7 +1,7 @@
 //! The pictures of `alloc`: pairs by case, and memory.
 
-use super::findings::{SUBJECTS, case, footprint, samples};
 use super::pairs::Work;
+use super::summary::{SUBJECTS, case, footprint, samples};
 use super::{Alloc, Row};
 use crate::plot::{Axis, Bar, Group, Kind, Plot};
 use crate::stats::Summary;

@@ -1,7 +1,7 @@
-//! The findings as pictures: throughput, and where the profiler's samples were.
+//! Plots: throughput, and where the profiler's samples were.
 
-use super::findings::{ProfileRow, Row};
 use super::form::Form;
+use super::summary::{ProfileRow, Row};
 use crate::plot::{Axis, Bar, Group, Kind, Plot, Scale};
 use crate::stats::Summary;
 

@@ -1,9 +1,9 @@
 //! The pictures of `open-files`: lists, opens, and the throughput of workloads.
 
 use super::add_remove::Case;
-use super::findings::{SUBJECTS, added, opened, turns};
 use super::lists::Lists;
 use super::open_close::Layer;
+use super::summary::{SUBJECTS, added, opened, turns};
 use super::workload::Kind as Workload;
 use super::{OpenFiles, Row};
 use crate::plot::{Axis, Bar, Group, Kind, Plot};

@@ -1,6 +1,6 @@
 //! The pictures of `slab`: times by case for each size, memory, and the walk with colours.
 
-use super::findings::{SIZES, SUBJECTS, footprint, samples, walks};
+use super::summary::{SIZES, SUBJECTS, footprint, samples, walks};
 use super::work::Case;
 use super::{FILE, Row, SMALL};
 use crate::plot::{Axis, Bar, Group, Kind, Plot};
