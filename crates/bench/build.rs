@@ -1,4 +1,4 @@
-//! Tells the library which compiler builds it, for the head of each report.
+//! Passes the version of the compiler to the library, for the head of each report.
 
 use std::env;
 use std::process::Command;

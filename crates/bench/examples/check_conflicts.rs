@@ -1,7 +1,7 @@
-//! Checks that the conflicts of operations that commute are those on the list, and no others.
+//! Checks that the conflicts of commuting operations are exactly those on the list.
 //!
-//! It does what `fdtable conflicts --check` does, without the other experiments and what they are
-//! made of:
+//! It does the same as `fdtable conflicts --check`, without the other experiments and their
+//! dependencies:
 //!
 //! ```console
 //! $ cargo run --profile conflicts -p fdtable-bench --no-default-features --example check_conflicts

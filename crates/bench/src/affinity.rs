@@ -10,8 +10,7 @@ pub fn cpus() -> usize {
 
 /// Binds the calling thread to the `nth` of the CPUs that it may use, counted from 0.
 ///
-/// Where the system refuses, the thread stays where it is: pinning makes a measurement steadier,
-/// not different.
+/// If the system refuses, the thread stays where it is: pinning only makes a measurement steadier.
 pub fn pin(nth: usize) {
     let Some(cpu) = allowed().nth(nth) else {
         return;

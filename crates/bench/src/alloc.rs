@@ -1,17 +1,17 @@
-//! `alloc`: what it costs to give out a number and take it back, in time and in memory.
+//! `alloc`: the cost of allocating and freeing a descriptor, in time and in memory.
 //!
 //! A *pair* opens a file and closes it again. In one kind of work the same reference moves in and
-//! out; in the other the table gets a reference of its own, which is dropped with the number.
-//! The table is otherwise empty, or all but one of a million numbers are open and the free one
-//! is in the middle. One thread does pairs, or one on each of two CPUs, with an object of its own.
+//! out; in the other the table gets a reference of its own, which is dropped at the close. The
+//! table is otherwise empty, or all but one of a million descriptors are open and the free one is
+//! in the middle. One thread does pairs, or one on each of two CPUs, with an object of its own.
 //!
-//! The rivals do the same work: `slab` under a lock is what people take for numbers that need
-//! not be the lowest, `sharded-slab` what they take when the lock is in the way. The floor is two
-//! atomic adds on the thread's own object.
+//! The rivals do the same work. `slab` under a lock is the usual choice where keys need not be the
+//! lowest, `sharded-slab` the usual choice where that lock is contended. The floor is two atomic
+//! adds on the thread's own object.
 //!
-//! *Bytes per slot* are those of a table with every number open, beyond the objects: all of its
-//! descriptors refer to one object. *Kept* is what a table still holds after all but a few of
-//! them were closed, from the last to the first.
+//! *Bytes per slot* are those of a table with every descriptor open, beyond the objects: all of its
+//! descriptors refer to one object. *Kept* is the memory that a table still holds after all but a
+//! few of them were closed, from the last to the first.
 
 use std::time::Duration;
 
@@ -33,16 +33,16 @@ mod summary;
 use footprint::Footprint;
 use pairs::{Case, Pairs};
 
-/// Experiment that measures the allocation of numbers.
+/// Experiment that measures the allocation of descriptors.
 #[derive(Clone, Debug, Serialize)]
 pub struct Alloc {
     /// How often each subject has its turn in each case, at least 1.
     pub rounds: usize,
     /// Length of a turn in milliseconds, at least 1.
     pub turn_ms: u64,
-    /// Numbers of a large table, at least 2.
+    /// Descriptors of a large table, at least 2.
     pub most: u32,
-    /// Numbers that stay open where memory is measured after most were closed, below `most`.
+    /// Descriptors that stay open for the second measurement of memory, below `most`.
     pub remaining: u32,
 }
 
@@ -68,8 +68,8 @@ enum Row {
 }
 
 impl Alloc {
-    /// Returns the configuration for one of the two lengths of a run. Turns are shorter than those
-    /// for which a scheduler lets other work run, so that on a busy machine most are whole.
+    /// Returns the configuration for one of the two lengths of a run. Turns are shorter than a
+    /// scheduler's time slice, so that on a busy machine most are not interrupted.
     pub fn new(effort: Effort) -> Self {
         let (rounds, turn_ms) = match effort {
             Effort::Quick => (41, 2),
@@ -108,7 +108,11 @@ impl Alloc {
         let ns = pairs
             .turn(*case, turn)
             .with_context(|| pairs.name().to_owned())?;
-        ensure!(ns.is_finite(), "{} did not take what it gave", pairs.name());
+        ensure!(
+            ns.is_finite(),
+            "{} did not accept its own key",
+            pairs.name()
+        );
         Ok(ns)
     }
 }
@@ -133,7 +137,7 @@ impl Experiment for Alloc {
         );
         Ok(Report {
             experiment: self.name(),
-            title: "a number given out and taken back".to_owned(),
+            title: "a descriptor allocated and freed".to_owned(),
             config: json!(self),
             rows: rows.iter().map(to_value).collect::<Result<_, _>>()?,
             headline: summary::figures(&rows, self.most),

@@ -1,7 +1,7 @@
-//! `fdtable` as it is used where POSIX does not ask for the lowest number.
+//! `fdtable` in the mode in which an open takes any free descriptor, not the lowest.
 //!
-//! Who only needs a number takes any that is free: each CPU then allocates in numbers of its own,
-//! and does not wait for another. This is the one place that knows how that is called.
+//! Each CPU then allocates descriptors in leaves of its own, and does not wait for another CPU. All
+//! calls of that mode are in this file.
 
 use std::os::fd::RawFd;
 
@@ -9,7 +9,7 @@ use fdtable::{Error, FdFlags, FileRef, Files};
 
 use crate::table::{NewFile, Table};
 
-/// [`Files`] that open on any free number.
+/// [`Files`] whose opens take any free descriptor.
 pub struct AnyFree<T: ?Sized>(Files<T>);
 
 impl<T: ?Sized> AsRef<Files<T>> for AnyFree<T> {

@@ -2,7 +2,7 @@
 //!
 //! Each is written as well as its design allows: one lock acquisition for each operation, nothing
 //! done under the lock that can be done outside it, inlined into the same loops as `fdtable`. They
-//! hold references of any kind: `Arc`s, as people have them, or the same as `fdtable`.
+//! hold references of any kind: `Arc`, as programs usually do, or the same as `fdtable`.
 
 mod rwlock_bitmap;
 mod rwlock_vec;

@@ -1,4 +1,4 @@
-//! Making the processor forget.
+//! Eviction of everything from the CPU's caches.
 
 use std::fs;
 use std::hint::black_box;
@@ -10,13 +10,13 @@ const LEAST: usize = 64 << 20;
 /// Words of a cache line.
 const LINE: usize = 8;
 
-/// A stretch of memory larger than all caches.
+/// A buffer larger than all caches.
 pub(crate) struct Cache {
     lines: Vec<[u64; LINE]>,
 }
 
 impl Cache {
-    /// Allocates the stretch.
+    /// Allocates the buffer.
     pub(crate) fn new() -> Self {
         Cache {
             lines: vec![[1; LINE]; Self::bytes_to_overwrite() / size_of::<[u64; LINE]>()],
@@ -28,13 +28,13 @@ impl Cache {
         largest_cache().map_or(LEAST, |bytes| LEAST.max(bytes * 2))
     }
 
-    /// Returns about how long that takes: memory is written at some 16 GB/s.
+    /// Estimates how long an overwrite takes: memory is written at some 16 GB/s.
     pub(crate) fn time_to_overwrite() -> Duration {
         Duration::from_nanos(Self::bytes_to_overwrite() as u64 / 16)
     }
 
-    /// Reads and overwrites a word of every line, which drives out whatever was in the caches and
-    /// most of what was in the TLBs. Takes some milliseconds.
+    /// Reads and overwrites one word of each line. This evicts everything else from the caches, and
+    /// most entries of the TLBs. Takes some milliseconds.
     pub(crate) fn trash(&mut self) {
         for line in &mut self.lines {
             line[0] = line[0].wrapping_mul(3);

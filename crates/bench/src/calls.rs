@@ -1,15 +1,15 @@
-//! System calls of a small kernel on each table, for workloads that are made of calls.
+//! System calls of a small kernel on each table, for workloads that consist of calls.
 //!
 //! [`Calls`] has two kinds of implementations. [`Process`] is ours: the vfs as its users call it.
-//! [`Locked`] has the same calls on a baseline. Below the table both run the same code: the objects,
-//! the file system and the walk of a path are those of the vfs on both sides, and the baselines hold
-//! the very same references, so that making, counting and releasing an open file costs the same. What
-//! a call costs more on one side is what its table costs.
+//! [`Locked`] has the same calls on a baseline. Below the table both run the same code: the
+//! objects, the file system and the path walk are those of the vfs on both sides. The baselines
+//! hold the same type of reference, so creating, counting and releasing an open file costs the
+//! same. A difference between the two sides is therefore the cost of the table.
 //!
-//! Each looks up as is best for it. `fdtable` borrows in a read-side section what does not sleep. A
-//! baseline keeps its read lock meanwhile, which is cheaper for it than a reference, and takes a
-//! reference only to wait or where a call may sleep at any time. This is more than tables of that
-//! time did, which took a reference for each call.
+//! Each side looks up in the way that is fastest for it. `fdtable` borrows in a read-side section
+//! for operations that do not sleep. A baseline keeps its read lock meanwhile, which is cheaper for
+//! it than a reference; it takes a reference only to wait, or where a call may sleep at any time.
+//! The tables of that time took a reference for each call, so this favours the baselines.
 
 use std::os::fd::RawFd;
 use std::sync::Arc;
@@ -28,30 +28,30 @@ use std::time::Duration;
 
 /// Process that makes system calls.
 ///
-/// The calls answer what those of [`Process`] answer.
+/// The calls return the same results as those of [`Process`].
 #[allow(clippy::missing_errors_doc)]
 pub trait Calls: Send + Sync + Sized + 'static {
     /// Name of the table in reports.
     const NAME: &'static str;
 
-    /// Makes a process without open files, for the numbers below `limit`, with an empty file system
-    /// that has devices in `/dev`.
+    /// Creates a process without open files, for descriptors below `limit`, with an empty file
+    /// system that has devices in `/dev`.
     fn with_limit(limit: u32) -> Result<Self, Errno>;
 
-    /// Returns the process of the vfs whose file system this one sees, for what makes names and not
-    /// descriptors: `mkdir`, `unlink`, `mount`.
+    /// Returns the vfs process with the same file system, for calls on names: `mkdir`, `unlink`,
+    /// `mount`.
     fn names(&self) -> &Process;
 
-    /// Puts an open file on the lowest free number.
+    /// Installs an open file at the lowest free descriptor.
     fn install(&self, file: FileRef<dyn Object>, flags: FdFlags) -> Result<RawFd, Errno>;
 
     /// Opens a path (`open`).
     fn open(&self, path: &str, flags: OpenFlags) -> Result<RawFd, Errno>;
 
-    /// Frees a number (`close`).
+    /// Closes a descriptor (`close`).
     fn close(&self, fd: RawFd) -> Result<(), Errno>;
 
-    /// Gives a file a second number (`dup`).
+    /// Duplicates a descriptor (`dup`).
     fn dup(&self, fd: RawFd) -> Result<RawFd, Errno>;
 
     /// Returns the flags of a descriptor (`F_GETFD`).
@@ -60,16 +60,16 @@ pub trait Calls: Send + Sync + Sized + 'static {
     /// Sets the flags of a descriptor (`F_SETFD`).
     fn set_flags(&self, fd: RawFd, flags: FdFlags) -> Result<(), Errno>;
 
-    /// Returns the status flags of an open file (`F_GETFL`): a lookup, and a look at the object.
+    /// Returns the status flags of an open file (`F_GETFL`): a lookup, and one read of the object.
     fn status(&self, fd: RawFd) -> Result<OpenFlags, Errno>;
 
-    /// Moves a position to `offset` bytes from the start (`lseek`).
+    /// Moves the file position to `offset` bytes from the start (`lseek`).
     fn seek(&self, fd: RawFd, offset: u64) -> Result<u64, Errno>;
 
-    /// Reads at the position (`read`).
+    /// Reads at the file position (`read`).
     fn read(&self, fd: RawFd, buf: &mut [u8]) -> Result<usize, Errno>;
 
-    /// Writes at the position (`write`).
+    /// Writes at the file position (`write`).
     fn write(&self, fd: RawFd, bytes: &[u8]) -> Result<usize, Errno>;
 
     /// Reads at `offset` (`pread`).
@@ -81,27 +81,27 @@ pub trait Calls: Send + Sync + Sized + 'static {
     /// Writes several buffers as one (`writev`).
     fn writev(&self, fd: RawFd, bufs: &[IoSlice<'_>]) -> Result<usize, Errno>;
 
-    /// Makes a pipe, and returns its reading and its writing end (`pipe`).
+    /// Creates a pipe, and returns its reading and its writing end (`pipe`).
     fn pipe(&self) -> Result<(RawFd, RawFd), Errno>;
 
-    /// Makes a connected pair of stream sockets (`socketpair`).
+    /// Creates a connected pair of stream sockets (`socketpair`).
     fn socketpair(&self) -> Result<(RawFd, RawFd), Errno>;
 
-    /// Looks at each descriptor without waiting, and returns how many are ready (`poll`).
+    /// Polls each descriptor without blocking, and returns how many are ready (`poll`).
     fn poll(&self, fds: &mut [PollFd]) -> Result<usize, Errno>;
 
-    /// Looks at each descriptor of a set without waiting, leaves those in it that can be read, and
+    /// Polls each descriptor of a set without blocking. Leaves the readable ones in the set, and
     /// returns how many they are (`select`).
     fn select(&self, nfds: RawFd, read: &mut FdSet) -> Result<usize, Errno>;
 
-    /// Makes a child with a table of its own (`fork`).
+    /// Creates a child with a table of its own (`fork`).
     fn fork(&self) -> Result<Self, Errno>;
 
     /// Closes the descriptors that close on exec (`execve`).
     fn exec(&mut self) -> Result<(), Errno>;
 }
 
-/// Makes a process of the vfs whose file system has devices in `/dev`.
+/// Creates a vfs process whose file system has devices in `/dev`.
 fn with_devices(files: Files<dyn Object>) -> Result<Process, Errno> {
     let process = Process::with(files, MemFs::default());
     process.mkdir("/dev")?;

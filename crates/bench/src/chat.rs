@@ -1,38 +1,39 @@
 //! `chat` (S1): rooms of users who write to each other through one shared table.
 //!
-//! The benchmark by which RCU came to the descriptor table (2001), made after VolanoMark. A room
-//! has users; every message of a user goes to the server and from there to every user of the
+//! RCU was introduced to the descriptor table of Linux with this benchmark (2001), modelled on
+//! VolanoMark. Every message of a user goes to the server, and from there to every user of the
 //! room. Each user has a connected pair of stream sockets, and all sockets of all rooms are
-//! descriptors of one process, so that every read and write of every thread looks up in the same
-//! table.
+//! descriptors of one process, so every read and write of every thread looks up in the same table.
 //!
 //! Read it in this order:
 //!
 //! 1. here: the experiment, and which tables and forms it compares;
-//! 2. `chat/form.rs`: the forms; `chat/role.rs`: what each thread does, and `chat/message.rs` with
-//!    what it is checked;
+//! 2. `chat/form.rs`: the forms; `chat/role.rs`: the work of each thread; `chat/message.rs`: how
+//!    messages are checked;
 //! 3. `chat/conversation.rs`: one run, and `chat/descriptors.rs`: the system calls of each table;
 //! 4. `chat/profile.rs`: which part of a run is lookup;
-//! 5. `chat/summary.rs` and `chat/plots.rs`: what comes of it.
+//! 5. `chat/summary.rs` and `chat/plots.rs`: tables, figures and plots.
 //!
 //! # Forms
 //!
 //! In the *classic* form each user has four threads, as in the original: the client sends and
-//! receives, and for the client the server receives and sends. Who receives at the server puts the
-//! message into a queue for each user of the room, in memory, and who sends takes it from there.
+//! receives, and for each client the server receives and sends. The server's receiver puts the
+//! message into an in-memory queue for each user of the room; the server's senders take it from
+//! there.
 //!
-//! With *three threads* who receives at the server writes to everybody by itself: the socket's own
-//! buffer is that queue. It is what a server does that has no need for another, and there the table
-//! has the larger part. Once more with *all in flight*: the buffers hold the whole traffic, so
-//! nobody waits for room.
+//! With *three threads* the server's receiver writes to all users itself: the socket's own buffer
+//! is that queue. This is the usual design of a server that needs no other queue, and the table has
+//! the largest part of its time. *All in flight* is the same with buffers that hold the whole
+//! traffic, so that no thread waits for room.
 //!
-//! Sending and receiving are apart in all of them, so every broadcast drains and bounded buffers
-//! cannot deadlock. Each receiver checks that it gets every message of everybody once and in order.
+//! Sending and receiving are separate threads in all forms, so every broadcast drains and bounded
+//! buffers cannot deadlock. Each receiver checks that it gets every message of all users once and
+//! in order.
 //!
 //! # Calls
 //!
-//! `fdtable` is used as the vfs's process uses it: a borrowed lookup, and a reference only to
-//! wait. The baselines have one way to look up that allows to wait, which takes a reference.
+//! `fdtable` is used as the vfs's process uses it: a borrowed lookup, and a reference only to wait.
+//! The only lookup of the baselines that allows waiting takes a reference.
 
 use std::env::current_exe;
 use std::path::{Path, PathBuf};
@@ -79,8 +80,8 @@ pub struct Chat {
     pub rounds: usize,
     /// How often the classic form is profiled on each table. 0: never.
     pub profiles: usize,
-    /// Program that is run for profiles; without one, that which is running. It has to know the
-    /// command [`profile::COMMAND`].
+    /// Program to run for profiles; the running one if none. It must have the command
+    /// [`profile::COMMAND`].
     #[serde(skip)]
     pub program: Option<PathBuf>,
 }
@@ -100,9 +101,9 @@ struct Profiled {
 }
 
 impl Chat {
-    /// Returns the configuration for one of the two lengths of a run: 20 rooms of 20 users, who
-    /// send 500 messages of 100 bytes each, as in the original. The quick form has fewer rounds
-    /// and not fewer messages: a short run is mostly its own start.
+    /// Returns the configuration for one of the two lengths of a run: 20 rooms of 20 users who send
+    /// 500 messages of 100 bytes each, as in the original. The quick form has fewer rounds but as
+    /// many messages: the startup dominates a short run.
     pub fn new(effort: Effort) -> Self {
         let (rounds, profiles) = match effort {
             Effort::Quick => (3, 1),
@@ -203,7 +204,7 @@ impl Chat {
     }
 }
 
-/// Names of the tables: ours, the one that RCU replaced, and the one that people write today.
+/// Names of the tables: ours, the one that RCU replaced, and today's common one.
 const TABLES: [&str; 3] = [OURS, FILES_STRUCT, RWLOCK_VEC];
 const OURS: &str = <Process as Descriptors>::NAME;
 const FILES_STRUCT: &str = <Owned<RwLockBitmap<dyn Object>> as Descriptors>::NAME;
@@ -244,7 +245,7 @@ impl Experiment for Chat {
         let usual = self.conversation(Form::ThreeThreads);
         let classic = self.conversation(Form::Classic);
         let rows = summary::rows(&self.hold_all(progress)?, usual.deliveries());
-        // Without a profiler the rest is worth as much.
+        // A failure of the profiler does not invalidate the rest.
         let (profiled, failure) = match self.profile_all(progress) {
             Ok(profiled) => (summary::profile_rows(&profiled), None),
             Err(error) => (Vec::new(), Some(format!("There is no profile: {error:#}."))),

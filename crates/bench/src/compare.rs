@@ -1,12 +1,12 @@
-//! Two runs side by side: what became faster or slower beyond the noise.
+//! Compares two runs: reports what became faster or slower beyond the noise.
 //!
-//! A machine is another one on another day, so figures of two runs are compared with care: a
-//! median has *changed* only if the spreads from the 10th to the 90th percentile do not overlap
-//! and the medians differ by more than 5 %. Where machines differ, that is told before all else.
+//! The machine may have changed between the runs, so the comparison is strict: a median has
+//! *changed* only if the spreads from the 10th to the 90th percentile do not overlap and the
+//! medians differ by more than 5 %. Differences between the machines are reported first.
 //!
-//! Rows are matched by what is in them beside measurements: words, whole numbers and truth values.
-//! What is measured are summaries, and other numbers with a fraction. A measurement of so few
-//! samples that they have no spread is not judged.
+//! Rows are matched by their identity: words, whole numbers and truth values. Measured values are
+//! summaries, and other numbers with a fraction. A measurement of too few samples for a spread is
+//! not judged.
 //!
 //! 1. [`old`]: the file of an earlier run.
 //! 2. [`row`]: rows, and their summaries.
@@ -25,12 +25,12 @@ pub use old::Old;
 use old::{experiments, headline};
 use row::{Change, Direction, Row, rows};
 
-/// What became of an earlier run, as a person reads it.
+/// The comparison with an earlier run, as text for people.
 #[derive(Debug)]
 pub struct Comparison {
     /// Name of the earlier run.
     pub name: String,
-    /// What makes the two hard to compare.
+    /// Differences between the conditions of the two runs.
     pub warnings: Vec<String>,
     /// What changed, if anything, and the headline figures.
     pub tables: Vec<Table>,
@@ -38,7 +38,7 @@ pub struct Comparison {
     pub remarks: Vec<String>,
 }
 
-/// What was found out about all rows.
+/// The result over all rows.
 #[derive(Default)]
 struct Tally {
     changes: Vec<(String, Change)>,
@@ -88,10 +88,10 @@ impl Comparison {
     }
 }
 
-/// Tells in what the conditions of two runs of one experiment differ.
+/// Lists the differences between the conditions of two runs of one experiment.
 fn differences(experiment: &str, old: &Value, new: &Value) -> Vec<String> {
     let parts = [
-        ("processor", "/machine/cpu"),
+        ("CPU", "/machine/cpu"),
         ("number of CPUs", "/machine/cpus"),
         ("kernel", "/machine/kernel"),
         ("compiler", "/machine/rustc"),
@@ -112,7 +112,7 @@ fn differences(experiment: &str, old: &Value, new: &Value) -> Vec<String> {
         .collect();
     told.extend(
         differ(
-            "way of a cache line to the other CPU",
+            "distance of a cache line to the other CPU",
             "/machine/line_round_trip/distance",
         )
         .map(|it| format!("{experiment}, {it}: contended figures differ by up to 4 times.")),

@@ -1,19 +1,18 @@
-//! `conflicts`: which operations share cache lines, on however many CPUs.
+//! `conflicts`: which operations share cache lines, on any number of CPUs.
 //!
-//! Two operations that write no line which the other touches do not slow each other down. Where
-//! operations commute, an implementation without such lines exists (the *scalable commutativity
-//! rule*: Clements, Kaashoek, Zeldovich, Morris, Kohler, SOSP 2013). So all pairs of
-//! [operations](operation) are tried, on what they may have in common, in several
-//! [states](setup) of a table: bounded enumeration. Each pair runs in both orders on two
-//! simulated CPUs, one instruction at a time, and from the responses a
-//! [specification] tells whether they [commute](verdict). Nothing is timed, and
-//! every run is the same.
+//! Two operations do not slow each other down if neither writes a line that the other accesses.
+//! Where operations commute, an implementation without such lines exists (the *scalable
+//! commutativity rule*: Clements, Kaashoek, Zeldovich, Morris, Kohler, SOSP 2013). The experiment
+//! tries all pairs of [operations](operation), on all combinations of arguments that they may
+//! share, in several [states](setup) of a table: bounded enumeration. Each pair runs in both orders
+//! on two simulated CPUs, one instruction at a time. A [specification] decides from the responses
+//! if they [commute](verdict). Nothing is timed, and every run gives the same result.
 //!
-//! What is left out, and what a verdict means, is told by [`conflict_tracer`]. A call is traced in
-//! steady state: both CPUs have opened and closed before, and no grace period is due. What refills,
-//! growth and grace periods add is counted in long runs, among the line [transfers].
+//! [`conflict_tracer`] documents what is left out, and what a verdict means. A call is traced in
+//! steady state: both CPUs have opened and closed before, and no grace period is due. The cost of
+//! refills, growth and grace periods is counted in long runs, among the line [transfers].
 //!
-//! The conflicts that are left are [allowed], each for a reason.
+//! The remaining conflicts are [allowed], each for a reason.
 
 use std::env::current_exe;
 use std::path::PathBuf;
@@ -54,10 +53,10 @@ use ours::Ours;
 use setup::Case;
 use simulation::Pair;
 
-/// Experiment that compares what operations touch.
+/// Experiment that compares the cache lines that operations access.
 #[derive(Clone, Debug, Default)]
 pub struct Conflicts {
-    /// The program that runs [`transfers`] in a process of its own. Nothing is the running one.
+    /// The program that runs [`transfers`] in a process of its own. `None` is the running one.
     pub program: Option<PathBuf>,
 }
 
@@ -78,28 +77,28 @@ fn matrices(progress: &dyn Progress) -> anyhow::Result<Vec<Matrix>> {
     Ok(matrices)
 }
 
-/// Names the operations that an explanation may be asked for.
+/// Names the operations that `explain` accepts.
 pub fn operations() -> impl Iterator<Item = &'static str> {
     Operation::ALL.into_iter().map(Operation::name)
 }
 
-/// Tells of every conflict of two operations on our table where in the source it is: for each line
-/// both places. An operation that is not named is any.
+/// Describes every conflict of two operations on our table: for each line, both places in the
+/// source. Without names, all operations are included.
 ///
 /// # Errors
-/// If operations cannot be traced here, or the table answers what it must not.
+/// If operations cannot be traced here, or the table returns a wrong result.
 pub fn explain(named: &[String], progress: &dyn Progress) -> anyhow::Result<String> {
     let wanted = |case: &Case| explain::concerns(case, named);
     let matrix = Matrix::of::<Ours>(&mut Pair::new()?.cpus, wanted, progress)?;
     Ok(explain::text(&matrix))
 }
 
-/// Compares the conflicts on our table with the list of those that are allowed, and returns a sentence
-/// if they are the same.
+/// Compares the conflicts on our table with the list of allowed ones. Returns a sentence if they
+/// are the same.
 ///
 /// # Errors
-/// If there is a conflict that is not on the list, a line of the list that is not right, or not as many
-/// cases; and as [`explain`].
+/// If there is a conflict that is not on the list, a line of the list that does not apply, or
+/// another number of cases; and those of [`explain`].
 pub fn check(progress: &dyn Progress) -> anyhow::Result<String> {
     let allowed = Allowed::ours()?;
     let matrix = Matrix::of::<Ours>(&mut Pair::new()?.cpus, |_| true, progress)?;

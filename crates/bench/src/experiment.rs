@@ -1,30 +1,30 @@
-//! What an experiment is, and how it is run.
+//! The `Experiment` trait, and how an experiment is run.
 
 use std::time::Duration;
 
 use crate::machine::Machine;
 use crate::report::Report;
 
-/// Command of the program that runs a part of an experiment, in a process of its own. Only the
-/// program itself calls it.
+/// Internal command that runs a part of an experiment in a process of its own. Only the program
+/// itself uses it.
 pub const PART: &str = "part";
 
-/// Measurement of something that `fdtable` does, beside others that do it.
+/// Measurement of something that `fdtable` does, beside rivals that do the same.
 pub trait Experiment {
     /// Returns the name on the command line and in the report.
     fn name(&self) -> &'static str;
 
-    /// Returns about how long it takes on two CPUs, for those who wait.
+    /// Estimates how long a run takes on two CPUs, for the display of progress.
     fn expected(&self) -> Duration;
 
     /// Runs everything and reports it. Blocks until done, with both CPUs busy.
     ///
     /// # Errors
-    /// If the system refuses threads, or a table answers what it must not.
+    /// If the system refuses threads, or a table returns a wrong result.
     fn measure(&self, machine: Machine, progress: &dyn Progress) -> anyhow::Result<Report>;
 }
 
-/// How much time a run may take.
+/// How long a run may take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effort {
     /// Seconds for each experiment: a first look.
@@ -33,7 +33,7 @@ pub enum Effort {
     Full,
 }
 
-/// Listener that is told how far a run is.
+/// Listener to the progress of a run.
 pub trait Progress: Sync {
     /// Begins a part of `steps` steps.
     fn begin(&self, part: &str, steps: u64);
@@ -42,7 +42,7 @@ pub trait Progress: Sync {
     fn step(&self);
 }
 
-/// Listener that does not listen.
+/// Listener that ignores all progress.
 #[derive(Clone, Copy, Debug)]
 pub struct Silent;
 
@@ -51,7 +51,7 @@ impl Progress for Silent {
     fn step(&self) {}
 }
 
-/// Runs one experiment, and looks at the machine before and after it.
+/// Runs one experiment, and observes the machine before and after it.
 ///
 /// # Errors
 /// Those of [`Experiment::measure`].

@@ -1,22 +1,22 @@
-//! `fd-scale` (S2): what an `open` costs while N other descriptors are open.
+//! `fd-scale` (S2): the cost of an `open` while N other descriptors are open.
 //!
 //! The experiment of Ingo Molnar's `fd-scale-bench.c` (2007). With N descriptors open, the one in
-//! the middle of the range is closed, and the time of one `open` is taken, which has to answer
-//! that number; then the same with the last one of the range. *Hot*: again and again. *Cold*: the
-//! whole cache is overwritten before each `open`. N grows by a quarter from step to step.
+//! the middle of the range is closed, and one `open`, which must return that descriptor, is timed;
+//! then the same with the last one of the range. *Hot*: again and again. *Cold*: the whole cache is
+//! overwritten before each `open`. N grows by a quarter from step to step.
 //!
-//! # How so short a thing is timed
+//! # How so short a time is measured
 //!
-//! The clock is the standard library's, which does not read the counter before the `open` is
-//! done; but it costs about 20 ns and its resolution may be no better than 10 ns. So a *hot*
-//! sample is the mean of a batch of single opens, each timed alone (the error of the resolution
-//! averages out), and an empty batch is measured with every other: the clock's own cost. Rows hold
-//! what was read from the clock, and beside it the cost without the clock. Growth is computed
-//! *without* the clock, since a constant on both sides would make it look smaller. To check that
-//! subtraction, the *pair* row has no clock inside: a batch of close and open, timed as one.
+//! The clock is the standard library's, which does not read the counter before the `open` is done;
+//! but it costs about 20 ns and its resolution may be no better than 10 ns. So a *hot* sample is
+//! the mean of a batch of single opens, each timed alone (the error of the resolution averages
+//! out), and an empty batch is measured with every other: the clock's own cost. Rows hold the
+//! clock's reading, and beside it the cost without the clock. Growth is computed *without* the
+//! clock, since a constant on both sides would make it look smaller. To check that subtraction, the
+//! *pair* row has no clock inside: a batch of close and open, timed as one.
 //!
 //! In the last step each table with N = 1 runs again, in the same rounds as the largest, so that
-//! growth compares what was measured side by side. Only the host's table has no twin.
+//! growth compares samples that were taken side by side. Only the host's table has no twin.
 
 use std::thread;
 use std::time::Duration;
@@ -56,7 +56,7 @@ pub struct FdScale {
     pub batch: u32,
     /// Cold samples at each step, at least 1.
     pub cold_rounds: usize,
-    /// How many times as many samples the last step takes, at least 1: growth is read there.
+    /// Factor by which the last step takes more samples, at least 1: growth is computed there.
     pub last_step_times: usize,
 }
 
@@ -68,7 +68,7 @@ enum State {
     Cold,
 }
 
-/// What one subject took at one place of one step.
+/// The times of one subject at one place of one step.
 #[derive(Clone, Debug, Serialize)]
 struct Row {
     subject: &'static str,
@@ -86,7 +86,7 @@ struct Row {
     open_ns: f64,
 }
 
-/// One table with its descriptors, and what was measured on it in a step.
+/// One table with its descriptors, and its samples of a step.
 struct Entry<'a> {
     range: &'a mut dyn Measured,
     open: u32,
@@ -99,8 +99,8 @@ struct Entry<'a> {
 impl FdScale {
     /// Returns the configuration for one of the two lengths of a run.
     pub fn new(effort: Effort) -> Self {
-        // Making the cache forget is nearly all that takes time, up to 30 ms for one open where the
-        // cache is large; growth is read at the last step, which has more rounds.
+        // Eviction of the cache takes nearly all of the time, up to 30 ms for one open where the
+        // cache is large. Growth is computed at the last step, which has more rounds.
         let (growth_percent, hot_rounds, cold_rounds) = match effort {
             Effort::Quick => (900, 9, 5),
             Effort::Full => (25, 15, 9),
@@ -116,7 +116,7 @@ impl FdScale {
     }
 
     /// Lists how many descriptors are open at each step: from 1 to the most, and as many as the
-    /// host can have, so that it too is measured at its largest.
+    /// host allows, so that the host too is measured at its largest.
     fn steps(&self, host_most: u32) -> Vec<u32> {
         let next = |&open: &u32| {
             let grown = u64::from(open) * u64::from(100 + self.growth_percent) / 100;
@@ -247,8 +247,8 @@ impl<'a> Entry<'a> {
     }
 }
 
-/// Runs `work` on a thread that stays on the first CPU, so that nothing moves between the moment
-/// when the cache is overwritten and the open that is timed.
+/// Runs `work` on a thread pinned to the first CPU, so that the cache that is overwritten is the
+/// cache that the timed open uses.
 fn on_one_cpu<R: Send>(work: impl FnOnce() -> anyhow::Result<R> + Send) -> anyhow::Result<R> {
     let pinned = || {
         affinity::pin(0);
@@ -258,7 +258,7 @@ fn on_one_cpu<R: Send>(work: impl FnOnce() -> anyhow::Result<R> + Send) -> anyho
         .unwrap_or_else(|_| Err(anyhow!("the measuring thread panicked")))
 }
 
-/// Opens descriptors in each range until `open` are, or as many as it can hold.
+/// Opens descriptors in each range until `open` are open, or the range is full.
 fn grow(ranges: &mut [Box<dyn Measured>], open: u32) -> anyhow::Result<()> {
     for range in ranges {
         let most = range.most();

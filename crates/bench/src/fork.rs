@@ -1,16 +1,16 @@
-//! `fork`: a child's table, and the first change after it.
+//! `fork`: the copy of a table for a child, and the first change after it.
 //!
-//! The parent has 10 open descriptors, or a million, each of an object of its own. What is timed
-//! is the fork alone: the child is dropped afterwards, and what its drop left to be done later is
-//! done before the next sample. The baselines copy their table under its lock and take a
-//! reference to each open file.
+//! The parent has 10 open descriptors, or a million, each of an object of its own. Only the fork is
+//! timed: the child is dropped afterwards, and the work that its drop deferred is done before the
+//! next sample. The baselines copy their table under its lock and take a reference to each open
+//! file.
 //!
 //! A table that defers the copy pays at the first change. So the first close in a child is timed
 //! too, right after the fork and after the whole cache was overwritten.
 //!
 //! The host is measured in two ways, with 10 descriptors open and with as many as it allows:
-//! `unshare(2)` of the descriptor table, which copies that and nothing else, and `fork(2)`, which
-//! copies the rest of the process too and whose child ends at once.
+//! `unshare(2)` of the descriptor table, which copies only the table, and `fork(2)`, which copies
+//! the rest of the process too and whose child ends at once.
 
 use std::time::Duration;
 
@@ -42,7 +42,7 @@ pub struct Fork {
     pub most: u32,
 }
 
-/// What is timed.
+/// The timed operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 enum Step {
@@ -54,7 +54,7 @@ enum Step {
     FirstCloseCold,
 }
 
-/// What one subject took for one step.
+/// The times of one subject for one operation.
 #[derive(Clone, Debug, Serialize)]
 struct Row {
     subject: &'static str,

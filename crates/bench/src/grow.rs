@@ -1,23 +1,22 @@
 //! `grow`: the worst open, and the worst lookup, while a table grows to a million descriptors.
 //!
-//! One thread opens without a pause, and each open is timed alone. A thread on the other CPU
-//! looks up without a pause what was opened already. A table that copies itself, or waits until
-//! its readers have left, shows it in the worst open; a table that locks readers out shows it in
-//! the worst lookup.
+//! One thread opens without a pause, and each open is timed alone. A thread on the other CPU looks
+//! up the open descriptors without a pause. A table that copies itself, or waits for its readers,
+//! shows this in the worst open; a table that locks readers out shows it in the worst lookup.
 //!
-//! # Whose pauses these are
+//! # Which pauses are the machine's
 //!
-//! A machine interrupts whoever runs. So the reader times *idle* steps too, which do nothing but
-//! read the clock, after each lookup and for as long as that took: both are interrupted alike. The
-//! opener's twin is a subject that opens nothing. A pause by the machine can only add to a maximum, so the headline takes the
-//! smallest maximum of five runs, of opens, lookups and idle steps alike; with more than five
-//! runs it is the median over the fives.
+//! A machine interrupts both threads. So the reader times *idle* steps too, which only read the
+//! clock, after each lookup and for as long as that took: both are interrupted alike. The opener's
+//! twin is a subject that opens nothing. A pause by the machine can only add to a maximum, so the
+//! headline takes the smallest maximum of five runs, of opens, lookups and idle steps alike; with
+//! more than five runs it is the median over the groups of five.
 //!
 //! The standard library's clock is used, which costs some 20 ns: the bounds are in microseconds.
 //!
-//! The host takes part on a descriptor table that is made anew for each run, since its tables
-//! never shrink, and that both threads share, since it waits for readers only where there may be
-//! some. Its opens and lookups are system calls.
+//! The host gets a new descriptor table for each run, since its tables never shrink. Both threads
+//! share that table, since the kernel waits for readers only in a shared one. Its opens and lookups
+//! are system calls.
 
 use std::time::Duration;
 
@@ -43,21 +42,21 @@ use subject::Subject;
 pub struct Grow {
     /// How often each subject grows, at least 1.
     pub rounds: usize,
-    /// Descriptors in the end, at least 1.
+    /// Descriptors at the end, at least 1.
     pub most: u32,
 }
 
-/// What one subject took over all runs.
+/// The times of one subject over all runs.
 #[derive(Clone, Debug, Serialize)]
 struct Row {
     subject: &'static str,
-    /// Descriptors in the end.
+    /// Descriptors at the end.
     most: u32,
     /// Each run's opens, in nanoseconds with the clock.
     open: Vec<Tail>,
     /// The lookups beside them.
     look_up: Vec<Tail>,
-    /// The steps between the lookups, which do nothing but read the clock.
+    /// The steps between the lookups, which only read the clock.
     idle: Vec<Tail>,
     /// The opens and the lookups of all runs together.
     #[serde(skip)]

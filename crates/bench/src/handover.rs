@@ -1,8 +1,8 @@
-//! One thread makes things, another takes them apart.
+//! Producer and consumer: one thread creates items, another destroys them.
 //!
-//! Things travel in vectors of 256 through a bounded channel, and the vectors come back through
-//! another one. At most eight are on their way, so a producer that is faster waits. Nobody sleeps
-//! in the kernel: waking somebody costs more than a batch.
+//! Items travel in vectors of 256 through a bounded channel, and the empty vectors come back
+//! through another one. At most eight are in flight, so a faster producer waits. No thread sleeps
+//! in the kernel: a wakeup costs more than a batch.
 
 use std::hint::spin_loop;
 use std::sync::Barrier;
@@ -14,19 +14,19 @@ use anyhow::{Context, anyhow};
 
 use crate::affinity;
 
-/// Things that travel together.
+/// Items of a batch.
 const BATCH: usize = 256;
 
-/// Batches on their way, at most.
+/// Batches in flight, at most.
 const BATCHES: usize = 8;
 
-/// Looks at an empty channel before another thread may have the CPU.
+/// Checks of an empty channel before the thread yields the CPU.
 const SPINS: u32 = 1000;
 
-/// Hands over what `insert` makes, which is told its place in the batch, to `remove`, until the
-/// turn is over and all were removed. The two are on the first CPU and on the second. Returns the
-/// nanoseconds that pass for each: infinite if there was none. Ends early when `insert` makes
-/// nothing.
+/// Passes the items that `insert` creates to `remove`, until the turn is over and all were removed.
+/// `insert` gets the index in the batch. The producer runs on the first CPU, the consumer on the
+/// second. Returns the nanoseconds per item, infinite if there was none. Ends early when `insert`
+/// returns none.
 ///
 /// # Errors
 /// If a thread panicked.
@@ -62,7 +62,7 @@ pub(crate) fn turn<H: Send>(
     Ok(ended.duration_since(began).as_nanos() as f64 / removed as f64)
 }
 
-/// Fills batch after batch until `end`, or until nothing is made.
+/// Fills batch after batch until `end`, or until `insert` returns none.
 fn produce<H>(
     insert: impl Fn(u64) -> Option<H>,
     end: Instant,
@@ -75,14 +75,14 @@ fn produce<H>(
         };
         batch.extend((0..BATCH as u64).map_while(&insert));
         let complete = batch.len() == BATCH;
-        // There is room, since there are no more batches than places.
+        // There is room: there are no more batches than places.
         if full.try_send(batch).is_err() || !complete {
             return;
         }
     }
 }
 
-/// Removes batch after batch until no more will come, and returns how many things there were.
+/// Removes batch after batch until the producer has ended, and returns the number of items.
 fn consume<H>(
     remove: impl Fn(H),
     arriving: &Receiver<Vec<H>>,
@@ -98,7 +98,7 @@ fn consume<H>(
     removed
 }
 
-/// Takes what comes next, or answers `None` when the other side has ended.
+/// Receives the next batch, or returns `None` when the other side has ended.
 fn wait_for<B>(channel: &Receiver<B>) -> Option<B> {
     for spins in 1.. {
         match channel.try_recv() {

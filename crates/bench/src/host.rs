@@ -1,4 +1,4 @@
-//! The descriptors of the host, which some experiments measure too.
+//! The host's descriptors, which some experiments measure too.
 
 use std::thread;
 
@@ -7,7 +7,7 @@ use nix::errno::Errno;
 use nix::sched::{CloneFlags, unshare};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
-/// Descriptors that are left to the rest of the process when the host's are used up.
+/// Descriptors reserved for the rest of the process when an experiment uses all others.
 const LEFT_TO_THE_PROCESS: u64 = 64;
 
 /// Raises the limit of this process to the hard one, and returns how many descriptors an
@@ -23,9 +23,9 @@ pub fn raise_limit() -> anyhow::Result<u32> {
     Ok(u32::try_from(most).unwrap_or(u32::MAX))
 }
 
-/// Runs `work` on a thread with a descriptor table of its own (`CLONE_FILES` of `unshare(2)`),
-/// which is as small as its open descriptors allow and goes when the thread ends: a table of the
-/// host never shrinks, so growth can be measured once only in each. Threads that `work` starts
+/// Runs `work` on a thread with a descriptor table of its own (`CLONE_FILES` of `unshare(2)`). The
+/// table is as small as its open descriptors allow, and is freed when the thread ends. A table of
+/// the host never shrinks, so growth can be measured only once in each. Threads that `work` starts
 /// share it.
 ///
 /// Returns none where the host refuses this, as some sandboxes do.

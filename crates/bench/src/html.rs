@@ -1,8 +1,8 @@
-//! Reports as one page that needs nothing else: plots are in it, and no script, style or font is
-//! fetched from anywhere.
+//! Reports as one self-contained HTML page: plots are inline, and the page loads no script, style
+//! or font.
 //!
 //! Every plot is in the page twice, for a wide screen and for a phone, and the style shows one of
-//! them. Beside the page each plot is a file of its own, for pages elsewhere.
+//! them. Each plot is also written to a file of its own, for other pages.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -22,21 +22,21 @@ const STYLE: &str = include_str!("html/style.css");
 /// Name of the page in its folder.
 const PAGE: &str = "index.html";
 
-/// Folder for a page and its plots, which exists.
+/// Existing folder for a page and its plots.
 #[derive(Debug)]
 pub struct Folder(PathBuf);
 
 impl Folder {
-    /// Makes the folder, if it is not there.
+    /// Creates the folder, unless it exists.
     ///
     /// # Errors
-    /// If it cannot be made, or is something else.
+    /// If it cannot be created, or is not a folder.
     pub fn make(path: &Path) -> anyhow::Result<Self> {
         fs::create_dir_all(path).with_context(|| format!("making {}", path.display()))?;
         Ok(Folder(path.to_owned()))
     }
 
-    /// Writes the page, and each plot as `<experiment>-<name>.svg`. Files of that name are replaced.
+    /// Writes the page, and each plot as `<experiment>-<name>.svg`. Replaces files of that name.
     ///
     /// # Errors
     /// If a file cannot be written.
@@ -66,12 +66,12 @@ pub fn page(reports: &[Report], compared: Option<&Comparison>) -> String {
                 meta charset="utf-8";
                 meta name="viewport" content="width=device-width, initial-scale=1";
                 meta name="color-scheme" content="light dark";
-                title { "fdtable: what was measured" }
+                title { "fdtable: measurements" }
                 style { (PreEscaped(STYLE)) (PreEscaped(svg::STYLE)) }
             }
             body {
                 header {
-                    h1 { "fdtable: what was measured" }
+                    h1 { "fdtable: measurements" }
                     @if let Some(report) = reports.last() { (machine(&report.machine)) }
                 }
                 (contents(reports, compared))
@@ -116,7 +116,7 @@ fn contents(reports: &[Report], compared: Option<&Comparison>) -> Markup {
     }
 }
 
-/// Counts the goals that are reached, and those that there are; none if there are none.
+/// Counts the reached goals and all goals; none if there are no goals.
 fn score(report: &Report) -> Option<(usize, usize)> {
     let judged = |figure: &Figure| figure.goal.reached(figure.value);
     let judged: Vec<bool> = report.headline.iter().filter_map(judged).collect();

@@ -11,8 +11,8 @@ use serde_json::Value;
 
 use crate::report::{Report, headline_map};
 
-/// Several experiments as one object: `experiment` is `all`, and the head and the headline are
-/// those of all.
+/// Several experiments as one object: `experiment` is `all`, and the head and the headline cover
+/// all of them.
 #[derive(Serialize)]
 struct All<'a> {
     experiment: &'static str,
@@ -23,8 +23,8 @@ struct All<'a> {
     headline: BTreeMap<&'static str, f64>,
 }
 
-/// Returns the object for `reports`: that of the experiment if there is one, else one that holds
-/// them all and has their headlines together.
+/// Returns the JSON object for `reports`. One report is its own object; several are in one object,
+/// with a joint headline.
 ///
 /// # Errors
 /// If a report has no JSON form, which no report of this crate lacks.
@@ -35,7 +35,7 @@ pub fn document(reports: &[Report]) -> serde_json::Result<Value> {
     }
 }
 
-/// Writes the object for `reports` to `path`, on lines that a person can read.
+/// Writes the object for `reports` to `path`, with line breaks and indentation.
 ///
 /// # Errors
 /// If the file cannot be written.

@@ -1,23 +1,25 @@
-//! The experiments: what `fdtable` costs beside the tables that it replaces.
+//! The laboratory: experiments that compare `fdtable` with the tables that it replaces.
 //!
-//! Read it in this order:
+//! The README of this crate says how to run an experiment, read its report, and add one. Read the
+//! code in this order:
 //!
-//! 1. [`experiment`]: what an experiment is, and how it is run.
-//! 2. [`table`]: the one trait through which the same workload runs on every table.
-//! 3. [`baseline`]: the tables that people had, and have, without this project; [`any_free`]: ours,
-//!    where numbers need not be the lowest; [`host`]: the kernel's. [`calls`]: the system calls of a
+//! 1. [`experiment`]: the trait of an experiment, and how one is run.
+//! 2. [`table`]: the trait through which the same workload runs on every table.
+//! 3. [`baseline`]: the tables that programs use without this project; [`any_free`]: ours, where
+//!    descriptors need not be the lowest; [`host`]: the kernel's. [`calls`]: the system calls of a
 //!    small kernel on ours and on the baselines.
 //! 4. [`lookup`], [`fd_scale`], [`alloc`], [`mod@slab`], [`open_files`], [`grow`], [`mod@fork`],
-//!    [`sparse`], [`waits`], [`chat`], [`libmicro`], [`lmbench`], [`peers`] and [`posix`]: the experiments.
-//! 5. [`turn`] and [`memory`]: how time and bytes are taken.
-//! 6. [`stats`], [`machine`], [`report`] and [`plot`]: figures, and what is shown of them.
-//! 7. [`json`], [`markdown`], [`html`] and [`svg`]: how they are written; [`compare`]: what became
-//!    of those of an earlier run.
+//!    [`sparse`], [`waits`], [`chat`], [`libmicro`], [`lmbench`], [`peers`] and [`posix`]: the
+//!    experiments.
+//! 5. [`turn`] and [`memory`]: how time and bytes are measured.
+//! 6. [`stats`], [`machine`], [`report`] and [`plot`]: figures, tables and plots as data.
+//! 7. [`json`], [`markdown`], [`html`] and [`svg`]: the formats of a report; [`compare`]: the
+//!    comparison with an earlier run.
 //!
-//! Every experiment alternates its subjects, so that what the machine does besides falls on all
-//! of them, and compares what was measured in the same round.
+//! Every experiment alternates its subjects, so that disturbances by the machine affect all of
+//! them, and computes ratios within one round.
 
-// But for a promise to the tracer, in `conflicts/simulation.rs`.
+// Forbidden but for a promise to the tracer, in `conflicts/simulation.rs`.
 #![deny(unsafe_code)]
 
 pub mod affinity;

@@ -1,13 +1,14 @@
 //! `libmicro` (S5): the calls of libMicro that concern descriptors, one by one.
 //!
-//! Roberson measured `fget_unlocked` with Sun's libMicro: a program for each system call, which makes
-//! it again and again, on one thread and on 16, with files that all threads share and with files of
-//! each thread. Here the calls are those of the vfs on `fdtable`, and on the tables that it replaces
-//! ([`calls`](crate::calls)): `files_struct` as it was, and a vector, both under a reader-writer lock.
-//! In each line the better of the two is the rival. What is below the table is the same on all sides.
+//! Roberson measured `fget_unlocked` with Sun's libMicro: a program for each system call, which
+//! repeats the call on one thread and on 16, with files that all threads share and with files of
+//! each thread. Here the calls are those of the vfs on `fdtable`, and on the tables that it
+//! replaces ([`calls`](crate::calls)): the old `files_struct`, and a vector, both under a
+//! reader-writer lock. In each row the better of the two is the rival. Below the table all sides
+//! run the same code.
 //!
-//! Threads above the number of CPUs run as they are: 16 on two CPUs wait for locks whose holders do
-//! not run.
+//! Threads above the number of CPUs are not limited: with 16 on two CPUs, threads wait for locks
+//! whose holders do not run.
 
 use std::time::Duration;
 

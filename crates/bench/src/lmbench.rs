@@ -1,31 +1,30 @@
-//! `lmbench`: the figures by which coloured slabs and descriptors in blocks were judged, with them
-//! and without.
+//! `lmbench`: the effect of coloured slabs and of descriptors in blocks on the rows of lmbench.
 //!
-//! The rows are those of lmbench (McVoy and Staelin, USENIX 1996) which Hemment's change of Linux
-//! could better or worsen: calls, processes, context switches over pipes, bandwidths. Most of them
+//! The rows are those of lmbench (McVoy and Staelin, USENIX 1996) that Hemment's change of Linux
+//! could improve or worsen: calls, processes, context switches over pipes, bandwidths. Most of them
 //! allocate nothing once they run, and show that slabs and blocks cost nothing there; an open, a
 //! fork and an exec allocate in each turn.
 //!
 //! # With and without
 //!
-//! *Ours* is a process of the vfs. *Without colours* and *without slabs* is the same program, told
-//! [when it starts](fdtable::slab::choose) that all slabs begin alike, or that everything comes from the
-//! heap of the C library. *Without slabs and blocks* has, besides, an array and bitmaps under a lock
-//! in place of our table, as Linux had; open files, pipes and the file system are the same, down to
-//! the references that the tables hold ([`calls`](crate::calls)). [`configuration`] has them, and `work`
-//! what the rows do.
+//! *Ours* is a process of the vfs. *Without colours* and *without slabs* are the same program; [at
+//! its start](fdtable::slab::choose) it is configured so that all slabs begin alike, or all memory
+//! comes from the heap of the C library. *Without slabs and blocks* has, besides, an array and
+//! bitmaps under a lock in place of our table, as Linux had; open files, pipes and the file system
+//! are the same, including the references that the tables hold ([`calls`](crate::calls)).
+//! [`configuration`] has them; `work` has the work of each row.
 //!
-//! Each configuration is a process of its own, since memory is chosen once in a process. It stays and
-//! answers turn by turn over a pipe: [`subject`]. Where a process has its memory changes what it
-//! measures by some percent, so all of them are begun anew several times in a run.
+//! Each configuration is a process of its own, since memory is chosen once in a process. It stays
+//! and answers turn by turn over a pipe: [`subject`]. The placement of a process's memory changes
+//! its results by some percent, so all of them are restarted several times in a run.
 //!
 //! # The rows
 //!
-//! A process with ten open descriptors forks, and its child ends, or closes seven of them in an exec and
-//! ends. The threads that hand a token around are processes with tables of their own, on one CPU as
-//! lmbench had it. lmbench takes the cost of a pipe off its context switches; here it is part of them, as
-//! a ratio of differences would be one of noise. `select` looks at files that are all ready. A file
-//! that is read again is in memory, and is read in blocks of 64 KiB.
+//! A process with ten open descriptors forks, and its child ends, or closes seven of them in an
+//! exec and ends. The threads that pass a token in a ring are processes with tables of their own,
+//! on one CPU as in lmbench. lmbench subtracts the cost of a pipe from its context switches; here
+//! it is included, since a ratio of differences would be mostly noise. `select` polls files that
+//! are all ready. A file that is read again is in memory, and is read in blocks of 64 KiB.
 
 use std::env::current_exe;
 use std::path::PathBuf;
@@ -50,17 +49,17 @@ use configuration::Configuration;
 use row::Row;
 use subject::Subject;
 
-/// Experiment that measures what lmbench measures.
+/// Experiment that measures rows of lmbench.
 #[derive(Clone, Debug, Serialize)]
 pub struct Lmbench {
     /// How often each configuration has its turn in each row, at least 1.
     pub rounds: usize,
-    /// After how many rounds all processes are begun anew, at least 1.
+    /// Number of rounds after which all processes are restarted, at least 1.
     pub renewed_after: usize,
     /// Length of a turn in milliseconds, at least 1.
     pub turn_ms: u64,
-    /// Program that is run for the configurations; without one, that which is running. It has to
-    /// know the command [`subject::COMMAND`].
+    /// Program to run for the configurations; the running one if none. It must have the command
+    /// [`subject::COMMAND`].
     #[serde(skip)]
     pub program: Option<PathBuf>,
 }
@@ -70,7 +69,7 @@ pub struct Lmbench {
 struct Measured {
     row: Row,
     configuration: Configuration,
-    /// Nanoseconds of what the row does once.
+    /// Nanoseconds of one execution of the row's operation.
     ns: Summary,
     /// The samples of each round, for ratios in pairs.
     #[serde(skip)]
@@ -78,8 +77,8 @@ struct Measured {
 }
 
 impl Lmbench {
-    /// Returns the configuration for one of the two lengths of a run. Turns are shorter than those
-    /// for which a scheduler lets other work run, so that on a busy machine most are whole.
+    /// Returns the configuration for one of the two lengths of a run. Turns are shorter than a
+    /// scheduler's time slice, so that on a busy machine most are not interrupted.
     pub fn new(effort: Effort) -> Self {
         let (rounds, renewed_after) = match effort {
             Effort::Quick => (50, 10),
@@ -102,7 +101,7 @@ impl Lmbench {
         progress.begin("lmbench", self.rounds as u64);
         for round in 0..self.rounds {
             if round % self.renewed_after == 0 {
-                // The old ones first, so that the new ones have the memory to themselves.
+                // The old ones end first, so that the new ones have the memory to themselves.
                 subjects.clear();
                 let begun = Configuration::ALL.map(|it| Subject::begin(&program, it));
                 subjects = begun.into_iter().collect::<anyhow::Result<Vec<_>>>()?;
@@ -145,7 +144,7 @@ impl Experiment for Lmbench {
         let rows = self.measure_rows(progress)?;
         Ok(Report {
             experiment: self.name(),
-            title: "what lmbench measures, with slabs and blocks and without".to_owned(),
+            title: "rows of lmbench, with slabs and blocks and without".to_owned(),
             config: json!(self),
             rows: rows.iter().map(to_value).collect::<Result<_, _>>()?,
             headline: summary::figures(&rows),

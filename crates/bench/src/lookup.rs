@@ -1,9 +1,9 @@
-//! `lookup` (S5): what it costs to get from a number to an open file.
+//! `lookup` (S5): the cost of finding the open file of a descriptor.
 //!
-//! Each subject looks up the same random live descriptors, reads one number of the object and adds
-//! it to a sum that is checked in the end. Subjects take turns of some milliseconds. Two floors
-//! run among them: a plain two-level array load, below which no borrowed lookup can be, and two
-//! atomic adds on the object, below which no lookup with a count can be.
+//! Each subject looks up the same random open descriptors, reads one integer of the object and adds
+//! it to a sum that is checked at the end. Subjects take turns of some milliseconds. Two floors run
+//! among them: a plain two-level array load, a lower bound for a borrowed lookup, and two atomic
+//! adds on the object, a lower bound for a lookup with a count.
 //!
 //! *Nanoseconds per lookup* are those of one CPU: duration × busy CPUs ÷ lookups of all threads.
 
@@ -45,7 +45,7 @@ pub struct Lookup {
     pub threads: Vec<usize>,
 }
 
-/// What one subject took in one case.
+/// The times of one subject in one case.
 #[derive(Clone, Debug, Serialize)]
 struct Row {
     #[serde(flatten)]
@@ -53,16 +53,15 @@ struct Row {
     subject: &'static str,
     /// Nanoseconds per lookup.
     ns: Summary,
-    /// How many times as long as a plain two-level array load, in pairs.
+    /// Ratio to a plain two-level array load, in pairs.
     times_load: Summary,
-    /// How many times as long as two atomic adds on the object, in pairs.
+    /// Ratio to two atomic adds on the object, in pairs.
     times_two_adds: Summary,
-    /// How many times faster than `RwLock<Vec<Option<Arc>>>`'s owned lookup, in pairs.
+    /// Speedup over the owned lookup of `RwLock<Vec<Option<Arc>>>`, in pairs.
     faster_than_rwlock_vec: Summary,
-    /// How many times faster than the owned lookup of `files_struct` under a lock, in pairs.
+    /// Speedup over the owned lookup of `files_struct` under a lock, in pairs.
     faster_than_files_struct: Summary,
-    /// How many times faster than reading under the lock of `RwLock<Vec<..>>`, without a
-    /// reference, in pairs.
+    /// Speedup over a read under the lock of `RwLock<Vec<..>>`, without a reference, in pairs.
     faster_than_rwlock_vec_held: Summary,
 }
 

@@ -1,4 +1,4 @@
-//! What the figures were measured on: every report says so.
+//! Description of the machine, which every report contains.
 
 use std::fs;
 
@@ -13,7 +13,7 @@ pub use round_trip::RoundTrip;
 /// Description of the machine during one run.
 #[derive(Clone, Debug, Serialize)]
 pub struct Machine {
-    /// Model of the processor as it names itself.
+    /// Model name that the CPU reports.
     pub cpu: String,
     /// CPUs that this process may use, at least 1.
     pub cpus: usize,
@@ -21,10 +21,10 @@ pub struct Machine {
     pub kernel: String,
     /// Compiler that built this program.
     pub rustc: &'static str,
-    /// Runnable threads of the machine over the last 1, 5 and 15 minutes, as the run began.
+    /// Load average of the machine over the last 1, 5 and 15 minutes, at the start of the run.
     pub load_average: Option<[f64; 3]>,
-    /// Cost of handing a cache line to another CPU and getting it back, before the run and after
-    /// it; none on a machine with one CPU.
+    /// Cost of passing a cache line to another CPU and back, before the run and after it; none on a
+    /// machine with one CPU.
     pub line_round_trip: Option<RoundTrip>,
 }
 

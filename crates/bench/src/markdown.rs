@@ -1,4 +1,4 @@
-//! Reports as Markdown, for pages and threads of code hosts.
+//! Reports as Markdown, for pages and discussions on code hosts.
 
 use std::fmt;
 
@@ -87,7 +87,7 @@ fn write_row(f: &mut fmt::Formatter<'_>, cells: &[String]) -> fmt::Result {
     writeln!(f, "|{cells}")
 }
 
-/// Escapes what Markdown would take for markup or for the end of a cell.
+/// Escapes characters that are markup in Markdown or would end a cell.
 fn text(plain: &str) -> String {
     let mut escaped = String::with_capacity(plain.len());
     for character in plain.chars() {

@@ -1,22 +1,22 @@
-//! How much memory is in use.
+//! Measurement of the memory in use.
 //!
-//! The C library is asked what its heap has given out, so the program runs on the allocator that
-//! programs have, and no allocation pays for being counted. What is given out has the size that
-//! can be used, with the header of each block: a little more than was asked for. Blocks that a
-//! thread keeps for itself after they were freed count as in use, a few kilobytes in all; who
-//! measures small things measures many of them. Objects in slabs have their share of the slab, with
-//! its header, colours and what is left at its end.
+//! The C library reports the size of its heap, so the program runs on a common allocator, and no
+//! allocation pays for being counted. The size of a block is its usable size, with its header:
+//! slightly more than was requested. Freed blocks in a thread's cache count as in use, a few
+//! kilobytes in all; a measurement of small objects therefore allocates many. Objects in slabs have
+//! their share of the slab, with its header, its colours and the unused space at its end.
 
 use fdtable::slab::{self, Info};
 
-/// Returns the bytes of the heap and of slabs that are in use, or none where the C library is not glibc.
+/// Returns the bytes of the heap and of slabs that are in use, or none where the C library is not
+/// glibc.
 ///
-/// Runs callbacks that wait for readers first, so that what was freed is free. Blocks.
+/// First runs callbacks that wait for readers, so that freed memory counts as free. Blocks.
 ///
 /// # Errors
-/// If the C library refuses to tell.
+/// If the C library reports no size.
 pub fn bytes_in_use() -> anyhow::Result<Option<f64>> {
-    // Twice: a callback may free something that waits for readers in its turn.
+    // Twice: a callback may free something that waits for readers itself.
     for _ in 0..2 {
         fdtable::rcu::barrier()?;
     }
@@ -30,7 +30,8 @@ mod heap {
     use malloc_info::info::{SystemType, TotalType};
     use malloc_info::malloc_info;
 
-    /// Adds what the heap has from the system and what was mapped, without what is free in it.
+    /// Adds the heap's memory from the system and the mapped blocks, without the heap's free
+    /// memory.
     pub(super) fn bytes_in_use() -> anyhow::Result<Option<f64>> {
         let info = malloc_info()?;
         let from_system = info

@@ -1,33 +1,33 @@
-//! `open-files`: what it costs to know which files are open.
+//! `open-files`: the cost of a list of all open files.
 //!
-//! Every open puts a file on the list of its file system's open files, and every close takes it
-//! off. Where that list has one lock, many clients wait for it; it was with loads as these that
-//! kernels found out. Here the list is in parts, one for each CPU, and a file leaves the part that
-//! it joined: without a wait if it is closed where it was opened.
+//! Every open puts a file on the list of its file system's open files, and every close removes it.
+//! If that list has one lock, many clients wait for it; kernels found this with workloads like
+//! these. Here the list has a part for each CPU, and a file leaves the part that it joined: without
+//! contention if it is closed where it was opened.
 //!
 //! # Added and removed
 //!
-//! A file is made, which puts it on a list, and dropped, which takes it off: by one thread, by two,
-//! and *handed over*, where one thread opens all files and another closes them, so that every
+//! A file is created, which puts it on a list, and dropped, which removes it: by one thread, by
+//! two, and *handed over*, where one thread opens all files and another closes them, so that every
 //! removal is on the other CPU. The rivals have one lock: our own list in one part, and `slab`
-//! under a mutex, which is what programs have today. It holds the files' addresses, and each file
-//! keeps its key, so that both directions take one step. The floor are files on no list; what a
-//! subject takes beyond it is the *net* cost of its list.
+//! under a mutex, a common choice in programs. It holds the files' addresses, and each file keeps
+//! its key, so that both directions take one step. The floor is files on no list; the time of a
+//! subject beyond the floor is the *net* cost of its list.
 //!
 //! # Opened and closed
 //!
-//! The same by one thread through a table of descriptors, where files are made and nothing else,
-//! and by the vfs, which walks a path too: with lists and without.
+//! The same by one thread through a table of descriptors, where only files are created, and by the
+//! vfs, which walks a path too: with lists and without.
 //!
 //! # Workloads
 //!
 //! Clients that share a file system: the recorded day of an office, as the benchmark dbench has it,
-//! and the jobs of a compilation. A *removal* is a file that leaves its list, and a *hit* one that
-//! does so on the CPU, or the memory node, where it joined.
+//! and the jobs of a compilation. A *removal* is a file that leaves its list, and a *hit* is a
+//! removal on the CPU, or the memory node, where the file joined.
 //!
-//! 1. [`lists`]: who keeps the list.
+//! 1. [`lists`]: the kinds of lists.
 //! 2. [`add_remove`], [`open_close`]: the first two parts.
-//! 3. [`loadfile`], [`replay()`]: clients that do all that a load file says.
+//! 3. [`loadfile`], [`replay()`]: clients that execute a load file.
 //! 4. [`build()`]: the jobs, which all read the same headers.
 //! 5. [`workload`]: both workloads on each kind of list.
 
@@ -77,8 +77,8 @@ pub struct OpenFiles {
     pub workload_ms: u64,
     /// Clients of dbench's workload, each with a thread of its own, at least 1.
     pub clients: usize,
-    /// Load file of dbench; without one, that at the [usual place](loadfile::USUAL_PLACE), if
-    /// there is any.
+    /// Load file of dbench; without one, that at the [usual place](loadfile::USUAL_PLACE), if there
+    /// is any.
     pub loadfile: Option<PathBuf>,
 }
 
@@ -89,7 +89,7 @@ enum Row {
     AddRemove {
         subject: &'static str,
         case: Case,
-        /// Nanoseconds per file and busy CPU; of a handover, those that pass.
+        /// Nanoseconds per file and busy CPU; of a handover, nanoseconds of wall time.
         ns: Summary,
         /// The samples of each round, for ratios in pairs.
         #[serde(skip)]
@@ -116,8 +116,8 @@ type Sample<'a> = Box<dyn Fn(Duration) -> anyhow::Result<f64> + 'a>;
 
 impl OpenFiles {
     /// Returns the configuration for one of the two lengths of a run. Turns of the first two parts
-    /// are shorter than those for which a scheduler lets other work run, so that on a busy machine
-    /// most are whole.
+    /// are shorter than a scheduler's time slice, so that on a busy machine most are not
+    /// interrupted.
     pub fn new(effort: Effort) -> Self {
         let (rounds, workload_rounds, workload_ms) = match effort {
             Effort::Quick => (15, 2, 250),
@@ -169,7 +169,8 @@ impl OpenFiles {
         Ok(subjects.iter().zip(rounds).map(row).collect())
     }
 
-    /// Gives everyone a turn in each round. Returns the samples of each, in the order of the rounds.
+    /// Gives each subject a turn in each round. Returns the samples of each, in the order of the
+    /// rounds.
     fn alternate(
         &self,
         part: &str,
@@ -219,7 +220,7 @@ impl Experiment for OpenFiles {
     }
 
     fn measure(&self, machine: Machine, progress: &dyn Progress) -> anyhow::Result<Report> {
-        // First, so that nobody waits for what cannot be read.
+        // First, so that an unreadable file is an error before any measurement.
         let loadfile = Loadfile::find(self.loadfile.as_deref())?;
         let mut rows = self.measure_lists(progress)?;
         rows.extend(self.measure_opens(progress)?);
@@ -234,7 +235,7 @@ impl Experiment for OpenFiles {
         rows.extend(self.measure_workload(&load, progress)?);
         Ok(Report {
             experiment: self.name(),
-            title: "files put on the list of those that are open, and taken off".to_owned(),
+            title: "files added to the list of open files, and removed".to_owned(),
             config: json!(self),
             rows: rows.iter().map(to_value).collect::<Result<_, _>>()?,
             headline: summary::figures(&rows, self),

@@ -1,23 +1,23 @@
-//! `peers`: our table beside what others have, one row for each.
+//! `peers`: our table beside existing alternatives, with one row for each.
 //!
-//! A rival is a table as its own authors would use it, in its newest version: locks around
-//! vectors, maps, trees and slabs; maps and slabs without a lock; the host by system calls; and
-//! tables in other languages, in processes of their own. All do the same work on the same
-//! descriptors: lookups without a reference of the caller's own (*borrowed*) and with one
-//! (*owned*), an open and a close of an object that is there and of a new one, and a mixture. What
-//! a rival cannot do is left out, and stands in a table beside the times.
+//! A rival is a table as its own authors would use it, in its newest version: locks around vectors,
+//! maps, trees and slabs; maps and slabs without a lock; the host by system calls; and tables in
+//! other languages, in processes of their own. All do the same work on the same descriptors:
+//! lookups without a reference of the caller's own (*borrowed*) and with one (*owned*), an open and
+//! a close of an existing object and of a new one, and a mixture. Operations that a rival lacks are
+//! left out, and listed in a table beside the times.
 //!
-//! Who reads inside something that is entered, a pinned guard or a quiescent state, does 64
-//! lookups in it, as such tables are used. Ours take part in a section for each lookup and with
-//! quiescent states.
+//! Rivals that read inside a critical section, a pinned guard or between quiescent states do 64
+//! lookups in it, which is how such tables are used. Ours takes part with a section for each lookup
+//! and with quiescent states.
 //!
-//! Each turn has a table of its own, made before the clock starts. So what a table puts off is
-//! done with it, and where its memory lies is another matter in each round.
+//! Each turn has a table of its own, created before the clock starts. So the deferred work of a
+//! table is dropped with it, and the placement of its memory varies from round to round.
 //!
 //! *Nanoseconds per operation* are those of one CPU: duration × busy CPUs ÷ operations of all
-//! threads. *Growth* is one thread that opens a million descriptors, each open timed alone.
-//! *Bytes per descriptor* are those of the table with a million open, beyond the objects. The quick
-//! form takes a hundred thousand.
+//! threads. *Growth* is one thread that opens a million descriptors, each open timed alone. *Bytes
+//! per descriptor* are those of the table with a million open, beyond the objects. The quick form
+//! takes a hundred thousand.
 
 use std::time::Duration;
 
@@ -45,7 +45,7 @@ use case::Case;
 pub use foreign::SlowBuilds;
 use rival::{Features, Missing, Rival, Side};
 
-/// Experiment that measures our table beside what others have.
+/// Experiment that measures our table beside existing alternatives.
 #[derive(Clone, Debug, Serialize)]
 pub struct Peers {
     /// How often each table has its turn in each case, at least 1.
@@ -56,7 +56,7 @@ pub struct Peers {
     pub most: u32,
     /// How often each table grows, at least 1.
     pub growths: usize,
-    /// What happens to rivals that take minutes to build.
+    /// Treatment of rivals that take minutes to build.
     pub slow_builds: SlowBuilds,
 }
 
@@ -72,7 +72,7 @@ struct Row {
     bytes_per_descriptor: Option<f64>,
 }
 
-/// What one table took in one case.
+/// The times of one table in one case.
 #[derive(Debug, Serialize)]
 struct Timing {
     #[serde(flatten)]
@@ -100,8 +100,8 @@ impl Peers {
         }
     }
 
-    /// Gives every rival its turn in every case of every round. A case in which a rival fails once is
-    /// none that it can do, and the failure is told.
+    /// Gives every rival its turn in every case of every round. A case in which a rival fails once
+    /// counts as unsupported, and the failure is reported.
     fn measure_turns(
         &self,
         rivals: &mut [Box<dyn Rival>],
@@ -148,7 +148,7 @@ impl Peers {
             .with_context(|| format!("{}: {case:?}", rival.name()))
     }
 
-    /// Lets every rival grow, in another order each time, and looks at its memory.
+    /// Measures the growth and the memory of each rival, in another order each time.
     fn measure_sizes(
         &self,
         rivals: &mut [Box<dyn Rival>],
@@ -182,7 +182,7 @@ impl Peers {
     }
 }
 
-/// Makes every rival, and lists those that are not on this machine.
+/// Creates every rival, and lists those that are missing on this machine.
 fn roster(slow: SlowBuilds, progress: &dyn Progress) -> (Vec<Box<dyn Rival>>, Vec<Missing>) {
     let mut rivals = ours::all();
     rivals.extend(theirs::all());
@@ -218,7 +218,7 @@ impl Experiment for Peers {
         }
         Ok(Report {
             experiment: self.name(),
-            title: "our table beside what others have".to_owned(),
+            title: "our table beside existing alternatives".to_owned(),
             config: json!(self),
             rows: rows.iter().map(to_value).collect::<Result<_, _>>()?,
             headline: summary::figures(&rows),

@@ -1,23 +1,23 @@
-//! What a report shows as a picture, as data: nothing here knows how it is drawn.
+//! Plots of a report as data, independent of how they are drawn.
 
 use crate::stats::Summary;
 
-/// Picture with a caption.
+/// Plot with a caption.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plot {
     /// Name of its file, without an extension: small letters, digits and hyphens, unique within
     /// the experiment.
     pub name: &'static str,
-    /// What it shows, in a sentence.
+    /// Its content, in one sentence.
     pub caption: String,
-    /// What is drawn.
+    /// The data of the plot.
     pub kind: Kind,
 }
 
-/// What is drawn.
+/// Kind of a plot, with its data.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Kind {
-    /// A line for each subject: growth, scaling, a course over time.
+    /// A curve for each subject: growth, scaling, a course over time.
     Curves {
         /// The horizontal axis.
         x: Axis,
@@ -33,21 +33,21 @@ pub enum Kind {
         /// Groups, from top to bottom.
         groups: Vec<Group>,
     },
-    /// A line for each subject over the percentiles, the last of which fill the right half: how
-    /// long the worst calls take.
+    /// A curve for each subject over the percentiles, the last of which fill the right half: the
+    /// duration of the worst calls.
     Percentiles {
         /// The vertical axis.
         y: Axis,
-        /// Each subject's points: the fraction of samples that are at most as large, 0 to 1, and
+        /// Points of each subject: the fraction of samples that are at most as large, 0 to 1, and
         /// the size.
         curves: Vec<Curve>,
     },
-    /// A shaded cell for each two of the same things, whose order does not matter.
+    /// A shaded cell for each unordered pair of names.
     HeatMap {
-        /// Names of the things.
+        /// Names of the rows and columns.
         names: Vec<String>,
-        /// The lower half: a row for each name, with a cell for each name up to it. Nothing where there
-        /// is nothing to tell.
+        /// The lower triangle: a row for each name, with a cell for each name up to it. `None` is
+        /// an empty cell.
         rows: Vec<Vec<Option<Shade>>>,
     },
 }
@@ -55,22 +55,22 @@ pub enum Kind {
 /// Cell of a heat map.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Shade {
-    /// How dark it is, from 0 to 1.
+    /// Darkness, from 0 to 1.
     pub depth: f64,
-    /// What stands in it.
+    /// Text in the cell.
     pub label: String,
 }
 
-/// Axis with what it counts.
+/// Axis with its unit and scale.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Axis {
-    /// What is counted, with its unit: "open descriptors", "ns".
+    /// The quantity with its unit: "open descriptors", "ns".
     pub label: String,
-    /// How values are spread along it.
+    /// Distribution of values along the axis.
     pub scale: Scale,
 }
 
-/// How values are spread along an axis.
+/// Distribution of values along an axis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scale {
     /// Equal steps for equal differences.
@@ -91,7 +91,7 @@ pub struct Curve {
 /// Point of a curve.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Point {
-    /// Place on the horizontal axis.
+    /// Position on the horizontal axis.
     pub x: f64,
     /// The median, on the vertical axis.
     pub y: f64,
@@ -102,7 +102,7 @@ pub struct Point {
 /// Bars that are compared with each other.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Group {
-    /// What was measured. Empty if there is one group only.
+    /// The measured operation. Empty if there is one group only.
     pub label: String,
     /// A bar for each subject.
     pub bars: Vec<Bar>,
@@ -119,24 +119,24 @@ pub struct Bar {
     pub spread: Option<(f64, f64)>,
 }
 
-/// What a subject is beside the others, which decides how it is drawn.
+/// Role of a subject among the others, which decides how it is drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
     /// This project: always in the same colour, and on top.
     Ours,
-    /// What nothing can fall below.
+    /// A lower bound.
     Floor,
     /// From the literature: not measured here.
     Literature,
-    /// Everybody else.
+    /// Any other subject.
     Rival,
 }
 
-/// How names end whose values were not measured here.
+/// Suffix of the names of values that were not measured here.
 pub const LITERATURE: &str = "(literature)";
 
 impl Role {
-    /// Reads the role from a subject's name: `fdtable...`, `floor: ...`, `... (literature)`.
+    /// Derives the role from a subject's name: `fdtable...`, `floor: ...`, `... (literature)`.
     pub fn of(name: &str) -> Self {
         if name.starts_with("fdtable") {
             Role::Ours
@@ -175,7 +175,7 @@ impl Bar {
     }
 
     /// Makes a bar of a median with its spread in another unit: `factor` of it are one of the
-    /// samples'.
+    /// samples' unit.
     pub fn times(name: impl Into<String>, summary: &Summary, factor: f64) -> Self {
         Bar {
             name: name.into(),

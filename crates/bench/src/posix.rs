@@ -1,8 +1,9 @@
-//! `posix`: what the C interface costs, beside the host's system calls and the table in Rust.
+//! `posix`: the cost of the C interface, beside the host's system calls and the table in Rust.
 //!
-//! Three calls that do next to nothing: the flags of a descriptor, one byte of `/dev/zero`, and a `dup`
-//! with its `close`. Each is made by one thread in a loop, through a pointer to the C function, here and
-//! on the host in turn. Then a lookup in the plain table, with a reference and without, in C and in Rust.
+//! Three almost empty calls: the flags of a descriptor, one byte of `/dev/zero`, and a `dup` with
+//! its `close`. One thread makes each in a loop, through a pointer to the C function, here and on
+//! the host in turn. Then a lookup in the plain table, with a reference and without, in C and in
+//! Rust.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
@@ -33,7 +34,7 @@ pub struct Posix {
     pub calls: u32,
 }
 
-/// What one call took on one side.
+/// The time of one call on one side.
 #[derive(Clone, Debug, Serialize)]
 struct Row {
     call: &'static str,

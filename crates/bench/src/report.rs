@@ -1,4 +1,4 @@
-//! A report as a person reads it: tables, headline figures with their goals, and what they say.
+//! A report as text: tables, headline figures with their goals, and remarks.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -11,38 +11,38 @@ use crate::machine::Machine;
 use crate::plot::Plot;
 use crate::stats::Summary;
 
-/// Lines above, below, and under the header: rows are told apart by their numbers.
+/// Lines above, below, and under the header: rows differ by their numbers.
 const LINES: TableStyle = TableStyle::new()
     .top_border(LineStyle::none().fill('─').junction('─'))
     .header_separator(LineStyle::none().fill('─').junction('─'))
     .bottom_border(LineStyle::none().fill('─').junction('─'));
 
-/// Outcome of one experiment.
+/// Report of one experiment.
 ///
 /// Its JSON form has five fields: `experiment`, `machine`, `config`, `rows` and `headline`.
 #[derive(Debug, Serialize)]
 pub struct Report {
     /// Name of the experiment on the command line.
     pub experiment: &'static str,
-    /// What it ran on.
+    /// The machine on which it ran.
     pub machine: Machine,
-    /// What was asked for: sizes, rounds, durations.
+    /// Its configuration: sizes, rounds, durations.
     pub config: Value,
     /// Every measured row.
     pub rows: Vec<Value>,
-    /// The figures by which the project is judged.
+    /// The headline figures.
     #[serde(serialize_with = "keys_and_values")]
     pub headline: Vec<Figure>,
-    /// What the experiment is about, in a line.
+    /// Subject of the experiment, in one line.
     #[serde(skip)]
     pub title: String,
-    /// The rows as a person reads them.
+    /// The rows as tables of text.
     #[serde(skip)]
     pub tables: Vec<Table>,
-    /// The rows as pictures.
+    /// The rows as plots.
     #[serde(skip)]
     pub plots: Vec<Plot>,
-    /// What the tables show, in sentences.
+    /// Conclusions from the tables, in sentences.
     #[serde(skip)]
     pub remarks: Vec<String>,
 }
@@ -50,7 +50,7 @@ pub struct Report {
 /// Table on the terminal.
 #[derive(Debug)]
 pub struct Table {
-    /// What the cells are, with their unit.
+    /// Content of the cells, with their unit.
     pub caption: String,
     /// Names of the columns.
     pub header: Vec<String>,
@@ -58,32 +58,32 @@ pub struct Table {
     pub rows: Vec<Vec<String>>,
 }
 
-/// Number by which the project is judged.
+/// Headline figure, which may have a goal.
 #[derive(Clone, Debug)]
 pub struct Figure {
     /// Its name in the JSON form: `experiment.figure`.
     pub key: &'static str,
-    /// The number.
+    /// The value.
     pub value: f64,
-    /// What it has to reach, if anything.
+    /// The bound that it has to meet, if any.
     pub goal: Goal,
-    /// What it is, for somebody who sees it for the first time.
+    /// Explanation for a first-time reader.
     pub meaning: String,
 }
 
-/// What a figure has to reach.
+/// Bound for a figure.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Goal {
     /// At most this: a cost.
     AtMost(f64),
     /// At least this: a gain.
     AtLeast(f64),
-    /// Nothing: shown for comparison.
+    /// No bound: shown for comparison.
     None,
 }
 
 impl Goal {
-    /// Tells whether `value` reaches the goal, if there is one.
+    /// Returns true if `value` reaches the goal; none without a goal.
     pub fn reached(self, value: f64) -> Option<bool> {
         match self {
             Goal::AtMost(bound) => Some(value <= bound),
@@ -104,7 +104,7 @@ impl fmt::Display for Goal {
 }
 
 impl Figure {
-    /// Makes a figure of the median of `ratios`, and tells their spread with its meaning.
+    /// Makes a figure of the median of `ratios`, with their spread in its meaning.
     pub fn of_ratio(key: &'static str, ratios: &Summary, goal: Goal, meaning: &str) -> Self {
         let [low, high] = [ratios.p10, ratios.p90].map(ratio);
         Figure {
@@ -183,7 +183,7 @@ fn cell(column: usize, text: &str) -> Cell {
 pub(crate) fn machine_line(machine: &Machine) -> String {
     let distance = match &machine.line_round_trip {
         Some(trip) => format!(
-            "a cache line goes to the other CPU and back in {:.0} ns ({:.0} to {:.0}: the CPUs are {})",
+            "a cache line travels to the other CPU and back in {:.0} ns ({:.0} to {:.0}: the CPUs are {})",
             trip.median_ns, trip.min_ns, trip.max_ns, trip.distance
         ),
         None => "one CPU only: nothing here is contended".to_owned(),
@@ -240,7 +240,7 @@ fn keys_and_values<S: serde::Serializer>(figures: &[Figure], to: S) -> Result<S:
     headline_map(figures).serialize(to)
 }
 
-/// Makes a report with something of everything, and names that look like markup.
+/// Makes a report with all kinds of content, and names that look like markup.
 #[cfg(test)]
 pub(crate) fn example() -> Report {
     use crate::plot::{Axis, Bar, Group, Kind};

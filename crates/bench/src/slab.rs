@@ -1,33 +1,32 @@
-//! `slab`: what it costs to allocate an object and free it, beside the heaps that programs have.
+//! `slab`: the cost of allocating and freeing an object, beside common heaps.
 //!
 //! A *pair* allocates one object and frees it. A *batch* allocates 1,000 and then frees them, in
 //! the order in which they came or in a shuffled one. In a *handover* one thread allocates and
-//! another frees. Objects have 64 bytes, or 104, as a small open file with its header may have.
+//! another frees. Objects have 64 bytes, or 104, the size of a small open file with its header.
 //!
-//! # Who takes part, and how
+//! # Subjects
 //!
-//! `mimalloc` and `jemalloc` are called straight, without the indirection that the global heap of
-//! a program has; both are built as their crates build them by default. `Box` is what a program
-//! has that chooses nothing. `sharded-slab` and `slab` under a mutex give out keys instead of
-//! pointers; the former has a first page of 4,096 objects instead of 32, so that a batch fits in
-//! it. The floor allocates nothing, and shows what the loops cost: in a handover, that is the way
-//! of an object to the other thread.
+//! `mimalloc` and `jemalloc` are called directly, without the indirection of a global allocator;
+//! both are built with the defaults of their crates. `Box` is the default of a Rust program.
+//! `sharded-slab` and `slab` under a mutex return keys instead of pointers; the former has a first
+//! page of 4,096 objects instead of 32, so that a batch fits in it. The floor allocates nothing,
+//! and shows the cost of the loops: in a handover, the transfer of an object to the other thread.
 //!
-//! Memory that is only allocated is not touched by us: a file is filled in by whoever opens it. In
-//! *written* work each object is filled before it is freed, so that it has to be in the cache.
+//! We do not touch memory that is only allocated: the opener of a file initializes it. In *written*
+//! work each object is filled before it is freed, so that it has to be in the cache.
 //!
 //! # Memory
 //!
-//! A process of its own fills a heap with a million objects and looks at its resident set before
-//! and after. Heaps keep pages for later, which is part of what they cost. Of our caches the
-//! larger one is taken of that and of what they say themselves.
+//! A process of its own fills a heap with a million objects and reads its resident set size before
+//! and after. Heaps keep pages for later use, which is part of their cost. For our caches the
+//! larger value of that and of their own report counts.
 //!
 //! # Colours
 //!
-//! Slabs begin at multiples of their size, so objects at the same place of each would share one set
-//! of the cache. Colours shift them. The program walks over the first objects of many slabs, and a
-//! simulated cache counts the misses: `valgrind --tool=cachegrind` runs the walk with a fixed
-//! geometry, and again without a step, and the difference is the walk's.
+//! Slabs begin at multiples of their size, so objects at the same place of each slab would share
+//! one set of the cache. Colours shift them. The program walks over the first objects of many
+//! slabs, and a simulated cache counts the misses: `valgrind --tool=cachegrind` runs the walk with
+//! a fixed geometry, and again without a step; the difference is the walk's.
 
 use std::env::current_exe;
 use std::path::PathBuf;
@@ -69,10 +68,10 @@ pub struct Slab {
     pub rounds: usize,
     /// Length of a turn in milliseconds, at least 1.
     pub turn_ms: u64,
-    /// Objects that are alive where memory is measured, at least 1.
+    /// Live objects while memory is measured, at least 1.
     pub live: usize,
-    /// Program that is run for the parts which need a process of their own; without one, that which
-    /// is running. It has to know the command [`part::COMMAND`].
+    /// Program to run for the parts that need a process of their own; the running one if none. It
+    /// must have the command [`part::COMMAND`].
     #[serde(skip)]
     pub program: Option<PathBuf>,
 }
@@ -101,8 +100,8 @@ enum Row {
 }
 
 impl Slab {
-    /// Returns the configuration for one of the two lengths of a run. Turns are shorter than those
-    /// for which a scheduler lets other work run, so that on a busy machine most are whole.
+    /// Returns the configuration for one of the two lengths of a run. Turns are shorter than a
+    /// scheduler's time slice, so that on a busy machine most are not interrupted.
     pub fn new(effort: Effort) -> Self {
         let (rounds, turn_ms) = match effort {
             Effort::Quick => (9, 2),

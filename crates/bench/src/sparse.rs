@@ -1,15 +1,16 @@
 //! `sparse`: one descriptor at the end of the range, 2^31 - 1.
 //!
-//! Tables are made anew. Each has one file open at 0, which is then opened a second time under a
-//! high number (`dup3`). What is timed is that one call, the first in its table that needs memory
-//! there. Then it is closed again.
+//! Each sample uses a new table. It has one file open at 0, which is then duplicated to a high
+//! descriptor (`dup3`). Only that call is timed, the first in its table that needs memory there.
+//! Then the descriptor is closed again.
 //!
-//! A vector cannot go that far: 2^31 slots are 16 GiB. It is measured at 2^20 and at 2^24, where
-//! it has to fill what lies below. Maps under a lock can, and are what people take who must. The
-//! host goes as far as its limit allows, on a table of its own that no other thread shares.
+//! A vector cannot grow that far: 2^31 slots are 16 GiB. It is measured at 2^20 and at 2^24, where
+//! it has to fill all slots below. Maps under a lock can, and are the usual choice for such
+//! descriptors. The host goes as far as its limit allows, on a table of its own that no other
+//! thread shares.
 //!
 //! *Memory* is that of a batch of tables, divided by their number: the heap with the tables
-//! themselves, but without the file, which is one for all.
+//! themselves, but without the file, which they share.
 
 use std::time::Duration;
 
@@ -30,7 +31,7 @@ mod summary;
 use high::Bytes;
 use subject::Subject;
 
-/// Experiment that measures a descriptor with a high number.
+/// Experiment that measures a high descriptor.
 #[derive(Clone, Debug, Serialize)]
 pub struct Sparse {
     /// How often each subject has its turn, at least 1.
@@ -39,17 +40,17 @@ pub struct Sparse {
     pub tables: u32,
 }
 
-/// What one subject took at one number.
+/// The times of one subject at one descriptor.
 #[derive(Clone, Debug, Serialize)]
 struct Row {
     subject: &'static str,
-    /// The high number.
+    /// The high descriptor.
     fd: i32,
     /// Nanoseconds of the call, the clock included: all tables of all rounds.
     ns: Summary,
     /// The worst of each round.
     worst_ns: Vec<f64>,
-    /// None of the host, and where the C library does not tell.
+    /// None for the host, and where the C library does not report memory.
     bytes: Option<Bytes>,
 }
 

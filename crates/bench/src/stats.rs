@@ -5,7 +5,7 @@ use serde::Serialize;
 /// Distribution of one measured quantity, in the unit of its samples.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Summary {
-    /// Smallest sample: what the machine can do when nobody disturbs it.
+    /// Smallest sample: the result without disturbance by the machine.
     pub min: f64,
     /// Tenth percentile: the lower end of the spread.
     pub p10: f64,
@@ -63,8 +63,8 @@ pub fn paired_ratio(numerators: &[f64], denominators: &[f64]) -> Summary {
     Summary::of(&ratios)
 }
 
-/// Returns the order in which `subjects` subjects run in a round: another one in each round, so
-/// that none always follows the same other, and the same ones in each run.
+/// Returns the order in which `subjects` subjects run in a round. The order differs in each round,
+/// so that no subject always follows the same other, and is the same in each run.
 pub fn order(subjects: usize, round: usize) -> Vec<usize> {
     let mut places: Vec<usize> = (0..subjects).collect();
     fastrand::Rng::with_seed(round as u64).shuffle(&mut places);

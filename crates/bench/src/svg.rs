@@ -1,13 +1,13 @@
 //! Plots as SVG: drawn for a wide page, for a narrow one, or as a file of its own.
 //!
-//! Colours are classes in one style sheet, which follows the reader's theme. What is ours has the
-//! same colour everywhere and lies on top; floors are grey; of the others a colour, a dash and a
-//! marker tell one from the other, so that nobody has to tell colours apart.
+//! Colours are classes in one style sheet, which follows the reader's theme. Our curves have the
+//! same colour everywhere and lie on top; floors are grey; the others differ in colour, dash and
+//! marker, so that a reader need not distinguish colours.
 //!
-//! 1. [`scale`]: from values to places along an axis, and where its ticks are.
-//! 2. [`text`]: how wide words are, and how names are broken into lines.
-//! 3. [`look`]: who is drawn how.
-//! 4. [`curves`], [`bars`] and [`heat_map`]: the kinds of pictures.
+//! 1. [`scale`]: from values to positions along an axis, and its ticks.
+//! 2. [`text`]: the width of words, and how names are broken into lines.
+//! 3. [`look`]: colour, dash and marker of each subject.
+//! 4. [`curves`], [`bars`] and [`heat_map`]: the kinds of plots.
 
 use maud::{Markup, PreEscaped, html};
 
@@ -23,10 +23,10 @@ mod text;
 /// Colours of everything in a plot, light and dark.
 pub(crate) const STYLE: &str = include_str!("svg/style.css");
 
-/// Name of the format, without which a file is not a picture.
+/// XML namespace of the format, without which a file is not an image.
 const NAMESPACE: &str = "http://www.w3.org/2000/svg";
 
-/// Room for which a plot is drawn. Text has the same size in each.
+/// Width for which a plot is drawn. Text has the same size in each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Width {
     /// A desktop, or a page of documentation.
@@ -45,17 +45,16 @@ impl Width {
     }
 }
 
-/// What is drawn inside of a picture, and its size.
+/// Content of a plot, and its size.
 struct Drawing {
     width: f64,
     height: f64,
     body: Markup,
-    /// The picture in words, for those who do not see it.
+    /// The plot in words, for readers who do not see it.
     words: String,
 }
 
-/// Draws a plot as the text of an SVG file, which needs nothing else and follows the reader's
-/// theme.
+/// Draws a plot as the text of a self-contained SVG file, which follows the reader's theme.
 pub fn file(plot: &Plot) -> String {
     let Drawing {
         width,

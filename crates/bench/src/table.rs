@@ -1,4 +1,4 @@
-//! The one trait through which the same workload runs on every table.
+//! The `Table` trait, through which the same workload runs on every table.
 //!
 //! Workloads are generic over it, so that each table gets its own copy of the measured loop with
 //! the table's operations inlined.
@@ -20,13 +20,13 @@ pub trait Table<T: ?Sized>: Send + Sync + 'static {
     /// Name of the table in reports.
     const NAME: &'static str;
 
-    /// Makes an empty table for the numbers below `limit`.
+    /// Creates an empty table for descriptors below `limit`.
     fn with_limit(limit: u32) -> Self;
 
-    /// Puts `file` on the lowest free number.
+    /// Installs `file` at the lowest free descriptor.
     ///
     /// # Errors
-    /// `EMFILE` if every number below the limit is open.
+    /// `EMFILE` if every descriptor below the limit is open.
     fn open(&self, file: Self::Ref) -> Result<RawFd, Error>;
 
     /// Returns a reference of the caller's own (owned lookup).
@@ -36,25 +36,26 @@ pub trait Table<T: ?Sized>: Send + Sync + 'static {
     fn get(&self, fd: RawFd) -> Result<Self::Ref, Error>;
 
     /// Calls `f` with the file, without a reference of the caller's own: inside a read-side section
-    /// where the table has that, under the read lock where it has not. `f` must not sleep.
+    /// if the table has these, else under the read lock. `f` must not sleep.
     ///
     /// # Errors
     /// `EBADF` if `fd` is not open.
     fn with<R>(&self, fd: RawFd, f: impl FnOnce(&T) -> R) -> Result<R, Error>;
 
-    /// Gives the number back and drops the table's reference.
+    /// Closes the descriptor and drops the table's reference.
     ///
     /// # Errors
     /// `EBADF` if `fd` is not open.
     fn close(&self, fd: RawFd) -> Result<(), Error>;
 
-    /// Gives the number back and hands the table's reference to the caller.
+    /// Closes the descriptor and returns the table's reference to the caller.
     ///
     /// # Errors
     /// `EBADF` if `fd` is not open.
     fn take(&self, fd: RawFd) -> Result<Self::Ref, Error>;
 
-    /// Makes a child's table: the same files under the same numbers, and independent of this one.
+    /// Creates a child's table: the same files at the same descriptors, and independent of this
+    /// one.
     ///
     /// # Errors
     /// `ENOMEM` if there is no memory for it.
@@ -65,7 +66,7 @@ pub trait Table<T: ?Sized>: Send + Sync + 'static {
 
 /// How a table makes the references that it holds.
 pub trait NewFile<T: ?Sized, S>: Table<T> {
-    /// Makes an open file of `value`. Allocates.
+    /// Creates an open file of `value`. Allocates.
     fn new_file(value: S) -> Self::Ref;
 }
 
@@ -180,7 +181,7 @@ macro_rules! table_of_arcs {
 table_of_arcs!(RwLockBitmap, "files_struct under a rwlock");
 table_of_arcs!(RwLockVec, "RwLock<Vec<Option<Arc>>>");
 
-/// Object whose release hook runs when the last `Arc` goes, as it does with a [`FileRef`].
+/// Object whose release hook runs when the last `Arc` is dropped, like that of a [`FileRef`].
 struct ReleasedOnDrop<O: Object>(O);
 
 impl<O: Object> Drop for ReleasedOnDrop<O> {
@@ -223,7 +224,7 @@ impl<O: Object> Object for ReleasedOnDrop<O> {
 mod tests {
     use super::*;
 
-    /// What every workload relies on, whatever the table.
+    /// Checks the properties that every workload relies on.
     fn serves_the_lowest_free_number<Tb: Table<u64> + NewFile<u64, u64>>() {
         let table = Tb::with_limit(200);
         for value in 0..200 {

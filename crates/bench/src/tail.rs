@@ -1,31 +1,31 @@
-//! Durations of which the longest matter.
+//! Distributions of durations whose longest values matter.
 
 use std::time::Duration;
 
 use hdrhistogram::Histogram;
 use serde::Serialize;
 
-/// Longest duration that is told apart: 10 s.
+/// Longest duration that is recorded exactly: 10 s.
 const LONGEST_NS: u64 = 10_000_000_000;
 
 /// Significant digits of a duration.
 const DIGITS: u8 = 3;
 
-/// Quantiles that are told for each half of what is left above them.
+/// Quantiles for each halving of the remaining part.
 const QUANTILES_PER_HALF: u32 = 4;
 
-/// What many steps took, in nanoseconds with the clock.
+/// The durations of many steps, in nanoseconds with the clock.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(crate) struct Tail {
     pub(crate) median_ns: u64,
     /// The 99.99th percentile.
     pub(crate) p9999_ns: u64,
     pub(crate) max_ns: u64,
-    /// How many there were.
+    /// Number of steps.
     pub(crate) count: u64,
 }
 
-/// Durations of steps, each to three digits.
+/// Durations of steps, with a precision of three digits.
 #[derive(Clone, Debug)]
 pub(crate) struct Durations(Histogram<u64>);
 
@@ -46,7 +46,8 @@ impl Durations {
         Ok(self.0.add(&others.0)?)
     }
 
-    /// Returns quantiles, closer to each other towards 1, with the nanoseconds that are not exceeded.
+    /// Returns quantiles, closer to each other towards 1, each with the nanoseconds that are not
+    /// exceeded.
     pub(crate) fn quantiles(&self) -> impl Iterator<Item = (f64, f64)> {
         let steps = self.0.iter_quantiles(QUANTILES_PER_HALF);
         steps.map(|step| (step.quantile(), step.value_iterated_to() as f64))

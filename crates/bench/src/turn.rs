@@ -1,4 +1,4 @@
-//! The turn of one subject: threads that do the same thing for some milliseconds.
+//! The turn of one subject: threads that repeat the same operation for some milliseconds.
 //!
 //! *Nanoseconds per operation* are those of one CPU: duration × busy CPUs ÷ operations of all
 //! threads.
@@ -12,13 +12,13 @@ use anyhow::anyhow;
 use crate::affinity;
 
 /// One thread's work: does a chunk of operations and returns how many. A chunk takes some
-/// microseconds, so that a look at the clock, which costs 20 ns, does not show.
+/// microseconds, so that a read of the clock, which costs 20 ns, is negligible.
 pub type Worker<'a> = Box<dyn FnMut() -> usize + 'a>;
 
-/// Threads up to this many are bound to a CPU each.
+/// Up to this many threads are each pinned to a CPU.
 const PINNED: usize = 2;
 
-/// What one thread did.
+/// The result of one thread.
 struct Share {
     operations: usize,
     began: Instant,
@@ -26,8 +26,8 @@ struct Share {
 }
 
 /// Runs `threads` threads, at least 1, and returns the nanoseconds per operation and busy CPU.
-/// Each calls `prepare` with its place, counted from 0, before the start, and then what that
-/// returned until the turn is over. Blocks for about `turn`.
+/// Before the start each calls `prepare` with its index, counted from 0; then it calls the returned
+/// worker until the turn is over. Blocks for about `turn`.
 ///
 /// # Errors
 /// If a thread panicked.

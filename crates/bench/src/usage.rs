@@ -1,4 +1,4 @@
-//! What a run cost the processor and the scheduler.
+//! CPU time and context switches of a run.
 
 use std::time::Duration;
 
@@ -11,14 +11,14 @@ use nix::time::{ClockId, clock_gettime};
 pub(crate) struct Usage {
     pub(crate) user: Duration,
     pub(crate) system: Duration,
-    /// A thread went to sleep.
+    /// Switches because a thread went to sleep.
     pub(crate) voluntary_switches: u64,
-    /// A thread was made to give way.
+    /// Switches because the scheduler preempted a thread.
     pub(crate) involuntary_switches: u64,
 }
 
 impl Usage {
-    /// Reads what the process used until now.
+    /// Reads the usage of the process until now.
     pub(crate) fn now() -> anyhow::Result<Self> {
         let usage = getrusage(UsageWho::RUSAGE_SELF)?;
         Ok(Usage {
@@ -29,7 +29,7 @@ impl Usage {
         })
     }
 
-    /// Returns what was used since `earlier`.
+    /// Returns the usage since `earlier`.
     pub(crate) fn since(&self, earlier: &Usage) -> Usage {
         Usage {
             user: self.user.saturating_sub(earlier.user),

@@ -1,11 +1,12 @@
-//! `waits`: how long one thread waits for the lock of a table while another makes a long call.
+//! `waits`: how long a thread waits for the lock of a table during another thread's long call.
 //!
-//! Each call has arguments up to a million descriptors. Beside it a thread asks for the limits of the
-//! table again and again: that takes the lock of the structure for a few steps. Its longest wait is
-//! what the call costs others at the worst: one hold of the lock, the time in which a sleeping thread
-//! is woken, and what the machine adds. The row *nothing* is the last of these alone.
+//! Each call has arguments of up to a million descriptors. Beside it a thread reads the limits of
+//! the table in a loop, which takes the table's write lock for a few steps. Its longest wait is the
+//! worst cost of the call for others: one hold of the lock, the wakeup of a sleeping thread, and
+//! the machine's own pauses. The row *nothing* is the last of these alone.
 //!
-//! A pause by the machine can only add to a wait, so the smallest of the rounds' worst says most.
+//! A pause by the machine can only add to a wait, so the smallest of the rounds' worst waits is the
+//! best estimate.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -29,11 +30,11 @@ use call::Call;
 pub struct Waits {
     /// How often each call is made, at least 1.
     pub rounds: usize,
-    /// How many descriptors a call is about.
+    /// Number of descriptors in the arguments of a call.
     pub descriptors: u32,
 }
 
-/// What one call cost.
+/// The cost of one call.
 #[derive(Clone, Debug, Serialize)]
 struct Row {
     call: &'static str,
@@ -41,8 +42,8 @@ struct Row {
     call_us: Summary,
     /// Microseconds of the longest wait beside it, one for each round.
     worst_wait_us: Summary,
-    /// Whether the documentation says that the call holds the lock for as long as its argument is
-    /// large.
+    /// Whether the documentation says that the lock is held for a time that grows with the
+    /// argument.
     grows: bool,
 }
 
@@ -77,7 +78,7 @@ impl Waits {
     }
 }
 
-/// Makes a call on a new table, and returns how long it took and the longest wait beside it.
+/// Makes a call on a new table, and returns its duration and the longest wait beside it.
 fn measure(call: &Call, descriptors: u32) -> anyhow::Result<(Duration, Duration)> {
     let files = Arc::new((call.prepare)(descriptors)?);
     let (waiting, done) = (AtomicBool::new(false), AtomicBool::new(false));
@@ -88,7 +89,7 @@ fn measure(call: &Call, descriptors: u32) -> anyhow::Result<(Duration, Duration)
                 let began = Instant::now();
                 files.limits();
                 let wait = began.elapsed();
-                // What comes before the call counts for nothing.
+                // Waits before the call do not count.
                 if waiting.swap(true, Relaxed) {
                     worst = worst.max(wait);
                 }
