@@ -1,4 +1,4 @@
-//! What a table holds of the heap.
+//! The heap memory of a table.
 
 use anyhow::Context;
 use fdtable::Files;
@@ -12,18 +12,18 @@ use crate::memory::bytes_in_use;
 /// Memory of one table.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(super) struct Footprint {
-    /// Numbers that were given out.
+    /// Descriptors that were allocated.
     pub(super) slots: u32,
-    /// Bytes per number when all were given out.
+    /// Bytes per descriptor when all were allocated.
     pub(super) bytes_per_slot: f64,
-    /// Numbers that were left.
+    /// Descriptors that remained open.
     pub(super) remaining: u32,
     /// Bytes that are held then.
     pub(super) kept_bytes: f64,
 }
 
-/// Measures each subject with `slots` numbers and with `remaining` of them; none of them where
-/// the C library does not tell.
+/// Measures each subject with `slots` descriptors and with `remaining` of them. Returns none where
+/// the C library does not report memory.
 pub(super) fn all(slots: u32, remaining: u32) -> anyhow::Result<Vec<(&'static str, Footprint)>> {
     let measured = [
         measure::<Files<Apart>>(slots, remaining)?,

@@ -1,4 +1,4 @@
-//! Who gives out numbers: our table, the baselines, slabs, and the host.
+//! Allocators of descriptors or keys: our table, the baselines, slabs, and the host.
 
 use std::fs::File;
 use std::os::fd::{OwnedFd, RawFd};
@@ -22,38 +22,38 @@ pub(super) const FILES_STRUCT: &str = "files_struct under a rwlock";
 pub(super) const HOST: &str = "the host, dup and close";
 pub(super) const TWO_ADDS: &str = "floor: two atomic adds";
 
-/// Numbers below the limit that are never needed, so that CPUs which allocate in numbers of their
+/// Descriptors below the limit beyond those needed, so that CPUs which allocate in leaves of their
 /// own have some.
 const SPARE: u32 = 4096;
 
-/// What the references refer to. It has cache lines of its own, with the count in front, so that
-/// threads with an object each write to no line together.
+/// The referenced object. It has cache lines of its own, with the count in front, so that threads
+/// with an object each write to no common line.
 #[derive(Default)]
 #[repr(align(128))]
 pub(super) struct Apart(AtomicU64);
 
-/// Allocator of numbers that holds a reference for each.
+/// Allocator of descriptors or keys that holds a reference for each.
 pub(super) trait Numbers: Send + Sync + Sized + 'static {
     /// Counted reference to an object.
     type Ref: Clone + Send + Sync;
-    /// A number that is given out.
+    /// An allocated descriptor or key.
     type Key;
     /// Name in reports.
     const NAME: &'static str;
 
-    /// Makes one for `most` numbers at least, all free.
+    /// Creates an allocator for at least `most` keys, all free.
     fn with_room(most: u32) -> Self;
 
-    /// Makes an object.
+    /// Creates an object.
     ///
     /// # Errors
     /// If the host refuses.
     fn object() -> anyhow::Result<Self::Ref>;
 
-    /// Gives out a number for `object`, if there is one.
+    /// Allocates a key for `object`, if there is one.
     fn open(&self, object: Self::Ref) -> Option<Self::Key>;
 
-    /// Takes the number back and hands over the object, if it was given out.
+    /// Frees the key and returns the object, if the key was allocated.
     fn take(&self, key: Self::Key) -> Option<Self::Ref>;
 }
 
@@ -91,7 +91,7 @@ numbers_of_table!(AnyFree, ANY);
 numbers_of_table!(RwLockVec, RWLOCK_VEC);
 numbers_of_table!(RwLockBitmap, FILES_STRUCT);
 
-/// What people write where any number will do.
+/// The usual choice where any key will do.
 pub(super) struct MutexSlab(parking_lot::Mutex<slab::Slab<Arc<Apart>>>);
 
 impl Numbers for MutexSlab {
@@ -118,7 +118,7 @@ impl Numbers for MutexSlab {
     }
 }
 
-/// The same with the standard library's lock.
+/// The same with the standard library's mutex.
 pub(super) struct StdMutexSlab(std::sync::Mutex<slab::Slab<Arc<Apart>>>);
 
 impl Numbers for StdMutexSlab {
@@ -200,7 +200,7 @@ impl Numbers for Host {
     }
 }
 
-/// The least that a pair of operations costs which others may see.
+/// The cheapest possible pair of operations that other threads can observe.
 pub(super) struct TwoAdds;
 
 impl Numbers for TwoAdds {

@@ -13,17 +13,17 @@ use crate::any_free::AnyFree;
 use crate::baseline::{RwLockBitmap, RwLockVec};
 use crate::turn::{self, Worker};
 
-/// Pairs between two looks at the clock.
+/// Pairs between two reads of the clock.
 const CHUNK: usize = 1024;
 
-/// Threads that do pairs at once, at most.
+/// Most threads that do pairs at once.
 const THREADS: usize = 2;
 
-/// What a thread does, and beside what.
+/// The work of a thread, and its circumstances.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub(super) struct Case {
     pub(super) work: Work,
-    /// Numbers that are given out while a pair has its own.
+    /// Descriptors that are open besides that of a pair.
     pub(super) open: u32,
     pub(super) threads: usize,
 }
@@ -32,27 +32,27 @@ pub(super) struct Case {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Work {
-    /// The same one moves in and out.
+    /// The same reference moves in and out.
     Move,
-    /// The table gets one of its own, which is dropped with the number.
+    /// The table gets a reference of its own, which is dropped at the close.
     Clone,
 }
 
-/// An allocator of numbers as the experiment sees it.
+/// An allocator of descriptors as the experiment sees it.
 pub(super) trait Pairs {
     fn name(&self) -> &'static str;
-    /// Lets the threads of the case do pairs; returns the nanoseconds per pair and busy CPU.
+    /// Runs pairs on the threads of the case; returns the nanoseconds per pair and busy CPU.
     fn turn(&self, case: Case, turn: Duration) -> anyhow::Result<f64>;
 }
 
-/// An allocator in which some numbers are given out, and an object for each thread.
+/// An allocator with some allocated keys, and an object for each thread.
 struct Filled<N: Numbers> {
     numbers: N,
     objects: Vec<N::Ref>,
 }
 
-/// Lists every subject in each of its cases: all of them with nothing else open, and those whose
-/// size is ours to choose with `most` open too.
+/// Lists every subject in each of its cases: all of them with nothing else open; those whose size
+/// is configurable also with `most` open.
 pub(super) fn all(most: u32) -> anyhow::Result<Vec<(Box<dyn Pairs>, Case)>> {
     let mut entries = Vec::new();
     entries.extend(empty_and_full::<Files<Apart>>(most)?);
@@ -73,7 +73,7 @@ fn empty_and_full<N: Numbers>(most: u32) -> anyhow::Result<Vec<(Box<dyn Pairs>, 
     Ok(entries)
 }
 
-/// Makes one allocator with `open` numbers, and lists both kinds of work on it.
+/// Creates one allocator with `open` keys, and lists both kinds of work on it.
 fn cases<N: Numbers>(open: u32, threads: &[usize]) -> anyhow::Result<Vec<(Box<dyn Pairs>, Case)>> {
     let filled = Arc::new(Filled::<N>::new(open)?);
     let case = |&threads: &usize| {
@@ -90,7 +90,7 @@ fn cases<N: Numbers>(open: u32, threads: &[usize]) -> anyhow::Result<Vec<(Box<dy
 }
 
 impl<N: Numbers> Filled<N> {
-    /// Gives out `open` numbers and takes the middle one back, which a pair will get.
+    /// Allocates `open` keys and frees the middle one, which a pair will get.
     fn new(open: u32) -> anyhow::Result<Self> {
         let numbers = N::with_room(open);
         let object = N::object()?;
@@ -102,8 +102,8 @@ impl<N: Numbers> Filled<N> {
         let middle = keys.swap_remove((keys.len() - 1) / 2);
         numbers
             .take(middle)
-            .with_context(|| format!("{}: the middle one is gone", N::NAME))?;
-        // The host closes what is dropped, and has no other numbers then.
+            .with_context(|| format!("{}: the middle one is not open", N::NAME))?;
+        // The host closes the dropped descriptors, and has no others then.
         drop(keys);
         let objects = (0..THREADS)
             .map(|_| N::object())

@@ -1,4 +1,4 @@
-//! The pictures of `alloc`: pairs by case, and memory.
+//! The plots of `alloc`: pairs by case, and memory.
 
 use super::pairs::Work;
 use super::summary::{SUBJECTS, case, footprint, samples};

@@ -1,4 +1,4 @@
-//! What the measurements of `alloc` say: tables, figures, and sentences.
+//! The summary of `alloc`: tables, figures, and remarks.
 
 use super::footprint::Footprint;
 use super::numbers::{
@@ -9,7 +9,7 @@ use super::{Alloc, Row};
 use crate::report::{Figure, Goal, Table, nanoseconds};
 use crate::stats::{Summary, paired_ratio};
 
-/// What the tables have a line for.
+/// The subjects that have a row in the tables.
 pub(super) const SUBJECTS: [&str; 9] = [
     LOWEST,
     ANY,
@@ -77,7 +77,7 @@ fn pairs(rows: &[Row], work: Work, most: u32) -> Table {
     };
     let how = match work {
         Work::Move => "the same reference moves in and out",
-        Work::Clone => "the table gets a reference of its own, which is dropped with the number",
+        Work::Clone => "the table gets a reference of its own, which is dropped at the close",
     };
     let header = [
         "ns".to_owned(),
@@ -204,8 +204,8 @@ pub(super) fn figures(rows: &[Row], most: u32) -> Vec<Figure> {
     figures.into_iter().flatten().collect()
 }
 
-/// Computes the throughput of two threads as a multiple of that of one. Samples are nanoseconds
-/// of a busy CPU, so two threads that do not disturb each other have the same.
+/// Computes the throughput of two threads as a multiple of that of one. Samples are nanoseconds of
+/// a busy CPU, so two threads that do not disturb each other have the same samples as one.
 fn scaling(rows: &[Row], name: &str, [one, two]: [Case; 2]) -> Option<Summary> {
     let busy = crate::turn::busy_cpus(2) as f64;
     let alone: Vec<f64> = samples(rows, name, one)?
@@ -215,7 +215,7 @@ fn scaling(rows: &[Row], name: &str, [one, two]: [Case; 2]) -> Option<Summary> {
     Some(paired_ratio(&alone, samples(rows, name, two)?))
 }
 
-/// Says what the tables show.
+/// Draws conclusions from the tables.
 pub(super) fn remarks(rows: &[Row], alloc: &Alloc) -> Vec<String> {
     let mut remarks = vec![format!(
         "With {} open all numbers but one in the middle are given out, and that one is what a \
@@ -233,7 +233,7 @@ pub(super) fn remarks(rows: &[Row], alloc: &Alloc) -> Vec<String> {
         all.join("; ")
     ));
     if footprint(rows, LOWEST).is_none() {
-        remarks.push("Memory was not measured: only glibc tells what is in use.".to_owned());
+        remarks.push("Memory was not measured: only glibc reports its memory in use.".to_owned());
     }
     remarks
 }

@@ -1,10 +1,10 @@
 //! The table that RCU replaced in Linux: `files_struct` of 2.4, under a reader-writer lock.
 //!
-//! As there: an array of files, a bitmap of open numbers, a bitmap of those that close on exec,
-//! and `next_fd`, below which every number is open. Lookup (`fget`) takes the read lock and takes
-//! its reference under it. A full array is replaced by one of twice the size, copied under the
-//! write lock. Two things are better than there: `open` takes the lock once and not twice
-//! (`get_unused_fd`, `fd_install`), and the lock is one that sleeps instead of spinning.
+//! As there: an array of files, a bitmap of open descriptors, a bitmap of those that close on exec,
+//! and `next_fd`, below which every descriptor is open. Lookup (`fget`) takes the read lock and
+//! takes its reference under it. A full array is replaced by one of twice the size, copied under
+//! the write lock. Two things are better than there: `open` takes the lock once and not twice
+//! (`get_unused_fd`, `fd_install`), and the lock sleeps instead of spinning.
 
 use std::ops::Deref;
 use std::os::fd::RawFd;
@@ -13,14 +13,13 @@ use std::sync::Arc;
 use fdtable::{Error, FdFlags};
 use parking_lot::{RwLock, RwLockReadGuard};
 
-/// Numbers for which a new table has room (`NR_OPEN_DEFAULT`).
+/// Descriptors for which a new table has room (`NR_OPEN_DEFAULT`).
 const FIRST_CAPACITY: usize = 64;
 
 /// Bits of a word of a bitmap.
 const WORD: usize = u64::BITS as usize;
 
-/// Linux 2.4's `files_struct` with `parking_lot`'s reader-writer lock, for references of the kind
-/// that people have.
+/// Linux 2.4's `files_struct` with `parking_lot`'s reader-writer lock, for `Arc` references.
 pub type RwLockBitmap<T> = FilesStruct<Arc<T>>;
 
 /// The table for references of any kind.
@@ -36,16 +35,16 @@ pub struct HeldFilesStruct<'t, R>(RwLockReadGuard<'t, State<R>>);
 
 #[derive(Debug)]
 struct State<R> {
-    /// As long as the bitmaps have bits: a power of two.
+    /// Its length is the number of bits of a bitmap: a power of two.
     files: Box<[Option<R>]>,
     open: Box<[u64]>,
     close_on_exec: Box<[u64]>,
-    /// Every number below is open.
+    /// Every descriptor below is open.
     next_fd: usize,
 }
 
 impl<R: Deref + Clone> FilesStruct<R> {
-    /// Makes an empty table for the numbers below `limit`.
+    /// Creates an empty table for descriptors below `limit`.
     pub fn with_limit(limit: u32) -> Self {
         FilesStruct {
             state: RwLock::new(State::new()),
@@ -53,16 +52,16 @@ impl<R: Deref + Clone> FilesStruct<R> {
         }
     }
 
-    /// Puts `file` on the lowest free number.
+    /// Installs `file` at the lowest free descriptor.
     ///
     /// # Errors
-    /// `EMFILE` if every number below the limit is open.
+    /// `EMFILE` if every descriptor below the limit is open.
     #[inline]
     pub fn open(&self, file: R) -> Result<RawFd, Error> {
         self.state.write().open(file, self.limit)
     }
 
-    /// Puts two files on the two lowest free numbers, or none of them.
+    /// Installs two files at the two lowest free descriptors, or none of them.
     ///
     /// # Errors
     /// `EMFILE` if there are not two below the limit.
@@ -81,10 +80,10 @@ impl<R: Deref + Clone> FilesStruct<R> {
         }
     }
 
-    /// Puts the file of `fd` on the lowest free number too. One lock, where Linux took two.
+    /// Duplicates `fd` to the lowest free descriptor. One lock, where Linux took two.
     ///
     /// # Errors
-    /// `EBADF` if `fd` is not open; `EMFILE` if every number below the limit is open.
+    /// `EBADF` if `fd` is not open; `EMFILE` if every descriptor below the limit is open.
     #[inline]
     pub fn dup(&self, fd: RawFd) -> Result<RawFd, Error> {
         let mut state = self.state.write();
@@ -116,7 +115,7 @@ impl<R: Deref + Clone> FilesStruct<R> {
         HeldFilesStruct(self.state.read())
     }
 
-    /// Empties the slot and drops its reference, after the lock is gone.
+    /// Empties the slot, and drops its reference after it has released the lock.
     ///
     /// # Errors
     /// `EBADF` if `fd` is not open.
@@ -127,7 +126,7 @@ impl<R: Deref + Clone> FilesStruct<R> {
         Ok(())
     }
 
-    /// Empties the slot and hands over its reference.
+    /// Empties the slot and returns its reference.
     ///
     /// # Errors
     /// `EBADF` if `fd` is not open.
@@ -151,7 +150,7 @@ impl<R: Deref + Clone> FilesStruct<R> {
         }
     }
 
-    /// Puts `file` on the number `fd` and drops what was there, after the lock is gone (`dup2`).
+    /// Installs `file` at `fd`, and drops the old file after it has released the lock (`dup2`).
     ///
     /// # Errors
     /// `EBADF` if `fd` is at or past the limit.
@@ -204,8 +203,8 @@ impl<R: Deref + Clone> FilesStruct<R> {
         Ok(())
     }
 
-    /// Empties the slots that close on exec and drops their references, after the lock is gone
-    /// (`flush_old_files`).
+    /// Empties the slots that close on exec, and drops their references after it has released the
+    /// lock (`flush_old_files`).
     pub fn exec(&self) {
         let mut closed = Vec::new();
         let mut state = self.state.write();
@@ -256,14 +255,14 @@ impl<R> State<R> {
 
     #[inline]
     fn file(&self, fd: RawFd) -> Result<&R, Error> {
-        // A negative number becomes one that is past the end.
+        // A negative descriptor becomes one that is past the end.
         self.files
             .get(fd as usize)
             .and_then(Option::as_ref)
             .ok_or(Error::BadFd)
     }
 
-    /// Searches the bitmap from `next_fd` on; answers its length if it is full
+    /// Searches the bitmap from `next_fd` on; returns its length if it is full
     /// (`find_next_zero_bit`).
     #[inline]
     fn lowest_free(&self) -> usize {
@@ -298,7 +297,7 @@ impl<R> State<R> {
         Ok(file)
     }
 
-    /// Takes the number and answers what was open under it.
+    /// Installs the file and returns the one that was open there.
     fn replace(&mut self, number: usize, file: R) -> Option<R> {
         let (word, bit) = place(number);
         self.open[word] |= bit;
@@ -319,7 +318,7 @@ impl<R> State<R> {
     }
 }
 
-/// Returns the word and the bit of a number.
+/// Returns the word and the bit of a descriptor.
 #[inline]
 fn place(number: usize) -> (usize, u64) {
     (number / WORD, 1 << (number % WORD))

@@ -1,4 +1,5 @@
-//! What people write today: a lock around a vector of `Arc`s, and a heap of free numbers.
+//! The common table of today's programs: a lock around a vector of `Arc`s, and a heap of free
+//! descriptors.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -17,8 +18,8 @@ pub type RwLockVec<T> = LockedVec<Arc<T>>;
 
 /// Table of references of any kind in a `Vec` under a reader-writer lock.
 ///
-/// The free numbers are in a heap, so that the lowest is found in logarithmic time: better than
-/// the linear search that most programs have.
+/// The free descriptors are in a heap, so that the lowest is found in logarithmic time: better than
+/// the linear search of most programs.
 #[derive(Debug)]
 pub struct LockedVec<R> {
     state: RwLock<State<R>>,
@@ -29,19 +30,19 @@ pub struct LockedVec<R> {
 #[derive(Debug)]
 pub struct HeldVec<'t, R>(RwLockReadGuard<'t, State<R>>);
 
-/// What is under the lock, whichever that is.
+/// State of a table, for either lock.
 #[derive(Debug)]
 pub(crate) struct State<R> {
     slots: Vec<Option<R>>,
-    /// Numbers below `slots.len()` whose slot is empty.
+    /// Descriptors below `slots.len()` whose slot is empty.
     free: BinaryHeap<Reverse<u32>>,
-    /// Bits of the numbers that close on exec; as long as it ever had to be, and none is set of a
-    /// number that is free.
+    /// Bits of the descriptors that close on exec. As long as it ever had to be; the bits of free
+    /// descriptors are clear.
     close_on_exec: Vec<u64>,
 }
 
 impl<R: Deref + Clone> LockedVec<R> {
-    /// Makes an empty table for the numbers below `limit`.
+    /// Creates an empty table for descriptors below `limit`.
     pub fn with_limit(limit: u32) -> Self {
         LockedVec {
             state: RwLock::default(),
@@ -49,16 +50,16 @@ impl<R: Deref + Clone> LockedVec<R> {
         }
     }
 
-    /// Puts `file` on the lowest free number.
+    /// Installs `file` at the lowest free descriptor.
     ///
     /// # Errors
-    /// `EMFILE` if every number below the limit is open.
+    /// `EMFILE` if every descriptor below the limit is open.
     #[inline]
     pub fn open(&self, file: R) -> Result<RawFd, Error> {
         self.state.write().open(file, self.limit)
     }
 
-    /// Puts two files on the two lowest free numbers, or none of them.
+    /// Installs two files at the two lowest free descriptors, or none of them.
     ///
     /// # Errors
     /// `EMFILE` if there are not two below the limit.
@@ -77,10 +78,10 @@ impl<R: Deref + Clone> LockedVec<R> {
         }
     }
 
-    /// Puts the file of `fd` on the lowest free number too, under one lock.
+    /// Duplicates `fd` to the lowest free descriptor, under one lock.
     ///
     /// # Errors
-    /// `EBADF` if `fd` is not open; `EMFILE` if every number below the limit is open.
+    /// `EBADF` if `fd` is not open; `EMFILE` if every descriptor below the limit is open.
     #[inline]
     pub fn dup(&self, fd: RawFd) -> Result<RawFd, Error> {
         let mut state = self.state.write();
@@ -112,7 +113,7 @@ impl<R: Deref + Clone> LockedVec<R> {
         HeldVec(self.state.read())
     }
 
-    /// Empties the slot and drops its reference, after the lock is gone.
+    /// Empties the slot, and drops its reference after it has released the lock.
     ///
     /// # Errors
     /// `EBADF` if `fd` is not open.
@@ -123,7 +124,7 @@ impl<R: Deref + Clone> LockedVec<R> {
         Ok(())
     }
 
-    /// Empties the slot and hands over its reference.
+    /// Empties the slot and returns its reference.
     ///
     /// # Errors
     /// `EBADF` if `fd` is not open.
@@ -183,7 +184,8 @@ impl<R: Deref + Clone> LockedVec<R> {
         Ok(())
     }
 
-    /// Empties the slots that close on exec and drops their references, after the lock is gone.
+    /// Empties the slots that close on exec, and drops their references after it has released the
+    /// lock.
     pub fn exec(&self) {
         let mut closed = Vec::new();
         let mut state = self.state.write();
@@ -197,11 +199,11 @@ impl<R: Deref + Clone> LockedVec<R> {
         drop(closed);
     }
 
-    /// Puts `file` on the free number `fd` and makes the vector long enough for it (`dup2`).
+    /// Installs `file` at the free descriptor `fd` and extends the vector for it (`dup2`).
     ///
     /// # Errors
-    /// `EBADF` if `fd` is at or past the limit, `EBUSY` if it is below the end of the vector:
-    /// there the heap would have to be searched for it.
+    /// `EBADF` if `fd` is at or past the limit, `EBUSY` if it is below the end of the vector: there
+    /// the heap would have to be searched for it.
     pub fn open_past_the_end(&self, file: R, fd: RawFd) -> Result<(), Error> {
         let number = u32::try_from(fd).map_err(|_| Error::BadFd)?;
         if number >= self.limit {
@@ -214,7 +216,7 @@ impl<R: Deref + Clone> LockedVec<R> {
         }
         state.slots.resize(number as usize, None);
         state.slots.push(Some(file));
-        // As a bulk, which takes time in proportion to the numbers.
+        // In bulk, in time proportional to the number of descriptors.
         state.free.extend((end as u32..number).map(Reverse));
         Ok(())
     }
@@ -258,7 +260,7 @@ impl<R> State<R> {
 
     #[inline]
     pub(crate) fn file(&self, fd: RawFd) -> Result<&R, Error> {
-        // A negative number becomes one that is past the end.
+        // A negative descriptor becomes one that is past the end.
         self.slots
             .get(fd as usize)
             .and_then(Option::as_ref)
@@ -278,7 +280,7 @@ impl<R> State<R> {
     }
 }
 
-/// Returns the word and the bit of a number.
+/// Returns the word and the bit of a descriptor.
 #[inline]
 fn place(fd: RawFd) -> (usize, u64) {
     let number = fd as usize;

@@ -16,12 +16,12 @@ use super::{Calls, with_devices};
 use crate::baseline::{FilesStruct, HeldFilesStruct, HeldVec, LockedVec};
 use crate::table::Table;
 
-/// Reference as both sides hold it.
+/// Type of reference that both sides hold.
 type File = FileRef<dyn Object>;
 
-/// Table under a lock, with what a process needs of it beside [`Table`].
+/// Table under a lock, with the operations of a process that [`Table`] lacks.
 ///
-/// The methods answer `EBADF` and `EMFILE` as those do.
+/// The methods return `EBADF` and `EMFILE` as those of [`Table`] do.
 #[allow(clippy::missing_errors_doc)]
 pub trait LockedTable: Table<dyn Object, Ref = File> {
     /// Read lock, for several lookups.
@@ -30,10 +30,10 @@ pub trait LockedTable: Table<dyn Object, Ref = File> {
     /// Takes the read lock.
     fn hold(&self) -> Self::Held<'_>;
 
-    /// Puts two files on the two lowest free numbers, or none of them.
+    /// Installs two files at the two lowest free descriptors, or none of them.
     fn open_pair(&self, one: File, other: File) -> Result<(RawFd, RawFd), Error>;
 
-    /// Puts the file of `fd` on the lowest free number too.
+    /// Duplicates `fd` to the lowest free descriptor.
     fn dup(&self, fd: RawFd) -> Result<RawFd, Error>;
 
     /// Returns the flags of a descriptor.
@@ -58,13 +58,13 @@ pub trait Held {
 /// Process whose table is a baseline.
 pub struct Locked<Tb> {
     table: Tb,
-    /// Knows the file system. Its own table stays empty.
+    /// Holds the file system. Its own table stays empty.
     names: Process,
 }
 
 impl<Tb: LockedTable> Locked<Tb> {
-    /// Tries a transfer under the read lock, and waits with a reference if it must: as ours does in
-    /// a section.
+    /// Tries a transfer under the read lock, and takes a reference to wait: as ours does in a
+    /// section.
     #[inline]
     fn transfer(
         &self,
@@ -237,7 +237,7 @@ impl<Tb: LockedTable> Calls for Locked<Tb> {
     fn fork(&self) -> Result<Self, Errno> {
         Ok(Locked {
             table: self.table.fork()?,
-            // What a process has beside its table is copied as ours is.
+            // The state of a process beside its table is copied as ours is.
             names: self.names.clone_with(CloneFlags::FILES)?,
         })
     }

@@ -1,4 +1,4 @@
-//! What the workloads rely on, whatever the table.
+//! Properties that the workloads rely on, for every table.
 
 use fdtable::FdFlags;
 use fdtable_vfs::event::Events;
@@ -62,7 +62,7 @@ fn numbers_are_duplicated_flagged_and_closed<C: Calls>() {
     assert_eq!(
         process.read(reader, &mut [0; 8]),
         Ok(0),
-        "the last writer has gone"
+        "there is no writer any more"
     );
 }
 

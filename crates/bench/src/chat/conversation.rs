@@ -18,7 +18,7 @@ use crate::usage::Usage;
 /// Stack of each thread in bytes.
 const STACK: usize = 128 << 10;
 
-/// How large a chat is, and its form.
+/// Size and form of a chat.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Conversation {
     pub(super) form: Form,
@@ -30,7 +30,7 @@ pub(super) struct Conversation {
     pub(super) buffer_bytes: usize,
 }
 
-/// What one run took.
+/// The cost of one run.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Run {
     /// From the first thread's start to the last one's end.
@@ -46,12 +46,12 @@ pub(super) struct Seat {
     /// The two ends of the connection.
     pub(super) client: RawFd,
     pub(super) server: RawFd,
-    /// What the server is to write to the user, in the form that has a thread for it. No
-    /// descriptor names it.
+    /// Messages that the server has to write to the user, in the form that has a thread for it. It
+    /// has no descriptor.
     pub(super) queue: Buffer,
 }
 
-/// Thread of the chat: what it did, or nothing if the run was called off.
+/// Thread of the chat: its result, or none if the run was called off.
 type Running<'scope> = ScopedJoinHandle<'scope, anyhow::Result<Option<Share>>>;
 
 impl Conversation {
@@ -70,13 +70,13 @@ impl Conversation {
         u64::from(self.rooms) * u64::from(self.users).pow(2) * u64::from(self.messages)
     }
 
-    /// Runs the chat on a new table. Blocks until the last message came.
+    /// Runs the chat on a new table. Blocks until the last message arrived.
     ///
     /// # Errors
-    /// If threads or sockets cannot be made, or a message is lost, doubled, or out of order.
+    /// If threads or sockets cannot be created, or a message is lost, doubled, or out of order.
     pub(super) fn hold<D: Descriptors>(&self) -> anyhow::Result<Run> {
         let descriptors = D::with_limit(2 * self.rooms * self.users);
-        let rooms = self.seat_everybody(&descriptors)?;
+        let rooms = self.seat_all_users(&descriptors)?;
         let start = Start::default();
         let (before, shares) = thread::scope(|scope| {
             let mut go = start.hold();
@@ -95,7 +95,7 @@ impl Conversation {
     }
 
     /// Opens a pair of sockets for each user of each room.
-    fn seat_everybody<D: Descriptors>(&self, descriptors: &D) -> anyhow::Result<Vec<Vec<Seat>>> {
+    fn seat_all_users<D: Descriptors>(&self, descriptors: &D) -> anyhow::Result<Vec<Vec<Seat>>> {
         let seat = |_| {
             let (client, server) = socket::with_capacity(self.buffer_bytes, OpenFlags::empty());
             Ok(Seat {

@@ -8,7 +8,7 @@ use fdtable_vfs::{Errno, MemFs, Object, Process, file};
 
 use crate::table::{NewFile, Table};
 
-/// Process as far as a chat needs one.
+/// The calls of a process that a chat needs.
 pub(super) trait Descriptors: Send + Sync + Sized + 'static {
     /// Name of the table in reports.
     const NAME: &'static str;
@@ -18,7 +18,7 @@ pub(super) trait Descriptors: Send + Sync + Sized + 'static {
     fn read(&self, fd: RawFd, buf: &mut [u8]) -> Result<usize, Errno>;
     fn write(&self, fd: RawFd, bytes: &[u8]) -> Result<usize, Errno>;
 
-    /// Ends both directions of a socket, also for threads that wait in it.
+    /// Shuts down both directions of a socket, and wakes threads that wait in it.
     fn shutdown(&self, fd: RawFd) -> Result<(), Errno>;
 }
 
@@ -50,7 +50,7 @@ impl Descriptors for Process {
     }
 }
 
-/// A table whose calls take a reference, for it has no other lookup that allows to wait.
+/// A table whose calls take a reference, since no other lookup of it allows waiting.
 pub(super) struct Owned<Tb>(Tb);
 
 impl<Tb: NewFile<dyn Object, Socket>> Descriptors for Owned<Tb> {

@@ -1,4 +1,4 @@
-//! The forms in which a chat is held: who passes messages on, and where they wait for room.
+//! The forms of a chat: which threads forward messages, and where they wait for room.
 
 use fdtable_vfs::socket;
 use serde::{Deserialize, Serialize};
@@ -9,20 +9,20 @@ use super::role::Role;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Form {
-    /// Three threads for each user: who reads a message at the server writes it to everybody.
+    /// Three threads for each user: the server's receiver writes a message to all users.
     ThreeThreads,
-    /// Three threads, and each buffer holds all that will ever go through it, so that nobody waits
-    /// for room.
+    /// Three threads, and each buffer holds all bytes that will ever pass through it, so that no
+    /// thread waits for room.
     AllInFlight,
-    /// Four threads for each user, as in the original: who reads a message at the server puts it
-    /// into everybody's queue, and a thread for each user writes from there.
+    /// Four threads for each user, as in the original: the server's receiver puts a message into
+    /// the queue of every user, and a thread for each user writes from there.
     Classic,
 }
 
 impl Form {
     pub(super) const ALL: [Form; 3] = [Form::ThreeThreads, Form::AllInFlight, Form::Classic];
 
-    /// Returns what readers of a report see.
+    /// Returns the name in reports.
     pub(super) fn name(self) -> &'static str {
         match self {
             Form::ThreeThreads => "three threads",

@@ -1,11 +1,11 @@
-//! What users write to each other: who wrote it, the how manieth it is, and padding.
+//! Messages of a chat: the sender, the sequence number, and padding.
 
 use anyhow::ensure;
 
-/// Bytes that every message has: sender and number.
+/// Header bytes of every message: sender and sequence number.
 pub(super) const HEADER: usize = 8;
 
-/// Writes the head of a message.
+/// Writes the header of a message.
 pub(super) fn write_head(message: &mut [u8], sender: u32, number: u32) {
     message[..4].copy_from_slice(&sender.to_le_bytes());
     message[4..HEADER].copy_from_slice(&number.to_le_bytes());
@@ -16,7 +16,7 @@ fn head(message: &[u8]) -> (u32, u32) {
     (field(0), field(4))
 }
 
-/// What one user has received: the number of the next message of each sender.
+/// The messages that one user received: the next sequence number of each sender.
 pub(super) struct Received {
     next: Vec<u32>,
 }
@@ -34,13 +34,13 @@ impl Received {
         let next = self.next.get_mut(sender as usize);
         ensure!(
             next.as_deref() == Some(&number),
-            "message {number} of user {sender} came, and {next:?} was next"
+            "message {number} of user {sender} arrived, but {next:?} was next"
         );
         next.into_iter().for_each(|next| *next += 1);
         Ok(())
     }
 
-    /// Checks that everybody's messages came, all of them.
+    /// Checks that all messages of all users arrived.
     pub(super) fn check_complete(&self, messages: u32) -> anyhow::Result<()> {
         ensure!(
             self.next.iter().all(|&next| next == messages),

@@ -5,7 +5,7 @@ use super::summary::{ProfileRow, Row};
 use crate::plot::{Axis, Bar, Group, Kind, Plot, Scale};
 use crate::stats::Summary;
 
-/// Draws what there is.
+/// Draws all measured plots.
 pub(super) fn plots(rows: &[Row], profiles: &[ProfileRow]) -> Vec<Plot> {
     let mut plots = vec![throughput(rows)];
     if !profiles.is_empty() {

@@ -1,24 +1,24 @@
 //! A profile of the chat: which part of the samples hit lookup, on each table.
 //!
-//! The experiment by which RCU came to the descriptor table was judged by a profiler too: `fget` had
-//! 65 % fewer hits. Here as there a timer of the processor time of the process interrupts whoever
-//! runs, and where that was is noted, with its callers.
+//! The introduction of RCU to the descriptor table was judged by a profiler too: `fget` had 65 %
+//! fewer hits. Here as there, a timer of the process's CPU time interrupts the running thread, and
+//! the handler records the place with its callers.
 //!
-//! # What is sampled
+//! # Sampled code
 //!
-//! Not the code that is timed: there a lookup is inlined in a read or write, and the profiler tells
-//! functions apart, not instructions. So the tables have another form here, which does the same by
-//! functions of their own ([`lookup`]): to find the file and keep it, and to let it go. That costs a
-//! call each, three for a lookup of ours and two for one under a lock; so if anything, ours has more
-//! samples than it should. What a lock does when it has to wait is called from there, and counts
-//! too, with the time in the kernel.
+//! The profile is not of the timed code: there a lookup is inlined in a read or write, and the
+//! profiler distinguishes functions, not instructions. So the tables have another form here, with
+//! the parts of a lookup as functions of their own ([`lookup`]): to find the file and keep it, and
+//! to release it. That costs a call each, three for a lookup of ours and two for one under a lock;
+//! so if anything, ours has more samples than it should. The waits of a lock are called from there,
+//! and count too, with the time in the kernel.
 //!
 //! # A process of its own
 //!
-//! A signal that comes at any moment, and a handler that follows the stack, are nothing to have in a
-//! process that measures other things. The unwinder reads its tables with the first signal and
-//! allocates for that; so the first is sent before there are threads, by a thread that allocates
-//! nothing ([`sampler`]).
+//! A signal at any moment, and a handler that unwinds the stack, would disturb other measurements
+//! in the process. The unwinder reads its tables with the first signal and allocates for that; so
+//! the first is sent before there are other threads, by a thread that allocates nothing
+//! ([`sampler`]).
 
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -41,34 +41,34 @@ mod subject;
 
 use subject::{Borrowing, Owning};
 
-/// Command of the program that takes a profile and prints it. Nobody but the program calls it.
+/// Internal command that takes a profile and prints it. Only the program itself uses it.
 pub const COMMAND: &str = "chat-profile";
 
-/// For how long a profile may take: a hundred times what it does.
-const PATIENCE: Duration = Duration::from_secs(120);
+/// Time limit for a profile: a hundred times the usual duration.
+const TIME_LIMIT: Duration = Duration::from_secs(120);
 
-/// What is to be profiled.
+/// Request for a profile.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Request {
     /// Name of the table in reports.
     pub(super) table: String,
     pub(super) conversation: Conversation,
-    /// How often the conversation is held.
+    /// Number of runs of the conversation.
     pub(super) times: usize,
 }
 
-/// Samples of a chat by what they hit.
+/// Samples of a chat by the code that they hit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Profile {
-    /// To find the file of a descriptor and keep it, and to let it go.
+    /// Finds the file of a descriptor, keeps it, or releases it.
     pub(super) lookup: u64,
-    /// To copy into buffers and out of them, and their locks.
+    /// Copies into buffers and out of them, and takes their locks.
     pub(super) buffers: u64,
-    /// To put threads to sleep and wake them.
+    /// Puts threads to sleep and wakes them.
     pub(super) sleep: u64,
-    /// What threads of the chat do besides: make messages and check them, begin and end.
+    /// Other work of the chat's threads: creates messages and checks them, starts and ends.
     pub(super) chat: u64,
-    /// What no source file tells.
+    /// Code without a source file.
     pub(super) unknown: u64,
 }
 
@@ -94,7 +94,7 @@ impl Profile {
     }
 }
 
-/// What a sample hit.
+/// The kind of code that a sample hit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Lookup,
@@ -104,11 +104,10 @@ enum Kind {
     Unknown,
 }
 
-/// Tells by the source files of a stack, whatever else is on it, what it was about: names of
-/// functions that were inlined come without their modules.
+/// Classifies a stack by its source files: the names of inlined functions lack their modules.
 fn kind(stack: &[String]) -> Kind {
     let any = |part: &str| stack.iter().any(|file| file.contains(part));
-    // What waits within a lookup is lookup.
+    // A wait within a lookup counts as lookup.
     if any("bench/src/chat/profile/lookup.rs") {
         Kind::Lookup
     } else if any("vfs/src/event") {
@@ -122,12 +121,11 @@ fn kind(stack: &[String]) -> Kind {
     }
 }
 
-/// Takes a profile in this process, and returns it as the program is to print it. Blocks for
-/// seconds.
+/// Takes a profile in this process, and returns it in the printed form. Blocks for seconds.
 ///
 /// # Errors
-/// If the request is none, the chat fails, or the system has no timer, or the program no
-/// debug information (line tables are enough).
+/// If the request is invalid, the chat fails, the system has no timer, or the program has no debug
+/// information (line tables are enough).
 pub fn run(request: &str) -> anyhow::Result<String> {
     let request: Request = from_str(request).context("what is to be profiled")?;
     let hold = subject_of(&request.table)?;
@@ -148,7 +146,7 @@ pub fn run(request: &str) -> anyhow::Result<String> {
 
 type Hold = fn(&Conversation) -> anyhow::Result<Run>;
 
-/// Finds the form of a table that is made for profiles.
+/// Finds the form of a table that is built for profiles.
 fn subject_of(table: &str) -> anyhow::Result<Hold> {
     fn entry<D: Descriptors>() -> (&'static str, Hold) {
         (D::NAME, Conversation::hold::<D>)
@@ -175,18 +173,19 @@ pub(super) fn take(program: &Path, request: &Request) -> anyhow::Result<Profile>
         .stderr(Stdio::inherit())
         .spawn()
         .with_context(|| format!("starting {}", program.display()))?;
-    let printed = output_within(child, PATIENCE)?;
+    let printed = output_within(child, TIME_LIMIT)?;
     from_slice(&printed).with_context(|| format!("{}: what its process printed", request.table))
 }
 
-/// Returns what a process printed, which is less than a pipe holds, or ends it.
-fn output_within(mut child: Child, patience: Duration) -> anyhow::Result<Vec<u8>> {
+/// Returns the output of a process, which is less than a pipe holds. Kills the process if it takes
+/// too long.
+fn output_within(mut child: Child, limit: Duration) -> anyhow::Result<Vec<u8>> {
     let began = Instant::now();
     while child.try_wait()?.is_none() {
-        if began.elapsed() > patience {
+        if began.elapsed() > limit {
             child.kill()?;
             child.wait()?;
-            bail!("the process did not end within {patience:?}");
+            bail!("the process did not end within {limit:?}");
         }
         thread::sleep(Duration::from_millis(5));
     }

@@ -1,4 +1,4 @@
-//! What each thread of a chat does.
+//! The work of each thread of a chat.
 
 use std::os::fd::RawFd;
 use std::time::Instant;
@@ -9,22 +9,22 @@ use super::conversation::{Conversation, Seat};
 use super::descriptors::Descriptors;
 use super::message::{Received, write_head};
 
-/// What a thread does for its user.
+/// The work of a thread for its user.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Role {
     /// The client writes its messages.
     Send,
-    /// The client reads everybody's messages and checks them.
+    /// The client reads the messages of all users and checks them.
     Receive,
     /// The server reads the user's messages and writes them to the whole room.
     Serve,
     /// The server reads the user's messages and puts them into the queues of the whole room.
     ServerReceive,
-    /// The server writes to the user what is in the user's queue.
+    /// The server writes to the user the content of the user's queue.
     ServerSend,
 }
 
-/// What one thread did.
+/// The result of one thread.
 pub(super) struct Share {
     pub(super) began: Instant,
     pub(super) ended: Instant,
@@ -42,7 +42,7 @@ pub(super) struct Part<'a, D> {
 }
 
 impl<D: Descriptors> Part<'_, D> {
-    /// Does what `role` says, and ends the whole room's conversation if that fails.
+    /// Does the work of `role`, and ends the whole room's conversation if that fails.
     pub(super) fn play(mut self, role: Role) -> anyhow::Result<Share> {
         let began = Instant::now();
         let played = match role {
@@ -70,7 +70,7 @@ impl<D: Descriptors> Part<'_, D> {
         Ok(())
     }
 
-    /// Passes each message of the user on to everybody in the room.
+    /// Forwards each message of the user to all users of the room.
     fn serve(&mut self) -> anyhow::Result<()> {
         let mut message = self.blank();
         let room = self.room;
@@ -83,7 +83,7 @@ impl<D: Descriptors> Part<'_, D> {
         Ok(())
     }
 
-    /// Leaves each message of the user to those who write to the others.
+    /// Puts each message of the user into the queues of all users of the room.
     fn server_receive(&mut self) -> anyhow::Result<()> {
         let mut message = self.blank();
         let room = self.room;
@@ -97,7 +97,7 @@ impl<D: Descriptors> Part<'_, D> {
         Ok(())
     }
 
-    /// Writes to the user what everybody's messages are, one at a time.
+    /// Writes the messages of the user's queue to the user, one at a time.
     fn server_send(&mut self) -> anyhow::Result<()> {
         let mut message = self.blank();
         for _ in 0..self.conversation.messages_for_each() {
@@ -122,7 +122,7 @@ impl<D: Descriptors> Part<'_, D> {
         received.check_complete(self.conversation.messages)
     }
 
-    /// Ends all conversations of the room, so that nobody waits for a thread that failed.
+    /// Ends all conversations of the room, so that no thread waits for one that failed.
     fn break_up(&self) {
         for seat in self.room {
             let _ = self.descriptors.shutdown(seat.client);

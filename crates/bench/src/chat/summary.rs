@@ -1,4 +1,4 @@
-//! What the measurements of `chat` say: rows, tables, figures, and sentences.
+//! The summary of `chat`: rows, tables, figures, and remarks.
 
 use serde::Serialize;
 
@@ -9,7 +9,7 @@ use super::{FILES_STRUCT, OURS, Profiled, RWLOCK_VEC, Subject};
 use crate::report::{Figure, Goal, Table, ratio};
 use crate::stats::{Summary, median, paired_ratio};
 
-/// What one table did in one form.
+/// Results of one table in one form.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Row {
     pub(super) table: &'static str,
@@ -22,10 +22,10 @@ pub(super) struct Row {
     times_files_struct: Summary,
     /// Reads and writes of a run.
     lookups: u64,
-    /// Processor time of a run in seconds, medians.
+    /// CPU time of a run in seconds, medians.
     user_seconds: f64,
     system_seconds: f64,
-    /// Context switches for each message received, medians: the thread slept, or gave way.
+    /// Context switches for each message received, medians: the thread slept, or was preempted.
     voluntary_switches_per_message: f64,
     involuntary_switches_per_message: f64,
 }
@@ -113,7 +113,7 @@ pub(super) fn profile_rows(tables: &[Profiled]) -> Vec<ProfileRow> {
     measured.map(row).collect()
 }
 
-/// Makes a table of throughput, one of where the processor was, and one of the profiles.
+/// Makes a table of throughput, one of the CPU time, and one of the profiles.
 pub(super) fn tables(rows: &[Row], profiles: &[ProfileRow]) -> Vec<Table> {
     let mut tables = vec![throughput(rows), processor(rows)];
     if !profiles.is_empty() {
@@ -155,7 +155,7 @@ fn throughput(rows: &[Row]) -> Table {
     Table {
         caption: "Messages received per second, and how many times as many as with a baseline in \
                   the same round: median (10th–90th percentile). \"All in flight\": buffers as \
-                  large as the whole traffic, so that nobody waits for room. \"Classic\": four \
+                  large as the whole traffic, so that no thread waits for room. \"Classic\": four \
                   threads for each user, and a queue in memory between the two of the server"
             .to_owned(),
         header: header.map(str::to_owned).to_vec(),
@@ -181,7 +181,7 @@ fn processor(rows: &[Row]) -> Table {
         "lookups",
     ];
     Table {
-        caption: "Where a run's processor time went: medians".to_owned(),
+        caption: "CPU time of a run by its use: medians".to_owned(),
         header: header.map(str::to_owned).to_vec(),
         rows: rows.iter().map(line).collect(),
     }
@@ -208,10 +208,11 @@ fn profile(rows: &[ProfileRow]) -> Table {
         "samples",
     ];
     Table {
-        caption: "What a sampling profiler hit in the classic form, in percent of the samples: \
+        caption:
+            "Code that a sampling profiler hit in the classic form, in percent of the samples: \
                   medians of the rounds. \"Lookup\": to find an open file, to keep it, and to let \
                   it go, with the locks for that and the time in the kernel that they take"
-            .to_owned(),
+                .to_owned(),
         header: header.map(str::to_owned).to_vec(),
         rows: rows.iter().map(line).collect(),
     }
@@ -321,7 +322,7 @@ fn profile_figures(profiles: &[ProfileRow]) -> Vec<Figure> {
         .collect()
 }
 
-/// Says what the tables show.
+/// Draws conclusions from the tables.
 pub(super) fn remarks(rows: &[Row], usual: &Conversation) -> Vec<String> {
     let Conversation {
         rooms,
@@ -352,13 +353,13 @@ pub(super) fn remarks(rows: &[Row], usual: &Conversation) -> Vec<String> {
     remarks
 }
 
-/// Says what takes the time that no table can win.
+/// Describes the part of the time that no table can reduce.
 fn what_limits(baseline: &Row, ours: &Row) -> String {
     let seconds = baseline.user_seconds + baseline.system_seconds;
     let switches =
         baseline.voluntary_switches_per_message + baseline.involuntary_switches_per_message;
     format!(
-        "{}: on RwLock<Vec> {:.0} % of the processor time is in the kernel, where threads are put \
+        "{}: on RwLock<Vec> {:.0} % of the CPU time is in the kernel, where threads are put \
          to sleep and woken ({switches:.3} context switches per message). User time, where lookups \
          are, is {:.2} s a run on RwLock<Vec> and {:.2} s on fdtable.",
         baseline.form.name(),

@@ -30,7 +30,7 @@ impl Old {
     /// # Errors
     /// If it is no report of this program.
     pub fn parse(name: &str, text: &str) -> anyhow::Result<Self> {
-        let what = || format!("{name} is no report that `fdtable bench --json` wrote");
+        let what = || format!("{name} is no report of `fdtable bench --json`");
         let document: Value = serde_json::from_str(text).with_context(what)?;
         check(&document).with_context(what)?;
         Ok(Old {
@@ -64,7 +64,7 @@ fn check(document: &Value) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Lists the reports of a document: those that it holds together, or the one that it is.
+/// Lists the reports of a document: its parts, or itself if it is a single report.
 pub(super) fn experiments(document: &Value) -> &[Value] {
     match document["experiments"].as_array() {
         Some(reports) => reports,

@@ -5,17 +5,17 @@ use serde_json::{Map, Value};
 /// Fewest samples that have a spread.
 pub(super) const FEWEST: u64 = 3;
 
-/// By how much medians differ at least, if they have changed.
+/// Least difference of medians that counts as a change.
 const LEAST: f64 = 0.05;
 
-/// Row with what it measured.
+/// Row with its measured values.
 pub(super) struct Row {
-    /// What it is identified by, in the order of the names of its fields.
+    /// Fields that identify the row, in the order of their names.
     identity: Vec<(String, Value)>,
     measured: Vec<(String, Spread)>,
 }
 
-/// What is compared of a summary.
+/// The compared part of a summary.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Spread {
     pub(super) p10: f64,
@@ -32,16 +32,16 @@ pub(super) struct Change {
     pub(super) new: Spread,
 }
 
-/// What a change means.
+/// Meaning of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Direction {
     Faster,
     Slower,
-    /// The name of the field does not tell which of the two is better.
+    /// The name of the field does not imply which direction is better.
     Other,
 }
 
-/// Lists the rows of a report that measured something.
+/// Lists the rows of a report that have measured values.
 pub(super) fn rows(report: &Value) -> Vec<Row> {
     let objects = report["rows"]
         .as_array()
@@ -71,7 +71,7 @@ impl Row {
         }
     }
 
-    /// Tells whether both are of the same subject in the same case.
+    /// Returns true if both are of the same subject in the same case.
     pub(super) fn is(&self, other: &Row) -> bool {
         self.identity == other.identity
     }
@@ -102,7 +102,7 @@ impl Row {
     }
 }
 
-/// Collects the summaries of an object and of those in it, with the way to each as its name.
+/// Collects the summaries of an object and of those in it, each named by its path.
 fn collect(way: &str, object: &Map<String, Value>, to: &mut Vec<(String, Spread)>) {
     for (name, value) in object {
         let Some(inner) = value.as_object() else {
@@ -132,7 +132,7 @@ impl Spread {
 }
 
 impl Change {
-    /// Sets two summaries side by side, if both have a spread.
+    /// Compares two summaries, if both have a spread.
     pub(super) fn of(field: &str, old: Spread, new: Spread) -> Option<Self> {
         let field = field.to_owned();
         (old.samples.min(new.samples) >= FEWEST).then_some(Change { field, old, new })
@@ -142,7 +142,7 @@ impl Change {
         self.new.median / self.old.median
     }
 
-    /// Returns how large the change is, whatever its direction.
+    /// Returns the size of the change, regardless of its direction.
     pub(super) fn size(&self) -> f64 {
         self.ratio().ln().abs()
     }
@@ -163,7 +163,8 @@ impl Change {
     }
 }
 
-/// Reads from the name of a field whether more of it is better; none if that does not tell.
+/// Derives from the name of a field whether more of it is better; none if the name does not imply
+/// it.
 fn more_is_better(field: &str) -> Option<bool> {
     let names = || field.split('.');
     let any = |fits: fn(&str) -> bool| names().any(fits);

@@ -136,7 +136,7 @@ fn other_machines_and_distances_are_told_first() {
     ] {
         assert!(told.contains(part), "{part} is missing from {told}");
     }
-    // What changes with every run is no difference.
+    // Values that change with every run are no difference.
     now = before.clone();
     now["machine"]["load_average"] = json!([7]);
     now["machine"]["line_round_trip"]["median_ns"] = json!(61.0);

@@ -1,5 +1,7 @@
-//! The parts of a lookup as functions of their own. None is inlined, and nothing else is in this
-//! file: by its name samples are told apart.
+//! The parts of a lookup as functions of their own.
+//!
+//! None is inlined, and nothing else is in this file: the profile recognizes lookups by the name of
+//! the file.
 
 use std::os::fd::RawFd;
 
@@ -25,13 +27,13 @@ pub(super) fn find<'g>(
     Ok(files.borrow(fd, section)?)
 }
 
-/// Takes a reference to a file that was found, for who has to wait.
+/// Takes a reference to a borrowed file, for a thread that has to wait.
 #[inline(never)]
 pub(super) fn keep(file: BorrowedFile<'_, dyn Object>) -> Option<FileRef<dyn Object>> {
     file.upgrade()
 }
 
-/// Tells whether a file that is kept still has the number.
+/// Returns true if a borrowed file is still open at the descriptor.
 #[inline(never)]
 pub(super) fn names(files: &Files<dyn Object>, fd: RawFd, file: &FileRef<dyn Object>) -> bool {
     files.names(fd, file)

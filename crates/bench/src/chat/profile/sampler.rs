@@ -1,26 +1,26 @@
-//! Samples of a process by its own timer.
+//! Samples a process by its own timer.
 
 use anyhow::Context;
 use nix::sys::signal::{SigSet, Signal, raise};
 use pprof::ProfilerGuardBuilder;
 
-/// Samples for each second of processor time, at most: the host's tick may allow fewer. Not a
-/// multiple of it, so that nothing runs in step.
+/// Most samples for each second of CPU time: the host's tick may allow fewer. Not a multiple of the
+/// tick, so that no thread runs in step with it.
 const FREQUENCY: i32 = 997;
 
-/// Source files of the functions of a stack, the innermost first, also of those that were inlined.
+/// Source files of the functions of a stack, the innermost first, inlined ones included.
 pub(super) type Stack = Vec<String>;
 
-/// Samples the whole process while `work` runs, and returns how often each stack was hit. To be
-/// called while there are no other threads, and once.
+/// Samples the whole process while `work` runs, and returns how often each stack was hit. Call it
+/// once, while there are no other threads.
 ///
 /// # Errors
 /// Those of `work`; if the system has no such timer.
 pub(super) fn sample(
     work: impl FnOnce() -> anyhow::Result<()>,
 ) -> anyhow::Result<Vec<(Stack, u64)>> {
-    // The handler allocates when it runs for the first time. That is here, where this thread,
-    // which is the only one, is in the middle of nothing.
+    // The handler allocates in its first run. That run is here, where this thread is the only one
+    // and holds no lock of the allocator.
     let profiling = SigSet::from(Signal::SIGPROF);
     profiling.thread_block()?;
     let profiler = ProfilerGuardBuilder::default().frequency(FREQUENCY).build();

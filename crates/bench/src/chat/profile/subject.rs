@@ -1,4 +1,4 @@
-//! The tables as they are profiled: what `chat/descriptors.rs` does, with lookups that are called.
+//! The profiled tables: like `chat/descriptors.rs`, but no lookup is inlined.
 
 use std::ops::ControlFlow::{self, Break, Continue};
 use std::os::fd::RawFd;
@@ -11,7 +11,7 @@ use super::lookup::{enter, find, get, keep, leave, names, put};
 use crate::chat::descriptors::Descriptors;
 use crate::table::{NewFile, Table};
 
-/// Our table, whose calls borrow, and take a reference only to wait, as the vfs's process does.
+/// Our table, whose calls borrow, and take a reference only to wait, like the vfs's process.
 pub(super) struct Borrowing<Tb>(Tb);
 
 impl Borrowing<Files<dyn Object>> {
