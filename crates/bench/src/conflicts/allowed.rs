@@ -1,8 +1,7 @@
-//! The list of what is allowed: for each kind of conflict that is left, how many cases have it, and
-//! why.
+//! The list of allowed conflicts: for each kind, the number of its cases and the reason.
 //!
-//! The list is exact. It says when there is a conflict that it does not have, when a line has more
-//! cases than it says or fewer, down to none, and when cases that commute come or go.
+//! The list is exact. The check fails if there is a conflict that is not on the list, if a line has
+//! another number of cases than it states, and if the number of commuting cases changes.
 
 use anyhow::{Context, bail};
 
@@ -14,7 +13,7 @@ use super::verdict::Verdict;
 /// The list for our table.
 const OURS: &str = include_str!("allowed.txt");
 
-/// What is allowed.
+/// The parsed list.
 pub(super) struct Allowed {
     /// How many cases commute.
     commutative: usize,
@@ -29,9 +28,9 @@ pub(super) struct Line {
     /// Empty for any.
     setups: Vec<Setup>,
     calls: [Pattern; 2],
-    /// Why it is there.
+    /// Why the conflict exists.
     pub(super) reason: String,
-    /// The line as it stands in the list.
+    /// The text of the line in the list.
     text: String,
 }
 
@@ -45,10 +44,10 @@ struct Pattern {
 }
 
 impl Allowed {
-    /// Reads the list for our table.
+    /// Parses the list for our table.
     ///
     /// # Errors
-    /// If a line is not one.
+    /// If a line is invalid.
     pub(super) fn ours() -> anyhow::Result<Self> {
         Self::parse(OURS)
     }
@@ -78,14 +77,14 @@ impl Allowed {
         self.lines.iter().zip(counts).collect()
     }
 
-    /// Lists where the matrix and the list differ.
+    /// Lists the differences between the matrix and the list.
     pub(super) fn differences(&self, matrix: &Matrix) -> Vec<String> {
         let is_new = |case: &&Case| !self.lines.iter().any(|line| line.is_of(case));
         let new = conflicts(matrix).filter(is_new);
         let mut differences: Vec<_> = new.map(|case| format!("new conflict: {case}")).collect();
         for (line, found) in self.counted(matrix) {
             if found == 0 {
-                differences.push(format!("no conflict is left: {}", line.text));
+                differences.push(format!("no conflict matches: {}", line.text));
             } else if found != line.cases {
                 differences.push(format!("now {found}: {}", line.text));
             }
@@ -93,7 +92,7 @@ impl Allowed {
         let commutative = matrix.sum().commutative;
         if commutative != self.commutative {
             let expected = self.commutative;
-            differences.push(format!("{commutative} cases commute, and not {expected}"));
+            differences.push(format!("{commutative} cases commute, not {expected}"));
         }
         differences
     }
@@ -136,7 +135,8 @@ impl Line {
 }
 
 impl Pattern {
-    /// Reads `operation, operation (argument, argument)`, where `*` is any, and no argument is any.
+    /// Parses `operation, operation (argument, argument)`, where `*` is any, and no argument is
+    /// any.
     fn parse(text: &str) -> anyhow::Result<Self> {
         let (operations, arguments) = match text.split_once('(') {
             Some((operations, rest)) => {
@@ -160,7 +160,7 @@ fn is_any_of<V: PartialEq>(any_of: &[V], value: &V) -> bool {
     any_of.is_empty() || any_of.contains(value)
 }
 
-/// Reads names. Nothing stands for any.
+/// Parses names. An empty text is any.
 fn named<V: Copy>(text: &str, all: &[V], name: fn(V) -> &'static str) -> anyhow::Result<Vec<V>> {
     if text.trim() == "*" {
         return Ok(Vec::new());
@@ -228,12 +228,12 @@ mod tests {
         let stale = "2 cases commute\n1 | * | * | * | all\n1 | * | put | * | stale";
         assert_eq!(
             differences(stale),
-            ["no conflict is left: 1 | * | put | * | stale"]
+            ["no conflict matches: 1 | * | put | * | stale"]
         );
         let more = "2 cases commute\n2 | * | * | * | all";
         assert_eq!(differences(more), ["now 1: 2 | * | * | * | all"]);
         let vanished = "3 cases commute\n1 | * | * | * | all";
-        assert_eq!(differences(vanished), ["2 cases commute, and not 3"]);
+        assert_eq!(differences(vanished), ["2 cases commute, not 3"]);
     }
 
     #[test]

@@ -1,6 +1,7 @@
-//! Tables of `Arc`s: the locked vector that most programs have, and those that others wrote.
+//! Tables of `Arc`s: the locked vector of most programs, and those of other crates.
 //!
-//! They choose the numbers. What depends on where a number is, they are not asked.
+//! They choose the keys. Operations that depend on the position of a descriptor are not run on
+//! them.
 
 use std::hint::black_box;
 use std::sync::Arc;
@@ -24,9 +25,9 @@ pub(super) use theirs::{Dashed, Sharded, Swapped};
 
 type Object = Arc<Padded>;
 
-/// New numbers are below.
+/// Exclusive upper bound for new descriptors.
 const LIMIT: u64 = 1 << 16;
-/// A number that is never given out.
+/// A key that is never allocated.
 const NOT_OPEN: u64 = i32::MAX as u64;
 /// How often each CPU opens and closes before it is traced.
 const ROUNDS: usize = 3;
@@ -35,9 +36,9 @@ const ROUNDS: usize = 3;
 pub(super) trait Container: Send + Sync + Sized {
     const NAME: &'static str;
 
-    /// What it can do besides lookups, opens of any number, and closes.
+    /// Operations beside lookups, opens of any key, and closes.
     const MORE: &'static [Operation] = &[];
-    /// How many CPUs at most are traced that open and close.
+    /// Most CPUs that are traced in opens and closes.
     const OPENERS: usize = MAX_CPUS;
 
     fn with_limit(limit: u64) -> Self;
@@ -108,7 +109,7 @@ impl Container for RwLockVec<Padded> {
     }
 }
 
-/// A table that is furnished.
+/// A prepared table.
 pub(super) struct Arcs<C> {
     table: C,
     hands: [Hand<Object>; 2],
@@ -228,7 +229,7 @@ impl<C: Container> Arcs<C> {
         Arc::new(Padded::new(7))
     }
 
-    /// Makes what a CPU has of its own, and what it has for the other.
+    /// Creates the private objects of a CPU, and those that it shares with the other.
     fn furnish(&self, cpu: usize) -> anyhow::Result<Places> {
         let mut places = Places {
             numbers: [NOT_OPEN; _],
@@ -247,7 +248,7 @@ impl<C: Container> Arcs<C> {
         Ok(places)
     }
 
-    /// Opens what both have, and tells each what the other has.
+    /// Opens the common descriptors, and gives each CPU the other's.
     fn share(&mut self) -> anyhow::Result<()> {
         let duplicate = Self::make();
         let common = Self::make();
@@ -255,7 +256,7 @@ impl<C: Container> Arcs<C> {
         for cpu in 0..2 {
             let held = &self.hands[cpu].held;
             let handed = held.of(Argument::Handed).look(Arc::clone);
-            let handed = handed.context("the other CPU has made it")?;
+            let handed = handed.context("the other CPU has created it")?;
             let numbers = [
                 (
                     Argument::Duplicate,
@@ -290,7 +291,7 @@ impl<C: Container> Arcs<C> {
         Ok(())
     }
 
-    /// Returns what a CPU has at hand, by address.
+    /// Returns the keys and objects of a CPU, by address.
     fn named(&self, cpu: usize) -> Places {
         let hand = &self.hands[cpu];
         let name = |place: &Place<Object>| place.look(|object| address(object)).unwrap_or(0);

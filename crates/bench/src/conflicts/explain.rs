@@ -1,4 +1,4 @@
-//! Where in the source a conflict is.
+//! The places of a conflict in the source.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -9,7 +9,7 @@ use super::matrix::Matrix;
 use super::setup::Case;
 use super::verdict::{Shared, Verdict};
 
-/// Tells whether a case is one of the named operations. One that is not named is any.
+/// Returns true if a case has the named operations. An empty list means any.
 pub(super) fn concerns(case: &Case, named: &[String]) -> bool {
     let [first, second] = case.calls.map(|call| call.operation.name());
     match named {
@@ -19,7 +19,7 @@ pub(super) fn concerns(case: &Case, named: &[String]) -> bool {
     }
 }
 
-/// Lists every conflict once, with the cases that have it.
+/// Lists every conflict once, with its cases.
 pub(super) fn text(matrix: &Matrix) -> String {
     let mut cases: BTreeMap<String, Vec<String>> = BTreeMap::new();
     let mut places = Places::default();
@@ -53,7 +53,7 @@ pub(super) fn text(matrix: &Matrix) -> String {
     text
 }
 
-/// Places that have been looked up, which takes long.
+/// Cache of resolved places, since resolving takes long.
 #[derive(Default)]
 struct Places(BTreeMap<(u64, u32), String>);
 
@@ -72,7 +72,7 @@ impl Places {
 fn describe(shared: &Shared, places: &mut Places) -> String {
     match shared {
         Shared::Line(conflict) => describe_line(conflict, places),
-        Shared::Unseen(remark) => format!("not seen whole: {remark:?}"),
+        Shared::Unseen(remark) => format!("incomplete trace: {remark:?}"),
     }
 }
 

@@ -1,10 +1,10 @@
 //! The *long run*: two CPUs open and close for longer than a grace period is shared.
 //!
-//! Refills of magazines, new claims and grace periods are in it, each as often as it comes. All is traced,
-//! and the first round of that is not counted: there each CPU touches for the first time what it has
-//! from then on, such as the records of the other threads of the process.
+//! It includes refills of magazines, new claims and grace periods, each as often as it occurs. All
+//! of it is traced, but the first round is not counted: in it each CPU touches for the first time
+//! the memory that it keeps from then on, such as the records of the other threads of the process.
 //!
-//! From the traces is told, too, where in the source the lines are touched that travel.
+//! The traces also show where in the source the lines are touched that travel.
 
 use std::collections::HashMap;
 
@@ -12,25 +12,25 @@ use conflict_tracer::{Access, Cpus, Directory, Frame, LineSize, Location, Trace}
 use fdtable::{Error, rcu};
 use serde::{Deserialize, Serialize};
 
-/// How often each CPU opens and closes between two grace periods.
+/// Opens and closes of each CPU between two grace periods.
 const PERIOD: usize = 1024;
-/// Until the first grace period is over, with all that was freed.
+/// Rounds until the first grace period is over, and its memory freed.
 const FIRST: usize = PERIOD + PERIOD / 8;
-/// How many CPUs there are.
+/// Number of CPUs.
 pub(super) const CPUS: usize = 2;
-/// How many functions tell a place.
+/// Number of functions that name a place.
 const DEPTH: usize = 3;
-/// So many places are told.
+/// Most places in a report.
 const PLACES: usize = 12;
 
-/// What came of it.
+/// Result of a long run.
 pub(super) struct LongRun {
     /// Lines that travel between caches for each open and close.
     pub(super) per_operation: f64,
     pub(super) places: Vec<Place>,
 }
 
-/// Place in the source where lines are touched that another CPU has.
+/// Place in the source that touches lines of another CPU.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Place {
     /// The innermost functions, and the lines in them.
@@ -39,7 +39,7 @@ pub(super) struct Place {
     pub(super) per_operation: f64,
 }
 
-/// Has the CPUs do `step` for long, and counts everything.
+/// Runs `step` on the CPUs for a long time, and counts all transfers.
 ///
 /// # Errors
 /// If a step fails or cannot be traced.
@@ -63,7 +63,7 @@ pub(super) fn long_run(
     Ok(travels.sum())
 }
 
-/// Feeds an operation, access by access, and returns those for which a line travelled.
+/// Feeds an operation, access by access, and returns the accesses for which a line travelled.
 fn feed(directory: &mut Directory, trace: &Trace) -> anyhow::Result<Vec<Access>> {
     let mut moved = Vec::new();
     for access in trace.accesses() {
@@ -74,11 +74,11 @@ fn feed(directory: &mut Directory, trace: &Trace) -> anyhow::Result<Vec<Access>>
     Ok(moved)
 }
 
-/// Counts of what travelled where.
+/// Counts of transfers by place.
 #[derive(Default)]
 struct Travels {
     operations: usize,
-    /// By the address of the instruction: how often, and where that is when it was first seen.
+    /// By the address of the instruction: the count, and its place when it was first seen.
     instructions: HashMap<u64, (usize, String)>,
 }
 

@@ -9,7 +9,7 @@ use super::subject::Subject;
 use super::verdict::{Trial, Verdict, judge};
 use crate::experiment::Progress;
 
-/// What came of every case of a subject.
+/// The result of every case of a subject.
 pub(super) struct Matrix {
     pub(super) subject: &'static str,
     pub(super) trials: Vec<(Case, Trial)>,
@@ -18,16 +18,16 @@ pub(super) struct Matrix {
 /// Cases of two operations, or of more.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub(super) struct Cell {
-    /// Those that commute.
+    /// Cases that commute.
     pub(super) commutative: usize,
-    /// Those of them that have no conflict.
+    /// Cases of them that have no conflict.
     pub(super) free: usize,
-    /// Those of them in which lines are shared, and no bytes.
+    /// Cases of them that share lines, but no bytes.
     pub(super) false_sharing: usize,
 }
 
 impl Cell {
-    /// Returns the part that is free; nothing if no case commutes.
+    /// Returns the fraction of free cases; none if no case commutes.
     pub(super) fn ratio(&self) -> Option<f64> {
         (self.commutative > 0).then(|| self.free as f64 / self.commutative as f64)
     }
@@ -40,10 +40,10 @@ impl Cell {
 }
 
 impl Matrix {
-    /// Tries the cases that `wanted` chooses.
+    /// Tries the cases that `wanted` selects.
     ///
     /// # Errors
-    /// If the subject cannot be set up, or answers what it must not.
+    /// If the subject cannot be set up, or returns a wrong result.
     pub(super) fn of<S: Subject>(
         cpus: &mut Cpus,
         wanted: impl Fn(&Case) -> bool,
@@ -88,7 +88,7 @@ impl Matrix {
         Operation::ALL.into_iter().filter(has).collect()
     }
 
-    /// Returns the median of the instructions that an operation took in steady state.
+    /// Returns the median of the instructions of an operation in steady state.
     pub(super) fn instructions(&self, operation: Operation) -> u32 {
         let is_steady = |case: &Case| matches!(case.setup, Setup::Steady | Setup::Beside);
         let steady = self.trials.iter().filter(|(case, _)| is_steady(case));

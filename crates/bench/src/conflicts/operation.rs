@@ -1,4 +1,4 @@
-//! What is compared: operations, and what each of them is done to.
+//! The compared operations, and their arguments.
 
 use std::fmt;
 
@@ -62,7 +62,7 @@ impl Operation {
         Operation::Pread,
     ];
 
-    /// Returns the name in reports and in the list of what is allowed.
+    /// Returns the name in reports and in the list of allowed conflicts.
     pub(super) fn name(self) -> &'static str {
         match self {
             Operation::BorrowedGet => "borrowed get",
@@ -93,42 +93,42 @@ impl Operation {
     }
 }
 
-/// What a CPU does an operation to.
+/// Argument of an operation: which descriptor, file or reference it uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 pub(super) enum Argument {
     /// Nothing in particular.
     Nothing,
-    /// What it opened or made itself, on any number: in a leaf of its own.
+    /// A descriptor that the CPU opened itself, in a leaf of its own.
     Own,
     /// What the other CPU opened so.
     Others,
-    /// A number in the leaf of one of the other CPU, on another line.
+    /// A descriptor in the leaf of one of the other CPU, on another line.
     SameLeaf,
-    /// The number beside one of the other CPU.
+    /// The descriptor next to one of the other CPU.
     Neighbour,
-    /// A number in another node of the tree.
+    /// A descriptor in another node of the radix tree.
     Far,
-    /// A number of its own for a file that the other CPU has a number for too.
+    /// A private descriptor of a file that the other CPU has a descriptor for too.
     Duplicate,
-    /// One number for both CPUs.
+    /// One descriptor for both CPUs.
     Common,
-    /// A number of its own for a file that the other CPU made.
+    /// A private descriptor of a file that the other CPU created.
     Handed,
-    /// A number that a search for the lowest has passed over, in a leaf of its own.
+    /// A descriptor that a search for the lowest has passed over, in a leaf of its own.
     Passed,
-    /// The only number that is open in its leaf.
+    /// The only open descriptor of its leaf.
     Lone,
-    /// A number that is not open, in a leaf of its own.
+    /// A descriptor that is not open, in a leaf of its own.
     Closed,
-    /// One number for both CPUs, which is not open.
+    /// One descriptor for both CPUs, which is not open.
     CommonClosed,
 }
 
-/// How many [`Argument`]s there are.
+/// Number of [`Argument`]s.
 pub(super) const ARGUMENTS: usize = 13;
 
 impl Argument {
-    /// Every argument, each in its place.
+    /// Every argument, in the order of its discriminant.
     pub(super) const ALL: [Argument; ARGUMENTS] = [
         Argument::Nothing,
         Argument::Own,
@@ -145,7 +145,7 @@ impl Argument {
         Argument::CommonClosed,
     ];
 
-    /// Returns the name in reports and in the list of what is allowed.
+    /// Returns the name in reports and in the list of allowed conflicts.
     pub(super) fn name(self) -> &'static str {
         match self {
             Argument::Nothing => "-",
@@ -165,7 +165,7 @@ impl Argument {
     }
 }
 
-/// Operation with what it is done to.
+/// Operation with its argument.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 pub(super) struct Call {
     pub(super) operation: Operation,

@@ -1,5 +1,7 @@
-//! Our table, with all that a kernel has beside it: reclamation, lists of open files, slabs, private
-//! descriptors, and the pipes and files of the small kernel in the same table.
+//! Our table, with everything that a kernel has beside it.
+//!
+//! That is reclamation, lists of open files, slabs, private descriptors, and the pipes and files of
+//! the small kernel in the same table.
 
 use std::hint::black_box;
 use std::ptr;
@@ -21,26 +23,26 @@ use super::subject::{Hand, Place, Subject};
 type File = FileRef<dyn Object>;
 type Block = slab::Object<'static, [u64; 8]>;
 
-/// Leaves have so many numbers.
+/// Descriptors of a leaf.
 const LEAF: u64 = 64;
-/// The first leaf that is only for numbers that are chosen.
+/// The first leaf that is reserved for chosen descriptors.
 const CHOSEN: u64 = 16;
-/// Numbers in another node of the tree begin here, and each CPU has its own.
+/// Descriptors in another node of the radix tree begin here; each CPU has its own node.
 const FAR: u64 = 300_000;
-/// Pipes and files are from here on.
+/// First descriptor of pipes and files.
 const STREAMS: RawFd = ((CHOSEN + 20) * LEAF) as RawFd;
-/// Numbers below the limit of a full table: the first leaf.
+/// Descriptors below the limit of a full table: the first leaf.
 const FEW: u64 = LEAF;
-/// Those of them that are free if it is nearly full.
+/// The free ones of them if the table is nearly full.
 const LAST_FREE: [u64; 2] = [50, 51];
-/// What searches have passed over: leaves 0 to 4.
+/// Descriptors that searches have passed over: leaves 0 to 4.
 const PASSED: u64 = 5 * LEAF;
-/// How often each CPU does everything before it is traced.
+/// Rounds of all operations on each CPU before the trace.
 const ROUNDS: usize = 3;
 
-/// A table, and what is beside it.
+/// A table, and the objects beside it.
 pub(super) struct Ours {
-    /// It has the table.
+    /// Owns the table.
     process: Process,
     superblock: SuperBlock<dyn Object>,
     private: PrivateFiles<dyn Object>,
@@ -57,8 +59,8 @@ struct Streams {
     file: RawFd,
 }
 
-/// Open file that has nothing but its status. It has lines of its own, as the files of kernels have:
-/// what lies beside it in memory is not a matter of two calls.
+/// Open file that has only its status. It has lines of its own, as the files of kernels have:
+/// otherwise its neighbours in memory would add conflicts.
 #[repr(align(64))]
 struct Plain(OpenFlags);
 
@@ -72,7 +74,7 @@ fn as_object(plain: &Plain) -> &dyn Object {
     plain
 }
 
-/// Returns the address, which names the object.
+/// Returns the address, which identifies the object.
 fn address(object: &dyn Object) -> usize {
     ptr::from_ref(object).addr()
 }
@@ -129,7 +131,7 @@ impl Subject for Ours {
             state.private.insert(fd.to_bits(), object);
         }
         for file in self.superblock.snapshot()? {
-            // The snapshot has a reference too.
+            // The snapshot holds a reference too.
             let references = FileRef::references(&file) - 1;
             state.references.insert(address(&*file), references);
         }
@@ -242,20 +244,20 @@ fn number(raw: RawFd) -> Response {
     Response::Number(raw as u64)
 }
 
-/// Keeps a reference that a call gave.
+/// Keeps the reference that a call returned.
 fn keep(hand: &Hand<File, Block>, file: File) -> Response {
     let object = address(&*file);
     hand.result.put(file);
     Response::Object(object)
 }
 
-/// The calls that are more than one.
+/// Operations that consist of several calls.
 impl Ours {
     fn files(&self) -> &Files<dyn Object> {
         self.process.files()
     }
 
-    /// Makes an open file, which is on the list.
+    /// Creates an open file, which is on the list.
     fn make(&self) -> Result<File, Error> {
         let plain = Plain(OpenFlags::RDWR);
         let hook = |plain: &Plain, _| {
@@ -292,7 +294,7 @@ impl Ours {
     }
 }
 
-/// How everything is made.
+/// Set-up of the state.
 impl Ours {
     fn new() -> anyhow::Result<Self> {
         Ok(Ours {
@@ -305,17 +307,17 @@ impl Ours {
         })
     }
 
-    /// Opens a chosen number.
+    /// Opens a chosen descriptor.
     fn open_at(&self, wanted: u64, file: File) -> anyhow::Result<u64> {
         let number = self
             .files()
             .reserve_from(wanted as RawFd, FdFlags::empty())?;
         let number = number.install(file).raw() as u64;
-        ensure!(number == wanted, "{wanted} is taken, and {number} is not");
+        ensure!(number == wanted, "{wanted} was opened as {number}");
         Ok(number)
     }
 
-    /// Makes what a CPU has of its own, and what it has for the other.
+    /// Creates the private objects of a CPU, and those that it shares with the other.
     fn furnish(&self, cpu: usize) -> anyhow::Result<(Places, Streams)> {
         let (hand, other) = (&self.hands[cpu], &self.hands[1 - cpu]);
         let own = self.open_any(self.make()?)?;
@@ -341,7 +343,7 @@ impl Ours {
         for (argument, number) in numbers {
             places.numbers[argument as usize] = number;
         }
-        // Others in the same leaves, so that no close empties one.
+        // More descriptors in the same leaves, so that no close empties a leaf.
         self.open_any(self.make()?)?;
         self.open_at(FAR * (1 + nth) + 9, self.make()?)?;
         for leaf in [6, 9] {
@@ -352,7 +354,7 @@ impl Ours {
         Ok((places, self.open_streams(cpu)?))
     }
 
-    /// Opens a number of one of the leaves that are for numbers that are chosen.
+    /// Opens a descriptor in one of the leaves reserved for chosen descriptors.
     fn open_in(&self, leaf: u64, number: u64) -> anyhow::Result<u64> {
         self.open_at((CHOSEN + leaf) * LEAF + number, self.make()?)
     }
@@ -361,7 +363,7 @@ impl Ours {
         let (reader, writer) = self.process.pipe2(OpenFlags::empty())?;
         let flags = OpenFlags::CREAT | OpenFlags::RDWR;
         let file = self.process.open(format!("/{cpu}"), flags)?;
-        // Not beside the lowest number that is free.
+        // Not next to the lowest free descriptor.
         let least = STREAMS + 8 * cpu as RawFd;
         let place = |fd: Fd| self.process.dup_from(fd, least, FdFlags::empty());
         let [reader, writer, file] = [place(reader)?, place(writer)?, place(file)?];
@@ -376,7 +378,7 @@ impl Ours {
         })
     }
 
-    /// Opens what both have, and tells each what the other has.
+    /// Opens the common descriptors, and gives each CPU the other's.
     fn share(&mut self) -> anyhow::Result<()> {
         let duplicate = self.make()?;
         let common = self.make()?;
@@ -386,7 +388,7 @@ impl Ours {
             let leaf = |leaf: u64| (CHOSEN + leaf + cpu as u64) * LEAF;
             let held = &self.hands[cpu].held;
             let handed = held.of(Argument::Handed).look(FileRef::clone);
-            let handed = handed.context("the other CPU has made it")?;
+            let handed = handed.context("the other CPU has created it")?;
             let numbers = [
                 (
                     Argument::Duplicate,
@@ -410,7 +412,7 @@ impl Ours {
         Ok(())
     }
 
-    /// Takes the numbers that the setup has taken.
+    /// Opens the descriptors that are taken in the setup.
     fn take_numbers(&self, setup: Setup) -> anyhow::Result<()> {
         let end = match setup {
             Setup::Steady | Setup::Beside => return Ok(()),
@@ -430,7 +432,7 @@ impl Ours {
         Ok(())
     }
 
-    /// Does everything a few times, so that each CPU has its part of what is divided among them.
+    /// Does everything a few times, so that each CPU has its share of all per-CPU resources.
     fn warm_up(&self, cpu: usize) -> anyhow::Result<()> {
         let own = self.places[cpu].numbers[Argument::Own as usize] as RawFd;
         let streams = &self.streams[cpu];
@@ -452,14 +454,14 @@ impl Ours {
             self.process
                 .pread(self.streams[0].file, &mut [0; BYTES as usize], 0)?;
         }
-        // So that no grace period is due in what is traced. The objects that end now are the next
-        // that are taken.
+        // Ensures that no grace period is due during the trace. The objects that are freed now are
+        // allocated next.
         rcu::barrier()?;
         self.hands[cpu].ready.put(self.make()?);
         Ok(())
     }
 
-    /// Returns what a CPU has at hand, by address.
+    /// Returns the descriptors and objects of a CPU, by address.
     fn named(&self, cpu: usize) -> Places {
         let hand = &self.hands[cpu];
         let name = |place: &Place<File>| place.look(|file| address(&**file)).unwrap_or(0);

@@ -1,6 +1,6 @@
-//! The generator: states to begin in, and the pairs of calls that are tried in each.
+//! The generator: initial states, and the pairs of calls that are tried in each.
 //!
-//! Both CPUs have the same of everything, so a pair and its mirror image are one case.
+//! Both CPUs have the same objects, so a pair and its mirror image are one case.
 
 use std::fmt;
 
@@ -10,19 +10,19 @@ use super::operation::Argument::{self, *};
 use super::operation::Call;
 use super::operation::Operation::{self, *};
 
-/// State before the two calls, and what is looked at in it. In each, both CPUs have opened and closed
-/// before.
+/// State before the two calls, and the calls that are tried in it. In each state, both CPUs have
+/// opened and closed before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 pub(super) enum Setup {
-    /// There is room, and the lowest free number is in the first leaf. Calls on the table.
+    /// There is room, and the lowest free descriptor is in the first leaf. Calls on the table.
     Steady,
-    /// The same state. Calls on what is beside the table, with each other and with those on it.
+    /// The same state. Calls on the objects beside the table, with each other and with those on it.
     Beside,
-    /// The lowest numbers are taken, by searches that have passed over them.
+    /// The lowest descriptors are taken, by searches that have passed over them.
     Passed,
-    /// Two numbers are free below the limit.
+    /// Two descriptors are free below the limit.
     NearlyFull,
-    /// No number is free below the limit.
+    /// No descriptor is free below the limit.
     Full,
 }
 
@@ -36,7 +36,7 @@ impl Setup {
         Setup::Full,
     ];
 
-    /// Returns the name in reports and in the list of what is allowed.
+    /// Returns the name in reports and in the list of allowed conflicts.
     pub(super) fn name(self) -> &'static str {
         match self {
             Setup::Steady => "steady",
@@ -65,7 +65,7 @@ impl Setup {
     }
 }
 
-/// Numbers, open or not.
+/// Descriptors, open or not.
 const NUMBERS: &[Argument] = &[
     Own,
     Others,
@@ -78,7 +78,7 @@ const NUMBERS: &[Argument] = &[
     Closed,
     CommonClosed,
 ];
-/// Numbers whose close is a matter of its own.
+/// Descriptors whose close is a special case.
 const CLOSED: &[Argument] = &[
     Own,
     Others,
@@ -92,13 +92,13 @@ const CLOSED: &[Argument] = &[
     Closed,
     CommonClosed,
 ];
-/// Numbers of which only the place matters.
+/// Descriptors of which only the position matters.
 const PLACES: &[Argument] = &[Own, SameLeaf, Neighbour, Common, Closed];
-/// Numbers and references of which only the file matters.
+/// Descriptors and references of which only the file matters.
 const FILES: &[Argument] = &[Own, Duplicate, Common, Handed];
 const NOTHING: &[Argument] = &[Nothing];
 
-/// What concerns the table.
+/// Calls on the table.
 const STEADY: &[(Operation, &[Argument])] = &[
     (BorrowedGet, NUMBERS),
     (
@@ -122,7 +122,7 @@ const STEADY: &[(Operation, &[Argument])] = &[
     (SetFlags, PLACES),
 ];
 
-/// What concerns the table and what is beside it, on fewer arguments.
+/// Calls on the table and on the objects beside it, with fewer arguments.
 const BESIDE: &[(Operation, &[Argument])] = &[
     (BorrowedGet, &[Own, Common]),
     (OwnedGet, &[Own, Common]),
@@ -206,7 +206,7 @@ impl Case {
 }
 
 impl Case {
-    /// Tells whether the case is one of another state already.
+    /// Returns true if the case is already among those of another state.
     fn is_elsewhere(&self) -> bool {
         let is_steady = |call: &Call| {
             STEADY

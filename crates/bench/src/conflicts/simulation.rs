@@ -1,9 +1,9 @@
-//! Simulated CPUs for our tables, and the promise that the tracer asks for.
+//! Simulated CPUs for our tables, and the promise that the tracer requires.
 //!
-//! The tracer sees to it that no two threads are on one CPU. What it cannot see to is that nobody
-//! restarts the sequences of a simulated CPU, on which the kernel restarts none.
+//! The tracer ensures that no two threads are on one CPU. It cannot ensure that no thread restarts
+//! the restartable sequences of a simulated CPU: the kernel itself restarts none on it.
 
-#![expect(unsafe_code, reason = "the tracer asks for a promise")]
+#![expect(unsafe_code, reason = "the tracer requires a promise")]
 
 use conflict_tracer::{CpuId, Cpus, numbers};
 use fdtable_base::percpu::{current_node, expect_cpus};
@@ -11,7 +11,7 @@ use fdtable_base::percpu::{current_node, expect_cpus};
 /// Simulated CPUs for cases of two calls.
 pub(super) struct Pair {
     pub(super) cpus: Cpus,
-    /// The thread that asks makes and drops tables, on a CPU of its own.
+    /// CPU of the thread that creates and drops tables.
     _third: CpuId,
 }
 
@@ -28,19 +28,18 @@ impl Pair {
     }
 }
 
-/// Starts CPUs, each with its copy of what is divided among them.
+/// Starts CPUs, each with its copy of all per-CPU data.
 pub(super) fn simulate(count: usize) -> anyhow::Result<Cpus> {
     expect_cpus(numbers(count)?)?;
     start(count)
 }
 
-/// Starts CPUs. The memory node of each is asked for inside of a trace, once: outside, the kernel
-/// tells that of the real one.
+/// Starts CPUs. The memory node of each is read inside of a trace, once: outside, the kernel
+/// reports that of the real CPU.
 fn start(count: usize) -> anyhow::Result<Cpus> {
-    // SAFETY: what has restartable sequences here is the slabs. Who restarts them is `slab::shrink`,
-    // and `shrink` of a cache, which no experiment calls, nor anything that tables do by
-    // themselves. The only handler of a signal that is installed beside the tracer's is that of the
-    // profiler, which takes samples and nothing from slabs.
+    // SAFETY: only the slabs have restartable sequences here. They are restarted by `slab::shrink`,
+    // and by `shrink` of a cache, which no experiment and no table calls. The only signal handler
+    // beside the tracer's is the profiler's, which takes samples and allocates nothing from slabs.
     let mut cpus = unsafe { Cpus::new(count) }?;
     for cpu in 0..count {
         cpus.trace(cpu, current_node)?;

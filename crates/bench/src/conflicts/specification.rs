@@ -1,7 +1,7 @@
-//! What the operations mean, one after the other: the sequential specification.
+//! The sequential specification of the operations.
 //!
-//! An operation may often answer in several ways: any free number, wherever a new object is. So it is
-//! asked whether an answer is legal in a state, and which state follows.
+//! An operation may often return several results: any free descriptor, an object at any address. So
+//! the specification checks if a response is legal in a state, and computes the state that follows.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,7 +9,7 @@ use fdtable::Error;
 
 use super::operation::{ARGUMENTS, Argument, Call, Operation};
 
-/// What an operation answered. Objects and blocks are named by their addresses.
+/// Response of an operation. Objects and blocks are identified by their addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Response {
     Done,
@@ -17,19 +17,19 @@ pub(super) enum Response {
     Number(u64),
     Flag(bool),
     Count(u64),
-    /// How many objects, and the sum of their addresses.
+    /// Number of objects, and the sum of their addresses.
     Objects(usize, usize),
     Refused(Error),
 }
 
-/// State of a table and of all that is beside it.
+/// State of a table and of the objects beside it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct State {
-    /// New numbers are below.
+    /// Exclusive upper bound for new descriptors.
     pub(super) limit: u64,
-    /// The object of each open number, and whether it is closed on exec.
+    /// The object of each open descriptor, and whether it is closed on exec.
     pub(super) open: BTreeMap<u64, (usize, bool)>,
-    /// Private numbers that are open, with their objects.
+    /// Private descriptors that are open, with their objects.
     pub(super) private: BTreeMap<u64, usize>,
     /// References to each object on the list of open files.
     pub(super) references: BTreeMap<usize, usize>,
@@ -39,28 +39,28 @@ pub(super) struct State {
     pub(super) pipes: [u64; 2],
     /// Position in the file of each CPU.
     pub(super) positions: [u64; 2],
-    /// What each CPU has at hand.
+    /// The objects of each CPU.
     pub(super) places: [Places; 2],
 }
 
-/// What the arguments stand for on one CPU.
+/// Values of the arguments on one CPU.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Places {
     pub(super) numbers: [u64; ARGUMENTS],
     pub(super) private: [u64; ARGUMENTS],
-    /// Objects to which a reference is held.
+    /// Objects to which the CPU holds a reference.
     pub(super) held: [usize; ARGUMENTS],
-    /// Objects to which the only reference is held.
+    /// Objects to which the CPU holds the only reference.
     pub(super) last: [usize; ARGUMENTS],
     /// The object to be opened.
     pub(super) ready: usize,
     pub(super) blocks: [usize; ARGUMENTS],
 }
 
-/// How many bytes go through a pipe at once, and by how many a position moves.
+/// Bytes of one transfer through a pipe, and distance by which a position moves.
 pub(super) const BYTES: u64 = 8;
 
-/// Tells whether two calls with these responses may have been in either order, and nobody could tell
+/// Returns true if two calls with these responses are legal in both orders, with the same state
 /// afterwards.
 pub(super) fn commute(state: &State, calls: [Call; 2], responses: [Response; 2]) -> bool {
     let after = |order: [usize; 2]| {
@@ -78,7 +78,7 @@ impl State {
         legal.then_some(self)
     }
 
-    /// Changes the state, and tells whether the response is legal.
+    /// Changes the state, and returns true if the response is legal.
     fn change(&mut self, cpu: usize, call: Call, response: Response) -> bool {
         use Response::{Count, Done, Flag, Number, Object, Objects, Refused};
         let places = self.places[cpu];
@@ -184,7 +184,7 @@ impl State {
         (0..self.limit).find(|number| !self.open.contains_key(number))
     }
 
-    /// Opens a number for a reference that there is. Tells whether the number was free.
+    /// Opens a descriptor for an existing reference. Returns true if the descriptor was free.
     fn install(&mut self, number: u64, object: usize) -> bool {
         self.open.insert(number, (object, false)).is_none()
     }
@@ -207,7 +207,7 @@ impl State {
         *self.references.entry(object).or_default() += 1;
     }
 
-    /// With the last reference the object leaves the list.
+    /// The object leaves the list with its last reference.
     fn drop_reference(&mut self, object: usize) -> bool {
         match self.references.get_mut(&object) {
             Some(1) => self.references.remove(&object).is_some(),
@@ -231,7 +231,7 @@ mod tests {
         }
     }
 
-    /// Number 0 is open for both CPUs, and each has an object at hand.
+    /// Descriptor 0 is open for both CPUs, and each has an object.
     fn state() -> State {
         let mut state = State {
             limit: 10,

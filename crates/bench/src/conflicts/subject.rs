@@ -1,4 +1,4 @@
-//! Who is traced: a table with everything beside it, on two CPUs.
+//! The traced subject: a table and the objects beside it, on two CPUs.
 
 use conflict_tracer::Cpus;
 use parking_lot::Mutex;
@@ -7,53 +7,53 @@ use super::operation::{ARGUMENTS, Argument, Call};
 use super::setup::Setup;
 use super::specification::{Response, State};
 
-/// Table that is furnished for the calls of both CPUs.
+/// Table that is prepared for the calls of both CPUs.
 pub(super) trait Subject: Sync + Sized {
     /// Name in reports.
     const NAME: &'static str;
 
-    /// States that it has.
+    /// States in which it can be.
     const SETUPS: &'static [Setup];
 
-    /// Tells whether it can make a call.
+    /// Returns true if it supports a call.
     fn can(call: Call) -> bool;
 
-    /// Makes one, with what each CPU needs, made by that CPU, and has both work for a while. Each call
-    /// is made once at most.
+    /// Creates a subject with the objects of each CPU, created on that CPU, and warms both up. Each
+    /// call is made at most once.
     ///
     /// # Errors
-    /// If there is no memory, or something does not answer as it must.
+    /// If there is no memory, or a call returns a wrong result.
     fn set_up(cpus: &mut Cpus, setup: Setup) -> anyhow::Result<Self>;
 
-    /// Returns the state as the specification has it.
+    /// Returns the state in terms of the specification.
     ///
     /// # Errors
     /// As [`set_up`](Self::set_up).
     fn state(&self) -> anyhow::Result<State>;
 
-    /// Makes a call on `cpu`. This is what is traced.
+    /// Makes a call on `cpu`. Only this is traced.
     fn perform(&self, cpu: usize, call: Call) -> Response;
 }
 
-/// References that a CPU has at hand, on lines of its own.
+/// References of a CPU, on lines of its own.
 #[repr(align(128))]
 pub(super) struct Hand<R, B = ()> {
-    /// To be opened.
+    /// Object to be opened.
     pub(super) ready: Place<R>,
-    /// To objects that others have references to.
+    /// References to objects that others reference too.
     pub(super) held: Places<R>,
-    /// To objects that nobody else has references to.
+    /// References to objects that nothing else references.
     pub(super) last: Places<R>,
     pub(super) blocks: Places<B>,
-    /// What a call gave.
+    /// Result of a call.
     pub(super) result: Place<R>,
     pub(super) block: Place<B>,
 }
 
-/// Room for one thing.
+/// Slot for one value.
 pub(super) struct Place<V>(Mutex<Option<V>>);
 
-/// Room for something for each argument.
+/// Slots for a value of each argument.
 pub(super) struct Places<V>([Place<V>; ARGUMENTS]);
 
 impl<R, B> Default for Hand<R, B> {
@@ -86,15 +86,15 @@ impl<V> Place<V> {
         *self.0.lock() = Some(value);
     }
 
-    /// Takes what is there.
+    /// Takes the value.
     ///
     /// # Panics
-    /// If nothing is.
+    /// If the slot is empty.
     pub(super) fn take(&self) -> V {
         self.0.lock().take().expect("each call is made once")
     }
 
-    /// Looks at what is there, if anything is.
+    /// Borrows the value, if there is one.
     pub(super) fn look<A>(&self, look: impl FnOnce(&V) -> A) -> Option<A> {
         self.0.lock().as_ref().map(look)
     }
@@ -105,7 +105,7 @@ impl<V> Places<V> {
         &self.0[argument as usize]
     }
 
-    /// Asks about each place.
+    /// Calls `ask` with each slot.
     pub(super) fn each(&self, mut ask: impl FnMut(&Place<V>) -> usize) -> [usize; ARGUMENTS] {
         std::array::from_fn(|argument| ask(&self.0[argument]))
     }

@@ -1,4 +1,4 @@
-//! What the matrices say: tables, figures, and sentences.
+//! The summary of the matrices: tables, figures, and remarks.
 
 use serde_json::{Value, json};
 
@@ -41,7 +41,7 @@ fn pairs(operations: &[Operation]) -> Vec<(Operation, Operation)> {
     operations.iter().enumerate().flat_map(with).collect()
 }
 
-/// Makes a table of all subjects, the matrix of each, and what is left of ours.
+/// Makes a table of all subjects, the matrix of each, and the remaining conflicts of ours.
 pub(super) fn tables(matrices: &[Matrix], allowed: &Allowed) -> Vec<Table> {
     let mut tables = vec![summary(matrices)];
     tables.extend(matrices.iter().map(matrix_table));
@@ -50,12 +50,15 @@ pub(super) fn tables(matrices: &[Matrix], allowed: &Allowed) -> Vec<Table> {
     tables
 }
 
-/// What is left, and why.
+/// The remaining conflicts, and their reasons.
 fn reasons(ours: &Matrix, allowed: &Allowed) -> Table {
     let row = |(line, cases): (&Line, usize)| vec![line.reason.clone(), cases.to_string()];
     let counted = allowed.counted(ours);
     Table {
-        caption: format!("{}: the conflicts that are left, and why", ours.subject),
+        caption: format!(
+            "{}: the remaining conflicts, and their reasons",
+            ours.subject
+        ),
         header: ["", "cases"].map(str::to_owned).to_vec(),
         rows: counted.into_iter().map(row).collect(),
     }
@@ -110,7 +113,7 @@ fn heat_map(name: &'static str, matrix: &Matrix) -> Plot {
     }
 }
 
-/// What the calls take on one CPU: free of conflicts is not yet fast.
+/// Instructions of the calls on one CPU: a call without conflicts may still be slow.
 fn instructions(matrices: &[Matrix]) -> Table {
     let row = |operation: &Operation| {
         let count = |matrix: &Matrix| match matrix.instructions(*operation) {
@@ -124,7 +127,7 @@ fn instructions(matrices: &[Matrix]) -> Table {
     };
     let subjects = matrices.iter().map(|matrix| matrix.subject.to_owned());
     Table {
-        caption: "Instructions of one call in steady state, those that make the trace included: \
+        caption: "Instructions of one call in steady state, those of the tracer included: \
                   medians"
             .to_owned(),
         header: std::iter::once(String::new()).chain(subjects).collect(),
@@ -166,7 +169,8 @@ fn percent(cell: &Cell) -> String {
         .map_or_else(String::new, |ratio| format!("{:.1} %", ratio * 100.0))
 }
 
-/// Makes the matrix: the lower half, for it is symmetric. Columns have the numbers of the rows.
+/// Makes the matrix: the lower triangle, since it is symmetric. Columns have the indices of the
+/// rows.
 fn matrix_table(matrix: &Matrix) -> Table {
     let operations = matrix.operations();
     let row = |(nth, &one): (usize, &Operation)| {
@@ -232,11 +236,11 @@ pub(super) fn figures(matrices: &[Matrix]) -> Vec<Figure> {
     figures.into_iter().flatten().collect()
 }
 
-/// Says what the tables show.
+/// Draws conclusions from the tables.
 pub(super) fn remarks() -> Vec<String> {
     vec![
-        "Free says that two calls touch no common line that one of them writes, in this state: then \
-         they do not slow each other down on any number of CPUs. It does not say that they are \
+        "Free means that two calls touch no common line that one of them writes, in this state: then \
+         they do not slow each other down on any number of CPUs. It does not mean that they are \
          fast, and nothing here was timed."
             .to_owned(),
         "In the paper (SOSP 2013), 68 % of 13,664 commutative cases of 18 system calls are free in \

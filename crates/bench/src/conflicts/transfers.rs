@@ -1,16 +1,17 @@
 //! Line transfers for up to 256 simulated CPUs.
 //!
 //! Every CPU does the same work, one operation at a time and one CPU after the other, and each is
-//! traced. The traces of the first *N* CPUs are fed to a directory of a machine whose caches never run out of
-//! room: what remains after a first round is what every operation costs, however long it goes on.
-//! There is no time in this, and for operations without a conflict the count is exact.
+//! traced. The traces of the first *N* CPUs are fed to the cache directory of a machine with
+//! unlimited caches: after a first round, the remaining transfers are the steady cost of every
+//! operation. No time is measured, and for operations without a conflict the count is exact.
 //!
-//! From the same traces comes a model of the throughput, as a band. It is no measurement.
+//! From the same traces a model derives the throughput, as a band. It is no measurement.
 //!
-//! What refills of magazines, new claims and grace periods add is counted in the [long run](super::long_run).
+//! Refills of magazines, new claims and grace periods are counted in the [long
+//! run](super::long_run).
 //!
-//! A machine of so many CPUs needs as many copies of what each has of its own, which a process chooses
-//! once. So this is done in a process of its own: the program runs itself.
+//! A machine of so many CPUs needs as many copies of all per-CPU data, and a process chooses their
+//! number once. So this runs in a process of its own: the program runs itself.
 
 use std::hint::black_box;
 use std::path::Path;
@@ -31,31 +32,31 @@ use crate::baseline::RwLockVec;
 use crate::experiment::PART;
 use crate::lookup::Padded;
 
-/// Name of the process's work on the command line.
+/// Internal command of the process.
 pub const COMMAND: &str = "conflict-transfers";
 
-/// Rounds of all CPUs that are traced, of which the first is not counted.
+/// Traced rounds of all CPUs, of which the first is not counted.
 const ROUNDS: usize = 2;
-/// Rounds before, which are not traced.
+/// Rounds before those, which are not traced.
 const WARM_UP: usize = 4;
-/// How often the model goes over the last round.
+/// Passes of the model over the last round.
 const PASSES: u32 = 4;
-/// New numbers are below.
+/// Exclusive upper bound for new descriptors.
 const LIMIT: u32 = 1 << 20;
 
-/// What every CPU does.
+/// The work of every CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Work {
-    /// Looks a descriptor of its own up, without a reference.
+    /// Looks up a descriptor of its own, without a reference.
     BorrowedOwn,
-    /// The same descriptor for all.
+    /// The same with one descriptor for all.
     BorrowedCommon,
     /// Takes a reference to a file of its own, and drops it.
     OwnedOwn,
-    /// The same file for all.
+    /// The same with one file for all.
     OwnedCommon,
-    /// Makes a file, opens it on any number, and closes it.
+    /// Creates a file, opens it on any descriptor, and closes it.
     OpenClose,
 }
 
@@ -68,7 +69,7 @@ impl Work {
         Work::OpenClose,
     ];
 
-    /// Tells whether its throughput is modelled: that takes longer than the count.
+    /// Returns true if its throughput is modelled: that takes longer than the count.
     pub(super) fn is_modelled(self) -> bool {
         matches!(self, Work::OwnedOwn | Work::OpenClose)
     }
@@ -84,7 +85,7 @@ impl Work {
     }
 }
 
-/// What a number of CPUs took for some work.
+/// Result of some work on a number of CPUs.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Row {
     pub(super) subject: String,
@@ -94,9 +95,9 @@ pub(super) struct Row {
     pub(super) long: bool,
     /// Lines that travel between caches for each operation.
     pub(super) per_operation: f64,
-    /// Operations a second as the model has it: the lower and the upper end, if it was asked.
+    /// Operations a second according to the model: the lower and the upper bound, if it was run.
     pub(super) modelled: Option<(f64, f64)>,
-    /// Where lines travel, those where most do first: of the long run.
+    /// Places where lines travel, in descending order: of the long run.
     pub(super) places: Vec<Place>,
 }
 
@@ -107,10 +108,10 @@ pub(super) fn steps() -> impl Iterator<Item = usize> {
         .take_while(|cpus| *cpus <= MAX_CPUS)
 }
 
-/// Has the program at `program` trace all tables.
+/// Traces all tables with the program at `program`.
 ///
 /// # Errors
-/// If it cannot.
+/// If the program fails.
 pub(super) fn run_program(program: &Path) -> anyhow::Result<Vec<Row>> {
     let output = Command::new(program)
         .args([PART, COMMAND])
@@ -143,7 +144,7 @@ pub fn run() -> anyhow::Result<String> {
     Ok(serde_json::to_string(&rows)?)
 }
 
-/// Counts what the first `count` CPUs do.
+/// Counts the transfers of the first `count` CPUs.
 fn row<T: Table>(work: Work, rounds: &[Vec<Trace>], count: usize) -> Row {
     let mut directory = Directory::new(LineSize::Bytes64);
     let mut steady = Transfers::default();
@@ -174,11 +175,11 @@ fn row<T: Table>(work: Work, rounds: &[Vec<Trace>], count: usize) -> Row {
 /// Table on which all CPUs work.
 trait Table: Send + Sync + Sized {
     const NAME: &'static str;
-    /// How many CPUs at most are traced that open and close.
+    /// Most CPUs that are traced in opens and closes.
     const OPENERS: usize = MAX_CPUS;
 
     fn new() -> anyhow::Result<Self>;
-    /// Makes a file and opens it on any number.
+    /// Creates a file and opens it on any descriptor.
     fn open_new(&self) -> Result<u64, Error>;
     fn close(&self, number: u64) -> Result<(), Error>;
     fn borrow(&self, number: u64) -> Result<u64, Error>;
@@ -186,7 +187,7 @@ trait Table: Send + Sync + Sized {
     fn get_and_put(&self, number: u64) -> Result<u64, Error>;
 }
 
-/// A table, and the number that each CPU has opened.
+/// A table, and the descriptor that each CPU has opened.
 struct Crowd<T> {
     table: T,
     own: Vec<u64>,
@@ -194,7 +195,7 @@ struct Crowd<T> {
 }
 
 impl<T: Table> Crowd<T> {
-    /// Has a crowd do something. The first CPU makes and drops the table.
+    /// Calls a function with a crowd. The first CPU creates and drops the table.
     fn with<A>(
         cpus: &mut Cpus,
         work: impl FnOnce(&Self, &mut Cpus) -> anyhow::Result<A>,
@@ -231,7 +232,7 @@ impl<T: Table> Crowd<T> {
         Ok(())
     }
 
-    /// Returns what each work takes on each number of CPUs.
+    /// Returns the rows of each work on each number of CPUs.
     fn rows(&self, cpus: &mut Cpus) -> anyhow::Result<Vec<Row>> {
         let mut rows = Vec::new();
         for work in Work::ALL {
@@ -246,7 +247,7 @@ impl<T: Table> Crowd<T> {
         Ok(rows)
     }
 
-    /// Traces some rounds of the first CPUs, each of which has worked before.
+    /// Traces some rounds of the first CPUs, each of which has warmed up.
     fn trace(&self, cpus: &mut Cpus, work: Work, most: usize) -> anyhow::Result<Vec<Vec<Trace>>> {
         for cpu in 0..most {
             cpus.run(cpu, || (0..WARM_UP).try_for_each(|_| self.step(cpu, work)))??;
@@ -263,7 +264,7 @@ impl<T: Table> Crowd<T> {
         (0..ROUNDS).map(&mut round).collect()
     }
 
-    /// Has two CPUs open and close for long.
+    /// Runs opens and closes on two CPUs for a long time.
     fn long_run(&self, cpus: &mut Cpus) -> anyhow::Result<Row> {
         let work = Work::OpenClose;
         let LongRun {
@@ -282,7 +283,7 @@ impl<T: Table> Crowd<T> {
     }
 }
 
-/// Ours: files are on a list, and come from slabs.
+/// Our table: files are on a list, and come from slabs.
 struct Ours {
     files: Files<Padded>,
     superblock: SuperBlock<Padded>,

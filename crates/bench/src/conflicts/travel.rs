@@ -1,4 +1,4 @@
-//! What the line transfers say: tables, figures, curves, and sentences.
+//! The summary of the line transfers: tables, figures, curves, and remarks.
 
 use conflict_tracer::{Costs, MAX_CPUS, Machine};
 use serde_json::{Value, json};
@@ -10,8 +10,8 @@ use crate::report::{Figure, Goal, Table, ratio};
 
 const OURS: &str = "fdtable";
 
-/// What others have, with the keys of their figures: of lookups with a reference of their own, of the
-/// same file, and of opens and closes.
+/// The other tables, with the keys of their figures: owned lookups of separate files, of the same
+/// file, and opens and closes.
 const OTHERS: [(&str, [&str; 3]); 4] = [
     (
         "RwLock<Vec<Option<Arc>>>",
@@ -47,7 +47,7 @@ const OTHERS: [(&str, [&str; 3]); 4] = [
     ),
 ];
 
-/// What the three are of.
+/// The work that each of the three keys measures.
 const COMPARED: [Work; 3] = [Work::OwnedOwn, Work::OwnedCommon, Work::OpenClose];
 
 /// Returns the parameters of the model.
@@ -85,7 +85,7 @@ pub(super) fn rows(rows: &[Row]) -> anyhow::Result<Vec<Value>> {
         .collect::<Result<_, _>>()?)
 }
 
-/// Makes a table of transfers, and one of what the model says.
+/// Makes a table of transfers, and one of the model.
 pub(super) fn tables(rows: &[Row]) -> Vec<Table> {
     let mut tables = vec![transfers(rows)];
     tables.extend(rows.iter().filter(|row| row.long).map(places));
@@ -93,7 +93,7 @@ pub(super) fn tables(rows: &[Row]) -> Vec<Table> {
     tables
 }
 
-/// Where the lines of a long run travel.
+/// Places where the lines of a long run travel.
 fn places(row: &Row) -> Table {
     let line = |place: &Place| {
         let lines = format!("{:.4}", place.per_operation);
@@ -329,7 +329,7 @@ fn curve(rows: &[Row], subject: &str, work: Work) -> Curve {
     }
 }
 
-/// Says what the tables show.
+/// Draws conclusions from the tables.
 pub(super) fn remarks() -> Vec<String> {
     vec![
         "Transfers are counted without a clock, from the traces of 256 CPUs that work in turns: for \

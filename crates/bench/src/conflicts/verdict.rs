@@ -1,8 +1,8 @@
 //! The verdict on one case: do the two calls commute, and if so, do they conflict?
 //!
-//! Each order starts from a table of its own, made in the same way. The calls are counted as commuting
-//! only if they do so by their responses in both orders, and as free only if they have no line in
-//! common that one of them writes in either.
+//! Each order starts from a table of its own, created in the same way. The calls count as commuting
+//! only if their responses commute in both orders. They count as free only if they have in neither
+//! order a common line that one of them writes.
 
 use anyhow::ensure;
 use conflict_tracer::{Conflict, Cpus, LineSize, Remark, Sharing, conflicts};
@@ -11,10 +11,10 @@ use super::setup::Case;
 use super::specification::{Response, State, commute};
 use super::subject::Subject;
 
-/// What is known of a case.
+/// Verdict on a case.
 #[derive(Clone, Debug)]
 pub(super) enum Verdict {
-    /// An observer can tell which call came first: nothing is asked of the implementation.
+    /// An observer can distinguish the orders: the implementation may conflict.
     Ordered,
     /// They commute, and share no line that either writes.
     Free,
@@ -22,19 +22,19 @@ pub(super) enum Verdict {
     Shared(Vec<Shared>),
 }
 
-/// What came of a case.
+/// Result of a case.
 #[derive(Clone, Debug)]
 pub(super) struct Trial {
     pub(super) verdict: Verdict,
-    /// How many instructions each call took.
+    /// Instructions of each call.
     pub(super) instructions: [u32; 2],
 }
 
-/// Why two calls are not free of conflicts.
+/// Reason why two calls are not free of conflicts.
 #[derive(Clone, Debug)]
 pub(super) enum Shared {
     Line(Conflict),
-    /// Something was not seen, and may conflict.
+    /// An access was not traced, and may conflict.
     Unseen(Remark),
 }
 
@@ -43,7 +43,7 @@ impl Verdict {
         !matches!(self, Verdict::Ordered)
     }
 
-    /// Tells whether the lines are shared for no other reason than where things are in memory.
+    /// Returns true if only the placement of data in memory makes the lines shared.
     pub(super) fn is_false_sharing(&self) -> bool {
         let is_false = |shared: &Shared| match shared {
             Shared::Line(conflict) => conflict.sharing() == Sharing::False,
@@ -53,11 +53,11 @@ impl Verdict {
     }
 }
 
-/// Tries a case in both orders. The second one is not needed if the first shows that the calls do not
-/// commute.
+/// Tries a case in both orders. The second order is skipped if the first shows that the calls do
+/// not commute.
 ///
 /// # Errors
-/// If the subject cannot be set up, or answers what it must not.
+/// If the subject cannot be set up, or returns a wrong result.
 pub(super) fn judge<S: Subject>(cpus: &mut Cpus, case: &Case) -> anyhow::Result<Trial> {
     let forth = run::<S>(cpus, case, [0, 1])?;
     let back = match forth.commutes {
@@ -96,7 +96,7 @@ fn run<S: Subject>(cpus: &mut Cpus, case: &Case, order: [usize; 2]) -> anyhow::R
         done[cpu] = Some(cpus.trace(cpu, || subject.perform(cpu, call))?);
     }
     let [Some((first, left)), Some((second, right))] = done else {
-        unreachable!("both CPUs have had their turn")
+        unreachable!("both CPUs have run")
     };
     let responses = [first, second];
     ensure!(

@@ -1,4 +1,4 @@
-//! How much more an open costs with many descriptors than with one.
+//! Ratio of the cost of an open with many descriptors to that with one.
 
 use super::opener::{BARE, FILES_STRUCT, RWLOCK_VEC, VFS};
 use super::range::Place;
@@ -7,11 +7,11 @@ use crate::report::{Figure, Goal};
 
 /// Cost at one descriptor and at the most, without the clock, measured side by side.
 pub(super) struct Growth {
-    /// How many descriptors the most are.
+    /// Number of descriptors of the larger table.
     pub(super) most: u32,
-    /// Nanoseconds at one.
+    /// Nanoseconds with one descriptor.
     pub(super) one: f64,
-    /// Nanoseconds at the most.
+    /// Nanoseconds with the most descriptors.
     pub(super) many: f64,
 }
 
@@ -48,7 +48,7 @@ pub(super) fn growth(
 /// Places at which one open is timed alone.
 pub(super) const SINGLE: [Place; 2] = [Place::Middle, Place::End];
 
-/// A headline figure before it is measured: key, subject, state, places, goal, and meaning.
+/// Definition of a headline figure: key, subject, state, places, goal, and meaning.
 type Sought = (
     &'static str,
     &'static str,
@@ -58,7 +58,7 @@ type Sought = (
     &'static str,
 );
 
-/// What is sought, the figures with a goal first.
+/// The headline figures, those with a goal first.
 const SOUGHT: [Sought; 9] = [
     (
         "fd_scale.hot_growth",

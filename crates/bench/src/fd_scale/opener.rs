@@ -1,4 +1,4 @@
-//! What is opened: our table bare and under a file system, the baselines, and the host's own.
+//! The measured opens: our table bare and under a file system, the baselines, and the host's own.
 
 use std::fs::File;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
@@ -19,7 +19,7 @@ pub(super) const RWLOCK_VEC: &str = "RwLock<Vec<Option<Arc>>>";
 pub(super) const HOST: &str = "the host, dup";
 pub(super) const CLOCK: &str = "the clock alone";
 
-/// Makes every range for up to `most` descriptors but the host's, without descriptors.
+/// Creates every range but the host's, for up to `most` descriptors, all closed.
 pub(super) fn all(most: u32) -> anyhow::Result<Vec<Box<dyn Measured>>> {
     let file_system = OpenFile::new(most)?;
     Ok(vec![
@@ -31,7 +31,7 @@ pub(super) fn all(most: u32) -> anyhow::Result<Vec<Box<dyn Measured>>> {
     ])
 }
 
-/// Makes the range of the host's own descriptors, as far as the hard limit lets it.
+/// Creates the range of the host's own descriptors, up to the hard limit.
 pub(super) fn host() -> anyhow::Result<Box<dyn Measured>> {
     let most = host::raise_limit()?;
     let dup = Dup {
@@ -40,7 +40,7 @@ pub(super) fn host() -> anyhow::Result<Box<dyn Measured>> {
     Ok(Box::new(Range::new(dup, most)))
 }
 
-/// Opens a ready object on a bare table: a further reference to one that exists.
+/// Opens an existing object on a bare table: a further reference to it.
 struct Bare<Tb: Table<u64>> {
     table: Tb,
     object: Tb::Ref,
@@ -87,7 +87,7 @@ opener_of_bare_table!(Files<u64>, BARE);
 opener_of_bare_table!(RwLockBitmap<u64>, FILES_STRUCT);
 opener_of_bare_table!(RwLockVec<u64>, RWLOCK_VEC);
 
-/// Opens a file by its name: what the original did with `sys_open`.
+/// Opens a file by its name, like `sys_open` in the original.
 struct OpenFile {
     process: Process,
 }
@@ -124,7 +124,7 @@ impl Opener for OpenFile {
     }
 }
 
-/// Duplicates a descriptor of the host: the cheapest system call that allocates a number.
+/// Duplicates a descriptor of the host: the cheapest system call that allocates a descriptor.
 struct Dup {
     original: File,
 }
@@ -152,7 +152,7 @@ impl Opener for Dup {
     }
 }
 
-/// Opens nothing: what remains is the clock.
+/// Opens nothing: only the clock is measured.
 struct Nothing;
 
 impl Opener for Nothing {

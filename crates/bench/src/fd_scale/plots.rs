@@ -1,17 +1,17 @@
-//! The pictures of `fd-scale`: cost against open descriptors, beside what Linux took in 2007.
+//! The plots of `fd-scale`: cost against open descriptors, beside that of Linux in 2007.
 
 use super::opener::{BARE, FILES_STRUCT, HOST, RWLOCK_VEC, VFS};
 use super::range::Place;
 use super::{Row, State};
 use crate::plot::{Axis, Curve, Kind, Plot, Point};
 
-/// Whose cost is drawn.
+/// Subjects of the plots.
 const SUBJECTS: [&str; 5] = [BARE, VFS, FILES_STRUCT, RWLOCK_VEC, HOST];
 
 /// Linux 2.6.21 in the original experiment: descriptors, and nanoseconds hot and cold.
 const LINUX_2007: [(f64, f64, f64); 2] = [(1.0, 1_400.0, 4_600.0), (1e6, 8_200.0, 13_600.0)];
 
-/// Name of that curve.
+/// Name of the curve from the literature.
 const LITERATURE: &str = "Linux 2.6.21, sys_open, 2007 (literature)";
 
 /// Draws the hot cost, and the cold one.
@@ -41,8 +41,8 @@ fn plot(rows: &[Row], state: State, name: &'static str) -> Plot {
     }
 }
 
-/// Lists the cost at each step. Twins, which are measured in a step of more descriptors, are not
-/// among them.
+/// Lists the cost at each step, without the twins, which are measured in a step of more
+/// descriptors.
 fn points(rows: &[Row], state: State, subject: &str) -> Vec<Point> {
     let fits = |row: &&Row| row.subject == subject && row.state == state && row.open == row.step;
     let of = |place| {

@@ -21,9 +21,9 @@ pub(super) enum Place {
     Pair,
 }
 
-/// What a table has to do to be measured. The clock runs around [`open`](Self::open) alone.
+/// The operations that a measured table provides. The clock runs only around [`open`](Self::open).
 pub(super) trait Opener: Send {
-    /// What an open needs and has ready before the clock starts.
+    /// Input of an open, prepared before the clock starts.
     type Ready;
     /// An open descriptor.
     type Opened: Send;
@@ -36,7 +36,7 @@ pub(super) trait Opener: Send {
     fn close(&mut self, opened: Self::Opened) -> anyhow::Result<()>;
 }
 
-/// A range of descriptors as the experiment sees it, whatever the table.
+/// A range of descriptors of any table, as the experiment sees it.
 pub(super) trait Measured: Send {
     fn name(&self) -> &'static str;
     /// Returns how many descriptors the range can hold.
@@ -44,8 +44,8 @@ pub(super) trait Measured: Send {
     /// Opens descriptors until there are `open`, never fewer than before.
     fn grow(&mut self, open: u32) -> anyhow::Result<()>;
     /// Returns the mean nanoseconds of `batch` single opens in the middle and of as many at the
-    /// end, clock included. The two take turns, so that a table which remembers where it last
-    /// found a free number has to go from one to the other.
+    /// end, clock included. The two alternate, so that a table which caches the last free
+    /// descriptor has to move from one to the other.
     fn hot(&mut self, batch: u32) -> anyhow::Result<[f64; 2]>;
     /// Returns the nanoseconds of one open after the cache was overwritten, clock included.
     fn cold(&mut self, place: Place, cache: &mut Cache) -> anyhow::Result<f64>;
@@ -54,7 +54,7 @@ pub(super) trait Measured: Send {
     fn pair(&mut self, batch: u32) -> anyhow::Result<f64>;
 }
 
-/// Descriptors of one table, in the order of their numbers.
+/// Descriptors of one table, in ascending order.
 pub(super) struct Range<O: Opener> {
     opener: O,
     /// Empty only between a close and the open that follows it.
@@ -78,7 +78,7 @@ impl<O: Opener> Range<O> {
         }
     }
 
-    /// Closes the descriptor at `index` and returns its number.
+    /// Closes the descriptor at `index` and returns it.
     fn close(&mut self, index: usize) -> anyhow::Result<RawFd> {
         let opened = self.opened[index]
             .take()
@@ -88,21 +88,21 @@ impl<O: Opener> Range<O> {
         Ok(number)
     }
 
-    /// Keeps what was opened, if it has the number that was free.
+    /// Keeps the opened descriptor, if it is the one that was free.
     fn keep(&mut self, index: usize, number: RawFd, opened: O::Opened) -> anyhow::Result<()> {
         let answer = O::number(&opened);
         self.opened[index] = Some(opened);
         if answer != number {
             bail!(
-                "{}: open answered {answer}, and {number} was the lowest free",
+                "{}: open returned {answer}, but {number} was the lowest free",
                 O::NAME
             );
         }
         Ok(())
     }
 
-    /// Closes one descriptor, opens it again, and returns how long the open took. Between the two,
-    /// `meanwhile` runs.
+    /// Closes one descriptor, opens it again, and returns the duration of the open. Between the
+    /// two, `meanwhile` runs.
     #[inline]
     fn reopen(&mut self, place: Place, meanwhile: impl FnOnce()) -> anyhow::Result<Duration> {
         let index = self.index(place);
@@ -157,7 +157,7 @@ impl<O: Opener> Measured for Range<O> {
     fn cold(&mut self, place: Place, cache: &mut Cache) -> anyhow::Result<f64> {
         let trash = || {
             cache.trash();
-            // The clock has to be warm; what is measured has not.
+            // The clock has to be warm; the measured code does not.
             black_box(Instant::now());
         };
         Ok(self.reopen(place, trash)?.as_nanos() as f64)
@@ -177,7 +177,7 @@ impl<O: Opener> Measured for Range<O> {
 mod tests {
     use super::*;
 
-    /// Table that answers what it is told.
+    /// Table that returns scripted answers.
     struct Scripted {
         answers: Vec<RawFd>,
         closed: Vec<RawFd>,
@@ -230,7 +230,7 @@ mod tests {
         range.grow(3).unwrap();
         let error = range.hot(1).unwrap_err();
         assert!(
-            error.to_string().contains("answered 7, and 1 was"),
+            error.to_string().contains("returned 7, but 1 was"),
             "{error}"
         );
     }

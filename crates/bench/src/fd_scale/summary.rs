@@ -1,4 +1,4 @@
-//! What the measurements of `fd-scale` say: rows, tables, figures, and sentences.
+//! The summary of `fd-scale`: rows, tables, figures, and remarks.
 
 use super::growth::{SINGLE, growth};
 use super::opener::{BARE, CLOCK, FILES_STRUCT, HOST, RWLOCK_VEC, VFS};
@@ -12,10 +12,10 @@ const LINUX_2007_HOT: f64 = 5.9;
 /// The same with a cold cache.
 const LINUX_2007_COLD: f64 = 3.0;
 
-/// Most lines of a table on the terminal; the JSON form has every step.
+/// Most rows of a table on the terminal; the JSON form has every step.
 const LINES: usize = 11;
 
-/// What the tables have a column for.
+/// Subjects that have a column in the tables.
 const SUBJECTS: [&str; 5] = [BARE, VFS, FILES_STRUCT, RWLOCK_VEC, HOST];
 
 /// Makes the rows of one step.
@@ -84,7 +84,7 @@ fn costs(rows: &[Row], state: State) -> Table {
     };
     let (word, how) = match state {
         State::Hot => ("hot", "the mean of a batch"),
-        State::Cold => ("cold", "one after the whole cache was overwritten"),
+        State::Cold => ("cold", "one open after the whole cache was overwritten"),
     };
     Table {
         caption: format!(
@@ -154,7 +154,7 @@ fn growths(rows: &[Row], most: u32) -> Table {
     }
 }
 
-/// Shows from what to what the cost grows, and by how much.
+/// Formats the first and the last cost, and their ratio.
 fn growth_cells(rows: &[Row], subject: &str, state: State, places: &[Place]) -> Vec<String> {
     match growth(rows, subject, state, places) {
         Some(growth) => vec![
@@ -165,7 +165,7 @@ fn growth_cells(rows: &[Row], subject: &str, state: State, places: &[Place]) -> 
     }
 }
 
-/// Says what the tables show.
+/// Draws conclusions from the tables.
 pub(super) fn remarks(rows: &[Row], most: u32, host_most: u32) -> Vec<String> {
     let mut remarks = Vec::new();
     if let Some(spread) = spread(rows, most) {
@@ -173,7 +173,7 @@ pub(super) fn remarks(rows: &[Row], most: u32, host_most: u32) -> Vec<String> {
     }
     remarks.push(format!(
         "The original measured Linux in 2007: {LINUX_2007_HOT} times the cost at 1,000,000 hot, \
-         {LINUX_2007_COLD} times cold. Each open had to answer the number that was just closed, or \
+         {LINUX_2007_COLD} times cold. Each open had to return the descriptor that was just closed, or \
          the run would have failed."
     ));
     remarks.push(format!(
@@ -184,7 +184,7 @@ pub(super) fn remarks(rows: &[Row], most: u32, host_most: u32) -> Vec<String> {
     remarks
 }
 
-/// Tells best, median and worst of the headline's subject.
+/// Describes best, median and worst of the headline's subject.
 fn spread(rows: &[Row], most: u32) -> Option<String> {
     let of = |open, state, place| {
         let mut last = rows.iter().rev();

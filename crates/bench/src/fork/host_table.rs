@@ -43,7 +43,7 @@ pub(super) fn rows(few: u32, rounds: usize, progress: &dyn Progress) -> anyhow::
     Ok(rows)
 }
 
-/// Opens descriptors until every number below `open` is taken. They end with the table.
+/// Opens descriptors until every descriptor below `open` is taken. They are closed with the table.
 fn fill(open: u32) -> anyhow::Result<()> {
     let file = File::open("/dev/null")?;
     let mut number = file.as_raw_fd();
@@ -58,7 +58,7 @@ fn fill(open: u32) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Returns the nanoseconds in which a thread that shares this table makes a copy of its own.
+/// Returns the nanoseconds of an `unshare`, in which a thread copies the table that it shares.
 fn unshared() -> anyhow::Result<f64> {
     let copy = || {
         let began = Instant::now();
@@ -70,7 +70,7 @@ fn unshared() -> anyhow::Result<f64> {
     Ok(copied.map_err(|_| anyhow!("the copying thread panicked"))??)
 }
 
-/// Returns the nanoseconds until `fork(2)` is back in the parent. The child ends at once.
+/// Returns the nanoseconds until `fork(2)` returns in the parent. The child ends at once.
 fn forked() -> anyhow::Result<f64> {
     let began = Instant::now();
     match ::fork::fork().context("forking the process")? {
@@ -79,8 +79,8 @@ fn forked() -> anyhow::Result<f64> {
             waitpid(child).context("waiting for the child")?;
             Ok(took)
         }
-        // A signal and not an exit, which would run what the parent has registered for its own
-        // end. Nothing is allocated and no lock is taken between the fork and this.
+        // A signal and not an exit, which would run the parent's exit handlers. Nothing is
+        // allocated and no lock is taken between the fork and this.
         ::fork::Fork::Child => loop {
             let _ = raise(Signal::SIGKILL);
             pause();

@@ -15,8 +15,8 @@ pub(super) const OURS: &str = "fdtable";
 pub(super) const RWLOCK_VEC: &str = "RwLock<Vec<Option<Arc>>>";
 pub(super) const FILES_STRUCT: &str = "files_struct under a rwlock";
 
-/// Descriptors that are copied in one sample, at least: a small table is forked often enough for
-/// the clock not to show.
+/// Least descriptors that one sample copies: a small table is forked often enough to make the cost
+/// of the clock negligible.
 const COPIED: u32 = 640;
 
 /// Nanoseconds of each step.
@@ -30,7 +30,7 @@ pub(super) struct Forked {
 /// A table as the experiment sees it.
 pub(super) trait Forking {
     fn name(&self) -> &'static str;
-    /// Forks and closes in the children. All children are gone in the end.
+    /// Forks and closes in the children. All children are dropped at the end.
     fn sample(&self, cache: &mut Cache) -> anyhow::Result<Forked>;
 }
 
@@ -43,7 +43,7 @@ struct Parent<Tb> {
     middle: RawFd,
 }
 
-/// Makes every table, with `open` descriptors.
+/// Creates every table, with `open` descriptors.
 pub(super) fn all(open: u32) -> anyhow::Result<Vec<Box<dyn Forking>>> {
     Ok(vec![
         Box::new(Parent::<Files<u64>>::new(OURS, open)?),
@@ -83,7 +83,7 @@ impl<Tb: NewFile<u64, u64>> Parent<Tb> {
 
     /// Returns the nanoseconds of one close in `child`, the clock included.
     fn first_close(&self, child: &Tb) -> anyhow::Result<f64> {
-        // The clock has to be warm; what is measured need not.
+        // The clock has to be warm; the measured code need not be.
         black_box(Instant::now());
         let began = Instant::now();
         let closed = black_box(child.close(self.middle));
@@ -114,8 +114,7 @@ impl<Tb: NewFile<u64, u64>> Forking for Parent<Tb> {
     }
 }
 
-/// Drops the child with all that this leaves to be done later, so that the next sample does not
-/// pay for it.
+/// Drops the child and does its deferred work, so that the next sample does not pay for it.
 fn forget<Tb>(child: Tb) -> anyhow::Result<()> {
     drop(child);
     Ok(rcu::barrier()?)

@@ -1,9 +1,9 @@
-//! The pictures of `fork`: forks by the number of open descriptors, and first closes.
+//! The plots of `fork`: forks by the number of open descriptors, and first closes.
 
 use super::{Row, Step};
 use crate::plot::{Axis, Bar, Group, Kind, Plot};
 
-/// Draws both.
+/// Draws both plots.
 pub(super) fn plots(rows: &[Row]) -> Vec<Plot> {
     let plot = |name, caption: &str, groups| Plot {
         name,

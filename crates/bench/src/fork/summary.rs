@@ -1,4 +1,4 @@
-//! What the measurements of `fork` say: tables, figures, and sentences.
+//! The summary of `fork`: tables, figures, and remarks.
 
 use super::host_table::{FORK, UNSHARE};
 use super::parent::{FILES_STRUCT, OURS, RWLOCK_VEC};
@@ -119,7 +119,7 @@ pub(super) fn figures(rows: &[Row], most: u32) -> Vec<Figure> {
     figures.into_iter().flatten().collect()
 }
 
-/// Says what the tables show.
+/// Draws conclusions from the tables.
 pub(super) fn remarks(rows: &[Row]) -> Vec<String> {
     let mut remarks = vec![
         "Each open file is an object of its own, so a copy that takes a reference to each writes \

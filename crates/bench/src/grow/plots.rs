@@ -1,10 +1,10 @@
-//! The pictures of `grow`: opens and lookups over the percentiles.
+//! The plots of `grow`: opens and lookups over the percentiles.
 
 use super::Row;
 use crate::plot::{Axis, Curve, Kind, Plot, Point};
 use crate::tail::Durations;
 
-/// Draws both.
+/// Draws both plots.
 pub(super) fn plots(rows: &[Row]) -> Vec<Plot> {
     let plot = |name, caption: &str, durations: fn(&Row) -> &Durations| Plot {
         name,

@@ -12,27 +12,28 @@ use anyhow::{anyhow, ensure};
 use crate::affinity;
 use crate::tail::Durations;
 
-/// Longest time for which the reader stands idle after a lookup.
+/// Longest idle time of the reader after a lookup.
 const LONGEST_IDLE: Duration = Duration::from_micros(1);
 
-/// What a step takes at least, also where the clock does not tell.
+/// Least duration of a step, for clocks of a coarse resolution.
 const CLOCK: Duration = Duration::from_nanos(10);
 
-/// Opens after which the reader learns of more descriptors. For each it would disturb the opener.
+/// Opens between two announcements to the reader. An announcement of each open would disturb the
+/// opener.
 const ANNOUNCED: u32 = 64;
 
-/// What grows.
+/// A growing table.
 pub(super) trait Growing: Sync {
-    /// What an open needs and has ready before the clock starts.
+    /// Input of an open, prepared before the clock starts.
     type Ready: Send;
 
     fn prepare(&self) -> Self::Ready;
     fn open(&self, ready: Self::Ready) -> anyhow::Result<RawFd>;
-    /// Tells whether `fd` was found.
+    /// Returns true if `fd` was found.
     fn look_up(&self, fd: RawFd) -> bool;
 }
 
-/// What each step of one run took.
+/// The durations of each step of one run.
 #[derive(Debug)]
 pub(super) struct Run {
     pub(super) opens: Durations,
@@ -40,10 +41,10 @@ pub(super) struct Run {
     pub(super) idle: Durations,
 }
 
-/// What the two threads share beside the table.
+/// State that the two threads share beside the table.
 struct Announced {
     numbers: Vec<AtomicI32>,
-    /// How many of them are open.
+    /// Number of open descriptors.
     count: AtomicU32,
     done: AtomicBool,
     start: Barrier,
@@ -78,7 +79,7 @@ impl Announced {
         affinity::pin(0);
         self.start.wait();
         let opened = self.open_each(growing, ready);
-        // Also after an error: the reader must not go on forever.
+        // Also after an error: the reader must not run forever.
         self.done.store(true, Ordering::Release);
         opened
     }
@@ -107,8 +108,8 @@ impl Announced {
         Ok(durations)
     }
 
-    /// Looks up until everything is open. After each lookup it stands idle for as long as that
-    /// took, so that the machine interrupts the one as often as the other.
+    /// Looks up until everything is open. After each lookup it is idle for as long as that took, so
+    /// that the machine interrupts both equally often.
     fn look_up_all<G: Growing>(&self, growing: &G) -> anyhow::Result<[Durations; 2]> {
         affinity::pin(1);
         let (mut idle, mut look_ups) = (Durations::new()?, Durations::new()?);
@@ -135,7 +136,7 @@ impl Announced {
     }
 }
 
-/// Reads the clock again and again for about `duration`, and notes how long each step took.
+/// Reads the clock in a loop for about `duration`, and records the duration of each step.
 fn stand_idle(duration: Duration, steps: &mut Durations) {
     let mut left = duration;
     while left > Duration::ZERO {
@@ -152,7 +153,7 @@ mod tests {
 
     use super::*;
 
-    /// Table that opens a number in each slow step, and finds what it opened unless it forgets.
+    /// Table that opens a descriptor in each slow step, and finds the open ones unless it forgets.
     struct Slow {
         open: Mutex<Vec<RawFd>>,
         forgets: RawFd,

@@ -1,4 +1,4 @@
-//! What grows: our table, the baselines, the host's own, and nothing.
+//! The growing subjects: our table, the baselines, the host's own, and nothing.
 
 use std::fs::File;
 use std::os::fd::{IntoRawFd, RawFd};
@@ -20,14 +20,14 @@ pub(super) const FILES_STRUCT: &str = "files_struct under a rwlock";
 pub(super) const HOST: &str = "the host, dup";
 pub(super) const CLOCK: &str = "the clock alone";
 
-/// Numbers below the limit that are not needed: CPUs may keep some for themselves.
+/// Descriptors below the limit beyond those needed: CPUs may reserve some.
 const SPARE: u32 = 4096;
 
-/// One that grows.
+/// One growing subject.
 pub(super) struct Subject {
     pub(super) name: &'static str,
     pub(super) most: u32,
-    /// Makes an empty table and lets it grow; none where the host refuses.
+    /// Creates an empty table and grows it; none where the host refuses.
     pub(super) grow: fn(u32) -> anyhow::Result<Option<Run>>,
 }
 
@@ -60,7 +60,7 @@ fn grow_host(most: u32) -> anyhow::Result<Option<Run>> {
     })
 }
 
-/// Opens further references to one object, which are ready before the clock starts.
+/// Opens further references to one object, prepared before the clock starts.
 struct Bare<Tb: Table<u64>> {
     table: Tb,
     object: Tb::Ref,
@@ -84,7 +84,7 @@ impl<Tb: Table<u64>> Growing for Bare<Tb> {
     }
 }
 
-/// Duplicates a descriptor of the host. All end with the table.
+/// Duplicates a descriptor of the host. All are closed with the table.
 struct Dup {
     original: File,
 }
@@ -99,14 +99,14 @@ impl Growing for Dup {
         Ok(dup(&self.original)?.into_raw_fd())
     }
 
-    /// Looks up the original whatever the number: the way there is the same.
+    /// Looks up the original descriptor for any argument: the path in the kernel is the same.
     #[inline]
     fn look_up(&self, _fd: RawFd) -> bool {
         fcntl(&self.original, FcntlArg::F_GETFD).is_ok()
     }
 }
 
-/// Opens nothing: what remains is the clock, and the machine.
+/// Opens nothing: only the clock and the machine are measured.
 struct Nothing;
 
 impl Growing for Nothing {

@@ -1,4 +1,4 @@
-//! What the measurements of `grow` say: tables, figures, and sentences.
+//! The summary of `grow`: tables, figures, and remarks.
 
 use super::Row;
 use super::subject::{ANY, CLOCK, FILES_STRUCT, HOST, OURS, RWLOCK_VEC};
@@ -6,11 +6,11 @@ use crate::report::{Figure, Goal, Table, nanoseconds};
 use crate::stats::{Summary, median};
 use crate::tail::Tail;
 
-/// Runs of which the headline takes the smallest maximum.
+/// Runs from which the headline takes the smallest maximum.
 const RUNS: usize = 5;
 
-/// Computes microseconds: the smallest maximum of five runs, and the median over the fives. Runs
-/// that are left over do not count, unless there are fewer than five.
+/// Computes microseconds: the smallest maximum of five runs, and the median over the groups of
+/// five. An incomplete group does not count, unless there are fewer than five runs.
 fn smallest_maximum_us(tails: &[Tail]) -> f64 {
     let fives = tails
         .chunks(RUNS)
@@ -181,11 +181,11 @@ pub(super) fn figures(rows: &[Row]) -> Vec<Figure> {
     figures.into_iter().flatten().collect()
 }
 
-/// Says what the tables show.
+/// Draws conclusions from the tables.
 pub(super) fn remarks(rows: &[Row], subjects: usize) -> Vec<String> {
     let mut remarks = vec![
         "A pause by the machine can only add to a maximum, so the headline is the smallest of \
-         five runs. An idle step reads the clock and does nothing: what it shows is the machine. \
+         five runs. An idle step only reads the clock: it shows the pauses of the machine. \
          Every lookup had to find what was open, or the run would have failed."
             .to_owned(),
     ];

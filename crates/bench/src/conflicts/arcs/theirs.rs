@@ -1,4 +1,4 @@
-//! What others wrote. Their numbers are keys.
+//! Tables of other crates, whose descriptors are keys.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,7 +13,7 @@ use sharded_slab::Slab;
 use super::{Container, Object};
 use crate::lookup::Padded;
 
-/// Each thread inserts into a part of its own; a lookup counts in the slot.
+/// Each thread inserts into a part of its own; a lookup increments a count in the slot.
 pub(in super::super) struct Sharded(Slab<Object>);
 
 impl Container for Sharded {
@@ -49,7 +49,7 @@ impl Container for Sharded {
     }
 }
 
-/// Readers take no lock; the free numbers are on a stack under one.
+/// Readers take no lock; the free keys are on a stack under one.
 pub(in super::super) struct Swapped {
     slots: Box<[ArcSwapOption<Padded>]>,
     free: Mutex<Vec<u64>>,
@@ -57,7 +57,7 @@ pub(in super::super) struct Swapped {
 
 impl Container for Swapped {
     const NAME: &'static str = "array of ArcSwapOption";
-    /// A store looks at what each thread may have borrowed that ever did: that takes very many steps.
+    /// A store scans the debt slots of every thread that ever borrowed: that takes very many steps.
     const OPENERS: usize = 8;
 
     fn with_limit(limit: u64) -> Self {
