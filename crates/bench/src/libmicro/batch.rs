@@ -1,16 +1,17 @@
-//! A batch of calls, of which only the calls count.
+//! A batch of calls, with untimed steps before and after them.
 //!
-//! Some calls need something before them, or leave something behind: a `close` needs an open
-//! file. libMicro does that outside of its timing, and so does this. But the wall clock around the
-//! calls is not what they cost where more threads run than there are CPUs: a thread that is put
-//! aside, or waits for a lock, leaves its CPU to others. So the throughput of whole batches is
-//! measured, and multiplied with the share of their CPU time that the calls have.
+//! Some calls need a preparation, or leave something to clean up: a `close` needs an open file.
+//! libMicro does that outside of its timing, and so does this. But if more threads run than there
+//! are CPUs, the wall time around the calls is not their cost: a thread that is preempted, or waits
+//! for a lock, leaves its CPU to others. So the throughput of whole batches is measured, and
+//! multiplied by the calls' share of the CPU time.
 //!
-//! *Why CPU time.* A thread that sleeps for a lock, and then waits until it runs again, loses as much as
-//! thousands of calls take. Most often it does so in the longer part of a batch. So the shares of the
-//! wall clock tell where threads were put aside: in 5 to 28 % of the turns, a `close` on a locked table
-//! came out below 0.8 of what it takes with nobody else there. And all is summed up, without medians,
-//! since what is seldom counts as well: one close in a thousand frees what a thousand left.
+//! *Why CPU time.* A thread that sleeps for a lock, and then waits until it runs again, loses as
+//! much time as thousands of calls take. Most often this happens in the longer part of a batch. So
+//! the shares of the wall clock depend on where threads were preempted: in 5 to 28 % of the turns,
+//! a `close` on a locked table came out below 0.8 of its uncontended cost. All times are summed up,
+//! without medians, since rare events count as well: one close in a thousand frees the memory of a
+//! thousand.
 
 use std::sync::Mutex;
 use std::time::Duration;
@@ -18,25 +19,25 @@ use std::time::Duration;
 use crate::turn::{self, Worker, busy_cpus};
 use crate::usage::thread_time;
 
-/// Step of a batch. Nothing if a call did not answer what it must.
+/// Step of a batch. Returns none if a call returned a wrong result.
 pub(super) type Step<'a> = Box<dyn FnMut() -> Option<()> + 'a>;
 
-/// What one thread does again and again.
+/// The repeated work of one thread.
 pub(super) struct Batch<'a> {
     /// Calls in a batch.
     pub(super) calls: usize,
     /// The calls.
     pub(super) timed: Step<'a>,
-    /// What comes before and after them, if anything does.
+    /// Steps before and after them, if any.
     pub(super) around: Option<(Step<'a>, Step<'a>)>,
 }
 
 /// CPU time of batches.
 #[derive(Clone, Copy, Debug, Default)]
 struct Times {
-    /// Of their calls.
+    /// CPU time of the calls.
     calls: Duration,
-    /// Of what is around them.
+    /// CPU time of the steps around them.
     around: Duration,
 }
 
@@ -51,7 +52,8 @@ pub(super) fn turn<'a>(
     prepare: &(dyn Fn(usize) -> Batch<'a> + Sync),
 ) -> anyhow::Result<f64> {
     let times = Mutex::new(Times::default());
-    // Each thread counts from its own start. Where they run one after another, this is their turn.
+    // Each thread measures from its own start. If threads run one after another, this is the turn
+    // of each.
     let own = length * busy_cpus(threads) as u32 / threads as u32;
     let ns = turn::turn(threads, own, &|nth| worker(prepare(nth), &times))?;
     let times = times.into_inner().unwrap_or_default();
@@ -89,11 +91,11 @@ fn worker<'a>(batch: Batch<'a>, all: &'a Mutex<Times>) -> Worker<'a> {
     })
 }
 
-/// Times of one thread, which hands them over in the end.
+/// Times of one thread, which returns them at the end.
 struct Own<'a> {
     times: Times,
-    /// When the calls of the last batch had ended. What comes after them is counted with what comes
-    /// before the next ones: each look at the clock costs what some calls cost.
+    /// End of the calls of the last batch. The time of the steps after them is added to that of the
+    /// steps before the next ones: each read of the clock costs as much as some calls.
     ended: Option<Duration>,
     all: &'a Mutex<Times>,
 }
@@ -118,7 +120,7 @@ impl Drop for Own<'_> {
 }
 
 impl Times {
-    /// Returns what part of a batch the calls are: all, if nothing is around them.
+    /// Returns the calls' fraction of a batch: 1 without steps around them.
     fn share(self) -> f64 {
         let all = self.calls + self.around;
         if all.is_zero() {
@@ -134,7 +136,7 @@ mod tests {
 
     const MILLISECONDS: fn(u64) -> Duration = Duration::from_millis;
 
-    /// Runs batches of a thread that does something around calls that take some time.
+    /// Runs batches of a thread with a step around calls that take some time.
     fn share_beside(around: fn() -> Option<()>) -> f64 {
         let times = Mutex::new(Times::default());
         let work = || {

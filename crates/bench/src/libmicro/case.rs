@@ -1,23 +1,23 @@
-//! What is measured: the calls of libMicro that concern descriptors, under its names.
+//! The measured cases: the calls of libMicro that concern descriptors, under its names.
 
 use serde::Serialize;
 
-/// Call with what it is made on.
+/// Call with its arguments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Work {
-    /// `close` of a number that is not open.
+    /// `close` of a descriptor that is not open.
     CloseBad,
-    /// `close` of a file that was opened just for that, outside of the timing.
+    /// `close` of a file that was opened outside of the timing.
     Close(Named),
-    /// `dup`; what it gives is closed outside of the timing.
+    /// `dup`; its result is closed outside of the timing.
     Dup,
-    /// `open`; what it gives is closed outside of the timing.
+    /// `open`; its result is closed outside of the timing.
     Open(Named),
     /// `fcntl` with `F_GETFL`.
     GetStatus,
     /// `fcntl` with `F_GETFD`.
     GetFlags,
-    /// `lseek` to the start and to this many bytes from there, in turns.
+    /// `lseek`, alternately to the start and to this offset.
     Seek(u64),
     /// `read` of this many bytes.
     Read(Named, usize),
@@ -33,15 +33,15 @@ pub(super) enum Work {
     Pipe(usize),
     /// The same with a pair of sockets.
     Sockets(usize),
-    /// `socketpair`; what it gives is closed outside of the timing.
+    /// `socketpair`; its result is closed outside of the timing.
     SocketPair,
-    /// `poll` of this many sockets without bytes, which does not wait.
+    /// `poll` of this many sockets without bytes, which does not block.
     Poll(usize),
-    /// `select` of this many sockets without bytes, which does not wait.
+    /// `select` of this many sockets without bytes, which does not block.
     Select(usize),
 }
 
-/// File that has a name.
+/// File with a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Named {
     /// A regular file.
@@ -52,7 +52,7 @@ pub(super) enum Named {
     Null,
 }
 
-/// Whose the files are.
+/// Whether threads share the files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Sharing {
@@ -62,7 +62,7 @@ pub(super) enum Sharing {
     Private,
 }
 
-/// Line of the table.
+/// Row of the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub(super) struct Case {
     /// Name in libMicro.
@@ -71,13 +71,13 @@ pub(super) struct Case {
     pub(super) work: Work,
     /// Threads that make the call.
     pub(super) threads: usize,
-    /// Whose the files are.
+    /// Whether they share the files.
     pub(super) files: Sharing,
 }
 
 use Named::{Null, Tmp, Zero};
 
-/// Every call. `fcntl_fd` is not in libMicro: it is the one that asks the table alone.
+/// Every call. `fcntl_fd` is not in libMicro: it is the only one that uses just the table.
 const WORKS: [(&str, Work); 30] = [
     ("close_bad", Work::CloseBad),
     ("close_tmp", Work::Close(Tmp)),
@@ -111,7 +111,7 @@ const WORKS: [(&str, Work); 30] = [
     ("writev_n1k", Work::Writev(Null, 1 << 10)),
 ];
 
-/// Lists the lines: each call on one thread, and on `threads` with either kind of files.
+/// Lists the cases: each call on one thread, and on `threads` threads with either kind of files.
 pub(super) fn all(threads: usize) -> Vec<Case> {
     let lines = |(name, work): (&'static str, Work)| {
         let alone = std::iter::once((1, Sharing::Private));
@@ -127,19 +127,19 @@ pub(super) fn all(threads: usize) -> Vec<Case> {
 }
 
 impl Work {
-    /// Returns whose files it can be made on by many threads.
+    /// Returns the kinds of files on which many threads can make the call.
     fn sharings(self) -> &'static [Sharing] {
         match self {
             // There is no file.
             Work::CloseBad | Work::SocketPair => &[Sharing::Shared],
-            // As in libMicro: who has written must find it.
+            // As in libMicro: the writing thread must read its own bytes.
             Work::Pipe(_) | Work::Sockets(_) => &[Sharing::Private],
             _ => &[Sharing::Shared, Sharing::Private],
         }
     }
 
-    /// Returns how many calls are in a batch. Those that use up numbers or what a file holds have
-    /// as many as libMicro; the others take some microseconds.
+    /// Returns the number of calls in a batch. Calls that use up descriptors or the content of a
+    /// file have as many as in libMicro; the others take some microseconds.
     pub(super) fn calls(self) -> usize {
         match self {
             Work::Close(_) | Work::Dup | Work::Open(_) => 256,
@@ -150,7 +150,7 @@ impl Work {
         }
     }
 
-    /// Returns how many bytes a call moves along a file.
+    /// Returns by how many bytes a call moves the position of a file.
     pub(super) fn bytes(self) -> usize {
         match self {
             Work::Read(_, bytes) | Work::Write(_, bytes) => bytes,

@@ -1,4 +1,4 @@
-//! A process with what a case needs, and the batches of its threads.
+//! A process with the files of a case, and the batches of its threads.
 
 use std::cell::RefCell;
 use std::hint::black_box;
@@ -15,13 +15,13 @@ use super::batch::{self, Batch, Step};
 use super::case::{BUFFERS, Case, Named, Sharing, Work};
 use crate::calls::Calls;
 
-/// Numbers of a table: more than are ever open.
+/// Limit of descriptors of a table: more than are ever open.
 const LIMIT: u32 = 1 << 16;
 
-/// Numbers from here on are never open.
+/// Descriptors from here on are never open.
 const NOT_OPEN: RawFd = 1 << 15;
 
-/// Somebody who can be given a turn at a case.
+/// A table that can be measured in a case.
 pub(super) trait Subject {
     /// Name of the table.
     fn name(&self) -> &'static str;
@@ -30,32 +30,32 @@ pub(super) trait Subject {
     fn turn(&self, length: Duration) -> anyhow::Result<f64>;
 }
 
-/// Process that is ready for a case.
+/// Process that is prepared for a case.
 struct Stage<C> {
     process: C,
     case: Case,
-    /// What each thread uses, or all of them.
+    /// Files of each thread, or of all of them.
     props: Vec<Props>,
 }
 
-/// What a thread makes its calls on.
+/// The files on which a thread makes its calls.
 #[derive(Default)]
 struct Props {
     path: String,
-    /// A file; of a pipe, the reading end.
+    /// A file, or the reading end of a pipe.
     fd: RawFd,
-    /// Of a pipe, the writing end.
+    /// The writing end of a pipe.
     other: RawFd,
     sockets: Vec<RawFd>,
 }
 
-/// Numbers that one step of a batch leaves to another.
+/// Descriptors that one step of a batch passes to another.
 type Numbers = Rc<RefCell<Vec<RawFd>>>;
 
 /// Prepares a process for a case.
 ///
 /// # Errors
-/// If a call does not answer what it must.
+/// If a call returns a wrong result.
 pub(super) fn subject<C: Calls>(case: Case) -> anyhow::Result<Box<dyn Subject>> {
     let process = C::with_limit(LIMIT)?;
     process.names().mkdir("/tmp")?;
@@ -74,7 +74,7 @@ pub(super) fn subject<C: Calls>(case: Case) -> anyhow::Result<Box<dyn Subject>> 
     }))
 }
 
-/// Makes what the `nth` thread uses.
+/// Creates the files of the `nth` thread.
 fn props<C: Calls>(process: &C, case: Case, nth: usize) -> Result<Props, Errno> {
     let file = |named| {
         let path = match named {
@@ -120,8 +120,8 @@ fn props<C: Calls>(process: &C, case: Case, nth: usize) -> Result<Props, Errno> 
     }
 }
 
-/// Returns how long a file is: nobody comes to its end before somebody goes back to its start, even
-/// if all threads that share it make a batch of calls each.
+/// Returns the length of a file: no thread reaches the end before a thread seeks to the start, even
+/// if all threads that share the file make a batch of calls each.
 fn length(case: Case) -> usize {
     let batch = case.work.bytes() * case.work.calls();
     match case.files {
@@ -150,7 +150,7 @@ impl<C: Calls> Subject for Stage<C> {
 }
 
 impl<C: Calls> Stage<C> {
-    /// Returns what the `nth` thread does.
+    /// Returns the batch of the `nth` thread.
     fn batch(&self, nth: usize) -> Batch<'_> {
         let props = &self.props[nth % self.props.len()];
         let process = &self.process;
@@ -179,7 +179,7 @@ impl<C: Calls> Stage<C> {
         }
     }
 
-    /// Returns a batch of calls that make numbers, which are closed outside of the timing.
+    /// Returns a batch of calls that open descriptors, which are closed outside of the timing.
     fn makes_numbers<'a>(&'a self, make: impl Fn(&mut Vec<RawFd>) -> Option<()> + 'a) -> Batch<'a> {
         let (made, again) = numbers();
         let calls = self.case.work.calls();
@@ -194,7 +194,7 @@ impl<C: Calls> Stage<C> {
         }
     }
 
-    /// Returns a batch of calls that close numbers, which are made outside of the timing.
+    /// Returns a batch of calls that close descriptors, which are opened outside of the timing.
     fn closes_numbers<'a>(&'a self, open: impl Fn() -> Option<RawFd> + 'a) -> Batch<'a> {
         let (made, again) = numbers();
         let calls = self.case.work.calls();
@@ -210,14 +210,14 @@ impl<C: Calls> Stage<C> {
         }
     }
 
-    /// Returns a step that closes all that was made.
+    /// Returns a step that closes all opened descriptors.
     fn closing(&self, made: Numbers) -> Step<'_> {
         let process = &self.process;
         let close = |fd| process.close(black_box(fd)).ok();
         Box::new(move || made.borrow_mut().drain(..).try_for_each(close))
     }
 
-    /// Returns a step of calls that leave no number behind.
+    /// Returns a step of calls that leave no descriptor open.
     fn step<'a>(&'a self, props: &'a Props) -> Step<'a> {
         let Stage { process, case, .. } = self;
         let Props { fd, other, .. } = *props;
@@ -286,19 +286,19 @@ impl<C: Calls> Stage<C> {
                 })
             }
             Work::Close(_) | Work::Dup | Work::Open(_) | Work::SocketPair => {
-                unreachable!("these leave numbers behind")
+                unreachable!("these leave descriptors open")
             }
         }
     }
 }
 
-/// Makes a list of numbers that two steps share.
+/// Makes a list of descriptors that two steps share.
 fn numbers() -> (Numbers, Numbers) {
     let made = Rc::new(RefCell::new(Vec::with_capacity(256)));
     (Rc::clone(&made), made)
 }
 
-/// Makes a call again and again.
+/// Repeats a call.
 fn repeat<'a>(calls: usize, mut call: impl FnMut(usize) -> bool + 'a) -> Step<'a> {
     Box::new(move || (0..calls).all(&mut call).then_some(()))
 }

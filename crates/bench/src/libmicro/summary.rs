@@ -1,4 +1,4 @@
-//! What the measurements of `libmicro` say: the table as libMicro prints it, figures, sentences.
+//! The summary of `libmicro`: the table in the format of libMicro, figures, and remarks.
 
 use serde::Serialize;
 
@@ -8,16 +8,16 @@ use crate::plot::{Axis, Bar, Group, Kind, Plot, Scale};
 use crate::report::{Figure, Goal, Table, ratio};
 use crate::stats::{Summary, median, paired_ratio};
 
-/// A case with what was measured.
+/// Results of a case.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Row {
     #[serde(flatten)]
     pub(super) case: Case,
-    /// Nanoseconds per call and busy CPU: ours.
+    /// Nanoseconds per call and busy CPU on our table.
     pub(super) ns: Summary,
     /// Those of each table under a lock.
     pub(super) locked: Vec<Subject>,
-    /// The one of them that is faster here.
+    /// The faster one of them.
     pub(super) best_locked: &'static str,
     /// Its nanoseconds divided by ours, round by round.
     pub(super) ratio: Summary,
@@ -70,7 +70,7 @@ fn threads_of(case: Case) -> String {
     }
 }
 
-/// Makes the table: a line for each case.
+/// Makes the table: a row for each case.
 pub(super) fn tables(rows: &[Row], config: &LibMicro) -> Vec<Table> {
     let line = |row: &Row| {
         let Summary {
@@ -114,7 +114,7 @@ pub(super) fn tables(rows: &[Row], config: &LibMicro) -> Vec<Table> {
     }]
 }
 
-/// Formats nanoseconds as microseconds, with the digits that libMicro gives.
+/// Formats nanoseconds as microseconds, with the precision of libMicro.
 fn microseconds(ns: f64) -> String {
     format!("{:.5}", ns / 1000.0)
 }
@@ -190,20 +190,20 @@ pub(super) fn plots(rows: &[Row]) -> Vec<Plot> {
     }]
 }
 
-/// Says what the table shows.
+/// Draws conclusions from the table.
 pub(super) fn remarks(rows: &[Row], config: &LibMicro) -> Vec<String> {
     let mut remarks = vec![format!(
         "Names are those of libMicro, and fcntl_fd is fcntl(F_GETFD). \"_t\" and \"_tmp\" are \
          regular files in memory, \"_z\" /dev/zero and \"_n\" /dev/null; pipe_p is a pipe, pipe_s a \
          pair of sockets. Shared files: all {} threads use the same descriptors. Private ones: each \
-         has its own, in the one table. What batches are made and undone with is told from the \
+         has its own, in the one table. The set-up and clean-up of batches is separated from the \
          calls by its CPU time, and not counted.",
         config.threads
     )];
     remarks.push(
         "Both sides run the same code below the table and hold the same references. A table under \
          a lock keeps its read lock while a call does not sleep, which is cheaper for it than a \
-         reference; of the two, the faster stands in each line."
+         reference; of the two, each row has the faster."
             .to_owned(),
     );
     let slower = rows.iter().filter(|row| row.ratio.median < 1.0);

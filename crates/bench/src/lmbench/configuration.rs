@@ -1,4 +1,4 @@
-//! With slabs and blocks, and without.
+//! The configurations: with slabs and blocks, and without.
 
 use std::fmt;
 use std::str::FromStr;
@@ -16,7 +16,7 @@ use crate::calls::Locked;
 /// A process without blocks.
 pub(super) type Plain = Locked<FilesStruct<FileRef<dyn Object>>>;
 
-/// What is measured: each in a process of its own.
+/// Measured configuration. Each runs in a process of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Configuration {
@@ -60,7 +60,7 @@ impl Configuration {
         }
     }
 
-    /// Makes what the rows need in this process, which has made no open file yet.
+    /// Prepares the rows in this process, which must not have created an open file yet.
     pub(super) fn prepare(self) -> anyhow::Result<Works> {
         slab::choose(self.backing())?;
         let works = match self {
@@ -71,13 +71,13 @@ impl Configuration {
         let wants_slabs = self.backing() != Backing::GlobalHeap;
         ensure!(
             has_slabs == wants_slabs,
-            "{self}: not in the memory it wants"
+            "{self}: the process has another memory configuration"
         );
         Ok(works)
     }
 }
 
-/// The word on the command line.
+/// Formats the word on the command line.
 impl fmt::Display for Configuration {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.word())

@@ -1,4 +1,4 @@
-//! Processes that hand a token around over pipes, each a thread.
+//! Processes that pass a token over pipes in a ring, each a thread.
 
 use std::os::fd::RawFd;
 use std::thread::{JoinHandle, spawn};
@@ -9,13 +9,13 @@ use super::work::new_process;
 use crate::affinity;
 use crate::calls::Calls;
 
-/// The token goes on.
+/// The receiver passes the token on.
 const GO: u8 = 1;
 
-/// The token ends who has it.
+/// The receiver of the token ends.
 const LEAVE: u8 = 0;
 
-/// A ring of processes. The first of them is whoever calls; the others wait for the token.
+/// A ring of processes. The first is the caller; the others wait for the token.
 pub(super) struct Ring<P: Calls> {
     first: Member<P>,
     others: Vec<JoinHandle<()>>,
@@ -41,7 +41,7 @@ impl<P: Calls> Member<P> {
         self.process.write(self.to, &[token]).ok().map(drop)
     }
 
-    /// Passes on what comes until it ends.
+    /// Forwards tokens until it receives the last one.
     fn take_part(&self) -> Option<()> {
         loop {
             let token = self.wait()?;
@@ -54,7 +54,8 @@ impl<P: Calls> Member<P> {
 }
 
 impl<P: Calls> Ring<P> {
-    /// Makes a ring of so many, at least 2, all but the first of which are bound to the CPU `cpu`.
+    /// Makes a ring of `members` processes, at least 2, all but the first of which are bound to the
+    /// CPU `cpu`.
     pub(super) fn new(members: usize, cpu: usize) -> Result<Self, Errno> {
         let process: P = new_process()?;
         let pipes: Vec<_> = (0..members)
@@ -69,7 +70,7 @@ impl<P: Calls> Ring<P> {
             let member = member(process.fork()?, nth);
             let thread = spawn(move || {
                 affinity::pin(cpu);
-                // Who finds the ring broken leaves it: the first one notices.
+                // A member leaves a broken ring; the first member reports it.
                 member.take_part();
             });
             Ok(thread)
@@ -81,7 +82,7 @@ impl<P: Calls> Ring<P> {
         })
     }
 
-    /// Lets the token go round so many times.
+    /// Passes the token around the ring `times` times.
     #[inline(never)]
     pub(super) fn go_round(&self, laps: usize) -> Option<()> {
         for _ in 0..laps {

@@ -5,7 +5,7 @@ use std::str::FromStr;
 use anyhow::anyhow;
 use serde::Serialize;
 
-/// What is measured.
+/// Measured row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Row {
@@ -25,7 +25,7 @@ pub(super) enum Row {
     FileReread,
 }
 
-/// Which of lmbench's tables a row is in.
+/// The table of lmbench to which a row belongs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Group {
     Processes,

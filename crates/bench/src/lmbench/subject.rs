@@ -1,7 +1,7 @@
-//! A configuration in a process of its own, which answers turn by turn.
+//! A configuration in a process of its own, which measures one turn per request.
 //!
-//! A request is a line with the row and the length of the turn in microseconds; an answer is a line with
-//! nanoseconds. Between its turns the process waits for a request, and so do all threads that it has.
+//! A request is a line with the row and the length of the turn in microseconds; an answer is a line
+//! with nanoseconds. Between its turns the process and all its threads wait for a request.
 
 use std::io::{BufRead, BufReader, Write, stdin, stdout};
 use std::path::Path;
@@ -13,13 +13,13 @@ use anyhow::{Context, ensure};
 use super::configuration::Configuration;
 use super::row::Row;
 
-/// Command of the program that serves. Nobody but the program calls it.
+/// Internal command of the program that serves. Only the program itself uses it.
 pub const COMMAND: &str = "lmbench-subject";
 
 /// Serves requests on the standard input until it ends. Blocks.
 ///
 /// # Errors
-/// If the configuration cannot be had in this process, or a row fails.
+/// If this process has another memory configuration, or a row fails.
 pub fn serve(configuration: Configuration) -> anyhow::Result<()> {
     let works = configuration.prepare()?;
     for line in stdin().lock().lines() {
@@ -43,7 +43,7 @@ pub(super) struct Subject {
 }
 
 impl Subject {
-    /// Begins the process.
+    /// Starts the process.
     pub(super) fn begin(program: &Path, configuration: Configuration) -> anyhow::Result<Self> {
         let mut process = Command::new(program)
             .args([COMMAND, &configuration.to_string()])
@@ -60,7 +60,7 @@ impl Subject {
         })
     }
 
-    /// Lets it do a row for a while, and returns nanoseconds.
+    /// Runs a row for a while, and returns nanoseconds.
     pub(super) fn turn(&mut self, row: Row, turn: Duration) -> anyhow::Result<f64> {
         let what = || format!("{}, {}", self.configuration.name(), row.name());
         let requests = self.requests.as_mut().context("it was not ended")?;
@@ -75,7 +75,7 @@ impl Subject {
 
 impl Drop for Subject {
     fn drop(&mut self) {
-        // The end of its input is its end.
+        // The process ends when its input ends.
         self.requests = None;
         if self.process.wait().is_err() {
             let _ = self.process.kill();

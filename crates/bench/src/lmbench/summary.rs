@@ -1,4 +1,4 @@
-//! What the measurements of `lmbench` say: tables, figures, pictures, and sentences.
+//! The summary of `lmbench`: tables, figures, plots, and remarks.
 
 use super::Measured;
 use super::configuration::Configuration;
@@ -15,13 +15,13 @@ fn samples(rows: &[Measured], row: Row, configuration: Configuration) -> Option<
         .map(|it| &*it.rounds)
 }
 
-/// Returns how many times as fast a configuration is as the plain one.
+/// Returns the speedup of a configuration over the plain one.
 fn against_plain(rows: &[Measured], row: Row, configuration: Configuration) -> Option<Summary> {
     let plain = samples(rows, row, Configuration::Plain)?;
     Some(paired_ratio(plain, samples(rows, row, configuration)?))
 }
 
-/// Returns what stands in lmbench's table: microseconds, or megabytes of 10^6 in a second.
+/// Returns the value in lmbench's table: microseconds, or megabytes of 10^6 in a second.
 fn shown(row: Row, ns: f64) -> f64 {
     match bytes(row) {
         Some(bytes) => bytes as f64 / ns * 1000.0,
@@ -29,7 +29,7 @@ fn shown(row: Row, ns: f64) -> f64 {
     }
 }
 
-/// Formats it as wide as lmbench does, but with what is below a hundredth.
+/// Formats it with the width of lmbench, but with digits below a hundredth.
 fn number(value: f64) -> String {
     match value {
         v if v >= 100.0 => format!("{value:.0}"),
@@ -39,7 +39,7 @@ fn number(value: f64) -> String {
     }
 }
 
-/// Makes a table of each of lmbench's, and one of ratios.
+/// Makes each of lmbench's tables, and one of ratios.
 pub(super) fn tables(rows: &[Measured]) -> Vec<Table> {
     let mut tables: Vec<_> = Group::ALL.map(|group| of_group(rows, group)).into();
     tables.push(ratios(rows));
@@ -91,7 +91,7 @@ fn ratios(rows: &[Measured]) -> Table {
     }
 }
 
-/// Names a row where no heading tells what kind it is of.
+/// Names a row where no heading shows its kind.
 fn title(row: Row) -> String {
     match row.group() {
         Group::Processes => row.name().to_owned(),
@@ -114,7 +114,7 @@ pub(super) fn figures(rows: &[Measured]) -> Vec<Figure> {
             of,
             Goal::AtLeast(1.0),
             &format!(
-                "The row that fares worst, {}: times as fast as without slabs and blocks",
+                "The worst row, {}: times as fast as without slabs and blocks",
                 title(*row)
             ),
         )
@@ -144,8 +144,8 @@ fn slower(rows: &[Measured]) -> Vec<Row> {
     Row::ALL.into_iter().filter(is_slower).collect()
 }
 
-/// Tells whether more of `these` are above their partner than chance would have it: the sign test,
-/// one-sided, at 2.5 %.
+/// Returns true if significantly more of `these` are above their partner: the sign test, one-sided,
+/// at 2.5 %.
 fn mostly_above(these: &[f64], partners: &[f64]) -> bool {
     let above = these
         .iter()
@@ -155,7 +155,7 @@ fn mostly_above(these: &[f64], partners: &[f64]) -> bool {
     above.count() as f64 > all / 2.0 + 1.96 * all.sqrt() / 2.0
 }
 
-/// Makes a picture of the times, one of the bandwidths, and one of the ratios.
+/// Makes a plot of the times, one of the bandwidths, and one of the ratios.
 pub(super) fn plots(rows: &[Measured]) -> Vec<Plot> {
     let bars = |of: &dyn Fn(Row, Configuration) -> Option<Summary>, row: Row| Bars {
         label: title(row),
@@ -218,12 +218,12 @@ pub(super) fn plots(rows: &[Measured]) -> Vec<Plot> {
     ]
 }
 
-/// Says what the tables show.
+/// Draws conclusions from the tables.
 pub(super) fn remarks(rows: &[Measured]) -> Vec<String> {
     let mut remarks = vec![
-        "Each configuration is a process of its own, begun anew several times. \"No slabs\" takes \
+        "Each configuration is a process of its own, restarted several times. \"No slabs\" takes \
          open files and the nodes of tables from the heap of the C library; \"no blocks\" has an \
-         array and bitmaps under a lock. A context switch has the pipe's write and read in it, which \
+         array and bitmaps under a lock. A context switch includes the pipe's write and read, which \
          lmbench takes off."
             .to_owned(),
     ];

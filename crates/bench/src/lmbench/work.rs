@@ -15,36 +15,35 @@ use crate::affinity;
 use crate::calls::Calls;
 use crate::turn::{self, Worker};
 
-/// File that is opened.
+/// Path of the opened file.
 const PATH: &str = "/file";
 
-/// Bytes that are moved at once.
+/// Bytes of one transfer.
 const BLOCK: usize = 64 * 1024;
 
-/// Blocks of the file that is read again: 8 MiB, as lmbench reads.
+/// Blocks of the file that is read again: 8 MiB, as in lmbench.
 const FILE_BLOCKS: usize = 128;
 
-/// Blocks that go through a pipe between two looks at the clock.
+/// Blocks through a pipe between two reads of the clock.
 const PIPE_BLOCKS: usize = 8;
 
 /// Descriptors of a process that forks.
 const OPEN: usize = 10;
 
-/// Of which so many stay open in an exec: input, output, and messages.
+/// Descriptors that stay open in an exec: input, output, and messages.
 const KEPT: usize = 3;
 
-/// The rows of one configuration, with all that they need.
+/// The rows of one configuration, with their processes and files.
 pub(super) struct Works(Vec<(Row, Box<dyn Work>)>);
 
-/// What a row does.
+/// The work of a row.
 trait Work: Sync {
-    /// Returns what does a chunk, and tells how often it did what the row does: not at all if a call
-    /// failed.
+    /// Returns a worker that does a chunk and returns the number of operations: 0 if a call failed.
     fn worker(&self) -> Worker<'_>;
 }
 
 impl Works {
-    /// Makes what all rows need. Starts threads, which wait.
+    /// Prepares all rows. Starts threads, which wait.
     pub(super) fn new<P: Calls>() -> anyhow::Result<Self> {
         let works = Row::ALL.map(|row| {
             let work = work::<P>(row).with_context(|| row.name().to_owned())?;
@@ -54,12 +53,12 @@ impl Works {
         Ok(Works(works))
     }
 
-    /// Does a row, and returns the nanoseconds of what it does once.
+    /// Runs a row, and returns the nanoseconds of one operation.
     pub(super) fn turn(&self, row: Row, turn: Duration) -> anyhow::Result<f64> {
         let work = self.0.iter().find(|(other, _)| *other == row);
         let (_, work) = work.context("every row is there")?;
         let ns = turn::turn(1, turn, &|_| work.worker())?;
-        // What one row leaves behind is not for the next to free.
+        // One row must not free the memory that another left.
         rcu::barrier()?;
         ensure!(ns.is_finite(), "{}: a call failed", row.name());
         Ok(ns)
@@ -84,12 +83,12 @@ fn work<P: Calls>(row: Row) -> anyhow::Result<Box<dyn Work>> {
     })
 }
 
-/// Makes a process with as many descriptors as most have.
+/// Creates a process with as many descriptors as most processes have.
 pub(super) fn new_process<P: Calls>() -> Result<P, Errno> {
     P::with_limit(1024)
 }
 
-/// Makes a worker of a step, which is done `times` times between two looks at the clock.
+/// Makes a worker that does a step `times` times between two reads of the clock.
 fn repeat<'w>(times: usize, mut step: impl FnMut() -> Result<(), Errno> + 'w) -> Worker<'w> {
     Box::new(move || match (0..times).try_for_each(|_| step()) {
         Ok(()) => times,
@@ -97,7 +96,7 @@ fn repeat<'w>(times: usize, mut step: impl FnMut() -> Result<(), Errno> + 'w) ->
     })
 }
 
-/// A call that asks for nothing: the number of the process.
+/// A call that does nothing: it returns the process ID.
 struct NullCall<P>(P);
 
 impl<P: Calls> Work for NullCall<P> {
@@ -109,7 +108,7 @@ impl<P: Calls> Work for NullCall<P> {
     }
 }
 
-/// A file that is opened and closed.
+/// Opens and closes a file.
 struct OpenClose<P>(P);
 
 impl<P: Calls> OpenClose<P> {
@@ -130,7 +129,7 @@ impl<P: Calls> Work for OpenClose<P> {
     }
 }
 
-/// A look at files that are ready.
+/// Polls files that are ready.
 struct Select<P> {
     process: P,
     set: FdSet,
@@ -169,7 +168,7 @@ impl<P: Calls> Work for Select<P> {
     }
 }
 
-/// A child that is made, does something, and ends.
+/// Creates a child that does something and ends.
 struct Fork<P> {
     process: P,
     then: fn(&mut P) -> Result<(), Errno>,
@@ -199,10 +198,10 @@ impl<P: Calls> Work for Fork<P> {
     }
 }
 
-/// A token that goes round.
+/// Passes a token around a ring.
 struct Laps<P: Calls> {
     ring: Ring<P>,
-    /// As how many a lap counts.
+    /// Number of operations of one lap.
     each: usize,
 }
 
@@ -223,9 +222,9 @@ impl<P: Calls> Work for Laps<P> {
     }
 }
 
-/// Blocks through a pipe, which another process writes as long as there is room.
+/// Reads blocks from a pipe, which another process keeps full.
 struct Stream<P> {
-    /// Ends the other when it is dropped: nobody else can read the pipe.
+    /// Ends the writer when it is dropped: no other process can read the pipe.
     process: Option<P>,
     from: RawFd,
     writer: Option<JoinHandle<()>>,
@@ -269,13 +268,13 @@ impl<P> Drop for Stream<P> {
     fn drop(&mut self) {
         self.process = None;
         if let Some(writer) = self.writer.take() {
-            // Its panic was reported when it happened.
+            // The writer's panic was reported when it happened.
             let _ = writer.join();
         }
     }
 }
 
-/// A file in memory that is read from its beginning to its end.
+/// Reads a file in memory from its beginning to its end.
 struct Reread<P> {
     process: P,
     file: RawFd,
@@ -309,7 +308,7 @@ impl<P: Calls> Work for Reread<P> {
     }
 }
 
-/// Bytes that a row moves, if its figure is how many in a second.
+/// Bytes of one operation, if the figure of the row is a bandwidth.
 pub(super) fn bytes(row: Row) -> Option<usize> {
     matches!(row, Row::PipeBandwidth | Row::FileReread).then_some(BLOCK)
 }

@@ -1,11 +1,11 @@
-//! Which descriptors which thread looks up.
+//! The cases: which descriptors each thread looks up.
 
 use std::fmt;
 use std::os::fd::RawFd;
 
 use serde::Serialize;
 
-/// Shortest sequence of lookups: 16 KiB of numbers, so that they stay in the first cache.
+/// Shortest sequence of lookups: 16 KiB of descriptors, so that they stay in the first-level cache.
 const SHORTEST: usize = 4096;
 
 /// One arrangement of threads and descriptors.
@@ -36,7 +36,7 @@ impl fmt::Display for Pattern {
 }
 
 impl Case {
-    /// Lists the cases for `live` descriptors. One thread shares with nobody: only one case.
+    /// Lists the cases for `live` descriptors. A single thread shares with no other: only one case.
     pub(super) fn all(live: u32, threads: &[usize]) -> Vec<Case> {
         let patterns = |threads| match threads {
             1 => &[Pattern::Different][..],
@@ -77,8 +77,8 @@ impl Sequences {
         }
     }
 
-    /// Makes sequences in which each of `threads` threads has a part of the numbers below `live`
-    /// to itself, each in a random order.
+    /// Makes sequences in which each of `threads` threads has a part of the descriptors below
+    /// `live` to itself, each in a random order.
     pub fn disjoint(live: u32, threads: usize) -> Self {
         Self::new(&Case {
             live,
@@ -92,7 +92,7 @@ impl Sequences {
         &self.of_thread
     }
 
-    /// Adds up all numbers: what objects that know their number have to add up to.
+    /// Adds up all descriptors: the expected sum of objects that contain their descriptor.
     pub(super) fn sum(&self) -> u64 {
         self.of_thread.iter().flatten().map(|&fd| fd as u64).sum()
     }
@@ -106,7 +106,7 @@ fn part(case: &Case, thread: usize) -> Vec<RawFd> {
     (first as RawFd..end as RawFd).collect()
 }
 
-/// Puts each number in the sequence equally often, in a random order.
+/// Puts each descriptor in the sequence equally often, in a random order.
 fn shuffled(numbers: &[RawFd], random: &mut fastrand::Rng) -> Vec<RawFd> {
     let times = SHORTEST.div_ceil(numbers.len());
     let mut sequence = numbers.repeat(times);

@@ -1,4 +1,4 @@
-//! What no table can be faster than.
+//! Lower bounds for the cost of a lookup in any table.
 
 use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,7 +11,7 @@ pub(super) struct TwoLevelArray {
 }
 
 impl TwoLevelArray {
-    /// Makes an array for the numbers below `live`, rounded up to whole leaves.
+    /// Makes an array for descriptors below `live`, rounded up to whole leaves.
     pub(super) fn new(live: u32) -> Self {
         let leaf = |leaf| {
             Box::new(std::array::from_fn(|slot| {
@@ -38,14 +38,14 @@ pub(super) struct CountedObjects {
     objects: Box<[Box<Counted>]>,
 }
 
-/// An object as long as [`Padded`] with its count in front, as an `Arc` has it.
+/// An object as large as [`Padded`] with its count in front, as in an `Arc`.
 struct Counted {
     count: AtomicU64,
     object: Padded,
 }
 
 impl CountedObjects {
-    /// Makes objects for the numbers below `live`.
+    /// Makes objects for descriptors below `live`.
     pub(super) fn new(live: u32) -> Self {
         let object = |number| {
             Box::new(Counted {
@@ -58,8 +58,8 @@ impl CountedObjects {
         }
     }
 
-    /// Adds to the count of each object, reads its field, and takes away from the count: the least
-    /// that a counted lookup does, with the orderings of an `Arc`.
+    /// Increments the count of each object, reads its field, and decrements the count. This is the
+    /// least that a counted lookup does, with the orderings of an `Arc`.
     #[inline(never)]
     pub(super) fn sum(&self, fds: &[RawFd]) -> u64 {
         fds.iter().fold(0, |sum: u64, &fd| {

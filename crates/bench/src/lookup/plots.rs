@@ -1,13 +1,13 @@
-//! The pictures of `lookup`: a bar for each subject, by case.
+//! The plots of `lookup`: a bar for each subject, by case.
 
 use super::Row;
 use super::case::Case;
 use crate::plot::{Axis, Bar, Group, Kind, Plot};
 
-/// Most threads of a picture; cases of more are in the tables.
+/// Most threads of a plotted case; cases of more are only in the tables.
 const THREADS: usize = 2;
 
-/// Draws a picture for each number of live descriptors.
+/// Draws a plot for each number of live descriptors.
 pub(super) fn plots(rows: &[Row]) -> Vec<Plot> {
     let mut sizes: Vec<u32> = rows.iter().map(|row| row.case.live).collect();
     sizes.dedup();

@@ -1,4 +1,4 @@
-//! What takes turns: three ways to look up in `fdtable`, the baselines, and the floors.
+//! The subjects: three ways to look up in `fdtable`, the baselines, and the floors.
 
 use std::os::fd::RawFd;
 use std::sync::Arc;
@@ -42,9 +42,9 @@ pub(super) const FILES_STRUCT_HELD: &str = "files_struct under a rwlock, lock he
 pub(super) const RWLOCK_VEC: &str = "RwLock<Vec<Option<Arc>>>, owned";
 pub(super) const RWLOCK_VEC_HELD: &str = "RwLock<Vec<Option<Arc>>>, lock held";
 
-/// Object of 64 bytes, so that with the count before it no two objects share what is touched.
+/// Object of 64 bytes, so that with the count before it no two objects share an accessed line.
 pub(crate) struct Padded {
-    /// The number of its descriptor.
+    /// Its descriptor.
     pub(crate) value: u64,
     _rest_of_the_line: [u64; 7],
 }
@@ -58,7 +58,7 @@ impl Padded {
     }
 }
 
-/// One that takes turns.
+/// Subject of the experiment.
 pub(super) struct Subject {
     pub(super) name: &'static str,
     pub(super) sum: Box<SumLoop<'static>>,
@@ -82,7 +82,7 @@ impl Subject {
     }
 }
 
-/// Makes every subject with `live` open descriptors, the numbers 0 to `live - 1`.
+/// Makes every subject with `live` open descriptors, 0 to `live - 1`.
 ///
 /// # Errors
 /// If a table cannot hold them.
@@ -114,7 +114,7 @@ fn filled<Tb: NewFile<Padded, Padded>>(live: u32) -> Result<Arc<Tb>, Error> {
     Ok(Arc::new(table))
 }
 
-/// Binds a loop to its table. The loop keeps its own type, so that it stays one inlined piece.
+/// Binds a loop to its table. The loop keeps its own type, so that it is inlined as a whole.
 fn on<Tb: Send + Sync + 'static>(
     table: &Arc<Tb>,
     sum: impl Fn(&Tb, &[RawFd]) -> u64 + Send + Sync + 'static,
@@ -131,7 +131,7 @@ fn sum_owned<Tb: Table<Padded>>(table: &Tb, fds: &[RawFd]) -> u64 {
     })
 }
 
-/// Looks without a reference: one section, or one lock, for each lookup.
+/// Reads without a reference: one section, or one lock, for each lookup.
 #[inline(never)]
 fn sum_with<Tb: Table<Padded>>(table: &Tb, fds: &[RawFd]) -> u64 {
     fds.iter().fold(0, |sum: u64, &fd| {
@@ -139,7 +139,7 @@ fn sum_with<Tb: Table<Padded>>(table: &Tb, fds: &[RawFd]) -> u64 {
     })
 }
 
-/// Looks without a reference: one section for 64 lookups.
+/// Reads without a reference: one section for 64 lookups.
 #[inline(never)]
 fn sum_batched(table: &Files<Padded>, fds: &[RawFd]) -> u64 {
     fds.chunks(BATCH).fold(0, |sum: u64, batch| {
@@ -150,7 +150,7 @@ fn sum_batched(table: &Files<Padded>, fds: &[RawFd]) -> u64 {
     })
 }
 
-/// Looks without a reference, as a worker that announces a quiescent state after 64 lookups.
+/// Reads without a reference, as a worker that announces a quiescent state after 64 lookups.
 #[inline(never)]
 fn sum_quiescent(table: &Files<Padded>, fds: &[RawFd]) -> u64 {
     let mut reader = rcu::qsbr::Reader::online();
@@ -159,7 +159,7 @@ fn sum_quiescent(table: &Files<Padded>, fds: &[RawFd]) -> u64 {
     })
 }
 
-/// Looks at each without a reference, and announces a quiescent state in the end.
+/// Reads each without a reference, and announces a quiescent state at the end.
 #[inline]
 pub(crate) fn sum_until_quiescent(
     table: &Files<Padded>,

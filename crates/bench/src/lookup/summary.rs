@@ -1,4 +1,4 @@
-//! What the measurements of `lookup` say: rows, tables, figures, and sentences.
+//! The summary of `lookup`: rows, tables, figures, and remarks.
 
 use super::Row;
 use super::case::{Case, Pattern};
@@ -14,7 +14,7 @@ use crate::turn::busy_cpus;
 /// Live descriptors of the headline cases.
 const HEADLINE_LIVE: u32 = 64;
 
-/// Makes the rows of one case from what each subject took in each round.
+/// Makes the rows of one case from the samples of each subject.
 pub(super) fn rows(case: Case, subjects: &[Subject], ns: &[Vec<f64>]) -> Vec<Row> {
     let of = |name| {
         let place = subjects.iter().position(|subject| subject.name == name);
@@ -104,7 +104,7 @@ fn header(rows: &[&Row]) -> Vec<String> {
     std::iter::once("ns".to_owned()).chain(cases).collect()
 }
 
-/// Makes one line for each subject: its name, and a cell for each of its cases.
+/// Makes one row for each subject: its name, and a cell for each of its cases.
 fn by_subject(rows: &[&Row], names: &[&str], cell: impl Fn(&Row) -> String) -> Vec<Vec<String>> {
     let line = |&name: &&str| {
         let cells = rows
@@ -187,7 +187,7 @@ pub(super) fn figures(rows: &[Row]) -> Vec<Figure> {
     candidates.into_iter().flatten().collect()
 }
 
-/// Says what the tables show.
+/// Draws conclusions from the tables.
 pub(super) fn remarks(rows: &[Row], machine: &Machine) -> Vec<String> {
     let mut remarks = vec![format!(
         "Nanoseconds are those of one CPU: duration × busy CPUs (up to {}) ÷ lookups of all \
@@ -198,7 +198,7 @@ pub(super) fn remarks(rows: &[Row], machine: &Machine) -> Vec<String> {
     remarks.extend(scaling(rows));
     if let Some(trip) = &machine.line_round_trip {
         remarks.push(format!(
-            "Whatever two threads write together waits for its cache line to come from the other \
+            "Each write to a line that two threads share waits for the line to arrive from the other \
              CPU, which is {} now: the contended figures of a near and of a far pair of CPUs \
              differ by up to 4 times.",
             trip.distance

@@ -10,11 +10,11 @@ use crate::turn::{self, Worker};
 /// Looks up every descriptor of a slice and adds up what it reads: the measured loop.
 pub type SumLoop<'a> = dyn Fn(&[RawFd]) -> u64 + Send + Sync + 'a;
 
-/// Lookups between two looks at the clock.
+/// Lookups between two reads of the clock.
 const CHUNK: usize = 4096;
 
-/// Runs `sum` on all sequences at once, one thread each, and returns the nanoseconds per lookup
-/// and busy CPU. Starts where another round did not. Blocks for about `turn`.
+/// Runs `sum` on all sequences at once, one thread each, and returns the nanoseconds per lookup and
+/// busy CPU. Each round starts at another position of the sequences. Blocks for about `turn`.
 ///
 /// # Errors
 /// If a thread panicked.
@@ -31,7 +31,7 @@ pub fn turn(
 
 /// Makes a worker that looks up chunk after chunk of one sequence.
 fn worker<'a>(sequence: &'a [RawFd], round: usize, sum: &'a SumLoop<'_>) -> Worker<'a> {
-    // Makes the thread known to whatever the table keeps for each thread, and warms the code.
+    // Creates the table's per-thread state, and warms the code.
     black_box(sum(&sequence[..1]));
     let mut chunks = sequence
         .chunks(CHUNK)

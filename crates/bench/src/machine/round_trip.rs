@@ -1,7 +1,7 @@
-//! How far two CPUs are apart: the time in which a cache line goes to the other one and back.
+//! Distance of two CPUs: the time in which a cache line travels to the other one and back.
 //!
-//! Virtual machines move. The same two CPUs may be 60 to 120 ns apart in one run and 400 ns in the
-//! next, and everything that is contended follows.
+//! Virtual machines migrate. The same two CPUs may be 60 to 120 ns apart in one run and 400 ns in
+//! the next, and all contended results change with that.
 
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -19,7 +19,7 @@ const SAMPLES: usize = 9;
 /// Round trips of one sample: 1 ms to 4 ms.
 const TRIPS: u64 = 10_000;
 
-/// From here on, in nanoseconds, two CPUs count as far apart.
+/// Least nanoseconds at which two CPUs count as far apart.
 const FAR: f64 = 250.0;
 
 /// Round trips of one cache line between the first two CPUs, in nanoseconds.
@@ -38,7 +38,7 @@ pub struct RoundTrip {
 }
 
 impl RoundTrip {
-    /// Measures between the first two CPUs, or answers `None` where there is only one.
+    /// Measures between the first two CPUs; returns `None` if there is only one.
     pub fn measure() -> Option<Self> {
         (affinity::cpus() > 1).then(|| Self::of((0..SAMPLES).map(|_| sample()).collect()))
     }
@@ -61,7 +61,7 @@ impl RoundTrip {
     }
 }
 
-/// One sample in nanoseconds: two threads take turns at adding to one number.
+/// One sample in nanoseconds: two threads increment one counter in turns.
 fn sample() -> f64 {
     let ball = AtomicU64::new(0);
     let start = Barrier::new(2);
@@ -84,7 +84,7 @@ fn sample() -> f64 {
     })
 }
 
-/// Waits for each number of this side's parity and passes the next one on.
+/// Waits for each value of this side's parity and stores the next one.
 fn return_balls(ball: &AtomicU64, parity: u64) {
     for trip in 0..TRIPS {
         let mine = trip * 2 + parity;

@@ -1,4 +1,4 @@
-//! Files that are put on a list and taken off, by one thread, by two, and by the other one.
+//! Files that join a list and leave it: by one thread, by two, and in a handover.
 
 use std::hint::black_box;
 use std::time::Duration;
@@ -14,10 +14,10 @@ use super::lists::{
 use crate::handover;
 use crate::turn::{self, Worker};
 
-/// Files between two looks at the clock.
+/// Files between two reads of the clock.
 const CHUNK: usize = 256;
 
-/// Who adds and who removes.
+/// The threads that add and remove.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Case {
@@ -32,11 +32,11 @@ pub(super) enum Case {
 /// All of them.
 pub(super) const CASES: [Case; 3] = [Case::OneThread, Case::TwoThreads, Case::Handover];
 
-/// A list in which files come and go.
+/// A list that files join and leave.
 pub(super) trait Subject {
     fn name(&self) -> &'static str;
-    /// Lets the threads of the case work. Returns the nanoseconds per file and busy CPU; in a
-    /// handover, in which both CPUs work on each file, those that pass.
+    /// Runs the threads of the case. Returns the nanoseconds per file and busy CPU; in a handover,
+    /// in which both CPUs work on each file, those of wall time.
     fn turn(&self, case: Case, turn: Duration) -> anyhow::Result<f64>;
 }
 
@@ -72,20 +72,20 @@ impl<L: FileList> Subject for Named<L> {
             Case::TwoThreads => turn::turn(2, turn, &|_| worker(list)),
             Case::Handover => handover::turn(|_| list.open(), drop, turn),
         }?;
-        // What one subject leaves behind is not for the next to free.
+        // One subject must not free the memory that another left.
         rcu::barrier()?;
         ensure!(ns.is_finite(), "{}: there was no memory for a file", self.0);
         Ok(ns)
     }
 }
 
-/// Prepares pairs, and does some before the start, so that what a thread needs at first is there.
+/// Prepares pairs, and does some before the start, so that the thread's caches are filled.
 fn worker<L: FileList>(list: &L) -> Worker<'_> {
     pairs(list);
     Box::new(move || pairs(list))
 }
 
-/// Adds and removes: the measured loop. Returns how many files there were.
+/// Adds and removes: the measured loop. Returns the number of files.
 #[inline(never)]
 fn pairs<L: FileList>(list: &L) -> usize {
     for _ in 0..CHUNK {

@@ -1,8 +1,8 @@
 //! The jobs of a compilation: `make -j` as a file system sees it.
 //!
-//! Each compilation reads a source and some of the headers that all share, and writes an object
-//! file beside the source. A file is opened, described, read to its end and closed, as compilers
-//! do. Most of what happens is opens and closes of the same few hundred files by all jobs.
+//! Each compilation reads a source and some of the common headers, and writes an object file beside
+//! the source. A file is opened, described, read to its end and closed, as compilers do. Most
+//! operations are opens and closes of the same few hundred files by all jobs.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -21,16 +21,16 @@ const DIRECTORY: usize = 32;
 /// Bytes that a compiler reads at a time.
 const READ: usize = 32 << 10;
 
-/// How large a compilation is.
+/// Size of a compilation.
 #[derive(Clone, Copy, Debug)]
 pub struct Build {
     /// Compilations at a time, each on a thread of its own, at least 1.
     pub jobs: usize,
-    /// Headers that there are, at least 1.
+    /// Number of headers, at least 1.
     pub headers: usize,
     /// Headers that each compilation reads, at most all.
     pub headers_of_each: usize,
-    /// Sources that there are, at least 1. Jobs begin again when all are compiled.
+    /// Number of sources, at least 1. Jobs start again when all are compiled.
     pub sources: usize,
     /// Bytes of a header.
     pub header_bytes: usize,
@@ -59,18 +59,19 @@ impl Default for Build {
 struct Job<'a> {
     build: &'a Build,
     process: Process,
-    /// Headers in another order for each compilation, and in the same ones in each run.
+    /// Generator of the order of headers: another order for each compilation, the same ones in each
+    /// run.
     random: Rng,
     headers: Vec<String>,
     buffer: Vec<u8>,
     tally: Tally,
 }
 
-/// Compiles on `fs`, in the directories `/include` and `/source`, which are made if they are not
-/// there. The operations of the outcome are compilations. Blocks until all jobs are done.
+/// Compiles on `fs`, in the directories `/include` and `/source`, which are created if they do not
+/// exist. The operations of the outcome are compilations. Blocks until all jobs are done.
 ///
 /// # Errors
-/// If a size has no meaning, an operation fails, or a thread cannot be made.
+/// If a size is invalid, an operation fails, or a thread cannot be created.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -143,7 +144,7 @@ impl<'a> Job<'a> {
         }
     }
 
-    /// Compiles until it is time to stop.
+    /// Compiles until the end of the turn.
     fn work(mut self, place: usize, until: Until, alarm: &Alarm) -> anyhow::Result<Tally> {
         let began = Instant::now();
         let mut passes = 0;
@@ -171,7 +172,7 @@ impl<'a> Job<'a> {
         Ok(())
     }
 
-    /// Reads a file to its end, which is where its description says.
+    /// Reads a file to its end, as given by its size.
     fn read(&mut self, path: &str) -> anyhow::Result<()> {
         let fd = self
             .process
@@ -186,14 +187,17 @@ impl<'a> Job<'a> {
                 count => bytes += count as u64,
             }
         }
-        ensure!(bytes == size, "{path} has {size} bytes, and {bytes} came");
+        ensure!(
+            bytes == size,
+            "{path} has {size} bytes, but {bytes} were read"
+        );
         self.process.close(fd)?;
         self.tally.closes += 1;
         self.tally.bytes += bytes;
         Ok(())
     }
 
-    /// Writes a new file, or one that replaces what is there.
+    /// Writes a new file, or replaces an existing one.
     fn write(&mut self, path: &str, bytes: usize) -> anyhow::Result<()> {
         let flags = OpenFlags::WRONLY | OpenFlags::CREAT | OpenFlags::TRUNC;
         let fd = self

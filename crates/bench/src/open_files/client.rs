@@ -1,13 +1,13 @@
-//! One client of a load file: a process, its directory, and what it has open.
+//! One client of a load file: a process, its directory, and its open files.
 //!
-//! The calls are those of dbench for a local file system, and where the file says more than dbench
-//! checks, we check it: every count, every refusal, and how many names a pattern finds.
+//! The calls are those of dbench for a local file system. Where the file records more than dbench
+//! checks, we check it: every count, every error, and the number of names that a pattern matches.
 //! - Every file is opened for reading and writing.
 //! - A search opens the directory, reads its names, and closes it.
-//! - Locks of ranges, and times that are set, do not exist here: such a line finds its file, and
+//! - Locks of ranges, and changes of times, do not exist here: such a line finds its file, and
 //!   describes it.
-//! - `Mkdir` of what is there, and `Deltree` of what is not, succeed: all clients make the
-//!   directory that they have in common, and the first line removes what nobody left.
+//! - `Mkdir` of an existing directory, and `Deltree` of a missing one, succeed: all clients create
+//!   their common directory, and the first line removes a directory that does not exist.
 
 use std::sync::Arc;
 
@@ -18,10 +18,10 @@ use fdtable_vfs::{Errno, MemFs, OpenFlags, Process};
 use super::loadfile::{Disposition, Kind, Line, Loadfile, Operation, PathId, Slot, Status};
 use super::outcome::Tally;
 
-/// Names that every directory has besides those that the vfs tells: `.` and `..`.
+/// Names that every directory has besides those that the vfs returns: `.` and `..`.
 const DOTS: usize = 2;
 
-/// Client that does what the lines say.
+/// Client that executes lines.
 pub(super) struct Client<'a> {
     loadfile: &'a Loadfile,
     process: Process,
@@ -33,7 +33,7 @@ pub(super) struct Client<'a> {
 }
 
 impl<'a> Client<'a> {
-    /// Makes the client of a number, counted from 1.
+    /// Creates the client with this number, counted from 1.
     pub(super) fn new(loadfile: &'a Loadfile, number: usize, fs: &Arc<MemFs>) -> Self {
         Client {
             loadfile,
@@ -45,10 +45,10 @@ impl<'a> Client<'a> {
         }
     }
 
-    /// Does one line.
+    /// Executes one line.
     ///
     /// # Errors
-    /// If the answer is another than the recorded one.
+    /// If the result differs from the recorded one.
     pub(super) fn play(&mut self, line: &Line) -> anyhow::Result<()> {
         let answer = self.answer(&line.operation);
         self.tally.operations += 1;
@@ -59,13 +59,13 @@ impl<'a> Client<'a> {
         };
         ensure!(
             agrees,
-            "line {}: the answer is {answer:?}, and should be {status} with {count}",
+            "line {}: the result is {answer:?}, and should be {status} with {count}",
             line.number
         );
         Ok(())
     }
 
-    /// Closes what is open.
+    /// Closes all open files.
     pub(super) fn close_all(&mut self) -> anyhow::Result<()> {
         for slot in 0..self.open.len() {
             if self.open[slot].is_some() {
@@ -75,12 +75,12 @@ impl<'a> Client<'a> {
         Ok(())
     }
 
-    /// Ends the client, and tells what it did.
+    /// Ends the client, and returns its tally.
     pub(super) fn into_tally(self) -> Tally {
         self.tally
     }
 
-    /// Does an operation, and returns how many bytes it moved or names it found.
+    /// Executes an operation, and returns how many bytes it moved or names it found.
     fn answer(&mut self, operation: &Operation) -> Result<usize, Errno> {
         match *operation {
             Operation::Create {
@@ -105,7 +105,7 @@ impl<'a> Client<'a> {
                 none(self.process.fstat(self.fd(slot)?))
             }
             Operation::QueryPath(path) => none(self.process.stat(self.path(path))),
-            // The root stands for the file system.
+            // The root represents the file system.
             Operation::QueryFileSystem => none(self.process.stat("/")),
             Operation::Find { directory, pattern } => self.find(directory, pattern),
             Operation::Unlink(path) => none(self.process.unlink(self.path(path))),
@@ -140,7 +140,7 @@ impl<'a> Client<'a> {
         self.tally.opens += 1;
         match slot {
             Some(slot) => self.open[usize::from(slot)] = Some(opened),
-            // It should have failed, and the caller is about to say so.
+            // It should have failed, and the caller is about to report this.
             None => drop(self.process.close(opened)),
         }
         Ok(0)
@@ -178,7 +178,7 @@ impl<'a> Client<'a> {
         Ok(count)
     }
 
-    /// Counts the names that match, and answers `ENOENT` if none does.
+    /// Counts the matching names, and returns `ENOENT` if there are none.
     fn find(&mut self, directory: PathId, pattern: u32) -> Result<usize, Errno> {
         let pattern = self.loadfile.pattern(pattern);
         let directory = self
@@ -188,7 +188,7 @@ impl<'a> Client<'a> {
         let entries = self.process.getdents(directory);
         self.process.close(directory)?;
         self.tally.closes += 1;
-        // The loadfile has no other names than those of text.
+        // The load file has only names that are valid text.
         let is_match = |name: &[u8]| str::from_utf8(name).is_ok_and(|name| pattern.matches(name));
         let names = entries?.iter().filter(|e| is_match(&e.name)).count();
         let dots = if pattern.matches("..") { DOTS } else { 0 };
@@ -218,12 +218,12 @@ fn file_flags(disposition: Disposition) -> OpenFlags {
         }
 }
 
-/// Takes an answer that counts nothing.
+/// Converts a result without a count.
 fn none<T>(answer: Result<T, Errno>) -> Result<usize, Errno> {
     answer.map(|_| 0)
 }
 
-/// Takes an answer that counts nothing, for which one error is a success.
+/// Converts a result without a count, for which one error is a success.
 fn unless(error: Errno, answer: Result<(), Errno>) -> Result<usize, Errno> {
     match answer {
         Err(errno) if errno != error => Err(errno),

@@ -1,4 +1,4 @@
-//! Threads that begin together, and end early when one of them fails.
+//! Threads that start together, and end early when one of them fails.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, ScopedJoinHandle};
@@ -16,14 +16,14 @@ const STACK: usize = 256 << 10;
 /// Thread of a crew.
 type Running<'scope> = ScopedJoinHandle<'scope, anyhow::Result<Tally>>;
 
-/// Tells the threads of a crew that one of them failed.
+/// Flag that is raised when a thread of the crew failed.
 #[derive(Default)]
 pub(super) struct Alarm(AtomicBool);
 
 impl Alarm {
-    /// Tells whether a thread failed. Costs a load of a line that nobody writes.
+    /// Returns true if a thread failed. Costs a load of a line that is written only once.
     pub(super) fn is_raised(&self) -> bool {
-        // Relaxed: nothing is read that was written before; later is soon enough.
+        // Relaxed: the flag publishes no other memory, and a delay does no harm.
         self.0.load(Ordering::Relaxed)
     }
 
@@ -33,11 +33,11 @@ impl Alarm {
     }
 }
 
-/// Runs `work` on `fs` with each place below `threads`, counted from 0, on a thread of its own.
-/// `prepare` makes the work of a place before the start. Blocks until the last is done.
+/// Runs `work` on `fs` with each index below `threads`, on a thread of its own. `prepare` creates
+/// the work of an index before the start. Blocks until the last thread is done.
 ///
 /// # Errors
-/// The first of the threads; or if one cannot be made or panics.
+/// The first of the threads; or if one cannot be created or panics.
 pub(super) fn run<W>(
     threads: usize,
     fs: &MemFs,
@@ -71,7 +71,7 @@ pub(super) fn run<W>(
     })
 }
 
-/// Waits for all threads, and adds up what they did.
+/// Waits for all threads, and adds up their tallies.
 fn join(running: Vec<Running<'_>>) -> anyhow::Result<Tally> {
     let tally = |thread: Running<'_>| {
         let joined = thread.join();

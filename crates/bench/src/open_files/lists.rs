@@ -1,4 +1,4 @@
-//! Who keeps the list of open files: ours in parts, ours under one lock, slabs, and nobody.
+//! The kinds of lists of open files: ours in parts, ours under one lock, slabs, and none.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -12,17 +12,17 @@ pub(super) const MUTEX_SLAB: &str = "slab under parking_lot's mutex";
 pub(super) const STD_MUTEX_SLAB: &str = "slab under std's mutex";
 pub(super) const NO_LIST: &str = "floor: on no list";
 
-/// Bytes to which a file may grow in the workloads; none comes near.
+/// Maximal size of a file in the workloads; none comes near.
 const FILE_LIMIT: usize = 1 << 30;
 
-/// Lists that a file system can have.
+/// Kind of list of a file system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Lists {
     /// One for each CPU.
     PerCpu,
     /// One under one lock.
     One,
-    /// None: nobody knows what is open.
+    /// None: open files are not tracked.
     None,
 }
 
@@ -38,7 +38,7 @@ impl Lists {
         }
     }
 
-    /// Makes a superblock with such lists.
+    /// Creates a superblock with such lists.
     ///
     /// # Errors
     /// If there is no memory.
@@ -51,7 +51,7 @@ impl Lists {
         made.map(Some).context("lists of open files")
     }
 
-    /// Makes an empty file system with such lists.
+    /// Creates an empty file system with such lists.
     ///
     /// # Errors
     /// If there is no memory.
@@ -60,23 +60,24 @@ impl Lists {
     }
 }
 
-/// List of open files as the experiment sees it. A file leaves it when its last reference goes.
+/// List of open files as the experiment sees it. A file leaves it when its last reference is
+/// dropped.
 pub(super) trait FileList: Sync + 'static {
-    /// What an open file consists of.
+    /// The open file.
     type File: Send + Sync + 'static;
 
-    /// Makes an open file on the list, if there is memory.
+    /// Creates an open file on the list, if there is memory.
     fn open(&self) -> Option<FileRef<Self::File>>;
 }
 
-/// What every open file consists of, whoever keeps the list.
+/// Content of every open file, for any list.
 #[derive(Default)]
 pub(super) struct File {
     _inode: u64,
     _position: u64,
 }
 
-/// Stands for what a file has to do at its end, whoever keeps the list.
+/// Represents the release hook of a file, for any list.
 fn end(_file: &File, _end: End) {}
 
 impl FileList for SuperBlock<File> {
@@ -88,7 +89,7 @@ impl FileList for SuperBlock<File> {
     }
 }
 
-/// Keeps nothing.
+/// Tracks nothing.
 pub(super) struct NoList;
 
 impl FileList for NoList {
@@ -112,7 +113,7 @@ impl FileList for Option<SuperBlock<File>> {
     }
 }
 
-/// Open file that knows its place on a list.
+/// Open file that knows its key in a list.
 #[derive(Default)]
 pub(super) struct Keyed {
     _file: File,
@@ -126,7 +127,7 @@ struct Apart<L>(L);
 /// The addresses of all open files.
 type Addresses = slab::Slab<usize>;
 
-/// What programs have: one list for all of the program, which no file has to be told of.
+/// The usual list of a program: a global one, to which a file needs no pointer.
 static ADDRESSES: Apart<parking_lot::Mutex<Addresses>> =
     Apart(parking_lot::Mutex::new(Addresses::new()));
 
@@ -160,7 +161,7 @@ impl FileList for StdMutexSlab {
     #[inline]
     fn open(&self) -> Option<FileRef<Keyed>> {
         let file = FileRef::try_with_ends(Keyed::default(), |file, _| {
-            // Nobody panics with the lock.
+            // No thread panics while it holds the lock.
             if let Ok(mut addresses) = STD_ADDRESSES.0.lock() {
                 addresses.try_remove(file.key());
             }
@@ -179,12 +180,12 @@ impl Keyed {
     }
 
     fn keep(&self, key: usize) {
-        // Relaxed: nobody else has the file yet, and who is given it sees what came before.
+        // Relaxed: no other thread has the file yet, and passing it to one makes the store visible.
         self.key.store(key, Ordering::Relaxed);
     }
 
     fn key(&self) -> usize {
-        // Relaxed: as above.
+        // Relaxed: as in the store.
         self.key.load(Ordering::Relaxed)
     }
 }
@@ -193,7 +194,7 @@ impl Keyed {
 mod tests {
     use super::*;
 
-    /// Counts what is on the list while files are open and when all are closed.
+    /// Counts the files on the list while they are open and when all are closed.
     fn counts<L: FileList>(list: &L, count: impl Fn(&L) -> usize) -> [usize; 3] {
         let before = count(list);
         let files: Vec<_> = (0..10).map(|_| list.open()).collect();

@@ -1,4 +1,4 @@
-//! Load files of dbench: what one client of a file server did, a line for each operation.
+//! Load files of dbench: the operations of one client of a file server, one a line.
 //!
 //! ```text
 //! NTCreateX "\clients\client1\a.doc" 0x40 0x1 9938 NT_STATUS_OK
@@ -6,12 +6,12 @@
 //! Close 9938 NT_STATUS_OK
 //! ```
 //!
-//! A line is an operation, its arguments, and the status that the server answered. A number in
-//! front is the time at which it happened, in seconds: nobody waits for it here. A `#` begins a
-//! comment. Files are named by a path, or by the handle that the line gave which opened them.
+//! A line is an operation, its arguments, and the status that the server returned. A leading number
+//! is the time of the operation in seconds, which is ignored here. A `#` begins a comment. Files
+//! are named by a path, or by the handle of the line that opened them.
 //!
-//! The file is parsed once for all clients. A path is stored once and named by its place, and a
-//! handle becomes one of a few slots, which are used again after a close, so a client finds both
+//! The file is parsed once for all clients. A path is stored once and named by its index, and a
+//! handle becomes one of a few slots, which are reused after a close, so a client finds both
 //! without a search.
 
 use std::fs;
@@ -25,14 +25,14 @@ mod status;
 
 pub(super) use status::Status;
 
-/// Where the package `dbench` of Debian puts its load file.
+/// Path of the load file in Debian's package `dbench`.
 pub const USUAL_PLACE: &str = "/usr/share/dbench/client.txt";
 
-/// What to do where there is no load file.
+/// Hint for users without a load file.
 pub const HOW_TO_GET: &str = "there is no load file of dbench at /usr/share/dbench/client.txt: \
      install it with `apt-get install dbench`, or name one with `--loadfile PATH`";
 
-/// Component of a path that stands for the client itself.
+/// Component of a path that represents the client itself.
 const SELF: &str = "client1";
 
 /// Operations of one client, in their order.
@@ -47,10 +47,10 @@ pub struct Loadfile {
     longest: usize,
 }
 
-/// Operation, and what the server answered.
+/// Operation with the server's response.
 #[derive(Debug)]
 pub(super) struct Line {
-    /// Its place in the file, counted from 1.
+    /// Its line in the file, counted from 1.
     pub(super) number: u32,
     pub(super) operation: Operation,
     pub(super) status: Status,
@@ -58,20 +58,20 @@ pub(super) struct Line {
     pub(super) count: u32,
 }
 
-/// Place of a path among all.
+/// Index of a path.
 pub(super) type PathId = u32;
 
-/// Place of an open file among those of a client.
+/// Index of an open file of a client.
 pub(super) type Slot = u16;
 
-/// What a line says.
+/// Operation of a line.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Operation {
     Create {
         path: PathId,
         kind: Kind,
         disposition: Disposition,
-        /// None if the server refused.
+        /// None if the server returned an error.
         slot: Option<Slot>,
     },
     Close(Slot),
@@ -94,7 +94,7 @@ pub(super) enum Operation {
     QueryFileSystem,
     Find {
         directory: PathId,
-        /// Place of the pattern among all.
+        /// Index of the pattern.
         pattern: u32,
     },
     Unlink(PathId),
@@ -107,7 +107,7 @@ pub(super) enum Operation {
     Deltree(PathId),
 }
 
-/// What may be opened.
+/// Kind of file to be opened.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Kind {
     Any,
@@ -115,7 +115,7 @@ pub(super) enum Kind {
     Directory,
 }
 
-/// What happens to what is there, and to what is not.
+/// Treatment of an existing file, and of a missing one.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Disposition {
     Open,
@@ -129,7 +129,7 @@ impl Loadfile {
     /// Reads and parses the load file at `path`.
     ///
     /// # Errors
-    /// If it cannot be read, or a line is not understood: which one is told.
+    /// If it cannot be read, or a line is invalid; the error names the line.
     pub fn read(path: &Path) -> anyhow::Result<Self> {
         let text = fs::read_to_string(path);
         text.map_err(Into::into)
@@ -138,7 +138,7 @@ impl Loadfile {
     }
 
     /// Reads the load file at `given`, or at the [usual place](USUAL_PLACE). Returns none if there
-    /// is nothing at the usual place: [`HOW_TO_GET`] then says what to do.
+    /// is no file at the usual place; [`HOW_TO_GET`] has a hint for users.
     ///
     /// # Errors
     /// Those of [`read`](Self::read).
@@ -154,7 +154,7 @@ impl Loadfile {
     /// Parses the text of a load file.
     ///
     /// # Errors
-    /// If a line is not understood, or uses a handle that is not open: which one is told.
+    /// If a line is invalid, or uses a handle that is not open; the error names the line.
     ///
     /// ```
     /// use fdtable_bench::open_files::Loadfile;
@@ -189,7 +189,7 @@ impl Loadfile {
         &self.patterns[place as usize]
     }
 
-    /// Returns all paths as the client of this name has them.
+    /// Returns all paths for the client with this name.
     pub(super) fn paths_of(&self, client: &str) -> Vec<String> {
         let path = |path: &String| {
             let components = path.split('/');

@@ -1,4 +1,4 @@
-//! Files that one thread opens and closes, by descriptors: in a bare table, and by the vfs.
+//! Files that one thread opens and closes by descriptor: in a bare table, and by the vfs.
 
 use std::hint::black_box;
 
@@ -11,23 +11,23 @@ use super::Sample;
 use super::lists::{File, FileList, Lists};
 use crate::turn;
 
-/// Pairs between two looks at the clock.
+/// Pairs between two reads of the clock.
 const CHUNK: usize = 256;
 
-/// File that the vfs opens. A directory on the way is less than most paths have.
+/// File that the vfs opens. Its one directory is fewer than most paths have.
 const PATH: &str = "/include/stdio.h";
 
-/// Who opens.
+/// Layers that an open passes through.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Layer {
-    /// A table gives a number to a file that is made for it.
+    /// A table allocates a descriptor for a new file.
     Table,
     /// The vfs walks a path to an inode too.
     Vfs,
 }
 
-/// Somebody with a table and a file to open.
+/// A table, and a file to open.
 pub(super) struct Opener {
     lists: Lists,
     opens: Opens,
@@ -41,7 +41,7 @@ enum Opens {
     ByVfs(Process),
 }
 
-/// Makes everyone with each kind of lists.
+/// Creates an opener of each layer with each kind of lists.
 pub(super) fn all() -> anyhow::Result<Vec<Opener>> {
     let of = |lists| [Opener::with_table(lists), Opener::with_vfs(lists)];
     Lists::ALL.into_iter().flat_map(of).collect()
@@ -51,7 +51,7 @@ pub(super) fn all() -> anyhow::Result<Vec<Opener>> {
 pub(super) fn sample(opener: &Opener) -> Sample<'_> {
     Box::new(move |turn| {
         let ns = turn::turn(1, turn, &|_| Box::new(|| opener.pairs()))?;
-        // What one subject leaves behind is not for the next to free.
+        // One subject must not free the memory that another left.
         rcu::barrier()?;
         ensure!(
             ns.is_finite(),
@@ -93,7 +93,7 @@ impl Opener {
         }
     }
 
-    /// Opens and closes, and returns how often.
+    /// Opens and closes, and returns the number of pairs.
     fn pairs(&self) -> usize {
         let done = match &self.opens {
             Opens::InTable { files, superblock } => in_table(files, superblock),
@@ -103,7 +103,7 @@ impl Opener {
     }
 }
 
-/// Gives a number to a new file and takes it back: the measured loop.
+/// Opens a new file and closes it: the measured loop.
 #[inline(never)]
 fn in_table(files: &Files<File>, superblock: &Option<SuperBlock<File>>) -> Option<()> {
     for _ in 0..CHUNK {
@@ -113,7 +113,7 @@ fn in_table(files: &Files<File>, superblock: &Option<SuperBlock<File>>) -> Optio
     Some(())
 }
 
-/// Opens a path and closes what it names: the measured loop.
+/// Opens a path and closes its descriptor: the measured loop.
 #[inline(never)]
 fn by_vfs(process: &Process) -> Option<()> {
     for _ in 0..CHUNK {

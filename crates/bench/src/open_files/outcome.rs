@@ -1,4 +1,4 @@
-//! How long a workload runs, what it did, and what that took.
+//! Duration and results of a workload.
 
 use std::time::{Duration, Instant};
 
@@ -7,24 +7,24 @@ use fdtable::Statistics;
 
 use crate::usage::Usage;
 
-/// How long a workload runs.
+/// Duration of a workload.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Until {
     /// Each thread does its work this often, at least 1.
     Passes(u32),
-    /// Each thread begins until this much time is over, and stops in the middle: at most a few
-    /// hundred operations later.
+    /// Each thread starts passes until this much time is over, and stops within a pass, at most a
+    /// few hundred operations later.
     Elapsed(Duration),
 }
 
-/// What a workload did, and what it took.
+/// Results and costs of a workload.
 #[derive(Clone, Copy, Debug)]
 pub struct Outcome {
     /// Operations of all threads: lines of the load file, or compilations.
     pub operations: u64,
     /// Files and directories that were opened.
     pub opens: u64,
-    /// Files and directories that were closed: as many, for nothing stays open.
+    /// Files and directories that were closed: as many, since nothing stays open.
     pub closes: u64,
     /// Bytes that were read and written.
     pub bytes: u64,
@@ -34,11 +34,11 @@ pub struct Outcome {
     pub user: Duration,
     /// Time of all CPUs in the host's kernel for the program.
     pub system: Duration,
-    /// What the lists of the file system's open files counted meanwhile, if it has any.
+    /// Statistics of the file system's lists of open files for the workload, if it has any.
     pub lists: Option<Statistics>,
 }
 
-/// What one thread did.
+/// Results of one thread.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Tally {
     pub(super) operations: u64,
@@ -47,7 +47,7 @@ pub(super) struct Tally {
     pub(super) bytes: u64,
 }
 
-/// What there was when a workload began.
+/// State at the start of a workload.
 pub(super) struct Beginning {
     usage: Usage,
     lists: Option<Statistics>,
@@ -55,7 +55,7 @@ pub(super) struct Beginning {
 }
 
 impl Beginning {
-    /// Takes note of a beginning now, on a file system with these lists.
+    /// Records the state now, on a file system with these lists.
     pub(super) fn now(lists: Option<Statistics>) -> anyhow::Result<Self> {
         Ok(Beginning {
             usage: Usage::now()?,
@@ -74,8 +74,8 @@ impl Outcome {
 }
 
 impl Tally {
-    /// Makes the outcome of a workload on a file system with these lists, that began at `began` and
-    /// ends now.
+    /// Makes the outcome of a workload on a file system with these lists, which started at `began`
+    /// and ends now.
     pub(super) fn since(
         self,
         began: &Beginning,
@@ -110,7 +110,7 @@ impl Until {
         Ok(())
     }
 
-    /// Tells whether a thread that did `passes` and began at `began` does another pass.
+    /// Returns true if a thread that did `passes` and started at `began` does another pass.
     pub(super) fn goes_on(self, passes: u32, began: Instant) -> bool {
         match self {
             Until::Passes(most) => passes < most,
@@ -118,7 +118,7 @@ impl Until {
         }
     }
 
-    /// Tells whether the time of a thread that began at `began` is over.
+    /// Returns true if the time of a thread that started at `began` is over.
     pub(super) fn is_over(self, began: Instant) -> bool {
         match self {
             Until::Passes(_) => false,
@@ -127,7 +127,7 @@ impl Until {
     }
 }
 
-/// Returns what was counted between two moments.
+/// Returns the difference of two statistics.
 fn between(before: &Statistics, after: &Statistics) -> Statistics {
     Statistics {
         joined: after.joined - before.joined,

@@ -1,4 +1,4 @@
-//! The pictures of `open-files`: lists, opens, and the throughput of workloads.
+//! The plots of `open-files`: lists, opens, and the throughput of workloads.
 
 use super::add_remove::Case;
 use super::lists::Lists;
@@ -9,12 +9,12 @@ use super::{OpenFiles, Row};
 use crate::plot::{Axis, Bar, Group, Kind, Plot};
 use crate::stats::Summary;
 
-/// Draws what was measured.
+/// Draws all measured parts.
 pub(super) fn plots(rows: &[Row], config: &OpenFiles) -> Vec<Plot> {
     let mut plots = vec![
         plot(
             "lists",
-            "A file put on a list of open files, and taken off",
+            "A file added to a list of open files, and removed",
             Axis::log("ns for a file"),
             lists(rows),
         ),
@@ -35,7 +35,7 @@ pub(super) fn plots(rows: &[Row], config: &OpenFiles) -> Vec<Plot> {
     plots
 }
 
-/// Makes a picture of those groups that have a bar.
+/// Makes a plot of those groups that have a bar.
 fn plot(name: &'static str, caption: &str, value: Axis, mut groups: Vec<Group>) -> Plot {
     groups.retain(|group| !group.bars.is_empty());
     Plot {

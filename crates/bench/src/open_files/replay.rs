@@ -1,4 +1,4 @@
-//! Clients that all do what a load file says, as fast as it goes.
+//! Clients that execute a load file as fast as possible.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -11,16 +11,16 @@ use super::crew::{self, Alarm};
 use super::loadfile::Loadfile;
 use super::outcome::{Outcome, Tally, Until};
 
-/// Lines between two looks at the clock.
+/// Lines between two reads of the clock.
 const STRIDE: usize = 256;
 
-/// Lets `clients` clients, at least 1, do what `loadfile` says. Each has a thread and a process of
-/// its own, and the directory `clientN` where the file says `client1`, with N counted from 1; all
-/// are on `fs`. Nobody waits for the times that the file may tell. Blocks until all are done.
+/// Executes `loadfile` with `clients` clients, at least 1. Each has a thread and a process of its
+/// own, and the directory `clientN` where the file says `client1`, with N counted from 1; all are
+/// on `fs`. Times in the file are ignored. Blocks until all are done.
 ///
 /// # Errors
-/// If the load file is empty or there is no client; if an operation answers otherwise than the
-/// file says, which ends the run; if a thread cannot be made.
+/// If the load file is empty or there is no client; if the result of an operation differs from the
+/// recorded one, which ends the run; if a thread cannot be created.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -50,7 +50,7 @@ pub fn replay(
     })
 }
 
-/// Plays until it is time to stop, and leaves nothing open.
+/// Executes lines until the end of the turn, and closes all files.
 fn play(
     mut client: Client<'_>,
     loadfile: &Loadfile,

@@ -1,4 +1,4 @@
-//! What the measurements of `open-files` say: tables, figures, and sentences.
+//! The summary of `open-files`: tables, figures, and remarks.
 
 use super::add_remove::Case;
 use super::lists::{Lists, MUTEX_SLAB, NO_LIST, ONE_LIST, PER_CPU, STD_MUTEX_SLAB};
@@ -8,10 +8,10 @@ use super::{OpenFiles, Row, loadfile};
 use crate::report::{Figure, Goal, Table, nanoseconds, ratio};
 use crate::stats::{Summary, median, paired_ratio};
 
-/// What the table of lists has a line for.
+/// Subjects that have a row in the table of lists.
 pub(super) const SUBJECTS: [&str; 5] = [PER_CPU, ONE_LIST, MUTEX_SLAB, STD_MUTEX_SLAB, NO_LIST];
 
-/// Who has one lock for all.
+/// Subjects with one lock for all CPUs.
 const ONE_LOCK: [&str; 3] = [ONE_LIST, MUTEX_SLAB, STD_MUTEX_SLAB];
 
 /// Finds the samples of a list, in the order of the rounds.
@@ -50,14 +50,14 @@ pub(super) fn turns<'a>(rows: &'a [Row], name: &str, wanted: Kind) -> Option<&'a
     })
 }
 
-/// Returns what a list takes beyond the floor of the same round.
+/// Returns the net cost of a list: its samples minus the floor of the same round.
 fn net(rows: &[Row], name: &str, case: Case) -> Option<Vec<f64>> {
     let of = added(rows, name, case)?.iter();
     let floor = added(rows, NO_LIST, case)?;
     Some(of.zip(floor).map(|(ns, floor)| ns - floor).collect())
 }
 
-/// Finds who is the fastest with one lock for all.
+/// Finds the fastest subject with one lock for all.
 fn best_of_one_lock(rows: &[Row], case: Case) -> Option<(&'static str, &[f64])> {
     let of = |name| Some((name, added(rows, name, case)?));
     let fastest = |(_, a): &(_, &[f64]), (_, b): &(_, &[f64])| median(a).total_cmp(&median(b));
@@ -89,8 +89,8 @@ fn lists(rows: &[Row]) -> Table {
     };
     let names = columns.map(|(name, _)| [name.to_owned(), "net".to_owned()]);
     Table {
-        caption: "Nanoseconds of a file that is put on a list and taken off: median (10th–90th \
-                  percentile), and the median of what is beyond the floor of the same round"
+        caption: "Nanoseconds of a file that is added to a list and removed: median (10th–90th \
+                  percentile), and the median of the net cost beyond the floor of the same round"
             .to_owned(),
         header: std::iter::once("ns".to_owned())
             .chain(names.into_iter().flatten())
@@ -226,7 +226,7 @@ pub(super) fn figures(rows: &[Row], config: &OpenFiles) -> Vec<Figure> {
             "open_files.add_remove_2t_vs_global",
             Case::TwoThreads,
             Goal::AtLeast(3.0),
-            "Two threads that make files and drop them",
+            "Two threads that create files and drop them",
         ),
         net_against_one_lock(rows),
         against_one_lock(
@@ -298,7 +298,7 @@ fn against_one_lock(
     Some(Figure::of_ratio(key, &ratio, goal, &meaning))
 }
 
-/// Compares what the lists add to the floor: medians, for in one round it may be nothing.
+/// Compares the net costs of the lists: medians, since in a single round it may be nothing.
 fn net_against_one_lock(rows: &[Row]) -> Option<Figure> {
     let case = Case::TwoThreads;
     let (rival, _) = best_of_one_lock(rows, case)?;
@@ -333,7 +333,7 @@ fn throughput(rows: &[Row], key: &'static str, kind: Kind, meaning: &str) -> Opt
     Some(Figure::of_ratio(key, &ratio, Goal::None, meaning))
 }
 
-/// Says what the tables show.
+/// Draws conclusions from the tables.
 pub(super) fn remarks(rows: &[Row], config: &OpenFiles) -> Vec<String> {
     let mut remarks = vec![
         "Nanoseconds are those of one CPU; of files that are handed over, those that pass while one \
@@ -421,7 +421,7 @@ mod tests {
         let figure = find(&rows, "open_files.add_remove_2t_vs_global").unwrap();
         assert_eq!(figure.value, 2.0);
         assert!(figure.meaning.contains(MUTEX_SLAB), "{}", figure.meaning);
-        // 330 ÷ 55: the medians of what is beyond the floor.
+        // 330 ÷ 55: the medians of the net costs.
         let figure = find(&rows, "open_files.add_remove_2t_net_vs_global").unwrap();
         assert!((figure.value - 6.0).abs() < 1e-9, "{}", figure.value);
         assert!(find(&rows, "open_files.cross_cpu_vs_global").is_none());

@@ -11,7 +11,7 @@ use super::{Build, Loadfile, Outcome, Until, build, replay};
 use crate::experiment::Progress;
 use crate::stats::{Summary, order};
 
-/// Which workload it is.
+/// Kind of workload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Kind {
@@ -28,7 +28,7 @@ pub(super) enum Load<'a> {
     Build(Build),
 }
 
-/// What all turns of a workload came to on one kind of list.
+/// Results of all turns of a workload on one kind of list.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Turns {
     /// Operations of all threads per second.
@@ -37,7 +37,7 @@ pub(super) struct Turns {
     pub(super) user_seconds: f64,
     /// Seconds of all CPUs in the host's kernel for it, in all turns together.
     pub(super) system_seconds: f64,
-    /// What the lists counted, if there are any.
+    /// Statistics of the lists, if there are any.
     pub(super) locality: Option<Locality>,
     /// The throughput of each round, for ratios in pairs.
     #[serde(skip)]
@@ -51,8 +51,8 @@ pub(super) struct Locality {
     pub(super) locks: u64,
     /// Files that left, in all turns together.
     pub(super) removals: u64,
-    /// Fraction of the removals that were on the CPU where the file joined, a sample for each turn.
-    /// None for one list, to which that means nothing.
+    /// Fraction of the removals on the CPU where the file joined, a sample for each turn. None for
+    /// one list, where it has no meaning.
     pub(super) cpu_hits: Option<Summary>,
     /// The same for memory nodes.
     pub(super) node_hits: Option<Summary>,
@@ -75,7 +75,7 @@ impl Load<'_> {
         }
     }
 
-    /// Has a turn on a file system of its own, which is gone with all memory when this returns.
+    /// Runs a turn on a file system of its own, which is freed before this returns.
     fn turn(&self, lists: Lists, until: Until) -> anyhow::Result<Outcome> {
         let fs = Arc::new(lists.file_system()?);
         let outcome = match self {
@@ -123,7 +123,7 @@ impl Turns {
 }
 
 impl Locality {
-    /// Adds up what was counted; none if there are no lists.
+    /// Adds up the statistics; none if there are no lists.
     fn of(lists: Lists, outcomes: &[Outcome]) -> Option<Self> {
         let counted: Option<Vec<_>> = outcomes.iter().map(|outcome| outcome.lists).collect();
         let counted = counted?;

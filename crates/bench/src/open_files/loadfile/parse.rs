@@ -1,4 +1,4 @@
-//! From text to operations.
+//! Parser of load files.
 
 use std::collections::HashMap;
 
@@ -7,14 +7,14 @@ use wildmatch::WildMatch;
 
 use super::{Disposition, Kind, Line, Loadfile, Operation, PathId, Slot, Status};
 
-/// What is known of the lines before.
+/// State from the previous lines.
 #[derive(Default)]
 struct Parser {
     paths: HashMap<String, PathId>,
     patterns: HashMap<String, u32>,
     /// Open handles with their slots.
     open: HashMap<u64, Slot>,
-    /// Slots that were used and are free.
+    /// Free slots that were used before.
     free: Vec<Slot>,
     slots: Slot,
     longest: u32,
@@ -56,7 +56,7 @@ impl Parser {
         }
     }
 
-    /// Parses an operation, and what it transferred or found.
+    /// Parses an operation, and the count of transferred bytes or found names.
     fn operation(
         &mut self,
         name: &str,
@@ -131,7 +131,7 @@ impl Parser {
         let (directory, pattern) = path
             .rsplit_once('/')
             .ok_or_else(|| anyhow!("{word} names no directory"))?;
-        // `<` and `>` are the wildcards of a DOS that counts the last point apart.
+        // `<` and `>` are the wildcards of a DOS that treats the last point separately.
         let pattern = pattern.replace('<', "*").replace('>', "?");
         let next = self.patterns.len() as u32;
         Ok(Operation::Find {
@@ -192,14 +192,14 @@ impl Parser {
     }
 }
 
-/// Lists what was numbered, in the order of the numbers.
+/// Lists the names in the order of their indices.
 fn in_order(numbered: HashMap<String, u32>) -> Vec<String> {
     let mut all: Vec<_> = numbered.into_iter().collect();
     all.sort_unstable_by_key(|(_, place)| *place);
     all.into_iter().map(|(text, _)| text).collect()
 }
 
-/// Cuts a line at its blanks, but not within quotes, which go.
+/// Splits a line at its blanks, but not within quotes, which it removes.
 fn words(line: &str) -> anyhow::Result<Vec<&str>> {
     let mut words = Vec::with_capacity(8);
     let mut rest = line.trim_start();
@@ -226,7 +226,7 @@ fn number<N: TryFrom<u64>>(word: &str) -> anyhow::Result<N> {
     fitting.ok_or_else(|| anyhow!("{word} is no number, or too large"))
 }
 
-/// Takes what matters of the create options.
+/// Extracts the kind of file from the create options.
 fn kind(options: u32) -> Kind {
     const DIRECTORY_FILE: u32 = 0x1;
     const NON_DIRECTORY_FILE: u32 = 0x40;
@@ -245,7 +245,7 @@ fn parse_disposition(number: u32) -> anyhow::Result<Disposition> {
         2 => Disposition::Create,
         3 => Disposition::OpenIf,
         4 => Disposition::Overwrite,
-        // Zero replaces the inode too, which nobody can tell from here.
+        // Zero replaces the inode too, which a client cannot observe.
         0 | 5 => Disposition::OverwriteIf,
         _ => bail!("create disposition {number} is not known"),
     })

@@ -1,21 +1,21 @@
-//! Answers of a file server.
+//! Status codes of a file server.
 
 use std::fmt;
 
 use anyhow::{anyhow, bail};
 use fdtable_vfs::Errno;
 
-/// Answer of the recorded server.
+/// Status of the recorded server.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(in crate::open_files) enum Status {
     Ok,
     /// The last name of a path does not exist.
     NameNotFound,
-    /// A directory on the way does not exist.
+    /// A directory of the path does not exist.
     PathNotFound,
     /// No name matches a pattern.
     NoSuchFile,
-    /// There is something of this name.
+    /// The name exists.
     NameCollision,
 }
 
@@ -38,7 +38,7 @@ impl Status {
         Ok(*status)
     }
 
-    /// Tells whether `errno` says the same.
+    /// Returns true if `errno` has the same meaning.
     pub(in crate::open_files) fn stands_for(self, errno: Errno) -> bool {
         match self {
             Status::Ok => false,

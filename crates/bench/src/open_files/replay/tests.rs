@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use super::*;
 
-/// A morning: a document that is written, saved under its name, searched for, and thrown away.
+/// A morning: a document is written, saved under its name, searched for, and deleted.
 const MORNING: &str = r#"
 # A comment, and an empty line before it.
 Deltree "\clients\client1" NT_STATUS_OK
@@ -101,23 +101,23 @@ fn an_answer_that_is_not_the_recorded_one_is_told_with_its_line() {
         (
             "OLD\\MEMO.DOC\" 1004 NT_STATUS_OBJECT_PATH_NOT_FOUND",
             "OLD\\MEMO.DOC\" 1004 NT_STATUS_OK",
-            "client 1: line 8: the answer is Err(ENOENT), and should be NT_STATUS_OK with 0",
+            "client 1: line 8: the result is Err(ENOENT), and should be NT_STATUS_OK with 0",
         ),
         (
             "4096 920 NT",
             "4096 4096 NT",
-            "client 1: line 14: the answer is Ok(920), and should be NT_STATUS_OK with 4096",
+            "client 1: line 14: the result is Ok(920), and should be NT_STATUS_OK with 4096",
         ),
         (
             "NTCreateX \"\\clients\\client1\\MEMO.DOC\" 0x40 0x1 101",
             "NTCreateX \"\\clients\\client1\" 0x0 0x1 101",
-            "client 1: line 9: the answer is Ok(0), and should be \
+            "client 1: line 9: the result is Ok(0), and should be \
              NT_STATUS_OBJECT_NAME_NOT_FOUND with 0",
         ),
         (
             "memo.*\" 260 1366 1",
             "memo.*\" 260 1366 2",
-            "client 1: line 26: the answer is Ok(1), and should be NT_STATUS_OK with 2",
+            "client 1: line 26: the result is Ok(1), and should be NT_STATUS_OK with 2",
         ),
     ] {
         assert_eq!(error_of(line, other), expected);
