@@ -1,4 +1,4 @@
-//! `alloc` end to end, alone in its process: it opens descriptors of the host, and asks how much
+//! `alloc` end to end, alone in its process: it opens descriptors of the host, and reads how much
 //! of the heap is in use.
 
 use fdtable_bench::alloc::Alloc;
@@ -69,7 +69,7 @@ fn a_tiny_run_has_pairs_of_every_subject_and_memory_of_every_table() {
     }
 }
 
-/// A slot holds a pointer at least, and 20,000 of them are seen beside all noise.
+/// A slot holds at least a pointer, and 20,000 of them stand out from all noise.
 fn memory_is_that_of_the_slots(rows: &[serde_json::Value]) {
     let footprints: Vec<f64> = rows
         .iter()

@@ -1,5 +1,5 @@
 //! `fd-scale` end to end, alone in its process: it measures the host's own descriptors too, and a
-//! test beside it that opens a file would take the number that was just closed.
+//! concurrent test that opens a file would take the descriptor that was just closed.
 
 use fdtable_bench::experiment::{Experiment, Silent};
 use fdtable_bench::fd_scale::FdScale;

@@ -1,5 +1,5 @@
-//! `grow` end to end, alone in its process: it opens descriptors of the host, and a machine with
-//! other work makes its opens look worse.
+//! `grow` end to end, alone in its process: it opens descriptors of the host, and other work on the
+//! machine makes its opens slower.
 
 use fdtable_bench::experiment::{Experiment, Silent};
 use fdtable_bench::grow::Grow;

@@ -1,4 +1,4 @@
-//! `libmicro` end to end, with turns that are too short to tell anything.
+//! `libmicro` end to end, with turns that are too short for significant results.
 
 use fdtable_bench::experiment::{Experiment, Silent};
 use fdtable_bench::libmicro::LibMicro;

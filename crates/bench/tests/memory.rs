@@ -1,4 +1,4 @@
-//! What the C library says of its heap, alone in its process: other tests would allocate too.
+//! The heap size that the C library reports, alone in its process: other tests would allocate too.
 
 #![cfg(target_env = "gnu")]
 

@@ -1,4 +1,4 @@
-//! `open-files` end to end, alone in its process: it measures what the process uses.
+//! `open-files` end to end, alone in its process: it measures the resources of the process.
 
 use std::path::PathBuf;
 
@@ -12,7 +12,7 @@ const PER_CPU: &str = "fdtable, a list for each CPU";
 const ONE_LIST: &str = "fdtable, one list under one lock";
 const NO_LIST: &str = "floor: on no list";
 
-/// A file that clients write, each its own, and throw away.
+/// A file that each client writes and deletes.
 const MORNING: &str = r#"
 Mkdir "\clients" NT_STATUS_OK
 Mkdir "\clients\client1" NT_STATUS_OK

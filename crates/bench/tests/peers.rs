@@ -1,4 +1,4 @@
-//! A tiny run of `peers`: what is there, and that every table does the work.
+//! A tiny run of `peers`: every table is present and does the work.
 
 use fdtable_bench::experiment::{Experiment, Silent};
 use fdtable_bench::machine::Machine;
@@ -23,7 +23,7 @@ fn a_tiny_run_has_every_table_and_every_figure() {
     assert!(of_side("theirs") >= 9, "{}", of_side("theirs"));
     for row in &report.rows {
         let timings = row["timings"].as_array().unwrap();
-        // Nobody lacks more than the two cases of owned lookups.
+        // No rival lacks more than the two cases of owned lookups.
         assert!(timings.len() >= 7, "{row}");
         for timing in timings {
             assert!(timing["ns"]["min"].as_f64().unwrap() > 0.0, "{row}");

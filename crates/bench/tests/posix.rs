@@ -1,4 +1,5 @@
-//! `posix` end to end, alone in its process: it makes the one of the C interface.
+//! `posix` end to end, alone in its process: it creates the process's only instance of the C
+//! interface.
 
 use fdtable_bench::experiment::{Experiment, Silent};
 use fdtable_bench::machine::Machine;

@@ -1,4 +1,4 @@
-//! `sparse` end to end, alone in its process: it asks how much of the heap is in use.
+//! `sparse` end to end, alone in its process: it reads how much of the heap is in use.
 
 use fdtable_bench::experiment::{Experiment, Silent};
 use fdtable_bench::machine::Machine;
@@ -28,7 +28,7 @@ fn a_tiny_run_has_time_and_memory_of_every_table() {
     assert!(value("sparse.open_max_fd_us") > 0.0);
     assert!(value("sparse.open_max_fd_worst_us") >= value("sparse.open_max_fd_us"));
     if cfg!(target_env = "gnu") {
-        // A leaf of pointers at least, and a table that is not as long as its numbers.
+        // At least a leaf of pointers, and a table that is not as long as its limit.
         assert!((512.0..1e6).contains(&value("sparse.bytes")));
         vectors_hold_what_lies_below(&report.rows);
     }

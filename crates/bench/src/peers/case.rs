@@ -1,4 +1,4 @@
-//! What is timed: the work, by how many threads, on which descriptors.
+//! The timed cases: the work, the number of threads, and the descriptors.
 
 use std::fmt;
 use std::os::fd::RawFd;
@@ -7,10 +7,11 @@ use serde::Serialize;
 
 use crate::lookup::timing::Sequences;
 
-/// Descriptors that a thread looks up, and that are open at least.
+/// Descriptors that a thread looks up; at least as many are open.
 pub(super) const LIVE: u32 = 64;
 
-/// Length of a sequence of lookups: its keys stay in the first cache, also if they have 8 bytes.
+/// Length of a sequence of lookups: its keys stay in the first-level cache, even if they have 8
+/// bytes.
 pub(super) const SEQUENCE: usize = 2048;
 
 /// Work of a number of threads.
@@ -21,25 +22,25 @@ pub(super) struct Case {
     pub(super) threads: usize,
 }
 
-/// What a thread does again and again. Objects have 64 bytes and are held by counted references,
-/// unless the authors of a table hold them in place.
+/// The repeated work of a thread. Objects have 64 bytes and are held by counted references, unless
+/// a table holds them in place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Work {
-    /// Looks a descriptor up without a reference of its own and reads a number of the object. All
+    /// Looks up a descriptor without a reference of its own and reads an integer of the object. All
     /// threads look up the same descriptors.
     Borrowed,
-    /// Takes a reference, reads a number of the object, and drops the reference. Each thread looks
-    /// up descriptors of its own.
+    /// Takes a reference, reads an integer of the object, and drops the reference. Each thread
+    /// looks up descriptors of its own.
     Owned,
     /// Opens an object of the thread's own and closes it: the same counted reference moves in and
     /// out, where the table holds references.
     OpenClose,
-    /// Makes an object, opens it, and closes it, with which it is gone.
+    /// Creates an object, opens it, and closes it, which frees it.
     OpenCloseNew,
-    /// Of 20 operations 9 lookups, an open, 9 lookups, and a close of what was opened. Lookups are
-    /// borrowed where the table has that, and owned otherwise; each thread looks up descriptors of
-    /// its own. The reference moves as in [`Work::OpenClose`].
+    /// Of 20 operations 9 lookups, an open, 9 lookups, and a close of the opened descriptor.
+    /// Lookups are borrowed where the table supports that, and owned otherwise; each thread looks
+    /// up descriptors of its own. The reference moves as in [`Work::OpenClose`].
     Mixed,
 }
 
@@ -73,15 +74,15 @@ impl Case {
         }
     }
 
-    /// Returns what each thread looks up, again and again: places in the order in which the
-    /// descriptors were opened, counted from 0, the same for every table. In work without lookups
-    /// nobody looks at them.
+    /// Returns the sequence of lookups of each thread: indices in the order in which the
+    /// descriptors were opened, counted from 0, the same for every table. Work without lookups
+    /// ignores them.
     pub(super) fn sequences(self) -> Vec<Vec<RawFd>> {
         let own = self.open() / LIVE;
         let disjoint = Sequences::disjoint(self.open(), own as usize);
         let of_thread = |nth: usize| {
             let all = &disjoint.of_threads()[nth % own as usize];
-            // Who shares descriptors does not look them up in step.
+            // Threads that share descriptors do not look them up in step.
             let start = nth * SEQUENCE % all.len();
             all.iter()
                 .cycle()

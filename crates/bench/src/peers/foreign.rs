@@ -1,11 +1,12 @@
 //! Rivals in processes of their own: tables that are not written in Rust.
 //!
-//! Each is a program under `crates/bench/rivals`, whose source is in this program too, and which is
-//! built on the machine where it runs. It stays alive and is asked over its standard streams for a
-//! turn, for growth, or for a footprint, so that its turns alternate with those of the others. Time
-//! is taken inside of it, around the same loop as ours and with its threads on the same CPUs.
+//! Each is a program under `crates/bench/rivals`. Its source is embedded in this program, which
+//! builds it on the machine where it runs. The rival stays alive and answers requests over its
+//! standard streams for a turn, for growth, or for a footprint, so that its turns alternate with
+//! those of the others. It measures time itself, around the same loop as ours and with its threads
+//! on the same CPUs.
 //!
-//! What was looked up is sent to it: the sequences are the same.
+//! The sequences of lookups are sent to it, so that they are the same for all tables.
 
 use std::fmt::Write;
 use std::time::Duration;
@@ -23,23 +24,23 @@ mod process;
 
 use process::Program;
 
-/// Time that a turn may take beside its length. Machines may be busy.
+/// Time limit for a turn beside its length, for busy machines.
 const TURN_LIMIT: Duration = Duration::from_secs(60);
 
-/// Time for millions of opens.
+/// Time limit for millions of opens.
 const SIZE_LIMIT: Duration = Duration::from_secs(300);
 
-/// What to do with programs that take minutes to build.
+/// Treatment of programs that take minutes to build.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SlowBuilds {
-    /// Takes those that were built before.
+    /// Uses only those that were built before.
     Skip,
     /// Builds them, once: they stay in the user's cache.
     Build,
 }
 
-/// Lists every rival, or why it is not there. Blocks while they are built.
+/// Lists every rival, or why it is missing. Blocks while they are built.
 pub(super) fn all(
     slow: SlowBuilds,
     progress: &dyn Progress,
@@ -52,12 +53,12 @@ pub(super) fn all(
         .collect()
 }
 
-/// Rival that is asked.
+/// Rival in another process.
 struct Foreign {
     name: &'static str,
     features: Features,
     program: Program,
-    /// The case whose sequences the program has.
+    /// The case whose sequences the program has received.
     told: Option<Case>,
 }
 
@@ -71,7 +72,7 @@ impl Foreign {
         }
     }
 
-    /// Sends what each thread looks up, unless that is known.
+    /// Sends the sequences of a case, unless the program has them.
     fn tell(&mut self, case: Case) -> anyhow::Result<()> {
         if self.told == Some(case) {
             return Ok(());
@@ -147,7 +148,7 @@ mod tests {
     use super::*;
     use crate::experiment::Silent;
 
-    /// Asks for everything that a rival can be asked for, in small.
+    /// Makes all requests to a rival, with small sizes.
     fn takes_part(rival: &mut dyn Rival) {
         let name = rival.name();
         for case in Case::ALL {

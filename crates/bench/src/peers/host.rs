@@ -1,4 +1,4 @@
-//! The kernel's own table, by system calls, and the call that does nothing beside it.
+//! The kernel's own table, by system calls, and an empty system call beside it.
 
 use std::fs::File;
 use std::hint::black_box;
@@ -16,18 +16,18 @@ use crate::host;
 use crate::tail::{Durations, Tail};
 use crate::turn::{self, Worker};
 
-/// Pairs of calls between two looks at the clock.
+/// Pairs of calls between two reads of the clock.
 const PAIRS: usize = 64;
 
-/// Lookups between two looks at the clock.
+/// Lookups between two reads of the clock.
 const LOOKUPS: usize = 128;
 
 pub(super) fn all() -> Vec<Box<dyn Rival>> {
     vec![Box::new(Host), Box::new(EmptyCall)]
 }
 
-/// Looks up with `fcntl`, opens with `dup`, and makes the smallest object that there is, which
-/// counts events. It hands no reference to the program, so it has no lookup with one.
+/// Looks up with `fcntl`, opens with `dup`, and creates the smallest object, an `eventfd`. It
+/// returns no reference to the program, so it has no owned lookup.
 struct Host;
 
 impl Rival for Host {
@@ -89,7 +89,7 @@ impl Rival for Host {
         })
     }
 
-    /// The host does not tell.
+    /// The host does not report its memory.
     fn footprint(&mut self, _live: u32) -> anyhow::Result<Option<f64>> {
         Ok(None)
     }
@@ -126,20 +126,20 @@ fn worker(work: Work, fds: Vec<BorrowedFd<'_>>) -> Worker<'_> {
     }
 }
 
-/// Looks all of them up and returns how many were found.
+/// Looks up all of them and returns how many were found.
 fn look_up(fds: &[BorrowedFd<'_>]) -> usize {
     fds.iter()
         .filter(|fd| black_box(fcntl(fd, FcntlArg::F_GETFD)).is_ok())
         .count()
 }
 
-/// Does what makes and ends a descriptor, and returns how often that succeeded.
+/// Repeats an open and a close, and returns how often both succeeded.
 fn repeat(pair: impl Fn() -> Option<()>) -> usize {
     (0..PAIRS).filter_map(|_| pair()).count()
 }
 
-/// As many calls as [`Host`] makes, each of which only asks for the parent's number: the C library
-/// does not remember it.
+/// As many calls as [`Host`] makes, each of which only reads the parent's process ID: the C library
+/// does not cache it.
 struct EmptyCall;
 
 impl Rival for EmptyCall {

@@ -1,5 +1,7 @@
-//! Our table: on the lowest free number and on any, read in sections and between quiescent states. And any other
-//! for which the experiments have [`Table`] already.
+//! Our table as a rival, and any baseline that implements [`Table`].
+//!
+//! Ours opens on the lowest free descriptor or on any, and is read in sections or between quiescent
+//! states.
 
 use std::os::fd::RawFd;
 
@@ -85,7 +87,7 @@ where
     }
 }
 
-/// A table of ours, whichever number it opens on.
+/// A table of ours, in either mode of allocation.
 trait Ours: NewFile<Padded, Padded> + Table<Padded, Ref = FileRef<Padded>> {
     fn files(&self) -> &Files<Padded>;
 }

@@ -1,4 +1,4 @@
-//! A table of this process as a rival: makes it, fills it, and runs the measured loops.
+//! A table of this process as a rival: creates it, fills it, and runs the measured loops.
 
 use std::hint::black_box;
 use std::marker::PhantomData;
@@ -14,10 +14,10 @@ use crate::memory::bytes_in_use;
 use crate::tail::{Durations, Tail};
 use crate::turn::{self, Worker};
 
-/// Pairs of an open and a close between two looks at the clock.
+/// Pairs of an open and a close between two reads of the clock.
 const PAIRS: usize = 512;
 
-/// Numbers of a table in turns: a few more than are open, for threads that keep some.
+/// Descriptors of a table in turns: a few more than are open, for threads that reserve some.
 const ROOM: u32 = 4096;
 
 /// Rival in this process.
@@ -28,7 +28,7 @@ pub(super) struct Player<S> {
     subject: PhantomData<fn() -> S>,
 }
 
-/// Table with some descriptors open, and what to look up.
+/// Table with some descriptors open, and the lookups.
 struct Filled<S: Subject> {
     table: S,
     sequences: Vec<Vec<S::Key>>,
@@ -63,7 +63,7 @@ impl<S: Subject> Rival for Player<S> {
         let filled = Filled::<S>::new(case)?;
         let prepare = |nth| filled.worker(case.work, nth, round);
         let ns = turn::turn(case.threads, length, &prepare)?;
-        ensure!(ns.is_finite(), "a table does not take what it gave");
+        ensure!(ns.is_finite(), "a table did not accept its own key");
         drop(filled);
         S::settle()?;
         Ok(Some(ns))
@@ -129,7 +129,7 @@ impl<S: Subject> Filled<S> {
     fn worker(&self, work: Work, nth: usize, round: usize) -> Worker<'_> {
         let keys = &self.sequences[nth];
         let mut reader = S::reader();
-        // Made by the thread, so that no two threads write to a line together.
+        // Created by the thread, so that no two threads write to a common line.
         let mut file = Some(S::File::new(nth as u64));
         let mut worker: Worker<'_> = match work {
             Work::Borrowed => Box::new(move || {
@@ -154,7 +154,7 @@ impl<S: Subject> Filled<S> {
                 counted(file.is_some(), operations_of_mix(keys))
             }),
         };
-        // Makes the thread known to whatever the table keeps for each thread, and warms the code.
+        // Creates the table's per-thread state, and warms the code.
         worker();
         worker
     }
@@ -183,7 +183,7 @@ impl<S: Subject> Filled<S> {
         Some(file)
     }
 
-    /// Makes an object, opens it, and closes it: the measured loop.
+    /// Creates an object, opens it, and closes it: the measured loop.
     #[inline(never)]
     fn new_pairs(&self, value: u64) -> Option<()> {
         for _ in 0..PAIRS {
@@ -193,7 +193,7 @@ impl<S: Subject> Filled<S> {
         Some(())
     }
 
-    /// Lookups, and now and then an open or a close: the measured loop.
+    /// Lookups, with an open or a close after each block: the measured loop.
     #[inline(never)]
     fn mix(&self, reader: &mut S::Reader, keys: &[S::Key], mut file: S::File) -> Option<S::File> {
         let mut sum: u64 = 0;
@@ -209,13 +209,13 @@ impl<S: Subject> Filled<S> {
     }
 }
 
-/// Returns the operations of [`Filled::mix`] over `keys`: the lookups, an open and a close for
-/// each block.
+/// Returns the operations of [`Filled::mix`] over `keys`: the lookups, an open and a close for each
+/// block.
 fn operations_of_mix<K>(keys: &[K]) -> usize {
     keys.len() / (2 * LOOKUPS_BETWEEN) * (2 * LOOKUPS_BETWEEN + 2)
 }
 
-/// Counts what was done, or nothing if it failed: then the turn has no time for an operation.
+/// Returns the number of operations, or 0 after a failure: then the turn has no time per operation.
 fn counted(done: bool, operations: usize) -> usize {
     if done { operations } else { 0 }
 }

@@ -1,4 +1,4 @@
-//! Who takes part: a table as the experiment sees it, and what it can do beside what is timed.
+//! The `Rival` trait: a table as the experiment sees it, with its features.
 
 use std::fmt;
 use std::time::Duration;
@@ -8,34 +8,32 @@ use serde::Serialize;
 use super::case::Case;
 use crate::tail::Tail;
 
-/// A table of somebody else, or ours, as its authors would use it.
+/// A table of other authors, or ours, as its authors would use it.
 ///
-/// What it cannot do is `None`, which is not an error.
+/// Operations that it lacks return `None`, which is not an error.
 pub(super) trait Rival {
     /// Returns the name in reports, the same in each run.
     fn name(&self) -> &'static str;
 
-    /// Returns whose it is.
+    /// Returns on which side it is.
     fn side(&self) -> Side {
         Side::Theirs
     }
 
-    /// Returns what it can do.
+    /// Returns its features.
     fn features(&self) -> Features;
 
-    /// Does the work of one case for about `length`, on a table that is made anew, each of
-    /// `case.threads` threads bound to a CPU of its own (the `nth` thread to the `nth` CPU).
-    /// Starts in the sequences of lookups where another round did not. Returns nanoseconds per
-    /// operation and busy CPU; an open with its close is one operation, except in
-    /// [`Work::Mixed`](super::case::Work::Mixed).
+    /// Does the work of one case for about `length`, on a new table, each of `case.threads` threads
+    /// bound to a CPU of its own (the `nth` thread to the `nth` CPU). Each round starts at another
+    /// position of the sequences of lookups. Returns nanoseconds per operation and busy CPU; an
+    /// open with its close is one operation, except in [`Work::Mixed`](super::case::Work::Mixed).
     ///
     /// # Errors
-    /// If a table answers what it must not, or the system refuses threads.
+    /// If a table returns a wrong result, or the system refuses threads.
     fn turn(&mut self, case: Case, length: Duration, round: usize) -> anyhow::Result<Option<f64>>;
 
-    /// Opens `most` descriptors in a new table, each open timed alone, with nobody else at work.
-    /// Objects are ready before the clock starts. A table that has to know its size is made for
-    /// `most`.
+    /// Opens `most` descriptors in a new table, each open timed alone, without other threads.
+    /// Objects are created before the clock starts. A table of a fixed size is created for `most`.
     ///
     /// # Errors
     /// If an open fails.
@@ -48,45 +46,45 @@ pub(super) trait Rival {
     fn footprint(&mut self, live: u32) -> anyhow::Result<Option<f64>>;
 }
 
-/// Whose a table is.
+/// Side of a table in the comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Side {
     /// One of `fdtable`'s.
     Ours,
-    /// One that ours are compared with.
+    /// One with which ours are compared.
     Theirs,
-    /// No table: what the work costs without one. Nothing is compared with it.
+    /// No table: the cost of the work without one. Nothing is compared with it.
     Floor,
 }
 
-/// What a table can do beside what is timed.
+/// Features of a table besides its times.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(super) struct Features {
-    /// An open gets the lowest free number, as POSIX asks.
+    /// An open takes the lowest free descriptor, as POSIX requires.
     pub(super) lowest_free: Feature,
-    /// An open gets any free number, without waiting for other CPUs.
+    /// An open takes any free descriptor, without waiting for other CPUs.
     pub(super) any_free: Feature,
-    /// One open file has several numbers, one of which can be chosen.
+    /// One open file has several descriptors, one of which can be chosen.
     pub(super) dup: Feature,
     /// A child gets a table with the same files at less than a copy of every slot.
     pub(super) fork: Feature,
-    /// Lists what is open, in the order of the numbers, while others open and close.
+    /// Lists the open descriptors in ascending order, while others open and close.
     pub(super) enumeration: Feature,
-    /// Refuses a number that was closed and given out again.
+    /// Refuses a key that was closed and reused.
     pub(super) stale_refused: Feature,
-    /// Looks a file up without a write to a counter that other threads write too.
+    /// Looks up a file without a write to a counter that other threads write too.
     pub(super) borrowed: Feature,
-    /// Hands out a reference that outlives the close.
+    /// Returns a reference that outlives the close.
     pub(super) owned: Feature,
-    /// Threads use one table at once.
+    /// Several threads may use one table.
     pub(super) shared: Feature,
     /// Grows without an open that copies the table or waits.
     pub(super) grows_without_stall: Feature,
 }
 
 impl Features {
-    /// Those of something that is no table.
+    /// The features of something that is no table.
     pub(super) const NONE: Features = Features {
         lowest_free: Feature::No,
         any_free: Feature::No,
@@ -131,15 +129,15 @@ impl Features {
     }
 }
 
-/// Whether a table can do something.
+/// Whether a table has a feature.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Feature {
-    /// It can.
+    /// It has the feature.
     Yes,
-    /// It cannot, or its user would have to write it.
+    /// It lacks the feature, or its user would have to write it.
     No,
-    /// It can, in the way that the word tells: "lock", "fixed size", "counter".
+    /// It has the feature, in the way of this word: "lock", "fixed size", "counter".
     With(&'static str),
 }
 
@@ -153,11 +151,11 @@ impl fmt::Display for Feature {
     }
 }
 
-/// Rival that cannot take part on this machine, which is said in the report and is no error.
+/// Rival that cannot take part on this machine, which the report states and which is no error.
 #[derive(Clone, Debug)]
 pub(super) struct Missing {
     /// Its name in reports.
     pub(super) name: &'static str,
-    /// What it would need, in a sentence: "no C compiler was found".
+    /// The missing requirement, in a sentence: "no C compiler was found".
     pub(super) reason: String,
 }

@@ -1,5 +1,7 @@
-//! Table of this process as the measured loops see it: they are generic over it, so that each has
-//! its own copy of them with the table's operations inlined.
+//! The `Subject` trait: a table of this process as the measured loops see it.
+//!
+//! The loops are generic over it, so that each table has its own copy of them with its operations
+//! inlined.
 
 use std::sync::Arc;
 
@@ -7,44 +9,44 @@ use fdtable::FileRef;
 
 use crate::lookup::Padded;
 
-/// Lookups that share what a reader enters at some cost, where the authors of a table say that
-/// this is how it is used: a pinned guard, a quiescent state.
+/// Lookups in one critical section, where the authors of a table recommend this: a pinned guard, a
+/// quiescent state.
 pub(super) const BATCH: usize = 64;
 
-/// Where a table has its memory.
+/// Location of a table's memory.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Memory {
-    /// Where it can be counted.
+    /// In the heap, where it can be counted.
     Heap,
-    /// Mapped for the most descriptors that it was made for, and used page by page.
+    /// Mapped for the maximal number of descriptors, and touched page by page.
     Mapped,
 }
 
 /// Table that several threads use at once.
 pub(super) trait Subject: Send + Sync + Sized + 'static {
-    /// What is opened: a counted reference, or the object itself.
+    /// The opened value: a counted reference, or the object itself.
     type File: File;
-    /// Number, or what stands for it.
+    /// Descriptor or key.
     type Key: Copy + Send + Sync;
-    /// What a thread has of its own as long as it works.
+    /// State of a thread while it works.
     type Reader;
-    /// Where the table has its memory.
+    /// Location of the table's memory.
     const MEMORY: Memory = Memory::Heap;
 
-    /// Makes an empty table for `most` descriptors at least.
+    /// Creates an empty table for at least `most` descriptors.
     fn with_room(most: u32) -> Self;
 
-    /// Makes the calling thread known.
+    /// Registers the calling thread.
     fn reader() -> Self::Reader;
 
-    /// Gives out a number for `file`, if there is one.
+    /// Allocates a key for `file`, if there is one.
     fn open(&self, file: Self::File) -> Option<Self::Key>;
 
-    /// Takes the number back and hands over the file, if it is open. A table that cannot move it
-    /// out hands over a reference of the caller's own and drops the other when it can.
+    /// Frees the key and returns the file, if it is open. A table that cannot move it out returns a
+    /// reference of the caller's own and drops the other when it can.
     fn take(&self, key: Self::Key) -> Option<Self::File>;
 
-    /// Takes the number back and drops the file, or has it dropped later.
+    /// Frees the key and drops the file, possibly later.
     #[inline]
     fn close(&self, key: Self::Key) -> Option<()> {
         self.take(key).map(drop)
@@ -63,7 +65,7 @@ pub(super) trait Subject: Send + Sync + Sized + 'static {
         sum(keys, |key| self.borrowed(key))
     }
 
-    /// Lets what was put off happen, so that the next table does not pay for it. May block.
+    /// Does the deferred work, so that the next table does not pay for it. May block.
     ///
     /// # Errors
     /// If that would wait for the caller.
@@ -72,7 +74,7 @@ pub(super) trait Subject: Send + Sync + Sized + 'static {
     }
 }
 
-/// Adds up what `look_up` finds, and nothing for what it does not.
+/// Adds up the values that `look_up` finds; a missing one counts as 0.
 #[inline]
 pub(super) fn sum<K: Copy>(keys: &[K], look_up: impl Fn(K) -> Option<u64>) -> u64 {
     keys.iter().fold(0, |sum: u64, &key| {
@@ -80,15 +82,15 @@ pub(super) fn sum<K: Copy>(keys: &[K], look_up: impl Fn(K) -> Option<u64>) -> u6
     })
 }
 
-/// What a table holds for each number.
+/// Value that a table holds for each key.
 pub(super) trait File: Send + Sync + 'static {
     /// Bytes of the object that are in the table itself.
     const IN_PLACE: usize;
 
-    /// Makes an object and opens it.
+    /// Creates an object and its first reference.
     fn new(value: u64) -> Self;
 
-    /// Makes a further reference, or a further object where there are none.
+    /// Creates a further reference, or a further object where there are no references.
     fn another(&self) -> Self;
 }
 

@@ -1,4 +1,4 @@
-//! What the measurements of `peers` say: figures, and sentences.
+//! The summary of `peers`: figures and remarks.
 
 use super::Row;
 use super::case::{Case, Work};
@@ -12,7 +12,7 @@ mod tables;
 pub(super) use plots::plots;
 pub(super) use tables::tables;
 
-/// The headline figures, and what each is of.
+/// The headline figures, with their cases and meanings.
 const FIGURES: [(&str, Case, &str); 7] = [
     (
         "peers.borrowed_1t",
@@ -84,8 +84,8 @@ fn against_best(rows: &[Row], case: Case) -> Option<(&Row, &Row, Summary)> {
     Some((ours, theirs, ratios))
 }
 
-/// Computes the headline figures. The best of each side is taken: where numbers need not be the
-/// lowest for a rival, they need not be for us.
+/// Computes the headline figures from the best of each side: where the keys of a rival need not be
+/// the lowest, ours need not be either.
 pub(super) fn figures(rows: &[Row]) -> Vec<Figure> {
     let figure = |&(key, case, what): &(&'static str, Case, &str)| {
         let (ours, theirs, ratios) = against_best(rows, case)?;
@@ -95,7 +95,7 @@ pub(super) fn figures(rows: &[Row]) -> Vec<Figure> {
     FIGURES.iter().filter_map(figure).collect()
 }
 
-/// Says where a rival is ahead of ours, who is not there, and who failed at what.
+/// Lists where a rival is faster than ours, which rivals are missing, and which failed.
 pub(super) fn remarks(rows: &[Row], missing: &[Missing], failures: &[String]) -> Vec<String> {
     let mut remarks: Vec<String> = Case::ALL.iter().map(|&case| ahead(rows, case)).collect();
     remarks.extend(size_ahead(rows));
@@ -114,8 +114,8 @@ pub(super) fn remarks(rows: &[Row], missing: &[Missing], failures: &[String]) ->
     remarks
 }
 
-/// Lists the rivals that are faster than the best of ours in a case, or says by how much the best
-/// of them is slower.
+/// Lists the rivals that are faster than the best of ours in a case, or returns by how much the
+/// best of them is slower.
 fn ahead(rows: &[Row], case: Case) -> String {
     let what = format!("{}, {}", case.work, threads(case.threads));
     let Some(ours) = best(rows, Side::Ours, case) else {
@@ -142,7 +142,7 @@ fn ahead(rows: &[Row], case: Case) -> String {
             theirs.name,
             ratio(ratios.median)
         ),
-        None => format!("{what}: {ours}, no rival can do it"),
+        None => format!("{what}: {ours}, no rival supports it"),
     }
 }
 

@@ -1,7 +1,7 @@
-//! What others take for a table, each as its authors use it.
+//! Containers of the standard library and of other crates, used as their authors do.
 //!
-//! Maps are keyed by a counter, as those who have one do: the numbers are never the lowest, and
-//! mostly never come again.
+//! Maps are keyed by a counter, which is how they are commonly used: the keys are never the lowest,
+//! and are mostly never reused.
 
 use std::sync::{Arc, Mutex, RwLock};
 
@@ -23,7 +23,7 @@ use locked::{Handles, Locked, Numbered, Slots};
 
 type Object = Arc<Padded>;
 
-/// What a plain container under a lock can do: little.
+/// Features of a plain container under a lock.
 const UNDER_A_LOCK: Features = Features {
     lowest_free: Feature::No,
     any_free: Feature::With("lock"),
@@ -37,7 +37,7 @@ const UNDER_A_LOCK: Features = Features {
     grows_without_stall: Feature::No,
 };
 
-/// What a vector with a heap of free numbers can do.
+/// Features of a vector with a heap of free descriptors.
 const VECTOR: Features = Features {
     lowest_free: Feature::Yes,
     dup: Feature::With("linear"),
@@ -45,14 +45,14 @@ const VECTOR: Features = Features {
     ..UNDER_A_LOCK
 };
 
-/// What a map under a lock can do: its keys are the caller's choice.
+/// Features of a map under a lock: its keys are the caller's choice.
 const MAP: Features = Features {
     dup: Feature::Yes,
     fork: Feature::With("copy"),
     ..UNDER_A_LOCK
 };
 
-/// What a tree under a lock can do.
+/// Features of a tree under a lock.
 const TREE: Features = Features {
     stale_refused: Feature::With("64 bits"),
     grows_without_stall: Feature::Yes,

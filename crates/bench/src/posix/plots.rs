@@ -1,4 +1,4 @@
-//! The picture of `posix`: each call on each side.
+//! The plot of `posix`: each call on each side.
 
 use super::Row;
 use crate::plot::{Axis, Bar, Group, Kind, Plot};

@@ -7,7 +7,7 @@ use std::process::Command;
 use anyhow::{Context, bail};
 use serde::Serialize;
 
-/// A cache: lines of so many bytes, in sets of so many ways.
+/// Geometry of a cache: bytes of a line, number of sets, and ways of a set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub(super) struct Geometry {
     pub(super) sets: usize,
@@ -15,21 +15,21 @@ pub(super) struct Geometry {
     pub(super) line: usize,
 }
 
-/// First-level cache of most processors: 32 KiB.
+/// First-level cache of most CPUs: 32 KiB.
 pub(super) const FIRST: Geometry = Geometry {
     sets: 64,
     ways: 8,
     line: 64,
 };
 
-/// Last-level cache of the simulation, which knows two: 1 MiB.
+/// Last-level cache of the simulation, which has two levels: 1 MiB.
 pub(super) const LAST: Geometry = Geometry {
     sets: 1024,
     ways: 16,
     line: 64,
 };
 
-/// Misses of a program's data, reads and writes.
+/// Cache misses of a program's data, reads and writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Misses {
     pub(super) first: u64,
@@ -37,15 +37,15 @@ pub(super) struct Misses {
 }
 
 impl Geometry {
-    /// Returns it as the tool wants it: size, associativity, line.
+    /// Formats it as an option of the tool: size, associativity, line.
     fn option(self, level: &str) -> String {
         let Geometry { sets, ways, line } = self;
         format!("--{level}={},{ways},{line}", sets * ways * line)
     }
 }
 
-/// Runs `program` with `arguments` in the simulation. Returns none if the tool is not there.
-/// Blocks for a second or so.
+/// Runs `program` with `arguments` in the simulation. Returns none if the tool is missing. Blocks
+/// for a second or so.
 ///
 /// # Errors
 /// If the tool or the program fails.
@@ -66,11 +66,12 @@ pub(super) fn count(program: &Path, arguments: &[String]) -> anyhow::Result<Opti
     if !output.status.success() {
         bail!("valgrind ended with {}:\n{summary}", output.status);
     }
-    let misses = parse(&summary).with_context(|| format!("valgrind told no misses:\n{summary}"))?;
+    let misses =
+        parse(&summary).with_context(|| format!("valgrind printed no misses:\n{summary}"))?;
     Ok(Some(misses))
 }
 
-/// Finds the misses in what the tool prints in the end.
+/// Finds the misses at the end of the tool's output.
 fn parse(summary: &str) -> Option<Misses> {
     Some(Misses {
         first: total(summary, "D1  misses:")?,
@@ -116,7 +117,7 @@ mod tests {
 
     #[test]
     fn a_summary_without_a_simulation_has_no_misses() {
-        // Newer versions count instructions alone unless they are told.
+        // Newer versions count only instructions by default.
         let instructions = "==4242== I refs:        1,284,530\n";
         assert_eq!(parse(instructions), None);
         assert_eq!(parse(&SUMMARY.replace("131,204", "many")), None);

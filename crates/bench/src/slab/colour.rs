@@ -1,8 +1,8 @@
 //! A walk over the first objects of many slabs, with colours and without.
 //!
-//! Each slab is on pages of its own, and colours do not help where a processor has forgotten the
-//! pages: so there are no more slabs than a first-level TLB has entries. The order is a shuffled
-//! one, since steps of one length are foreseen by processors.
+//! Each slab is on pages of its own, and colours do not help against misses of the TLB: so there
+//! are no more slabs than a first-level TLB has entries. The order is shuffled, since CPUs prefetch
+//! steps of constant length.
 
 use std::hint::black_box;
 use std::ptr::from_ref;
@@ -18,26 +18,26 @@ use fdtable::slab::{Cache, Colouring, Object, Options};
 /// Slabs of a walk. Without colours that is eight times the ways of a set.
 const SLABS: usize = 64;
 
-/// Shuffles the order of the slabs: the same one in each walk.
+/// Seed of the order of the slabs: the same one in each walk.
 const SEED: u64 = 7;
 
-/// Times that a walk goes round while it is timed: some 50 µs.
+/// Laps of a walk while it is timed: some 50 µs.
 const ROUNDS: usize = 400;
 
-/// Times that it goes round while misses are counted.
+/// Laps of a walk while misses are counted.
 const COUNTED: usize = 1000;
 
-/// An object of 1 KiB, as inodes are; its first word is the place of the next one.
+/// An object of 1 KiB, as large as an inode; its first word is the index of the next one.
 type Node = [u64; 128];
 
-/// What the walks took.
+/// Results of the walks.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Walks {
     /// Slabs of each walk: one object of each is read.
     pub(super) slabs: usize,
-    /// Colours that the cache hands out.
+    /// Number of colours of the cache.
     pub(super) colours: usize,
-    /// Times that misses were counted over all slabs.
+    /// Laps over all slabs while misses were counted.
     pub(super) counted: usize,
     /// First-level cache in which they were counted.
     pub(super) simulated: Geometry,
@@ -45,7 +45,7 @@ pub(super) struct Walks {
     pub(super) without: Walked,
 }
 
-/// What one of them took.
+/// Result of one walk.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Walked {
     /// Nanoseconds of a step.
@@ -53,7 +53,7 @@ pub(super) struct Walked {
     /// Samples of each round, for ratios in pairs.
     #[serde(skip)]
     pub(super) rounds: Vec<f64>,
-    /// Misses of the walk; none where there is no tool that counts them.
+    /// Misses of the walk; none if the tool is missing.
     pub(super) misses: Option<u64>,
 }
 
@@ -63,7 +63,7 @@ struct Ring<'a> {
 }
 
 impl Ring<'_> {
-    /// Goes round so many times, each step from what the one before has read.
+    /// Walks around the ring; each step depends on the value that the previous one read.
     #[inline(never)]
     fn walk(&self, rounds: usize) {
         let mut at = 0;
@@ -119,7 +119,7 @@ impl Walked {
     }
 }
 
-/// Goes round `rounds` times and does nothing else.
+/// Walks `rounds` laps and does nothing else.
 ///
 /// # Errors
 /// If there is no memory.
@@ -130,7 +130,7 @@ pub(super) fn walk(colouring: Colouring, rounds: usize) -> anyhow::Result<()> {
     })
 }
 
-/// Fills slabs and lends out the ring of their first objects, with the number of colours.
+/// Fills slabs and passes on the ring of their first objects, with the number of colours.
 fn with_ring<R>(
     colouring: Colouring,
     f: impl FnOnce(&Ring<'_>, usize) -> anyhow::Result<R>,
@@ -139,8 +139,8 @@ fn with_ring<R>(
     let mut objects: Vec<Object<'_, Node>> = Vec::new();
     let per_slab = cache.info().objects_per_slab;
     let mut firsts: Vec<usize> = Vec::new();
-    // A slab need not be full although others were begun after it: a thread that moves to another
-    // processor leaves objects in the magazine of the first.
+    // A slab need not be full although later ones were started: a thread that migrates to another
+    // CPU leaves objects in the magazine of the first.
     while firsts.len() < SLABS {
         for _ in 0..per_slab * (SLABS - firsts.len()) {
             objects.push(cache.insert([0; 128])?);
@@ -165,7 +165,7 @@ fn address(object: &Object<'_, Node>) -> usize {
     from_ref::<Node>(object).addr()
 }
 
-/// Finds the places of the first objects of full slabs in sorted addresses: `per_slab` objects
+/// Finds the indices of the first objects of full slabs in sorted addresses: `per_slab` objects
 /// without a gap are a slab.
 fn first_of_each_slab(addresses: &[usize], per_slab: usize) -> Vec<usize> {
     let mut firsts = Vec::new();
@@ -186,7 +186,7 @@ fn first_of_each_slab(addresses: &[usize], per_slab: usize) -> Vec<usize> {
 mod tests {
     use super::*;
 
-    /// Returns the addresses of so many objects without a gap.
+    /// Returns the addresses of `objects` objects without a gap.
     fn row(first: usize, objects: usize) -> Vec<usize> {
         let address = |n| first + n * size_of::<Node>();
         (0..objects).map(address).collect()

@@ -1,4 +1,4 @@
-//! What a heap takes from the system for its objects.
+//! The system memory that a heap uses for its objects.
 
 use std::fs;
 
@@ -12,29 +12,29 @@ use super::objects::{Objects, Words};
 pub struct Footprint {
     /// Size of an object, in bytes.
     pub bytes: usize,
-    /// Objects that are alive.
+    /// Live objects.
     pub live: usize,
     /// Bytes by which the resident set has grown.
     pub resident: usize,
-    /// Bytes that the heap has from the system, where it says so.
+    /// Bytes that the heap has from the system, if it reports them.
     pub taken: Option<usize>,
 }
 
 impl Footprint {
-    /// Returns the bytes that are not objects, as a part of the objects' own.
+    /// Returns the bytes beyond the objects, as a fraction of the objects' own.
     pub(super) fn overhead(&self) -> f64 {
         let taken = self.resident.max(self.taken.unwrap_or(0));
         taken as f64 / (self.bytes * self.live) as f64 - 1.0
     }
 }
 
-/// Fills `objects` with `live` written ones and looks at the resident set before and after. Returns
-/// none where the system does not tell.
+/// Fills `objects` with `live` written ones and reads the resident set size before and after.
+/// Returns none where the system does not report it.
 pub(super) fn weigh<const N: usize, O: Objects<Words<N>>>(
     objects: &O,
     live: usize,
 ) -> anyhow::Result<Option<Footprint>> {
-    // Written, so that it is resident before.
+    // Written, so that it is resident before the first measurement.
     let mut held: Vec<_> = (0..live).map(|_| None).collect();
     let Some(before) = resident()? else {
         return Ok(None);
@@ -43,7 +43,7 @@ pub(super) fn weigh<const N: usize, O: Objects<Words<N>>>(
         let object = objects.insert(Words::new([n as u64; N]));
         *place = Some(object.with_context(|| format!("no memory for object {n}"))?);
     }
-    let after = resident()?.context("the system told before")?;
+    let after = resident()?.context("the system reported it before")?;
     let footprint = Footprint {
         bytes: size_of::<Words<N>>(),
         live,
@@ -56,8 +56,8 @@ pub(super) fn weigh<const N: usize, O: Objects<Words<N>>>(
     Ok(Some(footprint))
 }
 
-/// Returns the bytes of the resident set, or none where the system does not tell. `statm` is not
-/// asked: it lags behind by some pages of each CPU.
+/// Returns the bytes of the resident set, or none where the system does not report them. Does not
+/// use `statm`, which lags behind by some pages of each CPU.
 fn resident() -> anyhow::Result<Option<usize>> {
     let Ok(text) = fs::read_to_string("/proc/self/smaps_rollup") else {
         return Ok(None);

@@ -1,4 +1,4 @@
-//! Who allocates objects: our cache, heaps, and slabs that give out keys.
+//! Allocators of objects: our cache, heaps, and slabs that return keys.
 
 use std::alloc::GlobalAlloc;
 use std::marker::PhantomData;
@@ -22,29 +22,29 @@ pub(super) const SHARDED_SLAB: &str = "sharded-slab";
 pub(super) const MUTEX_SLAB: &str = "slab under parking_lot's mutex";
 pub(super) const NOTHING: &str = "floor: nothing is allocated";
 
-/// An object of so many words of 8 bytes, which need not be written.
+/// An object of `N` words of 8 bytes, which need not be initialized.
 pub(super) type Words<const N: usize> = MaybeUninit<[u64; N]>;
 
 /// Allocator of objects of one type.
 pub(super) trait Objects<T>: Sync + Sized + 'static {
-    /// An object that is alive.
+    /// A live object.
     type Held<'a>: Send;
     /// Name in reports.
     const NAME: &'static str;
 
-    /// Makes an allocator without objects.
+    /// Creates an allocator without objects.
     ///
     /// # Errors
     /// If there is no memory for it.
     fn new() -> anyhow::Result<Self>;
 
-    /// Makes an object, if there is memory.
+    /// Allocates an object, if there is memory.
     fn insert(&self, value: T) -> Option<Self::Held<'_>>;
 
     /// Frees the object.
     fn remove<'a>(&'a self, held: Self::Held<'a>);
 
-    /// Returns the bytes that it has from the system, if it knows.
+    /// Returns the bytes that it has from the system, if it reports them.
     fn bytes_taken(&self) -> Option<usize> {
         None
     }
@@ -69,7 +69,7 @@ fn of_size<const N: usize>() -> anyhow::Result<Vec<Box<dyn Subject>>> {
     ])
 }
 
-/// A cache of ours, with the options that it has by default.
+/// A cache of ours, with the default options.
 pub(super) struct Ours<T>(Cache<T>);
 
 impl<T: Send + Sync + 'static> Objects<T> for Ours<T> {
@@ -95,7 +95,7 @@ impl<T: Send + Sync + 'static> Objects<T> for Ours<T> {
     }
 }
 
-/// A heap that takes part.
+/// A heap that is measured.
 pub(super) trait Rival: GlobalAlloc + Sync + 'static {
     const NAME: &'static str;
     const ALLOCATOR: &'static Self;
@@ -160,7 +160,7 @@ impl<T: Send + 'static> Objects<T> for Boxes {
     }
 }
 
-/// A first page that holds a batch, and pages enough for all that is asked for.
+/// A first page that holds a batch, and enough pages for all requests.
 struct LargePages;
 
 impl Config for LargePages {
@@ -212,7 +212,7 @@ impl<T: Send + 'static> Objects<T> for MutexSlab<T> {
     }
 }
 
-/// What the loops cost without an allocator.
+/// The cost of the loops without an allocator.
 pub(super) struct Nothing;
 
 impl<T> Objects<T> for Nothing {
@@ -240,7 +240,7 @@ pub(super) fn find(name: &str, bytes: usize) -> anyhow::Result<Box<dyn Subject>>
     all()?
         .into_iter()
         .find(|subject| subject.name() == name && subject.bytes() == bytes)
-        .with_context(|| format!("nobody is called {name} and has objects of {bytes} bytes"))
+        .with_context(|| format!("there is no subject {name} with objects of {bytes} bytes"))
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ use super::{cachegrind, colour, objects};
 pub use crate::experiment::PART as COMMAND;
 pub use fdtable::slab::Colouring;
 
-/// What a process does.
+/// The work of a process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Part {
     /// Fills an allocator and prints its [`Footprint`] as JSON, or `null`.
@@ -20,20 +20,20 @@ pub enum Part {
         subject: String,
         /// Size of an object.
         bytes: usize,
-        /// Objects that are alive.
+        /// Live objects.
         live: usize,
     },
     /// Walks over the objects of many slabs, and prints nothing.
     Walk {
         /// Whether slabs have colours.
         colouring: Colouring,
-        /// Times that it goes round.
+        /// Number of laps.
         rounds: usize,
     },
 }
 
 impl Part {
-    /// Returns the words on the command line after the program's name.
+    /// Returns the arguments of the command line.
     pub fn arguments(&self) -> Vec<String> {
         let words = match self {
             Part::Footprint {
@@ -57,7 +57,7 @@ impl Part {
         std::iter::once(COMMAND.to_owned()).chain(words).collect()
     }
 
-    /// Does it in this process, and returns what is to be printed.
+    /// Does the work in this process, and returns the text to print.
     ///
     /// # Errors
     /// If there is no such allocator, or no memory.
@@ -104,8 +104,8 @@ impl Program {
         from_slice(&output.stdout).with_context(|| format!("{subject}: what its process printed"))
     }
 
-    /// Counts the misses of a walk: those of the program with it, without those of the program
-    /// without a step. Returns none where there is no tool.
+    /// Counts the misses of a walk: those of the program with it, minus those of the program
+    /// without a step. Returns none if the tool is missing.
     pub(super) fn misses(
         &self,
         colouring: Colouring,

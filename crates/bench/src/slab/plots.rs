@@ -1,4 +1,4 @@
-//! The pictures of `slab`: times by case for each size, memory, and the walk with colours.
+//! The plots of `slab`: times by case for each size, memory, and the walk with colours.
 
 use super::summary::{SIZES, SUBJECTS, footprint, samples, walks};
 use super::work::Case;
@@ -6,7 +6,7 @@ use super::{FILE, Row, SMALL};
 use crate::plot::{Axis, Bar, Group, Kind, Plot};
 use crate::stats::Summary;
 
-/// What one thread does alone, and two beside each other.
+/// Cases of one thread alone, and of two beside each other.
 const PAIRS: [(&str, Case); 3] = [
     ("a pair, 1 thread", Case::Pair),
     (
@@ -16,7 +16,7 @@ const PAIRS: [(&str, Case); 3] = [
     ("a pair, 2 threads", Case::PairTwoThreads),
 ];
 
-/// Where many objects are alive, or another thread frees.
+/// Cases with many live objects, or with another thread that frees.
 const MANY: [(&str, Case); 4] = [
     ("1,000 allocated, and freed in order", Case::Batch),
     (
@@ -27,7 +27,7 @@ const MANY: [(&str, Case); 4] = [
     ("the same with the object written", Case::HandoverWritten),
 ];
 
-/// Draws what was measured.
+/// Draws all measured parts.
 pub(super) fn plots(rows: &[Row]) -> Vec<Plot> {
     let mut plots = vec![
         times(rows, "pairs-small", SMALL, &PAIRS),

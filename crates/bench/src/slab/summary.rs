@@ -1,4 +1,4 @@
-//! What the measurements of `slab` say: tables, figures, and sentences.
+//! The summary of `slab`: tables, figures, and remarks.
 
 use super::cachegrind::Geometry;
 use super::colour::Walks;
@@ -9,7 +9,7 @@ use super::{FILE, Row, SMALL};
 use crate::report::{Figure, Goal, Table, nanoseconds};
 use crate::stats::{Summary, paired_ratio};
 
-/// What the tables have a line for.
+/// Subjects that have a row in the tables.
 pub(super) const SUBJECTS: [&str; 7] = [
     OURS,
     MIMALLOC,
@@ -255,7 +255,7 @@ pub(super) fn figures(rows: &[Row]) -> Vec<Figure> {
     figures.into_iter().flatten().collect()
 }
 
-/// Compares us with a rival at each size, and returns the size at which we do worse.
+/// Compares ours with a rival at each size, and returns the size at which ours is worse.
 fn worst_ratio(rows: &[Row], case: Case, rival: &str) -> Option<(usize, Summary)> {
     let ratio = |size| {
         let of = |name| samples(rows, name, size, case);
@@ -279,7 +279,7 @@ fn misses_ratio(walks: &Walks) -> Option<Figure> {
     })
 }
 
-/// Takes our memory at the size at which it is worse.
+/// Returns our memory at the size at which it is worse.
 fn overhead(rows: &[Row]) -> Option<Figure> {
     let (size, overhead) = SIZES
         .into_iter()
@@ -293,18 +293,19 @@ fn overhead(rows: &[Row]) -> Option<Figure> {
     })
 }
 
-/// Says what the tables show.
+/// Draws conclusions from the tables.
 pub(super) fn remarks(rows: &[Row]) -> Vec<String> {
     let mut remarks = vec![
-        "Ratios are those of the size at which we do worse. Nanoseconds are those of one CPU; of a \
-         handover, those that pass while both work. slab and sharded-slab give out keys, whose \
+        "Ratios are those of the size at which ours is worse. Nanoseconds are those of one CPU; of a \
+         handover, those of wall time. slab and sharded-slab return keys, whose \
          objects are found at the price of a lookup that is not in the figures. mimalloc and \
          jemalloc are called without the indirection of a global heap."
             .to_owned(),
     ];
     if footprint(rows, OURS, SMALL).is_none() {
         remarks.push(
-            "Memory was not measured: only Linux tells, in /proc/self/smaps_rollup.".to_owned(),
+            "Memory was not measured: only Linux reports it, in /proc/self/smaps_rollup."
+                .to_owned(),
         );
     }
     if walks(rows).is_some_and(|walks| walks.without.misses.is_none()) {

@@ -1,4 +1,4 @@
-//! What is done with objects, and how long it takes.
+//! The cases: work on objects, and its timing.
 
 use std::hint::black_box;
 use std::time::Duration;
@@ -11,16 +11,16 @@ use super::objects::{Objects, Words};
 use crate::handover;
 use crate::turn::{self, Worker};
 
-/// Pairs between two looks at the clock.
+/// Pairs between two reads of the clock.
 const CHUNK: usize = 1024;
 
 /// Objects of a batch.
 const BATCH: usize = 1000;
 
-/// Shuffles the order in which a batch is freed: the same one for all subjects.
+/// Seed of the order in which a batch is freed: the same one for all subjects.
 const SEED: u64 = 7;
 
-/// What the threads do.
+/// The work of the threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Case {
@@ -40,7 +40,7 @@ pub(super) enum Case {
     HandoverWritten,
 }
 
-/// All of them.
+/// Every case.
 pub(super) const CASES: [Case; 7] = [
     Case::Pair,
     Case::PairWritten,
@@ -56,11 +56,11 @@ pub(super) trait Subject {
     fn name(&self) -> &'static str;
     /// Returns the size of an object.
     fn bytes(&self) -> usize;
-    /// Lets the threads of the case work. Returns the nanoseconds per object and busy CPU; in a
-    /// handover, in which both CPUs work on each object, those that pass.
+    /// Runs the threads of the case. Returns the nanoseconds per object and busy CPU; in a
+    /// handover, in which both CPUs work on each object, those of wall time.
     fn turn(&self, case: Case, turn: Duration) -> anyhow::Result<f64>;
-    /// Fills it with `live` objects and weighs it; none where the system does not tell. Exact
-    /// only in a process that did nothing before.
+    /// Fills it with `live` objects and measures its memory; none where the system does not report
+    /// it. Exact only in a process that did nothing before.
     fn weigh(&self, live: usize) -> anyhow::Result<Option<Footprint>>;
 }
 
@@ -103,13 +103,13 @@ impl<O: Objects<Words<N>>, const N: usize> Subject for Store<O, N> {
     }
 }
 
-/// Lets a worker do a chunk before the start, so that what a thread needs at first is there.
+/// Runs a worker's first chunk before the start, so that the thread's caches are filled.
 fn warm<'a>(mut worker: impl FnMut() -> usize + 'a) -> Worker<'a> {
     worker();
     Box::new(worker)
 }
 
-/// Allocates and frees: the measured loop. Returns how many pairs there were.
+/// Allocates and frees: the measured loop. Returns the number of pairs.
 #[inline(never)]
 fn pairs<T, O: Objects<T>>(objects: &O, make: impl Fn(u64) -> T) -> usize {
     for n in 0..CHUNK {
@@ -140,7 +140,7 @@ fn batches<const N: usize, O: Objects<Words<N>>>(objects: &O, order: Vec<usize>)
     warm(move || batch(objects, &mut slots, &order))
 }
 
-/// Allocates a batch and frees it: the measured loop. Returns how many objects there were.
+/// Allocates a batch and frees it: the measured loop. Returns the number of objects.
 #[inline(never)]
 fn batch<'a, const N: usize, O: Objects<Words<N>>>(
     objects: &'a O,
@@ -173,7 +173,7 @@ mod tests {
 
     use super::*;
 
-    /// An allocator that counts what is alive, and gives `ROOM` objects at once.
+    /// An allocator that counts live objects, and holds at most `ROOM`.
     struct Counted<const ROOM: usize>(AtomicUsize);
 
     impl<T, const ROOM: usize> Objects<T> for Counted<ROOM> {

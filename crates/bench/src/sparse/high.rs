@@ -1,4 +1,4 @@
-//! Tables that open one high number: time and memory.
+//! Tables that open one high descriptor: time and memory.
 
 use std::collections::{BTreeMap, HashMap};
 use std::hint::black_box;
@@ -19,24 +19,24 @@ use crate::memory::bytes_in_use;
 pub(super) struct Bytes {
     /// Bytes with one descriptor at 0.
     pub(super) before: f64,
-    /// Bytes with the high one too.
+    /// Bytes with the high descriptor too.
     pub(super) open: f64,
-    /// Bytes after the high one was closed.
+    /// Bytes after the high descriptor was closed.
     pub(super) closed: f64,
 }
 
-/// Table that can open a file under a number of the caller's choice.
+/// Table that can open a file at a descriptor of the caller's choice.
 pub(super) trait High: Sized {
     /// Counted reference to an object.
     type Ref: Clone;
 
     fn object() -> Self::Ref;
-    /// Makes a table for all numbers, with `object` at 0.
+    /// Creates a table for all descriptors, with `object` at 0.
     ///
     /// # Errors
     /// If the table refuses.
     fn with_one(object: &Self::Ref) -> anyhow::Result<Self>;
-    /// Opens what is at 0 under `fd` too.
+    /// Duplicates descriptor 0 to `fd`.
     fn dup_to(&self, fd: RawFd) -> anyhow::Result<()>;
     fn close(&self, fd: RawFd) -> anyhow::Result<()>;
 }
@@ -56,7 +56,7 @@ pub(super) fn time<H: High>(fd: RawFd, tables: u32) -> anyhow::Result<Vec<f64>> 
     (0..tables).map(one).collect()
 }
 
-/// Weighs `tables` tables that exist at the same time.
+/// Measures the memory of `tables` tables that exist at the same time.
 pub(super) fn weigh<H: High>(fd: RawFd, tables: u32) -> anyhow::Result<Option<Bytes>> {
     let object = H::object();
     let mut all = Vec::with_capacity(tables as usize);
@@ -64,7 +64,7 @@ pub(super) fn weigh<H: High>(fd: RawFd, tables: u32) -> anyhow::Result<Option<By
         return Ok(None);
     };
     let each = || -> anyhow::Result<f64> {
-        let now = bytes_in_use()?.context("the heap told its size before")?;
+        let now = bytes_in_use()?.context("the heap reported its size before")?;
         Ok((now - empty) / f64::from(tables))
     };
     for _ in 0..tables {
@@ -82,7 +82,7 @@ pub(super) fn weigh<H: High>(fd: RawFd, tables: u32) -> anyhow::Result<Option<By
     }))
 }
 
-/// Numbers of all tables: every one that a descriptor can have.
+/// Limit of all tables: every possible descriptor.
 const LIMIT: u32 = 1 << 31;
 
 impl High for Files<u64> {
@@ -152,7 +152,7 @@ impl High for RwLockBitmap<u64> {
     }
 }
 
-/// What a map does under a lock, whichever map. It has no lowest free number.
+/// Implements the operations for a map under a lock. It has no lowest free descriptor.
 macro_rules! high_of_map {
     ($map:ident) => {
         impl High for RwLock<$map<RawFd, Arc<u64>>> {

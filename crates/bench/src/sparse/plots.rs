@@ -1,4 +1,4 @@
-//! The pictures of `sparse`: time and memory of a high number.
+//! The plots of `sparse`: time and memory of a high descriptor.
 
 use super::Row;
 use crate::plot::{Axis, Bar, Group, Kind, Plot};
@@ -23,12 +23,12 @@ pub(super) fn plots(rows: &[Row]) -> Vec<Plot> {
     let weights: Vec<Bar> = rows.iter().filter_map(memory).collect();
     let mut plots = vec![plot(
         "times",
-        "The first open at a high number in a fresh table",
+        "The first open at a high descriptor in a fresh table",
         "µs",
         times,
     )];
     if !weights.is_empty() {
-        let caption = "Memory of a table with descriptors at 0 and at a high number";
+        let caption = "Memory of a table with descriptor 0 and a high one";
         plots.push(plot("memory", caption, "bytes", weights));
     }
     plots

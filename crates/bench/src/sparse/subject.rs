@@ -1,4 +1,4 @@
-//! Who opens how high a number.
+//! The subjects, each with the highest descriptors that it can open.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
@@ -22,18 +22,18 @@ pub(super) const RWLOCK_VEC: &str = "RwLock<Vec<Option<Arc>>>";
 pub(super) const FILES_STRUCT: &str = "files_struct under a rwlock";
 pub(super) const HOST: &str = "the host, F_DUPFD";
 
-/// Numbers to which a vector is filled.
+/// Descriptors up to which a vector is filled.
 const FILLED: [RawFd; 2] = [(1 << 20) - 1, (1 << 24) - 1];
 
-/// One that opens a high number.
+/// Subject that opens a high descriptor.
 pub(super) struct Subject {
     pub(super) name: &'static str,
     pub(super) fd: RawFd,
-    /// How many tables a turn has at most.
+    /// Most tables of a turn.
     most_tables: u32,
-    /// Returns the nanoseconds in each of so many fresh tables; none where the host refuses.
+    /// Returns the nanoseconds in each of a number of fresh tables; none where the host refuses.
     pub(super) time: fn(RawFd, u32) -> anyhow::Result<Vec<f64>>,
-    /// Returns the memory of a table, if that can be told.
+    /// Returns the memory of a table, if it can be measured.
     pub(super) weigh: fn(RawFd, u32) -> anyhow::Result<Option<Bytes>>,
 }
 

@@ -1,4 +1,4 @@
-//! What the measurements of `sparse` say: tables, figures, and sentences.
+//! The summary of `sparse`: tables, figures, and remarks.
 
 use super::Row;
 use super::high::Bytes;
@@ -10,7 +10,7 @@ pub(super) fn tables(rows: &[Row]) -> Vec<Table> {
     vec![times(rows), weights(rows)]
 }
 
-/// Returns the smallest of the rounds' worst: a pause by the machine can only add to it.
+/// Returns the smallest of the rounds' worst values: a pause by the machine can only add to it.
 fn smallest_worst(row: &Row) -> f64 {
     row.worst_ns.iter().copied().fold(f64::INFINITY, f64::min)
 }
@@ -33,7 +33,7 @@ fn times(rows: &[Row]) -> Table {
     };
     let header = ["", "number", "first open, µs", "worst", "smallest worst"];
     Table {
-        caption: "Microseconds of the first open at a high number in a fresh table, the clock \
+        caption: "Microseconds of the first open at a high descriptor in a fresh table, the clock \
                   included: median (10th–90th percentile), the worst of all, and the smallest of \
                   the rounds' worst"
             .to_owned(),
@@ -119,11 +119,11 @@ pub(super) fn figures(rows: &[Row]) -> Vec<Figure> {
     figures.into_iter().flatten().collect()
 }
 
-/// Says what the tables show.
+/// Draws conclusions from the tables.
 pub(super) fn remarks(rows: &[Row]) -> Vec<String> {
     let mut remarks = vec![
         "A vector of 2^31 slots has 16 GiB, so no vector goes to the end of the range; those here \
-         fill what lies below their number. Maps go there, and do not know the lowest free number."
+         fill all slots below the descriptor. Maps reach it, but do not know the lowest free one."
             .to_owned(),
     ];
     let grows = find(rows, RWLOCK_VEC).zip(rows.iter().rev().find(|row| row.subject == RWLOCK_VEC));
@@ -138,13 +138,13 @@ pub(super) fn remarks(rows: &[Row]) -> Vec<String> {
     }));
     remarks.push(match find(rows, HOST) {
         Some(host) => format!(
-            "{} is the highest number that the host allows here.",
+            "{} is the highest descriptor that the host allows here.",
             host.fd
         ),
         None => "The host refused a table of its own, and has no row.".to_owned(),
     });
     if rows.iter().all(|row| row.bytes.is_none()) {
-        remarks.push("Memory was not measured: only glibc tells what is in use.".to_owned());
+        remarks.push("Memory was not measured: only glibc reports its memory in use.".to_owned());
     }
     remarks
 }

@@ -6,7 +6,7 @@ use super::scale::{Foot, Ruler, Tick, short};
 use super::{Drawing, Width, px, text};
 use crate::plot::{Axis, Bar, Group, Role};
 
-/// Part of the width that names may take.
+/// Fraction of the width that names may take.
 const NAMES: f64 = 0.4;
 
 /// Height of a bar, in pixels.
@@ -15,7 +15,7 @@ const THICK: f64 = 13.0;
 /// Room for a tick's label, in pixels.
 const TICK_ROOM: f64 = 52.0;
 
-/// Where bars begin and end, in pixels, and their ruler.
+/// Horizontal extent of the bars in pixels, and their ruler.
 struct Area {
     left: f64,
     right: f64,
@@ -23,7 +23,7 @@ struct Area {
 }
 
 impl Area {
-    /// Returns where a value is; what has no place is at the foot.
+    /// Returns the position of a value; one without a position is at the lower end.
     fn x(&self, value: f64) -> f64 {
         self.left + self.ruler.place(value).unwrap_or(0.0) * (self.right - self.left)
     }
@@ -34,7 +34,7 @@ impl Area {
     }
 }
 
-/// What a bar has to the left of it.
+/// Text to the left of a bar.
 struct Name {
     lines: Vec<String>,
 }
@@ -144,7 +144,7 @@ fn axis(area: &Area, value: &Axis, bottom: f64) -> Markup {
     }
 }
 
-/// Returns the middle of the axis, or the next place at which its label is not cut.
+/// Returns the middle of the axis, or the nearest position at which its label is not cut.
 fn middle_of_label(area: &Area, label: &str) -> f64 {
     let half = text::width(label) / 2.0 + 4.0;
     let last = area.right + 12.0 - half;
@@ -173,7 +173,7 @@ fn row(area: &Area, bar: &Bar, name: &Name, y: f64) -> Markup {
     }
 }
 
-/// Names are beside the bars, so those of all others may have one colour.
+/// Names are beside the bars, so all other subjects may have one colour.
 fn class(bar: &Bar) -> &'static str {
     match Role::of(&bar.name) {
         Role::Ours => "ours",
@@ -194,7 +194,7 @@ fn whisker([low, high]: [f64; 2], y: f64) -> Markup {
     }
 }
 
-/// Tells every value.
+/// Describes every value.
 fn words(value: &Axis, groups: &[Group]) -> String {
     let bar = |bar: &Bar| match bar.spread {
         Some((low, high)) => {

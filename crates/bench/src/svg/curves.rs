@@ -1,4 +1,4 @@
-//! A line for each subject, over numbers or over percentiles.
+//! A curve for each subject, over numbers or over percentiles.
 
 use maud::{Markup, html};
 
@@ -7,17 +7,17 @@ use super::scale::{Foot, Ruler, short};
 use super::{Drawing, Width, px, text};
 use crate::plot::{Axis, Curve, Point, Role};
 
-/// Height of the area in which lines are, in pixels.
+/// Height of the plot area in pixels.
 const WIDE_HEIGHT: f64 = 300.0;
 const NARROW_HEIGHT: f64 = 240.0;
 
 /// Room for a tick's label on the horizontal axis, in pixels.
 const TICK_ROOM: f64 = 56.0;
 
-/// Markers of a line, at most.
+/// Most markers of a curve.
 const MARKED: usize = 16;
 
-/// Length of a line's sample in the legend, in pixels.
+/// Length of a curve's sample in the legend, in pixels.
 const SAMPLE: f64 = 30.0;
 
 /// Distance between two entries of the legend, in pixels.
@@ -50,7 +50,7 @@ fn heights(curves: &[Curve]) -> impl Iterator<Item = f64> {
     })
 }
 
-/// The area in which lines are, in pixels, and its two rulers.
+/// The plot area in pixels, and its two rulers.
 struct Area {
     left: f64,
     right: f64,
@@ -69,7 +69,7 @@ impl Area {
         Some(self.bottom - self.up.place(value)? * (self.bottom - self.top))
     }
 
-    /// Returns the place of a point, if it has one on both axes.
+    /// Returns the position of a point, if it has one on both axes.
     fn at(&self, x: f64, y: f64) -> Option<(f64, f64)> {
         Some((self.x(x)?, self.y(y)?))
     }
@@ -181,8 +181,8 @@ fn path(places: &[(f64, f64)]) -> String {
     places.iter().enumerate().map(step).collect()
 }
 
-/// Draws the legend below `top`, with as many entries in a line as have room. Returns the height
-/// of the whole picture too.
+/// Draws the legend below `top`, with as many entries in a line as fit. Also returns the height of
+/// the whole plot.
 fn legend(curves: &[Curve], looks: &[Look], top: f64, width: f64) -> (Markup, f64) {
     let (mut x, mut y) = (8.0, top);
     let mut entries = Vec::new();
@@ -221,7 +221,7 @@ fn in_front_last<'a>(curves: &'a [Curve], looks: &'a [Look]) -> Vec<(&'a Curve, 
     pairs
 }
 
-/// Tells where each curve begins and where it ends.
+/// Describes the first and the last value of each curve.
 fn words(curves: &[Curve], up: &str, across: &str, written: impl Fn(f64) -> String) -> String {
     let at = |point: &Point| format!("{} at {}", short(point.y), written(point.x));
     let course = |curve: &Curve| {

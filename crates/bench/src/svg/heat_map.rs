@@ -1,4 +1,4 @@
-//! A shaded cell for each two of the same things: the lower half of a matrix.
+//! A shaded cell for each unordered pair of names: the lower triangle of a matrix.
 
 use maud::{Markup, html};
 
@@ -8,10 +8,10 @@ use crate::plot::Shade;
 /// Height of a row, in pixels.
 const ROW: f64 = 19.0;
 
-/// Size of what stands in a cell, as a part of the usual.
+/// Relative size of the text in a cell.
 const SMALL: f64 = 0.75;
 
-/// Draws the rows from top to bottom, and above the columns the numbers of the rows.
+/// Draws the rows from top to bottom, and above the columns the indices of the rows.
 pub(super) fn draw(names: &[String], rows: &[Vec<Option<Shade>>], width: Width) -> Drawing {
     let width = width.pixels();
     let name = |(nth, name): (usize, &String)| format!("{name} {}", nth + 1);
@@ -50,7 +50,7 @@ pub(super) fn draw(names: &[String], rows: &[Vec<Option<Shade>>], width: Width) 
     }
 }
 
-/// Where a cell is.
+/// Position of a cell.
 struct Place {
     x: f64,
     y: f64,
@@ -67,7 +67,7 @@ fn cell(place: &Place, shade: Option<&Shade>) -> Markup {
     html! {
         rect.free x=(x) y=(y) width=(width) height=(height) {}
         @if shade.depth > 0.0 {
-            // What is a little dark is to be seen too.
+            // A slightly dark cell must be visible too.
             rect.shade x=(x) y=(y) width=(width) height=(height)
                 fill-opacity=(format!("{:.2}", 0.25 + 0.75 * shade.depth.min(1.0))) {}
         }
@@ -78,7 +78,7 @@ fn cell(place: &Place, shade: Option<&Shade>) -> Markup {
     }
 }
 
-/// Tells every cell that is not light.
+/// Describes every cell that is not light.
 fn words(names: &[String], rows: &[Vec<Option<Shade>>]) -> String {
     let mut dark = Vec::new();
     for (row, name) in rows.iter().zip(names) {

@@ -1,30 +1,30 @@
-//! Who is drawn how.
+//! Colour, dash and marker of each subject.
 
 use maud::{Markup, html};
 
 use super::px;
 use crate::plot::Role;
 
-/// Colours for others than us.
+/// Number of colours for the rivals.
 const COLOURS: usize = 5;
 
-/// Dashes of lines, of which the first is a whole line.
+/// Dashes of curves; the first is a solid line.
 const DASHES: [&str; 4] = ["", "7 3", "2 3", "9 3 2 3"];
 
 /// Shapes of markers.
 const SHAPES: usize = 4;
 
-/// How a subject among others is drawn.
+/// Appearance of a subject among the others.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Look {
     /// Classes of the style sheet.
     pub(super) class: String,
-    /// Pattern of the line; none is a whole one.
+    /// Dash pattern of the curve; none is solid.
     pub(super) dash: Option<&'static str>,
     shape: usize,
 }
 
-/// Chooses a look for each name of a picture, all of them different for up to 20 rivals.
+/// Chooses a look for each name of a plot, all of them different for up to 20 rivals.
 pub(super) fn looks<'a>(names: impl Iterator<Item = &'a str>) -> Vec<Look> {
     let (mut ours, mut rivals) = (0, 0);
     let next = |counter: &mut usize| {
@@ -56,7 +56,7 @@ impl Look {
         }
     }
 
-    /// Draws a marker around a place.
+    /// Draws a marker around a position.
     pub(super) fn marker(&self, x: f64, y: f64) -> Markup {
         let at = |points: &[(f64, f64)]| {
             let points = points

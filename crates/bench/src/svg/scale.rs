@@ -1,11 +1,11 @@
-//! From values to places along an axis, and where its ticks are.
+//! From values to positions along an axis, and its ticks.
 
 use crate::plot::Scale;
 
-/// Steps of a decade at which ticks look round.
+/// Steps of a decade that make round ticks.
 const ROUND: [f64; 3] = [1.0, 2.0, 5.0];
 
-/// How values are spread.
+/// Distribution of values along the axis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Spacing {
     Linear,
@@ -30,7 +30,7 @@ pub(super) struct Tick {
     pub(super) label: String,
 }
 
-/// Where the lower end of a ruler is.
+/// Position of a ruler's lower end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Foot {
     /// At the smallest value, or the round one below: for points.
@@ -40,7 +40,7 @@ pub(super) enum Foot {
 }
 
 impl Ruler {
-    /// Makes a ruler for `values`, of which those that have no place are left out.
+    /// Makes a ruler for `values`, without those that have no position.
     pub(super) fn new(scale: Scale, values: impl Iterator<Item = f64>, foot: Foot) -> Self {
         match scale {
             Scale::Linear => Self::linear(values),
@@ -88,13 +88,13 @@ impl Ruler {
         Ruler {
             spacing: Spacing::Nines,
             low: 0.0,
-            // The logarithm of a whole number of nines is a little beside it.
+            // The logarithm of a whole number of nines is slightly off.
             high: (last - 1e-9).ceil() + 1.0,
         }
     }
 
-    /// Returns where `value` is, from 0 at the lower end to 1 at the upper one; none if it has no
-    /// place.
+    /// Returns the position of `value`, from 0 at the lower end to 1 at the upper one; none if it
+    /// has no position.
     pub(super) fn place(&self, value: f64) -> Option<f64> {
         let position = match self.spacing {
             Spacing::Linear => value,
@@ -106,7 +106,7 @@ impl Ruler {
         place.is_finite().then(|| place.clamp(0.0, 1.0))
     }
 
-    /// Lists ticks, about `most` at most.
+    /// Lists at most about `most` ticks.
     pub(super) fn ticks(&self, most: usize) -> Vec<Tick> {
         match self.spacing {
             Spacing::Linear => self.linear_ticks(most),
@@ -155,7 +155,7 @@ impl Ruler {
             label: "max".to_owned(),
         };
         let ticks = (0..end).step_by(every);
-        // What would be too near to the end gives way to it.
+        // A tick too close to the end is left out.
         let ticks = ticks.filter(|nines| nines + every <= end);
         ticks.map(tick).chain([max]).collect()
     }
@@ -180,7 +180,7 @@ fn nines(fraction: f64) -> f64 {
     -(1.0 - fraction).log10()
 }
 
-/// Writes the fraction of so many nines: 0 %, 90 %, 99 %, 99.9 %.
+/// Formats the fraction with `nines` nines: 0 %, 90 %, 99 %, 99.9 %.
 fn percentile(nines: usize) -> String {
     match nines {
         0 => "0 %".to_owned(),
@@ -210,7 +210,7 @@ fn round_below(value: f64) -> f64 {
     fitting.next().unwrap_or(1.0) * decade
 }
 
-/// Writes a value with three significant digits at most, and with k, M and G for thousands.
+/// Formats a value with at most three significant digits, and with k, M and G for thousands.
 pub(super) fn short(value: f64) -> String {
     let size = value.abs();
     let (value, unit) = match size {

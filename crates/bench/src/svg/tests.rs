@@ -81,7 +81,7 @@ fn plots() -> [Plot; 4] {
     ]
 }
 
-/// As many names as there are; the cells are light, dark, and none, in turn.
+/// A cell for each pair of names; cells are alternately light, dark, and empty.
 fn heat_map() -> Kind {
     let shade = |nth: usize| match nth % 3 {
         0 => None,

@@ -1,7 +1,7 @@
-//! How wide words are, and how names are broken into lines.
+//! The width of words, and how names are broken into lines.
 //!
-//! Nobody knows the reader's font, so widths are those of a wide one, and room that is reckoned
-//! with them is enough in the others.
+//! The reader's font is unknown, so widths are those of a wide one, and space that is computed with
+//! them is sufficient for the others.
 
 /// Size of all text in pixels.
 pub(super) const SIZE: f64 = 12.0;
@@ -9,7 +9,7 @@ pub(super) const SIZE: f64 = 12.0;
 /// Distance of two lines of text in pixels.
 pub(super) const LINE: f64 = 15.0;
 
-/// Returns the pixels that `text` takes at most.
+/// Returns an upper bound for the width of `text` in pixels.
 pub(super) fn width(text: &str) -> f64 {
     text.chars().map(em).sum::<f64>() * SIZE
 }
@@ -26,8 +26,8 @@ fn em(character: char) -> f64 {
     }
 }
 
-/// Breaks `text` into lines of at most `most` pixels: between words, and within a word only if
-/// that alone is too long, if possible after a sign.
+/// Breaks `text` into lines of at most `most` pixels: between words, and within a word only if that
+/// alone is too long, after a punctuation character if possible.
 pub(super) fn wrap(text: &str, most: f64) -> Vec<String> {
     let mut lines = vec![String::new()];
     for piece in pieces(text, most) {
@@ -44,12 +44,12 @@ pub(super) fn wrap(text: &str, most: f64) -> Vec<String> {
         .collect()
 }
 
-/// Returns the width of the blanks at the end of a line, which count once more follows.
+/// Returns the width of the blanks at the end of a line, which count if more text follows.
 fn gap(line: &str) -> f64 {
     width(&line[line.trim_end().len()..])
 }
 
-/// Splits `text` where a line may end.
+/// Splits `text` at possible ends of lines.
 fn pieces(text: &str, most: f64) -> Vec<String> {
     let mut pieces = Vec::new();
     for word in text.split_inclusive(' ') {

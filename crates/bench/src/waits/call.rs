@@ -11,7 +11,7 @@ const NONE: FdFlags = FdFlags::empty();
 /// The row of a thread that makes no call.
 pub(super) const NOTHING: &str = "nothing, for a millisecond";
 
-/// A call with an argument of a size.
+/// A call with its argument.
 pub(super) struct Call {
     pub(super) name: &'static str,
     /// Whether its documentation says that it holds the lock longer for a larger argument.
@@ -69,7 +69,7 @@ pub(super) fn all() -> Vec<Call> {
             Ok(())
         }),
         call("reserve_many, all", empty, |files, count| {
-            // Given back by the row below.
+            // Released by the row below.
             std::mem::forget(files.reserve_many(count as usize, NONE)?);
             Ok(())
         }),
@@ -171,7 +171,7 @@ fn child(count: u32) -> anyhow::Result<Files<u32>> {
     Ok(full(count)?.fork()?)
 }
 
-/// All opened by name, so that no search has seen the leaves.
+/// All opened at chosen descriptors, so that no search has seen the leaves.
 fn by_name(count: u32) -> anyhow::Result<Files<u32>> {
     let files = Files::with_limit(u32::MAX);
     let first = files.open(file(), NONE)?;
@@ -191,7 +191,7 @@ fn child_by_name(count: u32) -> anyhow::Result<Files<u32>> {
     Ok(by_name(count)?.fork()?)
 }
 
-/// The last of each leaf is free.
+/// The last slot of each leaf is free.
 fn holes(count: u32) -> anyhow::Result<Files<u32>> {
     let files = full(count.next_multiple_of(64))?;
     for fd in (63..count).step_by(64) {
@@ -200,11 +200,11 @@ fn holes(count: u32) -> anyhow::Result<Files<u32>> {
     Ok(files)
 }
 
-/// The last of each leaf is reserved.
+/// The last slot of each leaf is reserved.
 fn reserved(count: u32) -> anyhow::Result<Files<u32>> {
     let files = holes(count)?;
     let all = files.reserve_many(count as usize / 64, NONE);
-    std::mem::forget(all.context("so many are free")?);
+    std::mem::forget(all.context("enough are free")?);
     Ok(files)
 }
 
@@ -216,7 +216,7 @@ fn every_other_on_exec(count: u32) -> anyhow::Result<Files<u32>> {
     Ok(files)
 }
 
-/// As many as can wait are in quarantine, each in a leaf of its own where there are enough.
+/// The quarantine is full, with each descriptor in a leaf of its own as far as possible.
 fn quarantined(count: u32) -> anyhow::Result<Files<u32>> {
     let files = full(count)?;
     files.set_quarantine(u32::MAX);

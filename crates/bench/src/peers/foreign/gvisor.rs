@@ -1,8 +1,8 @@
 //! gVisor's descriptor table, in Go: the type itself, from the module that its authors publish.
 //!
 //! The first build fetches the module and compiles some hundred packages, which takes minutes. So
-//! it is done by full runs only, before anything is measured, and the program stays in the user's
-//! cache; short runs take it from there.
+//! only full runs build it, before any measurement, and the program stays in the user's cache;
+//! short runs take it from there.
 
 use std::fs::{self, File};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -19,7 +19,7 @@ use crate::peers::rival::{Feature, Features};
 
 const NAME: &str = "gVisor FDTable, in Go";
 
-/// What the program is built of. `go.sum` pins every module by its hash.
+/// Sources of the program. `go.sum` pins every module by its hash.
 const SOURCES: [(&str, &str); 7] = [
     ("go.mod", include_str!("../../../rivals/gvisor/go.mod")),
     ("go.sum", include_str!("../../../rivals/gvisor/go.sum")),
@@ -30,13 +30,13 @@ const SOURCES: [(&str, &str); 7] = [
     ("size.go", include_str!("../../../rivals/gvisor/size.go")),
 ];
 
-/// Longest time for a build.
+/// Time limit for a build.
 const BUILD_LIMIT: Duration = Duration::from_secs(15 * 60);
 
-/// How often a build is looked at.
+/// Interval between checks of a build.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// A lookup is a reference, also if it is dropped at once; changes take a mutex.
+/// A lookup takes a reference, even if it is dropped at once; changes take a mutex.
 const FEATURES: Features = Features {
     lowest_free: Feature::Yes,
     any_free: Feature::No,
@@ -50,7 +50,7 @@ const FEATURES: Features = Features {
     grows_without_stall: Feature::With("copies"),
 };
 
-/// Starts the program, and builds it before if that is asked for.
+/// Starts the program, and builds it first if allowed.
 pub(super) fn rival(slow: SlowBuilds, progress: &dyn Progress) -> Result<Foreign, Missing> {
     let started = built(slow, progress).and_then(|program| {
         Program::start(NAME, &mut Command::new(program)).map_err(|error| format!("{error:#}"))
@@ -59,7 +59,7 @@ pub(super) fn rival(slow: SlowBuilds, progress: &dyn Progress) -> Result<Foreign
     Ok(Foreign::new(NAME, FEATURES, started.map_err(missing)?))
 }
 
-/// Returns the program, or what is missing in a sentence.
+/// Returns the program, or the reason why it is missing, in a sentence.
 fn built(slow: SlowBuilds, progress: &dyn Progress) -> Result<PathBuf, String> {
     let directory = cache()?.join(format!("gvisor-{:016x}", fingerprint()));
     let program = directory.join("rival");
@@ -75,7 +75,7 @@ fn built(slow: SlowBuilds, progress: &dyn Progress) -> Result<PathBuf, String> {
     Ok(program)
 }
 
-/// Returns where programs stay that take long to build.
+/// Returns the directory of programs that take long to build.
 fn cache() -> Result<PathBuf, String> {
     let of_user = std::env::var_os("XDG_CACHE_HOME")
         .map(PathBuf::from)
@@ -87,14 +87,14 @@ fn cache() -> Result<PathBuf, String> {
         .ok_or_else(|| "there is no home directory to keep what is built".to_owned())
 }
 
-/// Tells sources apart, so that a program of other sources is not taken.
+/// Hashes the sources, so that a program of other sources is not used.
 fn fingerprint() -> u64 {
     let mut hasher = DefaultHasher::new();
     SOURCES.hash(&mut hasher);
     hasher.finish()
 }
 
-/// Builds in `directory`. The program has its name when it is whole.
+/// Builds in `directory`. The program gets its name when it is complete.
 fn build(go: &str, directory: &Path, program: &Path) -> Result<(), String> {
     let in_part = directory.join(format!("rival.{}", std::process::id()));
     let log = directory.join(format!("build.{}.log", std::process::id()));
@@ -115,7 +115,7 @@ fn build(go: &str, directory: &Path, program: &Path) -> Result<(), String> {
         }
         Err(error) => Err(format!("Go did not start: {error}")),
     };
-    // A log that remains is in nobody's way.
+    // A log that remains does no harm.
     let _ = fs::remove_file(&log);
     outcome.and_then(|()| {
         fs::rename(&in_part, program).map_err(|error| format!("no program was built: {error}"))
@@ -129,7 +129,7 @@ fn write_sources(directory: &Path) -> std::io::Result<()> {
         .try_for_each(|(name, source)| fs::write(directory.join(name), source))
 }
 
-/// Waits for the build, and ends it if it takes too long.
+/// Waits for the build, and kills it if it takes too long.
 fn finish(mut child: Child, log: &Path) -> Result<(), String> {
     let began = Instant::now();
     while began.elapsed() < BUILD_LIMIT {
@@ -140,13 +140,13 @@ fn finish(mut child: Child, log: &Path) -> Result<(), String> {
             Err(error) => return Err(format!("the build is lost: {error}")),
         }
     }
-    // Fails if it has just ended, and then it is waited for all the same.
+    // Fails if it has just ended; the wait below reaps it in both cases.
     let _ = child.kill();
     let _ = child.wait();
     Err(format!("the build took longer than {BUILD_LIMIT:?}"))
 }
 
-/// Says in a sentence what Go said: the last line is the reason, those before it are progress.
+/// Extracts the reason from Go's output: the last line; those before it are progress.
 fn refusal(said: &str) -> String {
     let last = said.lines().rev().find(|line| !line.trim().is_empty());
     format!(

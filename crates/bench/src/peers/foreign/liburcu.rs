@@ -1,5 +1,6 @@
-//! Tables of liburcu, in C: its hash table, and an array of pointers as its users write it; each
-//! with both of its fastest flavours.
+//! Tables of liburcu, in C: its hash table, and an array of pointers as its users write it.
+//!
+//! Each is built with both of its fastest flavours.
 
 use std::io::ErrorKind;
 use std::path::Path;
@@ -9,7 +10,7 @@ use super::process::Program;
 use super::{Foreign, Missing};
 use crate::peers::rival::{Feature, Features};
 
-/// What the programs are compiled of: one unit with its parts.
+/// Sources of the programs: one unit with its parts.
 const SOURCES: [(&str, &str); 9] = [
     ("rival.c", include_str!("../../../rivals/liburcu/rival.c")),
     ("size.h", include_str!("../../../rivals/liburcu/size.h")),
@@ -28,14 +29,14 @@ const SOURCES: [(&str, &str); 9] = [
     ),
 ];
 
-/// How one of the programs is made of the source.
+/// A build of one of the programs.
 struct Variant {
     name: &'static str,
     features: Features,
     options: &'static [&'static str],
 }
 
-/// The hash table. It knows no numbers: those come from lists that its user keeps.
+/// The hash table. It has no descriptors: they come from free lists that its user keeps.
 pub(super) const HASH: Features = Features {
     lowest_free: Feature::No,
     any_free: Feature::With("user's lists"),
@@ -92,7 +93,7 @@ pub(super) fn all() -> Vec<Result<Foreign, Missing>> {
 }
 
 impl Variant {
-    /// Compiles it in a directory that is gone when the program runs.
+    /// Compiles it in a directory that is deleted when the program runs.
     fn start(&self) -> Result<Foreign, Missing> {
         let missing = |reason| Missing {
             name: self.name,
@@ -110,7 +111,8 @@ impl Variant {
     }
 }
 
-/// Compiles as the library's authors do, without options for this machine alone: ours has none.
+/// Compiles with the options of the library's authors, without options for this machine alone: ours
+/// has none either.
 fn compile(
     compiler: &str,
     options: &[&str],
@@ -137,7 +139,7 @@ fn compile(
     }
 }
 
-/// Says in a sentence what the compiler said in many lines.
+/// Extracts the reason from the compiler's output.
 fn refusal(said: &str) -> String {
     let first = said
         .lines()

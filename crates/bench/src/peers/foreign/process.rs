@@ -1,7 +1,7 @@
-//! A program that answers requests over its standard streams, a line each, as long as it is needed.
+//! A program that answers requests over its standard streams, a line each.
 //!
-//! Whatever it does, whoever asks gets an answer or an error that names it: it may die, be silent
-//! for too long, or say something that nobody understands. When it goes, it is waited for.
+//! A request returns an answer or an error that names the program: it may die, exceed the time
+//! limit, or send an invalid answer. The process is reaped when it is dropped.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
@@ -11,28 +11,28 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, anyhow, bail};
 
-/// How long a program may take to end after its input has ended.
+/// Time for a program to end after its input has ended.
 const TO_END: Duration = Duration::from_secs(2);
 
-/// How often a program that should end is looked at.
+/// Interval between checks of a program that should end.
 const LOOK: Duration = Duration::from_millis(2);
 
-/// Most of what is kept of its complaints, in bytes.
+/// Most bytes of its standard error that are kept.
 const COMPLAINT: u64 = 4096;
 
-/// Program that answers.
+/// Program that answers requests.
 pub(super) struct Program {
     name: &'static str,
     child: Child,
-    /// None when it was told to end.
+    /// None after its input was closed.
     requests: Option<ChildStdin>,
     answers: Receiver<String>,
-    /// Collects what it writes to its standard error; none when that was asked for.
+    /// Collects its standard error; none after that was read.
     complaint: Option<JoinHandle<String>>,
 }
 
 impl Program {
-    /// Starts `command`, which is called `name` in errors.
+    /// Starts `command`, with `name` for error messages.
     ///
     /// # Errors
     /// If the system cannot start it.
@@ -56,10 +56,10 @@ impl Program {
         })
     }
 
-    /// Sends a line and returns the line that answers it. Blocks for `limit` at most.
+    /// Sends a line and returns the answer. Blocks for `limit` at most.
     ///
     /// # Errors
-    /// If the program died, does not answer in time, or answers that it failed. It is ended then,
+    /// If the program died, does not answer in time, or answers that it failed. It is killed,
     /// except in the last case.
     pub(super) fn ask(&mut self, request: &str, limit: Duration) -> anyhow::Result<String> {
         let asked = self
@@ -68,7 +68,7 @@ impl Program {
             .map(|to| writeln!(to, "{request}").and_then(|()| to.flush()));
         let answer = match asked {
             Some(Ok(())) => self.answers.recv_timeout(limit),
-            // It does not listen any more.
+            // It does not read its input any more.
             Some(Err(_)) | None => Err(RecvTimeoutError::Disconnected),
         };
         match answer {
@@ -84,7 +84,8 @@ impl Program {
         }
     }
 
-    /// Asks for numbers: the answer is `word` and `N` numbers. None if the program cannot do it.
+    /// Requests numbers: the answer is `word` and `N` numbers. None if the program does not support
+    /// it.
     ///
     /// # Errors
     /// Those of [`Program::ask`], and if the answer is something else.
@@ -104,7 +105,7 @@ impl Program {
         }
     }
 
-    /// Ends it and says how it went.
+    /// Kills it and returns an error with its exit status.
     fn died(&mut self) -> anyhow::Error {
         let status = self.end(TO_END);
         let how = status.map_or_else(|| "and is lost".to_owned(), |status| status.to_string());
@@ -115,7 +116,7 @@ impl Program {
         }
     }
 
-    /// Ends its input, gives it time to go, and ends it by force. Waits for it.
+    /// Closes its input, gives it time to end, and kills it then. Reaps it.
     fn end(&mut self, patience: Duration) -> Option<ExitStatus> {
         self.requests = None;
         let asked = Instant::now();
@@ -126,7 +127,7 @@ impl Program {
                 Err(_) => break,
             }
         }
-        // Fails if it has just gone by itself, and then there is nothing to do.
+        // Fails if it has just ended by itself, which is fine.
         let _ = self.child.kill();
         self.child.wait().ok()
     }
@@ -138,7 +139,7 @@ impl Drop for Program {
     }
 }
 
-/// Reads lines until the stream ends or nobody wants them.
+/// Reads lines until the stream ends or the receiver is dropped.
 fn lines_of(output: ChildStdout) -> Receiver<String> {
     let (send, receive) = channel();
     thread::spawn(move || {
@@ -155,7 +156,7 @@ fn lines_of(output: ChildStdout) -> Receiver<String> {
 fn collect(mut errors: ChildStderr) -> JoinHandle<String> {
     thread::spawn(move || {
         let mut beginning = Vec::new();
-        // What cannot be read is not said.
+        // An unreadable part is left out.
         let _ = errors
             .by_ref()
             .take(COMPLAINT)
@@ -165,7 +166,7 @@ fn collect(mut errors: ChildStderr) -> JoinHandle<String> {
     })
 }
 
-/// Reads `word` and numbers, none of which is negative.
+/// Parses `word` and numbers, none of which is negative.
 fn numbers<const N: usize>(answer: &str, word: &str) -> Option<[f64; N]> {
     let mut words = answer.split_whitespace();
     if words.next() != Some(word) {
@@ -223,7 +224,7 @@ mod tests {
         let said = error(&mut program, SOON);
         assert!(said.contains("the fake") && said.contains("3"), "{said}");
         assert!(said.contains("out of luck"), "{said}");
-        // Also when it is asked once more.
+        // A second request gets the same error.
         assert!(error(&mut program, SOON).contains("ended"));
     }
 
@@ -244,7 +245,7 @@ mod tests {
         }
     }
 
-    /// Tells whether the process is there, also as a zombie.
+    /// Returns true if the process exists, also as a zombie.
     fn exists(id: u32) -> bool {
         std::path::Path::new(&format!("/proc/{id}")).exists()
     }

@@ -7,7 +7,7 @@ use super::best;
 use crate::report::{Table, nanoseconds, ratio};
 use crate::stats::{Summary, median, paired_ratio};
 
-/// What is compared side by side, in one table each.
+/// The work that is compared side by side, in one table each.
 const KINDS: [(&str, &[Work]); 2] = [
     ("lookups", &[Work::Borrowed, Work::Owned]),
     (
@@ -125,7 +125,7 @@ fn features(rows: &[Row]) -> Table {
     };
     let tables = rows.iter().filter(|row| row.side != Side::Floor);
     Table {
-        caption: "What each can do beside what is timed; a word says how".to_owned(),
+        caption: "Features of each table; a word says how it has a feature".to_owned(),
         header: std::iter::once("")
             .chain(Features::NAMES)
             .map(str::to_owned)

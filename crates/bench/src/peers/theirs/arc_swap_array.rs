@@ -1,5 +1,6 @@
-//! An array of `ArcSwapOption`, whose readers take no lock: as long as the program allows
-//! descriptors, with the free numbers on a stack under a lock.
+//! An array of `ArcSwapOption`, whose readers take no lock.
+//!
+//! It is as long as the program allows descriptors, with the free ones on a stack under a lock.
 
 use arc_swap::ArcSwapOption;
 use parking_lot::Mutex;
@@ -28,7 +29,7 @@ pub(super) fn all() -> Vec<Box<dyn Rival>> {
 
 struct Swapped {
     slots: Box<[ArcSwapOption<Padded>]>,
-    /// The number that was closed last is given out first.
+    /// The descriptor that was closed last is allocated first.
     free: Mutex<Vec<u32>>,
 }
 

@@ -1,4 +1,4 @@
-//! A container under a lock: what most programs have.
+//! A container under a lock: the table of most programs.
 
 use std::collections::BTreeMap;
 
@@ -8,10 +8,10 @@ use super::Object;
 use crate::baseline::State;
 use crate::peers::subject::Subject;
 
-/// Container under the lock `L`. What is taken out is dropped after the lock is gone.
+/// Container under the lock `L`. A removed value is dropped after the lock is released.
 pub(super) struct Locked<L>(L);
 
-/// Lock around a container. None if a thread panicked while it had the lock.
+/// Lock around a container. None if a thread panicked while it held the lock.
 pub(super) trait Lock: Send + Sync + 'static {
     type Container;
 
@@ -20,7 +20,7 @@ pub(super) trait Lock: Send + Sync + 'static {
     fn write<R>(&self, f: impl FnOnce(&mut Self::Container) -> R) -> Option<R>;
 }
 
-/// Container that gives out numbers.
+/// Container that allocates keys.
 pub(super) trait Container: Default + 'static {
     type Key: Copy + Send + Sync;
 
@@ -91,7 +91,7 @@ lock!(parking_lot::Mutex<C>, lock, lock,);
 lock!(std::sync::RwLock<C>, read, write, ok);
 lock!(std::sync::Mutex<C>, lock, lock, ok);
 
-/// A vector, and a heap of free numbers: the lowest is given out.
+/// A vector, and a heap of free descriptors: the lowest is allocated.
 #[derive(Default)]
 pub(super) struct Numbered(State<Object>);
 
@@ -114,7 +114,7 @@ impl Container for Numbered {
     }
 }
 
-/// A tree whose handles count up and never come again, as virtiofsd has it.
+/// A tree whose handles count up and are never reused, as in virtiofsd.
 #[derive(Default)]
 pub(super) struct Handles {
     map: BTreeMap<u64, Object>,
@@ -143,7 +143,7 @@ impl Container for Handles {
     }
 }
 
-/// A slab: the number that was closed last is given out first.
+/// A slab: the key that was freed last is allocated first.
 #[derive(Default)]
 pub(super) struct Slots(Slab<Object>);
 

@@ -25,7 +25,7 @@ const SHARED: Features = Features {
     grows_without_stall: Feature::No,
 };
 
-/// What those can do whose readers take no lock.
+/// Features of maps whose readers take no lock.
 const LOCK_FREE: Features = Features {
     borrowed: Feature::Yes,
     grows_without_stall: Feature::With("in steps"),
@@ -47,8 +47,7 @@ pub(super) fn all() -> Vec<Box<dyn Rival>> {
     ]
 }
 
-/// A hash map, and the number after the one that was given out last, if it is free: as hosts of
-/// WASI have it.
+/// A hash map, and the key after the last allocated one, if it is free: as in hosts of WASI.
 #[derive(Default)]
 struct Hashed {
     map: FxHashMap<u32, Object>,
@@ -80,13 +79,13 @@ impl Container for Hashed {
     }
 }
 
-/// A shared map whose keys are counted up, and never come again.
+/// A shared map whose keys are counted up, and never reused.
 struct Counted<M> {
     map: M,
     next: Counter,
 }
 
-/// It has a cache line of its own: readers of the map do not wait for those who count.
+/// It has a cache line of its own: inserts do not invalidate the line of the map's readers.
 #[derive(Default)]
 #[repr(align(128))]
 struct Counter(AtomicU64);
@@ -154,7 +153,7 @@ impl<M: Shared> Subject for Counted<M> {
     }
 }
 
-/// A lock for each of some shards, four for each CPU.
+/// A lock for each of several shards, four for each CPU.
 type Dash = DashMap<u64, Object, FxBuildHasher>;
 
 impl Shared for Dash {
@@ -259,7 +258,7 @@ impl Shared for Index {
         self.insert_sync(key, file).ok()
     }
 
-    /// Nothing can be moved out: a reference is taken before.
+    /// Nothing can be moved out: a reference is taken first.
     #[inline]
     fn remove(&self, key: u64) -> Option<Object> {
         let entry = self.get_sync(&key)?;

@@ -1,6 +1,8 @@
 //! `sharded-slab`: each thread inserts into a part of its own, and a lookup counts a reference in
-//! the slot. Its authors hold objects in place; who needs a file that outlives the table holds
-//! references. Both take part.
+//! the slot.
+//!
+//! Its authors hold objects in place; a program whose files outlive the table holds references.
+//! Both variants take part.
 
 use sharded_slab::Slab;
 
@@ -97,7 +99,7 @@ impl Subject for Slab<Padded> {
         self.get(key).map(|object| object.value)
     }
 
-    /// The guard keeps the object after a close, as long as the slab is there.
+    /// The guard keeps the object after a close, as long as the slab exists.
     #[inline]
     fn owned(&self, key: usize) -> Option<u64> {
         self.borrowed(key)

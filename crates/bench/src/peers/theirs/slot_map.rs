@@ -1,5 +1,6 @@
-//! `concurrent-slotmap`: a lock-free slab with generations. A guard is pinned for each change, and
-//! for a batch of lookups, as its examples do.
+//! `concurrent-slotmap`: a lock-free slab with generations.
+//!
+//! A guard is pinned for each change, and for a batch of lookups, as in its examples.
 
 use concurrent_slotmap::{SlotId, SlotMap};
 
@@ -20,8 +21,8 @@ const FEATURES: Features = Features {
     grows_without_stall: Feature::With("fixed size"),
 };
 
-/// How many removed slots may wait for a thread that was put aside under its guard, or one that ended
-/// with some of them. Only addresses are taken ahead.
+/// Most removed slots that wait for a thread that was preempted under its guard, or that ended with
+/// some of them. Only addresses are reserved.
 const SURPLUS: u32 = 1 << 24;
 
 pub(super) fn all() -> Vec<Box<dyn Rival>> {
