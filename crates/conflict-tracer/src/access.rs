@@ -1,51 +1,51 @@
-//! One touch of memory by one instruction.
+//! A memory access by one instruction.
 
 use std::ops::RangeInclusive;
 
-/// Load or store that one instruction did.
+/// Load or store by one instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Access {
-    /// Where the first byte is.
+    /// Address of the first byte.
     pub address: u64,
     /// The address of the instruction.
     pub instruction: u64,
-    /// How many instructions the operation had executed before this one.
+    /// Number of instructions that the operation had executed before this one.
     pub step: u32,
-    /// How many bytes are touched, at least 1.
+    /// Number of accessed bytes, at least 1.
     pub size: u16,
-    /// What was done to them.
+    /// Kind of the access.
     pub kind: Kind,
 }
 
-/// What an instruction does to memory.
+/// Kind of an access to memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Kind {
-    /// Reads. A prefetch counts as a load: it brings the line.
+    /// Reads. A prefetch counts as a load: it fetches the line.
     Load,
-    /// Writes. A prefetch for writing counts as a store: it takes the line from others.
+    /// Writes. A prefetch for writing counts as a store: it invalidates the line in other caches.
     Store,
-    /// Reads and writes, not as one: `add [m], 1` without `lock`.
+    /// Reads and writes, not atomically: `add [m], 1` without `lock`.
     LoadStore,
-    /// Reads and writes as one: an instruction with `lock`, or `xchg`. An exchange that fails
-    /// counts too, since the processor takes the line for itself before it compares.
+    /// Reads and writes atomically: an instruction with `lock`, or `xchg`. A failed exchange counts
+    /// too, since the CPU acquires the line exclusively before it compares.
     Locked,
 }
 
 impl Kind {
-    /// Tells whether the instruction takes what is there.
+    /// Returns true if the instruction reads the memory.
     pub fn reads(self) -> bool {
         self != Kind::Store
     }
 
-    /// Tells whether the instruction takes the line for itself alone.
+    /// Returns true if the instruction acquires the line exclusively.
     pub fn writes(self) -> bool {
         self != Kind::Load
     }
 }
 
 impl Access {
-    /// Returns the numbers of the lines of `line` bytes that it touches: two where it lies across
-    /// their boundary.
+    /// Returns the indices of the accessed lines of `line` bytes: two if the access crosses their
+    /// boundary.
     pub(crate) fn lines(&self, line: u64) -> RangeInclusive<u64> {
         self.address / line..=self.last() / line
     }

@@ -1,22 +1,22 @@
-//! Who called whom: the calls and returns of an operation, in order.
+//! The calls and returns of an operation, in order.
 //!
-//! From them follows which functions were active at any step, without frame pointers or tables for
-//! unwinding, and with nothing to do while the operation runs but to note an address. A call that
-//! is a jump leaves no mark, and its return is that of its caller.
+//! They determine which functions were active at any step, without frame pointers or tables for
+//! unwinding; during the operation the handler only records an address. A tail call that is a jump
+//! leaves no mark, and its return is that of its caller.
 
 /// Calls and returns.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Calls(Vec<Mark>);
 
-/// One of them.
+/// A call or a return.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Mark {
-    /// When: the number of the instruction.
+    /// Index of the instruction.
     pub(crate) step: u32,
     pub(crate) kind: MarkKind,
 }
 
-/// What it is.
+/// Kind of the mark.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum MarkKind {
     /// A call, at this address.

@@ -1,8 +1,8 @@
-//! Which simulated CPUs are taken: no two threads of the process are on one.
+//! Allocation of simulated CPUs: no two threads of the process are on one.
 //!
-//! Data for each CPU is written without atomics by whoever is there. So a simulated CPU belongs to
-//! one thread at a time, and its number is none that the kernel gives to a thread: the numbers of
-//! simulated CPUs begin behind those of all CPUs that this machine could have.
+//! A thread writes per-CPU data without atomics. So a simulated CPU belongs to one thread at a
+//! time, and the kernel gives its number to no thread: the numbers of simulated CPUs begin after
+//! those of all CPUs that this machine could have.
 
 use std::cell::Cell;
 use std::marker::PhantomData;
@@ -11,8 +11,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use crate::directory::{CpuSet, MAX_CPUS};
 use crate::error::Error;
 
-/// Those that are taken. The lock also orders what was done on a CPU before what its next thread
-/// does there.
+/// The claimed CPUs. The lock also orders the accesses on a CPU before those of its next thread.
 static TAKEN: Mutex<CpuSet> = Mutex::new(CpuSet::NONE);
 
 thread_local! {
@@ -21,16 +20,16 @@ thread_local! {
     static CLAIMED: Cell<bool> = const { Cell::new(false) };
 }
 
-/// The right of this thread to a simulated CPU, given back when it is dropped.
+/// The right of this thread to a simulated CPU, released on drop.
 #[derive(Debug)]
 pub(crate) struct Claim {
     index: usize,
-    /// It is this thread's: neither sent nor shared.
+    /// It belongs to this thread: neither sent nor shared.
     _thread: PhantomData<*mut ()>,
 }
 
 impl Claim {
-    /// Takes the first simulated CPU that nobody has.
+    /// Claims the first free simulated CPU.
     pub(crate) fn first_free() -> Result<Self, Error> {
         if CLAIMED.get() {
             return Err(Error::AlreadySimulated);
@@ -48,7 +47,7 @@ impl Claim {
         })
     }
 
-    /// Returns which one it is, from 0.
+    /// Returns its index, from 0.
     pub(crate) fn index(&self) -> usize {
         self.index
     }
@@ -63,7 +62,7 @@ impl Drop for Claim {
 }
 
 fn taken() -> MutexGuard<'static, CpuSet> {
-    // The set is always whole: it is replaced by an assignment.
+    // The set is always consistent: it is replaced by an assignment.
     TAKEN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -74,7 +73,7 @@ mod tests {
 
     use super::*;
 
-    /// The claims are those of the whole process, so the tests take turns.
+    /// Serializes the tests, since claims are global in the process.
     static TURN: Mutex<()> = Mutex::new(());
 
     fn turn() -> MutexGuard<'static, ()> {

@@ -1,9 +1,9 @@
-//! The lines that one operation writes and another touches.
+//! The lines that one operation writes and another accesses.
 //!
 //! For each line, each side has a mask of the bytes that it reads and one of those that it writes.
-//! There is a conflict if a side wrote anything in a line that the other touched at all. If the
+//! There is a conflict if a side wrote anything in a line that the other accessed at all. If the
 //! bytes overlap, the operations share data (*true sharing*); else they only share the line (*false
-//! sharing*), which a change of layout would end.
+//! sharing*), which a change of layout would remove.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -13,12 +13,12 @@ use crate::error::Error;
 use crate::location::Location;
 use crate::trace::{Remark, Trace};
 
-/// How many bytes move between caches as one.
+/// Bytes that move between caches together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum LineSize {
-    /// The line of x86-64 and of most aarch64 processors.
+    /// The line of x86-64 and of most aarch64 CPUs.
     Bytes64,
-    /// Two lines, which some processors fetch together.
+    /// Two lines, which some CPUs fetch together.
     Bytes128,
 }
 
@@ -32,16 +32,16 @@ impl LineSize {
     }
 }
 
-/// What two operations have in common in a line.
+/// What two operations share in a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Sharing {
-    /// Bytes that one writes and the other touches.
+    /// Bytes that one writes and the other accesses.
     True,
     /// Only the line.
     False,
 }
 
-/// A line that one operation writes and the other touches.
+/// A line that one operation writes and the other accesses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Conflict {
     address: u64,
@@ -49,7 +49,7 @@ pub struct Conflict {
     sides: [Side; 2],
 }
 
-/// What one operation does to a line in conflict.
+/// The accesses of one operation to a line in conflict.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Side {
     cpu: usize,
@@ -93,7 +93,7 @@ fn blind_spots(trace: &Trace) -> impl Iterator<Item = (usize, Remark)> {
     remarks.filter(|(_, remark)| remark.blinds())
 }
 
-/// What an operation did to one line.
+/// The accesses of an operation to one line.
 #[derive(Default)]
 struct Touched {
     read: u128,
@@ -115,7 +115,7 @@ fn footprint(trace: &Trace, line: LineSize) -> BTreeMap<u64, Touched> {
     lines
 }
 
-/// Returns a bit for each byte of the line that is touched.
+/// Returns a bit for each accessed byte of the line.
 fn bytes_in(access: &Access, number: u64, line: LineSize) -> u128 {
     let start = number * line.bytes();
     let first = access.address.max(start) - start;
@@ -153,8 +153,8 @@ fn conflict(
 }
 
 impl Touched {
-    /// Returns the access to name: the first that writes one of these bytes, or else the first that
-    /// touches one.
+    /// Returns the access to report: the first that writes one of these bytes, or else the first
+    /// that accesses one.
     fn culprit(&self, bytes: u128) -> Access {
         let among = || self.accesses.iter().filter(|(_, own)| own & bytes != 0);
         let writes = among().find(|(access, _)| access.kind.writes());
@@ -164,8 +164,8 @@ impl Touched {
 }
 
 impl Report {
-    /// Tells whether it is known that the operations do not conflict: no line in common that is
-    /// written, and nothing that may have been touched unseen.
+    /// Returns true if the operations certainly do not conflict: no common line is written, and no
+    /// access may have been missed.
     pub fn is_free(&self) -> bool {
         self.conflicts.is_empty() && self.blind_spots.is_empty()
     }
@@ -187,12 +187,12 @@ impl Conflict {
         self.address
     }
 
-    /// Returns what they have in common.
+    /// Returns the kind of sharing.
     pub fn sharing(&self) -> Sharing {
         self.sharing
     }
 
-    /// Returns what each operation does, in the order of the traces.
+    /// Returns the accesses of each operation, in the order of the traces.
     pub fn sides(&self) -> &[Side; 2] {
         &self.sides
     }
@@ -204,18 +204,18 @@ impl Side {
         self.cpu
     }
 
-    /// Returns the first access that makes the conflict; a write, if it writes.
+    /// Returns the first access that makes the conflict; a write, if the side writes.
     pub fn access(&self) -> &Access {
         &self.access
     }
 
-    /// Tells whether it writes, with true sharing: bytes that the other touches.
+    /// Returns true if it writes; with true sharing, bytes that the other accesses.
     pub fn writes(&self) -> bool {
         self.writes
     }
 
-    /// Looks up where in the source that is, and by whom it was called. Reads debug information:
-    /// slow at the first call.
+    /// Looks up the access in the source, with its callers. Reads debug information: slow at the
+    /// first call.
     pub fn location(&self) -> Location {
         Location::with_callers(self.access.instruction, &self.callers)
     }
@@ -228,7 +228,7 @@ impl fmt::Display for Report {
             writeln!(f, "{conflict}")?;
         }
         for (cpu, remark) in &self.blind_spots {
-            writeln!(f, "CPU {cpu} was not seen whole: {remark:?}")?;
+            writeln!(f, "CPU {cpu} has an incomplete trace: {remark:?}")?;
         }
         Ok(())
     }

@@ -1,6 +1,6 @@
-//! What things cost on a machine that is not there: parameters of a model, as plain data.
+//! Costs on a hypothetical machine: parameters of a model, as plain data.
 //!
-//! Print them beside every figure that was made with them. Where the figures come from:
+//! Print them beside every figure that depends on them. Sources of the values:
 //!
 //! | | |
 //! |---|---|
@@ -9,21 +9,21 @@
 //! | an instruction | fitted to single-threaded runs of table lookups on the same machine |
 //! | memory, a further sharer, a clean copy | order of magnitude; they matter little beside the others |
 //!
-//! These are kind to operations that conflict. Figure 7 of the SOSP 2013 paper has `fstat` with one
-//! shared line on an older machine with eight sockets: if all cores queued for the line, it took
-//! about 275 ns for each turn at 20 cores, and 625 ns at 80.
+//! These values favour operations that conflict. Figure 7 of the SOSP 2013 paper has `fstat` with
+//! one shared line on an older machine with eight sockets: if all cores queued for the line, it
+//! took about 275 ns for each turn at 20 cores, and 625 ns at 80.
 
-/// Machine of the model: how CPUs are laid out, and what things cost.
+/// Machine of the model: the layout of CPUs, and the costs.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Machine {
-    /// Which CPUs are near to each other.
+    /// Distances of the CPUs.
     pub topology: Topology,
-    /// How long things take.
+    /// Durations.
     pub costs: Costs,
 }
 
-/// Layout of CPUs: clusters share a cache, sockets share a chip. The numbers run through a cluster
-/// first, then through a socket.
+/// Layout of CPUs: clusters share a cache, sockets share a chip. CPUs are numbered cluster by
+/// cluster, socket by socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Topology {
     /// CPUs that share a cache, at least 1.
@@ -35,9 +35,9 @@ pub struct Topology {
 /// Durations, in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Costs {
-    /// Any instruction whose lines are there.
+    /// Any instruction whose lines are in the own cache.
     pub instruction_ns: f64,
-    /// What a locked instruction or a fence takes besides.
+    /// Additional time of a locked instruction or a fence.
     pub locked_ns: f64,
     /// A line from a cache of the same cluster.
     pub same_cluster_ns: f64,
@@ -47,14 +47,14 @@ pub struct Costs {
     pub other_socket_ns: f64,
     /// A line from memory.
     pub memory_ns: f64,
-    /// Each further cache from which a line is taken.
+    /// Each further cache in which a line is invalidated.
     pub further_sharer_ns: f64,
-    /// How long a line that is clean is busy when somebody gets a copy.
+    /// How long a clean line is busy when a cache gets a copy.
     pub clean_copy_ns: f64,
 }
 
 impl Machine {
-    /// Machine like a server with EPYC processors: clusters of 8, sockets of 64.
+    /// Machine like a server with EPYC CPUs: clusters of 8, sockets of 64.
     pub const CLUSTERS: Self = Self {
         topology: Topology {
             cpus_per_cluster: 8,
@@ -72,7 +72,7 @@ impl Machine {
         costs: Costs::EPYC,
     };
 
-    /// Returns how long a line takes from one cache to another, in nanoseconds.
+    /// Returns the transfer time of a line between two caches, in nanoseconds.
     ///
     /// ```
     /// use conflict_tracer::Machine;
@@ -93,7 +93,7 @@ impl Machine {
 }
 
 impl Costs {
-    /// Costs like those of EPYC processors of the years from 2021.
+    /// Costs like those of EPYC CPUs since 2021.
     pub const EPYC: Self = Self {
         instruction_ns: 0.06,
         locked_ns: 8.5,

@@ -1,19 +1,19 @@
 //! The simulated CPU of a thread.
 //!
-//! Code with data for each CPU asks which one it runs on. While a thread has a [`CpuId`], that code
-//! is told the simulated number, by the C library's own means: the thread's rseq area and
-//! `sched_getcpu` at any time, the system call `getcpu` while the thread is traced. Restartable
-//! sequences run to their end under stepping then, which they would not otherwise.
+//! Code with per-CPU data reads the number of its CPU. While a thread has a [`CpuId`], that code
+//! gets the simulated number, by the C library's own means: the thread's rseq area and
+//! `sched_getcpu` at any time, the system call `getcpu` while the thread is traced. Under stepping,
+//! restartable sequences then run to their end, which they would not otherwise.
 //!
-//! Not told are code that asks the processor itself (`rdpid`, `lsl`, `rdtscp`, as `getcpu` in the
-//! vDSO does) and the kernel, which runs the thread wherever it likes.
+//! Two observers still see the real CPU: code that reads it from the CPU itself (`rdpid`, `lsl`,
+//! `rdtscp`, as `getcpu` in the vDSO does), and the kernel, which may run the thread on any CPU.
 
 use crate::claim::Claim;
 use crate::engine;
 use crate::error::Error;
 
-/// A simulated CPU, on which this thread is until it is dropped. Then the kernel tells the number
-/// again, and another thread may have the CPU.
+/// A simulated CPU, on which this thread is until this is dropped. Then the kernel provides the
+/// number again, and another thread may claim the CPU.
 ///
 /// It stays with its thread:
 ///
@@ -31,8 +31,7 @@ pub struct CpuId {
 }
 
 impl CpuId {
-    /// Has the calling thread be on the first simulated CPU that no thread of the process is on.
-    /// Enters the operating system.
+    /// Moves the calling thread to the first free simulated CPU. Enters the operating system.
     ///
     /// ```
     /// # fn main() -> Result<(), conflict_tracer::Error> {
@@ -48,45 +47,44 @@ impl CpuId {
     /// - [`Error::NotSupported`] on other systems than Linux on x86-64.
     /// - [`Error::AlreadySimulated`] if the thread is on one.
     /// - [`Error::AllSimulated`] if all [`MAX_CPUS`](crate::MAX_CPUS) are taken.
-    /// - [`Error::System`] if the kernel does not tell how many CPUs the machine could have, or does
-    ///   not let go of the thread's rseq area.
+    /// - [`Error::System`] if the kernel does not report how many CPUs the machine could have, or
+    ///   does not unregister the thread's rseq area.
     ///
     /// # Safety
-    /// No other thread is on this CPU, so its data is as safe from others as it is on a real one. But
-    /// the kernel restarts no sequence of this thread any more. So as long as this lives, while the
-    /// thread is at work in code with restartable sequences:
+    /// No other thread is on this CPU, so its data is as safe from others as it is on a real one.
+    /// But the kernel restarts no sequence of this thread any more. So as long as this exists,
+    /// while the thread runs code with restartable sequences:
     ///
-    /// - no other thread may count on having restarted them, by `membarrier(2)` with
-    ///   `MEMBARRIER_CMD_PRIVATE_EXPEDITED_RSEQ`: as who takes what all CPUs have does;
+    /// - no other thread may rely on having restarted them, by `membarrier(2)` with
+    ///   `MEMBARRIER_CMD_PRIVATE_EXPEDITED_RSEQ`, for instance to drain the caches of all CPUs;
     /// - no signal handler of this thread may run sequences.
     ///
-    /// Where only one thread is at work, and handles no signals with such code, both hold.
+    /// Both hold if only one thread runs such code, and none of its signal handlers does.
     pub unsafe fn claim() -> Result<Self, Error> {
         let claim = Claim::first_free()?;
         let number = numbers(claim.index())?;
         Ok(Self {
             number,
-            // SAFETY: the claim is this thread's, and the number behind all that the kernel gives.
-            // For the sequences, as the caller promises.
+            // SAFETY: the claim belongs to this thread, and its number is above all that the kernel
+            // uses. The caller promises the rest for restartable sequences.
             _area: unsafe { engine::CpuId::tell(number)? },
             claim,
         })
     }
 
-    /// Returns its place among the simulated CPUs, from 0 to [`MAX_CPUS`](crate::MAX_CPUS) − 1.
+    /// Returns its index among the simulated CPUs, from 0 to [`MAX_CPUS`](crate::MAX_CPUS) − 1.
     pub fn index(&self) -> usize {
         self.claim.index()
     }
 
-    /// Returns the number that code on it is told.
+    /// Returns the CPU number that code on it reads.
     pub fn number(&self) -> usize {
         self.number
     }
 }
 
-/// Returns how many numbers CPUs have if there are `simulated` ones: first come those of all that
-/// this machine could have, then the simulated ones. Code with data for each CPU needs so many
-/// copies. Reads a file.
+/// Returns the number of CPUs including `simulated` ones: first come all that this machine could
+/// have, then the simulated ones. Code with per-CPU data needs this many copies. Reads a file.
 ///
 /// ```
 /// # fn main() -> Result<(), conflict_tracer::Error> {
@@ -99,7 +97,7 @@ impl CpuId {
 ///
 /// # Errors
 /// - [`Error::NotSupported`] on other systems than Linux on x86-64.
-/// - [`Error::System`] if the kernel does not tell how many CPUs the machine could have.
+/// - [`Error::System`] if the kernel does not report how many CPUs the machine could have.
 pub fn numbers(simulated: usize) -> Result<usize, Error> {
     Ok(engine::possible_cpus()?.saturating_add(simulated))
 }

@@ -1,15 +1,15 @@
-//! Simulated CPUs: threads that do one operation at a time.
+//! Simulated CPUs: threads that run one operation at a time.
 //!
 //! Each CPU is a thread of its own for as long as the [`Cpus`] live, so it has thread-local data, a
-//! stack and a heap arena of its own, as a thread on a CPU of a large machine has. Only one runs at
-//! a time, which is all that a [verdict](crate::conflicts) needs, and the same every time.
+//! stack and a heap arena of its own, like a thread on a CPU of a large machine. Only one runs at a
+//! time, which is sufficient for a [verdict](crate::conflicts) and deterministic.
 //!
-//! What is traced is named by its CPU's place among those that were started together, from 0. The
-//! number that code is told is [another](crate::numbers), which no other thread has.
+//! A trace names its CPU by the index among those that were started together, from 0. The CPU
+//! number that code reads is [another](crate::numbers), which no other thread has.
 //!
-//! What is handed over and back stays out of the trace. The operation moves to the stack of its CPU
-//! before the window opens, and its answer leaves after it is closed; the trace is copied by the
-//! thread that asked.
+//! The transfer of an operation and its result to and from the CPU is not in the trace. The
+//! operation moves to the stack of its CPU before the window opens, and its result leaves after it
+//! is closed; the requesting thread copies the trace.
 
 use std::panic::resume_unwind;
 
@@ -33,16 +33,16 @@ impl Cpus {
     /// # Errors
     /// - [`Error::CpuCount`] for none or too many.
     /// - As [`Recorder::new`] and [`CpuId::claim`](crate::CpuId::claim).
-    /// - [`Error::System`] if there is no thread to be had.
+    /// - [`Error::System`] if the system refuses a thread.
     ///
     /// # Safety
-    /// As for [`CpuId::claim`](crate::CpuId::claim), while one of them does something.
+    /// As for [`CpuId::claim`](crate::CpuId::claim), while one of them runs an operation.
     pub unsafe fn new(count: usize) -> Result<Self, Error> {
-        // SAFETY: as the caller promises.
+        // SAFETY: by the caller's promise.
         unsafe { Self::with_recorder(count, Recorder::new()?) }
     }
 
-    /// As [`new`](Self::new), with a recorder that has a limit of its own.
+    /// As [`new`](Self::new), with a recorder that has another limit.
     ///
     /// # Errors
     /// As [`new`](Self::new).
@@ -55,20 +55,19 @@ impl Cpus {
         }
         engine::raise_arena_limit();
         let start = |cpu| {
-            // SAFETY: as the caller promises.
+            // SAFETY: by the caller's promise.
             unsafe { Worker::start(format!("cpu {cpu}")) }
         };
         let workers = (0..count).map(start).collect::<Result<_, _>>()?;
         Ok(Self { recorder, workers })
     }
 
-    /// Returns how many there are.
+    /// Returns the number of CPUs.
     pub fn count(&self) -> usize {
         self.workers.len()
     }
 
-    /// Has CPU `cpu` do something without a trace, for setting up and warming up. Blocks until
-    /// done.
+    /// Runs `operation` on CPU `cpu` without a trace, for set-up and warm-up. Blocks until done.
     ///
     /// ```
     /// # fn main() -> Result<(), conflict_tracer::Error> {
@@ -96,7 +95,7 @@ impl Cpus {
         Ok(result.unwrap_or_else(|panic| resume_unwind(panic)))
     }
 
-    /// Has CPU `cpu` do `operation`, and returns its answer and trace. Blocks until done: some
+    /// Runs `operation` on CPU `cpu`, and returns its result and trace. Blocks until done: some
     /// microseconds for each instruction.
     ///
     /// # Errors

@@ -1,12 +1,13 @@
-//! Who has which line: the directory of a machine whose caches never run out of room.
+//! The cache directory of a machine with unlimited caches: which cache holds which line.
 //!
-//! The protocol is MESI, as a directory sees it. A line is nowhere, or in one cache that has it
-//! alone, or in several that only read it. Each access either hits in the own cache or moves the
-//! line, or takes it from others: a *transfer*. There is no time in this. Operations are fed one
-//! after the other, so for operations that conflict the count is a lower bound: nobody loses a line
-//! in the middle of an operation. For those that do not conflict it is exact, in any interleaving.
+//! The protocol is MESI, as a directory sees it. A line is in no cache, or in one cache
+//! exclusively, or in several that only read it. Each access either hits in the own cache or moves
+//! the line, or invalidates it in others: a *transfer*. There is no time in this. Operations are
+//! fed one after the other, so for operations that conflict the count is a lower bound: no CPU
+//! loses a line in the middle of an operation. For those that do not conflict it is exact, in any
+//! interleaving.
 //!
-//! The first touch of a line by anybody comes from memory, and counts for itself.
+//! The first access to a line comes from memory, and is counted separately.
 
 use std::collections::HashMap;
 use std::ops::AddAssign;
@@ -15,72 +16,72 @@ use crate::access::Access;
 use crate::conflict::LineSize;
 use crate::trace::Trace;
 
-/// How many CPUs there can be.
+/// Most CPUs.
 pub const MAX_CPUS: usize = 256;
 
-/// Lines, and the caches that have them.
+/// Lines, and the caches that hold them.
 #[derive(Clone, Debug)]
 pub struct Directory {
     line: LineSize,
     lines: HashMap<u64, State>,
 }
 
-/// Who has a line.
+/// The caches that hold a line.
 #[derive(Clone, Copy, Debug)]
 enum State {
-    /// One cache, which may write it; it has, or has not.
+    /// One cache, which may write it; it has written it, or has not.
     Alone { cpu: usize, dirty: bool },
     /// All of these caches, for reading.
     Shared(CpuSet),
 }
 
-/// What becomes of one access to one line.
+/// Result of one access to one line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
-    /// The own cache has it.
+    /// The own cache holds it.
     Hit,
-    /// Nobody has it: it comes from memory.
+    /// No cache holds it: it comes from memory.
     Cold,
-    /// Others are involved: the line comes from the nearest of them, or is taken from all.
+    /// Other caches hold it: the line comes from the nearest of them, or is invalidated in all.
     Moved(Transfer, CpuSet),
 }
 
 /// Kind of a transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Transfer {
-    /// Reads what another has written.
+    /// Reads a line that another CPU has written.
     ReadDirty,
-    /// Reads what others have, unwritten.
+    /// Reads a line that others hold, unwritten.
     ReadClean,
-    /// Takes what another has written.
+    /// Acquires a line that another CPU has written.
     WriteDirty,
-    /// Takes what others have, unwritten, and has it not.
+    /// Acquires a line that only others hold, unwritten.
     WriteClean,
-    /// Has it, as others do, and takes it for itself alone.
+    /// Holds a line with others, and acquires it exclusively.
     Upgrade,
 }
 
-/// Counts of what operations did.
+/// Counts of the transfers of operations.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Transfers {
     /// Operations that were fed.
     pub operations: u64,
     /// Lines that came from memory.
     pub cold: u64,
-    /// Reads of what another had written.
+    /// Reads of lines that another CPU had written.
     pub read_dirty: u64,
-    /// Reads of what others had, unwritten.
+    /// Reads of lines that others held, unwritten.
     pub read_clean: u64,
-    /// Writes that took what another had written.
+    /// Writes to lines that another CPU had written.
     pub write_dirty: u64,
-    /// Writes that took what others had, unwritten, and this CPU had not.
+    /// Writes to lines that only others held, unwritten.
     pub write_clean: u64,
-    /// Writes that took a line from others which this CPU had as well.
+    /// Writes to lines that this CPU held together with others.
     pub upgrades: u64,
 }
 
 impl Directory {
-    /// Makes a directory in which nobody has anything.
+    /// Creates a directory in which all caches are empty.
     ///
     /// ```
     /// use conflict_tracer::{Access, Directory, Kind, LineSize, Trace};
@@ -103,7 +104,7 @@ impl Directory {
         }
     }
 
-    /// Has the trace's CPU do the whole operation, and returns what that took.
+    /// Feeds a whole operation of the trace's CPU, and returns its transfers.
     pub fn feed(&mut self, trace: &Trace) -> Transfers {
         let mut count = Transfers {
             operations: 1,
@@ -117,7 +118,7 @@ impl Directory {
         count
     }
 
-    /// Does one access to the line of this number.
+    /// Does one access to the line with this index.
     pub(crate) fn access(&mut self, cpu: usize, line: u64, access: &Access) -> Outcome {
         let state = self.lines.get(&line).copied();
         let (next, outcome) = match access.kind.writes() {
@@ -242,7 +243,7 @@ impl CpuSet {
         self
     }
 
-    /// Tells whether `cpu` is in it.
+    /// Returns true if `cpu` is in it.
     pub(crate) fn has(&self, cpu: usize) -> bool {
         self.0
             .get(cpu / 64)
@@ -271,7 +272,7 @@ mod tests {
         Trace::from_accesses(cpu, accesses.collect()).unwrap()
     }
 
-    /// Feeds operations on one line and tells what the last one took.
+    /// Feeds operations on one line and returns the transfers of the last one.
     fn last(operations: &[(usize, &[Kind])]) -> Transfers {
         let mut directory = Directory::new(LineSize::Bytes64);
         let fed = operations

@@ -1,4 +1,4 @@
-//! Why a trace or a figure cannot be had.
+//! Errors of traces and comparisons.
 
 use std::fmt;
 use std::io;
@@ -15,15 +15,15 @@ pub enum Error {
     AlreadyTracing,
     /// The thread is on a simulated CPU already.
     AlreadySimulated,
-    /// All simulated CPUs that there can be in a process are taken: [`MAX_CPUS`](crate::MAX_CPUS).
+    /// All simulated CPUs of the process are taken: [`MAX_CPUS`](crate::MAX_CPUS).
     AllSimulated,
-    /// There is no simulated CPU of this number.
+    /// There is no simulated CPU with this index.
     NoSuchCpu(usize),
-    /// There were to be none, or more than [`MAX_CPUS`](crate::MAX_CPUS).
+    /// The requested number was none, or more than [`MAX_CPUS`](crate::MAX_CPUS).
     CpuCount(usize),
     /// Two traces of one CPU cannot conflict.
     SameCpu(usize),
-    /// The operating system refused, while this was being done.
+    /// The operating system refused this step.
     System(&'static str, io::Error),
 }
 

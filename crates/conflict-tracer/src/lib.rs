@@ -1,10 +1,10 @@
-//! Which operations share cache lines, and what that will cost on a machine with more CPUs.
+//! Finds operations that share cache lines, and models their cost on larger machines.
 //!
-//! Two operations that write no cache line which the other touches do not slow each other down, on
-//! however many CPUs. That can be found out on any machine, without a clock: trace both, and
-//! compare. Where operations commute, it can always be had (the *scalable commutativity rule*:
-//! Clements, Kaashoek, Zeldovich, Morris, Kohler, SOSP 2013), and a conflict between such
-//! operations is worth a look.
+//! Two operations do not slow each other down, on any number of CPUs, if neither writes a cache
+//! line that the other accesses. This can be checked on any machine, without a clock: trace both,
+//! and compare. Where operations commute, an implementation without such lines exists (the
+//! *scalable commutativity rule*: Clements, Kaashoek, Zeldovich, Morris, Kohler, SOSP 2013), so a
+//! conflict between such operations is worth a look.
 //!
 //! ```
 //! use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -16,7 +16,7 @@
 //! # fn main() -> Result<(), Error> {
 //! # if !conflict_tracer::SUPPORTED { return Ok(()) }
 //! let counters = Counters(Default::default());
-//! // Two threads, each of which believes to be on a CPU of its own.
+//! // Two threads, each of which reads the number of a CPU of its own.
 //! // SAFETY: nothing here has restartable sequences.
 //! let mut cpus = unsafe { Cpus::new(2) }?;
 //!
@@ -41,28 +41,29 @@
 //! 2. [`Cpus`]: simulated CPUs that do one operation at a time; [`in_both_orders`].
 //! 3. [`conflicts`]: the lines that one trace writes and the other touches: [`Report`]; and
 //!    [`Location`]: where in the source.
-//! 4. [`Directory`]: how many lines travel between caches, for up to [`MAX_CPUS`] of them.
-//! 5. [`Machine`] and [`Band`]: what that may cost. A model, not a measurement.
+//! 4. [`Directory`]: the number of lines that travel between up to [`MAX_CPUS`] caches.
+//! 5. [`Machine`] and [`Band`]: the possible cost. A model, not a measurement.
 //!
 //! # What a verdict means
 //!
-//! - *Free* says that these two operations, in this state, touch no common line that one of them
+//! - *Free* means that these two operations, in this state, access no common line that one of them
 //!   writes. Then every interleaving runs the same paths, and tracing one after the other was
-//!   enough. It does not say that they are fast, nor what operations in another state do.
+//!   enough. It does not mean that they are fast, nor that operations in another state are free.
 //! - *Steady state is a choice*: first uses, refills and growth are in a trace only if they are in
 //!   the operation. Trace long runs too.
 //! - *Nothing is left out by a list.* A thread's own stack and the tracer's own memory need no
-//!   exception: the tracer touches nothing inside of a window, the operation and its answer are
-//!   kept on the stack of the CPU, and a stack that two CPUs touch is shared as any other memory.
-//! - *A line is its address.* What is mapped at two addresses counts as two lines.
-//! - *The kernel is not seen.* A trace with a system call is never [free](Report::is_free); its
-//!   [remarks](Report::blind_spots) say why.
+//!   exception: the tracer touches nothing inside of a window, the operation and its result are
+//!   kept on the stack of the CPU, and a stack that two CPUs access is shared like any other
+//!   memory.
+//! - *A line is its address.* Memory that is mapped at two addresses counts as two lines.
+//! - *The kernel is not traced.* A trace with a system call is never [free](Report::is_free); its
+//!   [remarks](Report::blind_spots) give the reason.
 //!
 //! # Where it runs
 //!
 //! Tracing needs Linux on x86-64, and no debugger that steps the same threads. Elsewhere everything
-//! compiles, and [`Recorder::new`], [`Cpus::new`] and [`CpuId::claim`] answer
-//! [`Error::NotSupported`]; [`SUPPORTED`] tells beforehand.
+//! compiles, and [`Recorder::new`], [`Cpus::new`] and [`CpuId::claim`] return
+//! [`Error::NotSupported`]; [`SUPPORTED`] is false.
 
 mod access;
 #[cfg_attr(
@@ -106,5 +107,5 @@ pub use recorder::Recorder;
 pub use throughput::Band;
 pub use trace::{Remark, Trace};
 
-/// Tells whether operations can be traced on this target: Linux on x86-64.
+/// Whether operations can be traced on this target: Linux on x86-64.
 pub const SUPPORTED: bool = cfg!(all(target_os = "linux", target_arch = "x86_64"));

@@ -1,10 +1,10 @@
-//! Where in the source an instruction comes from.
+//! The place in the source of an instruction.
 //!
-//! An instruction that was inlined has several answers: the innermost function, the one it was
-//! inlined into, and so on to one that was really called. It takes line tables (`debug =
-//! "line-tables-only"` in the profile); without them there is at best the name of the function.
+//! An inlined instruction is in several functions: the innermost one, the one into which that was
+//! inlined, and so on to one that was really called. Line tables are required (`debug =
+//! "line-tables-only"` in the profile); without them at best the name of the function is known.
 //!
-//! Behind these stand the functions that had called it, as far as the operation goes.
+//! The functions that had called it follow, up to the operation.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -13,7 +13,7 @@ use std::path::PathBuf;
 const OWN_SOURCES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src");
 
 /// Place of an instruction in the source, from the innermost inlined function to the one that was
-/// called, and on to its callers where they are known.
+/// called, followed by its callers where they are known.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Location {
     frames: Vec<Frame>,
@@ -31,8 +31,8 @@ pub struct Frame {
 }
 
 impl Location {
-    /// Looks up the instruction at an address in this process. Reads debug information, which takes
-    /// long at the first call; allocates.
+    /// Looks up the instruction at an address in this process. Reads debug information, which is
+    /// slow at the first call; allocates.
     ///
     /// ```
     /// #[inline(never)]
@@ -47,8 +47,8 @@ impl Location {
         location
     }
 
-    /// As [`of`](Self::of), and goes on with the calls that led there, the innermost first. It ends
-    /// with the operation itself.
+    /// As [`of`](Self::of), followed by the calls that led there, the innermost first, up to the
+    /// operation itself.
     pub(crate) fn with_callers(instruction: u64, callers: &[u64]) -> Self {
         let mut location = Self::of(instruction);
         for caller in callers {
@@ -66,8 +66,8 @@ impl Location {
     }
 
     fn look_up(&mut self, instruction: u64) {
-        // One further, because it looks up what is one byte before: it is made for addresses to
-        // which calls return.
+        // One byte further, because the function looks up the byte before: it expects return
+        // addresses.
         let address = instruction.wrapping_add(1) as *mut _;
         backtrace::resolve(address, |symbol| {
             let function = symbol
@@ -81,15 +81,15 @@ impl Location {
         });
     }
 
-    /// Returns the functions, the innermost first. There are none where nothing is known.
+    /// Returns the functions, the innermost first; none if the place is unknown.
     pub fn frames(&self) -> &[Frame] {
         &self.frames
     }
 }
 
 impl Frame {
-    /// Tells whether the operation is called by this: by the recorder, or by what catches its
-    /// panic.
+    /// Returns true if the function calls the operation: in the recorder, or in the code that
+    /// catches its panic.
     fn is_not_of_the_operation(&self) -> bool {
         let last = self.function.rsplit("::").next();
         matches!(last, Some("do_call" | "catch_unwind" | "__rust_try"))
@@ -100,8 +100,8 @@ impl Frame {
     }
 }
 
-/// Leaves out what stands between angle brackets, except where a name begins with them, as
-/// `<T as Trait>::function` does.
+/// Removes the text between angle brackets, except where a name begins with them, as in `<T as
+/// Trait>::function`.
 fn without_arguments(name: &str) -> String {
     let mut kept = String::new();
     let mut depth = 0_usize;

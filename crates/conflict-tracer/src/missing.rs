@@ -1,5 +1,6 @@
-//! What stands for stepping where there is none: everything answers that it is not
-//! supported here. Conflicts, transfers and models of traces from elsewhere work all the same.
+//! Stubs for targets without stepping: everything returns that it is not supported here.
+//!
+//! Conflicts, transfers and models of traces from elsewhere still work.
 
 use std::convert::Infallible;
 use std::thread;
@@ -7,7 +8,7 @@ use std::thread;
 use crate::error::Error;
 use crate::trace::Trace;
 
-/// There are none.
+/// Never constructed.
 pub(crate) struct Window(Infallible);
 
 impl Window {
@@ -28,7 +29,7 @@ impl Window {
     }
 }
 
-/// There are none.
+/// Never constructed.
 #[derive(Debug)]
 pub(crate) struct CpuId(Infallible);
 
@@ -42,5 +43,5 @@ pub(crate) fn possible_cpus() -> Result<usize, Error> {
     Err(Error::NotSupported)
 }
 
-/// Nothing has a heap that is known.
+/// There is no limit to raise.
 pub(crate) fn raise_arena_limit() {}

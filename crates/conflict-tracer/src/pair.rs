@@ -1,7 +1,7 @@
 //! Two operations, one after the other, in both orders.
 //!
-//! Whether they commute is for the caller to say, from what they answered: it knows the
-//! specification. Each order starts from a state of its own, made in the same way.
+//! The caller decides from the responses whether they commute: it knows the specification. Each
+//! order starts from a state of its own, created in the same way.
 
 use crate::conflict::{LineSize, Report, conflicts};
 use crate::cpus::Cpus;
@@ -11,16 +11,16 @@ use crate::trace::Trace;
 /// One order of two operations.
 #[derive(Clone, Debug)]
 pub struct Run<A, B> {
-    /// What each answered.
+    /// The response of each operation.
     pub responses: (A, B),
-    /// What each did, on CPU 0 and on CPU 1.
+    /// The traces of CPU 0 and CPU 1.
     pub traces: (Trace, Trace),
     /// The lines in conflict.
     pub report: Report,
 }
 
-/// Traces `first` on CPU 0 and `second` on CPU 1, in this order, then in the other. `setup` makes
-/// the state for each of them, and may have the CPUs warm up. Blocks until done.
+/// Traces `first` on CPU 0 and `second` on CPU 1, in this order, then in the other. `setup` creates
+/// the state for each order, and may warm up the CPUs. Blocks until done.
 ///
 /// ```
 /// use std::sync::Mutex;
@@ -45,7 +45,7 @@ pub struct Run<A, B> {
 ///
 /// # Errors
 /// - [`Error::NoSuchCpu`] if there is only one CPU.
-/// - As [`Cpus::trace`], and whatever `setup` answers.
+/// - As [`Cpus::trace`], and those of `setup`.
 ///
 /// # Panics
 /// If one of the operations does.

@@ -1,12 +1,12 @@
 //! Recording an operation of the calling thread.
 //!
-//! Everything between the first and the last instruction of a closure is seen, in whatever library:
-//! the closure itself, `std`, the C library, `malloc`. Not seen is what the kernel does, which
-//! [remarks](crate::Remark) tell, and handlers of other signals that come in between, which are not
-//! part of the operation.
+//! Everything between the first and the last instruction of a closure is traced, in any library:
+//! the closure itself, `std`, the C library, `malloc`. Not traced are the kernel, for which there
+//! are [remarks](crate::Remark), and handlers of other signals that interrupt the operation, which
+//! are not part of it.
 //!
-//! What the trace shows is the machine code as it was compiled: build with optimisations to learn
-//! about an optimised program.
+//! The trace shows the machine code as it was compiled: build with optimisations to learn about an
+//! optimised program.
 
 use std::panic::resume_unwind;
 use std::thread;
@@ -16,18 +16,17 @@ use crate::engine::Window;
 use crate::error::Error;
 use crate::trace::Trace;
 
-/// Place for one trace after the other. Its memory is all there beforehand, as nothing can be
-/// allocated in the middle of somebody's instructions.
+/// Buffer for one trace after the other. All of its memory is allocated beforehand, as nothing can
+/// be allocated in the middle of the operation's instructions.
 pub struct Recorder(Window);
 
 impl Recorder {
-    /// How many instructions an operation may have, if not said otherwise: some seconds of
-    /// stepping.
+    /// Default limit of instructions of an operation: some seconds of stepping.
     pub const LIMIT: u32 = 1 << 20;
 
-    /// Makes a recorder for operations of at most [`LIMIT`](Self::LIMIT) instructions. Allocates
-    /// 48 MiB, which the system provides as they are used. From then on the process handles
-    /// `SIGTRAP`; those of others are passed on to the handler that was there before.
+    /// Makes a recorder for operations of at most [`LIMIT`](Self::LIMIT) instructions. Allocates 48
+    /// MiB, which the system provides as they are used. From then on the process handles `SIGTRAP`;
+    /// foreign ones are passed on to the previous handler.
     ///
     /// # Errors
     /// - [`Error::NotSupported`] on other systems than Linux on x86-64.
@@ -87,7 +86,7 @@ impl Recorder {
         }
     }
 
-    /// As [`record`](Self::record), with the trace left inside. Allocates nothing.
+    /// As [`record`](Self::record), with the trace left in the window. Allocates nothing.
     pub(crate) fn run<R>(
         &mut self,
         cpu: &CpuId,

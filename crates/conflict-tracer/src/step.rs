@@ -1,25 +1,25 @@
-//! Stepping: how a thread watches itself, instruction by instruction.
+//! Stepping: how a thread traces itself, instruction by instruction.
 //!
-//! With the trap flag set, an x86 processor raises a trap after each instruction, and Linux makes a
-//! `SIGTRAP` of it, on the thread itself. The [handler] runs between two instructions. It decodes
-//! the one that is *about to run*, computes from the saved registers which memory it will touch,
-//! and returns; the processor runs that one instruction and traps again.
+//! With the trap flag set, an x86 CPU raises a trap after each instruction, and Linux delivers it
+//! as `SIGTRAP` to the thread itself. The [handler] runs between two instructions. It decodes the
+//! one that is *about to run*, computes from the saved registers which memory it will access, and
+//! returns; the CPU runs that one instruction and traps again.
 //!
-//! | file | what it does |
+//! | file | content |
 //! |---|---|
 //! | [`markers`] | the instructions that open and close a window, and the gate for system calls |
-//! | [`window`] | what the handler works with, and how a window is opened and closed |
-//! | [`log`] | what has been seen so far |
+//! | [`window`] | the state of the handler, and how a window is opened and closed |
+//! | [`log`] | the trace so far |
 //! | [`handler`] | one step |
 //! | [`successor`] | whether a step has been missed |
 //! | [`operands`] | from an instruction and registers to accesses |
 //! | [`vector`] | the indices of gathers and scatters |
-//! | [`system_call`] | how stepping gets across the kernel |
-//! | [`stack`], [`mask`] | the stack that the handler runs on, and that it may run |
-//! | [`cpu_id`] | the number of the CPU that the traced code believes it runs on |
+//! | [`system_call`] | stepping across system calls |
+//! | [`stack`], [`mask`] | the stack of the handler, and the signal mask |
+//! | [`cpu_id`] | the CPU number that the traced code reads |
 //!
-//! The handler is inside of whatever the thread is doing, `malloc` perhaps: it takes no lock,
-//! allocates nothing and calls nothing that might.
+//! The handler interrupts arbitrary code, perhaps `malloc`: it takes no lock, allocates nothing and
+//! calls nothing that might.
 
 mod cpu_id;
 mod handler;
@@ -36,8 +36,8 @@ mod window;
 pub(crate) use cpu_id::{CpuId, possible_cpus};
 pub(crate) use window::Window;
 
-/// Has each thread get a heap arena of its own, as far as the C library knows how: glibc shares
-/// those past 8 for each processor of the machine that this really is.
+/// Raises the limit of heap arenas, so that each thread gets one of its own, where the C library
+/// supports it: threads of glibc share arenas beyond 8 for each real CPU.
 pub(crate) fn raise_arena_limit() {
     #[cfg(target_env = "gnu")]
     // SAFETY: a setting of the C library's heap, which takes effect with the next arena.

@@ -1,13 +1,13 @@
-//! How many operations a second a machine might do: a model, and a band of what it gives.
+//! A model of a machine's throughput, whose result is a band.
 //!
-//! Every CPU of the [machine](Machine) replays operations that were traced, each with a clock of
-//! its own, and lines move as the [directory](crate::Directory) says. A line moves to one CPU at a
-//! time. What real machines do when several want one line lies between two rules, and differs
+//! Every CPU of the [machine](Machine) replays traced operations, each with a clock of its own, and
+//! lines move according to the [directory](crate::Directory). A line moves to one CPU at a time.
+//! The behaviour of real machines under contention for a line lies between two rules, and differs
 //! widely:
 //!
-//! - *keep*: a CPU that has a line keeps it until the operation has touched it for the last time.
-//!   The upper end of the band.
-//! - *give up*: a CPU loses a line as soon as another asks for it, between any two accesses. The
+//! - *keep*: a CPU that has a line keeps it until the operation's last access to it. The upper end
+//!   of the band.
+//! - *give up*: a CPU loses a line as soon as another requests it, between any two accesses. The
 //!   lower end.
 //!
 //! Not in the model: an exchange that fails and is tried again, spinning, sleeping; caches that are
@@ -24,18 +24,18 @@ use crate::cost::Machine;
 use crate::directory::{Directory, Outcome, Transfer};
 use crate::trace::{Remark, Trace};
 
-/// Throughput as the model has it, in operations a second of all CPUs together.
+/// Modelled throughput, in operations a second of all CPUs together.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Band {
     /// Lines are lost between any two accesses.
     pub low: f64,
-    /// Lines are kept until an operation is done with them.
+    /// Lines are kept until the operation's last access.
     pub high: f64,
 }
 
 impl Machine {
-    /// Models the throughput of `operations`: each CPU does those of its own in their order,
-    /// `passes` times, after one pass that is not counted. Returns nothing if nothing takes time.
+    /// Models the throughput of `operations`: each CPU replays its own in their order, `passes`
+    /// times, after one pass that is not counted. Returns none if the total time is 0.
     ///
     /// ```
     /// use conflict_tracer::{Access, Kind, LineSize, Machine, Trace};
@@ -60,7 +60,7 @@ impl Machine {
     }
 }
 
-/// When a CPU loses a line that another wants.
+/// Rule by which a CPU loses a line that another requests.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Rule {
     /// After the last access of the operation.
@@ -73,7 +73,7 @@ enum Rule {
 #[expect(clippy::reversed_empty_ranges, reason = "that is what it is")]
 const NONE: RangeInclusive<u64> = 1..=0;
 
-/// Picoseconds. Sums stop at the end of time.
+/// Picoseconds. Sums saturate.
 type Time = u64;
 
 /// CPUs that replay their operations.
@@ -81,16 +81,16 @@ struct Replay<'a> {
     machine: &'a Machine,
     rule: Rule,
     directory: Directory,
-    /// Until when a line is on its way, or kept.
+    /// Time until which a line is in transfer, or kept.
     busy: HashMap<u64, Time>,
     cpus: Vec<Cpu<'a>>,
 }
 
-/// One of them.
+/// One CPU of a replay.
 struct Cpu<'a> {
     operations: Vec<&'a Trace>,
     clock: Time,
-    /// Operations that were begun.
+    /// Operations that were started.
     begun: usize,
     /// The next access of the operation.
     next: usize,
@@ -133,7 +133,7 @@ impl<'a> Replay<'a> {
         (end > 0).then(|| done / (end as f64 * 1e-12))
     }
 
-    /// Always goes on with the CPU whose clock is least, the lowest of them.
+    /// Always continues with the CPU whose clock is least, the lowest of them.
     fn replay(&mut self, passes: u32) {
         let mut clocks: BinaryHeap<_> = (0..self.cpus.len()).map(|cpu| Reverse((0, cpu))).collect();
         for cpu in &mut self.cpus {
@@ -154,7 +154,7 @@ impl<'a> Replay<'a> {
         }
     }
 
-    /// Does one operation from its first access to its last.
+    /// Replays one operation from its first access to its last.
     fn whole_operation(&mut self, index: usize) {
         let accesses = self.cpus[index].operation().accesses().len();
         let mut touched = HashMap::new();
@@ -168,7 +168,7 @@ impl<'a> Replay<'a> {
         }
     }
 
-    /// Does one access, or what comes after the last one. Returns the lines that it touched.
+    /// Replays one access, or the end after the last one. Returns the accessed lines.
     fn one_access(&mut self, index: usize) -> RangeInclusive<u64> {
         let cpu = &self.cpus[index];
         let operation = cpu.operation();
@@ -193,7 +193,7 @@ impl<'a> Replay<'a> {
         lines
     }
 
-    /// Ends the operation: what it executes after its last access, and its fences.
+    /// Ends the operation: the instructions after its last access, and its fences.
     fn end(&mut self, index: usize) {
         let cpu = &self.cpus[index];
         let operation = cpu.operation();
@@ -217,7 +217,7 @@ impl<'a> Replay<'a> {
         picoseconds(f64::from(count) * self.machine.costs.instruction_ns)
     }
 
-    /// Returns when a line is there that is asked for now.
+    /// Returns when a line arrives that is requested now.
     fn line_arrives(&mut self, line: u64, cpu: usize, now: Time, outcome: Outcome) -> Time {
         let Outcome::Moved(transfer, holders) = outcome else {
             let way = match outcome {

@@ -1,9 +1,9 @@
-//! What one operation did on one simulated CPU.
+//! The trace of one operation on one simulated CPU.
 //!
-//! A trace holds every load and store in the order of the program. Beside them stand *remarks*:
-//! what the operation did that loads and stores do not tell. A remark that [blinds](Remark::blinds)
-//! the trace means that memory may have been touched unseen: who draws a conclusion from "it
-//! touched nothing else" must look at those first.
+//! A trace holds every load and store in program order. In addition it has *remarks*: events that
+//! loads and stores do not show. A remark that [blinds](Remark::blinds) the trace means that memory
+//! may have been accessed without a record. Check these before the conclusion that the operation
+//! accessed nothing else.
 
 use std::fmt;
 
@@ -23,37 +23,37 @@ pub struct Trace {
     pub(crate) instructions: u32,
 }
 
-/// What happened in an operation besides loads and stores.
+/// Event of an operation besides loads and stores.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Remark {
-    /// The operating system was called, with this number. What the kernel does is not seen.
+    /// The operation made the system call with this number. The kernel's accesses are not recorded.
     SystemCall(u64),
-    /// `mfence`: as dear as a locked instruction, without a line.
+    /// `mfence`: as expensive as a locked instruction, without a line.
     Fence,
-    /// `pause`: the operation waits for somebody, or makes room for a sibling.
+    /// `pause`: the operation waits for another thread, or yields to a sibling.
     Pause,
-    /// An instruction whose operands are not known.
+    /// An instruction whose operands are unknown.
     UnknownOperand,
     /// An instruction that the decoder does not know.
     UnknownInstruction,
-    /// One instruction after a `clone`, `fork` or `sigreturn` was not seen.
+    /// One instruction after a `clone`, `fork` or `sigreturn` was not traced.
     SkippedInstruction,
     /// The operation was longer than the recorder's limit. The rest is missing.
     CutOff,
-    /// The operation switched stepping off. The rest is missing.
+    /// The operation disabled stepping. The rest is missing.
     SteppingLost,
 }
 
 impl Remark {
-    /// Tells whether memory may have been touched that the trace does not have.
+    /// Returns true if there may be memory accesses that the trace lacks.
     pub fn blinds(self) -> bool {
         !matches!(self, Remark::Fence | Remark::Pause)
     }
 }
 
 impl Trace {
-    /// Makes a trace of accesses that come from elsewhere: another tracer, or a test.
+    /// Makes a trace of accesses from another source: another tracer, or a test.
     ///
     /// ```
     /// use conflict_tracer::{Access, Kind, Trace};
@@ -83,48 +83,48 @@ impl Trace {
         })
     }
 
-    /// Returns the number of the simulated CPU, from 0.
+    /// Returns the index of the simulated CPU, from 0.
     pub fn cpu(&self) -> usize {
         self.cpu
     }
 
-    /// Returns all accesses, in the order of the program.
+    /// Returns all accesses, in program order.
     pub fn accesses(&self) -> &[Access] {
         &self.accesses
     }
 
-    /// Returns what else happened, each with the address of the instruction, in order.
+    /// Returns all other events, each with the address of the instruction, in order.
     pub fn remarks(&self) -> &[(u64, Remark)] {
         &self.remarks
     }
 
-    /// Looks up where in the source an access was made, and by whom that was called. Reads debug
-    /// information: slow at the first call.
+    /// Looks up an access in the source, with its callers. Reads debug information: slow at the
+    /// first call.
     pub fn location(&self, access: &Access) -> Location {
         Location::with_callers(access.instruction, &self.calls.active_at(access.step))
     }
 
-    /// Returns how many instructions were executed. Each turn of a repeated string instruction
+    /// Returns the number of executed instructions. Each iteration of a repeated string instruction
     /// counts.
     pub fn instructions(&self) -> u32 {
         self.instructions
     }
 
-    /// Returns how many instructions were locked, or fences.
+    /// Returns the number of locked instructions and fences.
     pub fn locked(&self) -> usize {
         let locked = |access: &&Access| access.kind == Kind::Locked;
         let fence = |remark: &&(u64, Remark)| remark.1 == Remark::Fence;
         self.accesses.iter().filter(locked).count() + self.remarks.iter().filter(fence).count()
     }
 
-    /// Tells whether every load and store of the operation is here.
+    /// Returns true if the trace has every load and store of the operation.
     pub fn is_whole(&self) -> bool {
         !self.remarks.iter().any(|(_, remark)| remark.blinds())
     }
 }
 
 impl fmt::Debug for Trace {
-    /// Writes how much there is: a trace may have a million accesses.
+    /// Writes only the counts: a trace may have a million accesses.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Trace")
             .field("cpu", &self.cpu)

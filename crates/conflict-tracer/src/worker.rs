@@ -1,8 +1,8 @@
-//! A thread that does what it is told, while whoever tells it waits.
+//! A thread that makes calls on request, while the requesting thread waits.
 //!
-//! What is handed over goes by way of a desk: a call is put there, done, and the desk is free
-//! again. Nothing is allocated for it. An allocation that one thread makes and another frees would
-//! mix their heaps, and with them the lines of what they allocate.
+//! A call is passed through a one-slot mailbox: it is put there, made, and the slot is empty again.
+//! Nothing is allocated for it. An allocation that one thread makes and another frees would mix
+//! their heaps, and with them the lines of their allocations.
 
 use std::mem::transmute;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -14,20 +14,20 @@ use crate::error::Error;
 
 /// Thread that simulates a CPU, and ends when this is dropped.
 pub(crate) struct Worker {
-    desk: Arc<Desk>,
+    mailbox: Arc<Mailbox>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Worker {
-    /// Starts the thread of this name, and waits until it is on a CPU.
+    /// Starts the thread with this name, and waits until it is on a CPU.
     ///
     /// # Safety
     /// As for [`CpuId::claim`], while it makes calls.
     pub(crate) unsafe fn start(name: String) -> Result<Self, Error> {
-        let desk = Arc::new(Desk::default());
-        let work = Arc::clone(&desk);
+        let mailbox = Arc::new(Mailbox::default());
+        let work = Arc::clone(&mailbox);
         let serve = move || {
-            // SAFETY: as the caller promises.
+            // SAFETY: by the caller's promise.
             unsafe { work.serve() };
         };
         let thread = thread::Builder::new()
@@ -35,51 +35,51 @@ impl Worker {
             .spawn(serve)
             .map_err(|error| Error::System("thread", error))?;
         let worker = Self {
-            desk,
+            mailbox,
             thread: Some(thread),
         };
-        match worker.desk.wait_for_start() {
+        match worker.mailbox.wait_for_start() {
             Ok(()) => Ok(worker),
             Err(error) => Err(error),
         }
     }
 
-    /// Has the thread make a call, and returns what it returned or panicked with.
+    /// Makes a call on the thread, and returns its result or its panic.
     pub(crate) fn call<R: Send>(&self, call: impl FnOnce(&CpuId) -> R + Send) -> thread::Result<R> {
         let mut call = Some(call);
         let mut answer = None;
-        self.desk.put_and_wait(&mut |cpu| {
+        self.mailbox.put_and_wait(&mut |cpu| {
             if let Some(call) = call.take() {
                 answer = Some(catch_unwind(AssertUnwindSafe(|| call(cpu))));
             }
         });
-        answer.expect("the desk is free again only after the call")
+        answer.expect("the mailbox is empty again only after the call")
     }
 }
 
 impl Drop for Worker {
     fn drop(&mut self) {
-        self.desk.change(State::Stop);
+        self.mailbox.change(State::Stop);
         if let Some(thread) = self.thread.take() {
-            // It catches the panics of what it calls, and has none of its own.
+            // It catches the panics of its calls, and has none of its own.
             let _ = thread.join();
         }
     }
 }
 
-/// Where calls are handed over.
+/// Mailbox for calls.
 #[derive(Default)]
-struct Desk {
+struct Mailbox {
     state: Mutex<State>,
     changed: Condvar,
 }
 
 #[derive(Default)]
 enum State {
-    /// The thread is not there yet.
+    /// The thread has not started yet.
     #[default]
     Starting,
-    /// It could not be on its CPU.
+    /// It could not claim its CPU.
     Failed(Error),
     Free,
     Waiting(Call),
@@ -88,31 +88,32 @@ enum State {
     Stop,
 }
 
-/// A call that somebody waits for.
+/// A call that another thread waits for.
 struct Call(*mut Erased);
 
-/// A call whose lifetime is that of whoever waits.
+/// A call whose lifetime is that of the waiting thread.
 type Erased = dyn FnMut(&CpuId) + Send + 'static;
 
-// SAFETY: the call itself may be sent, and `put_and_wait` does not use it meanwhile.
+// SAFETY: the call itself is `Send`, and `put_and_wait` does not use it meanwhile.
 unsafe impl Send for Call {}
 
-impl Desk {
-    /// What the thread does.
+impl Mailbox {
+    /// Main loop of the thread.
     ///
     /// # Safety
     /// As for [`CpuId::claim`], while it makes calls.
     unsafe fn serve(&self) {
-        // SAFETY: as the caller promises; between calls there is no sequence.
+        // SAFETY: by the caller's promise; between calls there is no sequence.
         let cpu = match unsafe { CpuId::claim() } {
             Ok(cpu) => cpu,
             Err(error) => return self.change(State::Failed(error)),
         };
-        // The thread's heap comes with its first allocation.
+        // The first allocation creates the thread's heap arena.
         drop(std::hint::black_box(Vec::<u8>::with_capacity(64)));
         self.change(State::Free);
         while let Some(call) = self.next() {
-            // SAFETY: who put the call waits until the desk is free, and keeps it so long.
+            // SAFETY: the thread that put the call waits until the mailbox is empty, and keeps the
+            // call until then.
             let call = unsafe { &mut *call.0 };
             call(&cpu);
             self.change(State::Free);
@@ -127,7 +128,7 @@ impl Desk {
         }
     }
 
-    /// Waits until the thread has begun or failed to.
+    /// Waits until the thread has started or failed to.
     fn wait_for_start(&self) -> Result<(), Error> {
         let mut state = self.wait_while(|state| matches!(state, State::Starting));
         match std::mem::replace(&mut *state, State::Free) {
@@ -136,10 +137,10 @@ impl Desk {
         }
     }
 
-    /// Has the thread make a call, and waits until it is made.
+    /// Makes a call on the thread, and waits for its end.
     fn put_and_wait<'a>(&self, call: &'a mut (dyn FnMut(&CpuId) + Send + 'a)) {
         let call: *mut (dyn FnMut(&CpuId) + Send + 'a) = call;
-        // SAFETY: only the lifetime differs. The pointer is used before the desk is free again,
+        // SAFETY: only the lifetime differs. The pointer is used before the mailbox is empty again,
         // for which this waits, and nothing in between panics.
         let call = unsafe { transmute::<*mut (dyn FnMut(&CpuId) + Send + 'a), *mut Erased>(call) };
         let call = Call(call);

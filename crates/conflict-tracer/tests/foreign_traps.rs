@@ -1,5 +1,7 @@
-//! Traps that are not the tracer's do what they would do without it. One test, because it is about
-//! the handlers of the whole process, before and after the tracer's is there.
+//! Traps that are not the tracer's have the same effect as without it.
+//!
+//! One test, because it is about the handlers of the whole process, before and after the tracer's
+//! is installed.
 #![cfg(all(target_os = "linux", target_arch = "x86_64"))]
 
 use std::arch::asm;
@@ -9,7 +11,8 @@ use conflict_tracer::{CpuId, Recorder, Trace};
 
 /// Puts this thread on a simulated CPU.
 fn claim() -> CpuId {
-    // SAFETY: no code here that has sequences takes what other CPUs have, and no handler runs it.
+    // SAFETY: no code here that has sequences drains the caches of other CPUs, and no handler runs
+    // it.
     unsafe { CpuId::claim() }.unwrap()
 }
 
@@ -20,7 +23,7 @@ extern "C" fn count(_: libc::c_int) {
 }
 
 fn breakpoint() {
-    // SAFETY: whoever handles the trap returns, or ends the process.
+    // SAFETY: the handler of the trap returns, or ends the process.
     unsafe { asm!("int3") };
 }
 
@@ -38,10 +41,10 @@ fn record(operation: impl FnOnce()) -> Trace {
         .1
 }
 
-/// Returns how a child ends that has traced something and then calls `then`. It has handled
-/// `SIGTRAP` by `former` before.
+/// Returns the status of a child that has traced something and then calls `then`. Its previous
+/// handler of `SIGTRAP` is `former`.
 fn child(former: libc::sighandler_t, then: fn()) -> libc::c_int {
-    // SAFETY: the child ends below, without what the parent's other threads have.
+    // SAFETY: the child ends below, and uses nothing of the parent's other threads.
     let child = unsafe { libc::fork() };
     if child == 0 {
         // SAFETY: `former` is the default, or to ignore it.
@@ -73,7 +76,7 @@ fn traps_of_others_go_where_they_would_have_gone() {
         );
     }
 
-    // SAFETY: the handler adds to a number.
+    // SAFETY: the handler increments a counter.
     unsafe {
         libc::signal(
             libc::SIGTRAP,
@@ -90,7 +93,7 @@ fn traps_of_others_go_where_they_would_have_gone() {
     a_window_without_a_handler_is_not_taken_for_one_in_which_nothing_happened();
 }
 
-/// Returns how often the word was written.
+/// Returns the number of writes to the word.
 fn writes(trace: &Trace, word: &AtomicU64) -> usize {
     let accesses = trace.accesses().iter();
     accesses
@@ -101,7 +104,7 @@ fn writes(trace: &Trace, word: &AtomicU64) -> usize {
 fn what_stands_behind_a_breakpoint_is_seen() {
     static WORD: AtomicU64 = AtomicU64::new(0);
     let trace = record(|| {
-        // SAFETY: the handler counts; stores to a word that is shared.
+        // SAFETY: the handler increments a counter; stores to a shared word.
         unsafe { asm!("int3", "mov qword ptr [{}], 7", in(reg) WORD.as_ptr()) };
     });
     assert_eq!(WORD.load(Relaxed), 7);
@@ -126,7 +129,7 @@ fn traps_that_others_send_all_the_time_hide_nothing() {
         let came = (0..200).any(|_| {
             let before = CAUGHT.load(Relaxed);
             let trace = record(|| {
-                // SAFETY: adds to a word that is shared.
+                // SAFETY: adds to a shared word.
                 unsafe {
                     asm!(
                         "2:",
@@ -155,7 +158,7 @@ fn a_window_without_a_handler_is_not_taken_for_one_in_which_nothing_happened() {
     };
     let cpu = claim();
     let mut recorder = Recorder::with_limit(1000).unwrap();
-    // SAFETY: the handler adds to a number.
+    // SAFETY: the handler increments a counter.
     let handle = || unsafe {
         libc::signal(
             libc::SIGTRAP,
@@ -166,6 +169,6 @@ fn a_window_without_a_handler_is_not_taken_for_one_in_which_nothing_happened() {
     let (_, trace) = recorder.record(&cpu, add).unwrap();
     assert_eq!((WORD.load(Relaxed), writes(&trace, &WORD)), (1, 0));
     assert!(!trace.is_whole());
-    // SAFETY: `own` is what the tracer had installed; only its flags are lost.
+    // SAFETY: `own` is the tracer's handler; only its flags are lost.
     unsafe { libc::signal(libc::SIGTRAP, own) };
 }

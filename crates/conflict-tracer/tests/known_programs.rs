@@ -1,5 +1,6 @@
-//! Short programs in assembly whose loads and stores are known, one by one: what the processor's
-//! manual says of each instruction is what must be in the trace.
+//! Short programs in assembly whose loads and stores are known, one by one.
+//!
+//! The trace must contain what the CPU's manual says of each instruction.
 #![cfg(all(target_os = "linux", target_arch = "x86_64"))]
 
 use std::arch::{asm, global_asm};
@@ -35,7 +36,7 @@ macro_rules! program {
     };
 }
 
-/// An access: where from the start of the memory, how large, what.
+/// An access: offset from the start of the memory, size, kind.
 type Touch = (i64, u16, Kind);
 
 #[repr(C, align(4096))]
@@ -51,7 +52,7 @@ impl Memory {
     }
 }
 
-/// Runs a program and returns its trace, without what the caller does.
+/// Runs a program and returns its trace, without the accesses of the caller.
 fn run(
     (program, end): (
         unsafe extern "C" fn(*mut u8, *mut u8, u64) -> u64,
@@ -170,7 +171,7 @@ fn what_goes_by_the_stack() {
         (0, 8, Load),
     ];
     let mut named: Vec<_> = named.collect();
-    // Which of its two operands an instruction touches first, the trace does not say.
+    // The trace does not define which of its two operands an instruction accesses first.
     named[3..5].sort_by_key(|touch| touch.2 == Store);
     named[5..7].sort_by_key(|touch| touch.2 == Store);
     assert_eq!(named, expected);
@@ -314,7 +315,7 @@ fn the_index_of_a_table_is_a_byte() {
 #[test]
 fn what_the_processor_runs_without_a_trap_is_told_to_be_missing() {
     let cpu = claim();
-    // SAFETY: loads the stack segment that there is.
+    // SAFETY: loads the current stack segment.
     let load = || unsafe { asm!("mov {0:e}, ss", "mov ss, {0:e}", "nop", out(reg) _) };
     let trace = Recorder::with_limit(1000).unwrap().record(&cpu, load);
     assert_eq!(trace.unwrap().1.remarks()[0].1, Remark::SkippedInstruction);
@@ -326,7 +327,7 @@ fn what_the_kernel_stands_in_for_is_told_to_be_missing() {
     if !maps.contains("[vsyscall]") {
         return;
     }
-    // SAFETY: `time` is there, for as long as there are old programs.
+    // SAFETY: the kernel provides `time` for old programs.
     let time: extern "C" fn(*mut i64) -> i64 =
         unsafe { std::mem::transmute(0xffff_ffff_ff60_0400_usize) };
     let cpu = claim();

@@ -1,4 +1,4 @@
-//! Verdicts that everybody knows: two counters on a line and on two, locks, reference counts.
+//! Verdicts that are well known: two counters on a line and on two, locks, reference counts.
 #![cfg(all(target_os = "linux", target_arch = "x86_64"))]
 
 use std::hint::{black_box, spin_loop};
@@ -13,7 +13,7 @@ use conflict_tracer::{
 #[repr(align(128))]
 struct Alone<T>(T);
 
-/// Simulated CPUs, while no other test has some: there are not enough for all.
+/// Runs `work` with simulated CPUs, one test at a time: there are not enough for all.
 fn with_cpus<A>(count: usize, work: impl FnOnce(&mut Cpus) -> A) -> A {
     static TURN: Mutex<()> = Mutex::new(());
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
@@ -103,7 +103,7 @@ fn a_report_names_both_places_in_the_source() {
     );
 }
 
-/// Shared data as people guard it: each object on lines of its own.
+/// Shared data under a lock, as usual: each object on lines of its own.
 struct Guarded {
     list: Alone<RwLock<Vec<Arc<Alone<u64>>>>>,
 }
@@ -194,7 +194,7 @@ fn a_verdict_is_the_same_each_time() {
     assert_eq!(once(), once());
 }
 
-/// Has each of `count` CPUs do its operation some times, and counts all rounds but the first.
+/// Runs the operation of each of `count` CPUs several times, and counts all rounds but the first.
 fn transfers<A: Send>(
     count: usize,
     operation: impl Fn(usize) -> A + Sync,
@@ -249,7 +249,7 @@ fn two_hundred_and_fifty_six_cpus_can_be_had() {
 fn a_locked_list_does_not_scale_in_the_model() {
     let list = Alone(Mutex::new(Vec::with_capacity(1 << 10)));
     let (steady, traces) = transfers(16, |cpu| list.0.lock().unwrap().push(cpu));
-    // The line of the lock and the length, and that of the end, which is new each eighth time.
+    // The line of the lock and the length, and that of the end, which is new every eighth time.
     assert!(steady.per_operation() >= 1.75, "{steady:?}");
     let one = Machine::CLUSTERS
         .throughput(&traces[..1], 4, LineSize::Bytes64)

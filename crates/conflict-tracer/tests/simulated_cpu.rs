@@ -1,4 +1,4 @@
-//! The code under test believes to be on the simulated CPU, and the kernel has the thread back
+//! The code under test reads the simulated CPU, and the kernel's registration is restored
 //! afterwards.
 #![cfg(all(target_os = "linux", target_arch = "x86_64", target_env = "gnu"))]
 
@@ -20,7 +20,7 @@ fn start(count: usize) -> Result<Cpus, Error> {
 }
 
 fn c_library_cpu() -> i32 {
-    // SAFETY: asks for a number.
+    // SAFETY: returns a number.
     unsafe { libc::sched_getcpu() }
 }
 
@@ -50,8 +50,8 @@ fn symbol<T: Copy>(name: &CStr) -> Option<T> {
     unsafe { place.cast::<T>().as_ref() }.copied()
 }
 
-/// Runs a restartable sequence of a few instructions. Tells whether it got to its end, or was
-/// restarted a thousand times.
+/// Runs a restartable sequence of a few instructions. Returns true if it finished, and false if it
+/// was restarted a thousand times.
 fn sequence_ends(area: *mut u8) -> bool {
     let left: u64;
     // SAFETY: the descriptor is well formed, and the sequence changes registers only.
@@ -110,8 +110,8 @@ fn afterwards_the_kernel_has_the_area_again() {
     drop(claim());
     std::thread::yield_now();
     assert!((0..processors.max(64)).contains(&word(4)), "{}", word(4));
-    // Registered: the kernel refuses a second time.
-    // SAFETY: asks for what is there already.
+    // Registered: the kernel refuses a second registration.
+    // SAFETY: requests the existing registration.
     let again = unsafe { libc::syscall(libc::SYS_rseq, area, 32, 0, 0x5305_3053) };
     assert_eq!(again, -1);
     let errno = std::io::Error::last_os_error().raw_os_error();

@@ -1,5 +1,6 @@
-//! What may happen inside of a window: other signals, system calls, new threads, panics, the heap.
-//! The trace goes on, the program does what it would have done, and nothing stays behind.
+//! Events inside of a window: other signals, system calls, new threads, panics, the heap.
+//!
+//! The trace continues, the program behaves as without it, and no state is left over.
 #![cfg(all(target_os = "linux", target_arch = "x86_64"))]
 
 use std::arch::asm;
@@ -12,7 +13,8 @@ use conflict_tracer::{CpuId, Cpus, Error, Kind, Recorder, Remark, Trace};
 
 /// Puts this thread on a simulated CPU.
 fn claim() -> CpuId {
-    // SAFETY: no code here that has sequences takes what other CPUs have, and no handler runs it.
+    // SAFETY: no code here that has sequences drains the caches of other CPUs, and no handler runs
+    // it.
     unsafe { CpuId::claim() }.unwrap()
 }
 
@@ -21,7 +23,7 @@ fn record<R>(operation: impl FnOnce() -> R) -> (R, Trace) {
     Recorder::new().unwrap().record(&cpu, operation).unwrap()
 }
 
-/// Returns how often these bytes were written.
+/// Returns the number of writes to these bytes.
 fn writes<T>(trace: &Trace, to: &T) -> usize {
     let start = (&raw const *to) as u64;
     let bytes = start..start + size_of::<T>() as u64;
@@ -44,9 +46,9 @@ extern "C" fn count(_: libc::c_int) {
     CAUGHT.fetch_add(1, Relaxed);
 }
 
-/// Has `SIGUSR1` counted.
+/// Installs a handler that counts `SIGUSR1`.
 fn catch_signal() {
-    // SAFETY: the handler adds to a number.
+    // SAFETY: the handler increments a counter.
     unsafe {
         libc::signal(
             libc::SIGUSR1,
@@ -73,14 +75,14 @@ fn a_signal_inside_is_handled_and_leaves_no_trace() {
     assert_eq!(
         writes(&trace, &after),
         1,
-        "the trace goes on behind the signal"
+        "the trace continues after the signal"
     );
     assert_eq!(writes(&trace, &CAUGHT), 0);
 }
 
-/// Adds a thousand, in as many steps whatever the profile.
+/// Adds a thousand, in the same number of steps in every profile.
 fn add_a_thousand(target: &AtomicU64) {
-    // SAFETY: adds to a number that is shared.
+    // SAFETY: adds to a shared counter.
     unsafe {
         asm!(
             "2:",
@@ -108,12 +110,12 @@ fn signals_that_come_all_the_time_do_not_change_a_trace() {
     thread::scope(|scope| {
         scope.spawn(|| {
             while done.load(Relaxed) == 0 {
-                // SAFETY: the thread lives as long as the CPUs, which this waits for.
+                // SAFETY: the thread lives as long as the CPUs, which this thread joins.
                 unsafe { libc::pthread_kill(thread, libc::SIGUSR1) };
                 thread::yield_now();
             }
         });
-        // The sender may not get to run in the time of a single trace.
+        // The sender may not run during a single trace.
         let came = (0..100).any(|_| {
             let before = CAUGHT.load(Relaxed);
             let noisy = cpus.trace(0, work).unwrap().1;
@@ -142,7 +144,7 @@ fn a_thread_that_blocks_all_signals_is_stepped_all_the_same() {
     assert_eq!(
         (former & user, after & user),
         (0, user),
-        "the others are blocked as was asked"
+        "the others are blocked as requested"
     );
     assert_eq!(change_mask(libc::SIG_BLOCK, None), former);
 }
@@ -157,7 +159,7 @@ fn a_thread_that_has_blocked_the_trap_is_stepped_and_blocks_it_again() {
     assert_ne!(change_mask(libc::SIG_UNBLOCK, Some(&trap)) & trap, 0);
 }
 
-/// The system call, without what the C library leaves out.
+/// The system call, without the C library's filter.
 fn change_mask(how: libc::c_int, set: Option<&u64>) -> u64 {
     let mut former = 0_u64;
     let set = set.map_or(std::ptr::null(), |set| &raw const *set);
@@ -171,7 +173,7 @@ fn change_mask(how: libc::c_int, set: Option<&u64>) -> u64 {
 fn system_calls_are_remarks_and_the_trace_goes_on() {
     let target = AtomicU64::new(0);
     let (parent, trace) = record(|| {
-        // SAFETY: asks for a number.
+        // SAFETY: returns a number.
         let parent = unsafe { libc::getppid() };
         target.fetch_add(1, Relaxed);
         parent
@@ -273,8 +275,8 @@ fn an_operation_past_the_limit_may_block_all_signals() {
     assert!(!trace.is_whole());
 }
 
-/// Virtual machines have been seen to raise one in a million steps without saying that it is one. The
-/// kernel takes it for a breakpoint then.
+/// Virtual machines have been seen to raise one in a million steps without its mark. The kernel
+/// then reports it as a breakpoint.
 #[test]
 fn a_step_that_does_not_say_so_is_one_all_the_same() {
     let target = AtomicU64::new(0);
@@ -282,7 +284,7 @@ fn a_step_that_does_not_say_so_is_one_all_the_same() {
     let mut info: libc::siginfo_t = unsafe { std::mem::zeroed() };
     info.si_code = 1; // TRAP_BRKPT
     let process = std::process::id();
-    // SAFETY: asks for a number.
+    // SAFETY: returns a number.
     let thread = unsafe { libc::gettid() };
     let call = libc::SYS_rt_tgsigqueueinfo;
     let (_, trace) = record(|| {
@@ -294,7 +296,7 @@ fn a_step_that_does_not_say_so_is_one_all_the_same() {
 }
 
 extern "C" fn skip(_: libc::c_int, _: *mut libc::siginfo_t, context: *mut libc::c_void) {
-    // SAFETY: the kernel hands it to this handler, for its own use.
+    // SAFETY: the kernel passes it to this handler, for its own use.
     let thread = unsafe { &mut *context.cast::<libc::ucontext_t>() };
     thread.uc_mcontext.gregs[libc::REG_RIP as usize] += 2;
 }
@@ -305,11 +307,11 @@ fn an_instruction_that_a_handler_went_on_with_is_told_to_be_missing() {
     let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
     action.sa_flags = libc::SA_SIGINFO;
     action.sa_sigaction = skip as extern "C" fn(_, _, _) as libc::sighandler_t;
-    // SAFETY: nobody else runs an instruction that is not there.
+    // SAFETY: no other thread runs an invalid instruction.
     unsafe { libc::sigaction(libc::SIGILL, &raw const action, std::ptr::null_mut()) };
     let target = AtomicU64::new(0);
     let (_, trace) = record(|| {
-        // SAFETY: the handler skips the first; the second stores to a number that is shared.
+        // SAFETY: the handler skips the first; the second stores to a shared counter.
         unsafe { asm!("ud2", "mov qword ptr [{}], 7", in(reg) target.as_ptr()) };
     });
     assert_eq!(target.load(Relaxed), 7);
@@ -351,7 +353,7 @@ fn a_system_call_is_nobody_s_caller() {
     let target = AtomicU64::new(0);
     let (_, trace) = record(|| {
         target.fetch_add(1, Relaxed);
-        // SAFETY: asks for a number.
+        // SAFETY: returns a number.
         unsafe { libc::getppid() };
         target.fetch_add(1, Relaxed);
     });

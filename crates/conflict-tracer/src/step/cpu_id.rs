@@ -1,10 +1,10 @@
-//! The number of the CPU, where the C library keeps it.
+//! The CPU number in the C library's rseq area.
 //!
 //! Since glibc 2.35 the kernel writes the number into each thread's *rseq area*, where
-//! `sched_getcpu` and whoever has per-CPU data read it. A thread that simulates a CPU takes its
-//! area back from the kernel and writes the number itself. There is a second reason to: the kernel
-//! restarts a restartable sequence at each signal, so that under stepping none would ever get to
-//! its end. Where the area is not registered, each is as if no signal had come.
+//! `sched_getcpu` and code with per-CPU data read it. A thread that simulates a CPU unregisters its
+//! area from the kernel and writes the number itself. There is a second reason for this: the kernel
+//! restarts a restartable sequence at each signal, so that under stepping none would ever finish.
+//! Without a registered area, none is restarted.
 
 use std::arch::asm;
 use std::ffi::CStr;
@@ -20,29 +20,29 @@ const NODE_ID: usize = 20;
 const MM_CID: usize = 24;
 
 const UNREGISTER: u32 = 1;
-/// What the C library has registered with, on x86.
+/// The signature of the C library's registration on x86.
 const SIGNATURE: u32 = 0x5305_3053;
-/// The size of the first `struct rseq`, and what later ones are at least registered with.
+/// The size of the first `struct rseq`, the smallest size of a registration.
 const FIRST_SIZE: u32 = 32;
 
-/// The thread's number, taken from the kernel. Not to be sent: it is this thread's.
+/// The thread's CPU number, taken over from the kernel. Not `Send`: it belongs to this thread.
 #[derive(Debug)]
 pub(crate) struct CpuId(Option<Area>);
 
 #[derive(Debug)]
 struct Area {
     place: *mut u8,
-    /// The size with which the kernel knew it, or nothing if it did not.
+    /// The size of the kernel's registration, or none if there was none.
     registered: Option<u32>,
-    /// The words of the processor numbers, as they were.
+    /// The former words of the CPU numbers.
     former: [u32; 4],
 }
 
-/// The words that tell a processor.
+/// The words that contain a CPU number.
 const WORDS: [usize; 4] = [CPU_ID_START, CPU_ID, NODE_ID, MM_CID];
 
 impl CpuId {
-    /// Has this thread be on `cpu`, until it is dropped.
+    /// Sets the number of this thread to `cpu`, until this is dropped.
     ///
     /// # Safety
     /// - No other thread is on `cpu`, nor does the kernel ever run one there.
@@ -70,17 +70,18 @@ impl Drop for CpuId {
         set(area.place, area.former);
         if let Some(size) = area.registered {
             let sequence = area.place.wrapping_add(SEQUENCE).cast::<u64>();
-            // The descriptor of the last sequence stays behind, and need not exist any more.
-            // SAFETY: the area is this thread's, and nobody is in a sequence: the thread is here.
+            // The descriptor of the last sequence is still there, and may be stale.
+            // SAFETY: the area is this thread's, and the thread is in no sequence: it is here.
             unsafe { sequence.write_volatile(0) };
             // It was registered like this before. If the kernel refuses now, its number stays
-            // negative, which tells everybody that there is none.
+            // negative, which means for all readers that there is none.
             let _ = rseq(area.place, size, 0);
         }
     }
 }
 
-/// Returns how many numbers the kernel may ever give to CPUs, those that are not there yet included.
+/// Returns an exclusive upper bound of the kernel's CPU numbers, including CPUs that are not
+/// present yet.
 pub(crate) fn possible_cpus() -> Result<usize, Error> {
     let failed = |error| Error::System(POSSIBLE, error);
     let list = fs::read_to_string(POSSIBLE).map_err(failed)?;
@@ -90,12 +91,13 @@ pub(crate) fn possible_cpus() -> Result<usize, Error> {
 
 const POSSIBLE: &str = "/sys/devices/system/cpu/possible";
 
-/// Returns the last number of a list such as `0-3,8-11`, which the kernel writes in their order.
+/// Returns the last number of a list such as `0-3,8-11`, which the kernel writes in ascending
+/// order.
 fn last_of(list: &str) -> Option<usize> {
     list.trim_end().rsplit([',', '-']).next()?.parse().ok()
 }
 
-/// Returns where the area of this thread is, if this C library has one.
+/// Returns the address of this thread's area, if this C library has one.
 fn area() -> Option<*mut u8> {
     let offset: isize = symbol(c"__rseq_offset")?;
     let pointer: *mut u8;
@@ -106,16 +108,16 @@ fn area() -> Option<*mut u8> {
     Some(pointer.wrapping_offset(offset))
 }
 
-/// Takes the area from the kernel. Returns the size that it had there, or nothing if the kernel did
-/// not have it.
+/// Unregisters the area from the kernel. Returns the size of the registration, or none if there was
+/// none.
 fn unregister(place: *mut u8) -> Result<Option<u32>, Error> {
     if word(place, CPU_ID).cast_signed() < 0 {
         return Ok(None);
     }
-    // The kernel insists on the size of the registration. Libraries have used the size of the
-    // structure, the size that they publish, and what the kernel asks for.
+    // The kernel requires the size of the registration. Libraries have used the size of the
+    // structure, the size that they publish, and the size that the kernel requests.
     let published: u32 = symbol(c"__rseq_size").unwrap_or(FIRST_SIZE);
-    // SAFETY: reads a word that the kernel left to the process.
+    // SAFETY: reads a word of the auxiliary vector.
     let asked = unsafe { libc::getauxval(AT_RSEQ_FEATURE_SIZE) } as u32;
     let rounded = asked.next_multiple_of(FIRST_SIZE);
     let sizes = [
@@ -153,7 +155,7 @@ fn word(place: *mut u8, offset: usize) -> u32 {
 
 fn set(place: *mut u8, words: [u32; 4]) {
     for (offset, value) in WORDS.into_iter().zip(words) {
-        // SAFETY: as in `word`; the kernel does not have the area now.
+        // SAFETY: as in `word`; the area is not registered with the kernel now.
         unsafe {
             place
                 .wrapping_add(offset)

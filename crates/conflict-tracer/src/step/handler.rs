@@ -1,18 +1,18 @@
-//! One step: what the handler of `SIGTRAP` does.
+//! One step: the handler of `SIGTRAP`.
 //!
 //! It is called
-//! - (a) by the breakpoint that opens a window: it sets the trap flag, and looks at the first
+//! - (a) by the breakpoint that opens a window: it sets the trap flag, and records the first
 //!   instruction;
-//! - (b) after each instruction: it looks at the next one, and clears the flag before the marker
+//! - (b) after each instruction: it records the next one, and clears the flag before the marker
 //!   that closes the window;
 //! - (c) in a thread that was started in a window and has none of its own, but has inherited the
-//!   flag: it clears it;
-//! - (d) by whoever else sends `SIGTRAP`: that goes to the handler that was there before. Inside of
-//!   a window it takes a look then. A breakpoint of others ends without a trap, and while a signal
-//!   is pending, the kernel drops the next one of its number: a step gets lost.
+//!   flag, which it clears;
+//! - (d) by any other `SIGTRAP`, which it passes on to the previous handler. Inside of a window it
+//!   also records the next instruction then. A foreign breakpoint ends without a trap, and while a
+//!   signal is pending, the kernel drops the next one of its number: a step gets lost.
 //!
-//! What goes wrong is told. Each instruction has to [follow](super::successor) from the one before,
-//! and a window that was not closed here was not seen to its end.
+//! Lost steps are recorded as remarks. Each instruction has to [follow](super::successor) from the
+//! one before, and the trace of a window that was not closed here is incomplete.
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -36,19 +36,19 @@ use crate::trace::Remark;
 
 /// The trap flag.
 pub(super) const TF: greg_t = 0x100;
-/// The kernel's own: a breakpoint.
+/// Signal code of the kernel: a breakpoint.
 const SI_KERNEL: c_int = 0x80;
 /// `TRAP_TRACE`: a step.
 const TRAP_TRACE: c_int = 2;
-/// `TRAP_BRKPT`: an `int1`; or a step of which a virtual machine did not say that it was one.
+/// `TRAP_BRKPT`: an `int1`; or a step that a virtual machine did not report as one.
 const TRAP_BRKPT: c_int = 1;
-/// No instruction is longer.
+/// Length of the longest instruction.
 const LONGEST: u64 = 15;
 const PAGE: u64 = 4096;
-/// The page that the kernel stands in for: it can be called, and not read.
+/// The page that the kernel emulates: it can be called, and not read.
 const VSYSCALL: u64 = 0xffff_ffff_ff60_0000;
 
-/// Who handled `SIGTRAP` before.
+/// The previous handler of `SIGTRAP`.
 static FORMER: OnceLock<Result<sigaction, i32>> = OnceLock::new();
 
 /// Installs the handler for the whole process, once.
@@ -67,10 +67,10 @@ fn replace() -> Result<sigaction, i32> {
     let mut own: sigaction = unsafe { MaybeUninit::zeroed().assume_init() };
     own.sa_sigaction = on_trap as extern "C" fn(_, _, _) as usize;
     own.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_RESTART;
-    // SAFETY: the mask is a valid place. Other signals wait for the end of the step.
+    // SAFETY: the mask is a valid place. Other signals are blocked until the end of the step.
     unsafe { libc::sigfillset(&raw mut own.sa_mask) };
     let mut former = MaybeUninit::uninit();
-    // SAFETY: both are valid, and the handler keeps to what a handler may do.
+    // SAFETY: both are valid, and the handler is async-signal-safe.
     if unsafe { sigaction(libc::SIGTRAP, &raw const own, former.as_mut_ptr()) } != 0 {
         return Err(io::Error::last_os_error().raw_os_error().unwrap_or(0));
     }
@@ -79,7 +79,8 @@ fn replace() -> Result<sigaction, i32> {
 }
 
 extern "C" fn on_trap(signal: c_int, info: *mut siginfo_t, context: *mut c_void) {
-    // SAFETY: the kernel hands a handler with `SA_SIGINFO` both, for its own use, until it returns.
+    // SAFETY: the kernel passes both to a handler with `SA_SIGINFO`, for its own use, until it
+    // returns.
     let code = unsafe { (*info).si_code };
     // SAFETY: as above.
     let thread = unsafe { &mut *context.cast::<ucontext_t>() };
@@ -110,7 +111,7 @@ extern "C" fn on_trap(signal: c_int, info: *mut siginfo_t, context: *mut c_void)
     }
 }
 
-/// Goes on to the next instruction.
+/// Proceeds to the next instruction.
 fn step(window: &mut Window, thread: &mut ucontext_t) {
     let registers = &mut thread.uc_mcontext.gregs;
     leave_gate(window.resume, registers);
@@ -120,8 +121,8 @@ fn step(window: &mut Window, thread: &mut ucontext_t) {
     look(window, thread);
 }
 
-/// Goes on after a trap that was not a step, unless the last instruction is still to come. Of a
-/// string instruction that is not known: a turn may be seen twice, but none is missed.
+/// Proceeds after a trap that was not a step, unless the last instruction has not run yet. For a
+/// string instruction this is unknown: an iteration may be recorded twice, but none is missed.
 fn catch_up(window: &mut Window, thread: &mut ucontext_t) {
     let rip = thread.uc_mcontext.gregs[REG_RIP as usize] as u64;
     let is_to_come = rip == window.decoded.ip() && !window.decoded.is_string_instruction();
@@ -130,7 +131,7 @@ fn catch_up(window: &mut Window, thread: &mut ucontext_t) {
     }
 }
 
-/// Looks at the instruction that is about to run.
+/// Records the instruction that is about to run.
 fn look(window: &mut Window, thread: &mut ucontext_t) {
     loop {
         let registers = &mut thread.uc_mcontext.gregs;
@@ -166,7 +167,7 @@ fn note_call(window: &mut Window) {
         decoded.is_call_far(),
         decoded.is_call_far_indirect(),
     ];
-    // System calls come back without a return.
+    // System calls return without a return instruction.
     if calls.contains(&true) {
         window.log.call(MarkKind::Call(decoded.ip()));
     } else if decoded.flow_control() == FlowControl::Return {
@@ -174,8 +175,8 @@ fn note_call(window: &mut Window) {
     }
 }
 
-/// Sees to what stepping does not get across by itself. Tells whether the instruction has been
-/// done, and the next one is to be looked at.
+/// Handles instructions that stepping alone cannot cross. Returns true if the instruction is done,
+/// and the next one has to be recorded.
 fn is_done_here(window: &mut Window, thread: &mut ucontext_t) -> bool {
     match window.decoded.code() {
         Code::Syscall => return system_call::enter(window, thread),
@@ -186,7 +187,7 @@ fn is_done_here(window: &mut Window, thread: &mut ucontext_t) -> bool {
         Code::Iretq | Code::Int_imm8 | Code::Sysenter => {
             window.log.remark(Remark::SkippedInstruction);
         }
-        // The processor does not trap between a new stack segment and the next instruction.
+        // The CPU does not trap between a load of the stack segment and the next instruction.
         _ if window.decoded.op0_register() == Register::SS => {
             window.log.remark(Remark::SkippedInstruction);
         }
@@ -199,25 +200,25 @@ fn is_done_here(window: &mut Window, thread: &mut ucontext_t) -> bool {
 fn keep_flag(thread: &mut ucontext_t) {
     let top = thread.uc_mcontext.gregs[REG_RSP as usize] as *mut u16;
     // SAFETY: the thread is about to load these flags itself, and they are below its stack
-    // afterwards. If the place is not there, it faults here as it would there.
+    // afterwards. If the memory is not mapped, it faults here as it would there.
     unsafe { *top |= TF as u16 };
 }
 
 /// Decodes the instruction at `rip`.
 fn decode(window: &mut Window, rip: u64) {
     let whole = (PAGE - rip % PAGE).min(LONGEST);
-    // The next page may not be there: it is read only if the instruction goes on in it.
+    // The next page may not be mapped: it is read only if the instruction extends into it.
     if !decode_within(window, rip, whole) {
         decode_within(window, rip, LONGEST);
     }
 }
 
-/// Tells whether the instruction is no longer than that.
+/// Returns true if the instruction is at most `length` bytes long.
 fn decode_within(window: &mut Window, rip: u64, length: u64) -> bool {
     let mut code = [0_u8; LONGEST as usize];
     let code = &mut code[..length as usize];
     // SAFETY: the thread is about to run the bytes up to the end of the page, or of the instruction
-    // that goes on past it. A copy, because the decoder minds where in the address space it reads.
+    // that extends past it. A copy, because the decoder depends on the address from which it reads.
     unsafe { std::ptr::copy_nonoverlapping(rip as *const u8, code.as_mut_ptr(), code.len()) };
     let mut decoder = Decoder::with_ip(64, code, rip, DecoderOptions::NONE);
     decoder.decode_out(&mut window.decoded);
@@ -232,7 +233,7 @@ fn go_back(registers: &mut [greg_t; 23]) {
     registers[REG_RSP as usize] += size_of::<greg_t>() as greg_t;
 }
 
-/// Brings a thread that came through the gate back to where it made its system call.
+/// Returns a thread that came through the gate to the place of its system call.
 fn leave_gate(resume: u64, registers: &mut [greg_t; 23]) {
     let gate = markers::gate();
     let rip = registers[REG_RIP as usize] as u64;
@@ -242,17 +243,16 @@ fn leave_gate(resume: u64, registers: &mut [greg_t; 23]) {
     }
 }
 
-/// Has a trap that is not ours handled as it would have been before. Where that was not handled at
-/// all, the process ends by it.
+/// Passes a foreign trap on to the previous handler. Ends the process if there was none.
 fn pass_on(signal: c_int, info: *mut siginfo_t, context: *mut c_void) {
     let Some(Ok(former)) = FORMER.get() else {
         return;
     };
-    // SAFETY: the kernel hands it to the handler that calls this.
+    // SAFETY: the kernel passes it to the handler that calls this.
     let is_sent = unsafe { (*info).si_code } <= 0;
     match former.sa_sigaction {
         libc::SIG_IGN if is_sent => {}
-        // A trap of the processor's own cannot be ignored.
+        // A trap of the CPU's own cannot be ignored.
         libc::SIG_DFL | libc::SIG_IGN => end_by(signal),
         handler if former.sa_flags & libc::SA_SIGINFO != 0 => {
             // SAFETY: it was installed as a handler with three arguments.
@@ -268,7 +268,7 @@ fn pass_on(signal: c_int, info: *mut siginfo_t, context: *mut c_void) {
     }
 }
 
-/// Sends the signal once more without a handler; it is delivered when this one returns.
+/// Sends the signal again without a handler; it is delivered when this one returns.
 fn end_by(signal: c_int) {
     // SAFETY: all zeroes is a value of this type: the default.
     let default: sigaction = unsafe { MaybeUninit::zeroed().assume_init() };

@@ -1,14 +1,14 @@
-//! What a window has seen so far, in memory that was there before it opened.
+//! The trace of a window so far, in memory that was allocated before the window opened.
 
 use crate::access::{Access, Kind};
 use crate::calls::{Calls, Mark, MarkKind};
 use crate::error::Error;
 use crate::trace::{Remark, Trace};
 
-/// How many remarks there is place for.
+/// Most remarks.
 const REMARKS: usize = 4096;
 
-/// Place for one trace. Nothing here allocates once it is made.
+/// Buffer for one trace. Nothing here allocates once it is created.
 pub(super) struct Log {
     accesses: Vec<Access>,
     remarks: Vec<(u64, Remark)>,
@@ -17,16 +17,16 @@ pub(super) struct Log {
     steps: u32,
     /// The address of the last of them.
     rip: u64,
-    /// Where its accesses begin, and its call or return.
+    /// Start of its accesses, and of its call or return.
     begin: (usize, usize),
-    /// No more steps than this.
+    /// Most steps.
     limit: u32,
-    /// The operation was seen to its end.
+    /// Whether the operation was traced to its end.
     has_ended: bool,
 }
 
 impl Log {
-    /// Allocates place for `limit` instructions, and as many accesses and a few.
+    /// Allocates a buffer for `limit` instructions, and as many accesses and a few.
     pub(super) fn new(limit: u32) -> Result<Self, Error> {
         let mut accesses = Vec::new();
         let mut remarks = Vec::new();
@@ -61,7 +61,7 @@ impl Log {
         self.has_ended = false;
     }
 
-    /// Copies everything.
+    /// Copies the trace.
     pub(super) fn trace(&self, cpu: usize) -> Trace {
         Trace {
             cpu,
@@ -72,7 +72,7 @@ impl Log {
         }
     }
 
-    /// Begins an instruction. Tells whether there is place for it.
+    /// Starts an instruction. Returns false if there is no room for it.
     pub(super) fn begin(&mut self, rip: u64) -> bool {
         self.rip = rip;
         if self.steps == self.limit || self.accesses.len() == self.accesses.capacity() {
@@ -84,7 +84,7 @@ impl Log {
         true
     }
 
-    /// Ends the operation: the last instruction was the call of the marker, and is taken back.
+    /// Ends the operation: the last instruction was the call of the marker, and is removed.
     pub(super) fn end(&mut self) {
         self.has_ended = true;
         self.steps = self.steps.saturating_sub(1);
@@ -92,8 +92,8 @@ impl Log {
         self.calls.truncate(self.begin.1);
     }
 
-    /// Notes an access of the instruction that was begun. What there is no place for is missing,
-    /// and the next instruction is told that there is none.
+    /// Records an access of the current instruction. An access without room is missing, and the
+    /// next instruction finds that there is no room.
     pub(super) fn access(&mut self, address: u64, size: u16, kind: Kind) {
         if self.accesses.len() < self.accesses.capacity() {
             self.accesses.push(Access {
@@ -106,7 +106,7 @@ impl Log {
         }
     }
 
-    /// Notes that the instruction is a call or a return. There is place for one of each
+    /// Records that the instruction is a call or a return. There is room for one for each
     /// instruction.
     pub(super) fn call(&mut self, kind: MarkKind) {
         if self.calls.len() < self.calls.capacity() {
@@ -115,7 +115,7 @@ impl Log {
         }
     }
 
-    /// Notes something else. The last place is for the remark that something is missing.
+    /// Records a remark. The last slot is for the remark that something is missing.
     pub(super) fn remark(&mut self, remark: Remark) {
         match REMARKS - self.remarks.len() {
             0 => {}
@@ -124,7 +124,7 @@ impl Log {
         }
     }
 
-    /// Says that the end is missing, if it is and nothing says so yet.
+    /// Adds a remark that the end is missing, if it is and no remark says so yet.
     pub(super) fn check_end(&mut self) {
         let told = |(_, remark): &(u64, Remark)| *remark == Remark::CutOff;
         if !self.has_ended && !self.remarks.iter().any(told) {

@@ -1,8 +1,9 @@
 //! The two ends of a window, and the gate for system calls.
 //!
-//! A window opens with a breakpoint, so that the handler is told in the middle of things and nothing
-//! else need be traced: it steps from behind the call of the one marker to before the call of the
-//! other. It knows that one by its address. Who comes there without being stepped just passes.
+//! A window opens with a breakpoint, so that the handler is called at that instruction and nothing
+//! else is traced: it steps from the return of the opening marker to the call of the closing one,
+//! which it recognizes by its address. A thread without stepping passes the closing marker without
+//! effect.
 
 use std::arch::global_asm;
 
@@ -30,11 +31,11 @@ global_asm!(
 );
 
 unsafe extern "C" {
-    /// Opens a window: the thread is stepped from its return.
+    /// Opens a window: the thread is stepped from the return of this function.
     fn conflict_tracer_open();
-    /// Closes it: its call is no longer part of the trace.
+    /// Closes it: the call of this function is no longer part of the trace.
     fn conflict_tracer_close();
-    /// Never called: the handler leads system calls through it.
+    /// Never called directly: the handler redirects system calls to it.
     fn conflict_tracer_gate();
 }
 
@@ -42,7 +43,7 @@ unsafe extern "C" {
 pub(super) const BREAKPOINT: u64 = 1;
 /// The length of `syscall`.
 pub(super) const SYSTEM_CALL: u64 = 2;
-/// The gate behind its `nop`.
+/// End of the gate, after its `nop`.
 pub(super) const GATE_END: u64 = SYSTEM_CALL + 1;
 
 /// Calls the marker that opens a window.

@@ -5,7 +5,7 @@ use std::mem::MaybeUninit;
 
 use crate::error::Error;
 
-/// Guard in whose time the thread does not block `SIGTRAP`.
+/// Guard during which the thread does not block `SIGTRAP`.
 pub(super) struct Unblocked {
     was_blocked: bool,
 }
@@ -25,7 +25,7 @@ impl Unblocked {
 impl Drop for Unblocked {
     fn drop(&mut self) {
         if self.was_blocked {
-            // It was possible before.
+            // The same change succeeded before.
             let _ = change(libc::SIG_BLOCK);
         }
     }

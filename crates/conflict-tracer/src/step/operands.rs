@@ -1,9 +1,9 @@
-//! From an instruction and the registers to what it will touch.
+//! From an instruction and the registers to its memory accesses.
 //!
-//! The decoder lists what an instruction touches, with what is implicit: the stack of a `call`,
-//! both sides of a `movs`. Where that depends on data, the whole is noted: a store under a mask
-//! counts with all of its bytes. The exceptions are gathers and scatters, whose
-//! [lanes](super::vector) are far apart, and string instructions that have no turn left.
+//! The decoder lists the accesses of an instruction, including implicit ones: the stack of a
+//! `call`, both sides of a `movs`. If they depend on data, the whole range is recorded: a store
+//! under a mask counts with all of its bytes. The exceptions are gathers and scatters, whose
+//! [lanes](super::vector) are far apart, and string instructions without an iteration left.
 
 use std::arch::asm;
 use std::arch::x86_64::__cpuid_count;
@@ -23,7 +23,7 @@ use super::window::Window;
 use crate::access::Kind;
 use crate::trace::Remark;
 
-/// Notes what the decoded instruction is about to touch.
+/// Records the accesses of the decoded instruction.
 pub(super) fn note(window: &mut Window, thread: &ucontext_t) {
     let decoded = &window.decoded;
     if has_no_turn(decoded, thread) {
@@ -40,7 +40,7 @@ pub(super) fn note(window: &mut Window, thread: &ucontext_t) {
             continue;
         };
         let size = size(match used.memory_size() {
-            // Of a repeated string instruction, the size of all turns; this is about one.
+            // For a repeated string instruction, the size of all iterations; this is about one.
             MemorySize::Unknown if decoded.is_string_instruction() => decoded.memory_size(),
             known => known,
         });
@@ -61,7 +61,7 @@ fn note_at(log: &mut Log, address: Option<u64>, size: u16, kind: Kind) {
     }
 }
 
-/// Notes a gather or scatter, lane by lane.
+/// Records a gather or scatter, lane by lane.
 fn note_lanes(
     log: &mut Log,
     decoded: &Instruction,
@@ -81,15 +81,15 @@ fn note_lanes(
     }
 }
 
-/// Tells whether it is a string instruction that is repeated no more.
+/// Returns true if it is a repeated string instruction without an iteration left.
 fn has_no_turn(decoded: &Instruction, thread: &ucontext_t) -> bool {
     let repeated = decoded.has_rep_prefix() || decoded.has_repne_prefix();
     repeated && decoded.is_string_instruction() && value(thread, Register::RCX) == Some(0)
 }
 
-/// Returns how far from its operand an instruction touches memory that has a number of a bit in a
-/// register: `bts [m], rax` goes as many words up or down as the number says. The decoder knows the
-/// operand only.
+/// Returns the distance from the operand to the accessed memory for an instruction with a bit index
+/// in a register: `bts [m], rax` moves by as many words, up or down, as the index requires. The
+/// decoder only reports the operand.
 fn bit_string(decoded: &Instruction, thread: &ucontext_t, size: u16) -> u64 {
     let of_bits = [Mnemonic::Bt, Mnemonic::Bts, Mnemonic::Btr, Mnemonic::Btc];
     if !of_bits.contains(&decoded.mnemonic()) || decoded.op1_kind() != OpKind::Register {
@@ -107,7 +107,7 @@ fn bit_string(decoded: &Instruction, thread: &ucontext_t, size: u16) -> u64 {
     (words * i64::from(size)).cast_unsigned()
 }
 
-/// Returns what a prefetch does to the line. The decoder does not count it as an access.
+/// Returns the effect of a prefetch on the line. The decoder does not count it as an access.
 fn prefetch(mnemonic: Mnemonic) -> Option<Kind> {
     match mnemonic {
         Mnemonic::Prefetch
@@ -136,10 +136,10 @@ fn is_locked(decoded: &Instruction) -> bool {
     decoded.has_lock_prefix() || exchanges
 }
 
-/// Returns the size in bytes, or 0 if it is not known.
+/// Returns the size in bytes, or 0 if it is unknown.
 fn size(memory: MemorySize) -> u16 {
     match memory {
-        // As large as what this processor saves, with what the system has switched on.
+        // As large as the state that this CPU saves, with the features that the system has enabled.
         MemorySize::Xsave | MemorySize::Xsave64 => {
             u16::try_from(__cpuid_count(0xD, 0).ebx).unwrap_or(u16::MAX)
         }
@@ -147,7 +147,7 @@ fn size(memory: MemorySize) -> u16 {
     }
 }
 
-/// Returns what a register adds to an address. For a segment, that is its base.
+/// Returns the contribution of a register to an address. For a segment, that is its base.
 fn value(thread: &ucontext_t, register: Register) -> Option<u64> {
     let saved = |index: i32| Some(thread.uc_mcontext.gregs[index as usize] as u64);
     match register.full_register() {
@@ -169,7 +169,7 @@ fn value(thread: &ucontext_t, register: Register) -> Option<u64> {
         Register::R13 => saved(REG_R13),
         Register::R14 => saved(REG_R14),
         Register::R15 => saved(REG_R15),
-        // The decoder has added it already.
+        // The decoder has already added it.
         Register::RIP => Some(0),
         // These have no base in 64-bit mode.
         Register::CS | Register::DS | Register::ES | Register::SS => Some(0),
@@ -178,7 +178,7 @@ fn value(thread: &ucontext_t, register: Register) -> Option<u64> {
     }
 }
 
-/// Returns the base of `fs`, which the handler has in common with the code that it interrupted.
+/// Returns the base of `fs`, which the handler shares with the interrupted code.
 fn thread_pointer() -> u64 {
     let pointer;
     // SAFETY: the ABI keeps the thread pointer itself at `fs:0`; the load has no side effect.

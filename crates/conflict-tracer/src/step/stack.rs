@@ -1,14 +1,14 @@
-//! The stack that the handler runs on.
+//! The alternate stack of the handler.
 //!
-//! It needs more than the threads of the standard library keep for signals, and the traced code may
-//! be on a small stack of its own. So the thread has another one while a window is open.
+//! The handler needs more than the signal stacks of the standard library's threads, and the traced
+//! code may be on a small stack of its own. So the thread has another one while a window is open.
 
 use std::io;
 use std::mem::MaybeUninit;
 
 use crate::error::Error;
 
-/// Frames of signals have up to 11 KiB of registers; decoding takes a few more.
+/// Signal frames have up to 11 KiB of registers; decoding needs a few more.
 const SIZE: usize = 128 << 10;
 
 /// Memory for a stack.
@@ -24,7 +24,7 @@ impl Stack {
         Ok(Self(memory))
     }
 
-    /// Has this thread's handlers run on it until the guard is dropped.
+    /// Makes this thread's handlers run on it until the guard is dropped.
     pub(super) fn enter(&mut self) -> Result<Entered, Error> {
         let own = libc::stack_t {
             ss_sp: self.0.as_mut_ptr().cast(),
@@ -32,8 +32,8 @@ impl Stack {
             ss_size: SIZE,
         };
         let mut former = MaybeUninit::uninit();
-        // SAFETY: the memory is nobody else's and outlives the guard, as both are fields and locals
-        // of one window in that order.
+        // SAFETY: nothing else uses the memory, which outlives the guard, as both are fields and
+        // locals of one window in that order.
         if unsafe { libc::sigaltstack(&raw const own, former.as_mut_ptr()) } != 0 {
             return Err(Error::System("sigaltstack", io::Error::last_os_error()));
         }
@@ -43,12 +43,12 @@ impl Stack {
     }
 }
 
-/// Guard that gives the thread its former stack for signals back.
+/// Guard that restores the thread's former signal stack.
 pub(super) struct Entered(libc::stack_t);
 
 impl Drop for Entered {
     fn drop(&mut self) {
-        // The kernel asks for a size that is not too small, also where there is no stack.
+        // The kernel requires a minimal size, even to disable the stack.
         self.0.ss_size = self
             .0
             .ss_size

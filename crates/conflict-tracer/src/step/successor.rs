@@ -1,24 +1,24 @@
-//! What may run after an instruction.
+//! The possible successors of an instruction.
 //!
-//! A step may get lost: a handler of another signal goes on elsewhere than where it interrupted, and
-//! the instruction there runs before the next trap. It is found out at that trap, because what is
-//! about to run does not follow from what was about to run last.
+//! A step may get lost: a handler of another signal may continue elsewhere than where it
+//! interrupted, and the instruction there runs before the next trap. The next trap detects this,
+//! because the instruction about to run is no successor of the last one.
 
 use iced_x86::{Code, FlowControl, Instruction};
 
-/// Tells whether the thread may be at `rip` after the instruction. Where that depends on data, it
-/// may be anywhere.
+/// Returns true if the thread may be at `rip` after the instruction. Where that depends on data,
+/// any address is possible.
 pub(super) fn may_be(last: &Instruction, rip: u64) -> bool {
     let target = last.near_branch_target();
     match last.flow_control() {
         _ if last.code() == Code::INVALID => true,
-        // A string instruction has turns.
+        // A string instruction has iterations.
         FlowControl::Next => {
             rip == last.next_ip() || rip == last.ip() && last.is_string_instruction()
         }
         FlowControl::ConditionalBranch => rip == last.next_ip() || rip == target,
         FlowControl::UnconditionalBranch | FlowControl::Call if target != 0 => rip == target,
-        // It does nothing but fault.
+        // It always faults.
         FlowControl::Exception => false,
         _ => true,
     }

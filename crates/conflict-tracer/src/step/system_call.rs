@@ -1,17 +1,17 @@
 //! Stepping across the kernel.
 //!
-//! Of a system call only the number is noted. Some things need care:
+//! Only the number of a system call is recorded. Some calls need care:
 //!
-//! - The kernel comes back with the trap flag set, but the processor traps only *after* the next
-//!   instruction, which would run unseen. So the call is made in the [gate](super::markers): the
-//!   unseen instruction is the gate's `nop`, and the thread goes on where it called. What returns
-//!   twice or elsewhere (`clone`, `fork`, `sigreturn`) is called in place, and the instruction
-//!   behind it is noted as skipped.
-//! - A thread that blocks all signals would be killed by its next step. So the change of its mask
-//!   is done here, in what the kernel restores when the handler returns, without `SIGTRAP`.
-//! - `getcpu` answers with the simulated CPU.
-//! - A call that takes the handler away, from this thread or from one that it starts, ends the
-//!   stepping: the next trap would end the process.
+//! - The kernel returns with the trap flag set, but the CPU traps only *after* the next
+//!   instruction, which would run untraced. So the call is made in the [gate](super::markers): the
+//!   untraced instruction is the gate's `nop`, and the thread continues after its own call. Calls
+//!   that return twice or elsewhere (`clone`, `fork`, `sigreturn`) are made in place, and the
+//!   instruction after them is recorded as skipped.
+//! - A thread that blocks all signals would be killed by its next step. So its mask is changed
+//!   here, in the state that the kernel restores when the handler returns, without `SIGTRAP`.
+//! - `getcpu` returns the simulated CPU.
+//! - A call that removes the handler, from this thread or from one that it starts, ends the
+//!   stepping: the next trap would kill the process.
 
 use libc::{
     REG_EFL, REG_R10, REG_R11, REG_RAX, REG_RCX, REG_RDI, REG_RDX, REG_RIP, REG_RSI, SIG_BLOCK,
@@ -26,7 +26,7 @@ use crate::trace::Remark;
 /// The kernel's mask of signals: a bit for each, from number 1.
 type Mask = u64;
 
-/// Signals that are never blocked: the step itself, and those that nobody can block.
+/// Signals that are never blocked: the step itself, and those that cannot be blocked.
 const NEVER: Mask = bit(libc::SIGTRAP) | bit(libc::SIGKILL) | bit(libc::SIGSTOP);
 
 /// `linux/sched.h`: the child handles no signal.
@@ -36,7 +36,7 @@ const fn bit(signal: c_int) -> Mask {
     1 << (signal - 1)
 }
 
-/// Notes the call, and sees the thread across it. Tells whether it has been done here.
+/// Records the call, and steps across it. Returns true if it has been done here.
 pub(super) fn enter(window: &mut Window, thread: &mut ucontext_t) -> bool {
     let registers = &mut thread.uc_mcontext.gregs;
     let number = registers[REG_RAX as usize];
@@ -70,15 +70,16 @@ pub(super) fn enter(window: &mut Window, thread: &mut ucontext_t) -> bool {
     false
 }
 
-/// Tells whether nobody handles a step after the call.
+/// Returns true if no handler is left for a step after the call.
 fn takes_handler(number: greg_t, registers: &[greg_t; 23]) -> bool {
     let (first, second) = (registers[REG_RDI as usize], registers[REG_RSI as usize]);
     if number == libc::SYS_rt_sigaction {
         return first == greg_t::from(libc::SIGTRAP) && second != 0;
     }
     let flags = first as *const u64;
-    // SAFETY: the thread hands `struct clone_args` to the kernel for reading, which begins with its
-    // flags. If it is not there, this faults where the kernel would have answered EFAULT.
+    // SAFETY: the thread passes `struct clone_args` to the kernel for reading, which begins with
+    // its flags. If the memory is not mapped, this faults where the kernel would have returned
+    // EFAULT.
     !flags.is_null() && unsafe { flags.read_unaligned() } & CLONE_CLEAR_SIGHAND != 0
 }
 
@@ -91,7 +92,7 @@ fn answer_with(thread: &mut ucontext_t, answer: greg_t) {
     registers[REG_RAX as usize] = answer;
 }
 
-/// `rt_sigprocmask(how, set, former, size)`, on the mask that the thread goes on with.
+/// `rt_sigprocmask(how, set, former, size)`, on the mask with which the thread continues.
 fn change_mask(thread: &mut ucontext_t) -> greg_t {
     let argument = |register: c_int| thread.uc_mcontext.gregs[register as usize];
     let how = argument(REG_RDI) as c_int;
@@ -104,8 +105,8 @@ fn change_mask(thread: &mut ucontext_t) -> greg_t {
     // SAFETY: the kernel's mask is the first word of the C library's, which is larger.
     let before = unsafe { *mask };
     if !set.is_null() {
-        // SAFETY: the thread hands it to the kernel for reading. If it is not there, this faults
-        // where the kernel would have answered EFAULT.
+        // SAFETY: the thread passes it to the kernel for reading. If the memory is not mapped, this
+        // faults where the kernel would have returned EFAULT.
         let set = unsafe { set.read_unaligned() };
         let after = match how {
             SIG_BLOCK => before | set,
@@ -128,8 +129,8 @@ fn tell_cpu(window: &Window, thread: &ucontext_t) -> greg_t {
     let place = |register: c_int| thread.uc_mcontext.gregs[register as usize] as *mut u32;
     for (place, value) in [(place(REG_RDI), window.cpu as u32), (place(REG_RSI), 0)] {
         if !place.is_null() {
-            // SAFETY: the thread hands it to the kernel for writing. If it is not there, this
-            // faults where the kernel would have answered EFAULT.
+            // SAFETY: the thread passes it to the kernel for writing. If the memory is not mapped,
+            // this faults where the kernel would have returned EFAULT.
             unsafe { place.write_unaligned(value) };
         }
     }

@@ -1,35 +1,35 @@
 //! The lanes of gathers and scatters: their indices and masks are in vector registers.
 //!
-//! The kernel saves those behind the frame of the signal as `xsave` does, each part at the place
-//! that the processor tells; a part that the header does not name is all zeroes.
+//! The kernel saves those after the signal frame as `xsave` does, each component at the offset that
+//! the CPU reports; a component that the header does not name is all zeroes.
 
 use std::arch::x86_64::__cpuid_count;
 
 use iced_x86::{Instruction, OpKind, Register, UsedMemory};
 use libc::ucontext_t;
 
-/// Where the low halves of the first 16 registers are.
+/// Offset of the low halves of the first 16 registers.
 const XMM: usize = 160;
-/// Where the header is, which begins with a bit for each part that is there.
+/// Offset of the header, which begins with a bit for each present component.
 const HEADER: usize = 512;
-/// Where the kernel says that there is a header.
+/// Offset of the kernel's mark for a present header.
 const MAGIC: usize = 464;
 const MAGIC_VALUE: u32 = 0x4650_5853;
 
-/// Parts behind the header, by their numbers.
+/// Components after the header, by their numbers.
 const YMM_HIGH: u32 = 2;
 const MASKS: u32 = 5;
 const ZMM_HIGH: u32 = 6;
 const ZMM_16_TO_31: u32 = 7;
 
-/// Returns how many elements the instruction loads or stores.
+/// Returns the number of elements that the instruction loads or stores.
 pub(super) fn lanes(decoded: &Instruction, used: &UsedMemory) -> usize {
     let element = used.memory_size().size().max(1);
     let indices = used.index().size() / used.vsib_size().max(1) as usize;
     data(decoded).map_or(indices, |data| indices.min(data.size() / element))
 }
 
-/// Tells whether the mask leaves the element out.
+/// Returns true if the mask excludes the element.
 pub(super) fn is_masked_off(
     decoded: &Instruction,
     used: &UsedMemory,
@@ -40,13 +40,13 @@ pub(super) fn is_masked_off(
         let mask = part(thread, MASKS, decoded.op_mask().number() * 8);
         return mask.is_some_and(|bits| bits >> number & 1 == 0);
     }
-    // The older form has a vector for a mask, of which the highest bits count.
+    // The older form has a vector as mask, of which the highest bits count.
     let width = used.memory_size().size();
     let element = lane(thread, decoded.op2_register(), number, width);
     element.is_some_and(|element| element >> (width * 8 - 1) & 1 == 0)
 }
 
-/// Returns an element of `width` bytes (4 or 8) of a vector register, or nothing if it is another
+/// Returns an element of `width` bytes (4 or 8) of a vector register, or none if it is another
 /// register or not saved.
 pub(super) fn lane(
     thread: &ucontext_t,
@@ -78,8 +78,8 @@ fn data(decoded: &Instruction) -> Option<Register> {
         .map(|operand| decoded.op_register(operand))
 }
 
-/// Reads 8 bytes of a part. The last element of a part of 4 bytes is read with what follows; the
-/// areas have room for it, as the kernel ends them with a mark of its own.
+/// Reads 8 bytes of a component. The last element of 4 bytes is read with the bytes that follow;
+/// the areas have room for it, as the kernel ends them with a mark of its own.
 fn part(thread: &ucontext_t, number: u32, offset: usize) -> Option<u64> {
     if read(thread, MAGIC)? as u32 != MAGIC_VALUE {
         return None;
@@ -91,13 +91,13 @@ fn part(thread: &ucontext_t, number: u32, offset: usize) -> Option<u64> {
     read(thread, base + offset)
 }
 
-/// Reads 8 bytes of what was saved.
+/// Reads 8 bytes of the saved state.
 fn read(thread: &ucontext_t, offset: usize) -> Option<u64> {
     let saved = thread.uc_mcontext.fpregs.cast::<u8>();
     if saved.is_null() {
         return None;
     }
     // SAFETY: the kernel has saved the registers here, until the handler returns. The first 512
-    // bytes are always there; `part` asks for more only where the header tells of it.
+    // bytes are always present; `part` reads more only where the header reports it.
     Some(unsafe { saved.wrapping_add(offset).cast::<u64>().read_unaligned() })
 }

@@ -1,8 +1,8 @@
-//! The window: what one thread's handler works with while the thread is stepped.
+//! The window: the state of one thread's handler while the thread is stepped.
 //!
-//! All of its memory is there before it opens, and it belongs to one thread while it is open. That
-//! thread finds it through a word of its own, which the handler reads; so several threads may have
-//! windows at the same time.
+//! All of its memory is allocated before it opens, and it belongs to one thread while it is open.
+//! The handler finds it through a thread-local word; so several threads may have windows at the
+//! same time.
 
 use std::cell::Cell;
 use std::hint::black_box;
@@ -20,17 +20,17 @@ use crate::error::Error;
 use crate::trace::Trace;
 
 thread_local! {
-    /// The window of this thread, while it has one. No destructor and no first use, so that a
-    /// signal handler may read it.
+    /// The window of this thread, while it has one. It has no destructor and no lazy
+    /// initialization, so that a signal handler may read it.
     static OWN: Cell<*mut Window> = const { Cell::new(null_mut()) };
 }
 
-/// What a handler works with.
+/// State of a handler.
 pub(crate) struct Window {
     pub(super) log: Log,
-    /// The number that `getcpu` answers.
+    /// The number that `getcpu` returns.
     pub(super) cpu: usize,
-    /// Where the thread goes on behind the gate.
+    /// The address at which the thread continues after the gate.
     pub(super) resume: u64,
     /// The instruction that is about to run.
     pub(super) decoded: Instruction,
@@ -65,7 +65,7 @@ impl Window {
         self.cpu = cpu;
         let _stack = self.stack.enter()?;
         let _mask = Unblocked::new()?;
-        // From here on the window is the handler's, until the word is empty again.
+        // From here on the handler owns the window, until the word is null again.
         let own = Owned::new(self);
         let result = step(operation);
         drop(own);
@@ -73,7 +73,7 @@ impl Window {
         Ok(result)
     }
 
-    /// Copies what the last window saw.
+    /// Copies the last trace.
     pub(crate) fn trace(&self, cpu: usize) -> Trace {
         self.log.trace(cpu)
     }
@@ -84,7 +84,7 @@ pub(super) fn own() -> *mut Window {
     OWN.get()
 }
 
-/// The word of this thread that leads to its window, set for as long as this lives.
+/// The thread-local pointer to the window, set for as long as this exists.
 struct Owned;
 
 impl Owned {
@@ -103,20 +103,20 @@ impl Drop for Owned {
 /// Calls `operation` between the markers. A panic ends inside of them: it is stepped too, and never
 /// leaves with the trap flag.
 ///
-/// The operation and its result are kept in places of this function. What they come from and go to
-/// may be on a stack that several CPUs use, and is not touched in between.
+/// The operation and its result are kept in local variables of this function. Their origin and
+/// destination may be on a stack that several CPUs use, and are not touched in between.
 #[inline(never)]
 fn step<R>(operation: impl FnOnce() -> R) -> thread::Result<R> {
     let operation = black_box(operation);
-    // SAFETY: a window is made with the handler installed, and `record` has set it.
+    // SAFETY: a window is created with the handler installed, and `record` has set it.
     unsafe { markers::open_window() };
     let result = catch_unwind(AssertUnwindSafe(operation));
     markers::close_window();
     black_box(result)
 }
 
-/// Decodes the instruction with the most operands, so that nothing is made or grows afterwards:
-/// the decoder's tables, and the list of operands.
+/// Decodes the instruction with the most operands, so that nothing is allocated afterwards: the
+/// decoder's tables, and the list of operands.
 fn warmed_up() -> InstructionInfoFactory {
     // `enter 0, 31`
     let code = [0xC8, 0, 0, 31];
