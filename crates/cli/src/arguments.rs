@@ -10,7 +10,7 @@ use fdtable_bench::lmbench::configuration::Configuration;
 use fdtable_bench::lmbench::subject;
 use fdtable_bench::slab::part::{self, Colouring};
 
-/// A kernel's descriptor table as a library, and what it costs beside others.
+/// A kernel's descriptor table as a library, and its cost compared with others.
 ///
 /// Without a command: the quick form of every experiment, in less than three minutes.
 #[derive(Debug, Parser)]
@@ -24,12 +24,13 @@ pub(crate) struct Arguments {
 pub(crate) enum Command {
     /// Run one experiment, or all of them.
     Bench(Bench),
-    /// Tell which operations share cache lines, from traces of their machine code. Nothing is timed.
+    /// List which operations share cache lines, from traces of their machine code. Nothing is
+    /// timed.
     Conflicts(Conflicts),
-    /// Run what an experiment wants to have done by another process.
+    /// Run a part of an experiment for another process.
     #[command(name = part::COMMAND, subcommand, hide = true)]
     Part(Part),
-    /// Answer for one configuration of `lmbench`, turn by turn.
+    /// Serve one configuration of `lmbench`, turn by turn.
     #[command(name = subject::COMMAND, hide = true)]
     LmbenchSubject {
         /// With slabs and blocks, or without.
@@ -50,13 +51,13 @@ impl Default for Command {
     }
 }
 
-/// What is shown of conflicts.
+/// Output of `conflicts`.
 #[derive(Debug, Default, Args)]
 pub(crate) struct Conflicts {
-    /// Fail unless our conflicts are exactly those that are allowed.
+    /// Fail unless our conflicts are exactly the allowed ones.
     #[arg(long, conflicts_with = "explain")]
     pub(crate) check: bool,
-    /// Tell where in the source our conflicts are: those of an operation with another, or with any.
+    /// Show where in the source our conflicts are: those of an operation with another, or with any.
     #[arg(long, value_name = "OPERATION", num_args = 0..=2, value_parser = PossibleValuesParser::new(conflicts::operations()))]
     pub(crate) explain: Option<Vec<String>>,
     #[command(flatten)]
@@ -72,7 +73,7 @@ pub(crate) struct Bench {
     pub(crate) common: Common,
 }
 
-/// What every experiment takes.
+/// Options of every experiment.
 #[derive(Debug, Default, Args)]
 pub(crate) struct Common {
     /// Take seconds for each experiment instead of minutes.
@@ -80,15 +81,15 @@ pub(crate) struct Common {
     pub(crate) quick: bool,
     #[command(flatten)]
     pub(crate) form: Form,
-    /// Tell what became faster or slower beyond the noise since FILE was written with --json.
+    /// List what became faster or slower beyond the noise since FILE was written with --json.
     #[arg(long, global = true, value_name = "FILE")]
     pub(crate) compare: Option<PathBuf>,
-    /// How often each subject has its turn.
+    /// Number of turns of each subject.
     #[arg(long, global = true, value_name = "N", value_parser = at_least_one::<usize>())]
     pub(crate) rounds: Option<usize>,
 }
 
-/// How reports are shown and kept.
+/// Output formats of reports.
 #[derive(Debug, Default, Args)]
 pub(crate) struct Form {
     /// Write the result as one JSON object to FILE.
@@ -106,13 +107,13 @@ pub(crate) struct Form {
 pub(crate) enum Experiment {
     /// From a descriptor to its open file: nanoseconds beside baselines and floors.
     Lookup,
-    /// What an open costs while up to a million descriptors are open, cache hot and cold.
+    /// The cost of an open while up to a million descriptors are open, cache hot and cold.
     FdScale,
-    /// A number given out and taken back: pairs per thread, and bytes per slot.
+    /// A descriptor allocated and freed: pairs per thread, and bytes per slot.
     Alloc,
     /// An object allocated and freed, beside mimalloc, jemalloc and others: time, memory, colours.
     Slab,
-    /// Lists of what is open, for each CPU and under one lock: dbench, a build, and their parts.
+    /// Lists of open files, for each CPU and under one lock: dbench, a build, and their parts.
     OpenFiles(OpenFilesArguments),
     /// The worst open and the worst lookup while a table grows to a million descriptors.
     Grow,
@@ -126,7 +127,7 @@ pub(crate) enum Experiment {
     Chat(ChatArguments),
     /// The calls of libMicro that concern descriptors, beside tables under a lock.
     Libmicro,
-    /// Our table beside those of others: lookups, opens and closes, growth, memory, features.
+    /// Our table beside existing alternatives: lookups, opens and closes, growth, memory, features.
     Peers,
     /// The rows of lmbench, with slabs and blocks and without: microseconds, MB/s.
     Lmbench,
@@ -134,7 +135,7 @@ pub(crate) enum Experiment {
     Posix,
 }
 
-/// What the chat takes; what is not given is 20, 20, 500 and 100.
+/// Options of the chat; the defaults are 20, 20, 500 and 100.
 #[derive(Debug, Default, Args)]
 pub(crate) struct ChatArguments {
     /// Rooms.
@@ -151,13 +152,13 @@ pub(crate) struct ChatArguments {
     pub(crate) message_bytes: Option<usize>,
 }
 
-/// What the open files take.
+/// Options of open-files.
 #[derive(Debug, Default, Args)]
 pub(crate) struct OpenFilesArguments {
-    /// Load file of dbench. Without one: /usr/share/dbench/client.txt, if it is there.
+    /// Load file of dbench. Default: /usr/share/dbench/client.txt, if it exists.
     #[arg(long, value_name = "PATH")]
     pub(crate) loadfile: Option<PathBuf>,
-    /// Clients that replay it, each on a thread of its own; 64 if not given. Some 30 MB each.
+    /// Clients that replay it, each on a thread of its own; 64 by default. Some 30 MB each.
     #[arg(long, value_name = "N", value_parser = RangedU64ValueParser::<usize>::new().range(1..=4096))]
     pub(crate) clients: Option<usize>,
 }
@@ -167,19 +168,19 @@ pub(crate) struct OpenFilesArguments {
 pub(crate) enum Part {
     #[command(flatten)]
     Slab(SlabPart),
-    /// Profile a chat and print where the samples were.
+    /// Profile a chat and print the samples by kind.
     #[command(name = profile::COMMAND)]
     ChatProfile {
-        /// What is to be profiled, as JSON.
+        /// The request, as JSON.
         request: String,
     },
-    /// Trace tables on 256 simulated CPUs and print what travels between their caches.
+    /// Trace tables on 256 simulated CPUs and print the transfers between their caches.
     #[command(name = transfers::COMMAND)]
     ConflictTransfers,
 }
 
 impl Part {
-    /// Does it in this process, and returns what is to be printed.
+    /// Runs the part in this process, and returns the text to print.
     pub(crate) fn run(self) -> anyhow::Result<String> {
         match self {
             Part::Slab(part) => part::Part::from(part).run(),
@@ -198,14 +199,14 @@ pub(crate) enum SlabPart {
         subject: String,
         /// Size of an object.
         bytes: usize,
-        /// Objects that are alive.
+        /// Live objects.
         live: usize,
     },
     /// Walk over the objects of many slabs.
     Walk {
         /// Whether slabs have colours.
         colours: Colours,
-        /// Times that it goes round.
+        /// Number of laps.
         rounds: usize,
     },
 }

@@ -27,8 +27,9 @@ use fdtable_bench::waits::Waits;
 use crate::arguments::{Bench, ChatArguments, Common, Experiment, Form, OpenFilesArguments};
 use crate::progress::Bar;
 
-/// Runs what was chosen, prints each report when it is done, and writes them all in the end, also those
-/// that were done before one failed. What cannot be read or made is an error before anything is measured.
+/// Runs the chosen experiments, prints each report when it is done, and writes all reports at the
+/// end. After a failure it still writes the reports that were done before. Checks all files for
+/// reading and writing before any measurement.
 pub(crate) fn run(chosen: &Bench) -> anyhow::Result<()> {
     let common = &chosen.common;
     let old = common.compare.as_deref().map(Old::read).transpose()?;
@@ -47,14 +48,14 @@ pub(crate) fn run(chosen: &Bench) -> anyhow::Result<()> {
     failed
 }
 
-/// Where reports are written.
+/// Destinations of reports.
 pub(crate) struct Written<'f> {
     json: Option<&'f Path>,
     folder: Option<Folder>,
 }
 
 impl<'f> Written<'f> {
-    /// Makes the folder, if one is asked for.
+    /// Creates the folder, if one was requested.
     pub(crate) fn prepare(form: &'f Form) -> anyhow::Result<Self> {
         Ok(Written {
             json: form.json.as_deref(),
@@ -77,8 +78,8 @@ impl<'f> Written<'f> {
     }
 }
 
-/// Runs one experiment after the other, and prints each report when it is done. If one fails, the others
-/// run all the same, and the first failure is returned beside their reports.
+/// Runs one experiment after the other, and prints each report when it is done. If one fails, it
+/// still runs the others, and returns the first failure beside their reports.
 pub(crate) fn measure(
     experiments: &[Box<dyn experiment::Experiment>],
     form: &Form,
@@ -107,7 +108,7 @@ pub(crate) fn measure(
     (reports, failed)
 }
 
-/// Lists the experiments with the configuration that was asked for.
+/// Lists the chosen experiments with their configuration.
 fn experiments(chosen: &Bench) -> Vec<Box<dyn experiment::Experiment>> {
     let common = &chosen.common;
     match &chosen.experiment {

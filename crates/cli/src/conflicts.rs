@@ -6,7 +6,7 @@ use crate::arguments;
 use crate::bench::{Written, measure};
 use crate::progress::Bar;
 
-/// Traces the operations, and shows what was asked for.
+/// Traces the operations, and prints the requested output.
 pub(crate) fn run(chosen: &arguments::Conflicts) -> anyhow::Result<()> {
     if let Some(named) = &chosen.explain {
         print!("{}", conflicts::explain(named, &Bar::new(Vec::new()))?);

@@ -1,4 +1,4 @@
-//! How far a run is, on the terminal.
+//! A progress bar on the terminal.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -8,8 +8,8 @@ use indicatif::{FormattedDuration, ProgressBar, ProgressStyle};
 
 use crate::time_left::TimeLeft;
 
-/// Shape of the bar: which experiment of how many, what of it, how far, and how long all of them
-/// still take.
+/// Template of the bar: index of the experiment, its current part, progress, and the time left for
+/// all of them.
 const SHAPE: &str = "{prefix} {msg:22} {wide_bar} {pos}/{len} {elapsed}";
 
 /// Bar on the standard error, hidden where that is not a terminal.
@@ -21,16 +21,16 @@ pub(crate) struct Bar {
 /// Experiments of a run.
 struct Run {
     time_left: TimeLeft,
-    /// Experiments that have begun.
+    /// Experiments that have started.
     begun: usize,
     /// How many there are.
     all: usize,
-    /// When the newest one began.
+    /// Start of the current one.
     since: Instant,
 }
 
 impl Bar {
-    /// Makes a bar for experiments that are expected to take so long.
+    /// Creates a bar for experiments with these expected durations.
     pub(crate) fn new(expected: Vec<Duration>) -> Self {
         let bar = ProgressBar::new(0);
         if let Ok(style) = ProgressStyle::with_template(SHAPE) {
@@ -68,8 +68,8 @@ impl Bar {
         look(&mut self.run.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Shows the place in the run. No thread does so besides, which would take time from what is
-    /// measured.
+    /// Shows the position in the run. No background thread does so, since it would take time from
+    /// the measurement.
     fn show(&self) {
         let place = self.with_run(|run| {
             let left = run.time_left.after(run.since.elapsed());

@@ -1,16 +1,16 @@
-//! How long a run still takes, from what was expected and what has passed.
+//! An estimate of the time left, from expected and elapsed durations.
 
 use std::time::Duration;
 
-/// Expected durations of a run, scaled by how long its first experiments have taken.
+/// Expected durations of a run, scaled by the actual durations of its first experiments.
 pub(crate) struct TimeLeft {
     expected: Vec<Duration>,
-    /// Durations of those that have ended.
+    /// Actual durations of the finished ones.
     taken: Vec<Duration>,
 }
 
 impl TimeLeft {
-    /// Begins a run of experiments that are expected to take so long.
+    /// Starts a run of experiments with these expected durations.
     pub(crate) fn new(expected: Vec<Duration>) -> Self {
         TimeLeft {
             expected,
@@ -18,12 +18,13 @@ impl TimeLeft {
         }
     }
 
-    /// Ends an experiment that took so long.
+    /// Ends an experiment that took `took`.
     pub(crate) fn end(&mut self, took: Duration) {
         self.taken.push(took);
     }
 
-    /// Estimates what is left in whole seconds, where the present experiment began `elapsed` ago.
+    /// Estimates the time left in whole seconds, where the current experiment started `elapsed`
+    /// ago.
     pub(crate) fn after(&self, elapsed: Duration) -> Duration {
         let (ended, ahead) = self
             .expected
@@ -38,8 +39,8 @@ impl TimeLeft {
         Duration::from_secs(left.as_secs_f64().round() as u64)
     }
 
-    /// Computes how much slower than expected the run is: by those that ended, and by the present
-    /// one if it takes longer already.
+    /// Computes how much slower than expected the run is: by the finished ones, and by the current
+    /// one if it already takes longer.
     fn scale(&self, ended: &[Duration], present: Duration, elapsed: Duration) -> f64 {
         let expected: Duration = ended.iter().sum();
         let taken: Duration = self.taken.iter().sum();

@@ -49,7 +49,7 @@ fn a_tiny_run_has_times_memory_and_colours() {
         }
         for row in rows("memory", subject) {
             let object = row["bytes"].as_u64().unwrap();
-            // Noise of the resident set is small beside so many.
+            // The noise of the resident set is small beside so many objects.
             let taken = row["resident"].as_u64().unwrap() / 100_000;
             assert!((object / 2..object * 3).contains(&taken), "{row}");
         }
@@ -89,7 +89,7 @@ fn a_footprint_is_what_the_process_prints() {
     assert!(printed.is_none_or(|it| it.taken.is_some_and(|taken| taken >= it.bytes * it.live)));
 }
 
-// In a process of its own: what other tests give back meanwhile would be subtracted.
+// In a process of its own: frees of other tests would be subtracted.
 #[test]
 fn many_boxes_are_resident() {
     let part = Part::Footprint {

@@ -1,7 +1,7 @@
-//! A box in a heap that the type names: what `Box::new_in` does where that is stable.
+//! A box in a heap that its type names, like the unstable `Box::new_in`.
 //!
-//! Who compares heaps needs several in one program, and only one can be the global one. A heap is a
-//! constant of its type, so a box is one pointer and knows where its memory goes back to.
+//! A program that compares heaps needs several, and only one can be the global one. A heap is a
+//! constant of its type, so a box is one pointer and knows the heap that frees its memory.
 
 use core::fmt;
 use core::marker::PhantomData;
@@ -11,7 +11,7 @@ use std::alloc::{GlobalAlloc, Layout};
 
 use fdtable_base::fallible::OutOfMemory;
 
-/// Heap of its own beside the global one.
+/// A heap beside the global one.
 ///
 /// ```
 /// use std::alloc::System;
@@ -24,22 +24,22 @@ use fdtable_base::fallible::OutOfMemory;
 /// }
 /// ```
 pub trait Heap: 'static {
-    /// What allocates.
+    /// Type of the allocator.
     type Allocator: GlobalAlloc + Sync;
     /// The allocator: a constant, so the one that frees is the one that allocated.
     const ALLOCATOR: &'static Self::Allocator;
 }
 
-/// Value in the heap `H`, which is dropped and freed with it.
+/// Value in the heap `H`, which is dropped and freed with the box.
 pub struct HeapBox<T, H: Heap>(Place<T, H>);
 
 // SAFETY: the box owns its value, as a `Box` does; the allocator may be called by every thread.
 unsafe impl<T: Send, H: Heap> Send for HeapBox<T, H> {}
-// SAFETY: a shared box gives out shared references to its value, nothing else.
+// SAFETY: a shared box returns shared references to its value, nothing else.
 unsafe impl<T: Sync, H: Heap> Sync for HeapBox<T, H> {}
 
 impl<T, H: Heap> HeapBox<T, H> {
-    /// Puts `value` in the heap. Blocks as the heap does.
+    /// Puts `value` in the heap. May block in the allocator.
     ///
     /// # Errors
     /// [`OutOfMemory`] (`ENOMEM`) if the heap has no memory; the value is dropped.
@@ -60,7 +60,7 @@ impl<T, H: Heap> HeapBox<T, H> {
     #[inline]
     pub fn try_new(value: T) -> Result<Self, OutOfMemory> {
         let place = Place::new()?;
-        // SAFETY: the place is nobody else's, and as large and aligned as `T` asks for.
+        // SAFETY: nothing else uses the place, which has the size and alignment of `T`.
         unsafe { place.0.write(value) };
         Ok(HeapBox(place))
     }
@@ -79,7 +79,7 @@ impl<T, H: Heap> Deref for HeapBox<T, H> {
 impl<T, H: Heap> DerefMut for HeapBox<T, H> {
     #[inline]
     fn deref_mut(&mut self) -> &mut T {
-        // SAFETY: as above, and the box is borrowed for this alone.
+        // SAFETY: as above, and the box is exclusively borrowed.
         unsafe { self.0.0.as_mut() }
     }
 }
@@ -87,8 +87,8 @@ impl<T, H: Heap> DerefMut for HeapBox<T, H> {
 impl<T, H: Heap> Drop for HeapBox<T, H> {
     #[inline]
     fn drop(&mut self) {
-        // SAFETY: `try_new` wrote a value, and nobody uses it any more. The place goes afterwards,
-        // as a field, also when the value's drop panics.
+        // SAFETY: `try_new` wrote a value, and nothing uses it any more. The place is freed
+        // afterwards, as a field, even if the value's drop panics.
         unsafe { self.0.0.drop_in_place() };
     }
 }
@@ -122,7 +122,7 @@ impl<T, H: Heap> Drop for Place<T, H> {
     fn drop(&mut self) {
         let layout = Layout::new::<T>();
         if layout.size() != 0 {
-            // SAFETY: the memory came from this allocator with this layout, and goes once.
+            // SAFETY: the memory came from this allocator with this layout, and is freed once.
             unsafe { H::ALLOCATOR.dealloc(self.0.as_ptr().cast(), layout) };
         }
     }
@@ -137,10 +137,10 @@ mod tests {
 
     use super::*;
 
-    /// A heap that counts what it has given out, and gives nothing larger than a page.
+    /// A heap that counts allocated bytes, and refuses allocations larger than a page.
     struct Counted(AtomicUsize);
 
-    // SAFETY: all memory is the system's, which is asked with the same layouts.
+    // SAFETY: all memory is the system's, with the same layouts.
     unsafe impl GlobalAlloc for Counted {
         unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
             if layout.size() > 4096 {
@@ -158,7 +158,7 @@ mod tests {
         }
     }
 
-    /// Makes a heap for one test, since tests run at the same time.
+    /// Creates a heap for one test, since tests run at the same time.
     macro_rules! heap {
         () => {{
             static COUNTED: Counted = Counted(AtomicUsize::new(0));
