@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn any_free_number_is_below_the_limit_and_given_out_once() {
+    fn any_free_descriptor_is_below_the_limit_and_allocated_once() {
         let table = AnyFree::with_limit(200);
         let open = |value: u64| table.open(AnyFree::new_file(value)).unwrap();
         let given: BTreeSet<_> = (0..100).map(open).collect();

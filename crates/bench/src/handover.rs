@@ -118,7 +118,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_made_is_removed_by_another_thread() {
+    fn items_are_removed_by_another_thread() {
         let removed = AtomicU64::new(0);
         let own = || Some(thread::current().id());
         let turned = turn(

@@ -199,7 +199,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_tells_the_role() {
+    fn a_name_implies_the_role() {
         let roles = [
             "fdtable::slab",
             "floor: two atomic adds",

@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn a_figure_says_whether_its_goal_is_reached() {
+    fn a_figure_states_if_its_goal_is_reached() {
         assert_eq!(
             figure(1.12, Goal::AtMost(1.3)),
             "cost of a b: a.b = 1.120 (goal ≤ 1.3: reached)"
@@ -315,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn a_figure_of_ratios_tells_their_spread() {
+    fn a_figure_of_ratios_states_their_spread() {
         let ratios = Summary::of(&[1.0, 2.0, 3.0]);
         let figure = Figure::of_ratio("a.b", &ratios, Goal::None, "a ÷ b");
         assert_eq!(figure.to_string(), "a ÷ b (p10–p90 1.200–2.80): a.b = 2.00");

@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_median_does_not_care_for_order_or_outliers() {
+    fn a_median_depends_on_neither_order_nor_outliers() {
         assert_eq!(median(&[5.0, 1.0, 1000.0]), 5.0);
         assert_eq!(median(&[4.0, 1.0, 2.0, 3.0]), 2.5);
         assert_eq!(median(&[7.0]), 7.0);

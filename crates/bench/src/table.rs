@@ -225,7 +225,7 @@ mod tests {
     use super::*;
 
     /// Checks the properties that every workload relies on.
-    fn serves_the_lowest_free_number<Tb: Table<u64> + NewFile<u64, u64>>() {
+    fn serves_the_lowest_free_descriptor<Tb: Table<u64> + NewFile<u64, u64>>() {
         let table = Tb::with_limit(200);
         for value in 0..200 {
             assert_eq!(table.open(Tb::new_file(value)), Ok(value as RawFd));
@@ -240,7 +240,7 @@ mod tests {
         }
     }
 
-    fn refuses_numbers_that_are_not_open<Tb: Table<u64> + NewFile<u64, u64>>() {
+    fn refuses_descriptors_that_are_not_open<Tb: Table<u64> + NewFile<u64, u64>>() {
         let table = Tb::with_limit(100);
         table.open(Tb::new_file(1)).unwrap();
         for fd in [-1, RawFd::MIN, 1, 63, 64, 100, RawFd::MAX] {
@@ -260,7 +260,7 @@ mod tests {
         assert_eq!(*file, 5);
     }
 
-    fn hands_over_what_it_takes<Tb: Table<u64> + NewFile<u64, u64>>() {
+    fn take_returns_the_file<Tb: Table<u64> + NewFile<u64, u64>>() {
         let table = Tb::with_limit(10);
         let fd = table.open(Tb::new_file(5)).unwrap();
         assert_eq!(table.take(fd).map(|file| *file), Ok(5));
@@ -283,7 +283,7 @@ mod tests {
         assert_eq!(parent.open(Tb::new_file(0)), Ok(7));
     }
 
-    fn releases_a_socket_when_its_last_reference_goes<Tb>()
+    fn releases_a_socket_with_its_last_reference<Tb>()
     where
         Tb: Table<dyn Object> + NewFile<dyn Object, fdtable_vfs::socket::Socket>,
     {
@@ -319,18 +319,18 @@ mod tests {
         use super::*;
 
         on_every_table! {
-            serves_the_lowest_free_number
-            refuses_numbers_that_are_not_open
+            serves_the_lowest_free_descriptor
+            refuses_descriptors_that_are_not_open
             keeps_an_owned_file_after_close
-            hands_over_what_it_takes
+            take_returns_the_file
             a_child_is_independent_of_its_parent
         }
 
         #[test]
-        fn releases_a_socket_when_its_last_reference_goes() {
-            super::releases_a_socket_when_its_last_reference_goes::<Files<dyn Object>>();
-            super::releases_a_socket_when_its_last_reference_goes::<RwLockBitmap<dyn Object>>();
-            super::releases_a_socket_when_its_last_reference_goes::<RwLockVec<dyn Object>>();
+        fn releases_a_socket_with_its_last_reference() {
+            super::releases_a_socket_with_its_last_reference::<Files<dyn Object>>();
+            super::releases_a_socket_with_its_last_reference::<RwLockBitmap<dyn Object>>();
+            super::releases_a_socket_with_its_last_reference::<RwLockVec<dyn Object>>();
         }
     }
 }

@@ -30,11 +30,11 @@ fn a_tiny_run_has_time_and_memory_of_every_table() {
     if cfg!(target_env = "gnu") {
         // At least a leaf of pointers, and a table that is not as long as its limit.
         assert!((512.0..1e6).contains(&value("sparse.bytes")));
-        vectors_hold_what_lies_below(&report.rows);
+        vectors_hold_all_slots_below(&report.rows);
     }
 }
 
-fn vectors_hold_what_lies_below(rows: &[serde_json::Value]) {
+fn vectors_hold_all_slots_below(rows: &[serde_json::Value]) {
     for row in rows {
         if row["subject"] == "RwLock<Vec<Option<Arc>>>" {
             let slots = row["fd"].as_f64().unwrap() * 8.0;

@@ -321,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn a_part_is_what_the_experiment_asked_for() {
+    fn a_part_is_the_one_that_the_experiment_requested() {
         let footprint = part::Part::Footprint {
             subject: "a name of words".to_owned(),
             bytes: 104,
@@ -357,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn conflicts_are_explained_for_operations_that_there_are() {
+    fn conflicts_are_explained_for_existing_operations() {
         let parse = |line: &str| Arguments::try_parse_from(line.split_whitespace());
         let asked = parse("fdtable conflicts --explain close dup").unwrap();
         let Some(Command::Conflicts(asked)) = asked.command else {
@@ -374,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_meaning_is_refused() {
+    fn invalid_values_are_refused() {
         for line in [
             "fdtable bench chat --rooms 0",
             "fdtable bench chat --message-bytes 7",

@@ -281,7 +281,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_no_report_is_refused_before_anything_is_measured() {
+    fn a_file_that_is_no_report_is_refused_before_any_measurement() {
         let chosen = Bench {
             experiment: None,
             common: Common {
@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn no_choice_is_every_experiment_there_is() {
+    fn no_choice_is_every_experiment() {
         let all = [
             "lookup",
             "fd-scale",

@@ -67,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn at_first_all_that_is_expected_is_left() {
+    fn at_first_the_time_left_is_the_expected_one() {
         assert_eq!(run().after(Duration::ZERO), seconds(60));
         assert_eq!(run().after(seconds(4)), seconds(56));
     }
@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn in_the_end_nothing_is_left() {
+    fn at_the_end_no_time_is_left() {
         let mut run = run();
         for took in [10, 20, 30] {
             run.end(seconds(took));

@@ -36,7 +36,7 @@ fn a_small_run_has_a_profile_of_every_table() {
 }
 
 #[test]
-fn what_cannot_be_profiled_is_an_error() {
+fn an_invalid_profile_request_is_an_error() {
     let output = Command::new(PROGRAM)
         .args(["part", "chat-profile", "nothing"])
         .output()

@@ -50,7 +50,7 @@ fn a_tiny_run_has_every_row_in_every_configuration() {
 }
 
 #[test]
-fn a_program_that_is_none_is_an_error() {
+fn a_file_that_is_no_program_is_an_error() {
     let tiny = Lmbench {
         rounds: 1,
         renewed_after: 1,

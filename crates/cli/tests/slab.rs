@@ -114,7 +114,7 @@ fn a_walk_prints_nothing() {
 }
 
 #[test]
-fn nobody_of_that_name_is_an_error() {
+fn an_unknown_name_is_an_error() {
     let output = run(&Part::Footprint {
         subject: "nobody".to_owned(),
         bytes: 64,

@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_given_back_is_claimed_again() {
+    fn a_released_cpu_is_claimed_again() {
         let _turn = turn();
         let first = Claim::first_free().unwrap();
         assert_eq!(first.index(), 0);
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn there_are_not_more_than_all() {
+    fn claims_end_at_the_maximum() {
         let _turn = turn();
         let former = std::mem::replace(&mut *taken(), CpuSet::of_all_but(77));
         let claim = Claim::first_free().unwrap();

@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_writes_what_the_other_touches_is_true_sharing() {
+    fn a_write_to_bytes_that_the_other_accesses_is_true_sharing() {
         for other in [Load, Store, Locked] {
             let found = sharing(&[(64, 8, Store)], &[(71, 1, other)], Bytes64);
             assert_eq!(found, [(64, Sharing::True)]);
@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_writes_beside_the_other_is_false_sharing_as_far_as_the_line_goes() {
+    fn writes_beside_each_other_are_false_sharing_within_the_line() {
         let both = |at, line| sharing(&[(64, 8, Store)], &[(at, 1, Load)], line);
         assert_eq!(both(72, Bytes64), [(64, Sharing::False)]);
         assert_eq!(both(127, Bytes64), [(64, Sharing::False)]);
@@ -335,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn a_trace_that_is_not_whole_is_never_free() {
+    fn an_incomplete_trace_is_never_free() {
         let mut left = trace(0, &[]);
         left.remarks.push((0, Remark::Fence));
         let right = trace(1, &[]);

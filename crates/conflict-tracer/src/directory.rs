@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn each_kind_of_transfer_is_told_from_the_others() {
+    fn each_kind_of_transfer_is_counted_separately() {
         assert_eq!(
             last(&[(0, &[Store]), (1, &[Load])]),
             one(|count| count.read_dirty = 1)
@@ -328,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn who_was_robbed_has_nothing() {
+    fn a_cache_whose_line_was_taken_has_nothing() {
         let robbed = last(&[(0, &[Load]), (1, &[Load]), (2, &[Store]), (0, &[Load])]);
         assert_eq!(robbed, one(|count| count.read_dirty = 1));
     }
@@ -349,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn writers_of_one_line_transfer_it_each_time_on_however_many_cpus() {
+    fn writers_of_one_line_transfer_it_each_time_on_any_number_of_cpus() {
         for cpus in [2, 16, 256] {
             let mut directory = Directory::new(LineSize::Bytes64);
             let mut steady = Transfers::default();

@@ -53,11 +53,7 @@ impl Location {
         let mut location = Self::of(instruction);
         for caller in callers {
             location.look_up(*caller);
-            if let Some(end) = location
-                .frames
-                .iter()
-                .position(Frame::is_not_of_the_operation)
-            {
+            if let Some(end) = location.frames.iter().position(Frame::calls_the_operation) {
                 location.frames.truncate(end);
                 break;
             }
@@ -90,7 +86,7 @@ impl Location {
 impl Frame {
     /// Returns true if the function calls the operation: in the recorder, or in the code that
     /// catches its panic.
-    fn is_not_of_the_operation(&self) -> bool {
+    fn calls_the_operation(&self) -> bool {
         let last = self.function.rsplit("::").next();
         matches!(last, Some("do_call" | "catch_unwind" | "__rust_try"))
             || self

@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn what_shares_nothing_scales_in_proportion() {
+    fn operations_that_share_nothing_scale_in_proportion() {
         let own = |cpu| vec![(cpu as u64 * 64, Kind::Locked)];
         let one = modelled(1, own);
         assert_eq!(one.low, one.high);
@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn one_line_that_all_write_has_the_pace_of_its_travels() {
+    fn one_line_that_all_write_limits_them_to_its_transfers() {
         let all = modelled(64, |_| vec![(0, Kind::Locked)]);
         let (fastest, slowest) = (1e9 / 25.0, 1e9 / 200.0);
         assert!(all.low > slowest && all.high < fastest, "{all:?}");
@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn what_takes_for_ever_is_no_error() {
+    fn an_infinite_time_is_no_error() {
         let mut machine = Machine::FLAT;
         machine.costs.same_socket_ns = f64::INFINITY;
         machine.costs.locked_ns = f64::INFINITY;

@@ -61,7 +61,7 @@ fn child(former: libc::sighandler_t, then: fn()) -> libc::c_int {
 }
 
 #[test]
-fn traps_of_others_go_where_they_would_have_gone() {
+fn foreign_traps_reach_their_own_handlers() {
     assert_eq!(child(libc::SIG_DFL, || ()), 0);
     assert_eq!(child(libc::SIG_IGN, send), 0);
     let ends = [
@@ -88,9 +88,9 @@ fn traps_of_others_go_where_they_would_have_gone() {
     breakpoint();
     assert_eq!(CAUGHT.load(Relaxed), 2, "outside");
 
-    what_stands_behind_a_breakpoint_is_seen();
-    traps_that_others_send_all_the_time_hide_nothing();
-    a_window_without_a_handler_is_not_taken_for_one_in_which_nothing_happened();
+    the_instruction_after_a_breakpoint_is_traced();
+    foreign_traps_sent_all_the_time_hide_nothing();
+    a_window_without_a_handler_is_not_an_empty_trace();
 }
 
 /// Returns the number of writes to the word.
@@ -101,7 +101,7 @@ fn writes(trace: &Trace, word: &AtomicU64) -> usize {
         .count()
 }
 
-fn what_stands_behind_a_breakpoint_is_seen() {
+fn the_instruction_after_a_breakpoint_is_traced() {
     static WORD: AtomicU64 = AtomicU64::new(0);
     let trace = record(|| {
         // SAFETY: the handler increments a counter; stores to a shared word.
@@ -112,7 +112,7 @@ fn what_stands_behind_a_breakpoint_is_seen() {
 }
 
 /// While a `SIGTRAP` is pending, the kernel drops that of a step.
-fn traps_that_others_send_all_the_time_hide_nothing() {
+fn foreign_traps_sent_all_the_time_hide_nothing() {
     static WORD: AtomicU64 = AtomicU64::new(0);
     const ADDITIONS: usize = 250;
     // SAFETY: names this thread.
@@ -151,7 +151,7 @@ fn traps_that_others_send_all_the_time_hide_nothing() {
     });
 }
 
-fn a_window_without_a_handler_is_not_taken_for_one_in_which_nothing_happened() {
+fn a_window_without_a_handler_is_not_an_empty_trace() {
     static WORD: AtomicU64 = AtomicU64::new(0);
     let add = || {
         WORD.fetch_add(1, Relaxed);

@@ -146,7 +146,7 @@ program!(
 );
 
 #[test]
-fn what_goes_by_the_stack() {
+fn implicit_accesses_to_the_stack() {
     let memory = Memory::new();
     let (_, trace) = run((stack, stack_end), &memory, 0);
     let top = trace.accesses().last().unwrap().address as i64;
@@ -191,7 +191,7 @@ program!(
 );
 
 #[test]
-fn string_instructions_touch_what_each_turn_touches() {
+fn string_instructions_access_the_memory_of_each_iteration() {
     let expected = [
         (4096, 1, Load),
         (0, 1, Store),
@@ -223,7 +223,7 @@ program!(
 );
 
 #[test]
-fn a_search_touches_only_as_far_as_it_gets() {
+fn a_search_accesses_only_the_searched_part() {
     let expected = [(2, 1, Store), (0, 1, Load), (1, 1, Load), (2, 1, Load)];
     check!(scan, scan_end, 0, expected);
 }
@@ -250,7 +250,7 @@ program!(
 );
 
 #[test]
-fn locked_instructions_are_told_from_others() {
+fn locked_instructions_are_distinguished_from_others() {
     let memory = Memory::new();
     let (_, trace) = run((locked, locked_end), &memory, 0);
     let mut found = touches(&trace, &memory);
@@ -283,7 +283,7 @@ program!(
 );
 
 #[test]
-fn a_bit_by_its_number_is_where_the_number_says() {
+fn a_bit_index_selects_the_accessed_word() {
     check!(
         bits,
         bits_end,
@@ -313,7 +313,7 @@ fn the_index_of_a_table_is_a_byte() {
 }
 
 #[test]
-fn what_the_processor_runs_without_a_trap_is_told_to_be_missing() {
+fn an_instruction_without_a_trap_is_recorded_as_missing() {
     let cpu = claim();
     // SAFETY: loads the current stack segment.
     let load = || unsafe { asm!("mov {0:e}, ss", "mov ss, {0:e}", "nop", out(reg) _) };
@@ -322,7 +322,7 @@ fn what_the_processor_runs_without_a_trap_is_told_to_be_missing() {
 }
 
 #[test]
-fn what_the_kernel_stands_in_for_is_told_to_be_missing() {
+fn code_emulated_by_the_kernel_is_recorded_as_missing() {
     let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
     if !maps.contains("[vsyscall]") {
         return;
@@ -479,7 +479,7 @@ program!(
 );
 
 #[test]
-fn prefetches_bring_lines_and_fences_are_remarks() {
+fn prefetches_fetch_lines_and_fences_are_remarks() {
     check!(hints, hints_end, 0, [(64, 1, Load), (128, 1, Store)]);
     let cpu = claim();
     let memory = Memory::new();
@@ -557,7 +557,7 @@ program!(
 );
 
 #[test]
-fn the_instruction_behind_a_system_call_is_seen_and_the_registers_are_as_they_should_be() {
+fn the_instruction_after_a_system_call_is_traced_with_correct_registers() {
     let memory = Memory::new();
     let (_, trace) = run((system_call, system_call_end), &memory, 0);
     let expected = [(0, 4, Store), (8, 8, Store), (16, 8, Store), (24, 8, Store)];

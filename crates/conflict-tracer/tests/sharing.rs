@@ -149,7 +149,7 @@ fn reads_alone_never_conflict() {
 }
 
 #[test]
-fn a_spinlock_conflicts_in_its_word_and_what_it_guards() {
+fn a_spinlock_conflicts_in_its_word_and_the_guarded_data() {
     struct Guarded(Alone<AtomicBool>, Alone<AtomicU64>);
     let add = |guarded: &Guarded| {
         while guarded.0.0.swap(true, Acquire) {
@@ -170,7 +170,7 @@ fn cpus_that_allocate_for_themselves_do_not_conflict() {
 }
 
 #[test]
-fn what_is_handed_to_a_cpu_and_comes_back_is_not_in_its_trace() {
+fn the_transfer_of_an_operation_and_its_result_is_not_traced() {
     let take = |_: &()| {
         let large = black_box([7_u64; 32]);
         move || large
@@ -229,7 +229,7 @@ fn transfers_do_not_grow_where_nothing_is_shared_and_are_one_where_a_counter_is(
 }
 
 #[test]
-fn two_hundred_and_fifty_six_cpus_can_be_had() {
+fn two_hundred_and_fifty_six_cpus_can_be_started() {
     let counters: Vec<_> = (0..MAX_CPUS).map(|_| Alone(AtomicU64::new(0))).collect();
     let (steady, traces) = transfers(MAX_CPUS, |cpu| counters[cpu].0.fetch_add(1, Relaxed));
     assert_eq!(

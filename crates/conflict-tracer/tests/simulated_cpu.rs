@@ -88,7 +88,7 @@ fn sequence_ends(area: *mut u8) -> bool {
 }
 
 #[test]
-fn whoever_asks_is_told_the_simulated_number() {
+fn all_readers_get_the_simulated_number() {
     let cpu = claim();
     let mut recorder = Recorder::new().unwrap();
     let asked = || (c_library_cpu(), system_cpu());
@@ -123,7 +123,7 @@ fn afterwards_the_kernel_has_the_area_again() {
 }
 
 #[test]
-fn restartable_sequences_get_to_their_end() {
+fn restartable_sequences_run_to_their_end() {
     let mut cpus = start(1).unwrap();
     let Some(area) = cpus.run(0, || area().map(|area| area as usize)).unwrap() else {
         return;
@@ -134,7 +134,7 @@ fn restartable_sequences_get_to_their_end() {
 }
 
 #[test]
-fn each_simulated_cpu_has_a_number_that_nobody_else_has() {
+fn each_simulated_cpu_has_a_unique_number() {
     let (mut some, mut others) = (start(4).unwrap(), start(3).unwrap());
     assert_eq!(some.count(), 4);
     let mut told = Vec::new();
@@ -156,7 +156,7 @@ fn each_simulated_cpu_has_a_number_that_nobody_else_has() {
 }
 
 #[test]
-fn numbers_that_are_not_there_are_errors() {
+fn missing_numbers_are_errors() {
     assert!(matches!(start(0), Err(Error::CpuCount(0))));
     assert!(matches!(start(MAX_CPUS + 1), Err(Error::CpuCount(_))));
     let mut cpus = start(1).unwrap();

@@ -128,7 +128,7 @@ fn signals_that_come_all_the_time_do_not_change_a_trace() {
 }
 
 #[test]
-fn a_thread_that_blocks_all_signals_is_stepped_all_the_same() {
+fn a_thread_that_blocks_all_signals_is_still_stepped() {
     let target = AtomicU64::new(0);
     let mut former = 0_u64;
     let mut after = 0_u64;
@@ -170,7 +170,7 @@ fn change_mask(how: libc::c_int, set: Option<&u64>) -> u64 {
 }
 
 #[test]
-fn system_calls_are_remarks_and_the_trace_goes_on() {
+fn system_calls_are_remarks_and_the_trace_continues() {
     let target = AtomicU64::new(0);
     let (parent, trace) = record(|| {
         // SAFETY: returns a number.
@@ -203,7 +203,7 @@ fn a_thread_that_is_started_inside_is_not_stepped() {
 }
 
 #[test]
-fn a_panic_goes_on_outside_and_the_thread_is_no_longer_stepped() {
+fn a_panic_continues_outside_and_the_thread_is_no_longer_stepped() {
     let cpu = claim();
     let mut recorder = Recorder::with_limit(10_000).unwrap();
     let target = AtomicU64::new(0);
@@ -223,7 +223,7 @@ fn a_panic_goes_on_outside_and_the_thread_is_no_longer_stepped() {
 }
 
 #[test]
-fn a_panic_on_a_simulated_cpu_comes_to_who_asked() {
+fn a_panic_on_a_simulated_cpu_reaches_the_requesting_thread() {
     let recorder = Recorder::with_limit(10_000).unwrap();
     // SAFETY: as for `claim`.
     let mut cpus = unsafe { Cpus::with_recorder(2, recorder) }.unwrap();
@@ -278,7 +278,7 @@ fn an_operation_past_the_limit_may_block_all_signals() {
 /// Virtual machines have been seen to raise one in a million steps without its mark. The kernel
 /// then reports it as a breakpoint.
 #[test]
-fn a_step_that_does_not_say_so_is_one_all_the_same() {
+fn an_unmarked_step_counts_as_a_step() {
     let target = AtomicU64::new(0);
     // SAFETY: all zeroes is a value of this type.
     let mut info: libc::siginfo_t = unsafe { std::mem::zeroed() };
@@ -302,7 +302,7 @@ extern "C" fn skip(_: libc::c_int, _: *mut libc::siginfo_t, context: *mut libc::
 }
 
 #[test]
-fn an_instruction_that_a_handler_went_on_with_is_told_to_be_missing() {
+fn an_instruction_run_by_a_signal_handler_is_recorded_as_missing() {
     // SAFETY: all zeroes is a value of this type.
     let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
     action.sa_flags = libc::SA_SIGINFO;
@@ -320,7 +320,7 @@ fn an_instruction_that_a_handler_went_on_with_is_told_to_be_missing() {
 }
 
 #[test]
-fn a_process_that_handles_nothing_is_started_as_ever_and_the_rest_is_told_to_be_missing() {
+fn a_process_without_handlers_starts_and_the_rest_is_recorded_as_missing() {
     #[repr(C)]
     struct Arguments([u64; 8]);
     const FLAGS: u64 = 1 << 32; // CLONE_CLEAR_SIGHAND
@@ -349,7 +349,7 @@ fn a_process_that_handles_nothing_is_started_as_ever_and_the_rest_is_told_to_be_
 }
 
 #[test]
-fn a_system_call_is_nobody_s_caller() {
+fn a_system_call_is_no_caller() {
     let target = AtomicU64::new(0);
     let (_, trace) = record(|| {
         target.fetch_add(1, Relaxed);
@@ -381,7 +381,7 @@ fn a_recording_inside_of_a_recording_is_an_error() {
 }
 
 #[test]
-fn what_the_c_library_copies_is_seen_to_the_last_byte() {
+fn a_copy_by_the_c_library_is_traced_to_the_last_byte() {
     let from: Vec<u8> = (0..255).collect();
     let mut to = vec![0_u8; 255];
     let start = to.as_mut_ptr() as u64;

@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn a_drop_that_panics_gives_the_memory_back() {
+    fn a_drop_that_panics_frees_the_memory() {
         struct Panics;
         impl Drop for Panics {
             fn drop(&mut self) {

@@ -240,7 +240,7 @@ mod tests {
         assert!(numbers.take(key).is_some(), "{}", N::NAME);
     }
 
-    fn refuses_what_was_taken<N: Numbers<Key: Copy>>() {
+    fn refuses_a_key_that_was_taken<N: Numbers<Key: Copy>>() {
         let numbers = N::with_room(10);
         let key = numbers.open(N::object().unwrap()).expect(N::NAME);
         assert!(numbers.take(key).is_some(), "{}", N::NAME);
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn every_allocator_hands_over_what_it_holds() {
+    fn every_allocator_returns_the_object_that_it_holds() {
         gives_and_takes::<Files<Apart>>();
         gives_and_takes::<AnyFree<Apart>>();
         gives_and_takes::<RwLockVec<Apart>>();
@@ -261,13 +261,13 @@ mod tests {
     }
 
     #[test]
-    fn a_number_is_taken_once() {
-        refuses_what_was_taken::<Files<Apart>>();
-        refuses_what_was_taken::<AnyFree<Apart>>();
-        refuses_what_was_taken::<RwLockVec<Apart>>();
-        refuses_what_was_taken::<RwLockBitmap<Apart>>();
-        refuses_what_was_taken::<MutexSlab>();
-        refuses_what_was_taken::<StdMutexSlab>();
-        refuses_what_was_taken::<ShardedSlab>();
+    fn a_key_is_taken_once() {
+        refuses_a_key_that_was_taken::<Files<Apart>>();
+        refuses_a_key_that_was_taken::<AnyFree<Apart>>();
+        refuses_a_key_that_was_taken::<RwLockVec<Apart>>();
+        refuses_a_key_that_was_taken::<RwLockBitmap<Apart>>();
+        refuses_a_key_that_was_taken::<MutexSlab>();
+        refuses_a_key_that_was_taken::<StdMutexSlab>();
+        refuses_a_key_that_was_taken::<ShardedSlab>();
     }
 }

@@ -165,7 +165,7 @@ mod tests {
     use crate::table::Table;
 
     #[test]
-    fn the_free_number_of_a_full_table_is_in_the_middle() {
+    fn the_free_descriptor_of_a_full_table_is_in_the_middle() {
         let filled = Filled::<Files<Apart>>::new(101).unwrap();
         assert_eq!(filled.numbers.open_count(), 100);
         let object = <Files<Apart> as Numbers>::object().unwrap();
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn a_table_that_gives_nothing_counts_nothing() {
+    fn failed_opens_count_nothing() {
         let filled = Filled::<Files<Apart>>::new(1).unwrap();
         filled.numbers.set_limit(0).expect("below the hard limit");
         for work in [Work::Move, Work::Clone] {

@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn figures_of_what_was_not_measured_are_left_out() {
+    fn figures_without_a_measurement_are_left_out() {
         let rows = [row(MUTEX_SLAB, 1, &[30.0]), row(LOWEST, 1, &[10.0])];
         let figures = figures(&rows, 100);
         let keys: Vec<_> = figures.iter().map(|figure| figure.key).collect();

@@ -375,7 +375,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pair_gets_two_numbers_or_none() {
+    fn a_pair_gets_two_descriptors_or_none() {
         let table = RwLockBitmap::with_limit(3);
         let file = Arc::new(());
         let again = || Arc::clone(&file);
@@ -387,7 +387,7 @@ mod tests {
     }
 
     #[test]
-    fn exec_closes_what_has_the_flag() {
+    fn exec_closes_descriptors_with_the_flag() {
         let table = filled(200);
         for fd in [0, 63, 150] {
             table.set_flags(fd, FdFlags::CLOEXEC).unwrap();

@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pair_gets_two_numbers_or_none() {
+    fn a_pair_gets_two_descriptors_or_none() {
         let table = RwLockVec::with_limit(3);
         let file = Arc::new(());
         let again = || Arc::clone(&file);
@@ -317,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn exec_closes_what_has_the_flag_and_a_new_file_has_none() {
+    fn exec_closes_descriptors_with_the_flag_and_a_new_file_has_none() {
         let table = RwLockVec::with_limit(100);
         for value in 0..80 {
             table.open(Arc::new(value)).unwrap();

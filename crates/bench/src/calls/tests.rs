@@ -37,7 +37,7 @@ fn files_are_read_and_written_at_their_position<C: Calls>() {
     assert_eq!(buf, [0; 4]);
 }
 
-fn numbers_are_duplicated_flagged_and_closed<C: Calls>() {
+fn descriptors_are_duplicated_flagged_and_closed<C: Calls>() {
     let process: C = new();
     let (reader, writer) = process.pipe().unwrap();
     assert_eq!((reader, writer), (0, 1));
@@ -66,7 +66,7 @@ fn numbers_are_duplicated_flagged_and_closed<C: Calls>() {
     );
 }
 
-fn those_that_are_ready_are_found<C: Calls>() {
+fn ready_descriptors_are_found<C: Calls>() {
     let process: C = new();
     let (one, other) = process.socketpair().unwrap();
     let look = |expected| {
@@ -119,7 +119,7 @@ macro_rules! on_every_table {
 
 on_every_table! {
     files_are_read_and_written_at_their_position
-    numbers_are_duplicated_flagged_and_closed
-    those_that_are_ready_are_found
+    descriptors_are_duplicated_flagged_and_closed
+    ready_descriptors_are_found
     a_call_that_must_wait_waits
 }

@@ -177,7 +177,7 @@ mod tests {
     };
 
     #[test]
-    fn everybody_gets_everything_through_buffers_that_are_often_full() {
+    fn all_users_get_all_messages_through_full_buffers() {
         for form in Form::ALL {
             let small = Conversation { form, ..SMALL };
             for run in [

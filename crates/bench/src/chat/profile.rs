@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn what_waits_within_a_lookup_is_lookup() {
+    fn a_wait_within_a_lookup_is_lookup() {
         let waits = [
             "parking_lot-0.13.0/src/raw_rwlock.rs",
             "crates/bench/src/table.rs",
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_that_does_not_end_is_ended() {
+    fn a_process_that_does_not_end_is_killed() {
         let child = Command::new("sleep")
             .arg("1000")
             .stdout(Stdio::piped())
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_of_that_name_is_an_error() {
+    fn an_unknown_name_is_an_error() {
         assert!(subject_of("nobody").is_err());
         assert!(subject_of("fdtable").is_ok());
     }

@@ -386,7 +386,7 @@ mod tests {
     }
 
     #[test]
-    fn the_reduction_is_the_part_of_the_share_that_is_gone() {
+    fn the_reduction_is_the_removed_fraction_of_the_share() {
         let tables = [
             profiled(OURS, 10),
             profiled(FILES_STRUCT, 40),

@@ -111,7 +111,7 @@ fn a_single_sample_is_not_judged() {
 }
 
 #[test]
-fn rows_that_came_or_went_are_named() {
+fn new_and_missing_rows_are_named() {
     let before = report(&[row("a", 1, 10.0), row("old", 1, 10.0)]);
     let now = report(&[row("a", 1, 10.0), row("new", 2, 10.0)]);
     let remarks = compare(&before, &now).remarks;
@@ -120,7 +120,7 @@ fn rows_that_came_or_went_are_named() {
 }
 
 #[test]
-fn other_machines_and_distances_are_told_first() {
+fn other_machines_and_distances_are_listed_first() {
     let before = report(&[row("a", 1, 10.0)]);
     let mut now = before.clone();
     now["machine"]["cpu"] = json!("B");

@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn each_difference_is_told() {
+    fn each_difference_is_listed() {
         assert_eq!(
             differences("2 cases commute"),
             ["new conflict: steady: owned get (common) / owned get (common)"]
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_line_is_refused() {
+    fn an_invalid_line_is_refused() {
         for list in [
             "",
             "many cases commute",

@@ -186,7 +186,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_argument_has_its_place() {
+    fn every_argument_has_its_index() {
         let places = Argument::ALL.map(|argument| argument as usize);
         assert!(places.into_iter().eq(0..ARGUMENTS));
     }

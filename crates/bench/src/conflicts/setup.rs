@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_subject_cannot_do_is_not_asked() {
+    fn unsupported_operations_are_not_tried() {
         let cases = Case::all(&Setup::ALL, |call| call.operation == OpenAny);
         assert_eq!(cases.len(), Setup::ALL.len() - 1);
     }

@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn opens_commute_if_the_number_does_not_matter() {
+    fn opens_commute_if_any_descriptor_will_do() {
         let numbers = [Response::Number(1), Response::Number(2)];
         assert!(both(Operation::OpenAny, numbers));
         assert!(!both(Operation::OpenLowest, numbers));
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn of_two_closes_of_one_number_one_fails() {
+    fn of_two_closes_of_one_descriptor_one_fails() {
         let refused = Response::Refused(Error::BadFd);
         assert!(!both(Operation::Close, [Response::Done, refused]));
         assert!(!both(Operation::Close, [Response::Done, Response::Done]));
@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn the_list_is_counted_without_what_has_ended() {
+    fn the_list_is_counted_without_dropped_files() {
         let count = call(Operation::Count, Argument::Nothing);
         let close = call(Operation::Close, Argument::Common);
         let counted = |count| Response::Count(count);

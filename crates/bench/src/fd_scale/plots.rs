@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_measured_here_says_so() {
+    fn values_from_the_literature_are_marked() {
         assert_eq!(Role::of(&literature(State::Hot).name), Role::Literature);
     }
 }

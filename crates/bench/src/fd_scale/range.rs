@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn an_open_that_answers_another_number_is_an_error() {
+    fn an_open_that_returns_another_descriptor_is_an_error() {
         let mut range = range(&[0, 1, 2, 7]);
         range.grow(3).unwrap();
         let error = range.hot(1).unwrap_err();

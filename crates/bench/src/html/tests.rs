@@ -43,7 +43,7 @@ fn a_name_is_no_markup() {
 }
 
 #[test]
-fn outcomes_are_told_in_words() {
+fn outcomes_are_described_in_words() {
     let page = page(&[example()], None);
     assert!(page.contains("1 of 2 goals are reached"));
     assert!(page.contains("✓ reached") && page.contains("✗ not reached"));

@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_beside_the_calls_has_no_smaller_share_for_that() {
+    fn waits_beside_the_calls_do_not_reduce_their_share() {
         let share = share_beside(|| {
             std::thread::sleep(MILLISECONDS(20));
             Some(())

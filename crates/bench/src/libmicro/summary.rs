@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn the_faster_of_the_locked_tables_is_the_one_to_beat() {
+    fn the_faster_of_the_locked_tables_is_the_rival() {
         let row = row(0, &[10.0, 20.0], &[30.0, 60.0], &[20.0, 40.0]);
         assert_eq!((row.best_locked, row.ratio.median), ("vec", 2.0));
     }

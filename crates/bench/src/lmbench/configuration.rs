@@ -98,7 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_configuration_is_what_its_word_says() {
+    fn every_configuration_matches_its_name() {
         for configuration in Configuration::ALL {
             assert_eq!(
                 configuration.to_string().parse::<Configuration>().unwrap(),

@@ -320,7 +320,7 @@ mod tests {
     use super::super::configuration::Plain;
     use super::*;
 
-    fn every_row_does_what_it_counts<P: Calls>() {
+    fn every_row_does_the_work_that_it_counts<P: Calls>() {
         for row in Row::ALL {
             let work = work::<P>(row).unwrap();
             let mut worker = work.worker();
@@ -329,9 +329,9 @@ mod tests {
     }
 
     #[test]
-    fn every_row_does_what_it_counts_on_every_table() {
-        every_row_does_what_it_counts::<Process>();
-        every_row_does_what_it_counts::<Plain>();
+    fn every_row_does_the_work_that_it_counts_on_every_table() {
+        every_row_does_the_work_that_it_counts::<Process>();
+        every_row_does_the_work_that_it_counts::<Plain>();
     }
 
     fn an_exec_leaves_three_descriptors<P: Calls>() {

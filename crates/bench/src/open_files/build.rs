@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn the_lists_count_what_the_jobs_open_and_not_what_was_there_before() {
+    fn the_lists_count_the_opens_of_the_jobs_alone() {
         let outcome = build(&SMALL, &Arc::default(), Until::Passes(20)).unwrap();
         let lists = outcome.lists.expect("a file system has lists");
         assert_eq!((lists.joined, lists.left), (80 * 10, 80 * 10));
@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn a_size_without_a_meaning_is_refused() {
+    fn an_invalid_size_is_refused() {
         let refused = |build: &Build, until| super::build(build, &Arc::default(), until).is_err();
         let no_jobs = Build { jobs: 0, ..SMALL };
         let too_many = Build {

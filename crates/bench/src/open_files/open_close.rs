@@ -130,7 +130,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_layer_is_there_with_every_kind_of_lists() {
+    fn every_layer_is_listed_with_every_kind_of_lists() {
         let openers = all().unwrap();
         for lists in Lists::ALL {
             for layer in [Layer::Table, Layer::Vfs] {
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_opened_joins_the_lists_of_its_kind() {
+    fn an_opened_file_joins_the_lists_of_its_kind() {
         for opener in all().unwrap() {
             assert_eq!(opener.pairs(), CHUNK);
             let (superblock, made) = match &opener.opens {

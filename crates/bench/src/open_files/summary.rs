@@ -442,7 +442,7 @@ mod tests {
     }
 
     #[test]
-    fn hits_are_told_of_lists_for_each_cpu_alone() {
+    fn only_lists_for_each_cpu_have_hits() {
         let rows = [
             workload(PER_CPU, Kind::Dbench, &[30.0, 300.0], Some(0.997)),
             workload(ONE_LIST, Kind::Dbench, &[20.0, 200.0], None),

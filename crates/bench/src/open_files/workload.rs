@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_that_is_not_the_recorded_one_tells_on_whose_lists() {
+    fn an_unexpected_result_is_an_error_that_names_the_lists() {
         let loadfile = Loadfile::parse("Rmdir \"\\nothing\" NT_STATUS_OK\n").unwrap();
         let load = Load::Dbench {
             loadfile: &loadfile,

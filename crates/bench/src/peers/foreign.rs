@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn every_rival_that_is_there_takes_part() {
+    fn every_available_rival_takes_part() {
         for rival in all(SlowBuilds::Skip, &Silent) {
             match rival {
                 Ok(mut rival) => takes_part(&mut *rival),

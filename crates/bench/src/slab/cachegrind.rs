@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn a_geometry_is_told_by_its_size() {
+    fn a_geometry_is_found_by_its_size() {
         assert_eq!(FIRST.option("D1"), "--D1=32768,8,64");
         assert_eq!(LAST.option("LL"), "--LL=1048576,16,64");
     }

@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn slabs_are_told_apart_by_their_gaps() {
+    fn slabs_are_separated_at_their_gaps() {
         // A full slab, one without its middle object, a full one, and the beginning of one.
         let broken = [row(1 << 16, 1), row((1 << 16) + 2048, 1)].concat();
         let addresses = [row(64, 3), broken, row(2 << 16, 3), row(3 << 16, 2)].concat();
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn slabs_without_a_gap_are_told_apart_by_their_size() {
+    fn slabs_without_a_gap_are_separated_by_their_size() {
         assert_eq!(first_of_each_slab(&row(4096, 6), 3), [0, 3]);
     }
 

@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn overhead_is_what_is_not_objects_whoever_says_more() {
+    fn overhead_takes_the_larger_of_two_reports() {
         let of = |resident, taken| {
             let footprint = Footprint {
                 bytes: 64,

@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_heap_holds_is_what_was_inserted() {
+    fn a_heap_holds_the_inserted_value() {
         let (one, two) = (
             InHeap::<MiMalloc>(PhantomData),
             InHeap::<Jemalloc>(PhantomData),

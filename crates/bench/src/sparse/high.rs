@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn every_table_opens_a_high_number_once() {
+    fn every_table_opens_a_high_descriptor_once() {
         opens_and_closes::<Files<u64>>(RawFd::MAX);
         opens_and_closes::<RwLock<HashMap<RawFd, Arc<u64>>>>(RawFd::MAX);
         opens_and_closes::<RwLock<BTreeMap<RawFd, Arc<u64>>>>(RawFd::MAX);

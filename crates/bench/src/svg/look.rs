@@ -82,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ours_has_the_same_colour_among_whomever() {
+    fn ours_has_the_same_colour_in_every_plot() {
         let class = |names: &[&str]| looks(names.iter().copied())[names.len() - 1].class.clone();
         assert_eq!(
             class(&["a", "b", "fdtable"]),

@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_logarithm_has_no_place() {
+    fn values_without_a_logarithm_have_no_position() {
         let ruler = log(&[0.0, -1.0, f64::NAN, 1.0, 10.0]);
         assert_eq!(labels(&ruler, 3), ["1", "10"]);
         assert_eq!(ruler.place(0.0), None);

@@ -116,7 +116,7 @@ fn number(node: roxmltree::Node<'_, '_>, name: &str) -> f64 {
 }
 
 #[test]
-fn every_picture_is_well_formed_and_has_every_name() {
+fn every_plot_is_well_formed_and_has_every_name() {
     for text in texts() {
         let picture = Document::parse(&text).unwrap_or_else(|error| panic!("{error}\n{text}"));
         let shown: String = picture
@@ -132,7 +132,7 @@ fn every_picture_is_well_formed_and_has_every_name() {
 }
 
 #[test]
-fn a_picture_has_a_title_and_tells_its_values_in_words() {
+fn a_plot_has_a_title_and_its_values_in_words() {
     for text in texts() {
         let picture = Document::parse(&text).unwrap();
         let of = |name: &str| {
@@ -199,7 +199,7 @@ fn a_file_needs_nothing_else() {
 }
 
 #[test]
-fn what_has_no_place_is_left_out() {
+fn values_without_a_position_are_left_out() {
     let point = |x, y| Point { x, y, spread: None };
     let plot = Plot {
         name: "growth",

@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn remarks_past_the_last_place_leave_one_that_says_so() {
+    fn remarks_past_the_last_slot_leave_one_that_says_so() {
         let mut log = Log::new(8).unwrap();
         for _ in 0..REMARKS + 2 {
             log.remark(Remark::Pause);
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn a_window_that_was_never_closed_was_not_seen_to_its_end() {
+    fn a_window_that_was_never_closed_has_an_incomplete_trace() {
         let mut log = Log::new(8).unwrap();
         log.begin(1);
         log.check_end();

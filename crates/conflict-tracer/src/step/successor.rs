@@ -34,7 +34,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_does_not_branch_is_followed_by_the_next() {
+    fn an_instruction_without_a_branch_is_followed_by_the_next() {
         let nop = decode(&[0x90]);
         let followers: Vec<_> = (0xfff..0x1003).filter(|rip| may_be(&nop, *rip)).collect();
         assert_eq!(followers, [0x1001]);

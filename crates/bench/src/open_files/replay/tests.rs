@@ -65,7 +65,7 @@ fn every_client_does_every_line_in_its_own_directory() {
 }
 
 #[test]
-fn a_client_leaves_its_own_directory_to_nobody() {
+fn each_client_writes_only_its_own_directory() {
     let text = r#"
         Mkdir "\clients" NT_STATUS_OK
         Mkdir "\clients\client1" NT_STATUS_OK
@@ -80,7 +80,7 @@ fn a_client_leaves_its_own_directory_to_nobody() {
 }
 
 #[test]
-fn what_the_file_leaves_open_is_closed_after_each_pass() {
+fn handles_left_open_are_closed_after_each_pass() {
     let text = r#"NTCreateX "\shared" 0x40 0x3 1 NT_STATUS_OK"#;
     let outcome = run(text, 2, Until::Passes(9)).unwrap();
     assert_eq!((outcome.opens, outcome.closes), (18, 18));
@@ -96,7 +96,7 @@ fn a_run_of_some_time_ends_within_a_pass() {
 }
 
 #[test]
-fn an_answer_that_is_not_the_recorded_one_is_told_with_its_line() {
+fn a_result_that_differs_from_the_recorded_one_is_an_error_with_its_line() {
     for (line, other, expected) in [
         (
             "OLD\\MEMO.DOC\" 1004 NT_STATUS_OBJECT_PATH_NOT_FOUND",

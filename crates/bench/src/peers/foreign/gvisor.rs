@@ -160,7 +160,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_machine_without_go_says_where_it_is() {
+    fn a_missing_go_is_named_with_its_source() {
         let directory = tempfile::tempdir().unwrap();
         let program = directory.path().join("rival");
         let outcome = build("/nonexistent/go", directory.path(), &program);

@@ -156,7 +156,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_missing_is_said_with_where_to_get_it() {
+    fn a_missing_library_is_named_with_its_source() {
         let header = "In file included from file.h:8:\n\
             flavour.h:20:10: fatal error: urcu/urcu-memb.h: No such file or directory\n";
         let library = "/usr/bin/ld: cannot find -lurcu-cds: No such file or directory\n";
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn a_machine_without_a_compiler_says_so() {
+    fn a_missing_compiler_is_named() {
         let directory = tempfile::tempdir().unwrap();
         let compiled = compile("/nonexistent/cc", &[], directory.path());
         assert!(compiled.unwrap_err().contains("no C compiler"));

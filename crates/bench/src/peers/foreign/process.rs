@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_that_answers_is_understood() {
+    fn an_answer_of_a_program_is_parsed() {
         let mut program = shell("while read -r what more; do echo \"ns $more\"; done");
         for answer in [2.5, 7.0] {
             let asked = program.ask_numbers(&format!("turn {answer}"), "ns", SOON);
@@ -204,14 +204,14 @@ mod tests {
     }
 
     #[test]
-    fn what_a_program_cannot_do_is_no_error() {
+    fn an_unsupported_request_is_no_error() {
         let mut program = shell("read -r what; echo cannot");
         let asked = program.ask_numbers::<1>("turn", "ns", SOON);
         assert_eq!(asked.unwrap(), None);
     }
 
     #[test]
-    fn a_program_that_fails_says_so_and_goes_on() {
+    fn a_program_survives_a_failed_request() {
         let mut program = shell("read -r what; echo error no memory; read -r what; echo ns 1");
         assert_eq!(error(&mut program, SOON), "the fake: no memory");
         let asked = program.ask_numbers("turn", "ns", SOON);
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_that_dies_is_named_with_its_last_words() {
+    fn a_program_that_dies_is_named_with_its_standard_error() {
         let mut program = shell("read -r what; echo out of luck >&2; exit 3");
         let said = error(&mut program, SOON);
         assert!(said.contains("the fake") && said.contains("3"), "{said}");
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_that_is_silent_is_ended() {
+    fn a_silent_program_is_killed() {
         let mut program = shell("exec sleep 1000");
         let said = error(&mut program, Duration::from_millis(20));
         assert!(said.contains("the fake") && said.contains("20ms"), "{said}");
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_goes_with_whoever_asks_it() {
+    fn a_program_ends_when_its_handle_is_dropped() {
         let program = shell("read -r what");
         let id = program.child.id();
         assert!(exists(id));
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_that_does_not_listen_is_ended_by_force() {
+    fn a_program_that_ignores_the_end_of_its_input_is_killed() {
         let mut program = shell("exec sleep 1000");
         let id = program.child.id();
         program.end(Duration::from_millis(1));

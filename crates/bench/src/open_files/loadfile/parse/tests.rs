@@ -48,7 +48,7 @@ fn the_slot_of_a_closed_handle_is_used_again() {
 }
 
 #[test]
-fn what_was_not_opened_takes_no_slot() {
+fn a_failed_open_takes_no_slot() {
     let text = "NTCreateX \"\\a\" 0x40 0x1 7 NT_STATUS_OBJECT_NAME_NOT_FOUND";
     let loadfile = parse(text).unwrap();
     assert_eq!(loadfile.slots(), 0);
@@ -65,7 +65,7 @@ fn a_search_is_a_directory_and_a_pattern() {
 }
 
 #[test]
-fn a_line_that_is_not_understood_is_told() {
+fn an_invalid_line_is_named_in_the_error() {
     let ok = "Mkdir \"\\a\" NT_STATUS_OK\n";
     for (line, expected) in [
         (
