@@ -6,8 +6,8 @@ import (
 	"gvisor.dev/gvisor/pkg/sentry/vfs"
 )
 
-// file is an open file as gVisor's own are: a vfs.FileDescription and what implements it, in one
-// allocation. The object is the 64 bytes in the end.
+// file is an open file like gVisor's own: a vfs.FileDescription and its implementation, in one
+// allocation. The object is the 64 bytes at the end.
 type file struct {
 	vfsfd vfs.FileDescription
 	vfs.FileDescriptionDefaultImpl
@@ -18,11 +18,11 @@ type file struct {
 	_     [7]uint64
 }
 
-// Release is called when the last reference goes. The collector frees the memory.
+// Release is called when the last reference is dropped. The collector frees the memory.
 func (*file) Release(context.Context) {}
 
-// place is where files are opened: a dentry of gVisor's anonymous file system, which is there
-// already, as a file's is that is opened again.
+// place is the dentry of all files, in gVisor's anonymous file system. It exists beforehand, like
+// that of an existing file.
 type place struct {
 	ctx   context.Context
 	vd    vfs.VirtualDentry
@@ -42,7 +42,7 @@ func newPlace() (*place, error) {
 	}, nil
 }
 
-// newFile makes a file with one reference.
+// newFile creates a file with one reference.
 func (p *place) newFile(value uint64) (*vfs.FileDescription, error) {
 	f := &file{value: value}
 	options := vfs.FileDescriptionOptions{UseDentryMetadata: true}

@@ -1,15 +1,15 @@
 // gVisor's descriptor table beside ours: a program that answers requests, a line each.
 //
-//	sequence NTH PLACE...                  what the nth thread looks up from now on  ->  ok
+//	sequence NTH PLACE...                  lookups of the nth thread from now on     ->  ok
 //	turn WORK THREADS OPEN LENGTH_NS ROUND                               ->  ns X, or cannot
 //	growth MOST                                     ->  tail MEDIAN_NS P9999_NS MAX_NS COUNT
 //	footprint LIVE                                                                   ->  bytes X
 //
-// Whatever else it is asked, or fails, it answers with `error` and a sentence. It ends with its
-// input.
+// The answer to any other request, or after a failure, is `error` and a sentence. The program ends
+// with its input.
 //
-// The table is kernel.FDTable itself, with a kernel of which it asks nothing but the limit of
-// numbers, and a context without limits: what it would ask of a task's takes a lock more.
+// The table is kernel.FDTable itself, with a kernel of which it only uses the limit of descriptors,
+// and a context without limits: reading those of a task would take another lock.
 //
 // Read it in this order: file.go, work.go, turn.go, size.go.
 package main
@@ -24,7 +24,7 @@ import (
 	"time"
 )
 
-// rival is what is known between two requests.
+// rival is the state between two requests.
 type rival struct {
 	*place
 	sequences [mostThreads][]int
@@ -53,7 +53,7 @@ func main() {
 
 func (r *rival) answer(words []string) (string, error) {
 	if len(words) == 0 {
-		return "", errors.New("nothing is asked")
+		return "", errors.New("the request is empty")
 	}
 	switch words[0] {
 	case "sequence":
@@ -65,10 +65,10 @@ func (r *rival) answer(words []string) (string, error) {
 	case "footprint":
 		return r.answerFootprint(words[1:])
 	}
-	return "", errors.New("nobody knows this request")
+	return "", errors.New("unknown request")
 }
 
-// numbers reads some numbers that are not negative.
+// numbers parses some numbers that are not negative.
 func numbers(words []string) ([]int, error) {
 	read := make([]int, len(words))
 	for i, word := range words {
@@ -137,7 +137,7 @@ func (r *rival) answerFootprint(words []string) (string, error) {
 	return fmt.Sprintf("bytes %.4f", bytes), err
 }
 
-// one reads a single number of descriptors.
+// one parses a single number of descriptors.
 func one(words []string) (int, error) {
 	read, err := numbers(words)
 	if err != nil || len(read) != 1 || read[0] < 1 {

@@ -9,13 +9,13 @@ import (
 	"gvisor.dev/gvisor/pkg/sentry/vfs"
 )
 
-// tail is what many opens took, in nanoseconds with the clock.
+// tail has the durations of many opens, in nanoseconds with the clock.
 type tail struct {
 	median, p9999, max int64
 	count              int
 }
 
-// growth opens many descriptors in a new table, each timed alone. Files are ready before.
+// growth opens many descriptors in a new table, each timed alone. Files are created before.
 func (p *place) growth(most int) (tail, error) {
 	files := make([]*vfs.FileDescription, most)
 	for i := range files {
@@ -66,7 +66,7 @@ func tailOf(durations []int64) tail {
 
 // heapInUse returns the bytes that are reachable.
 func heapInUse() float64 {
-	// Twice: what the first finds unreachable is swept by the second.
+	// Twice: the second sweeps the objects that the first finds unreachable.
 	runtime.GC()
 	runtime.GC()
 	var stats runtime.MemStats
@@ -75,7 +75,7 @@ func heapInUse() float64 {
 }
 
 // footprint returns the bytes for each of many descriptors, beyond the object: one, which all of
-// them share. They are opened some hundreds at once, which the table has for recvmsg(2).
+// them share. They are opened some hundreds at once, a call of the table for recvmsg(2).
 func (p *place) footprint(live int) (float64, error) {
 	fd, err := p.newFile(0)
 	if err != nil {

@@ -11,18 +11,18 @@ import (
 	"gvisor.dev/gvisor/pkg/sentry/vfs"
 )
 
-// mostThreads is how many threads a turn has at most.
+// mostThreads is the limit of threads of a turn.
 const mostThreads = 2
 
-var errWrong = errors.New("the table answered what it must not")
+var errWrong = errors.New("the table returned a wrong result")
 
-// share is what one thread did.
+// share is the result of one thread.
 type share struct {
 	operations   int
 	began, ended time.Time
 }
 
-// allowed lists the CPUs that this process may use; it is asked before any thread is bound.
+// allowed lists the CPUs that this process may use; it is called before any thread is bound.
 func allowed() []int {
 	var set unix.CPUSet
 	if unix.SchedGetaffinity(0, &set) != nil {
@@ -49,7 +49,7 @@ func pin(cpus []int, nth int) {
 	}
 }
 
-// newTable makes an empty table. It asks its kernel for the limit of numbers and for nothing else.
+// newTable creates an empty table. It uses its kernel only for the limit of descriptors.
 func newTable() *kernel.FDTable {
 	k := &kernel.Kernel{}
 	k.MaxFDLimit.Store(kernel.MaxFdLimit)
@@ -62,7 +62,7 @@ func (p *place) open(table *kernel.FDTable, fd *vfs.FileDescription) (int32, err
 	return table.NewFD(p.ctx, 0, fd, kernel.FDFlags{})
 }
 
-// turn does the work on a new table with some open descriptors, whose files know their place.
+// turn does the work on a new table with some open descriptors, whose files have their index.
 func (p *place) turn(work chunk, threads, open int, length time.Duration, round int, sequences [][]int) (float64, error) {
 	table := newTable()
 	defer table.DecRef(p.ctx)
@@ -86,7 +86,7 @@ func (p *place) turn(work chunk, threads, open int, length time.Duration, round 
 	return cost(run(work, workers, length))
 }
 
-// prepare translates places to descriptors, and begins where another round did not.
+// prepare translates indices to descriptors; each round starts at another position.
 func (p *place) prepare(table *kernel.FDTable, places []int, descriptors []int32, round int) (*worker, error) {
 	fd, err := p.newFile(0)
 	if err != nil {
@@ -104,7 +104,7 @@ func (p *place) prepare(table *kernel.FDTable, places []int, descriptors []int32
 	return w, nil
 }
 
-// run lets every worker work on its own CPU, from a common start.
+// run starts all workers together, each on its own CPU.
 func run(work chunk, workers []*worker, length time.Duration) []share {
 	cpus := allowed()
 	shares := make([]share, len(workers))

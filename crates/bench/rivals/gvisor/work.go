@@ -6,28 +6,28 @@ import (
 )
 
 const (
-	// pairs is how many pairs of open and close a chunk has.
+	// pairs is the number of pairs of open and close in a chunk.
 	pairs = 512
-	// lookupsBetween is how many lookups are between two changes in mixed work.
+	// lookupsBetween is the number of lookups between two changes in mixed work.
 	lookupsBetween = 9
 )
 
-// worker is what one thread has.
+// worker is the state of one thread.
 type worker struct {
 	*place
 	table *kernel.FDTable
-	// sequence is what it looks up, again and again.
+	// sequence is its repeated sequence of lookups.
 	sequence []int32
-	// sum is that of the objects of the sequence.
+	// sum is the sum of the objects of the sequence.
 	sum uint64
-	// file is what it opens and closes.
+	// file is the file that it opens and closes.
 	file *vfs.FileDescription
 }
 
-// chunk does some operations and returns how many, or 0 if the table answered what it must not.
+// chunk does some operations and returns how many, or 0 if the table returned a wrong result.
 type chunk func(*worker) int
 
-// works has no borrowed lookup: the table hands out references alone.
+// works has no borrowed lookup: the table only returns references.
 var works = map[string]chunk{
 	"owned":          (*worker).owned,
 	"open_close":     (*worker).openClose,
@@ -55,7 +55,7 @@ func (w *worker) lookUp(sequence []int32) (sum uint64, ok bool) {
 	return sum, true
 }
 
-// pair opens fd and closes it. The table takes a reference of its own, which comes back.
+// pair opens fd and closes it. The table takes a reference of its own, which the close returns.
 func (w *worker) pair(fd *vfs.FileDescription) bool {
 	number, err := w.table.NewFD(w.ctx, 0, fd, kernel.FDFlags{})
 	return err == nil && w.close(number)

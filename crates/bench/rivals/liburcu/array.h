@@ -1,7 +1,8 @@
 /*
- * An array of pointers that is read under liburcu: what its users write for small integers, and
- * what Linux has. Changes take a mutex and get the lowest free number from a bitmap; who finds the
- * array full copies it to one of twice the size, and the old one goes after a grace period.
+ * An array of pointers that is read under liburcu: its users' usual table for small integers, and
+ * that of Linux. Changes take a mutex and get the lowest free number from a bitmap; an open that
+ * finds the array full copies it to one of twice the size, and frees the old one after a grace
+ * period.
  */
 #ifndef ARRAY_H
 #define ARRAY_H
@@ -12,7 +13,7 @@
 
 #include "file.h"
 
-/* Slots in the beginning, a multiple of WORD. */
+/* Initial number of slots, a multiple of WORD. */
 #define SLOTS 64
 #define WORD 64
 
@@ -24,7 +25,7 @@ struct array {
 
 struct table {
 	struct array *array;
-	/* Guards what follows, and changes of the array. */
+	/* Guards the following members, and changes of the array. */
 	pthread_mutex_t lock __attribute__((aligned(CAA_CACHE_LINE_SIZE)));
 	uint64_t *open;
 	/* No word of the bitmap below this one has a free number. */
@@ -64,7 +65,7 @@ static struct table *table_new(void)
 	return table;
 }
 
-/* Makes a table whose bytes are all the heap's, as they always are here. */
+/* Creates a table whose bytes are all the heap's, as they always are here. */
 static struct table *table_new_in_heap(void)
 {
 	return table_new();
@@ -92,7 +93,7 @@ static bool table_grow(struct table *table)
 	return true;
 }
 
-/* Finds the lowest free number and makes it taken; under the lock. Returns -1 without memory. */
+/* Allocates the lowest free number; under the lock. Returns -1 without memory. */
 static inline long table_reserve(struct table *table)
 {
 	long word = table->first_free, bit;
@@ -158,7 +159,7 @@ static inline struct file *table_get(struct table *table, long number)
 	return file;
 }
 
-/* Closes `number` and hands its reference to the caller, or NULL. */
+/* Closes `number` and returns its reference, or NULL. */
 static inline struct file *table_take(struct table *table, long number)
 {
 	struct file *file = NULL;
@@ -186,12 +187,12 @@ static inline bool table_close(struct table *table, long number)
 	return file != NULL;
 }
 
-/* Forgets the numbers that the calling thread keeps: none here. */
+/* Drops the numbers that the calling thread has reserved: none here. */
 static inline void numbers_forget(void)
 {
 }
 
-/* Closes everything and frees the table, which nobody else uses. */
+/* Closes everything and frees the table, which no other thread uses. */
 static int table_free(struct table *table)
 {
 	for (long number = 0; number < table->array->length; number++)

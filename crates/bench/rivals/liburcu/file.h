@@ -31,7 +31,7 @@ static void file_free(struct rcu_head *head)
 	free(caa_container_of(head, struct file, head));
 }
 
-/* Frees the file when nobody can be reading it any more. */
+/* Frees the file after all of its readers. */
 static void file_free_later(struct urcu_ref *references)
 {
 	struct file *file = caa_container_of(references, struct file, references);
@@ -39,7 +39,7 @@ static void file_free_later(struct urcu_ref *references)
 	call_rcu(&file->head, file_free);
 }
 
-/* Frees the file at once, which nobody can be reading. */
+/* Frees the file at once; it has no readers. */
 static void file_free_at_once(struct urcu_ref *references)
 {
 	free(caa_container_of(references, struct file, references));

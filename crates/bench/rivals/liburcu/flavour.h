@@ -1,15 +1,15 @@
 /*
  * Which of liburcu's flavours reads: the two with the cheapest read side.
  *
- * qsbr: a section costs nothing, and each thread says now and then that it holds nothing.
+ * qsbr: a section costs nothing, and each thread sometimes announces a quiescent state.
  * memb: a section is a store and a compiler fence; membarrier(2) pays for it on the update side.
  */
 #ifndef FLAVOUR_H
 #define FLAVOUR_H
 
-/* The read side is inlined, as the library's own benchmarks have it. */
+/* The read side is inlined, as in the library's own benchmarks. */
 #define _LGPL_SOURCE
-/* Functions of the flavour go by their short names. */
+/* Functions of the flavour have their short names. */
 #define URCU_API_MAP
 #ifdef QSBR
 #include <urcu/urcu-qsbr.h>
@@ -24,7 +24,7 @@
 /* Operations between two quiescent states. */
 #define BETWEEN_QUIESCENT 64
 
-/* Says that this thread holds nothing, after every so many operations. Nothing where sections tell. */
+/* Announces a quiescent state after a number of operations. Empty for a flavour with sections. */
 static inline void after_operation(unsigned long nth)
 {
 #ifdef QSBR

@@ -1,7 +1,7 @@
 /*
  * liburcu's lock-free hash table, with the number as the key.
  *
- * A node that was taken out must not come back before a grace period, and a file can have several
+ * A removed node must not be inserted again before a grace period, and a file can have several
  * numbers: so each descriptor is an entry of its own, which holds a reference to the file.
  */
 #ifndef HASH_H
@@ -12,9 +12,9 @@
 #include "file.h"
 #include "numbers.h"
 
-/* Buckets in the beginning. The table grows from there by itself. */
+/* Initial number of buckets. The table grows by itself. */
 #define BUCKETS 64
-/* A limit lets the library keep its buckets in one mapping, its fastest way. */
+/* With a limit the library keeps its buckets in one mapping, which is fastest. */
 #define MOST_BUCKETS (1UL << 22)
 
 struct entry {
@@ -23,14 +23,14 @@ struct entry {
 	struct file *file;
 	union {
 		struct rcu_head head;
-		/* Of a table that goes. */
+		/* Of a table that is being freed. */
 		struct entry *next_removed;
 	};
 };
 
 struct table {
 	struct cds_lfht *hash;
-	/* Numbers from here on were never given out. */
+	/* Numbers from here on were never allocated. */
 	long next __attribute__((aligned(CAA_CACHE_LINE_SIZE)));
 };
 
@@ -56,8 +56,8 @@ static struct table *table_new(void)
 	return table_with(MOST_BUCKETS);
 }
 
-/* Makes a table whose buckets are as many and as large, but where the heap's bytes are counted:
- * without a limit the library has them there. */
+/* Creates a table with as many and as large buckets, but in the heap, where they are counted: the
+ * library puts them there if there is no limit. */
 static struct table *table_new_in_heap(void)
 {
 	return table_with(0);
@@ -133,7 +133,7 @@ static void entry_free(struct rcu_head *head)
 	free(caa_container_of(head, struct entry, head));
 }
 
-/* Takes the entry out. Nobody else does at the same time, or only one gets it. */
+/* Removes the entry. Of concurrent calls only one succeeds. */
 static inline struct entry *table_remove(struct table *table, long number)
 {
 	struct entry *entry;
@@ -148,7 +148,7 @@ static inline struct entry *table_remove(struct table *table, long number)
 	return entry;
 }
 
-/* Closes `number` and hands its reference to the caller, or NULL. */
+/* Closes `number` and returns its reference, or NULL. */
 static inline struct file *table_take(struct table *table, long number)
 {
 	struct entry *entry = table_remove(table, number);
@@ -161,7 +161,7 @@ static inline struct file *table_take(struct table *table, long number)
 	return file;
 }
 
-/* Readers of the entry are gone, so the file needs no grace period of its own. */
+/* The entry has no readers any more, so the file needs no grace period of its own. */
 static void entry_put(struct rcu_head *head)
 {
 	struct entry *entry = caa_container_of(head, struct entry, head);
@@ -180,8 +180,8 @@ static inline bool table_close(struct table *table, long number)
 	return entry != NULL;
 }
 
-/* Closes everything and frees the table, which nobody else uses; but its resizing thread may still
- * be reading nodes. Blocks. */
+/* Closes everything and frees the table, which no other thread uses; but its resizing thread may
+ * still be reading nodes. Blocks. */
 static int table_free(struct table *table)
 {
 	struct cds_lfht_iter iter;
@@ -201,7 +201,7 @@ static int table_free(struct table *table)
 		removed = entry->next_removed;
 		entry_put(&entry->head);
 	}
-	/* It waits for the thread that makes the table larger, which waits for readers. */
+	/* It waits for the resizing thread, which waits for readers. */
 	before_waiting();
 	failed = cds_lfht_destroy(table->hash, NULL);
 	after_waiting();

@@ -1,6 +1,7 @@
 /*
- * Free numbers, which a hash table does not give: each thread has a list of its own, filled from a
- * counter of the table, so that threads do not wait for each other. Any free number, not the lowest.
+ * Free numbers, which a hash table does not provide. Each thread has a list of its own, filled from
+ * a counter of the table, so that threads do not wait for each other. Any free number, not the
+ * lowest.
  */
 #ifndef NUMBERS_H
 #define NUMBERS_H
@@ -20,7 +21,7 @@ struct numbers {
 
 static __thread struct numbers numbers;
 
-/* Forgets the calling thread's numbers, before another table or the end. */
+/* Drops the calling thread's numbers, before another table or the end. */
 static void numbers_forget(void)
 {
 	free(numbers.free);
@@ -62,7 +63,7 @@ static inline long numbers_take(long *next)
 	return numbers.free[--numbers.count];
 }
 
-/* Makes `number` free. It is lost if there is no memory to remember it. */
+/* Frees `number`. It is lost if there is no memory for the list. */
 static inline void numbers_give(long number)
 {
 	if (caa_likely(numbers.count < numbers.room) || numbers_reserve(numbers.count + 1))

@@ -1,13 +1,13 @@
 /*
  * Tables of liburcu beside ours: a program that answers requests, a line each.
  *
- *   sequence NTH PLACE...                  what the nth thread looks up from now on  ->  ok
+ *   sequence NTH PLACE...                  lookups of the nth thread from now on     ->  ok
  *   turn WORK THREADS OPEN LENGTH_NS ROUND                                           ->  ns X
  *   growth MOST                                     ->  tail MEDIAN_NS P9999_NS MAX_NS COUNT
  *   footprint LIVE                                                                   ->  bytes X
  *
- * Whatever else it is asked, or cannot do, it answers with `error` and a sentence. It ends with its
- * input. Build it with -DHASH for the hash table and without for the array, and with -DQSBR for that
+ * The answer to any other request, or after a failure, is `error` and a sentence. The program ends
+ * with its input. Build it with -DHASH for the hash table and without for the array, and with -DQSBR for that
  * flavour and without for memb, which is another library to link with.
  *
  * Read it in this order: flavour.h, file.h; hash.h with numbers.h, or array.h; work.h, turn.h and
@@ -28,7 +28,7 @@ static void error(const char *what)
 	printf("error %s\n", what);
 }
 
-/* Reads the places that are left of the line. */
+/* Parses the remaining indices of the line. */
 static bool read_places(struct sequence *sequence)
 {
 	const char *word;
@@ -45,7 +45,7 @@ static bool read_places(struct sequence *sequence)
 	return sequence->length > 0;
 }
 
-/* Reads the next number of the line, which is at least `least`. */
+/* Parses the next number of the line, which is at least `least`. */
 static bool read_number(unsigned long least, unsigned long *number)
 {
 	const char *word = strtok(NULL, " ");
@@ -88,12 +88,12 @@ static void answer_turn(void)
 	}
 	ns = turn(work, threads, open, length_ns, round, sequences);
 	if (ns < 0)
-		error("the table answered what it must not");
+		error("the table returned a wrong result");
 	else
 		printf("ns %.4f\n", ns);
 }
 
-/* In some runs of the hash table with this flavour the library's thread that makes the table larger
+/* In some runs of the hash table with this flavour the library's resizing thread
  * is not woken, and the chains grow without end. With the other flavour the same code grows. */
 #if defined(HASH) && defined(QSBR)
 #define GROWS false
@@ -147,7 +147,7 @@ static void answer(char *line)
 	else if (request && strcmp(request, "footprint") == 0)
 		answer_footprint();
 	else
-		error("nobody knows this request");
+		error("unknown request");
 }
 
 int main(void)

@@ -1,4 +1,4 @@
-/* Growth of a table, and what it holds of the memory. */
+/* Growth of a table, and its memory. */
 #ifndef SIZE_H
 #define SIZE_H
 
@@ -84,7 +84,7 @@ static void *grow_alone(void *argument)
 /* Opens `most` descriptors, at least 1, in a new table, each timed alone. */
 static bool growth(unsigned long most, struct tail *tail)
 {
-	/* Made here: a thread that the table begins is bound as the one that makes it. */
+	/* Created here: a thread that the table starts inherits the affinity of its creator. */
 	struct growth growth = { .table = table_new(), .most = most };
 	pthread_t thread;
 
@@ -109,7 +109,7 @@ static double bytes_in_use(void)
 {
 	struct mallinfo2 heap;
 
-	/* Blocks that are free are joined, or the heap would count each of them. */
+	/* Merges free blocks, or the heap would count each of them. */
 	malloc_trim(0);
 	heap = mallinfo2();
 	return (double)heap.uordblks + heap.hblkhd;

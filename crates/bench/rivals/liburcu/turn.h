@@ -11,7 +11,7 @@
 
 #define MOST_THREADS 2
 
-/* What a thread looks up: places in the order in which the descriptors were opened. */
+/* Lookups of a thread: indices in the order in which the descriptors were opened. */
 struct sequence {
 	long *places;
 	unsigned long length;
@@ -42,7 +42,7 @@ static unsigned cpus(void)
 	return sched_getaffinity(0, sizeof(allowed), &allowed) ? 1 : CPU_COUNT(&allowed);
 }
 
-/* Binds the calling thread to the `nth` of the CPUs that it may use. Without it, it goes on. */
+/* Binds the calling thread to the `nth` of the CPUs that it may use. Continues after a failure. */
 static void pin(unsigned nth)
 {
 	cpu_set_t allowed, one;
@@ -59,7 +59,7 @@ static void pin(unsigned nth)
 	}
 }
 
-/* Runs one thread's part. The first chunk warms it, and shows whether the table answers. */
+/* Runs one thread's part. The first chunk warms it, and checks the results of the table. */
 static void *take_part(void *argument)
 {
 	struct share *share = argument;
@@ -84,7 +84,7 @@ static void *take_part(void *argument)
 	return NULL;
 }
 
-/* Opens `count` descriptors, whose files know their place. */
+/* Opens `count` descriptors, whose files have their index. */
 static bool fill(struct table *table, long *descriptors, long count)
 {
 	for (long place = 0; place < count; place++) {
@@ -97,7 +97,8 @@ static bool fill(struct table *table, long *descriptors, long count)
 	return true;
 }
 
-/* Translates places to descriptors, and begins where another round did not; makes a file to open. */
+/* Translates indices to descriptors, and creates a file to open. Each round starts at another
+ * position. */
 static bool prepare(struct worker *worker, bool opens, const struct sequence *sequence,
 		    const long *descriptors, long count, unsigned long round)
 {
@@ -121,7 +122,7 @@ static bool prepare(struct worker *worker, bool opens, const struct sequence *se
 	return true;
 }
 
-/* Nanoseconds per operation and busy CPU, or a negative number if a table answered wrongly. */
+/* Nanoseconds per operation and busy CPU, or a negative number after a wrong result. */
 static double cost(const struct share *shares, unsigned threads)
 {
 	uint64_t began = UINT64_MAX, ended = 0;
@@ -147,8 +148,8 @@ static double run(struct share *shares, unsigned threads)
 	for (unsigned nth = 0; nth < threads; nth++) {
 		shares[nth].start = &start;
 		if (pthread_create(&shares[nth].thread, NULL, take_part, &shares[nth])) {
-			/* Those that stand ready would wait forever. */
-			fprintf(stderr, "no thread can be made\n");
+			/* The threads that are ready would wait forever. */
+			fprintf(stderr, "no thread can be created\n");
 			exit(1);
 		}
 	}
@@ -160,7 +161,7 @@ static double run(struct share *shares, unsigned threads)
 	return cost(shares, threads);
 }
 
-/* Does the work on a new table with `open` descriptors. What waits for readers in the end is freed
+/* Does the work on a new table with `open` descriptors. Memory that waits for readers is freed
  * after the clock has stopped. */
 static double turn(chunk *work, unsigned threads, long open, uint64_t length_ns,
 		   unsigned long round, const struct sequence *sequences)

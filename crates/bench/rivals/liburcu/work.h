@@ -1,5 +1,4 @@
-/* What a thread does again and again: the measured loops. Each returns operations, or 0 if a table
- * answered what it must not. */
+/* The measured loops. Each returns the number of operations, or 0 after a wrong result. */
 #ifndef WORK_H
 #define WORK_H
 
@@ -20,12 +19,12 @@
 
 struct worker {
 	struct table *table;
-	/* What it looks up, again and again: descriptors. */
+	/* Its repeated sequence of lookups: descriptors. */
 	const long *sequence;
 	unsigned long length;
 	/* Sum of the objects of the sequence. */
 	uint64_t sum;
-	/* What it opens and closes. */
+	/* The file that it opens and closes. */
 	struct file *file;
 };
 
