@@ -168,8 +168,8 @@ impl Chat {
             for place in order(subjects.len(), round) {
                 let subject = &mut subjects[place];
                 let run = (subject.hold)(&self.conversation(subject.form));
-                let who = || format!("{}, {}", subject.table, subject.form.name());
-                subject.runs.push(run.with_context(who)?);
+                let name = || format!("{}, {}", subject.table, subject.form.name());
+                subject.runs.push(run.with_context(name)?);
                 progress.step();
             }
         }
@@ -324,8 +324,8 @@ mod tests {
         };
         let report = chat.measure(Machine::observe(), &Silent).unwrap();
         assert_eq!(report.rows.len(), 9);
-        let told = |remark: &String| remark.starts_with("There is no profile");
-        assert!(report.remarks.iter().any(told), "{:?}", report.remarks);
+        let says_so = |remark: &String| remark.starts_with("There is no profile");
+        assert!(report.remarks.iter().any(says_so), "{:?}", report.remarks);
     }
 
     #[test]

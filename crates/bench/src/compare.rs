@@ -105,20 +105,20 @@ fn differences(experiment: &str, old: &Value, new: &Value) -> Vec<String> {
         let (old, new) = (old.pointer(pointer), new.pointer(pointer));
         (old != new).then(|| format!("{what}: {} → {}", shown(old), shown(new)))
     };
-    let mut told: Vec<_> = parts
+    let mut found: Vec<_> = parts
         .into_iter()
         .filter_map(|(what, pointer)| differ(what, pointer))
         .map(|it| format!("The {it}."))
         .collect();
-    told.extend(
+    found.extend(
         differ(
             "distance of a cache line to the other CPU",
             "/machine/line_round_trip/distance",
         )
         .map(|it| format!("{experiment}, {it}: contended figures differ by up to 4 times.")),
     );
-    told.extend(differ("configuration", "/config").map(|it| format!("{experiment}, {it}.")));
-    told
+    found.extend(differ("configuration", "/config").map(|it| format!("{experiment}, {it}.")));
+    found
 }
 
 impl Tally {
@@ -206,11 +206,11 @@ impl Tally {
                 row::FEWEST
             ));
         }
-        let told = |what: &str, names: &[String]| {
+        let named = |what: &str, names: &[String]| {
             (!names.is_empty()).then(|| format!("{what}: {}.", names.join("; ")))
         };
-        remarks.extend(told("Not measured any more", &self.gone));
-        remarks.extend(told("Not measured before", &self.new));
+        remarks.extend(named("Not measured any more", &self.gone));
+        remarks.extend(named("Not measured before", &self.new));
         remarks
     }
 }

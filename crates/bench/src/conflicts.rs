@@ -39,8 +39,8 @@ mod simulation;
 mod specification;
 mod subject;
 mod summary;
+mod transfer_summary;
 pub mod transfers;
-mod travel;
 mod verdict;
 
 use allowed::Allowed;
@@ -133,18 +133,30 @@ impl Experiment for Conflicts {
         Ok(Report {
             experiment: self.name(),
             title: "which operations share cache lines".to_owned(),
-            config: json!({ "line": 64, "cpus_of_a_case": 2, "model": travel::model() }),
-            rows: [summary::rows(&matrices)?, travel::rows(&transfers)?].concat(),
-            headline: [summary::figures(&matrices), travel::figures(&transfers)].concat(),
+            config: json!({ "line": 64, "cpus_of_a_case": 2, "model": transfer_summary::model() }),
+            rows: [
+                summary::rows(&matrices)?,
+                transfer_summary::rows(&transfers)?,
+            ]
+            .concat(),
+            headline: [
+                summary::figures(&matrices),
+                transfer_summary::figures(&transfers),
+            ]
+            .concat(),
             tables: [
                 summary::tables(&matrices, &Allowed::ours()?),
-                travel::tables(&transfers),
+                transfer_summary::tables(&transfers),
             ]
             .into_iter()
             .flatten()
             .collect(),
-            plots: [summary::plots(&matrices), travel::plots(&transfers)].concat(),
-            remarks: [summary::remarks(), travel::remarks()].concat(),
+            plots: [
+                summary::plots(&matrices),
+                transfer_summary::plots(&transfers),
+            ]
+            .concat(),
+            remarks: [summary::remarks(), transfer_summary::remarks()].concat(),
             machine,
         })
     }

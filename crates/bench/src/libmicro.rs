@@ -27,11 +27,11 @@ use crate::stats::order;
 
 mod batch;
 mod case;
-mod stage;
+mod fixture;
 mod summary;
 
 use case::Case;
-use stage::{Subject, subject};
+use fixture::{Subject, subject};
 use summary::Row;
 
 type File = FileRef<dyn Object>;

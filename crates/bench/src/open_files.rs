@@ -45,7 +45,6 @@ use crate::stats::{Summary, order};
 mod add_remove;
 mod build;
 mod client;
-mod crew;
 mod lists;
 pub mod loadfile;
 mod open_close;
@@ -53,6 +52,7 @@ mod outcome;
 mod plots;
 mod replay;
 mod summary;
+mod workers;
 mod workload;
 
 use add_remove::Case;

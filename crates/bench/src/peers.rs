@@ -183,7 +183,7 @@ impl Peers {
 }
 
 /// Creates every rival, and lists those that are missing on this machine.
-fn roster(slow: SlowBuilds, progress: &dyn Progress) -> (Vec<Box<dyn Rival>>, Vec<Missing>) {
+fn rivals(slow: SlowBuilds, progress: &dyn Progress) -> (Vec<Box<dyn Rival>>, Vec<Missing>) {
     let mut rivals = ours::all();
     rivals.extend(theirs::all());
     let mut missing = Vec::new();
@@ -209,7 +209,7 @@ impl Experiment for Peers {
     }
 
     fn measure(&self, machine: Machine, progress: &dyn Progress) -> anyhow::Result<Report> {
-        let (mut rivals, missing) = roster(self.slow_builds, progress);
+        let (mut rivals, missing) = rivals(self.slow_builds, progress);
         // First, while little else is in the heap.
         let mut rows = self.measure_sizes(&mut rivals, progress)?;
         let (timings, failures) = self.measure_turns(&mut rivals, progress)?;

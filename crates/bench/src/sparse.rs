@@ -98,7 +98,7 @@ impl Sparse {
             fd: subject.fd,
             ns: Summary::of(&ns.concat()),
             worst_ns: ns.iter().map(|round| Summary::of(round).max).collect(),
-            bytes: (subject.weigh)(subject.fd, tables)?,
+            bytes: (subject.measure_memory)(subject.fd, tables)?,
         })
     }
 }

@@ -6,7 +6,7 @@
 //!
 //! 1. [`scale`]: from values to positions along an axis, and its ticks.
 //! 2. [`text`]: the width of words, and how names are broken into lines.
-//! 3. [`look`]: colour, dash and marker of each subject.
+//! 3. [`series_style`]: colour, dash and marker of each subject.
 //! 4. [`curves`], [`bars`] and [`heat_map`]: the kinds of plots.
 
 use maud::{Markup, PreEscaped, html};
@@ -16,8 +16,8 @@ use crate::plot::{Kind, Plot};
 mod bars;
 mod curves;
 mod heat_map;
-mod look;
 mod scale;
+mod series_style;
 mod text;
 
 /// Colours of everything in a plot, light and dark.

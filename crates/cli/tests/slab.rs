@@ -64,8 +64,8 @@ fn a_tiny_run_has_times_memory_and_colours() {
     }
     let counted = Command::new("valgrind").arg("--version").output().is_ok();
     assert_eq!(keys.contains(&"slab.colour_miss_ratio"), counted);
-    let told = std::fs::exists("/proc/self/smaps_rollup").unwrap();
-    assert_eq!(keys.contains(&"slab.memory_overhead"), told);
+    let is_reported = std::fs::exists("/proc/self/smaps_rollup").unwrap();
+    assert_eq!(keys.contains(&"slab.memory_overhead"), is_reported);
 }
 
 fn run(part: &Part) -> Output {

@@ -67,7 +67,7 @@ impl CpuId {
             number,
             // SAFETY: the claim belongs to this thread, and its number is above all that the kernel
             // uses. The caller promises the rest for restartable sequences.
-            _area: unsafe { engine::CpuId::tell(number)? },
+            _area: unsafe { engine::CpuId::set(number)? },
             claim,
         })
     }

@@ -34,7 +34,7 @@ impl Window {
 pub(crate) struct CpuId(Infallible);
 
 impl CpuId {
-    pub(crate) unsafe fn tell(_: usize) -> Result<Self, Error> {
+    pub(crate) unsafe fn set(_: usize) -> Result<Self, Error> {
         Err(Error::NotSupported)
     }
 }

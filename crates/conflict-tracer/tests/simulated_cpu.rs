@@ -92,12 +92,12 @@ fn all_readers_get_the_simulated_number() {
     let cpu = claim();
     let mut recorder = Recorder::new().unwrap();
     let asked = || (c_library_cpu(), system_cpu());
-    let (told, trace) = recorder.record(&cpu, asked).unwrap();
+    let (seen, trace) = recorder.record(&cpu, asked).unwrap();
     if area().is_some() {
-        assert_eq!(told.0 as usize, cpu.number());
-        assert_eq!(c_library_cpu(), told.0, "also without a trace");
+        assert_eq!(seen.0 as usize, cpu.number());
+        assert_eq!(c_library_cpu(), seen.0, "also without a trace");
     }
-    assert_eq!(told.1 as usize, cpu.number());
+    assert_eq!(seen.1 as usize, cpu.number());
     assert_eq!(trace.cpu(), cpu.index());
 }
 
@@ -137,7 +137,7 @@ fn restartable_sequences_run_to_their_end() {
 fn each_simulated_cpu_has_a_unique_number() {
     let (mut some, mut others) = (start(4).unwrap(), start(3).unwrap());
     assert_eq!(some.count(), 4);
-    let mut told = Vec::new();
+    let mut claimed = Vec::new();
     for cpus in [&mut some, &mut others] {
         for cpu in 0..cpus.count() {
             let (number, trace) = cpus.trace(cpu, system_cpu).unwrap();
@@ -145,14 +145,17 @@ fn each_simulated_cpu_has_a_unique_number() {
             if area().is_some() {
                 assert_eq!(cpus.run(cpu, c_library_cpu).unwrap() as u32, number);
             }
-            told.push(number as usize);
+            claimed.push(number as usize);
         }
     }
-    told.sort_unstable();
-    told.dedup();
-    assert_eq!(told.len(), 7);
-    assert!(told[0] >= numbers(0).unwrap(), "the kernel's come before");
-    assert!(system_cpu() < told[0] as u32);
+    claimed.sort_unstable();
+    claimed.dedup();
+    assert_eq!(claimed.len(), 7);
+    assert!(
+        claimed[0] >= numbers(0).unwrap(),
+        "the kernel's come before"
+    );
+    assert!(system_cpu() < claimed[0] as u32);
 }
 
 #[test]

@@ -53,7 +53,7 @@ fn measure<N: Numbers>(
     let full = bytes_in_use()?.unwrap_or(f64::NAN) - before;
     while keys.len() > remaining as usize {
         let taken = keys.pop().and_then(|key| numbers.take(key));
-        drop(taken.with_context(|| format!("{}: a number is gone", N::NAME))?);
+        drop(taken.with_context(|| format!("{}: a descriptor is not open", N::NAME))?);
     }
     let kept = bytes_in_use()?.unwrap_or(f64::NAN) - before;
     let footprint = Footprint {

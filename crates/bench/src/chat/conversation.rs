@@ -42,7 +42,7 @@ pub(super) struct Run {
 
 /// One user at the server.
 #[derive(Debug)]
-pub(super) struct Seat {
+pub(super) struct Connection {
     /// The two ends of the connection.
     pub(super) client: RawFd,
     pub(super) server: RawFd,
@@ -76,7 +76,7 @@ impl Conversation {
     /// If threads or sockets cannot be created, or a message is lost, doubled, or out of order.
     pub(super) fn hold<D: Descriptors>(&self) -> anyhow::Result<Run> {
         let descriptors = D::with_limit(2 * self.rooms * self.users);
-        let rooms = self.seat_all_users(&descriptors)?;
+        let rooms = self.connect_users(&descriptors)?;
         let start = Start::default();
         let (before, shares) = thread::scope(|scope| {
             let mut go = start.hold();
@@ -95,17 +95,20 @@ impl Conversation {
     }
 
     /// Opens a pair of sockets for each user of each room.
-    fn seat_all_users<D: Descriptors>(&self, descriptors: &D) -> anyhow::Result<Vec<Vec<Seat>>> {
-        let seat = |_| {
+    fn connect_users<D: Descriptors>(
+        &self,
+        descriptors: &D,
+    ) -> anyhow::Result<Vec<Vec<Connection>>> {
+        let connection = |_| {
             let (client, server) = socket::with_capacity(self.buffer_bytes, OpenFlags::empty());
-            Ok(Seat {
+            Ok(Connection {
                 client: descriptors.open(client)?,
                 server: descriptors.open(server)?,
                 queue: Buffer::new(self.buffer_bytes),
             })
         };
         (0..self.rooms)
-            .map(|_| (0..self.users).map(seat).collect())
+            .map(|_| (0..self.users).map(connection).collect())
             .collect()
     }
 
@@ -114,7 +117,7 @@ impl Conversation {
         &'env self,
         scope: &'scope Scope<'scope, 'env>,
         descriptors: &'env D,
-        rooms: &'env [Vec<Seat>],
+        rooms: &'env [Vec<Connection>],
         start: &'env Start,
     ) -> anyhow::Result<Vec<Running<'scope>>> {
         let mut running = Vec::with_capacity(self.threads());

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use anyhow::ensure;
 
-use super::conversation::{Conversation, Seat};
+use super::conversation::{Connection, Conversation};
 use super::descriptors::Descriptors;
 use super::message::{Received, write_head};
 
@@ -36,7 +36,7 @@ pub(super) struct Share {
 pub(super) struct Part<'a, D> {
     pub(super) conversation: &'a Conversation,
     pub(super) descriptors: &'a D,
-    pub(super) room: &'a [Seat],
+    pub(super) room: &'a [Connection],
     pub(super) user: u32,
     pub(super) lookups: u64,
 }
@@ -53,7 +53,7 @@ impl<D: Descriptors> Part<'_, D> {
             Role::ServerSend => self.server_send(),
         };
         let ended = Instant::now();
-        played.inspect_err(|_| self.break_up())?;
+        played.inspect_err(|_| self.shut_down_room())?;
         Ok(Share {
             began,
             ended,
@@ -65,7 +65,7 @@ impl<D: Descriptors> Part<'_, D> {
         let mut message = self.blank();
         for number in 0..self.conversation.messages {
             write_head(&mut message, self.user, number);
-            self.write(self.seat().client, &message)?;
+            self.write(self.connection().client, &message)?;
         }
         Ok(())
     }
@@ -75,9 +75,9 @@ impl<D: Descriptors> Part<'_, D> {
         let mut message = self.blank();
         let room = self.room;
         for _ in 0..self.conversation.messages {
-            self.read(self.seat().server, &mut message)?;
-            for seat in room {
-                self.write(seat.server, &message)?;
+            self.read(self.connection().server, &mut message)?;
+            for connection in room {
+                self.write(connection.server, &message)?;
             }
         }
         Ok(())
@@ -88,9 +88,9 @@ impl<D: Descriptors> Part<'_, D> {
         let mut message = self.blank();
         let room = self.room;
         for _ in 0..self.conversation.messages {
-            self.read(self.seat().server, &mut message)?;
-            for seat in room {
-                let count = seat.queue.write(&message)?;
+            self.read(self.connection().server, &mut message)?;
+            for connection in room {
+                let count = connection.queue.write(&message)?;
                 ensure!(count == message.len(), "a queue ended in a message");
             }
         }
@@ -103,11 +103,11 @@ impl<D: Descriptors> Part<'_, D> {
         for _ in 0..self.conversation.messages_for_each() {
             let mut filled = 0;
             while filled < message.len() {
-                let count = self.seat().queue.read(&mut message[filled..])?;
+                let count = self.connection().queue.read(&mut message[filled..])?;
                 ensure!(count > 0, "a queue ended in a message");
                 filled += count;
             }
-            self.write(self.seat().server, &message)?;
+            self.write(self.connection().server, &message)?;
         }
         Ok(())
     }
@@ -116,23 +116,23 @@ impl<D: Descriptors> Part<'_, D> {
         let mut message = self.blank();
         let mut received = Received::new(self.conversation.users);
         for _ in 0..self.conversation.messages_for_each() {
-            self.read(self.seat().client, &mut message)?;
+            self.read(self.connection().client, &mut message)?;
             received.check(&message)?;
         }
         received.check_complete(self.conversation.messages)
     }
 
     /// Ends all conversations of the room, so that no thread waits for one that failed.
-    fn break_up(&self) {
-        for seat in self.room {
-            let _ = self.descriptors.shutdown(seat.client);
-            let _ = self.descriptors.shutdown(seat.server);
-            seat.queue.close_writer();
-            seat.queue.close_reader();
+    fn shut_down_room(&self) {
+        for connection in self.room {
+            let _ = self.descriptors.shutdown(connection.client);
+            let _ = self.descriptors.shutdown(connection.server);
+            connection.queue.close_writer();
+            connection.queue.close_reader();
         }
     }
 
-    fn seat(&self) -> &Seat {
+    fn connection(&self) -> &Connection {
         &self.room[self.user as usize]
     }
 

@@ -127,14 +127,14 @@ fn other_machines_and_distances_are_listed_first() {
     now["machine"]["line_round_trip"]["distance"] = json!("far");
     now["config"]["rounds"] = json!(25);
     let compared = compare(&before, &now);
-    let told = compared.warnings.join("\n");
+    let text = compared.warnings.join("\n");
     for part in [
         "with care",
         "A → B",
         "near → far",
         "{\"rounds\":9} → {\"rounds\":25}",
     ] {
-        assert!(told.contains(part), "{part} is missing from {told}");
+        assert!(text.contains(part), "{part} is missing from {text}");
     }
     // Values that change with every run are no difference.
     now = before.clone();

@@ -153,7 +153,7 @@ impl<C: Container> Subject for Arcs<C> {
             places: Default::default(),
         };
         for cpu in 0..2 {
-            arcs.places[cpu] = cpus.run(cpu, || arcs.furnish(cpu))??;
+            arcs.places[cpu] = cpus.run(cpu, || arcs.create_places(cpu))??;
         }
         arcs.share()?;
         for cpu in 0..2 {
@@ -230,7 +230,7 @@ impl<C: Container> Arcs<C> {
     }
 
     /// Creates the private objects of a CPU, and those that it shares with the other.
-    fn furnish(&self, cpu: usize) -> anyhow::Result<Places> {
+    fn create_places(&self, cpu: usize) -> anyhow::Result<Places> {
         let mut places = Places {
             numbers: [NOT_OPEN; _],
             ..Places::default()

@@ -49,18 +49,18 @@ pub(super) fn long_run(
 ) -> anyhow::Result<LongRun> {
     cpus.run(0, rcu::barrier)??;
     let mut directory = Directory::new(LineSize::Bytes64);
-    let mut travels = Travels::default();
+    let mut counts = TransferCounts::default();
     for round in 0..FIRST + PERIOD {
         for cpu in 0..CPUS {
             let (done, trace) = cpus.trace(cpu, || step(cpu))?;
             done?;
             let moved = feed(&mut directory, &trace)?;
             if round >= FIRST {
-                travels.add(&trace, &moved);
+                counts.add(&trace, &moved);
             }
         }
     }
-    Ok(travels.sum())
+    Ok(counts.sum())
 }
 
 /// Feeds an operation, access by access, and returns the accesses for which a line travelled.
@@ -76,13 +76,13 @@ fn feed(directory: &mut Directory, trace: &Trace) -> anyhow::Result<Vec<Access>>
 
 /// Counts of transfers by place.
 #[derive(Default)]
-struct Travels {
+struct TransferCounts {
     operations: usize,
     /// By the address of the instruction: the count, and its place when it was first seen.
     instructions: HashMap<u64, (usize, String)>,
 }
 
-impl Travels {
+impl TransferCounts {
     fn add(&mut self, trace: &Trace, moved: &[Access]) {
         self.operations += 1;
         for access in moved {

@@ -100,7 +100,7 @@ impl Subject for Ours {
     fn set_up(cpus: &mut Cpus, setup: Setup) -> anyhow::Result<Self> {
         let mut ours = Ours::new()?;
         for cpu in 0..2 {
-            let made = cpus.run(cpu, || ours.furnish(cpu))?;
+            let made = cpus.run(cpu, || ours.create_places(cpu))?;
             (ours.places[cpu], ours.streams[cpu]) = made?;
         }
         ours.share()?;
@@ -318,7 +318,7 @@ impl Ours {
     }
 
     /// Creates the private objects of a CPU, and those that it shares with the other.
-    fn furnish(&self, cpu: usize) -> anyhow::Result<(Places, Streams)> {
+    fn create_places(&self, cpu: usize) -> anyhow::Result<(Places, Streams)> {
         let (hand, other) = (&self.hands[cpu], &self.hands[1 - cpu]);
         let own = self.open_any(self.make()?)?;
         hand.held.of(Argument::Own).put(self.files().get(own)?);

@@ -132,14 +132,26 @@ pub(super) fn run_program(program: &Path) -> anyhow::Result<Vec<Row>> {
 /// If operations cannot be traced here, or a table fails.
 pub fn run() -> anyhow::Result<String> {
     let cpus = &mut simulate(MAX_CPUS)?;
-    let mut rows = Crowd::<Ours>::with(cpus, Crowd::rows)?;
-    rows.push(Crowd::<Ours>::with(cpus, Crowd::long_run)?);
-    rows.extend(Crowd::<OfArcs<RwLockVec<Padded>>>::with(cpus, Crowd::rows)?);
+    let mut rows = SharedTable::<Ours>::with(cpus, SharedTable::rows)?;
+    rows.push(SharedTable::<Ours>::with(cpus, SharedTable::long_run)?);
+    rows.extend(SharedTable::<OfArcs<RwLockVec<Padded>>>::with(
+        cpus,
+        SharedTable::rows,
+    )?);
     #[cfg(feature = "rivals")]
     {
-        rows.extend(Crowd::<OfArcs<Swapped>>::with(cpus, Crowd::rows)?);
-        rows.extend(Crowd::<OfArcs<Sharded>>::with(cpus, Crowd::rows)?);
-        rows.extend(Crowd::<OfArcs<Dashed>>::with(cpus, Crowd::rows)?);
+        rows.extend(SharedTable::<OfArcs<Swapped>>::with(
+            cpus,
+            SharedTable::rows,
+        )?);
+        rows.extend(SharedTable::<OfArcs<Sharded>>::with(
+            cpus,
+            SharedTable::rows,
+        )?);
+        rows.extend(SharedTable::<OfArcs<Dashed>>::with(
+            cpus,
+            SharedTable::rows,
+        )?);
     }
     Ok(serde_json::to_string(&rows)?)
 }
@@ -188,21 +200,21 @@ trait Table: Send + Sync + Sized {
 }
 
 /// A table, and the descriptor that each CPU has opened.
-struct Crowd<T> {
+struct SharedTable<T> {
     table: T,
     own: Vec<u64>,
     common: u64,
 }
 
-impl<T: Table> Crowd<T> {
-    /// Calls a function with a crowd. The first CPU creates and drops the table.
+impl<T: Table> SharedTable<T> {
+    /// Calls a function with a shared table. The first CPU creates and drops the table.
     fn with<A>(
         cpus: &mut Cpus,
         work: impl FnOnce(&Self, &mut Cpus) -> anyhow::Result<A>,
     ) -> anyhow::Result<A> {
-        let crowd = Self::new(cpus)?;
-        let answer = work(&crowd, cpus);
-        cpus.run(0, || drop(crowd))?;
+        let shared = Self::new(cpus)?;
+        let answer = work(&shared, cpus);
+        cpus.run(0, || drop(shared))?;
         answer
     }
 
@@ -213,7 +225,7 @@ impl<T: Table> Crowd<T> {
         for cpu in 0..cpus.count() {
             own.push(cpus.run(cpu, || table.open_new())??);
         }
-        Ok(Crowd { table, own, common })
+        Ok(SharedTable { table, own, common })
     }
 
     fn step(&self, cpu: usize, work: Work) -> Result<(), Error> {

@@ -135,7 +135,7 @@ pub(super) fn remarks(rows: &[Row]) -> Vec<String> {
     };
     let few = |open| open == FEW;
     let more = |open| open != FEW;
-    let told = || {
+    let described = || {
         Some(format!(
             "The host copies its table alone in {} and {} open; fork(2) copies the address space \
              of this process too, and takes {} and {}.",
@@ -146,7 +146,8 @@ pub(super) fn remarks(rows: &[Row]) -> Vec<String> {
         ))
     };
     remarks.push(
-        told().unwrap_or_else(|| "The host refused a table of its own, and has no row.".to_owned()),
+        described()
+            .unwrap_or_else(|| "The host refused a table of its own, and has no row.".to_owned()),
     );
     remarks
 }

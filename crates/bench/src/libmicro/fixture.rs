@@ -31,16 +31,16 @@ pub(super) trait Subject {
 }
 
 /// Process that is prepared for a case.
-struct Stage<C> {
+struct Fixture<C> {
     process: C,
     case: Case,
     /// Files of each thread, or of all of them.
-    props: Vec<Props>,
+    targets: Vec<Targets>,
 }
 
 /// The files on which a thread makes its calls.
 #[derive(Default)]
-struct Props {
+struct Targets {
     path: String,
     /// A file, or the reading end of a pipe.
     fd: RawFd,
@@ -63,19 +63,19 @@ pub(super) fn subject<C: Calls>(case: Case) -> anyhow::Result<Box<dyn Subject>> 
         Sharing::Shared => 1,
         Sharing::Private => case.threads,
     };
-    let props = (0..count).map(|nth| props(&process, case, nth));
-    let props = props
+    let targets = (0..count).map(|nth| targets(&process, case, nth));
+    let targets = targets
         .collect::<Result<_, Errno>>()
         .with_context(|| format!("{}: {}", C::NAME, case.name))?;
-    Ok(Box::new(Stage {
+    Ok(Box::new(Fixture {
         process,
         case,
-        props,
+        targets,
     }))
 }
 
 /// Creates the files of the `nth` thread.
-fn props<C: Calls>(process: &C, case: Case, nth: usize) -> Result<Props, Errno> {
+fn targets<C: Calls>(process: &C, case: Case, nth: usize) -> Result<Targets, Errno> {
     let file = |named| {
         let path = match named {
             Named::Tmp => format!("/tmp/data{nth}"),
@@ -86,19 +86,19 @@ fn props<C: Calls>(process: &C, case: Case, nth: usize) -> Result<Props, Errno> 
             write_file(process, &path, length(case))?;
         }
         let fd = process.open(&path, OpenFlags::RDWR)?;
-        Ok(Props {
+        Ok(Targets {
             path,
             fd,
-            ..Props::default()
+            ..Targets::default()
         })
     };
-    let ends = |(fd, other)| Props {
+    let ends = |(fd, other)| Targets {
         fd,
         other,
-        ..Props::default()
+        ..Targets::default()
     };
     match case.work {
-        Work::CloseBad | Work::SocketPair => Ok(Props::default()),
+        Work::CloseBad | Work::SocketPair => Ok(Targets::default()),
         Work::Dup => file(Named::Null),
         Work::GetStatus | Work::GetFlags | Work::Seek(_) => file(Named::Tmp),
         Work::Close(named) | Work::Open(named) => file(named),
@@ -112,9 +112,9 @@ fn props<C: Calls>(process: &C, case: Case, nth: usize) -> Result<Props, Errno> 
                 let (one, other) = process.socketpair()?;
                 sockets.extend([one, other]);
             }
-            Ok(Props {
+            Ok(Targets {
                 sockets,
-                ..Props::default()
+                ..Targets::default()
             })
         }
     }
@@ -136,7 +136,7 @@ fn write_file<C: Calls>(process: &C, path: &str, length: usize) -> Result<(), Er
     process.close(fd)
 }
 
-impl<C: Calls> Subject for Stage<C> {
+impl<C: Calls> Subject for Fixture<C> {
     fn name(&self) -> &'static str {
         C::NAME
     }
@@ -149,12 +149,12 @@ impl<C: Calls> Subject for Stage<C> {
     }
 }
 
-impl<C: Calls> Stage<C> {
+impl<C: Calls> Fixture<C> {
     /// Returns the batch of the `nth` thread.
     fn batch(&self, nth: usize) -> Batch<'_> {
-        let props = &self.props[nth % self.props.len()];
+        let targets = &self.targets[nth % self.targets.len()];
         let process = &self.process;
-        let Props { ref path, fd, .. } = *props;
+        let Targets { ref path, fd, .. } = *targets;
         let open = move || process.open(black_box(path), OpenFlags::RDONLY);
         match self.case.work {
             Work::Open(_) => self.makes_numbers(move |made| {
@@ -173,7 +173,7 @@ impl<C: Calls> Stage<C> {
             Work::Close(_) => self.closes_numbers(move || open().ok()),
             _ => Batch {
                 calls: self.case.work.calls(),
-                timed: self.step(props),
+                timed: self.step(targets),
                 around: None,
             },
         }
@@ -218,9 +218,9 @@ impl<C: Calls> Stage<C> {
     }
 
     /// Returns a step of calls that leave no descriptor open.
-    fn step<'a>(&'a self, props: &'a Props) -> Step<'a> {
-        let Stage { process, case, .. } = self;
-        let Props { fd, other, .. } = *props;
+    fn step<'a>(&'a self, targets: &'a Targets) -> Step<'a> {
+        let Fixture { process, case, .. } = self;
+        let Targets { fd, other, .. } = *targets;
         let calls = case.work.calls();
         match case.work {
             Work::CloseBad => repeat(calls, move |nth| {
@@ -272,14 +272,17 @@ impl<C: Calls> Stage<C> {
                 })
             }
             Work::Poll(_) => {
-                let asked = props.sockets.iter().map(|&fd| PollFd::new(fd, Events::IN));
+                let asked = targets
+                    .sockets
+                    .iter()
+                    .map(|&fd| PollFd::new(fd, Events::IN));
                 let mut asked: Vec<_> = asked.collect();
                 repeat(calls, move |_| process.poll(black_box(&mut asked)) == Ok(0))
             }
             Work::Select(_) => {
                 let (mut asked, mut set) = (FdSet::new(), FdSet::new());
-                props.sockets.iter().for_each(|&fd| asked.insert(fd));
-                let nfds = props.sockets.iter().max().map_or(0, |fd| fd + 1);
+                targets.sockets.iter().for_each(|&fd| asked.insert(fd));
+                let nfds = targets.sockets.iter().max().map_or(0, |fd| fd + 1);
                 repeat(calls, move |_| {
                     set.clone_from(&asked);
                     process.select(nfds, black_box(&mut set)) == Ok(0)
@@ -328,13 +331,13 @@ mod tests {
         for case in case::all(2) {
             let process = Process::with_limit(LIMIT).unwrap();
             process.names().mkdir("/tmp").unwrap();
-            let stage = Stage {
-                props: vec![props(&process, case, 0).unwrap()],
+            let fixture = Fixture {
+                targets: vec![targets(&process, case, 0).unwrap()],
                 process,
                 case,
             };
-            let open = stage.process.files().open_count();
-            let mut batch = stage.batch(0);
+            let open = fixture.process.files().open_count();
+            let mut batch = fixture.batch(0);
             for _ in 0..2 {
                 if let Some((before, _)) = &mut batch.around {
                     before().unwrap();
@@ -345,7 +348,7 @@ mod tests {
                 }
             }
             drop(batch);
-            assert_eq!(stage.process.files().open_count(), open, "{}", case.name);
+            assert_eq!(fixture.process.files().open_count(), open, "{}", case.name);
         }
     }
 }

@@ -9,7 +9,7 @@ use fdtable::slab::{self, Backing};
 use fdtable_vfs::{Object, Process};
 use serde::Serialize;
 
-use super::work::Works;
+use super::work::PreparedRows;
 use crate::baseline::FilesStruct;
 use crate::calls::Locked;
 
@@ -61,11 +61,11 @@ impl Configuration {
     }
 
     /// Prepares the rows in this process, which must not have created an open file yet.
-    pub(super) fn prepare(self) -> anyhow::Result<Works> {
+    pub(super) fn prepare(self) -> anyhow::Result<PreparedRows> {
         slab::choose(self.backing())?;
         let works = match self {
-            Self::Plain => Works::new::<Plain>()?,
-            _ => Works::new::<Process>()?,
+            Self::Plain => PreparedRows::new::<Plain>()?,
+            _ => PreparedRows::new::<Process>()?,
         };
         let has_slabs = !slab::infos().is_empty();
         let wants_slabs = self.backing() != Backing::GlobalHeap;

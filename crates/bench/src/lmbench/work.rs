@@ -34,7 +34,7 @@ const OPEN: usize = 10;
 const KEPT: usize = 3;
 
 /// The rows of one configuration, with their processes and files.
-pub(super) struct Works(Vec<(Row, Box<dyn Work>)>);
+pub(super) struct PreparedRows(Vec<(Row, Box<dyn Work>)>);
 
 /// The work of a row.
 trait Work: Sync {
@@ -42,7 +42,7 @@ trait Work: Sync {
     fn worker(&self) -> Worker<'_>;
 }
 
-impl Works {
+impl PreparedRows {
     /// Prepares all rows. Starts threads, which wait.
     pub(super) fn new<P: Calls>() -> anyhow::Result<Self> {
         let works = Row::ALL.map(|row| {
@@ -50,7 +50,7 @@ impl Works {
             Ok((row, work))
         });
         let works = works.into_iter().collect::<anyhow::Result<_>>()?;
-        Ok(Works(works))
+        Ok(PreparedRows(works))
     }
 
     /// Runs a row, and returns the nanoseconds of one operation.

@@ -12,8 +12,8 @@ use fastrand::Rng;
 use fdtable::Files;
 use fdtable_vfs::{Errno, MemFs, OpenFlags, Process};
 
-use super::crew::{self, Alarm};
 use super::outcome::{Outcome, Tally, Until};
+use super::workers::{self, FailureFlag};
 
 /// Sources of a directory.
 const DIRECTORY: usize = 32;
@@ -88,8 +88,8 @@ pub fn build(build: &Build, fs: &Arc<MemFs>, until: Until) -> anyhow::Result<Out
     build.check()?;
     build.write_sources(fs)?;
     let prepare = |place| (place, Job::new(build, place, fs));
-    crew::run(build.jobs, fs, prepare, |(place, job), alarm| {
-        job.work(place, until, alarm)
+    workers::run(build.jobs, fs, prepare, |(place, job), failure| {
+        job.work(place, until, failure)
             .with_context(|| format!("job {place}"))
     })
 }
@@ -145,11 +145,11 @@ impl<'a> Job<'a> {
     }
 
     /// Compiles until the end of the turn.
-    fn work(mut self, place: usize, until: Until, alarm: &Alarm) -> anyhow::Result<Tally> {
+    fn work(mut self, place: usize, until: Until, failure: &FailureFlag) -> anyhow::Result<Tally> {
         let began = Instant::now();
         let mut passes = 0;
         let mut next = place;
-        while until.goes_on(passes, began) && !alarm.is_raised() {
+        while until.goes_on(passes, began) && !failure.is_raised() {
             self.compile(next % self.build.sources)?;
             next += self.build.jobs;
             passes = passes.saturating_add(1);

@@ -48,16 +48,16 @@ pub(super) struct Tally {
 }
 
 /// State at the start of a workload.
-pub(super) struct Beginning {
+pub(super) struct Snapshot {
     usage: Usage,
     lists: Option<Statistics>,
     time: Instant,
 }
 
-impl Beginning {
+impl Snapshot {
     /// Records the state now, on a file system with these lists.
     pub(super) fn now(lists: Option<Statistics>) -> anyhow::Result<Self> {
-        Ok(Beginning {
+        Ok(Snapshot {
             usage: Usage::now()?,
             lists,
             time: Instant::now(),
@@ -78,7 +78,7 @@ impl Tally {
     /// and ends now.
     pub(super) fn since(
         self,
-        began: &Beginning,
+        began: &Snapshot,
         lists: Option<Statistics>,
     ) -> anyhow::Result<Outcome> {
         let usage = Usage::now()?.since(&began.usage);

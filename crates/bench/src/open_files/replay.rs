@@ -7,9 +7,9 @@ use anyhow::{Context, ensure};
 use fdtable_vfs::MemFs;
 
 use super::client::Client;
-use super::crew::{self, Alarm};
 use super::loadfile::Loadfile;
 use super::outcome::{Outcome, Tally, Until};
+use super::workers::{self, FailureFlag};
 
 /// Lines between two reads of the clock.
 const STRIDE: usize = 256;
@@ -45,8 +45,8 @@ pub fn replay(
     ensure!(clients > 0, "a load needs a client");
     ensure!(loadfile.operations() > 0, "the load file is empty");
     let prepare = |place| (place + 1, Client::new(loadfile, place + 1, fs));
-    crew::run(clients, fs, prepare, |(number, client), alarm| {
-        play(client, loadfile, until, alarm).with_context(|| format!("client {number}"))
+    workers::run(clients, fs, prepare, |(number, client), failure| {
+        play(client, loadfile, until, failure).with_context(|| format!("client {number}"))
     })
 }
 
@@ -55,13 +55,13 @@ fn play(
     mut client: Client<'_>,
     loadfile: &Loadfile,
     until: Until,
-    alarm: &Alarm,
+    failure: &FailureFlag,
 ) -> anyhow::Result<Tally> {
     let began = Instant::now();
     let mut passes = 0;
     'all: while until.goes_on(passes, began) {
         for lines in loadfile.lines().chunks(STRIDE) {
-            if alarm.is_raised() || until.is_over(began) {
+            if failure.is_raised() || until.is_over(began) {
                 break 'all;
             }
             lines.iter().try_for_each(|line| client.play(line))?;

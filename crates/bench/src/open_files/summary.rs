@@ -472,13 +472,18 @@ mod tests {
         let rows = [workload(PER_CPU, Kind::Build, &[1.0], Some(0.9))];
         assert!(find(&rows, "open_files.dbench_cpu_hits").is_none());
         assert!(find(&rows, "open_files.build_cpu_hits").is_some());
-        let told = |rows: &[Row]| {
+        let has_hits = |rows: &[Row]| {
             let remarks = remarks(rows, &config());
             remarks
                 .iter()
                 .any(|it| it.contains("apt-get install dbench"))
         };
-        assert!(told(&rows));
-        assert!(!told(&[workload(PER_CPU, Kind::Dbench, &[1.0], Some(0.9))]));
+        assert!(has_hits(&rows));
+        assert!(!has_hits(&[workload(
+            PER_CPU,
+            Kind::Dbench,
+            &[1.0],
+            Some(0.9)
+        )]));
     }
 }

@@ -7,20 +7,20 @@ use anyhow::{Context, anyhow};
 use fdtable::SuperBlock;
 use fdtable_vfs::MemFs;
 
-use super::outcome::{Beginning, Outcome, Tally};
+use super::outcome::{Outcome, Snapshot, Tally};
 use crate::start::Start;
 
 /// Stack of each thread in bytes.
 const STACK: usize = 256 << 10;
 
-/// Thread of a crew.
+/// Thread of a workload.
 type Running<'scope> = ScopedJoinHandle<'scope, anyhow::Result<Tally>>;
 
-/// Flag that is raised when a thread of the crew failed.
+/// Flag that is raised when a thread of the workload failed.
 #[derive(Default)]
-pub(super) struct Alarm(AtomicBool);
+pub(super) struct FailureFlag(AtomicBool);
 
-impl Alarm {
+impl FailureFlag {
     /// Returns true if a thread failed. Costs a load of a line that is written only once.
     pub(super) fn is_raised(&self) -> bool {
         // Relaxed: the flag publishes no other memory, and a delay does no harm.
@@ -42,16 +42,16 @@ pub(super) fn run<W>(
     threads: usize,
     fs: &MemFs,
     prepare: impl Fn(usize) -> W + Sync,
-    work: impl Fn(W, &Alarm) -> anyhow::Result<Tally> + Sync,
+    work: impl Fn(W, &FailureFlag) -> anyhow::Result<Tally> + Sync,
 ) -> anyhow::Result<Outcome> {
     let lists = || fs.superblock().map(SuperBlock::statistics);
-    let (start, alarm) = (Start::default(), Alarm::default());
+    let (start, failure) = (Start::default(), FailureFlag::default());
     let take_part = |place| {
         let prepared = prepare(place);
         if !start.wait() {
             return Ok(Tally::default());
         }
-        work(prepared, &alarm).inspect_err(|_| alarm.raise())
+        work(prepared, &failure).inspect_err(|_| failure.raise())
     };
     thread::scope(|scope| {
         let mut go = start.hold();
@@ -63,7 +63,7 @@ pub(super) fn run<W>(
         let running: Result<Vec<_>, _> = (0..threads).map(spawn).collect();
         let running = running.context("starting a thread")?;
         start.wait_for(threads);
-        let began = Beginning::now(lists())?;
+        let began = Snapshot::now(lists())?;
         *go = true;
         drop(go);
         let tally = join(running)?;
@@ -98,11 +98,11 @@ mod tests {
             3,
             &MemFs::default(),
             |place| place,
-            |place, alarm| {
+            |place, failure| {
                 if place == 1 {
                     bail!("as expected");
                 }
-                while !alarm.is_raised() {
+                while !failure.is_raised() {
                     thread::yield_now();
                 }
                 Ok(Tally::default())

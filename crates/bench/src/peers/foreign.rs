@@ -59,7 +59,7 @@ struct Foreign {
     features: Features,
     program: Program,
     /// The case whose sequences the program has received.
-    told: Option<Case>,
+    sent: Option<Case>,
 }
 
 impl Foreign {
@@ -68,13 +68,13 @@ impl Foreign {
             name,
             features,
             program,
-            told: None,
+            sent: None,
         }
     }
 
     /// Sends the sequences of a case, unless the program has them.
-    fn tell(&mut self, case: Case) -> anyhow::Result<()> {
-        if self.told == Some(case) {
+    fn send_sequences(&mut self, case: Case) -> anyhow::Result<()> {
+        if self.sent == Some(case) {
             return Ok(());
         }
         for (nth, sequence) in case.sequences().iter().enumerate() {
@@ -84,7 +84,7 @@ impl Foreign {
             }
             self.program.ask_numbers::<0>(&request, "ok", TURN_LIMIT)?;
         }
-        self.told = Some(case);
+        self.sent = Some(case);
         Ok(())
     }
 }
@@ -99,7 +99,7 @@ impl Rival for Foreign {
     }
 
     fn turn(&mut self, case: Case, length: Duration, round: usize) -> anyhow::Result<Option<f64>> {
-        self.tell(case)?;
+        self.send_sequences(case)?;
         let request = format!(
             "turn {} {} {} {} {round}",
             word(case.work),

@@ -82,7 +82,7 @@ where
         Table::get(self, key).map(|object| object.value).ok()
     }
 
-    fn settle() -> anyhow::Result<()> {
+    fn run_deferred() -> anyhow::Result<()> {
         Ok(rcu::barrier()?)
     }
 }
@@ -152,7 +152,7 @@ impl<Tb: Ours> Subject for Quiescent<Tb> {
         sum_until_quiescent(self.0.files(), reader, keys)
     }
 
-    fn settle() -> anyhow::Result<()> {
+    fn run_deferred() -> anyhow::Result<()> {
         Ok(rcu::barrier()?)
     }
 }

@@ -65,7 +65,7 @@ impl<S: Subject> Rival for Player<S> {
         let ns = turn::turn(case.threads, length, &prepare)?;
         ensure!(ns.is_finite(), "a table did not accept its own key");
         drop(filled);
-        S::settle()?;
+        S::run_deferred()?;
         Ok(Some(ns))
     }
 
@@ -83,7 +83,7 @@ impl<S: Subject> Rival for Player<S> {
             durations.record(took);
         }
         drop(table);
-        S::settle()?;
+        S::run_deferred()?;
         Ok(Some(durations.tail()))
     }
 
@@ -102,7 +102,7 @@ impl<S: Subject> Rival for Player<S> {
         }
         let used = bytes_in_use()?.unwrap_or(f64::NAN) - before;
         drop(table);
-        S::settle()?;
+        S::run_deferred()?;
         Ok(Some(used / f64::from(live) - S::File::IN_PLACE as f64))
     }
 }

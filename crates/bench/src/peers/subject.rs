@@ -69,7 +69,7 @@ pub(super) trait Subject: Send + Sync + Sized + 'static {
     ///
     /// # Errors
     /// If that would wait for the caller.
-    fn settle() -> anyhow::Result<()> {
+    fn run_deferred() -> anyhow::Result<()> {
         Ok(())
     }
 }

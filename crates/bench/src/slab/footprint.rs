@@ -30,7 +30,7 @@ impl Footprint {
 
 /// Fills `objects` with `live` written ones and reads the resident set size before and after.
 /// Returns none where the system does not report it.
-pub(super) fn weigh<const N: usize, O: Objects<Words<N>>>(
+pub(super) fn measure_memory<const N: usize, O: Objects<Words<N>>>(
     objects: &O,
     live: usize,
 ) -> anyhow::Result<Option<Footprint>> {

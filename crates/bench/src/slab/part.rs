@@ -68,7 +68,7 @@ impl Part {
                 bytes,
                 live,
             } => {
-                let footprint = objects::find(subject, *bytes)?.weigh(*live)?;
+                let footprint = objects::find(subject, *bytes)?.measure_memory(*live)?;
                 Ok(to_string(&footprint)?)
             }
             Part::Walk { colouring, rounds } => {

@@ -61,7 +61,7 @@ pub(super) trait Subject {
     fn turn(&self, case: Case, turn: Duration) -> anyhow::Result<f64>;
     /// Fills it with `live` objects and measures its memory; none where the system does not report
     /// it. Exact only in a process that did nothing before.
-    fn weigh(&self, live: usize) -> anyhow::Result<Option<Footprint>>;
+    fn measure_memory(&self, live: usize) -> anyhow::Result<Option<Footprint>>;
 }
 
 /// An allocator of objects of `N` words.
@@ -98,8 +98,8 @@ impl<O: Objects<Words<N>>, const N: usize> Subject for Store<O, N> {
         Ok(ns)
     }
 
-    fn weigh(&self, live: usize) -> anyhow::Result<Option<Footprint>> {
-        footprint::weigh(&self.0, live)
+    fn measure_memory(&self, live: usize) -> anyhow::Result<Option<Footprint>> {
+        footprint::measure_memory(&self.0, live)
     }
 }
 

@@ -57,7 +57,7 @@ pub(super) fn time<H: High>(fd: RawFd, tables: u32) -> anyhow::Result<Vec<f64>> 
 }
 
 /// Measures the memory of `tables` tables that exist at the same time.
-pub(super) fn weigh<H: High>(fd: RawFd, tables: u32) -> anyhow::Result<Option<Bytes>> {
+pub(super) fn measure_memory<H: High>(fd: RawFd, tables: u32) -> anyhow::Result<Option<Bytes>> {
     let object = H::object();
     let mut all = Vec::with_capacity(tables as usize);
     let Some(empty) = bytes_in_use()? else {

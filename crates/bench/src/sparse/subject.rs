@@ -11,7 +11,7 @@ use nix::fcntl::{FcntlArg, fcntl};
 use nix::unistd::close;
 use parking_lot::RwLock;
 
-use super::high::{Bytes, time, weigh};
+use super::high::{Bytes, measure_memory, time};
 use crate::baseline::{RwLockBitmap, RwLockVec};
 use crate::host;
 
@@ -34,7 +34,7 @@ pub(super) struct Subject {
     /// Returns the nanoseconds in each of a number of fresh tables; none where the host refuses.
     pub(super) time: fn(RawFd, u32) -> anyhow::Result<Vec<f64>>,
     /// Returns the memory of a table, if it can be measured.
-    pub(super) weigh: fn(RawFd, u32) -> anyhow::Result<Option<Bytes>>,
+    pub(super) measure_memory: fn(RawFd, u32) -> anyhow::Result<Option<Bytes>>,
 }
 
 impl Subject {
@@ -47,12 +47,12 @@ impl Subject {
 pub(super) fn all() -> anyhow::Result<Vec<Subject>> {
     type Hash = RwLock<HashMap<RawFd, Arc<u64>>>;
     type BTree = RwLock<BTreeMap<RawFd, Arc<u64>>>;
-    let subject = |name, fd, most_tables, time, weigh| Subject {
+    let subject = |name, fd, most_tables, time, measure_memory| Subject {
         name,
         fd,
         most_tables,
         time,
-        weigh,
+        measure_memory,
     };
     let host_fd = RawFd::try_from(host::raise_limit()? - 1).unwrap_or(RawFd::MAX);
     let mut subjects = vec![
@@ -61,15 +61,21 @@ pub(super) fn all() -> anyhow::Result<Vec<Subject>> {
             RawFd::MAX,
             u32::MAX,
             time::<Files<u64>>,
-            weigh::<Files<u64>>,
+            measure_memory::<Files<u64>>,
         ),
-        subject(HASH_MAP, RawFd::MAX, u32::MAX, time::<Hash>, weigh::<Hash>),
+        subject(
+            HASH_MAP,
+            RawFd::MAX,
+            u32::MAX,
+            time::<Hash>,
+            measure_memory::<Hash>,
+        ),
         subject(
             BTREE_MAP,
             RawFd::MAX,
             u32::MAX,
             time::<BTree>,
-            weigh::<BTree>,
+            measure_memory::<BTree>,
         ),
         subject(HOST, host_fd, u32::MAX, time_host, |_, _| Ok(None)),
     ];
@@ -80,14 +86,14 @@ pub(super) fn all() -> anyhow::Result<Vec<Subject>> {
                 fd,
                 1,
                 time::<RwLockVec<u64>>,
-                weigh::<RwLockVec<u64>>,
+                measure_memory::<RwLockVec<u64>>,
             ),
             subject(
                 FILES_STRUCT,
                 fd,
                 1,
                 time::<RwLockBitmap<u64>>,
-                weigh::<RwLockBitmap<u64>>,
+                measure_memory::<RwLockBitmap<u64>>,
             ),
         ]);
     }

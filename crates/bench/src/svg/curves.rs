@@ -2,8 +2,8 @@
 
 use maud::{Markup, html};
 
-use super::look::{Look, looks};
 use super::scale::{Foot, Ruler, short};
+use super::series_style::{SeriesStyle, series_styles};
 use super::{Drawing, Width, px, text};
 use crate::plot::{Axis, Curve, Point, Role};
 
@@ -103,12 +103,12 @@ fn draw(
         across,
         up,
     };
-    let looks = looks(curves.iter().map(|curve| &*curve.name));
-    let (legend, height) = legend(curves, &looks, area.bottom + 54.0, width);
+    let styles = series_styles(curves.iter().map(|curve| &*curve.name));
+    let (legend, height) = legend(curves, &styles, area.bottom + 54.0, width);
     let body = html! {
         (frame(&area, label, &y.label))
-        @for (curve, look) in in_front_last(curves, &looks) {
-            g class=(look.class) { (line(&area, curve, look)) }
+        @for (curve, style) in in_front_last(curves, &styles) {
+            g class=(style.class) { (line(&area, curve, style)) }
         }
         (legend)
     };
@@ -148,7 +148,7 @@ fn frame(area: &Area, across_label: &str, up_label: &str) -> Markup {
 }
 
 /// Draws a curve with its spread and its markers.
-fn line(area: &Area, curve: &Curve, look: &Look) -> Markup {
+fn line(area: &Area, curve: &Curve, style: &SeriesStyle) -> Markup {
     let places: Vec<_> = curve
         .points
         .iter()
@@ -158,8 +158,8 @@ fn line(area: &Area, curve: &Curve, look: &Look) -> Markup {
     let every = places.len().div_ceil(MARKED).max(1);
     html! {
         @if band.len() > 2 { path.band d={ (path(&band)) "Z" } {} }
-        path.line d=(path(&places)) stroke-dasharray=[look.dash] {}
-        @for &(x, y) in places.iter().step_by(every) { (look.marker(x, y)) }
+        path.line d=(path(&places)) stroke-dasharray=[style.dash] {}
+        @for &(x, y) in places.iter().step_by(every) { (style.marker(x, y)) }
     }
 }
 
@@ -183,30 +183,30 @@ fn path(places: &[(f64, f64)]) -> String {
 
 /// Draws the legend below `top`, with as many entries in a line as fit. Also returns the height of
 /// the whole plot.
-fn legend(curves: &[Curve], looks: &[Look], top: f64, width: f64) -> (Markup, f64) {
+fn legend(curves: &[Curve], styles: &[SeriesStyle], top: f64, width: f64) -> (Markup, f64) {
     let (mut x, mut y) = (8.0, top);
     let mut entries = Vec::new();
-    for (curve, look) in curves.iter().zip(looks) {
+    for (curve, style) in curves.iter().zip(styles) {
         let lines = text::wrap(&curve.name, width - SAMPLE - 24.0);
         let widest = lines.iter().map(|it| text::width(it)).fold(0.0, f64::max);
         let takes = SAMPLE + 8.0 + widest + GAP;
         if x > 8.0 && x + takes > width {
             (x, y) = (8.0, y + text::LINE + 4.0);
         }
-        entries.push(entry(&lines, look, x, y));
+        entries.push(entry(&lines, style, x, y));
         y += text::LINE * (lines.len() - 1) as f64;
         x += takes;
     }
     (html! { @for entry in &entries { (entry) } }, y + 14.0)
 }
 
-fn entry(lines: &[String], look: &Look, x: f64, y: f64) -> Markup {
+fn entry(lines: &[String], style: &SeriesStyle, x: f64, y: f64) -> Markup {
     let (middle, end, words) = (x + SAMPLE / 2.0, x + SAMPLE, x + SAMPLE + 8.0);
     let line_y = px(y - 4.0);
     html! {
-        g class=(look.class) {
-            line.line x1=(px(x)) x2=(px(end)) y1=(line_y) y2=(line_y) stroke-dasharray=[look.dash] {}
-            (look.marker(middle, y - 4.0))
+        g class=(style.class) {
+            line.line x1=(px(x)) x2=(px(end)) y1=(line_y) y2=(line_y) stroke-dasharray=[style.dash] {}
+            (style.marker(middle, y - 4.0))
             @for (nth, line) in lines.iter().enumerate() {
                 text x=(px(words)) y=(px(y + text::LINE * nth as f64)) { (line) }
             }
@@ -215,8 +215,11 @@ fn entry(lines: &[String], look: &Look, x: f64, y: f64) -> Markup {
 }
 
 /// Puts the curves in the order in which they are drawn: ours on top.
-fn in_front_last<'a>(curves: &'a [Curve], looks: &'a [Look]) -> Vec<(&'a Curve, &'a Look)> {
-    let mut pairs: Vec<_> = curves.iter().zip(looks).collect();
+fn in_front_last<'a>(
+    curves: &'a [Curve],
+    styles: &'a [SeriesStyle],
+) -> Vec<(&'a Curve, &'a SeriesStyle)> {
+    let mut pairs: Vec<_> = curves.iter().zip(styles).collect();
     pairs.sort_by_key(|(curve, _)| Role::of(&curve.name) == Role::Ours);
     pairs
 }

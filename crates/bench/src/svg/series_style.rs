@@ -16,7 +16,7 @@ const SHAPES: usize = 4;
 
 /// Appearance of a subject among the others.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Look {
+pub(super) struct SeriesStyle {
     /// Classes of the style sheet.
     pub(super) class: String,
     /// Dash pattern of the curve; none is solid.
@@ -24,32 +24,32 @@ pub(super) struct Look {
     shape: usize,
 }
 
-/// Chooses a look for each name of a plot, all of them different for up to 20 rivals.
-pub(super) fn looks<'a>(names: impl Iterator<Item = &'a str>) -> Vec<Look> {
+/// Chooses a style for each name of a plot, all of them different for up to 20 rivals.
+pub(super) fn series_styles<'a>(names: impl Iterator<Item = &'a str>) -> Vec<SeriesStyle> {
     let (mut ours, mut rivals) = (0, 0);
     let next = |counter: &mut usize| {
         *counter += 1;
         *counter - 1
     };
-    let mut look = |name| match Role::of(name) {
+    let mut style = |name| match Role::of(name) {
         Role::Ours => {
             let nth = next(&mut ours);
-            Look::new("ours".to_owned(), nth, nth)
+            SeriesStyle::new("ours".to_owned(), nth, nth)
         }
-        Role::Floor => Look::new("floor".to_owned(), 2, 1),
-        Role::Literature => Look::new("literature".to_owned(), 1, 3),
+        Role::Floor => SeriesStyle::new("floor".to_owned(), 2, 1),
+        Role::Literature => SeriesStyle::new("literature".to_owned(), 1, 3),
         Role::Rival => {
             let nth = next(&mut rivals);
-            Look::new(format!("rival{}", nth % COLOURS), nth / COLOURS, nth + 1)
+            SeriesStyle::new(format!("rival{}", nth % COLOURS), nth / COLOURS, nth + 1)
         }
     };
-    names.map(&mut look).collect()
+    names.map(&mut style).collect()
 }
 
-impl Look {
+impl SeriesStyle {
     fn new(class: String, dash: usize, shape: usize) -> Self {
         let dash = DASHES[dash % DASHES.len()];
-        Look {
+        SeriesStyle {
             class,
             dash: (!dash.is_empty()).then_some(dash),
             shape: shape % SHAPES,
@@ -83,7 +83,11 @@ mod tests {
 
     #[test]
     fn ours_has_the_same_colour_in_every_plot() {
-        let class = |names: &[&str]| looks(names.iter().copied())[names.len() - 1].class.clone();
+        let class = |names: &[&str]| {
+            series_styles(names.iter().copied())[names.len() - 1]
+                .class
+                .clone()
+        };
         assert_eq!(
             class(&["a", "b", "fdtable"]),
             class(&["fdtable, any free number"])
@@ -93,10 +97,10 @@ mod tests {
     #[test]
     fn twenty_rivals_look_different() {
         let names: Vec<String> = (0..20).map(|nth| format!("rival {nth}")).collect();
-        let looks = looks(names.iter().map(String::as_str));
-        for (nth, look) in looks.iter().enumerate() {
-            let same = |it: &&Look| (&it.class, it.dash) == (&look.class, look.dash);
-            assert_eq!(looks.iter().filter(same).count(), 1, "{nth}");
+        let styles = series_styles(names.iter().map(String::as_str));
+        for (nth, style) in styles.iter().enumerate() {
+            let same = |it: &&SeriesStyle| (&it.class, it.dash) == (&style.class, style.dash);
+            assert_eq!(styles.iter().filter(same).count(), 1, "{nth}");
         }
     }
 }

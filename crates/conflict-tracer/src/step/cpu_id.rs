@@ -47,7 +47,7 @@ impl CpuId {
     /// # Safety
     /// - No other thread is on `cpu`, nor does the kernel ever run one there.
     /// - As for [`crate::CpuId::claim`].
-    pub(crate) unsafe fn tell(cpu: usize) -> Result<Self, Error> {
+    pub(crate) unsafe fn set(cpu: usize) -> Result<Self, Error> {
         let cpu = u32::try_from(cpu).map_err(|_| Error::NoSuchCpu(cpu))?;
         let Some(place) = area() else {
             return Ok(Self(None));

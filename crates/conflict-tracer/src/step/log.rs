@@ -126,8 +126,8 @@ impl Log {
 
     /// Adds a remark that the end is missing, if it is and no remark says so yet.
     pub(super) fn check_end(&mut self) {
-        let told = |(_, remark): &(u64, Remark)| *remark == Remark::CutOff;
-        if !self.has_ended && !self.remarks.iter().any(told) {
+        let is_cut_off = |(_, remark): &(u64, Remark)| *remark == Remark::CutOff;
+        if !self.has_ended && !self.remarks.iter().any(is_cut_off) {
             self.remark(Remark::SteppingLost);
         }
     }

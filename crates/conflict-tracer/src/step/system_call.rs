@@ -48,7 +48,7 @@ pub(super) fn enter(window: &mut Window, thread: &mut ucontext_t) -> bool {
             return true;
         }
         libc::SYS_getcpu => {
-            let answer = tell_cpu(window, thread);
+            let answer = write_cpu(window, thread);
             answer_with(thread, answer);
             return true;
         }
@@ -125,7 +125,7 @@ fn change_mask(thread: &mut ucontext_t) -> greg_t {
 }
 
 /// `getcpu(cpu, node)`: the node is the first one.
-fn tell_cpu(window: &Window, thread: &ucontext_t) -> greg_t {
+fn write_cpu(window: &Window, thread: &ucontext_t) -> greg_t {
     let place = |register: c_int| thread.uc_mcontext.gregs[register as usize] as *mut u32;
     for (place, value) in [(place(REG_RDI), window.cpu as u32), (place(REG_RSI), 0)] {
         if !place.is_null() {

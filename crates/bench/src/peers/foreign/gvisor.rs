@@ -34,7 +34,7 @@ const SOURCES: [(&str, &str); 7] = [
 const BUILD_LIMIT: Duration = Duration::from_secs(15 * 60);
 
 /// Interval between checks of a build.
-const LOOK: Duration = Duration::from_millis(100);
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// A lookup takes a reference, even if it is dropped at once; changes take a mutex.
 const FEATURES: Features = Features {
@@ -134,7 +134,7 @@ fn finish(mut child: Child, log: &Path) -> Result<(), String> {
     let began = Instant::now();
     while began.elapsed() < BUILD_LIMIT {
         match child.try_wait() {
-            Ok(None) => thread::sleep(LOOK),
+            Ok(None) => thread::sleep(POLL_INTERVAL),
             Ok(Some(status)) if status.success() => return Ok(()),
             Ok(Some(_)) => return Err(refusal(&fs::read_to_string(log).unwrap_or_default())),
             Err(error) => return Err(format!("the build is lost: {error}")),
@@ -151,7 +151,7 @@ fn refusal(said: &str) -> String {
     let last = said.lines().rev().find(|line| !line.trim().is_empty());
     format!(
         "Go did not build it: {}",
-        last.unwrap_or("no reason told").trim()
+        last.unwrap_or("no reason given").trim()
     )
 }
 

@@ -12,13 +12,13 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, anyhow, bail};
 
 /// Time for a program to end after its input has ended.
-const TO_END: Duration = Duration::from_secs(2);
+const EXIT_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Interval between checks of a program that should end.
-const LOOK: Duration = Duration::from_millis(2);
+const POLL_INTERVAL: Duration = Duration::from_millis(2);
 
 /// Most bytes of its standard error that are kept.
-const COMPLAINT: u64 = 4096;
+const STDERR_LIMIT: u64 = 4096;
 
 /// Program that answers requests.
 pub(super) struct Program {
@@ -28,7 +28,7 @@ pub(super) struct Program {
     requests: Option<ChildStdin>,
     answers: Receiver<String>,
     /// Collects its standard error; none after that was read.
-    complaint: Option<JoinHandle<String>>,
+    stderr: Option<JoinHandle<String>>,
 }
 
 impl Program {
@@ -52,7 +52,7 @@ impl Program {
             child,
             requests: Some(requests),
             answers: lines_of(output),
-            complaint: Some(collect(errors)),
+            stderr: Some(collect(errors)),
         })
     }
 
@@ -107,22 +107,22 @@ impl Program {
 
     /// Kills it and returns an error with its exit status.
     fn died(&mut self) -> anyhow::Error {
-        let status = self.end(TO_END);
+        let status = self.end(EXIT_TIMEOUT);
         let how = status.map_or_else(|| "and is lost".to_owned(), |status| status.to_string());
-        let complaint = self.complaint.take().and_then(|it| it.join().ok());
-        match complaint.as_deref().map(str::trim) {
+        let stderr = self.stderr.take().and_then(|it| it.join().ok());
+        match stderr.as_deref().map(str::trim) {
             None | Some("") => anyhow!("{}: the program ended: {how}", self.name),
             Some(said) => anyhow!("{}: the program ended: {how}; it said: {said}", self.name),
         }
     }
 
     /// Closes its input, gives it time to end, and kills it then. Reaps it.
-    fn end(&mut self, patience: Duration) -> Option<ExitStatus> {
+    fn end(&mut self, timeout: Duration) -> Option<ExitStatus> {
         self.requests = None;
         let asked = Instant::now();
-        while asked.elapsed() < patience {
+        while asked.elapsed() < timeout {
             match self.child.try_wait() {
-                Ok(None) => thread::sleep(LOOK),
+                Ok(None) => thread::sleep(POLL_INTERVAL),
                 Ok(status) => return status,
                 Err(_) => break,
             }
@@ -135,7 +135,7 @@ impl Program {
 
 impl Drop for Program {
     fn drop(&mut self) {
-        self.end(TO_END);
+        self.end(EXIT_TIMEOUT);
     }
 }
 
@@ -159,7 +159,7 @@ fn collect(mut errors: ChildStderr) -> JoinHandle<String> {
         // An unreadable part is left out.
         let _ = errors
             .by_ref()
-            .take(COMPLAINT)
+            .take(STDERR_LIMIT)
             .read_to_end(&mut beginning)
             .and_then(|_| std::io::copy(&mut errors, &mut std::io::sink()));
         String::from_utf8_lossy(&beginning).into_owned()
