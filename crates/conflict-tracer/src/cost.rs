@@ -2,12 +2,15 @@
 //!
 //! Print them beside every figure that depends on them. Sources of the values:
 //!
-//! | | |
-//! |---|---|
-//! | from cache to cache | measured by `core-to-core-latency` (N. Viennot) on EPYC 7R13, two sockets: 23 ns within eight cores that share a cache, 107 ns within a socket, 197 ns across; Ice Lake and Cascade Lake within a socket 47 to 51, across 108 to 136 |
-//! | a locked instruction | an uncontended `lock add` took 4.5 ns on a quiet virtual machine (EPYC) and 8.8 ns on a busy one; all kinds cost about the same (Schweizer, Besta, Hoefler, PACT 2015) |
-//! | an instruction | fitted to single-threaded runs of table lookups on the same machine |
-//! | memory, a further sharer, a clean copy | order of magnitude; they matter little beside the others |
+//! - *From cache to cache*: measured by `core-to-core-latency` (N. Viennot) on EPYC 7R13, two
+//!   sockets: 23 ns within eight cores that share a cache, 107 ns within a socket, 197 ns across;
+//!   Ice Lake and Cascade Lake within a socket 47 to 51, across 108 to 136.
+//! - *A locked instruction*: an uncontended `lock add` took 4.5 ns on a quiet virtual machine
+//!   (EPYC) and 8.8 ns on a busy one; all kinds cost about the same (Schweizer, Besta, Hoefler,
+//!   PACT 2015).
+//! - *An instruction*: fitted to single-threaded runs of table lookups on the same machine.
+//! - *Memory, a further sharer, a clean copy*: order of magnitude; they matter little beside the
+//!   others.
 //!
 //! These values favour operations that conflict. Figure 7 of the SOSP 2013 paper has `fstat` with
 //! one shared line on an older machine with eight sockets: if all cores queued for the line, it
