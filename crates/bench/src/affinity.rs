@@ -1,4 +1,4 @@
-//! Which CPU a thread runs on.
+//! Pins threads to CPUs.
 
 use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
 use nix::unistd::Pid;

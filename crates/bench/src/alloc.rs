@@ -36,7 +36,7 @@ use pairs::{Case, Pairs};
 /// Experiment that measures the allocation of descriptors.
 #[derive(Clone, Debug, Serialize)]
 pub struct Alloc {
-    /// How often each subject has its turn in each case, at least 1.
+    /// Turns of each subject in each case, at least 1.
     pub rounds: usize,
     /// Length of a turn in milliseconds, at least 1.
     pub turn_ms: u64,
@@ -46,7 +46,7 @@ pub struct Alloc {
     pub remaining: u32,
 }
 
-/// What was measured of one subject.
+/// Measurements of one subject.
 #[derive(Clone, Debug, Serialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 enum Row {

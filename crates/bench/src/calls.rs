@@ -34,8 +34,8 @@ pub trait Calls: Send + Sync + Sized + 'static {
     /// Name of the table in reports.
     const NAME: &'static str;
 
-    /// Creates a process without open files, for descriptors below `limit`, with an empty file
-    /// system that has devices in `/dev`.
+    /// Creates a process without open files, for descriptors below `limit`. It has an empty file
+    /// system with devices in `/dev`.
     fn with_limit(limit: u32) -> Result<Self, Errno>;
 
     /// Returns the vfs process with the same file system, for calls on names: `mkdir`, `unlink`,

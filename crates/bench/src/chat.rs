@@ -76,9 +76,9 @@ pub struct Chat {
     pub messages: u32,
     /// Bytes of a message: 8 to 4,096, so that a write puts it into the buffer as one piece.
     pub message_bytes: usize,
-    /// How often each table has its turn in each form, at least 1.
+    /// Turns of each table in each form, at least 1.
     pub rounds: usize,
-    /// How often the classic form is profiled on each table. 0: never.
+    /// Profiles of the classic form on each table; 0 for none.
     pub profiles: usize,
     /// Program to run for profiles; the running one if none. It must have the command
     /// [`profile::COMMAND`].

@@ -32,9 +32,9 @@ pub struct Comparison {
     pub name: String,
     /// Differences between the conditions of the two runs.
     pub warnings: Vec<String>,
-    /// What changed, if anything, and the headline figures.
+    /// The changes, if any, and the headline figures.
     pub tables: Vec<Table>,
-    /// How much did not change, and what could not be compared.
+    /// The number of unchanged medians, and the rows that could not be compared.
     pub remarks: Vec<String>,
 }
 

@@ -48,7 +48,7 @@ const SUBJECTS: usize = 6;
 pub struct FdScale {
     /// Most descriptors that are open, at least 1.
     pub most: u32,
-    /// By how many percent their number grows from step to step, at least 1.
+    /// Percentage by which their number grows from step to step, at least 1.
     pub growth_percent: u32,
     /// Hot samples at each step, at least 1.
     pub hot_rounds: usize,
@@ -247,8 +247,8 @@ impl<'a> Entry<'a> {
     }
 }
 
-/// Runs `work` on a thread pinned to the first CPU, so that the cache that is overwritten is the
-/// cache that the timed open uses.
+/// Runs `work` on a thread pinned to the first CPU. So the overwritten cache is the one that the
+/// timed open uses.
 fn on_one_cpu<R: Send>(work: impl FnOnce() -> anyhow::Result<R> + Send) -> anyhow::Result<R> {
     let pinned = || {
         affinity::pin(0);

@@ -36,7 +36,7 @@ const FEW: u32 = 10;
 /// Experiment that measures forks.
 #[derive(Clone, Debug, Serialize)]
 pub struct Fork {
-    /// How often each subject has its turn, at least 1.
+    /// Turns of each subject, at least 1.
     pub rounds: usize,
     /// Descriptors of a large table, at least 1.
     pub most: u32,

@@ -40,7 +40,7 @@ use subject::Subject;
 /// Experiment that looks for pauses while a table grows.
 #[derive(Clone, Debug, Serialize)]
 pub struct Grow {
-    /// How often each subject grows, at least 1.
+    /// Growths of each subject, at least 1.
     pub rounds: usize,
     /// Descriptors at the end, at least 1.
     pub most: u32,

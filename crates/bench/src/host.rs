@@ -10,8 +10,8 @@ use nix::sys::resource::{Resource, getrlimit, setrlimit};
 /// Descriptors reserved for the rest of the process when an experiment uses all others.
 const LEFT_TO_THE_PROCESS: u64 = 64;
 
-/// Raises the limit of this process to the hard one, and returns how many descriptors an
-/// experiment may open: at least 1.
+/// Raises the limit of this process to the hard one. Returns how many descriptors an experiment may
+/// open: at least 1.
 ///
 /// # Errors
 /// If the host refuses, or allows too few.

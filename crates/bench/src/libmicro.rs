@@ -41,7 +41,7 @@ type Vector = Locked<LockedVec<File>>;
 /// Experiment that measures system calls.
 #[derive(Clone, Debug, Serialize)]
 pub struct LibMicro {
-    /// How often each table has its turn in each case, at least 1.
+    /// Turns of each table in each case, at least 1.
     pub rounds: usize,
     /// Length of a turn in milliseconds, at least 1.
     pub turn_ms: u64,

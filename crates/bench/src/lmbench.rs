@@ -52,7 +52,7 @@ use subject::Subject;
 /// Experiment that measures rows of lmbench.
 #[derive(Clone, Debug, Serialize)]
 pub struct Lmbench {
-    /// How often each configuration has its turn in each row, at least 1.
+    /// Turns of each configuration in each row, at least 1.
     pub rounds: usize,
     /// Number of rounds after which all processes are restarted, at least 1.
     pub renewed_after: usize,
@@ -64,7 +64,7 @@ pub struct Lmbench {
     pub program: Option<PathBuf>,
 }
 
-/// What was measured of one configuration in one row.
+/// Measurements of one configuration in one row.
 #[derive(Clone, Debug, Serialize)]
 struct Measured {
     row: Row,

@@ -35,13 +35,13 @@ pub(crate) use subject::sum_until_quiescent;
 /// Experiment that measures lookups.
 #[derive(Clone, Debug, Serialize)]
 pub struct Lookup {
-    /// How often each subject has its turn in each case, at least 1.
+    /// Turns of each subject in each case, at least 1.
     pub rounds: usize,
     /// Length of a turn in milliseconds, at least 1.
     pub turn_ms: u64,
-    /// How many descriptors are open: 1 to 16 million each.
+    /// Numbers of open descriptors: 1 to 16 million each.
     pub live: Vec<u32>,
-    /// How many threads look up at once, at least 1 each.
+    /// Numbers of threads that look up at once, at least 1 each.
     pub threads: Vec<usize>,
 }
 

@@ -21,16 +21,15 @@ pub struct Machine {
     pub kernel: String,
     /// Compiler that built this program.
     pub rustc: &'static str,
-    /// Load average of the machine over the last 1, 5 and 15 minutes, at the start of the run.
+    /// Load average over the last 1, 5 and 15 minutes, at the start of the run.
     pub load_average: Option<[f64; 3]>,
-    /// Cost of passing a cache line to another CPU and back, before the run and after it; none on a
+    /// Cost of passing a cache line to another CPU and back, before the run and after it. None on a
     /// machine with one CPU.
     pub line_round_trip: Option<RoundTrip>,
 }
 
 impl Machine {
-    /// Looks at the machine and measures the round trip of a cache line for the first time.
-    /// Takes about 20 ms.
+    /// Describes the machine and measures the round trip of a cache line. Takes about 20 ms.
     pub fn observe() -> Self {
         Machine {
             cpu: cpu_model().unwrap_or_else(|| "unknown".to_owned()),

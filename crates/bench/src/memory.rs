@@ -8,8 +8,7 @@
 
 use fdtable::slab::{self, Info};
 
-/// Returns the bytes of the heap and of slabs that are in use, or none where the C library is not
-/// glibc.
+/// Returns the bytes of the heap and of slabs that are in use. None if the C library is not glibc.
 ///
 /// First runs callbacks that wait for readers, so that freed memory counts as free. Blocks.
 ///

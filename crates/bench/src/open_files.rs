@@ -67,11 +67,11 @@ pub use replay::replay;
 /// Experiment that measures the lists of open files.
 #[derive(Clone, Debug, Serialize)]
 pub struct OpenFiles {
-    /// How often each subject has its turn in the first two parts, at least 1.
+    /// Turns of each subject in the first two parts, at least 1.
     pub rounds: usize,
     /// Length of such a turn in milliseconds, at least 1.
     pub turn_ms: u64,
-    /// How often each kind of list has its turn in each workload, at least 1.
+    /// Turns of each kind of list in each workload, at least 1.
     pub workload_rounds: usize,
     /// Length of a workload's turn in milliseconds, at least 1.
     pub workload_ms: u64,
@@ -82,7 +82,7 @@ pub struct OpenFiles {
     pub loadfile: Option<PathBuf>,
 }
 
-/// What was measured of one subject.
+/// Measurements of one subject.
 #[derive(Clone, Debug, Serialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 enum Row {

@@ -48,19 +48,19 @@ use rival::{Features, Missing, Rival, Side};
 /// Experiment that measures our table beside existing alternatives.
 #[derive(Clone, Debug, Serialize)]
 pub struct Peers {
-    /// How often each table has its turn in each case, at least 1.
+    /// Turns of each table in each case, at least 1.
     pub rounds: usize,
     /// Length of a turn in milliseconds, at least 1.
     pub turn_ms: u64,
     /// Descriptors of a table that has grown, at least 1.
     pub most: u32,
-    /// How often each table grows, at least 1.
+    /// Growths of each table, at least 1.
     pub growths: usize,
     /// Treatment of rivals that take minutes to build.
     pub slow_builds: SlowBuilds,
 }
 
-/// What was measured of one table.
+/// Measurements of one table.
 #[derive(Debug, Serialize)]
 struct Row {
     name: &'static str,

@@ -1,4 +1,4 @@
-//! `posix`: the cost of the C interface, beside the host's system calls and the table in Rust.
+//! `posix`: the cost of the C interface, beside the host and the table in Rust.
 //!
 //! Three almost empty calls: the flags of a descriptor, one byte of `/dev/zero`, and a `dup` with
 //! its `close`. One thread makes each in a loop, through a pointer to the C function, here and on
@@ -28,7 +28,7 @@ const DESCRIPTORS: u32 = 64;
 /// Experiment that measures the C interface.
 #[derive(Clone, Debug, Serialize)]
 pub struct Posix {
-    /// How often each call has its turn, at least 1.
+    /// Turns of each call, at least 1.
     pub rounds: usize,
     /// Calls of each turn, at least 1.
     pub calls: u32,
@@ -283,8 +283,8 @@ fn remarks(rows: &[Row]) -> Vec<String> {
     let times: Vec<String> = [FLAGS, READ, DUP].into_iter().filter_map(times).collect();
     vec![
         format!("The host takes longer by: {}.", times.join(", ")),
-        "A call enters the freezer, which a fork of the host process waits for, and catches panics: \
-         the difference between C and Rust for the plain table."
+        "A call in C enters the freezer, so that a fork of the host process can wait for it, and \
+         catches panics: this is the difference between C and Rust for the plain table."
             .to_owned(),
     ]
 }

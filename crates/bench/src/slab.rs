@@ -64,19 +64,19 @@ const FILE: usize = 104;
 /// Experiment that measures the allocation of objects.
 #[derive(Clone, Debug, Serialize)]
 pub struct Slab {
-    /// How often each subject has its turn in each case, at least 1.
+    /// Turns of each subject in each case, at least 1.
     pub rounds: usize,
     /// Length of a turn in milliseconds, at least 1.
     pub turn_ms: u64,
     /// Live objects while memory is measured, at least 1.
     pub live: usize,
-    /// Program to run for the parts that need a process of their own; the running one if none. It
-    /// must have the command [`part::COMMAND`].
+    /// Program to run for parts in a process of their own; the running one if none. It must have
+    /// the command [`part::COMMAND`].
     #[serde(skip)]
     pub program: Option<PathBuf>,
 }
 
-/// What was measured of one subject.
+/// Measurements of one subject.
 #[derive(Clone, Debug, Serialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 enum Row {

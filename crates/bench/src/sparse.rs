@@ -34,7 +34,7 @@ use subject::Subject;
 /// Experiment that measures a high descriptor.
 #[derive(Clone, Debug, Serialize)]
 pub struct Sparse {
-    /// How often each subject has its turn, at least 1.
+    /// Turns of each subject, at least 1.
     pub rounds: usize,
     /// Fresh tables of a turn, at least 1. Those that fill a vector have one.
     pub tables: u32,

@@ -15,7 +15,7 @@ pub struct Summary {
     pub p90: f64,
     /// Largest sample.
     pub max: f64,
-    /// How many samples there were, at least 1.
+    /// Number of samples, at least 1.
     pub samples: usize,
 }
 

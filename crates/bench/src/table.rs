@@ -64,7 +64,7 @@ pub trait Table<T: ?Sized>: Send + Sync + 'static {
         Self: Sized;
 }
 
-/// How a table makes the references that it holds.
+/// Constructor of the references that a table holds.
 pub trait NewFile<T: ?Sized, S>: Table<T> {
     /// Creates an open file of `value`. Allocates.
     fn new_file(value: S) -> Self::Ref;

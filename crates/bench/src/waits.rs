@@ -1,4 +1,4 @@
-//! `waits`: how long a thread waits for the lock of a table during another thread's long call.
+//! `waits`: the longest wait for a table's lock during another thread's long call.
 //!
 //! Each call has arguments of up to a million descriptors. Beside it a thread reads the limits of
 //! the table in a loop, which takes the table's write lock for a few steps. Its longest wait is the
@@ -28,7 +28,7 @@ use call::Call;
 /// Experiment that measures waits for the lock of a table.
 #[derive(Clone, Debug, Serialize)]
 pub struct Waits {
-    /// How often each call is made, at least 1.
+    /// Repetitions of each call, at least 1.
     pub rounds: usize,
     /// Number of descriptors in the arguments of a call.
     pub descriptors: u32,

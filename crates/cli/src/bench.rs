@@ -27,9 +27,9 @@ use fdtable_bench::waits::Waits;
 use crate::arguments::{Bench, ChatArguments, Common, Experiment, Form, OpenFilesArguments};
 use crate::progress::Bar;
 
-/// Runs the chosen experiments, prints each report when it is done, and writes all reports at the
-/// end. After a failure it still writes the reports that were done before. Checks all files for
-/// reading and writing before any measurement.
+/// Runs the chosen experiments. Prints each report when it is done, and writes all at the end.
+/// After a failure it still writes the reports that were done before. Checks all files for reading
+/// and writing before any measurement.
 pub(crate) fn run(chosen: &Bench) -> anyhow::Result<()> {
     let common = &chosen.common;
     let old = common.compare.as_deref().map(Old::read).transpose()?;

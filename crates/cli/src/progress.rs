@@ -23,7 +23,7 @@ struct Run {
     time_left: TimeLeft,
     /// Experiments that have started.
     begun: usize,
-    /// How many there are.
+    /// Number of experiments.
     all: usize,
     /// Start of the current one.
     since: Instant,

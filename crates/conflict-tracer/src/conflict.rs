@@ -32,7 +32,7 @@ impl LineSize {
     }
 }
 
-/// What two operations share in a line.
+/// Kind of sharing of two operations in a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Sharing {
     /// Bytes that one writes and the other accesses.

@@ -12,8 +12,8 @@ use std::path::PathBuf;
 /// The sources of this crate.
 const OWN_SOURCES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src");
 
-/// Place of an instruction in the source, from the innermost inlined function to the one that was
-/// called, followed by its callers where they are known.
+/// Place of an instruction in the source: the functions from the innermost inlined one to the one
+/// that was called. Its callers follow where they are known.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Location {
     frames: Vec<Frame>,
@@ -96,7 +96,7 @@ impl Frame {
     }
 }
 
-/// Removes the text between angle brackets, except where a name begins with them, as in `<T as
+/// Removes the text between angle brackets. Keeps it where a name begins with them, as in `<T as
 /// Trait>::function`.
 fn without_arguments(name: &str) -> String {
     let mut kept = String::new();

@@ -40,14 +40,14 @@ impl Recorder {
     /// each.
     ///
     /// # Errors
-    /// As [`new`](Self::new).
+    /// Those of [`new`](Self::new).
     pub fn with_limit(limit: u32) -> Result<Self, Error> {
         Ok(Self(Window::new(limit)?))
     }
 
     /// Calls `operation` on the calling thread and traces it. Each instruction takes microseconds.
     ///
-    /// A panic is traced as well, up to its end, and then goes on.
+    /// A panic is traced as well, up to its end, and then continues.
     ///
     /// ```
     /// use conflict_tracer::{CpuId, Kind, Recorder};

@@ -36,8 +36,8 @@ mod window;
 pub(crate) use cpu_id::{CpuId, possible_cpus};
 pub(crate) use window::Window;
 
-/// Raises the limit of heap arenas, so that each thread gets one of its own, where the C library
-/// supports it: threads of glibc share arenas beyond 8 for each real CPU.
+/// Raises the limit of heap arenas, so that each thread gets one of its own. Does nothing if the C
+/// library does not support it: threads of glibc share arenas beyond 8 for each real CPU.
 pub(crate) fn raise_arena_limit() {
     #[cfg(target_env = "gnu")]
     // SAFETY: a setting of the C library's heap, which takes effect with the next arena.

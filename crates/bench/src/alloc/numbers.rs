@@ -22,8 +22,7 @@ pub(super) const FILES_STRUCT: &str = "files_struct under a rwlock";
 pub(super) const HOST: &str = "the host, dup and close";
 pub(super) const TWO_ADDS: &str = "floor: two atomic adds";
 
-/// Descriptors below the limit beyond those needed, so that CPUs which allocate in leaves of their
-/// own have some.
+/// Spare descriptors below the limit. CPUs that allocate in leaves of their own need some.
 const SPARE: u32 = 4096;
 
 /// The referenced object. It has cache lines of its own, with the count in front, so that threads

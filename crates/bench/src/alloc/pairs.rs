@@ -28,7 +28,7 @@ pub(super) struct Case {
     pub(super) threads: usize,
 }
 
-/// What happens to the reference.
+/// Ownership of the reference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Work {

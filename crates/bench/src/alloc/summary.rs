@@ -50,7 +50,7 @@ pub(super) fn footprint(rows: &[Row], name: &str) -> Option<Footprint> {
     })
 }
 
-/// Makes a table of pairs for each kind of work, and one of memory if it could be measured.
+/// Makes a table of pairs for each kind of work, and one of memory if measured.
 pub(super) fn tables(rows: &[Row], most: u32) -> Vec<Table> {
     let mut tables = vec![
         pairs(rows, Work::Move, most),
@@ -141,52 +141,54 @@ pub(super) fn figures(rows: &[Row], most: u32) -> Vec<Figure> {
             "alloc.lowest_pair_ns_ratio_1M_vs_1",
             [(LOWEST, many), (LOWEST, one)],
             Goal::AtMost(1.15),
-            &format!("An open and a close, lowest free number: cost at {most} open ÷ cost at 1"),
+            &format!(
+                "An open and a close, lowest free descriptor: cost at {most} open ÷ cost at 1"
+            ),
         ),
         ratio(
             "alloc.any_pair_ns_ratio_1M_vs_1",
             [(ANY, many), (ANY, one)],
             Goal::None,
-            "The same with any free number",
+            "The same with any free descriptor",
         ),
         scaling(rows, ANY, [one, two]).map(|scaling| {
             Figure::of_ratio(
                 "alloc.any_2t_scaling",
                 &scaling,
                 Goal::AtLeast(1.9),
-                "Any free number: pairs per second of two threads ÷ those of one",
+                "Any free descriptor: pairs per second of two threads ÷ those of one",
             )
         }),
         ratio(
             "alloc.pair_vs_slab_1t",
             [(MUTEX_SLAB, one), (LOWEST, one)],
             Goal::AtLeast(1.0),
-            "One thread, lowest free number: times faster than slab under a mutex",
+            "One thread, lowest free descriptor: times faster than slab under a mutex",
         ),
         ratio(
             "alloc.any_pair_vs_slab_1t",
             [(MUTEX_SLAB, one), (ANY, one)],
             Goal::None,
-            "One thread, any free number: times faster than slab under a mutex",
+            "One thread, any free descriptor: times faster than slab under a mutex",
         ),
         ratio(
             "alloc.clone_pair_vs_slab_1t",
             [(MUTEX_SLAB, cloned), (LOWEST, cloned)],
             Goal::None,
-            "One thread, lowest free number, with a reference taken and dropped: times faster \
+            "One thread, lowest free descriptor, with a reference taken and dropped: times faster \
              than slab under a mutex",
         ),
         ratio(
             "alloc.any_pair_vs_slab_2t",
             [(MUTEX_SLAB, two), (ANY, two)],
             Goal::AtLeast(4.0),
-            "Two threads, any free number: times faster than slab under a mutex",
+            "Two threads, any free descriptor: times faster than slab under a mutex",
         ),
         ratio(
             "alloc.any_pair_vs_sharded_slab_2t",
             [(SHARDED_SLAB, two), (ANY, two)],
             Goal::None,
-            "Two threads, any free number: times faster than sharded-slab",
+            "Two threads, any free descriptor: times faster than sharded-slab",
         ),
         memory(
             "alloc.bytes_per_slot",
@@ -218,8 +220,8 @@ fn scaling(rows: &[Row], name: &str, [one, two]: [Case; 2]) -> Option<Summary> {
 /// Draws conclusions from the tables.
 pub(super) fn remarks(rows: &[Row], alloc: &Alloc) -> Vec<String> {
     let mut remarks = vec![format!(
-        "With {} open all numbers but one in the middle are given out, and that one is what a \
-         pair gets. Nanoseconds are those of one CPU. slab, sharded-slab and \"any free number\" \
+        "With {} open, the only free descriptor is in the middle, and a pair allocates that one \
+         again. Nanoseconds are those of one CPU. slab, sharded-slab and \"any free number\" \
          do not promise the lowest; the others do.",
         alloc.most
     )];

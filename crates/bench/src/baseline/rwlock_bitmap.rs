@@ -203,8 +203,8 @@ impl<R: Deref + Clone> FilesStruct<R> {
         Ok(())
     }
 
-    /// Empties the slots that close on exec, and drops their references after it has released the
-    /// lock (`flush_old_files`).
+    /// Closes the descriptors that close on exec (`flush_old_files`). Drops the references after it
+    /// has released the lock.
     pub fn exec(&self) {
         let mut closed = Vec::new();
         let mut state = self.state.write();

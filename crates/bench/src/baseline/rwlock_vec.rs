@@ -184,7 +184,7 @@ impl<R: Deref + Clone> LockedVec<R> {
         Ok(())
     }
 
-    /// Empties the slots that close on exec, and drops their references after it has released the
+    /// Closes the descriptors that close on exec. Drops the references after it has released the
     /// lock.
     pub fn exec(&self) {
         let mut closed = Vec::new();

@@ -46,8 +46,8 @@ pub(super) struct Connection {
     /// The two ends of the connection.
     pub(super) client: RawFd,
     pub(super) server: RawFd,
-    /// Messages that the server has to write to the user, in the form that has a thread for it. It
-    /// has no descriptor.
+    /// Messages that the server has to write to the user. Used in the form that has a thread for
+    /// it; it has no descriptor.
     pub(super) queue: Buffer,
 }
 

@@ -11,8 +11,7 @@ use super::role::Role;
 pub(super) enum Form {
     /// Three threads for each user: the server's receiver writes a message to all users.
     ThreeThreads,
-    /// Three threads, and each buffer holds all bytes that will ever pass through it, so that no
-    /// thread waits for room.
+    /// Three threads, with buffers for the whole traffic, so that no thread waits for room.
     AllInFlight,
     /// Four threads for each user, as in the original: the server's receiver puts a message into
     /// the queue of every user, and a thread for each user writes from there.
@@ -45,7 +44,7 @@ impl Form {
     }
 
     /// Returns the capacity of each direction of each socket, and of each queue, in bytes.
-    /// `traffic` is all that goes to one user.
+    /// `traffic` is the number of bytes for one user.
     pub(super) fn buffer_bytes(self, traffic: usize) -> usize {
         match self {
             Form::ThreeThreads | Form::Classic => socket::CAPACITY,

@@ -30,7 +30,7 @@ pub(super) struct Row {
     involuntary_switches_per_message: f64,
 }
 
-/// Where the samples of one table were.
+/// Samples of one table by kind.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct ProfileRow {
     pub(super) table: &'static str,

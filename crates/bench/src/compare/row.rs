@@ -163,7 +163,7 @@ impl Change {
     }
 }
 
-/// Derives from the name of a field whether more of it is better; none if the name does not imply
+/// Returns true if more of a field is better, judging by its name. None if the name does not imply
 /// it.
 fn more_is_better(field: &str) -> Option<bool> {
     let names = || field.split('.');

@@ -15,7 +15,7 @@ const OURS: &str = include_str!("allowed.txt");
 
 /// The parsed list.
 pub(super) struct Allowed {
-    /// How many cases commute.
+    /// Number of commuting cases.
     commutative: usize,
     lines: Vec<Line>,
 }
@@ -23,7 +23,7 @@ pub(super) struct Allowed {
 /// One kind of conflict.
 #[derive(Debug)]
 pub(super) struct Line {
-    /// How many cases have it.
+    /// Number of its cases.
     pub(super) cases: usize,
     /// Empty for any.
     setups: Vec<Setup>,

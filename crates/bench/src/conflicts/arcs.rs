@@ -29,7 +29,7 @@ type Object = Arc<Padded>;
 const LIMIT: u64 = 1 << 16;
 /// A key that is never allocated.
 const NOT_OPEN: u64 = i32::MAX as u64;
-/// How often each CPU opens and closes before it is traced.
+/// Opens and closes of each CPU before the trace.
 const ROUNDS: usize = 3;
 
 /// Table of `Arc`s.

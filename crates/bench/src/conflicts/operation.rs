@@ -100,7 +100,7 @@ pub(super) enum Argument {
     Nothing,
     /// A descriptor that the CPU opened itself, in a leaf of its own.
     Own,
-    /// What the other CPU opened so.
+    /// A descriptor that the other CPU opened in the same way.
     Others,
     /// A descriptor in the leaf of one of the other CPU, on another line.
     SameLeaf,

@@ -60,8 +60,8 @@ pub(super) struct Places {
 /// Bytes of one transfer through a pipe, and distance by which a position moves.
 pub(super) const BYTES: u64 = 8;
 
-/// Returns true if two calls with these responses are legal in both orders, with the same state
-/// afterwards.
+/// Returns true if two calls with these responses commute: both orders are legal, and lead to the
+/// same state.
 pub(super) fn commute(state: &State, calls: [Call; 2], responses: [Response; 2]) -> bool {
     let after = |order: [usize; 2]| {
         order.iter().try_fold(state.clone(), |state, &cpu| {

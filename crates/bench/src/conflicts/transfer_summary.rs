@@ -101,7 +101,7 @@ fn places(row: &Row) -> Table {
     };
     Table {
         caption: format!(
-            "{}: where in the source the lines travel of each open and close of the long run",
+            "{}: places in the source where lines travel, for each open and close of the long run",
             row.subject
         ),
         header: ["", "lines"].map(str::to_owned).to_vec(),
@@ -169,8 +169,8 @@ fn transfers(rows: &[Row]) -> Table {
 }
 
 fn modelled(rows: &[Row]) -> Table {
-    let caption = "Million operations a second of all CPUs, as a model has it that is no \
-                   measurement: from a line that is lost at once to one that is kept for the operation";
+    let caption = "Million operations a second of all CPUs, by a model (no measurement): from a \
+                   line that is lost at once to one that is kept for the operation";
     let millions = |value: f64| ratio(value / 1e6);
     let mut rows = rows.to_vec();
     rows.retain(|row| row.work.is_modelled());
@@ -294,7 +294,7 @@ fn modelled_plots(rows: &[Row]) -> Vec<Plot> {
     let plot = |name, work: Work| Plot {
         name,
         caption: format!(
-            "{}: million operations a second of all CPUs, as a model has it (no measurement; \
+            "{}: million operations a second of all CPUs, by a model (no measurement; \
              bands from a line that is lost at once to one that is kept)",
             work.name()
         ),
@@ -335,12 +335,12 @@ pub(super) fn remarks() -> Vec<String> {
         "Transfers are counted without a clock, from the traces of 256 CPUs that work in turns: for \
          operations without a conflict exact in any order, for others a lower bound."
             .to_owned(),
-        "With fewer CPUs it is the work of the first of the 256, among as many threads. What looks at \
-         every thread, as a close of an ArcSwapOption does, looks at 256 in each column. That takes \
-         so many steps that 8 CPUs at most are traced there."
+        "A column of fewer CPUs has the work of the first of the 256, with the same 256 threads. An \
+         operation that scans every thread, like a close of an ArcSwapOption, scans 256 in each \
+         column. That takes so many steps that at most 8 CPUs are traced there."
             .to_owned(),
         "The throughput is a model with the parameters in the configuration, for comparing shapes. It \
-         has no bandwidth, no caches that are full and no exchange that fails; operations without a \
+         has no limit of bandwidth, no full caches and no failed exchanges; operations without a \
          transfer scale in it by construction."
             .to_owned(),
     ]

@@ -41,7 +41,7 @@ fn plot(rows: &[Row], state: State, name: &'static str) -> Plot {
     }
 }
 
-/// Lists the cost at each step, without the twins, which are measured in a step of more
+/// Lists the cost at each step, without the twins. Those are measured in a step of more
 /// descriptors.
 fn points(rows: &[Row], state: State, subject: &str) -> Vec<Point> {
     let fits = |row: &&Row| row.subject == subject && row.state == state && row.open == row.step;

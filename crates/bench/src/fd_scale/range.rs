@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use crate::cache::Cache;
 
-/// Which descriptor is opened again.
+/// The descriptor that is opened again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Place {
@@ -43,14 +43,14 @@ pub(super) trait Measured: Send {
     fn most(&self) -> u32;
     /// Opens descriptors until there are `open`, never fewer than before.
     fn grow(&mut self, open: u32) -> anyhow::Result<()>;
-    /// Returns the mean nanoseconds of `batch` single opens in the middle and of as many at the
-    /// end, clock included. The two alternate, so that a table which caches the last free
-    /// descriptor has to move from one to the other.
+    /// Returns the mean nanoseconds of single opens, clock included: `batch` in the middle and as
+    /// many at the end. The two alternate, so that a table which caches the last free descriptor
+    /// has to move from one to the other.
     fn hot(&mut self, batch: u32) -> anyhow::Result<[f64; 2]>;
     /// Returns the nanoseconds of one open after the cache was overwritten, clock included.
     fn cold(&mut self, place: Place, cache: &mut Cache) -> anyhow::Result<f64>;
-    /// Returns the mean nanoseconds of a close and an open, of `batch` in the middle and as many
-    /// at the end, timed as one.
+    /// Returns the mean nanoseconds of a close and an open, timed as one: of `batch` in the middle
+    /// and as many at the end.
     fn pair(&mut self, batch: u32) -> anyhow::Result<f64>;
 }
 

@@ -114,7 +114,7 @@ impl<Tb: NewFile<u64, u64>> Forking for Parent<Tb> {
     }
 }
 
-/// Drops the child and does its deferred work, so that the next sample does not pay for it.
+/// Drops the child and does its deferred work. Otherwise the next sample would pay for it.
 fn forget<Tb>(child: Tb) -> anyhow::Result<()> {
     drop(child);
     Ok(rcu::barrier()?)

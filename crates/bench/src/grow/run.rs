@@ -101,7 +101,7 @@ impl Announced {
             durations.record(took);
             // The first at once, so that there is something to look up.
             if count == 1 || count % ANNOUNCED == 0 {
-                // Pairs with the load of the reader, which then sees the numbers below.
+                // Pairs with the load of the reader, which then sees all descriptors below.
                 self.count.store(count, Ordering::Release);
             }
         }

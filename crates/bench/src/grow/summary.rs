@@ -22,8 +22,8 @@ fn smallest_maximum_us(tails: &[Tail]) -> f64 {
     median(&smallest)
 }
 
-/// Computes the microseconds by which the worst lookup of a run was longer than the run's worst
-/// idle step: the median over the runs.
+/// Computes by how many microseconds the worst lookup exceeds the worst idle step of its run: the
+/// median over the runs.
 fn excess_us(row: &Row) -> f64 {
     let of = |(look_up, idle): (&Tail, &Tail)| (look_up.max_ns as f64 - idle.max_ns as f64) / 1e3;
     let excess: Vec<f64> = row.look_up.iter().zip(&row.idle).map(of).collect();
@@ -147,7 +147,7 @@ pub(super) fn figures(rows: &[Row]) -> Vec<Figure> {
             find(rows, ANY),
             open,
             Goal::None,
-            "The worst open of any free number",
+            "The worst open of any free descriptor",
         ),
         figure(
             "grow.rwlock_max_us",
@@ -186,7 +186,7 @@ pub(super) fn remarks(rows: &[Row], subjects: usize) -> Vec<String> {
     let mut remarks = vec![
         "A pause by the machine can only add to a maximum, so the headline is the smallest of \
          five runs. An idle step only reads the clock: it shows the pauses of the machine. \
-         Every lookup had to find what was open, or the run would have failed."
+         Every lookup had to find its open descriptor, or the run would have failed."
             .to_owned(),
     ];
     remarks.extend(find(rows, HOST).map(|host| {

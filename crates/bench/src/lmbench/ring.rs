@@ -54,8 +54,7 @@ impl<P: Calls> Member<P> {
 }
 
 impl<P: Calls> Ring<P> {
-    /// Makes a ring of `members` processes, at least 2, all but the first of which are bound to the
-    /// CPU `cpu`.
+    /// Makes a ring of `members` processes, at least 2. Binds all but the first to the CPU `cpu`.
     pub(super) fn new(members: usize, cpu: usize) -> Result<Self, Errno> {
         let process: P = new_process()?;
         let pipes: Vec<_> = (0..members)

@@ -16,7 +16,7 @@ pub(super) struct Case {
     pub(super) pattern: Pattern,
 }
 
-/// How the threads share the descriptors.
+/// Sharing of descriptors between threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Pattern {
@@ -77,8 +77,8 @@ impl Sequences {
         }
     }
 
-    /// Makes sequences in which each of `threads` threads has a part of the descriptors below
-    /// `live` to itself, each in a random order.
+    /// Makes disjoint sequences for `threads` threads. Each thread has a part of the descriptors
+    /// below `live` to itself, in a random order.
     pub fn disjoint(live: u32, threads: usize) -> Self {
         Self::new(&Case {
             live,

@@ -42,7 +42,7 @@ pub(super) const FILES_STRUCT_HELD: &str = "files_struct under a rwlock, lock he
 pub(super) const RWLOCK_VEC: &str = "RwLock<Vec<Option<Arc>>>, owned";
 pub(super) const RWLOCK_VEC_HELD: &str = "RwLock<Vec<Option<Arc>>>, lock held";
 
-/// Object of 64 bytes, so that with the count before it no two objects share an accessed line.
+/// Object of 64 bytes. With the count before it no two objects share an accessed line.
 pub(crate) struct Padded {
     /// Its descriptor.
     pub(crate) value: u64,

@@ -220,9 +220,9 @@ fn scaling(rows: &[Row]) -> Option<String> {
         ))
     };
     Some(format!(
-        "From one thread to two on the same descriptor, a lookup goes {} borrowed and {} under \
+        "From one thread to two on the same descriptor, a lookup changes {} borrowed and {} under \
          RwLock<Vec>: readers that write nothing do not slow each other down. An owned lookup \
-         goes {} on descriptors of their own and {} on one, where both write its count.",
+         changes {} on descriptors of their own and {} on one, where both write its count.",
         change(BORROWED, Pattern::Same)?,
         change(RWLOCK_VEC, Pattern::Same)?,
         change(OWNED, Pattern::Different)?,

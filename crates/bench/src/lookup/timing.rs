@@ -13,7 +13,7 @@ pub type SumLoop<'a> = dyn Fn(&[RawFd]) -> u64 + Send + Sync + 'a;
 /// Lookups between two reads of the clock.
 const CHUNK: usize = 4096;
 
-/// Runs `sum` on all sequences at once, one thread each, and returns the nanoseconds per lookup and
+/// Runs `sum` on all sequences at once, one thread each. Returns the nanoseconds per lookup and
 /// busy CPU. Each round starts at another position of the sequences. Blocks for about `turn`.
 ///
 /// # Errors

@@ -216,7 +216,7 @@ mod tests {
 
     #[test]
     fn the_list_in_the_slab_is_of_those_that_are_open() {
-        // Other tests use the lists of the program meanwhile, but none keeps so many.
+        // Other tests use the lists of the program meanwhile, but none keeps this many.
         let files: Vec<_> = (0..10_000).map(|_| MutexSlab.open().unwrap()).collect();
         let of_std: Vec<_> = (0..10_000).map(|_| StdMutexSlab.open().unwrap()).collect();
         for file in &files {

@@ -12,7 +12,7 @@ use crate::usage::Usage;
 pub enum Until {
     /// Each thread does its work this often, at least 1.
     Passes(u32),
-    /// Each thread starts passes until this much time is over, and stops within a pass, at most a
+    /// Each thread starts passes until this much time is over. It stops within a pass, at most a
     /// few hundred operations later.
     Elapsed(Duration),
 }
@@ -74,8 +74,8 @@ impl Outcome {
 }
 
 impl Tally {
-    /// Makes the outcome of a workload on a file system with these lists, which started at `began`
-    /// and ends now.
+    /// Makes the outcome of a workload that started at `began` and ends now. `lists` are those of
+    /// its file system.
     pub(super) fn since(
         self,
         began: &Snapshot,

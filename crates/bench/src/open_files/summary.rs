@@ -284,7 +284,7 @@ fn hits(
     })
 }
 
-/// Compares the throughput of a list for each CPU with that of the fastest one under one lock.
+/// Compares the throughput of a list for each CPU with the fastest list under one lock.
 fn against_one_lock(
     rows: &[Row],
     key: &'static str,
@@ -309,7 +309,7 @@ fn net_against_one_lock(rows: &[Row]) -> Option<Figure> {
         value: theirs / ours,
         goal: Goal::None,
         meaning: format!(
-            "The same without what the files cost themselves, {} ns ({rival}) ÷ {} ns",
+            "The same without the cost of the files themselves, {} ns ({rival}) ÷ {} ns",
             nanoseconds(theirs),
             nanoseconds(ours)
         ),
@@ -336,12 +336,11 @@ fn throughput(rows: &[Row], key: &'static str, kind: Kind, meaning: &str) -> Opt
 /// Draws conclusions from the tables.
 pub(super) fn remarks(rows: &[Row], config: &OpenFiles) -> Vec<String> {
     let mut remarks = vec![
-        "Nanoseconds are those of one CPU; of files that are handed over, those that pass while one \
-         thread opens and the other closes, so that only the slower of the two shows. Whoever is \
-         the fastest with one lock for all is taken for the ratios."
+        "Nanoseconds are those of one CPU; in a handover, those of wall time, which only the slower \
+         of the two threads determines. Ratios are to the fastest list with one lock for all."
             .to_owned(),
-        "Locks are those of files that join and leave; what is created, renamed or removed takes \
-         two more, which are not counted. In a workload each turn has a file system of its own."
+        "Locks are those of files that join and leave; a create, rename or remove takes two more, \
+         which are not counted. In a workload each turn has a file system of its own."
             .to_owned(),
     ];
     if config.loadfile.is_none() && turns(rows, PER_CPU, Kind::Dbench).is_none() {

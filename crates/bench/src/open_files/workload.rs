@@ -44,7 +44,7 @@ pub(super) struct Turns {
     pub(super) rounds: Vec<f64>,
 }
 
-/// How often lists were locked, and from where.
+/// Statistics of locks and removals of the lists.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Locality {
     /// Locks of lists that were taken by files that joined or left, in all turns together.

@@ -65,8 +65,7 @@ impl Case {
         Case { work, threads }
     }
 
-    /// Returns how many descriptors are open before the work starts, in the order in which they
-    /// were opened. They stay open.
+    /// Returns how many descriptors are open before the work starts. They stay open.
     pub(super) fn open(self) -> u32 {
         match self.work {
             Work::Owned | Work::Mixed => LIVE * self.threads as u32,

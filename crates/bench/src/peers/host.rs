@@ -69,7 +69,7 @@ impl Rival for Host {
         Ok(Some(ns))
     }
 
-    /// On a table of its own, which ends with the thread; none where the host refuses that, or
+    /// Grows a table of its own, which ends with the thread. None where the host refuses that, or
     /// allows fewer descriptors.
     fn growth(&mut self, most: u32) -> anyhow::Result<Option<Tail>> {
         if host::raise_limit()? < most {

@@ -23,10 +23,11 @@ pub(super) trait Rival {
     /// Returns its features.
     fn features(&self) -> Features;
 
-    /// Does the work of one case for about `length`, on a new table, each of `case.threads` threads
-    /// bound to a CPU of its own (the `nth` thread to the `nth` CPU). Each round starts at another
-    /// position of the sequences of lookups. Returns nanoseconds per operation and busy CPU; an
-    /// open with its close is one operation, except in [`Work::Mixed`](super::case::Work::Mixed).
+    /// Does the work of one case for about `length`, on a new table. Each of `case.threads` threads
+    /// is bound to a CPU of its own (the `nth` thread to the `nth` CPU). Each round starts at
+    /// another position of the sequences of lookups. Returns nanoseconds per operation and busy
+    /// CPU; an open with its close is one operation, except in
+    /// [`Work::Mixed`](super::case::Work::Mixed).
     ///
     /// # Errors
     /// If a table returns a wrong result, or the system refuses threads.

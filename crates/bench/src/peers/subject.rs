@@ -52,8 +52,8 @@ pub(super) trait Subject: Send + Sync + Sized + 'static {
         self.take(key).map(drop)
     }
 
-    /// Reads the value of an open object without a reference of the caller's own; under the lock
-    /// where the table has one.
+    /// Reads the value of an open object without a reference of the caller's own. Takes the lock if
+    /// the table has one.
     fn borrowed(&self, key: Self::Key) -> Option<u64>;
 
     /// Takes a reference, reads the value, and drops the reference.

@@ -114,8 +114,8 @@ pub(super) fn remarks(rows: &[Row], missing: &[Missing], failures: &[String]) ->
     remarks
 }
 
-/// Lists the rivals that are faster than the best of ours in a case, or returns by how much the
-/// best of them is slower.
+/// Lists the rivals that are faster than the best of ours in a case. If there are none, returns by
+/// how much the best rival is slower.
 fn ahead(rows: &[Row], case: Case) -> String {
     let what = format!("{}, {}", case.work, threads(case.threads));
     let Some(ours) = best(rows, Side::Ours, case) else {

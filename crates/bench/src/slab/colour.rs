@@ -27,7 +27,7 @@ const ROUNDS: usize = 400;
 /// Laps of a walk while misses are counted.
 const COUNTED: usize = 1000;
 
-/// An object of 1 KiB, as large as an inode; its first word is the index of the next one.
+/// An object of 1 KiB, as large as an inode. Its first word is the index of the next one.
 type Node = [u64; 128];
 
 /// Results of the walks.

@@ -31,7 +31,13 @@ fn times(rows: &[Row]) -> Table {
             us(smallest_worst(row)),
         ]
     };
-    let header = ["", "number", "first open, µs", "worst", "smallest worst"];
+    let header = [
+        "",
+        "descriptor",
+        "first open, µs",
+        "worst",
+        "smallest worst",
+    ];
     Table {
         caption: "Microseconds of the first open at a high descriptor in a fresh table, the clock \
                   included: median (10th–90th percentile), the worst of all, and the smallest of \
@@ -53,7 +59,13 @@ fn weights(rows: &[Row]) -> Table {
         let names = [row.subject.to_owned(), row.fd.to_string()];
         Some(names.into_iter().chain(cells).collect())
     };
-    let header = ["", "number", "one open, at 0", "two open", "closed again"];
+    let header = [
+        "",
+        "descriptor",
+        "one open, at 0",
+        "two open",
+        "closed again",
+    ];
     Table {
         caption: "Bytes that a table holds, itself and headers of the heap included".to_owned(),
         header: header.map(str::to_owned).to_vec(),
@@ -122,7 +134,7 @@ pub(super) fn figures(rows: &[Row]) -> Vec<Figure> {
 /// Draws conclusions from the tables.
 pub(super) fn remarks(rows: &[Row]) -> Vec<String> {
     let mut remarks = vec![
-        "A vector of 2^31 slots has 16 GiB, so no vector goes to the end of the range; those here \
+        "A vector of 2^31 slots has 16 GiB, so no vector reaches the end of the range; those here \
          fill all slots below the descriptor. Maps reach it, but do not know the lowest free one."
             .to_owned(),
     ];

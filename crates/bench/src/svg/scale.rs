@@ -93,8 +93,8 @@ impl Ruler {
         }
     }
 
-    /// Returns the position of `value`, from 0 at the lower end to 1 at the upper one; none if it
-    /// has no position.
+    /// Returns the position of `value`: 0 is the lower end, 1 the upper one. None if it has no
+    /// position.
     pub(super) fn place(&self, value: f64) -> Option<f64> {
         let position = match self.spacing {
             Spacing::Linear => value,

@@ -24,7 +24,7 @@ pub(super) struct SeriesStyle {
     shape: usize,
 }
 
-/// Chooses a style for each name of a plot, all of them different for up to 20 rivals.
+/// Chooses a different style for each name of a plot, with up to 20 rivals.
 pub(super) fn series_styles<'a>(names: impl Iterator<Item = &'a str>) -> Vec<SeriesStyle> {
     let (mut ours, mut rivals) = (0, 0);
     let next = |counter: &mut usize| {

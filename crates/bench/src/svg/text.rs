@@ -44,7 +44,7 @@ pub(super) fn wrap(text: &str, most: f64) -> Vec<String> {
         .collect()
 }
 
-/// Returns the width of the blanks at the end of a line, which count if more text follows.
+/// Returns the width of the blanks at the end of a line. They count if more text follows.
 fn gap(line: &str) -> f64 {
     width(&line[line.trim_end().len()..])
 }

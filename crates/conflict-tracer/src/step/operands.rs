@@ -87,9 +87,9 @@ fn has_no_turn(decoded: &Instruction, thread: &ucontext_t) -> bool {
     repeated && decoded.is_string_instruction() && value(thread, Register::RCX) == Some(0)
 }
 
-/// Returns the distance from the operand to the accessed memory for an instruction with a bit index
-/// in a register: `bts [m], rax` moves by as many words, up or down, as the index requires. The
-/// decoder only reports the operand.
+/// Returns the distance from the operand of a bit instruction to the accessed memory. `bts [m],
+/// rax` moves by as many words, up or down, as the index requires. The decoder only reports the
+/// operand.
 fn bit_string(decoded: &Instruction, thread: &ucontext_t, size: u16) -> u64 {
     let of_bits = [Mnemonic::Bt, Mnemonic::Bts, Mnemonic::Btr, Mnemonic::Btc];
     if !of_bits.contains(&decoded.mnemonic()) || decoded.op1_kind() != OpKind::Register {

@@ -46,8 +46,8 @@ pub(super) fn is_masked_off(
     element.is_some_and(|element| element >> (width * 8 - 1) & 1 == 0)
 }
 
-/// Returns an element of `width` bytes (4 or 8) of a vector register, or none if it is another
-/// register or not saved.
+/// Returns an element of `width` bytes (4 or 8) of a vector register. None if it is another
+/// register, or not saved.
 pub(super) fn lane(
     thread: &ucontext_t,
     register: Register,

@@ -98,8 +98,8 @@ impl Container for Swapped {
     }
 }
 
-/// A lock for each of many shards, as many as the map would have on a machine with 256 CPUs. Keys
-/// are counted up.
+/// A lock for each of many shards. There are as many as the map would have on a machine with 256
+/// CPUs. Keys are counted up.
 pub(in super::super) struct Dashed {
     map: DashMap<u64, Object, FxBuildHasher>,
     next: Counter,

@@ -249,7 +249,7 @@ impl Shared for Scc {
     }
 }
 
-/// A lock for each bucket, which readers do not take; a guard is held for a batch of lookups.
+/// A lock for each bucket, which readers do not take. A guard is held for a batch of lookups.
 type Index = HashIndex<u64, Object, FxBuildHasher>;
 
 impl Shared for Index {

@@ -1,5 +1,5 @@
-//! `sharded-slab`: each thread inserts into a part of its own, and a lookup counts a reference in
-//! the slot.
+//! `sharded-slab`: each thread inserts into a part of its own. A lookup counts a reference in the
+//! slot.
 //!
 //! Its authors hold objects in place; a program whose files outlive the table holds references.
 //! Both variants take part.

@@ -21,8 +21,8 @@ const FEATURES: Features = Features {
     grows_without_stall: Feature::With("fixed size"),
 };
 
-/// Most removed slots that wait for a thread that was preempted under its guard, or that ended with
-/// some of them. Only addresses are reserved.
+/// Limit of removed slots that are not freed yet. They wait for a thread that was preempted under
+/// its guard, or that ended with some of them. Only addresses are reserved.
 const SURPLUS: u32 = 1 << 24;
 
 pub(super) fn all() -> Vec<Box<dyn Rival>> {
