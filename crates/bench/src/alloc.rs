@@ -24,8 +24,8 @@ use crate::machine::Machine;
 use crate::report::Report;
 use crate::stats::{Summary, order};
 
+mod allocators;
 mod footprint;
-mod numbers;
 mod pairs;
 mod plots;
 mod summary;

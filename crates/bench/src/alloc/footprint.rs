@@ -4,7 +4,7 @@ use anyhow::Context;
 use fdtable::Files;
 use serde::Serialize;
 
-use super::numbers::{Apart, MutexSlab, Numbers, ShardedSlab};
+use super::allocators::{Allocator, Apart, MutexSlab, ShardedSlab};
 use crate::any_free::AnyFree;
 use crate::baseline::{RwLockBitmap, RwLockVec};
 use crate::memory::bytes_in_use;
@@ -36,7 +36,7 @@ pub(super) fn all(slots: u32, remaining: u32) -> anyhow::Result<Vec<(&'static st
     Ok(measured.into_iter().flatten().collect())
 }
 
-fn measure<N: Numbers>(
+fn measure<N: Allocator>(
     slots: u32,
     remaining: u32,
 ) -> anyhow::Result<Option<(&'static str, Footprint)>> {
@@ -45,14 +45,14 @@ fn measure<N: Numbers>(
     let Some(before) = bytes_in_use()? else {
         return Ok(None);
     };
-    let numbers = Box::new(N::with_room(slots));
+    let allocator = Box::new(N::with_room(slots));
     for _ in 0..slots {
-        let key = numbers.open(object.clone());
+        let key = allocator.open(object.clone());
         keys.push(key.with_context(|| format!("{}: {slots} open", N::NAME))?);
     }
     let full = bytes_in_use()?.unwrap_or(f64::NAN) - before;
     while keys.len() > remaining as usize {
-        let taken = keys.pop().and_then(|key| numbers.take(key));
+        let taken = keys.pop().and_then(|key| allocator.take(key));
         drop(taken.with_context(|| format!("{}: a descriptor is not open", N::NAME))?);
     }
     let kept = bytes_in_use()?.unwrap_or(f64::NAN) - before;

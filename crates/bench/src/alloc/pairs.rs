@@ -8,7 +8,7 @@ use anyhow::Context;
 use fdtable::Files;
 use serde::Serialize;
 
-use super::numbers::{Apart, Host, MutexSlab, Numbers, ShardedSlab, StdMutexSlab, TwoAdds};
+use super::allocators::{Allocator, Apart, Host, MutexSlab, ShardedSlab, StdMutexSlab, TwoAdds};
 use crate::any_free::AnyFree;
 use crate::baseline::{RwLockBitmap, RwLockVec};
 use crate::turn::{self, Worker};
@@ -46,8 +46,8 @@ pub(super) trait Pairs {
 }
 
 /// An allocator with some allocated keys, and an object for each thread.
-struct Filled<N: Numbers> {
-    numbers: N,
+struct Filled<N: Allocator> {
+    allocator: N,
     objects: Vec<N::Ref>,
 }
 
@@ -67,14 +67,17 @@ pub(super) fn all(most: u32) -> anyhow::Result<Vec<(Box<dyn Pairs>, Case)>> {
     Ok(entries)
 }
 
-fn empty_and_full<N: Numbers>(most: u32) -> anyhow::Result<Vec<(Box<dyn Pairs>, Case)>> {
+fn empty_and_full<N: Allocator>(most: u32) -> anyhow::Result<Vec<(Box<dyn Pairs>, Case)>> {
     let mut entries = cases::<N>(1, &[1, THREADS])?;
     entries.extend(cases::<N>(most, &[1])?);
     Ok(entries)
 }
 
 /// Creates one allocator with `open` keys, and lists both kinds of work on it.
-fn cases<N: Numbers>(open: u32, threads: &[usize]) -> anyhow::Result<Vec<(Box<dyn Pairs>, Case)>> {
+fn cases<N: Allocator>(
+    open: u32,
+    threads: &[usize],
+) -> anyhow::Result<Vec<(Box<dyn Pairs>, Case)>> {
     let filled = Arc::new(Filled::<N>::new(open)?);
     let case = |&threads: &usize| {
         [Work::Move, Work::Clone].map(|work| {
@@ -89,18 +92,18 @@ fn cases<N: Numbers>(open: u32, threads: &[usize]) -> anyhow::Result<Vec<(Box<dy
     Ok(threads.iter().flat_map(case).collect())
 }
 
-impl<N: Numbers> Filled<N> {
+impl<N: Allocator> Filled<N> {
     /// Allocates `open` keys and frees the middle one, which a pair will get.
     fn new(open: u32) -> anyhow::Result<Self> {
-        let numbers = N::with_room(open);
+        let allocator = N::with_room(open);
         let object = N::object()?;
         let mut keys = Vec::with_capacity(open as usize);
         for _ in 0..open {
-            let key = numbers.open(object.clone());
+            let key = allocator.open(object.clone());
             keys.push(key.with_context(|| format!("{}: {open} open", N::NAME))?);
         }
         let middle = keys.swap_remove((keys.len() - 1) / 2);
-        numbers
+        allocator
             .take(middle)
             .with_context(|| format!("{}: the middle one is not open", N::NAME))?;
         // The host closes the dropped descriptors, and has no others then.
@@ -108,7 +111,7 @@ impl<N: Numbers> Filled<N> {
         let objects = (0..THREADS)
             .map(|_| N::object())
             .collect::<anyhow::Result<_>>()?;
-        Ok(Filled { numbers, objects })
+        Ok(Filled { allocator, objects })
     }
 
     fn worker(&self, nth: usize, work: Work) -> Worker<'_> {
@@ -132,8 +135,8 @@ impl<N: Numbers> Filled<N> {
     #[inline(never)]
     fn move_pairs(&self, mut object: N::Ref) -> Option<N::Ref> {
         for _ in 0..CHUNK {
-            let key = self.numbers.open(object)?;
-            object = self.numbers.take(black_box(key))?;
+            let key = self.allocator.open(object)?;
+            object = self.allocator.take(black_box(key))?;
         }
         Some(object)
     }
@@ -142,14 +145,14 @@ impl<N: Numbers> Filled<N> {
     #[inline(never)]
     fn clone_pairs(&self, object: &N::Ref) -> Option<()> {
         for _ in 0..CHUNK {
-            let key = self.numbers.open(object.clone())?;
-            drop(self.numbers.take(black_box(key))?);
+            let key = self.allocator.open(object.clone())?;
+            drop(self.allocator.take(black_box(key))?);
         }
         Some(())
     }
 }
 
-impl<N: Numbers> Pairs for Arc<Filled<N>> {
+impl<N: Allocator> Pairs for Arc<Filled<N>> {
     fn name(&self) -> &'static str {
         N::NAME
     }
@@ -167,9 +170,9 @@ mod tests {
     #[test]
     fn the_free_descriptor_of_a_full_table_is_in_the_middle() {
         let filled = Filled::<Files<Apart>>::new(101).unwrap();
-        assert_eq!(filled.numbers.open_count(), 100);
-        let object = <Files<Apart> as Numbers>::object().unwrap();
-        assert_eq!(Table::open(&filled.numbers, object), Ok(50));
+        assert_eq!(filled.allocator.open_count(), 100);
+        let object = <Files<Apart> as Allocator>::object().unwrap();
+        assert_eq!(Table::open(&filled.allocator, object), Ok(50));
     }
 
     #[test]
@@ -177,14 +180,14 @@ mod tests {
         for work in [Work::Move, Work::Clone] {
             let filled = Filled::<Files<Apart>>::new(7).unwrap();
             assert_eq!(filled.worker(0, work)(), CHUNK);
-            assert_eq!(filled.numbers.open_count(), 6);
+            assert_eq!(filled.allocator.open_count(), 6);
         }
     }
 
     #[test]
     fn failed_opens_count_nothing() {
         let filled = Filled::<Files<Apart>>::new(1).unwrap();
-        filled.numbers.set_limit(0).expect("below the hard limit");
+        filled.allocator.set_limit(0).expect("below the hard limit");
         for work in [Work::Move, Work::Clone] {
             let mut worker = filled.worker(0, work);
             assert_eq!((worker(), worker()), (0, 0));

@@ -1,9 +1,9 @@
 //! The summary of `alloc`: tables, figures, and remarks.
 
-use super::footprint::Footprint;
-use super::numbers::{
+use super::allocators::{
     ANY, FILES_STRUCT, HOST, LOWEST, MUTEX_SLAB, RWLOCK_VEC, SHARDED_SLAB, STD_MUTEX_SLAB, TWO_ADDS,
 };
+use super::footprint::Footprint;
 use super::pairs::{Case, Work};
 use super::{Alloc, Row};
 use crate::report::{Figure, Goal, Table, nanoseconds};

@@ -43,9 +43,9 @@ pub(super) trait Container: Send + Sync + Sized {
 
     fn with_limit(limit: u64) -> Self;
     fn open(&self, file: Object) -> Result<u64, Error>;
-    fn get(&self, number: u64) -> Result<Object, Error>;
-    fn with<R>(&self, number: u64, look: impl FnOnce(&Padded) -> R) -> Result<R, Error>;
-    fn close(&self, number: u64) -> Result<(), Error>;
+    fn get(&self, key: u64) -> Result<Object, Error>;
+    fn with<R>(&self, key: u64, look: impl FnOnce(&Padded) -> R) -> Result<R, Error>;
+    fn close(&self, key: u64) -> Result<(), Error>;
 
     fn dup(&self, _: u64) -> Result<u64, Error> {
         Err(Error::InvalidArgument)
@@ -79,33 +79,33 @@ impl Container for RwLockVec<Padded> {
     }
 
     #[inline]
-    fn get(&self, number: u64) -> Result<Object, Error> {
-        self.get(number as i32)
+    fn get(&self, key: u64) -> Result<Object, Error> {
+        self.get(key as i32)
     }
 
     #[inline]
-    fn with<R>(&self, number: u64, look: impl FnOnce(&Padded) -> R) -> Result<R, Error> {
-        self.with(number as i32, look)
+    fn with<R>(&self, key: u64, look: impl FnOnce(&Padded) -> R) -> Result<R, Error> {
+        self.with(key as i32, look)
     }
 
     #[inline]
-    fn close(&self, number: u64) -> Result<(), Error> {
-        self.close(number as i32)
+    fn close(&self, key: u64) -> Result<(), Error> {
+        self.close(key as i32)
     }
 
     #[inline]
-    fn dup(&self, number: u64) -> Result<u64, Error> {
-        self.dup(number as i32).map(|fd| fd as u64)
+    fn dup(&self, key: u64) -> Result<u64, Error> {
+        self.dup(key as i32).map(|fd| fd as u64)
     }
 
     #[inline]
-    fn flags(&self, number: u64) -> Result<FdFlags, Error> {
-        self.flags(number as i32)
+    fn flags(&self, key: u64) -> Result<FdFlags, Error> {
+        self.flags(key as i32)
     }
 
     #[inline]
-    fn set_flags(&self, number: u64, flags: FdFlags) -> Result<(), Error> {
-        self.set_flags(number as i32, flags)
+    fn set_flags(&self, key: u64, flags: FdFlags) -> Result<(), Error> {
+        self.set_flags(key as i32, flags)
     }
 }
 
@@ -169,10 +169,10 @@ impl<C: Container> Subject for Arcs<C> {
             ..State::default()
         };
         for places in state.places {
-            for number in places.numbers {
-                if let Ok(object) = self.table.get(number) {
-                    let flag = self.table.flags(number) == Ok(FdFlags::CLOEXEC);
-                    state.open.insert(number, (address(&object), flag));
+            for key in places.fds {
+                if let Ok(object) = self.table.get(key) {
+                    let flag = self.table.flags(key) == Ok(FdFlags::CLOEXEC);
+                    state.open.insert(key, (address(&object), flag));
                     state
                         .references
                         .insert(address(&object), Arc::strong_count(&object) - 1);
@@ -185,18 +185,18 @@ impl<C: Container> Subject for Arcs<C> {
 
     fn perform(&self, cpu: usize, call: Call) -> Response {
         let (hand, places) = (&self.hands[cpu], &self.places[cpu]);
-        let number = places.numbers[call.argument as usize];
+        let key = places.fds[call.argument as usize];
         let keep = |object: Object| {
             let name = address(&object);
             hand.result.put(object);
             Response::Object(name)
         };
         let answer = match call.operation {
-            Operation::BorrowedGet => self.table.with(number, |object| {
+            Operation::BorrowedGet => self.table.with(key, |object| {
                 black_box(object.value);
                 Response::Object(address(object))
             }),
-            Operation::OwnedGet => self.table.get(number).map(keep),
+            Operation::OwnedGet => self.table.get(key).map(keep),
             Operation::Put => {
                 drop(hand.held.of(call.argument).take());
                 Ok(Response::Done)
@@ -208,14 +208,14 @@ impl<C: Container> Subject for Arcs<C> {
             Operation::OpenAny | Operation::OpenLowest => {
                 self.table.open(hand.ready.take()).map(Response::Number)
             }
-            Operation::Close => self.table.close(number).map(|()| Response::Done),
-            Operation::Dup => self.table.dup(number).map(Response::Number),
+            Operation::Close => self.table.close(key).map(|()| Response::Done),
+            Operation::Dup => self.table.dup(key).map(Response::Number),
             Operation::GetFlags => {
-                let flags = self.table.flags(number);
+                let flags = self.table.flags(key);
                 flags.map(|flags| Response::Flag(flags == FdFlags::CLOEXEC))
             }
             Operation::SetFlags => {
-                let set = self.table.set_flags(number, FdFlags::CLOEXEC);
+                let set = self.table.set_flags(key, FdFlags::CLOEXEC);
                 set.map(|()| Response::Done)
             }
             _ => Err(Error::InvalidArgument),
@@ -232,11 +232,11 @@ impl<C: Container> Arcs<C> {
     /// Creates the private objects of a CPU, and those that it shares with the other.
     fn create_places(&self, cpu: usize) -> anyhow::Result<Places> {
         let mut places = Places {
-            numbers: [NOT_OPEN; _],
+            fds: [NOT_OPEN; _],
             ..Places::default()
         };
         let own = self.table.open(Self::make())?;
-        places.numbers[Argument::Own as usize] = own;
+        places.fds[Argument::Own as usize] = own;
         self.hands[cpu]
             .held
             .of(Argument::Own)
@@ -252,27 +252,27 @@ impl<C: Container> Arcs<C> {
     fn share(&mut self) -> anyhow::Result<()> {
         let duplicate = Self::make();
         let common = Self::make();
-        let number = self.table.open(Arc::clone(&common))?;
+        let key = self.table.open(Arc::clone(&common))?;
         for cpu in 0..2 {
             let held = &self.hands[cpu].held;
             let handed = held.of(Argument::Handed).look(Arc::clone);
             let handed = handed.context("the other CPU has created it")?;
-            let numbers = [
+            let fds = [
                 (
                     Argument::Duplicate,
                     self.table.open(Arc::clone(&duplicate))?,
                 ),
                 (Argument::Handed, self.table.open(handed)?),
-                (Argument::Common, number),
+                (Argument::Common, key),
                 (
                     Argument::Others,
-                    self.places[1 - cpu].numbers[Argument::Own as usize],
+                    self.places[1 - cpu].fds[Argument::Own as usize],
                 ),
             ];
             held.of(Argument::Duplicate).put(Arc::clone(&duplicate));
             held.of(Argument::Common).put(Arc::clone(&common));
-            for (argument, number) in numbers {
-                self.places[cpu].numbers[argument as usize] = number;
+            for (argument, key) in fds {
+                self.places[cpu].fds[argument as usize] = key;
             }
         }
         Ok(())
@@ -280,12 +280,12 @@ impl<C: Container> Arcs<C> {
 
     /// Opens and closes a few times.
     fn warm_up(&self, cpu: usize) -> anyhow::Result<()> {
-        let own = self.places[cpu].numbers[Argument::Own as usize];
+        let own = self.places[cpu].fds[Argument::Own as usize];
         for _ in 0..ROUNDS {
             self.table.with(own, |object| black_box(object.value))?;
             drop(self.table.get(own)?);
-            let number = self.table.open(Self::make())?;
-            self.table.close(number)?;
+            let key = self.table.open(Self::make())?;
+            self.table.close(key)?;
         }
         self.hands[cpu].ready.put(Self::make());
         Ok(())

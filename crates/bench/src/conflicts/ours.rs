@@ -149,7 +149,7 @@ impl Subject for Ours {
             argument,
         } = call;
         let (hand, places) = (&self.hands[cpu], &self.places[cpu]);
-        let fd = places.numbers[argument as usize] as RawFd;
+        let fd = places.fds[argument as usize] as RawFd;
         let streams = &self.streams[cpu];
         let answer = match operation {
             Operation::BorrowedGet => self.borrow(fd),
@@ -165,11 +165,11 @@ impl Subject for Ours {
             Operation::Upgrade => self.upgrade(hand, fd),
             Operation::OpenLowest => {
                 let opened = self.files().open(hand.ready.take(), FdFlags::empty());
-                opened.map(|fd| number(fd.raw()))
+                opened.map(|fd| fd_response(fd.raw()))
             }
             Operation::OpenAny => {
                 let opened = self.open_any(hand.ready.take());
-                opened.map(|fd| number(fd.raw()))
+                opened.map(|fd| fd_response(fd.raw()))
             }
             Operation::PrivateOpen => {
                 let opened = self.private.open(hand.ready.take());
@@ -180,11 +180,11 @@ impl Subject for Ours {
                 self.private.close(fd).map(|()| Response::Done)
             }
             Operation::Close => self.files().close(fd).map(|()| Response::Done),
-            Operation::Dup => self.files().dup(fd).map(|fd| number(fd.raw())),
+            Operation::Dup => self.files().dup(fd).map(|fd| fd_response(fd.raw())),
             Operation::DupTo => {
-                let source = places.numbers[Argument::Own as usize] as RawFd;
+                let source = places.fds[Argument::Own as usize] as RawFd;
                 let opened = self.files().dup_to(source, fd, FdFlags::empty());
-                opened.map(|fd| number(fd.raw()))
+                opened.map(|fd| fd_response(fd.raw()))
             }
             Operation::GetFlags => {
                 let flags = self.files().flags(fd);
@@ -240,7 +240,7 @@ impl Subject for Ours {
     }
 }
 
-fn number(raw: RawFd) -> Response {
+fn fd_response(raw: RawFd) -> Response {
     Response::Number(raw as u64)
 }
 
@@ -309,12 +309,12 @@ impl Ours {
 
     /// Opens a chosen descriptor.
     fn open_at(&self, wanted: u64, file: File) -> anyhow::Result<u64> {
-        let number = self
+        let reserved = self
             .files()
             .reserve_from(wanted as RawFd, FdFlags::empty())?;
-        let number = number.install(file).raw() as u64;
-        ensure!(number == wanted, "{wanted} was opened as {number}");
-        Ok(number)
+        let fd = reserved.install(file).raw() as u64;
+        ensure!(fd == wanted, "{wanted} was opened as {fd}");
+        Ok(fd)
     }
 
     /// Creates the private objects of a CPU, and those that it shares with the other.
@@ -330,7 +330,7 @@ impl Ours {
 
         let nth = cpu as u64;
         let mut places = Places::default();
-        let numbers = [
+        let fds = [
             (Argument::Own, own.raw() as u64),
             (Argument::SameLeaf, self.open_in(0, 8 + 32 * nth)?),
             (Argument::Neighbour, self.open_in(1, 8 + nth)?),
@@ -340,8 +340,8 @@ impl Ours {
             (Argument::CommonClosed, CHOSEN * LEAF + 20),
             (Argument::Passed, LEAF * (3 + nth) + 7),
         ];
-        for (argument, number) in numbers {
-            places.numbers[argument as usize] = number;
+        for (argument, fd) in fds {
+            places.fds[argument as usize] = fd;
         }
         // More descriptors in the same leaves, so that no close empties a leaf.
         self.open_any(self.make()?)?;
@@ -355,8 +355,8 @@ impl Ours {
     }
 
     /// Opens a descriptor in one of the leaves reserved for chosen descriptors.
-    fn open_in(&self, leaf: u64, number: u64) -> anyhow::Result<u64> {
-        self.open_at((CHOSEN + leaf) * LEAF + number, self.make()?)
+    fn open_in(&self, leaf: u64, slot: u64) -> anyhow::Result<u64> {
+        self.open_at((CHOSEN + leaf) * LEAF + slot, self.make()?)
     }
 
     fn open_streams(&self, cpu: usize) -> anyhow::Result<Streams> {
@@ -382,29 +382,29 @@ impl Ours {
     fn share(&mut self) -> anyhow::Result<()> {
         let duplicate = self.make()?;
         let common = self.make()?;
-        let number = self.open_at((CHOSEN + 8) * LEAF, FileRef::clone(&common))?;
+        let fd = self.open_at((CHOSEN + 8) * LEAF, FileRef::clone(&common))?;
         self.open_in(8, 9)?;
         for cpu in 0..2 {
             let leaf = |leaf: u64| (CHOSEN + leaf + cpu as u64) * LEAF;
             let held = &self.hands[cpu].held;
             let handed = held.of(Argument::Handed).look(FileRef::clone);
             let handed = handed.context("the other CPU has created it")?;
-            let numbers = [
+            let fds = [
                 (
                     Argument::Duplicate,
                     self.open_at(leaf(6), FileRef::clone(&duplicate))?,
                 ),
                 (Argument::Handed, self.open_at(leaf(9), handed)?),
-                (Argument::Common, number),
+                (Argument::Common, fd),
                 (
                     Argument::Others,
-                    self.places[1 - cpu].numbers[Argument::Own as usize],
+                    self.places[1 - cpu].fds[Argument::Own as usize],
                 ),
             ];
             held.of(Argument::Duplicate).put(FileRef::clone(&duplicate));
             held.of(Argument::Common).put(FileRef::clone(&common));
-            for (argument, number) in numbers {
-                self.places[cpu].numbers[argument as usize] = number;
+            for (argument, fd) in fds {
+                self.places[cpu].fds[argument as usize] = fd;
             }
             let theirs = self.places[1 - cpu].private[Argument::Own as usize];
             self.places[cpu].private[Argument::Others as usize] = theirs;
@@ -419,11 +419,11 @@ impl Ours {
             Setup::Passed => PASSED,
             Setup::NearlyFull | Setup::Full => FEW,
         };
-        let common = self.places[0].numbers[Argument::Common as usize] as RawFd;
+        let common = self.places[0].fds[Argument::Common as usize] as RawFd;
         while self.files().dup(common)?.raw() < end as RawFd {}
         if setup == Setup::NearlyFull {
-            for number in LAST_FREE {
-                self.files().close(number as RawFd)?;
+            for fd in LAST_FREE {
+                self.files().close(fd as RawFd)?;
             }
         }
         if setup != Setup::Passed {
@@ -434,7 +434,7 @@ impl Ours {
 
     /// Does everything a few times, so that each CPU has its share of all per-CPU resources.
     fn warm_up(&self, cpu: usize) -> anyhow::Result<()> {
-        let own = self.places[cpu].numbers[Argument::Own as usize] as RawFd;
+        let own = self.places[cpu].fds[Argument::Own as usize] as RawFd;
         let streams = &self.streams[cpu];
         for _ in 0..ROUNDS {
             self.borrow(own)?;

@@ -66,7 +66,7 @@ impl Setup {
 }
 
 /// Descriptors, open or not.
-const NUMBERS: &[Argument] = &[
+const DESCRIPTORS: &[Argument] = &[
     Own,
     Others,
     SameLeaf,
@@ -100,7 +100,7 @@ const NOTHING: &[Argument] = &[Nothing];
 
 /// Calls on the table.
 const STEADY: &[(Operation, &[Argument])] = &[
-    (BorrowedGet, NUMBERS),
+    (BorrowedGet, DESCRIPTORS),
     (
         OwnedGet,
         &[

@@ -46,7 +46,7 @@ pub(super) struct State {
 /// Values of the arguments on one CPU.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Places {
-    pub(super) numbers: [u64; ARGUMENTS],
+    pub(super) fds: [u64; ARGUMENTS],
     pub(super) private: [u64; ARGUMENTS],
     /// Objects to which the CPU holds a reference.
     pub(super) held: [usize; ARGUMENTS],
@@ -83,8 +83,8 @@ impl State {
         use Response::{Count, Done, Flag, Number, Object, Objects, Refused};
         let places = self.places[cpu];
         let argument = call.argument as usize;
-        let number = places.numbers[argument];
-        let open = self.open.get(&number).copied();
+        let fd = places.fds[argument];
+        let open = self.open.get(&fd).copied();
         match (call.operation, response) {
             (Operation::BorrowedGet, Object(object)) => open.is_some_and(|it| it.0 == object),
             (Operation::OwnedGet | Operation::Upgrade, Object(object)) => {
@@ -112,7 +112,7 @@ impl State {
             (Operation::PrivateClose, Refused(Error::BadFd)) => {
                 !self.private.contains_key(&places.private[argument])
             }
-            (Operation::Close, Done) => self.close(number),
+            (Operation::Close, Done) => self.close(fd),
             (Operation::Dup, Number(new)) => {
                 let Some((object, _)) = open else {
                     return false;
@@ -124,20 +124,20 @@ impl State {
                 open.is_some() && self.lowest().is_none()
             }
             (Operation::DupTo, Number(new)) => {
-                let source = places.numbers[Argument::Own as usize];
+                let source = places.fds[Argument::Own as usize];
                 let Some(&(object, _)) = self.open.get(&source) else {
                     return false;
                 };
                 self.take_reference(object);
-                self.close(number);
-                new == number && self.install(new, object)
+                self.close(fd);
+                new == fd && self.install(new, object)
             }
             (Operation::DupTo, Refused(Error::BadFd)) => {
-                let source = places.numbers[Argument::Own as usize];
+                let source = places.fds[Argument::Own as usize];
                 !self.open.contains_key(&source)
             }
             (Operation::GetFlags, Flag(flag)) => open.is_some_and(|it| it.1 == flag),
-            (Operation::SetFlags, Done) => match self.open.get_mut(&number) {
+            (Operation::SetFlags, Done) => match self.open.get_mut(&fd) {
                 Some((_, flag)) => {
                     *flag = true;
                     true
@@ -181,23 +181,23 @@ impl State {
     }
 
     fn lowest(&self) -> Option<u64> {
-        (0..self.limit).find(|number| !self.open.contains_key(number))
+        (0..self.limit).find(|fd| !self.open.contains_key(fd))
     }
 
     /// Opens a descriptor for an existing reference. Returns true if the descriptor was free.
-    fn install(&mut self, number: u64, object: usize) -> bool {
-        self.open.insert(number, (object, false)).is_none()
+    fn install(&mut self, fd: u64, object: usize) -> bool {
+        self.open.insert(fd, (object, false)).is_none()
     }
 
-    fn close(&mut self, number: u64) -> bool {
-        match self.open.remove(&number) {
+    fn close(&mut self, fd: u64) -> bool {
+        match self.open.remove(&fd) {
             Some((object, _)) => self.drop_reference(object),
             None => false,
         }
     }
 
-    fn close_private(&mut self, number: u64) -> bool {
-        match self.private.remove(&number) {
+    fn close_private(&mut self, fd: u64) -> bool {
+        match self.private.remove(&fd) {
             Some(object) => self.drop_reference(object),
             None => false,
         }
@@ -251,9 +251,9 @@ mod tests {
 
     #[test]
     fn opens_commute_if_any_descriptor_will_do() {
-        let numbers = [Response::Number(1), Response::Number(2)];
-        assert!(both(Operation::OpenAny, numbers));
-        assert!(!both(Operation::OpenLowest, numbers));
+        let fds = [Response::Number(1), Response::Number(2)];
+        assert!(both(Operation::OpenAny, fds));
+        assert!(!both(Operation::OpenLowest, fds));
         let same = [Response::Number(1), Response::Number(1)];
         assert!(!both(Operation::OpenAny, same));
     }

@@ -50,7 +50,7 @@ struct Targets {
 }
 
 /// Descriptors that one step of a batch passes to another.
-type Numbers = Rc<RefCell<Vec<RawFd>>>;
+type Fds = Rc<RefCell<Vec<RawFd>>>;
 
 /// Prepares a process for a case.
 ///
@@ -157,20 +157,20 @@ impl<C: Calls> Fixture<C> {
         let Targets { ref path, fd, .. } = *targets;
         let open = move || process.open(black_box(path), OpenFlags::RDONLY);
         match self.case.work {
-            Work::Open(_) => self.makes_numbers(move |made| {
+            Work::Open(_) => self.opening_batch(move |made| {
                 made.push(open().ok()?);
                 Some(())
             }),
-            Work::Dup => self.makes_numbers(move |made| {
+            Work::Dup => self.opening_batch(move |made| {
                 made.push(process.dup(black_box(fd)).ok()?);
                 Some(())
             }),
-            Work::SocketPair => self.makes_numbers(move |made| {
+            Work::SocketPair => self.opening_batch(move |made| {
                 let (one, other) = process.socketpair().ok()?;
                 made.extend([one, other]);
                 Some(())
             }),
-            Work::Close(_) => self.closes_numbers(move || open().ok()),
+            Work::Close(_) => self.closing_batch(move || open().ok()),
             _ => Batch {
                 calls: self.case.work.calls(),
                 timed: self.step(targets),
@@ -180,8 +180,8 @@ impl<C: Calls> Fixture<C> {
     }
 
     /// Returns a batch of calls that open descriptors, which are closed outside of the timing.
-    fn makes_numbers<'a>(&'a self, make: impl Fn(&mut Vec<RawFd>) -> Option<()> + 'a) -> Batch<'a> {
-        let (made, again) = numbers();
+    fn opening_batch<'a>(&'a self, make: impl Fn(&mut Vec<RawFd>) -> Option<()> + 'a) -> Batch<'a> {
+        let (made, again) = fds();
         let calls = self.case.work.calls();
         let timed = move || {
             let mut made = made.borrow_mut();
@@ -195,8 +195,8 @@ impl<C: Calls> Fixture<C> {
     }
 
     /// Returns a batch of calls that close descriptors, which are opened outside of the timing.
-    fn closes_numbers<'a>(&'a self, open: impl Fn() -> Option<RawFd> + 'a) -> Batch<'a> {
-        let (made, again) = numbers();
+    fn closing_batch<'a>(&'a self, open: impl Fn() -> Option<RawFd> + 'a) -> Batch<'a> {
+        let (made, again) = fds();
         let calls = self.case.work.calls();
         let before = move || {
             let mut made = made.borrow_mut();
@@ -211,7 +211,7 @@ impl<C: Calls> Fixture<C> {
     }
 
     /// Returns a step that closes all opened descriptors.
-    fn closing(&self, made: Numbers) -> Step<'_> {
+    fn closing(&self, made: Fds) -> Step<'_> {
         let process = &self.process;
         let close = |fd| process.close(black_box(fd)).ok();
         Box::new(move || made.borrow_mut().drain(..).try_for_each(close))
@@ -296,7 +296,7 @@ impl<C: Calls> Fixture<C> {
 }
 
 /// Makes a list of descriptors that two steps share.
-fn numbers() -> (Numbers, Numbers) {
+fn fds() -> (Fds, Fds) {
     let made = Rc::new(RefCell::new(Vec::with_capacity(256)));
     (Rc::clone(&made), made)
 }

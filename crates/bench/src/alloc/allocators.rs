@@ -32,7 +32,7 @@ const SPARE: u32 = 4096;
 pub(super) struct Apart(AtomicU64);
 
 /// Allocator of descriptors or keys that holds a reference for each.
-pub(super) trait Numbers: Send + Sync + Sized + 'static {
+pub(super) trait Allocator: Send + Sync + Sized + 'static {
     /// Counted reference to an object.
     type Ref: Clone + Send + Sync;
     /// An allocated descriptor or key.
@@ -56,10 +56,10 @@ pub(super) trait Numbers: Send + Sync + Sized + 'static {
     fn take(&self, key: Self::Key) -> Option<Self::Ref>;
 }
 
-/// Implements [`Numbers`] for a table.
-macro_rules! numbers_of_table {
+/// Implements [`Allocator`] for a table.
+macro_rules! allocator_of_table {
     ($table:ident, $name:expr) => {
-        impl Numbers for $table<Apart> {
+        impl Allocator for $table<Apart> {
             type Ref = <$table<Apart> as Table<Apart>>::Ref;
             type Key = RawFd;
             const NAME: &'static str = $name;
@@ -85,15 +85,15 @@ macro_rules! numbers_of_table {
     };
 }
 
-numbers_of_table!(Files, LOWEST);
-numbers_of_table!(AnyFree, ANY);
-numbers_of_table!(RwLockVec, RWLOCK_VEC);
-numbers_of_table!(RwLockBitmap, FILES_STRUCT);
+allocator_of_table!(Files, LOWEST);
+allocator_of_table!(AnyFree, ANY);
+allocator_of_table!(RwLockVec, RWLOCK_VEC);
+allocator_of_table!(RwLockBitmap, FILES_STRUCT);
 
 /// The usual choice where any key will do.
 pub(super) struct MutexSlab(parking_lot::Mutex<slab::Slab<Arc<Apart>>>);
 
-impl Numbers for MutexSlab {
+impl Allocator for MutexSlab {
     type Ref = Arc<Apart>;
     type Key = usize;
     const NAME: &'static str = MUTEX_SLAB;
@@ -120,7 +120,7 @@ impl Numbers for MutexSlab {
 /// The same with the standard library's mutex.
 pub(super) struct StdMutexSlab(std::sync::Mutex<slab::Slab<Arc<Apart>>>);
 
-impl Numbers for StdMutexSlab {
+impl Allocator for StdMutexSlab {
     type Ref = Arc<Apart>;
     type Key = usize;
     const NAME: &'static str = STD_MUTEX_SLAB;
@@ -147,7 +147,7 @@ impl Numbers for StdMutexSlab {
 /// A slab in which each thread inserts into a part of its own.
 pub(super) struct ShardedSlab(sharded_slab::Slab<Arc<Apart>>);
 
-impl Numbers for ShardedSlab {
+impl Allocator for ShardedSlab {
     type Ref = Arc<Apart>;
     type Key = usize;
     const NAME: &'static str = SHARDED_SLAB;
@@ -174,7 +174,7 @@ impl Numbers for ShardedSlab {
 /// The host's own table; the object is an open file of its own.
 pub(super) struct Host;
 
-impl Numbers for Host {
+impl Allocator for Host {
     type Ref = Arc<File>;
     type Key = (OwnedFd, Arc<File>);
     const NAME: &'static str = HOST;
@@ -202,7 +202,7 @@ impl Numbers for Host {
 /// The cheapest possible pair of operations that other threads can observe.
 pub(super) struct TwoAdds;
 
-impl Numbers for TwoAdds {
+impl Allocator for TwoAdds {
     type Ref = Arc<Apart>;
     type Key = Arc<Apart>;
     const NAME: &'static str = TWO_ADDS;
@@ -232,31 +232,31 @@ impl Numbers for TwoAdds {
 mod tests {
     use super::*;
 
-    fn gives_and_takes<N: Numbers>() {
-        let numbers = N::with_room(10);
+    fn allocates_and_frees<N: Allocator>() {
+        let allocator = N::with_room(10);
         let object = N::object().unwrap();
-        let key = numbers.open(object).expect(N::NAME);
-        assert!(numbers.take(key).is_some(), "{}", N::NAME);
+        let key = allocator.open(object).expect(N::NAME);
+        assert!(allocator.take(key).is_some(), "{}", N::NAME);
     }
 
-    fn refuses_a_key_that_was_taken<N: Numbers<Key: Copy>>() {
-        let numbers = N::with_room(10);
-        let key = numbers.open(N::object().unwrap()).expect(N::NAME);
-        assert!(numbers.take(key).is_some(), "{}", N::NAME);
-        assert!(numbers.take(key).is_none(), "{}", N::NAME);
+    fn refuses_a_key_that_was_taken<N: Allocator<Key: Copy>>() {
+        let allocator = N::with_room(10);
+        let key = allocator.open(N::object().unwrap()).expect(N::NAME);
+        assert!(allocator.take(key).is_some(), "{}", N::NAME);
+        assert!(allocator.take(key).is_none(), "{}", N::NAME);
     }
 
     #[test]
     fn every_allocator_returns_the_object_that_it_holds() {
-        gives_and_takes::<Files<Apart>>();
-        gives_and_takes::<AnyFree<Apart>>();
-        gives_and_takes::<RwLockVec<Apart>>();
-        gives_and_takes::<RwLockBitmap<Apart>>();
-        gives_and_takes::<MutexSlab>();
-        gives_and_takes::<StdMutexSlab>();
-        gives_and_takes::<ShardedSlab>();
-        gives_and_takes::<Host>();
-        gives_and_takes::<TwoAdds>();
+        allocates_and_frees::<Files<Apart>>();
+        allocates_and_frees::<AnyFree<Apart>>();
+        allocates_and_frees::<RwLockVec<Apart>>();
+        allocates_and_frees::<RwLockBitmap<Apart>>();
+        allocates_and_frees::<MutexSlab>();
+        allocates_and_frees::<StdMutexSlab>();
+        allocates_and_frees::<ShardedSlab>();
+        allocates_and_frees::<Host>();
+        allocates_and_frees::<TwoAdds>();
     }
 
     #[test]
