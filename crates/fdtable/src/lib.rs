@@ -42,6 +42,11 @@
 
 extern crate alloc;
 
+/// Compiles and runs the code of the README.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;
+
 mod block;
 mod close;
 mod close_range;
