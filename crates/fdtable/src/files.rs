@@ -117,7 +117,7 @@ impl<T: ?Sized + Send + Sync + fmt::Debug> fmt::Debug for Files<T> {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
     use crate::{FdFlags, FileRef};
