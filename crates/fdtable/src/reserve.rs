@@ -209,7 +209,7 @@ impl<T: ?Sized + Send + Sync> ExactSizeIterator for Reservations<'_, T> {}
 
 impl<T: ?Sized + Send + Sync> Drop for Reservations<'_, T> {
     fn drop(&mut self) {
-        self.for_each(drop);
+        self.files.table.unreserve_many(self.fds.as_slice());
     }
 }
 

@@ -73,26 +73,34 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
         fds: &mut Vec<Fd>,
         flags: FdFlags,
     ) -> Result<(), Error> {
+        let mut structure = self.tree.lock();
         while fds.len() < count {
             let reserved = fds.len();
+            if reserved > 0 {
+                structure.let_others();
+            }
             // Step by step, so that a count that is refused soon does not write memory for all.
             fds.resize(count.min(reserved + AT_ONCE), Fd::MIN);
-            if let Err(error) = self.reserve_some(&mut fds[reserved..], flags) {
+            if let Err(error) = self.reserve_some(&mut structure, &mut fds[reserved..], flags) {
                 fds.truncate(reserved);
-                fds.chunks(AT_ONCE)
-                    .for_each(|some| self.unreserve_some(some));
+                self.unreserve_locked(structure, fds);
                 return Err(error);
             }
         }
+        drop(structure);
         fds.sort_unstable();
         Ok(())
     }
 
     /// Reserves the lowest free descriptors at one moment, or none.
-    fn reserve_some(&self, fds: &mut [Fd], flags: FdFlags) -> Result<(), Error> {
+    fn reserve_some(
+        &self,
+        structure: &mut Structure<'_, T>,
+        fds: &mut [Fd],
+        flags: FdFlags,
+    ) -> Result<(), Error> {
         let count = fds.len();
-        let mut structure = self.tree.lock();
-        self.search_several(&mut structure, fds, flags, |structure| {
+        self.search_several(structure, fds, flags, |structure| {
             Ok(structure.reserved.prepare(count)?)
         })?;
         fds.iter()
@@ -101,14 +109,23 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
     }
 
     /// Frees descriptors that the caller has reserved.
-    fn unreserve_some(&self, fds: &[Fd]) {
-        let mut structure = self.tree.lock();
-        for &fd in fds {
-            // Taken below.
-            let _ = self.free_reserved(&mut structure, fd);
+    pub(crate) fn unreserve_many(&self, fds: &[Fd]) {
+        if !fds.is_empty() {
+            self.unreserve_locked(self.tree.lock(), fds);
         }
-        if self.room.has_notices() {
-            self.settle(&mut structure);
+    }
+
+    /// Frees descriptors that the caller has reserved, [`AT_ONCE`] in one hold of the lock.
+    fn unreserve_locked(&self, mut structure: Structure<'_, T>, fds: &[Fd]) {
+        for some in fds.chunks(AT_ONCE) {
+            for &fd in some {
+                // Taken below.
+                let _ = self.free_reserved(&mut structure, fd);
+            }
+            if self.room.has_notices() {
+                self.settle(&mut structure);
+            }
+            structure.let_others();
         }
         let woken = Self::take_waiters(&mut structure);
         drop(structure);
