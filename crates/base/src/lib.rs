@@ -9,16 +9,16 @@
 //! 4. [`counted`]: an object that lives until its last reference goes and its readers leave.
 //! 5. [`slot`]: a place that holds a counted object or nothing.
 //! 6. [`gate`](mod@gate): a reader-writer lock whose readers pay nothing.
-//! 7. [`leaf`](mod@leaf): sixty-four numbers, their bits and their objects.
+//! 7. [`leaf`](mod@leaf): sixty-four descriptors, their bits and their objects.
 //! 8. [`tree`]: a tree of nodes that never move, from an index to a leaf, which can be shared and
 //!    is copied where it is written.
-//! 9. [`room`]: where there is something free, told without a line that all write.
+//! 9. [`room`]: where slots are free, without a cache line that all threads write.
 //! 10. [`pool`]: counted objects under handles that are never mistaken for one another.
-//! 11. [`slab`]: memory for many objects of one size, with magazines for each processor.
-//! 12. [`lglock`](mod@lglock): a lock in parts, one for each processor.
+//! 11. [`slab`]: memory for many objects of one size, with magazines for each CPU.
+//! 12. [`lglock`](mod@lglock): a lock in parts, one for each CPU.
 //! 13. [`percpu_list`]: lists of counted objects under it.
-//! 14. [`freezer`](mod@freezer) and [`host_fork`]: how all of it goes on in a child of the host
-//!     process.
+//! 14. [`freezer`](mod@freezer) and [`host_fork`]: how all of it continues in a child of the
+//!     host process.
 //! 15. [`percpu`], [`bitmap`], [`fallible`] allocation and [`unwind`], which the others use.
 //!
 //! With `--cfg loom` the same source runs under the model checker `loom`; the module `sync`

@@ -38,14 +38,14 @@
 //! each word by itself, and (R) is satisfied when both words are.
 //!
 //! A reader that is delayed between the two halves of (A) stores an old number late. Then an
-//! updater may wait for it without need; cases 2 and 3 do not ask how old the number is. Nobody
+//! updater may wait for it without need; cases 2 and 3 do not ask how old the number is. No updater
 //! starves: a later section that began after (Q) carries *n*, and no further grace period begins
 //! before this one ends.
 //!
 //! The fences are those of [`fence`](mod@crate::fence): the light one costs the reader nothing
-//! where `membarrier(2)` works. Whoever needs a grace period takes a ticket for the next one to
-//! begin ([`grace`]), so one heavy fence serves all who took theirs before it. Callbacks wait in
-//! per-processor queues and pay for it in batches ([`callbacks`]).
+//! where `membarrier(2)` works. A thread that needs a grace period takes a ticket for the next one
+//! to begin ([`grace`]), so one heavy fence serves all threads that took their tickets before it.
+//! Callbacks wait in per-CPU queues and pay for it in batches ([`callbacks`]).
 //!
 //! # Variants of the read side
 //!
@@ -59,8 +59,8 @@
 //!
 //! A section must be short and must not block: while it lasts, nothing that was unpublished during
 //! it is freed, anywhere in the process. [`synchronize`] and [`barrier`] refuse to run inside one.
-//! What a `fork(2)` of the host leaves in the child, and how it goes on there, is told in
-//! [`host_fork`](crate::host_fork).
+//! [`host_fork`](crate::host_fork) describes what a `fork(2)` of the host leaves in the child, and
+//! how RCU continues there.
 
 mod callbacks;
 mod grace;

@@ -1,34 +1,34 @@
-//! Callbacks: what is to be done after a grace period, without waiting for it.
+//! Callbacks: work that runs after a grace period, without waiting for it.
 //!
-//! Every processor has a queue of three lists. New callbacks join `gathering`. When it is long
-//! enough, and `waiting` is empty, it becomes `waiting` and takes a ticket for a grace period. When
-//! that is over, it joins `ready`. So one heavy fence serves a batch of callbacks, and those of all
-//! processors that took their tickets in time.
+//! Every CPU has a queue of three lists. New callbacks join `gathering`. When it is long enough,
+//! and `waiting` is empty, it becomes `waiting` and takes a ticket for a grace period. When that is
+//! over, it joins `ready`. So one heavy fence serves a batch of callbacks, and those of all CPUs
+//! that took their tickets in time.
 //!
-//! For that a list with a ticket waits a little before somebody begins a grace period for it: until
-//! some more have gathered behind it. A grace period reads what every reader writes, and has each
-//! of them read its number, so it costs a few cache lines for each processor. If each processor
-//! began one for each of its lists, that would be so much for each callback that it grew with the
-//! number of processors. As it is, a grace period serves all lists that were long enough in that
-//! time, and what a callback pays for it does not grow.
+//! For that, a list with a ticket waits a little before a thread begins a grace period for it:
+//! until some more callbacks have gathered behind it. A grace period reads what every reader
+//! writes, and makes each reader read its number, so it costs a few cache lines for each CPU. If
+//! each CPU began one for each of its lists, the cost of each callback would grow with the CPU
+//! count. Instead, a grace period serves all lists that became long enough in that time, and the
+//! cost of each callback does not grow.
 //!
-//! What is ready is invoked a [`PORTION`] at a time, whenever as many have been queued. So a close
-//! does not pay for a thousand others, as a rule. And the memory that a portion frees is what the
-//! next objects are made of: it stays in the [magazines](crate::slab) of the processor, and in its
-//! caches, where a batch would go to the depot, and from there to whoever comes first. If more than
-//! two batches are ready, all of them are invoked.
+//! Ready callbacks are invoked in steps of [`PORTION`], whenever that many have been queued. So a
+//! close usually does not pay for a thousand others. And the memory that a portion frees serves the
+//! next objects: it stays in the [magazines](crate::slab) of the CPU, and in its caches. The memory
+//! of a whole batch would go to the depot, and from there to any thread. If more than two batches
+//! are ready, all of them are invoked.
 //!
-//! Work is done by the threads that queue callbacks, as they queue more; there is no thread of the
-//! library's own. What was queued last therefore waits until a thread queues more, ends, or calls
+//! The threads that queue callbacks do the work, as they queue more; the library has no thread of
+//! its own. The last callbacks therefore wait until a thread queues more, ends, or calls
 //! [`barrier`](super::barrier), [`try_barrier`](super::try_barrier) or a
 //! [`Barrier`](super::Barrier): see [`ends`].
 //!
-//! The backlog is bounded as far as it can be: a thread that finds [`BACKLOG`] callbacks in its
-//! queue waits for the grace period and works them off, unless it is inside a read-side section
-//! or a callback. It does not wait for ever. The caller may hold a lock that a reader inside a
-//! section wants, and then neither would go on; so after [`PATIENCE`] looks it goes on, and looks
-//! again a batch later. A reader that never leaves its section makes those who free slow, and
-//! their memory grow slowly.
+//! The backlog is bounded as far as possible. A thread that finds [`BACKLOG`] callbacks in its
+//! queue waits for the grace period and works them off, unless it is inside a read-side section or
+//! a callback. It does not wait forever. The caller may hold a lock that a reader inside a section
+//! wants, and then both would block; so after [`PATIENCE`] looks it continues, and looks again a
+//! batch later. A reader that never leaves its section makes frees slow, and lets their memory grow
+//! slowly.
 
 mod ends;
 
@@ -44,32 +44,33 @@ use crate::percpu::PerCpu;
 use crate::prefetch::prefetch;
 use crate::sync::relax;
 use crate::unwind;
-// The lock has models of its own. Those of all that frees something would explore its every step
+// The lock has its own models. The models of everything that frees would explore its every step
 // again.
 #[cfg(loom)]
 use crate::sync::Mutex as SpinLock;
 
-/// How many callbacks share a grace period; one that holds much counts as more. A lone thread needs
-/// no heavy fence, and a short list keeps the memory that it reuses in its first-level cache.
+/// How many callbacks share a grace period; one that holds much memory counts as more. A lone
+/// thread needs no heavy fence, and a short list keeps the memory that it reuses in its first-level
+/// cache.
 const BATCH: usize = if cfg!(loom) { 1 } else { 1024 };
-// The weight of a list is looked at whenever it passes a multiple of this.
+// The weight of a list is checked whenever it passes a multiple of this.
 const LONE_BATCH: usize = if cfg!(loom) { 1 } else { 64 };
 
-/// How many callbacks run at once, where there is no hurry: as many as were queued since some ran
-/// last.
+/// How many callbacks run at once, where there is no hurry: as many as were queued since the last
+/// run.
 const PORTION: usize = LONE_BATCH;
 
-/// Of more callbacks than this that can run, all do.
+/// If more callbacks than this are ready, all of them run.
 const PLENTY: usize = if cfg!(loom) { 3 } else { 2 * BATCH };
 
-/// How many callbacks may gather on a processor before the threads that queue them wait.
+/// How many callbacks may gather on a CPU before the threads that queue them wait.
 const BACKLOG: usize = if cfg!(loom) { 2 } else { 16 * 1024 };
 
-/// How many times a thread with a full backlog looks for the end of the grace period before it goes
-/// on. It gives its processor away between looks: about a millisecond on an idle machine.
+/// How many times a thread with a full backlog looks for the end of the grace period before it
+/// continues. It yields its CPU between looks: about a millisecond on an idle machine.
 const PATIENCE: u32 = if cfg!(loom) { 2 } else { 512 };
 
-/// The part of an object through which it waits for its grace period: a link and what to do.
+/// The part of an object that waits for its grace period: a link and a function.
 #[derive(Debug)]
 #[repr(C)]
 #[doc(alias = "rcu_head")]
@@ -88,14 +89,14 @@ impl Head {
         }
     }
 
-    /// Returns the function, for an object that need not wait.
+    /// Returns the function, for an object that does not have to wait.
     pub(crate) fn invoke(&self) -> unsafe fn(NonNull<Self>) {
         self.invoke
     }
 }
 
-// SAFETY: `next` is touched by the queue that the head was given to, and by nobody before, as
-// `call` demands; `invoke` never changes.
+// SAFETY: only the queue that the head was given to touches `next`, and no thread before, as `call`
+// demands; `invoke` never changes.
 unsafe impl Sync for Head {}
 // SAFETY: a head owns nothing that belongs to a thread.
 unsafe impl Send for Head {}
@@ -104,8 +105,8 @@ unsafe impl Send for Head {}
 struct List {
     first: *mut Head,
     last: *mut Head,
-    /// What the heads on it weigh, and 0 if there are none. Which of them weighs more than 1 is not
-    /// known: the rest of it goes with the last one.
+    /// The weight of the heads on it, and 0 if there are none. Which of them weighs more than 1 is
+    /// not known: the excess is removed with the last one.
     weight: usize,
 }
 
@@ -124,10 +125,10 @@ impl List {
 
     #[inline]
     fn push(&mut self, head: NonNull<Head>, weight: usize) {
-        // SAFETY: `call` gave the head to the queue, so nobody else touches its link.
+        // SAFETY: `call` gave the head to the queue, so no other thread touches its link.
         unsafe { head.as_ref() }.next.set(ptr::null_mut());
-        // SAFETY: `last` is null or the last head of this list, which the list owns until it
-        // is invoked, and whose link nobody else touches.
+        // SAFETY: `last` is null or the last head of this list, which the list owns until it is
+        // invoked, and whose link no other thread touches.
         match unsafe { self.last.as_ref() } {
             None => self.first = head.as_ptr(),
             Some(last) => last.next.set(head.as_ptr()),
@@ -140,7 +141,7 @@ impl List {
         core::mem::replace(self, Self::new())
     }
 
-    /// Puts another list at the end.
+    /// Appends another list.
     fn append(&mut self, other: Self) {
         // SAFETY: as in `push`.
         match unsafe { self.last.as_ref() } {
@@ -157,25 +158,25 @@ impl List {
     /// Takes the first head off the list.
     fn pop(&mut self) -> Option<NonNull<Head>> {
         let head = NonNull::new(self.first)?;
-        // SAFETY: the list owns its heads, and nobody else touches their links.
+        // SAFETY: the list owns its heads, and no other thread touches their links.
         self.first = unsafe { head.as_ref() }.next.get();
         if self.first.is_null() {
             *self = Self::new();
         } else {
-            // The next one is looked at when this one is done with.
+            // The next head is read after this one is invoked.
             prefetch(self.first);
             self.weight -= 1;
         }
         Some(head)
     }
 
-    /// Invokes so many heads, from the first one on. Only once the grace period of the list is
-    /// over.
+    /// Invokes at most `most` heads, from the first one on. Only once the grace period of the list
+    /// is over.
     fn invoke(&mut self, most: usize) {
         for head in core::iter::from_fn(|| self.pop()).take(most) {
-            // SAFETY: the list owns the head until here, and nobody has invoked it yet.
+            // SAFETY: the list owns the head until here, and no thread has invoked it yet.
             let invoke = unsafe { head.as_ref() }.invoke;
-            // The thread that happens to run it has nothing to do with its panic.
+            // The panic is contained: the thread that runs the callback has nothing to do with it.
             unwind::contain(|| {
                 // SAFETY: `call` was promised that its function may be called with this head
                 // once a grace period has passed.
@@ -185,23 +186,23 @@ impl List {
     }
 }
 
-/// The queue of one processor.
+/// The queue of one CPU.
 struct Queue {
     gathering: List,
     waiting: List,
     /// The grace period that `waiting` waits for.
     ticket: Ticket,
-    /// What has waited, and can run.
+    /// Callbacks whose grace period is over.
     ready: List,
-    /// The [name](thread_name) of the thread that invokes a list of this queue, if one does; no
-    /// other may, so that callbacks of a queue run in order and `barrier` can count them.
+    /// The [name](thread_name) of the thread that invokes a list of this queue, if there is one. No
+    /// other thread may, so that callbacks of a queue run in order and `barrier` can count them.
     invoking: Option<usize>,
-    /// Somebody who queues should look for what is due.
+    /// The next thread that queues should look for what is due.
     is_time: bool,
-    /// Other readers were found since the list began to gather. It is asked once for each list, as
-    /// the records of all readers that ever were are looked at.
+    /// Other readers were found since the list began to gather. This is checked once for each list,
+    /// as the check reads all records that were ever made.
     has_company: bool,
-    /// What all callbacks weigh that were ever queued, and those of them that have run.
+    /// The weight of all callbacks that were ever queued, and of those that have run.
     queued: u64,
     invoked: u64,
 }
@@ -229,7 +230,7 @@ impl Queue {
         self.is_time |= before / LONE_BATCH != self.gathering.weight / LONE_BATCH;
     }
 
-    /// Lets what has gathered wait for a grace period, if nothing else of this queue does.
+    /// Seals the gathered callbacks for a grace period, if no other list of this queue waits.
     fn seal(&mut self) {
         if self.waiting.weight == 0 && self.gathering.weight > 0 {
             self.waiting = self.gathering.take();
@@ -238,7 +239,7 @@ impl Queue {
         }
     }
 
-    /// Takes what can run, for the caller to invoke.
+    /// Takes the callbacks that can run, for the caller to invoke.
     fn take_ready(&mut self) -> Option<List> {
         if self.invoking.is_some() {
             return None;
@@ -253,7 +254,7 @@ impl Queue {
         Some(self.ready.take())
     }
 
-    /// Takes back what the caller has not invoked of a list of this weight.
+    /// Takes back the callbacks of a list of this weight that the caller has not invoked.
     fn end_invocation(&mut self, weight: usize, mut rest: List) {
         self.invoking = None;
         self.invoked += (weight - rest.weight) as u64;
@@ -261,13 +262,13 @@ impl Queue {
         self.ready = rest;
     }
 
-    /// Returns what the callbacks weigh that nobody invokes.
+    /// Returns the weight of the callbacks that no thread is invoking.
     #[cfg(feature = "std")]
     fn weight(&self) -> usize {
         self.gathering.weight + self.waiting.weight + self.ready.weight
     }
 
-    /// Takes what another thread was invoking as run.
+    /// Counts what another thread was invoking as run.
     #[cfg(feature = "std")]
     fn forget_invocation(&mut self) {
         if self.invoking.is_some_and(|thread| thread != thread_name()) {
@@ -277,8 +278,8 @@ impl Queue {
     }
 }
 
-/// The queues of all processors. Where there is no memory for them when the first is needed, they
-/// share one: a close must not fail for that.
+/// The queues of all CPUs. If there is no memory for them at first use, all CPUs share one queue: a
+/// close must not fail for that.
 #[cfg(not(loom))]
 mod queues {
     use super::{PerCpu, Queue, SpinLock};
@@ -318,24 +319,24 @@ mod queues {
     }
 }
 
-/// Queues the callback of `head`, to be invoked once every read-side section that is under way
-/// now has ended. Returns at once, but may run callbacks that are due, and waits a moment if the
-/// backlog of this processor is too long and the caller is outside of sections and callbacks. May
-/// allocate at a thread's first callback.
+/// Queues the callback of `head`. It runs once every read-side section that is under way now has
+/// ended. Returns at once, but may run callbacks that are due, and waits briefly if the backlog of
+/// this CPU is too long and the caller is outside of sections and callbacks. May allocate at a
+/// thread's first callback.
 ///
-/// What is still queued when a thread ends that has queued some runs there, unless a reader is in
-/// the way: so a callback may run on any thread that queues callbacks, also as it ends. A lock that
-/// it takes must not be held by a thread that queues callbacks or waits for them, or that joins a
-/// thread which has.
+/// When a thread that has queued callbacks ends, the callbacks that are still queued run there,
+/// unless a reader is in the way. So a callback may run on any thread that queues callbacks, also
+/// as it ends. A lock that it takes must not be held by a thread that queues callbacks or waits for
+/// them, or that joins a thread which has.
 ///
 /// # Safety
-/// - `head` stays valid, and nobody else touches it, until its function is called with it.
+/// - `head` stays valid, and no other code touches it, until its function is called with it.
 /// - That function may be called once, by any thread, at any time after the grace period.
 ///
 /// # Panics
 /// A panic of the function is reported by the panic hook,
-/// [counted](crate::unwind::contained_panics), and goes no further. Without `std` it comes out of
-/// the call that happens to run the function.
+/// [counted](crate::unwind::contained_panics), and does not propagate. Without `std` it propagates
+/// out of the call that happens to run the function.
 #[doc(alias = "call_rcu")]
 #[inline]
 pub unsafe fn call(head: NonNull<Head>) {
@@ -351,8 +352,8 @@ pub unsafe fn call(head: NonNull<Head>) {
     }
 }
 
-/// Queues the callback of `head` as [`call`] does, and runs none: for callers who hold a lock. They
-/// let [`catch_up`] follow, without it.
+/// Queues the callback of `head` as [`call`] does, and runs none: for callers that hold a lock.
+/// They call [`catch_up`] after they release it.
 ///
 /// # Safety
 /// As for [`call`].
@@ -361,8 +362,8 @@ pub(crate) unsafe fn call_later(head: NonNull<Head>) {
     queues::this().lock().push(head, 1);
 }
 
-/// Queues the callback of `head` as [`call_later`] does. It counts as `weight` of them, 1 or more:
-/// for what holds so much more memory than others.
+/// Queues the callback of `head` as [`call_later`] does. It counts as `weight` callbacks, 1 or
+/// more: for objects that hold much more memory than others.
 ///
 /// # Safety
 /// As for [`call`].
@@ -400,8 +401,8 @@ pub fn defer<F: FnOnce() + Send + 'static>(f: F) {
         f,
     });
     let head = NonNull::from(Box::leak(deferred)).cast::<Head>();
-    // SAFETY: the box was leaked, so the head stays until `invoke_deferred` takes it back, and
-    // `F` is `Send`, so any thread may.
+    // SAFETY: the box was leaked, so the head stays until `invoke_deferred` takes it back, and `F`
+    // is `Send`, so any thread may.
     unsafe { call(head) };
 }
 
@@ -418,7 +419,7 @@ unsafe fn invoke_deferred<F: FnOnce()>(head: NonNull<Head>) {
     (deferred.f)();
 }
 
-/// Does what is due in a queue whose gathering list has grown to `weight`.
+/// Runs what is due in a queue whose gathering list has grown to `weight`.
 #[cold]
 fn work(queue: &SpinLock<Queue>, weight: usize) {
     if inside_read_lock() {
@@ -434,10 +435,11 @@ fn work(queue: &SpinLock<Queue>, weight: usize) {
     }
 }
 
-/// Gives what has gathered its ticket if that is enough, and tells whether somebody should see to
-/// the grace period: if what waits had its ticket before, since then others have had the time to
-/// take theirs; if there are no others; or if two batches have gathered, which pay for a grace
-/// period of their own, and should not lie about if they weigh so much.
+/// Gives the gathered callbacks a ticket if there are enough. Returns true if the caller should
+/// start or end a grace period. There are three cases: the waiting list had its ticket before, so
+/// other threads have had the time to take theirs; there are no other threads; or two batches have
+/// gathered, which pay for a grace period of their own, and should not stay queued if they weigh so
+/// much.
 fn is_time_to_advance(queue: &SpinLock<Queue>, weight: usize) -> bool {
     let (is_time, has_company) = {
         let mut queue = queue.lock();
@@ -457,7 +459,7 @@ fn is_time_to_advance(queue: &SpinLock<Queue>, weight: usize) -> bool {
     is_lone
 }
 
-/// Works the queue off until less than a backlog is left, somebody else does it, or patience ends.
+/// Works the queue off until less than a backlog is left, another thread does it, or patience ends.
 fn work_off(queue: &SpinLock<Queue>) {
     loop {
         let ticket = {
@@ -474,7 +476,7 @@ fn work_off(queue: &SpinLock<Queue>) {
     }
 }
 
-/// Takes the queue as far as it goes without waiting, and invokes so many callbacks.
+/// Advances the queue as far as possible without waiting, and invokes at most `most` callbacks.
 fn advance(queue: &SpinLock<Queue>, most: usize) {
     let (ticket, some_ready) = {
         let mut queue = queue.lock();
@@ -487,13 +489,13 @@ fn advance(queue: &SpinLock<Queue>, most: usize) {
     }
 }
 
-/// Invokes callbacks that can run, so many, or all if there are [`PLENTY`] of them.
+/// Invokes at most `most` ready callbacks, or all if there are more than [`PLENTY`].
 fn invoke_ready(queue: &SpinLock<Queue>, most: usize) {
     let Some(ready) = queue.lock().take_ready() else {
         return;
     };
     let weight = ready.weight;
-    // Not to fall behind.
+    // All of them, so that the queue does not fall behind.
     let most = if weight > PLENTY { usize::MAX } else { most };
     let outer = thread::replace_inside_callback(true);
     let mut invocation = Invocation {
@@ -505,8 +507,7 @@ fn invoke_ready(queue: &SpinLock<Queue>, most: usize) {
     invocation.ready.invoke(most);
 }
 
-/// A list that is being invoked. Dropping it ends the invocation, and gives back what is left of
-/// it.
+/// A list that is being invoked. Dropping it ends the invocation, and puts the rest back.
 struct Invocation<'a> {
     queue: &'a SpinLock<Queue>,
     ready: List,
@@ -538,8 +539,8 @@ pub(super) fn drain() {
 
 pub(super) use ends::{Progress, drain_briefly};
 
-/// Takes the lists that other threads were invoking as run: those threads do not exist, and what
-/// they had left to invoke leaks.
+/// Counts the lists that other threads were invoking as run. Those threads do not exist, and the
+/// callbacks that they had not yet invoked leak.
 #[cfg(feature = "std")]
 pub(super) fn forget_invocations() {
     for queue in queues::all() {
@@ -547,7 +548,7 @@ pub(super) fn forget_invocations() {
     }
 }
 
-/// Tells whether the calling thread runs a callback, as far as it can be known.
+/// Returns true if the calling thread runs a callback, as far as can be known.
 pub(super) use thread::inside_callback;
 
 #[cfg(any(feature = "std", loom))]
@@ -567,7 +568,7 @@ mod thread {
         INSIDE.try_with(Cell::get).unwrap_or(false)
     }
 
-    /// Notes whether the thread runs a callback; returns whether it did before.
+    /// Notes whether the thread runs a callback. Returns the previous value.
     pub(super) fn replace_inside_callback(inside: bool) -> bool {
         INSIDE
             .try_with(|place| place.replace(inside))

@@ -1,4 +1,4 @@
-//! Grace periods: numbered, shared by all who wait, driven by whoever needs one.
+//! Grace periods: numbered, shared by all waiting threads, driven by any thread that needs one.
 
 use crossbeam_utils::CachePadded;
 
@@ -11,10 +11,10 @@ use crate::sync::{Mutex, global, relax};
 /// that readers can store them beside their depth.
 pub(super) struct Grace {
     /// The number of the grace period that began last, whether readers must fence, and [`BEGUN`].
-    /// Read by every reader at every section, so it has a line of its own, which who takes a ticket
-    /// does not write.
+    /// Every reader reads it at every section, so it has its own cache line. Taking a ticket does
+    /// not write that line.
     started: CachePadded<AtomicU64>,
-    /// The same number, a moment earlier: where who takes a ticket writes.
+    /// The same number, raised just before `started`. Taking a ticket writes it.
     numbered: AtomicU64,
     /// The number of the grace period that ended last. Written under the lock.
     completed: AtomicU64,
@@ -27,7 +27,7 @@ pub(super) struct Grace {
 pub(super) struct Ticket(u64);
 
 impl Ticket {
-    /// That of somebody who waits for nothing yet.
+    /// The ticket of a thread that waits for nothing yet.
     pub(super) const NONE: Self = Self(0);
 }
 
@@ -82,7 +82,7 @@ impl Grace {
         Ticket(self.numbered.fetch_add(0, Release).wrapping_add(NUMBER))
     }
 
-    /// Tells whether the grace period of `ticket` has ended.
+    /// Returns true if the grace period of `ticket` has ended.
     pub(super) fn is_over(&self, ticket: Ticket) -> bool {
         // Acquire: pairs with the release in `try_end`. The readers that it waited for come
         // before whatever the caller does now.
@@ -94,8 +94,8 @@ impl Grace {
             >= 0
     }
 
-    /// Takes grace periods as far as they go without waiting; tells whether `ticket`'s is over.
-    /// May enter the operating system once.
+    /// Advances grace periods as far as possible without waiting. Returns true if `ticket`'s is
+    /// over. May enter the operating system once.
     pub(super) fn poll(&self, ticket: Ticket) -> bool {
         if self.is_over(ticket) {
             return true;
@@ -115,8 +115,8 @@ impl Grace {
         }
     }
 
-    /// Waits for the grace period of `ticket`, but only for `patience` looks; tells whether it is
-    /// over.
+    /// Waits for the grace period of `ticket`, but polls at most `patience` times. Returns true if
+    /// it is over.
     pub(super) fn wait_briefly(&self, ticket: Ticket, patience: u32) -> bool {
         (0..patience).any(|attempts| {
             relax(attempts);

@@ -1,5 +1,5 @@
-//! Models of RCU. Readers look at an object inside sections; updaters take it out of its place
-//! and drop it when RCU says so. Whatever goes wrong shows as a look that meets the drop.
+//! Models of RCU. Readers look at an object inside sections; updaters take it out of its place and
+//! drop it when RCU allows it. A failure shows as a look that meets the drop.
 
 use super::*;
 use crate::fence::model::without_membarrier;
@@ -34,7 +34,7 @@ impl Place {
 
     /// Takes the object out.
     fn empty(&self) -> Box<Dropped> {
-        // SAFETY: the place had it from a box, and has it no longer.
+        // SAFETY: the pointer came from a box, and has left the place.
         unsafe { Box::from_raw(self.0.swap(ptr::null_mut(), Release)) }
     }
 }
@@ -79,7 +79,7 @@ fn a_grace_period_waits_for_a_section_without_membarrier() {
     without_membarrier(a_grace_period_waits_for_a_section);
 }
 
-/// The same by a callback: one that is invoked too early, twice, or never.
+/// The same by a callback: it is invoked too early, twice, or never.
 #[test]
 fn a_callback_waits_for_a_section() {
     explore(Any, || {
@@ -93,8 +93,8 @@ fn a_callback_waits_for_a_section() {
     });
 }
 
-/// A grace period that takes the end of a section from the beginning of the next one, and does
-/// not see the reads of the first done.
+/// A grace period that mistakes the beginning of the next section for the end of one, and does not
+/// see the reads of the first done.
 #[test]
 fn the_next_section_tells_that_the_one_before_has_ended() {
     explore(AtMost(5), || {
@@ -108,7 +108,7 @@ fn the_next_section_tells_that_the_one_before_has_ended() {
     });
 }
 
-/// The same where the sections are counted, and the next one tells of itself by its depth.
+/// The same with counted sections, where the next one shows only in the depth.
 #[test]
 fn the_next_section_tells_so_at_every_depth() {
     explore(AtMost(4), || {
@@ -128,7 +128,7 @@ fn the_next_section_tells_so_at_every_depth() {
     });
 }
 
-/// An inner section whose end is taken for that of the outer one.
+/// The end of an inner section is mistaken for that of the outer one.
 #[test]
 fn an_inner_section_ends_nothing() {
     explore(AtMost(5), || {
@@ -161,7 +161,7 @@ fn the_last_guard_keeps_the_section() {
     });
 }
 
-/// A section that is taken to have ended with one that began before it.
+/// A section is mistaken as ended together with one that began before it.
 #[test]
 fn a_section_goes_on_when_the_one_around_it_ends() {
     explore(AtMost(5), || {
@@ -193,7 +193,7 @@ fn a_grace_period_waits_for_a_quiescent_state() {
     });
 }
 
-/// A reader that is gone when the updater searches for readers: what it read must be done.
+/// A reader that is gone when the updater searches for readers: its reads must be done.
 #[test]
 fn a_reader_that_retired_has_read() {
     explore(Any, || {
@@ -234,9 +234,9 @@ fn the_record_of_a_thread_that_ended_changes_hands() {
     });
 }
 
-/// Two updaters of which one runs the grace period of both: what the other unpublished must be
-/// unseen by the readers that it does not wait for, and what the one saw done must be done for
-/// the other.
+/// Two updaters share a grace period that one of them runs. What the other unpublished must be
+/// unseen by the readers that it does not wait for, and what the one saw done must be done for the
+/// other.
 #[test]
 fn updaters_share_a_grace_period() {
     explore(AtMost(4), || {
@@ -251,7 +251,7 @@ fn updaters_share_a_grace_period() {
     });
 }
 
-/// The same with a reader that neither of them is.
+/// The same with a reader on a third thread.
 #[test]
 fn updaters_share_the_wait_for_a_reader() {
     explore(AtMost(3), || {
@@ -302,8 +302,8 @@ fn a_barrier_waits_for_callbacks_of_others() {
     });
 }
 
-/// A backlog that is worked off while a reader is inside: callbacks that are invoked too early
-/// for room's sake.
+/// A backlog is worked off while a reader is inside: callbacks must not be invoked too early to
+/// make room.
 #[test]
 fn a_backlog_waits_for_a_section() {
     explore(AtMost(3), || {
@@ -338,8 +338,8 @@ fn a_section_may_queue_the_callback_of_what_it_looks_at() {
     });
 }
 
-/// A list that is invoked after the grace period of the list before it, which another thread
-/// invoked meanwhile.
+/// A list is invoked after the grace period of the list before it, which another thread invoked
+/// meanwhile.
 #[test]
 fn every_list_waits_for_its_own_grace_period() {
     explore(AtMost(3), || {
@@ -359,7 +359,7 @@ fn every_list_waits_for_its_own_grace_period() {
     });
 }
 
-/// A barrier that takes a later callback, which ran first, for the one that it waits for.
+/// A barrier mistakes a later callback, which ran first, for the one that it waits for.
 #[test]
 fn a_barrier_is_not_misled_by_later_callbacks() {
     explore(AtMost(3), || {
@@ -381,7 +381,7 @@ fn a_barrier_is_not_misled_by_later_callbacks() {
     });
 }
 
-/// A barrier that takes a list of which a portion has run for one of which all have.
+/// A barrier mistakes a list of which a portion has run for one of which all have.
 #[test]
 fn a_barrier_waits_for_what_a_portion_has_left() {
     explore(AtMost(3), || {
@@ -401,8 +401,8 @@ fn a_barrier_waits_for_what_a_portion_has_left() {
     });
 }
 
-/// What runs at the end of a table or a thread: an object that is dropped although a reader looks
-/// at it; an answer that all callbacks have run, when one has not.
+/// The end of a table or a thread: an object is dropped although a reader looks at it; or the
+/// answer is that all callbacks have run, when one has not.
 #[test]
 fn what_an_end_runs_waits_for_a_section() {
     explore(AtMost(3), || {
@@ -421,7 +421,7 @@ fn what_an_end_runs_waits_for_a_section() {
     });
 }
 
-/// A barrier that is polled again: an answer that all callbacks have run, when one has not.
+/// A barrier that is polled again answers that all callbacks have run, when one has not.
 #[test]
 fn a_barrier_in_steps_waits_for_a_section() {
     explore(AtMost(3), || {
@@ -442,7 +442,7 @@ fn a_barrier_in_steps_waits_for_a_section() {
     });
 }
 
-/// Two ends at once: a callback that both run, or that each leaves to the other.
+/// Two ends at once: both run a callback, or each leaves it to the other.
 #[test]
 fn two_ends_at_once_leave_nothing_in_the_way_of_each_other() {
     explore(AtMost(3), || {

@@ -9,7 +9,7 @@ use core::marker::PhantomData;
 ///
 /// While it is online, everything that it finds stays until it announces the next quiescent
 /// state, and so grace periods wait for that: call [`quiescent`](Self::quiescent) often, go
-/// [`offline`](Self::offline) before anything that blocks. The borrow checker sees to it that
+/// [`offline`](Self::offline) before anything that blocks. The borrow checker ensures that
 /// no [`Guard`] is alive at either.
 ///
 /// It is for worker loops of kernels and servers: one reader for each worker thread. It belongs
@@ -61,8 +61,8 @@ impl Reader {
         unsafe { self.record.quiesce() };
     }
 
-    /// Runs `f` while nobody waits for this reader; `f` may block, and has no guard of this
-    /// reader.
+    /// Runs `f` while no grace period waits for this reader; `f` may block, and has no guard of
+    /// this reader.
     pub fn offline<R>(&mut self, f: impl FnOnce() -> R) -> R {
         // SAFETY: as in `quiescent`.
         unsafe { self.record.go_offline() };

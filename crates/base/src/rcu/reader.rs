@@ -44,7 +44,7 @@ pub(super) const FENCED: u64 = 1 << 16;
 /// One step of the number of grace periods, in the bits above.
 pub(super) const NUMBER: u64 = 1 << 17;
 
-/// What the plain word of a record says that has no plain sections. It is in no section.
+/// The plain word of a record that cannot begin a plain section. It is in no section.
 const NOT_PLAIN: u64 = FENCED;
 
 /// The words that the reader alone writes, on one cache line of its own.
@@ -58,19 +58,19 @@ struct Own {
     counted: AtomicU64,
     /// The address of the [gate](crate::gate) that the reader is inside of, or 0.
     gate: AtomicUsize,
-    /// How deep the thread is inside of the [freezer](crate::freezer), and 0 outside.
+    /// The nesting depth of the thread in the [freezer](crate::freezer), and 0 outside.
     #[cfg(feature = "std")]
     freezer: AtomicUsize,
 }
 
-/// What one reader tells the updaters. Records are never freed, only claimed by another reader.
+/// What one reader tells the updaters. Records are never freed; another reader may claim them.
 #[derive(Debug)]
 pub(crate) struct Record {
     /// Written by the reader that claimed the record, read by updaters.
     own: CachePadded<Own>,
     claimed: AtomicBool,
-    /// The [name](thread::name) of the thread that claimed it, or 0. Read by a child of a fork
-    /// alone, and no part of what is modelled.
+    /// The [name](thread::name) of the thread that claimed it, or 0. Only a child of a fork reads
+    /// it. It is not part of what is modelled.
     owner: Unmodelled,
     /// The record that was published before this one. Set before this one is published.
     next: AtomicPtr<Record>,
@@ -86,19 +86,19 @@ global! {
     pub(crate) static RECORDS: Records = Records::new();
 }
 
-/// A section that a thread is in, and how it is left.
+/// A section that a thread is in, and how the thread leaves it.
 ///
-/// Guards may be dropped in any order, so who leaves a section can not go back to what was before
-/// it. The *plain* section of a record has a word to itself: leaving it is one store, whatever
-/// other sections there are. It is the outermost one of a thread, nearly always. Sections that
-/// begin while there is a plain one share the other word, which counts them. A word that is loaded,
-/// changed and stored costs as much as the rest of a lookup several times over.
+/// Guards may be dropped in any order, so a thread that leaves a section cannot restore the word to
+/// what it was before. The *plain* section of a record has its own word: leaving it is one store,
+/// whatever other sections there are. It is nearly always the outermost section of a thread.
+/// Sections that begin while there is a plain one share the other word, which counts them. Loading,
+/// changing and storing a word costs several times as much as the rest of a lookup.
 ///
-/// It is the record, in one word with a bit that tells which: guards are handed through C.
+/// Holds the record's address and one bit for the kind, in one word: guards are passed through C.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Section(NonNull<Record>);
 
-/// Set in the address of the record of a section that is counted. Records are aligned to more.
+/// Set in the address of the record of a counted section. Records have a larger alignment.
 const COUNTED: usize = 1;
 
 impl Section {
@@ -141,8 +141,8 @@ impl Section {
 
 /// The reader's side.
 impl Record {
-    /// Tells whether a plain section can begin: there is none, the reader takes no full fences, and
-    /// the record is not [`NOBODY`]. One test for all three.
+    /// Returns true if a plain section can begin: there is none, the reader takes no full fences,
+    /// and the record is not [`NOBODY`]. One test covers all three.
     #[inline(always)]
     fn has_room_for_plain(&self) -> bool {
         // Relaxed: a thread sees its own stores.
@@ -163,8 +163,8 @@ impl Record {
     /// Begins the plain section, which [has room](Self::has_room_for_plain).
     #[inline(always)]
     fn begin_plain(&self) {
-        // (A) as in `begin_counted`. No `FENCED` in it: the claim of this record found it gone, or
-        // took it away.
+        // (A) as in `begin_counted`. No `FENCED` in it: the claim of this record found it cleared,
+        // or cleared it.
         self.own.plain.store(GRACE.now(), Release);
         // (B) pairs with the heavy fence (Q) of `Grace::start`.
         fence::light();
@@ -173,12 +173,12 @@ impl Record {
     /// (D) Publishes the end of the plain section.
     #[inline(always)]
     fn end_plain(&self) {
-        // Release: pairs with the acquire in (R). Whoever sees the end sees all of the
+        // Release: pairs with the acquire in (R). An updater that sees the end sees all of the
         // section's reads done.
         self.own.plain.store(0, Release);
     }
 
-    /// Enters a section that is counted.
+    /// Enters a counted section.
     fn enter_counted(&'static self) -> Section {
         // Relaxed: a thread sees its own stores.
         match self.own.counted.load(Relaxed) {
@@ -191,9 +191,10 @@ impl Record {
     #[inline(always)]
     fn begin_counted(&self, marks: u64) {
         let now = GRACE.now();
-        // (A) `now` is an acquire load: who sees the number of a grace period sees what was
-        // unpublished for it. Release: whoever sees this section knows that the one before it
-        // has ended, and sees all of that one's reads done; pairs with the acquire in (R).
+        // (A) `now` is an acquire load: a reader that sees the number of a grace period sees what
+        // was unpublished for it. Release: an updater that sees this section knows that the one
+        // before it has ended, and sees all of that one's reads done; pairs with the acquire in
+        // (R).
         self.own.counted.store(now | marks, Release);
         // (B) pairs with the heavy fence (Q) of `Grace::start`.
         Self::fence(now);
@@ -211,7 +212,7 @@ impl Record {
     }
 
     /// Goes one level deeper. At a depth that cannot be counted any more the word stays as it is:
-    /// the reader then never leaves, and memory is kept, not freed early. It takes 32,767 guards
+    /// then the reader never leaves, and memory is kept, not freed early. That takes 32,767 guards
     /// at once, alive or leaked.
     #[cold]
     fn nest(&self, word: u64) {
@@ -221,7 +222,7 @@ impl Record {
         }
     }
 
-    /// Leaves a section that was counted; the last one ends.
+    /// Leaves a counted section; the last leave ends it.
     #[cold]
     fn leave_counted(&self) {
         // Relaxed: a thread sees its own stores.
@@ -242,14 +243,14 @@ impl Record {
         }
     }
 
-    /// Tells whether the owner is inside a section or the freezer. For the owner itself.
+    /// Returns true if the owner is inside a section or the freezer. For the owner itself.
     #[cfg(feature = "std")]
     fn is_in_use(&self) -> bool {
         // Relaxed: a thread sees its own stores.
         self.is_inside() || self.own.freezer.load(Relaxed) != 0
     }
 
-    /// Tells whether the owner is inside a section. For the owner itself.
+    /// Returns true if the owner is inside a section. For the owner itself.
     fn is_inside(&self) -> bool {
         // Relaxed, both: a thread sees its own stores.
         self.own.plain.load(Relaxed) & DEPTH != 0 || self.own.counted.load(Relaxed) != 0
@@ -258,19 +259,19 @@ impl Record {
 
 /// The half of a [gate](crate::gate) that touches the record.
 impl Record {
-    /// Enters a section, and says which gate the reader is inside of. Refuses if it is inside of
-    /// one.
+    /// Enters a section, and announces the gate that the reader is inside of. Refuses if it is
+    /// inside of a gate already.
     #[inline(always)]
     fn enter_gate(&'static self, gate: usize) -> Option<Section> {
         self.enter_gate_plainly(gate)
             .or_else(|| self.enter_gate_counted(gate))
     }
 
-    /// The same in a plain section alone.
+    /// Like `enter_gate`, for a plain section only.
     #[inline(always)]
     fn enter_gate_plainly(&'static self, gate: usize) -> Option<Section> {
-        // Relaxed: a thread sees its own stores. It may be inside of one by a section that is
-        // counted.
+        // Relaxed: a thread sees its own stores. The thread may be inside of a gate by a counted
+        // section.
         if !self.has_room_for_plain() || self.own.gate.load(Relaxed) != 0 {
             cold_path();
             return None;
@@ -281,7 +282,7 @@ impl Record {
         Some(Section::plain(self))
     }
 
-    /// The same where there may be a section already.
+    /// Like `enter_gate`, where there may be a section already.
     #[cold]
     fn enter_gate_counted(&'static self, gate: usize) -> Option<Section> {
         // Relaxed, both: a thread sees its own stores.
@@ -302,13 +303,13 @@ impl Record {
 
     #[inline(always)]
     fn go_inside(&self, gate: usize) {
-        // (E) Release: whoever sees the reader inside of this gate knows that it has left the one
-        // before, and sees what it did there; pairs with the acquire in (W). The fence orders it
-        // with what follows.
+        // (E) Release: a shutting thread that sees the reader inside of this gate knows that it has
+        // left the one before, and sees what it did there; pairs with the acquire in (W). The fence
+        // orders it with what follows.
         self.own.gate.store(gate, Release);
     }
 
-    /// Says that the reader is inside of no gate.
+    /// Announces that the reader is inside of no gate.
     ///
     /// # Safety
     /// It is the calling thread's record, and the thread writes nothing more of what a gate guards
@@ -404,22 +405,22 @@ impl Record {
         self.claimed.store(false, Release);
     }
 
-    /// (R) Tells whether the reader is outside of every section that had begun when the grace
+    /// (R) Returns true if the reader is outside of every section that had begun when the grace
     /// period of `number` did. Only after the heavy fence of that grace period.
     pub(super) fn is_past(&self, number: u64) -> bool {
-        // Acquire: pairs with the release (D) or (A) that is seen, so that the reads of the
-        // section before it come before whatever the updater does next.
+        // Acquire: pairs with the release (D) or (A) that is seen, so that the reads of the section
+        // before it come before whatever the updater does next.
         let is_past = |section: &AtomicU64| {
             let word = section.load(Acquire);
             word & DEPTH == 0 || number_of(word) == number
         };
-        // A section is in one of the words all of its life.
+        // A section stays in one of the words for its whole life.
         is_past(&self.own.plain) && is_past(&self.own.counted)
     }
 }
 
-/// Makes a record that is claimed. Where there is no memory, it is one of a few that are kept
-/// for that: a lookup cannot fail for it.
+/// Makes a claimed record. Where there is no memory, returns one of a few reserved records: a
+/// lookup cannot fail for it.
 fn new_record() -> &'static Record {
     match try_box(Record::new_claimed(0)) {
         Ok(record) => Box::leak(record),
@@ -427,15 +428,15 @@ fn new_record() -> &'static Record {
     }
 }
 
-/// Returns a record that was made with the program, and ends the process when all are used.
+/// Returns a record that was made with the program. Ends the process when all are used.
 #[cfg(not(loom))]
 #[cold]
 fn kept_record() -> &'static Record {
-    /// So many threads may need their first record while there is no memory.
+    /// How many threads may need their first record while there is no memory.
     const KEPT: usize = 64;
     static KEPT_RECORDS: [Record; KEPT] = [const { Record::new_claimed(0) }; KEPT];
     static USED: AtomicUsize = AtomicUsize::new(0);
-    // Relaxed: each number is drawn once, and nothing else hangs on it.
+    // Relaxed: each number is drawn once, and nothing else depends on it.
     let drawn = USED.fetch_add(1, Relaxed);
     KEPT_RECORDS
         .get(drawn)
@@ -476,7 +477,7 @@ impl Records {
         })
     }
 
-    /// Gives the caller a record that nobody else uses. Allocates when all are claimed.
+    /// Claims a record that no other reader uses. Allocates when all are claimed.
     pub(super) fn claim(&self) -> &'static Record {
         let plain = if fence::prepare() {
             GRACE.free_readers_of_fences();
@@ -488,12 +489,12 @@ impl Records {
             Some(free) => free,
             None => self.publish(new_record()),
         };
-        // Not if it was claimed before, since the answer was the same. Relaxed: who claims a record
-        // sees what it said last.
+        // Skipped if an earlier claim stored the same answer. Relaxed: a thread that claims a
+        // record sees the last value of its words.
         if record.own.plain.load(Relaxed) != plain {
-            // Relaxed: updaters take both values for the same. No section came before in a record
-            // that is new, and after a fork its reader does not exist: there is no end that this
-            // store could hide.
+            // Relaxed: updaters treat both values alike. No section came before in a record that is
+            // new, and after a fork its reader does not exist: there is no end that this store
+            // could hide.
             record.own.plain.store(plain, Relaxed);
         }
         // Relaxed: read by a child of a fork, which has one thread and a copy of its memory.
@@ -523,13 +524,13 @@ impl Records {
         }
     }
 
-    /// Tells whether no record is claimed but, maybe, the calling thread's own. After a full
-    /// fence; see `claim`.
+    /// Returns true if no record is claimed except, maybe, the calling thread's own. Only after a
+    /// full fence; see `claim`.
     pub(super) fn only_own_claimed(&self) -> bool {
         let own = own_record();
         // The fences on both sides order this with a claim. Acquire: pairs with the release in
-        // `unclaim`, so that the sections of a reader that gave its record back come before
-        // whatever the caller does next.
+        // `unclaim`, so that the sections of a reader that released its record come before whatever
+        // the caller does next.
         self.iter()
             .filter(|record| record.claimed.load(Acquire))
             .all(|claimed| own.is_some_and(|own| ptr::eq(own, claimed)))
@@ -538,7 +539,7 @@ impl Records {
 
 #[cfg(feature = "std")]
 impl Records {
-    /// Gives back all records but those of the calling thread, which say then that nobody is inside
+    /// Releases all records but those of the calling thread. They say then that no thread is inside
     /// of anything.
     ///
     /// # Safety
@@ -560,7 +561,7 @@ impl Records {
 }
 
 /// Frees the records of the model's execution before this one: the threads of this one may still
-/// give theirs back.
+/// release theirs.
 #[cfg(loom)]
 impl Drop for Records {
     fn drop(&mut self) {
@@ -571,8 +572,8 @@ impl Drop for Records {
         }
         if !std::thread::panicking() {
             let records = self.iter().map(|record| {
-                // SAFETY: `claim` leaked a box; when this one is dropped, after the next
-                // execution, nobody uses the record any more.
+                // SAFETY: `claim` leaked a box; when this one is dropped, after the next execution,
+                // no thread uses the record any more.
                 unsafe { Box::from_raw(ptr::from_ref(record).cast_mut()) }
             });
             BEFORE.set(records.collect());
@@ -580,7 +581,7 @@ impl Drop for Records {
     }
 }
 
-/// A read-side critical section: what a reader found in it stays until the guard drops.
+/// A read-side critical section: the objects that a reader found in it stay until the guard drops.
 ///
 /// It belongs to the thread that made it. A thread can have 32,766 at once; leaking one leaves the
 /// thread inside the section: then grace periods never end, and memory is kept, not freed early.
@@ -594,8 +595,8 @@ pub struct Guard<'a> {
 }
 
 impl Guard<'_> {
-    /// Stands for a section that is left when this is dropped; or, without one, for what the caller
-    /// has entered by other means and borrows for as long.
+    /// Makes a guard that leaves the section when it is dropped. Without a section, it stands for
+    /// one that the caller has entered by other means and borrows for as long.
     ///
     /// # Safety
     /// This thread has entered the section, which nothing else leaves; or it is inside of another
@@ -613,7 +614,7 @@ impl Drop for Guard<'_> {
     #[inline(always)]
     fn drop(&mut self) {
         if let Some(section) = self.section {
-            // SAFETY: as `of` was promised. What was found in it borrows this.
+            // SAFETY: as `of` was promised. What was found in it borrows this guard.
             unsafe { section.leave() };
         }
     }
@@ -691,18 +692,18 @@ fn first_section() -> Section {
     Section::counted(record)
 }
 
-/// Tells whether the calling thread is inside a section, as far as it can be known.
+/// Returns true if the calling thread is inside a section, as far as can be known.
 pub(crate) fn inside_section() -> bool {
     inside_read_lock() || thread::unowned_sections() > 0
 }
 
-/// Tells whether the calling thread is inside a section that [`read_lock`] began, as far as it can
+/// Returns true if the calling thread is inside a section that [`read_lock`] began, as far as can
 /// be known.
 pub(super) fn inside_read_lock() -> bool {
     own_record().is_some_and(Record::is_inside)
 }
 
-/// Names the calling thread, as far as it can be known.
+/// Names the calling thread, as far as can be known.
 pub(crate) fn thread_name() -> usize {
     thread::name()
 }
@@ -721,9 +722,9 @@ fn own_or_nobody() -> &'static Record {
 }
 
 global! {
-    /// The record of a thread that has none. It has no room for a plain section: so who tests that
-    /// finds out with the same test that he has no record. No updater knows it, and nobody writes
-    /// it.
+    /// The record of a thread that has none. It has no room for a plain section: so the test for
+    /// that room also finds that the thread has no record. No updater knows it, and no thread
+    /// writes it.
     pub(super) static NOBODY: Record = Record::new_claimed(NOT_PLAIN);
 }
 
@@ -731,7 +732,7 @@ fn nobody() -> &'static Record {
     &NOBODY
 }
 
-/// Returns the number of a grace period that stands in a word.
+/// Returns the number of a grace period that a word carries.
 pub(super) fn number_of(word: u64) -> u64 {
     word & !(NUMBER - 1)
 }
@@ -787,7 +788,7 @@ impl Record {
     }
 }
 
-/// What a thread keeps of its own.
+/// The thread's own state.
 #[cfg(any(feature = "std", loom))]
 mod thread {
     use super::{Record, nobody};
@@ -812,7 +813,7 @@ mod thread {
         static RETURN: Return = Return(Cell::new(None));
     }
 
-    /// Gives the thread's record back when the thread ends.
+    /// Releases the thread's record when the thread ends.
     struct Return(Cell<Option<&'static Record>>);
 
     impl Drop for Return {
@@ -839,8 +840,8 @@ mod thread {
         RECORD.try_with(Cell::get).unwrap_or_else(|_| nobody())
     }
 
-    /// Names the calling thread, by a number that no other has while it lives, and that is not 0.
-    /// In a child of a fork the thread that forked has the name that it had.
+    /// Names the calling thread, by a nonzero number that no other living thread has. In a child of
+    /// a fork the forking thread keeps its name.
     pub(in crate::rcu) fn name() -> usize {
         RECORD
             .try_with(|own| core::ptr::from_ref(own).addr())
@@ -868,8 +869,8 @@ mod thread {
             .unwrap_or(false)
     }
 
-    /// How many sections of this thread are not on its own record: those of quiescent-state
-    /// readers that are online, and those that claimed a record each.
+    /// How many sections of this thread are not on its own record: those of online quiescent-state
+    /// readers, and those that claimed a record each.
     pub(super) fn unowned_sections() -> isize {
         UNOWNED.try_with(Cell::get).unwrap_or(0)
     }
@@ -879,8 +880,7 @@ mod thread {
     }
 }
 
-/// Without threads of its own the library knows nothing of its caller: each section claims a
-/// record.
+/// Without thread locals the library knows nothing of its caller: each section claims a record.
 #[cfg(not(any(feature = "std", loom)))]
 mod thread {
     use super::Record;

@@ -86,8 +86,8 @@ fn waiting_inside_a_section_or_a_callback_is_refused() {
 fn callbacks_run_once_in_order_and_before_the_barrier_returns() {
     const COUNT: usize = 5000;
     let (tell, hear) = mpsc::channel();
-    // One thread on one processor has one queue; a thread that moves has more, so look at the
-    // order within the whole only as a set.
+    // One thread on one CPU has one queue; a thread that moves has more, so look at the order
+    // within the whole only as a set.
     for number in 0..COUNT {
         let tell = tell.clone();
         defer(move || tell.send(number).expect("the test listens"));
@@ -292,8 +292,8 @@ fn readers_never_see_a_freed_object() {
     barrier().expect("outside of sections");
 }
 
-/// What breaks if this is wrong: a thread that holds a lock, and frees under it, waits for a reader
-/// that wants the lock inside its section.
+/// What breaks if this is wrong: a thread that frees while it holds a lock waits for a reader that
+/// wants the lock inside its section.
 #[test]
 fn a_full_backlog_does_not_wait_for_ever() {
     let guard = read_lock();
@@ -345,7 +345,7 @@ fn a_panic_whose_payload_panics_too_stops_no_queue() {
 fn waiting_is_refused_in_a_callback_that_ran_others() {
     let (tell, hear) = mpsc::channel();
     defer(move || {
-        // Enough that some run here, if the thread has moved to another processor.
+        // Enough that some run here, if the thread has moved to another CPU.
         (0..3000).for_each(|_| defer(|| ()));
         tell.send(barrier()).expect("the test listens");
     });

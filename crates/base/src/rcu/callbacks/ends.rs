@@ -1,10 +1,10 @@
-//! What is still queued at the end of a table or of a thread.
+//! Runs what is still queued at the end of a table or of a thread.
 //!
-//! The queues belong to CPUs, so nothing of them goes with a thread. But their callbacks run only
-//! while more are queued, and after the end of a table or a thread that may not happen. So that end
-//! runs them. It begins one grace period for all queues and does not wait for it: if a reader is in
-//! the way for longer than a few looks, the callbacks stay queued, for the next callback, the next
-//! end, or the next [`barrier`](crate::rcu::barrier).
+//! The queues belong to CPUs, so they outlive a thread. But their callbacks run only while more are
+//! queued, and after the end of a table or a thread that may not happen. So that end runs them. It
+//! begins one grace period for all queues and does not wait for it. If a reader is in the way for
+//! longer than a few looks, the callbacks stay queued, for the next callback, the next end, or the
+//! next [`barrier`](crate::rcu::barrier).
 //!
 //! A thread that has queued nothing runs nothing at its end, and so does one that ends inside a
 //! section, or while another thread has frozen the [freezer](crate::freezer). What is queued later
@@ -23,12 +23,12 @@ use crate::sync::relax;
 /// How many looks in a row may find a reader in the way.
 const LOOKS: u32 = if cfg!(loom) { 2 } else { 64 };
 
-/// How many times in a row callbacks are run that those before have queued: an object may hold the
-/// only reference to another.
+/// How many rounds run callbacks that the round before has queued: an object may hold the only
+/// reference to another.
 const ROUNDS: usize = 16;
 
-/// Runs all callbacks that are queued now, and what these queue in turn, as far as no reader is in
-/// the way for long. Returns true if all have run that are queued now.
+/// Runs all callbacks that are queued now, and what these queue in turn, unless a reader is in the
+/// way for long. Returns true if all callbacks that were queued at the call have run.
 pub(in crate::rcu) fn drain_briefly() -> bool {
     let (all_ran, mut more) = thread::noting_queued(|| Progress::new().step());
     let mut goes_on = all_ran;
@@ -41,15 +41,15 @@ pub(in crate::rcu) fn drain_briefly() -> bool {
     all_ran
 }
 
-/// How far a barrier has come that goes on in steps.
+/// Progress of a barrier that advances in steps.
 ///
 /// It goes from queue to queue, and takes the target of each once, when it gets there. So callbacks
 /// that are queued later do not hold it up.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::rcu) struct Progress {
-    /// How many queues are done with.
+    /// How many queues are finished.
     done: usize,
-    /// The target of the next one, if it was taken.
+    /// The target of the next queue, if it was taken.
     target: Option<u64>,
 }
 
@@ -61,10 +61,10 @@ impl Progress {
         }
     }
 
-    /// Runs callbacks up to the targets, as far as no reader is in the way for long. Returns true
-    /// if all of them have run.
+    /// Runs callbacks up to the targets, unless a reader is in the way for long. Returns true if
+    /// all of them have run.
     pub(in crate::rcu) fn step(&mut self) -> bool {
-        // Before the first grace period begins, so that it is the one of all queues.
+        // Before the first grace period begins, so that one grace period serves all queues.
         for queue in queues::all().skip(self.done) {
             queue.lock().seal();
         }
@@ -142,17 +142,18 @@ mod thread {
     #[cold]
     fn note_first() {
         let _ = HAS_QUEUED.try_with(|has_queued| has_queued.set(true));
-        // It is gone already in a thread that is ending: what that queues stays for the next.
+        // The thread local is gone already in a thread that is ending: its callbacks stay queued
+        // for the next end.
         let _ = AT_END.try_with(|_| ());
     }
 }
 
-/// The library knows of no ends. The models call what runs at one.
+/// The library sees no ends here. The models call what would run at one.
 #[cfg(not(all(feature = "std", not(loom))))]
 mod thread {
     pub(in super::super) fn note_queued() {}
 
-    /// It is not known what a thread queues.
+    /// Whether a thread queues callbacks is unknown here.
     pub(super) fn noting_queued<R>(work: impl FnOnce() -> R) -> (R, bool) {
         (work(), false)
     }

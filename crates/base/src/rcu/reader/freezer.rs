@@ -10,10 +10,10 @@ use crate::freezer::FREEZER;
 use crate::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use crate::sync::relax;
 
-/// Set when the thread was let in. Before, it has said that it is inside and must look.
+/// Set when the thread was let in. Before that, the thread has announced itself and must look.
 const ADMITTED: usize = 1;
 
-/// Set while a thread that is ending has the record for the length of its entry.
+/// Set while a thread that is ending borrows the record, for the duration of its entry.
 const LENT: usize = 2;
 
 /// One level of nesting, in the bits above. A word without any is 0.
@@ -36,13 +36,13 @@ impl Record {
         }
     }
 
-    /// Says that the thread is inside, and tells whether it was let in.
+    /// Announces that the thread is inside. Returns true if it was let in.
     #[inline(always)]
     fn try_inside(&self, word: usize) -> bool {
-        // (A) Relaxed: the fence orders it with (C), and who freezes acquires from stores of
-        // "outside" alone.
+        // (A) Relaxed: the fence orders it with (C), and the freezing thread acquires only from
+        // stores of "outside".
         self.own.freezer.store(word, Relaxed);
-        // (B) pairs with the heavy fence (Q). Where that is not to be had, (C) takes a full one.
+        // (B) pairs with the heavy fence (Q). Where that is not available, (C) takes a full one.
         fence::light();
         let admitted = FREEZER.admits();
         if admitted {
@@ -94,7 +94,7 @@ impl Record {
     #[cold]
     fn unnest_in_freezer(&self, word: usize) {
         match word / LEVEL {
-            // Its guards were dropped in a wrong order, and it has left already.
+            // Its guards were dropped in a wrong order, so it has left already.
             0 => {}
             1 => {
                 // Release: as in (D).
@@ -108,8 +108,8 @@ impl Record {
         }
     }
 
-    /// Ends the time for which a thread that is ending had this record. If it is inside a section
-    /// still, it keeps it.
+    /// Releases the record that a thread borrowed while it was ending. If the thread is still
+    /// inside a section, it keeps the record.
     fn return_lent(&self) {
         if !self.is_in_use() {
             thread::forget_own_record();
@@ -144,7 +144,7 @@ pub(crate) fn enter_freezer() -> &'static Record {
     }
 }
 
-/// Enters the freezer; returns none where it would have to wait.
+/// Enters the freezer. Returns `None` where it would have to wait.
 #[cfg(any(test, not(loom)))]
 #[cold]
 pub(crate) fn try_enter_freezer() -> Option<&'static Record> {
@@ -174,7 +174,7 @@ fn enter_first() -> &'static Record {
     record
 }
 
-/// Returns the thread's own record, claimed now if it had none; and [`LENT`] if it was lent.
+/// Returns the thread's own record, claimed now if it had none; and [`LENT`] if it is borrowed.
 fn own_or_lent_record() -> (&'static Record, usize) {
     if let Some(record) = own_record() {
         return (record, 0);
@@ -209,16 +209,16 @@ pub(crate) fn step_out_of_freezer() -> Option<(&'static Record, usize)> {
     Some((record, word & !ADMITTED))
 }
 
-/// Who has set "frozen".
+/// The thread that has set "frozen".
 pub(crate) struct Turn(&'static Record);
 
-/// Has `take_turn` wait for the right to freeze, outside of the freezer; then goes inside, one
+/// Waits outside of the freezer while `take_turn` takes the right to freeze. Then goes inside, one
 /// level deeper than before.
 pub(crate) fn await_turn_outside(take_turn: impl FnOnce()) -> Turn {
     let (record, lent) = own_or_lent_record();
     let before = step_out_of_freezer().map_or(lent, |(_, word)| word);
     take_turn();
-    // Relaxed: who alone looks at others does not look at itself.
+    // Relaxed: only this thread looks at other records, and it skips its own.
     let word = (before + LEVEL) | ADMITTED;
     record.own.freezer.store(word, Relaxed);
     Turn(record)
@@ -240,8 +240,8 @@ impl Turn {
     }
 }
 
-/// Enters the freezer and runs `work` inside; runs `handler` where a signal handler could come:
-/// after the thread has said that it is inside, and before it looks.
+/// Enters the freezer and runs `work` inside. Runs `handler` where a signal handler could come:
+/// after the thread has announced that it is inside, and before it looks.
 #[cfg(all(test, loom))]
 pub(crate) fn interrupt_entry(handler: impl FnOnce(), work: impl FnOnce()) {
     let (record, _) = own_or_lent_record();
@@ -253,8 +253,8 @@ pub(crate) fn interrupt_entry(handler: impl FnOnce(), work: impl FnOnce()) {
     record.leave_freezer();
 }
 
-/// Enters the freezer as a thread that is ending does, with a record that it is lent, and runs
-/// `work` inside.
+/// Enters the freezer as a thread that is ending does, with a borrowed record, and runs `work`
+/// inside.
 #[cfg(all(test, loom))]
 pub(crate) fn enter_freezer_lent(work: impl FnOnce()) {
     let record = RECORDS.claim();
