@@ -1,64 +1,67 @@
-//! A freezer: no other thread is in the middle of a call while one thread looks at all memory, or
-//! has it copied by `fork(2)`.
+//! A freezer: keeps all other threads outside of calls while one thread works alone.
+//!
+//! That thread may look at all memory, or have it copied by `fork(2)`.
 //!
 //! A child of `fork(2)` has one thread and a copy of everything, the locks of all other threads
-//! included. A lock that one of them held is never given back there, and what it had changed by
-//! half stays so. So calls *enter* the freezer, and who is about to fork *freezes* it: newcomers
-//! wait, and those inside are waited for. Then no other thread holds a lock of this library, and
-//! none is between two steps. Who sleeps inside of a call, and may do so for long, *steps out* for
-//! that time: then it holds nothing, and need not be waited for. ([`host_fork`](crate::host_fork)
-//! is what forks use. The name, and that sleepers need not be woken for it, are those of Linux's
-//! freezer.)
+//! included. A lock that one of them held is never released there, and what it had half updated
+//! stays so. So calls *enter* the freezer, and a thread that is about to fork *freezes* it:
+//! newcomers wait, and the freezing thread waits for those inside. Then no other thread holds a
+//! lock of this library, and none is between two steps. A thread that sleeps inside of a call, and
+//! may do so for long, *steps out* for that time: then it holds nothing, and a freeze does not wait
+//! for it. ([`host_fork`](crate::host_fork) is what forks use. The name is that of Linux's freezer,
+//! which does not wake sleepers either.)
 //!
 //! Entering happens at each call and freezing at each fork, so the cost is where the fork is. The
 //! steps, with letters that stand at the same steps in the code:
 //!
-//! | | who enters | | who freezes |
+//! | | entering thread | | freezing thread |
 //! |---|---|---|---|
 //! | (A) | store "inside" in the thread's own record | (P) | take the turn, for one thread at a time; set "frozen" |
 //! | (B) | light fence | (Q) | heavy fence |
 //! | (C) | load "frozen", acquire: leave again, wait and begin anew if it is set | (R) | load every other record, acquire, until it says "outside" |
-//! | (D) | work, then store "outside", release | (T) | work, then clear "frozen", release; give back the turn, and wake who waits |
+//! | (D) | work, then store "outside", release | (T) | work, then clear "frozen", release; release the turn, and wake waiting threads |
 //!
 //! The fences order (A) with (C) and (P) with (R) (see [`fence`](mod@crate::fence)): either (C)
 //! sees (P), and the thread does nothing inside; or (R) sees (A) or a later store of the same
-//! thread, and is satisfied by "outside" alone. Each store of that is a release and (R) acquires:
-//! what was done inside is seen by who freezes. And who enters after (T) acquires in (C) what was
-//! done meanwhile.
+//! thread, and only "outside" satisfies it. Each store of "outside" is a release and (R) acquires:
+//! the freezing thread sees what was done inside. And a thread that enters after (T) acquires in
+//! (C) what was done meanwhile.
 //!
-//! The record is the one of [read-side sections](crate::rcu), and its owner's own cache line. That
-//! the light fence will do is told in the word of (C), so that the frequent path loads it once.
+//! The record is the one of [read-side sections](crate::rcu), on its owner's own cache line. The
+//! word of (C) also says whether the light fence suffices, so that the frequent path loads it once.
 //!
-//! # Nesting, signals, the thread that freezes
+//! # Nesting, signals, the freezing thread
 //!
-//! The record counts how deep the thread is inside, and says whether (C) has let it in. Who was let
-//! in and enters again does not look: a freeze waits for it, so it must not wait for the freeze. A
-//! signal handler may therefore enter, wherever it has interrupted its thread. Between (A) and (C)
-//! it finds that the thread was not let in, and looks itself; the thread looks again after it.
-//! While the freezer is frozen a handler waits, as any newcomer does, unless its thread is inside,
-//! or has frozen it.
+//! The record counts how deep the thread is inside, and says whether (C) has let it in. A thread
+//! that was let in and enters again does not look: a freeze waits for it, so it must not wait for
+//! the freeze. A signal handler may therefore enter, wherever it has interrupted its thread.
+//! Between (A) and (C) it finds that the thread was not let in, and looks itself; the thread looks
+//! again after it. While the freezer is frozen a handler waits, as any newcomer does, unless its
+//! thread is inside, or has frozen it.
 //!
-//! The thread that freezes is inside from then on, so that it can go on calling. If it was before,
-//! it steps out while another thread's freeze is in the way, and is not waited for by its own. Nor
-//! does it wait for its own, wherever a handler interrupts it, and if it steps out and in again:
-//! the turn has its name before "frozen" is set, and until that is cleared.
+//! The freezing thread is inside from then on, so that it can continue to call. If it was inside
+//! before, it steps out while another thread's freeze is in the way, and its own freeze does not
+//! wait for it. Nor does it wait for its own freeze, wherever a handler interrupts it, and if it
+//! steps out and in again: the turn has its name before "frozen" is set, and until that is cleared.
 //!
 //! # Rules
 //!
-//! - Who enters holds nothing that somebody inside may wait for: no read-side section, no lock, no
-//!   [quiescent-state reader](crate::rcu::qsbr::Reader) online. It may have to wait for a freeze,
-//!   which waits for them. Take them after entering.
-//! - The same holds for who steps in again, and for who freezes.
-//! - Who steps out holds no lock, and has nothing in hand: what it holds is lost in a child.
-//! - Nobody inside waits for who has stepped out. It may have to wait for a freeze to step in
-//!   again, which waits for those inside. So a [callback](crate::rcu::defer) that steps out is for
-//!   programs where nobody inside calls [`barrier`](crate::rcu::barrier).
+//! - A thread that enters holds nothing that a thread inside may wait for: no read-side section, no
+//!   lock, no [quiescent-state reader](crate::rcu::qsbr::Reader) online. It may have to wait for a
+//!   freeze, which waits for the threads inside. Take them after entering.
+//! - The same holds for a thread that steps in again, and for one that freezes.
+//! - A thread that steps out holds no lock and owns nothing unfinished: what it holds is lost in a
+//!   child.
+//! - No thread inside waits for one that has stepped out. That one may have to wait for a freeze to
+//!   step in again, and the freeze waits for those inside. So a [callback](crate::rcu::defer) that
+//!   steps out is for programs where no thread inside calls [`barrier`](crate::rcu::barrier).
 //! - Guards of one thread are dropped in reverse order. Otherwise its count is wrong: a freeze
-//!   waits for ever, or not at all for this thread. No memory is in danger in this process.
-//! - Who leaks an [`Entry`] stays inside: nobody can freeze any more.
+//!   waits forever, or not at all for this thread. Memory in this process stays safe.
+//! - A thread that leaks an [`Entry`] stays inside: no other thread can freeze any more.
 //! - The first entry of a thread claims its record, which allocates, so it is not for signal
-//!   handlers. Nor is freezing. A handler may not use what the interrupted thread may be at: locks
-//!   are not for them; entering only does not make it worse. Nor does it change `errno`.
+//!   handlers. Nor is freezing. A handler may not use what the interrupted thread may be using:
+//!   locks are not for handlers, and entering does not change that. Entering does not change
+//!   `errno`.
 //!
 //! # Costs
 //!
@@ -78,7 +81,7 @@ use crate::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use crate::sync::atomic::{AtomicU32, AtomicUsize};
 use crate::sync::{global, relax};
 
-/// Set while those who enter must take a full fence.
+/// Set while entering threads must take a full fence.
 const FENCED: u32 = 1;
 
 /// Set while the freezer is frozen.
@@ -88,10 +91,10 @@ const FROZEN: u32 = 2;
 pub(crate) struct Freezer {
     /// [`FENCED`] and [`FROZEN`]. Read at each entry, so it has a line of its own.
     word: CachePadded<AtomicU32>,
-    /// The thread whose turn it is to freeze, or 0. Taken before [`FROZEN`] is set, and given back
+    /// The thread whose turn it is to freeze, or 0. Taken before [`FROZEN`] is set, and released
     /// after it is cleared.
     holder: AtomicUsize,
-    /// How often that thread has. Used by it alone.
+    /// How many freezes that thread has nested. Only that thread uses it.
     depth: AtomicUsize,
 }
 
@@ -99,25 +102,25 @@ global! {
     pub(crate) static FREEZER: Freezer = Freezer::new();
 }
 
-/// The proof of being inside. The thread leaves when this is dropped. It belongs to the thread that
-/// made it.
+/// Proof that the thread is inside. The thread leaves when this is dropped. It belongs to the
+/// thread that made it.
 #[derive(Debug)]
 #[must_use = "the thread leaves when this is dropped"]
 pub struct Entry {
     record: &'static Record,
-    /// Stays on its thread.
+    /// Not `Send`: stays on its thread.
     stays: PhantomData<*const ()>,
 }
 
-/// The proof of having stepped out of all entries of the thread, or of none if it was not inside.
-/// The thread steps in again when this is dropped, and may have to wait for that. It belongs to the
+/// Proof that the thread stepped out of all its entries, or of none if it was not inside. The
+/// thread steps in again when this is dropped, and may have to wait for that. It belongs to the
 /// thread that made it.
 #[derive(Debug)]
 #[must_use = "the thread steps in again when this is dropped"]
 pub struct SteppedOut {
     /// The record, and the word that it had, of a thread that was inside.
     before: Option<(&'static Record, usize)>,
-    /// Stays on its thread.
+    /// Not `Send`: stays on its thread.
     stays: PhantomData<*const ()>,
 }
 
@@ -146,7 +149,7 @@ pub fn enter() -> Entry {
     }
 }
 
-/// Enters as [`enter`] does, but does not wait: returns none if another thread has frozen the
+/// Enters as [`enter`] does, but does not wait. Returns `None` if another thread has frozen the
 /// freezer, and this one is not inside already.
 #[cfg(any(test, not(loom)))]
 pub(crate) fn try_enter() -> Option<Entry> {
@@ -156,12 +159,12 @@ pub(crate) fn try_enter() -> Option<Entry> {
     })
 }
 
-/// Steps out of all entries of this thread, if it has any, until the guard drops: for who is about
-/// to sleep. Callable anywhere; costs a load where the thread is not inside.
+/// Steps out of all entries of this thread until the guard drops. For a thread that is about to
+/// sleep. Does nothing if the thread is not inside: that costs a load. Callable anywhere.
 ///
-/// The caller must not hold anything of the library that is to be of use in a child: a lock is not
-/// given back there. Neither blocks nor allocates; dropping the guard waits while the freezer is
-/// frozen. Not to be called inside a read-side section.
+/// The caller must not hold anything of the library that a child needs: a lock is not released
+/// there. Neither blocks nor allocates; dropping the guard waits while the freezer is frozen. Not
+/// to be called inside a read-side section.
 ///
 /// ```
 /// use fdtable_base::freezer;
@@ -178,13 +181,13 @@ pub fn step_out() -> SteppedOut {
     }
 }
 
-/// Freezes: from now on newcomers wait; returns when no other thread is inside. Nests. The calling
+/// Freezes: from now on newcomers wait. Returns when no other thread is inside. Nests. The calling
 /// thread is inside from then on, until it [thaws](thaw).
 ///
-/// Blocks: for another thread's freeze, and for those inside, as long as they take; for ever if one
-/// of them waits for this thread. May allocate. A thread that is inside steps out while it waits
-/// for another thread's freeze. Not to be called in a signal handler; inside a read-side section
-/// only where nobody inside waits for grace periods.
+/// Blocks: for another thread's freeze, and for threads inside, as long as they take; forever if
+/// one of them waits for this thread. May allocate. A thread that is inside steps out while it
+/// waits for another thread's freeze. Not to be called in a signal handler; inside a read-side
+/// section only where no thread inside waits for grace periods.
 ///
 /// ```
 /// use fdtable_base::freezer;
@@ -198,16 +201,16 @@ pub fn freeze() {
     FREEZER.freeze();
 }
 
-/// Undoes one [`freeze`] of this thread; the last lets all who wait go on. Does nothing for a
+/// Undoes one [`freeze`] of this thread; the last one wakes all waiting threads. Does nothing for a
 /// thread that has not frozen. Never blocks; enters the operating system.
 #[doc(alias = "thaw_processes")]
 pub fn thaw() {
     FREEZER.thaw();
 }
 
-/// Returns true if the calling thread has frozen the freezer: between the handlers of a host fork,
-/// say. Then no other thread goes on that is about to enter or to step in, and the caller must not
-/// wait for one. Neither blocks nor allocates; callable anywhere.
+/// Returns true if the calling thread has frozen the freezer, for example between the handlers of a
+/// host fork. Then other threads that are about to enter or to step in are blocked, and the caller
+/// must not wait for one. Neither blocks nor allocates; callable anywhere.
 ///
 /// ```
 /// use fdtable_base::freezer;
@@ -241,8 +244,8 @@ impl Freezer {
         }
     }
 
-    /// (C) Tells whether a thread that has said that it is inside, and passed a light fence, may
-    /// be.
+    /// (C) Returns true if a thread may be inside. It has announced itself and passed a light
+    /// fence.
     #[inline(always)]
     pub(crate) fn admits(&self) -> bool {
         // Acquire: pairs with the release in (T).
@@ -267,7 +270,7 @@ impl Freezer {
         word & FROZEN == 0 || self.is_held()
     }
 
-    /// Waits until the freezer is not frozen. It may be again at once.
+    /// Waits until the freezer is not frozen. Another freeze may begin at once.
     pub(crate) fn wait(&self) {
         wait::until_clear(&self.word, FROZEN);
     }
@@ -287,7 +290,7 @@ impl Freezer {
     fn take_turn(&self) {
         let name = rcu::thread_name();
         let mut attempts = 0;
-        // Acquire: pairs with the release with which who froze it before gave back the turn, so
+        // Acquire: pairs with the release with which the last freezing thread released the turn, so
         // that "frozen" is set after it was cleared. No model sees it, since exchanges happen there
         // in the order of their steps. Relaxed on failure: nothing is done then.
         while self
@@ -296,11 +299,11 @@ impl Freezer {
             .is_err()
         {
             self.wait();
-            // "Frozen" is not set when the turn was just taken or is about to be given back.
+            // "Frozen" is not set when the turn was just taken or is about to be released.
             relax(attempts);
             attempts = attempts.saturating_add(1);
         }
-        // Relaxed: it is used by this thread until the turn is given back.
+        // Relaxed: only this thread uses it until the turn is released.
         self.depth.store(1, Relaxed);
         // Relaxed: the fence (Q) orders it with what follows.
         self.word.fetch_or(FROZEN, Relaxed);
@@ -320,13 +323,13 @@ impl Freezer {
         self.word.fetch_and(!FROZEN, Release);
         // Release: pairs with the acquire in (P).
         self.holder.store(0, Release);
-        // After both: who waits for the turn finds it free.
+        // After both: a thread that waits for the turn finds it free.
         wait::wake_all(&self.word);
         // After it: a signal handler in between must not wait for this thread.
         rcu::leave_freezer();
     }
 
-    /// Tells whether the calling thread has frozen it, or is about to.
+    /// Returns true if the calling thread has frozen it, or is about to.
     fn is_held(&self) -> bool {
         // Relaxed: a thread sees its own stores, and no other stores its name.
         self.holder.load(Relaxed) == rcu::thread_name()

@@ -1,21 +1,21 @@
 //! A `fork(2)` of the host process: its child goes on using everything.
 //!
-//! *Host* fork, to tell it from the fork of a table, which is an operation of the library and
-//! leaves the host as it is. The child of a host fork has a copy of all memory and one thread, the
-//! one that forked. What that means for this library, and who sees to it:
+//! This is called *host* fork to distinguish it from the fork of a table, an operation of the
+//! library that does not touch the host. The child of a host fork has a copy of all memory and one
+//! thread, the one that forked. The consequences for this library:
 //!
-//! | what | in the child | who sees to it |
+//! | what | in the child | handled by |
 //! |---|---|---|
-//! | locks, and what is changed by half, of other threads | for ever so | the [freezer]: there are none |
-//! | records of their read-side sections, [gates](crate::gate) and quiescent-state readers | inside for ever: no grace period would end | [`child`] forgets them |
-//! | lists of callbacks that they invoke, asleep in a callback | lost with their stacks | [`child`] takes them as run: they leak, and [`rcu::barrier`] goes on |
+//! | locks and half-updated data of other threads | permanently locked or inconsistent | the [freezer]: there are none |
+//! | records of their read-side sections, [gates](crate::gate) and quiescent-state readers | inside forever: no grace period would end | [`child`] forgets them |
+//! | lists of callbacks that they were invoking, asleep in a callback | lost with their stacks | [`child`] counts them as run: they leak, and [`rcu::barrier`] continues |
 //! | queues of callbacks, magazines, slabs, tables | a copy, nothing to be done | |
 //! | the registration for `membarrier(2)`, and the rseq area | passed on by the kernel | |
 //! | sequences of other threads that had not committed | have not happened | |
 //! | threads that sleep on something | gone | wait queues compare [`generation`] |
 //!
-//! Whoever sees to it that forks are met in order calls [`register`] once, before there are
-//! threads, and [enters the freezer](crate::freezer::enter) around whatever uses the library:
+//! A program that must survive host forks calls [`register`] once, before there are threads, and
+//! [enters the freezer](crate::freezer::enter) around every use of the library:
 //!
 //! ```
 //! use fdtable_base::{freezer, host_fork, rcu};
@@ -29,7 +29,7 @@
 //! # Ok::<(), Box<dyn core::error::Error>>(())
 //! ```
 //!
-//! Whoever registers handlers of their own, or forks by a system call that runs none, calls
+//! A program that registers its own handlers, or forks by a system call that runs none, calls
 //! [`prepare`], [`parent`] and [`child`] from there:
 //!
 //! ```
@@ -49,11 +49,11 @@
 //! Handlers that were registered before these run while the freezer is frozen, and may use the
 //! library, as the thread that forks is inside; but they must not start threads that do. In the
 //! child they run before [`child`]: there they must not wait for grace periods either, and
-//! [`generation`] is the parent's still. Those registered later run before and after, and must not
-//! hold what a thread inside may wait for. Register twice, and the two nest.
+//! [`generation`] is still the parent's. Handlers registered later run before and after, and must
+//! not hold what a thread inside may wait for. If the handlers are registered twice, they nest.
 //!
-//! A fork waits for those inside, and so for callbacks that they run: the caller of `fork(2)` holds
-//! no lock that a callback takes, or `Drop` of an object.
+//! A fork waits for threads inside, and so for callbacks that they run: the caller of `fork(2)`
+//! holds no lock that a callback takes, or `Drop` of an object.
 //!
 //! Fork outside of the freezer, or [step out](freezer::step_out) for it: C libraries may hold a
 //! lock while handlers run (musl, glibc before 2.36). A thread that forks inside would wait there
@@ -61,24 +61,23 @@
 //!
 //! # Without it
 //!
-//! A child that executes a program at once, or leaves, is not concerned. Any other finds everything
-//! as it was at some moment: a call waits for ever if it meets a lock that another thread held, and
-//! grace periods do not end if another thread was inside a section. Then memory is kept. A file
-//! whose descriptor was being closed may be neither open nor released. The same happens after
-//! `register` to who does not enter the freezer.
+//! A child that executes a program at once, or exits, is not affected. Any other child finds
+//! everything as it was at the instant of the fork. A call waits forever if it meets a lock that
+//! another thread held. Grace periods do not end if another thread was inside a section, and then
+//! memory is kept. A file whose descriptor was being closed may be neither open nor released. After
+//! `register`, the same happens to a thread that does not enter the freezer.
 //!
 //! # What it does not do
 //!
 //! - References that other threads held are counted in the child too: a file that one of them slept
-//!   on is not released there. A reservation of theirs keeps its number, and a use that they began
-//!   is waited for. Who puts threads to sleep over such things has to know them, and to put them in
-//!   the child.
-//! - Records of threads that made their first call at the moment of the fork may leak, 256 bytes
-//!   each.
-//! - The locks of others, of the caller's own code and of what it is built on, are their owners' to
-//!   see to. Threads that step out should not sleep on `parking_lot`: it keeps sleepers in a table
-//!   of the process, which the locks of this library share, and in the child their places in it are
-//!   void. The standard library's locks on Linux have theirs in the kernel.
+//!   on is not released there. A reservation of theirs keeps its descriptor, and a use that they
+//!   began still delays its waiters. Code that lets threads sleep over such things has to know
+//!   them, and to repair them in the child.
+//! - Records of threads that made their first call during the fork may leak, 256 bytes each.
+//! - Other locks, of the caller's own code and of its libraries, are their owners' responsibility.
+//!   Threads that step out should not sleep on `parking_lot`: it keeps sleepers in a table of the
+//!   process, which the locks of this library share, and in the child their entries in it are void.
+//!   The standard library's locks on Linux keep theirs in the kernel.
 //! - `vfork(2)`, and children that share memory: they must use nothing of the library.
 
 use core::sync::atomic::Ordering::Relaxed;
@@ -90,17 +89,17 @@ use std::sync::{Mutex, PoisonError};
 use crate::fallible::OutOfMemory;
 use crate::{freezer, rcu};
 
-/// How many host forks this process is away from the first.
+/// How many host forks lie between the first process and this one.
 static GENERATION: AtomicU32 = AtomicU32::new(0);
 
 /// Whether [`child`] was called since [`prepare`].
 static IS_TOLD: AtomicBool = AtomicBool::new(true);
 
-/// Tells how many host forks lie between the first process and this one: 0 in the first, one more
-/// in each child, as far as [`child`] was called there. Wraps around after 2³² of them.
+/// Returns how many host forks lie between the first process and this one: 0 in the first, one more
+/// in each child, provided that [`child`] was called there. Wraps around after 2³² of them.
 ///
-/// A wait queue that keeps it beside a sleeper knows a sleeper of another process, who is gone.
-/// Neither blocks nor allocates; callable anywhere.
+/// A wait queue that keeps it beside a sleeper recognises a sleeper of another process, whose
+/// thread does not exist. Neither blocks nor allocates; callable anywhere.
 ///
 /// ```
 /// assert_eq!(fdtable_base::host_fork::generation(), 0);
@@ -108,8 +107,8 @@ static IS_TOLD: AtomicBool = AtomicBool::new(true);
 #[must_use]
 #[inline]
 pub fn generation() -> u32 {
-    // Relaxed: it is written while there is one thread, and the others see what was before their
-    // start.
+    // Relaxed: it is written while there is one thread, and the others see what was written before
+    // their start.
     GENERATION.load(Relaxed)
 }
 
@@ -135,8 +134,8 @@ pub fn register() -> Result<(), OutOfMemory> {
     Ok(())
 }
 
-/// Prepares a host fork: freezes the [freezer]. [`parent`] or [`child`] follows, on the
-/// same thread. Blocks until no other thread is inside; see [`freezer::freeze`].
+/// Prepares a host fork: freezes the [freezer]. [`parent`] or [`child`] follows, on the same
+/// thread. Blocks until no other thread is inside; see [`freezer::freeze`].
 pub extern "C" fn prepare() {
     freezer::freeze();
     // Relaxed: for `child`, on the same thread.

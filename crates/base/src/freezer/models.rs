@@ -22,7 +22,7 @@ impl Place {
     }
 
     fn add(&self) {
-        // SAFETY: the checker tells if two accesses meet.
+        // SAFETY: the checker reports it if two accesses meet.
         self.0.with_mut(|value| unsafe { *value += 1 });
     }
 
@@ -47,14 +47,14 @@ impl Place {
     }
 
     fn value(&self) -> usize {
-        // SAFETY: the checker tells if a write meets this read.
+        // SAFETY: the checker reports it if a write meets this read.
         self.0.with(|value| unsafe { *value })
     }
 }
 
 /// Lets `one` and `other` add to a place, on two threads; they add `sum` in all.
 ///
-/// Somebody has entered before, so they pass without a full fence where `membarrier(2)` works.
+/// A thread has entered before, so they pass without a full fence where `membarrier(2)` works.
 fn work_meets_work(one: fn(&Place), other: fn(&Place), sum: usize) {
     explore_from(|| drop(enter()), one, other, sum);
 }
@@ -102,8 +102,8 @@ fn who_finds_it_frozen_has_left_before() {
     work_meets_work(twice, Place::add_frozen, 2);
 }
 
-/// An inner entry whose end is taken for that of the outer one, or that waits for the freeze which
-/// waits for it.
+/// The end of an inner entry is mistaken for that of the outer one; or an inner entry waits for the
+/// freeze that waits for it.
 #[test]
 fn an_inner_entry_ends_nothing() {
     let nested = |place: &Place| {
@@ -114,7 +114,7 @@ fn an_inner_entry_ends_nothing() {
     work_meets_work(nested, Place::add_frozen, 2);
 }
 
-/// Who steps out is not waited for, and is let in only after the thaw.
+/// A freeze does not wait for a thread that steps out, which is let in only after the thaw.
 #[test]
 fn who_steps_out_steps_in_after_the_thaw() {
     let sleeper = |place: &Place| {
@@ -126,14 +126,14 @@ fn who_steps_out_steps_in_after_the_thaw() {
     work_meets_work(sleeper, Place::add_frozen, 3);
 }
 
-/// A signal handler that comes between a thread's word and its look, and is let in or not.
+/// A signal handler comes between a thread's word and its look, and is let in or not.
 #[test]
 fn a_handler_of_a_thread_that_was_not_let_in_looks_itself() {
     let interrupted = |place: &Place| rcu::interrupt_entry(|| place.add_inside(), || place.add());
     work_meets_work(interrupted, Place::add_frozen, 3);
 }
 
-/// A thread that is ending has no record of its own any more: it is lent one for one entry.
+/// A thread that is ending no longer has its own record: it borrows one for one entry.
 #[test]
 fn a_thread_that_is_ending_has_left_before_a_freeze_goes_on() {
     let ending = |place: &Place| rcu::enter_freezer_lent(|| place.add());
@@ -145,7 +145,8 @@ fn two_freeze_one_after_the_other() {
     work_meets_work(Place::add_frozen, Place::add_frozen, 2);
 }
 
-/// Who gives back the turn has cleared "frozen" before, and not what the next one has set.
+/// A thaw clears "frozen" before it releases the turn, and does not clear what the next one has
+/// set.
 #[test]
 fn a_thaw_ends_no_other_freeze() {
     let twice = |place: &Place| {

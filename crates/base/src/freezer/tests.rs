@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 
-/// The freezer is the process's: while one test freezes, another's threads would wait.
+/// The freezer is shared by the process: while one test freezes, another's threads would wait.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
 fn alone() -> std::sync::MutexGuard<'static, ()> {
@@ -26,11 +26,11 @@ fn a_newcomer_waits_for_the_thaw() {
     freeze();
     let newcomer = thread::spawn(move || {
         let _inside = enter();
-        tell.send(()).expect("somebody listens");
+        tell.send(()).expect("the test listens");
     });
     assert!(is_silent(&hear), "it is frozen");
     thaw();
-    assert!(is_silent(&hear), "it is frozen once still");
+    assert!(is_silent(&hear), "it is still frozen once");
     thaw();
     hear.recv().expect("it is thawed");
     newcomer.join().expect("the thread ends");
@@ -87,16 +87,16 @@ fn a_freeze_waits_for_those_inside_and_at_any_depth() {
     let inner = enter();
     let other = thread::spawn(move || {
         freeze();
-        tell.send(()).expect("somebody listens");
+        tell.send(()).expect("the test listens");
         thaw();
     });
-    assert!(is_silent(&hear), "somebody is inside");
-    // Whoever is inside goes on to enter while a freeze waits.
+    assert!(is_silent(&hear), "a thread is inside");
+    // A thread that is inside can enter again while a freeze waits.
     drop(enter());
     drop(inner);
-    assert!(is_silent(&hear), "somebody is inside");
+    assert!(is_silent(&hear), "a thread is inside");
     drop(inside);
-    hear.recv().expect("nobody is inside any more");
+    hear.recv().expect("no thread is inside any more");
     other.join().expect("the thread ends");
 }
 
@@ -141,12 +141,12 @@ fn the_thread_that_freezes_goes_on_calling() {
     assert!(step_out().before.is_none(), "as deep as before");
 }
 
-/// Runs `work` on another thread, and fails if that waits for ever.
+/// Runs `work` on another thread, and fails if that waits forever.
 fn ends(work: impl FnOnce() + Send + 'static) {
     let (tell, hear) = channel();
     thread::spawn(move || {
         work();
-        tell.send(()).expect("somebody listens");
+        tell.send(()).expect("the test listens");
     });
     let end = hear.recv_timeout(Duration::from_secs(5));
     end.expect("it does not wait for itself");
@@ -169,7 +169,7 @@ fn the_thread_that_freezes_steps_out_and_in_again() {
     });
 }
 
-/// A signal handler that comes when its thread has frozen and is not inside yet.
+/// A signal handler comes when its thread has frozen and is not inside yet.
 #[test]
 fn a_handler_of_the_thread_that_freezes_is_let_in() {
     let _alone = alone();
@@ -210,7 +210,7 @@ fn guards_in_a_wrong_order_are_counted_wrong_and_no_worse() {
     core::mem::forget(again);
 }
 
-/// A thread that ends has no record of its own any more when its last destructors run.
+/// A thread that ends no longer has its own record when its last destructors run.
 #[test]
 fn a_thread_that_is_ending_enters_and_is_waited_for() {
     static INSIDE: AtomicBool = AtomicBool::new(false);
@@ -227,7 +227,7 @@ fn a_thread_that_is_ending_enters_and_is_waited_for() {
             drop(inside);
         }
     }
-    // It is dropped after the record is given back, which was made after it.
+    // It is dropped after the record is released, which was made after it.
     thread_local!(static LATE: std::cell::OnceCell<Late> = const { std::cell::OnceCell::new() });
     let _alone = alone();
     let thread = thread::spawn(|| {
@@ -252,8 +252,8 @@ fn entries_and_freezes_exclude_each_other() {
             scope.spawn(|| {
                 while !is_over.load(Relaxed) {
                     let _inside = enter();
-                    // Whoever freezes finds it free.
-                    *inside.lock().expect("nobody panics") += 1;
+                    // A freezing thread finds it free.
+                    *inside.lock().expect("no thread panics") += 1;
                 }
             });
         }
@@ -261,7 +261,7 @@ fn entries_and_freezes_exclude_each_other() {
             freeze();
             let held = inside.try_lock().is_err();
             thaw();
-            assert!(!held, "somebody is inside");
+            assert!(!held, "a thread is inside");
             thread::yield_now();
         }
         is_over.store(true, Relaxed);

@@ -1,15 +1,17 @@
-//! Waiting for bits of a word to be cleared. On Linux by its `futex(2)`, which keeps those who wait
-//! in the kernel: a child of a fork has none of them in its memory.
+//! Waits for bits of a word to be cleared.
+//!
+//! On Linux it uses `futex(2)`, which keeps the waiting threads in the kernel: a child of a fork
+//! has none of them in its memory.
 
 use crate::sync::atomic::AtomicU32;
 use crate::sync::atomic::Ordering::Relaxed;
 
-/// Waits until none of `bits` is set. They may be again at once.
+/// Waits until none of `bits` is set. They may be set again at once.
 #[cold]
 pub(super) fn until_clear(word: &AtomicU32, bits: u32) {
     let mut attempts = 0;
     loop {
-        // Relaxed: a look. Who has waited looks again, with an ordering.
+        // Relaxed: only a look. A thread that has waited looks again, with an ordering.
         let now = word.load(Relaxed);
         if now & bits == 0 {
             return;
@@ -19,9 +21,9 @@ pub(super) fn until_clear(word: &AtomicU32, bits: u32) {
     }
 }
 
-/// Sleeps until somebody wakes those who wait, if the word is `now` still; or returns for no
-/// reason. Leaves `errno` as it is: the caller may be a signal handler, or step in after a call of
-/// the host whose error nobody has asked for yet.
+/// Sleeps until [`wake_all`], if the word is still `now`; may also return spuriously. Preserves
+/// `errno`: the caller may be a signal handler, or step in after a call of the host whose error has
+/// not been read yet.
 #[cfg(all(target_os = "linux", not(loom)))]
 fn sleep(word: &AtomicU32, now: u32, _attempts: u32) {
     let operation = libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG;
@@ -30,13 +32,13 @@ fn sleep(word: &AtomicU32, now: u32, _attempts: u32) {
     let errno = unsafe { libc::__errno_location() };
     // SAFETY: the C library keeps one for each thread, for as long as that runs.
     let before = unsafe { errno.read() };
-    // SAFETY: the word is alive during the call, and no time to end it is told.
+    // SAFETY: the word is alive during the call, and the timeout is null.
     unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), operation, now, forever) };
     // SAFETY: as above.
     unsafe { errno.write(before) };
 }
 
-/// Wakes all who wait for the word to change.
+/// Wakes all threads that wait for the word to change.
 #[cfg(all(target_os = "linux", not(loom)))]
 pub(super) fn wake_all(word: &AtomicU32) {
     let operation = libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG;
@@ -44,13 +46,13 @@ pub(super) fn wake_all(word: &AtomicU32) {
     unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), operation, i32::MAX) };
 }
 
-/// Sleeps a moment at most.
+/// Sleeps briefly.
 #[cfg(any(not(target_os = "linux"), loom))]
 fn sleep(_word: &AtomicU32, _now: u32, attempts: u32) {
     crate::sync::relax(attempts);
 }
 
-/// Nobody sleeps for long.
+/// Does nothing: every sleep is short.
 #[cfg(any(not(target_os = "linux"), loom))]
 pub(super) fn wake_all(_word: &AtomicU32) {}
 
