@@ -1,11 +1,11 @@
 //! A gate that costs nothing to pass: a reader-writer lock whose read side is two plain stores.
 //!
-//! Many threads *enter* the gate for a few instructions each. Now and then one *shuts* it, waits
-//! until all who entered have left, and has the place to itself until it opens it again. Who
-//! finds the gate shut does not wait at it but goes another way, for which the caller has a
-//! lock. The steps, with letters that stand at the same steps in the code:
+//! Many threads *enter* the gate for a few instructions each. Now and then a thread *shuts* it,
+//! waits until all threads that entered have left, and has exclusive access until it opens the gate
+//! again. A thread that finds the gate shut does not wait at it but takes a slow path, for which
+//! the caller has a lock. The steps, with letters that stand at the same steps in the code:
 //!
-//! | | who enters | | who shuts |
+//! | | entering thread | | shutting thread |
 //! |---|---|---|---|
 //! | (E) | store the gate's address in the thread's own record, release | (S) | count the gate as shut |
 //! | (F) | light fence | (G) | heavy fence |
@@ -15,14 +15,14 @@
 //! The fences order (E) with (H) and (S) with (W) (see [`fence`](mod@crate::fence)): either (H)
 //! sees (S), and the thread does nothing inside; or (W) sees (E), or a later store of the same
 //! thread, and is satisfied only by (J) or one that comes after it: a later (J), or the (E) of
-//! another gate. All are releases, and (W) acquires: what was done inside is seen by who shut the
-//! gate. And who enters after (K) and
-//! sees the gate open by it acquires in (H) what was done while it was shut.
+//! another gate. All are releases, and (W) acquires: the shutting thread sees what was done inside.
+//! And a thread that enters after (K) and sees the gate open by it acquires in (H) what was done
+//! while it was shut.
 //!
 //! The record is the one of [read-side sections](crate::rcu), which has the thread's own cache
-//! line. Who enters a gate enters a section with it: two stores, and one fence for both. This is
-//! what the kernel calls a *big-reader lock*, with the fence moved from the reader to the writer as
-//! its `percpu_rw_semaphore` does.
+//! line. A thread that enters a gate also enters a section: two stores, and one fence for both. The
+//! kernel calls this a *big-reader lock*; here the fence is moved from the reader to the writer, as
+//! in its `percpu_rw_semaphore`.
 
 use core::hint::cold_path;
 use core::marker::PhantomData;
@@ -35,17 +35,18 @@ use crate::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 /// A gate, open at first.
 #[derive(Debug)]
 pub struct Gate {
-    /// By how many the gate is shut. Written by those who shut and open, who exclude each other.
+    /// How many times the gate is shut. Written by threads that shut and open, under the caller's
+    /// lock.
     shut: AtomicUsize,
 }
 
-/// The proof of having entered a gate, and a read-side section with it. The thread is inside until
-/// this is dropped. Who leaks it stays inside: the gate cannot be shut any more.
+/// Proof that the thread entered a gate, and a read-side section with it. The thread is inside
+/// until this is dropped. A thread that leaks it stays inside: the gate cannot be shut any more.
 #[derive(Debug)]
 #[must_use = "the thread leaves when this is dropped"]
 pub struct Entry<'g> {
     section: Section,
-    /// Borrows the gate, and stays on its thread.
+    /// Borrows the gate. Not `Send`: stays on its thread.
     gate: PhantomData<(&'g Gate, *const ())>,
 }
 
@@ -53,7 +54,7 @@ impl Entry<'_> {
     /// Returns the section that was entered with the gate, for lookups.
     #[inline(always)]
     pub fn section(&self) -> Guard<'_> {
-        // It leaves nothing, and is gone before this.
+        // The guard leaves nothing, and is gone before this.
         // SAFETY: the thread is in the section of this, which outlives the guard and stays on it.
         unsafe { Guard::of(None) }
     }
@@ -69,23 +70,24 @@ impl Gate {
     }
 
     /// Enters, unless the gate is shut or the thread is inside of a gate already. Never waits;
-    /// allocates at a thread's first section. The caller must be out again before it waits for
-    /// anybody who may shut the gate.
+    /// allocates at a thread's first section. The caller must leave before it waits for a thread
+    /// that may shut the gate.
     #[inline(always)]
     pub fn enter(&self) -> Option<Entry<'_>> {
         // (E), (F)
         self.admit(rcu::enter_gate(ptr::from_ref(self).addr())?)
     }
 
-    /// As [`enter`](Self::enter), but may refuse inside of sections, and refuses at a thread's
-    /// first one, and where readers take full fences. For paths that must not call anything.
+    /// Enters as [`enter`](Self::enter) does, but may refuse inside of sections. Refuses at a
+    /// thread's first section, and where readers take full fences. For paths that must not call
+    /// anything.
     #[inline(always)]
     pub fn try_enter(&self) -> Option<Entry<'_>> {
         // (E), (F)
         self.admit(rcu::enter_gate_plainly(ptr::from_ref(self).addr())?)
     }
 
-    /// Lets in who has said that it is inside, or has it leave again.
+    /// Admits a thread that has announced that it is inside, or makes it leave again.
     #[inline(always)]
     fn admit(&self, section: Section) -> Option<Entry<'_>> {
         let entry = Entry {
@@ -100,15 +102,15 @@ impl Gate {
         None
     }
 
-    /// Shuts the gate, once more if it is shut, and waits until nobody is inside. For one thread
-    /// at a time: the caller holds a lock around this and [`open`](Self::open). Without it the
-    /// gate may be open for a thread that has shut it. The gate guards no memory of its own, so
-    /// what relies on it to be alone is unsafe, and has to hold that lock.
+    /// Shuts the gate, once more if it is shut, and waits until no thread is inside. For one thread
+    /// at a time: the caller holds a lock around this and [`open`](Self::open). Without it the gate
+    /// may be open for a thread that has shut it. The gate guards no memory of its own. Code that
+    /// relies on exclusive access is unsafe, and has to hold that lock.
     pub fn shut(&self) {
-        // (S) Relaxed, and no exchange: only who holds the caller's lock writes it, and the fence
-        // below orders it with what follows.
+        // (S) Relaxed, and no exchange: only the holder of the caller's lock writes it, and the
+        // fence below orders it with what follows.
         self.shut.store(self.shut.load(Relaxed) + 1, Relaxed);
-        // Nobody has come in since it was shut before.
+        // No thread has come in since it was shut before.
         if self.shut.load(Relaxed) > 1 {
             return;
         }
@@ -119,9 +121,9 @@ impl Gate {
     /// Undoes one [`shut`](Self::shut), with the same lock held.
     ///
     /// # Panics
-    /// Without one.
+    /// If the gate is not shut.
     pub fn open(&self) {
-        // Relaxed: only who holds the caller's lock writes it.
+        // Relaxed: only the holder of the caller's lock writes it.
         let shut = self.shut.load(Relaxed).checked_sub(1);
         // (K) Release: pairs with the acquire in (H).
         self.shut.store(shut.expect("it is shut"), Release);
@@ -138,9 +140,9 @@ impl Drop for Entry<'_> {
     #[inline(always)]
     fn drop(&mut self) {
         // (J)
-        // SAFETY: entered by this thread when this was made. What was locked inside borrows this.
+        // SAFETY: this thread entered when this was made. What was locked inside borrows this.
         unsafe { self.section.record().leave_gate() };
-        // SAFETY: as above; this is the one end of it.
+        // SAFETY: as above; the section ends once, here.
         unsafe { self.section.leave() };
     }
 }
@@ -205,12 +207,12 @@ mod tests {
             let gate = &gate;
             scope.spawn(move || {
                 gate.shut();
-                tell.send(()).expect("somebody listens");
+                tell.send(()).expect("the test listens");
             });
             let soon = core::time::Duration::from_millis(20);
-            assert!(hear.recv_timeout(soon).is_err(), "somebody is inside");
+            assert!(hear.recv_timeout(soon).is_err(), "a thread is inside");
             drop(inside);
-            hear.recv().expect("nobody is inside any more");
+            hear.recv().expect("no thread is inside any more");
         });
     }
 }

@@ -25,7 +25,7 @@ impl Place {
         })
     }
 
-    /// Adds one inside. Only one thread of a model does.
+    /// Adds one inside. Only one thread of a model calls it.
     fn add_inside(&self) -> usize {
         let Some(_inside) = self.gate.enter() else {
             return 0;
@@ -35,7 +35,7 @@ impl Place {
     }
 
     fn add(&self) {
-        // SAFETY: the checker tells if two accesses meet.
+        // SAFETY: the checker reports it if two accesses meet.
         self.value.with_mut(|value| unsafe { *value += 1 });
     }
 }
@@ -75,7 +75,7 @@ fn work_meets_work(work: fn(&Place) -> usize) {
     });
 }
 
-/// A thread that is found inside of another gate, whose work inside of this one is not seen.
+/// A thread is found inside of another gate, while its work inside of this one is not seen.
 #[test]
 fn who_is_inside_of_the_next_gate_has_left_the_one_before() {
     explore(Any, || {
