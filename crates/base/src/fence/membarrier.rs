@@ -3,15 +3,15 @@
 
 use std::sync::OnceLock;
 
-/// The answer of the one registration of this process. `fork(2)` passes it on.
+/// The answer of the process's one registration. `fork(2)` passes it on.
 static REGISTRATION: OnceLock<bool> = OnceLock::new();
 
 /// The same for the command that restarts sequences.
 #[cfg(target_arch = "x86_64")]
 static RESTART_REGISTRATION: OnceLock<bool> = OnceLock::new();
 
-/// Registers the process at the first call; tells whether the system call can be used. Every
-/// call gives the same answer.
+/// Registers the process at the first call. Returns true if the system call can be used. Every call
+/// gives the same answer.
 pub(super) fn register() -> bool {
     *REGISTRATION.get_or_init(|| {
         membarrier(libc::MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED)
@@ -28,8 +28,8 @@ pub(super) fn register_restart() -> bool {
     })
 }
 
-/// Runs a full fence on every processor that runs a thread of this process, and what else the
-/// command says.
+/// Runs a full fence on every CPU that runs a thread of this process, and whatever else the command
+/// does.
 pub(super) fn expedited(command: libc::c_int) {
     if !membarrier(command) {
         let reason = std::io::Error::last_os_error();

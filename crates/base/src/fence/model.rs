@@ -1,4 +1,4 @@
-//! The two fences as models have them: they promise no more than those of `membarrier(2)`.
+//! The two fences for models: they promise no more than those of `membarrier(2)`.
 //!
 //! Every thread has a word. A light fence exchanges the thread's own word, a heavy one the words
 //! of all threads. So a light and a heavy fence order what is before the earlier and what is
@@ -12,7 +12,7 @@ use std::sync::atomic::Ordering::SeqCst;
 
 struct Words {
     words: [AtomicUsize; loom::MAX_THREADS],
-    /// How many words have an owner. Not an atomic of the model's: it is no part of what is
+    /// How many words have an owner. Not an atomic of the model: it is not part of what is
     /// modelled.
     owned: Count,
 }
@@ -45,10 +45,10 @@ std::thread_local! {
     static MISSING: core::cell::Cell<bool> = const { core::cell::Cell::new(false) };
 }
 
-/// Runs `f`, which explores a model, as where the system call is missing.
+/// Runs `f`, which explores a model, as if the system call were missing.
 #[cfg(test)]
 pub(crate) fn without_membarrier(f: impl FnOnce()) {
-    // A model's threads are all on the thread that explores it.
+    // A model's threads all run on the thread that explores it.
     MISSING.set(true);
     f();
     MISSING.set(false);
