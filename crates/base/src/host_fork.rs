@@ -70,9 +70,9 @@
 //! # What it does not do
 //!
 //! - References that other threads held are counted in the child too: a file that one of them slept
-//!   on is not released there. A reservation of theirs keeps its descriptor, and a use that they
-//!   began still delays its waiters. Code that lets threads sleep over such things has to know
-//!   them, and to repair them in the child.
+//!   on is not released there. A reservation of theirs keeps its descriptor, and the child still
+//!   waits for a use that they began. Code that puts threads to sleep over such things has to know
+//!   them, and to put them in order in the child.
 //! - Records of threads that made their first call during the fork may leak, 256 bytes each.
 //! - Other locks, of the caller's own code and of its libraries, are their owners' responsibility.
 //!   Threads that step out should not sleep on `parking_lot`: it keeps sleepers in a table of the
