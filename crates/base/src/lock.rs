@@ -1,22 +1,22 @@
 //! A lock of one word, for a few instructions at a time.
 //!
-//! Taking it is one exchange, and giving it back is a plain store: on most processors half of what
-//! a lock costs that has to look for sleepers when it is given back. Nobody sleeps on this one. Who
+//! Taking it is one exchange, and releasing it is a plain store: on most CPUs half of what a lock
+//! costs that has to look for sleepers at its release. No thread sleeps on this one. A thread that
 //! finds it taken keeps away for a while and looks again: twice as long each time, then after
-//! giving its processor away, and at last after a short sleep, so that even a thread of a higher
-//! priority lets the holder go on. (Without `std` it only looks.) So it is for sections of some
-//! tens of instructions without a call that could wait or run foreign code, where meeting another
-//! thread is rare.
+//! yielding its CPU, and at last after a short sleep, so that even a thread of a higher priority
+//! lets the holder proceed. (Without `std` it only looks.) So it is for sections of some tens of
+//! instructions without a call that could wait or run foreign code, where contention is rare.
 //!
-//! *Why it keeps away at once, and for longer than a holder takes.* Who meets the holder once may
-//! well meet it again, since both work on what the lock guards. Each look takes the line of the
-//! lock from the holder, and who gets the lock at the first chance takes the lines of what it
-//! guards too: then each operation of both waits for lines, which takes ten times as long as the
-//! operation. Who keeps away lets the other do some dozens of operations on lines that it has, and
-//! then does as many itself. What that costs is a microsecond where two meet by chance.
+//! *Why a waiter keeps away at once, and for longer than a holder takes.* Contention tends to
+//! repeat, since both threads work on what the lock guards. Each look takes the line of the lock
+//! from the holder, and a waiter that gets the lock at the first chance takes the lines of what it
+//! guards too. Then each operation of both threads waits for lines, which takes ten times as long
+//! as the operation. A waiter that keeps away lets the other thread do some dozens of operations on
+//! lines that it has, and then does as many itself. That costs a microsecond where two threads meet
+//! by chance.
 //!
-//! The word also has a *name* for what it guards. Who was led to it by a hint takes the lock under
-//! the name that it expects, and so finds out in the same step whether it was led right.
+//! The word also has a *name* for what it guards. A thread that was led to it by a hint takes the
+//! lock under the name that it expects, and so checks the hint in the same step.
 
 mod spin;
 
@@ -26,7 +26,7 @@ use crate::sync::atomic::AtomicU32;
 use crate::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use crate::sync::back_off;
 
-/// Set while somebody holds the lock. The name is in the bits above.
+/// Set while a thread holds the lock. The name is in the bits above.
 const TAKEN: u32 = 1;
 
 /// What a lock guards: a number below 2^31 that never changes.
@@ -41,24 +41,24 @@ impl Name {
     }
 }
 
-/// The word of the lock. What it guards stands beside it.
+/// The word of the lock. The guarded value is stored beside it.
 #[derive(Debug)]
 pub(crate) struct RawLock(AtomicU32);
 
 impl RawLock {
-    /// Makes a lock that nobody holds.
+    /// Makes a free lock.
     #[cfg(not(loom))]
     pub(crate) const fn new(name: Name) -> Self {
         Self(AtomicU32::new(name.0))
     }
 
-    /// Makes a lock that nobody holds.
+    /// Makes a free lock.
     #[cfg(loom)]
     pub(crate) fn new(name: Name) -> Self {
         Self(AtomicU32::new(name.0))
     }
 
-    /// Tells whether this is the lock of that name.
+    /// Returns true if this is the lock of that name.
     #[inline(always)]
     pub(crate) fn is(&self, name: Name) -> bool {
         // Relaxed: the name never changes.
@@ -68,7 +68,7 @@ impl RawLock {
     /// Waits for the lock and takes it. Its name must be right.
     #[inline(always)]
     pub(crate) fn lock(&self, name: Name) {
-        debug_assert!(self.is(name), "nobody waits for a name that never comes");
+        debug_assert!(self.is(name), "the name is right, so the wait can end");
         if !self.try_lock(name) {
             self.wait(name);
         }
@@ -77,8 +77,8 @@ impl RawLock {
     /// Takes the lock if it is free, and has this name.
     #[inline(always)]
     pub(crate) fn try_lock(&self, name: Name) -> bool {
-        // Acquire: pairs with the release in `unlock`; what the last holder wrote is seen.
-        // Relaxed on failure: nothing that is guarded is looked at.
+        // Acquire: pairs with the release in `unlock`, so this thread sees what the last holder
+        // wrote. Relaxed on failure: nothing that is guarded is read.
         self.0
             .compare_exchange(name.0, name.0 | TAKEN, Acquire, Relaxed)
             .is_ok()
@@ -88,7 +88,7 @@ impl RawLock {
     fn wait(&self, name: Name) {
         let mut attempts = 0;
         loop {
-            // Relaxed: a look, so that waiting does not take the line from the holder.
+            // Relaxed: only a look, so that waiting does not take the line from the holder.
             if self.0.load(Relaxed) == name.0 && self.try_lock(name) {
                 return;
             }
@@ -97,10 +97,10 @@ impl RawLock {
         }
     }
 
-    /// Gives the lock back.
+    /// Releases the lock.
     ///
     /// # Safety
-    /// The caller holds it, under this name, and uses nothing more of what it guards.
+    /// The caller holds it, under this name, and no longer uses what it guards.
     #[inline(always)]
     pub(crate) unsafe fn unlock(&self, name: Name) {
         // Release: pairs with the acquire in `try_lock`.

@@ -20,13 +20,13 @@ unsafe impl Send for Guarded {}
 
 fn add(guarded: &Guarded) {
     guarded.lock.lock(NAME);
-    // SAFETY: the checker tells if two accesses meet.
+    // SAFETY: the checker reports it if two accesses meet.
     guarded.value.with_mut(|value| unsafe { *value += 1 });
     // SAFETY: taken above.
     unsafe { guarded.lock.unlock(NAME) };
 }
 
-/// What the holder before did, not seen by the next.
+/// The next holder does not see what the holder before it did.
 #[test]
 fn a_holder_sees_what_the_one_before_did() {
     explore(Any, || {

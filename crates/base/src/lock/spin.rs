@@ -6,7 +6,7 @@ use core::ops::{Deref, DerefMut};
 
 use super::{Name, RawLock};
 
-/// Such a lock is found by its place, so it needs no name of its own.
+/// A lock in a `SpinLock` is found by its place, so it needs no name of its own.
 const NAME: Name = Name::of(0);
 
 /// A value that one thread at a time may use, for a few instructions: the lock is a [`RawLock`].
@@ -23,7 +23,7 @@ unsafe impl<T: Send> Sync for SpinLock<T> {}
 #[must_use = "the value is unlocked when this is dropped"]
 pub(crate) struct SpinGuard<'l, T> {
     lock: &'l SpinLock<T>,
-    /// Locks are given back where they were taken.
+    /// Not `Send`: a lock is released on the thread that took it.
     stays: PhantomData<*const ()>,
 }
 
@@ -56,12 +56,12 @@ impl<T> SpinLock<T> {
         }
     }
 
-    /// Waits for the lock and takes it without a guard, for who holds many.
+    /// Waits for the lock and takes it without a guard, for a thread that holds many.
     pub(crate) fn lock_raw(&self) {
         self.lock.lock(NAME);
     }
 
-    /// Gives the lock back.
+    /// Releases the lock.
     ///
     /// # Safety
     /// The caller holds it, by [`lock_raw`](Self::lock_raw), and does not use the value any more.
@@ -70,7 +70,7 @@ impl<T> SpinLock<T> {
         unsafe { self.lock.unlock(NAME) };
     }
 
-    /// Returns where the value is: for the holder of the lock.
+    /// Returns the address of the value, for the holder of the lock.
     pub(crate) fn as_ptr(&self) -> *mut T {
         self.value.get()
     }
