@@ -1,22 +1,23 @@
-//! A local/global lock: something in parts, one for each processor, with a lock each.
+//! A local/global lock: data in parts, one for each CPU, with a lock each.
 //!
-//! Who has to do with one part takes its *local lock*, most often that of its own processor: then
-//! the lock's cache line is there already, and nobody else wants it. Who has to do with the whole
-//! takes the *global lock*: all local locks, in the order of the processors. So the frequent
-//! operation never writes a line that two processors write, and the rare one pays for all. (The
-//! lglock of Linux 2.6.36, which its files_lock scaling brought.)
+//! A thread that works on one part takes its *local lock*, most often that of its own CPU: then the
+//! lock's cache line is there already, and no other thread wants it. A thread that works on the
+//! whole takes the *global lock*: all local locks, in the order of the CPUs. So the frequent
+//! operation never writes a line that two CPUs write, and the rare one pays for all. (This is the
+//! lglock of Linux 2.6.36, which came with its files_lock scaling.)
 //!
-//! The local lock protects the part and not the processor: a thread that is moved to another
-//! processor while it holds one goes on as before, and a part can be locked from anywhere.
+//! The local lock protects the part and not the CPU: a thread that is moved to another CPU while it
+//! holds one continues as before, and a part can be locked from anywhere.
 //!
-//! Two who take the global lock meet at the first part, so they do not wait for each other in a
-//! ring. A thread takes one lock, local or global, at a time; who asks for a second while it holds
-//! the first may wait for itself, or for another who does the same, for ever.
+//! Two threads that take the global lock meet at the first part, so they do not wait for each other
+//! in a cycle. A thread takes one lock, local or global, at a time. A thread that asks for a second
+//! one while it holds the first may wait forever: for itself, or for another thread that does the
+//! same.
 //!
-//! Who waits for a lock looks again and again before it sleeps, so they are meant for a few
-//! instructions. Nobody may wait for something else, or call foreign code, while it holds one. Who
-//! has the global lock may need it for longer, to see one moment of the whole: then all others
-//! wait, and it should say so to its callers.
+//! A waiter looks again and again before it sleeps, so these locks are meant for a few
+//! instructions. A holder must not wait for something else, or call foreign code. A holder of the
+//! global lock may need it for longer, for a consistent view of the whole: then all others wait,
+//! and its documentation should say so.
 
 use core::marker::PhantomData;
 use core::ops::{Deref, DerefMut};
@@ -25,7 +26,7 @@ use crate::fallible::OutOfMemory;
 use crate::lock::{SpinGuard, SpinLock};
 use crate::percpu::{self, PerCpu};
 
-/// A value for each processor, under a lock each, that can be locked as a whole.
+/// A value for each CPU, under a lock each, that can be locked as a whole.
 ///
 /// ```
 /// use fdtable_base::lglock::LgLock;
@@ -53,13 +54,13 @@ pub struct LocalGuard<'l, T> {
 #[must_use = "the parts are unlocked when this is dropped"]
 pub struct GlobalGuard<'l, T> {
     lock: &'l LgLock<T>,
-    /// Locks are given back where they were taken.
+    /// Not `Send`: locks are released on the thread that took them.
     stays: PhantomData<*const ()>,
 }
 
 impl<T> LgLock<T> {
-    /// Makes a part for each processor that the machine could have; `make` is given the number of
-    /// each, from 0. Allocates.
+    /// Makes a part for each CPU that the machine could have; `make` gets the index of each, from
+    /// 0. Allocates.
     ///
     /// # Errors
     /// [`OutOfMemory`] if there is no memory for the parts.
@@ -67,13 +68,13 @@ impl<T> LgLock<T> {
         let part = |cpu| SpinLock::new(make(cpu));
         #[cfg(not(loom))]
         let parts = PerCpu::try_new(part)?;
-        // Enough for a part of another processor.
+        // Enough for a part of another CPU.
         #[cfg(loom)]
         let parts = PerCpu::try_with_copies(2, part)?;
         Ok(Self { parts })
     }
 
-    /// Makes one part, which all processors share: a lock like others. Allocates.
+    /// Makes one part, which all CPUs share, like an ordinary lock. Allocates.
     ///
     /// # Errors
     /// [`OutOfMemory`] if there is no memory for the part.
@@ -83,15 +84,15 @@ impl<T> LgLock<T> {
         })
     }
 
-    /// Locks the part of the processor that runs the thread now. May wait for another holder.
+    /// Locks the part of the CPU that runs the thread now. May wait for another holder.
     #[doc(alias = "lg_local_lock")]
     #[inline]
     pub fn lock_local(&self) -> LocalGuard<'_, T> {
         self.lock_local_of(percpu::current())
     }
 
-    /// Locks the part of processor `cpu`; numbers past the last part wrap around. May wait for
-    /// another holder.
+    /// Locks the part of CPU `cpu`; indices past the last part wrap around. May wait for another
+    /// holder.
     #[doc(alias = "lg_local_lock_cpu")]
     #[inline]
     pub fn lock_local_of(&self, cpu: usize) -> LocalGuard<'_, T> {
@@ -120,7 +121,7 @@ impl<T> LgLock<T> {
 }
 
 impl<T> LocalGuard<'_, T> {
-    /// Returns the number of the part, below [`LgLock::parts`].
+    /// Returns the index of the part, below [`LgLock::parts`].
     #[inline]
     pub fn cpu(&self) -> usize {
         self.cpu
@@ -144,14 +145,14 @@ impl<T> DerefMut for LocalGuard<'_, T> {
 }
 
 impl<T> GlobalGuard<'_, T> {
-    /// Iterates over the parts, in the order of the processors.
+    /// Iterates over the parts, in the order of the CPUs.
     pub fn iter(&self) -> impl Iterator<Item = &T> {
         // SAFETY: only the holder of its lock touches a value, and `self` is borrowed.
         let value = |part: &SpinLock<T>| unsafe { &*part.as_ptr().cast_const() };
         self.lock.parts.iter().map(value)
     }
 
-    /// Iterates over the parts, in the order of the processors, to change them.
+    /// Iterates over the parts, in the order of the CPUs, to change them.
     pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
         // SAFETY: only the holder of its lock touches a value, `self` is borrowed alone, and each
         // part comes once.
@@ -192,7 +193,7 @@ mod tests {
                 let all = counts.lock_global();
                 let before: u64 = all.iter().sum();
                 std::thread::yield_now();
-                assert_eq!(all.iter().sum::<u64>(), before, "nobody adds meanwhile");
+                assert_eq!(all.iter().sum::<u64>(), before, "no thread adds meanwhile");
             }
         });
         assert_eq!(counts.lock_global().iter().sum::<u64>(), 30_000);

@@ -13,7 +13,7 @@ unsafe impl Send for Count {}
 
 impl Count {
     fn add(&self) {
-        // SAFETY: the checker tells if two accesses meet.
+        // SAFETY: the checker reports it if two accesses meet.
         self.0.with_mut(|count| unsafe { *count += 1 });
     }
 
@@ -27,7 +27,7 @@ fn counts() -> Arc<LgLock<Count>> {
     Arc::new(LgLock::try_new(|_cpu| Count(Watched::new(0))).expect("memory"))
 }
 
-/// A part is used from its own processor, from another one, and by who has all of them.
+/// A part is used from its own CPU, from another one, and by a holder of all parts.
 #[test]
 fn a_local_holder_and_a_global_one_do_not_meet() {
     explore(Any, || {
@@ -44,7 +44,7 @@ fn a_local_holder_and_a_global_one_do_not_meet() {
             let sum = || all.iter().map(Count::get).sum::<usize>();
             let before = sum();
             all.iter().for_each(Count::add);
-            assert_eq!(sum(), before + 2, "the others stand still");
+            assert_eq!(sum(), before + 2, "the others wait");
             before
         };
         join(far);
@@ -56,7 +56,7 @@ fn a_local_holder_and_a_global_one_do_not_meet() {
     });
 }
 
-/// Two who want all parts, and one after the other has them.
+/// Two threads want all parts, and one after the other has them.
 #[test]
 fn global_holders_do_not_wait_in_a_ring() {
     explore(Any, || {
