@@ -1,15 +1,15 @@
-//! Data of which every processor has its own copy, on cache lines of its own.
+//! Data of which every CPU has its own copy, on cache lines of its own.
 //!
-//! [`current`] names the processor that the thread runs on. The thread may be moved to another
-//! one at any instruction, so the answer is a hint: what it selects must be correct from any
-//! processor (a lock, an atomic), only cheaper from its own.
+//! [`current`] names the CPU that the thread runs on. The thread may be moved to another one at any
+//! instruction, so the answer is a hint: what it selects must be correct from any CPU (a lock, an
+//! atomic), only cheaper from its own.
 //!
 //! Where the number comes from, the cheapest first:
 //! 1. the rseq area, which the kernel keeps up to date in the thread's memory (Linux ≥ 4.18 with
 //!    glibc ≥ 2.35): three loads;
 //! 2. `getcpu`, by way of `sched_getcpu(3)`: a call into the vDSO;
-//! 3. a number that the thread draws once: not a processor, but threads that run at the same
-//!    time still tend to have different ones. Without `std` it is always 0.
+//! 3. a number that the thread draws once: not a CPU, but threads that run at the same time still
+//!    tend to have different ones. Without `std` it is always 0.
 
 #[cfg(all(feature = "std", target_os = "linux", not(loom)))]
 mod node;
@@ -21,15 +21,15 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 use crossbeam_utils::CachePadded;
 
-/// The most CPUs for which there are copies. What has a higher number shares one.
+/// The most CPUs for which there are copies. CPUs with higher numbers share them.
 const MAX_CPUS: usize = 1 << 20;
 
-/// How many different numbers threads draw where there are no processor numbers.
+/// How many different numbers threads draw where there are no CPU numbers.
 #[cfg(all(feature = "std", not(loom)))]
 const MAX_COPIES: usize = 1024;
 
-/// Returns the number of the processor that runs this thread, as far as the system tells;
-/// a hint that may be out of date at once. Neither blocks nor allocates.
+/// Returns the number of the CPU that runs this thread, as far as the system tells; a hint that may
+/// be out of date at once. Neither blocks nor allocates.
 ///
 /// ```
 /// let cpu = fdtable_base::percpu::current();
@@ -48,8 +48,8 @@ pub fn current() -> usize {
     thread_number()
 }
 
-/// Returns the number of the memory node of the processor that runs this thread, as far as the
-/// system tells; a hint as [`current`]. Neither blocks nor allocates.
+/// Returns the number of the memory node of the CPU that runs this thread, as far as the system
+/// tells; a hint as [`current`]. Neither blocks nor allocates.
 #[doc(alias = "getcpu")]
 #[inline]
 pub fn current_node() -> u16 {
@@ -59,8 +59,8 @@ pub fn current_node() -> u16 {
     0
 }
 
-/// Sees to it that the memory node of `cpu`, on which this thread was a moment ago, is known. Asks
-/// the kernel once for each processor.
+/// Looks up the memory node of `cpu`, on which this thread has just been, if it is not known yet.
+/// Asks the kernel once for each CPU.
 #[inline]
 pub(crate) fn know_node(cpu: usize) {
     #[cfg(all(feature = "std", target_os = "linux", not(loom)))]
@@ -69,7 +69,7 @@ pub(crate) fn know_node(cpu: usize) {
     let _ = cpu;
 }
 
-/// Returns the memory node of `cpu` if it is known, or else one that is nobody's.
+/// Returns the memory node of `cpu` if it is known, or else one that no CPU has.
 pub(crate) fn known_node(cpu: usize) -> u16 {
     #[cfg(all(feature = "std", target_os = "linux", not(loom)))]
     return node::known(cpu);
@@ -80,8 +80,8 @@ pub(crate) fn known_node(cpu: usize) -> u16 {
     }
 }
 
-/// As [`current`], but only where it is told in the thread's own memory. For paths that must not
-/// call anything.
+/// Returns what [`current`] does, but only where the thread's own memory tells it. For paths that
+/// must not call anything.
 #[inline]
 pub fn try_current() -> Option<usize> {
     #[cfg(all(feature = "std", target_os = "linux", not(loom)))]
@@ -104,25 +104,25 @@ fn thread_number() -> usize {
     use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
     static NEXT: AtomicUsize = AtomicUsize::new(0);
     thread_local! {
-        // Relaxed: the numbers only have to differ, and nothing else hangs on them.
+        // Relaxed: the numbers only have to differ, and nothing else depends on them.
         static NUMBER: usize = NEXT.fetch_add(1, Relaxed) % MAX_COPIES;
     }
     NUMBER.try_with(|number| *number).unwrap_or(0)
 }
 
-/// Nothing tells threads apart without `std`, and models are harder on shared copies.
+/// Without `std` nothing distinguishes threads, and models are harder on shared copies.
 #[cfg(any(loom, not(feature = "std")))]
 fn thread_number() -> usize {
     0
 }
 
-/// Returns how many copies a [`PerCpu`] has: the processors that this machine could have,
-/// rounded up to a power of two, so that an index is a mask and never out of bounds.
+/// Returns how many copies a [`PerCpu`] has: the CPUs that this machine could have, rounded up to a
+/// power of two, so that an index is a mask and never out of bounds.
 pub(crate) fn copies() -> usize {
     copies_for(possible_cpus())
 }
 
-/// Returns how many copies so many CPUs have: never 0, which a mask could not be made of.
+/// Returns how many copies `cpus` CPUs have: never 0, which has no mask.
 const fn copies_for(cpus: usize) -> usize {
     match cpus {
         0 => 1,
@@ -131,7 +131,7 @@ const fn copies_for(cpus: usize) -> usize {
     }
 }
 
-/// Asked once: the system looks it up in a file, and tables are made often.
+/// Computed once: the system looks it up in a file, and tables are made often.
 #[cfg(all(feature = "std", not(loom)))]
 static CPUS: std::sync::OnceLock<usize> = std::sync::OnceLock::new();
 
@@ -140,13 +140,13 @@ fn possible_cpus() -> usize {
     *CPUS.get_or_init(configured_cpus)
 }
 
-/// Why no copies are made for so many CPUs.
+/// The reason why no copies are made for a number of CPUs.
 #[cfg(all(feature = "std", not(loom)))]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CpusRefused {
-    /// There are copies for fewer CPUs already.
+    /// Copies were made before, for fewer CPUs.
     AlreadyCounted,
-    /// There are never copies for as many: for 2^20 at most.
+    /// There are copies for at most 2^20 CPUs.
     TooMany,
 }
 
@@ -163,8 +163,8 @@ impl core::fmt::Display for CpusRefused {
 #[cfg(all(feature = "std", not(loom)))]
 impl core::error::Error for CpusRefused {}
 
-/// Has copies made for at least `count` processors, also if this machine could not have as many:
-/// for programs that simulate a larger one. To be called before anything else here is used.
+/// Makes copies for at least `count` CPUs, also if this machine could not have as many. For
+/// programs that simulate a larger one. To be called before anything else here is used.
 ///
 /// ```
 /// # use fdtable_base::percpu::{CpusRefused, PerCpu, expect_cpus};
@@ -206,7 +206,7 @@ fn possible_cpus() -> usize {
     1
 }
 
-/// A value for each processor, each on cache lines of its own.
+/// A value for each CPU, each on cache lines of its own.
 ///
 /// ```
 /// use fdtable_base::percpu::PerCpu;
@@ -223,8 +223,8 @@ pub struct PerCpu<T> {
 }
 
 impl<T> PerCpu<T> {
-    /// Makes a copy for each processor that the machine could have; `make` is given the number
-    /// of each, from 0. Allocates.
+    /// Makes a copy for each CPU that the machine could have; `make` gets the index of each, from
+    /// 0. Allocates.
     pub fn new(make: impl FnMut(usize) -> T) -> Self {
         Self {
             copies: (0..copies()).map(make).map(CachePadded::new).collect(),
@@ -239,7 +239,7 @@ impl<T> PerCpu<T> {
         Self::try_with_copies(copies(), make)
     }
 
-    /// As [`try_new`](Self::try_new), with so many copies: a power of two.
+    /// Makes the given number of copies, a power of two, as [`try_new`](Self::try_new) does.
     pub(crate) fn try_with_copies(
         count: usize,
         make: impl FnMut(usize) -> T,
@@ -254,31 +254,31 @@ impl<T> PerCpu<T> {
         })
     }
 
-    /// Makes one copy, which all processors share.
+    /// Makes one copy, which all CPUs share.
     pub(crate) fn try_one(value: T) -> Result<Self, OutOfMemory> {
         let copy: Box<[_; 1]> = try_box([CachePadded::new(value)])?;
         Ok(Self { copies: copy })
     }
 
-    /// Returns the number of the copy that `cpu` uses.
+    /// Returns the index of the copy that `cpu` uses.
     #[inline]
     pub fn clamp(&self, cpu: usize) -> usize {
         // The length is a power of two, so the mask keeps the index inside.
         cpu & (self.copies.len() - 1)
     }
 
-    /// Returns the copy of the processor that runs this thread now. The thread may move on
+    /// Returns the copy of the CPU that runs this thread now. The thread may move to another CPU
     /// while it holds the reference.
     #[inline]
     pub fn this(&self) -> &T {
         self.of(current())
     }
 
-    /// Returns the copy of processor `cpu`. Numbers past the last copy wrap around.
+    /// Returns the copy of CPU `cpu`. Numbers past the last copy wrap around.
     #[inline]
     pub fn of(&self, cpu: usize) -> &T {
         // SAFETY: there is at least one copy, and their number is a power of two, so the mask keeps
-        // the number below it.
+        // the index below it.
         unsafe { self.copies.get_unchecked(self.clamp(cpu)) }
     }
 
@@ -287,7 +287,7 @@ impl<T> PerCpu<T> {
         &self.copies
     }
 
-    /// Iterates over the copies of all processors.
+    /// Iterates over the copies of all CPUs.
     pub fn iter(&self) -> impl Iterator<Item = &T> {
         self.as_slice().iter().map(|copy| &**copy)
     }
@@ -322,9 +322,9 @@ mod tests {
         let pinned = system_cpu();
         // SAFETY: an all-zero `cpu_set_t` is an empty set.
         let mut set: libc::cpu_set_t = unsafe { core::mem::zeroed() };
-        // SAFETY: `pinned` is the number of a processor, well below the size of the set.
+        // SAFETY: `pinned` is the number of a CPU, well below the size of the set.
         unsafe { libc::CPU_SET(pinned, &mut set) };
-        // SAFETY: the set lives on this frame and has the size that is told.
+        // SAFETY: the set lives on this frame and has the given size.
         let answer = unsafe { libc::sched_setaffinity(0, size_of_val(&set), &raw const set) };
         assert_eq!(answer, 0);
         assert_eq!(system_cpu(), pinned);
@@ -338,7 +338,7 @@ mod tests {
         assert_eq!(current_node(), asked, "and remembers it");
     }
 
-    /// On a machine of one node it is this one.
+    /// On a machine with one node it is this one.
     fn node_of_system() -> u16 {
         let nodes = std::fs::read_dir("/sys/devices/system/node").map_or(1, |entries| {
             let named = |entry: &std::fs::DirEntry| {
@@ -361,7 +361,7 @@ mod tests {
         assert_eq!(expect_cpus(1 << 20), refused);
     }
 
-    /// None could not be told from another: every index would be out of bounds.
+    /// Zero copies would have no mask: every index would be out of bounds.
     #[test]
     fn there_is_a_copy_whatever_the_number_of_processors() {
         for (cpus, copies) in [(0, 1), (1, 1), (3, 4), (MAX_CPUS - 1, MAX_CPUS)] {

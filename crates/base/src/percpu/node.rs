@@ -1,27 +1,27 @@
-//! The memory node of a processor, asked of the kernel once for each.
+//! The memory node of a CPU, read from the kernel once for each.
 
 use core::sync::atomic::{AtomicU16, Ordering::Relaxed};
 
-/// How many processors are remembered. Others are asked for each time.
+/// How many CPUs are remembered. For others the kernel is asked each time.
 const REMEMBERED: usize = 1024;
 
-/// The node of each processor.
+/// The node of each CPU.
 static NODES: [AtomicU16; REMEMBERED] = [const { AtomicU16::new(UNKNOWN) }; REMEMBERED];
 
-/// The processor has not been asked for.
+/// The node of the CPU has not been read yet.
 const UNKNOWN: u16 = u16::MAX;
 
-/// Returns the memory node of processor `cpu`, which should be the one that runs this thread.
+/// Returns the memory node of CPU `cpu`, which should be the one that runs this thread.
 #[inline]
 pub(super) fn node_of(cpu: usize) -> u16 {
-    // Relaxed: the value is all there is to see.
+    // Relaxed: the value is all that is published.
     match NODES.get(cpu).map(|node| node.load(Relaxed)) {
         None | Some(UNKNOWN) => ask(),
         Some(node) => node,
     }
 }
 
-/// Asks for the node of `cpu`, if the thread is there and it is not known.
+/// Reads the node of `cpu`, if the thread is there and it is not known.
 #[inline]
 pub(super) fn know(cpu: usize) {
     if known(cpu) == UNKNOWN && cpu < REMEMBERED {
@@ -32,11 +32,11 @@ pub(super) fn know(cpu: usize) {
 /// Returns the node of `cpu`, or [`UNKNOWN`].
 #[inline]
 pub(super) fn known(cpu: usize) -> u16 {
-    // Relaxed: the value is all there is to see.
+    // Relaxed: the value is all that is published.
     NODES.get(cpu).map_or(UNKNOWN, |node| node.load(Relaxed))
 }
 
-/// Asks where the thread runs, and remembers the answer.
+/// Asks the kernel where the thread runs, and remembers the answer.
 #[cold]
 fn ask() -> u16 {
     let (mut cpu, mut node) = (0_u32, 0_u32);
@@ -48,7 +48,7 @@ fn ask() -> u16 {
     }
     let node = u16::try_from(node).unwrap_or(0);
     if let Some(place) = usize::try_from(cpu).ok().and_then(|cpu| NODES.get(cpu)) {
-        // Relaxed: as above; a processor stays on its node.
+        // Relaxed: as above; a CPU stays on its node.
         place.store(node, Relaxed);
     }
     node

@@ -1,6 +1,7 @@
-//! The processor number in the rseq area, `linux/rseq.h`: the kernel writes it there each time
-//! it lets the thread run. glibc ≥ 2.35 registers an area for each thread and tells its place
-//! as an offset from the thread pointer, in `__rseq_offset`.
+//! The CPU number in the rseq area, `linux/rseq.h`.
+//!
+//! The kernel writes it there each time it lets the thread run. glibc ≥ 2.35 registers an area for
+//! each thread and publishes its place as an offset from the thread pointer, in `__rseq_offset`.
 
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 use std::sync::atomic::{AtomicBool, AtomicIsize, Ordering::Relaxed};
@@ -9,7 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicIsize, Ordering::Relaxed};
 /// has no registered area.
 const CPU_ID: isize = 4;
 
-/// Returns the processor of this thread, or nothing where there is no rseq area.
+/// Returns the CPU of this thread, or nothing where there is no rseq area.
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 #[inline]
 pub(super) fn cpu_id() -> Option<usize> {
@@ -20,7 +21,7 @@ pub(super) fn cpu_id() -> Option<usize> {
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 #[inline]
 pub(super) fn known_cpu_id() -> Option<usize> {
-    // Relaxed: the value is all there is to see.
+    // Relaxed: the value is all that is published.
     match OFFSET.load(Relaxed) {
         NONE => None,
         offset => cpu_id_at(offset),
@@ -73,7 +74,7 @@ fn thread_pointer() -> *const u8 {
 /// The offset of the area, looked up once.
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 static OFFSET: AtomicIsize = AtomicIsize::new(NONE);
-/// There is no area, or it has not been looked up. At the thread pointer itself is something else.
+/// No area, or it has not been looked up. The thread pointer itself has other contents.
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 const NONE: isize = 0;
 /// Whether it was looked up and there is none.
@@ -81,12 +82,12 @@ const NONE: isize = 0;
 static MISSING: AtomicBool = AtomicBool::new(false);
 
 /// Returns how far the area of a thread is from its thread pointer, or nothing where there are no
-/// areas. A thread whose own area is not registered finds a negative processor in it.
+/// areas. A thread whose own area is not registered finds a negative CPU in it.
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 #[inline]
 pub(crate) fn area_offset() -> Option<isize> {
-    // Relaxed: the value is all there is to see, and every thread that looks it up finds the
-    // same one.
+    // Relaxed: the value is all that is published, and every thread that looks it up finds the same
+    // one.
     match OFFSET.load(Relaxed) {
         NONE => look_up_area(),
         offset => Some(offset),
