@@ -1,26 +1,25 @@
-//! A list of counted objects in parts, one for each processor, under an
-//! [lglock](mod@crate::lglock).
+//! A list of counted objects in parts, one for each CPU, under an [lglock](mod@crate::lglock).
 //!
-//! An object joins when it is made, on the part of the processor that makes it, and leaves when
-//! its end comes: at its last put, or when it is revoked. It remembers its part in its
-//! header. Joining and leaving link and unlink it there under the local lock, without memory and
-//! without a search. Where objects end on the processor that made them, no line is written that
-//! another processor writes; the counts are kept with the parts too.
+//! An object joins when it is made, on the part of the CPU that makes it, and leaves when its end
+//! comes: at its last put, or when it is revoked. It remembers its part in its header. Joining and
+//! leaving link and unlink it there under the local lock, without memory and without a search.
+//! Where objects end on the CPU that made them, no line is written that another CPU writes; the
+//! counts are kept with the parts too.
 //!
-//! The list has no references. What is on it may be about to end: who finds an object takes a
-//! reference, which fails if the last one has gone. The block of the object is there as long as it
-//! is on the list: it leaves under the local lock, and its memory goes after that.
+//! The list has no references. An object on it may be about to end: a thread that finds an object
+//! takes a reference, which fails if the last one has gone. The block of the object is there as
+//! long as it is on the list: it leaves under the local lock, and its memory is freed after that.
 //!
 //! # When the list ends
 //!
-//! Objects may outlive whoever made the list, and they need the part that they are on. To count
-//! them together would cost every join a line that all write. So there is no such count until the
-//! list is *detached*, from when on nothing can join (as Linux `percpu_ref` has it):
+//! Objects may outlive the list's maker, and they need the part that they are on. A common count
+//! would cost every join a line that all threads write. So there is no such count until the list is
+//! *detached*; from then on nothing can join (as in Linux `percpu_ref`):
 //!
-//! | | who leaves | | who detaches |
+//! | | leaving thread | | detaching thread |
 //! |---|---|---|---|
 //! | (U) | unlink, and read "detached", under the local lock | (G) | take the global lock |
-//! | (V) | unlock | (S) | store how many are on the list, or write without being so, and one more; write "detached" |
+//! | (V) | unlock | (S) | store how many are on the list, or write without being on it, plus one; write "detached" |
 //! | (C) | if it was set, count one off; the last one ends the list | (H) | unlock |
 //! | | | (D) | count one off, as (C) |
 //!
@@ -30,8 +29,9 @@
 //! *(U) after (H).* The object was counted in (S). It counts itself off in (C), after it has
 //! touched the list for the last time.
 //!
-//! So whoever comes last to (C) or (D) is alone. The counting off is a release, for what it did
-//! with the list comes before its end, and an acquire, for the last one to see all that.
+//! So the last thread to reach (C) or (D) is alone. The decrement is a release, so that what a
+//! thread did with the list comes before the list's end, and an acquire, so that the last one sees
+//! all that.
 
 mod iter;
 mod node;
@@ -53,16 +53,16 @@ use crate::lglock::LgLock;
 use node::Node;
 use roll::{Part, Roll};
 
-/// What an object on a list does with what the list stands for.
+/// How a member uses what the list stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
     /// It changes nothing.
     Read,
-    /// It may change something. Such objects are counted apart, and can be kept out.
+    /// It may change something. Such objects are counted separately, and can be kept out.
     Write,
 }
 
-/// Why an object could not join a list, or the list not be changed.
+/// Why an object could not join a list, or the list could not be changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refused {
     /// It writes, and writers are kept out.
@@ -71,7 +71,7 @@ pub enum Refused {
     Detached,
     /// There are members, or writers, in the way.
     Busy,
-    /// There is no memory for it.
+    /// There is not enough memory.
     OutOfMemory,
 }
 
@@ -110,14 +110,14 @@ impl From<OutOfMemory> for Refused {
 /// ```
 pub struct PerCpuList<T: ?Sized> {
     roll: NonNull<Roll>,
-    /// It gives references out.
+    /// It gives out references.
     members: PhantomData<Ref<T>>,
     /// Members of one type are not those of a more general one: invariant in `T`.
     exchanges: PhantomData<fn(Ref<T>) -> Ref<T>>,
 }
 
-// SAFETY: what is behind the pointer is `Sync`, and gives out references to members, which are
-// `Send` if `T` is `Send` and `Sync`.
+// SAFETY: the shared state behind the pointer is `Sync`, and gives out references to members, which
+// are `Send` if `T` is `Send` and `Sync`.
 unsafe impl<T: ?Sized + Send + Sync> Sync for PerCpuList<T> {}
 // SAFETY: as above.
 unsafe impl<T: ?Sized + Send + Sync> Send for PerCpuList<T> {}
@@ -148,7 +148,7 @@ impl<T: ?Sized> PerCpuList<T> {
         Self::with_parts(LgLock::try_new(|_cpu| Part::new())?)
     }
 
-    /// Makes a list in one part under one lock, which all processors share: less memory, where
+    /// Makes a list in one part under one lock, which all CPUs share: less memory, for lists whose
     /// members join one after another. Allocates.
     ///
     /// # Errors
@@ -165,8 +165,8 @@ impl<T: ?Sized> PerCpuList<T> {
         })
     }
 
-    /// Makes a counted object of one type that the list knows by another, an unsized one, as
-    /// [`Ref::coerced`] does; otherwise as [`try_add`](Self::try_add).
+    /// Makes a counted object of one type that the list knows by another, unsized type, as
+    /// [`Ref::coerced`] does. Everything else is as in [`try_add`](Self::try_add).
     ///
     /// # Errors
     /// [`Refused`]; value and hook are dropped, and the hook does not run.
@@ -193,30 +193,30 @@ impl<T: ?Sized> PerCpuList<T> {
         )
     }
 
-    /// Returns how many members there are. Takes the local locks one after another: what joins
-    /// and leaves meanwhile may be counted or not.
+    /// Returns how many members there are. Takes the local locks one after another: members that
+    /// join and leave meanwhile may be counted or not.
     pub fn len(&self) -> usize {
         self.roll().sum(Part::members)
     }
 
-    /// Tells whether there are no members, as [`len`](Self::len).
+    /// Returns true if there are no members. Counts as [`len`](Self::len) does.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Returns how many members write, as [`len`](Self::len).
+    /// Returns how many members write. Counts as [`len`](Self::len) does.
     pub fn writers(&self) -> usize {
         self.roll().sum(Part::writing)
     }
 
-    /// Returns how often members joined and left, and where, as [`len`](Self::len).
+    /// Returns how often members joined and left, and where. Counts as [`len`](Self::len) does.
     pub fn statistics(&self) -> Statistics {
         self.roll().statistics()
     }
 
-    /// Returns a reference to each object that is a member at one moment, and has not ended. Holds
-    /// the global lock meanwhile: a walk over all members, for which those wait who join and leave
-    /// (20 to 50 ns for each member). Allocates.
+    /// Returns a reference to each object that is a member at one instant, and has not ended. Holds
+    /// the global lock meanwhile: during this walk over all members, joins and leaves wait (20 to
+    /// 50 ns for each member). Allocates.
     ///
     /// # Errors
     /// [`OutOfMemory`].
@@ -224,9 +224,9 @@ impl<T: ?Sized> PerCpuList<T> {
         self.snapshot_as(|member| member)
     }
 
-    /// As [`snapshot`](Self::snapshot), of the caller's own kind of references. `wrap` must be no
-    /// more than a conversion: it is called under the global lock, and waits for itself if it drops
-    /// the last reference or uses the list.
+    /// Acts as [`snapshot`](Self::snapshot), with the caller's own kind of references. `wrap` must
+    /// only convert: it is called under the global lock, and deadlocks if it drops the last
+    /// reference or uses the list.
     ///
     /// # Errors
     /// [`OutOfMemory`].
@@ -247,7 +247,7 @@ impl<T: ?Sized> PerCpuList<T> {
     /// Iterates over the members, part by part, each part from the youngest to the oldest. Holds
     /// no lock between two of them. Allocates a mark on the list.
     ///
-    /// What was a member before, and is one still after the iteration, comes once. What joins or
+    /// An object that is a member before and after the iteration comes once. One that joins or
     /// leaves meanwhile comes once or not at all.
     ///
     /// # Errors
@@ -259,7 +259,7 @@ impl<T: ?Sized> PerCpuList<T> {
     /// Keeps writers out from now on. Takes the global lock.
     ///
     /// # Errors
-    /// [`Refused::Busy`] while somebody writes; [`Refused::Detached`]. Nothing changes.
+    /// [`Refused::Busy`] while there is a writer; [`Refused::Detached`]. Nothing changes.
     pub fn refuse_writers(&self) -> Result<(), Refused> {
         self.roll().refuse_writers()
     }
@@ -284,14 +284,14 @@ impl<T: ?Sized> PerCpuList<T> {
         self.roll().admit_writers()
     }
 
-    /// Tells whether writers are kept out.
+    /// Returns true if writers are kept out.
     pub fn refuses_writers(&self) -> bool {
         self.roll().refuses_writers()
     }
 
-    /// Keeps everything out, for good. Calls `gone` when the last member has left, and nobody
-    /// writes: before this returns, or on the thread where the last of them ends. A panic of `gone`
-    /// comes out there. Takes the global lock.
+    /// Keeps everything out, permanently. Calls `gone` when the last member has left and the last
+    /// writer has ended: before this returns, or on the thread where the last of them ends. A panic
+    /// of `gone` propagates there. Takes the global lock.
     ///
     /// # Errors
     /// - [`Refused::Detached`] if it was detached before; `gone` is dropped.
@@ -302,24 +302,24 @@ impl<T: ?Sized> PerCpuList<T> {
         unsafe { Roll::detach(self.roll, gone) }
     }
 
-    /// As [`detach`](Self::detach), if there are no members, and nobody writes.
+    /// Detaches as [`detach`](Self::detach) does, if there are no members and no writers.
     ///
     /// # Errors
-    /// [`Refused::Busy`] while there are; nothing changes. A list that is detached and has none
-    /// stays so.
+    /// [`Refused::Busy`] if there are; nothing changes. A list that is detached and has none stays
+    /// so.
     pub fn detach_if_empty(&self) -> Result<(), Refused> {
         // SAFETY: this is the handle.
         unsafe { Roll::detach_if_empty(self.roll) }
     }
 
-    /// Tells whether the list is detached.
+    /// Returns true if the list is detached.
     pub fn is_detached(&self) -> bool {
         self.roll().is_detached()
     }
 
-    /// Lets a block that was just made join.
+    /// Lets a new block join.
     fn join(&self, anchor: NonNull<Anchor>, access: Access) -> Result<Ref<T>, Refused> {
-        // SAFETY: the block is on no list, and its one reference was not given to anybody.
+        // SAFETY: the block is on no list, and its one reference was not given to another owner.
         match unsafe { Roll::join::<T>(self.roll, anchor, access) } {
             // SAFETY: as above.
             Ok(()) => Ok(unsafe { Ref::from_raw(anchor) }),
@@ -342,7 +342,7 @@ impl<T: ?Sized> Drop for PerCpuList<T> {
         // Its members may live on.
         // SAFETY: this is the handle, and gives up its share below.
         let _ = unsafe { Roll::detach(self.roll, Box::new(|| ())) };
-        // SAFETY: this one's share of the roll is given up once.
+        // SAFETY: this handle's share of the roll is given up once.
         unsafe { Roll::put(self.roll) };
     }
 }

@@ -1,9 +1,9 @@
 //! Iteration without stopping the world.
 //!
-//! A mark on the list tells where the iteration is. It is moved behind the next member under the
-//! local lock, which is given back before the member is looked at. Members that leave unlink
-//! themselves from beside the mark as from beside each other. Those that join do so at the front,
-//! and the mark moves to the back: what it has passed does not come again.
+//! A mark on the list shows where the iteration is. It is moved behind the next member under the
+//! local lock, which is released before the caller sees the member. Members that leave unlink
+//! themselves from beside the mark as from beside each other. Members that join do so at the front,
+//! and the mark moves to the back: members that it has passed do not come again.
 
 use alloc::boxed::Box;
 use core::ptr::NonNull;
@@ -66,7 +66,7 @@ impl<'l, T: ?Sized> Iter<'l, T> {
             return part.first;
         }
         self.is_linked = false;
-        // SAFETY: the box is this iterator's.
+        // SAFETY: this iterator owns the box.
         let next = unsafe { self.mark.as_ref() }.next.get();
         // SAFETY: it is on the list of this part, since it is linked.
         unsafe { part.unlink(self.mark) };

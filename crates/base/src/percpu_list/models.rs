@@ -1,6 +1,6 @@
-//! Models of the list: members that leave beside what is done with all of them, and the end of
-//! the list beside both. The list and its members are told apart from their memory by what the
-//! checker watches.
+//! Models of the list: members that leave beside what is done with all of them, and the end of the
+//! list beside both. The checker watches values that stand for the list and its members, apart from
+//! their memory.
 
 use super::*;
 use crate::model::Preemptions::{Any, AtMost};
@@ -13,7 +13,7 @@ fn list() -> PerCpuList<usize> {
     PerCpuList::try_new().expect("memory")
 }
 
-/// The last reference goes beside a snapshot, which has the member or not, and never half of it.
+/// The last put beside a snapshot, which has the member or not, and never half of it.
 #[test]
 fn a_snapshot_has_what_it_finds() {
     explore(Any, || {
@@ -58,7 +58,7 @@ fn who_is_revoked_beside_the_last_put_ends_once() {
     });
 }
 
-/// What a member's hook writes, and who is told of the list's end reads.
+/// A member's hook writes it, and the callback of the list's end reads it.
 struct Trace(UnsafeCell<bool>);
 
 // SAFETY: that accesses to the cell do not meet is what the checker checks.
@@ -68,7 +68,7 @@ unsafe impl Sync for Trace {}
 
 impl Trace {
     fn leave(&self) {
-        // SAFETY: the checker tells if two accesses meet.
+        // SAFETY: the checker reports it if two accesses meet.
         self.0.with_mut(|left| unsafe { *left = true });
     }
 
@@ -78,8 +78,8 @@ impl Trace {
     }
 }
 
-/// The list is detached while two members leave: it is told once, after both have left, and by
-/// then all that they did is seen. Its memory goes after all have done with it.
+/// The list is detached while two members leave. Its end is reported once, after both have left,
+/// and all that they did is seen by then. Its memory is freed after all have finished with it.
 #[test]
 fn a_detached_list_ends_after_its_last_member() {
     explore(AtMost(2), || {
@@ -106,7 +106,7 @@ fn a_detached_list_ends_after_its_last_member() {
     });
 }
 
-/// Writers are refused beside one who joins: it was there before, or it is refused.
+/// Writers are refused while one joins: it was there before, or it is refused.
 #[test]
 fn a_writer_joins_before_writers_are_refused_or_not_at_all() {
     explore(Any, || {
@@ -147,8 +147,7 @@ fn a_mark_stays_on_the_list_while_its_neighbours_leave() {
     });
 }
 
-/// A member is put as the last beside a snapshot, whose references are dropped beside an end of
-/// the list.
+/// A last put beside a snapshot, whose references are dropped beside an end of the list.
 #[test]
 fn a_member_put_as_last_beside_a_snapshot_and_the_end_of_the_list() {
     explore(AtMost(3), || {
@@ -171,7 +170,7 @@ fn a_member_put_as_last_beside_a_snapshot_and_the_end_of_the_list() {
     });
 }
 
-/// A member is revoked by two, while the list is detached and dropped by a third.
+/// Two threads revoke a member, while a third detaches and drops the list.
 #[test]
 fn a_revocation_beside_a_detach_and_the_drop_of_the_list() {
     explore(AtMost(3), || {

@@ -40,7 +40,7 @@ impl Node {
     }
 }
 
-// SAFETY: three pointers: no less aligned than a header, and nothing to drop.
+// SAFETY: three pointers: at least as aligned as a header, and nothing to drop.
 unsafe impl Lead for Node {
     unsafe fn leave<T: ?Sized>(anchor: NonNull<Anchor>) {
         // SAFETY: the block is one of a `T`, as the caller promises, with this in front.

@@ -1,4 +1,6 @@
-//! What the members share: the parts, and how the list ends. The letters are those of the essay.
+//! The shared state of the members: the parts, and how the list ends.
+//!
+//! The letters are those of the [parent module](super).
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -15,28 +17,28 @@ use crate::sync::atomic::AtomicUsize;
 use crate::sync::atomic::Ordering::{AcqRel, Relaxed};
 use crate::unwind;
 
-/// The parts of a list, and who keeps it.
+/// The parts of a list, and the count of its keepers.
 pub(super) struct Roll {
     parts: LgLock<Part>,
     /// Members that have not counted themselves off since the list was detached.
     remaining: AtomicUsize,
-    /// What to call when there are none.
+    /// Called when there are none.
     gone: Mutex<Option<Box<dyn FnOnce() + Send>>>,
     /// The handle, and the members together.
     keepers: AtomicUsize,
 }
 
-/// One processor's members. The two answers to those who want to join are in each part, so that a
-/// join looks at one part alone; they are changed under the global lock.
+/// The members of one CPU. Both flags that a join checks are in each part, so that a join reads one
+/// part alone; they are changed under the global lock.
 pub(super) struct Part {
     pub(super) first: *mut Node,
-    /// Members that joined, and that left. There is no count of those that are there: a store by
-    /// who leaves would be in the way of the next load by who joins.
+    /// Members that joined, and that left. Present members are not counted: the store of a leave
+    /// would delay the next load of a join.
     joined: u64,
     left: u64,
     /// Members that write.
     writers: usize,
-    /// Writers that are no members.
+    /// Writers that are not members.
     changes: usize,
     is_read_only: bool,
     is_detached: bool,
@@ -63,8 +65,8 @@ impl Roll {
     /// Links a new member.
     ///
     /// # Safety
-    /// The roll is alive. The block is one of a `T` with a node for this roll, and nobody but the
-    /// caller knows it.
+    /// The roll is alive. The block is one of a `T` with a node for this roll, and only the caller
+    /// knows it.
     #[inline(always)]
     pub(super) unsafe fn join<T: ?Sized>(
         roll: NonNull<Self>,
@@ -74,7 +76,7 @@ impl Roll {
         // SAFETY: as the caller promises.
         let parts = &unsafe { roll.as_ref() }.parts;
         let cpu = percpu::current();
-        // Asked before there is a lock.
+        // Looked up before the lock is taken.
         percpu::know_node(cpu);
         let mut part = parts.lock_local_of(cpu);
         part.check(access)?;
@@ -105,7 +107,7 @@ impl Roll {
             let mut part = parts.lock_local_of(ticket.cpu);
             // SAFETY: as the caller promises.
             let node = unsafe { node_of::<T>(anchor) };
-            // SAFETY: it was linked here, as its ticket tells.
+            // SAFETY: it was linked here, as its ticket says.
             unsafe { part.unlink(node) };
             part.count_out(&ticket, here);
             part.is_detached
@@ -118,7 +120,7 @@ impl Roll {
         }
     }
 
-    /// Keeps everything out, and has `gone` called when no member is left.
+    /// Keeps everything out, and calls `gone` when no member is left.
     ///
     /// # Safety
     /// The caller has the handle.
@@ -130,7 +132,7 @@ impl Roll {
         let this = unsafe { roll.as_ref() };
         let mut parts = this.parts.lock_global();
         if parts.iter().any(|part| part.is_detached) {
-            // The locks go before what the caller gave.
+            // The locks are released before the caller's `gone` is dropped.
             drop(parts);
             drop(gone);
             return Err(Refused::Detached);
@@ -169,7 +171,7 @@ impl Roll {
     /// (S), under the global lock (G).
     fn shut(&self, parts: &mut crate::lglock::GlobalGuard<'_, Part>) {
         let users: usize = parts.iter().map(Part::users).sum();
-        // Relaxed: (H) makes it known to those who come to (C).
+        // Relaxed: (H) publishes it to the threads that come to (C).
         self.remaining.store(users + 1, Relaxed);
         for part in parts.iter_mut() {
             part.is_detached = true;
@@ -184,7 +186,7 @@ impl Roll {
     unsafe fn count_off(roll: NonNull<Self>) {
         // SAFETY: whoever was counted keeps the roll until here.
         let this = unsafe { roll.as_ref() };
-        // AcqRel: what each has done with the list comes before its end.
+        // AcqRel: what each user has done with the list comes before the list's end.
         if this.remaining.fetch_sub(1, AcqRel) > 1 {
             return;
         }
@@ -200,7 +202,7 @@ impl Roll {
     /// Gives up the share of the handle, or of the members.
     ///
     /// # Safety
-    /// Each is given up once, and the roll not used by it any more.
+    /// Each is given up once, and no longer uses the roll.
     pub(super) unsafe fn put(roll: NonNull<Self>) {
         // SAFETY: the share keeps it until here.
         let keepers = unsafe { &(*roll.as_ptr()).keepers };
@@ -215,7 +217,7 @@ impl Roll {
         &self.parts
     }
 
-    /// Adds up what the parts say, one after another.
+    /// Adds up a value of the parts, one after another.
     pub(super) fn sum(&self, of: impl Fn(&Part) -> usize) -> usize {
         (0..self.parts.parts())
             .map(|cpu| of(&self.parts.lock_local_of(cpu)))
@@ -230,7 +232,8 @@ impl Roll {
         sum
     }
 
-    /// Takes a reference to each member; tells whether there was room for all. If not, takes none.
+    /// Takes a reference to each member. Returns true if there was room for all; if not, takes
+    /// none.
     pub(super) fn collect<T: ?Sized, U>(
         &self,
         members: &mut Vec<U>,
@@ -242,7 +245,7 @@ impl Roll {
             return false;
         }
         for part in parts.iter() {
-            // SAFETY: the members of this roll are blocks of a `T`, as its handle's type tells, and
+            // SAFETY: the members of this roll are blocks of a `T`, as its handle's type says, and
             // the list is locked.
             let found = part.nodes().filter_map(|node| unsafe { reference(node) });
             members.extend(found.map(wrap));
@@ -250,7 +253,7 @@ impl Roll {
         true
     }
 
-    /// Counts a writer that is no member; returns its part.
+    /// Counts a writer that is not a member. Returns its part.
     pub(super) fn begin_write(&self) -> Result<usize, Refused> {
         let mut part = self.parts.lock_local();
         part.check(Access::Write)?;
@@ -258,7 +261,7 @@ impl Roll {
         Ok(part.cpu())
     }
 
-    /// Counts such a writer off: as a member that leaves.
+    /// Counts such a writer off, as a member that leaves.
     ///
     /// # Safety
     /// It was counted on this part of this roll, and is counted off once.
@@ -308,7 +311,7 @@ impl Roll {
     }
 }
 
-/// The share of all members, for the last of them to give up: also if `gone` panics.
+/// The share of all members. The last of them gives it up, also if `gone` panics.
 struct MembersShare(NonNull<Roll>);
 
 impl Drop for MembersShare {
@@ -318,7 +321,7 @@ impl Drop for MembersShare {
     }
 }
 
-/// Tells the model checker that nobody may touch the roll any more.
+/// Tells the model checker that no thread may touch the roll any more.
 #[cfg(loom)]
 impl Drop for Roll {
     fn drop(&mut self) {
@@ -352,7 +355,7 @@ impl Part {
         self.writers + self.changes
     }
 
-    /// Returns how many are in the way of the end of the list.
+    /// Returns how many users delay the end of the list.
     fn users(&self) -> usize {
         self.members() + self.changes
     }
@@ -476,14 +479,14 @@ pub(super) unsafe fn reference<T: ?Sized>(node: NonNull<Node>) -> Option<Ref<T>>
     unsafe { Ref::try_from_anchor(block) }
 }
 
-/// What a member remembers: the processor on which it joined, and how it was counted.
+/// What a member remembers: the CPU on which it joined, and how it was counted.
 struct Ticket {
     cpu: usize,
     access: Access,
 }
 
 impl Ticket {
-    /// Processors are numbered below 2^28.
+    /// CPU numbers are below 2^28.
     fn pack(&self) -> u32 {
         (self.cpu as u32) << 1 | u32::from(self.access == Access::Write)
     }

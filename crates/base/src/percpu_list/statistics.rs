@@ -7,9 +7,9 @@ pub struct Statistics {
     pub joined: u64,
     /// Members that left.
     pub left: u64,
-    /// Of those that left, how many did on the processor on which they joined.
+    /// Members that left on the CPU on which they joined.
     pub left_same_cpu: u64,
-    /// Of those that left, how many did on the memory node on which they joined.
+    /// Members that left on the memory node on which they joined.
     pub left_same_node: u64,
 }
 

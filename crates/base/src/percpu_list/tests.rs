@@ -1,4 +1,4 @@
-//! What is on the list and what is not, whoever comes and goes meanwhile.
+//! Checks what is on the list while members come and go.
 
 mod extremes;
 mod histories;
@@ -128,7 +128,7 @@ fn a_list_in_one_part_is_as_any() {
     assert_eq!(values(list.iter().expect("memory")), [1, 2]);
     drop((one, two));
     let statistics = list.statistics();
-    // On which processor each thread has run is the choice of the host.
+    // The host chooses the CPU on which each thread runs.
     assert_eq!((statistics.joined, statistics.left), (2, 2));
 }
 
@@ -174,7 +174,7 @@ fn a_detached_list_tells_when_the_last_member_leaves() {
 fn a_detached_list_without_members_tells_at_once() {
     let list = list::<u8>();
     let (tell, hear) = mpsc::channel();
-    list.detach(move || tell.send(()).expect("somebody listens"))
+    list.detach(move || tell.send(()).expect("the test listens"))
         .expect("it was not detached");
     hear.try_recv()
         .expect("it was told before the call returned");

@@ -7,7 +7,7 @@ use super::*;
 #[derive(Clone, Debug)]
 enum Step {
     Add(Access),
-    /// Drops the member at this place of those that are held, wrapped around.
+    /// Drops the held member with this index, wrapped around.
     Drop(usize),
     Clone(usize),
     Revoke(usize),
@@ -31,7 +31,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// What the list should have: a number, how it was added, and whether it was revoked.
+/// An expected member: a number, how it was added, and whether it was revoked.
 #[derive(Default)]
 struct Plain {
     held: Vec<(u32, Access, bool)>,
