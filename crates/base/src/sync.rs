@@ -1,4 +1,4 @@
-//! What the model checker replaces: atomics, locks, cells, and the word for waiting.
+//! What the model checker replaces: atomics, locks, cells, and the busy-wait step.
 //!
 //! The rest of the crate names only this module, so the source that runs in production and
 //! the source that runs under `loom` are the same.
@@ -42,7 +42,7 @@ pub struct MutexGuard<'a, T> {
     raw: Option<RawGuard<'a, T>>,
 }
 
-/// What a guard panics with that was used inside of its own method.
+/// Panic message of a guard that is used inside of its own method.
 const HELD: &str = "the lock is held outside of let_others";
 
 impl<T> MutexGuard<'_, T> {
@@ -50,8 +50,8 @@ impl<T> MutexGuard<'_, T> {
     /// lock guards may have changed.
     ///
     /// A thread that only released and took the lock would keep it: the others look for it too
-    /// rarely to find it free. With `std` the lock is handed to a thread that sleeps on it.
-    /// Without, it is free for a moment.
+    /// rarely to find it free. With `std` the lock is handed to a thread that sleeps on it. Without
+    /// `std` it is free briefly.
     pub(crate) fn let_others(&mut self) {
         #[cfg(all(not(loom), feature = "std"))]
         parking_lot::MutexGuard::bump(self.raw.as_mut().expect(HELD));
@@ -110,10 +110,10 @@ impl<T> Mutex<T> {
         return self.try_lock().unwrap_or_else(|| self.wait());
     }
 
-    /// Keeps away a few times before it sleeps: a holder nearly always goes on, and is done before
-    /// this thread could be put aside and woken; and where more threads run than there are
-    /// processors, who gives its own away at each meeting waits for all others. For longer at first
-    /// than from a lock of one word, since a search takes longer than a change in a leaf.
+    /// Keeps away a few times before it sleeps. A holder nearly always runs on, and is done before
+    /// this thread could be suspended and woken. And where more threads run than there are CPUs, a
+    /// thread that yields its CPU at each contention waits for all others. The first wait is longer
+    /// than for a lock of one word, since a search takes longer than a change in a leaf.
     #[cfg(not(loom))]
     #[cold]
     fn wait(&self) -> MutexGuard<'_, T> {
@@ -126,7 +126,7 @@ impl<T> Mutex<T> {
         self.guard(self.0.lock())
     }
 
-    /// Takes the lock if nobody holds it. Never waits.
+    /// Takes the lock if no thread holds it. Never waits.
     #[inline]
     pub fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
         #[cfg(loom)]
@@ -144,7 +144,7 @@ impl<T> Mutex<T> {
         }
     }
 
-    /// Borrows the value; nobody else can, as `self` is borrowed exclusively.
+    /// Borrows the value. No other thread can, as `self` is borrowed exclusively.
     pub fn get_mut(&mut self) -> &mut T {
         #[cfg(loom)]
         return self
@@ -162,16 +162,16 @@ impl<T: Default> Default for Mutex<T> {
     }
 }
 
-/// From so many steps on a thread that waits gives its processor away.
+/// From this step on a waiting thread yields its CPU.
 #[cfg(not(loom))]
 const YIELDS: u32 = 64;
 
-/// Lets others run: a busy-wait step. `attempts` counts the caller's steps so far; past a few
-/// the thread gives its processor away, since the one waited for may need it.
+/// Lets others run: a busy-wait step. `attempts` counts the caller's steps so far. After a few, the
+/// thread yields its CPU, since the thread that it waits for may need it.
 pub(crate) fn relax(attempts: u32) {
     #[cfg(loom)]
     {
-        // Waiting on and on for a thread that is never run tells a model nothing new.
+        // Repeated waiting for a thread that is never run shows a model nothing new.
         if attempts >= 3 {
             loom::skip_branch();
         }
@@ -183,8 +183,8 @@ pub(crate) fn relax(attempts: u32) {
             core::hint::spin_loop();
             return;
         }
-        // Past many more it sleeps: a thread of a higher priority would not let the other run
-        // by giving its processor away.
+        // After many more it sleeps: a thread of a higher priority would not let the other run by
+        // yielding its CPU.
         #[cfg(feature = "std")]
         if attempts < 1024 {
             std::thread::yield_now();
@@ -196,7 +196,7 @@ pub(crate) fn relax(attempts: u32) {
     }
 }
 
-/// How often a thread keeps away from a lock before it gives its processor away.
+/// How often a thread keeps away from a lock before it yields its CPU.
 #[cfg(not(loom))]
 const WAITS: u32 = 5;
 
@@ -205,8 +205,9 @@ const WAITS: u32 = 5;
 #[cfg(not(loom))]
 const LONG: u32 = 2;
 
-/// Does nothing for about a microsecond, and twice as long for each attempt before: some dozens of
-/// times as long as a lock is held, so that who holds it can take it again and again meanwhile.
+/// Does nothing for about a microsecond, and twice as long for each attempt before. That is some
+/// dozens of times as long as a lock is held, so that the holder can take it again and again
+/// meanwhile.
 #[cfg(not(loom))]
 fn keep_away(attempts: u32) {
     const FIRST: u32 = 32;
@@ -215,8 +216,8 @@ fn keep_away(attempts: u32) {
     }
 }
 
-/// Keeps away from a lock that somebody holds for some tens of instructions. `attempts` counts the
-/// caller's looks so far; past a few the thread gives its processor away.
+/// Keeps away from a lock that another thread holds for some tens of instructions. `attempts`
+/// counts the caller's looks so far. After a few, the thread yields its CPU.
 pub(crate) fn back_off(attempts: u32) {
     #[cfg(loom)]
     relax(attempts);

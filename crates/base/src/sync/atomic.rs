@@ -2,8 +2,8 @@
 //! fence.
 //!
 //! `cargo xtask mutate` finds the orderings and fences in the source, weakens one at a time, and
-//! requires that a model fails. Nothing is built again for that: every operation looks at its
-//! caller's place in the source. Two environment variables are read, once:
+//! requires that a model fails. Nothing is rebuilt for that: every operation looks up
+//! its caller's place in the source. Two environment variables are read, once:
 //!
 //! - `FDTABLE_WEAKEN=SITE=ORDERING` weakens one site to that ordering; `SITE=nothing` leaves a
 //!   fence out.
@@ -89,7 +89,7 @@ fn parse(text: &'static str) -> Option<Weakening> {
 }
 
 impl Site {
-    /// The place in the source that called the function that asks.
+    /// The place in the source from which the calling function was called.
     #[track_caller]
     fn of_caller(part: Part) -> Self {
         let caller = Location::caller();
