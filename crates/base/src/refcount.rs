@@ -1,45 +1,46 @@
 //! A reference count that is taken with one unconditional add.
 //!
 //! The usual "add one unless it is zero" is a compare-and-swap loop, and under contention each
-//! failed round moves the cache line once more: quadratic in the number of threads. An add
-//! always succeeds. So the count may only ever be added to, and what the add found tells
-//! whether the reference was had (Linux `file_ref_t` and `rcuref_t`; the comment at the head of
-//! Linux `lib/rcuref.c` is the model of this one).
+//! failed round moves the cache line once more: quadratic in the number of threads. An add always
+//! succeeds. So references are only ever taken by adds, and the old value shows whether the add
+//! took a reference (Linux `file_ref_t` and `rcuref_t`; the comment at the head of Linux
+//! `lib/rcuref.c` is the model of this one).
 //!
 //! The word is signed; it holds the number of references less one, and its range has zones:
 //!
 //! | value | zone | meaning |
 //! |---|---|---|
-//! | `0 ..= MAX` | live | value + 1 references; [`HOLD`] more while a burier is on his way out |
-//! | `-1` | none | the last one was just put; whoever did must bury the object |
+//! | `0 ..= MAX` | live | value + 1 references; [`HOLD`] more while a burier is still leaving |
+//! | `-1` | none | the last one was just put; the thread that put it must bury the object |
 //! | around -[`HOLD`] | live | value + [`HOLD`] + 1 references; the burier left first |
 //! | around [`DEAD`] | dead | buried; every get fails |
 //! | around [`SATURATED`] | saturated | more references than can be counted; never released |
 //!
-//! *Getting* adds one. If the word was live, the reference is had. It is also had if the word was
-//! -1: then the get came between the last put and its burial, and revived the object. Otherwise
-//! the word is in the dead or in the saturated zone, and the slow path puts it back to the middle
-//! of its zone, so that no number of further gets can carry it out.
+//! *Getting* adds one. If the word was live, the get took a reference. It also did if the word was
+//! -1: then the get came between the last put and its burial, and revived the object. Otherwise the
+//! word is in the dead or in the saturated zone, and the slow path puts it back to the middle of
+//! its zone, so that no number of further gets can carry it out.
 //!
-//! *Putting* takes one off. If the result is not negative, others remain. If it is -1, this was
-//! the last: one compare-and-swap from -1 to [`DEAD`] buries the object. If that fails, somebody
+//! *Putting* takes one off. If the result is not negative, others remain. If it is -1, this was the
+//! last: one compare-and-swap from -1 to [`DEAD`] buries the object. If that fails, another thread
 //! has revived it.
 //!
-//! Who expects to put the last reference may try one compare-and-swap from 0, one reference, to
-//! [`DEAD`]: both steps at once, with no moment between them in which the object can be revived.
+//! A thread that expects to put the last reference may try one compare-and-swap from 0, one
+//! reference, to [`DEAD`]: both steps at once, with no instant between them in which the object can
+//! be revived.
 //!
-//! *Revival.* The burier has no reference any more, and still looks at the word. Whoever revived
-//! the object could put its reference, bury it, and free it under the burier's eyes. So he also
-//! adds a [`HOLD`] for the burier, which keeps the word from falling to -1, and the burier takes
-//! it off when he finds the object revived; he does not look again, unless that took the word to
-//! -1: then he buries once more. The two may come in either order. If the burier is first, the
-//! word is around -[`HOLD`] for a moment, in which the reviver has his reference. (Linux has the
-//! burier disable preemption, a read-side section, from before his put.)
+//! *Revival.* The burier has no reference any more, and still looks at the word. The reviver could
+//! put its reference, bury the object, and free it while the burier still looks. So the reviver
+//! also adds a [`HOLD`] for the burier, which keeps the word from falling to -1. The burier takes
+//! the hold off when it finds the object revived; it does not look again, unless that took the word
+//! to -1: then it buries once more. The two may come in either order. If the burier is first, the
+//! word is briefly around -[`HOLD`], and the reviver has its reference meanwhile. (In Linux the
+//! burier disables preemption, a read-side section, from before its put.)
 //!
-//! The narrowest distance from the middle of a zone to its border is a sixteenth of the range
-//! above zero: 2^59, and 2^27 on 32-bit machines. To cross it, as many threads would have to stand
-//! between their add and their repair, or as many references to be leaked while a reviver stands
-//! between its add and its hold.
+//! The narrowest distance from the middle of a zone to its border is a sixteenth of the range above
+//! zero: 2^59, and 2^27 on 32-bit machines. To cross it, that many threads would have to stand
+//! between their add and their repair, or that many references would have to leak while a reviver
+//! stands between its add and its hold.
 
 use crate::sync::atomic::AtomicIsize;
 use crate::sync::atomic::Ordering::{Acquire, Relaxed, Release};
@@ -87,8 +88,8 @@ impl RefCount {
     /// Takes a reference, unless the last one has been put. One atomic add; neither blocks nor
     /// allocates.
     ///
-    /// What reaches the count by a raw pointer must be sure that it still exists, by a reference
-    /// or by a read-side section. The count guards no memory of its own.
+    /// A caller that reaches the count by a raw pointer must be sure that it still exists, by a
+    /// reference or by a read-side section. The count guards no memory of its own.
     #[doc(alias = "file_ref_get")]
     #[inline(always)]
     #[must_use = "without a reference the object must not be touched"]
@@ -100,13 +101,13 @@ impl RefCount {
         before >= 0 && before != isize::MAX || self.get_outside_live_zone(before)
     }
 
-    /// Drops a reference. Returns true if it was the last: then, and only then, the caller
-    /// releases the object. A put without a reference makes the count wrong, and no more: what
-    /// frees memory by the answer is unsafe, and has to see to that. One atomic add, and a
+    /// Drops a reference. Returns true if it was the last: then, and only then, the caller releases
+    /// the object. A put without a reference makes the count wrong, and no more: code that frees
+    /// memory by the answer is unsafe, and has to prevent that. One atomic add, and a
     /// compare-and-swap for the last one; neither blocks nor allocates.
     #[doc(alias = "file_ref_put")]
     #[inline(always)]
-    #[must_use = "who puts the last reference releases the object"]
+    #[must_use = "the thread that puts the last reference releases the object"]
     pub fn put(&self) -> bool {
         // Release: what this holder did with the object comes before its release; pairs with
         // the acquire in `bury`.
@@ -114,14 +115,15 @@ impl RefCount {
         before <= 0 && self.put_outside_live_zone(before)
     }
 
-    /// Drops a reference as [`put`](Self::put), for a holder who expects that it is the last: then
-    /// one compare-and-swap does. If it is not, that is seen before, nearly always.
+    /// Drops a reference as [`put`](Self::put), for a holder that expects that it is the last: then
+    /// one compare-and-swap suffices. If it is not, a load nearly always shows that first.
     #[inline(always)]
-    #[must_use = "who puts the last reference releases the object"]
+    #[must_use = "the thread that puts the last reference releases the object"]
     pub fn put_as_last(&self) -> bool {
-        // A word of 0 is one reference, this one, and no burier on his way out. Nobody revives the
-        // object in between, so it goes from there to the dead zone in one step.
-        // Relaxed: a look, since a compare-and-swap that fails costs as much as one that does not.
+        // A word of 0 is one reference, this one, and no burier that is still leaving. No thread
+        // revives the object in between, so it goes from there to the dead zone in one step.
+        // Relaxed: only a look, since a compare-and-swap that fails costs as much as one that
+        // succeeds.
         // Acquire on success: as in `bury`. Relaxed on failure: nothing is read by it.
         self.0.load(Relaxed) == 0 && self.0.compare_exchange(0, DEAD, Acquire, Relaxed).is_ok()
             || self.put()
@@ -151,10 +153,10 @@ impl RefCount {
                 self.0.fetch_add(HOLD, Relaxed);
                 true
             }
-            // The reviver has not added his hold yet.
+            // The reviver has not added its hold yet.
             DEAD_END..-1 => true,
             BORDER..DEAD_END => {
-                // Relaxed, here and below: moving the word inside its zone tells nobody anything.
+                // Relaxed, here and below: moving the word inside its zone publishes nothing.
                 self.0.store(DEAD, Relaxed);
                 false
             }
@@ -172,7 +174,7 @@ impl RefCount {
     fn put_outside_live_zone(&self, before: isize) -> bool {
         match before {
             0 => return self.bury(),
-            // The reviver has his reference.
+            // The reviver has its reference.
             DEAD_END..0 => {}
             // A put without a get, caught: the object is dead already.
             BORDER..DEAD_END => self.0.store(DEAD, Relaxed),
@@ -183,7 +185,7 @@ impl RefCount {
         false
     }
 
-    /// Releases the object, unless somebody revived it since this thread took the word to -1.
+    /// Releases the object, unless another thread revived it since this thread took the word to -1.
     fn bury(&self) -> bool {
         loop {
             // Acquire on success: pairs with the release of every earlier put, so that the
@@ -192,7 +194,8 @@ impl RefCount {
             if self.0.compare_exchange(-1, DEAD, Acquire, Relaxed).is_ok() {
                 return true;
             }
-            // Release: whoever releases the object frees the word too, after this last look.
+            // Release: the thread that releases the object also frees the word, after this last
+            // look.
             if self.0.fetch_sub(HOLD, Release) != HOLD_IN {
                 return false;
             }
@@ -206,7 +209,7 @@ impl Default for RefCount {
     }
 }
 
-/// Tells the model checker that nobody may touch the count any more.
+/// Tells the model checker that no thread may touch the count any more.
 #[cfg(loom)]
 impl Drop for RefCount {
     fn drop(&mut self) {
@@ -380,7 +383,7 @@ mod models {
         spawn(move || act(&object))
     }
 
-    /// A last put that does not see what another holder did before its own.
+    /// The last put does not see what another holder did before its own put.
     #[test]
     fn the_last_put_sees_what_every_holder_did() {
         explore(Any, || {
@@ -397,7 +400,7 @@ mod models {
         });
     }
 
-    /// Two last puts, or none, or one while a reference that was had is still held.
+    /// Two last puts, or none, or one while a reference is still held.
     #[test]
     fn one_put_is_the_last() {
         explore(Any, || {
@@ -411,7 +414,7 @@ mod models {
         });
     }
 
-    /// Those who expect to be the last, beside those who do not, beside revivals and holds.
+    /// Puts that expect to be the last, beside ordinary puts, revivals and holds.
     #[test]
     fn put_as_last_among_revivals_and_holds() {
         explore(AtMost(4), || {
@@ -442,7 +445,7 @@ mod models {
         });
     }
 
-    /// Who puts as the last sees what every holder did: the acquire of `put_as_last`.
+    /// The last put sees what every holder did: the acquire of `put_as_last`.
     #[test]
     fn who_puts_as_the_last_sees_what_every_holder_did() {
         explore(Any, || {
