@@ -1,23 +1,23 @@
 //! An object with a reference count, whose memory outlives its readers.
 //!
 //! The object has two ends. When the last [`Ref`] goes, its *release hook* runs, at once and on
-//! that thread (or on one that is dropping a reference at the same moment). When the read-side
-//! sections of that moment have ended, the object is dropped and its memory freed: a reader that
-//! [borrowed](Borrowed) it without a reference may look at it until then. So the hook takes `&T`,
-//! and `Drop` comes later.
+//! that thread (or on one that is dropping a reference at the same time). When the read-side
+//! sections that were under way then have ended, the object is dropped and its memory freed: a
+//! reader that [borrowed](Borrowed) it without a reference may look at it until then. So the hook
+//! takes `&T`, and `Drop` comes later.
 //!
-//! The first end can also come early: [`Ref::revoke`] runs the hook under the eyes of those who
-//! hold references, who may ask whether [it was so](Ref::is_revoked). Their references go on to
-//! keep the memory, and nothing else happens when the last of them goes.
+//! The first end can also come early: [`Ref::revoke`] runs the hook while references still exist.
+//! Their holders can [ask](Ref::is_revoked) whether that happened. Their references still keep the
+//! memory, and nothing else happens when the last of them goes.
 //!
-//! Objects of any type stand behind one thin pointer, also those of types that the reader does
-//! not know (`dyn`): how is told in [`block`]. If the object's type is sized, a reader that
-//! borrows it touches nothing else.
+//! Objects of any type stand behind one thin pointer, also those of types that the reader does not
+//! know (`dyn`): [`block`] describes how. If the object's type is sized, a reader that borrows it
+//! touches nothing else.
 //!
 //! # What keeps a block alive
 //!
-//! A block is freed by its RCU callback, and that is queued once, by whoever puts the last
-//! reference. So an anchor is good
+//! A block is freed by its RCU callback. The thread that puts the last reference queues it, once.
+//! So an anchor is valid
 //! - while a `Ref` to it exists, since then the last reference has not been put; and
 //! - inside a read-side section in which it was found published with a reference of its own,
 //!   since that reference was put later than the section began, or never.
@@ -45,7 +45,7 @@ use crate::rcu::Guard;
 pub enum End {
     /// The last reference has gone.
     Released,
-    /// It was taken from those who still hold references. They may be using it.
+    /// The object was taken from threads that still hold references. They may be using it.
     Revoked,
 }
 
@@ -61,9 +61,9 @@ pub struct Borrowed<'g, T: ?Sized> {
     section: PhantomData<&'g T>,
 }
 
-// SAFETY: a `Ref` is to its object what an `Arc` is: it shares `&T` between threads, and the
-// last one, on whatever thread, releases and drops the object. `T` and what else is in the
-// block are `Send + Sync`, as the constructors demand.
+// SAFETY: a `Ref` is to its object what an `Arc` is: it shares `&T` between threads, and the last
+// one, on any thread, releases and drops the object. `T` and everything else in the block are `Send
+// + Sync`, as the constructors demand.
 unsafe impl<T: ?Sized + Send + Sync> Send for Ref<T> {}
 // SAFETY: as above.
 unsafe impl<T: ?Sized + Send + Sync> Sync for Ref<T> {}
@@ -79,10 +79,10 @@ impl<T: Send + Sync + 'static> Ref<T> {
         }
     }
 
-    /// Makes a counted object whose `hook` runs when the last reference goes, at once, on the
-    /// thread that drops it, or on one that is dropping a reference at the same moment. A panic of
-    /// the hook comes out there, and the object is dropped all the same (see
-    /// [`unwind`](crate::unwind)). Allocates.
+    /// Makes a counted object whose `hook` runs when the last reference goes: at once, on the
+    /// thread that drops it, or on one that is dropping a reference at the same time. A panic of
+    /// the hook propagates there, and the object is still dropped (see [`unwind`](crate::unwind)).
+    /// Allocates.
     #[must_use]
     pub fn with_release(value: T, hook: impl Fn(&T) + Send + Sync + 'static) -> Self {
         Self {
@@ -116,7 +116,7 @@ impl<T: Send + Sync + 'static> Ref<T> {
         Self::try_with_ends(value, move |value, _| hook(value))
     }
 
-    /// As [`try_with_release`](Self::try_with_release), with a hook that is told which end it is.
+    /// As [`try_with_release`](Self::try_with_release), with a hook that receives the [`End`].
     ///
     /// # Errors
     /// [`OutOfMemory`]; value and hook are dropped, and the hook does not run.
@@ -142,7 +142,7 @@ impl<T: ?Sized + 'static> Ref<T> {
     /// assert_eq!(shown.to_string(), "7");
     /// ```
     ///
-    /// Where a sized type would do, [`new`](Self::new) is meant, and this does not compile:
+    /// Where a sized type would do, use [`new`](Self::new): this does not compile:
     ///
     /// ```compile_fail
     /// # use fdtable_base::counted::Ref;
@@ -187,8 +187,8 @@ impl<T: ?Sized + 'static> Ref<T> {
         Self::try_coerced_with_ends(value, coerce, move |value, _| hook(value))
     }
 
-    /// As [`try_coerced_with_release`](Self::try_coerced_with_release), with a hook that is told
-    /// which end it is.
+    /// As [`try_coerced_with_release`](Self::try_coerced_with_release), with a hook that receives
+    /// the [`End`].
     ///
     /// # Errors
     /// [`OutOfMemory`]; value and hook are dropped, and the hook does not run.
@@ -210,7 +210,7 @@ impl<T: ?Sized + 'static> Ref<T> {
 }
 
 impl<T: ?Sized> Ref<T> {
-    /// Tells whether both refer to the same object.
+    /// Returns true if both refer to the same object.
     #[must_use]
     pub fn ptr_eq(a: &Self, b: &Self) -> bool {
         a.anchor == b.anchor
@@ -224,44 +224,44 @@ impl<T: ?Sized> Ref<T> {
     }
 
     /// Takes the object from its holders: runs its hook now, with [`End::Revoked`], and not when
-    /// the last reference goes. Tells whether this call did; if not, another has, whose hook may
-    /// still be running.
+    /// the last reference goes. Returns true if this call did; if not, another has, and its hook
+    /// may still be running.
     ///
-    /// Who holds a reference, or has borrowed the object, may use it still, also while the hook
-    /// runs; it is the hook that makes this useless. May run on any thread, and may be called
-    /// inside of sections if the hook may.
+    /// A thread that holds a reference, or has borrowed the object, may still use it, also while
+    /// the hook runs; it is the hook that makes the object useless. May run on any thread, and may
+    /// be called inside of sections if the hook may.
     pub fn revoke(this: &Self) -> bool {
         // SAFETY: a reference keeps its block.
         unsafe { block::revoke(this.anchor) }
     }
 
-    /// Tells whether the object was [revoked](Self::revoke).
+    /// Returns true if the object was [revoked](Self::revoke).
     #[inline(always)]
     #[must_use]
     pub fn is_revoked(this: &Self) -> bool {
         this.header().is_revoked()
     }
 
-    /// Drops the reference, for a holder who expects that it is the last one. One
+    /// Drops the reference, for a holder that expects that it is the last one. Costs one
     /// compare-and-swap then, and one atomic add more if it is not.
     #[inline(always)]
     pub fn put_as_last(this: Self) {
         let anchor = this.into_raw();
         // SAFETY: the reference, which is put below, keeps the block.
         if unsafe { Header::of(anchor) }.count.put_as_last() {
-            // SAFETY: this was the last reference, and it is told to one holder only.
+            // SAFETY: this was the last reference, and only one holder learns that.
             unsafe { block::release(anchor) };
         }
     }
 
-    /// Hands the reference over to a raw pointer.
+    /// Converts the reference into a raw pointer.
     pub(crate) fn into_raw(self) -> NonNull<Anchor> {
         let anchor = self.anchor;
         mem::forget(self);
         anchor
     }
 
-    /// Takes a reference back from a raw pointer.
+    /// Converts a raw pointer back into the reference.
     ///
     /// # Safety
     /// `anchor` came from [`into_raw`](Self::into_raw) of this type, and is taken back once.
@@ -279,7 +279,7 @@ impl<T: ?Sized> Ref<T> {
     pub(crate) unsafe fn try_from_anchor(anchor: NonNull<Anchor>) -> Option<Self> {
         // SAFETY: as the caller promises.
         let had = unsafe { Header::of(anchor) }.count.get();
-        // Made only if it was had: one that is dropped gives one back.
+        // Made only after the increment succeeded: dropping a reference decrements.
         had.then(|| Self {
             anchor,
             owns: PhantomData,
@@ -318,14 +318,14 @@ impl<T: ?Sized> Drop for Ref<T> {
     #[inline(always)]
     fn drop(&mut self) {
         if self.header().count.put() {
-            // SAFETY: this was the last reference, and it is told to one holder only.
+            // SAFETY: this was the last reference, and only one holder learns that.
             unsafe { block::release(self.anchor) };
         }
     }
 }
 
 impl<'g, T: ?Sized> Borrowed<'g, T> {
-    /// Stands for what was found in a section.
+    /// Represents an object that was found in a section.
     ///
     /// # Safety
     /// `anchor` was published, with a reference to a `T` of its own, inside the section of the
@@ -345,7 +345,7 @@ impl<'g, T: ?Sized> Borrowed<'g, T> {
     pub fn upgrade(self) -> Option<Ref<T>> {
         // SAFETY: the section, which lasts for 'g, keeps the block.
         let header = unsafe { Header::of(self.anchor) };
-        // A reference is made only if it was had: one that is dropped gives one back.
+        // Made only after the increment succeeded: dropping a reference decrements.
         if header.count.get() {
             Some(Ref {
                 anchor: self.anchor,
@@ -356,7 +356,7 @@ impl<'g, T: ?Sized> Borrowed<'g, T> {
         }
     }
 
-    /// Tells whether the object was [revoked](Ref::revoke).
+    /// Returns true if the object was [revoked](Ref::revoke).
     #[inline(always)]
     #[must_use]
     pub fn is_revoked(self) -> bool {

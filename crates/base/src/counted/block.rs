@@ -5,12 +5,12 @@
 //!                                      ^ anchor
 //! ```
 //!
-//! Everybody knows a block by its *anchor*, the place of its value. In front of the anchor is the
-//! [`Header`], which is the same for all types. In front of that is the pointer to the object,
-//! if it is of a type whose pointers say more than an address (`dyn`); and in front of that is the
-//! [`Lead`]: nothing, or the links of the list that the object is on. Whoever knows the object's
-//! type `T` finds all of these. What `T` does not tell, the sizes of the value and of the hook,
-//! the header's one function knows, which was made for the very block.
+//! All code knows a block by its *anchor*, the address of its value. In front of the anchor is the
+//! [`Header`], which is the same for all types. In front of that is the pointer to the object, if
+//! it is of a type with wide pointers (`dyn`); and in front of that is the [`Lead`]: nothing, or
+//! the links of the list that the object is on. Code that knows the object's type `T` finds all of
+//! these. Only the header's one function, made for this block, knows what `T` does not determine:
+//! the sizes of the value and of the hook.
 
 use core::alloc::Layout;
 use core::marker::PhantomData;
@@ -30,11 +30,11 @@ use crate::unwind;
 use super::End;
 use super::revocations::REVOCATIONS;
 
-/// The value of a block, of a type that only the maker of the block knows. Never made, only
-/// pointed to.
+/// The value of a block, of a type that only the maker of the block knows. Never made; exists only
+/// behind pointers.
 pub(crate) enum Anchor {}
 
-/// What stands directly in front of every value.
+/// The header, directly in front of every value.
 #[repr(C)]
 pub(super) struct Header {
     /// First, so that its address is that of the header. Its function takes the next step to the
@@ -45,7 +45,7 @@ pub(super) struct Header {
     pub(super) count: RefCount,
 }
 
-/// How far an object has come, and what its list wants to know of it.
+/// How far an object has come, and the number that its list keeps.
 #[derive(Debug)]
 pub(super) struct State(AtomicU32);
 
@@ -54,12 +54,12 @@ impl State {
     const REVOKED: u32 = 1;
     /// The last reference has gone, and the hook has run.
     const RELEASED: u32 = 2;
-    /// There is no hook and no lead: nothing is to be done when the last reference goes.
+    /// There is no hook and no lead: nothing happens when the last reference goes.
     const QUIET: u32 = 4;
-    /// Where the number begins that a [`Lead`] keeps here.
+    /// The lowest bit of the number that a [`Lead`] keeps here.
     const NUMBER: u32 = 3;
 
-    /// How a block begins.
+    /// The state of a new block.
     const fn at_first<S, H: Hook<S>, L: Lead>() -> u32 {
         if H::IS_NONE && L::IS_NONE {
             Self::QUIET
@@ -68,8 +68,8 @@ impl State {
         }
     }
 
-    /// Tells whether the object was revoked. The block is not looked at while no object in the
-    /// process is: the state stands beside the count, which others write.
+    /// Returns true if the object was revoked. The block is not read while no object in the process
+    /// is revoked: the state stands beside the count, which others write.
     #[inline(always)]
     pub(super) fn is_revoked(&self) -> bool {
         REVOCATIONS.any() && self.says_revoked()
@@ -77,13 +77,13 @@ impl State {
 
     #[cold]
     fn says_revoked(&self) -> bool {
-        // Acquire: pairs with the release in `revoke`: that the revocation is counted is seen too,
-        // so that who has once found the object revoked does so again. Who knows that a revocation
-        // is over has synchronised with it, and sees the bit in any case.
+        // Acquire: pairs with the release in `revoke`, so the count of that revocation is visible
+        // too, and a thread that has once found the object revoked finds it so again. A thread that
+        // knows that a revocation is over has synchronised with it, and sees the bit in any case.
         self.0.load(Acquire) & Self::REVOKED != 0
     }
 
-    /// Tells whether something is to be done when the last reference goes.
+    /// Returns true if there is something to do when the last reference goes.
     fn has_end_to_come(&self) -> bool {
         // Acquire: as in `says_revoked`.
         self.0.load(Acquire) & (Self::REVOKED | Self::QUIET) == 0
@@ -95,14 +95,15 @@ impl State {
         self.0.load(Relaxed) >> Self::NUMBER
     }
 
-    /// Keeps a number for the lead. For the maker of a block that nobody else knows.
+    /// Keeps a number for the lead. For the maker of a block, before any other thread knows the
+    /// block.
     fn set_number(&self, number: u32) {
         // Relaxed: whatever makes the block known to others makes this known.
         self.0.store(number << Self::NUMBER, Relaxed);
     }
 }
 
-/// What is in front of a header, for an object that must be told to leave before its memory goes.
+/// The part in front of a header, for an object that must leave a list before its memory is freed.
 ///
 /// # Safety
 /// Its size is a multiple of a header's alignment, and it needs no drop.
@@ -124,9 +125,9 @@ unsafe impl Lead for () {
     unsafe fn leave<T: ?Sized>(_anchor: NonNull<Anchor>) {}
 }
 
-/// What is told how the use of an object ends.
+/// Called when the use of an object ends.
 pub(crate) trait Hook<S> {
-    /// Whether being told does nothing.
+    /// Whether calling it does nothing.
     const IS_NONE: bool = false;
 
     /// Called once, at the first of the two ends.
@@ -139,7 +140,7 @@ impl<S, F: Fn(&S, End)> Hook<S> for F {
     }
 }
 
-/// The hook of an object whose end nobody is told.
+/// The hook of an object whose end has no observer.
 pub(super) struct NoHook;
 
 impl<S> Hook<S> for NoHook {
@@ -174,13 +175,13 @@ const fn larger(a: usize, b: usize) -> usize {
     if a > b { a } else { b }
 }
 
-/// Tells whether a pointer to a `T` is an address and no more.
+/// Returns true if a pointer to a `T` is only an address.
 pub(super) const fn is_thin<T: ?Sized>() -> bool {
     size_of::<NonNull<T>>() == size_of::<usize>()
 }
 
-/// Returns how far in front of the anchor the header begins, or the pointer to the object if
-/// there is one.
+/// Returns how far in front of the anchor the header begins, or the pointer to the object if there
+/// is one.
 const fn front_distance<T: ?Sized>() -> usize {
     let object = if is_thin::<T>() {
         0
@@ -224,7 +225,7 @@ impl Header {
     pub(super) unsafe fn of<'a>(anchor: NonNull<Anchor>) -> &'a Self {
         // SAFETY: a header is in front of every value, in the same allocation.
         let header = unsafe { anchor.cast::<Self>().sub(1) };
-        // SAFETY: it was written before anybody else knew the block; the block is alive.
+        // SAFETY: it was written before any other code knew the block; the block is alive.
         unsafe { header.as_ref() }
     }
 
@@ -243,8 +244,8 @@ pub(crate) unsafe fn number(anchor: NonNull<Anchor>) -> u32 {
     unsafe { Header::of(anchor) }.state.number()
 }
 
-/// Asks for the line of a block's count, which is right before its anchor. There need not be a
-/// block.
+/// Prefetches the line of a block's count, which is right before its anchor. There does not have to
+/// be a block.
 #[cfg(not(loom))]
 #[inline(always)]
 pub(crate) fn prefetch_count(anchor: *const Anchor) {
@@ -254,7 +255,7 @@ pub(crate) fn prefetch_count(anchor: *const Anchor) {
 /// Keeps a number, below 2^29, in the block's header.
 ///
 /// # Safety
-/// The block is alive, and known to nobody but the caller.
+/// The block is alive, and only the caller knows it.
 pub(crate) unsafe fn set_number(anchor: NonNull<Anchor>, number: u32) {
     // SAFETY: as the caller promises.
     unsafe { Header::of(anchor) }.state.set_number(number);
@@ -273,7 +274,7 @@ pub(super) unsafe fn object<'a, T: ?Sized>(anchor: NonNull<Anchor>) -> &'a T {
     } else {
         // SAFETY: the front of such a block begins with the pointer.
         let place = unsafe { anchor.byte_sub(front_distance::<T>()) };
-        // SAFETY: it was written before anybody else knew the block, and never changes.
+        // SAFETY: it was written before any other code knew the block, and never changes.
         unsafe { place.cast().read() }
     };
     // SAFETY: the value, or what `coerce` found from it. It stays in place, and only shared,
@@ -281,8 +282,8 @@ pub(super) unsafe fn object<'a, T: ?Sized>(anchor: NonNull<Anchor>) -> &'a T {
     unsafe { object.as_ref() }
 }
 
-/// Memory of a block. Dropping this gives it back. Its layout is in its type, so that the compiler
-/// finds where it goes.
+/// Memory of a block. Dropping this frees it. Its layout is in its type, so that the compiler finds
+/// the size class to free it to.
 struct Memory<T: ?Sized, S, H, L> {
     place: NonNull<u8>,
     shape: PhantomData<Shape<T, S, H, L>>,
@@ -307,12 +308,12 @@ impl<T: ?Sized, S, H, L> Memory<T, S, H, L> {
 impl<T: ?Sized, S, H, L> Drop for Memory<T, S, H, L> {
     #[inline(always)]
     fn drop(&mut self) {
-        // SAFETY: `try_new` took it with this layout, and nobody uses it any more.
+        // SAFETY: `try_new` took it with this layout, and nothing uses it any more.
         unsafe { general::free(self.place, Shape::<T, S, H, L>::LAYOUT) };
     }
 }
 
-/// A value that is in its place. Dropping this drops it, and gives the memory back.
+/// A value in its place. Dropping this drops the value, and frees the memory.
 struct Unfinished<T: ?Sized, S, H, L> {
     value: NonNull<S>,
     _memory: Memory<T, S, H, L>,
@@ -320,7 +321,7 @@ struct Unfinished<T: ?Sized, S, H, L> {
 
 impl<T: ?Sized, S, H, L> Drop for Unfinished<T, S, H, L> {
     fn drop(&mut self) {
-        // SAFETY: the value was written there, and nobody else knows it yet. The memory goes
+        // SAFETY: the value was written there, and no other code knows it yet. The memory is freed
         // after it, also if its drop panics.
         unsafe { self.value.drop_in_place() };
     }
@@ -331,7 +332,8 @@ pub(super) const fn layout<T: ?Sized, S, H, L>() -> Layout {
     Shape::<T, S, H, L>::LAYOUT
 }
 
-/// Makes a block with one reference. Allocates. In line, so that the value is made where it stays.
+/// Makes a block with one reference. Allocates. Inlined, so that the value is made in its final
+/// place.
 #[inline(always)]
 pub(crate) fn make<T, S, H, L>(
     lead: L,
@@ -386,14 +388,14 @@ where
     Ok(anchor.cast())
 }
 
-/// Ends a block that only its maker knows: drops what is in it, and runs no hook.
+/// Ends a block that only its maker knows: drops its contents, and runs no hook.
 ///
 /// # Safety
 /// The block was just made, and the caller alone knows it.
 pub(crate) unsafe fn abandon(anchor: NonNull<Anchor>) {
     // SAFETY: as the caller promises.
     let header = unsafe { Header::of(anchor) };
-    // Relaxed: nobody else sees it.
+    // Relaxed: no other thread sees it.
     header.state.0.store(State::RELEASED, Relaxed);
     let step = header.rcu.invoke();
     // SAFETY: the header is in front of the anchor, in the same allocation.
@@ -403,7 +405,7 @@ pub(crate) unsafe fn abandon(anchor: NonNull<Anchor>) {
     unsafe { step(place.cast()) };
 }
 
-/// Ends the object and has the block freed after a grace period.
+/// Ends the object and frees the block after a grace period.
 ///
 /// # Safety
 /// The last reference to the block was just put, by the caller.
@@ -423,7 +425,7 @@ pub(super) unsafe fn release(anchor: NonNull<Anchor>) {
     drop(reclaim);
 }
 
-/// Ends the object under the eyes of its holders; tells whether it had not ended before.
+/// Ends the object while references still exist. Returns true if it had not ended before.
 ///
 /// # Safety
 /// The caller has a reference to the block.
@@ -431,10 +433,10 @@ pub(super) unsafe fn release(anchor: NonNull<Anchor>) {
 pub(super) unsafe fn revoke(anchor: NonNull<Anchor>) -> bool {
     // SAFETY: the reference keeps the block.
     let header = unsafe { Header::of(anchor) };
-    // Before the bit, so that who sees that goes on to see it.
+    // Before the bit, so that a thread that sees the bit also sees the count.
     REVOCATIONS.begin();
-    // Release: pairs with the acquire of `says_revoked`, and with this one's: of two who revoke,
-    // who comes second sees that the first has counted. The reference that the caller has yet to
+    // Release: pairs with the acquire of `says_revoked`, and with this one's: of two revoking
+    // threads, the second sees that the first has counted. The reference that the caller has yet to
     // put orders this with the last put.
     if header.state.0.fetch_or(State::REVOKED, AcqRel) & State::REVOKED != 0 {
         REVOCATIONS.end();
@@ -457,24 +459,25 @@ impl Drop for Reclaim {
     fn drop(&mut self) {
         // SAFETY: the block stays until its callback frees it.
         let state = unsafe { &(*self.0.as_ptr()).state };
-        // No exchange: without references nobody else writes it, and whoever invokes the callback
-        // has synchronised with the queue. Release: who reads a revocation from this store sees
-        // that it is counted, as from the one in `revoke`, which this thread has synchronised with.
+        // No exchange: without references no other thread writes it, and the thread that invokes
+        // the callback has synchronised with the queue. Release: a thread that reads a revocation
+        // from this store sees that it is counted, as from the one in `revoke`, which this thread
+        // has synchronised with.
         state
             .0
             .store(state.0.load(Relaxed) | State::RELEASED, Release);
-        // SAFETY: the block stays until its callback frees it, and without references nobody
-        // but readers in sections looks at it; they do not touch its RCU head. What is in it
-        // is `Send`, so any thread may drop it.
+        // SAFETY: the block stays until its callback frees it. Without references only readers in
+        // sections look at it; they do not touch its RCU head. Everything in it is `Send`, so any
+        // thread may drop it.
         unsafe { rcu::call(self.0.cast()) };
     }
 }
 
-/// Takes a block the next step to its end: the hook, in one of its two forms, and then its memory.
+/// Takes the next step to a block's end: first its hook, in one of its two forms, then its memory.
 ///
 /// # Safety
 /// `head` is in the header of a block that was made of an `S`, an `H` and an `L` for a `T`, and
-/// that is alive. If it is released, nobody uses it after this call; if not, the object has not
+/// that is alive. If it is released, nothing uses it after this call; if not, the object has not
 /// ended before.
 unsafe fn take_step<T, S, H, L>(head: NonNull<rcu::Head>)
 where
@@ -485,7 +488,7 @@ where
     // SAFETY: the value follows the header, of which the head is the first field.
     let anchor = unsafe { head.cast::<Header>().add(1) }.cast::<Anchor>();
     // SAFETY: as the caller promises. Relaxed: the caller has just written it, or has synchronised
-    // with who did.
+    // with the thread that did.
     let state = unsafe { Header::of(anchor) }.state.0.load(Relaxed);
     if state & State::RELEASED != 0 {
         // SAFETY: as the caller promises.
@@ -501,9 +504,9 @@ where
     }
 }
 
-/// Calls the hook of a block, and has it leave its list, also if the hook panics. While the thread
-/// unwinds, a panic is contained: so any reference may be the last one of an object whose hook
-/// panics.
+/// Calls the hook of a block, and makes it leave its list, also if the hook panics. While the
+/// thread unwinds, a panic is contained: so any reference may be the last one of an object whose
+/// hook panics.
 ///
 /// # Safety
 /// As [`take_step`], for a block that is not released.
@@ -535,19 +538,19 @@ unsafe fn free<T: ?Sized, S, H, L>(anchor: NonNull<Anchor>) {
     // SAFETY: a header is in front of every value.
     let header = unsafe { anchor.cast::<Header>().sub(1) };
     let memory = Memory::<T, S, H, L>::at(place);
-    // Goes after the value, and also if its drop panics.
+    // Dropped after the value, and also if the value's drop panics.
     let hook = Owned(hook);
     // SAFETY: it is there until the next line.
     if unsafe { header.as_ref() }.state.says_revoked() {
         REVOCATIONS.end();
     }
-    // SAFETY: nobody uses the header any more.
+    // SAFETY: nothing uses the header any more.
     unsafe { header.drop_in_place() };
     unwind::both(|| drop(Owned(value)), || drop(hook));
     drop(memory);
 }
 
-/// Something in its place that nobody else uses any more. Dropping this drops it.
+/// A value in its place that nothing else uses any more. Dropping this drops it.
 struct Owned<V>(NonNull<V>);
 
 impl<V> Drop for Owned<V> {

@@ -1,6 +1,7 @@
-//! Models of counted objects, and the object that the models of slots have in them. A holder of
-//! a reference looks at what the release hook ends; who only borrowed looks at what `Drop` ends.
-//! Whatever goes wrong shows as a look that meets an end, or as an end that comes twice or never.
+//! Models of counted objects, and the object for the models of slots. A holder of a reference looks
+//! at the part that the release hook ends; a reader that only borrowed looks at the part that
+//! `Drop` ends. A failure shows as a look that meets an end, or as an end that comes twice or
+//! never.
 
 use super::*;
 use crate::model::Preemptions::{Any, AtMost};
@@ -42,7 +43,7 @@ impl Fates {
         Ref::with_release(object, |object| object.held.end())
     }
 
-    /// Checks that so many objects there were, and that all have ended. Nobody may use them.
+    /// Checks that there were `objects` of them, and that all have ended. No thread may use them.
     pub(crate) fn check(&self, objects: usize) {
         rcu::barrier().expect("outside of sections");
         assert_eq!(self.releases.count(), objects, "releases");
@@ -70,7 +71,7 @@ fn the_last_of_three_holders_releases() {
     });
 }
 
-/// A revocation that is told to have been, and is not seen.
+/// A revocation is known to be over, and is not seen.
 #[test]
 fn who_comes_second_to_revoke_sees_that_it_was_revoked() {
     explore(Any, || {
@@ -83,7 +84,7 @@ fn who_comes_second_to_revoke_sees_that_it_was_revoked() {
             }
         });
         if !Ref::revoke(&object) {
-            assert!(Ref::is_revoked(&object), "somebody has");
+            assert!(Ref::is_revoked(&object), "another thread has revoked it");
         }
         join(other);
         drop(object);
@@ -91,7 +92,7 @@ fn who_comes_second_to_revoke_sees_that_it_was_revoked() {
     });
 }
 
-/// A revocation that is seen, and then not.
+/// A revocation is seen, and then not seen again.
 #[test]
 fn who_sees_a_revocation_sees_it_again() {
     explore(AtMost(2), || {
@@ -108,7 +109,7 @@ fn who_sees_a_revocation_sees_it_again() {
         drop(ended);
         rcu::barrier().expect("outside of sections");
         if was {
-            assert!(Ref::is_revoked(&object), "it was before");
+            assert!(Ref::is_revoked(&object), "it was revoked before");
         }
         join(other);
         drop(object);

@@ -1,17 +1,17 @@
 //! How many objects are revoked and not yet freed, in the whole process.
 //!
-//! Most programs revoke nothing, and then a lookup need not look at the object's block: its state
-//! stands on the cache line of the count, which everybody writes who takes a reference. So lookups
-//! look here first, at a word that stays in every processor's cache.
+//! Most programs revoke nothing, and then a lookup does not have to read the object's block. The
+//! block's state stands on the cache line of the count, and every thread that takes a reference
+//! writes that line. So lookups look here first, at a word that stays in every CPU's cache.
 //!
-//! # Why nobody misses a revocation
+//! # Why no thread misses a revocation
 //!
 //! A revocation is counted before its object says that it is revoked, and no longer once its block
-//! is freed. Who knows that it has begun, since it was told so or has found the object revoked, has
-//! synchronised with it, and so finds the word as it was left by it, or as later revocations and
-//! frees have left it. The object's own free is not among those while somebody can ask: he has a
-//! reference, or is in a section in which it was found. Until then the word has at least this one
-//! in it.
+//! is freed. A thread knows that the revocation has begun because it was informed, or because it
+//! found the object revoked. So it has synchronised with the revocation, and finds the word as the
+//! revocation left it, or as later revocations and frees have left it. The object's own free is not
+//! among those while a thread can ask: it has a reference, or is in a section in which the object
+//! was found. Until then the word includes at least this revocation.
 
 use crossbeam_utils::CachePadded;
 
@@ -23,7 +23,7 @@ global! {
     pub(super) static REVOCATIONS: Revocations = Revocations::new();
 }
 
-/// The number, on a line of its own.
+/// The count, on its own cache line.
 pub(super) struct Revocations(CachePadded<AtomicUsize>);
 
 impl Revocations {
@@ -37,22 +37,23 @@ impl Revocations {
         Self(CachePadded::new(AtomicUsize::new(0)))
     }
 
-    /// Tells whether any object may be revoked.
+    /// Returns true if any object may be revoked.
     #[inline(always)]
     pub(super) fn any(&self) -> bool {
-        // Relaxed: as the bit in the object's state is read, and for the same reason.
+        // Relaxed: for the same reason as the read of the bit in the object's state.
         self.0.load(Relaxed) != 0
     }
 
     /// Counts an object that was revoked.
     pub(super) fn begin(&self) {
-        // Relaxed: what orders the bit with those who know of the revocation orders this too.
+        // Relaxed: whatever orders the bit with threads that know of the revocation orders this
+        // too.
         self.0.fetch_add(1, Relaxed);
     }
 
-    /// Forgets one whose block is freed.
+    /// Uncounts an object whose block is freed.
     pub(super) fn end(&self) {
-        // Relaxed: nobody can ask for that object any more.
+        // Relaxed: no thread can ask for that object any more.
         self.0.fetch_sub(1, Relaxed);
     }
 }
