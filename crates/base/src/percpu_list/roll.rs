@@ -42,7 +42,7 @@ pub(super) struct Part {
     changes: usize,
     is_read_only: bool,
     is_detached: bool,
-    /// Members that left on another processor, and on another node.
+    /// Members that left on another CPU, and on another node.
     left_far: u64,
     left_very_far: u64,
 }
