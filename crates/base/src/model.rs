@@ -1,10 +1,10 @@
-//! What the models share: how far they are explored, and an object that the checker watches.
+//! Shared code of the models: how far they are explored, and an object that the checker watches.
 //!
-//! A model is a small program of two or three threads. `loom` runs it once for every order of
-//! its steps, and for every older value that a load may still return, and fails when an
-//! assertion does, when threads wait for each other, or when an access to a cell is not ordered
-//! with a write to it. Each model stands beside what it checks, in a module `models`; run them
-//! with `cargo xtask loom`. `cargo xtask mutate` checks that they notice weakened orderings.
+//! A model is a small program of two or three threads. `loom` runs it once for every order of its
+//! steps, and for every older value that a load may still return. It fails when an assertion does,
+//! when threads wait for each other, or when an access to a cell is not ordered with a write to it.
+//! Each model stands beside the code that it checks, in a module `models`; run them with `cargo
+//! xtask loom`. `cargo xtask mutate` checks that they notice weakened orderings.
 
 use loom::cell::UnsafeCell;
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -17,13 +17,13 @@ pub(crate) use loom::thread::{JoinHandle, spawn};
 /// How often a thread may be interrupted while it could go on. Waiting is no interruption.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Preemptions {
-    /// As often as there are steps: every order is explored.
+    /// Unlimited: every order is explored.
     Any,
-    /// So often in all, or as often as `LOOM_MAX_PREEMPTIONS` says if that is more.
+    /// Limited to this number, or to `LOOM_MAX_PREEMPTIONS` if that is more.
     AtMost(usize),
 }
 
-/// Runs `model` in every order that `preemptions` allows, and says how many there were.
+/// Runs `model` in every order that `preemptions` allows, and reports how many there were.
 pub(crate) fn explore(preemptions: Preemptions, model: impl Fn() + Send + Sync + 'static) {
     let mut builder = loom::model::Builder::new();
     builder.max_branches = builder.max_branches.max(20_000);
@@ -48,8 +48,8 @@ pub(crate) fn explore(preemptions: Preemptions, model: impl Fn() + Send + Sync +
     );
 }
 
-/// Overwrites what is freed, so that a look at a node that is gone does not go well by chance: the
-/// checker sees cells, and not memory.
+/// Overwrites freed memory, so that a look at a freed node does not succeed by chance: the checker
+/// sees cells, and not memory.
 struct Overwriting;
 
 #[global_allocator]
@@ -63,9 +63,9 @@ unsafe impl GlobalAlloc for Overwriting {
     }
 
     unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
-        // SAFETY: the caller gives the memory up, all of it.
+        // SAFETY: the caller gives up the memory, all of it.
         unsafe { memory.write_bytes(0xA5, layout.size()) };
-        // SAFETY: as the caller promises. The compiler does not know what becomes of it.
+        // SAFETY: as the caller promises. The compiler does not know what happens to it.
         unsafe { System.dealloc(core::hint::black_box(memory), layout) };
     }
 }
@@ -75,14 +75,14 @@ pub(crate) fn join<T>(thread: JoinHandle<T>) -> T {
     thread.join().expect("the thread ends")
 }
 
-/// An object that the checker watches: looking at it is a read, its end a write, and the two
-/// must not meet.
+/// An object that the checker watches: looking at it is a read, its end a write, and the two must
+/// not meet.
 pub(crate) struct Watched {
     alive: UnsafeCell<bool>,
     ends: Ends,
 }
 
-/// How many objects have ended in this execution. No part of what is modelled.
+/// How many objects have ended in this execution. It is not part of what is modelled.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Ends(Arc<Count>);
 
@@ -113,13 +113,13 @@ impl Watched {
     }
 
     pub(crate) fn look(&self) {
-        // SAFETY: the checker tells if an end meets this read.
+        // SAFETY: the checker reports it if an end meets this read.
         let alive = self.alive.with(|alive| unsafe { *alive });
         assert!(alive, "the object has ended");
     }
 
     pub(crate) fn end(&self) {
-        // SAFETY: the checker tells if a look or another end meets this write.
+        // SAFETY: the checker reports it if a look or another end meets this write.
         let alive = self.alive.with_mut(|alive| unsafe { alive.replace(false) });
         assert!(alive, "the object ends twice");
         self.ends.add();

@@ -2,26 +2,26 @@
 //!
 //! This library calls such code in the middle of its own work: in a loop over the files of a table,
 //! or between two steps that belong together. A panic there ends the code that raised it and
-//! nothing else. The loop goes on, the second step is done, and then the panic goes on to the
-//! caller, as `Vec` does when the drop of one of its elements panics.
+//! nothing else. The loop continues, the second step is done, and then the panic propagates to the
+//! caller, as in `Vec` when the drop of one of its elements panics.
 //!
-//! One panic at most comes out of a call. Each other one is *contained*: the panic hook of `std`
-//! has reported it, its payload is dropped, and it is counted ([`contained_panics`]). So every
-//! panic either comes out of a call or is counted. Contained are
+//! At most one panic propagates out of a call. Each other one is *contained*: the panic hook of
+//! `std` has reported it, its payload is dropped, and it is counted ([`contained_panics`]). So
+//! every panic either propagates out of a call or is counted. These are contained:
 //! - each panic after the first one of the same call;
 //! - each panic of a hook or a destructor while the thread unwinds already, where Rust would end
 //!   the process;
-//! - each panic on a thread that has nothing to do with it: in an RCU callback, and so in `Drop` of
+//! - each panic on a thread that is not responsible for it: in an RCU callback, and so in `Drop` of
 //!   a counted object, and in a waker.
 //!
-//! Containing a panic needs `std`. Without it a panic mostly ends the program, and nothing is left
-//! to be done. Where it unwinds all the same, loops and second steps are finished during the
-//! unwinding. Each panic then comes out of the call, also that of a callback or a waker, and a
-//! second one ends the process.
+//! Containing a panic needs `std`. Without it a panic mostly ends the program, and no work is left.
+//! Where it unwinds all the same, loops and second steps are finished during the unwinding. Each
+//! panic then propagates out of the call, also that of a callback or a waker, and a second one ends
+//! the process.
 //!
-//! A close of a file without a release hook executes no instruction more for this: [`catch_unwind`]
-//! is an entry in a table until there is a panic. That of a file with a release hook executes a
-//! few.
+//! A close of a file without a release hook executes no additional instruction for this:
+//! [`catch_unwind`] is an entry in a table until there is a panic. A close of a file with a release
+//! hook executes a few.
 //!
 //! [`catch_unwind`]: https://doc.rust-lang.org/std/panic/fn.catch_unwind.html
 
@@ -41,23 +41,23 @@ mod caught {
     use crate::sync::atomic::AtomicU64;
     use crate::sync::atomic::Ordering::Relaxed;
 
-    /// What a panic carries.
+    /// The payload of a panic.
     type Payload = Box<dyn Any + Send>;
 
     static CONTAINED: AtomicU64 = AtomicU64::new(0);
 
-    /// Returns how many panics were contained since the process began: those that came out of no
-    /// call, because another one did, or because the thread had nothing to do with them. Never
-    /// blocks.
+    /// Returns how many panics were contained since the process began. These did not propagate out
+    /// of a call, because another one did, or because the thread was not responsible for them.
+    /// Never blocks.
     ///
-    /// A program that finds it raised has a release hook, a waker or a `Drop` that panics; the
-    /// panic hook of `std` has reported each. Always 0 without the feature `std`.
+    /// If a program finds this number raised, it has a release hook, a waker or a `Drop` that
+    /// panics; the panic hook of `std` has reported each. Always 0 without the feature `std`.
     pub fn contained_panics() -> u64 {
         // Relaxed: a figure, which orders nothing.
         CONTAINED.load(Relaxed)
     }
 
-    /// Runs `work`. Its panic comes out of this call, or is contained if the thread unwinds
+    /// Runs `work`. Its panic propagates out of this call, or is contained if the thread unwinds
     /// already.
     ///
     /// # Panics
@@ -77,10 +77,10 @@ mod caught {
         }
     }
 
-    /// Runs `work` again after each panic of it, until it returns. Then the first panic comes out
-    /// of this call, or is contained if the thread unwinds already; the others are contained.
+    /// Runs `work` again after each panic of it, until it returns. Then the first panic propagates
+    /// out of this call, or is contained if the thread unwinds already; the others are contained.
     ///
-    /// A panic must leave less to do: `work` takes an element off its list before it calls the code
+    /// A panic must leave less to do: `work` takes an element off its list before it calls code
     /// that may panic.
     ///
     /// # Panics
@@ -100,8 +100,8 @@ mod caught {
         raise(first);
     }
 
-    /// Runs `first`, and then `second`, also if `first` panics. The first panic comes out of this
-    /// call, or is contained if the thread unwinds already; the second one is contained.
+    /// Runs `first`, and then `second`, also if `first` panics. The first panic propagates out of
+    /// this call, or is contained if the thread unwinds already; the second one is contained.
     ///
     /// # Panics
     /// If `first` or `second` does.
@@ -119,8 +119,7 @@ mod caught {
         }
     }
 
-    /// Lets a panic that was caught go on, unless it would meet another one, which would end the
-    /// process.
+    /// Resumes a caught panic, unless it would meet another one, which would end the process.
     #[cold]
     fn raise(panic: Payload) {
         if std::thread::panicking() {
@@ -143,7 +142,7 @@ mod caught {
     }
 }
 
-/// A model that fails panics too, and ends at once.
+/// A failing model panics too, and ends at once.
 #[cfg(any(not(feature = "std"), loom))]
 mod uncaught {
     /// Returns 0: without the feature `std` no panic is contained.
