@@ -142,7 +142,7 @@ impl<T: ?Sized + 'static> Ref<T> {
     /// assert_eq!(shown.to_string(), "7");
     /// ```
     ///
-    /// Where a sized type would do, use [`new`](Self::new): this does not compile:
+    /// Where a sized type would do, use [`new`](Self::new). This does not compile:
     ///
     /// ```compile_fail
     /// # use fdtable_base::counted::Ref;

@@ -244,8 +244,8 @@ impl Freezer {
         }
     }
 
-    /// (C) Returns true if a thread may be inside. It has announced itself and passed a light
-    /// fence.
+    /// (C) Returns true if a thread may be inside. The thread has announced itself and passed a
+    /// light fence.
     #[inline(always)]
     pub(crate) fn admits(&self) -> bool {
         // Acquire: pairs with the release in (T).

@@ -9,7 +9,7 @@
 //! 4. [`counted`]: an object that lives until its last reference goes and its readers leave.
 //! 5. [`slot`]: a place that holds a counted object or nothing.
 //! 6. [`gate`](mod@gate): a reader-writer lock whose readers pay nothing.
-//! 7. [`leaf`](mod@leaf): sixty-four descriptors, their bits and their objects.
+//! 7. [`leaf`](mod@leaf): sixty-four numbers, their bits and their objects.
 //! 8. [`tree`]: a tree of nodes that never move, from an index to a leaf, which can be shared and
 //!    is copied where it is written.
 //! 9. [`room`]: where slots are free, without a cache line that all threads write.

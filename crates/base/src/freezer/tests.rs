@@ -227,7 +227,7 @@ fn a_thread_that_is_ending_enters_and_is_waited_for() {
             drop(inside);
         }
     }
-    // It is dropped after the record is released, which was made after it.
+    // It was made before the record, so it is dropped after the record is released.
     thread_local!(static LATE: std::cell::OnceCell<Late> = const { std::cell::OnceCell::new() });
     let _alone = alone();
     let thread = thread::spawn(|| {
