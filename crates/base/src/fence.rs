@@ -88,9 +88,9 @@ pub(crate) fn prepare_restart() -> bool {
     membarrier::register_restart()
 }
 
-/// Acts as [`heavy`], and also restarts the restartable sequence that a thread of this process is
-/// in, if there is one: on return, each that had begun before has either ended or begun again. Only
-/// after [`prepare_restart`] has returned `true`.
+/// Acts as [`heavy`], and also restarts the restartable sequences of this process. On return, each
+/// that a thread had begun before has either ended or begun again. Only after [`prepare_restart`]
+/// has returned `true`.
 ///
 /// Aborts the process if `membarrier(2)` worked at first and fails now, as `heavy` does.
 #[cfg(all(

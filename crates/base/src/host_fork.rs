@@ -1,4 +1,4 @@
-//! A `fork(2)` of the host process: its child goes on using everything.
+//! A `fork(2)` of the host process: its child continues to use everything.
 //!
 //! This is called *host* fork to distinguish it from the fork of a table, an operation of the
 //! library that does not touch the host. The child of a host fork has a copy of all memory and one

@@ -28,8 +28,8 @@ const MAX_CPUS: usize = 1 << 20;
 #[cfg(all(feature = "std", not(loom)))]
 const MAX_COPIES: usize = 1024;
 
-/// Returns the number of the CPU that runs this thread, as far as the system tells; a hint that may
-/// be out of date at once. Neither blocks nor allocates.
+/// Returns the number of the CPU that runs this thread, if the system reports it. The number is a
+/// hint that may be out of date at once. Neither blocks nor allocates.
 ///
 /// ```
 /// let cpu = fdtable_base::percpu::current();
@@ -48,8 +48,8 @@ pub fn current() -> usize {
     thread_number()
 }
 
-/// Returns the number of the memory node of the CPU that runs this thread, as far as the system
-/// tells; a hint as [`current`]. Neither blocks nor allocates.
+/// Returns the memory node of the CPU that runs this thread, if the system reports it. The node is
+/// a hint, as the CPU of [`current`] is. Neither blocks nor allocates.
 #[doc(alias = "getcpu")]
 #[inline]
 pub fn current_node() -> u16 {
@@ -59,7 +59,7 @@ pub fn current_node() -> u16 {
     0
 }
 
-/// Looks up the memory node of `cpu`, on which this thread has just been, if it is not known yet.
+/// Looks up the memory node of `cpu`, if it is not known yet. This thread has just run on `cpu`.
 /// Asks the kernel once for each CPU.
 #[inline]
 pub(crate) fn know_node(cpu: usize) {

@@ -135,9 +135,10 @@ pub fn barrier() -> Result<(), WouldDeadlock> {
     Ok(())
 }
 
-/// Runs the callbacks that were queued by [`call`] or [`defer`] before, by any thread, unless a
-/// reader is in the way. Returns true if all have run. The others stay queued. With `std` it also
-/// runs what these callbacks queue, for up to 16 rounds; they do not count for the answer.
+/// Runs the callbacks that were queued before, unless a reader is in the way. They may have been
+/// queued by any thread, with [`call`] or [`defer`]. Returns true if all have run. The others stay
+/// queued. With `std` it also runs what these callbacks queue, for up to 16 rounds; they do not
+/// count for the answer.
 ///
 /// Waits for no reader for longer than a few looks at it, but runs callbacks: the caller holds no
 /// lock that one of them takes. Takes the lock of the queue of each CPU, and a heavy fence or two

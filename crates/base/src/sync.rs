@@ -228,8 +228,8 @@ pub(crate) fn back_off(attempts: u32) {
     }
 }
 
-/// Declares a static that loom makes anew for every execution of a model, and that is a plain
-/// constant-initialised static otherwise.
+/// Declares a static that loom makes anew for every execution of a model. Without loom it is a
+/// plain constant-initialised static.
 macro_rules! global {
     ($(#[$meta:meta])* pub($($scope:tt)+) static $name:ident: $type:ty = $init:expr;) => {
         #[cfg(not(loom))]

@@ -103,7 +103,7 @@ impl State {
     }
 }
 
-/// The part in front of a header, for an object that must leave a list before its memory is freed.
+/// The part in front of a header. For an object that must leave a list before its memory is freed.
 ///
 /// # Safety
 /// Its size is a multiple of a header's alignment, and it needs no drop.

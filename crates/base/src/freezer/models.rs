@@ -102,8 +102,7 @@ fn who_finds_it_frozen_has_left_before() {
     work_meets_work(twice, Place::add_frozen, 2);
 }
 
-/// The end of an inner entry is mistaken for that of the outer one; or an inner entry waits for the
-/// freeze that waits for it.
+/// An inner entry must not end the outer one, or wait for the freeze that waits for it.
 #[test]
 fn an_inner_entry_ends_nothing() {
     let nested = |place: &Place| {

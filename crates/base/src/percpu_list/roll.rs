@@ -184,7 +184,7 @@ impl Roll {
     /// The caller was counted in (S), and does not touch the roll after this, unless it has the
     /// handle.
     unsafe fn count_off(roll: NonNull<Self>) {
-        // SAFETY: whoever was counted keeps the roll until here.
+        // SAFETY: a counted user keeps the roll until here.
         let this = unsafe { roll.as_ref() };
         // AcqRel: what each user has done with the list comes before the list's end.
         if this.remaining.fetch_sub(1, AcqRel) > 1 {

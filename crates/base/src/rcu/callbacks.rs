@@ -384,7 +384,7 @@ pub(crate) fn catch_up() {
     }
 }
 
-/// Runs `f` after a grace period. Allocates; otherwise as [`call`].
+/// Runs `f` after a grace period, as [`call`] runs its function. Allocates.
 ///
 /// ```
 /// use fdtable_base::rcu;

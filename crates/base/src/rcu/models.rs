@@ -62,7 +62,7 @@ fn wait_for_callbacks() {
     barrier().expect("outside of sections");
 }
 
-/// An object dropped while a section in which it was found goes on.
+/// An object is dropped while the section in which it was found still runs.
 #[test]
 fn a_grace_period_waits_for_a_section() {
     explore(Any, || {
@@ -93,8 +93,8 @@ fn a_callback_waits_for_a_section() {
     });
 }
 
-/// A grace period that mistakes the beginning of the next section for the end of one, and does not
-/// see the reads of the first done.
+/// The end of a section shows only by the beginning of the next one. The grace period must see the
+/// reads of the first done.
 #[test]
 fn the_next_section_tells_that_the_one_before_has_ended() {
     explore(AtMost(5), || {

@@ -27,8 +27,8 @@ const LOOKS: u32 = if cfg!(loom) { 2 } else { 64 };
 /// reference to another.
 const ROUNDS: usize = 16;
 
-/// Runs all callbacks that are queued now, and what these queue in turn, unless a reader is in the
-/// way for long. Returns true if all callbacks that were queued at the call have run.
+/// Runs all callbacks that are queued now, and what these queue in turn. Stops if a reader is in
+/// the way for long. Returns true if all callbacks that were queued at the call have run.
 pub(in crate::rcu) fn drain_briefly() -> bool {
     let (all_ran, mut more) = thread::noting_queued(|| Progress::new().step());
     let mut goes_on = all_ran;
