@@ -1,12 +1,11 @@
-//! A counted box in the general caches, as the standard library's `Arc` is one in the heap.
+//! A counted box in the general caches, like the standard library's `Arc` in the heap.
 //!
-//! For values that come and go often and are wide or widely aligned, which heaps are slow at.
-//! Unlike that of a [`Ref`](crate::counted::Ref), the value is dropped with its last reference, on
-//! the thread that drops it, and no grace period is waited for.
+//! For short-lived values that are wide or widely aligned, which heaps allocate slowly. Unlike the
+//! value of a [`Ref`](crate::counted::Ref), the value is dropped with its last reference, on the
+//! thread that drops it, without a grace period.
 //!
-//! There are two [counts](crate::refcount). One is of those who use the value. The other is of
-//! those who keep the memory: everybody who may look at the first count, and all who use the value
-//! together as one.
+//! There are two [counts](crate::refcount). One counts the users of the value. The other counts the
+//! references that keep the memory: one for each weak reference, and one for all users together.
 
 use alloc::alloc::handle_alloc_error;
 use core::alloc::Layout;
@@ -39,12 +38,12 @@ pub struct SlabArc<T> {
     owns: PhantomData<T>,
 }
 
-/// A reference that keeps the memory of a [`SlabArc`], and not its value.
+/// A weak reference: it keeps the memory of a [`SlabArc`], but not its value.
 pub struct SlabWeak<T> {
     block: NonNull<Block<T>>,
 }
 
-/// The counts come first, so that they are found without the value.
+/// The counts come first, so that they can be accessed without the value.
 #[repr(C)]
 struct Block<T> {
     counts: Counts,
@@ -53,31 +52,31 @@ struct Block<T> {
 
 #[derive(Default)]
 struct Counts {
-    /// Those who use the value.
+    /// The users of the value.
     users: RefCount,
-    /// Those who keep the memory.
+    /// The references that keep the memory.
     keepers: RefCount,
 }
 
-// SAFETY: as of an `Arc`: it shares `&T` between threads, and the last one, on whatever thread,
-// drops the value.
+// SAFETY: as for an `Arc`: it shares `&T` between threads, and the last one, on any thread, drops
+// the value.
 unsafe impl<T: Send + Sync> Send for SlabArc<T> {}
 // SAFETY: as above.
 unsafe impl<T: Send + Sync> Sync for SlabArc<T> {}
-// SAFETY: as above; it may become one of those.
+// SAFETY: as above; it may be upgraded to one.
 unsafe impl<T: Send + Sync> Send for SlabWeak<T> {}
 // SAFETY: as above.
 unsafe impl<T: Send + Sync> Sync for SlabWeak<T> {}
 
 impl<T> SlabArc<T> {
-    /// Puts a value there. Ends the process if there is no memory, as boxes do.
+    /// Allocates a value. Aborts the process if there is no memory, as boxes do.
     #[must_use]
     pub fn new(value: T) -> Self {
         Self::try_new(value)
             .unwrap_or_else(|OutOfMemory| handle_alloc_error(Layout::new::<Block<T>>()))
     }
 
-    /// Puts a value there.
+    /// Allocates a value.
     ///
     /// # Errors
     /// [`OutOfMemory`]; the value is dropped.
@@ -86,33 +85,33 @@ impl<T> SlabArc<T> {
         made.map_err(|never| match never {})
     }
 
-    /// Puts a value there, and has it finished where it is, so that it need not move again.
+    /// Allocates a value, and finishes it in place, so that it need not move again.
     ///
     /// # Errors
-    /// [`OutOfMemory`]; inside, that of `finish`. The value is dropped.
+    /// [`OutOfMemory`]; inside, the error of `finish`. The value is dropped.
     pub fn try_new_with<E>(
         value: T,
         finish: impl FnOnce(&mut T) -> Result<(), E>,
     ) -> Result<Result<Self, E>, OutOfMemory> {
         let place = general::alloc(Layout::new::<Block<T>>()).ok_or(OutOfMemory)?;
         let block = place.cast::<Block<T>>();
-        // SAFETY: the memory is nobody else's, and begins with the counts.
+        // SAFETY: no other thread has the memory, and it begins with the counts.
         unsafe { place.cast().write(Counts::default()) };
         // SAFETY: the memory is as large and aligned as a block asks for.
         let there = unsafe { &raw mut (*block.as_ptr()).value };
-        // By itself, so that it is moved once.
+        // A separate statement, so that the value is moved once.
         // SAFETY: as above.
         unsafe { there.write(value) };
         let mut this = Self {
             block,
             owns: PhantomData,
         };
-        // SAFETY: written above; nobody else knows the block.
+        // SAFETY: written above; no other thread knows the block.
         let block = unsafe { this.block.as_mut() };
         Ok(finish(&mut block.value).map(|()| this))
     }
 
-    /// Makes a reference that does not keep the value. Neither blocks nor allocates.
+    /// Makes a weak reference. Neither blocks nor allocates.
     #[must_use]
     pub fn downgrade(this: &Self) -> SlabWeak<T> {
         this.block().counts.keep();
@@ -120,16 +119,16 @@ impl<T> SlabArc<T> {
     }
 
     fn block(&self) -> &Block<T> {
-        // SAFETY: a user has the memory, and the value in it.
+        // SAFETY: a user keeps the memory, and the value in it.
         unsafe { self.block.as_ref() }
     }
 }
 
 impl Counts {
-    /// Counts one more keeper, for somebody who is one.
+    /// Adds one keeper. The caller is a keeper itself.
     fn keep(&self) {
         let had = self.keepers.get();
-        debug_assert!(had, "a keeper has the memory");
+        debug_assert!(had, "a keeper keeps the memory");
     }
 }
 
@@ -138,7 +137,7 @@ impl<T> Deref for SlabArc<T> {
 
     #[inline(always)]
     fn deref(&self) -> &T {
-        // SAFETY: a user has the memory, and the value in it.
+        // SAFETY: a user keeps the memory, and the value in it.
         let block = unsafe { self.block.as_ref() };
         &block.value
     }
@@ -147,7 +146,7 @@ impl<T> Deref for SlabArc<T> {
 impl<T> Clone for SlabArc<T> {
     fn clone(&self) -> Self {
         let had = self.block().counts.users.get();
-        debug_assert!(had, "a user has the value");
+        debug_assert!(had, "a user keeps the value");
         Self {
             block: self.block,
             owns: PhantomData,
@@ -162,23 +161,23 @@ impl<T> Drop for SlabArc<T> {
         if !self.block().counts.users.put_as_last() {
             return;
         }
-        // What all users kept together goes when the value is dropped, also if that panics.
+        // The keeper of all users is released when the value is dropped, even if that panics.
         let _keeper = SlabWeak { block: self.block };
         let value = self.block.as_ptr();
-        // SAFETY: the keeper has the memory.
+        // SAFETY: the keeper keeps the memory.
         let value = unsafe { &raw mut (*value).value };
-        // SAFETY: written when it was made. The last user is gone, and none comes again: the count
-        // is dead. So nobody uses the value any more, and it is dropped once.
+        // SAFETY: written when it was made. The last user is gone, and no other can come: the count
+        // is dead. So the value is no longer used, and it is dropped once.
         unsafe { value.drop_in_place() };
     }
 }
 
 impl<T> SlabWeak<T> {
-    /// Makes a reference that keeps the value, unless the last one has gone. Neither blocks nor
-    /// allocates.
+    /// Upgrades to a reference that keeps the value, unless the last one is gone. Neither blocks
+    /// nor allocates.
     #[must_use]
     pub fn upgrade(&self) -> Option<SlabArc<T>> {
-        // A reference is made only if it was had: one that is dropped gives one back.
+        // Constructed only after the increment succeeded: dropping it decrements.
         if !self.counts().users.get() {
             return None;
         }
@@ -188,9 +187,9 @@ impl<T> SlabWeak<T> {
         })
     }
 
-    /// Returns the counts alone: the value may be gone.
+    /// Returns only the counts: the value may be gone.
     fn counts(&self) -> &Counts {
-        // SAFETY: a keeper has the memory, and the counts at its beginning.
+        // SAFETY: a keeper keeps the memory, and the counts at its beginning.
         unsafe { self.block.cast().as_ref() }
     }
 }
@@ -208,9 +207,9 @@ impl<T> Drop for SlabWeak<T> {
         if !self.counts().keepers.put_as_last() {
             return;
         }
-        // SAFETY: the last keeper is gone; nobody looks at the counts any more.
+        // SAFETY: the last keeper is gone; no thread reads the counts any more.
         unsafe { self.block.cast::<Counts>().drop_in_place() };
-        // SAFETY: `try_new_with` took it with this layout, and nobody uses it any more.
+        // SAFETY: `try_new_with` took it with this layout, and it is no longer used.
         unsafe { general::free(self.block.cast(), Layout::new::<Block<T>>()) };
     }
 }

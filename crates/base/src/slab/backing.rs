@@ -1,10 +1,10 @@
-//! What memory of the [general](super::general) caches comes from: chosen once, as kernels choose
-//! it when they boot.
+//! The source of memory for the [general](super::general) caches. It is chosen once, as kernels
+//! choose it when they boot.
 //!
-//! The choice is one word. It is open at first, and closed by whoever chooses, or by the first
-//! allocation, which takes the usual. From then on it does not change, and so a class has a cache
-//! or never will have: what was taken goes back to where it came from, and nothing has to be noted
-//! with it. Who finds a cache does not look at the choice.
+//! The choice is one word. It is open at first, and closed by the first choice, or by the first
+//! allocation, which takes the default. From then on it does not change, and so a class has a cache
+//! or never will: memory goes back to its source, and nothing has to be recorded with it. An
+//! allocation that finds a cache does not read the choice.
 
 use core::fmt;
 
@@ -12,14 +12,14 @@ use crate::sync::atomic::AtomicU8;
 use crate::sync::atomic::Ordering::Relaxed;
 use crate::sync::global;
 
-/// What memory of open files and of the nodes of tables comes from.
+/// The source of memory for open files and for the nodes of tables.
 ///
 /// A [`Cache`](super::Cache) or [`ConstructedCache`](super::ConstructedCache) has slabs in any
-/// case: its readers may look at what is free.
+/// case: its readers may read free objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Backing {
-    /// Slabs with [colours](super::Colouring): the usual.
+    /// Slabs with [colours](super::Colouring): the default.
     Coloured = 1,
     /// Slabs that all begin alike.
     Uncoloured,
@@ -28,7 +28,7 @@ pub enum Backing {
     GlobalHeap,
 }
 
-/// The error of a choice that comes too late: memory comes from this already.
+/// The error of a choice that comes too late: memory already comes from this.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AlreadyChosen(pub Backing);
 
@@ -44,7 +44,7 @@ impl fmt::Display for AlreadyChosen {
 
 impl core::error::Error for AlreadyChosen {}
 
-/// What is chosen before anybody chooses.
+/// The default choice.
 const AT_FIRST: u8 = if cfg!(feature = "global-heap") {
     Backing::GlobalHeap as u8
 } else {
@@ -61,17 +61,17 @@ global! {
 /// A choice that is made once.
 pub(super) struct Choice(AtomicU8);
 
-/// Chooses what memory of open files and of the nodes of tables comes from, for this process and
-/// for good: to be called before the first of them is made. Does not wait or allocate. To choose
-/// again what is chosen changes nothing.
+/// Chooses the source of memory for open files and for the nodes of tables, for this process and
+/// permanently. To be called before the first of them is made. Does not wait or allocate. Choosing
+/// the current choice again changes nothing.
 ///
 /// Caches that are in use cost the same whatever may be chosen. With the [global
 /// allocator](Backing::GlobalHeap) there are no general caches, and [`infos`](super::infos) lists
 /// none.
 ///
 /// # Errors
-/// [`AlreadyChosen`] if something else was chosen before, or memory was taken already, which comes from
-/// coloured slabs then; with the feature `global-heap`, for all but the global allocator.
+/// [`AlreadyChosen`] if something else was chosen before, or memory was allocated already: it comes
+/// from coloured slabs then. With the feature `global-heap`, for all but the global allocator.
 ///
 /// ```
 /// use fdtable_base::slab::{self, AlreadyChosen, Backing};
@@ -90,7 +90,7 @@ pub fn choose(backing: Backing) -> Result<(), AlreadyChosen> {
     }
 }
 
-/// Returns what memory comes from. From now on it does not change.
+/// Returns the source of memory. From now on it does not change.
 #[inline]
 pub(super) fn settled() -> Backing {
     CHOICE.settled()
@@ -107,7 +107,7 @@ impl Choice {
         Self(AtomicU8::new(code))
     }
 
-    /// Makes a choice that nobody has made.
+    /// Makes the choice, if it is still open.
     #[cfg(test)]
     pub(super) fn open() -> Self {
         Self::new(OPEN)
@@ -116,19 +116,18 @@ impl Choice {
     /// Chooses, unless that was done, and returns what is chosen.
     pub(super) fn close(&self, backing: Backing) -> Backing {
         let code = backing as u8;
-        // Relaxed, both: the word tells of nothing but itself. Of all who exchange one finds it
-        // open, and the others what that one has stored.
+        // Relaxed, both: the word publishes nothing but itself. Of all threads that exchange, one
+        // finds it open, and the others find the value that it stored.
         match self.0.compare_exchange(OPEN, code, Relaxed, Relaxed) {
             Ok(_) => backing,
             Err(there) => Backing::of(there).unwrap_or(backing),
         }
     }
 
-    /// Returns what is chosen: the usual, if that was open.
+    /// Returns the choice: the default, if it was open.
     #[inline]
     pub(super) fn settled(&self) -> Backing {
-        // Relaxed: what is found closed stays so, and what seems to be open is looked at by
-        // `close`.
+        // Relaxed: a closed word stays so, and `close` checks one that seems to be open.
         match Backing::of(self.0.load(Relaxed)) {
             Some(chosen) => chosen,
             None => self.close(Backing::Coloured),
@@ -137,7 +136,7 @@ impl Choice {
 }
 
 impl Backing {
-    /// Returns what a code stands for. Nothing for [`OPEN`].
+    /// Returns the meaning of a code. `None` for [`OPEN`].
     #[inline]
     fn of(code: u8) -> Option<Self> {
         let all = [Self::Coloured, Self::Uncoloured, Self::GlobalHeap];

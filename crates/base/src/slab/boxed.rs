@@ -8,30 +8,30 @@ use core::ptr::NonNull;
 use super::general;
 use crate::fallible::OutOfMemory;
 
-/// A value in memory of the general caches, which is dropped and given back with this.
+/// A value in memory of the general caches. Dropping this drops the value and frees the memory.
 pub(crate) struct SlabBox<T>(NonNull<T>);
 
 impl<T> SlabBox<T> {
-    /// Puts a value there.
+    /// Allocates a value.
     pub(crate) fn try_new(value: T) -> Result<Self, OutOfMemory> {
         let place = general::alloc(Layout::new::<T>()).ok_or(OutOfMemory)?;
         let place = place.cast::<T>();
-        // SAFETY: the memory is nobody else's, and as large and aligned as `T` asks for.
+        // SAFETY: no other thread has the memory, and it is as large and aligned as `T` asks for.
         unsafe { place.write(value) };
         Ok(Self(place))
     }
 
-    /// Hands the value over to a raw pointer.
+    /// Converts the box to a raw pointer.
     pub(crate) fn into_raw(self) -> NonNull<T> {
         let place = self.0;
         mem::forget(self);
         place
     }
 
-    /// Takes a value back from a raw pointer.
+    /// Converts a raw pointer back to the box.
     ///
     /// # Safety
-    /// The pointer came from [`into_raw`](Self::into_raw) of this type, and is taken back once.
+    /// The pointer came from [`into_raw`](Self::into_raw) of this type, and is converted back once.
     pub(crate) unsafe fn from_raw(place: NonNull<T>) -> Self {
         Self(place)
     }
@@ -48,16 +48,16 @@ impl<T> Deref for SlabBox<T> {
 
 impl<T> Drop for SlabBox<T> {
     fn drop(&mut self) {
-        /// Memory without a value. It goes also when the value's drop panics.
+        /// Memory without a value. It is freed even if the value's drop panics.
         struct Memory<T>(NonNull<T>);
         impl<T> Drop for Memory<T> {
             fn drop(&mut self) {
-                // SAFETY: `try_new` took it with this layout, and nobody uses it any more.
+                // SAFETY: `try_new` took it with this layout, and it is no longer used.
                 unsafe { general::free(self.0.cast(), Layout::new::<T>()) };
             }
         }
         let _memory = Memory(self.0);
-        // SAFETY: the box owns the value, which nobody uses any more.
+        // SAFETY: the box owns the value, which is no longer used.
         unsafe { self.0.drop_in_place() };
     }
 }

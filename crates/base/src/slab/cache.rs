@@ -1,28 +1,28 @@
 //! The raw cache: places for objects of one layout, without a type.
 //!
-//! The way of a place, from the cheapest step to the dearest:
+//! The path of an allocation, from the cheapest step to the most expensive:
 //!
-//! 1. the magazines of the processor ([`local`](super::local)): no lock, no shared line;
+//! 1. the magazines of the CPU ([`local`](super::local)): no lock, no shared line;
 //! 2. the [depot](super::depot): a magazine is exchanged, one lock for all its objects;
 //! 3. the [slabs](super::slabs): a magazine is filled, or emptied, one lock for all its objects;
 //! 4. the [region](super::region): a slab is made.
 //!
-//! Steps 2 to 4 are out of line. Giving back never fails and never needs memory: without an empty
+//! Steps 2 to 4 are out of line. Freeing never fails and never needs memory: without an empty
 //! magazine the object goes to its slab.
 //!
 //! # Locks
 //!
-//! The lock of the depot and the lock of the slabs are never held together, and no code of a user
-//! runs under either: constructors run before a slab is on a list, destructors after its grace
-//! period. Magazines are freed by who holds the lock `draining`, and by nobody else, so that those
-//! of processors can be looked at with it.
+//! The lock of the depot and the lock of the slabs are never held together, and no user code runs
+//! under either: constructors run before a slab is on a list, destructors after its grace period.
+//! Only the holder of the lock `draining` frees magazines, so that the magazines of CPUs can be
+//! read under it.
 //!
-//! # Slabs that are given back
+//! # Freeing slabs
 //!
-//! A slab that is taken off for good is queued as an RCU callback, after the locks are given back.
-//! Whether that may run callbacks that are due is the choice of who makes the cache
-//! ([`Callbacks`]): a caller of [`general`](super::general) may hold a lock of its own, under which
-//! nobody's callback should run.
+//! A slab that is permanently removed is queued as an RCU callback, after the locks are released.
+//! The creator of the cache chooses whether that may run callbacks that are due ([`Callbacks`]): a
+//! caller of [`general`](super::general) may hold a lock of its own, under which no callback should
+//! run.
 
 use core::alloc::Layout;
 use core::cell::UnsafeCell;
@@ -45,33 +45,33 @@ use crate::fallible::OutOfMemory;
 use crate::rcu;
 use crate::sync::Mutex;
 
-/// How often giving back tries to make room in the magazines. A thread that is moved each time to a
-/// processor without room gives the object to its slab.
+/// How often freeing tries to make room in the magazines. A thread that is moved each time to a CPU
+/// without room puts the object into its slab.
 const ATTEMPTS: usize = 3;
 
 /// How many bytes of objects a magazine is filled with at once.
 const FILLING: usize = CHUNK / 4;
 
-/// As how many RCU callbacks a slab counts: it holds the memory of many, so fewer of them wait for
+/// The weight of a slab in RCU callbacks: it holds the memory of many, so fewer of them wait for
 /// one grace period. Sixteen do, or one where a single thread reads.
 const WEIGHT: usize = if cfg!(loom) { 1 } else { 64 };
 
-/// Whether giving slabs back may run RCU callbacks that are due.
+/// Whether freeing slabs may run RCU callbacks that are due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Callbacks {
     /// They run, as with [`rcu::call`].
     Run,
-    /// They are left to others.
+    /// They are left to other calls.
     Leave,
 }
 
-/// What a cache is made of, besides its options.
+/// Parameters of a cache, besides its options.
 pub(super) struct Plan {
     pub(super) name: &'static str,
     /// Of an object: at most [`MAX_SIZE`](super::shape::MAX_SIZE) and
     /// [`MAX_ALIGN`](super::shape::MAX_ALIGN).
     pub(super) layout: Layout,
-    /// How constructed objects end. Nothing for objects that are made at each allocation.
+    /// The destructor of constructed objects. `None` for objects that are made at each allocation.
     pub(super) destroy: Option<Destroy>,
     pub(super) callbacks: Callbacks,
 }
@@ -84,21 +84,21 @@ pub(super) struct RawCache {
     checks: Checks,
     depot: CachePadded<Mutex<Depot>>,
     slabs: CachePadded<Mutex<Slabs>>,
-    /// Held by who frees magazines.
+    /// Held by a thread that frees magazines.
     draining: Mutex<()>,
     /// Guarded by the lock of the registry.
     pub(super) links: UnsafeCell<Links>,
 }
 
-// SAFETY: everything but the links has a lock of its own or never changes; the links are touched by
-// the holder of the registry's lock.
+// SAFETY: everything but the links has a lock of its own or never changes; only the holder of the
+// registry's lock accesses the links.
 unsafe impl Sync for RawCache {}
 // SAFETY: a cache belongs to no thread.
 unsafe impl Send for RawCache {}
 
 impl RawCache {
-    /// Makes a cache without slabs. Allocates. It is to be [registered](Self::register) where it
-    /// stays.
+    /// Makes a cache without slabs. Allocates. It is to be [registered](Self::register) at its
+    /// final address.
     pub(super) fn try_new(plan: Plan, options: Options) -> Result<Self, OutOfMemory> {
         let shape = Shape::new(plan.layout, options);
         Ok(Self {
@@ -113,10 +113,10 @@ impl RawCache {
         })
     }
 
-    /// Lets the cache be found by those who list all caches.
+    /// Adds the cache to the list of all caches.
     ///
     /// # Safety
-    /// It stays where it is, and alive, until it is [taken off](registry::remove) the list.
+    /// It stays where it is, and alive, until it is [removed](registry::remove) from the list.
     pub(super) unsafe fn register(&self) {
         // SAFETY: as the caller promises.
         unsafe { registry::add(self) };
@@ -131,11 +131,11 @@ impl RawCache {
         }
     }
 
-    /// Gives a place back. Does not fail, and needs no memory.
+    /// Frees a place. Does not fail, and needs no memory.
     ///
     /// # Safety
-    /// It was taken from this cache, and not given back since; nobody uses it any more, but for
-    /// readers inside read-side sections who expect an object of this cache.
+    /// It was taken from this cache, and not freed since. Only readers inside read-side sections
+    /// that expect an object of this cache still use it.
     #[inline]
     pub(super) unsafe fn free(&self, object: NonNull<u8>) {
         if let Err(object) = self.local.push(object) {
@@ -144,8 +144,8 @@ impl RawCache {
         }
     }
 
-    /// Gives back the memory of all objects that are free: their magazines are emptied, and empty
-    /// slabs go back after a grace period. Returns how many bytes that is.
+    /// Frees the memory of all free objects: their magazines are emptied, and empty slabs are freed
+    /// after a grace period. Returns how many bytes that is.
     pub(super) fn shrink(&self) -> usize {
         let bytes = self.shrink_quietly();
         if self.plan.callbacks == Callbacks::Run {
@@ -154,7 +154,7 @@ impl RawCache {
         bytes
     }
 
-    /// As [`shrink`](Self::shrink), and runs no callbacks.
+    /// Like [`shrink`](Self::shrink), but runs no callbacks.
     pub(super) fn shrink_quietly(&self) -> usize {
         let draining = self.draining.lock();
         let mut magazines = MagazineList::new();
@@ -172,10 +172,10 @@ impl RawCache {
         bytes + Self::retire_quietly(empty)
     }
 
-    /// Tells what there is. The lock of the cache is held for a moment each.
+    /// Returns the figures of the cache. Takes its locks, each for a short time.
     pub(super) fn info(&self) -> Info {
         let _draining = self.draining.lock();
-        // SAFETY: magazines are freed by who holds the lock that is held here.
+        // SAFETY: magazines are freed only under the lock that is held here.
         let held = unsafe { self.local.held() };
         let (stored, magazines, misses, hits) = {
             let depot = self.depot.lock();
@@ -203,7 +203,7 @@ impl RawCache {
     }
 }
 
-/// The private steps of taking.
+/// The private steps of allocation.
 impl RawCache {
     #[cold]
     #[inline(never)]
@@ -216,7 +216,7 @@ impl RawCache {
         }
     }
 
-    /// Takes an object of a magazine of the depot, and lets the processor have the rest.
+    /// Takes an object of a magazine of the depot, and loads the rest on the CPU.
     fn take_from_depot(&self) -> Option<NonNull<u8>> {
         let mut depot = self.depot.lock();
         depot.misses += 1;
@@ -233,8 +233,7 @@ impl RawCache {
         object
     }
 
-    /// Fills a magazine from the slabs, takes an object of it, and lets the processor have the
-    /// rest.
+    /// Fills a magazine from the slabs, takes an object of it, and loads the rest on the CPU.
     fn take_from_slabs(&self, construct: &dyn Fn(NonNull<u8>)) -> Option<NonNull<u8>> {
         let Some(magazine) = self.empty_magazine() else {
             let mut object = None;
@@ -320,8 +319,8 @@ impl RawCache {
     }
 }
 
-/// A magazine in the hand of a thread that calls a constructor, which may panic. Then it goes to
-/// the depot: others may be looking at it, and only who holds the lock `draining` may free it.
+/// A magazine held by a thread that calls a constructor, which may panic. Then it goes to the
+/// depot: other threads may be reading it, and only the holder of the lock `draining` may free it.
 struct Hand<'c> {
     cache: &'c RawCache,
     magazine: Option<Magazine>,
@@ -333,7 +332,7 @@ impl Drop for Hand<'_> {
     }
 }
 
-/// A slab whose objects are being constructed. Dropping it gives it back: a constructor may panic.
+/// A slab whose objects are being constructed. Dropping it frees it: a constructor may panic.
 struct Unfinished {
     slab: Slab,
     constructed: usize,
@@ -341,12 +340,12 @@ struct Unfinished {
 
 impl Drop for Unfinished {
     fn drop(&mut self) {
-        // SAFETY: nobody else knows the slab yet, and so many objects are constructed.
+        // SAFETY: no other thread knows the slab yet, and this many objects are constructed.
         unsafe { self.slab.end(self.constructed) };
     }
 }
 
-/// The private steps of giving back.
+/// The private steps of freeing.
 impl RawCache {
     /// # Safety
     /// As for [`free`](Self::free).
@@ -354,7 +353,7 @@ impl RawCache {
     #[inline(never)]
     unsafe fn free_slow(&self, mut object: NonNull<u8>) {
         if self.checks == Checks::Full {
-            // SAFETY: as the caller promises, or a mistake that is found.
+            // SAFETY: as the caller promises, or an error that the checks detect.
             return unsafe { self.free_checked(object) };
         }
         for _ in 0..ATTEMPTS {
@@ -382,23 +381,23 @@ impl RawCache {
         }
     }
 
-    /// Gives all objects of a magazine back to their slabs, and what slabs that leaves over.
+    /// Returns all objects of a magazine to their slabs, and frees surplus slabs.
     fn empty(&self, magazine: &mut Magazine) {
         self.take_back(magazine);
         let surplus = self.slabs.lock().take_surplus();
         self.retire(surplus);
     }
 
-    /// Gives all objects of a magazine back to their slabs, which stay.
+    /// Returns all objects of a magazine to their slabs, which stay.
     fn take_back(&self, magazine: &mut Magazine) {
         let mut slabs = self.slabs.lock();
         while let Some(object) = magazine.pop() {
-            // SAFETY: what is in magazines of this cache was taken from its slabs.
+            // SAFETY: objects in magazines of this cache were taken from its slabs.
             unsafe { slabs.give(&self.shape, object) };
         }
     }
 
-    /// Gives one object back to its slab.
+    /// Returns one object to its slab.
     ///
     /// # Safety
     /// As for [`free`](Self::free).
@@ -412,21 +411,21 @@ impl RawCache {
         self.retire(surplus);
     }
 
-    /// Lets slabs that were taken off for good wait for a grace period, to be given back after it.
-    /// May run callbacks: nothing is locked.
+    /// Queues slabs that were permanently removed for a grace period; they are freed after it. May
+    /// run callbacks: no lock is held.
     fn retire(&self, slabs: SlabList) {
         if Self::retire_quietly(slabs) > 0 && self.plan.callbacks == Callbacks::Run {
             rcu::catch_up();
         }
     }
 
-    /// As [`retire`](Self::retire), and runs no callbacks. Returns how many bytes the slabs have.
+    /// Like [`retire`](Self::retire), but runs no callbacks. Returns how many bytes the slabs have.
     fn retire_quietly(mut slabs: SlabList) -> usize {
         let bytes = slabs.len() * CHUNK;
         while let Some(slab) = slabs.pop() {
-            // SAFETY: the slab is off its lists, so nobody touches its head, and it stays until
-            // the callback. Its objects are all free; those that were constructed may end on any
-            // thread, as their type is `Send`.
+            // SAFETY: the slab is off its lists, so no other thread accesses its head, and it stays
+            // until the callback. Its objects are all free; those that were constructed may be
+            // destroyed on any thread, as their type is `Send`.
             unsafe { rcu::call_later_weighing(WEIGHT, slab.head()) };
         }
         bytes
@@ -445,7 +444,7 @@ impl RawCache {
     }
 
     /// # Safety
-    /// As for [`free`](Self::free); that it is so is checked.
+    /// As for [`free`](Self::free); this is checked.
     unsafe fn free_checked(&self, object: NonNull<u8>) {
         let mut slabs = self.slabs.lock();
         if let Err(mistake) = check::given(self, &slabs, object) {
@@ -469,7 +468,7 @@ impl Drop for RawCache {
         while let Some(mut magazine) = magazines.pop() {
             self.empty(&mut magazine);
         }
-        // Those of which an object is in use stay where they are, for ever.
+        // Slabs with an object in use stay where they are, forever.
         let empty = self.slabs.get_mut().take_empty(0);
         self.retire(empty);
     }

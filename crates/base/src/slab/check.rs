@@ -3,16 +3,16 @@
 //! Around each object is a *red zone*: in front of it as many bytes as its alignment, 16 or more,
 //! and behind it 8 or more. They are 0xcc while the object has a user, and 0xbb while it is free. A
 //! free object is filled with *poison*, 0x6b and at its end 0xa5 (the values are those of Linux),
-//! unless it stays constructed: then it belongs to readers also while it is free.
+//! unless it stays constructed: then it belongs to readers even while it is free.
 //!
-//! | mistake | when it is found |
+//! | error | when it is detected |
 //! |---|---|
-//! | a write in front of an object or past its end | when it is given back |
+//! | a write in front of an object or past its end | when it is freed |
 //! | a write to an object that is free | when it is taken again |
-//! | an object that is given back twice | then |
-//! | an address that is none of an object of this cache | when it is given back |
+//! | an object that is freed twice | then |
+//! | an address that is none of an object of this cache | when it is freed |
 //!
-//! What is found ends in a panic with a report. The object in question stays out of use.
+//! A detected error ends in a panic with a report. The object in question stays out of use.
 
 use core::fmt;
 use core::ptr::NonNull;
@@ -32,7 +32,7 @@ const POISON: u8 = 0x6b;
 /// The last byte of a free object.
 const POISON_END: u8 = 0xa5;
 
-/// How many bytes before and after the one in question a report shows.
+/// How many bytes a report shows before and after the one in question.
 const SHOWN: usize = 16;
 
 /// What is wrong with an object.
@@ -52,18 +52,18 @@ enum Wrong {
     Misplaced,
 }
 
-/// A byte that is not what it should be.
+/// A byte with an unexpected value.
 #[derive(Clone, Copy, Debug)]
 struct Byte {
     /// Its distance from the object, in bytes.
     offset: isize,
     expected: u8,
     found: u8,
-    /// What is around it, at `offset - SHOWN` and on.
+    /// The bytes around it, at `offset - SHOWN` and on.
     around: [Option<u8>; 2 * SHOWN],
 }
 
-/// A mistake in the use of an object.
+/// An error in the use of an object.
 #[derive(Debug)]
 pub(super) struct Mistake {
     wrong: Wrong,
@@ -88,7 +88,7 @@ impl fmt::Display for Mistake {
             Wrong::Underflow => "the memory in front of an object was written",
             Wrong::Overflow => "the memory behind an object was written",
             Wrong::UseAfterFree => "an object was written while it was free",
-            Wrong::DoubleFree => "an object was given back twice",
+            Wrong::DoubleFree => "an object was freed twice",
             Wrong::Foreign => "the address is in no slab of this cache",
             Wrong::Misplaced => "the address is not the beginning of an object",
         };
@@ -138,7 +138,7 @@ impl fmt::Display for Byte {
     }
 }
 
-/// One object with its zones, for whoever may read and write them.
+/// One object with its zones, for callers that may read and write them.
 struct Checked<'s> {
     shape: &'s Shape,
     object: NonNull<u8>,
@@ -191,7 +191,7 @@ impl Checked<'_> {
         self.fill((object.end - 1).max(0)..object.end, POISON_END);
     }
 
-    /// Finds the first byte that is not as expected. `shown` are those that may be read.
+    /// Finds the first byte that is not as expected. `shown` are the bytes that may be read.
     fn find(
         &self,
         mut bytes: core::ops::Range<isize>,
@@ -268,18 +268,18 @@ pub(super) fn taken(cache: &RawCache, object: NonNull<u8>) {
         Some(_) => None,
     };
     if let Some((wrong, byte)) = checked.wrong_zone(INACTIVE).or_else(poison) {
-        // SAFETY: the object is one of a slab, of which only what never changes is read.
+        // SAFETY: the object is one of a slab; only constant fields of the slab are read.
         let slab = unsafe { Slab::of(object) };
         checked.mistake(cache, slab, wrong, Some(byte)).report();
     }
     checked.mark(ACTIVE);
 }
 
-/// Checks an object that is given back, and marks it as free. For the holder of the lock of the
-/// slabs, who does not panic while it has it.
+/// Checks an object that is freed, and marks it as free. For the holder of the lock of the slabs,
+/// which does not panic while it holds it.
 #[expect(
     clippy::result_large_err,
-    reason = "a mistake is made once, and told on the way to a panic"
+    reason = "an error happens once, and is reported by a panic"
 )]
 pub(super) fn given(cache: &RawCache, slabs: &Slabs, object: NonNull<u8>) -> Result<(), Mistake> {
     let shape = &cache.shape;
@@ -332,13 +332,13 @@ mod tests {
 
     /// Writes a byte near an object, as a wild pointer does.
     fn write_wild<T>(place: NonNull<T>, offset: isize, byte: u8) {
-        // SAFETY: inside of the slab.
+        // SAFETY: inside the slab.
         let wild = unsafe { place.cast::<u8>().offset(offset) };
-        // SAFETY: inside of the slab, and looked at by the checks alone.
+        // SAFETY: inside the slab, and only the checks read it.
         unsafe { wild.write(byte) };
     }
 
-    /// Does something wrong, and returns what is reported.
+    /// Makes an error, and returns the report.
     fn report(f: impl FnOnce()) -> String {
         let payload = catch_unwind(AssertUnwindSafe(f)).expect_err("it is found");
         *payload.downcast::<String>().expect("a report")
@@ -414,7 +414,7 @@ mod tests {
         };
         drop(object);
         let report = report(|| drop(twin));
-        assert!(report.contains("given back twice"), "{report}");
+        assert!(report.contains("freed twice"), "{report}");
         drop(insert(&cache));
     }
 
@@ -423,12 +423,12 @@ mod tests {
         let (cache, other) = (cache(), cache());
         let object = insert(&other);
         let _used = insert(&cache);
-        // SAFETY: that it is not so is what is found.
+        // SAFETY: violated on purpose: the checks must detect it.
         let text = report(|| unsafe { cache.raw.free(object.place.cast()) });
         assert!(text.contains("in no slab of this cache"), "{text}");
-        // SAFETY: inside of the slab.
+        // SAFETY: inside the slab.
         let inside = unsafe { object.place.cast::<u8>().add(1) };
-        // SAFETY: that it is not so is what is found.
+        // SAFETY: violated on purpose: the checks must detect it.
         let text = report(|| unsafe { other.raw.free(inside) });
         assert!(text.contains("not the beginning of an object"), "{text}");
     }

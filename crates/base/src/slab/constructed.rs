@@ -13,9 +13,9 @@ use super::options::Options;
 use super::shape::{MAX_ALIGN, MAX_SIZE};
 use crate::fallible::OutOfMemory;
 
-/// A cache of objects of one type, which are constructed with their slab and destroyed with it.
-/// What is taken is as its last user gave it back, or fresh: for objects whose construction costs
-/// more than their use, such as locks, lists and buffers.
+/// A cache of objects of one type, which are constructed with their slab and destroyed with it. An
+/// object is fresh, or as its last user left it: for objects whose construction costs more than
+/// their use, such as locks, lists and buffers.
 ///
 /// ```
 /// use fdtable_base::slab::ConstructedCache;
@@ -30,19 +30,18 @@ use crate::fallible::OutOfMemory;
 /// ```
 ///
 /// The objects of a slab are constructed all at once, so the first `take` constructs 64 KiB of
-/// them. They are destroyed after a grace period, by whichever thread comes along.
+/// them. They are destroyed after a grace period, by any thread.
 pub struct ConstructedCache<T> {
     raw: CacheBox,
     constructor: fn() -> T,
     owns: PhantomData<T>,
-    /// Takes objects back as they were left, and gives them out again: invariant in `T`.
+    /// Takes objects back as they were left, and returns them again: invariant in `T`.
     exchanges: PhantomData<fn(T) -> T>,
 }
 
-/// An object of a [`ConstructedCache`], which goes back as it is when this is dropped.
+/// An object of a [`ConstructedCache`]. Dropping this frees it as it is.
 ///
-/// What is left in it stays for the next one who takes it, so one of a type is not one of a more
-/// general type:
+/// Its contents stay for the next user, so it is invariant in its type:
 ///
 /// ```compile_fail
 /// # use fdtable_base::slab::Constructed;
@@ -57,8 +56,8 @@ pub struct Constructed<'c, T> {
     lends: PhantomData<&'c mut T>,
 }
 
-// SAFETY: free objects are touched by one thread at a time, which the constructor of the cache asks
-// `T` to bear.
+// SAFETY: one thread at a time accesses a free object; the constructor of the cache requires a `T`
+// that allows this.
 unsafe impl<T: Send> Sync for ConstructedCache<T> {}
 // SAFETY: as above.
 unsafe impl<T: Send> Send for ConstructedCache<T> {}
@@ -77,7 +76,7 @@ impl<T: Send + 'static> ConstructedCache<T> {
         Self::with(name, Options::new(), constructor)
     }
 
-    /// As [`new`](Self::new), with other options.
+    /// Like [`new`](Self::new), with other options.
     ///
     /// # Errors
     /// [`OutOfMemory`].
@@ -107,15 +106,15 @@ impl<T: Send + 'static> ConstructedCache<T> {
         })
     }
 
-    /// Takes an object. Mostly a few instructions on memory of the processor; sometimes it takes a
-    /// lock, asks the system for memory, and calls the constructor, without a lock. May be called
-    /// inside a read-side section.
+    /// Takes an object. Usually a few instructions on memory of the CPU; sometimes it takes a lock,
+    /// asks the system for memory, and calls the constructor, without a lock. May be called inside
+    /// a read-side section.
     ///
     /// # Errors
     /// [`OutOfMemory`].
     ///
     /// # Panics
-    /// If the constructor does; what it had constructed of the slab is destroyed. With
+    /// If the constructor does; the objects of the slab that it had constructed are destroyed. With
     /// [checks](super::Checks::Full), if the memory around the object was written.
     #[inline]
     pub fn take(&self) -> Result<Constructed<'_, T>, OutOfMemory> {
@@ -131,24 +130,24 @@ impl<T: Send + 'static> ConstructedCache<T> {
         })
     }
 
-    /// Gives back the memory of all objects that are not in use, after a grace period at the
-    /// latest: that which [`rcu::barrier`](crate::rcu::barrier) waits for. Returns how many bytes
-    /// that is. Takes locks, and may run RCU callbacks that are due.
+    /// Frees the memory of all unused objects, after a grace period at the latest: the one of
+    /// [`rcu::barrier`](crate::rcu::barrier). Returns how many bytes that is. Takes locks, and may
+    /// run RCU callbacks that are due.
     #[doc(alias = "kmem_cache_shrink")]
     pub fn shrink(&self) -> usize {
         self.raw.shrink()
     }
 
-    /// Tells what there is in the cache. Takes locks.
+    /// Returns the figures of the cache. Takes locks.
     pub fn info(&self) -> Info {
         self.raw.info()
     }
 }
 
-/// Destroys an object whose slab goes.
+/// Destroys an object whose slab is freed.
 ///
 /// # Safety
-/// There is a `T`, and nobody uses it after this.
+/// There is a `T`, and it is not used after this.
 unsafe fn destroy<T>(object: NonNull<u8>) {
     // SAFETY: as the caller promises.
     unsafe { object.cast::<T>().drop_in_place() };

@@ -1,11 +1,12 @@
-//! Magazines that no processor has: a store of full ones and of empty ones.
+//! Magazines that belong to no CPU: a store of full ones and of empty ones.
 //!
-//! It is what makes objects travel cheaply from processors that give back to those that take: a
-//! magazine at a time, with one lock for all its objects, and without a look at their slabs. The
-//! store of full ones is bounded; the objects of a surplus go back to their slabs.
+//! The depot moves objects cheaply from CPUs that free to CPUs that allocate: a magazine at a time,
+//! with one lock for all its objects, and without access to their slabs. The store of full ones is
+//! bounded; the objects of a surplus go back to their slabs.
 //!
-//! Magazines are as many as were ever in use at once, and stay: that is bounded by the bound of
-//! the store, two for each processor, and what threads have in hand. Only shrinking frees some.
+//! There are as many magazines as were ever in use at once, and they stay. Their number is bounded
+//! by the bound of the store, two for each CPU, and those that threads hold. Only shrinking frees
+//! some.
 
 use super::magazine::{Magazine, MagazineList, ROUNDS};
 use super::region::CHUNK;
@@ -22,7 +23,7 @@ pub(super) struct Depot {
     objects: usize,
     /// How many magazines may be in `full`.
     limit: usize,
-    /// Allocations that found no object in the magazines of a processor.
+    /// Allocations that found no object in the magazines of a CPU.
     pub(super) misses: u64,
     /// Allocations from magazines that have been here since.
     pub(super) hits: u64,
@@ -50,7 +51,7 @@ impl Depot {
         self.full.len() + self.empty.len()
     }
 
-    /// Takes a magazine that has something.
+    /// Takes a magazine that is not empty.
     pub(super) fn take_full(&mut self) -> Option<Magazine> {
         let magazine = self.full.pop()?;
         self.objects -= magazine.len();
@@ -69,8 +70,8 @@ impl Depot {
         self.empty.pop()
     }
 
-    /// Puts a magazine into the store, and returns one that is too many: its objects should go back
-    /// to their slabs.
+    /// Puts a magazine into the store, and returns a surplus one: its objects should go back to
+    /// their slabs.
     #[must_use = "the objects of a surplus magazine belong to their slabs"]
     pub(super) fn put(&mut self, magazine: Option<Magazine>) -> Option<Magazine> {
         let mut magazine = magazine?;

@@ -1,12 +1,12 @@
-//! General caches: memory by size, for whoever has no cache of their own.
+//! General caches: memory by size, for callers without a cache of their own.
 //!
 //! Sizes are rounded up to a *class*: by 8 bytes up to 128, by 16 up to 256, by 64 up to 1024, and
 //! then by a quarter of the power of two below. A class is aligned to the largest power of two that
 //! divides its size, at most 64. Larger sizes and alignments go to the global allocator.
 //!
-//! The layout is a constant wherever memory is taken, so the class is found by the compiler. The
-//! cache of a class is made when it is first needed; if the global allocator was
-//! [chosen](super::backing), never, and every class is then as a size that has none.
+//! The layout is a constant wherever memory is allocated, so the compiler finds the class. The
+//! cache of a class is made when it is first needed. If the global allocator was
+//! [chosen](super::backing), it is never made, and every class is then like a size that has none.
 
 use alloc::alloc::{Layout, alloc as global_alloc, dealloc};
 use core::ptr::NonNull;
@@ -43,8 +43,8 @@ const fn class_of(layout: Layout) -> Option<usize> {
     if layout.align() > MAX_ALIGN {
         return None;
     }
-    // At least one byte, since a place is somewhere; and a multiple of the alignment, as the class
-    // then is.
+    // At least one byte, since a place has an address; and a multiple of the alignment, as the
+    // class then is.
     let least = if layout.size() == 0 { 1 } else { layout.size() };
     let size = least.next_multiple_of(layout.align());
     match size {
@@ -61,7 +61,7 @@ const fn class_of(layout: Layout) -> Option<usize> {
 /// under a lock.
 #[inline(always)]
 pub(crate) fn alloc(layout: Layout) -> Option<NonNull<u8>> {
-    // Models have enough to explore: those of the caches are beside them.
+    // Models have enough to explore: the caches have models of their own.
     #[cfg(not(loom))]
     if let Some(class) = class_of(layout) {
         return match CACHES[class].get() {
@@ -72,16 +72,14 @@ pub(crate) fn alloc(layout: Layout) -> Option<NonNull<u8>> {
     alloc_alone(layout)
 }
 
-/// Gives memory back. Does not fail, needs no memory, runs no callbacks, and may be called under a
-/// lock.
+/// Frees memory. Does not fail, needs no memory, runs no callbacks, and may be called under a lock.
 ///
 /// # Safety
-/// It was taken by [`alloc`] with the same layout, and not given back since; nobody uses it any
-/// more.
+/// It was allocated by [`alloc`] with the same layout, and not freed since; it is no longer used.
 #[inline(always)]
 pub(crate) unsafe fn free(place: NonNull<u8>, layout: Layout) {
-    // A class from which memory was taken has a cache, and who has the memory sees it; else there
-    // will never be one.
+    // If memory was taken from a class, the class has a cache, and the holder of the memory sees
+    // it; else there will never be one.
     #[cfg(not(loom))]
     if let Some(class) = class_of(layout)
         && let Some(cache) = CACHES[class].get()
@@ -116,7 +114,7 @@ fn alloc_alone(layout: Layout) -> Option<NonNull<u8>> {
     NonNull::new(unsafe { global_alloc(layout) })
 }
 
-/// Gives memory back to the global allocator.
+/// Frees memory to the global allocator.
 ///
 /// # Safety
 /// As for [`free`]; [`alloc_alone`] took it.
@@ -147,7 +145,7 @@ fn make(class: usize, colouring: Colouring) -> Option<&'static RawCache> {
     let options = Options::new().colouring(colouring).checks(checks);
     let cache = CACHES[class].get_or_try_init(|| RawCache::try_new(plan, options));
     let cache = cache.ok()?;
-    // SAFETY: in a static, which has it for the life of the process.
+    // SAFETY: in a static, which keeps it for the life of the process.
     unsafe { cache.register() };
     Some(cache)
 }
@@ -195,13 +193,13 @@ mod tests {
             for &layout in &layouts {
                 let place = alloc(layout).expect("there is memory");
                 assert!(place.addr().get().is_multiple_of(layout.align()));
-                // SAFETY: the memory is ours.
+                // SAFETY: this test has the memory.
                 unsafe { place.write_bytes(round as u8, layout.size()) };
                 taken.push((place, layout, round as u8));
             }
         }
         for (place, layout, byte) in taken {
-            // SAFETY: the memory is ours, and was written.
+            // SAFETY: this test has the memory, and has written it.
             let bytes = unsafe { core::slice::from_raw_parts(place.as_ptr(), layout.size()) };
             assert!(bytes.iter().all(|&other| other == byte));
             // SAFETY: taken above.

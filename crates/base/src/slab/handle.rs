@@ -1,4 +1,4 @@
-//! A raw cache that belongs to one owner, at a place where it stays.
+//! A raw cache with one owner, at a stable address.
 
 use alloc::boxed::Box;
 use core::ops::Deref;
@@ -9,8 +9,8 @@ use super::options::Options;
 use super::registry;
 use crate::fallible::{OutOfMemory, try_box};
 
-/// A box whose content other places point to, slabs and the registry: unlike that of a `Box`, its
-/// owner does not claim to be alone.
+/// A box whose content is also pointed to by slabs and the registry: unlike that of a `Box`, its
+/// owner does not claim exclusive access.
 pub(super) struct CacheBox(NonNull<RawCache>);
 
 // SAFETY: a raw cache may be shared and sent.
@@ -41,10 +41,10 @@ impl Deref for CacheBox {
 
 impl Drop for CacheBox {
     fn drop(&mut self) {
-        // Whoever lists all caches has let go of it after this.
+        // After this, listings of all caches no longer use it.
         registry::remove(self);
-        // SAFETY: leaked in `try_new`, and nobody else uses it: slabs that outlive it do not follow
-        // their pointers.
+        // SAFETY: leaked in `try_new`, and no other thread uses it: slabs that outlive it do not
+        // follow their pointers.
         drop(unsafe { Box::from_raw(self.0.as_ptr()) });
     }
 }

@@ -1,18 +1,18 @@
 //! One slab: a chunk with a header, a bit for each object, and the objects.
 //!
 //! The header is at the beginning of the chunk, where it is found from the address of any object. A
-//! set bit tells that the object is free *in the slab*: neither with a user, nor in a magazine.
-//! What is known of free objects is outside of them: a constructed object stays as it is while it
-//! is free, and a reader may look at it.
+//! set bit means that the object is free *in the slab*: neither with a user, nor in a magazine. The
+//! state of free objects is kept outside of them: a constructed object stays as it is while it is
+//! free, and a reader may read it.
 //!
 //! # Life
 //!
-//! A slab is made by one thread, and known to nobody else before it is on a list of its cache. From
-//! then on its header belongs to the holder of the lock of the [lists](super::slabs). When it is
-//! taken off for good, its objects all free, it waits for a grace period; then the objects that
-//! were constructed are destroyed, and the chunk goes back. So who found an object inside a
-//! read-side section may look at the memory of an object of this type until the section ends,
-//! whatever became of the object: the memory is *type-stable* for readers.
+//! A slab is made by one thread, and no other thread knows it before it is on a list of its cache.
+//! From then on its header belongs to the holder of the lock of the [lists](super::slabs). When it
+//! is permanently removed, its objects all free, it waits for a grace period; then the constructed
+//! objects are destroyed, and the chunk is freed. So a reader that found an object inside a
+//! read-side section may read the memory as an object of this type until the section ends, even if
+//! the object was freed meanwhile: the memory is *type-stable* for readers.
 
 use core::cell::Cell;
 use core::mem::offset_of;
@@ -24,10 +24,10 @@ use super::shape::Shape;
 use crate::rcu;
 use crate::unwind;
 
-/// How a constructed object ends.
+/// The destructor of a constructed object.
 pub(super) type Destroy = unsafe fn(NonNull<u8>);
 
-/// The header of a slab. The first line is what taking and giving objects needs.
+/// The header of a slab. The first line has all that taking and freeing objects needs.
 #[repr(C, align(64))]
 pub(super) struct Header {
     next: Cell<Option<Slab>>,
@@ -45,7 +45,7 @@ pub(super) struct Header {
     rcu: rcu::Head,
 }
 
-/// A slab, for who may use its header: the thread that makes it, or the holder of the lock.
+/// A slab, with access to its header: for the thread that makes it, or the holder of the lock.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct Slab(NonNull<Header>);
 
@@ -54,8 +54,8 @@ impl Deref for Slab {
 
     #[inline]
     fn deref(&self) -> &Header {
-        // SAFETY: a slab is made where the header was written, and used as long as it is not given
-        // back, by one thread at a time.
+        // SAFETY: a slab is made where the header was written, and used until it is freed, by one
+        // thread at a time.
         unsafe { self.0.as_ref() }
     }
 }
@@ -90,7 +90,8 @@ impl Header {
         let words = unsafe { self.chunk.start.add(size_of::<Self>()) }.cast::<Cell<u64>>();
         // SAFETY: the number is below that of the words.
         let word = unsafe { words.add(number) };
-        // SAFETY: the words were written when the slab was made, and belong to who has the header.
+        // SAFETY: the words were written when the slab was made, and belong to the user of the
+        // header.
         unsafe { word.as_ref() }
     }
 }
@@ -149,7 +150,7 @@ impl Slab {
         self.0.addr().get()
     }
 
-    /// Takes free objects out of one word of bits, at most `most`. Gives them to `push`, the
+    /// Takes free objects out of one word of bits, at most `most`. Passes them to `push`, the
     /// lowest last, so that a stack has it on top. Returns how many.
     #[inline]
     pub(super) fn take(
@@ -180,34 +181,34 @@ impl Slab {
         count
     }
 
-    /// Gives an object back.
+    /// Frees an object.
     #[inline]
     pub(super) fn give(self, shape: &Shape, object: NonNull<u8>) {
         let index = shape.index(object.addr().get() - self.first.addr().get());
         let (number, bit) = (index / 64, index % 64);
         let word = self.word(number);
-        debug_assert!(word.get() & (1 << bit) == 0, "an object is given back once");
+        debug_assert!(word.get() & (1 << bit) == 0, "an object is freed once");
         word.set(word.get() | 1 << bit);
         self.free.set(self.free.get() + 1);
         self.lowest.set(self.lowest.get().min(number as u32));
     }
 
-    /// Tells whether an object is free.
+    /// Returns true if an object is free.
     pub(super) fn is_free(self, index: usize) -> bool {
         self.word(index / 64).get() & (1 << (index % 64)) != 0
     }
 
-    /// Returns the head by which the slab waits for a grace period, to be given back after it.
+    /// Returns the head for the grace period of the slab, after which it is freed.
     pub(super) fn head(self) -> NonNull<rcu::Head> {
         // SAFETY: the head is a field of the header.
         unsafe { self.0.byte_add(offset_of!(Header, rcu)) }.cast()
     }
 
-    /// Gives the chunk back, after destroying the first `constructed` objects.
+    /// Frees the chunk, after destroying the first `constructed` objects.
     ///
     /// # Safety
-    /// Nobody uses the slab or its objects any more; so many are constructed, if the slab has
-    /// constructed ones.
+    /// The slab and its objects are no longer used; this many objects are constructed, if the slab
+    /// has constructed ones.
     pub(super) unsafe fn end(self, constructed: usize) {
         let chunk = self.chunk;
         let mut end = End {
@@ -217,7 +218,7 @@ impl Slab {
         };
         unwind::both(
             || unwind::finish(|| end.destroy()),
-            // SAFETY: the slab was made in this chunk, and nobody uses it any more.
+            // SAFETY: the slab was made in this chunk, and is no longer used.
             || unsafe { chunk.give_back() },
         );
     }
@@ -235,7 +236,7 @@ fn without_lowest(mut bits: u64, count: usize) -> u64 {
     bits
 }
 
-/// The objects of a slab that ends.
+/// The objects of a slab that is being freed.
 struct End {
     slab: Slab,
     next: usize,
@@ -253,26 +254,26 @@ impl End {
             self.next += 1;
             // SAFETY: the objects of a slab are in its chunk, one stride apart.
             let object = unsafe { self.slab.first.add(offset) };
-            // SAFETY: as `Slab::end` was promised, the object is constructed and nobody uses it.
+            // SAFETY: as `Slab::end` requires, the object is constructed and no longer used.
             unsafe { destroy(object) };
         }
     }
 }
 
-/// Ends a slab whose grace period is over.
+/// Frees a slab after its grace period.
 ///
 /// # Safety
-/// `head` is that of a slab which was taken off its lists, all objects free.
+/// `head` is that of a slab that was removed from its lists, all objects free.
 unsafe fn reclaim(head: NonNull<rcu::Head>) {
     // SAFETY: the head is a field of the header.
     let header = unsafe { head.byte_sub(offset_of!(Header, rcu)) };
     let slab = Slab(header.cast());
-    // SAFETY: readers that came before have left; all objects are free, and were constructed
-    // before the slab got on a list.
+    // SAFETY: readers that came before have left; all objects are free, and were constructed before
+    // the slab got on a list.
     unsafe { slab.end(slab.count()) };
 }
 
-/// A list of slabs, linked through their headers. For who may use the headers.
+/// A list of slabs, linked through their headers. For users of the headers.
 #[derive(Default)]
 pub(super) struct SlabList {
     first: Option<Slab>,

@@ -1,10 +1,10 @@
-//! What there is in a cache, as `/proc/slabinfo` tells it.
+//! The figures of a cache, like a line of `/proc/slabinfo`.
 
 use core::fmt;
 
 use super::region::CHUNK;
 
-/// Figures of one cache, of one moment: others take and give back meanwhile.
+/// Snapshot of the figures of one cache; other threads allocate and free meanwhile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Info {
     /// The name that the cache was given.
@@ -21,7 +21,7 @@ pub struct Info {
     pub slabs: usize,
     /// Different distances at which the first object of a slab is, 1 or more.
     pub colours: usize,
-    /// Allocations that found an object in a magazine of their processor.
+    /// Allocations that found an object in a magazine of their CPU.
     pub hits: u64,
     /// Allocations that did not.
     pub misses: u64,
@@ -40,8 +40,8 @@ impl Info {
         self.in_use * CHUNK / self.objects_per_slab
     }
 
-    /// Returns the share of allocations that found an object in a magazine of their processor, 0
-    /// to 1; 1 if there were none.
+    /// Returns the share of allocations that found an object in a magazine of their CPU, 0 to 1; 1
+    /// if there were none.
     #[must_use]
     pub fn hit_rate(&self) -> f64 {
         match self.hits + self.misses {

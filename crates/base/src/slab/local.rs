@@ -1,19 +1,19 @@
-//! The magazines of the processors: where most objects come from and go back to.
+//! The magazines of the CPUs: the fast path of allocating and freeing.
 //!
-//! Each processor has two magazines, `loaded` and `previous`. A thread takes an object from the
-//! loaded one of the processor it is on, and gives one back to it. Where that one lacks what is
-//! asked for and the previous one does not, they are exchanged. So a thread that takes and gives at
-//! the edge of a magazine goes on with the two that are there: only after a whole magazine of
-//! one or the other does it need another, from the depot (Bonwick and Adams, USENIX 2001).
+//! Each CPU has two magazines, `loaded` and `previous`. A thread takes objects from the loaded one
+//! of its CPU, and frees objects to it. If that one lacks an object or room and the previous one
+//! does not, they are exchanged. So a thread that allocates and frees at the edge of a magazine
+//! continues with these two. It needs another one, from the depot, only after a whole magazine of
+//! one or the other operation (Bonwick and Adams, USENIX 2001).
 //!
-//! The thread may be moved to another processor between any two operations, and each is correct
-//! wherever it happens. How threads exclude each other is found out when the magazines are made:
+//! The thread may be moved to another CPU between any two operations, and each is correct on any
+//! CPU. The method of mutual exclusion is chosen when the magazines are made:
 //!
-//! - [`rseq`]: by restartable sequences, on x86-64 Linux with glibc ≥ 2.35. Taking an object and
-//!   giving it back is 3 ns in all.
-//! - [`locked`]: with a lock for each processor, everywhere else and in models: 7 ns.
+//! - [`rseq`]: by restartable sequences, on x86-64 Linux with glibc ≥ 2.35. Allocating and freeing
+//!   an object takes 3 ns in total.
+//! - [`locked`]: with a lock for each CPU, everywhere else and in models: 7 ns.
 //!
-//! Both keep a [`Pair`] for each processor and do the same with it.
+//! Both keep a [`Pair`] for each CPU and do the same with it.
 
 use core::ptr::NonNull;
 
@@ -28,28 +28,28 @@ mod rseq;
 #[cfg(all(test, loom))]
 pub(super) use rseq::sequence::with_sequences;
 
-/// The magazines of all processors. Who drops it has [taken them](Local::take_all) before; else
-/// they leak, with their objects. On a line of its own, which everybody reads.
+/// The magazines of all CPUs. The owner must [take them](Local::take_all) before it drops this;
+/// else they leak, with their objects. On a line of its own, which all threads read.
 #[repr(align(64))]
 pub(super) struct Local(Flavour);
 
-/// How the threads on one processor exclude each other.
+/// How the threads on one CPU exclude each other.
 enum Flavour {
     /// Restartable sequences.
     Rseq(rseq::Cpus),
-    /// A lock for each processor.
+    /// A lock for each CPU.
     Locked(locked::Cpus),
 }
 
-/// The two magazines of a processor, or [what stands for none](super::magazine::NONE). If there is
-/// none loaded, there is no previous one either. The sequences store both at once, in this order.
+/// The two magazines of a CPU, or [the sentinel](super::magazine::NONE). If there is none loaded,
+/// there is no previous one either. The sequences store both at once, in this order.
 #[repr(C)]
 struct Pair {
     loaded: AtomicPtr<Rounds>,
     previous: AtomicPtr<Rounds>,
 }
 
-/// What processors have in their magazines.
+/// Figures of the CPUs' magazines.
 #[derive(Default)]
 pub(super) struct Held {
     pub(super) magazines: usize,
@@ -70,7 +70,7 @@ impl Held {
 }
 
 impl Local {
-    /// Makes a place for the magazines of each processor, without any. Allocates.
+    /// Makes a place for the magazines of each CPU, without any. Allocates.
     ///
     /// # Errors
     /// [`OutOfMemory`] if there is no memory for the places.
@@ -81,8 +81,8 @@ impl Local {
         }))
     }
 
-    /// Takes an object from this processor's magazines, if they have one. Never waits with
-    /// sequences; with locks, for who is in here.
+    /// Takes an object from this CPU's magazines, if they have one. Never waits with sequences;
+    /// with locks, it waits for the thread that uses these magazines.
     #[inline(always)]
     pub(super) fn pop(&self) -> Option<NonNull<u8>> {
         match &self.0 {
@@ -91,7 +91,7 @@ impl Local {
         }
     }
 
-    /// Puts an object into this processor's magazines. Waits as [`pop`](Self::pop) does.
+    /// Puts an object into this CPU's magazines. Waits like [`pop`](Self::pop).
     ///
     /// # Errors
     /// The object, if they have no room or are not there.
@@ -104,13 +104,13 @@ impl Local {
     }
 
     /// Loads a magazine with objects, and returns the empty one that it displaces, if there was
-    /// one. Returns the given one where this processor has objects, or cannot have magazines now.
+    /// one. Returns the given one if this CPU has objects, or cannot have magazines now.
     pub(super) fn supply(&self, full: Magazine) -> Option<Magazine> {
         self.load(full, Lack::Objects)
     }
 
     /// Loads a magazine with room, and returns the full one that it displaces, if there was one.
-    /// Returns the given one where this processor has room, or cannot have magazines now.
+    /// Returns the given one if this CPU has room, or cannot have magazines now.
     pub(super) fn relieve(&self, empty: Magazine) -> Option<Magazine> {
         self.load(empty, Lack::Room)
     }
@@ -122,9 +122,9 @@ impl Local {
         }
     }
 
-    /// Takes the magazines of all processors, while others pop and push. From then on they have
-    /// none, until they are given some. Enters the operating system; nothing is held while `take`
-    /// runs.
+    /// Takes the magazines of all CPUs, while other threads pop and push. From then on the CPUs
+    /// have none, until they are given some. Enters the operating system; no lock is held while
+    /// `take` runs.
     pub(super) fn drain(&self, take: &mut dyn FnMut(Magazine)) {
         let mut drained = MagazineList::new();
         match &self.0 {
@@ -136,7 +136,7 @@ impl Local {
         }
     }
 
-    /// Looks at the magazines of all processors, from wherever the thread is, while others pop and
+    /// Reads the figures of the magazines of all CPUs, from any CPU, while other threads pop and
     /// push: a hint.
     ///
     /// # Safety
@@ -151,7 +151,7 @@ impl Local {
         held
     }
 
-    /// Takes all magazines, for who is alone.
+    /// Takes all magazines, with exclusive access.
     pub(super) fn take_all(&mut self, take: &mut dyn FnMut(Magazine)) {
         match &mut self.0 {
             Flavour::Rseq(cpus) => cpus.pairs().for_each(|pair| pair.take_each(take)),
@@ -162,7 +162,7 @@ impl Local {
 
 #[cfg(all(test, loom))]
 impl Local {
-    /// Puts one or two magazines on the first processor, the last one loaded.
+    /// Puts one or two magazines on the first CPU, the last one loaded.
     fn place(&self, magazines: impl IntoIterator<Item = Magazine>) {
         let pair = match &self.0 {
             Flavour::Rseq(cpus) => cpus.pair_of_first(),
@@ -174,8 +174,8 @@ impl Local {
     }
 }
 
-/// For who may use the magazines of the processor, alone. All `Relaxed`: what makes it so orders
-/// them.
+/// For a thread that has exclusive use of the CPU's magazines. All `Relaxed`: the means of
+/// exclusion orders them.
 impl Pair {
     fn new() -> Self {
         Self {
@@ -190,8 +190,8 @@ impl Pair {
     }
 
     fn rounds(place: &AtomicPtr<Rounds>) -> &Rounds {
-        // SAFETY: never null; what stands for none lives for ever, and a magazine that is here
-        // belongs to the processor.
+        // SAFETY: never null; the sentinel lives forever, and a magazine that is here belongs to
+        // the CPU.
         unsafe { &*place.load(Relaxed) }
     }
 
@@ -231,7 +231,7 @@ impl Pair {
         }
         let displaced = self.previous.load(Relaxed);
         self.set(magazine.into_raw(), self.loaded.load(Relaxed));
-        // SAFETY: it is in no place any more; who uses the processor alone takes it.
+        // SAFETY: it is in no place any more; the exclusive user of the CPU's magazines takes it.
         unsafe { Magazine::from_raw(displaced) }
     }
 
@@ -244,7 +244,8 @@ impl Pair {
         [&self.loaded, &self.previous].map(|place| {
             let rounds = place.load(Relaxed);
             place.store(Rounds::none(), Relaxed);
-            // SAFETY: it is in no place any more; who uses the processor alone takes it.
+            // SAFETY: it is in no place any more; the exclusive user of the CPU's magazines takes
+            // it.
             unsafe { Magazine::from_raw(rounds) }
         })
     }

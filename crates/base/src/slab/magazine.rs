@@ -1,12 +1,12 @@
-//! Magazines: some tens of free objects that change hands at once.
+//! Magazines: some tens of free objects that are passed on together.
 //!
-//! Bonwick's word for it, and his *rounds* for what is in one. A magazine is a count and an array,
-//! in memory of its own. It owns that memory and not the objects: who drops a magazine has emptied
-//! it before.
+//! The term is Bonwick's, as are *rounds*, the objects in a magazine. A magazine is a count and an
+//! array, in memory of its own. It owns that memory and not the objects: a magazine must be emptied
+//! before it is dropped.
 //!
-//! The sequences of [`local`](super::local) work on the memory from assembly, and read the
-//! magazine of a processor that another thread is about to take. So everything that changes is
-//! atomic, and all of it `Relaxed`: one owner at a time, and whoever hands a magazine on orders it.
+//! The sequences of [`local`](super::local) work on the memory from assembly, and read the magazine
+//! of a CPU that another thread is about to take. So all mutable state is atomic, and all of it
+//! `Relaxed`: there is one owner at a time, and the hand-over of a magazine orders it.
 
 use core::mem;
 use core::ptr::{self, NonNull};
@@ -29,20 +29,20 @@ pub(super) const HIT: usize = 1 << 8;
 
 const _: () = assert!(ROUNDS < HIT);
 
-/// A magazine, and the right to use it.
+/// An owned magazine.
 #[derive(Debug)]
 pub(super) struct Magazine(NonNull<Rounds>);
 
-// SAFETY: a magazine is owned as a box is, and says nothing of a thread. What its objects are is
-// the matter of who takes them out.
+// SAFETY: a magazine is owned like a box, and is bound to no thread. The users of its objects are
+// responsible for them.
 unsafe impl Send for Magazine {}
 
-/// The memory of a magazine, on cache lines of its own: two processors use two of them at once.
+/// The memory of a magazine, on cache lines of its own: two CPUs use two of them at once.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub(super) struct Rounds {
     /// How many objects there are, in the bits of [`COUNT`]: the first so many of `objects`. Above
-    /// them, in steps of [`HIT`], how many users took out since somebody asked. Both change with
+    /// them, in steps of [`HIT`], how many users took out since the last query. Both change with
     /// one store, and so the second is as exact as the first, until it wraps.
     pub(super) tally: AtomicUsize,
     /// Zero: the count at which nothing can be taken out.
@@ -71,7 +71,7 @@ pub(super) enum Lack {
 }
 
 global! {
-    /// Stands where there is no magazine: empty and full at once. Never written.
+    /// The sentinel for no magazine: empty and full at once. Never written.
     pub(super) static NONE: Rounds = Rounds::new(0);
 }
 
@@ -98,12 +98,12 @@ impl Rounds {
         }
     }
 
-    /// Returns the place that stands for no magazine.
+    /// Returns the place of the sentinel.
     pub(super) fn none() -> *mut Self {
         ptr::from_ref::<Self>(&NONE).cast_mut()
     }
 
-    /// Tells whether this lacks that. For the owner.
+    /// Returns true if this lacks that. For the owner.
     #[inline]
     pub(super) fn lacks(&self, what: Lack) -> bool {
         self.len()
@@ -113,13 +113,13 @@ impl Rounds {
             }
     }
 
-    /// Returns how many objects there are. A hint for others than the owner.
+    /// Returns how many objects there are. A hint for other threads than the owner.
     #[inline]
     pub(super) fn len(&self) -> usize {
         self.tally.load(Relaxed) & COUNT
     }
 
-    /// Returns how many objects users took out. A hint for others than the owner.
+    /// Returns how many objects users took out. A hint for other threads than the owner.
     pub(super) fn hits(&self) -> usize {
         self.tally.load(Relaxed) / HIT
     }
@@ -141,7 +141,7 @@ impl Rounds {
         object
     }
 
-    /// Puts an object in, or gives it back where there is no room. For the owner.
+    /// Puts an object in, or returns it if there is no room. For the owner.
     #[inline]
     pub(super) fn push(&self, object: NonNull<u8>) -> Result<(), NonNull<u8>> {
         let tally = self.tally.load(Relaxed);
@@ -155,7 +155,7 @@ impl Rounds {
 }
 
 impl Magazine {
-    /// What one takes, in bytes.
+    /// The size of a magazine in bytes.
     pub(super) const BYTES: usize = size_of::<Rounds>();
 
     /// Makes an empty magazine. Allocates.
@@ -168,17 +168,18 @@ impl Magazine {
         ))?))))
     }
 
-    /// Gives the magazine up; [`from_raw`](Self::from_raw) takes it back.
+    /// Converts the magazine to a raw pointer; [`from_raw`](Self::from_raw) converts it back.
     pub(super) fn into_raw(self) -> *mut Rounds {
         let rounds = self.0.as_ptr();
         mem::forget(self);
         rounds
     }
 
-    /// Takes a magazine back, if there is one in the place.
+    /// Converts a raw pointer back to a magazine, unless it is the sentinel.
     ///
     /// # Safety
-    /// `rounds` came from [`into_raw`](Self::into_raw) and is taken back once, or stands for none.
+    /// `rounds` came from [`into_raw`](Self::into_raw) and is converted back once, or is the
+    /// sentinel.
     pub(super) unsafe fn from_raw(rounds: *mut Rounds) -> Option<Self> {
         (rounds != Rounds::none())
             .then(|| NonNull::new(rounds).map(Self))
@@ -195,18 +196,18 @@ impl Magazine {
         self.rounds().len()
     }
 
-    /// Tells whether there is nothing to take out.
+    /// Returns true if there is nothing to take out.
     pub(super) fn is_empty(&self) -> bool {
         self.rounds().lacks(Lack::Objects)
     }
 
-    /// Tells whether there is no room.
+    /// Returns true if there is no room.
     #[cfg(all(test, not(loom)))]
     pub(super) fn is_full(&self) -> bool {
         self.rounds().lacks(Lack::Room)
     }
 
-    /// Returns how many objects users took out of it since this was called last.
+    /// Returns how many objects users took out of it since the last call.
     pub(super) fn take_hits(&mut self) -> usize {
         let hits = self.rounds().hits();
         self.rounds().tally.store(self.len(), Relaxed);
@@ -230,7 +231,7 @@ impl Magazine {
 impl Drop for Magazine {
     fn drop(&mut self) {
         debug_assert!(self.is_empty(), "its objects would be lost");
-        // SAFETY: a box that was leaked in `try_new`, and nobody else has it.
+        // SAFETY: a box that was leaked in `try_new`, and no other thread has it.
         drop(unsafe { Box::from_raw(self.0.as_ptr()) });
     }
 }
@@ -303,7 +304,7 @@ mod tests {
         assert!(NONE.lacks(Lack::Objects) && NONE.lacks(Lack::Room));
         assert_eq!(NONE.pop(), None);
         assert_eq!(NONE.push(object(1)), Err(object(1)));
-        // SAFETY: it stands for none.
+        // SAFETY: it is the sentinel.
         assert!(unsafe { Magazine::from_raw(Rounds::none()) }.is_none());
     }
 

@@ -1,8 +1,8 @@
-//! Models of a cache: what its users do to one object must not meet, nor the end of a slab and
-//! those who look at it.
+//! Models of a cache. Uses of one object by several users must not meet, nor the freeing of a slab
+//! and its readers.
 //!
 //! A slab has two objects here, a magazine two rounds, and no empty slab is kept. The magazines of
-//! the processors have models of their own.
+//! the CPUs have models of their own.
 
 use super::backing::{Backing, Choice};
 use super::cache::{Callbacks, Plan, RawCache};
@@ -24,8 +24,8 @@ struct Model {
     ends: Ends,
 }
 
-/// An object that knows whether it has an owner. That the owners' looks do not meet is what the
-/// checker checks.
+/// An object that knows whether it has an owner. The model checker checks that the owners' accesses
+/// do not meet.
 struct Thing {
     owned: UnsafeCell<bool>,
     dropped: Dropped,
@@ -34,7 +34,7 @@ struct Thing {
 impl Model {
     fn new() -> Arc<Self> {
         /// # Safety
-        /// As for a constructed object that ends.
+        /// As for the destructor of a constructed object.
         unsafe fn destroy(object: NonNull<u8>) {
             // SAFETY: as the caller promises.
             unsafe { object.cast::<Thing>().drop_in_place() };
@@ -66,11 +66,11 @@ impl Model {
 
     fn give(&self, thing: NonNull<Thing>) {
         set_owned(thing, false);
-        // SAFETY: taken from this cache, and given back once.
+        // SAFETY: taken from this cache, and freed once.
         unsafe { self.raw.free(thing.cast()) };
     }
 
-    /// Ends the cache, with all that was constructed.
+    /// Drops the cache, with all constructed objects.
     fn end(this: Arc<Self>) {
         let ends = this.ends.clone();
         drop(this);
@@ -81,9 +81,9 @@ impl Model {
 }
 
 fn set_owned(thing: NonNull<Thing>, now: bool) {
-    // SAFETY: constructed, and in a slab that is not given back while an object is in use.
+    // SAFETY: constructed, and in a slab that is not freed while an object is in use.
     let owned = &unsafe { thing.as_ref() }.owned;
-    // SAFETY: the checker tells if two accesses meet.
+    // SAFETY: the checker reports two accesses that meet.
     let before = owned.with_mut(|owned| unsafe { owned.replace(now) });
     assert_ne!(before, now, "two own it");
 }

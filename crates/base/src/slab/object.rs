@@ -34,22 +34,22 @@ use crate::fallible::OutOfMemory;
 /// let cache = fdtable_base::slab::Cache::<[u8; 40_000]>::new("large");
 /// ```
 ///
-/// Dropping a cache gives its memory back after a grace period. Objects that were
-/// [forgotten](core::mem::forget) keep their slabs for ever.
+/// Dropping a cache frees its memory after a grace period. Objects that were
+/// [forgotten](core::mem::forget) keep their slabs forever.
 #[doc(alias = "kmem_cache")]
 pub struct Cache<T> {
     pub(super) raw: CacheBox,
     gives: PhantomData<fn(T) -> T>,
 }
 
-/// An object of a [`Cache`], which goes back when this is dropped.
+/// An object of a [`Cache`]. Dropping this frees it.
 pub struct Object<'c, T> {
     pub(super) place: NonNull<T>,
     pub(super) cache: &'c RawCache,
     pub(super) owns: PhantomData<T>,
 }
 
-// SAFETY: an object is to its value what a box is; the cache takes it back from any thread.
+// SAFETY: an object owns its value like a box; the cache takes it back from any thread.
 unsafe impl<T: Send> Send for Object<'_, T> {}
 // SAFETY: as above.
 unsafe impl<T: Sync> Sync for Object<'_, T> {}
@@ -63,7 +63,7 @@ impl<T> Cache<T> {
         Self::with(name, Options::new())
     }
 
-    /// As [`new`](Self::new), with other options.
+    /// Like [`new`](Self::new), with other options.
     ///
     /// # Errors
     /// [`OutOfMemory`].
@@ -87,9 +87,9 @@ impl<T> Cache<T> {
         })
     }
 
-    /// Puts a value into the memory of the cache. Mostly a few instructions on memory of the
-    /// processor; sometimes it takes a lock, and asks the system for memory. May be called inside a
-    /// read-side section.
+    /// Puts a value into the memory of the cache. Usually a few instructions on memory of the CPU;
+    /// sometimes it takes a lock, and asks the system for memory. May be called inside a read-side
+    /// section.
     ///
     /// # Errors
     /// [`OutOfMemory`]; the value is dropped.
@@ -99,7 +99,8 @@ impl<T> Cache<T> {
     #[inline]
     pub fn insert(&self, value: T) -> Result<Object<'_, T>, OutOfMemory> {
         let place = self.raw.alloc(&|_| ()).ok_or(OutOfMemory)?.cast::<T>();
-        // SAFETY: a place of the cache is as large and aligned as `T` asks for, and nobody else's.
+        // SAFETY: a place of the cache is as large and aligned as `T` asks for, and no other thread
+        // has it.
         unsafe { place.write(value) };
         Ok(Object {
             place,
@@ -108,15 +109,15 @@ impl<T> Cache<T> {
         })
     }
 
-    /// Gives back the memory of all objects that are not in use, after a grace period at the
-    /// latest: that which [`rcu::barrier`](crate::rcu::barrier) waits for. Returns how many bytes
-    /// that is. Takes locks, and may run RCU callbacks that are due.
+    /// Frees the memory of all unused objects, after a grace period at the latest: the one of
+    /// [`rcu::barrier`](crate::rcu::barrier). Returns how many bytes that is. Takes locks, and may
+    /// run RCU callbacks that are due.
     #[doc(alias = "kmem_cache_shrink")]
     pub fn shrink(&self) -> usize {
         self.raw.shrink()
     }
 
-    /// Tells what there is in the cache. Takes locks.
+    /// Returns the figures of the cache. Takes locks.
     pub fn info(&self) -> Info {
         self.raw.info()
     }
@@ -140,7 +141,7 @@ impl<T> DerefMut for Object<'_, T> {
     }
 }
 
-/// Memory that goes back to its cache when this is dropped: also if the destructor of its value
+/// Memory that is freed to its cache when this is dropped, even if the destructor of its value
 /// panics.
 struct Place<'c> {
     place: NonNull<u8>,
@@ -162,7 +163,7 @@ impl<T> Drop for Object<'_, T> {
             place: self.place.cast(),
             cache: self.cache,
         };
-        // SAFETY: written when it was inserted, and nobody uses it after this.
+        // SAFETY: written when it was inserted, and not used after this.
         unsafe { self.place.drop_in_place() };
     }
 }

@@ -1,4 +1,4 @@
-//! What can be chosen for a cache.
+//! The options of a cache.
 
 /// How a [cache](super::Cache) lays its objects out, and how much it checks.
 ///
@@ -21,8 +21,8 @@ pub struct Options {
 /// Whether slabs of a cache begin with different distances to their first objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Colouring {
-    /// They do, so that objects of the same index do not compete for the same lines of a
-    /// processor's cache. Costs up to 1/32 of the memory.
+    /// They do, so that objects of the same index do not compete for the same lines of a CPU's
+    /// cache. Costs up to 1/32 of the memory.
     On,
     /// They do not.
     Off,
@@ -38,14 +38,14 @@ pub enum Alignment {
     Line,
 }
 
-/// Whether mistakes are looked for in the use of objects.
+/// Whether the use of objects is checked for errors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Checks {
     /// No.
     None,
-    /// Writes to free objects, writes past an object's ends, objects that are given back twice or
-    /// to a cache that they are not from. Each operation takes the lock of the cache, and looks at
-    /// all bytes of the object. A mistake panics, with a report.
+    /// Detects writes to free objects, writes past an object's ends, and objects that are freed
+    /// twice or to a cache that they are not from. Each operation takes the lock of the cache, and
+    /// reads all bytes of the object. An error panics, with a report.
     #[doc(alias = "slub_debug")]
     Full,
 }
@@ -73,7 +73,7 @@ impl Options {
         Self { alignment, ..self }
     }
 
-    /// Chooses whether mistakes are looked for.
+    /// Chooses whether the use of objects is checked for errors.
     #[must_use]
     pub const fn checks(self, checks: Checks) -> Self {
         Self { checks, ..self }

@@ -1,11 +1,10 @@
-//! Where slabs get their memory: chunks of one size, aligned to it, cut from larger regions.
+//! The memory of slabs: chunks of one size, aligned to it, cut from larger regions.
 //!
-//! On Linux a [region](mapped) is two mebibytes of its own mapping, so that it can be one huge
-//! page, and has room for 32 chunks. A chunk that is given back loses its pages at once; a region
-//! of which all chunks are free is unmapped. Elsewhere, and in models, a chunk is an
-//! [allocation](allocated).
+//! On Linux a [region](mapped) is a mapping of its own of two mebibytes, so that it can be one huge
+//! page, and has room for 32 chunks. A freed chunk loses its pages at once; a region whose chunks
+//! are all free is unmapped. Elsewhere, and in models, a chunk is an [allocation](allocated).
 //!
-//! A chunk is aligned to its size: who knows the address of anything in it finds its beginning.
+//! A chunk is aligned to its size, so any address in it leads to its beginning.
 
 #[cfg(not(all(feature = "std", target_os = "linux", not(loom))))]
 mod allocated;
@@ -24,8 +23,8 @@ use crate::fallible::OutOfMemory;
 /// How many bytes a chunk has: 64 KiB. Models use less.
 pub(super) const CHUNK: usize = if cfg!(loom) { 2 * 1024 } else { 64 * 1024 };
 
-/// The right to use the memory of one chunk, which begins at a multiple of [`CHUNK`]. It is not
-/// given back by dropping it.
+/// Ownership of the memory of one chunk, which begins at a multiple of [`CHUNK`]. Dropping it does
+/// not free the chunk.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Chunk {
     pub(super) start: NonNull<u8>,
@@ -33,7 +32,7 @@ pub(super) struct Chunk {
 }
 
 impl Chunk {
-    /// Takes a chunk. What is in it is anything. May ask the system for memory.
+    /// Takes a chunk. Its contents are unspecified. May ask the system for memory.
     pub(super) fn take() -> Result<Self, OutOfMemory> {
         #[cfg(all(test, not(loom)))]
         if super::scarcity::refuses_chunk() {
@@ -43,10 +42,10 @@ impl Chunk {
         Ok(Self { start, origin })
     }
 
-    /// Gives the chunk back.
+    /// Frees the chunk.
     ///
     /// # Safety
-    /// It was taken, and not given back yet; nobody uses its memory any more.
+    /// It was taken, and not freed yet; its memory is no longer used.
     pub(super) unsafe fn give_back(self) {
         // SAFETY: as the caller promises; the origin is the one that came with the chunk.
         unsafe { source::give_back(self.start, self.origin) };
@@ -74,11 +73,11 @@ mod tests {
         assert!(starts.iter().all(|start| start.is_multiple_of(CHUNK)));
         assert!(starts.windows(2).all(|pair| pair[1] - pair[0] >= CHUNK));
         for (number, chunk) in chunks.iter().enumerate() {
-            // SAFETY: the chunk is ours.
+            // SAFETY: this test has the chunk.
             unsafe { chunk.start.write_bytes(number as u8, CHUNK) };
         }
         for (number, chunk) in chunks.iter().enumerate() {
-            // SAFETY: the chunk is ours, and was written.
+            // SAFETY: this test has the chunk, and has written it.
             let bytes = unsafe { core::slice::from_raw_parts(chunk.start.as_ptr(), CHUNK) };
             assert!(bytes.iter().all(|&byte| byte == number as u8));
         }
@@ -92,7 +91,7 @@ mod tests {
     fn every_address_of_a_chunk_leads_to_its_beginning() {
         let chunk = Chunk::take().expect("there is memory");
         for offset in [0, 1, CHUNK / 2, CHUNK - 1] {
-            // SAFETY: the offset is inside of the chunk.
+            // SAFETY: the offset is inside the chunk.
             let place = unsafe { chunk.start.add(offset) };
             assert_eq!(chunk_of(place), chunk.start.as_ptr());
         }

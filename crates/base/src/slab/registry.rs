@@ -1,4 +1,4 @@
-//! All caches of the process, on a list.
+//! A list of all caches of the process.
 
 use core::ptr;
 
@@ -40,7 +40,7 @@ impl Links {
 /// Returns the links of a cache on the list.
 ///
 /// # Safety
-/// The caller holds the lock, and lets go of one before it asks for another; the cache is alive.
+/// The caller holds the lock, and drops one borrow before it asks for another; the cache is alive.
 #[expect(clippy::mut_from_ref, reason = "the lock of the list guards them")]
 unsafe fn links(cache: &RawCache) -> &mut Links {
     // SAFETY: as the caller promises.
@@ -50,7 +50,7 @@ unsafe fn links(cache: &RawCache) -> &mut Links {
 /// Puts a cache on the list, unless it is there.
 ///
 /// # Safety
-/// It stays where it is, and alive, until it is [taken off](remove).
+/// It stays where it is, and alive, until it is [removed](remove).
 pub(super) unsafe fn add(cache: &RawCache) {
     let mut registry = REGISTRY.lock();
     // SAFETY: the lock is held, and no other links are borrowed.
@@ -63,7 +63,7 @@ pub(super) unsafe fn add(cache: &RawCache) {
         before: ptr::null(),
         is_listed: true,
     };
-    // SAFETY: null, or a cache that is on the list: it takes itself off before it goes.
+    // SAFETY: null, or a cache that is on the list: it removes itself before it is freed.
     if let Some(first) = unsafe { registry.first.as_ref() } {
         // SAFETY: as above; the cache's own links are not used any more.
         unsafe { links(first) }.before = cache;
@@ -71,7 +71,7 @@ pub(super) unsafe fn add(cache: &RawCache) {
     registry.first = cache;
 }
 
-/// Takes a cache off the list, if it is there.
+/// Removes a cache from the list, if it is there.
 pub(super) fn remove(cache: &RawCache) {
     let mut registry = REGISTRY.lock();
     // SAFETY: the lock is held, and no other links are borrowed.
@@ -92,12 +92,12 @@ pub(super) fn remove(cache: &RawCache) {
     }
 }
 
-/// Has every cache on the list give back what it can. Runs no callbacks: the list is locked.
+/// Shrinks every cache on the list. Runs no callbacks: the list is locked.
 pub(super) fn shrink() -> usize {
     let registry = REGISTRY.lock();
     let mut bytes = 0;
     let mut place = registry.first;
-    // SAFETY: null, or a cache on the list: it cannot go while the lock is held.
+    // SAFETY: null, or a cache on the list: it cannot be freed while the lock is held.
     while let Some(cache) = unsafe { place.as_ref() } {
         bytes += cache.shrink_quietly();
         // SAFETY: the lock is held, and no other links are borrowed.
@@ -106,12 +106,12 @@ pub(super) fn shrink() -> usize {
     bytes
 }
 
-/// Asks every cache on the list what there is, the one that was added last first.
+/// Collects the figures of every cache on the list, the newest first.
 pub(super) fn infos() -> Vec<Info> {
     let registry = REGISTRY.lock();
     let mut infos = Vec::new();
     let mut place = registry.first;
-    // SAFETY: null, or a cache on the list: it cannot go while the lock is held.
+    // SAFETY: null, or a cache on the list: it cannot be freed while the lock is held.
     while let Some(cache) = unsafe { place.as_ref() } {
         infos.push(cache.info());
         // SAFETY: the lock is held, and no other links are borrowed.

@@ -1,4 +1,4 @@
-//! Lets tests run out of memory.
+//! Simulated memory exhaustion for tests.
 
 use std::cell::Cell;
 
@@ -24,7 +24,7 @@ pub(super) fn without_magazines<R>(f: impl FnOnce() -> R) -> R {
     result
 }
 
-/// Tells whether there is no chunk for this thread.
+/// Returns true if there is no chunk for this thread.
 pub(super) fn refuses_chunk() -> bool {
     match CHUNKS.get() {
         usize::MAX => false,
@@ -36,7 +36,7 @@ pub(super) fn refuses_chunk() -> bool {
     }
 }
 
-/// Tells whether there is no magazine for this thread.
+/// Returns true if there is no magazine for this thread.
 pub(super) fn refuses_magazine() -> bool {
     !HAS_MAGAZINES.get()
 }

@@ -4,12 +4,12 @@
 //!   | header | bits | colour | object 0 | object 1 | ... | what is left |
 //! ```
 //!
-//! What is left over is spent on *colours*: distances by which the objects of one slab are moved
+//! The remaining bytes are spent on *colours*: distances by which the objects of one slab are moved
 //! against those of another, in steps of a cache line. All chunks begin at the same place of a
-//! processor's cache, as far as its sets are chosen by the lower bits of an address, and without
-//! colours so would the objects of the same index in all slabs. If less is left over than 1/32 of
-//! the chunk, small objects give way, so that there are 32 colours or more. That costs 3.1 % of
-//! the memory; the header and the bits of 64-byte objects 0.4 %.
+//! CPU's cache, as far as its sets are chosen by the lower bits of an address, and without colours
+//! so would the objects of the same index in all slabs. If less than 1/32 of the chunk remains,
+//! there are fewer small objects, so that there are 32 colours or more. That costs 3.1 % of the
+//! memory; the header and the bits of 64-byte objects 0.4 %.
 
 use core::alloc::Layout;
 use core::ptr::NonNull;
@@ -18,16 +18,16 @@ use super::header::Header;
 use super::options::{Alignment, Checks, Colouring, Options};
 use super::region::CHUNK;
 
-/// The line of a processor's cache that colours are counted in.
+/// The CPU cache line that colours are counted in.
 const LINE: usize = 64;
 
-/// What is kept for colours if less is left over.
+/// Bytes reserved for colours if fewer remain.
 const RESERVE: usize = CHUNK / 32;
 
-/// Objects above this size do not give way to colours: it would cost too much.
+/// Objects above this size do not make room for colours: it would cost too much.
 const SMALL: usize = CHUNK / 64;
 
-/// No object takes less, so that the bits of a slab stay few.
+/// The smallest stride of an object, so that the bits of a slab stay few.
 const SMALLEST: usize = 8;
 
 /// The largest size of an object.
@@ -39,7 +39,7 @@ pub(super) const MAX_ALIGN: usize = CHUNK / 16;
 /// The shape of all slabs of a cache. Sizes and offsets are in bytes.
 #[derive(Debug)]
 pub(super) struct Shape {
-    /// Of an object, as its user knows it.
+    /// Size of an object for its user.
     pub(super) size: usize,
     /// From one object to the next.
     pub(super) stride: usize,
@@ -111,7 +111,7 @@ impl Shape {
     /// Returns the address of an object of the slab whose object 0 is at `first`.
     ///
     /// # Safety
-    /// `first` is that, and the index is below the count.
+    /// `first` is that address, and the index is below the count.
     #[inline]
     pub(super) unsafe fn object(&self, first: NonNull<u8>, index: usize) -> NonNull<u8> {
         // SAFETY: all objects of a slab are in its chunk.

@@ -1,7 +1,7 @@
 //! The slabs of a cache, by how full they are. The lock of the cache is around them.
 //!
 //! Objects are taken from slabs that are in use already, so that the others may become empty. A
-//! slab in which something became free goes to the end of the line: it has the longest time to
+//! slab in which an object was freed goes to the end of the list: it then has the longest time to
 //! become empty.
 
 use core::ptr::NonNull;
@@ -9,8 +9,8 @@ use core::ptr::NonNull;
 use super::header::{Slab, SlabList};
 use super::shape::Shape;
 
-/// How many empty slabs are kept, so that a cache whose use swings does not ask for memory at each
-/// swing.
+/// How many empty slabs are kept. A cache whose use fluctuates then does not ask for memory each
+/// time.
 const KEPT: usize = if cfg!(loom) { 0 } else { 16 };
 
 /// The slabs of a cache.
@@ -28,7 +28,7 @@ pub(super) struct Slabs {
     colour: usize,
 }
 
-// SAFETY: slabs belong to no thread, and who has the lock may use their headers.
+// SAFETY: slabs belong to no thread, and the holder of the lock may use their headers.
 unsafe impl Send for Slabs {}
 
 impl Slabs {
@@ -42,7 +42,7 @@ impl Slabs {
         self.free
     }
 
-    /// Returns the colour for a slab to be made. Numbers go on and on.
+    /// Returns the colour of the next slab. The number wraps.
     pub(super) fn next_colour(&mut self) -> usize {
         let colour = self.colour;
         self.colour = colour.wrapping_add(1);
@@ -55,7 +55,7 @@ impl Slabs {
         self.empty.push(slab);
     }
 
-    /// Takes free objects, at most `most`, and gives them to `push`. Returns how many.
+    /// Takes free objects, at most `most`, and passes them to `push`. Returns how many.
     pub(super) fn take(
         &mut self,
         shape: &Shape,
@@ -85,12 +85,12 @@ impl Slabs {
         Some(slab)
     }
 
-    /// Gives an object back to its slab.
+    /// Returns an object to its slab.
     ///
     /// # Safety
-    /// It was taken from one of these slabs, and not given back since.
+    /// It was taken from one of these slabs, and not freed since.
     pub(super) unsafe fn give(&mut self, shape: &Shape, object: NonNull<u8>) {
-        // SAFETY: as the caller promises; it has the lock, or nobody else knows the cache.
+        // SAFETY: as the caller promises; it has the lock, or no other thread knows the cache.
         let slab = unsafe { Slab::of(object) };
         if slab.free() == 0 {
             self.full.remove(slab);
@@ -104,12 +104,12 @@ impl Slabs {
         }
     }
 
-    /// Takes off the empty slabs that are more than should be kept.
+    /// Removes surplus empty slabs.
     pub(super) fn take_surplus(&mut self) -> SlabList {
         self.take_empty(KEPT)
     }
 
-    /// Takes off all empty slabs but `kept`.
+    /// Removes all empty slabs except `kept` of them.
     pub(super) fn take_empty(&mut self, kept: usize) -> SlabList {
         let mut taken = SlabList::default();
         while self.empty.len() > kept

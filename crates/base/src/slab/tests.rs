@@ -87,7 +87,7 @@ fn a_forgotten_object_keeps_its_slab() {
     core::mem::forget(object);
     drop(cache);
     rcu::barrier().expect("outside of sections");
-    // SAFETY: forgotten, so nobody else has it; its slab stays.
+    // SAFETY: forgotten, so no other thread has it; its slab stays.
     assert_eq!(unsafe { place.read() }, 7);
 }
 
@@ -97,7 +97,7 @@ fn what_the_magazines_can_hold_is_not_asked_for_again() {
     for _ in 0..10_000 {
         drop(insert(&cache, [0; 8]));
     }
-    // One more for each time that the thread is moved to a processor where it has not been.
+    // One more for each time that the thread is moved to a CPU where it has not been.
     let info = cache.info();
     assert!(info.misses <= 64, "{info}");
     assert_eq!(info.hits + info.misses, 10_000, "{info}");
@@ -171,7 +171,7 @@ fn general_memory_is_listed_by_its_class() {
     unsafe { general::free(place, layout) };
 }
 
-/// Objects that tell how many of them there are.
+/// Objects that count their instances.
 mod constructed {
     use super::*;
 
@@ -210,7 +210,7 @@ mod constructed {
         assert!(cache.shrink() >= CHUNK);
         drop(cache);
         assert_eq!(ALIVE.load(SeqCst), in_slab, "a reader may look");
-        // SAFETY: found before the slab was given back, inside the section.
+        // SAFETY: found before the slab was freed, inside the section.
         assert_eq!(unsafe { &*place }.0[99], 8);
         drop(guard);
         rcu::barrier().expect("outside of sections");
@@ -309,8 +309,8 @@ fn options() -> impl Strategy<Value = Options> {
     })
 }
 
-/// Plays a history of objects of `SIZE` bytes: no two overlap, each is aligned and keeps what is in
-/// it, and the figures are right.
+/// Plays a history of objects of `SIZE` bytes: no two overlap, each is aligned and keeps its
+/// contents, and the figures are right.
 fn play<const SIZE: usize>(options: Options, steps: Vec<Step>) {
     let cache = cache::<[u8; SIZE]>(options);
     let mut objects: Vec<(u8, Object<'_, [u8; SIZE]>)> = Vec::new();
@@ -375,8 +375,8 @@ proptest! {
     }
 }
 
-/// Objects that are taken by some threads and given back by others, while a third shrinks: each has
-/// one owner at a time.
+/// Objects that are taken by some threads and freed by others, while a third shrinks: each has one
+/// owner at a time.
 #[test]
 fn every_object_has_one_owner_at_a_time() {
     const ROUNDS: usize = 300;
@@ -461,7 +461,7 @@ fn a_constructor_that_panics_frees_no_magazine_that_was_in_use() {
     }
     let cache = ConstructedCache::new("test", construct).expect("there is memory");
     let take = || cache.take().expect("there is memory");
-    // Magazines that come to be empty go round: from the processor to the depot and back.
+    // Empty magazines circulate: from the CPU to the depot and back.
     let mut kept: Vec<_> = (0..80).map(|_| take()).collect();
     let before = cache.info();
     PANICS.store(true, SeqCst);
@@ -503,7 +503,7 @@ fn every_object_is_destroyed_though_destructors_panic() {
 fn all_caches_give_back_what_is_free_in_any_order() {
     let cache: Cache<[u8; 1000]> = cache(Options::new());
     let mut objects: Vec<_> = (0..5000).map(|_| Some(insert(&cache, [1; 1000]))).collect();
-    // Every seventh, and again, so that what is kept for the next is spread over all slabs.
+    // Every seventh, and again, so that the kept objects are spread over all slabs.
     for first in 0..7 {
         objects
             .iter_mut()

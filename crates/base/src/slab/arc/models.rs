@@ -1,4 +1,4 @@
-//! Models of a counted box: who uses the value must not meet its end, and the end comes once.
+//! Models of a counted box: uses of the value must not meet its drop, and it is dropped once.
 
 use super::*;
 use crate::model::Preemptions::Any;
@@ -23,7 +23,7 @@ fn who_upgrades_meets_the_last_users() {
     });
 }
 
-/// Two users, and one who keeps the memory longer than both or not.
+/// Two users, and a keeper that keeps the memory longer than both or not.
 #[test]
 fn the_last_of_two_users_ends_it() {
     explore(Any, || {

@@ -1,7 +1,7 @@
-//! The magazines of the processors behind a lock for each.
+//! The magazines of the CPUs, each pair behind a lock.
 //!
-//! The lock belongs to a copy of [`PerCpu`], whichever processor the thread is on when it has
-//! found the copy: what is done with it is correct from anywhere.
+//! The lock belongs to a copy of [`PerCpu`]. The thread may have moved to any CPU since it found
+//! the copy: its operations are correct from anywhere.
 
 use core::ptr::NonNull;
 
@@ -14,12 +14,12 @@ use crate::slab::magazine::{Lack, Magazine, MagazineList};
 /// The locks guard one thing each, which needs no name.
 const NAME: Name = Name::of(0);
 
-/// The magazines of all processors.
+/// The magazines of all CPUs.
 pub(super) struct Cpus(PerCpu<Cpu>);
 
 struct Cpu {
     lock: RawLock,
-    /// Used by the holder of the lock alone.
+    /// Only the holder of the lock uses it.
     pair: Pair,
 }
 
@@ -53,7 +53,7 @@ impl Cpus {
         }
     }
 
-    /// Shows the magazines of each processor.
+    /// Shows the magazines of each CPU.
     pub(super) fn look(&self, look: &mut dyn FnMut(&Pair)) {
         self.0.iter().for_each(|cpu| cpu.with(&mut *look));
     }
@@ -63,14 +63,14 @@ impl Cpus {
         &self.0.of(0).pair
     }
 
-    /// For who is alone.
+    /// For exclusive access.
     pub(super) fn pairs(&mut self) -> impl Iterator<Item = &Pair> {
         self.0.iter().map(|cpu| &cpu.pair)
     }
 }
 
 impl Cpu {
-    /// Lets `use_it` have the magazines. It does not panic.
+    /// Runs `use_it` on the magazines. It does not panic.
     #[inline]
     fn with<A>(&self, use_it: impl FnOnce(&Pair) -> A) -> A {
         self.lock.lock(NAME);

@@ -1,6 +1,6 @@
-//! Models of the magazines of the processors, both with locks and with sequences. Whatever goes
-//! wrong shows as an object that two have, as one that is lost, or as one whose next owner does
-//! not see what the last one did.
+//! Models of the magazines of the CPUs, both with locks and with sequences. An error shows as an
+//! object with two owners, as a lost object, or as an object whose next owner does not see the
+//! writes of the previous one.
 
 use super::rseq::sequence::{move_to, with_sequences};
 use super::*;
@@ -17,17 +17,17 @@ use std::vec::Vec;
 struct World {
     local: Local,
     objects: Vec<UnsafeCell<bool>>,
-    /// How many objects are in magazines that somebody has taken.
+    /// How many objects are in magazines that a thread has taken.
     taken: Count,
 }
 
-// SAFETY: that accesses to the cells do not meet is what the checker checks.
+// SAFETY: the model checker checks that accesses to the cells do not meet.
 unsafe impl Sync for World {}
 // SAFETY: as above.
 unsafe impl Send for World {}
 
 impl World {
-    /// Makes magazines of so many objects, of which the last one is loaded on processor 0.
+    /// Makes magazines of so many objects, of which the last one is loaded on CPU 0.
     fn new(counts: &[usize]) -> Arc<Self> {
         let world = Self {
             local: Local::try_new().expect("there is memory"),
@@ -51,13 +51,13 @@ impl World {
         Arc::new(world)
     }
 
-    /// Says that somebody has the object, or no longer has it.
+    /// Notes that a thread owns the object, or no longer owns it.
     fn mark(&self, object: NonNull<u8>, has: bool) {
         // SAFETY: every object is one of `objects`.
         let cell = unsafe { object.cast::<UnsafeCell<bool>>().as_ref() };
-        // SAFETY: the checker tells if two accesses meet.
+        // SAFETY: the checker reports two accesses that meet.
         let had = cell.with_mut(|cell| unsafe { cell.replace(has) });
-        assert_ne!(had, has, "two have it");
+        assert_ne!(had, has, "it has two owners");
     }
 
     fn pop(&self) -> Option<NonNull<u8>> {
@@ -66,7 +66,7 @@ impl World {
         Some(object)
     }
 
-    /// Gives the object back, or keeps it.
+    /// Frees the object, or keeps it.
     fn push(&self, object: NonNull<u8>) {
         self.mark(object, false);
         if let Err(object) = self.local.push(object) {
@@ -74,7 +74,7 @@ impl World {
         }
     }
 
-    /// Takes an object and gives one back.
+    /// Takes an object and frees one.
     fn pop_and_push(&self) {
         if let Some(object) = self.pop() {
             self.push(object);
@@ -130,7 +130,7 @@ fn two_take_and_give_on_one_processor() {
     explore_both(&[2], World::pop_and_push, World::pop_and_push);
 }
 
-/// The other gives back where the first takes.
+/// One thread frees where the other takes.
 #[test]
 fn what_was_taken_on_one_processor_is_given_back_on_another() {
     explore_both(&[1], World::pop_and_push, |world| {
@@ -158,7 +158,7 @@ fn an_exchange_meets_a_drain() {
     });
 }
 
-/// A magazine that is displaced while the other is about to use it belongs to who displaced it.
+/// A magazine that is displaced while the other is about to use it belongs to its displacer.
 #[test]
 fn who_takes_and_gives_meets_an_exchange_with_the_depot() {
     explore_both(&[ROUNDS, ROUNDS], World::pop_and_push, |world| {

@@ -1,10 +1,10 @@
-//! Threads that take and give back objects while they interrupt each other at every step: several
-//! on one processor, signals whose handler lets the others run and then takes and gives back as
-//! well, threads that move from processor to processor, and somebody who drains all the time; and
-//! one thread alone with somebody who drains and does nothing else.
+//! Threads that allocate and free objects while they interrupt each other at every step. Several
+//! threads run on one CPU. A signal handler lets the others run and then allocates and frees as
+//! well. Threads move from CPU to CPU, and one thread drains all the time. In another test, one
+//! thread runs alone with a thread that only drains.
 //!
-//! Every object says whether somebody has it. So one that two have is noticed when the second takes
-//! it, and one that is lost when all are counted.
+//! Every object records whether it has an owner. So an object with two owners is noticed when the
+//! second takes it, and a lost one when all are counted.
 
 use super::tests::pin_to;
 use super::*;
@@ -22,26 +22,26 @@ const HANDFUL: usize = 300;
 /// How long it is from one signal of a thread to the next.
 const PERIOD: Duration = Duration::from_micros(60);
 
-/// All there is: the objects are in the magazines, in the depot, or in somebody's hands.
+/// The test's state: the objects are in the magazines, in the depot, or held by a thread.
 struct World {
     local: Local,
     /// Magazines with objects, and magazines without.
     depot: Mutex<[MagazineList; 2]>,
-    /// Whether somebody has the object.
+    /// Whether the object has an owner.
     objects: Vec<AtomicBool>,
     is_over: AtomicBool,
     /// How many sequences were interrupted by a signal.
     interrupted: AtomicUsize,
 }
 
-/// A thread and what it has.
+/// A thread and its objects.
 struct Thread<'w> {
     world: &'w World,
     hand: Vec<NonNull<u8>>,
-    /// What the signal handler could not give back.
+    /// Objects that the signal handler could not free.
     pocket: AtomicPtr<u8>,
     random: u64,
-    /// The processors that it goes back and forth between.
+    /// The CPUs that it alternates between.
     cpus: [usize; 2],
     moves: AtomicUsize,
 }
@@ -62,21 +62,21 @@ impl World {
         world
     }
 
-    /// Takes an object out of the magazines of a processor.
+    /// Takes an object out of the magazines of a CPU.
     fn pop(&self) -> Option<NonNull<u8>> {
         let object = self.local.pop()?;
-        assert!(!self.mark(object, true), "two have it");
+        assert!(!self.mark(object, true), "it has two owners");
         Some(object)
     }
 
     fn push(&self, object: NonNull<u8>) -> Result<(), NonNull<u8>> {
         assert!(self.mark(object, false), "nobody had it");
         self.local.push(object).inspect_err(|&object| {
-            assert!(!self.mark(object, true), "two have it");
+            assert!(!self.mark(object, true), "it has two owners");
         })
     }
 
-    /// Says whether somebody has it; returns what was said before.
+    /// Records whether the object has an owner; returns the previous state.
     fn mark(&self, object: NonNull<u8>, has: bool) -> bool {
         let place = self.objects.as_ptr().addr();
         let index = object.addr().get().wrapping_sub(place);
@@ -90,10 +90,10 @@ impl World {
 
     fn drain(&self) {
         self.local.drain(&mut |mut magazine| {
-            // Looked into at once, while a sequence that was not restarted would still be on it.
+            // Read at once, while a sequence that was not restarted would still use it.
             let mut objects = Vec::new();
             while let Some(object) = magazine.pop() {
-                assert!(!self.mark(object, true), "two have it");
+                assert!(!self.mark(object, true), "it has two owners");
                 objects.push(object);
             }
             for object in objects {
@@ -112,7 +112,7 @@ impl World {
         for list in depot.iter_mut() {
             while let Some(mut magazine) = list.pop() {
                 while let Some(object) = magazine.pop() {
-                    assert!(!self.mark(object, true), "two have it");
+                    assert!(!self.mark(object, true), "it has two owners");
                     count += 1;
                 }
             }
@@ -165,7 +165,7 @@ impl<'w> Thread<'w> {
         }
     }
 
-    /// Takes some objects or gives some back.
+    /// Takes some objects or frees some.
     fn act(&mut self) {
         let some = 1 + self.draw(HANDFUL);
         if self.draw(2) == 0 {
@@ -183,15 +183,15 @@ impl<'w> Thread<'w> {
         }
     }
 
-    /// Goes to its other processor.
+    /// Moves to its other CPU.
     fn move_on(&self) {
         if self.cpus[0] != self.cpus[1] {
             pin_to(self.cpus[self.moves.fetch_add(1, SeqCst) % 2]);
         }
     }
 
-    /// What happens in the signal handler, between any two instructions: it goes to another
-    /// processor, others run, and it takes an object and gives it back.
+    /// The signal handler, between any two instructions: it moves to another CPU, other threads
+    /// run, and it takes an object and frees it.
     fn interrupt(&self) {
         self.move_on();
         std::thread::yield_now();
@@ -271,7 +271,7 @@ impl Timer {
 impl Drop for Timer {
     fn drop(&mut self) {
         THREAD.set(ptr::null());
-        // SAFETY: made in `start`. A signal that is under way finds nothing to do.
+        // SAFETY: made in `start`. A signal that is under way has no effect.
         unsafe { libc::timer_delete(self.0) };
     }
 }
@@ -284,7 +284,7 @@ unsafe extern "C" {
     static FAILURE_STOP: u8;
 }
 
-/// Has the timer send its signal once.
+/// Makes the timer send its signal once.
 fn arm(timer: libc::timer_t) {
     let nothing = libc::timespec {
         tv_sec: 0,
@@ -323,10 +323,9 @@ extern "C" fn handler(_: libc::c_int, _: *mut libc::siginfo_t, context: *mut lib
 /// Where the threads are, and what happens to them.
 struct Plan {
     interrupts: Interrupts,
-    /// The processors that each thread goes back and forth between: the first and the last one that
-    /// may be used.
+    /// The CPUs that each thread alternates between: the first and the last one that may be used.
     threads: &'static [[End; 2]],
-    /// How long nobody drains.
+    /// The pause between two drains.
     rest: Duration,
 }
 
@@ -350,14 +349,14 @@ const CROWD: Plan = Plan {
     rest: Duration::from_micros(20),
 };
 
-/// The thread that drains has the last processor to itself.
+/// The thread that drains has the last CPU to itself.
 const ALONE: Plan = Plan {
     interrupts: Interrupts::Scheduler,
     threads: &[[First; 2]],
     rest: Duration::ZERO,
 };
 
-/// Has threads act, with somebody who drains.
+/// Runs threads, with one that drains.
 fn stress(local: Local, plan: &'static Plan) -> World {
     let world = World::new(local);
     let seconds = std::env::var("FDTABLE_STRESS_SECONDS").ok();
@@ -388,11 +387,11 @@ fn stress(local: Local, plan: &'static Plan) -> World {
     world
 }
 
-/// Returns the processors that this thread may use.
+/// Returns the CPUs that this thread may use.
 fn usable_cpus() -> Vec<usize> {
     // SAFETY: an all-zero `cpu_set_t` is an empty set.
     let mut set: libc::cpu_set_t = unsafe { core::mem::zeroed() };
-    // SAFETY: the set lives on this frame and has the size that is told.
+    // SAFETY: the set lives on this frame and has the size that is passed.
     let answer = unsafe { libc::sched_getaffinity(0, size_of_val(&set), &raw mut set) };
     assert_eq!(answer, 0);
     (0..libc::CPU_SETSIZE as usize)

@@ -99,7 +99,7 @@ fn an_empty_magazine_displaces_the_older_full_one() {
     assert_eq!(left.len(), 2 * ROUNDS);
 }
 
-/// Keeps the thread on the processor that it is on.
+/// Keeps the thread on its current CPU.
 fn pin() {
     #[cfg(target_os = "linux")]
     pin_to(crate::percpu::current());
@@ -109,9 +109,9 @@ fn pin() {
 pub(super) fn pin_to(cpu: usize) {
     // SAFETY: an all-zero `cpu_set_t` is an empty set.
     let mut set: libc::cpu_set_t = unsafe { core::mem::zeroed() };
-    // SAFETY: the number of a processor is below the size of the set, or it panics.
+    // SAFETY: the number of a CPU is below the size of the set, or it panics.
     unsafe { libc::CPU_SET(cpu, &mut set) };
-    // SAFETY: the set lives on this frame and has the size that is told.
+    // SAFETY: the set lives on this frame and has the size that is passed.
     let answer = unsafe { libc::sched_setaffinity(0, size_of_val(&set), &raw const set) };
     assert_eq!(answer, 0);
 }

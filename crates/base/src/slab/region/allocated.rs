@@ -6,7 +6,7 @@ use core::ptr::NonNull;
 use super::CHUNK;
 use crate::fallible::OutOfMemory;
 
-/// Nothing else is known of a chunk.
+/// A chunk has no other data.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Origin;
 

@@ -1,13 +1,13 @@
-//! Regions: mappings of two mebibytes, of which each has a descriptor beside it.
+//! Regions: mappings of two mebibytes, each with a descriptor beside it.
 //!
-//! Regions that have a free chunk are on a list; a chunk remembers its region. A region of which
-//! all chunks are free is unmapped, unless it is the only one on the list: its pages are gone by
+//! Regions that have a free chunk are on a list; a chunk remembers its region. A region whose
+//! chunks are all free is unmapped, unless it is the only one on the list: its pages are freed by
 //! then, and the next chunk needs no system call.
 //!
-//! The first regions are made of small pages, also where the system would rather have huge ones: a
-//! small process pays for what it touches, and nobody waits in one open for two mebibytes to be
-//! cleared. For a process that has many the kernel is asked for huge ones, which save most page
-//! faults and entries of the translation buffer. Where it has none, nothing is lost.
+//! The first regions are made of small pages, even where the system would rather use huge ones: a
+//! small process pays for the pages that it touches, and no open waits for two mebibytes to be
+//! cleared. For a process with many regions the kernel is asked for huge pages, which save most
+//! page faults and TLB entries. If the kernel has none, nothing is lost.
 
 use alloc::boxed::Box;
 use core::cell::Cell;
@@ -23,7 +23,7 @@ const REGION: usize = 2 * 1024 * 1024;
 /// How many chunks a region has: the bits of a word.
 const CHUNKS: usize = REGION / CHUNK;
 
-/// How many regions a process has of small pages: 16 mebibytes.
+/// How many regions of a process have small pages: 16 mebibytes.
 const SMALL: usize = 8;
 
 const ALL: u32 = u32::MAX >> (u32::BITS as usize - CHUNKS);
@@ -31,7 +31,7 @@ const ALL: u32 = u32::MAX >> (u32::BITS as usize - CHUNKS);
 /// The region of a chunk.
 pub(super) type Origin = NonNull<Region>;
 
-/// What is known of a region. Guarded by the lock of the list, but for the place, which never
+/// The state of a region. The lock of the list guards it, except for the address, which never
 /// changes.
 #[derive(Debug)]
 pub(super) struct Region {
@@ -68,7 +68,7 @@ pub(super) fn take() -> Result<(NonNull<u8>, Origin), OutOfMemory> {
     let free = region.free.get();
     let number = free.trailing_zeros() as usize;
     region.free.set(free & (free - 1));
-    // SAFETY: a region on the list has a free chunk, which begins inside of it.
+    // SAFETY: a region on the list has a free chunk, which begins inside it.
     let start = unsafe { region.start.add(number * CHUNK) };
     if region.free.get() == 0 {
         regions.unlink(region);
@@ -77,11 +77,11 @@ pub(super) fn take() -> Result<(NonNull<u8>, Origin), OutOfMemory> {
 }
 
 /// # Safety
-/// As for [`Chunk::give_back`](super::Chunk::give_back), with the origin that `take` told.
+/// As for [`Chunk::give_back`](super::Chunk::give_back), with the origin that `take` returned.
 pub(super) unsafe fn give_back(start: NonNull<u8>, origin: Origin) {
-    // Before anybody else can take it. If the kernel refuses, the pages stay; nothing else hangs
-    // on it.
-    // SAFETY: the caller gives up these pages, which are part of a mapping of ours.
+    // Before any other thread can take it. If the kernel refuses, the pages stay; nothing else
+    // depends on it.
+    // SAFETY: the caller gives up these pages, which are part of a mapping of this library.
     unsafe { libc::madvise(start.as_ptr().cast(), CHUNK, libc::MADV_DONTNEED) };
     let mut regions = REGIONS.lock();
     // SAFETY: the descriptor is alive while a chunk of the region is taken, and the lock is held.
@@ -96,7 +96,7 @@ pub(super) unsafe fn give_back(start: NonNull<u8>, origin: Origin) {
         if unmap(region.start) {
             regions.count -= 1;
             drop(regions);
-            // SAFETY: `grow` leaked the box; without chunks and off the list nobody knows it.
+            // SAFETY: `grow` leaked the box; without chunks and off the list no thread knows it.
             drop(unsafe { Box::from_raw(origin.as_ptr()) });
         } else {
             // The kernel has no memory to split its own records: kept for the next chunk.
@@ -120,7 +120,7 @@ impl Regions {
         } else {
             libc::MADV_NOHUGEPAGE
         };
-        // SAFETY: a mapping of ours. It is advice: the answer does not matter.
+        // SAFETY: a mapping of this library. It is advice: the result does not matter.
         unsafe { libc::madvise(region.start.as_ptr().cast(), REGION, advice) };
         self.count += 1;
         let origin = NonNull::from(Box::leak(region));
@@ -157,12 +157,12 @@ impl Regions {
     }
 }
 
-/// Maps a region: twice as much as is needed, and then without what is before and after it.
+/// Maps a region: maps twice as much as needed, and unmaps the parts before and after it.
 fn map() -> Result<NonNull<u8>, OutOfMemory> {
     const LARGE: usize = 2 * REGION;
     let protection = libc::PROT_READ | libc::PROT_WRITE;
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
-    // SAFETY: an anonymous mapping at a place of the kernel's choice touches nothing of ours.
+    // SAFETY: an anonymous mapping at a place of the kernel's choice touches no other memory.
     let large = unsafe { libc::mmap(ptr::null_mut(), LARGE, protection, flags, -1, 0) };
     if large == libc::MAP_FAILED {
         return Err(OutOfMemory);
@@ -171,9 +171,9 @@ fn map() -> Result<NonNull<u8>, OutOfMemory> {
     let ahead = large.addr().next_multiple_of(REGION) - large.addr();
     let start = large.wrapping_add(ahead);
     let behind = LARGE - REGION - ahead;
-    // What cannot be unmapped stays mapped, and costs addresses only.
+    // A part that cannot be unmapped stays mapped, and costs only address space.
     if ahead > 0 {
-        // SAFETY: the part before the region is ours, and nobody knows it.
+        // SAFETY: the part before the region is part of this mapping, and no thread knows it.
         unsafe { libc::munmap(large.cast(), ahead) };
     }
     if behind > 0 {
@@ -183,8 +183,8 @@ fn map() -> Result<NonNull<u8>, OutOfMemory> {
     NonNull::new(start).ok_or(OutOfMemory)
 }
 
-/// Unmaps a region; tells whether the kernel did.
+/// Unmaps a region. Returns true if the kernel did.
 fn unmap(start: NonNull<u8>) -> bool {
-    // SAFETY: the caller found all chunks of the region free, so nobody uses it.
+    // SAFETY: the caller found all chunks of the region free, so it is no longer used.
     unsafe { libc::munmap(start.as_ptr().cast(), REGION) == 0 }
 }

@@ -1,4 +1,4 @@
-//! No sequences, and nothing to make the callers of them from.
+//! Stand-in for systems without sequences. It can never be constructed.
 
 use core::ptr::NonNull;
 

@@ -1,10 +1,10 @@
-//! The sequences as models have them, step by step as in the assembly.
+//! The sequences for the model checker, step by step as in the assembly.
 //!
-//! Each processor has a lock and a number that counts the interruptions there. A thread that
-//! begins a sequence interrupts whoever was in one on that processor, as it could not run there
-//! otherwise; a restart interrupts all. Every step is taken with the lock held, and only by who
-//! was not interrupted since it began. So steps on one processor are in order, as they are in a
-//! machine, and those of different processors are not.
+//! Each CPU has a lock and a number that counts the interruptions there. A thread that begins a
+//! sequence interrupts the thread in a sequence on that CPU, as it could not run there otherwise; a
+//! restart interrupts all. Every step is taken with the lock held, and only by a thread that was
+//! not interrupted since it began. So steps on one CPU are in order, as on real hardware, and those
+//! of different CPUs are not.
 
 use core::cell::Cell;
 use core::ptr::NonNull;
@@ -28,22 +28,22 @@ std::thread_local! {
     static THERE: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Runs `f`, which explores a model, as where sequences can be restarted.
+/// Runs `f`, which explores a model, as if sequences can be restarted.
 #[cfg(test)]
 pub(in crate::slab) fn with_sequences(f: impl FnOnce()) {
-    // A model's threads are all on the thread that explores it.
+    // All threads of a model run on the thread that explores it.
     THERE.set(true);
     f();
     THERE.set(false);
 }
 
-/// Moves the thread to another processor.
+/// Moves the thread to another CPU.
 #[cfg(test)]
 pub(in crate::slab::local) fn move_to(processor: usize) {
     PROCESSOR.with(|own| own.set(processor));
 }
 
-/// There are no areas to be found.
+/// A stand-in: there are no areas to find.
 #[derive(Clone, Copy)]
 pub(super) struct Area;
 

@@ -1,15 +1,15 @@
 //! The sequences on x86-64.
 //!
-//! What the kernel wants to know of a sequence stands in a descriptor: where it starts, where it
-//! ends, and where to go on if it was interrupted in between. The thread stores the address of the
-//! descriptor in its rseq area, (A), which begins the sequence; the kernel forgets it when it
-//! finds the thread outside of it. Before the place to go on at stands a signature, so that an
-//! area that was overwritten leads nowhere. All of them go on at (A), with the registers as they
-//! were: so the operands that come in are never written.
+//! The kernel reads a descriptor of the sequence: where it starts, where it ends, and where to
+//! continue if it was interrupted in between. The thread stores the address of the descriptor in
+//! its rseq area, (A), which begins the sequence. The kernel clears it when it finds the thread
+//! outside the sequence. A signature stands before the place to continue at, so that an overwritten
+//! area leads nowhere. All of them continue at (A), with the registers as they were: so the input
+//! operands are never written.
 //!
-//! A sequence leaves without a commit by a jump out of it, and says so in what it returns. The
-//! assembly of pop and push is all that is inlined into their callers, beside a call for what is
-//! rare; nothing of it waits for the one before but the count.
+//! A sequence leaves without a commit by a jump out of it, and reports so in its result. Only the
+//! assembly of pop and push, and a call for the rare cases, is inlined into their callers. No
+//! operation waits for the previous one, except for the count.
 
 use core::arch::asm;
 use core::mem::offset_of;
@@ -22,25 +22,25 @@ use crate::fence;
 use crate::percpu::rseq;
 use crate::slab::magazine::{COUNT, HIT, Lack, Rounds};
 
-/// The number of copies is the number of processors in all.
+/// The number of copies is the total number of CPUs.
 pub(super) use crate::percpu::copies;
 
-/// How far the rseq area of a thread is from its thread pointer.
+/// The offset of a thread's rseq area from its thread pointer.
 #[derive(Clone, Copy)]
 pub(super) struct Area(isize);
 
 impl Area {
-    /// Finds the areas of this process, if sequences can be restarted from afar.
+    /// Finds the areas of this process, if sequences can be restarted from other CPUs.
     pub(super) fn find() -> Option<Self> {
         let offset = rseq::area_offset()?;
         fence::prepare_restart().then_some(Self(offset))
     }
 }
 
-/// From the number of a processor to the offset of its copy.
+/// From the number of a CPU to the offset of its copy.
 const SHIFT: u32 = size_of::<CachePadded<Pair>>().trailing_zeros();
 
-// A byte is looked at.
+// One byte is compared.
 const _: () = assert!(COUNT == 0xFF);
 const _: () = assert!(size_of::<CachePadded<Pair>>().is_power_of_two());
 // They are exchanged with one store of sixteen bytes.
@@ -61,13 +61,12 @@ macro_rules! linger {
     };
 }
 
-/// A sequence. Its `steps` find in `at` the offset of this processor's copy; the last of them is
-/// the commit. To leave without one they jump to label 5, or to label 6 if `otherwise` is to be
-/// done before.
+/// A sequence. Its `steps` find in `at` the offset of this CPU's copy; the last of them is the
+/// commit. To leave without one they jump to label 5, or to label 6 to run `otherwise` first.
 macro_rules! sequence {
     (steps: [$($step:expr),* $(,)?], otherwise: $otherwise:expr, $cpus:expr, $($operands:tt)*) => {
         asm!(
-            // The descriptor: version, flags, start, length, where to go on.
+            // The descriptor: version, flags, start, length, where to continue.
             ".pushsection __rseq_cs, \"aw\"",
             ".balign 32",
             "3:",
@@ -115,8 +114,8 @@ macro_rules! sequence {
 pub(super) fn pop(cpus: &Cpus) -> *mut u8 {
     let object: *mut u8;
     // SAFETY: the thread has its area there, since `Area` was found, and its place in `pairs`,
-    // since (B) compares. A loaded magazine belongs to the processor, and the sequence is restarted
-    // if the thread does not have that to itself from (A) to (E).
+    // since (B) compares. A loaded magazine belongs to the CPU, and the sequence is restarted if
+    // the thread does not have the CPU to itself from (A) to (E).
     unsafe {
         sequence!(
             steps: [
@@ -144,11 +143,11 @@ pub(super) fn pop(cpus: &Cpus) -> *mut u8 {
     object
 }
 
-/// Puts an object into the loaded magazine. Tells whether there was room.
+/// Puts an object into the loaded magazine. Returns true if there was room.
 #[inline(always)]
 pub(super) fn push(cpus: &Cpus, object: NonNull<u8>) -> bool {
     let tally: usize;
-    // SAFETY: as in `pop`. The place of the object is above the count: nobody looks at it before
+    // SAFETY: as in `pop`. The place of the object is above the count: no thread reads it before
     // the commit.
     unsafe {
         sequence!(
@@ -177,8 +176,8 @@ pub(super) fn push(cpus: &Cpus, object: NonNull<u8>) -> bool {
     tally != 0
 }
 
-/// Exchanges the two magazines if the loaded one lacks that and the previous one does not. Tells
-/// whether it did.
+/// Exchanges the two magazines if the loaded one lacks that and the previous one does not. Returns
+/// true if it did.
 pub(super) fn exchange(cpus: &Cpus, lack: Lack) -> bool {
     let done: usize;
     // SAFETY: as in `pop`, for both magazines. The one store of both is at a multiple of its size.
@@ -258,7 +257,7 @@ pub(super) fn load(cpus: &Cpus, magazine: *mut Rounds, lack: Lack) -> *mut Round
     displaced
 }
 
-/// Returns where in a magazine the count stands at which it lacks that.
+/// Returns the offset in a magazine of the count at which it lacks that.
 fn limit_offset(lack: Lack) -> usize {
     match lack {
         Lack::Objects => offset_of!(Rounds, floor),
