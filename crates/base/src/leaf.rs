@@ -1,29 +1,29 @@
-//! Sixty-four numbers: which are taken, their flags, and the counted object of each.
+//! A leaf: 64 descriptors, their bits, and the counted object of each.
 //!
-//! The words and the slots are one node of a [tree](crate::tree), so that a number, its bits and
-//! its object are found with one walk. A leaf is written by who holds its lock, through a
-//! [`LeafGuard`]; everybody else only looks:
+//! The bits and the slots are one node of a [tree](crate::tree), so one walk finds a descriptor,
+//! its bits and its object. A thread writes a leaf through a [`LeafGuard`], which holds the leaf's
+//! lock. All other threads only read:
 //!
 //! | field | written | read |
 //! |---|---|---|
 //! | words, state | with the lock | with the lock, or as a hint |
-//! | slots | with the lock | by anybody inside a read-side section |
+//! | slots | with the lock | by any thread inside a read-side section |
 //!
 //! # What keeps an object alive
 //!
-//! A slot holds a reference. It gives it up when the number is closed, or when the leaf itself is
-//! given up, with its pointers still in place: for a reader that came before. So what a reader
-//! finds in a slot, of a leaf that it reached from the tree inside its section, had a reference at
-//! a moment inside its section, and that was put later than the section began: the object stays
-//! until the section ends. Whether it is still open is another question; a reader that wants a
-//! reference and finds the count dead walks again.
+//! A slot holds a reference. The slot drops it when the number is closed. It also drops it when the
+//! leaf itself is released; then the pointer stays in place, for a reader that came before. A
+//! reader reaches the leaf from the tree inside its section. So an object that it finds in a slot
+//! had a reference at some time inside the section, and that reference was put after the section
+//! began: the object stays until the section ends. Whether it is still open is another question. A
+//! reader that wants a reference and finds the count dead walks again.
 //!
-//! # Who finds a number vacant
+//! # The order of a close
 //!
-//! Who closes a number first tells that it is free, by its bit and if need be by a
-//! [notice](crate::room), and then empties the slot. So who finds the slot empty, without the lock,
-//! finds all that was told, and waits for the closer where it goes for the number itself: at the
-//! lock.
+//! A close first reports that the number is free, by its bit and, if needed, by a
+//! [notice](crate::room). Then it empties the slot. So a thread that finds the slot empty, without
+//! the lock, sees all these reports. If it then takes the lock to use the number, it waits for the
+//! closer there.
 
 use core::cell::UnsafeCell;
 use core::hint::cold_path;
@@ -39,15 +39,15 @@ use crate::slot::Slot;
 use crate::tree::NodeHead;
 use crate::unwind;
 
-/// What the user of a tree keeps with each leaf, guarded by its lock.
+/// State that the user of a tree keeps with each leaf, guarded by the leaf's lock.
 pub trait LeafState: Default + Send + Sync + 'static {
-    /// Makes the state of a copy of the leaf, for a tree that is about to write it.
+    /// Copies the state of the leaf, for a tree that is about to write it.
     ///
     /// # Errors
     /// [`OutOfMemory`].
     fn try_copy(&self) -> Result<Self, OutOfMemory>;
 
-    /// Makes the state of the first leaf of another tree, as a copy of that of this one.
+    /// Makes the state of the first leaf of another tree, as a copy of this one.
     ///
     /// # Errors
     /// [`OutOfMemory`].
@@ -60,20 +60,20 @@ pub struct Leaf<T: ?Sized, S> {
     pub(crate) head: NodeHead,
     /// The numbers that are taken: open, or reserved where the slot is empty.
     pub open: Word,
-    /// The numbers that are to be closed on exec.
+    /// The close-on-exec bits.
     pub cloexec: Word,
     state: UnsafeCell<S>,
-    /// Given up by hand: see the head of this file.
+    /// Dropped by hand: see the head of this file.
     slots: ManuallyDrop<Slots<T>>,
 }
 
-/// The slots have cache lines of their own, so that a lookup is not disturbed by opens and
-/// closes of other numbers, which write the words.
+/// The slots have cache lines of their own. Opens and closes of other numbers write the words, and
+/// so do not disturb a lookup.
 #[repr(align(64))]
 struct Slots<T: ?Sized>([Slot<T>; BITS]);
 
-// SAFETY: the state is touched by the holder of the lock, or, in a leaf that nobody writes any
-// more, read; `S` is `Send` and `Sync` for that. Everything else may be shared.
+// SAFETY: the holder of the lock alone accesses the state, or, in a leaf that no thread writes any
+// more, threads only read it; `S` is `Send` and `Sync` for that. Everything else may be shared.
 unsafe impl<T: ?Sized + Send + Sync, S: Send + Sync> Sync for Leaf<T, S> {}
 // SAFETY: as above; a leaf owns references, which may be sent.
 unsafe impl<T: ?Sized + Send + Sync, S: Send + Sync> Send for Leaf<T, S> {}
@@ -81,12 +81,12 @@ unsafe impl<T: ?Sized + Send + Sync, S: Send + Sync> Send for Leaf<T, S> {}
 /// A leaf that was found inside a read-side section.
 pub struct LeafRef<'s, T: ?Sized, S> {
     leaf: &'s Leaf<T, S>,
-    /// The section in which it was reached: what is found in the leaf stays as long as this lasts,
-    /// and not as long as any other.
+    /// The section in which the leaf was reached. Objects found in the leaf stay as long as this
+    /// section lasts, and not as long as any other.
     section: &'s Guard<'s>,
 }
 
-/// The right to write a leaf. Its lock is held until this is dropped.
+/// Exclusive write access to a leaf. Holds the leaf's lock until it is dropped.
 #[must_use = "the leaf is unlocked when this is dropped"]
 pub struct LeafGuard<'l, T: ?Sized, S> {
     leaf: &'l Leaf<T, S>,
@@ -104,10 +104,10 @@ impl<T: ?Sized, S: LeafState> Leaf<T, S> {
         }
     }
 
-    /// Makes a copy without the objects.
+    /// Copies the leaf, without the objects.
     ///
     /// # Safety
-    /// Nobody writes the leaf: it is locked by the caller, or frozen.
+    /// No thread writes the leaf: it is locked by the caller, or frozen.
     pub(crate) unsafe fn try_copy(&self, head: NodeHead) -> Result<Self, OutOfMemory> {
         let copy = Self::new(head);
         copy.open.replace(self.open.bits());
@@ -120,13 +120,13 @@ impl<T: ?Sized, S: LeafState> Leaf<T, S> {
         })
     }
 
-    /// Copies the numbers that have an object to the first leaf of another tree, which has nothing.
+    /// Copies the numbers that have an object to the empty first leaf of another tree.
     ///
     /// # Safety
-    /// Nobody writes the leaf: it is locked by the caller.
+    /// No thread writes the leaf: the caller holds its lock.
     ///
     /// # Panics
-    /// If the other one has something.
+    /// If the other leaf is not empty.
     pub(crate) unsafe fn copy_to(&self, other: &mut Self) -> Result<(), OutOfMemory> {
         assert!(other.open.bits() == 0, "the other leaf is empty");
         // SAFETY: as the caller promises.
@@ -146,10 +146,10 @@ impl<T: ?Sized, S: LeafState> Leaf<T, S> {
         Ok(())
     }
 
-    /// Gives `copy`, which has none, a reference of its own to each object.
+    /// Gives `copy`, which has no references, its own reference to each object.
     ///
     /// # Safety
-    /// Nobody writes either leaf, and this one has not given up its references.
+    /// No thread writes either leaf, and this one has not dropped its references.
     pub(crate) unsafe fn share_objects(&self, copy: &Self) {
         self.prefetch_objects();
         for bit in bits_of(self.open.bits()) {
@@ -160,11 +160,10 @@ impl<T: ?Sized, S: LeafState> Leaf<T, S> {
         }
     }
 
-    /// Hands the references of this leaf over to `copy`, which has none. The pointers stay for
-    /// readers.
+    /// Moves the references of this leaf to `copy`, which has none. The pointers stay for readers.
     ///
     /// # Safety
-    /// As [`share_objects`](Self::share_objects), and the references are given up once.
+    /// As for [`share_objects`](Self::share_objects), and the leaf gives up its references once.
     pub(crate) unsafe fn move_objects(&self, copy: &Self) {
         for bit in bits_of(self.open.bits()) {
             // SAFETY: as the caller promises.
@@ -174,10 +173,10 @@ impl<T: ?Sized, S: LeafState> Leaf<T, S> {
         }
     }
 
-    /// Locks a leaf that the caller may write; `index` is its own.
+    /// Locks a leaf that the caller may write. `index` is the leaf's own.
     ///
     /// # Safety
-    /// The leaf is not frozen, and has not given up its references, or the caller finds that out
+    /// The leaf is not frozen, and has not dropped its references, or the caller finds that out
     /// before it writes.
     #[inline(always)]
     pub(crate) unsafe fn lock(&self, index: usize) -> LeafGuard<'_, T, S> {
@@ -186,10 +185,10 @@ impl<T: ?Sized, S: LeafState> Leaf<T, S> {
         LeafGuard { leaf: self, name }
     }
 
-    /// Locks a leaf if it is that of `index`, and nobody holds its lock.
+    /// Locks the leaf if it has this `index` and its lock is free.
     ///
     /// # Safety
-    /// As [`lock`](Self::lock).
+    /// As for [`lock`](Self::lock).
     #[inline(always)]
     pub(crate) unsafe fn try_lock(&self, index: usize) -> Option<LeafGuard<'_, T, S>> {
         let name = Name::of(index);
@@ -197,17 +196,17 @@ impl<T: ?Sized, S: LeafState> Leaf<T, S> {
             cold_path();
             return None;
         }
-        // Made for the holder of the lock alone: dropping it unlocks.
+        // Constructed only by the holder of the lock: dropping it unlocks.
         Some(LeafGuard { leaf: self, name })
     }
 }
 
 impl<T: ?Sized, S> Leaf<T, S> {
-    /// Puts every reference that the leaf holds, also if hooks panic. The pointers stay for
-    /// readers. Runs release hooks.
+    /// Puts every reference of the leaf, even if hooks panic. The pointers stay for readers. Runs
+    /// release hooks.
     ///
     /// # Safety
-    /// Nobody writes the leaf any more, and the references are given up once.
+    /// No thread writes the leaf any more, and it gives up its references once.
     pub(crate) unsafe fn put_objects(&self) {
         self.prefetch_objects();
         let mut bits = bits_of(self.open.bits());
@@ -219,21 +218,22 @@ impl<T: ?Sized, S> Leaf<T, S> {
         });
     }
 
-    /// Asks for the counts of all objects. Each of the atomic steps that follow is done before the
-    /// next begins: without this, so would be the waits for their cache lines.
+    /// Prefetches the counts of all objects. Each of the atomic operations that follow completes
+    /// before the next begins: without the prefetch, so would the waits for their cache lines.
     fn prefetch_objects(&self) {
         for bit in bits_of(self.open.bits()) {
             self.slots.0[bit].prefetch();
         }
     }
 
-    /// Tells whether a number has an object. A hint, unless the leaf is locked.
+    /// Returns true if a number has an object. A hint, unless the leaf is locked.
     #[inline]
     pub fn has(&self, bit: usize) -> bool {
         !self.slots.0[bit].is_empty()
     }
 
-    /// Tells that a number has no object; what who took it away did before is seen.
+    /// Returns true if a number has no object. Then everything that its remover did before is
+    /// visible.
     #[inline]
     pub fn is_vacant(&self, bit: usize) -> bool {
         self.slots.0[bit].is_empty_acquire()
@@ -254,17 +254,17 @@ impl<T: ?Sized, S> Leaf<T, S> {
     /// Takes a reference to the object of a number.
     ///
     /// # Safety
-    /// Nobody writes the leaf, and it has not given up its references.
+    /// No thread writes the leaf, and it has not dropped its references.
     pub(crate) unsafe fn share_object(&self, bit: usize) -> Option<Ref<T>> {
         // SAFETY: as the caller promises.
         unsafe { self.slots.0[bit].share() }
     }
 
-    /// Looks at the object of a number without taking a reference. Neither blocks nor allocates.
+    /// Borrows the object of a number without taking a reference. Neither blocks nor allocates.
     ///
     /// # Safety
-    /// The leaf was reached from a tree inside of the section. One that was reached before may have
-    /// given up its references, with its pointers still in place.
+    /// The leaf was reached from a tree inside the section. One that was reached before may have
+    /// dropped its references, with its pointers still in place.
     #[inline(always)]
     pub(crate) unsafe fn borrow<'g>(
         &self,
@@ -276,16 +276,16 @@ impl<T: ?Sized, S> Leaf<T, S> {
 }
 
 impl<'s, T: ?Sized, S> LeafRef<'s, T, S> {
-    /// Stands for a leaf that was reached from a tree inside of `section`.
+    /// Wraps a leaf that was reached from a tree inside `section`.
     ///
     /// # Safety
-    /// It was: as [`Leaf::borrow`] asks.
+    /// The leaf was reached so: see [`Leaf::borrow`].
     #[inline(always)]
     pub(crate) unsafe fn new(leaf: &'s Leaf<T, S>, section: &'s Guard<'_>) -> Self {
         Self { leaf, section }
     }
 
-    /// Looks at the object of a number without taking a reference. Neither blocks nor allocates.
+    /// Borrows the object of a number without taking a reference. Neither blocks nor allocates.
     #[inline(always)]
     pub fn borrow(&self, bit: usize) -> Option<Borrowed<'s, T>> {
         // SAFETY: as `new` was promised.
@@ -303,9 +303,9 @@ impl<T: ?Sized, S> Deref for LeafRef<'_, T, S> {
 }
 
 impl<T: ?Sized, S> LeafGuard<'_, T, S> {
-    /// Puts an object, or nothing, in the place of what a number has, and returns that, for the
-    /// caller to drop after its locks. An object whose bit in `open` is clear when the leaf goes,
-    /// or is copied, leaks.
+    /// Replaces the object of a number, or removes it, and returns the old one. The caller drops
+    /// that after it releases its locks. If the leaf is dropped or copied while the bit of an
+    /// object in `open` is clear, the object leaks.
     ///
     /// # Panics
     /// If the number is not below [`BITS`].
@@ -316,7 +316,7 @@ impl<T: ?Sized, S> LeafGuard<'_, T, S> {
         unsafe { self.leaf.slots.0[bit].exchange(object) }
     }
 
-    /// Puts an object in the place of a number that has none. What it had leaks.
+    /// Stores an object for a number that has none. An object that it did have leaks.
     ///
     /// # Panics
     /// If the number is not below [`BITS`].
@@ -337,14 +337,14 @@ impl<T: ?Sized, S> LeafGuard<'_, T, S> {
     /// Borrows the state.
     #[inline(always)]
     pub fn state(&self) -> &S {
-        // SAFETY: only the holder of the lock touches the state, and `self` is borrowed.
+        // SAFETY: only the holder of the lock accesses the state, and `self` is borrowed.
         unsafe { &*self.leaf.state.get() }
     }
 
     /// Borrows the state, to change it.
     #[inline(always)]
     pub fn state_mut(&mut self) -> &mut S {
-        // SAFETY: only the holder of the lock touches the state, and `self` is borrowed alone.
+        // SAFETY: only the holder of the lock accesses the state, and `self` is borrowed mutably.
         unsafe { &mut *self.leaf.state.get() }
     }
 }
@@ -361,7 +361,7 @@ impl<T: ?Sized, S> Deref for LeafGuard<'_, T, S> {
 impl<T: ?Sized, S> Drop for LeafGuard<'_, T, S> {
     #[inline(always)]
     fn drop(&mut self) {
-        // SAFETY: taken when this was made, and what it guards is not borrowed any more.
+        // SAFETY: locked when this was made, and the state is not borrowed any more.
         unsafe { self.leaf.head.lock.unlock(self.name) };
     }
 }

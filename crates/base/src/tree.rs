@@ -1,57 +1,56 @@
 //! A radix tree from an index to a leaf, whose nodes never move, and which can be shared.
 //!
 //! A reader walks from the root to the leaf without a lock: a load and a shift for each level.
-//! There are few: an interior node has [`FANOUT`] children, so leaves of 64 numbers need one
+//! There are few levels: an interior node has [`FANOUT`] children, so leaves of 64 numbers need one
 //! level for 32,768 numbers, two for 16 million and three for 2^31. The first leaf is part of the
-//! tree itself: most tables have no other, and need no further memory, nor a walk.
+//! tree itself: most tables have no other, and need no further memory and no walk.
 //!
-//! *Growing.* When an index is past what the root covers, a new root goes above the old one,
-//! which becomes its child 0. Nothing is copied and nothing that a reader may hold goes away,
-//! so there is no grace period and no stall. The height stands in the low bits of the root
-//! pointer: a reader gets both with one load, and a reader with the old root is still right
-//! about all that the old root covers.
+//! *Growing.* If an index is past the range of the root, a new root goes above the old one, which
+//! becomes its child 0. Nothing is copied and no node that a reader may hold is freed, so there is
+//! no grace period and no stall. The height is in the low bits of the root pointer: a reader gets
+//! both with one load, and a reader with the old root is still right about all that the old root
+//! covers.
 //!
 //! *Publishing.* A node is complete before the pointer to it is stored (release), and a reader
 //! loads that pointer with acquire.
 //!
-//! # Who may write
+//! # Write permission
 //!
-//! Every tree has a *token*, and every node has that of the tree that made it.
+//! Every tree has a *token*, and every node has the token of the tree that made it.
 //!
 //! > A node is written only through the tree whose token it has. When the tree is shared, it gets
-//! > a new token: from then on nobody writes the nodes that it had.
+//! > a new token: from then on no thread writes the nodes that it had.
 //!
-//! So a shared node is frozen for good. Each node counts the pointers that lead to it, from nodes
-//! above and from trees. Who wants to write below a frozen node makes a copy with its own token,
-//! from the root downwards ([`Structure::own`]), and gives up one count of the original: copying
-//! a node adds one to the count of each child, so below a shared node everything counts as shared.
-//! If the count is one, nobody else has the node, and what it holds moves to the copy.
+//! So a shared node is permanently frozen. Each node counts the pointers to it, from nodes above
+//! and from trees. To write below a frozen node, a thread makes a copy with its tree's own token,
+//! from the root downwards ([`Structure::own`]), and gives up one count of the original. Copying a
+//! node adds one to the count of each child, so below a shared node everything counts as shared. If
+//! the count is one, no other tree or node leads to the node, and its contents move to the copy.
 //!
-//! There are three kinds of writers, in the order of their number:
-//! - Who writes in a leaf: inside the tree's [`gate`](mod@crate::gate), with the leaf locked
+//! There are three kinds of writers, from the most to the least frequent:
+//! - Writers of a leaf: inside the tree's [`gate`](mod@crate::gate), with the leaf locked
 //!   ([`Entry::lock_leaf`]).
-//! - Who changes nodes: one at a time, with the lock of the structure ([`Tree::lock`]). It keeps
-//!   the others out of a leaf with the leaf's own lock, and can write leaves itself.
-//! - Who shares the tree: with the lock of the structure, and the gate shut
-//!   ([`Structure::share_with`]). Then nobody is inside a leaf, and the token can change.
+//! - Writers of nodes: one at a time, with the lock of the structure ([`Tree::lock`]). The leaf's
+//!   own lock keeps the others out of a leaf, and a writer of nodes can write leaves itself.
+//! - Sharing of the tree: with the lock of the structure, and the gate shut
+//!   ([`Structure::share_with`]). Then no thread is inside a leaf, and the token can change.
 //!
-//! A leaf that has been locked is looked at again: its token may have changed since it was found.
-//! A leaf that was taken out of the tree has no token that a tree has.
+//! A writer that has locked a leaf checks it again: its token may have changed since the leaf was
+//! found. A leaf that was removed from the tree has no token that a tree has.
 //!
 //! # What keeps a node alive
 //!
-//! A node that is unlinked is freed after a grace period ([`rcu`]): readers reach
-//! nodes inside read-side sections. Whoever gives up the last count frees it. It holds that
-//! every tree that once led to the node has unlinked it before it gave up its count, so the grace
-//! period begins after the last unlinking. The references of a leaf's objects are put at once,
-//! before the grace period, so that what is closed is released promptly: see
-//! [`leaf`](crate::leaf).
+//! An unlinked node is freed after a grace period ([`rcu`]): readers reach nodes inside read-side
+//! sections. The thread that gives up the last count frees it. Every tree that once led to the node
+//! has unlinked it before it gave up its count, so the grace period begins after the last
+//! unlinking. The references of a leaf's objects are put at once, before the grace period, so that
+//! closed objects are released promptly: see [`leaf`](crate::leaf).
 //!
 //! # Full leaves
 //!
-//! Each interior node has a bit for each child that tells "there is nothing free below". A
-//! search for room looks at these words, [`FANOUT`] / 64 in each node and all on one cache line,
-//! instead of the leaves. They are kept by who holds the lock of the structure: see
+//! Each interior node has a bit for each child that means "there is nothing free below". A search
+//! for room reads these words, [`FANOUT`] / 64 in each node and all on one cache line, instead of
+//! the leaves. The holder of the lock of the structure maintains them: see
 //! [`Structure::mark_full`].
 
 use core::cell::Cell;
@@ -82,15 +81,14 @@ mod share;
 pub(crate) use node::NodeHead;
 use node::{Erased, Token, interior, leaf};
 
-/// How many children an interior node has: a page of pointers. Models use few, so that trees
-/// grow.
+/// How many children an interior node has: a page of pointers. Models use few, so that trees grow.
 pub const FANOUT: usize = if cfg!(loom) { 2 } else { 512 };
 
 /// How many indexes there are: 2^25, which is 2^31 numbers in leaves of 64.
 pub const INDEXES: usize = 1 << 25;
 
-/// A tree from an index, below [`INDEXES`], to a [`Leaf`]. `S` is kept with each leaf, and `D` with
-/// the tree, under the lock of its structure.
+/// A tree from an index, below [`INDEXES`], to a [`Leaf`]. Each leaf has an `S`, and the tree has a
+/// `D`, under the lock of its structure.
 pub struct Tree<T: ?Sized, S: LeafState, D> {
     shared: Shared,
     /// The leaf of index 0. It is always this tree's own.
@@ -99,21 +97,21 @@ pub struct Tree<T: ?Sized, S: LeafState, D> {
     owns: PhantomData<Leaf<T, S>>,
 }
 
-/// What every reader reads, and hardly anybody writes: a cache line of its own.
+/// Read by every reader and rarely written: a cache line of its own.
 #[repr(align(64))]
 struct Shared {
     /// The root, with its height in the low bits; null at first.
     root: AtomicPtr<Erased>,
-    /// The token of the tree, or nobody's while it has no node. Changes with the lock held, and
+    /// The token of the tree, or `NOBODY` while it has no node. Changes with the lock held, and
     /// with the gate shut if there are nodes.
     token: AtomicU64,
     gate: Gate,
-    /// The leaves that most opens and closes are in. Saves writers the walk.
+    /// The leaves of most opens and closes. Saves writers the walk.
     recent: [Recent; RECENT],
 }
 
-/// A leaf, and its index; null if there is none. Changes with the lock of the structure held; the
-/// index is only a hint, and who uses the leaf checks it.
+/// A leaf, and its index; null if there is none. Changes with the lock of the structure held. The
+/// index is only a hint: a thread that uses the leaf checks it.
 struct Recent {
     leaf: AtomicPtr<Erased>,
     index: AtomicUsize,
@@ -123,9 +121,9 @@ struct Recent {
 pub const RECENT: usize = 2;
 
 impl Recent {
-    /// Names a leaf. With the lock of the structure held.
+    /// Sets the leaf. With the lock of the structure held.
     fn set(&self, leaf: *mut Erased, index: usize) {
-        // Relaxed, both: who holds the lock writes them.
+        // Relaxed, both: only the holder of the lock writes them.
         if self.leaf.load(Relaxed) != leaf || self.index.load(Relaxed) != index {
             // Release: pairs with the acquire in `Tree::recent`.
             self.leaf.store(leaf, Release);
@@ -134,27 +132,27 @@ impl Recent {
         }
     }
 
-    /// Finds the leaf, if one is named.
+    /// Returns the leaf, if one is set.
     ///
     /// # Safety
     /// For all of `'l` the caller is inside a section, or keeps the structure from being changed.
     #[inline(always)]
     unsafe fn get<'l, T: ?Sized, S>(&self) -> Option<&'l Leaf<T, S>> {
-        // Acquire: pairs with the release in `set`; the leaf is seen complete.
+        // Acquire: pairs with the release in `set`, so the complete leaf is visible.
         let found = self.leaf.load(Acquire);
-        // SAFETY: `forget` takes it away before the leaf is unlinked, so it is kept as one that
-        // was reached from the root.
+        // SAFETY: `forget` clears it before the leaf is unlinked, so it is kept like one that was
+        // reached from the root.
         (!found.is_null()).then(|| unsafe { leaf::<T, S>(found) })
     }
 
-    /// Names none. With the lock of the structure held.
+    /// Clears the leaf. With the lock of the structure held.
     fn clear(&self) {
         // Relaxed: nothing is published.
         self.leaf.store(ptr::null_mut(), Relaxed);
     }
 }
 
-/// What a root pointer says.
+/// The decoded root pointer.
 #[derive(Clone, Copy)]
 struct Root {
     node: *mut Erased,
@@ -180,7 +178,7 @@ impl Root {
         self.node.map_addr(|address| address | self.height as usize)
     }
 
-    /// Tells whether the tree below this root has a place for the leaf of `index`.
+    /// Returns true if the tree below this root has a place for the leaf of `index`.
     #[inline(always)]
     fn covers(self, index: usize) -> bool {
         // Heights are small: 25 levels of models are 25 bits.
@@ -189,7 +187,7 @@ impl Root {
 }
 
 global! {
-    /// The next token. Zero is nobody's.
+    /// The next token. Zero is `NOBODY`.
     pub(crate) static TOKENS: AtomicU64 = AtomicU64::new(1);
 }
 
@@ -199,7 +197,7 @@ fn new_token() -> Token {
 }
 
 impl<T: ?Sized + Send + Sync, S: LeafState, D> Tree<T, S, D> {
-    /// Makes a tree that has the first leaf alone. Does not allocate.
+    /// Makes a tree that has only the first leaf. Does not allocate.
     #[must_use]
     pub fn new(data: D) -> Self {
         Self {
@@ -212,7 +210,7 @@ impl<T: ?Sized + Send + Sync, S: LeafState, D> Tree<T, S, D> {
                     index: AtomicUsize::new(0),
                 }),
             },
-            // The first leaf's own token is not looked at.
+            // The first leaf's own token is never read.
             first: Leaf::new(NodeHead::of_leaf::<T, S>(node::NOBODY, Name::of(0))),
             data: Mutex::new(data),
             owns: PhantomData,
@@ -222,35 +220,34 @@ impl<T: ?Sized + Send + Sync, S: LeafState, D> Tree<T, S, D> {
     /// Finds the leaf of `index`, if there is one. Neither blocks nor allocates.
     #[inline(always)]
     pub fn leaf<'s>(&'s self, index: usize, section: &'s Guard<'_>) -> Option<LeafRef<'s, T, S>> {
-        // SAFETY: what is reached stays until the section ends.
+        // SAFETY: nodes that are reached stay until the section ends.
         let leaf = unsafe { self.find(index) }?;
-        // SAFETY: reached above, inside of the section.
+        // SAFETY: reached above, inside the section.
         Some(unsafe { LeafRef::new(leaf, section) })
     }
 
-    /// Looks at the object of a number without taking a reference. Neither blocks nor allocates.
+    /// Borrows the object of a number without taking a reference. Neither blocks nor allocates.
     #[inline(always)]
     pub fn borrow<'g>(&self, number: usize, section: &'g Guard<'_>) -> Option<Borrowed<'g, T>> {
-        // The first leaf by itself: most lookups are there, and need not wait for anything to be
-        // decided.
+        // A separate path for the first leaf: most lookups are there, and need not wait for any
+        // branch.
         if number < BITS {
-            // SAFETY: it is this tree's, and holds its references for as long.
+            // SAFETY: the leaf is this tree's, and holds its references for as long.
             return unsafe { self.first.borrow(number, section) };
         }
         cold_path();
-        // SAFETY: what is reached stays until the section ends.
+        // SAFETY: nodes that are reached stay until the section ends.
         let leaf = unsafe { self.find(number / BITS) }?;
-        // SAFETY: reached above, inside of the section.
+        // SAFETY: reached above, inside the section.
         unsafe { leaf.borrow(number % BITS, section) }
     }
 
-    /// Looks at the object of a number and takes a reference. One atomic add; neither blocks nor
-    /// allocates.
+    /// Takes a reference to the object of a number. One atomic add; neither blocks nor allocates.
     #[inline(always)]
     pub fn get(&self, number: usize, section: &Guard<'_>) -> Option<Ref<T>> {
         loop {
-            // A dead count means that the number was closed since, or that the leaf was given
-            // up: another walk finds what is there now.
+            // A dead count means that the number was closed since, or that the leaf was released:
+            // another walk finds the current object.
             if let Some(object) = self.borrow(number, section)?.upgrade() {
                 return Some(object);
             }
@@ -258,18 +255,18 @@ impl<T: ?Sized + Send + Sync, S: LeafState, D> Tree<T, S, D> {
         }
     }
 
-    /// Tells that a number has no object; what who took it away, or took its leaf out, did before
-    /// is seen. Takes no lock, neither blocks nor allocates.
+    /// Returns true if a number has no object. Then everything that the remover of the object, or
+    /// of its leaf, did before is visible. Takes no lock; neither blocks nor allocates.
     ///
-    /// Two threads that have each put an object somewhere do not both find the other's place
+    /// If two threads have each put an object somewhere, they do not both find the other's place
     /// vacant.
     #[inline]
     pub fn is_vacant(&self, number: usize, section: &Guard<'_>) -> bool {
-        // Pairs with itself: of two threads the one that passes it later sees what the other has
-        // put before. The exchange of a lock would not do, also where it is a full fence: what was
-        // put under the lock may still be on its way when the lock is given back.
+        // Pairs with itself: of two threads the one that passes it later sees the object that the
+        // other put before. The exchange of a lock would not do, even where it is a full fence: an
+        // object that was put under the lock may not be visible yet when the lock is released.
         fence::full();
-        // No leaf: the acquire of the walk pairs with the release that took it out.
+        // No leaf: the acquire of the walk pairs with the release that removed it.
         self.leaf(number / BITS, section)
             .is_none_or(|leaf| leaf.is_vacant(number % BITS))
     }
@@ -281,30 +278,30 @@ impl<T: ?Sized + Send + Sync, S: LeafState, D> Tree<T, S, D> {
         section: &'s Guard<'_>,
     ) -> Option<(usize, LeafRef<'s, T, S>)> {
         if from == 0 {
-            // SAFETY: it is this tree's, and holds its references for as long.
+            // SAFETY: the leaf is this tree's, and holds its references for as long.
             return Some((0, unsafe { LeafRef::new(&self.first, section) }));
         }
         let root = self.root();
         if !root.covers(from) || root.node.is_null() {
             return None;
         }
-        // SAFETY: `root` loaded the node with acquire, together with its height; what is reached
-        // stays until the section ends.
+        // SAFETY: `root` loaded the node with acquire, together with its height; nodes that are
+        // reached stay until the section ends.
         let (index, leaf) = unsafe { search::next_leaf(root.node, root.height, from) }?;
-        // SAFETY: reached above, inside of the section.
+        // SAFETY: reached above, inside the section.
         Some((index, unsafe { LeafRef::new(leaf, section) }))
     }
 
     /// Enters the gate, to write in leaves, unless it is shut. Never waits; allocates at a thread's
-    /// first section. The caller must be out again before it waits for the lock of the structure.
+    /// first section. The caller must leave it before it waits for the lock of the structure.
     #[inline(always)]
     pub fn enter(&self) -> Option<Entry<'_, T, S, D>> {
         let inside = self.shared.gate.enter()?;
         Some(Entry { tree: self, inside })
     }
 
-    /// As [`enter`](Self::enter), but may refuse inside of sections, and refuses at a thread's
-    /// first one, and where readers take full fences. For paths that must not call anything.
+    /// Like [`enter`](Self::enter), but may refuse inside sections. Also refuses at a thread's
+    /// first section, and where readers take full fences. For paths that must not call anything.
     #[inline(always)]
     pub fn try_enter(&self) -> Option<Entry<'_, T, S, D>> {
         let inside = self.shared.gate.try_enter()?;
@@ -320,13 +317,13 @@ impl<T: ?Sized + Send + Sync, S: LeafState, D> Tree<T, S, D> {
         }
     }
 
-    /// Borrows what is kept under the lock of the structure. Nobody else can, as the tree is
-    /// borrowed alone.
+    /// Borrows the data that the lock of the structure guards. The tree is borrowed mutably, so no
+    /// other thread can.
     pub fn data_mut(&mut self) -> &mut D {
         self.data.get_mut()
     }
 
-    /// Takes the lock of the structure if nobody holds it. Never waits.
+    /// Takes the lock of the structure if it is free. Never waits.
     pub fn try_lock(&self) -> Option<Structure<'_, T, S, D>> {
         Some(Structure {
             tree: self,
@@ -337,7 +334,7 @@ impl<T: ?Sized + Send + Sync, S: LeafState, D> Tree<T, S, D> {
 
     #[inline(always)]
     fn root(&self) -> Root {
-        // Acquire: pairs with the releases of `set_root`; the node is seen complete.
+        // Acquire: pairs with the releases of `set_root`, so the complete node is visible.
         Root::unpack(self.shared.root.load(Acquire))
     }
 
@@ -357,12 +354,12 @@ impl<T: ?Sized + Send + Sync, S: LeafState, D> Tree<T, S, D> {
     }
 
     fn token(&self) -> Token {
-        // Relaxed: it changes while the gate is shut and the structure locked; who is inside of
+        // Relaxed: it changes while the gate is shut and the structure locked. A thread inside
         // either has acquired the change.
         self.shared.token.load(Relaxed)
     }
 
-    /// Tells whether the leaf of `index` is the tree's own. The first one always is.
+    /// Returns true if the tree owns the leaf of `index`. It always owns the first one.
     #[inline(always)]
     fn owns(&self, leaf: &Leaf<T, S>, index: usize) -> bool {
         index == 0 || leaf.head.token() == self.token()
@@ -382,13 +379,13 @@ impl<T: ?Sized + Send + Sync, S: LeafState, D> Tree<T, S, D> {
             return Some(unsafe { &*ptr::from_ref(&self.first) });
         }
         let root = self.root();
-        // The first two are for the compiler: it knows the shifts then.
+        // The first two are for the compiler: it then knows the shifts.
         if root.height == 1 {
             if index >= FANOUT {
                 return None;
             }
-            // SAFETY: `root` loaded the node with acquire, together with its height, and the
-            // caller keeps all below it. A tree of some height has a node.
+            // SAFETY: `root` loaded the node with acquire, together with its height, and the caller
+            // keeps all below it. A tree with a height has a node.
             return unsafe { walk(root.node, index, 1) };
         }
         if !root.covers(index) || root.node.is_null() {
@@ -405,7 +402,7 @@ impl<T: ?Sized + Send + Sync, S: LeafState, D> Tree<T, S, D> {
     /// Locks the leaf of `index`, if there is one that may be written.
     ///
     /// # Safety
-    /// As [`find`](Self::find); and for all of `'l` the token of the tree does not change.
+    /// As for [`find`](Self::find); and for all of `'l` the token of the tree does not change.
     #[inline(always)]
     unsafe fn lock_own<'l>(&self, index: usize) -> Option<LeafGuard<'l, T, S>>
     where
@@ -417,16 +414,15 @@ impl<T: ?Sized + Send + Sync, S: LeafState, D> Tree<T, S, D> {
             None => {
                 // SAFETY: as the caller promises.
                 let leaf = unsafe { self.find(index) }?;
-                // SAFETY: whether it is the tree's own is looked at next.
+                // SAFETY: the ownership is checked next.
                 unsafe { leaf.lock(index) }
             }
         };
-        // After the lock: the leaf may have been taken out while we waited.
+        // After the lock: the leaf may have been removed while this thread waited.
         self.owns(&guard, index).then_some(guard)
     }
 
-    /// Locks a leaf that was found, if it is that of `index` and may be written, unless somebody
-    /// holds the lock.
+    /// Locks a leaf that was found, if it is that of `index`, may be written, and its lock is free.
     ///
     /// # Safety
     /// As for [`lock_own`](Self::lock_own).
@@ -436,9 +432,9 @@ impl<T: ?Sized + Send + Sync, S: LeafState, D> Tree<T, S, D> {
         leaf: &'l Leaf<T, S>,
         index: usize,
     ) -> Option<LeafGuard<'l, T, S>> {
-        // SAFETY: whether it is the tree's own is looked at next.
+        // SAFETY: the ownership is checked next.
         let guard = unsafe { leaf.try_lock(index) }?;
-        // After the lock: the leaf may have been taken out before.
+        // After the lock: the leaf may have been removed before.
         if self.owns(&guard, index) {
             return Some(guard);
         }
@@ -446,8 +442,8 @@ impl<T: ?Sized + Send + Sync, S: LeafState, D> Tree<T, S, D> {
         None
     }
 
-    /// Locks the leaf of `index` if it is the one that [`Structure::set_recent`] named, and nobody
-    /// holds its lock. Whether it is the tree's own is for the caller to find out.
+    /// Locks the leaf of `index` if [`Structure::set_recent`] has set it and its lock is free. The
+    /// caller checks that the tree owns it.
     ///
     /// # Safety
     /// As for [`find`](Self::find).
@@ -458,12 +454,12 @@ impl<T: ?Sized + Send + Sync, S: LeafState, D> Tree<T, S, D> {
     {
         // SAFETY: as the caller promises.
         let leaf = unsafe { self.recent(index) }?;
-        // SAFETY: whether it is the tree's own is for the caller to find out.
+        // SAFETY: the caller checks that the tree owns it.
         unsafe { leaf.try_lock(index) }
     }
 
-    /// Finds the leaf that [`Structure::set_recent`] named for `index`, or another: the caller asks
-    /// for its name.
+    /// Finds the leaf that [`Structure::set_recent`] set for `index`, or another leaf: the caller
+    /// checks its index.
     ///
     /// # Safety
     /// As for [`find`](Self::find).
@@ -472,7 +468,7 @@ impl<T: ?Sized + Send + Sync, S: LeafState, D> Tree<T, S, D> {
     where
         Self: 'l,
     {
-        // The first leaf is never named, and is as easily found.
+        // The first leaf is never set here, and is as easily found.
         if index == 0 {
             return None;
         }
@@ -500,7 +496,7 @@ unsafe fn walk<'l, T: ?Sized, S>(
     while level > 0 {
         // SAFETY: loaded with acquire, at a level above the leaves, and not null.
         let parent = unsafe { interior(node) };
-        // Acquire: pairs with the release in `set_child`; the node is seen complete.
+        // Acquire: pairs with the release in `set_child`, so the complete node is visible.
         node = parent.child(index, level).load(Acquire);
         if node.is_null() {
             return None;
@@ -511,7 +507,7 @@ unsafe fn walk<'l, T: ?Sized, S>(
     Some(unsafe { leaf(node) })
 }
 
-/// The right to write in leaves of a tree. Drop it before waiting for anything.
+/// Permission to write in leaves of a tree. Drop it before waiting for anything.
 #[must_use = "the thread leaves the gate when this is dropped"]
 pub struct Entry<'e, T: ?Sized, S: LeafState, D> {
     tree: &'e Tree<T, S, D>,
@@ -519,26 +515,26 @@ pub struct Entry<'e, T: ?Sized, S: LeafState, D> {
 }
 
 impl<T: ?Sized + Send + Sync, S: LeafState, D> Entry<'_, T, S, D> {
-    /// As [`Tree::get`].
+    /// Like [`Tree::get`].
     #[inline(always)]
     pub fn get(&self, number: usize) -> Option<Ref<T>> {
         self.tree.get(number, &self.inside.section())
     }
 
-    /// Locks the leaf of `index`, if there is one and it is the tree's own. May wait a moment for
-    /// the leaf's lock. Who locks two takes the one with the lower index first.
+    /// Locks the leaf of `index`, if there is one and the tree owns it. May wait briefly for the
+    /// leaf's lock. A thread that locks two leaves takes the one with the lower index first.
     #[inline(always)]
     pub fn lock_leaf(&self, index: usize) -> Option<LeafGuard<'_, T, S>> {
-        // SAFETY: the entry is a section too, and being inside keeps the token.
+        // SAFETY: the entry is a section too, and while it lasts the token does not change.
         unsafe { self.tree.lock_own(index) }
     }
 
-    /// Finds the leaf of `index`, to look at it before it is locked. Never waits.
+    /// Finds the leaf of `index`, to read it before it is locked. Never waits.
     #[inline(always)]
     pub fn find(&self, index: usize) -> Option<Found<'_, T, S, D>> {
         // SAFETY: the entry is a section too.
         let leaf = match unsafe { self.tree.recent(index) } {
-            // If another has been named meanwhile, its lock is not had.
+            // If another leaf has been set meanwhile, its lock is not taken.
             Some(leaf) => leaf,
             // SAFETY: as above.
             None => unsafe { self.tree.find(index) }?,
@@ -550,8 +546,8 @@ impl<T: ?Sized + Send + Sync, S: LeafState, D> Entry<'_, T, S, D> {
         })
     }
 
-    /// As [`lock_leaf`](Self::lock_leaf), unless somebody holds the leaf's lock; for a leaf that
-    /// [`Structure::set_recent`] has not named, most likely. Never waits.
+    /// Like [`lock_leaf`](Self::lock_leaf), unless another thread holds the leaf's lock. For a leaf
+    /// that [`Structure::set_recent`] has probably not set. Never waits.
     #[inline(always)]
     pub fn try_lock_by_walk(&self, index: usize) -> Option<LeafGuard<'_, T, S>> {
         // SAFETY: the entry is a section too.
@@ -560,9 +556,8 @@ impl<T: ?Sized + Send + Sync, S: LeafState, D> Entry<'_, T, S, D> {
         unsafe { self.tree.try_lock_found(leaf, index) }
     }
 
-    /// Finds the leaf of `index` if it is the first one, or else the one that
-    /// [`Structure::set_recent`] named at `place`, to look at it before it is locked. It may have
-    /// named another leaf there. Never waits.
+    /// Finds the first leaf, or the one that [`Structure::set_recent`] set at `place`, to read it
+    /// before it is locked. There may be another leaf than that of `index` at `place`. Never waits.
     ///
     /// # Panics
     /// If `place` is not below [`RECENT`].
@@ -581,13 +576,13 @@ impl<T: ?Sized + Send + Sync, S: LeafState, D> Entry<'_, T, S, D> {
         })
     }
 
-    /// Fetches the line of the leaf that is named at `place`, if one is, for who may need it soon.
+    /// Prefetches the line of the leaf that is set at `place`, if there is one.
     ///
     /// # Panics
     /// If `place` is not below [`RECENT`].
     #[inline(always)]
     pub fn prefetch_recent(&self, place: usize) {
-        // Relaxed: the pointer is not followed.
+        // Relaxed: the pointer is not dereferenced.
         let leaf = self.tree.shared.recent[place].leaf.load(Relaxed);
         if !leaf.is_null() {
             prefetch(leaf);
@@ -595,10 +590,10 @@ impl<T: ?Sized + Send + Sync, S: LeafState, D> Entry<'_, T, S, D> {
     }
 }
 
-/// A leaf that was found inside of an [`Entry`], and is not locked.
+/// A leaf that was found inside an [`Entry`], and is not locked.
 pub struct Found<'e, T: ?Sized, S: LeafState, D> {
     tree: &'e Tree<T, S, D>,
-    /// Maybe another than that of the index, and maybe not the tree's own any more.
+    /// Possibly another leaf than that of the index, or no longer owned by the tree.
     leaf: &'e Leaf<T, S>,
     index: usize,
 }
@@ -619,44 +614,44 @@ impl<'e, T: ?Sized + Send + Sync, S: LeafState, D> Found<'e, T, S, D> {
         self.index
     }
 
-    /// Tells whether it looks as if every number was taken. Does not write the leaf's line.
+    /// Returns true if every number seems to be taken. Does not write the leaf's line.
     #[inline(always)]
     pub fn looks_full(self) -> bool {
         self.leaf.open.is_full()
     }
 
-    /// Tells whether it is the tree's own and every number is taken, without its lock; and if they
-    /// are, what came before the last one was taken by
-    /// [`set_release`](crate::bitmap::Word::set_release) is seen. Never waits.
+    /// Returns true if the tree owns the leaf and every number is taken, without its lock. Then
+    /// writes before the last number was taken by [`set_release`](crate::bitmap::Word::set_release)
+    /// are visible. Never waits.
     #[inline(always)]
     pub fn is_full(self) -> bool {
-        // In either order: no bit changes any more in a leaf that is not the tree's own.
+        // In either order: bits no longer change in a leaf that the tree does not own.
         self.leaf.open.is_full_acquire() && self.tree.owns(self.leaf, self.index)
     }
 
-    /// Tells whether it looks as if a number had an object. Does not write the leaf's line.
+    /// Returns true if a number seems to have an object. Does not write the leaf's line.
     #[inline(always)]
     pub fn looks_open(self, bit: usize) -> bool {
         self.leaf.has(bit)
     }
 
-    /// As [`Entry::lock_leaf`].
+    /// Like [`Entry::lock_leaf`].
     #[inline(always)]
     pub fn lock(self) -> Option<LeafGuard<'e, T, S>> {
-        // SAFETY: the entry is a section too, and being inside keeps the token.
+        // SAFETY: the entry is a section too, and while it lasts the token does not change.
         unsafe { self.tree.lock_own(self.index) }
     }
 
-    /// As [`lock`](Self::lock), unless somebody holds the leaf's lock. Never waits.
+    /// Like [`lock`](Self::lock), unless another thread holds the leaf's lock. Never waits.
     #[inline(always)]
     pub fn try_lock(self) -> Option<LeafGuard<'e, T, S>> {
-        // SAFETY: the entry is a section too, and being inside keeps the token.
+        // SAFETY: the entry is a section too, and while it lasts the token does not change.
         unsafe { self.tree.try_lock_found(self.leaf, self.index) }
     }
 }
 
-/// A tree whose nodes are about to be changed, by the holder of the lock of its structure, and
-/// what the user keeps under that lock.
+/// Exclusive access to the nodes of a tree, and to the user's data. Holds the lock of the
+/// structure.
 pub struct Structure<'t, T: ?Sized, S: LeafState, D> {
     tree: &'t Tree<T, S, D>,
     data: MutexGuard<'t, D>,
@@ -664,7 +659,7 @@ pub struct Structure<'t, T: ?Sized, S: LeafState, D> {
     freed: Freed,
 }
 
-/// Whether nodes were freed with the lock held. Then callbacks may be due, and are run after it.
+/// Set if nodes were freed with the lock held. Then callbacks may be due, and run after it.
 #[derive(Default)]
 struct Freed(Cell<bool>);
 
@@ -676,7 +671,7 @@ impl Drop for Freed {
     }
 }
 
-/// A leaf that was taken out of a tree. Its objects are put when this is dropped: after the lock.
+/// A leaf that was removed from a tree. Its objects are put when this is dropped: after the lock.
 #[must_use = "dropping this runs release hooks; do it outside of the lock"]
 pub struct Retired<T: ?Sized, S> {
     leaf: NonNull<Leaf<T, S>>,
@@ -701,20 +696,20 @@ impl<T: ?Sized, S: LeafState, D> DerefMut for Structure<'_, T, S, D> {
 impl<T: ?Sized + Send + Sync, S: LeafState, D> Structure<'_, T, S, D> {
     /// Finds the leaf of `index`, if there is one.
     pub fn leaf(&self, index: usize) -> Option<&Leaf<T, S>> {
-        // SAFETY: what unlinks leaves borrows `self` alone.
+        // SAFETY: methods that unlink leaves borrow `self` mutably.
         unsafe { self.tree.find(index) }
     }
 
-    /// Returns true if there is a leaf of `index` and it is the tree's own:
-    /// [`own`](Self::own) then has nothing to do.
+    /// Returns true if there is a leaf of `index` and the tree owns it: [`own`](Self::own) then has
+    /// nothing to do.
     #[must_use]
     pub fn is_own(&self, index: usize) -> bool {
         self.leaf(index)
             .is_some_and(|leaf| self.tree.owns(leaf, index))
     }
 
-    /// Releases the lock to a thread that waits for it, if one does, and takes it again. The tree
-    /// and what is kept under the lock may have changed.
+    /// Releases the lock to a waiting thread, if there is one, and takes it again. The tree and the
+    /// data under the lock may have changed.
     pub fn let_others(&mut self) {
         self.data.let_others();
     }
@@ -728,8 +723,8 @@ impl<T: ?Sized + Send + Sync, S: LeafState, D> Structure<'_, T, S, D> {
         if !root.covers(from) || root.node.is_null() {
             return None;
         }
-        // SAFETY: `root` loaded the node with acquire, together with its height; what unlinks
-        // leaves borrows `self` alone.
+        // SAFETY: `root` loaded the node with acquire, together with its height; methods that
+        // unlink leaves borrow `self` mutably.
         unsafe { search::next_leaf(root.node, root.height, from) }
     }
 
@@ -740,26 +735,26 @@ impl<T: ?Sized + Send + Sync, S: LeafState, D> Structure<'_, T, S, D> {
         if let Some(guard) = self.lock_leaf(index) {
             return guard.get(bit);
         }
-        // SAFETY: the leaf is not the tree's own, so nobody writes it, and the tree has a count
+        // SAFETY: the tree does not own the leaf, so no thread writes it, and the tree has a count
         // of it, which keeps its references.
         unsafe { self.leaf(index)?.share_object(bit) }
     }
 
-    /// Locks the leaf of `index`, if there is one and it is the tree's own. May wait a moment for
-    /// the leaf's lock. Who locks two takes the one with the lower index first.
+    /// Locks the leaf of `index`, if there is one and the tree owns it. May wait briefly for the
+    /// leaf's lock. A thread that locks two leaves takes the one with the lower index first.
     pub fn lock_leaf(&self, index: usize) -> Option<LeafGuard<'_, T, S>> {
-        // SAFETY: what unlinks leaves or changes the token borrows `self` alone.
+        // SAFETY: methods that unlink leaves or change the token borrow `self` mutably.
         unsafe { self.tree.lock_own(index) }
     }
 
-    /// Tells whether there is more than the first leaf.
+    /// Returns true if the tree has more than the first leaf.
     #[must_use]
     pub fn has_nodes(&self) -> bool {
         !self.tree.root().node.is_null()
     }
 
-    /// Shuts the gate until [`open_gate`](Self::open_gate): writers take the lock of the
-    /// structure meanwhile. Waits until nobody is inside.
+    /// Shuts the gate until [`open_gate`](Self::open_gate): writers take the lock of the structure
+    /// meanwhile. Waits until no thread is inside.
     pub fn shut_gate(&mut self) {
         self.tree.shared.gate.shut();
     }
@@ -773,17 +768,16 @@ impl<T: ?Sized + Send + Sync, S: LeafState, D> Structure<'_, T, S, D> {
     }
 }
 
-// SAFETY: the leaf is unlinked, and given up by one holder; its objects may be put by any thread.
+// SAFETY: the leaf is unlinked, and one holder gives it up; any thread may put its objects.
 unsafe impl<T: ?Sized + Send + Sync, S: Send + Sync> Send for Retired<T, S> {}
 
 impl<T: ?Sized, S> Retired<T, S> {
-    /// Takes a reference to the object that a number had, if it had one. Neither blocks nor
-    /// allocates.
+    /// Takes a reference to the object that a number had, if any. Neither blocks nor allocates.
     pub fn get(&self, bit: usize) -> Option<Ref<T>> {
-        // SAFETY: the count that this has keeps the leaf.
+        // SAFETY: the count that this holds keeps the leaf.
         let leaf = unsafe { self.leaf.as_ref() };
-        // SAFETY: it keeps the references of the leaf too. Nobody writes them: if the leaf was the
-        // tree's own it is marked as gone, and what is shared is copied to be written.
+        // SAFETY: it keeps the references of the leaf too. No thread writes them: a leaf that the
+        // tree owned is marked as gone, and a shared leaf is copied to be written.
         unsafe { leaf.share_object(bit) }
     }
 }
@@ -798,21 +792,21 @@ impl<T: ?Sized, S> Drop for Retired<T, S> {
 impl<T: ?Sized, S: LeafState, D> Tree<T, S, D> {
     /// Gives up all leaves but the first.
     fn clear_nodes(&mut self) {
-        // SAFETY: the tree is borrowed alone.
+        // SAFETY: the tree is borrowed mutably.
         unsafe { Self::clear(&self.shared) };
     }
 
     /// Gives up the nodes of a tree.
     ///
     /// # Safety
-    /// It is a tree of this type, and the caller's alone.
+    /// It is a tree of this type, and no other thread has it.
     unsafe fn clear(shared: &Shared) {
-        // Relaxed: the tree is the owner's alone, who has synchronised with all who used it.
+        // Relaxed: only the owner has the tree, and has synchronised with all threads that used it.
         let root = Root::unpack(shared.root.load(Relaxed));
         let token = shared.token.load(Relaxed);
         if !root.node.is_null() {
-            // Relaxed: as above. No leaf is named: the tree is about to go, or is the other one of
-            // a share that failed, which has named none.
+            // Relaxed: as above. No leaf is set: the tree is about to be freed, or is the target of
+            // a share that failed, which has set none.
             shared.root.store(ptr::null_mut(), Relaxed);
             // SAFETY: unlinked above, and the tree gives up its count of the root. No reader is in
             // a node with its token: such a node was in no other tree.
@@ -824,9 +818,9 @@ impl<T: ?Sized, S: LeafState, D> Tree<T, S, D> {
 impl<T: ?Sized, S: LeafState, D> Drop for Tree<T, S, D> {
     fn drop(&mut self) {
         unwind::both(
-            // SAFETY: the tree is borrowed alone.
+            // SAFETY: the tree is borrowed mutably.
             || unsafe { Self::clear(&self.shared) },
-            // SAFETY: the first leaf is this tree's own, and is not used after.
+            // SAFETY: the tree owns the first leaf, and does not use it afterwards.
             || unsafe { self.first.put_objects() },
         );
     }

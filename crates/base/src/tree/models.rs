@@ -1,7 +1,7 @@
 //! Models of the tree. Interior nodes have two children there and leaves four numbers, so that
-//! the leaf of index 2 needs a second root. Whatever goes wrong shows as a node that is looked at
-//! before it is complete, as an object or a state that is looked at after its end or while it is
-//! written, as one that is lost or released twice, or as a number that is not found.
+//! the leaf of index 2 needs a second root. An error shows as a node that is read before it is
+//! complete, as an object or a state that is read after it was freed or while it is written, as one
+//! that is lost or released twice, or as a number that is not found.
 
 use super::*;
 use crate::counted::models::{Fates, Object};
@@ -16,19 +16,19 @@ use loom::cell::UnsafeCell;
 #[derive(Default)]
 struct Writes(UnsafeCell<usize>);
 
-// SAFETY: that accesses to the cell do not meet is what the checker checks.
+// SAFETY: the model checker checks that accesses to the cell do not meet.
 unsafe impl Sync for Writes {}
 // SAFETY: as above.
 unsafe impl Send for Writes {}
 
 impl Writes {
     fn count(&self) -> usize {
-        // SAFETY: the checker tells if a write meets this read.
+        // SAFETY: the checker reports a write that meets this read.
         self.0.with(|count| unsafe { *count })
     }
 
     fn add(&mut self) {
-        // SAFETY: the checker tells if another access meets this write.
+        // SAFETY: the checker reports another access that meets this write.
         self.0.with_mut(|count| unsafe { *count += 1 });
     }
 }
@@ -90,7 +90,7 @@ fn close(tree: &Sample, number: usize) {
     object.expect("the number is open").look();
 }
 
-/// Gets an object that must be there, leaves the section, and looks at it.
+/// Gets an object that must be there, leaves the section, and reads it.
 fn find(tree: &Sample, number: usize) {
     let object = tree.get(number, &read_lock());
     object.expect("the number is open").look();
@@ -102,7 +102,7 @@ fn get(tree: &Sample, number: usize) {
     object.inspect(|object| object.look());
 }
 
-/// Borrows an object if it is there, and looks at it.
+/// Borrows an object if it is there, and reads it.
 fn borrow(tree: &Sample, number: usize) {
     let section = read_lock();
     if let Some(object) = tree.borrow(number, &section) {
@@ -121,7 +121,7 @@ fn share_keeping(tree: &Sample, kept: Option<usize>) -> Sample {
     other
 }
 
-/// Takes a leaf out, whatever it has.
+/// Removes a leaf, whatever it has.
 fn remove(tree: &Sample, index: usize) {
     let removed = tree.lock().remove_if(index, |_| true);
     drop(removed.expect("there is memory"));
@@ -159,8 +159,8 @@ fn a_new_leaf_is_complete() {
     });
 }
 
-/// An enumeration that looks at a node or a leaf before it is complete, or skips one that was
-/// there before it began.
+/// An enumeration that reads a node or a leaf before it is complete, or skips one that was there
+/// before it began.
 #[test]
 fn an_enumeration_meets_a_new_leaf() {
     explore(Any, || {
@@ -186,7 +186,7 @@ fn an_enumeration_meets_a_new_leaf() {
     });
 }
 
-/// A number that is not found, or whose object is not there, while the way to it is copied.
+/// A number that is not found, or whose object is missing, while the path to it is copied.
 fn a_copy_meets_a_reader(is_sole: bool) {
     explore(AtMost(3), move || {
         let fates = Fates::default();
@@ -212,7 +212,7 @@ fn what_is_moved_is_found() {
     a_copy_meets_a_reader(true);
 }
 
-/// An object that is looked at after its end, through a leaf that was given up with its pointers.
+/// An object that is read after it was freed, through a leaf that was released with its pointers.
 fn a_close_meets_a_reader(is_sole: bool, read: fn(&Sample, usize)) {
     explore(AtMost(3), move || {
         let fates = Fates::default();
@@ -280,7 +280,7 @@ fn two_trees_close_the_same_number() {
     });
 }
 
-/// A leaf that one tree frees under a reader whom the other led there: it was the other's too.
+/// A leaf that one tree frees under a reader that came from the other tree: both had it.
 #[test]
 fn a_tree_goes_while_a_reader_of_another_is_in_its_leaf() {
     explore(AtMost(2), || {
@@ -303,7 +303,7 @@ fn a_tree_goes_while_a_reader_of_another_is_in_its_leaf() {
     });
 }
 
-/// A tree that goes while the other one copies what both have.
+/// A tree that is dropped while the other one copies the shared nodes.
 #[test]
 fn one_tree_goes_while_the_other_copies() {
     explore(AtMost(4), || {
@@ -339,7 +339,7 @@ fn note(mut leaf: LeafGuard<'_, Object, Writes>) {
     leaf.state_mut().add();
 }
 
-/// Writes in a leaf by the short way, or else by the long one.
+/// Writes in a leaf by the fast path, or else by the slow path.
 fn write(tree: &Sample, index: usize) {
     {
         let entry = tree.enter();
@@ -495,7 +495,7 @@ fn a_borrow_meets_a_removal() {
     a_removal_meets_a_reader(borrow);
 }
 
-/// The same of a leaf that another tree has too, and that goes there as well.
+/// The same for a leaf that another tree shares and also drops.
 #[test]
 fn a_borrow_meets_the_removal_of_a_shared_leaf() {
     explore(AtMost(1), || {
@@ -512,7 +512,7 @@ fn a_borrow_meets_the_removal_of_a_shared_leaf() {
     });
 }
 
-/// Has writers find a leaf without a walk, and one more.
+/// Makes writers find a leaf without a walk, and one more.
 fn name(tree: &Sample, indexes: [usize; RECENT]) {
     tree.lock().set_recent(indexes);
 }
@@ -623,7 +623,7 @@ impl Told {
     }
 
     fn tell(&self) {
-        // Relaxed: what orders it is what is checked.
+        // Relaxed: the model checks another ordering.
         self.0.store(1, Relaxed);
     }
 
@@ -633,7 +633,7 @@ impl Told {
     }
 }
 
-/// Puts an object under a number, or takes it away, by the short way, and does something before.
+/// Stores or removes the object of a number by the fast path, and does something before.
 fn change(tree: &Sample, number: usize, object: Option<Ref<Object>>, first: impl FnOnce()) {
     let before = {
         let entry = tree.enter().expect("the gate is open");
@@ -649,8 +649,8 @@ fn change(tree: &Sample, number: usize, object: Option<Ref<Object>>, first: impl
     drop(before);
 }
 
-/// A number that is found not open by who does not see what its closer did before: a notice that it
-/// is free.
+/// A thread that finds a number vacant without seeing an earlier write of its closer: a notice that
+/// the number is free.
 #[test]
 fn who_finds_a_number_vacant_sees_what_its_closer_left() {
     explore(AtMost(3), || {
@@ -662,7 +662,7 @@ fn who_finds_a_number_vacant_sees_what_its_closer_left() {
             move |tree| change(tree, 0, None, || told.tell())
         });
         if tree.is_vacant(0, &read_lock()) {
-            assert!(told.is_told(), "it was told before");
+            assert!(told.is_told(), "it was reported before");
         }
         join(closer);
         assert!(tree.is_vacant(0, &read_lock()));
@@ -671,7 +671,7 @@ fn who_finds_a_number_vacant_sees_what_its_closer_left() {
     });
 }
 
-/// The same of a leaf that is taken out as a whole, after it was told.
+/// The same for a leaf that is removed as a whole, after the notice.
 #[test]
 fn who_finds_a_leaf_gone_sees_what_came_before() {
     explore(AtMost(3), || {
@@ -686,7 +686,7 @@ fn who_finds_a_leaf_gone_sees_what_came_before() {
             }
         });
         if tree.is_vacant(4, &read_lock()) {
-            assert!(told.is_told(), "it was told before");
+            assert!(told.is_told(), "it was reported before");
         }
         join(remover);
         assert!(tree.is_vacant(4, &read_lock()));

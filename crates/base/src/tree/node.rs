@@ -1,4 +1,4 @@
-//! The nodes of a tree: their heads, their counts, and how they end.
+//! The nodes of a tree: their heads, their counts, and how they are freed.
 
 use core::ptr::{self, NonNull};
 
@@ -14,16 +14,16 @@ use crate::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use crate::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64};
 use crate::unwind;
 
-/// A leaf or an interior node; the level tells which. Both begin with a [`NodeHead`].
+/// A leaf or an interior node, depending on the level. Both begin with a [`NodeHead`].
 pub(super) type Erased = ();
 
-/// Says which tree may write a node.
+/// Identifies the tree that may write a node.
 pub(super) type Token = u64;
 
-/// The token of a tree that has no node, and of no node of a tree.
+/// The token of a tree that has no node. No node of a tree has it.
 pub(crate) const NOBODY: Token = 0;
 
-/// The token of a leaf that was taken out of its tree.
+/// The token of a leaf that was removed from its tree.
 pub(super) const GONE: Token = Token::MAX;
 
 pub(super) const FANOUT_BITS: u32 = FANOUT.trailing_zeros();
@@ -31,10 +31,10 @@ pub(super) const FANOUT_BITS: u32 = FANOUT.trailing_zeros();
 /// How many words hold one bit for each child.
 const WORDS: usize = FANOUT.div_ceil(BITS);
 
-/// More counts than a node may have: far more tables than there is memory for.
+/// Upper bound of a node's count: far more tables than there is memory for.
 const TOO_MANY: u32 = 1 << 31;
 
-/// What is at the head of every node.
+/// The head of every node.
 #[repr(C)]
 pub(crate) struct NodeHead {
     /// First, so that its address is that of the node.
@@ -42,7 +42,7 @@ pub(crate) struct NodeHead {
     token: AtomicU64,
     /// How many pointers lead to the node.
     count: AtomicU32,
-    /// The lock of a leaf, whose name is the leaf's index. Here, where there is room for it.
+    /// The lock of a leaf, named by the leaf's index. It is here because there is room for it.
     pub(crate) lock: RawLock,
 }
 
@@ -111,44 +111,44 @@ impl NodeHead {
 
     #[inline(always)]
     pub(crate) fn token(&self) -> Token {
-        // Relaxed: a tree's own token in a node means that the node was made or kept by the
-        // holder of that tree's structure, whom the caller has synchronised with; and a leaf
-        // that was taken out had its token changed with its lock held, which the caller holds.
+        // Relaxed: a tree's own token in a node means that the node was made or kept by the holder
+        // of that tree's structure, and the caller has synchronised with it. A leaf that was
+        // removed had its token changed with its lock held, which the caller holds.
         self.token.load(Relaxed)
     }
 
-    /// Changes which tree may write the node, and free it at once when the tree goes.
+    /// Changes which tree may write the node, and free it at once when the tree is dropped.
     ///
     /// # Safety
     /// The caller holds the lock of the structure of a tree that leads to the node, and the leaf's
     /// lock or a shut gate keeps writers out. The token is [`GONE`], or it is the tree's own, and
-    /// the node was the tree's own until now: no other tree has led readers to it.
+    /// the tree owned the node until now: no other tree has led readers to it.
     pub(super) unsafe fn set_token(&self, token: Token) {
         // Relaxed: as above.
         self.token.store(token, Relaxed);
     }
 
-    /// Tells whether there is one count. The answer stays right for the holder of that one.
+    /// Returns true if there is one count. The answer stays right for the holder of that one.
     pub(super) fn is_sole(&self) -> bool {
-        // Acquire: pairs with the release in `uncount`: what others read here comes before what
-        // the holder does next.
+        // Acquire: pairs with the release in `uncount`, so reads of other holders come before later
+        // writes of this holder.
         self.count.load(Acquire) == 1
     }
 
     /// Adds a count, unless there are too many.
     pub(super) fn try_count(&self) -> bool {
-        // Relaxed: who adds one has one, so the node is there; the count publishes nothing.
+        // Relaxed: the caller holds a count, so the node is there; the count publishes nothing.
         let few = self.count.fetch_add(1, Relaxed) < TOO_MANY;
         if !few {
-            // Relaxed: as above; the one that was added goes, and another is left.
+            // Relaxed: as above; the added count is removed, and another one is left.
             self.count.fetch_sub(1, Relaxed);
         }
         few
     }
 
-    /// Gives up a count, and tells whether it was the last.
+    /// Gives up a count. Returns true if it was the last.
     fn uncount(&self) -> bool {
-        // Release: what this holder did with the node comes before its end.
+        // Release: this holder's accesses to the node come before it is freed.
         if self.count.fetch_sub(1, Release) != 1 {
             return false;
         }
@@ -158,7 +158,7 @@ impl NodeHead {
     }
 }
 
-/// Tells the model checker that no reader may touch the node after this.
+/// Makes the model checker report later reads of the node.
 #[cfg(loom)]
 impl Drop for NodeHead {
     fn drop(&mut self) {
@@ -197,12 +197,13 @@ impl Interior {
     /// # Safety
     /// The children are kept.
     pub(super) unsafe fn count_children(&self) {
-        // So that the waits for their lines are not one after the other, as the atomic adds are.
+        // Prefetch: otherwise the waits for their lines come one after the other, like the atomic
+        // adds.
         #[cfg(not(loom))]
         self.children().for_each(|child| prefetch(child));
         for child in self.children() {
-            // SAFETY: as the caller promises. There is one count for each interior node that
-            // leads there, which is a page of memory: they do not get too many.
+            // SAFETY: as the caller promises. There is one count for each interior node that leads
+            // there, which is a page of memory: the counts do not overflow.
             let counted = unsafe { head(child) }.try_count();
             debug_assert!(counted, "more nodes than memory");
         }
@@ -211,7 +212,7 @@ impl Interior {
     fn children(&self) -> impl Iterator<Item = *mut Erased> {
         self.children
             .iter()
-            // Acquire: pairs with the release in `set_child`; the child is seen complete.
+            // Acquire: pairs with the release in `set_child`, so the complete child is visible.
             .map(|child| child.load(Acquire))
             .filter(|child| !child.is_null())
     }
@@ -221,15 +222,15 @@ impl Interior {
         &self.children[child_number(index, level)]
     }
 
-    /// Publishes a child, or takes it away. With the lock of the structure held.
+    /// Publishes or removes a child. With the lock of the structure held.
     pub(super) fn set_child(&self, index: usize, level: u32, child: *mut Erased) {
         let before = self.child(index, level);
-        // Relaxed, thrice: only the holder of the lock of the structure writes them.
+        // Relaxed, all three: only the holder of the lock of the structure writes them.
         let count = self.children_count.load(Relaxed);
         let count =
             count + u32::from(!child.is_null()) - u32::from(!before.load(Relaxed).is_null());
         self.children_count.store(count, Relaxed);
-        // Release: pairs with the acquire of every walk; the node is complete.
+        // Release: pairs with the acquire of every walk, so the node is complete there.
         before.store(child, Release);
     }
 
@@ -264,13 +265,13 @@ impl Interior {
     }
 }
 
-/// Gives up a count of a node. Whoever gives up the last one ends what is below, puts the objects
-/// of leaves, which may run release hooks, and frees the node: at once if it has the token `own`,
-/// else after a grace period. A hook that panics keeps none of this from being done.
+/// Gives up a count of a node. The last one also gives up the counts of the children, puts the
+/// objects of leaves, which may run release hooks, and frees the node: at once if it has the token
+/// `own`, else after a grace period. A panic of a hook prevents none of this.
 ///
 /// # Safety
-/// The tree or the node that led here has unlinked the node, and gives up its count once. No
-/// reader is in a node that has the token `own`.
+/// The tree or the node that led here has unlinked the node, and gives up its count once. No reader
+/// is in a node with the token `own`.
 pub(super) unsafe fn put<T: ?Sized, S>(node: *mut Erased, level: u32, own: Token) {
     // SAFETY: there is a count still, which keeps the node.
     let head = unsafe { head(node) };
@@ -279,7 +280,7 @@ pub(super) unsafe fn put<T: ?Sized, S>(node: *mut Erased, level: u32, own: Token
     }
     let put_below = || {
         if level == 0 {
-            // SAFETY: nobody has the leaf any more but readers from before.
+            // SAFETY: only readers from before have the leaf.
             let leaf = unsafe { leaf::<T, S>(node) };
             // SAFETY: as above; it was the last count.
             unsafe { leaf.put_objects() };
@@ -289,7 +290,8 @@ pub(super) unsafe fn put<T: ?Sized, S>(node: *mut Erased, level: u32, own: Token
         let mut children = unsafe { interior(node) }.children();
         unwind::finish(|| {
             for child in children.by_ref() {
-                // SAFETY: the node leads there no more, and its count of the child goes once.
+                // SAFETY: the node no longer leads there, and its count of the child is given up
+                // once.
                 unsafe { put::<T, S>(child, level - 1, own) };
             }
         });
@@ -309,11 +311,11 @@ pub(super) unsafe fn put<T: ?Sized, S>(node: *mut Erased, level: u32, own: Token
     unwind::both(put_below, free);
 }
 
-/// Frees a node, and nothing of what is below, once its readers have left.
+/// Frees a node, but nothing below it, once its readers have left.
 ///
 /// # Safety
-/// All trees and nodes have unlinked the node, and what it held has been put or has moved on. The
-/// caller was the last to have it.
+/// All trees and nodes have unlinked the node, and its contents have been put or have moved to a
+/// copy. The caller was the last holder.
 pub(super) unsafe fn free_after_readers(node: *mut Erased) {
     // SAFETY: nodes are not null, and begin with their head, which begins with this.
     let rcu = unsafe { NonNull::new_unchecked(node.cast::<rcu::Head>()) };
@@ -325,8 +327,8 @@ pub(super) unsafe fn free_after_readers(node: *mut Erased) {
 /// Frees the box of a node.
 ///
 /// # Safety
-/// `rcu` is at the head of an `N` that came from a box, and that nobody uses any more.
+/// `rcu` is at the head of an `N` that came from a box and is no longer used.
 unsafe fn free<N>(rcu: NonNull<rcu::Head>) {
-    // SAFETY: as the caller promises. What a leaf held is not dropped with it.
+    // SAFETY: as the caller promises. The contents of a leaf are not dropped with it.
     drop(unsafe { SlabBox::from_raw(rcu.cast::<N>()) });
 }

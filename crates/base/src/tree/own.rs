@@ -1,7 +1,7 @@
-//! Changing nodes: leaves that are made, copied where they are shared, and taken out.
+//! Changes of nodes: making leaves, copying shared ones, and removing them.
 //!
-//! A copy is made with all that it has before it is published, and the original is unlinked by that
-//! one store. Nothing is changed before there is memory for it.
+//! A copy is complete before it is published, and the one store that publishes it unlinks the
+//! original. Nothing is changed before there is memory for it.
 
 use core::ptr::{self, NonNull};
 
@@ -14,8 +14,8 @@ use crate::slab::SlabBox;
 use crate::sync::atomic::Ordering::{Acquire, Relaxed};
 
 impl<T: ?Sized + Send + Sync, S: LeafState, D> Structure<'_, T, S, D> {
-    /// Sees to it that there is a leaf of `index`, and that it is the tree's own: makes it, or
-    /// copies what is shared. Allocates.
+    /// Ensures that there is a leaf of `index` and that the tree owns it. Makes a missing leaf, and
+    /// copies shared nodes. Allocates.
     ///
     /// # Errors
     /// [`OutOfMemory`] if a node cannot be allocated, or `index` is [`INDEXES`] or more. The tree
@@ -24,7 +24,7 @@ impl<T: ?Sized + Send + Sync, S: LeafState, D> Structure<'_, T, S, D> {
         if index >= INDEXES {
             return Err(OutOfMemory);
         }
-        // It always is, also of a tree without a token.
+        // The tree always owns it, even without a token.
         if index == 0 {
             return Ok(());
         }
@@ -52,7 +52,7 @@ impl<T: ?Sized + Send + Sync, S: LeafState, D> Structure<'_, T, S, D> {
         self.own_leaf(index, there, publish)
     }
 
-    /// Puts a copy in the place of a leaf that is shared.
+    /// Replaces a shared leaf by a copy.
     fn own_leaf(
         &self,
         index: usize,
@@ -70,15 +70,15 @@ impl<T: ?Sized + Send + Sync, S: LeafState, D> Structure<'_, T, S, D> {
         let copy = unsafe { new.as_ref() };
         // Locked until the original is put: so none of the copy's references goes before, and the
         // put of the original is the last of no object. No hook runs here.
-        // SAFETY: it is the tree's own.
+        // SAFETY: the tree owns it.
         let guard = unsafe { copy.lock(index) };
         self.forget(there);
         if old.head.is_sole() {
-            // SAFETY: the original is frozen, the copy unpublished. Nobody else has the original
-            // or can get it, and it is unlinked and freed: its references go once.
+            // SAFETY: the original is frozen, the copy unpublished. No other tree has the original
+            // or can get it, and it is unlinked and freed: its references are given up once.
             unsafe { old.move_objects(copy) };
             publish(new);
-            // SAFETY: unlinked above, and what it held has moved on.
+            // SAFETY: unlinked above, and its contents have moved to the copy.
             unsafe { node::free_after_readers(there) };
         } else {
             // SAFETY: the original is frozen, the copy unpublished. The tree's own count keeps
@@ -92,8 +92,8 @@ impl<T: ?Sized + Send + Sync, S: LeafState, D> Structure<'_, T, S, D> {
         Ok(())
     }
 
-    /// Has writers find the leaves of these indexes without a walk, until the next are set. Index
-    /// 0, which needs no walk, names none.
+    /// Sets the leaves that writers find without a walk, until the next call. Index 0, which needs
+    /// no walk, sets none.
     pub fn set_recent(&mut self, indexes: [usize; RECENT]) {
         for (recent, index) in self.tree.shared.recent.iter().zip(indexes) {
             let leaf = self.leaf(index).filter(|_| index != 0);
@@ -104,12 +104,12 @@ impl<T: ?Sized + Send + Sync, S: LeafState, D> Structure<'_, T, S, D> {
         }
     }
 
-    /// Has nobody find a leaf without a walk that is about to be unlinked.
+    /// Clears the shortcut to a leaf that is about to be unlinked.
     fn forget(&self, leaf: *mut Erased) {
         for recent in &self.tree.shared.recent {
-            // Relaxed: who holds the lock writes it.
+            // Relaxed: only the holder of the lock writes it.
             if recent.leaf.load(Relaxed) == leaf {
-                // The grace period that follows the unlinking is one for this too.
+                // The grace period that follows the unlinking covers readers of this too.
                 recent.clear();
             }
         }
@@ -149,15 +149,15 @@ impl<T: ?Sized + Send + Sync, S: LeafState, D> Structure<'_, T, S, D> {
         }
     }
 
-    /// Sees to it that the interior nodes above the leaf of `index` are there and the tree's own,
-    /// and returns the last. The root covers the index. Unlinks interior nodes, of which the caller
-    /// has none borrowed.
+    /// Ensures that the interior nodes above the leaf of `index` exist and that the tree owns them.
+    /// Returns the last one. The root covers the index. Unlinks interior nodes; the caller has none
+    /// of them borrowed.
     fn own_path(&self, index: usize) -> Result<&Interior, OutOfMemory> {
         let root = self.tree.root();
         let publish = |node| self.tree.set_root(Root { node, ..root });
         let mut node = self.own_interior(root.node, root.height, publish)?;
         for level in (2..=root.height).rev() {
-            // SAFETY: an interior node of this tree, and its own; the structure is locked.
+            // SAFETY: an interior node of this tree, which owns it; the structure is locked.
             let parent = unsafe { interior(node) };
             // Acquire: pairs with the release in `set_child`.
             let there = parent.child(index, level).load(Acquire);
@@ -189,7 +189,7 @@ impl<T: ?Sized + Send + Sync, S: LeafState, D> Structure<'_, T, S, D> {
         Ok(node)
     }
 
-    /// Returns the node if it is the tree's own, or else puts a copy in its place.
+    /// Returns the node if the tree owns it, or else replaces it by a copy.
     fn own_interior(
         &self,
         node: *mut Erased,
@@ -197,7 +197,7 @@ impl<T: ?Sized + Send + Sync, S: LeafState, D> Structure<'_, T, S, D> {
         publish: impl FnOnce(*mut Erased),
     ) -> Result<*mut Erased, OutOfMemory> {
         let token = self.tree.token();
-        debug_assert_ne!(token, node::NOBODY, "who changes nodes has drawn a token");
+        debug_assert_ne!(token, node::NOBODY, "a writer of nodes has drawn a token");
         // SAFETY: an interior node of this tree; the structure is locked.
         let old = unsafe { interior(node) };
         if old.head.token() == token {
@@ -213,8 +213,8 @@ impl<T: ?Sized + Send + Sync, S: LeafState, D> Structure<'_, T, S, D> {
         let copy = copy.into_raw().as_ptr().cast();
         publish(copy);
         if sole {
-            // SAFETY: unlinked by `publish`. Nobody else has the node or can get it; its counts of
-            // the children are the copy's now.
+            // SAFETY: unlinked by `publish`. No other tree has the node or can get it; its counts
+            // of the children are the copy's now.
             unsafe { node::free_after_readers(node) };
         } else {
             // SAFETY: unlinked by `publish`; the tree gives up its count. That puts no object: the
@@ -224,13 +224,13 @@ impl<T: ?Sized + Send + Sync, S: LeafState, D> Structure<'_, T, S, D> {
         Ok(copy)
     }
 
-    /// Takes the leaf of `index` out of the tree if it is there and, once it is locked, `permit`
-    /// agrees. A leaf that is shared is not locked, and nobody is asked. Allocates if the way to
-    /// the leaf is shared. The objects of the leaf are put when the answer is dropped. The first
-    /// leaf stays.
+    /// Removes the leaf of `index` from the tree if it is there and, once it is locked, `permit`
+    /// agrees. A shared leaf is removed without the lock and without `permit`. Allocates if the
+    /// path to the leaf is shared. The objects of the leaf are put when the result is dropped. The
+    /// first leaf stays.
     ///
     /// # Errors
-    /// [`OutOfMemory`]; the leaf is then where it was.
+    /// [`OutOfMemory`]; the leaf is then still in the tree.
     pub fn remove_if(
         &mut self,
         index: usize,
@@ -249,7 +249,7 @@ impl<T: ?Sized + Send + Sync, S: LeafState, D> Structure<'_, T, S, D> {
         // SAFETY: a leaf of this tree; the structure is locked.
         let leaf = unsafe { place.as_ref() };
         if leaf.head.token() == token {
-            // SAFETY: it is the tree's own.
+            // SAFETY: the tree owns it.
             let guard = unsafe { leaf.lock(index) };
             if !permit(&guard) {
                 return Ok(None);
@@ -265,11 +265,11 @@ impl<T: ?Sized + Send + Sync, S: LeafState, D> Structure<'_, T, S, D> {
         Ok(Some(Retired { leaf: place }))
     }
 
-    /// Takes the nodes above `index` that lead to nothing out of the tree. They are its own.
+    /// Removes the empty nodes above `index` from the tree. The tree owns them.
     fn prune(&self, index: usize) {
         let root = self.tree.root();
         for lowest in 1..=root.height {
-            // The node at level `lowest` on the way to the index, and its parent.
+            // The node at level `lowest` on the path to the index, and its parent.
             let (mut node, mut parent) = (root.node, None);
             for level in (lowest + 1..=root.height).rev() {
                 // SAFETY: an interior node of this tree; the structure is locked.

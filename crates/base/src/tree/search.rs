@@ -43,12 +43,12 @@ pub(super) unsafe fn next_leaf<'l, T: ?Sized, S>(
     None
 }
 
-/// Which children of the nodes have nothing free below them: a summary of what the caller knows
-/// of its leaves. A leaf is marked and unmarked by the holder of the lock of the structure, and is
-/// the tree's own then. The marks of a leaf that is not are those of other trees too: their
-/// searches then pass over what is free, or look at what is full. They neither block nor allocate.
+/// A summary of the caller's leaves: which children have nothing free below them. The holder of the
+/// lock of the structure marks and unmarks a leaf, which the tree owns then. Marks of a leaf that
+/// the tree does not own belong to other trees too: their searches then pass over free slots, or
+/// read a full leaf. These methods neither block nor allocate.
 impl<T: ?Sized + Send + Sync, S: LeafState, D> Structure<'_, T, S, D> {
-    /// Notes that the leaf of `index` has nothing free. The first leaf is not noted.
+    /// Marks the leaf of `index` as full. The first leaf is not marked.
     pub fn mark_full(&self, index: usize) {
         let root = self.tree.root();
         if index != 0 && root.covers(index) && !root.node.is_null() {
@@ -57,7 +57,7 @@ impl<T: ?Sized + Send + Sync, S: LeafState, D> Structure<'_, T, S, D> {
         }
     }
 
-    /// Notes that the leaf of `index` has something free.
+    /// Marks the leaf of `index` as having something free.
     pub fn mark_free(&self, index: usize) {
         let root = self.tree.root();
         let mut node = root.node;
@@ -75,9 +75,9 @@ impl<T: ?Sized + Send + Sync, S: LeafState, D> Structure<'_, T, S, D> {
         }
     }
 
-    /// Finds the first index at or after `from`, which is 1 or more, whose leaf is not noted as
-    /// full: it has something free, or is not there yet. One word for each level, and one more
-    /// for each time that the search has to go up.
+    /// Finds the first index at or after `from`, which is 1 or more, with a leaf that is not marked
+    /// as full. That leaf has something free, or is not there yet. Reads one word for each level,
+    /// and one more for each time that the search has to go up.
     #[must_use]
     pub fn next_not_full(&self, from: usize) -> usize {
         let root = self.tree.root();
@@ -91,8 +91,8 @@ impl<T: ?Sized + Send + Sync, S: LeafState, D> Structure<'_, T, S, D> {
     }
 }
 
-/// Marks a leaf as full in its parent, and parents that became full in theirs. Tells whether
-/// all below `node` is full.
+/// Marks a leaf as full in its parent, and parents that became full in theirs. Returns true if all
+/// below `node` is full.
 ///
 /// # Safety
 /// `node` is null or was loaded with acquire from a tree, at `level`, and is kept.

@@ -1,4 +1,4 @@
-//! Sharing a tree: another one gets its root.
+//! Sharing a tree: another tree gets its root.
 
 use super::node::{NodeHead, Token, interior, leaf};
 use super::{Root, Structure, Tree, new_token};
@@ -7,17 +7,18 @@ use crate::leaf::LeafState;
 use crate::sync::atomic::Ordering::{Acquire, Relaxed};
 
 impl<T: ?Sized + Send + Sync, S: LeafState, D> Structure<'_, T, S, D> {
-    /// Has another tree, which is empty, get the same leaves, objects and flags, in one moment.
-    /// What both have is shared, and copied when one of them writes it. Waits until nobody is
-    /// inside the gate. Takes a reference to each object of the first leaf, and allocates if `kept`
-    /// names leaves.
+    /// Gives another, empty tree the same leaves, objects and flags, atomically. The nodes are
+    /// shared, and copied when one of the trees writes them. Waits until no thread is inside the
+    /// gate. Takes a reference to each object of the first leaf, and allocates if `kept` names
+    /// leaves.
     ///
     /// `kept` are the indexes of leaves that stay the tree's own: the other tree gets copies of
-    /// them at once. A leaf that is not the tree's own before, as one that an earlier share led
-    /// another tree to, is not kept.
+    /// them at once. A leaf that the tree does not own before, such as one that it has shared
+    /// earlier, is not kept.
     ///
     /// # Errors
-    /// [`OutOfMemory`]; this tree is then as it was, and the other one has anything.
+    /// [`OutOfMemory`]; this tree is then unchanged, and the contents of the other one are
+    /// unspecified.
     pub fn share_with(
         &mut self,
         other: &mut Tree<T, S, D>,
@@ -36,10 +37,10 @@ impl<T: ?Sized + Send + Sync, S: LeafState, D> Structure<'_, T, S, D> {
     }
 
     fn share_first(&mut self, other: &mut Tree<T, S, D>) -> Result<(), OutOfMemory> {
-        // SAFETY: the first leaf is the tree's own. Its lock keeps those out who have no other
-        // leaf, and so no gate to wait at.
+        // SAFETY: the tree owns the first leaf. Its lock excludes the threads that only use this
+        // leaf, and so have no gate to wait at.
         let guard = unsafe { self.tree.first.lock(0) };
-        // SAFETY: locked above, and the other tree is borrowed alone.
+        // SAFETY: locked above, and the other tree is borrowed mutably.
         unsafe { guard.copy_to(&mut other.first) }
     }
 
@@ -57,7 +58,7 @@ impl<T: ?Sized + Send + Sync, S: LeafState, D> Structure<'_, T, S, D> {
         }
         other.set_root(root);
         let before = self.tree.token();
-        // Relaxed: the gate is shut, and who enters when it is open acquires.
+        // Relaxed: the gate is shut, and a thread that enters when it is open acquires.
         self.tree.shared.token.store(new_token(), Relaxed);
         let copied = {
             let mut structure = other.lock();
@@ -67,16 +68,16 @@ impl<T: ?Sized + Send + Sync, S: LeafState, D> Structure<'_, T, S, D> {
             Ok(()) => kept.for_each(|index| self.keep(index, before)),
             Err(OutOfMemory) => {
                 other.clear_nodes();
-                // All nodes are this tree's alone again.
+                // This tree owns all nodes again.
                 self.tree.shared.token.store(before, Relaxed);
             }
         }
         copied
     }
 
-    /// Gives the nodes that lead to a leaf the tree's new token, as far as they had the one
-    /// `before`, and no other tree leads to them: the one that was shared with has copies of them
-    /// all.
+    /// Gives the nodes that lead to a leaf the tree's new token. It does so only for nodes that had
+    /// the token `before` and that no other tree leads to: the tree that was shared with has copies
+    /// of them all.
     fn keep(&mut self, index: usize, before: Token) {
         let root = self.tree.root();
         if index == 0 || !root.covers(index) {
@@ -102,7 +103,7 @@ impl<T: ?Sized + Send + Sync, S: LeafState, D> Structure<'_, T, S, D> {
         unsafe { self.keep_node(&leaf.head, before) };
     }
 
-    /// Gives a node the tree's new token, if it is its own still. Returns whether it is.
+    /// Gives a node the tree's new token, if the tree still owns it. Returns true if so.
     ///
     /// # Safety
     /// The tree leads to the node, its gate is shut, and its token was `before` until it was shared
@@ -110,17 +111,17 @@ impl<T: ?Sized + Send + Sync, S: LeafState, D> Structure<'_, T, S, D> {
     unsafe fn keep_node(&self, node: &NodeHead, before: Token) -> bool {
         let token = self.tree.token();
         if node.token() == token {
-            // Kept already, on the way to another leaf.
+            // Kept already, on the path to another leaf.
             return true;
         }
-        // The count alone does not tell. A node with an earlier token was shared with a tree that
+        // The count alone is not enough. A node with an earlier token was shared with a tree that
         // may have copied it since, and that tree's readers may still be in the original. The tree
         // frees nodes with its own token at once.
         if node.token() != before || !node.is_sole() {
             return false;
         }
-        // SAFETY: it was the tree's own, so no other tree but the new one has led to it, which has
-        // no readers and has given up its count. Writers are kept out by the lock and the gate.
+        // SAFETY: the tree owned it, so no other tree but the new one has led to it, which has no
+        // readers and has given up its count. The lock and the gate keep writers out.
         unsafe { node.set_token(token) };
         true
     }

@@ -36,7 +36,7 @@ impl Drop for Object {
 
 type TestTree = Tree<Object, Tag, ()>;
 
-/// Makes objects and tagged leaves, and knows what became of them.
+/// Makes objects and tagged leaves, and tracks their drops.
 #[derive(Default)]
 struct Fates {
     leaves: Arc<()>,
@@ -268,7 +268,7 @@ fn a_full_root_is_full_under_a_new_one() {
     assert_eq!(structure.next_not_full(7), 513);
 }
 
-/// The place of the first leaf in the nodes is no room, by whatever way the node above it came.
+/// The place of the first leaf in the nodes is no room, however the node above it was made.
 #[test]
 fn the_first_leaf_is_never_found_as_room() {
     for far in [1, 600, 300_000] {
@@ -425,7 +425,7 @@ fn a_leaf_that_both_had_is_cloned_and_then_moved() {
     fates.own(&tree, 1);
     assert_eq!(references(&tree, 70), 2);
     assert_eq!(fates.leaves(), 2);
-    // Nobody but the other tree has the original: its reference moves to the copy.
+    // Only the other tree has the original: its reference moves to the copy.
     fates.own(&other, 1);
     assert_eq!(references(&tree, 70), 2);
     assert_eq!(fates.leaves(), 2);
@@ -536,7 +536,7 @@ fn nodes_that_lead_nowhere_are_given_back() {
     // The root has 262,144 indexes below each child, and one of its two children has gone.
     drop(tree.lock().remove_if(300_000, |_| true));
     let root = tree.root();
-    // SAFETY: the root of a tree of three levels, which nobody changes.
+    // SAFETY: the root of a tree of three levels, which no thread changes.
     let node = unsafe { interior(root.node) };
     assert_eq!(root.height, 3);
     assert!(node.child(300_000, 3).load(Acquire).is_null());
@@ -640,7 +640,7 @@ fn what_was_shared_before_is_kept_only_once_it_is_copied() {
     fates.check(1);
 }
 
-/// Chains and stars of trees, dropped in every order: the objects stay until the last one goes.
+/// Chains and stars of trees, dropped in every order: objects stay until the last tree is dropped.
 #[test]
 fn trees_that_share_are_dropped_in_every_order() {
     for order in permutations(&[0, 1, 2, 3]) {
@@ -683,8 +683,8 @@ fn permutations(of: &[usize]) -> Vec<Vec<usize>> {
     all
 }
 
-/// A tree that is shared again and again while it is written, as one who starts program after
-/// program does: the memory does not grow with the number of times.
+/// A tree that is shared again and again while it is written, like a shell that starts program
+/// after program: the memory does not grow with the number of times.
 #[test]
 fn a_tree_that_is_shared_many_times_does_not_grow() {
     let fates = Fates::default();
@@ -704,7 +704,7 @@ fn a_tree_that_is_shared_many_times_does_not_grow() {
     fates.check(103);
 }
 
-/// A chain of trees in which each one goes as soon as it has a child.
+/// A chain of trees in which each one is dropped as soon as it has a child.
 #[test]
 fn a_chain_of_children_has_what_the_first_one_had() {
     let fates = Fates::default();

@@ -166,7 +166,7 @@ proptest! {
             world.run(step);
             world.check();
         }
-        // The trees go one by one, and with each what it alone had.
+        // The trees are dropped one by one, each with the objects that it alone had.
         while world.trees.pop().is_some() {
             world.check();
         }
@@ -174,7 +174,8 @@ proptest! {
     }
 }
 
-/// Found by a random history: what one tree removes, another that shares the node loses too.
+/// Found by a random history: an object removed by one tree was lost in a tree that shared the
+/// node.
 #[test]
 fn what_a_tree_removes_stays_in_those_that_it_shares_with() {
     let last = INDEXES - 1;
