@@ -1,6 +1,6 @@
-//! Models of the room in a table of three leaves, each with a single number, so that the index of
-//! a leaf is the number. Whatever goes wrong shows as a number that was taken while a lower one was
-//! free, as one that is taken twice, or as a notice that nobody finds.
+//! Models of free hints in a table of three leaves. Each leaf has a single number, so the index of
+//! a leaf is the number. An error shows as a number that was taken while a lower one was free, as
+//! one that is taken twice, or as a notice that is never found.
 
 use super::*;
 use crate::bitmap::{BITS, Word};
@@ -44,18 +44,18 @@ struct Table {
     structure: Mutex<Full>,
 }
 
-// SAFETY: that accesses to the cells do not meet is what the checker checks.
+// SAFETY: the model checker checks that accesses to the cells do not meet.
 unsafe impl Sync for Table {}
 // SAFETY: as above.
 unsafe impl Send for Table {}
 
 impl Table {
-    /// Makes a table in which the numbers below `hint` are taken, and known to be.
+    /// Makes a table in which the numbers below `hint` are taken, and marked as passed.
     fn new(hint: usize) -> Arc<Self> {
         Self::with_hint(hint, None, |index| index >= hint)
     }
 
-    /// Makes a table with a hint of two leaves; the others are taken, and known to be.
+    /// Makes a table with a hint of two leaves; the others are taken, and marked as passed.
     fn with_two(first: usize, second: usize, is_free: impl Fn(usize) -> bool) -> Arc<Self> {
         Self::with_hint(first, Some(second), is_free)
     }
@@ -101,7 +101,7 @@ impl Table {
         let leaf = &self.leaves[index];
         leaf.lock.lock(NAME);
         let answer = leaf.state.with_mut(|state| {
-            // SAFETY: the checker tells if two accesses meet.
+            // SAFETY: the checker reports two accesses that meet.
             act(&leaf.open, unsafe { &mut *state })
         });
         // SAFETY: taken above.
@@ -166,7 +166,7 @@ impl Table {
         hint
     }
 
-    /// Takes the notices, for who looks for a number next.
+    /// Takes the notices, for the next search of a number.
     fn tidy(&self) {
         let mut full = self.structure.lock();
         let hint = self.take_notices(&mut full);
@@ -209,7 +209,7 @@ impl Table {
         index
     }
 
-    /// Marks a leaf as passed if it is full, and tells whether it is.
+    /// Marks a leaf as passed if it is full. Returns true if it is.
     fn pass_over(&self, full: &mut Full, index: usize) -> bool {
         self.with(index, |open, state| {
             if open.is_full() && state.mark == Mark::Open {
@@ -258,8 +258,8 @@ fn the_lowest_number_is_taken() {
     });
 }
 
-/// A higher number that is taken since a search has taken the notice of the lower one, and has not
-/// moved the hint yet.
+/// A higher number that is taken after a search has taken the notice of the lower one, and before
+/// it moves the hint.
 #[test]
 fn a_look_meets_a_search() {
     explore(Any, || {
@@ -273,7 +273,8 @@ fn a_look_meets_a_search() {
     });
 }
 
-/// The same with one who takes numbers all the way: no order of the three calls explains it.
+/// The same with one thread that takes numbers by all paths: no order of the three calls explains
+/// it.
 #[test]
 fn a_take_meets_another() {
     explore(AtMost(4), || {
@@ -286,14 +287,14 @@ fn a_take_meets_another() {
     });
 }
 
-/// One who frees and one who looks, with a search between them.
+/// A close and an open, with a search between them.
 #[test]
 fn a_look_meets_a_freed_number_and_a_search() {
     explore(AtMost(3), || {
         let table = Table::new(1);
         let freer = thread(&table, |table| table.free(0));
         let searcher = thread(&table, Table::tidy);
-        // Whether the number was free by then is not known; it is never taken twice.
+        // It is not known whether the number was free by then; it is never taken twice.
         let first = table.take();
         join(freer);
         let second = table.take();
@@ -304,7 +305,7 @@ fn a_look_meets_a_freed_number_and_a_search() {
     });
 }
 
-/// Notices on one list of which one is lost.
+/// Notices on one list, of which one is lost.
 #[test]
 fn two_leave_notices_and_a_search_takes_them() {
     explore(AtMost(3), || {
@@ -316,7 +317,7 @@ fn two_leave_notices_and_a_search_takes_them() {
     });
 }
 
-/// The two leaves of a hint, each of which is free and then taken in turn.
+/// The two leaves of a hint, each freed and then taken in turn.
 #[test]
 fn the_lowest_of_two_leaves_is_taken() {
     explore(Any, || {
@@ -335,7 +336,7 @@ fn the_lowest_of_two_leaves_is_taken() {
     });
 }
 
-/// A number of the second leaf that is taken though one of the first was freed before it.
+/// A number of the second leaf that is taken although one of the first was freed before it.
 #[test]
 fn a_look_meets_closes_in_both_leaves() {
     explore(Any, || {
@@ -349,7 +350,7 @@ fn a_look_meets_closes_in_both_leaves() {
     });
 }
 
-/// A number of the second leaf that is taken since the first is full again: but only since a lower
+/// A number of the second leaf that is taken when the first is full again: but only since a lower
 /// one is free.
 #[test]
 fn a_look_meets_a_first_leaf_that_is_full_again() {
@@ -389,7 +390,7 @@ fn a_look_meets_a_search_that_moves_both_leaves() {
     });
 }
 
-/// A new hint with the second leaf of the one before: the leaf between the two is free since.
+/// A new hint with the second leaf of the previous one: the leaf between the two is free since.
 #[test]
 fn a_look_meets_a_search_that_moves_the_second_leaf() {
     explore(Any, || {
@@ -403,7 +404,7 @@ fn a_look_meets_a_search_that_moves_the_second_leaf() {
     });
 }
 
-/// The second leaf of a hint that is taken for that of a later one with the same first leaf.
+/// The second leaf of a hint, mistaken for that of a later one with the same first leaf.
 #[test]
 fn a_look_meets_the_return_of_a_first_leaf() {
     explore(Any, || {
