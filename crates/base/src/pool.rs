@@ -1,16 +1,15 @@
 //! A pool of counted objects under handles that are never mistaken for one another.
 //!
-//! A handle is an index with a *generation*. Who closes a handle and uses it again is told that
-//! it names nothing, also when the same index has been given to somebody else meanwhile. There
-//! is no lowest number, so there is no search and no bitmap: taking an index and giving it back
-//! are one step each, on a list of the processor's own.
+//! A handle is an index with a *generation*. A lookup of a closed handle finds nothing, even if the
+//! same index has been assigned again meanwhile. There is no lowest number, so there is no search
+//! and no bitmap: allocating an index and freeing it are one step each, on a list of the CPU's own.
 //!
 //! # Entries
 //!
-//! An [`Entry`] has a word, the address of an object, and a link for the time in which it is
-//! free. The word counts how often the entry was opened and closed: it is odd while the entry is
-//! open, and then it is the generation of the handle. Entries stand in [segments] that
-//! never move; free ones are on [lists](free_list), one for each processor.
+//! An [`Entry`] has a word, the address of an object, and a link that is used while it is free. The
+//! word counts how often the entry was opened and closed: it is odd while the entry is open, and
+//! then it is the generation of the handle. Entries are in [segments] that never move. Free entries
+//! are on [lists](free_list), one for each CPU.
 //!
 //! The steps, with letters that stand at the same steps in the code:
 //!
@@ -23,60 +22,60 @@
 //! | (Q) | owned: add to the count | (F) | put the entry on a free list |
 //! | | | (P) | put the reference; the last one queues the free |
 //!
-//! The opener has the entry to itself from the moment that it takes it from a list until (J),
-//! and the closer from (X) until (F); between the (F) of one opening and the (I) of the next is
-//! the lock of a list. So all steps that change an entry are in one order: (I) (J) (X) (Y) (F),
-//! and again.
+//! The opener owns the entry from its removal from a list until (J), and the closer from (X) until
+//! (F). Between the (F) of one opening and the (I) of the next is the lock of a list. So all steps
+//! that change an entry are in one order: (I) (J) (X) (Y) (F), and again.
 //!
 //! # What a lookup finds
 //!
-//! *(A) The handle names nothing.* Nobody has given it out, or it is closed: (L) loads another
-//! word, and the address is not looked at. The generation of a handle must be odd, or the word of
-//! a free entry could be taken for it. This covers every 64 bits that somebody makes up.
+//! *(A) The handle names nothing.* It was never assigned, or it is closed: (L) loads another word,
+//! and the address is not read. The generation of a handle must be odd, or the word of a free entry
+//! could be taken for it. This covers every made-up 64-bit value.
 //!
-//! *(B) (M) loads the address of an earlier opening.* It cannot: (L) has read from the (J) of
-//! this opening, a release-acquire pair, and its (I) comes before. This is so also for a handle
-//! that somebody guessed before it was given out.
+//! *(B) (M) loads the address of an earlier opening.* It cannot: (L) has read from the (J) of this
+//! opening, a release-acquire pair, and its (I) comes before. This holds also for a handle that was
+//! guessed before it was assigned.
 //!
 //! *(C) (M) loads the address of a later opening.* Then it has read from the (I) of that one, a
 //! release-acquire pair. The (X) that ended *g* comes before it, so (N) loads a later word than
-//! *g*, and the lookup finds nothing. The address has not been followed: what it leads to may be
-//! gone.
+//! *g*, and the lookup finds nothing. The address has not been dereferenced: its object may have
+//! been freed.
 //!
-//! *(D) (M) loads the address of this opening.* That is the right object, complete by the pair
-//! of (I) and (M). If (N) still loads *g*, the lookup found it before it was closed, or while.
+//! *(D) (M) loads the address of this opening.* That is the right object, complete by the pair of
+//! (I) and (M). If (N) still loads *g*, the lookup found it before it was closed, or during the
+//! close.
 //!
 //! *Removal against a borrowed lookup.* In (D) the word was *g* at (L), inside a section. (X)
-//! takes the handle away and comes before (P). So either the section is one for which a grace
-//! period that follows (P) waits, or (L) would have seen (X): see [`rcu`](crate::rcu).
+//! removes the handle and comes before (P). So either the section is one for which a grace period
+//! that follows (P) waits, or (L) would have seen (X): see [`rcu`](crate::rcu).
 //!
 //! *Removal against an owned lookup.* If (Q) comes before the burial in (P), the reader has a
-//! reference. If it comes after, the count is dead: the handle was closed, for good, and there is
-//! no need to look again, as there is in a [slot](crate::slot).
+//! reference. If it comes after, the count is dead: the handle was closed, permanently, and the
+//! reader need not look again, unlike in a [slot](crate::slot).
 //!
-//! *Two closers of one handle.* One of the two (X) succeeds. The other one finds another word,
-//! and changes nothing. (X) has read from (J), a release-acquire pair, so (Y) loads the address
-//! of this opening, and no later one: the entry is not on a list yet.
+//! *Two closers of one handle.* One of the two (X) succeeds. The other one finds another word, and
+//! changes nothing. (X) has read from (J), a release-acquire pair, so (Y) loads the address of this
+//! opening, and no later one: the entry is not on a list yet.
 //!
 //! # When the generations run out
 //!
-//! The closer of the last generation, 2^32 - 1, takes the word to 0 and keeps the entry from the
-//! lists: it is *retired*, and never opened again. So a word that has moved on never comes back,
-//! which (L), (N) and (X) rely on, and a handle means one opening, for the life of the pool. An
-//! entry has 2^31 openings; then 64 bytes are lost.
+//! The closer of the last generation, 2^32 - 1, sets the word to 0 and does not put the entry on a
+//! list: it is *retired*, and never opened again. So a word that has moved on never comes back.
+//! (L), (N) and (X) rely on this, and a handle means one opening for the life of the pool. After
+//! 2^31 openings of an entry its 64 bytes are lost.
 //!
 //! # The limit
 //!
-//! The pool makes as many entries as may be open at once, and no more; those that are retired do
-//! not count. So nobody counts at an opening: it succeeds if there is a free entry somewhere. Only
-//! who finds none on the list of its processor takes the lock of the pool, and looks, in this
-//! order, on the other lists, for entries that were not made yet, and, with all lists locked, on
-//! all of them once more. It is told that the pool is full if there is none then.
+//! The pool makes as many entries as may be open at once, and no more; retired entries do not
+//! count. So an opening counts nothing: it succeeds if there is a free entry anywhere. Only an
+//! opener that finds no entry on the list of its CPU takes the lock of the pool. Then it looks, in
+//! this order, on the other lists, for entries that were not made yet, and, with all lists locked,
+//! on all lists once more. If it finds none even then, the pool is full.
 //!
-//! That is exact. At no moment are more open than the limit says. And who is told that the pool is
-//! full knows that at one moment of its call every entry was open, or in the hands of a call that
-//! had taken it to open it, or had not given it back yet. A free entry that is on its way from one
-//! list to another does not deceive it, since entries move under the lock of the pool.
+//! The limit is exact. At no time are more entries open than the limit. If the pool is reported as
+//! full, there was a point during the call when every entry was open, or was held by a call that
+//! had taken it to open it or had not freed it yet. A free entry that moves from one list to
+//! another does not cause a false report, since entries move under the lock of the pool.
 
 use core::fmt;
 use core::marker::PhantomData;
@@ -98,50 +97,49 @@ use crate::unwind;
 mod free_list;
 mod segments;
 
-/// How many entries are made at once, and how many at most move from one list to another.
+/// How many entries are made at once, and the most that move from one list to another.
 const BATCH: u32 = if cfg!(loom) { 2 } else { 32 };
 
-/// What a handle names: an entry, and one of its openings. Any 64 bits are a handle; most name
-/// nothing.
+/// Handle: an entry, and one of its openings. Any 64 bits are a handle; most name nothing.
 ///
-/// Neither 0 nor 2^64 - 1 is ever given out: generations of handles are odd, and no index is
-/// 2^32 - 1.
+/// Neither 0 nor 2^64 - 1 is ever assigned: generations of handles are odd, and no index is 2^32 -
+/// 1.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub struct Handle {
     index: u32,
     generation: u32,
 }
 
-/// A place for an object, on a cache line of its own: neighbours may be on the lists of different
-/// processors, and each opening writes here. All zeroes: free, and never opened yet.
+/// Entry for an object, on a cache line of its own. Neighbours may be on the lists of different
+/// CPUs, and each opening writes here. All zeroes: free, and never opened yet.
 #[repr(align(64))]
 struct Entry {
     /// How often it was opened and closed: odd while it is open.
     word: AtomicU32,
-    /// The entry that follows on a free list.
+    /// The next entry on a free list.
     next: AtomicU32,
-    /// The object of the latest opening, and with it, while that lasts, a reference.
+    /// The object of the latest opening. While that lasts, it holds a reference.
     anchor: AtomicPtr<Anchor>,
 }
 
-/// An entry that its holder took from a list, and that nobody else opens or closes.
+/// Exclusively owned entry: no other thread opens or closes it.
 struct Place<'p> {
     index: u32,
     entry: &'p Entry,
 }
 
-/// How far the pool has grown.
+/// How many entries the pool has made.
 struct Growth {
-    /// Entries that were ever made: those below this index.
+    /// Exclusive upper bound of the indexes of entries that were ever made.
     made: u32,
     /// How many of them are retired.
     retired: u32,
 }
 
-/// Why there is no place for an object.
+/// Why an insertion failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NoPlace {
-    /// As many are open as the limit allows.
+    /// As many entries are open as the limit allows.
     Full,
     /// There is no memory for more entries.
     OutOfMemory,
@@ -179,8 +177,8 @@ impl From<OutOfMemory> for NoPlace {
 /// assert!(pool.get(old, &rcu::read_lock()).is_none(), "and another handle");
 /// ```
 ///
-/// A pool for one type is not a pool for a more general one, since something else could be
-/// inserted through the other view of it:
+/// A `Pool` is invariant in its type, since otherwise an object of a more general type could be
+/// inserted through another view of the pool:
 ///
 /// ```compile_fail
 /// # use fdtable_base::pool::Pool;
@@ -194,7 +192,7 @@ pub struct Pool<T: ?Sized> {
     lists: Lists,
     growth: CachePadded<Mutex<Growth>>,
     owns: PhantomData<Ref<T>>,
-    /// Takes references and gives them: invariant in `T`.
+    /// Both takes and returns references: invariant in `T`.
     exchanges: PhantomData<fn(Ref<T>) -> Ref<T>>,
 }
 
@@ -221,7 +219,7 @@ impl Handle {
         self.index
     }
 
-    /// Returns the generation, 0 to 2^32 - 1. Odd in every handle that was given out.
+    /// Returns the generation, 0 to 2^32 - 1. Odd in every handle that was assigned.
     #[must_use]
     pub const fn generation(self) -> u32 {
         self.generation
@@ -242,12 +240,12 @@ impl Place<'_> {
     /// Puts an object into the entry and opens it.
     #[inline(always)]
     fn open<T: ?Sized>(self, object: Ref<T>) -> Handle {
-        // Relaxed: the entry is this thread's own. The word is even, so there is one above it.
+        // Relaxed: this thread owns the entry. The word is even, so there is one above it.
         let generation = self.entry.word.load(Relaxed) + 1;
-        // (I) Release: pairs with the acquire in (M). The object is complete, and who sees its
-        // address sees that the opening before it has ended.
+        // (I) Release: pairs with the acquire in (M), so the object is complete there, and a reader
+        // of its address sees that the previous opening has ended.
         self.entry.anchor.store(object.into_raw().as_ptr(), Release);
-        // (J) Release: pairs with the acquire in (L) and in (X); the address comes before.
+        // (J) Release: pairs with the acquire in (L) and in (X), so the address is visible there.
         self.entry.word.store(generation, Release);
         Handle {
             index: self.index,
@@ -258,9 +256,9 @@ impl Place<'_> {
 
 /// The public operations.
 impl<T: ?Sized> Pool<T> {
-    /// Makes an empty pool, in which at most `limit` objects are at once, 0 to 2^31; more counts
-    /// as 2^31. Allocates a free list for each processor; entries are allocated as they are
-    /// needed, not for the limit.
+    /// Makes an empty pool for at most `limit` objects at once, 0 to 2^31. A larger limit counts as
+    /// 2^31. Allocates a free list for each CPU; entries are allocated as they are needed, not for
+    /// the limit.
     #[must_use]
     pub fn new(limit: u32) -> Self {
         Self {
@@ -282,20 +280,20 @@ impl<T: ?Sized> Pool<T> {
         self.limit
     }
 
-    /// Puts an object into the pool and returns its handle. Waits only if there is no free entry
-    /// at hand: then it may wait for a lock, and allocate. May be called inside a read-side
-    /// section, since nobody who has the lock waits for a grace period.
+    /// Puts an object into the pool and returns its handle. Waits only if the CPU's list has no
+    /// free entry: then it may wait for a lock, and allocate. May be called inside a read-side
+    /// section, since no holder of the lock waits for a grace period.
     ///
     /// # Errors
-    /// Gives the object back if [the pool is full](NoPlace::Full), or
-    /// [there is no memory](NoPlace::OutOfMemory).
+    /// Returns the object if [the pool is full](NoPlace::Full), or [there is no
+    /// memory](NoPlace::OutOfMemory).
     #[inline]
     pub fn insert(&self, object: Ref<T>) -> Result<Handle, (NoPlace, Ref<T>)> {
         self.insert_at(percpu::current(), object)
     }
 
-    /// Takes the object of a handle out of the pool, and its reference with it. The handle names
-    /// nothing from here on. Of those who remove one handle at the same time, one gets the
+    /// Removes the object of a handle from the pool, with its reference. The handle names nothing
+    /// from then on. If several threads remove one handle concurrently, one of them gets the
     /// object. The caller decides when the reference is dropped: outside of its locks. Does not
     /// allocate, and waits for other threads for a few steps at most. May be called inside a
     /// read-side section.
@@ -305,7 +303,7 @@ impl<T: ?Sized> Pool<T> {
         self.remove_at(percpu::current(), handle)
     }
 
-    /// Looks without taking a reference. Neither blocks nor allocates.
+    /// Looks up an object without taking a reference. Neither blocks nor allocates.
     #[inline(always)]
     pub fn borrow<'g>(&self, handle: Handle, guard: &'g Guard<'_>) -> Option<Borrowed<'g, T>> {
         let entry = self.named(handle)?;
@@ -317,7 +315,7 @@ impl<T: ?Sized> Pool<T> {
         // (M) Acquire: pairs with the release in (I): the object is complete, and if it is that
         // of a later opening, (N) sees that this one is over.
         let anchor = NonNull::new(entry.anchor.load(Acquire))?;
-        // (N) Relaxed: it comes after (M) by the acquire there, and nothing hangs on it.
+        // (N) Relaxed: it comes after (M) by the acquire there, and nothing depends on it.
         if entry.word.load(Relaxed) != handle.generation {
             return None;
         }
@@ -327,24 +325,24 @@ impl<T: ?Sized> Pool<T> {
         Some(unsafe { Borrowed::new(anchor, guard) })
     }
 
-    /// Looks and takes a reference. One atomic add; neither blocks nor allocates.
+    /// Looks up an object and takes a reference. One atomic add; neither blocks nor allocates.
     #[inline(always)]
     pub fn get(&self, handle: Handle, guard: &Guard<'_>) -> Option<Ref<T>> {
         // (Q) A dead count means that the handle was removed.
         self.borrow(handle, guard)?.upgrade()
     }
 
-    /// Returns how many objects are in the pool, 0 to 2^31, at one moment; one that is just being
-    /// put in or taken out counts. Waits for the lock of every list, and others wait meanwhile:
-    /// for those who are curious, not for each request.
+    /// Returns how many objects are in the pool, 0 to 2^31. The count is atomic, and includes
+    /// objects that are just being inserted or removed. Waits for the lock of every list, and other
+    /// threads wait meanwhile: meant for diagnostics, not for each request.
     pub fn count(&self) -> u32 {
         let growth = self.growth.lock();
         let free = AllLocked::new(&self.lists).len();
         growth.made - growth.retired - free
     }
 
-    /// Iterates over the handles of all objects, by index. What is put in or taken out meanwhile
-    /// may be seen or not. May wait for a lock at its beginning.
+    /// Iterates over the handles of all objects, by index. Objects that are inserted or removed
+    /// meanwhile may be seen or not. May wait for a lock at its beginning.
     pub fn handles(&self) -> impl Iterator<Item = Handle> {
         let made = self.growth.lock().made;
         (0..made).filter_map(|index| {
@@ -355,7 +353,7 @@ impl<T: ?Sized> Pool<T> {
     }
 }
 
-/// The private steps. `home` is the number of the processor whose list is tried first.
+/// The private steps. `home` is the number of the CPU of the list that is tried first.
 impl<T: ?Sized> Pool<T> {
     #[inline(always)]
     fn insert_at(&self, home: usize, object: Ref<T>) -> Result<Handle, (NoPlace, Ref<T>)> {
@@ -383,7 +381,7 @@ impl<T: ?Sized> Pool<T> {
             .ok()?;
         // (Y) Relaxed: ordered by (X). Never null, since (I) came before.
         let anchor = NonNull::new(entry.anchor.load(Relaxed))?;
-        // SAFETY: (I) handed this reference over, and (X) took it out, for us alone.
+        // SAFETY: (I) stored this reference, and (X) removed it, for this thread alone.
         let object = unsafe { Ref::from_raw(anchor) };
         let index = handle.index;
         match new {
@@ -393,8 +391,8 @@ impl<T: ?Sized> Pool<T> {
         Some(object)
     }
 
-    /// Returns the entry that a handle could name: an odd word is needed, so that the word of a
-    /// free entry is not taken for it.
+    /// Returns the entry that a handle could name. The generation must be odd, so that the word of
+    /// a free entry is not taken for it.
     #[inline(always)]
     fn named(&self, handle: Handle) -> Option<&Entry> {
         if handle.generation.is_multiple_of(2) {
@@ -412,7 +410,7 @@ impl<T: ?Sized> Pool<T> {
         }
     }
 
-    /// The holder of a list's lock may have been stopped, so another list will do.
+    /// The holder of a list's lock may have been preempted, so another list will do.
     #[cold]
     fn give_back_elsewhere(&self, home: usize, place: &Place<'_>) {
         let mut attempts = 0;
@@ -425,8 +423,8 @@ impl<T: ?Sized> Pool<T> {
         }
     }
 
-    /// Leaves a free entry out of the lists: it has no generation left. Another one may be made
-    /// in its place.
+    /// Keeps a free entry off the lists: it has no generation left. Another one may be made in its
+    /// place.
     #[cold]
     fn retire(&self) {
         self.growth.lock().retired += 1;
@@ -446,8 +444,8 @@ impl<T: ?Sized> Pool<T> {
         }
     }
 
-    /// Takes a batch from a list that has free entries, but no more than half of them, and puts
-    /// all but one on the list of `home`. Only for the holder of the pool's lock.
+    /// Takes a batch from a list that has free entries, but no more than half of them, and puts all
+    /// but one on the list of `home`. Only for the holder of the pool's lock.
     fn steal(&self, home: usize) -> Option<Place<'_>> {
         for list in self.lists_from(home).filter(|list| list.len() > 0) {
             let mut victim = list.lock();
@@ -483,7 +481,8 @@ impl<T: ?Sized> Pool<T> {
         Ok(place)
     }
 
-    /// Looks for a free entry on all lists at one moment. Only for the holder of the pool's lock.
+    /// Takes a free entry from any list, under the locks of all. Only for the holder of the pool's
+    /// lock.
     fn last_place(&self) -> Option<Place<'_>> {
         AllLocked::new(&self.lists).pop(&self.segments)
     }

@@ -1,9 +1,9 @@
-//! The free entries of a processor: a stack, linked through the entries, behind a lock.
+//! The free entries of a CPU: a stack, linked through the entries, behind a lock.
 //!
-//! The lock is held for a few steps, or for those of a batch, and a thread that may use another
-//! list as well never waits for it: its holder may have been stopped. To lock costs one
-//! compare-and-swap and to unlock a store, which is what makes it worth a type of its own. What it
-//! guards is in atomics too, since the length is also looked at without it.
+//! The lock is held for a few steps, or for those of a batch. A thread that may use another list as
+//! well never waits for it: its holder may have been preempted. Locking costs one compare-and-swap
+//! and unlocking a store; that is why it is a type of its own. The data that it guards is atomic
+//! too, since the length is also read without the lock.
 
 use crate::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use crate::sync::atomic::{AtomicBool, AtomicU32};
@@ -15,18 +15,18 @@ use super::{Entry, Place};
 /// The end of a list. No entry has this index.
 const END: u32 = u32::MAX;
 
-/// The list of a processor. Everything but `locked` is changed by the holder of the lock alone,
-/// and `Relaxed`: the lock orders it.
+/// The list of a CPU. Only the holder of the lock changes the fields other than `locked`, and
+/// `Relaxed`: the lock orders it.
 pub(super) struct FreeList {
     locked: AtomicBool,
     first: AtomicU32,
     len: AtomicU32,
 }
 
-/// The right to use a list.
+/// Exclusive access to one list.
 pub(super) struct Locked<'p>(&'p FreeList);
 
-/// The right to use all lists of a pool.
+/// Exclusive access to all lists of a pool.
 pub(super) struct AllLocked<'p>(&'p Lists);
 
 /// Entries that are linked, and on no list.
@@ -36,11 +36,11 @@ pub(super) struct Chain<'p> {
     len: u32,
 }
 
-/// The lists of all processors.
+/// The lists of all CPUs.
 #[cfg(not(loom))]
 pub(super) type Lists = crate::percpu::PerCpu<FreeList>;
 
-/// The lists of all processors: two, and models say at which one a thread is.
+/// The lists of all CPUs: two. Models say which one a thread uses.
 #[cfg(loom)]
 pub(super) struct Lists([FreeList; 2]);
 
@@ -68,15 +68,16 @@ impl FreeList {
         }
     }
 
-    /// Takes the lock if nobody holds it.
+    /// Takes the lock if it is free.
     #[inline(always)]
     pub(super) fn try_lock(&self) -> Option<Locked<'_>> {
-        // Acquire: pairs with the release in `unlock`: what earlier holders did to the list, and
-        // before that to the entries on it, is seen. Relaxed on failure: nothing is looked at.
+        // Acquire: pairs with the release in `unlock`, so the changes of earlier holders to the
+        // list, and before that to the entries on it, are visible. Relaxed on failure: nothing is
+        // read.
         self.locked
             .compare_exchange(false, true, Acquire, Relaxed)
             .is_ok()
-            // Made only if the lock is had: one that is dropped unlocks.
+            // Constructed only after the lock is taken: dropping it unlocks.
             .then(|| Locked(self))
     }
 
@@ -171,8 +172,8 @@ impl Drop for Locked<'_> {
 }
 
 impl<'p> AllLocked<'p> {
-    /// Waits for the locks of all lists. Only for the holder of the pool's lock: nobody else waits
-    /// for the lock of a list while it holds another.
+    /// Waits for the locks of all lists. Only for the holder of the pool's lock: no other thread
+    /// waits for the lock of a list while it holds another.
     pub(super) fn new(lists: &'p Lists) -> Self {
         for list in lists.iter() {
             core::mem::forget(list.lock());

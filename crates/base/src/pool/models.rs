@@ -1,6 +1,6 @@
 //! Models of the pool. There are two lists, segments begin with 2 entries, and 2 make a batch. The
-//! first handle of a pool is [`FIRST`], so a model can use handles before they are given out, as
-//! who makes them up would.
+//! first handle of a pool is [`FIRST`], so a model can use a handle before it is assigned, as a
+//! caller that guesses it would.
 
 use super::*;
 use crate::counted::models::{Fates, Object};
@@ -36,7 +36,7 @@ fn insert(pool: &Pool<Object>, home: usize, object: Ref<Object>) -> Handle {
         .expect("there is room")
 }
 
-/// Takes the object out and puts it; tells whether there was one.
+/// Removes the object and puts it. Returns true if there was one.
 fn remove(pool: &Pool<Object>, handle: Handle) -> bool {
     let removed = pool.remove_at(0, handle);
     if let Some(object) = &removed {
@@ -45,7 +45,7 @@ fn remove(pool: &Pool<Object>, handle: Handle) -> bool {
     removed.is_some()
 }
 
-/// Borrows the object and looks at it.
+/// Borrows the object and reads it.
 fn borrow(pool: &Pool<Object>, handle: Handle) {
     let guard = read_lock();
     if let Some(object) = pool.borrow(handle, &guard) {
@@ -58,11 +58,11 @@ fn borrow_this(pool: &Pool<Object>, handle: Handle, this: &Ref<Object>) {
     let guard = read_lock();
     if let Some(object) = pool.borrow(handle, &guard) {
         object.look_inside_section();
-        assert!(ptr::eq(&*object, &**this), "somebody else's object");
+        assert!(ptr::eq(&*object, &**this), "another object");
     }
 }
 
-/// Gets the object, leaves the section, looks at the object and puts it.
+/// Gets the object, leaves the section, reads the object and puts it.
 fn get(pool: &Pool<Object>, handle: Handle) {
     let got = pool.get(handle, &read_lock());
     if let Some(object) = got {
@@ -84,7 +84,7 @@ fn a_borrow_meets_a_removal() {
     });
 }
 
-/// A reference that was had to an object that is released or freed.
+/// A reference that was taken to an object that is released or freed.
 #[test]
 fn a_get_meets_the_last_put() {
     explore(Any, || {
@@ -98,7 +98,7 @@ fn a_get_meets_the_last_put() {
     });
 }
 
-/// A stale handle by which the next object of its entry is found.
+/// A stale handle that finds the next object of its entry.
 #[test]
 fn a_lookup_meets_a_removal_and_the_next_opening() {
     explore(Any, || {
@@ -115,8 +115,8 @@ fn a_lookup_meets_a_removal_and_the_next_opening() {
     });
 }
 
-/// A handle that is used before it is given out, and finds the object that was there before, or
-/// one that is not complete.
+/// A handle that is used before it is assigned, and finds the previous object of the entry, or an
+/// incomplete one.
 #[test]
 fn a_lookup_meets_the_opening_that_it_guessed() {
     explore(AtMost(4), || {
@@ -136,8 +136,8 @@ fn a_lookup_meets_the_opening_that_it_guessed() {
     });
 }
 
-/// An object that is not complete for the one who finds or removes it by a handle that he guessed,
-/// in an entry that he does not see made.
+/// An incomplete object that a guessed handle finds or removes, in an entry that the guesser did
+/// not see being made.
 #[test]
 fn a_new_entry_is_complete() {
     explore(AtMost(4), || {
@@ -154,7 +154,7 @@ fn a_new_entry_is_complete() {
     });
 }
 
-/// A reference of the pool's that two removals both had, or an entry that both gave back.
+/// A reference of the pool that two removals both got, or an entry that both freed.
 #[test]
 fn one_of_two_removals_has_the_object() {
     explore(Any, || {
@@ -182,7 +182,7 @@ fn a_removal_meets_another_and_the_next_opening() {
         let late = thread(&pool, move |pool| remove(pool, handle));
         if remove(&pool, handle) {
             assert_eq!(insert(&pool, 0, fates.object()), SECOND);
-            assert!(remove(&pool, SECOND), "nobody else may have removed it");
+            assert!(remove(&pool, SECOND), "no other thread may have removed it");
             assert!(!join(late));
             fates.check(2);
         } else {
@@ -192,7 +192,7 @@ fn a_removal_meets_another_and_the_next_opening() {
     });
 }
 
-/// An entry that is opened again after its last generation, or given back by both.
+/// An entry that is opened again after its last generation, or freed by both.
 #[test]
 fn one_of_two_removals_retires_the_entry() {
     explore(Any, || {
@@ -216,8 +216,8 @@ fn one_of_two_removals_retires_the_entry() {
     });
 }
 
-/// An entry that two threads take: one from its list, the other one steals it, with what is below
-/// it.
+/// An entry that two threads take: one from its list, the other one steals it, with the entries
+/// below it.
 #[test]
 fn a_theft_meets_the_owner_of_the_list() {
     explore(Any, || {
@@ -236,7 +236,7 @@ fn a_theft_meets_the_owner_of_the_list() {
     });
 }
 
-/// An entry that is lost, or given out twice, where one takes and the other gives back.
+/// An entry that is lost, or assigned twice, while one thread takes and another frees.
 #[test]
 fn a_theft_meets_one_who_gives_back() {
     explore(Any, || {
@@ -255,8 +255,7 @@ fn a_theft_meets_one_who_gives_back() {
     });
 }
 
-/// A thread that is told that the pool is full where one entry was free all the time, though on
-/// different lists.
+/// A full pool that is reported although one entry was free all the time, on different lists.
 #[test]
 fn who_is_told_that_the_pool_is_full_is_told_the_truth() {
     explore(AtMost(5), || {
@@ -272,7 +271,7 @@ fn who_is_told_that_the_pool_is_full_is_told_the_truth() {
                 drop(pool.remove_at(from, handle));
                 match pool.insert_at(from + 1, object) {
                     Ok(inserted) => handle = inserted,
-                    Err(_) => panic!("it gave one back before"),
+                    Err(_) => panic!("it freed one before"),
                 }
             }
         });

@@ -1,11 +1,11 @@
 //! Entries that never move: segments of doubling size, behind an array of pointers.
 //!
-//! Segment *k* has [`FIRST`] · 2^*k* entries, so an index tells its segment by its highest bit,
-//! and a few pointers lead to all of them. A pool that grows gets one more segment; nothing is
+//! Segment *k* has [`FIRST`] · 2^*k* entries, so the highest bit of an index selects its segment,
+//! and a few pointers lead to all of them. A pool that grows gets one more segment. Nothing is
 //! copied, and a reader needs no lock to find an entry.
 //!
-//! The memory comes zeroed from the allocator, and zeroes are a free entry: a large segment costs
-//! its pages only when its entries are made.
+//! The memory comes zeroed from the allocator, and zeroes are a free entry. So the pages of a large
+//! segment are touched only when its entries are made.
 
 use alloc::alloc::{Layout, alloc_zeroed, dealloc};
 use core::ptr::{self, NonNull};
@@ -59,7 +59,7 @@ impl Segments {
     #[inline(always)]
     pub(super) fn entry(&self, index: u32) -> Option<&Entry> {
         let (segment, offset) = locate(index);
-        // Acquire: pairs with the release in `grow`; the entries are seen as they were made.
+        // Acquire: pairs with the release in `grow`, so the entries are visible as they were made.
         let first = NonNull::new(self.first_entries.get(segment)?.load(Acquire))?;
         // SAFETY: `locate` gives an offset that is less than the length of the segment.
         let entry = unsafe { first.add(offset) };
@@ -68,7 +68,7 @@ impl Segments {
         Some(unsafe { entry.as_ref() })
     }
 
-    /// Finds the entry of an index as a place, for a caller to whom it belongs.
+    /// Finds the entry of an index as a place, for the caller that owns it.
     #[inline(always)]
     pub(super) fn place(&self, index: u32) -> Option<Place<'_>> {
         let entry = self.entry(index)?;
@@ -83,7 +83,7 @@ impl Segments {
     pub(super) fn grow(&self, index: u32) -> Result<Place<'_>, OutOfMemory> {
         let (segment, _) = locate(index);
         let place = self.first_entries.get(segment).ok_or(OutOfMemory)?;
-        // Relaxed: stored only under the lock that the caller holds; not followed.
+        // Relaxed: stored only under the lock that the caller holds; not dereferenced.
         if place.load(Relaxed).is_null() {
             let first = allocate(segment)?;
             // Release: pairs with the acquire in `entry`.
@@ -98,12 +98,12 @@ fn allocate(segment: usize) -> Result<NonNull<Entry>, OutOfMemory> {
     // SAFETY: a segment has entries, so the size is not zero.
     let memory = unsafe { alloc_zeroed(layout(segment)?) };
     let first = NonNull::new(memory.cast::<Entry>()).ok_or(OutOfMemory)?;
-    // Zeroes are entries, but for the model checker, which keeps more than their words.
+    // Zeroes are entries, except for the model checker, whose atomics keep more than their words.
     if cfg!(loom) {
         for offset in 0..len(segment) {
-            // SAFETY: the memory has room for so many.
+            // SAFETY: the memory has room for this many.
             let entry = unsafe { first.add(offset) };
-            // SAFETY: the memory is aligned, and nobody's yet.
+            // SAFETY: the memory is aligned, and no other thread has it yet.
             unsafe { entry.write(Entry::new()) };
         }
     }
@@ -113,7 +113,7 @@ fn allocate(segment: usize) -> Result<NonNull<Entry>, OutOfMemory> {
 impl Drop for Segments {
     fn drop(&mut self) {
         for (segment, place) in self.first_entries.iter().enumerate() {
-            // Relaxed: the owner is alone.
+            // Relaxed: the pool is borrowed mutably.
             let Some(first) = NonNull::new(place.load(Relaxed)) else {
                 continue;
             };
@@ -121,7 +121,7 @@ impl Drop for Segments {
                 continue;
             };
             let entries = NonNull::slice_from_raw_parts(first, len(segment));
-            // SAFETY: `allocate` made them all, and nobody else has the pool.
+            // SAFETY: `allocate` made them all, and no other thread has the pool.
             unsafe { entries.drop_in_place() };
             // SAFETY: `allocate` took the memory with the same layout.
             unsafe { dealloc(first.as_ptr().cast(), layout) };

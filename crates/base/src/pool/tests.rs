@@ -27,7 +27,7 @@ fn get<T: Clone>(pool: &Pool<T>, handle: Handle) -> Option<T> {
     borrowed
 }
 
-/// Has the next opening of a free entry be its last.
+/// Makes the next opening of a free entry its last.
 fn wear_out<T>(pool: &Pool<T>, index: u32) {
     let entry = pool.segments.entry(index).expect("it was made");
     assert_eq!(entry.word.load(Relaxed) % 2, 0, "it is free");
@@ -116,7 +116,7 @@ fn a_pool_of_retired_entries_goes_on() {
     let pool = Pool::new(1);
     for round in 0..200 {
         let handle = insert(&pool, 0, round);
-        assert_eq!(handle.index(), round, "an entry that nobody had");
+        assert_eq!(handle.index(), round, "a new entry");
         drop(pool.remove_at(0, handle));
         wear_out(&pool, round);
         let last = insert(&pool, 0, round);
@@ -169,7 +169,7 @@ fn a_theft_leaves_the_other_half() {
         .iter()
         .for_each(|&handle| drop(pool.remove_at(0, handle)));
     insert(&pool, 1, 0);
-    // Of 31 that were left, 15 came over.
+    // Of the 31 that were left, 15 were moved.
     assert_eq!(pool.lists.of(0).len(), 16);
     assert_eq!(pool.lists.of(1).len(), 15);
     assert_eq!(pool.count(), 1);
