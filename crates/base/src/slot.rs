@@ -1,4 +1,4 @@
-//! A place that holds a counted object, or nothing. Readers look without a lock.
+//! A place that holds a counted object, or nothing. Readers take no lock.
 //!
 //! The steps of lookup, install and removal, with letters that stand at the same steps in the
 //! code:
@@ -10,15 +10,15 @@
 //! | (N) | owned: add to the count | (P) | put the slot's reference; the last one queues the free |
 //! | (O) | the add met a dead count: (L) again | | |
 //!
-//! *Install against lookup.* (I) and (L) pair: who sees the pointer sees the object.
+//! *Install against lookup.* (I) and (L) pair: a reader that sees the pointer sees the object.
 //!
 //! *Removal against a borrowed lookup.* (L) before (X): the pointer was found inside a section
 //! that began before (P), so the grace period that follows (P) waits for it (see
 //! [`rcu`](crate::rcu)). (L) after (X): nothing is found.
 //!
 //! *Removal against an owned lookup.* If (N) comes before the burial in (P), the reader has a
-//! reference, and the put was not the last. If it comes after, the count is dead, the slot has
-//! been emptied before, and (O) finds it empty or with its next object.
+//! reference, and the put was not the last. If it comes after, the count is dead, the slot has been
+//! emptied before, and (O) finds it empty or with its next object.
 
 use core::fmt;
 use core::marker::PhantomData;
@@ -46,8 +46,8 @@ use crate::sync::relax;
 /// assert!(slot.is_empty() && removed.is_some());
 /// ```
 ///
-/// A slot for one type is not a slot for a more general one, since something else could be
-/// installed through the other view of it:
+/// A `Slot` is invariant in its type, since otherwise an object of a more general type could be
+/// installed through another view of the slot:
 ///
 /// ```compile_fail
 /// # use fdtable_base::slot::Slot;
@@ -58,7 +58,7 @@ use crate::sync::relax;
 pub struct Slot<T: ?Sized> {
     anchor: AtomicPtr<Anchor>,
     owns: PhantomData<Ref<T>>,
-    /// Takes references and gives them: invariant in `T`.
+    /// Both takes and returns references: invariant in `T`.
     exchanges: PhantomData<fn(Ref<T>) -> Ref<T>>,
 }
 
@@ -73,21 +73,21 @@ impl<T: ?Sized> Slot<T> {
         }
     }
 
-    /// Tells whether the slot holds nothing. A hint, unless the caller keeps writers away.
+    /// Returns true if the slot holds nothing. A hint, unless the caller keeps writers away.
     #[inline]
     pub fn is_empty(&self) -> bool {
-        // Relaxed: the pointer is not followed.
+        // Relaxed: the pointer is not dereferenced.
         self.anchor.load(Relaxed).is_null()
     }
 
-    /// As [`is_empty`](Self::is_empty), and what came before the slot was emptied is seen.
+    /// Like [`is_empty`](Self::is_empty). If true, writes before the slot was emptied are visible.
     #[inline]
     pub(crate) fn is_empty_acquire(&self) -> bool {
         // Acquire: pairs with the release in (X).
         self.anchor.load(Acquire).is_null()
     }
 
-    /// Looks without taking a reference. Neither blocks nor allocates.
+    /// Borrows the object without taking a reference. Neither blocks nor allocates.
     #[inline(always)]
     pub fn borrow<'g>(&self, guard: &'g Guard<'_>) -> Option<Borrowed<'g, T>> {
         // (L) Acquire: pairs with the release in (I).
@@ -97,7 +97,7 @@ impl<T: ?Sized> Slot<T> {
         Some(unsafe { Borrowed::new(anchor, guard) })
     }
 
-    /// Looks and takes a reference. One atomic add; neither blocks nor allocates.
+    /// Takes a reference to the object. One atomic add; neither blocks nor allocates.
     #[inline(always)]
     pub fn get(&self, guard: &Guard<'_>) -> Option<Ref<T>> {
         loop {
@@ -112,78 +112,78 @@ impl<T: ?Sized> Slot<T> {
     /// Puts an object into an empty slot. Neither blocks nor allocates.
     ///
     /// # Errors
-    /// Gives the object back if the slot holds one already.
+    /// Returns the object if the slot holds one already.
     #[inline]
     pub fn install(&self, object: Ref<T>) -> Result<(), Ref<T>> {
         let new = object.into_raw();
-        // (I) Release: the object and its header are complete before the pointer is seen.
-        // Relaxed on failure: the pointer that is there is not followed.
+        // (I) Release: the object and its header are complete before the pointer is visible.
+        // Relaxed on failure: the pointer that is there is not dereferenced.
         match self
             .anchor
             .compare_exchange(ptr::null_mut(), new.as_ptr(), Release, Relaxed)
         {
             Ok(_) => Ok(()),
-            // SAFETY: handed over above, and not stored.
+            // SAFETY: converted above, and not stored.
             Err(_) => Err(unsafe { Ref::from_raw(new) }),
         }
     }
 
-    /// Puts an object, or nothing, in the place of what the slot holds, and returns that. The
-    /// caller decides when the old reference is dropped: outside of its locks.
+    /// Replaces the object of the slot, or removes it, and returns the old one. The caller decides
+    /// when the old reference is dropped: outside of its locks.
     #[inline]
     #[must_use = "dropping the old reference may run its release hook"]
     pub fn replace(&self, object: Option<Ref<T>>) -> Option<Ref<T>> {
         let new = object.map_or(ptr::null_mut(), |object| object.into_raw().as_ptr());
-        // (I), (X) AcqRel: release as in `install`; acquire pairs with the release in the (I)
-        // that stored the old pointer, since it is followed by the caller.
+        // (I), (X) AcqRel: release as in `install`; acquire pairs with the release in the (I) that
+        // stored the old pointer, since the caller dereferences it.
         let old = NonNull::new(self.anchor.swap(new, AcqRel))?;
-        // SAFETY: the slot held this reference, and has just given it up to us alone.
+        // SAFETY: the slot held this reference, and has just passed it to this thread alone.
         Some(unsafe { Ref::from_raw(old) })
     }
 }
 
 /// For the holder of a lock that keeps other writers away: no exchange is needed then.
 impl<T: ?Sized> Slot<T> {
-    /// As [`replace`](Self::replace).
+    /// Like [`replace`](Self::replace).
     ///
     /// # Safety
-    /// Nobody else writes the slot meanwhile, and what it points to is its own.
+    /// No other thread writes the slot meanwhile, and the slot holds its own reference.
     #[inline(always)]
     pub(crate) unsafe fn exchange(&self, object: Option<Ref<T>>) -> Option<Ref<T>> {
         let new = object.map_or(ptr::null_mut(), |object| object.into_raw().as_ptr());
-        // Relaxed: the lock orders this with the store of the writer before.
+        // Relaxed: the lock orders this with the store of the previous writer.
         let old = self.anchor.load(Relaxed);
-        // (I), (X) Release: the object and its header are complete before the pointer is seen.
+        // (I), (X) Release: the object and its header are complete before the pointer is visible.
         self.anchor.store(new, Release);
         // SAFETY: the slot held this reference, and the caller alone has taken it.
         NonNull::new(old).map(|old| unsafe { Ref::from_raw(old) })
     }
 
-    /// Puts an object into a slot that is empty, which is not looked at: its line may come later.
+    /// Puts an object into an empty slot, without reading the slot: its line may come later.
     ///
     /// # Safety
-    /// As [`exchange`](Self::exchange).
+    /// As for [`exchange`](Self::exchange).
     #[inline(always)]
     pub(crate) unsafe fn put(&self, object: Ref<T>) {
-        debug_assert!(self.is_empty(), "what it held would leak");
+        debug_assert!(self.is_empty(), "an object in the slot would leak");
         // (I) Release: as above.
         self.anchor.store(object.into_raw().as_ptr(), Release);
     }
 
-    /// Puts an object into a slot that is empty, and that no reader can reach yet.
+    /// Puts an object into an empty slot that no reader can reach yet.
     ///
     /// # Safety
-    /// As [`exchange`](Self::exchange).
+    /// As for [`exchange`](Self::exchange).
     #[inline(always)]
     pub(crate) unsafe fn fill(&self, object: Ref<T>) {
         // Relaxed: whatever publishes the slot publishes the object.
         self.anchor.store(object.into_raw().as_ptr(), Relaxed);
     }
 
-    /// Asks for the line of the object's count. In models that would be one more step, for nothing.
+    /// Prefetches the line of the object's count. In models that would be a useless extra step.
     #[inline(always)]
     pub(crate) fn prefetch(&self) {
-        // Relaxed: the pointer is not followed.
+        // Relaxed: the pointer is not dereferenced.
         #[cfg(not(loom))]
         counted::prefetch_count(self.anchor.load(Relaxed));
     }
@@ -191,21 +191,21 @@ impl<T: ?Sized> Slot<T> {
     /// Takes the slot's reference, and leaves the pointer for readers.
     ///
     /// # Safety
-    /// As [`exchange`](Self::exchange); and from here on the slot holds no reference, and is
+    /// As for [`exchange`](Self::exchange); and from here on the slot holds no reference, and is
     /// neither written nor dropped.
     pub(crate) unsafe fn disown(&self) -> Option<Ref<T>> {
-        // Acquire: pairs with the release in (I); the object is followed.
+        // Acquire: pairs with the release in (I); the object is dereferenced.
         let anchor = NonNull::new(self.anchor.load(Acquire))?;
         // SAFETY: the slot held this reference, and the caller takes it once.
         Some(unsafe { Ref::from_raw(anchor) })
     }
 
-    /// Takes another reference to what the slot holds one to.
+    /// Takes another reference to the slot's object.
     ///
     /// # Safety
-    /// As [`exchange`](Self::exchange).
+    /// As for [`exchange`](Self::exchange).
     pub(crate) unsafe fn share(&self) -> Option<Ref<T>> {
-        // Acquire: pairs with the release in (I); the object is followed.
+        // Acquire: pairs with the release in (I); the object is dereferenced.
         let anchor = NonNull::new(self.anchor.load(Acquire))?;
         // SAFETY: the slot's own reference, which stays where it is.
         let own = ManuallyDrop::new(unsafe { Ref::<T>::from_raw(anchor) });

@@ -30,7 +30,7 @@ fn remove(slot: &Slot<Object>) {
     drop(slot.replace(None));
 }
 
-/// Borrows the object and looks at it.
+/// Borrows the object and reads it.
 fn borrow(slot: &Slot<Object>) {
     let guard = read_lock();
     if let Some(object) = slot.borrow(&guard) {
@@ -38,7 +38,7 @@ fn borrow(slot: &Slot<Object>) {
     }
 }
 
-/// Gets the object, leaves the section, looks at the object and puts it.
+/// Gets the object, leaves the section, reads the object and puts it.
 fn get(slot: &Slot<Object>) {
     let got = slot.get(&read_lock());
     if let Some(object) = got {
@@ -59,8 +59,8 @@ fn a_borrow_meets_a_removal() {
     });
 }
 
-/// A reference that was had to an object that is released or freed; a count that is looked at
-/// after its object was freed.
+/// A reference to an object that is released or freed; a count that is read after its object was
+/// freed.
 #[test]
 fn a_get_meets_the_last_put() {
     explore(Any, || {
@@ -107,7 +107,7 @@ fn an_exchanged_object_is_complete() {
         let fates = Fates::default();
         let slot = Arc::new(Slot::new());
         let borrower = thread(&slot, borrow);
-        // SAFETY: nobody else writes the slot.
+        // SAFETY: no other thread writes the slot.
         let before = unsafe { slot.exchange(Some(fates.object())) };
         assert!(before.is_none());
         join(borrower);
@@ -147,7 +147,7 @@ fn a_get_meets_a_replacement() {
     });
 }
 
-/// An object that is not complete for the one who takes it out.
+/// An incomplete object that the thread that removes it finds.
 #[test]
 fn a_removed_object_is_complete() {
     explore(Any, || {
@@ -166,7 +166,7 @@ fn a_removed_object_is_complete() {
     });
 }
 
-/// A reference of the slot's that two removals both had.
+/// A reference of the slot that two removals both got.
 #[test]
 fn one_of_two_removals_has_the_object() {
     explore(Any, || {
