@@ -1,12 +1,13 @@
 //! Sixty-four bits that threads set, clear and search: the word of a bitmap.
 //!
 //! Every operation but two is `Relaxed`, and that is harmless by contract: a bit of this type is
-//! bookkeeping and publishes nothing. Who needs one bit to agree with another piece of memory
-//! holds a lock around both. Who reads it without the lock learns what was true at some
-//! moment, no more.
+//! bookkeeping and publishes nothing. A caller that needs one bit to agree with another piece of
+//! memory holds a lock around both. A caller that reads it without the lock learns what was true at
+//! some time, no more.
 //!
-//! The two are for who wants to know, without the lock, what else was true when the last bit was
-//! set: [`Word::set_release`], which the holder of the lock uses, and [`Word::is_full_acquire`].
+//! The two exceptions order other memory with the last bit: [`Word::set_release`], which the holder
+//! of the lock uses, and [`Word::is_full_acquire`]. A reader without the lock that finds the word
+//! full sees what was written before that bit was set.
 
 use crate::sync::atomic::AtomicU64;
 use crate::sync::atomic::Ordering::{Acquire, Relaxed, Release};
@@ -62,7 +63,7 @@ impl Word {
         Self(AtomicU64::new(0))
     }
 
-    /// Tells whether `bit` is set.
+    /// Returns true if `bit` is set.
     #[inline]
     pub fn test(&self, bit: usize) -> bool {
         self.bits() & mask(bit) != 0
@@ -74,7 +75,7 @@ impl Word {
         self.0.store(self.bits() | mask(bit), Relaxed);
     }
 
-    /// As [`set`](Self::set), and releases what came before to who finds the word full by
+    /// Like [`set`](Self::set), and releases earlier writes to a thread that finds the word full by
     /// [`is_full_acquire`](Self::is_full_acquire).
     #[inline]
     pub fn set_release(&self, bit: usize) {
@@ -100,14 +101,14 @@ impl Word {
         self.0.store(bits & ALL, Relaxed);
     }
 
-    /// Tells whether every bit is set.
+    /// Returns true if every bit is set.
     #[inline]
     pub fn is_full(&self) -> bool {
         self.bits() == ALL
     }
 
-    /// As [`is_full`](Self::is_full); and if it is, what came before the last bit was set by
-    /// [`set_release`](Self::set_release) is seen.
+    /// Like [`is_full`](Self::is_full). If true, writes before the last bit was set by
+    /// [`set_release`](Self::set_release) are visible.
     #[inline]
     pub fn is_full_acquire(&self) -> bool {
         // Acquire: pairs with the release in `set_release`.

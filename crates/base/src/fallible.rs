@@ -49,7 +49,7 @@ pub fn try_box<T>(value: T) -> Result<Box<T>, OutOfMemory> {
     Ok(unsafe { Box::from_raw(place) })
 }
 
-/// A place for one boxed value, which is made once, when it is first needed.
+/// A place for one boxed value. The value is made once, when it is first needed.
 pub(crate) struct OnceBox<T> {
     /// Null at first; then a leaked box, for the life of this.
     place: AtomicPtr<T>,
@@ -82,13 +82,13 @@ impl<T> OnceBox<T> {
     /// Returns the value, if it was made.
     #[inline]
     pub(crate) fn get(&self) -> Option<&T> {
-        // Acquire: pairs with the release in `get_or_try_init`; the value is seen whole.
+        // Acquire: pairs with the release in `get_or_try_init`, so the whole value is visible.
         // SAFETY: null, or a box that was leaked and stays as long as `self`.
         unsafe { self.place.load(Acquire).as_ref() }
     }
 
-    /// Returns the value, and makes it if it is not there. If two threads make it at once, one
-    /// is dropped.
+    /// Returns the value, and makes it if it is not there. If two threads make it at once, one of
+    /// the values is dropped.
     pub(crate) fn get_or_try_init(
         &self,
         make: impl FnOnce() -> Result<T, OutOfMemory>,
@@ -98,14 +98,15 @@ impl<T> OnceBox<T> {
         }
         let new = NonNull::from(Box::leak(try_box(make()?)?));
         // Release: pairs with the acquire in `get`, so the value is complete there. Acquire on
-        // failure: pairs with this release of the winner, whose value the loser uses.
+        // failure: pairs with this release of the winner, so the value that the loser uses is
+        // complete.
         let there = self
             .place
             .compare_exchange(ptr::null_mut(), new.as_ptr(), Release, Acquire);
         let value = match there {
             Ok(_) => new.as_ptr(),
             Err(there) => {
-                // SAFETY: leaked above, and nobody else has seen it.
+                // SAFETY: leaked above, and no other thread has seen it.
                 drop(unsafe { Box::from_raw(new.as_ptr()) });
                 there
             }
@@ -117,9 +118,9 @@ impl<T> OnceBox<T> {
 
 impl<T> Drop for OnceBox<T> {
     fn drop(&mut self) {
-        // Acquire: what was made by another thread is seen whole.
+        // Acquire: a value that another thread made is visible as a whole.
         if let Some(value) = NonNull::new(self.place.load(Acquire)) {
-            // SAFETY: leaked in `get_or_try_init`, and nobody uses it any more.
+            // SAFETY: leaked in `get_or_try_init`, and no thread uses it any more.
             drop(unsafe { Box::from_raw(value.as_ptr()) });
         }
     }
@@ -138,8 +139,8 @@ mod models;
 mod tests {
     use super::*;
 
-    /// One thread would make it, and another drop it. That the box is not `Sync` then is checked by
-    /// the compiler: if it were, two implementations would give `answer`.
+    /// One thread would make it, and another drop it. The compiler checks that the box is not
+    /// `Sync` then: if it were, two implementations would give `answer`.
     #[test]
     fn a_value_that_may_not_be_sent_is_not_shared_in_a_box() {
         trait Shared<Which> {

@@ -1,13 +1,13 @@
-//! Fetching a cache line before it is needed, so that the wait for it and for others are one.
+//! Prefetching of cache lines, so that the waits for several lines overlap.
 
-/// Asks for the line at an address. Nothing is read, and the address need not be valid. Does
-/// nothing where the language has no way to ask.
+/// Prefetches the line at an address. Nothing is read, and the address need not be valid. Does
+/// nothing where the language has no such operation.
 #[inline(always)]
 pub(crate) fn prefetch<T>(line: *const T) {
     #[cfg(all(target_arch = "x86_64", not(loom), not(miri)))]
     {
         use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        // SAFETY: a hint to the processor, which follows no address that is not valid.
+        // SAFETY: a hint to the CPU, which follows no address that is not valid.
         unsafe { _mm_prefetch::<_MM_HINT_T0>(line.cast()) };
     }
     #[cfg(not(all(target_arch = "x86_64", not(loom), not(miri))))]

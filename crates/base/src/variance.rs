@@ -1,21 +1,20 @@
-//! Which generic types may be seen as types of something more general: claims that the compiler
-//! checks. There is no code here.
+//! Claims about the variance of generic types, checked by the compiler. There is no code here.
 //!
 //! `Wide` accepts a borrow of any length and `Narrow` only one of `'static`, so a `Wide` does for a
 //! `Narrow`. Both are `'static`: a bound of that kind does not keep one from being seen as the
 //! other.
 //!
-//! - A type that takes values by a shared reference and gives them out is *invariant*. Through a
-//!   covariant view a `Narrow` could be put in that the owner takes out as a `Wide`, and calls with
+//! - A type that takes values by a shared reference and returns them is *invariant*. Through a
+//!   covariant view a `Narrow` could be stored that the owner takes out as a `Wide`, and calls with
 //!   a borrow that ends.
-//! - A type whose value is put in when it is made, and that only gives out shared borrows of it,
-//!   may be *covariant*, as `Box` and `Arc` are. What else knows the value, as a release hook or
+//! - A type may be *covariant*, like `Box` and `Arc`, if its value is set when it is made, and it
+//!   only returns shared borrows of it. Other code that knows the value, such as a release hook or
 //!   the callback that drops it, keeps the type that it was made with.
 //!
 //! Each claim of the first kind is three tests that differ in one type: a conversion to the same
 //! type compiles, and neither of the other two does.
 
-/// What precedes each test.
+/// The code before each test.
 macro_rules! test {
     ($header:literal, $type:literal, $from:literal => $to:literal) => {
         concat!(
@@ -82,13 +81,13 @@ invariant! {
     // An object stays as its last user left it, for the next one.
     ConstructedCache: "fdtable_base::slab::ConstructedCache<T>",
     Constructed: "fdtable_base::slab::Constructed<'static, T>",
-    // What is locked by a shared reference is changed.
+    // The data of a lock is changed through a shared reference.
     Mutex: "fdtable_base::sync::Mutex<T>",
     MutexGuard: "fdtable_base::sync::MutexGuard<'static, T>",
     LgLock: "fdtable_base::lglock::LgLock<T>",
     LocalGuard: "fdtable_base::lglock::LocalGuard<'static, T>",
     GlobalGuard: "fdtable_base::lglock::GlobalGuard<'static, T>",
-    // The objects of a tree, what is kept with its leaves, and what its lock guards.
+    // The objects of a tree, the state of its leaves, and the data that its lock guards.
     TreeObjects: "fdtable_base::tree::Tree<T, State<u8>, u8>",
     TreeStates: "fdtable_base::tree::Tree<u8, State<T>, u8>",
     TreeData: "fdtable_base::tree::Tree<u8, State<u8>, T>",
@@ -107,7 +106,8 @@ invariant! {
     LeafRefStates: "fdtable_base::leaf::LeafRef<'static, u8, State<T>>",
     LeafGuardObjects: "fdtable_base::leaf::LeafGuard<'static, T, State<u8>>",
     LeafGuardStates: "fdtable_base::leaf::LeafGuard<'static, u8, State<T>>",
-    // A leaf that was taken out of a tree. It only gives out references, and is as its leaf is.
+    // A leaf that was removed from a tree. It only returns references, and is as variant as its
+    // leaf.
     RetiredObjects: "fdtable_base::tree::Retired<T, State<u8>>",
     RetiredStates: "fdtable_base::tree::Retired<u8, State<T>>",
 }
@@ -118,7 +118,7 @@ covariant! {
     Borrowed: "fdtable_base::counted::Borrowed<'static, T>",
     SlabArc: "fdtable_base::slab::SlabArc<T>",
     SlabWeak: "fdtable_base::slab::SlabWeak<T>",
-    // Values with one owner. The memory that an object gives back has no type.
+    // Values with one owner. The memory of a freed object has no type.
     Object: "fdtable_base::slab::Object<'static, T>",
     PerCpu: "fdtable_base::percpu::PerCpu<T>",
 }

@@ -1,4 +1,4 @@
-//! Models of a box that is made once: whoever looks at the value must see it whole.
+//! Models of a box that is made once: every reader of the value must see it whole.
 
 use super::*;
 use crate::model::Preemptions::Any;
@@ -28,7 +28,7 @@ fn a_value_that_is_found_is_complete() {
     });
 }
 
-/// The same for who makes one too late; and a value that is lost.
+/// The same for a thread that makes one too late; and a value that is lost.
 #[test]
 fn two_make_a_value() {
     explore(Any, || {
