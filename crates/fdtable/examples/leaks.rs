@@ -1,4 +1,4 @@
-//! What leaked at shutdown: a file system cannot be unmounted, and a listing says why.
+//! Finds leaked files at shutdown: an unmount fails, and a listing shows why.
 //!
 //! `cargo run -p fdtable --example leaks`
 
@@ -7,7 +7,7 @@ use std::time::SystemTime;
 use fdtable::listing::{Describe, Description, Timestamp};
 use fdtable::{Access, Error, FdFlags, FileRef, Files, SuperBlock};
 
-/// An open file. It notes by whom and when it was opened: the library does not ask.
+/// An open file. It records its owner and the time of its opening, since the library does not.
 struct OpenFile {
     path: &'static str,
     access: Access,

@@ -1,8 +1,8 @@
-//! Lookup of neighbours: the way to 64 numbers is found once for all of them.
+//! Lookup of neighbours: one walk finds the leaf of 64 descriptors.
 //!
-//! For calls that look many descriptors up, as `poll` and `select` do. A number and its neighbours
-//! are in one leaf of the table (see [`fdtable_base::leaf`]), and words of an `fd_set` are the same
-//! numbers.
+//! This is for calls that look up many descriptors, such as `poll` and `select`. A descriptor and
+//! its neighbours are in one leaf of the table (see [`fdtable_base::leaf`]), and the words of an
+//! `fd_set` cover the same ranges.
 
 use core::hint::cold_path;
 
@@ -12,16 +12,16 @@ use crate::rcu::Guard;
 use crate::table::{LeafRef, index_of, place_of};
 use crate::{BorrowedFile, Error, Files, RawFd};
 
-/// The 64 numbers from a multiple of 64 on, as they were found inside a read-side section.
+/// A block of 64 descriptors, found inside a read-side section. It begins at a multiple of 64.
 pub struct Block<'g, T: ?Sized> {
-    /// The first number; below zero for numbers that there are not.
+    /// The first descriptor; negative for a block of invalid ones.
     first: RawFd,
-    /// Nothing if the table has no place for these numbers: none is open.
+    /// Nothing if the table has no leaf for these descriptors: none is open.
     leaf: Option<LeafRef<'g, T>>,
 }
 
 impl<T: ?Sized + Send + Sync> Files<T> {
-    /// Finds the block of a descriptor, open or not, for lookups of it and its neighbours in one
+    /// Finds the block of a descriptor, open or not, to look up it and its neighbours in one
     /// section. Takes no lock, neither blocks nor allocates.
     ///
     /// ```
@@ -39,7 +39,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     /// ```
     #[inline]
     pub fn block<'g>(&'g self, fd: impl Into<RawFd>, section: &'g Guard<'_>) -> Block<'g, T> {
-        // There are fewer bits than the highest number has.
+        // `BITS` is less than the highest descriptor.
         let first = fd.into() & !(BITS as RawFd - 1);
         let (index, _) = place_of(index_of(first));
         Block {
@@ -50,18 +50,18 @@ impl<T: ?Sized + Send + Sync> Files<T> {
 }
 
 impl<'g, T: ?Sized + Send + Sync> Block<'g, T> {
-    /// Tells whether a number is one of these 64.
+    /// Returns true if a descriptor belongs to the block.
     #[inline]
     #[must_use]
     pub fn contains(&self, fd: impl Into<RawFd>) -> bool {
         self.bit_of(fd.into()).is_some()
     }
 
-    /// Finds the file of a descriptor, as [`Files::borrow`] does. What was opened or closed since
-    /// the block was found may be seen or not. Takes no lock, neither blocks nor allocates.
+    /// Finds the file of a descriptor, as [`Files::borrow`] does. Changes since the block was found
+    /// may be seen or not. Takes no lock, neither blocks nor allocates.
     ///
     /// # Errors
-    /// - [`Error::BadFd`] (EBADF) if the number is not open, or not one of the block.
+    /// - [`Error::BadFd`] (EBADF) if the descriptor is not open, or not in the block.
     /// - [`Error::Revoked`] (EIO) if the file was [revoked](crate::FileRef::revoke).
     #[inline]
     pub fn borrow(&self, fd: impl Into<RawFd>) -> Result<BorrowedFile<'g, T>, Error> {
@@ -74,10 +74,10 @@ impl<'g, T: ?Sized + Send + Sync> Block<'g, T> {
         BorrowedFile(file).unless_revoked()
     }
 
-    /// Returns the place of a number in the leaf.
+    /// Returns the bit of a descriptor in the leaf.
     #[inline(always)]
     fn bit_of(&self, fd: RawFd) -> Option<usize> {
-        // A number below the first becomes one past all others.
+        // A descriptor below the first wraps to an index above all others.
         let bit = index_of(fd.wrapping_sub(self.first));
         (bit < BITS).then_some(bit)
     }
@@ -94,7 +94,7 @@ mod tests {
             let file = FileRef::new(number);
             files
                 .open(file, FdFlags::empty())
-                .expect("a number is free");
+                .expect("a descriptor is free");
         }
         files
     }

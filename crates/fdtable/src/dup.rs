@@ -3,25 +3,25 @@
 use crate::{Error, Fd, FdFlags, Files, RawFd};
 
 impl<T: ?Sized + Send + Sync> Files<T> {
-    /// Opens the file of `old` under the lowest free number too, with no flags. May wait for the
-    /// lock, and allocates when the table grows.
+    /// Duplicates `old` to the lowest free descriptor, with no flags. May wait for the lock, and
+    /// allocates when the table grows.
     ///
     /// # Errors
     /// - [`Error::BadFd`] (EBADF) if `old` is not open.
-    /// - [`Error::TooManyFiles`] (EMFILE) if every number below the limit is taken.
+    /// - [`Error::TooManyFiles`] (EMFILE) if every descriptor below the limit is taken.
     /// - [`Error::NoMemory`] (ENOMEM) if the table cannot grow.
     pub fn dup(&self, old: impl Into<RawFd>) -> Result<Fd, Error> {
         self.table.dup_lowest(old.into(), FdFlags::empty())
     }
 
-    /// Opens the file of `old` under the lowest free number that is `min` or more too. May wait
-    /// for the lock, and allocates when the table grows.
+    /// Duplicates `old` to the lowest free descriptor that is `min` or more. May wait for the lock,
+    /// and allocates when the table grows.
     ///
     /// # Errors
     /// - [`Error::BadFd`] (EBADF) if `old` is not open.
-    /// - [`Error::InvalidArgument`] (EINVAL) if `min` is negative, or at or past the limit, or a
+    /// - [`Error::InvalidArgument`] (EINVAL) if `min` is negative, or at or above the limit, or a
     ///   flag is unknown.
-    /// - [`Error::TooManyFiles`] (EMFILE) if every number from `min` to the limit is taken.
+    /// - [`Error::TooManyFiles`] (EMFILE) if every descriptor from `min` to the limit is taken.
     /// - [`Error::NoMemory`] (ENOMEM) if the table cannot grow.
     #[doc(alias = "F_DUPFD")]
     #[doc(alias = "F_DUPFD_CLOEXEC")]
@@ -40,16 +40,16 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         self.table.open_from(min, file.0, flags)
     }
 
-    /// Opens the file of `old` under the number `new`, and closes what was open there, in one
-    /// step. May wait for the lock, and allocates when the table grows. What was open under
-    /// `new` is released by this call, after the lock.
+    /// Duplicates `old` to the descriptor `new`, and closes the file that was open there,
+    /// atomically. May wait for the lock, and allocates when the table grows. This call releases
+    /// the file that was open at `new`, after the lock is released.
     ///
     /// # Errors
-    /// - [`Error::InvalidArgument`] (EINVAL) if the numbers are equal, or a flag is unknown.
-    /// - [`Error::BadFd`] (EBADF) if `old` is not open, or `new` is negative, or at or past the
+    /// - [`Error::InvalidArgument`] (EINVAL) if the descriptors are equal, or a flag is unknown.
+    /// - [`Error::BadFd`] (EBADF) if `old` is not open, or `new` is negative, or at or above the
     ///   limit.
     /// - [`Error::Busy`] (EBUSY) if `new` is reserved, as on Linux.
-    /// - [`Error::NotOwner`] (EPERM) if what is open under `new` has a [tag](Self::exchange_tag).
+    /// - [`Error::NotOwner`] (EPERM) if the open descriptor `new` has a [tag](Self::exchange_tag).
     /// - [`Error::NoMemory`] (ENOMEM) if the table cannot grow.
     #[doc(alias = "dup3")]
     pub fn dup_to(
@@ -61,12 +61,13 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         self.dup_to_flushing(old, new, flags, |_| ())
     }
 
-    /// As [`dup_to`](Self::dup_to), but waits while `new` is reserved, until its file is installed
-    /// or it is free. Blocks; must not be called inside a read-side section, nor by the holder of
-    /// the reservation.
+    /// Duplicates `old` to `new` like [`dup_to`](Self::dup_to), but waits while `new` is reserved,
+    /// until its file is installed or it is free. Blocks; must not be called inside a read-side
+    /// section, nor by the holder of the reservation.
     ///
     /// # Errors
-    /// As `dup_to`, but EBUSY; and [`Error::NoMemory`] (ENOMEM) if there is no memory to wait.
+    /// EINVAL, EBADF, EPERM and ENOMEM as for [`dup_to`](Self::dup_to), never EBUSY; and
+    /// [`Error::NoMemory`] (ENOMEM) if there is no memory to wait.
     #[cfg(feature = "std")]
     pub fn dup_to_waiting(
         &self,
@@ -88,12 +89,13 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         }
     }
 
-    /// Opens the file of `old` under the number `new` with no flags, and closes what was open
-    /// there, in one step; if the numbers are equal, only checks that they are open. Otherwise
-    /// as [`dup_to`](Self::dup_to).
+    /// Duplicates `old` to the descriptor `new`, with no flags. It closes the file that was open
+    /// there, atomically. If the descriptors are equal, it only checks that `old` is open. It locks
+    /// and allocates like [`dup_to`](Self::dup_to).
     ///
     /// # Errors
-    /// As [`dup_to`](Self::dup_to), but equal numbers are no error if they are open.
+    /// EBADF, EBUSY, EPERM and ENOMEM as for [`dup_to`](Self::dup_to). Equal descriptors are no
+    /// error if they are open.
     pub fn dup2(&self, old: impl Into<RawFd>, new: impl Into<RawFd>) -> Result<Fd, Error> {
         let (old, new) = (old.into(), new.into());
         if old != new {

@@ -1,4 +1,4 @@
-//! What can go wrong, and the errno of each.
+//! Errors, and the errno of each.
 
 use core::fmt;
 
@@ -6,19 +6,19 @@ use core::fmt;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Error {
-    /// The number is negative, not open, or at or past the limit where the man page asks for
-    /// less. EBADF.
+    /// The descriptor is negative, not open, or at or above the limit where the man page requires a
+    /// lower one. EBADF.
     BadFd,
-    /// Every number below the limit is taken. EMFILE.
+    /// Every descriptor below the limit is taken. EMFILE.
     TooManyFiles,
     /// An argument is out of its range. EINVAL.
     InvalidArgument,
-    /// Somebody is in the way: the number is reserved by an operation that has not installed its
-    /// file yet, or files are open on a superblock. EBUSY.
+    /// The descriptor is reserved by an operation that has not installed its file yet, or files are
+    /// open on the superblock. EBUSY.
     Busy,
-    /// The number has another owner: its tag is not the one that was given. EPERM.
+    /// The descriptor has another owner: its tag is not the given one. EPERM.
     NotOwner,
-    /// The file was taken from its descriptors. EIO.
+    /// The file was revoked. EIO.
     Revoked,
     /// The superblock is mounted read-only. EROFS.
     ReadOnly,
@@ -29,7 +29,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// Returns the errno, with the numbers that Linux has on x86-64 and most others.
+    /// Returns the errno, with the values of Linux on x86-64 and most other architectures.
     #[must_use]
     pub const fn errno(self) -> i32 {
         match self {

@@ -3,16 +3,17 @@
 use crate::{Error, Files};
 
 impl<T: ?Sized + Send + Sync> Files<T> {
-    /// Closes every descriptor that has [`CLOEXEC`](crate::FdFlags::CLOEXEC). Reserved numbers stay
-    /// reserved. May wait for the lock, and runs release hooks. One that panics does not end the
-    /// work: the other descriptors are closed, and then the panic goes on.
+    /// Closes every descriptor that has [`CLOEXEC`](crate::FdFlags::CLOEXEC). Reserved descriptors
+    /// stay reserved. May wait for the lock, allocates where a part of the table is shared since a
+    /// fork, and runs release hooks. A hook that panics does not end the work: the other
+    /// descriptors are closed, and then the panic is resumed.
     ///
-    /// A process whose view is shared with others must have one of its own before it executes a
-    /// program, as `execve(2)` says: [fork](Self::fork) it and call this on the new one.
+    /// A process that shares its table must get one of its own before it executes a program, as
+    /// `execve(2)` says: [fork](Self::fork) it and call this on the new one.
     ///
     /// # Errors
     /// [`Error::NoMemory`] (ENOMEM) if a part of the table that is shared since a fork cannot be
-    /// copied. The descriptors before it are closed; calling again goes on.
+    /// copied. The descriptors before that part are closed; another call continues.
     #[doc(alias = "do_close_on_exec")]
     pub fn exec(&self) -> Result<(), Error> {
         self.table.close_on_exec(|_| ())

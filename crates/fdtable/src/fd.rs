@@ -1,14 +1,13 @@
-//! Descriptor numbers and the flags of a descriptor.
+//! Descriptors and their flags.
 
 use core::fmt;
 
 use crate::Error;
 
-/// A descriptor number as C and callers have it: any `int`, checked by nobody.
+/// A descriptor as in C: any `int`, not checked yet.
 pub type RawFd = i32;
 
-/// A number that can be a descriptor: 0 to 2^31 - 1. Whether one is open under it is another
-/// question.
+/// A descriptor: an integer from 0 to 2^31 - 1. It need not be open in any table.
 ///
 /// ```
 /// use fdtable::{Error, Fd};
@@ -21,13 +20,13 @@ pub type RawFd = i32;
 pub struct Fd(u32);
 
 impl Fd {
-    /// The lowest number that a descriptor can have: 0.
+    /// The lowest descriptor: 0.
     pub(crate) const MIN: Self = Self(0);
 
-    /// The highest number that a descriptor can have: 2^31 - 1.
+    /// The highest descriptor: 2^31 - 1.
     pub const MAX: Self = Self(RawFd::MAX as u32);
 
-    /// Checks a raw number.
+    /// Checks a raw descriptor.
     ///
     /// # Errors
     /// [`Error::BadFd`] (EBADF) if it is negative.
@@ -40,21 +39,21 @@ impl Fd {
         }
     }
 
-    /// Returns the number as C has it.
+    /// Returns the descriptor as in C.
     #[inline]
     #[must_use]
     pub const fn raw(self) -> RawFd {
         self.0.cast_signed()
     }
 
-    /// Returns the number as an index, 0 to 2^31 - 1.
+    /// Returns the descriptor as an index, 0 to 2^31 - 1.
     #[inline]
     #[must_use]
     pub const fn index(self) -> usize {
         self.0 as usize
     }
 
-    /// Makes a number from an index that the table gave out, which is below 2^31.
+    /// Makes a descriptor from an index of a table, which is below 2^31.
     pub(crate) fn from_index(index: usize) -> Self {
         debug_assert!(index <= Self::MAX.index(), "tables have no such index");
         Self(index as u32)
@@ -81,10 +80,10 @@ impl fmt::Display for Fd {
 
 bitflags::bitflags! {
     /// The flags of a descriptor, as `F_GETFD` of `fcntl(2)` reads them. They belong to the
-    /// number: two descriptors of one file have flags of their own.
+    /// descriptor: two descriptors of one file have separate flags.
     ///
-    /// Every operation that takes flags answers [`Error::InvalidArgument`] (EINVAL) to an unknown
-    /// one, before it looks at anything else, and changes nothing.
+    /// Every operation that takes flags returns [`Error::InvalidArgument`] (EINVAL) for an unknown
+    /// one, before any other check, and changes nothing.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
     pub struct FdFlags: u32 {
         /// Closes the descriptor on [`exec`](crate::Files::exec). `FD_CLOEXEC`.
@@ -93,10 +92,10 @@ bitflags::bitflags! {
 }
 
 impl FdFlags {
-    /// Checks that every flag is known. `from_bits_retain` can make a set that has others.
+    /// Checks that every flag is known. `from_bits_retain` can make a set with others.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] (EINVAL) if one is not.
+    /// [`Error::InvalidArgument`] (EINVAL) if a flag is unknown.
     #[inline]
     pub(crate) const fn check(self) -> Result<(), Error> {
         if Self::all().contains(self) {

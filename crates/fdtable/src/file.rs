@@ -1,20 +1,20 @@
-//! Open files: what a descriptor refers to.
+//! Open files: the objects that descriptors refer to.
 //!
-//! The open file description of POSIX is here an object of the caller's own type `T`, behind a
-//! count of references. Descriptors hold references, and so does whoever is using the file at
-//! the moment. `T` may be sized, or a `dyn` trait, for tables with files of many kinds.
+//! The open file description of POSIX is an object of the caller's own type `T` here, behind a
+//! reference count. Descriptors hold references, and so do the threads that are using the file. `T`
+//! may be sized, or a `dyn` trait for tables with files of many kinds.
 //!
-//! An open file has two ends, and they are apart in time:
-//! - *release*: the last reference goes. The hook given at creation runs at once, on the thread
-//!   that dropped it, or on one that is dropping a reference at the same moment. This is where a
-//!   pipe tells its other end.
-//! - *drop*: the readers that may still look at the object without a reference have left. `Drop`
-//!   of the object runs some time after that, on a thread that drops other files or calls
-//!   [`rcu::barrier`](crate::rcu::barrier); a batch of objects may wait for more to come. What must
-//!   happen soon belongs in the hook.
+//! An open file ends in two steps, at different times:
+//! - *release*: the last reference is dropped. The hook given at creation runs at once, on the
+//!   thread that dropped it, or on one that is dropping a reference at the same time. A pipe
+//!   notifies its other end here.
+//! - *drop*: the readers that may still use the object without a reference have left. `Drop` of the
+//!   object runs some time after that, on a thread that drops other files or calls
+//!   [`rcu::barrier`](crate::rcu::barrier); a batch of objects may wait for more to come. So urgent
+//!   work belongs in the hook.
 //!
-//! An open file can also be [revoked](FileRef::revoke): its release comes early, while descriptors
-//! still refer to it, and they answer EIO until they are closed.
+//! An open file can also be [revoked](FileRef::revoke). It is then released early, while
+//! descriptors still refer to it, and lookups of them fail with EIO until they are closed.
 
 use core::fmt;
 use core::hint::cold_path;
@@ -27,11 +27,11 @@ use crate::Error;
 
 /// A counted reference to an open file. Dropping the last one releases the file.
 ///
-/// Taking and dropping a reference is one atomic add each, and neither blocks nor allocates. The
-/// drop of the last one runs the release hook; if the file is on a
+/// Taking and dropping a reference is one atomic add each, and neither blocks nor allocates.
+/// Dropping the last one runs the release hook; if the file is on a
 /// [`SuperBlock`](crate::SuperBlock), it also waits for the lock of a list, for a few steps, or as
 /// long as a [snapshot](crate::SuperBlock::snapshot) takes. It may also run `Drop` of objects that
-/// were released before, and wait a moment for readers if very many are waiting for their end (see
+/// were released before, and wait briefly for readers if very many objects are queued (see
 /// [`rcu::call`](crate::rcu::call)); inside a read-side section it does neither.
 ///
 /// ```
@@ -46,10 +46,10 @@ use crate::Error;
 #[doc(alias = "fput")]
 pub struct FileRef<T: ?Sized>(pub(crate) Ref<T>);
 
-/// An open file that was found inside a read-side section, without a reference.
+/// An open file borrowed inside a read-side section, without a reference.
 ///
-/// It can be used until the section ends, also when the descriptor is closed meanwhile. To keep
-/// the file longer, or to block, [`upgrade`](Self::upgrade) it.
+/// It can be used until the section ends, also when the descriptor is closed meanwhile. To keep the
+/// file longer, or to block, [`upgrade`](Self::upgrade) it.
 pub struct BorrowedFile<'g, T: ?Sized>(pub(crate) Borrowed<'g, T>);
 
 impl<T: Send + Sync + 'static> FileRef<T> {
@@ -60,15 +60,15 @@ impl<T: Send + Sync + 'static> FileRef<T> {
         Self(Ref::new(object))
     }
 
-    /// Makes an open file whose `hook` runs once, when the last reference goes, outside of all
-    /// locks of the table. Allocates.
+    /// Makes an open file with a release hook. `hook` runs once, when the last reference is
+    /// dropped, outside of all locks of the table. Allocates.
     ///
-    /// A hook that panics harms no other file. What closes many descriptors in one call
+    /// A hook that panics harms no other file. A call that closes many descriptors
     /// ([`close_range`](crate::Files::close_range), [`exec`](crate::Files::exec), the drop of a
-    /// table) or [revokes](crate::SuperBlock::revoke) many files goes on: it releases every other
-    /// file, and then the first panic comes out of the call. The file itself has ended too: it is
-    /// closed, off its superblock, and its object is dropped. A panic that cannot come out, since
-    /// another one does or the thread unwinds already, is counted by
+    /// table) or [revokes](crate::SuperBlock::revoke) many files continues: it releases every other
+    /// file, and then resumes the first panic. The file itself has ended too: it is closed, off its
+    /// superblock, and its object is dropped. A panic that cannot be resumed, because another one
+    /// is or the thread is already unwinding, is counted by
     /// [`contained_panics`](crate::contained_panics). Without the feature `std` a second panic ends
     /// the process.
     #[must_use]
@@ -78,8 +78,8 @@ impl<T: Send + Sync + 'static> FileRef<T> {
 }
 
 impl<T: Send + Sync + 'static> FileRef<T> {
-    /// Makes an open file of `object`, as [`new`](Self::new), which ends the process where this has
-    /// an error.
+    /// Makes an open file of `object`, like [`new`](Self::new), and returns an error if there is no
+    /// memory. Allocates.
     ///
     /// # Errors
     /// [`Error::NoMemory`] (ENOMEM); the object is dropped.
@@ -88,8 +88,8 @@ impl<T: Send + Sync + 'static> FileRef<T> {
         Ok(Self(Ref::try_new(object)?))
     }
 
-    /// Makes an open file with a release hook, as [`with_release`](Self::with_release), which ends
-    /// the process where this has an error.
+    /// Makes an open file with a release hook, like [`with_release`](Self::with_release), and
+    /// returns an error if there is no memory. Allocates.
     ///
     /// # Errors
     /// [`Error::NoMemory`] (ENOMEM); the object is dropped, and the hook does not run.
@@ -100,8 +100,8 @@ impl<T: Send + Sync + 'static> FileRef<T> {
         Ok(Self(Ref::try_with_release(object, hook)?))
     }
 
-    /// Makes an open file as [`try_with_release`](Self::try_with_release), whose hook is told
-    /// whether the file is released or [revoked](Self::revoke).
+    /// Makes an open file like [`try_with_release`](Self::try_with_release). The second argument of
+    /// the hook says whether the file was released or [revoked](Self::revoke).
     ///
     /// # Errors
     /// [`Error::NoMemory`] (ENOMEM); the object is dropped, and the hook does not run.
@@ -114,8 +114,8 @@ impl<T: Send + Sync + 'static> FileRef<T> {
 }
 
 impl<T: ?Sized + 'static> FileRef<T> {
-    /// Makes an open file of a concrete object for a table of another type, most often a `dyn`
-    /// one. `coerce` says how the one is seen as the other. Allocates.
+    /// Makes an open file of a concrete object for a table of another type, usually a `dyn` one.
+    /// `coerce` converts a reference to the object to that type. Allocates.
     ///
     /// ```
     /// use fdtable::{FdFlags, FileRef, Files};
@@ -140,7 +140,7 @@ impl<T: ?Sized + 'static> FileRef<T> {
         Self(Ref::coerced(object, coerce))
     }
 
-    /// As [`coerced`](Self::coerced), with a release hook as in
+    /// Makes an open file like [`coerced`](Self::coerced), with a release hook as in
     /// [`with_release`](Self::with_release). Allocates.
     #[must_use]
     pub fn coerced_with_release<S, H>(object: S, coerce: fn(&S) -> &T, hook: H) -> Self
@@ -151,8 +151,8 @@ impl<T: ?Sized + 'static> FileRef<T> {
         Self(Ref::coerced_with_release(object, coerce, hook))
     }
 
-    /// As [`coerced_with_release`](Self::coerced_with_release), which ends the process where this
-    /// has an error.
+    /// Makes an open file like [`coerced_with_release`](Self::coerced_with_release), and returns an
+    /// error if there is no memory. Allocates.
     ///
     /// # Errors
     /// [`Error::NoMemory`] (ENOMEM); the object is dropped, and the hook does not run.
@@ -168,8 +168,8 @@ impl<T: ?Sized + 'static> FileRef<T> {
         Ok(Self(Ref::try_coerced_with_release(object, coerce, hook)?))
     }
 
-    /// Makes an open file as [`try_coerced_with_release`](Self::try_coerced_with_release), whose
-    /// hook is told whether the file is released or [revoked](Self::revoke).
+    /// Makes an open file like [`try_coerced_with_release`](Self::try_coerced_with_release). The
+    /// second argument of the hook says whether the file was released or [revoked](Self::revoke).
     ///
     /// # Errors
     /// [`Error::NoMemory`] (ENOMEM); the object is dropped, and the hook does not run.
@@ -187,14 +187,14 @@ impl<T: ?Sized + 'static> FileRef<T> {
 }
 
 impl<T: ?Sized> FileRef<T> {
-    /// Takes the open file from all who have it: from now on lookups of its descriptors answer EIO.
-    /// Its hook runs now, not when the last reference goes, and is told that this is
-    /// [`End::Revoked`]. Tells whether this call did that; if not, another one has before, whose
-    /// hook may still be running.
+    /// Revokes the open file: from now on lookups of its descriptors fail with EIO. Its hook runs
+    /// now, not when the last reference is dropped, with [`End::Revoked`]. Returns true if this
+    /// call revoked the file. If not, another call did, and its hook may still be running.
     ///
-    /// The descriptors stay, and can be duplicated and closed as others. Whoever has a reference,
-    /// or has borrowed the file, goes on with the object, also while the hook runs; what it answers
-    /// from now on is for the object, and its sleepers for the hook, to say.
+    /// The descriptors stay, and can be duplicated and closed like others. A thread that holds a
+    /// reference, or has borrowed the file, can still use the object, also while the hook runs. The
+    /// object decides what its operations return from now on, and the hook wakes the threads that
+    /// sleep on it.
     ///
     /// ```
     /// use fdtable::{Error, FdFlags, FileRef, Files};
@@ -213,7 +213,7 @@ impl<T: ?Sized> FileRef<T> {
         Ref::revoke(&this.0)
     }
 
-    /// Tells whether the open file was [revoked](Self::revoke).
+    /// Returns true if the open file was [revoked](Self::revoke). Neither blocks nor allocates.
     #[must_use]
     pub fn is_revoked(this: &Self) -> bool {
         Ref::is_revoked(&this.0)
@@ -227,8 +227,8 @@ impl<T: ?Sized> FileRef<T> {
         Ok(self)
     }
 
-    /// Drops the reference, for a holder who expects that it is the last one, as a close does. One
-    /// atomic exchange then, and one more if it is not. Otherwise as any drop.
+    /// Drops a reference that is probably the last one, as in a close. Costs one atomic exchange if
+    /// it is, and one more if it is not. Behaves like any drop in all other respects.
     ///
     /// ```
     /// use fdtable::{FdFlags, FileRef, Files};
@@ -243,21 +243,21 @@ impl<T: ?Sized> FileRef<T> {
         Ref::put_as_last(this.0);
     }
 
-    /// Tells whether both refer to the same open file.
+    /// Returns true if both refer to the same open file.
     #[must_use]
     pub fn ptr_eq(a: &Self, b: &Self) -> bool {
         Ref::ptr_eq(&a.0, &b.0)
     }
 
-    /// Returns how many references there are. A hint: others take and drop them at any time. A
-    /// saturated count answers `usize::MAX`.
+    /// Returns the number of references. It is a hint: other threads take and drop references at
+    /// any time. Returns `usize::MAX` if the count is saturated.
     #[must_use]
     pub fn references(this: &Self) -> usize {
         Ref::references(&this.0)
     }
 }
 
-/// Drops the reference that a lookup has taken. Out of the way of lookups that succeed.
+/// Drops the reference that a lookup has taken. Kept out of line for lookups that succeed.
 #[cold]
 fn refuse<T: ?Sized>(file: FileRef<T>) -> Error {
     drop(file);
@@ -287,8 +287,8 @@ impl<T: ?Sized + fmt::Debug> fmt::Debug for FileRef<T> {
 }
 
 impl<'g, T: ?Sized> BorrowedFile<'g, T> {
-    /// Takes a reference, which outlives the section. Returns nothing if the last reference has
-    /// gone meanwhile: then the descriptor was closed. One atomic add; neither blocks nor
+    /// Takes a reference, which outlives the section. Returns nothing if the last reference was
+    /// dropped meanwhile: then the descriptor was closed. One atomic add; neither blocks nor
     /// allocates.
     #[inline]
     #[must_use]

@@ -1,4 +1,4 @@
-//! One process's view: its descriptors and their limit.
+//! The descriptors of one process, and their limit.
 
 use core::fmt;
 
@@ -7,24 +7,24 @@ use crate::{Fd, RawFd};
 
 /// The descriptors of one process.
 ///
-/// All operations take `&self`. Threads, and processes that share descriptors as `clone(2)` with
-/// `CLONE_FILES` does, share one `Files`, in an `Arc`. What each operation does at one moment, and
-/// what in steps that others may see, is told with it; nothing ever shows a lookup a file that
-/// was not open under the number it asked for.
+/// All operations take `&self`. Threads share one `Files` in an `Arc`, and so do processes that
+/// share descriptors, as `clone(2)` does with `CLONE_FILES`. The documentation of each operation
+/// says which of its effects are atomic, and which happen in steps that other threads may see. A
+/// lookup never returns a file that was not open at the descriptor it asked for.
 ///
-/// `T` is what a descriptor refers to: any type that threads may share, sized or `dyn`.
+/// `T` is the type of the objects that descriptors refer to: any type that threads may share, sized
+/// or `dyn`.
 ///
-/// Dropping a table closes its descriptors and runs their release hooks. If it was not made by a
-/// fork, it also drops all files of the process that have lost their last reference, unless a
-/// reader is in the way. It waits for no reader: [`rcu::barrier`](crate::rcu::barrier) does. Inside
-/// a read-side section it leaves them to the next table, the end of a thread that has closed
-/// something, or the next closes.
+/// Dropping a table closes its descriptors and runs their release hooks. Unless the table was made
+/// by a fork, it also drops all files of the process that have lost their last reference, if no
+/// reader prevents that. It waits for no reader; [`rcu::barrier`](crate::rcu::barrier) does. Inside
+/// a read-side section it leaves these files to the next table, to the end of a thread that has
+/// closed a descriptor, or to later closes.
 ///
-/// So the drop of a table, even of an empty one, may run `Drop` of any object of the process, as
-/// may a call that closes, and the end of a thread that has closed something. A lock that `Drop` of
-/// an object takes must not be held in any of these: neither while a table is dropped, nor while a
-/// thread is joined, nor, where threads enter the [freezer](crate::freezer), in a call of
-/// `fork(2)`.
+/// So the drop of a table, even of an empty one, may run `Drop` of any object of the process. So
+/// may a call that closes, and the end of a thread that has closed a descriptor. The caller must
+/// not hold a lock that `Drop` of an object takes while it drops a table or joins a thread, nor,
+/// where threads enter the [freezer](crate::freezer), in a call of `fork(2)`.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -45,18 +45,18 @@ pub struct Files<T: ?Sized> {
 }
 
 impl<T: ?Sized + Send + Sync> Files<T> {
-    /// The soft limit of a new process: 1,024, as most systems have it.
+    /// The soft limit of a new process: 1,024, as on most systems.
     pub const DEFAULT_LIMIT: u32 = 1024;
 
-    /// Makes an empty view with the limit [`DEFAULT_LIMIT`](Self::DEFAULT_LIMIT). Does not
+    /// Makes an empty table with the limit [`DEFAULT_LIMIT`](Self::DEFAULT_LIMIT). Does not
     /// allocate.
     #[must_use]
     pub fn new() -> Self {
         Self::with_limit(Self::DEFAULT_LIMIT)
     }
 
-    /// Makes an empty view whose numbers are below `limit`, 0 to 2^31. Does not allocate: memory
-    /// is taken for the numbers in use, not for the limit.
+    /// Makes an empty table whose descriptors are below `limit`, 0 to 2^31. Does not allocate:
+    /// memory use depends on the descriptors in use, not on the limit.
     #[must_use]
     pub fn with_limit(limit: u32) -> Self {
         Self {
@@ -64,15 +64,17 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         }
     }
 
-    /// Returns how many numbers are taken: those of open descriptors and those that are reserved.
-    /// Looks at one word for each 64 numbers up to the highest, and takes no lock: what others open
-    /// and close meanwhile may be counted or not.
+    /// Returns the number of descriptors that are open or reserved. Reads one word for each 64
+    /// descriptors up to the highest. Takes no lock, neither blocks nor allocates, and may be
+    /// called inside a read-side section. Descriptors that other threads open or close meanwhile
+    /// may be counted or not.
     pub fn open_count(&self) -> usize {
         self.table.taken()
     }
 
-    /// Finds the lowest open descriptor whose number is `from` or more; a negative `from` counts
-    /// as 0. Takes no lock: a descriptor that is opened or closed meanwhile may be seen or not.
+    /// Finds the lowest open descriptor that is `from` or more; a negative `from` counts as 0.
+    /// Takes no lock, neither blocks nor allocates, and may be called inside a read-side section. A
+    /// descriptor that is opened or closed meanwhile may be found or not.
     ///
     /// ```
     /// use fdtable::{FdFlags, FileRef, Files};
@@ -122,7 +124,7 @@ mod tests {
     use super::*;
     use crate::{FdFlags, FileRef};
 
-    /// A number that asks its table, as a caller's own type may when it is converted.
+    /// An argument whose conversion calls its table, as a caller's own type may.
     struct Asking<'f>(&'f Files<u32>, RawFd);
 
     impl From<Asking<'_>> for RawFd {
@@ -137,7 +139,7 @@ mod tests {
         let files = Files::new();
         let fd = files
             .open(FileRef::new(7), FdFlags::empty())
-            .expect("a number is free")
+            .expect("a descriptor is free")
             .raw();
         files
             .set_flags(Asking(&files, fd), FdFlags::CLOEXEC)

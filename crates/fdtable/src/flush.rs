@@ -1,16 +1,17 @@
-//! What is to be done at each close of a descriptor, also if it is not the last one of its file:
-//! the `flush` of a kernel, which takes the record locks of the process off the file.
+//! Work at each close of a descriptor, also if it is not the last one of its file. A kernel calls
+//! this `flush`, and removes the record locks of the process from the file there.
 //!
-//! The operations that close have a form here that shows what was closed to the caller: after the
-//! number is free, before the reference of the table is dropped, and outside of all locks. Those
-//! who do not need it pay nothing for it.
+//! Each operation that closes has a form here that passes the closed file to the caller: after the
+//! descriptor is free, before the table's reference is dropped, and outside of all locks. The other
+//! forms pay nothing for it.
 //!
-//! Who leaves something that a later close must find, leaves it first and then asks whether the
-//! descriptor [still names](Files::names) the file: either it does not, or whoever closes it sees
-//! what was left.
+//! A caller that leaves a record for a later close to find leaves it first, and then asks whether
+//! the descriptor [still names](Files::names) the file. Either it does not, or the thread that
+//! closes it sees the record.
 //!
-//! The file is closed also if `flush` panics, and is then released. A call that closes many goes
-//! on: it closes the others too, and calls `flush` for them. The panic comes out when that is done.
+//! If `flush` panics, the file is still closed, and is then released. A call that closes many
+//! descriptors continues: it closes the others too, and calls `flush` for them. Then it resumes the
+//! panic.
 
 use core::fmt;
 
@@ -19,14 +20,14 @@ use fdtable_base::counted::Ref;
 use crate::close_range::check;
 use crate::{Error, Fd, FdFlags, FileRef, Files, RawFd, table};
 
-/// Files whose descriptors were closed in one step: up to 64. The table drops its references when
+/// Files whose descriptors were closed in one step: up to 64. The table drops its references after
 /// the caller has seen them.
-#[must_use = "nobody else is shown what was closed"]
+#[must_use = "no other call reports these files"]
 pub struct Closed<'r, T: ?Sized>(table::Closed<'r, T>);
 
 impl<'r, T: ?Sized> Closed<'r, T> {
-    /// Returns each of the files once for each of its descriptors that was closed, also those that
-    /// were revoked. Each has a reference of its own: one atomic add, and another to drop it.
+    /// Returns each file once for each of its descriptors that was closed, also revoked files. Each
+    /// has a reference of its own: one atomic add, and another to drop it.
     pub fn files(self) -> impl Iterator<Item = FileRef<T>> + 'r {
         self.0.files().map(FileRef)
     }
@@ -39,7 +40,7 @@ impl<T: ?Sized> fmt::Debug for Closed<'_, T> {
 }
 
 impl<T: ?Sized + Send + Sync> Files<T> {
-    /// Closes a descriptor as [`close`](Self::close), and shows its file to `flush`.
+    /// Closes a descriptor like [`close`](Self::close), and passes its file to `flush`.
     ///
     /// ```
     /// use fdtable::{Error, FdFlags, FileRef, Files};
@@ -53,7 +54,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     /// ```
     ///
     /// # Errors
-    /// As `close`; `flush` has not run.
+    /// EBADF, EPERM and ENOMEM as for [`close`](Self::close); `flush` has not run.
     #[inline]
     pub fn close_flushing(
         &self,
@@ -66,11 +67,11 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         Ok(())
     }
 
-    /// Opens the file of `old` under `new` as [`dup_to`](Self::dup_to), and shows to `flush` what
-    /// was open under `new`, if anything was.
+    /// Duplicates `old` to `new` like [`dup_to`](Self::dup_to), and passes the file that was open
+    /// at `new` to `flush`, if there was one.
     ///
     /// # Errors
-    /// As `dup_to`; `flush` has not run.
+    /// EINVAL, EBADF, EBUSY, EPERM and ENOMEM as for [`dup_to`](Self::dup_to); `flush` has not run.
     pub fn dup_to_flushing(
         &self,
         old: impl Into<RawFd>,
@@ -84,18 +85,19 @@ impl<T: ?Sized + Send + Sync> Files<T> {
             return Err(Error::InvalidArgument);
         }
         let new = Fd::new(new)?;
-        // What was open there is released here, outside of all locks.
+        // The file that was open there is released here, outside of all locks.
         if let Some(before) = self.table.open_exact(old, new, flags)? {
             flush(&before);
         }
         Ok(new)
     }
 
-    /// Closes every open descriptor from `first` to `last` as [`close_range`](Self::close_range),
-    /// and shows what is closed to `flush`, step by step.
+    /// Closes every open descriptor from `first` to `last` like [`close_range`](Self::close_range),
+    /// and passes the closed files to `flush`, step by step.
     ///
     /// # Errors
-    /// As `close_range`; `flush` has seen what is closed.
+    /// EINVAL and ENOMEM as for [`close_range`](Self::close_range); `flush` has seen all files that
+    /// were closed.
     pub fn close_range_flushing(
         &self,
         first: u32,
@@ -107,19 +109,20 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         self.table.close_range(first, last, flush)
     }
 
-    /// Closes every descriptor that has [`CLOEXEC`](FdFlags::CLOEXEC) as [`exec`](Self::exec), and
-    /// shows what is closed to `flush`, step by step.
+    /// Closes every descriptor that has [`CLOEXEC`](FdFlags::CLOEXEC) like [`exec`](Self::exec),
+    /// and passes the closed files to `flush`, step by step.
     ///
     /// # Errors
-    /// As `exec`; `flush` has seen what is closed.
+    /// [`Error::NoMemory`] (ENOMEM) as for [`exec`](Self::exec); `flush` has seen all files that
+    /// were closed.
     pub fn exec_flushing(&self, mut flush: impl FnMut(Closed<'_, T>)) -> Result<(), Error> {
         let flush = |closed: table::Closed<'_, T>| flush(Closed(closed));
         self.table.close_on_exec(flush)
     }
 
-    /// Tells whether a descriptor is open and its file is `file`, revoked or not. May wait for the
-    /// lock, as whoever closes the descriptor does: if it is closed after this, who closes it sees
-    /// what the caller did before.
+    /// Returns true if a descriptor is open and its file is `file`, revoked or not. May wait for
+    /// the lock that a close of the descriptor takes. So if the descriptor is closed after this
+    /// call, the closing thread sees the caller's earlier writes.
     pub fn names(&self, fd: impl Into<RawFd>, file: &FileRef<T>) -> bool {
         self.table.names(fd.into(), &file.0)
     }

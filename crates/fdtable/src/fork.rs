@@ -4,11 +4,11 @@ use crate::slab::SlabArc;
 use crate::{Error, Fd, FdFlags, Files};
 
 impl<T: ?Sized + Send + Sync> Files<T> {
-    /// Makes a child's view: the same files under the same numbers, with the same flags and the
-    /// same limit, and from then on independent. Numbers that are reserved stay with the parent
-    /// alone. The copy is of one moment: changes by other threads wait for it. May wait for the
-    /// lock, and allocates. Takes a reference to each of the first 64 files; the rest of the table
-    /// is shared, and copied where one of the two is changed.
+    /// Makes a child's table: the same files at the same descriptors, with the same flags and
+    /// limits. From then on the two are independent. The child does not get reserved descriptors.
+    /// The copy is atomic: changes by other threads wait for it. May wait for the lock, and
+    /// allocates. Takes a reference to each of the first 64 files; the rest of the table is shared,
+    /// and a part of it is copied when either table changes it.
     ///
     /// ```
     /// use fdtable::{FdFlags, FileRef, Files};
@@ -32,8 +32,8 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         Ok(child)
     }
 
-    /// Makes a child's view as [`fork`](Self::fork), in memory of slabs and counted, for who shares
-    /// it: it does not move, and the memory is soon had and soon given back.
+    /// Makes a child's table like [`fork`](Self::fork), but allocates it in a slab and returns a
+    /// counted pointer. The table does not move, and allocating and freeing it is fast.
     ///
     /// ```
     /// use fdtable::{FdFlags, FileRef, Files};
@@ -48,16 +48,16 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     /// ```
     ///
     /// # Errors
-    /// As `fork`.
+    /// [`Error::NoMemory`] (ENOMEM) as for [`fork`](Self::fork).
     pub fn fork_in_slab(&self) -> Result<SlabArc<Self>, Error> {
         SlabArc::try_new_with(Self::new(), |child| self.fork_into(child))?
     }
 
-    /// Makes a child's view with those descriptors alone for which `keep` answers `true`: it is
-    /// asked of each one in ascending order, with its file and flags, on the calling thread and
-    /// outside of locks, but inside a read-side section: it must be short and must not block. If it
-    /// panics, there is no child, and no reference is left behind. Otherwise as
-    /// [`fork`](Self::fork); what is not kept is not copied.
+    /// Makes a child's table like [`fork`](Self::fork), with only the descriptors for which `keep`
+    /// returns `true`. `keep` is called for each one in ascending order, with its file and flags,
+    /// on the calling thread and outside of locks, but inside a read-side section: it must be short
+    /// and must not block. If it panics, there is no child, and no reference is left behind.
+    /// Descriptors that are not kept are not copied.
     ///
     /// ```
     /// use fdtable::{FdFlags, FileRef, Files};
@@ -72,7 +72,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     /// ```
     ///
     /// # Errors
-    /// As `fork`.
+    /// [`Error::NoMemory`] (ENOMEM) as for [`fork`](Self::fork).
     pub fn fork_keeping(&self, keep: impl FnMut(Fd, &T, FdFlags) -> bool) -> Result<Self, Error> {
         let mut child = Self::new();
         let quarantine = self.table.fork_into(&mut child.table)?;
@@ -81,7 +81,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         Ok(child)
     }
 
-    /// Makes a view that is new that of a child.
+    /// Turns a new table into that of a child.
     fn fork_into(&self, child: &mut Self) -> Result<(), Error> {
         let quarantine = self.table.fork_into(&mut child.table)?;
         child.inherit_quarantine(quarantine);

@@ -1,11 +1,11 @@
-//! Closing what others use: return at once, as Linux does, or wait for them, as NetBSD does.
+//! Closing descriptors in use: return at once, as on Linux, or wait, as on NetBSD.
 //!
 //! Needs the feature `std`, since it blocks.
 //!
-//! [`Files::close`] returns at once: threads that are using the file go on with the references
-//! that they have, under a number that may be somebody else's already. Where that must not be,
-//! those who use a descriptor say so ([`Files::begin_use`]), and who closes it waits for them
-//! ([`Files::close_and_wait`]). Only uses that were begun so are waited for.
+//! [`Files::close`] returns at once: threads that are using the file continue with their
+//! references, at a descriptor that may already be reused. Where that is not acceptable, users of a
+//! descriptor register ([`Files::begin_use`]), and the closer waits for them
+//! ([`Files::close_and_wait`]). It waits only for registered uses.
 
 use core::ops::Deref;
 
@@ -13,9 +13,9 @@ use fdtable_base::unwind;
 
 use crate::{Error, Fd, FileRef, Files, RawFd};
 
-/// The use of a descriptor. It ends when this is dropped.
+/// A registered use of a descriptor. It ends when this is dropped.
 ///
-/// It has the file, and goes on with it also when the descriptor is closed meanwhile.
+/// It holds a reference to the file, and stays usable when the descriptor is closed meanwhile.
 #[derive(Debug)]
 #[must_use = "the use ends when this is dropped"]
 #[doc(alias = "fd_getfile")]
@@ -23,17 +23,17 @@ use crate::{Error, Fd, FileRef, Files, RawFd};
 pub struct InUse<'f, T: ?Sized + Send + Sync> {
     files: &'f Files<T>,
     fd: Fd,
-    /// Always there, until the use ends: the file is dropped before.
+    /// Always present until the use ends: the file is dropped before.
     file: Option<FileRef<T>>,
 }
 
 impl<T: ?Sized + Send + Sync> Files<T> {
-    /// Finds the file of a descriptor, and has those who close it with
-    /// [`close_and_wait`](Self::close_and_wait) wait for the end of the use. May wait for the lock,
-    /// and allocates.
+    /// Finds the file of a descriptor, and registers a use of it.
+    /// [`close_and_wait`](Self::close_and_wait) waits for the end of the use. May wait for the
+    /// lock, and allocates.
     ///
     /// # Errors
-    /// - [`Error::BadFd`] (EBADF) if the number is not open.
+    /// - [`Error::BadFd`] (EBADF) if the descriptor is not open.
     /// - [`Error::Revoked`] (EIO) if the file was [revoked](FileRef::revoke).
     /// - [`Error::NoMemory`] (ENOMEM) if there is no memory to count the use.
     pub fn begin_use(&self, fd: impl Into<RawFd>) -> Result<InUse<'_, T>, Error> {
@@ -45,11 +45,10 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         })
     }
 
-    /// Closes a descriptor, and waits until every [use](Self::begin_use) of the number has ended.
-    /// The number is free after that, and the reference of the table dropped. From the beginning
-    /// lookups answer EBADF, and `dup_to` onto it EBUSY. Blocks, outside of the
-    /// [freezer](crate::freezer); a thread that calls it while it uses the descriptor itself waits
-    /// forever.
+    /// Closes a descriptor, and waits until every [use](Self::begin_use) of it has ended. Then it
+    /// frees the descriptor and drops the table's reference. From the beginning lookups return
+    /// EBADF, and `dup_to` onto it returns EBUSY. Blocks, outside of the [freezer](crate::freezer).
+    /// A thread that calls it while it has a use of the descriptor itself waits forever.
     ///
     /// ```
     /// use fdtable::{Error, FdFlags, FileRef, Files};
@@ -66,9 +65,9 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     ///
     /// # Errors
     /// - [`Error::BadFd`] (EBADF), [`Error::NotOwner`] (EPERM) and [`Error::NoMemory`] (ENOMEM) as
-    ///   [`close`](Self::close); it is open still.
-    /// - [`Error::NoMemory`] (ENOMEM) too if there is no memory to wait; it is closed then, as by
-    ///   `close`.
+    ///   for [`close`](Self::close); the descriptor stays open.
+    /// - [`Error::NoMemory`] (ENOMEM) also if there is no memory to wait; the descriptor is closed
+    ///   then, as by `close`.
     pub fn close_and_wait(&self, fd: impl Into<RawFd>) -> Result<(), Error> {
         let (fd, file) = self.table.close_to_reserved(fd.into())?;
         let waited = self.wait(|table, structure| Ok(table.is_unused(structure, fd).then_some(())));
@@ -79,7 +78,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
 }
 
 impl<T: ?Sized + Send + Sync> InUse<'_, T> {
-    /// Returns the number, as it was when the use began.
+    /// Returns the descriptor at which the use began.
     #[must_use]
     pub fn fd(&self) -> Fd {
         self.fd
@@ -108,7 +107,8 @@ impl<T: ?Sized + Send + Sync> Drop for InUse<'_, T> {
     fn drop(&mut self) {
         let file = self.file.take();
         unwind::both(
-            // First: a thread that waits for the end of the use finds the reference gone.
+            // First, so that a thread that waits for the end of the use finds the reference
+            // dropped.
             || drop(file),
             || self.files.table.end_use(self.fd),
         );

@@ -1,5 +1,5 @@
-//! A kernel's file-descriptor table as a library: small integers on one side, counted open files
-//! on the other, and what a kernel does between them.
+//! A kernel's file-descriptor table as a library. It maps small integers to counted open files, and
+//! has the operations of a kernel on them.
 //!
 //! ```
 //! use fdtable::{Error, FdFlags, FileRef, Files, rcu};
@@ -22,20 +22,19 @@
 //! # Ok::<(), Error>(())
 //! ```
 //!
-//! Lookups take no lock and never wait, not even while the table grows. Opening and closing take a
-//! lock for 64 numbers at a time, all else one for each table; they are held for a bounded number
-//! of steps and never while a release hook or any other code of the caller runs. Where an
-//! operation "may wait for the lock", that is it. Numbers and errors follow POSIX, and where POSIX
-//! is silent, Linux.
+//! Lookups take no lock and never wait, also while the table grows. Opening and closing take a lock
+//! for 64 descriptors at a time, and all other changes one for each table. These locks are held for
+//! a bounded number of steps, and never while a release hook or any other code of the caller runs.
+//! "May wait for the lock" in the documentation of an operation means one of them. Descriptors and
+//! errors follow POSIX, and Linux where POSIX is silent.
 //!
 //! Reading order: [`Fd`], [`FileRef`], [`Files`], then one file for each operation: `lookup`,
-//! `block`, `reserve`, `dup`, `close`, `close_range`, `fcntl`, `fork`, `exec`, and for those who
-//! need more: `limits`, `spare`, `wait`, `in_use`, `flush`, `tag`, `quarantine`, `unshare`. The
-//! mechanism under them is in `table` and the files below it, and what that stands on is in
-//! [`fdtable_base`]. Then `superblock`: [`SuperBlock`], a file system's view of the same files, and
-//! [`listing`], which shows people what is open in either. Beside all that, and without any of it,
-//! stands `private`: [`PrivateFiles`], whose descriptors are never given out twice, and which no
-//! search, `close_range`, fork or exec ever meets.
+//! `block`, `reserve`, `dup`, `close`, `close_range`, `fcntl`, `fork`, `exec`. The rarer operations
+//! follow: `limits`, `spare`, `wait`, `in_use`, `flush`, `tag`, `quarantine`, `unshare`. Their
+//! mechanism is in `table` and the files below it, on top of [`fdtable_base`]. Then `superblock`:
+//! [`SuperBlock`], a file system's view of the same files, and [`listing`], which prints the open
+//! files of either for people. `private` is independent of all that: [`PrivateFiles`] never reuses
+//! a descriptor, and no search, `close_range`, fork or exec touches its descriptors.
 
 #![cfg_attr(not(feature = "std"), no_std)]
 #![forbid(unsafe_code)]

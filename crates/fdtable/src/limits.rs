@@ -2,27 +2,28 @@
 
 use crate::{Error, Files};
 
-/// The limits of a table. New numbers are below the soft one, and that can be set up to the hard
-/// one. Both are 0 to 2^31; more counts as 2^31.
+/// The soft and the hard limit of a table. New descriptors are below the soft limit, which can be
+/// set up to the hard one. Both are 0 to 2^31; more counts as 2^31.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[doc(alias = "rlimit")]
 pub struct Limits {
-    /// New numbers are below it.
+    /// Exclusive upper bound for new descriptors.
     pub soft: u32,
-    /// The soft limit is not above it.
+    /// Inclusive upper bound for the soft limit.
     pub hard: u32,
 }
 
 impl<T: ?Sized + Send + Sync> Files<T> {
-    /// Returns the soft limit: new numbers are below it. Takes no lock.
+    /// Returns the soft limit: new descriptors are below it. Takes no lock, neither blocks nor
+    /// allocates, and may be called inside a read-side section.
     #[doc(alias = "RLIMIT_NOFILE")]
     pub fn limit(&self) -> u32 {
         // At most 2^31.
         self.table.limit() as u32
     }
 
-    /// Sets the soft limit. Descriptors at or past it stay open. Those who
-    /// [wait for a free number](Self::wait_free) look again. May wait for the lock.
+    /// Sets the soft limit. Descriptors at or above it stay open. Threads that [wait for a free
+    /// descriptor](Self::wait_free) check again. May wait for the lock.
     ///
     /// # Errors
     /// [`Error::InvalidArgument`] (EINVAL) if it is above the hard limit.
@@ -40,8 +41,9 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         }
     }
 
-    /// Sets both limits, as [`set_limit`](Self::set_limit). Who may raise the hard one, which
-    /// `setrlimit(2)` allows to the privileged alone, is for the caller to decide.
+    /// Sets both limits, like [`set_limit`](Self::set_limit). The caller decides which process may
+    /// raise the hard limit: `setrlimit(2)` allows it only to a privileged one. May wait for the
+    /// lock.
     ///
     /// ```
     /// use fdtable::{Error, Files, Limits};

@@ -1,17 +1,17 @@
-//! Listings of open files, as `lsof(8)` prints them: what is open, by whom, since when.
+//! Listings of open files, as `lsof(8)` prints them: what is open, since when, and its owner.
 //!
-//! A table knows numbers and counts. What a file *is* only its object can tell, so objects that are
-//! to be listed are asked for a [`Description`] ([`Describe`]). Whose table it is the table does
-//! not know either: who lists it puts a [label](Listing::labelled) on the rows. So the listing of a
-//! whole kernel is the listings of its processes, each with its label, one after another.
+//! A table knows descriptors and counts. Only the object knows what a file *is*, so objects provide
+//! a [`Description`] ([`Describe`]). The table does not know its process either: the caller adds a
+//! [label](Listing::labelled) to the rows. So the listing of a whole kernel is the listings of its
+//! processes, each with its label, one after another.
 //!
-//! A listing is a value of its own: it holds no reference to a file and no lock. It is taken in
-//! steps, while others open and close. What is open before and after is listed; what is opened or
-//! closed meanwhile may be or not.
+//! A listing is a plain value: it holds no reference to a file and no lock. It is taken in steps,
+//! while other threads open and close. A file that is open from start to end is listed; a file that
+//! is opened or closed meanwhile may be listed or not.
 //!
-//! Reading order: `description` and `timestamp`, what an object tells; `row`; this file, the rows
-//! together; `list`, how they are taken from a table or a superblock; `columns`, how they are
-//! printed; `serialize`, for programs.
+//! Reading order: `description` and `timestamp`, the data from the object; `row`; this file, all
+//! rows together; `list`, which takes them from a table or a superblock; `columns`, which prints
+//! them; `serialize`, for programs.
 
 use alloc::sync::Arc;
 use alloc::vec::{self, Vec};
@@ -31,18 +31,18 @@ pub use description::{Describe, Description};
 pub use row::{Descriptor, Row};
 pub use timestamp::Timestamp;
 
-/// Rows about open files, from [`Files::list`](crate::Files::list),
+/// Rows that describe open files, from [`Files::list`](crate::Files::list),
 /// [`PrivateFiles::list`](crate::PrivateFiles::list) and
 /// [`SuperBlock::list`](crate::SuperBlock::list).
 ///
-/// It is printed as a table, for people: a header, and a line for each row; without rows the header
-/// alone. Characters that do not print are escaped, and nothing is wrapped. Programs look at the
+/// `Display` prints a table for people: a header, and a line for each row; without rows only the
+/// header. Unprintable characters are escaped, and nothing is wrapped. Programs read the
 /// [rows](Self::rows), or serialize them with the feature `serde`.
 ///
-/// | column | what it says |
+/// | column | content |
 /// |---|---|
 /// | OWNER | the label, or else the owner of the description |
-/// | FD | the number; of a private descriptor also the generation |
+/// | FD | the descriptor; for a private one its index and generation |
 /// | TYPE | the kind |
 /// | MODE | `r` or `w`, the access; `e` for close-on-exec, as in a mode of `fopen(3)` |
 /// | REFS | the references |
@@ -100,9 +100,9 @@ impl Listing {
         self.rows.is_empty()
     }
 
-    /// Labels the rows that have no label yet: whose these are. All share one copy of it. The
-    /// conversion may allocate, and then ends the process if there is no memory; an `Arc` that
-    /// exists already does not.
+    /// Labels the rows that have no label yet with their owner. All share one copy of the label.
+    /// The conversion may allocate, and then ends the process if there is no memory; an existing
+    /// `Arc` does not allocate.
     #[must_use]
     pub fn labelled(mut self, label: impl Into<Arc<str>>) -> Self {
         let label = label.into();
@@ -112,11 +112,11 @@ impl Listing {
         self
     }
 
-    /// Moves all rows of another listing behind these. Allocates. [`extend`](Self::extend) does the
-    /// same with a listing or with any rows, and ends the process where this has an error.
+    /// Appends all rows of another listing, and empties it. Allocates. [`extend`](Self::extend)
+    /// takes a listing or any rows, and ends the process if there is no memory.
     ///
     /// # Errors
-    /// [`Error::NoMemory`] (ENOMEM); both are as they were.
+    /// [`Error::NoMemory`] (ENOMEM); both listings are unchanged.
     pub fn append(&mut self, other: &mut Self) -> Result<(), Error> {
         self.make_room(other.rows.len())?;
         self.rows.append(&mut other.rows);
@@ -152,16 +152,15 @@ impl<'l> IntoIterator for &'l Listing {
     }
 }
 
-/// Puts rows behind these. Ends the process if there is no memory; [`Listing::append`] has an
-/// error.
+/// Appends rows. Ends the process if there is no memory; [`Listing::append`] returns an error.
 impl Extend<Row> for Listing {
     fn extend<I: IntoIterator<Item = Row>>(&mut self, rows: I) {
         self.rows.extend(rows);
     }
 }
 
-/// Makes a listing of rows, such as those of another that were chosen. Ends the process if there is
-/// no memory.
+/// Makes a listing of rows, such as selected rows of another one. Ends the process if there is no
+/// memory.
 impl FromIterator<Row> for Listing {
     fn from_iter<I: IntoIterator<Item = Row>>(rows: I) -> Self {
         Self {

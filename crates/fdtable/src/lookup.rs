@@ -1,4 +1,4 @@
-//! Lookup: from a number to its file, without a lock.
+//! Lookup: from a descriptor to its file, without a lock.
 
 use core::hint::cold_path;
 
@@ -6,13 +6,13 @@ use crate::rcu::{self, Guard};
 use crate::{BorrowedFile, Error, FileRef, Files, RawFd};
 
 impl<T: ?Sized + Send + Sync> Files<T> {
-    /// Finds the file of a descriptor and takes a reference, which outlives the descriptor. One
-    /// atomic add. Takes no lock, neither blocks nor allocates (but for a thread's first
+    /// Finds the file of a descriptor and takes a reference, which outlives the descriptor. Costs
+    /// one atomic add. Takes no lock, neither blocks nor allocates (except in a thread's first
     /// lookup), and may be called inside a read-side section.
     ///
     /// # Errors
-    /// - [`Error::BadFd`] (EBADF) if the number is not open: never opened, closed, negative, past
-    ///   the table, or only reserved.
+    /// - [`Error::BadFd`] (EBADF) if the descriptor is not open: never opened, closed, negative,
+    ///   past the table, or only reserved.
     /// - [`Error::Revoked`] (EIO) if the file was [revoked](FileRef::revoke).
     #[doc(alias = "fget")]
     #[inline]
@@ -20,8 +20,8 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         self.get_even_revoked(fd.into())?.unless_revoked()
     }
 
-    /// As [`get`](Self::get), also of a file that was revoked: for what concerns the descriptor and
-    /// not what it refers to.
+    /// Finds the file like [`get`](Self::get), also if it was revoked: for operations on the
+    /// descriptor that do not use the object.
     #[inline(always)]
     pub(crate) fn get_even_revoked(&self, fd: RawFd) -> Result<FileRef<T>, Error> {
         let guard = rcu::read_lock();
@@ -29,12 +29,12 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         file.map(FileRef).ok_or(Error::BadFd)
     }
 
-    /// Finds the file of a descriptor for use inside a read-side section, without a reference
-    /// and without an atomic write. Takes no lock, neither blocks nor allocates.
+    /// Finds the file of a descriptor for use inside a read-side section. Takes no reference and no
+    /// lock, writes nothing atomically, and neither blocks nor allocates.
     ///
     /// The file stays usable until the section ends, also if the descriptor is closed meanwhile.
-    /// Sections must be short and must not block: to do that, [upgrade](BorrowedFile::upgrade)
-    /// the file and leave the section.
+    /// Sections must be short and must not block: to do that, [upgrade](BorrowedFile::upgrade) the
+    /// file and leave the section.
     ///
     /// ```
     /// use fdtable::{FdFlags, FileRef, Files, rcu};
@@ -50,7 +50,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     /// ```
     ///
     /// # Errors
-    /// [`Error::BadFd`] (EBADF) and [`Error::Revoked`] (EIO) as [`get`](Self::get).
+    /// [`Error::BadFd`] (EBADF) and [`Error::Revoked`] (EIO) as for [`get`](Self::get).
     #[doc(alias = "fdget")]
     #[doc(alias = "fcheck")]
     #[inline]

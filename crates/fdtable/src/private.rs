@@ -1,19 +1,19 @@
-//! Private descriptors: numbers that are never mistaken for one another.
+//! Private descriptors: they are never reused.
 //!
-//! POSIX gives out the lowest free number, at once again after its close. So a thread that closes
-//! a descriptor twice, or uses one after its close, may hit somebody else's file; and a library
-//! that opens a descriptor changes the numbers that its program gets, and loses it to a program
-//! that closes all numbers it does not know. Molnar proposed a second name space for such use in
-//! 2007, "non-linear" descriptors for Linux: large numbers in no order, without a bitmap.
+//! POSIX gives out the lowest free descriptor, and reuses it right after its close. So a thread
+//! that closes a descriptor twice, or uses one after its close, may hit another file. And a library
+//! that opens a descriptor changes the descriptors that its program gets, and loses it to a program
+//! that closes all descriptors it does not know. Molnar proposed a second name space for such use
+//! in 2007, "non-linear" descriptors for Linux: large numbers in no order, without a bitmap.
 //!
-//! This is one. A private descriptor is a number with a *generation*: when it is closed, it is void
-//! for good, also if its number is given out again. It names nothing in [`Files`](crate::Files):
-//! the two are different types with different tables, so no search for a lowest number, no
-//! `close_range`, no fork and no exec ever meets it. That holds by construction, not by a check.
+//! This is such a name space. A private descriptor is an index with a *generation*: once closed it
+//! stays invalid, also when its index is reused. It names nothing in [`Files`](crate::Files): the
+//! two are different types with different tables, so no search for a lowest descriptor, no
+//! `close_range`, no fork and no exec touches it. That holds by construction, not by a check.
 //!
-//! There is nothing to search, so there is no lock that orders all changes: a descriptor is taken
-//! from a list of the processor's own, and given back to it. How that works, and why a lookup
-//! finds the right file or none, is at the head of [`fdtable_base::pool`].
+//! There is nothing to search, so no lock orders all changes: an open takes an index from a list of
+//! its own CPU, and a close returns it there. [`fdtable_base::pool`] explains how that works, and
+//! why a lookup finds the right file or none.
 
 use core::fmt;
 
@@ -23,11 +23,10 @@ use crate::rcu::{self, Guard};
 use crate::table::{Origin, TableEnd};
 use crate::{BorrowedFile, Error, FileRef};
 
-/// A private descriptor: a number and a generation. Whether one is open under it is another
-/// question.
+/// A private descriptor: an index and a generation. It need not be open in any table.
 ///
-/// C has it as an integer of 64 bits, which may be any. Neither 0 nor 2^64 - 1 is ever a
-/// descriptor, so they are free for "none" and "failed".
+/// C code holds it as an integer of 64 bits, which may have any value. Neither 0 nor 2^64 - 1 is
+/// ever a descriptor, so they are free for "none" and "failed".
 ///
 /// ```
 /// use fdtable::{Error, FileRef, PrivateFd, PrivateFiles};
@@ -44,13 +43,14 @@ pub struct PrivateFd(Handle);
 
 /// A table of private descriptors.
 ///
-/// All operations take `&self`; threads share one, in an `Arc`. `T` is what a descriptor refers
-/// to, as in [`Files`](crate::Files), and a [`FileRef`] may be open in both.
+/// All operations take `&self`; threads share one table in an `Arc`. `T` is the type of the objects
+/// that descriptors refer to, as in [`Files`](crate::Files), and a [`FileRef`] may be open in both.
 ///
-/// Dropping it drops files as that of a [`Files`](crate::Files) does that was not made by a fork.
+/// Dropping it closes its descriptors, and drops released files of the process, like the drop of a
+/// [`Files`](crate::Files) that was not made by a fork.
 ///
-/// Nothing here has flags: no private descriptor survives into another program or another
-/// table, so there is nothing to close on exec.
+/// Private descriptors have no flags: none survives into another program or another table, so there
+/// is nothing to close on exec.
 ///
 /// ```
 /// use fdtable::{Error, FileRef, PrivateFiles};
@@ -59,7 +59,7 @@ pub struct PrivateFd(Handle);
 /// let old = files.open(FileRef::new("old"))?;
 /// files.close(old)?;
 /// let new = files.open(FileRef::new("new"))?;
-/// assert_ne!(old, new, "whatever the table uses again, a descriptor it does not");
+/// assert_ne!(old, new, "a table never reuses a descriptor");
 /// assert_eq!(files.close(old), Err(Error::BadFd));
 /// assert_eq!(*files.get(new)?, "new");
 /// # Ok::<(), Error>(())
@@ -71,15 +71,15 @@ pub struct PrivateFiles<T: ?Sized> {
 }
 
 impl PrivateFd {
-    /// Makes a descriptor of any 64 bits. Those that [`to_bits`](Self::to_bits) did not give name
-    /// nothing, unless they happen to be those of a descriptor that is open.
+    /// Makes a descriptor of any 64 bits. Bits that [`to_bits`](Self::to_bits) did not return name
+    /// nothing, unless they happen to be those of an open descriptor.
     #[inline]
     #[must_use]
     pub const fn from_bits(bits: u64) -> Self {
         Self(Handle::from_bits(bits))
     }
 
-    /// Returns the descriptor as C has it: the generation in the high half, the number in the low
+    /// Returns the descriptor as C holds it: the generation in the high half, the index in the low
     /// one.
     #[inline]
     #[must_use]
@@ -88,7 +88,7 @@ impl PrivateFd {
     }
 }
 
-/// The number, a point, and the generation.
+/// Writes the index, a point, and the generation.
 impl fmt::Display for PrivateFd {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}.{}", self.0.index(), self.0.generation())
@@ -102,19 +102,19 @@ impl fmt::Debug for PrivateFd {
 }
 
 impl<T: ?Sized + Send + Sync> PrivateFiles<T> {
-    /// The limit of a new table: 1,024, as that of [`Files`](crate::Files).
+    /// The limit of a new table: 1,024, like that of [`Files`](crate::Files).
     pub const DEFAULT_LIMIT: u32 = 1024;
 
     /// Makes an empty table with the limit [`DEFAULT_LIMIT`](Self::DEFAULT_LIMIT). Allocates a
-    /// short list for each processor.
+    /// short list for each CPU.
     #[must_use]
     pub fn new() -> Self {
         Self::with_limit(Self::DEFAULT_LIMIT)
     }
 
-    /// Makes an empty table in which at most `limit` descriptors are open at once, 0 to 2^31;
-    /// more counts as 2^31. Allocates a short list for each processor; other memory is taken
-    /// for the descriptors in use, not for the limit.
+    /// Makes an empty table with at most `limit` open descriptors, 0 to 2^31; more counts as 2^31.
+    /// Allocates a short list for each CPU; other memory use depends on the open descriptors, not
+    /// on the limit.
     #[must_use]
     pub fn with_limit(limit: u32) -> Self {
         Self {
@@ -123,23 +123,22 @@ impl<T: ?Sized + Send + Sync> PrivateFiles<T> {
         }
     }
 
-    /// Returns how many descriptors may be open at once, 0 to 2^31.
+    /// Returns the maximum number of open descriptors, 0 to 2^31. Neither blocks nor allocates.
     #[must_use]
     pub fn limit(&self) -> u32 {
         self.pool.limit()
     }
 
-    /// Opens `file` under a descriptor that was never given out before. If there is no free number
-    /// at hand, one time in 32 while the table grows, it may wait for a lock, and allocate;
-    /// otherwise it does neither. May be called inside a read-side section.
+    /// Opens `file` at a descriptor that was never given out before. If no free index is at hand,
+    /// one time in 32 while the table grows, it may wait for a lock, and allocate; in other calls
+    /// it does neither. May be called inside a read-side section.
     ///
-    /// To keep the file when there is no room, clone the reference first.
+    /// To keep the file when the table is full, clone the reference first.
     ///
     /// # Errors
-    /// The reference is then dropped, as a failing `open(2)` drops what it opened.
-    /// - [`Error::TooManyFiles`] (EMFILE) if as many descriptors are open as the limit says. That
-    ///   was so at one moment of the call, with those counted that other calls are just opening
-    ///   or closing.
+    /// The reference is then dropped, as a failing `open(2)` drops the file it opened.
+    /// - [`Error::TooManyFiles`] (EMFILE) if the limit is reached. It was reached at one point in
+    ///   time during the call; descriptors that other calls are just opening or closing count.
     /// - [`Error::NoMemory`] (ENOMEM) if the table cannot grow.
     #[inline]
     pub fn open(&self, file: FileRef<T>) -> Result<PrivateFd, Error> {
@@ -149,13 +148,13 @@ impl<T: ?Sized + Send + Sync> PrivateFiles<T> {
         }
     }
 
-    /// Finds the file of a descriptor and takes a reference, which outlives the descriptor. One
-    /// atomic add. Takes no lock, neither blocks nor allocates (but for a thread's first
+    /// Finds the file of a descriptor and takes a reference, which outlives the descriptor. Costs
+    /// one atomic add. Takes no lock, neither blocks nor allocates (except in a thread's first
     /// lookup), and may be called inside a read-side section.
     ///
     /// # Errors
-    /// - [`Error::BadFd`] (EBADF) if the descriptor is not open: closed, also if its number was
-    ///   given out again since; or never given out.
+    /// - [`Error::BadFd`] (EBADF) if the descriptor is not open: closed, also if its index was
+    ///   reused since; or never given out.
     /// - [`Error::Revoked`] (EIO) if the file was [revoked](FileRef::revoke).
     #[doc(alias = "fget")]
     #[inline]
@@ -163,8 +162,8 @@ impl<T: ?Sized + Send + Sync> PrivateFiles<T> {
         self.get_even_revoked(fd)?.unless_revoked()
     }
 
-    /// As [`get`](Self::get), also of a file that was revoked: for what concerns the descriptor and
-    /// not what it refers to.
+    /// Finds the file like [`get`](Self::get), also if it was revoked: for operations on the
+    /// descriptor that do not use the object.
     #[inline(always)]
     pub(crate) fn get_even_revoked(&self, fd: PrivateFd) -> Result<FileRef<T>, Error> {
         let guard = rcu::read_lock();
@@ -172,8 +171,8 @@ impl<T: ?Sized + Send + Sync> PrivateFiles<T> {
         file.map(FileRef).ok_or(Error::BadFd)
     }
 
-    /// Finds the file of a descriptor for use inside a read-side section, without a reference
-    /// and without an atomic write. Takes no lock, neither blocks nor allocates.
+    /// Finds the file of a descriptor for use inside a read-side section. Takes no reference and no
+    /// lock, writes nothing atomically, and neither blocks nor allocates.
     ///
     /// The file stays usable until the section ends, also if the descriptor is closed meanwhile.
     ///
@@ -191,7 +190,7 @@ impl<T: ?Sized + Send + Sync> PrivateFiles<T> {
     /// ```
     ///
     /// # Errors
-    /// [`Error::BadFd`] (EBADF) and [`Error::Revoked`] (EIO) as [`get`](Self::get).
+    /// [`Error::BadFd`] (EBADF) and [`Error::Revoked`] (EIO) as for [`get`](Self::get).
     #[doc(alias = "fdget")]
     #[inline]
     pub fn borrow<'g>(
@@ -203,25 +202,25 @@ impl<T: ?Sized + Send + Sync> PrivateFiles<T> {
         BorrowedFile(file.ok_or(Error::BadFd)?).unless_revoked()
     }
 
-    /// Closes a descriptor, for good. If this drops the last reference, the release hook runs
-    /// before it returns, outside of all locks. Waits for other threads for a few steps at most,
-    /// does not allocate, and may be called inside a read-side section.
+    /// Closes a descriptor permanently. If this drops the last reference, the release hook runs
+    /// before the call returns, outside of all locks. Waits for other threads for a few steps at
+    /// most, does not allocate, and may be called inside a read-side section.
     ///
     /// # Errors
-    /// [`Error::BadFd`] (EBADF) if the descriptor is not open, as [`get`](Self::get). Of those who
-    /// close one descriptor at the same time, one succeeds.
+    /// [`Error::BadFd`] (EBADF) if the descriptor is not open, as for [`get`](Self::get). If
+    /// several threads close one descriptor at the same time, one succeeds.
     #[inline]
     pub fn close(&self, fd: PrivateFd) -> Result<(), Error> {
         self.take(fd).map(drop)
     }
 
-    /// Closes a descriptor and hands over the table's reference, for a caller that has something
-    /// to do with the file at each close. Otherwise as [`close`](Self::close).
+    /// Closes a descriptor and returns the table's reference. Use it where each close needs the
+    /// file. It behaves like [`close`](Self::close) in all other respects.
     ///
     /// ```
     /// use fdtable::{FdFlags, FileRef, Files, PrivateFiles};
     ///
-    /// // A connection that was accepted in private, and is now to be seen by everybody.
+    /// // A connection that was accepted in private, and is now published.
     /// let (private, files) = (PrivateFiles::new(), Files::new());
     /// let accepted = private.open(FileRef::new("connection"))?;
     /// let fd = files.open(private.take(accepted)?, FdFlags::CLOEXEC)?;
@@ -230,22 +229,22 @@ impl<T: ?Sized + Send + Sync> PrivateFiles<T> {
     /// ```
     ///
     /// # Errors
-    /// [`Error::BadFd`] (EBADF) as `close`.
+    /// [`Error::BadFd`] (EBADF) as for [`close`](Self::close).
     #[inline]
     pub fn take(&self, fd: PrivateFd) -> Result<FileRef<T>, Error> {
         self.pool.remove(fd.0).map(FileRef).ok_or(Error::BadFd)
     }
 
-    /// Returns how many descriptors are open, 0 to 2^31, at one moment; those that other calls
-    /// are just opening or closing count. Visits every processor's list and has opens and closes
-    /// wait meanwhile: for those who are curious, not for each request.
+    /// Returns the number of open descriptors, 0 to 2^31, at one point in time. Descriptors that
+    /// other calls are just opening or closing count. Visits every CPU's list, and opens and closes
+    /// wait meanwhile: use it for statistics, not for each request.
     #[must_use]
     pub fn open_count(&self) -> usize {
         self.pool.count() as usize
     }
 
-    /// Iterates over the open descriptors, in the order of their numbers. A descriptor that is
-    /// opened or closed meanwhile may be seen or not. May wait for a lock at its beginning.
+    /// Iterates over the open descriptors, in the order of their indexes. A descriptor that is
+    /// opened or closed meanwhile may be found or not. May wait for a lock at the start.
     ///
     /// ```
     /// use fdtable::{FileRef, PrivateFiles};

@@ -1,19 +1,19 @@
-//! Quarantine: numbers that were closed are not given out again for a while.
+//! Quarantine: closed descriptors are not reused for a while.
 //!
-//! A second close of a number then answers EBADF, where it would have closed what somebody else
-//! has opened under it meanwhile. For debugging: while it is on, opens and closes of a table wait
-//! for one lock, and do not find the lowest number but the lowest that is not in quarantine. Off,
-//! it costs nothing.
+//! A second close of a descriptor then returns EBADF. Without quarantine it would close a file that
+//! another part of the program has opened there meanwhile. Quarantine is for debugging: while it is
+//! on, opens and closes of a table wait for one lock, and an open takes the lowest descriptor that
+//! is not in quarantine. While it is off, it costs nothing.
 
 use crate::Files;
 
 impl<T: ?Sized + Send + Sync> Files<T> {
-    /// Has each number that is closed wait for `opens` opens before it is given out again; 0 ends
-    /// it. Numbers in quarantine count as taken; but when no other is free, the one that has waited
-    /// longest is given out. At most 1,024 numbers wait at once: when another is closed, the one
-    /// that has waited longest is freed, so that no call has more than that to look through. A call
-    /// that asks for one by its name gets it ([`dup_to`](Self::dup_to)). Children inherit the mode,
-    /// and none of the numbers. May wait for the lock.
+    /// Delays the reuse of each closed descriptor until `opens` more opens; 0 turns the mode off.
+    /// Descriptors in quarantine count as taken; but when no other is free, the one that has waited
+    /// longest is reused. At most 1,024 descriptors wait at once: when another is closed, the one
+    /// that has waited longest is freed, so no call searches more than that.
+    /// [`dup_to`](Self::dup_to) may still target a descriptor in quarantine. Children inherit the
+    /// mode, and none of the descriptors. May wait for the lock.
     ///
     /// ```
     /// use fdtable::{Error, FdFlags, FileRef, Files};
@@ -31,7 +31,8 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         self.table.set_quarantine(opens);
     }
 
-    /// Returns for how many opens closed numbers wait; 0 if they do not. May wait for the lock.
+    /// Returns the number of opens that closed descriptors wait for; 0 if the mode is off. May wait
+    /// for the lock.
     pub fn quarantine(&self) -> u32 {
         self.table.quarantine()
     }

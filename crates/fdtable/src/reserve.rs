@@ -1,9 +1,9 @@
-//! Reserve and install: take the number first, make the file, then publish it.
+//! Reserve and install: take the descriptor first, make the file, then publish it.
 //!
-//! A call that can fail after it has a number (`accept`, `pipe`) takes the number first, so that
-//! EMFILE leaves nothing behind, and gives it back without a trace if the rest fails. While it
-//! is reserved, the number is nobody's: lookups and `close` answer EBADF, `dup_to` onto it
-//! EBUSY, `close_range`, fork and exec pass over it.
+//! `accept` and `pipe` can fail after they have a descriptor. They reserve it first, so EMFILE
+//! leaves nothing behind, and free it without a trace if a later step fails. While a descriptor is
+//! reserved, lookups and `close` return EBADF, `dup_to` onto it returns EBUSY, and `close_range`,
+//! fork and exec skip it.
 
 use alloc::vec::Vec;
 use core::fmt;
@@ -11,13 +11,13 @@ use core::mem;
 
 use crate::{Error, Fd, FdFlags, FileRef, Files, RawFd};
 
-/// A number that is taken and has no file yet. Dropping it gives the number back.
+/// A descriptor that is taken and has no file yet. Dropping it frees the descriptor.
 ///
 /// ```
 /// use fdtable::{Error, FdFlags, FileRef, Files};
 ///
 /// let files: Files<&str> = Files::with_limit(2);
-/// // A pipe takes both numbers or none.
+/// // A pipe takes both descriptors or none.
 /// let (read, write) = (files.reserve(FdFlags::empty())?, files.reserve(FdFlags::empty())?);
 /// assert_eq!(files.get(read.fd()).unwrap_err(), Error::BadFd);
 /// let read = read.install(FileRef::new("read end"));
@@ -26,22 +26,23 @@ use crate::{Error, Fd, FdFlags, FileRef, Files, RawFd};
 /// assert_eq!(files.open_count(), 1);
 /// # Ok::<(), Error>(())
 /// ```
-#[must_use = "dropping a reservation gives the number back"]
+#[must_use = "dropping a reservation frees the descriptor"]
 pub struct Reservation<'f, T: ?Sized + Send + Sync> {
     files: &'f Files<T>,
     fd: Fd,
 }
 
 impl<T: ?Sized + Send + Sync> Files<T> {
-    /// How many descriptors [`reserve_many`](Self::reserve_many) reserves at one moment: 256, more
-    /// than one message of `SCM_RIGHTS` carries.
+    /// The number of descriptors that [`reserve_many`](Self::reserve_many) reserves atomically:
+    /// 256, more than one message of `SCM_RIGHTS` carries.
     pub const RESERVED_AT_ONCE: usize = crate::table::AT_ONCE;
 
-    /// Takes the lowest free number. May wait for the lock, and allocates when the table grows.
+    /// Reserves the lowest free descriptor. May wait for the lock, and allocates when the table
+    /// grows.
     ///
     /// # Errors
     /// - [`Error::InvalidArgument`] (EINVAL) if a flag is unknown.
-    /// - [`Error::TooManyFiles`] (EMFILE) if every number below the limit is taken.
+    /// - [`Error::TooManyFiles`] (EMFILE) if every descriptor below the limit is taken.
     /// - [`Error::NoMemory`] (ENOMEM) if the table cannot grow.
     #[doc(alias = "get_unused_fd_flags")]
     #[inline]
@@ -51,13 +52,14 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         Ok(Reservation { files: self, fd })
     }
 
-    /// Takes the lowest free number that is `min` or more. As [`reserve`](Self::reserve)
-    /// otherwise.
+    /// Reserves the lowest free descriptor that is `min` or more. May wait for the lock, and
+    /// allocates when the table grows.
     ///
     /// # Errors
-    /// - [`Error::InvalidArgument`] (EINVAL) if `min` is negative, or at or past the limit, or a
+    /// - [`Error::InvalidArgument`] (EINVAL) if `min` is negative, or at or above the limit, or a
     ///   flag is unknown.
-    /// - [`Error::TooManyFiles`] and [`Error::NoMemory`] as `reserve`.
+    /// - [`Error::TooManyFiles`] (EMFILE) and [`Error::NoMemory`] (ENOMEM) as for
+    ///   [`reserve`](Self::reserve).
     pub fn reserve_from(
         &self,
         min: impl Into<RawFd>,
@@ -74,18 +76,18 @@ impl<T: ?Sized + Send + Sync> Files<T> {
 
     /// Reserves the `count` lowest free descriptors, or none. May wait for the lock, and allocates.
     ///
-    /// Up to [`RESERVED_AT_ONCE`](Self::RESERVED_AT_ONCE) descriptors are reserved at one moment,
-    /// and a call that fails then leaves no trace: no other call sees one of them taken. More are
-    /// reserved in steps of so many, each at a moment of its own, so that the lock is never held
-    /// for long; while a call takes several steps and fails in a later one, others find the
-    /// descriptors of the earlier ones taken, and a [quarantine](Self::set_quarantine) counts them
-    /// as opens.
+    /// Up to [`RESERVED_AT_ONCE`](Self::RESERVED_AT_ONCE) descriptors are reserved atomically, and
+    /// a call that fails then leaves no trace: no other call sees one of them taken. A larger count
+    /// is reserved in steps of that size, each atomic, so that the lock is never held for long. If
+    /// such a call fails in a later step, other threads may have found the descriptors of the
+    /// earlier steps taken, and a [quarantine](Self::set_quarantine) counts them as opens.
     ///
     /// # Errors
     /// - [`Error::InvalidArgument`] (EINVAL) if a flag is unknown.
-    /// - [`Error::TooManyFiles`] (EMFILE) if so many are not free below the limit.
+    /// - [`Error::TooManyFiles`] (EMFILE) if fewer than `count` descriptors are free below the
+    ///   limit.
     /// - [`Error::NoMemory`] (ENOMEM) if the table cannot grow, or there is no memory for the list
-    ///   of numbers.
+    ///   of descriptors.
     pub fn reserve_many(&self, count: usize, flags: FdFlags) -> Result<Reservations<'_, T>, Error> {
         flags.check()?;
         let mut fds = Vec::new();
@@ -100,14 +102,14 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         })
     }
 
-    /// Opens `file` under the lowest free number: [reserves](Self::reserve) it and installs the
+    /// Opens `file` at the lowest free descriptor: [reserves](Self::reserve) it and installs the
     /// file. May wait for the lock, and allocates when the table grows.
     ///
-    /// To keep the file when no number is free, [reserve](Self::reserve) first.
+    /// To keep the file when no descriptor is free, [reserve](Self::reserve) first.
     ///
     /// # Errors
-    /// As [`reserve`](Self::reserve); the reference is then dropped, as a failing `open(2)`
-    /// drops what it opened.
+    /// EINVAL, EMFILE and ENOMEM as for [`reserve`](Self::reserve). The reference is then dropped,
+    /// as a failing `open(2)` drops the file it opened.
     #[doc(alias = "fd_install")]
     #[inline]
     pub fn open(&self, file: FileRef<T>, flags: FdFlags) -> Result<Fd, Error> {
@@ -115,10 +117,10 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         self.table.open_lowest(file.0, flags)
     }
 
-    /// Opens two files under the two lowest free descriptors, as `pipe(2)` and `socketpair(2)` do,
-    /// or neither. Both are taken at one moment, and a call that fails leaves no trace: no other
-    /// call sees one of them taken. A lookup may find the first before the second. May wait for the
-    /// lock, and allocates when the table grows.
+    /// Opens two files at the two lowest free descriptors, or neither, like `pipe(2)` and
+    /// `socketpair(2)`. Both descriptors are taken atomically, and a call that fails leaves no
+    /// trace: no other call sees one of them taken. A lookup may find the first before the second.
+    /// May wait for the lock, and allocates when the table grows.
     ///
     /// ```
     /// use fdtable::{Error, FdFlags, FileRef, Files};
@@ -133,7 +135,8 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     /// ```
     ///
     /// # Errors
-    /// As [`reserve_many`](Self::reserve_many); both references are then dropped.
+    /// EINVAL, EMFILE and ENOMEM as for [`reserve_many`](Self::reserve_many). Both references are
+    /// then dropped.
     #[inline]
     pub fn open_pair(
         &self,
@@ -144,14 +147,13 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         self.table.open_pair((pair.0.0, pair.1.0), flags)
     }
 
-    /// Opens `file` under any free number: where the caller does not need the lowest, which POSIX
-    /// asks for, and wants to open on many processors at once. Each processor takes numbers of its
-    /// own 64, so that no cache line is shared. When it begins with another 64, with *n* numbers
-    /// taken, they are below *n* + 64 × (processors + 2). May wait for the lock and allocate,
-    /// once in 64 times or so.
+    /// Opens `file` at any free descriptor, not necessarily the lowest one that POSIX requires.
+    /// Calls on different CPUs share no cache line: each CPU takes descriptors of its own leaf of
+    /// 64. When a CPU begins with another leaf while *n* descriptors are taken, those of the leaf
+    /// are below *n* + 64 × (CPUs + 2). May wait for the lock and allocate, about once in 64 calls.
     ///
     /// # Errors
-    /// As [`open`](Self::open).
+    /// EINVAL, EMFILE and ENOMEM as for [`open`](Self::open); the reference is then dropped.
     #[doc(alias = "O_ANY")]
     #[inline]
     pub fn open_any(&self, file: FileRef<T>, flags: FdFlags) -> Result<Fd, Error> {
@@ -160,7 +162,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     }
 }
 
-/// Numbers that are taken and have no file yet, in ascending order. Dropping it gives them back.
+/// Reserved descriptors without files, in ascending order. Dropping it frees them.
 ///
 /// ```
 /// use fdtable::{Error, FdFlags, FileRef, Files};
@@ -175,14 +177,14 @@ impl<T: ?Sized + Send + Sync> Files<T> {
 /// assert_eq!(fds, [0, 1]);
 /// # Ok::<(), Error>(())
 /// ```
-#[must_use = "dropping reservations gives the numbers back"]
+#[must_use = "dropping reservations frees the descriptors"]
 pub struct Reservations<'f, T: ?Sized + Send + Sync> {
     files: &'f Files<T>,
     fds: alloc::vec::IntoIter<Fd>,
 }
 
 impl<T: ?Sized + Send + Sync> Reservations<'_, T> {
-    /// Returns the numbers that are left.
+    /// Returns the remaining descriptors.
     #[must_use]
     pub fn fds(&self) -> &[Fd] {
         self.fds.as_slice()
@@ -220,18 +222,18 @@ impl<T: ?Sized + Send + Sync> fmt::Debug for Reservations<'_, T> {
 }
 
 impl<T: ?Sized + Send + Sync> Reservation<'_, T> {
-    /// Returns the number.
+    /// Returns the descriptor.
     #[must_use]
     pub fn fd(&self) -> Fd {
         self.fd
     }
 
-    /// Puts `file` behind the number. From here on everybody can look it up. May wait for the
-    /// lock; does not allocate, and cannot fail.
+    /// Installs `file` at the descriptor: from now on every lookup finds it. May wait for the lock;
+    /// does not allocate, and cannot fail.
     #[inline]
     pub fn install(self, file: FileRef<T>) -> Fd {
         let (files, fd) = (self.files, self.fd);
-        // The number is the descriptor's from here on, also if a waker panics.
+        // The descriptor is open from here on, also if a waker panics.
         mem::forget(self);
         files.table.install(fd, file.0);
         fd

@@ -1,12 +1,13 @@
-//! A spare number, for loops that accept connections.
+//! A spare descriptor, for loops that accept connections.
 //!
-//! When no number is free, `accept` fails, the connection stays in the queue, and the loop spins.
-//! The classic cure keeps a descriptor of `/dev/null` open, to be closed in that case: then the
-//! connection can be accepted, and closed at once. Here the number is reserved instead.
+//! When no descriptor is free, `accept` fails, the connection stays in the queue, and the loop
+//! spins. The usual remedy is to keep a descriptor of `/dev/null` open, and to close it in that
+//! case: then the connection can be accepted, and closed at once. Here the descriptor is reserved
+//! instead.
 
 use crate::{Error, Fd, FdFlags, FileRef, Files, Reservation};
 
-/// A number that is kept back for the case that no other is free. Dropping it frees the number.
+/// A descriptor that is kept reserved, for when no other is free. Dropping it frees the descriptor.
 ///
 /// ```
 /// use fdtable::{Error, FdFlags, FileRef, Files, Opened};
@@ -15,10 +16,10 @@ use crate::{Error, Fd, FdFlags, FileRef, Files, Reservation};
 /// let mut spare = files.spare(FdFlags::CLOEXEC)?;
 /// let accept = |spare: &mut fdtable::Spare<'_, _>| spare.open(FileRef::new("connection"));
 /// assert!(matches!(accept(&mut spare)?, Opened::Free(_)));
-/// // All numbers are taken: this one is told to come back later.
+/// // All others are taken: ask this client to come back later.
 /// let Opened::Spare(fd) = accept(&mut spare)? else { panic!("no other is free") };
 /// files.close(fd)?;
-/// // The number is kept back again.
+/// // The descriptor is reserved again.
 /// assert!(matches!(accept(&mut spare)?, Opened::Spare(_)));
 /// # Ok::<(), Error>(())
 /// ```
@@ -29,21 +30,22 @@ pub struct Spare<'f, T: ?Sized + Send + Sync> {
     kept: Option<Reservation<'f, T>>,
 }
 
-/// Under which number a file was opened.
+/// The descriptor at which a file was opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[must_use = "a file under the spare number is to be closed soon"]
+#[must_use = "a file at the spare descriptor is to be closed soon"]
 pub enum Opened {
-    /// One that was free.
+    /// A free descriptor.
     Free(Fd),
-    /// The spare one: no other was free.
+    /// The spare descriptor: no other was free.
     Spare(Fd),
 }
 
 impl<T: ?Sized + Send + Sync> Files<T> {
-    /// Keeps a number back, for descriptors with these flags. As [`reserve`](Self::reserve).
+    /// Reserves a spare descriptor with these flags. May wait for the lock, and allocates when the
+    /// table grows.
     ///
     /// # Errors
-    /// As [`reserve`](Self::reserve).
+    /// EINVAL, EMFILE and ENOMEM as for [`reserve`](Self::reserve).
     pub fn spare(&self, flags: FdFlags) -> Result<Spare<'_, T>, Error> {
         Ok(Spare {
             files: self,
@@ -54,13 +56,13 @@ impl<T: ?Sized + Send + Sync> Files<T> {
 }
 
 impl<T: ?Sized + Send + Sync> Spare<'_, T> {
-    /// Opens `file` under the lowest free number, or under the spare one if no other is free. First
-    /// keeps a number back again, if the spare one was used and one is free. May wait for the
-    /// lock, and allocates when the table grows.
+    /// Opens `file` at the lowest free descriptor, or at the spare one if no other is free. If the
+    /// spare one was used, it first reserves a new one. May wait for the lock, and allocates when
+    /// the table grows.
     ///
     /// # Errors
-    /// - [`Error::TooManyFiles`] (EMFILE) if no number is free, and the spare one is in use. The
-    ///   file is dropped.
+    /// - [`Error::TooManyFiles`] (EMFILE) if no descriptor is free, and the spare one is in use.
+    ///   The file is dropped.
     /// - [`Error::NoMemory`] (ENOMEM) if the table cannot grow. The file is dropped.
     pub fn open(&mut self, file: FileRef<T>) -> Result<Opened, Error> {
         if self.kept.is_none() {

@@ -1,10 +1,10 @@
-//! A mounted file system's view: its open files, whoever's descriptors refer to them.
+//! A mounted file system's view: its open files, across all tables.
 //!
-//! A file that is made on a superblock is on its list of open files until its end: its last
-//! reference goes, or it is [revoked](SuperBlock::revoke). The list is in parts, one for each
-//! processor, so opens and closes on different processors do not meet (see
-//! [`fdtable_base::percpu_list`]). It counts how many files are open, and how many of them may
-//! write, which is what an unmount and a read-only remount have to know.
+//! A file that is made on a superblock is on its list of open files until it ends: its last
+//! reference is dropped, or it is [revoked](SuperBlock::revoke). The list has one part for each
+//! CPU, so opens and closes on different CPUs do not contend (see [`fdtable_base::percpu_list`]).
+//! It counts the open files, and those of them that may write: an unmount and a read-only remount
+//! need both counts.
 
 use alloc::vec::Vec;
 use core::fmt;
@@ -17,7 +17,7 @@ use crate::{End, Error, FileRef};
 
 /// The open files of one mounted file system.
 ///
-/// Dropping it is a [lazy unmount](Self::unmount_lazily): the files that are open live on.
+/// Dropping it is a [lazy unmount](Self::unmount_lazily): open files live on.
 ///
 /// ```
 /// use fdtable::{Access, Error, FdFlags, Files, SuperBlock};
@@ -45,9 +45,9 @@ pub struct SuperBlock<T: ?Sized> {
 }
 
 impl<T: Send + Sync + 'static> SuperBlock<T> {
-    /// Makes an open file of `object` on this superblock. `hook` runs once, at its end, outside of
-    /// all locks, and is told which end it is; the file leaves the list after it. Allocates, and
-    /// may wait for the lock of one processor's list.
+    /// Makes an open file of `object` on this superblock. `hook` runs once, when the file ends,
+    /// outside of all locks; its second argument says how it ended. The file leaves the list after
+    /// it. Allocates, and may wait for the lock of one CPU's list.
     ///
     /// # Errors
     /// The object and the hook are dropped, and the hook does not run:
@@ -75,8 +75,8 @@ impl<T: ?Sized> SuperBlock<T> {
         })
     }
 
-    /// Makes a superblock whose open files are on one list under one lock, which all processors
-    /// share. It takes less memory, for programs that open one file after another. Allocates.
+    /// Makes a superblock with one list and one lock for all CPUs. It takes less memory, for
+    /// programs that open one file after another. Allocates.
     ///
     /// # Errors
     /// [`Error::NoMemory`] (ENOMEM).
@@ -86,11 +86,11 @@ impl<T: ?Sized> SuperBlock<T> {
         })
     }
 
-    /// Makes an open file of a concrete object for tables of another type, most often a `dyn`
-    /// one, as [`FileRef::coerced`] does; otherwise as [`file`](Self::file).
+    /// Makes an open file of a concrete object for tables of another type, usually a `dyn` one. It
+    /// converts like [`FileRef::coerced`], and locks and allocates like [`file`](Self::file).
     ///
     /// # Errors
-    /// Those of `file`.
+    /// EROFS, ENODEV and ENOMEM as for [`file`](Self::file).
     pub fn coerced<S, H>(
         &self,
         object: S,
@@ -106,21 +106,22 @@ impl<T: ?Sized> SuperBlock<T> {
         Ok(FileRef(file))
     }
 
-    /// Returns how many files are open. Looks at the processors' lists one after another, and may
-    /// wait for the lock of each: what is opened and closed meanwhile may be counted or not.
+    /// Returns the number of open files. Reads the CPUs' lists one after another, and may wait for
+    /// the lock of each. Files that are opened or closed meanwhile may be counted or not.
     pub fn open_files(&self) -> usize {
         self.files.len()
     }
 
-    /// Returns how many of the open files may write, as [`open_files`](Self::open_files).
+    /// Returns the number of open files that may write. It reads the lists and locks like
+    /// [`open_files`](Self::open_files).
     pub fn writers(&self) -> usize {
         self.files.writers()
     }
 
-    /// Returns the files that are open at one moment: those whose last reference has not gone.
-    /// Holds the locks of all processors' lists for a walk over all of them, for which opens and
-    /// closes on this superblock wait: 20 to 50 ns for each file. Who can do without one moment
-    /// [iterates](Self::iter). Allocates.
+    /// Returns the open files, as an atomic snapshot: the files that still have a reference. Holds
+    /// the locks of all CPUs' lists for a walk over all of them, and opens and closes on this
+    /// superblock wait for it: 20 to 50 ns for each file. [`iter`](Self::iter) avoids that, but is
+    /// not atomic. Allocates.
     ///
     /// # Errors
     /// [`Error::NoMemory`] (ENOMEM).
@@ -128,9 +129,9 @@ impl<T: ?Sized> SuperBlock<T> {
         Ok(self.files.snapshot_as(FileRef)?)
     }
 
-    /// Iterates over the open files, one processor's list after another, and holds no lock between
-    /// two of them. Allocates once. What is open before and after comes once; what is opened or
-    /// closed meanwhile comes once or not at all.
+    /// Iterates over the open files, one CPU's list after another. It holds no lock between two of
+    /// them. Allocates once. A file that is open from start to end comes once; a file that is
+    /// opened or closed meanwhile comes once or not at all.
     ///
     /// # Errors
     /// [`Error::NoMemory`] (ENOMEM).
@@ -138,21 +139,21 @@ impl<T: ?Sized> SuperBlock<T> {
         Ok(OpenFiles(self.files.iter()?))
     }
 
-    /// Refuses files that write from now on. Waits for the locks of all processors' lists.
+    /// Refuses files that may write from now on. Waits for the locks of all CPUs' lists.
     ///
     /// # Errors
     /// Nothing changes:
     /// - [`Error::Busy`] (EBUSY) while files are open that may write, or a
-    ///   [change](Self::want_write) is under way;
+    ///   [change](Self::want_write) is in progress;
     /// - [`Error::NoDevice`] (ENODEV) after an unmount.
     #[doc(alias = "MS_REMOUNT")]
     pub fn remount_read_only(&self) -> Result<(), Error> {
         Ok(self.files.refuse_writers()?)
     }
 
-    /// Asks to write to the file system without a file, as an unlink does: there is one writer more
-    /// until the answer is dropped, and until then no unmount. May wait for the lock of one
-    /// processor's list.
+    /// Begins a change of the file system without a file, such as an unlink. There is one more
+    /// writer until the returned value is dropped, and until then an unmount fails. May wait for
+    /// the lock of one CPU's list.
     ///
     /// # Errors
     /// [`Error::ReadOnly`] (EROFS) after a remount read-only; [`Error::NoDevice`] (ENODEV) after an
@@ -164,7 +165,7 @@ impl<T: ?Sized> SuperBlock<T> {
         })
     }
 
-    /// Allows files that write again. Waits for the locks of all processors' lists.
+    /// Allows files that may write again. Waits for the locks of all CPUs' lists.
     ///
     /// # Errors
     /// [`Error::NoDevice`] (ENODEV) after an unmount.
@@ -172,18 +173,18 @@ impl<T: ?Sized> SuperBlock<T> {
         Ok(self.files.admit_writers()?)
     }
 
-    /// Tells whether files that write are refused.
+    /// Returns true if files that may write are refused.
     pub fn is_read_only(&self) -> bool {
         self.files.refuses_writers()
     }
 
-    /// Revokes every file that is open: its descriptors answer EIO from now on, in whatever table
-    /// they are, its hook runs with [`End::Revoked`], and it leaves the list. Returns how many this
+    /// Revokes every open file. From now on its descriptors fail with EIO, in every table, its hook
+    /// runs with [`End::Revoked`], and it leaves the list. Returns the number of files that this
     /// call revoked. Files that are opened meanwhile may stay. Runs hooks; allocates once.
     ///
-    /// A hook that panics does not save the files behind it: they are revoked, and then the panic
-    /// comes out of this call. Panics of further hooks are [counted](crate::contained_panics). A
-    /// hook that revokes others itself does so inside of this call, and needs its stack.
+    /// A hook that panics does not protect the remaining files: they are revoked, and then the
+    /// panic is resumed. Panics of further hooks are [counted](crate::contained_panics). If a hook
+    /// itself revokes other files, it does so inside this call, on its stack.
     ///
     /// # Errors
     /// [`Error::NoMemory`] (ENOMEM); nothing changes.
@@ -191,9 +192,9 @@ impl<T: ?Sized> SuperBlock<T> {
         self.revoke_where(|_| true)
     }
 
-    /// As [`revoke`](Self::revoke), but only the files of which `which` says so: those of one
-    /// inode, or of one user. It is called outside of all locks. A panic of `which` ends the
-    /// revocation where it is.
+    /// Revokes the open files for which `which` returns true, such as those of one inode, or of one
+    /// user. `which` is called outside of all locks, and a panic of it ends the revocation there.
+    /// It runs hooks and allocates like [`revoke`](Self::revoke).
     ///
     /// # Errors
     /// [`Error::NoMemory`] (ENOMEM); nothing changes.
@@ -209,20 +210,21 @@ impl<T: ?Sized> SuperBlock<T> {
         Ok(revocation.revoked)
     }
 
-    /// Unmounts: no file can be opened any more. Waits for the locks of all processors' lists.
+    /// Unmounts: no file can be opened any more. Waits for the locks of all CPUs' lists.
     ///
     /// # Errors
-    /// [`Error::Busy`] (EBUSY) while files are open, or a [change](Self::want_write) is under way;
-    /// nothing changes.
+    /// [`Error::Busy`] (EBUSY) while files are open, or a [change](Self::want_write) is in
+    /// progress; nothing changes.
     #[doc(alias = "umount")]
     pub fn unmount(&self) -> Result<(), Error> {
         Ok(self.files.detach_if_empty()?)
     }
 
     /// Unmounts while files are open: they live on, and no file can be opened any more. `gone` is
-    /// called once, when the last of them and the last change has ended: before this returns, or by
-    /// who drops the last reference; a panic of it comes out there, unless the file's hook has
-    /// panicked before. Waits for the locks of all processors' lists; allocates.
+    /// called once, when the last of them and the last change has ended: before this call returns,
+    /// or on the thread that drops the last reference. A panic of `gone` unwinds that thread,
+    /// unless the file's hook has panicked before. Waits for the locks of all CPUs' lists;
+    /// allocates.
     ///
     /// # Errors
     /// `gone` is dropped:
@@ -233,8 +235,9 @@ impl<T: ?Sized> SuperBlock<T> {
         Ok(self.files.detach(gone)?)
     }
 
-    /// Unmounts and revokes every file that is open, as [`revoke`](Self::revoke). Returns how many.
-    /// Nothing is open afterwards, but for files whose hook is running in another call.
+    /// Unmounts and revokes every open file, like [`revoke`](Self::revoke). Returns the number of
+    /// files that this call revoked. Nothing is open afterwards, except files whose hook is running
+    /// in another call. Waits for the locks of all CPUs' lists, runs hooks, and allocates.
     ///
     /// # Errors
     /// [`Error::NoMemory`] (ENOMEM); it is unmounted, and files may be open.
@@ -246,19 +249,19 @@ impl<T: ?Sized> SuperBlock<T> {
         }
     }
 
-    /// Tells whether it was unmounted.
+    /// Returns true if the superblock was unmounted.
     pub fn is_unmounted(&self) -> bool {
         self.files.is_detached()
     }
 
-    /// Returns how often files were opened and closed, and on which processors: as
-    /// [`open_files`](Self::open_files).
+    /// Returns how often files were opened and closed, for each CPU. It reads the lists and locks
+    /// like [`open_files`](Self::open_files).
     pub fn statistics(&self) -> Statistics {
         self.files.statistics()
     }
 }
 
-/// A change of the file system that is under way. It ends when this is dropped.
+/// A change of the file system in progress. It ends when this is dropped.
 #[derive(Debug)]
 #[must_use = "the change ends when this is dropped"]
 #[doc(alias = "mnt_drop_write")]
@@ -266,19 +269,19 @@ pub struct WantWrite<'s, T: ?Sized> {
     _writing: Writing<'s, T>,
 }
 
-/// A revocation that is under way.
+/// A revocation in progress.
 struct Revocation<'s, T: ?Sized, F: FnMut(&T) -> bool> {
     files: OpenFiles<'s, T>,
     which: F,
-    /// The file that is looked at. Dropping this reference may run its hook.
+    /// The current file. Dropping this reference may run its hook.
     at: Option<FileRef<T>>,
-    /// `which` is being asked.
+    /// `which` is running.
     is_choosing: bool,
     revoked: usize,
 }
 
 impl<T: ?Sized, F: FnMut(&T) -> bool> Revocation<'_, T, F> {
-    /// Revokes the files that are left, unless `which` has panicked. Called again if a hook panics.
+    /// Revokes the remaining files, unless `which` has panicked. Called again if a hook panics.
     fn go_on(&mut self) {
         loop {
             drop(self.at.take());

@@ -1,19 +1,20 @@
-//! Owner tags, as Android's `fdsan` has them.
+//! Owner tags, like those of Android's `fdsan`.
 //!
-//! A descriptor that is closed twice, or by somebody who only borrowed it, is most often found out
-//! where somebody else's file is suddenly gone. An owner *tags* its descriptor, and from then on
-//! it can be closed with that tag alone: who closes it without, or with another one, is refused.
-//! What closes descriptors by the range ([`close_range`](crate::Files::close_range),
-//! [`exec`](crate::Files::exec)) asks nobody. Children inherit tags. A table in which nothing is
-//! tagged has no cost of it.
+//! A program that closes a descriptor twice, or closes one that it only borrowed, most often fails
+//! elsewhere: in the code whose file is suddenly gone. With tags the wrong close itself fails. An
+//! owner *tags* its descriptor, and from then on only a close with that tag succeeds; one without a
+//! tag, or with another tag, is refused. Calls that close by the range
+//! ([`close_range`](crate::Files::close_range), [`exec`](crate::Files::exec)) ignore tags. Children
+//! inherit tags. A table without tags pays no cost for them.
 
 use crate::{Error, FileRef, Files, RawFd};
 
 impl<T: ?Sized + Send + Sync> Files<T> {
-    /// Returns the tag of a descriptor; 0 is no tag. May wait for the lock.
+    /// Returns the tag of a descriptor; 0 is no tag. May wait for the lock, and allocates where a
+    /// part of the table is shared since a fork.
     ///
     /// # Errors
-    /// - [`Error::BadFd`] (EBADF) if the number is not open.
+    /// - [`Error::BadFd`] (EBADF) if the descriptor is not open.
     /// - [`Error::NoMemory`] (ENOMEM) if a part of the table that is shared since a fork cannot be
     ///   copied.
     #[doc(alias = "android_fdsan_get_owner_tag")]
@@ -22,7 +23,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     }
 
     /// Changes the tag of a descriptor from `expected` to `new`; 0 is no tag. May wait for the
-    /// lock, and allocates at the first tag among 64 numbers.
+    /// lock, and allocates at the first tag among 64 descriptors.
     ///
     /// ```
     /// use fdtable::{Error, FdFlags, FileRef, Files};
@@ -36,7 +37,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     /// ```
     ///
     /// # Errors
-    /// - [`Error::BadFd`] (EBADF) if the number is not open.
+    /// - [`Error::BadFd`] (EBADF) if the descriptor is not open.
     /// - [`Error::NotOwner`] (EPERM) if the tag is not the expected one.
     /// - [`Error::NoMemory`] (ENOMEM) if there is no memory for the tags, or as for
     ///   [`tag`](Self::tag).
@@ -45,11 +46,12 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         self.table.exchange_tag(fd.into(), expected, new)
     }
 
-    /// Closes a descriptor that has this tag. Otherwise as [`close`](Self::close), which is the
-    /// same with the tag 0.
+    /// Closes a descriptor that has this tag. [`close`](Self::close) is the same with the tag 0,
+    /// and locks, allocates and runs hooks in the same way.
     ///
     /// # Errors
-    /// [`Error::NotOwner`] (EPERM) if the tag is another, and otherwise as `close`.
+    /// [`Error::NotOwner`] (EPERM) if the tag is another one; EBADF and ENOMEM as for
+    /// [`close`](Self::close).
     #[doc(alias = "android_fdsan_close_with_tag")]
     pub fn close_with_tag(&self, fd: impl Into<RawFd>, tag: u64) -> Result<(), Error> {
         self.table

@@ -1,4 +1,4 @@
-//! A view of one's own: `unshare(2)`, and the flags of `close_range(2)`.
+//! A table of one's own: `unshare(2)`, and the flags of `close_range(2)`.
 
 use alloc::sync::Arc;
 
@@ -8,7 +8,7 @@ bitflags::bitflags! {
     /// The flags of [`close_range_with`](Files::close_range_with).
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
     pub struct CloseRangeFlags: u32 {
-        /// Works on a view of one's own. `CLOSE_RANGE_UNSHARE`.
+        /// Unshares the table first. `CLOSE_RANGE_UNSHARE`.
         const UNSHARE = 1 << 1;
         /// Sets close-on-exec instead of closing. `CLOSE_RANGE_CLOEXEC`.
         const CLOEXEC = 1 << 2;
@@ -16,12 +16,11 @@ bitflags::bitflags! {
 }
 
 impl<T: ?Sized + Send + Sync> Files<T> {
-    /// Gives the holder of `this` a view of its own, if it is shared: a [fork](Self::fork) takes
-    /// its place. Two holders who unshare at the same moment may both get a new one. May wait for
-    /// the lock, and allocates.
+    /// Replaces `this`, if it is shared, by a [fork](Self::fork). If two holders unshare at the
+    /// same time, both may get a new one. May wait for the lock, and allocates.
     ///
     /// # Errors
-    /// [`Error::NoMemory`] (ENOMEM) as `fork`; `this` is as it was.
+    /// [`Error::NoMemory`] (ENOMEM) as for [`fork`](Self::fork); `this` is unchanged.
     #[doc(alias = "CLONE_FILES")]
     pub fn unshare(this: &mut Arc<Self>) -> Result<(), Error> {
         if Arc::strong_count(this) > 1 {
@@ -30,9 +29,10 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         Ok(())
     }
 
-    /// Closes every open descriptor from `first` to `last`, or does with them what the flags say.
-    /// Otherwise as [`close_range`](Self::close_range). To unshare a table and close most of it is
-    /// cheap: nothing that is closed is copied.
+    /// Closes every open descriptor from `first` to `last`, or changes them as the flags say. To
+    /// unshare a table and close most of it is cheap: descriptors that are closed are not copied.
+    /// May wait for the lock, allocates, and runs release hooks, like
+    /// [`close_range`](Self::close_range).
     ///
     /// ```
     /// use std::sync::Arc;
@@ -49,7 +49,8 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     /// # Errors
     /// - [`Error::InvalidArgument`] (EINVAL) if `first` is greater than `last`, or a flag is
     ///   unknown.
-    /// - [`Error::NoMemory`] (ENOMEM) as [`unshare`](Self::unshare) and `close_range`.
+    /// - [`Error::NoMemory`] (ENOMEM) as for [`unshare`](Self::unshare) and
+    ///   [`close_range`](Self::close_range).
     pub fn close_range_with(
         this: &mut Arc<Self>,
         first: u32,

@@ -1,8 +1,8 @@
-//! Which generic types may be seen as types of something more general: claims that the compiler
-//! checks. There is no code here; `variance.rs` of `fdtable-base` has the same claims of what these
-//! types are made of, and the reasons.
+//! Variance of the generic types: claims that the compiler checks. There is no code here;
+//! `variance.rs` of `fdtable-base` has the same claims about the types below these, and the
+//! reasons.
 
-/// What precedes each test.
+/// Builds one test.
 macro_rules! test {
     ($header:literal, $type:literal, $from:literal => $to:literal) => {
         concat!(
@@ -55,7 +55,7 @@ invariant! {
     Files: "fdtable::Files<T>",
     PrivateFiles: "fdtable::PrivateFiles<T>",
     SuperBlock: "fdtable::SuperBlock<T>",
-    // What borrows one of these.
+    // Types that borrow one of these.
     Reservation: "fdtable::Reservation<'static, T>",
     Reservations: "fdtable::Reservations<'static, T>",
     Spare: "fdtable::Spare<'static, T>",
@@ -63,7 +63,7 @@ invariant! {
     Block: "fdtable::Block<'static, T>",
     WantWrite: "fdtable::WantWrite<'static, T>",
     OpenFiles: "fdtable::OpenFiles<'static, T>",
-    // It only gives out references, and is as the leaf of a table is that it has.
+    // It only gives out references, and has the variance of a table's leaf, which it contains.
     Closed: "fdtable::Closed<'static, T>",
 }
 

@@ -1,7 +1,7 @@
-//! Waiting for a number.
+//! Waiting for a free descriptor.
 //!
-//! While somebody waits, opens and closes of the table wait for one lock; otherwise waiting costs
-//! those who do not wait nothing.
+//! While a thread or task waits, opens and closes of the table wait for one lock. While none waits,
+//! the feature costs nothing.
 
 use core::task::{Context, Poll};
 
@@ -11,14 +11,14 @@ use crate::table::{FdTable, Structure};
 use crate::{Error, Files};
 
 impl<T: ?Sized + Send + Sync> Files<T> {
-    /// Tells whether a number is free, and has the task woken when one may be, if none is. All who
-    /// wait are woken; another thread may take it first. May wait for the lock.
+    /// Polls for a free descriptor, and wakes the task when one may be free. A free descriptor
+    /// wakes all waiters; another thread may take it first. May wait for the lock, and allocates.
     ///
-    /// The waker runs on the thread that frees a number, outside of all locks. A panic of it does
-    /// not come out there: it is [counted](crate::contained_panics).
+    /// The waker runs on the thread that frees a descriptor, outside of all locks. A panic of the
+    /// waker does not unwind that thread: it is [counted](crate::contained_panics).
     ///
     /// # Errors
-    /// [`Error::NoMemory`] (ENOMEM) if there is no memory to remember the task, or to look.
+    /// [`Error::NoMemory`] (ENOMEM) if there is no memory to register the task, or to search.
     pub fn poll_free(&self, context: &mut Context<'_>) -> Poll<Result<(), Error>> {
         let waiter = Waiter::Task(context.waker().clone());
         match self
@@ -31,8 +31,8 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         }
     }
 
-    /// Waits until a number is free. Somebody else may take it first: open, and wait again if that
-    /// fails. Blocks, outside of the [freezer](crate::freezer); must not be called inside a
+    /// Waits until a descriptor is free. Another thread may take it first: open, and wait again if
+    /// that fails. Blocks, outside of the [freezer](crate::freezer); must not be called inside a
     /// read-side section.
     ///
     /// ```
@@ -49,13 +49,13 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     /// ```
     ///
     /// # Errors
-    /// [`Error::NoMemory`] (ENOMEM) as [`poll_free`](Self::poll_free).
+    /// [`Error::NoMemory`] (ENOMEM) as for [`poll_free`](Self::poll_free).
     #[cfg(feature = "std")]
     pub fn wait_free(&self) -> Result<(), Error> {
         self.wait(|table, structure| table.has_free(structure))
     }
 
-    /// Waits until `ask` has an answer. It is asked with the lock of the structure held.
+    /// Waits until `ask` returns a value. It is called with the lock of the structure held.
     #[cfg(feature = "std")]
     pub(crate) fn wait<R>(
         &self,
@@ -66,9 +66,9 @@ impl<T: ?Sized + Send + Sync> Files<T> {
             if let Some(answer) = self.table.ask_or_wait(thread, &ask)? {
                 return Ok(answer);
             }
-            // A fork of the host need not wait for who sleeps.
+            // A fork of the host need not wait for a sleeping thread.
             let _out = crate::freezer::step_out();
-            // Returns at once if somebody has woken this thread since; or for no reason.
+            // Returns at once if another thread has woken this one since, or spuriously.
             std::thread::park();
         }
     }

@@ -1,7 +1,7 @@
 //! A listing as a table for people: columns as wide as their widest cell, two spaces apart.
 //!
-//! Nothing is allocated: a cell is measured by writing it to where only its length is counted. What
-//! a row does not have is a `-`, so each line has every column.
+//! Printing does not allocate: a cell is measured by writing it to a counter of characters. Missing
+//! values are a `-`, so each line has every column.
 
 use core::fmt::{self, Write};
 
@@ -10,7 +10,7 @@ use crate::{Access, FdFlags};
 
 const GAP: usize = 2;
 
-/// A column, and how a row's cell of it is written: nothing if the row has none.
+/// A column, and how a row's cell of it is written: nothing if the row has no value.
 struct Column {
     heading: &'static str,
     align: Align,
@@ -21,14 +21,14 @@ struct Column {
 enum Align {
     Left,
     Right,
-    /// It is the last, and no spaces follow.
+    /// The last column: no spaces follow.
     Last,
 }
 
 #[derive(PartialEq)]
 enum Shown {
     Always,
-    /// Only if a row has a cell of it.
+    /// Printed only if a row has a value.
     IfAny,
 }
 
@@ -64,7 +64,7 @@ impl fmt::Display for Listing {
 }
 
 impl Column {
-    /// Returns how many characters wide it is; 0 if it is left out.
+    /// Returns the width in characters; 0 if the column is left out.
     fn width(&self, rows: &[Row]) -> usize {
         let widest = rows.iter().map(|row| length(|to| (self.write)(row, to)));
         match widest.max().unwrap_or(0) {
@@ -131,7 +131,7 @@ fn name(row: &Row, to: &mut dyn Write) -> fmt::Result {
     }
 }
 
-/// Writes a caller's text so that it stays on its line and cannot steer a terminal.
+/// Writes a caller's text so that it stays on its line and cannot control a terminal.
 fn printable(text: &str, to: &mut dyn Write) -> fmt::Result {
     text.chars().try_for_each(|c| match c {
         '\'' | '"' => to.write_char(c),
@@ -157,7 +157,7 @@ fn pad(
     write!(f, "{:after$}", "")
 }
 
-/// Counts the characters that are written.
+/// Counts the written characters.
 fn length(write: impl Fn(&mut dyn Write) -> fmt::Result) -> usize {
     struct Length(usize);
 
@@ -169,7 +169,7 @@ fn length(write: impl Fn(&mut dyn Write) -> fmt::Result) -> usize {
     }
 
     let mut length = Length(0);
-    // Counting has no errors.
+    // Counting cannot fail.
     let _ = write(&mut length);
     length.0
 }

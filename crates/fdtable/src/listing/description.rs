@@ -1,4 +1,4 @@
-//! What an object tells of itself.
+//! The description that an object gives of itself.
 
 use alloc::borrow::Cow;
 use alloc::boxed::Box;
@@ -9,7 +9,7 @@ use crate::Access;
 
 /// An object that can be listed.
 ///
-/// For a table of a `dyn` trait, make this a supertrait of it.
+/// For a table of a `dyn` trait, make this a supertrait.
 ///
 /// ```
 /// use fdtable::listing::{Describe, Description};
@@ -30,8 +30,8 @@ use crate::Access;
 /// # Ok::<(), fdtable::Error>(())
 /// ```
 pub trait Describe {
-    /// Describes the object as it is now. It is called outside of all locks of the table and of the
-    /// superblock, also for a file that is released or revoked at the same moment.
+    /// Describes the object in its current state. It is called outside of all locks of the table
+    /// and of the superblock, also for a file that is released or revoked at the same time.
     fn describe(&self) -> Description;
 }
 
@@ -47,8 +47,8 @@ impl<T: ?Sized + Describe> Describe for Arc<T> {
     }
 }
 
-/// The description of an open file. Only the kind and the name are always there; the methods add
-/// what else is known. None of them allocates, but for the conversion of what they are given.
+/// The description of an open file. Only the kind and the name are required; the methods add
+/// optional fields. None of them allocates, except in the conversion of its argument.
 ///
 /// ```
 /// use core::time::Duration;
@@ -65,21 +65,21 @@ impl<T: ?Sized + Describe> Describe for Arc<T> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Description {
-    /// What it is, in a short word: `REG`, `DIR`, `CHR`, `FIFO`, `sock`.
+    /// Its kind, in a short word: `REG`, `DIR`, `CHR`, `FIFO`, `sock`.
     pub kind: Cow<'static, str>,
-    /// Its path, or another name that people know it by.
+    /// Its path, or another name that people know.
     pub name: Cow<'static, str>,
-    /// What it was opened for.
+    /// The access for which it was opened.
     pub access: Option<Access>,
-    /// By whom it was opened, in the words of the embedding program.
+    /// The owner that opened it, in the terms of the embedding program.
     pub owner: Option<Cow<'static, str>>,
-    /// When it was opened.
+    /// The time when it was opened.
     pub since: Option<Timestamp>,
-    /// The number of its inode.
+    /// Its inode number.
     pub inode: Option<u64>,
-    /// How large it is, in bytes.
+    /// Its size in bytes.
     pub size: Option<u64>,
-    /// Where the next read or write begins, in bytes from the beginning.
+    /// The offset of the next read or write, in bytes from the beginning.
     pub position: Option<u64>,
 }
 
@@ -99,42 +99,42 @@ impl Description {
         }
     }
 
-    /// Adds what it was opened for.
+    /// Sets the access for which it was opened.
     #[must_use]
     pub fn access(mut self, access: Access) -> Self {
         self.access = Some(access);
         self
     }
 
-    /// Adds by whom it was opened.
+    /// Sets the owner that opened it.
     #[must_use]
     pub fn owner(mut self, owner: impl Into<Cow<'static, str>>) -> Self {
         self.owner = Some(owner.into());
         self
     }
 
-    /// Adds when it was opened: a [`Timestamp`], or with `std` a `SystemTime`.
+    /// Sets the time when it was opened: a [`Timestamp`], or with `std` a `SystemTime`.
     #[must_use]
     pub fn since(mut self, since: impl Into<Timestamp>) -> Self {
         self.since = Some(since.into());
         self
     }
 
-    /// Adds the number of its inode.
+    /// Sets its inode number.
     #[must_use]
     pub fn inode(mut self, inode: u64) -> Self {
         self.inode = Some(inode);
         self
     }
 
-    /// Adds how large it is, in bytes.
+    /// Sets its size in bytes.
     #[must_use]
     pub fn size(mut self, size: u64) -> Self {
         self.size = Some(size);
         self
     }
 
-    /// Adds where the next read or write begins, in bytes from the beginning.
+    /// Sets the offset of the next read or write, in bytes from the beginning.
     #[must_use]
     pub fn position(mut self, position: u64) -> Self {
         self.position = Some(position);

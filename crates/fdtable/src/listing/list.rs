@@ -1,15 +1,15 @@
-//! Taking a listing: the files are found one by one, and each is asked with a reference in hand.
+//! Taking a listing: the files are found one by one, and each is described through a reference.
 
 use super::{Describe, Descriptor, Listing, Row};
 use crate::{Error, Fd, Files, PrivateFiles, SuperBlock};
 
 impl<T: ?Sized + Send + Sync + Describe> Files<T> {
-    /// Lists the open descriptors by number, those of revoked files too. Numbers that are only
-    /// reserved have no row. Takes no lock; allocates.
+    /// Lists the open descriptors in ascending order, also those of revoked files. Reserved
+    /// descriptors have no row. Takes no lock; allocates.
     ///
-    /// It has a reference to one file at a time. If that becomes the last one, because the
-    /// descriptor is closed meanwhile, the release hook runs here. If the number is then opened
-    /// again, the row may have the [flags](Self::flags) of the next descriptor.
+    /// It holds a reference to one file at a time. If that becomes the last one, because the
+    /// descriptor is closed meanwhile, the release hook runs here. If the descriptor is then opened
+    /// again, the row may have the [flags](Self::flags) of its next use.
     ///
     /// # Errors
     /// [`Error::NoMemory`] (ENOMEM).
@@ -25,7 +25,7 @@ impl<T: ?Sized + Send + Sync + Describe> Files<T> {
         Ok(listing)
     }
 
-    /// Makes the row of a number, unless it is closed meanwhile.
+    /// Makes the row of a descriptor, unless it is closed meanwhile.
     fn row(&self, fd: Fd) -> Result<Row, Error> {
         let file = self.get_even_revoked(fd.raw())?;
         let flags = self.flags(fd)?;
@@ -34,8 +34,8 @@ impl<T: ?Sized + Send + Sync + Describe> Files<T> {
 }
 
 impl<T: ?Sized + Send + Sync + Describe> PrivateFiles<T> {
-    /// Lists the open descriptors in the order of their numbers, those of revoked files too. May
-    /// wait for a lock at its beginning; allocates. Otherwise as [`Files::list`].
+    /// Lists the open descriptors in the order of their indexes, also those of revoked files. May
+    /// wait for a lock at the start; allocates. It holds references like [`Files::list`].
     ///
     /// # Errors
     /// [`Error::NoMemory`] (ENOMEM).
@@ -51,13 +51,12 @@ impl<T: ?Sized + Send + Sync + Describe> PrivateFiles<T> {
 }
 
 impl<T: ?Sized + Describe> SuperBlock<T> {
-    /// Lists the files that are open at one moment, as [`snapshot`](Self::snapshot) finds them,
-    /// whoever's descriptors refer to them: before an unmount, or after one that was refused, what
-    /// is in its way. Those that were opened first come first, and those that do not tell when
-    /// before all others. Holds the locks of all processors' lists for a walk over all of them;
-    /// allocates.
+    /// Lists the files that are open, as an atomic [`snapshot`](Self::snapshot), across all tables.
+    /// Before an unmount, or after a refused one, it shows which files prevent it. Files are sorted
+    /// by the time of their opening; those without a time come first. Holds the locks of all CPUs'
+    /// lists for a walk over all of them; allocates.
     ///
-    /// It has references to all files at once, and drops them one by one. If one of them is the
+    /// It holds references to all files at once, and drops them one by one. If one of them is the
     /// last by then, the release hook runs here.
     ///
     /// ```
@@ -93,7 +92,7 @@ impl<T: ?Sized + Describe> SuperBlock<T> {
         for file in files {
             listing.push(Row::new(None, &file))?;
         }
-        // The order of the processors' lists says nothing.
+        // The order of the CPUs' lists means nothing.
         listing.rows.sort_unstable_by(|a, b| {
             let (a, b) = (&a.description, &b.description);
             a.since.cmp(&b.since).then_with(|| a.name.cmp(&b.name))

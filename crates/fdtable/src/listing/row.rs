@@ -5,21 +5,21 @@ use alloc::sync::Arc;
 use super::{Describe, Description};
 use crate::{Fd, FdFlags, FileRef, PrivateFd};
 
-/// An open file at one moment, and the descriptor that it was found under.
+/// An open file at one point in time, and its descriptor.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Row {
-    /// Whose it is, as who took the listing [says](super::Listing::labelled).
+    /// The label that the caller [added](super::Listing::labelled).
     pub label: Option<Arc<str>>,
     /// The descriptor; none in the listing of a superblock.
     pub descriptor: Option<Descriptor>,
-    /// How many references there were beside that of the listing itself: those of descriptors, and
-    /// of those who were using the file. A hint, as [`FileRef::references`]; `usize::MAX` for more
-    /// than can be counted.
+    /// The number of references besides that of the listing itself: those of descriptors, and of
+    /// threads that were using the file. It is a hint, like [`FileRef::references`]; `usize::MAX`
+    /// if the count is saturated.
     pub references: usize,
-    /// Whether the file was [revoked](FileRef::revoke).
+    /// True if the file was [revoked](FileRef::revoke).
     pub revoked: bool,
-    /// What the object told.
+    /// The description by the object.
     pub description: Description,
 }
 
@@ -27,26 +27,26 @@ pub struct Row {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Descriptor {
-    /// One of [`Files`](crate::Files).
+    /// A descriptor of [`Files`](crate::Files).
     Fd {
-        /// The number.
+        /// The descriptor.
         fd: Fd,
         /// Its flags.
         flags: FdFlags,
     },
-    /// One of [`PrivateFiles`](crate::PrivateFiles).
+    /// A descriptor of [`PrivateFiles`](crate::PrivateFiles).
     Private(PrivateFd),
 }
 
 impl Row {
-    /// Returns whose it is: the label, or else the owner that the object told.
+    /// Returns the owner: the label, or without one the owner from the description.
     #[must_use]
     pub fn owner(&self) -> Option<&str> {
         let label = self.label.as_deref();
         label.or(self.description.owner.as_deref())
     }
 
-    /// Makes the row of a file, which is looked at through a reference of its own.
+    /// Makes the row of a file, through a reference of the listing.
     pub(super) fn new<T>(descriptor: Option<Descriptor>, file: &FileRef<T>) -> Self
     where
         T: ?Sized + Describe,
@@ -61,7 +61,7 @@ impl Row {
     }
 }
 
-/// Takes off the reference of the listing, where references can be counted.
+/// Subtracts the reference of the listing, unless the count is saturated.
 fn others(references: usize) -> usize {
     match references {
         usize::MAX => usize::MAX,

@@ -1,7 +1,7 @@
-//! Listings for programs: as sequences, structures and plain values of any format that serde has.
+//! Listings for programs: sequences, structures and plain values of any format of serde.
 //!
-//! A row always has all its fields, and what is not there is none. A private descriptor is a text,
-//! since its 64 bits do not fit the numbers of JSON; a moment is one of RFC 3339.
+//! A row always has all its fields, and a missing value is none. A private descriptor is a string,
+//! since its 64 bits do not fit the numbers of JSON; a time is a string of RFC 3339.
 
 use core::fmt::Display;
 
@@ -59,7 +59,7 @@ impl Serialize for Description {
     }
 }
 
-/// What is written as it is printed.
+/// A value that is written as it is printed.
 struct Text<D>(D);
 
 impl<D: Display> Serialize for Text<D> {

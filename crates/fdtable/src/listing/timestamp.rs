@@ -1,4 +1,4 @@
-//! When something was: a time that also programs without a clock of the system can tell.
+//! Points in time, also for programs without a system clock.
 
 use core::fmt;
 use core::time::Duration;
@@ -7,11 +7,11 @@ use std::time::SystemTime;
 
 use jiff::SignedDuration;
 
-/// A moment, in nanoseconds since the beginning of 1970 in UTC, or before it.
+/// A point in time, in nanoseconds relative to the beginning of 1970 in UTC.
 ///
 /// It is written as RFC 3339 has it, in UTC, with as many digits of the second as it needs, or as
-/// many as a precision asks for. That has years to 9999; moments beyond are written as seconds
-/// since 1970 behind an `@`, as `date(1)` reads them.
+/// many as the precision asks for. RFC 3339 has years to 9999; later times are written as seconds
+/// since 1970 after an `@`, as `date(1)` reads them.
 ///
 /// ```
 /// use core::time::Duration;
@@ -27,21 +27,21 @@ use jiff::SignedDuration;
 pub struct Timestamp(SignedDuration);
 
 impl Timestamp {
-    /// Makes a moment at or after the beginning of 1970. At most 2^63 seconds after it; more counts
+    /// Makes a time at or after the beginning of 1970. At most 2^63 seconds after it; more counts
     /// as that.
     #[must_use]
     pub fn from_unix(since_1970: Duration) -> Self {
         Self(signed(since_1970))
     }
 
-    /// Returns the time since the beginning of 1970; nothing for a moment before it.
+    /// Returns the time since the beginning of 1970; nothing for a time before it.
     #[must_use]
     pub fn to_unix(self) -> Option<Duration> {
         Duration::try_from(self.0).ok()
     }
 }
 
-/// Goes below 1970 as well: a clock that was not set may have begun there.
+/// Times before 1970 are valid: a clock that was not set may have begun there.
 #[cfg(feature = "std")]
 impl From<SystemTime> for Timestamp {
     fn from(time: SystemTime) -> Self {
