@@ -1,32 +1,32 @@
-//! The table: which numbers are taken, and which file is behind each.
+//! The table: which descriptors are taken, and the file of each.
 //!
-//! Numbers are in leaves of 64 (see [`fdtable_base::leaf`]), and leaves in a tree whose nodes can
-//! be shared with other tables (see [`fdtable_base::tree`]). A number that is taken and has no
-//! file is *reserved*.
+//! Descriptors are in leaves of 64 (see [`fdtable_base::leaf`]), and leaves in a tree whose nodes
+//! can be shared with other tables (see [`fdtable_base::tree`]). A descriptor that is taken and has
+//! no file is *reserved*.
 //!
-//! # Who may do what
+//! # Fast path and slow path
 //!
-//! Two ways lead to a change. The short one passes the tree's gate, locks the one or two leaves in
-//! question, and writes no other line. It is open while the leaves are there and the table's own.
-//! Everything else goes the long way, with the lock of the structure: making, sharing and removing
-//! leaves, searches, reservations.
+//! A change takes one of two paths. The fast path passes the tree's gate, locks the one or two
+//! leaves that it changes, and writes no other cache line. It is open while these leaves exist and
+//! belong to the table alone. All else takes the slow path, with the lock of the structure: making,
+//! sharing and removing leaves, searches, reservations.
 //!
-//! | | short way | long way |
+//! | | fast path | slow path |
 //! |---|---|---|
 //! | look up | no lock | |
 //! | open the lowest | in the leaf that the [`Room`] hints at | search, in `lowest` |
 //! | open two of the lowest | in that leaf, if it has two | search, in `several` |
-//! | open any | in the leaf that the processor has claimed | claim, in `any` |
-//! | close, flags, `dup_to` | in the number's own leaf | make or copy the leaf |
+//! | open any | in the leaf that the CPU has claimed | claim, in `any` |
+//! | close, flags, `dup_to` | in the descriptor's own leaf | make or copy the leaf |
 //! | reserve, install, ranges, fork | | always |
 //!
-//! Every change is one step foreverybody who changes something: a leaf's words and slots change
-//! together, with the leaf locked. A lookup sees each change at the moment at which the slot is
-//! written. A number is free a moment before a lookup finds that it is closed, so that who finds it
-//! so can open it.
+//! Every change is atomic for all threads that change the table: a leaf's words and slots change
+//! together, with the leaf locked. A lookup sees each change when the slot is written. `close`
+//! clears the bit before it empties the slot. A lookup sees EBADF only after the descriptor is
+//! free, so an open that follows can take it.
 //!
-//! Nothing is dropped with a lock held: files that were taken out are handed to the caller, or are
-//! in a value that is dropped after the lock.
+//! Nothing is dropped with a lock held: removed files are returned to the caller, or are in a value
+//! that is dropped after the lock is released.
 
 use fdtable_base::bitmap::BITS;
 use fdtable_base::counted::{Borrowed, Ref};
@@ -69,10 +69,10 @@ pub(crate) use range::Closed;
 pub(crate) use reserved::AT_ONCE;
 pub(crate) use waiters::Waiter;
 
-/// A limit past the highest number is as good as none.
+/// A limit above the highest descriptor has no effect.
 const MAX_LIMIT: usize = Fd::MAX.index() + 1;
 
-/// The tree and where there is room in it.
+/// The tree, and the hint where it has free descriptors.
 pub(crate) struct FdTable<T: ?Sized> {
     tree: Tree<T>,
     room: Room,
@@ -88,9 +88,9 @@ type LeafGuard<'l, T> = leaf::LeafGuard<'l, T, Notes>;
 pub(crate) type LeafRef<'s, T> = leaf::LeafRef<'s, T, Notes>;
 pub(crate) type Structure<'t, T> = tree::Structure<'t, T, Notes, Numbers>;
 
-/// What the lock of the structure guards beside the nodes.
+/// The data that the lock of the structure guards besides the nodes.
 pub(crate) struct Numbers {
-    /// The limit can be set up to this one.
+    /// Inclusive upper bound for the limit.
     hard_limit: usize,
     reserved: Reserved,
     idle: Idle,
@@ -100,33 +100,33 @@ pub(crate) struct Numbers {
     waiters: Waiters,
 }
 
-/// What is kept with each leaf.
+/// The data of the table in each leaf.
 #[derive(Default)]
 pub(crate) struct Notes {
     mark: Mark,
-    /// The processor that allocates any number here, counted from 1; 0 for none.
+    /// The CPU that allocates any descriptor here, counted from 1; 0 for none.
     claim: u16,
-    /// The next leaf with a notice, where [`Room`] reads and writes it.
+    /// The next leaf with a notice, which [`Room`] reads and writes.
     next_notice: u32,
-    /// The owners of the numbers, once there is one.
+    /// The tags of the descriptors, once one has a tag.
     tags: Option<Tags>,
 }
 
-/// What searches know of a leaf.
+/// The state of a leaf for searches.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Mark {
-    /// Nothing: they look at it.
+    /// Searches look at it.
     #[default]
     Open,
-    /// It was full, and is marked so in the tree: they pass over it.
+    /// It was full, and is marked so in the tree: searches skip it.
     Passed,
-    /// As before, but something was freed since, and a notice is left.
+    /// It is marked as full, but has a notice: a descriptor was freed since.
     Noticed,
 }
 
 impl Notes {
-    /// Tells whether a close has nothing to look after: there are no tags, and no search has
-    /// passed over the leaf, or somebody has left the notice already.
+    /// Returns true if a close has nothing else to do: there are no tags, and either no search has
+    /// passed over the leaf, or the notice is already left.
     #[inline(always)]
     fn is_plain(&self) -> bool {
         self.mark != Mark::Passed && self.tags.is_none()
@@ -136,7 +136,7 @@ impl Notes {
 impl LeafState for Notes {
     fn try_copy(&self) -> Result<Self, OutOfMemory> {
         debug_assert!(self.mark != Mark::Noticed, "notices are taken before");
-        // Claims are the table's own.
+        // A claim belongs to one table.
         Ok(Self {
             mark: self.mark,
             tags: self.copy_tags()?,
@@ -145,7 +145,7 @@ impl LeafState for Notes {
     }
 
     fn try_copy_first(&self) -> Result<Self, OutOfMemory> {
-        // The other table's searches begin there.
+        // The other table's searches begin at this leaf.
         Ok(Self {
             tags: self.copy_tags()?,
             ..Self::default()
@@ -153,13 +153,13 @@ impl LeafState for Notes {
     }
 }
 
-/// How the short way is tried.
+/// How the fast path is tried.
 #[derive(Clone, Copy)]
 enum Way {
-    /// As in nearly every case: the thread is in no section, and the lock of the leaf is free.
-    /// Nothing is called, so nothing has to be saved around it.
+    /// The common case: the thread is in no section, and the lock of the leaf is free. There are no
+    /// calls, so no registers have to be saved around them.
     Prompt,
-    /// In every case.
+    /// The general case.
     Patient,
 }
 
@@ -172,7 +172,7 @@ impl Way {
         }
     }
 
-    /// Locks a leaf that is not the one that opens of the lowest number look at.
+    /// Locks a leaf that is not in the hint of the lowest descriptor.
     #[inline(always)]
     fn lock_by_walk<'e, T: ?Sized + Send + Sync>(
         self,
@@ -217,7 +217,7 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
         }
     }
 
-    /// Sees to it that a leaf can be written, and can have notices.
+    /// Makes a leaf writable, and able to have notices.
     fn own(&self, structure: &mut Structure<'_, T>, index: usize) -> Result<(), OutOfMemory> {
         if index > 0 {
             self.room.prepare()?;
@@ -234,7 +234,7 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
         (self.room.limit(), structure.hard_limit)
     }
 
-    /// Gives a table that nobody else has the limits of another.
+    /// Copies the limits of another table into a table that no other thread uses.
     fn set_limits_of(&mut self, soft: usize, hard: usize) {
         self.room.set_limit(soft);
         self.tree.data_mut().hard_limit = hard;
@@ -250,20 +250,20 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
         }
         structure.hard_limit = hard;
         self.room.set_limit(soft);
-        // There may be free numbers below the new limit.
+        // There may be free descriptors below the new limit.
         let woken = Self::take_waiters(&mut structure);
         drop(structure);
         drop(woken);
         Ok(())
     }
 
-    /// Looks at the file of a number. A negative number becomes one past all leaves.
+    /// Borrows the file of a descriptor. A negative descriptor becomes an index above all leaves.
     #[inline(always)]
     pub(crate) fn borrow<'g>(&self, fd: RawFd, section: &'g Guard<'_>) -> Option<Borrowed<'g, T>> {
         self.tree.borrow(index_of(fd), section)
     }
 
-    /// Finds the leaf of 64 numbers, if there is one.
+    /// Finds a leaf of 64 descriptors, if it exists.
     #[inline(always)]
     pub(crate) fn leaf<'s>(
         &'s self,
@@ -273,23 +273,23 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
         self.tree.leaf(index, section)
     }
 
-    /// Looks at the file of a number and takes a reference.
+    /// Finds the file of a descriptor and takes a reference.
     #[inline(always)]
     pub(crate) fn get(&self, fd: RawFd, section: &Guard<'_>) -> Option<Ref<T>> {
         self.tree.get(index_of(fd), section)
     }
 
-    /// Returns the flags of a number that is open.
+    /// Returns the flags of an open descriptor.
     pub(crate) fn flags(&self, fd: RawFd) -> Result<FdFlags, Error> {
         let section = rcu::read_lock();
         let (index, bit) = place_of(index_of(fd));
         let leaf = self.tree.leaf(index, &section).ok_or(Error::BadFd)?;
-        // Who finds the file finds the flags with which it was opened: they were written before.
+        // A thread that finds the file also finds the flags of its open: they were written before.
         leaf.borrow(bit).ok_or(Error::BadFd)?;
         Ok(flags_in(&leaf, bit))
     }
 
-    /// Finds the first open number that is `from` or more.
+    /// Finds the lowest open descriptor that is `from` or more.
     pub(crate) fn next_open(&self, from: usize) -> Option<Fd> {
         let mut first = from;
         loop {
@@ -304,7 +304,7 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
         }
     }
 
-    /// Counts the numbers that are taken.
+    /// Counts the descriptors that are taken.
     pub(crate) fn taken(&self) -> usize {
         let section = rcu::read_lock();
         let (mut taken, mut next) = (0, 0);
@@ -316,14 +316,14 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
     }
 }
 
-/// Takes a number of a locked leaf.
+/// Takes a descriptor of a locked leaf.
 #[inline(always)]
 fn take<T: ?Sized>(leaf: &mut LeafGuard<'_, T>, bit: usize, flags: FdFlags, file: Option<Ref<T>>) {
     // (o)
     leaf.open.set_release(bit);
     set_flags(leaf, bit, flags);
     if let Some(file) = file {
-        // A number that is free has no file.
+        // A free descriptor has no file.
         leaf.put(bit, file);
     }
 }
@@ -340,7 +340,7 @@ fn flags_in<T: ?Sized>(leaf: &Leaf<T>, bit: usize) -> FdFlags {
 fn set_flags<T: ?Sized>(leaf: &Leaf<T>, bit: usize, flags: FdFlags) {
     let before = leaf.cloexec.test(bit);
     if before == flags.contains(FdFlags::CLOEXEC) {
-        // As a rule: a store that is left out need not be waited for by the next exchange.
+        // The common case: the next exchange need not wait for a store that is left out.
         return;
     }
     if before {
@@ -350,19 +350,19 @@ fn set_flags<T: ?Sized>(leaf: &Leaf<T>, bit: usize, flags: FdFlags) {
     }
 }
 
-/// Returns the index of a number. A negative number becomes one past all leaves.
+/// Returns the index of a descriptor. A negative descriptor becomes an index above all leaves.
 #[inline(always)]
 pub(crate) fn index_of(fd: RawFd) -> usize {
     fd.cast_unsigned() as usize
 }
 
-/// Returns the index of a number's leaf, and its bit there.
+/// Returns the index of a descriptor's leaf, and its bit there.
 #[inline(always)]
 pub(crate) fn place_of(number: usize) -> (usize, usize) {
     (number / BITS, number % BITS)
 }
 
-/// The bits from `first` to `last`, both below 64.
+/// Returns the set of bits from `first` to `last`, both below 64.
 fn mask(first: usize, last: usize) -> u64 {
     if first > last {
         0

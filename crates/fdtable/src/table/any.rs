@@ -1,23 +1,23 @@
-//! Any free number: each processor allocates in a leaf of its own.
+//! Any free descriptor: each CPU allocates in a leaf of its own.
 //!
-//! A processor *claims* a leaf, and from then on opens of any number that run there take numbers
-//! of that leaf: no line is written that another processor writes. When it is full, the processor
-//! gives it up and claims the first leaf above the one where searches for the lowest number are,
-//! that has room and that nobody has claimed.
+//! A CPU *claims* a leaf, and from then on opens of any descriptor on that CPU take descriptors of
+//! that leaf: no cache line is written by two CPUs. When the leaf is full, the CPU gives it up and
+//! claims another: the first leaf that is above the hint of searches for the lowest descriptor, has
+//! room, and is unclaimed.
 //!
-//! The others are hardly disturbed. A search for the lowest number sees a claimed leaf as any
-//! other, and takes over the claim when it gets there, so that the two do not go on writing the
-//! same lines. Closing writes the number's own leaf, from any processor.
+//! Other operations are hardly disturbed. A search for the lowest descriptor treats a claimed leaf
+//! like any other. When it gets there it takes over the claim, so that the two do not continue to
+//! write the same lines. A close writes the descriptor's own leaf, from any CPU.
 //!
 //! *How sparse it gets.* A leaf is claimed when every unclaimed one between the hint and it is
-//! full. So, at the moment of a claim, the numbers up to the new one are taken but for what is free
-//! in the leaves that are claimed, one for each processor, and in the leaf of the hint. With *n*
-//! numbers taken at that moment, those of the leaf are below *n* + 64 × (processors + 2). Closing
-//! leaves holes, which the next claims fill from below; a claim stays until its leaf is full.
+//! full. So, at the time of a claim, the descriptors up to the new one are taken, except the free
+//! ones in the claimed leaves, one for each CPU, and in the leaf of the hint. With *n* descriptors
+//! taken at that time, those of the leaf are below *n* + 64 × (CPUs + 2). Closes leave holes, which
+//! the next claims fill from below; a claim stays until its leaf is full.
 //!
-//! *When a processor falls idle*, its leaf stays claimed: at most 64 numbers, and the memory of one
-//! leaf, for each. They are not lost: when nothing else is free below the limit, the number is
-//! taken wherever there is one.
+//! *When a CPU becomes idle*, its leaf stays claimed: at most 64 descriptors, and the memory of one
+//! leaf, for each CPU. They are not lost: when no other descriptor is free below the limit, an open
+//! takes one from any leaf.
 
 use core::hint::cold_path;
 
@@ -29,12 +29,12 @@ use super::{FdTable, LeafGuard, Structure, Way, take};
 use crate::{Error, Fd, FdFlags};
 
 impl<T: ?Sized + Send + Sync> FdTable<T> {
-    /// Opens `file` under any free number.
+    /// Opens `file` at any free descriptor.
     ///
     /// If there is an error, the file is dropped, outside of all locks.
     #[inline]
     pub(crate) fn open_any(&self, file: Ref<T>, flags: FdFlags) -> Result<Fd, Error> {
-        // Nearly always the lock of the leaf is free. Then nothing is called.
+        // Nearly always the lock of the leaf is free. Then this makes no calls.
         let opened = self.open_claimed(file, flags, Way::Prompt);
         opened.or_else(|file| self.open_any_patiently(file, flags))
     }
@@ -53,7 +53,7 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
         })
     }
 
-    /// Opens `file` in the leaf that this processor has claimed, or gives it back.
+    /// Opens `file` in the leaf that this CPU has claimed, or returns it.
     #[inline(always)]
     fn open_claimed(&self, file: Ref<T>, flags: FdFlags, way: Way) -> Result<Fd, Ref<T>> {
         let Some(entry) = way.enter(&self.tree) else {
@@ -88,7 +88,7 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
         self.count_search(structure, 0, |structure| self.claim(structure, &mut take))
     }
 
-    /// Claims a leaf for this processor, and has a number of it taken.
+    /// Claims a leaf for this CPU, and takes a descriptor of it.
     fn claim(
         &self,
         structure: &mut Structure<'_, T>,
@@ -97,17 +97,18 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
         self.room.prepare()?;
         let hint = self.take_notices(structure);
         let claimed = self.claim_above(structure, hint, take);
-        // Now that it is known which leaves are claimed.
+        // After the claim, so that the hint avoids the claimed leaves.
         self.hint_at(structure, hint);
         match claimed? {
             Claimed::Taken(fd) => Ok(Some(fd)),
             Claimed::Interrupted => Ok(None),
-            // What is left is in leaves that others have claimed, or that searches look at.
+            // The remaining descriptors are in leaves that other CPUs have claimed, or at which
+            // searches look.
             Claimed::Nothing => self.search_lowest(structure, take),
         }
     }
 
-    /// Claims the first leaf above `hint` that has room and that nobody has claimed.
+    /// Claims the first leaf above `hint` that has room and that no CPU has claimed.
     fn claim_above(
         &self,
         structure: &mut Structure<'_, T>,
@@ -143,7 +144,7 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
         Ok(Claimed::Nothing)
     }
 
-    /// Gives up the leaf that a processor has claimed.
+    /// Gives up the leaf that a CPU has claimed.
     fn give_up_claim(&self, structure: &mut Structure<'_, T>, cpu: u32) -> Result<(), Error> {
         let Some(index) = self.room.claimed_by(cpu) else {
             return Ok(());
@@ -165,14 +166,14 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
 enum Claimed {
     /// A descriptor of the leaf is taken.
     Taken(Fd),
-    /// There is none below the limit that has room.
+    /// No unclaimed leaf below the limit has room.
     Nothing,
-    /// With the budget used up.
+    /// The budget is used up.
     Interrupted,
 }
 
-/// Says in a leaf that a processor has claimed it.
+/// Returns the mark of a CPU in the leaf that it claims.
 fn claim_of(cpu: u32) -> u16 {
-    // There are fewer processors than 2^15; two that share a name share a leaf.
+    // There are fewer CPUs than 2^15; two with the same mark share a leaf.
     (cpu & 0x7fff) as u16 + 1
 }

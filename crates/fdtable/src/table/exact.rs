@@ -1,6 +1,6 @@
-//! `dup2(2)`: opening under a number that the caller names.
+//! `dup2(2)`: opening at a descriptor that the caller chooses.
 //!
-//! The file is found and opened under the new number in one step: both leaves are locked, the one
+//! The file is found and opened at the new descriptor atomically: both leaves are locked, the one
 //! with the lower index first.
 
 use fdtable_base::bitmap::BITS;
@@ -9,11 +9,11 @@ use fdtable_base::counted::Ref;
 use super::{FdTable, LeafGuard, index_of, place_of, set_flags, tags};
 use crate::{Error, Fd, FdFlags, RawFd};
 
-/// What was open under a number before.
+/// The file that was open at a descriptor before.
 type Before<T> = Option<Ref<T>>;
 
 impl<T: ?Sized + Send + Sync> FdTable<T> {
-    /// Opens the file of `old` under `new` too. The caller drops what was open there.
+    /// Duplicates `old` to `new`. The caller drops the file that was open there.
     pub(crate) fn open_exact(
         &self,
         old: RawFd,
@@ -32,7 +32,7 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
         self.open_exact_shared(from, to, flags)
     }
 
-    /// The long way.
+    /// Duplicates on the slow path.
     #[cold]
     fn open_exact_shared(
         &self,
@@ -41,7 +41,7 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
         flags: FdFlags,
     ) -> Result<Before<T>, Error> {
         let mut structure = self.tree.lock();
-        // A number that is not open is not worth a leaf. It may still be closed meanwhile.
+        // A descriptor that is not open is not worth a leaf. It may still be closed meanwhile.
         if structure
             .leaf(from.0)
             .is_none_or(|leaf| leaf.is_vacant(from.1))
@@ -55,17 +55,17 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
         if let Some(leaves) = TwoLeaves::lock(|index| structure.lock_leaf(index), from.0, to.0) {
             return leaves.open(from.1, to.1, flags);
         }
-        // The leaf of the old number is shared, so nobody writes it.
+        // The leaf of the old descriptor is shared, so no thread writes it.
         let file = structure.get(from.0 * BITS + from.1).ok_or(Error::BadFd)?;
         let mut leaf = structure.lock_leaf(to.0).ok_or(Error::NoMemory)?;
         open_in(&mut leaf, to.1, file, flags)
     }
 }
 
-/// What is to be waited for.
+/// The condition for a waiting `dup_to`.
 #[cfg(feature = "std")]
 impl<T: ?Sized + Send + Sync> FdTable<T> {
-    /// Tells whether a number is not reserved.
+    /// Returns true if a descriptor is not reserved.
     pub(crate) fn is_not_busy(&self, structure: &super::Structure<'_, T>, fd: Fd) -> bool {
         let (index, bit) = place_of(fd.index());
         structure
@@ -74,9 +74,9 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
     }
 }
 
-/// The locked leaves of two numbers.
+/// The locked leaves of two descriptors.
 struct TwoLeaves<'l, T: ?Sized> {
-    /// The leaf of the old number, if it is not that of the new one.
+    /// The leaf of the old descriptor, if it is not that of the new one.
     from: Option<LeafGuard<'l, T>>,
     to: LeafGuard<'l, T>,
 }
@@ -113,8 +113,8 @@ impl<'l, T: ?Sized + Send + Sync> TwoLeaves<'l, T> {
     }
 }
 
-/// Opens `file` under a number of a locked leaf. If there is an error, dropping the file under the
-/// lock releases nothing: the old number has it too.
+/// Opens `file` at a descriptor of a locked leaf. If there is an error, dropping the file under the
+/// lock releases nothing: the old descriptor still holds a reference.
 fn open_in<T: ?Sized>(
     leaf: &mut LeafGuard<'_, T>,
     bit: usize,
@@ -129,6 +129,6 @@ fn open_in<T: ?Sized>(
     // (o)
     leaf.open.set_release(bit);
     set_flags(leaf, bit, flags);
-    // One store: lookups find the one file or the other.
+    // One store: lookups find either the one file or the other.
     Ok(leaf.exchange(bit, Some(file)))
 }

@@ -1,4 +1,4 @@
-//! Closing a number, and changing its flags.
+//! Closing a descriptor, and changing its flags.
 
 use core::hint::cold_path;
 
@@ -11,8 +11,8 @@ use super::{FdTable, LeafGuard, Mark, Structure, index_of, place_of, set_flags, 
 use crate::{Error, FdFlags, RawFd};
 
 impl<T: ?Sized + Send + Sync> FdTable<T> {
-    /// Takes the file out of an open number, if the tag is that of its owner, and frees the
-    /// number. The caller drops the file.
+    /// Removes the file of an open descriptor, if the tag matches, and frees the descriptor. The
+    /// caller drops the file.
     #[inline]
     pub(crate) fn close(&self, fd: RawFd, tag: u64) -> Result<Ref<T>, Error> {
         match self.close_plain(fd, tag) {
@@ -21,15 +21,15 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
         }
     }
 
-    /// The case that is nearly every one: nobody holds the lock of the leaf, nothing there is
-    /// tagged, and no notice is to be left. Nothing is called, so nothing has to be saved; and the
-    /// answer fits into a register.
+    /// The common case: no thread holds the lock of the leaf, no descriptor there is tagged, and no
+    /// notice is to be left. There are no calls, so no registers have to be saved; and the result
+    /// fits into a register.
     #[inline(never)]
     fn close_plain(&self, fd: RawFd, tag: u64) -> Option<Ref<T>> {
         let (index, bit) = place_of(index_of(fd));
         let entry = self.tree.try_enter()?;
         let found = entry.find(index)?;
-        // Before the lock, so that a close of a number that is closed writes nothing.
+        // Before the lock, so that a close of a closed descriptor writes nothing.
         if !found.looks_open(bit) {
             cold_path();
             return None;
@@ -54,7 +54,7 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
 
     #[inline(never)]
     fn close_any(&self, fd: RawFd, tag: u64) -> Result<Ref<T>, Error> {
-        // Nothing is there to be locked for. Who gets this answer finds the number free.
+        // The slot is empty: return EBADF without locking. The descriptor is already free.
         if self.tree.is_vacant(index_of(fd), &rcu::read_lock()) {
             return Err(Error::BadFd);
         }
@@ -68,7 +68,7 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
         }
     }
 
-    /// The short way, if it is open.
+    /// Closes on the fast path, if that is open.
     #[inline(always)]
     fn close_own(&self, fd: RawFd, tag: u64) -> Option<Result<(Ref<T>, Notices), Error>> {
         let (index, bit) = place_of(index_of(fd));
@@ -78,7 +78,7 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
         Some(take_file(&mut leaf, bit, tag, free))
     }
 
-    /// The long way.
+    /// Closes on the slow path.
     #[cold]
     fn close_shared(&self, fd: RawFd, tag: u64) -> Result<Ref<T>, Error> {
         let number = index_of(fd);
@@ -104,7 +104,7 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
         Ok(file)
     }
 
-    /// Sets the flags of an open number.
+    /// Sets the flags of an open descriptor.
     pub(crate) fn set_flags(&self, fd: RawFd, flags: FdFlags) -> Result<(), Error> {
         let (_, bit) = place_of(index_of(fd));
         self.with_leaf(fd, |leaf| {
@@ -116,8 +116,8 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
         })?
     }
 
-    /// Tells whether a number is open and its file is `file`, with the lock on which every change
-    /// of the number waits.
+    /// Returns true if a descriptor is open and its file is `file`. Takes the lock that every
+    /// change of the descriptor takes.
     pub(crate) fn names(&self, fd: RawFd, file: &Ref<T>) -> bool {
         let number = index_of(fd);
         let (index, bit) = place_of(number);
@@ -130,13 +130,14 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
         let structure = self.tree.lock();
         match structure.lock_leaf(index) {
             Some(leaf) => is_it(leaf.get(bit)),
-            // Shared: who changes the number copies the leaf, with the lock of the structure.
+            // Shared: a thread that changes the descriptor copies the leaf, with the lock of the
+            // structure.
             None => is_it(structure.get(number)),
         }
     }
 
-    /// Locks the leaf of a number that may be open, and has it changed; the short way if that is
-    /// open.
+    /// Locks the leaf of a descriptor that may be open, and calls `change`. Takes the fast path if
+    /// that is open.
     pub(super) fn with_leaf<R>(
         &self,
         fd: RawFd,
@@ -154,18 +155,17 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
         Ok(change(&mut leaf))
     }
 
-    /// Sees to it that the leaf of a number can be written, if the number is open: another is not
-    /// worth a copy.
+    /// Makes the leaf of an open descriptor writable. Another descriptor is not worth a copy.
     fn own_open(&self, structure: &mut Structure<'_, T>, number: usize) -> Result<(), Error> {
         let (index, bit) = place_of(number);
-        // Who is told that it is closed finds it free.
+        // A thread that gets EBADF finds the descriptor free.
         if structure.leaf(index).is_none_or(|leaf| leaf.is_vacant(bit)) {
             return Err(Error::BadFd);
         }
         Ok(self.own(structure, index)?)
     }
 
-    /// Frees a number of a locked leaf that has no file.
+    /// Frees a descriptor of a locked leaf that has no file.
     #[inline(always)]
     pub(super) fn free_in(&self, leaf: &mut LeafGuard<'_, T>, index: usize, bit: usize) -> Notices {
         leaf.open.clear(bit);
@@ -173,8 +173,8 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
     }
 }
 
-/// Takes the file out of an open number of a locked leaf, if the tag is that of its owner, and has
-/// the number freed just before.
+/// Removes the file of an open descriptor of a locked leaf, if the tag matches. Calls `free` just
+/// before.
 #[inline(always)]
 pub(super) fn take_file<T: ?Sized>(
     leaf: &mut LeafGuard<'_, T>,

@@ -1,26 +1,27 @@
-//! Idle leaves: those that are empty and stay for a while, since numbers come and go in bursts.
+//! Idle leaves: empty leaves that stay for a while, since opens and closes come in bursts.
 //!
-//! A leaf that a burst needs and the next one needs again would be made and freed each time, and
-//! its bytes cleared. So the last few leaves of a table that became empty stay where they are. Each
-//! goes when as many have become empty after it, if it is empty still. A search finds an idle leaf
-//! as any other, and an open takes its numbers without knowing.
+//! If a leaf were freed as soon as it is empty, consecutive bursts would each make it and free it,
+//! and clear its bytes. So the last few leaves of a table that became empty stay where they are. An
+//! idle leaf is removed when as many others have become empty after it, if it is still empty. A
+//! search finds an idle leaf like any other, and an open takes its descriptors without a special
+//! case.
 
 use super::{FdTable, Structure};
 
-/// How many leaves of a table may be idle: 512 numbers, in five kilobytes.
+/// How many leaves of a table may be idle: 512 descriptors, in five kilobytes.
 const MOST: usize = if cfg!(loom) { 1 } else { 8 };
 
-/// The leaves that were found empty last. Some may have numbers again, or be gone.
+/// The leaves that were found empty last. Some may have descriptors again, or be removed.
 #[derive(Default)]
 pub(super) struct Idle {
-    /// Their indexes. The first leaf of a table, 0, always stays: it stands for none.
+    /// Their indexes. The first leaf of a table, 0, always stays: here 0 means none.
     leaves: [u32; MOST],
-    /// Which of them is the oldest.
+    /// The position of the oldest.
     oldest: usize,
 }
 
 impl Idle {
-    /// Notes a leaf, and returns the one that it takes the place of.
+    /// Notes a leaf, and returns the one that it replaces.
     fn note(&mut self, index: usize) -> Option<usize> {
         // Indexes are below 2^25.
         let index = index as u32;
@@ -34,8 +35,8 @@ impl Idle {
 }
 
 impl<T: ?Sized + Send + Sync> FdTable<T> {
-    /// Has a leaf stay idle if it is empty, and removes the one that has been idle for longest
-    /// instead, unless that is to be `kept`, since opens are to look there.
+    /// Leaves an empty leaf idle, and removes the one that was idle longest. That one stays if it
+    /// is in `kept`, since opens are to look there, or if it is not empty.
     pub(super) fn leave_idle(structure: &mut Structure<'_, T>, index: usize, kept: [usize; 2]) {
         if index != 0
             && Self::is_empty(structure, index)

@@ -1,7 +1,7 @@
-//! Descriptors that are in use, counted for those who want to close them when nobody uses them.
+//! Descriptors in use, counted for closes that wait until no thread uses them.
 //!
-//! Only users who say so are counted, with the lock of the structure: a table whose closes do not
-//! wait needs none of this.
+//! Only registered uses are counted, with the lock of the structure: a table without waiting closes
+//! pays nothing.
 
 use alloc::vec::Vec;
 
@@ -13,10 +13,10 @@ use super::free::take_file;
 use super::{FdTable, Structure, index_of, place_of};
 use crate::{Error, Fd, RawFd};
 
-/// How many use which number.
+/// The number of uses of each descriptor.
 #[derive(Default)]
 pub(super) struct InUse {
-    /// Few: a thread uses one or two at once.
+    /// Short: a thread uses one or two at once.
     numbers: Vec<(usize, usize)>,
 }
 
@@ -49,7 +49,7 @@ impl InUse {
 }
 
 impl<T: ?Sized + Send + Sync> FdTable<T> {
-    /// Finds the file of a number, and counts a use of the number.
+    /// Finds the file of a descriptor, and counts a use of the descriptor.
     pub(crate) fn begin_use(&self, fd: RawFd) -> Result<(Fd, Ref<T>), Error> {
         let checked = Fd::new(fd)?;
         let mut structure = self.tree.lock();
@@ -58,7 +58,7 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
             self.get(fd, &section).ok_or(Error::BadFd)?
         };
         if Ref::is_revoked(&file) {
-            // The reference goes after the lock.
+            // The reference is dropped after the lock is released.
             drop(structure);
             return Err(Error::Revoked);
         }
@@ -76,7 +76,7 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
         drop(woken);
     }
 
-    /// Takes the file out of an open number, and leaves the number reserved.
+    /// Removes the file of an open descriptor, and leaves the descriptor reserved.
     pub(crate) fn close_to_reserved(&self, fd: RawFd) -> Result<(Fd, Ref<T>), Error> {
         let checked = Fd::new(fd)?;
         let (index, bit) = place_of(checked.index());
@@ -88,14 +88,14 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
         self.own(&mut structure, index)?;
         let file = {
             let mut leaf = structure.lock_leaf(index).ok_or(Error::BadFd)?;
-            // The number stays taken.
+            // The descriptor stays taken.
             take_file(&mut leaf, bit, 0, |_| Notices::Few)?.0
         };
         structure.reserved.add(index);
         Ok((checked, file))
     }
 
-    /// Tells whether nobody uses a number.
+    /// Returns true if a descriptor has no registered use.
     pub(crate) fn is_unused(&self, structure: &Structure<'_, T>, fd: Fd) -> bool {
         structure.in_use.count(fd.index()) == 0
     }

@@ -1,32 +1,32 @@
-//! The lowest free number.
+//! Finds the lowest free descriptor.
 //!
-//! The short way takes it in the leaf that the [`Room`](fdtable_base::room) hints at, and
-//! [`room`](fdtable_base::room) tells why that one is the lowest. If that leaf is full, it takes it
-//! in the second leaf of the hint. The long way searches, with the lock of the structure:
+//! The fast path takes it in the leaf of the [`Room`](fdtable_base::room)'s hint;
+//! [`room`](fdtable_base::room) proves that it is the lowest. If that leaf is full, it takes it in
+//! the second leaf of the hint. The slow path searches, with the lock of the structure:
 //!
-//! 1. Take the notices. Each names a leaf in which something was freed; the hint goes down to the
-//!    lowest of them.
+//! 1. Take the notices. Each names a leaf in which a descriptor was freed; the hint goes down to
+//!    the lowest of them.
 //! 2. Look at the leaf of the hint, with its lock. If it is full, mark it as passed, in the leaf
-//!    and in the tree, and go on with the next leaf that the tree does not know as full.
-//! 3. A leaf with a free number is found, and is locked still. The hint is set to it and, as its
-//!    second leaf, to the next one that is there and not known as full. If there are notices again,
-//!    start over. If not, take the number.
+//!    and in the tree, and continue with the next leaf that the tree does not mark as full.
+//! 3. A leaf with a free descriptor is found, and is still locked. The hint is set to it and, as
+//!    its second leaf, to the next one that exists and is not marked as full. If there are notices
+//!    again, start over. If not, take the descriptor.
 //!
-//! *Why it is the lowest.* At the moment at which the leaf was locked, every leaf below it was
-//! marked as passed. A number that had been freed in one of them by then has left a notice, and
-//! the look for notices comes later. Nobody but a search takes notices, and only one searches at
-//! a time. So, when there are none, everything below was taken at that moment; and the number is
-//! the lowest of its own leaf, which is locked. A number below that is freed after that moment is
-//! freed after this open.
+//! *Why it is the lowest.* When the leaf was locked, every leaf below it was marked as passed. If a
+//! descriptor had been freed in one of them by then, its close has left a notice, and the check for
+//! notices comes later. Only searches take notices, and only one searches at a time. So, when there
+//! are none, everything below was taken when the leaf was locked; and the descriptor is the lowest
+//! of its own leaf, which is locked. A lower descriptor that is freed after that is freed after
+//! this open.
 //!
-//! *From a number upwards* (`F_DUPFD`) it is the same, with one leaf more: of the leaf of `min`
-//! only a part counts, so it may have room and still nothing to offer, and then no notice tells
-//! what is freed there. So that leaf stays locked until the number is taken.
+//! *From a minimum upwards* (`F_DUPFD`) it is the same, with one leaf more. Only a part of the leaf
+//! of `min` counts, so it may have room and still no descriptor to take, and then no notice reports
+//! what is freed there. So that leaf stays locked until the descriptor is taken.
 //!
 //! Each time that the search starts over, a descriptor was closed meanwhile, or the search has used
-//! up its *budget*: a table that was filled by name, or shared by a fork, may have any number of
-//! full leaves that no search has marked yet. After a few of them the search sets the hint to where
-//! it is, lets other threads have the lock, and goes on from there.
+//! up its *budget*: a table that was filled by `dup_to`, or shared by a fork, may have any number
+//! of full leaves that no search has marked yet. After a few of them the search sets the hint to
+//! its position, lets other threads have the lock, and continues from there.
 
 use core::hint::cold_path;
 
@@ -40,17 +40,17 @@ use super::{
 };
 use crate::{Error, Fd, FdFlags, RawFd};
 
-/// Where the tree names the leaves of the hint.
+/// Where the tree records the leaves of the hint.
 pub(super) const FIRST: usize = 0;
 const SECOND: usize = 1;
 
 impl<T: ?Sized + Send + Sync> FdTable<T> {
-    /// Opens `file` under the lowest free number.
+    /// Opens `file` at the lowest free descriptor.
     ///
     /// If there is an error, the file is dropped, outside of all locks.
     #[inline]
     pub(crate) fn open_lowest(&self, file: Ref<T>, flags: FdFlags) -> Result<Fd, Error> {
-        // Nearly always the lock of the leaf is free. Then nothing is called.
+        // Nearly always the lock of the leaf is free. Then this makes no calls.
         let opened = match self.tree.try_enter() {
             Some(entry) => self.open_hinted(&entry, file, flags, Way::Prompt),
             None => Err(file),
@@ -58,8 +58,8 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
         opened.or_else(|file| self.open_patiently(file, flags))
     }
 
-    /// Opens the file of `old` under the lowest free number too. It finds the file first, and then
-    /// the number: two steps, in one section.
+    /// Duplicates `old` to the lowest free descriptor. It finds the file first, and then the
+    /// descriptor: two steps, in one section.
     #[inline]
     pub(crate) fn dup_lowest(&self, old: RawFd, flags: FdFlags) -> Result<Fd, Error> {
         let opened = match self.tree.try_enter() {
@@ -89,7 +89,7 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
         })
     }
 
-    /// Opens `file` in a leaf that is hinted at, or gives it back.
+    /// Opens `file` in a leaf of the hint, or returns it.
     #[inline(always)]
     fn open_hinted(
         &self,
@@ -106,7 +106,7 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
             cold_path();
             return Err(file);
         };
-        // Where the cache is cold, one wait is enough for both.
+        // With a cold cache, one wait is enough for both.
         entry.prefetch_recent(SECOND);
         // Before the lock, so that a full leaf is not written.
         if !first.looks_full() {
@@ -125,7 +125,8 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
         self.open_in(second, hint, permit, file, flags, way)
     }
 
-    /// Opens `file` in a leaf of a hint, if `permit` agrees when it is locked, or gives it back.
+    /// Opens `file` in a leaf of a hint, or returns it. `permit` is called with the leaf locked,
+    /// and must return true.
     #[inline(always)]
     fn open_in(
         &self,
@@ -149,7 +150,7 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
         Ok(Fd::from_index(number))
     }
 
-    /// Opens `file` under the lowest free number that is `min` or more.
+    /// Opens `file` at the lowest free descriptor that is `min` or more.
     pub(crate) fn open_from(&self, min: Fd, file: Ref<T>, flags: FdFlags) -> Result<Fd, Error> {
         let mut file = Some(file);
         let mut structure = self.tree.lock();
@@ -160,7 +161,7 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
         found
     }
 
-    /// Finds the lowest free descriptor and has it taken.
+    /// Finds the lowest free descriptor and takes it with `take`.
     pub(super) fn search(
         &self,
         structure: &mut Structure<'_, T>,
@@ -171,7 +172,7 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
         })
     }
 
-    /// Finds the lowest free descriptor that is `min` or more and has it taken.
+    /// Finds the lowest free descriptor that is `min` or more and takes it with `take`.
     pub(super) fn search_from(
         &self,
         structure: &mut Structure<'_, T>,
@@ -183,8 +184,8 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
         })
     }
 
-    /// Finds the lowest free descriptor and has it taken, if that takes no more steps than one hold
-    /// of the lock allows.
+    /// Finds the lowest free descriptor and takes it with `take`. Returns nothing if that needs
+    /// more steps than one hold of the lock allows.
     pub(super) fn search_lowest(
         &self,
         structure: &mut Structure<'_, T>,
@@ -201,12 +202,13 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
         )
     }
 
-    /// Finds the first leaf with a free descriptor and passes it, locked, to `take`, with its index
-    /// and the set of its free descriptors below the limit, of which there is one at least. At that
-    /// moment everything below the leaf is taken.
+    /// Finds the first leaf with a free descriptor and passes it, locked, to `take`. The other
+    /// arguments are its index and the set of its free descriptors below the limit, which is not
+    /// empty. At that time everything below the leaf is taken.
     ///
     /// Returns nothing if the search has to begin anew: a descriptor was closed meanwhile, or the
-    /// budget is used up. All leaves that it passed are marked, so the next one goes on from there.
+    /// budget is used up. All leaves that it passed are marked, so the next search continues from
+    /// there.
     pub(super) fn search_first<R>(
         &self,
         structure: &mut Structure<'_, T>,
@@ -230,19 +232,19 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
         if free == 0 {
             return Err(Error::TooManyFiles);
         }
-        // Opens of any descriptor go elsewhere, so that the two do not write one line.
+        // Opens of any descriptor move elsewhere, so that the two do not write one line.
         leaf.state_mut().claim = 0;
         Ok(Some(take(&mut leaf, index, free)))
     }
 
-    /// Returns the set of the numbers of a leaf that are below the limit.
+    /// Returns the set of the descriptors of a leaf that are below the limit.
     pub(super) fn below_limit(&self, index: usize) -> u64 {
         let count = self.room.limit().saturating_sub(index * BITS);
         let last = count.checked_sub(1);
         last.map_or(0, |last| mask(0, last.min(BITS - 1)))
     }
 
-    /// Finds the first leaf at or after `index` that has room, makes sure that it can be written,
+    /// Finds the first leaf at or after `index` that has room. Makes sure that it can be written,
     /// and leaves `index` there, or where it failed or was interrupted: all leaves from the first
     /// one on up to there were passed over.
     fn find_room(
@@ -267,8 +269,8 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
         Err(Error::TooManyFiles)
     }
 
-    /// Returns a value if a descriptor is free. May release the lock of the structure for a moment
-    /// before it looks for the last time.
+    /// Returns a value if a descriptor is free. May release the lock of the structure briefly
+    /// before its last check.
     pub(crate) fn has_free(&self, structure: &mut Structure<'_, T>) -> Result<Option<()>, Error> {
         loop {
             if self.would_end_one(structure) {
@@ -276,7 +278,7 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
             }
             let mut index = self.take_notices(structure);
             let found = self.find_room(structure, &mut index, &mut Budget::of_one_hold());
-            // Before the hint is set: that may take out leaves.
+            // Before the hint is set: that may remove leaves.
             let free = lowest_in(structure.lock_leaf(index), 0).map(|(_, bit)| index * BITS + bit);
             self.hint_at(structure, index);
             match found {
@@ -291,7 +293,7 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
         }
     }
 
-    /// Marks a leaf as passed if it is full, and tells whether it is.
+    /// Marks a leaf as passed if it is full, and returns true if it is.
     pub(super) fn pass_over(
         &self,
         structure: &Structure<'_, T>,
@@ -310,7 +312,7 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
         if !leaf.open.is_full() {
             return Ok(false);
         }
-        // A notice that has come meanwhile stays, and has the search start over.
+        // A notice that was left meanwhile stays, and makes the search start over.
         if leaf.state().mark == Mark::Open {
             leaf.state_mut().mark = Mark::Passed;
             structure.mark_full(index);
@@ -339,7 +341,8 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
             index = structure.next_not_full(first + 1);
             self.find_room(structure, &mut index, &mut Budget::of_one_hold())
         };
-        // The lower one first. It is held, if it is another, until the number is taken.
+        // The lower one first. If it is another leaf, it stays locked until the descriptor is
+        // taken.
         let below = (index != first)
             .then(|| structure.lock_leaf(first))
             .flatten();
@@ -363,27 +366,26 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
     }
 }
 
-/// How a walk over leaves that are full ended.
+/// How a walk over full leaves ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Pass {
-    /// At a leaf that has room.
+    /// A leaf with room was found.
     Room,
-    /// With the budget used up.
+    /// The budget is used up.
     Interrupted,
 }
 
-/// How many leaves a search may mark, copy or make before it has to release the lock of the
-/// structure. Most searches need one.
+/// The number of leaves that a search may process in one hold of the lock. It counts leaves that
+/// are marked, copied or made before the lock of the structure has to be released. Most searches
+/// need one.
 #[derive(Clone, Debug)]
 pub(super) struct Budget(usize);
 
 impl Budget {
-    /// Enough for as many leaves as are searched at one moment, each of them to be copied and
-    /// marked.
+    /// Enough for the leaves of one atomic reservation: to copy and mark each.
     const MAX: usize = 2 * AT_ONCE;
 
-    /// Returns what one hold of the lock allows: some microseconds, of which copying takes the
-    /// most.
+    /// Returns the budget of one hold of the lock: some microseconds, mostly for copies.
     pub(super) fn of_one_hold() -> Self {
         Self(if cfg!(loom) { 2 } else { 16 })
     }
@@ -406,7 +408,7 @@ impl Budget {
     }
 }
 
-/// Finds the lowest free number of a leaf from `first` on.
+/// Finds the lowest free descriptor of a leaf from `first` on.
 fn lowest_in<T: ?Sized>(
     leaf: Option<LeafGuard<'_, T>>,
     first: usize,
@@ -421,8 +423,8 @@ mod tests {
     use super::*;
     use crate::{FileRef, Files};
 
-    /// A table whose descriptors below `LEAVES * 64` were all opened by name, so that no search has
-    /// marked a leaf of them as full.
+    /// Makes a table whose descriptors below `LEAVES * 64` were all opened by `dup_to`. So no
+    /// search has marked one of its leaves as full.
     fn unmarked() -> Files<()> {
         let files = Files::with_limit(u32::MAX);
         let none = FdFlags::empty();
@@ -435,7 +437,8 @@ mod tests {
 
     const LEAVES: usize = 100;
 
-    /// How often a search begins anew before it has found the first descriptor above all leaves.
+    /// Counts how often a search begins anew. The search is for the first descriptor above all
+    /// leaves.
     fn holds(files: &Files<()>, mut search: impl FnMut(&mut Structure<'_, ()>) -> bool) -> usize {
         let mut structure = files.table.tree.lock();
         (0..1000)

@@ -1,9 +1,9 @@
-//! Two numbers at once: `pipe(2)` and `socketpair(2)`.
+//! Two descriptors at once: `pipe(2)` and `socketpair(2)`.
 //!
-//! The short way takes both in the leaf that the [`Room`](fdtable_base::room) hints at. What makes
-//! the lowest number there the lowest of all (see [`lowest`](super::lowest)) is true at one moment
-//! at which the leaf is locked: every leaf below is full. So the next number of the leaf that is
-//! free at that moment is the lowest but one. The slow path takes both at one moment too (see
+//! The fast path takes both in the leaf of the [`Room`](fdtable_base::room)'s hint. The proof that
+//! the lowest descriptor there is the lowest of all (see [`lowest`](super::lowest)) holds at one
+//! point in time, with the leaf locked: every leaf below is full. So the next free descriptor of
+//! the leaf at that time is the second lowest. The slow path takes both at one time too (see
 //! [`several`](super::several)).
 
 use core::hint::cold_path;
@@ -18,12 +18,12 @@ use crate::{Error, Fd, FdFlags};
 type Pair<T> = (Ref<T>, Ref<T>);
 
 impl<T: ?Sized + Send + Sync> FdTable<T> {
-    /// Opens two files under the two lowest free numbers, the first under the first.
+    /// Opens two files at the two lowest free descriptors, the first at the lower one.
     ///
     /// If there is an error, both are dropped, outside of all locks.
     #[inline]
     pub(crate) fn open_pair(&self, pair: Pair<T>, flags: FdFlags) -> Result<(Fd, Fd), Error> {
-        // Nearly always the lock of the leaf is free. Then nothing is called.
+        // Nearly always the lock of the leaf is free. Then this makes no calls.
         let opened = self.open_pair_hinted(pair, flags, Way::Prompt);
         opened.or_else(|pair| self.open_pair_patiently(pair, flags))
     }
@@ -34,7 +34,7 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
         opened.or_else(|pair| self.open_pair_searching(pair, flags))
     }
 
-    /// Opens both in the leaf that is hinted at, or gives them back.
+    /// Opens both in the leaf of the hint, or returns them.
     #[inline(always)]
     fn open_pair_hinted(
         &self,
@@ -82,18 +82,18 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
         Ok((first, second))
     }
 
-    /// Puts a file behind a number that was taken under the lock of the structure.
+    /// Installs a file at a descriptor that was taken under the lock of the structure.
     fn put_in(structure: &Structure<'_, T>, fd: Fd, file: Ref<T>) {
         let (index, bit) = place_of(fd.index());
         let leaf = structure.lock_leaf(index);
-        debug_assert!(leaf.is_some(), "a leaf with a number that is taken stays");
+        debug_assert!(leaf.is_some(), "a leaf with a taken descriptor stays");
         if let Some(mut leaf) = leaf {
             leaf.put(bit, file);
         }
     }
 }
 
-/// Finds the two lowest free numbers of a leaf.
+/// Finds the two lowest free descriptors of a leaf.
 #[inline(always)]
 fn lowest_two_in<T: ?Sized>(leaf: &LeafGuard<'_, T>) -> Option<(usize, usize)> {
     let first = leaf.open.lowest_clear(0)?;

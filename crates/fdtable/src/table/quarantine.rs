@@ -1,13 +1,13 @@
-//! Numbers that were closed and are not given out again for a while.
+//! Quarantine: closed descriptors are not reused for a while.
 //!
-//! A program that closes a descriptor twice closes somebody else's, if the number has been given
-//! out in between. In quarantine it has not, and the second close answers EBADF.
+//! A program that closes a descriptor twice closes another file, if the descriptor was reused in
+//! between. In quarantine it was not, and the second close returns EBADF.
 //!
-//! While the mode is on, the tree's gate is shut: every open and close takes the long way, where
-//! the numbers are counted. When it is off, nothing of it is on the short way.
+//! While the mode is on, the tree's gate is shut: every open and close takes the slow path, which
+//! counts opens. While it is off, the fast path has no code for it.
 //!
-//! A number in quarantine is taken and has no file, as one that is reserved, and is kept out of
-//! the tables of children in the same way.
+//! A descriptor in quarantine is taken and has no file, like a reserved one, and is kept out of the
+//! tables of children in the same way.
 
 use alloc::collections::VecDeque;
 
@@ -18,17 +18,17 @@ use fdtable_base::room::Notices;
 use super::{FdTable, Structure, place_of};
 use crate::{Error, Fd};
 
-/// How many numbers wait at the most: so much work it is to end them all, to look for one of them,
-/// or to keep them out of a child.
+/// The maximum number of descriptors in quarantine. It bounds the work to free them all, to find
+/// one of them, or to keep them out of a child.
 pub(crate) const MOST: usize = 1024;
 
-/// The numbers in quarantine.
+/// The descriptors in quarantine.
 pub(super) struct Quarantine {
-    /// How many opens a number waits for; 0 if the mode is off.
+    /// How many opens a descriptor waits for; 0 if the mode is off.
     opens: u64,
-    /// How many opens there were.
+    /// The number of opens so far.
     now: u64,
-    /// The numbers, and how many opens there had been when each was closed.
+    /// The descriptors, and the number of opens before each was closed.
     numbers: VecDeque<(usize, u64)>,
 }
 
@@ -45,13 +45,13 @@ impl Quarantine {
         self.opens > 0
     }
 
-    /// Returns how many opens a number waits for.
+    /// Returns how many opens a descriptor waits for.
     pub(super) fn opens(&self) -> u32 {
-        // It came as one.
+        // It was set from a `u32`.
         self.opens as u32
     }
 
-    /// Takes out the oldest number if it has waited for long enough.
+    /// Removes the oldest descriptor if it has waited for long enough.
     fn pop_due(&mut self) -> Option<usize> {
         let &(number, since) = self.numbers.front()?;
         (self.now - since >= self.opens).then(|| {
@@ -62,7 +62,7 @@ impl Quarantine {
 }
 
 impl<T: ?Sized + Send + Sync> FdTable<T> {
-    /// Has numbers that are closed wait for so many opens; 0 ends the mode.
+    /// Delays the reuse of closed descriptors by `opens` opens; 0 turns the mode off.
     pub(crate) fn set_quarantine(&self, opens: u32) {
         let mut structure = self.tree.lock();
         let was_on = structure.quarantine.is_on();
@@ -86,7 +86,7 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
         self.tree.lock().quarantine.opens()
     }
 
-    /// Makes room for as many numbers as a leaf has, if the mode is on.
+    /// Makes room for as many descriptors as a leaf has, if the mode is on.
     pub(super) fn prepare_quarantine(structure: &mut Structure<'_, T>) -> Result<(), Error> {
         if structure.quarantine.is_on() {
             structure.reserved.prepare(1)?;
@@ -96,8 +96,9 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
         Ok(())
     }
 
-    /// Puts a number in quarantine that is taken and has no file any more; if it is full, frees the
-    /// number that has waited longest. After [`prepare_quarantine`](Self::prepare_quarantine).
+    /// Puts a descriptor in quarantine that is taken and has no file any more. If the quarantine is
+    /// full, frees the descriptor that has waited longest. Call
+    /// [`prepare_quarantine`](Self::prepare_quarantine) first.
     pub(super) fn enter_quarantine(
         &self,
         structure: &mut Structure<'_, T>,
@@ -115,7 +116,7 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
         notices
     }
 
-    /// Frees a number that somebody asks for by its name, if it is in quarantine.
+    /// Frees the descriptor that a call targets, if it is in quarantine.
     pub(super) fn free_from_quarantine(
         &self,
         structure: &mut Structure<'_, T>,
@@ -130,9 +131,9 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
         }
     }
 
-    /// Has `search` take a descriptor, after those that have waited for long enough were freed, and
-    /// counts the open. Rather than find none, it frees one that has not. While `search` finds
-    /// nothing and no error, other threads get the lock in between.
+    /// Calls `search` to take a descriptor, and counts the open. First it frees the descriptors
+    /// that have waited for long enough. Rather than find none, it frees one that has not. While
+    /// `search` finds nothing and no error, other threads get the lock in between.
     pub(super) fn count_search(
         &self,
         structure: &mut Structure<'_, T>,
@@ -153,12 +154,12 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
         }
     }
 
-    /// Counts opens, for the numbers that wait for them.
+    /// Counts opens, for the waiting descriptors.
     pub(super) fn count_opens(structure: &mut Structure<'_, T>, opens: usize) {
         structure.quarantine.now += opens as u64;
     }
 
-    /// Frees the numbers that have waited for long enough.
+    /// Frees the descriptors that have waited for long enough.
     pub(super) fn end_due(&self, structure: &mut Structure<'_, T>) {
         while let Some(number) = structure.quarantine.pop_due() {
             // The search that follows takes the notices.
@@ -166,14 +167,14 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
         }
     }
 
-    /// Finds the oldest number from `min` to the limit.
+    /// Finds the oldest descriptor from `min` to the limit.
     fn oldest(&self, structure: &Structure<'_, T>, min: usize) -> Option<usize> {
         let limit = self.room.limit();
         let mut numbers = structure.quarantine.numbers.iter();
         numbers.position(|&(number, _)| (min..limit).contains(&number))
     }
 
-    /// Frees the oldest number from `min` to the limit, since no other is left. Returns true if
+    /// Frees the oldest descriptor from `min` to the limit, since no other is left. Returns true if
     /// there was one.
     fn end_oldest(&self, structure: &mut Structure<'_, T>, min: usize) -> bool {
         let found = self.oldest(structure, min);
@@ -185,8 +186,8 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
         oldest.is_some()
     }
 
-    /// Frees the `count` oldest numbers below the limit, or none if there are fewer. Returns true
-    /// if it freed them.
+    /// Frees the `count` oldest descriptors below the limit, or none if there are fewer. Returns
+    /// true if it freed them.
     pub(super) fn end_several(&self, structure: &mut Structure<'_, T>, count: usize) -> bool {
         let limit = self.room.limit();
         let numbers = structure.quarantine.numbers.iter();
@@ -194,12 +195,12 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
         waiting >= count && (0..count).all(|_| self.end_oldest(structure, 0))
     }
 
-    /// Returns true if a search that finds nothing free would free a number.
+    /// Returns true if a search that finds nothing free would free a descriptor.
     pub(super) fn would_end_one(&self, structure: &Structure<'_, T>) -> bool {
         self.oldest(structure, 0).is_some()
     }
 
-    /// Frees a number that has left the list.
+    /// Frees a descriptor that was removed from the list.
     fn end_quarantine(&self, structure: &mut Structure<'_, T>, number: usize) -> Notices {
         let (index, bit) = place_of(number);
         structure.reserved.remove(index);

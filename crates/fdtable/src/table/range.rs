@@ -1,7 +1,7 @@
-//! Closing many numbers: `close_range(2)`, and `execve(2)`.
+//! Closing many descriptors: `close_range(2)`, and `execve(2)`.
 //!
-//! The range is worked off leaf by leaf, each in one step. A leaf that loses all that it has is
-//! taken out of the tree as it is, also one that is shared: no copy is made to be emptied.
+//! The range is closed leaf by leaf, each atomically. A leaf that loses all its descriptors is
+//! removed from the tree as it is, also a shared one: no copy is made only to be emptied.
 
 use arrayvec::ArrayVec;
 use fdtable_base::bitmap::BITS;
@@ -17,13 +17,13 @@ use crate::{Error, Fd, FdFlags};
 
 type Retired<T> = tree::Retired<T, Notes>;
 
-/// The files that were taken out of one leaf. They are released when this is dropped: after the
-/// lock.
+/// The files removed from one leaf. They are released when this is dropped: after the lock is
+/// released.
 #[must_use = "dropping this runs release hooks; do it outside of the lock"]
 struct Released<T: ?Sized> {
     /// The whole leaf, with its files.
     leaf: Option<Retired<T>>,
-    /// Or some of its files.
+    /// Some of its files, if the leaf stays.
     files: ArrayVec<Ref<T>, BITS>,
     woken: Option<Woken>,
 }
@@ -39,7 +39,8 @@ impl<T: ?Sized> Released<T> {
 }
 
 impl<T: ?Sized> Drop for Released<T> {
-    /// Releases each of the files in ascending order, also if hooks panic. A leaf does so itself.
+    /// Releases the files in ascending order, also if hooks panic. A removed leaf does the same
+    /// itself.
     fn drop(&mut self) {
         self.files.reverse();
         unwind::finish(|| {
@@ -50,11 +51,11 @@ impl<T: ?Sized> Drop for Released<T> {
     }
 }
 
-/// Files whose descriptors were closed in one step, and which are released soon.
+/// Files whose descriptors were closed in one step. They are released soon.
 pub(crate) struct Closed<'r, T: ?Sized>(&'r Released<T>);
 
 impl<'r, T: ?Sized> Closed<'r, T> {
-    /// Returns each of the files once for each of its descriptors.
+    /// Returns each file once for each of its descriptors.
     pub(crate) fn files(self) -> impl Iterator<Item = Ref<T>> + 'r {
         let leaf = self.0.leaf.iter();
         let of_leaf = leaf.flat_map(|leaf| (0..BITS).filter_map(|bit| leaf.get(bit)));
@@ -63,8 +64,8 @@ impl<'r, T: ?Sized> Closed<'r, T> {
 }
 
 impl<T: ?Sized + Send + Sync> FdTable<T> {
-    /// Closes every open number from `first` to `last`. What is closed in one step is shown to
-    /// `flush`, outside of the lock. Goes on after a panic of `flush` or of a hook.
+    /// Closes every open descriptor from `first` to `last`. The files of each step are passed to
+    /// `flush`, outside of the lock. Continues after a panic of `flush` or of a hook.
     pub(crate) fn close_range(
         &self,
         first: usize,
@@ -81,7 +82,7 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
         closed
     }
 
-    /// Closes every open number that is to be closed on exec, as `close_range`.
+    /// Closes every open descriptor with close-on-exec, like [`close_range`](Self::close_range).
     pub(crate) fn close_on_exec(&self, mut flush: impl FnMut(Closed<'_, T>)) -> Result<(), Error> {
         let chosen = |leaf: &Leaf<T>| leaf.installed_of(leaf.cloexec.bits());
         let mut leaves = self.leaves(0, Fd::MAX.index());
@@ -92,8 +93,8 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
         closed
     }
 
-    /// Closes every open number that is not kept, in a table that nobody else has. A panic ends it:
-    /// the caller drops the table.
+    /// Closes every open descriptor that is not kept. No other thread uses the table. A panic ends
+    /// it: the caller drops the table.
     pub(crate) fn close_unkept(
         &self,
         mut keep: impl FnMut(Fd, &T, FdFlags) -> bool,
@@ -105,7 +106,7 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
         })
     }
 
-    /// Picks what is not kept among the open numbers of a leaf.
+    /// Returns the set of the open descriptors of a leaf that are not kept.
     fn unkept(&self, index: usize, keep: &mut impl FnMut(Fd, &T, FdFlags) -> bool) -> u64 {
         let section = rcu::read_lock();
         let Some(leaf) = self.tree.leaf(index, &section) else {
@@ -120,7 +121,7 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
             .fold(0, |unkept, bit| unkept | 1 << bit)
     }
 
-    /// Has every open number from `first` to `last` closed on exec.
+    /// Sets close-on-exec on every open descriptor from `first` to `last`.
     pub(crate) fn set_cloexec_range(&self, first: usize, last: usize) -> Result<(), Error> {
         let mut leaves = self.leaves(first, last);
         leaves.try_for_each(|(index, meant)| {
@@ -137,8 +138,8 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
         })
     }
 
-    /// Looks at a leaf when nobody is changing it: a number that is being closed is not open any
-    /// more by its bit, and others still find its file.
+    /// Looks at a leaf while no thread changes it. During a close a descriptor is not open by its
+    /// bit, but lookups still find its file.
     fn look<R>(
         structure: &Structure<'_, T>,
         index: usize,
@@ -146,13 +147,13 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
     ) -> Option<R> {
         match structure.lock_leaf(index) {
             Some(leaf) => Some(look(&leaf)),
-            // Shared, so that nobody writes it; or not there.
+            // Shared, so no thread writes it; or it does not exist.
             None => structure.leaf(index).map(look),
         }
     }
 
-    /// Iterates over the leaves that have numbers from `first` to `last`. Returns the index of
-    /// each, and which of its numbers these are.
+    /// Iterates over the leaves with descriptors from `first` to `last`. Returns the index of each,
+    /// and the set of those descriptors.
     fn leaves(&self, first: usize, last: usize) -> impl Iterator<Item = (usize, u64)> {
         let mut from = first / BITS;
         core::iter::from_fn(move || {
@@ -168,7 +169,7 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
         })
     }
 
-    /// Closes what `choose` picks among the open numbers of a leaf.
+    /// Closes the descriptors that `choose` picks among the open ones of a leaf.
     fn close_some(
         &self,
         index: usize,
@@ -179,7 +180,7 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
         let mut structure = self.tree.lock();
         self.close_chosen(&mut structure, index, choose, &mut released)?;
         drop(structure);
-        // Before the files are shown, which may take long: the numbers are free.
+        // First, since `flush` may take long: the descriptors are free.
         drop(released.woken.take());
         // A panic of `flush` releases them too.
         flush(Closed(&released));
@@ -210,7 +211,7 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
         Ok(())
     }
 
-    /// Closes numbers of a leaf that can be written.
+    /// Closes descriptors of a writable leaf.
     fn close_each(
         &self,
         structure: &mut Structure<'_, T>,
@@ -244,9 +245,9 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
         Ok(())
     }
 
-    /// Takes a leaf out if all that it has is to go. If it is below the second of the hint, opens
-    /// look there next. Before it is gone the hint is stale: who finds the leaf gone, and so a
-    /// number not open, does not open a higher one.
+    /// Removes a leaf if all its descriptors are to be closed. If it is below the second leaf of
+    /// the hint, opens look there next. The hint becomes stale before the leaf is removed. So a
+    /// thread that finds the leaf gone, and thus a descriptor not open, does not open a higher one.
     fn remove_leaf(
         &self,
         structure: &mut Structure<'_, T>,
@@ -256,7 +257,7 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
         let hint = self.room.hinted();
         let is_hinted = index < self.room.second().unwrap_or(hint);
         let hint = is_hinted.then(|| self.take_notices(structure));
-        // Asked again of a leaf that others may write, once it is locked.
+        // Checked again under the lock of the leaf, if other threads may write it.
         let removed = structure.remove_if(index, |leaf| {
             is_all(leaf) && leaf.state().mark != Mark::Noticed
         });

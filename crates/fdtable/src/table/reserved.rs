@@ -1,9 +1,9 @@
-//! Numbers that are taken and have no file yet.
+//! Reserved descriptors: they are taken and have no file yet.
 //!
-//! They belong to this table alone, also when it is shared by a fork. So the table knows in which
-//! leaves there are some: such a leaf stays the table's own, and the child gets a copy at once
-//! (see [`share`](super::share)). Then whoever has a reservation can always install or drop it
-//! without memory.
+//! They belong to this table alone, also when it is shared by a fork. So the table keeps a list of
+//! the leaves with reservations. Such a leaf stays the table's own, and the child gets a copy at
+//! once (see [`share`](super::share)). So a reservation can always be installed or dropped without
+//! memory.
 
 use alloc::vec::Vec;
 
@@ -14,11 +14,12 @@ use fdtable_base::room::Notices;
 use super::{FdTable, LeafGuard, Structure, place_of, take};
 use crate::{Error, Fd, FdFlags};
 
-/// How many descriptors are reserved at one moment: more than a message of `SCM_RIGHTS` carries.
-/// More are reserved in steps of so many, so that no call holds the lock for long.
+/// The number of descriptors that are reserved atomically: more than a message of `SCM_RIGHTS`
+/// carries. A larger count is reserved in steps of that size, so that no call holds the lock for
+/// long.
 pub(crate) const AT_ONCE: usize = 256;
 
-/// How many numbers are reserved in which leaf.
+/// The number of reserved descriptors in each leaf.
 #[derive(Default)]
 pub(crate) struct Reserved {
     /// In ascending order of the leaves.
@@ -26,7 +27,7 @@ pub(crate) struct Reserved {
 }
 
 impl Reserved {
-    /// Makes room for so many more leaves.
+    /// Makes room for `leaves` more leaves.
     pub(super) fn prepare(&mut self, leaves: usize) -> Result<(), OutOfMemory> {
         self.leaves.try_reserve(leaves).map_err(|_| OutOfMemory)
     }
@@ -35,7 +36,7 @@ impl Reserved {
         self.leaves.binary_search_by_key(&index, |&(leaf, _)| leaf)
     }
 
-    /// Counts one more in a leaf. After [`prepare`](Self::prepare).
+    /// Counts one more reservation in a leaf. Call [`prepare`](Self::prepare) first.
     pub(super) fn add(&mut self, index: usize) {
         match self.place(index) {
             Ok(there) => self.leaves[there].1 += 1,
@@ -59,14 +60,14 @@ impl Reserved {
 }
 
 impl<T: ?Sized + Send + Sync> FdTable<T> {
-    /// Reserves the lowest free number that is `min` or more.
+    /// Reserves the lowest free descriptor that is `min` or more.
     pub(crate) fn reserve(&self, min: Fd, flags: FdFlags) -> Result<Fd, Error> {
         let mut structure = self.tree.lock();
         self.reserve_locked(&mut structure, min, flags)
     }
 
-    /// Reserves the `count` lowest free descriptors, or none: [`AT_ONCE`] at a moment. `fds`, which
-    /// is empty, has room for all.
+    /// Reserves the `count` lowest free descriptors, or none, in atomic steps of [`AT_ONCE`]. `fds`
+    /// is empty and has room for all.
     pub(crate) fn reserve_many(
         &self,
         count: usize,
@@ -92,7 +93,7 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
         Ok(())
     }
 
-    /// Reserves the lowest free descriptors at one moment, or none.
+    /// Reserves the lowest free descriptors atomically, or none.
     fn reserve_some(
         &self,
         structure: &mut Structure<'_, T>,
@@ -151,7 +152,7 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
         Ok(fd)
     }
 
-    /// Puts the file behind a number that the caller has reserved.
+    /// Installs a file at a descriptor that the caller has reserved.
     pub(crate) fn install(&self, fd: Fd, file: Ref<T>) {
         let (index, bit) = place_of(fd.index());
         let mut structure = self.tree.lock();
@@ -167,7 +168,7 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
         drop(woken);
     }
 
-    /// Frees a number that the caller has reserved.
+    /// Frees a descriptor that the caller has reserved.
     pub(crate) fn unreserve(&self, fd: Fd) {
         let mut structure = self.tree.lock();
         let notices = self.free_reserved(&mut structure, fd);
@@ -177,8 +178,8 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
         self.look_at(notices);
     }
 
-    /// The same for a number that was open before it was reserved: it goes into quarantine, if that
-    /// is on and there is memory.
+    /// Frees a reserved descriptor that was open before. It goes into quarantine, if that is on and
+    /// there is memory.
     #[cfg(feature = "std")]
     pub(crate) fn unreserve_closed(&self, fd: Fd) {
         let mut structure = self.tree.lock();

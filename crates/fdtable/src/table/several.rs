@@ -1,8 +1,8 @@
-//! Several of the lowest free descriptors at one moment, or none.
+//! Opens several of the lowest free descriptors atomically, or none.
 //!
-//! If the first leaf with a free descriptor has enough of them, they are taken like one: at the
-//! moment at which [`lowest`](super::lowest) may take the first, everything below is taken and the
-//! leaf is locked, so the next ones in the leaf are the next lowest.
+//! If the first leaf with a free descriptor has enough of them, they are taken like one. When
+//! [`lowest`](super::lowest) may take the first, everything below is taken and the leaf is locked,
+//! so the next ones in the leaf are the next lowest.
 //!
 //! If they are in several leaves, the tree's gate is shut for the search. Then no thread is inside
 //! a leaf, and every change waits for the lock of the structure, which the search holds: it takes
@@ -13,9 +13,9 @@
 //! where it crosses a leaf, once in 32 pairs that are opened in a row.
 //!
 //! Before the gate is shut, a *survey* walks over the same leaves with the gate open, in holds of
-//! the lock that are as short as those of any search: it marks the leaves that are full and copies
-//! those that are shared. So the search finds little to do but to take. If other threads have
-//! undone that meanwhile, it frees what it has taken, lets others have the lock, and begins anew
+//! the lock that are as short as those of any search. It marks full leaves and copies shared ones,
+//! so the search has little left to do but to take. If other threads have undone that meanwhile,
+//! the search frees the descriptors that it has taken, lets others have the lock, and begins anew
 //! with a larger budget; the largest is enough for leaves that are all shared by a fork each time.
 
 use super::lowest::{Budget, Pass};
@@ -48,7 +48,7 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
                 taken => taken,
             };
             if taken? == Some(Taken::All) {
-                // Those that waited in quarantine are not taken in their order.
+                // Descriptors from quarantine are not taken in ascending order.
                 fds.sort_unstable();
                 Self::count_opens(structure, fds.len());
                 return Ok(());
@@ -94,8 +94,8 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
         taken
     }
 
-    /// Marks and copies leaves up to the one with the last of `count` free descriptors, as far as
-    /// one hold of the lock allows. The gate is open: what it finds may change.
+    /// Marks and copies leaves until `count` free descriptors are found. Stops where one hold of
+    /// the lock ends. The gate is open, so the result may become stale.
     fn survey(&self, structure: &mut Structure<'_, T>, count: usize) -> Result<Pass, Error> {
         let mut budget = Budget::of_one_hold();
         let mut index = self.room.hinted();
@@ -118,7 +118,7 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
         Ok(Pass::Room)
     }
 
-    /// With the gate shut.
+    /// Takes all with the gate shut.
     fn take_all(
         &self,
         structure: &mut Structure<'_, T>,
@@ -157,7 +157,7 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
     }
 }
 
-/// What a search has taken of what it wants.
+/// How many of the wanted descriptors a search has taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Taken {
     All,
@@ -165,8 +165,8 @@ enum Taken {
     TooFew,
 }
 
-/// Takes the lowest of the free descriptors of a locked leaf, as many as `fds` has places for, and
-/// returns how many.
+/// Takes the lowest free descriptors of a locked leaf, and returns how many. It takes as many as
+/// `fds` has places for.
 fn take_some<T: ?Sized>(
     leaf: &mut LeafGuard<'_, T>,
     index: usize,
@@ -191,7 +191,8 @@ mod tests {
 
     const NONE: FdFlags = FdFlags::empty();
 
-    /// A table whose descriptors below 64 times `leaves` were all opened by name, but for 5.
+    /// Makes a table whose descriptors below 64 times `leaves` were all opened by `dup_to`, except
+    /// 5.
     fn unmarked(leaves: usize) -> Files<()> {
         let files = Files::with_limit(MAX_LIMIT as u32);
         let first = files.open(FileRef::new(()), NONE).expect("there is room");
@@ -213,7 +214,7 @@ mod tests {
         assert_eq!(holds, Some(499 / 17));
     }
 
-    /// As many leaves as need more holds of the lock than a number that doubles has bits.
+    /// The leaves need more holds of the lock than a doubling `usize` has bits.
     #[test]
     fn a_pair_is_opened_around_any_number_of_leaves_that_no_search_has_marked() {
         const LEAVES: usize = 1200;

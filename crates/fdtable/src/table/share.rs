@@ -1,11 +1,11 @@
 //! The table of a child: `fork(2)`.
 //!
-//! Both tables have the same nodes, and copy what they write (see [`fdtable_base::tree`]). It is
-//! the table of one moment: the gate is shut, so nobody is inside a leaf.
+//! Both tables have the same nodes, and copy those that they write (see [`fdtable_base::tree`]).
+//! The copy is atomic: the gate is shut, so no thread is inside a leaf.
 //!
-//! Before, notices are taken: they say of leaves that are marked as full that they are not, and
-//! the marks are in the nodes that will be shared. And a leaf that has a reservation is not
-//! shared. It stays the parent's own, and the child's copy has these numbers free.
+//! Before that, notices are taken: a notice says that a leaf is not full although it is marked as
+//! full, and the marks are in the nodes that will be shared. A leaf with a reservation is not
+//! shared. It stays the parent's own, and in the child's copy these descriptors are free.
 
 use alloc::vec::Vec;
 
@@ -15,8 +15,8 @@ use super::{FdTable, Mark, Origin, Structure};
 use crate::Error;
 
 impl<T: ?Sized + Send + Sync> FdTable<T> {
-    /// Makes `child`, which is empty and nobody else's yet, a copy of this table, but for the
-    /// quarantine. Returns how many opens that has numbers wait for in this one.
+    /// Makes `child` a copy of this table, except the quarantine. `child` is empty and not shared
+    /// yet. Returns the number of opens that a descriptor waits for in this table's quarantine.
     pub(crate) fn fork_into(&self, child: &mut Self) -> Result<u32, Error> {
         let mut structure = self.tree.lock();
         let quarantine = structure.quarantine.opens();
@@ -36,7 +36,7 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
         // The child's leaves may be marked as passed; then it must be able to leave notices.
         child.room.prepare()?;
         self.settle(structure);
-        // A child has no use for them, and does not know them.
+        // A child does not need them, and has no list of them.
         Self::remove_idle(structure);
         let kept = reserved_leaves(structure)?;
         structure.share_with(&mut child.tree, kept.iter().copied())?;
@@ -44,7 +44,7 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
         Ok(())
     }
 
-    /// Frees the numbers of a leaf that have no file, in the table of a child.
+    /// Frees the descriptors of a leaf that have no file, in the table of a child.
     fn drop_reserved(&mut self, index: usize) {
         let mut structure = self.tree.lock();
         if let Some(mut leaf) = structure.lock_leaf(index) {

@@ -1,6 +1,7 @@
-//! Owner tags: who may close a number.
+//! Owner tags: which callers may close a descriptor.
 //!
-//! A leaf has tags once one of its numbers has one. A number that is opened has none: its tag is 0.
+//! A leaf has tags once one of its descriptors has one. A newly opened descriptor has no tag: its
+//! tag is 0.
 
 use alloc::boxed::Box;
 
@@ -18,13 +19,13 @@ impl Notes {
         self.tags.as_deref().map(|tags| try_box(*tags)).transpose()
     }
 
-    /// Returns the tag of a number.
+    /// Returns the tag of a descriptor.
     #[inline(always)]
     pub(super) fn tag(&self, bit: usize) -> u64 {
         self.tags.as_ref().map_or(0, |tags| tags[bit])
     }
 
-    /// Has a number that is freed be nobody's.
+    /// Clears the tag of a freed descriptor.
     #[inline(always)]
     pub(super) fn clear_tag(&mut self, bit: usize) {
         if let Some(tags) = &mut self.tags {
@@ -32,7 +33,7 @@ impl Notes {
         }
     }
 
-    /// Sets the tag of a number. The leaf gets the tags of `new` if it has none.
+    /// Sets the tag of a descriptor. The leaf takes the tags of `new` if it has none.
     fn set_tag(&mut self, bit: usize, tag: u64, new: &mut Option<Tags>) {
         if self.tags.is_none() && tag != 0 {
             self.tags = new.take();
@@ -44,7 +45,7 @@ impl Notes {
 }
 
 impl<T: ?Sized + Send + Sync> FdTable<T> {
-    /// Returns the tag of an open number.
+    /// Returns the tag of an open descriptor.
     pub(crate) fn tag(&self, fd: RawFd) -> Result<u64, Error> {
         let (_, bit) = place_of(index_of(fd));
         self.with_leaf(fd, |leaf| {
@@ -56,7 +57,7 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
         })?
     }
 
-    /// Changes the tag of an open number, if it is the expected one.
+    /// Changes the tag of an open descriptor, if it is the expected one.
     pub(crate) fn exchange_tag(&self, fd: RawFd, expected: u64, new: u64) -> Result<(), Error> {
         let (_, bit) = place_of(index_of(fd));
         // Made before the leaf is locked, and dropped after it if it was not needed.
@@ -72,7 +73,7 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
     }
 }
 
-/// Refuses who is not the owner of a number.
+/// Returns an error if the tag is not the descriptor's.
 #[inline(always)]
 pub(super) fn check<T: ?Sized>(leaf: &LeafGuard<'_, T>, bit: usize, tag: u64) -> Result<(), Error> {
     if leaf.state().tag(bit) == tag {

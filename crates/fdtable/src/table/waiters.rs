@@ -1,10 +1,10 @@
-//! Those who wait for something to happen to a number: that one is free, that a reservation ends,
-//! that nobody uses a file through it any more.
+//! Waiters: threads and tasks that wait until a descriptor is free, until a reservation ends, or
+//! until no thread uses a file through a descriptor.
 //!
-//! While somebody waits, the tree's gate is shut, so that every change takes the long way. What
-//! frees a number there, or ends something, takes the waiters with it and wakes them after the
-//! lock. They look again, and wait again if it was not for them. Nobody who does not wait pays
-//! for it.
+//! While there are waiters, the tree's gate is shut, so that every change takes the slow path. A
+//! change there that frees a descriptor, or ends a reservation or a use, takes the waiters and
+//! wakes them after the lock is released. They check again, and wait again if their condition is
+//! not met. Without waiters this costs nothing.
 
 use alloc::vec::Vec;
 use core::mem;
@@ -15,19 +15,19 @@ use fdtable_base::unwind;
 use super::{FdTable, Structure};
 use crate::Error;
 
-/// Who waits, in the order in which they came.
+/// The waiters, in the order of their arrival.
 #[derive(Default)]
 pub(super) struct Waiters(Vec<Waiter>);
 
-/// Somebody who waits.
+/// A waiting task or thread.
 pub(crate) enum Waiter {
     Task(Waker),
     #[cfg(feature = "std")]
     Thread(std::thread::Thread),
 }
 
-/// Those who are to be woken. They are when this is dropped: after the lock.
-#[must_use = "dropping this wakes those who wait; do it outside of the lock"]
+/// The waiters to wake. They are woken when this is dropped: after the lock is released.
+#[must_use = "dropping this wakes the waiters; do it outside of the lock"]
 pub(super) struct Woken(Vec<Waiter>);
 
 impl Waiter {
@@ -41,8 +41,8 @@ impl Waiter {
 }
 
 impl Drop for Woken {
-    /// Wakes each. A panic of a waker is contained: the thread whose change wakes a task has
-    /// nothing to do with it, and its change is not to be left half done.
+    /// Wakes each waiter. A panic of a waker is contained: the thread that wakes the task is not
+    /// responsible for it, and must complete its change.
     fn drop(&mut self) {
         unwind::finish(|| {
             while let Some(waiter) = self.0.pop() {
@@ -52,7 +52,7 @@ impl Drop for Woken {
     }
 }
 
-/// A table may end while tasks wait that were given up: wakers are dropped, and that may panic.
+/// A table may end while abandoned tasks wait: their wakers are dropped, and that may panic.
 impl Drop for Waiters {
     fn drop(&mut self) {
         unwind::finish(|| {
@@ -64,8 +64,8 @@ impl Drop for Waiters {
 }
 
 impl Waiters {
-    /// Adds a waiter, unless it waits already. It is left to the caller if it is not added: to drop
-    /// it runs a caller's code, which must not run under the lock.
+    /// Adds a waiter, unless it waits already. If it is not added, it stays with the caller:
+    /// dropping it runs a caller's code, which must not run under the lock.
     fn add(&mut self, waiter: &mut Option<Waiter>) -> Result<(), Error> {
         let is_new = |new: &Waiter| !self.0.iter().any(|there| there.is_same(new));
         if waiter.as_ref().is_some_and(is_new) {
@@ -77,7 +77,7 @@ impl Waiters {
 }
 
 impl Waiter {
-    /// Tells whether to wake the one is to wake the other.
+    /// Returns true if waking one also wakes the other.
     fn is_same(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Task(one), Self::Task(other)) => one.will_wake(other),
@@ -90,8 +90,8 @@ impl Waiter {
 }
 
 impl<T: ?Sized + Send + Sync> FdTable<T> {
-    /// Asks whether what is waited for has come, and has `waiter` woken after the next change if
-    /// it has not. Answers an error of `ask` as it is.
+    /// Calls `ask`. If it returns nothing, registers `waiter`, to be woken after the next change.
+    /// Returns an error of `ask` unchanged.
     pub(crate) fn ask_or_wait<R>(
         &self,
         waiter: Waiter,
@@ -100,13 +100,13 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
         // Dropped after the lock.
         let mut waiter = Some(waiter);
         let mut structure = self.tree.lock();
-        // Shut before the question: what comes after it is seen.
+        // Shut before `ask`: a change that comes after it sees the waiter.
         structure.shut_gate();
         let answer = ask(self, &mut structure);
         if matches!(answer, Ok(None)) {
             let first = structure.waiters.0.is_empty();
             match structure.waiters.add(&mut waiter) {
-                // It stays shut until they are taken.
+                // It stays shut until the waiters are taken.
                 Ok(()) if first => return answer,
                 Ok(()) => {}
                 Err(error) => {
@@ -119,7 +119,7 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
         answer
     }
 
-    /// Takes all who wait, since something has changed.
+    /// Takes all waiters after a change.
     pub(super) fn take_waiters(structure: &mut Structure<'_, T>) -> Woken {
         if structure.waiters.0.is_empty() {
             return Woken(Vec::new());
