@@ -1,15 +1,15 @@
-//! Models of the table: small programs of two or three threads, which `loom` runs in every order
-//! of their steps, and forevery older value that a load may still return.
+//! Models of the table: small programs of two or three threads. `loom` runs them in every order of
+//! their steps, and for every older value that a load may still return.
 //!
-//! Leaves have 4 numbers there and nodes 2 children, so that a table of 9 numbers has three
-//! leaves and two roots one above the other. Whatever goes wrong shows as a look at an object
-//! that does not come before its end, as an object that ends twice or never, or as an answer
-//! that no order of the calls explains.
+//! Leaves have 4 descriptors in the models and nodes 2 children, so that a table of 9 descriptors
+//! has three leaves and two roots one above the other. A bug shows as a look at an object that is
+//! not ordered before the object's end, as an object that ends twice or never, or as a result that
+//! no order of the calls explains. The first line of each model names the bug that it looks for.
 //!
 //! `RUSTFLAGS="--cfg loom" cargo test -p fdtable --release --lib models` runs them, in a minute.
 
 use loom::sync::atomic::AtomicUsize;
-// No ordering of the models' own: what the table does not order is not ordered.
+// The models add no ordering: an order that the table does not establish does not exist.
 use loom::sync::atomic::Ordering::Relaxed;
 use loom::thread::JoinHandle;
 use std::sync::{Arc, Mutex};
@@ -19,7 +19,7 @@ use crate::{Error, Fd, FdFlags, FileRef, Files, RawFd, rcu};
 
 const NONE: FdFlags = FdFlags::empty();
 
-/// Something that must not be looked at after its end, nor at the same time.
+/// An object that must not be read after its end, nor concurrently with it.
 struct Watched {
     /// The checker fails when a load is not ordered before the exclusive access of the end.
     word: AtomicUsize,
@@ -41,17 +41,17 @@ impl Watched {
 
 impl Drop for Watched {
     fn drop(&mut self) {
-        // A model that has failed is not watched any more.
+        // A model that has failed is not checked further.
         if !std::thread::panicking() {
             self.word.with_mut(|word| *word = 0);
         }
     }
 }
 
-/// A file of two parts: one ends at the release, one at the drop.
+/// A file with two parts: one ends at the release, one at the drop.
 struct Object {
     number: usize,
-    /// No lock of the model's: it orders nothing.
+    /// Not a lock of loom's: it orders nothing.
     held: Mutex<Option<Watched>>,
     found: Watched,
 }
@@ -61,7 +61,7 @@ impl Object {
         self.found.look();
     }
 
-    /// Looks with a reference.
+    /// Reads the object through a reference.
     fn look(&self) {
         self.found.look();
         let held = self.held.lock().expect("no panic");
@@ -74,7 +74,7 @@ impl Object {
     }
 }
 
-/// Makes the objects of a model, and knows whether all have ended.
+/// Makes the objects of a model, and checks whether all have ended.
 #[derive(Clone, Default)]
 struct Fates {
     released: Arc<()>,
@@ -100,8 +100,8 @@ impl Fates {
     }
 }
 
-/// Runs `model` in every order in which threads are interrupted, while they could go on, so often
-/// in all, or as often as `LOOM_MAX_PREEMPTIONS` says; and says how many there were.
+/// Runs `model` in every order with at most `preemptions` preemptions, and prints the number of
+/// executions. `LOOM_MAX_PREEMPTIONS` overrides the bound.
 fn explore(preemptions: usize, model: fn()) {
     let mut builder = loom::model::Builder::new();
     builder.max_branches = builder.max_branches.max(50_000);
@@ -116,7 +116,7 @@ fn explore(preemptions: usize, model: fn()) {
     std::println!("{executions} executions");
 }
 
-/// Makes a table in which the files 0, 1, … are open under these numbers.
+/// Makes a table in which the files 0, 1, … are open at the given descriptors.
 fn table(open: &[RawFd]) -> (Fates, Arc<Files<Object>>) {
     let (fates, files) = (Fates::default(), Files::new());
     for (file, &fd) in open.iter().enumerate() {
@@ -138,14 +138,14 @@ fn join<A>(thread: JoinHandle<A>) -> A {
     thread.join().expect("the thread ends")
 }
 
-/// Gets a file and looks at it; tells which one it is.
+/// Gets a file and reads it; returns which one it is.
 fn get(files: &Files<Object>, fd: RawFd) -> Result<usize, Error> {
     let file = files.get(fd)?;
     file.look();
     Ok(file.number)
 }
 
-/// Borrows a file and looks at it; tells which one it is.
+/// Borrows a file and reads it; returns which one it is.
 fn borrow(files: &Files<Object>, fd: RawFd) -> Result<usize, Error> {
     let section = rcu::read_lock();
     let file = files.borrow(fd, &section)?;
@@ -158,7 +158,7 @@ fn open(files: &Files<Object>, fates: &Fates, file: usize) -> RawFd {
     fd.expect("there is room").raw()
 }
 
-/// Which file is open under each number, in order.
+/// Lists the open descriptors in ascending order, each with its file.
 fn listed(files: &Files<Object>) -> Vec<(RawFd, usize)> {
     let mut open = Vec::new();
     let mut next = files.next_open(0);
@@ -170,7 +170,7 @@ fn listed(files: &Files<Object>) -> Vec<(RawFd, usize)> {
     open
 }
 
-/// A file that is released while a reference is had, or freed while it is looked at.
+/// A file is released while a reference is held, or freed while it is read.
 #[test]
 fn a_get_meets_a_close() {
     explore(3, || {
@@ -183,7 +183,7 @@ fn a_get_meets_a_close() {
     });
 }
 
-/// A file that is dropped inside the section in which it was borrowed.
+/// A file is dropped inside the section in which it was borrowed.
 #[test]
 fn a_borrow_meets_a_close() {
     explore(3, || {
@@ -196,7 +196,7 @@ fn a_borrow_meets_a_close() {
     });
 }
 
-/// An upgrade of a borrowed file that comes too late, and is not told so.
+/// An upgrade of a borrowed file comes too late, and succeeds.
 #[test]
 fn an_upgrade_meets_a_close() {
     explore(3, || {
@@ -218,7 +218,7 @@ fn an_upgrade_meets_a_close() {
     });
 }
 
-/// Puts of one object by three threads, of which two may have revived it.
+/// Three threads drop references to one object, of which two may have revived it.
 #[test]
 fn two_gets_meet_the_last_put() {
     explore(2, || {
@@ -233,7 +233,7 @@ fn two_gets_meet_the_last_put() {
     });
 }
 
-/// A file that is found before it is complete, or a number that is found before its file.
+/// A file is found before it is complete, or a descriptor before its file.
 #[test]
 fn a_get_meets_an_install() {
     explore(3, || {
@@ -248,7 +248,7 @@ fn a_get_meets_an_install() {
     });
 }
 
-/// A file that cannot be found while leaves, nodes and roots come above and beside it.
+/// A file cannot be found while leaves, nodes and roots are added above and beside it.
 #[test]
 fn a_get_meets_growth() {
     explore(3, || {
@@ -262,7 +262,7 @@ fn a_get_meets_growth() {
     });
 }
 
-/// A file in a new leaf, under a new root, that is found before either is complete.
+/// A file in a new leaf, under a new root, is found before either is complete.
 #[test]
 fn a_get_meets_an_open_in_a_new_leaf() {
     explore(3, || {
@@ -275,7 +275,7 @@ fn a_get_meets_an_open_in_a_new_leaf() {
     });
 }
 
-/// A number that two opens both get, or one that is not the lowest.
+/// Two opens get the same descriptor, or one that is not the lowest.
 #[test]
 fn two_opens_get_the_two_lowest() {
     explore(3, || {
@@ -293,7 +293,7 @@ fn two_opens_get_the_two_lowest() {
     });
 }
 
-/// A free number that is forgotten, by the floor or by the summary of full leaves.
+/// A free descriptor is forgotten, by the hint or by the summary of full leaves.
 #[test]
 fn an_open_meets_a_close_below_it() {
     explore(3, || {
@@ -309,7 +309,7 @@ fn an_open_meets_a_close_below_it() {
     });
 }
 
-/// A number of the leaf that is hinted at, though one below was closed before it.
+/// An open takes a descriptor of the leaf of the hint, though a lower one was closed before it.
 #[test]
 fn an_open_meets_closes_in_its_leaf_and_below() {
     explore(2, || {
@@ -325,7 +325,7 @@ fn an_open_meets_closes_in_its_leaf_and_below() {
     });
 }
 
-/// The same of a pair.
+/// A pair takes descriptors of the leaf of the hint, though a lower one was closed before it.
 #[test]
 fn a_pair_meets_closes_in_its_leaf_and_below() {
     explore(2, || {
@@ -342,15 +342,15 @@ fn a_pair_meets_closes_in_its_leaf_and_below() {
     });
 }
 
-/// Makes a table whose first leaf is full, and whose second one has three numbers and is hinted at.
+/// Makes a table whose first leaf is full. The second one has three descriptors and is in the hint.
 fn with_a_hint_above_a_full_leaf() -> (Fates, Arc<Files<Object>>) {
     let (fates, files) = table(&[0, 1, 2, 3]);
     assert_eq!(open(&files, &fates, 4), 4);
     (fates, files)
 }
 
-/// A number of the second leaf of the hint, though one of the first was closed before it: in a
-/// copy, since a child has the leaf too.
+/// An open takes a descriptor of the second leaf of the hint, though one of the first was closed
+/// before it: in a copy, since a child has the leaf too.
 #[test]
 fn an_open_meets_closes_in_a_leaf_that_a_child_has_too() {
     explore(2, || {
@@ -358,12 +358,12 @@ fn an_open_meets_closes_in_a_leaf_that_a_child_has_too() {
         for fd in 0..12 {
             assert_eq!(open(&files, &fates, 0), fd);
         }
-        // The hint is of the last two leaves then, which are named.
+        // The hint is the last two leaves then, which the tree records.
         assert_eq!((files.close(4), files.close(8)), (Ok(()), Ok(())));
         assert_eq!(open(&files, &fates, 0), 4);
         assert_eq!(open(&files, &fates, 0), 8);
         let child = files.fork().expect("there is memory");
-        // The last leaf is copied, and named again.
+        // The last leaf is copied, and recorded again.
         assert_eq!(files.close(8), Ok(()));
         let reservation = files.reserve_from(8, NONE).expect("there is room");
         assert_eq!(reservation.install(fates.object(0)).raw(), 8);
@@ -379,7 +379,7 @@ fn an_open_meets_closes_in_a_leaf_that_a_child_has_too() {
     });
 }
 
-/// A pair that does not get the two lowest, in one leaf or in two.
+/// A pair does not get the two lowest descriptors, in one leaf or in two.
 #[test]
 fn a_pair_meets_a_close_below_it() {
     explore(3, || {
@@ -396,7 +396,7 @@ fn a_pair_meets_a_close_below_it() {
     });
 }
 
-/// Two numbers of which one is given out twice.
+/// One of the two descriptors of a pair is given out twice.
 #[test]
 fn a_pair_meets_an_open() {
     explore(3, || {
@@ -416,7 +416,7 @@ fn a_pair_meets_an_open() {
     });
 }
 
-/// A file that is freed while it is looked at, found by way of a leaf that was taken out since.
+/// A file is freed while it is read, found through a leaf that was removed since.
 #[test]
 fn a_look_into_a_block_meets_its_close() {
     explore(3, || {
@@ -436,7 +436,7 @@ fn a_look_into_a_block_meets_its_close() {
     });
 }
 
-/// A close that finds a number which is taken and has no file yet.
+/// A close finds a descriptor that is taken and has no file yet.
 #[test]
 fn a_close_meets_the_open_of_its_number() {
     explore(3, || {
@@ -454,7 +454,7 @@ fn a_close_meets_the_open_of_its_number() {
     });
 }
 
-/// A file that two closes both have.
+/// Two closes get the same file.
 #[test]
 fn one_of_two_closes_closes() {
     explore(3, || {
@@ -466,7 +466,7 @@ fn one_of_two_closes_closes() {
     });
 }
 
-/// The file that was replaced, released twice or never.
+/// The replaced file is released twice or never.
 #[test]
 fn a_dup_to_meets_a_close_of_its_target() {
     explore(3, || {
@@ -480,7 +480,7 @@ fn a_dup_to_meets_a_close_of_its_target() {
     });
 }
 
-/// A target that is closed, though there is nothing to put in its place.
+/// A target is closed, though there is no file to replace it.
 #[test]
 fn a_dup_to_meets_a_close_of_its_source() {
     explore(3, || {
@@ -499,7 +499,7 @@ fn a_dup_to_meets_a_close_of_its_source() {
     });
 }
 
-/// A number that is not open for a moment while its file is replaced.
+/// A descriptor is briefly not open while its file is replaced.
 #[test]
 fn a_get_meets_a_dup_to() {
     explore(3, || {
@@ -512,7 +512,7 @@ fn a_get_meets_a_dup_to() {
     });
 }
 
-/// A reservation that is taken over, and then installed on top of somebody's file.
+/// A reserved descriptor is taken over, and the reservation is then installed over the other file.
 #[test]
 fn a_dup_to_meets_an_install() {
     explore(3, || {
@@ -531,7 +531,7 @@ fn a_dup_to_meets_an_install() {
     });
 }
 
-/// A number that is lost, or given out while it is still reserved.
+/// A descriptor is lost, or given out while it is still reserved.
 #[test]
 fn an_open_meets_the_drop_of_a_reservation() {
     explore(3, || {
@@ -553,7 +553,7 @@ fn an_open_meets_the_drop_of_a_reservation() {
     });
 }
 
-/// A child whose file is released, or that has a reference too many.
+/// A child's file is released, or the child has a reference too many.
 #[test]
 fn a_fork_meets_a_close() {
     explore(3, || {
@@ -568,7 +568,7 @@ fn a_fork_meets_a_close() {
     });
 }
 
-/// A copy that is not of one moment: the second close is in it, and the first is not.
+/// A copy is not atomic: it has the second close, and not the first.
 #[test]
 fn a_fork_meets_two_closes_in_two_leaves() {
     explore(3, || {
@@ -584,7 +584,7 @@ fn a_fork_meets_two_closes_in_two_leaves() {
     });
 }
 
-/// A child that has the number of a reservation without its file.
+/// A child has the descriptor of a reservation without its file.
 #[test]
 fn a_fork_meets_an_install() {
     explore(3, || {
@@ -601,7 +601,7 @@ fn a_fork_meets_an_install() {
     });
 }
 
-/// A file that a close and a close of a range both have.
+/// A close and a close of a range both get the same file.
 #[test]
 fn a_close_range_meets_a_close() {
     explore(2, || {
@@ -621,7 +621,7 @@ fn a_close_range_meets_a_close() {
     });
 }
 
-/// A copy whose flags are not those of the file that it got.
+/// A copy has flags that are not those of the file that it got.
 #[test]
 fn a_fork_meets_a_change_of_flags() {
     explore(3, || {
@@ -636,7 +636,7 @@ fn a_fork_meets_a_change_of_flags() {
     });
 }
 
-/// A file that an exec closes although a `dup_to` has put it there without the flag.
+/// An exec closes a file although a `dup_to` has put it there without the flag.
 #[test]
 fn an_exec_meets_a_dup_to() {
     explore(3, || {
@@ -650,7 +650,7 @@ fn an_exec_meets_a_dup_to() {
     });
 }
 
-/// A number that is found open without the flags with which it was opened.
+/// A descriptor is found open without the flags of its open.
 #[test]
 fn flags_meet_an_open() {
     explore(3, || {
@@ -667,7 +667,7 @@ fn flags_meet_an_open() {
     });
 }
 
-/// A leaf that a range takes out with all that it has, before opens know that there is room.
+/// A range removes a whole leaf before opens know that there is room.
 #[test]
 fn who_finds_what_a_range_has_closed_opens_no_higher_number() {
     explore(2, || {
