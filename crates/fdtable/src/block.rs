@@ -21,8 +21,9 @@ pub struct Block<'g, T: ?Sized> {
 }
 
 impl<T: ?Sized + Send + Sync> Files<T> {
-    /// Finds the block of a descriptor, open or not, to look up it and its neighbours in one
-    /// section. Takes no lock, neither blocks nor allocates.
+    /// Finds the block of a descriptor, open or not, for lookups inside one section. A lookup in
+    /// the block finds the descriptor or its neighbours. Takes no lock, neither blocks nor
+    /// allocates.
     ///
     /// ```
     /// use fdtable::{Error, FdFlags, FileRef, Files, rcu};

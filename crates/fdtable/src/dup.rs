@@ -61,9 +61,9 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         self.dup_to_flushing(old, new, flags, |_| ())
     }
 
-    /// Duplicates `old` to `new` like [`dup_to`](Self::dup_to), but waits while `new` is reserved,
-    /// until its file is installed or it is free. Blocks; must not be called inside a read-side
-    /// section, nor by the holder of the reservation.
+    /// Duplicates `old` to `new` like [`dup_to`](Self::dup_to), but waits while `new` is reserved.
+    /// The wait ends when its file is installed or it is free. Blocks; must not be called inside a
+    /// read-side section, nor by the holder of the reservation.
     ///
     /// # Errors
     /// EINVAL, EBADF, EPERM and ENOMEM as for [`dup_to`](Self::dup_to), never EBUSY; and

@@ -6,15 +6,15 @@ use core::fmt;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Error {
-    /// The descriptor is negative, not open, or at or above the limit where the man page requires a
-    /// lower one. EBADF.
+    /// The descriptor is negative, not open, or too high. It is too high at or above the limit
+    /// where the man page requires a lower one. EBADF.
     BadFd,
     /// Every descriptor below the limit is taken. EMFILE.
     TooManyFiles,
     /// An argument is out of its range. EINVAL.
     InvalidArgument,
-    /// The descriptor is reserved by an operation that has not installed its file yet, or files are
-    /// open on the superblock. EBUSY.
+    /// The descriptor is reserved, or files are open on the superblock. A reserved descriptor
+    /// belongs to an operation that has not installed its file yet. EBUSY.
     Busy,
     /// The descriptor has another owner: its tag is not the given one. EPERM.
     NotOwner,

@@ -78,8 +78,8 @@ impl<T: Send + Sync + 'static> FileRef<T> {
 }
 
 impl<T: Send + Sync + 'static> FileRef<T> {
-    /// Makes an open file of `object`, like [`new`](Self::new), and returns an error if there is no
-    /// memory. Allocates.
+    /// Makes an open file of `object`, or returns ENOMEM. [`new`](Self::new) ends the process
+    /// instead. Allocates.
     ///
     /// # Errors
     /// [`Error::NoMemory`] (ENOMEM); the object is dropped.
@@ -88,8 +88,8 @@ impl<T: Send + Sync + 'static> FileRef<T> {
         Ok(Self(Ref::try_new(object)?))
     }
 
-    /// Makes an open file with a release hook, like [`with_release`](Self::with_release), and
-    /// returns an error if there is no memory. Allocates.
+    /// Makes an open file with a release hook, or returns ENOMEM.
+    /// [`with_release`](Self::with_release) ends the process instead. Allocates.
     ///
     /// # Errors
     /// [`Error::NoMemory`] (ENOMEM); the object is dropped, and the hook does not run.
@@ -114,8 +114,8 @@ impl<T: Send + Sync + 'static> FileRef<T> {
 }
 
 impl<T: ?Sized + 'static> FileRef<T> {
-    /// Makes an open file of a concrete object for a table of another type, usually a `dyn` one.
-    /// `coerce` converts a reference to the object to that type. Allocates.
+    /// Makes an open file of a concrete object for a table of another type. That is usually a `dyn`
+    /// type. `coerce` converts a reference to the object to that type. Allocates.
     ///
     /// ```
     /// use fdtable::{FdFlags, FileRef, Files};
@@ -151,8 +151,8 @@ impl<T: ?Sized + 'static> FileRef<T> {
         Self(Ref::coerced_with_release(object, coerce, hook))
     }
 
-    /// Makes an open file like [`coerced_with_release`](Self::coerced_with_release), and returns an
-    /// error if there is no memory. Allocates.
+    /// Makes an open file of a concrete object, with a release hook, or returns ENOMEM.
+    /// [`coerced_with_release`](Self::coerced_with_release) ends the process instead. Allocates.
     ///
     /// # Errors
     /// [`Error::NoMemory`] (ENOMEM); the object is dropped, and the hook does not run.

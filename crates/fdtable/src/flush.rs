@@ -1,5 +1,5 @@
-//! Work at each close of a descriptor, also if it is not the last one of its file. A kernel calls
-//! this `flush`, and removes the record locks of the process from the file there.
+//! Work at each close of a descriptor, not only at the last one. A kernel calls this `flush`, and
+//! removes the record locks of the process from the file there.
 //!
 //! Each operation that closes has a form here that passes the closed file to the caller: after the
 //! descriptor is free, before the table's reference is dropped, and outside of all locks. The other
@@ -67,8 +67,8 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         Ok(())
     }
 
-    /// Duplicates `old` to `new` like [`dup_to`](Self::dup_to), and passes the file that was open
-    /// at `new` to `flush`, if there was one.
+    /// Duplicates `old` to `new` like [`dup_to`](Self::dup_to), and flushes the replaced file. If a
+    /// file was open at `new`, it is passed to `flush`.
     ///
     /// # Errors
     /// EINVAL, EBADF, EBUSY, EPERM and ENOMEM as for [`dup_to`](Self::dup_to); `flush` has not run.
@@ -92,8 +92,8 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         Ok(new)
     }
 
-    /// Closes every open descriptor from `first` to `last` like [`close_range`](Self::close_range),
-    /// and passes the closed files to `flush`, step by step.
+    /// Closes every open descriptor from `first` to `last`, and flushes the files. It closes like
+    /// [`close_range`](Self::close_range), and passes the closed files to `flush`, step by step.
     ///
     /// # Errors
     /// EINVAL and ENOMEM as for [`close_range`](Self::close_range); `flush` has seen all files that
@@ -109,8 +109,8 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         self.table.close_range(first, last, flush)
     }
 
-    /// Closes every descriptor that has [`CLOEXEC`](FdFlags::CLOEXEC) like [`exec`](Self::exec),
-    /// and passes the closed files to `flush`, step by step.
+    /// Closes every descriptor that has [`CLOEXEC`](FdFlags::CLOEXEC), and flushes the files. It
+    /// closes like [`exec`](Self::exec), and passes the closed files to `flush`, step by step.
     ///
     /// # Errors
     /// [`Error::NoMemory`] (ENOMEM) as for [`exec`](Self::exec); `flush` has seen all files that

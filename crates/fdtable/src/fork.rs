@@ -32,8 +32,8 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         Ok(child)
     }
 
-    /// Makes a child's table like [`fork`](Self::fork), but allocates it in a slab and returns a
-    /// counted pointer. The table does not move, and allocating and freeing it is fast.
+    /// Makes a child's table in a slab, and returns a counted pointer. The table is a copy like
+    /// that of [`fork`](Self::fork). It does not move, and allocating and freeing it is fast.
     ///
     /// ```
     /// use fdtable::{FdFlags, FileRef, Files};

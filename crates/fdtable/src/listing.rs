@@ -94,7 +94,7 @@ impl Listing {
         &self.rows
     }
 
-    /// Tells whether there are no rows.
+    /// Returns true if there are no rows.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.rows.is_empty()

@@ -56,9 +56,9 @@ impl<T: ?Sized + Send + Sync> Files<T> {
 }
 
 impl<T: ?Sized + Send + Sync> Spare<'_, T> {
-    /// Opens `file` at the lowest free descriptor, or at the spare one if no other is free. If the
-    /// spare one was used, it first reserves a new one. May wait for the lock, and allocates when
-    /// the table grows.
+    /// Opens `file` at the lowest free descriptor, or else at the spare one. If the spare one was
+    /// used, it first reserves a new one. May wait for the lock, and allocates when the table
+    /// grows.
     ///
     /// # Errors
     /// - [`Error::TooManyFiles`] (EMFILE) if no descriptor is free, and the spare one is in use.

@@ -86,8 +86,9 @@ impl<T: ?Sized> SuperBlock<T> {
         })
     }
 
-    /// Makes an open file of a concrete object for tables of another type, usually a `dyn` one. It
-    /// converts like [`FileRef::coerced`], and locks and allocates like [`file`](Self::file).
+    /// Makes an open file of a concrete object for tables of another type. That is usually a `dyn`
+    /// type. It converts like [`FileRef::coerced`], and locks and allocates like
+    /// [`file`](Self::file).
     ///
     /// # Errors
     /// EROFS, ENODEV and ENOMEM as for [`file`](Self::file).
@@ -192,9 +193,9 @@ impl<T: ?Sized> SuperBlock<T> {
         self.revoke_where(|_| true)
     }
 
-    /// Revokes the open files for which `which` returns true, such as those of one inode, or of one
-    /// user. `which` is called outside of all locks, and a panic of it ends the revocation there.
-    /// It runs hooks and allocates like [`revoke`](Self::revoke).
+    /// Revokes the open files for which `which` returns true. It can select those of one inode, or
+    /// of one user. `which` is called outside of all locks, and a panic of it ends the revocation
+    /// there. It runs hooks and allocates like [`revoke`](Self::revoke).
     ///
     /// # Errors
     /// [`Error::NoMemory`] (ENOMEM); nothing changes.

@@ -131,7 +131,7 @@ fn name(row: &Row, to: &mut dyn Write) -> fmt::Result {
     }
 }
 
-/// Writes a caller's text so that it stays on its line and cannot control a terminal.
+/// Writes a caller's text on one line, without characters that control a terminal.
 fn printable(text: &str, to: &mut dyn Write) -> fmt::Result {
     text.chars().try_for_each(|c| match c {
         '\'' | '"' => to.write_char(c),

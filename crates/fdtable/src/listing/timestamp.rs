@@ -10,7 +10,7 @@ use jiff::SignedDuration;
 /// A point in time, in nanoseconds relative to the beginning of 1970 in UTC.
 ///
 /// It is written as RFC 3339 has it, in UTC, with as many digits of the second as it needs, or as
-/// many as the precision asks for. RFC 3339 has years to 9999; later times are written as seconds
+/// many as the precision asks for. RFC 3339 has years to 9999; other times are written as seconds
 /// since 1970 after an `@`, as `date(1)` reads them.
 ///
 /// ```
