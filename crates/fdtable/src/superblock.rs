@@ -140,7 +140,7 @@ impl<T: ?Sized> SuperBlock<T> {
         Ok(OpenFiles(self.files.iter()?))
     }
 
-    /// Refuses files that may write from now on. Waits for the locks of all CPUs' lists.
+    /// Refuses to open files for writing from now on. Waits for the locks of all CPUs' lists.
     ///
     /// # Errors
     /// Nothing changes:
@@ -166,7 +166,7 @@ impl<T: ?Sized> SuperBlock<T> {
         })
     }
 
-    /// Allows files that may write again. Waits for the locks of all CPUs' lists.
+    /// Allows opening files for writing again. Waits for the locks of all CPUs' lists.
     ///
     /// # Errors
     /// [`Error::NoDevice`] (ENODEV) after an unmount.
@@ -174,7 +174,7 @@ impl<T: ?Sized> SuperBlock<T> {
         Ok(self.files.admit_writers()?)
     }
 
-    /// Returns true if files that may write are refused.
+    /// Returns true if opening files for writing is refused.
     pub fn is_read_only(&self) -> bool {
         self.files.refuses_writers()
     }

@@ -13,11 +13,11 @@
 //!    again, start over. If not, take the descriptor.
 //!
 //! *Why it is the lowest.* When the leaf was locked, every leaf below it was marked as passed. If a
-//! descriptor had been freed in one of them by then, its close has left a notice, and the check for
-//! notices comes later. Only searches take notices, and only one searches at a time. So, when there
-//! are none, everything below was taken when the leaf was locked; and the descriptor is the lowest
-//! of its own leaf, which is locked. A lower descriptor that is freed after that is freed after
-//! this open.
+//! descriptor had been freed in one of them by then, a notice was left, and the check for notices
+//! comes later. Only searches take notices, and only one searches at a time. So, when there are
+//! none, everything below was taken when the leaf was locked; and the descriptor is the lowest of
+//! its own leaf, which is locked. A lower descriptor that is freed after that is freed after this
+//! open.
 //!
 //! *From a minimum upwards* (`F_DUPFD`) it is the same, with one leaf more. Only a part of the leaf
 //! of `min` counts, so it may have room and still no descriptor to take, and then no notice reports
@@ -184,8 +184,8 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
         })
     }
 
-    /// Finds the lowest free descriptor and takes it with `take`. Returns nothing if that needs
-    /// more steps than one hold of the lock allows.
+    /// Finds the lowest free descriptor and takes it with `take`. Returns nothing if the search has
+    /// to begin anew, also if it needs more steps than one hold of the lock allows.
     pub(super) fn search_lowest(
         &self,
         structure: &mut Structure<'_, T>,
