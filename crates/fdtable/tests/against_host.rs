@@ -1,13 +1,13 @@
 //! Random histories, replayed on the table and on the descriptors of the host.
 //!
 //! The second judge, beside the oracle: the table that Linux keeps for a process. The test runs
-//! itself again as a process of its own, which closes all that it has inherited, so that both
-//! tables begin empty. Then `memfd_create`, `dup`, `dup2`, `dup3`, `close`, `close_range` with
-//! and without `CLOSE_RANGE_CLOEXEC`, `F_DUPFD`, `F_DUPFD_CLOEXEC`, `F_GETFD`, `F_SETFD` and
-//! `RLIMIT_NOFILE` are called on both, and must answer the same number, flags or errno. At the end
-//! of each history the same files are open under the same numbers with the same flags.
+//! itself again as a process of its own, which closes all inherited descriptors, so that both
+//! tables begin empty. Then `memfd_create`, `dup`, `dup2`, `dup3`, `close`, `close_range` with and
+//! without `CLOSE_RANGE_CLOEXEC`, `F_DUPFD`, `F_DUPFD_CLOEXEC`, `F_GETFD`, `F_SETFD` and
+//! `RLIMIT_NOFILE` are called on both, and must answer the same descriptor, flags or errno. At the
+//! end of each history the same files are open under the same descriptors with the same flags.
 //!
-//! There is no intended difference from Linux in these calls. Not asked here: `fork` and `exec`,
+//! There is no intended difference from Linux in these calls. Not tested here: `fork` and `exec`,
 //! which would need more processes, and reservations, which a process cannot hold open.
 //! `close_range` needs Linux 5.11. Limits end at the highest that the process may set, and at
 //! 20,000.
@@ -35,10 +35,10 @@ use proptest::test_runner::{Config, RngAlgorithm, TestRunner};
 /// Names the file for the report, in the environment of the process that makes it.
 const REPORT: &str = "FDTABLE_AGAINST_HOST_REPORT";
 
-/// How many histories are replayed if the environment does not say.
+/// How many histories are replayed by default.
 const CASES: u32 = 1000;
 
-/// Limits at which something happens, the high ones more often, since more happens there.
+/// Limits at which behaviour changes; the high ones are more frequent, since more happens there.
 const LIMITS: &[u32] = &[0, 1, 64, 65, 256, 1024, 1024, 4096, 4096, 20_000, 20_000];
 
 #[test]
@@ -96,7 +96,7 @@ fn replay_all() -> Result<(), String> {
 #[derive(Clone, Debug)]
 struct History {
     limit: u32,
-    /// It begins with so many descriptors of one file.
+    /// How many descriptors of one file it begins with.
     open: u32,
     calls: Vec<Call>,
 }
@@ -129,7 +129,7 @@ fn replay(history: &History, most: u32) -> Result<(), TestCaseError> {
     compare(&mut subject, &mut host, most)
 }
 
-/// Compares what is open under every number.
+/// Compares the file of every descriptor.
 fn compare(subject: &mut impl Table, host: &mut Host, most: u32) -> Result<(), TestCaseError> {
     for fd in 0..RawFd::try_from(most).expect("limits are small") {
         let flags = host.flags(fd);

@@ -1,9 +1,9 @@
 //! Random histories, replayed on the table and on the oracle.
 //!
-//! After every step the two have given the same answer (number, errno, flags, which file), and
-//! the same files have been released, each once. At the end the same files are open under the
-//! same numbers with the same flags; every file that is left is released when the tables go; and
-//! every file is dropped once.
+//! After every step both have returned the same answer (descriptor, errno, flags, which file), and
+//! the same files have been released, each once. At the end the same files are open under the same
+//! descriptors with the same flags. The remaining files are released when the tables are dropped,
+//! and every file is dropped once.
 //!
 //! `PROPTEST_CASES=100000 cargo test -p fdtable --release --test against_oracle` replays more
 //! histories than the few seconds of an ordinary run.
@@ -28,7 +28,7 @@ use proptest::prelude::*;
 use proptest::sample::{Index, select};
 use proptest::test_runner::{Config, RngAlgorithm};
 
-/// Those at which something happens, the high ones more often, since more happens there.
+/// Limits at which behaviour changes; the high ones are more frequent, since more happens there.
 const LIMITS: &[u32] = &[
     0,
     1,
@@ -51,10 +51,10 @@ const PROCESSES: usize = 4;
 /// How many children there may be besides, which end at any time.
 const CHILDREN: usize = 4;
 
-/// What a process may do.
+/// Operations of a process.
 #[derive(Clone, Debug)]
 enum Action {
-    /// What every table has.
+    /// An operation of every table.
     Call(Call),
     Reserve(FdFlags),
     ReserveFrom(Number, FdFlags),
@@ -69,21 +69,21 @@ enum Action {
     /// Borrows a file, and closes its descriptor meanwhile.
     CloseBorrowed(Number),
     NextOpen(Number),
-    /// So many times, under any number.
+    /// Opens that many times, under any descriptor.
     OpenAny(u32, FdFlags),
     ReserveMany(u32, FdFlags),
     OpenPair(FdFlags),
     Fork,
-    /// Keeps one number of so many.
+    /// Keeps one descriptor of that many.
     ForkKeeping(i32),
-    /// Closes a range of numbers in a view of one's own, or in this one.
+    /// Closes a range of descriptors in an unshared view, or in this one.
     CloseRangeWith(Number, Number, CloseRangeFlags),
     Exec,
-    /// Something that a child does.
+    /// An operation of a child.
     InChild(Index, ChildAction),
 }
 
-/// What a child may do that ends at any time.
+/// Operations of a child that ends at any time.
 #[derive(Clone, Debug)]
 enum ChildAction {
     Call(Call),
@@ -134,9 +134,9 @@ fn action() -> impl Strategy<Value = Action> {
 #[derive(Clone, Debug)]
 struct History {
     limit: u32,
-    /// The first process begins with so many descriptors.
+    /// How many descriptors the first process begins with.
     open: i32,
-    /// What happens, and to which process.
+    /// The operations, each with its process.
     steps: Vec<(Index, Action)>,
 }
 
@@ -202,15 +202,16 @@ impl Table for Judge<'_> {
     }
 }
 
-/// One process: its table, and what the oracle says of it.
+/// One process: its table, and the oracle's state of it.
 struct Process {
     files: Arc<Files<Object>>,
     oracle: Oracle<Arc<Token>>,
-    /// The most numbers that were taken at once.
+    /// The most descriptors that were taken at once.
     most: Cell<usize>,
 }
 
-/// A history under way. What a process keeps is kept twice, for the table and for the oracle.
+/// A history under way. Each file that a process keeps is kept twice, for the table and for the
+/// oracle.
 struct Replay<'p> {
     processes: &'p [OnceCell<Process>; PROCESSES],
     children: Vec<Process>,
@@ -223,14 +224,14 @@ struct Replay<'p> {
 type Verdict = Result<(), TestCaseError>;
 
 impl<'p> Replay<'p> {
-    /// Opens one file under the first numbers, so many as there are below the limit.
+    /// Opens one file under the first descriptors, at most those below the limit.
     fn open_many(&mut self, of: &Process, count: i32) -> Verdict {
         let one = Call::Open(1, FdFlags::empty());
         if count > 0 {
             self.call(of, &one)?;
         }
         for number in 1..count.min(of.files.limit().try_into().unwrap_or(count)) {
-            // The oracle is told where to look, since it looks at every number on its way.
+            // The oracle gets a minimum, since it looks at every descriptor on its way.
             let expected = of.oracle().dup_from(0, number, FdFlags::empty());
             prop_assert_eq!(answer(of.files.dup(0)), expected);
         }
@@ -336,7 +337,7 @@ impl<'p> Replay<'p> {
         Ok(())
     }
 
-    /// What is documented of the number is that it is free, below the limit and not far up.
+    /// The documented promise: the descriptor is free, below the limit and not far up.
     fn open_any(&mut self, of: &Process, count: u32, flags: FdFlags) -> Verdict {
         for _ in 0..count {
             of.note_taken();
@@ -418,15 +419,15 @@ impl<'p> Replay<'p> {
             range(&mut of.oracle())
         };
         prop_assert_eq!(done.map_err(Error::errno), expected);
-        // The view of the process has two holders, so what has one is new.
+        // The view of the process has two holders, so a view with one is new.
         match Arc::into_inner(files) {
             Some(files) => self.join(Process::of(files, child)),
             None => Ok(()),
         }
     }
 
-    /// A child joins the processes if there is room, or else the children, the oldest of which
-    /// ends.
+    /// Adds a child to the processes if there is room. Else adds it to the children and ends the
+    /// oldest child.
     fn join(&mut self, child: Process) -> Verdict {
         child.compare()?;
         let room = self.processes.iter().find(|place| place.get().is_none());
@@ -470,7 +471,7 @@ impl<'p> Replay<'p> {
     }
 }
 
-/// Takes one of a list, if there is any.
+/// Removes an element from a list and returns it, if there is any.
 fn pick<I>(list: &mut Vec<I>, which: &Index) -> Option<I> {
     (!list.is_empty()).then(|| list.swap_remove(which.index(list.len())))
 }
@@ -481,7 +482,7 @@ fn exec(of: &Process) -> Verdict {
     Ok(())
 }
 
-/// How many processors claim numbers of their own.
+/// How many CPUs claim descriptors of their own.
 fn processors() -> usize {
     PerCpu::new(|_| ()).iter().count()
 }
@@ -530,7 +531,7 @@ impl Process {
         self.oracle.lock().expect("no operation panics")
     }
 
-    /// Compares all that can be seen of the table.
+    /// Compares the whole visible state of the table.
     fn compare(&self) -> Verdict {
         let (files, oracle) = (&self.files, self.oracle());
         prop_assert_eq!(files.open_count(), oracle.open_count());
@@ -582,7 +583,7 @@ fn replay(history: &History) -> Verdict {
     rest.compare()
 }
 
-/// What is left when the reservations are gone: the files that are held beside the tables.
+/// The rest after the reservations are gone: the files that are held beside the tables.
 struct Rest {
     held: Vec<(FileRef<Object>, Arc<Token>)>,
     objects: Maker,
@@ -590,7 +591,7 @@ struct Rest {
 }
 
 impl Rest {
-    /// Compares what the tables have released, and then lets go of all.
+    /// Compares the files that the tables have released, and then drops everything.
     fn compare(self) -> Verdict {
         compare_released(&self.objects, &self.tokens)?;
         drop(self.held);
@@ -608,7 +609,7 @@ fn compare_released(objects: &Maker, tokens: &Maker) -> Verdict {
     Ok(())
 }
 
-/// Replays so many histories, or as many as the environment asks for.
+/// Replays that many histories, or as many as the environment requests.
 fn config(cases: u32) -> Config {
     let asked = std::env::var("PROPTEST_CASES").ok();
     Config {

@@ -1,4 +1,4 @@
-//! Any free number: which may be given, and when none is left.
+//! Any free descriptor: which ones an open may return, and when none is left.
 
 #![cfg(not(loom))]
 
@@ -21,7 +21,7 @@ fn lowest(files: &Files<u32>) -> Result<RawFd, Error> {
     files.open(FileRef::new(0), NONE).map(RawFd::from)
 }
 
-/// Numbers are below it while so many are taken.
+/// Upper bound of the descriptors while that many are taken.
 fn bound(taken: usize) -> RawFd {
     let processors = PerCpu::new(|_| ()).iter().count();
     (taken + 64 * (processors + 2)) as RawFd
@@ -56,7 +56,7 @@ fn every_number_below_the_limit_is_given_once_and_then_it_is_emfile() {
         assert!(given.into_iter().eq(0..limit.cast_signed()));
         assert_eq!(any(&files), Err(Error::TooManyFiles));
         assert_eq!(lowest(&files), Err(Error::TooManyFiles));
-        // Whichever is freed is found.
+        // An open finds every freed descriptor.
         for fd in (0..limit.cast_signed()).rev().step_by(7) {
             files.close(fd).expect("it is open");
             assert_eq!(any(&files), Ok(fd));

@@ -1,8 +1,7 @@
-//! Code of the caller never runs under a lock of the table: not the drop of an object, which comes
-//! after a grace period, on a thread that happens to do something else, nor a waker, nor what an
-//! object tells of itself for a listing.
+//! Code of the caller never runs under a lock of the table: not the drop of an object (after a
+//! grace period, on any thread), nor a waker, nor an object's description of itself for a listing.
 //!
-//! The objects here ask the table when they are dropped, or listed. Under its lock they would wait
+//! The objects here call the table when they are dropped, or listed. Under its lock they would wait
 //! forever.
 
 #![cfg(not(loom))]
@@ -17,7 +16,7 @@ use fdtable::{Access, FdFlags, FileRef, Files, PrivateFiles, SuperBlock, rcu};
 
 const NONE: FdFlags = FdFlags::empty();
 
-/// Many leaves, so that nodes are freed at every place among the callbacks.
+/// Many leaves, so that nodes are freed at every position among the callbacks.
 const MANY: i32 = 64 * 200;
 
 struct Asking(Weak<Files<Asking>>);
@@ -44,7 +43,7 @@ fn ends(act: impl FnOnce() + Send + 'static) {
     let (tell, hear) = channel();
     let thread = thread::spawn(move || {
         act();
-        tell.send(()).expect("somebody listens");
+        tell.send(()).expect("the receiver exists");
     });
     hear.recv_timeout(Duration::from_secs(60))
         .expect("it does not wait for a lock that it has");
@@ -98,7 +97,7 @@ fn objects_are_dropped_outside_of_locks_while_ranges_are_closed() {
     });
 }
 
-/// Where an object is open that asks for all their locks when it is listed.
+/// The tables of an object that takes all their locks when it is listed.
 struct Places {
     files: Files<Listed>,
     private: PrivateFiles<Listed>,

@@ -1,8 +1,8 @@
 //! How many objects end inside one close.
 //!
-//! What breaks if this is wrong: a close that happens to be the one after a grace period drops a
-//! thousand objects of others, and takes a thousand times as long as the others. The test has a
-//! process of its own, since what other tests close would end in these closes too.
+//! The failure that it detects: a close after a grace period drops a thousand objects of other
+//! threads, and takes a thousand times as long as other closes. The test has a process of its own,
+//! since objects that other tests close would end in these closes too.
 
 use std::cell::Cell;
 use std::sync::Barrier;
@@ -23,7 +23,7 @@ impl Drop for Object {
     }
 }
 
-/// Opens and closes a new file; tells how many objects ended meanwhile.
+/// Opens and closes a new file. Returns how many objects ended meanwhile.
 fn ended_in_one_close(files: &Files<Object>) -> Result<usize, Error> {
     let fd = files.open(FileRef::new(Object), FdFlags::empty())?;
     let before = ENDED.get();

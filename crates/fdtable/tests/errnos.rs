@@ -1,7 +1,7 @@
-//! Every call with every bad argument: the errno, and the line of the man page that asks for it.
+//! Every call with every bad argument: the errno, and the line of the man page that requires it.
 //!
-//! A call that fails leaves no trace: the same numbers are taken before and after. And no call
-//! panics or answers with an errno that its man page does not have, whatever it is given.
+//! A call that fails leaves no trace: the same descriptors are taken before and after. And no call,
+//! with any arguments, panics or returns an errno that its man page does not have.
 
 #![cfg(not(loom))]
 
@@ -14,7 +14,7 @@ use fdtable::{CloseRangeFlags, Error, FdFlags, FileRef, Files, RawFd, rcu};
 /// Makes a table.
 type Table = fn() -> Files<()>;
 
-/// A call on a table, whose good outcome is of no interest here.
+/// A call on a table; its successful result is of no interest here.
 type Call = fn(&Files<()>) -> Result<(), Error>;
 
 const NONE: FdFlags = FdFlags::empty();
@@ -35,7 +35,7 @@ fn usual() -> Files<()> {
     files
 }
 
-/// Both numbers are open.
+/// Both descriptors are open.
 fn full() -> Files<()> {
     let files = Files::with_limit(2);
     open(&files).expect("there is room");
@@ -43,7 +43,7 @@ fn full() -> Files<()> {
     files
 }
 
-/// The only number is reserved.
+/// The only descriptor is reserved.
 fn reserved() -> Files<()> {
     let files = Files::with_limit(1);
     std::mem::forget(files.reserve(NONE).expect("there is room"));
@@ -64,7 +64,7 @@ fn limit_zero() -> Files<()> {
     Files::with_limit(0)
 }
 
-/// 0 is open, and every other number can be.
+/// 0 is open, and every other descriptor can be.
 fn unlimited() -> Files<()> {
     let files = Files::with_limit(u32::MAX);
     open(&files).expect("there is room");
@@ -87,7 +87,7 @@ fn borrow(files: &Files<()>, fd: RawFd) -> Result<(), Error> {
     files.borrow(fd, &section).map(drop)
 }
 
-/// The calls that need an open number, given one.
+/// The calls that need an open descriptor, with a parameter for it.
 type OnOpen = fn(&Files<()>, RawFd) -> Result<(), Error>;
 
 #[rustfmt::skip]
@@ -106,7 +106,7 @@ const NEED_OPEN: &[(&str, OnOpen, &str)] = &[
     ("set_flags", |files, fd| files.set_flags(fd, FdFlags::CLOEXEC), "fcntl(2): EBADF fd is not an open file descriptor"),
 ];
 
-/// Numbers that are not open in the [`usual`] table.
+/// Descriptors that are not open in the [`usual`] table.
 const NOT_OPEN: &[(&str, RawFd)] = &[
     ("negative", -1),
     ("the lowest int", RawFd::MIN),
@@ -203,7 +203,7 @@ const NO_ERRORS: &[(Table, &str, Call, &str)] = &[
     (unlimited, "dup_to(0, MAX)", |files| files.dup_to(0, RawFd::MAX, NONE).map(drop), PAST_LIMIT),
 ];
 
-/// All that can be seen of the numbers of a table.
+/// The visible state of the descriptors of a table.
 fn seen(files: &Files<()>) -> (usize, Vec<(RawFd, FdFlags)>) {
     let mut open = Vec::new();
     let mut next = files.next_open(0);
@@ -264,8 +264,8 @@ type Flagged = fn(&Files<()>, Maker<'_>, FdFlags) -> Result<(), Error>;
 /// Makes a file that counts its release.
 type Maker<'m> = &'m dyn Fn() -> FileRef<()>;
 
-/// The calls of the table that take flags, each with what is good but the flags, and with what is
-/// bad too: the flags are looked at first, as `dup3(2)` and `close_range(2)` do.
+/// The calls of the table that take flags, each with good arguments but the flags, and with bad
+/// ones too: the flags are checked first, as `dup3(2)` and `close_range(2)` do.
 #[rustfmt::skip]
 const TAKE_FLAGS: &[(&str, Flagged)] = &[
     ("open", |files, file, flags| files.open(file(), flags).map(drop)),
@@ -366,7 +366,7 @@ const NUMBERS: &[RawFd] = &[
     RawFd::MAX,
 ];
 
-/// A call on two numbers.
+/// A call on two descriptors.
 type OnTwo = fn(&Files<()>, RawFd, RawFd) -> Result<(), Error>;
 
 #[rustfmt::skip]

@@ -1,4 +1,4 @@
-//! What is closed is shown to those who have something to do at each close.
+//! Flushing closes pass each closed file to the caller's function.
 
 use std::time::Duration;
 
@@ -77,7 +77,7 @@ fn what_a_range_shows_is_released_after_it() {
     assert_eq!((shown, receiver.try_iter().count()), (200, 8));
 }
 
-/// Whoever is shown a file may take long, or wait for the one who waits.
+/// The flush function may take long, or wait for a thread that waits for a descriptor.
 #[test]
 fn who_waits_for_a_number_need_not_wait_until_its_file_was_shown() {
     let files = Files::with_limit(1);
@@ -88,7 +88,7 @@ fn who_waits_for_a_number_need_not_wait_until_its_file_was_shown() {
     std::thread::scope(|scope| {
         scope.spawn(|| {
             files.wait_free().expect("there is memory");
-            tell.send(()).expect("somebody listens");
+            tell.send(()).expect("the receiver exists");
         });
         // Now or later it sleeps.
         std::thread::sleep(Duration::from_millis(50));

@@ -1,8 +1,8 @@
-//! Fork: parent and child share what neither has changed, and nobody can tell.
+//! Fork: parent and child share unchanged parts, and behave as two separate tables.
 //!
-//! Every table has a model beside it, a map. After each step the table is as its map says, opens
-//! get the lowest number that the map has free, and the files that no map has are released: at
-//! once, without any wait for readers.
+//! Every table has a model, a map. After each step the table equals its map, opens get the lowest
+//! descriptor that is free in the map, and a file that no map has is released: at once, without any
+//! wait for readers.
 
 #![cfg(not(loom))]
 
@@ -16,7 +16,7 @@ const NONE: FdFlags = FdFlags::empty();
 /// Both sides of a leaf, of a node of leaves, and of the next level.
 const SIZES: &[RawFd] = &[1, 2, 63, 64, 65, 128, 129, 4096, 5000];
 
-/// Numbers that make the tree higher, one after the other.
+/// Descriptors that make the tree higher, one after the other.
 const FAR: &[RawFd] = &[32_767, 32_768, 1 << 24, RawFd::MAX];
 
 /// The files of a test, and which of them are released.
@@ -36,7 +36,7 @@ impl Made {
         (number, file)
     }
 
-    /// Checks that those files are released which no table has.
+    /// Checks that exactly the files without a table are released.
     fn check<'p>(&self, left: impl IntoIterator<Item = &'p Process>) {
         let open: BTreeSet<u64> = left
             .into_iter()
@@ -73,7 +73,7 @@ impl Process {
         self.open_as(lowest as RawFd, made);
     }
 
-    /// Opens a file, which gets the lowest number that is free.
+    /// Opens a file at the lowest free descriptor.
     fn open_as(&mut self, lowest: RawFd, made: &mut Made) {
         let (number, file) = made.file();
         let flags = if number % 3 == 0 {
@@ -82,7 +82,7 @@ impl Process {
             NONE
         };
         let fd = self.files.open(file, flags).expect("there is room");
-        assert_eq!(fd.raw(), lowest, "the lowest that is free");
+        assert_eq!(fd.raw(), lowest, "the lowest free descriptor");
         self.model.insert(lowest, (number, flags));
     }
 
@@ -126,7 +126,7 @@ impl Process {
         }
     }
 
-    /// Changes something in one leaf, in each way that there is.
+    /// Changes one leaf, in each possible way.
     fn change_leaf(&mut self, leaf: RawFd, made: &mut Made) {
         let last = leaf.saturating_mul(64).saturating_add(63);
         let open: Vec<RawFd> = self
@@ -201,7 +201,7 @@ fn parent_and_child_change_all(mut first: impl FnMut(&mut Made) -> Process) {
         check_both(&parent, &child, &made);
         change(order, &mut parent, &mut child, &mut made);
         check_both(&parent, &child, &made);
-        // And what is left to the other.
+        // And the files that are left to the other.
         change(order ^ 1, &mut parent, &mut child, &mut made);
         check_both(&parent, &child, &made);
         for _ in 0..70 {
@@ -320,7 +320,7 @@ fn generations_end_in_every_order() {
         for generation in 1..4 {
             let mut child = family[generation - 1].as_ref().expect("alive").fork();
             let parent = family[generation - 1].as_mut().expect("alive");
-            // One leaf is changed by the parent, one by the child, and one by nobody.
+            // The parent changes one leaf, the child another, and the third stays unchanged.
             parent.change_leaf(generation as RawFd - 1, &mut made);
             child.change_leaf(2, &mut made);
             child.open(&mut made);
@@ -359,7 +359,7 @@ fn children_of_one_parent_end_before_it_and_after_it() {
     }
 }
 
-/// The ways in which a table loses all that it has.
+/// The ways in which a table loses all its files.
 const ENDS: &[fn(&mut Process)] = &[
     |process| {
         for fd in process.model.keys().copied().collect::<Vec<_>>() {
@@ -438,7 +438,7 @@ fn a_lookup_in_the_one_table_goes_on_when_the_other_closes() {
     assert_eq!(FileRef::references(&file), 1);
 }
 
-/// Numbers in the first leaf, in others, and where the tree is higher.
+/// Descriptors in the first leaf, in others, and where the tree is higher.
 const RESERVED: &[RawFd] = &[
     0,
     5,
@@ -453,7 +453,7 @@ const RESERVED: &[RawFd] = &[
     RawFd::MAX,
 ];
 
-/// A parent with open numbers around the reserved ones.
+/// A parent with open descriptors around the reserved ones.
 fn with_reservations(made: &mut Made) -> Process {
     let mut parent = Process::with(150, made);
     for &fd in RESERVED {
@@ -477,7 +477,7 @@ fn reserved_numbers_stay_with_the_parent_alone() {
     let mut made = Made::default();
     let parent = with_reservations(&mut made);
     let reservations = reserve(&parent.files);
-    // A search passes over the leaves in which they are.
+    // A search passes over their leaves.
     let above = parent.files.dup(1).expect("there is room");
     parent.files.close(above).expect("it is open");
     let child = parent.fork();
@@ -532,7 +532,7 @@ fn a_reservation_is_installed_or_dropped_after_the_fork() {
 }
 
 impl Process {
-    /// Forks while something has been installed that the model does not know yet.
+    /// Forks after an install that the model does not know yet.
     fn fork_as(&self, model: &BTreeMap<RawFd, (u64, FdFlags)>) -> Self {
         Self {
             model: model.clone(),
@@ -597,7 +597,7 @@ fn fork_keeping_asks_of_each_open_descriptor_in_order_and_keeps_what_it_is_told(
     drop(reservations);
     check_both(&parent, &child, &made);
     drop(parent);
-    // What was not kept was the parent's alone.
+    // Only the parent had the files that were not kept.
     made.check([&child]);
     child.open(&mut made);
     child.check();

@@ -1,8 +1,8 @@
-//! Forks while other threads open, close and replace: each is a copy of one moment.
+//! Forks while other threads open, close and replace: each is an atomic copy.
 //!
-//! Files are moved from number to number, far apart in the tree. One that is first opened under
-//! the new number and then closed under the old one is in every copy; one that is first taken out
-//! is in none twice.
+//! Files are moved from descriptor to descriptor, far apart in the tree. A file that is first
+//! opened under the new descriptor and then closed under the old one is in every copy; a file that
+//! is first taken out is in no copy twice.
 
 #![cfg(not(loom))]
 
@@ -22,7 +22,7 @@ const NONE: FdFlags = FdFlags::empty();
 /// How many forks are made.
 const FORKS: usize = 400;
 
-/// Each file has numbers of its own, in leaves that it shares with the others.
+/// Each file has descriptors of its own, in leaves that it shares with the others.
 const PLACES: [RawFd; 5] = [0, 64, 640, 33_000, 1 << 24];
 
 fn listed<T: Send + Sync>(files: &Files<T>) -> Vec<Fd> {
@@ -52,7 +52,7 @@ fn while_moving(movers: RawFd, step: impl Fn(RawFd, &mut Rng) + Sync, mut fork: 
 fn places(files: &Files<RawFd>, movers: RawFd) -> Vec<Vec<RawFd>> {
     let mut places = vec![Vec::new(); movers.unsigned_abs() as usize];
     for fd in listed(files) {
-        let mover = *files.get(fd).expect("nobody else has it");
+        let mover = *files.get(fd).expect("only this thread has the child");
         places[mover.unsigned_abs() as usize].push(fd.raw());
     }
     places
@@ -72,7 +72,7 @@ fn a_file_that_is_moved_is_in_every_copy_and_one_that_is_taken_out_first_in_none
         let old = files.next_open(0);
         let at = PLACES.iter().map(|place| place + mover);
         let here = at.clone().find(|&fd| files.get(fd).is_ok());
-        assert!(old.is_some(), "somebody is somewhere");
+        assert!(old.is_some(), "the file is in the table");
         let (Some(old), new) = (here, PLACES[rng.usize(0..PLACES.len())] + mover) else {
             panic!("this thread alone moves the file");
         };
@@ -106,7 +106,7 @@ fn a_file_that_is_moved_is_in_every_copy_and_one_that_is_taken_out_first_in_none
     assert_eq!(places(&files, MOVERS).concat().len(), MOVERS as usize);
 }
 
-/// Closes what was opened above the numbers that the threads close.
+/// Closes the descriptors above those that the threads close.
 fn keep_few(files: &Files<Canary>, opened: Result<Fd, Error>) {
     let fd = opened.expect("there is room");
     if fd.raw() >= 400 {

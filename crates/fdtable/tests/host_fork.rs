@@ -1,7 +1,7 @@
-//! Forks of the host process: the child goes on with all tables, caches and grace periods, whatever
-//! the threads were doing that it does not have.
+//! Forks of the host process: the child can use all tables, caches and grace periods, in whatever
+//! state the lost threads left them.
 //!
-//! A child that waits forever is ended by an alarm, and tells by its status.
+//! An alarm ends a child that waits forever, and its status shows that.
 
 #![cfg(all(target_os = "linux", not(loom)))]
 
@@ -22,7 +22,7 @@ use nix::unistd::{ForkResult, Pid, fork};
 
 const NONE: FdFlags = FdFlags::empty();
 
-/// After so many seconds a child has waited forever.
+/// Seconds after which a child counts as waiting forever.
 const PATIENCE: u32 = 20;
 
 /// Forks copy the whole process, so the tests take turns; and the handlers are registered.
@@ -34,7 +34,7 @@ fn turn() -> MutexGuard<'static, ()> {
         register(Some(call), Some(call), Some(call));
         host_fork::register().expect("memory");
         host_fork::register().expect("the second time does nothing");
-        // As another library in this process would: the two nest.
+        // Another library in this process may do the same: the two nest.
         register(
             Some(host_fork::prepare),
             Some(host_fork::parent),
@@ -52,14 +52,14 @@ fn register(prepare: Option<Handler>, parent: Option<Handler>, child: Option<Han
     assert_eq!(answer, 0);
 }
 
-/// Somebody's handler that uses the library while the freezer is frozen.
+/// A foreign handler that uses the library while the freezer is frozen.
 extern "C" fn call() {
     let _inside = freezer::enter();
     let files: Files<u32> = Files::new();
     assert!(files.open(FileRef::new(0), NONE).is_ok());
 }
 
-/// Forks, runs `work` in the child, and expects it to end well.
+/// Forks, runs `work` in the child, and expects it to succeed.
 fn in_child(work: impl FnOnce()) {
     // SAFETY: the library says that its child goes on; nothing else is used there that a thread
     // which is gone may have locked, but for the memory allocator, which is prepared by the C
@@ -79,7 +79,7 @@ fn in_child(work: impl FnOnce()) {
     }
 }
 
-/// A file that is counted as long as it is there.
+/// A file that is counted while it exists.
 struct Counted;
 
 static COUNT: AtomicUsize = AtomicUsize::new(0);
@@ -97,7 +97,7 @@ impl Drop for Counted {
     }
 }
 
-/// What threads use while one of them forks.
+/// The objects that threads use while one of them forks.
 struct World {
     files: Files<Counted>,
     cache: Cache<[usize; 8]>,
@@ -117,7 +117,7 @@ impl World {
         inside(|| {
             for _ in 0..100 {
                 let open = || files.open(FileRef::new(Counted::new()), NONE);
-                let (one, two) = (open().expect("a number"), open().expect("a number"));
+                let (one, two) = (open().expect("a free fd"), open().expect("a free fd"));
                 // Another thread may have closed them all.
                 let _ = files.get(one);
                 let _ = files.close(one);
@@ -134,7 +134,7 @@ impl World {
         inside(slab::shrink);
     }
 
-    /// All that was given out comes back: nothing was in a hand that is gone.
+    /// Every allocation is freed: no lost thread held one.
     fn is_whole(&self) {
         self.use_it();
         inside(|| self.files.close_range(0, u32::MAX).expect("memory"));
@@ -148,7 +148,7 @@ fn inside<R>(call: impl FnOnce() -> R) -> R {
     call()
 }
 
-/// Runs `work` on threads that begin it again and again, while `meanwhile` runs.
+/// Runs `work` repeatedly on threads, while `meanwhile` runs.
 fn while_working(threads: usize, work: impl Fn() + Sync, meanwhile: impl FnOnce()) {
     let is_over = AtomicBool::new(false);
     thread::scope(|scope| {
@@ -165,14 +165,14 @@ fn while_working(threads: usize, work: impl Fn() + Sync, meanwhile: impl FnOnce(
     });
 }
 
-/// Runs `meanwhile` while another thread is where `stay` has called its argument.
+/// Runs `meanwhile` while another thread is inside the argument of `stay`.
 fn while_there(stay: impl FnOnce(&dyn Fn()) + Send, meanwhile: impl FnOnce()) {
     let (tell_there, hear_there) = channel();
     let (tell_over, hear_over) = channel::<()>();
     thread::scope(|scope| {
         scope.spawn(move || {
             stay(&|| {
-                tell_there.send(()).expect("somebody listens");
+                tell_there.send(()).expect("the receiver exists");
                 // An error too: `meanwhile` has panicked.
                 let _ = hear_over.recv();
             });
@@ -183,13 +183,13 @@ fn while_there(stay: impl FnOnce(&dyn Fn()) + Send, meanwhile: impl FnOnce()) {
     });
 }
 
-/// What a child does that has threads of its own.
+/// Runs threads in a child.
 fn synchronize_beside_a_reader() {
     let (tell, hear) = channel::<()>();
     thread::scope(|scope| {
         scope.spawn(move || {
             drop(rcu::read_lock());
-            tell.send(()).expect("somebody listens");
+            tell.send(()).expect("the receiver exists");
             thread::sleep(Duration::from_millis(1));
         });
         hear.recv().expect("it reads");
@@ -197,7 +197,7 @@ fn synchronize_beside_a_reader() {
     });
 }
 
-/// Locks that are held, counts that are in a hand, and what is changed by half, all in the child.
+/// The child inherits held locks, held counts and half-made changes.
 #[test]
 fn a_child_goes_on_whatever_the_others_were_doing() {
     let _turn = turn();
@@ -226,12 +226,12 @@ fn threads_that_fork_at_once() {
         for _ in 0..3 {
             scope.spawn(|| {
                 for _ in 0..10 {
-                    // As a call of the interface that forks would.
+                    // As a forking call of the interface does.
                     inside(|| {
                         let _out = freezer::step_out();
                         in_child(|| world.is_whole());
                     });
-                    // As one that has forgotten to: here the C library holds no lock meanwhile.
+                    // As a call that omits it: here the C library holds no lock meanwhile.
                     #[cfg(target_env = "gnu")]
                     inside(|| in_child(|| world.is_whole()));
                     world.use_it();
@@ -274,7 +274,7 @@ fn a_section_of_the_thread_that_forks_goes_on() {
     in_child(|| grace_periods_wait_for(reader));
 }
 
-/// Something of this thread that grace periods wait for, until it is dropped.
+/// A section of this thread: grace periods wait until it is dropped.
 fn grace_periods_wait_for<S>(section: S) {
     static RAN: AtomicBool = AtomicBool::new(false);
     assert_eq!(rcu::synchronize(), Err(rcu::WouldDeadlock));
@@ -290,7 +290,8 @@ fn grace_periods_wait_for<S>(section: S) {
     assert!(RAN.load(SeqCst));
 }
 
-/// A callback that sleeps: what its thread had left to invoke is lost, and nobody waits for it.
+/// A callback that sleeps: the remaining callbacks of its thread are lost, and no thread waits for
+/// them.
 #[test]
 fn a_callback_of_a_thread_that_is_gone_is_not_waited_for() {
     let _turn = turn();
@@ -301,7 +302,7 @@ fn a_callback_of_a_thread_that_is_gone_is_not_waited_for() {
             let _inside = freezer::enter();
             rcu::defer(move || {
                 let _out = freezer::step_out();
-                tell.send(()).expect("somebody listens");
+                tell.send(()).expect("the receiver exists");
                 let _ = hear_over.recv();
             });
             rcu::barrier().expect("outside of sections");
@@ -309,7 +310,7 @@ fn a_callback_of_a_thread_that_is_gone_is_not_waited_for() {
         hear.recv().expect("the callback runs");
         in_child(|| {
             let (tell, hear) = channel();
-            rcu::defer(move || tell.send(()).expect("somebody listens"));
+            rcu::defer(move || tell.send(()).expect("the receiver exists"));
             rcu::barrier().expect("outside of sections");
             hear.recv().expect("it ran");
         });
@@ -317,8 +318,8 @@ fn a_callback_of_a_thread_that_is_gone_is_not_waited_for() {
     });
 }
 
-/// The thread that forks does so inside a callback of its own: callbacks of a processor run one
-/// after the other, in the child too.
+/// The thread forks inside a callback of its own: callbacks of a CPU run one after the other, in
+/// the child too.
 #[test]
 fn a_callback_that_forks_goes_on() {
     let _turn = turn();
@@ -338,25 +339,25 @@ fn a_callback_that_forks_goes_on() {
             assert_eq!(rcu::barrier(), Err(rcu::WouldDeadlock));
             assert_eq!(ran.load(SeqCst), 0, "this one has not ended");
         });
-        tell.send(()).expect("somebody listens");
+        tell.send(()).expect("the receiver exists");
     });
     rcu::barrier().expect("outside of sections");
-    hear.try_recv().expect("the child ended well");
+    hear.try_recv().expect("the child succeeded");
 }
 
 fn stay_on_this_processor() {
     let mut this = CpuSet::new();
-    this.set(sched_getcpu().expect("it is somewhere"))
-        .expect("a set has all processors");
+    this.set(sched_getcpu().expect("the thread runs on a CPU"))
+        .expect("a set has all CPUs");
     sched_setaffinity(Pid::from_raw(0), &this).expect("it may stay");
 }
 
-/// A thread that waits for a number is asleep: neither the fork nor the child waits for it.
+/// A thread that waits for a descriptor is asleep: neither the fork nor the child waits for it.
 #[test]
 fn who_waits_for_a_number_is_not_waited_for() {
     let _turn = turn();
     let files = Files::with_limit(1);
-    let fd = files.open(FileRef::new(1), NONE).expect("a number");
+    let fd = files.open(FileRef::new(1), NONE).expect("a free fd");
     thread::scope(|scope| {
         scope.spawn(|| inside(|| files.wait_free()));
         // Now or later it sleeps; a fork waits until it does.
@@ -365,7 +366,7 @@ fn who_waits_for_a_number_is_not_waited_for() {
             in_child(|| {
                 let files = &files;
                 inside(|| files.close(fd)).expect("it is open");
-                inside(|| files.open(FileRef::new(2), NONE)).expect("a number");
+                inside(|| files.open(FileRef::new(2), NONE)).expect("a free fd");
                 rcu::barrier().expect("outside of sections");
             });
         }

@@ -16,7 +16,7 @@ const NONE: FdFlags = FdFlags::empty();
 /// The first leaf, another, and where the tree is higher.
 const NUMBERS: [RawFd; 4] = [0, 63, 64, 40_000];
 
-/// A table with one file under all of them, and how often it was released.
+/// A table with one file under all descriptors, and its release count.
 fn files() -> (Files<u32>, Arc<AtomicUsize>) {
     let released = Arc::new(AtomicUsize::new(0));
     let count = Arc::clone(&released);
@@ -29,7 +29,7 @@ fn files() -> (Files<u32>, Arc<AtomicUsize>) {
     (files, released)
 }
 
-/// Fails if `run` does not end: somebody waits for a use that nobody has begun.
+/// Fails if `run` does not end: a thread waits for a use that no thread has begun.
 fn within_a_minute(run: impl FnOnce() + Send + 'static) {
     let (done, all_done) = channel();
     let other = thread::spawn(move || {
@@ -39,7 +39,7 @@ fn within_a_minute(run: impl FnOnce() + Send + 'static) {
     let outcome = all_done.recv_timeout(Duration::from_secs(60));
     assert!(
         outcome.is_ok() || other.is_finished(),
-        "somebody still waits"
+        "a thread still waits"
     );
     other.join().expect("no panic");
 }
@@ -139,7 +139,7 @@ fn a_close_waits_for_uses_of_the_number_alone() {
     within_a_minute(|| {
         let (files, _) = files();
         let child = files.fork().expect("there is memory");
-        // The same file under another number, by reference, and in another table.
+        // The same file under another descriptor, by reference, and in another table.
         let _other = files.begin_use(63).expect("it is open");
         let _owned = files.get(0).expect("it is open");
         let _of_child = child.begin_use(0).expect("it is open");

@@ -1,7 +1,7 @@
-//! Nothing is left behind: what has lost its last reference is dropped when the table goes, or when
-//! the thread that closed it ends, although neither waits for readers.
+//! Nothing is left behind: an object without references is dropped when the table is dropped, or
+//! when the thread that closed it ends, although neither waits for readers.
 //!
-//! Readers of one test would hold up the objects of another, so the tests run one after the other.
+//! Readers of one test would delay the objects of another, so the tests run one after the other.
 
 #![cfg(not(loom))]
 
@@ -53,7 +53,7 @@ impl Objects {
     }
 }
 
-/// A thread that has used the library. Inside a section, or outside, until it is let go.
+/// A thread that has used the library. It stays inside a section, or outside, until it is released.
 struct Other {
     thread: JoinHandle<()>,
     go: Sender<()>,

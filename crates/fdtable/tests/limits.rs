@@ -1,4 +1,4 @@
-//! Limits: the soft one, which new numbers are below, and the hard one, which it is not above.
+//! Limits: new descriptors are below the soft limit, and the soft limit is at most the hard one.
 
 #![cfg(not(loom))]
 
@@ -111,7 +111,7 @@ fn descriptors_past_the_limit_stay_open_and_new_ones_are_below() {
     assert_eq!(open(&files), Ok(200));
 }
 
-/// Who finds no number is told so again and again: until there is one.
+/// A full table refuses every open until a descriptor is free.
 #[test]
 fn a_full_table_has_room_again_after_each_change_that_makes_some() {
     let files: Files<()> = Files::with_limit(128);

@@ -1,4 +1,4 @@
-//! Listings: which rows there are, what they say, and how they are printed.
+//! Listings: their rows, the content of the rows, and how they are printed.
 
 #![cfg(not(loom))]
 
@@ -13,7 +13,7 @@ use fdtable::{Access, Error, FdFlags, FileRef, Files, PrivateFiles, SuperBlock};
 const NONE: FdFlags = FdFlags::empty();
 const CLOEXEC: FdFlags = FdFlags::CLOEXEC;
 
-/// A file that tells what it was told.
+/// A file with a given description.
 struct Told(Description);
 
 impl Describe for Told {
@@ -225,8 +225,7 @@ fn boxed_and_shared_objects_describe_themselves() {
 trait DescribeSync: Describe + Send + Sync {}
 impl<T: Describe + Send + Sync> DescribeSync for T {}
 
-/// A listing is not confused by what others do meanwhile, and does not keep their files from
-/// ending.
+/// A listing tolerates concurrent changes, and does not keep files from ending.
 #[test]
 fn a_listing_of_a_busy_table_has_each_number_once_and_all_that_stays_open() {
     const STAY: [i32; 3] = [0, 70, 5000];

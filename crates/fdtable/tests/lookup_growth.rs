@@ -1,7 +1,8 @@
-//! Lookups while the table grows: what is open is found, always.
+//! Lookups while the table grows: they always find an open descriptor.
 //!
-//! One thread opens a million descriptors, so that the tree gets its leaves, its nodes and its
-//! new roots. Others look up what was open before, and what that thread says it has opened.
+//! One thread opens a million descriptors, so that the tree gets its leaves, its nodes and its new
+//! roots. Other threads look up the descriptors that were open before, and those that it has
+//! published.
 
 #![cfg(not(loom))]
 
@@ -19,7 +20,7 @@ const NONE: FdFlags = FdFlags::empty();
 fn look_up(files: &Files<&str>, open: &AtomicI32, seed: u64) {
     let mut rng = Rng::with_seed(seed);
     loop {
-        // Acquire: pairs with the release of the thread that opens. A number that it told of
+        // Acquire: pairs with the release of the thread that opens. A descriptor that it published
         // has been opened before this lookup.
         let count = open.load(Acquire);
         for _ in 0..100 {

@@ -1,4 +1,4 @@
-//! Files that are made where memory may be out.
+//! Files that are made where memory may run out.
 
 #![cfg(not(loom))]
 

@@ -1,7 +1,7 @@
-//! A panic of a caller's code ends nothing but that code: every other file of the same call is
-//! released once, its memory is freed, and no count stays behind.
+//! A panic of a caller's code ends only that code. Every other file of the same call is released
+//! once, its memory is freed, and no count is left over.
 //!
-//! One panic comes out of the call, and each other one is counted.
+//! One panic propagates out of the call, and each other one is counted.
 
 #![cfg(not(loom))]
 
@@ -21,7 +21,7 @@ const NONE: FdFlags = FdFlags::empty();
 /// Four leaves.
 const MANY: usize = 256;
 
-/// What has happened to files that are numbered from 0.
+/// The releases and drops of files, numbered from 0.
 struct Ledger {
     released: Vec<AtomicUsize>,
     dropped: AtomicUsize,
@@ -124,7 +124,7 @@ fn table(ledger: &Arc<Ledger>, panics: fn(usize) -> bool) -> Files<Probe> {
     files
 }
 
-/// Runs `work`, and returns what its panic carries, if it panics.
+/// Runs `work`, and returns the payload of its panic, if it panics.
 fn panic_of<R>(work: impl FnOnce() -> R) -> Option<Box<dyn Any + Send>> {
     catch_unwind(AssertUnwindSafe(work)).err()
 }
@@ -267,7 +267,8 @@ fn private_files_that_are_dropped_release_every_file_though_one_hook_panics() {
     ledger.assert_all_ended();
 }
 
-/// More than one panic, and those that come out of no call: these are contained, which needs `std`.
+/// More than one panic, and those that no call can propagate: these are contained, which needs
+/// `std`.
 #[cfg(feature = "std")]
 mod contained {
     use super::*;
@@ -489,7 +490,7 @@ mod contained {
         }
     }
 
-    /// Fills a table of one number and has three tasks wait whose wakers panic.
+    /// Fills a table of one descriptor, and makes three tasks with panicking wakers wait.
     fn awaited(ledger: &Arc<Ledger>) -> (Files<Probe>, Vec<Arc<PanickingWaker>>) {
         let files = Files::with_limit(1);
         files
@@ -561,7 +562,7 @@ mod contained {
         let ledger = Ledger::take_turn(MANY);
         let files = Files::new();
         for number in 0..MANY {
-            // The hook owns something that panics too.
+            // The hook owns an object that panics too.
             let owned = number.is_multiple_of(2).then(|| {
                 struct Louder;
                 impl Drop for Louder {

@@ -129,7 +129,7 @@ fn one_of_two_closers_succeeds() {
     assert_eq!(files.open_count(), 0);
 }
 
-/// A file whose hook uses its table, and then tells the thread on which it ran.
+/// A file with a hook that uses its table, and then reports its thread.
 struct Caller {
     files: Weak<PrivateFiles<Caller>>,
     released: Option<Sender<ThreadId>>,

@@ -1,7 +1,7 @@
 //! Random histories of private descriptors, replayed on the table and on a map.
 //!
-//! After every step the two have given the same answer, and the same files have been released;
-//! no descriptor is given out twice. `PROPTEST_CASES=100000 cargo test -p fdtable --release --test
+//! After every step both have returned the same answer, and the same files have been released; no
+//! descriptor is given out twice. `PROPTEST_CASES=100000 cargo test -p fdtable --release --test
 //! private_against_map` replays more histories than the second of an ordinary run.
 
 #![cfg(not(loom))]
@@ -18,13 +18,13 @@ use proptest::prelude::*;
 use proptest::sample::{Index, select};
 use proptest::test_runner::{Config, RngAlgorithm};
 
-/// Those at which something happens: around a batch, and around the first segment.
+/// Limits at which behaviour changes: around a batch, and around the first segment.
 const LIMITS: &[u32] = &[0, 1, 2, 31, 32, 33, 64, 65, 200, 1_000_000, u32::MAX];
 
 /// Which descriptor.
 #[derive(Clone, Debug)]
 enum Which {
-    /// One that was given out, and is perhaps closed.
+    /// One that an open returned, and that is perhaps closed.
     Given(Index),
     /// One that is a bit different.
     Near(Index, u32),
@@ -174,7 +174,7 @@ impl Replay {
         Ok(())
     }
 
-    /// Compares all that can be seen of the table.
+    /// Compares the whole visible state of the table.
     fn compare(&self) -> Verdict {
         prop_assert_eq!(self.files.open_count(), self.open.len());
         let given: HashSet<&PrivateFd> = self.given.iter().collect();

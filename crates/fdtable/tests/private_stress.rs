@@ -1,11 +1,11 @@
 //! Threads that do everything at once to one table of private descriptors.
 //!
 //! What must hold, whatever the threads do:
-//! - no file is seen after its release by who owns a reference, nor after its drop by who borrowed
-//!   it, and none is left at the end ([`canary`]);
-//! - a descriptor leads to its own file or to none, whoever closes it meanwhile, and one of those
-//!   who close it succeeds;
-//! - who closes before he opens is never refused, at whatever limit.
+//! - no holder of a reference sees a file after its release, no borrower sees it after its drop,
+//!   and no file is left at the end ([`canary`]);
+//! - a descriptor leads to its own file or to none, even if another thread closes it meanwhile, and
+//!   of several closes one succeeds;
+//! - a thread that closes before it opens is never refused, at any limit.
 //!
 //! Each test takes a second. `FDTABLE_STRESS_SECONDS=600 cargo test -p fdtable --release --test
 //! private_stress` gives each of them ten minutes.
@@ -26,7 +26,7 @@ use fdtable::{Error, FileRef, PrivateFd, PrivateFiles, rcu};
 
 const THREADS: u64 = 6;
 
-/// Descriptors that all threads use. Bits that nobody has stored yet name nothing.
+/// Descriptors that all threads use. Bits that no thread has stored yet name nothing.
 struct Board([AtomicU64; 32]);
 
 impl Board {
@@ -34,7 +34,7 @@ impl Board {
         Self([const { AtomicU64::new(0) }; 32])
     }
 
-    /// Shows a descriptor, and returns the one that was shown in its place.
+    /// Publishes a descriptor, and returns the one that was in its place.
     fn show(&self, fd: PrivateFd, rng: &mut Rng) -> PrivateFd {
         PrivateFd::from_bits(self.0[rng.usize(0..32)].swap(fd.to_bits(), Relaxed))
     }
@@ -70,7 +70,7 @@ fn no_file_is_seen_too_late_and_none_is_left() {
     in_threads(|kept: &mut Vec<FileRef<Canary>>, rng| {
         match rng.u8(0..8) {
             0..3 => match files.open(flock.hatch()) {
-                // What was shown before may stay open, for good or until it is found in another
+                // The previous descriptor may stay open, forever or until it is found in another
                 // place.
                 Ok(fd) => _ = files.close(board.show(fd, rng)),
                 Err(error) => assert_eq!(error, Error::TooManyFiles),
@@ -109,8 +109,11 @@ fn a_descriptor_leads_to_its_own_file_or_to_none() {
     };
     let check = |fd: PrivateFd, file: &AtomicU64| {
         let own = file.load(Relaxed);
-        // Its opener has not told the file yet, or this thread does not see it.
-        assert!(own == fd.to_bits() || own == 0, "somebody else's file");
+        // Its opener has not stored it in the file yet, or this thread does not see the store.
+        assert!(
+            own == fd.to_bits() || own == 0,
+            "the file of another descriptor"
+        );
     };
     in_threads(|(): &mut (), rng| match rng.u8(0..4) {
         0 => {

@@ -1,4 +1,4 @@
-//! Quarantine: a number that was closed waits for so many opens before it is given out again.
+//! Quarantine: a closed descriptor waits for a number of opens before an open returns it again.
 
 #![cfg(not(loom))]
 
@@ -16,7 +16,7 @@ fn open(files: &Files<u32>) -> Result<RawFd, Error> {
     files.open(FileRef::new(0), NONE).map(RawFd::from)
 }
 
-/// A table with the mode on and so many descriptors.
+/// A table with the mode on and that many descriptors.
 fn with(opens: u32, limit: u32, count: RawFd) -> Files<u32> {
     let files = Files::with_limit(limit);
     files.set_quarantine(opens);
@@ -76,7 +76,7 @@ fn many_at_once_free_no_more_numbers_than_they_need_and_none_if_they_fail() {
     assert_eq!(refused, Err(Error::TooManyFiles));
     let three = files.reserve_many(3, NONE).expect("four can be freed");
     let numbers: Vec<_> = three.fds().iter().map(|fd| fd.raw()).collect();
-    assert_eq!(numbers, [7, 100, 200], "those that have waited longest");
+    assert_eq!(numbers, [7, 100, 200], "the ones that have waited longest");
     assert_eq!(files.dup_to(0, 250, NONE).map(RawFd::from), Ok(250));
 }
 
@@ -196,7 +196,7 @@ fn a_child_inherits_the_mode_and_none_of_the_numbers() {
     assert_eq!(open(&child), Ok(100));
     child.close(0).expect("it is open");
     assert_eq!(open(&child), Ok(200), "the mode is on");
-    assert_eq!(open(&parent), Ok(200), "the parent's own wait still");
+    assert_eq!(open(&parent), Ok(200), "the parent's own still wait");
     child.set_quarantine(0);
     assert_eq!(parent.quarantine(), 2);
 }
@@ -270,10 +270,10 @@ fn a_search_from_a_number_leaves_those_below_in_quarantine() {
     files.close(0).expect("it is open");
     files.close(5).expect("it is open");
     assert_eq!(files.dup_from(1, 3, NONE).map(RawFd::from), Ok(5));
-    assert_eq!(files.open_count(), 6, "0 waits still");
+    assert_eq!(files.open_count(), 6, "0 still waits");
 }
 
-/// A table with the mode, in the plainest way there is.
+/// A table with the mode, in the plainest way.
 #[derive(Default)]
 struct Model {
     limit: RawFd,

@@ -1,5 +1,5 @@
-//! Release hooks run at once, once, on the thread that drops the last reference, and outside of
-//! all locks: whatever call drops it, the hook may use the very same table.
+//! Release hooks run at once, once, on the thread that drops the last reference, and outside of all
+//! locks: in every call that drops it, the hook may use the same table.
 
 #![cfg(not(loom))]
 
@@ -12,7 +12,7 @@ use fdtable::{Error, FdFlags, FileRef, Files};
 
 const NONE: FdFlags = FdFlags::empty();
 
-/// A file whose hook uses its table, and then tells the thread on which it ran.
+/// A file with a hook that uses its table, and then reports its thread.
 struct Caller {
     files: Weak<Files<Caller>>,
     released: Sender<ThreadId>,
@@ -30,7 +30,7 @@ impl Caller {
     }
 }
 
-/// Opens a file, has `drop_it` drop its last reference, and checks that its hook has run.
+/// Opens a file, drops its last reference by `drop_it`, and checks that its hook has run.
 fn check(drop_it: impl FnOnce(Arc<Files<Caller>>) + Send + 'static) {
     let (released, hear) = channel();
     let (done, all_done) = channel();
@@ -53,10 +53,10 @@ fn check(drop_it: impl FnOnce(Arc<Files<Caller>>) + Send + 'static) {
         outcome.is_ok() || other.is_finished(),
         "the hook waits for a lock"
     );
-    other.join().expect("the hook has run as it should");
+    other.join().expect("the hook has run");
 }
 
-/// A file that nobody asks about.
+/// A file that no check asks about.
 fn another(files: &Arc<Files<Caller>>) -> FileRef<Caller> {
     let (released, _) = channel();
     FileRef::new(Caller {

@@ -1,4 +1,4 @@
-//! Reservations of many numbers at once, and the spare number.
+//! Reservations of many descriptors at once, and the spare descriptor.
 
 #![cfg(not(loom))]
 
@@ -15,7 +15,7 @@ fn numbers(reservations: &Reservations<'_, u32>) -> Vec<RawFd> {
     reservations.fds().iter().map(|fd| fd.raw()).collect()
 }
 
-/// The first 200 numbers are open, but for some.
+/// The first 200 descriptors are open, but for some.
 fn with_holes() -> Files<u32> {
     let files = Files::with_limit(300);
     for _ in 0..200 {
@@ -225,7 +225,7 @@ fn the_spare_number_is_used_when_no_other_is_free() {
     assert_eq!(open(), Err(Error::TooManyFiles));
     assert_eq!(released.load(Relaxed), 1);
     files.close(second).expect("it is open");
-    // That one is kept back now, and used, since no other is free.
+    // That one is kept in reserve now, and used, since no other is free.
     assert!(matches!(open(), Ok(Opened::Spare(fd)) if fd == second));
     files.close(first).expect("it is open");
     files.close(last).expect("it is open");

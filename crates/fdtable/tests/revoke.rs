@@ -1,4 +1,4 @@
-//! A revoked file: what its descriptors answer, what they still do, and when it ends.
+//! A revoked file: the answers of its descriptors, what still works, and when it ends.
 
 use std::sync::{Arc, Mutex};
 

@@ -1,15 +1,15 @@
 //! Threads that do everything at once to one table.
 //!
 //! What must hold, whatever the threads do:
-//! - no file is seen after its release by who owns a reference, nor after its drop by who
-//!   borrowed it; it is released once, dropped once, in this order, and none is left at the end
+//! - no holder of a reference sees a file after its release, and no borrower sees it after its
+//!   drop; it is released once, dropped once, in this order, and none is left at the end
 //!   ([`canary`]);
-//! - no number is given to two threads at once;
-//! - a number that `dup_to` replaces is open all the time, and each file that it closes is
+//! - no two threads get the same descriptor at once;
+//! - a descriptor that `dup_to` replaces is open all the time, and each file that it closes is
 //!   released once;
 //! - a fork is a copy of one moment;
-//! - when the threads are done, the table is whole: its count is that of its descriptors, and
-//!   opens get the lowest numbers.
+//! - when the threads are done, the table is consistent: its count is that of its descriptors, and
+//!   opens get the lowest descriptors.
 //!
 //! Each test takes two seconds. `FDTABLE_STRESS_SECONDS=600 cargo test -p fdtable --release --test
 //! stress` gives each of them ten minutes.
@@ -31,7 +31,7 @@ use fdtable::{Error, Fd, FdFlags, FileRef, Files, RawFd, rcu};
 const THREADS: u64 = 6;
 const NONE: FdFlags = FdFlags::empty();
 
-/// Tells when a test has run long enough.
+/// Returns the deadline of a test.
 fn deadline() -> Instant {
     let asked = std::env::var("FDTABLE_STRESS_SECONDS").ok();
     let seconds = asked.map_or(2, |seconds| seconds.parse().expect("a number of seconds"));
@@ -54,7 +54,7 @@ fn in_threads<S: Default>(step: impl Fn(&mut S, &mut Rng) + Sync) {
     });
 }
 
-/// A number, most often of the few that all threads fight for.
+/// A descriptor, most often of the few that all threads contend for.
 fn number(rng: &mut Rng) -> RawFd {
     match rng.u8(..) {
         0..200 => rng.i32(0..100),
@@ -68,7 +68,7 @@ fn flags(rng: &mut Rng) -> FdFlags {
     if rng.bool() { FdFlags::CLOEXEC } else { NONE }
 }
 
-/// Fails on what a call may not answer.
+/// Fails on an answer that the call may not give.
 fn allow<A>(answer: Result<A, Error>, errors: &[Error]) -> Option<A> {
     answer
         .map_err(|error| assert!(errors.contains(&error), "{error}"))
@@ -157,7 +157,7 @@ fn reserve(files: &Files<Canary>, flock: &Arc<Flock>, rng: &mut Rng) {
     let Some(reservation) = allow(files.reserve(flags(rng)), &[Error::TooManyFiles]) else {
         return;
     };
-    // Nobody can close it, nor take it over.
+    // No thread can close it, nor take it over.
     let number = reservation.fd();
     assert_eq!(files.close(number), Err(Error::BadFd));
     assert!(files.get(number).is_err());
@@ -166,11 +166,11 @@ fn reserve(files: &Files<Canary>, flock: &Arc<Flock>, rng: &mut Rng) {
     }
 }
 
-/// A child that looks at what it has, executes a program and exits.
+/// A child that looks up its descriptors, executes a program and exits.
 fn fork(files: &Files<Canary>, kept: &mut Kept, rng: &mut Rng) {
     let child = files.fork().expect("there is memory");
     if let Some(fd) = child.next_open(number(rng)) {
-        kept.keep(child.get(fd).expect("nobody else has the child"));
+        kept.keep(child.get(fd).expect("only this thread has the child"));
     }
     child.exec().expect("there is memory");
     assert_eq!(child.open_count(), listed(&child).len());
@@ -179,7 +179,7 @@ fn fork(files: &Files<Canary>, kept: &mut Kept, rng: &mut Rng) {
     }
 }
 
-/// The open numbers of a table that nobody changes.
+/// The open descriptors of a table that no thread changes.
 fn listed<T: Send + Sync>(files: &Files<T>) -> Vec<RawFd> {
     let next = |fd: &Fd| files.next_open(fd.raw().checked_add(1)?);
     let open = std::iter::successors(files.next_open(0), next);
@@ -197,7 +197,7 @@ fn no_file_is_seen_too_late_and_none_is_left() {
     flock.check_gone();
 }
 
-/// Checks the count of a table, and that opens get the lowest numbers.
+/// Checks the count of a table, and that opens get the lowest descriptors.
 fn check_whole(files: &Files<Canary>, flock: &Arc<Flock>) {
     let open = listed(files);
     assert_eq!(files.open_count(), open.len(), "no reservation is left");
@@ -205,7 +205,7 @@ fn check_whole(files: &Files<Canary>, flock: &Arc<Flock>) {
     let free = (0..).filter(|number| open.binary_search(number).is_err());
     for lowest in free.take(5000) {
         let fd = files.open(flock.hatch(), NONE).expect("there is room");
-        assert_eq!(fd.raw(), lowest, "the lowest number that is free");
+        assert_eq!(fd.raw(), lowest, "the lowest free descriptor");
     }
 }
 

@@ -1,5 +1,5 @@
-//! A superblock and the tables that have its files: what a revocation, a remount and an unmount do
-//! to descriptors, and what they wait for.
+//! A superblock and the tables that have its files: the effects of a revocation, a remount and an
+//! unmount on descriptors, and their waits.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
@@ -220,7 +220,7 @@ fn a_dyn_file_is_found_by_its_superblock() {
     assert_eq!(superblock.iter().unwrap().count(), 1);
 }
 
-/// An object that is counted while it exists, and that knows whether it has ended.
+/// An object that is counted while it exists, and records its end.
 struct Probe {
     alive: Arc<AtomicUsize>,
     ends: AtomicUsize,
@@ -302,7 +302,7 @@ fn snapshot_iteration_revocation_and_closes_at_once_leak_nothing() {
     assert_eq!(statistics.left, statistics.joined);
 }
 
-/// Who changes the file system without a file is in the way of an unmount.
+/// A change of the file system without a file makes an unmount fail.
 #[test]
 fn an_unmount_is_refused_while_a_change_is_under_way() {
     let superblock = SuperBlock::<u32>::new().unwrap();
@@ -312,7 +312,7 @@ fn an_unmount_is_refused_while_a_change_is_under_way() {
     assert_eq!(gone, Err(Error::Busy));
 }
 
-/// `gone` means that nobody has to do with the file system any more.
+/// `gone` means that nothing uses the file system any more.
 #[test]
 fn a_lazy_unmount_ends_after_the_last_change() {
     let superblock = SuperBlock::<u32>::new().unwrap();
@@ -335,7 +335,7 @@ fn a_read_only_superblock_is_read_only_after_its_unmount() {
     assert!(superblock.is_read_only());
 }
 
-/// One hook that panics must not save the files behind it from the unmount by force.
+/// A panicking hook must not keep later files from the unmount by force.
 #[test]
 fn a_hook_that_panics_does_not_end_a_revocation() {
     let superblock = SuperBlock::new().unwrap();
@@ -351,7 +351,7 @@ fn a_hook_that_panics_does_not_end_a_revocation() {
     assert_eq!(left, 0);
 }
 
-/// "Of those that left, how many did on the processor on which they joined."
+/// Statistics count how many files left on the CPU on which they joined.
 #[cfg(target_os = "linux")]
 #[test]
 fn one_list_counts_closes_on_other_processors_too() {
@@ -366,7 +366,7 @@ fn one_list_counts_closes_on_other_processors_too() {
     let cpus: Vec<usize> = (0..CpuSet::count())
         .filter(|&cpu| allowed.is_set(cpu).unwrap())
         .collect();
-    assert!(cpus.len() > 1, "the machine has one processor");
+    assert!(cpus.len() > 1, "the machine has one CPU");
     let superblock = SuperBlock::with_one_list().unwrap();
     pin(cpus[0]);
     let file = superblock.file(1, Access::Read, |_, _| ()).unwrap();
@@ -376,7 +376,7 @@ fn one_list_counts_closes_on_other_processors_too() {
     assert_eq!(superblock.statistics().left_same_cpu, 0);
 }
 
-/// Hooks may do with the superblock what they like; a chain of them needs no stack for each.
+/// Hooks may call the superblock in any way; a chain of them needs no stack for each.
 #[test]
 fn hooks_that_re_enter_the_superblock_do_not_wait_for_themselves() {
     let superblock: Arc<SuperBlock<u32>> = Arc::new(SuperBlock::new().unwrap());

@@ -1,4 +1,4 @@
-//! Everything that a superblock does, at once, on objects that know whether they are used rightly.
+//! All operations of a superblock, concurrently, on objects that detect a wrong use.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
@@ -33,8 +33,8 @@ impl Drop for Probe {
     fn drop(&mut self) {
         self.look();
         self.canary = 0;
-        // Without an end it never was a file: the superblock was read-only at that moment. One that
-        // was is missed in the count of ends.
+        // Without an end it never was a file: the superblock was read-only then. A real file
+        // without an end is missing in the count of ends.
         self.counts[1].fetch_add(*self.ends.get_mut(), SeqCst);
     }
 }

@@ -1,4 +1,4 @@
-//! Owner tags: who may close a descriptor.
+//! Owner tags: which callers may close a descriptor.
 
 #![cfg(not(loom))]
 
@@ -121,7 +121,7 @@ fn a_copy_of_a_tagged_descriptor_has_no_tag() {
     }
 }
 
-/// Opens every tagged number anew, and finds no tag.
+/// Opens every tagged descriptor anew, and finds no tag.
 fn check_cleared(files: &Files<u32>) {
     files.open(FileRef::new(8), NONE).expect("there is room");
     for &fd in TAGGED {
@@ -153,7 +153,7 @@ fn tags_end_with_the_descriptor_however_it_is_closed() {
             }
             files.exec().expect("there is memory");
         },
-        // Where something else is left in each leaf.
+        // Where another descriptor is left in each leaf.
         |files| {
             for &fd in TAGGED {
                 files.dup_from(1, fd & !63, NONE).expect("there is room");

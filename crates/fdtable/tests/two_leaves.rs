@@ -1,13 +1,14 @@
-//! Opens in turns from two leaves that are full but for what is closed, and what comes between.
+//! Alternating opens from two leaves that are full but for closed descriptors, with other calls
+//! between.
 
 use fdtable::{FdFlags, FileRef, Files, RawFd};
 
 const NONE: FdFlags = FdFlags::empty();
 
-/// Numbers of each leaf.
+/// Descriptors of each leaf.
 const LEAF: RawFd = 64;
 
-/// Makes a table in which so many numbers are open from 0 on.
+/// Makes a table with that many open descriptors from 0 on.
 fn table(open: RawFd) -> Files<RawFd> {
     let files = Files::new();
     (0..open).for_each(|number| assert_eq!(opened(&files), number));
@@ -24,7 +25,7 @@ fn reopen(files: &Files<RawFd>, number: RawFd) {
     assert_eq!(opened(files), number);
 }
 
-/// Makes a table of four leaves that opens look for in the first and the last of them.
+/// Makes a table of four leaves; opens look in the first and the last of them.
 fn in_turns() -> Files<RawFd> {
     let files = table(4 * LEAF);
     for _ in 0..3 {

@@ -1,4 +1,4 @@
-//! A view of one's own, and close_range with flags.
+//! Unshared views, and close_range with flags.
 
 #![cfg(not(loom))]
 

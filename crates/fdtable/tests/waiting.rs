@@ -1,4 +1,4 @@
-//! Waiting: for a free number, and for the end of a reservation.
+//! Waiting: for a free descriptor, and for the end of a reservation.
 
 #![cfg(not(loom))]
 
@@ -14,7 +14,7 @@ use fdtable::{Error, FdFlags, FileRef, Files, Limits, RawFd};
 
 const NONE: FdFlags = FdFlags::empty();
 
-/// How often it was woken.
+/// The count of wake-ups.
 #[derive(Default)]
 struct Count(AtomicUsize);
 
@@ -35,7 +35,7 @@ impl Count {
     }
 }
 
-/// Fails if `run` does not end: somebody waits who was not woken.
+/// Fails if `run` does not end: a waiter was not woken.
 fn within_a_minute(run: impl FnOnce() + Send + 'static) {
     let (done, all_done) = channel();
     let other = thread::spawn(move || {
@@ -45,7 +45,7 @@ fn within_a_minute(run: impl FnOnce() + Send + 'static) {
     let outcome = all_done.recv_timeout(Duration::from_secs(60));
     assert!(
         outcome.is_ok() || other.is_finished(),
-        "somebody still waits"
+        "a thread still waits"
     );
     other.join().expect("no panic");
 }
@@ -54,7 +54,7 @@ fn open(files: &Files<u32>) -> Result<RawFd, Error> {
     files.open(FileRef::new(0), NONE).map(RawFd::from)
 }
 
-/// Every number below the limit is open.
+/// Every descriptor below the limit is open.
 fn full(limit: u32) -> Files<u32> {
     let files = Files::with_limit(limit);
     for _ in 0..limit {
@@ -79,7 +79,8 @@ fn it_is_ready_while_a_number_is_free() {
 
 type Frees = fn(&Files<u32>);
 
-/// What frees a number of a full table: 0 to 199 are open, those from 100 on are closed on exec.
+/// The calls that free a descriptor of a full table: 0 to 199 are open, those from 100 on are
+/// closed on exec.
 const FREES: &[(&str, Frees)] = &[
     ("close", |files| files.close(70).expect("it is open")),
     ("take", |files| drop(files.take(3).expect("it is open"))),
@@ -435,7 +436,7 @@ fn dup_to_waiting_ends_where_many_reserve_the_same_number() {
     });
 }
 
-/// A leaf that the look for a free number takes out, and with it the number that it has found.
+/// The search for a free descriptor removes a leaf, and with it the descriptor that it has found.
 #[test]
 fn it_is_ready_when_the_free_leaf_is_the_one_that_was_idle_for_longest() {
     const LEAF: RawFd = 64;

@@ -1,12 +1,12 @@
-//! Files that know how far they have come, and object to being looked at too late.
+//! Files that record their stage, and detect a use that is too late.
 //!
-//! A file is alive until its release and there until its drop. Who owns a reference must find it
-//! alive; who borrowed it in a read-side section must find it there. Each is released once and
-//! then dropped once. What goes wrong is noted, since a panic in `Drop` would be contained by
-//! the callbacks of RCU.
+//! A file is alive until its release and there until its drop. A holder of a reference must find it
+//! alive; a borrower in a read-side section must find it there. Each is released once and then
+//! dropped once. Faults are recorded, since a panic in `Drop` would be contained by the callbacks
+//! of RCU.
 //!
-//! Everything is `Relaxed`: the test must bring no ordering of its own, which could hide that one
-//! is missing in the table.
+//! Everything is `Relaxed`: the test must add no ordering of its own, because that could hide a
+//! missing one in the table.
 
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicU64, AtomicUsize};
@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex};
 
 use fdtable::{BorrowedFile, FileRef};
 
-/// Words that memory does not hold by chance.
+/// Words that memory is unlikely to hold by chance.
 const ALIVE: u64 = 0xA11C_E5E7_0F1A_3B5D;
 const RELEASED: u64 = 0x5E1E_A5ED_2C4F_96B3;
 const DROPPED: u64 = 0xDEAD_D09D_71E8_4CA6;
@@ -47,8 +47,8 @@ impl Flock {
         self.faults.lock().expect("no panic").push(fault);
     }
 
-    /// Checks that nothing went wrong and nothing is left. For the end, after the tables are gone
-    /// and all callbacks have run.
+    /// Checks that there were no faults and that no file is left. Call it at the end, after the
+    /// tables are gone and all callbacks have run.
     pub(crate) fn check_gone(&self) {
         let faults = self.faults.lock().expect("no panic");
         assert!(
@@ -83,13 +83,13 @@ impl Drop for Canary {
     }
 }
 
-/// Looks at a file through a reference.
+/// Checks a file through a reference.
 pub(crate) fn look_at_owned(file: &FileRef<Canary>) {
     let stage = file.stage.load(Relaxed);
     assert_eq!(stage, ALIVE, "owned, and not alive: {stage:x}");
 }
 
-/// Looks at a file inside a section.
+/// Checks a file inside a section.
 pub(crate) fn look_at_borrowed(file: BorrowedFile<'_, Canary>) {
     let stage = file.stage.load(Relaxed);
     let there = stage == ALIVE || stage == RELEASED;

@@ -1,7 +1,7 @@
-//! Histories: random calls that are replayed on two tables, whose answers must be equal.
+//! Histories: random calls, replayed on two tables that must return equal answers.
 //!
-//! The numbers in them are those where something can go wrong: small ones, open ones, both sides
-//! of a word, of a node, of the limit, and what is no number at all.
+//! Their descriptors are at the critical places: small ones, open ones, both sides of a word, of a
+//! node, of the limit, and invalid ones.
 
 pub(crate) mod subject;
 
@@ -29,13 +29,13 @@ const BOUNDARIES: &[RawFd] = &[
     RawFd::MIN,
 ];
 
-/// A number, or how to find one when the call is made.
+/// A descriptor, or how to find one when the call is made.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Number {
     Plain(RawFd),
     /// The limit, with this added.
     NearLimit(i32),
-    /// The first open number from this one on, or else the first of all, or else this one.
+    /// The first open descriptor from this one on, or else the first of all, or else this one.
     Open(RawFd),
 }
 
@@ -55,7 +55,7 @@ impl Number {
     }
 }
 
-/// Any number.
+/// Any descriptor.
 pub(crate) fn number() -> impl Strategy<Value = Number> {
     prop_oneof![
         6 => (0..8).prop_map(Number::Plain),
@@ -65,7 +65,7 @@ pub(crate) fn number() -> impl Strategy<Value = Number> {
     ]
 }
 
-/// A number that is most often open.
+/// A descriptor that is most often open.
 pub(crate) fn likely_open() -> impl Strategy<Value = Number> {
     prop_oneof![4 => open_number(), 1 => number()]
 }
@@ -83,7 +83,7 @@ pub(crate) fn flags() -> impl Strategy<Value = FdFlags> {
 /// A call that every table has.
 #[derive(Clone, Debug)]
 pub(crate) enum Call {
-    /// So many times.
+    /// That many times.
     Open(u32, FdFlags),
     Which(Number),
     Dup(Number),
@@ -98,13 +98,13 @@ pub(crate) enum Call {
     SetLimit(u32),
 }
 
-/// A number, flags, or 0 where there is nothing to tell; or an errno.
+/// A descriptor, flags, or 0 where there is nothing to return; or an errno.
 pub(crate) type Answer = Result<i32, i32>;
 
-/// What calls are made on.
+/// A table that calls are made on.
 pub(crate) trait Table {
     fn open(&mut self, flags: FdFlags) -> Answer;
-    /// Tells which file is open under a number: files are counted as they are opened, from 0.
+    /// Returns which file is open under a descriptor: files are counted as they are opened, from 0.
     fn which(&mut self, fd: RawFd) -> Answer;
     fn dup(&mut self, old: RawFd) -> Answer;
     fn dup_from(&mut self, old: RawFd, min: RawFd, flags: FdFlags) -> Answer;
@@ -119,7 +119,7 @@ pub(crate) trait Table {
 }
 
 impl Call {
-    /// Makes the call on a table. `files` is the table in which open numbers are looked up.
+    /// Makes the call on a table. `files` is the table in which open descriptors are looked up.
     pub(crate) fn make<T: Send + Sync>(&self, on: &mut impl Table, files: &Files<T>) -> Answer {
         let find = |number: Number| number.find(files);
         let unsigned = |number: Number| number.find(files).cast_unsigned();

@@ -1,4 +1,4 @@
-//! The table of this crate, as a history sees it.
+//! The table of this crate, as the subject of a history.
 
 use fdtable::{Error, FdFlags, FileRef, Files, RawFd, rcu};
 
@@ -8,7 +8,7 @@ pub(crate) struct Subject<'t, T> {
     pub(crate) files: &'t Files<T>,
     /// Makes the next file.
     pub(crate) make: &'t mut dyn FnMut() -> FileRef<T>,
-    /// Tells the number of a file.
+    /// Returns the number of a file.
     pub(crate) number: fn(&T) -> i32,
 }
 

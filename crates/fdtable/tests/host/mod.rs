@@ -1,4 +1,4 @@
-//! The descriptors of this very process, as a history sees them.
+//! The descriptors of this process, as the subject of a history.
 
 use std::os::fd::{AsRawFd, IntoRawFd};
 
@@ -13,10 +13,10 @@ use crate::history::{Answer, Table};
 /// The table that the kernel keeps for this process.
 ///
 /// Where Linux ignores unknown flags of a descriptor or has no argument for them, the library
-/// refuses them; the host is not asked then.
+/// refuses them; the host is not called then.
 ///
-/// A file is a memory file, and its number is its offset: descriptors of one open file have
-/// one offset, so the offset tells which file a descriptor refers to.
+/// A file is a memory file, and its number is its offset: descriptors of one open file have one
+/// offset, so the offset identifies the file of a descriptor.
 #[derive(Default)]
 pub(crate) struct Host {
     opened: i32,
@@ -47,7 +47,7 @@ impl Table for Host {
     }
 
     fn which(&mut self, fd: RawFd) -> Answer {
-        // SAFETY: the call takes integers, and answers a bad number with an errno.
+        // SAFETY: the call takes integers, and answers a bad descriptor with an errno.
         let offset = unsafe { libc::lseek(fd, 0, libc::SEEK_CUR) };
         answer(offset.try_into().expect("offsets are small"))
     }
@@ -75,7 +75,7 @@ impl Table for Host {
         } else {
             unknown
         };
-        // SAFETY: the call takes integers, and answers bad numbers with an errno. Nothing of
+        // SAFETY: the call takes integers, and answers bad descriptors with an errno. Nothing of
         // this process relies on the descriptor that it may close.
         answer(unsafe { libc::dup3(old, new, flags) })
     }

@@ -1,4 +1,4 @@
-//! Files that are counted, and a record of when each of them ends.
+//! Counted files, and a record of the end of each.
 
 use std::sync::{Arc, Mutex};
 
@@ -16,12 +16,12 @@ impl Ledger {
         self.released.lock().expect("no panic").push(number);
     }
 
-    /// Takes the files that were released since this was asked last, in order of their numbers.
+    /// Takes the files that were released since the last call, in order of their numbers.
     pub(crate) fn take_released(&self) -> Vec<i32> {
         sorted(&self.released)
     }
 
-    /// Takes the files that were dropped since this was asked last, in order of their numbers.
+    /// Takes the files that were dropped since the last call, in order of their numbers.
     pub(crate) fn take_dropped(&self) -> Vec<i32> {
         sorted(&self.dropped)
     }

@@ -1,9 +1,9 @@
 //! Histories of a few calls, in every order of their steps.
 //!
-//! A leaf has 4 numbers here, so that a search for the lowest one among nine looks at three
-//! leaves, and others may change the first while it looks at the last. The clock is part of the
-//! model: what ended before something else began is ordered before it, as by any other means by
-//! which threads tell each other what they have done.
+//! A leaf has 4 numbers here, so that a search for the lowest one among nine looks at three leaves,
+//! and other threads may change the first while it looks at the last. The clock is part of the
+//! model: an operation that ended before another began is ordered before it, as by any other
+//! communication between threads.
 
 use std::sync::{Arc, Mutex};
 
@@ -42,7 +42,7 @@ struct Model {
     programs: &'static [Program],
 }
 
-/// So many numbers are open, and there is room.
+/// A table with that many open descriptors, and room.
 const fn model(taken: RawFd, programs: &'static [Program]) -> Model {
     Model {
         filled: Filled::Lowest,
@@ -101,7 +101,7 @@ impl Model {
     }
 
     /// Explores the executions in which threads are interrupted, while they could go on, so often
-    /// in all (unless `LOOM_MAX_PREEMPTIONS` says otherwise), and tells the refusals.
+    /// in all (unless `LOOM_MAX_PREEMPTIONS` is set), and returns the refusals.
     fn explore(self, preemptions: usize) -> Vec<String> {
         let mut builder = loom::model::Builder::new();
         builder.max_branches = builder.max_branches.max(50_000);
@@ -222,7 +222,7 @@ fn a_search_meets_a_close_and_a_dup_to() {
     subject.is_linearizable(2);
 }
 
-/// EMFILE, though at every moment there was a number below the limit.
+/// EMFILE, though at every moment a descriptor below the limit was free.
 #[test]
 fn a_search_that_finds_nothing_meets_a_close_and_a_dup_to() {
     let subject = Model {
@@ -242,7 +242,7 @@ fn a_search_that_finds_nothing_meets_a_close_and_a_dup_to() {
     subject.is_linearizable(2);
 }
 
-/// A number that two opens both take, or one that neither takes.
+/// A descriptor that two opens both take, or one that neither takes.
 #[test]
 fn two_opens_meet_in_two_leaves() {
     let subject = Model {
@@ -261,7 +261,7 @@ fn two_opens_meet_in_two_leaves() {
     subject.is_linearizable(2);
 }
 
-/// A number at the end of a leaf, freed and taken again.
+/// A descriptor at the end of a leaf, freed and taken again.
 #[test]
 fn opens_and_closes_meet_at_the_border_of_a_leaf() {
     const PROGRAM: Program = |it| {
@@ -271,8 +271,8 @@ fn opens_and_closes_meet_at_the_border_of_a_leaf() {
     model(5, &[PROGRAM, PROGRAM]).is_linearizable(2);
 }
 
-/// A number that is found not open while its close has not told that it is free, in a leaf that
-/// opens do not look at.
+/// A descriptor that is found closed before its close has reported it free, in a leaf that opens do
+/// not look at.
 #[test]
 fn a_close_of_what_is_not_open_meets_a_close() {
     model(
@@ -558,7 +558,7 @@ fn many_in_three_leaves_meet_a_close_and_an_open() {
     subject.is_linearizable(2);
 }
 
-/// The last number below the limit.
+/// The last descriptor below the limit.
 #[test]
 fn two_opens_meet_at_the_limit() {
     let subject = Model {
@@ -596,7 +596,7 @@ fn a_dup_from_meets_a_close_and_an_open() {
     subject.is_linearizable(2);
 }
 
-/// A number that is lost when its reservation is dropped, or given out before.
+/// A descriptor that is lost when its reservation is dropped, or taken before that.
 #[test]
 fn a_reservation_meets_an_open_and_a_dup_to() {
     model(
@@ -615,7 +615,7 @@ fn a_reservation_meets_an_open_and_a_dup_to() {
     .is_linearizable(2);
 }
 
-/// A reservation that others see installed before or after it is, or take over.
+/// A reservation that other threads see installed too early or too late, or take over.
 #[test]
 fn an_install_meets_a_dup_to_and_a_get() {
     model(
@@ -634,7 +634,7 @@ fn an_install_meets_a_dup_to_and_a_get() {
     .is_linearizable(2);
 }
 
-/// A lookup that finds what was there before the last change that it can know of.
+/// A lookup that finds a state older than the last change that it can know of.
 #[test]
 fn a_get_meets_an_open_and_a_take() {
     model(
@@ -722,7 +722,7 @@ fn three_threads_meet_in_three_leaves() {
     .is_linearizable(1);
 }
 
-/// Looks for a number without the lock, and takes it then if it is still free.
+/// Looks for a descriptor without the lock, and then takes it if it is still free.
 fn open_by_scanning(files: &Files<File>, file: FileRef<File>) -> Result<Fd, Error> {
     let mut number = 0;
     loop {
@@ -737,7 +737,7 @@ fn open_by_scanning(files: &Files<File>, file: FileRef<File>) -> Result<Fd, Erro
     }
 }
 
-/// The models see what they are there for.
+/// The models detect the faults that they exist for.
 #[test]
 fn a_scan_without_a_lock_is_caught() {
     let scans = Model {

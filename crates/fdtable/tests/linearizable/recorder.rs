@@ -1,4 +1,4 @@
-//! Records what a thread does to a table, and when.
+//! Records the operations of a thread on a table, with their times.
 
 use fdtable::{Error, Fd, FdFlags, FileRef, Files, RawFd, Reservation};
 
@@ -26,7 +26,7 @@ impl Clock {
     }
 }
 
-/// How a subject opens a file under the lowest number.
+/// How a subject opens a file under the lowest descriptor.
 pub(crate) type Open = fn(&Files<File>, FileRef<File>) -> Result<Fd, Error>;
 
 /// The open of the table itself.
@@ -58,7 +58,7 @@ impl<'t> Recorder<'t> {
         }
     }
 
-    /// What happened. Gives back what is still reserved, on record too.
+    /// Returns the record. Drops the remaining reservations first, and records that too.
     pub(crate) fn finish(mut self) -> Vec<Event> {
         while self.cancel() {}
         self.events
@@ -190,7 +190,7 @@ impl<'t> Recorder<'t> {
             child = files.fork().ok();
             Operation::Fork(Vec::new())
         });
-        // What the child has is found out later: nobody else changes it.
+        // The files of the child are read later: no other thread changes it.
         let copy = listed(&child.expect("there is memory"));
         let event = self.events.last_mut().expect("it is recorded");
         event.operation = Operation::Fork(copy);
@@ -209,7 +209,7 @@ fn reserve<'t>(
     Ok(reservation.fd().raw())
 }
 
-/// The files under each open number of a table that nobody changes.
+/// The file of each open descriptor, in a table that no thread changes.
 fn listed(files: &Files<File>) -> Vec<(RawFd, File)> {
     let next = |fd: &Fd| files.next_open(fd.raw().checked_add(1)?);
     let open = std::iter::successors(files.next_open(0), next);

@@ -1,11 +1,11 @@
 //! The search for a legal order of a history.
 //!
 //! It is that of Wing and Gong, with Lowe's memory. Every thread has a next step. It may come next
-//! if no operation that is under way or to come ended before its own began: real time is
-//! respected. Of those that may and are legal in the state, one is made, and the search goes on
-//! from there; if that leads nowhere, the next one is tried. A position (how far each thread is,
-//! what it has found, and the state) that has led nowhere is not searched again, so that a history
-//! of a few threads is searched in a time that grows with its length.
+//! if no operation that is under way or to come ended before its own began: real time is respected.
+//! The search makes one of the possible steps that are legal in the state, and continues from
+//! there; if that fails, it tries the next one. A position (how far each thread is, which file it
+//! has found, and the state) that has failed is not searched again, so that a history of a few
+//! threads is searched in a time that grows with its length.
 
 use std::collections::HashSet;
 use std::fmt::Write;

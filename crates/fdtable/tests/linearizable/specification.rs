@@ -1,19 +1,19 @@
-//! What a table must answer when one thing happens after the other: a pure state machine.
+//! The required answers of a table in a sequential history: a pure state machine.
 //!
-//! An operation happens in one step or in a few. `open` takes a number and then installs the
-//! file: in between the number is reserved, and others may see it so. `dup` finds its file
-//! before that. All else is one step. Each step is a claim about the state in which it happens,
-//! since the answer of the operation is known when it is judged: a step that does not hold in a
-//! state has no legal outcome there.
+//! An operation happens in one step or in a few. `open` takes a descriptor and then installs the
+//! file: in between the descriptor is reserved, and other threads may see it reserved. `dup` finds
+//! its file before that. Every other operation is one step. Each step is a claim about the state in
+//! which it happens, since the answer of the operation is known when it is judged: a step that does
+//! not hold in a state has no legal outcome there.
 //!
 //! A new operation needs a variant of [`Operation`] and a line of [`Operation::steps`], and a new
-//! kind of step if none of these says what it does.
+//! kind of step if none of these describes it.
 
 use std::collections::BTreeMap;
 
 use fdtable::{Error, RawFd};
 
-/// Tells files apart.
+/// Identifies a file.
 pub(crate) type File = u32;
 
 /// An operation together with its answer.
@@ -23,10 +23,10 @@ pub(crate) enum Operation {
     OpenAny(File, Result<RawFd, Error>),
     OpenPair([File; 2], Result<[RawFd; 2], Error>),
     Reserve(Result<RawFd, Error>),
-    /// Of so many, 256 at the most: more are not reserved at one moment.
+    /// Of that many, 256 at most: more are not reserved atomically.
     ReserveMany(usize, Result<Vec<RawFd>, Error>),
     ReserveFrom(RawFd, Result<RawFd, Error>),
-    /// Of a number that this thread reserved.
+    /// Of a descriptor that this thread reserved.
     Install(RawFd, File),
     /// The drop of a reservation.
     Cancel(RawFd),
@@ -40,47 +40,47 @@ pub(crate) enum Operation {
     Fork(Vec<(RawFd, File)>),
 }
 
-/// What happens at one moment.
+/// A step, at one moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
-    /// The lowest free number from the first one on is the second one, and is now reserved.
+    /// The lowest free descriptor from the first one on is the second one, and is now reserved.
     TakeLowest(RawFd, RawFd),
-    /// The number is free and below the limit, and is now reserved.
+    /// The descriptor is free and below the limit, and is now reserved.
     TakeAny(RawFd),
-    /// Every number from this one to the limit is taken.
+    /// Every descriptor from this one to the limit is taken.
     Full(RawFd),
     /// Fewer descriptors than this are free below the limit.
     Fewer(usize),
-    /// The number is not below the limit, or negative.
+    /// The descriptor is not below the limit, or negative.
     OutOfRange(RawFd),
-    /// The number is reserved, and now has this file.
+    /// The descriptor is reserved, and now has this file.
     Install(RawFd, File),
-    /// The number is reserved, and now has the file that the operation has found.
+    /// The descriptor is reserved, and now has the file that the operation has found.
     InstallFound(RawFd),
-    /// The number is reserved, and now free.
+    /// The descriptor is reserved, and now free.
     Cancel(RawFd),
-    /// The number is open; the operation has found its file.
+    /// The descriptor is open; the operation has found its file.
     Find(RawFd),
-    /// The number is open, and this is its file.
+    /// The descriptor is open, and this is its file.
     Has(RawFd, File),
-    /// The number is free or reserved.
+    /// The descriptor is free or reserved.
     NotOpen(RawFd),
     Reserved(RawFd),
-    /// The number is open, and now free.
+    /// The descriptor is open, and now free.
     Remove(RawFd),
-    /// The file of the first number is now that of the second one, which is not reserved.
+    /// The file of the first descriptor is now that of the second one, which is not reserved.
     Replace(RawFd, RawFd),
-    /// The first number is not open, or the second one is not below the limit.
+    /// The first descriptor is not open, or the second one is not below the limit.
     NothingToReplace(RawFd, RawFd),
-    /// These are all that are open.
+    /// Exactly these are open.
     Open(Vec<(RawFd, File)>),
-    /// No table answers that.
+    /// No table returns that.
     Never,
 }
 
 impl Operation {
-    /// What the operation consists of: at the one moment of each list all of it holds, and the
-    /// moments come in this order.
+    /// The steps of the operation: all steps of a list hold at one moment, and the moments come in
+    /// this order.
     pub(crate) fn steps(&self) -> Vec<Vec<Step>> {
         use Error::{BadFd, Busy, InvalidArgument, TooManyFiles};
         use Step::*;
@@ -152,21 +152,21 @@ enum Place {
     Open(File),
 }
 
-/// What is behind each number: a long run of open numbers from 0 on, then free ones, and the
+/// The state of each descriptor: a long run of open descriptors from 0 on, then free ones, and the
 /// exceptions from that.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct State {
     limit: RawFd,
-    /// The numbers below this one are open, all with the file [`State::COMMON`].
+    /// The descriptors below this one are open, all with the file [`State::COMMON`].
     common: RawFd,
     exceptions: BTreeMap<RawFd, Place>,
 }
 
 impl State {
-    /// The file of the numbers that are open from the beginning.
+    /// The file of the descriptors that are open from the beginning.
     pub(crate) const COMMON: File = 0;
 
-    /// So many numbers are open from 0 on, except these.
+    /// That many descriptors are open from 0 on, except these.
     pub(crate) fn new(limit: RawFd, common: RawFd, holes: &[RawFd]) -> Self {
         let exceptions = holes.iter().map(|&hole| (hole, Place::Free)).collect();
         Self {
@@ -186,7 +186,7 @@ impl State {
     }
 
     fn put(&mut self, number: RawFd, place: Place) {
-        // Without those that are none, so that equal states compare equal.
+        // Without redundant exceptions, so that equal states compare equal.
         self.exceptions.remove(&number);
         if self.at(number) != place {
             self.exceptions.insert(number, place);
@@ -217,7 +217,7 @@ impl State {
         (0..self.common.max(last + 1)).filter_map(open).collect()
     }
 
-    /// Makes a step, if it is legal here. `found` is what the operation has found so far.
+    /// Makes a step, if it is legal here. `found` is the file that the operation has found so far.
     pub(crate) fn make(&mut self, step: &Step, found: &mut Option<File>) -> bool {
         match *step {
             Step::TakeLowest(min, number) => {

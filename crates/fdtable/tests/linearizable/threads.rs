@@ -1,8 +1,8 @@
 //! Histories of real threads, in many short rounds.
 //!
-//! The tables are those in which the lowest number is hard to tell: full up to the border of a
-//! leaf or of a node, with a few holes in several leaves, and sometimes with no room above. The
-//! numbers that the threads use are near the holes and near the border, so that they meet.
+//! The tables make the lowest descriptor hard to find: full up to the border of a leaf or of a
+//! node, with a few holes in several leaves, and sometimes with no room above. The threads use
+//! descriptors near the holes and near the border, so that they meet.
 
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::thread;
@@ -17,17 +17,17 @@ use crate::specification::{File, State};
 
 const NONE: FdFlags = FdFlags::empty();
 
-/// How many numbers are open from 0 on, before the holes: both sides of a leaf and of a node.
+/// How many descriptors are open from 0 on, before the holes: both sides of a leaf and of a node.
 const TAKEN: &[RawFd] = &[1, 3, 63, 64, 65, 127, 128, 130, 4095, 4096, 4097];
 
-/// Tells when a test has run long enough.
+/// Returns the deadline of a test.
 fn deadline() -> Instant {
     let asked = std::env::var("FDTABLE_STRESS_SECONDS").ok();
     let seconds = asked.map_or(1, |seconds| seconds.parse().expect("a number of seconds"));
     Instant::now() + Duration::from_secs(seconds)
 }
 
-/// A table that is full up to a number, from which the tables of the rounds are forked.
+/// A table that is full up to a descriptor; the tables of the rounds are forked from it.
 struct Template {
     taken: RawFd,
     files: Files<File>,
@@ -44,11 +44,11 @@ impl Template {
     }
 }
 
-/// One round: a table, and what its threads may do with it.
+/// One round: a table, and the bounds of its threads.
 struct Round {
     files: Files<File>,
     start: State,
-    /// The numbers that the threads use.
+    /// The descriptors that the threads use.
     numbers: Vec<RawFd>,
     /// Whether a copy of the table is small enough to be compared.
     small: bool,
@@ -84,7 +84,7 @@ impl Round {
         }
     }
 
-    /// Has threads do random things at once, and tells what happened.
+    /// Runs random operations in concurrent threads, and returns their history.
     fn run(&self, open: Open, rng: &mut Rng) -> History {
         let (clock, waiting) = (Clock::new(), AtomicUsize::new(0));
         let seeds: Vec<u64> = (0..rng.usize(2..5)).map(|_| rng.u64(..)).collect();
@@ -96,7 +96,7 @@ impl Round {
                 let (waiting, mut rng) = (&waiting, Rng::with_seed(seed));
                 scope.spawn(move || {
                     waiting.fetch_add(1, SeqCst);
-                    // At once, or they would not meet; a yield only where processors are few.
+                    // All start together, or they would not meet; a yield only where CPUs are few.
                     for attempt in 0_u32.. {
                         if waiting.load(SeqCst) == threads {
                             break;
@@ -145,8 +145,8 @@ impl Round {
     }
 }
 
-/// Judges rounds until one is refused or the time is over. Tells how many threads there were
-/// whose operations overlapped others.
+/// Judges rounds until one is refused or the time is over. Returns how many threads had operations
+/// that overlapped others.
 fn judge(open: Open, deadline: Instant) -> Result<usize, String> {
     let templates: Vec<Template> = TAKEN.iter().map(|&taken| Template::new(taken)).collect();
     let (mut rng, mut overlaps) = (Rng::with_seed(1), 0);
@@ -189,7 +189,7 @@ fn every_history_of_threads_has_a_legal_order() {
     assert!(overlaps > 0, "the threads have met");
 }
 
-/// Takes every now and then the lowest number but one.
+/// Takes the second-lowest descriptor now and then.
 fn open_second_lowest(files: &Files<File>, file: FileRef<File>) -> Result<Fd, Error> {
     let lowest = files.reserve(NONE)?;
     match files.reserve(NONE) {
@@ -198,7 +198,7 @@ fn open_second_lowest(files: &Files<File>, file: FileRef<File>) -> Result<Fd, Er
     }
 }
 
-/// Gives a number that is taken already, for EMFILE.
+/// Fails with EMFILE at the last descriptor below the limit.
 fn open_too_few(files: &Files<File>, file: FileRef<File>) -> Result<Fd, Error> {
     let lowest = files.reserve(NONE)?;
     let last = lowest.fd().index() + 1 == files.limit() as usize;

@@ -1,4 +1,4 @@
-//! Histories of which we know the verdict.
+//! Histories with a known verdict.
 
 use fastrand::Rng;
 use fdtable::{Error, RawFd};
@@ -41,7 +41,7 @@ fn illegal(start: &State, history: &History) {
     check(start, history).expect_err("there is no order");
 }
 
-/// So many numbers are open, and there is room.
+/// A state with that many open descriptors, and room.
 fn taken(count: RawFd) -> State {
     State::new(ROOM, count, &[])
 }
@@ -169,7 +169,7 @@ fn a_minimum_is_searched_from_there() {
     illegal(&State::new(131, 130, &[]), &vec![vec![at(0, 1, past)]]);
 }
 
-/// Between its two moments, the number of an open is taken, and not open.
+/// Between its two moments, the descriptor of an open is taken, and not open.
 #[test]
 fn an_open_reserves_before_it_installs() {
     let between = |operation| {
@@ -310,7 +310,7 @@ fn any_operation(rng: &mut Rng) -> Operation {
     }
 }
 
-/// Tries every order of all moments, and looks at real time only when it is complete.
+/// Tries every order of all moments, and checks real time only when the order is complete.
 fn some_order_is_legal(start: &State, history: &History) -> bool {
     let mut moments = Vec::new();
     for (thread, event) in history

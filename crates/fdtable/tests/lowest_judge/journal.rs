@@ -1,28 +1,28 @@
-//! What a thread writes down of its calls.
+//! The record of a thread's calls.
 
 use std::ops::Range;
 
-/// The number of a descriptor, or the limit, which may be one past the highest.
+/// A descriptor, or the limit, which may be one past the highest.
 pub(crate) type Number = u32;
 
-/// What a call did to numbers.
+/// The effect of a call on descriptors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Deed {
-    /// Took the lowest numbers from `min` on, all at one moment.
+    /// Took the lowest descriptors from `min` on, all at one moment.
     TookLowest { min: Number, file: HasFile },
-    /// Took a number, not necessarily a low one.
+    /// Took a descriptor, not necessarily a low one.
     TookAny { file: HasFile },
-    /// Freed numbers, all at one moment.
+    /// Freed descriptors, all at one moment.
     Freed,
-    /// Found fewer numbers than `count` free from `min` to the limit.
+    /// Found fewer descriptors than `count` free from `min` to the limit.
     Refused { count: u32, min: Number },
-    /// Found that a number is not open.
+    /// Found that a descriptor is not open.
     FoundClosed,
-    /// Set the limit. One thread alone does.
+    /// Set the limit. Only one thread does.
     SetLimit(Number),
 }
 
-/// Whether a number that was taken is open when the call returns.
+/// Whether a taken descriptor is open when the call returns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum HasFile {
     Installed,
@@ -35,7 +35,7 @@ pub(crate) struct Event {
     pub(crate) start: u64,
     pub(crate) end: u64,
     pub(crate) deed: Deed,
-    /// Where the journal has its numbers.
+    /// Where the journal has its descriptors.
     numbers: Range<u32>,
 }
 
@@ -47,7 +47,7 @@ pub(crate) struct Journal {
 }
 
 impl Journal {
-    /// Writes down a step with the numbers that it took, freed or found, all at one moment.
+    /// Records a step with the descriptors that it took, freed or found, all at one moment.
     pub(crate) fn write(
         &mut self,
         (start, end): (u64, u64),

@@ -1,14 +1,14 @@
 //! The check of one round.
 //!
-//! A *step* is what a call did at one moment, and is known to be after one stamp and before
+//! A *step* is the effect of a call at one moment, and is known to be after one stamp and before
 //! another. Both are narrowed, in turns, until nothing changes or a step has no moment left:
 //!
-//! 1. *By order.* The steps that take and free one number alternate. Each is after the one before
-//!    it, and before the one after it.
-//! 2. *By sightings.* A number that was found closed had been freed by then. Only the close is
-//!    narrowed: a number is taken a moment before a lookup finds it open.
-//! 3. *By promise.* A step that took the lowest number was not at a moment at which a lower one was
-//!    certainly free.
+//! 1. *By order.* The steps that take and free one descriptor alternate. Each is after the one
+//!    before it, and before the one after it.
+//! 2. *By sightings.* A descriptor that was found closed had been freed by then. Only the close is
+//!    narrowed: a descriptor is taken a moment before a lookup finds it open.
+//! 3. *By promise.* A step that took the lowest descriptor was not at a moment at which a lower one
+//!    was certainly free.
 //!
 //! Each rule is true of every legal history, so a step without a moment is a violation. It is
 //! counted where it is found, and nothing is concluded from a history that is refused.
@@ -16,22 +16,22 @@
 use crate::free_set::FreeSet;
 use crate::journal::{Deed, Event, HasFile, Journal, Number};
 
-/// After so many turns the judge is content with what it knows.
+/// The judge stops narrowing after that many turns.
 const TURNS: usize = 2;
 
-/// A table before a round, and what its calls may ask for.
+/// A table before a round, and the parameters of its calls.
 pub(crate) struct Start {
-    /// The numbers below it are open, the others are free.
+    /// The descriptors below it are open, the others are free.
     pub(crate) open: Number,
     pub(crate) limit: Number,
-    /// Every `min` from which a number is asked for, also 0.
+    /// Every `min` that a call requests a descriptor from, also 0.
     pub(crate) mins: Vec<Number>,
 }
 
 /// The result of one or more rounds.
 #[derive(Default)]
 pub(crate) struct Verdict {
-    /// How many calls promised the lowest number, or were refused one.
+    /// How many calls promised the lowest descriptor, or were refused one.
     pub(crate) judged: u64,
     /// How many of them broke the promise.
     pub(crate) violations: u64,
@@ -57,19 +57,19 @@ impl Verdict {
     }
 }
 
-/// What is known of the moment of a step: it is after the one stamp and before the other.
+/// The bounds of a step's moment: it is after the one stamp and before the other.
 #[derive(Clone, Copy, Debug)]
 struct Moment {
     after: u64,
     before: u64,
 }
 
-/// A step that takes or frees a number.
+/// A step that takes or frees a descriptor.
 #[derive(Clone, Copy)]
 struct Change {
     number: Number,
     takes: bool,
-    /// Orders the steps that take a number, and those that free it.
+    /// Orders the steps that take a descriptor, and those that free it.
     key: u64,
     step: usize,
 }
@@ -100,7 +100,7 @@ struct Case<'j> {
     /// The thread and the event of each step.
     steps: Vec<(usize, &'j Event)>,
     moments: Vec<Moment>,
-    /// The changes of each number one after the other, and by number.
+    /// The changes of each descriptor one after the other, and by descriptor.
     changes: Vec<Change>,
     /// When the limit was set, and to what.
     limits: Vec<(usize, Number)>,
@@ -128,12 +128,12 @@ impl<'j> Case<'j> {
         case
     }
 
-    /// Finds the changes of each number, and of the limit.
+    /// Finds the changes of each descriptor, and of the limit.
     fn collect(&mut self, verdict: &mut Verdict) {
         let mut changes = Vec::new();
         for (step, &(thread, event)) in self.steps.iter().enumerate() {
             let (takes, key) = match event.deed {
-                // The thread that took it has returned before anybody can free it.
+                // The thread that took it has returned before any thread can free it.
                 Deed::TookLowest { .. } | Deed::TookAny { .. } => (true, event.end),
                 // The thread that frees it has taken it before.
                 Deed::Freed => (false, event.start),
@@ -183,21 +183,21 @@ impl<'j> Case<'j> {
             .chunk_by(|one, other| one.number == other.number)
     }
 
-    /// The changes of a number in their order.
+    /// The changes of a descriptor in their order.
     fn chain(&self, number: Number) -> &[Change] {
         let first = self.changes.partition_point(|it| it.number < number);
         let length = self.changes[first..].partition_point(|it| it.number == number);
         &self.changes[first..first + length]
     }
 
-    /// The steps that promise the lowest number, or that there is none.
+    /// The steps that promise the lowest descriptor, or that there is none.
     fn promises(&self) -> impl Iterator<Item = usize> {
         let promises = |deed: &Deed| matches!(deed, Deed::TookLowest { .. } | Deed::Refused { .. });
         (0..self.steps.len()).filter(move |&step| promises(&self.steps[step].1.deed))
     }
 
     fn narrow_by_order(&mut self) {
-        // Steps that take more than one number pass on what is known of one of them to the others.
+        // A step that takes several descriptors applies the bounds of each of them to the others.
         let mut changed = true;
         while changed {
             changed = false;
@@ -237,14 +237,14 @@ impl<'j> Case<'j> {
                         let before = &mut self.moments[close].before;
                         *before = event.end.min(*before);
                     }
-                    // It cannot be told which close it was.
+                    // It is unknown which close it was.
                     _ => {}
                 }
             }
         }
     }
 
-    /// Returns the steps that closed a number and may have been seen by a sighting; nothing in
+    /// Returns the steps that closed a descriptor and that a sighting may have seen; nothing in
     /// their place where it was free from the beginning, or may have been reserved.
     fn closes_seen(&self, number: Number, sighting: &Event) -> Vec<Option<usize>> {
         let chain = self.chain(number);
@@ -269,7 +269,7 @@ impl<'j> Case<'j> {
             .collect();
         let frees = chain.iter().filter(|change| !change.takes);
         closed.extend(frees.map(|free| (Some(free.step), self.moments[free.step].after)));
-        // It ends when the call that takes the number has returned, at the latest.
+        // It ends when the call that takes the descriptor has returned, at the latest.
         let takes = chain.iter().filter(|change| change.takes);
         let ends = takes.map(|take| self.steps[take.step].1.end);
         let seen = closed.into_iter().zip(ends.chain([u64::MAX]));
@@ -308,7 +308,7 @@ impl<'j> Case<'j> {
         changed
     }
 
-    /// Returns what must hold during a part of the sweep for the step to be possible there.
+    /// Returns the condition for the step to be possible during a part of the sweep.
     fn kept_by<'s>(&self, step: usize, sweep: &'s Sweep) -> impl Fn(usize) -> bool + use<'s> {
         let (thread, event) = self.steps[step];
         let (min, needed, count) = match event.deed {
@@ -330,7 +330,7 @@ impl<'j> Case<'j> {
         }
     }
 
-    /// Every number that is taken is below a limit of its call.
+    /// Every taken descriptor is below a limit of its call.
     fn check_limits(&self, verdict: &mut Verdict) {
         for change in self.changes.iter().filter(|change| change.takes) {
             let (_, limit) = self.limits_at(self.steps[change.step].1);
@@ -367,7 +367,7 @@ impl<'j> Case<'j> {
         limits.fold(self.start.limit, Number::min)
     }
 
-    /// Names the steps between which a number is free at a time.
+    /// Names the steps between which a descriptor is free at a time.
     fn told_free(&self, number: Number, time: u64) -> String {
         let chain = self.chain(number);
         let next = chain.partition_point(|change| self.moments[change.step].before <= time);
@@ -389,11 +389,11 @@ impl<'j> Case<'j> {
     }
 }
 
-/// What is certainly free, over time.
+/// The certainly free descriptors, over time.
 struct Sweep {
     /// Where each part begins. The last one does not end.
     begins: Vec<u64>,
-    /// The lowest number that is certainly free in each part, from each `min` of the round on.
+    /// The lowest descriptor that is certainly free in each part, from each `min` of the round on.
     lowest: Vec<Vec<Number>>,
     /// How many are below the lowest limit of the round.
     free: Vec<u32>,
@@ -403,7 +403,7 @@ impl Sweep {
     fn new(case: &Case<'_>) -> Self {
         let numbers: Vec<Number> = case.chains().map(|chain| chain[0].number).collect();
         let mins = &case.start.mins;
-        // Numbers that no call has changed are free all the time, or never.
+        // Descriptors that no call has changed are free all the time, or never.
         let unchanged = |min: Number| {
             let mut candidate = min.max(case.start.open);
             let from = numbers.partition_point(|&number| number < candidate);
@@ -473,7 +473,7 @@ impl Sweep {
         self.lowest[0][self.begins.partition_point(|&begin| begin <= time) - 1]
     }
 
-    /// Cuts off what is not `kept` at both ends. Returns nothing if nothing is left.
+    /// Cuts off the parts that are not `kept` at both ends. Returns nothing if nothing is left.
     fn narrow(&self, moment: Moment, kept: impl Fn(usize) -> bool) -> Option<Moment> {
         let first = self.begins.partition_point(|&begin| begin <= moment.after) - 1;
         let end = self.begins.partition_point(|&begin| begin < moment.before);
@@ -494,8 +494,8 @@ enum Becomes {
 }
 
 impl Case<'_> {
-    /// Returns where each number begins and ends to be certainly free, by its place among those
-    /// that are changed.
+    /// Returns when each descriptor begins and ends to be certainly free, by its place among the
+    /// changed ones.
     fn edges(&self) -> Vec<(u64, usize, Becomes)> {
         let mut edges = Vec::with_capacity(self.changes.len());
         for (place, chain) in self.chains().enumerate() {

@@ -1,37 +1,37 @@
-//! Judges the lowest number: real threads, time stamps, and a check after each round.
+//! Judges the lowest descriptor, with real threads, time stamps, and a check after each round.
 //!
 //! `tests/linearizable` searches a legal order for a few dozen calls. This judge asks less of each
-//! history and so can judge millions of calls: was a lower number free at every moment at which
+//! history and so can judge millions of calls: was a lower descriptor free at every moment at which
 //! the call can have taken the one that it returned?
 //!
 //! # What is judged
 //!
 //! | call | promise |
 //! |---|---|
-//! | `open`, `dup`, `reserve` | the lowest number that is free at one moment |
+//! | `open`, `dup`, `reserve` | the lowest descriptor free at one moment |
 //! | `dup_from` | the same from `min` on |
-//! | `open_pair`, `reserve_many` up to 256 | the lowest ones that are free at one moment, all taken then |
-//! | `reserve_many` above 256 | each number the lowest one at a moment of its own |
-//! | `EMFILE` of each of them, and of `open_any` | at one moment fewer numbers than asked for are free below the limit |
-//! | `open_any`, `dup_to` | none, but the numbers count as taken |
-//! | `close`, `take`, `close_range`, dropping a reservation | the number is free when the call returns |
-//! | `EBADF` of `get` | the number is free, or not open yet |
-//! | all | no number is given out twice, and none at or past the limit |
+//! | `open_pair`, `reserve_many` up to 256 | the lowest ones free at one moment, all taken then |
+//! | `reserve_many` above 256 | each descriptor the lowest one at a moment of its own |
+//! | `EMFILE` of each, and of `open_any` | at one moment too few are free below the limit |
+//! | `open_any`, `dup_to` | none, but the descriptors count as taken |
+//! | `close`, `take`, `close_range`, dropping a reservation | free when the call returns |
+//! | `EBADF` of `get` | the descriptor is free, or not open yet |
+//! | all | no descriptor is given out twice, and none at or past the limit |
 //!
 //! # How
 //!
 //! Each call is *one step* at an unknown moment between two stamps. What is known of the moments of
-//! other calls narrows it: a thread closes a number only if it has opened it, so the steps that
-//! take and free one number alternate, and their order is known. An open that returned 70 comes
+//! other calls narrows it: a thread closes a descriptor only if it has opened it, so the steps that
+//! take and free one descriptor alternate, and their order is known. An open that returned 70 comes
 //! after the close of 70, however long ago the open began. That matters: an open that is preempted
-//! between its look at one leaf and the lock of another nearly always began before the number that
-//! it wrongly passed over was closed. A judge that asks for numbers that were free for the *whole*
-//! call cannot see it. An `EBADF` narrows the step of the close that it has seen.
+//! between its look at one leaf and the lock of another nearly always began before the descriptor
+//! that it wrongly passed over was closed. A judge that asks for descriptors that were free for the
+//! *whole* call cannot see it. An `EBADF` narrows the step of the close that it has seen.
 //!
-//! From the last moment of the step that freed a number to the first moment of the step that takes
-//! it next, the number is *certainly free*. A sweep over all such intervals yields the lowest
-//! number that is certainly free as a step function of time. A call that returned `n` is a
-//! violation if the function is below `n` during all of the time that is left for its step. If it
+//! From the last moment of the step that freed a descriptor to the first moment of the step that
+//! takes it next, the descriptor is *certainly free*. A sweep over all such intervals yields the
+//! lowest descriptor that is certainly free as a step function of time. A call that returned `n` is
+//! a violation if the function is below `n` during all of the time that is left for its step. If it
 //! is below `n` during some of it, that time is cut off and the judge looks again (`judge`).
 //!
 //! *Stamps* are those of [`Instant`](std::time::Instant), 25 to 60 ns each. On Linux it reads the
@@ -40,23 +40,23 @@
 //! overlap. A fence between stamp and call, at both ends, makes stamps exact: see `clock`.
 //!
 //! *Preemption* is what widens a gap of a few instructions enough for another thread to close two
-//! numbers. So there are more threads than CPUs in many rounds, on a small machine. In half of all
-//! rounds threads sleep for some microseconds at a time: each that wakes up preempts another,
+//! descriptors. So there are more threads than CPUs in many rounds, on a small machine. In half of
+//! all rounds threads sleep for some microseconds at a time: each that wakes up preempts another,
 //! wherever that is.
 //!
 //! # What it cannot see
 //!
-//! - A violation where each step can be moved within its stamps so that no number is certainly free
-//!   too long. Calls that overlap throughout are never at fault with respect to each other.
+//! - A violation where each step can be moved within its stamps so that no descriptor is certainly
+//!   free too long. Calls that overlap throughout are never at fault with respect to each other.
 //! - Contradictions that take a case distinction: it narrows, it does not search.
 //!   `tests/linearizable` does.
 //! - Which call is at fault. It names one whose promise contradicts the others.
 //! - Gaps of one or two instructions, but by chance. A `close` that empties the slot before it
-//!   frees the number shows once in some million calls.
+//!   frees the descriptor shows once in some million calls.
 //! - Reorderings that the CPU does not do: on x86-64, a fence beside an atomic exchange can be left
 //!   out and nothing changes. The loom models of `room` cover those.
 //! - Which file is opened: `tests/stress` and `tests/linearizable` look at files.
-//! - Quarantine, where the lowest number is another one.
+//! - Quarantine, where the lowest descriptor is another one.
 //!
 //! # How long
 //!
@@ -65,10 +65,10 @@
 //! each test, and prints how many calls were judged.
 //!
 //! - `clock`: stamps.
-//! - `journal`: what a thread writes down.
+//! - `journal`: the record of a thread.
 //! - `judge`, `free_set`: the check.
-//! - `verdicts`: the judge is judged, by journals that are legal or not.
-//! - `scene`, `worker`: the tables, and what threads do to them.
+//! - `verdicts`: tests of the judge, with journals that are legal or not.
+//! - `scene`, `worker`: the tables, and the operations of threads on them.
 //! - `threads`: the tests.
 
 #![cfg(not(loom))]

@@ -1,4 +1,4 @@
-//! Tables in which the lowest number is hard to find, and what threads may do to them.
+//! Tables that make the lowest descriptor hard to find, and the operations of threads.
 
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::SeqCst;
@@ -15,10 +15,10 @@ use crate::worker::{File, Open, Worker};
 
 pub(crate) const NONE: FdFlags = FdFlags::empty();
 
-/// Numbers of a leaf.
+/// Descriptors of a leaf.
 pub(crate) const LEAF: Number = 64;
 
-/// How a number is opened.
+/// How a descriptor is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Opening {
     Open,
@@ -31,7 +31,7 @@ pub(crate) enum Opening {
     Many,
 }
 
-/// How numbers are closed.
+/// How descriptors are closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Closing {
     Close,
@@ -39,17 +39,17 @@ pub(crate) enum Closing {
     Range,
 }
 
-/// What else a thread does between closes and opens.
+/// Other operations between closes and opens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Aside {
     Pause,
-    /// Looks for a number that is closed, to open it.
+    /// Looks for a closed descriptor, to open it.
     Get,
     Fork,
     SetLimit,
 }
 
-/// How a thread lets others go on.
+/// How a thread yields to others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Pause {
     Yield,
@@ -57,27 +57,27 @@ pub(crate) enum Pause {
     Nap,
 }
 
-/// What threads do. Each call is as likely as its share of its list.
+/// The operations of threads. Each call is as likely as its share of its list.
 #[derive(Clone, Copy)]
 pub(crate) struct Habits {
     pub(crate) open: Open,
     pub(crate) openings: &'static [Opening],
     pub(crate) closings: &'static [Closing],
     pub(crate) asides: &'static [Aside],
-    /// How many numbers are closed before others are opened, at most.
+    /// How many descriptors are closed before others are opened, at most.
     pub(crate) closes: usize,
-    /// How many numbers a thread may have beyond those that it had at first.
+    /// How many descriptors a thread may have beyond its first ones.
     pub(crate) more: usize,
 }
 
-/// A table that is full up to a number, from which the tables of rounds are forked.
+/// A table that is full up to a descriptor; the tables of rounds are forked from it.
 pub(crate) struct Template {
     pub(crate) open: Number,
     files: Files<File>,
 }
 
 impl Template {
-    /// Returns the one of a size. It is made once: a million opens take a while.
+    /// Returns the table of a size. It is made once: a million opens take a while.
     pub(crate) fn of(open: Number) -> &'static Self {
         static ALL: Mutex<Vec<&Template>> = Mutex::new(Vec::new());
         let mut all = ALL.lock().unwrap_or_else(PoisonError::into_inner);
@@ -115,19 +115,18 @@ impl Drop for Running<'_> {
     }
 }
 
-/// One round of threads that close and open numbers of a few leaves.
+/// One round of threads that close and open descriptors of a few leaves.
 pub(crate) struct Scene<'t> {
     pub(crate) template: &'t Template,
     pub(crate) limit: Number,
-    /// The leaves in which numbers are closed.
+    /// The leaves in which descriptors are closed.
     pub(crate) leaves: Vec<Number>,
     pub(crate) habits: Habits,
     pub(crate) threads: usize,
-    /// How many threads beside these look for numbers that are closed, and open them, for as long
-    /// as the others run.
+    /// How many other threads look for closed descriptors, and open them, while these run.
     pub(crate) watchers: usize,
     pub(crate) pause: Pause,
-    /// How often each thread closes some numbers and opens others.
+    /// How often each thread closes some descriptors and opens others.
     pub(crate) turns: usize,
 }
 

@@ -10,7 +10,7 @@ use crate::judge::Verdict;
 use crate::scene::{Aside, Closing, Habits, NONE, Opening, Pause, Scene, Template};
 use crate::worker::{File, open};
 
-/// Opens, closes, and no more: what is nearly always on the fast path.
+/// Opens and closes alone: nearly always on the fast path.
 const PLAIN: Habits = Habits {
     open,
     openings: &[Opening::Open, Opening::Open, Opening::Open, Opening::Dup],
@@ -20,7 +20,7 @@ const PLAIN: Habits = Habits {
     more: 0,
 };
 
-/// All that takes or frees one number.
+/// All calls that take or free one descriptor.
 const MIXED: Habits = Habits {
     openings: &[
         Opening::Open,
@@ -48,13 +48,13 @@ const MIXED: Habits = Habits {
     ..PLAIN
 };
 
-/// Two numbers of one moment.
+/// Two descriptors of one moment.
 const PAIRS: Habits = Habits {
     openings: &[Opening::Open, Opening::Open, Opening::Pair],
     ..PLAIN
 };
 
-/// A few numbers of one moment, and now and then many.
+/// A few descriptors of one moment, and now and then many.
 const MANY: Habits = Habits {
     openings: &[Opening::Open, Opening::Open, Opening::Many],
     ..PLAIN
@@ -68,7 +68,7 @@ enum Length {
 }
 
 impl Length {
-    /// So many rounds, or as many seconds as are asked for.
+    /// That many rounds, or as many seconds as are requested.
     fn rounds(rounds: usize) -> Self {
         match std::env::var("FDTABLE_STRESS_SECONDS") {
             Err(_) => Self::Rounds(rounds),
@@ -87,7 +87,7 @@ impl Length {
     }
 }
 
-/// A table of so many open numbers, and the leaves in which they are closed.
+/// A table of that many open descriptors, and the leaves in which they are closed.
 type Place = (Number, &'static [Number]);
 
 /// Leaves below, at and above the borders of nodes: one has 512 leaves.
@@ -111,15 +111,15 @@ const MANY_LEAVES: &[Place] = &[
     ),
 ];
 
-/// One leaf that is full but for what is closed, below one that has room.
+/// One leaf that is full but for the closed descriptors, below one that has room.
 const ONE_LEAF: &[Place] = &[(96, &[0]), (256 + 32, &[2]), (40_000 + 32, &[512])];
 
-/// What a test does in each of its rounds.
+/// The parameters of each round of a test.
 struct Plan {
     places: &'static [Place],
     habits: Habits,
     crowd: Crowd,
-    /// How many numbers are free above, in some of the rounds.
+    /// How many descriptors are free above, in some of the rounds.
     room: &'static [Number],
 }
 
@@ -128,8 +128,8 @@ struct Plan {
 enum Crowd {
     /// Two and more that close and open, more than most machines have CPUs.
     Changers,
-    /// One or two of these beside some that look for what they close. These are not held up when
-    /// one of those is preempted while it closes a number.
+    /// One or two of these beside some that look for the descriptors that they close. The latter
+    /// are not held up when one of the former is preempted while it closes a descriptor.
     Watched,
 }
 
@@ -141,7 +141,7 @@ impl Crowd {
         }
     }
 
-    /// How often each thread closes some numbers and opens others.
+    /// How often each thread closes some descriptors and opens others.
     fn turns(self) -> usize {
         match self {
             Self::Changers => 400,
@@ -294,7 +294,7 @@ fn several_numbers_are_refused_only_if_there_are_not_so_many() {
     }
 }
 
-/// Takes every now and then the lowest number but one.
+/// Takes the second-lowest descriptor now and then.
 fn open_second_lowest(files: &Files<File>, file: FileRef<File>) -> Result<Fd, Error> {
     let lowest = files.reserve(NONE)?;
     match files.reserve(NONE) {
@@ -303,7 +303,7 @@ fn open_second_lowest(files: &Files<File>, file: FileRef<File>) -> Result<Fd, Er
     }
 }
 
-/// Is refused the last number below the limit.
+/// Fails with EMFILE at the last descriptor below the limit.
 fn open_too_few(files: &Files<File>, file: FileRef<File>) -> Result<Fd, Error> {
     let lowest = files.reserve(NONE)?;
     if lowest.fd().index() + 1 == files.limit() as usize {

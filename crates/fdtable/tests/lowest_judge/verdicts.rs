@@ -1,6 +1,6 @@
-//! The judge is judged, by journals of which we know whether they are legal.
+//! Tests of the judge, with journals that are known to be legal or not.
 //!
-//! In the tables of these rounds the numbers below 10 are open, and the limit is 20.
+//! In the tables of these rounds the descriptors below 10 are open, and the limit is 20.
 
 use crate::journal::{Deed, HasFile, Journal, Number};
 use crate::judge::{Start, Verdict, judge};

@@ -1,4 +1,4 @@
-//! A thread that closes numbers of its own and opens others, and writes down each call.
+//! A thread that closes descriptors of its own, opens others, and records each call.
 //!
 //! It closes in ascending order, most often: an open that passes over the first of them and gets
 //! the second is then at fault, however long it takes.
@@ -14,17 +14,17 @@ use crate::journal::{Deed, HasFile, Journal, Number};
 use crate::judge::Start;
 use crate::scene::{Aside, Closing, Habits, NONE, Opening, Pause};
 
-/// What is opened: nothing of interest.
+/// The opened object: nothing of interest.
 pub(crate) type File = u32;
 
-/// How a file is opened under the lowest number. Tests of the judge have a wrong one.
+/// How a file is opened under the lowest descriptor. Tests of the judge have a wrong one.
 pub(crate) type Open = fn(&Files<File>, FileRef<File>) -> Result<Fd, Error>;
 
 pub(crate) fn open(files: &Files<File>, file: FileRef<File>) -> Result<Fd, Error> {
     files.open(file, NONE)
 }
 
-/// So many numbers are reserved at one moment; more are reserved one after the other.
+/// That many descriptors are reserved atomically; more are reserved one after the other.
 const AT_ONE_MOMENT: usize = 256;
 
 /// How long a thread sleeps. The system adds some tens of microseconds.
@@ -38,15 +38,15 @@ pub(crate) struct Worker<'r> {
     pub(crate) habits: Habits,
     pub(crate) pause: Pause,
     pub(crate) start: &'r Start,
-    /// All numbers that threads close.
+    /// All descriptors that threads close.
     pub(crate) numbers: &'r [Number],
-    /// A number that stays open.
+    /// A descriptor that stays open.
     pub(crate) kept: Number,
     /// Whether this is the thread that sets the limit.
     pub(crate) sets_limit: bool,
-    /// How many numbers it had at first.
+    /// How many descriptors it had at first.
     pub(crate) quota: usize,
-    /// The numbers that it alone may close.
+    /// The descriptors that it alone may close.
     pub(crate) own: Vec<Number>,
     pub(crate) rng: Rng,
     pub(crate) journal: Journal,
@@ -61,7 +61,7 @@ fn number(fd: Fd) -> Number {
 }
 
 impl<'r> Worker<'r> {
-    /// Closes some numbers and opens as many.
+    /// Closes some descriptors and opens as many.
     pub(crate) fn take_turn(&mut self) {
         let surplus = self.own.len().saturating_sub(self.quota);
         let count = self.rng.usize(1..=self.habits.closes) + surplus;
@@ -115,7 +115,7 @@ impl<'r> Worker<'r> {
         chosen
     }
 
-    /// Closes a number and those of its own that are next to it.
+    /// Closes a descriptor and the neighbours of it that belong to this thread.
     fn close_range(&mut self, first: Number) {
         let mut last = first;
         while let Some(place) = self.own.iter().position(|&own| own == last + 1) {
@@ -154,7 +154,7 @@ impl<'r> Worker<'r> {
         }
     }
 
-    /// Looks for a number that is closed, opens what an open returns then, and closes that.
+    /// Looks for a closed descriptor, opens a file, and closes the descriptor of that.
     pub(crate) fn watch(&mut self) {
         self.pause();
         self.look_for_a_closed_one();
@@ -163,8 +163,8 @@ impl<'r> Worker<'r> {
         }
     }
 
-    /// Looks at some numbers of any thread until one is closed: an open that follows takes it, or
-    /// finds it taken.
+    /// Looks at some descriptors of any thread until one is closed: an open that follows takes it,
+    /// or finds it taken.
     fn look_for_a_closed_one(&mut self) {
         let first = self.rng.usize(..self.numbers.len());
         let is_closed = |number: &Number| self.files.get(fd(*number)).is_err();
@@ -233,7 +233,7 @@ impl<'r> Worker<'r> {
         Ok(())
     }
 
-    /// Writes down that there were not as many numbers as `count`.
+    /// Records that fewer than `count` descriptors were free.
     fn unless_refused<R>(
         &mut self,
         stamps: (u64, u64),
@@ -253,7 +253,8 @@ impl<'r> Worker<'r> {
         answer
     }
 
-    /// Opens, by name, a number that this thread has closed, unless another thread has opened it.
+    /// Opens, by name, a descriptor that this thread has closed, unless another thread has opened
+    /// it.
     fn dup_to(&mut self, closed: &[Number]) -> Result<(), Error> {
         let wanted = closed[self.rng.usize(..closed.len())];
         if self.own.contains(&wanted) {
@@ -330,7 +331,7 @@ impl<'r> Worker<'r> {
         Ok(())
     }
 
-    /// Makes a child and drops it, or has it open numbers, which no other thread changes.
+    /// Makes a child and drops it, or opens descriptors in it. No other thread changes the child.
     fn fork(&mut self) {
         let child = self.files.fork().expect("there is memory");
         if self.rng.bool() {

@@ -1,9 +1,9 @@
-//! The oracle: a descriptor table that can be seen to be right. One mutex, one array.
+//! The oracle: an obviously correct descriptor table, with one mutex and one array.
 //!
 //! Written from the man pages `open(2)`, `dup(2)`, `close(2)`, `close_range(2)`, `fcntl(2)`,
-//! `fork(2)`, `execve(2)` and `getrlimit(2)` in the plainest way there is. The array has an entry
-//! for each number that is taken, in order. `F` is a counted reference to a file: the file is
-//! released when its last entry and its last other holder are gone.
+//! `fork(2)`, `execve(2)` and `getrlimit(2)` in the plainest way. The array has an entry for each
+//! taken descriptor, in order. `F` is a counted reference to a file: the file is released when its
+//! last entry and its last other holder are gone.
 
 use std::sync::Mutex;
 
@@ -19,7 +19,7 @@ const EMFILE: i32 = 24;
 pub(crate) type Oracle<F> = Mutex<Table<F>>;
 
 pub(crate) struct Table<F> {
-    /// `RLIMIT_NOFILE`: one more than the highest number that is given out.
+    /// `RLIMIT_NOFILE`: one more than the highest descriptor that an open returns.
     pub(crate) limit: u32,
     entries: Vec<Entry<F>>,
 }
@@ -28,7 +28,7 @@ pub(crate) struct Table<F> {
 struct Entry<F> {
     number: i32,
     flags: FdFlags,
-    /// Nothing: the number is taken by somebody who has not installed his file yet.
+    /// Nothing: the descriptor is reserved, and its file is not installed yet.
     file: Option<F>,
 }
 
@@ -44,7 +44,7 @@ impl<F: Clone> Table<F> {
         self.take_lowest(0, file, flags)
     }
 
-    /// Opens `file` under a number that the table has chosen among those that are free.
+    /// Opens `file` under a free descriptor that the table has chosen.
     pub(crate) fn open_chosen(&mut self, number: i32, file: F, flags: FdFlags) {
         assert!(self.allows(number), "{number} is past the limit");
         let place = self.find(number).expect_err("the number is free");
@@ -53,7 +53,7 @@ impl<F: Clone> Table<F> {
         self.entries.insert(place, Entry { number, flags, file });
     }
 
-    /// Takes so many of the lowest numbers for files that come later, or none.
+    /// Takes that many of the lowest descriptors for later files, or none.
     pub(crate) fn reserve_many(&mut self, count: u32, flags: FdFlags) -> Result<Vec<i32>, i32> {
         check(flags)?;
         let before = self.entries.clone();
@@ -64,7 +64,7 @@ impl<F: Clone> Table<F> {
         taken
     }
 
-    /// pipe(2), socketpair(2): two of the lowest numbers, or none.
+    /// pipe(2), socketpair(2): two of the lowest descriptors, or none.
     pub(crate) fn open_pair(&mut self, files: [F; 2], flags: FdFlags) -> Result<Vec<i32>, i32> {
         let before = self.entries.clone();
         let open = |file| self.open(Some(file), flags);
@@ -95,7 +95,7 @@ impl<F: Clone> Table<F> {
         self.find_open(number).map(|(_, file)| file)
     }
 
-    /// close(2), and what was closed.
+    /// close(2), and returns the closed file.
     pub(crate) fn take(&mut self, number: i32) -> Result<F, i32> {
         let (place, file) = self.find_open(number)?;
         self.entries.remove(place);
@@ -178,7 +178,7 @@ impl<F: Clone> Table<F> {
         Self { limit, entries }
     }
 
-    /// As [`fork`](Self::fork), with those alone that are kept.
+    /// As [`fork`](Self::fork), with the kept descriptors alone.
     pub(crate) fn fork_keeping(&self, keep: impl Fn(i32) -> bool) -> Self {
         let mut child = self.fork();
         child.entries.retain(|entry| keep(entry.number));
@@ -200,7 +200,7 @@ impl<F: Clone> Table<F> {
         self.entries.len()
     }
 
-    /// Where the entry of a number is, or where it would be.
+    /// Returns the index of a descriptor's entry, or the index for inserting it.
     fn find(&self, number: i32) -> Result<usize, usize> {
         self.entries.binary_search_by_key(&number, |e| e.number)
     }

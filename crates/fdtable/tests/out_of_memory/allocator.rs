@@ -1,4 +1,4 @@
-//! An allocator that runs out of memory when it is told to, for one thread alone.
+//! An allocator that runs out of memory on request, for one thread alone.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -6,22 +6,22 @@ use std::cell::Cell;
 #[global_allocator]
 static ALLOCATOR: Allocator = Allocator;
 
-/// What becomes of the allocations of a thread.
+/// Which allocations of a thread fail.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Plan {
-    /// After so many, one fails.
+    /// After that many, one fails.
     OneFails(usize),
-    /// After so many, all fail.
+    /// After that many, all fail.
     AllFail(usize),
 }
 
 thread_local! {
-    // Constant and without a destructor, so that looking at it does not allocate.
+    // Constant and without a destructor, so that reading it does not allocate.
     static PLAN: Cell<Option<Plan>> = const { Cell::new(None) };
     static FAILED: Cell<usize> = const { Cell::new(0) };
 }
 
-/// Acts according to the plan, and tells how many allocations failed.
+/// Acts according to the plan, and returns how many allocations failed.
 pub(crate) fn under<A>(plan: Plan, act: impl FnOnce() -> A) -> (A, usize) {
     FAILED.set(0);
     PLAN.set(Some(plan));
@@ -30,7 +30,7 @@ pub(crate) fn under<A>(plan: Plan, act: impl FnOnce() -> A) -> (A, usize) {
     (outcome, FAILED.get())
 }
 
-/// Counts an allocation of this thread, and tells whether it fails.
+/// Counts an allocation of this thread. Returns true if it is to fail.
 fn fails() -> bool {
     let (fails, rest) = match PLAN.get() {
         None => return false,
@@ -58,7 +58,7 @@ unsafe impl GlobalAlloc for Allocator {
     }
 
     unsafe fn dealloc(&self, place: *mut u8, layout: Layout) {
-        // SAFETY: as in `alloc`; what this allocator gives out comes from the system's.
+        // SAFETY: as in `alloc`; the memory of this allocator comes from the system's.
         unsafe { System.dealloc(place, layout) }
     }
 }

@@ -1,14 +1,14 @@
-//! The first allocation of a call fails, then the second, and so on: each call answers ENOMEM and
+//! The first allocation of a call fails, then the second, and so on: each call returns ENOMEM and
 //! leaves no trace.
 //!
-//! A scenario is a list of calls on one table. For each of them it is played up to there, and
+//! A scenario is a list of calls on one table. For each call, the scenario is played up to it, and
 //! then an allocation of the call fails. The table must be as if the call had not been made: the
-//! oracle, which was not told of it, agrees about every number. The same call then succeeds with
-//! memory, the rest of the scenario goes on as the oracle says, and at the end every file is
+//! oracle, which did not get the call, agrees about every descriptor. The same call then succeeds
+//! with memory, the rest of the scenario agrees with the oracle, and at the end every file is
 //! released once and dropped.
 //!
-//! Calls that are documented not to allocate do their work without any memory at all: a process
-//! that has run out of it can close what it has.
+//! Calls that are documented not to allocate succeed without any memory: a process that has run out
+//! of memory can close its files.
 //!
 //! A new operation needs a line in [`SCENARIO`].
 
@@ -35,12 +35,12 @@ const CLOEXEC: FdFlags = FdFlags::CLOEXEC;
 enum Memory {
     MayGrow,
     NeverNeeded,
-    /// It may run out, and a part was done then: it can be called again.
+    /// It may run out after a part of the work: it can be called again.
     MayStop,
 }
 use Memory::{MayGrow, MayStop, NeverNeeded};
 
-/// A file, and how many of them have come to which end.
+/// A file, with counts of the files that were released and dropped.
 struct Object {
     number: i32,
     ends: Arc<Ends>,
@@ -83,7 +83,7 @@ fn number(fd: Result<Fd, Error>) -> Answer<Error> {
     fd.map(RawFd::from)
 }
 
-/// Reserves a number and installs a file in it.
+/// Reserves a descriptor and installs a file in it.
 fn install(files: &Files<Object>, min: RawFd, file: FileRef<Object>) -> Answer<Error> {
     let reservation = files.reserve_from(min, NONE)?;
     Ok(reservation.install(file).raw())
@@ -95,7 +95,7 @@ fn install_there(table: &mut Table<i32>, min: i32, file: i32) -> Answer<i32> {
     Ok(number)
 }
 
-/// Reserves a number and gives it back.
+/// Reserves a descriptor and drops the reservation.
 fn cancel_there(table: &mut Table<i32>, number: Answer<i32>) -> Answer<i32> {
     table.cancel(number?);
     number
@@ -160,9 +160,9 @@ fn rows<R>(listing: impl IntoIterator<Item = R>) -> i32 {
     listing.into_iter().map(|_| 1).sum()
 }
 
-/// Has RCU make what it makes once: the record of a thread at its first section, and the queues of
-/// the process at the first release. No call could answer for these: they abort without memory.
-/// The thread stays on its processor, since another has queues of its own to make.
+/// Makes RCU allocate its one-time state: the record of a thread at its first section, and the
+/// queues of the process at the first release. No call could answer for these: they abort without
+/// memory. The thread stays on its CPU, since another CPU would allocate queues of its own.
 fn begin_rcu() {
     #[cfg(target_os = "linux")]
     stay_on_this_processor();
@@ -176,8 +176,8 @@ fn stay_on_this_processor() {
     use nix::unistd::Pid;
 
     let mut here = CpuSet::new();
-    here.set(sched_getcpu().expect("Linux knows"))
-        .expect("it is a number of a processor");
+    here.set(sched_getcpu().expect("Linux has the call"))
+        .expect("it is the number of a CPU");
     sched_setaffinity(Pid::from_raw(0), &here).expect("the thread is there already");
 }
 
@@ -232,7 +232,7 @@ impl Play {
         self.oracle.lock().expect("no operation panics")
     }
 
-    /// Compares all that can be seen of the table.
+    /// Compares the whole visible state of the table.
     fn compare(&self, what: &str) {
         let oracle = self.oracle();
         assert_eq!(self.files.open_count(), oracle.open_count(), "{what}");
@@ -264,7 +264,7 @@ fn errno(answer: Answer<Error>) -> Answer<i32> {
     answer.map_err(Error::errno)
 }
 
-/// Plays the scenario and has the call at `place` run out of memory. Tells whether it did.
+/// Plays the scenario, and makes the call at `place` run out of memory. Returns true if it did.
 fn runs_out(place: usize, plan: Plan) -> bool {
     let (what, memory, on_table, on_oracle) = SCENARIO[place];
     let mut play = Play::begin();
@@ -348,7 +348,7 @@ fn listings_that_could_not_be_merged_are_as_they_were() {
     assert_eq!((rows(&one), rows(&other)), (20, 0));
 }
 
-/// What RCU needs of a thread, and of the process, is kept for the case that there is no memory.
+/// RCU keeps its state of a thread, and of the process, for the case that there is no memory.
 #[test]
 fn a_new_thread_without_memory_finds_and_closes() {
     let files = Files::new();

@@ -1,8 +1,8 @@
 //! A check, then an act, in dup2: two threads see that the target is open, both replace its file,
-//! and both release what they saw there. Or one replaces it and another closes it.
+//! and both release the file that they saw there. Or one replaces it and another closes it.
 
-/// Each thread puts files of its own behind one number, and closes it now and then. It keeps a
-/// reference to each: when all numbers are closed, it is the only one.
+/// Each thread puts files of its own behind one descriptor, and closes it now and then. It keeps a
+/// reference to each: when all descriptors are closed, it is the only one.
 #[cfg(not(loom))]
 #[test]
 fn what_is_replaced_is_released_once() {
@@ -13,7 +13,7 @@ fn what_is_replaced_is_released_once() {
     use crate::hammer::{THREADS, hammer};
     use crate::{NONE, listed};
 
-    /// In a leaf that the table has from the beginning, and in one that it has not.
+    /// In a leaf that the table has from the beginning, and in one that it allocates.
     const TARGETS: [i32; 2] = [50, 70];
     let files = Files::new();
     let kept = [const { Mutex::new(Vec::new()) }; THREADS];

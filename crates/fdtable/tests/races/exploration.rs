@@ -7,8 +7,8 @@ use loom::thread::JoinHandle;
 
 use crate::NONE;
 
-/// Runs `model` in every order in which threads are interrupted, while they could go on, so often
-/// in all, unless `LOOM_MAX_PREEMPTIONS` says otherwise; tells how many there were.
+/// Runs `model` in every order in which threads are interrupted, while they could go on, that often
+/// in all, unless `LOOM_MAX_PREEMPTIONS` is set. Prints how many there were.
 pub(crate) fn explore(preemptions: usize, model: fn()) {
     let mut builder = loom::model::Builder::new();
     builder.max_branches = builder.max_branches.max(50_000);
@@ -22,7 +22,7 @@ pub(crate) fn explore(preemptions: usize, model: fn()) {
     println!("{} executions", executions.lock().expect("no panic"));
 }
 
-/// Makes a table with this limit, in which a file is open under each of these numbers.
+/// Makes a table with this limit and a file open under each of these descriptors.
 pub(crate) fn table(limit: u32, open: &[RawFd]) -> (Arc<Files<()>>, Vec<FileRef<()>>) {
     let files = Files::with_limit(limit);
     let install = |&number: &RawFd| {

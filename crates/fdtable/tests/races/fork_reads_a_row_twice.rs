@@ -6,8 +6,8 @@ use fdtable::{Error, Files, RawFd};
 
 use crate::NONE;
 
-/// Moves a file from each of these numbers to the next, and from the last to the first: it is
-/// there before it is gone here.
+/// Moves a file from each of these descriptors to the next, and from the last to the first: it is
+/// open there before it is closed here.
 fn go_round<T: Send + Sync>(files: &Files<T>, numbers: &[RawFd]) -> Result<(), Error> {
     let next = numbers.iter().cycle().skip(1);
     numbers.iter().zip(next).try_for_each(|(&from, &to)| {
@@ -16,8 +16,8 @@ fn go_round<T: Send + Sync>(files: &Files<T>, numbers: &[RawFd]) -> Result<(), E
     })
 }
 
-/// Tells whether there is a moment at which the file is open under these numbers: under one of
-/// the round, or under one and the next.
+/// Returns true if the file is open under these descriptors at some moment: under one of the round,
+/// or under one and the next.
 fn is_a_moment(open: &[RawFd], numbers: &[RawFd]) -> bool {
     let next = numbers.iter().cycle().skip(1);
     numbers.iter().zip(next).any(|(&one, &next)| {
@@ -46,7 +46,7 @@ fn a_file_that_moves_is_in_every_child_and_never_everywhere() {
     let mover = Mutex::new(());
     hammer(|_, _| {
         if let Ok(_alone) = mover.try_lock() {
-            (0..20).for_each(|_| go_round(&files, &numbers).expect("nobody else moves it"));
+            (0..20).for_each(|_| go_round(&files, &numbers).expect("only this thread moves it"));
             return;
         }
         let child = files.fork().expect("there is memory");
@@ -57,11 +57,11 @@ fn a_file_that_moves_is_in_every_child_and_never_everywhere() {
             found.map(|&fd| child.get(fd)).all(|file| file.is_ok()),
             "{open:?}"
         );
-        // What is in a part that both share has one reference from it.
+        // A shared part has one reference to each of its files.
         assert!(all >= 2, "{all}: that of the tables and the test's");
     });
     assert_eq!(listed(&files), numbers[..1]);
-    assert_eq!(FileRef::references(&held), 2, "no child left one behind");
+    assert_eq!(FileRef::references(&held), 2, "no child leaked one");
 }
 
 #[cfg(loom)]

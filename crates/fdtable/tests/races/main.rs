@@ -1,18 +1,19 @@
 //! Races that descriptor tables are known for, each with a test that shows it.
 //!
-//! Another table has had every one of them: nothing crashed, and the numbers or the references
-//! were wrong a little later. So each test ends with an exact account: which numbers are taken,
+//! Another table has had every one of them: nothing crashed, and the descriptors or the references
+//! were wrong a little later. So each test ends with an exact account: which descriptors are taken,
 //! and how many references there are to a file that the test itself still holds.
 //!
 //! - `update_lost_in_close`: two closes change one word, and one of the changes is gone.
-//! - `off_by_one_at_the_end`: the last number is never given out, or the one after it is.
+//! - `off_by_one_at_the_end`: no open gets the last descriptor, or one gets the descriptor after
+//!   it.
 //! - `reference_lost`: a copy of a reference is not counted.
 //! - `fork_reads_a_row_twice`: a copy with parts of two moments.
 //! - `dup2_releases_twice`: two threads replace one file, and both release it.
-//! - `pair_half_taken`: a call that needs two numbers gets one, and keeps it.
+//! - `pair_half_taken`: a call that needs two descriptors gets one, and keeps it.
 //!
-//! Threads fight over each for a third of a second, or for as long as `FDTABLE_STRESS_SECONDS`
-//! says; `cargo xtask loom` explores small programs of the same kind.
+//! Threads contend for each for a third of a second, or for `FDTABLE_STRESS_SECONDS`;
+//! `cargo xtask loom` explores small programs of the same kind.
 
 mod dup2_releases_twice;
 mod fork_reads_a_row_twice;
@@ -30,7 +31,7 @@ use fdtable::{Fd, FdFlags, Files, RawFd};
 
 const NONE: FdFlags = FdFlags::empty();
 
-/// The open numbers of a table that nobody changes; none is reserved.
+/// The open descriptors of a table that no thread changes; none is reserved.
 fn listed<T: Send + Sync>(files: &Files<T>) -> Vec<RawFd> {
     let next = |fd: &Fd| files.next_open(fd.raw().checked_add(1)?);
     let open: Vec<RawFd> = std::iter::successors(files.next_open(0), next)

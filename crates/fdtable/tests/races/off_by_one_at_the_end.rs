@@ -1,7 +1,7 @@
-//! An off-by-one at the table's end: the last number below the limit is never given out, or the
-//! limit itself is; the last number of a leaf is passed over, or one past the leaf is taken.
+//! An off-by-one at the table's end: no open gets the last descriptor below the limit, or one gets
+//! the limit itself; the last descriptor of a leaf is passed over, or one past the leaf is taken.
 
-/// Several threads at once take all there is, and give it back.
+/// Several threads at once take all descriptors, and close them.
 #[cfg(not(loom))]
 #[test]
 fn threads_get_all_numbers_below_the_limit_and_no_other() {
@@ -44,7 +44,7 @@ fn threads_get_all_numbers_below_the_limit_and_no_other() {
     }
 }
 
-/// The same where numbers end: there is none after 2^31 - 1.
+/// The same where descriptors end: there is none after 2^31 - 1.
 #[cfg(not(loom))]
 #[test]
 fn threads_take_and_free_the_highest_numbers_that_there_are() {

@@ -1,5 +1,5 @@
-//! The rollback of a socket pair, or of a pipe: it needs two numbers, gets one, and finds the
-//! table full. The one must be given back, and the pair must leave no trace.
+//! The rollback of a socket pair, or of a pipe: it needs two descriptors, gets one, and finds the
+//! table full. The one must be freed, and the pair must leave no trace.
 
 use fdtable::{Error, Fd, FileRef, Files};
 
@@ -75,7 +75,7 @@ mod models {
     use crate::exploration::{explore, join, references, spawn, table};
     use crate::{NONE, listed};
 
-    /// Of two pairs in three numbers, one fits, whichever comes first.
+    /// Of two pairs in three descriptors, one fits, whichever comes first.
     #[test]
     fn two_pairs_meet_where_one_fits() {
         explore(2, || meet(reserved));
@@ -93,15 +93,13 @@ mod models {
         let other = spawn(&files, move |files| pair(files, &file).is_ok());
         let mine = pair(&files, &held[1]).is_ok();
         let theirs = join(other);
-        assert!(mine || theirs, "the third number went to one of them");
+        assert!(mine || theirs, "one of them got the third descriptor");
         let opened = 2 * (usize::from(mine) + usize::from(theirs));
         assert_eq!(listed(&files).len(), 2 + opened);
         assert_eq!(references(&held), [2, 2 + opened]);
-        // Whatever is free now can be opened.
+        // All descriptors that are free now can be opened.
         for _ in opened..3 {
-            files
-                .open(held[0].clone(), NONE)
-                .expect("it was given back");
+            files.open(held[0].clone(), NONE).expect("it was freed");
         }
         assert_eq!(listed(&files), [0, 1, 2, 3, 4]);
     }

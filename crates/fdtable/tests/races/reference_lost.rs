@@ -1,9 +1,8 @@
-//! A lost reference increment: a copy of a file is handed out and not counted, because two
-//! threads count at once, or because the file is found and its last reference is dropped before
-//! it is counted. Later the file is released while somebody has it.
+//! A lost reference increment: a copy of a file is returned and not counted, because two threads
+//! count at once, or because the file is found and its last reference is dropped before it is
+//! counted. Later the file is released while a thread holds it.
 
-/// All copies are made and dropped again by whoever made them, so that in the end the count is
-/// what it was.
+/// Each thread drops all copies that it makes, so that in the end the count is as before.
 #[cfg(not(loom))]
 #[test]
 fn every_copy_is_counted() {
@@ -18,12 +17,12 @@ fn every_copy_is_counted() {
     let held = FileRef::with_release(AtomicUsize::new(0), |releases| {
         releases.fetch_add(1, Relaxed);
     });
-    // So many that those which are lost do not end the file before the account is made.
+    // Enough that lost references do not end the file before the final check.
     let spare = vec![held.clone(); 100_000];
     for _ in 0..3 {
         files.open(held.clone(), NONE).expect("there is room");
     }
-    // 0 stays open; 1 and 2 are closed and opened again by anybody.
+    // 0 stays open; any thread closes 1 and 2 and opens them again.
     hammer(|_, rng| match rng.u8(0..8) {
         0 => {
             let copy = files.dup(0).expect("0 is open");
@@ -34,7 +33,7 @@ fn every_copy_is_counted() {
                 "another thread closes 1 and 2"
             );
         }
-        // Often, since the moment between a look at the count and its change is short.
+        // Often, since the time between a load of the count and its change is short.
         1 => (0..200).for_each(|_| drop(held.clone())),
         2 => (0..50).for_each(|_| drop(files.get(rng.i32(0..3)).ok())),
         3 => {

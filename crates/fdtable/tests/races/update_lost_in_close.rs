@@ -1,8 +1,8 @@
-//! A lost update in close: two threads close two numbers whose bits are in one word; each reads
-//! it, clears its bit and writes it, and one of the two numbers stays taken forever.
+//! A lost update in close: two threads close two descriptors with bits in one word. Each reads it,
+//! clears its bit and writes it, and one of the two descriptors stays taken forever.
 
-/// Each thread has at most its share of the numbers, so that no open can fail, and no number can
-/// belong to two threads.
+/// Each thread has at most its share of the descriptors, so that no open can fail, and no
+/// descriptor can belong to two threads.
 #[cfg(not(loom))]
 #[test]
 fn every_number_that_is_closed_can_be_opened_again() {
