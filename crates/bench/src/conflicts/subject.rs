@@ -8,7 +8,7 @@ use super::setup::Setup;
 use super::specification::{Response, State};
 
 /// Table that is prepared for the calls of both CPUs.
-pub(super) trait Subject: Sync + Sized {
+pub(super) trait Subject: Send + Sync + Sized {
     /// Name in reports.
     const NAME: &'static str;
 

@@ -98,6 +98,9 @@ fn run<S: Subject>(cpus: &mut Cpus, case: &Case, order: [usize; 2]) -> anyhow::R
     let [Some((first, left)), Some((second, right))] = done else {
         unreachable!("both CPUs have run")
     };
+    // The end of a table frees objects: into the magazines of a simulated CPU, so that the next
+    // subject gets the same ones whatever CPU this thread is on.
+    cpus.run(0, || drop(subject))?;
     let responses = [first, second];
     ensure!(
         is_legal(&state, case, responses, order),
