@@ -252,8 +252,8 @@ impl Play {
     /// Ends the table without memory. All files that were made have come to both ends.
     fn end(self, what: &str) {
         let files = self.files;
-        // Inside a section it runs no callbacks: those free objects, which may ask for a magazine and
-        // do without.
+        // Inside a section it runs no callbacks: those free objects, which may ask for a magazine
+        // and do without.
         let section = rcu::read_lock();
         let ((), failed) = under(Plan::AllFail(0), || drop(files));
         drop(section);

@@ -58,6 +58,7 @@
 //!   parent's other threads have not happened. If one of them was draining, the child cannot drain
 //!   and loads no magazines, as with any lock that is held at a fork: the [freezer](crate::freezer)
 //!   ensures that no thread drains then.
+//!
 //! A thread leaves at (B) if it has no area of its own (its number is negative), or if the number
 //! of its CPU is higher than the system reported: it takes and stores nothing here. It must not use
 //! the place of another CPU, not even with a lock, as sequences do not check locks. The
