@@ -52,8 +52,10 @@ pub(crate) fn run(arguments: &[String]) -> Result {
     Ok(())
 }
 
-/// Tests of what is chosen when the table is built.
+/// Tests beside those of the default members, and of what is chosen when the table is built.
 const FEATURES: &[&str] = &[
+    // Not a default member of the workspace.
+    "-p xtask",
     // Where memory fails, and where it is counted, without slabs.
     "-p fdtable --features global-heap --test out_of_memory --test memory --test fork",
     // Every block between red zones, and poisoned when it is free. Listings do not mind.

@@ -49,6 +49,8 @@ impl Copy {
         let members = |line: &str| {
             if line.starts_with("members = ") {
                 "members = [\"crates/base\", \"crates/fdtable\"]\n".to_owned()
+            } else if line.starts_with("default-members = ") {
+                String::new()
             } else {
                 format!("{line}\n")
             }
