@@ -117,14 +117,16 @@ impl<'a> Scan<'a> {
         at
     }
 
-    /// Returns true for an attribute `#[cfg(...)]` that names `test`, but for `not(test)`.
+    /// Returns true for an attribute `#[cfg(...)]` that names `test`, but for `not(test)` and
+    /// `any(test, ...)`.
     fn is_test_only(&self, at: usize) -> bool {
         let end = match self.text(at + 1) {
             "[" => self.partners[at + 1],
             _ => return false,
         };
         self.text(at + 2) == "cfg"
-            && (at..end).any(|at| self.text(at) == "test" && self.text(at - 2) != "not")
+            && (at..end)
+                .any(|at| self.text(at) == "test" && !["not", "any"].contains(&self.text(at - 2)))
     }
 
     /// Returns the last token of the item, statement or field that begins at `at`.
@@ -469,8 +471,14 @@ mod tests {
             #[cfg(all(test, not(loom)))]\n\
             mod tests { fn f() { x.load(Acquire); } }\n\
             #[cfg(not(test))]\n\
-            fn h() { x.load(Acquire); }";
-        assert_eq!(keys(source), ["8:12 first h x.load(Acquire)"]);
+            fn h() { x.load(Acquire); }\n\
+            #[cfg(any(test, not(loom)))]\n\
+            fn k() { x.load(Acquire); }";
+        let found = [
+            "8:12 first h x.load(Acquire)",
+            "10:12 first k x.load(Acquire)",
+        ];
+        assert_eq!(keys(source), found);
     }
 
     #[test]
