@@ -1,21 +1,21 @@
 //! `layers`: `unsafe` and memory orderings are in the lowest layer alone.
 //!
-//! That layer is `crates/base`; the heaps of rivals have one of their own, `crates/heap`. The C
-//! interface in `crates/posix` is `unsafe` towards its callers and has no orderings. The tracer in
-//! `crates/conflict-tracer` steps machine code, for development only: nothing that is shipped
-//! depends on it. It asks for a promise, which `crates/bench` gives in one file.
+//! That layer is `crates/base`; the heaps of rivals have one of their own, `lab/heap`. The C
+//! interface in `kernel/posix` is `unsafe` towards its callers and has no orderings. The tracer in
+//! `lab/conflict-tracer` steps machine code, for development only: nothing that is shipped
+//! depends on it. It asks for a promise, which `lab/bench` gives in one file.
 
 use crate::source::{self, has_word};
 use crate::{Result, no_arguments, root};
 
 /// Crates without `unsafe`, but for [`PROMISE`].
-const SAFE: &[&str] = &["fdtable", "vfs", "bench", "cli"];
+const SAFE: &[&str] = &["crates/fdtable", "kernel/vfs", "lab/bench", "crates/cli"];
 
 /// The file that makes the tracer its promise.
-const PROMISE: &str = "crates/bench/src/conflicts/simulation.rs";
+const PROMISE: &str = "lab/bench/src/conflicts/simulation.rs";
 
 /// Crates without memory orderings.
-const UNORDERED: &[&str] = &["fdtable", "vfs", "posix", "cli"];
+const UNORDERED: &[&str] = &["crates/fdtable", "kernel/vfs", "kernel/posix", "crates/cli"];
 
 /// Tests in the sources may name an ordering, for a flag that stops their threads.
 const TESTS: &[&str] = &["models.rs", "loom.rs", "tests.rs"];
@@ -23,7 +23,13 @@ const TESTS: &[&str] = &["models.rs", "loom.rs", "tests.rs"];
 const ORDERINGS: &[&str] = &["Relaxed", "Acquire", "Release", "AcqRel", "SeqCst"];
 
 /// Crates that are shipped, or that what is shipped stands on.
-const WITHOUT_TRACER: &[&str] = &["base", "fdtable", "heap", "vfs", "posix"];
+const WITHOUT_TRACER: &[&str] = &[
+    "crates/base",
+    "crates/fdtable",
+    "kernel/vfs",
+    "kernel/posix",
+    "lab/heap",
+];
 
 pub(crate) fn run(arguments: &[String]) -> Result {
     no_arguments(arguments)?;
@@ -33,14 +39,14 @@ pub(crate) fn run(arguments: &[String]) -> Result {
 /// Checks all three rules, and lists what breaks them.
 pub(crate) fn check() -> Result {
     let mut found = Vec::new();
-    for name in SAFE {
-        found.extend(lines_with(name, is_unsafe)?);
+    for folder in SAFE {
+        found.extend(lines_with(folder, is_unsafe)?);
     }
-    for name in UNORDERED {
-        found.extend(lines_with(name, orders)?);
+    for folder in UNORDERED {
+        found.extend(lines_with(folder, orders)?);
     }
-    for name in WITHOUT_TRACER {
-        let manifest = root().join(format!("crates/{name}/Cargo.toml"));
+    for folder in WITHOUT_TRACER {
+        let manifest = root().join(folder).join("Cargo.toml");
         if source::read(&manifest)?.contains("conflict-tracer") {
             found.push(format!(
                 "{}: depends on conflict-tracer",
@@ -55,9 +61,9 @@ pub(crate) fn check() -> Result {
 }
 
 /// The lines of a crate whose code breaks a rule, as `path:line: code`.
-fn lines_with(name: &str, breaks: fn(&str, &str) -> bool) -> Result<Vec<String>> {
+fn lines_with(folder: &str, breaks: fn(&str, &str) -> bool) -> Result<Vec<String>> {
     let mut found = Vec::new();
-    for path in source::files(&format!("crates/{name}/src"), "rs")? {
+    for path in source::files(&format!("{folder}/src"), "rs")? {
         let shown = source::shown(&path);
         for (index, line) in source::lines(&source::read(&path)?).into_iter().enumerate() {
             if breaks(&shown, &line.code) {
@@ -95,11 +101,11 @@ mod tests {
             "unsafe impl Send for X {}",
             "#[unsafe(no_mangle)]",
         ] {
-            assert!(is_unsafe("crates/vfs/src/lib.rs", code), "{code}");
+            assert!(is_unsafe("kernel/vfs/src/lib.rs", code), "{code}");
         }
         assert!(!is_unsafe(PROMISE, "unsafe {"));
         assert!(!is_unsafe(
-            "crates/vfs/src/lib.rs",
+            "kernel/vfs/src/lib.rs",
             "#![forbid(unsafe_code)]"
         ));
     }
@@ -107,19 +113,19 @@ mod tests {
     #[test]
     fn orderings_are_seen_but_in_tests() {
         assert!(orders(
-            "crates/vfs/src/lib.rs",
+            "kernel/vfs/src/lib.rs",
             "word.load(Ordering::Acquire)"
         ));
         assert!(orders(
-            "crates/vfs/src/lib.rs",
+            "kernel/vfs/src/lib.rs",
             "use std::sync::atomic::Ordering;"
         ));
         assert!(!orders(
-            "crates/vfs/src/lib.rs",
+            "kernel/vfs/src/lib.rs",
             "a.cmp(&b) == Ordering::Less"
         ));
         assert!(!orders(
-            "crates/vfs/src/fs/tests.rs",
+            "kernel/vfs/src/fs/tests.rs",
             "word.load(Ordering::Acquire)"
         ));
     }

@@ -7,6 +7,7 @@
 //! The traces also show where in the source the lines are touched that travel.
 
 use std::collections::HashMap;
+use std::path::Path;
 
 use conflict_tracer::{Access, Cpus, Directory, Frame, LineSize, Location, Trace};
 use fdtable::{Error, rcu};
@@ -119,9 +120,10 @@ impl TransferCounts {
 
 /// Names a place by the innermost functions of this project.
 fn name(location: &Location) -> String {
+    let sources = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2);
     let is_ours = |frame: &&Frame| {
         let file = frame.file.as_ref();
-        file.is_some_and(|file| file.components().any(|part| part.as_os_str() == "crates"))
+        file.is_some_and(|file| sources.is_some_and(|sources| file.starts_with(sources)))
     };
     let ours = location.frames().iter().filter(is_ours).take(DEPTH);
     let names: Vec<_> = ours.map(Frame::to_string).collect();

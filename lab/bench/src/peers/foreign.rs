@@ -1,6 +1,6 @@
 //! Rivals in processes of their own: tables that are not written in Rust.
 //!
-//! Each is a program under `crates/bench/rivals`. Its source is embedded in this program, which
+//! Each is a program under `lab/bench/rivals`. Its source is embedded in this program, which
 //! builds it on the machine where it runs. The rival stays alive and answers requests over its
 //! standard streams for a turn, for growth, or for a footprint, so that its turns alternate with
 //! those of the others. It measures time itself, around the same loop as ours and with its threads

@@ -105,7 +105,7 @@ pub fn check(progress: &dyn Progress) -> anyhow::Result<String> {
     let differences = allowed.differences(&matrix);
     ensure!(
         differences.is_empty(),
-        "the conflicts are not those of crates/bench/src/conflicts/allowed.txt:\n{}",
+        "the conflicts are not those of lab/bench/src/conflicts/allowed.txt:\n{}",
         differences.join("\n")
     );
     let sum = matrix.sum();

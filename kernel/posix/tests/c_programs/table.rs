@@ -10,7 +10,7 @@ use crate::names::call_of;
 
 const HEAD: &str = "# POSIX calls, checked against the host
 
-A C program, `crates/posix/tests/c`, makes each call of the C interface, once on the host's kernel
+A C program, `kernel/posix/tests/c`, makes each call of the C interface, once on the host's kernel
 and once on fdtable. The results must be equal, line by line, except for the differences below. This
 page is generated from the output of the program (`FDTABLE_BLESS=1 cargo test -p fdtable-posix
 --test c_programs the_table`).

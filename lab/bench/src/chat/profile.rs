@@ -210,9 +210,9 @@ mod tests {
     fn a_wait_within_a_lookup_is_lookup() {
         let waits = [
             "parking_lot-0.13.0/src/raw_rwlock.rs",
-            "crates/bench/src/table.rs",
-            "crates/bench/src/chat/profile/lookup.rs",
-            "crates/bench/src/chat/profile/subject.rs",
+            "lab/bench/src/table.rs",
+            "lab/bench/src/chat/profile/lookup.rs",
+            "lab/bench/src/chat/profile/subject.rs",
             "library/std/src/thread/mod.rs",
         ];
         assert_eq!(kind_of(&waits), Kind::Lookup);
@@ -224,9 +224,9 @@ mod tests {
     fn a_sleep_in_a_buffer_is_a_sleep() {
         let sleeps = [
             "parking_lot-0.13.0/src/condvar.rs",
-            "crates/vfs/src/event/wait_queue.rs",
-            "crates/vfs/src/ipc/buffer.rs",
-            "crates/bench/src/chat/role.rs",
+            "kernel/vfs/src/event/wait_queue.rs",
+            "kernel/vfs/src/ipc/buffer.rs",
+            "lab/bench/src/chat/role.rs",
         ];
         assert_eq!(kind_of(&sleeps), Kind::Sleep);
         assert_eq!(kind_of(&sleeps[2..]), Kind::Buffers);
