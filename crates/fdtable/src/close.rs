@@ -3,9 +3,17 @@
 //! The descriptor is freed and its slot emptied atomically, under the lock; the reference is
 //! dropped after the lock is released. If it was the last one, the release hook runs inside
 //! `close`. Threads that are using the file continue with their references, as on Linux.
+//!
+//! Closing a descriptor, and changing its flags.
+
+use core::hint::cold_path;
 
 use fdtable_base::counted::Ref;
+use fdtable_base::rcu;
+use fdtable_base::room::Notices;
 
+use crate::table::{LeafGuard, Mark, index_of, place_of};
+use crate::tag::check_tag;
 use crate::{Error, FileRef, Files, RawFd};
 
 impl<T: ?Sized + Send + Sync> Files<T> {
@@ -21,7 +29,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     #[inline]
     pub fn close(&self, fd: impl Into<RawFd>) -> Result<(), Error> {
         // Most descriptors are the only ones of their file.
-        self.table.close(fd.into(), 0).map(Ref::put_as_last)
+        self.take_out(fd.into(), 0).map(Ref::put_as_last)
     }
 
     /// Closes a descriptor and returns the table's reference. Use it where each close needs the
@@ -31,6 +39,175 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     /// EBADF, EPERM and ENOMEM as for [`close`](Self::close).
     #[inline]
     pub fn take(&self, fd: impl Into<RawFd>) -> Result<FileRef<T>, Error> {
-        self.table.close(fd.into(), 0).map(FileRef)
+        self.take_out(fd.into(), 0).map(FileRef)
     }
+
+    /// Closes a descriptor like [`close`](Self::close), and passes its file to `flush`.
+    ///
+    /// ```
+    /// use fdtable::{Error, FdFlags, FileRef, Files};
+    ///
+    /// let files = Files::new();
+    /// let fd = files.open(FileRef::new("log"), FdFlags::empty())?;
+    /// let copy = files.dup(fd)?;
+    /// files.close_flushing(fd, |name| println!("flush {name}"))?;
+    /// assert_eq!(*files.get(copy)?, "log");
+    /// # Ok::<(), Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// EBADF, EPERM and ENOMEM as for [`close`](Self::close); `flush` has not run.
+    #[inline]
+    pub fn close_flushing(
+        &self,
+        fd: impl Into<RawFd>,
+        flush: impl FnOnce(&T),
+    ) -> Result<(), Error> {
+        let file = self.take_out(fd.into(), 0)?;
+        flush(&file);
+        Ref::put_as_last(file);
+        Ok(())
+    }
+
+    /// Returns true if a descriptor is open and its file is `file`, revoked or not. May wait for
+    /// the lock that a close of the descriptor takes. So if the descriptor is closed after this
+    /// call, the closing thread sees the caller's earlier writes.
+    pub fn names(&self, fd: impl Into<RawFd>, file: &FileRef<T>) -> bool {
+        let number = index_of(fd.into());
+        let (index, bit) = place_of(number);
+        let is_it = |found: Option<Ref<T>>| found.is_some_and(|it| Ref::ptr_eq(&it, &file.0));
+        if let Some(entry) = self.tree.enter()
+            && let Some(leaf) = entry.lock_leaf(index)
+        {
+            return is_it(leaf.get(bit));
+        }
+        let structure = self.tree.lock();
+        match structure.lock_leaf(index) {
+            Some(leaf) => is_it(leaf.get(bit)),
+            // Shared: a thread that changes the descriptor copies the leaf, with the lock of the
+            // structure.
+            None => is_it(structure.get(number)),
+        }
+    }
+}
+
+impl<T: ?Sized + Send + Sync> Files<T> {
+    /// Removes the file of an open descriptor, if the tag matches, and frees the descriptor. The
+    /// caller drops the file.
+    #[inline]
+    pub(crate) fn take_out(&self, fd: RawFd, tag: u64) -> Result<Ref<T>, Error> {
+        match self.try_close(fd, tag) {
+            Some(file) => Ok(file),
+            None => self.close_blocking(fd, tag),
+        }
+    }
+
+    /// The common case: no thread holds the lock of the leaf, no descriptor there is tagged, and no
+    /// notice is to be left. There are no calls, so no registers have to be saved; and the result
+    /// fits into a register.
+    #[inline(never)]
+    fn try_close(&self, fd: RawFd, tag: u64) -> Option<Ref<T>> {
+        let (index, bit) = place_of(index_of(fd));
+        let entry = self.tree.try_enter()?;
+        let found = entry.find(index)?;
+        // Before the lock, so that a close of a closed descriptor writes nothing.
+        if !found.looks_open(bit) {
+            cold_path();
+            return None;
+        }
+        let mut leaf = found.try_lock()?;
+        let is_plain = tag == 0 && leaf.state().is_plain();
+        let is_last = || {
+            let state = leaf.state();
+            state.mark == Mark::Open && leaf.open.bits() & !(1 << bit) == 0
+        };
+        if !is_plain || index != 0 && is_last() && !self.may_be_empty(&leaf, index) {
+            cold_path();
+            return None;
+        }
+        if !leaf.has(bit) {
+            cold_path();
+            return None;
+        }
+        leaf.open.clear(bit);
+        leaf.exchange(bit, None)
+    }
+
+    #[inline(never)]
+    fn close_blocking(&self, fd: RawFd, tag: u64) -> Result<Ref<T>, Error> {
+        // The slot is empty: return EBADF without locking. The descriptor is already free.
+        if self.tree.is_vacant(index_of(fd), &rcu::read_lock()) {
+            return Err(Error::BadFd);
+        }
+        match self.close_own(fd, tag) {
+            Some(closed) => {
+                let (file, notices) = closed?;
+                self.look_at(notices);
+                Ok(file)
+            }
+            None => self.close_shared(fd, tag),
+        }
+    }
+
+    /// Closes on the fast path, if that is open.
+    #[inline(always)]
+    fn close_own(&self, fd: RawFd, tag: u64) -> Option<Result<(Ref<T>, Notices), Error>> {
+        let (index, bit) = place_of(index_of(fd));
+        let entry = self.tree.enter()?;
+        let mut leaf = entry.lock_leaf(index)?;
+        let free = |leaf: &mut LeafGuard<'_, T>| self.free_in(leaf, index, bit);
+        Some(take_file(&mut leaf, bit, tag, free))
+    }
+
+    /// Closes on the slow path.
+    #[cold]
+    fn close_shared(&self, fd: RawFd, tag: u64) -> Result<Ref<T>, Error> {
+        let number = index_of(fd);
+        let (index, bit) = place_of(number);
+        let mut structure = self.tree.lock();
+        self.own_open(&mut structure, number)?;
+        Self::prepare_quarantine(&mut structure)?;
+        let quarantine = structure.quarantine.is_on();
+        let (file, mut notices) = {
+            let mut leaf = structure.lock_leaf(index).ok_or(Error::BadFd)?;
+            take_file(&mut leaf, bit, tag, |leaf| match quarantine {
+                true => Notices::Few,
+                false => self.free_in(leaf, index, bit),
+            })?
+        };
+        if quarantine {
+            notices = self.enter_quarantine(&mut structure, number);
+        }
+        let woken = Self::take_waiters(&mut structure);
+        drop(structure);
+        drop(woken);
+        self.look_at(notices);
+        Ok(file)
+    }
+
+    /// Frees a descriptor of a locked leaf that has no file.
+    #[inline(always)]
+    pub(crate) fn free_in(&self, leaf: &mut LeafGuard<'_, T>, index: usize, bit: usize) -> Notices {
+        leaf.open.clear(bit);
+        self.note_freed(leaf, index)
+    }
+}
+
+/// Removes the file of an open descriptor of a locked leaf, if the tag matches. Calls `free` just
+/// before.
+#[inline(always)]
+pub(crate) fn take_file<T: ?Sized>(
+    leaf: &mut LeafGuard<'_, T>,
+    bit: usize,
+    tag: u64,
+    free: impl FnOnce(&mut LeafGuard<'_, T>) -> Notices,
+) -> Result<(Ref<T>, Notices), Error> {
+    if !leaf.has(bit) {
+        return Err(Error::BadFd);
+    }
+    check_tag(leaf, bit, tag)?;
+    leaf.state_mut().clear_tag(bit);
+    let notices = free(leaf);
+    let file = leaf.exchange(bit, None).ok_or(Error::BadFd)?;
+    Ok((file, notices))
 }

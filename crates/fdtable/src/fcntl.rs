@@ -1,5 +1,8 @@
 //! The descriptor flags of `fcntl(2)`: `F_GETFD` and `F_SETFD`.
 
+use fdtable_base::rcu;
+
+use crate::table::{flags_in, index_of, place_of, set_flags};
 use crate::{Error, FdFlags, Files, RawFd};
 
 impl<T: ?Sized + Send + Sync> Files<T> {
@@ -11,7 +14,12 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     /// [`Error::BadFd`] (EBADF) if the descriptor is not open.
     #[doc(alias = "F_GETFD")]
     pub fn flags(&self, fd: impl Into<RawFd>) -> Result<FdFlags, Error> {
-        self.table.flags(fd.into())
+        let section = rcu::read_lock();
+        let (index, bit) = place_of(index_of(fd.into()));
+        let leaf = self.tree.leaf(index, &section).ok_or(Error::BadFd)?;
+        // A thread that finds the file also finds the flags of its open: they were written before.
+        leaf.borrow(bit).ok_or(Error::BadFd)?;
+        Ok(flags_in(&leaf, bit))
     }
 
     /// Sets the flags of a descriptor. May wait for the lock, and allocates where a part of the
@@ -25,6 +33,14 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     #[doc(alias = "F_SETFD")]
     pub fn set_flags(&self, fd: impl Into<RawFd>, flags: FdFlags) -> Result<(), Error> {
         flags.check()?;
-        self.table.set_flags(fd.into(), flags)
+        let fd = fd.into();
+        let (_, bit) = place_of(index_of(fd));
+        self.with_leaf(fd, |leaf| {
+            if !leaf.has(bit) {
+                return Err(Error::BadFd);
+            }
+            set_flags(leaf, bit, flags);
+            Ok(())
+        })?
     }
 }

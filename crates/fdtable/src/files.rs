@@ -2,7 +2,12 @@
 
 use core::fmt;
 
-use crate::table::FdTable;
+use fdtable_base::bitmap::BITS;
+use fdtable_base::leaf::bits_of;
+use fdtable_base::rcu;
+use fdtable_base::room::Room;
+
+use crate::table::{MAX_LIMIT, Numbers, Tree, mask};
 use crate::{Fd, RawFd};
 
 /// The descriptors of one process.
@@ -41,7 +46,11 @@ use crate::{Fd, RawFd};
 /// ```
 #[doc(alias = "files_struct")]
 pub struct Files<T: ?Sized> {
-    pub(crate) table: FdTable<T>,
+    pub(crate) tree: Tree<T>,
+    /// Where the tree has free descriptors.
+    pub(crate) room: Room,
+    /// Dropped after the tree.
+    pub(crate) end: TableEnd,
 }
 
 impl<T: ?Sized + Send + Sync> Files<T> {
@@ -59,8 +68,12 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     /// memory use depends on the descriptors in use, not on the limit.
     #[must_use]
     pub fn with_limit(limit: u32) -> Self {
+        let room = Room::new();
+        room.set_limit((limit as usize).min(MAX_LIMIT));
         Self {
-            table: FdTable::new(limit),
+            tree: Tree::new(Numbers::new()),
+            room,
+            end: TableEnd::of(Origin::New),
         }
     }
 
@@ -69,7 +82,13 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     /// called inside a read-side section. Descriptors that other threads open or close meanwhile
     /// may be counted or not.
     pub fn open_count(&self) -> usize {
-        self.table.taken()
+        let section = rcu::read_lock();
+        let (mut taken, mut next) = (0, 0);
+        while let Some((index, leaf)) = self.tree.next(next, &section) {
+            taken += leaf.open.bits().count_ones() as usize;
+            next = index + 1;
+        }
+        taken
     }
 
     /// Finds the lowest open descriptor that is `from` or more; a negative `from` counts as 0.
@@ -95,7 +114,22 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     /// ```
     pub fn next_open(&self, from: impl Into<RawFd>) -> Option<Fd> {
         let from = Fd::new(from.into().max(0)).ok()?;
-        self.table.next_open(from.index())
+        self.next_open_at(from.index())
+    }
+
+    /// Finds the lowest open descriptor whose index is `from` or more.
+    pub(crate) fn next_open_at(&self, from: usize) -> Option<Fd> {
+        let mut first = from;
+        loop {
+            let section = rcu::read_lock();
+            let (index, leaf) = self.tree.next(first / BITS, &section)?;
+            first = first.max(index * BITS);
+            let found = bits_of(leaf.installed() & mask(first % BITS, BITS - 1)).next();
+            if let Some(bit) = found {
+                return Some(Fd::from_index(index * BITS + bit));
+            }
+            first = (index + 1) * BITS;
+        }
     }
 }
 
@@ -109,13 +143,64 @@ impl<T: ?Sized + Send + Sync + fmt::Debug> fmt::Debug for Files<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut from = 0;
         let descriptors = core::iter::from_fn(|| {
-            let fd = self.table.next_open(from)?;
+            let fd = self.next_open_at(from)?;
             from = fd.index() + 1;
             Some((fd, self.get_even_revoked(fd.raw())))
         });
         f.debug_map()
             .entries(descriptors.filter_map(|(fd, file)| Some((fd, file.ok()?))))
             .finish()
+    }
+}
+
+// The end of a table drops files that this and other tables have released.
+//
+// A file that has lost its last reference is dropped after a grace period, by a callback.
+// Callbacks run in batches, and only while more are queued (see [`fdtable_base::rcu`]); after the
+// last table no more follow. So the end of a table runs the queued callbacks, if no reader
+// prevents that.
+//
+// With other threads that costs a heavy fence, more than the end of a small table costs. Processes
+// that fork and exit would pay for it each time, without need: each fork and exit queues more
+// callbacks, and the table from which all of them come has an end too, or lives as long as the
+// process. So a table that was made by a fork leaves its callbacks to their batch.
+//
+// Measured on a 2-CPU x86-64: the end of a table of 8 files takes 0.2 µs longer alone and 0.4 µs
+// where another thread has used the library; that of a forked table no longer.
+
+/// How a table was created.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Origin {
+    New,
+    Fork,
+}
+
+/// Runs the queued callbacks when dropped, unless its table was made by a fork. It does not wait.
+/// Inside a read-side section or a callback it does nothing.
+#[derive(Debug)]
+pub(crate) struct TableEnd {
+    origin: Origin,
+}
+
+impl TableEnd {
+    pub(crate) const fn of(origin: Origin) -> Self {
+        Self { origin }
+    }
+
+    /// Records how the table was created.
+    pub(crate) fn set_origin(&mut self, origin: Origin) {
+        self.origin = origin;
+    }
+}
+
+/// The models of tables run their own callbacks; the model of an end is in `fdtable_base::rcu`.
+#[cfg(not(loom))]
+impl Drop for TableEnd {
+    fn drop(&mut self) {
+        if self.origin == Origin::New {
+            // Inside a section or a callback, a later call runs them.
+            let _ = rcu::try_barrier();
+        }
     }
 }
 

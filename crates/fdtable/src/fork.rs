@@ -1,6 +1,22 @@
 //! The descriptors of `fork(2)`.
+//!
+//! The table of a child: `fork(2)`.
+//!
+//! Both tables have the same nodes, and copy those that they write (see [`fdtable_base::tree`]).
+//! The copy is atomic: the gate is shut, so no thread is inside a leaf.
+//!
+//! Before that, notices are taken: a notice says that a leaf is not full although it is marked as
+//! full, and the marks are in the nodes that will be shared. A leaf with a reservation is not
+//! shared. It stays the parent's own, and in the child's copy these descriptors are free.
 
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+use fdtable_base::fallible::OutOfMemory;
+
+use crate::files::Origin;
 use crate::slab::SlabArc;
+use crate::table::{Mark, Structure};
 use crate::{Error, Fd, FdFlags, Files};
 
 impl<T: ?Sized + Send + Sync> Files<T> {
@@ -75,22 +91,89 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     /// [`Error::NoMemory`] (ENOMEM) as for [`fork`](Self::fork).
     pub fn fork_keeping(&self, keep: impl FnMut(Fd, &T, FdFlags) -> bool) -> Result<Self, Error> {
         let mut child = Self::new();
-        let quarantine = self.table.fork_into(&mut child.table)?;
-        child.table.close_unkept(keep)?;
+        let quarantine = self.share_with(&mut child)?;
+        child.close_unkept(keep)?;
         child.inherit_quarantine(quarantine);
         Ok(child)
     }
 
+    /// Replaces `this`, if it is shared, by a [fork](Self::fork). If two holders unshare at the
+    /// same time, both may get a new one. May wait for the lock, and allocates.
+    ///
+    /// # Errors
+    /// [`Error::NoMemory`] (ENOMEM) as for [`fork`](Self::fork); `this` is unchanged.
+    #[doc(alias = "CLONE_FILES")]
+    pub fn unshare(this: &mut Arc<Self>) -> Result<(), Error> {
+        if Arc::strong_count(this) > 1 {
+            *this = Arc::new(this.fork()?);
+        }
+        Ok(())
+    }
+
     /// Turns a new table into that of a child.
     fn fork_into(&self, child: &mut Self) -> Result<(), Error> {
-        let quarantine = self.table.fork_into(&mut child.table)?;
+        let quarantine = self.share_with(child)?;
         child.inherit_quarantine(quarantine);
         Ok(())
     }
 
     fn inherit_quarantine(&self, opens: u32) {
         if opens > 0 {
-            self.table.set_quarantine(opens);
+            self.set_quarantine(opens);
         }
     }
+}
+
+impl<T: ?Sized + Send + Sync> Files<T> {
+    /// Makes `child` a copy of this table, except the quarantine. `child` is empty and not shared
+    /// yet. Returns the number of opens that a descriptor waits for in this table's quarantine.
+    pub(crate) fn share_with(&self, child: &mut Self) -> Result<u32, Error> {
+        let mut structure = self.tree.lock();
+        let quarantine = structure.quarantine.opens();
+        child.end.set_origin(Origin::Fork);
+        child.room.set_limit(self.room.limit());
+        child.tree.data_mut().hard_limit = structure.hard_limit;
+        if !structure.has_nodes() {
+            structure.share_with(&mut child.tree, core::iter::empty())?;
+            return Ok(quarantine);
+        }
+        structure.shut_gate();
+        let forked = self.fork_shut(&mut structure, child);
+        structure.open_gate();
+        forked.map(|()| quarantine)
+    }
+
+    fn fork_shut(&self, structure: &mut Structure<'_, T>, child: &mut Self) -> Result<(), Error> {
+        // The child's leaves may be marked as passed; then it must be able to leave notices.
+        child.room.prepare()?;
+        self.settle(structure);
+        // A child does not need them, and has no list of them.
+        Self::remove_idle(structure);
+        let kept = reserved_leaves(structure)?;
+        structure.share_with(&mut child.tree, kept.iter().copied())?;
+        kept.iter().for_each(|&index| child.drop_reserved(index));
+        Ok(())
+    }
+
+    /// Frees the descriptors of a leaf that have no file, in the table of a child.
+    fn drop_reserved(&mut self, index: usize) {
+        let mut structure = self.tree.lock();
+        if let Some(mut leaf) = structure.lock_leaf(index) {
+            leaf.open.replace(leaf.installed());
+            // The child's searches begin at the first leaf.
+            leaf.state_mut().mark = Mark::Open;
+            structure.mark_free(index);
+        }
+        Self::remove_if_empty(&mut structure, index);
+    }
+}
+
+fn reserved_leaves<T: ?Sized + Send + Sync>(
+    structure: &Structure<'_, T>,
+) -> Result<Vec<usize>, OutOfMemory> {
+    let mut kept = Vec::new();
+    kept.try_reserve_exact(structure.reserved.leaves().count())
+        .map_err(|_| OutOfMemory)?;
+    kept.extend(structure.reserved.leaves());
+    Ok(kept)
 }

@@ -6,11 +6,21 @@
 //! references, at a descriptor that may already be reused. Where that is not acceptable, users of a
 //! descriptor register ([`Files::begin_use`]), and the closer waits for them
 //! ([`Files::close_and_wait`]). It waits only for registered uses.
+//!
+//! Descriptors in use, counted for closes that wait until no thread uses them.
+//!
+//! Only registered uses are counted, with the lock of the structure: a table without waiting closes
+//! pays nothing.
 
+use alloc::vec::Vec;
 use core::ops::Deref;
 
+use fdtable_base::counted::Ref;
+use fdtable_base::room::Notices;
 use fdtable_base::unwind;
 
+use crate::close::take_file;
+use crate::table::{Structure, place_of};
 use crate::{Error, Fd, FileRef, Files, RawFd};
 
 /// A registered use of a descriptor. It ends when this is dropped.
@@ -37,11 +47,21 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     /// - [`Error::Revoked`] (EIO) if the file was [revoked](FileRef::revoke).
     /// - [`Error::NoMemory`] (ENOMEM) if there is no memory to count the use.
     pub fn begin_use(&self, fd: impl Into<RawFd>) -> Result<InUse<'_, T>, Error> {
-        let (fd, file) = self.table.begin_use(fd.into())?;
+        let fd = Fd::new(fd.into())?;
+        let mut structure = self.tree.lock();
+        let file = self.get_even_revoked(fd.raw())?;
+        if FileRef::is_revoked(&file) {
+            // The reference is dropped after the lock is released.
+            drop(structure);
+            return Err(Error::Revoked);
+        }
+        let counted = structure.in_use.add(fd.index());
+        drop(structure);
+        counted?;
         Ok(InUse {
             files: self,
             fd,
-            file: Some(FileRef(file)),
+            file: Some(file),
         })
     }
 
@@ -69,9 +89,9 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     /// - [`Error::NoMemory`] (ENOMEM) also if there is no memory to wait; the descriptor is closed
     ///   then, as by `close`.
     pub fn close_and_wait(&self, fd: impl Into<RawFd>) -> Result<(), Error> {
-        let (fd, file) = self.table.close_to_reserved(fd.into())?;
+        let (fd, file) = self.close_to_reserved(fd.into())?;
         let waited = self.wait(|table, structure| Ok(table.is_unused(structure, fd).then_some(())));
-        self.table.unreserve_closed(fd);
+        self.unreserve_closed(fd);
         drop(FileRef(file));
         waited
     }
@@ -110,7 +130,77 @@ impl<T: ?Sized + Send + Sync> Drop for InUse<'_, T> {
             // First, so that a thread that waits for the end of the use finds the reference
             // dropped.
             || drop(file),
-            || self.files.table.end_use(self.fd),
+            || self.files.end_use(self.fd),
         );
+    }
+}
+
+/// The number of uses of each descriptor.
+#[derive(Default)]
+pub(crate) struct UseCounts {
+    /// Short: a thread uses one or two at once.
+    numbers: Vec<(usize, usize)>,
+}
+
+impl UseCounts {
+    fn count(&self, number: usize) -> usize {
+        self.numbers
+            .iter()
+            .find(|&&(used, _)| used == number)
+            .map_or(0, |&(_, count)| count)
+    }
+
+    fn add(&mut self, number: usize) -> Result<(), Error> {
+        if let Some((_, count)) = self.numbers.iter_mut().find(|(used, _)| *used == number) {
+            *count += 1;
+            return Ok(());
+        }
+        self.numbers.try_reserve(1).map_err(|_| Error::NoMemory)?;
+        self.numbers.push((number, 1));
+        Ok(())
+    }
+
+    fn remove(&mut self, number: usize) {
+        if let Some(at) = self.numbers.iter().position(|&(used, _)| used == number) {
+            self.numbers[at].1 -= 1;
+            if self.numbers[at].1 == 0 {
+                self.numbers.swap_remove(at);
+            }
+        }
+    }
+}
+
+impl<T: ?Sized + Send + Sync> Files<T> {
+    /// Ends a use.
+    pub(crate) fn end_use(&self, fd: Fd) {
+        let mut structure = self.tree.lock();
+        structure.in_use.remove(fd.index());
+        let woken = Self::take_waiters(&mut structure);
+        drop(structure);
+        drop(woken);
+    }
+
+    /// Removes the file of an open descriptor, and leaves the descriptor reserved.
+    pub(crate) fn close_to_reserved(&self, fd: RawFd) -> Result<(Fd, Ref<T>), Error> {
+        let checked = Fd::new(fd)?;
+        let (index, bit) = place_of(checked.index());
+        let mut structure = self.tree.lock();
+        if structure.leaf(index).is_none_or(|leaf| leaf.is_vacant(bit)) {
+            return Err(Error::BadFd);
+        }
+        structure.reserved.prepare(1)?;
+        self.own(&mut structure, index)?;
+        let file = {
+            let mut leaf = structure.lock_leaf(index).ok_or(Error::BadFd)?;
+            // The descriptor stays taken.
+            take_file(&mut leaf, bit, 0, |_| Notices::Few)?.0
+        };
+        structure.reserved.add(index);
+        Ok((checked, file))
+    }
+
+    /// Returns true if a descriptor has no registered use.
+    pub(crate) fn is_unused(&self, structure: &Structure<'_, T>, fd: Fd) -> bool {
+        structure.in_use.count(fd.index()) == 0
     }
 }

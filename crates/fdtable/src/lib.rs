@@ -46,17 +46,15 @@ extern crate alloc;
 #[doc = include_str!("../../../README.md")]
 struct Readme;
 
-mod block;
+mod any;
 mod close;
 mod close_range;
 mod dup;
 mod error;
-mod exec;
 mod fcntl;
 mod fd;
 mod file;
 mod files;
-mod flush;
 mod fork;
 #[cfg(feature = "std")]
 mod in_use;
@@ -64,7 +62,9 @@ mod limits;
 pub mod listing;
 mod lookup;
 #[cfg(all(test, loom))]
-mod models;
+mod loom;
+mod open;
+mod pair;
 mod private;
 mod quarantine;
 mod reserve;
@@ -72,7 +72,6 @@ mod spare;
 mod superblock;
 mod table;
 mod tag;
-mod unshare;
 #[cfg(doctest)]
 mod variance;
 mod wait;
@@ -85,17 +84,16 @@ pub use fdtable_base::{freezer, host_fork};
 #[doc(inline)]
 pub use fdtable_base::{rcu, slab};
 
-pub use block::Block;
+pub use close_range::{CloseRangeFlags, Closed};
 pub use error::Error;
 pub use fd::{Fd, FdFlags, RawFd};
 pub use file::{BorrowedFile, End, FileRef};
 pub use files::Files;
-pub use flush::Closed;
 #[cfg(feature = "std")]
 pub use in_use::InUse;
 pub use limits::Limits;
+pub use lookup::Block;
 pub use private::{PrivateFd, PrivateFiles};
 pub use reserve::{Reservation, Reservations};
 pub use spare::{Opened, Spare};
 pub use superblock::{Access, OpenFiles, Statistics, SuperBlock, WantWrite};
-pub use unshare::CloseRangeFlags;

@@ -1,5 +1,6 @@
 //! Limits: `RLIMIT_NOFILE` of `getrlimit(2)`.
 
+use crate::table::MAX_LIMIT;
 use crate::{Error, Files};
 
 /// The soft and the hard limit of a table. New descriptors are below the soft limit, which can be
@@ -19,7 +20,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     #[doc(alias = "RLIMIT_NOFILE")]
     pub fn limit(&self) -> u32 {
         // At most 2^31.
-        self.table.limit() as u32
+        self.room.limit() as u32
     }
 
     /// Sets the soft limit. Descriptors at or above it stay open. Threads that [wait for a free
@@ -28,16 +29,16 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     /// # Errors
     /// [`Error::InvalidArgument`] (EINVAL) if it is above the hard limit.
     pub fn set_limit(&self, soft: u32) -> Result<(), Error> {
-        self.table.set_limits(soft, None)
+        self.change_limits(soft, None)
     }
 
     /// Returns both limits. May wait for the lock.
     pub fn limits(&self) -> Limits {
-        let (soft, hard) = self.table.limits();
+        let structure = self.tree.lock();
         // Both are at most 2^31.
         Limits {
-            soft: soft as u32,
-            hard: hard as u32,
+            soft: self.room.limit() as u32,
+            hard: structure.hard_limit as u32,
         }
     }
 
@@ -59,6 +60,23 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     /// [`Error::InvalidArgument`] (EINVAL) if the soft limit is above the hard one.
     #[doc(alias = "setrlimit")]
     pub fn set_limits(&self, limits: Limits) -> Result<(), Error> {
-        self.table.set_limits(limits.soft, Some(limits.hard))
+        self.change_limits(limits.soft, Some(limits.hard))
+    }
+
+    /// Sets the soft limit, and the hard one if one is given.
+    fn change_limits(&self, soft: u32, hard: Option<u32>) -> Result<(), Error> {
+        let soft = (soft as usize).min(MAX_LIMIT);
+        let mut structure = self.tree.lock();
+        let hard = hard.map_or(structure.hard_limit, |hard| (hard as usize).min(MAX_LIMIT));
+        if soft > hard {
+            return Err(Error::InvalidArgument);
+        }
+        structure.hard_limit = hard;
+        self.room.set_limit(soft);
+        // There may be free descriptors below the new limit.
+        let woken = Self::take_waiters(&mut structure);
+        drop(structure);
+        drop(woken);
+        Ok(())
     }
 }

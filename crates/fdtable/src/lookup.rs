@@ -2,7 +2,10 @@
 
 use core::hint::cold_path;
 
+use fdtable_base::bitmap::BITS;
+
 use crate::rcu::{self, Guard};
+use crate::table::{LeafRef, index_of, place_of};
 use crate::{BorrowedFile, Error, FileRef, Files, RawFd};
 
 impl<T: ?Sized + Send + Sync> Files<T> {
@@ -25,7 +28,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     #[inline(always)]
     pub(crate) fn get_even_revoked(&self, fd: RawFd) -> Result<FileRef<T>, Error> {
         let guard = rcu::read_lock();
-        let file = self.table.get(fd, &guard);
+        let file = self.tree.get(index_of(fd), &guard);
         file.map(FileRef).ok_or(Error::BadFd)
     }
 
@@ -59,10 +62,143 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         fd: impl Into<RawFd>,
         guard: &'g Guard<'_>,
     ) -> Result<BorrowedFile<'g, T>, Error> {
-        let Some(file) = self.table.borrow(fd.into(), guard) else {
+        let Some(file) = self.tree.borrow(index_of(fd.into()), guard) else {
             cold_path();
             return Err(Error::BadFd);
         };
         BorrowedFile(file).unless_revoked()
+    }
+}
+
+/// A block of 64 descriptors, found inside a read-side section. It begins at a multiple of 64.
+pub struct Block<'g, T: ?Sized> {
+    /// The first descriptor; negative for a block of invalid ones.
+    first: RawFd,
+    /// Nothing if the table has no leaf for these descriptors: none is open.
+    leaf: Option<LeafRef<'g, T>>,
+}
+
+impl<T: ?Sized + Send + Sync> Files<T> {
+    /// Finds the block of a descriptor, open or not, for lookups inside one section. A lookup in
+    /// the block finds the descriptor or its neighbours. Takes no lock, neither blocks nor
+    /// allocates.
+    ///
+    /// ```
+    /// use fdtable::{Error, FdFlags, FileRef, Files, rcu};
+    ///
+    /// let files = Files::new();
+    /// files.open(FileRef::new("in"), FdFlags::empty())?;
+    /// files.open(FileRef::new("out"), FdFlags::empty())?;
+    /// let section = rcu::read_lock();
+    /// let block = files.block(0, &section);
+    /// assert_eq!((*block.borrow(0)?, *block.borrow(1)?), ("in", "out"));
+    /// assert_eq!(block.borrow(2).err(), Some(Error::BadFd));
+    /// assert!(block.contains(63) && !block.contains(64));
+    /// # Ok::<(), Error>(())
+    /// ```
+    #[inline]
+    pub fn block<'g>(&'g self, fd: impl Into<RawFd>, section: &'g Guard<'_>) -> Block<'g, T> {
+        // `BITS` is less than the highest descriptor.
+        let first = fd.into() & !(BITS as RawFd - 1);
+        let (index, _) = place_of(index_of(first));
+        Block {
+            first,
+            leaf: self.tree.leaf(index, section),
+        }
+    }
+}
+
+impl<'g, T: ?Sized + Send + Sync> Block<'g, T> {
+    /// Returns true if a descriptor belongs to the block.
+    #[inline]
+    #[must_use]
+    pub fn contains(&self, fd: impl Into<RawFd>) -> bool {
+        self.bit_of(fd.into()).is_some()
+    }
+
+    /// Finds the file of a descriptor, as [`Files::borrow`] does. Changes since the block was found
+    /// may be seen or not. Takes no lock, neither blocks nor allocates.
+    ///
+    /// # Errors
+    /// - [`Error::BadFd`] (EBADF) if the descriptor is not open, or not in the block.
+    /// - [`Error::Revoked`] (EIO) if the file was [revoked](crate::FileRef::revoke).
+    #[inline]
+    pub fn borrow(&self, fd: impl Into<RawFd>) -> Result<BorrowedFile<'g, T>, Error> {
+        let bit = self.bit_of(fd.into());
+        let found = bit.and_then(|bit| self.leaf.as_ref()?.borrow(bit));
+        let Some(file) = found else {
+            cold_path();
+            return Err(Error::BadFd);
+        };
+        BorrowedFile(file).unless_revoked()
+    }
+
+    /// Returns the bit of a descriptor in the leaf.
+    #[inline(always)]
+    fn bit_of(&self, fd: RawFd) -> Option<usize> {
+        // A descriptor below the first wraps to an index above all others.
+        let bit = index_of(fd.wrapping_sub(self.first));
+        (bit < BITS).then_some(bit)
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::{FdFlags, FileRef, rcu};
+
+    fn table() -> Files<RawFd> {
+        let files = Files::new();
+        for number in 0..130 {
+            let file = FileRef::new(number);
+            files
+                .open(file, FdFlags::empty())
+                .expect("a descriptor is free");
+        }
+        files
+    }
+
+    #[test]
+    fn every_number_is_found_in_its_own_block_and_in_no_other() {
+        let files = table();
+        let section = rcu::read_lock();
+        for of in [0, 63, 64, 129, 192, 1 << 30, -1] {
+            let block = files.block(of, &section);
+            for fd in (-70..200).chain([of]) {
+                assert_eq!(
+                    block.contains(fd),
+                    fd >> 6 == of >> 6,
+                    "{fd} in that of {of}"
+                );
+                let expected = files.borrow(fd, &section).map(|file| *file);
+                let expected = expected.ok().filter(|_| fd >> 6 == of >> 6);
+                let found = block.borrow(fd).map(|file| *file);
+                assert_eq!(found, expected.ok_or(Error::BadFd), "{fd} in that of {of}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_revoked_is_not_found() {
+        let files = table();
+        FileRef::revoke(&files.get(100).expect("open"));
+        let section = rcu::read_lock();
+        let block = files.block(64, &section);
+        assert_eq!(block.borrow(100).err(), Some(Error::Revoked));
+        assert!(block.borrow(101).is_ok());
+    }
+
+    #[test]
+    fn files_that_were_found_stay_when_the_whole_block_is_closed() {
+        let files = table();
+        let section = rcu::read_lock();
+        let block = files.block(64, &section);
+        let file = block.borrow(70).expect("open");
+        files.close_range(64, 127).expect("there is memory");
+        assert_eq!(*file, 70);
+        assert_eq!(
+            files.block(64, &section).borrow(70).err(),
+            Some(Error::BadFd)
+        );
     }
 }

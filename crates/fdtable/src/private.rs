@@ -19,8 +19,8 @@ use core::fmt;
 
 use fdtable_base::pool::{Handle, NoPlace, Pool};
 
+use crate::files::{Origin, TableEnd};
 use crate::rcu::{self, Guard};
-use crate::table::{Origin, TableEnd};
 use crate::{BorrowedFile, Error, FileRef};
 
 /// A private descriptor: an index and a generation. It need not be open in any table.

@@ -4,11 +4,23 @@
 //! leaves nothing behind, and free it without a trace if a later step fails. While a descriptor is
 //! reserved, lookups and `close` return EBADF, `dup_to` onto it returns EBUSY, and `close_range`,
 //! fork and exec skip it.
+//! Reserved descriptors: they are taken and have no file yet.
+//!
+//! They belong to this table alone, also when it is shared by a fork. So the table keeps a list of
+//! the leaves with reservations. Such a leaf stays the table's own, and the child gets a copy at
+//! once (see [`share`](super::share)). So a reservation can always be installed or dropped without
+//! memory.
 
 use alloc::vec::Vec;
 use core::fmt;
 use core::mem;
 
+use fdtable_base::counted::Ref;
+use fdtable_base::fallible::OutOfMemory;
+use fdtable_base::room::Notices;
+
+use crate::pair::AT_ONCE;
+use crate::table::{LeafGuard, Structure, place_of, take};
 use crate::{Error, Fd, FdFlags, FileRef, Files, RawFd};
 
 /// A descriptor that is taken and has no file yet. Dropping it frees the descriptor.
@@ -33,10 +45,6 @@ pub struct Reservation<'f, T: ?Sized + Send + Sync> {
 }
 
 impl<T: ?Sized + Send + Sync> Files<T> {
-    /// The number of descriptors that [`reserve_many`](Self::reserve_many) reserves atomically:
-    /// 256, more than one message of `SCM_RIGHTS` carries.
-    pub const RESERVED_AT_ONCE: usize = crate::table::AT_ONCE;
-
     /// Reserves the lowest free descriptor. May wait for the lock, and allocates when the table
     /// grows.
     ///
@@ -48,7 +56,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     #[inline]
     pub fn reserve(&self, flags: FdFlags) -> Result<Reservation<'_, T>, Error> {
         flags.check()?;
-        let fd = self.table.reserve(Fd::MIN, flags)?;
+        let fd = self.reserve_lowest(Fd::MIN, flags)?;
         Ok(Reservation { files: self, fd })
     }
 
@@ -67,98 +75,11 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     ) -> Result<Reservation<'_, T>, Error> {
         flags.check()?;
         let min = Fd::new(min.into()).map_err(|_| Error::InvalidArgument)?;
-        if min.index() >= self.table.limit() {
+        if min.index() >= self.room.limit() {
             return Err(Error::InvalidArgument);
         }
-        let fd = self.table.reserve(min, flags)?;
+        let fd = self.reserve_lowest(min, flags)?;
         Ok(Reservation { files: self, fd })
-    }
-
-    /// Reserves the `count` lowest free descriptors, or none. May wait for the lock, and allocates.
-    ///
-    /// Up to [`RESERVED_AT_ONCE`](Self::RESERVED_AT_ONCE) descriptors are reserved atomically, and
-    /// a call that fails then leaves no trace: no other call sees one of them taken. A larger count
-    /// is reserved in steps of that size, each atomic, so that the lock is never held for long. If
-    /// such a call fails in a later step, other threads may have found the descriptors of the
-    /// earlier steps taken, and a [quarantine](Self::set_quarantine) counts them as opens.
-    ///
-    /// # Errors
-    /// - [`Error::InvalidArgument`] (EINVAL) if a flag is unknown.
-    /// - [`Error::TooManyFiles`] (EMFILE) if fewer than `count` descriptors are free below the
-    ///   limit.
-    /// - [`Error::NoMemory`] (ENOMEM) if the table cannot grow, or there is no memory for the list
-    ///   of descriptors.
-    pub fn reserve_many(&self, count: usize, flags: FdFlags) -> Result<Reservations<'_, T>, Error> {
-        flags.check()?;
-        let mut fds = Vec::new();
-        if count > self.table.limit() {
-            return Err(Error::TooManyFiles);
-        }
-        fds.try_reserve_exact(count).map_err(|_| Error::NoMemory)?;
-        self.table.reserve_many(count, &mut fds, flags)?;
-        Ok(Reservations {
-            files: self,
-            fds: fds.into_iter(),
-        })
-    }
-
-    /// Opens `file` at the lowest free descriptor: [reserves](Self::reserve) it and installs the
-    /// file. May wait for the lock, and allocates when the table grows.
-    ///
-    /// To keep the file when no descriptor is free, [reserve](Self::reserve) first.
-    ///
-    /// # Errors
-    /// EINVAL, EMFILE and ENOMEM as for [`reserve`](Self::reserve). The reference is then dropped,
-    /// as a failing `open(2)` drops the file it opened.
-    #[doc(alias = "fd_install")]
-    #[inline]
-    pub fn open(&self, file: FileRef<T>, flags: FdFlags) -> Result<Fd, Error> {
-        flags.check()?;
-        self.table.open_lowest(file.0, flags)
-    }
-
-    /// Opens two files at the two lowest free descriptors, or neither, like `pipe(2)` and
-    /// `socketpair(2)`. Both descriptors are taken atomically, and a call that fails leaves no
-    /// trace: no other call sees one of them taken. A lookup may find the first before the second.
-    /// May wait for the lock, and allocates when the table grows.
-    ///
-    /// ```
-    /// use fdtable::{Error, FdFlags, FileRef, Files};
-    ///
-    /// let files = Files::with_limit(3);
-    /// let pipe = || (FileRef::new("read end"), FileRef::new("write end"));
-    /// let (from, to) = files.open_pair(pipe(), FdFlags::empty())?;
-    /// assert_eq!((*files.get(from)?, *files.get(to)?), ("read end", "write end"));
-    /// assert_eq!(files.open_pair(pipe(), FdFlags::empty()), Err(Error::TooManyFiles));
-    /// assert_eq!(files.open_count(), 2);
-    /// # Ok::<(), Error>(())
-    /// ```
-    ///
-    /// # Errors
-    /// EINVAL, EMFILE and ENOMEM as for [`reserve_many`](Self::reserve_many). Both references are
-    /// then dropped.
-    #[inline]
-    pub fn open_pair(
-        &self,
-        pair: (FileRef<T>, FileRef<T>),
-        flags: FdFlags,
-    ) -> Result<(Fd, Fd), Error> {
-        flags.check()?;
-        self.table.open_pair((pair.0.0, pair.1.0), flags)
-    }
-
-    /// Opens `file` at any free descriptor, not necessarily the lowest one that POSIX requires.
-    /// Calls on different CPUs share no cache line: each CPU takes descriptors of its own leaf of
-    /// 64. When a CPU begins with another leaf while *n* descriptors are taken, those of the leaf
-    /// are below *n* + 64 × (CPUs + 2). May wait for the lock and allocate, about once in 64 calls.
-    ///
-    /// # Errors
-    /// EINVAL, EMFILE and ENOMEM as for [`open`](Self::open); the reference is then dropped.
-    #[doc(alias = "O_ANY")]
-    #[inline]
-    pub fn open_any(&self, file: FileRef<T>, flags: FdFlags) -> Result<Fd, Error> {
-        flags.check()?;
-        self.table.open_any(file.0, flags)
     }
 }
 
@@ -179,8 +100,8 @@ impl<T: ?Sized + Send + Sync> Files<T> {
 /// ```
 #[must_use = "dropping reservations frees the descriptors"]
 pub struct Reservations<'f, T: ?Sized + Send + Sync> {
-    files: &'f Files<T>,
-    fds: alloc::vec::IntoIter<Fd>,
+    pub(crate) files: &'f Files<T>,
+    pub(crate) fds: alloc::vec::IntoIter<Fd>,
 }
 
 impl<T: ?Sized + Send + Sync> Reservations<'_, T> {
@@ -211,7 +132,7 @@ impl<T: ?Sized + Send + Sync> ExactSizeIterator for Reservations<'_, T> {}
 
 impl<T: ?Sized + Send + Sync> Drop for Reservations<'_, T> {
     fn drop(&mut self) {
-        self.files.table.unreserve_many(self.fds.as_slice());
+        self.files.unreserve_many(self.fds.as_slice());
     }
 }
 
@@ -235,19 +156,163 @@ impl<T: ?Sized + Send + Sync> Reservation<'_, T> {
         let (files, fd) = (self.files, self.fd);
         // The descriptor is open from here on, also if a waker panics.
         mem::forget(self);
-        files.table.install(fd, file.0);
+        files.install(fd, file.0);
         fd
     }
 }
 
 impl<T: ?Sized + Send + Sync> Drop for Reservation<'_, T> {
     fn drop(&mut self) {
-        self.files.table.unreserve(self.fd);
+        self.files.unreserve(self.fd);
     }
 }
 
 impl<T: ?Sized + Send + Sync> fmt::Debug for Reservation<'_, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Reservation").field(&self.fd()).finish()
+    }
+}
+
+/// The number of reserved descriptors in each leaf.
+#[derive(Default)]
+pub(crate) struct Reserved {
+    /// In ascending order of the leaves.
+    leaves: Vec<(usize, u32)>,
+}
+
+impl Reserved {
+    /// Makes room for `leaves` more leaves.
+    pub(crate) fn prepare(&mut self, leaves: usize) -> Result<(), OutOfMemory> {
+        self.leaves.try_reserve(leaves).map_err(|_| OutOfMemory)
+    }
+
+    fn place(&self, index: usize) -> Result<usize, usize> {
+        self.leaves.binary_search_by_key(&index, |&(leaf, _)| leaf)
+    }
+
+    /// Counts one more reservation in a leaf. Call [`prepare`](Self::prepare) first.
+    pub(crate) fn add(&mut self, index: usize) {
+        match self.place(index) {
+            Ok(there) => self.leaves[there].1 += 1,
+            Err(there) => self.leaves.insert(there, (index, 1)),
+        }
+    }
+
+    pub(crate) fn remove(&mut self, index: usize) {
+        if let Ok(there) = self.place(index) {
+            self.leaves[there].1 -= 1;
+            if self.leaves[there].1 == 0 {
+                self.leaves.remove(there);
+            }
+        }
+    }
+
+    /// The indexes of the leaves.
+    pub(crate) fn leaves(&self) -> impl Iterator<Item = usize> {
+        self.leaves.iter().map(|&(index, _)| index)
+    }
+}
+
+impl<T: ?Sized + Send + Sync> Files<T> {
+    /// Reserves the lowest free descriptor that is `min` or more.
+    pub(crate) fn reserve_lowest(&self, min: Fd, flags: FdFlags) -> Result<Fd, Error> {
+        let mut structure = self.tree.lock();
+        self.reserve_locked(&mut structure, min, flags)
+    }
+
+    /// Frees descriptors that the caller has reserved.
+    pub(crate) fn unreserve_many(&self, fds: &[Fd]) {
+        if !fds.is_empty() {
+            self.unreserve_locked(self.tree.lock(), fds);
+        }
+    }
+
+    /// Frees descriptors that the caller has reserved, [`AT_ONCE`] in one hold of the lock.
+    pub(crate) fn unreserve_locked(&self, mut structure: Structure<'_, T>, fds: &[Fd]) {
+        for some in fds.chunks(AT_ONCE) {
+            for &fd in some {
+                // Taken below.
+                let _ = self.free_reserved(&mut structure, fd);
+            }
+            if self.room.has_notices() {
+                self.settle(&mut structure);
+            }
+            structure.let_others();
+        }
+        let woken = Self::take_waiters(&mut structure);
+        drop(structure);
+        drop(woken);
+    }
+
+    fn reserve_locked(
+        &self,
+        structure: &mut Structure<'_, T>,
+        min: Fd,
+        flags: FdFlags,
+    ) -> Result<Fd, Error> {
+        let mut reserve = |leaf: &mut LeafGuard<'_, T>, bit: usize| take(leaf, bit, flags, None);
+        let fd = self.count_search(structure, min.index(), |structure| {
+            // In each hold of the lock: another reservation may have used the memory.
+            structure.reserved.prepare(1)?;
+            match min {
+                Fd::MIN => self.search_lowest(structure, &mut reserve),
+                min => self.search_lowest_from(structure, min, &mut reserve),
+            }
+        })?;
+        structure.reserved.add(place_of(fd.index()).0);
+        Ok(fd)
+    }
+
+    /// Installs a file at a descriptor that the caller has reserved.
+    pub(crate) fn install(&self, fd: Fd, file: Ref<T>) {
+        let (index, bit) = place_of(fd.index());
+        let mut structure = self.tree.lock();
+        structure.reserved.remove(index);
+        let before = {
+            let leaf = structure.lock_leaf(index);
+            let mut leaf = leaf.expect("a leaf with a reservation stays");
+            leaf.exchange(bit, Some(file))
+        };
+        debug_assert!(before.is_none(), "only its holder installs a reservation");
+        let woken = Self::take_waiters(&mut structure);
+        drop(structure);
+        drop(woken);
+    }
+
+    /// Frees a descriptor that the caller has reserved.
+    pub(crate) fn unreserve(&self, fd: Fd) {
+        let mut structure = self.tree.lock();
+        let notices = self.free_reserved(&mut structure, fd);
+        let woken = Self::take_waiters(&mut structure);
+        drop(structure);
+        drop(woken);
+        self.look_at(notices);
+    }
+
+    /// Frees a reserved descriptor that was open before. It goes into quarantine, if that is on and
+    /// there is memory.
+    #[cfg(feature = "std")]
+    pub(crate) fn unreserve_closed(&self, fd: Fd) {
+        let mut structure = self.tree.lock();
+        let waits =
+            structure.quarantine.is_on() && Self::prepare_quarantine(&mut structure).is_ok();
+        let notices = if waits {
+            structure.reserved.remove(place_of(fd.index()).0);
+            self.enter_quarantine(&mut structure, fd.index())
+        } else {
+            self.free_reserved(&mut structure, fd)
+        };
+        let woken = Self::take_waiters(&mut structure);
+        drop(structure);
+        drop(woken);
+        self.look_at(notices);
+    }
+
+    fn free_reserved(&self, structure: &mut Structure<'_, T>, fd: Fd) -> Notices {
+        let (index, bit) = place_of(fd.index());
+        structure.reserved.remove(index);
+        let leaf = structure.lock_leaf(index);
+        debug_assert!(leaf.is_some(), "a leaf with a reservation stays");
+        leaf.map_or(Notices::Few, |mut leaf| self.free_in(&mut leaf, index, bit))
     }
 }

@@ -14,7 +14,7 @@
 //! | | fast path | slow path |
 //! |---|---|---|
 //! | look up | no lock | |
-//! | open the lowest | in the leaf that the [`Room`] hints at | search, in `lowest` |
+//! | open the lowest | in the leaf that the [`Room`](fdtable_base::room::Room) hints at | search, in `lowest` |
 //! | open two of the lowest | in that leaf, if it has two | search, in `several` |
 //! | open any | in the leaf that the CPU has claimed | claim, in `any` |
 //! | close, flags, `dup_to` | in the descriptor's own leaf | make or copy the leaf |
@@ -29,92 +29,57 @@
 //! that is dropped after the lock is released.
 
 use fdtable_base::bitmap::BITS;
-use fdtable_base::counted::{Borrowed, Ref};
+use fdtable_base::counted::Ref;
 use fdtable_base::fallible::OutOfMemory;
-use fdtable_base::leaf::{self, LeafState, bits_of};
-use fdtable_base::rcu::{self, Guard};
-use fdtable_base::room::Room;
+use fdtable_base::leaf::{self, LeafState};
 use fdtable_base::tree;
 
-use crate::{Error, Fd, FdFlags, RawFd};
-
-mod any;
-mod end;
-mod exact;
-mod free;
-mod idle;
 #[cfg(feature = "std")]
-mod in_use;
-mod lowest;
-mod notices;
-mod pair;
-mod quarantine;
-mod range;
-mod reserved;
-mod several;
-mod share;
-mod tags;
-mod waiters;
-
-use idle::Idle;
-#[cfg(feature = "std")]
-use in_use::InUse;
-use quarantine::Quarantine;
-use reserved::Reserved;
-use tags::Tags;
-use waiters::Waiters;
-
-pub(crate) use end::{Origin, TableEnd};
-pub(crate) use range::Closed;
-pub(crate) use reserved::AT_ONCE;
-pub(crate) use waiters::Waiter;
+use crate::in_use::UseCounts;
+use crate::quarantine::Quarantine;
+use crate::reserve::Reserved;
+use crate::tag::Tags;
+use crate::wait::Waiters;
+use crate::{Error, Fd, FdFlags, Files, RawFd};
 
 /// A limit above the highest descriptor has no effect.
-const MAX_LIMIT: usize = Fd::MAX.index() + 1;
+pub(crate) const MAX_LIMIT: usize = Fd::MAX.index() + 1;
 
-/// The tree, and the hint where it has free descriptors.
-pub(crate) struct FdTable<T: ?Sized> {
-    tree: Tree<T>,
-    room: Room,
-    /// Dropped after the tree.
-    end: TableEnd,
-}
-
-type Tree<T> = tree::Tree<T, Notes, Numbers>;
-type Entry<'e, T> = tree::Entry<'e, T, Notes, Numbers>;
-type Found<'e, T> = tree::Found<'e, T, Notes, Numbers>;
-type Leaf<T> = leaf::Leaf<T, Notes>;
-type LeafGuard<'l, T> = leaf::LeafGuard<'l, T, Notes>;
+pub(crate) type Tree<T> = tree::Tree<T, Notes, Numbers>;
+pub(crate) type Entry<'e, T> = tree::Entry<'e, T, Notes, Numbers>;
+pub(crate) type Found<'e, T> = tree::Found<'e, T, Notes, Numbers>;
+pub(crate) type Leaf<T> = leaf::Leaf<T, Notes>;
+pub(crate) type LeafGuard<'l, T> = leaf::LeafGuard<'l, T, Notes>;
 pub(crate) type LeafRef<'s, T> = leaf::LeafRef<'s, T, Notes>;
 pub(crate) type Structure<'t, T> = tree::Structure<'t, T, Notes, Numbers>;
 
 /// The data that the lock of the structure guards besides the nodes.
 pub(crate) struct Numbers {
     /// Inclusive upper bound for the limit.
-    hard_limit: usize,
-    reserved: Reserved,
+    pub(crate) hard_limit: usize,
+    pub(crate) reserved: Reserved,
     idle: Idle,
-    quarantine: Quarantine,
+    pub(crate) quarantine: Quarantine,
     #[cfg(feature = "std")]
-    in_use: InUse,
-    waiters: Waiters,
+    pub(crate) in_use: UseCounts,
+    pub(crate) waiters: Waiters,
 }
 
 /// The data of the table in each leaf.
 #[derive(Default)]
 pub(crate) struct Notes {
-    mark: Mark,
+    pub(crate) mark: Mark,
     /// The CPU that allocates any descriptor here, counted from 1; 0 for none.
-    claim: u16,
-    /// The next leaf with a notice, which [`Room`] reads and writes.
-    next_notice: u32,
+    pub(crate) claim: u16,
+    /// The next leaf with a notice, which [`Room`](fdtable_base::room::Room) reads and writes.
+    pub(crate) next_notice: u32,
     /// The tags of the descriptors, once one has a tag.
-    tags: Option<Tags>,
+    pub(crate) tags: Option<Tags>,
 }
 
 /// The state of a leaf for searches.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Mark {
+pub(crate) enum Mark {
     /// Searches look at it.
     #[default]
     Open,
@@ -124,11 +89,25 @@ enum Mark {
     Noticed,
 }
 
+impl Numbers {
+    pub(crate) fn new() -> Self {
+        Self {
+            hard_limit: MAX_LIMIT,
+            reserved: Reserved::default(),
+            idle: Idle::default(),
+            quarantine: Quarantine::new(),
+            #[cfg(feature = "std")]
+            in_use: UseCounts::default(),
+            waiters: Waiters::default(),
+        }
+    }
+}
+
 impl Notes {
     /// Returns true if a close has nothing else to do: there are no tags, and either no search has
     /// passed over the leaf, or the notice is already left.
     #[inline(always)]
-    fn is_plain(&self) -> bool {
+    pub(crate) fn is_plain(&self) -> bool {
         self.mark != Mark::Passed && self.tags.is_none()
     }
 }
@@ -155,7 +134,7 @@ impl LeafState for Notes {
 
 /// How the fast path is tried.
 #[derive(Clone, Copy)]
-enum Way {
+pub(crate) enum Way {
     /// The common case: the thread is in no section, and the lock of the leaf is free. There are no
     /// calls, so no registers have to be saved around them.
     Prompt,
@@ -165,7 +144,7 @@ enum Way {
 
 impl Way {
     #[inline(always)]
-    fn enter<T: ?Sized + Send + Sync>(self, tree: &Tree<T>) -> Option<Entry<'_, T>> {
+    pub(crate) fn enter<T: ?Sized + Send + Sync>(self, tree: &Tree<T>) -> Option<Entry<'_, T>> {
         match self {
             Self::Prompt => tree.try_enter(),
             Self::Patient => tree.enter(),
@@ -174,7 +153,7 @@ impl Way {
 
     /// Locks a leaf that is not in the hint of the lowest descriptor.
     #[inline(always)]
-    fn lock_by_walk<'e, T: ?Sized + Send + Sync>(
+    pub(crate) fn lock_by_walk<'e, T: ?Sized + Send + Sync>(
         self,
         entry: &'e Entry<'_, T>,
         index: usize,
@@ -186,7 +165,7 @@ impl Way {
     }
 
     #[inline(always)]
-    fn lock_found<'e, T: ?Sized + Send + Sync>(
+    pub(crate) fn lock_found<'e, T: ?Sized + Send + Sync>(
         self,
         found: Found<'e, T>,
     ) -> Option<LeafGuard<'e, T>> {
@@ -197,128 +176,128 @@ impl Way {
     }
 }
 
-impl<T: ?Sized + Send + Sync> FdTable<T> {
-    pub(crate) fn new(limit: u32) -> Self {
-        let numbers = Numbers {
-            hard_limit: MAX_LIMIT,
-            reserved: Reserved::default(),
-            idle: Idle::default(),
-            quarantine: Quarantine::new(),
-            #[cfg(feature = "std")]
-            in_use: InUse::default(),
-            waiters: Waiters::default(),
-        };
-        let room = Room::new();
-        room.set_limit((limit as usize).min(MAX_LIMIT));
-        Self {
-            tree: Tree::new(numbers),
-            room,
-            end: TableEnd::of(Origin::New),
-        }
-    }
-
+impl<T: ?Sized + Send + Sync> Files<T> {
     /// Makes a leaf writable, and able to have notices.
-    fn own(&self, structure: &mut Structure<'_, T>, index: usize) -> Result<(), OutOfMemory> {
+    pub(crate) fn own(
+        &self,
+        structure: &mut Structure<'_, T>,
+        index: usize,
+    ) -> Result<(), OutOfMemory> {
         if index > 0 {
             self.room.prepare()?;
         }
         structure.own(index)
     }
 
-    pub(crate) fn limit(&self) -> usize {
-        self.room.limit()
-    }
-
-    pub(crate) fn limits(&self) -> (usize, usize) {
-        let structure = self.tree.lock();
-        (self.room.limit(), structure.hard_limit)
-    }
-
-    /// Copies the limits of another table into a table that no other thread uses.
-    fn set_limits_of(&mut self, soft: usize, hard: usize) {
-        self.room.set_limit(soft);
-        self.tree.data_mut().hard_limit = hard;
-    }
-
-    /// Sets the soft limit, and the hard one if one is given.
-    pub(crate) fn set_limits(&self, soft: u32, hard: Option<u32>) -> Result<(), Error> {
-        let soft = (soft as usize).min(MAX_LIMIT);
+    /// Locks the leaf of a descriptor that may be open, and calls `change`. Takes the fast path if
+    /// that is open.
+    pub(crate) fn with_leaf<R>(
+        &self,
+        fd: RawFd,
+        change: impl FnOnce(&mut LeafGuard<'_, T>) -> R,
+    ) -> Result<R, Error> {
+        let number = index_of(fd);
+        if let Some(entry) = self.tree.enter()
+            && let Some(mut leaf) = entry.lock_leaf(number / BITS)
+        {
+            return Ok(change(&mut leaf));
+        }
         let mut structure = self.tree.lock();
-        let hard = hard.map_or(structure.hard_limit, |hard| (hard as usize).min(MAX_LIMIT));
-        if soft > hard {
-            return Err(Error::InvalidArgument);
+        self.own_open(&mut structure, number)?;
+        let mut leaf = structure.lock_leaf(number / BITS).ok_or(Error::BadFd)?;
+        Ok(change(&mut leaf))
+    }
+
+    /// Makes the leaf of an open descriptor writable. Another descriptor is not worth a copy.
+    pub(crate) fn own_open(
+        &self,
+        structure: &mut Structure<'_, T>,
+        number: usize,
+    ) -> Result<(), Error> {
+        let (index, bit) = place_of(number);
+        // A thread that gets EBADF finds the descriptor free.
+        if structure.leaf(index).is_none_or(|leaf| leaf.is_vacant(bit)) {
+            return Err(Error::BadFd);
         }
-        structure.hard_limit = hard;
-        self.room.set_limit(soft);
-        // There may be free descriptors below the new limit.
-        let woken = Self::take_waiters(&mut structure);
-        drop(structure);
-        drop(woken);
-        Ok(())
+        Ok(self.own(structure, index)?)
     }
 
-    /// Borrows the file of a descriptor. A negative descriptor becomes an index above all leaves.
-    #[inline(always)]
-    pub(crate) fn borrow<'g>(&self, fd: RawFd, section: &'g Guard<'_>) -> Option<Borrowed<'g, T>> {
-        self.tree.borrow(index_of(fd), section)
-    }
-
-    /// Finds a leaf of 64 descriptors, if it exists.
-    #[inline(always)]
-    pub(crate) fn leaf<'s>(
-        &'s self,
-        index: usize,
-        section: &'s Guard<'_>,
-    ) -> Option<LeafRef<'s, T>> {
-        self.tree.leaf(index, section)
-    }
-
-    /// Finds the file of a descriptor and takes a reference.
-    #[inline(always)]
-    pub(crate) fn get(&self, fd: RawFd, section: &Guard<'_>) -> Option<Ref<T>> {
-        self.tree.get(index_of(fd), section)
-    }
-
-    /// Returns the flags of an open descriptor.
-    pub(crate) fn flags(&self, fd: RawFd) -> Result<FdFlags, Error> {
-        let section = rcu::read_lock();
-        let (index, bit) = place_of(index_of(fd));
-        let leaf = self.tree.leaf(index, &section).ok_or(Error::BadFd)?;
-        // A thread that finds the file also finds the flags of its open: they were written before.
-        leaf.borrow(bit).ok_or(Error::BadFd)?;
-        Ok(flags_in(&leaf, bit))
-    }
-
-    /// Finds the lowest open descriptor that is `from` or more.
-    pub(crate) fn next_open(&self, from: usize) -> Option<Fd> {
-        let mut first = from;
-        loop {
-            let section = rcu::read_lock();
-            let (index, leaf) = self.tree.next(first / BITS, &section)?;
-            first = first.max(index * BITS);
-            let found = bits_of(leaf.installed() & mask(first % BITS, BITS - 1)).next();
-            if let Some(bit) = found {
-                return Some(Fd::from_index(index * BITS + bit));
-            }
-            first = (index + 1) * BITS;
+    /// Removes a leaf if it is empty, unclaimed and without a notice.
+    pub(crate) fn remove_if_empty(structure: &mut Structure<'_, T>, index: usize) {
+        // Checked before, since a shared leaf is removed even if it is not empty.
+        if Self::is_empty(structure, index) {
+            // It stays if there is no memory, which does no harm. It has no files to release.
+            drop(structure.remove_if(index, may_go));
         }
     }
 
-    /// Counts the descriptors that are taken.
-    pub(crate) fn taken(&self) -> usize {
-        let section = rcu::read_lock();
-        let (mut taken, mut next) = (0, 0);
-        while let Some((index, leaf)) = self.tree.next(next, &section) {
-            taken += leaf.open.bits().count_ones() as usize;
-            next = index + 1;
-        }
-        taken
+    /// Returns true if a leaf exists that [`remove_if_empty`](Self::remove_if_empty) would remove.
+    pub(crate) fn is_empty(structure: &Structure<'_, T>, index: usize) -> bool {
+        structure.lock_leaf(index).is_some_and(|leaf| may_go(&leaf))
     }
+}
+
+/// How many leaves of a table may be idle: 512 descriptors, in five kilobytes.
+const MAX_IDLE: usize = if cfg!(loom) { 1 } else { 8 };
+
+/// The leaves that were found empty last. Some may have descriptors again, or be removed.
+#[derive(Default)]
+struct Idle {
+    /// Their indexes. The first leaf of a table, 0, always stays: here 0 means none.
+    leaves: [u32; MAX_IDLE],
+    /// The position of the oldest.
+    oldest: usize,
+}
+
+impl Idle {
+    /// Notes a leaf, and returns the one that it replaces.
+    fn note(&mut self, index: usize) -> Option<usize> {
+        // Indexes are below 2^25.
+        let index = index as u32;
+        if self.leaves.contains(&index) {
+            return None;
+        }
+        let before = core::mem::replace(&mut self.leaves[self.oldest], index);
+        self.oldest = (self.oldest + 1) % MAX_IDLE;
+        (before != 0).then_some(before as usize)
+    }
+}
+
+impl<T: ?Sized + Send + Sync> Files<T> {
+    /// Leaves an empty leaf idle, and removes the one that was idle longest. That one stays if it
+    /// is in `kept`, since opens are to look there, or if it is not empty.
+    pub(crate) fn leave_idle(structure: &mut Structure<'_, T>, index: usize, kept: [usize; 2]) {
+        if index != 0
+            && Self::is_empty(structure, index)
+            && let Some(before) = structure.idle.note(index)
+            && !kept.contains(&before)
+        {
+            Self::remove_if_empty(structure, before);
+        }
+    }
+
+    /// Removes the leaves that are idle, also those that opens look at: the next open searches.
+    pub(crate) fn remove_idle(structure: &mut Structure<'_, T>) {
+        let idle = core::mem::take(&mut structure.idle);
+        for index in idle.leaves {
+            Self::remove_if_empty(structure, index as usize);
+        }
+    }
+}
+
+/// Returns true if a leaf is empty, unclaimed and without a notice.
+fn may_go<T: ?Sized>(leaf: &LeafGuard<'_, T>) -> bool {
+    leaf.open.bits() == 0 && leaf.state().claim == 0 && leaf.state().mark == Mark::Open
 }
 
 /// Takes a descriptor of a locked leaf.
 #[inline(always)]
-fn take<T: ?Sized>(leaf: &mut LeafGuard<'_, T>, bit: usize, flags: FdFlags, file: Option<Ref<T>>) {
+pub(crate) fn take<T: ?Sized>(
+    leaf: &mut LeafGuard<'_, T>,
+    bit: usize,
+    flags: FdFlags,
+    file: Option<Ref<T>>,
+) {
     // (o)
     leaf.open.set_release(bit);
     set_flags(leaf, bit, flags);
@@ -328,7 +307,7 @@ fn take<T: ?Sized>(leaf: &mut LeafGuard<'_, T>, bit: usize, flags: FdFlags, file
     }
 }
 
-fn flags_in<T: ?Sized>(leaf: &Leaf<T>, bit: usize) -> FdFlags {
+pub(crate) fn flags_in<T: ?Sized>(leaf: &Leaf<T>, bit: usize) -> FdFlags {
     if leaf.cloexec.test(bit) {
         FdFlags::CLOEXEC
     } else {
@@ -337,7 +316,7 @@ fn flags_in<T: ?Sized>(leaf: &Leaf<T>, bit: usize) -> FdFlags {
 }
 
 #[inline(always)]
-fn set_flags<T: ?Sized>(leaf: &Leaf<T>, bit: usize, flags: FdFlags) {
+pub(crate) fn set_flags<T: ?Sized>(leaf: &Leaf<T>, bit: usize, flags: FdFlags) {
     let before = leaf.cloexec.test(bit);
     if before == flags.contains(FdFlags::CLOEXEC) {
         // The common case: the next exchange need not wait for a store that is left out.
@@ -363,10 +342,26 @@ pub(crate) fn place_of(number: usize) -> (usize, usize) {
 }
 
 /// Returns the set of bits from `first` to `last`, both below 64.
-fn mask(first: usize, last: usize) -> u64 {
+pub(crate) fn mask(first: usize, last: usize) -> u64 {
     if first > last {
         0
     } else {
         (u64::MAX << first) & (u64::MAX >> (63 - last))
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_oldest_of_many_goes() {
+        let mut idle = Idle::default();
+        for index in 1..=MAX_IDLE {
+            assert_eq!(idle.note(index), None);
+            assert_eq!(idle.note(index), None, "it is there already");
+        }
+        assert_eq!(idle.note(100), Some(1));
+        assert_eq!(idle.note(1), Some(2));
     }
 }

@@ -6,8 +6,19 @@
 //! tag, or with another tag, is refused. Calls that close by the range
 //! ([`close_range`](crate::Files::close_range), [`exec`](crate::Files::exec)) ignore tags. Children
 //! inherit tags. A table without tags pays no cost for them.
+//!
+//! Owner tags: which callers may close a descriptor.
+//!
+//! A leaf has tags once one of its descriptors has one. A newly opened descriptor has no tag: its
+//! tag is 0.
 
-use crate::{Error, FileRef, Files, RawFd};
+use alloc::boxed::Box;
+
+use fdtable_base::bitmap::BITS;
+use fdtable_base::fallible::{OutOfMemory, try_box};
+
+use crate::table::{LeafGuard, Notes, index_of, place_of};
+use crate::{Error, Files, RawFd};
 
 impl<T: ?Sized + Send + Sync> Files<T> {
     /// Returns the tag of a descriptor; 0 is no tag. May wait for the lock, and allocates where a
@@ -19,7 +30,15 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     ///   copied.
     #[doc(alias = "android_fdsan_get_owner_tag")]
     pub fn tag(&self, fd: impl Into<RawFd>) -> Result<u64, Error> {
-        self.table.tag(fd.into())
+        let fd = fd.into();
+        let (_, bit) = place_of(index_of(fd));
+        self.with_leaf(fd, |leaf| {
+            if leaf.has(bit) {
+                Ok(leaf.state().tag(bit))
+            } else {
+                Err(Error::BadFd)
+            }
+        })?
     }
 
     /// Changes the tag of a descriptor from `expected` to `new`; 0 is no tag. May wait for the
@@ -43,7 +62,18 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     ///   [`tag`](Self::tag).
     #[doc(alias = "android_fdsan_exchange_owner_tag")]
     pub fn exchange_tag(&self, fd: impl Into<RawFd>, expected: u64, new: u64) -> Result<(), Error> {
-        self.table.exchange_tag(fd.into(), expected, new)
+        let fd = fd.into();
+        let (_, bit) = place_of(index_of(fd));
+        // Made before the leaf is locked, and dropped after it if it was not needed.
+        let mut tags = (new != 0).then(|| try_box([0; BITS])).transpose()?;
+        self.with_leaf(fd, |leaf| {
+            if !leaf.has(bit) {
+                return Err(Error::BadFd);
+            }
+            check_tag(leaf, bit, expected)?;
+            leaf.state_mut().set_tag(bit, new, &mut tags);
+            Ok(())
+        })?
     }
 
     /// Closes a descriptor that has this tag. [`close`](Self::close) is the same with the tag 0,
@@ -54,8 +84,53 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     /// [`close`](Self::close).
     #[doc(alias = "android_fdsan_close_with_tag")]
     pub fn close_with_tag(&self, fd: impl Into<RawFd>, tag: u64) -> Result<(), Error> {
-        self.table
-            .close(fd.into(), tag)
-            .map(|file| drop(FileRef(file)))
+        self.take_out(fd.into(), tag).map(drop)
+    }
+}
+
+/// The tags of one leaf.
+pub(crate) type Tags = Box<[u64; BITS]>;
+
+impl Notes {
+    pub(crate) fn copy_tags(&self) -> Result<Option<Tags>, OutOfMemory> {
+        self.tags.as_deref().map(|tags| try_box(*tags)).transpose()
+    }
+
+    /// Returns the tag of a descriptor.
+    #[inline(always)]
+    pub(crate) fn tag(&self, bit: usize) -> u64 {
+        self.tags.as_ref().map_or(0, |tags| tags[bit])
+    }
+
+    /// Clears the tag of a freed descriptor.
+    #[inline(always)]
+    pub(crate) fn clear_tag(&mut self, bit: usize) {
+        if let Some(tags) = &mut self.tags {
+            tags[bit] = 0;
+        }
+    }
+
+    /// Sets the tag of a descriptor. The leaf takes the tags of `new` if it has none.
+    fn set_tag(&mut self, bit: usize, tag: u64, new: &mut Option<Tags>) {
+        if self.tags.is_none() && tag != 0 {
+            self.tags = new.take();
+        }
+        if let Some(tags) = &mut self.tags {
+            tags[bit] = tag;
+        }
+    }
+}
+
+/// Returns an error if the tag is not the descriptor's.
+#[inline(always)]
+pub(crate) fn check_tag<T: ?Sized>(
+    leaf: &LeafGuard<'_, T>,
+    bit: usize,
+    tag: u64,
+) -> Result<(), Error> {
+    if leaf.state().tag(bit) == tag {
+        Ok(())
+    } else {
+        Err(Error::NotOwner)
     }
 }

@@ -2,12 +2,22 @@
 //!
 //! While a thread or task waits, opens and closes of the table wait for one lock. While none waits,
 //! the feature costs nothing.
+//!
+//! Waiters: threads and tasks that wait until a descriptor is free, until a reservation ends, or
+//! until no thread uses a file through a descriptor.
+//!
+//! While there are waiters, the tree's gate is shut, so that every change takes the slow path. A
+//! change there that frees a descriptor, or ends a reservation or a use, takes the waiters and
+//! wakes them after the lock is released. They check again, and wait again if their condition is
+//! not met. Without waiters this costs nothing.
 
-use core::task::{Context, Poll};
+use alloc::vec::Vec;
+use core::mem;
+use core::task::{Context, Poll, Waker};
 
-use crate::table::Waiter;
-#[cfg(feature = "std")]
-use crate::table::{FdTable, Structure};
+use fdtable_base::unwind;
+
+use crate::table::Structure;
 use crate::{Error, Files};
 
 impl<T: ?Sized + Send + Sync> Files<T> {
@@ -21,10 +31,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     /// [`Error::NoMemory`] (ENOMEM) if there is no memory to register the task, or to search.
     pub fn poll_free(&self, context: &mut Context<'_>) -> Poll<Result<(), Error>> {
         let waiter = Waiter::Task(context.waker().clone());
-        match self
-            .table
-            .ask_or_wait(waiter, |table, structure| table.has_free(structure))
-        {
+        match self.ask_or_wait(waiter, |table, structure| table.has_free(structure)) {
             Ok(Some(())) => Poll::Ready(Ok(())),
             Ok(None) => Poll::Pending,
             Err(error) => Poll::Ready(Err(error)),
@@ -59,11 +66,11 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     #[cfg(feature = "std")]
     pub(crate) fn wait<R>(
         &self,
-        ask: impl Fn(&FdTable<T>, &mut Structure<'_, T>) -> Result<Option<R>, Error>,
+        ask: impl Fn(&Self, &mut Structure<'_, T>) -> Result<Option<R>, Error>,
     ) -> Result<R, Error> {
         loop {
             let thread = Waiter::Thread(std::thread::current());
-            if let Some(answer) = self.table.ask_or_wait(thread, &ask)? {
+            if let Some(answer) = self.ask_or_wait(thread, &ask)? {
                 return Ok(answer);
             }
             // A fork of the host need not wait for a sleeping thread.
@@ -71,5 +78,119 @@ impl<T: ?Sized + Send + Sync> Files<T> {
             // Returns at once if another thread has woken this one since, or spuriously.
             std::thread::park();
         }
+    }
+}
+
+/// The waiters, in the order of their arrival.
+#[derive(Default)]
+pub(crate) struct Waiters(Vec<Waiter>);
+
+/// A waiting task or thread.
+pub(crate) enum Waiter {
+    Task(Waker),
+    #[cfg(feature = "std")]
+    Thread(std::thread::Thread),
+}
+
+/// The waiters to wake. They are woken when this is dropped: after the lock is released.
+#[must_use = "dropping this wakes the waiters; do it outside of the lock"]
+pub(crate) struct Woken(Vec<Waiter>);
+
+impl Waiter {
+    fn wake(self) {
+        match self {
+            Self::Task(waker) => waker.wake(),
+            #[cfg(feature = "std")]
+            Self::Thread(thread) => thread.unpark(),
+        }
+    }
+}
+
+impl Drop for Woken {
+    /// Wakes each waiter. A panic of a waker is contained: the thread that wakes the task is not
+    /// responsible for it, and must complete its change.
+    fn drop(&mut self) {
+        unwind::finish(|| {
+            while let Some(waiter) = self.0.pop() {
+                unwind::contain(|| waiter.wake());
+            }
+        });
+    }
+}
+
+/// A table may end while abandoned tasks wait: their wakers are dropped, and that may panic.
+impl Drop for Waiters {
+    fn drop(&mut self) {
+        unwind::finish(|| {
+            while let Some(waiter) = self.0.pop() {
+                drop(waiter);
+            }
+        });
+    }
+}
+
+impl Waiters {
+    /// Adds a waiter, unless it waits already. If it is not added, it stays with the caller:
+    /// dropping it runs a caller's code, which must not run under the lock.
+    fn add(&mut self, waiter: &mut Option<Waiter>) -> Result<(), Error> {
+        let is_new = |new: &Waiter| !self.0.iter().any(|there| there.is_same(new));
+        if waiter.as_ref().is_some_and(is_new) {
+            self.0.try_reserve(1).map_err(|_| Error::NoMemory)?;
+            self.0.extend(waiter.take());
+        }
+        Ok(())
+    }
+}
+
+impl Waiter {
+    /// Returns true if waking one also wakes the other.
+    fn is_same(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Task(one), Self::Task(other)) => one.will_wake(other),
+            #[cfg(feature = "std")]
+            (Self::Thread(one), Self::Thread(other)) => one.id() == other.id(),
+            #[cfg(feature = "std")]
+            _ => false,
+        }
+    }
+}
+
+impl<T: ?Sized + Send + Sync> Files<T> {
+    /// Calls `ask`. If it returns nothing, registers `waiter`, to be woken after the next change.
+    /// Returns an error of `ask` unchanged.
+    pub(crate) fn ask_or_wait<R>(
+        &self,
+        waiter: Waiter,
+        ask: impl FnOnce(&Self, &mut Structure<'_, T>) -> Result<Option<R>, Error>,
+    ) -> Result<Option<R>, Error> {
+        // Dropped after the lock.
+        let mut waiter = Some(waiter);
+        let mut structure = self.tree.lock();
+        // Shut before `ask`: a change that comes after it sees the waiter.
+        structure.shut_gate();
+        let answer = ask(self, &mut structure);
+        if matches!(answer, Ok(None)) {
+            let first = structure.waiters.0.is_empty();
+            match structure.waiters.add(&mut waiter) {
+                // It stays shut until the waiters are taken.
+                Ok(()) if first => return answer,
+                Ok(()) => {}
+                Err(error) => {
+                    structure.open_gate();
+                    return Err(error);
+                }
+            }
+        }
+        structure.open_gate();
+        answer
+    }
+
+    /// Takes all waiters after a change.
+    pub(crate) fn take_waiters(structure: &mut Structure<'_, T>) -> Woken {
+        if structure.waiters.0.is_empty() {
+            return Woken(Vec::new());
+        }
+        structure.open_gate();
+        Woken(mem::take(&mut structure.waiters.0))
     }
 }

@@ -690,20 +690,20 @@ pub(super) const TABLE: &[Structural] = &[
     // The table.
     Structural {
         name: "open-that-does-not-confirm-its-hint",
-        file: "fdtable/src/table/lowest.rs",
-        model: "models::an_open_meets_closes_in_its_leaf_and_below",
+        file: "fdtable/src/open.rs",
+        model: "loom::an_open_meets_closes_in_its_leaf_and_below",
         changes: &[(r"|| !self.room.is_confirmed(hint)", "")],
     },
     Structural {
         name: "pair-that-does-not-confirm-its-hint",
-        file: "fdtable/src/table/pair.rs",
-        model: "models::a_pair_meets_closes_in_its_leaf_and_below",
+        file: "fdtable/src/pair.rs",
+        model: "loom::a_pair_meets_closes_in_its_leaf_and_below",
         changes: &[(r"|| !self.room.is_confirmed(hint)", "")],
     },
     Structural {
         name: "first-leaf-that-is-looked-at-once",
-        file: "fdtable/src/table/lowest.rs",
-        model: "models::an_open_meets_closes_in_a_leaf_that_a_child_has_too",
+        file: "fdtable/src/open.rs",
+        model: "loom::an_open_meets_closes_in_a_leaf_that_a_child_has_too",
         changes: &[(r"&& first.is_full()", "")],
     },
 ];

@@ -16,7 +16,7 @@ impl<T: ?Sized + Send + Sync + Describe> Files<T> {
     pub fn list(&self) -> Result<Listing, Error> {
         let mut listing = Listing::new();
         let mut from = 0;
-        while let Some(fd) = self.table.next_open(from) {
+        while let Some(fd) = self.next_open_at(from) {
             from = fd.index() + 1;
             if let Ok(row) = self.row(fd) {
                 listing.push(row)?;

@@ -6,12 +6,12 @@
 //! not ordered before the object's end, as an object that ends twice or never, or as a result that
 //! no order of the calls explains. The first line of each model names the bug that it looks for.
 //!
-//! `RUSTFLAGS="--cfg loom" cargo test -p fdtable --release --lib models` runs them, in a minute.
+//! `RUSTFLAGS="--cfg loom" cargo test -p fdtable --release --lib loom` runs them, in a minute.
 
-use loom::sync::atomic::AtomicUsize;
+use ::loom::sync::atomic::AtomicUsize;
 // The models add no ordering: an order that the table does not establish does not exist.
-use loom::sync::atomic::Ordering::Relaxed;
-use loom::thread::JoinHandle;
+use ::loom::sync::atomic::Ordering::Relaxed;
+use ::loom::thread::JoinHandle;
 use std::sync::{Arc, Mutex};
 use std::vec::Vec;
 
@@ -103,7 +103,7 @@ impl Fates {
 /// Runs `model` in every order with at most `preemptions` preemptions, and prints the number of
 /// executions. `LOOM_MAX_PREEMPTIONS` overrides the bound.
 fn explore(preemptions: usize, model: fn()) {
-    let mut builder = loom::model::Builder::new();
+    let mut builder = ::loom::model::Builder::new();
     builder.max_branches = builder.max_branches.max(50_000);
     builder.preemption_bound = builder.preemption_bound.or(Some(preemptions));
     let executions = Arc::new(Mutex::new(0_u64));
@@ -131,7 +131,7 @@ fn spawn<A: 'static>(
     act: impl FnOnce(&Files<Object>) -> A + 'static,
 ) -> JoinHandle<A> {
     let files = files.clone();
-    loom::thread::spawn(move || act(&files))
+    ::loom::thread::spawn(move || act(&files))
 }
 
 fn join<A>(thread: JoinHandle<A>) -> A {

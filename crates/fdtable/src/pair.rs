@@ -1,3 +1,11 @@
+//! Two descriptors at once: `pipe(2)` and `socketpair(2)`.
+//!
+//! The fast path takes both in the leaf of the [`Room`](fdtable_base::room)'s hint. The proof that
+//! the lowest descriptor there is the lowest of all (see [`lowest`](super::lowest)) holds at one
+//! point in time, with the leaf locked: every leaf below is full. So the next free descriptor of
+//! the leaf at that time is the second lowest. The slow path takes both at one time too (see
+//! [`several`](super::several)).
+//!
 //! Opens several of the lowest free descriptors atomically, or none.
 //!
 //! If the first leaf with a free descriptor has enough of them, they are taken like one. When
@@ -18,17 +26,211 @@
 //! the search frees the descriptors that it has taken, lets others have the lock, and begins anew
 //! with a larger budget; the largest is enough for leaves that are all shared by a fork each time.
 
-use super::lowest::{Budget, Pass};
-use super::{FdTable, LeafGuard, Structure, place_of, take};
-use crate::{Error, Fd, FdFlags};
+use alloc::vec::Vec;
+use core::hint::cold_path;
+
 use fdtable_base::bitmap::BITS;
+use fdtable_base::counted::Ref;
 use fdtable_base::leaf::bits_of;
 
-impl<T: ?Sized + Send + Sync> FdTable<T> {
+use crate::open::{Budget, FIRST, Pass};
+use crate::table::{LeafGuard, Structure, Way, place_of, take};
+use crate::{Error, Fd, FdFlags, FileRef, Files, Reservations};
+
+type Pair<T> = (Ref<T>, Ref<T>);
+
+/// The number of descriptors that are reserved atomically: more than a message of `SCM_RIGHTS`
+/// carries. A larger count is reserved in steps of that size, so that no call holds the lock for
+/// long.
+pub(crate) const AT_ONCE: usize = 256;
+
+impl<T: ?Sized + Send + Sync> Files<T> {
+    /// Opens two files at the two lowest free descriptors, or neither, like `pipe(2)` and
+    /// `socketpair(2)`. Both descriptors are taken atomically, and a call that fails leaves no
+    /// trace: no other call sees one of them taken. A lookup may find the first before the second.
+    /// May wait for the lock, and allocates when the table grows.
+    ///
+    /// ```
+    /// use fdtable::{Error, FdFlags, FileRef, Files};
+    ///
+    /// let files = Files::with_limit(3);
+    /// let pipe = || (FileRef::new("read end"), FileRef::new("write end"));
+    /// let (from, to) = files.open_pair(pipe(), FdFlags::empty())?;
+    /// assert_eq!((*files.get(from)?, *files.get(to)?), ("read end", "write end"));
+    /// assert_eq!(files.open_pair(pipe(), FdFlags::empty()), Err(Error::TooManyFiles));
+    /// assert_eq!(files.open_count(), 2);
+    /// # Ok::<(), Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// EINVAL, EMFILE and ENOMEM as for [`reserve_many`](Self::reserve_many). Both references are
+    /// then dropped.
+    #[inline]
+    pub fn open_pair(
+        &self,
+        pair: (FileRef<T>, FileRef<T>),
+        flags: FdFlags,
+    ) -> Result<(Fd, Fd), Error> {
+        flags.check()?;
+        // Nearly always the lock of the leaf is free. Then this makes no calls.
+        let opened = self.open_pair_hinted((pair.0.0, pair.1.0), flags, Way::Prompt);
+        opened.or_else(|pair| self.open_pair_patiently(pair, flags))
+    }
+
+    /// The number of descriptors that [`reserve_many`](Self::reserve_many) reserves atomically:
+    /// 256, more than one message of `SCM_RIGHTS` carries.
+    pub const RESERVED_AT_ONCE: usize = AT_ONCE;
+
+    /// Reserves the `count` lowest free descriptors, or none. May wait for the lock, and allocates.
+    ///
+    /// Up to [`RESERVED_AT_ONCE`](Self::RESERVED_AT_ONCE) descriptors are reserved atomically, and
+    /// a call that fails then leaves no trace: no other call sees one of them taken. A larger count
+    /// is reserved in steps of that size, each atomic, so that the lock is never held for long. If
+    /// such a call fails in a later step, other threads may have found the descriptors of the
+    /// earlier steps taken, and a [quarantine](Self::set_quarantine) counts them as opens.
+    ///
+    /// # Errors
+    /// - [`Error::InvalidArgument`] (EINVAL) if a flag is unknown.
+    /// - [`Error::TooManyFiles`] (EMFILE) if fewer than `count` descriptors are free below the
+    ///   limit.
+    /// - [`Error::NoMemory`] (ENOMEM) if the table cannot grow, or there is no memory for the list
+    ///   of descriptors.
+    pub fn reserve_many(&self, count: usize, flags: FdFlags) -> Result<Reservations<'_, T>, Error> {
+        flags.check()?;
+        let mut fds = Vec::new();
+        if count > self.room.limit() {
+            return Err(Error::TooManyFiles);
+        }
+        fds.try_reserve_exact(count).map_err(|_| Error::NoMemory)?;
+        self.reserve_in_steps(count, &mut fds, flags)?;
+        Ok(Reservations {
+            files: self,
+            fds: fds.into_iter(),
+        })
+    }
+
+    /// If there is an error, both are dropped, outside of all locks.
+    #[inline(never)]
+    fn open_pair_patiently(&self, pair: Pair<T>, flags: FdFlags) -> Result<(Fd, Fd), Error> {
+        let opened = self.open_pair_hinted(pair, flags, Way::Patient);
+        opened.or_else(|pair| self.open_pair_searching(pair, flags))
+    }
+
+    /// Opens both in the leaf of the hint, or returns them.
+    #[inline(always)]
+    fn open_pair_hinted(
+        &self,
+        pair: Pair<T>,
+        flags: FdFlags,
+        way: Way,
+    ) -> Result<(Fd, Fd), Pair<T>> {
+        let Some(entry) = way.enter(&self.tree) else {
+            return Err(pair);
+        };
+        let Some(hint) = self.room.hint() else {
+            cold_path();
+            return Err(pair);
+        };
+        let found = entry.recent(FIRST, hint.leaf());
+        // Before the lock, so that a full leaf is not written.
+        let found = found.filter(|found| !found.looks_full());
+        let Some(mut leaf) = found.and_then(|found| way.lock_found(found)) else {
+            cold_path();
+            return Err(pair);
+        };
+        let Some((first, second)) = lowest_two_in(&leaf) else {
+            cold_path();
+            return Err(pair);
+        };
+        let base = hint.leaf() * BITS;
+        if base + second >= self.room.limit() || !self.room.is_confirmed(hint) {
+            cold_path();
+            return Err(pair);
+        }
+        take(&mut leaf, first, flags, Some(pair.0));
+        take(&mut leaf, second, flags, Some(pair.1));
+        Ok((Fd::from_index(base + first), Fd::from_index(base + second)))
+    }
+
+    /// Searches for both.
+    fn open_pair_searching(&self, pair: Pair<T>, flags: FdFlags) -> Result<(Fd, Fd), Error> {
+        let mut fds = [Fd::MIN; 2];
+        let mut structure = self.tree.lock();
+        // Until the files are there, a call that asks for one of them by name finds it reserved.
+        self.search_several(&mut structure, &mut fds, flags, |_| Ok(()))?;
+        let [first, second] = fds;
+        Self::put_in(&structure, first, pair.0);
+        Self::put_in(&structure, second, pair.1);
+        Ok((first, second))
+    }
+
+    /// Installs a file at a descriptor that was taken under the lock of the structure.
+    fn put_in(structure: &Structure<'_, T>, fd: Fd, file: Ref<T>) {
+        let (index, bit) = place_of(fd.index());
+        let leaf = structure.lock_leaf(index);
+        debug_assert!(leaf.is_some(), "a leaf with a taken descriptor stays");
+        if let Some(mut leaf) = leaf {
+            leaf.put(bit, file);
+        }
+    }
+}
+
+/// Finds the two lowest free descriptors of a leaf.
+#[inline(always)]
+fn lowest_two_in<T: ?Sized>(leaf: &LeafGuard<'_, T>) -> Option<(usize, usize)> {
+    let first = leaf.open.lowest_clear(0)?;
+    let second = leaf.open.lowest_clear(first + 1)?;
+    Some((first, second))
+}
+
+impl<T: ?Sized + Send + Sync> Files<T> {
+    /// Reserves the `count` lowest free descriptors, or none, in atomic steps of [`AT_ONCE`]. `fds`
+    /// is empty and has room for all.
+    pub(crate) fn reserve_in_steps(
+        &self,
+        count: usize,
+        fds: &mut Vec<Fd>,
+        flags: FdFlags,
+    ) -> Result<(), Error> {
+        let mut structure = self.tree.lock();
+        while fds.len() < count {
+            let reserved = fds.len();
+            if reserved > 0 {
+                structure.let_others();
+            }
+            // Step by step, so that a count that is refused soon does not write memory for all.
+            fds.resize(count.min(reserved + AT_ONCE), Fd::MIN);
+            if let Err(error) = self.reserve_some(&mut structure, &mut fds[reserved..], flags) {
+                fds.truncate(reserved);
+                self.unreserve_locked(structure, fds);
+                return Err(error);
+            }
+        }
+        drop(structure);
+        fds.sort_unstable();
+        Ok(())
+    }
+
+    /// Reserves the lowest free descriptors atomically, or none.
+    fn reserve_some(
+        &self,
+        structure: &mut Structure<'_, T>,
+        fds: &mut [Fd],
+        flags: FdFlags,
+    ) -> Result<(), Error> {
+        let count = fds.len();
+        self.search_several(structure, fds, flags, |structure| {
+            Ok(structure.reserved.prepare(count)?)
+        })?;
+        fds.iter()
+            .for_each(|fd| structure.reserved.add(place_of(fd.index()).0));
+        Ok(())
+    }
+
     /// Takes as many of the lowest free descriptors as `fds` has places, or none. They have no
     /// files yet. `prepare` is called each time that the lock was taken anew; `structure` is still
     /// locked at the end.
-    pub(super) fn search_several(
+    pub(crate) fn search_several(
         &self,
         structure: &mut Structure<'_, T>,
         fds: &mut [Fd],
@@ -205,7 +407,7 @@ mod tests {
     #[test]
     fn a_survey_marks_few_leaves_in_one_hold_of_the_lock() {
         let files = unmarked(500);
-        let table = &files.table;
+        let table = &files;
         let mut structure = table.tree.lock();
         table.settle(&mut structure);
         let survey = |structure: &mut _| table.survey(structure, 2).expect("there is memory");

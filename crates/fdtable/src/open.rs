@@ -32,48 +32,41 @@ use core::hint::cold_path;
 
 use fdtable_base::bitmap::BITS;
 use fdtable_base::counted::Ref;
-use fdtable_base::rcu;
-use fdtable_base::room::Hint;
+use fdtable_base::room::{Hint, List, Notices};
 
-use super::{
-    AT_ONCE, Entry, FdTable, Found, LeafGuard, Mark, Structure, Way, index_of, mask, place_of, take,
-};
-use crate::{Error, Fd, FdFlags, RawFd};
+use crate::pair::AT_ONCE;
+use crate::table::{Entry, Found, LeafGuard, Mark, Structure, Way, mask, place_of, take};
+use crate::{Error, Fd, FdFlags, FileRef, Files};
 
 /// Where the tree records the leaves of the hint.
-pub(super) const FIRST: usize = 0;
+pub(crate) const FIRST: usize = 0;
 const SECOND: usize = 1;
 
-impl<T: ?Sized + Send + Sync> FdTable<T> {
-    /// Opens `file` at the lowest free descriptor.
+impl<T: ?Sized + Send + Sync> Files<T> {
+    /// Opens `file` at the lowest free descriptor: [reserves](Self::reserve) it and installs the
+    /// file. May wait for the lock, and allocates when the table grows.
     ///
-    /// If there is an error, the file is dropped, outside of all locks.
+    /// To keep the file when no descriptor is free, [reserve](Self::reserve) first.
+    ///
+    /// # Errors
+    /// EINVAL, EMFILE and ENOMEM as for [`reserve`](Self::reserve). The reference is then dropped,
+    /// as a failing `open(2)` drops the file it opened.
+    #[doc(alias = "fd_install")]
     #[inline]
-    pub(crate) fn open_lowest(&self, file: Ref<T>, flags: FdFlags) -> Result<Fd, Error> {
+    pub fn open(&self, file: FileRef<T>, flags: FdFlags) -> Result<Fd, Error> {
+        flags.check()?;
         // Nearly always the lock of the leaf is free. Then this makes no calls.
         let opened = match self.tree.try_enter() {
-            Some(entry) => self.open_hinted(&entry, file, flags, Way::Prompt),
-            None => Err(file),
+            Some(entry) => self.open_hinted(&entry, file.0, flags, Way::Prompt),
+            None => Err(file.0),
         };
         opened.or_else(|file| self.open_patiently(file, flags))
     }
 
-    /// Duplicates `old` to the lowest free descriptor. It finds the file first, and then the
-    /// descriptor: two steps, in one section.
-    #[inline]
-    pub(crate) fn dup_lowest(&self, old: RawFd, flags: FdFlags) -> Result<Fd, Error> {
-        let opened = match self.tree.try_enter() {
-            Some(entry) => {
-                let file = entry.get(index_of(old)).ok_or(Error::BadFd)?;
-                self.open_hinted(&entry, file, flags, Way::Prompt)
-            }
-            None => Err(self.get(old, &rcu::read_lock()).ok_or(Error::BadFd)?),
-        };
-        opened.or_else(|file| self.open_patiently(file, flags))
-    }
-
+    /// Opens `file` where [`open`](Self::open) has to block or to search. If there is an error, the
+    /// file is dropped, outside of all locks.
     #[inline(never)]
-    fn open_patiently(&self, file: Ref<T>, flags: FdFlags) -> Result<Fd, Error> {
+    pub(crate) fn open_patiently(&self, file: Ref<T>, flags: FdFlags) -> Result<Fd, Error> {
         let opened = match self.tree.enter() {
             Some(entry) => self.open_hinted(&entry, file, flags, Way::Patient),
             None => Err(file),
@@ -91,7 +84,7 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
 
     /// Opens `file` in a leaf of the hint, or returns it.
     #[inline(always)]
-    fn open_hinted(
+    pub(crate) fn open_hinted(
         &self,
         entry: &Entry<'_, T>,
         file: Ref<T>,
@@ -150,19 +143,8 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
         Ok(Fd::from_index(number))
     }
 
-    /// Opens `file` at the lowest free descriptor that is `min` or more.
-    pub(crate) fn open_from(&self, min: Fd, file: Ref<T>, flags: FdFlags) -> Result<Fd, Error> {
-        let mut file = Some(file);
-        let mut structure = self.tree.lock();
-        let found = self.search_from(&mut structure, min, |leaf, bit| {
-            take(leaf, bit, flags, file.take());
-        });
-        drop(structure);
-        found
-    }
-
     /// Finds the lowest free descriptor and takes it with `take`.
-    pub(super) fn search(
+    pub(crate) fn search(
         &self,
         structure: &mut Structure<'_, T>,
         mut take: impl FnMut(&mut LeafGuard<'_, T>, usize),
@@ -173,7 +155,7 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
     }
 
     /// Finds the lowest free descriptor that is `min` or more and takes it with `take`.
-    pub(super) fn search_from(
+    pub(crate) fn search_from(
         &self,
         structure: &mut Structure<'_, T>,
         min: Fd,
@@ -186,7 +168,7 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
 
     /// Finds the lowest free descriptor and takes it with `take`. Returns nothing if the search has
     /// to begin anew, also if it needs more steps than one hold of the lock allows.
-    pub(super) fn search_lowest(
+    pub(crate) fn search_lowest(
         &self,
         structure: &mut Structure<'_, T>,
         take: &mut impl FnMut(&mut LeafGuard<'_, T>, usize),
@@ -209,7 +191,7 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
     /// Returns nothing if the search has to begin anew: a descriptor was closed meanwhile, or the
     /// budget is used up. All leaves that it passed are marked, so the next search continues from
     /// there.
-    pub(super) fn search_first<R>(
+    pub(crate) fn search_first<R>(
         &self,
         structure: &mut Structure<'_, T>,
         budget: &mut Budget,
@@ -238,7 +220,7 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
     }
 
     /// Returns the set of the descriptors of a leaf that are below the limit.
-    pub(super) fn below_limit(&self, index: usize) -> u64 {
+    pub(crate) fn below_limit(&self, index: usize) -> u64 {
         let count = self.room.limit().saturating_sub(index * BITS);
         let last = count.checked_sub(1);
         last.map_or(0, |last| mask(0, last.min(BITS - 1)))
@@ -294,7 +276,7 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
     }
 
     /// Marks a leaf as passed if it is full, and returns true if it is.
-    pub(super) fn pass_over(
+    pub(crate) fn pass_over(
         &self,
         structure: &Structure<'_, T>,
         index: usize,
@@ -321,7 +303,7 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
     }
 
     /// Does the same as [`search_lowest`](Self::search_lowest) from `min` upwards.
-    pub(super) fn search_lowest_from(
+    pub(crate) fn search_lowest_from(
         &self,
         structure: &mut Structure<'_, T>,
         min: Fd,
@@ -368,7 +350,7 @@ impl<T: ?Sized + Send + Sync> FdTable<T> {
 
 /// How a walk over full leaves ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Pass {
+pub(crate) enum Pass {
     /// A leaf with room was found.
     Room,
     /// The budget is used up.
@@ -379,29 +361,29 @@ pub(super) enum Pass {
 /// are marked, copied or made before the lock of the structure has to be released. Most searches
 /// need one.
 #[derive(Clone, Debug)]
-pub(super) struct Budget(usize);
+pub(crate) struct Budget(usize);
 
 impl Budget {
     /// Enough for the leaves of one atomic reservation: to copy and mark each.
     const MAX: usize = 2 * AT_ONCE;
 
     /// Returns the budget of one hold of the lock: some microseconds, mostly for copies.
-    pub(super) fn of_one_hold() -> Self {
+    pub(crate) fn of_one_hold() -> Self {
         Self(if cfg!(loom) { 2 } else { 16 })
     }
 
     /// Doubles the budget, up to the largest.
-    pub(super) fn double(&mut self) {
+    pub(crate) fn double(&mut self) {
         self.0 = (self.0 * 2).min(Self::MAX);
     }
 
     /// Allows one leaf more.
-    pub(super) fn earn(&mut self) {
+    pub(crate) fn earn(&mut self) {
         self.0 += 1;
     }
 
     /// Spends one leaf. Returns false if none is left.
-    pub(super) fn spend(&mut self) -> bool {
+    pub(crate) fn spend(&mut self) -> bool {
         let left = self.0 > 0;
         self.0 = self.0.saturating_sub(1);
         left
@@ -418,10 +400,129 @@ fn lowest_in<T: ?Sized>(
     Some((leaf, bit))
 }
 
+impl<T: ?Sized + Send + Sync> Files<T> {
+    /// Notes that a descriptor of the leaf of `index` was freed.
+    #[inline(always)]
+    pub(crate) fn note_freed(&self, leaf: &mut LeafGuard<'_, T>, index: usize) -> Notices {
+        match leaf.state().mark {
+            Mark::Noticed => Notices::Few,
+            Mark::Open if leaf.open.bits() != 0 => Notices::Few,
+            Mark::Open | Mark::Passed => self.leave_notice(leaf, index),
+        }
+    }
+
+    /// Leaves a notice of a leaf, unless it is open and may be empty. So the leaf was passed over,
+    /// or is empty and neither claimed nor hinted at.
+    #[cold]
+    fn leave_notice(&self, leaf: &mut LeafGuard<'_, T>, index: usize) -> Notices {
+        if leaf.state().mark == Mark::Open && self.may_be_empty(leaf, index) {
+            return Notices::Few;
+        }
+        leaf.state_mut().mark = Mark::Noticed;
+        self.room
+            .leave_notice(index, |next| leaf.state_mut().next_notice = next)
+    }
+
+    /// Returns true if a leaf stays when it is empty: an open there is likely soon.
+    #[inline(always)]
+    pub(crate) fn may_be_empty(&self, leaf: &LeafGuard<'_, T>, index: usize) -> bool {
+        index == 0 || leaf.state().claim != 0 || self.room.is_hinted(index)
+    }
+
+    /// Takes the notices if they are many. If another thread holds the lock of the structure, that
+    /// thread will take them.
+    #[inline(always)]
+    pub(crate) fn look_at(&self, notices: Notices) {
+        if notices == Notices::Many {
+            self.look_now();
+        }
+    }
+
+    #[cold]
+    fn look_now(&self) {
+        if let Some(mut structure) = self.tree.try_lock() {
+            self.settle(&mut structure);
+        }
+    }
+
+    /// Takes all notices without a search, and returns the first leaf of the new hint.
+    pub(crate) fn settle(&self, structure: &mut Structure<'_, T>) -> usize {
+        let hint = self.take_notices(structure);
+        self.hint_at(structure, hint);
+        hint
+    }
+
+    /// Sets the hint to a leaf. All leaves below are passed, and every notice left since
+    /// [`begin_search`](fdtable_base::room::Room::begin_search) was taken.
+    pub(crate) fn hint_at(&self, structure: &mut Structure<'_, T>, index: usize) {
+        let second = self.choose_second(structure, index);
+        // It may not exist. A thread that removes or copies a leaf holds the lock of the structure,
+        // which this thread holds now.
+        drop(structure.lock_leaf(index));
+        self.room.set_hint(index, second);
+    }
+
+    /// Chooses the second leaf for a hint that begins with `first`: the next one that is not
+    /// passed, if it exists and no CPU has claimed it. Otherwise opens of the lowest descriptor
+    /// would write the cache lines of another CPU. Where descriptors are opened one after another
+    /// it does not exist. Records both in the tree, at [`FIRST`](super::lowest) and `SECOND`. The
+    /// caller locks the first, and sets the hint.
+    pub(crate) fn choose_second(
+        &self,
+        structure: &mut Structure<'_, T>,
+        first: usize,
+    ) -> Option<usize> {
+        let next = structure.next_not_full(first + 1);
+        let is_claimed = |leaf: LeafGuard<'_, T>| leaf.state().claim != 0;
+        let second = structure
+            .leaf(next)
+            .filter(|_| !structure.lock_leaf(next).is_some_and(is_claimed))
+            .map(|_| next);
+        structure.set_recent([first, second.unwrap_or(0)]);
+        let before = self.room.second();
+        if before != second
+            && let Some(before) = before
+        {
+            Self::leave_idle(structure, before, [first, second.unwrap_or(first)]);
+        }
+        second
+    }
+
+    /// Takes all notices, unmarks their leaves and leaves the empty ones idle. Returns the first
+    /// leaf of the new hint, which the caller sets by [`hint_at`](Self::hint_at).
+    pub(crate) fn take_notices(&self, structure: &mut Structure<'_, T>) -> usize {
+        self.room.begin_search();
+        let mut hint = self.room.hinted();
+        while let Some(list) = self.room.take_notices() {
+            let mut next = Some(list);
+            while let Some(list) = next {
+                let index = list.first();
+                next = Self::take_notice(structure, index);
+                // The search looks at the lower one next, so it stays; the other may be removed if
+                // it is empty.
+                let lower = index.min(hint);
+                Self::leave_idle(structure, index.max(hint), [lower; 2]);
+                hint = lower;
+            }
+        }
+        hint
+    }
+
+    /// Takes the notice of a leaf, and returns the rest of its list.
+    fn take_notice(structure: &Structure<'_, T>, index: usize) -> Option<List> {
+        let leaf = structure.lock_leaf(index);
+        debug_assert!(leaf.is_some(), "a leaf with a notice stays");
+        let mut leaf = leaf?;
+        leaf.state_mut().mark = Mark::Open;
+        structure.mark_free(index);
+        List::of(leaf.state().next_notice)
+    }
+}
+
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
-    use crate::{FileRef, Files};
+    use crate::RawFd;
 
     /// Makes a table whose descriptors below `LEAVES * 64` were all opened by `dup_to`. So no
     /// search has marked one of its leaves as full.
@@ -440,7 +541,7 @@ mod tests {
     /// Counts how often a search begins anew. The search is for the first descriptor above all
     /// leaves.
     fn holds(files: &Files<()>, mut search: impl FnMut(&mut Structure<'_, ()>) -> bool) -> usize {
-        let mut structure = files.table.tree.lock();
+        let mut structure = files.tree.lock();
         (0..1000)
             .position(|_| search(&mut structure))
             .expect("it comes to an end")
@@ -449,7 +550,7 @@ mod tests {
     #[test]
     fn a_search_passes_few_leaves_in_one_hold_of_the_lock() {
         let files = unmarked();
-        let table = &files.table;
+        let table = &files;
         let found = |structure: &mut Structure<'_, ()>| {
             let found = table.search_lowest(structure, &mut |_, _| ());
             found.expect("there is room").is_some()
@@ -462,7 +563,7 @@ mod tests {
     #[test]
     fn a_search_copies_few_leaves_in_one_hold_of_the_lock() {
         let child = unmarked().fork().expect("there is memory");
-        let table = &child.table;
+        let table = &child;
         let found = |structure: &mut Structure<'_, ()>| {
             let found = table.search_lowest(structure, &mut |_, _| ());
             found.expect("there is room").is_some()
@@ -474,7 +575,7 @@ mod tests {
     #[test]
     fn a_search_from_a_minimum_passes_few_leaves_in_one_hold_of_the_lock() {
         let files = unmarked();
-        let table = &files.table;
+        let table = &files;
         let min = Fd::new(100).expect("a descriptor");
         let found = |structure: &mut Structure<'_, ()>| {
             let found = table.search_lowest_from(structure, min, &mut |_, _| ());

@@ -24,21 +24,28 @@ use core::hint::cold_path;
 use fdtable_base::bitmap::BITS;
 use fdtable_base::counted::Ref;
 
-use super::lowest::Budget;
-use super::{FdTable, LeafGuard, Structure, Way, take};
-use crate::{Error, Fd, FdFlags};
+use crate::open::Budget;
+use crate::table::{LeafGuard, Structure, Way, take};
+use crate::{Error, Fd, FdFlags, FileRef, Files};
 
-impl<T: ?Sized + Send + Sync> FdTable<T> {
-    /// Opens `file` at any free descriptor.
+impl<T: ?Sized + Send + Sync> Files<T> {
+    /// Opens `file` at any free descriptor, not necessarily the lowest one that POSIX requires.
+    /// Calls on different CPUs share no cache line: each CPU takes descriptors of its own leaf of
+    /// 64. When a CPU begins with another leaf while *n* descriptors are taken, those of the leaf
+    /// are below *n* + 64 × (CPUs + 2). May wait for the lock and allocate, about once in 64 calls.
     ///
-    /// If there is an error, the file is dropped, outside of all locks.
+    /// # Errors
+    /// EINVAL, EMFILE and ENOMEM as for [`open`](Self::open); the reference is then dropped.
+    #[doc(alias = "O_ANY")]
     #[inline]
-    pub(crate) fn open_any(&self, file: Ref<T>, flags: FdFlags) -> Result<Fd, Error> {
+    pub fn open_any(&self, file: FileRef<T>, flags: FdFlags) -> Result<Fd, Error> {
+        flags.check()?;
         // Nearly always the lock of the leaf is free. Then this makes no calls.
-        let opened = self.open_claimed(file, flags, Way::Prompt);
+        let opened = self.open_claimed(file.0, flags, Way::Prompt);
         opened.or_else(|file| self.open_any_patiently(file, flags))
     }
 
+    /// If there is an error, the file is dropped, outside of all locks.
     #[inline(never)]
     fn open_any_patiently(&self, file: Ref<T>, flags: FdFlags) -> Result<Fd, Error> {
         let opened = self.open_claimed(file, flags, Way::Patient);
