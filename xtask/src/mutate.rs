@@ -415,7 +415,7 @@ fn models() -> Result<Vec<Model>> {
     let build = build.words("--test linearizable --test races");
     let mut models = Vec::new();
     for binary in test_binaries(build)? {
-        let list = Process::new(&binary).args(["--list", "--format", "terse", "models"]);
+        let list = Process::new(&binary).args(["--list", "--format", "terse", "models", "loom"]);
         for line in list.read()?.lines() {
             if let Some(name) = line.strip_suffix(": test") {
                 models.push((binary.clone(), name.to_owned()));

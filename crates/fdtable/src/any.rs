@@ -25,7 +25,7 @@ use fdtable_base::bitmap::BITS;
 use fdtable_base::counted::Ref;
 
 use crate::open::Budget;
-use crate::table::{LeafGuard, Structure, Way, take};
+use crate::table::{LeafGuard, LockMode, WriteGuard, take};
 use crate::{Error, Fd, FdFlags, FileRef, Files};
 
 impl<T: ?Sized + Send + Sync> Files<T> {
@@ -41,36 +41,36 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     pub fn open_any(&self, file: FileRef<T>, flags: FdFlags) -> Result<Fd, Error> {
         flags.check()?;
         // Nearly always the lock of the leaf is free. Then this makes no calls.
-        let opened = self.open_claimed(file.0, flags, Way::Prompt);
-        opened.or_else(|file| self.open_any_patiently(file, flags))
+        let opened = self.open_claimed(file.0, flags, LockMode::Try);
+        opened.or_else(|file| self.open_any_blocking(file, flags))
     }
 
     /// If there is an error, the file is dropped, outside of all locks.
     #[inline(never)]
-    fn open_any_patiently(&self, file: Ref<T>, flags: FdFlags) -> Result<Fd, Error> {
-        let opened = self.open_claimed(file, flags, Way::Patient);
+    fn open_any_blocking(&self, file: Ref<T>, flags: FdFlags) -> Result<Fd, Error> {
+        let opened = self.open_claimed(file, flags, LockMode::Block);
         opened.or_else(|file| {
             let mut file = Some(file);
-            let mut structure = self.tree.lock();
-            let found = self.search_any(&mut structure, |leaf, bit| {
+            let mut writer = self.tree.lock();
+            let found = self.search_any(&mut writer, |leaf, bit| {
                 take(leaf, bit, flags, file.take());
             });
-            drop(structure);
+            drop(writer);
             found
         })
     }
 
     /// Opens `file` in the leaf that this CPU has claimed, or returns it.
     #[inline(always)]
-    fn open_claimed(&self, file: Ref<T>, flags: FdFlags, way: Way) -> Result<Fd, Ref<T>> {
-        let Some(entry) = way.enter(&self.tree) else {
+    fn open_claimed(&self, file: Ref<T>, flags: FdFlags, mode: LockMode) -> Result<Fd, Ref<T>> {
+        let Some(reader) = mode.enter(&self.tree) else {
             return Err(file);
         };
-        let Some((index, cpu)) = self.room.claimed() else {
+        let Some((index, cpu)) = self.free_hint.claimed() else {
             cold_path();
             return Err(file);
         };
-        let Some(mut leaf) = way.lock_by_walk(&entry, index) else {
+        let Some(mut leaf) = mode.lock_by_walk(&reader, index) else {
             cold_path();
             return Err(file);
         };
@@ -79,7 +79,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
             return Err(file);
         };
         let number = index * BITS + bit;
-        if leaf.state().claim != claim_of(cpu) || number >= self.room.limit() {
+        if leaf.state().claim != claim_of(cpu) || number >= self.free_hint.limit() {
             cold_path();
             return Err(file);
         }
@@ -89,81 +89,81 @@ impl<T: ?Sized + Send + Sync> Files<T> {
 
     fn search_any(
         &self,
-        structure: &mut Structure<'_, T>,
+        writer: &mut WriteGuard<'_, T>,
         mut take: impl FnMut(&mut LeafGuard<'_, T>, usize),
     ) -> Result<Fd, Error> {
-        self.count_search(structure, 0, |structure| self.claim(structure, &mut take))
+        self.count_search(writer, 0, |writer| self.claim(writer, &mut take))
     }
 
     /// Claims a leaf for this CPU, and takes a descriptor of it.
     fn claim(
         &self,
-        structure: &mut Structure<'_, T>,
+        writer: &mut WriteGuard<'_, T>,
         take: &mut impl FnMut(&mut LeafGuard<'_, T>, usize),
     ) -> Result<Option<Fd>, Error> {
-        self.room.prepare()?;
-        let hint = self.take_notices(structure);
-        let claimed = self.claim_above(structure, hint, take);
+        self.free_hint.prepare()?;
+        let hint = self.drain_freed(writer);
+        let claimed = self.claim_above(writer, hint, take);
         // After the claim, so that the hint avoids the claimed leaves.
-        self.hint_at(structure, hint);
+        self.set_hint(writer, hint);
         match claimed? {
             Claimed::Taken(fd) => Ok(Some(fd)),
             Claimed::Interrupted => Ok(None),
             // The remaining descriptors are in leaves that other CPUs have claimed, or at which
             // searches look.
-            Claimed::Nothing => self.search_lowest(structure, take),
+            Claimed::Nothing => self.search_lowest(writer, take),
         }
     }
 
     /// Claims the first leaf above `hint` that has room and that no CPU has claimed.
     fn claim_above(
         &self,
-        structure: &mut Structure<'_, T>,
+        writer: &mut WriteGuard<'_, T>,
         hint: usize,
         take: &mut impl FnMut(&mut LeafGuard<'_, T>, usize),
     ) -> Result<Claimed, Error> {
-        let cpu = self.room.processor();
-        self.give_up_claim(structure, cpu)?;
+        let cpu = self.free_hint.processor();
+        self.give_up_claim(writer, cpu)?;
         let mut budget = Budget::of_one_hold();
-        let mut index = structure.next_not_full(hint + 1);
-        while index * BITS < self.room.limit() {
+        let mut index = writer.next_not_full(hint + 1);
+        while index * BITS < self.free_hint.limit() {
             // Leaves that others have claimed cost nothing: there is one for each CPU.
-            if !structure.is_own(index) && !budget.spend() {
+            if !writer.is_own(index) && !budget.spend() {
                 return Ok(Claimed::Interrupted);
             }
-            self.own(structure, index)?;
-            if self.pass_over(structure, index)? {
+            self.make_writable(writer, index)?;
+            if self.mark_if_full(writer, index)? {
                 if !budget.spend() {
                     return Ok(Claimed::Interrupted);
                 }
-            } else if let Some(mut leaf) = structure.lock_leaf(index)
+            } else if let Some(mut leaf) = writer.lock_leaf(index)
                 && leaf.state().claim == 0
                 && let Some(bit) = leaf.open.lowest_clear(0)
-                && index * BITS + bit < self.room.limit()
+                && index * BITS + bit < self.free_hint.limit()
             {
                 leaf.state_mut().claim = claim_of(cpu);
-                self.room.set_claimed(cpu, index);
+                self.free_hint.set_claimed(cpu, index);
                 take(&mut leaf, bit);
                 return Ok(Claimed::Taken(Fd::from_index(index * BITS + bit)));
             }
-            index = structure.next_not_full(index + 1);
+            index = writer.next_not_full(index + 1);
         }
         Ok(Claimed::Nothing)
     }
 
     /// Gives up the leaf that a CPU has claimed.
-    fn give_up_claim(&self, structure: &mut Structure<'_, T>, cpu: u32) -> Result<(), Error> {
-        let Some(index) = self.room.claimed_by(cpu) else {
+    fn give_up_claim(&self, writer: &mut WriteGuard<'_, T>, cpu: u32) -> Result<(), Error> {
+        let Some(index) = self.free_hint.claimed_by(cpu) else {
             return Ok(());
         };
-        self.room.set_claimed(cpu, 0);
-        let is_own = structure
+        self.free_hint.set_claimed(cpu, 0);
+        let is_own = writer
             .lock_leaf(index)
             .filter(|leaf| leaf.state().claim == claim_of(cpu))
             .map(|mut leaf| leaf.state_mut().claim = 0)
             .is_some();
-        if is_own && !self.pass_over(structure, index)? {
-            Self::remove_if_empty(structure, index);
+        if is_own && !self.mark_if_full(writer, index)? {
+            Self::remove_if_empty(writer, index);
         }
         Ok(())
     }

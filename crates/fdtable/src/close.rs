@@ -1,10 +1,9 @@
 //! `close(2)`.
 //!
-//! The descriptor is freed and its slot emptied atomically, under the lock; the reference is
-//! dropped after the lock is released. If it was the last one, the release hook runs inside
-//! `close`. Threads that are using the file continue with their references, as on Linux.
-//!
-//! Closing a descriptor, and changing its flags.
+//! With the leaf locked, a close frees the descriptor and then empties its slot;
+//! [`open`](crate::open) tells how searches learn of it. The reference is dropped after the lock is
+//! released. If it was the last one, the release hook runs inside `close`. Threads that are using
+//! the file continue with their references, as on Linux.
 
 use core::hint::cold_path;
 
@@ -76,17 +75,17 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         let number = index_of(fd.into());
         let (index, bit) = place_of(number);
         let is_it = |found: Option<Ref<T>>| found.is_some_and(|it| Ref::ptr_eq(&it, &file.0));
-        if let Some(entry) = self.tree.enter()
-            && let Some(leaf) = entry.lock_leaf(index)
+        if let Some(reader) = self.tree.enter()
+            && let Some(leaf) = reader.lock_leaf(index)
         {
             return is_it(leaf.get(bit));
         }
-        let structure = self.tree.lock();
-        match structure.lock_leaf(index) {
+        let writer = self.tree.lock();
+        match writer.lock_leaf(index) {
             Some(leaf) => is_it(leaf.get(bit)),
             // Shared: a thread that changes the descriptor copies the leaf, with the lock of the
-            // structure.
-            None => is_it(structure.get(number)),
+            // table.
+            None => is_it(writer.get(number)),
         }
     }
 }
@@ -103,13 +102,13 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     }
 
     /// The common case: no thread holds the lock of the leaf, no descriptor there is tagged, and no
-    /// notice is to be left. There are no calls, so no registers have to be saved; and the result
-    /// fits into a register.
+    /// the leaf is not to be reported. There are no calls, so no registers have to be saved; and
+    /// the result fits into a register.
     #[inline(never)]
     fn try_close(&self, fd: RawFd, tag: u64) -> Option<Ref<T>> {
         let (index, bit) = place_of(index_of(fd));
-        let entry = self.tree.try_enter()?;
-        let found = entry.find(index)?;
+        let reader = self.tree.try_enter()?;
+        let found = reader.find(index)?;
         // Before the lock, so that a close of a closed descriptor writes nothing.
         if !found.looks_open(bit) {
             cold_path();
@@ -121,7 +120,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
             let state = leaf.state();
             state.mark == Mark::Open && leaf.open.bits() & !(1 << bit) == 0
         };
-        if !is_plain || index != 0 && is_last() && !self.may_be_empty(&leaf, index) {
+        if !is_plain || index != 0 && is_last() && !self.stays_when_empty(&leaf, index) {
             cold_path();
             return None;
         }
@@ -139,10 +138,10 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         if self.tree.is_vacant(index_of(fd), &rcu::read_lock()) {
             return Err(Error::BadFd);
         }
-        match self.close_own(fd, tag) {
+        match self.close_unshared(fd, tag) {
             Some(closed) => {
                 let (file, notices) = closed?;
-                self.look_at(notices);
+                self.drain_if_many(notices);
                 Ok(file)
             }
             None => self.close_shared(fd, tag),
@@ -151,10 +150,10 @@ impl<T: ?Sized + Send + Sync> Files<T> {
 
     /// Closes on the fast path, if that is open.
     #[inline(always)]
-    fn close_own(&self, fd: RawFd, tag: u64) -> Option<Result<(Ref<T>, Notices), Error>> {
+    fn close_unshared(&self, fd: RawFd, tag: u64) -> Option<Result<(Ref<T>, Notices), Error>> {
         let (index, bit) = place_of(index_of(fd));
-        let entry = self.tree.enter()?;
-        let mut leaf = entry.lock_leaf(index)?;
+        let reader = self.tree.enter()?;
+        let mut leaf = reader.lock_leaf(index)?;
         let free = |leaf: &mut LeafGuard<'_, T>| self.free_in(leaf, index, bit);
         Some(take_file(&mut leaf, bit, tag, free))
     }
@@ -164,24 +163,24 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     fn close_shared(&self, fd: RawFd, tag: u64) -> Result<Ref<T>, Error> {
         let number = index_of(fd);
         let (index, bit) = place_of(number);
-        let mut structure = self.tree.lock();
-        self.own_open(&mut structure, number)?;
-        Self::prepare_quarantine(&mut structure)?;
-        let quarantine = structure.quarantine.is_on();
+        let mut writer = self.tree.lock();
+        self.make_open_writable(&mut writer, number)?;
+        Self::prepare_quarantine(&mut writer)?;
+        let quarantine = writer.quarantine.is_on();
         let (file, mut notices) = {
-            let mut leaf = structure.lock_leaf(index).ok_or(Error::BadFd)?;
+            let mut leaf = writer.lock_leaf(index).ok_or(Error::BadFd)?;
             take_file(&mut leaf, bit, tag, |leaf| match quarantine {
                 true => Notices::Few,
                 false => self.free_in(leaf, index, bit),
             })?
         };
         if quarantine {
-            notices = self.enter_quarantine(&mut structure, number);
+            notices = self.enter_quarantine(&mut writer, number);
         }
-        let woken = Self::take_waiters(&mut structure);
-        drop(structure);
+        let woken = Self::take_waiters(&mut writer);
+        drop(writer);
         drop(woken);
-        self.look_at(notices);
+        self.drain_if_many(notices);
         Ok(file)
     }
 

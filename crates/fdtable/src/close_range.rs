@@ -1,13 +1,12 @@
-//! `close_range(2)`.
-//!
-//! The range is closed in groups of 64 descriptors, each atomically. A descriptor that another
-//! thread opens in the range meanwhile may be closed or not, as on Linux. A release hook that
-//! panics does not end the work: the rest of the range is closed, and then the panic is resumed.
-//!
 //! Closing many descriptors: `close_range(2)`, and `execve(2)`.
 //!
-//! The range is closed leaf by leaf, each atomically. A leaf that loses all its descriptors is
-//! removed from the tree as it is, also a shared one: no copy is made only to be emptied.
+//! The range is closed leaf by leaf, 64 descriptors each, each leaf atomically. A descriptor that
+//! another thread opens in the range meanwhile may be closed or not, as on Linux. A leaf that loses
+//! all its descriptors is removed from the tree as it is, also a shared one: no copy is made only
+//! to be emptied.
+//!
+//! A release hook that panics does not end the work: the rest of the range is closed, and then the
+//! panic is resumed.
 
 use alloc::sync::Arc;
 use core::fmt;
@@ -18,7 +17,7 @@ use fdtable_base::counted::Ref;
 use fdtable_base::leaf::bits_of;
 use fdtable_base::{rcu, tree, unwind};
 
-use crate::table::{Leaf, Mark, Notes, Structure, flags_in, mask};
+use crate::table::{Leaf, LeafMeta, Mark, WriteGuard, flags_in, mask};
 use crate::wait::Woken;
 use crate::{Error, Fd, FdFlags, FileRef, Files};
 
@@ -174,7 +173,7 @@ impl<T: ?Sized> fmt::Debug for Closed<'_, T> {
     }
 }
 
-type Retired<T> = tree::Retired<T, Notes>;
+type Retired<T> = tree::Retired<T, LeafMeta>;
 
 /// The files removed from one leaf. They are released when this is dropped: after the lock is
 /// released.
@@ -272,13 +271,13 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     pub(crate) fn set_cloexec_leaves(&self, first: usize, last: usize) -> Result<(), Error> {
         let mut leaves = self.leaves(first, last);
         leaves.try_for_each(|(index, meant)| {
-            let mut structure = self.tree.lock();
+            let mut writer = self.tree.lock();
             let missing = |leaf: &Leaf<T>| meant & leaf.installed() & !leaf.cloexec.bits();
-            if Self::look(&structure, index, missing).is_none_or(|missing| missing == 0) {
+            if Self::look(&writer, index, missing).is_none_or(|missing| missing == 0) {
                 return Ok(());
             }
-            self.own(&mut structure, index)?;
-            if let Some(leaf) = structure.lock_leaf(index) {
+            self.make_writable(&mut writer, index)?;
+            if let Some(leaf) = writer.lock_leaf(index) {
                 leaf.cloexec.replace(leaf.cloexec.bits() | missing(&leaf));
             }
             Ok(())
@@ -288,14 +287,14 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     /// Looks at a leaf while no thread changes it. During a close a descriptor is not open by its
     /// bit, but lookups still find its file.
     fn look<R>(
-        structure: &Structure<'_, T>,
+        writer: &WriteGuard<'_, T>,
         index: usize,
         look: impl FnOnce(&Leaf<T>) -> R,
     ) -> Option<R> {
-        match structure.lock_leaf(index) {
+        match writer.lock_leaf(index) {
             Some(leaf) => Some(look(&leaf)),
             // Shared, so no thread writes it; or it does not exist.
-            None => structure.leaf(index).map(look),
+            None => writer.leaf(index).map(look),
         }
     }
 
@@ -324,9 +323,9 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         flush: impl FnOnce(Closed<'_, T>),
     ) -> Result<(), Error> {
         let mut released = Released::new();
-        let mut structure = self.tree.lock();
-        self.close_chosen(&mut structure, index, choose, &mut released)?;
-        drop(structure);
+        let mut writer = self.tree.lock();
+        self.close_chosen(&mut writer, index, choose, &mut released)?;
+        drop(writer);
         // First, since `flush` may take long: the descriptors are free.
         drop(released.woken.take());
         // A panic of `flush` releases them too.
@@ -336,40 +335,40 @@ impl<T: ?Sized + Send + Sync> Files<T> {
 
     fn close_chosen(
         &self,
-        structure: &mut Structure<'_, T>,
+        writer: &mut WriteGuard<'_, T>,
         index: usize,
         choose: impl Fn(&Leaf<T>) -> u64,
         released: &mut Released<T>,
     ) -> Result<(), Error> {
         let is_all = |leaf: &Leaf<T>| choose(leaf) == leaf.open.bits();
-        let seen = Self::look(structure, index, |leaf| (choose(leaf), is_all(leaf)));
+        let seen = Self::look(writer, index, |leaf| (choose(leaf), is_all(leaf)));
         let Some((_, seen_all)) = seen.filter(|&(chosen, _)| chosen != 0) else {
             return Ok(());
         };
-        if seen_all && !structure.quarantine.is_on() {
-            released.leaf = self.remove_leaf(structure, index, is_all)?;
+        if seen_all && !writer.quarantine.is_on() {
+            released.leaf = self.remove_leaf(writer, index, is_all)?;
         }
         // It may have become empty and gone meanwhile.
-        if released.leaf.is_none() && structure.leaf(index).is_some() {
-            self.own(structure, index)?;
-            self.close_each(structure, index, choose, &mut released.files)?;
+        if released.leaf.is_none() && writer.leaf(index).is_some() {
+            self.make_writable(writer, index)?;
+            self.close_each(writer, index, choose, &mut released.files)?;
         }
-        released.woken = Some(Self::take_waiters(structure));
+        released.woken = Some(Self::take_waiters(writer));
         Ok(())
     }
 
     /// Closes descriptors of a writable leaf.
     fn close_each(
         &self,
-        structure: &mut Structure<'_, T>,
+        writer: &mut WriteGuard<'_, T>,
         index: usize,
         choose: impl Fn(&Leaf<T>) -> u64,
         files: &mut ArrayVec<Ref<T>, BITS>,
     ) -> Result<(), Error> {
-        Self::prepare_quarantine(structure)?;
-        let quarantine = structure.quarantine.is_on();
+        Self::prepare_quarantine(writer)?;
+        let quarantine = writer.quarantine.is_on();
         let mut chosen = 0;
-        if let Some(mut leaf) = structure.lock_leaf(index) {
+        if let Some(mut leaf) = writer.lock_leaf(index) {
             chosen = choose(&leaf);
             for bit in bits_of(chosen) {
                 leaf.state_mut().clear_tag(bit);
@@ -383,11 +382,11 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         if quarantine {
             for bit in bits_of(chosen) {
                 // Taken below.
-                let _ = self.enter_quarantine(structure, index * BITS + bit);
+                let _ = self.enter_quarantine(writer, index * BITS + bit);
             }
         }
-        if self.room.has_notices() {
-            self.settle(structure);
+        if self.free_hint.has_notices() {
+            self.drain_and_hint(writer);
         }
         Ok(())
     }
@@ -397,23 +396,23 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     /// thread that finds the leaf gone, and thus a descriptor not open, does not open a higher one.
     fn remove_leaf(
         &self,
-        structure: &mut Structure<'_, T>,
+        writer: &mut WriteGuard<'_, T>,
         index: usize,
         is_all: impl Fn(&Leaf<T>) -> bool,
     ) -> Result<Option<Retired<T>>, Error> {
-        let hint = self.room.hinted();
-        let is_hinted = index < self.room.second().unwrap_or(hint);
-        let hint = is_hinted.then(|| self.take_notices(structure));
+        let hint = self.free_hint.hinted();
+        let is_hinted = index < self.free_hint.second().unwrap_or(hint);
+        let hint = is_hinted.then(|| self.drain_freed(writer));
         // Checked again under the lock of the leaf, if other threads may write it.
-        let removed = structure.remove_if(index, |leaf| {
-            is_all(leaf) && leaf.state().mark != Mark::Noticed
+        let removed = writer.remove_if(index, |leaf| {
+            is_all(leaf) && leaf.state().mark != Mark::FreedSince
         });
         if let Some(hint) = hint {
             let is_gone = removed.as_ref().is_ok_and(Option::is_some);
             let lower = if is_gone { index.min(hint) } else { hint };
-            self.hint_at(structure, lower);
+            self.set_hint(writer, lower);
             if lower < hint {
-                Self::remove_if_empty(structure, hint);
+                Self::remove_if_empty(writer, hint);
             }
         }
         Ok(removed?)

@@ -1,14 +1,12 @@
 //! `dup(2)`, `dup2(2)`, `dup3(2)` and `F_DUPFD` of `fcntl(2)`.
 //!
-//! `dup2(2)`: opening at a descriptor that the caller chooses.
-//!
-//! The file is found and opened at the new descriptor atomically: both leaves are locked, the one
-//! with the lower index first.
+//! At a descriptor that the caller chooses, the file is found and opened atomically: both leaves
+//! are locked, the one with the lower index first.
 
 use fdtable_base::bitmap::BITS;
 use fdtable_base::counted::Ref;
 
-use crate::table::{LeafGuard, Structure, Way, index_of, place_of, set_flags, take};
+use crate::table::{LeafGuard, LockMode, WriteGuard, index_of, place_of, set_flags, take};
 use crate::tag::check_tag;
 use crate::{Error, Fd, FdFlags, Files, RawFd};
 
@@ -21,7 +19,16 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     /// - [`Error::TooManyFiles`] (EMFILE) if every descriptor below the limit is taken.
     /// - [`Error::NoMemory`] (ENOMEM) if the table cannot grow.
     pub fn dup(&self, old: impl Into<RawFd>) -> Result<Fd, Error> {
-        self.dup_lowest(old.into(), FdFlags::empty())
+        let (old, flags) = (old.into(), FdFlags::empty());
+        // Two steps, as POSIX has it, in one section: first the file, then the descriptor.
+        let opened = match self.tree.try_enter() {
+            Some(reader) => {
+                let file = reader.get(index_of(old)).ok_or(Error::BadFd)?;
+                self.open_hinted(&reader, file, flags, LockMode::Try)
+            }
+            None => Err(self.get_even_revoked(old)?.0),
+        };
+        opened.or_else(|file| self.open_blocking(file, flags))
     }
 
     /// Duplicates `old` to the lowest free descriptor that is `min` or more. May wait for the lock,
@@ -44,7 +51,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         flags.check()?;
         let file = self.get_even_revoked(old.into())?;
         let min = Fd::new(min.into()).map_err(|_| Error::InvalidArgument)?;
-        if min.index() >= self.room.limit() {
+        if min.index() >= self.free_hint.limit() {
             return Err(Error::InvalidArgument);
         }
         self.open_from(min, file.0, flags)
@@ -115,9 +122,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
             match self.dup_to(old, new, flags) {
                 Err(Error::Busy) => {
                     let new = Fd::new(new)?;
-                    self.wait(|table, structure| {
-                        Ok(table.is_not_busy(structure, new).then_some(()))
-                    })?;
+                    self.wait(|table, writer| Ok(table.is_not_busy(writer, new).then_some(())))?;
                 }
                 done => return done,
             }
@@ -140,28 +145,14 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         Fd::new(old)
     }
 
-    /// Duplicates `old` to the lowest free descriptor. It finds the file first, and then the
-    /// descriptor: two steps, in one section.
-    #[inline]
-    pub(crate) fn dup_lowest(&self, old: RawFd, flags: FdFlags) -> Result<Fd, Error> {
-        let opened = match self.tree.try_enter() {
-            Some(entry) => {
-                let file = entry.get(index_of(old)).ok_or(Error::BadFd)?;
-                self.open_hinted(&entry, file, flags, Way::Prompt)
-            }
-            None => Err(self.get_even_revoked(old)?.0),
-        };
-        opened.or_else(|file| self.open_patiently(file, flags))
-    }
-
     /// Opens `file` at the lowest free descriptor that is `min` or more.
     pub(crate) fn open_from(&self, min: Fd, file: Ref<T>, flags: FdFlags) -> Result<Fd, Error> {
         let mut file = Some(file);
-        let mut structure = self.tree.lock();
-        let found = self.search_from(&mut structure, min, |leaf, bit| {
+        let mut writer = self.tree.lock();
+        let found = self.search_from(&mut writer, min, |leaf, bit| {
             take(leaf, bit, flags, file.take());
         });
-        drop(structure);
+        drop(writer);
         found
     }
 }
@@ -177,12 +168,12 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         new: Fd,
         flags: FdFlags,
     ) -> Result<Before<T>, Error> {
-        if new.index() >= self.room.limit() {
+        if new.index() >= self.free_hint.limit() {
             return Err(Error::BadFd);
         }
         let (from, to) = (place_of(index_of(old)), place_of(new.index()));
-        if let Some(entry) = self.tree.enter()
-            && let Some(leaves) = TwoLeaves::lock(|index| entry.lock_leaf(index), from.0, to.0)
+        if let Some(reader) = self.tree.enter()
+            && let Some(leaves) = TwoLeaves::lock(|index| reader.lock_leaf(index), from.0, to.0)
         {
             return leaves.open(from.1, to.1, flags);
         }
@@ -197,24 +188,24 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         to: (usize, usize),
         flags: FdFlags,
     ) -> Result<Before<T>, Error> {
-        let mut structure = self.tree.lock();
+        let mut writer = self.tree.lock();
         // A descriptor that is not open is not worth a leaf. It may still be closed meanwhile.
-        if structure
+        if writer
             .leaf(from.0)
             .is_none_or(|leaf| leaf.is_vacant(from.1))
         {
             return Err(Error::BadFd);
         }
-        self.own(&mut structure, to.0)?;
-        if structure.quarantine.is_on() {
-            self.free_from_quarantine(&mut structure, to);
+        self.make_writable(&mut writer, to.0)?;
+        if writer.quarantine.is_on() {
+            self.free_from_quarantine(&mut writer, to);
         }
-        if let Some(leaves) = TwoLeaves::lock(|index| structure.lock_leaf(index), from.0, to.0) {
+        if let Some(leaves) = TwoLeaves::lock(|index| writer.lock_leaf(index), from.0, to.0) {
             return leaves.open(from.1, to.1, flags);
         }
         // The leaf of the old descriptor is shared, so no thread writes it.
-        let file = structure.get(from.0 * BITS + from.1).ok_or(Error::BadFd)?;
-        let mut leaf = structure.lock_leaf(to.0).ok_or(Error::NoMemory)?;
+        let file = writer.get(from.0 * BITS + from.1).ok_or(Error::BadFd)?;
+        let mut leaf = writer.lock_leaf(to.0).ok_or(Error::NoMemory)?;
         open_in(&mut leaf, to.1, file, flags)
     }
 }
@@ -223,9 +214,9 @@ impl<T: ?Sized + Send + Sync> Files<T> {
 #[cfg(feature = "std")]
 impl<T: ?Sized + Send + Sync> Files<T> {
     /// Returns true if a descriptor is not reserved.
-    pub(crate) fn is_not_busy(&self, structure: &Structure<'_, T>, fd: Fd) -> bool {
+    pub(crate) fn is_not_busy(&self, writer: &WriteGuard<'_, T>, fd: Fd) -> bool {
         let (index, bit) = place_of(fd.index());
-        structure
+        writer
             .leaf(index)
             .is_none_or(|leaf| !leaf.open.test(bit) || leaf.has(bit))
     }

@@ -1,13 +1,12 @@
-//! The descriptors of `fork(2)`.
+//! `fork(2)`, and `unshare(2)`: a table of one's own.
 //!
-//! The table of a child: `fork(2)`.
+//! Parent and child have the same nodes, and copy those that they write (see
+//! [`fdtable_base::tree`]). The fork is atomic: the fast path is closed, so no thread is inside a
+//! leaf.
 //!
-//! Both tables have the same nodes, and copy those that they write (see [`fdtable_base::tree`]).
-//! The copy is atomic: the gate is shut, so no thread is inside a leaf.
-//!
-//! Before that, notices are taken: a notice says that a leaf is not full although it is marked as
-//! full, and the marks are in the nodes that will be shared. A leaf with a reservation is not
-//! shared. It stays the parent's own, and in the child's copy these descriptors are free.
+//! Before that, the freed-leaf lists are drained: a leaf on a list is not full although it is
+//! marked as full, and the marks are in the nodes that will be shared. A leaf with a reservation is
+//! not shared. It stays the parent's own, and in the child's copy these descriptors are free.
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -16,7 +15,7 @@ use fdtable_base::fallible::OutOfMemory;
 
 use crate::files::Origin;
 use crate::slab::SlabArc;
-use crate::table::{Mark, Structure};
+use crate::table::{Mark, WriteGuard};
 use crate::{Error, Fd, FdFlags, Files};
 
 impl<T: ?Sized + Send + Sync> Files<T> {
@@ -128,52 +127,52 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     /// Makes `child` a copy of this table, except the quarantine. `child` is empty and not shared
     /// yet. Returns the number of opens that a descriptor waits for in this table's quarantine.
     pub(crate) fn share_with(&self, child: &mut Self) -> Result<u32, Error> {
-        let mut structure = self.tree.lock();
-        let quarantine = structure.quarantine.opens();
+        let mut writer = self.tree.lock();
+        let quarantine = writer.quarantine.opens();
         child.end.set_origin(Origin::Fork);
-        child.room.set_limit(self.room.limit());
-        child.tree.data_mut().hard_limit = structure.hard_limit;
-        if !structure.has_nodes() {
-            structure.share_with(&mut child.tree, core::iter::empty())?;
+        child.free_hint.set_limit(self.free_hint.limit());
+        child.tree.data_mut().hard_limit = writer.hard_limit;
+        if !writer.has_nodes() {
+            writer.share_with(&mut child.tree, core::iter::empty())?;
             return Ok(quarantine);
         }
-        structure.shut_gate();
-        let forked = self.fork_shut(&mut structure, child);
-        structure.open_gate();
+        writer.shut_gate();
+        let forked = self.fork_shut(&mut writer, child);
+        writer.open_gate();
         forked.map(|()| quarantine)
     }
 
-    fn fork_shut(&self, structure: &mut Structure<'_, T>, child: &mut Self) -> Result<(), Error> {
-        // The child's leaves may be marked as passed; then it must be able to leave notices.
-        child.room.prepare()?;
-        self.settle(structure);
+    fn fork_shut(&self, writer: &mut WriteGuard<'_, T>, child: &mut Self) -> Result<(), Error> {
+        // The child's leaves may be marked as full; then it must be able to report them.
+        child.free_hint.prepare()?;
+        self.drain_and_hint(writer);
         // A child does not need them, and has no list of them.
-        Self::remove_idle(structure);
-        let kept = reserved_leaves(structure)?;
-        structure.share_with(&mut child.tree, kept.iter().copied())?;
+        Self::remove_idle(writer);
+        let kept = reserved_leaves(writer)?;
+        writer.share_with(&mut child.tree, kept.iter().copied())?;
         kept.iter().for_each(|&index| child.drop_reserved(index));
         Ok(())
     }
 
     /// Frees the descriptors of a leaf that have no file, in the table of a child.
     fn drop_reserved(&mut self, index: usize) {
-        let mut structure = self.tree.lock();
-        if let Some(mut leaf) = structure.lock_leaf(index) {
+        let mut writer = self.tree.lock();
+        if let Some(mut leaf) = writer.lock_leaf(index) {
             leaf.open.replace(leaf.installed());
             // The child's searches begin at the first leaf.
             leaf.state_mut().mark = Mark::Open;
-            structure.mark_free(index);
+            writer.mark_free(index);
         }
-        Self::remove_if_empty(&mut structure, index);
+        Self::remove_if_empty(&mut writer, index);
     }
 }
 
 fn reserved_leaves<T: ?Sized + Send + Sync>(
-    structure: &Structure<'_, T>,
+    writer: &WriteGuard<'_, T>,
 ) -> Result<Vec<usize>, OutOfMemory> {
     let mut kept = Vec::new();
-    kept.try_reserve_exact(structure.reserved.leaves().count())
+    kept.try_reserve_exact(writer.reserved.leaves().count())
         .map_err(|_| OutOfMemory)?;
-    kept.extend(structure.reserved.leaves());
+    kept.extend(writer.reserved.leaves());
     Ok(kept)
 }

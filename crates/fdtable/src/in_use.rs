@@ -5,12 +5,8 @@
 //! [`Files::close`] returns at once: threads that are using the file continue with their
 //! references, at a descriptor that may already be reused. Where that is not acceptable, users of a
 //! descriptor register ([`Files::begin_use`]), and the closer waits for them
-//! ([`Files::close_and_wait`]). It waits only for registered uses.
-//!
-//! Descriptors in use, counted for closes that wait until no thread uses them.
-//!
-//! Only registered uses are counted, with the lock of the structure: a table without waiting closes
-//! pays nothing.
+//! ([`Files::close_and_wait`]). It waits only for registered uses, which are counted with the lock
+//! of the table held: a table without waiting closes pays nothing.
 
 use alloc::vec::Vec;
 use core::ops::Deref;
@@ -20,7 +16,7 @@ use fdtable_base::room::Notices;
 use fdtable_base::unwind;
 
 use crate::close::take_file;
-use crate::table::{Structure, place_of};
+use crate::table::{WriteGuard, place_of};
 use crate::{Error, Fd, FileRef, Files, RawFd};
 
 /// A registered use of a descriptor. It ends when this is dropped.
@@ -48,15 +44,15 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     /// - [`Error::NoMemory`] (ENOMEM) if there is no memory to count the use.
     pub fn begin_use(&self, fd: impl Into<RawFd>) -> Result<InUse<'_, T>, Error> {
         let fd = Fd::new(fd.into())?;
-        let mut structure = self.tree.lock();
+        let mut writer = self.tree.lock();
         let file = self.get_even_revoked(fd.raw())?;
         if FileRef::is_revoked(&file) {
             // The reference is dropped after the lock is released.
-            drop(structure);
+            drop(writer);
             return Err(Error::Revoked);
         }
-        let counted = structure.in_use.add(fd.index());
-        drop(structure);
+        let counted = writer.in_use.add(fd.index());
+        drop(writer);
         counted?;
         Ok(InUse {
             files: self,
@@ -90,7 +86,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     ///   then, as by `close`.
     pub fn close_and_wait(&self, fd: impl Into<RawFd>) -> Result<(), Error> {
         let (fd, file) = self.close_to_reserved(fd.into())?;
-        let waited = self.wait(|table, structure| Ok(table.is_unused(structure, fd).then_some(())));
+        let waited = self.wait(|table, writer| Ok(table.is_unused(writer, fd).then_some(())));
         self.unreserve_closed(fd);
         drop(FileRef(file));
         waited
@@ -173,10 +169,10 @@ impl UseCounts {
 impl<T: ?Sized + Send + Sync> Files<T> {
     /// Ends a use.
     pub(crate) fn end_use(&self, fd: Fd) {
-        let mut structure = self.tree.lock();
-        structure.in_use.remove(fd.index());
-        let woken = Self::take_waiters(&mut structure);
-        drop(structure);
+        let mut writer = self.tree.lock();
+        writer.in_use.remove(fd.index());
+        let woken = Self::take_waiters(&mut writer);
+        drop(writer);
         drop(woken);
     }
 
@@ -184,23 +180,23 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     pub(crate) fn close_to_reserved(&self, fd: RawFd) -> Result<(Fd, Ref<T>), Error> {
         let checked = Fd::new(fd)?;
         let (index, bit) = place_of(checked.index());
-        let mut structure = self.tree.lock();
-        if structure.leaf(index).is_none_or(|leaf| leaf.is_vacant(bit)) {
+        let mut writer = self.tree.lock();
+        if writer.leaf(index).is_none_or(|leaf| leaf.is_vacant(bit)) {
             return Err(Error::BadFd);
         }
-        structure.reserved.prepare(1)?;
-        self.own(&mut structure, index)?;
+        writer.reserved.prepare(1)?;
+        self.make_writable(&mut writer, index)?;
         let file = {
-            let mut leaf = structure.lock_leaf(index).ok_or(Error::BadFd)?;
+            let mut leaf = writer.lock_leaf(index).ok_or(Error::BadFd)?;
             // The descriptor stays taken.
             take_file(&mut leaf, bit, 0, |_| Notices::Few)?.0
         };
-        structure.reserved.add(index);
+        writer.reserved.add(index);
         Ok((checked, file))
     }
 
     /// Returns true if a descriptor has no registered use.
-    pub(crate) fn is_unused(&self, structure: &Structure<'_, T>, fd: Fd) -> bool {
-        structure.in_use.count(fd.index()) == 0
+    pub(crate) fn is_unused(&self, writer: &WriteGuard<'_, T>, fd: Fd) -> bool {
+        writer.in_use.count(fd.index()) == 0
     }
 }

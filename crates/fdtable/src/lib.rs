@@ -28,13 +28,14 @@
 //! "May wait for the lock" in the documentation of an operation means one of them. Descriptors and
 //! errors follow POSIX, and Linux where POSIX is silent.
 //!
-//! Reading order: [`Fd`], [`FileRef`], [`Files`], then one file for each operation: `lookup`,
-//! `block`, `reserve`, `dup`, `close`, `close_range`, `fcntl`, `fork`, `exec`. The rarer operations
-//! follow: `limits`, `spare`, `wait`, `in_use`, `flush`, `tag`, `quarantine`, `unshare`. Their
-//! mechanism is in `table` and the files below it, on top of [`fdtable_base`]. Then `superblock`:
-//! [`SuperBlock`], a file system's view of the same files, and [`listing`], which prints the open
-//! files of either for people. `private` is independent of all that: [`PrivateFiles`] never reuses
-//! a descriptor, and no search, `close_range`, fork or exec touches its descriptors.
+//! Reading order: [`Fd`], [`FileRef`], [`Files`], then `table`, the state below all operations, and
+//! one file for each operation: `lookup`, `open`, `close`, `dup`, `fcntl`, `close_range`, `fork`.
+//! The rarer operations follow: `pair`, `any`, `reserve`, `spare`, `limits`, `wait`, `in_use`,
+//! `tag`, `quarantine`. Each file has the public functions first, and the mechanism below them, on
+//! top of [`fdtable_base`]. Then `superblock`: [`SuperBlock`], a file system's view of the same
+//! files, and [`listing`], which prints the open files of either for people. `private` is
+//! independent of all that: [`PrivateFiles`] never reuses a descriptor, and no search,
+//! `close_range`, fork or exec touches its descriptors.
 
 #![cfg_attr(not(feature = "std"), no_std)]
 #![forbid(unsafe_code)]

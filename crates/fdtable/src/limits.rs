@@ -20,7 +20,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     #[doc(alias = "RLIMIT_NOFILE")]
     pub fn limit(&self) -> u32 {
         // At most 2^31.
-        self.room.limit() as u32
+        self.free_hint.limit() as u32
     }
 
     /// Sets the soft limit. Descriptors at or above it stay open. Threads that [wait for a free
@@ -34,11 +34,11 @@ impl<T: ?Sized + Send + Sync> Files<T> {
 
     /// Returns both limits. May wait for the lock.
     pub fn limits(&self) -> Limits {
-        let structure = self.tree.lock();
+        let writer = self.tree.lock();
         // Both are at most 2^31.
         Limits {
-            soft: self.room.limit() as u32,
-            hard: structure.hard_limit as u32,
+            soft: self.free_hint.limit() as u32,
+            hard: writer.hard_limit as u32,
         }
     }
 
@@ -66,16 +66,16 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     /// Sets the soft limit, and the hard one if one is given.
     fn change_limits(&self, soft: u32, hard: Option<u32>) -> Result<(), Error> {
         let soft = (soft as usize).min(MAX_LIMIT);
-        let mut structure = self.tree.lock();
-        let hard = hard.map_or(structure.hard_limit, |hard| (hard as usize).min(MAX_LIMIT));
+        let mut writer = self.tree.lock();
+        let hard = hard.map_or(writer.hard_limit, |hard| (hard as usize).min(MAX_LIMIT));
         if soft > hard {
             return Err(Error::InvalidArgument);
         }
-        structure.hard_limit = hard;
-        self.room.set_limit(soft);
+        writer.hard_limit = hard;
+        self.free_hint.set_limit(soft);
         // There may be free descriptors below the new limit.
-        let woken = Self::take_waiters(&mut structure);
-        drop(structure);
+        let woken = Self::take_waiters(&mut writer);
+        drop(writer);
         drop(woken);
         Ok(())
     }

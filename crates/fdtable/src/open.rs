@@ -1,27 +1,41 @@
-//! Finds the lowest free descriptor.
+//! `open(2)`: the lowest free descriptor.
 //!
-//! The fast path takes it in the leaf of the [`Room`](fdtable_base::room)'s hint;
-//! [`room`](fdtable_base::room) proves that it is the lowest. If that leaf is full, it takes it in
-//! the second leaf of the hint. The slow path searches, with the lock of the structure:
+//! Each leaf has a bit for each of its 64 descriptors, and the tree marks the leaves that a search
+//! has found full. The *free hint* names the first leaf that may have a free descriptor, and maybe
+//! a second one above it: every leaf below, and every leaf between the two, is full, or is on a
+//! *freed-leaf list*, of which each CPU has one. [`fdtable_base::room`] has the protocol between
+//! closes and opens, with its letters, and the proof that an open which finds the hint unchanged
+//! took the lowest descriptor.
 //!
-//! 1. Take the notices. Each names a leaf in which a descriptor was freed; the hint goes down to
-//!    the lowest of them.
-//! 2. Look at the leaf of the hint, with its lock. If it is full, mark it as passed, in the leaf
-//!    and in the tree, and continue with the next leaf that the tree does not mark as full.
-//! 3. A leaf with a free descriptor is found, and is still locked. The hint is set to it and, as
-//!    its second leaf, to the next one that exists and is not marked as full. If there are notices
-//!    again, start over. If not, take the descriptor.
+//! - *An open* takes the lowest free descriptor in the leaf of the hint; if that leaf is full, in
+//!   the second leaf. With the leaf locked, it confirms that the hint has not changed. This is the
+//!   fast path: it writes no cache line but that of the leaf.
+//! - *A close* clears the bit in the leaf. If a search has marked the leaf as full, the close also
+//!   *reports* it: it puts the leaf on the list of its own CPU, and the first report after a search
+//!   marks the hint. A close that empties a leaf reports it too, unless the leaf stays. Each leaf
+//!   is on one list at most, so two closes in different leaves write no common cache line.
+//! - *A search* runs where the hint is marked or both its leaves are full, with the lock of the
+//!   table:
+//!   1. Drain the lists. Each leaf on them is no longer marked as full, and the hint goes down to
+//!      the lowest of them.
+//!   2. Look at the leaf of the hint, with its lock. If it is full, mark it, in the leaf and in the
+//!      tree, and continue with the next leaf that the tree does not mark as full.
+//!   3. A leaf with a free descriptor is found, and is still locked. Set the hint to it and, as its
+//!      second leaf, to the next one that exists and is not marked as full. If a list has leaves
+//!      again, start over. If not, take the descriptor.
+//! - Now and then a thread that reports a leaf drains the lists itself: then a table's memory is
+//!   freed also when no thread opens anything.
 //!
-//! *Why it is the lowest.* When the leaf was locked, every leaf below it was marked as passed. If a
-//! descriptor had been freed in one of them by then, a notice was left, and the check for notices
-//! comes later. Only searches take notices, and only one searches at a time. So, when there are
-//! none, everything below was taken when the leaf was locked; and the descriptor is the lowest of
-//! its own leaf, which is locked. A lower descriptor that is freed after that is freed after this
-//! open.
+//! *Why a search finds the lowest.* When the leaf was locked, every leaf below it was marked as
+//! full. If a descriptor had been freed in one of them by then, it was reported, and the check of
+//! the lists comes later. Only searches drain the lists, and only one searches at a time. So, if
+//! the lists are empty, everything below was taken when the leaf was locked; and the descriptor is
+//! the lowest of its own leaf, which is locked. A lower descriptor that is freed after that is
+//! freed after this open.
 //!
 //! *From a minimum upwards* (`F_DUPFD`) it is the same, with one leaf more. Only a part of the leaf
-//! of `min` counts, so it may have room and still no descriptor to take, and then no notice reports
-//! what is freed there. So that leaf stays locked until the descriptor is taken.
+//! of `min` counts, so it may have room and still no descriptor to take, and then no close reports
+//! what it frees there. So that leaf stays locked until the descriptor is taken.
 //!
 //! Each time that the search starts over, a descriptor was closed meanwhile, or the search has used
 //! up its *budget*: a table that was filled by `dup_to`, or shared by a fork, may have any number
@@ -35,7 +49,9 @@ use fdtable_base::counted::Ref;
 use fdtable_base::room::{Hint, List, Notices};
 
 use crate::pair::AT_ONCE;
-use crate::table::{Entry, Found, LeafGuard, Mark, Structure, Way, mask, place_of, take};
+use crate::table::{
+    LeafGuard, LockMode, Mark, ReadGuard, UnlockedLeaf, WriteGuard, mask, place_of, take,
+};
 use crate::{Error, Fd, FdFlags, FileRef, Files};
 
 /// Where the tree records the leaves of the hint.
@@ -57,27 +73,27 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         flags.check()?;
         // Nearly always the lock of the leaf is free. Then this makes no calls.
         let opened = match self.tree.try_enter() {
-            Some(entry) => self.open_hinted(&entry, file.0, flags, Way::Prompt),
+            Some(reader) => self.open_hinted(&reader, file.0, flags, LockMode::Try),
             None => Err(file.0),
         };
-        opened.or_else(|file| self.open_patiently(file, flags))
+        opened.or_else(|file| self.open_blocking(file, flags))
     }
 
     /// Opens `file` where [`open`](Self::open) has to block or to search. If there is an error, the
     /// file is dropped, outside of all locks.
     #[inline(never)]
-    pub(crate) fn open_patiently(&self, file: Ref<T>, flags: FdFlags) -> Result<Fd, Error> {
+    pub(crate) fn open_blocking(&self, file: Ref<T>, flags: FdFlags) -> Result<Fd, Error> {
         let opened = match self.tree.enter() {
-            Some(entry) => self.open_hinted(&entry, file, flags, Way::Patient),
+            Some(reader) => self.open_hinted(&reader, file, flags, LockMode::Block),
             None => Err(file),
         };
         opened.or_else(|file| {
             let mut file = Some(file);
-            let mut structure = self.tree.lock();
-            let found = self.search(&mut structure, |leaf, bit| {
+            let mut writer = self.tree.lock();
+            let found = self.search(&mut writer, |leaf, bit| {
                 take(leaf, bit, flags, file.take());
             });
-            drop(structure);
+            drop(writer);
             found
         })
     }
@@ -86,36 +102,36 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     #[inline(always)]
     pub(crate) fn open_hinted(
         &self,
-        entry: &Entry<'_, T>,
+        reader: &ReadGuard<'_, T>,
         file: Ref<T>,
         flags: FdFlags,
-        way: Way,
+        mode: LockMode,
     ) -> Result<Fd, Ref<T>> {
-        let Some(hint) = self.room.hint() else {
+        let Some(hint) = self.free_hint.hint() else {
             cold_path();
             return Err(file);
         };
-        let Some(first) = entry.recent(FIRST, hint.leaf()) else {
+        let Some(first) = reader.recent(FIRST, hint.leaf()) else {
             cold_path();
             return Err(file);
         };
         // With a cold cache, one wait is enough for both.
-        entry.prefetch_recent(SECOND);
+        reader.prefetch_recent(SECOND);
         // Before the lock, so that a full leaf is not written.
         if !first.looks_full() {
-            return self.open_in(first, hint, |_| true, file, flags, way);
+            return self.open_in(first, hint, |_| true, file, flags, mode);
         }
         // (a2)
         let Some(second) = self
-            .room
+            .free_hint
             .second()
-            .and_then(|index| entry.recent(SECOND, index))
+            .and_then(|index| reader.recent(SECOND, index))
         else {
             return Err(file);
         };
         // A search takes over the claim, or goes elsewhere. (e)
         let permit = |leaf: &LeafGuard<'_, T>| leaf.state().claim == 0 && first.is_full();
-        self.open_in(second, hint, permit, file, flags, way)
+        self.open_in(second, hint, permit, file, flags, mode)
     }
 
     /// Opens `file` in a leaf of a hint, or returns it. `permit` is called with the leaf locked,
@@ -123,19 +139,20 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     #[inline(always)]
     fn open_in(
         &self,
-        found: Found<'_, T>,
+        found: UnlockedLeaf<'_, T>,
         hint: Hint,
         permit: impl FnOnce(&LeafGuard<'_, T>) -> bool,
         file: Ref<T>,
         flags: FdFlags,
-        way: Way,
+        mode: LockMode,
     ) -> Result<Fd, Ref<T>> {
-        let Some((mut leaf, bit)) = lowest_in(way.lock_found(found), 0) else {
+        let Some((mut leaf, bit)) = lowest_in(mode.lock_leaf(found), 0) else {
             cold_path();
             return Err(file);
         };
         let number = found.index() * BITS + bit;
-        if !permit(&leaf) || number >= self.room.limit() || !self.room.is_confirmed(hint) {
+        if !permit(&leaf) || number >= self.free_hint.limit() || !self.free_hint.is_confirmed(hint)
+        {
             cold_path();
             return Err(file);
         }
@@ -146,23 +163,21 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     /// Finds the lowest free descriptor and takes it with `take`.
     pub(crate) fn search(
         &self,
-        structure: &mut Structure<'_, T>,
+        writer: &mut WriteGuard<'_, T>,
         mut take: impl FnMut(&mut LeafGuard<'_, T>, usize),
     ) -> Result<Fd, Error> {
-        self.count_search(structure, 0, |structure| {
-            self.search_lowest(structure, &mut take)
-        })
+        self.count_search(writer, 0, |writer| self.search_lowest(writer, &mut take))
     }
 
     /// Finds the lowest free descriptor that is `min` or more and takes it with `take`.
     pub(crate) fn search_from(
         &self,
-        structure: &mut Structure<'_, T>,
+        writer: &mut WriteGuard<'_, T>,
         min: Fd,
         mut take: impl FnMut(&mut LeafGuard<'_, T>, usize),
     ) -> Result<Fd, Error> {
-        self.count_search(structure, min.index(), |structure| {
-            self.search_lowest_from(structure, min, &mut take)
+        self.count_search(writer, min.index(), |writer| {
+            self.search_lowest_from(writer, min, &mut take)
         })
     }
 
@@ -170,18 +185,14 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     /// to begin anew, also if it needs more steps than one hold of the lock allows.
     pub(crate) fn search_lowest(
         &self,
-        structure: &mut Structure<'_, T>,
+        writer: &mut WriteGuard<'_, T>,
         take: &mut impl FnMut(&mut LeafGuard<'_, T>, usize),
     ) -> Result<Option<Fd>, Error> {
-        self.search_first(
-            structure,
-            &mut Budget::of_one_hold(),
-            |leaf, index, free| {
-                let bit = free.trailing_zeros() as usize;
-                take(leaf, bit);
-                Fd::from_index(index * BITS + bit)
-            },
-        )
+        self.search_first(writer, &mut Budget::of_one_hold(), |leaf, index, free| {
+            let bit = free.trailing_zeros() as usize;
+            take(leaf, bit);
+            Fd::from_index(index * BITS + bit)
+        })
     }
 
     /// Finds the first leaf with a free descriptor and passes it, locked, to `take`. The other
@@ -193,17 +204,17 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     /// there.
     pub(crate) fn search_first<R>(
         &self,
-        structure: &mut Structure<'_, T>,
+        writer: &mut WriteGuard<'_, T>,
         budget: &mut Budget,
         take: impl FnOnce(&mut LeafGuard<'_, T>, usize, u64) -> R,
     ) -> Result<Option<R>, Error> {
-        let mut index = self.take_notices(structure);
-        let found = self.find_room(structure, &mut index, budget);
-        let second = self.choose_second(structure, index);
-        // Locked, or full or gone to the limit; and then a look for notices.
-        let leaf = structure.lock_leaf(index);
-        self.room.set_hint(index, second);
-        if self.room.has_notices() || found? == Pass::Interrupted {
+        let mut index = self.drain_freed(writer);
+        let found = self.find_free(writer, &mut index, budget);
+        let second = self.choose_second(writer, index);
+        // Locked, or full or gone to the limit; and then the check of the lists.
+        let leaf = writer.lock_leaf(index);
+        self.free_hint.set_hint(index, second);
+        if self.free_hint.has_notices() || found? == Scan::Interrupted {
             return Ok(None);
         }
         // Another thread that wanted this very descriptor may have been faster.
@@ -221,83 +232,80 @@ impl<T: ?Sized + Send + Sync> Files<T> {
 
     /// Returns the set of the descriptors of a leaf that are below the limit.
     pub(crate) fn below_limit(&self, index: usize) -> u64 {
-        let count = self.room.limit().saturating_sub(index * BITS);
+        let count = self.free_hint.limit().saturating_sub(index * BITS);
         let last = count.checked_sub(1);
         last.map_or(0, |last| mask(0, last.min(BITS - 1)))
     }
 
     /// Finds the first leaf at or after `index` that has room. Makes sure that it can be written,
     /// and leaves `index` there, or where it failed or was interrupted: all leaves from the first
-    /// one on up to there were passed over.
-    fn find_room(
+    /// one on up to there are full.
+    fn find_free(
         &self,
-        structure: &mut Structure<'_, T>,
+        writer: &mut WriteGuard<'_, T>,
         index: &mut usize,
         budget: &mut Budget,
-    ) -> Result<Pass, Error> {
-        while *index * BITS < self.room.limit() {
-            if !structure.is_own(*index) && !budget.spend() {
-                return Ok(Pass::Interrupted);
+    ) -> Result<Scan, Error> {
+        while *index * BITS < self.free_hint.limit() {
+            if !writer.is_own(*index) && !budget.spend() {
+                return Ok(Scan::Interrupted);
             }
-            self.own(structure, *index)?;
-            if !self.pass_over(structure, *index)? {
-                return Ok(Pass::Room);
+            self.make_writable(writer, *index)?;
+            if !self.mark_if_full(writer, *index)? {
+                return Ok(Scan::Found);
             }
-            *index = structure.next_not_full(*index + 1);
+            *index = writer.next_not_full(*index + 1);
             if !budget.spend() {
-                return Ok(Pass::Interrupted);
+                return Ok(Scan::Interrupted);
             }
         }
         Err(Error::TooManyFiles)
     }
 
-    /// Returns a value if a descriptor is free. May release the lock of the structure briefly
+    /// Returns a value if a descriptor is free. May release the lock of the table briefly
     /// before its last check.
-    pub(crate) fn has_free(&self, structure: &mut Structure<'_, T>) -> Result<Option<()>, Error> {
+    pub(crate) fn has_free(&self, writer: &mut WriteGuard<'_, T>) -> Result<Option<()>, Error> {
         loop {
-            if self.would_end_one(structure) {
+            if self.can_free_one(writer) {
                 return Ok(Some(()));
             }
-            let mut index = self.take_notices(structure);
-            let found = self.find_room(structure, &mut index, &mut Budget::of_one_hold());
+            let mut index = self.drain_freed(writer);
+            let found = self.find_free(writer, &mut index, &mut Budget::of_one_hold());
             // Before the hint is set: that may remove leaves.
-            let free = lowest_in(structure.lock_leaf(index), 0).map(|(_, bit)| index * BITS + bit);
-            self.hint_at(structure, index);
+            let free = lowest_in(writer.lock_leaf(index), 0).map(|(_, bit)| index * BITS + bit);
+            self.set_hint(writer, index);
             match found {
-                Ok(Pass::Room) => {
-                    let free = free.filter(|&number| number < self.room.limit());
+                Ok(Scan::Found) => {
+                    let free = free.filter(|&number| number < self.free_hint.limit());
                     return Ok(free.map(|_| ()));
                 }
-                Ok(Pass::Interrupted) => structure.let_others(),
+                Ok(Scan::Interrupted) => writer.let_others(),
                 Err(Error::TooManyFiles) => return Ok(None),
                 Err(error) => return Err(error),
             }
         }
     }
 
-    /// Marks a leaf as passed if it is full, and returns true if it is.
-    pub(crate) fn pass_over(
+    /// Marks a leaf as full if it is. Returns true if it is full.
+    pub(crate) fn mark_if_full(
         &self,
-        structure: &Structure<'_, T>,
+        writer: &WriteGuard<'_, T>,
         index: usize,
     ) -> Result<bool, Error> {
-        if !structure
-            .leaf(index)
-            .is_some_and(|leaf| leaf.open.is_full())
-        {
+        if !writer.leaf(index).is_some_and(|leaf| leaf.open.is_full()) {
             return Ok(false);
         }
-        self.room.prepare()?;
-        let Some(mut leaf) = structure.lock_leaf(index) else {
+        self.free_hint.prepare()?;
+        let Some(mut leaf) = writer.lock_leaf(index) else {
             return Ok(false);
         };
         if !leaf.open.is_full() {
             return Ok(false);
         }
-        // A notice that was left meanwhile stays, and makes the search start over.
+        // A leaf that was reported meanwhile stays on its list, and the search starts over.
         if leaf.state().mark == Mark::Open {
-            leaf.state_mut().mark = Mark::Passed;
-            structure.mark_full(index);
+            leaf.state_mut().mark = Mark::Full;
+            writer.mark_full(index);
         }
         Ok(true)
     }
@@ -305,34 +313,32 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     /// Does the same as [`search_lowest`](Self::search_lowest) from `min` upwards.
     pub(crate) fn search_lowest_from(
         &self,
-        structure: &mut Structure<'_, T>,
+        writer: &mut WriteGuard<'_, T>,
         min: Fd,
         take: &mut impl FnMut(&mut LeafGuard<'_, T>, usize),
     ) -> Result<Option<Fd>, Error> {
         let (first, first_bit) = place_of(min.index());
-        self.settle(structure);
-        self.own(structure, first)?;
+        self.drain_and_hint(writer);
+        self.make_writable(writer, first)?;
         let mut index = first;
         let has_room = {
-            let leaf = structure.lock_leaf(first);
+            let leaf = writer.lock_leaf(first);
             lowest_in(leaf, first_bit).is_some()
         };
         let found = if has_room {
-            Ok(Pass::Room)
+            Ok(Scan::Found)
         } else {
-            index = structure.next_not_full(first + 1);
-            self.find_room(structure, &mut index, &mut Budget::of_one_hold())
+            index = writer.next_not_full(first + 1);
+            self.find_free(writer, &mut index, &mut Budget::of_one_hold())
         };
         // The lower one first. If it is another leaf, it stays locked until the descriptor is
         // taken.
-        let below = (index != first)
-            .then(|| structure.lock_leaf(first))
-            .flatten();
-        let leaf = structure.lock_leaf(index);
+        let below = (index != first).then(|| writer.lock_leaf(first)).flatten();
+        let leaf = writer.lock_leaf(index);
         let missed = below
             .as_ref()
             .is_some_and(|leaf| leaf.open.lowest_clear(first_bit).is_some());
-        if missed || self.room.has_notices() || found? == Pass::Interrupted {
+        if missed || self.free_hint.has_notices() || found? == Scan::Interrupted {
             return Ok(None);
         }
         let bit = if index == first { first_bit } else { 0 };
@@ -340,7 +346,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
             return Ok(None);
         };
         let number = index * BITS + bit;
-        if number >= self.room.limit() {
+        if number >= self.free_hint.limit() {
             return Err(Error::TooManyFiles);
         }
         take(&mut leaf, bit);
@@ -350,15 +356,15 @@ impl<T: ?Sized + Send + Sync> Files<T> {
 
 /// How a walk over full leaves ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Pass {
+pub(crate) enum Scan {
     /// A leaf with room was found.
-    Room,
+    Found,
     /// The budget is used up.
     Interrupted,
 }
 
 /// The number of leaves that a search may process in one hold of the lock. It counts leaves that
-/// are marked, copied or made before the lock of the structure has to be released. Most searches
+/// are marked, copied or made before the lock of the table has to be released. Most searches
 /// need one.
 #[derive(Clone, Debug)]
 pub(crate) struct Budget(usize);
@@ -401,120 +407,120 @@ fn lowest_in<T: ?Sized>(
 }
 
 impl<T: ?Sized + Send + Sync> Files<T> {
-    /// Notes that a descriptor of the leaf of `index` was freed.
+    /// Reports a leaf in which a descriptor was freed, if searches would skip it otherwise.
     #[inline(always)]
     pub(crate) fn note_freed(&self, leaf: &mut LeafGuard<'_, T>, index: usize) -> Notices {
         match leaf.state().mark {
-            Mark::Noticed => Notices::Few,
+            Mark::FreedSince => Notices::Few,
             Mark::Open if leaf.open.bits() != 0 => Notices::Few,
-            Mark::Open | Mark::Passed => self.leave_notice(leaf, index),
+            Mark::Open | Mark::Full => self.report_freed(leaf, index),
         }
     }
 
-    /// Leaves a notice of a leaf, unless it is open and may be empty. So the leaf was passed over,
+    /// Reports a leaf, unless it is open and stays when it is empty. So the leaf is marked as full,
     /// or is empty and neither claimed nor hinted at.
     #[cold]
-    fn leave_notice(&self, leaf: &mut LeafGuard<'_, T>, index: usize) -> Notices {
-        if leaf.state().mark == Mark::Open && self.may_be_empty(leaf, index) {
+    fn report_freed(&self, leaf: &mut LeafGuard<'_, T>, index: usize) -> Notices {
+        if leaf.state().mark == Mark::Open && self.stays_when_empty(leaf, index) {
             return Notices::Few;
         }
-        leaf.state_mut().mark = Mark::Noticed;
-        self.room
+        leaf.state_mut().mark = Mark::FreedSince;
+        self.free_hint
             .leave_notice(index, |next| leaf.state_mut().next_notice = next)
     }
 
     /// Returns true if a leaf stays when it is empty: an open there is likely soon.
     #[inline(always)]
-    pub(crate) fn may_be_empty(&self, leaf: &LeafGuard<'_, T>, index: usize) -> bool {
-        index == 0 || leaf.state().claim != 0 || self.room.is_hinted(index)
+    pub(crate) fn stays_when_empty(&self, leaf: &LeafGuard<'_, T>, index: usize) -> bool {
+        index == 0 || leaf.state().claim != 0 || self.free_hint.is_hinted(index)
     }
 
-    /// Takes the notices if they are many. If another thread holds the lock of the structure, that
-    /// thread will take them.
+    /// Drains the freed-leaf lists if they are long. If another thread holds the lock of the table,
+    /// that thread will drain them.
     #[inline(always)]
-    pub(crate) fn look_at(&self, notices: Notices) {
+    pub(crate) fn drain_if_many(&self, notices: Notices) {
         if notices == Notices::Many {
-            self.look_now();
+            self.drain_now();
         }
     }
 
     #[cold]
-    fn look_now(&self) {
-        if let Some(mut structure) = self.tree.try_lock() {
-            self.settle(&mut structure);
+    fn drain_now(&self) {
+        if let Some(mut writer) = self.tree.try_lock() {
+            self.drain_and_hint(&mut writer);
         }
     }
 
-    /// Takes all notices without a search, and returns the first leaf of the new hint.
-    pub(crate) fn settle(&self, structure: &mut Structure<'_, T>) -> usize {
-        let hint = self.take_notices(structure);
-        self.hint_at(structure, hint);
+    /// Drains the lists without a search, and returns the first leaf of the new hint.
+    pub(crate) fn drain_and_hint(&self, writer: &mut WriteGuard<'_, T>) -> usize {
+        let hint = self.drain_freed(writer);
+        self.set_hint(writer, hint);
         hint
     }
 
-    /// Sets the hint to a leaf. All leaves below are passed, and every notice left since
-    /// [`begin_search`](fdtable_base::room::Room::begin_search) was taken.
-    pub(crate) fn hint_at(&self, structure: &mut Structure<'_, T>, index: usize) {
-        let second = self.choose_second(structure, index);
-        // It may not exist. A thread that removes or copies a leaf holds the lock of the structure,
+    /// Sets the hint to a leaf. All leaves below are full, and the lists were drained since
+    /// [`begin_search`](fdtable_base::room::Room::begin_search).
+    pub(crate) fn set_hint(&self, writer: &mut WriteGuard<'_, T>, index: usize) {
+        let second = self.choose_second(writer, index);
+        // It may not exist. A thread that removes or copies a leaf holds the lock of the table,
         // which this thread holds now.
-        drop(structure.lock_leaf(index));
-        self.room.set_hint(index, second);
+        drop(writer.lock_leaf(index));
+        self.free_hint.set_hint(index, second);
     }
 
-    /// Chooses the second leaf for a hint that begins with `first`: the next one that is not
-    /// passed, if it exists and no CPU has claimed it. Otherwise opens of the lowest descriptor
+    /// Chooses the second leaf for a hint that begins with `first`: the next one that is not marked
+    /// as full, if it exists and no CPU has claimed it. Otherwise opens of the lowest descriptor
     /// would write the cache lines of another CPU. Where descriptors are opened one after another
-    /// it does not exist. Records both in the tree, at [`FIRST`](super::lowest) and `SECOND`. The
-    /// caller locks the first, and sets the hint.
+    /// it does not exist. Records both in the tree, at [`FIRST`] and [`SECOND`]. The caller locks
+    /// the first, and sets the hint.
     pub(crate) fn choose_second(
         &self,
-        structure: &mut Structure<'_, T>,
+        writer: &mut WriteGuard<'_, T>,
         first: usize,
     ) -> Option<usize> {
-        let next = structure.next_not_full(first + 1);
+        let next = writer.next_not_full(first + 1);
         let is_claimed = |leaf: LeafGuard<'_, T>| leaf.state().claim != 0;
-        let second = structure
+        let second = writer
             .leaf(next)
-            .filter(|_| !structure.lock_leaf(next).is_some_and(is_claimed))
+            .filter(|_| !writer.lock_leaf(next).is_some_and(is_claimed))
             .map(|_| next);
-        structure.set_recent([first, second.unwrap_or(0)]);
-        let before = self.room.second();
+        writer.set_recent([first, second.unwrap_or(0)]);
+        let before = self.free_hint.second();
         if before != second
             && let Some(before) = before
         {
-            Self::leave_idle(structure, before, [first, second.unwrap_or(first)]);
+            Self::leave_idle(writer, before, [first, second.unwrap_or(first)]);
         }
         second
     }
 
-    /// Takes all notices, unmarks their leaves and leaves the empty ones idle. Returns the first
-    /// leaf of the new hint, which the caller sets by [`hint_at`](Self::hint_at).
-    pub(crate) fn take_notices(&self, structure: &mut Structure<'_, T>) -> usize {
-        self.room.begin_search();
-        let mut hint = self.room.hinted();
-        while let Some(list) = self.room.take_notices() {
+    /// Drains the freed-leaf lists, unmarks their leaves and leaves the empty ones idle. Returns
+    /// the first leaf of the new hint, which the caller sets by [`set_hint`](Self::set_hint).
+    pub(crate) fn drain_freed(&self, writer: &mut WriteGuard<'_, T>) -> usize {
+        self.free_hint.begin_search();
+        let mut hint = self.free_hint.hinted();
+        while let Some(list) = self.free_hint.take_notices() {
             let mut next = Some(list);
             while let Some(list) = next {
                 let index = list.first();
-                next = Self::take_notice(structure, index);
+                next = Self::drain_leaf(writer, index);
                 // The search looks at the lower one next, so it stays; the other may be removed if
                 // it is empty.
                 let lower = index.min(hint);
-                Self::leave_idle(structure, index.max(hint), [lower; 2]);
+                Self::leave_idle(writer, index.max(hint), [lower; 2]);
                 hint = lower;
             }
         }
         hint
     }
 
-    /// Takes the notice of a leaf, and returns the rest of its list.
-    fn take_notice(structure: &Structure<'_, T>, index: usize) -> Option<List> {
-        let leaf = structure.lock_leaf(index);
-        debug_assert!(leaf.is_some(), "a leaf with a notice stays");
+    /// Takes a leaf from its freed-leaf list, and returns the rest of the list.
+    fn drain_leaf(writer: &WriteGuard<'_, T>, index: usize) -> Option<List> {
+        let leaf = writer.lock_leaf(index);
+        debug_assert!(leaf.is_some(), "a leaf on a list stays");
         let mut leaf = leaf?;
         leaf.state_mut().mark = Mark::Open;
-        structure.mark_free(index);
+        writer.mark_free(index);
         List::of(leaf.state().next_notice)
     }
 }
@@ -540,10 +546,10 @@ mod tests {
 
     /// Counts how often a search begins anew. The search is for the first descriptor above all
     /// leaves.
-    fn holds(files: &Files<()>, mut search: impl FnMut(&mut Structure<'_, ()>) -> bool) -> usize {
-        let mut structure = files.tree.lock();
+    fn holds(files: &Files<()>, mut search: impl FnMut(&mut WriteGuard<'_, ()>) -> bool) -> usize {
+        let mut writer = files.tree.lock();
         (0..1000)
-            .position(|_| search(&mut structure))
+            .position(|_| search(&mut writer))
             .expect("it comes to an end")
     }
 
@@ -551,8 +557,8 @@ mod tests {
     fn a_search_passes_few_leaves_in_one_hold_of_the_lock() {
         let files = unmarked();
         let table = &files;
-        let found = |structure: &mut Structure<'_, ()>| {
-            let found = table.search_lowest(structure, &mut |_, _| ());
+        let found = |writer: &mut WriteGuard<'_, ()>| {
+            let found = table.search_lowest(writer, &mut |_, _| ());
             found.expect("there is room").is_some()
         };
         // Sixteen, and the one at which the budget is found to be used up.
@@ -564,11 +570,11 @@ mod tests {
     fn a_search_copies_few_leaves_in_one_hold_of_the_lock() {
         let child = unmarked().fork().expect("there is memory");
         let table = &child;
-        let found = |structure: &mut Structure<'_, ()>| {
-            let found = table.search_lowest(structure, &mut |_, _| ());
+        let found = |writer: &mut WriteGuard<'_, ()>| {
+            let found = table.search_lowest(writer, &mut |_, _| ());
             found.expect("there is room").is_some()
         };
-        // A leaf that is copied and passed counts twice.
+        // A leaf that is copied and marked counts twice.
         assert_eq!(holds(&child, found), LEAVES / 8);
     }
 
@@ -577,8 +583,8 @@ mod tests {
         let files = unmarked();
         let table = &files;
         let min = Fd::new(100).expect("a descriptor");
-        let found = |structure: &mut Structure<'_, ()>| {
-            let found = table.search_lowest_from(structure, min, &mut |_, _| ());
+        let found = |writer: &mut WriteGuard<'_, ()>| {
+            let found = table.search_lowest_from(writer, min, &mut |_, _| ());
             found.expect("there is room").is_some()
         };
         assert_eq!(holds(&files, found), LEAVES / 17);

@@ -1,30 +1,23 @@
-//! Two descriptors at once: `pipe(2)` and `socketpair(2)`.
+//! Several descriptors at once: `pipe(2)`, `socketpair(2)`, and the messages of `SCM_RIGHTS`.
 //!
-//! The fast path takes both in the leaf of the [`Room`](fdtable_base::room)'s hint. The proof that
-//! the lowest descriptor there is the lowest of all (see [`lowest`](super::lowest)) holds at one
-//! point in time, with the leaf locked: every leaf below is full. So the next free descriptor of
-//! the leaf at that time is the second lowest. The slow path takes both at one time too (see
-//! [`several`](super::several)).
+//! The fast path takes both descriptors of a pair in the leaf of the free hint. When
+//! [`open`](crate::open) may take the lowest, every leaf below is full and the leaf is locked, so
+//! the next free descriptors of the leaf are the next lowest at that point in time. The slow path
+//! first tries the same with the first leaf that has a free descriptor.
 //!
-//! Opens several of the lowest free descriptors atomically, or none.
+//! If the descriptors are in several leaves, the fast path is closed for the search. Then no thread
+//! is inside a leaf, and every change waits for the lock of the table, which the search holds: it
+//! takes the lowest one by one, and all of them count as taken when the fast path opens again. If
+//! there are too few, it frees those that it has taken, and no other thread has seen them taken.
 //!
-//! If the first leaf with a free descriptor has enough of them, they are taken like one. When
-//! [`lowest`](super::lowest) may take the first, everything below is taken and the leaf is locked,
-//! so the next ones in the leaf are the next lowest.
-//!
-//! If they are in several leaves, the tree's gate is shut for the search. Then no thread is inside
-//! a leaf, and every change waits for the lock of the structure, which the search holds: it takes
-//! the lowest one by one, and all of them count as taken when the gate opens. If there are too few,
-//! it frees those that it has taken, and no other thread has seen them taken.
-//!
-//! Shutting the gate costs a fence on all CPUs that run threads of the process. A pair pays it
+//! Closing the fast path costs a fence on all CPUs that run threads of the process. A pair pays it
 //! where it crosses a leaf, once in 32 pairs that are opened in a row.
 //!
-//! Before the gate is shut, a *survey* walks over the same leaves with the gate open, in holds of
-//! the lock that are as short as those of any search. It marks full leaves and copies shared ones,
-//! so the search has little left to do but to take. If other threads have undone that meanwhile,
-//! the search frees the descriptors that it has taken, lets others have the lock, and begins anew
-//! with a larger budget; the largest is enough for leaves that are all shared by a fork each time.
+//! Before that, a *survey* walks over the same leaves with the fast path open, in holds of the lock
+//! that are as short as those of any search. It marks full leaves and copies shared ones, so the
+//! search has little left to do but to take. If other threads have undone that meanwhile, the
+//! search frees the descriptors that it has taken, lets others have the lock, and begins anew with
+//! a larger budget; the largest is enough for leaves that are all shared by a fork each time.
 
 use alloc::vec::Vec;
 use core::hint::cold_path;
@@ -33,8 +26,8 @@ use fdtable_base::bitmap::BITS;
 use fdtable_base::counted::Ref;
 use fdtable_base::leaf::bits_of;
 
-use crate::open::{Budget, FIRST, Pass};
-use crate::table::{LeafGuard, Structure, Way, place_of, take};
+use crate::open::{Budget, FIRST, Scan};
+use crate::table::{LeafGuard, LockMode, WriteGuard, place_of, take};
 use crate::{Error, Fd, FdFlags, FileRef, Files, Reservations};
 
 type Pair<T> = (Ref<T>, Ref<T>);
@@ -73,8 +66,8 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     ) -> Result<(Fd, Fd), Error> {
         flags.check()?;
         // Nearly always the lock of the leaf is free. Then this makes no calls.
-        let opened = self.open_pair_hinted((pair.0.0, pair.1.0), flags, Way::Prompt);
-        opened.or_else(|pair| self.open_pair_patiently(pair, flags))
+        let opened = self.open_pair_hinted((pair.0.0, pair.1.0), flags, LockMode::Try);
+        opened.or_else(|pair| self.open_pair_blocking(pair, flags))
     }
 
     /// The number of descriptors that [`reserve_many`](Self::reserve_many) reserves atomically:
@@ -98,7 +91,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     pub fn reserve_many(&self, count: usize, flags: FdFlags) -> Result<Reservations<'_, T>, Error> {
         flags.check()?;
         let mut fds = Vec::new();
-        if count > self.room.limit() {
+        if count > self.free_hint.limit() {
             return Err(Error::TooManyFiles);
         }
         fds.try_reserve_exact(count).map_err(|_| Error::NoMemory)?;
@@ -111,8 +104,8 @@ impl<T: ?Sized + Send + Sync> Files<T> {
 
     /// If there is an error, both are dropped, outside of all locks.
     #[inline(never)]
-    fn open_pair_patiently(&self, pair: Pair<T>, flags: FdFlags) -> Result<(Fd, Fd), Error> {
-        let opened = self.open_pair_hinted(pair, flags, Way::Patient);
+    fn open_pair_blocking(&self, pair: Pair<T>, flags: FdFlags) -> Result<(Fd, Fd), Error> {
+        let opened = self.open_pair_hinted(pair, flags, LockMode::Block);
         opened.or_else(|pair| self.open_pair_searching(pair, flags))
     }
 
@@ -122,19 +115,19 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         &self,
         pair: Pair<T>,
         flags: FdFlags,
-        way: Way,
+        mode: LockMode,
     ) -> Result<(Fd, Fd), Pair<T>> {
-        let Some(entry) = way.enter(&self.tree) else {
+        let Some(reader) = mode.enter(&self.tree) else {
             return Err(pair);
         };
-        let Some(hint) = self.room.hint() else {
+        let Some(hint) = self.free_hint.hint() else {
             cold_path();
             return Err(pair);
         };
-        let found = entry.recent(FIRST, hint.leaf());
+        let found = reader.recent(FIRST, hint.leaf());
         // Before the lock, so that a full leaf is not written.
         let found = found.filter(|found| !found.looks_full());
-        let Some(mut leaf) = found.and_then(|found| way.lock_found(found)) else {
+        let Some(mut leaf) = found.and_then(|found| mode.lock_leaf(found)) else {
             cold_path();
             return Err(pair);
         };
@@ -143,7 +136,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
             return Err(pair);
         };
         let base = hint.leaf() * BITS;
-        if base + second >= self.room.limit() || !self.room.is_confirmed(hint) {
+        if base + second >= self.free_hint.limit() || !self.free_hint.is_confirmed(hint) {
             cold_path();
             return Err(pair);
         }
@@ -155,19 +148,19 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     /// Searches for both.
     fn open_pair_searching(&self, pair: Pair<T>, flags: FdFlags) -> Result<(Fd, Fd), Error> {
         let mut fds = [Fd::MIN; 2];
-        let mut structure = self.tree.lock();
+        let mut writer = self.tree.lock();
         // Until the files are there, a call that asks for one of them by name finds it reserved.
-        self.search_several(&mut structure, &mut fds, flags, |_| Ok(()))?;
+        self.search_several(&mut writer, &mut fds, flags, |_| Ok(()))?;
         let [first, second] = fds;
-        Self::put_in(&structure, first, pair.0);
-        Self::put_in(&structure, second, pair.1);
+        Self::put_in(&writer, first, pair.0);
+        Self::put_in(&writer, second, pair.1);
         Ok((first, second))
     }
 
-    /// Installs a file at a descriptor that was taken under the lock of the structure.
-    fn put_in(structure: &Structure<'_, T>, fd: Fd, file: Ref<T>) {
+    /// Installs a file at a descriptor that was taken under the lock of the table.
+    fn put_in(writer: &WriteGuard<'_, T>, fd: Fd, file: Ref<T>) {
         let (index, bit) = place_of(fd.index());
-        let leaf = structure.lock_leaf(index);
+        let leaf = writer.lock_leaf(index);
         debug_assert!(leaf.is_some(), "a leaf with a taken descriptor stays");
         if let Some(mut leaf) = leaf {
             leaf.put(bit, file);
@@ -192,21 +185,21 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         fds: &mut Vec<Fd>,
         flags: FdFlags,
     ) -> Result<(), Error> {
-        let mut structure = self.tree.lock();
+        let mut writer = self.tree.lock();
         while fds.len() < count {
             let reserved = fds.len();
             if reserved > 0 {
-                structure.let_others();
+                writer.let_others();
             }
             // Step by step, so that a count that is refused soon does not write memory for all.
             fds.resize(count.min(reserved + AT_ONCE), Fd::MIN);
-            if let Err(error) = self.reserve_some(&mut structure, &mut fds[reserved..], flags) {
+            if let Err(error) = self.reserve_some(&mut writer, &mut fds[reserved..], flags) {
                 fds.truncate(reserved);
-                self.unreserve_locked(structure, fds);
+                self.unreserve_locked(writer, fds);
                 return Err(error);
             }
         }
-        drop(structure);
+        drop(writer);
         fds.sort_unstable();
         Ok(())
     }
@@ -214,48 +207,48 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     /// Reserves the lowest free descriptors atomically, or none.
     fn reserve_some(
         &self,
-        structure: &mut Structure<'_, T>,
+        writer: &mut WriteGuard<'_, T>,
         fds: &mut [Fd],
         flags: FdFlags,
     ) -> Result<(), Error> {
         let count = fds.len();
-        self.search_several(structure, fds, flags, |structure| {
-            Ok(structure.reserved.prepare(count)?)
+        self.search_several(writer, fds, flags, |writer| {
+            Ok(writer.reserved.prepare(count)?)
         })?;
         fds.iter()
-            .for_each(|fd| structure.reserved.add(place_of(fd.index()).0));
+            .for_each(|fd| writer.reserved.add(place_of(fd.index()).0));
         Ok(())
     }
 
     /// Takes as many of the lowest free descriptors as `fds` has places, or none. They have no
-    /// files yet. `prepare` is called each time that the lock was taken anew; `structure` is still
+    /// files yet. `prepare` is called each time that the lock was taken anew; `writer` is still
     /// locked at the end.
     pub(crate) fn search_several(
         &self,
-        structure: &mut Structure<'_, T>,
+        writer: &mut WriteGuard<'_, T>,
         fds: &mut [Fd],
         flags: FdFlags,
-        prepare: impl Fn(&mut Structure<'_, T>) -> Result<(), Error>,
+        prepare: impl Fn(&mut WriteGuard<'_, T>) -> Result<(), Error>,
     ) -> Result<(), Error> {
         let mut budget = Budget::of_one_hold();
         loop {
-            self.end_due(structure);
-            prepare(structure)?;
-            let taken = match self.take_in_one_leaf(structure, fds, flags) {
-                Ok(Some(Taken::TooFew)) => self.take_in_leaves(structure, fds, flags, &mut budget),
+            self.free_due(writer);
+            prepare(writer)?;
+            let taken = match self.take_in_one_leaf(writer, fds, flags) {
+                Ok(Some(Taken::TooFew)) => self.take_in_leaves(writer, fds, flags, &mut budget),
                 // Descriptors in quarantine are given out before the table counts as full.
-                Err(Error::TooManyFiles) if self.would_end_one(structure) => {
-                    self.take_in_leaves(structure, fds, flags, &mut budget)
+                Err(Error::TooManyFiles) if self.can_free_one(writer) => {
+                    self.take_in_leaves(writer, fds, flags, &mut budget)
                 }
                 taken => taken,
             };
             if taken? == Some(Taken::All) {
                 // Descriptors from quarantine are not taken in ascending order.
                 fds.sort_unstable();
-                Self::count_opens(structure, fds.len());
+                Self::count_opens(writer, fds.len());
                 return Ok(());
             }
-            structure.let_others();
+            writer.let_others();
         }
     }
 
@@ -263,12 +256,12 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     /// search has to begin anew.
     fn take_in_one_leaf(
         &self,
-        structure: &mut Structure<'_, T>,
+        writer: &mut WriteGuard<'_, T>,
         fds: &mut [Fd],
         flags: FdFlags,
     ) -> Result<Option<Taken>, Error> {
         let budget = &mut Budget::of_one_hold();
-        self.search_first(structure, budget, |leaf, index, free| {
+        self.search_first(writer, budget, |leaf, index, free| {
             if (free.count_ones() as usize) < fds.len() {
                 return Taken::TooFew;
             }
@@ -281,49 +274,49 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     /// the search has to begin anew.
     fn take_in_leaves(
         &self,
-        structure: &mut Structure<'_, T>,
+        writer: &mut WriteGuard<'_, T>,
         fds: &mut [Fd],
         flags: FdFlags,
         budget: &mut Budget,
     ) -> Result<Option<Taken>, Error> {
-        if self.survey(structure, fds.len())? == Pass::Interrupted {
+        if self.survey(writer, fds.len())? == Scan::Interrupted {
             return Ok(None);
         }
         budget.double();
-        structure.shut_gate();
-        let taken = self.take_all(structure, fds, flags, budget.clone());
-        structure.open_gate();
+        writer.shut_gate();
+        let taken = self.take_all(writer, fds, flags, budget.clone());
+        writer.open_gate();
         taken
     }
 
     /// Marks and copies leaves until `count` free descriptors are found. Stops where one hold of
-    /// the lock ends. The gate is open, so the result may become stale.
-    fn survey(&self, structure: &mut Structure<'_, T>, count: usize) -> Result<Pass, Error> {
+    /// the lock ends. The fast path is open, so the result may become stale.
+    fn survey(&self, writer: &mut WriteGuard<'_, T>, count: usize) -> Result<Scan, Error> {
         let mut budget = Budget::of_one_hold();
-        let mut index = self.room.hinted();
+        let mut index = self.free_hint.hinted();
         let mut found = 0;
-        while found < count && index * BITS < self.room.limit() {
-            if structure.leaf(index).is_some() {
-                if !structure.is_own(index) && !budget.spend() {
-                    return Ok(Pass::Interrupted);
+        while found < count && index * BITS < self.free_hint.limit() {
+            if writer.leaf(index).is_some() {
+                if !writer.is_own(index) && !budget.spend() {
+                    return Ok(Scan::Interrupted);
                 }
-                self.own(structure, index)?;
-                if self.pass_over(structure, index)? && !budget.spend() {
-                    return Ok(Pass::Interrupted);
+                self.make_writable(writer, index)?;
+                if self.mark_if_full(writer, index)? && !budget.spend() {
+                    return Ok(Scan::Interrupted);
                 }
             }
             // A leaf that is not there is made when the descriptors are taken.
-            let open = structure.leaf(index).map_or(0, |leaf| leaf.open.bits());
+            let open = writer.leaf(index).map_or(0, |leaf| leaf.open.bits());
             found += (!open & self.below_limit(index)).count_ones() as usize;
-            index = structure.next_not_full(index + 1);
+            index = writer.next_not_full(index + 1);
         }
-        Ok(Pass::Room)
+        Ok(Scan::Found)
     }
 
-    /// Takes all with the gate shut.
+    /// Takes all with the fast path closed.
     fn take_all(
         &self,
-        structure: &mut Structure<'_, T>,
+        writer: &mut WriteGuard<'_, T>,
         fds: &mut [Fd],
         flags: FdFlags,
         mut budget: Budget,
@@ -335,7 +328,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
                 return Ok(Some(Taken::All));
             }
             let missing = rest.len();
-            match self.search_first(structure, &mut budget, |leaf, index, free| {
+            match self.search_first(writer, &mut budget, |leaf, index, free| {
                 take_some(leaf, index, free, rest, flags)
             }) {
                 Ok(Some(some)) => {
@@ -344,14 +337,14 @@ impl<T: ?Sized + Send + Sync> Files<T> {
                     budget.earn();
                 }
                 Ok(None) => break Ok(None),
-                Err(Error::TooManyFiles) if self.end_several(structure, missing) => {}
+                Err(Error::TooManyFiles) if self.free_several(writer, missing) => {}
                 Err(error) => break Err(error),
             }
         };
         for fd in &fds[..taken] {
             let (index, bit) = place_of(fd.index());
-            if let Some(mut leaf) = structure.lock_leaf(index) {
-                // The next search takes the notices.
+            if let Some(mut leaf) = writer.lock_leaf(index) {
+                // The next search drains the lists.
                 let _ = self.free_in(&mut leaf, index, bit);
             }
         }
@@ -408,10 +401,10 @@ mod tests {
     fn a_survey_marks_few_leaves_in_one_hold_of_the_lock() {
         let files = unmarked(500);
         let table = &files;
-        let mut structure = table.tree.lock();
-        table.settle(&mut structure);
-        let survey = |structure: &mut _| table.survey(structure, 2).expect("there is memory");
-        let holds = (0..1000).position(|_| survey(&mut structure) == Pass::Room);
+        let mut writer = table.tree.lock();
+        table.drain_and_hint(&mut writer);
+        let survey = |writer: &mut _| table.survey(writer, 2).expect("there is memory");
+        let holds = (0..1000).position(|_| survey(&mut writer) == Scan::Found);
         // The first leaf has room, and the last one that a hold marks is the seventeenth.
         assert_eq!(holds, Some(499 / 17));
     }

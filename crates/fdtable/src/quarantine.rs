@@ -2,16 +2,9 @@
 //!
 //! A second close of a descriptor then returns EBADF. Without quarantine it would close a file that
 //! another part of the program has opened there meanwhile. Quarantine is for debugging: while it is
-//! on, opens and closes of a table wait for one lock, and an open takes the lowest descriptor that
-//! is not in quarantine. While it is off, it costs nothing.
-//!
-//! Quarantine: closed descriptors are not reused for a while.
-//!
-//! A program that closes a descriptor twice closes another file, if the descriptor was reused in
-//! between. In quarantine it was not, and the second close returns EBADF.
-//!
-//! While the mode is on, the tree's gate is shut: every open and close takes the slow path, which
-//! counts opens. While it is off, the fast path has no code for it.
+//! on, the fast path is closed, so opens and closes wait for the lock of the table, and the slow
+//! path counts opens. An open takes the lowest descriptor that is not in quarantine. While it is
+//! off, it costs nothing: the fast path has no code for it.
 //!
 //! A descriptor in quarantine is taken and has no file, like a reserved one, and is kept out of the
 //! tables of children in the same way.
@@ -21,7 +14,7 @@ use alloc::collections::VecDeque;
 use fdtable_base::bitmap::BITS;
 use fdtable_base::room::Notices;
 
-use crate::table::{Structure, place_of};
+use crate::table::{WriteGuard, place_of};
 use crate::{Error, Fd, Files};
 
 impl<T: ?Sized + Send + Sync> Files<T> {
@@ -45,21 +38,21 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     /// # Ok::<(), Error>(())
     /// ```
     pub fn set_quarantine(&self, opens: u32) {
-        let mut structure = self.tree.lock();
-        let was_on = structure.quarantine.is_on();
-        structure.quarantine.opens = u64::from(opens);
+        let mut writer = self.tree.lock();
+        let was_on = writer.quarantine.is_on();
+        writer.quarantine.opens = u64::from(opens);
         match (was_on, opens > 0) {
-            (false, true) => structure.shut_gate(),
-            (true, false) => structure.open_gate(),
+            (false, true) => writer.shut_gate(),
+            (true, false) => writer.open_gate(),
             _ => {}
         }
-        self.end_due(&mut structure);
+        self.free_due(&mut writer);
         if opens == 0 {
-            structure.quarantine.numbers = VecDeque::new();
-            self.settle(&mut structure);
+            writer.quarantine.waiting = VecDeque::new();
+            self.drain_and_hint(&mut writer);
         }
-        let woken = Self::take_waiters(&mut structure);
-        drop(structure);
+        let woken = Self::take_waiters(&mut writer);
+        drop(writer);
         drop(woken);
     }
 
@@ -72,7 +65,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
 
 /// The maximum number of descriptors in quarantine. It bounds the work to free them all, to find
 /// one of them, or to keep them out of a child.
-pub(crate) const MOST: usize = 1024;
+pub(crate) const MAX_WAITING: usize = 1024;
 
 /// The descriptors in quarantine.
 pub(crate) struct Quarantine {
@@ -81,7 +74,7 @@ pub(crate) struct Quarantine {
     /// The number of opens so far.
     now: u64,
     /// The descriptors, and the number of opens before each was closed.
-    numbers: VecDeque<(usize, u64)>,
+    waiting: VecDeque<(usize, u64)>,
 }
 
 impl Quarantine {
@@ -89,7 +82,7 @@ impl Quarantine {
         Self {
             opens: 0,
             now: 0,
-            numbers: VecDeque::new(),
+            waiting: VecDeque::new(),
         }
     }
 
@@ -105,9 +98,9 @@ impl Quarantine {
 
     /// Removes the oldest descriptor if it has waited for long enough.
     fn pop_due(&mut self) -> Option<usize> {
-        let &(number, since) = self.numbers.front()?;
+        let &(number, since) = self.waiting.front()?;
         (self.now - since >= self.opens).then(|| {
-            self.numbers.pop_front();
+            self.waiting.pop_front();
             number
         })
     }
@@ -115,11 +108,11 @@ impl Quarantine {
 
 impl<T: ?Sized + Send + Sync> Files<T> {
     /// Makes room for as many descriptors as a leaf has, if the mode is on.
-    pub(crate) fn prepare_quarantine(structure: &mut Structure<'_, T>) -> Result<(), Error> {
-        if structure.quarantine.is_on() {
-            structure.reserved.prepare(1)?;
-            let numbers = &mut structure.quarantine.numbers;
-            numbers.try_reserve(BITS).map_err(|_| Error::NoMemory)?;
+    pub(crate) fn prepare_quarantine(writer: &mut WriteGuard<'_, T>) -> Result<(), Error> {
+        if writer.quarantine.is_on() {
+            writer.reserved.prepare(1)?;
+            let waiting = &mut writer.quarantine.waiting;
+            waiting.try_reserve(BITS).map_err(|_| Error::NoMemory)?;
         }
         Ok(())
     }
@@ -129,33 +122,33 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     /// [`prepare_quarantine`](Self::prepare_quarantine) first.
     pub(crate) fn enter_quarantine(
         &self,
-        structure: &mut Structure<'_, T>,
+        writer: &mut WriteGuard<'_, T>,
         number: usize,
     ) -> Notices {
         let mut notices = Notices::Few;
-        if structure.quarantine.numbers.len() >= MOST
-            && let Some((oldest, _)) = structure.quarantine.numbers.pop_front()
+        if writer.quarantine.waiting.len() >= MAX_WAITING
+            && let Some((oldest, _)) = writer.quarantine.waiting.pop_front()
         {
-            notices = self.end_quarantine(structure, oldest);
+            notices = self.free_quarantined(writer, oldest);
         }
-        let now = structure.quarantine.now;
-        structure.quarantine.numbers.push_back((number, now));
-        structure.reserved.add(place_of(number).0);
+        let now = writer.quarantine.now;
+        writer.quarantine.waiting.push_back((number, now));
+        writer.reserved.add(place_of(number).0);
         notices
     }
 
     /// Frees the descriptor that a call targets, if it is in quarantine.
     pub(crate) fn free_from_quarantine(
         &self,
-        structure: &mut Structure<'_, T>,
+        writer: &mut WriteGuard<'_, T>,
         (index, bit): (usize, usize),
     ) {
         let wanted = index * BITS + bit;
-        let numbers = &mut structure.quarantine.numbers;
-        let found = numbers.iter().position(|&(number, _)| number == wanted);
-        if let Some((number, _)) = found.and_then(|at| numbers.remove(at)) {
-            // The search that follows takes the notices.
-            let _ = self.end_quarantine(structure, number);
+        let waiting = &mut writer.quarantine.waiting;
+        let found = waiting.iter().position(|&(number, _)| number == wanted);
+        if let Some((number, _)) = found.and_then(|at| waiting.remove(at)) {
+            // The search that follows drains the lists.
+            let _ = self.free_quarantined(writer, number);
         }
     }
 
@@ -164,75 +157,75 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     /// `search` finds nothing and no error, other threads get the lock in between.
     pub(crate) fn count_search(
         &self,
-        structure: &mut Structure<'_, T>,
+        writer: &mut WriteGuard<'_, T>,
         min: usize,
-        mut search: impl FnMut(&mut Structure<'_, T>) -> Result<Option<Fd>, Error>,
+        mut search: impl FnMut(&mut WriteGuard<'_, T>) -> Result<Option<Fd>, Error>,
     ) -> Result<Fd, Error> {
         loop {
-            self.end_due(structure);
-            match search(structure) {
+            self.free_due(writer);
+            match search(writer) {
                 Ok(Some(fd)) => {
-                    Self::count_opens(structure, 1);
+                    Self::count_opens(writer, 1);
                     return Ok(fd);
                 }
-                Ok(None) => structure.let_others(),
-                Err(Error::TooManyFiles) if self.end_oldest(structure, min) => {}
+                Ok(None) => writer.let_others(),
+                Err(Error::TooManyFiles) if self.free_oldest(writer, min) => {}
                 Err(error) => return Err(error),
             }
         }
     }
 
     /// Counts opens, for the waiting descriptors.
-    pub(crate) fn count_opens(structure: &mut Structure<'_, T>, opens: usize) {
-        structure.quarantine.now += opens as u64;
+    pub(crate) fn count_opens(writer: &mut WriteGuard<'_, T>, opens: usize) {
+        writer.quarantine.now += opens as u64;
     }
 
     /// Frees the descriptors that have waited for long enough.
-    pub(crate) fn end_due(&self, structure: &mut Structure<'_, T>) {
-        while let Some(number) = structure.quarantine.pop_due() {
-            // The search that follows takes the notices.
-            let _ = self.end_quarantine(structure, number);
+    pub(crate) fn free_due(&self, writer: &mut WriteGuard<'_, T>) {
+        while let Some(number) = writer.quarantine.pop_due() {
+            // The search that follows drains the lists.
+            let _ = self.free_quarantined(writer, number);
         }
     }
 
     /// Finds the oldest descriptor from `min` to the limit.
-    fn oldest(&self, structure: &Structure<'_, T>, min: usize) -> Option<usize> {
-        let limit = self.room.limit();
-        let mut numbers = structure.quarantine.numbers.iter();
-        numbers.position(|&(number, _)| (min..limit).contains(&number))
+    fn oldest(&self, writer: &WriteGuard<'_, T>, min: usize) -> Option<usize> {
+        let limit = self.free_hint.limit();
+        let mut waiting = writer.quarantine.waiting.iter();
+        waiting.position(|&(number, _)| (min..limit).contains(&number))
     }
 
     /// Frees the oldest descriptor from `min` to the limit, since no other is left. Returns true if
     /// there was one.
-    fn end_oldest(&self, structure: &mut Structure<'_, T>, min: usize) -> bool {
-        let found = self.oldest(structure, min);
-        let oldest = found.and_then(|at| structure.quarantine.numbers.remove(at));
+    fn free_oldest(&self, writer: &mut WriteGuard<'_, T>, min: usize) -> bool {
+        let found = self.oldest(writer, min);
+        let oldest = found.and_then(|at| writer.quarantine.waiting.remove(at));
         if let Some((number, _)) = oldest {
-            // The search that follows takes the notices.
-            let _ = self.end_quarantine(structure, number);
+            // The search that follows drains the lists.
+            let _ = self.free_quarantined(writer, number);
         }
         oldest.is_some()
     }
 
     /// Frees the `count` oldest descriptors below the limit, or none if there are fewer. Returns
     /// true if it freed them.
-    pub(crate) fn end_several(&self, structure: &mut Structure<'_, T>, count: usize) -> bool {
-        let limit = self.room.limit();
-        let numbers = structure.quarantine.numbers.iter();
-        let waiting = numbers.filter(|&&(number, _)| number < limit).count();
-        waiting >= count && (0..count).all(|_| self.end_oldest(structure, 0))
+    pub(crate) fn free_several(&self, writer: &mut WriteGuard<'_, T>, count: usize) -> bool {
+        let limit = self.free_hint.limit();
+        let waiting = writer.quarantine.waiting.iter();
+        let waiting = waiting.filter(|&&(number, _)| number < limit).count();
+        waiting >= count && (0..count).all(|_| self.free_oldest(writer, 0))
     }
 
     /// Returns true if a search that finds nothing free would free a descriptor.
-    pub(crate) fn would_end_one(&self, structure: &Structure<'_, T>) -> bool {
-        self.oldest(structure, 0).is_some()
+    pub(crate) fn can_free_one(&self, writer: &WriteGuard<'_, T>) -> bool {
+        self.oldest(writer, 0).is_some()
     }
 
     /// Frees a descriptor that was removed from the list.
-    fn end_quarantine(&self, structure: &mut Structure<'_, T>, number: usize) -> Notices {
+    fn free_quarantined(&self, writer: &mut WriteGuard<'_, T>, number: usize) -> Notices {
         let (index, bit) = place_of(number);
-        structure.reserved.remove(index);
-        let leaf = structure.lock_leaf(index);
+        writer.reserved.remove(index);
+        let leaf = writer.lock_leaf(index);
         leaf.map_or(Notices::Few, |mut leaf| self.free_in(&mut leaf, index, bit))
     }
 }

@@ -4,12 +4,11 @@
 //! leaves nothing behind, and free it without a trace if a later step fails. While a descriptor is
 //! reserved, lookups and `close` return EBADF, `dup_to` onto it returns EBUSY, and `close_range`,
 //! fork and exec skip it.
-//! Reserved descriptors: they are taken and have no file yet.
 //!
-//! They belong to this table alone, also when it is shared by a fork. So the table keeps a list of
-//! the leaves with reservations. Such a leaf stays the table's own, and the child gets a copy at
-//! once (see [`share`](super::share)). So a reservation can always be installed or dropped without
-//! memory.
+//! A reserved descriptor is taken and has no file. It belongs to this table alone, also when the
+//! table is shared by a fork. So the table keeps a list of the leaves with reservations. Such a
+//! leaf stays the table's own, and the child gets a copy at once (see [`fork`](crate::fork)). So a
+//! reservation can always be installed or dropped without memory.
 
 use alloc::vec::Vec;
 use core::fmt;
@@ -20,7 +19,7 @@ use fdtable_base::fallible::OutOfMemory;
 use fdtable_base::room::Notices;
 
 use crate::pair::AT_ONCE;
-use crate::table::{LeafGuard, Structure, place_of, take};
+use crate::table::{LeafGuard, WriteGuard, place_of, take};
 use crate::{Error, Fd, FdFlags, FileRef, Files, RawFd};
 
 /// A descriptor that is taken and has no file yet. Dropping it frees the descriptor.
@@ -75,7 +74,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     ) -> Result<Reservation<'_, T>, Error> {
         flags.check()?;
         let min = Fd::new(min.into()).map_err(|_| Error::InvalidArgument)?;
-        if min.index() >= self.room.limit() {
+        if min.index() >= self.free_hint.limit() {
             return Err(Error::InvalidArgument);
         }
         let fd = self.reserve_lowest(min, flags)?;
@@ -216,8 +215,8 @@ impl Reserved {
 impl<T: ?Sized + Send + Sync> Files<T> {
     /// Reserves the lowest free descriptor that is `min` or more.
     pub(crate) fn reserve_lowest(&self, min: Fd, flags: FdFlags) -> Result<Fd, Error> {
-        let mut structure = self.tree.lock();
-        self.reserve_locked(&mut structure, min, flags)
+        let mut writer = self.tree.lock();
+        self.reserve_locked(&mut writer, min, flags)
     }
 
     /// Frees descriptors that the caller has reserved.
@@ -228,90 +227,89 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     }
 
     /// Frees descriptors that the caller has reserved, [`AT_ONCE`] in one hold of the lock.
-    pub(crate) fn unreserve_locked(&self, mut structure: Structure<'_, T>, fds: &[Fd]) {
+    pub(crate) fn unreserve_locked(&self, mut writer: WriteGuard<'_, T>, fds: &[Fd]) {
         for some in fds.chunks(AT_ONCE) {
             for &fd in some {
                 // Taken below.
-                let _ = self.free_reserved(&mut structure, fd);
+                let _ = self.free_reserved(&mut writer, fd);
             }
-            if self.room.has_notices() {
-                self.settle(&mut structure);
+            if self.free_hint.has_notices() {
+                self.drain_and_hint(&mut writer);
             }
-            structure.let_others();
+            writer.let_others();
         }
-        let woken = Self::take_waiters(&mut structure);
-        drop(structure);
+        let woken = Self::take_waiters(&mut writer);
+        drop(writer);
         drop(woken);
     }
 
     fn reserve_locked(
         &self,
-        structure: &mut Structure<'_, T>,
+        writer: &mut WriteGuard<'_, T>,
         min: Fd,
         flags: FdFlags,
     ) -> Result<Fd, Error> {
         let mut reserve = |leaf: &mut LeafGuard<'_, T>, bit: usize| take(leaf, bit, flags, None);
-        let fd = self.count_search(structure, min.index(), |structure| {
+        let fd = self.count_search(writer, min.index(), |writer| {
             // In each hold of the lock: another reservation may have used the memory.
-            structure.reserved.prepare(1)?;
+            writer.reserved.prepare(1)?;
             match min {
-                Fd::MIN => self.search_lowest(structure, &mut reserve),
-                min => self.search_lowest_from(structure, min, &mut reserve),
+                Fd::MIN => self.search_lowest(writer, &mut reserve),
+                min => self.search_lowest_from(writer, min, &mut reserve),
             }
         })?;
-        structure.reserved.add(place_of(fd.index()).0);
+        writer.reserved.add(place_of(fd.index()).0);
         Ok(fd)
     }
 
     /// Installs a file at a descriptor that the caller has reserved.
     pub(crate) fn install(&self, fd: Fd, file: Ref<T>) {
         let (index, bit) = place_of(fd.index());
-        let mut structure = self.tree.lock();
-        structure.reserved.remove(index);
+        let mut writer = self.tree.lock();
+        writer.reserved.remove(index);
         let before = {
-            let leaf = structure.lock_leaf(index);
+            let leaf = writer.lock_leaf(index);
             let mut leaf = leaf.expect("a leaf with a reservation stays");
             leaf.exchange(bit, Some(file))
         };
         debug_assert!(before.is_none(), "only its holder installs a reservation");
-        let woken = Self::take_waiters(&mut structure);
-        drop(structure);
+        let woken = Self::take_waiters(&mut writer);
+        drop(writer);
         drop(woken);
     }
 
     /// Frees a descriptor that the caller has reserved.
     pub(crate) fn unreserve(&self, fd: Fd) {
-        let mut structure = self.tree.lock();
-        let notices = self.free_reserved(&mut structure, fd);
-        let woken = Self::take_waiters(&mut structure);
-        drop(structure);
+        let mut writer = self.tree.lock();
+        let notices = self.free_reserved(&mut writer, fd);
+        let woken = Self::take_waiters(&mut writer);
+        drop(writer);
         drop(woken);
-        self.look_at(notices);
+        self.drain_if_many(notices);
     }
 
     /// Frees a reserved descriptor that was open before. It goes into quarantine, if that is on and
     /// there is memory.
     #[cfg(feature = "std")]
     pub(crate) fn unreserve_closed(&self, fd: Fd) {
-        let mut structure = self.tree.lock();
-        let waits =
-            structure.quarantine.is_on() && Self::prepare_quarantine(&mut structure).is_ok();
+        let mut writer = self.tree.lock();
+        let waits = writer.quarantine.is_on() && Self::prepare_quarantine(&mut writer).is_ok();
         let notices = if waits {
-            structure.reserved.remove(place_of(fd.index()).0);
-            self.enter_quarantine(&mut structure, fd.index())
+            writer.reserved.remove(place_of(fd.index()).0);
+            self.enter_quarantine(&mut writer, fd.index())
         } else {
-            self.free_reserved(&mut structure, fd)
+            self.free_reserved(&mut writer, fd)
         };
-        let woken = Self::take_waiters(&mut structure);
-        drop(structure);
+        let woken = Self::take_waiters(&mut writer);
+        drop(writer);
         drop(woken);
-        self.look_at(notices);
+        self.drain_if_many(notices);
     }
 
-    fn free_reserved(&self, structure: &mut Structure<'_, T>, fd: Fd) -> Notices {
+    fn free_reserved(&self, writer: &mut WriteGuard<'_, T>, fd: Fd) -> Notices {
         let (index, bit) = place_of(fd.index());
-        structure.reserved.remove(index);
-        let leaf = structure.lock_leaf(index);
+        writer.reserved.remove(index);
+        let leaf = writer.lock_leaf(index);
         debug_assert!(leaf.is_some(), "a leaf with a reservation stays");
         leaf.map_or(Notices::Few, |mut leaf| self.free_in(&mut leaf, index, bit))
     }

@@ -1,4 +1,4 @@
-//! The table: which descriptors are taken, and the file of each.
+//! The state of a table below its operations: leaves, what is kept in each, and the two paths.
 //!
 //! Descriptors are in leaves of 64 (see [`fdtable_base::leaf`]), and leaves in a tree whose nodes
 //! can be shared with other tables (see [`fdtable_base::tree`]). A descriptor that is taken and has
@@ -6,16 +6,16 @@
 //!
 //! # Fast path and slow path
 //!
-//! A change takes one of two paths. The fast path passes the tree's gate, locks the one or two
-//! leaves that it changes, and writes no other cache line. It is open while these leaves exist and
-//! belong to the table alone. All else takes the slow path, with the lock of the structure: making,
-//! sharing and removing leaves, searches, reservations.
+//! A change takes one of two paths. The fast path locks the one or two leaves that it changes, and
+//! writes no other cache line. It is open while these leaves exist and belong to the table alone,
+//! and while no feature has closed it for the whole table. The slow path holds the lock of the
+//! table: it makes, shares and removes leaves, searches, and reserves.
 //!
 //! | | fast path | slow path |
 //! |---|---|---|
 //! | look up | no lock | |
-//! | open the lowest | in the leaf that the [`Room`](fdtable_base::room::Room) hints at | search, in `lowest` |
-//! | open two of the lowest | in that leaf, if it has two | search, in `several` |
+//! | open the lowest | in the leaf that the free hint names | search, in `open` |
+//! | open two of the lowest | in that leaf, if it has two | search, in `pair` |
 //! | open any | in the leaf that the CPU has claimed | claim, in `any` |
 //! | close, flags, `dup_to` | in the descriptor's own leaf | make or copy the leaf |
 //! | reserve, install, ranges, fork | | always |
@@ -27,6 +27,14 @@
 //!
 //! Nothing is dropped with a lock held: removed files are returned to the caller, or are in a value
 //! that is dropped after the lock is released.
+//!
+//! # Idle leaves
+//!
+//! Opens and closes come in bursts. If a leaf were freed as soon as it is empty, consecutive bursts
+//! would each make it and free it, and clear its bytes. So the last few leaves of a table that
+//! became empty stay where they are. An idle leaf is removed when as many others have become empty
+//! after it, if it is still empty. A search finds an idle leaf like any other, and an open takes
+//! its descriptors without a special case.
 
 use fdtable_base::bitmap::BITS;
 use fdtable_base::counted::Ref;
@@ -45,16 +53,16 @@ use crate::{Error, Fd, FdFlags, Files, RawFd};
 /// A limit above the highest descriptor has no effect.
 pub(crate) const MAX_LIMIT: usize = Fd::MAX.index() + 1;
 
-pub(crate) type Tree<T> = tree::Tree<T, Notes, Numbers>;
-pub(crate) type Entry<'e, T> = tree::Entry<'e, T, Notes, Numbers>;
-pub(crate) type Found<'e, T> = tree::Found<'e, T, Notes, Numbers>;
-pub(crate) type Leaf<T> = leaf::Leaf<T, Notes>;
-pub(crate) type LeafGuard<'l, T> = leaf::LeafGuard<'l, T, Notes>;
-pub(crate) type LeafRef<'s, T> = leaf::LeafRef<'s, T, Notes>;
-pub(crate) type Structure<'t, T> = tree::Structure<'t, T, Notes, Numbers>;
+pub(crate) type Tree<T> = tree::Tree<T, LeafMeta, TableState>;
+pub(crate) type ReadGuard<'e, T> = tree::Entry<'e, T, LeafMeta, TableState>;
+pub(crate) type UnlockedLeaf<'e, T> = tree::Found<'e, T, LeafMeta, TableState>;
+pub(crate) type Leaf<T> = leaf::Leaf<T, LeafMeta>;
+pub(crate) type LeafGuard<'l, T> = leaf::LeafGuard<'l, T, LeafMeta>;
+pub(crate) type LeafRef<'s, T> = leaf::LeafRef<'s, T, LeafMeta>;
+pub(crate) type WriteGuard<'t, T> = tree::Structure<'t, T, LeafMeta, TableState>;
 
-/// The data that the lock of the structure guards besides the nodes.
-pub(crate) struct Numbers {
+/// The data that the lock of the table guards besides the nodes.
+pub(crate) struct TableState {
     /// Inclusive upper bound for the limit.
     pub(crate) hard_limit: usize,
     pub(crate) reserved: Reserved,
@@ -67,11 +75,11 @@ pub(crate) struct Numbers {
 
 /// The data of the table in each leaf.
 #[derive(Default)]
-pub(crate) struct Notes {
+pub(crate) struct LeafMeta {
     pub(crate) mark: Mark,
     /// The CPU that allocates any descriptor here, counted from 1; 0 for none.
     pub(crate) claim: u16,
-    /// The next leaf with a notice, which [`Room`](fdtable_base::room::Room) reads and writes.
+    /// The next leaf on the same freed-leaf list, which the free hint reads and writes.
     pub(crate) next_notice: u32,
     /// The tags of the descriptors, once one has a tag.
     pub(crate) tags: Option<Tags>,
@@ -83,13 +91,14 @@ pub(crate) enum Mark {
     /// Searches look at it.
     #[default]
     Open,
-    /// It was full, and is marked so in the tree: searches skip it.
-    Passed,
-    /// It is marked as full, but has a notice: a descriptor was freed since.
-    Noticed,
+    /// It was full when a search looked, and is marked so in the tree: searches skip it.
+    Full,
+    /// It is marked as full in the tree, but a descriptor was freed since: it is on a freed-leaf
+    /// list.
+    FreedSince,
 }
 
-impl Numbers {
+impl TableState {
     pub(crate) fn new() -> Self {
         Self {
             hard_limit: MAX_LIMIT,
@@ -103,18 +112,21 @@ impl Numbers {
     }
 }
 
-impl Notes {
+impl LeafMeta {
     /// Returns true if a close has nothing else to do: there are no tags, and either no search has
-    /// passed over the leaf, or the notice is already left.
+    /// marked the leaf as full, or the leaf is already on a freed-leaf list.
     #[inline(always)]
     pub(crate) fn is_plain(&self) -> bool {
-        self.mark != Mark::Passed && self.tags.is_none()
+        self.mark != Mark::Full && self.tags.is_none()
     }
 }
 
-impl LeafState for Notes {
+impl LeafState for LeafMeta {
     fn try_copy(&self) -> Result<Self, OutOfMemory> {
-        debug_assert!(self.mark != Mark::Noticed, "notices are taken before");
+        debug_assert!(
+            self.mark != Mark::FreedSince,
+            "a fork drains the lists first"
+        );
         // A claim belongs to one table.
         Ok(Self {
             mark: self.mark,
@@ -134,20 +146,20 @@ impl LeafState for Notes {
 
 /// How the fast path is tried.
 #[derive(Clone, Copy)]
-pub(crate) enum Way {
+pub(crate) enum LockMode {
     /// The common case: the thread is in no section, and the lock of the leaf is free. There are no
     /// calls, so no registers have to be saved around them.
-    Prompt,
+    Try,
     /// The general case.
-    Patient,
+    Block,
 }
 
-impl Way {
+impl LockMode {
     #[inline(always)]
-    pub(crate) fn enter<T: ?Sized + Send + Sync>(self, tree: &Tree<T>) -> Option<Entry<'_, T>> {
+    pub(crate) fn enter<T: ?Sized + Send + Sync>(self, tree: &Tree<T>) -> Option<ReadGuard<'_, T>> {
         match self {
-            Self::Prompt => tree.try_enter(),
-            Self::Patient => tree.enter(),
+            Self::Try => tree.try_enter(),
+            Self::Block => tree.enter(),
         }
     }
 
@@ -155,38 +167,38 @@ impl Way {
     #[inline(always)]
     pub(crate) fn lock_by_walk<'e, T: ?Sized + Send + Sync>(
         self,
-        entry: &'e Entry<'_, T>,
+        reader: &'e ReadGuard<'_, T>,
         index: usize,
     ) -> Option<LeafGuard<'e, T>> {
         match self {
-            Self::Prompt => entry.try_lock_by_walk(index),
-            Self::Patient => entry.lock_leaf(index),
+            Self::Try => reader.try_lock_by_walk(index),
+            Self::Block => reader.lock_leaf(index),
         }
     }
 
     #[inline(always)]
-    pub(crate) fn lock_found<'e, T: ?Sized + Send + Sync>(
+    pub(crate) fn lock_leaf<'e, T: ?Sized + Send + Sync>(
         self,
-        found: Found<'e, T>,
+        found: UnlockedLeaf<'e, T>,
     ) -> Option<LeafGuard<'e, T>> {
         match self {
-            Self::Prompt => found.try_lock(),
-            Self::Patient => found.lock(),
+            Self::Try => found.try_lock(),
+            Self::Block => found.lock(),
         }
     }
 }
 
 impl<T: ?Sized + Send + Sync> Files<T> {
-    /// Makes a leaf writable, and able to have notices.
-    pub(crate) fn own(
+    /// Makes a leaf writable, and prepares the list on which its frees are reported.
+    pub(crate) fn make_writable(
         &self,
-        structure: &mut Structure<'_, T>,
+        writer: &mut WriteGuard<'_, T>,
         index: usize,
     ) -> Result<(), OutOfMemory> {
         if index > 0 {
-            self.room.prepare()?;
+            self.free_hint.prepare()?;
         }
-        structure.own(index)
+        writer.own(index)
     }
 
     /// Locks the leaf of a descriptor that may be open, and calls `change`. Takes the fast path if
@@ -197,43 +209,43 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         change: impl FnOnce(&mut LeafGuard<'_, T>) -> R,
     ) -> Result<R, Error> {
         let number = index_of(fd);
-        if let Some(entry) = self.tree.enter()
-            && let Some(mut leaf) = entry.lock_leaf(number / BITS)
+        if let Some(reader) = self.tree.enter()
+            && let Some(mut leaf) = reader.lock_leaf(number / BITS)
         {
             return Ok(change(&mut leaf));
         }
-        let mut structure = self.tree.lock();
-        self.own_open(&mut structure, number)?;
-        let mut leaf = structure.lock_leaf(number / BITS).ok_or(Error::BadFd)?;
+        let mut writer = self.tree.lock();
+        self.make_open_writable(&mut writer, number)?;
+        let mut leaf = writer.lock_leaf(number / BITS).ok_or(Error::BadFd)?;
         Ok(change(&mut leaf))
     }
 
     /// Makes the leaf of an open descriptor writable. Another descriptor is not worth a copy.
-    pub(crate) fn own_open(
+    pub(crate) fn make_open_writable(
         &self,
-        structure: &mut Structure<'_, T>,
+        writer: &mut WriteGuard<'_, T>,
         number: usize,
     ) -> Result<(), Error> {
         let (index, bit) = place_of(number);
         // A thread that gets EBADF finds the descriptor free.
-        if structure.leaf(index).is_none_or(|leaf| leaf.is_vacant(bit)) {
+        if writer.leaf(index).is_none_or(|leaf| leaf.is_vacant(bit)) {
             return Err(Error::BadFd);
         }
-        Ok(self.own(structure, index)?)
+        Ok(self.make_writable(writer, index)?)
     }
 
-    /// Removes a leaf if it is empty, unclaimed and without a notice.
-    pub(crate) fn remove_if_empty(structure: &mut Structure<'_, T>, index: usize) {
+    /// Removes a leaf if it is empty, unclaimed and on no freed-leaf list.
+    pub(crate) fn remove_if_empty(writer: &mut WriteGuard<'_, T>, index: usize) {
         // Checked before, since a shared leaf is removed even if it is not empty.
-        if Self::is_empty(structure, index) {
+        if Self::is_empty(writer, index) {
             // It stays if there is no memory, which does no harm. It has no files to release.
-            drop(structure.remove_if(index, may_go));
+            drop(writer.remove_if(index, may_go));
         }
     }
 
     /// Returns true if a leaf exists that [`remove_if_empty`](Self::remove_if_empty) would remove.
-    pub(crate) fn is_empty(structure: &Structure<'_, T>, index: usize) -> bool {
-        structure.lock_leaf(index).is_some_and(|leaf| may_go(&leaf))
+    pub(crate) fn is_empty(writer: &WriteGuard<'_, T>, index: usize) -> bool {
+        writer.lock_leaf(index).is_some_and(|leaf| may_go(&leaf))
     }
 }
 
@@ -266,26 +278,26 @@ impl Idle {
 impl<T: ?Sized + Send + Sync> Files<T> {
     /// Leaves an empty leaf idle, and removes the one that was idle longest. That one stays if it
     /// is in `kept`, since opens are to look there, or if it is not empty.
-    pub(crate) fn leave_idle(structure: &mut Structure<'_, T>, index: usize, kept: [usize; 2]) {
+    pub(crate) fn leave_idle(writer: &mut WriteGuard<'_, T>, index: usize, kept: [usize; 2]) {
         if index != 0
-            && Self::is_empty(structure, index)
-            && let Some(before) = structure.idle.note(index)
+            && Self::is_empty(writer, index)
+            && let Some(before) = writer.idle.note(index)
             && !kept.contains(&before)
         {
-            Self::remove_if_empty(structure, before);
+            Self::remove_if_empty(writer, before);
         }
     }
 
     /// Removes the leaves that are idle, also those that opens look at: the next open searches.
-    pub(crate) fn remove_idle(structure: &mut Structure<'_, T>) {
-        let idle = core::mem::take(&mut structure.idle);
+    pub(crate) fn remove_idle(writer: &mut WriteGuard<'_, T>) {
+        let idle = core::mem::take(&mut writer.idle);
         for index in idle.leaves {
-            Self::remove_if_empty(structure, index as usize);
+            Self::remove_if_empty(writer, index as usize);
         }
     }
 }
 
-/// Returns true if a leaf is empty, unclaimed and without a notice.
+/// Returns true if a leaf is empty, unclaimed and on no freed-leaf list.
 fn may_go<T: ?Sized>(leaf: &LeafGuard<'_, T>) -> bool {
     leaf.open.bits() == 0 && leaf.state().claim == 0 && leaf.state().mark == Mark::Open
 }

@@ -5,19 +5,17 @@
 //! owner *tags* its descriptor, and from then on only a close with that tag succeeds; one without a
 //! tag, or with another tag, is refused. Calls that close by the range
 //! ([`close_range`](crate::Files::close_range), [`exec`](crate::Files::exec)) ignore tags. Children
-//! inherit tags. A table without tags pays no cost for them.
+//! inherit tags.
 //!
-//! Owner tags: which callers may close a descriptor.
-//!
-//! A leaf has tags once one of its descriptors has one. A newly opened descriptor has no tag: its
-//! tag is 0.
+//! A newly opened descriptor has the tag 0, which is none. A leaf has a table of tags once one of
+//! its descriptors has one. A table without tags pays no cost for them.
 
 use alloc::boxed::Box;
 
 use fdtable_base::bitmap::BITS;
 use fdtable_base::fallible::{OutOfMemory, try_box};
 
-use crate::table::{LeafGuard, Notes, index_of, place_of};
+use crate::table::{LeafGuard, LeafMeta, index_of, place_of};
 use crate::{Error, Files, RawFd};
 
 impl<T: ?Sized + Send + Sync> Files<T> {
@@ -91,7 +89,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
 /// The tags of one leaf.
 pub(crate) type Tags = Box<[u64; BITS]>;
 
-impl Notes {
+impl LeafMeta {
     pub(crate) fn copy_tags(&self) -> Result<Option<Tags>, OutOfMemory> {
         self.tags.as_deref().map(|tags| try_box(*tags)).transpose()
     }

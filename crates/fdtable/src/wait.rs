@@ -1,15 +1,10 @@
-//! Waiting for a free descriptor.
+//! Waiting for a free descriptor, and for other changes of a table.
 //!
-//! While a thread or task waits, opens and closes of the table wait for one lock. While none waits,
-//! the feature costs nothing.
-//!
-//! Waiters: threads and tasks that wait until a descriptor is free, until a reservation ends, or
-//! until no thread uses a file through a descriptor.
-//!
-//! While there are waiters, the tree's gate is shut, so that every change takes the slow path. A
-//! change there that frees a descriptor, or ends a reservation or a use, takes the waiters and
-//! wakes them after the lock is released. They check again, and wait again if their condition is
-//! not met. Without waiters this costs nothing.
+//! Threads and tasks wait until a descriptor is free, a reservation ends, or no thread uses a file
+//! through a descriptor. While there are waiters, the fast path is closed, so every change holds
+//! the lock of the table. A change that may meet a condition takes the waiters and wakes them after
+//! the lock is released. They check again, and wait again if their condition is not met. Without
+//! waiters this costs nothing.
 
 use alloc::vec::Vec;
 use core::mem;
@@ -17,7 +12,7 @@ use core::task::{Context, Poll, Waker};
 
 use fdtable_base::unwind;
 
-use crate::table::Structure;
+use crate::table::WriteGuard;
 use crate::{Error, Files};
 
 impl<T: ?Sized + Send + Sync> Files<T> {
@@ -31,7 +26,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     /// [`Error::NoMemory`] (ENOMEM) if there is no memory to register the task, or to search.
     pub fn poll_free(&self, context: &mut Context<'_>) -> Poll<Result<(), Error>> {
         let waiter = Waiter::Task(context.waker().clone());
-        match self.ask_or_wait(waiter, |table, structure| table.has_free(structure)) {
+        match self.ask_or_wait(waiter, |table, writer| table.has_free(writer)) {
             Ok(Some(())) => Poll::Ready(Ok(())),
             Ok(None) => Poll::Pending,
             Err(error) => Poll::Ready(Err(error)),
@@ -59,14 +54,14 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     /// [`Error::NoMemory`] (ENOMEM) as for [`poll_free`](Self::poll_free).
     #[cfg(feature = "std")]
     pub fn wait_free(&self) -> Result<(), Error> {
-        self.wait(|table, structure| table.has_free(structure))
+        self.wait(|table, writer| table.has_free(writer))
     }
 
-    /// Waits until `ask` returns a value. It is called with the lock of the structure held.
+    /// Waits until `ask` returns a value. It is called with the lock of the table held.
     #[cfg(feature = "std")]
     pub(crate) fn wait<R>(
         &self,
-        ask: impl Fn(&Self, &mut Structure<'_, T>) -> Result<Option<R>, Error>,
+        ask: impl Fn(&Self, &mut WriteGuard<'_, T>) -> Result<Option<R>, Error>,
     ) -> Result<R, Error> {
         loop {
             let thread = Waiter::Thread(std::thread::current());
@@ -161,36 +156,36 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     pub(crate) fn ask_or_wait<R>(
         &self,
         waiter: Waiter,
-        ask: impl FnOnce(&Self, &mut Structure<'_, T>) -> Result<Option<R>, Error>,
+        ask: impl FnOnce(&Self, &mut WriteGuard<'_, T>) -> Result<Option<R>, Error>,
     ) -> Result<Option<R>, Error> {
         // Dropped after the lock.
         let mut waiter = Some(waiter);
-        let mut structure = self.tree.lock();
+        let mut writer = self.tree.lock();
         // Shut before `ask`: a change that comes after it sees the waiter.
-        structure.shut_gate();
-        let answer = ask(self, &mut structure);
+        writer.shut_gate();
+        let answer = ask(self, &mut writer);
         if matches!(answer, Ok(None)) {
-            let first = structure.waiters.0.is_empty();
-            match structure.waiters.add(&mut waiter) {
+            let first = writer.waiters.0.is_empty();
+            match writer.waiters.add(&mut waiter) {
                 // It stays shut until the waiters are taken.
                 Ok(()) if first => return answer,
                 Ok(()) => {}
                 Err(error) => {
-                    structure.open_gate();
+                    writer.open_gate();
                     return Err(error);
                 }
             }
         }
-        structure.open_gate();
+        writer.open_gate();
         answer
     }
 
     /// Takes all waiters after a change.
-    pub(crate) fn take_waiters(structure: &mut Structure<'_, T>) -> Woken {
-        if structure.waiters.0.is_empty() {
+    pub(crate) fn take_waiters(writer: &mut WriteGuard<'_, T>) -> Woken {
+        if writer.waiters.0.is_empty() {
             return Woken(Vec::new());
         }
-        structure.open_gate();
-        Woken(mem::take(&mut structure.waiters.0))
+        writer.open_gate();
+        Woken(mem::take(&mut writer.waiters.0))
     }
 }

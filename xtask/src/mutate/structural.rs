@@ -692,13 +692,13 @@ pub(super) const TABLE: &[Structural] = &[
         name: "open-that-does-not-confirm-its-hint",
         file: "fdtable/src/open.rs",
         model: "loom::an_open_meets_closes_in_its_leaf_and_below",
-        changes: &[(r"|| !self.room.is_confirmed(hint)", "")],
+        changes: &[(r"|| !self.free_hint.is_confirmed(hint)", "")],
     },
     Structural {
         name: "pair-that-does-not-confirm-its-hint",
         file: "fdtable/src/pair.rs",
         model: "loom::a_pair_meets_closes_in_its_leaf_and_below",
-        changes: &[(r"|| !self.room.is_confirmed(hint)", "")],
+        changes: &[(r"|| !self.free_hint.is_confirmed(hint)", "")],
     },
     Structural {
         name: "first-leaf-that-is-looked-at-once",
