@@ -611,7 +611,7 @@ fn a_close_range_meets_a_close() {
         assert_eq!(
             files.get(4).err(),
             Some(Error::BadFd),
-            "whoever closes it has"
+            "one of the two has closed it"
         );
         let closed = join(closer);
         assert!(closed == Ok(()) || closed == Err(Error::BadFd));
@@ -669,7 +669,7 @@ fn flags_meet_an_open() {
 
 /// A range removes a whole leaf before opens know that there is room.
 #[test]
-fn who_finds_what_a_range_has_closed_opens_no_higher_number() {
+fn an_open_after_ebadf_from_a_range_takes_no_higher_descriptor() {
     explore(2, || {
         let (fates, files) = table(&[0]);
         let file = files.get(0).expect("it is open");

@@ -71,10 +71,11 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     #[inline]
     pub fn open(&self, file: FileRef<T>, flags: FdFlags) -> Result<Fd, Error> {
         flags.check()?;
+        let file = file.0;
         // Nearly always the lock of the leaf is free. Then this makes no calls.
         let opened = match self.tree.try_enter() {
-            Some(reader) => self.open_hinted(&reader, file.0, flags, LockMode::Try),
-            None => Err(file.0),
+            Some(reader) => self.open_hinted(&reader, file, flags, LockMode::Try),
+            None => Err(file),
         };
         opened.or_else(|file| self.open_blocking(file, flags))
     }

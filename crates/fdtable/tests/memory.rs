@@ -22,7 +22,7 @@ struct Counting;
 static BYTES: AtomicIsize = AtomicIsize::new(0);
 
 fn count(bytes: usize, sign: isize) {
-    // Relaxed: a sum. Who reads it has joined the threads that add.
+    // Relaxed: a sum. The reader has joined the threads that add.
     BYTES.fetch_add(bytes.cast_signed() * sign, Relaxed);
 }
 
@@ -49,7 +49,7 @@ const MANY: RawFd = 200_000;
 const FEW: RawFd = 100;
 
 /// A table may keep that much more than one that never was large: the leaves whose notices nobody
-/// has taken yet, 16 for each processor, and the nodes above them. It had two megabytes.
+/// has taken yet, 16 for each CPU, and the nodes above them. It had two megabytes.
 const LITTLE: isize = 128 * 1024;
 
 /// What the runner of tests may take meanwhile, and what is kept of a thread for the next one.
@@ -249,7 +249,7 @@ fn burst(files: &Files<()>) {
         files.open(file.clone(), NONE).expect("there is room");
     }
     close_all(files, 1..=300);
-    // Whoever opens next takes the notices.
+    // The next search drains the lists.
     let fd = files.open(file, NONE).expect("there is room");
     files.close(fd).expect("it is open");
 }

@@ -230,7 +230,7 @@ fn a_waker_may_use_the_table() {
 }
 
 #[test]
-fn a_table_may_go_while_somebody_waits() {
+fn a_table_may_end_while_a_task_waits() {
     let files = full(1);
     let count = Arc::new(Count::default());
     assert!(count.poll(&files).is_pending());
