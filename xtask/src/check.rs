@@ -14,7 +14,7 @@ pub(crate) fn run(arguments: &[String]) -> Result {
         Process::cargo("fmt").words("--all --check").run()
     })?;
     steps.step(
-        "layers: no unsafe and no ordering above base",
+        "layers: no unsafe and no ordering above the lowest crates",
         layers::check,
     )?;
     steps.step("style: comments, documents, subjects", tidy::check)?;
@@ -57,9 +57,9 @@ const FEATURES: &[&str] = &[
     // Not a default member of the workspace.
     "-p xtask",
     // Where memory fails, and where it is counted, without slabs.
-    "-p fdtable --features global-heap --test out_of_memory --test memory --test fork",
+    "-p fdtable --no-default-features --features std --test out_of_memory --test memory --test fork",
     // Every block between red zones, and poisoned when it is free. Listings do not mind.
-    "-p fdtable --features slab-debug,serde --test superblock --test against_oracle \
+    "-p fdtable -p fdtable-slab --features fdtable-slab/debug,fdtable/serde --test superblock --test against_oracle \
      --test listing_serialized",
 ];
 

@@ -207,14 +207,14 @@ fn stress() -> Result<Verdict> {
     let table = cargo("stress", "test --profile ci --no-fail-fast -p fdtable").words(&tests);
     let slabs = cargo(
         "stress",
-        "test --profile ci --no-fail-fast -p fdtable-base --lib stress",
+        "test --profile ci --no-fail-fast -p fdtable-slab --lib stress",
     );
     all([table, slabs].map(|process| process.env("FDTABLE_STRESS_SECONDS", STRESS_SECONDS)))
 }
 
 fn properties() -> Result<Verdict> {
     let suites = [
-        "-p fdtable-base --lib histories",
+        "-p fdtable-slab -p fdtable-objects --lib histories",
         "-p fdtable --test against_oracle --test against_host",
         "-p fdtable --test private_against_map --test quarantine",
         "-p fdtable-vfs --test events_against_host --test locks_against_host",
@@ -238,7 +238,8 @@ fn leaks() -> Result<Verdict> {
     let sanitized = |leaks: &str| {
         let process = cargo("leaks", &format!("+{nightly} test --no-fail-fast"));
         process
-            .words("-p fdtable-base -p fdtable --features fdtable/global-heap --lib --tests")
+            .words("-p fdtable-sync -p fdtable-objects -p fdtable --no-default-features")
+            .words("--features fdtable/std --lib --tests")
             .words("--target x86_64-unknown-linux-gnu")
             .env("RUSTFLAGS", "-Zsanitizer=address")
             .env("RUSTDOCFLAGS", "-Zsanitizer=address")
@@ -261,14 +262,14 @@ fn threads() -> Result<Verdict> {
 fn allocations() -> Result<Verdict> {
     all([cargo(
         "allocations",
-        "test --no-fail-fast -p fdtable --features global-heap",
+        "test --no-fail-fast -p fdtable --no-default-features --features std",
     )])
 }
 
 fn slab_debug() -> Result<Verdict> {
     all([cargo(
         "slab-debug",
-        "test --no-fail-fast -p fdtable-base -p fdtable --features fdtable/slab-debug",
+        "test --no-fail-fast -p fdtable-slab -p fdtable-objects -p fdtable --features fdtable-slab/debug",
     )])
 }
 
@@ -282,7 +283,8 @@ fn bare_metal() -> Result<Verdict> {
         .read()?;
     let is_installed = |target: &&&str| installed.lines().any(|line| line == **target);
     let targets: Vec<&&str> = BARE_METAL.iter().filter(is_installed).collect();
-    let check = "check -p fdtable-base -p fdtable --no-default-features --features fdtable/serde";
+    let check = "check -p fdtable-sync -p fdtable-slab -p fdtable-objects -p fdtable \
+                 --no-default-features --features fdtable/slab,fdtable/serde";
     // The host is checked too: it has no `std` then.
     let mut checks = vec![cargo("bare-metal", check)];
     for target in &targets {

@@ -1,6 +1,6 @@
 //! `layers`: `unsafe` and memory orderings are in the lowest layer alone.
 //!
-//! That layer is `crates/base`; the heaps of rivals have one of their own, `lab/heap`. The C
+//! That layer is `crates/sync`, `crates/slab` and `crates/objects`; the heaps of rivals have one of their own, `lab/heap`. The C
 //! interface in `kernel/posix` is `unsafe` towards its callers and has no orderings. The tracer in
 //! `lab/conflict-tracer` steps machine code, for development only: nothing that is shipped
 //! depends on it. It asks for a promise, which `lab/bench` gives in one file.
@@ -24,7 +24,9 @@ const ORDERINGS: &[&str] = &["Relaxed", "Acquire", "Release", "AcqRel", "SeqCst"
 
 /// Crates that are shipped, or that what is shipped stands on.
 const WITHOUT_TRACER: &[&str] = &[
-    "crates/base",
+    "crates/sync",
+    "crates/slab",
+    "crates/objects",
     "crates/fdtable",
     "kernel/vfs",
     "kernel/posix",

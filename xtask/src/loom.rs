@@ -1,4 +1,4 @@
-//! `loom`: explores the models of `crates/base` and `crates/fdtable` with the model checker loom.
+//! `loom`: explores the models of the crates with the model checker loom.
 //!
 //! They are in the sources, beside what they explore, and in those tests of `crates/fdtable` that
 //! judge a table by what can be seen from outside. Two-thread models that are small enough are
@@ -183,7 +183,8 @@ impl Exploration {
 /// The build of everything that has models.
 pub(crate) fn build() -> Process {
     Process::cargo("test")
-        .words("--package fdtable-base --package fdtable --profile loom --lib")
+        .words("--package fdtable-sync --package fdtable-slab --package fdtable-objects")
+        .words("--package fdtable --profile loom --lib")
         .words("--test linearizable --test races")
         .env("RUSTFLAGS", "--cfg loom")
         .env("CARGO_TARGET_DIR", target().join("loom"))
@@ -229,8 +230,8 @@ mod tests {
     #[test]
     fn a_binary_is_named_without_its_hash() {
         assert_eq!(
-            stem(Path::new("/target/deps/fdtable_base-0123abcd")),
-            "fdtable_base"
+            stem(Path::new("/target/deps/fdtable_sync-0123abcd")),
+            "fdtable_sync"
         );
     }
 }

@@ -1,10 +1,10 @@
-//! `cargo xtask mutate`: shows that the models notice each ordering and fence of `crates/base`.
+//! `cargo xtask mutate`: shows that the models notice each ordering and fence of the lowest crates.
 //!
 //! Two kinds of mutation are tried, and a model must fail under each:
 //!
 //! - Every ordering that is not `Relaxed`, and every fence, weakened one at a time. They are found
 //!   in the source (`source`) and weakened at run time, without a new build: under `cfg(loom)`, the
-//!   atomics of the crate look at their caller's place (`crates/base/src/sync/atomic.rs`). A run
+//!   atomics of the crate look at their caller's place (`crates/sync/src/platform/atomic.rs`). A run
 //!   that records these places says which models can catch a mutation. Mutations that no model
 //!   catches are on a list, with reasons (`allowed`); the list must be exact.
 //! - Checks, locks and steps that are left out: a table of texts to replace, in a copy that is
@@ -28,19 +28,19 @@ mod structural;
 use source::Site;
 use structural::{Copy, TABLE};
 
-/// Where the sources are, below the root of the workspace.
-const SOURCES: &str = "crates/base/src/";
+/// The crates with orderings, below `crates`.
+const CRATES: [&str; 3] = ["sync", "slab", "objects"];
 
 /// Files and directories that are no part of the product: models and tests, and the definitions of
 /// atomics and fences, which are mutated where they are used.
 const NOT_PRODUCT: [&str; 9] = [
     "fence",
     "fence.rs",
+    "loom.rs",
     "model.rs",
-    "models.rs",
+    "platform",
+    "platform.rs",
     "stress.rs",
-    "sync",
-    "sync.rs",
     "tests",
     "tests.rs",
 ];
@@ -158,7 +158,9 @@ pub(crate) fn mutate(arguments: &[String]) -> Result {
 /// Finds every mutation of an ordering or a fence.
 fn enumerate() -> Result<Vec<Mutation>> {
     let mut files = Vec::new();
-    product_files(&root().join(SOURCES), &mut files)?;
+    for name in CRATES {
+        product_files(&root().join("crates").join(name).join("src"), &mut files)?;
+    }
     files.sort();
     let mut mutations = Vec::new();
     let mut seen: HashMap<String, usize> = HashMap::new();
@@ -192,12 +194,18 @@ fn key(path: &str, site: &Site, weaker: &str) -> String {
         strength,
         ..
     } = site;
-    let file = path.trim_start_matches(SOURCES);
+    let file = short(path);
     let place = match part {
         source::Part::Second => "on failure ",
         source::Part::First | source::Part::Fence => "",
     };
     format!("{file}: {function}: {operation}: {place}{strength} -> {weaker}")
+}
+
+/// The path of a source without what all of them have: `rcu/grace.rs` of the crate `sync` is
+/// `sync/rcu/grace.rs`.
+fn short(path: &str) -> String {
+    path.trim_start_matches("crates/").replacen("/src/", "/", 1)
 }
 
 fn product_files(directory: &Path, files: &mut Vec<PathBuf>) -> Result {
@@ -278,8 +286,7 @@ fn weaken(
 fn require_known(models: &[Model], known: &HashSet<String>) -> Result {
     for site in models.iter().flat_map(|model| &model.sites) {
         let path = site.split(':').next().unwrap_or_default();
-        let is_product = path
-            .trim_start_matches(SOURCES)
+        let is_product = short(path)
             .split('/')
             .all(|name| !NOT_PRODUCT.contains(&name));
         if is_product && !known.contains(site) {
@@ -329,8 +336,9 @@ fn try_out(mutation: &Mutation, models: &[Model], patience: Duration) -> Result<
 impl Mutation {
     /// The outermost module that the site is in, with `::` after it.
     fn module(&self) -> String {
-        let path = self.key.split([':', '/']).next().unwrap_or_default();
-        format!("{}::", path.trim_end_matches(".rs"))
+        let path = self.key.split(':').next().unwrap_or_default();
+        let module = path.split('/').nth(1).unwrap_or_default();
+        format!("{}::", module.trim_end_matches(".rs"))
     }
 }
 
@@ -411,13 +419,15 @@ impl Model {
 fn models() -> Result<Vec<Model>> {
     let target = target().join("loom");
     let build = loom(Process::cargo("test"), &target, "");
-    let build = build.words("--package fdtable-base --package fdtable --lib");
-    let build = build.words("--test linearizable --test races");
+    let build =
+        build.words("--package fdtable-sync --package fdtable-slab --package fdtable-objects");
+    let build = build.words("--package fdtable --lib --test linearizable --test races");
     let mut models = Vec::new();
     for binary in test_binaries(build)? {
-        let list = Process::new(&binary).args(["--list", "--format", "terse", "models", "loom"]);
+        let list = Process::new(&binary).args(["--list", "--format", "terse"]);
         for line in list.read()?.lines() {
-            if let Some(name) = line.strip_suffix(": test") {
+            let is_model = line.contains("loom::") || line.contains("models::");
+            if let Some(name) = line.strip_suffix(": test").filter(|_| is_model) {
                 models.push((binary.clone(), name.to_owned()));
             }
         }

@@ -21,8 +21,8 @@
 
 use core::hint::cold_path;
 
-use fdtable_base::bitmap::BITS;
-use fdtable_base::counted::Ref;
+use fdtable_sync::bitmap::BITS;
+use fdtable_objects::object::Ref;
 
 use crate::open::Budget;
 use crate::table::{LeafGuard, LockMode, WriteGuard, take};

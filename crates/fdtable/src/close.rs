@@ -7,9 +7,9 @@
 
 use core::hint::cold_path;
 
-use fdtable_base::counted::Ref;
-use fdtable_base::rcu;
-use fdtable_base::room::Notices;
+use fdtable_objects::object::Ref;
+use fdtable_sync::rcu;
+use fdtable_objects::free_hint::Notices;
 
 use crate::table::{LeafGuard, Mark, index_of, place_of};
 use crate::tag::check_tag;

@@ -12,10 +12,11 @@ use alloc::sync::Arc;
 use core::fmt;
 
 use arrayvec::ArrayVec;
-use fdtable_base::bitmap::BITS;
-use fdtable_base::counted::Ref;
-use fdtable_base::leaf::bits_of;
-use fdtable_base::{rcu, tree, unwind};
+use fdtable_sync::bitmap::BITS;
+use fdtable_objects::object::Ref;
+use fdtable_objects::radix::leaf::bits_of;
+use fdtable_objects::radix;
+use fdtable_sync::{rcu, unwind};
 
 use crate::table::{Leaf, LeafMeta, Mark, WriteGuard, flags_in, mask};
 use crate::wait::Woken;
@@ -173,7 +174,7 @@ impl<T: ?Sized> fmt::Debug for Closed<'_, T> {
     }
 }
 
-type Retired<T> = tree::Retired<T, LeafMeta>;
+type Retired<T> = radix::Retired<T, LeafMeta>;
 
 /// The files removed from one leaf. They are released when this is dropped: after the lock is
 /// released.

@@ -81,8 +81,8 @@ impl fmt::Display for Error {
 
 impl core::error::Error for Error {}
 
-impl From<fdtable_base::fallible::OutOfMemory> for Error {
-    fn from(_: fdtable_base::fallible::OutOfMemory) -> Self {
+impl From<fdtable_sync::fallible::OutOfMemory> for Error {
+    fn from(_: fdtable_sync::fallible::OutOfMemory) -> Self {
         Self::NoMemory
     }
 }

@@ -1,6 +1,6 @@
 //! The descriptor flags of `fcntl(2)`: `F_GETFD` and `F_SETFD`.
 
-use fdtable_base::rcu;
+use fdtable_sync::rcu;
 
 use crate::table::{flags_in, index_of, place_of, set_flags};
 use crate::{Error, FdFlags, Files, RawFd};

@@ -20,8 +20,8 @@ use core::fmt;
 use core::hint::cold_path;
 use core::ops::Deref;
 
-pub use fdtable_base::counted::End;
-use fdtable_base::counted::{Borrowed, Ref};
+pub use fdtable_objects::object::ReleaseReason as End;
+use fdtable_objects::object::{Borrowed, Ref};
 
 use crate::Error;
 

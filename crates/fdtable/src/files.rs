@@ -2,10 +2,10 @@
 
 use core::fmt;
 
-use fdtable_base::bitmap::BITS;
-use fdtable_base::leaf::bits_of;
-use fdtable_base::rcu;
-use fdtable_base::room::Room as FreeHint;
+use fdtable_sync::bitmap::BITS;
+use fdtable_objects::radix::leaf::bits_of;
+use fdtable_sync::rcu;
+use fdtable_objects::free_hint::FreeHint;
 
 use crate::table::{MAX_LIMIT, TableState, Tree, mask};
 use crate::{Fd, RawFd};
@@ -166,7 +166,7 @@ pub(crate) enum Origin {
 /// wait. Inside a read-side section or a callback it does nothing.
 ///
 /// A file that has lost its last reference is dropped after a grace period, by a callback.
-/// Callbacks run in batches, and only while more are queued (see [`fdtable_base::rcu`]); after the
+/// Callbacks run in batches, and only while more are queued (see [`fdtable_sync::rcu`]); after the
 /// last table no more follow. So the end of a table runs the queued callbacks, if no reader
 /// prevents that.
 ///
@@ -193,7 +193,7 @@ impl TableEnd {
     }
 }
 
-/// The models of tables run their own callbacks; the model of an end is in `fdtable_base::rcu`.
+/// The models of tables run their own callbacks; the model of an end is in `fdtable_sync::rcu`.
 #[cfg(not(loom))]
 impl Drop for TableEnd {
     fn drop(&mut self) {

@@ -1,7 +1,7 @@
 //! `fork(2)`, and `unshare(2)`: a table of one's own.
 //!
 //! Parent and child have the same nodes, and copy those that they write (see
-//! [`fdtable_base::tree`]). The fork is atomic: the fast path is closed, so no thread is inside a
+//! [`fdtable_objects::radix`]). The fork is atomic: the fast path is closed, so no thread is inside a
 //! leaf.
 //!
 //! Before that, the freed-leaf lists are drained: a leaf on a list is not full although it is
@@ -11,10 +11,11 @@
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use fdtable_base::fallible::OutOfMemory;
+use fdtable_sync::fallible::OutOfMemory;
 
 use crate::files::Origin;
-use crate::slab::SlabArc;
+#[cfg(feature = "slab")]
+use fdtable_slab::SlabArc;
 use crate::table::{Mark, WriteGuard};
 use crate::{Error, Fd, FdFlags, Files};
 
@@ -64,6 +65,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     ///
     /// # Errors
     /// [`Error::NoMemory`] (ENOMEM) as for [`fork`](Self::fork).
+    #[cfg(feature = "slab")]
     pub fn fork_in_slab(&self) -> Result<SlabArc<Self>, Error> {
         SlabArc::try_new_with(Self::new(), |child| self.fork_into(child))?
     }

@@ -11,9 +11,9 @@
 use alloc::vec::Vec;
 use core::ops::Deref;
 
-use fdtable_base::counted::Ref;
-use fdtable_base::room::Notices;
-use fdtable_base::unwind;
+use fdtable_objects::object::Ref;
+use fdtable_objects::free_hint::Notices;
+use fdtable_sync::unwind;
 
 use crate::close::take_file;
 use crate::table::{WriteGuard, place_of};

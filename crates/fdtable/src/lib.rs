@@ -32,7 +32,7 @@
 //! one file for each operation: `lookup`, `open`, `close`, `dup`, `fcntl`, `close_range`, `fork`.
 //! The rarer operations follow: `pair`, `any`, `reserve`, `spare`, `limits`, `wait`, `in_use`,
 //! `tag`, `quarantine`. Each file has the public functions first, and the mechanism below them, on
-//! top of [`fdtable_base`]. Then `superblock`: [`SuperBlock`], a file system's view of the same
+//! top of [`fdtable_objects`]. Then `superblock`: [`SuperBlock`], a file system's view of the same
 //! files, and [`listing`], which prints the open files of either for people. `private` is
 //! independent of all that: [`PrivateFiles`] never reuses a descriptor, and no search,
 //! `close_range`, fork or exec touches its descriptors.
@@ -78,12 +78,15 @@ mod variance;
 mod wait;
 
 #[doc(inline)]
-pub use fdtable_base::unwind::contained_panics;
+pub use fdtable_sync::unwind::contained_panics;
 #[cfg(feature = "std")]
 #[doc(inline)]
-pub use fdtable_base::{freezer, host_fork};
+pub use fdtable_sync::{freezer, host_fork};
+#[cfg(feature = "slab")]
 #[doc(inline)]
-pub use fdtable_base::{rcu, slab};
+pub use fdtable_slab as slab;
+#[doc(inline)]
+pub use fdtable_sync::rcu;
 
 pub use close_range::{CloseRangeFlags, Closed};
 pub use error::Error;

@@ -1,12 +1,12 @@
 //! Lookup: from a descriptor to its file, without a lock.
 //!
 //! [`Files::block`] is for calls that look up many descriptors, such as `poll` and `select`: one
-//! walk finds the leaf of a descriptor and its neighbours (see [`fdtable_base::leaf`]). The words
+//! walk finds the leaf of a descriptor and its neighbours (see [`fdtable_objects::radix::leaf`]). The words
 //! of an `fd_set` cover the same ranges.
 
 use core::hint::cold_path;
 
-use fdtable_base::bitmap::BITS;
+use fdtable_sync::bitmap::BITS;
 
 use crate::rcu::{self, Guard};
 use crate::table::{LeafRef, index_of, place_of};

@@ -3,7 +3,7 @@
 //! Each leaf has a bit for each of its 64 descriptors, and the tree marks the leaves that a search
 //! has found full. The *free hint* names the first leaf that may have a free descriptor, and maybe
 //! a second one above it: every leaf below, and every leaf between the two, is full, or is on a
-//! *freed-leaf list*, of which each CPU has one. [`fdtable_base::room`] has the protocol between
+//! *freed-leaf list*, of which each CPU has one. [`fdtable_objects::free_hint`] has the protocol between
 //! closes and opens, with its letters, and the proof that an open which finds the hint unchanged
 //! took the lowest descriptor.
 //!
@@ -44,9 +44,9 @@
 
 use core::hint::cold_path;
 
-use fdtable_base::bitmap::BITS;
-use fdtable_base::counted::Ref;
-use fdtable_base::room::{Hint, List, Notices};
+use fdtable_sync::bitmap::BITS;
+use fdtable_objects::object::Ref;
+use fdtable_objects::free_hint::{Hint, List, Notices};
 
 use crate::pair::AT_ONCE;
 use crate::table::{
@@ -112,12 +112,12 @@ impl<T: ?Sized + Send + Sync> Files<T> {
             cold_path();
             return Err(file);
         };
-        let Some(first) = reader.recent(FIRST, hint.leaf()) else {
+        let Some(first) = reader.cached(FIRST, hint.leaf()) else {
             cold_path();
             return Err(file);
         };
         // With a cold cache, one wait is enough for both.
-        reader.prefetch_recent(SECOND);
+        reader.prefetch_cached(SECOND);
         // Before the lock, so that a full leaf is not written.
         if !first.looks_full() {
             return self.open_in(first, hint, |_| true, file, flags, mode);
@@ -126,7 +126,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         let Some(second) = self
             .free_hint
             .second()
-            .and_then(|index| reader.recent(SECOND, index))
+            .and_then(|index| reader.cached(SECOND, index))
         else {
             return Err(file);
         };
@@ -460,7 +460,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     }
 
     /// Sets the hint to a leaf. All leaves below are full, and the lists were drained since
-    /// [`begin_search`](fdtable_base::room::Room::begin_search).
+    /// [`begin_search`](fdtable_objects::free_hint::FreeHint::begin_search).
     pub(crate) fn set_hint(&self, writer: &mut WriteGuard<'_, T>, index: usize) {
         let second = self.choose_second(writer, index);
         // It may not exist. A thread that removes or copies a leaf holds the lock of the table,
@@ -485,7 +485,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
             .leaf(next)
             .filter(|_| !writer.lock_leaf(next).is_some_and(is_claimed))
             .map(|_| next);
-        writer.set_recent([first, second.unwrap_or(0)]);
+        writer.cache_leaf([first, second.unwrap_or(0)]);
         let before = self.free_hint.second();
         if before != second
             && let Some(before) = before

@@ -22,9 +22,9 @@
 use alloc::vec::Vec;
 use core::hint::cold_path;
 
-use fdtable_base::bitmap::BITS;
-use fdtable_base::counted::Ref;
-use fdtable_base::leaf::bits_of;
+use fdtable_sync::bitmap::BITS;
+use fdtable_objects::object::Ref;
+use fdtable_objects::radix::leaf::bits_of;
 
 use crate::open::{Budget, FIRST, Scan};
 use crate::table::{LeafGuard, LockMode, WriteGuard, place_of, take};
@@ -124,7 +124,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
             cold_path();
             return Err(pair);
         };
-        let found = reader.recent(FIRST, hint.leaf());
+        let found = reader.cached(FIRST, hint.leaf());
         // Before the lock, so that a full leaf is not written.
         let found = found.filter(|found| !found.looks_full());
         let Some(mut leaf) = found.and_then(|found| mode.lock_leaf(found)) else {

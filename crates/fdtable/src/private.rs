@@ -12,12 +12,12 @@
 //! `close_range`, no fork and no exec touches it. That holds by construction, not by a check.
 //!
 //! There is nothing to search, so no lock orders all changes: an open takes an index from a list of
-//! its own CPU, and a close returns it there. [`fdtable_base::pool`] explains how that works, and
+//! its own CPU, and a close returns it there. [`fdtable_objects::slot_map`] explains how that works, and
 //! why a lookup finds the right file or none.
 
 use core::fmt;
 
-use fdtable_base::pool::{Handle, NoPlace, Pool};
+use fdtable_objects::slot_map::{Handle, NoPlace, SlotMap};
 
 use crate::files::{Origin, TableEnd};
 use crate::rcu::{self, Guard};
@@ -65,7 +65,7 @@ pub struct PrivateFd(Handle);
 /// # Ok::<(), Error>(())
 /// ```
 pub struct PrivateFiles<T: ?Sized> {
-    pool: Pool<T>,
+    pool: SlotMap<T>,
     /// Dropped after the pool.
     _end: TableEnd,
 }
@@ -118,7 +118,7 @@ impl<T: ?Sized + Send + Sync> PrivateFiles<T> {
     #[must_use]
     pub fn with_limit(limit: u32) -> Self {
         Self {
-            pool: Pool::new(limit),
+            pool: SlotMap::new(limit),
             _end: TableEnd::of(Origin::New),
         }
     }

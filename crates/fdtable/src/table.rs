@@ -1,7 +1,7 @@
 //! The state of a table below its operations: leaves, what is kept in each, and the two paths.
 //!
-//! Descriptors are in leaves of 64 (see [`fdtable_base::leaf`]), and leaves in a tree whose nodes
-//! can be shared with other tables (see [`fdtable_base::tree`]). A descriptor that is taken and has
+//! Descriptors are in leaves of 64 (see [`fdtable_objects::radix::leaf`]), and leaves in a tree whose nodes
+//! can be shared with other tables (see [`fdtable_objects::radix`]). A descriptor that is taken and has
 //! no file is *reserved*.
 //!
 //! # Fast path and slow path
@@ -36,11 +36,11 @@
 //! after it, if it is still empty. A search finds an idle leaf like any other, and an open takes
 //! its descriptors without a special case.
 
-use fdtable_base::bitmap::BITS;
-use fdtable_base::counted::Ref;
-use fdtable_base::fallible::OutOfMemory;
-use fdtable_base::leaf::{self, LeafState};
-use fdtable_base::tree;
+use fdtable_sync::bitmap::BITS;
+use fdtable_objects::object::Ref;
+use fdtable_sync::fallible::OutOfMemory;
+use fdtable_objects::radix::leaf::{self, LeafState};
+use fdtable_objects::radix;
 
 #[cfg(feature = "std")]
 use crate::in_use::UseCounts;
@@ -53,13 +53,13 @@ use crate::{Error, Fd, FdFlags, Files, RawFd};
 /// A limit above the highest descriptor has no effect.
 pub(crate) const MAX_LIMIT: usize = Fd::MAX.index() + 1;
 
-pub(crate) type Tree<T> = tree::Tree<T, LeafMeta, TableState>;
-pub(crate) type ReadGuard<'e, T> = tree::Entry<'e, T, LeafMeta, TableState>;
-pub(crate) type UnlockedLeaf<'e, T> = tree::Found<'e, T, LeafMeta, TableState>;
+pub(crate) type Tree<T> = radix::Tree<T, LeafMeta, TableState>;
+pub(crate) type ReadGuard<'e, T> = radix::ReadGuard<'e, T, LeafMeta, TableState>;
+pub(crate) type UnlockedLeaf<'e, T> = radix::UnlockedLeaf<'e, T, LeafMeta, TableState>;
 pub(crate) type Leaf<T> = leaf::Leaf<T, LeafMeta>;
 pub(crate) type LeafGuard<'l, T> = leaf::LeafGuard<'l, T, LeafMeta>;
 pub(crate) type LeafRef<'s, T> = leaf::LeafRef<'s, T, LeafMeta>;
-pub(crate) type WriteGuard<'t, T> = tree::Structure<'t, T, LeafMeta, TableState>;
+pub(crate) type WriteGuard<'t, T> = radix::WriteGuard<'t, T, LeafMeta, TableState>;
 
 /// The data that the lock of the table guards besides the nodes.
 pub(crate) struct TableState {
@@ -198,7 +198,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         if index > 0 {
             self.free_hint.prepare()?;
         }
-        writer.own(index)
+        writer.make_writable(index)
     }
 
     /// Locks the leaf of a descriptor that may be open, and calls `change`. Takes the fast path if

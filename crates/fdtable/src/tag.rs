@@ -12,8 +12,8 @@
 
 use alloc::boxed::Box;
 
-use fdtable_base::bitmap::BITS;
-use fdtable_base::fallible::{OutOfMemory, try_box};
+use fdtable_sync::bitmap::BITS;
+use fdtable_sync::fallible::{OutOfMemory, try_box};
 
 use crate::table::{LeafGuard, LeafMeta, index_of, place_of};
 use crate::{Error, Files, RawFd};

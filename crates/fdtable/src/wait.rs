@@ -10,7 +10,7 @@ use alloc::vec::Vec;
 use core::mem;
 use core::task::{Context, Poll, Waker};
 
-use fdtable_base::unwind;
+use fdtable_sync::unwind;
 
 use crate::table::WriteGuard;
 use crate::{Error, Files};

@@ -18,7 +18,7 @@ use std::cell::{Cell, OnceCell};
 use std::sync::{Arc, MutexGuard};
 
 use fdtable::{CloseRangeFlags, Error, FdFlags, FileRef, Files, RawFd, Reservation, rcu};
-use fdtable_base::percpu::PerCpu;
+use fdtable_sync::percpu::PerCpu;
 use history::subject::{Subject, answer};
 use history::{Answer, Call, Number, Table, call, flags, likely_open, number};
 use ledger::{Maker, Object, Token};

@@ -9,7 +9,7 @@ use std::thread;
 
 use fastrand::Rng;
 use fdtable::{Error, FdFlags, FileRef, Files, RawFd};
-use fdtable_base::percpu::PerCpu;
+use fdtable_sync::percpu::PerCpu;
 
 const NONE: FdFlags = FdFlags::empty();
 

@@ -9,7 +9,7 @@ use core::ops::{Deref, DerefMut};
 use core::ptr::NonNull;
 use std::alloc::{GlobalAlloc, Layout};
 
-use fdtable_base::fallible::OutOfMemory;
+use fdtable_sync::fallible::OutOfMemory;
 
 /// A heap beside the global one.
 ///
@@ -55,7 +55,7 @@ impl<T, H: Heap> HeapBox<T, H> {
     ///
     /// let boxed = HeapBox::<_, Libc>::try_new([7; 64])?;
     /// assert_eq!(boxed.len(), 64);
-    /// # Ok::<(), fdtable_base::fallible::OutOfMemory>(())
+    /// # Ok::<(), fdtable_sync::fallible::OutOfMemory>(())
     /// ```
     #[inline]
     pub fn try_new(value: T) -> Result<Self, OutOfMemory> {

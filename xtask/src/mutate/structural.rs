@@ -20,14 +20,19 @@ pub(super) struct Structural {
     pub(super) name: &'static str,
     /// The file, below `crates`.
     file: &'static str,
-    /// The model that must fail.
+    /// The model that must fail: the folder of its crate, and its path there.
     pub(super) model: &'static str,
     /// Each text to replace, and what replaces it.
     changes: &'static [(&'static str, &'static str)],
 }
 
 /// The crates that are copied, and their packages.
-const CRATES: [(&str, &str); 2] = [("base", "fdtable-base"), ("fdtable", "fdtable")];
+const CRATES: [(&str, &str); 4] = [
+    ("sync", "fdtable-sync"),
+    ("slab", "fdtable-slab"),
+    ("objects", "fdtable-objects"),
+    ("fdtable", "fdtable"),
+];
 
 /// A copy of some crates in a workspace of its own.
 pub(super) struct Copy {
@@ -48,7 +53,8 @@ impl Copy {
         let manifest = fs::read_to_string(root().join("Cargo.toml"))?;
         let members = |line: &str| {
             if line.starts_with("members = ") {
-                "members = [\"crates/base\", \"crates/fdtable\"]\n".to_owned()
+                let crates = CRATES.map(|(folder, _)| format!("\"crates/{folder}\""));
+                format!("members = [{}]\n", crates.join(", "))
             } else if line.starts_with("default-members = ") {
                 String::new()
             } else {
@@ -73,10 +79,11 @@ impl Copy {
         let path = self.workspace.join("crates").join(mutation.file);
         let original = fs::read_to_string(&path)?;
         fs::write(&path, mutation.apply(&original)?)?;
-        let binary = self.build(mutation.package()?);
+        let (package, model) = mutation.package_and_model()?;
+        let binary = self.build(package);
         fs::write(&path, original)?;
         let binary = binary.map_err(|error| format!("{}: {error}", mutation.name))?;
-        let run = Process::new(&binary).args(["--exact", mutation.model]);
+        let run = Process::new(&binary).args(["--exact", model]);
         let start = Instant::now();
         let finished = run
             .env("RUST_BACKTRACE", "0")
@@ -105,12 +112,13 @@ impl Copy {
 }
 
 impl Structural {
-    /// The package of the file, whose models judge it.
-    fn package(&self) -> Result<&'static str> {
-        let folder = self.file.split('/').next();
-        let found = CRATES.iter().find(|&&(name, _)| Some(name) == folder);
-        let (_, package) = found.ok_or_else(|| format!("{}: of no crate", self.file))?;
-        Ok(package)
+    /// The package of the model, and its path there.
+    fn package_and_model(&self) -> Result<(&'static str, &'static str)> {
+        let found = CRATES.iter().find_map(|&(folder, package)| {
+            let path = self.model.strip_prefix(folder)?.strip_prefix("::")?;
+            Some((package, path))
+        });
+        Ok(found.ok_or_else(|| format!("{}: of no crate", self.model))?)
     }
 
     fn apply(&self, source: &str) -> Result<String> {
@@ -147,8 +155,8 @@ pub(super) const TABLE: &[Structural] = &[
     // The fences of read-side sections and grace periods.
     Structural {
         name: "plain-section-of-a-reader-that-fences",
-        file: "base/src/rcu/reader.rs",
-        model: "rcu::models::a_grace_period_waits_for_a_section_without_membarrier",
+        file: "sync/src/rcu/reader.rs",
+        model: "sync::rcu::loom::a_grace_period_waits_for_a_section_without_membarrier",
         changes: &[(
             r"} else {
             NOT_PLAIN",
@@ -158,34 +166,34 @@ pub(super) const TABLE: &[Structural] = &[
     },
     Structural {
         name: "fences-of-a-grace-period",
-        file: "base/src/rcu/grace.rs",
-        model: "rcu::models::a_grace_period_waits_for_a_section",
+        file: "sync/src/rcu/grace.rs",
+        model: "sync::rcu::loom::a_grace_period_waits_for_a_section",
         changes: &[(r"fence_for_claimed();", "")],
     },
     // Records of readers.
     Structural {
         name: "look-at-the-plain-section",
-        file: "base/src/rcu/reader.rs",
-        model: "rcu::models::a_grace_period_waits_for_a_section",
+        file: "sync/src/rcu/reader.rs",
+        model: "sync::rcu::loom::a_grace_period_waits_for_a_section",
         changes: &[(r"is_past(&self.own.plain) && is_past", r"is_past")],
     },
     Structural {
         name: "look-at-the-counted-sections",
-        file: "base/src/rcu/reader.rs",
-        model: "rcu::models::a_section_goes_on_when_the_one_around_it_ends",
+        file: "sync/src/rcu/reader.rs",
+        model: "sync::rcu::loom::a_section_goes_on_when_the_one_around_it_ends",
         changes: &[(r"&& is_past(&self.own.counted)", "")],
     },
     Structural {
         name: "number-of-a-section-ignored",
-        file: "base/src/rcu/reader.rs",
-        model: "rcu::models::a_grace_period_waits_for_a_section",
+        file: "sync/src/rcu/reader.rs",
+        model: "sync::rcu::loom::a_grace_period_waits_for_a_section",
         changes: &[(r"number_of(word) == number", r"number_of(word) <= number")],
     },
     // Grace periods.
     Structural {
         name: "ticket-without-a-place",
-        file: "base/src/rcu/grace.rs",
-        model: "rcu::models::updaters_share_a_grace_period",
+        file: "sync/src/rcu/grace.rs",
+        model: "sync::rcu::loom::updaters_share_a_grace_period",
         changes: &[(
             r"self.numbered.fetch_add(0, Release)",
             r"self.numbered.load(Acquire)",
@@ -193,8 +201,8 @@ pub(super) const TABLE: &[Structural] = &[
     },
     Structural {
         name: "ticket-of-the-grace-period-under-way",
-        file: "base/src/rcu/grace.rs",
-        model: "rcu::models::updaters_share_a_grace_period",
+        file: "sync/src/rcu/grace.rs",
+        model: "sync::rcu::loom::updaters_share_a_grace_period",
         changes: &[(
             r"(self.numbered.fetch_add(0, Release).wrapping_add(NUMBER))",
             r"(self.numbered.fetch_add(0, Release))",
@@ -203,27 +211,27 @@ pub(super) const TABLE: &[Structural] = &[
     // Callbacks.
     Structural {
         name: "list-without-a-look-at-its-ticket",
-        file: "base/src/rcu/callbacks.rs",
-        model: "rcu::models::every_list_waits_for_its_own_grace_period",
+        file: "sync/src/rcu/callbacks.rs",
+        model: "sync::rcu::loom::every_list_waits_for_its_own_grace_period",
         changes: &[(r"&& GRACE.is_over(self.ticket)", "")],
     },
     Structural {
         name: "two-invoke-a-queue",
-        file: "base/src/rcu/callbacks.rs",
-        model: "rcu::models::a_barrier_is_not_misled_by_later_callbacks",
+        file: "sync/src/rcu/callbacks.rs",
+        model: "sync::rcu::loom::a_barrier_is_not_misled_by_later_callbacks",
         changes: &[(r"self.invoking.is_some()", r"false")],
     },
     Structural {
         name: "portion-that-counts-as-all",
-        file: "base/src/rcu/callbacks.rs",
-        model: "rcu::models::a_barrier_waits_for_what_a_portion_has_left",
+        file: "sync/src/rcu/callbacks.rs",
+        model: "sync::rcu::loom::a_barrier_waits_for_what_a_portion_has_left",
         changes: &[(r"(weight - rest.weight)", r"weight")],
     },
     // Reference counts.
     Structural {
         name: "revival-without-a-hold",
-        file: "base/src/refcount.rs",
-        model: "slot::models::a_get_meets_the_last_put",
+        file: "sync/src/refcount.rs",
+        model: "objects::radix::slot::loom::a_get_meets_the_last_put",
         changes: &[
             (r"self.0.fetch_add(HOLD, Relaxed);", ""),
             (
@@ -237,27 +245,27 @@ pub(super) const TABLE: &[Structural] = &[
     // The gate.
     Structural {
         name: "light-fence-of-a-gate",
-        file: "base/src/rcu/reader.rs",
-        model: "gate::models::nobody_is_inside_while_it_is_shut_in_many_sections",
+        file: "sync/src/rcu/reader.rs",
+        model: "sync::brlock::loom::nobody_is_inside_while_it_is_shut_in_many_sections",
         changes: &[(r"Self::fence(word);", "")],
     },
     Structural {
         name: "fence-of-a-gate-without-membarrier",
-        file: "base/src/rcu/reader.rs",
-        model: "gate::models::nobody_is_inside_while_it_is_shut_in_many_sections_without_membarrier",
+        file: "sync/src/rcu/reader.rs",
+        model: "sync::brlock::loom::nobody_is_inside_while_it_is_shut_in_many_sections_without_membarrier",
         changes: &[(r"Self::fence(word);", "")],
     },
     // The freezer.
     Structural {
         name: "fences-of-a-freeze",
-        file: "base/src/rcu/reader/freezer.rs",
-        model: "freezer::models::nobody_is_inside_while_it_is_frozen",
+        file: "sync/src/rcu/reader/freezer.rs",
+        model: "sync::freezer::loom::nobody_is_inside_while_it_is_frozen",
         changes: &[(r"fence_for_claimed();", "")],
     },
     Structural {
         name: "turn-that-is-given-back-too-early",
-        file: "base/src/freezer.rs",
-        model: "freezer::models::a_thaw_ends_no_other_freeze",
+        file: "sync/src/freezer.rs",
+        model: "sync::freezer::loom::a_thaw_ends_no_other_freeze",
         changes: &[(
             r"// (T) Release: pairs with the acquire in (C).
         self.word.fetch_and(!FROZEN, Release);
@@ -269,8 +277,8 @@ pub(super) const TABLE: &[Structural] = &[
     },
     Structural {
         name: "step-in-without-a-look",
-        file: "base/src/rcu/reader/freezer.rs",
-        model: "freezer::models::who_steps_out_steps_in_after_the_thaw",
+        file: "sync/src/rcu/reader/freezer.rs",
+        model: "sync::freezer::loom::who_steps_out_steps_in_after_the_thaw",
         changes: &[(
             r"if !self.try_inside(word) {
             self.wait_inside(word);
@@ -280,14 +288,14 @@ pub(super) const TABLE: &[Structural] = &[
     },
     Structural {
         name: "handler-that-takes-its-thread-for-admitted",
-        file: "base/src/rcu/reader/freezer.rs",
-        model: "freezer::models::a_handler_of_a_thread_that_was_not_let_in_looks_itself",
+        file: "sync/src/rcu/reader/freezer.rs",
+        model: "sync::freezer::loom::a_handler_of_a_thread_that_was_not_let_in_looks_itself",
         changes: &[(r"if word & ADMITTED != 0 {", r"if word != 0 {")],
     },
     Structural {
         name: "inner-entry-that-ends-the-outer",
-        file: "base/src/rcu/reader/freezer.rs",
-        model: "freezer::models::an_inner_entry_ends_nothing",
+        file: "sync/src/rcu/reader/freezer.rs",
+        model: "sync::freezer::loom::an_inner_entry_ends_nothing",
         changes: &[(
             r"_ => self.own.freezer.store(word - LEVEL, Relaxed)",
             r"_ => self.own.freezer.store(0, Release)",
@@ -296,22 +304,22 @@ pub(super) const TABLE: &[Structural] = &[
     // The tree.
     Structural {
         name: "token-of-a-leaf-that-was-taken-out",
-        file: "base/src/tree/own.rs",
-        model: "tree::models::a_write_meets_a_removal",
-        changes: &[(r"unsafe { leaf.head.set_token(node::GONE) };", "")],
+        file: "objects/src/radix/cow.rs",
+        model: "objects::radix::loom::a_write_meets_a_removal",
+        changes: &[(r"unsafe { leaf.head.set_owner(node::DETACHED) };", "")],
     },
     Structural {
         name: "share-with-the-gate-open",
-        file: "base/src/tree/share.rs",
-        model: "tree::models::a_write_meets_a_share_of_its_leaf",
+        file: "objects/src/radix/share.rs",
+        model: "objects::radix::loom::a_write_meets_a_share_of_its_leaf",
         changes: &[
             (
-                r"self.tree.shared.gate.shut();
+                r"self.tree.shared.lock.shut();
         let shared",
                 r"let shared",
             ),
             (
-                r"self.tree.shared.gate.open();
+                r"self.tree.shared.lock.open();
         shared",
                 r"shared",
             ),
@@ -319,8 +327,8 @@ pub(super) const TABLE: &[Structural] = &[
     },
     Structural {
         name: "share-of-the-first-leaf-unlocked",
-        file: "base/src/tree/share.rs",
-        model: "tree::models::a_write_in_the_first_leaf_meets_a_share",
+        file: "objects/src/radix/share.rs",
+        model: "objects::radix::loom::a_write_in_the_first_leaf_meets_a_share",
         changes: &[(
             r"let guard = unsafe { self.tree.first.lock(0) };",
             r"let guard = &self.tree.first;",
@@ -328,14 +336,14 @@ pub(super) const TABLE: &[Structural] = &[
     },
     Structural {
         name: "copy-that-is-not-counted",
-        file: "base/src/tree/own.rs",
-        model: "tree::models::two_trees_close_the_same_number",
+        file: "objects/src/radix/cow.rs",
+        model: "objects::radix::loom::two_trees_close_the_same_number",
         changes: &[(r"unsafe { copy.count_children() };", "")],
     },
     Structural {
         name: "removed-leaf-that-is-freed-at-once",
-        file: "base/src/tree/node.rs",
-        model: "tree::models::a_borrow_meets_a_removal",
+        file: "objects/src/radix/node.rs",
+        model: "objects::radix::loom::a_borrow_meets_a_removal",
         changes: &[(
             r"unsafe { rcu::call_later(rcu) };",
             r"unsafe { (rcu.as_ref().invoke())(rcu) };",
@@ -343,8 +351,8 @@ pub(super) const TABLE: &[Structural] = &[
     },
     Structural {
         name: "moved-leaf-that-is-freed-at-once",
-        file: "base/src/tree/node.rs",
-        model: "tree::models::what_is_moved_is_found",
+        file: "objects/src/radix/node.rs",
+        model: "objects::radix::loom::what_is_moved_is_found",
         changes: &[(
             r"unsafe { rcu::call_later(rcu) };",
             r"unsafe { (rcu.as_ref().invoke())(rcu) };",
@@ -353,14 +361,14 @@ pub(super) const TABLE: &[Structural] = &[
     // Where there is room.
     Structural {
         name: "hint-that-is-not-stale",
-        file: "base/src/room.rs",
-        model: "room::models::a_look_meets_a_search",
+        file: "objects/src/free_hint.rs",
+        model: "objects::free_hint::loom::a_look_meets_a_search",
         changes: &[(r"(hint | STALE) & !NOTICED", r"hint & !NOTICED")],
     },
     Structural {
         name: "hint-that-is-not-looked-at-again",
-        file: "base/src/room.rs",
-        model: "room::models::a_look_meets_a_first_leaf_that_is_full_again",
+        file: "objects/src/free_hint.rs",
+        model: "objects::free_hint::loom::a_look_meets_a_first_leaf_that_is_full_again",
         changes: &[(
             r"self.searched.hint.load(Relaxed) == hint.0",
             r"{
@@ -371,20 +379,20 @@ pub(super) const TABLE: &[Structural] = &[
     },
     Structural {
         name: "notice-without-a-mark",
-        file: "base/src/room.rs",
-        model: "room::models::a_look_meets_a_search",
+        file: "objects/src/free_hint.rs",
+        model: "objects::free_hint::loom::a_look_meets_a_search",
         changes: &[(r"self.tell();", "")],
     },
     Structural {
         name: "stale-hint-that-is-used",
-        file: "base/src/room.rs",
-        model: "room::models::a_look_meets_a_search",
+        file: "objects/src/free_hint.rs",
+        model: "objects::free_hint::loom::a_look_meets_a_search",
         changes: &[(r"hint.is_good().then_some(hint)", r"Some(hint)")],
     },
     Structural {
         name: "mark-that-a-search-takes-away",
-        file: "base/src/room.rs",
-        model: "room::models::two_leave_notices_and_a_search_takes_them",
+        file: "objects/src/free_hint.rs",
+        model: "objects::free_hint::loom::two_leave_notices_and_a_search_takes_them",
         changes: &[(
             r"(hint & !(INDEX | STALE))",
             r"(hint & !(INDEX | STALE | NOTICED))",
@@ -392,8 +400,8 @@ pub(super) const TABLE: &[Structural] = &[
     },
     Structural {
         name: "notice-that-hides-another",
-        file: "base/src/room.rs",
-        model: "room::models::two_leave_notices_and_a_search_takes_them",
+        file: "objects/src/free_hint.rs",
+        model: "objects::free_hint::loom::two_leave_notices_and_a_search_takes_them",
         changes: &[(
             r"Err(now) => first = now,",
             r"Err(_) => {
@@ -405,8 +413,8 @@ pub(super) const TABLE: &[Structural] = &[
     // The pool.
     Structural {
         name: "pool-no-first-look",
-        file: "base/src/pool.rs",
-        model: "pool::models::a_lookup_meets_the_opening_that_it_guessed",
+        file: "objects/src/slot_map.rs",
+        model: "objects::slot_map::loom::a_lookup_meets_the_opening_that_it_guessed",
         changes: &[(
             r"if entry.word.load(Acquire) != handle.generation",
             r"if false",
@@ -414,8 +422,8 @@ pub(super) const TABLE: &[Structural] = &[
     },
     Structural {
         name: "pool-no-second-look",
-        file: "base/src/pool.rs",
-        model: "pool::models::a_lookup_meets_a_removal_and_the_next_opening",
+        file: "objects/src/slot_map.rs",
+        model: "objects::slot_map::loom::a_lookup_meets_a_removal_and_the_next_opening",
         changes: &[(
             r"if entry.word.load(Relaxed) != handle.generation",
             r"if false",
@@ -423,8 +431,8 @@ pub(super) const TABLE: &[Structural] = &[
     },
     Structural {
         name: "pool-second-look-before-the-address",
-        file: "base/src/pool.rs",
-        model: "pool::models::a_lookup_meets_a_removal_and_the_next_opening",
+        file: "objects/src/slot_map.rs",
+        model: "objects::slot_map::loom::a_lookup_meets_a_removal_and_the_next_opening",
         changes: &[
             (
                 r"let anchor = NonNull::new(entry.anchor.load(Acquire))?;",
@@ -439,8 +447,8 @@ pub(super) const TABLE: &[Structural] = &[
     },
     Structural {
         name: "pool-removal-in-two-steps",
-        file: "base/src/pool.rs",
-        model: "pool::models::one_of_two_removals_has_the_object",
+        file: "objects/src/slot_map.rs",
+        model: "objects::slot_map::loom::one_of_two_removals_has_the_object",
         changes: &[(
             r".compare_exchange(old, new, Acquire, Relaxed)
             .ok()?;",
@@ -451,8 +459,8 @@ pub(super) const TABLE: &[Structural] = &[
     },
     Structural {
         name: "pool-list-without-its-lock",
-        file: "base/src/pool/free_list.rs",
-        model: "pool::models::a_theft_meets_the_owner_of_the_list",
+        file: "objects/src/slot_map/free_list.rs",
+        model: "objects::slot_map::loom::a_theft_meets_the_owner_of_the_list",
         changes: &[(
             r"compare_exchange(false, true, Acquire, Relaxed)",
             r"compare_exchange(false, false, Acquire, Relaxed)",
@@ -460,8 +468,8 @@ pub(super) const TABLE: &[Structural] = &[
     },
     Structural {
         name: "pool-full-list-by-list",
-        file: "base/src/pool.rs",
-        model: "pool::models::who_is_told_that_the_pool_is_full_is_told_the_truth",
+        file: "objects/src/slot_map.rs",
+        model: "objects::slot_map::loom::who_is_told_that_the_pool_is_full_is_told_the_truth",
         changes: &[(
             r"AllLocked::new(&self.lists).pop(&self.segments)",
             r"self.lists.iter().find_map(|list| list.lock().pop(&self.segments))",
@@ -470,8 +478,8 @@ pub(super) const TABLE: &[Structural] = &[
     // Lists in parts.
     Structural {
         name: "global-lock-of-one-part",
-        file: "base/src/lglock.rs",
-        model: "lglock::models::a_local_holder_and_a_global_one_do_not_meet",
+        file: "sync/src/lglock.rs",
+        model: "sync::lglock::loom::a_local_holder_and_a_global_one_do_not_meet",
         changes: &[(
             r"for part in self.parts.iter() {
             part.lock_raw();",
@@ -481,8 +489,8 @@ pub(super) const TABLE: &[Structural] = &[
     },
     Structural {
         name: "list-that-ends-before-its-detacher",
-        file: "base/src/percpu_list/roll.rs",
-        model: "percpu_list::models::a_detached_list_ends_after_its_last_member",
+        file: "objects/src/percpu_list/list_head.rs",
+        model: "objects::percpu_list::loom::a_detached_list_ends_after_its_last_member",
         changes: &[(
             r"self.remaining.store(users + 1, Relaxed)",
             r"self.remaining.store(users, Relaxed)",
@@ -490,15 +498,15 @@ pub(super) const TABLE: &[Structural] = &[
     },
     Structural {
         name: "revoked-object-that-ends-again",
-        file: "base/src/counted/block.rs",
-        model: "percpu_list::models::who_is_revoked_beside_the_last_put_ends_once",
+        file: "objects/src/object/block.rs",
+        model: "objects::percpu_list::loom::who_is_revoked_beside_the_last_put_ends_once",
         changes: &[(r"if header.state.has_end_to_come() {", r"if true {")],
     },
     // Slabs.
     Structural {
         name: "slab-that-goes-at-once",
-        file: "base/src/slab/cache.rs",
-        model: "slab::models::a_slab_is_kept_for_those_who_found_an_object_of_it",
+        file: "slab/src/cache.rs",
+        model: "slab::loom::a_slab_is_kept_for_those_who_found_an_object_of_it",
         changes: &[(
             r"unsafe { rcu::call_later_weighing(WEIGHT, slab.head()) };",
             r"unsafe { (slab.head().as_ref().invoke())(slab.head()) };",
@@ -506,14 +514,14 @@ pub(super) const TABLE: &[Structural] = &[
     },
     Structural {
         name: "magazine-that-goes-while-it-is-looked-at",
-        file: "base/src/slab/cache.rs",
-        model: "slab::models::a_look_at_the_figures_meets_a_shrink_with_sequences",
+        file: "slab/src/cache.rs",
+        model: "slab::loom::a_look_at_the_figures_meets_a_shrink_with_sequences",
         changes: &[(r"let _draining = self.draining.lock();", "")],
     },
     Structural {
         name: "upgrade-of-what-is-gone",
-        file: "base/src/slab/arc.rs",
-        model: "slab::arc::models::who_upgrades_meets_the_last_users",
+        file: "slab/src/arc.rs",
+        model: "slab::arc::loom::who_upgrades_meets_the_last_users",
         changes: &[(
             r"if !self.counts().users.get() {",
             r"if !self.counts().users.get() && false {",
@@ -521,8 +529,8 @@ pub(super) const TABLE: &[Structural] = &[
     },
     Structural {
         name: "choice-that-is-made-twice",
-        file: "base/src/slab/backing.rs",
-        model: "slab::models::all_agree_on_what_memory_comes_from",
+        file: "slab/src/backing.rs",
+        model: "slab::loom::all_agree_on_what_memory_comes_from",
         changes: &[(
             r"match self.0.compare_exchange(OPEN, code, Relaxed, Relaxed) {",
             r"let there = self.0.load(Relaxed);
@@ -535,8 +543,8 @@ pub(super) const TABLE: &[Structural] = &[
     // The magazines of the CPUs.
     Structural {
         name: "magazines-without-their-lock",
-        file: "base/src/slab/local/locked.rs",
-        model: "slab::local::models::two_take_and_give_on_one_processor",
+        file: "slab/src/local/locked.rs",
+        model: "slab::local::loom::two_take_and_give_on_one_processor",
         changes: &[
             (r"self.lock.lock(NAME);", ""),
             (r"unsafe { self.lock.unlock(NAME) };", ""),
@@ -544,20 +552,20 @@ pub(super) const TABLE: &[Structural] = &[
     },
     Structural {
         name: "drain-that-stops-no-exchange",
-        file: "base/src/slab/local/rseq.rs",
-        model: "slab::local::models::an_exchange_meets_a_drain",
+        file: "slab/src/local/rseq.rs",
+        model: "slab::local::loom::an_exchange_meets_a_drain",
         changes: &[(r"self.stopped.store(true, Relaxed);", "")],
     },
     Structural {
         name: "drain-that-stops-no-magazine",
-        file: "base/src/slab/local/rseq.rs",
-        model: "slab::local::models::an_exchange_with_the_depot_meets_a_drain",
+        file: "slab/src/local/rseq.rs",
+        model: "slab::local::loom::an_exchange_with_the_depot_meets_a_drain",
         changes: &[(r"self.stopped.store(true, Relaxed);", "")],
     },
     Structural {
         name: "drain-without-the-first-restart",
-        file: "base/src/slab/local/rseq.rs",
-        model: "slab::local::models::an_exchange_meets_a_drain",
+        file: "slab/src/local/rseq.rs",
+        model: "slab::local::loom::an_exchange_meets_a_drain",
         changes: &[(
             r"// (T)
         sequence::restart(self.area);",
@@ -566,8 +574,8 @@ pub(super) const TABLE: &[Structural] = &[
     },
     Structural {
         name: "drain-without-the-second-restart",
-        file: "base/src/slab/local/rseq.rs",
-        model: "slab::local::models::who_takes_and_gives_meets_a_drain",
+        file: "slab/src/local/rseq.rs",
+        model: "slab::local::loom::who_takes_and_gives_meets_a_drain",
         changes: &[(
             r"// (V)
         sequence::restart(self.area);",
@@ -576,8 +584,8 @@ pub(super) const TABLE: &[Structural] = &[
     },
     Structural {
         name: "drain-that-ends-before-the-second-restart",
-        file: "base/src/slab/local/rseq.rs",
-        model: "slab::local::models::an_exchange_meets_a_drain",
+        file: "slab/src/local/rseq.rs",
+        model: "slab::local::loom::an_exchange_meets_a_drain",
         changes: &[(
             r"// (V)
         sequence::restart(self.area);",
@@ -587,8 +595,8 @@ pub(super) const TABLE: &[Structural] = &[
     },
     Structural {
         name: "exchange-that-is-not-stopped",
-        file: "base/src/slab/local/rseq/model.rs",
-        model: "slab::local::models::an_exchange_meets_a_drain",
+        file: "slab/src/local/rseq/model.rs",
+        model: "slab::local::loom::an_exchange_meets_a_drain",
         changes: &[(
             r"if sequence.step(|| previous.lacks(lack))? || sequence.is_stopped(cpus)? {",
             r"if sequence.step(|| previous.lacks(lack))? {",
@@ -596,8 +604,8 @@ pub(super) const TABLE: &[Structural] = &[
     },
     Structural {
         name: "magazine-that-is-not-stopped",
-        file: "base/src/slab/local/rseq/model.rs",
-        model: "slab::local::models::an_exchange_with_the_depot_meets_a_drain",
+        file: "slab/src/local/rseq/model.rs",
+        model: "slab::local::loom::an_exchange_with_the_depot_meets_a_drain",
         changes: &[(
             r"if !sequence.step(|| previous.lacks(lack))? || sequence.is_stopped(cpus)? {",
             r"if !sequence.step(|| previous.lacks(lack))? {",
@@ -605,8 +613,8 @@ pub(super) const TABLE: &[Structural] = &[
     },
     Structural {
         name: "sequence-that-is-not-interrupted",
-        file: "base/src/slab/local/rseq/model.rs",
-        model: "slab::local::models::two_take_and_give_on_one_processor",
+        file: "slab/src/local/rseq/model.rs",
+        model: "slab::local::loom::two_take_and_give_on_one_processor",
         changes: &[(
             r"*interruptions += 1;
         Self",
@@ -615,14 +623,14 @@ pub(super) const TABLE: &[Structural] = &[
     },
     Structural {
         name: "sequence-that-is-not-restarted",
-        file: "base/src/slab/local/rseq/model.rs",
-        model: "slab::local::models::who_takes_and_gives_meets_a_drain",
+        file: "slab/src/local/rseq/model.rs",
+        model: "slab::local::loom::who_takes_and_gives_meets_a_drain",
         changes: &[(r"*interruptions.lock() += 1;", "")],
     },
     Structural {
         name: "commit-before-the-object-is-taken",
-        file: "base/src/slab/local/rseq/model.rs",
-        model: "slab::local::models::two_take_and_give_on_one_processor",
+        file: "slab/src/local/rseq/model.rs",
+        model: "slab::local::loom::two_take_and_give_on_one_processor",
         changes: &[(
             r"let object = sequence.step(|| rounds.objects[last].load(Relaxed))?;
         sequence.step(|| rounds.tally.store(tally - 1 + HIT, Relaxed))?;",
@@ -632,8 +640,8 @@ pub(super) const TABLE: &[Structural] = &[
     },
     Structural {
         name: "commit-before-the-object-is-stored",
-        file: "base/src/slab/local/rseq/model.rs",
-        model: "slab::local::models::two_take_and_give_on_one_processor",
+        file: "slab/src/local/rseq/model.rs",
+        model: "slab::local::loom::two_take_and_give_on_one_processor",
         changes: &[(
             r"sequence.step(|| place.store(object.as_ptr(), Relaxed))?;
         sequence.step(|| rounds.tally.store(tally + 1, Relaxed))?;",
@@ -644,66 +652,66 @@ pub(super) const TABLE: &[Structural] = &[
     // Leaves that are found without a walk, and those that are kept.
     Structural {
         name: "node-that-is-kept-for-its-count-alone",
-        file: "base/src/tree/share.rs",
-        model: "tree::models::a_tree_goes_while_a_reader_of_another_is_in_its_leaf",
+        file: "objects/src/radix/share.rs",
+        model: "objects::radix::loom::a_tree_goes_while_a_reader_of_another_is_in_its_leaf",
         changes: &[(
-            r"node.token() != before || !node.is_sole()",
+            r"node.owner() != before || !node.is_sole()",
             r"!node.is_sole()",
         )],
     },
     Structural {
         name: "look-at-the-token-of-a-leaf-that-was-found",
-        file: "base/src/tree.rs",
-        model: "tree::models::a_write_in_a_leaf_that_was_found_meets_a_removal",
+        file: "objects/src/radix.rs",
+        model: "objects::radix::loom::a_write_in_a_leaf_that_was_found_meets_a_removal",
         changes: &[(r"if self.owns(&guard, index) {", r"if true {")],
     },
     Structural {
         name: "removed-leaf-that-stays-named",
-        file: "base/src/tree/own.rs",
-        model: "tree::models::a_write_meets_the_removal_of_a_named_leaf",
+        file: "objects/src/radix/cow.rs",
+        model: "objects::radix::loom::a_write_meets_the_removal_of_a_named_leaf",
         changes: &[(r"self.forget(place.as_ptr().cast());", "")],
     },
     Structural {
         name: "copied-leaf-that-stays-named",
-        file: "base/src/tree/own.rs",
-        model: "tree::models::a_write_meets_the_copy_of_a_named_leaf",
+        file: "objects/src/radix/cow.rs",
+        model: "objects::radix::loom::a_write_meets_the_copy_of_a_named_leaf",
         changes: &[(r"self.forget(there);", "")],
     },
     Structural {
         name: "full-leaf-that-was-removed",
-        file: "base/src/tree.rs",
-        model: "tree::models::a_full_leaf_meets_its_removal",
+        file: "objects/src/radix.rs",
+        model: "objects::radix::loom::a_full_leaf_meets_its_removal",
         changes: &[(r"&& self.tree.owns(self.leaf, self.index)", "")],
     },
     Structural {
         name: "full-leaf-that-was-copied",
-        file: "base/src/tree.rs",
-        model: "tree::models::a_full_leaf_meets_its_copy",
+        file: "objects/src/radix.rs",
+        model: "objects::radix::loom::a_full_leaf_meets_its_copy",
         changes: &[(r"&& self.tree.owns(self.leaf, self.index)", "")],
     },
     Structural {
         name: "hint-without-a-version",
-        file: "base/src/room.rs",
-        model: "room::models::a_look_meets_the_return_of_a_first_leaf",
+        file: "objects/src/free_hint.rs",
+        model: "objects::free_hint::loom::a_look_meets_the_return_of_a_first_leaf",
         changes: &[(r".wrapping_add(VERSION)", "")],
     },
     // The table.
     Structural {
         name: "open-that-does-not-confirm-its-hint",
         file: "fdtable/src/open.rs",
-        model: "loom::an_open_meets_closes_in_its_leaf_and_below",
+        model: "fdtable::loom::an_open_meets_closes_in_its_leaf_and_below",
         changes: &[(r"|| !self.free_hint.is_confirmed(hint)", "")],
     },
     Structural {
         name: "pair-that-does-not-confirm-its-hint",
         file: "fdtable/src/pair.rs",
-        model: "loom::a_pair_meets_closes_in_its_leaf_and_below",
+        model: "fdtable::loom::a_pair_meets_closes_in_its_leaf_and_below",
         changes: &[(r"|| !self.free_hint.is_confirmed(hint)", "")],
     },
     Structural {
         name: "first-leaf-that-is-looked-at-once",
         file: "fdtable/src/open.rs",
-        model: "loom::an_open_meets_closes_in_a_leaf_that_a_child_has_too",
+        model: "fdtable::loom::an_open_meets_closes_in_a_leaf_that_a_child_has_too",
         changes: &[(r"&& first.is_full()", "")],
     },
 ];

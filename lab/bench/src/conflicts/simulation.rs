@@ -6,7 +6,7 @@
 #![expect(unsafe_code, reason = "the tracer requires a promise")]
 
 use conflict_tracer::{CpuId, Cpus, numbers};
-use fdtable_base::percpu::{current_node, expect_cpus};
+use fdtable_sync::percpu::{current_node, expect_cpus};
 
 /// Simulated CPUs for cases of two calls.
 pub(super) struct Pair {

@@ -1,0 +1,420 @@
+//! Models of free hints in a table of three leaves. Each leaf has a single number, so the index of
+//! a leaf is the number. An error shows as a number that was taken while a lower one was free, as
+//! one that is taken twice, or as a notice that is never found.
+
+use super::*;
+use ::loom::cell::UnsafeCell;
+use fdtable_sync::bitmap::{BITS, Word};
+use fdtable_sync::lock::{LockTag, RawLock};
+use fdtable_sync::model::Preemptions::{Any, AtMost};
+use fdtable_sync::model::{JoinHandle, explore, join, spawn};
+use fdtable_sync::platform::{Arc, Mutex};
+
+const LEAVES: usize = 3;
+const NAME: LockTag = LockTag::of(0);
+
+/// The one bit of a leaf that changes.
+const BIT: usize = BITS - 1;
+
+struct Leaf {
+    lock: RawLock,
+    open: Word,
+    state: UnsafeCell<State>,
+}
+
+#[derive(Clone, Copy)]
+struct State {
+    mark: Mark,
+    next: u32,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Mark {
+    Open,
+    Passed,
+    Noticed,
+}
+
+/// Which leaves are passed or noticed, as the tree knows it.
+type Full = [bool; LEAVES];
+
+struct Table {
+    room: FreeHint,
+    leaves: [Leaf; LEAVES],
+    structure: Mutex<Full>,
+}
+
+// SAFETY: the model checker checks that accesses to the cells do not meet.
+unsafe impl Sync for Table {}
+// SAFETY: as above.
+unsafe impl Send for Table {}
+
+impl Table {
+    /// Makes a table in which the numbers below `hint` are taken, and marked as passed.
+    fn new(hint: usize) -> Arc<Self> {
+        Self::with_hint(hint, None, |index| index >= hint)
+    }
+
+    /// Makes a table with a hint of two leaves; the others are taken, and marked as passed.
+    fn with_two(first: usize, second: usize, is_free: impl Fn(usize) -> bool) -> Arc<Self> {
+        Self::with_hint(first, Some(second), is_free)
+    }
+
+    fn with_hint(
+        first: usize,
+        second: Option<usize>,
+        is_free: impl Fn(usize) -> bool,
+    ) -> Arc<Self> {
+        let last = second.unwrap_or(first);
+        let is_passed = |index| index < last && index != first;
+        let leaf = |index| {
+            let open = Word::new();
+            (0..BITS)
+                .filter(|&bit| bit != BIT || !is_free(index))
+                .for_each(|bit| open.set(bit));
+            Leaf {
+                lock: RawLock::new(NAME),
+                open,
+                state: UnsafeCell::new(State {
+                    mark: if is_passed(index) {
+                        Mark::Passed
+                    } else {
+                        Mark::Open
+                    },
+                    next: NONE,
+                }),
+            }
+        };
+        let table = Self {
+            room: FreeHint::new(),
+            leaves: core::array::from_fn(leaf),
+            structure: Mutex::new(core::array::from_fn(is_passed)),
+        };
+        table.room.prepare().expect("there is memory");
+        table.room.begin_search();
+        table.room.set_hint(first, second);
+        Arc::new(table)
+    }
+
+    /// Uses a leaf with its lock held.
+    fn with<A>(&self, index: usize, act: impl FnOnce(&Word, &mut State) -> A) -> A {
+        let leaf = &self.leaves[index];
+        leaf.lock.lock(NAME);
+        let answer = leaf.state.with_mut(|state| {
+            // SAFETY: the checker reports two accesses that meet.
+            act(&leaf.open, unsafe { &mut *state })
+        });
+        // SAFETY: taken above.
+        unsafe { leaf.lock.unlock(NAME) };
+        answer
+    }
+
+    /// Frees a number, and leaves a notice if a search has passed over it and there is none.
+    fn free(&self, index: usize) {
+        self.with(index, |open, state| {
+            open.clear(BIT);
+            if state.mark == Mark::Passed {
+                state.mark = Mark::Noticed;
+                let notices = self.room.leave_notice(index, |next| state.next = next);
+                assert!(matches!(notices, Notices::Few | Notices::Many));
+            }
+        });
+    }
+
+    /// Takes a number that is free, whether or not it is the lowest.
+    fn take_exact(&self, index: usize) {
+        self.with(index, |open, _| open.set_release(BIT));
+    }
+
+    /// Takes the number that is hinted at, if it is the lowest.
+    fn take_hinted(&self) -> Option<usize> {
+        let hint = self.room.hint()?;
+        let first = &self.leaves[hint.leaf()].open;
+        if !first.is_full() {
+            return self.take_if(hint.leaf(), || self.room.is_confirmed(hint));
+        }
+        let second = self.room.second()?;
+        self.take_if(second, || {
+            first.is_full_acquire() && self.room.is_confirmed(hint)
+        })
+    }
+
+    /// Takes a number if it is free, and `may` agrees once its leaf is locked.
+    fn take_if(&self, index: usize, may: impl FnOnce() -> bool) -> Option<usize> {
+        self.with(index, |open, _| {
+            let may = !open.is_full() && may();
+            may.then(|| open.set_release(BIT)).map(|()| index)
+        })
+    }
+
+    /// Takes all notices and returns the hint that follows.
+    fn take_notices(&self, full: &mut Full) -> usize {
+        self.room.begin_search();
+        let mut hint = self.room.hinted();
+        while let Some(list) = self.room.take_notices() {
+            let mut next = Some(list);
+            while let Some(list) = next {
+                next = self.with(list.first(), |_, state| {
+                    assert!(state.mark == Mark::Noticed, "it is in the list");
+                    state.mark = Mark::Open;
+                    List::of(state.next)
+                });
+                full[list.first()] = false;
+                hint = hint.min(list.first());
+            }
+        }
+        hint
+    }
+
+    /// Takes the notices, for the next search of a number.
+    fn tidy(&self) {
+        let mut full = self.structure.lock();
+        let hint = self.take_notices(&mut full);
+        let second = second_after(&full, hint);
+        self.with(hint, |_, _| ());
+        self.room.set_hint(hint, second);
+    }
+
+    /// Searches for the lowest number, and leaves it.
+    fn look(&self) {
+        let mut full = self.structure.lock();
+        let index = self.find_room(&mut full);
+        let second = second_after(&full, index);
+        self.with(index, |_, _| ());
+        self.room.set_hint(index, second);
+    }
+
+    /// Searches for the lowest number and takes it.
+    fn search(&self) -> usize {
+        let mut full = self.structure.lock();
+        loop {
+            let index = self.find_room(&mut full);
+            let second = second_after(&full, index);
+            let taken = self.take_if(index, || {
+                self.room.set_hint(index, second);
+                !self.room.has_notices()
+            });
+            if taken.is_some() {
+                return index;
+            }
+        }
+    }
+
+    /// Takes the notices, passes over what is full, and returns the first leaf that is not.
+    fn find_room(&self, full: &mut Full) -> usize {
+        let mut index = self.take_notices(full);
+        while self.pass_over(full, index) {
+            index += 1;
+        }
+        index
+    }
+
+    /// Marks a leaf as passed if it is full. Returns true if it is.
+    fn pass_over(&self, full: &mut Full, index: usize) -> bool {
+        self.with(index, |open, state| {
+            if open.is_full() && state.mark == Mark::Open {
+                state.mark = Mark::Passed;
+                full[index] = true;
+            }
+            open.is_full()
+        })
+    }
+
+    fn take(&self) -> usize {
+        self.take_hinted().unwrap_or_else(|| self.search())
+    }
+}
+
+/// Finds the next leaf that is not passed.
+fn second_after(full: &Full, first: usize) -> Option<usize> {
+    (first + 1..LEAVES).find(|&index| !full[index])
+}
+
+/// Runs `act` on a thread of its own.
+fn thread<A: 'static>(
+    table: &Arc<Table>,
+    act: impl FnOnce(&Table) -> A + 'static,
+) -> JoinHandle<A> {
+    let table = table.clone();
+    spawn(move || act(&table))
+}
+
+/// With one thread, the number that is taken is the lowest at every step.
+#[test]
+fn the_lowest_number_is_taken() {
+    explore(Any, || {
+        let table = Table::new(1);
+        assert_eq!(table.take_hinted(), Some(1));
+        table.free(0);
+        assert_eq!(table.take_hinted(), None);
+        assert_eq!(table.search(), 0);
+        table.free(1);
+        table.free(0);
+        table.tidy();
+        assert_eq!(table.take_hinted(), Some(0));
+        assert_eq!(table.take_hinted(), Some(1));
+        assert_eq!(table.take_hinted(), None);
+        assert_eq!(table.search(), 2);
+    });
+}
+
+/// A higher number that is taken after a search has taken the notice of the lower one, and before
+/// it moves the hint.
+#[test]
+fn a_look_meets_a_search() {
+    explore(Any, || {
+        let table = Table::new(1);
+        let searcher = thread(&table, Table::tidy);
+        table.free(0);
+        let looked = table.take_hinted();
+        assert!(matches!(looked, None | Some(0)), "{looked:?}");
+        join(searcher);
+        assert_eq!(table.take(), usize::from(looked.is_some()));
+    });
+}
+
+/// The same with one thread that takes numbers by all paths: no order of the three calls explains
+/// it.
+#[test]
+fn a_take_meets_another() {
+    explore(AtMost(4), || {
+        let table = Table::new(1);
+        let other = thread(&table, Table::take);
+        table.free(0);
+        let own = table.take();
+        let taken = (own, join(other));
+        assert!(matches!(taken, (0, 1) | (1, 0)), "{taken:?}");
+    });
+}
+
+/// A close and an open, with a search between them.
+#[test]
+fn a_look_meets_a_freed_number_and_a_search() {
+    explore(AtMost(3), || {
+        let table = Table::new(1);
+        let freer = thread(&table, |table| table.free(0));
+        let searcher = thread(&table, Table::tidy);
+        // It is not known whether the number was free by then; it is never taken twice.
+        let first = table.take();
+        join(freer);
+        let second = table.take();
+        join(searcher);
+        assert!(matches!((first, second), (0 | 1, 0 | 1)));
+        assert_ne!(first, second);
+        assert_eq!(table.take(), 2);
+    });
+}
+
+/// Notices on one list, of which one is lost.
+#[test]
+fn two_leave_notices_and_a_search_takes_them() {
+    explore(AtMost(3), || {
+        let table = Table::new(2);
+        let freers = [0, 1].map(|index| thread(&table, move |table| table.free(index)));
+        table.tidy();
+        freers.into_iter().for_each(join);
+        assert_eq!([(); 3].map(|()| table.take()), [0, 1, 2]);
+    });
+}
+
+/// The two leaves of a hint, each freed and then taken in turn.
+#[test]
+fn the_lowest_of_two_leaves_is_taken() {
+    explore(Any, || {
+        let table = Table::with_two(0, 2, |_| false);
+        assert_eq!(table.take_hinted(), None);
+        for index in [0, 2, 0] {
+            table.free(index);
+            assert_eq!(table.take_hinted(), Some(index));
+        }
+        table.free(2);
+        table.free(0);
+        assert_eq!(table.take_hinted(), Some(0));
+        table.free(1);
+        assert_eq!(table.take_hinted(), None);
+        assert_eq!((table.take(), table.take()), (1, 2));
+    });
+}
+
+/// A number of the second leaf that is taken although one of the first was freed before it.
+#[test]
+fn a_look_meets_closes_in_both_leaves() {
+    explore(Any, || {
+        let table = Table::with_two(1, 2, |_| false);
+        let looker = thread(&table, Table::take_hinted);
+        table.free(1);
+        table.free(2);
+        let looked = join(looker);
+        assert!(matches!(looked, None | Some(1)), "{looked:?}");
+        assert_eq!(table.take(), if looked.is_some() { 2 } else { 1 });
+    });
+}
+
+/// A number of the second leaf that is taken when the first is full again: but only since a lower
+/// one is free.
+#[test]
+fn a_look_meets_a_first_leaf_that_is_full_again() {
+    explore(Any, || {
+        let table = Table::with_two(1, 2, |index| index > 0);
+        let looker = thread(&table, Table::take_hinted);
+        table.free(0);
+        table.take_exact(1);
+        let looked = join(looker);
+        assert!(matches!(looked, None | Some(1)), "{looked:?}");
+    });
+}
+
+/// The same with the leaf between the two.
+#[test]
+fn a_look_meets_a_close_between_the_two_leaves() {
+    explore(Any, || {
+        let table = Table::with_two(0, 2, |index| index != 1);
+        let looker = thread(&table, Table::take_hinted);
+        table.free(1);
+        table.take_exact(0);
+        let looked = join(looker);
+        assert!(matches!(looked, None | Some(0)), "{looked:?}");
+    });
+}
+
+/// The first leaf of a hint with the second of a later one, above a number that is free.
+#[test]
+fn a_look_meets_a_search_that_moves_both_leaves() {
+    explore(Any, || {
+        let table = Table::with_two(0, 1, |index| index > 0);
+        let looker = thread(&table, Table::take_hinted);
+        table.look();
+        let looked = join(looker);
+        assert!(matches!(looked, None | Some(1)), "{looked:?}");
+        assert_eq!(table.take(), looked.map_or(1, |_| 2));
+    });
+}
+
+/// A new hint with the second leaf of the previous one: the leaf between the two is free since.
+#[test]
+fn a_look_meets_a_search_that_moves_the_second_leaf() {
+    explore(Any, || {
+        let table = Table::with_two(0, 2, |index| index == 2);
+        let searcher = thread(&table, Table::tidy);
+        table.free(1);
+        let looked = table.take_hinted();
+        assert!(matches!(looked, None | Some(1)), "{looked:?}");
+        join(searcher);
+        assert_eq!(table.take(), looked.map_or(1, |_| 2));
+    });
+}
+
+/// The second leaf of a hint, mistaken for that of a later one with the same first leaf.
+#[test]
+fn a_look_meets_the_return_of_a_first_leaf() {
+    explore(Any, || {
+        let table = Table::with_two(0, 2, |_| false);
+        let looker = thread(&table, Table::take_hinted);
+        table.free(1);
+        table.tidy();
+        table.free(2);
+        let looked = join(looker);
+        assert!(matches!(looked, None | Some(1)), "{looked:?}");
+        assert_eq!(table.take(), looked.map_or(1, |_| 2));
+    });
+}

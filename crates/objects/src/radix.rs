@@ -1,0 +1,848 @@
+//! A radix tree from an index to a leaf, whose nodes never move, and which can be shared.
+//!
+//! A reader walks from the root to the leaf without a lock: a load and a shift for each level.
+//! There are few levels: an interior node has [`FANOUT`] children, so leaves of 64 numbers need one
+//! level for 32,768 numbers, two for 16 million and three for 2^31. The first leaf is part of the
+//! tree itself: most tables have no other, and need no further memory and no walk.
+//!
+//! *Growing.* If an index is past the range of the root, a new root goes above the old one, which
+//! becomes its child 0. Nothing is copied and no node that a reader may hold is freed, so there is
+//! no grace period and no stall. The height is in the low bits of the root pointer: a reader gets
+//! both with one load, and a reader with the old root is still right about all that the old root
+//! covers.
+//!
+//! *Publishing.* A node is complete before the pointer to it is stored (release), and a reader
+//! loads that pointer with acquire.
+//!
+//! # Write permission
+//!
+//! Every tree has a *owner ID*, and every node has the owner ID of the tree that made it.
+//!
+//! > A node is written only through the tree whose owner ID it has. When the tree is shared, it gets
+//! > a new owner: from then on no thread writes the nodes that it had.
+//!
+//! So a shared node is permanently frozen. Each node counts the pointers to it, from nodes above
+//! and from trees. To write below a frozen node, a thread makes a copy with its tree's own owner ID,
+//! from the root downwards ([`WriteGuard::make_writable`]), and gives up one count of the original. Copying a
+//! node adds one to the count of each child, so below a shared node everything counts as shared. If
+//! the count is one, no other tree or node leads to the node, and its contents move to the copy.
+//!
+//! There are three kinds of writers, from the most to the least frequent:
+//! - Writers of a leaf: inside the tree's [`gate`](mod@fdtable_sync::brlock), with the leaf locked
+//!   ([`ReadGuard::lock_leaf`]).
+//! - Writers of nodes: one at a time, with the lock of the structure ([`Tree::lock`]). The leaf's
+//!   own lock keeps the others out of a leaf, and a writer of nodes can write leaves itself.
+//! - Sharing of the tree: with the lock of the structure, and the gate shut
+//!   ([`WriteGuard::share_with`]). Then no thread is inside a leaf, and the owner ID can change.
+//!
+//! A writer that has locked a leaf checks it again: its owner ID may have changed since the leaf was
+//! found. A leaf that was removed from the tree has no owner ID that a tree has.
+//!
+//! # What keeps a node alive
+//!
+//! An unlinked node is freed after a grace period ([`rcu`]): readers reach nodes inside read-side
+//! sections. The thread that gives up the last count frees it. Every tree that once led to the node
+//! has unlinked it before it gave up its count, so the grace period begins after the last
+//! unlinking. The references of a leaf's objects are put at once, before the grace period, so that
+//! closed objects are released promptly: see [`leaf`](crate::radix::leaf).
+//!
+//! # Full leaves
+//!
+//! Each interior node has a bit for each child that means "there is nothing free below". A search
+//! for room reads these words, [`FANOUT`] / 64 in each node and all on one cache line, instead of
+//! the leaves. The holder of the lock of the structure maintains them: see
+//! [`WriteGuard::mark_full`].
+
+use core::cell::Cell;
+use core::fmt;
+use core::hint::cold_path;
+use core::marker::PhantomData;
+use core::ops::{Deref, DerefMut};
+use core::ptr::{self, NonNull};
+
+use crate::object::{Borrowed, Ref};
+use crate::radix::leaf::{Leaf, LeafGuard, LeafRef, LeafState};
+use fdtable_sync::bitmap::BITS;
+use fdtable_sync::brlock::{self, BrLock};
+use fdtable_sync::fence;
+use fdtable_sync::lock::LockTag;
+use fdtable_sync::platform::atomic::Ordering::{Acquire, Relaxed, Release};
+use fdtable_sync::platform::atomic::{AtomicPtr, AtomicU64, AtomicUsize};
+use fdtable_sync::platform::{Mutex, MutexGuard, global, relax};
+use fdtable_sync::prefetch::prefetch;
+use fdtable_sync::rcu::{self, Guard};
+use fdtable_sync::unwind;
+
+mod cow;
+pub mod leaf;
+mod node;
+mod search;
+mod share;
+pub mod slot;
+
+pub(crate) use node::NodeHead;
+use node::{Erased, OwnerId, interior, leaf};
+
+/// How many children an interior node has: a page of pointers. Models use few, so that trees grow.
+pub const FANOUT: usize = if cfg!(loom) { 2 } else { 512 };
+
+/// How many indexes there are: 2^25, which is 2^31 numbers in leaves of 64.
+pub const INDEXES: usize = 1 << 25;
+
+/// A tree from an index, below [`INDEXES`], to a [`Leaf`]. Each leaf has an `S`, and the tree has a
+/// `D`, under the lock of its structure.
+pub struct Tree<T: ?Sized, S: LeafState, D> {
+    shared: Shared,
+    /// The leaf of index 0. It is always this tree's own.
+    first: Leaf<T, S>,
+    data: Mutex<D>,
+    owns: PhantomData<Leaf<T, S>>,
+}
+
+/// Read by every reader and rarely written: a cache line of its own.
+#[repr(align(64))]
+struct Shared {
+    /// The root, with its height in the low bits; null at first.
+    root: AtomicPtr<Erased>,
+    /// The owner ID of the tree, or `NONE` while it has no node. Changes with the lock held, and
+    /// with the gate shut if there are nodes.
+    owner: AtomicU64,
+    lock: BrLock,
+    /// The leaves of most opens and closes. Saves writers the walk.
+    leaf_cache: [CachedLeaf; CACHED_LEAVES],
+}
+
+/// A leaf, and its index; null if there is none. Changes with the lock of the structure held. The
+/// index is only a hint: a thread that uses the leaf checks it.
+struct CachedLeaf {
+    leaf: AtomicPtr<Erased>,
+    index: AtomicUsize,
+}
+
+/// How many leaves are found without a walk.
+pub const CACHED_LEAVES: usize = 2;
+
+impl CachedLeaf {
+    /// Sets the leaf. With the lock of the structure held.
+    fn set(&self, leaf: *mut Erased, index: usize) {
+        // Relaxed, both: only the holder of the lock writes them.
+        if self.leaf.load(Relaxed) != leaf || self.index.load(Relaxed) != index {
+            // Release: pairs with the acquire in `Tree::recent`.
+            self.leaf.store(leaf, Release);
+            // Relaxed: a hint.
+            self.index.store(index, Relaxed);
+        }
+    }
+
+    /// Returns the leaf, if one is set.
+    ///
+    /// # Safety
+    /// For all of `'l` the caller is inside a section, or keeps the structure from being changed.
+    #[inline(always)]
+    unsafe fn get<'l, T: ?Sized, S>(&self) -> Option<&'l Leaf<T, S>> {
+        // Acquire: pairs with the release in `set`, so the complete leaf is visible.
+        let found = self.leaf.load(Acquire);
+        // SAFETY: `forget` clears it before the leaf is unlinked, so it is kept like one that was
+        // reached from the root.
+        (!found.is_null()).then(|| unsafe { leaf::<T, S>(found) })
+    }
+
+    /// Clears the leaf. With the lock of the structure held.
+    fn clear(&self) {
+        // Relaxed: nothing is published.
+        self.leaf.store(ptr::null_mut(), Relaxed);
+    }
+}
+
+/// The decoded root pointer.
+#[derive(Clone, Copy)]
+struct Root {
+    node: *mut Erased,
+    /// How many interior levels there are; none only in an empty tree.
+    height: u32,
+}
+
+/// The part of a root pointer that is the height. Nodes are aligned to more.
+const HEIGHT: usize = 63;
+
+impl Root {
+    #[inline(always)]
+    fn unpack(word: *mut Erased) -> Self {
+        // At most 63, so it fits.
+        let height = (word.addr() & HEIGHT) as u32;
+        Self {
+            node: word.map_addr(|address| address & !HEIGHT),
+            height,
+        }
+    }
+
+    fn pack(self) -> *mut Erased {
+        self.node.map_addr(|address| address | self.height as usize)
+    }
+
+    /// Returns true if the tree below this root has a place for the leaf of `index`.
+    #[inline(always)]
+    fn covers(self, index: usize) -> bool {
+        // Heights are small: 25 levels of models are 25 bits.
+        index >> (node::FANOUT_BITS * self.height) == 0
+    }
+}
+
+global! {
+    /// The next owner ID. Zero is `NONE`.
+    pub(crate) static OWNER_IDS: AtomicU64 = AtomicU64::new(1);
+}
+
+fn new_owner_id() -> OwnerId {
+    // Relaxed: owner IDs only have to differ. They do not run out: 2^64 trees.
+    OWNER_IDS.fetch_add(1, Relaxed)
+}
+
+impl<T: ?Sized + Send + Sync, S: LeafState, D> Tree<T, S, D> {
+    /// Makes a tree that has only the first leaf. Does not allocate.
+    #[must_use]
+    pub fn new(data: D) -> Self {
+        Self {
+            shared: Shared {
+                root: AtomicPtr::new(ptr::null_mut()),
+                owner: AtomicU64::new(node::NONE),
+                lock: BrLock::new(),
+                leaf_cache: core::array::from_fn(|_| CachedLeaf {
+                    leaf: AtomicPtr::new(ptr::null_mut()),
+                    index: AtomicUsize::new(0),
+                }),
+            },
+            // The first leaf's own owner ID is never read.
+            first: Leaf::new(NodeHead::of_leaf::<T, S>(node::NONE, LockTag::of(0))),
+            data: Mutex::new(data),
+            owns: PhantomData,
+        }
+    }
+
+    /// Finds the leaf of `index`, if there is one. Neither blocks nor allocates.
+    #[inline(always)]
+    pub fn leaf<'s>(&'s self, index: usize, section: &'s Guard<'_>) -> Option<LeafRef<'s, T, S>> {
+        // SAFETY: nodes that are reached stay until the section ends.
+        let leaf = unsafe { self.find(index) }?;
+        // SAFETY: reached above, inside the section.
+        Some(unsafe { LeafRef::new(leaf, section) })
+    }
+
+    /// Borrows the object of a number without taking a reference. Neither blocks nor allocates.
+    #[inline(always)]
+    pub fn borrow<'g>(&self, number: usize, section: &'g Guard<'_>) -> Option<Borrowed<'g, T>> {
+        // A separate path for the first leaf: most lookups are there, and need not wait for any
+        // branch.
+        if number < BITS {
+            // SAFETY: the leaf is this tree's, and holds its references for as long.
+            return unsafe { self.first.borrow(number, section) };
+        }
+        cold_path();
+        // SAFETY: nodes that are reached stay until the section ends.
+        let leaf = unsafe { self.find(number / BITS) }?;
+        // SAFETY: reached above, inside the section.
+        unsafe { leaf.borrow(number % BITS, section) }
+    }
+
+    /// Takes a reference to the object of a number. One atomic add; neither blocks nor allocates.
+    #[inline(always)]
+    pub fn get(&self, number: usize, section: &Guard<'_>) -> Option<Ref<T>> {
+        loop {
+            // A dead count means that the number was closed since, or that the leaf was released:
+            // another walk finds the current object.
+            if let Some(object) = self.borrow(number, section)?.upgrade() {
+                return Some(object);
+            }
+            relax(0);
+        }
+    }
+
+    /// Returns true if a number has no object. Then everything that the remover of the object, or
+    /// of its leaf, did before is visible. Takes no lock; neither blocks nor allocates.
+    ///
+    /// If two threads have each put an object somewhere, they do not both find the other's place
+    /// vacant.
+    #[inline]
+    pub fn is_vacant(&self, number: usize, section: &Guard<'_>) -> bool {
+        // Pairs with itself: of two threads the one that passes it later sees the object that the
+        // other put before. The exchange of a lock would not do, even where it is a full fence: an
+        // object that was put under the lock may not be visible yet when the lock is released.
+        fence::full();
+        // No leaf: the acquire of the walk pairs with the release that removed it.
+        self.leaf(number / BITS, section)
+            .is_none_or(|leaf| leaf.is_vacant(number % BITS))
+    }
+
+    /// Finds the first leaf whose index is `from` or more. Neither blocks nor allocates.
+    pub fn next<'s>(
+        &'s self,
+        from: usize,
+        section: &'s Guard<'_>,
+    ) -> Option<(usize, LeafRef<'s, T, S>)> {
+        if from == 0 {
+            // SAFETY: the leaf is this tree's, and holds its references for as long.
+            return Some((0, unsafe { LeafRef::new(&self.first, section) }));
+        }
+        let root = self.root();
+        if !root.covers(from) || root.node.is_null() {
+            return None;
+        }
+        // SAFETY: `root` loaded the node with acquire, together with its height; nodes that are
+        // reached stay until the section ends.
+        let (index, leaf) = unsafe { search::next_leaf(root.node, root.height, from) }?;
+        // SAFETY: reached above, inside the section.
+        Some((index, unsafe { LeafRef::new(leaf, section) }))
+    }
+
+    /// Enters the gate, to write in leaves, unless it is shut. Never waits; allocates at a thread's
+    /// first section. The caller must leave it before it waits for the lock of the structure.
+    #[inline(always)]
+    pub fn enter(&self) -> Option<ReadGuard<'_, T, S, D>> {
+        let inside = self.shared.lock.enter()?;
+        Some(ReadGuard { tree: self, inside })
+    }
+
+    /// Like [`enter`](Self::enter), but may refuse inside sections. Also refuses at a thread's
+    /// first section, and where readers take full fences. For paths that must not call anything.
+    #[inline(always)]
+    pub fn try_enter(&self) -> Option<ReadGuard<'_, T, S, D>> {
+        let inside = self.shared.lock.try_enter()?;
+        Some(ReadGuard { tree: self, inside })
+    }
+
+    /// Waits for the lock of the structure and takes it.
+    pub fn lock(&self) -> WriteGuard<'_, T, S, D> {
+        WriteGuard {
+            tree: self,
+            data: self.data.lock(),
+            freed: Freed::default(),
+        }
+    }
+
+    /// Borrows the data that the lock of the structure guards. The tree is borrowed mutably, so no
+    /// other thread can.
+    pub fn data_mut(&mut self) -> &mut D {
+        self.data.get_mut()
+    }
+
+    /// Takes the lock of the structure if it is free. Never waits.
+    pub fn try_lock(&self) -> Option<WriteGuard<'_, T, S, D>> {
+        Some(WriteGuard {
+            tree: self,
+            data: self.data.try_lock()?,
+            freed: Freed::default(),
+        })
+    }
+
+    #[inline(always)]
+    fn root(&self) -> Root {
+        // Acquire: pairs with the releases of `set_root`, so the complete node is visible.
+        Root::unpack(self.shared.root.load(Acquire))
+    }
+
+    /// Publishes a root.
+    fn set_root(&self, root: Root) {
+        // Release: pairs with the acquire in `root`.
+        self.shared.root.store(root.pack(), Release);
+    }
+
+    /// Returns the owner ID, and draws it if this is the first node.
+    fn draw_owner_id(&self) -> OwnerId {
+        if self.owner() == node::NONE {
+            // Relaxed: the node that gets it is published with a release.
+            self.shared.owner.store(new_owner_id(), Relaxed);
+        }
+        self.owner()
+    }
+
+    fn owner(&self) -> OwnerId {
+        // Relaxed: it changes while the gate is shut and the structure locked. A thread inside
+        // either has acquired the change.
+        self.shared.owner.load(Relaxed)
+    }
+
+    /// Returns true if the tree owns the leaf of `index`. It always owns the first one.
+    #[inline(always)]
+    fn owns(&self, leaf: &Leaf<T, S>, index: usize) -> bool {
+        index == 0 || leaf.head.owner() == self.owner()
+    }
+
+    /// Finds the leaf of `index`.
+    ///
+    /// # Safety
+    /// For all of `'l` the caller is inside a section, or keeps the structure from being changed.
+    #[inline(always)]
+    unsafe fn find<'l>(&self, index: usize) -> Option<&'l Leaf<T, S>>
+    where
+        Self: 'l,
+    {
+        if index == 0 {
+            // SAFETY: the tree outlives every use of it; the lifetime is one of its borrows.
+            return Some(unsafe { &*ptr::from_ref(&self.first) });
+        }
+        let root = self.root();
+        // The first two are for the compiler: it then knows the shifts.
+        if root.height == 1 {
+            if index >= FANOUT {
+                return None;
+            }
+            // SAFETY: `root` loaded the node with acquire, together with its height, and the caller
+            // keeps all below it. A tree with a height has a node.
+            return unsafe { walk(root.node, index, 1) };
+        }
+        if !root.covers(index) || root.node.is_null() {
+            return None;
+        }
+        if root.height == 2 {
+            // SAFETY: as above.
+            return unsafe { walk(root.node, index, 2) };
+        }
+        // SAFETY: as above.
+        unsafe { walk(root.node, index, root.height) }
+    }
+
+    /// Locks the leaf of `index`, if there is one that may be written.
+    ///
+    /// # Safety
+    /// As for [`find`](Self::find); and for all of `'l` the owner ID of the tree does not change.
+    #[inline(always)]
+    unsafe fn lock_own<'l>(&self, index: usize) -> Option<LeafGuard<'l, T, S>>
+    where
+        Self: 'l,
+    {
+        // SAFETY: as the caller promises.
+        let guard = match unsafe { self.lock_cached(index) } {
+            Some(guard) => guard,
+            None => {
+                // SAFETY: as the caller promises.
+                let leaf = unsafe { self.find(index) }?;
+                // SAFETY: the ownership is checked next.
+                unsafe { leaf.lock(index) }
+            }
+        };
+        // After the lock: the leaf may have been removed while this thread waited.
+        self.owns(&guard, index).then_some(guard)
+    }
+
+    /// Locks a leaf that was found, if it is that of `index`, may be written, and its lock is free.
+    ///
+    /// # Safety
+    /// As for [`lock_own`](Self::lock_own).
+    #[inline(always)]
+    unsafe fn try_lock_found<'l>(
+        &self,
+        leaf: &'l Leaf<T, S>,
+        index: usize,
+    ) -> Option<LeafGuard<'l, T, S>> {
+        // SAFETY: the ownership is checked next.
+        let guard = unsafe { leaf.try_lock(index) }?;
+        // After the lock: the leaf may have been removed before.
+        if self.owns(&guard, index) {
+            return Some(guard);
+        }
+        cold_path();
+        None
+    }
+
+    /// Locks the leaf of `index` if [`WriteGuard::cache_leaf`] has set it and its lock is free. The
+    /// caller checks that the tree owns it.
+    ///
+    /// # Safety
+    /// As for [`find`](Self::find).
+    #[inline(always)]
+    unsafe fn lock_cached<'l>(&self, index: usize) -> Option<LeafGuard<'l, T, S>>
+    where
+        Self: 'l,
+    {
+        // SAFETY: as the caller promises.
+        let leaf = unsafe { self.cached(index) }?;
+        // SAFETY: the caller checks that the tree owns it.
+        unsafe { leaf.try_lock(index) }
+    }
+
+    /// Finds the leaf that [`WriteGuard::cache_leaf`] set for `index`, or another leaf: the caller
+    /// checks its index.
+    ///
+    /// # Safety
+    /// As for [`find`](Self::find).
+    #[inline(always)]
+    unsafe fn cached<'l>(&self, index: usize) -> Option<&'l Leaf<T, S>>
+    where
+        Self: 'l,
+    {
+        // The first leaf is never set here, and is as easily found.
+        if index == 0 {
+            return None;
+        }
+        let named = self.shared.leaf_cache.iter();
+        // Relaxed: a hint.
+        let recent = named
+            .into_iter()
+            .find(|recent| recent.index.load(Relaxed) == index)?;
+        // SAFETY: as the caller promises.
+        unsafe { recent.get() }
+    }
+}
+
+/// Walks down to the leaf of `index`, if there is one.
+///
+/// # Safety
+/// `node` was loaded with acquire from a tree, at `level`, which is above the leaves, and is not
+/// null; all below it is kept for all of `'l`.
+#[inline(always)]
+unsafe fn walk<'l, T: ?Sized, S>(
+    mut node: *mut Erased,
+    index: usize,
+    mut level: u32,
+) -> Option<&'l Leaf<T, S>> {
+    while level > 0 {
+        // SAFETY: loaded with acquire, at a level above the leaves, and not null.
+        let parent = unsafe { interior(node) };
+        // Acquire: pairs with the release in `set_child`, so the complete node is visible.
+        node = parent.child(index, level).load(Acquire);
+        if node.is_null() {
+            return None;
+        }
+        level -= 1;
+    }
+    // SAFETY: loaded with acquire, at the level of the leaves.
+    Some(unsafe { leaf(node) })
+}
+
+/// Permission to write in leaves of a tree. Drop it before waiting for anything.
+#[must_use = "the thread leaves the gate when this is dropped"]
+pub struct ReadGuard<'e, T: ?Sized, S: LeafState, D> {
+    tree: &'e Tree<T, S, D>,
+    inside: brlock::ReadGuard<'e>,
+}
+
+impl<T: ?Sized + Send + Sync, S: LeafState, D> ReadGuard<'_, T, S, D> {
+    /// Like [`Tree::get`].
+    #[inline(always)]
+    pub fn get(&self, number: usize) -> Option<Ref<T>> {
+        self.tree.get(number, &self.inside.section())
+    }
+
+    /// Locks the leaf of `index`, if there is one and the tree owns it. May wait briefly for the
+    /// leaf's lock. A thread that locks two leaves takes the one with the lower index first.
+    #[inline(always)]
+    pub fn lock_leaf(&self, index: usize) -> Option<LeafGuard<'_, T, S>> {
+        // SAFETY: the entry is a section too, and while it lasts the owner ID does not change.
+        unsafe { self.tree.lock_own(index) }
+    }
+
+    /// Finds the leaf of `index`, to read it before it is locked. Never waits.
+    #[inline(always)]
+    pub fn find(&self, index: usize) -> Option<UnlockedLeaf<'_, T, S, D>> {
+        // SAFETY: the entry is a section too.
+        let leaf = match unsafe { self.tree.cached(index) } {
+            // If another leaf has been set meanwhile, its lock is not taken.
+            Some(leaf) => leaf,
+            // SAFETY: as above.
+            None => unsafe { self.tree.find(index) }?,
+        };
+        Some(UnlockedLeaf {
+            tree: self.tree,
+            leaf,
+            index,
+        })
+    }
+
+    /// Like [`lock_leaf`](Self::lock_leaf), unless another thread holds the leaf's lock. For a leaf
+    /// that [`WriteGuard::cache_leaf`] has probably not set. Never waits.
+    #[inline(always)]
+    pub fn try_lock_by_walk(&self, index: usize) -> Option<LeafGuard<'_, T, S>> {
+        // SAFETY: the entry is a section too.
+        let leaf = unsafe { self.tree.find(index) }?;
+        // SAFETY: as in `lock_leaf`.
+        unsafe { self.tree.try_lock_found(leaf, index) }
+    }
+
+    /// Finds the first leaf, or the one that [`WriteGuard::cache_leaf`] set at `place`, to read it
+    /// before it is locked. There may be another leaf than that of `index` at `place`. Never waits.
+    ///
+    /// # Panics
+    /// If `place` is not below [`CACHED_LEAVES`].
+    #[inline(always)]
+    pub fn cached(&self, place: usize, index: usize) -> Option<UnlockedLeaf<'_, T, S, D>> {
+        let leaf = if index == 0 {
+            &self.tree.first
+        } else {
+            // SAFETY: the entry is a section too.
+            unsafe { self.tree.shared.leaf_cache[place].get() }?
+        };
+        Some(UnlockedLeaf {
+            tree: self.tree,
+            leaf,
+            index,
+        })
+    }
+
+    /// Prefetches the line of the leaf that is set at `place`, if there is one.
+    ///
+    /// # Panics
+    /// If `place` is not below [`CACHED_LEAVES`].
+    #[inline(always)]
+    pub fn prefetch_cached(&self, place: usize) {
+        // Relaxed: the pointer is not dereferenced.
+        let leaf = self.tree.shared.leaf_cache[place].leaf.load(Relaxed);
+        if !leaf.is_null() {
+            prefetch(leaf);
+        }
+    }
+}
+
+/// A leaf that was found inside an [`ReadGuard`], and is not locked.
+pub struct UnlockedLeaf<'e, T: ?Sized, S: LeafState, D> {
+    tree: &'e Tree<T, S, D>,
+    /// Possibly another leaf than that of the index, or no longer owned by the tree.
+    leaf: &'e Leaf<T, S>,
+    index: usize,
+}
+
+impl<T: ?Sized, S: LeafState, D> Clone for UnlockedLeaf<'_, T, S, D> {
+    #[inline(always)]
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T: ?Sized, S: LeafState, D> Copy for UnlockedLeaf<'_, T, S, D> {}
+
+impl<'e, T: ?Sized + Send + Sync, S: LeafState, D> UnlockedLeaf<'e, T, S, D> {
+    /// Returns the index.
+    #[inline(always)]
+    pub fn index(self) -> usize {
+        self.index
+    }
+
+    /// Returns true if every number seems to be taken. Does not write the leaf's line.
+    #[inline(always)]
+    pub fn looks_full(self) -> bool {
+        self.leaf.open.is_full()
+    }
+
+    /// Returns true if the tree owns the leaf and every number is taken, without its lock. Then
+    /// writes before the last number was taken by [`set_release`](fdtable_sync::bitmap::Word::set_release)
+    /// are visible. Never waits.
+    #[inline(always)]
+    pub fn is_full(self) -> bool {
+        // In either order: bits no longer change in a leaf that the tree does not own.
+        self.leaf.open.is_full_acquire() && self.tree.owns(self.leaf, self.index)
+    }
+
+    /// Returns true if a number seems to have an object. Does not write the leaf's line.
+    #[inline(always)]
+    pub fn looks_open(self, bit: usize) -> bool {
+        self.leaf.has(bit)
+    }
+
+    /// Like [`ReadGuard::lock_leaf`].
+    #[inline(always)]
+    pub fn lock(self) -> Option<LeafGuard<'e, T, S>> {
+        // SAFETY: the entry is a section too, and while it lasts the owner ID does not change.
+        unsafe { self.tree.lock_own(self.index) }
+    }
+
+    /// Like [`lock`](Self::lock), unless another thread holds the leaf's lock. Never waits.
+    #[inline(always)]
+    pub fn try_lock(self) -> Option<LeafGuard<'e, T, S>> {
+        // SAFETY: the entry is a section too, and while it lasts the owner ID does not change.
+        unsafe { self.tree.try_lock_found(self.leaf, self.index) }
+    }
+}
+
+/// Exclusive access to the nodes of a tree, and to the user's data. Holds the lock of the
+/// structure.
+pub struct WriteGuard<'t, T: ?Sized, S: LeafState, D> {
+    tree: &'t Tree<T, S, D>,
+    data: MutexGuard<'t, D>,
+    /// Dropped after the lock.
+    freed: Freed,
+}
+
+/// Set if nodes were freed with the lock held. Then callbacks may be due, and run after it.
+#[derive(Default)]
+struct Freed(Cell<bool>);
+
+impl Drop for Freed {
+    fn drop(&mut self) {
+        if self.0.get() {
+            rcu::catch_up();
+        }
+    }
+}
+
+/// A leaf that was removed from a tree. Its objects are put when this is dropped: after the lock.
+#[must_use = "dropping this runs release hooks; do it outside of the lock"]
+pub struct Retired<T: ?Sized, S> {
+    leaf: NonNull<Leaf<T, S>>,
+}
+
+impl<T: ?Sized, S, D> Deref for WriteGuard<'_, T, S, D>
+where
+    S: LeafState,
+{
+    type Target = D;
+    fn deref(&self) -> &D {
+        &self.data
+    }
+}
+
+impl<T: ?Sized, S: LeafState, D> DerefMut for WriteGuard<'_, T, S, D> {
+    fn deref_mut(&mut self) -> &mut D {
+        &mut self.data
+    }
+}
+
+impl<T: ?Sized + Send + Sync, S: LeafState, D> WriteGuard<'_, T, S, D> {
+    /// Finds the leaf of `index`, if there is one.
+    pub fn leaf(&self, index: usize) -> Option<&Leaf<T, S>> {
+        // SAFETY: methods that unlink leaves borrow `self` mutably.
+        unsafe { self.tree.find(index) }
+    }
+
+    /// Returns true if there is a leaf of `index` and the tree owns it: [`own`](Self::make_writable) then has
+    /// nothing to do.
+    #[must_use]
+    pub fn is_own(&self, index: usize) -> bool {
+        self.leaf(index)
+            .is_some_and(|leaf| self.tree.owns(leaf, index))
+    }
+
+    /// Releases the lock to a waiting thread, if there is one, and takes it again. The tree and the
+    /// data under the lock may have changed.
+    pub fn let_others(&mut self) {
+        self.data.let_others();
+    }
+
+    /// Finds the first leaf whose index is `from` or more.
+    pub fn next(&self, from: usize) -> Option<(usize, &Leaf<T, S>)> {
+        let root = self.tree.root();
+        if from == 0 {
+            return Some((0, &self.tree.first));
+        }
+        if !root.covers(from) || root.node.is_null() {
+            return None;
+        }
+        // SAFETY: `root` loaded the node with acquire, together with its height; methods that
+        // unlink leaves borrow `self` mutably.
+        unsafe { search::next_leaf(root.node, root.height, from) }
+    }
+
+    /// Takes a reference to the object of a number.
+    #[must_use]
+    pub fn get(&self, number: usize) -> Option<Ref<T>> {
+        let (index, bit) = (number / BITS, number % BITS);
+        if let Some(guard) = self.lock_leaf(index) {
+            return guard.get(bit);
+        }
+        // SAFETY: the tree does not own the leaf, so no thread writes it, and the tree has a count
+        // of it, which keeps its references.
+        unsafe { self.leaf(index)?.share_object(bit) }
+    }
+
+    /// Locks the leaf of `index`, if there is one and the tree owns it. May wait briefly for the
+    /// leaf's lock. A thread that locks two leaves takes the one with the lower index first.
+    pub fn lock_leaf(&self, index: usize) -> Option<LeafGuard<'_, T, S>> {
+        // SAFETY: methods that unlink leaves or change the owner ID borrow `self` mutably.
+        unsafe { self.tree.lock_own(index) }
+    }
+
+    /// Returns true if the tree has more than the first leaf.
+    #[must_use]
+    pub fn has_nodes(&self) -> bool {
+        !self.tree.root().node.is_null()
+    }
+
+    /// Shuts the gate until [`open_gate`](Self::open_gate): writers take the lock of the structure
+    /// meanwhile. Waits until no thread is inside.
+    pub fn shut_gate(&mut self) {
+        self.tree.shared.lock.shut();
+    }
+
+    /// Undoes one [`shut_gate`](Self::shut_gate).
+    ///
+    /// # Panics
+    /// Without one.
+    pub fn open_gate(&mut self) {
+        self.tree.shared.lock.open();
+    }
+}
+
+// SAFETY: the leaf is unlinked, and one holder gives it up; any thread may put its objects.
+unsafe impl<T: ?Sized + Send + Sync, S: Send + Sync> Send for Retired<T, S> {}
+
+impl<T: ?Sized, S> Retired<T, S> {
+    /// Takes a reference to the object that a number had, if any. Neither blocks nor allocates.
+    pub fn get(&self, bit: usize) -> Option<Ref<T>> {
+        // SAFETY: the count that this holds keeps the leaf.
+        let leaf = unsafe { self.leaf.as_ref() };
+        // SAFETY: it keeps the references of the leaf too. No thread writes them: a leaf that the
+        // tree owned is marked as gone, and a shared leaf is copied to be written.
+        unsafe { leaf.share_object(bit) }
+    }
+}
+
+impl<T: ?Sized, S> Drop for Retired<T, S> {
+    fn drop(&mut self) {
+        // SAFETY: unlinked, and this has the count that the tree had.
+        unsafe { node::put::<T, S>(self.leaf.as_ptr().cast(), 0, node::NONE) };
+    }
+}
+
+impl<T: ?Sized, S: LeafState, D> Tree<T, S, D> {
+    /// Gives up all leaves but the first.
+    fn clear_nodes(&mut self) {
+        // SAFETY: the tree is borrowed mutably.
+        unsafe { Self::clear(&self.shared) };
+    }
+
+    /// Gives up the nodes of a tree.
+    ///
+    /// # Safety
+    /// It is a tree of this type, and no other thread has it.
+    unsafe fn clear(shared: &Shared) {
+        // Relaxed: only the owner has the tree, and has synchronised with all threads that used it.
+        let root = Root::unpack(shared.root.load(Relaxed));
+        let owner = shared.owner.load(Relaxed);
+        if !root.node.is_null() {
+            // Relaxed: as above. No leaf is set: the tree is about to be freed, or is the target of
+            // a share that failed, which has set none.
+            shared.root.store(ptr::null_mut(), Relaxed);
+            // SAFETY: unlinked above, and the tree gives up its count of the root. No reader is in
+            // a node with its owner: such a node was in no other tree.
+            unsafe { node::put::<T, S>(root.node, root.height, owner) };
+        }
+    }
+}
+
+impl<T: ?Sized, S: LeafState, D> Drop for Tree<T, S, D> {
+    fn drop(&mut self) {
+        unwind::both(
+            // SAFETY: the tree is borrowed mutably.
+            || unsafe { Self::clear(&self.shared) },
+            // SAFETY: the tree owns the first leaf, and does not use it afterwards.
+            || unsafe { self.first.put_objects() },
+        );
+    }
+}
+
+impl<T: ?Sized + Send + Sync, S: LeafState, D> fmt::Debug for Tree<T, S, D> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let section = rcu::read_lock();
+        let mut next = self.next(0, &section);
+        let leaves = core::iter::from_fn(|| {
+            let (index, leaf) = next.take()?;
+            next = self.next(index + 1, &section);
+            Some((index, leaf.open.bits()))
+        });
+        f.debug_map().entries(leaves).finish()
+    }
+}
+
+#[cfg(all(test, loom))]
+mod loom;
+
+#[cfg(all(test, not(loom)))]
+mod tests;

@@ -1,0 +1,298 @@
+//! Changes of nodes: making leaves, copying shared ones, and removing them.
+//!
+//! A copy is complete before it is published, and the one store that publishes it unlinks the
+//! original. Nothing is changed before there is memory for it.
+
+use core::ptr::{self, NonNull};
+
+use super::node::{self, Erased, Interior, NodeHead, interior, leaf};
+use super::{CACHED_LEAVES, FANOUT, INDEXES, Retired, Root, WriteGuard};
+use crate::memory::MemoryBox;
+use crate::radix::leaf::{Leaf, LeafGuard, LeafState};
+use fdtable_sync::fallible::OutOfMemory;
+use fdtable_sync::lock::LockTag;
+use fdtable_sync::platform::atomic::Ordering::{Acquire, Relaxed};
+
+impl<T: ?Sized + Send + Sync, S: LeafState, D> WriteGuard<'_, T, S, D> {
+    /// Ensures that there is a leaf of `index` and that the tree owns it. Makes a missing leaf, and
+    /// copies shared nodes. Allocates.
+    ///
+    /// # Errors
+    /// [`OutOfMemory`] if a node cannot be allocated, or `index` is [`INDEXES`] or more. The tree
+    /// then leads to the same leaves as before.
+    pub fn make_writable(&mut self, index: usize) -> Result<(), OutOfMemory> {
+        if index >= INDEXES {
+            return Err(OutOfMemory);
+        }
+        // The tree always owns it, even without a owner ID.
+        if index == 0 {
+            return Ok(());
+        }
+        let owner = self.tree.draw_owner_id();
+        if self
+            .leaf(index)
+            .is_some_and(|leaf| leaf.head.owner() == owner)
+        {
+            return Ok(());
+        }
+        self.cover(index)?;
+        let parent = self.own_path(index)?;
+        // Acquire: pairs with the release in `set_child`.
+        let there = parent.child(index, 1).load(Acquire);
+        let publish = |leaf: NonNull<Leaf<T, S>>| {
+            parent.set_child(index, 1, leaf.as_ptr().cast());
+        };
+        if there.is_null() {
+            let head = NodeHead::of_leaf::<T, S>(owner, LockTag::of(index));
+            let new = MemoryBox::try_new(Leaf::<T, S>::new(head))?;
+            publish(new.into_raw());
+            return Ok(());
+        }
+        self.freed.0.set(true);
+        self.own_leaf(index, there, publish)
+    }
+
+    /// Replaces a shared leaf by a copy.
+    fn own_leaf(
+        &self,
+        index: usize,
+        there: *mut Erased,
+        publish: impl FnOnce(NonNull<Leaf<T, S>>),
+    ) -> Result<(), OutOfMemory> {
+        // SAFETY: a child at the level of the leaves, loaded with acquire; the structure is
+        // locked, so it stays.
+        let old = unsafe { leaf::<T, S>(there) };
+        let head = NodeHead::of_leaf::<T, S>(self.tree.owner(), LockTag::of(index));
+        // SAFETY: it does not have the tree's owner ID, so it is frozen.
+        let copy = unsafe { old.try_copy(head) }?;
+        let new = MemoryBox::try_new(copy)?.into_raw();
+        // SAFETY: leaked above.
+        let copy = unsafe { new.as_ref() };
+        // Locked until the original is put: so none of the copy's references goes before, and the
+        // put of the original is the last of no object. No hook runs here.
+        // SAFETY: the tree owns it.
+        let guard = unsafe { copy.lock(index) };
+        self.forget(there);
+        if old.head.is_sole() {
+            // SAFETY: the original is frozen, the copy unpublished. No other tree has the original
+            // or can get it, and it is unlinked and freed: its references are given up once.
+            unsafe { old.move_objects(copy) };
+            publish(new);
+            // SAFETY: unlinked above, and its contents have moved to the copy.
+            unsafe { node::free_after_readers(there) };
+        } else {
+            // SAFETY: the original is frozen, the copy unpublished. The tree's own count keeps
+            // the references of the original.
+            unsafe { old.share_objects(copy) };
+            publish(new);
+            // SAFETY: unlinked above; the tree gives up its count.
+            unsafe { node::put::<T, S>(there, 0, node::NONE) };
+        }
+        drop(guard);
+        Ok(())
+    }
+
+    /// Sets the leaves that writers find without a walk, until the next call. Index 0, which needs
+    /// no walk, sets none.
+    pub fn cache_leaf(&mut self, indexes: [usize; CACHED_LEAVES]) {
+        for (recent, index) in self.tree.shared.leaf_cache.iter().zip(indexes) {
+            let leaf = self.leaf(index).filter(|_| index != 0);
+            let leaf = leaf.map_or(ptr::null_mut(), |leaf| {
+                ptr::from_ref(leaf).cast_mut().cast::<Erased>()
+            });
+            recent.set(leaf, index);
+        }
+    }
+
+    /// Clears the shortcut to a leaf that is about to be unlinked.
+    fn forget(&self, leaf: *mut Erased) {
+        for recent in &self.tree.shared.leaf_cache {
+            // Relaxed: only the holder of the lock writes it.
+            if recent.leaf.load(Relaxed) == leaf {
+                // The grace period that follows the unlinking covers readers of this too.
+                recent.clear();
+            }
+        }
+    }
+
+    /// Puts roots above the tree until it has a place for `index`.
+    fn cover(&mut self, index: usize) -> Result<(), OutOfMemory> {
+        let owner = self.tree.owner();
+        loop {
+            let root = self.tree.root();
+            if !root.node.is_null() && root.covers(index) {
+                return Ok(());
+            }
+            let new = MemoryBox::try_new(Interior::new(owner))?;
+            // An empty tree gets a first root that is high enough at once.
+            let mut height = root.height + 1;
+            if root.node.is_null() {
+                while !(Root { height, ..root }).covers(index) {
+                    height += 1;
+                }
+                if height == 1 {
+                    // Index 0 is not in the nodes: there is no room there.
+                    new.mark(0);
+                }
+            } else {
+                // The count of the old root passes to the new one.
+                new.set_child(0, 1, root.node);
+                // SAFETY: `root` loaded the node with acquire, together with its height.
+                if unsafe { interior(root.node) }.is_full() {
+                    new.mark(0);
+                }
+            }
+            self.tree.set_root(Root {
+                node: new.into_raw().as_ptr().cast(),
+                height,
+            });
+        }
+    }
+
+    /// Ensures that the interior nodes above the leaf of `index` exist and that the tree owns them.
+    /// Returns the last one. The root covers the index. Unlinks interior nodes; the caller has none
+    /// of them borrowed.
+    fn own_path(&self, index: usize) -> Result<&Interior, OutOfMemory> {
+        let root = self.tree.root();
+        let publish = |node| self.tree.set_root(Root { node, ..root });
+        let mut node = self.own_interior(root.node, root.height, publish)?;
+        for level in (2..=root.height).rev() {
+            // SAFETY: an interior node of this tree, which owns it; the structure is locked.
+            let parent = unsafe { interior(node) };
+            // Acquire: pairs with the release in `set_child`.
+            let there = parent.child(index, level).load(Acquire);
+            let publish = |node| parent.set_child(index, level, node);
+            node = if there.is_null() {
+                self.add_interior(index, level - 1, publish)?
+            } else {
+                self.own_interior(there, level - 1, publish)?
+            };
+        }
+        // SAFETY: an interior node of this tree; the structure is locked for as long as it is
+        // borrowed.
+        Ok(unsafe { interior(node) })
+    }
+
+    fn add_interior(
+        &self,
+        index: usize,
+        level: u32,
+        publish: impl FnOnce(*mut Erased),
+    ) -> Result<*mut Erased, OutOfMemory> {
+        let new = MemoryBox::try_new(Interior::new(self.tree.owner()))?;
+        if level == 1 && index < FANOUT {
+            // Index 0 is not in the nodes: there is no room there.
+            new.mark(0);
+        }
+        let node = new.into_raw().as_ptr().cast();
+        publish(node);
+        Ok(node)
+    }
+
+    /// Returns the node if the tree owns it, or else replaces it by a copy.
+    fn own_interior(
+        &self,
+        node: *mut Erased,
+        level: u32,
+        publish: impl FnOnce(*mut Erased),
+    ) -> Result<*mut Erased, OutOfMemory> {
+        let owner = self.tree.owner();
+        debug_assert_ne!(owner, node::NONE, "a writer of nodes has drawn a owner");
+        // SAFETY: an interior node of this tree; the structure is locked.
+        let old = unsafe { interior(node) };
+        if old.head.owner() == owner {
+            return Ok(node);
+        }
+        let copy = MemoryBox::try_new(Interior::copy_of(old, owner))?;
+        self.freed.0.set(true);
+        let sole = old.head.is_sole();
+        if !sole {
+            // SAFETY: the children of a node that is kept are kept.
+            unsafe { copy.count_children() };
+        }
+        let copy = copy.into_raw().as_ptr().cast();
+        publish(copy);
+        if sole {
+            // SAFETY: unlinked by `publish`. No other tree has the node or can get it; its counts
+            // of the children are the copy's now.
+            unsafe { node::free_after_readers(node) };
+        } else {
+            // SAFETY: unlinked by `publish`; the tree gives up its count. That puts no object: the
+            // copy has a count of each child.
+            unsafe { node::put::<T, S>(node, level, node::NONE) };
+        }
+        Ok(copy)
+    }
+
+    /// Removes the leaf of `index` from the tree if it is there and, once it is locked, `permit`
+    /// agrees. A shared leaf is removed without the lock and without `permit`. Allocates if the
+    /// path to the leaf is shared. The objects of the leaf are put when the result is dropped. The
+    /// first leaf stays.
+    ///
+    /// # Errors
+    /// [`OutOfMemory`]; the leaf is then still in the tree.
+    pub fn remove_if(
+        &mut self,
+        index: usize,
+        permit: impl FnOnce(&LeafGuard<'_, T, S>) -> bool,
+    ) -> Result<Option<Retired<T, S>>, OutOfMemory> {
+        if index == 0 || self.leaf(index).is_none() {
+            return Ok(None);
+        }
+        let owner = self.tree.draw_owner_id();
+        let parent = self.own_path(index)?;
+        // Acquire: pairs with the release in `set_child`.
+        let place = NonNull::new(parent.child(index, 1).load(Acquire).cast::<Leaf<T, S>>());
+        let Some(place) = place else {
+            return Ok(None);
+        };
+        // SAFETY: a leaf of this tree; the structure is locked.
+        let leaf = unsafe { place.as_ref() };
+        if leaf.head.owner() == owner {
+            // SAFETY: the tree owns it.
+            let guard = unsafe { leaf.lock(index) };
+            if !permit(&guard) {
+                return Ok(None);
+            }
+            // SAFETY: the structure is locked, and so is the leaf.
+            unsafe { leaf.head.set_owner(node::DETACHED) };
+        }
+        self.freed.0.set(true);
+        self.forget(place.as_ptr().cast());
+        self.mark_free(index);
+        parent.set_child(index, 1, ptr::null_mut());
+        self.prune(index);
+        Ok(Some(Retired { leaf: place }))
+    }
+
+    /// Removes the empty nodes above `index` from the tree. The tree owns them.
+    fn prune(&self, index: usize) {
+        let root = self.tree.root();
+        for lowest in 1..=root.height {
+            // The node at level `lowest` on the path to the index, and its parent.
+            let (mut node, mut parent) = (root.node, None);
+            for level in (lowest + 1..=root.height).rev() {
+                // SAFETY: an interior node of this tree; the structure is locked.
+                let above = unsafe { interior(node) };
+                parent = Some((above, level));
+                // Acquire: pairs with the release in `set_child`.
+                node = above.child(index, level).load(Acquire);
+            }
+            // SAFETY: as above.
+            if !unsafe { interior(node) }.is_childless() {
+                return;
+            }
+            match parent {
+                Some((above, level)) => {
+                    above.set_child(index, level, ptr::null_mut());
+                }
+                None => self.tree.set_root(Root {
+                    node: ptr::null_mut(),
+                    height: 0,
+                }),
+            }
+            // SAFETY: unlinked above; it has no children, and the tree had the one count of it.
+            unsafe { node::put::<T, S>(node, lowest, node::NONE) };
+        }
+    }
+}

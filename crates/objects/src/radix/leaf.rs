@@ -1,0 +1,376 @@
+//! A leaf: 64 descriptors, their bits, and the counted object of each.
+//!
+//! The bits and the slots are one node of a [tree](crate::radix), so one walk finds a descriptor,
+//! its bits and its object. A thread writes a leaf through a [`LeafGuard`], which holds the leaf's
+//! lock. All other threads only read:
+//!
+//! | field | written | read |
+//! |---|---|---|
+//! | words, state | with the lock | with the lock, or as a hint |
+//! | slots | with the lock | by any thread inside a read-side section |
+//!
+//! # What keeps an object alive
+//!
+//! A slot holds a reference. The slot drops it when the number is closed. It also drops it when the
+//! leaf itself is released; then the pointer stays in place, for a reader that came before. A
+//! reader reaches the leaf from the tree inside its section. So an object that it finds in a slot
+//! had a reference at some time inside the section, and that reference was put after the section
+//! began: the object stays until the section ends. Whether it is still open is another question. A
+//! reader that wants a reference and finds the count dead walks again.
+//!
+//! # The order of a close
+//!
+//! A close first reports that the number is free, by its bit and, if needed, by a
+//! [notice](crate::free_hint). Then it empties the slot. So a thread that finds the slot empty, without
+//! the lock, sees all these reports. If it then takes the lock to use the number, it waits for the
+//! closer there.
+
+use core::cell::UnsafeCell;
+use core::hint::cold_path;
+use core::mem::ManuallyDrop;
+use core::ops::Deref;
+
+use crate::object::{Borrowed, Ref};
+use crate::radix::NodeHead;
+use crate::radix::slot::Slot;
+use fdtable_sync::bitmap::{BITS, Word};
+use fdtable_sync::fallible::OutOfMemory;
+use fdtable_sync::lock::LockTag;
+use fdtable_sync::rcu::Guard;
+use fdtable_sync::unwind;
+
+/// State that the user of a tree keeps with each leaf, guarded by the leaf's lock.
+pub trait LeafState: Default + Send + Sync + 'static {
+    /// Copies the state of the leaf, for a tree that is about to write it.
+    ///
+    /// # Errors
+    /// [`OutOfMemory`].
+    fn try_copy(&self) -> Result<Self, OutOfMemory>;
+
+    /// Makes the state of the first leaf of another tree, as a copy of this one.
+    ///
+    /// # Errors
+    /// [`OutOfMemory`].
+    fn try_copy_first(&self) -> Result<Self, OutOfMemory>;
+}
+
+/// A leaf: [`BITS`] numbers.
+#[repr(C, align(64))]
+pub struct Leaf<T: ?Sized, S> {
+    pub(crate) head: NodeHead,
+    /// The numbers that are taken: open, or reserved where the slot is empty.
+    pub open: Word,
+    /// The close-on-exec bits.
+    pub cloexec: Word,
+    state: UnsafeCell<S>,
+    /// Dropped by hand: see the head of this file.
+    slots: ManuallyDrop<Slots<T>>,
+}
+
+/// The slots have cache lines of their own. Opens and closes of other numbers write the words, and
+/// so do not disturb a lookup.
+#[repr(align(64))]
+struct Slots<T: ?Sized>([Slot<T>; BITS]);
+
+// SAFETY: the holder of the lock alone accesses the state, or, in a leaf that no thread writes any
+// more, threads only read it; `S` is `Send` and `Sync` for that. Everything else may be shared.
+unsafe impl<T: ?Sized + Send + Sync, S: Send + Sync> Sync for Leaf<T, S> {}
+// SAFETY: as above; a leaf owns references, which may be sent.
+unsafe impl<T: ?Sized + Send + Sync, S: Send + Sync> Send for Leaf<T, S> {}
+
+/// A leaf that was found inside a read-side section.
+pub struct LeafRef<'s, T: ?Sized, S> {
+    leaf: &'s Leaf<T, S>,
+    /// The section in which the leaf was reached. Objects found in the leaf stay as long as this
+    /// section lasts, and not as long as any other.
+    section: &'s Guard<'s>,
+}
+
+/// Exclusive write access to a leaf. Holds the leaf's lock until it is dropped.
+#[must_use = "the leaf is unlocked when this is dropped"]
+pub struct LeafGuard<'l, T: ?Sized, S> {
+    leaf: &'l Leaf<T, S>,
+    name: LockTag,
+}
+
+impl<T: ?Sized, S: LeafState> Leaf<T, S> {
+    pub(crate) fn new(head: NodeHead) -> Self {
+        Self {
+            head,
+            open: Word::new(),
+            cloexec: Word::new(),
+            state: UnsafeCell::new(S::default()),
+            slots: ManuallyDrop::new(Slots(core::array::from_fn(|_| Slot::new()))),
+        }
+    }
+
+    /// Copies the leaf, without the objects.
+    ///
+    /// # Safety
+    /// No thread writes the leaf: it is locked by the caller, or frozen.
+    pub(crate) unsafe fn try_copy(&self, head: NodeHead) -> Result<Self, OutOfMemory> {
+        let copy = Self::new(head);
+        copy.open.replace(self.open.bits());
+        copy.cloexec.replace(self.cloexec.bits());
+        // SAFETY: as the caller promises.
+        let state = unsafe { &*self.state.get() }.try_copy()?;
+        Ok(Self {
+            state: UnsafeCell::new(state),
+            ..copy
+        })
+    }
+
+    /// Copies the numbers that have an object to the empty first leaf of another tree.
+    ///
+    /// # Safety
+    /// No thread writes the leaf: the caller holds its lock.
+    ///
+    /// # Panics
+    /// If the other leaf is not empty.
+    pub(crate) unsafe fn copy_to(&self, other: &mut Self) -> Result<(), OutOfMemory> {
+        assert!(other.open.bits() == 0, "the other leaf is empty");
+        // SAFETY: as the caller promises.
+        *other.state.get_mut() = unsafe { &*self.state.get() }.try_copy_first()?;
+        let mut installed = 0;
+        self.prefetch_objects();
+        for bit in bits_of(self.open.bits()) {
+            // SAFETY: as the caller promises.
+            if let Some(object) = unsafe { self.slots.0[bit].share() } {
+                installed |= 1 << bit;
+                // SAFETY: the other one is borrowed alone; its slot is empty.
+                unsafe { other.slots.0[bit].fill(object) };
+            }
+        }
+        other.open.replace(installed);
+        other.cloexec.replace(self.cloexec.bits() & installed);
+        Ok(())
+    }
+
+    /// Gives `copy`, which has no references, its own reference to each object.
+    ///
+    /// # Safety
+    /// No thread writes either leaf, and this one has not dropped its references.
+    pub(crate) unsafe fn share_objects(&self, copy: &Self) {
+        self.prefetch_objects();
+        for bit in bits_of(self.open.bits()) {
+            // SAFETY: as the caller promises.
+            let object = unsafe { self.slots.0[bit].share() };
+            // SAFETY: as the caller promises; a slot of the copy is empty.
+            drop(unsafe { copy.slots.0[bit].exchange(object) });
+        }
+    }
+
+    /// Moves the references of this leaf to `copy`, which has none. The pointers stay for readers.
+    ///
+    /// # Safety
+    /// As for [`share_objects`](Self::share_objects), and the leaf gives up its references once.
+    pub(crate) unsafe fn move_objects(&self, copy: &Self) {
+        for bit in bits_of(self.open.bits()) {
+            // SAFETY: as the caller promises.
+            let object = unsafe { self.slots.0[bit].disown() };
+            // SAFETY: as the caller promises; a slot of the copy is empty.
+            drop(unsafe { copy.slots.0[bit].exchange(object) });
+        }
+    }
+
+    /// Locks a leaf that the caller may write. `index` is the leaf's own.
+    ///
+    /// # Safety
+    /// The leaf is not frozen, and has not dropped its references, or the caller finds that out
+    /// before it writes.
+    #[inline(always)]
+    pub(crate) unsafe fn lock(&self, index: usize) -> LeafGuard<'_, T, S> {
+        let name = LockTag::of(index);
+        self.head.lock.lock(name);
+        LeafGuard { leaf: self, name }
+    }
+
+    /// Locks the leaf if it has this `index` and its lock is free.
+    ///
+    /// # Safety
+    /// As for [`lock`](Self::lock).
+    #[inline(always)]
+    pub(crate) unsafe fn try_lock(&self, index: usize) -> Option<LeafGuard<'_, T, S>> {
+        let name = LockTag::of(index);
+        if !self.head.lock.try_lock(name) {
+            cold_path();
+            return None;
+        }
+        // Constructed only by the holder of the lock: dropping it unlocks.
+        Some(LeafGuard { leaf: self, name })
+    }
+}
+
+impl<T: ?Sized, S> Leaf<T, S> {
+    /// Puts every reference of the leaf, even if hooks panic. The pointers stay for readers. Runs
+    /// release hooks.
+    ///
+    /// # Safety
+    /// No thread writes the leaf any more, and it gives up its references once.
+    pub(crate) unsafe fn put_objects(&self) {
+        self.prefetch_objects();
+        let mut bits = bits_of(self.open.bits());
+        unwind::finish(|| {
+            for bit in bits.by_ref() {
+                // SAFETY: as the caller promises.
+                drop(unsafe { self.slots.0[bit].disown() });
+            }
+        });
+    }
+
+    /// Prefetches the counts of all objects. Each of the atomic operations that follow completes
+    /// before the next begins: without the prefetch, so would the waits for their cache lines.
+    fn prefetch_objects(&self) {
+        for bit in bits_of(self.open.bits()) {
+            self.slots.0[bit].prefetch();
+        }
+    }
+
+    /// Returns true if a number has an object. A hint, unless the leaf is locked.
+    #[inline]
+    pub fn has(&self, bit: usize) -> bool {
+        !self.slots.0[bit].is_empty()
+    }
+
+    /// Returns true if a number has no object. Then everything that its remover did before is
+    /// visible.
+    #[inline]
+    pub fn is_vacant(&self, bit: usize) -> bool {
+        self.slots.0[bit].is_empty_acquire()
+    }
+
+    /// Returns the numbers that have an object. A hint, unless the leaf is locked.
+    pub fn installed(&self) -> u64 {
+        self.installed_of(u64::MAX)
+    }
+
+    /// Returns those of `numbers` that have an object. A hint, unless the leaf is locked.
+    pub fn installed_of(&self, numbers: u64) -> u64 {
+        bits_of(self.open.bits() & numbers)
+            .filter(|&bit| self.has(bit))
+            .fold(0, |installed, bit| installed | 1 << bit)
+    }
+
+    /// Takes a reference to the object of a number.
+    ///
+    /// # Safety
+    /// No thread writes the leaf, and it has not dropped its references.
+    pub(crate) unsafe fn share_object(&self, bit: usize) -> Option<Ref<T>> {
+        // SAFETY: as the caller promises.
+        unsafe { self.slots.0[bit].share() }
+    }
+
+    /// Borrows the object of a number without taking a reference. Neither blocks nor allocates.
+    ///
+    /// # Safety
+    /// The leaf was reached from a tree inside the section. One that was reached before may have
+    /// dropped its references, with its pointers still in place.
+    #[inline(always)]
+    pub(crate) unsafe fn borrow<'g>(
+        &self,
+        bit: usize,
+        section: &'g Guard<'_>,
+    ) -> Option<Borrowed<'g, T>> {
+        self.slots.0[bit].borrow(section)
+    }
+}
+
+impl<'s, T: ?Sized, S> LeafRef<'s, T, S> {
+    /// Wraps a leaf that was reached from a tree inside `section`.
+    ///
+    /// # Safety
+    /// The leaf was reached so: see [`Leaf::borrow`].
+    #[inline(always)]
+    pub(crate) unsafe fn new(leaf: &'s Leaf<T, S>, section: &'s Guard<'_>) -> Self {
+        Self { leaf, section }
+    }
+
+    /// Borrows the object of a number without taking a reference. Neither blocks nor allocates.
+    #[inline(always)]
+    pub fn borrow(&self, bit: usize) -> Option<Borrowed<'s, T>> {
+        // SAFETY: as `new` was promised.
+        unsafe { self.leaf.borrow(bit, self.section) }
+    }
+}
+
+impl<T: ?Sized, S> Deref for LeafRef<'_, T, S> {
+    type Target = Leaf<T, S>;
+
+    #[inline(always)]
+    fn deref(&self) -> &Leaf<T, S> {
+        self.leaf
+    }
+}
+
+impl<T: ?Sized, S> LeafGuard<'_, T, S> {
+    /// Replaces the object of a number, or removes it, and returns the old one. The caller drops
+    /// that after it releases its locks. If the leaf is dropped or copied while the bit of an
+    /// object in `open` is clear, the object leaks.
+    ///
+    /// # Panics
+    /// If the number is not below [`BITS`].
+    #[inline(always)]
+    #[must_use = "dropping the old reference may run its release hook"]
+    pub fn exchange(&mut self, bit: usize, object: Option<Ref<T>>) -> Option<Ref<T>> {
+        // SAFETY: the lock keeps other writers away.
+        unsafe { self.leaf.slots.0[bit].exchange(object) }
+    }
+
+    /// Stores an object for a number that has none. An object that it did have leaks.
+    ///
+    /// # Panics
+    /// If the number is not below [`BITS`].
+    #[inline(always)]
+    pub fn put(&mut self, bit: usize, object: Ref<T>) {
+        // SAFETY: the lock keeps other writers away.
+        unsafe { self.leaf.slots.0[bit].put(object) };
+    }
+
+    /// Takes a reference to the object of a number.
+    #[inline]
+    #[must_use]
+    pub fn get(&self, bit: usize) -> Option<Ref<T>> {
+        // SAFETY: the lock keeps writers away, and the leaf has its references.
+        unsafe { self.leaf.slots.0[bit].share() }
+    }
+
+    /// Borrows the state.
+    #[inline(always)]
+    pub fn state(&self) -> &S {
+        // SAFETY: only the holder of the lock accesses the state, and `self` is borrowed.
+        unsafe { &*self.leaf.state.get() }
+    }
+
+    /// Borrows the state, to change it.
+    #[inline(always)]
+    pub fn state_mut(&mut self) -> &mut S {
+        // SAFETY: only the holder of the lock accesses the state, and `self` is borrowed mutably.
+        unsafe { &mut *self.leaf.state.get() }
+    }
+}
+
+impl<T: ?Sized, S> Deref for LeafGuard<'_, T, S> {
+    type Target = Leaf<T, S>;
+
+    #[inline(always)]
+    fn deref(&self) -> &Leaf<T, S> {
+        self.leaf
+    }
+}
+
+impl<T: ?Sized, S> Drop for LeafGuard<'_, T, S> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        // SAFETY: locked when this was made, and the state is not borrowed any more.
+        unsafe { self.leaf.head.lock.unlock(self.name) };
+    }
+}
+
+/// Iterates over the numbers of the bits that are set, lowest first.
+pub fn bits_of(mut bits: u64) -> impl Iterator<Item = usize> {
+    core::iter::from_fn(move || {
+        let lowest = (bits != 0).then(|| bits.trailing_zeros() as usize)?;
+        bits &= bits - 1;
+        Some(lowest)
+    })
+}

@@ -1,0 +1,727 @@
+//! Models of the tree. Interior nodes have two children there and leaves four numbers, so that
+//! the leaf of index 2 needs a second root. An error shows as a node that is read before it is
+//! complete, as an object or a state that is read after it was freed or while it is written, as one
+//! that is lost or released twice, or as a number that is not found.
+
+use super::*;
+use crate::object::loom::{Fates, Object};
+use ::loom::cell::UnsafeCell;
+use fdtable_sync::fallible::OutOfMemory;
+use fdtable_sync::model::Preemptions::{self, Any, AtMost};
+use fdtable_sync::model::{JoinHandle, explore, join, spawn};
+use fdtable_sync::platform::Arc;
+use fdtable_sync::rcu::read_lock;
+
+/// A state that the checker watches: how often its leaf was written. Its end is a write too.
+#[derive(Default)]
+struct Writes(UnsafeCell<usize>);
+
+// SAFETY: the model checker checks that accesses to the cell do not meet.
+unsafe impl Sync for Writes {}
+// SAFETY: as above.
+unsafe impl Send for Writes {}
+
+impl Writes {
+    fn count(&self) -> usize {
+        // SAFETY: the checker reports a write that meets this read.
+        self.0.with(|count| unsafe { *count })
+    }
+
+    fn add(&mut self) {
+        // SAFETY: the checker reports another access that meets this write.
+        self.0.with_mut(|count| unsafe { *count += 1 });
+    }
+}
+
+impl Drop for Writes {
+    fn drop(&mut self) {
+        self.0.with_mut(|_| ());
+    }
+}
+
+impl LeafState for Writes {
+    fn try_copy(&self) -> Result<Self, OutOfMemory> {
+        Ok(Self(UnsafeCell::new(self.count())))
+    }
+
+    fn try_copy_first(&self) -> Result<Self, OutOfMemory> {
+        self.try_copy()
+    }
+}
+
+type Sample = Tree<Object, Writes, ()>;
+
+/// Makes a tree with an object under each of these numbers.
+fn tree(fates: &Fates, numbers: &[usize]) -> Arc<Sample> {
+    let tree = Sample::new(());
+    for &number in numbers {
+        open(&tree, number, fates.object());
+    }
+    Arc::new(tree)
+}
+
+/// Runs `act` on a thread of its own.
+fn thread(tree: &Arc<Sample>, act: impl FnOnce(&Sample) + 'static) -> JoinHandle<()> {
+    let tree = tree.clone();
+    spawn(move || act(&tree))
+}
+
+fn make_writable(tree: &Sample, index: usize) {
+    tree.lock().make_writable(index).expect("there is memory");
+}
+
+fn open(tree: &Sample, number: usize, object: Ref<Object>) {
+    let mut structure = tree.lock();
+    structure
+        .make_writable(number / BITS)
+        .expect("there is memory");
+    let mut leaf = structure.lock_leaf(number / BITS).expect("owned above");
+    leaf.open.set(number % BITS);
+    let before = leaf.exchange(number % BITS, Some(object));
+    assert!(before.is_none(), "the number is free");
+}
+
+fn close(tree: &Sample, number: usize) {
+    let object = {
+        let mut structure = tree.lock();
+        structure
+            .make_writable(number / BITS)
+            .expect("there is memory");
+        let mut leaf = structure.lock_leaf(number / BITS).expect("owned above");
+        leaf.open.clear(number % BITS);
+        leaf.exchange(number % BITS, None)
+    };
+    object.expect("the number is open").look();
+}
+
+/// Gets an object that must be there, leaves the section, and reads it.
+fn find(tree: &Sample, number: usize) {
+    let object = tree.get(number, &read_lock());
+    object.expect("the number is open").look();
+}
+
+/// The same if it is there.
+fn get(tree: &Sample, number: usize) {
+    let object = tree.get(number, &read_lock());
+    object.inspect(|object| object.look());
+}
+
+/// Borrows an object if it is there, and reads it.
+fn borrow(tree: &Sample, number: usize) {
+    let section = read_lock();
+    if let Some(object) = tree.borrow(number, &section) {
+        object.look_inside_section();
+    }
+}
+
+fn share(tree: &Sample) -> Sample {
+    share_keeping(tree, None)
+}
+
+fn share_keeping(tree: &Sample, kept: Option<usize>) -> Sample {
+    let mut other = Sample::new(());
+    let shared = tree.lock().share_with(&mut other, kept.into_iter());
+    shared.expect("there is memory");
+    other
+}
+
+/// Removes a leaf, whatever it has.
+fn remove(tree: &Sample, index: usize) {
+    let removed = tree.lock().remove_if(index, |_| true);
+    drop(removed.expect("there is memory"));
+}
+
+/// A leaf that cannot be found while a root comes above it, or through a root that is not
+/// complete.
+#[test]
+fn a_leaf_is_found_while_roots_come_above_it() {
+    explore(Any, || {
+        let fates = Fates::default();
+        let tree = tree(&fates, &[4]);
+        let reader = thread(&tree, |tree| {
+            find(tree, 4);
+            find(tree, 4);
+        });
+        make_writable(&tree, 2);
+        join(reader);
+        drop(tree);
+        fates.check(1);
+    });
+}
+
+/// A leaf that is found before it is complete, at any of the levels that lead there.
+#[test]
+fn a_new_leaf_is_complete() {
+    explore(Any, || {
+        let fates = Fates::default();
+        let tree = tree(&fates, &[4, 8]);
+        let reader = thread(&tree, |tree| borrow(tree, 12));
+        open(&tree, 12, fates.object());
+        join(reader);
+        drop(tree);
+        fates.check(3);
+    });
+}
+
+/// An enumeration that reads a node or a leaf before it is complete, or skips one that was there
+/// before it began.
+#[test]
+fn an_enumeration_meets_a_new_leaf() {
+    explore(Any, || {
+        let fates = Fates::default();
+        let tree = tree(&fates, &[8]);
+        let reader = thread(&tree, |tree| {
+            let section = read_lock();
+            let mut next = tree.next(1, &section);
+            let mut last = 0;
+            while let Some((index, leaf)) = next {
+                if let Some(object) = leaf.borrow(0) {
+                    object.look_inside_section();
+                }
+                last = index;
+                next = tree.next(index + 1, &section);
+            }
+            assert!(last >= 2, "it was there before");
+        });
+        open(&tree, 4, fates.object());
+        join(reader);
+        drop(tree);
+        fates.check(2);
+    });
+}
+
+/// A number that is not found, or whose object is missing, while the path to it is copied.
+fn a_copy_meets_a_reader(is_sole: bool) {
+    explore(AtMost(3), move || {
+        let fates = Fates::default();
+        let tree = tree(&fates, &[8]);
+        let other = share(&tree);
+        let other = (!is_sole).then_some(other);
+        let reader = thread(&tree, |tree| find(tree, 8));
+        make_writable(&tree, 2);
+        join(reader);
+        drop(other);
+        drop(tree);
+        fates.check(1);
+    });
+}
+
+#[test]
+fn what_is_cloned_is_found() {
+    a_copy_meets_a_reader(false);
+}
+
+#[test]
+fn what_is_moved_is_found() {
+    a_copy_meets_a_reader(true);
+}
+
+/// An object that is read after it was freed, through a leaf that was released with its pointers.
+fn a_close_meets_a_reader(is_sole: bool, read: fn(&Sample, usize)) {
+    explore(AtMost(3), move || {
+        let fates = Fates::default();
+        let tree = tree(&fates, &[4]);
+        let other = share(&tree);
+        let other = (!is_sole).then_some(other);
+        let reader = thread(&tree, move |tree| read(tree, 4));
+        close(&tree, 4);
+        drop(other);
+        join(reader);
+        drop(tree);
+        fates.check(1);
+    });
+}
+
+#[test]
+fn a_get_meets_a_close_in_a_clone() {
+    a_close_meets_a_reader(false, get);
+}
+
+#[test]
+fn a_get_meets_a_close_of_what_was_moved() {
+    a_close_meets_a_reader(true, get);
+}
+
+#[test]
+fn a_borrow_meets_a_close_in_a_clone() {
+    a_close_meets_a_reader(false, borrow);
+}
+
+#[test]
+fn a_borrow_meets_a_close_of_what_was_moved() {
+    a_close_meets_a_reader(true, borrow);
+}
+
+/// A leaf that is freed while the other tree copies it; counts that get lost between the two.
+#[test]
+fn two_trees_copy_the_same_leaf() {
+    explore(AtMost(4), || {
+        let fates = Fates::default();
+        let tree = tree(&fates, &[4]);
+        let other = Arc::new(share(&tree));
+        let copier = thread(&other, |other| make_writable(other, 1));
+        make_writable(&tree, 1);
+        join(copier);
+        find(&tree, 4);
+        find(&other, 4);
+        drop((tree, other));
+        fates.check(1);
+    });
+}
+
+/// The same with an interior node above, and with a close in each.
+#[test]
+fn two_trees_close_the_same_number() {
+    explore(AtMost(3), || {
+        let fates = Fates::default();
+        let tree = tree(&fates, &[8]);
+        let other = Arc::new(share(&tree));
+        let closer = thread(&other, |other| close(other, 8));
+        close(&tree, 8);
+        join(closer);
+        drop((tree, other));
+        fates.check(1);
+    });
+}
+
+/// A leaf that one tree frees under a reader that came from the other tree: both had it.
+#[test]
+fn a_tree_goes_while_a_reader_of_another_is_in_its_leaf() {
+    explore(AtMost(2), || {
+        let fates = Fates::default();
+        let tree = tree(&fates, &[4]);
+        let other = Arc::new(share(&tree));
+        let reader = thread(&other, |other| {
+            let section = read_lock();
+            let leaf = other.leaf(1, &section).expect("it is there");
+            // What is freed has no owner ID.
+            leaf.head.owner();
+            leaf.borrow(0).expect("open").look_inside_section();
+        });
+        make_writable(&other, 1);
+        let third = share_keeping(&tree, Some(1));
+        drop(tree);
+        join(reader);
+        drop((other, third));
+        fates.check(1);
+    });
+}
+
+/// A tree that is dropped while the other one copies the shared nodes.
+#[test]
+fn one_tree_goes_while_the_other_copies() {
+    explore(AtMost(4), || {
+        let fates = Fates::default();
+        let tree = tree(&fates, &[4]);
+        let other = share(&tree);
+        let dropper = spawn(move || drop(other));
+        close(&tree, 4);
+        join(dropper);
+        drop(tree);
+        fates.check(1);
+    });
+}
+
+/// Two trees that go at once.
+#[test]
+fn both_trees_go() {
+    explore(Any, || {
+        let fates = Fates::default();
+        let tree = Arc::new(share(&tree(&fates, &[4])));
+        let other = share(&tree);
+        let dropper = spawn(move || drop(other));
+        drop(tree);
+        join(dropper);
+        fates.check(1);
+    });
+}
+
+/// Notes one more write in a locked leaf.
+fn note(mut leaf: LeafGuard<'_, Object, Writes>) {
+    let count = leaf.state().count();
+    leaf.open.set(count);
+    leaf.state_mut().add();
+}
+
+/// Writes in a leaf by the fast path, or else by the slow path.
+fn write(tree: &Sample, index: usize) {
+    {
+        let entry = tree.enter();
+        if let Some(leaf) = entry.as_ref().and_then(|entry| entry.lock_leaf(index)) {
+            return note(leaf);
+        }
+    }
+    let mut structure = tree.lock();
+    structure.make_writable(index).expect("there is memory");
+    note(structure.lock_leaf(index).expect("owned above"));
+}
+
+/// Tells how often a leaf was written.
+fn writes(tree: &Sample, index: usize) -> usize {
+    let mut structure = tree.lock();
+    structure.make_writable(index).expect("there is memory");
+    let leaf = structure.lock_leaf(index).expect("owned above");
+    let count = leaf.state().count();
+    assert_eq!(
+        leaf.open.bits().count_ones() as usize,
+        count,
+        "half a write"
+    );
+    count
+}
+
+/// A write that a tree has half of, or that it sees after it was shared.
+fn a_write_meets_a_share(index: usize, kept: Option<usize>) {
+    explore(AtMost(3), move || {
+        let tree = Arc::new(Sample::new(()));
+        make_writable(&tree, index);
+        let writer = thread(&tree, move |tree| write(tree, index));
+        let other = share_keeping(&tree, kept);
+        let before = writes(&other, index);
+        join(writer);
+        assert_eq!(writes(&other, index), before);
+        assert_eq!(writes(&tree, index), 1);
+        drop((tree, other));
+        rcu::barrier().expect("outside of sections");
+    });
+}
+
+#[test]
+fn a_write_in_the_first_leaf_meets_a_share() {
+    // There are no nodes: the leaf's lock alone keeps the two apart.
+    a_write_meets_a_share_of_the_first(|_| ());
+    a_write_meets_a_share_of_the_first(|tree| make_writable(tree, 1));
+}
+
+fn a_write_meets_a_share_of_the_first(prepare: fn(&Sample)) {
+    explore(AtMost(3), move || {
+        let tree = Arc::new(Sample::new(()));
+        prepare(&tree);
+        let writer = thread(&tree, |tree| write(tree, 0));
+        let other = share(&tree);
+        // Reservations are not shared, but the number of writes is.
+        let count = |tree: &Sample| {
+            let structure = tree.lock();
+            let leaf = structure.lock_leaf(0).expect("it is there");
+            leaf.state().count()
+        };
+        let before = count(&other);
+        join(writer);
+        assert_eq!((count(&other), count(&tree)), (before, 1));
+        drop((tree, other));
+        rcu::barrier().expect("outside of sections");
+    });
+}
+
+#[test]
+fn a_write_meets_a_share_of_its_leaf() {
+    a_write_meets_a_share(1, None);
+}
+
+#[test]
+fn a_write_meets_a_share_that_keeps_its_leaf() {
+    a_write_meets_a_share(1, Some(1));
+}
+
+/// Two writers of a leaf that is shared: one makes the copy, and no write is lost.
+#[test]
+fn two_write_a_shared_leaf() {
+    explore(AtMost(2), || {
+        let tree = Arc::new(Sample::new(()));
+        make_writable(&tree, 1);
+        let other = share(&tree);
+        let writer = thread(&tree, |tree| write(tree, 1));
+        write(&tree, 1);
+        join(writer);
+        assert_eq!((writes(&tree, 1), writes(&other, 1)), (2, 0));
+        drop((tree, other));
+        rcu::barrier().expect("outside of sections");
+    });
+}
+
+/// A write in a leaf that was taken out of the tree meanwhile: it is lost.
+fn a_removal_meets_a_write(preemptions: Preemptions, write: fn(&Sample, usize)) {
+    explore(preemptions, move || {
+        let tree = Arc::new(Sample::new(()));
+        make_writable(&tree, 1);
+        let writer = thread(&tree, move |tree| write(tree, 1));
+        let removed = tree.lock().remove_if(1, |leaf| leaf.open.bits() == 0);
+        drop(removed.expect("there is memory"));
+        join(writer);
+        assert_eq!(writes(&tree, 1), 1);
+        drop(tree);
+        rcu::barrier().expect("outside of sections");
+    });
+}
+
+#[test]
+fn a_write_meets_a_removal() {
+    a_removal_meets_a_write(AtMost(4), write);
+}
+
+/// Writes in a leaf that is found before it is locked, or else as [`write`].
+fn write_found(tree: &Sample, index: usize) {
+    {
+        let entry = tree.enter();
+        let found = entry.as_ref().and_then(|entry| entry.find(index));
+        if let Some(leaf) = found.and_then(UnlockedLeaf::try_lock) {
+            return note(leaf);
+        }
+    }
+    write(tree, index);
+}
+
+#[test]
+fn a_write_in_a_leaf_that_was_found_meets_a_removal() {
+    a_removal_meets_a_write(AtMost(3), write_found);
+}
+
+/// A leaf, or a node above it, that is freed below a reader.
+fn a_removal_meets_a_reader(read: fn(&Sample, usize)) {
+    explore(AtMost(3), move || {
+        let fates = Fates::default();
+        let tree = tree(&fates, &[8]);
+        let reader = thread(&tree, move |tree| read(tree, 8));
+        remove(&tree, 2);
+        join(reader);
+        drop(tree);
+        fates.check(1);
+    });
+}
+
+#[test]
+fn a_get_meets_a_removal() {
+    a_removal_meets_a_reader(get);
+}
+
+#[test]
+fn a_borrow_meets_a_removal() {
+    a_removal_meets_a_reader(borrow);
+}
+
+/// The same for a leaf that another tree shares and also drops.
+#[test]
+fn a_borrow_meets_the_removal_of_a_shared_leaf() {
+    explore(AtMost(1), || {
+        let fates = Fates::default();
+        let tree = tree(&fates, &[4]);
+        let other = Arc::new(share(&tree));
+        let reader = thread(&tree, |tree| borrow(tree, 4));
+        let remover = thread(&other, |other| remove(other, 1));
+        remove(&tree, 1);
+        join(reader);
+        join(remover);
+        drop((tree, other));
+        fates.check(1);
+    });
+}
+
+/// Makes writers find a leaf without a walk, and one more.
+fn name(tree: &Sample, indexes: [usize; CACHED_LEAVES]) {
+    tree.lock().cache_leaf(indexes);
+}
+
+/// A named leaf that a writer finds before it is complete.
+#[test]
+fn a_named_leaf_is_complete() {
+    explore(Any, || {
+        let tree = Arc::new(Sample::new(()));
+        let writer = thread(&tree, |tree| write(tree, 1));
+        make_writable(&tree, 1);
+        name(&tree, [1, 0]);
+        join(writer);
+        assert_eq!(writes(&tree, 1), 1);
+        drop(tree);
+        rcu::barrier().expect("outside of sections");
+    });
+}
+
+/// A named leaf that a writer finds after it was unlinked and freed.
+fn a_write_meets_the_end_of_a_named_leaf(prepare: fn(&Sample), unlink: fn(&Sample)) {
+    explore(AtMost(2), move || {
+        let tree = Arc::new(Sample::new(()));
+        make_writable(&tree, 1);
+        name(&tree, [1, 0]);
+        prepare(&tree);
+        let writer = thread(&tree, |tree| write(tree, 1));
+        unlink(&tree);
+        rcu::barrier().expect("outside of sections");
+        join(writer);
+        drop(tree);
+        rcu::barrier().expect("outside of sections");
+    });
+}
+
+#[test]
+fn a_write_meets_the_removal_of_a_named_leaf() {
+    a_write_meets_the_end_of_a_named_leaf(|_| (), |tree| remove(tree, 1));
+}
+
+#[test]
+fn a_write_meets_the_copy_of_a_named_leaf() {
+    a_write_meets_the_end_of_a_named_leaf(|tree| drop(share(tree)), |tree| make_writable(tree, 1));
+}
+
+/// A leaf that is found full although a number of it was freed before one of the leaf above, whose
+/// lock the reader holds: the leaf that was found is not the tree's any more.
+fn a_full_leaf_meets_a_close(prepare: fn(&Sample), free: fn(&Sample)) {
+    explore(AtMost(2), move || {
+        let tree = Arc::new(Sample::new(()));
+        fill(&tree, 1);
+        prepare(&tree);
+        fill(&tree, 2);
+        name(&tree, [1, 2]);
+        let looker = thread(&tree, |tree| {
+            let entry = tree.enter().expect("the gate is open");
+            let (Some(first), Some(second)) = (entry.cached(0, 1), entry.cached(1, 2)) else {
+                return;
+            };
+            let second = second.lock().expect("it stays, and is the tree's own");
+            assert!(second.open.is_full() || !first.is_full(), "it is freed");
+        });
+        free(&tree);
+        {
+            let structure = tree.lock();
+            let leaf = structure.lock_leaf(2).expect("it stays");
+            leaf.open.clear(0);
+        }
+        join(looker);
+        drop(tree);
+        rcu::barrier().expect("outside of sections");
+    });
+}
+
+/// Takes every number of a leaf.
+fn fill(tree: &Sample, index: usize) {
+    make_writable(tree, index);
+    let structure = tree.lock();
+    let leaf = structure.lock_leaf(index).expect("owned above");
+    leaf.open.replace(u64::MAX);
+}
+
+#[test]
+fn a_full_leaf_meets_its_removal() {
+    a_full_leaf_meets_a_close(|_| (), |tree| remove(tree, 1));
+}
+
+#[test]
+fn a_full_leaf_meets_its_copy() {
+    a_full_leaf_meets_a_close(
+        |tree| drop(share(tree)),
+        |tree| {
+            make_writable(tree, 1);
+            let structure = tree.lock();
+            let leaf = structure.lock_leaf(1).expect("owned above");
+            leaf.open.clear(0);
+        },
+    );
+}
+
+/// A flag that orders nothing.
+#[derive(Clone)]
+struct Told(Arc<AtomicUsize>);
+
+impl Told {
+    fn new() -> Self {
+        Self(Arc::new(AtomicUsize::new(0)))
+    }
+
+    fn tell(&self) {
+        // Relaxed: the model checks another ordering.
+        self.0.store(1, Relaxed);
+    }
+
+    fn is_told(&self) -> bool {
+        // Relaxed: as above.
+        self.0.load(Relaxed) == 1
+    }
+}
+
+/// Stores or removes the object of a number by the fast path, and does something before.
+fn change(tree: &Sample, number: usize, object: Option<Ref<Object>>, first: impl FnOnce()) {
+    let before = {
+        let entry = tree.enter().expect("the gate is open");
+        let leaf = entry.lock_leaf(number / BITS);
+        let mut leaf = leaf.expect("it is there, and the tree's own");
+        match object {
+            Some(_) => leaf.open.set(number % BITS),
+            None => leaf.open.clear(number % BITS),
+        }
+        first();
+        leaf.exchange(number % BITS, object)
+    };
+    drop(before);
+}
+
+/// A thread that finds a number vacant without seeing an earlier write of its closer: a notice that
+/// the number is free.
+#[test]
+fn who_finds_a_number_vacant_sees_what_its_closer_left() {
+    explore(AtMost(3), || {
+        let fates = Fates::default();
+        let tree = tree(&fates, &[0]);
+        let told = Told::new();
+        let closer = thread(&tree, {
+            let told = told.clone();
+            move |tree| change(tree, 0, None, || told.tell())
+        });
+        if tree.is_vacant(0, &read_lock()) {
+            assert!(told.is_told(), "it was reported before");
+        }
+        join(closer);
+        assert!(tree.is_vacant(0, &read_lock()));
+        drop(tree);
+        fates.check(1);
+    });
+}
+
+/// The same for a leaf that is removed as a whole, after the notice.
+#[test]
+fn who_finds_a_leaf_gone_sees_what_came_before() {
+    explore(AtMost(3), || {
+        let fates = Fates::default();
+        let tree = tree(&fates, &[4]);
+        let told = Told::new();
+        let remover = thread(&tree, {
+            let told = told.clone();
+            move |tree| {
+                told.tell();
+                remove(tree, 1);
+            }
+        });
+        if tree.is_vacant(4, &read_lock()) {
+            assert!(told.is_told(), "it was reported before");
+        }
+        join(remover);
+        assert!(tree.is_vacant(4, &read_lock()));
+        drop(tree);
+        fates.check(1);
+    });
+}
+
+/// Two that open a number each and find the other's not open: each would have come before the
+/// other.
+#[test]
+fn two_do_not_both_find_the_others_number_vacant() {
+    explore(AtMost(3), || {
+        let fates = Fates::default();
+        // A leaf that both find.
+        let tree = tree(&fates, &[5]);
+        let found = Told::new();
+        let opener = thread(&tree, {
+            let (object, found) = (fates.object(), found.clone());
+            move |tree| {
+                change(tree, 4, Some(object), || ());
+                if tree.is_vacant(0, &read_lock()) {
+                    found.tell();
+                }
+            }
+        });
+        change(&tree, 0, Some(fates.object()), || ());
+        let is_vacant = tree.is_vacant(4, &read_lock());
+        join(opener);
+        assert!(!(is_vacant && found.is_told()), "one of the two was first");
+        drop(tree);
+        fates.check(3);
+    });
+}

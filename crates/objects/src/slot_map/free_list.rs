@@ -1,0 +1,199 @@
+//! The free entries of a CPU: a stack, linked through the entries, behind a lock.
+//!
+//! The lock is held for a few steps, or for those of a batch. A thread that may use another list as
+//! well never waits for it: its holder may have been preempted. Locking costs one compare-and-swap
+//! and unlocking a store; that is why it is a type of its own. The data that it guards is atomic
+//! too, since the length is also read without the lock.
+
+use fdtable_sync::platform::atomic::Ordering::{Acquire, Relaxed, Release};
+use fdtable_sync::platform::atomic::{AtomicBool, AtomicU32};
+use fdtable_sync::platform::relax;
+
+use super::segments::Segments;
+use super::{Entry, Place};
+
+/// The end of a list. No entry has this index.
+const END: u32 = u32::MAX;
+
+/// The list of a CPU. Only the holder of the lock changes the fields other than `locked`, and
+/// `Relaxed`: the lock orders it.
+pub(super) struct FreeList {
+    locked: AtomicBool,
+    first: AtomicU32,
+    len: AtomicU32,
+}
+
+/// Exclusive access to one list.
+pub(super) struct Locked<'p>(&'p FreeList);
+
+/// Exclusive access to all lists of a pool.
+pub(super) struct AllLocked<'p>(&'p Lists);
+
+/// Entries that are linked, and on no list.
+pub(super) struct Chain<'p> {
+    first: u32,
+    last: &'p Entry,
+    len: u32,
+}
+
+/// The lists of all CPUs.
+#[cfg(not(loom))]
+pub(super) type Lists = fdtable_sync::percpu::PerCpu<FreeList>;
+
+/// The lists of all CPUs: two. Models say which one a thread uses.
+#[cfg(loom)]
+pub(super) struct Lists([FreeList; 2]);
+
+#[cfg(loom)]
+impl Lists {
+    pub(super) fn new(make: impl FnMut(usize) -> FreeList) -> Self {
+        Self(core::array::from_fn(make))
+    }
+
+    pub(super) fn of(&self, cpu: usize) -> &FreeList {
+        &self.0[cpu % 2]
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &FreeList> {
+        self.0.iter()
+    }
+}
+
+impl FreeList {
+    pub(super) fn new() -> Self {
+        Self {
+            locked: AtomicBool::new(false),
+            first: AtomicU32::new(END),
+            len: AtomicU32::new(0),
+        }
+    }
+
+    /// Takes the lock if it is free.
+    #[inline(always)]
+    pub(super) fn try_lock(&self) -> Option<Locked<'_>> {
+        // Acquire: pairs with the release in `unlock`, so the changes of earlier holders to the
+        // list, and before that to the entries on it, are visible. Relaxed on failure: nothing is
+        // read.
+        self.locked
+            .compare_exchange(false, true, Acquire, Relaxed)
+            .is_ok()
+            // Constructed only after the lock is taken: dropping it unlocks.
+            .then(|| Locked(self))
+    }
+
+    /// Waits for the lock and takes it.
+    pub(super) fn lock(&self) -> Locked<'_> {
+        let mut attempts = 0;
+        loop {
+            if let Some(list) = self.try_lock() {
+                return list;
+            }
+            relax(attempts);
+            attempts += 1;
+        }
+    }
+
+    #[inline(always)]
+    fn unlock(&self) {
+        // Release: pairs with the acquire in `try_lock`.
+        self.locked.store(false, Release);
+    }
+
+    /// Returns how many entries are on the list. A hint without the lock.
+    pub(super) fn len(&self) -> u32 {
+        self.len.load(Relaxed)
+    }
+
+    /// For the holder of the lock.
+    #[inline(always)]
+    fn pop<'p>(&self, segments: &'p Segments) -> Option<Place<'p>> {
+        // There is no entry of index `END`.
+        let place = segments.place(self.first.load(Relaxed))?;
+        self.first.store(place.entry.next.load(Relaxed), Relaxed);
+        self.len.store(self.len() - 1, Relaxed);
+        Some(place)
+    }
+
+    /// For the holder of the lock.
+    #[inline(always)]
+    fn push(&self, place: &Place<'_>) {
+        place.entry.next.store(self.first.load(Relaxed), Relaxed);
+        self.first.store(place.index, Relaxed);
+        self.len.store(self.len() + 1, Relaxed);
+    }
+}
+
+impl Locked<'_> {
+    /// Takes the entry that was put on the list last.
+    #[inline(always)]
+    pub(super) fn pop<'p>(&mut self, segments: &'p Segments) -> Option<Place<'p>> {
+        self.0.pop(segments)
+    }
+
+    /// Puts an entry on the list.
+    #[inline(always)]
+    pub(super) fn push(&mut self, place: &Place<'_>) {
+        self.0.push(place);
+    }
+
+    /// Takes half of the entries off the list, rounded down, and at most `most`.
+    pub(super) fn take_half<'p>(&mut self, most: u32, segments: &'p Segments) -> Option<Chain<'p>> {
+        let half = (self.0.len() / 2).min(most);
+        if half == 0 {
+            return None;
+        }
+        let first = self.0.first.load(Relaxed);
+        let mut last = segments.entry(first)?;
+        for _ in 1..half {
+            last = segments.entry(last.next.load(Relaxed))?;
+        }
+        self.0.first.store(last.next.load(Relaxed), Relaxed);
+        self.0.len.store(self.0.len() - half, Relaxed);
+        Some(Chain {
+            first,
+            last,
+            len: half,
+        })
+    }
+
+    /// Puts all entries of a chain on the list.
+    pub(super) fn put(&mut self, chain: &Chain<'_>) {
+        chain.last.next.store(self.0.first.load(Relaxed), Relaxed);
+        self.0.first.store(chain.first, Relaxed);
+        self.0.len.store(self.0.len() + chain.len, Relaxed);
+    }
+}
+
+impl Drop for Locked<'_> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        self.0.unlock();
+    }
+}
+
+impl<'p> AllLocked<'p> {
+    /// Waits for the locks of all lists. Only for the holder of the pool's lock: no other thread
+    /// waits for the lock of a list while it holds another.
+    pub(super) fn new(lists: &'p Lists) -> Self {
+        for list in lists.iter() {
+            core::mem::forget(list.lock());
+        }
+        Self(lists)
+    }
+
+    /// Takes an entry from any of the lists.
+    pub(super) fn pop<'s>(&mut self, segments: &'s Segments) -> Option<Place<'s>> {
+        self.0.iter().find_map(|list| list.pop(segments))
+    }
+
+    /// Returns how many entries are on the lists.
+    pub(super) fn len(&self) -> u32 {
+        self.0.iter().map(FreeList::len).sum()
+    }
+}
+
+impl Drop for AllLocked<'_> {
+    fn drop(&mut self) {
+        self.0.iter().for_each(FreeList::unlock);
+    }
+}

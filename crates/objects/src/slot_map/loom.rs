@@ -1,0 +1,284 @@
+//! Models of the pool. There are two lists, segments begin with 2 entries, and 2 make a batch. The
+//! first handle of a pool is [`FIRST`], so a model can use a handle before it is assigned, as a
+//! caller that guesses it would.
+
+use super::*;
+use crate::object::loom::{Fates, Object};
+use fdtable_sync::model::Preemptions::{Any, AtMost};
+use fdtable_sync::model::{JoinHandle, explore, join, spawn};
+use fdtable_sync::platform::Arc;
+
+/// The first handle of the first entry.
+const FIRST: Handle = Handle {
+    index: 0,
+    generation: 1,
+};
+
+/// The second handle of the first entry.
+const SECOND: Handle = Handle {
+    index: 0,
+    generation: 3,
+};
+
+/// Runs `act` on a thread of its own.
+fn thread<R: 'static>(
+    pool: &Arc<SlotMap<Object>>,
+    act: impl FnOnce(&SlotMap<Object>) -> R + 'static,
+) -> JoinHandle<R> {
+    let pool = pool.clone();
+    spawn(move || act(&pool))
+}
+
+fn insert(pool: &SlotMap<Object>, home: usize, object: Ref<Object>) -> Handle {
+    let inserted = pool.insert_at(home, object);
+    inserted
+        .map_err(|(reason, _)| reason)
+        .expect("there is room")
+}
+
+/// Removes the object and puts it. Returns true if there was one.
+fn remove(pool: &SlotMap<Object>, handle: Handle) -> bool {
+    let removed = pool.remove_at(0, handle);
+    if let Some(object) = &removed {
+        object.look();
+    }
+    removed.is_some()
+}
+
+/// Borrows the object and reads it.
+fn borrow(pool: &SlotMap<Object>, handle: Handle) {
+    let guard = read_lock();
+    if let Some(object) = pool.borrow(handle, &guard) {
+        object.look_inside_section();
+    }
+}
+
+/// Checks that, if the handle names an object, it is this one.
+fn borrow_this(pool: &SlotMap<Object>, handle: Handle, this: &Ref<Object>) {
+    let guard = read_lock();
+    if let Some(object) = pool.borrow(handle, &guard) {
+        object.look_inside_section();
+        assert!(ptr::eq(&*object, &**this), "another object");
+    }
+}
+
+/// Gets the object, leaves the section, reads the object and puts it.
+fn get(pool: &SlotMap<Object>, handle: Handle) {
+    let got = pool.get(handle, &read_lock());
+    if let Some(object) = got {
+        object.look();
+    }
+}
+
+/// A borrowed object that is freed inside the section.
+#[test]
+fn a_borrow_meets_a_removal() {
+    explore(Any, || {
+        let fates = Fates::default();
+        let pool = Arc::new(SlotMap::new(1));
+        let handle = insert(&pool, 0, fates.object());
+        let borrower = thread(&pool, move |pool| borrow(pool, handle));
+        assert!(remove(&pool, handle));
+        join(borrower);
+        fates.check(1);
+    });
+}
+
+/// A reference that was taken to an object that is released or freed.
+#[test]
+fn a_get_meets_the_last_put() {
+    explore(Any, || {
+        let fates = Fates::default();
+        let pool = Arc::new(SlotMap::new(1));
+        let handle = insert(&pool, 0, fates.object());
+        let getter = thread(&pool, move |pool| get(pool, handle));
+        assert!(remove(&pool, handle));
+        join(getter);
+        fates.check(1);
+    });
+}
+
+/// A stale handle that finds the next object of its entry.
+#[test]
+fn a_lookup_meets_a_removal_and_the_next_opening() {
+    explore(Any, || {
+        let fates = Fates::default();
+        let pool = Arc::new(SlotMap::new(1));
+        let (old, new) = (fates.object(), fates.object());
+        let handle = insert(&pool, 0, old.clone());
+        let reader = thread(&pool, move |pool| borrow_this(pool, handle, &old));
+        assert!(remove(&pool, handle));
+        assert_eq!(insert(&pool, 0, new), SECOND);
+        join(reader);
+        assert!(remove(&pool, SECOND));
+        fates.check(2);
+    });
+}
+
+/// A handle that is used before it is assigned, and finds the previous object of the entry, or an
+/// incomplete one.
+#[test]
+fn a_lookup_meets_the_opening_that_it_guessed() {
+    explore(AtMost(4), || {
+        let fates = Fates::default();
+        let pool = Arc::new(SlotMap::new(1));
+        let handle = insert(&pool, 0, fates.object());
+        let new = fates.object();
+        let reader = {
+            let new = new.clone();
+            thread(&pool, move |pool| borrow_this(pool, SECOND, &new))
+        };
+        assert!(remove(&pool, handle));
+        assert_eq!(insert(&pool, 0, new), SECOND);
+        join(reader);
+        assert!(remove(&pool, SECOND));
+        fates.check(2);
+    });
+}
+
+/// An incomplete object that a guessed handle finds or removes, in an entry that the guesser did
+/// not see being made.
+#[test]
+fn a_new_entry_is_complete() {
+    explore(AtMost(4), || {
+        let fates = Fates::default();
+        let pool = Arc::new(SlotMap::new(1));
+        let guesser = thread(&pool, |pool| {
+            borrow(pool, FIRST);
+            remove(pool, FIRST)
+        });
+        assert_eq!(insert(&pool, 0, fates.object()), FIRST);
+        let removed = remove(&pool, FIRST);
+        assert!(join(guesser) != removed, "one of them has the object");
+        fates.check(1);
+    });
+}
+
+/// A reference of the pool that two removals both got, or an entry that both freed.
+#[test]
+fn one_of_two_removals_has_the_object() {
+    explore(Any, || {
+        let fates = Fates::default();
+        let pool = Arc::new(SlotMap::new(2));
+        let handle = insert(&pool, 0, fates.object());
+        let other = thread(&pool, move |pool| remove(pool, handle));
+        let removed = remove(&pool, handle);
+        assert!(join(other) != removed);
+        fates.check(1);
+        let handles = [fates.object(), fates.object()].map(|object| insert(&pool, 0, object));
+        assert_ne!(handles[0].index(), handles[1].index());
+        drop(handles.map(|handle| pool.remove_at(0, handle)));
+        fates.check(3);
+    });
+}
+
+/// A stale handle that removes the next object of its entry.
+#[test]
+fn a_removal_meets_another_and_the_next_opening() {
+    explore(Any, || {
+        let fates = Fates::default();
+        let pool = Arc::new(SlotMap::new(1));
+        let handle = insert(&pool, 0, fates.object());
+        let late = thread(&pool, move |pool| remove(pool, handle));
+        if remove(&pool, handle) {
+            assert_eq!(insert(&pool, 0, fates.object()), SECOND);
+            assert!(remove(&pool, SECOND), "no other thread may have removed it");
+            assert!(!join(late));
+            fates.check(2);
+        } else {
+            assert!(join(late));
+            fates.check(1);
+        }
+    });
+}
+
+/// An entry that is opened again after its last generation, or freed by both.
+#[test]
+fn one_of_two_removals_retires_the_entry() {
+    explore(Any, || {
+        let fates = Fates::default();
+        let pool = Arc::new(SlotMap::new(1));
+        drop(pool.remove_at(0, insert(&pool, 0, fates.object())));
+        let entry = pool.segments.entry(0).expect("it was made");
+        entry.word.store(u32::MAX - 1, Relaxed);
+        let handle = insert(&pool, 0, fates.object());
+        assert_eq!(handle.generation(), u32::MAX);
+        let other = thread(&pool, move |pool| remove(pool, handle));
+        let removed = remove(&pool, handle);
+        assert!(join(other) != removed);
+        assert_eq!(insert(&pool, 0, fates.object()).index(), 1);
+        assert!(
+            pool.insert_at(0, fates.object()).is_err(),
+            "one is the limit"
+        );
+        drop(pool);
+        fates.check(4);
+    });
+}
+
+/// An entry that two threads take: one from its list, the other one steals it, with the entries
+/// below it.
+#[test]
+fn a_theft_meets_the_owner_of_the_list() {
+    explore(Any, || {
+        let fates = Fates::default();
+        let pool = Arc::new(SlotMap::new(2));
+        let handles = [fates.object(), fates.object()].map(|object| insert(&pool, 0, object));
+        drop(handles.map(|handle| pool.remove_at(0, handle)));
+        let object = fates.object();
+        let thief = thread(&pool, move |pool| insert(pool, 1, object));
+        let own = insert(&pool, 0, fates.object());
+        let stolen = join(thief);
+        assert_ne!(own.index(), stolen.index());
+        assert!(remove(&pool, own));
+        assert!(remove(&pool, stolen));
+        fates.check(4);
+    });
+}
+
+/// An entry that is lost, or assigned twice, while one thread takes and another frees.
+#[test]
+fn a_theft_meets_one_who_gives_back() {
+    explore(Any, || {
+        let fates = Fates::default();
+        let pool = Arc::new(SlotMap::new(2));
+        let first = insert(&pool, 0, fates.object());
+        let object = fates.object();
+        let thief = thread(&pool, move |pool| insert(pool, 1, object));
+        assert!(remove(&pool, first));
+        let stolen = join(thief);
+        let own = insert(&pool, 0, fates.object());
+        assert_ne!(own.index(), stolen.index());
+        assert_eq!(pool.count(), 2);
+        drop(pool);
+        fates.check(3);
+    });
+}
+
+/// A full pool that is reported although one entry was free all the time, on different lists.
+#[test]
+fn who_is_told_that_the_pool_is_full_is_told_the_truth() {
+    explore(AtMost(5), || {
+        let fates = Fates::default();
+        let pool = Arc::new(SlotMap::new(2));
+        let handles = [fates.object(), fates.object()].map(|object| insert(&pool, 0, object));
+        drop(pool.remove_at(1, handles[0]));
+        let objects = [fates.object(), fates.object(), fates.object()];
+        let mover = thread(&pool, move |pool| {
+            let mut handle = handles[1];
+            for (from, object) in objects.into_iter().enumerate() {
+                // One entry is free before this, and after the next step again.
+                drop(pool.remove_at(from, handle));
+                match pool.insert_at(from + 1, object) {
+                    Ok(inserted) => handle = inserted,
+                    Err(_) => panic!("it freed one before"),
+                }
+            }
+        });
+        insert(&pool, 0, fates.object());
+        join(mover);
+        assert_eq!(pool.count(), 2);
+        drop(pool);
+        fates.check(6);
+    });
+}

@@ -1,0 +1,479 @@
+//! The raw cache: places for objects of one layout, without a type.
+//!
+//! The path of an allocation, from the cheapest step to the most expensive:
+//!
+//! 1. the magazines of the CPU ([`local`](super::local)): no lock, no shared line;
+//! 2. the [depot](super::depot): a magazine is exchanged, one lock for all its objects;
+//! 3. the [slabs](super::slabs): a magazine is filled, or emptied, one lock for all its objects;
+//! 4. the [region](super::region): a slab is made.
+//!
+//! Steps 2 to 4 are out of line. Freeing never fails and never needs memory: without an empty
+//! magazine the object goes to its slab.
+//!
+//! # Locks
+//!
+//! The lock of the depot and the lock of the slabs are never held together, and no user code runs
+//! under either: constructors run before a slab is on a list, destructors after its grace period.
+//! Only the holder of the lock `draining` frees magazines, so that the magazines of CPUs can be
+//! read under it.
+//!
+//! # Freeing slabs
+//!
+//! A slab that is permanently removed is queued as an RCU callback, after the locks are released.
+//! The creator of the cache chooses whether that may run callbacks that are due ([`Callbacks`]): a
+//! caller of [`general`](super::general) may hold a lock of its own, under which no callback should
+//! run.
+
+use core::alloc::Layout;
+use core::cell::UnsafeCell;
+use core::ptr::NonNull;
+
+use crossbeam_utils::CachePadded;
+
+use super::check;
+use super::depot::Depot;
+use super::header::{Destroy, Slab, SlabList};
+use super::info::Info;
+use super::local::Local;
+use super::magazine::{Magazine, MagazineList, ROUNDS};
+use super::options::{Checks, Options};
+use super::region::{CHUNK, Chunk};
+use super::registry::{self, Links};
+use super::shape::Shape;
+use super::slabs::Slabs;
+use fdtable_sync::fallible::OutOfMemory;
+use fdtable_sync::platform::Mutex;
+use fdtable_sync::rcu;
+
+/// How often freeing tries to make room in the magazines. A thread that is moved each time to a CPU
+/// without room puts the object into its slab.
+const ATTEMPTS: usize = 3;
+
+/// How many bytes of objects a magazine is filled with at once.
+const FILLING: usize = CHUNK / 4;
+
+/// The weight of a slab in RCU callbacks: it holds the memory of many, so fewer of them wait for
+/// one grace period. Sixteen do, or one where a single thread reads.
+const WEIGHT: usize = if cfg!(loom) { 1 } else { 64 };
+
+/// Whether freeing slabs may run RCU callbacks that are due.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Callbacks {
+    /// They run, as with [`rcu::call`].
+    Run,
+    /// They are left to other calls.
+    #[cfg_attr(
+        loom,
+        allow(dead_code, reason = "general memory of models is never in caches")
+    )]
+    Leave,
+}
+
+/// Parameters of a cache, besides its options.
+pub(super) struct Plan {
+    pub(super) name: &'static str,
+    /// Of an object: at most [`MAX_SIZE`](super::shape::MAX_SIZE) and
+    /// [`MAX_ALIGN`](super::shape::MAX_ALIGN).
+    pub(super) layout: Layout,
+    /// The destructor of constructed objects. `None` for objects that are made at each allocation.
+    pub(super) destroy: Option<Destroy>,
+    pub(super) callbacks: Callbacks,
+}
+
+/// A cache of places. It does not move once it is used: slabs and the registry point to it.
+pub(super) struct RawCache {
+    local: Local,
+    pub(super) shape: Shape,
+    pub(super) plan: Plan,
+    checks: Checks,
+    depot: CachePadded<Mutex<Depot>>,
+    slabs: CachePadded<Mutex<Slabs>>,
+    /// Held by a thread that frees magazines.
+    draining: Mutex<()>,
+    /// Guarded by the lock of the registry.
+    pub(super) links: UnsafeCell<Links>,
+}
+
+// SAFETY: everything but the links has a lock of its own or never changes; only the holder of the
+// registry's lock accesses the links.
+unsafe impl Sync for RawCache {}
+// SAFETY: a cache belongs to no thread.
+unsafe impl Send for RawCache {}
+
+impl RawCache {
+    /// Makes a cache without slabs. Allocates. It is to be [registered](Self::register) at its
+    /// final address.
+    pub(super) fn try_new(plan: Plan, options: Options) -> Result<Self, OutOfMemory> {
+        let shape = Shape::new(plan.layout, options);
+        Ok(Self {
+            local: Local::try_new()?,
+            depot: CachePadded::new(Mutex::new(Depot::new(shape.stride))),
+            slabs: CachePadded::new(Mutex::new(Slabs::default())),
+            draining: Mutex::new(()),
+            links: UnsafeCell::new(Links::new()),
+            checks: options.checks,
+            shape,
+            plan,
+        })
+    }
+
+    /// Adds the cache to the list of all caches.
+    ///
+    /// # Safety
+    /// It stays where it is, and alive, until it is [removed](registry::remove) from the list.
+    pub(super) unsafe fn register(&self) {
+        // SAFETY: as the caller promises.
+        unsafe { registry::add(self) };
+    }
+
+    /// Takes a place. `construct` is called for each object of a slab that is made.
+    #[inline]
+    pub(super) fn alloc(&self, construct: &dyn Fn(NonNull<u8>)) -> Option<NonNull<u8>> {
+        match self.local.pop() {
+            Some(object) => Some(object),
+            None => self.alloc_slow(construct),
+        }
+    }
+
+    /// Frees a place. Does not fail, and needs no memory.
+    ///
+    /// # Safety
+    /// It was taken from this cache, and not freed since. Only readers inside read-side sections
+    /// that expect an object of this cache still use it.
+    #[inline]
+    pub(super) unsafe fn free(&self, object: NonNull<u8>) {
+        if let Err(object) = self.local.push(object) {
+            // SAFETY: as the caller promises.
+            unsafe { self.free_slow(object) };
+        }
+    }
+
+    /// Frees the memory of all free objects: their magazines are emptied, and empty slabs are freed
+    /// after a grace period. Returns how many bytes that is.
+    pub(super) fn shrink(&self) -> usize {
+        let bytes = self.shrink_quietly();
+        if self.plan.callbacks == Callbacks::Run {
+            rcu::catch_up();
+        }
+        bytes
+    }
+
+    /// Like [`shrink`](Self::shrink), but runs no callbacks.
+    pub(super) fn shrink_quietly(&self) -> usize {
+        let draining = self.draining.lock();
+        let mut magazines = MagazineList::new();
+        self.local.drain(&mut |magazine| magazines.push(magazine));
+        self.depot.lock().move_to(&mut magazines);
+        let (mut bytes, mut hits) = (0, 0);
+        while let Some(mut magazine) = magazines.pop() {
+            bytes += Magazine::BYTES;
+            hits += magazine.take_hits() as u64;
+            self.take_back(&mut magazine);
+        }
+        drop(draining);
+        self.depot.lock().hits += hits;
+        let empty = self.slabs.lock().take_empty(0);
+        bytes + Self::retire_quietly(empty)
+    }
+
+    /// Returns the figures of the cache. Takes its locks, each for a short time.
+    pub(super) fn info(&self) -> Info {
+        let _draining = self.draining.lock();
+        // SAFETY: magazines are freed only under the lock that is held here.
+        let held = unsafe { self.local.held() };
+        let (stored, magazines, misses, hits) = {
+            let depot = self.depot.lock();
+            let magazines = depot.magazines() + held.magazines;
+            let hits = depot.hits + held.hits as u64;
+            (depot.objects(), magazines, depot.misses, hits)
+        };
+        let (slabs, free) = {
+            let slabs = self.slabs.lock();
+            (slabs.len(), slabs.free())
+        };
+        let objects = slabs * self.shape.count;
+        Info {
+            name: self.plan.name,
+            object_size: self.shape.size,
+            in_use: objects.saturating_sub(free + stored + held.objects),
+            objects,
+            objects_per_slab: self.shape.count,
+            slabs,
+            colours: self.shape.colours,
+            hits,
+            misses,
+            bytes: slabs * CHUNK + magazines * Magazine::BYTES,
+        }
+    }
+}
+
+/// The private steps of allocation.
+impl RawCache {
+    #[cold]
+    #[inline(never)]
+    fn alloc_slow(&self, construct: &dyn Fn(NonNull<u8>)) -> Option<NonNull<u8>> {
+        match self.checks {
+            Checks::None => self
+                .take_from_depot()
+                .or_else(|| self.take_from_slabs(construct)),
+            Checks::Full => self.alloc_checked(construct),
+        }
+    }
+
+    /// Takes an object of a magazine of the depot, and loads the rest on the CPU.
+    fn take_from_depot(&self) -> Option<NonNull<u8>> {
+        let mut depot = self.depot.lock();
+        depot.misses += 1;
+        let mut magazine = depot.take_full()?;
+        let object = magazine.pop();
+        let displaced = if magazine.is_empty() {
+            Some(magazine)
+        } else {
+            self.local.supply(magazine)
+        };
+        // There is room: one was taken out.
+        let surplus = depot.put(displaced);
+        debug_assert!(surplus.is_none());
+        object
+    }
+
+    /// Fills a magazine from the slabs, takes an object of it, and loads the rest on the CPU.
+    fn take_from_slabs(&self, construct: &dyn Fn(NonNull<u8>)) -> Option<NonNull<u8>> {
+        let Some(magazine) = self.empty_magazine() else {
+            let mut object = None;
+            self.take(1, construct, &mut |taken| object = Some(taken));
+            return object;
+        };
+        let mut hand = Hand {
+            cache: self,
+            magazine: Some(magazine),
+        };
+        let most = (FILLING / self.shape.stride).clamp(ROUNDS.min(4), ROUNDS);
+        self.take(most, construct, &mut |taken| {
+            let pushed = hand.magazine.as_mut().map(|magazine| magazine.push(taken));
+            debug_assert_eq!(pushed, Some(Ok(())));
+        });
+        let mut magazine = hand.magazine.take()?;
+        let object = magazine.pop();
+        let displaced = if magazine.is_empty() {
+            Some(magazine)
+        } else {
+            self.local.supply(magazine)
+        };
+        self.store(displaced);
+        object
+    }
+
+    /// Takes objects from the slabs, between one and `most`, or none if there is no memory.
+    fn take(
+        &self,
+        most: usize,
+        construct: &dyn Fn(NonNull<u8>),
+        push: &mut dyn FnMut(NonNull<u8>),
+    ) {
+        loop {
+            let colour = {
+                let mut slabs = self.slabs.lock();
+                if slabs.take(&self.shape, most, &mut *push) > 0 {
+                    return;
+                }
+                slabs.next_colour()
+            };
+            let Ok(slab) = self.make_slab(colour, construct) else {
+                return;
+            };
+            self.slabs.lock().add(slab);
+        }
+    }
+
+    /// Makes a slab, and constructs its objects.
+    fn make_slab(
+        &self,
+        colour: usize,
+        construct: &dyn Fn(NonNull<u8>),
+    ) -> Result<Slab, OutOfMemory> {
+        let chunk = Chunk::take()?;
+        let slab = Slab::new(chunk, &self.shape, colour, self.plan.destroy);
+        if self.checks == Checks::Full {
+            check::prepare(&self.shape, slab, self.plan.destroy.is_some());
+        }
+        let mut unfinished = Unfinished {
+            slab,
+            constructed: 0,
+        };
+        if self.plan.destroy.is_some() {
+            while unfinished.constructed < self.shape.count {
+                // SAFETY: the index is below the count.
+                let object = unsafe { self.shape.object(slab.first(), unfinished.constructed) };
+                construct(object);
+                unfinished.constructed += 1;
+            }
+        }
+        core::mem::forget(unfinished);
+        Ok(slab)
+    }
+
+    fn empty_magazine(&self) -> Option<Magazine> {
+        #[cfg(all(test, not(loom)))]
+        if super::scarcity::refuses_magazine() {
+            return None;
+        }
+        let magazine = self.depot.lock().take_empty();
+        magazine.or_else(|| Magazine::try_new().ok())
+    }
+}
+
+/// A magazine held by a thread that calls a constructor, which may panic. Then it goes to the
+/// depot: other threads may be reading it, and only the holder of the lock `draining` may free it.
+struct Hand<'c> {
+    cache: &'c RawCache,
+    magazine: Option<Magazine>,
+}
+
+impl Drop for Hand<'_> {
+    fn drop(&mut self) {
+        self.cache.store(self.magazine.take());
+    }
+}
+
+/// A slab whose objects are being constructed. Dropping it frees it: a constructor may panic.
+struct Unfinished {
+    slab: Slab,
+    constructed: usize,
+}
+
+impl Drop for Unfinished {
+    fn drop(&mut self) {
+        // SAFETY: no other thread knows the slab yet, and this many objects are constructed.
+        unsafe { self.slab.end(self.constructed) };
+    }
+}
+
+/// The private steps of freeing.
+impl RawCache {
+    /// # Safety
+    /// As for [`free`](Self::free).
+    #[cold]
+    #[inline(never)]
+    unsafe fn free_slow(&self, mut object: NonNull<u8>) {
+        if self.checks == Checks::Full {
+            // SAFETY: as the caller promises, or an error that the checks detect.
+            return unsafe { self.free_checked(object) };
+        }
+        for _ in 0..ATTEMPTS {
+            let Some(empty) = self.empty_magazine() else {
+                break;
+            };
+            self.store(self.local.relieve(empty));
+            match self.local.push(object) {
+                Ok(()) => return,
+                Err(back) => object = back,
+            }
+        }
+        // SAFETY: as the caller promises.
+        unsafe { self.give(object) };
+    }
+
+    /// Puts a magazine into the depot. If it is full and there are too many, its objects go back to
+    /// their slabs.
+    fn store(&self, magazine: Option<Magazine>) {
+        let surplus = self.depot.lock().put(magazine);
+        if let Some(mut magazine) = surplus {
+            self.empty(&mut magazine);
+            let surplus = self.depot.lock().put(Some(magazine));
+            debug_assert!(surplus.is_none());
+        }
+    }
+
+    /// Returns all objects of a magazine to their slabs, and frees surplus slabs.
+    fn empty(&self, magazine: &mut Magazine) {
+        self.take_back(magazine);
+        let surplus = self.slabs.lock().take_surplus();
+        self.retire(surplus);
+    }
+
+    /// Returns all objects of a magazine to their slabs, which stay.
+    fn take_back(&self, magazine: &mut Magazine) {
+        let mut slabs = self.slabs.lock();
+        while let Some(object) = magazine.pop() {
+            // SAFETY: objects in magazines of this cache were taken from its slabs.
+            unsafe { slabs.give(&self.shape, object) };
+        }
+    }
+
+    /// Returns one object to its slab.
+    ///
+    /// # Safety
+    /// As for [`free`](Self::free).
+    unsafe fn give(&self, object: NonNull<u8>) {
+        let surplus = {
+            let mut slabs = self.slabs.lock();
+            // SAFETY: as the caller promises.
+            unsafe { slabs.give(&self.shape, object) };
+            slabs.take_surplus()
+        };
+        self.retire(surplus);
+    }
+
+    /// Queues slabs that were permanently removed for a grace period; they are freed after it. May
+    /// run callbacks: no lock is held.
+    fn retire(&self, slabs: SlabList) {
+        if Self::retire_quietly(slabs) > 0 && self.plan.callbacks == Callbacks::Run {
+            rcu::catch_up();
+        }
+    }
+
+    /// Like [`retire`](Self::retire), but runs no callbacks. Returns how many bytes the slabs have.
+    fn retire_quietly(mut slabs: SlabList) -> usize {
+        let bytes = slabs.len() * CHUNK;
+        while let Some(slab) = slabs.pop() {
+            // SAFETY: the slab is off its lists, so no other thread accesses its head, and it stays
+            // until the callback. Its objects are all free; those that were constructed may be
+            // destroyed on any thread, as their type is `Send`.
+            unsafe { rcu::call_later_weighing(WEIGHT, slab.head()) };
+        }
+        bytes
+    }
+}
+
+/// The same for a cache with checks, which has no magazines.
+impl RawCache {
+    fn alloc_checked(&self, construct: &dyn Fn(NonNull<u8>)) -> Option<NonNull<u8>> {
+        self.depot.lock().misses += 1;
+        let mut object = None;
+        self.take(1, construct, &mut |taken| object = Some(taken));
+        let object = object?;
+        check::taken(self, object);
+        Some(object)
+    }
+
+    /// # Safety
+    /// As for [`free`](Self::free); this is checked.
+    unsafe fn free_checked(&self, object: NonNull<u8>) {
+        let mut slabs = self.slabs.lock();
+        if let Err(mistake) = check::given(self, &slabs, object) {
+            drop(slabs);
+            mistake.report();
+        }
+        // SAFETY: checked above.
+        unsafe { slabs.give(&self.shape, object) };
+        let surplus = slabs.take_surplus();
+        drop(slabs);
+        self.retire(surplus);
+    }
+}
+
+impl Drop for RawCache {
+    fn drop(&mut self) {
+        let mut magazines = MagazineList::new();
+        self.local
+            .take_all(&mut |magazine| magazines.push(magazine));
+        self.depot.get_mut().move_to(&mut magazines);
+        while let Some(mut magazine) = magazines.pop() {
+            self.empty(&mut magazine);
+        }
+        // Slabs with an object in use stay where they are, forever.
+        let empty = self.slabs.get_mut().take_empty(0);
+        self.retire(empty);
+    }
+}

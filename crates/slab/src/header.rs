@@ -1,0 +1,339 @@
+//! One slab: a chunk with a header, a bit for each object, and the objects.
+//!
+//! The header is at the beginning of the chunk, where it is found from the address of any object. A
+//! set bit means that the object is free *in the slab*: neither with a user, nor in a magazine. The
+//! state of free objects is kept outside of them: a constructed object stays as it is while it is
+//! free, and a reader may read it.
+//!
+//! # Life
+//!
+//! A slab is made by one thread, and no other thread knows it before it is on a list of its cache.
+//! From then on its header belongs to the holder of the lock of the [lists](super::slabs). When it
+//! is permanently removed, its objects all free, it waits for a grace period; then the constructed
+//! objects are destroyed, and the chunk is freed. So a reader that found an object inside a
+//! read-side section may read the memory as an object of this type until the section ends, even if
+//! the object was freed meanwhile: the memory is *type-stable* for readers.
+
+use core::cell::Cell;
+use core::mem::offset_of;
+use core::ops::Deref;
+use core::ptr::NonNull;
+
+use super::region::{Chunk, chunk_of};
+use super::shape::Shape;
+use fdtable_sync::rcu;
+use fdtable_sync::unwind;
+
+/// The destructor of a constructed object.
+pub(super) type Destroy = unsafe fn(NonNull<u8>);
+
+/// The header of a slab. The first line has all that taking and freeing objects needs.
+#[repr(C, align(64))]
+pub(super) struct Header {
+    next: Cell<Option<Slab>>,
+    before: Cell<Option<Slab>>,
+    /// How many bits are set.
+    free: Cell<u32>,
+    /// No word of bits before this one has a bit set.
+    lowest: Cell<u32>,
+    /// Object 0.
+    first: NonNull<u8>,
+    count: u32,
+    stride: u32,
+    destroy: Option<Destroy>,
+    chunk: Chunk,
+    rcu: rcu::Head,
+}
+
+/// A slab, with access to its header: for the thread that makes it, or the holder of the lock.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) struct Slab(NonNull<Header>);
+
+impl Deref for Slab {
+    type Target = Header;
+
+    #[inline]
+    fn deref(&self) -> &Header {
+        // SAFETY: a slab is made where the header was written, and used until it is freed, by one
+        // thread at a time.
+        unsafe { self.0.as_ref() }
+    }
+}
+
+impl Header {
+    /// Returns how many bytes a header and so many bits have.
+    pub(super) fn size_with_bits(count: usize) -> usize {
+        size_of::<Self>() + count.div_ceil(64) * size_of::<u64>()
+    }
+
+    pub(super) fn free(&self) -> usize {
+        self.free.get() as usize
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.free.get() == self.count
+    }
+
+    pub(super) fn first(&self) -> NonNull<u8> {
+        self.first
+    }
+
+    fn count(&self) -> usize {
+        self.count as usize
+    }
+
+    /// Returns the word of the bits of objects `64 * number` and on.
+    #[inline]
+    fn word(&self, number: usize) -> &Cell<u64> {
+        debug_assert!(number < self.count().div_ceil(64));
+        // SAFETY: the bits follow the header, in the same chunk.
+        let words = unsafe { self.chunk.start.add(size_of::<Self>()) }.cast::<Cell<u64>>();
+        // SAFETY: the number is below that of the words.
+        let word = unsafe { words.add(number) };
+        // SAFETY: the words were written when the slab was made, and belong to the user of the
+        // header.
+        unsafe { word.as_ref() }
+    }
+}
+
+impl Slab {
+    /// Makes a slab in a chunk, all objects free. They are not constructed yet.
+    pub(super) fn new(
+        chunk: Chunk,
+        shape: &Shape,
+        colour: usize,
+        destroy: Option<Destroy>,
+    ) -> Self {
+        // SAFETY: the first object is in the chunk.
+        let first = unsafe { chunk.start.add(shape.first(colour)) };
+        let header = Header {
+            next: Cell::new(None),
+            before: Cell::new(None),
+            free: Cell::new(shape.count as u32),
+            lowest: Cell::new(0),
+            first,
+            count: shape.count as u32,
+            stride: shape.stride as u32,
+            destroy,
+            chunk,
+            rcu: rcu::Head::new(reclaim),
+        };
+        let place = chunk.start.cast::<Header>();
+        // SAFETY: the chunk is the caller's, large enough, and aligned.
+        unsafe { place.write(header) };
+        // SAFETY: the bits follow the header, and are as many as the shape has left room for.
+        let words = unsafe { place.add(1) }.cast::<u64>();
+        let mut left = shape.count;
+        for number in 0..shape.count.div_ceil(64) {
+            let bits = u64::MAX >> (64 - left.min(64));
+            // SAFETY: as above; the number is below that of the words.
+            let word = unsafe { words.add(number) };
+            // SAFETY: as above.
+            unsafe { word.write(bits) };
+            left -= left.min(64);
+        }
+        Self(place)
+    }
+
+    /// Finds the slab of an object.
+    ///
+    /// # Safety
+    /// The address is that of an object of a slab, and the caller may use its header.
+    #[inline]
+    pub(super) unsafe fn of(object: NonNull<u8>) -> Self {
+        // SAFETY: chunks do not begin at address zero.
+        Self(unsafe { NonNull::new_unchecked(chunk_of(object)) }.cast())
+    }
+
+    /// Returns where the header is.
+    pub(super) fn address(self) -> usize {
+        self.0.addr().get()
+    }
+
+    /// Takes free objects out of one word of bits, at most `most`. Passes them to `push`, the
+    /// lowest last, so that a stack has it on top. Returns how many.
+    #[inline]
+    pub(super) fn take(
+        self,
+        shape: &Shape,
+        most: usize,
+        mut push: impl FnMut(NonNull<u8>),
+    ) -> usize {
+        debug_assert!(self.free() > 0);
+        let mut number = self.lowest.get() as usize;
+        while self.word(number).get() == 0 {
+            number += 1;
+        }
+        self.lowest.set(number as u32);
+        let word = self.word(number);
+        let free = word.get();
+        let count = (free.count_ones() as usize).min(most);
+        let left = without_lowest(free, count);
+        let mut taken = free & !left;
+        word.set(left);
+        self.free.set(self.free.get() - count as u32);
+        while taken != 0 {
+            let bit = taken.ilog2() as usize;
+            taken &= !(1 << bit);
+            // SAFETY: a bit that was set is that of an object.
+            push(unsafe { shape.object(self.first, number * 64 + bit) });
+        }
+        count
+    }
+
+    /// Frees an object.
+    #[inline]
+    pub(super) fn give(self, shape: &Shape, object: NonNull<u8>) {
+        let index = shape.index(object.addr().get() - self.first.addr().get());
+        let (number, bit) = (index / 64, index % 64);
+        let word = self.word(number);
+        debug_assert!(word.get() & (1 << bit) == 0, "an object is freed once");
+        word.set(word.get() | 1 << bit);
+        self.free.set(self.free.get() + 1);
+        self.lowest.set(self.lowest.get().min(number as u32));
+    }
+
+    /// Returns true if an object is free.
+    pub(super) fn is_free(self, index: usize) -> bool {
+        self.word(index / 64).get() & (1 << (index % 64)) != 0
+    }
+
+    /// Returns the head for the grace period of the slab, after which it is freed.
+    pub(super) fn head(self) -> NonNull<rcu::Head> {
+        // SAFETY: the head is a field of the header.
+        unsafe { self.0.byte_add(offset_of!(Header, rcu)) }.cast()
+    }
+
+    /// Frees the chunk, after destroying the first `constructed` objects.
+    ///
+    /// # Safety
+    /// The slab and its objects are no longer used; this many objects are constructed, if the slab
+    /// has constructed ones.
+    pub(super) unsafe fn end(self, constructed: usize) {
+        let chunk = self.chunk;
+        let mut end = End {
+            slab: self,
+            next: 0,
+            constructed,
+        };
+        unwind::both(
+            || unwind::finish(|| end.destroy()),
+            // SAFETY: the slab was made in this chunk, and is no longer used.
+            || unsafe { chunk.give_back() },
+        );
+    }
+}
+
+/// Clears the `count` lowest bits that are set.
+#[inline]
+fn without_lowest(mut bits: u64, count: usize) -> u64 {
+    if count == bits.count_ones() as usize {
+        return 0;
+    }
+    for _ in 0..count {
+        bits &= bits - 1;
+    }
+    bits
+}
+
+/// The objects of a slab that is being freed.
+struct End {
+    slab: Slab,
+    next: usize,
+    constructed: usize,
+}
+
+impl End {
+    /// Destroys those that are left. Called again if a destructor panics.
+    fn destroy(&mut self) {
+        let Some(destroy) = self.slab.destroy else {
+            return;
+        };
+        while self.next < self.constructed {
+            let offset = self.next * self.slab.stride as usize;
+            self.next += 1;
+            // SAFETY: the objects of a slab are in its chunk, one stride apart.
+            let object = unsafe { self.slab.first.add(offset) };
+            // SAFETY: as `Slab::end` requires, the object is constructed and no longer used.
+            unsafe { destroy(object) };
+        }
+    }
+}
+
+/// Frees a slab after its grace period.
+///
+/// # Safety
+/// `head` is that of a slab that was removed from its lists, all objects free.
+unsafe fn reclaim(head: NonNull<rcu::Head>) {
+    // SAFETY: the head is a field of the header.
+    let header = unsafe { head.byte_sub(offset_of!(Header, rcu)) };
+    let slab = Slab(header.cast());
+    // SAFETY: readers that came before have left; all objects are free, and were constructed before
+    // the slab got on a list.
+    unsafe { slab.end(slab.count()) };
+}
+
+/// A list of slabs, linked through their headers. For users of the headers.
+#[derive(Default)]
+pub(super) struct SlabList {
+    first: Option<Slab>,
+    last: Option<Slab>,
+    len: usize,
+}
+
+impl SlabList {
+    pub(super) fn len(&self) -> usize {
+        self.len
+    }
+
+    #[inline]
+    pub(super) fn first(&self) -> Option<Slab> {
+        self.first
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = Slab> {
+        core::iter::successors(self.first, |slab| slab.next.get())
+    }
+
+    /// Puts a slab at the front.
+    pub(super) fn push(&mut self, slab: Slab) {
+        slab.before.set(None);
+        slab.next.set(self.first);
+        match self.first {
+            Some(first) => first.before.set(Some(slab)),
+            None => self.last = Some(slab),
+        }
+        self.first = Some(slab);
+        self.len += 1;
+    }
+
+    /// Puts a slab at the end.
+    pub(super) fn push_back(&mut self, slab: Slab) {
+        slab.next.set(None);
+        slab.before.set(self.last);
+        match self.last {
+            Some(last) => last.next.set(Some(slab)),
+            None => self.first = Some(slab),
+        }
+        self.last = Some(slab);
+        self.len += 1;
+    }
+
+    pub(super) fn remove(&mut self, slab: Slab) {
+        match slab.next.get() {
+            Some(next) => next.before.set(slab.before.get()),
+            None => self.last = slab.before.get(),
+        }
+        match slab.before.get() {
+            Some(before) => before.next.set(slab.next.get()),
+            None => self.first = slab.next.get(),
+        }
+        self.len -= 1;
+    }
+
+    pub(super) fn pop(&mut self) -> Option<Slab> {
+        let first = self.first?;
+        self.remove(first);
+        Some(first)
+    }
+}

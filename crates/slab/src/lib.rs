@@ -1,0 +1,141 @@
+//! Object caches: reusable memory for many objects of one size.
+//!
+//! A cache cuts *slabs* of 64 KiB into places for its objects. A freed object waits, in a
+//! *magazine* of the CPU, for the next allocation there. Both operations are a few instructions on
+//! lines that no other CPU writes, without a lock and without an atomic exchange. Slabs, colours
+//! and constructed objects are after Bonwick (*The Slab Allocator*, USENIX 1994), magazines and
+//! their depot after Bonwick and Adams (*Magazines and Vmem*, USENIX 2001). Readers may read free
+//! objects, as with Linux's `SLAB_TYPESAFE_BY_RCU`.
+//!
+//! ```
+//! use fdtable_slab::{Cache, Info, infos};
+//!
+//! let cache = Cache::new("numbers")?;
+//! let numbers: Vec<_> = (0..1000).map(|number| cache.insert(number)).collect::<Result<_, _>>()?;
+//! assert!(numbers.iter().map(|number| **number).eq(0..1000));
+//!
+//! println!("{}", Info::HEADER);
+//! infos().iter().for_each(|info| println!("{info}"));
+//! # Ok::<(), fdtable_sync::fallible::OutOfMemory>(())
+//! ```
+//!
+//! # The parts
+//!
+//! | | contents | guarded by |
+//! |---|---|---|
+//! | [`local`] | two [magazines](magazine) for each CPU | the CPU |
+//! | [`depot`] | full and empty magazines | a lock |
+//! | [`slabs`] | the slabs of a cache, by how full they are | a lock |
+//! | [`region`] | chunks of memory for slabs, for all caches | a lock |
+//!
+//! A thread that finds nothing in one part asks the next: [`cache`]. A [`header`] is at the
+//! beginning of each slab, and a [`shape`] tells where its objects are. The public types on top are
+//! [`Cache`] and [`ConstructedCache`], and [`general`] caches for memory by its size; [`SlabArc`]
+//! uses these. Their memory may come from elsewhere, if so [chosen](choose) at the start. Beside
+//! them are [`check`] and [`Info`].
+//!
+//! # What keeps memory alive
+//!
+//! A slab is freed when all of its objects are free, and after a grace period. So:
+//!
+//! - an object keeps its slab;
+//! - a reader that found an object inside a read-side section may read its place until the section
+//!   ends. The place holds an object of the cache, in use or free, or another object that has been
+//!   allocated there meanwhile: the reader has to find out which. In a [`ConstructedCache`] it is
+//!   constructed in all three cases.
+//!
+//! An object that is never freed keeps its slab forever, even when its cache is gone.
+//!
+//! # Rules
+//!
+//! The rules for a `fork(2)` of the host are in [`host_fork`](fdtable_sync::host_fork): without it, a call
+//! in the child waits forever if another thread held a lock of a cache. Signal handlers may not use
+//! a cache that the interrupted thread may be using: they cannot take its locks. A child of
+//! `vfork(2)` without thread data of its own may use no cache at all. A library that contains this
+//! code must not be unloaded: the kernel knows of its sequences.
+//!
+//! Freeing an object of a [`Cache`] or [`ConstructedCache`] may free a slab, and then runs RCU
+//! callbacks that are due: do not do it under a lock that they may take. Readers of a free place
+//! must not race with the writer of a new object there: their type ensures that, by atomics.
+
+#![cfg_attr(not(feature = "std"), no_std)]
+
+extern crate alloc;
+
+mod arc;
+#[cfg_attr(
+    loom,
+    allow(dead_code, reason = "general memory of models is never in caches")
+)]
+mod backing;
+mod cache;
+mod check;
+mod constructed;
+mod depot;
+#[cfg_attr(
+    loom,
+    allow(dead_code, unused_imports, reason = "models take memory elsewhere")
+)]
+pub mod general;
+mod handle;
+mod header;
+mod info;
+mod local;
+mod magazine;
+mod object;
+mod options;
+mod region;
+mod registry;
+#[cfg(all(test, not(loom)))]
+mod scarcity;
+mod shape;
+mod slabs;
+
+pub use arc::{SlabArc, SlabWeak};
+pub use backing::{AlreadyChosen, Backing, choose};
+pub use constructed::{Constructed, ConstructedCache};
+pub use info::Info;
+pub use object::{Cache, Object};
+pub use options::{Alignment, Checks, Colouring, Options};
+
+use alloc::vec::Vec;
+
+/// Returns the figures of each live cache, including the general ones; the newest cache first.
+/// Takes locks, one cache after the other, and allocates: aborts the process if there is no memory
+/// for the result, as a `Vec` does.
+#[doc(alias = "slabinfo")]
+#[must_use]
+pub fn infos() -> Vec<Info> {
+    registry::infos()
+}
+
+/// Frees unused memory of all caches, including the general ones. For a program that is short of
+/// memory, or that has closed very many files. Returns how many bytes that is. Slabs are freed
+/// after a grace period: at once if [`rcu::barrier`](fdtable_sync::rcu::barrier) follows. Takes locks, one
+/// cache after the other, and runs RCU callbacks that are due; not to be called under a lock that
+/// they may take.
+///
+/// ```
+/// use fdtable_slab;
+///
+/// let cache = slab::Cache::new("short-lived")?;
+/// drop(cache.insert([1; 100])?);
+/// assert!(slab::shrink() >= 64 * 1024);
+/// # Ok::<(), fdtable_sync::fallible::OutOfMemory>(())
+/// ```
+pub fn shrink() -> usize {
+    let bytes = registry::shrink();
+    fdtable_sync::rcu::catch_up();
+    bytes
+}
+
+#[cfg(all(test, loom))]
+mod loom;
+
+#[cfg(all(test, not(loom)))]
+mod tests;
+
+/// Overwrites what is freed, so that a model does not find freed memory as it was.
+#[cfg(all(test, loom))]
+#[global_allocator]
+static ALLOCATOR: fdtable_sync::model::Overwriting = fdtable_sync::model::Overwriting;

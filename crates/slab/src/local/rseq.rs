@@ -1,0 +1,216 @@
+//! The magazines of the CPUs by *restartable sequences*.
+//!
+//! A restartable sequence is a run of instructions that ends with one store, the *commit*. The
+//! kernel knows where it begins and ends: a thread that is preempted, moved to another CPU or given
+//! a signal in between continues at its beginning and not where it was (`linux/rseq.h`, Linux ≥
+//! 4.18). So a thread that reaches the commit has had the CPU to itself since the beginning, and
+//! its loads are still valid. That takes neither a lock nor an atomic exchange.
+//!
+//! There are four sequences, in `rseq/x86_64.rs`. Pop and push work on the loaded magazine;
+//! *exchange* exchanges the two, and *load* puts a magazine in. A *drain* takes the magazines of
+//! all CPUs from any CPU. The steps, with letters that stand at the same steps in the code:
+//!
+//! | | a sequence | | a drain |
+//! |---|---|---|---|
+//! | (A) | begin: tell the kernel where it begins and ends | (S) | set `stopped` |
+//! | (B) | load the number of the CPU; leave if there is no place for it | (T) | restart all sequences |
+//! | (C) | load the magazine; exchange and load: both | (U) | take the magazines out of their places |
+//! | (D) | load its count, and leave if it lacks what is asked for; pop: load the object; push: store it above the count | (V) | restart all sequences |
+//! | (X) | exchange and load only: leave if `stopped` is set | (W) | clear `stopped` |
+//! | (E) | commit. Pop and push: store the count, which has the hits in the same word; exchange and load: store both places, with one instruction | | |
+//!
+//! A restart is `membarrier(2)` with the command for it (Linux ≥ 5.10). It is a full fence on every
+//! CPU that runs a thread of this process. When it returns, each sequence that had begun before is
+//! over in one of two ways: it has committed, and the commit is visible; or it begins again at (A)
+//! and sees the stores before the restart. A thread that did not run was preempted, and begins
+//! again anyway.
+//!
+//! Case by case:
+//!
+//! - *Another thread on the same CPU* runs only after the first was preempted. If that was before
+//!   its (E), the first begins again and loads everything anew. It leaves nothing behind but
+//!   perhaps an object that push stored above the count. No thread reads it there, and the next
+//!   push overwrites it. If it was after (E), all is done. This holds for each pair of sequences.
+//! - *A thread that is moved* between (A) and (E) begins again with the number of the new CPU,
+//!   which (B) loads inside the sequence. Between two operations it holds objects or a magazine;
+//!   these belong to it and to no CPU.
+//! - *A displaced magazine* is in no place after the (E) of load. Threads that found it at (C) were
+//!   preempted by the one that got to (E); they begin again, and find another. So it belongs to the
+//!   thread that displaced it, wherever that one is moved.
+//! - *A drain against pop and push.* A thread elsewhere may be between (C) and (E) when (U) takes
+//!   its magazine out of its place. Either it commits before (V) is over, and the count is right;
+//!   or it begins again and finds that there is none. After (V) no thread uses the magazine, and no
+//!   thread can reach it: it belongs to the drain. Until then the drain has only linked it into a
+//!   list, by a word that the sequences leave alone.
+//! - *A drain against exchange and load.* These write the places, as (U) does, and must not undo
+//!   it. One that came past (X) before (S) has either committed before (T) is over, and (U) finds
+//!   its stores; or it begins again, and leaves at (X). So from (T) to (W) only the drain writes
+//!   the places. One that finds `stopped` cleared by (W) has begun after (V), and sees (U).
+//!   Therefore none of these words needs an ordering of its own. A thread that leaves at (X)
+//!   continues like one without magazines, with the slabs.
+//! - *Two drains* hold a lock, one after the other.
+//! - *A signal handler* interrupts the sequence of its own thread, which begins again after it. It
+//!   may take and free objects here, but may not use the parts of the cache behind this.
+//! - *The contents of an object* are visible to the next thread that takes it. On the same CPU: the
+//!   kernel orders the threads that it runs there. From another one: the restart has ordered it, or
+//!   the lock of the depot.
+//! - *A child after a fork* has one thread, whose area is registered. Uncommitted sequences of the
+//!   parent's other threads have not happened. If one of them was draining, the child cannot drain
+//!   and loads no magazines, as with any lock that is held at a fork: the [freezer](fdtable_sync::freezer)
+//!   ensures that no thread drains then.
+//!
+//! A thread leaves at (B) if it has no area of its own (its number is negative), or if the number
+//! of its CPU is higher than the system reported: it takes and stores nothing here. It must not use
+//! the place of another CPU, not even with a lock, as sequences do not check locks. The
+//! [locks](super::locked) are used where there are no areas at all, as under valgrind or with
+//! another C library than glibc ≥ 2.35, or where there is no restart.
+//!
+//! Two caveats. An area keeps the address of the last sequence until the kernel next reads it: a
+//! library with this code in it must not be unloaded while threads live that ran it. And a debugger
+//! that single-steps interrupts each step: it does not get through a sequence, but past it with a
+//! breakpoint behind.
+
+use core::ptr::NonNull;
+
+use super::Pair;
+use crate::magazine::{Lack, Magazine, MagazineList};
+use fdtable_sync::fallible::OutOfMemory;
+use fdtable_sync::percpu::PerCpu;
+use fdtable_sync::platform::Mutex;
+use fdtable_sync::platform::atomic::AtomicBool;
+use fdtable_sync::platform::atomic::Ordering::Relaxed;
+
+use sequence::Area;
+
+#[cfg(loom)]
+#[path = "rseq/model.rs"]
+pub(super) mod sequence;
+#[cfg(all(
+    feature = "std",
+    target_os = "linux",
+    target_arch = "x86_64",
+    target_pointer_width = "64",
+    not(loom)
+))]
+#[path = "rseq/x86_64.rs"]
+mod sequence;
+#[cfg(not(any(
+    loom,
+    all(
+        feature = "std",
+        target_os = "linux",
+        target_arch = "x86_64",
+        target_pointer_width = "64"
+    )
+)))]
+#[path = "rseq/missing.rs"]
+mod sequence;
+
+/// The magazines of all CPUs.
+pub(super) struct Cpus {
+    /// Where a thread finds its rseq area.
+    area: Area,
+    /// A CPU with a number past the last has none.
+    pairs: PerCpu<Pair>,
+    /// Set during a drain: only the drain changes the magazine of a place.
+    stopped: AtomicBool,
+    /// Held during a drain.
+    drains: Mutex<()>,
+}
+
+impl Cpus {
+    /// Makes the places, or nothing where the system cannot restart sequences.
+    ///
+    /// # Errors
+    /// [`OutOfMemory`] if there is no memory for them.
+    pub(super) fn try_new() -> Result<Option<Self>, OutOfMemory> {
+        let Some(area) = Area::find() else {
+            return Ok(None);
+        };
+        Ok(Some(Self {
+            area,
+            pairs: PerCpu::try_with_copies(sequence::copies(), |_| Pair::new())?,
+            stopped: AtomicBool::new(false),
+            drains: Mutex::new(()),
+        }))
+    }
+
+    /// Like [`Local::pop`](super::Local::pop).
+    #[inline(always)]
+    pub(super) fn pop(&self) -> Option<NonNull<u8>> {
+        NonNull::new(sequence::pop(self)).or_else(|| self.pop_previous())
+    }
+
+    /// Like [`Local::push`](super::Local::push).
+    #[inline(always)]
+    pub(super) fn push(&self, object: NonNull<u8>) -> Result<(), NonNull<u8>> {
+        if sequence::push(self, object) {
+            return Ok(());
+        }
+        self.push_previous(object)
+    }
+
+    /// Switches to the previous magazine if it has an object.
+    #[cold]
+    #[inline(never)]
+    fn pop_previous(&self) -> Option<NonNull<u8>> {
+        // Repeats only if other threads have taken the exchanged objects: they have made progress.
+        while sequence::exchange(self, Lack::Objects) {
+            if let Some(object) = NonNull::new(sequence::pop(self)) {
+                return Some(object);
+            }
+        }
+        None
+    }
+
+    /// Switches to the previous magazine if it has room.
+    #[cold]
+    #[inline(never)]
+    fn push_previous(&self, object: NonNull<u8>) -> Result<(), NonNull<u8>> {
+        while sequence::exchange(self, Lack::Room) {
+            if sequence::push(self, object) {
+                return Ok(());
+            }
+        }
+        Err(object)
+    }
+
+    /// Loads a magazine if both lack that, like [`Pair::load`].
+    pub(super) fn load(&self, magazine: Magazine, lack: Lack) -> Option<Magazine> {
+        let displaced = sequence::load(self, magazine.into_raw(), lack);
+        // SAFETY: it is in no place any more and belongs to the thread that displaced it, or it is
+        // the given one.
+        unsafe { Magazine::from_raw(displaced) }
+    }
+
+    /// Takes the magazines of all CPUs.
+    pub(super) fn drain(&self, drained: &mut MagazineList) {
+        let _drains = self.drains.lock();
+        // (S) Relaxed, as are the next: the restarts order them.
+        self.stopped.store(true, Relaxed);
+        // (T)
+        sequence::restart(self.area);
+        // (U) Linked, and not read until (V).
+        let taken = self.pairs.iter().flat_map(Pair::take).flatten();
+        taken.for_each(|magazine| drained.push(magazine));
+        // (V)
+        sequence::restart(self.area);
+        // (W)
+        self.stopped.store(false, Relaxed);
+    }
+
+    /// Shows the magazines of each CPU, while they are used.
+    pub(super) fn look(&self, look: &mut dyn FnMut(&Pair)) {
+        self.pairs.iter().for_each(look);
+    }
+
+    #[cfg(all(test, loom))]
+    pub(super) fn pair_of_first(&self) -> &Pair {
+        self.pairs.of(0)
+    }
+
+    /// For exclusive access.
+    pub(super) fn pairs(&mut self) -> impl Iterator<Item = &Pair> {
+        self.pairs.iter()
+    }
+}

@@ -1,0 +1,271 @@
+//! The sequences on x86-64.
+//!
+//! The kernel reads a descriptor of the sequence: where it starts, where it ends, and where to
+//! continue if it was interrupted in between. The thread stores the address of the descriptor in
+//! its rseq area, (A), which begins the sequence. The kernel clears it when it finds the thread
+//! outside the sequence. A signature stands before the place to continue at, so that an overwritten
+//! area leads nowhere. All of them continue at (A), with the registers as they were: so the input
+//! operands are never written.
+//!
+//! A sequence leaves without a commit by a jump out of it, and reports so in its result. Only the
+//! assembly of pop and push, and a call for the rare cases, is inlined into their callers. No
+//! operation waits for the previous one, except for the count.
+
+use core::arch::asm;
+use core::mem::offset_of;
+use core::ptr::NonNull;
+
+use crossbeam_utils::CachePadded;
+
+use super::{Cpus, Pair};
+use crate::magazine::{COUNT, HIT, Lack, Rounds};
+use fdtable_sync::fence;
+use fdtable_sync::percpu::rseq;
+
+/// The number of copies is the total number of CPUs.
+pub(super) use fdtable_sync::percpu::copies;
+
+/// The offset of a thread's rseq area from its thread pointer.
+#[derive(Clone, Copy)]
+pub(super) struct Area(isize);
+
+impl Area {
+    /// Finds the areas of this process, if sequences can be restarted from other CPUs.
+    pub(super) fn find() -> Option<Self> {
+        let offset = rseq::area_offset()?;
+        fence::prepare_restart().then_some(Self(offset))
+    }
+}
+
+/// From the number of a CPU to the offset of its copy.
+const SHIFT: u32 = size_of::<CachePadded<Pair>>().trailing_zeros();
+
+// One byte is compared.
+const _: () = assert!(COUNT == 0xFF);
+const _: () = assert!(size_of::<CachePadded<Pair>>().is_power_of_two());
+// They are exchanged with one store of sixteen bytes.
+const _: () = assert!(offset_of!(Pair, loaded) == 0 && offset_of!(Pair, previous) == 8);
+const _: () = assert!(align_of::<CachePadded<Pair>>().is_multiple_of(16));
+
+/// In tests, sequences linger before the commit, so that they are interrupted there.
+#[cfg(test)]
+macro_rules! linger {
+    () => {
+        ".rept 40\n pause\n .endr"
+    };
+}
+#[cfg(not(test))]
+macro_rules! linger {
+    () => {
+        ""
+    };
+}
+
+/// A sequence. Its `steps` find in `at` the offset of this CPU's copy; the last of them is the
+/// commit. To leave without one they jump to label 5, or to label 6 to run `otherwise` first.
+macro_rules! sequence {
+    (steps: [$($step:expr),* $(,)?], otherwise: $otherwise:expr, $cpus:expr, $($operands:tt)*) => {
+        asm!(
+            // The descriptor: version, flags, start, length, where to continue.
+            ".pushsection __rseq_cs, \"aw\"",
+            ".balign 32",
+            "3:",
+            ".long 0, 0",
+            ".quad 4f, 5f - 4f, 7f",
+            ".popsection",
+            // Interrupted. The signature is the end of an undefined instruction.
+            ".pushsection __rseq_failure, \"ax\"",
+            ".byte 0x0f, 0xb9, 0x3d",
+            ".long 0x53053053",
+            "7:",
+            "jmp 2f",
+            ".popsection",
+            // (A) The area holds `cpu_id` at 4 and `rseq_cs` at 8.
+            "2:",
+            "lea {at}, [rip + 3b]",
+            "mov qword ptr fs:[{area} + 8], {at}",
+            "4:",
+            // (B) A thread without an area has a negative number.
+            "mov {at:e}, dword ptr fs:[{area} + 4]",
+            "cmp {at:e}, {limit:e}",
+            "jae 6f",
+            "shl {at}, {shift}",
+            $($step,)*
+            "5:",
+            ".pushsection __rseq_failure, \"ax\"",
+            "6:",
+            $otherwise,
+            "jmp 5b",
+            ".popsection",
+            at = out(reg) _,
+            area = in(reg) $cpus.area.0,
+            base = in(reg) $cpus.pairs.as_slice().as_ptr(),
+            limit = in(reg) $cpus.pairs.as_slice().len(),
+            shift = const SHIFT,
+            tally = const offset_of!(Rounds, tally),
+            $($operands)*
+            options(nostack),
+        )
+    };
+}
+
+/// Takes an object from the loaded magazine. Null if there is none.
+#[inline(always)]
+pub(super) fn pop(cpus: &Cpus) -> *mut u8 {
+    let object: *mut u8;
+    // SAFETY: the thread has its area there, since `Area` was found, and its place in `pairs`,
+    // since (B) compares. A loaded magazine belongs to the CPU, and the sequence is restarted if
+    // the thread does not have the CPU to itself from (A) to (E).
+    unsafe {
+        sequence!(
+            steps: [
+                // (C), (D) The count, which is null if there is nothing; then the object.
+                "mov {at}, qword ptr [{base} + {at}]",
+                "mov {now}, qword ptr [{at} + {tally}]",
+                "movzx {object:e}, {now:l}",
+                "test {object:e}, {object:e}",
+                "jz 5f",
+                "mov {object}, qword ptr [{at} + {object} * 8 + {objects} - 8]",
+                // One object less, and one more hit.
+                "add {now}, {hit} - 1",
+                linger!(),
+                // (E)
+                "mov qword ptr [{at} + {tally}], {now}",
+            ],
+            otherwise: "xor {object:e}, {object:e}",
+            cpus,
+            object = out(reg) object,
+            now = out(reg) _,
+            hit = const HIT,
+            objects = const offset_of!(Rounds, objects),
+        );
+    }
+    object
+}
+
+/// Puts an object into the loaded magazine. Returns true if there was room.
+#[inline(always)]
+pub(super) fn push(cpus: &Cpus, object: NonNull<u8>) -> bool {
+    let tally: usize;
+    // SAFETY: as in `pop`. The place of the object is above the count: no thread reads it before
+    // the commit.
+    unsafe {
+        sequence!(
+            steps: [
+                // (C), (D)
+                "mov {at}, qword ptr [{base} + {at}]",
+                "mov {now}, qword ptr [{at} + {tally}]",
+                "movzx {there:e}, {now:l}",
+                "cmp {there}, qword ptr [{at} + {ceiling}]",
+                "jae 6f",
+                "mov qword ptr [{at} + {there} * 8 + {objects}], {object}",
+                "add {now}, 1",
+                linger!(),
+                // (E)
+                "mov qword ptr [{at} + {tally}], {now}",
+            ],
+            otherwise: "xor {now:e}, {now:e}",
+            cpus,
+            object = in(reg) object.as_ptr(),
+            now = out(reg) tally,
+            there = out(reg) _,
+            ceiling = const offset_of!(Rounds, ceiling),
+            objects = const offset_of!(Rounds, objects),
+        );
+    }
+    tally != 0
+}
+
+/// Exchanges the two magazines if the loaded one lacks that and the previous one does not. Returns
+/// true if it did.
+pub(super) fn exchange(cpus: &Cpus, lack: Lack) -> bool {
+    let done: usize;
+    // SAFETY: as in `pop`, for both magazines. The one store of both is at a multiple of its size.
+    unsafe {
+        sequence!(
+            steps: [
+                "add {at}, {base}",
+                // (C), (D) The count of each, and the count at which it lacks that.
+                "mov {rounds}, qword ptr [{at}]",
+                "movzx {done:e}, byte ptr [{rounds} + {tally}]",
+                "cmp {done}, qword ptr [{rounds} + {lack}]",
+                "jne 6f",
+                "mov {rounds}, qword ptr [{at} + 8]",
+                "movzx {done:e}, byte ptr [{rounds} + {tally}]",
+                "cmp {done}, qword ptr [{rounds} + {lack}]",
+                "je 6f",
+                // (X)
+                "cmp byte ptr [{stopped}], 0",
+                "jne 6f",
+                "mov {done:e}, 1",
+                "movaps {both}, xmmword ptr [{at}]",
+                "shufpd {both}, {both}, 1",
+                linger!(),
+                // (E)
+                "movaps xmmword ptr [{at}], {both}",
+            ],
+            otherwise: "xor {done:e}, {done:e}",
+            cpus,
+            rounds = out(reg) _,
+            done = out(reg) done,
+            both = out(xmm_reg) _,
+            lack = in(reg) limit_offset(lack),
+            stopped = in(reg) &raw const cpus.stopped,
+        );
+    }
+    done != 0
+}
+
+/// Loads a magazine if both lack that; the loaded one becomes the previous one, and the previous
+/// one is returned. Otherwise returns the given one.
+pub(super) fn load(cpus: &Cpus, magazine: *mut Rounds, lack: Lack) -> *mut Rounds {
+    let displaced: *mut Rounds;
+    // SAFETY: as in `exchange`.
+    unsafe {
+        sequence!(
+            steps: [
+                "add {at}, {base}",
+                // (C), (D)
+                "mov {displaced}, qword ptr [{at}]",
+                "movzx {now:e}, byte ptr [{displaced} + {tally}]",
+                "cmp {now}, qword ptr [{displaced} + {lack}]",
+                "jne 6f",
+                "mov {displaced}, qword ptr [{at} + 8]",
+                "movzx {now:e}, byte ptr [{displaced} + {tally}]",
+                "cmp {now}, qword ptr [{displaced} + {lack}]",
+                "jne 6f",
+                // (X)
+                "cmp byte ptr [{stopped}], 0",
+                "jne 6f",
+                // The low half is the new one, the high half the one that was loaded.
+                "movq {both}, {new}",
+                "movhps {both}, qword ptr [{at}]",
+                linger!(),
+                // (E)
+                "movaps xmmword ptr [{at}], {both}",
+            ],
+            otherwise: "mov {displaced}, {new}",
+            cpus,
+            displaced = out(reg) displaced,
+            now = out(reg) _,
+            both = out(xmm_reg) _,
+            new = in(reg) magazine,
+            lack = in(reg) limit_offset(lack),
+            stopped = in(reg) &raw const cpus.stopped,
+        );
+    }
+    displaced
+}
+
+/// Returns the offset in a magazine of the count at which it lacks that.
+fn limit_offset(lack: Lack) -> usize {
+    match lack {
+        Lack::Objects => offset_of!(Rounds, floor),
+        Lack::Room => offset_of!(Rounds, ceiling),
+    }
+}
+
+/// Restarts every sequence that has begun and not ended.
+pub(super) fn restart(_: Area) {
+    fence::restart();
+}

@@ -1,0 +1,111 @@
+//! The memory of slabs: chunks of one size, aligned to it, cut from larger regions.
+//!
+//! On Linux a [region](mapped) is a mapping of its own of two mebibytes, so that it can be one huge
+//! page, and has room for 32 chunks. A freed chunk loses its pages at once; a region whose chunks
+//! are all free is unmapped. Elsewhere, and in models, a chunk is an [allocation](allocated).
+//!
+//! A chunk is aligned to its size, so any address in it leads to its beginning.
+
+#[cfg(not(all(feature = "std", target_os = "linux", not(loom))))]
+mod allocated;
+#[cfg(all(feature = "std", target_os = "linux", not(loom)))]
+mod mapped;
+
+#[cfg(not(all(feature = "std", target_os = "linux", not(loom))))]
+use allocated as source;
+#[cfg(all(feature = "std", target_os = "linux", not(loom)))]
+use mapped as source;
+
+use core::ptr::NonNull;
+
+use fdtable_sync::fallible::OutOfMemory;
+
+/// How many bytes a chunk has: 64 KiB. Models use less.
+pub(super) const CHUNK: usize = if cfg!(loom) { 2 * 1024 } else { 64 * 1024 };
+
+/// Ownership of the memory of one chunk, which begins at a multiple of [`CHUNK`]. Dropping it does
+/// not free the chunk.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Chunk {
+    pub(super) start: NonNull<u8>,
+    origin: source::Origin,
+}
+
+impl Chunk {
+    /// Takes a chunk. Its contents are unspecified. May ask the system for memory.
+    pub(super) fn take() -> Result<Self, OutOfMemory> {
+        #[cfg(all(test, not(loom)))]
+        if super::scarcity::refuses_chunk() {
+            return Err(OutOfMemory);
+        }
+        let (start, origin) = source::take()?;
+        Ok(Self { start, origin })
+    }
+
+    /// Frees the chunk.
+    ///
+    /// # Safety
+    /// It was taken, and not freed yet; its memory is no longer used.
+    pub(super) unsafe fn give_back(self) {
+        // SAFETY: as the caller promises; the origin is the one that came with the chunk.
+        unsafe { source::give_back(self.start, self.origin) };
+    }
+}
+
+/// Returns the beginning of the chunk that an address is in.
+#[inline]
+pub(super) fn chunk_of(place: NonNull<u8>) -> *mut u8 {
+    place.as_ptr().map_addr(|address| address & !(CHUNK - 1))
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::scarcity;
+
+    #[test]
+    fn chunks_are_aligned_and_apart() {
+        let chunks: Vec<Chunk> = (0..100)
+            .map(|_| Chunk::take().expect("there is memory"))
+            .collect();
+        let mut starts: Vec<usize> = chunks.iter().map(|c| c.start.addr().get()).collect();
+        starts.sort_unstable();
+        assert!(starts.iter().all(|start| start.is_multiple_of(CHUNK)));
+        assert!(starts.windows(2).all(|pair| pair[1] - pair[0] >= CHUNK));
+        for (number, chunk) in chunks.iter().enumerate() {
+            // SAFETY: this test has the chunk.
+            unsafe { chunk.start.write_bytes(number as u8, CHUNK) };
+        }
+        for (number, chunk) in chunks.iter().enumerate() {
+            // SAFETY: this test has the chunk, and has written it.
+            let bytes = unsafe { core::slice::from_raw_parts(chunk.start.as_ptr(), CHUNK) };
+            assert!(bytes.iter().all(|&byte| byte == number as u8));
+        }
+        for chunk in chunks {
+            // SAFETY: taken above.
+            unsafe { chunk.give_back() };
+        }
+    }
+
+    #[test]
+    fn every_address_of_a_chunk_leads_to_its_beginning() {
+        let chunk = Chunk::take().expect("there is memory");
+        for offset in [0, 1, CHUNK / 2, CHUNK - 1] {
+            // SAFETY: the offset is inside the chunk.
+            let place = unsafe { chunk.start.add(offset) };
+            assert_eq!(chunk_of(place), chunk.start.as_ptr());
+        }
+        // SAFETY: taken above.
+        unsafe { chunk.give_back() };
+    }
+
+    #[test]
+    fn memory_runs_out_when_a_test_says_so() {
+        scarcity::with_chunks(1, || {
+            let chunk = Chunk::take().expect("one is left");
+            assert!(Chunk::take().is_err());
+            // SAFETY: taken above.
+            unsafe { chunk.give_back() };
+        });
+    }
+}

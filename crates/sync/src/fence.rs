@@ -1,0 +1,110 @@
+//! A pair of fences of unequal cost: `light` for the side that runs all the time, `heavy` for the
+//! side that can wait.
+//!
+//! A light fence on one thread and a heavy one on another act together as two
+//! `fence(SeqCst)` would: of a store before and a load after each of them, at least one side's
+//! load sees the other side's store. This is what a read-side critical section needs when it
+//! announces "I am inside" and then reads, while an updater unpublishes and then looks for readers
+//! inside (Dekker's pattern).
+//!
+//! With `membarrier(2)`, the light fence is a compiler fence, and the heavy one asks the operating
+//! system to run a full fence on every CPU that runs a thread of this process.
+//! A thread that does not run at that time passed a full fence when it was switched out.
+//! The full fence falls at one point of the light side's program order, and either the light
+//! fence is before that point (then its store is visible when the heavy fence returns) or after
+//! it (then its loads come after the heavy side's stores).
+//!
+//! Without the system call both are `fence(SeqCst)`. `prepare` finds out once which kind works; a
+//! light side that does not know yet takes a full fence, which pairs with both kinds. Models have
+//! their own pair, which promises no more than the system call does.
+//!
+//! Costs measured on a 2-CPU x86-64: light 0 ns or 8 ns; heavy 0.3 µs when no other thread of
+//! the process runs, 9 to 20 µs when one does. So: one heavy fence for a batch, never one for
+//! each operation.
+
+#[cfg(all(feature = "std", target_os = "linux", not(loom)))]
+mod membarrier;
+#[cfg(loom)]
+pub mod model;
+
+use crate::platform::atomic::Ordering::SeqCst;
+
+/// A full fence on this thread. Pairs with [`heavy`] and with itself.
+#[inline]
+#[cfg_attr(loom, track_caller)]
+pub fn full() {
+    crate::platform::atomic::fence(SeqCst);
+}
+
+/// The free side of the pair, once [`prepare`] has returned `true`. Everything before it and
+/// everything after it keep their order as seen by a thread that passes [`heavy`]: the heavy fence
+/// makes this thread's CPU run the fence; here only the compiler must keep the order.
+#[inline(always)]
+#[cfg_attr(loom, track_caller)]
+pub fn light() {
+    #[cfg(loom)]
+    model::light();
+    #[cfg(not(loom))]
+    core::sync::atomic::compiler_fence(SeqCst);
+}
+
+/// Returns true if [`light`] may be used: if [`heavy`] reaches other CPUs. Enters the operating
+/// system at the first call.
+pub fn prepare() -> bool {
+    #[cfg(loom)]
+    return model::register();
+    #[cfg(all(feature = "std", target_os = "linux", not(loom)))]
+    return membarrier::register();
+    #[cfg(not(any(all(feature = "std", target_os = "linux"), loom)))]
+    false
+}
+
+/// The expensive side of the pair; also a full fence for the calling thread. Enters the operating
+/// system, which may make it wait briefly.
+///
+/// Aborts the process if `membarrier(2)` worked at first and fails now (a seccomp filter that
+/// was installed later): other threads already rely on it, and going on would free memory
+/// that they read.
+#[cfg_attr(loom, track_caller)]
+pub fn heavy() {
+    #[cfg(loom)]
+    return model::heavy();
+    #[cfg(all(feature = "std", target_os = "linux", not(loom)))]
+    if membarrier::register() {
+        return membarrier::expedited(libc::MEMBARRIER_CMD_PRIVATE_EXPEDITED);
+    }
+    #[cfg(not(loom))]
+    full();
+}
+
+/// Returns true if [`restart`] may be used. Enters the operating system at the first call.
+#[cfg(all(
+    feature = "std",
+    target_os = "linux",
+    target_arch = "x86_64",
+    not(loom)
+))]
+pub fn prepare_restart() -> bool {
+    membarrier::register_restart()
+}
+
+/// Acts as [`heavy`], and also restarts the restartable sequences of this process. On return, each
+/// that a thread had begun before has either ended or begun again. Only after [`prepare_restart`]
+/// has returned `true`.
+///
+/// Aborts the process if `membarrier(2)` worked at first and fails now, as `heavy` does.
+#[cfg(all(
+    feature = "std",
+    target_os = "linux",
+    target_arch = "x86_64",
+    not(loom)
+))]
+pub fn restart() {
+    membarrier::expedited(libc::MEMBARRIER_CMD_PRIVATE_EXPEDITED_RSEQ);
+}
+
+/// Names the way in which this process orders readers with updaters: `"membarrier"` or `"fence"`.
+/// For reports.
+pub fn flavour() -> &'static str {
+    if prepare() { "membarrier" } else { "fence" }
+}

@@ -1,0 +1,45 @@
+//! Synchronization for a descriptor table: RCU, locks, reference counts and per-CPU data.
+//!
+//! It knows nothing of descriptors, nor of memory for objects. Read it in this order:
+//!
+//! 1. [`fence`](mod@fence): two fences, of which the frequent one is free.
+//! 2. [`rcu`]: read-side critical sections, grace periods, callbacks.
+//! 3. [`refcount`]: a count that is taken with one add, and saturates instead of wrapping.
+//! 4. [`lock`]: locks of one word, and [`brlock`](mod@brlock): a reader-writer lock whose readers pay
+//!    nothing.
+//! 5. [`percpu`] data, and [`lglock`](mod@lglock): a lock in parts, one for each CPU.
+//! 6. [`freezer`](mod@freezer) and [`host_fork`]: how all of it continues in a child of the host
+//!    process.
+//! 7. [`bitmap`], [`fallible`] allocation and [`unwind`], which the others use.
+//!
+//! With `--cfg loom` the same source runs under the model checker `loom`: [`platform`] is the only
+//! module that differs.
+
+#![cfg_attr(not(feature = "std"), no_std)]
+
+extern crate alloc;
+
+pub mod bitmap;
+pub mod brlock;
+pub mod fallible;
+pub mod fence;
+#[cfg(feature = "std")]
+pub mod freezer;
+#[cfg(feature = "std")]
+pub mod host_fork;
+pub mod lglock;
+pub mod lock;
+#[cfg(loom)]
+#[allow(missing_docs, reason = "for models, which are tests")]
+pub mod model;
+pub mod percpu;
+pub mod platform;
+pub mod prefetch;
+pub mod rcu;
+pub mod refcount;
+pub mod unwind;
+
+/// Overwrites what is freed, so that a model does not find a freed node as it was.
+#[cfg(all(test, loom))]
+#[global_allocator]
+static ALLOCATOR: model::Overwriting = model::Overwriting;

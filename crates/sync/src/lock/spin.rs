@@ -1,0 +1,103 @@
+//! A value under the lock of one word.
+
+use core::cell::UnsafeCell;
+use core::marker::PhantomData;
+use core::ops::{Deref, DerefMut};
+
+use super::{LockTag, RawLock};
+
+/// A lock in a `SpinLock` is found by its place, so it needs no name of its own.
+const NAME: LockTag = LockTag::of(0);
+
+/// A value that one thread at a time may use, for a few instructions: the lock is a [`RawLock`].
+#[derive(Debug)]
+pub struct SpinLock<T> {
+    lock: RawLock,
+    value: UnsafeCell<T>,
+}
+
+// SAFETY: the value is touched by the holder of the lock alone, on whatever thread.
+unsafe impl<T: Send> Sync for SpinLock<T> {}
+
+/// The right to use the value. The lock is held until this is dropped.
+#[must_use = "the value is unlocked when this is dropped"]
+pub struct SpinGuard<'l, T> {
+    lock: &'l SpinLock<T>,
+    /// Not `Send`: a lock is released on the thread that took it.
+    stays: PhantomData<*const ()>,
+}
+
+impl<T> SpinLock<T> {
+    /// Makes an unlocked lock around `value`.
+    #[cfg(not(loom))]
+    pub const fn new(value: T) -> Self {
+        Self {
+            lock: RawLock::new(NAME),
+            value: UnsafeCell::new(value),
+        }
+    }
+
+    /// Makes an unlocked lock around `value`.
+    #[cfg(loom)]
+    pub fn new(value: T) -> Self {
+        Self {
+            lock: RawLock::new(NAME),
+            value: UnsafeCell::new(value),
+        }
+    }
+
+    /// Waits for the lock and takes it.
+    #[inline(always)]
+    pub fn lock(&self) -> SpinGuard<'_, T> {
+        self.lock.lock(NAME);
+        SpinGuard {
+            lock: self,
+            stays: PhantomData,
+        }
+    }
+
+    /// Waits for the lock and takes it without a guard, for a thread that holds many.
+    pub fn lock_raw(&self) {
+        self.lock.lock(NAME);
+    }
+
+    /// Releases the lock.
+    ///
+    /// # Safety
+    /// The caller holds it, by [`lock_raw`](Self::lock_raw), and does not use the value any more.
+    pub unsafe fn unlock_raw(&self) {
+        // SAFETY: as the caller promises.
+        unsafe { self.lock.unlock(NAME) };
+    }
+
+    /// Returns the address of the value, for the holder of the lock.
+    pub fn as_ptr(&self) -> *mut T {
+        self.value.get()
+    }
+}
+
+impl<T> Deref for SpinGuard<'_, T> {
+    type Target = T;
+
+    #[inline(always)]
+    fn deref(&self) -> &T {
+        // SAFETY: only the holder of the lock touches the value, and `self` is borrowed.
+        unsafe { &*self.lock.value.get() }
+    }
+}
+
+impl<T> DerefMut for SpinGuard<'_, T> {
+    #[inline(always)]
+    fn deref_mut(&mut self) -> &mut T {
+        // SAFETY: only the holder of the lock touches the value, and `self` is borrowed alone.
+        unsafe { &mut *self.lock.value.get() }
+    }
+}
+
+impl<T> Drop for SpinGuard<'_, T> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        // SAFETY: taken when this was made, and the value is not borrowed any more.
+        unsafe { self.lock.lock.unlock(NAME) };
+    }
+}

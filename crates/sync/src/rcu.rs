@@ -1,0 +1,240 @@
+//! Read-copy-update: readers pay nothing, updaters wait before they free.
+//!
+//! A reader enters a *read-side critical section* ([`read_lock`]), reads published pointers,
+//! and leaves when the [`Guard`] drops. An updater unpublishes an object, waits for a *grace
+//! period*, a span of time in which every section that was under way has ended, and only then
+//! frees the object. No reader that found the object can still be inside, and no later one can
+//! find it.
+//!
+//! # How it works
+//!
+//! Grace periods are numbered. Every reader has a [record](reader::Record) with a word, which
+//! it alone writes: 0 outside of sections; inside, the number of the grace period that had begun
+//! last when the section began. The steps, with letters that stand at the same steps in the code:
+//!
+//! | | reader | | updater |
+//! |---|---|---|---|
+//! | (A) | load the number, acquire; store it in the record, release | (P) | unpublish the object |
+//! | (B) | light fence | (N) | raise the number to *n*, release |
+//! | (C) | load the pointer, read the object | (Q) | heavy fence |
+//! | (D) | store 0 in the record, release | (R) | load the words of every record, acquire, until each is 0 or carries *n* |
+//! | | | (T) | free the object |
+//!
+//! Take one section of one reader.
+//!
+//! *Case 1: it carries n.* Then (A) read from (N), a release-acquire pair, so (C) sees (P): the
+//! reader cannot find the object.
+//!
+//! *Case 2: it carries an older number, and (B) is ordered after (Q).* Then (C) sees (P) too.
+//!
+//! *Case 3: it carries an older number, and (B) is ordered before (Q).* Then (R) sees this (A) or
+//! a later store of the same reader, and is satisfied only by a later one: the (D) of this
+//! section, or the (A) or (D) of a later section. All of these are releases that come after (C)
+//! in the reader's order, and (R) is an acquire: (C) comes before (T).
+//!
+//! *Two words.* A record has another such word, for sections that begin while the first one is
+//! taken; it counts them, and goes back to 0 when the last of them ends. A section is in the word
+//! in which it began until it ends, whatever the other one says. So each of the cases holds for
+//! each word by itself, and (R) is satisfied when both words are.
+//!
+//! A reader that is delayed between the two halves of (A) stores an old number late. Then an
+//! updater may wait for it without need; cases 2 and 3 do not ask how old the number is. No updater
+//! starves: a later section that began after (Q) carries *n*, and no further grace period begins
+//! before this one ends.
+//!
+//! The fences are those of [`fence`](mod@crate::fence): the light one costs the reader nothing
+//! where `membarrier(2)` works. A thread that needs a grace period takes a ticket for the next one
+//! to begin ([`grace`]), so one heavy fence serves all threads that took their tickets before it.
+//! Callbacks wait in per-CPU queues and pay for it in batches ([`callbacks`]).
+//!
+//! # Variants of the read side
+//!
+//! - [`read_lock`]: any thread, any time. The record is the thread's own, claimed at its first
+//!   section. During thread exit, and without `std`, each section claims a record of its own.
+//! - [`qsbr::Reader`]: quiescent-state based, for loops that have a natural point at which they
+//!   hold nothing. The section lasts from one such point to the next, and entering is free even
+//!   where `membarrier(2)` is missing.
+//!
+//! # Rules
+//!
+//! A section must be short and must not block: while it lasts, nothing that was unpublished during
+//! it is freed, anywhere in the process. [`synchronize`] and [`barrier`] refuse to run inside one.
+//! [`host_fork`](crate::host_fork) describes what a `fork(2)` of the host leaves in the child, and
+//! how RCU continues there.
+
+mod callbacks;
+mod grace;
+pub mod qsbr;
+mod reader;
+
+pub use callbacks::{Head, call, defer};
+pub use callbacks::{call_later, call_later_weighing, catch_up};
+#[cfg(all(feature = "std", any(test, not(loom))))]
+pub(crate) use reader::try_enter_freezer;
+pub use reader::{Guard, read_lock};
+#[cfg(feature = "std")]
+pub(crate) use reader::{
+    Record, await_turn_outside, enter_freezer, leave_freezer, step_out_of_freezer, thread_name,
+};
+pub(crate) use reader::{Section, enter_brlock, enter_brlock_plainly, wait_for_inside};
+#[cfg(all(test, loom))]
+pub(crate) use reader::{enter_freezer_lent, interrupt_entry};
+
+use core::fmt;
+
+/// The error of waiting for a grace period from a place that the grace period waits for:
+/// inside a read-side section, on a thread with an online [`qsbr::Reader`], or, for
+/// [`barrier`], inside a callback.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WouldDeadlock;
+
+impl fmt::Display for WouldDeadlock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("waiting for a grace period here would wait for itself")
+    }
+}
+
+impl core::error::Error for WouldDeadlock {}
+
+/// Waits until every read-side section that was under way has ended. Blocks.
+///
+/// ```
+/// use fdtable_sync::rcu;
+///
+/// rcu::synchronize()?;
+/// let guard = rcu::read_lock();
+/// assert_eq!(rcu::synchronize(), Err(rcu::WouldDeadlock));
+/// # drop(guard);
+/// # Ok::<(), rcu::WouldDeadlock>(())
+/// ```
+///
+/// # Errors
+/// [`WouldDeadlock`] inside a section of this thread. Without `std` the library cannot know
+/// its caller, and a call inside a section waits forever.
+#[doc(alias = "synchronize_rcu")]
+pub fn synchronize() -> Result<(), WouldDeadlock> {
+    if reader::inside_section() {
+        return Err(WouldDeadlock);
+    }
+    grace::GRACE.wait(grace::GRACE.ticket());
+    Ok(())
+}
+
+/// Waits until every callback has run that was queued by [`call`] or [`defer`] before, by any
+/// thread. Blocks, and runs callbacks: the caller holds no lock that one of them takes.
+///
+/// # Errors
+/// [`WouldDeadlock`] inside a section of this thread or inside a callback. Without `std` the
+/// library cannot know its caller, and such a call waits forever.
+#[doc(alias = "rcu_barrier")]
+pub fn barrier() -> Result<(), WouldDeadlock> {
+    if reader::inside_section() || callbacks::inside_callback() {
+        return Err(WouldDeadlock);
+    }
+    callbacks::drain();
+    Ok(())
+}
+
+/// Runs the callbacks that were queued before, unless a reader is in the way. They may have been
+/// queued by any thread, with [`call`] or [`defer`]. Returns true if all have run. The others stay
+/// queued. With `std` it also runs what these callbacks queue, for up to 16 rounds; they do not
+/// count for the answer.
+///
+/// Waits for no reader for longer than a few looks at it, but runs callbacks: the caller holds no
+/// lock that one of them takes. Takes the lock of the queue of each CPU, and a heavy fence or two
+/// if callbacks are queued and other threads are readers.
+///
+/// Not for a loop: each call is about what is queued by then, so while other threads queue
+/// callbacks it may never return true. A loop polls a [`Barrier`].
+///
+/// ```
+/// use fdtable_sync::rcu;
+///
+/// let section = rcu::read_lock();
+/// rcu::defer(|| println!("no reader is in the way"));
+/// assert_eq!(rcu::try_barrier(), Err(rcu::WouldDeadlock));
+/// drop(section);
+/// if !rcu::try_barrier()? {
+///     println!("another thread is inside a section");
+/// }
+/// # Ok::<(), rcu::WouldDeadlock>(())
+/// ```
+///
+/// # Errors
+/// [`WouldDeadlock`] inside a section of this thread or inside a callback; nothing has run. Without
+/// `std` the library cannot know its caller: inside a section it returns false then, and inside a
+/// callback those run that are not of the same queue.
+pub fn try_barrier() -> Result<bool, WouldDeadlock> {
+    if reader::inside_section() || callbacks::inside_callback() {
+        return Err(WouldDeadlock);
+    }
+    Ok(callbacks::drain_briefly())
+}
+
+/// A [`barrier`] in steps, for a caller that waits by other means between them.
+///
+/// It waits for every callback that was queued before it was made. Callbacks that are queued later
+/// do not hold it up for good: for each CPU it fixes once which callbacks it waits for, so it waits
+/// for a few grace periods for each CPU at most. Neither making nor dropping it does anything.
+///
+/// ```
+/// use fdtable_sync::rcu;
+///
+/// let (tell, hear) = std::sync::mpsc::channel();
+/// rcu::defer(move || tell.send("readers have left").unwrap());
+/// let mut barrier = rcu::Barrier::new();
+/// while !barrier.poll()? {
+///     std::thread::yield_now();
+/// }
+/// assert_eq!(hear.recv().unwrap(), "readers have left");
+/// # Ok::<(), rcu::WouldDeadlock>(())
+/// ```
+#[derive(Debug)]
+pub struct Barrier(callbacks::Progress);
+
+impl Barrier {
+    /// Makes a barrier for the callbacks that are queued now. Neither blocks nor allocates.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self(callbacks::Progress::new())
+    }
+
+    /// Runs callbacks that the barrier waits for, unless a reader is in the way. Returns true if
+    /// all of them have run; false if the caller is to poll again.
+    ///
+    /// Waits for no reader for longer than a few looks at it, but runs callbacks: the caller holds
+    /// no lock that one of them takes. Costs as much as [`try_barrier`] or less.
+    ///
+    /// # Errors
+    /// As [`try_barrier`]. The barrier can be polled again elsewhere.
+    pub fn poll(&mut self) -> Result<bool, WouldDeadlock> {
+        if reader::inside_section() || callbacks::inside_callback() {
+            return Err(WouldDeadlock);
+        }
+        Ok(self.0.step())
+    }
+}
+
+impl Default for Barrier {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// Forgets the records of all other threads, and the callbacks that they were invoking. For a child
+/// of a fork.
+///
+/// # Safety
+/// The other threads do not exist.
+#[cfg(feature = "std")]
+pub(crate) unsafe fn forget_other_threads() {
+    // SAFETY: as the caller promises.
+    unsafe { reader::RECORDS.forget_others() };
+    callbacks::forget_invocations();
+}
+
+#[cfg(all(test, loom))]
+mod loom;
+
+#[cfg(all(test, not(loom)))]
+mod tests;

@@ -1,0 +1,588 @@
+//! Callbacks: work that runs after a grace period, without waiting for it.
+//!
+//! Every CPU has a queue of three lists. New callbacks join `gathering`. When it is long enough,
+//! and `waiting` is empty, it becomes `waiting` and takes a ticket for a grace period. When that is
+//! over, it joins `ready`. So one heavy fence serves a batch of callbacks, and those of all CPUs
+//! that took their tickets in time.
+//!
+//! For that, a list with a ticket waits a little before a thread begins a grace period for it:
+//! until some more callbacks have gathered behind it. A grace period reads what every reader
+//! writes, and makes each reader read its number, so it costs a few cache lines for each CPU. If
+//! each CPU began one for each of its lists, the cost of each callback would grow with the CPU
+//! count. Instead, a grace period serves all lists that became long enough in that time, and the
+//! cost of each callback does not grow.
+//!
+//! Ready callbacks are invoked in steps of [`PORTION`], whenever that many have been queued. So a
+//! close usually does not pay for a thousand others. And the memory that a portion frees serves the
+//! next objects: it stays in the [magazines](crate::slab) of the CPU, and in its caches. The memory
+//! of a whole batch would go to the depot, and from there to any thread. If more than two batches
+//! are ready, all of them are invoked.
+//!
+//! The threads that queue callbacks do the work, as they queue more; the library has no thread of
+//! its own. The last callbacks therefore wait until a thread queues more, ends, or calls
+//! [`barrier`](super::barrier), [`try_barrier`](super::try_barrier) or a
+//! [`Barrier`](super::Barrier): see [`ends`].
+//!
+//! The backlog is bounded as far as possible. A thread that finds [`BACKLOG`] callbacks in its
+//! queue waits for the grace period and works them off, unless it is inside a read-side section or
+//! a callback. It does not wait forever. The caller may hold a lock that a reader inside a section
+//! wants, and then both would block; so after [`PATIENCE`] looks it continues, and looks again a
+//! batch later. A reader that never leaves its section makes frees slow, and lets their memory grow
+//! slowly.
+
+mod ends;
+
+use alloc::boxed::Box;
+use core::cell::Cell;
+use core::ptr::{self, NonNull};
+
+use super::grace::{GRACE, Ticket};
+use super::reader::{RECORDS, inside_read_lock, inside_section, thread_name};
+#[cfg(not(loom))]
+use crate::lock::SpinLock;
+use crate::percpu::PerCpu;
+use crate::platform::relax;
+use crate::prefetch::prefetch;
+use crate::unwind;
+// The lock has its own models. The models of everything that frees would explore its every step
+// again.
+#[cfg(loom)]
+use crate::platform::Mutex as SpinLock;
+
+/// How many callbacks share a grace period; one that holds much memory counts as more. A lone
+/// thread needs no heavy fence, and a short list keeps the memory that it reuses in its first-level
+/// cache.
+const BATCH: usize = if cfg!(loom) { 1 } else { 1024 };
+// The weight of a list is checked whenever it passes a multiple of this.
+const LONE_BATCH: usize = if cfg!(loom) { 1 } else { 64 };
+
+/// How many callbacks run at once, where there is no hurry: as many as were queued since the last
+/// run.
+const PORTION: usize = LONE_BATCH;
+
+/// If more callbacks than this are ready, all of them run.
+const PLENTY: usize = if cfg!(loom) { 3 } else { 2 * BATCH };
+
+/// How many callbacks may gather on a CPU before the threads that queue them wait.
+const BACKLOG: usize = if cfg!(loom) { 2 } else { 16 * 1024 };
+
+/// How many times a thread with a full backlog looks for the end of the grace period before it
+/// continues. It yields its CPU between looks: about a millisecond on an idle machine.
+const PATIENCE: u32 = if cfg!(loom) { 2 } else { 512 };
+
+/// The part of an object that waits for its grace period: a link and a function.
+#[derive(Debug)]
+#[repr(C)]
+#[doc(alias = "rcu_head")]
+pub struct Head {
+    next: Cell<*mut Head>,
+    invoke: unsafe fn(NonNull<Head>),
+}
+
+impl Head {
+    /// Makes a head that will call `invoke` with its own address, on any thread.
+    #[must_use]
+    pub const fn new(invoke: unsafe fn(NonNull<Head>)) -> Self {
+        Self {
+            next: Cell::new(ptr::null_mut()),
+            invoke,
+        }
+    }
+
+    /// Returns the function, for an object that does not have to wait.
+    pub fn invoke(&self) -> unsafe fn(NonNull<Self>) {
+        self.invoke
+    }
+}
+
+// SAFETY: only the queue that the head was given to touches `next`, and no thread before, as `call`
+// demands; `invoke` never changes.
+unsafe impl Sync for Head {}
+// SAFETY: a head owns nothing that belongs to a thread.
+unsafe impl Send for Head {}
+
+/// A first-in first-out list of heads.
+struct List {
+    first: *mut Head,
+    last: *mut Head,
+    /// The weight of the heads on it, and 0 if there are none. Which of them weighs more than 1 is
+    /// not known: the excess is removed with the last one.
+    weight: usize,
+}
+
+// SAFETY: the heads in the list belong to it, and `call` demands that any thread may invoke
+// them.
+unsafe impl Send for List {}
+
+impl List {
+    const fn new() -> Self {
+        Self {
+            first: ptr::null_mut(),
+            last: ptr::null_mut(),
+            weight: 0,
+        }
+    }
+
+    #[inline]
+    fn push(&mut self, head: NonNull<Head>, weight: usize) {
+        // SAFETY: `call` gave the head to the queue, so no other thread touches its link.
+        unsafe { head.as_ref() }.next.set(ptr::null_mut());
+        // SAFETY: `last` is null or the last head of this list, which the list owns until it is
+        // invoked, and whose link no other thread touches.
+        match unsafe { self.last.as_ref() } {
+            None => self.first = head.as_ptr(),
+            Some(last) => last.next.set(head.as_ptr()),
+        }
+        self.last = head.as_ptr();
+        self.weight += weight;
+    }
+
+    fn take(&mut self) -> Self {
+        core::mem::replace(self, Self::new())
+    }
+
+    /// Appends another list.
+    fn append(&mut self, other: Self) {
+        // SAFETY: as in `push`.
+        match unsafe { self.last.as_ref() } {
+            None => *self = other,
+            Some(last) if !other.first.is_null() => {
+                last.next.set(other.first);
+                self.last = other.last;
+                self.weight += other.weight;
+            }
+            Some(_) => {}
+        }
+    }
+
+    /// Takes the first head off the list.
+    fn pop(&mut self) -> Option<NonNull<Head>> {
+        let head = NonNull::new(self.first)?;
+        // SAFETY: the list owns its heads, and no other thread touches their links.
+        self.first = unsafe { head.as_ref() }.next.get();
+        if self.first.is_null() {
+            *self = Self::new();
+        } else {
+            // The next head is read after this one is invoked.
+            prefetch(self.first);
+            self.weight -= 1;
+        }
+        Some(head)
+    }
+
+    /// Invokes at most `most` heads, from the first one on. Only once the grace period of the list
+    /// is over.
+    fn invoke(&mut self, most: usize) {
+        for head in core::iter::from_fn(|| self.pop()).take(most) {
+            // SAFETY: the list owns the head until here, and no thread has invoked it yet.
+            let invoke = unsafe { head.as_ref() }.invoke;
+            // The panic is contained: the thread that runs the callback has nothing to do with it.
+            unwind::contain(|| {
+                // SAFETY: `call` was promised that its function may be called with this head
+                // once a grace period has passed.
+                unsafe { invoke(head) }
+            });
+        }
+    }
+}
+
+/// The queue of one CPU.
+struct Queue {
+    gathering: List,
+    waiting: List,
+    /// The grace period that `waiting` waits for.
+    ticket: Ticket,
+    /// Callbacks whose grace period is over.
+    ready: List,
+    /// The [name](thread_name) of the thread that invokes a list of this queue, if there is one. No
+    /// other thread may, so that callbacks of a queue run in order and `barrier` can count them.
+    invoking: Option<usize>,
+    /// The next thread that queues should look for what is due.
+    is_time: bool,
+    /// Other readers were found since the list began to gather. This is checked once for each list,
+    /// as the check reads all records that were ever made.
+    has_company: bool,
+    /// The weight of all callbacks that were ever queued, and of those that have run.
+    queued: u64,
+    invoked: u64,
+}
+
+impl Queue {
+    const fn new() -> Self {
+        Self {
+            gathering: List::new(),
+            waiting: List::new(),
+            ticket: Ticket::NONE,
+            ready: List::new(),
+            invoking: None,
+            is_time: false,
+            has_company: false,
+            queued: 0,
+            invoked: 0,
+        }
+    }
+
+    #[inline]
+    fn push(&mut self, head: NonNull<Head>, weight: usize) {
+        let before = self.gathering.weight;
+        self.queued += weight as u64;
+        self.gathering.push(head, weight);
+        self.is_time |= before / LONE_BATCH != self.gathering.weight / LONE_BATCH;
+    }
+
+    /// Seals the gathered callbacks for a grace period, if no other list of this queue waits.
+    fn seal(&mut self) {
+        if self.waiting.weight == 0 && self.gathering.weight > 0 {
+            self.waiting = self.gathering.take();
+            self.ticket = GRACE.ticket();
+            self.has_company = false;
+        }
+    }
+
+    /// Takes the callbacks that can run, for the caller to invoke.
+    fn take_ready(&mut self) -> Option<List> {
+        if self.invoking.is_some() {
+            return None;
+        }
+        if self.waiting.weight > 0 && GRACE.is_over(self.ticket) {
+            self.ready.append(self.waiting.take());
+        }
+        if self.ready.weight == 0 {
+            return None;
+        }
+        self.invoking = Some(thread_name());
+        Some(self.ready.take())
+    }
+
+    /// Takes back the callbacks of a list of this weight that the caller has not invoked.
+    fn end_invocation(&mut self, weight: usize, mut rest: List) {
+        self.invoking = None;
+        self.invoked += (weight - rest.weight) as u64;
+        rest.append(self.ready.take());
+        self.ready = rest;
+    }
+
+    /// Returns the weight of the callbacks that no thread is invoking.
+    #[cfg(feature = "std")]
+    fn weight(&self) -> usize {
+        self.gathering.weight + self.waiting.weight + self.ready.weight
+    }
+
+    /// Counts what another thread was invoking as run.
+    #[cfg(feature = "std")]
+    fn forget_invocation(&mut self) {
+        if self.invoking.is_some_and(|thread| thread != thread_name()) {
+            self.invoking = None;
+            self.invoked = self.queued - self.weight() as u64;
+        }
+    }
+}
+
+/// The queues of all CPUs. If there is no memory for them at first use, all CPUs share one queue: a
+/// close must not fail for that.
+#[cfg(not(loom))]
+mod queues {
+    use super::{PerCpu, Queue, SpinLock};
+    #[cfg(not(feature = "std"))]
+    use spin::LazyLock as Lazy;
+    #[cfg(feature = "std")]
+    use std::sync::LazyLock as Lazy;
+
+    static QUEUES: Lazy<Option<PerCpu<SpinLock<Queue>>>> =
+        Lazy::new(|| PerCpu::try_new(|_cpu| SpinLock::new(Queue::new())).ok());
+    static SHARED: SpinLock<Queue> = SpinLock::new(Queue::new());
+
+    #[inline]
+    pub(super) fn this() -> &'static SpinLock<Queue> {
+        (*QUEUES).as_ref().map_or(&SHARED, PerCpu::this)
+    }
+
+    pub(super) fn all() -> impl Iterator<Item = &'static SpinLock<Queue>> {
+        let queues = (*QUEUES).iter().flat_map(PerCpu::iter);
+        queues.chain(core::iter::once(&SHARED))
+    }
+}
+#[cfg(loom)]
+mod queues {
+    use super::{PerCpu, Queue, SpinLock};
+    loom::lazy_static! {
+        static ref QUEUES: PerCpu<SpinLock<Queue>> =
+            PerCpu::new(|_cpu| SpinLock::new(Queue::new()));
+    }
+
+    pub(super) fn this() -> &'static SpinLock<Queue> {
+        QUEUES.this()
+    }
+
+    pub(super) fn all() -> impl Iterator<Item = &'static SpinLock<Queue>> {
+        QUEUES.iter()
+    }
+}
+
+/// Queues the callback of `head`. It runs once every read-side section that is under way now has
+/// ended. Returns at once, but may run callbacks that are due, and waits briefly if the backlog of
+/// this CPU is too long and the caller is outside of sections and callbacks. May allocate at a
+/// thread's first callback.
+///
+/// When a thread that has queued callbacks ends, the callbacks that are still queued run there,
+/// unless a reader is in the way. So a callback may run on any thread that queues callbacks, also
+/// as it ends. A lock that it takes must not be held by a thread that queues callbacks or waits for
+/// them, or that joins a thread which has.
+///
+/// # Safety
+/// - `head` stays valid, and no other code touches it, until its function is called with it.
+/// - That function may be called once, by any thread, at any time after the grace period.
+///
+/// # Panics
+/// A panic of the function is reported by the panic hook,
+/// [counted](crate::unwind::contained_panics), and does not propagate. Without `std` it propagates
+/// out of the call that happens to run the function.
+#[doc(alias = "call_rcu")]
+#[inline]
+pub unsafe fn call(head: NonNull<Head>) {
+    ends::note_queued();
+    let queue = queues::this();
+    let (weight, is_time) = {
+        let mut queue = queue.lock();
+        queue.push(head, 1);
+        (queue.gathering.weight, core::mem::take(&mut queue.is_time))
+    };
+    if is_time {
+        work(queue, weight);
+    }
+}
+
+/// Queues the callback of `head` as [`call`] does, and runs none: for callers that hold a lock.
+/// They call [`catch_up`] after they release it.
+///
+/// # Safety
+/// As for [`call`].
+pub unsafe fn call_later(head: NonNull<Head>) {
+    ends::note_queued();
+    queues::this().lock().push(head, 1);
+}
+
+/// Queues the callback of `head` as [`call_later`] does. It counts as `weight` callbacks, 1 or
+/// more: for objects that hold much more memory than others.
+///
+/// # Safety
+/// As for [`call`].
+pub unsafe fn call_later_weighing(weight: usize, head: NonNull<Head>) {
+    ends::note_queued();
+    queues::this().lock().push(head, weight);
+}
+
+/// Runs callbacks that are due, as [`call`] does, if it is time to look for some.
+pub fn catch_up() {
+    let queue = queues::this();
+    let (weight, is_time) = {
+        let mut queue = queue.lock();
+        (queue.gathering.weight, core::mem::take(&mut queue.is_time))
+    };
+    if is_time {
+        work(queue, weight);
+    }
+}
+
+/// Runs `f` after a grace period, as [`call`] runs its function. Allocates.
+///
+/// ```
+/// use fdtable_sync::rcu;
+///
+/// let (tell, hear) = std::sync::mpsc::channel();
+/// rcu::defer(move || tell.send("readers have left").unwrap());
+/// rcu::barrier()?;
+/// assert_eq!(hear.recv().unwrap(), "readers have left");
+/// # Ok::<(), rcu::WouldDeadlock>(())
+/// ```
+pub fn defer<F: FnOnce() + Send + 'static>(f: F) {
+    let deferred = Box::new(Deferred {
+        head: Head::new(invoke_deferred::<F>),
+        f,
+    });
+    let head = NonNull::from(Box::leak(deferred)).cast::<Head>();
+    // SAFETY: the box was leaked, so the head stays until `invoke_deferred` takes it back, and `F`
+    // is `Send`, so any thread may.
+    unsafe { call(head) };
+}
+
+/// A closure that waits; `head` is its first field, so their addresses are the same.
+#[repr(C)]
+struct Deferred<F> {
+    head: Head,
+    f: F,
+}
+
+unsafe fn invoke_deferred<F: FnOnce()>(head: NonNull<Head>) {
+    // SAFETY: `defer` leaked this box under this address, and the callback is invoked once.
+    let deferred = unsafe { Box::from_raw(head.cast::<Deferred<F>>().as_ptr()) };
+    (deferred.f)();
+}
+
+/// Runs what is due in a queue whose gathering list has grown to `weight`.
+#[cold]
+fn work(queue: &SpinLock<Queue>, weight: usize) {
+    if inside_read_lock() {
+        return;
+    }
+    if weight >= LONE_BATCH && is_time_to_advance(queue, weight) {
+        advance(queue, PORTION);
+    } else {
+        invoke_ready(queue, PORTION);
+    }
+    if weight >= BACKLOG && !inside_section() && !inside_callback() {
+        work_off(queue);
+    }
+}
+
+/// Gives the gathered callbacks a ticket if there are enough. Returns true if the caller should
+/// start or end a grace period. There are three cases: the waiting list had its ticket before, so
+/// other threads have had the time to take theirs; there are no other threads; or two batches have
+/// gathered, which pay for a grace period of their own, and should not stay queued if they weigh so
+/// much.
+fn is_time_to_advance(queue: &SpinLock<Queue>, weight: usize) -> bool {
+    let (is_time, has_company) = {
+        let mut queue = queue.lock();
+        let is_time = queue.waiting.weight > 0 || weight >= 2 * BATCH;
+        if weight >= BATCH {
+            queue.seal();
+        }
+        (is_time, queue.has_company)
+    };
+    if is_time || has_company {
+        return is_time;
+    }
+    let is_lone = RECORDS.only_own_claimed();
+    if !is_lone {
+        queue.lock().has_company = true;
+    }
+    is_lone
+}
+
+/// Works the queue off until less than a backlog is left, another thread does it, or patience ends.
+fn work_off(queue: &SpinLock<Queue>) {
+    loop {
+        let ticket = {
+            let queue = queue.lock();
+            if queue.invoking.is_some() || queue.gathering.weight < BACKLOG {
+                return;
+            }
+            queue.ticket
+        };
+        if !GRACE.wait_briefly(ticket, PATIENCE) {
+            return;
+        }
+        advance(queue, usize::MAX);
+    }
+}
+
+/// Advances the queue as far as possible without waiting, and invokes at most `most` callbacks.
+fn advance(queue: &SpinLock<Queue>, most: usize) {
+    let (ticket, some_ready) = {
+        let mut queue = queue.lock();
+        queue.seal();
+        (queue.ticket, queue.ready.weight > 0)
+    };
+    // Outside of the lock: this may take a heavy fence.
+    if GRACE.poll(ticket) || some_ready {
+        invoke_ready(queue, most);
+    }
+}
+
+/// Invokes at most `most` ready callbacks, or all if there are more than [`PLENTY`].
+fn invoke_ready(queue: &SpinLock<Queue>, most: usize) {
+    let Some(ready) = queue.lock().take_ready() else {
+        return;
+    };
+    let weight = ready.weight;
+    // All of them, so that the queue does not fall behind.
+    let most = if weight > PLENTY { usize::MAX } else { most };
+    let outer = thread::replace_inside_callback(true);
+    let mut invocation = Invocation {
+        queue,
+        ready,
+        weight,
+        outer,
+    };
+    invocation.ready.invoke(most);
+}
+
+/// A list that is being invoked. Dropping it ends the invocation, and puts the rest back.
+struct Invocation<'a> {
+    queue: &'a SpinLock<Queue>,
+    ready: List,
+    weight: usize,
+    /// Whether the thread was inside a callback before.
+    outer: bool,
+}
+
+impl Drop for Invocation<'_> {
+    fn drop(&mut self) {
+        thread::replace_inside_callback(self.outer);
+        let mut queue = self.queue.lock();
+        queue.end_invocation(self.weight, self.ready.take());
+    }
+}
+
+/// Waits until all callbacks that are queued now have run.
+pub(super) fn drain() {
+    for queue in queues::all() {
+        let target = queue.lock().queued;
+        let mut attempts = 0;
+        while queue.lock().invoked < target {
+            advance(queue, usize::MAX);
+            relax(attempts);
+            attempts = attempts.saturating_add(1);
+        }
+    }
+}
+
+pub(super) use ends::{Progress, drain_briefly};
+
+/// Counts the lists that other threads were invoking as run. Those threads do not exist, and the
+/// callbacks that they had not yet invoked leak.
+#[cfg(feature = "std")]
+pub(super) fn forget_invocations() {
+    for queue in queues::all() {
+        queue.lock().forget_invocation();
+    }
+}
+
+/// Returns true if the calling thread runs a callback, as far as can be known.
+pub(super) use thread::inside_callback;
+
+#[cfg(any(feature = "std", loom))]
+mod thread {
+    use core::cell::Cell;
+
+    #[cfg(not(loom))]
+    std::thread_local! {
+        static INSIDE: Cell<bool> = const { Cell::new(false) };
+    }
+    #[cfg(loom)]
+    loom::thread_local! {
+        static INSIDE: Cell<bool> = Cell::new(false);
+    }
+
+    pub(in super::super) fn inside_callback() -> bool {
+        INSIDE.try_with(Cell::get).unwrap_or(false)
+    }
+
+    /// Notes whether the thread runs a callback. Returns the previous value.
+    pub(super) fn replace_inside_callback(inside: bool) -> bool {
+        INSIDE
+            .try_with(|place| place.replace(inside))
+            .unwrap_or(false)
+    }
+}
+
+#[cfg(not(any(feature = "std", loom)))]
+mod thread {
+    pub(in super::super) fn inside_callback() -> bool {
+        false
+    }
+
+    pub(super) fn replace_inside_callback(_inside: bool) -> bool {
+        false
+    }
+}

@@ -1,0 +1,159 @@
+//! Grace periods: numbered, shared by all waiting threads, driven by any thread that needs one.
+
+use crossbeam_utils::CachePadded;
+
+use super::reader::{BEGUN, FENCED, NUMBER, RECORDS, fence_for_claimed, number_of};
+use crate::platform::atomic::AtomicU64;
+use crate::platform::atomic::Ordering::{Acquire, Relaxed, Release};
+use crate::platform::{Mutex, global, relax};
+
+/// The grace periods of the process, one at a time. Their numbers grow in steps of [`NUMBER`], so
+/// that readers can store them beside their depth.
+pub(super) struct Grace {
+    /// The number of the grace period that began last, whether readers must fence, and [`BEGUN`].
+    /// Every reader reads it at every section, so it has its own cache line. Taking a ticket does
+    /// not write that line.
+    started: CachePadded<AtomicU64>,
+    /// The same number, raised just before `started`. Taking a ticket writes it.
+    numbered: AtomicU64,
+    /// The number of the grace period that ended last. Written under the lock.
+    completed: AtomicU64,
+    /// The right to begin and to end a grace period; true while one runs.
+    running: Mutex<bool>,
+}
+
+/// The number of a grace period that begins after the ticket was taken.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Ticket(u64);
+
+impl Ticket {
+    /// The ticket of a thread that waits for nothing yet.
+    pub(super) const NONE: Self = Self(0);
+}
+
+global! {
+    pub(super) static GRACE: Grace = Grace::new();
+}
+
+impl Grace {
+    #[cfg(not(loom))]
+    const fn new() -> Self {
+        Self {
+            started: CachePadded::new(AtomicU64::new(FENCED | BEGUN)),
+            numbered: AtomicU64::new(0),
+            completed: AtomicU64::new(0),
+            running: Mutex::new(false),
+        }
+    }
+
+    #[cfg(loom)]
+    fn new() -> Self {
+        Self {
+            started: CachePadded::new(AtomicU64::new(FENCED | BEGUN)),
+            numbered: AtomicU64::new(0),
+            completed: AtomicU64::new(0),
+            running: Mutex::new(false),
+        }
+    }
+
+    /// Returns the word of a section that begins: the number of the grace period that began last,
+    /// [`BEGUN`], and [`FENCED`] or not.
+    #[inline(always)]
+    pub(super) fn now(&self) -> u64 {
+        // Acquire: pairs with the release in `start`. A reader that carries the number of a
+        // grace period is not waited for by it, so it must see what was unpublished before.
+        self.started.load(Acquire)
+    }
+
+    /// Lets readers pass without a fence from now on: heavy fences reach them.
+    pub(super) fn free_readers_of_fences(&self) {
+        // Relaxed, both: a reader that still sees the bit takes a fence too many. The exchange
+        // has a place among those of `start`, and passes on what they release.
+        if self.started.load(Relaxed) & FENCED != 0 {
+            self.started.fetch_and(!FENCED, Relaxed);
+        }
+    }
+
+    /// Takes a ticket for what the caller has unpublished before. Never waits.
+    pub(super) fn ticket(&self) -> Ticket {
+        // An exchange, so that it has a place among those in `start`. Release: the next of
+        // those reads from this one, and what the caller has unpublished comes before that
+        // grace period.
+        Ticket(self.numbered.fetch_add(0, Release).wrapping_add(NUMBER))
+    }
+
+    /// Returns true if the grace period of `ticket` has ended.
+    pub(super) fn is_over(&self, ticket: Ticket) -> bool {
+        // Acquire: pairs with the release in `try_end`. The readers that it waited for come
+        // before whatever the caller does now.
+        // The difference is right also after the numbers have wrapped.
+        self.completed
+            .load(Acquire)
+            .wrapping_sub(ticket.0)
+            .cast_signed()
+            >= 0
+    }
+
+    /// Advances grace periods as far as possible without waiting. Returns true if `ticket`'s is
+    /// over. May enter the operating system once.
+    pub(super) fn poll(&self, ticket: Ticket) -> bool {
+        if self.is_over(ticket) {
+            return true;
+        }
+        if let Some(mut running) = self.running.try_lock() {
+            self.advance(&mut running, ticket);
+        }
+        self.is_over(ticket)
+    }
+
+    /// Waits until the grace period of `ticket` is over.
+    pub(super) fn wait(&self, ticket: Ticket) {
+        let mut attempts = 0;
+        while !self.poll(ticket) {
+            relax(attempts);
+            attempts = attempts.saturating_add(1);
+        }
+    }
+
+    /// Waits for the grace period of `ticket`, but polls at most `patience` times. Returns true if
+    /// it is over.
+    pub(super) fn wait_briefly(&self, ticket: Ticket, patience: u32) -> bool {
+        (0..patience).any(|attempts| {
+            relax(attempts);
+            self.poll(ticket)
+        })
+    }
+
+    fn advance(&self, running: &mut bool, ticket: Ticket) {
+        if *running {
+            self.try_end(running);
+        }
+        if !*running && !self.is_over(ticket) {
+            self.start(running);
+            self.try_end(running);
+        }
+    }
+
+    fn start(&self, running: &mut bool) {
+        // Acquire: from the tickets taken so far; those that come later are for the next one.
+        // No model sees it: the full fence (Q) acquires what this exchange has read, too.
+        self.numbered.fetch_add(NUMBER, Acquire);
+        // (N) Release: to the readers that will carry this number, with what came before the
+        // tickets.
+        self.started.fetch_add(NUMBER, Release);
+        *running = true;
+        // (Q) pairs with the light fence (B) of every reader.
+        fence_for_claimed();
+    }
+
+    /// (S) Ends the grace period that runs, if no reader is in a section that began before it.
+    fn try_end(&self, running: &mut bool) {
+        // Relaxed: the number is written under the lock that is held.
+        let number = number_of(self.started.load(Relaxed));
+        if RECORDS.iter().all(|record| record.is_past(number)) {
+            *running = false;
+            // Release: pairs with the acquire in `is_over`.
+            self.completed.store(number, Release);
+        }
+    }
+}

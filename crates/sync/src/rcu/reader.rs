@@ -1,0 +1,905 @@
+//! The read side: one record for each reader, and the guard that stands for a section.
+
+#[cfg(feature = "std")]
+mod freezer;
+
+#[cfg(all(feature = "std", any(test, not(loom))))]
+pub(crate) use freezer::try_enter_freezer;
+#[cfg(feature = "std")]
+pub(crate) use freezer::{await_turn_outside, enter_freezer, leave_freezer, step_out_of_freezer};
+#[cfg(all(test, loom))]
+pub(crate) use freezer::{enter_freezer_lent, interrupt_entry};
+
+use core::hint::cold_path;
+use core::marker::PhantomData;
+use core::ptr::{self, NonNull};
+use core::sync::atomic::AtomicUsize as Unmodelled;
+
+#[cfg(not(loom))]
+use alloc::alloc::{Layout, handle_alloc_error};
+use alloc::boxed::Box;
+use crossbeam_utils::CachePadded;
+
+use super::grace::GRACE;
+use crate::fallible::{OutOfMemory, try_box};
+use crate::fence;
+use crate::platform::atomic::Ordering::{Acquire, Relaxed, Release};
+use crate::platform::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize};
+use crate::platform::{global, relax};
+
+/// The low bits of a word of a section count the nesting.
+const DEPTH: u64 = (1 << 15) - 1;
+
+/// The depth of a section that begins. Kept beside the number of the grace period, so that a
+/// reader stores what it has loaded.
+pub(super) const BEGUN: u64 = 1;
+
+/// Marks the word of a record that is claimed for a single section.
+const TRANSIENT: u64 = 1 << 15;
+
+/// Set while readers must take a full fence. Kept beside the number of the grace period, so that
+/// a reader has both with one load.
+pub(super) const FENCED: u64 = 1 << 16;
+
+/// One step of the number of grace periods, in the bits above.
+pub(super) const NUMBER: u64 = 1 << 17;
+
+/// The plain word of a record that cannot begin a plain section. It is in no section.
+const NOT_PLAIN: u64 = FENCED;
+
+/// The words that the reader alone writes, on one cache line of its own.
+#[derive(Debug)]
+struct Own {
+    /// The plain section: see [`Section`]. Zero outside. Inside: the number of the grace period
+    /// that had begun last when the section began, and [`BEGUN`]. Or [`NOT_PLAIN`].
+    plain: AtomicU64,
+    /// All others. Zero outside. Inside: how many there are, and the number of the grace period
+    /// that had begun last when the first of them began.
+    counted: AtomicU64,
+    /// The address of the [gate](crate::brlock) that the reader is inside of, or 0.
+    gate: AtomicUsize,
+    /// The nesting depth of the thread in the [freezer](crate::freezer), and 0 outside.
+    #[cfg(feature = "std")]
+    freezer: AtomicUsize,
+}
+
+/// What one reader tells the updaters. Records are never freed; another reader may claim them.
+#[derive(Debug)]
+pub(crate) struct Record {
+    /// Written by the reader that claimed the record, read by updaters.
+    own: CachePadded<Own>,
+    claimed: AtomicBool,
+    /// The [name](thread::name) of the thread that claimed it, or 0. Only a child of a fork reads
+    /// it. It is not part of what is modelled.
+    owner: Unmodelled,
+    /// The record that was published before this one. Set before this one is published.
+    next: AtomicPtr<Record>,
+}
+
+/// All records of the process, newest first.
+pub(crate) struct Records {
+    newest: AtomicPtr<Record>,
+}
+
+global! {
+    /// The records of this process.
+    pub(crate) static RECORDS: Records = Records::new();
+}
+
+/// A section that a thread is in, and how the thread leaves it.
+///
+/// Guards may be dropped in any order, so a thread that leaves a section cannot restore the word to
+/// what it was before. The *plain* section of a record has its own word: leaving it is one store,
+/// whatever other sections there are. It is nearly always the outermost section of a thread.
+/// Sections that begin while there is a plain one share the other word, which counts them. Loading,
+/// changing and storing a word costs several times as much as the rest of a lookup.
+///
+/// Holds the record's address and one bit for the kind, in one word: guards are passed through C.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Section(NonNull<Record>);
+
+/// Set in the address of the record of a counted section. Records have a larger alignment.
+const COUNTED: usize = 1;
+
+impl Section {
+    #[inline(always)]
+    fn plain(record: &'static Record) -> Self {
+        Self(NonNull::from(record))
+    }
+
+    #[inline(always)]
+    fn counted(record: &'static Record) -> Self {
+        Self(NonNull::from(record).map_addr(|address| address | COUNTED))
+    }
+
+    #[inline(always)]
+    fn is_counted(self) -> bool {
+        self.0.addr().get() & COUNTED != 0
+    }
+
+    #[inline(always)]
+    pub(crate) fn record(self) -> &'static Record {
+        let record = self.0.as_ptr().map_addr(|address| address & !COUNTED);
+        // SAFETY: made of a reference, with that bit or without.
+        unsafe { &*record }
+    }
+
+    /// (D)
+    ///
+    /// # Safety
+    /// This thread has entered it, leaves it once, and uses nothing more that it found in it.
+    #[inline(always)]
+    pub(crate) unsafe fn leave(self) {
+        if self.is_counted() {
+            cold_path();
+            self.record().leave_counted();
+        } else {
+            self.record().end_plain();
+        }
+    }
+}
+
+/// The reader's side.
+impl Record {
+    /// Returns true if a plain section can begin: there is none, the reader takes no full fences,
+    /// and the record is not [`NOBODY`]. One test covers all three.
+    #[inline(always)]
+    fn has_room_for_plain(&self) -> bool {
+        // Relaxed: a thread sees its own stores.
+        self.own.plain.load(Relaxed) == 0
+    }
+
+    /// Enters the plain section, if it can begin.
+    #[inline(always)]
+    fn try_enter_plain(&'static self) -> Option<Section> {
+        if !self.has_room_for_plain() {
+            cold_path();
+            return None;
+        }
+        self.begin_plain();
+        Some(Section::plain(self))
+    }
+
+    /// Begins the plain section, which [has room](Self::has_room_for_plain).
+    #[inline(always)]
+    fn begin_plain(&self) {
+        // (A) as in `begin_counted`. No `FENCED` in it: the claim of this record found it cleared,
+        // or cleared it.
+        self.own.plain.store(GRACE.now(), Release);
+        // (B) pairs with the heavy fence (Q) of `Grace::start`.
+        fence::light();
+    }
+
+    /// (D) Publishes the end of the plain section.
+    #[inline(always)]
+    fn end_plain(&self) {
+        // Release: pairs with the acquire in (R). An updater that sees the end sees all of the
+        // section's reads done.
+        self.own.plain.store(0, Release);
+    }
+
+    /// Enters a counted section.
+    fn enter_counted(&'static self) -> Section {
+        // Relaxed: a thread sees its own stores.
+        match self.own.counted.load(Relaxed) {
+            0 => self.begin_counted(0),
+            word => self.nest(word),
+        }
+        Section::counted(self)
+    }
+
+    #[inline(always)]
+    fn begin_counted(&self, marks: u64) {
+        let now = GRACE.now();
+        // (A) `now` is an acquire load: a reader that sees the number of a grace period sees what
+        // was unpublished for it. Release: an updater that sees this section knows that the one
+        // before it has ended, and sees all of that one's reads done; pairs with the acquire in
+        // (R).
+        self.own.counted.store(now | marks, Release);
+        // (B) pairs with the heavy fence (Q) of `Grace::start`.
+        Self::fence(now);
+    }
+
+    /// Takes the fence that a word asks for.
+    #[inline(always)]
+    fn fence(word: u64) {
+        if word & FENCED != 0 {
+            cold_path();
+            fence::full();
+        } else {
+            fence::light();
+        }
+    }
+
+    /// Goes one level deeper. At a depth that cannot be counted any more the word stays as it is:
+    /// then the reader never leaves, and memory is kept, not freed early. That takes 32,767 guards
+    /// at once, alive or leaked.
+    #[cold]
+    fn nest(&self, word: u64) {
+        if word & DEPTH != DEPTH {
+            // Release: as in `begin_counted`, whose store this one hides from the updater.
+            self.own.counted.store(word + 1, Release);
+        }
+    }
+
+    /// Leaves a counted section; the last leave ends it.
+    #[cold]
+    fn leave_counted(&self) {
+        // Relaxed: a thread sees its own stores.
+        let word = self.own.counted.load(Relaxed);
+        match word & DEPTH {
+            DEPTH => {}
+            1 => {
+                // (D) Release: as in `end_plain`.
+                self.own.counted.store(0, Release);
+                // A record that was claimed for this section.
+                if word & TRANSIENT != 0 {
+                    self.unclaim();
+                    thread::count_unowned_section(-1);
+                }
+            }
+            // Release: as in `nest`.
+            _ => self.own.counted.store(word - 1, Release),
+        }
+    }
+
+    /// Returns true if the owner is inside a section or the freezer. For the owner itself.
+    #[cfg(feature = "std")]
+    fn is_in_use(&self) -> bool {
+        // Relaxed: a thread sees its own stores.
+        self.is_inside() || self.own.freezer.load(Relaxed) != 0
+    }
+
+    /// Returns true if the owner is inside a section. For the owner itself.
+    fn is_inside(&self) -> bool {
+        // Relaxed, both: a thread sees its own stores.
+        self.own.plain.load(Relaxed) & DEPTH != 0 || self.own.counted.load(Relaxed) != 0
+    }
+}
+
+/// The half of a [gate](crate::brlock) that touches the record.
+impl Record {
+    /// Enters a section, and announces the gate that the reader is inside of. Refuses if it is
+    /// inside of a gate already.
+    #[inline(always)]
+    fn enter_brlock(&'static self, gate: usize) -> Option<Section> {
+        self.enter_brlock_plainly(gate)
+            .or_else(|| self.enter_gate_counted(gate))
+    }
+
+    /// Like `enter_brlock`, for a plain section only.
+    #[inline(always)]
+    fn enter_brlock_plainly(&'static self, gate: usize) -> Option<Section> {
+        // Relaxed: a thread sees its own stores. The thread may be inside of a gate by a counted
+        // section.
+        if !self.has_room_for_plain() || self.own.gate.load(Relaxed) != 0 {
+            cold_path();
+            return None;
+        }
+        self.go_inside(gate);
+        // (F) is the fence (B) of the section.
+        self.begin_plain();
+        Some(Section::plain(self))
+    }
+
+    /// Like `enter_brlock`, where there may be a section already.
+    #[cold]
+    fn enter_gate_counted(&'static self, gate: usize) -> Option<Section> {
+        // Relaxed, both: a thread sees its own stores.
+        if self.own.gate.load(Relaxed) != 0 {
+            return None;
+        }
+        self.go_inside(gate);
+        let word = self.own.counted.load(Relaxed);
+        // (F) is the fence (B) of a section that begins.
+        if word == 0 {
+            self.begin_counted(0);
+        } else {
+            self.nest(word);
+            Self::fence(word);
+        }
+        Some(Section::counted(self))
+    }
+
+    #[inline(always)]
+    fn go_inside(&self, gate: usize) {
+        // (E) Release: a shutting thread that sees the reader inside of this gate knows that it has
+        // left the one before, and sees what it did there; pairs with the acquire in (W). The fence
+        // orders it with what follows.
+        self.own.gate.store(gate, Release);
+    }
+
+    /// Announces that the reader is inside of no gate.
+    ///
+    /// # Safety
+    /// It is the calling thread's record, and the thread writes nothing more of what a gate guards
+    /// that it has entered.
+    #[inline(always)]
+    pub(crate) unsafe fn leave_brlock(&self) {
+        // (J) Release: pairs with the acquire in (W).
+        self.own.gate.store(0, Release);
+    }
+
+    fn is_inside_gate(&self, gate: usize) -> bool {
+        // (W) Acquire: pairs with the release in (J), or with that of the next (E), which hides it.
+        self.own.gate.load(Acquire) == gate
+    }
+}
+
+/// Waits until no reader is inside of a gate that has been marked as shut.
+pub(crate) fn wait_for_inside(gate: usize) {
+    // (G)
+    fence_for_claimed();
+    for record in RECORDS.iter() {
+        let mut attempts = 0;
+        while record.is_inside_gate(gate) {
+            relax(attempts);
+            attempts = attempts.saturating_add(1);
+        }
+    }
+}
+
+/// Runs the heavy fence, or only a full one when there is no other record to order with.
+///
+/// A thread needs no fence to see its own stores. Another thread that claims a record passes a
+/// full fence before it stores anything there (`Records::claim`): if the search below does not find
+/// its claim, that fence comes after this one, and it sees what the caller stored before.
+pub(super) fn fence_for_claimed() {
+    fence::full();
+    if !RECORDS.only_own_claimed() {
+        fence::heavy();
+    }
+}
+
+/// The updaters' side.
+impl Record {
+    #[cfg(not(loom))]
+    const fn new_claimed(plain: u64) -> Self {
+        Self {
+            own: CachePadded::new(Own {
+                plain: AtomicU64::new(plain),
+                counted: AtomicU64::new(0),
+                gate: AtomicUsize::new(0),
+                #[cfg(feature = "std")]
+                freezer: AtomicUsize::new(0),
+            }),
+            claimed: AtomicBool::new(true),
+            owner: Unmodelled::new(0),
+            next: AtomicPtr::new(ptr::null_mut()),
+        }
+    }
+
+    #[cfg(loom)]
+    fn new_claimed(plain: u64) -> Self {
+        Self {
+            own: CachePadded::new(Own {
+                plain: AtomicU64::new(plain),
+                counted: AtomicU64::new(0),
+                gate: AtomicUsize::new(0),
+                #[cfg(feature = "std")]
+                freezer: AtomicUsize::new(0),
+            }),
+            claimed: AtomicBool::new(true),
+            owner: Unmodelled::new(0),
+            next: AtomicPtr::new(ptr::null_mut()),
+        }
+    }
+
+    /// Claims this record if it is free.
+    fn try_claim(&self) -> bool {
+        // Acquire: pairs with the release in `unclaim`, so that the former reader's last word
+        // is the one that this reader goes on from.
+        // Relaxed on failure: nothing of the record is used then. The plain load first keeps
+        // the line shared while others search.
+        !self.claimed.load(Relaxed)
+            && self
+                .claimed
+                .compare_exchange(false, true, Acquire, Relaxed)
+                .is_ok()
+    }
+
+    fn unclaim(&self) {
+        // Relaxed: as in `claim`.
+        self.owner.store(0, Relaxed);
+        // Release: pairs with the acquire in `try_claim`.
+        self.claimed.store(false, Release);
+    }
+
+    /// (R) Returns true if the reader is outside of every section that had begun when the grace
+    /// period of `number` did. Only after the heavy fence of that grace period.
+    pub(super) fn is_past(&self, number: u64) -> bool {
+        // Acquire: pairs with the release (D) or (A) that is seen, so that the reads of the section
+        // before it come before whatever the updater does next.
+        let is_past = |section: &AtomicU64| {
+            let word = section.load(Acquire);
+            word & DEPTH == 0 || number_of(word) == number
+        };
+        // A section stays in one of the words for its whole life.
+        is_past(&self.own.plain) && is_past(&self.own.counted)
+    }
+}
+
+/// Makes a claimed record. Where there is no memory, returns one of a few reserved records: a
+/// lookup cannot fail for it.
+fn new_record() -> &'static Record {
+    match try_box(Record::new_claimed(0)) {
+        Ok(record) => Box::leak(record),
+        Err(OutOfMemory) => kept_record(),
+    }
+}
+
+/// Returns a record that was made with the program. Ends the process when all are used.
+#[cfg(not(loom))]
+#[cold]
+fn kept_record() -> &'static Record {
+    /// How many threads may need their first record while there is no memory.
+    const KEPT: usize = 64;
+    static KEPT_RECORDS: [Record; KEPT] = [const { Record::new_claimed(0) }; KEPT];
+    static USED: AtomicUsize = AtomicUsize::new(0);
+    // Relaxed: each number is drawn once, and nothing else depends on it.
+    let drawn = USED.fetch_add(1, Relaxed);
+    KEPT_RECORDS
+        .get(drawn)
+        .unwrap_or_else(|| handle_alloc_error(Layout::new::<Record>()))
+}
+
+#[cfg(loom)]
+fn kept_record() -> &'static Record {
+    unreachable!("models have memory")
+}
+
+impl Records {
+    #[cfg(not(loom))]
+    const fn new() -> Self {
+        Self {
+            newest: AtomicPtr::new(ptr::null_mut()),
+        }
+    }
+
+    #[cfg(loom)]
+    fn new() -> Self {
+        Self {
+            newest: AtomicPtr::new(ptr::null_mut()),
+        }
+    }
+
+    /// Iterates over every record that was published before the call.
+    pub(super) fn iter(&self) -> impl Iterator<Item = &'static Record> {
+        // Acquire: pairs with the release in `publish`, so that the record is seen whole.
+        let mut place = self.newest.load(Acquire);
+        core::iter::from_fn(move || {
+            // SAFETY: `place` is null or came from `publish`, which leaks a box; records are
+            // never freed and only ever shared.
+            let record = unsafe { place.as_ref::<'static>() }?;
+            // Relaxed: set before the record was published, never changed after.
+            place = record.next.load(Relaxed);
+            Some(record)
+        })
+    }
+
+    /// Claims a record that no other reader uses. Allocates when all are claimed.
+    pub(super) fn claim(&self) -> &'static Record {
+        let plain = if fence::prepare() {
+            GRACE.free_readers_of_fences();
+            0
+        } else {
+            NOT_PLAIN
+        };
+        let record = match self.iter().find(|record| record.try_claim()) {
+            Some(free) => free,
+            None => self.publish(new_record()),
+        };
+        // Skipped if an earlier claim stored the same answer. Relaxed: a thread that claims a
+        // record sees the last value of its words.
+        if record.own.plain.load(Relaxed) != plain {
+            // Relaxed: updaters treat both values alike. No section came before in a record that is
+            // new, and after a fork its reader does not exist: there is no end that this store
+            // could hide.
+            record.own.plain.store(plain, Relaxed);
+        }
+        // Relaxed: read by a child of a fork, which has one thread and a copy of its memory.
+        record.owner.store(thread::name(), Relaxed);
+        // Pairs with the fence before the search for other readers in `Grace::start`: either
+        // the search finds this claim, or this reader's sections see what was unpublished
+        // before the search.
+        fence::full();
+        record
+    }
+
+    fn publish(&self, record: &'static Record) -> &'static Record {
+        let new = ptr::from_ref(record).cast_mut();
+        let mut newest = self.newest.load(Relaxed);
+        loop {
+            // Relaxed: the release below publishes it.
+            record.next.store(newest, Relaxed);
+            // Release: pairs with the acquire in `iter`. Relaxed on failure, and in the load
+            // above: the pointer is only stored again, never followed here.
+            match self
+                .newest
+                .compare_exchange_weak(newest, new, Release, Relaxed)
+            {
+                Ok(_) => return record,
+                Err(now) => newest = now,
+            }
+        }
+    }
+
+    /// Returns true if no record is claimed except, maybe, the calling thread's own. Only after a
+    /// full fence; see `claim`.
+    pub(super) fn only_own_claimed(&self) -> bool {
+        let own = own_record();
+        // The fences on both sides order this with a claim. Acquire: pairs with the release in
+        // `unclaim`, so that the sections of a reader that released its record come before whatever
+        // the caller does next.
+        self.iter()
+            .filter(|record| record.claimed.load(Acquire))
+            .all(|claimed| own.is_some_and(|own| ptr::eq(own, claimed)))
+    }
+}
+
+#[cfg(feature = "std")]
+impl Records {
+    /// Releases all records but those of the calling thread. They say then that no thread is inside
+    /// of anything.
+    ///
+    /// # Safety
+    /// The threads that claimed them do not exist.
+    pub(super) unsafe fn forget_others(&self) {
+        let own = thread::name();
+        // Relaxed, all: there is one thread, and it starts the others.
+        let others = self
+            .iter()
+            .filter(|record| record.owner.load(Relaxed) != own);
+        for record in others {
+            record.own.plain.store(0, Relaxed);
+            record.own.counted.store(0, Relaxed);
+            record.own.gate.store(0, Relaxed);
+            record.own.freezer.store(0, Relaxed);
+            record.unclaim();
+        }
+    }
+}
+
+/// Frees the records of the model's execution before this one: the threads of this one may still
+/// release theirs.
+#[cfg(loom)]
+impl Drop for Records {
+    fn drop(&mut self) {
+        use core::cell::Cell;
+        std::thread_local! {
+            #[expect(clippy::vec_box, reason = "records stay where they are")]
+            static BEFORE: Cell<Vec<Box<Record>>> = const { Cell::new(Vec::new()) };
+        }
+        if !std::thread::panicking() {
+            let records = self.iter().map(|record| {
+                // SAFETY: `claim` leaked a box; when this one is dropped, after the next execution,
+                // no thread uses the record any more.
+                unsafe { Box::from_raw(ptr::from_ref(record).cast_mut()) }
+            });
+            BEFORE.set(records.collect());
+        }
+    }
+}
+
+/// A read-side critical section: the objects that a reader found in it stay until the guard drops.
+///
+/// It belongs to the thread that made it. A thread can have 32,766 at once; leaking one leaves the
+/// thread inside the section: then grace periods never end, and memory is kept, not freed early.
+#[derive(Debug)]
+#[must_use = "the read-side section ends when the guard is dropped"]
+pub struct Guard<'a> {
+    /// The section to leave. A guard of a quiescent-state reader leaves nothing.
+    section: Option<Section>,
+    /// Borrows the reader it came from, if any, and stays on its thread.
+    reader: PhantomData<(&'a (), *const ())>,
+}
+
+impl Guard<'_> {
+    /// Makes a guard that leaves the section when it is dropped. Without a section, it stands for
+    /// one that the caller has entered by other means and borrows for as long.
+    ///
+    /// # Safety
+    /// This thread has entered the section, which nothing else leaves; or it is inside of another
+    /// one for as long as the lifetime says.
+    #[inline(always)]
+    pub(crate) unsafe fn of(section: Option<Section>) -> Self {
+        Self {
+            section,
+            reader: PhantomData,
+        }
+    }
+}
+
+impl Drop for Guard<'_> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        if let Some(section) = self.section {
+            // SAFETY: as `of` was promised. What was found in it borrows this guard.
+            unsafe { section.leave() };
+        }
+    }
+}
+
+/// Enters a read-side critical section of this thread. Sections nest.
+///
+/// Never blocks. Allocates only at a thread's first section. Costs a load and a store of the
+/// thread's own memory where `membarrier(2)` works, a full fence more elsewhere.
+///
+/// ```
+/// use fdtable_sync::rcu;
+///
+/// let guard = rcu::read_lock();
+/// // What was published before is safe to read here.
+/// drop(guard);
+/// ```
+#[doc(alias = "rcu_read_lock")]
+#[inline(always)]
+pub fn read_lock() -> Guard<'static> {
+    let record = own_or_nobody();
+    let section = match record.try_enter_plain() {
+        Some(section) => section,
+        None => enter_otherwise(),
+    };
+    // SAFETY: entered above.
+    unsafe { Guard::of(Some(section)) }
+}
+
+/// Enters a section where no plain one can begin.
+#[cold]
+#[inline(never)]
+fn enter_otherwise() -> Section {
+    match own_record() {
+        Some(record) => record.enter_counted(),
+        None => first_section(),
+    }
+}
+
+/// Enters a section, and a [gate](crate::brlock) with it, unless the thread is inside of one.
+#[inline(always)]
+pub(crate) fn enter_brlock(gate: usize) -> Option<Section> {
+    let record = own_record().or_else(first_record)?;
+    record.enter_brlock(gate)
+}
+
+/// As [`enter_brlock`], for a thread that has a record, is in no plain section, and takes no full
+/// fences: without a call.
+#[inline(always)]
+pub(crate) fn enter_brlock_plainly(gate: usize) -> Option<Section> {
+    own_or_nobody().enter_brlock_plainly(gate)
+}
+
+/// Claims the record of a thread that has none, if it can keep one.
+#[cold]
+fn first_record() -> Option<&'static Record> {
+    let section = first_section();
+    // SAFETY: entered above, and nothing was looked at.
+    unsafe { section.leave() };
+    own_record()
+}
+
+/// Enters the first section of a thread: claims its record, or one for this section alone where
+/// the thread can keep none.
+#[cold]
+fn first_section() -> Section {
+    let record = RECORDS.claim();
+    if thread::keep(record) {
+        return record
+            .try_enter_plain()
+            .unwrap_or_else(|| record.enter_counted());
+    }
+    record.begin_counted(TRANSIENT);
+    thread::count_unowned_section(1);
+    Section::counted(record)
+}
+
+/// Returns true if the calling thread is inside a section, as far as can be known.
+pub(crate) fn inside_section() -> bool {
+    inside_read_lock() || thread::unowned_sections() > 0
+}
+
+/// Returns true if the calling thread is inside a section that [`read_lock`] began, as far as can
+/// be known.
+pub(super) fn inside_read_lock() -> bool {
+    own_record().is_some_and(Record::is_inside)
+}
+
+/// Names the calling thread, as far as can be known.
+pub(crate) fn thread_name() -> usize {
+    thread::name()
+}
+
+/// Returns the record that the calling thread keeps, if it keeps one.
+#[inline(always)]
+fn own_record() -> Option<&'static Record> {
+    let record = own_or_nobody();
+    (!ptr::eq(record, nobody())).then_some(record)
+}
+
+/// As [`own_record`], with [`NOBODY`] for none.
+#[inline(always)]
+fn own_or_nobody() -> &'static Record {
+    thread::own_or_nobody()
+}
+
+global! {
+    /// The record of a thread that has none. It has no room for a plain section: so the test for
+    /// that room also finds that the thread has no record. No updater knows it, and no thread
+    /// writes it.
+    pub(super) static NOBODY: Record = Record::new_claimed(NOT_PLAIN);
+}
+
+fn nobody() -> &'static Record {
+    &NOBODY
+}
+
+/// Returns the number of a grace period that a word carries.
+pub(super) fn number_of(word: u64) -> u64 {
+    word & !(NUMBER - 1)
+}
+
+/// The half of a quiescent-state reader that touches its record.
+impl Record {
+    pub(super) fn claim_online() -> &'static Self {
+        let record = RECORDS.claim();
+        record.go_online();
+        record
+    }
+
+    pub(super) fn go_online(&'static self) {
+        // Left by `go_offline`.
+        self.enter_counted();
+        thread::count_unowned_section(1);
+    }
+
+    /// Ends the section of a reader.
+    ///
+    /// # Safety
+    /// The record is the calling thread's reader's, and online; nothing that was found in the
+    /// section is used any more.
+    pub(super) unsafe fn go_offline(&self) {
+        self.leave_counted();
+        thread::count_unowned_section(-1);
+    }
+
+    /// Ends a section and begins the next one with a single store.
+    ///
+    /// # Safety
+    /// As for [`go_offline`](Self::go_offline).
+    pub(super) unsafe fn quiesce(&self) {
+        // (D) of the old section, and (A) and (B) of the new one.
+        self.begin_counted(0);
+    }
+
+    /// Gives the record of a reader to others.
+    ///
+    /// # Safety
+    /// It is the calling thread's reader's, and offline; the reader does not use it any more.
+    pub(super) unsafe fn retire(&self) {
+        self.unclaim();
+    }
+
+    /// Returns a guard for the section that the reader is in.
+    ///
+    /// # Safety
+    /// The record is the calling thread's, and stays online for as long as it is borrowed.
+    pub(super) unsafe fn borrow_online(&self) -> Guard<'_> {
+        // SAFETY: as the caller promises.
+        unsafe { Guard::of(None) }
+    }
+}
+
+/// The thread's own state.
+#[cfg(any(feature = "std", loom))]
+mod thread {
+    use super::{Record, nobody};
+    use core::cell::Cell;
+
+    #[cfg(loom)]
+    use loom::thread_local;
+    #[cfg(not(loom))]
+    use std::thread_local;
+
+    #[cfg(not(loom))]
+    thread_local! {
+        // No destructor, so reading it is one load; `RETURN` takes the record back.
+        static RECORD: Cell<&'static Record> = const { Cell::new(&super::NOBODY) };
+        static UNOWNED: Cell<isize> = const { Cell::new(0) };
+        static RETURN: Return = const { Return(Cell::new(None)) };
+    }
+    #[cfg(loom)]
+    thread_local! {
+        static RECORD: Cell<&'static Record> = Cell::new(nobody());
+        static UNOWNED: Cell<isize> = Cell::new(0);
+        static RETURN: Return = Return(Cell::new(None));
+    }
+
+    /// Releases the thread's record when the thread ends.
+    struct Return(Cell<Option<&'static Record>>);
+
+    impl Drop for Return {
+        fn drop(&mut self) {
+            // A model that failed is gone when its threads are cleared away.
+            #[cfg(loom)]
+            if std::thread::panicking() {
+                return;
+            }
+            let Some(record) = self.0.take() else {
+                return;
+            };
+            // A thread that still has a guard, or leaked one, keeps its record.
+            if !record.is_in_use() {
+                // Sections that begin after this one claim a record each.
+                forget_own_record();
+                record.unclaim();
+            }
+        }
+    }
+
+    #[inline(always)]
+    pub(super) fn own_or_nobody() -> &'static Record {
+        RECORD.try_with(Cell::get).unwrap_or_else(|_| nobody())
+    }
+
+    /// Names the calling thread, by a nonzero number that no other living thread has. In a child of
+    /// a fork the forking thread keeps its name.
+    pub(in crate::rcu) fn name() -> usize {
+        RECORD
+            .try_with(|own| core::ptr::from_ref(own).addr())
+            .unwrap_or(1)
+    }
+
+    /// Makes `record` the thread's own until it is [forgotten](forget_own_record), while the thread
+    /// is ending.
+    pub(super) fn lend(record: &'static Record) {
+        let _ = RECORD.try_with(|own| own.set(record));
+    }
+
+    pub(super) fn forget_own_record() {
+        let _ = RECORD.try_with(|own| own.set(nobody()));
+    }
+
+    /// Keeps `record` as the thread's own until the thread ends. Refuses when it is ending.
+    pub(super) fn keep(record: &'static Record) -> bool {
+        RETURN
+            .try_with(|place| {
+                let kept = RECORD.try_with(|own| own.set(record)).is_ok();
+                place.0.set(kept.then_some(record));
+                kept
+            })
+            .unwrap_or(false)
+    }
+
+    /// How many sections of this thread are not on its own record: those of online quiescent-state
+    /// readers, and those that claimed a record each.
+    pub(super) fn unowned_sections() -> isize {
+        UNOWNED.try_with(Cell::get).unwrap_or(0)
+    }
+
+    pub(super) fn count_unowned_section(change: isize) {
+        let _ = UNOWNED.try_with(|count| count.set(count.get() + change));
+    }
+}
+
+/// Without thread locals the library knows nothing of its caller: each section claims a record.
+#[cfg(not(any(feature = "std", loom)))]
+mod thread {
+    use super::Record;
+
+    pub(super) fn own_or_nobody() -> &'static Record {
+        super::nobody()
+    }
+
+    pub(in crate::rcu) fn name() -> usize {
+        0
+    }
+
+    pub(super) fn keep(_record: &'static Record) -> bool {
+        false
+    }
+
+    pub(super) fn unowned_sections() -> isize {
+        0
+    }
+
+    pub(super) fn count_unowned_section(_change: isize) {}
+}
