@@ -78,7 +78,7 @@ pub mod leaf;
 mod node;
 mod search;
 mod share;
-pub mod slot;
+mod slot;
 
 pub(crate) use node::NodeHead;
 use node::{Erased, OwnerId, interior, leaf};

@@ -231,7 +231,7 @@ pub(super) const TABLE: &[Structural] = &[
     Structural {
         name: "revival-without-a-hold",
         file: "sync/src/refcount.rs",
-        model: "objects::radix::slot::loom::a_get_meets_the_last_put",
+        model: "objects::radix::loom::a_get_meets_the_last_put",
         changes: &[
             (r"self.0.fetch_add(HOLD, Relaxed);", ""),
             (

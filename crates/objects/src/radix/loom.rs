@@ -10,6 +10,7 @@ use fdtable_sync::fallible::OutOfMemory;
 use fdtable_sync::model::Preemptions::{self, Any, AtMost};
 use fdtable_sync::model::{JoinHandle, explore, join, spawn};
 use fdtable_sync::platform::Arc;
+use fdtable_sync::platform::atomic::AtomicBool;
 use fdtable_sync::rcu::read_lock;
 
 /// A state that the checker watches: how often its leaf was written. Its end is a write too.
@@ -129,6 +130,122 @@ fn share_keeping(tree: &Sample, kept: Option<usize>) -> Sample {
 fn remove(tree: &Sample, index: usize) {
     let removed = tree.lock().remove_if(index, |_| true);
     drop(removed.expect("there is memory"));
+}
+
+/// A borrowed object that is freed inside the section.
+#[test]
+fn a_borrow_meets_a_close() {
+    explore(AtMost(3), || {
+        let fates = Fates::default();
+        let tree = tree(&fates, &[0]);
+        let borrower = thread(&tree, |tree| borrow(tree, 0));
+        close(&tree, 0);
+        join(borrower);
+        fates.check(1);
+    });
+}
+
+/// A reference to an object that is released or freed; a count that is read after its object was
+/// freed.
+#[test]
+fn a_get_meets_the_last_put() {
+    explore(AtMost(3), || {
+        let fates = Fates::default();
+        let tree = tree(&fates, &[0]);
+        let getter = thread(&tree, |tree| get(tree, 0));
+        close(&tree, 0);
+        join(getter);
+        fates.check(1);
+    });
+}
+
+/// The same with two that may revive the object, one after the other or one for the other.
+#[test]
+fn two_gets_meet_the_last_put() {
+    explore(AtMost(2), || {
+        let fates = Fates::default();
+        let tree = tree(&fates, &[0]);
+        let getters = [0; 2].map(|number| thread(&tree, move |tree| get(tree, number)));
+        close(&tree, 0);
+        getters.into_iter().for_each(join);
+        fates.check(1);
+    });
+}
+
+fn an_open_meets_a_reader(read: fn(&Sample, usize)) {
+    explore(AtMost(3), move || {
+        let fates = Fates::default();
+        let tree = tree(&fates, &[]);
+        let reader = thread(&tree, move |tree| read(tree, 0));
+        open(&tree, 0, fates.object());
+        join(reader);
+        close(&tree, 0);
+        fates.check(1);
+    });
+}
+
+/// An object of which a reader sees the pointer and not yet the rest.
+#[test]
+fn an_opened_object_is_complete() {
+    an_open_meets_a_reader(borrow);
+}
+
+/// The same for a reader that takes a reference.
+#[test]
+fn an_opened_object_can_be_kept() {
+    an_open_meets_a_reader(get);
+}
+
+/// A lookup that finds nothing at a number that is always open, or an object that is not complete.
+#[test]
+fn a_get_meets_a_replacement() {
+    explore(AtMost(3), || {
+        let fates = Fates::default();
+        let tree = tree(&fates, &[0]);
+        let getter = thread(&tree, |tree| find(tree, 0));
+        let replaced = {
+            let structure = tree.lock();
+            let mut leaf = structure
+                .lock_leaf(0)
+                .expect("the first leaf is always owned");
+            leaf.exchange(0, Some(fates.object()))
+        };
+        drop(replaced);
+        join(getter);
+        close(&tree, 0);
+        fates.check(2);
+    });
+}
+
+/// A revocation that a reader knows to be over, of an object whose last reference goes while the
+/// reader has it borrowed, and beside the end of another revoked object.
+#[test]
+fn a_reader_that_knows_of_a_revocation_finds_the_object_revoked() {
+    explore(AtMost(2), || {
+        let fates = Fates::default();
+        let other = fates.object();
+        Ref::revoke(&other);
+        let tree = tree(&fates, &[0]);
+        let over = Arc::new(AtomicBool::new(false));
+        let reader = thread(&tree, {
+            let over = over.clone();
+            move |tree| {
+                let section = read_lock();
+                let found = tree.borrow(0, &section);
+                if over.load(Acquire) {
+                    assert!(found.is_none_or(Borrowed::is_revoked), "it was revoked");
+                }
+            }
+        });
+        drop(other);
+        let object = tree.get(0, &read_lock()).expect("it is open");
+        Ref::revoke(&object);
+        over.store(true, Release);
+        drop(object);
+        close(&tree, 0);
+        join(reader);
+        fates.check(2);
+    });
 }
 
 /// A leaf that cannot be found while a root comes above it, or through a root that is not
