@@ -213,6 +213,7 @@ fn guards_in_a_wrong_order_are_counted_wrong_and_no_worse() {
 /// A thread that ends no longer has its own record when its last destructors run.
 #[test]
 fn a_thread_that_is_ending_enters_and_is_waited_for() {
+    static HAS_ENTERED: AtomicBool = AtomicBool::new(false);
     static INSIDE: AtomicBool = AtomicBool::new(false);
     struct Late;
     impl Drop for Late {
@@ -221,6 +222,7 @@ fn a_thread_that_is_ending_enters_and_is_waited_for() {
             let inner = enter();
             let section = rcu::read_lock();
             INSIDE.store(true, Ordering::SeqCst);
+            HAS_ENTERED.store(true, Ordering::SeqCst);
             thread::sleep(Duration::from_millis(20));
             drop((section, inner));
             INSIDE.store(false, Ordering::SeqCst);
@@ -234,7 +236,8 @@ fn a_thread_that_is_ending_enters_and_is_waited_for() {
         LATE.with(|late| assert!(late.set(Late).is_ok()));
         drop(enter());
     });
-    while !INSIDE.load(Ordering::SeqCst) {
+    // It stays set, also where this thread runs too late to find the other one inside.
+    while !HAS_ENTERED.load(Ordering::SeqCst) {
         thread::yield_now();
     }
     freeze();
