@@ -166,6 +166,7 @@ impl From<OutOfMemory> for NoPlace {
 ///
 /// ```
 /// use fdtable_objects::{object::Ref, slot_map::SlotMap};
+/// use fdtable_sync::rcu;
 ///
 /// let pool = SlotMap::new(100);
 /// let old = pool.insert(Ref::new("old")).expect("there is room");
