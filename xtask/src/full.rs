@@ -217,8 +217,8 @@ fn properties() -> Result<Verdict> {
         "-p fdtable-slab -p fdtable-objects --lib histories",
         "-p fdtable --test against_oracle --test against_host",
         "-p fdtable --test private_against_map --test quarantine",
-        "-p fdtable-vfs --test events_against_host --test locks_against_host",
-        "-p fdtable-vfs --test sockets_against_host --lib",
+        "-p fdtable-vfs --test system_calls against_host",
+        "-p fdtable-vfs --lib",
     ];
     all(suites.map(|suite| {
         let process = cargo("properties", "test --profile ci --no-fail-fast").words(suite);

@@ -1,5 +1,8 @@
 //! Random histories of calls on paths, here and in a directory of the host. Every call must have
 //! the same outcome, with the same errno.
+//!
+//! It is alone in its process, whose umask and limit of descriptors it changes.
+
 #![cfg(target_os = "linux")]
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};

@@ -1,5 +1,7 @@
 //! The system calls of a process, through the table of descriptors.
 
+#[cfg(target_os = "linux")]
+mod against_host;
 mod attributes;
 mod call;
 mod clones;

@@ -1,7 +1,5 @@
 //! The boundary to C: invalid pointers, descriptors and flags; host files beside our files;
 //! blocking calls, host forks and small stacks.
-//!
-//! All tests share one process, so none depends on the value of a descriptor.
 
 #![allow(clippy::multiple_unsafe_ops_per_block)] // A test's promises hold for all of its calls.
 

@@ -10,19 +10,12 @@
 //! $ FDTABLE_BLESS=1 cargo test -p fdtable-posix --test c_programs the_table
 //! ```
 
-#[path = "c_programs/compile.rs"]
 mod compile;
-#[path = "c_programs/differences.rs"]
 mod differences;
-#[path = "c_programs/freed.rs"]
 mod freed;
-#[path = "c_programs/line.rs"]
 mod line;
-#[path = "c_programs/names.rs"]
 mod names;
-#[path = "c_programs/program.rs"]
 mod program;
-#[path = "c_programs/table.rs"]
 mod table;
 
 use std::collections::BTreeSet;

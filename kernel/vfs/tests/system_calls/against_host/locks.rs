@@ -4,8 +4,6 @@
 //! It compares locks of open files, of which one process can have several. Locks of processes use
 //! the same list here.
 
-#![cfg(target_os = "linux")]
-
 use std::fs::File;
 use std::os::fd::AsFd;
 
