@@ -54,6 +54,10 @@ pub use process::{
 #[doc = include_str!("../README.md")]
 struct Readme;
 
+#[cfg(doctest)]
+#[doc = include_str!("../../README.md")]
+struct ReadmeOfBoth;
+
 #[cfg(test)]
 #[path = "../tests/system_calls/call.rs"]
 mod call;

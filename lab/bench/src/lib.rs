@@ -1,7 +1,7 @@
 //! The laboratory: experiments that compare `fdtable` with the tables that it replaces.
 //!
-//! The README of this crate says how to run an experiment, read its report, and add one. Read the
-//! code in this order:
+//! `lab/README.md` says how to run an experiment, read its report, and add one. Read the code in
+//! this order:
 //!
 //! 1. [`experiment`]: the trait of an experiment, and how one is run.
 //! 2. [`table`]: the trait through which the same workload runs on every table.
