@@ -16,13 +16,13 @@ pub(crate) use global::{alloc, free};
 #[cfg(not(feature = "slab"))]
 mod global {
     use alloc::alloc::{Layout, alloc as global_alloc, dealloc};
-    use core::ptr::NonNull;
+    use core::ptr::{self, NonNull};
 
     /// Takes memory for a layout. `None` if there is none.
     #[inline]
     pub(crate) fn alloc(layout: Layout) -> Option<NonNull<u8>> {
         if layout.size() == 0 {
-            return Some(layout.dangling_ptr());
+            return NonNull::new(ptr::without_provenance_mut(layout.align()));
         }
         // SAFETY: the size is not zero.
         NonNull::new(unsafe { global_alloc(layout) })

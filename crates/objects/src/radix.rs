@@ -55,10 +55,10 @@
 
 use core::cell::Cell;
 use core::fmt;
-use core::hint::cold_path;
 use core::marker::PhantomData;
 use core::ops::{Deref, DerefMut};
 use core::ptr::{self, NonNull};
+use fdtable_sync::hint::cold_path;
 
 use crate::object::{Borrowed, Ref};
 use crate::radix::leaf::{Leaf, LeafGuard, LeafRef, LeafState};

@@ -9,7 +9,7 @@
 //! [chosen](super::backing), it is never made, and every class is then like a size that has none.
 
 use alloc::alloc::{Layout, alloc as global_alloc, dealloc};
-use core::ptr::NonNull;
+use core::ptr::{self, NonNull};
 
 use super::backing::{self, Backing};
 use super::cache::{Callbacks, Plan, RawCache};
@@ -108,7 +108,7 @@ fn alloc_without_cache(class: usize, layout: Layout) -> Option<NonNull<u8>> {
 #[inline]
 fn alloc_alone(layout: Layout) -> Option<NonNull<u8>> {
     if layout.size() == 0 {
-        return Some(layout.dangling_ptr());
+        return NonNull::new(ptr::without_provenance_mut(layout.align()));
     }
     // SAFETY: the size is not zero.
     NonNull::new(unsafe { global_alloc(layout) })

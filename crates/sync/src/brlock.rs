@@ -24,7 +24,7 @@
 //! kernel calls this a *big-reader lock*; here the fence is moved from the reader to the writer, as
 //! in its `percpu_rw_semaphore`.
 
-use core::hint::cold_path;
+use crate::hint::cold_path;
 use core::marker::PhantomData;
 use core::ptr;
 

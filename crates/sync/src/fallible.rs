@@ -91,6 +91,9 @@ impl<T> OnceBox<T> {
 
     /// Returns the value, and makes it if it is not there. If two threads make it at once, one of
     /// the values is dropped.
+    ///
+    /// # Errors
+    /// [`OutOfMemory`] if `make` returns it, or if there is no memory for the value.
     pub fn get_or_try_init(
         &self,
         make: impl FnOnce() -> Result<T, OutOfMemory>,
@@ -115,6 +118,12 @@ impl<T> OnceBox<T> {
         };
         // SAFETY: a box that was leaked and stays as long as `self`.
         Ok(unsafe { &*value })
+    }
+}
+
+impl<T> Default for OnceBox<T> {
+    fn default() -> Self {
+        Self::new()
     }
 }
 

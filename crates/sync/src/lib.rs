@@ -10,7 +10,7 @@
 //! 5. [`percpu`] data, and [`lglock`](mod@lglock): a lock in parts, one for each CPU.
 //! 6. [`freezer`](mod@freezer) and [`host_fork`]: how all of it continues in a child of the host
 //!    process.
-//! 7. [`bitmap`], [`fallible`] allocation and [`unwind`], which the others use.
+//! 7. [`bitmap`], [`fallible`] allocation, [`unwind`] and [`hint`], which the others use.
 //!
 //! With `--cfg loom` the same source runs under the model checker `loom`: [`platform`] is the only
 //! module that differs.
@@ -25,6 +25,7 @@ pub mod fallible;
 pub mod fence;
 #[cfg(feature = "std")]
 pub mod freezer;
+pub mod hint;
 #[cfg(feature = "std")]
 pub mod host_fork;
 pub mod lglock;

@@ -239,7 +239,13 @@ impl<T> PerCpu<T> {
         Self::try_with_copies(copies(), make)
     }
 
-    /// Makes the given number of copies, a power of two, as [`try_new`](Self::try_new) does.
+    /// Makes the given number of copies, as [`try_new`](Self::try_new) does.
+    ///
+    /// # Errors
+    /// [`OutOfMemory`] if there is no memory for the copies.
+    ///
+    /// # Panics
+    /// If `count` is not a power of two.
     pub fn try_with_copies(
         count: usize,
         make: impl FnMut(usize) -> T,
@@ -255,6 +261,9 @@ impl<T> PerCpu<T> {
     }
 
     /// Makes one copy, which all CPUs share.
+    ///
+    /// # Errors
+    /// [`OutOfMemory`] if there is no memory for the copy.
     pub fn try_one(value: T) -> Result<Self, OutOfMemory> {
         let copy: Box<[_; 1]> = try_box([CachePadded::new(value)])?;
         Ok(Self { copies: copy })

@@ -53,6 +53,10 @@ impl<T> MutexGuard<'_, T> {
     /// A thread that only released and took the lock would keep it: the others look for it too
     /// rarely to find it free. With `std` the lock is handed to a thread that sleeps on it. Without
     /// `std` it is free briefly.
+    #[allow(
+        clippy::missing_panics_doc,
+        reason = "only this function takes the inner guard away, and it puts it back"
+    )]
     pub fn let_others(&mut self) {
         #[cfg(all(not(loom), feature = "std"))]
         parking_lot::MutexGuard::bump(self.raw.as_mut().expect(HELD));

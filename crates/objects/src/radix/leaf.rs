@@ -26,9 +26,9 @@
 //! closer there.
 
 use core::cell::UnsafeCell;
-use core::hint::cold_path;
 use core::mem::ManuallyDrop;
 use core::ops::Deref;
+use fdtable_sync::hint::cold_path;
 
 use crate::object::{Borrowed, Ref};
 use crate::radix::NodeHead;

@@ -10,7 +10,7 @@ pub(crate) use freezer::{await_turn_outside, enter_freezer, leave_freezer, step_
 #[cfg(all(test, loom))]
 pub(crate) use freezer::{enter_freezer_lent, interrupt_entry};
 
-use core::hint::cold_path;
+use crate::hint::cold_path;
 use core::marker::PhantomData;
 use core::ptr::{self, NonNull};
 use core::sync::atomic::AtomicUsize as Unmodelled;
