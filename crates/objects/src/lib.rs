@@ -12,6 +12,7 @@
 //! Objects and nodes are in slabs, or with the feature `slab` off in the global allocator.
 
 #![cfg_attr(not(feature = "std"), no_std)]
+#![cfg_attr(docsrs, feature(doc_cfg))]
 
 extern crate alloc;
 

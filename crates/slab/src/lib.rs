@@ -59,6 +59,7 @@
 //! must not race with the writer of a new object there: their type ensures that, by atomics.
 
 #![cfg_attr(not(feature = "std"), no_std)]
+#![cfg_attr(docsrs, feature(doc_cfg))]
 
 extern crate alloc;
 
