@@ -5,6 +5,7 @@ use crate::loom::Exploration;
 use crate::process::{End, Process};
 use crate::steps::{AfterFailure, Steps, Verdict};
 use crate::tally::Tally;
+use crate::toolchain::check_oldest;
 use crate::{Result, layers, no_arguments, tidy};
 
 pub(crate) fn run(arguments: &[String]) -> Result {
@@ -13,12 +14,17 @@ pub(crate) fn run(arguments: &[String]) -> Result {
     steps.step("format", || {
         Process::cargo("fmt").words("--all --check").run()
     })?;
+    steps.step("the lock file has every dependency", || {
+        let metadata = Process::cargo("metadata").words("--locked --format-version 1");
+        metadata.read().map(drop)
+    })?;
     steps.step(
         "layers: no unsafe and no ordering above the lowest crates",
         layers::check,
     )?;
     steps.step("style: comments, documents, subjects", tidy::check)?;
     steps.step("lints", lints)?;
+    steps.judge("the library with its oldest Rust", || check_oldest(None))?;
     steps.step("documentation", documentation)?;
     steps.judge("models", || Exploration::default().explore())?;
     steps.step("conflicts: those on the list and no others", conflicts)?;

@@ -10,7 +10,7 @@ use std::time::Duration;
 use crate::loom::Exploration;
 use crate::process::{End, Process};
 use crate::steps::{AfterFailure, Steps, Verdict};
-use crate::{COMMANDS, Result, programs, root, source};
+use crate::{COMMANDS, Result, programs, root, source, toolchain};
 
 struct Step {
     name: &'static str,
@@ -71,8 +71,8 @@ const STEPS: &[Step] = &[
     },
     Step {
         name: "oldest-rust",
-        summary: "a build by the `rust-version` of Cargo.toml",
-        run: oldest,
+        summary: "the library, by the `rust-version` of its crates",
+        run: oldest_rust,
     },
     Step {
         name: "programs",
@@ -232,7 +232,7 @@ fn properties() -> Result<Verdict> {
 /// Files and nodes are in the global allocator, of which the sanitizer knows what is given out;
 /// slabs would hide a use after free from it.
 fn leaks() -> Result<Verdict> {
-    let Some(nightly) = toolchain("nightly")? else {
+    let Some(nightly) = toolchain::installed("nightly") else {
         return Ok(Verdict::Skipped("there is no nightly toolchain".to_owned()));
     };
     let sanitized = |leaks: &str| {
@@ -298,42 +298,14 @@ fn bare_metal() -> Result<Verdict> {
     Ok(verdict)
 }
 
-fn oldest() -> Result<Verdict> {
-    let manifest = source::read(&root().join("Cargo.toml"))?;
-    let version = manifest
-        .lines()
-        .find_map(|line| line.strip_prefix("rust-version = "));
-    let version = version
-        .ok_or("Cargo.toml has no rust-version")?
-        .trim_matches('"')
-        .to_owned();
-    let Some(toolchain) = toolchain(&version)? else {
-        return Ok(Verdict::Skipped(format!("there is no toolchain {version}")));
-    };
-    let check = cargo(
-        "oldest-rust",
-        &format!("+{toolchain} check --workspace --all-targets"),
-    );
-    all([check.env("CARGO_TARGET_DIR", root().join("target/oldest-rust"))])
+fn oldest_rust() -> Result<Verdict> {
+    toolchain::check_oldest(Some(&log_of("oldest-rust")))
 }
 
 fn others() -> Result<Verdict> {
     all(programs::all()
         .into_iter()
         .map(|program| program.log(log_of("programs")).quiet()))
-}
-
-/// The installed toolchain of that channel or version.
-fn toolchain(version: &str) -> Result<Option<String>> {
-    let list = Process::new("rustup").words("toolchain list").read()?;
-    let names = list
-        .lines()
-        .filter_map(|line| line.split_whitespace().next());
-    let is_wanted = |name: &&str| {
-        let rest = name.strip_prefix(version);
-        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(['-', '.']))
-    };
-    Ok(names.filter(is_wanted).map(str::to_owned).next())
 }
 
 #[cfg(test)]

@@ -11,6 +11,7 @@ use std::process::ExitCode;
 mod check;
 mod full;
 mod layers;
+mod library;
 mod loom;
 mod mutate;
 mod pool;
@@ -20,6 +21,7 @@ mod source;
 mod steps;
 mod tally;
 mod tidy;
+mod toolchain;
 
 /// The result of a chore; the error says what failed, for a person to read.
 type Result<T = ()> = std::result::Result<T, Box<dyn Error + Send + Sync>>;

@@ -9,8 +9,9 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use super::{Outcome, judge, loom};
+use crate::Result;
+use crate::library::{self, CRATES, LockFile};
 use crate::process::{Process, test_binaries};
-use crate::{Result, root};
 
 /// A model is given this long; the longest takes a fifth of it on the source as it is.
 const LIMIT: Duration = Duration::from_secs(180);
@@ -26,15 +27,7 @@ pub(super) struct Structural {
     changes: &'static [(&'static str, &'static str)],
 }
 
-/// The crates that are copied, and their packages.
-const CRATES: [(&str, &str); 4] = [
-    ("sync", "fdtable-sync"),
-    ("slab", "fdtable-slab"),
-    ("objects", "fdtable-objects"),
-    ("fdtable", "fdtable"),
-];
-
-/// A copy of some crates in a workspace of its own.
+/// A copy of the library in a workspace of its own.
 pub(super) struct Copy {
     workspace: PathBuf,
     target: PathBuf,
@@ -47,30 +40,7 @@ impl Copy {
             workspace: directory.join("workspace"),
             target: directory.join("target"),
         };
-        if copy.workspace.exists() {
-            fs::remove_dir_all(&copy.workspace)?;
-        }
-        let manifest = fs::read_to_string(root().join("Cargo.toml"))?;
-        let members = |line: &str| {
-            if line.starts_with("members = ") {
-                let crates = CRATES.map(|(folder, _)| format!("\"crates/{folder}\""));
-                format!("members = [{}]\n", crates.join(", "))
-            } else if line.starts_with("default-members = ") {
-                String::new()
-            } else {
-                format!("{line}\n")
-            }
-        };
-        let manifest: String = manifest.lines().map(members).collect();
-        for (folder, _) in CRATES {
-            let folder = Path::new("crates").join(folder);
-            copy_all(&root().join(&folder), &copy.workspace.join(folder))?;
-        }
-        fs::write(copy.workspace.join("Cargo.toml"), manifest)?;
-        let lock = root().join("Cargo.lock");
-        if lock.exists() {
-            fs::copy(lock, copy.workspace.join("Cargo.lock"))?;
-        }
+        library::copy_to(&copy.workspace, LockFile::Copied)?;
         Ok(copy)
     }
 
@@ -133,21 +103,6 @@ impl Structural {
         }
         Ok(source)
     }
-}
-
-/// Copies a directory with everything in it.
-fn copy_all(from: &Path, to: &Path) -> Result {
-    fs::create_dir_all(to)?;
-    for entry in fs::read_dir(from)? {
-        let entry = entry?;
-        let to = to.join(entry.file_name());
-        if entry.file_type()?.is_dir() {
-            copy_all(&entry.path(), &to)?;
-        } else {
-            fs::copy(entry.path(), to)?;
-        }
-    }
-    Ok(())
 }
 
 /// The table.
@@ -723,7 +678,7 @@ mod tests {
     #[test]
     fn every_text_of_the_table_is_once_in_its_file() {
         for mutation in TABLE {
-            let file = root().join("crates").join(mutation.file);
+            let file = crate::root().join("crates").join(mutation.file);
             let source = fs::read_to_string(file).unwrap();
             let mutated = mutation.apply(&source).unwrap();
             assert_ne!(mutated, source, "{}", mutation.name);
