@@ -8,6 +8,8 @@ use fdtable_bench::open_files::OpenFiles;
 use fdtable_bench::report::Report;
 use serde_json::Value;
 
+use crate::alone::alone;
+
 const PER_CPU: &str = "fdtable, a list for each CPU";
 const ONE_LIST: &str = "fdtable, one list under one lock";
 const NO_LIST: &str = "floor: on no list";
@@ -41,6 +43,9 @@ fn count(report: &Report, wanted: &[(&str, &str)]) -> usize {
 
 #[test]
 fn a_tiny_run_has_lists_layers_and_workloads_of_every_subject() {
+    if !alone("open_files::a_tiny_run_has_lists_layers_and_workloads_of_every_subject") {
+        return;
+    }
     let name = format!("fdtable-loadfile-{}", std::process::id());
     let path = std::env::temp_dir().join(name);
     std::fs::write(&path, MORNING).unwrap();

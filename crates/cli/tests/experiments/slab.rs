@@ -31,6 +31,7 @@ const CASES: [&str; 7] = [
 
 #[test]
 fn a_tiny_run_has_times_memory_and_colours() {
+    let _turn = crate::turn();
     let tiny = Slab {
         rounds: 1,
         turn_ms: 1,

@@ -5,8 +5,13 @@ use fdtable_bench::experiment::{Experiment, Silent};
 use fdtable_bench::machine::Machine;
 use fdtable_bench::posix::Posix;
 
+use crate::alone::alone;
+
 #[test]
 fn a_tiny_run_has_every_call_on_both_sides() {
+    if !alone("posix::a_tiny_run_has_every_call_on_both_sides") {
+        return;
+    }
     let tiny = Posix {
         rounds: 1,
         calls: 10,

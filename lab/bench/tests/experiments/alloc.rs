@@ -5,6 +5,8 @@ use fdtable_bench::alloc::Alloc;
 use fdtable_bench::experiment::{Experiment, Silent};
 use fdtable_bench::machine::Machine;
 
+use crate::alone::alone;
+
 const GROWN: [&str; 7] = [
     "fdtable, lowest free number",
     "fdtable, any free number",
@@ -17,6 +19,9 @@ const GROWN: [&str; 7] = [
 
 #[test]
 fn a_tiny_run_has_pairs_of_every_subject_and_memory_of_every_table() {
+    if !alone("alloc::a_tiny_run_has_pairs_of_every_subject_and_memory_of_every_table") {
+        return;
+    }
     let tiny = Alloc {
         rounds: 1,
         turn_ms: 1,

@@ -4,8 +4,13 @@ use fdtable_bench::experiment::{Experiment, Silent};
 use fdtable_bench::libmicro::LibMicro;
 use fdtable_bench::machine::Machine;
 
+use crate::alone::alone;
+
 #[test]
 fn a_tiny_run_has_every_call_on_one_thread_and_on_many() {
+    if !alone("libmicro::a_tiny_run_has_every_call_on_one_thread_and_on_many") {
+        return;
+    }
     let tiny = LibMicro {
         rounds: 1,
         turn_ms: 1,

@@ -4,8 +4,13 @@ use fdtable_bench::experiment::{Experiment, Silent};
 use fdtable_bench::machine::Machine;
 use fdtable_bench::sparse::Sparse;
 
+use crate::alone::alone;
+
 #[test]
 fn a_tiny_run_has_time_and_memory_of_every_table() {
+    if !alone("sparse::a_tiny_run_has_time_and_memory_of_every_table") {
+        return;
+    }
     let tiny = Sparse {
         rounds: 1,
         tables: 100,

@@ -4,8 +4,13 @@ use fdtable_bench::experiment::{Experiment, Silent};
 use fdtable_bench::fork::Fork;
 use fdtable_bench::machine::Machine;
 
+use crate::alone::alone;
+
 #[test]
 fn a_tiny_run_has_rows_of_each_step_for_every_table() {
+    if !alone("fork::a_tiny_run_has_rows_of_each_step_for_every_table") {
+        return;
+    }
     let tiny = Fork {
         rounds: 1,
         most: 300,

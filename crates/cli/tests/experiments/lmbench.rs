@@ -24,6 +24,7 @@ const CONFIGURATIONS: [&str; 4] = ["ours", "no_colours", "no_slabs", "plain"];
 
 #[test]
 fn a_tiny_run_has_every_row_in_every_configuration() {
+    let _turn = crate::turn();
     let tiny = Lmbench {
         rounds: 2,
         renewed_after: 1,

@@ -5,8 +5,13 @@ use fdtable_bench::experiment::{Experiment, Silent};
 use fdtable_bench::grow::Grow;
 use fdtable_bench::machine::Machine;
 
+use crate::alone::alone;
+
 #[test]
 fn a_tiny_run_has_a_tail_of_every_subject_in_every_run() {
+    if !alone("grow::a_tiny_run_has_a_tail_of_every_subject_in_every_run") {
+        return;
+    }
     let tiny = Grow {
         rounds: 2,
         most: 300,

@@ -5,6 +5,8 @@ use fdtable_bench::experiment::{Experiment, Silent};
 use fdtable_bench::fd_scale::FdScale;
 use fdtable_bench::machine::Machine;
 
+use crate::alone::alone;
+
 const SUBJECTS: [&str; 6] = [
     "fdtable",
     "fdtable, open of a file",
@@ -16,6 +18,9 @@ const SUBJECTS: [&str; 6] = [
 
 #[test]
 fn a_tiny_run_has_hot_and_cold_rows_for_every_table() {
+    if !alone("fd_scale::a_tiny_run_has_hot_and_cold_rows_for_every_table") {
+        return;
+    }
     let tiny = FdScale {
         most: 20,
         growth_percent: 300,

@@ -10,6 +10,7 @@ const PROGRAM: &str = env!("CARGO_BIN_EXE_fdtable");
 
 #[test]
 fn a_small_run_has_a_profile_of_every_table() {
+    let _turn = crate::turn();
     let small = Chat {
         rooms: 4,
         users: 10,

@@ -4,6 +4,8 @@ use fdtable_bench::experiment::{Experiment, Silent};
 use fdtable_bench::machine::Machine;
 use fdtable_bench::peers::{Peers, SlowBuilds};
 
+use crate::alone::alone;
+
 const TINY: Peers = Peers {
     rounds: 2,
     turn_ms: 1,
@@ -14,6 +16,9 @@ const TINY: Peers = Peers {
 
 #[test]
 fn a_tiny_run_has_every_table_and_every_figure() {
+    if !alone("peers::a_tiny_run_has_every_table_and_every_figure") {
+        return;
+    }
     let report = TINY.measure(Machine::observe(), &Silent).unwrap();
     let of_side = |side| {
         let rows = report.rows.iter().filter(move |row| row["side"] == side);
