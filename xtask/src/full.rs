@@ -75,6 +75,11 @@ const STEPS: &[Step] = &[
         run: oldest_rust,
     },
     Step {
+        name: "jemalloc",
+        summary: "lints and tests with the rival heap that takes minutes to build",
+        run: jemalloc,
+    },
+    Step {
         name: "programs",
         summary: "programs that others wrote, which are fetched",
         run: others,
@@ -300,6 +305,16 @@ fn bare_metal() -> Result<Verdict> {
 
 fn oldest_rust() -> Result<Verdict> {
     toolchain::check_oldest(Some(&log_of("oldest-rust")))
+}
+
+fn jemalloc() -> Result<Verdict> {
+    let packages = "-p fdtable-bench -p fdtable-cli --features fdtable-cli/jemalloc";
+    let lints = cargo("jemalloc", "clippy").words(packages);
+    let tests = cargo("jemalloc", "test --no-fail-fast").words(packages);
+    all([
+        lints.words("--all-targets -- -D warnings"),
+        tests.words("--lib --test experiments slab"),
+    ])
 }
 
 fn others() -> Result<Verdict> {

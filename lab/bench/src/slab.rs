@@ -7,7 +7,7 @@
 //! # Subjects
 //!
 //! `mimalloc` and `jemalloc` are called directly, without the indirection of a global allocator;
-//! both are built with the defaults of their crates. `Box` is the default of a Rust program.
+//! both are built with the defaults of their crates, `jemalloc` only with the feature of that name. `Box` is the default of a Rust program.
 //! `sharded-slab` and `slab` under a mutex return keys instead of pointers; the former has a first
 //! page of 4,096 objects instead of 32, so that a batch fits in it. The floor allocates nothing,
 //! and shows the cost of the loops: in a handover, the transfer of an object to the other thread.

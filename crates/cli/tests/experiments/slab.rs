@@ -10,9 +10,10 @@ use fdtable_bench::slab::part::{Colouring, Footprint, Part};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_fdtable");
 
-const HEAPS: [&str; 6] = [
+const HEAPS: &[&str] = &[
     "fdtable::slab",
     "mimalloc",
+    #[cfg(feature = "jemalloc")]
     "jemalloc",
     "Box, the C library's heap",
     "sharded-slab",
@@ -43,7 +44,7 @@ fn a_tiny_run_has_times_memory_and_colours() {
         let of = move |row: &&serde_json::Value| row["kind"] == kind && row["subject"] == subject;
         report.rows.iter().filter(of)
     };
-    for subject in HEAPS {
+    for &subject in HEAPS {
         for case in CASES {
             let of_case = rows("time", subject).filter(|row| row["case"] == case);
             assert_eq!(of_case.count(), 2, "{subject}: {case}");

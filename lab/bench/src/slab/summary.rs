@@ -302,6 +302,14 @@ pub(super) fn remarks(rows: &[Row]) -> Vec<String> {
          jemalloc are called without the indirection of a global heap."
             .to_owned(),
     ];
+    let is_timed = |name| samples(rows, name, SMALL, Case::Pair).is_some();
+    if is_timed(OURS) && !is_timed(JEMALLOC) {
+        remarks.push(
+            "jemalloc is not in this program: two minutes of a CPU build it, with \
+             `cargo build --release --features jemalloc`, a C compiler and `make`."
+                .to_owned(),
+        );
+    }
     if footprint(rows, OURS, SMALL).is_none() {
         remarks.push(
             "Memory was not measured: only Linux reports it, in /proc/self/smaps_rollup."
@@ -396,6 +404,15 @@ mod tests {
         assert_eq!(value(&rows, "slab.colour_miss_ratio"), Some(0.25));
         assert_eq!(value(&rows, "slab.colour_time_ratio"), Some(0.5));
         assert_eq!(remarks(&rows).len(), 2);
+    }
+
+    #[test]
+    fn a_heap_that_was_not_built_is_named() {
+        let ours = time(OURS, SMALL, Case::Pair, &[1.0]);
+        let theirs = time(JEMALLOC, SMALL, Case::Pair, &[1.0]);
+        let names = |rows: &[Row]| remarks(rows).iter().any(|it| it.contains("--features"));
+        assert!(names(std::slice::from_ref(&ours)));
+        assert!(!names(&[ours, theirs]));
     }
 
     #[test]
