@@ -13,7 +13,7 @@ use fdtable_objects::free_hint::Notices;
 
 use crate::table::{LeafGuard, Mark, index_of, place_of};
 use crate::tag::check_tag;
-use crate::{Error, FileRef, Files, RawFd};
+use crate::{Error, FdArg, FileRef, Files, RawFd};
 
 impl<T: ?Sized + Send + Sync> Files<T> {
     /// Closes a descriptor. It is free at once, and another open can take it. May wait for the
@@ -26,9 +26,9 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     /// - [`Error::NoMemory`] (ENOMEM) if a part of the table that is shared since a fork cannot be
     ///   copied. The descriptor stays open.
     #[inline]
-    pub fn close(&self, fd: impl Into<RawFd>) -> Result<(), Error> {
+    pub fn close(&self, fd: impl FdArg) -> Result<(), Error> {
         // Most descriptors are the only ones of their file.
-        self.take_out(fd.into(), 0).map(Ref::put_as_last)
+        self.take_out(fd.to_raw(), 0).map(Ref::put_as_last)
     }
 
     /// Closes a descriptor and returns the table's reference. Use it where each close needs the
@@ -37,8 +37,8 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     /// # Errors
     /// EBADF, EPERM and ENOMEM as for [`close`](Self::close).
     #[inline]
-    pub fn take(&self, fd: impl Into<RawFd>) -> Result<FileRef<T>, Error> {
-        self.take_out(fd.into(), 0).map(FileRef)
+    pub fn take(&self, fd: impl FdArg) -> Result<FileRef<T>, Error> {
+        self.take_out(fd.to_raw(), 0).map(FileRef)
     }
 
     /// Closes a descriptor like [`close`](Self::close), and passes its file to `flush`.
@@ -57,12 +57,8 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     /// # Errors
     /// EBADF, EPERM and ENOMEM as for [`close`](Self::close); `flush` has not run.
     #[inline]
-    pub fn close_flushing(
-        &self,
-        fd: impl Into<RawFd>,
-        flush: impl FnOnce(&T),
-    ) -> Result<(), Error> {
-        let file = self.take_out(fd.into(), 0)?;
+    pub fn close_flushing(&self, fd: impl FdArg, flush: impl FnOnce(&T)) -> Result<(), Error> {
+        let file = self.take_out(fd.to_raw(), 0)?;
         flush(&file);
         Ref::put_as_last(file);
         Ok(())
@@ -71,8 +67,8 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     /// Returns true if a descriptor is open and its file is `file`, revoked or not. May wait for
     /// the lock that a close of the descriptor takes. So if the descriptor is closed after this
     /// call, the closing thread sees the caller's earlier writes.
-    pub fn names(&self, fd: impl Into<RawFd>, file: &FileRef<T>) -> bool {
-        let number = index_of(fd.into());
+    pub fn names(&self, fd: impl FdArg, file: &FileRef<T>) -> bool {
+        let number = index_of(fd.to_raw());
         let (index, bit) = place_of(number);
         let is_it = |found: Option<Ref<T>>| found.is_some_and(|it| Ref::ptr_eq(&it, &file.0));
         if let Some(reader) = self.tree.enter()

@@ -8,7 +8,7 @@ use fdtable_objects::object::Ref;
 
 use crate::table::{LeafGuard, LockMode, WriteGuard, index_of, place_of, set_flags, take};
 use crate::tag::check_tag;
-use crate::{Error, Fd, FdFlags, Files, RawFd};
+use crate::{Error, Fd, FdArg, FdFlags, Files, RawFd};
 
 impl<T: ?Sized + Send + Sync> Files<T> {
     /// Duplicates `old` to the lowest free descriptor, with no flags. May wait for the lock, and
@@ -18,8 +18,8 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     /// - [`Error::BadFd`] (EBADF) if `old` is not open.
     /// - [`Error::TooManyFiles`] (EMFILE) if every descriptor below the limit is taken.
     /// - [`Error::NoMemory`] (ENOMEM) if the table cannot grow.
-    pub fn dup(&self, old: impl Into<RawFd>) -> Result<Fd, Error> {
-        let (old, flags) = (old.into(), FdFlags::empty());
+    pub fn dup(&self, old: impl FdArg) -> Result<Fd, Error> {
+        let (old, flags) = (old.to_raw(), FdFlags::empty());
         // Two steps, as POSIX has it, in one section: first the file, then the descriptor.
         let opened = match self.tree.try_enter() {
             Some(reader) => {
@@ -42,15 +42,10 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     /// - [`Error::NoMemory`] (ENOMEM) if the table cannot grow.
     #[doc(alias = "F_DUPFD")]
     #[doc(alias = "F_DUPFD_CLOEXEC")]
-    pub fn dup_from(
-        &self,
-        old: impl Into<RawFd>,
-        min: impl Into<RawFd>,
-        flags: FdFlags,
-    ) -> Result<Fd, Error> {
+    pub fn dup_from(&self, old: impl FdArg, min: impl FdArg, flags: FdFlags) -> Result<Fd, Error> {
         flags.check()?;
-        let file = self.get_even_revoked(old.into())?;
-        let min = Fd::new(min.into()).map_err(|_| Error::InvalidArgument)?;
+        let file = self.get_even_revoked(old.to_raw())?;
+        let min = Fd::new(min.to_raw()).map_err(|_| Error::InvalidArgument)?;
         if min.index() >= self.free_hint.limit() {
             return Err(Error::InvalidArgument);
         }
@@ -69,12 +64,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     /// - [`Error::NotOwner`] (EPERM) if the open descriptor `new` has a [tag](Self::exchange_tag).
     /// - [`Error::NoMemory`] (ENOMEM) if the table cannot grow.
     #[doc(alias = "dup3")]
-    pub fn dup_to(
-        &self,
-        old: impl Into<RawFd>,
-        new: impl Into<RawFd>,
-        flags: FdFlags,
-    ) -> Result<Fd, Error> {
+    pub fn dup_to(&self, old: impl FdArg, new: impl FdArg, flags: FdFlags) -> Result<Fd, Error> {
         self.dup_to_flushing(old, new, flags, |_| ())
     }
 
@@ -85,12 +75,12 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     /// EINVAL, EBADF, EBUSY, EPERM and ENOMEM as for [`dup_to`](Self::dup_to); `flush` has not run.
     pub fn dup_to_flushing(
         &self,
-        old: impl Into<RawFd>,
-        new: impl Into<RawFd>,
+        old: impl FdArg,
+        new: impl FdArg,
         flags: FdFlags,
         flush: impl FnOnce(&T),
     ) -> Result<Fd, Error> {
-        let (old, new) = (old.into(), new.into());
+        let (old, new) = (old.to_raw(), new.to_raw());
         flags.check()?;
         if old == new {
             return Err(Error::InvalidArgument);
@@ -113,11 +103,11 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     #[cfg(feature = "std")]
     pub fn dup_to_waiting(
         &self,
-        old: impl Into<RawFd>,
-        new: impl Into<RawFd>,
+        old: impl FdArg,
+        new: impl FdArg,
         flags: FdFlags,
     ) -> Result<Fd, Error> {
-        let (old, new) = (old.into(), new.into());
+        let (old, new) = (old.to_raw(), new.to_raw());
         loop {
             match self.dup_to(old, new, flags) {
                 Err(Error::Busy) => {
@@ -136,8 +126,8 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     /// # Errors
     /// EBADF, EBUSY, EPERM and ENOMEM as for [`dup_to`](Self::dup_to). Equal descriptors are no
     /// error if they are open.
-    pub fn dup2(&self, old: impl Into<RawFd>, new: impl Into<RawFd>) -> Result<Fd, Error> {
-        let (old, new) = (old.into(), new.into());
+    pub fn dup2(&self, old: impl FdArg, new: impl FdArg) -> Result<Fd, Error> {
+        let (old, new) = (old.to_raw(), new.to_raw());
         if old != new {
             return self.dup_to(old, new, FdFlags::empty());
         }

@@ -86,3 +86,26 @@ impl From<fdtable_sync::fallible::OutOfMemory> for Error {
         Self::NoMemory
     }
 }
+
+/// Converts to the error of the operating system with the same errno, on hosts whose errnos these
+/// are; on others to one that holds the error.
+#[cfg(feature = "std")]
+impl From<Error> for std::io::Error {
+    fn from(error: Error) -> Self {
+        #[cfg(unix)]
+        return Self::from_raw_os_error(error.errno());
+        #[cfg(not(unix))]
+        return Self::other(error);
+    }
+}
+
+#[cfg(all(test, unix, feature = "std"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_of_the_host_has_the_same_errno() {
+        let host = std::io::Error::from(Error::BadFd);
+        assert_eq!(host.raw_os_error(), Some(Error::BadFd.errno()));
+    }
+}

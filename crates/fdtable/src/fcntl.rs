@@ -3,7 +3,7 @@
 use fdtable_sync::rcu;
 
 use crate::table::{flags_in, index_of, place_of, set_flags};
-use crate::{Error, FdFlags, Files, RawFd};
+use crate::{Error, FdArg, FdFlags, Files};
 
 impl<T: ?Sized + Send + Sync> Files<T> {
     /// Returns the flags of a descriptor. Takes no lock, neither blocks nor allocates, and may be
@@ -13,9 +13,9 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     /// # Errors
     /// [`Error::BadFd`] (EBADF) if the descriptor is not open.
     #[doc(alias = "F_GETFD")]
-    pub fn flags(&self, fd: impl Into<RawFd>) -> Result<FdFlags, Error> {
+    pub fn flags(&self, fd: impl FdArg) -> Result<FdFlags, Error> {
         let section = rcu::read_lock();
-        let (index, bit) = place_of(index_of(fd.into()));
+        let (index, bit) = place_of(index_of(fd.to_raw()));
         let leaf = self.tree.leaf(index, &section).ok_or(Error::BadFd)?;
         // A thread that finds the file also finds the flags of its open: they were written before.
         leaf.borrow(bit).ok_or(Error::BadFd)?;
@@ -31,9 +31,9 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     /// - [`Error::NoMemory`] (ENOMEM) if a part of the table that is shared since a fork cannot be
     ///   copied.
     #[doc(alias = "F_SETFD")]
-    pub fn set_flags(&self, fd: impl Into<RawFd>, flags: FdFlags) -> Result<(), Error> {
+    pub fn set_flags(&self, fd: impl FdArg, flags: FdFlags) -> Result<(), Error> {
         flags.check()?;
-        let fd = fd.into();
+        let fd = fd.to_raw();
         let (_, bit) = place_of(index_of(fd));
         self.with_leaf(fd, |leaf| {
             if !leaf.has(bit) {

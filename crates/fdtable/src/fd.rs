@@ -60,6 +60,74 @@ impl Fd {
     }
 }
 
+/// An argument that names a descriptor: an [`Fd`], or a raw descriptor that is not checked yet.
+///
+/// A `u32` above 2^31 - 1 counts as a negative descriptor, as in C. Every operation says which error
+/// it returns for one. Implemented for `i32`, `u32` and [`Fd`] alone: no code of the caller runs
+/// inside a conversion.
+///
+/// ```
+/// use fdtable::{Error, FdFlags, FileRef, Files};
+///
+/// let files = Files::new();
+/// let fd = files.open(FileRef::new("log"), FdFlags::empty())?;
+/// assert!(files.get(fd).is_ok() && files.get(0).is_ok() && files.get(0_u32).is_ok());
+/// assert_eq!(files.get(u32::MAX).unwrap_err(), Error::BadFd);
+/// # Ok::<(), Error>(())
+/// ```
+pub trait FdArg: Copy + sealed::Sealed {
+    /// Returns the descriptor as in C.
+    fn to_raw(self) -> RawFd;
+}
+
+mod sealed {
+    pub trait Sealed {}
+    impl Sealed for super::Fd {}
+    impl Sealed for i32 {}
+    impl Sealed for u32 {}
+}
+
+impl FdArg for Fd {
+    #[inline(always)]
+    fn to_raw(self) -> RawFd {
+        self.raw()
+    }
+}
+
+impl FdArg for i32 {
+    #[inline(always)]
+    fn to_raw(self) -> RawFd {
+        self
+    }
+}
+
+impl FdArg for u32 {
+    #[inline(always)]
+    fn to_raw(self) -> RawFd {
+        self.cast_signed()
+    }
+}
+
+/// Converts an integer type that may be out of range.
+macro_rules! try_from {
+    ($($integer:ty),*) => {$(
+        /// Checks a number.
+        ///
+        /// # Errors
+        /// [`Error::BadFd`] (EBADF) if it is negative, or above [`Fd::MAX`].
+        impl TryFrom<$integer> for Fd {
+            type Error = Error;
+
+            fn try_from(number: $integer) -> Result<Self, Error> {
+                let raw = RawFd::try_from(number).map_err(|_| Error::BadFd)?;
+                Self::new(raw)
+            }
+        }
+    )*};
+}
+
+try_from!(i32, u32, i64, usize);
+
 impl From<Fd> for RawFd {
     fn from(fd: Fd) -> Self {
         fd.raw()
@@ -103,5 +171,34 @@ impl FdFlags {
         } else {
             Err(Error::InvalidArgument)
         }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_from_0_to_the_highest_descriptor_are_descriptors() {
+        let max = i64::from(RawFd::MAX);
+        for number in [0, 1, max] {
+            let fd = Fd::try_from(number).expect("in range");
+            assert_eq!(i64::from(fd.raw()), number);
+            assert_eq!(Fd::try_from(number as usize), Ok(fd));
+            assert_eq!(Fd::try_from(number as u32), Ok(fd));
+        }
+        for number in [-1, i64::MIN, max + 1, i64::MAX] {
+            assert_eq!(Fd::try_from(number), Err(Error::BadFd));
+            assert_eq!(Fd::try_from(number as usize), Err(Error::BadFd));
+        }
+        assert_eq!(Fd::try_from(-1), Err(Error::BadFd));
+        assert_eq!(Fd::try_from(u32::MAX), Err(Error::BadFd));
+    }
+
+    #[test]
+    fn a_number_above_all_descriptors_is_negative_as_an_argument() {
+        assert_eq!(RawFd::MAX.unsigned_abs().to_raw(), RawFd::MAX);
+        assert_eq!((RawFd::MAX.unsigned_abs() + 1).to_raw(), RawFd::MIN);
+        assert_eq!(u32::MAX.to_raw(), -1);
     }
 }

@@ -7,8 +7,8 @@ use fdtable_objects::radix::leaf::bits_of;
 use fdtable_sync::rcu;
 use fdtable_objects::free_hint::FreeHint;
 
-use crate::table::{MAX_LIMIT, TableState, Tree, mask};
-use crate::{Fd, RawFd};
+use crate::table::{MAX_LIMIT, TableState, Tree, index_of, mask};
+use crate::{Fd, FdArg};
 
 /// The descriptors of one process.
 ///
@@ -91,8 +91,8 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         taken
     }
 
-    /// Finds the lowest open descriptor that is `from` or more; a negative `from` counts as 0.
-    /// Takes no lock, neither blocks nor allocates, and may be called inside a read-side section. A
+    /// Finds the lowest open descriptor that is `from` or more; none is if `from` is
+    /// negative. Takes no lock, neither blocks nor allocates, and may be called inside a read-side section. A
     /// descriptor that is opened or closed meanwhile may be found or not.
     ///
     /// ```
@@ -112,9 +112,8 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     /// assert_eq!(open, [0, 2]);
     /// # Ok::<(), fdtable::Error>(())
     /// ```
-    pub fn next_open(&self, from: impl Into<RawFd>) -> Option<Fd> {
-        let from = Fd::new(from.into().max(0)).ok()?;
-        self.next_open_at(from.index())
+    pub fn next_open(&self, from: impl FdArg) -> Option<Fd> {
+        self.next_open_at(index_of(from.to_raw()))
     }
 
     /// Finds the lowest open descriptor whose index is `from` or more.
@@ -201,42 +200,5 @@ impl Drop for TableEnd {
             // Inside a section or a callback, a later call runs them.
             let _ = rcu::try_barrier();
         }
-    }
-}
-
-#[cfg(all(test, not(loom)))]
-mod tests {
-    use super::*;
-    use crate::{FdFlags, FileRef};
-
-    /// An argument whose conversion calls its table, as a caller's own type may.
-    struct Asking<'f>(&'f Files<u32>, RawFd);
-
-    impl From<Asking<'_>> for RawFd {
-        fn from(asking: Asking<'_>) -> Self {
-            let _ = asking.0.open_count();
-            asking.1
-        }
-    }
-
-    #[test]
-    fn no_caller_code_runs_under_the_lock() {
-        let files = Files::new();
-        let fd = files
-            .open(FileRef::new(7), FdFlags::empty())
-            .expect("a descriptor is free")
-            .raw();
-        files
-            .set_flags(Asking(&files, fd), FdFlags::CLOEXEC)
-            .expect("open");
-        drop(
-            files
-                .reserve_from(Asking(&files, 5), FdFlags::empty())
-                .expect("free"),
-        );
-        files
-            .dup_to(Asking(&files, fd), Asking(&files, 9), FdFlags::empty())
-            .expect("free");
-        files.close(Asking(&files, 9)).expect("open");
     }
 }

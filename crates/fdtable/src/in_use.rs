@@ -17,7 +17,7 @@ use fdtable_sync::unwind;
 
 use crate::close::take_file;
 use crate::table::{WriteGuard, place_of};
-use crate::{Error, Fd, FileRef, Files, RawFd};
+use crate::{Error, Fd, FdArg, FileRef, Files, RawFd};
 
 /// A registered use of a descriptor. It ends when this is dropped.
 ///
@@ -42,8 +42,8 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     /// - [`Error::BadFd`] (EBADF) if the descriptor is not open.
     /// - [`Error::Revoked`] (EIO) if the file was [revoked](FileRef::revoke).
     /// - [`Error::NoMemory`] (ENOMEM) if there is no memory to count the use.
-    pub fn begin_use(&self, fd: impl Into<RawFd>) -> Result<InUse<'_, T>, Error> {
-        let fd = Fd::new(fd.into())?;
+    pub fn begin_use(&self, fd: impl FdArg) -> Result<InUse<'_, T>, Error> {
+        let fd = Fd::new(fd.to_raw())?;
         let mut writer = self.tree.lock();
         let file = self.get_even_revoked(fd.raw())?;
         if FileRef::is_revoked(&file) {
@@ -84,8 +84,8 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     ///   for [`close`](Self::close); the descriptor stays open.
     /// - [`Error::NoMemory`] (ENOMEM) also if there is no memory to wait; the descriptor is closed
     ///   then, as by `close`.
-    pub fn close_and_wait(&self, fd: impl Into<RawFd>) -> Result<(), Error> {
-        let (fd, file) = self.close_to_reserved(fd.into())?;
+    pub fn close_and_wait(&self, fd: impl FdArg) -> Result<(), Error> {
+        let (fd, file) = self.close_to_reserved(fd.to_raw())?;
         let waited = self.wait(|table, writer| Ok(table.is_unused(writer, fd).then_some(())));
         self.unreserve_closed(fd);
         drop(FileRef(file));

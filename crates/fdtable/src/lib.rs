@@ -91,7 +91,7 @@ pub use fdtable_sync::rcu;
 
 pub use close_range::{CloseRangeFlags, Closed};
 pub use error::Error;
-pub use fd::{Fd, FdFlags, RawFd};
+pub use fd::{Fd, FdArg, FdFlags, RawFd};
 pub use file::{BorrowedFile, End, FileRef};
 pub use files::Files;
 #[cfg(feature = "std")]

@@ -10,7 +10,7 @@ use fdtable_sync::bitmap::BITS;
 
 use crate::rcu::{self, Guard};
 use crate::table::{LeafRef, index_of, place_of};
-use crate::{BorrowedFile, Error, FileRef, Files, RawFd};
+use crate::{BorrowedFile, Error, FdArg, FileRef, Files, RawFd};
 
 impl<T: ?Sized + Send + Sync> Files<T> {
     /// Finds the file of a descriptor and takes a reference, which outlives the descriptor. Costs
@@ -23,8 +23,8 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     /// - [`Error::Revoked`] (EIO) if the file was [revoked](FileRef::revoke).
     #[doc(alias = "fget")]
     #[inline]
-    pub fn get(&self, fd: impl Into<RawFd>) -> Result<FileRef<T>, Error> {
-        self.get_even_revoked(fd.into())?.unless_revoked()
+    pub fn get(&self, fd: impl FdArg) -> Result<FileRef<T>, Error> {
+        self.get_even_revoked(fd.to_raw())?.unless_revoked()
     }
 
     /// Finds the file like [`get`](Self::get), also if it was revoked: for operations on the
@@ -63,10 +63,10 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     #[inline]
     pub fn borrow<'g>(
         &self,
-        fd: impl Into<RawFd>,
+        fd: impl FdArg,
         guard: &'g Guard<'_>,
     ) -> Result<BorrowedFile<'g, T>, Error> {
-        let Some(file) = self.tree.borrow(index_of(fd.into()), guard) else {
+        let Some(file) = self.tree.borrow(index_of(fd.to_raw()), guard) else {
             cold_path();
             return Err(Error::BadFd);
         };
@@ -101,9 +101,9 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     /// # Ok::<(), Error>(())
     /// ```
     #[inline]
-    pub fn block<'g>(&'g self, fd: impl Into<RawFd>, section: &'g Guard<'_>) -> Block<'g, T> {
+    pub fn block<'g>(&'g self, fd: impl FdArg, section: &'g Guard<'_>) -> Block<'g, T> {
         // `BITS` is less than the highest descriptor.
-        let first = fd.into() & !(BITS as RawFd - 1);
+        let first = fd.to_raw() & !(BITS as RawFd - 1);
         let (index, _) = place_of(index_of(first));
         Block {
             first,
@@ -116,8 +116,8 @@ impl<'g, T: ?Sized + Send + Sync> Block<'g, T> {
     /// Returns true if a descriptor belongs to the block.
     #[inline]
     #[must_use]
-    pub fn contains(&self, fd: impl Into<RawFd>) -> bool {
-        self.bit_of(fd.into()).is_some()
+    pub fn contains(&self, fd: impl FdArg) -> bool {
+        self.bit_of(fd.to_raw()).is_some()
     }
 
     /// Finds the file of a descriptor, as [`Files::borrow`] does. Changes since the block was found
@@ -127,8 +127,8 @@ impl<'g, T: ?Sized + Send + Sync> Block<'g, T> {
     /// - [`Error::BadFd`] (EBADF) if the descriptor is not open, or not in the block.
     /// - [`Error::Revoked`] (EIO) if the file was [revoked](crate::FileRef::revoke).
     #[inline]
-    pub fn borrow(&self, fd: impl Into<RawFd>) -> Result<BorrowedFile<'g, T>, Error> {
-        let bit = self.bit_of(fd.into());
+    pub fn borrow(&self, fd: impl FdArg) -> Result<BorrowedFile<'g, T>, Error> {
+        let bit = self.bit_of(fd.to_raw());
         let found = bit.and_then(|bit| self.leaf.as_ref()?.borrow(bit));
         let Some(file) = found else {
             cold_path();

@@ -20,7 +20,7 @@ use fdtable_objects::free_hint::Notices;
 
 use crate::pair::AT_ONCE;
 use crate::table::{LeafGuard, WriteGuard, place_of, take};
-use crate::{Error, Fd, FdFlags, FileRef, Files, RawFd};
+use crate::{Error, Fd, FdArg, FdFlags, FileRef, Files};
 
 /// A descriptor that is taken and has no file yet. Dropping it frees the descriptor.
 ///
@@ -69,11 +69,11 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     ///   [`reserve`](Self::reserve).
     pub fn reserve_from(
         &self,
-        min: impl Into<RawFd>,
+        min: impl FdArg,
         flags: FdFlags,
     ) -> Result<Reservation<'_, T>, Error> {
         flags.check()?;
-        let min = Fd::new(min.into()).map_err(|_| Error::InvalidArgument)?;
+        let min = Fd::new(min.to_raw()).map_err(|_| Error::InvalidArgument)?;
         if min.index() >= self.free_hint.limit() {
             return Err(Error::InvalidArgument);
         }

@@ -16,7 +16,7 @@ use fdtable_sync::bitmap::BITS;
 use fdtable_sync::fallible::{OutOfMemory, try_box};
 
 use crate::table::{LeafGuard, LeafMeta, index_of, place_of};
-use crate::{Error, Files, RawFd};
+use crate::{Error, FdArg, Files};
 
 impl<T: ?Sized + Send + Sync> Files<T> {
     /// Returns the tag of a descriptor; 0 is no tag. May wait for the lock, and allocates where a
@@ -27,8 +27,8 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     /// - [`Error::NoMemory`] (ENOMEM) if a part of the table that is shared since a fork cannot be
     ///   copied.
     #[doc(alias = "android_fdsan_get_owner_tag")]
-    pub fn tag(&self, fd: impl Into<RawFd>) -> Result<u64, Error> {
-        let fd = fd.into();
+    pub fn tag(&self, fd: impl FdArg) -> Result<u64, Error> {
+        let fd = fd.to_raw();
         let (_, bit) = place_of(index_of(fd));
         self.with_leaf(fd, |leaf| {
             if leaf.has(bit) {
@@ -59,8 +59,8 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     /// - [`Error::NoMemory`] (ENOMEM) if there is no memory for the tags, or as for
     ///   [`tag`](Self::tag).
     #[doc(alias = "android_fdsan_exchange_owner_tag")]
-    pub fn exchange_tag(&self, fd: impl Into<RawFd>, expected: u64, new: u64) -> Result<(), Error> {
-        let fd = fd.into();
+    pub fn exchange_tag(&self, fd: impl FdArg, expected: u64, new: u64) -> Result<(), Error> {
+        let fd = fd.to_raw();
         let (_, bit) = place_of(index_of(fd));
         // Made before the leaf is locked, and dropped after it if it was not needed.
         let mut tags = (new != 0).then(|| try_box([0; BITS])).transpose()?;
@@ -81,8 +81,8 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     /// [`Error::NotOwner`] (EPERM) if the tag is another one; EBADF and ENOMEM as for
     /// [`close`](Self::close).
     #[doc(alias = "android_fdsan_close_with_tag")]
-    pub fn close_with_tag(&self, fd: impl Into<RawFd>, tag: u64) -> Result<(), Error> {
-        self.take_out(fd.into(), tag).map(drop)
+    pub fn close_with_tag(&self, fd: impl FdArg, tag: u64) -> Result<(), Error> {
+        self.take_out(fd.to_raw(), tag).map(drop)
     }
 }
 

@@ -9,7 +9,7 @@ use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
-use fdtable::{CloseRangeFlags, Error, FdFlags, FileRef, Files, RawFd, rcu};
+use fdtable::{CloseRangeFlags, Error, Fd, FdFlags, FileRef, Files, RawFd, rcu};
 
 /// Makes a table.
 type Table = fn() -> Files<()>;
@@ -408,4 +408,19 @@ fn no_argument_panics_or_brings_another_errno() {
             }
         }
     }
+}
+
+#[test]
+fn a_number_above_all_descriptors_counts_as_a_negative_one() {
+    let files = Files::new();
+    files.open(FileRef::new(()), NONE).expect("there is room");
+    for above in [1 << 31, u32::MAX] {
+        assert_eq!(files.get(above).unwrap_err(), Error::BadFd);
+        assert_eq!(files.dup_to(0, above, NONE).unwrap_err(), Error::BadFd);
+        let refused = files.dup_from(0, above, NONE);
+        assert_eq!(refused.unwrap_err(), Error::InvalidArgument);
+        assert_eq!(files.next_open(above), None);
+    }
+    assert_eq!(files.next_open(-1), None);
+    assert_eq!(files.next_open(0_u32).map(Fd::raw), Some(0));
 }

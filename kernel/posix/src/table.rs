@@ -487,7 +487,7 @@ pub unsafe extern "C" fn fdt_table_exec(table: *const fdt_table) -> c_int {
 pub unsafe extern "C" fn fdt_table_next_open(table: *const fdt_table, from: c_int) -> c_int {
     with_errno(|| {
         // SAFETY: as the caller promises.
-        let next = unsafe { table_ref(table) }?.files.next_open(from);
+        let next = unsafe { table_ref(table) }?.files.next_open(from.max(0));
         Ok(next.map_or(-1, |fd| fd.raw()))
     })
 }

@@ -1,6 +1,6 @@
 //! System calls on attributes: `stat`, `access`, `chmod`, `chown`, `utimensat`, `truncate`.
 
-use fdtable::RawFd;
+use fdtable::{FdArg, RawFd};
 
 use super::Process;
 use crate::fs::{AccessMode, At, AtFlags, Mode, Stat, Time, VfsPath};
@@ -46,7 +46,7 @@ impl Process {
     /// # Errors
     /// `EBADF` if not an open descriptor; `EIO` if revoked; `EOPNOTSUPP` if the object has no
     /// attributes.
-    pub fn fstat(&self, fd: impl Into<RawFd>) -> Result<Stat, Errno> {
+    pub fn fstat(&self, fd: impl FdArg) -> Result<Stat, Errno> {
         self.files.get(fd)?.stat()
     }
 
@@ -95,8 +95,8 @@ impl Process {
     /// # Errors
     /// `EBADF` if not an open descriptor, or opened with `PATH`; `EPERM` if the file belongs to
     /// another user, or cannot be changed; `EINVAL` if it is on no file system; `EROFS`.
-    pub fn fchmod(&self, fd: impl Into<RawFd>, mode: impl Into<Mode>) -> Result<(), Errno> {
-        let vfs_path = self.open_path(fd.into())?;
+    pub fn fchmod(&self, fd: impl FdArg, mode: impl Into<Mode>) -> Result<(), Errno> {
+        let vfs_path = self.open_path(fd.to_raw())?;
         self.path_context().chmod(&vfs_path, mode.into())
     }
 
@@ -128,13 +128,8 @@ impl Process {
     /// # Errors
     /// `EBADF` if not an open descriptor, or opened with `PATH`; `EINVAL` if it is on no file
     /// system; `EPERM`, `EROFS` as for `fchownat`.
-    pub fn fchown(
-        &self,
-        fd: impl Into<RawFd>,
-        uid: Option<u32>,
-        gid: Option<u32>,
-    ) -> Result<(), Errno> {
-        let vfs_path = self.open_path(fd.into())?;
+    pub fn fchown(&self, fd: impl FdArg, uid: Option<u32>, gid: Option<u32>) -> Result<(), Errno> {
+        let vfs_path = self.open_path(fd.to_raw())?;
         self.path_context().chown(&vfs_path, uid, gid)
     }
 
@@ -169,8 +164,8 @@ impl Process {
     /// # Errors
     /// `EBADF` if not an open descriptor, or opened with `PATH`; `EINVAL` if it is on no file
     /// system; those of `utimensat`.
-    pub fn futimens(&self, fd: impl Into<RawFd>, times: [Time; 2]) -> Result<(), Errno> {
-        let vfs_path = self.open_path(fd.into())?;
+    pub fn futimens(&self, fd: impl FdArg, times: [Time; 2]) -> Result<(), Errno> {
+        let vfs_path = self.open_path(fd.to_raw())?;
         self.path_context().set_times(&vfs_path, times)
     }
 

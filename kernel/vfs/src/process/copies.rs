@@ -1,6 +1,6 @@
 //! System calls that copy between files, and `fallocate`.
 
-use fdtable::{FileRef, RawFd};
+use fdtable::{FdArg, FileRef};
 
 use super::Process;
 use crate::fs::{FallocateFlags, FileKind, SeekTo};
@@ -27,13 +27,13 @@ impl Process {
     /// size limit; `EIO` if revoked; `ENOMEM`.
     pub fn copy_file_range(
         &self,
-        from: impl Into<RawFd>,
+        from: impl FdArg,
         from_offset: Option<&mut u64>,
-        to: impl Into<RawFd>,
+        to: impl FdArg,
         to_offset: Option<&mut u64>,
         count: usize,
     ) -> Result<usize, Errno> {
-        let to_fd = to.into();
+        let to_fd = to.to_raw();
         let (from, to) = (self.files.get(from)?, self.files.get(to_fd)?);
         let (here, there) = (from.stat()?, to.stat()?);
         if [here.kind, there.kind].contains(&FileKind::Directory) {
@@ -77,12 +77,12 @@ impl Process {
     /// revoked; `ENOMEM`.
     pub fn sendfile(
         &self,
-        to: impl Into<RawFd>,
-        from: impl Into<RawFd>,
+        to: impl FdArg,
+        from: impl FdArg,
         offset: Option<&mut u64>,
         count: usize,
     ) -> Result<usize, Errno> {
-        let to_fd = to.into();
+        let to_fd = to.to_raw();
         let (to, from) = (self.files.get(to_fd)?, self.files.get(from)?);
         let status = to.status();
         if !from.status().can_read() || !status.can_write() {
@@ -118,7 +118,7 @@ impl Process {
     /// it is not a regular file; `ENOSPC` if memory runs out; `EIO` if revoked.
     pub fn fallocate(
         &self,
-        fd: impl Into<RawFd>,
+        fd: impl FdArg,
         how: FallocateFlags,
         offset: u64,
         length: u64,

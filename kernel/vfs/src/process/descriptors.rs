@@ -4,7 +4,7 @@
 //! Every call that closes a descriptor passes the file to the record locks of the table, which end
 //! at the first close of any descriptor of a file.
 
-use fdtable::{CloseRangeFlags, Fd, FdFlags, RawFd};
+use fdtable::{CloseRangeFlags, Fd, FdArg, FdFlags};
 
 use super::Process;
 use crate::{Errno, OpenFlags};
@@ -24,7 +24,7 @@ impl Process {
     ///
     /// # Errors
     /// `EBADF` if `old` is not an open descriptor; `EMFILE`, `ENOMEM` from the table.
-    pub fn dup(&self, old: impl Into<RawFd>) -> Result<Fd, Errno> {
+    pub fn dup(&self, old: impl FdArg) -> Result<Fd, Errno> {
         Ok(self.files.dup(old)?)
     }
 
@@ -35,12 +35,7 @@ impl Process {
     /// limit, or a flag is unknown; `EMFILE`, `ENOMEM` from the table.
     #[doc(alias = "F_DUPFD")]
     #[doc(alias = "F_DUPFD_CLOEXEC")]
-    pub fn dup_from(
-        &self,
-        old: impl Into<RawFd>,
-        min: impl Into<RawFd>,
-        flags: FdFlags,
-    ) -> Result<Fd, Errno> {
+    pub fn dup_from(&self, old: impl FdArg, min: impl FdArg, flags: FdFlags) -> Result<Fd, Errno> {
         Ok(self.files.dup_from(old, min, flags)?)
     }
 
@@ -50,8 +45,8 @@ impl Process {
     /// # Errors
     /// `EBADF` if `old` is not an open descriptor, or `new` is out of range; `EBUSY` if another
     /// thread is still opening `new`; `ENOMEM`.
-    pub fn dup2(&self, old: impl Into<RawFd>, new: impl Into<RawFd>) -> Result<Fd, Errno> {
-        let (old, new) = (old.into(), new.into());
+    pub fn dup2(&self, old: impl FdArg, new: impl FdArg) -> Result<Fd, Errno> {
+        let (old, new) = (old.to_raw(), new.to_raw());
         if old == new {
             self.files.flags(old)?;
             return Ok(Fd::new(old)?);
@@ -63,12 +58,7 @@ impl Process {
     ///
     /// # Errors
     /// `EINVAL` if the descriptors are equal, or a flag is unknown; those of `dup2`.
-    pub fn dup3(
-        &self,
-        old: impl Into<RawFd>,
-        new: impl Into<RawFd>,
-        flags: FdFlags,
-    ) -> Result<Fd, Errno> {
+    pub fn dup3(&self, old: impl FdArg, new: impl FdArg, flags: FdFlags) -> Result<Fd, Errno> {
         let locks = &self.group.locks;
         let flush = |replaced: &_| locks.close(replaced);
         Ok(self.files.dup_to_flushing(old, new, flags, flush)?)
@@ -84,7 +74,7 @@ impl Process {
     /// # Errors
     /// `EBADF` if not an open descriptor.
     #[inline]
-    pub fn close(&self, fd: impl Into<RawFd>) -> Result<(), Errno> {
+    pub fn close(&self, fd: impl FdArg) -> Result<(), Errno> {
         let locks = &self.group.locks;
         Ok(self.files.close_flushing(fd, |file| locks.close(file))?)
     }
@@ -114,7 +104,7 @@ impl Process {
     /// # Errors
     /// `EBADF` if not an open descriptor.
     #[doc(alias = "F_GETFD")]
-    pub fn get_flags(&self, fd: impl Into<RawFd>) -> Result<FdFlags, Errno> {
+    pub fn get_flags(&self, fd: impl FdArg) -> Result<FdFlags, Errno> {
         Ok(self.files.flags(fd)?)
     }
 
@@ -124,7 +114,7 @@ impl Process {
     /// `EINVAL` if a flag is unknown, which Linux ignores; `EBADF` if not an open descriptor;
     /// `ENOMEM` from the table.
     #[doc(alias = "F_SETFD")]
-    pub fn set_flags(&self, fd: impl Into<RawFd>, flags: FdFlags) -> Result<(), Errno> {
+    pub fn set_flags(&self, fd: impl FdArg, flags: FdFlags) -> Result<(), Errno> {
         Ok(self.files.set_flags(fd, flags)?)
     }
 
@@ -133,8 +123,8 @@ impl Process {
     /// # Errors
     /// `EBADF` if not an open descriptor; `EIO` if revoked.
     #[doc(alias = "F_GETFL")]
-    pub fn status(&self, fd: impl Into<RawFd>) -> Result<OpenFlags, Errno> {
-        self.look(fd.into(), |object| object.status())
+    pub fn status(&self, fd: impl FdArg) -> Result<OpenFlags, Errno> {
+        self.look(fd.to_raw(), |object| object.status())
     }
 
     /// Sets `APPEND` and `NONBLOCK` of the open file, for all its descriptors. Other bits of
@@ -144,7 +134,7 @@ impl Process {
     /// `EBADF` if not an open descriptor; `EPERM` for `NOATIME` if the file belongs to another
     /// user; `EINVAL` if the file does not support it; `EIO` if revoked.
     #[doc(alias = "F_SETFL")]
-    pub fn set_status(&self, fd: impl Into<RawFd>, flags: OpenFlags) -> Result<(), Errno> {
+    pub fn set_status(&self, fd: impl FdArg, flags: OpenFlags) -> Result<(), Errno> {
         let file = self.files.get(fd)?;
         let is_new = |flag| flags.contains(flag) && !file.status().contains(flag);
         if is_new(OpenFlags::NOATIME) && !self.credentials().owns(file.stat()?.uid) {

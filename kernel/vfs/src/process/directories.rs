@@ -1,6 +1,6 @@
 //! System calls that make, read and change directories.
 
-use fdtable::RawFd;
+use fdtable::FdArg;
 
 use super::Process;
 use crate::Errno;
@@ -46,7 +46,7 @@ impl Process {
     /// # Errors
     /// `EBADF` if not an open descriptor; `ENOTDIR` if not a directory; `EIO` if revoked.
     #[doc(alias = "readdir")]
-    pub fn getdents(&self, fd: impl Into<RawFd>) -> Result<Vec<DirEntry>, Errno> {
+    pub fn getdents(&self, fd: impl FdArg) -> Result<Vec<DirEntry>, Errno> {
         self.files.get(fd)?.entries()
     }
 
@@ -60,7 +60,7 @@ impl Process {
     /// # Errors
     /// `EBADF` if not an open descriptor; `ENOTDIR` if not a directory; `ENOENT` if it is removed;
     /// `EINVAL` if `max` is 0 and there are names; `EIO` if revoked; `ENOMEM`.
-    pub fn read_dir(&self, fd: impl Into<RawFd>, max: usize) -> Result<Vec<DirEntry>, Errno> {
+    pub fn read_dir(&self, fd: impl FdArg, max: usize) -> Result<Vec<DirEntry>, Errno> {
         self.files.get(fd)?.read_dir(max, &|_| 1)
     }
 
@@ -73,7 +73,7 @@ impl Process {
     #[doc(alias = "getdents64")]
     pub fn read_dir_sized(
         &self,
-        fd: impl Into<RawFd>,
+        fd: impl FdArg,
         max: usize,
         size: impl Fn(&DirEntry) -> usize,
     ) -> Result<Vec<DirEntry>, Errno> {
@@ -95,9 +95,9 @@ impl Process {
     /// # Errors
     /// `EBADF` if not an open descriptor; `ENOTDIR` if it is not a directory; `EACCES` if the user
     /// may not search it.
-    pub fn fchdir(&self, fd: impl Into<RawFd>) -> Result<(), Errno> {
+    pub fn fchdir(&self, fd: impl FdArg) -> Result<(), Errno> {
         let context = self.path_context();
-        let vfs_path = context.path_of(fd.into())?.ok_or(Errno::ENOTDIR)?;
+        let vfs_path = context.path_of(fd.to_raw())?.ok_or(Errno::ENOTDIR)?;
         context.only_directory(&vfs_path)?;
         self.context.set_cwd(vfs_path)
     }

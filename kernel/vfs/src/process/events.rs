@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use fdtable::{Fd, FileRef, RawFd};
+use fdtable::{Fd, FdArg, FileRef};
 
 use super::Process;
 use crate::event::{
@@ -89,12 +89,12 @@ impl Process {
     /// - `ELOOP` if epolls would contain each other, or more than five would form a chain.
     pub fn epoll_ctl(
         &self,
-        epfd: impl Into<RawFd>,
+        epfd: impl FdArg,
         operation: EpollCtl,
-        fd: impl Into<RawFd>,
+        fd: impl FdArg,
         event: Option<EpollEvent>,
     ) -> Result<(), Errno> {
-        let (epfd, fd) = (epfd.into(), fd.into());
+        let (epfd, fd) = (epfd.to_raw(), fd.to_raw());
         let event = match operation {
             EpollCtl::Del => EpollEvent::default(),
             EpollCtl::Add | EpollCtl::Mod => event.ok_or(Errno::EFAULT)?,
@@ -123,7 +123,7 @@ impl Process {
     #[doc(alias = "epoll_pwait2")]
     pub fn epoll_wait(
         &self,
-        epfd: impl Into<RawFd>,
+        epfd: impl FdArg,
         events: &mut [EpollEvent],
         timeout: Option<Duration>,
     ) -> Result<usize, Errno> {
@@ -174,7 +174,7 @@ impl Process {
     /// unknown bits; `EIO` if it is revoked.
     pub fn timerfd_settime(
         &self,
-        fd: impl Into<RawFd>,
+        fd: impl FdArg,
         flags: TimerFlags,
         spec: ITimerSpec,
     ) -> Result<ITimerSpec, Errno> {
@@ -188,7 +188,7 @@ impl Process {
     /// # Errors
     /// `EBADF` if `fd` is not an open descriptor; `EINVAL` if it is not a timer; `EIO` if it is
     /// revoked.
-    pub fn timerfd_gettime(&self, fd: impl Into<RawFd>) -> Result<ITimerSpec, Errno> {
+    pub fn timerfd_gettime(&self, fd: impl FdArg) -> Result<ITimerSpec, Errno> {
         let file = self.files.get(fd)?;
         as_timerfd(&*file).ok_or(Errno::EINVAL)?.get()
     }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use fdtable::{FileRef, RawFd};
+use fdtable::{FdArg, FileRef, RawFd};
 
 use super::Process;
 use crate::event::FileId;
@@ -42,7 +42,7 @@ impl Process {
     #[doc(alias = "F_OFD_GETLK")]
     pub fn fcntl_getlk(
         &self,
-        fd: impl Into<RawFd>,
+        fd: impl FdArg,
         owner: LockOwner,
         lock: FileLock,
     ) -> Result<FileLock, Errno> {
@@ -80,12 +80,12 @@ impl Process {
     #[doc(alias = "F_OFD_SETLK")]
     pub fn fcntl_setlk(
         &self,
-        fd: impl Into<RawFd>,
+        fd: impl FdArg,
         owner: LockOwner,
         lock: FileLock,
         wait: LockWait,
     ) -> Result<(), Errno> {
-        let fd = fd.into();
+        let fd = fd.to_raw();
         let file = self.files.get(fd)?;
         let wanted = self.wanted(&file, owner, &lock)?;
         check_access(file.status(), lock.kind)?;
@@ -105,7 +105,7 @@ impl Process {
     /// `EBADF` if not an open descriptor; `EAGAIN` (`EWOULDBLOCK`) if there is a conflicting lock
     /// and it does not block; `EINVAL` if `operation` is not one of the three, or the file has no
     /// locks (a pipe, a socket); `ENOLCK` if memory runs out; `EIO` if revoked.
-    pub fn flock(&self, fd: impl Into<RawFd>, operation: FlockOperation) -> Result<(), Errno> {
+    pub fn flock(&self, fd: impl FdArg, operation: FlockOperation) -> Result<(), Errno> {
         let wait = if operation.contains(FlockOperation::NONBLOCK) {
             LockWait::No
         } else {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use fdtable::RawFd;
+use fdtable::FdArg;
 
 use super::Process;
 use crate::Errno;
@@ -45,9 +45,9 @@ impl Process {
     ///
     /// # Errors
     /// `EBADF` if not an open descriptor; `ENOSYS` if it is on none, as pipes and sockets.
-    pub fn fstatfs(&self, fd: impl Into<RawFd>) -> Result<StatFs, Errno> {
+    pub fn fstatfs(&self, fd: impl FdArg) -> Result<StatFs, Errno> {
         let context = self.path_context();
-        let vfs_path = context.path_of(fd.into())?.ok_or(Errno::ENOSYS)?;
+        let vfs_path = context.path_of(fd.to_raw())?.ok_or(Errno::ENOSYS)?;
         Ok(context.fs_of(&vfs_path).statfs())
     }
 

@@ -2,7 +2,7 @@
 
 use std::any::Any;
 
-use fdtable::{Fd, RawFd};
+use fdtable::{Fd, FdArg};
 
 use super::Process;
 use crate::ipc::buffer::{Buffer, PIPE_BUF};
@@ -25,7 +25,7 @@ impl Process {
     /// # Errors
     /// `EBADF` if not an open descriptor, or not a pipe; `EIO` if revoked.
     #[doc(alias = "F_GETPIPE_SZ")]
-    pub fn pipe_size(&self, fd: impl Into<RawFd>) -> Result<usize, Errno> {
+    pub fn pipe_size(&self, fd: impl FdArg) -> Result<usize, Errno> {
         let file = self.files.get(fd)?;
         Ok(buffer(&*file)?.capacity())
     }
@@ -37,7 +37,7 @@ impl Process {
     /// `EBADF` if not an open descriptor, or not a pipe; `EBUSY` if more bytes are in the pipe;
     /// `EPERM` if `bytes` is above 1,048,576; `EIO` if revoked.
     #[doc(alias = "F_SETPIPE_SZ")]
-    pub fn set_pipe_size(&self, fd: impl Into<RawFd>, bytes: usize) -> Result<usize, Errno> {
+    pub fn set_pipe_size(&self, fd: impl FdArg, bytes: usize) -> Result<usize, Errno> {
         let file = self.files.get(fd)?;
         let buffer = buffer(&*file)?;
         if bytes > MAX_CAPACITY {

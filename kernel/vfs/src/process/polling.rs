@@ -6,7 +6,7 @@
 
 use std::time::{Duration, Instant};
 
-use fdtable::{RawFd, rcu};
+use fdtable::{FdArg, RawFd, rcu};
 
 use super::Process;
 use crate::Errno;
@@ -26,9 +26,9 @@ pub struct PollFd {
 
 impl PollFd {
     /// Requests `events` of a descriptor.
-    pub fn new(fd: impl Into<RawFd>, events: Events) -> Self {
+    pub fn new(fd: impl FdArg, events: Events) -> Self {
         PollFd {
-            fd: fd.into(),
+            fd: fd.to_raw(),
             events,
             revents: Events::empty(),
         }

@@ -6,7 +6,7 @@
 
 use std::time::{Duration, Instant};
 
-use fdtable::{FileRef, RawFd, rcu};
+use fdtable::{FdArg, FileRef, RawFd, rcu};
 
 use super::Process;
 use super::polling::events_of_none;
@@ -62,8 +62,8 @@ impl FdSet {
 
     /// Adds a descriptor. A negative one is ignored. Allocates.
     #[doc(alias = "FD_SET")]
-    pub fn insert(&mut self, fd: impl Into<RawFd>) {
-        if let Some((word, bit)) = word_and_bit(fd.into()) {
+    pub fn insert(&mut self, fd: impl FdArg) {
+        if let Some((word, bit)) = word_and_bit(fd.to_raw()) {
             if word >= self.words.len() {
                 self.words.resize(word + 1, 0);
             }
@@ -73,8 +73,8 @@ impl FdSet {
 
     /// Removes a descriptor.
     #[doc(alias = "FD_CLR")]
-    pub fn remove(&mut self, fd: impl Into<RawFd>) {
-        if let Some((word, bit)) = word_and_bit(fd.into())
+    pub fn remove(&mut self, fd: impl FdArg) {
+        if let Some((word, bit)) = word_and_bit(fd.to_raw())
             && let Some(word) = self.words.get_mut(word)
         {
             *word &= !bit;
@@ -83,9 +83,9 @@ impl FdSet {
 
     /// Returns true if a descriptor is in the set.
     #[doc(alias = "FD_ISSET")]
-    pub fn contains(&self, fd: impl Into<RawFd>) -> bool {
+    pub fn contains(&self, fd: impl FdArg) -> bool {
         let bits = |(word, bit)| self.words.get(word).is_some_and(|word| word & bit != 0);
-        word_and_bit(fd.into()).is_some_and(bits)
+        word_and_bit(fd.to_raw()).is_some_and(bits)
     }
 
     /// Removes all descriptors below `nfds`, the part that a call checks.

@@ -4,7 +4,7 @@ use std::any::Any;
 use std::io::IoSliceMut;
 use std::sync::Arc;
 
-use fdtable::{Fd, FdFlags, FileRef, RawFd};
+use fdtable::{Fd, FdArg, FdFlags, FileRef};
 
 use super::Process;
 use crate::ipc::socket::{
@@ -65,7 +65,7 @@ impl Process {
     /// # Errors
     /// `EBADF`, `ENOTSOCK`; `EADDRINUSE` if the address is in use; `EINVAL` if the socket has one,
     /// or it is too long; for a path, those of [`bind_name`](Self::bind_name); `EIO` if revoked.
-    pub fn bind(&self, fd: impl Into<RawFd>, address: &SocketAddress) -> Result<(), Errno> {
+    pub fn bind(&self, fd: impl FdArg, address: &SocketAddress) -> Result<(), Errno> {
         let file = self.socket_file(fd)?;
         let socket = file.socket()?;
         match address {
@@ -85,7 +85,7 @@ impl Process {
     /// # Errors
     /// `EBADF`, `ENOTSOCK`; `EOPNOTSUPP` if it is a datagram socket; `EINVAL` if it has no address
     /// or is connected; `EIO` if revoked.
-    pub fn listen(&self, fd: impl Into<RawFd>, backlog: usize) -> Result<(), Errno> {
+    pub fn listen(&self, fd: impl FdArg, backlog: usize) -> Result<(), Errno> {
         let file = self.socket_file(fd)?;
         file.socket()?.listen(backlog, self.ucred())
     }
@@ -101,7 +101,7 @@ impl Process {
     /// pending; `EIO` if revoked.
     pub fn accept4(
         &self,
-        fd: impl Into<RawFd>,
+        fd: impl FdArg,
         flags: OpenFlags,
     ) -> Result<(Fd, Option<SocketAddress>), Errno> {
         let flags = flags.only(OpenFlags::CLOEXEC | OpenFlags::NONBLOCK)?;
@@ -121,7 +121,7 @@ impl Process {
     /// that has another type; `EAGAIN` if it would block, or the timeout expires; `EISCONN`,
     /// `EALREADY`; `EINVAL` if it listens; `EPERM` if the other datagram socket has another peer;
     /// for a path, those of path lookup, and `EACCES` if it is not writable; `EIO` if revoked.
-    pub fn connect(&self, fd: impl Into<RawFd>, address: &SocketAddress) -> Result<(), Errno> {
+    pub fn connect(&self, fd: impl FdArg, address: &SocketAddress) -> Result<(), Errno> {
         let file = self.socket_file(fd)?;
         let socket = file.socket()?;
         if *address == SocketAddress::Unnamed {
@@ -135,7 +135,7 @@ impl Process {
     ///
     /// # Errors
     /// `EBADF`, `ENOTSOCK`; `EIO` if revoked.
-    pub fn shutdown(&self, fd: impl Into<RawFd>, how: Shutdown) -> Result<(), Errno> {
+    pub fn shutdown(&self, fd: impl FdArg, how: Shutdown) -> Result<(), Errno> {
         self.socket_file(fd)?.socket()?.shut_down(how)
     }
 
@@ -143,7 +143,7 @@ impl Process {
     ///
     /// # Errors
     /// `EBADF`, `ENOTSOCK`; `EIO` if revoked.
-    pub fn getsockname(&self, fd: impl Into<RawFd>) -> Result<SocketAddress, Errno> {
+    pub fn getsockname(&self, fd: impl FdArg) -> Result<SocketAddress, Errno> {
         Ok(self.socket_file(fd)?.socket()?.name())
     }
 
@@ -151,7 +151,7 @@ impl Process {
     ///
     /// # Errors
     /// `EBADF`, `ENOTSOCK`; `ENOTCONN` if there is none; `EIO` if revoked.
-    pub fn getpeername(&self, fd: impl Into<RawFd>) -> Result<SocketAddress, Errno> {
+    pub fn getpeername(&self, fd: impl FdArg) -> Result<SocketAddress, Errno> {
         self.socket_file(fd)?.socket()?.peer_name()
     }
 
@@ -166,7 +166,7 @@ impl Process {
     /// concern it.
     pub fn sendmsg(
         &self,
-        fd: impl Into<RawFd>,
+        fd: impl FdArg,
         message: SendMessage<'_>,
         flags: MsgFlags,
     ) -> Result<usize, Errno> {
@@ -203,7 +203,7 @@ impl Process {
     /// `EBADF`, `ENOTSOCK`; those of [`Socket::receive`].
     pub fn recvmsg(
         &self,
-        fd: impl Into<RawFd>,
+        fd: impl FdArg,
         bufs: &mut [IoSliceMut<'_>],
         flags: MsgFlags,
     ) -> Result<Received, Errno> {
@@ -239,11 +239,7 @@ impl Process {
     ///
     /// # Errors
     /// `EBADF`, `ENOTSOCK`; `EIO` if revoked.
-    pub fn getsockopt(
-        &self,
-        fd: impl Into<RawFd>,
-        option: SocketOption,
-    ) -> Result<OptionValue, Errno> {
+    pub fn getsockopt(&self, fd: impl FdArg, option: SocketOption) -> Result<OptionValue, Errno> {
         self.socket_file(fd)?.socket()?.option(option)
     }
 
@@ -254,7 +250,7 @@ impl Process {
     /// type; `EIO` if revoked.
     pub fn setsockopt(
         &self,
-        fd: impl Into<RawFd>,
+        fd: impl FdArg,
         option: SocketOption,
         value: OptionValue,
     ) -> Result<(), Errno> {
@@ -266,11 +262,11 @@ impl Process {
     /// # Errors
     /// `EBADF`, `ENOTSOCK`; `EIO` if revoked.
     #[doc(alias = "SIOCOUTQ")]
-    pub fn unread_bytes(&self, fd: impl Into<RawFd>) -> Result<usize, Errno> {
+    pub fn unread_bytes(&self, fd: impl FdArg) -> Result<usize, Errno> {
         Ok(self.socket_file(fd)?.socket()?.unread_bytes())
     }
 
-    fn socket_file(&self, fd: impl Into<RawFd>) -> Result<SocketFile, Errno> {
+    fn socket_file(&self, fd: impl FdArg) -> Result<SocketFile, Errno> {
         Ok(SocketFile(self.files.get(fd)?))
     }
 

@@ -15,7 +15,7 @@
 //! descriptor meanwhile and the object still serves the call, the call took place before that
 //! close. If not, the object or the failed upgrade returns `EBADF`, as if the close had come first.
 
-use fdtable::{FileRef, RawFd, rcu};
+use fdtable::{FdArg, FileRef, RawFd, rcu};
 
 use super::Process;
 use crate::fs::SeekTo;
@@ -28,8 +28,8 @@ impl Process {
     /// # Errors
     /// `EBADF` if not an open descriptor, or not open for reading; `EAGAIN` if the file is
     /// non-blocking and there is nothing yet; `EISDIR` on a directory; `EIO` if revoked.
-    pub fn read(&self, fd: impl Into<RawFd>, buf: &mut [u8]) -> Result<usize, Errno> {
-        match self.borrowed(fd.into(), |object| object.try_read(buf))? {
+    pub fn read(&self, fd: impl FdArg, buf: &mut [u8]) -> Result<usize, Errno> {
+        match self.borrowed(fd.to_raw(), |object| object.try_read(buf))? {
             Attempt::Done(count) => Ok(count),
             Attempt::MustWait(file) => file.read(buf),
         }
@@ -42,8 +42,8 @@ impl Process {
     /// `EBADF` if not an open descriptor, or not open for writing; `EAGAIN` if the file is
     /// non-blocking and there is no room; `EPIPE` if there is no reader; `EFBIG` at the size limit
     /// of a file; `ENOMEM`; `EIO` if revoked.
-    pub fn write(&self, fd: impl Into<RawFd>, bytes: &[u8]) -> Result<usize, Errno> {
-        let fd = fd.into();
+    pub fn write(&self, fd: impl FdArg, bytes: &[u8]) -> Result<usize, Errno> {
+        let fd = fd.to_raw();
         let bytes = &bytes[..self.writable_bytes(fd, None, bytes.len())?];
         match self.borrowed(fd, |object| object.try_write(bytes))? {
             Attempt::Done(count) => Ok(count),
@@ -57,8 +57,8 @@ impl Process {
     /// # Errors
     /// `ESPIPE` on a pipe or socket; `EISDIR` on a directory; `EINVAL` if `offset` is above
     /// `i64::MAX`; those of `read`.
-    pub fn pread(&self, fd: impl Into<RawFd>, buf: &mut [u8], offset: u64) -> Result<usize, Errno> {
-        match self.borrowed(fd.into(), |object| object.try_read_at(buf, offset))? {
+    pub fn pread(&self, fd: impl FdArg, buf: &mut [u8], offset: u64) -> Result<usize, Errno> {
+        match self.borrowed(fd.to_raw(), |object| object.try_read_at(buf, offset))? {
             Attempt::Done(count) => Ok(count),
             Attempt::MustWait(file) => file.read_at(buf, offset),
         }
@@ -69,8 +69,8 @@ impl Process {
     ///
     /// # Errors
     /// `ESPIPE` on a pipe or socket; `EINVAL` if `offset` is above `i64::MAX`; those of `write`.
-    pub fn pwrite(&self, fd: impl Into<RawFd>, bytes: &[u8], offset: u64) -> Result<usize, Errno> {
-        let fd = fd.into();
+    pub fn pwrite(&self, fd: impl FdArg, bytes: &[u8], offset: u64) -> Result<usize, Errno> {
+        let fd = fd.to_raw();
         let bytes = &bytes[..self.writable_bytes(fd, Some(offset), bytes.len())?];
         match self.borrowed(fd, |object| object.try_write_at(bytes, offset))? {
             Attempt::Done(count) => Ok(count),
@@ -83,7 +83,7 @@ impl Process {
     /// # Errors
     /// `EBADF` if not an open descriptor; `EINVAL` if not a file that is open for writing; `EFBIG`
     /// above the size limit; `ENOMEM`; `EIO` if revoked.
-    pub fn ftruncate(&self, fd: impl Into<RawFd>, length: u64) -> Result<(), Errno> {
+    pub fn ftruncate(&self, fd: impl FdArg, length: u64) -> Result<(), Errno> {
         let file = self.files.get(fd)?;
         if let Ok(stat) = file.stat() {
             self.check_length(&stat, length)?;
@@ -95,7 +95,7 @@ impl Process {
     ///
     /// # Errors
     /// `EBADF` if not an open descriptor; `EINVAL` on a pipe or socket; `EIO` if revoked.
-    pub fn fsync(&self, fd: impl Into<RawFd>) -> Result<(), Errno> {
+    pub fn fsync(&self, fd: impl FdArg) -> Result<(), Errno> {
         self.files.get(fd)?.sync()
     }
 
@@ -103,7 +103,7 @@ impl Process {
     ///
     /// # Errors
     /// Those of `fsync`.
-    pub fn fdatasync(&self, fd: impl Into<RawFd>) -> Result<(), Errno> {
+    pub fn fdatasync(&self, fd: impl FdArg) -> Result<(), Errno> {
         self.fsync(fd)
     }
 
@@ -113,8 +113,8 @@ impl Process {
     /// # Errors
     /// `EBADF` if not an open descriptor; `ESPIPE` on a pipe or socket; `EINVAL` if the position
     /// would be negative or above `i64::MAX`.
-    pub fn lseek(&self, fd: impl Into<RawFd>, to: impl Into<SeekTo>) -> Result<u64, Errno> {
-        let (fd, to) = (fd.into(), to.into());
+    pub fn lseek(&self, fd: impl FdArg, to: impl Into<SeekTo>) -> Result<u64, Errno> {
+        let (fd, to) = (fd.to_raw(), to.into());
         match self.look(fd, |object| object.try_seek(to))? {
             Err(Errno::EAGAIN) => self.files.get(fd)?.seek(to),
             done => done,

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::io::{IoSlice, IoSliceMut};
 
-use fdtable::RawFd;
+use fdtable::FdArg;
 
 use super::Process;
 use crate::Errno;
@@ -16,7 +16,7 @@ impl Process {
     /// # Errors
     /// Those of `read`; `EINVAL` for more than 1,024 buffers, or if their total length is above
     /// `isize::MAX`; `ENOMEM`.
-    pub fn readv(&self, fd: impl Into<RawFd>, bufs: &mut [IoSliceMut<'_>]) -> Result<usize, Errno> {
+    pub fn readv(&self, fd: impl FdArg, bufs: &mut [IoSliceMut<'_>]) -> Result<usize, Errno> {
         check_read(bufs)?;
         self.files.get(fd)?.read_vectored(bufs)
     }
@@ -26,8 +26,8 @@ impl Process {
     ///
     /// # Errors
     /// Those of `write`; `EINVAL` as for [`readv`](Self::readv); `ENOMEM`.
-    pub fn writev(&self, fd: impl Into<RawFd>, bufs: &[IoSlice<'_>]) -> Result<usize, Errno> {
-        let (fd, total) = (fd.into(), check_written(bufs)?);
+    pub fn writev(&self, fd: impl FdArg, bufs: &[IoSlice<'_>]) -> Result<usize, Errno> {
+        let (fd, total) = (fd.to_raw(), check_written(bufs)?);
         let bufs = first(bufs, total, self.writable_bytes(fd, None, total)?)?;
         self.files.get(fd)?.write_vectored(&bufs)
     }
@@ -38,7 +38,7 @@ impl Process {
     /// Those of [`pread`](Self::pread); `EINVAL` as for `readv`; `ENOMEM`.
     pub fn preadv(
         &self,
-        fd: impl Into<RawFd>,
+        fd: impl FdArg,
         bufs: &mut [IoSliceMut<'_>],
         offset: u64,
     ) -> Result<usize, Errno> {
@@ -52,11 +52,11 @@ impl Process {
     /// Those of [`pwrite`](Self::pwrite); `EINVAL` as for `readv`; `ENOMEM`.
     pub fn pwritev(
         &self,
-        fd: impl Into<RawFd>,
+        fd: impl FdArg,
         bufs: &[IoSlice<'_>],
         offset: u64,
     ) -> Result<usize, Errno> {
-        let (fd, total) = (fd.into(), check_written(bufs)?);
+        let (fd, total) = (fd.to_raw(), check_written(bufs)?);
         let bufs = first(bufs, total, self.writable_bytes(fd, Some(offset), total)?)?;
         self.files.get(fd)?.write_vectored_at(&bufs, offset)
     }
