@@ -67,7 +67,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     /// Returns true if a descriptor is open and its file is `file`, revoked or not. May wait for
     /// the lock that a close of the descriptor takes. So if the descriptor is closed after this
     /// call, the closing thread sees the caller's earlier writes.
-    pub fn names(&self, fd: impl FdArg, file: &FileRef<T>) -> bool {
+    pub fn refers_to(&self, fd: impl FdArg, file: &FileRef<T>) -> bool {
         let number = index_of(fd.to_raw());
         let (index, bit) = place_of(number);
         let is_it = |found: Option<Ref<T>>| found.is_some_and(|it| Ref::ptr_eq(&it, &file.0));

@@ -54,10 +54,10 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     }
 
     /// Closes every descriptor that has [`CLOEXEC`](FdFlags::CLOEXEC), and flushes the files. It
-    /// closes like [`exec`](Self::exec), and passes the closed files to `flush`, step by step.
+    /// closes like [`close_on_exec`](Self::close_on_exec), and passes the closed files to `flush`, step by step.
     ///
     /// # Errors
-    /// [`Error::NoMemory`] (ENOMEM) as for [`exec`](Self::exec); `flush` has seen all files that
+    /// [`Error::NoMemory`] (ENOMEM) as for [`close_on_exec`](Self::close_on_exec); `flush` has seen all files that
     /// were closed.
     pub fn exec_flushing(&self, flush: impl FnMut(Closed<'_, T>)) -> Result<(), Error> {
         self.close_cloexec(flush)
@@ -129,7 +129,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     /// [`Error::NoMemory`] (ENOMEM) if a part of the table that is shared since a fork cannot be
     /// copied. The descriptors before that part are closed; another call continues.
     #[doc(alias = "do_close_on_exec")]
-    pub fn exec(&self) -> Result<(), Error> {
+    pub fn close_on_exec(&self) -> Result<(), Error> {
         self.close_cloexec(|_| ())
     }
 }

@@ -42,7 +42,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     /// - [`Error::NoMemory`] (ENOMEM) if the table cannot grow.
     #[doc(alias = "F_DUPFD")]
     #[doc(alias = "F_DUPFD_CLOEXEC")]
-    pub fn dup_from(&self, old: impl FdArg, min: impl FdArg, flags: FdFlags) -> Result<Fd, Error> {
+    pub fn dup_min(&self, old: impl FdArg, min: impl FdArg, flags: FdFlags) -> Result<Fd, Error> {
         flags.check()?;
         let file = self.get_even_revoked(old.to_raw())?;
         let min = Fd::new(min.to_raw()).map_err(|_| Error::InvalidArgument)?;
@@ -63,16 +63,15 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     /// - [`Error::Busy`] (EBUSY) if `new` is reserved, as on Linux.
     /// - [`Error::NotOwner`] (EPERM) if the open descriptor `new` has a [tag](Self::exchange_tag).
     /// - [`Error::NoMemory`] (ENOMEM) if the table cannot grow.
-    #[doc(alias = "dup3")]
-    pub fn dup_to(&self, old: impl FdArg, new: impl FdArg, flags: FdFlags) -> Result<Fd, Error> {
+    pub fn dup3(&self, old: impl FdArg, new: impl FdArg, flags: FdFlags) -> Result<Fd, Error> {
         self.dup_to_flushing(old, new, flags, |_| ())
     }
 
-    /// Duplicates `old` to `new` like [`dup_to`](Self::dup_to), and flushes the replaced file. If a
+    /// Duplicates `old` to `new` like [`dup3`](Self::dup3), and flushes the replaced file. If a
     /// file was open at `new`, it is passed to `flush`.
     ///
     /// # Errors
-    /// EINVAL, EBADF, EBUSY, EPERM and ENOMEM as for [`dup_to`](Self::dup_to); `flush` has not run.
+    /// EINVAL, EBADF, EBUSY, EPERM and ENOMEM as for [`dup3`](Self::dup3); `flush` has not run.
     pub fn dup_to_flushing(
         &self,
         old: impl FdArg,
@@ -93,15 +92,15 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         Ok(new)
     }
 
-    /// Duplicates `old` to `new` like [`dup_to`](Self::dup_to), but waits while `new` is reserved.
+    /// Duplicates `old` to `new` like [`dup3`](Self::dup3), but waits while `new` is reserved.
     /// The wait ends when its file is installed or it is free. Blocks; must not be called inside a
     /// read-side section, nor by the holder of the reservation.
     ///
     /// # Errors
-    /// EINVAL, EBADF, EPERM and ENOMEM as for [`dup_to`](Self::dup_to), never EBUSY; and
+    /// EINVAL, EBADF, EPERM and ENOMEM as for [`dup3`](Self::dup3), never EBUSY; and
     /// [`Error::NoMemory`] (ENOMEM) if there is no memory to wait.
     #[cfg(feature = "std")]
-    pub fn dup_to_waiting(
+    pub fn dup3_waiting(
         &self,
         old: impl FdArg,
         new: impl FdArg,
@@ -109,7 +108,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     ) -> Result<Fd, Error> {
         let (old, new) = (old.to_raw(), new.to_raw());
         loop {
-            match self.dup_to(old, new, flags) {
+            match self.dup3(old, new, flags) {
                 Err(Error::Busy) => {
                     let new = Fd::new(new)?;
                     self.wait(|table, writer| Ok(table.is_not_busy(writer, new).then_some(())))?;
@@ -121,17 +120,17 @@ impl<T: ?Sized + Send + Sync> Files<T> {
 
     /// Duplicates `old` to the descriptor `new`, with no flags. It closes the file that was open
     /// there, atomically. If the descriptors are equal, it only checks that `old` is open. It locks
-    /// and allocates like [`dup_to`](Self::dup_to).
+    /// and allocates like [`dup3`](Self::dup3).
     ///
     /// # Errors
-    /// EBADF, EBUSY, EPERM and ENOMEM as for [`dup_to`](Self::dup_to). Equal descriptors are no
+    /// EBADF, EBUSY, EPERM and ENOMEM as for [`dup3`](Self::dup3). Equal descriptors are no
     /// error if they are open.
     pub fn dup2(&self, old: impl FdArg, new: impl FdArg) -> Result<Fd, Error> {
         let (old, new) = (old.to_raw(), new.to_raw());
         if old != new {
-            return self.dup_to(old, new, FdFlags::empty());
+            return self.dup3(old, new, FdFlags::empty());
         }
-        self.flags(old)?;
+        self.fd_flags(old)?;
         Fd::new(old)
     }
 
@@ -200,7 +199,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     }
 }
 
-/// The condition for a waiting `dup_to`.
+/// The condition for a waiting `dup3`.
 #[cfg(feature = "std")]
 impl<T: ?Sized + Send + Sync> Files<T> {
     /// Returns true if a descriptor is not reserved.

@@ -13,7 +13,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     /// # Errors
     /// [`Error::BadFd`] (EBADF) if the descriptor is not open.
     #[doc(alias = "F_GETFD")]
-    pub fn flags(&self, fd: impl FdArg) -> Result<FdFlags, Error> {
+    pub fn fd_flags(&self, fd: impl FdArg) -> Result<FdFlags, Error> {
         let section = rcu::read_lock();
         let (index, bit) = place_of(index_of(fd.to_raw()));
         let leaf = self.tree.leaf(index, &section).ok_or(Error::BadFd)?;
@@ -31,7 +31,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     /// - [`Error::NoMemory`] (ENOMEM) if a part of the table that is shared since a fork cannot be
     ///   copied.
     #[doc(alias = "F_SETFD")]
-    pub fn set_flags(&self, fd: impl FdArg, flags: FdFlags) -> Result<(), Error> {
+    pub fn set_fd_flags(&self, fd: impl FdArg, flags: FdFlags) -> Result<(), Error> {
         flags.check()?;
         let fd = fd.to_raw();
         let (_, bit) = place_of(index_of(fd));

@@ -154,7 +154,7 @@ bitflags::bitflags! {
     /// one, before any other check, and changes nothing.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
     pub struct FdFlags: u32 {
-        /// Closes the descriptor on [`exec`](crate::Files::exec). `FD_CLOEXEC`.
+        /// Closes the descriptor on [`close_on_exec`](crate::Files::close_on_exec). `FD_CLOEXEC`.
         const CLOEXEC = 1;
     }
 }

@@ -64,7 +64,7 @@ impl<T: Send + Sync + 'static> FileRef<T> {
     /// dropped, outside of all locks of the table. Allocates.
     ///
     /// A hook that panics harms no other file. A call that closes many descriptors
-    /// ([`close_range`](crate::Files::close_range), [`exec`](crate::Files::exec), the drop of a
+    /// ([`close_range`](crate::Files::close_range), [`close_on_exec`](crate::Files::close_on_exec), the drop of a
     /// table) or [revokes](crate::SuperBlock::revoke) many files continues: it releases every other
     /// file, and then resumes the first panic. The file itself has ended too: it is closed, off its
     /// superblock, and its object is dropped. A panic that cannot be resumed, because another one
@@ -252,7 +252,7 @@ impl<T: ?Sized> FileRef<T> {
     /// Returns the number of references. It is a hint: other threads take and drop references at
     /// any time. Returns `usize::MAX` if the count is saturated.
     #[must_use]
-    pub fn references(this: &Self) -> usize {
+    pub fn strong_count(this: &Self) -> usize {
         Ref::references(&this.0)
     }
 }

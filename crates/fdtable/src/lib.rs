@@ -16,7 +16,7 @@
 //! assert_eq!(files.borrow(copy, &section)?.len(), 4);
 //! drop(section);
 //!
-//! files.exec()?;
+//! files.close_on_exec()?;
 //! assert_eq!(files.get(fd).unwrap_err(), Error::BadFd);
 //! assert_eq!(*file, "motd");
 //! # Ok::<(), Error>(())

@@ -254,8 +254,8 @@ fn a_get_meets_growth() {
     explore(3, || {
         let (fates, files) = table(&[0]);
         let getter = spawn(&files, |files| [get(files, 0), get(files, 0)]);
-        assert_eq!(files.dup_to(0, 4, NONE).map(RawFd::from), Ok(4));
-        assert_eq!(files.dup_to(0, 9, NONE).map(RawFd::from), Ok(9));
+        assert_eq!(files.dup3(0, 4, NONE).map(RawFd::from), Ok(4));
+        assert_eq!(files.dup3(0, 9, NONE).map(RawFd::from), Ok(9));
         assert_eq!(join(getter), [Ok(0), Ok(0)]);
         assert_eq!(listed(&files), [(0, 0), (4, 0), (9, 0)]);
         fates.check(files);
@@ -468,11 +468,11 @@ fn one_of_two_closes_closes() {
 
 /// The replaced file is released twice or never.
 #[test]
-fn a_dup_to_meets_a_close_of_its_target() {
+fn a_dup3_meets_a_close_of_its_target() {
     explore(3, || {
         let (fates, files) = table(&[0, 1]);
         let closer = spawn(&files, |files| files.close(1));
-        assert_eq!(files.dup_to(0, 1, NONE).map(RawFd::from), Ok(1));
+        assert_eq!(files.dup3(0, 1, NONE).map(RawFd::from), Ok(1));
         assert_eq!(join(closer), Ok(()));
         let left = listed(&files);
         assert!(left == [(0, 0), (1, 0)] || left == [(0, 0)], "{left:?}");
@@ -482,11 +482,11 @@ fn a_dup_to_meets_a_close_of_its_target() {
 
 /// A target is closed, though there is no file to replace it.
 #[test]
-fn a_dup_to_meets_a_close_of_its_source() {
+fn a_dup3_meets_a_close_of_its_source() {
     explore(3, || {
         let (fates, files) = table(&[0, 1]);
         let closer = spawn(&files, |files| files.close(0));
-        let outcome = files.dup_to(0, 1, NONE);
+        let outcome = files.dup3(0, 1, NONE);
         assert_eq!(join(closer), Ok(()));
         match outcome {
             Ok(_) => assert_eq!(listed(&files), [(1, 0)]),
@@ -501,11 +501,11 @@ fn a_dup_to_meets_a_close_of_its_source() {
 
 /// A descriptor is briefly not open while its file is replaced.
 #[test]
-fn a_get_meets_a_dup_to() {
+fn a_get_meets_a_dup3() {
     explore(3, || {
         let (fates, files) = table(&[0, 1]);
         let getter = spawn(&files, |files| get(files, 1));
-        assert_eq!(files.dup_to(0, 1, NONE).map(RawFd::from), Ok(1));
+        assert_eq!(files.dup3(0, 1, NONE).map(RawFd::from), Ok(1));
         let got = join(getter);
         assert!(got == Ok(0) || got == Ok(1), "{got:?}");
         fates.check(files);
@@ -514,11 +514,11 @@ fn a_get_meets_a_dup_to() {
 
 /// A reserved descriptor is taken over, and the reservation is then installed over the other file.
 #[test]
-fn a_dup_to_meets_an_install() {
+fn a_dup3_meets_an_install() {
     explore(3, || {
         let (fates, files) = table(&[0]);
         let reservation = files.reserve(NONE).expect("there is room");
-        let other = spawn(&files, |files| files.dup_to(0, 1, NONE));
+        let other = spawn(&files, |files| files.dup3(0, 1, NONE));
         reservation.install(fates.object(7));
         match join(other) {
             Ok(_) => assert_eq!(listed(&files), [(0, 0), (1, 0)]),
@@ -627,23 +627,23 @@ fn a_fork_meets_a_change_of_flags() {
     explore(3, || {
         let (fates, files) = table(&[0]);
         let other = spawn(&files, |files| files.set_cloexec_range(0, 4));
-        files.set_flags(0, FdFlags::CLOEXEC).expect("it is open");
+        files.set_fd_flags(0, FdFlags::CLOEXEC).expect("it is open");
         let child = files.fork().expect("there is memory");
-        assert_eq!(child.flags(0), Ok(FdFlags::CLOEXEC));
+        assert_eq!(child.fd_flags(0), Ok(FdFlags::CLOEXEC));
         assert_eq!(join(other), Ok(()));
         drop(child);
         fates.check(files);
     });
 }
 
-/// An exec closes a file although a `dup_to` has put it there without the flag.
+/// An exec closes a file although a `dup3` has put it there without the flag.
 #[test]
-fn an_exec_meets_a_dup_to() {
+fn an_exec_meets_a_dup3() {
     explore(3, || {
         let (fates, files) = table(&[0, 1]);
-        files.set_flags(1, FdFlags::CLOEXEC).expect("it is open");
-        let other = spawn(&files, |files| files.dup_to(0, 1, NONE).map(drop));
-        files.exec().expect("there is memory");
+        files.set_fd_flags(1, FdFlags::CLOEXEC).expect("it is open");
+        let other = spawn(&files, |files| files.dup3(0, 1, NONE).map(drop));
+        files.close_on_exec().expect("there is memory");
         assert_eq!(join(other), Ok(()));
         assert_eq!(listed(&files), [(0, 0), (1, 0)]);
         fates.check(files);
@@ -655,7 +655,7 @@ fn an_exec_meets_a_dup_to() {
 fn flags_meet_an_open() {
     explore(3, || {
         let (fates, files) = table(&[]);
-        let reader = spawn(&files, |files| files.flags(0));
+        let reader = spawn(&files, |files| files.fd_flags(0));
         let fd = files.open(fates.object(0), FdFlags::CLOEXEC);
         assert_eq!(fd.map(RawFd::from), Ok(0));
         let had = join(reader);

@@ -38,7 +38,7 @@
 //! what it frees there. So that leaf stays locked until the descriptor is taken.
 //!
 //! Each time that the search starts over, a descriptor was closed meanwhile, or the search has used
-//! up its *budget*: a table that was filled by `dup_to`, or shared by a fork, may have any number
+//! up its *budget*: a table that was filled by `dup3`, or shared by a fork, may have any number
 //! of full leaves that no search has marked yet. After a few of them the search sets the hint to
 //! its position, lets other threads have the lock, and continues from there.
 
@@ -531,14 +531,14 @@ mod tests {
     use super::*;
     use crate::RawFd;
 
-    /// Makes a table whose descriptors below `LEAVES * 64` were all opened by `dup_to`. So no
+    /// Makes a table whose descriptors below `LEAVES * 64` were all opened by `dup3`. So no
     /// search has marked one of its leaves as full.
     fn unmarked() -> Files<()> {
         let files = Files::with_limit(u32::MAX);
         let none = FdFlags::empty();
         let first = files.open(FileRef::new(()), none).expect("there is room");
         for fd in 1..(LEAVES * BITS) as RawFd {
-            files.dup_to(first, fd, none).expect("there is room");
+            files.dup3(first, fd, none).expect("there is room");
         }
         files
     }
@@ -598,7 +598,7 @@ mod tests {
         let file = || FileRef::new(());
         assert_eq!(unmarked().open(file(), none).map(RawFd::from), Ok(all));
         assert_eq!(unmarked().open_any(file(), none).map(RawFd::from), Ok(all));
-        assert_eq!(unmarked().dup_from(0, 70, none).map(RawFd::from), Ok(all));
+        assert_eq!(unmarked().dup_min(0, 70, none).map(RawFd::from), Ok(all));
         let files = unmarked();
         files
             .set_limit(all.unsigned_abs())

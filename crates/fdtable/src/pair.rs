@@ -386,13 +386,13 @@ mod tests {
 
     const NONE: FdFlags = FdFlags::empty();
 
-    /// Makes a table whose descriptors below 64 times `leaves` were all opened by `dup_to`, except
+    /// Makes a table whose descriptors below 64 times `leaves` were all opened by `dup3`, except
     /// 5.
     fn unmarked(leaves: usize) -> Files<()> {
         let files = Files::with_limit(MAX_LIMIT as u32);
         let first = files.open(FileRef::new(()), NONE).expect("there is room");
         for fd in (1..(leaves * BITS) as i32).filter(|&fd| fd != 5) {
-            files.dup_to(first, fd, NONE).expect("there is room");
+            files.dup3(first, fd, NONE).expect("there is room");
         }
         files
     }

@@ -22,7 +22,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     /// Descriptors in quarantine count as taken; but when no other is free, the one that has waited
     /// longest is reused. At most 1,024 descriptors wait at once: when another is closed, the one
     /// that has waited longest is freed, so no call searches more than that.
-    /// [`dup_to`](Self::dup_to) may still target a descriptor in quarantine. Children inherit the
+    /// [`dup3`](Self::dup3) may still target a descriptor in quarantine. Children inherit the
     /// mode, and none of the descriptors. May wait for the lock.
     ///
     /// ```

@@ -2,7 +2,7 @@
 //!
 //! `accept` and `pipe` can fail after they have a descriptor. They reserve it first, so EMFILE
 //! leaves nothing behind, and free it without a trace if a later step fails. While a descriptor is
-//! reserved, lookups and `close` return EBADF, `dup_to` onto it returns EBUSY, and `close_range`,
+//! reserved, lookups and `close` return EBADF, `dup3` onto it returns EBUSY, and `close_range`,
 //! fork and exec skip it.
 //!
 //! A reserved descriptor is taken and has no file. It belongs to this table alone, also when the

@@ -17,7 +17,7 @@
 //! | open the lowest | in the leaf that the free hint names | search, in `open` |
 //! | open two of the lowest | in that leaf, if it has two | search, in `pair` |
 //! | open any | in the leaf that the CPU has claimed | claim, in `any` |
-//! | close, flags, `dup_to` | in the descriptor's own leaf | make or copy the leaf |
+//! | close, flags, `dup3` | in the descriptor's own leaf | make or copy the leaf |
 //! | reserve, install, ranges, fork | | always |
 //!
 //! Every change is atomic for all threads that change the table: a leaf's words and slots change

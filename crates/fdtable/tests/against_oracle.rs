@@ -164,12 +164,12 @@ impl Table for Judge<'_> {
         self.table.dup(old)
     }
 
-    fn dup_from(&mut self, old: RawFd, min: RawFd, flags: FdFlags) -> Answer {
-        self.table.dup_from(old, min, flags)
+    fn dup_min(&mut self, old: RawFd, min: RawFd, flags: FdFlags) -> Answer {
+        self.table.dup_min(old, min, flags)
     }
 
-    fn dup_to(&mut self, old: RawFd, new: RawFd, flags: FdFlags) -> Answer {
-        self.table.dup_to(old, new, flags)
+    fn dup3(&mut self, old: RawFd, new: RawFd, flags: FdFlags) -> Answer {
+        self.table.dup3(old, new, flags)
     }
 
     fn dup2(&mut self, old: RawFd, new: RawFd) -> Answer {
@@ -232,7 +232,7 @@ impl<'p> Replay<'p> {
         }
         for number in 1..count.min(of.files.limit().try_into().unwrap_or(count)) {
             // The oracle gets a minimum, since it looks at every descriptor on its way.
-            let expected = of.oracle().dup_from(0, number, FdFlags::empty());
+            let expected = of.oracle().dup_min(0, number, FdFlags::empty());
             prop_assert_eq!(answer(of.files.dup(0)), expected);
         }
         Ok(())
@@ -477,7 +477,7 @@ fn pick<I>(list: &mut Vec<I>, which: &Index) -> Option<I> {
 }
 
 fn exec(of: &Process) -> Verdict {
-    of.files.exec().expect("there is memory");
+    of.files.close_on_exec().expect("there is memory");
     of.oracle().exec();
     Ok(())
 }
@@ -543,7 +543,7 @@ impl Process {
             if let Some(number) = found {
                 let file = files.get(number).map(|object| object.number);
                 prop_assert_eq!(file.ok(), oracle.get(number).map(|token| token.number).ok());
-                prop_assert_eq!(files.flags(number).ok(), oracle.flags(number).ok());
+                prop_assert_eq!(files.fd_flags(number).ok(), oracle.flags(number).ok());
             }
             next = found.and_then(|number| number.checked_add(1));
         }

@@ -40,9 +40,9 @@ fn the_file_is_open_under_the_number_with_its_flags() {
             .open_any(FileRef::new(file), flags)
             .expect("there is room");
         assert_eq!(files.get(fd).as_deref(), Ok(&file));
-        assert_eq!(files.flags(fd), Ok(flags));
+        assert_eq!(files.fd_flags(fd), Ok(flags));
     }
-    files.exec().expect("there is memory");
+    files.close_on_exec().expect("there is memory");
     assert_eq!(files.open_count(), 100);
 }
 

@@ -74,7 +74,7 @@ fn unlimited() -> Files<()> {
 /// 2^31 - 1 is open too, and it is the last.
 fn last_open() -> Files<()> {
     let files = unlimited();
-    files.dup_to(0, RawFd::MAX, NONE).expect("there is room");
+    files.dup3(0, RawFd::MAX, NONE).expect("there is room");
     files
 }
 
@@ -97,13 +97,13 @@ const NEED_OPEN: &[(&str, OnOpen, &str)] = &[
     ("close", |files, fd| files.close(fd), "close(2): EBADF fd isn't a valid open file descriptor."),
     ("take", |files, fd| files.take(fd).map(drop), "close(2): EBADF fd isn't a valid open file descriptor."),
     ("dup", |files, fd| files.dup(fd).map(drop), "dup(2): EBADF oldfd isn't an open file descriptor."),
-    ("dup_from", |files, fd| files.dup_from(fd, 0, NONE).map(drop), "fcntl(2): EBADF fd is not an open file descriptor"),
-    ("dup_from with a bad minimum", |files, fd| files.dup_from(fd, -1, NONE).map(drop), "fcntl(2): EBADF fd is not an open file descriptor"),
-    ("dup_to", |files, fd| files.dup_to(fd, 0, NONE).map(drop), "dup(2): EBADF oldfd isn't an open file descriptor."),
+    ("dup_min", |files, fd| files.dup_min(fd, 0, NONE).map(drop), "fcntl(2): EBADF fd is not an open file descriptor"),
+    ("dup_min with a bad minimum", |files, fd| files.dup_min(fd, -1, NONE).map(drop), "fcntl(2): EBADF fd is not an open file descriptor"),
+    ("dup3", |files, fd| files.dup3(fd, 0, NONE).map(drop), "dup(2): EBADF oldfd isn't an open file descriptor."),
     ("dup2", |files, fd| files.dup2(fd, 0).map(drop), "dup(2): If oldfd is not a valid file descriptor, then the call fails, and newfd is not closed."),
     ("dup2 onto itself", |files, fd| files.dup2(fd, fd).map(drop), "dup(2): EBADF oldfd isn't an open file descriptor."),
-    ("flags", |files, fd| files.flags(fd).map(drop), "fcntl(2): EBADF fd is not an open file descriptor"),
-    ("set_flags", |files, fd| files.set_flags(fd, FdFlags::CLOEXEC), "fcntl(2): EBADF fd is not an open file descriptor"),
+    ("flags", |files, fd| files.fd_flags(fd).map(drop), "fcntl(2): EBADF fd is not an open file descriptor"),
+    ("set_flags", |files, fd| files.set_fd_flags(fd, FdFlags::CLOEXEC), "fcntl(2): EBADF fd is not an open file descriptor"),
 ];
 
 /// Descriptors that are not open in the [`usual`] table.
@@ -158,25 +158,25 @@ const CASES: &[(Table, &str, Call, &str, &str)] = &[
     (full, "dup", |files| files.dup(0).map(drop), "EMFILE", TOO_MANY_DUPS),
     (lowered, "dup", |files| files.dup(3).map(drop), "EMFILE", TOO_MANY_DUPS),
 
-    (usual, "dup_from(0, -1)", |files| files.dup_from(0, -1, NONE).map(drop), "EINVAL", BAD_MIN),
-    (usual, "dup_from(0, MIN)", |files| files.dup_from(0, RawFd::MIN, NONE).map(drop), "EINVAL", BAD_MIN),
-    (usual, "dup_from(0, limit)", |files| files.dup_from(0, LIMIT, NONE).map(drop), "EINVAL", BAD_MIN),
-    (usual, "dup_from(0, MAX)", |files| files.dup_from(0, RawFd::MAX, NONE).map(drop), "EINVAL", BAD_MIN),
-    (full, "dup_from(0, limit)", |files| files.dup_from(0, 2, NONE).map(drop), "EINVAL", BAD_MIN),
-    (lowered, "dup_from(0, limit)", |files| files.dup_from(0, 2, NONE).map(drop), "EINVAL", BAD_MIN),
-    (full, "dup_from(0, 1)", |files| files.dup_from(0, 1, NONE).map(drop), "EMFILE", TOO_MANY_FROM),
-    (last_open, "dup_from(0, MAX)", |files| files.dup_from(0, RawFd::MAX, NONE).map(drop), "EMFILE", TOO_MANY_FROM),
+    (usual, "dup_min(0, -1)", |files| files.dup_min(0, -1, NONE).map(drop), "EINVAL", BAD_MIN),
+    (usual, "dup_min(0, MIN)", |files| files.dup_min(0, RawFd::MIN, NONE).map(drop), "EINVAL", BAD_MIN),
+    (usual, "dup_min(0, limit)", |files| files.dup_min(0, LIMIT, NONE).map(drop), "EINVAL", BAD_MIN),
+    (usual, "dup_min(0, MAX)", |files| files.dup_min(0, RawFd::MAX, NONE).map(drop), "EINVAL", BAD_MIN),
+    (full, "dup_min(0, limit)", |files| files.dup_min(0, 2, NONE).map(drop), "EINVAL", BAD_MIN),
+    (lowered, "dup_min(0, limit)", |files| files.dup_min(0, 2, NONE).map(drop), "EINVAL", BAD_MIN),
+    (full, "dup_min(0, 1)", |files| files.dup_min(0, 1, NONE).map(drop), "EMFILE", TOO_MANY_FROM),
+    (last_open, "dup_min(0, MAX)", |files| files.dup_min(0, RawFd::MAX, NONE).map(drop), "EMFILE", TOO_MANY_FROM),
 
-    (usual, "dup_to(0, 0)", |files| files.dup_to(0, 0, NONE).map(drop), "EINVAL", EQUAL),
-    (usual, "dup_to(closed, closed)", |files| files.dup_to(CLOSED, CLOSED, NONE).map(drop), "EINVAL", EQUAL),
-    (usual, "dup_to(-1, -1)", |files| files.dup_to(-1, -1, NONE).map(drop), "EINVAL", EQUAL),
-    (usual, "dup_to(0, -1)", |files| files.dup_to(0, -1, NONE).map(drop), "EBADF", BAD_NEW),
-    (usual, "dup_to(0, MIN)", |files| files.dup_to(0, RawFd::MIN, NONE).map(drop), "EBADF", BAD_NEW),
-    (usual, "dup_to(0, limit)", |files| files.dup_to(0, LIMIT, NONE).map(drop), "EBADF", BAD_NEW),
-    (usual, "dup_to(0, MAX)", |files| files.dup_to(0, RawFd::MAX, NONE).map(drop), "EBADF", BAD_NEW),
-    (lowered, "dup_to(0, open past the limit)", |files| files.dup_to(0, 3, NONE).map(drop), "EBADF", BAD_NEW),
-    (usual, "dup_to(0, reserved)", |files| files.dup_to(0, RESERVED, NONE).map(drop), "EBUSY", RACE),
-    (usual, "dup_to(closed, reserved)", |files| files.dup_to(CLOSED, RESERVED, NONE).map(drop), "EBADF", "dup(2): EBADF oldfd isn't an open file descriptor."),
+    (usual, "dup3(0, 0)", |files| files.dup3(0, 0, NONE).map(drop), "EINVAL", EQUAL),
+    (usual, "dup3(closed, closed)", |files| files.dup3(CLOSED, CLOSED, NONE).map(drop), "EINVAL", EQUAL),
+    (usual, "dup3(-1, -1)", |files| files.dup3(-1, -1, NONE).map(drop), "EINVAL", EQUAL),
+    (usual, "dup3(0, -1)", |files| files.dup3(0, -1, NONE).map(drop), "EBADF", BAD_NEW),
+    (usual, "dup3(0, MIN)", |files| files.dup3(0, RawFd::MIN, NONE).map(drop), "EBADF", BAD_NEW),
+    (usual, "dup3(0, limit)", |files| files.dup3(0, LIMIT, NONE).map(drop), "EBADF", BAD_NEW),
+    (usual, "dup3(0, MAX)", |files| files.dup3(0, RawFd::MAX, NONE).map(drop), "EBADF", BAD_NEW),
+    (lowered, "dup3(0, open past the limit)", |files| files.dup3(0, 3, NONE).map(drop), "EBADF", BAD_NEW),
+    (usual, "dup3(0, reserved)", |files| files.dup3(0, RESERVED, NONE).map(drop), "EBUSY", RACE),
+    (usual, "dup3(closed, reserved)", |files| files.dup3(CLOSED, RESERVED, NONE).map(drop), "EBADF", "dup(2): EBADF oldfd isn't an open file descriptor."),
 
     (usual, "dup2(0, -1)", |files| files.dup2(0, -1).map(drop), "EBADF", BAD_NEW),
     (usual, "dup2(0, limit)", |files| files.dup2(0, LIMIT).map(drop), "EBADF", BAD_NEW),
@@ -193,14 +193,14 @@ const NO_ERRORS: &[(Table, &str, Call, &str)] = &[
     (usual, "dup2(0, 0)", |files| files.dup2(0, 0).map(drop), "dup(2): dup2() does nothing, and returns newfd."),
     (lowered, "dup2(3, 3)", |files| files.dup2(3, 3).map(drop), "dup(2): dup2() does nothing, and returns newfd."),
     (lowered, "get(3)", |files| files.get(3).map(drop), PAST_LIMIT),
-    (lowered, "set_flags(3)", |files| files.set_flags(3, FdFlags::CLOEXEC), PAST_LIMIT),
+    (lowered, "set_flags(3)", |files| files.set_fd_flags(3, FdFlags::CLOEXEC), PAST_LIMIT),
     (lowered, "close(3)", |files| files.close(3), PAST_LIMIT),
-    (lowered, "dup_to(3, 1)", |files| files.dup_to(3, 1, NONE).map(drop), PAST_LIMIT),
+    (lowered, "dup3(3, 1)", |files| files.dup3(3, 1, NONE).map(drop), PAST_LIMIT),
     (limit_zero, "close_range(0, 0)", |files| files.close_range(0, 0), "close_range(2): all open file descriptors"),
     (usual, "close_range(6, MAX)", |files| files.close_range(6, u32::MAX), "close_range(2): Errors closing a given file descriptor are currently ignored."),
     (usual, "close_range(MAX, MAX)", |files| files.close_range(u32::MAX, u32::MAX), REVERSED),
     (usual, "set_cloexec_range(MAX, MAX)", |files| files.set_cloexec_range(u32::MAX, u32::MAX), REVERSED),
-    (unlimited, "dup_to(0, MAX)", |files| files.dup_to(0, RawFd::MAX, NONE).map(drop), PAST_LIMIT),
+    (unlimited, "dup3(0, MAX)", |files| files.dup3(0, RawFd::MAX, NONE).map(drop), PAST_LIMIT),
 ];
 
 /// The visible state of the descriptors of a table.
@@ -208,7 +208,7 @@ fn seen(files: &Files<()>) -> (usize, Vec<(RawFd, FdFlags)>) {
     let mut open = Vec::new();
     let mut next = files.next_open(0);
     while let Some(fd) = next {
-        open.push((fd.raw(), files.flags(fd).expect("it is open")));
+        open.push((fd.raw(), files.fd_flags(fd).expect("it is open")));
         next = fd
             .raw()
             .checked_add(1)
@@ -277,15 +277,15 @@ const TAKE_FLAGS: &[(&str, Flagged)] = &[
     ("reserve_many of none", |files, _, flags| files.reserve_many(0, flags).map(drop)),
     ("reserve_many of too many", |files, _, flags| files.reserve_many(100, flags).map(drop)),
     ("spare", |files, _, flags| files.spare(flags).map(drop)),
-    ("dup_from", |files, _, flags| files.dup_from(0, 1, flags).map(drop)),
-    ("dup_from a closed one", |files, _, flags| files.dup_from(CLOSED, 1, flags).map(drop)),
-    ("dup_to", |files, _, flags| files.dup_to(0, 1, flags).map(drop)),
-    ("dup_to a reserved one", |files, _, flags| files.dup_to(0, RESERVED, flags).map(drop)),
-    ("dup_to from a closed one", |files, _, flags| files.dup_to(CLOSED, 1, flags).map(drop)),
-    ("dup_to_waiting", |files, _, flags| files.dup_to_waiting(0, RESERVED, flags).map(drop)),
+    ("dup_min", |files, _, flags| files.dup_min(0, 1, flags).map(drop)),
+    ("dup_min a closed one", |files, _, flags| files.dup_min(CLOSED, 1, flags).map(drop)),
+    ("dup3", |files, _, flags| files.dup3(0, 1, flags).map(drop)),
+    ("dup3 a reserved one", |files, _, flags| files.dup3(0, RESERVED, flags).map(drop)),
+    ("dup3 from a closed one", |files, _, flags| files.dup3(CLOSED, 1, flags).map(drop)),
+    ("dup3_waiting", |files, _, flags| files.dup3_waiting(0, RESERVED, flags).map(drop)),
     ("dup_to_flushing", |files, _, flags| files.dup_to_flushing(0, 1, flags, |()| panic!("nothing is closed")).map(drop)),
-    ("set_flags", |files, _, flags| files.set_flags(2, flags)),
-    ("set_flags of a closed one", |files, _, flags| files.set_flags(CLOSED, flags)),
+    ("set_flags", |files, _, flags| files.set_fd_flags(2, flags)),
+    ("set_flags of a closed one", |files, _, flags| files.set_fd_flags(CLOSED, flags)),
 ];
 
 /// dup(2): "EINVAL (dup3()) flags contain an invalid value."
@@ -376,12 +376,12 @@ const CALLS: &[(&str, OnTwo, &[&str])] = &[
     ("reserve_from", |files, a, _| files.reserve_from(a, NONE).map(drop), &["EINVAL", "EMFILE"]),
     ("get", |files, a, _| files.get(a).map(drop), &["EBADF"]),
     ("borrow", |files, a, _| borrow(files, a), &["EBADF"]),
-    ("flags", |files, a, _| files.flags(a).map(drop), &["EBADF"]),
-    ("set_flags", |files, a, _| files.set_flags(a, FdFlags::CLOEXEC), &["EBADF"]),
+    ("flags", |files, a, _| files.fd_flags(a).map(drop), &["EBADF"]),
+    ("set_flags", |files, a, _| files.set_fd_flags(a, FdFlags::CLOEXEC), &["EBADF"]),
     ("next_open", |files, a, _| { files.next_open(a); Ok(()) }, &[]),
     ("dup", |files, a, _| files.dup(a).map(drop), &["EBADF", "EMFILE"]),
-    ("dup_from", |files, a, b| files.dup_from(a, b, NONE).map(drop), &["EBADF", "EINVAL", "EMFILE"]),
-    ("dup_to", |files, a, b| files.dup_to(a, b, NONE).map(drop), &["EBADF", "EINVAL", "EBUSY"]),
+    ("dup_min", |files, a, b| files.dup_min(a, b, NONE).map(drop), &["EBADF", "EINVAL", "EMFILE"]),
+    ("dup3", |files, a, b| files.dup3(a, b, NONE).map(drop), &["EBADF", "EINVAL", "EBUSY"]),
     ("dup2", |files, a, b| files.dup2(a, b).map(drop), &["EBADF", "EBUSY"]),
     ("set_cloexec_range", |files, a, b| files.set_cloexec_range(a.cast_unsigned(), b.cast_unsigned()), &["EINVAL"]),
     ("take", |files, a, _| files.take(a).map(drop), &["EBADF"]),
@@ -416,8 +416,8 @@ fn a_number_above_all_descriptors_counts_as_a_negative_one() {
     files.open(FileRef::new(()), NONE).expect("there is room");
     for above in [1 << 31, u32::MAX] {
         assert_eq!(files.get(above).unwrap_err(), Error::BadFd);
-        assert_eq!(files.dup_to(0, above, NONE).unwrap_err(), Error::BadFd);
-        let refused = files.dup_from(0, above, NONE);
+        assert_eq!(files.dup3(0, above, NONE).unwrap_err(), Error::BadFd);
+        let refused = files.dup_min(0, above, NONE);
         assert_eq!(refused.unwrap_err(), Error::InvalidArgument);
         assert_eq!(files.next_open(above), None);
     }

@@ -106,7 +106,7 @@ fn who_waits_for_a_number_need_not_wait_until_its_file_was_shown() {
 fn an_exec_shows_what_it_closes() {
     let files = table(70);
     for fd in [3, 68] {
-        files.set_flags(fd, FdFlags::CLOEXEC).expect("open");
+        files.set_fd_flags(fd, FdFlags::CLOEXEC).expect("open");
     }
     let mut seen = Vec::new();
     files
@@ -119,10 +119,12 @@ fn an_exec_shows_what_it_closes() {
 fn a_number_names_its_file_and_no_other() {
     let files = table(100);
     let file = files.get(70).expect("open");
-    assert!(files.names(70, &file));
-    assert!(!files.names(71, &file) && !files.names(-1, &file) && !files.names(5000, &file));
+    assert!(files.refers_to(70, &file));
+    assert!(
+        !files.refers_to(71, &file) && !files.refers_to(-1, &file) && !files.refers_to(5000, &file)
+    );
     let child = files.fork().expect("there is memory");
-    assert!(files.names(70, &file) && child.names(70, &file));
+    assert!(files.refers_to(70, &file) && child.refers_to(70, &file));
     files.close(70).expect("open");
-    assert!(!files.names(70, &file) && child.names(70, &file));
+    assert!(!files.refers_to(70, &file) && child.refers_to(70, &file));
 }

@@ -90,7 +90,7 @@ impl Process {
         let (number, file) = made.file();
         let from = self.files.open(file, NONE).expect("there is room");
         if from.raw() != fd {
-            self.files.dup_to(from, fd, NONE).expect("there is room");
+            self.files.dup3(from, fd, NONE).expect("there is room");
             self.files.close(from).expect("it is open");
         }
         self.model.insert(fd, (number, NONE));
@@ -110,12 +110,12 @@ impl Process {
     }
 
     fn exec(&mut self) {
-        self.files.exec().expect("there is memory");
+        self.files.close_on_exec().expect("there is memory");
         self.model.retain(|_, (_, flags)| flags.is_empty());
     }
 
     fn set_flags(&mut self, fd: RawFd, flags: FdFlags) {
-        self.files.set_flags(fd, flags).expect("it is open");
+        self.files.set_fd_flags(fd, flags).expect("it is open");
         self.model.get_mut(&fd).expect("it is open").1 = flags;
     }
 
@@ -155,7 +155,7 @@ impl Process {
         let next = |fd: &Fd| self.files.next_open(fd.raw().checked_add(1)?);
         let found = std::iter::successors(self.files.next_open(0), next).map(|fd| {
             let file = *self.files.get(fd).expect("it is open");
-            let flags = self.files.flags(fd).expect("it is open");
+            let flags = self.files.fd_flags(fd).expect("it is open");
             (fd.raw(), (file, flags))
         });
         assert!(found.eq(self.model.iter().map(|(&fd, &entry)| (fd, entry))));
@@ -435,7 +435,7 @@ fn a_lookup_in_the_one_table_goes_on_when_the_other_closes() {
     let file = borrowed.upgrade().expect("the child has it");
     drop(section);
     drop(child);
-    assert_eq!(FileRef::references(&file), 1);
+    assert_eq!(FileRef::strong_count(&file), 1);
 }
 
 /// Descriptors in the first leaf, in others, and where the tree is higher.
@@ -485,7 +485,7 @@ fn reserved_numbers_stay_with_the_parent_alone() {
     child.check();
     for &fd in RESERVED {
         assert_eq!(child.files.close(fd), Err(Error::BadFd));
-        assert_eq!(parent.files.dup_to(1, fd, NONE), Err(Error::Busy));
+        assert_eq!(parent.files.dup3(1, fd, NONE), Err(Error::Busy));
         grandchild.put(fd, &mut made);
     }
     grandchild.check();

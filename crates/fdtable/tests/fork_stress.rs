@@ -80,7 +80,7 @@ fn a_file_that_is_moved_is_in_every_copy_and_one_that_is_taken_out_first_in_none
             return;
         }
         if mover % 2 == 0 {
-            files.dup_to(old, new, NONE).expect("it is open");
+            files.dup3(old, new, NONE).expect("it is open");
             files.close(old).expect("it is open");
         } else {
             let file = files.take(old).expect("it is open");
@@ -127,7 +127,7 @@ fn children_change_what_they_share_while_the_parent_does_too() {
             0 => keep_few(&files, files.open(flock.hatch(), FdFlags::CLOEXEC)),
             1 => keep_few(&files, files.open_any(flock.hatch(), NONE)),
             2 | 3 => _ = files.close(number),
-            4 => _ = files.dup_to(number, number + 33_000, NONE),
+            4 => _ = files.dup3(number, number + 33_000, NONE),
             _ => drop(files.reserve(NONE).expect("there is room")),
         }
         let section = rcu::read_lock();
@@ -150,7 +150,7 @@ fn children_change_what_they_share_while_the_parent_does_too() {
             look_at_owned(&child.get(fd).expect("nobody else has the child"));
         }
         match rng.u8(0..4) {
-            0 => child.exec().expect("there is memory"),
+            0 => child.close_on_exec().expect("there is memory"),
             1 => child.close_range(64, 300).expect("in order"),
             2 => open
                 .iter()

@@ -24,7 +24,7 @@ fn files() -> (Files<u32>, Arc<AtomicUsize>) {
     let file = FileRef::with_release(7, move |_| _ = count.fetch_add(1, Relaxed));
     files.open(file, NONE).expect("there is room");
     for fd in &NUMBERS[1..] {
-        files.dup_to(0, *fd, NONE).expect("there is room");
+        files.dup3(0, *fd, NONE).expect("there is room");
     }
     (files, released)
 }
@@ -103,7 +103,7 @@ fn a_close_waits_for_every_use_of_the_number() {
                         assert_eq!(files.close_and_wait(fd), Err(Error::BadFd));
                         let other = files.open(FileRef::new(8), NONE).expect("there is room");
                         assert_ne!(other.raw(), fd);
-                        assert_eq!(files.dup_to(other, fd, NONE), Err(Error::Busy));
+                        assert_eq!(files.dup3(other, fd, NONE), Err(Error::Busy));
                         assert_eq!(*used, 7);
                         assert_eq!(released.load(Relaxed), 0);
                         ended.fetch_add(1, Release);
@@ -164,7 +164,7 @@ fn a_use_is_one_of_the_number_also_when_its_file_was_replaced() {
         let (files, _) = files();
         let used = files.begin_use(64).expect("it is open");
         let new = files.open(FileRef::new(8), NONE).expect("there is room");
-        files.dup_to(new, 64, NONE).expect("both are open");
+        files.dup3(new, 64, NONE).expect("both are open");
         assert_eq!((*used, *files.get(64).expect("it is open")), (7, 8));
         let ended = AtomicUsize::new(0);
         thread::scope(|scope| {
@@ -202,7 +202,7 @@ fn dup_to_waiting_waits_for_the_close() {
             while files.get(64).is_ok() {
                 thread::yield_now();
             }
-            let copier = scope.spawn(|| files.dup_to_waiting(0, 64, NONE));
+            let copier = scope.spawn(|| files.dup3_waiting(0, 64, NONE));
             drop(used);
             assert_eq!(closer.join().expect("no panic"), Ok(()));
             let copy = copier.join().expect("no panic").map(RawFd::from);
@@ -224,7 +224,7 @@ fn a_child_that_is_forked_meanwhile_has_the_number_free() {
             }
             let child = files.fork().expect("there is memory");
             assert_eq!(child.open_count(), NUMBERS.len() - 1);
-            child.dup_to(0, 64, NONE).expect("it is free");
+            child.dup3(0, 64, NONE).expect("it is free");
             drop(used);
             assert_eq!(closer.join().expect("no panic"), Ok(()));
             assert!(child.get(64).is_ok());
@@ -257,7 +257,7 @@ fn nobody_uses_a_number_after_its_close_has_returned() {
                 });
             }
             for _ in 0..2000 {
-                files.dup_to(0, SHARED, NONE).expect("it is free");
+                files.dup3(0, SHARED, NONE).expect("it is free");
                 thread::yield_now();
                 files.close_and_wait(SHARED).expect("it is open");
                 assert_eq!(users.load(Acquire), 0, "all uses have ended");

@@ -55,8 +55,8 @@ fn every_open_number_has_a_row_with_its_own_flags() {
     let log = files.open(named("log"), CLOEXEC).unwrap();
     files.dup(log).unwrap();
     let closed = files.open(named("closed"), NONE).unwrap();
-    files.dup_to(log, 20_000_000, NONE).unwrap();
-    files.dup_to(log, i32::MAX, CLOEXEC).unwrap();
+    files.dup3(log, 20_000_000, NONE).unwrap();
+    files.dup3(log, i32::MAX, CLOEXEC).unwrap();
     files.close(closed).unwrap();
     let reserved = files.reserve(NONE).unwrap();
     let listing = files.list().unwrap();
@@ -246,7 +246,7 @@ fn a_listing_of_a_busy_table_has_each_number_once_and_all_that_stays_open() {
         for _ in 0..2000 {
             let file = make("comes and goes");
             let fd = files.open(file.clone(), NONE).unwrap();
-            let copy = files.dup_from(fd, 60, CLOEXEC).unwrap();
+            let copy = files.dup_min(fd, 60, CLOEXEC).unwrap();
             FileRef::revoke(&file);
             files.close(fd).unwrap();
             files.close(copy).unwrap();
@@ -296,7 +296,7 @@ fn columns_are_aligned() {
         Description::new("FIFO", "[pipe]").access(Access::Read),
         NONE,
     );
-    files.dup_to(fifo, 1000, CLOEXEC).unwrap();
+    files.dup3(fifo, 1000, CLOEXEC).unwrap();
     let socket = Description::new("sock", "").since(second(0));
     FileRef::revoke(&files.get(open(socket, NONE)).unwrap());
     let expected = "\

@@ -35,7 +35,7 @@ fn look_up(files: &Files<&str>, open: &AtomicI32, seed: u64) {
                     files.borrow(number, &section).is_ok(),
                     "{number} of {count}"
                 );
-                assert_eq!(files.flags(number), Ok(NONE), "{number} of {count}");
+                assert_eq!(files.fd_flags(number), Ok(NONE), "{number} of {count}");
             }
         }
         if count == MILLION {
@@ -77,7 +77,7 @@ fn what_is_open_is_found_while_the_tree_gets_new_roots() {
         thread::scope(|scope| {
             scope.spawn(|| {
                 for far in [63, 64, 32_767, 32_768, (1 << 24) - 1, 1 << 24, RawFd::MAX] {
-                    files.dup_to(0, far, NONE).expect("it is free");
+                    files.dup3(0, far, NONE).expect("it is free");
                     assert!(files.get(far).is_ok());
                 }
             });

@@ -171,9 +171,9 @@ fn it_keeps_little_after_close_range() {
 fn it_keeps_little_after_exec() {
     check(|files| {
         for fd in 0..FEW {
-            files.set_flags(fd, NONE).expect("it is open");
+            files.set_fd_flags(fd, NONE).expect("it is open");
         }
-        files.exec().expect("there is memory");
+        files.close_on_exec().expect("there is memory");
     });
 }
 

@@ -183,7 +183,7 @@ fn close_range_closes_and_releases_every_file_though_one_hook_panics() {
 fn dup_to_opens_the_new_descriptor_though_the_hook_of_the_old_file_panics() {
     let ledger = Ledger::take_turn(2);
     let files = table(&ledger, |number| number == 1);
-    assert_eq!(number_of_panic(|| files.dup_to(0, 1, NONE)), 1);
+    assert_eq!(number_of_panic(|| files.dup3(0, 1, NONE)), 1);
     assert_eq!(files.get(1).expect("open").number, 0);
     drop(files);
     ledger.assert_all_ended();
@@ -240,7 +240,7 @@ fn a_fork_whose_filter_panics_leaves_no_reference_behind() {
     let files = table(&ledger, |_| false);
     let fork = || files.fork_keeping(|fd, _, _| if fd.raw() == 70 { panic!("no") } else { true });
     panic_of(fork).expect("it panics");
-    assert!((0..256).all(|fd| FileRef::references(&files.get(fd).expect("open")) == 2));
+    assert!((0..256).all(|fd| FileRef::strong_count(&files.get(fd).expect("open")) == 2));
     drop(files);
     ledger.assert_all_ended();
 }
@@ -358,7 +358,7 @@ mod contained {
         let ledger = Ledger::take_turn(MANY);
         let files = table(&ledger, every_tenth);
         assert_eq!(
-            number_of_panic(|| files.exec().expect("there is memory")),
+            number_of_panic(|| files.close_on_exec().expect("there is memory")),
             0
         );
         assert_eq!(files.open_count(), 0);
@@ -474,7 +474,7 @@ mod contained {
         let in_use = files.begin_use(0).expect("open");
         files.close(0).expect("open");
         assert_eq!(number_of_panic(|| drop(in_use)), 0);
-        files.dup_to(1, 0, NONE).expect("open");
+        files.dup3(1, 0, NONE).expect("open");
         // Would wait forever for the use that has ended.
         assert_eq!(files.close_and_wait(0), Ok(()));
         drop(files);

@@ -58,7 +58,7 @@ fn nothing_that_happens_to_files_is_seen_here() {
     assert_eq!(outside.raw(), 0, "the lowest number is still free");
     drop(files.fork().expect("there is memory"));
     files.close_range(0, u32::MAX).expect("in order");
-    files.exec().expect("there is memory");
+    files.close_on_exec().expect("there is memory");
     drop(files);
     assert_eq!(private.get(inside).as_deref(), Ok(&"library"));
 }

@@ -77,7 +77,7 @@ fn many_at_once_free_no_more_numbers_than_they_need_and_none_if_they_fail() {
     let three = files.reserve_many(3, NONE).expect("four can be freed");
     let numbers: Vec<_> = three.fds().iter().map(|fd| fd.raw()).collect();
     assert_eq!(numbers, [7, 100, 200], "the ones that have waited longest");
-    assert_eq!(files.dup_to(0, 250, NONE).map(RawFd::from), Ok(250));
+    assert_eq!(files.dup3(0, 250, NONE).map(RawFd::from), Ok(250));
 }
 
 #[test]
@@ -103,7 +103,7 @@ fn every_kind_of_open_counts() {
     let files = with(4, 1024, 3);
     files.close(1).expect("it is open");
     files.dup(0).expect("there is room");
-    files.dup_from(0, 10, NONE).expect("there is room");
+    files.dup_min(0, 10, NONE).expect("there is room");
     files
         .open_any(FileRef::new(0), NONE)
         .expect("there is room");
@@ -119,7 +119,7 @@ fn a_second_close_answers_ebadf() {
         open(&files).expect("there is room");
         assert_eq!(files.close(1), Err(Error::BadFd));
     }
-    assert!(files.get(1).is_err() && files.flags(1).is_err());
+    assert!(files.get(1).is_err() && files.fd_flags(1).is_err());
 }
 
 #[test]
@@ -150,7 +150,7 @@ fn who_asks_by_name_gets_a_number_in_quarantine() {
     let files = with(5, 1024, 70);
     files.close(1).expect("it is open");
     files.close(65).expect("it is open");
-    assert_eq!(files.dup_to(0, 1, NONE).map(RawFd::from), Ok(1));
+    assert_eq!(files.dup3(0, 1, NONE).map(RawFd::from), Ok(1));
     assert_eq!(files.dup2(0, 65).map(RawFd::from), Ok(65));
     assert_eq!(files.close(1), Ok(()));
     // It waits anew, and the opens before do not count.
@@ -167,7 +167,7 @@ fn close_range_and_exec_go_through_quarantine() {
         |files| files.close_range(10, u32::MAX).expect("in order"),
         |files| {
             files.set_cloexec_range(10, u32::MAX).expect("in order");
-            files.exec().expect("there is memory");
+            files.close_on_exec().expect("there is memory");
         },
     ];
     for end in ends {
@@ -269,7 +269,7 @@ fn a_search_from_a_number_leaves_those_below_in_quarantine() {
     let files = with(100, 6, 6);
     files.close(0).expect("it is open");
     files.close(5).expect("it is open");
-    assert_eq!(files.dup_from(1, 3, NONE).map(RawFd::from), Ok(5));
+    assert_eq!(files.dup_min(1, 3, NONE).map(RawFd::from), Ok(5));
     assert_eq!(files.open_count(), 6, "0 still waits");
 }
 
@@ -323,7 +323,7 @@ impl Model {
         }
     }
 
-    fn dup_to(&mut self, old: RawFd, new: RawFd) -> Result<RawFd, Error> {
+    fn dup3(&mut self, old: RawFd, new: RawFd) -> Result<RawFd, Error> {
         if old == new {
             return Err(Error::InvalidArgument);
         }
@@ -397,8 +397,8 @@ fn replay(limit: RawFd, steps: &[Step]) -> Result<(), TestCaseError> {
             }
             Step::Close(fd) => prop_assert_eq!(files.close(fd), model.close(fd)),
             Step::DupTo(old, new) => {
-                let answer = files.dup_to(old, new, NONE).map(RawFd::from);
-                prop_assert_eq!(answer, model.dup_to(old, new));
+                let answer = files.dup3(old, new, NONE).map(RawFd::from);
+                prop_assert_eq!(answer, model.dup3(old, new));
             }
             Step::CloseRange(first, last) => {
                 let (from, to) = (first.unsigned_abs(), last.unsigned_abs());
@@ -406,7 +406,7 @@ fn replay(limit: RawFd, steps: &[Step]) -> Result<(), TestCaseError> {
                 model.close_all(|fd, _| (first..=last).contains(&fd));
             }
             Step::Exec => {
-                files.exec().expect("there is memory");
+                files.close_on_exec().expect("there is memory");
                 model.close_all(|_, cloexec| cloexec);
             }
             Step::Set(opens) => {

@@ -79,7 +79,7 @@ fn a_hook_may_use_the_table_from_the_drop_of_what_was_taken() {
 fn a_hook_may_use_the_table_from_dup_to_and_dup2() {
     check(|files| {
         let new = files.open(another(&files), NONE).expect("there is room");
-        files.dup_to(new, 0, NONE).expect("both are open");
+        files.dup3(new, 0, NONE).expect("both are open");
     });
     check(|files| {
         let new = files.open(another(&files), NONE).expect("there is room");
@@ -90,7 +90,7 @@ fn a_hook_may_use_the_table_from_dup_to_and_dup2() {
 #[test]
 fn a_hook_may_use_the_table_from_close_range_and_exec() {
     check(|files| files.close_range(0, u32::MAX).expect("in order"));
-    check(|files| files.exec().expect("there is memory"));
+    check(|files| files.close_on_exec().expect("there is memory"));
 }
 
 #[test]
@@ -110,7 +110,7 @@ fn the_last_of_many_references_runs_the_hook() {
         let child = files.fork().expect("there is memory");
         files.close_range(0, u32::MAX).expect("in order");
         drop(child);
-        assert_eq!(FileRef::references(&held), 1);
+        assert_eq!(FileRef::strong_count(&held), 1);
         drop(held);
     });
 }

@@ -106,11 +106,11 @@ fn each_is_installed_or_given_back_by_itself() {
     drop(reservations.next());
     assert_eq!(numbers(&reservations), [130, 190, 200]);
     assert_eq!(first.install(FileRef::new(7)).raw(), 5);
-    assert_eq!(files.flags(5), Ok(FdFlags::CLOEXEC));
+    assert_eq!(files.fd_flags(5), Ok(FdFlags::CLOEXEC));
     assert_eq!(files.open(FileRef::new(8), NONE).map(RawFd::from), Ok(64));
     let third = reservations.next().expect("three are left");
     drop(reservations);
-    assert_eq!(files.dup_to(5, 130, NONE), Err(Error::Busy));
+    assert_eq!(files.dup3(5, 130, NONE), Err(Error::Busy));
     assert_eq!(files.get(5).as_deref(), Ok(&7));
     third.install(FileRef::new(9));
     assert_eq!(files.open(FileRef::new(0), NONE).map(RawFd::from), Ok(190));
@@ -219,8 +219,8 @@ fn the_spare_number_is_used_when_no_other_is_free() {
         panic!("no other is free");
     };
     assert_eq!([first, second, last].map(RawFd::from), [1, 2, 0]);
-    assert_eq!(files.flags(last), Ok(FdFlags::CLOEXEC));
-    assert_eq!(files.flags(first), Ok(FdFlags::CLOEXEC));
+    assert_eq!(files.fd_flags(last), Ok(FdFlags::CLOEXEC));
+    assert_eq!(files.fd_flags(first), Ok(FdFlags::CLOEXEC));
     // It is in use, and the file is dropped.
     assert_eq!(open(), Err(Error::TooManyFiles));
     assert_eq!(released.load(Relaxed), 1);

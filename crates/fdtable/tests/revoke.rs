@@ -37,7 +37,7 @@ fn a_revoked_descriptor_is_duplicated_inherited_and_closed_as_any() {
     let copy = files.dup(fd).unwrap();
     let child = files.fork().unwrap();
     assert_eq!(child.get(copy).unwrap_err(), Error::Revoked);
-    files.exec().unwrap();
+    files.close_on_exec().unwrap();
     assert_eq!(files.get(fd).unwrap_err(), Error::BadFd);
     files.close(copy).unwrap();
     assert!(FileRef::is_revoked(&child.take(copy).unwrap()));
@@ -81,6 +81,6 @@ fn dup2_onto_itself_succeeds_also_on_a_revoked_descriptor() {
     let fd = files.open(file.clone(), FdFlags::empty()).unwrap();
     FileRef::revoke(&file);
     assert!(files.dup2(fd, 9).is_ok(), "onto another number it does");
-    assert!(files.flags(fd).is_ok(), "it is open");
+    assert!(files.fd_flags(fd).is_ok(), "it is open");
     assert_eq!(files.dup2(fd, fd), Ok(fd));
 }

@@ -5,7 +5,7 @@
 //!   drop; it is released once, dropped once, in this order, and none is left at the end
 //!   ([`canary`]);
 //! - no two threads get the same descriptor at once;
-//! - a descriptor that `dup_to` replaces is open all the time, and each file that it closes is
+//! - a descriptor that `dup3` replaces is open all the time, and each file that it closes is
 //!   released once;
 //! - a fork is a copy of one moment;
 //! - when the threads are done, the table is consistent: its count is that of its descriptors, and
@@ -105,11 +105,11 @@ fn anything(files: &Files<Canary>, flock: &Arc<Flock>, kept: &mut Kept, rng: &mu
         52..68 => borrow(files, kept, rng),
         68..73 => _ = allow(files.dup(number(rng)), &[BadFd, TooManyFiles]),
         73..77 => {
-            let new = files.dup_from(number(rng), number(rng), flags(rng));
+            let new = files.dup_min(number(rng), number(rng), flags(rng));
             allow(new, &[BadFd, InvalidArgument, TooManyFiles]);
         }
         77..84 => {
-            let new = files.dup_to(number(rng), number(rng), flags(rng));
+            let new = files.dup3(number(rng), number(rng), flags(rng));
             allow(new, &[BadFd, Busy, InvalidArgument]);
         }
         84..86 => _ = allow(files.dup2(number(rng), number(rng)), &[BadFd, Busy]),
@@ -123,8 +123,8 @@ fn anything(files: &Files<Canary>, flock: &Arc<Flock>, kept: &mut Kept, rng: &mu
             let first = number(rng).cast_unsigned();
             files.set_cloexec_range(first, u32::MAX).expect("in order");
         }
-        95..97 => _ = allow(files.set_flags(number(rng), flags(rng)), &[BadFd]),
-        97 => _ = allow(files.flags(number(rng)), &[BadFd]),
+        95..97 => _ = allow(files.set_fd_flags(number(rng), flags(rng)), &[BadFd]),
+        97 => _ = allow(files.fd_flags(number(rng)), &[BadFd]),
         98 => {
             _ = allow(
                 files.set_limit([64, 1000, 40_000, u32::MAX][rng.usize(0..4)]),
@@ -172,10 +172,10 @@ fn fork(files: &Files<Canary>, kept: &mut Kept, rng: &mut Rng) {
     if let Some(fd) = child.next_open(number(rng)) {
         kept.keep(child.get(fd).expect("only this thread has the child"));
     }
-    child.exec().expect("there is memory");
+    child.close_on_exec().expect("there is memory");
     assert_eq!(child.open_count(), listed(&child).len());
     if rng.u8(..) < 16 {
-        files.exec().expect("there is memory");
+        files.close_on_exec().expect("there is memory");
     }
 }
 
@@ -225,7 +225,7 @@ fn no_number_is_given_to_two_threads_at_once() {
         let took = match (rng.u8(0..8), old) {
             (0..3, _) | (_, None) => files.open(FileRef::new(()), NONE).ok(),
             (3, Some(old)) => files.dup(old).ok(),
-            (4, Some(old)) => files.dup_from(old, rng.i32(0..400), NONE).ok(),
+            (4, Some(old)) => files.dup_min(old, rng.i32(0..400), NONE).ok(),
             (5..7, _) => files.reserve(NONE).ok().and_then(|reservation| {
                 disown(own(reservation.fd()));
                 let wanted = rng.bool();
@@ -252,11 +252,11 @@ fn a_number_that_dup_to_replaces_is_open_all_the_time() {
     let flock = Arc::new(Flock::default());
     let files = Files::new();
     let place = files.open(flock.hatch(), NONE).expect("there is room");
-    files.dup_to(place, FOUGHT_FOR, NONE).expect("it is free");
+    files.dup3(place, FOUGHT_FOR, NONE).expect("it is free");
     in_threads(|kept: &mut Kept, rng| match rng.u8(0..4) {
         0 => {
             let new = files.open(flock.hatch(), NONE).expect("there is room");
-            files.dup_to(new, FOUGHT_FOR, NONE).expect("both are open");
+            files.dup3(new, FOUGHT_FOR, NONE).expect("both are open");
             files.close(new).expect("it is this thread's own");
         }
         1 => {
@@ -283,8 +283,8 @@ fn a_fork_is_a_copy_of_one_moment() {
         let new = files
             .open(FileRef::new(round), NONE)
             .expect("there is room");
-        files.dup_to(new, FIRST, NONE).expect("it is open");
-        files.dup_to(new, SECOND, NONE).expect("it is open");
+        files.dup3(new, FIRST, NONE).expect("it is open");
+        files.dup3(new, SECOND, NONE).expect("it is open");
         files.close(new).expect("it is open");
     };
     advance(0);

@@ -29,7 +29,7 @@ fn every_descriptor_in_every_table_answers_eio_after_a_revocation() {
     let fd = parent.open(file, FdFlags::empty()).unwrap();
     let copy = parent.dup(fd).unwrap();
     let child = parent.fork().unwrap();
-    let moved = child.dup_from(fd, 700, FdFlags::empty()).unwrap();
+    let moved = child.dup_min(fd, 700, FdFlags::empty()).unwrap();
 
     assert_eq!(superblock.revoke(), Ok(1));
     assert_eq!(*ends.lock().unwrap(), [End::Revoked]);

@@ -131,7 +131,7 @@ fn everything_at_once_ends_each_file_once_and_drops_it_once() {
                                 }
                                 7 => {
                                     if let Ok(child) = files.fork() {
-                                        child.exec().unwrap();
+                                        child.close_on_exec().unwrap();
                                         drop(child);
                                     }
                                 }

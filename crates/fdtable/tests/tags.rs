@@ -22,7 +22,7 @@ fn tagged() -> Files<u32> {
     }
     for &fd in TAGGED {
         if fd > 0 {
-            files.dup_to(1, fd, NONE).expect("there is room");
+            files.dup3(1, fd, NONE).expect("there is room");
         }
         files.exchange_tag(fd, 0, TAG).expect("it is open");
     }
@@ -98,9 +98,9 @@ fn a_number_that_is_not_open_has_no_tag() {
 fn dup_to_onto_a_tagged_descriptor_is_refused() {
     let files = tagged();
     for &fd in TAGGED {
-        assert_eq!(files.dup_to(1, fd, NONE), Err(Error::NotOwner));
+        assert_eq!(files.dup3(1, fd, NONE), Err(Error::NotOwner));
         assert_eq!(files.dup2(1, fd), Err(Error::NotOwner));
-        assert_eq!(files.dup_to_waiting(1, fd, NONE), Err(Error::NotOwner));
+        assert_eq!(files.dup3_waiting(1, fd, NONE), Err(Error::NotOwner));
         assert_eq!(files.tag(fd), Ok(TAG));
     }
 }
@@ -110,8 +110,8 @@ fn a_copy_of_a_tagged_descriptor_has_no_tag() {
     let files = tagged();
     let copies = [
         files.dup(64),
-        files.dup_from(64, 65, NONE),
-        files.dup_to(64, 129, NONE),
+        files.dup_min(64, 65, NONE),
+        files.dup3(64, 129, NONE),
         files.dup2(64, 1),
     ];
     for copy in copies {
@@ -126,11 +126,11 @@ fn check_cleared(files: &Files<u32>) {
     files.open(FileRef::new(8), NONE).expect("there is room");
     for &fd in TAGGED {
         if files.get(fd).is_err() {
-            files.dup_to(0, fd, NONE).expect("it is free");
+            files.dup3(0, fd, NONE).expect("it is free");
         }
         assert_eq!(files.tag(fd), Ok(0), "{fd}");
         files.close(fd).expect("it has no tag");
-        files.dup_from(1, fd, NONE).expect("it is free");
+        files.dup_min(1, fd, NONE).expect("it is free");
         assert_eq!(files.tag(fd), Ok(0), "{fd}");
     }
 }
@@ -149,14 +149,16 @@ fn tags_end_with_the_descriptor_however_it_is_closed() {
         },
         |files| {
             for &fd in TAGGED {
-                files.set_flags(fd, FdFlags::CLOEXEC).expect("it is open");
+                files
+                    .set_fd_flags(fd, FdFlags::CLOEXEC)
+                    .expect("it is open");
             }
-            files.exec().expect("there is memory");
+            files.close_on_exec().expect("there is memory");
         },
         // Where another descriptor is left in each leaf.
         |files| {
             for &fd in TAGGED {
-                files.dup_from(1, fd & !63, NONE).expect("there is room");
+                files.dup_min(1, fd & !63, NONE).expect("there is room");
                 let number = fd.unsigned_abs();
                 files.close_range(number, number).expect("in order");
             }

@@ -80,10 +80,10 @@ fn close_range_sets_close_on_exec_instead_if_it_is_told_to() {
         for fd in 0..200 {
             let set = (60..=130).contains(&fd);
             let expected = if set { FdFlags::CLOEXEC } else { NONE };
-            assert_eq!(own.flags(fd), Ok(expected));
+            assert_eq!(own.fd_flags(fd), Ok(expected));
             let shares = !flags.contains(UNSHARE);
             let of_shared = if shares { expected } else { NONE };
-            assert_eq!(shared.flags(fd), Ok(of_shared));
+            assert_eq!(shared.fd_flags(fd), Ok(of_shared));
         }
     }
 }

@@ -97,7 +97,9 @@ const FREES: &[(&str, Frees)] = &[
     ("close_range of the first leaf", |files| {
         files.close_range(0, 63).expect("in order");
     }),
-    ("exec", |files| files.exec().expect("there is memory")),
+    ("exec", |files| {
+        files.close_on_exec().expect("there is memory")
+    }),
     ("close_and_wait", |files| {
         files.close_and_wait(70).expect("it is open");
     }),
@@ -178,8 +180,8 @@ fn what_frees_no_number_below_the_limit_leaves_them_waiting() {
     let count = Arc::new(Count::default());
     assert!(count.poll(&files).is_pending());
     files.close(150).expect("it is open");
-    files.dup_to(0, 7, NONE).expect("it is open");
-    files.set_flags(7, FdFlags::CLOEXEC).expect("it is open");
+    files.dup3(0, 7, NONE).expect("it is open");
+    files.set_fd_flags(7, FdFlags::CLOEXEC).expect("it is open");
     files.close_range(190, u32::MAX).expect("in order");
     assert_eq!(files.close(500), Err(Error::BadFd));
     drop(files.fork().expect("there is memory"));
@@ -340,11 +342,11 @@ fn no_task_waits_for_ever_where_there_are_few_numbers() {
 #[test]
 fn dup_to_waiting_answers_as_dup_to_where_nothing_is_reserved() {
     let files = full(3);
-    assert_eq!(files.dup_to_waiting(0, 2, NONE).map(RawFd::from), Ok(2));
+    assert_eq!(files.dup3_waiting(0, 2, NONE).map(RawFd::from), Ok(2));
     files.close(2).expect("it is open");
-    let copy = files.dup_to_waiting(0, 2, FdFlags::CLOEXEC);
+    let copy = files.dup3_waiting(0, 2, FdFlags::CLOEXEC);
     assert_eq!(copy.map(RawFd::from), Ok(2));
-    assert_eq!(files.flags(2), Ok(FdFlags::CLOEXEC));
+    assert_eq!(files.fd_flags(2), Ok(FdFlags::CLOEXEC));
     files.exchange_tag(1, 0, 1).expect("it is open");
     for (old, new, error) in [
         (0, 0, Error::InvalidArgument),
@@ -354,7 +356,7 @@ fn dup_to_waiting_answers_as_dup_to_where_nothing_is_reserved() {
         (0, 1, Error::NotOwner),
     ] {
         assert_eq!(
-            files.dup_to_waiting(old, new, NONE),
+            files.dup3_waiting(old, new, NONE),
             Err(error),
             "{old}, {new}"
         );
@@ -372,7 +374,7 @@ fn dup_to_waiting_waits_for_the_end_of_a_reservation() {
                 let ended = AtomicUsize::new(0);
                 thread::scope(|scope| {
                     let waiter = scope.spawn(|| {
-                        let copy = files.dup_to_waiting(0, new, NONE);
+                        let copy = files.dup3_waiting(0, new, NONE);
                         assert_eq!(ended.load(Relaxed), 1, "it has waited");
                         copy
                     });
@@ -401,7 +403,7 @@ fn dup_to_waiting_tells_that_the_old_number_was_closed_meanwhile() {
         files.set_limit(10).expect("below the hard limit");
         let reservation = files.reserve(NONE).expect("there is room");
         thread::scope(|scope| {
-            let waiter = scope.spawn(|| files.dup_to_waiting(0, 1, NONE));
+            let waiter = scope.spawn(|| files.dup3_waiting(0, 1, NONE));
             files.close(0).expect("it is open");
             drop(reservation);
             let answer = waiter.join().expect("no panic").map(RawFd::from);
@@ -428,7 +430,7 @@ fn dup_to_waiting_ends_where_many_reserve_the_same_number() {
             for _ in 0..2 {
                 scope.spawn(|| {
                     for _ in 0..1000 {
-                        files.dup_to_waiting(0, 1, NONE).expect("it is not busy");
+                        files.dup3_waiting(0, 1, NONE).expect("it is not busy");
                     }
                 });
             }

@@ -372,7 +372,7 @@ pub unsafe extern "C" fn fdt_table_dup3(
         let flags = descriptor_flags(flags)?;
         // SAFETY: as the caller promises.
         let table = unsafe { table_ref(table) }?;
-        Ok(table.files.dup_to(old, new, flags)?.raw())
+        Ok(table.files.dup3(old, new, flags)?.raw())
     })
 }
 
@@ -382,7 +382,7 @@ pub unsafe extern "C" fn fdt_table_get_flags(table: *const fdt_table, fd: c_int)
     with_errno(|| {
         // SAFETY: as the caller promises.
         let table = unsafe { table_ref(table) }?;
-        Ok(table.files.flags(fd)?.bits().cast_signed())
+        Ok(table.files.fd_flags(fd)?.bits().cast_signed())
     })
 }
 
@@ -396,7 +396,7 @@ pub unsafe extern "C" fn fdt_table_set_flags(
     with_errno(|| {
         let flags = descriptor_flags(flags)?;
         // SAFETY: as the caller promises.
-        unsafe { table_ref(table) }?.files.set_flags(fd, flags)?;
+        unsafe { table_ref(table) }?.files.set_fd_flags(fd, flags)?;
         Ok(0)
     })
 }
@@ -476,7 +476,7 @@ pub unsafe extern "C" fn fdt_table_fork(table: *const fdt_table) -> *mut fdt_tab
 pub unsafe extern "C" fn fdt_table_exec(table: *const fdt_table) -> c_int {
     with_errno(|| {
         // SAFETY: as the caller promises.
-        unsafe { table_ref(table) }?.files.exec()?;
+        unsafe { table_ref(table) }?.files.close_on_exec()?;
         Ok(0)
     })
 }

@@ -9,7 +9,7 @@ impl<T: ?Sized + Send + Sync + Describe> Files<T> {
     ///
     /// It holds a reference to one file at a time. If that becomes the last one, because the
     /// descriptor is closed meanwhile, the release hook runs here. If the descriptor is then opened
-    /// again, the row may have the [flags](Self::flags) of its next use.
+    /// again, the row may have the [flags](Self::fd_flags) of its next use.
     ///
     /// # Errors
     /// [`Error::NoMemory`] (ENOMEM).
@@ -28,7 +28,7 @@ impl<T: ?Sized + Send + Sync + Describe> Files<T> {
     /// Makes the row of a descriptor, unless it is closed meanwhile.
     fn row(&self, fd: Fd) -> Result<Row, Error> {
         let file = self.get_even_revoked(fd.raw())?;
-        let flags = self.flags(fd)?;
+        let flags = self.fd_flags(fd)?;
         Ok(Row::new(Some(Descriptor::Fd { fd, flags }), &file))
     }
 }

@@ -54,7 +54,7 @@ impl Row {
         Self {
             label: None,
             descriptor,
-            references: others(FileRef::references(file)),
+            references: others(FileRef::strong_count(file)),
             revoked: FileRef::is_revoked(file),
             description: T::describe(file),
         }

@@ -107,8 +107,8 @@ pub(crate) trait Table {
     /// Returns which file is open under a descriptor: files are counted as they are opened, from 0.
     fn which(&mut self, fd: RawFd) -> Answer;
     fn dup(&mut self, old: RawFd) -> Answer;
-    fn dup_from(&mut self, old: RawFd, min: RawFd, flags: FdFlags) -> Answer;
-    fn dup_to(&mut self, old: RawFd, new: RawFd, flags: FdFlags) -> Answer;
+    fn dup_min(&mut self, old: RawFd, min: RawFd, flags: FdFlags) -> Answer;
+    fn dup3(&mut self, old: RawFd, new: RawFd, flags: FdFlags) -> Answer;
     fn dup2(&mut self, old: RawFd, new: RawFd) -> Answer;
     fn close(&mut self, fd: RawFd) -> Answer;
     fn close_range(&mut self, first: u32, last: u32) -> Answer;
@@ -127,8 +127,8 @@ impl Call {
             Self::Open(count, flags) => (0..count).try_fold(0, |_, _| on.open(flags)),
             Self::Which(fd) => on.which(find(fd)),
             Self::Dup(old) => on.dup(find(old)),
-            Self::DupFrom(old, min, flags) => on.dup_from(find(old), find(min), flags),
-            Self::DupTo(old, new, flags) => on.dup_to(find(old), find(new), flags),
+            Self::DupFrom(old, min, flags) => on.dup_min(find(old), find(min), flags),
+            Self::DupTo(old, new, flags) => on.dup3(find(old), find(new), flags),
             Self::Dup2(old, new) => on.dup2(find(old), find(new)),
             Self::Close(fd) => on.close(find(fd)),
             Self::CloseRange(first, last) => on.close_range(unsigned(first), unsigned(last)),

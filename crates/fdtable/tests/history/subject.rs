@@ -31,12 +31,12 @@ impl<T: Send + Sync> Table for Subject<'_, T> {
         answer(self.files.dup(old))
     }
 
-    fn dup_from(&mut self, old: RawFd, min: RawFd, flags: FdFlags) -> Answer {
-        answer(self.files.dup_from(old, min, flags))
+    fn dup_min(&mut self, old: RawFd, min: RawFd, flags: FdFlags) -> Answer {
+        answer(self.files.dup_min(old, min, flags))
     }
 
-    fn dup_to(&mut self, old: RawFd, new: RawFd, flags: FdFlags) -> Answer {
-        answer(self.files.dup_to(old, new, flags))
+    fn dup3(&mut self, old: RawFd, new: RawFd, flags: FdFlags) -> Answer {
+        answer(self.files.dup3(old, new, flags))
     }
 
     fn dup2(&mut self, old: RawFd, new: RawFd) -> Answer {
@@ -56,12 +56,12 @@ impl<T: Send + Sync> Table for Subject<'_, T> {
     }
 
     fn flags(&mut self, fd: RawFd) -> Answer {
-        let flags = self.files.flags(fd);
+        let flags = self.files.fd_flags(fd);
         answer(flags.map(|flags| flags.bits().cast_signed()))
     }
 
     fn set_flags(&mut self, fd: RawFd, flags: FdFlags) -> Answer {
-        nothing(self.files.set_flags(fd, flags))
+        nothing(self.files.set_fd_flags(fd, flags))
     }
 
     fn set_limit(&mut self, limit: u32) -> Answer {

@@ -57,7 +57,7 @@ impl Table for Host {
         answer(unsafe { libc::dup(old) })
     }
 
-    fn dup_from(&mut self, old: RawFd, min: RawFd, flags: FdFlags) -> Answer {
+    fn dup_min(&mut self, old: RawFd, min: RawFd, flags: FdFlags) -> Answer {
         refuse_unknown(flags)?;
         let command = if flags.contains(FdFlags::CLOEXEC) {
             libc::F_DUPFD_CLOEXEC
@@ -68,7 +68,7 @@ impl Table for Host {
         answer(unsafe { libc::fcntl(old, command, min) })
     }
 
-    fn dup_to(&mut self, old: RawFd, new: RawFd, flags: FdFlags) -> Answer {
+    fn dup3(&mut self, old: RawFd, new: RawFd, flags: FdFlags) -> Answer {
         let unknown = flags.difference(FdFlags::all()).bits().cast_signed();
         let flags = if flags.contains(FdFlags::CLOEXEC) {
             unknown | libc::O_CLOEXEC
@@ -81,12 +81,12 @@ impl Table for Host {
     }
 
     fn dup2(&mut self, old: RawFd, new: RawFd) -> Answer {
-        // SAFETY: as in `dup_to`.
+        // SAFETY: as in `dup3`.
         answer(unsafe { libc::dup2(old, new) })
     }
 
     fn close(&mut self, fd: RawFd) -> Answer {
-        // SAFETY: as in `dup_to`.
+        // SAFETY: as in `dup3`.
         answer(unsafe { libc::close(fd) })
     }
 
@@ -125,7 +125,7 @@ fn refuse_unknown(flags: FdFlags) -> Result<(), i32> {
 }
 
 fn close_range(first: u32, last: u32, flags: u32) -> Answer {
-    // SAFETY: as in `dup_to`.
+    // SAFETY: as in `dup3`.
     let done = unsafe { libc::syscall(libc::SYS_close_range, first, last, flags) };
     answer(done.try_into().expect("0 or -1"))
 }

@@ -60,7 +60,7 @@ impl Model {
         let file = FileRef::new(State::COMMON);
         for fd in 0..self.taken {
             let opened = match self.filled {
-                Filled::ByName | Filled::Forked if fd > 0 => files.dup_to(0, fd, NONE),
+                Filled::ByName | Filled::Forked if fd > 0 => files.dup3(0, fd, NONE),
                 _ => files.open(file.clone(), NONE),
             };
             opened.expect("there is room");
@@ -195,7 +195,7 @@ fn an_open_in_the_second_leaf_meets_a_close_and_a_dup_to() {
                 |it| {
                     it.close(2);
                     it.close(5);
-                    it.dup_to(0, 2);
+                    it.dup3(0, 2);
                 },
             ],
         )
@@ -214,7 +214,7 @@ fn a_search_meets_a_close_and_a_dup_to() {
                 |it| it.open(),
                 |it| {
                     it.close(1);
-                    it.dup_to(0, 5);
+                    it.dup3(0, 5);
                 },
             ],
         )
@@ -234,7 +234,7 @@ fn a_search_that_finds_nothing_meets_a_close_and_a_dup_to() {
                 |it| it.open(),
                 |it| {
                     it.close(1);
-                    it.dup_to(0, 5);
+                    it.dup3(0, 5);
                 },
             ],
         )
@@ -380,7 +380,7 @@ fn an_interrupted_open_that_finds_nothing_meets_two_closes_and_a_dup_to() {
                 |it| it.open(),
                 |it| {
                     it.close(5);
-                    it.dup_to(0, 5);
+                    it.dup3(0, 5);
                     it.close(1);
                 },
             ],
@@ -585,7 +585,7 @@ fn a_dup_from_meets_a_close_and_an_open() {
         ..model(
             6,
             &[
-                |it| it.dup_from(0, 4),
+                |it| it.dup_min(0, 4),
                 |it| {
                     it.close(4);
                     it.open();
@@ -608,7 +608,7 @@ fn a_reservation_meets_an_open_and_a_dup_to() {
             },
             |it| {
                 it.open();
-                it.dup_to(0, 3);
+                it.dup3(0, 3);
             },
         ],
     )
@@ -626,7 +626,7 @@ fn an_install_meets_a_dup_to_and_a_get() {
                 it.install();
             },
             |it| {
-                it.dup_to(0, 4);
+                it.dup3(0, 4);
                 it.get(4);
             },
         ],
@@ -660,7 +660,7 @@ fn a_dup_to_meets_a_close_of_its_target_and_an_open() {
         3,
         &[
             |it| {
-                it.dup_to(0, 1);
+                it.dup3(0, 1);
                 it.get(1);
             },
             |it| {
@@ -698,7 +698,7 @@ fn a_fork_meets_a_move_between_leaves() {
             |it| it.fork(),
             |it| {
                 it.open();
-                it.dup_to(5, 1);
+                it.dup3(5, 1);
                 it.close(5);
             },
         ],

@@ -174,14 +174,14 @@ impl<'t> Recorder<'t> {
         self.record(|| Operation::Dup(old, number(files.dup(old))));
     }
 
-    pub(crate) fn dup_from(&mut self, old: RawFd, min: RawFd) {
+    pub(crate) fn dup_min(&mut self, old: RawFd, min: RawFd) {
         let files = self.files;
-        self.record(|| Operation::DupFrom(old, min, number(files.dup_from(old, min, NONE))));
+        self.record(|| Operation::DupFrom(old, min, number(files.dup_min(old, min, NONE))));
     }
 
-    pub(crate) fn dup_to(&mut self, old: RawFd, new: RawFd) {
+    pub(crate) fn dup3(&mut self, old: RawFd, new: RawFd) {
         let files = self.files;
-        self.record(|| Operation::DupTo(old, new, number(files.dup_to(old, new, NONE))));
+        self.record(|| Operation::DupTo(old, new, number(files.dup3(old, new, NONE))));
     }
 
     pub(crate) fn fork(&mut self) {

@@ -133,8 +133,8 @@ impl Round {
             23 => recorder.get(one),
             24 => recorder.take(one),
             25..27 => recorder.dup(one),
-            27 => recorder.dup_from(one, other),
-            28..31 => recorder.dup_to(one, other),
+            27 => recorder.dup_min(one, other),
+            28..31 => recorder.dup3(one, other),
             31 if self.small => recorder.fork(),
             _ => recorder.open(),
         }

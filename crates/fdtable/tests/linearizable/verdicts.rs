@@ -27,7 +27,7 @@ fn open(number: RawFd) -> Operation {
     Operation::Open(NEW, Ok(number))
 }
 
-fn dup_to(old: RawFd, new: RawFd) -> Operation {
+fn dup3(old: RawFd, new: RawFd) -> Operation {
     Operation::DupTo(old, new, Ok(new))
 }
 
@@ -87,7 +87,7 @@ fn a_scan_may_not_pass_a_number_that_is_freed_behind_it_and_find_a_later_one() {
 #[test]
 fn a_scan_may_not_miss_one_number_before_it_is_free_and_another_after_it_is_taken() {
     let start = State::new(ROOM, 130, &[100]);
-    let writer = vec![at(1, 2, close(5)), at(3, 4, dup_to(0, 100))];
+    let writer = vec![at(1, 2, close(5)), at(3, 4, dup3(0, 100))];
     let found = |number| vec![writer.clone(), vec![at(0, 5, open(number))]];
     illegal(&start, &found(130));
     legal(&start, &found(100));
@@ -99,9 +99,9 @@ fn a_scan_may_not_miss_one_number_before_it_is_free_and_another_after_it_is_take
 fn emfile_needs_a_moment_at_which_all_is_taken() {
     let start = State::new(130, 130, &[100]);
     let full = Operation::Open(NEW, Err(Error::TooManyFiles));
-    let writer = vec![at(1, 2, close(5)), at(3, 4, dup_to(0, 100))];
+    let writer = vec![at(1, 2, close(5)), at(3, 4, dup3(0, 100))];
     illegal(&start, &vec![writer, vec![at(0, 5, full.clone())]]);
-    let writer = vec![at(1, 2, dup_to(0, 100)), at(3, 4, close(5))];
+    let writer = vec![at(1, 2, dup3(0, 100)), at(3, 4, close(5))];
     legal(&start, &vec![writer, vec![at(0, 5, full)]]);
 }
 
@@ -201,7 +201,7 @@ fn a_reservation_is_nobodys() {
     let start = taken(3);
     legal(&start, &held(Operation::DupTo(0, 3, Err(Error::Busy))));
     legal(&start, &held(Operation::Take(3, Err(Error::BadFd))));
-    illegal(&start, &held(dup_to(0, 3)));
+    illegal(&start, &held(dup3(0, 3)));
     illegal(&start, &held(close(3)));
     illegal(&start, &held(open(3)));
     let canceled = vec![
@@ -222,14 +222,14 @@ fn one_of_two_closes_closes() {
 #[test]
 fn files_stay_behind_their_numbers() {
     let history = |file| {
-        let writer = vec![at(0, 1, open(3)), at(2, 5, dup_to(3, 1))];
+        let writer = vec![at(0, 1, open(3)), at(2, 5, dup3(3, 1))];
         vec![writer, vec![at(3, 4, Operation::Get(1, Ok(file)))]]
     };
     legal(&taken(3), &history(NEW));
     legal(&taken(3), &history(COMMON));
     illegal(&taken(3), &history(8));
     let closed_between = Operation::Get(1, Err(Error::BadFd));
-    let writer = vec![at(0, 3, dup_to(0, 1))];
+    let writer = vec![at(0, 3, dup3(0, 1))];
     illegal(&taken(3), &vec![writer, vec![at(1, 2, closed_between)]]);
     let copied = vec![at(0, 1, open(3)), at(2, 3, Operation::Dup(3, Ok(4)))];
     let taken_out = |file| vec![at(4, 5, Operation::Take(4, Ok(file)))];
@@ -306,7 +306,7 @@ fn any_operation(rng: &mut Rng) -> Operation {
         8 => Operation::Close(a, Err(Error::BadFd)),
         9 => Operation::Dup(b, Ok(a)),
         10 => Operation::Open(NEW, Err(Error::TooManyFiles)),
-        _ => dup_to(a, b),
+        _ => dup3(a, b),
     }
 }
 

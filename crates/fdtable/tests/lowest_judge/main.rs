@@ -9,11 +9,11 @@
 //! | call | promise |
 //! |---|---|
 //! | `open`, `dup`, `reserve` | the lowest descriptor free at one moment |
-//! | `dup_from` | the same from `min` on |
+//! | `dup_min` | the same from `min` on |
 //! | `open_pair`, `reserve_many` up to 256 | the lowest ones free at one moment, all taken then |
 //! | `reserve_many` above 256 | each descriptor the lowest one at a moment of its own |
 //! | `EMFILE` of each, and of `open_any` | at one moment too few are free below the limit |
-//! | `open_any`, `dup_to` | none, but the descriptors count as taken |
+//! | `open_any`, `dup3` | none, but the descriptors count as taken |
 //! | `close`, `take`, `close_range`, dropping a reservation | free when the call returns |
 //! | `EBADF` of `get` | the descriptor is free, or not open yet |
 //! | all | no descriptor is given out twice, and none at or past the limit |

@@ -194,10 +194,10 @@ impl<'r> Worker<'r> {
             }
             Opening::DupFrom => {
                 let min = self.start.mins[self.rng.usize(..self.start.mins.len())];
-                let (stamps, opened) = self.timed(|files| files.dup_from(kept, fd(min), NONE));
+                let (stamps, opened) = self.timed(|files| files.dup_min(kept, fd(min), NONE));
                 self.took_one(stamps, opened, lowest(min))
             }
-            Opening::DupTo => self.dup_to(closed),
+            Opening::DupTo => self.dup3(closed),
             Opening::Any => {
                 let file = FileRef::new(0);
                 let (stamps, opened) = self.timed(|files| files.open_any(file, NONE));
@@ -255,7 +255,7 @@ impl<'r> Worker<'r> {
 
     /// Opens, by name, a descriptor that this thread has closed, unless another thread has opened
     /// it.
-    fn dup_to(&mut self, closed: &[Number]) -> Result<(), Error> {
+    fn dup3(&mut self, closed: &[Number]) -> Result<(), Error> {
         let wanted = closed[self.rng.usize(..closed.len())];
         if self.own.contains(&wanted) {
             return Ok(());

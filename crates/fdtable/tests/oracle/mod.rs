@@ -108,7 +108,7 @@ impl<F: Clone> Table<F> {
     }
 
     /// fcntl(2), `F_DUPFD` and `F_DUPFD_CLOEXEC`.
-    pub(crate) fn dup_from(&mut self, old: i32, min: i32, flags: FdFlags) -> Result<i32, i32> {
+    pub(crate) fn dup_min(&mut self, old: i32, min: i32, flags: FdFlags) -> Result<i32, i32> {
         check(flags)?;
         let file = self.get(old)?;
         self.check_min(min)?;
@@ -116,7 +116,7 @@ impl<F: Clone> Table<F> {
     }
 
     /// dup(2): "If oldfd equals newfd, then dup3() fails with the error EINVAL."
-    pub(crate) fn dup_to(&mut self, old: i32, new: i32, flags: FdFlags) -> Result<i32, i32> {
+    pub(crate) fn dup3(&mut self, old: i32, new: i32, flags: FdFlags) -> Result<i32, i32> {
         check(flags)?;
         if old == new {
             return Err(EINVAL);
@@ -138,7 +138,7 @@ impl<F: Clone> Table<F> {
         if old == new {
             return self.get(old).and(Ok(new));
         }
-        self.dup_to(old, new, FdFlags::empty())
+        self.dup3(old, new, FdFlags::empty())
     }
 
     /// close_range(2): "all open file descriptors from first to last (included)".

@@ -107,13 +107,13 @@ const SCENARIO: &[(&str, Memory, OnTable, OnOracle)] = &[
     ("the last number of a leaf", MayGrow, |t, f| number(t.open(f, NONE)), |t, f| t.open(Some(f), NONE)),
     ("the first of the next leaf", MayGrow, |t, f| number(t.open(f, CLOEXEC)), |t, f| t.open(Some(f), CLOEXEC)),
     ("in the same leaf", MayGrow, |t, _| number(t.dup(63)), |t, _| t.dup(63)),
-    ("dup_from, a leaf further", MayGrow, |t, _| number(t.dup_from(64, 128, CLOEXEC)), |t, _| t.dup_from(64, 128, CLOEXEC)),
-    ("dup_from, the end of a node", MayGrow, |t, _| number(t.dup_from(0, 4095, NONE)), |t, _| t.dup_from(0, 4095, NONE)),
-    ("dup_from, another node", MayGrow, |t, _| number(t.dup_from(0, 4096, NONE)), |t, _| t.dup_from(0, 4096, NONE)),
-    ("dup_to, a level further", MayGrow, |t, _| number(t.dup_to(0, 40_000, NONE)), |t, _| t.dup_to(0, 40_000, NONE)),
-    ("dup_to, far", MayGrow, |t, _| number(t.dup_to(0, 20_000_000, NONE)), |t, _| t.dup_to(0, 20_000_000, NONE)),
-    ("dup_to, the end", MayGrow, |t, _| number(t.dup_to(64, RawFd::MAX, CLOEXEC)), |t, _| t.dup_to(64, RawFd::MAX, CLOEXEC)),
-    ("dup_to, over an open number", MayGrow, |t, _| number(t.dup_to(63, 40_000, CLOEXEC)), |t, _| t.dup_to(63, 40_000, CLOEXEC)),
+    ("dup_min, a leaf further", MayGrow, |t, _| number(t.dup_min(64, 128, CLOEXEC)), |t, _| t.dup_min(64, 128, CLOEXEC)),
+    ("dup_min, the end of a node", MayGrow, |t, _| number(t.dup_min(0, 4095, NONE)), |t, _| t.dup_min(0, 4095, NONE)),
+    ("dup_min, another node", MayGrow, |t, _| number(t.dup_min(0, 4096, NONE)), |t, _| t.dup_min(0, 4096, NONE)),
+    ("dup3, a level further", MayGrow, |t, _| number(t.dup3(0, 40_000, NONE)), |t, _| t.dup3(0, 40_000, NONE)),
+    ("dup3, far", MayGrow, |t, _| number(t.dup3(0, 20_000_000, NONE)), |t, _| t.dup3(0, 20_000_000, NONE)),
+    ("dup3, the end", MayGrow, |t, _| number(t.dup3(64, RawFd::MAX, CLOEXEC)), |t, _| t.dup3(64, RawFd::MAX, CLOEXEC)),
+    ("dup3, over an open number", MayGrow, |t, _| number(t.dup3(63, 40_000, CLOEXEC)), |t, _| t.dup3(63, 40_000, CLOEXEC)),
     ("dup2", MayGrow, |t, _| number(t.dup2(0, 300)), |t, _| t.dup2(0, 300)),
     ("reserve and install", MayGrow, |t, f| install(t, 500, f), |t, f| install_there(t, 500, f)),
     ("reserve_from and drop", MayGrow, |t, _| number(t.reserve_from(100_000, NONE).map(|r| r.fd())), |t, _| { let n = t.reserve_from(100_000, NONE); cancel_there(t, n) }),
@@ -122,30 +122,30 @@ const SCENARIO: &[(&str, Memory, OnTable, OnOracle)] = &[
     ("get", NeverNeeded, |t, _| t.get(500).map(|file| file.number), |t, _| t.get(500)),
     ("borrow", NeverNeeded, borrow, |t, _| t.get(40_000)),
     ("next_open", NeverNeeded, |t, _| t.next_open(64).map_or(Err(Error::BadFd), |fd| Ok(fd.raw())), |t, _| Ok(t.next_open(64).expect("64 is open"))),
-    ("flags", NeverNeeded, |t, _| t.flags(64).map(|flags| flags.bits().cast_signed()), |t, _| t.flags(64).map(|flags| flags.bits().cast_signed())),
+    ("flags", NeverNeeded, |t, _| t.fd_flags(64).map(|flags| flags.bits().cast_signed()), |t, _| t.flags(64).map(|flags| flags.bits().cast_signed())),
     ("list", MayGrow, |t, _| t.list().map(rows), |t, _| Ok(rows(0..t.open_count()))),
-    ("set_flags", NeverNeeded, |t, _| t.set_flags(3, CLOEXEC).map(|()| 0), |t, _| t.set_flags(3, CLOEXEC).map(|()| 0)),
+    ("set_flags", NeverNeeded, |t, _| t.set_fd_flags(3, CLOEXEC).map(|()| 0), |t, _| t.set_flags(3, CLOEXEC).map(|()| 0)),
     ("set_cloexec_range", NeverNeeded, |t, _| t.set_cloexec_range(5, 7).map(|()| 0), |t, _| t.set_cloexec_range(5, 7).map(|()| 0)),
     ("close", NeverNeeded, |t, _| t.close(8).map(|()| 0), |t, _| t.take(8).map(|_| 0)),
     ("close, where a leaf becomes empty", NeverNeeded, |t, _| t.close(20_000_000).map(|()| 0), |t, _| t.take(20_000_000).map(|_| 0)),
     ("take", NeverNeeded, |t, _| t.take(500).map(|file| file.number), |t, _| t.take(500)),
-    ("exec", NeverNeeded, |t, _| t.exec().map(|()| 0), |t, _| { t.exec(); Ok(0) }),
+    ("exec", NeverNeeded, |t, _| t.close_on_exec().map(|()| 0), |t, _| { t.exec(); Ok(0) }),
     ("close_range", NeverNeeded, |t, _| t.close_range(60, 4095).map(|()| 0), |t, _| t.close_range(60, 4095).map(|()| 0)),
     ("a closed number", NeverNeeded, |t, _| t.close(8).map(|()| 0), |t, _| t.take(8).map(|_| 0)),
-    ("a bad minimum", NeverNeeded, |t, _| number(t.dup_from(0, -1, NONE)), |t, _| t.dup_from(0, -1, NONE)),
-    ("equal numbers", NeverNeeded, |t, _| number(t.dup_to(0, 0, NONE)), |t, _| t.dup_to(0, 0, NONE)),
+    ("a bad minimum", NeverNeeded, |t, _| number(t.dup_min(0, -1, NONE)), |t, _| t.dup_min(0, -1, NONE)),
+    ("equal numbers", NeverNeeded, |t, _| number(t.dup3(0, 0, NONE)), |t, _| t.dup3(0, 0, NONE)),
 
     ("open a number that was closed", MayGrow, |t, f| number(t.open(f, NONE)), |t, f| t.open(Some(f), NONE)),
-    ("where a leaf has become empty", MayGrow, |t, _| number(t.dup_from(0, 20_000_000, NONE)), |t, _| t.dup_from(0, 20_000_000, NONE)),
+    ("where a leaf has become empty", MayGrow, |t, _| number(t.dup_min(0, 20_000_000, NONE)), |t, _| t.dup_min(0, 20_000_000, NONE)),
     ("fork of nodes that are far apart", MayGrow, |t, _| t.fork().map(|_child| 0), |t, _| { t.fork(); Ok(0) }),
     ("what is shared since: close", MayGrow, |t, _| t.close(64).map(|()| 0), |t, _| t.take(64).map(|_| 0)),
     ("another fork", MayGrow, |t, _| t.fork().map(|_child| 0), |t, _| { t.fork(); Ok(0) }),
-    ("what is shared since: flags", MayGrow, |t, _| t.set_flags(RawFd::MAX, NONE).map(|()| 0), |t, _| t.set_flags(RawFd::MAX, NONE).map(|()| 0)),
+    ("what is shared since: flags", MayGrow, |t, _| t.set_fd_flags(RawFd::MAX, NONE).map(|()| 0), |t, _| t.set_flags(RawFd::MAX, NONE).map(|()| 0)),
     ("a third fork", MayGrow, |t, _| t.fork().map(|_child| 0), |t, _| { t.fork(); Ok(0) }),
     ("what is shared since: open", MayGrow, |t, f| number(t.open(f, NONE)), |t, f| t.open(Some(f), NONE)),
-    ("what is shared since: dup_to", MayGrow, |t, _| number(t.dup_to(0, 20_000_000, CLOEXEC)), |t, _| t.dup_to(0, 20_000_000, CLOEXEC)),
+    ("what is shared since: dup3", MayGrow, |t, _| number(t.dup3(0, 20_000_000, CLOEXEC)), |t, _| t.dup3(0, 20_000_000, CLOEXEC)),
     ("a range of several leaves", MayStop, |t, _| t.close_range(0, 40_000).map(|()| 0), |t, _| t.close_range(0, 40_000).map(|()| 0)),
-    ("exec", MayStop, |t, _| t.exec().map(|()| 0), |t, _| { t.exec(); Ok(0) }),
+    ("exec", MayStop, |t, _| t.close_on_exec().map(|()| 0), |t, _| { t.exec(); Ok(0) }),
     ("the rest", MayStop, |t, _| t.close_range(0, u32::MAX).map(|()| 0), |t, _| t.close_range(0, u32::MAX).map(|()| 0)),
 ];
 
@@ -243,7 +243,7 @@ impl Play {
             if let Some(fd) = found {
                 let file = self.files.get(fd).map(|file| file.number);
                 assert_eq!(errno(file), oracle.get(fd), "{what}: {fd}");
-                assert_eq!(self.files.flags(fd).ok(), oracle.flags(fd).ok());
+                assert_eq!(self.files.fd_flags(fd).ok(), oracle.flags(fd).ok());
             }
             next = found.and_then(|fd| fd.checked_add(1));
         }
@@ -318,9 +318,9 @@ fn a_child_that_could_not_be_made_leaves_no_reference() {
     let fork = |after| under(Plan::AllFail(after), || play.files.fork().map(drop));
     let failures = (0..).take_while(|&after| fork(after) == (Err(Error::NoMemory), 1));
     assert!(failures.count() >= 1, "a list of what is free");
-    assert_eq!(FileRef::references(&file), 5);
+    assert_eq!(FileRef::strong_count(&file), 5);
     assert_eq!(fork(usize::MAX), (Ok(()), 0));
-    assert_eq!(FileRef::references(&file), 5);
+    assert_eq!(FileRef::strong_count(&file), 5);
     drop(file);
     play.end("fork");
 }
@@ -335,7 +335,7 @@ fn a_superblock_that_could_not_be_listed_is_as_it_was() {
     let failures = (0..).take_while(|&after| list(after) == (Err(Error::NoMemory), 1));
     assert!(failures.count() >= 2, "the snapshot, and the rows");
     assert_eq!(list(usize::MAX), (Ok(100), 0));
-    assert!(files.iter().all(|file| FileRef::references(file) == 1));
+    assert!(files.iter().all(|file| FileRef::strong_count(file) == 1));
     assert_eq!(superblock.open_files(), 100);
 }
 

@@ -29,12 +29,13 @@ fn what_is_replaced_is_released_once() {
         if rng.bool() {
             files.dup2(source, target).expect("both are allowed");
         } else {
-            files
-                .dup_to(source, target, NONE)
-                .expect("both are allowed");
+            files.dup3(source, target, NONE).expect("both are allowed");
         }
         files.close(source).expect("it is this thread's own");
-        assert!(FileRef::references(&file) <= 2, "the target's and this one");
+        assert!(
+            FileRef::strong_count(&file) <= 2,
+            "the target's and this one"
+        );
         kept[thread].lock().expect("no panic").push(file);
     });
     let open = listed(&files);
@@ -47,7 +48,7 @@ fn what_is_replaced_is_released_once() {
         .iter()
         .flat_map(|kept| kept.lock().expect("no panic").split_off(0))
     {
-        assert_eq!(FileRef::references(&file), 1);
+        assert_eq!(FileRef::strong_count(&file), 1);
     }
 }
 
@@ -62,7 +63,7 @@ mod models {
     fn two_dup_to_meet_at_one_target() {
         explore(4, || {
             let (files, held) = table(8, &[0, 1, 2]);
-            let other = spawn(&files, |files| files.dup_to(0, 2, NONE).map(drop));
+            let other = spawn(&files, |files| files.dup3(0, 2, NONE).map(drop));
             assert_eq!(files.dup2(1, 2).map(drop), Ok(()));
             assert_eq!(join(other), Ok(()));
             assert_eq!(listed(&files), [0, 1, 2]);
@@ -75,9 +76,9 @@ mod models {
     fn two_dup_to_and_a_close_meet_at_one_target() {
         explore(2, || {
             let (files, held) = table(8, &[0, 1, 4]);
-            let other = spawn(&files, |files| files.dup_to(0, 4, NONE).map(drop));
+            let other = spawn(&files, |files| files.dup3(0, 4, NONE).map(drop));
             let closer = spawn(&files, |files| files.close(4));
-            assert_eq!(files.dup_to(1, 4, NONE).map(drop), Ok(()));
+            assert_eq!(files.dup3(1, 4, NONE).map(drop), Ok(()));
             assert_eq!(join(other), Ok(()));
             let closed = join(closer);
             let (open, counts) = (listed(&files), references(&held));

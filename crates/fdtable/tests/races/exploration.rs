@@ -49,5 +49,5 @@ pub(crate) fn join<A>(thread: JoinHandle<A>) -> A {
 
 /// How many references there are to each file.
 pub(crate) fn references(files: &[FileRef<()>]) -> Vec<usize> {
-    files.iter().map(FileRef::references).collect()
+    files.iter().map(FileRef::strong_count).collect()
 }

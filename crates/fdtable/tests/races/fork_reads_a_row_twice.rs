@@ -11,7 +11,7 @@ use crate::NONE;
 fn go_round<T: Send + Sync>(files: &Files<T>, numbers: &[RawFd]) -> Result<(), Error> {
     let next = numbers.iter().cycle().skip(1);
     numbers.iter().zip(next).try_for_each(|(&from, &to)| {
-        files.dup_to(from, to, NONE)?;
+        files.dup3(from, to, NONE)?;
         files.close(from)
     })
 }
@@ -52,7 +52,7 @@ fn a_file_that_moves_is_in_every_child_and_never_everywhere() {
         let child = files.fork().expect("there is memory");
         let open = listed(&child);
         assert!(is_a_moment(&open, &numbers), "{open:?}");
-        let (found, all) = (open.iter(), FileRef::references(&held));
+        let (found, all) = (open.iter(), FileRef::strong_count(&held));
         assert!(
             found.map(|&fd| child.get(fd)).all(|file| file.is_ok()),
             "{open:?}"
@@ -61,7 +61,7 @@ fn a_file_that_moves_is_in_every_child_and_never_everywhere() {
         assert!(all >= 2, "{all}: that of the tables and the test's");
     });
     assert_eq!(listed(&files), numbers[..1]);
-    assert_eq!(FileRef::references(&held), 2, "no child leaked one");
+    assert_eq!(FileRef::strong_count(&held), 2, "no child leaked one");
 }
 
 #[cfg(loom)]

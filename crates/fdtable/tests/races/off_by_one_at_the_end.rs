@@ -38,7 +38,7 @@ fn threads_get_all_numbers_below_the_limit_and_no_other() {
             continue;
         };
         assert_eq!(files.close(last + 1), Err(Error::BadFd));
-        assert_eq!(files.dup_to(0, last + 1, NONE), Err(Error::BadFd));
+        assert_eq!(files.dup3(0, last + 1, NONE), Err(Error::BadFd));
         files.close(last).expect("it is open");
         assert_eq!(files.open(file.clone(), NONE).map(RawFd::from), Ok(last));
     }
@@ -58,7 +58,7 @@ fn threads_take_and_free_the_highest_numbers_that_there_are() {
     let file = FileRef::new(());
     files.open(file.clone(), NONE).expect("there is room");
     hammer(|_, rng| match rng.u8(0..5) {
-        0..2 => match files.dup_from(0, LAST - 1, NONE) {
+        0..2 => match files.dup_min(0, LAST - 1, NONE) {
             Ok(fd) => assert!(fd.raw() >= LAST - 1, "{fd}"),
             Err(error) => assert_eq!(error, Error::TooManyFiles),
         },
@@ -76,13 +76,13 @@ fn threads_take_and_free_the_highest_numbers_that_there_are() {
     });
     files.close_range(1, u32::MAX).expect("in order");
     assert_eq!(
-        files.dup_from(0, LAST - 1, NONE).map(RawFd::from),
+        files.dup_min(0, LAST - 1, NONE).map(RawFd::from),
         Ok(LAST - 1)
     );
-    assert_eq!(files.dup_from(0, LAST - 1, NONE).map(RawFd::from), Ok(LAST));
-    assert_eq!(files.dup_from(0, LAST - 1, NONE), Err(Error::TooManyFiles));
+    assert_eq!(files.dup_min(0, LAST - 1, NONE).map(RawFd::from), Ok(LAST));
+    assert_eq!(files.dup_min(0, LAST - 1, NONE), Err(Error::TooManyFiles));
     assert_eq!(listed(&files), [0, LAST - 1, LAST]);
-    assert_eq!(FileRef::references(&file), 4);
+    assert_eq!(FileRef::strong_count(&file), 4);
 }
 
 #[cfg(loom)]
@@ -114,7 +114,7 @@ mod models {
         explore(2, || {
             let (files, held) = table(5, &[0, 1, 2, 3]);
             let opener = spawn(&files, |files| files.dup(0));
-            let mine = files.dup_from(0, 4, NONE);
+            let mine = files.dup_min(0, 4, NONE);
             let mut both = [mine, join(opener)].map(|fd| fd.map(RawFd::from));
             both.sort_unstable_by_key(|fd| fd.is_err());
             assert_eq!(both, [Ok(4), Err(Error::TooManyFiles)]);

@@ -61,7 +61,7 @@ fn pairs_that_do_not_fit(pair: Pair) {
             "{outcomes:?}"
         );
         assert_eq!(listed(&files), (0..taken.cast_signed()).collect::<Vec<_>>());
-        assert_eq!(FileRef::references(&held), taken as usize + 1);
+        assert_eq!(FileRef::strong_count(&held), taken as usize + 1);
         for number in taken..taken + ROOM {
             let fd = files.open(held.clone(), NONE).expect("all are free");
             assert_eq!(fd.index(), number as usize);

@@ -42,7 +42,7 @@ fn every_copy_is_counted() {
             drop(found.ok().and_then(|file| file.upgrade()));
         }
         4 => {
-            let put = files.dup_to(0, rng.i32(1..3), NONE).map(drop);
+            let put = files.dup3(0, rng.i32(1..3), NONE).map(drop);
             assert!(
                 matches!(put, Ok(()) | Err(Error::Busy)),
                 "{put:?}: a dup takes 1 and 2 too"
@@ -56,10 +56,10 @@ fn every_copy_is_counted() {
         }
     });
     let left = listed(&files).len();
-    assert_eq!(FileRef::references(&held), left + spare.len() + 1);
+    assert_eq!(FileRef::strong_count(&held), left + spare.len() + 1);
     drop(spare);
     files.close_range(0, u32::MAX).expect("in order");
-    assert_eq!(FileRef::references(&held), 1);
+    assert_eq!(FileRef::strong_count(&held), 1);
     assert_eq!(held.load(Relaxed), 0, "it is not released while it is held");
 }
 
@@ -87,7 +87,7 @@ mod models {
             let (files, held) = table(8, &[0, 1]);
             let getter = spawn(&files, |files| files.get(1).ok());
             let other = spawn(&files, |files| drop(files.get(1)));
-            files.dup_to(0, 1, NONE).expect("0 is open");
+            files.dup3(0, 1, NONE).expect("0 is open");
             let got = join(getter).expect("1 is open at every moment");
             join(other);
             assert_eq!(references(&held).iter().sum::<usize>(), 3 + 1 + 1);

@@ -35,7 +35,7 @@ fn every_number_that_is_closed_can_be_opened_again() {
         .map(|mine| mine.lock().expect("no panic").len())
         .sum();
     assert_eq!(listed(&files).len(), open);
-    assert_eq!(FileRef::references(&file), open + 1);
+    assert_eq!(FileRef::strong_count(&file), open + 1);
     files.close_range(0, u32::MAX).expect("in order");
     for number in 0..64 {
         let fd = files.open(file.clone(), NONE).expect("all are free");

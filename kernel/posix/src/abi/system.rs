@@ -78,7 +78,7 @@ impl System {
     #[inline]
     pub(crate) fn after<R>(&self, fd: c_int, argument: Result<R, Errno>) -> Result<R, Errno> {
         if let Err(errno) = argument {
-            self.process.files().flags(fd)?;
+            self.process.files().fd_flags(fd)?;
             return Err(errno);
         }
         argument

@@ -86,7 +86,7 @@ pub unsafe extern "C" fn fdt_fcntl(fd: c_int, command: c_int, argument: c_ulong)
 }
 
 fn duplicate(system: &System, fd: c_int, from: c_int, flags: FdFlags) -> Result<c_int, Errno> {
-    Ok(system.process.dup_from(fd, from, flags)?.raw())
+    Ok(system.process.dup_min(fd, from, flags)?.raw())
 }
 
 /// Commands that the `libc` crate does not define.

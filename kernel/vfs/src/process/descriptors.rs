@@ -35,8 +35,8 @@ impl Process {
     /// limit, or a flag is unknown; `EMFILE`, `ENOMEM` from the table.
     #[doc(alias = "F_DUPFD")]
     #[doc(alias = "F_DUPFD_CLOEXEC")]
-    pub fn dup_from(&self, old: impl FdArg, min: impl FdArg, flags: FdFlags) -> Result<Fd, Errno> {
-        Ok(self.files.dup_from(old, min, flags)?)
+    pub fn dup_min(&self, old: impl FdArg, min: impl FdArg, flags: FdFlags) -> Result<Fd, Errno> {
+        Ok(self.files.dup_min(old, min, flags)?)
     }
 
     /// Duplicates the descriptor `old` at `new`, and closes the file that `new` referred to. If
@@ -48,7 +48,7 @@ impl Process {
     pub fn dup2(&self, old: impl FdArg, new: impl FdArg) -> Result<Fd, Errno> {
         let (old, new) = (old.to_raw(), new.to_raw());
         if old == new {
-            self.files.flags(old)?;
+            self.files.fd_flags(old)?;
             return Ok(Fd::new(old)?);
         }
         self.dup3(old, new, FdFlags::empty())
@@ -105,7 +105,7 @@ impl Process {
     /// `EBADF` if not an open descriptor.
     #[doc(alias = "F_GETFD")]
     pub fn get_flags(&self, fd: impl FdArg) -> Result<FdFlags, Errno> {
-        Ok(self.files.flags(fd)?)
+        Ok(self.files.fd_flags(fd)?)
     }
 
     /// Sets the flags of a descriptor.
@@ -115,7 +115,7 @@ impl Process {
     /// `ENOMEM` from the table.
     #[doc(alias = "F_SETFD")]
     pub fn set_flags(&self, fd: impl FdArg, flags: FdFlags) -> Result<(), Errno> {
-        Ok(self.files.set_flags(fd, flags)?)
+        Ok(self.files.set_fd_flags(fd, flags)?)
     }
 
     /// Returns the access mode and the status flags of the open file.

@@ -143,7 +143,7 @@ impl Process {
             return Ok(());
         }
         let noted = self.group.locks.note(locks);
-        if noted.is_ok() && self.files.names(fd, file) {
+        if noted.is_ok() && self.files.refers_to(fd, file) {
             return Ok(());
         }
         let undone = Wanted {

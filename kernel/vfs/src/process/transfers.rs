@@ -148,7 +148,7 @@ impl Process {
                 drop(section);
                 // A socket whose other references were all in flight may have been collected before
                 // this one was taken. If a descriptor refers to it now, there was another.
-                if !self.files.names(fd, &file) {
+                if !self.files.refers_to(fd, &file) {
                     return Err(Errno::EBADF);
                 }
                 Ok(Attempt::MustWait(file))

@@ -192,17 +192,17 @@ fn a_clone_shares_the_table_and_a_child_does_not() {
 fn dup_from_takes_the_lowest_free_descriptor_from_a_bound_on() {
     let process = process_with_limit(20);
     let file = create(&process, "a");
-    let copy = process.dup_from(file, 10, FdFlags::CLOEXEC).unwrap();
+    let copy = process.dup_min(file, 10, FdFlags::CLOEXEC).unwrap();
     assert_eq!(copy.raw(), 10);
     assert_eq!(process.get_flags(copy), Ok(FdFlags::CLOEXEC));
     assert_eq!(
-        process.dup_from(file, 10, FdFlags::empty()).unwrap().raw(),
+        process.dup_min(file, 10, FdFlags::empty()).unwrap().raw(),
         11
     );
-    let refused = |min| process.dup_from(file, min, FdFlags::empty());
+    let refused = |min| process.dup_min(file, min, FdFlags::empty());
     assert_eq!(refused(20), Err(Errno::EINVAL));
     assert_eq!(refused(-1), Err(Errno::EINVAL));
-    assert_eq!(process.dup_from(5, 0, FdFlags::empty()), Err(Errno::EBADF));
+    assert_eq!(process.dup_min(5, 0, FdFlags::empty()), Err(Errno::EBADF));
 }
 
 #[test]
@@ -267,7 +267,7 @@ fn an_unknown_flag_is_einval_and_takes_no_number() {
         let descriptor = FdFlags::from_bits_retain(bits);
         let answers = [
             process.dup3(0, 5, descriptor).map(drop),
-            process.dup_from(0, 5, descriptor).map(drop),
+            process.dup_min(0, 5, descriptor).map(drop),
             process.set_flags(0, descriptor),
             process.pipe2(flags).map(drop),
             process.socketpair(flags).map(drop),

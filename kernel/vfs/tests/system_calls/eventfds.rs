@@ -9,7 +9,7 @@ fn flags_of_the_descriptor_and_of_the_file_are_apart() {
     let process = Process::new();
     let flags = EventFdFlags::CLOEXEC | EventFdFlags::NONBLOCK;
     let fd = process.eventfd(0, flags).unwrap();
-    assert_eq!(process.files().flags(fd), Ok(FdFlags::CLOEXEC));
+    assert_eq!(process.files().fd_flags(fd), Ok(FdFlags::CLOEXEC));
     let status = process.files().get(fd).unwrap().status();
     assert_eq!(status, OpenFlags::RDWR | OpenFlags::NONBLOCK);
     assert_eq!(process.read(fd, &mut [0; 8]), Err(Errno::EAGAIN));

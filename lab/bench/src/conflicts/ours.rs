@@ -120,7 +120,7 @@ impl Subject for Ours {
         let mut from = 0;
         while let Some(fd) = self.files().next_open(from) {
             let object = address(&*self.files().get(fd)?);
-            let flag = self.files().flags(fd)? == FdFlags::CLOEXEC;
+            let flag = self.files().fd_flags(fd)? == FdFlags::CLOEXEC;
             state
                 .open
                 .insert(u64::from(fd.raw() as u32), (object, flag));
@@ -132,7 +132,7 @@ impl Subject for Ours {
         }
         for file in self.superblock.snapshot()? {
             // The snapshot holds a reference too.
-            let references = FileRef::references(&file) - 1;
+            let references = FileRef::strong_count(&file) - 1;
             state.references.insert(address(&*file), references);
         }
         for (cpu, streams) in self.streams.iter().enumerate() {
@@ -183,15 +183,15 @@ impl Subject for Ours {
             Operation::Dup => self.files().dup(fd).map(|fd| fd_response(fd.raw())),
             Operation::DupTo => {
                 let source = places.fds[Argument::Own as usize] as RawFd;
-                let opened = self.files().dup_to(source, fd, FdFlags::empty());
+                let opened = self.files().dup3(source, fd, FdFlags::empty());
                 opened.map(|fd| fd_response(fd.raw()))
             }
             Operation::GetFlags => {
-                let flags = self.files().flags(fd);
+                let flags = self.files().fd_flags(fd);
                 flags.map(|flags| Response::Flag(flags == FdFlags::CLOEXEC))
             }
             Operation::SetFlags => {
-                let set = self.files().set_flags(fd, FdFlags::CLOEXEC);
+                let set = self.files().set_fd_flags(fd, FdFlags::CLOEXEC);
                 set.map(|()| Response::Done)
             }
             Operation::Add => self.make().map(|file| keep(hand, file)),
@@ -365,7 +365,7 @@ impl Ours {
         let file = self.process.open(format!("/{cpu}"), flags)?;
         // Not next to the lowest free descriptor.
         let least = STREAMS + 8 * cpu as RawFd;
-        let place = |fd: Fd| self.process.dup_from(fd, least, FdFlags::empty());
+        let place = |fd: Fd| self.process.dup_min(fd, least, FdFlags::empty());
         let [reader, writer, file] = [place(reader)?, place(writer)?, place(file)?];
         self.process.write(writer, &[1; 64])?;
         self.process.write(file, &[1; 4096])?;

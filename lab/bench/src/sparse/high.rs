@@ -99,7 +99,7 @@ impl High for Files<u64> {
     }
 
     fn dup_to(&self, fd: RawFd) -> anyhow::Result<()> {
-        Files::dup_to(self, 0, fd, FdFlags::empty())?;
+        Files::dup3(self, 0, fd, FdFlags::empty())?;
         Ok(())
     }
 

@@ -56,8 +56,8 @@ pub(super) fn all() -> Vec<Call> {
             files.open_any(file(), NONE)?;
             Ok(())
         }),
-        call("dup_from above them", by_name, |files, _| {
-            files.dup_from(0, 100, NONE)?;
+        call("dup_min above them", by_name, |files, _| {
+            files.dup_min(0, 100, NONE)?;
             Ok(())
         }),
         call("open_pair around them", by_name_but_one, |files, _| {
@@ -100,7 +100,7 @@ pub(super) fn all() -> Vec<Call> {
             Ok(files.close_range(0, u32::MAX)?)
         }),
         call("exec, every other", every_other_on_exec, |files, _| {
-            Ok(files.exec()?)
+            Ok(files.close_on_exec()?)
         }),
         call("fork", full, |files, _| {
             files.fork()?;
@@ -133,7 +133,7 @@ pub(super) fn all() -> Vec<Call> {
             "dup_to with all in quarantine",
             quarantined,
             |files, count| {
-                files.dup_to(0, (count - 1).cast_signed(), NONE)?;
+                files.dup3(0, (count - 1).cast_signed(), NONE)?;
                 Ok(())
             },
         ),
@@ -176,7 +176,7 @@ fn by_name(count: u32) -> anyhow::Result<Files<u32>> {
     let files = Files::with_limit(u32::MAX);
     let first = files.open(file(), NONE)?;
     for fd in 1..count.next_multiple_of(64) {
-        files.dup_to(first, fd.cast_signed(), NONE)?;
+        files.dup3(first, fd.cast_signed(), NONE)?;
     }
     Ok(files)
 }
@@ -211,7 +211,7 @@ fn reserved(count: u32) -> anyhow::Result<Files<u32>> {
 fn every_other_on_exec(count: u32) -> anyhow::Result<Files<u32>> {
     let files = full(count)?;
     for fd in (0..count).step_by(2) {
-        files.set_flags(fd.cast_signed(), FdFlags::CLOEXEC)?;
+        files.set_fd_flags(fd.cast_signed(), FdFlags::CLOEXEC)?;
     }
     Ok(files)
 }

@@ -74,7 +74,7 @@ impl Inode for Descriptors {
     fn lookup(&self, name: &[u8], _context: &PathContext<'_>) -> Result<Arc<dyn Inode>, Errno> {
         let fd = number(name).ok_or(Errno::ENOENT)?;
         let shown = Arc::clone(&self.shown);
-        shown.files()?.flags(fd).map_err(|_| Errno::ENOENT)?;
+        shown.files()?.fd_flags(fd).map_err(|_| Errno::ENOENT)?;
         if self.kind == FileKind::Symlink {
             return Ok(Arc::new(DescriptorLink { shown, fd }));
         }

@@ -20,7 +20,7 @@ pub(super) fn text(files: &Files<dyn Object>, fd: i32) -> Result<Vec<u8>, Errno>
         errno => errno,
     })?;
     let mut flags = file.status();
-    if files.flags(fd)?.contains(FdFlags::CLOEXEC) {
+    if files.fd_flags(fd)?.contains(FdFlags::CLOEXEC) {
         flags |= OpenFlags::CLOEXEC;
     }
     let position = file.seek(SeekTo::Current(0)).unwrap_or(0);

@@ -238,7 +238,7 @@ impl Flights {
 
     /// Returns the sockets whose references are all in flight, with their number.
     fn candidates(&self) -> HashMap<FileId, usize> {
-        let all_fly = |flight: &Flight| FileRef::references(&flight.file) == flight.count + 1;
+        let all_fly = |flight: &Flight| FileRef::strong_count(&flight.file) == flight.count + 1;
         let candidates = self.sockets.iter().filter(|(_, flight)| all_fly(flight));
         candidates.map(|(&id, flight)| (id, flight.count)).collect()
     }

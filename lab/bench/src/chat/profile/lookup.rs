@@ -36,7 +36,7 @@ pub(super) fn keep(file: BorrowedFile<'_, dyn Object>) -> Option<FileRef<dyn Obj
 /// Returns true if a borrowed file is still open at the descriptor.
 #[inline(never)]
 pub(super) fn names(files: &Files<dyn Object>, fd: RawFd, file: &FileRef<dyn Object>) -> bool {
-    files.names(fd, file)
+    files.refers_to(fd, file)
 }
 
 /// Ends a section.
