@@ -5,7 +5,9 @@
 //! released. If it was the last one, the release hook runs inside `close`. Threads that are using
 //! the file continue with their references, as on Linux.
 
+use core::fmt;
 use core::hint::cold_path;
+use core::ops::Deref;
 
 use fdtable_objects::object::Ref;
 use fdtable_sync::rcu;
@@ -16,32 +18,13 @@ use crate::tag::check_tag;
 use crate::{Error, FdArg, FileRef, Files, RawFd};
 
 impl<T: ?Sized + Send + Sync> Files<T> {
-    /// Closes a descriptor. It is free at once, and another open can take it. May wait for the
-    /// lock, and allocates where a part of the table is shared since a fork. If this drops the last
-    /// reference, the release hook runs before the call returns.
+    /// Closes a descriptor, and returns its file. The descriptor is free at once, and another open
+    /// can take it. Dropping the returned value drops the table's reference; if it is the last one,
+    /// the release hook runs there. May wait for the lock, and allocates where a part of the table
+    /// is shared since a fork.
     ///
-    /// # Errors
-    /// - [`Error::BadFd`] (EBADF) if the descriptor is not open, or only reserved.
-    /// - [`Error::NotOwner`] (EPERM) if the descriptor has a [tag](Self::exchange_tag).
-    /// - [`Error::NoMemory`] (ENOMEM) if a part of the table that is shared since a fork cannot be
-    ///   copied. The descriptor stays open.
-    #[inline]
-    pub fn close(&self, fd: impl FdArg) -> Result<(), Error> {
-        // Most descriptors are the only ones of their file.
-        self.take_out(fd.to_raw(), 0).map(Ref::put_as_last)
-    }
-
-    /// Closes a descriptor and returns the table's reference. Use it where each close needs the
-    /// file, as a `flush` does. It locks, allocates and fails like [`close`](Self::close).
-    ///
-    /// # Errors
-    /// EBADF, EPERM and ENOMEM as for [`close`](Self::close).
-    #[inline]
-    pub fn take(&self, fd: impl FdArg) -> Result<FileRef<T>, Error> {
-        self.take_out(fd.to_raw(), 0).map(FileRef)
-    }
-
-    /// Closes a descriptor like [`close`](Self::close), and passes its file to `flush`.
+    /// A kernel that does work at each close of a descriptor, as `flush` on Linux, does it before
+    /// it drops the value.
     ///
     /// ```
     /// use fdtable::{Error, FdFlags, FileRef, Files};
@@ -49,24 +32,29 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     /// let files = Files::new();
     /// let fd = files.open(FileRef::new("log"), FdFlags::empty())?;
     /// let copy = files.dup(fd)?;
-    /// files.close_flushing(fd, |name| println!("flush {name}"))?;
-    /// assert_eq!(*files.get(copy)?, "log");
+    /// drop(files.close(fd)?);
+    /// let closed = files.close(copy)?;
+    /// println!("flush {}", *closed);
     /// # Ok::<(), Error>(())
     /// ```
     ///
     /// # Errors
-    /// EBADF, EPERM and ENOMEM as for [`close`](Self::close); `flush` has not run.
+    /// - [`Error::BadFd`] (EBADF) if the descriptor is not open, or only reserved.
+    /// - [`Error::NotOwner`] (EPERM) if the descriptor has a [tag](Self::exchange_tag).
+    /// - [`Error::NoMemory`] (ENOMEM) if a part of the table that is shared since a fork cannot be
+    ///   copied. The descriptor stays open.
     #[inline]
-    pub fn close_flushing(&self, fd: impl FdArg, flush: impl FnOnce(&T)) -> Result<(), Error> {
-        let file = self.take_out(fd.to_raw(), 0)?;
-        flush(&file);
-        Ref::put_as_last(file);
-        Ok(())
+    pub fn close(&self, fd: impl FdArg) -> Result<ClosedFile<T>, Error> {
+        self.take_out(fd.to_raw(), 0).map(ClosedFile::new)
     }
 
-    /// Returns true if a descriptor is open and its file is `file`, revoked or not. May wait for
-    /// the lock that a close of the descriptor takes. So if the descriptor is closed after this
-    /// call, the closing thread sees the caller's earlier writes.
+    /// Returns true if a descriptor is open and refers to `file`, revoked or not. May wait for the
+    /// lock that a close of the descriptor takes. So if the descriptor is closed after this call,
+    /// the closing thread sees the caller's earlier writes.
+    ///
+    /// A caller that leaves a record for a later close to find leaves it first, and then calls
+    /// this. Either the descriptor does not refer to the file any more, or the thread that closes
+    /// it sees the record.
     pub fn refers_to(&self, fd: impl FdArg, file: &FileRef<T>) -> bool {
         let number = index_of(fd.to_raw());
         let (index, bit) = place_of(number);
@@ -83,6 +71,68 @@ impl<T: ?Sized + Send + Sync> Files<T> {
             // table.
             None => is_it(writer.get(number)),
         }
+    }
+}
+
+/// A file whose descriptor was closed, with the reference that the table had.
+///
+/// Dropping it drops the reference, like that of a [`FileRef`] that is probably the last one: one
+/// atomic exchange if it is, and one more if it is not.
+#[must_use = "dropping it releases the file: drop it outside of your locks"]
+pub struct ClosedFile<T: ?Sized> {
+    /// Present until the drop.
+    file: Option<Ref<T>>,
+}
+
+impl<T: ?Sized> ClosedFile<T> {
+    #[inline(always)]
+    pub(crate) fn new(file: Ref<T>) -> Self {
+        Self { file: Some(file) }
+    }
+
+    /// Returns the reference, to keep the file.
+    ///
+    /// ```
+    /// use fdtable::{FdFlags, FileRef, Files, PrivateFiles};
+    ///
+    /// // A connection that was accepted in private, and is now published.
+    /// let (private, files) = (PrivateFiles::new(), Files::new());
+    /// let accepted = private.open(FileRef::new("connection"))?;
+    /// let fd = files.open(private.close(accepted)?.into_file(), FdFlags::CLOEXEC)?;
+    /// assert_eq!(*files.get(fd)?, "connection");
+    /// # Ok::<(), fdtable::Error>(())
+    /// ```
+    #[inline]
+    #[must_use]
+    pub fn into_file(mut self) -> FileRef<T> {
+        FileRef(self.file.take().expect(PRESENT))
+    }
+}
+
+const PRESENT: &str = "it is there until the drop";
+
+impl<T: ?Sized> Deref for ClosedFile<T> {
+    type Target = T;
+
+    #[inline]
+    fn deref(&self) -> &T {
+        self.file.as_ref().expect(PRESENT)
+    }
+}
+
+impl<T: ?Sized> Drop for ClosedFile<T> {
+    #[inline]
+    fn drop(&mut self) {
+        // Most descriptors are the only ones of their file.
+        if let Some(file) = self.file.take() {
+            Ref::put_as_last(file);
+        }
+    }
+}
+
+impl<T: ?Sized + fmt::Debug> fmt::Debug for ClosedFile<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("ClosedFile").field(&&**self).finish()
     }
 }
 

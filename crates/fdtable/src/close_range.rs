@@ -18,55 +18,72 @@ use fdtable_objects::radix::leaf::bits_of;
 use fdtable_objects::radix;
 use fdtable_sync::{rcu, unwind};
 
-use crate::table::{Leaf, LeafMeta, Mark, WriteGuard, flags_in, mask};
+use crate::table::{Leaf, LeafMeta, Mark, WriteGuard, flags_in, index_of, mask};
 use crate::wait::Woken;
-use crate::{Error, Fd, FdFlags, FileRef, Files};
+use crate::{Error, Fd, FdArg, FdFlags, FileRef, Files};
 
 impl<T: ?Sized + Send + Sync> Files<T> {
-    /// Closes every open descriptor from `first` to `last`, both included. Descriptors that are not
-    /// open are skipped, and `u32::MAX` means "to the end". May wait for the lock, allocates where
-    /// a part of the table is shared since a fork, and runs release hooks.
+    /// Closes every open descriptor from `first` to `last`, both included, and passes the files to
+    /// `each`, up to 64 at a time. Descriptors that are not open are skipped. As on Linux, both are
+    /// unsigned: -1 and `u32::MAX` mean "to the end". May wait for the lock, and allocates where a
+    /// part of the table is shared since a fork.
+    ///
+    /// `each` is called outside of all locks, when the descriptors are free. Dropping the files
+    /// runs their release hooks. Where nothing else is to be done, `each` is [`drop`]. If `each` or
+    /// a hook panics, the rest of the range is closed, and then the panic is resumed.
+    ///
+    /// ```
+    /// use fdtable::{Error, FdFlags, FileRef, Files};
+    ///
+    /// let files = Files::new();
+    /// for name in ["in", "out", "err", "log"] {
+    ///     drop(files.open(FileRef::new(name), FdFlags::empty())?);
+    /// }
+    /// files.close_range(3, u32::MAX, drop)?;
+    /// let mut names = vec![];
+    /// files.close_range(0, 1, |closed| names.extend(closed.files().map(|name| *name)))?;
+    /// assert_eq!((names, files.open_count()), (vec!["in", "out"], 1));
+    /// # Ok::<(), Error>(())
+    /// ```
     ///
     /// # Errors
+    /// `each` has seen all files that were closed:
     /// - [`Error::InvalidArgument`] (EINVAL) if `first` is greater than `last`.
     /// - [`Error::NoMemory`] (ENOMEM) if a part of the table that is shared since a fork cannot be
     ///   copied, or there is no memory for the descriptors in [quarantine](Self::set_quarantine).
     ///   The descriptors before that part are closed.
-    pub fn close_range(&self, first: u32, last: u32) -> Result<(), Error> {
-        let (first, last) = check(first, last)?;
-        self.close_leaves(first, last, |_| ())
-    }
-
-    /// Closes every open descriptor from `first` to `last`, and flushes the files. It closes like
-    /// [`close_range`](Self::close_range), and passes the closed files to `flush`, step by step.
-    ///
-    /// # Errors
-    /// EINVAL and ENOMEM as for [`close_range`](Self::close_range); `flush` has seen all files that
-    /// were closed.
-    pub fn close_range_flushing(
+    pub fn close_range(
         &self,
-        first: u32,
-        last: u32,
-        flush: impl FnMut(Closed<'_, T>),
+        first: impl FdArg,
+        last: impl FdArg,
+        each: impl FnMut(ClosedFiles<T>),
     ) -> Result<(), Error> {
-        let (first, last) = check(first, last)?;
-        self.close_leaves(first, last, flush)
+        let (first, last) = range_of(first, last)?;
+        self.close_leaves(first, last, |leaf, meant| leaf.installed_of(meant), each)
     }
 
-    /// Closes every descriptor that has [`CLOEXEC`](FdFlags::CLOEXEC), and flushes the files. It
-    /// closes like [`close_on_exec`](Self::close_on_exec), and passes the closed files to `flush`, step by step.
+    /// Closes every descriptor that has [`CLOEXEC`](FdFlags::CLOEXEC), and passes the files to
+    /// `each` like [`close_range`](Self::close_range). Reserved descriptors stay reserved. May wait
+    /// for the lock, and allocates where a part of the table is shared since a fork.
+    ///
+    /// A process that shares its table must get one of its own before it executes a program, as
+    /// `execve(2)` says: [fork](Self::fork) it and call this on the new one.
     ///
     /// # Errors
-    /// [`Error::NoMemory`] (ENOMEM) as for [`close_on_exec`](Self::close_on_exec); `flush` has seen all files that
-    /// were closed.
-    pub fn exec_flushing(&self, flush: impl FnMut(Closed<'_, T>)) -> Result<(), Error> {
-        self.close_cloexec(flush)
+    /// [`Error::NoMemory`] (ENOMEM) if a part of the table that is shared since a fork cannot be
+    /// copied. The descriptors before that part are closed, and `each` has seen their files;
+    /// another call continues.
+    #[doc(alias = "execve")]
+    #[doc(alias = "do_close_on_exec")]
+    pub fn close_on_exec(&self, each: impl FnMut(ClosedFiles<T>)) -> Result<(), Error> {
+        let chosen = |leaf: &Leaf<T>, _| leaf.installed_of(leaf.cloexec.bits());
+        self.close_leaves(0, Fd::MAX.index(), chosen, each)
     }
 
-    /// Closes every open descriptor from `first` to `last`, or changes them as the flags say. To
-    /// unshare a table and close most of it is cheap: descriptors that are closed are not copied.
-    /// May wait for the lock, allocates, and runs release hooks, like
-    /// [`close_range`](Self::close_range).
+    /// Closes every open descriptor from `first` to `last`, or changes them as the flags say. The
+    /// closed files are passed to `each` like [`close_range`](Self::close_range) does. To unshare a
+    /// table and close most of it is cheap: descriptors that are closed are not copied. May wait
+    /// for the lock, and allocates.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -75,32 +92,34 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     /// let shared = Arc::new(Files::new());
     /// let fd = shared.open(FileRef::new("terminal"), FdFlags::empty())?;
     /// let mut own = Arc::clone(&shared);
-    /// Files::close_range_with(&mut own, 0, u32::MAX, CloseRangeFlags::UNSHARE)?;
+    /// Files::close_range_with(&mut own, 0, u32::MAX, CloseRangeFlags::UNSHARE, drop)?;
     /// assert!(shared.get(fd).is_ok() && own.get(fd).is_err());
     /// # Ok::<(), Error>(())
     /// ```
     ///
     /// # Errors
-    /// - [`Error::InvalidArgument`] (EINVAL) if `first` is greater than `last`, or a flag is
-    ///   unknown.
+    /// - [`Error::InvalidArgument`] (EINVAL) if a flag is unknown, or `first` is greater than
+    ///   `last`.
     /// - [`Error::NoMemory`] (ENOMEM) as for [`unshare`](Self::unshare) and
     ///   [`close_range`](Self::close_range).
     pub fn close_range_with(
         this: &mut Arc<Self>,
-        first: u32,
-        last: u32,
+        first: impl FdArg,
+        last: impl FdArg,
         flags: CloseRangeFlags,
+        each: impl FnMut(ClosedFiles<T>),
     ) -> Result<(), Error> {
-        if first > last || !CloseRangeFlags::all().contains(flags) {
+        if !CloseRangeFlags::all().contains(flags) {
             return Err(Error::InvalidArgument);
         }
+        range_of(first, last)?;
         if flags.contains(CloseRangeFlags::UNSHARE) {
             Self::unshare(this)?;
         }
         if flags.contains(CloseRangeFlags::CLOEXEC) {
             this.set_cloexec_range(first, last)
         } else {
-            this.close_range(first, last)
+            this.close_range(first, last, each)
         }
     }
 
@@ -112,33 +131,31 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     /// - [`Error::NoMemory`] (ENOMEM) if a part of the table that is shared since a fork cannot be
     ///   copied. The descriptors before that part are changed.
     #[doc(alias = "CLOSE_RANGE_CLOEXEC")]
-    pub fn set_cloexec_range(&self, first: u32, last: u32) -> Result<(), Error> {
-        let (first, last) = check(first, last)?;
-        self.set_cloexec_leaves(first, last)
-    }
-
-    /// Closes every descriptor that has [`CLOEXEC`](FdFlags::CLOEXEC). Reserved descriptors
-    /// stay reserved. May wait for the lock, allocates where a part of the table is shared since a
-    /// fork, and runs release hooks. A hook that panics does not end the work: the other
-    /// descriptors are closed, and then the panic is resumed.
-    ///
-    /// A process that shares its table must get one of its own before it executes a program, as
-    /// `execve(2)` says: [fork](Self::fork) it and call this on the new one.
-    ///
-    /// # Errors
-    /// [`Error::NoMemory`] (ENOMEM) if a part of the table that is shared since a fork cannot be
-    /// copied. The descriptors before that part are closed; another call continues.
-    #[doc(alias = "do_close_on_exec")]
-    pub fn close_on_exec(&self) -> Result<(), Error> {
-        self.close_cloexec(|_| ())
+    pub fn set_cloexec_range(&self, first: impl FdArg, last: impl FdArg) -> Result<(), Error> {
+        let (first, last) = range_of(first, last)?;
+        let mut leaves = self.leaves(first, last);
+        leaves.try_for_each(|(index, meant)| {
+            let mut writer = self.tree.lock();
+            let missing = |leaf: &Leaf<T>| meant & leaf.installed() & !leaf.cloexec.bits();
+            if Self::look(&writer, index, missing).is_none_or(|missing| missing == 0) {
+                return Ok(());
+            }
+            self.make_writable(&mut writer, index)?;
+            if let Some(leaf) = writer.lock_leaf(index) {
+                leaf.cloexec.replace(leaf.cloexec.bits() | missing(&leaf));
+            }
+            Ok(())
+        })
     }
 }
 
-pub(crate) fn check(first: u32, last: u32) -> Result<(usize, usize), Error> {
+/// Checks a range of descriptors, both unsigned.
+fn range_of(first: impl FdArg, last: impl FdArg) -> Result<(usize, usize), Error> {
+    let (first, last) = (index_of(first.to_raw()), index_of(last.to_raw()));
     if first > last {
         Err(Error::InvalidArgument)
     } else {
-        Ok((first as usize, last as usize))
+        Ok((first, last))
     }
 }
 
@@ -153,53 +170,47 @@ bitflags::bitflags! {
     }
 }
 
-/// Files whose descriptors were closed in one step: up to 64. The table drops its references after
-/// the caller has seen them.
-#[must_use = "no other call reports these files"]
-pub struct Closed<'r, T: ?Sized>(&'r Released<T>);
-
-impl<'r, T: ?Sized> Closed<'r, T> {
-    /// Returns each file once for each of its descriptors that was closed, also revoked files. Each
-    /// has a reference of its own: one atomic add, and another to drop it.
-    pub fn files(self) -> impl Iterator<Item = FileRef<T>> + 'r {
-        let leaf = self.0.leaf.iter();
-        let of_leaf = leaf.flat_map(|leaf| (0..BITS).filter_map(|bit| leaf.get(bit)));
-        of_leaf.chain(self.0.files.iter().cloned()).map(FileRef)
-    }
-}
-
-impl<T: ?Sized> fmt::Debug for Closed<'_, T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Closed")
-    }
+/// Files whose descriptors were closed in one step: 1 to 64. Dropping them drops the references that
+/// the table had, in ascending order of the descriptors.
+#[must_use = "dropping them releases the files: drop them outside of your locks"]
+pub struct ClosedFiles<T: ?Sized> {
+    /// The whole leaf, with its files. It releases them in ascending order itself.
+    leaf: Option<Retired<T>>,
+    /// Some of its files, if the leaf stays.
+    files: ArrayVec<Ref<T>, BITS>,
 }
 
 type Retired<T> = radix::Retired<T, LeafMeta>;
 
-/// The files removed from one leaf. They are released when this is dropped: after the lock is
-/// released.
-#[must_use = "dropping this runs release hooks; do it outside of the lock"]
-struct Released<T: ?Sized> {
-    /// The whole leaf, with its files.
-    leaf: Option<Retired<T>>,
-    /// Some of its files, if the leaf stays.
-    files: ArrayVec<Ref<T>, BITS>,
-    woken: Option<Woken>,
-}
-
-impl<T: ?Sized> Released<T> {
+impl<T: ?Sized> ClosedFiles<T> {
     fn new() -> Self {
         Self {
             leaf: None,
             files: ArrayVec::new(),
-            woken: None,
         }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.leaf.is_none() && self.files.is_empty()
+    }
+
+    /// Returns each file once for each of its descriptors that was closed, also revoked files. Each
+    /// has a reference of its own: one atomic add, and another to drop it.
+    pub fn files(&self) -> impl Iterator<Item = FileRef<T>> {
+        let leaf = self.leaf.iter();
+        let of_leaf = leaf.flat_map(|leaf| (0..BITS).filter_map(|bit| leaf.get(bit)));
+        of_leaf.chain(self.files.iter().cloned()).map(FileRef)
     }
 }
 
-impl<T: ?Sized> Drop for Released<T> {
-    /// Releases the files in ascending order, also if hooks panic. A removed leaf does the same
-    /// itself.
+impl<T: ?Sized> fmt::Debug for ClosedFiles<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("ClosedFiles")
+    }
+}
+
+impl<T: ?Sized> Drop for ClosedFiles<T> {
+    /// Releases the files in ascending order, also if hooks panic.
     fn drop(&mut self) {
         self.files.reverse();
         unwind::finish(|| {
@@ -211,31 +222,22 @@ impl<T: ?Sized> Drop for Released<T> {
 }
 
 impl<T: ?Sized + Send + Sync> Files<T> {
-    /// Closes every open descriptor from `first` to `last`. The files of each step are passed to
-    /// `flush`, outside of the lock. Continues after a panic of `flush` or of a hook.
-    pub(crate) fn close_leaves(
+    /// Closes the descriptors from `first` to `last` that `choose` picks in each leaf: it gets the
+    /// leaf, and the set of the descriptors in the range. The files of each step are passed to
+    /// `each`, outside of the lock. Continues after a panic of `each` or of a hook.
+    fn close_leaves(
         &self,
         first: usize,
         last: usize,
-        mut flush: impl FnMut(Closed<'_, T>),
+        choose: impl Fn(&Leaf<T>, u64) -> u64,
+        mut each: impl FnMut(ClosedFiles<T>),
     ) -> Result<(), Error> {
         let mut leaves = self.leaves(first, last);
         let mut closed = Ok(());
         unwind::finish(|| {
             closed = leaves.try_for_each(|(index, meant)| {
-                self.close_some(index, |leaf| leaf.installed_of(meant), &mut flush)
+                self.close_some(index, |leaf| choose(leaf, meant), &mut each)
             });
-        });
-        closed
-    }
-
-    /// Closes every open descriptor with close-on-exec, like [`close_leaves`](Self::close_leaves).
-    pub(crate) fn close_cloexec(&self, mut flush: impl FnMut(Closed<'_, T>)) -> Result<(), Error> {
-        let chosen = |leaf: &Leaf<T>| leaf.installed_of(leaf.cloexec.bits());
-        let mut leaves = self.leaves(0, Fd::MAX.index());
-        let mut closed = Ok(());
-        unwind::finish(|| {
-            closed = leaves.try_for_each(|(index, _)| self.close_some(index, chosen, &mut flush));
         });
         closed
     }
@@ -249,7 +251,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         let mut leaves = self.leaves(0, Fd::MAX.index());
         leaves.try_for_each(|(index, _)| {
             let unkept = self.unkept(index, &mut keep);
-            self.close_some(index, |_| unkept, |_| ())
+            self.close_some(index, |_| unkept, drop)
         })
     }
 
@@ -266,23 +268,6 @@ impl<T: ?Sized + Send + Sync> Files<T> {
                     .is_some_and(|file| !keep(fd, &file, flags_in(&leaf, bit)))
             })
             .fold(0, |unkept, bit| unkept | 1 << bit)
-    }
-
-    /// Sets close-on-exec on every open descriptor from `first` to `last`.
-    pub(crate) fn set_cloexec_leaves(&self, first: usize, last: usize) -> Result<(), Error> {
-        let mut leaves = self.leaves(first, last);
-        leaves.try_for_each(|(index, meant)| {
-            let mut writer = self.tree.lock();
-            let missing = |leaf: &Leaf<T>| meant & leaf.installed() & !leaf.cloexec.bits();
-            if Self::look(&writer, index, missing).is_none_or(|missing| missing == 0) {
-                return Ok(());
-            }
-            self.make_writable(&mut writer, index)?;
-            if let Some(leaf) = writer.lock_leaf(index) {
-                leaf.cloexec.replace(leaf.cloexec.bits() | missing(&leaf));
-            }
-            Ok(())
-        })
     }
 
     /// Looks at a leaf while no thread changes it. During a close a descriptor is not open by its
@@ -316,46 +301,48 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         })
     }
 
-    /// Closes the descriptors that `choose` picks among the open ones of a leaf.
+    /// Closes the descriptors that `choose` picks among the open ones of a leaf, and passes their
+    /// files to `each`, if there are any.
     fn close_some(
         &self,
         index: usize,
         choose: impl Fn(&Leaf<T>) -> u64,
-        flush: impl FnOnce(Closed<'_, T>),
+        each: impl FnOnce(ClosedFiles<T>),
     ) -> Result<(), Error> {
-        let mut released = Released::new();
+        let mut closed = ClosedFiles::new();
         let mut writer = self.tree.lock();
-        self.close_chosen(&mut writer, index, choose, &mut released)?;
+        let woken = self.close_chosen(&mut writer, index, choose, &mut closed)?;
         drop(writer);
-        // First, since `flush` may take long: the descriptors are free.
-        drop(released.woken.take());
-        // A panic of `flush` releases them too.
-        flush(Closed(&released));
+        // First, since `each` may take long: the descriptors are free.
+        drop(woken);
+        if !closed.is_empty() {
+            each(closed);
+        }
         Ok(())
     }
 
+    /// Closes them with the lock held. Returns the waiters to wake, if something was closed.
     fn close_chosen(
         &self,
         writer: &mut WriteGuard<'_, T>,
         index: usize,
         choose: impl Fn(&Leaf<T>) -> u64,
-        released: &mut Released<T>,
-    ) -> Result<(), Error> {
+        closed: &mut ClosedFiles<T>,
+    ) -> Result<Option<Woken>, Error> {
         let is_all = |leaf: &Leaf<T>| choose(leaf) == leaf.open.bits();
         let seen = Self::look(writer, index, |leaf| (choose(leaf), is_all(leaf)));
         let Some((_, seen_all)) = seen.filter(|&(chosen, _)| chosen != 0) else {
-            return Ok(());
+            return Ok(None);
         };
         if seen_all && !writer.quarantine.is_on() {
-            released.leaf = self.remove_leaf(writer, index, is_all)?;
+            closed.leaf = self.remove_leaf(writer, index, is_all)?;
         }
         // It may have become empty and gone meanwhile.
-        if released.leaf.is_none() && writer.leaf(index).is_some() {
+        if closed.leaf.is_none() && writer.leaf(index).is_some() {
             self.make_writable(writer, index)?;
-            self.close_each(writer, index, choose, &mut released.files)?;
+            self.close_each(writer, index, choose, &mut closed.files)?;
         }
-        released.woken = Some(Self::take_waiters(writer));
-        Ok(())
+        Ok(Some(Self::take_waiters(writer)))
     }
 
     /// Closes descriptors of a writable leaf.

@@ -6,6 +6,7 @@
 use fdtable_sync::bitmap::BITS;
 use fdtable_objects::object::Ref;
 
+use crate::close::ClosedFile;
 use crate::table::{LeafGuard, LockMode, WriteGuard, index_of, place_of, set_flags, take};
 use crate::tag::check_tag;
 use crate::{Error, Fd, FdArg, FdFlags, Files, RawFd};
@@ -53,47 +54,33 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     }
 
     /// Duplicates `old` to the descriptor `new`, and closes the file that was open there,
-    /// atomically. May wait for the lock, and allocates when the table grows. This call releases
-    /// the file that was open at `new`, after the lock is released.
+    /// atomically. Returns that file, if there was one: dropping it drops the table's reference.
+    /// May wait for the lock, and allocates when the table grows.
     ///
     /// # Errors
-    /// - [`Error::InvalidArgument`] (EINVAL) if the descriptors are equal, or a flag is unknown.
+    /// - [`Error::InvalidArgument`] (EINVAL) if a flag is unknown, or the descriptors are equal.
     /// - [`Error::BadFd`] (EBADF) if `old` is not open, or `new` is negative, or at or above the
     ///   limit.
     /// - [`Error::Busy`] (EBUSY) if `new` is reserved, as on Linux.
     /// - [`Error::NotOwner`] (EPERM) if the open descriptor `new` has a [tag](Self::exchange_tag).
     /// - [`Error::NoMemory`] (ENOMEM) if the table cannot grow.
-    pub fn dup3(&self, old: impl FdArg, new: impl FdArg, flags: FdFlags) -> Result<Fd, Error> {
-        self.dup_to_flushing(old, new, flags, |_| ())
-    }
-
-    /// Duplicates `old` to `new` like [`dup3`](Self::dup3), and flushes the replaced file. If a
-    /// file was open at `new`, it is passed to `flush`.
-    ///
-    /// # Errors
-    /// EINVAL, EBADF, EBUSY, EPERM and ENOMEM as for [`dup3`](Self::dup3); `flush` has not run.
-    pub fn dup_to_flushing(
+    pub fn dup3(
         &self,
         old: impl FdArg,
         new: impl FdArg,
         flags: FdFlags,
-        flush: impl FnOnce(&T),
-    ) -> Result<Fd, Error> {
-        let (old, new) = (old.to_raw(), new.to_raw());
+    ) -> Result<Option<ClosedFile<T>>, Error> {
         flags.check()?;
+        let (old, new) = (old.to_raw(), new.to_raw());
         if old == new {
             return Err(Error::InvalidArgument);
         }
-        let new = Fd::new(new)?;
-        // The file that was open there is released here, outside of all locks.
-        if let Some(before) = self.open_exact(old, new, flags)? {
-            flush(&before);
-        }
-        Ok(new)
+        let replaced = self.open_exact(old, Fd::new(new)?, flags)?;
+        Ok(replaced.map(ClosedFile::new))
     }
 
-    /// Duplicates `old` to `new` like [`dup3`](Self::dup3), but waits while `new` is reserved.
-    /// The wait ends when its file is installed or it is free. Blocks; must not be called inside a
+    /// Duplicates `old` to `new` like [`dup3`](Self::dup3), but waits while `new` is reserved. The
+    /// wait ends when its file is installed or it is free. Blocks; must not be called inside a
     /// read-side section, nor by the holder of the reservation.
     ///
     /// # Errors
@@ -105,12 +92,11 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         old: impl FdArg,
         new: impl FdArg,
         flags: FdFlags,
-    ) -> Result<Fd, Error> {
-        let (old, new) = (old.to_raw(), new.to_raw());
+    ) -> Result<Option<ClosedFile<T>>, Error> {
         loop {
             match self.dup3(old, new, flags) {
                 Err(Error::Busy) => {
-                    let new = Fd::new(new)?;
+                    let new = Fd::new(new.to_raw())?;
                     self.wait(|table, writer| Ok(table.is_not_busy(writer, new).then_some(())))?;
                 }
                 done => return done,
@@ -119,21 +105,22 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     }
 
     /// Duplicates `old` to the descriptor `new`, with no flags. It closes the file that was open
-    /// there, atomically. If the descriptors are equal, it only checks that `old` is open. It locks
-    /// and allocates like [`dup3`](Self::dup3).
+    /// there, atomically, and returns it. If the descriptors are equal, it only checks that `old`
+    /// is open. It locks and allocates like [`dup3`](Self::dup3).
     ///
     /// # Errors
-    /// EBADF, EBUSY, EPERM and ENOMEM as for [`dup3`](Self::dup3). Equal descriptors are no
-    /// error if they are open.
-    pub fn dup2(&self, old: impl FdArg, new: impl FdArg) -> Result<Fd, Error> {
-        let (old, new) = (old.to_raw(), new.to_raw());
-        if old != new {
+    /// EBADF, EBUSY, EPERM and ENOMEM as for [`dup3`](Self::dup3). Equal descriptors are no error
+    /// if they are open.
+    pub fn dup2(&self, old: impl FdArg, new: impl FdArg) -> Result<Option<ClosedFile<T>>, Error> {
+        if old.to_raw() != new.to_raw() {
             return self.dup3(old, new, FdFlags::empty());
         }
         self.fd_flags(old)?;
-        Fd::new(old)
+        Ok(None)
     }
+}
 
+impl<T: ?Sized + Send + Sync> Files<T> {
     /// Opens `file` at the lowest free descriptor that is `min` or more.
     pub(crate) fn open_from(&self, min: Fd, file: Ref<T>, flags: FdFlags) -> Result<Fd, Error> {
         let mut file = Some(file);

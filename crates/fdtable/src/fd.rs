@@ -81,10 +81,28 @@ pub trait FdArg: Copy + sealed::Sealed {
 }
 
 mod sealed {
-    pub trait Sealed {}
-    impl Sealed for super::Fd {}
-    impl Sealed for i32 {}
-    impl Sealed for u32 {}
+    pub trait Sealed {
+        /// Returns the index of the first descriptor that is not below this number.
+        fn lower_bound(self) -> usize;
+    }
+
+    impl Sealed for super::Fd {
+        fn lower_bound(self) -> usize {
+            self.index()
+        }
+    }
+
+    impl Sealed for i32 {
+        fn lower_bound(self) -> usize {
+            self.max(0).unsigned_abs() as usize
+        }
+    }
+
+    impl Sealed for u32 {
+        fn lower_bound(self) -> usize {
+            self as usize
+        }
+    }
 }
 
 impl FdArg for Fd {

@@ -205,7 +205,7 @@ impl<T: ?Sized> FileRef<T> {
     /// assert!(FileRef::revoke(&line)); // prints
     /// assert_eq!(files.get(fd).unwrap_err(), Error::Revoked);
     /// assert!(!FileRef::revoke(&line));
-    /// files.close(fd)?;
+    /// drop(files.close(fd)?);
     /// # Ok::<(), Error>(())
     /// ```
     #[doc(alias = "vhangup")]
@@ -227,17 +227,9 @@ impl<T: ?Sized> FileRef<T> {
         Ok(self)
     }
 
-    /// Drops a reference that is probably the last one, as in a close. Costs one atomic exchange if
-    /// it is, and one more if it is not. Behaves like any drop in all other respects.
-    ///
-    /// ```
-    /// use fdtable::{FdFlags, FileRef, Files};
-    ///
-    /// let files = Files::new();
-    /// let fd = files.open(FileRef::new("log"), FdFlags::empty())?;
-    /// FileRef::put_as_last(files.take(fd)?);
-    /// # Ok::<(), fdtable::Error>(())
-    /// ```
+    /// Drops a reference that is probably the last one, as [`ClosedFile`](crate::ClosedFile) does.
+    /// For other tables that are compared with this one.
+    #[doc(hidden)]
     #[inline]
     pub fn put_as_last(this: Self) {
         Ref::put_as_last(this.0);

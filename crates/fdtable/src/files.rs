@@ -7,7 +7,7 @@ use fdtable_objects::radix::leaf::bits_of;
 use fdtable_sync::rcu;
 use fdtable_objects::free_hint::FreeHint;
 
-use crate::table::{MAX_LIMIT, TableState, Tree, index_of, mask};
+use crate::table::{MAX_LIMIT, TableState, Tree, mask};
 use crate::{Fd, FdArg};
 
 /// The descriptors of one process.
@@ -91,9 +91,9 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         taken
     }
 
-    /// Finds the lowest open descriptor that is `from` or more; none is if `from` is
-    /// negative. Takes no lock, neither blocks nor allocates, and may be called inside a read-side section. A
-    /// descriptor that is opened or closed meanwhile may be found or not.
+    /// Finds the lowest open descriptor that is `from` or more. A negative `from` counts as 0; none
+    /// is above [`Fd::MAX`]. Takes no lock, neither blocks nor allocates, and may be called inside a
+    /// read-side section. A descriptor that is opened or closed meanwhile may be found or not.
     ///
     /// ```
     /// use fdtable::{FdFlags, FileRef, Files};
@@ -102,7 +102,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     /// for name in ["in", "out", "err"] {
     ///     files.open(FileRef::new(name), FdFlags::empty())?;
     /// }
-    /// files.close(1)?;
+    /// drop(files.close(1)?);
     /// let mut from = 0;
     /// let mut open = vec![];
     /// while let Some(fd) = files.next_open(from) {
@@ -113,7 +113,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     /// # Ok::<(), fdtable::Error>(())
     /// ```
     pub fn next_open(&self, from: impl FdArg) -> Option<Fd> {
-        self.next_open_at(index_of(from.to_raw()))
+        self.next_open_at(from.lower_bound())
     }
 
     /// Finds the lowest open descriptor whose index is `from` or more.

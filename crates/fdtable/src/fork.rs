@@ -32,7 +32,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     /// let parent = Files::new();
     /// let fd = parent.open(FileRef::new("shared"), FdFlags::empty())?;
     /// let child = parent.fork()?;
-    /// parent.close(fd)?;
+    /// drop(parent.close(fd)?);
     /// assert_eq!(*child.get(fd)?, "shared");
     /// # Ok::<(), fdtable::Error>(())
     /// ```
@@ -58,7 +58,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     /// let fd = parent.open(FileRef::new("shared"), FdFlags::empty())?;
     /// let child = parent.fork_in_slab()?;
     /// let thread = child.clone();
-    /// parent.close(fd)?;
+    /// drop(parent.close(fd)?);
     /// assert_eq!(*thread.get(fd)?, "shared");
     /// # Ok::<(), fdtable::Error>(())
     /// ```

@@ -16,7 +16,7 @@
 //! assert_eq!(files.borrow(copy, &section)?.len(), 4);
 //! drop(section);
 //!
-//! files.close_on_exec()?;
+//! files.close_on_exec(drop)?;
 //! assert_eq!(files.get(fd).unwrap_err(), Error::BadFd);
 //! assert_eq!(*file, "motd");
 //! # Ok::<(), Error>(())
@@ -89,7 +89,8 @@ pub use fdtable_slab as slab;
 #[doc(inline)]
 pub use fdtable_sync::rcu;
 
-pub use close_range::{CloseRangeFlags, Closed};
+pub use close::ClosedFile;
+pub use close_range::{CloseRangeFlags, ClosedFiles};
 pub use error::Error;
 pub use fd::{Fd, FdArg, FdFlags, RawFd};
 pub use file::{BorrowedFile, End, FileRef};

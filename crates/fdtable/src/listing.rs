@@ -64,7 +64,7 @@ pub use timestamp::Timestamp;
 /// let parent = Files::new();
 /// parent.open(FileRef::new(Log), FdFlags::CLOEXEC)?;
 /// let child = parent.fork()?;
-/// child.close_on_exec()?;
+/// child.close_on_exec(drop)?;
 ///
 /// let mut all = parent.list()?.labelled("pid 7 (syslogd)");
 /// all.extend(child.list()?.labelled("pid 8 (cat)"));

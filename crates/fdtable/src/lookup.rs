@@ -50,7 +50,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     /// let fd = files.open(FileRef::new(vec![1, 2, 3]), FdFlags::empty())?;
     /// let section = rcu::read_lock();
     /// let file = files.borrow(fd, &section)?;
-    /// files.close(fd)?;
+    /// drop(files.close(fd)?);
     /// assert_eq!(file.len(), 3, "closed, and still here");
     /// assert!(file.upgrade().is_none(), "released, so it cannot be kept");
     /// # Ok::<(), fdtable::Error>(())
@@ -198,7 +198,7 @@ mod tests {
         let section = rcu::read_lock();
         let block = files.block(64, &section);
         let file = block.borrow(70).expect("open");
-        files.close_range(64, 127).expect("there is memory");
+        files.close_range(64, 127, drop).expect("there is memory");
         assert_eq!(*file, 70);
         assert_eq!(
             files.block(64, &section).borrow(70).err(),

@@ -176,7 +176,7 @@ fn a_get_meets_a_close() {
     explore(3, || {
         let (fates, files) = table(&[0]);
         let getter = spawn(&files, |files| get(files, 0));
-        assert_eq!(files.close(0), Ok(()));
+        assert_eq!(files.close(0).map(drop), Ok(()));
         let got = join(getter);
         assert!(got == Ok(0) || got == Err(Error::BadFd));
         fates.check(files);
@@ -189,7 +189,7 @@ fn a_borrow_meets_a_close() {
     explore(3, || {
         let (fates, files) = table(&[0]);
         let borrower = spawn(&files, |files| borrow(files, 0));
-        assert_eq!(files.close(0), Ok(()));
+        assert_eq!(files.close(0).map(drop), Ok(()));
         let got = join(borrower);
         assert!(got == Ok(0) || got == Err(Error::BadFd));
         fates.check(files);
@@ -212,7 +212,7 @@ fn an_upgrade_meets_a_close() {
                 file.look();
             }
         });
-        assert_eq!(files.close(0), Ok(()));
+        assert_eq!(files.close(0).map(drop), Ok(()));
         join(upgrader);
         fates.check(files);
     });
@@ -224,7 +224,7 @@ fn two_gets_meet_the_last_put() {
     explore(2, || {
         let (fates, files) = table(&[0]);
         let getters = [(); 2].map(|()| spawn(&files, |files| get(files, 0)));
-        drop(files.take(0).expect("it is open"));
+        drop(files.close(0).expect("it is open"));
         for getter in getters {
             let got = join(getter);
             assert!(got == Ok(0) || got == Err(Error::BadFd));
@@ -254,8 +254,8 @@ fn a_get_meets_growth() {
     explore(3, || {
         let (fates, files) = table(&[0]);
         let getter = spawn(&files, |files| [get(files, 0), get(files, 0)]);
-        assert_eq!(files.dup3(0, 4, NONE).map(RawFd::from), Ok(4));
-        assert_eq!(files.dup3(0, 9, NONE).map(RawFd::from), Ok(9));
+        assert_eq!(files.dup3(0, 4, NONE).map(drop), Ok(()));
+        assert_eq!(files.dup3(0, 9, NONE).map(drop), Ok(()));
         assert_eq!(join(getter), [Ok(0), Ok(0)]);
         assert_eq!(listed(&files), [(0, 0), (4, 0), (9, 0)]);
         fates.check(files);
@@ -298,7 +298,7 @@ fn two_opens_get_the_two_lowest() {
 fn an_open_meets_a_close_below_it() {
     explore(3, || {
         let (fates, files) = table(&[0, 1, 2, 3, 4]);
-        let closer = spawn(&files, |files| files.close(2));
+        let closer = spawn(&files, |files| files.close(2).map(drop));
         let mine = open(&files, &fates, 10);
         assert_eq!(join(closer), Ok(()));
         assert!(mine == 2 || mine == 5, "{mine}");
@@ -318,7 +318,10 @@ fn an_open_meets_closes_in_its_leaf_and_below() {
             let fates = fates.clone();
             spawn(&files, move |files| open(files, &fates, 10))
         };
-        assert_eq!((files.close(2), files.close(4)), (Ok(()), Ok(())));
+        assert_eq!(
+            (files.close(2).map(drop), files.close(4).map(drop)),
+            (Ok(()), Ok(()))
+        );
         let fd = join(opener);
         assert!(fd == 2 || fd == 5, "{fd}");
         fates.check(files);
@@ -334,7 +337,10 @@ fn a_pair_meets_closes_in_its_leaf_and_below() {
             let pair = (fates.object(10), fates.object(11));
             spawn(&files, move |files| files.open_pair(pair, NONE))
         };
-        assert_eq!((files.close(2), files.close(4)), (Ok(()), Ok(())));
+        assert_eq!(
+            (files.close(2).map(drop), files.close(4).map(drop)),
+            (Ok(()), Ok(()))
+        );
         let (one, other) = join(opener).expect("there is room");
         let both = [one.raw(), other.raw()];
         assert!(!both.contains(&4) || both == [2, 4], "{both:?}");
@@ -359,19 +365,25 @@ fn an_open_meets_closes_in_a_leaf_that_a_child_has_too() {
             assert_eq!(open(&files, &fates, 0), fd);
         }
         // The hint is the last two leaves then, which the tree records.
-        assert_eq!((files.close(4), files.close(8)), (Ok(()), Ok(())));
+        assert_eq!(
+            (files.close(4).map(drop), files.close(8).map(drop)),
+            (Ok(()), Ok(()))
+        );
         assert_eq!(open(&files, &fates, 0), 4);
         assert_eq!(open(&files, &fates, 0), 8);
         let child = files.fork().expect("there is memory");
         // The last leaf is copied, and recorded again.
-        assert_eq!(files.close(8), Ok(()));
+        assert_eq!(files.close(8).map(drop), Ok(()));
         let reservation = files.reserve_from(8, NONE).expect("there is room");
         assert_eq!(reservation.install(fates.object(0)).raw(), 8);
         let opener = {
             let fates = fates.clone();
             spawn(&files, move |files| open(files, &fates, 0))
         };
-        assert_eq!((files.close(4), files.close(8)), (Ok(()), Ok(())));
+        assert_eq!(
+            (files.close(4).map(drop), files.close(8).map(drop)),
+            (Ok(()), Ok(()))
+        );
         let fd = join(opener);
         assert!(fd == 4 || fd == 12, "{fd}");
         drop(child);
@@ -384,7 +396,7 @@ fn an_open_meets_closes_in_a_leaf_that_a_child_has_too() {
 fn a_pair_meets_a_close_below_it() {
     explore(3, || {
         let (fates, files) = table(&[0, 1, 2, 3, 4]);
-        let closer = spawn(&files, |files| files.close(2));
+        let closer = spawn(&files, |files| files.close(2).map(drop));
         let pair = (fates.object(10), fates.object(11));
         let (one, other) = files.open_pair(pair, NONE).expect("there is room");
         assert_eq!(join(closer), Ok(()));
@@ -421,7 +433,7 @@ fn a_pair_meets_an_open() {
 fn a_look_into_a_block_meets_its_close() {
     explore(3, || {
         let (fates, files) = table(&[4, 5]);
-        let closer = spawn(&files, |files| files.close_range(4, 7));
+        let closer = spawn(&files, |files| files.close_range(4, 7, drop));
         {
             let section = rcu::read_lock();
             let block = files.block(4, &section);
@@ -441,7 +453,7 @@ fn a_look_into_a_block_meets_its_close() {
 fn a_close_meets_the_open_of_its_number() {
     explore(3, || {
         let (fates, files) = table(&[]);
-        let closer = spawn(&files, |files| files.close(0));
+        let closer = spawn(&files, |files| files.close(0).map(drop));
         assert_eq!(open(&files, &fates, 10), 0);
         match join(closer) {
             Ok(()) => assert_eq!(listed(&files), []),
@@ -459,8 +471,8 @@ fn a_close_meets_the_open_of_its_number() {
 fn one_of_two_closes_closes() {
     explore(3, || {
         let (fates, files) = table(&[0]);
-        let other = spawn(&files, |files| files.close(0));
-        let both = [files.close(0), join(other)];
+        let other = spawn(&files, |files| files.close(0).map(drop));
+        let both = [files.close(0).map(drop), join(other)];
         assert!(both.contains(&Ok(())) && both.contains(&Err(Error::BadFd)));
         fates.check(files);
     });
@@ -471,8 +483,8 @@ fn one_of_two_closes_closes() {
 fn a_dup3_meets_a_close_of_its_target() {
     explore(3, || {
         let (fates, files) = table(&[0, 1]);
-        let closer = spawn(&files, |files| files.close(1));
-        assert_eq!(files.dup3(0, 1, NONE).map(RawFd::from), Ok(1));
+        let closer = spawn(&files, |files| files.close(1).map(drop));
+        assert_eq!(files.dup3(0, 1, NONE).map(drop), Ok(()));
         assert_eq!(join(closer), Ok(()));
         let left = listed(&files);
         assert!(left == [(0, 0), (1, 0)] || left == [(0, 0)], "{left:?}");
@@ -485,8 +497,8 @@ fn a_dup3_meets_a_close_of_its_target() {
 fn a_dup3_meets_a_close_of_its_source() {
     explore(3, || {
         let (fates, files) = table(&[0, 1]);
-        let closer = spawn(&files, |files| files.close(0));
-        let outcome = files.dup3(0, 1, NONE);
+        let closer = spawn(&files, |files| files.close(0).map(drop));
+        let outcome = files.dup3(0, 1, NONE).map(drop);
         assert_eq!(join(closer), Ok(()));
         match outcome {
             Ok(_) => assert_eq!(listed(&files), [(1, 0)]),
@@ -505,7 +517,7 @@ fn a_get_meets_a_dup3() {
     explore(3, || {
         let (fates, files) = table(&[0, 1]);
         let getter = spawn(&files, |files| get(files, 1));
-        assert_eq!(files.dup3(0, 1, NONE).map(RawFd::from), Ok(1));
+        assert_eq!(files.dup3(0, 1, NONE).map(drop), Ok(()));
         let got = join(getter);
         assert!(got == Ok(0) || got == Ok(1), "{got:?}");
         fates.check(files);
@@ -518,7 +530,7 @@ fn a_dup3_meets_an_install() {
     explore(3, || {
         let (fates, files) = table(&[0]);
         let reservation = files.reserve(NONE).expect("there is room");
-        let other = spawn(&files, |files| files.dup3(0, 1, NONE));
+        let other = spawn(&files, |files| files.dup3(0, 1, NONE).map(drop));
         reservation.install(fates.object(7));
         match join(other) {
             Ok(_) => assert_eq!(listed(&files), [(0, 0), (1, 0)]),
@@ -558,7 +570,7 @@ fn an_open_meets_the_drop_of_a_reservation() {
 fn a_fork_meets_a_close() {
     explore(3, || {
         let (fates, files) = table(&[0]);
-        let closer = spawn(&files, |files| files.close(0));
+        let closer = spawn(&files, |files| files.close(0).map(drop));
         let child = files.fork().expect("there is memory");
         assert_eq!(join(closer), Ok(()));
         let has = listed(&child);
@@ -573,7 +585,9 @@ fn a_fork_meets_a_close() {
 fn a_fork_meets_two_closes_in_two_leaves() {
     explore(3, || {
         let (fates, files) = table(&[0, 4]);
-        let closer = spawn(&files, |files| [files.close(0), files.close(4)]);
+        let closer = spawn(&files, |files| {
+            [files.close(0).map(drop), files.close(4).map(drop)]
+        });
         let child = files.fork().expect("there is memory");
         assert_eq!(join(closer), [Ok(()), Ok(())]);
         let has = listed(&child);
@@ -606,8 +620,8 @@ fn a_fork_meets_an_install() {
 fn a_close_range_meets_a_close() {
     explore(2, || {
         let (fates, files) = table(&[0, 1, 4]);
-        let closer = spawn(&files, |files| files.close(4));
-        assert_eq!(files.close_range(1, u32::MAX), Ok(()));
+        let closer = spawn(&files, |files| files.close(4).map(drop));
+        assert_eq!(files.close_range(1, u32::MAX, drop), Ok(()));
         assert_eq!(
             files.get(4).err(),
             Some(Error::BadFd),
@@ -643,7 +657,7 @@ fn an_exec_meets_a_dup3() {
         let (fates, files) = table(&[0, 1]);
         files.set_fd_flags(1, FdFlags::CLOEXEC).expect("it is open");
         let other = spawn(&files, |files| files.dup3(0, 1, NONE).map(drop));
-        files.close_on_exec().expect("there is memory");
+        files.close_on_exec(drop).expect("there is memory");
         assert_eq!(join(other), Ok(()));
         assert_eq!(listed(&files), [(0, 0), (1, 0)]);
         fates.check(files);
@@ -676,8 +690,8 @@ fn an_open_after_ebadf_from_a_range_takes_no_higher_descriptor() {
         let open = || files.open(file.clone(), NONE).map(Fd::raw);
         // Opens look at the third leaf then.
         assert!((1..9).all(|fd| open() == Ok(fd)));
-        let closer = spawn(&files, |files| files.close_range(4, 7));
-        if files.close(4) == Err(Error::BadFd) {
+        let closer = spawn(&files, |files| files.close_range(4, 7, drop));
+        if files.close(4).map(drop) == Err(Error::BadFd) {
             assert_eq!(open(), Ok(4));
         }
         assert_eq!(join(closer), Ok(()));

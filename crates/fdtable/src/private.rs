@@ -19,6 +19,7 @@ use core::fmt;
 
 use fdtable_objects::slot_map::{Handle, NoPlace, SlotMap};
 
+use crate::close::ClosedFile;
 use crate::files::{Origin, TableEnd};
 use crate::rcu::{self, Guard};
 use crate::{BorrowedFile, Error, FileRef};
@@ -57,10 +58,10 @@ pub struct PrivateFd(Handle);
 ///
 /// let files = PrivateFiles::new();
 /// let old = files.open(FileRef::new("old"))?;
-/// files.close(old)?;
+/// drop(files.close(old)?);
 /// let new = files.open(FileRef::new("new"))?;
 /// assert_ne!(old, new, "a table never reuses a descriptor");
-/// assert_eq!(files.close(old), Err(Error::BadFd));
+/// assert_eq!(files.close(old).unwrap_err(), Error::BadFd);
 /// assert_eq!(*files.get(new)?, "new");
 /// # Ok::<(), Error>(())
 /// ```
@@ -183,7 +184,7 @@ impl<T: ?Sized + Send + Sync> PrivateFiles<T> {
     /// let fd = files.open(FileRef::new(vec![1, 2, 3]))?;
     /// let section = rcu::read_lock();
     /// let file = files.borrow(fd, &section)?;
-    /// files.close(fd)?;
+    /// drop(files.close(fd)?);
     /// assert_eq!(file.len(), 3, "closed, and still here");
     /// assert!(files.borrow(fd, &section).is_err(), "but not found any more");
     /// # Ok::<(), fdtable::Error>(())
@@ -202,37 +203,18 @@ impl<T: ?Sized + Send + Sync> PrivateFiles<T> {
         BorrowedFile(file.ok_or(Error::BadFd)?).unless_revoked()
     }
 
-    /// Closes a descriptor permanently. If this drops the last reference, the release hook runs
-    /// before the call returns, outside of all locks. Waits for other threads for a few steps at
-    /// most, does not allocate, and may be called inside a read-side section.
+    /// Closes a descriptor permanently, and returns its file. Dropping the returned value drops the
+    /// table's reference; if it is the last one, the release hook runs there. Waits for other
+    /// threads for a few steps at most, does not allocate, and may be called inside a read-side
+    /// section.
     ///
     /// # Errors
     /// [`Error::BadFd`] (EBADF) if the descriptor is not open, as for [`get`](Self::get). If
     /// several threads close one descriptor at the same time, one succeeds.
     #[inline]
-    pub fn close(&self, fd: PrivateFd) -> Result<(), Error> {
-        self.take(fd).map(drop)
-    }
-
-    /// Closes a descriptor and returns the table's reference. Use it where each close needs the
-    /// file. It behaves like [`close`](Self::close) in all other respects.
-    ///
-    /// ```
-    /// use fdtable::{FdFlags, FileRef, Files, PrivateFiles};
-    ///
-    /// // A connection that was accepted in private, and is now published.
-    /// let (private, files) = (PrivateFiles::new(), Files::new());
-    /// let accepted = private.open(FileRef::new("connection"))?;
-    /// let fd = files.open(private.take(accepted)?, FdFlags::CLOEXEC)?;
-    /// assert_eq!(*files.get(fd)?, "connection");
-    /// # Ok::<(), fdtable::Error>(())
-    /// ```
-    ///
-    /// # Errors
-    /// [`Error::BadFd`] (EBADF) as for [`close`](Self::close).
-    #[inline]
-    pub fn take(&self, fd: PrivateFd) -> Result<FileRef<T>, Error> {
-        self.pool.remove(fd.0).map(FileRef).ok_or(Error::BadFd)
+    pub fn close(&self, fd: PrivateFd) -> Result<ClosedFile<T>, Error> {
+        let file = self.pool.remove(fd.0);
+        file.map(ClosedFile::new).ok_or(Error::BadFd)
     }
 
     /// Returns the number of open descriptors, 0 to 2^31, at one point in time. Descriptors that
@@ -251,7 +233,7 @@ impl<T: ?Sized + Send + Sync> PrivateFiles<T> {
     ///
     /// let files = PrivateFiles::new();
     /// let [_in, out] = [files.open(FileRef::new("in"))?, files.open(FileRef::new("out"))?];
-    /// files.close(out)?;
+    /// drop(files.close(out)?);
     /// let open: Vec<_> = files.iter().filter_map(|fd| files.get(fd).ok()).collect();
     /// assert_eq!(open.iter().map(|file| **file).collect::<Vec<_>>(), ["in"]);
     /// # Ok::<(), fdtable::Error>(())

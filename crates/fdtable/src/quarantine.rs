@@ -31,7 +31,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     /// let files = Files::new();
     /// files.set_quarantine(1);
     /// let fd = files.open(FileRef::new("a"), FdFlags::empty())?;
-    /// files.close(fd)?;
+    /// drop(files.close(fd)?);
     /// let other = files.open(FileRef::new("b"), FdFlags::empty())?;
     /// assert_eq!(files.close(fd), Err(Error::BadFd), "and not the other one's file");
     /// assert_eq!((fd.raw(), other.raw()), (0, 1));

@@ -18,7 +18,7 @@ use crate::{Error, Fd, FdFlags, FileRef, Files, Reservation};
 /// assert!(matches!(accept(&mut spare)?, Opened::Free(_)));
 /// // All others are taken: ask this client to come back later.
 /// let Opened::Spare(fd) = accept(&mut spare)? else { panic!("no other is free") };
-/// files.close(fd)?;
+/// drop(files.close(fd)?);
 /// // The descriptor is reserved again.
 /// assert!(matches!(accept(&mut spare)?, Opened::Spare(_)));
 /// # Ok::<(), Error>(())

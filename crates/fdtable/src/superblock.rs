@@ -30,7 +30,7 @@ use crate::{End, Error, FileRef};
 /// assert_eq!((superblock.open_files(), superblock.writers()), (2, 1));
 /// assert_eq!(superblock.remount_read_only(), Err(Error::Busy));
 ///
-/// parent.close(log)?;
+/// drop(parent.close(log)?);
 /// superblock.remount_read_only()?;
 /// assert_eq!(superblock.file("log", Access::Write, |_, _| ()).unwrap_err(), Error::ReadOnly);
 ///

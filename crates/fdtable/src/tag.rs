@@ -15,6 +15,7 @@ use alloc::boxed::Box;
 use fdtable_sync::bitmap::BITS;
 use fdtable_sync::fallible::{OutOfMemory, try_box};
 
+use crate::close::ClosedFile;
 use crate::table::{LeafGuard, LeafMeta, index_of, place_of};
 use crate::{Error, FdArg, Files};
 
@@ -48,8 +49,8 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     /// let files = Files::new();
     /// let fd = files.open(FileRef::new("database"), FdFlags::empty())?;
     /// files.exchange_tag(fd, 0, 0xdb)?;
-    /// assert_eq!(files.close(fd), Err(Error::NotOwner));
-    /// files.close_with_tag(fd, 0xdb)?;
+    /// assert_eq!(files.close(fd).unwrap_err(), Error::NotOwner);
+    /// drop(files.close_with_tag(fd, 0xdb)?);
     /// # Ok::<(), Error>(())
     /// ```
     ///
@@ -74,15 +75,15 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         })?
     }
 
-    /// Closes a descriptor that has this tag. [`close`](Self::close) is the same with the tag 0,
-    /// and locks, allocates and runs hooks in the same way.
+    /// Closes a descriptor that has this tag, and returns its file. [`close`](Self::close) is the
+    /// same with the tag 0, and locks and allocates in the same way.
     ///
     /// # Errors
     /// [`Error::NotOwner`] (EPERM) if the tag is another one; EBADF and ENOMEM as for
     /// [`close`](Self::close).
     #[doc(alias = "android_fdsan_close_with_tag")]
-    pub fn close_with_tag(&self, fd: impl FdArg, tag: u64) -> Result<(), Error> {
-        self.take_out(fd.to_raw(), tag).map(drop)
+    pub fn close_with_tag(&self, fd: impl FdArg, tag: u64) -> Result<ClosedFile<T>, Error> {
+        self.take_out(fd.to_raw(), tag).map(ClosedFile::new)
     }
 }
 

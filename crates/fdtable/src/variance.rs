@@ -64,11 +64,12 @@ invariant! {
     WantWrite: "fdtable::WantWrite<'static, T>",
     OpenFiles: "fdtable::OpenFiles<'static, T>",
     // It only gives out references, and has the variance of a table's leaf, which it contains.
-    Closed: "fdtable::Closed<'static, T>",
+    ClosedFiles: "fdtable::ClosedFiles<T>",
 }
 
 covariant! {
     // References to a file that was made with them: shared, and never replaced.
     FileRef: "fdtable::FileRef<T>",
+    ClosedFile: "fdtable::ClosedFile<T>",
     BorrowedFile: "fdtable::BorrowedFile<'static, T>",
 }

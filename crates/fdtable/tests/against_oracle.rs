@@ -254,7 +254,10 @@ impl<'p> Replay<'p> {
             Action::Cancel(which) => self.cancel(which),
             Action::Take(fd) => {
                 let fd = fd.find(&of.files);
-                self.hold(of.files.take(fd), of.oracle().take(fd))
+                self.hold(
+                    of.files.close(fd).map(fdtable::ClosedFile::into_file),
+                    of.oracle().take(fd),
+                )
             }
             Action::Hold(fd) => {
                 let fd = fd.find(&of.files);
@@ -399,7 +402,7 @@ impl<'p> Replay<'p> {
         flags: CloseRangeFlags,
     ) -> Verdict {
         let mut files = Arc::clone(&of.files);
-        let done = Files::close_range_with(&mut files, first, last, flags);
+        let done = Files::close_range_with(&mut files, first, last, flags, drop);
         if flags.bits() & 1 != 0 {
             prop_assert_eq!(done, Err(Error::InvalidArgument));
             return Ok(());
@@ -477,7 +480,7 @@ fn pick<I>(list: &mut Vec<I>, which: &Index) -> Option<I> {
 }
 
 fn exec(of: &Process) -> Verdict {
-    of.files.close_on_exec().expect("there is memory");
+    of.files.close_on_exec(drop).expect("there is memory");
     of.oracle().exec();
     Ok(())
 }
@@ -498,7 +501,7 @@ fn close_borrowed(of: &Process, fd: RawFd) -> Verdict {
     let borrowed = of.files.borrow(fd, &section);
     let token = of.oracle().take(fd);
     prop_assert_eq!(
-        answer(of.files.close(fd).map(|()| 0)),
+        answer(of.files.close(fd).map(|_| 0)),
         token.as_ref().map(|_| 0).map_err(|e| *e)
     );
     if let (Ok(object), Ok(token)) = (borrowed, token) {

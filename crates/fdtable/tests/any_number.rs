@@ -42,7 +42,7 @@ fn the_file_is_open_under_the_number_with_its_flags() {
         assert_eq!(files.get(fd).as_deref(), Ok(&file));
         assert_eq!(files.fd_flags(fd), Ok(flags));
     }
-    files.close_on_exec().expect("there is memory");
+    files.close_on_exec(drop).expect("there is memory");
     assert_eq!(files.open_count(), 100);
 }
 
@@ -58,7 +58,7 @@ fn every_number_below_the_limit_is_given_once_and_then_it_is_emfile() {
         assert_eq!(lowest(&files), Err(Error::TooManyFiles));
         // An open finds every freed descriptor.
         for fd in (0..limit.cast_signed()).rev().step_by(7) {
-            files.close(fd).expect("it is open");
+            drop(files.close(fd).expect("it is open"));
             assert_eq!(any(&files), Ok(fd));
         }
         assert_eq!(any(&files), Err(Error::TooManyFiles));
@@ -130,7 +130,7 @@ fn numbers_are_below_the_bound_of_the_most_that_were_taken_at_once() {
             assert!(fd < bound(most), "{fd} with {most} taken at most");
         } else if !open.is_empty() {
             let gone = open.swap_remove(rng.usize(0..open.len()));
-            files.close(gone).expect("it is open");
+            drop(files.close(gone).expect("it is open"));
         }
     }
 }
@@ -153,7 +153,7 @@ fn who_asks_for_the_lowest_gets_it_whatever_others_ask() {
             _ => {
                 let some = taken.range(rng.i32(0..2000)..).next().copied();
                 if let Some(fd) = some {
-                    files.close(fd).expect("it is open");
+                    drop(files.close(fd).expect("it is open"));
                     taken.remove(&fd);
                 }
             }
@@ -220,7 +220,7 @@ fn nobody_is_refused_while_there_is_a_number_for_each() {
                     } else if !mine.is_empty() {
                         let fd = mine.swap_remove(rng.usize(0..mine.len()));
                         owners[fd as usize].store(0, Relaxed);
-                        files.close(fd).expect("it is this thread's own");
+                        drop(files.close(fd).expect("it is this thread's own"));
                     }
                 }
             });

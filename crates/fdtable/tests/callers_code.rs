@@ -58,7 +58,7 @@ fn objects_are_dropped_outside_of_locks_while_leaves_are_removed() {
         let files = open_many();
         for _ in 0..3 {
             for fd in 0..MANY {
-                let file = files.take(fd).expect("it is open");
+                let file = files.close(fd).expect("it is open").into_file();
                 drop(file);
             }
             for _ in 0..MANY {
@@ -80,7 +80,7 @@ fn objects_are_dropped_outside_of_locks_while_shared_leaves_are_copied() {
                 drop(FileRef::new(Asking(Weak::new())));
             }
             for fd in (0..MANY).step_by(64) {
-                files.close(fd).expect("it is open");
+                drop(files.close(fd).expect("it is open"));
             }
         });
     }
@@ -91,8 +91,8 @@ fn objects_are_dropped_outside_of_locks_while_ranges_are_closed() {
     ends(|| {
         let files = open_many();
         let child = files.fork().expect("there is memory");
-        child.close_range(3, u32::MAX).expect("in order");
-        files.close_range(3, u32::MAX).expect("in order");
+        child.close_range(3, u32::MAX, drop).expect("in order");
+        files.close_range(3, u32::MAX, drop).expect("in order");
         rcu::barrier().expect("outside of sections");
     });
 }

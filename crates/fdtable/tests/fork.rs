@@ -91,7 +91,7 @@ impl Process {
         let from = self.files.open(file, NONE).expect("there is room");
         if from.raw() != fd {
             self.files.dup3(from, fd, NONE).expect("there is room");
-            self.files.close(from).expect("it is open");
+            drop(self.files.close(from).expect("it is open"));
         }
         self.model.insert(fd, (number, NONE));
     }
@@ -105,12 +105,12 @@ impl Process {
 
     fn close_range(&mut self, first: RawFd, last: RawFd) {
         let (from, to) = (first.cast_unsigned(), last.cast_unsigned());
-        self.files.close_range(from, to).expect("in order");
+        self.files.close_range(from, to, drop).expect("in order");
         self.model.retain(|fd, _| !(first..=last).contains(fd));
     }
 
     fn exec(&mut self) {
-        self.files.close_on_exec().expect("there is memory");
+        self.files.close_on_exec(drop).expect("there is memory");
         self.model.retain(|_, (_, flags)| flags.is_empty());
     }
 
@@ -479,13 +479,13 @@ fn reserved_numbers_stay_with_the_parent_alone() {
     let reservations = reserve(&parent.files);
     // A search passes over their leaves.
     let above = parent.files.dup(1).expect("there is room");
-    parent.files.close(above).expect("it is open");
+    drop(parent.files.close(above).expect("it is open"));
     let child = parent.fork();
     let mut grandchild = child.fork();
     child.check();
     for &fd in RESERVED {
-        assert_eq!(child.files.close(fd), Err(Error::BadFd));
-        assert_eq!(parent.files.dup3(1, fd, NONE), Err(Error::Busy));
+        assert_eq!(child.files.close(fd).map(drop), Err(Error::BadFd));
+        assert_eq!(parent.files.dup3(1, fd, NONE).map(drop), Err(Error::Busy));
         grandchild.put(fd, &mut made);
     }
     grandchild.check();
@@ -621,7 +621,7 @@ fn what_asks_in_fork_keeping_may_use_both_tables_of_others() {
     let fd = parent.open(FileRef::new(1), NONE).expect("there is room");
     let child = parent.fork_keeping(|asked, _, _| {
         // Outside of locks: the parent may be changed meanwhile.
-        parent.close(asked).expect("it is open still");
+        drop(parent.close(asked).expect("it is open still"));
         true
     });
     assert_eq!(child.expect("there is memory").get(fd).as_deref(), Ok(&1));
@@ -634,9 +634,9 @@ fn what_a_grandchild_closes_stays_open_in_a_child_that_has_only_closed() {
         parent.open(FileRef::new(number), FdFlags::empty()).unwrap();
     }
     let child = parent.fork().unwrap();
-    child.close_range(64, 127).unwrap();
+    child.close_range(64, 127, drop).unwrap();
     let grandchild = child.fork().unwrap();
-    grandchild.close_range(128, 191).unwrap();
+    grandchild.close_range(128, 191, drop).unwrap();
     let open = |files: &Files<usize>| (0..400).filter(|&fd| files.get(fd).is_ok()).count();
     assert_eq!([&parent, &child, &grandchild].map(open), [400, 336, 272]);
 }

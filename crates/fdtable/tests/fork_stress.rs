@@ -81,9 +81,9 @@ fn a_file_that_is_moved_is_in_every_copy_and_one_that_is_taken_out_first_in_none
         }
         if mover % 2 == 0 {
             files.dup3(old, new, NONE).expect("it is open");
-            files.close(old).expect("it is open");
+            drop(files.close(old).expect("it is open"));
         } else {
-            let file = files.take(old).expect("it is open");
+            let file = files.close(old).expect("it is open").into_file();
             let reservation = files.reserve_from(new, NONE).expect("it is free");
             assert_eq!(reservation.fd().raw(), new);
             reservation.install(file);
@@ -110,7 +110,7 @@ fn a_file_that_is_moved_is_in_every_copy_and_one_that_is_taken_out_first_in_none
 fn keep_few(files: &Files<Canary>, opened: Result<Fd, Error>) {
     let fd = opened.expect("there is room");
     if fd.raw() >= 400 {
-        files.close(fd).expect("it is this thread's own");
+        drop(files.close(fd).expect("it is this thread's own"));
     }
 }
 
@@ -150,12 +150,12 @@ fn children_change_what_they_share_while_the_parent_does_too() {
             look_at_owned(&child.get(fd).expect("nobody else has the child"));
         }
         match rng.u8(0..4) {
-            0 => child.close_on_exec().expect("there is memory"),
-            1 => child.close_range(64, 300).expect("in order"),
+            0 => child.close_on_exec(drop).expect("there is memory"),
+            1 => child.close_range(64, 300, drop).expect("in order"),
             2 => open
                 .iter()
                 .step_by(3)
-                .for_each(|&fd| child.close(fd).expect("it is open")),
+                .for_each(|&fd| drop(child.close(fd).expect("it is open"))),
             _ => {}
         }
         family.push(child);

@@ -129,7 +129,7 @@ impl World {
             assert!(taken.iter().flatten().all(|it| it[0] == it[7]));
         });
         inside(|| drop(files.fork().expect("memory")));
-        inside(|| files.close_range(0, u32::MAX).expect("memory"));
+        inside(|| files.close_range(0, u32::MAX, drop).expect("memory"));
         inside(|| rcu::synchronize().expect("outside of sections"));
         inside(slab::shrink);
     }
@@ -137,7 +137,7 @@ impl World {
     /// Every allocation is freed: no lost thread held one.
     fn is_whole(&self) {
         self.use_it();
-        inside(|| self.files.close_range(0, u32::MAX).expect("memory"));
+        inside(|| self.files.close_range(0, u32::MAX, drop).expect("memory"));
         inside(|| rcu::barrier().expect("outside of sections"));
         assert_eq!(COUNT.load(SeqCst), 0, "files that are left");
     }
@@ -365,12 +365,12 @@ fn who_waits_for_a_number_is_not_waited_for() {
             thread::sleep(Duration::from_millis(1));
             in_child(|| {
                 let files = &files;
-                inside(|| files.close(fd)).expect("it is open");
+                drop(inside(|| files.close(fd)).expect("it is open"));
                 inside(|| files.open(FileRef::new(2), NONE)).expect("a free fd");
                 rcu::barrier().expect("outside of sections");
             });
         }
-        files.close(fd).expect("it is open");
+        drop(files.close(fd).expect("it is open"));
     });
 }
 

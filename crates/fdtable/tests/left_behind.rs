@@ -48,7 +48,7 @@ impl Objects {
     fn open_and_close(&self, files: &Files<Object>, count: usize) {
         for _ in 0..count {
             let fd = files.open(self.make(), NONE).expect("there is room");
-            files.close(fd).expect("it is open");
+            drop(files.close(fd).expect("it is open"));
         }
     }
 }
@@ -122,7 +122,7 @@ fn every_object_is_dropped_when_its_private_table_is() {
     for place in 0..OBJECTS {
         let fd = files.open(objects.make()).expect("there is room");
         if place % 2 == 0 {
-            files.close(fd).expect("it is open");
+            drop(files.close(fd).expect("it is open"));
         }
     }
     drop(files);

@@ -98,13 +98,13 @@ fn descriptors_past_the_limit_stay_open_and_new_ones_are_below() {
     files.set_limit(70).expect("below the hard limit");
     assert!(files.get(199).is_ok());
     assert_eq!(open(&files), Err(Error::TooManyFiles));
-    files.close(150).expect("it is open");
+    drop(files.close(150).expect("it is open"));
     assert_eq!(
         open(&files),
         Err(Error::TooManyFiles),
         "150 is past the limit"
     );
-    files.close(69).expect("it is open");
+    drop(files.close(69).expect("it is open"));
     assert_eq!(open(&files), Ok(69));
     files.set_limit(1024).expect("below the hard limit");
     assert_eq!(open(&files), Ok(150));
@@ -129,16 +129,16 @@ fn a_full_table_has_room_again_after_each_change_that_makes_some() {
     (0..128).for_each(|number| assert_eq!(open(&files), Ok(number)));
     expect_full();
     for number in [70, 3] {
-        files.close(number).expect("open");
+        drop(files.close(number).expect("open"));
         assert_eq!(open(&files), Ok(number));
         expect_full();
-        files.close(number).expect("open");
+        drop(files.close(number).expect("open"));
         assert_eq!(any(), Ok(number));
         expect_full();
     }
     files.set_limit(64).expect("below the hard one");
     expect_full();
-    files.close(100).expect("open");
+    drop(files.close(100).expect("open"));
     expect_full();
     files.set_limit(128).expect("below the hard one");
     assert_eq!(open(&files), Ok(100));

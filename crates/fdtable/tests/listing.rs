@@ -57,7 +57,7 @@ fn every_open_number_has_a_row_with_its_own_flags() {
     let closed = files.open(named("closed"), NONE).unwrap();
     files.dup3(log, 20_000_000, NONE).unwrap();
     files.dup3(log, i32::MAX, CLOEXEC).unwrap();
-    files.close(closed).unwrap();
+    drop(files.close(closed).unwrap());
     let reserved = files.reserve(NONE).unwrap();
     let listing = files.list().unwrap();
     drop(reserved);
@@ -96,7 +96,7 @@ fn a_listing_keeps_no_file_open() {
     let file = superblock.file(told, Access::Read, hook).unwrap();
     let fd = files.open(file, NONE).unwrap();
     let listings = [files.list().unwrap(), superblock.list().unwrap()];
-    files.close(fd).unwrap();
+    drop(files.close(fd).unwrap());
     assert_eq!(ends.load(Relaxed), 1);
     assert_eq!(listings.each_ref().map(names), [["log"], ["log"]]);
 }
@@ -123,7 +123,7 @@ fn revoked_files_are_listed_and_marked() {
 fn private_descriptors_are_listed_with_their_generation() {
     let files = PrivateFiles::new();
     let first = files.open(named("first")).unwrap();
-    files.close(first).unwrap();
+    drop(files.close(first).unwrap());
     let second = files.open(named("second")).unwrap();
     let listing = files.list().unwrap();
     assert_eq!(names(&listing), ["second"]);
@@ -248,8 +248,8 @@ fn a_listing_of_a_busy_table_has_each_number_once_and_all_that_stays_open() {
             let fd = files.open(file.clone(), NONE).unwrap();
             let copy = files.dup_min(fd, 60, CLOEXEC).unwrap();
             FileRef::revoke(&file);
-            files.close(fd).unwrap();
-            files.close(copy).unwrap();
+            drop(files.close(fd).unwrap());
+            drop(files.close(copy).unwrap());
         }
     };
     thread::scope(|scope| {

@@ -122,7 +122,7 @@ fn check(shrink: impl FnOnce(&Files<()>)) {
 
 fn close_all(files: &Files<()>, numbers: impl IntoIterator<Item = RawFd>) {
     for fd in numbers {
-        files.close(fd).expect("it is open");
+        drop(files.close(fd).expect("it is open"));
     }
 }
 
@@ -149,12 +149,12 @@ fn it_keeps_little_when_it_was_emptied_in_any_order() {
 fn it_keeps_little_after_close_range() {
     check(|files| {
         files
-            .close_range(FEW.cast_unsigned(), u32::MAX)
+            .close_range(FEW.cast_unsigned(), u32::MAX, drop)
             .expect("in order");
     });
     check(|files| {
         files
-            .close_range(0, (MANY - FEW - 1).cast_unsigned())
+            .close_range(0, (MANY - FEW - 1).cast_unsigned(), drop)
             .expect("in order");
     });
     // In pieces that are no leaves.
@@ -162,7 +162,7 @@ fn it_keeps_little_after_close_range() {
         for first in (FEW..MANY).step_by(50) {
             let last = (first + 49).min(MANY - 1);
             let (first, last) = (first.cast_unsigned(), last.cast_unsigned());
-            files.close_range(first, last).expect("in order");
+            files.close_range(first, last, drop).expect("in order");
         }
     });
 }
@@ -173,7 +173,7 @@ fn it_keeps_little_after_exec() {
         for fd in 0..FEW {
             files.set_fd_flags(fd, NONE).expect("it is open");
         }
-        files.close_on_exec().expect("there is memory");
+        files.close_on_exec(drop).expect("there is memory");
     });
 }
 
@@ -204,7 +204,7 @@ fn it_keeps_little_when_it_was_emptied_while_others_opened() {
                 for _ in 0..1000 {
                     let file = files.get(0).expect("it is open");
                     let fd = files.open_any(file, NONE).expect("there is room");
-                    files.close(fd).expect("it is open");
+                    drop(files.close(fd).expect("it is open"));
                 }
             });
         });
@@ -251,7 +251,7 @@ fn burst(files: &Files<()>) {
     close_all(files, 1..=300);
     // The next search drains the lists.
     let fd = files.open(file, NONE).expect("there is room");
-    files.close(fd).expect("it is open");
+    drop(files.close(fd).expect("it is open"));
 }
 
 #[test]
@@ -292,7 +292,7 @@ fn a_fork_takes_little_until_somebody_writes() {
     let child = parent.fork().expect("there is memory");
     let taken = bytes() - before;
     assert!(taken <= 16 * 1024, "{taken} bytes are taken");
-    child.close_range(0, u32::MAX).expect("in order");
+    child.close_range(0, u32::MAX, drop).expect("in order");
     let left = bytes() - before;
     assert!(
         left <= 16 * 1024,
@@ -320,7 +320,7 @@ fn generations_that_are_gone_keep_nothing() {
             }
             drop(parent.reserve_from(900, NONE).expect("there is room"));
             if generation % 3 == 0 {
-                child.close_range(100, 800).expect("in order");
+                child.close_range(100, 800, drop).expect("in order");
             }
             family.push(child);
         }
@@ -342,7 +342,7 @@ fn tags_uses_waiters_and_quarantine_keep_nothing() {
     drop(files.begin_use(7).expect("it is open"));
     let child = files.fork().expect("there is memory");
     child.set_quarantine(100);
-    child.close_range(0, u32::MAX).expect("in order");
+    child.close_range(0, u32::MAX, drop).expect("in order");
     let waker = std::task::Waker::noop();
     child.set_limit(0).expect("below the hard limit");
     let waits = child.poll_free(&mut std::task::Context::from_waker(waker));
@@ -379,7 +379,9 @@ fn closes_beyond_a_full_quarantine_give_memory_back() {
 #[test]
 fn a_close_range_beyond_a_full_quarantine_gives_memory_back() {
     check_that_most_leaves_go(|files, _| {
-        files.close_range(0, u32::MAX).expect("there is memory");
+        files
+            .close_range(0, u32::MAX, drop)
+            .expect("there is memory");
     });
 }
 
@@ -398,7 +400,7 @@ fn a_child_does_not_get_leaves_whose_notices_nobody_has_taken() {
     // own.
     let file = files.get(0).expect("it is open");
     let fd = files.open(file, NONE).expect("there is room");
-    files.close(fd).expect("it is open");
+    drop(files.close(fd).expect("it is open"));
     drop(files.fork().expect("there is memory"));
     let left = bytes() - before;
     assert!(left < 4096 + 4096 + 1024, "{left} bytes are left");

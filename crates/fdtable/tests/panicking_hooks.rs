@@ -171,7 +171,7 @@ fn close_range_closes_and_releases_every_file_though_one_hook_panics() {
     let ledger = Ledger::take_turn(MANY);
     let files = table(&ledger, only_70);
     assert_eq!(
-        number_of_panic(|| files.close_range(0, u32::MAX).expect("in order")),
+        number_of_panic(|| files.close_range(0, u32::MAX, drop).expect("in order")),
         70
     );
     assert_eq!(files.open_count(), 0);
@@ -195,7 +195,7 @@ fn unmount_succeeds_when_a_range_was_closed_though_a_hook_panicked() {
     let superblock = SuperBlock::new().expect("there is memory");
     let files = on_superblock(&ledger, &superblock, only_70);
     assert_eq!(
-        number_of_panic(|| files.close_range(0, u32::MAX).expect("in order")),
+        number_of_panic(|| files.close_range(0, u32::MAX, drop).expect("in order")),
         70
     );
     assert_eq!(superblock.unmount(), Ok(()));
@@ -318,7 +318,7 @@ mod contained {
         let ledger = Ledger::take_turn(MANY);
         let files = table(&ledger, every_tenth);
         for (first, last) in [(5_u32, 130), (140, 150), (160, 199)] {
-            let close = || files.close_range(first, last).expect("in order");
+            let close = || files.close_range(first, last, drop).expect("in order");
             assert_eq!(
                 number_of_panic(close),
                 (first as usize).next_multiple_of(10)
@@ -332,7 +332,7 @@ mod contained {
         assert_eq!(files.open_count(), left.len());
         assert!(left.iter().all(|&fd| files.get(fd).is_ok()));
         assert_eq!(
-            number_of_panic(|| files.close_range(0, u32::MAX).expect("in order")),
+            number_of_panic(|| files.close_range(0, u32::MAX, drop).expect("in order")),
             0
         );
         ledger.assert_all_ended();
@@ -344,10 +344,10 @@ mod contained {
         let ledger = Ledger::take_turn(MANY);
         let parent = table(&ledger, every_tenth);
         let child = parent.fork().expect("there is memory");
-        child.close_range(0, u32::MAX).expect("in order");
+        child.close_range(0, u32::MAX, drop).expect("in order");
         assert_eq!(child.open_count(), 0);
         assert!(every_tenth(number_of_panic(|| parent
-            .close_range(0, u32::MAX)
+            .close_range(0, u32::MAX, drop)
             .expect("in order"))));
         assert_eq!(parent.open_count(), 0);
         ledger.assert_all_ended();
@@ -358,7 +358,7 @@ mod contained {
         let ledger = Ledger::take_turn(MANY);
         let files = table(&ledger, every_tenth);
         assert_eq!(
-            number_of_panic(|| files.close_on_exec().expect("there is memory")),
+            number_of_panic(|| files.close_on_exec(drop).expect("there is memory")),
             0
         );
         assert_eq!(files.open_count(), 0);
@@ -372,7 +372,7 @@ mod contained {
         let files = table(&ledger, every_tenth);
         let mut shown = 0;
         let panic = panic_of(|| {
-            let closed = files.close_range_flushing(0, u32::MAX, |closed| {
+            let closed = files.close_range(0, u32::MAX, |closed| {
                 shown += closed.files().count();
                 if shown == 64 {
                     panic!("in the flush");
@@ -393,7 +393,10 @@ mod contained {
     fn a_flush_and_a_hook_that_both_panic_end_one_close() {
         let ledger = Ledger::take_turn(2);
         let files = table(&ledger, |number| number == 0);
-        let close = || files.close_flushing(0, |_| panic!("in the flush"));
+        let close = || {
+            let closed = files.close(0);
+            closed.map(|_closed| panic!("in the flush"))
+        };
         assert_eq!(
             panic_of(|| close().expect("open"))
                 .expect("it panics")
@@ -472,7 +475,7 @@ mod contained {
         let ledger = Ledger::take_turn(2);
         let files = table(&ledger, |number| number == 0);
         let in_use = files.begin_use(0).expect("open");
-        files.close(0).expect("open");
+        drop(files.close(0).expect("open"));
         assert_eq!(number_of_panic(|| drop(in_use)), 0);
         files.dup3(1, 0, NONE).expect("open");
         // Would wait forever for the use that has ended.
@@ -515,7 +518,7 @@ mod contained {
         let ledger = Ledger::take_turn(1);
         let (files, wakers) = awaited(&ledger);
         let mut flushed = false;
-        assert_eq!(files.close_flushing(0, |_| flushed = true), Ok(()));
+        assert_eq!(files.close(0).map(|_closed| flushed = true), Ok(()));
         assert!(flushed && wakers.iter().all(|waker| waker.0.load(SeqCst) == 1));
         assert_eq!(ledger.contained(), 3);
         ledger.assert_all_ended();
@@ -526,7 +529,7 @@ mod contained {
         let ledger = Ledger::take_turn(1);
         let (files, wakers) = awaited(&ledger);
         let mut flushed = 0;
-        let closed = files.close_range_flushing(0, 9, |closed| flushed += closed.files().count());
+        let closed = files.close_range(0, 9, |closed| flushed += closed.files().count());
         assert_eq!((closed, flushed), (Ok(()), 1));
         assert!(wakers.iter().all(|waker| waker.0.load(SeqCst) == 1));
         ledger.assert_all_ended();
@@ -547,7 +550,7 @@ mod contained {
         assert!(installed.is_none() && files.get(0).is_ok());
         assert_eq!(files.open_count(), 1);
         assert_eq!(files.reserve(NONE).err(), Some(Error::TooManyFiles));
-        files.close(0).expect("open");
+        drop(files.close(0).expect("open"));
         ledger.assert_all_ended();
     }
 

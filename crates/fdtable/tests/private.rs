@@ -24,11 +24,11 @@ fn a_closed_descriptor_is_void_for_good() {
                 files.borrow(void, &rcu::read_lock()).err(),
                 Some(Error::BadFd)
             );
-            assert_eq!(files.take(void).err(), Some(Error::BadFd));
-            assert_eq!(files.close(void), Err(Error::BadFd));
+            assert_eq!(files.close(void).err(), Some(Error::BadFd));
+            assert_eq!(files.close(void).map(drop), Err(Error::BadFd));
         }
         assert_eq!(files.get(fd).as_deref(), Ok(&round));
-        assert_eq!(files.close(fd), Ok(()));
+        assert_eq!(files.close(fd).map(drop), Ok(()));
         assert!(void.insert(fd), "it was given out before");
     }
 }
@@ -42,11 +42,18 @@ fn any_integer_is_a_descriptor_and_most_are_not_open() {
         let guessed = PrivateFd::from_bits(bits);
         assert_eq!(guessed.to_bits(), bits);
         if guessed != fd {
-            assert_eq!(files.close(guessed), Err(Error::BadFd), "{guessed}");
+            assert_eq!(
+                files.close(guessed).map(drop),
+                Err(Error::BadFd),
+                "{guessed}"
+            );
             assert_eq!(files.get(guessed).err(), Some(Error::BadFd), "{guessed}");
         }
     }
-    assert_eq!(files.close(PrivateFd::from_bits(fd.to_bits())), Ok(()));
+    assert_eq!(
+        files.close(PrivateFd::from_bits(fd.to_bits())).map(drop),
+        Ok(())
+    );
 }
 
 #[test]
@@ -57,8 +64,8 @@ fn nothing_that_happens_to_files_is_seen_here() {
     let outside = files.open(file, FdFlags::CLOEXEC).expect("there is room");
     assert_eq!(outside.raw(), 0, "the lowest number is still free");
     drop(files.fork().expect("there is memory"));
-    files.close_range(0, u32::MAX).expect("in order");
-    files.close_on_exec().expect("there is memory");
+    files.close_range(0, u32::MAX, drop).expect("in order");
+    files.close_on_exec(drop).expect("there is memory");
     drop(files);
     assert_eq!(private.get(inside).as_deref(), Ok(&"library"));
 }
@@ -77,7 +84,7 @@ fn a_full_table_answers_emfile_and_drops_the_file() {
         .collect();
     assert_eq!(open(40), Err(Error::TooManyFiles));
     assert!(hear.try_iter().eq([40]));
-    files.close(fds[17]).expect("it is open");
+    drop(files.close(fds[17]).expect("it is open"));
     assert!(hear.try_iter().eq([17]));
     open(41).expect("there is room again");
     assert_eq!(open(42), Err(Error::TooManyFiles));
@@ -94,12 +101,12 @@ fn every_file_is_released_and_dropped_once() {
         .map(|_| files.open(flock.hatch()).expect("there is room"))
         .collect();
     let held = files.get(fds[3]).expect("it is open");
-    let taken = files.take(fds[4]).expect("it is open");
-    files.close(fds[3]).expect("it is open");
+    let taken = files.close(fds[4]).expect("it is open").into_file();
+    drop(files.close(fds[3]).expect("it is open"));
     {
         let section = rcu::read_lock();
         let borrowed = files.borrow(fds[5], &section).expect("it is open");
-        files.close(fds[5]).expect("it is open");
+        drop(files.close(fds[5]).expect("it is open"));
         look_at_borrowed(borrowed);
     }
     drop(files);
@@ -151,12 +158,12 @@ fn a_hook_runs_inside_close_and_may_use_the_table() {
             released: None,
         };
         let fd = files.open(FileRef::new(another)).expect("there is room");
-        files.close(fd).expect("it is open");
+        drop(files.close(fd).expect("it is open"));
         let heard = caller.released.as_ref().expect("told to tell");
         heard.send(thread::current().id()).expect("the test hears");
     });
     let fd = files.open(file).expect("there is room");
-    files.close(fd).expect("it is open");
+    drop(files.close(fd).expect("it is open"));
     assert!(hear.try_iter().eq([thread::current().id()]));
 }
 

@@ -106,12 +106,15 @@ impl Replay {
                 let fd = self.find(which);
                 let expected = self.open.remove(&fd.to_bits());
                 let expected = expected.map(drop).ok_or(Error::BadFd);
-                prop_assert_eq!(self.files.close(fd), expected);
+                prop_assert_eq!(self.files.close(fd).map(drop), expected);
             }
             Action::Take(which) => {
                 let fd = self.find(which);
                 let token = self.open.remove(&fd.to_bits());
-                return self.hold(self.files.take(fd), token);
+                return self.hold(
+                    self.files.close(fd).map(fdtable::ClosedFile::into_file),
+                    token,
+                );
             }
             Action::Hold(which) => {
                 let fd = self.find(which);

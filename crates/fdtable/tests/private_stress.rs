@@ -76,7 +76,11 @@ fn no_file_is_seen_too_late_and_none_is_left() {
                 Err(error) => assert_eq!(error, Error::TooManyFiles),
             },
             3 => _ = files.close(board.any(rng)),
-            4 => kept.extend(files.take(board.any(rng))),
+            4 => kept.extend(
+                files
+                    .close(board.any(rng))
+                    .map(fdtable::ClosedFile::into_file),
+            ),
             5 => kept.extend(files.get(board.any(rng))),
             _ => {
                 let section = rcu::read_lock();
@@ -148,7 +152,7 @@ fn who_closes_before_he_opens_is_never_refused() {
     let files = PrivateFiles::with_limit(THREADS as u32);
     in_threads(|mine: &mut Option<PrivateFd>, rng| {
         if let Some(fd) = mine.take() {
-            files.close(fd).expect("it is this thread's own");
+            drop(files.close(fd).expect("it is this thread's own"));
         }
         if rng.bool() {
             *mine = Some(files.open(FileRef::new(())).expect("one is free"));

@@ -22,8 +22,8 @@ impl Caller {
     fn use_table(&self) {
         if let Some(files) = self.files.upgrade() {
             drop(files.reserve(NONE));
-            assert_eq!(files.close(-1), Err(Error::BadFd));
-            assert_eq!(files.close_range(1000, 2000), Ok(()));
+            assert_eq!(files.close(-1).map(drop), Err(Error::BadFd));
+            assert_eq!(files.close_range(1000, 2000, drop), Ok(()));
             drop(files.fork().expect("there is memory"));
         }
         let _heard = self.released.send(thread::current().id());
@@ -67,12 +67,12 @@ fn another(files: &Arc<Files<Caller>>) -> FileRef<Caller> {
 
 #[test]
 fn a_hook_may_use_the_table_from_close() {
-    check(|files| files.close(0).expect("it is open"));
+    check(|files| drop(files.close(0).expect("it is open")));
 }
 
 #[test]
 fn a_hook_may_use_the_table_from_the_drop_of_what_was_taken() {
-    check(|files| drop(files.take(0).expect("it is open")));
+    check(|files| drop(files.close(0).expect("it is open")));
 }
 
 #[test]
@@ -89,14 +89,14 @@ fn a_hook_may_use_the_table_from_dup_to_and_dup2() {
 
 #[test]
 fn a_hook_may_use_the_table_from_close_range_and_exec() {
-    check(|files| files.close_range(0, u32::MAX).expect("in order"));
-    check(|files| files.close_on_exec().expect("there is memory"));
+    check(|files| files.close_range(0, u32::MAX, drop).expect("in order"));
+    check(|files| files.close_on_exec(drop).expect("there is memory"));
 }
 
 #[test]
 fn a_hook_may_use_the_table_from_an_open_that_fails() {
     check(|files| {
-        let file = files.take(0).expect("it is open");
+        let file = files.close(0).expect("it is open").into_file();
         files.set_limit(0).expect("below the hard limit");
         assert_eq!(files.open(file, NONE), Err(Error::TooManyFiles));
     });
@@ -108,7 +108,7 @@ fn the_last_of_many_references_runs_the_hook() {
         let held = files.get(0).expect("it is open");
         files.dup(0).expect("there is room");
         let child = files.fork().expect("there is memory");
-        files.close_range(0, u32::MAX).expect("in order");
+        files.close_range(0, u32::MAX, drop).expect("in order");
         drop(child);
         assert_eq!(FileRef::strong_count(&held), 1);
         drop(held);

@@ -22,7 +22,7 @@ fn with_holes() -> Files<u32> {
         files.open(FileRef::new(0), NONE).expect("there is room");
     }
     for fd in [190, 5, 64, 130] {
-        files.close(fd).expect("it is open");
+        drop(files.close(fd).expect("it is open"));
     }
     files
 }
@@ -65,7 +65,7 @@ fn more_than_fit_in_one_step_are_all_reserved_or_none() {
     }
     // One free descriptor in each leaf, and room above.
     for fd in (3..1000).step_by(64) {
-        files.close(fd).expect("it is open");
+        drop(files.close(fd).expect("it is open"));
     }
     let free = files.limit() as usize - files.open_count();
     let refused = files.reserve_many(free + 1, NONE).map(drop);
@@ -86,7 +86,7 @@ fn many_are_reserved_in_a_child_whose_leaves_are_all_shared() {
     }
     let holes: Vec<RawFd> = (0..300).map(|leaf| leaf * 64 + leaf % 64).collect();
     for &fd in &holes {
-        parent.close(fd).expect("it is open");
+        drop(parent.close(fd).expect("it is open"));
     }
     let child = parent.fork().expect("there is memory");
     let both = [&parent, &child].map(|files| {
@@ -110,7 +110,7 @@ fn each_is_installed_or_given_back_by_itself() {
     assert_eq!(files.open(FileRef::new(8), NONE).map(RawFd::from), Ok(64));
     let third = reservations.next().expect("three are left");
     drop(reservations);
-    assert_eq!(files.dup3(5, 130, NONE), Err(Error::Busy));
+    assert_eq!(files.dup3(5, 130, NONE).map(drop), Err(Error::Busy));
     assert_eq!(files.get(5).as_deref(), Ok(&7));
     third.install(FileRef::new(9));
     assert_eq!(files.open(FileRef::new(0), NONE).map(RawFd::from), Ok(190));
@@ -145,8 +145,8 @@ fn while_others_open<R>(files: &Files<u32>, run: impl FnOnce() -> R) -> R {
                 while !done.load(Relaxed) {
                     let fd = files.open(FileRef::new(0), NONE).expect("there is room");
                     let next = files.open(FileRef::new(0), NONE).expect("there is room");
-                    files.close(fd).expect("it is this thread's own");
-                    files.close(next).expect("it is this thread's own");
+                    drop(files.close(fd).expect("it is this thread's own"));
+                    drop(files.close(next).expect("it is this thread's own"));
                 }
             });
         }
@@ -192,7 +192,7 @@ fn nothing_is_lost_while_others_open_and_close() {
             drop(reservations);
             if round % 2 == 0 {
                 let fd = first.install(FileRef::new(0));
-                files.close(fd).expect("it is this thread's own");
+                drop(files.close(fd).expect("it is this thread's own"));
             }
         }
     });
@@ -224,11 +224,11 @@ fn the_spare_number_is_used_when_no_other_is_free() {
     // It is in use, and the file is dropped.
     assert_eq!(open(), Err(Error::TooManyFiles));
     assert_eq!(released.load(Relaxed), 1);
-    files.close(second).expect("it is open");
+    drop(files.close(second).expect("it is open"));
     // That one is kept in reserve now, and used, since no other is free.
     assert!(matches!(open(), Ok(Opened::Spare(fd)) if fd == second));
-    files.close(first).expect("it is open");
-    files.close(last).expect("it is open");
+    drop(files.close(first).expect("it is open"));
+    drop(files.close(last).expect("it is open"));
     assert!(matches!(open(), Ok(Opened::Free(_))));
     drop(spare);
     assert_eq!((files.open_count(), released.load(Relaxed)), (2, 4));

@@ -117,7 +117,7 @@ fn anything(files: &Files<Canary>, flock: &Arc<Flock>, kept: &mut Kept, rng: &mu
         91..93 => {
             let first = number(rng).cast_unsigned();
             let last = first.saturating_add(rng.u32(0..80));
-            files.close_range(first, last).expect("in order");
+            files.close_range(first, last, drop).expect("in order");
         }
         93..95 => {
             let first = number(rng).cast_unsigned();
@@ -159,7 +159,7 @@ fn reserve(files: &Files<Canary>, flock: &Arc<Flock>, rng: &mut Rng) {
     };
     // No thread can close it, nor take it over.
     let number = reservation.fd();
-    assert_eq!(files.close(number), Err(Error::BadFd));
+    assert_eq!(files.close(number).map(drop), Err(Error::BadFd));
     assert!(files.get(number).is_err());
     if rng.bool() {
         assert_eq!(reservation.install(flock.hatch()), number);
@@ -172,10 +172,10 @@ fn fork(files: &Files<Canary>, kept: &mut Kept, rng: &mut Rng) {
     if let Some(fd) = child.next_open(number(rng)) {
         kept.keep(child.get(fd).expect("only this thread has the child"));
     }
-    child.close_on_exec().expect("there is memory");
+    child.close_on_exec(drop).expect("there is memory");
     assert_eq!(child.open_count(), listed(&child).len());
     if rng.u8(..) < 16 {
-        files.close_on_exec().expect("there is memory");
+        files.close_on_exec(drop).expect("there is memory");
     }
 }
 
@@ -237,7 +237,7 @@ fn no_number_is_given_to_two_threads_at_once() {
         if (took.is_none() || mine.len() > 50) && !mine.is_empty() {
             let gone = mine.swap_remove(rng.usize(0..mine.len()));
             disown(gone);
-            files.close(gone).expect("it is this thread's own");
+            drop(files.close(gone).expect("it is this thread's own"));
         }
     });
     for (number, owner) in owners.iter().enumerate() {
@@ -257,7 +257,7 @@ fn a_number_that_dup_to_replaces_is_open_all_the_time() {
         0 => {
             let new = files.open(flock.hatch(), NONE).expect("there is room");
             files.dup3(new, FOUGHT_FOR, NONE).expect("both are open");
-            files.close(new).expect("it is this thread's own");
+            drop(files.close(new).expect("it is this thread's own"));
         }
         1 => {
             let section = rcu::read_lock();
@@ -285,7 +285,7 @@ fn a_fork_is_a_copy_of_one_moment() {
             .expect("there is room");
         files.dup3(new, FIRST, NONE).expect("it is open");
         files.dup3(new, SECOND, NONE).expect("it is open");
-        files.close(new).expect("it is open");
+        drop(files.close(new).expect("it is open"));
     };
     advance(0);
     let deadline = deadline();

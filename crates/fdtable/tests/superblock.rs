@@ -41,7 +41,7 @@ fn every_descriptor_in_every_table_answers_eio_after_a_revocation() {
         (&child, moved),
     ] {
         assert_eq!(files.get(fd).unwrap_err(), Error::Revoked);
-        files.close(fd).unwrap();
+        drop(files.close(fd).unwrap());
     }
     assert_eq!(superblock.revoke(), Ok(0));
     assert_eq!(*ends.lock().unwrap(), [End::Revoked]);
@@ -93,7 +93,7 @@ fn sleepers_are_woken_by_a_revocation() {
         hear.recv().unwrap();
         superblock.revoke().unwrap();
     });
-    files.close(fd).unwrap();
+    drop(files.close(fd).unwrap());
 }
 
 #[test]
@@ -104,14 +104,14 @@ fn a_read_only_remount_waits_for_no_writer_and_lets_none_in() {
     let fd = files.open(writer, FdFlags::empty()).unwrap();
     let child = files.fork().unwrap();
     assert_eq!(superblock.remount_read_only(), Err(Error::Busy));
-    files.close(fd).unwrap();
+    drop(files.close(fd).unwrap());
     assert_eq!(
         superblock.remount_read_only(),
         Err(Error::Busy),
         "the child's"
     );
     assert!(!superblock.is_read_only());
-    child.close(fd).unwrap();
+    drop(child.close(fd).unwrap());
     superblock.remount_read_only().unwrap();
     assert!(superblock.is_read_only());
     let refused = superblock.file(1, Access::Write, |_, _| ());
@@ -168,7 +168,7 @@ fn a_lazy_unmount_ends_with_the_last_close_in_any_table() {
     superblock.unmount_lazily(tell).unwrap();
     assert!(superblock.is_unmounted());
     assert_eq!(**parent.get(fd).as_ref().unwrap(), 1, "it lives on");
-    parent.close(fd).unwrap();
+    drop(parent.close(fd).unwrap());
     assert_eq!(gone.load(SeqCst), 0);
     drop(child);
     assert_eq!(gone.load(SeqCst), 1);
@@ -197,7 +197,7 @@ fn a_superblock_that_is_dropped_leaves_its_files() {
         .unwrap();
     drop(superblock);
     assert_eq!(**files.get(fd).as_ref().unwrap(), 5);
-    files.close(fd).unwrap();
+    drop(files.close(fd).unwrap());
 }
 
 #[test]

@@ -131,7 +131,7 @@ fn everything_at_once_ends_each_file_once_and_drops_it_once() {
                                 }
                                 7 => {
                                     if let Ok(child) = files.fork() {
-                                        child.close_on_exec().unwrap();
+                                        child.close_on_exec(drop).unwrap();
                                         drop(child);
                                     }
                                 }
@@ -146,7 +146,7 @@ fn everything_at_once_ends_each_file_once_and_drops_it_once() {
                                         }
                                     }
                                 }
-                                10 => _ = files.close_range(8, 24),
+                                10 => _ = files.close_range(8, 24, drop),
                                 _ => {
                                     for row in files.list().unwrap().rows() {
                                         assert_eq!(row.description.name, "probe");

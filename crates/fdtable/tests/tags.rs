@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::Relaxed;
 
-use fdtable::{Error, FdFlags, FileRef, Files, RawFd};
+use fdtable::{Error, Fd, FdFlags, FileRef, Files, RawFd};
 
 const NONE: FdFlags = FdFlags::empty();
 const TAG: u64 = 0xdb;
@@ -34,28 +34,31 @@ fn a_descriptor_that_nobody_has_tagged_has_the_tag_0_which_is_none() {
     let files = tagged();
     assert_eq!(files.tag(1), Ok(0));
     files.exchange_tag(1, 0, 0).expect("it is none");
-    files.close_with_tag(1, 0).expect("it is none");
+    drop(files.close_with_tag(1, 0).expect("it is none"));
     let fd = files.open(FileRef::new(8), NONE).expect("there is room");
     assert_eq!(files.tag(fd), Ok(0));
     files.exchange_tag(fd, 0, TAG).expect("it is open");
     files.exchange_tag(fd, TAG, 0).expect("it is its tag");
-    files.close(fd).expect("it has none");
+    drop(files.close(fd).expect("it has none"));
 }
 
 #[test]
 fn a_tagged_descriptor_is_closed_with_its_tag_alone() {
     let files = tagged();
     for &fd in TAGGED {
-        assert_eq!(files.close(fd), Err(Error::NotOwner));
-        assert_eq!(files.take(fd).map(drop), Err(Error::NotOwner));
+        assert_eq!(files.close(fd).map(drop), Err(Error::NotOwner));
+        assert_eq!(files.close(fd).map(drop), Err(Error::NotOwner));
         assert_eq!(files.close_and_wait(fd), Err(Error::NotOwner));
         for wrong in [0, 1, u64::MAX] {
-            assert_eq!(files.close_with_tag(fd, wrong), Err(Error::NotOwner));
+            assert_eq!(
+                files.close_with_tag(fd, wrong).map(drop),
+                Err(Error::NotOwner)
+            );
         }
         assert_eq!(files.get(fd).as_deref(), Ok(&7), "it is open still");
         assert_eq!(files.tag(fd), Ok(TAG));
-        assert_eq!(files.close_with_tag(fd, TAG), Ok(()));
-        assert_eq!(files.close_with_tag(fd, TAG), Err(Error::BadFd));
+        assert_eq!(files.close_with_tag(fd, TAG).map(drop), Ok(()));
+        assert_eq!(files.close_with_tag(fd, TAG).map(drop), Err(Error::BadFd));
     }
     assert_eq!(files.open_count(), 1);
 }
@@ -63,7 +66,7 @@ fn a_tagged_descriptor_is_closed_with_its_tag_alone() {
 #[test]
 fn one_without_a_tag_is_not_closed_with_one() {
     let files = tagged();
-    assert_eq!(files.close_with_tag(1, TAG), Err(Error::NotOwner));
+    assert_eq!(files.close_with_tag(1, TAG).map(drop), Err(Error::NotOwner));
     assert!(files.get(1).is_ok());
 }
 
@@ -89,8 +92,8 @@ fn a_number_that_is_not_open_has_no_tag() {
     for fd in [-1, RawFd::MIN, 3, 500, RawFd::MAX, reservation.fd().raw()] {
         assert_eq!(files.tag(fd), Err(Error::BadFd));
         assert_eq!(files.exchange_tag(fd, 0, 1), Err(Error::BadFd));
-        assert_eq!(files.close_with_tag(fd, 0), Err(Error::BadFd));
-        assert_eq!(files.close_with_tag(fd, 1), Err(Error::BadFd));
+        assert_eq!(files.close_with_tag(fd, 0).map(drop), Err(Error::BadFd));
+        assert_eq!(files.close_with_tag(fd, 1).map(drop), Err(Error::BadFd));
     }
 }
 
@@ -98,9 +101,12 @@ fn a_number_that_is_not_open_has_no_tag() {
 fn dup_to_onto_a_tagged_descriptor_is_refused() {
     let files = tagged();
     for &fd in TAGGED {
-        assert_eq!(files.dup3(1, fd, NONE), Err(Error::NotOwner));
-        assert_eq!(files.dup2(1, fd), Err(Error::NotOwner));
-        assert_eq!(files.dup3_waiting(1, fd, NONE), Err(Error::NotOwner));
+        assert_eq!(files.dup3(1, fd, NONE).map(drop), Err(Error::NotOwner));
+        assert_eq!(files.dup2(1, fd).map(drop), Err(Error::NotOwner));
+        assert_eq!(
+            files.dup3_waiting(1, fd, NONE).map(drop),
+            Err(Error::NotOwner)
+        );
         assert_eq!(files.tag(fd), Ok(TAG));
     }
 }
@@ -111,13 +117,13 @@ fn a_copy_of_a_tagged_descriptor_has_no_tag() {
     let copies = [
         files.dup(64),
         files.dup_min(64, 65, NONE),
-        files.dup3(64, 129, NONE),
-        files.dup2(64, 1),
+        files.dup3(64, 129, NONE).and_then(|_| Fd::new(129)),
+        files.dup2(64, 1).and_then(|_| Fd::new(1)),
     ];
     for copy in copies {
         let copy = copy.expect("there is room");
         assert_eq!(files.tag(copy), Ok(0));
-        files.close(copy).expect("it has no tag");
+        drop(files.close(copy).expect("it has no tag"));
     }
 }
 
@@ -129,7 +135,7 @@ fn check_cleared(files: &Files<u32>) {
             files.dup3(0, fd, NONE).expect("it is free");
         }
         assert_eq!(files.tag(fd), Ok(0), "{fd}");
-        files.close(fd).expect("it has no tag");
+        drop(files.close(fd).expect("it has no tag"));
         files.dup_min(1, fd, NONE).expect("it is free");
         assert_eq!(files.tag(fd), Ok(0), "{fd}");
     }
@@ -140,12 +146,12 @@ fn tags_end_with_the_descriptor_however_it_is_closed() {
     let ends: [fn(&Files<u32>); 5] = [
         |files| {
             for &fd in TAGGED {
-                files.close_with_tag(fd, TAG).expect("it is its tag");
+                drop(files.close_with_tag(fd, TAG).expect("it is its tag"));
             }
         },
         |files| {
-            files.close_range(0, 0).expect("in order");
-            files.close_range(2, u32::MAX).expect("in order");
+            files.close_range(0, 0, drop).expect("in order");
+            files.close_range(2, u32::MAX, drop).expect("in order");
         },
         |files| {
             for &fd in TAGGED {
@@ -153,20 +159,20 @@ fn tags_end_with_the_descriptor_however_it_is_closed() {
                     .set_fd_flags(fd, FdFlags::CLOEXEC)
                     .expect("it is open");
             }
-            files.close_on_exec().expect("there is memory");
+            files.close_on_exec(drop).expect("there is memory");
         },
         // Where another descriptor is left in each leaf.
         |files| {
             for &fd in TAGGED {
                 files.dup_min(1, fd & !63, NONE).expect("there is room");
                 let number = fd.unsigned_abs();
-                files.close_range(number, number).expect("in order");
+                files.close_range(number, number, drop).expect("in order");
             }
         },
         |files| {
             files.set_quarantine(3);
-            files.close_range(0, 0).expect("in order");
-            files.close_range(2, u32::MAX).expect("in order");
+            files.close_range(0, 0, drop).expect("in order");
+            files.close_range(2, u32::MAX, drop).expect("in order");
             files.set_quarantine(0);
         },
     ];
@@ -193,18 +199,18 @@ fn children_inherit_tags_and_change_their_own() {
     for files in [&child, &grandchild] {
         for &fd in TAGGED {
             assert_eq!(files.tag(fd), Ok(TAG));
-            assert_eq!(files.close(fd), Err(Error::NotOwner));
+            assert_eq!(files.close(fd).map(drop), Err(Error::NotOwner));
             files.exchange_tag(fd, TAG, 1).expect("it is its tag");
         }
     }
     for &fd in TAGGED {
         assert_eq!(parent.tag(fd), Ok(TAG));
-        child.close_with_tag(fd, 1).expect("it is its tag");
+        drop(child.close_with_tag(fd, 1).expect("it is its tag"));
         assert_eq!(grandchild.tag(fd), Ok(1));
     }
     drop(parent);
     for &fd in TAGGED {
-        grandchild.close_with_tag(fd, 1).expect("it is its tag");
+        drop(grandchild.close_with_tag(fd, 1).expect("it is its tag"));
     }
 }
 
@@ -216,9 +222,9 @@ fn a_refused_close_releases_nothing_and_the_right_one_at_once() {
     let file = FileRef::with_release((), move |()| _ = count.fetch_add(1, Relaxed));
     let fd = files.open(file, NONE).expect("there is room");
     files.exchange_tag(fd, 0, TAG).expect("it is open");
-    assert_eq!(files.close(fd), Err(Error::NotOwner));
+    assert_eq!(files.close(fd).map(drop), Err(Error::NotOwner));
     assert_eq!(released.load(Relaxed), 0);
-    files.close_with_tag(fd, TAG).expect("it is its tag");
+    drop(files.close_with_tag(fd, TAG).expect("it is its tag"));
     assert_eq!(released.load(Relaxed), 1);
 }
 

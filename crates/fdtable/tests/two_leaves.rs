@@ -21,7 +21,7 @@ fn opened(files: &Files<RawFd>) -> RawFd {
 }
 
 fn reopen(files: &Files<RawFd>, number: RawFd) {
-    assert_eq!(files.close(number), Ok(()));
+    assert_eq!(files.close(number).map(drop), Ok(()));
     assert_eq!(opened(files), number);
 }
 
@@ -39,7 +39,7 @@ fn in_turns() -> Files<RawFd> {
 fn the_lowest_of_both_is_opened() {
     let files = in_turns();
     for number in [4 * LEAF - 1, 7, 3 * LEAF, 6] {
-        assert_eq!(files.close(number), Ok(()));
+        assert_eq!(files.close(number).map(drop), Ok(()));
     }
     let order = [6, 7, 3 * LEAF, 4 * LEAF - 1, 4 * LEAF];
     assert_eq!(order.map(|_| opened(&files)), order);
@@ -48,8 +48,8 @@ fn the_lowest_of_both_is_opened() {
 #[test]
 fn what_is_closed_between_them_is_found() {
     let files = in_turns();
-    assert_eq!(files.close(4 * LEAF - 1), Ok(()));
-    assert_eq!(files.close(2 * LEAF), Ok(()));
+    assert_eq!(files.close(4 * LEAF - 1).map(drop), Ok(()));
+    assert_eq!(files.close(2 * LEAF).map(drop), Ok(()));
     assert_eq!(opened(&files), 2 * LEAF);
     assert_eq!(opened(&files), 4 * LEAF - 1);
 }
@@ -57,9 +57,9 @@ fn what_is_closed_between_them_is_found() {
 #[test]
 fn a_whole_leaf_that_is_closed_between_them_is_found() {
     let files = in_turns();
-    assert_eq!(files.close(4 * LEAF - 1), Ok(()));
+    assert_eq!(files.close(4 * LEAF - 1).map(drop), Ok(()));
     let (first, last) = (LEAF.unsigned_abs(), 2 * LEAF.unsigned_abs() - 1);
-    assert_eq!(files.close_range(first, last), Ok(()));
+    assert_eq!(files.close_range(first, last, drop), Ok(()));
     (LEAF..2 * LEAF).for_each(|number| assert_eq!(opened(&files), number));
     assert_eq!(opened(&files), 4 * LEAF - 1);
 }
@@ -69,7 +69,7 @@ fn either_leaf_can_be_closed_as_a_whole() {
     for leaf in [0, 3] {
         let files = in_turns();
         let first = (leaf * LEAF).unsigned_abs();
-        assert_eq!(files.close_range(first, first + 63), Ok(()));
+        assert_eq!(files.close_range(first, first + 63, drop), Ok(()));
         (leaf * LEAF..(leaf + 1) * LEAF).for_each(|number| assert_eq!(opened(&files), number));
         assert_eq!(opened(&files), 4 * LEAF);
     }
@@ -82,8 +82,8 @@ fn a_leaf_that_becomes_empty_in_turns_is_the_same_again() {
         reopen(&files, LEAF);
         reopen(&files, 5);
     }
-    assert_eq!(files.close(LEAF), Ok(()));
-    assert_eq!(files.close(5), Ok(()));
+    assert_eq!(files.close(LEAF).map(drop), Ok(()));
+    assert_eq!(files.close(5).map(drop), Ok(()));
     assert_eq!((opened(&files), opened(&files)), (5, LEAF));
 }
 
@@ -105,9 +105,9 @@ fn the_limit_holds_in_the_second_leaf() {
     files
         .set_limit(3 * LEAF.unsigned_abs())
         .expect("below the hard one");
-    assert_eq!(files.close(4 * LEAF - 1), Ok(()));
+    assert_eq!(files.close(4 * LEAF - 1).map(drop), Ok(()));
     let refused = files.open(FileRef::new(0), NONE);
     assert_eq!(refused.err(), Some(fdtable::Error::TooManyFiles));
-    assert_eq!(files.close(2 * LEAF), Ok(()));
+    assert_eq!(files.close(2 * LEAF).map(drop), Ok(()));
     assert_eq!(opened(&files), 2 * LEAF);
 }

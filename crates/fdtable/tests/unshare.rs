@@ -38,7 +38,7 @@ fn a_view_that_is_shared_is_forked_for_who_unshares() {
     let mut own = Arc::clone(&shared);
     Files::unshare(&mut own).expect("there is memory");
     assert!(!Arc::ptr_eq(&shared, &own));
-    own.close(3).expect("it is open");
+    drop(own.close(3).expect("it is open"));
     assert!(shared.get(3).is_ok());
     drop(shared);
     assert_eq!((own.open_count(), released.load(Relaxed)), (199, 0));
@@ -51,7 +51,7 @@ fn close_range_without_flags_works_on_the_shared_view() {
     let (shared, _) = view();
     let mut same = Arc::clone(&shared);
     let flags = CloseRangeFlags::empty();
-    Files::close_range_with(&mut same, 10, u32::MAX, flags).expect("in order");
+    Files::close_range_with(&mut same, 10, u32::MAX, flags, drop).expect("in order");
     assert!(Arc::ptr_eq(&shared, &same));
     assert_eq!(shared.open_count(), 10);
 }
@@ -60,11 +60,11 @@ fn close_range_without_flags_works_on_the_shared_view() {
 fn close_range_unshares_first_if_it_is_told_to() {
     let (shared, released) = view();
     let mut own = Arc::clone(&shared);
-    Files::close_range_with(&mut own, 10, 150, UNSHARE).expect("in order");
+    Files::close_range_with(&mut own, 10, 150, UNSHARE, drop).expect("in order");
     assert_eq!((shared.open_count(), own.open_count()), (200, 59));
     drop(own);
     let mut own = Arc::clone(&shared);
-    Files::close_range_with(&mut own, 0, u32::MAX, UNSHARE).expect("in order");
+    Files::close_range_with(&mut own, 0, u32::MAX, UNSHARE, drop).expect("in order");
     assert_eq!((shared.open_count(), own.open_count()), (200, 0));
     drop(shared);
     assert_eq!(released.load(Relaxed), 1);
@@ -75,7 +75,7 @@ fn close_range_sets_close_on_exec_instead_if_it_is_told_to() {
     for flags in [CLOEXEC, CLOEXEC | UNSHARE] {
         let (shared, _) = view();
         let mut own = Arc::clone(&shared);
-        Files::close_range_with(&mut own, 60, 130, flags).expect("in order");
+        Files::close_range_with(&mut own, 60, 130, flags, drop).expect("in order");
         assert_eq!(own.open_count(), 200);
         for fd in 0..200 {
             let set = (60..=130).contains(&fd);
@@ -100,7 +100,7 @@ fn what_is_refused_neither_closes_nor_unshares() {
         (0, 9, unknown | UNSHARE),
     ] {
         let mut own = Arc::clone(&shared);
-        let refused = Files::close_range_with(&mut own, first, last, flags);
+        let refused = Files::close_range_with(&mut own, first, last, flags, drop);
         assert_eq!(refused, Err(Error::InvalidArgument));
         assert!(Arc::ptr_eq(&shared, &own));
         assert_eq!(shared.open_count(), 200);

@@ -68,7 +68,7 @@ fn it_is_ready_while_a_number_is_free() {
     for limit in [1, 64, 65, 200] {
         let files = full(limit);
         let count = Arc::new(Count::default());
-        files.close(limit.cast_signed() - 1).expect("it is open");
+        drop(files.close(limit.cast_signed() - 1).expect("it is open"));
         assert_eq!(count.poll(&files), Poll::Ready(Ok(())));
         files.wait_free().expect("one is free");
         open(&files).expect("one is free");
@@ -82,23 +82,23 @@ type Frees = fn(&Files<u32>);
 /// The calls that free a descriptor of a full table: 0 to 199 are open, those from 100 on are
 /// closed on exec.
 const FREES: &[(&str, Frees)] = &[
-    ("close", |files| files.close(70).expect("it is open")),
-    ("take", |files| drop(files.take(3).expect("it is open"))),
+    ("close", |files| drop(files.close(70).expect("it is open"))),
+    ("take", |files| drop(files.close(3).expect("it is open"))),
     ("close_with_tag", |files| {
         files.exchange_tag(70, 0, 1).expect("it is open");
-        files.close_with_tag(70, 1).expect("it is its tag");
+        drop(files.close_with_tag(70, 1).expect("it is its tag"));
     }),
     ("close_range", |files| {
-        files.close_range(70, 75).expect("in order");
+        files.close_range(70, 75, drop).expect("in order");
     }),
     ("close_range of a leaf", |files| {
-        files.close_range(64, 127).expect("in order");
+        files.close_range(64, 127, drop).expect("in order");
     }),
     ("close_range of the first leaf", |files| {
-        files.close_range(0, 63).expect("in order");
+        files.close_range(0, 63, drop).expect("in order");
     }),
     ("exec", |files| {
-        files.close_on_exec().expect("there is memory")
+        files.close_on_exec(drop).expect("there is memory")
     }),
     ("close_and_wait", |files| {
         files.close_and_wait(70).expect("it is open");
@@ -179,15 +179,15 @@ fn what_frees_no_number_below_the_limit_leaves_them_waiting() {
     files.set_limit(100).expect("below the hard limit");
     let count = Arc::new(Count::default());
     assert!(count.poll(&files).is_pending());
-    files.close(150).expect("it is open");
+    drop(files.close(150).expect("it is open"));
     files.dup3(0, 7, NONE).expect("it is open");
     files.set_fd_flags(7, FdFlags::CLOEXEC).expect("it is open");
-    files.close_range(190, u32::MAX).expect("in order");
-    assert_eq!(files.close(500), Err(Error::BadFd));
+    files.close_range(190, u32::MAX, drop).expect("in order");
+    assert_eq!(files.close(500).map(drop), Err(Error::BadFd));
     drop(files.fork().expect("there is memory"));
     assert!(count.poll(&files).is_pending());
     let before = count.woken();
-    files.close(99).expect("it is open");
+    drop(files.close(99).expect("it is open"));
     assert!(count.woken() > before);
     assert!(count.poll(&files).is_ready());
 }
@@ -207,8 +207,8 @@ fn who_was_woken_is_not_woken_again_before_he_asks() {
     let files = full(3);
     let count = Arc::new(Count::default());
     assert!(count.poll(&files).is_pending());
-    files.close(0).expect("it is open");
-    files.close(1).expect("it is open");
+    drop(files.close(0).expect("it is open"));
+    drop(files.close(1).expect("it is open"));
     assert_eq!(count.woken(), 1);
 }
 
@@ -218,7 +218,7 @@ fn a_waker_may_use_the_table() {
     impl Wake for User {
         fn wake(self: Arc<Self>) {
             assert_eq!(open(&self.0), Ok(0));
-            assert_eq!(self.0.close(0), Ok(()));
+            assert_eq!(self.0.close(0).map(drop), Ok(()));
         }
     }
     within_a_minute(|| {
@@ -226,7 +226,7 @@ fn a_waker_may_use_the_table() {
         let waker = Waker::from(Arc::new(User(Arc::clone(&files))));
         let polled = files.poll_free(&mut Context::from_waker(&waker));
         assert!(polled.is_pending());
-        files.close(0).expect("it is open");
+        drop(files.close(0).expect("it is open"));
         assert_eq!(files.open_count(), 0);
     });
 }
@@ -246,7 +246,7 @@ fn a_child_has_none_of_those_who_wait() {
     let count = Arc::new(Count::default());
     assert!(count.poll(&files).is_pending());
     let child = files.fork().expect("there is memory");
-    child.close(0).expect("it is open");
+    drop(child.close(0).expect("it is open"));
     assert_eq!(count.woken(), 0);
     assert_eq!(open(&child), Ok(0));
 }
@@ -290,7 +290,7 @@ fn no_thread_waits_for_ever_where_there_are_few_numbers() {
                                 if opened % 4 == 0 {
                                     thread::yield_now();
                                 }
-                                files.close(fd).expect("it is this thread's own");
+                                drop(files.close(fd).expect("it is this thread's own"));
                             }
                             Err(Error::TooManyFiles) => files.wait_free().expect("memory"),
                             Err(error) => panic!("{error}"),
@@ -340,12 +340,12 @@ fn no_task_waits_for_ever_where_there_are_few_numbers() {
 }
 
 #[test]
-fn dup_to_waiting_answers_as_dup_to_where_nothing_is_reserved() {
+fn dup3_waiting_answers_as_dup3_where_nothing_is_reserved() {
     let files = full(3);
-    assert_eq!(files.dup3_waiting(0, 2, NONE).map(RawFd::from), Ok(2));
-    files.close(2).expect("it is open");
+    assert_eq!(files.dup3_waiting(0, 2, NONE).map(drop), Ok(()));
+    drop(files.close(2).expect("it is open"));
     let copy = files.dup3_waiting(0, 2, FdFlags::CLOEXEC);
-    assert_eq!(copy.map(RawFd::from), Ok(2));
+    assert_eq!(copy.map(drop), Ok(()));
     assert_eq!(files.fd_flags(2), Ok(FdFlags::CLOEXEC));
     files.exchange_tag(1, 0, 1).expect("it is open");
     for (old, new, error) in [
@@ -356,7 +356,7 @@ fn dup_to_waiting_answers_as_dup_to_where_nothing_is_reserved() {
         (0, 1, Error::NotOwner),
     ] {
         assert_eq!(
-            files.dup3_waiting(old, new, NONE),
+            files.dup3_waiting(old, new, NONE).map(drop),
             Err(error),
             "{old}, {new}"
         );
@@ -364,7 +364,7 @@ fn dup_to_waiting_answers_as_dup_to_where_nothing_is_reserved() {
 }
 
 #[test]
-fn dup_to_waiting_waits_for_the_end_of_a_reservation() {
+fn dup3_waiting_waits_for_the_end_of_a_reservation() {
     for install in [true, false] {
         for new in [1, 63, 64, 40_000] {
             within_a_minute(move || {
@@ -387,7 +387,7 @@ fn dup_to_waiting_waits_for_the_end_of_a_reservation() {
                         drop(reservation);
                     }
                     let copy = waiter.join().expect("no panic");
-                    assert_eq!(copy.map(RawFd::from), Ok(new));
+                    assert_eq!(copy.map(drop), Ok(()));
                 });
                 assert_eq!(files.get(new).as_deref(), Ok(&7));
                 assert_eq!(files.open_count(), 2);
@@ -397,23 +397,23 @@ fn dup_to_waiting_waits_for_the_end_of_a_reservation() {
 }
 
 #[test]
-fn dup_to_waiting_tells_that_the_old_number_was_closed_meanwhile() {
+fn dup3_waiting_tells_that_the_old_number_was_closed_meanwhile() {
     within_a_minute(|| {
         let files = full(1);
         files.set_limit(10).expect("below the hard limit");
         let reservation = files.reserve(NONE).expect("there is room");
         thread::scope(|scope| {
             let waiter = scope.spawn(|| files.dup3_waiting(0, 1, NONE));
-            files.close(0).expect("it is open");
+            drop(files.close(0).expect("it is open"));
             drop(reservation);
-            let answer = waiter.join().expect("no panic").map(RawFd::from);
+            let answer = waiter.join().expect("no panic").map(drop);
             assert!(matches!(answer, Err(Error::BadFd)), "{answer:?}");
         });
     });
 }
 
 #[test]
-fn dup_to_waiting_ends_where_many_reserve_the_same_number() {
+fn dup3_waiting_ends_where_many_reserve_the_same_number() {
     within_a_minute(|| {
         let files: Files<u32> = Files::with_limit(u32::MAX);
         files.open(FileRef::new(7), NONE).expect("there is room");
@@ -447,7 +447,7 @@ fn it_is_ready_when_the_free_leaf_is_the_one_that_was_idle_for_longest() {
         open(&files).expect("there is room");
     }
     let close = |fds: std::ops::Range<RawFd>| {
-        fds.for_each(|fd| files.close(fd).expect("it is open"));
+        fds.for_each(|fd| drop(files.close(fd).expect("it is open")));
     };
     // The hint has leaf 1, which is full, and 11, which is empty.
     close(LEAF..LEAF + 1);

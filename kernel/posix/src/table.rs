@@ -325,7 +325,7 @@ pub unsafe extern "C" fn fdt_file_object(file: *mut fdt_file) -> *mut c_void {
 pub unsafe extern "C" fn fdt_table_close(table: *const fdt_table, fd: c_int) -> c_int {
     with_errno(|| {
         // SAFETY: as the caller promises.
-        unsafe { table_ref(table) }?.files.close(fd)?;
+        drop(unsafe { table_ref(table) }?.files.close(fd)?);
         Ok(0)
     })
 }
@@ -341,7 +341,7 @@ pub unsafe extern "C" fn fdt_table_close_range(
         // SAFETY: as the caller promises.
         unsafe { table_ref(table) }?
             .files
-            .close_range(first, last)?;
+            .close_range(first, last, drop)?;
         Ok(0)
     })
 }
@@ -356,8 +356,11 @@ pub unsafe extern "C" fn fdt_table_dup(table: *const fdt_table, old: c_int) -> c
 /// Duplicates `old` to the descriptor `new`: `dup2(2)`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fdt_table_dup2(table: *const fdt_table, old: c_int, new: c_int) -> c_int {
-    // SAFETY: as the caller promises.
-    with_errno(|| Ok(unsafe { table_ref(table) }?.files.dup2(old, new)?.raw()))
+    with_errno(|| {
+        // SAFETY: as the caller promises.
+        drop(unsafe { table_ref(table) }?.files.dup2(old, new)?);
+        Ok(new)
+    })
 }
 
 /// Duplicates `old` to the descriptor `new`, with `FD_CLOEXEC` or 0: `dup3(2)`.
@@ -372,7 +375,8 @@ pub unsafe extern "C" fn fdt_table_dup3(
         let flags = descriptor_flags(flags)?;
         // SAFETY: as the caller promises.
         let table = unsafe { table_ref(table) }?;
-        Ok(table.files.dup3(old, new, flags)?.raw())
+        drop(table.files.dup3(old, new, flags)?);
+        Ok(new)
     })
 }
 
@@ -476,7 +480,7 @@ pub unsafe extern "C" fn fdt_table_fork(table: *const fdt_table) -> *mut fdt_tab
 pub unsafe extern "C" fn fdt_table_exec(table: *const fdt_table) -> c_int {
     with_errno(|| {
         // SAFETY: as the caller promises.
-        unsafe { table_ref(table) }?.files.close_on_exec()?;
+        unsafe { table_ref(table) }?.files.close_on_exec(drop)?;
         Ok(0)
     })
 }
@@ -487,7 +491,7 @@ pub unsafe extern "C" fn fdt_table_exec(table: *const fdt_table) -> c_int {
 pub unsafe extern "C" fn fdt_table_next_open(table: *const fdt_table, from: c_int) -> c_int {
     with_errno(|| {
         // SAFETY: as the caller promises.
-        let next = unsafe { table_ref(table) }?.files.next_open(from.max(0));
+        let next = unsafe { table_ref(table) }?.files.next_open(from);
         Ok(next.map_or(-1, |fd| fd.raw()))
     })
 }

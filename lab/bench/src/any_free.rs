@@ -43,7 +43,7 @@ impl<T: ?Sized + Send + Sync + 'static> Table<T> for AnyFree<T> {
 
     #[inline]
     fn close(&self, fd: RawFd) -> Result<(), Error> {
-        self.0.close(fd)
+        self.0.close(fd).map(drop)
     }
 
     #[inline]

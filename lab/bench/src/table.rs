@@ -7,7 +7,7 @@ use core::ops::Deref;
 use std::os::fd::RawFd;
 use std::sync::Arc;
 
-use fdtable::{Error, FdFlags, FileRef, Files, rcu};
+use fdtable::{ClosedFile, Error, FdFlags, FileRef, Files, rcu};
 use fdtable_vfs::{Errno, Object, OpenFlags};
 
 use crate::baseline::{RwLockBitmap, RwLockVec};
@@ -96,12 +96,12 @@ impl<T: ?Sized + Send + Sync + 'static> Table<T> for Files<T> {
 
     #[inline]
     fn close(&self, fd: RawFd) -> Result<(), Error> {
-        Files::close(self, fd)
+        Files::close(self, fd).map(drop)
     }
 
     #[inline]
     fn take(&self, fd: RawFd) -> Result<FileRef<T>, Error> {
-        Files::take(self, fd)
+        Files::close(self, fd).map(ClosedFile::into_file)
     }
 
     #[inline]

@@ -36,19 +36,19 @@ impl<T: Send + Sync> Table for Subject<'_, T> {
     }
 
     fn dup3(&mut self, old: RawFd, new: RawFd, flags: FdFlags) -> Answer {
-        answer(self.files.dup3(old, new, flags))
+        nothing(self.files.dup3(old, new, flags).map(drop)).map(|_| new)
     }
 
     fn dup2(&mut self, old: RawFd, new: RawFd) -> Answer {
-        answer(self.files.dup2(old, new))
+        nothing(self.files.dup2(old, new).map(drop)).map(|_| new)
     }
 
     fn close(&mut self, fd: RawFd) -> Answer {
-        nothing(self.files.close(fd))
+        nothing(self.files.close(fd).map(drop))
     }
 
     fn close_range(&mut self, first: u32, last: u32) -> Answer {
-        nothing(self.files.close_range(first, last))
+        nothing(self.files.close_range(first, last, drop))
     }
 
     fn set_cloexec_range(&mut self, first: u32, last: u32) -> Answer {

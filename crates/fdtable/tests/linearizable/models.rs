@@ -60,13 +60,13 @@ impl Model {
         let file = FileRef::new(State::COMMON);
         for fd in 0..self.taken {
             let opened = match self.filled {
-                Filled::ByName | Filled::Forked if fd > 0 => files.dup3(0, fd, NONE),
-                _ => files.open(file.clone(), NONE),
+                Filled::ByName | Filled::Forked if fd > 0 => files.dup3(0, fd, NONE).map(drop),
+                _ => files.open(file.clone(), NONE).map(drop),
             };
             opened.expect("there is room");
         }
         for &hole in self.holes {
-            files.close(hole).expect("it is open");
+            drop(files.close(hole).expect("it is open"));
         }
         match self.filled {
             Filled::Forked => files.fork().expect("there is memory"),

@@ -161,12 +161,12 @@ impl<'t> Recorder<'t> {
 
     pub(crate) fn close(&mut self, fd: RawFd) {
         let files = self.files;
-        self.record(|| Operation::Close(fd, files.close(fd)));
+        self.record(|| Operation::Close(fd, files.close(fd).map(drop)));
     }
 
     pub(crate) fn take(&mut self, fd: RawFd) {
         let files = self.files;
-        self.record(|| Operation::Take(fd, files.take(fd).map(|file| *file)));
+        self.record(|| Operation::Take(fd, files.close(fd).map(|file| *file)));
     }
 
     pub(crate) fn dup(&mut self, old: RawFd) {
@@ -181,7 +181,7 @@ impl<'t> Recorder<'t> {
 
     pub(crate) fn dup3(&mut self, old: RawFd, new: RawFd) {
         let files = self.files;
-        self.record(|| Operation::DupTo(old, new, number(files.dup3(old, new, NONE))));
+        self.record(|| Operation::DupTo(old, new, files.dup3(old, new, NONE).map(|_| new)));
     }
 
     pub(crate) fn fork(&mut self) {

@@ -64,7 +64,7 @@ impl Round {
         holes.sort_unstable();
         holes.dedup();
         for &hole in &holes {
-            files.close(hole).expect("it is open");
+            drop(files.close(hole).expect("it is open"));
         }
         // Room for a few more, or for all.
         let tight = rng.bool();

@@ -100,12 +100,13 @@ impl<'r> Worker<'r> {
         for &number in &chosen {
             match closing {
                 Closing::Close => {
-                    let (stamps, closed) = self.timed(|files| files.close(fd(number)));
+                    let (stamps, closed) = self.timed(|files| files.close(fd(number)).map(drop));
                     assert_eq!(closed, Ok(()), "{number} is this thread's own");
                     self.journal.write(stamps, Deed::Freed, [number]);
                 }
                 Closing::Take => {
-                    let (stamps, taken) = self.timed(|files| files.take(fd(number)));
+                    let (stamps, taken) = self
+                        .timed(|files| files.close(fd(number)).map(fdtable::ClosedFile::into_file));
                     taken.expect("it is this thread's own");
                     self.journal.write(stamps, Deed::Freed, [number]);
                 }
@@ -122,7 +123,7 @@ impl<'r> Worker<'r> {
             self.own.swap_remove(place);
             last += 1;
         }
-        let (stamps, closed) = self.timed(|files| files.close_range(first, last));
+        let (stamps, closed) = self.timed(|files| files.close_range(first, last, drop));
         assert_eq!(closed, Ok(()));
         // Each leaf in one step.
         let numbers: Vec<Number> = (first..=last).collect();
@@ -260,12 +261,14 @@ impl<'r> Worker<'r> {
         if self.own.contains(&wanted) {
             return Ok(());
         }
-        let (kept, mut replaced) = (fd(self.kept), false);
-        let (stamps, opened) =
-            self.timed(|files| files.dup_to_flushing(kept, fd(wanted), NONE, |_| replaced = true));
+        let kept = fd(self.kept);
+        let (stamps, opened) = self.timed(|files| {
+            let replaced = files.dup3(kept, fd(wanted), NONE)?;
+            Ok(replaced.is_some())
+        });
         match opened {
-            Ok(_) if replaced => Ok(()),
-            Ok(_) => {
+            Ok(true) => Ok(()),
+            Ok(false) => {
                 self.journal
                     .write(stamps, Deed::TookAny { file: OPEN }, [wanted]);
                 self.own.push(wanted);

@@ -20,7 +20,7 @@ fn what_is_replaced_is_released_once() {
     hammer(|thread, rng| {
         let target = TARGETS[rng.usize(..2)];
         if rng.bool() {
-            let closed = files.close(target);
+            let closed = files.close(target).map(drop);
             assert!(matches!(closed, Ok(()) | Err(Error::BadFd)), "{closed:?}");
             return;
         }
@@ -31,7 +31,7 @@ fn what_is_replaced_is_released_once() {
         } else {
             files.dup3(source, target, NONE).expect("both are allowed");
         }
-        files.close(source).expect("it is this thread's own");
+        drop(files.close(source).expect("it is this thread's own"));
         assert!(
             FileRef::strong_count(&file) <= 2,
             "the target's and this one"
@@ -43,7 +43,7 @@ fn what_is_replaced_is_released_once() {
         open.iter().all(|number| TARGETS.contains(number)),
         "{open:?}"
     );
-    files.close_range(0, u32::MAX).expect("in order");
+    files.close_range(0, u32::MAX, drop).expect("in order");
     for file in kept
         .iter()
         .flat_map(|kept| kept.lock().expect("no panic").split_off(0))
@@ -73,11 +73,11 @@ mod models {
     }
 
     #[test]
-    fn two_dup_to_and_a_close_meet_at_one_target() {
+    fn two_dup3_and_a_close_meet_at_one_target() {
         explore(2, || {
             let (files, held) = table(8, &[0, 1, 4]);
             let other = spawn(&files, |files| files.dup3(0, 4, NONE).map(drop));
-            let closer = spawn(&files, |files| files.close(4));
+            let closer = spawn(&files, |files| files.close(4).map(drop));
             assert_eq!(files.dup3(1, 4, NONE).map(drop), Ok(()));
             assert_eq!(join(other), Ok(()));
             let closed = join(closer);

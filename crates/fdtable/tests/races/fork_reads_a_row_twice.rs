@@ -10,10 +10,14 @@ use crate::NONE;
 /// open there before it is closed here.
 fn go_round<T: Send + Sync>(files: &Files<T>, numbers: &[RawFd]) -> Result<(), Error> {
     let next = numbers.iter().cycle().skip(1);
-    numbers.iter().zip(next).try_for_each(|(&from, &to)| {
-        files.dup3(from, to, NONE)?;
-        files.close(from)
-    })
+    numbers
+        .iter()
+        .zip(next)
+        .try_for_each(|(&from, &to)| {
+            files.dup3(from, to, NONE)?;
+            files.close(from).map(drop)
+        })
+        .map(drop)
 }
 
 /// Returns true if the file is open under these descriptors at some moment: under one of the round,

@@ -37,9 +37,9 @@ fn threads_get_all_numbers_below_the_limit_and_no_other() {
         let Some(&last) = all.last() else {
             continue;
         };
-        assert_eq!(files.close(last + 1), Err(Error::BadFd));
-        assert_eq!(files.dup3(0, last + 1, NONE), Err(Error::BadFd));
-        files.close(last).expect("it is open");
+        assert_eq!(files.close(last + 1).map(drop), Err(Error::BadFd));
+        assert_eq!(files.dup3(0, last + 1, NONE).map(drop), Err(Error::BadFd));
+        drop(files.close(last).expect("it is open"));
         assert_eq!(files.open(file.clone(), NONE).map(RawFd::from), Ok(last));
     }
 }
@@ -63,7 +63,7 @@ fn threads_take_and_free_the_highest_numbers_that_there_are() {
             Err(error) => assert_eq!(error, Error::TooManyFiles),
         },
         2 => {
-            let closed = files.close(LAST - rng.i32(0..2));
+            let closed = files.close(LAST - rng.i32(0..2)).map(drop);
             assert!(matches!(closed, Ok(()) | Err(Error::BadFd)), "{closed:?}");
         }
         3 => {
@@ -71,10 +71,10 @@ fn threads_take_and_free_the_highest_numbers_that_there_are() {
             assert!(above.is_none_or(|fd| fd.raw() >= LAST - 1), "{above:?}");
         }
         _ => files
-            .close_range(LAST.unsigned_abs(), u32::MAX)
+            .close_range(LAST.unsigned_abs(), u32::MAX, drop)
             .expect("in order"),
     });
-    files.close_range(1, u32::MAX).expect("in order");
+    files.close_range(1, u32::MAX, drop).expect("in order");
     assert_eq!(
         files.dup_min(0, LAST - 1, NONE).map(RawFd::from),
         Ok(LAST - 1)

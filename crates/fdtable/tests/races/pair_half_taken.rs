@@ -51,7 +51,7 @@ fn pairs_that_do_not_fit(pair: Pair) {
                 Ok(both) => {
                     assert!(files.open_count() <= files.limit() as usize);
                     std::thread::yield_now();
-                    assert_eq!(both.map(|fd| files.close(fd)), [Ok(()), Ok(())]);
+                    assert_eq!(both.map(|fd| files.close(fd).map(drop)), [Ok(()), Ok(())]);
                 }
                 Err(error) => assert_eq!(error, Error::TooManyFiles),
             }

@@ -27,7 +27,7 @@ fn every_copy_is_counted() {
         0 => {
             let copy = files.dup(0).expect("0 is open");
             drop(files.get(0).expect("0 is open"));
-            let closed = files.close(copy);
+            let closed = files.close(copy).map(drop);
             assert!(
                 matches!(closed, Ok(()) | Err(Error::BadFd)),
                 "another thread closes 1 and 2"
@@ -49,16 +49,16 @@ fn every_copy_is_counted() {
             );
         }
         5 => _ = files.close(rng.i32(1..3)),
-        6 => drop(files.take(rng.i32(1..3)).ok()),
+        6 => drop(files.close(rng.i32(1..3)).ok()),
         _ => {
             let child = files.fork().expect("there is memory");
-            child.close(0).expect("0 is open");
+            drop(child.close(0).expect("0 is open"));
         }
     });
     let left = listed(&files).len();
     assert_eq!(FileRef::strong_count(&held), left + spare.len() + 1);
     drop(spare);
-    files.close_range(0, u32::MAX).expect("in order");
+    files.close_range(0, u32::MAX, drop).expect("in order");
     assert_eq!(FileRef::strong_count(&held), 1);
     assert_eq!(held.load(Relaxed), 0, "it is not released while it is held");
 }
@@ -82,7 +82,7 @@ mod models {
     }
 
     #[test]
-    fn two_gets_meet_a_dup_to() {
+    fn two_gets_meet_a_dup3() {
         explore(1, || {
             let (files, held) = table(8, &[0, 1]);
             let getter = spawn(&files, |files| files.get(1).ok());

@@ -115,7 +115,9 @@ impl Process {
     pub fn exec(&mut self) -> Result<(), Errno> {
         self.unshare(CloneFlags::FILES)?;
         let locks = &self.group.locks;
-        Ok(self.files.exec_flushing(|closed| locks.close_all(closed))?)
+        Ok(self
+            .files
+            .close_on_exec(|closed| locks.close_all(&closed))?)
     }
 
     /// Returns true if another process shares the table of descriptors.

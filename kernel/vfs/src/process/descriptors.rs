@@ -4,7 +4,7 @@
 //! Every call that closes a descriptor passes the file to the record locks of the table, which end
 //! at the first close of any descriptor of a file.
 
-use fdtable::{CloseRangeFlags, Fd, FdArg, FdFlags};
+use fdtable::{CloseRangeFlags, ClosedFiles, Fd, FdArg, FdFlags};
 
 use super::Process;
 use crate::{Errno, OpenFlags};
@@ -59,9 +59,10 @@ impl Process {
     /// # Errors
     /// `EINVAL` if the descriptors are equal, or a flag is unknown; those of `dup2`.
     pub fn dup3(&self, old: impl FdArg, new: impl FdArg, flags: FdFlags) -> Result<Fd, Errno> {
-        let locks = &self.group.locks;
-        let flush = |replaced: &_| locks.close(replaced);
-        Ok(self.files.dup_to_flushing(old, new, flags, flush)?)
+        if let Some(replaced) = self.files.dup3(old, new, flags)? {
+            self.group.locks.close(&*replaced);
+        }
+        Ok(Fd::new(new.to_raw())?)
     }
 
     /// Closes a descriptor, and releases the record locks that the table has on its file. It
@@ -75,8 +76,9 @@ impl Process {
     /// `EBADF` if not an open descriptor.
     #[inline]
     pub fn close(&self, fd: impl FdArg) -> Result<(), Errno> {
-        let locks = &self.group.locks;
-        Ok(self.files.close_flushing(fd, |file| locks.close(file))?)
+        let closed = self.files.close(fd)?;
+        self.group.locks.close(&*closed);
+        Ok(())
     }
 
     /// Closes the open descriptors from `first` to `last`, both included, or sets `CLOEXEC` on
@@ -95,8 +97,8 @@ impl Process {
             return Ok(self.files.set_cloexec_range(first, last)?);
         }
         let locks = &self.group.locks;
-        let flush = |closed: fdtable::Closed<'_, _>| locks.close_all(closed);
-        Ok(self.files.close_range_flushing(first, last, flush)?)
+        let each = |closed: ClosedFiles<_>| locks.close_all(&closed);
+        Ok(self.files.close_range(first, last, each)?)
     }
 
     /// Returns the flags of a descriptor.

@@ -328,8 +328,8 @@ fn no_socket_that_will_be_received_is_collected() {
                     process.write(inner_far, b"mine").unwrap();
                     // From here on, its only descriptors are in queues.
                     let files = vec![
-                        process.files().take(inner_near).unwrap(),
-                        process.files().take(inner_far).unwrap(),
+                        process.files().close(inner_near).unwrap().into_file(),
+                        process.files().close(inner_far).unwrap().into_file(),
                     ];
                     let message = SendMessage {
                         bytes: &[IoSlice::new(b"x")],

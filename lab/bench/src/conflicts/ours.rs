@@ -177,14 +177,14 @@ impl Subject for Ours {
             }
             Operation::PrivateClose => {
                 let fd = PrivateFd::from_bits(places.private[argument as usize]);
-                self.private.close(fd).map(|()| Response::Done)
+                self.private.close(fd).map(|_| Response::Done)
             }
-            Operation::Close => self.files().close(fd).map(|()| Response::Done),
+            Operation::Close => self.files().close(fd).map(|_| Response::Done),
             Operation::Dup => self.files().dup(fd).map(|fd| fd_response(fd.raw())),
             Operation::DupTo => {
                 let source = places.fds[Argument::Own as usize] as RawFd;
                 let opened = self.files().dup3(source, fd, FdFlags::empty());
-                opened.map(|fd| fd_response(fd.raw()))
+                opened.map(|_| fd_response(fd))
             }
             Operation::GetFlags => {
                 let flags = self.files().fd_flags(fd);
@@ -423,7 +423,7 @@ impl Ours {
         while self.files().dup(common)?.raw() < end as RawFd {}
         if setup == Setup::NearlyFull {
             for fd in LAST_FREE {
-                self.files().close(fd as RawFd)?;
+                drop(self.files().close(fd as RawFd)?);
             }
         }
         if setup != Setup::Passed {
@@ -440,10 +440,10 @@ impl Ours {
             self.borrow(own)?;
             drop(self.files().get(own)?);
             match self.open_any(self.make()?) {
-                Ok(fd) => self.files().close(fd)?,
+                Ok(fd) => drop(self.files().close(fd)?),
                 Err(error) => ensure!(error == Error::TooManyFiles, "{error}"),
             }
-            self.private.close(self.private.open(self.make()?)?)?;
+            drop(self.private.close(self.private.open(self.make()?)?)?);
             drop(blocks().insert([0; 8])?);
             self.process.write(streams.writer, &[1; BYTES as usize])?;
             self.process

@@ -321,7 +321,7 @@ impl Table for Ours {
     }
 
     fn close(&self, number: u64) -> Result<(), Error> {
-        self.files.close(number as i32)
+        self.files.close(number as i32).map(drop)
     }
 
     fn borrow(&self, number: u64) -> Result<u64, Error> {

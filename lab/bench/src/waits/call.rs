@@ -94,13 +94,13 @@ pub(super) fn all() -> Vec<Call> {
             Ok(files.set_cloexec_range(0, u32::MAX)?)
         }),
         call("close_range, all", full, |files, _| {
-            Ok(files.close_range(0, u32::MAX)?)
+            Ok(files.close_range(0, u32::MAX, drop)?)
         }),
         call("close_range in a child, all", child, |files, _| {
-            Ok(files.close_range(0, u32::MAX)?)
+            Ok(files.close_range(0, u32::MAX, drop)?)
         }),
         call("exec, every other", every_other_on_exec, |files, _| {
-            Ok(files.close_on_exec()?)
+            Ok(files.close_on_exec(drop)?)
         }),
         call("fork", full, |files, _| {
             files.fork()?;
@@ -183,7 +183,7 @@ fn by_name(count: u32) -> anyhow::Result<Files<u32>> {
 
 fn by_name_but_one(count: u32) -> anyhow::Result<Files<u32>> {
     let files = by_name(count)?;
-    files.close(5)?;
+    drop(files.close(5)?);
     Ok(files)
 }
 
@@ -195,7 +195,7 @@ fn child_by_name(count: u32) -> anyhow::Result<Files<u32>> {
 fn holes(count: u32) -> anyhow::Result<Files<u32>> {
     let files = full(count.next_multiple_of(64))?;
     for fd in (63..count).step_by(64) {
-        files.close(fd.cast_signed())?;
+        drop(files.close(fd.cast_signed())?);
     }
     Ok(files)
 }
@@ -222,7 +222,8 @@ fn quarantined(count: u32) -> anyhow::Result<Files<u32>> {
     files.set_quarantine(u32::MAX);
     for fd in (1..count).rev().step_by(64).chain([count - 1]) {
         // The last one may be closed already.
-        files.close(fd.cast_signed()).or_else(|error| match error {
+        let closed = files.close(fd.cast_signed()).map(drop);
+        closed.or_else(|error| match error {
             Error::BadFd => Ok(()),
             error => Err(error),
         })?;

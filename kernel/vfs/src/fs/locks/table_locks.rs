@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 
 use crossbeam_utils::atomic::AtomicCell;
-use fdtable::Closed;
+use fdtable::ClosedFiles;
 use foldhash::fast::RandomState;
 use parking_lot::Mutex;
 
@@ -75,7 +75,7 @@ impl TableLocks {
     }
 
     /// Releases the locks of the table on files whose descriptors are closed.
-    pub(crate) fn close_all(&self, closed: Closed<'_, dyn Object>) {
+    pub(crate) fn close_all(&self, closed: &ClosedFiles<dyn Object>) {
         if self.has_some() {
             closed.files().for_each(|file| self.end_on(&*file));
         }

@@ -1,4 +1,4 @@
-//! Flushing closes pass each closed file to the caller's function.
+//! A closed file is given to the caller when its descriptor is free, before it is released.
 
 use std::time::Duration;
 
@@ -17,27 +17,20 @@ fn table(count: usize) -> Files<usize> {
 #[test]
 fn a_close_shows_the_file_when_its_number_is_free() {
     let files = table(3);
-    let mut seen = None;
-    files
-        .close_flushing(1, |&file| seen = Some((file, files.get(1).is_err())))
-        .expect("open");
-    assert_eq!(seen, Some((1, true)));
-    files
-        .close_flushing(1, |_| panic!("nothing was closed"))
-        .expect_err("closed already");
+    let closed = files.close(1).expect("open");
+    assert_eq!((*closed, files.get(1).is_err()), (1, true));
+    files.close(1).expect_err("closed already");
 }
 
 #[test]
 fn a_dup_shows_what_it_replaces() {
     let files = table(3);
-    let mut seen = None;
-    files
-        .dup_to_flushing(0, 2, FdFlags::empty(), |&file| seen = Some(file))
-        .expect("open");
-    assert_eq!(seen, Some(2));
-    files
-        .dup_to_flushing(0, 9, FdFlags::empty(), |_| panic!("nothing was there"))
-        .expect("below the limit");
+    let replaced = files.dup3(0, 2, FdFlags::empty()).expect("open");
+    assert_eq!(replaced.as_deref(), Some(&2));
+    let replaced = files.dup2(0, 1).expect("open");
+    assert_eq!(replaced.as_deref(), Some(&1));
+    let replaced = files.dup3(0, 9, FdFlags::empty());
+    assert!(replaced.expect("below the limit").is_none());
 }
 
 #[test]
@@ -47,7 +40,7 @@ fn a_range_shows_each_descriptor_once_also_in_leaves_that_are_shared() {
         let child = forked.then(|| files.fork().expect("there is memory"));
         let mut seen = Vec::new();
         files
-            .close_range_flushing(10, 290, |closed| {
+            .close_range(10, 290, |closed| {
                 seen.extend(closed.files().map(|file| *file));
             })
             .expect("there is memory");
@@ -68,7 +61,7 @@ fn what_a_range_shows_is_released_after_it() {
     }
     let mut shown = 0;
     files
-        .close_range_flushing(0, u32::MAX, |closed| {
+        .close_range(0, u32::MAX, |closed| {
             let before = receiver.try_iter().count();
             assert_eq!(before, if shown == 0 { 0 } else { 64 });
             shown += closed.files().count();
@@ -77,9 +70,9 @@ fn what_a_range_shows_is_released_after_it() {
     assert_eq!((shown, receiver.try_iter().count()), (200, 8));
 }
 
-/// The flush function may take long, or wait for a thread that waits for a descriptor.
+/// The function may take long, or wait for a thread that waits for a descriptor.
 #[test]
-fn who_waits_for_a_number_need_not_wait_until_its_file_was_shown() {
+fn a_waiter_for_a_descriptor_is_awake_before_its_file_is_shown() {
     let files = Files::with_limit(1);
     files
         .open(FileRef::new(()), FdFlags::empty())
@@ -94,7 +87,7 @@ fn who_waits_for_a_number_need_not_wait_until_its_file_was_shown() {
         std::thread::sleep(Duration::from_millis(50));
         let mut heard = None;
         files
-            .close_range_flushing(0, 0, |_| {
+            .close_range(0, 0, |_| {
                 heard = hear.recv_timeout(Duration::from_secs(5)).ok();
             })
             .expect("there is memory");
@@ -110,7 +103,7 @@ fn an_exec_shows_what_it_closes() {
     }
     let mut seen = Vec::new();
     files
-        .exec_flushing(|closed| seen.extend(closed.files().map(|file| *file)))
+        .close_on_exec(|closed| seen.extend(closed.files().map(|file| *file)))
         .expect("there is memory");
     assert_eq!(seen, [3, 68]);
 }
@@ -125,6 +118,6 @@ fn a_number_names_its_file_and_no_other() {
     );
     let child = files.fork().expect("there is memory");
     assert!(files.refers_to(70, &file) && child.refers_to(70, &file));
-    files.close(70).expect("open");
+    drop(files.close(70).expect("open"));
     assert!(!files.refers_to(70, &file) && child.refers_to(70, &file));
 }
