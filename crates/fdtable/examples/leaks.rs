@@ -37,7 +37,10 @@ fn open(
         opened_by,
         opened,
     };
-    superblock.file(file, access, |file, end| println!("{}: {end:?}", file.path))
+    FileRef::builder(file)
+        .on(&superblock, access)
+        .on_release(|file, end| println!("{}: {end:?}", file.path))
+        .try_build()
 }
 
 fn main() -> Result<(), Error> {

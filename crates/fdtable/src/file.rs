@@ -20,7 +20,7 @@ use core::fmt;
 use core::hint::cold_path;
 use core::ops::Deref;
 
-pub use fdtable_objects::object::ReleaseReason as End;
+pub use fdtable_objects::object::ReleaseReason;
 use fdtable_objects::object::{Borrowed, Ref};
 
 use crate::Error;
@@ -37,7 +37,9 @@ use crate::Error;
 /// ```
 /// use fdtable::FileRef;
 ///
-/// let console = FileRef::with_release("console", |name| println!("{name} closed"));
+/// let console = FileRef::builder("console")
+///     .on_release(|name, _| println!("{name} closed"))
+///     .build();
 /// let again = console.clone();
 /// assert!(FileRef::ptr_eq(&console, &again));
 /// assert_eq!(console.len(), 7);
@@ -52,70 +54,9 @@ pub struct FileRef<T: ?Sized>(pub(crate) Ref<T>);
 /// file longer, or to block, [`upgrade`](Self::upgrade) it.
 pub struct BorrowedFile<'g, T: ?Sized>(pub(crate) Borrowed<'g, T>);
 
-impl<T: Send + Sync + 'static> FileRef<T> {
-    /// Makes an open file of `object`. Allocates.
-    #[inline]
-    #[must_use]
-    pub fn new(object: T) -> Self {
-        Self(Ref::new(object))
-    }
-
-    /// Makes an open file with a release hook. `hook` runs once, when the last reference is
-    /// dropped, outside of all locks of the table. Allocates.
-    ///
-    /// A hook that panics harms no other file. A call that closes many descriptors
-    /// ([`close_range`](crate::Files::close_range), [`close_on_exec`](crate::Files::close_on_exec), the drop of a
-    /// table) or [revokes](crate::SuperBlock::revoke) many files continues: it releases every other
-    /// file, and then resumes the first panic. The file itself has ended too: it is closed, off its
-    /// superblock, and its object is dropped. A panic that cannot be resumed, because another one
-    /// is or the thread is already unwinding, is counted by
-    /// [`contained_panics`](crate::contained_panics). Without the feature `std` a second panic ends
-    /// the process.
-    #[must_use]
-    pub fn with_release(object: T, hook: impl Fn(&T) + Send + Sync + 'static) -> Self {
-        Self(Ref::with_release(object, hook))
-    }
-}
-
-impl<T: Send + Sync + 'static> FileRef<T> {
-    /// Makes an open file of `object`, or returns ENOMEM. [`new`](Self::new) ends the process
-    /// instead. Allocates.
-    ///
-    /// # Errors
-    /// [`Error::NoMemory`] (ENOMEM); the object is dropped.
-    #[inline]
-    pub fn try_new(object: T) -> Result<Self, Error> {
-        Ok(Self(Ref::try_new(object)?))
-    }
-
-    /// Makes an open file with a release hook, or returns ENOMEM.
-    /// [`with_release`](Self::with_release) ends the process instead. Allocates.
-    ///
-    /// # Errors
-    /// [`Error::NoMemory`] (ENOMEM); the object is dropped, and the hook does not run.
-    pub fn try_with_release(
-        object: T,
-        hook: impl Fn(&T) + Send + Sync + 'static,
-    ) -> Result<Self, Error> {
-        Ok(Self(Ref::try_with_release(object, hook)?))
-    }
-
-    /// Makes an open file like [`try_with_release`](Self::try_with_release). The second argument of
-    /// the hook says whether the file was released or [revoked](Self::revoke).
-    ///
-    /// # Errors
-    /// [`Error::NoMemory`] (ENOMEM); the object is dropped, and the hook does not run.
-    pub fn try_with_ends(
-        object: T,
-        hook: impl Fn(&T, End) + Send + Sync + 'static,
-    ) -> Result<Self, Error> {
-        Ok(Self(Ref::try_with_ends(object, hook)?))
-    }
-}
-
 impl<T: ?Sized + 'static> FileRef<T> {
-    /// Makes an open file of a concrete object for a table of another type. That is usually a `dyn`
-    /// type. `coerce` converts a reference to the object to that type. Allocates.
+    /// Makes an open file of `object` for tables of another type, usually a `dyn` trait. `coerce`
+    /// converts a reference to the object to that type. Allocates.
     ///
     /// ```
     /// use fdtable::{FdFlags, FileRef, Files};
@@ -131,64 +72,38 @@ impl<T: ?Sized + 'static> FileRef<T> {
     /// }
     ///
     /// let files: Files<dyn Device> = Files::new();
-    /// let fd = files.open(FileRef::coerced(Null, |null| null), FdFlags::empty())?;
+    /// let fd = files.open(FileRef::new_dyn(Null, |null| null), FdFlags::empty())?;
     /// assert_eq!(files.get(fd)?.name(), "null");
     /// # Ok::<(), fdtable::Error>(())
     /// ```
     #[must_use]
-    pub fn coerced<S: Send + Sync + 'static>(object: S, coerce: fn(&S) -> &T) -> Self {
+    pub fn new_dyn<S: Send + Sync + 'static>(object: S, coerce: fn(&S) -> &T) -> Self {
         Self(Ref::coerced(object, coerce))
     }
+}
 
-    /// Makes an open file like [`coerced`](Self::coerced), with a release hook as in
-    /// [`with_release`](Self::with_release). Allocates.
+impl<T: Send + Sync + 'static> FileRef<T> {
+    /// Makes an open file of `object`. Allocates.
+    #[inline]
     #[must_use]
-    pub fn coerced_with_release<S, H>(object: S, coerce: fn(&S) -> &T, hook: H) -> Self
-    where
-        S: Send + Sync + 'static,
-        H: Fn(&S) + Send + Sync + 'static,
-    {
-        Self(Ref::coerced_with_release(object, coerce, hook))
+    pub fn new(object: T) -> Self {
+        Self(Ref::new(object))
     }
 
-    /// Makes an open file of a concrete object, with a release hook, or returns ENOMEM.
-    /// [`coerced_with_release`](Self::coerced_with_release) ends the process instead. Allocates.
+    /// Makes an open file of `object`, or returns ENOMEM. [`new`](Self::new) ends the process
+    /// instead. Allocates.
     ///
     /// # Errors
-    /// [`Error::NoMemory`] (ENOMEM); the object is dropped, and the hook does not run.
-    pub fn try_coerced_with_release<S, H>(
-        object: S,
-        coerce: fn(&S) -> &T,
-        hook: H,
-    ) -> Result<Self, Error>
-    where
-        S: Send + Sync + 'static,
-        H: Fn(&S) + Send + Sync + 'static,
-    {
-        Ok(Self(Ref::try_coerced_with_release(object, coerce, hook)?))
-    }
-
-    /// Makes an open file like [`try_coerced_with_release`](Self::try_coerced_with_release). The
-    /// second argument of the hook says whether the file was released or [revoked](Self::revoke).
-    ///
-    /// # Errors
-    /// [`Error::NoMemory`] (ENOMEM); the object is dropped, and the hook does not run.
-    pub fn try_coerced_with_ends<S, H>(
-        object: S,
-        coerce: fn(&S) -> &T,
-        hook: H,
-    ) -> Result<Self, Error>
-    where
-        S: Send + Sync + 'static,
-        H: Fn(&S, End) + Send + Sync + 'static,
-    {
-        Ok(Self(Ref::try_coerced_with_ends(object, coerce, hook)?))
+    /// [`Error::NoMemory`] (ENOMEM); the object is dropped.
+    #[inline]
+    pub fn try_new(object: T) -> Result<Self, Error> {
+        Ok(Self(Ref::try_new(object)?))
     }
 }
 
 impl<T: ?Sized> FileRef<T> {
     /// Revokes the open file: from now on lookups of its descriptors fail with EIO. Its hook runs
-    /// now, not when the last reference is dropped, with [`End::Revoked`]. Returns true if this
+    /// now, not when the last reference is dropped, with [`ReleaseReason::Revoked`]. Returns true if this
     /// call revoked the file. If not, another call did, and its hook may still be running.
     ///
     /// The descriptors stay, and can be duplicated and closed like others. A thread that holds a
@@ -200,7 +115,9 @@ impl<T: ?Sized> FileRef<T> {
     /// use fdtable::{Error, FdFlags, FileRef, Files};
     ///
     /// let files = Files::new();
-    /// let line = FileRef::with_release("tty1", |name| println!("hang up {name}"));
+    /// let line = FileRef::builder("tty1")
+    ///     .on_release(|name, _| println!("hang up {name}"))
+    ///     .build();
     /// let fd = files.open(line.clone(), FdFlags::empty())?;
     /// assert!(FileRef::revoke(&line)); // prints
     /// assert_eq!(files.get(fd).unwrap_err(), Error::Revoked);

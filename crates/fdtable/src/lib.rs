@@ -49,6 +49,7 @@ extern crate alloc;
 struct Readme;
 
 mod any;
+mod builder;
 mod close;
 mod close_range;
 mod dup;
@@ -89,11 +90,12 @@ pub use fdtable_slab as slab;
 #[doc(inline)]
 pub use fdtable_sync::rcu;
 
+pub use builder::FileBuilder;
 pub use close::ClosedFile;
 pub use close_range::{CloseRangeFlags, ClosedFiles};
 pub use error::Error;
 pub use fd::{Fd, FdArg, FdFlags, RawFd};
-pub use file::{BorrowedFile, End, FileRef};
+pub use file::{BorrowedFile, FileRef, ReleaseReason};
 pub use files::Files;
 #[cfg(feature = "std")]
 pub use in_use::InUse;

@@ -88,7 +88,9 @@ impl Fates {
             held: Mutex::new(Some(Watched::new(&self.released))),
             found: Watched::new(&self.dropped),
         };
-        FileRef::with_release(object, Object::release)
+        FileRef::builder(object)
+            .on_release(|object, _| Object::release(object))
+            .build()
     }
 
     /// Ends the table, and checks that all objects have ended.

@@ -13,26 +13,26 @@ pub use fdtable_objects::percpu_list::{Access, Statistics};
 use fdtable_objects::percpu_list::{Iter, PerCpuList, Refused, Writing};
 use fdtable_sync::unwind;
 
-use crate::{End, Error, FileRef};
+use crate::{Error, FileRef};
 
-/// The open files of one mounted file system.
+/// The open files of one mounted file system. [`FileBuilder::on`](crate::FileBuilder::on) makes them.
 ///
 /// Dropping it is a [lazy unmount](Self::unmount_lazily): open files live on.
 ///
 /// ```
-/// use fdtable::{Access, Error, FdFlags, Files, SuperBlock};
+/// use fdtable::{Access, Error, FdFlags, FileRef, Files, SuperBlock};
 ///
 /// let superblock: SuperBlock<&str> = SuperBlock::new()?;
 /// let (parent, child) = (Files::new(), Files::new());
-/// let log = superblock.file("log", Access::Write, |_, _| ())?;
-/// let motd = superblock.file("motd", Access::Read, |_, _| ())?;
+/// let file = |name, access| FileRef::builder(name).on(&superblock, access).try_build();
+/// let (log, motd) = (file("log", Access::Write)?, file("motd", Access::Read)?);
 /// let (log, motd) = (parent.open(log, FdFlags::empty())?, child.open(motd, FdFlags::empty())?);
 /// assert_eq!((superblock.open_files(), superblock.writers()), (2, 1));
 /// assert_eq!(superblock.remount_read_only(), Err(Error::Busy));
 ///
 /// drop(parent.close(log)?);
 /// superblock.remount_read_only()?;
-/// assert_eq!(superblock.file("log", Access::Write, |_, _| ()).unwrap_err(), Error::ReadOnly);
+/// assert_eq!(file("log", Access::Write).unwrap_err(), Error::ReadOnly);
 ///
 /// superblock.revoke()?;
 /// assert_eq!(child.get(motd).unwrap_err(), Error::Revoked);
@@ -41,27 +41,7 @@ use crate::{End, Error, FileRef};
 /// ```
 #[doc(alias = "super_block")]
 pub struct SuperBlock<T: ?Sized> {
-    files: PerCpuList<T>,
-}
-
-impl<T: Send + Sync + 'static> SuperBlock<T> {
-    /// Makes an open file of `object` on this superblock. `hook` runs once, when the file ends,
-    /// outside of all locks; its second argument says how it ended. The file leaves the list after
-    /// it. Allocates, and may wait for the lock of one CPU's list.
-    ///
-    /// # Errors
-    /// The object and the hook are dropped, and the hook does not run:
-    /// - [`Error::ReadOnly`] (EROFS) for [`Access::Write`] after a remount read-only;
-    /// - [`Error::NoDevice`] (ENODEV) after an unmount;
-    /// - [`Error::NoMemory`] (ENOMEM).
-    pub fn file(
-        &self,
-        object: T,
-        access: Access,
-        hook: impl Fn(&T, End) + Send + Sync + 'static,
-    ) -> Result<FileRef<T>, Error> {
-        Ok(FileRef(self.files.try_add(object, access, hook)?))
-    }
+    pub(crate) files: PerCpuList<T>,
 }
 
 impl<T: ?Sized> SuperBlock<T> {
@@ -84,27 +64,6 @@ impl<T: ?Sized> SuperBlock<T> {
         Ok(Self {
             files: PerCpuList::try_whole()?,
         })
-    }
-
-    /// Makes an open file of a concrete object for tables of another type. That is usually a `dyn`
-    /// type. It converts like [`FileRef::coerced`], and locks and allocates like
-    /// [`file`](Self::file).
-    ///
-    /// # Errors
-    /// EROFS, ENODEV and ENOMEM as for [`file`](Self::file).
-    pub fn coerced<S, H>(
-        &self,
-        object: S,
-        access: Access,
-        coerce: fn(&S) -> &T,
-        hook: H,
-    ) -> Result<FileRef<T>, Error>
-    where
-        S: Send + Sync + 'static,
-        H: Fn(&S, End) + Send + Sync + 'static,
-    {
-        let file = self.files.try_add_coerced(object, access, coerce, hook)?;
-        Ok(FileRef(file))
     }
 
     /// Returns the number of open files. Reads the CPUs' lists one after another, and may wait for
@@ -180,7 +139,7 @@ impl<T: ?Sized> SuperBlock<T> {
     }
 
     /// Revokes every open file. From now on its descriptors fail with EIO, in every table, its hook
-    /// runs with [`End::Revoked`], and it leaves the list. Returns the number of files that this
+    /// runs with [`ReleaseReason::Revoked`](crate::ReleaseReason::Revoked), and it leaves the list. Returns the number of files that this
     /// call revoked. Files that are opened meanwhile may stay. Runs hooks; allocates once.
     ///
     /// A hook that panics does not protect the remaining files: they are revoked, and then the

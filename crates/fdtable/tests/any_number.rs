@@ -69,7 +69,9 @@ fn every_number_below_the_limit_is_given_once_and_then_it_is_emfile() {
 fn a_file_that_finds_no_number_is_released_at_once() {
     static RELEASED: AtomicUsize = AtomicUsize::new(0);
     let files = Files::with_limit(0);
-    let file = FileRef::with_release(0, |_: &u32| _ = RELEASED.fetch_add(1, Relaxed));
+    let file = FileRef::builder(0)
+        .on_release(|_: &u32, _| _ = RELEASED.fetch_add(1, Relaxed))
+        .build();
     assert_eq!(files.open_any(file, NONE), Err(Error::TooManyFiles));
     assert_eq!(RELEASED.load(Relaxed), 1);
 }

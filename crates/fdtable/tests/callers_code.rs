@@ -125,7 +125,9 @@ fn objects_are_listed_outside_of_locks() {
             superblock: SuperBlock::new().expect("there is memory"),
         });
         let object = Listed(Arc::downgrade(&places));
-        let file = places.superblock.file(object, Access::Read, |_, _| ());
+        let file = FileRef::builder(object)
+            .on(&places.superblock, Access::Read)
+            .try_build();
         let file = file.expect("there is memory");
         places
             .files

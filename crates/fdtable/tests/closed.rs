@@ -56,7 +56,9 @@ fn what_a_range_shows_is_released_after_it() {
     let (sender, receiver) = std::sync::mpsc::channel();
     for _ in 0..200 {
         let sender = sender.clone();
-        let file = FileRef::with_release((), move |()| sender.send(()).expect("a receiver"));
+        let file = FileRef::builder(())
+            .on_release(move |(), _| sender.send(()).expect("a receiver"))
+            .build();
         files.open(file, FdFlags::empty()).expect("free");
     }
     let mut shown = 0;

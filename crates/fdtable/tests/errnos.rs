@@ -297,9 +297,11 @@ fn an_unknown_flag_is_einval_and_changes_nothing() {
                 let maker = || {
                     made.set(made.get() + 1);
                     let released = Arc::clone(&released);
-                    FileRef::with_release((), move |()| {
-                        released.fetch_add(1, SeqCst);
-                    })
+                    FileRef::builder(())
+                        .on_release(move |(), _| {
+                            released.fetch_add(1, SeqCst);
+                        })
+                        .build()
                 };
                 let files = table();
                 let what = format!("{name} with {flags:?}");

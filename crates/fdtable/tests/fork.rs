@@ -30,9 +30,11 @@ impl Made {
     fn file(&mut self) -> (u64, FileRef<u64>) {
         let (number, released) = (self.count, Arc::clone(&self.released));
         self.count += 1;
-        let file = FileRef::with_release(number, move |&number| {
-            assert!(released.lock().expect("no panic").insert(number), "once");
-        });
+        let file = FileRef::builder(number)
+            .on_release(move |&number, _| {
+                assert!(released.lock().expect("no panic").insert(number), "once");
+            })
+            .build();
         (number, file)
     }
 

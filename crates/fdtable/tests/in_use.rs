@@ -21,7 +21,9 @@ fn files() -> (Files<u32>, Arc<AtomicUsize>) {
     let released = Arc::new(AtomicUsize::new(0));
     let count = Arc::clone(&released);
     let files = Files::with_limit(u32::MAX);
-    let file = FileRef::with_release(7, move |_| _ = count.fetch_add(1, Relaxed));
+    let file = FileRef::builder(7)
+        .on_release(move |_, _| _ = count.fetch_add(1, Relaxed))
+        .build();
     files.open(file, NONE).expect("there is room");
     for fd in &NUMBERS[1..] {
         files.dup3(0, *fd, NONE).expect("there is room");

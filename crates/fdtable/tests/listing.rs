@@ -93,7 +93,11 @@ fn a_listing_keeps_no_file_open() {
         move |_: &Told, _| _ = ends.fetch_add(1, Relaxed)
     };
     let told = Told(Description::new("REG", "log"));
-    let file = superblock.file(told, Access::Read, hook).unwrap();
+    let file = FileRef::builder(told)
+        .on(&superblock, Access::Read)
+        .on_release(hook)
+        .try_build()
+        .unwrap();
     let fd = files.open(file, NONE).unwrap();
     let listings = [files.list().unwrap(), superblock.list().unwrap()];
     drop(files.close(fd).unwrap());
@@ -139,7 +143,10 @@ fn a_superblock_lists_what_is_open_and_the_oldest_first() {
         let mut description = Description::new("REG", name);
         description.since = since.map(second);
         let told = Told(description);
-        superblock.file(told, Access::Write, |_, _| ()).unwrap()
+        FileRef::builder(told)
+            .on(&superblock, Access::Write)
+            .try_build()
+            .unwrap()
     };
     let files = Files::new();
     let (young, closed) = (open("young", Some(2000)), open("closed", Some(3)));
@@ -160,7 +167,10 @@ fn what_leaked_is_listed_when_an_unmount_is_refused() {
     let superblock = SuperBlock::new().unwrap();
     let open = |owner| {
         let told = Told(Description::new("REG", "log").owner(owner));
-        superblock.file(told, Access::Read, |_, _| ()).unwrap()
+        FileRef::builder(told)
+            .on(&superblock, Access::Read)
+            .try_build()
+            .unwrap()
     };
     let (ends, stays) = (Files::new(), Files::new());
     ends.open(open("pid 7"), NONE).unwrap();
@@ -235,7 +245,9 @@ fn a_listing_of_a_busy_table_has_each_number_once_and_all_that_stays_open() {
         made.fetch_add(1, Relaxed);
         let ended = Arc::clone(&ended);
         let told = Told(Description::new("REG", name));
-        FileRef::with_release(told, move |_| _ = ended.fetch_add(1, Relaxed))
+        FileRef::builder(told)
+            .on_release(move |_, _| _ = ended.fetch_add(1, Relaxed))
+            .build()
     };
     let stays = make("stays");
     for fd in STAY {

@@ -48,9 +48,9 @@ fn pipe() -> Value {
 fn a_table_is_a_sequence_of_rows() {
     let files: Files<dyn DescribeSync> = Files::new();
     files
-        .open(FileRef::coerced(Log, |log| log), FdFlags::CLOEXEC)
+        .open(FileRef::new_dyn(Log, |log| log), FdFlags::CLOEXEC)
         .unwrap();
-    let pipe_file = FileRef::coerced(Pipe, |pipe| pipe as &dyn DescribeSync);
+    let pipe_file = FileRef::new_dyn(Pipe, |pipe| pipe as &dyn DescribeSync);
     files.open(pipe_file.clone(), FdFlags::empty()).unwrap();
     FileRef::revoke(&pipe_file);
     let listing = files.list().unwrap().labelled("pid 8");
@@ -91,7 +91,10 @@ fn a_private_descriptor_is_a_text() {
 #[test]
 fn a_file_of_a_superblock_has_no_descriptor() {
     let superblock = SuperBlock::new().unwrap();
-    let _file = superblock.file(Log, Access::Write, |_, _| ()).unwrap();
+    let _file = FileRef::builder(Log)
+        .on(&superblock, Access::Write)
+        .try_build()
+        .unwrap();
     let expected = json!([{
         "label": null, "fd": null, "cloexec": null, "private_fd": null,
         "references": 1, "revoked": false, "description": log(),

@@ -13,7 +13,7 @@ use std::sync::atomic::Ordering::SeqCst;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use fdtable::{
-    Access, End, FdFlags, FileRef, Files, PrivateFiles, SuperBlock, contained_panics, rcu,
+    Access, FdFlags, FileRef, Files, PrivateFiles, ReleaseReason, SuperBlock, contained_panics, rcu,
 };
 
 const NONE: FdFlags = FdFlags::empty();
@@ -109,7 +109,10 @@ fn hook(panics: fn(usize) -> bool) -> impl Fn(&Probe) + Send + Sync + 'static {
 }
 
 fn file(ledger: &Arc<Ledger>, number: usize, panics: fn(usize) -> bool) -> FileRef<Probe> {
-    FileRef::with_release(ledger.probe(number), hook(panics))
+    let hook = hook(panics);
+    FileRef::builder(ledger.probe(number))
+        .on_release(move |probe, _| hook(probe))
+        .build()
 }
 
 fn table(ledger: &Arc<Ledger>, panics: fn(usize) -> bool) -> Files<Probe> {
@@ -147,9 +150,12 @@ fn on_superblock(
     let files = Files::new();
     for number in 0..ledger.released.len() {
         let hook = hook(panics);
-        let file = superblock.file(ledger.probe(number), Access::Write, move |probe, _| {
-            hook(probe);
-        });
+        let file = FileRef::builder(ledger.probe(number))
+            .on(&superblock, Access::Write)
+            .on_release(move |probe, _| {
+                hook(probe);
+            })
+            .try_build();
         files
             .open(file.expect("there is memory"), NONE)
             .expect("there is room");
@@ -180,10 +186,10 @@ fn close_range_closes_and_releases_every_file_though_one_hook_panics() {
 }
 
 #[test]
-fn dup_to_opens_the_new_descriptor_though_the_hook_of_the_old_file_panics() {
+fn dup3_opens_the_new_descriptor_though_the_hook_of_the_old_file_panics() {
     let ledger = Ledger::take_turn(2);
     let files = table(&ledger, |number| number == 1);
-    assert_eq!(number_of_panic(|| files.dup3(0, 1, NONE)), 1);
+    assert_eq!(number_of_panic(|| drop(files.dup3(0, 1, NONE))), 1);
     assert_eq!(files.get(1).expect("open").number, 0);
     drop(files);
     ledger.assert_all_ended();
@@ -208,10 +214,13 @@ fn a_revocation_goes_on_though_it_drops_a_last_reference_whose_hook_panics() {
     let superblock = SuperBlock::new().expect("there is memory");
     let open: Mutex<Vec<_>> = Mutex::default();
     for number in 0..3 {
-        let file = superblock.file(ledger.probe(number), Access::Read, |probe, end| {
-            probe.release();
-            assert_eq!(end, End::Revoked, "the last reference has gone");
-        });
+        let file = FileRef::builder(ledger.probe(number))
+            .on(&superblock, Access::Read)
+            .on_release(|probe, end| {
+                probe.release();
+                assert_eq!(end, ReleaseReason::Revoked, "the last reference has gone");
+            })
+            .try_build();
         open.lock()
             .expect("no panic")
             .push(file.expect("there is memory"));
@@ -465,7 +474,7 @@ mod contained {
         let superblock = SuperBlock::new().expect("there is memory");
         let files = on_superblock(&ledger, &superblock, |_| true);
         superblock.unmount_lazily(|| panic!("gone")).expect("once");
-        assert_eq!(number_of_panic(|| files.close(0).expect("open")), 0);
+        assert_eq!(number_of_panic(|| drop(files.close(0).expect("open"))), 0);
         assert_eq!((superblock.open_files(), ledger.contained()), (0, 1));
         ledger.assert_all_ended();
     }
@@ -579,7 +588,9 @@ mod contained {
                 let _ = &owned;
                 loud.0.release();
             };
-            let file = FileRef::with_release(Loud(ledger.probe(number)), hook);
+            let file = FileRef::builder(Loud(ledger.probe(number)))
+                .on_release(move |object, _| hook(object))
+                .build();
             files.open(file, NONE).expect("there is room");
         }
         drop(files);

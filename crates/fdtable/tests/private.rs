@@ -77,7 +77,11 @@ fn a_full_table_answers_emfile_and_drops_the_file() {
     let open = |number| {
         let released = released.clone();
         let release = move |number: &i32| _ = released.send(*number);
-        files.open(FileRef::with_release(number, release))
+        files.open(
+            FileRef::builder(number)
+                .on_release(move |object, _| release(object))
+                .build(),
+        )
     };
     let fds: Vec<PrivateFd> = (0..40)
         .map(|number| open(number).expect("there is room"))
@@ -150,18 +154,20 @@ fn a_hook_runs_inside_close_and_may_use_the_table() {
         files: Arc::downgrade(&files),
         released,
     };
-    let file = FileRef::with_release(caller(Some(released)), |caller| {
-        let files = caller.files.upgrade().expect("it is there");
-        assert_eq!(files.open_count(), 0, "the place is free already");
-        let another = Caller {
-            files: caller.files.clone(),
-            released: None,
-        };
-        let fd = files.open(FileRef::new(another)).expect("there is room");
-        drop(files.close(fd).expect("it is open"));
-        let heard = caller.released.as_ref().expect("told to tell");
-        heard.send(thread::current().id()).expect("the test hears");
-    });
+    let file = FileRef::builder(caller(Some(released)))
+        .on_release(|caller, _| {
+            let files = caller.files.upgrade().expect("it is there");
+            assert_eq!(files.open_count(), 0, "the place is free already");
+            let another = Caller {
+                files: caller.files.clone(),
+                released: None,
+            };
+            let fd = files.open(FileRef::new(another)).expect("there is room");
+            drop(files.close(fd).expect("it is open"));
+            let heard = caller.released.as_ref().expect("told to tell");
+            heard.send(thread::current().id()).expect("the test hears");
+        })
+        .build();
     let fd = files.open(file).expect("there is room");
     drop(files.close(fd).expect("it is open"));
     assert!(hear.try_iter().eq([thread::current().id()]));
@@ -171,7 +177,7 @@ fn a_hook_runs_inside_close_and_may_use_the_table() {
 fn a_table_of_trait_objects_shows_what_it_has() {
     let files: PrivateFiles<dyn std::fmt::Debug + Send + Sync> = PrivateFiles::default();
     let fd = files
-        .open(FileRef::coerced("file", |file| file))
+        .open(FileRef::new_dyn("file", |file| file))
         .expect("there is room");
     assert_eq!(format!("{files:?}"), format!("{{{fd:?}: \"file\"}}"));
     assert!(files.iter().eq([fd]));

@@ -40,7 +40,9 @@ fn check(drop_it: impl FnOnce(Arc<Files<Caller>>) + Send + 'static) {
             files: Arc::downgrade(&files),
             released,
         };
-        let file = FileRef::with_release(caller, Caller::use_table);
+        let file = FileRef::builder(caller)
+            .on_release(|object, _| Caller::use_table(object))
+            .build();
         files.open(file, FdFlags::CLOEXEC).expect("there is room");
         drop_it(files);
         // The hook has run when the call returns, and not twice.

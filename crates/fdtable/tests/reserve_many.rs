@@ -202,7 +202,9 @@ fn nothing_is_lost_while_others_open_and_close() {
 /// A file that is counted when it is released.
 fn counted(released: &Arc<AtomicUsize>) -> FileRef<u32> {
     let released = Arc::clone(released);
-    FileRef::with_release(0, move |_| _ = released.fetch_add(1, Relaxed))
+    FileRef::builder(0)
+        .on_release(move |_, _| _ = released.fetch_add(1, Relaxed))
+        .build()
 }
 
 #[test]

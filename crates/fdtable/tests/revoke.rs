@@ -2,12 +2,15 @@
 
 use std::sync::{Arc, Mutex};
 
-use fdtable::{End, Error, FdFlags, FileRef, Files, PrivateFiles, rcu};
+use fdtable::{Error, FdFlags, FileRef, Files, PrivateFiles, ReleaseReason, rcu};
 
 /// A file that notes its ends.
-fn noted(ends: &Arc<Mutex<Vec<End>>>) -> FileRef<&'static str> {
+fn noted(ends: &Arc<Mutex<Vec<ReleaseReason>>>) -> FileRef<&'static str> {
     let ends = Arc::clone(ends);
-    FileRef::try_with_ends("line", move |_, end| ends.lock().unwrap().push(end)).unwrap()
+    FileRef::builder("line")
+        .on_release(move |_, end| ends.lock().unwrap().push(end))
+        .try_build()
+        .unwrap()
 }
 
 #[test]
@@ -41,7 +44,7 @@ fn a_revoked_descriptor_is_duplicated_inherited_and_closed_as_any() {
     assert_eq!(files.get(fd).unwrap_err(), Error::BadFd);
     drop(files.close(copy).unwrap());
     assert!(FileRef::is_revoked(&child.close(copy).unwrap().into_file()));
-    assert_eq!(*ends.lock().unwrap(), [End::Revoked]);
+    assert_eq!(*ends.lock().unwrap(), [ReleaseReason::Revoked]);
 }
 
 #[test]
@@ -69,7 +72,7 @@ fn of_all_who_revoke_and_close_at_once_one_ends_the_file() {
             scope.spawn(|| files.close(fd));
         });
         drop((file, other));
-        assert_eq!(*ends.lock().unwrap(), [End::Revoked]);
+        assert_eq!(*ends.lock().unwrap(), [ReleaseReason::Revoked]);
     }
 }
 

@@ -5,7 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Condvar, Mutex, mpsc};
 
-use fdtable::{Access, End, Error, FdFlags, FileRef, Files, SuperBlock, rcu};
+use fdtable::{Access, Error, FdFlags, FileRef, Files, ReleaseReason, SuperBlock, rcu};
 
 fn superblock<T>() -> SuperBlock<T> {
     SuperBlock::new().unwrap()
@@ -13,7 +13,10 @@ fn superblock<T>() -> SuperBlock<T> {
 
 /// A file of inode `inode`.
 fn open(superblock: &SuperBlock<u32>, inode: u32, access: Access) -> FileRef<u32> {
-    superblock.file(inode, access, |_, _| ()).unwrap()
+    FileRef::builder(inode)
+        .on(&superblock, access)
+        .try_build()
+        .unwrap()
 }
 
 #[test]
@@ -24,7 +27,11 @@ fn every_descriptor_in_every_table_answers_eio_after_a_revocation() {
         let ends = ends.clone();
         move |_: &u32, end| ends.lock().unwrap().push(end)
     };
-    let file = superblock.file(7, Access::Write, hook).unwrap();
+    let file = FileRef::builder(7)
+        .on(&superblock, Access::Write)
+        .on_release(hook)
+        .try_build()
+        .unwrap();
     let parent = Files::new();
     let fd = parent.open(file, FdFlags::empty()).unwrap();
     let copy = parent.dup(fd).unwrap();
@@ -32,7 +39,7 @@ fn every_descriptor_in_every_table_answers_eio_after_a_revocation() {
     let moved = child.dup_min(fd, 700, FdFlags::empty()).unwrap();
 
     assert_eq!(superblock.revoke(), Ok(1));
-    assert_eq!(*ends.lock().unwrap(), [End::Revoked]);
+    assert_eq!(*ends.lock().unwrap(), [ReleaseReason::Revoked]);
     assert_eq!((superblock.open_files(), superblock.writers()), (0, 0));
     for (files, fd) in [
         (&parent, fd),
@@ -44,7 +51,7 @@ fn every_descriptor_in_every_table_answers_eio_after_a_revocation() {
         drop(files.close(fd).unwrap());
     }
     assert_eq!(superblock.revoke(), Ok(0));
-    assert_eq!(*ends.lock().unwrap(), [End::Revoked]);
+    assert_eq!(*ends.lock().unwrap(), [ReleaseReason::Revoked]);
 }
 
 #[test]
@@ -71,12 +78,14 @@ fn sleepers_are_woken_by_a_revocation() {
     }
     let superblock = superblock();
     let hang_up = |line: &Line, end| {
-        assert_eq!(end, End::Revoked);
+        assert_eq!(end, ReleaseReason::Revoked);
         *line.hung_up.lock().unwrap() = true;
         line.changed.notify_all();
     };
-    let line = superblock
-        .file(Line::default(), Access::Read, hang_up)
+    let line = FileRef::builder(Line::default())
+        .on(&superblock, Access::Read)
+        .on_release(hang_up)
+        .try_build()
         .unwrap();
     let files = Files::new();
     let fd = files.open(line, FdFlags::empty()).unwrap();
@@ -114,7 +123,9 @@ fn a_read_only_remount_waits_for_no_writer_and_lets_none_in() {
     drop(child.close(fd).unwrap());
     superblock.remount_read_only().unwrap();
     assert!(superblock.is_read_only());
-    let refused = superblock.file(1, Access::Write, |_, _| ());
+    let refused = FileRef::builder(1)
+        .on(&superblock, Access::Write)
+        .try_build();
     assert_eq!(refused.unwrap_err(), Error::ReadOnly);
     drop(open(&superblock, 1, Access::Read));
     superblock.remount_read_write().unwrap();
@@ -144,7 +155,9 @@ fn an_unmount_is_refused_while_files_are_open() {
     drop(file);
     superblock.unmount().unwrap();
     superblock.unmount().unwrap();
-    let refused = superblock.file(3, Access::Read, |_, _| ());
+    let refused = FileRef::builder(3)
+        .on(&superblock, Access::Read)
+        .try_build();
     assert_eq!(refused.unwrap_err(), Error::NoDevice);
     assert_eq!(superblock.unmount_lazily(|| ()), Err(Error::NoDevice));
     assert_eq!(Error::NoDevice.errno(), 19);
@@ -183,7 +196,9 @@ fn an_unmount_by_force_leaves_nothing_open() {
         .unwrap();
     assert_eq!(superblock.unmount_by_force(), Ok(1));
     assert_eq!(files.get(fd).unwrap_err(), Error::Revoked);
-    let refused = superblock.file(3, Access::Read, |_, _| ());
+    let refused = FileRef::builder(3)
+        .on(&superblock, Access::Read)
+        .try_build();
     assert_eq!(refused.unwrap_err(), Error::NoDevice);
     assert_eq!(superblock.unmount_by_force(), Ok(0));
 }
@@ -211,8 +226,9 @@ fn a_dyn_file_is_found_by_its_superblock() {
         }
     }
     let superblock: SuperBlock<dyn Device> = SuperBlock::new().unwrap();
-    let file = superblock
-        .coerced(9_u32, Access::Read, |device| device, |_, _| ())
+    let file = FileRef::builder(9_u32)
+        .on(&superblock, Access::Read)
+        .try_build_dyn(|device| device)
         .unwrap();
     let found = superblock.snapshot().unwrap();
     assert_eq!(found[0].number(), 9);
@@ -266,8 +282,10 @@ fn snapshot_iteration_revocation_and_closes_at_once_leak_nothing() {
                             };
                             alive.fetch_add(1, SeqCst);
                             opened.fetch_add(1, SeqCst);
-                            let file = superblock
-                                .file(probe, Access::Write, |probe, _| probe.end())
+                            let file = FileRef::builder(probe)
+                                .on(&superblock, Access::Write)
+                                .on_release(|probe, _| probe.end())
+                                .try_build()
                                 .unwrap();
                             let _ = files.open(file, FdFlags::empty());
                         }
@@ -342,7 +360,11 @@ fn a_hook_that_panics_does_not_end_a_revocation() {
     let files: Vec<_> = (0..10)
         .map(|number| {
             let hook = |number: &u32, _| assert_ne!(*number, 5, "on purpose");
-            superblock.file(number, Access::Write, hook).unwrap()
+            FileRef::builder(number)
+                .on(&superblock, Access::Write)
+                .on_release(hook)
+                .try_build()
+                .unwrap()
         })
         .collect();
     let _ = catch_unwind(AssertUnwindSafe(|| superblock.unmount_by_force()));
@@ -369,7 +391,10 @@ fn one_list_counts_closes_on_other_processors_too() {
     assert!(cpus.len() > 1, "the machine has one CPU");
     let superblock = SuperBlock::with_one_list().unwrap();
     pin(cpus[0]);
-    let file = superblock.file(1, Access::Read, |_, _| ()).unwrap();
+    let file = FileRef::builder(1)
+        .on(&superblock, Access::Read)
+        .try_build()
+        .unwrap();
     pin(cpus[1]);
     drop(file);
     sched_setaffinity(Pid::from_raw(0), &allowed).unwrap();
@@ -393,10 +418,16 @@ fn hooks_that_re_enter_the_superblock_do_not_wait_for_themselves() {
                 let _ = superblock.unmount();
                 let _ = superblock.remount_read_only();
                 let _ = superblock.want_write().map(drop);
-                let _ = superblock.file(99, Access::Read, |_, _| ());
+                let _ = FileRef::builder(99)
+                    .on(&superblock, Access::Read)
+                    .try_build();
                 superblock.revoke_where(|number| number % 3 == 0).unwrap();
             };
-            superblock.file(number, Access::Write, hook).unwrap()
+            FileRef::builder(number)
+                .on(&superblock, Access::Write)
+                .on_release(hook)
+                .try_build()
+                .unwrap()
         })
         .collect();
     superblock.revoke().unwrap();

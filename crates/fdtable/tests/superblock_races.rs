@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 
 use fdtable::listing::{Describe, Description};
-use fdtable::{Access, End, FdFlags, FileRef, Files, PrivateFiles, SuperBlock, rcu};
+use fdtable::{Access, FdFlags, FileRef, Files, PrivateFiles, ReleaseReason, SuperBlock, rcu};
 
 const ALIVE: u64 = 0xA11F_E000_A11F_E000;
 
@@ -51,12 +51,12 @@ fn open(
         other: Mutex::new(other),
     };
     let weak = Arc::downgrade(superblock);
-    let hook = move |probe: &Probe, end: End| {
+    let hook = move |probe: &Probe, end: ReleaseReason| {
         probe.look();
         assert_eq!(probe.ends.fetch_add(1, SeqCst), 0);
         probe.counts[0].fetch_add(1, SeqCst);
         drop(probe.other.lock().unwrap().take());
-        if end == End::Revoked
+        if end == ReleaseReason::Revoked
             && fastrand::u8(..4) == 0
             && let Some(superblock) = weak.upgrade()
         {
@@ -65,16 +65,17 @@ fn open(
             }
         }
     };
-    superblock
-        .file(
-            probe,
+    FileRef::builder(probe)
+        .on(
+            &superblock,
             if fastrand::bool() {
                 Access::Write
             } else {
                 Access::Read
             },
-            hook,
         )
+        .on_release(hook)
+        .try_build()
         .ok()
 }
 

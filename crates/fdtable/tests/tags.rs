@@ -219,7 +219,9 @@ fn a_refused_close_releases_nothing_and_the_right_one_at_once() {
     let released = Arc::new(AtomicUsize::new(0));
     let files = Files::new();
     let count = Arc::clone(&released);
-    let file = FileRef::with_release((), move |()| _ = count.fetch_add(1, Relaxed));
+    let file = FileRef::builder(())
+        .on_release(move |(), _| _ = count.fetch_add(1, Relaxed))
+        .build();
     let fd = files.open(file, NONE).expect("there is room");
     files.exchange_tag(fd, 0, TAG).expect("it is open");
     assert_eq!(files.close(fd).map(drop), Err(Error::NotOwner));

@@ -17,7 +17,9 @@ fn view() -> (Arc<Files<u32>>, Arc<AtomicUsize>) {
     let released = Arc::new(AtomicUsize::new(0));
     let count = Arc::clone(&released);
     let files = Files::new();
-    let file = FileRef::with_release(7, move |_| _ = count.fetch_add(1, Relaxed));
+    let file = FileRef::builder(7)
+        .on_release(move |_, _| _ = count.fetch_add(1, Relaxed))
+        .build();
     for _ in 0..200 {
         files.open(file.clone(), NONE).expect("there is room");
     }

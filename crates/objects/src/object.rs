@@ -161,6 +161,21 @@ impl<T: ?Sized + 'static> Ref<T> {
         }
     }
 
+    /// As [`coerced`](Self::coerced).
+    ///
+    /// # Errors
+    /// [`OutOfMemory`]; the value is dropped.
+    pub fn try_coerced<S: Send + Sync + 'static>(
+        value: S,
+        coerce: fn(&S) -> &T,
+    ) -> Result<Self, OutOfMemory> {
+        const { assert_unsized::<T>() };
+        Ok(Self {
+            anchor: make((), value, coerce, NoHook)?,
+            owns: PhantomData,
+        })
+    }
+
     /// As [`coerced`](Self::coerced), with a release hook. Allocates.
     #[must_use]
     pub fn coerced_with_release<S, H>(value: S, coerce: fn(&S) -> &T, hook: H) -> Self

@@ -163,7 +163,9 @@ impl fdt_table {
             callbacks: self.callbacks,
             is_released: Cell::new(false),
         };
-        Ok(FileRef::try_with_release(object, Object::release)?)
+        Ok(FileRef::builder(object)
+            .on_release(|object, _| Object::release(object))
+            .try_build()?)
     }
 }
 

@@ -6,7 +6,7 @@ use std::io::{IoSlice, IoSliceMut};
 use std::sync::Arc;
 
 use fdtable::listing::{Describe, Description};
-use fdtable::{Access, End, FileRef};
+use fdtable::{Access, FileRef, ReleaseReason};
 
 use crate::event::{Events, FileId, Pollee};
 use crate::fs::locks::LockSet;
@@ -332,7 +332,9 @@ pub trait Object: Any + Send + Sync {
 /// # Errors
 /// `ENOMEM`; the object is dropped.
 pub fn file<O: Object>(object: O) -> Result<FileRef<dyn Object>, Errno> {
-    Ok(FileRef::try_coerced_with_ends(object, as_dyn, end)?)
+    Ok(FileRef::builder(object)
+        .on_release(end)
+        .try_build_dyn(as_dyn)?)
 }
 
 /// Coerces an object to the type that the tables hold.
@@ -341,9 +343,9 @@ pub(crate) fn as_dyn<O: Object>(object: &O) -> &(dyn Object + 'static) {
 }
 
 /// Runs the hook of an object for the way in which it ended.
-pub(crate) fn end<O: Object>(object: &O, end: End) {
+pub(crate) fn end<O: Object>(object: &O, end: ReleaseReason) {
     match end {
-        End::Released => {
+        ReleaseReason::Released => {
             object.release();
             if let Some(locks) = object.locks() {
                 locks.release(FileId::of(object));
@@ -351,7 +353,7 @@ pub(crate) fn end<O: Object>(object: &O, end: End) {
             object.forget();
         }
         // Watchers stay registered: they see the end as an error.
-        End::Revoked => {
+        ReleaseReason::Revoked => {
             object.revoke();
             if let Some(locks) = object.locks() {
                 locks.revoke(FileId::of(object));

@@ -118,7 +118,9 @@ impl<T: Send + Sync + 'static> NewFile<T, T> for Files<T> {
 
 impl<O: Object> NewFile<dyn Object, O> for Files<dyn Object> {
     fn new_file(value: O) -> FileRef<dyn Object> {
-        FileRef::coerced_with_release(value, |value| value, O::release)
+        FileRef::builder(value)
+            .on_release(|object, _| O::release(object))
+            .build_dyn(|value| value)
     }
 }
 

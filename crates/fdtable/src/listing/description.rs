@@ -25,7 +25,7 @@ use crate::Access;
 /// }
 ///
 /// let files: Files<dyn Device> = Files::new();
-/// files.open(FileRef::coerced(Null, |null| null), FdFlags::empty())?;
+/// files.open(FileRef::new_dyn(Null, |null| null), FdFlags::empty())?;
 /// assert_eq!(files.list()?.rows()[0].description.name, "/dev/null");
 /// # Ok::<(), fdtable::Error>(())
 /// ```

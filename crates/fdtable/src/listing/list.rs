@@ -72,7 +72,7 @@ impl<T: ?Sized + Describe> SuperBlock<T> {
     ///
     /// let superblock = SuperBlock::new()?;
     /// let files = Files::new();
-    /// files.open(superblock.file(Log, Access::Write, |_, _| ())?, FdFlags::empty())?;
+    /// files.open(FileRef::builder(Log).on(&superblock, Access::Write).try_build()?, FdFlags::empty())?;
     /// assert_eq!(superblock.unmount(), Err(Error::Busy));
     /// let leaked = superblock.list()?;
     /// assert_eq!(leaked.rows()[0].owner(), Some("pid 7 (syslogd)"));

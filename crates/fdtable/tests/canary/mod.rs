@@ -40,7 +40,9 @@ impl Flock {
             stage: AtomicU64::new(ALIVE),
             flock: self.clone(),
         };
-        FileRef::with_release(canary, Canary::release)
+        FileRef::builder(canary)
+            .on_release(|object, _| Canary::release(object))
+            .build()
     }
 
     fn note(&self, fault: &'static str) {

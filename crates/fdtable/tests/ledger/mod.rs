@@ -72,7 +72,9 @@ impl Maker {
     pub(crate) fn object(&mut self) -> FileRef<Object> {
         let (number, ledger) = self.next();
         let object = Object { number, ledger };
-        FileRef::with_release(object, |object| object.ledger.note_release(object.number))
+        FileRef::builder(object)
+            .on_release(|object, _| object.ledger.note_release(object.number))
+            .build()
     }
 
     pub(crate) fn token(&mut self) -> Arc<Token> {

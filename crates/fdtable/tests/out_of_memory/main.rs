@@ -216,7 +216,12 @@ impl Play {
         };
         self.made += 1;
         let release = |object: &Object| _ = object.ends.released.fetch_add(1, Relaxed);
-        (FileRef::with_release(object, release), number)
+        (
+            FileRef::builder(object)
+                .on_release(move |object, _| release(object))
+                .build(),
+            number,
+        )
     }
 
     /// Makes calls with memory.
@@ -329,7 +334,11 @@ fn a_child_that_could_not_be_made_leaves_no_reference() {
 fn a_superblock_that_could_not_be_listed_is_as_it_was() {
     begin_rcu();
     let superblock = SuperBlock::new().expect("there is memory");
-    let make = |_| superblock.file(Pipe, Access::Write, |_, _| ());
+    let make = |_| {
+        FileRef::builder(Pipe)
+            .on(&superblock, Access::Write)
+            .try_build()
+    };
     let files: Vec<FileRef<Pipe>> = (0..100).map(make).collect::<Result<_, _>>().unwrap();
     let list = |after| under(Plan::AllFail(after), || superblock.list().map(rows));
     let failures = (0..).take_while(|&after| list(after) == (Err(Error::NoMemory), 1));

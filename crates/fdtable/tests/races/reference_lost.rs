@@ -14,9 +14,11 @@ fn every_copy_is_counted() {
     use crate::{NONE, listed};
 
     let files = Files::new();
-    let held = FileRef::with_release(AtomicUsize::new(0), |releases| {
-        releases.fetch_add(1, Relaxed);
-    });
+    let held = FileRef::builder(AtomicUsize::new(0))
+        .on_release(|releases, _| {
+            releases.fetch_add(1, Relaxed);
+        })
+        .build();
     // Enough that lost references do not end the file before the final check.
     let spare = vec![held.clone(); 100_000];
     for _ in 0..3 {

@@ -310,7 +310,10 @@ impl Opening<'_> {
         };
         let changes = self.kind == FileKind::Regular && object.status().can_write();
         let access = if changes { Access::Write } else { Access::Read };
-        Ok(superblock.coerced(object, access, as_dyn, end)?)
+        Ok(FileRef::builder(object)
+            .on(superblock, access)
+            .on_release(end)
+            .try_build_dyn(as_dyn)?)
     }
 
     /// Takes write access to the file system, for as long as the returned value lives.

@@ -263,8 +263,10 @@ impl Ours {
         let hook = |plain: &Plain, _| {
             black_box(plain.0);
         };
-        self.superblock
-            .coerced(plain, Access::Read, as_object, hook)
+        FileRef::builder(plain)
+            .on(&self.superblock, Access::Read)
+            .on_release(hook)
+            .try_build_dyn(as_object)
     }
 
     fn open_any(&self, file: File) -> Result<Fd, Error> {

@@ -315,7 +315,10 @@ impl Table for Ours {
         let hook = |object: &Padded, _| {
             black_box(object.value);
         };
-        let file = self.superblock.file(Padded::new(7), Access::Read, hook)?;
+        let file = FileRef::builder(Padded::new(7))
+            .on(&self.superblock, Access::Read)
+            .on_release(hook)
+            .try_build()?;
         let fd = self.files.open_any(file, FdFlags::empty())?;
         Ok(fd.raw() as u64)
     }

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use anyhow::Context;
-use fdtable::{Access, End, FileRef, SuperBlock};
+use fdtable::{Access, FileRef, ReleaseReason, SuperBlock};
 use fdtable_vfs::MemFs;
 
 pub(super) const PER_CPU: &str = "fdtable, a list for each CPU";
@@ -78,14 +78,18 @@ pub(super) struct File {
 }
 
 /// Represents the release hook of a file, for any list.
-fn end(_file: &File, _end: End) {}
+fn end(_file: &File, _end: ReleaseReason) {}
 
 impl FileList for SuperBlock<File> {
     type File = File;
 
     #[inline]
     fn open(&self) -> Option<FileRef<File>> {
-        self.file(File::default(), Access::Write, end).ok()
+        FileRef::builder(File::default())
+            .on(self, Access::Write)
+            .on_release(end)
+            .try_build()
+            .ok()
     }
 }
 
@@ -97,7 +101,10 @@ impl FileList for NoList {
 
     #[inline]
     fn open(&self) -> Option<FileRef<File>> {
-        FileRef::try_with_ends(File::default(), end).ok()
+        FileRef::builder(File::default())
+            .on_release(end)
+            .try_build()
+            .ok()
     }
 }
 
@@ -142,9 +149,11 @@ impl FileList for MutexSlab {
 
     #[inline]
     fn open(&self) -> Option<FileRef<Keyed>> {
-        let file = FileRef::try_with_ends(Keyed::default(), |file, _| {
-            ADDRESSES.0.lock().try_remove(file.key());
-        });
+        let file = FileRef::builder(Keyed::default())
+            .on_release(|file, _| {
+                ADDRESSES.0.lock().try_remove(file.key());
+            })
+            .try_build();
         let file = file.ok()?;
         let address = Keyed::address(&file);
         let key = ADDRESSES.0.lock().insert(address);
@@ -160,12 +169,14 @@ impl FileList for StdMutexSlab {
 
     #[inline]
     fn open(&self) -> Option<FileRef<Keyed>> {
-        let file = FileRef::try_with_ends(Keyed::default(), |file, _| {
-            // No thread panics while it holds the lock.
-            if let Ok(mut addresses) = STD_ADDRESSES.0.lock() {
-                addresses.try_remove(file.key());
-            }
-        });
+        let file = FileRef::builder(Keyed::default())
+            .on_release(|file, _| {
+                // No thread panics while it holds the lock.
+                if let Ok(mut addresses) = STD_ADDRESSES.0.lock() {
+                    addresses.try_remove(file.key());
+                }
+            })
+            .try_build();
         let file = file.ok()?;
         let address = Keyed::address(&file);
         let key = STD_ADDRESSES.0.lock().ok()?.insert(address);
