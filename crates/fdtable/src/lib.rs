@@ -13,7 +13,7 @@
 //! let file = files.get(fd)?;
 //! // Borrowed: no reference, no atomic write, for work that does not block.
 //! let section = rcu::read_lock();
-//! assert_eq!(files.borrow(copy, &section)?.len(), 4);
+//! assert_eq!(files.get_rcu(copy, &section)?.len(), 4);
 //! drop(section);
 //!
 //! files.close_on_exec(drop)?;

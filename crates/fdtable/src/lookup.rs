@@ -49,7 +49,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     /// let files = Files::new();
     /// let fd = files.open(FileRef::new(vec![1, 2, 3]), FdFlags::empty())?;
     /// let section = rcu::read_lock();
-    /// let file = files.borrow(fd, &section)?;
+    /// let file = files.get_rcu(fd, &section)?;
     /// drop(files.close(fd)?);
     /// assert_eq!(file.len(), 3, "closed, and still here");
     /// assert!(file.upgrade().is_none(), "released, so it cannot be kept");
@@ -61,7 +61,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     #[doc(alias = "fdget")]
     #[doc(alias = "fcheck")]
     #[inline]
-    pub fn borrow<'g>(
+    pub fn get_rcu<'g>(
         &self,
         fd: impl FdArg,
         guard: &'g Guard<'_>,
@@ -95,8 +95,8 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     /// files.open(FileRef::new("out"), FdFlags::empty())?;
     /// let section = rcu::read_lock();
     /// let block = files.block(0, &section);
-    /// assert_eq!((*block.borrow(0)?, *block.borrow(1)?), ("in", "out"));
-    /// assert_eq!(block.borrow(2).err(), Some(Error::BadFd));
+    /// assert_eq!((*block.get_rcu(0)?, *block.get_rcu(1)?), ("in", "out"));
+    /// assert_eq!(block.get_rcu(2).err(), Some(Error::BadFd));
     /// assert!(block.contains(63) && !block.contains(64));
     /// # Ok::<(), Error>(())
     /// ```
@@ -120,14 +120,14 @@ impl<'g, T: ?Sized + Send + Sync> Block<'g, T> {
         self.bit_of(fd.to_raw()).is_some()
     }
 
-    /// Finds the file of a descriptor, as [`Files::borrow`] does. Changes since the block was found
+    /// Finds the file of a descriptor, as [`Files::get_rcu`] does. Changes since the block was found
     /// may be seen or not. Takes no lock, neither blocks nor allocates.
     ///
     /// # Errors
     /// - [`Error::BadFd`] (EBADF) if the descriptor is not open, or not in the block.
     /// - [`Error::Revoked`] (EIO) if the file was [revoked](crate::FileRef::revoke).
     #[inline]
-    pub fn borrow(&self, fd: impl FdArg) -> Result<BorrowedFile<'g, T>, Error> {
+    pub fn get_rcu(&self, fd: impl FdArg) -> Result<BorrowedFile<'g, T>, Error> {
         let bit = self.bit_of(fd.to_raw());
         let found = bit.and_then(|bit| self.leaf.as_ref()?.borrow(bit));
         let Some(file) = found else {
@@ -174,9 +174,9 @@ mod tests {
                     fd >> 6 == of >> 6,
                     "{fd} in that of {of}"
                 );
-                let expected = files.borrow(fd, &section).map(|file| *file);
+                let expected = files.get_rcu(fd, &section).map(|file| *file);
                 let expected = expected.ok().filter(|_| fd >> 6 == of >> 6);
-                let found = block.borrow(fd).map(|file| *file);
+                let found = block.get_rcu(fd).map(|file| *file);
                 assert_eq!(found, expected.ok_or(Error::BadFd), "{fd} in that of {of}");
             }
         }
@@ -188,8 +188,8 @@ mod tests {
         FileRef::revoke(&files.get(100).expect("open"));
         let section = rcu::read_lock();
         let block = files.block(64, &section);
-        assert_eq!(block.borrow(100).err(), Some(Error::Revoked));
-        assert!(block.borrow(101).is_ok());
+        assert_eq!(block.get_rcu(100).err(), Some(Error::Revoked));
+        assert!(block.get_rcu(101).is_ok());
     }
 
     #[test]
@@ -197,11 +197,11 @@ mod tests {
         let files = table();
         let section = rcu::read_lock();
         let block = files.block(64, &section);
-        let file = block.borrow(70).expect("open");
+        let file = block.get_rcu(70).expect("open");
         files.close_range(64, 127, drop).expect("there is memory");
         assert_eq!(*file, 70);
         assert_eq!(
-            files.block(64, &section).borrow(70).err(),
+            files.block(64, &section).get_rcu(70).err(),
             Some(Error::BadFd)
         );
     }

@@ -150,7 +150,7 @@ fn get(files: &Files<Object>, fd: RawFd) -> Result<usize, Error> {
 /// Borrows a file and reads it; returns which one it is.
 fn borrow(files: &Files<Object>, fd: RawFd) -> Result<usize, Error> {
     let section = rcu::read_lock();
-    let file = files.borrow(fd, &section)?;
+    let file = files.get_rcu(fd, &section)?;
     file.look_inside_section();
     Ok(file.number)
 }
@@ -206,7 +206,7 @@ fn an_upgrade_meets_a_close() {
         let upgrader = spawn(&files, |files| {
             let section = rcu::read_lock();
             let file = files
-                .borrow(0, &section)
+                .get_rcu(0, &section)
                 .ok()
                 .and_then(|file| file.upgrade());
             drop(section);
@@ -440,7 +440,7 @@ fn a_look_into_a_block_meets_its_close() {
             let section = rcu::read_lock();
             let block = files.block(4, &section);
             for fd in [4, 5] {
-                if let Ok(file) = block.borrow(fd) {
+                if let Ok(file) = block.get_rcu(fd) {
                     file.look_inside_section();
                 }
             }

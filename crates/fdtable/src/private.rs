@@ -183,10 +183,10 @@ impl<T: ?Sized + Send + Sync> PrivateFiles<T> {
     /// let files = PrivateFiles::new();
     /// let fd = files.open(FileRef::new(vec![1, 2, 3]))?;
     /// let section = rcu::read_lock();
-    /// let file = files.borrow(fd, &section)?;
+    /// let file = files.get_rcu(fd, &section)?;
     /// drop(files.close(fd)?);
     /// assert_eq!(file.len(), 3, "closed, and still here");
-    /// assert!(files.borrow(fd, &section).is_err(), "but not found any more");
+    /// assert!(files.get_rcu(fd, &section).is_err(), "but not found any more");
     /// # Ok::<(), fdtable::Error>(())
     /// ```
     ///
@@ -194,7 +194,7 @@ impl<T: ?Sized + Send + Sync> PrivateFiles<T> {
     /// [`Error::BadFd`] (EBADF) and [`Error::Revoked`] (EIO) as for [`get`](Self::get).
     #[doc(alias = "fdget")]
     #[inline]
-    pub fn borrow<'g>(
+    pub fn get_rcu<'g>(
         &self,
         fd: PrivateFd,
         guard: &'g Guard<'_>,

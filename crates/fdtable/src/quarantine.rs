@@ -33,7 +33,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     /// let fd = files.open(FileRef::new("a"), FdFlags::empty())?;
     /// drop(files.close(fd)?);
     /// let other = files.open(FileRef::new("b"), FdFlags::empty())?;
-    /// assert_eq!(files.close(fd), Err(Error::BadFd), "and not the other one's file");
+    /// assert_eq!(files.close(fd).unwrap_err(), Error::BadFd, "not the other one's file");
     /// assert_eq!((fd.raw(), other.raw()), (0, 1));
     /// # Ok::<(), Error>(())
     /// ```

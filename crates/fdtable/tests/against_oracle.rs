@@ -498,7 +498,7 @@ fn next_open(of: &Process, from: RawFd) -> Verdict {
 
 fn close_borrowed(of: &Process, fd: RawFd) -> Verdict {
     let section = rcu::read_lock();
-    let borrowed = of.files.borrow(fd, &section);
+    let borrowed = of.files.get_rcu(fd, &section);
     let token = of.oracle().take(fd);
     prop_assert_eq!(
         answer(of.files.close(fd).map(|_| 0)),

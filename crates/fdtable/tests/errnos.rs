@@ -84,7 +84,7 @@ fn open(files: &Files<()>) -> Result<(), Error> {
 
 fn borrow(files: &Files<()>, fd: RawFd) -> Result<(), Error> {
     let section = rcu::read_lock();
-    files.borrow(fd, &section).map(drop)
+    files.get_rcu(fd, &section).map(drop)
 }
 
 /// The calls that need an open descriptor, with a parameter for it.

@@ -431,7 +431,7 @@ fn a_lookup_in_the_one_table_goes_on_when_the_other_closes() {
     let mut parent = Process::with(200, &mut made);
     let child = parent.fork();
     let section = fdtable::rcu::read_lock();
-    let borrowed = child.files.borrow(150, &section).expect("it is open");
+    let borrowed = child.files.get_rcu(150, &section).expect("it is open");
     parent.close_range(0, RawFd::MAX);
     assert_eq!(*borrowed, 150);
     let file = borrowed.upgrade().expect("the child has it");

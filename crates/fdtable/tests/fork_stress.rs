@@ -131,7 +131,7 @@ fn children_change_what_they_share_while_the_parent_does_too() {
             _ => drop(files.reserve(NONE).expect("there is room")),
         }
         let section = rcu::read_lock();
-        if let Ok(file) = files.borrow(number, &section) {
+        if let Ok(file) = files.get_rcu(number, &section) {
             look_at_borrowed(file);
         }
     };

@@ -32,7 +32,7 @@ fn look_up(files: &Files<&str>, open: &AtomicI32, seed: u64) {
                 assert_eq!(*file, "one for all");
                 let section = rcu::read_lock();
                 assert!(
-                    files.borrow(number, &section).is_ok(),
+                    files.get_rcu(number, &section).is_ok(),
                     "{number} of {count}"
                 );
                 assert_eq!(files.fd_flags(number), Ok(NONE), "{number} of {count}");

@@ -21,7 +21,7 @@ fn a_closed_descriptor_is_void_for_good() {
         for &void in &void {
             assert_eq!(files.get(void).err(), Some(Error::BadFd));
             assert_eq!(
-                files.borrow(void, &rcu::read_lock()).err(),
+                files.get_rcu(void, &rcu::read_lock()).err(),
                 Some(Error::BadFd)
             );
             assert_eq!(files.close(void).err(), Some(Error::BadFd));
@@ -109,7 +109,7 @@ fn every_file_is_released_and_dropped_once() {
     drop(files.close(fds[3]).expect("it is open"));
     {
         let section = rcu::read_lock();
-        let borrowed = files.borrow(fds[5], &section).expect("it is open");
+        let borrowed = files.get_rcu(fds[5], &section).expect("it is open");
         drop(files.close(fds[5]).expect("it is open"));
         look_at_borrowed(borrowed);
     }

@@ -158,7 +158,7 @@ impl Replay {
 
     fn close_borrowed(&mut self, fd: PrivateFd) -> Verdict {
         let section = rcu::read_lock();
-        let borrowed = self.files.borrow(fd, &section);
+        let borrowed = self.files.get_rcu(fd, &section);
         let token = self.open.remove(&fd.to_bits());
         prop_assert_eq!(self.files.close(fd).is_ok(), token.is_some());
         prop_assert_eq!(borrowed.is_ok(), token.is_some());

@@ -84,7 +84,7 @@ fn no_file_is_seen_too_late_and_none_is_left() {
             5 => kept.extend(files.get(board.any(rng))),
             _ => {
                 let section = rcu::read_lock();
-                if let Ok(file) = files.borrow(board.any(rng), &section) {
+                if let Ok(file) = files.get_rcu(board.any(rng), &section) {
                     look_at_borrowed(file);
                     if rng.u8(..) < 8 {
                         thread::yield_now();
@@ -136,7 +136,7 @@ fn a_descriptor_leads_to_its_own_file_or_to_none() {
         }
         _ => {
             let (fd, section) = (board.any(rng), rcu::read_lock());
-            if let Ok(file) = files.borrow(fd, &section) {
+            if let Ok(file) = files.get_rcu(fd, &section) {
                 check(fd, &file);
             }
         }

@@ -23,10 +23,13 @@ fn lookups_of_every_kind_answer_eio() {
     assert!(FileRef::revoke(&file));
     let section = rcu::read_lock();
     assert_eq!(files.get(fd).unwrap_err(), Error::Revoked);
-    assert_eq!(files.borrow(fd, &section).unwrap_err(), Error::Revoked);
+    assert_eq!(files.get_rcu(fd, &section).unwrap_err(), Error::Revoked);
     assert_eq!(files.begin_use(fd).unwrap_err(), Error::Revoked);
     assert_eq!(private.get(other).unwrap_err(), Error::Revoked);
-    assert_eq!(private.borrow(other, &section).unwrap_err(), Error::Revoked);
+    assert_eq!(
+        private.get_rcu(other, &section).unwrap_err(),
+        Error::Revoked
+    );
     assert_eq!(Error::Revoked.errno(), 5);
 }
 

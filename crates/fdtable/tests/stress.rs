@@ -137,7 +137,7 @@ fn anything(files: &Files<Canary>, flock: &Arc<Flock>, kept: &mut Kept, rng: &mu
 
 fn borrow(files: &Files<Canary>, kept: &mut Kept, rng: &mut Rng) {
     let section = rcu::read_lock();
-    let Some(file) = allow(files.borrow(number(rng), &section), &[Error::BadFd]) else {
+    let Some(file) = allow(files.get_rcu(number(rng), &section), &[Error::BadFd]) else {
         return;
     };
     look_at_borrowed(file);
@@ -261,7 +261,7 @@ fn a_number_that_dup_to_replaces_is_open_all_the_time() {
         }
         1 => {
             let section = rcu::read_lock();
-            look_at_borrowed(files.borrow(FOUGHT_FOR, &section).expect("it is open"));
+            look_at_borrowed(files.get_rcu(FOUGHT_FOR, &section).expect("it is open"));
         }
         _ => kept.keep(files.get(FOUGHT_FOR).expect("it is open")),
     });

@@ -121,7 +121,7 @@ fn everything_at_once_ends_each_file_once_and_drops_it_once() {
                                 5 => _ = files.dup2(fd, fastrand::i32(..64)),
                                 6 => {
                                     let section = rcu::read_lock();
-                                    if let Ok(file) = files.borrow(fd, &section) {
+                                    if let Ok(file) = files.get_rcu(fd, &section) {
                                         files.close(fd).ok();
                                         file.look();
                                         if let Some(file) = file.upgrade() {

@@ -549,7 +549,7 @@ pub unsafe extern "C" fn fdt_table_borrow(
     let (_, guard) = unsafe { &*section.cast::<(freezer::Entry, Guard<'_>)>() };
     // SAFETY: as the caller promises.
     let table = unsafe { table_ref(table) };
-    match table.and_then(|table| Ok(table.files.borrow(fd, guard)?)) {
+    match table.and_then(|table| Ok(table.files.get_rcu(fd, guard)?)) {
         Ok(file) => file.pointer,
         Err(errno) => {
             set_errno(errno);

@@ -143,7 +143,7 @@ fn lookups<'a>(plain: &'a PlainTable, files: &'a Files<usize>) -> anyhow::Result
             RUST,
             Box::new(move || {
                 let section = rcu::read_lock();
-                _ = black_box(files.borrow(black_box(fd), &section).is_ok());
+                _ = black_box(files.get_rcu(black_box(fd), &section).is_ok());
             }),
         ),
     ])

@@ -91,7 +91,7 @@ impl<T: ?Sized + Send + Sync + 'static> Table<T> for Files<T> {
     #[inline]
     fn with<R>(&self, fd: RawFd, f: impl FnOnce(&T) -> R) -> Result<R, Error> {
         let section = rcu::read_lock();
-        self.borrow(fd, &section).map(|file| f(&file))
+        self.get_rcu(fd, &section).map(|file| f(&file))
     }
 
     #[inline]

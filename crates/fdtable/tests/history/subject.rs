@@ -21,7 +21,7 @@ impl<T: Send + Sync> Table for Subject<'_, T> {
     fn which(&mut self, fd: RawFd) -> Answer {
         let section = rcu::read_lock();
         let owned = self.files.get(fd).map(|file| (self.number)(&file));
-        let borrowed = self.files.borrow(fd, &section);
+        let borrowed = self.files.get_rcu(fd, &section);
         let borrowed = borrowed.map(|file| (self.number)(&file));
         assert_eq!(owned, borrowed, "both lookups find the same file");
         answer(owned)

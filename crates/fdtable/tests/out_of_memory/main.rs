@@ -151,7 +151,7 @@ const SCENARIO: &[(&str, Memory, OnTable, OnOracle)] = &[
 
 fn borrow(files: &Files<Object>, _: FileRef<Object>) -> Answer<Error> {
     let section = rcu::read_lock();
-    let file = files.borrow(40_000, &section)?;
+    let file = files.get_rcu(40_000, &section)?;
     let owned = file.upgrade().ok_or(Error::BadFd)?;
     Ok(FileRef::clone(&owned).number)
 }

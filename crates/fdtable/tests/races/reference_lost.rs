@@ -40,7 +40,7 @@ fn every_copy_is_counted() {
         2 => (0..50).for_each(|_| drop(files.get(rng.i32(0..3)).ok())),
         3 => {
             let section = rcu::read_lock();
-            let found = files.borrow(rng.i32(0..3), &section);
+            let found = files.get_rcu(rng.i32(0..3), &section);
             drop(found.ok().and_then(|file| file.upgrade()));
         }
         4 => {

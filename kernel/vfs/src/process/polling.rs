@@ -95,7 +95,7 @@ impl Process {
                 if !block.contains(fd) {
                     break;
                 }
-                let events = match block.borrow(fd) {
+                let events = match block.get_rcu(fd) {
                     Ok(file) => file.events(),
                     Err(_) if fd < 0 => Events::empty(),
                     Err(error) => events_of_none(error),

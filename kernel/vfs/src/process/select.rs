@@ -154,7 +154,7 @@ impl Process {
             // A word of the sets is a leaf of the table, and is checked in one section.
             let section = rcu::read_lock();
             let block = self.files.block(first, &section);
-            ready_of(first, wanted, |fd| match block.borrow(fd) {
+            ready_of(first, wanted, |fd| match block.get_rcu(fd) {
                 Ok(file) => Ok(file.events()),
                 Err(error @ fdtable::Error::Revoked) => Ok(events_of_none(error)),
                 Err(error) => Err(error.into()),

@@ -130,7 +130,7 @@ impl Process {
         look: impl FnOnce(&dyn Object) -> R,
     ) -> Result<R, Errno> {
         let section = rcu::read_lock();
-        Ok(look(&*self.files.borrow(fd, &section)?))
+        Ok(look(&*self.files.get_rcu(fd, &section)?))
     }
 
     /// Tries a transfer inside a read-side section.
@@ -140,7 +140,7 @@ impl Process {
         transfer: impl FnOnce(&dyn Object) -> Result<usize, Errno>,
     ) -> Result<Attempt, Errno> {
         let section = rcu::read_lock();
-        let object = self.files.borrow(fd, &section)?;
+        let object = self.files.get_rcu(fd, &section)?;
         match transfer(&*object) {
             Ok(count) => Ok(Attempt::Done(count)),
             Err(Errno::EAGAIN) if !object.is_nonblocking() => {

@@ -275,14 +275,14 @@ impl Ours {
 
     fn borrow(&self, fd: RawFd) -> Result<Response, Error> {
         let section = rcu::read_lock();
-        let file = self.files().borrow(fd, &section)?;
+        let file = self.files().get_rcu(fd, &section)?;
         black_box(file.status());
         Ok(Response::Object(address(&*file)))
     }
 
     fn upgrade(&self, hand: &Hand<File, Block>, fd: RawFd) -> Result<Response, Error> {
         let section = rcu::read_lock();
-        let file = self.files().borrow(fd, &section)?.upgrade();
+        let file = self.files().get_rcu(fd, &section)?.upgrade();
         Ok(keep(hand, file.ok_or(Error::BadFd)?))
     }
 

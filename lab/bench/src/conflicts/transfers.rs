@@ -329,7 +329,7 @@ impl Table for Ours {
 
     fn borrow(&self, number: u64) -> Result<u64, Error> {
         let section = rcu::read_lock();
-        let file = self.files.borrow(number as i32, &section)?;
+        let file = self.files.get_rcu(number as i32, &section)?;
         Ok(file.value)
     }
 

@@ -145,7 +145,7 @@ fn sum_batched(table: &Files<Padded>, fds: &[RawFd]) -> u64 {
     fds.chunks(BATCH).fold(0, |sum: u64, batch| {
         let section = rcu::read_lock();
         batch.iter().fold(sum, |sum, &fd| {
-            sum.wrapping_add(table.borrow(fd, &section).map_or(0, |object| object.value))
+            sum.wrapping_add(table.get_rcu(fd, &section).map_or(0, |object| object.value))
         })
     })
 }
@@ -168,7 +168,7 @@ pub(crate) fn sum_until_quiescent(
 ) -> u64 {
     let section = reader.guard();
     let sum = fds.iter().fold(0, |sum: u64, &fd| {
-        sum.wrapping_add(table.borrow(fd, &section).map_or(0, |object| object.value))
+        sum.wrapping_add(table.get_rcu(fd, &section).map_or(0, |object| object.value))
     });
     drop(section);
     reader.quiescent();

@@ -24,7 +24,7 @@ pub(super) fn find<'g>(
     fd: RawFd,
     section: &'g Guard<'_>,
 ) -> Result<BorrowedFile<'g, dyn Object>, Errno> {
-    Ok(files.borrow(fd, section)?)
+    Ok(files.get_rcu(fd, section)?)
 }
 
 /// Takes a reference to a borrowed file, for a thread that has to wait.
