@@ -14,8 +14,6 @@ use alloc::vec::Vec;
 use fdtable_sync::fallible::OutOfMemory;
 
 use crate::files::Origin;
-#[cfg(feature = "slab")]
-use fdtable_slab::SlabArc;
 use crate::table::{Mark, WriteGuard};
 use crate::{Error, Fd, FdFlags, Files};
 
@@ -44,30 +42,36 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     #[doc(alias = "unshare")]
     pub fn fork(&self) -> Result<Self, Error> {
         let mut child = Self::new();
-        self.fork_into(&mut child)?;
+        let quarantine = self.share_with(&mut child)?;
+        child.inherit_quarantine(quarantine);
         Ok(child)
     }
 
-    /// Makes a child's table in a slab, and returns a counted pointer. The table is a copy like
-    /// that of [`fork`](Self::fork). It does not move, and allocating and freeing it is fast.
+    /// Turns `child`, a new table, into that of a child, like [`fork`](Self::fork). The table does
+    /// not move: it may be in memory of the caller's own.
     ///
     /// ```
     /// use fdtable::{FdFlags, FileRef, Files};
     ///
     /// let parent = Files::new();
     /// let fd = parent.open(FileRef::new("shared"), FdFlags::empty())?;
-    /// let child = parent.fork_in_slab()?;
-    /// let thread = child.clone();
-    /// drop(parent.close(fd)?);
-    /// assert_eq!(*thread.get(fd)?, "shared");
+    /// let mut child = Box::new(Files::new());
+    /// parent.fork_into(&mut child)?;
+    /// assert_eq!(*child.get(fd)?, "shared");
     /// # Ok::<(), fdtable::Error>(())
     /// ```
     ///
     /// # Errors
-    /// [`Error::NoMemory`] (ENOMEM) as for [`fork`](Self::fork).
-    #[cfg(feature = "slab")]
-    pub fn fork_in_slab(&self) -> Result<SlabArc<Self>, Error> {
-        SlabArc::try_new_with(Self::new(), |child| self.fork_into(child))?
+    /// [`Error::NoMemory`] (ENOMEM) as for [`fork`](Self::fork); drop `child`, which may have some
+    /// of the files.
+    ///
+    /// # Panics
+    /// If `child` is not new.
+    pub fn fork_into(&self, child: &mut Self) -> Result<(), Error> {
+        assert_eq!(child.open_count(), 0, "the child's table is new");
+        let quarantine = self.share_with(child)?;
+        child.inherit_quarantine(quarantine);
+        Ok(())
     }
 
     /// Makes a child's table like [`fork`](Self::fork), with only the descriptors for which `keep`
@@ -108,13 +112,6 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         if Arc::strong_count(this) > 1 {
             *this = Arc::new(this.fork()?);
         }
-        Ok(())
-    }
-
-    /// Turns a new table into that of a child.
-    fn fork_into(&self, child: &mut Self) -> Result<(), Error> {
-        let quarantine = self.share_with(child)?;
-        child.inherit_quarantine(quarantine);
         Ok(())
     }
 

@@ -7,11 +7,13 @@
 use std::sync::Arc;
 
 use crossbeam_utils::atomic::AtomicCell;
+use fdtable::slab::SlabArc;
+use fdtable::{Error, Files};
 
 use super::Process;
 use super::limits::FileSize;
-use crate::Errno;
 use crate::fs::locks::TableLocks;
+use crate::{Errno, Object};
 
 bitflags::bitflags! {
     /// What a new process shares with the old one, with the values of Linux.
@@ -65,7 +67,7 @@ impl Process {
         let (files, locks) = if flags.contains(CloneFlags::FILES) {
             (self.files.clone(), Arc::clone(&self.group.locks))
         } else {
-            (self.files.fork_in_slab()?, Arc::new(TableLocks::new()))
+            (fork(&self.files)?, Arc::new(TableLocks::new()))
         };
         let context = if flags.contains(CloneFlags::FS) {
             Arc::clone(&self.context)
@@ -93,7 +95,7 @@ impl Process {
     pub fn unshare(&mut self, flags: CloneFlags) -> Result<(), Errno> {
         check(flags)?;
         if flags.contains(CloneFlags::FILES) && self.shares_files() {
-            self.files = self.files.fork_in_slab()?;
+            self.files = fork(&self.files)?;
             self.group = Arc::new(ThreadGroup {
                 id: AtomicCell::new(self.id()),
                 locks: Arc::new(TableLocks::new()),
@@ -124,6 +126,11 @@ impl Process {
     pub(super) fn shares_files(&self) -> bool {
         Arc::strong_count(&self.group.locks) > 1
     }
+}
+
+/// Forks a table, in a slab: it does not move, and allocating and freeing it is fast.
+fn fork(files: &Files<dyn Object>) -> Result<SlabArc<Files<dyn Object>>, Error> {
+    SlabArc::try_new_with(Files::new(), |child| files.fork_into(child))?
 }
 
 fn check(flags: CloneFlags) -> Result<(), Errno> {
