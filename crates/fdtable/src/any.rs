@@ -28,6 +28,7 @@ use crate::open::Budget;
 use crate::table::{LeafGuard, LockMode, WriteGuard, take};
 use crate::{Error, Fd, FdFlags, FileRef, Files};
 
+/// # Any free descriptor
 impl<T: ?Sized + Send + Sync> Files<T> {
     /// Opens `file` at any free descriptor, not necessarily the lowest one that POSIX requires.
     /// Calls on different CPUs share no cache line: each CPU takes descriptors of its own leaf of

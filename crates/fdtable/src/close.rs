@@ -17,6 +17,7 @@ use crate::table::{LeafGuard, Mark, index_of, place_of};
 use crate::tag::check_tag;
 use crate::{Error, FdArg, FileRef, Files, RawFd};
 
+/// # Closing
 impl<T: ?Sized + Send + Sync> Files<T> {
     /// Closes a descriptor, and returns its file. The descriptor is free at once, and another open
     /// can take it. Dropping the returned value drops the table's reference; if it is the last one,

@@ -22,6 +22,7 @@ use crate::table::{Leaf, LeafMeta, Mark, WriteGuard, flags_in, index_of, mask};
 use crate::wait::Woken;
 use crate::{Error, Fd, FdArg, FdFlags, FileRef, Files};
 
+/// # Closing many
 impl<T: ?Sized + Send + Sync> Files<T> {
     /// Closes every open descriptor from `first` to `last`, both included, and passes the files to
     /// `each`, up to 64 at a time. Descriptors that are not open are skipped. As on Linux, both are

@@ -11,6 +11,7 @@ use crate::table::{LeafGuard, LockMode, WriteGuard, index_of, place_of, set_flag
 use crate::tag::check_tag;
 use crate::{Error, Fd, FdArg, FdFlags, Files, RawFd};
 
+/// # Duplicating
 impl<T: ?Sized + Send + Sync> Files<T> {
     /// Duplicates `old` to the lowest free descriptor, with no flags. May wait for the lock, and
     /// allocates when the table grows.

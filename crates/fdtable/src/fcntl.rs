@@ -5,6 +5,7 @@ use fdtable_sync::rcu;
 use crate::table::{flags_in, index_of, place_of, set_flags};
 use crate::{Error, FdArg, FdFlags, Files};
 
+/// # Descriptor flags
 impl<T: ?Sized + Send + Sync> Files<T> {
     /// Returns the flags of a descriptor. Takes no lock, neither blocks nor allocates, and may be
     /// called inside a read-side section. While another thread closes the descriptor, and opens or

@@ -4,17 +4,7 @@
 //! reference count. Descriptors hold references, and so do the threads that are using the file. `T`
 //! may be sized, or a `dyn` trait for tables with files of many kinds.
 //!
-//! An open file ends in two steps, at different times:
-//! - *release*: the last reference is dropped. The hook given at creation runs at once, on the
-//!   thread that dropped it, or on one that is dropping a reference at the same time. A pipe
-//!   notifies its other end here.
-//! - *drop*: the readers that may still use the object without a reference have left. `Drop` of the
-//!   object runs some time after that, on a thread that drops other files or calls
-//!   [`rcu::barrier`](crate::rcu::barrier); a batch of objects may wait for more to come. So urgent
-//!   work belongs in the hook.
-//!
-//! An open file can also be [revoked](FileRef::revoke). It is then released early, while
-//! descriptors still refer to it, and lookups of them fail with EIO until they are closed.
+//! [`lifetimes`](crate::lifetimes) tells when an open file is released and dropped.
 
 use core::fmt;
 use core::hint::cold_path;

@@ -17,6 +17,7 @@ use crate::files::Origin;
 use crate::table::{Mark, WriteGuard};
 use crate::{Error, Fd, FdFlags, Files};
 
+/// # Fork
 impl<T: ?Sized + Send + Sync> Files<T> {
     /// Makes a child's table: the same files at the same descriptors, with the same flags and
     /// limits. From then on the two are independent. The child does not get reserved descriptors.

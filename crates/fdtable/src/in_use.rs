@@ -33,6 +33,7 @@ pub struct InUse<'f, T: ?Sized + Send + Sync> {
     file: Option<FileRef<T>>,
 }
 
+/// # Closing what is in use
 impl<T: ?Sized + Send + Sync> Files<T> {
     /// Finds the file of a descriptor, and registers a use of it.
     /// [`close_and_wait`](Self::close_and_wait) waits for the end of the use. May wait for the

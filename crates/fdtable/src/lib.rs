@@ -48,36 +48,58 @@ extern crate alloc;
 #[doc = include_str!("../README.md")]
 struct Readme;
 
-mod any;
-mod builder;
-mod close;
-mod close_range;
-mod dup;
-mod error;
-mod fcntl;
-mod fd;
-mod file;
+// In the order of the sections of `Files` in the documentation.
 mod files;
+
+mod open;
+
+mod lookup;
+
+mod close;
+
+mod dup;
+
+mod fcntl;
+
+mod close_range;
+
 mod fork;
+
+mod iterate;
+
+mod limits;
+
+mod reserve;
+
+mod pair;
+
+mod any;
+
+mod spare;
+
+mod wait;
+
 #[cfg(feature = "std")]
 mod in_use;
-mod limits;
+
+mod tag;
+
+mod quarantine;
+
+// What they stand on, and what stands beside them.
+mod builder;
+mod error;
+mod fd;
+mod file;
+pub mod lifetimes;
 pub mod listing;
-mod lookup;
 #[cfg(all(test, loom))]
 mod loom;
-mod open;
-mod pair;
 mod private;
-mod quarantine;
-mod reserve;
-mod spare;
 mod superblock;
 mod table;
-mod tag;
 #[cfg(doctest)]
 mod variance;
-mod wait;
 
 #[doc(inline)]
 pub use fdtable_sync::unwind::contained_panics;

@@ -14,6 +14,7 @@ pub struct Limits {
     pub hard: u32,
 }
 
+/// # Limits
 impl<T: ?Sized + Send + Sync> Files<T> {
     /// Returns the soft limit: new descriptors are below it. Takes no lock, neither blocks nor
     /// allocates, and may be called inside a read-side section.

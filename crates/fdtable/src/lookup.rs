@@ -12,6 +12,7 @@ use crate::rcu::{self, Guard};
 use crate::table::{LeafRef, index_of, place_of};
 use crate::{BorrowedFile, Error, FdArg, FileRef, Files, RawFd};
 
+/// # Looking up
 impl<T: ?Sized + Send + Sync> Files<T> {
     /// Finds the file of a descriptor and takes a reference, which outlives the descriptor. Costs
     /// one atomic add. Takes no lock, neither blocks nor allocates (except in a thread's first
@@ -82,6 +83,7 @@ pub struct Block<'g, T: ?Sized> {
     leaf: Option<LeafRef<'g, T>>,
 }
 
+/// # Looking up neighbours
 impl<T: ?Sized + Send + Sync> Files<T> {
     /// Finds the block of a descriptor, open or not, for lookups inside one section. A lookup in
     /// the block finds the descriptor or its neighbours. Takes no lock, neither blocks nor

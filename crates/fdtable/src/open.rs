@@ -58,6 +58,7 @@ use crate::{Error, Fd, FdFlags, FileRef, Files};
 pub(crate) const FIRST: usize = 0;
 const SECOND: usize = 1;
 
+/// # Opening
 impl<T: ?Sized + Send + Sync> Files<T> {
     /// Opens `file` at the lowest free descriptor: [reserves](Self::reserve) it and installs the
     /// file. May wait for the lock, and allocates when the table grows.

@@ -37,6 +37,7 @@ type Pair<T> = (Ref<T>, Ref<T>);
 /// long.
 pub(crate) const AT_ONCE: usize = 256;
 
+/// # Several at once
 impl<T: ?Sized + Send + Sync> Files<T> {
     /// Opens two files at the two lowest free descriptors, or neither, like `pipe(2)` and
     /// `socketpair(2)`. Both descriptors are taken atomically, and a call that fails leaves no

@@ -17,6 +17,7 @@ use fdtable_objects::free_hint::Notices;
 use crate::table::{WriteGuard, place_of};
 use crate::{Error, Fd, Files};
 
+/// # Quarantine
 impl<T: ?Sized + Send + Sync> Files<T> {
     /// Delays the reuse of each closed descriptor until `opens` more opens; 0 turns the mode off.
     /// Descriptors in quarantine count as taken; but when no other is free, the one that has waited

@@ -43,6 +43,7 @@ pub struct Reservation<'f, T: ?Sized + Send + Sync> {
     fd: Fd,
 }
 
+/// # Reserving
 impl<T: ?Sized + Send + Sync> Files<T> {
     /// Reserves the lowest free descriptor. May wait for the lock, and allocates when the table
     /// grows.

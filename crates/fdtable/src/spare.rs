@@ -40,6 +40,7 @@ pub enum Opened {
     Spare(Fd),
 }
 
+/// # A spare descriptor
 impl<T: ?Sized + Send + Sync> Files<T> {
     /// Reserves a spare descriptor with these flags. May wait for the lock, and allocates when the
     /// table grows.

@@ -19,6 +19,7 @@ use crate::close::ClosedFile;
 use crate::table::{LeafGuard, LeafMeta, index_of, place_of};
 use crate::{Error, FdArg, Files};
 
+/// # Owner tags
 impl<T: ?Sized + Send + Sync> Files<T> {
     /// Returns the tag of a descriptor; 0 is no tag. May wait for the lock, and allocates where a
     /// part of the table is shared since a fork.

@@ -15,6 +15,7 @@ use fdtable_sync::unwind;
 use crate::table::WriteGuard;
 use crate::{Error, Files};
 
+/// # Waiting for a free descriptor
 impl<T: ?Sized + Send + Sync> Files<T> {
     /// Polls for a free descriptor, and wakes the task when one may be free. A free descriptor
     /// wakes all waiters; another thread may take it first. May wait for the lock, and allocates.

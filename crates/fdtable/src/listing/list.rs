@@ -61,7 +61,7 @@ impl<T: ?Sized + Describe> SuperBlock<T> {
     ///
     /// ```
     /// use fdtable::listing::{Describe, Description};
-    /// use fdtable::{Access, Error, FdFlags, Files, SuperBlock};
+    /// use fdtable::{Access, Error, FdFlags, FileRef, Files, SuperBlock};
     ///
     /// struct Log;
     /// impl Describe for Log {

@@ -14,7 +14,7 @@ pub struct Row {
     /// The descriptor; none in the listing of a superblock.
     pub descriptor: Option<Descriptor>,
     /// The number of references besides that of the listing itself: those of descriptors, and of
-    /// threads that were using the file. It is a hint, like [`FileRef::references`]; `usize::MAX`
+    /// threads that were using the file. It is a hint, like [`FileRef::strong_count`]; `usize::MAX`
     /// if the count is saturated.
     pub references: usize,
     /// True if the file was [revoked](FileRef::revoke).
