@@ -21,8 +21,8 @@
 
 use core::hint::cold_path;
 
-use fdtable_sync::bitmap::BITS;
 use fdtable_objects::object::Ref;
+use fdtable_sync::bitmap::BITS;
 
 use crate::open::Budget;
 use crate::table::{LeafGuard, LockMode, WriteGuard, take};

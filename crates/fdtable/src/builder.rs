@@ -3,8 +3,8 @@
 use alloc::alloc::{Layout, handle_alloc_error};
 
 use fdtable_objects::object::Ref;
-use fdtable_sync::fallible::OutOfMemory;
 use fdtable_objects::percpu_list::{PerCpuList, Refused};
+use fdtable_sync::fallible::OutOfMemory;
 
 use crate::{Access, Error, FileRef, ReleaseReason, SuperBlock};
 

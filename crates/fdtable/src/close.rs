@@ -9,9 +9,9 @@ use core::fmt;
 use core::hint::cold_path;
 use core::ops::Deref;
 
+use fdtable_objects::free_hint::Notices;
 use fdtable_objects::object::Ref;
 use fdtable_sync::rcu;
-use fdtable_objects::free_hint::Notices;
 
 use crate::table::{LeafGuard, Mark, index_of, place_of};
 use crate::tag::check_tag;

@@ -12,10 +12,10 @@ use alloc::sync::Arc;
 use core::fmt;
 
 use arrayvec::ArrayVec;
-use fdtable_sync::bitmap::BITS;
 use fdtable_objects::object::Ref;
-use fdtable_objects::radix::leaf::bits_of;
 use fdtable_objects::radix;
+use fdtable_objects::radix::leaf::bits_of;
+use fdtable_sync::bitmap::BITS;
 use fdtable_sync::{rcu, unwind};
 
 use crate::table::{Leaf, LeafMeta, Mark, WriteGuard, flags_in, index_of, mask};

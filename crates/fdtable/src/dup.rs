@@ -3,8 +3,8 @@
 //! At a descriptor that the caller chooses, the file is found and opened atomically: both leaves
 //! are locked, the one with the lower index first.
 
-use fdtable_sync::bitmap::BITS;
 use fdtable_objects::object::Ref;
+use fdtable_sync::bitmap::BITS;
 
 use crate::close::ClosedFile;
 use crate::table::{LeafGuard, LockMode, WriteGuard, index_of, place_of, set_flags, take};

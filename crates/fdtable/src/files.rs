@@ -1,7 +1,7 @@
 //! The table of one process: how it is made and dropped.
 
-use fdtable_sync::rcu;
 use fdtable_objects::free_hint::FreeHint;
+use fdtable_sync::rcu;
 
 use crate::table::{MAX_LIMIT, TableState, Tree};
 

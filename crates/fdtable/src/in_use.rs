@@ -11,8 +11,8 @@
 use alloc::vec::Vec;
 use core::ops::Deref;
 
-use fdtable_objects::object::Ref;
 use fdtable_objects::free_hint::Notices;
+use fdtable_objects::object::Ref;
 use fdtable_sync::unwind;
 
 use crate::close::take_file;

@@ -101,16 +101,16 @@ mod table;
 #[cfg(doctest)]
 mod variance;
 
-#[doc(inline)]
-pub use fdtable_sync::unwind::contained_panics;
-#[cfg(feature = "std")]
-#[doc(inline)]
-pub use fdtable_sync::{freezer, host_fork};
 #[cfg(feature = "slab")]
 #[doc(inline)]
 pub use fdtable_slab as slab;
 #[doc(inline)]
 pub use fdtable_sync::rcu;
+#[doc(inline)]
+pub use fdtable_sync::unwind::contained_panics;
+#[cfg(feature = "std")]
+#[doc(inline)]
+pub use fdtable_sync::{freezer, host_fork};
 
 pub use builder::FileBuilder;
 pub use close::ClosedFile;

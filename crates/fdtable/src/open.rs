@@ -44,9 +44,9 @@
 
 use core::hint::cold_path;
 
-use fdtable_sync::bitmap::BITS;
-use fdtable_objects::object::Ref;
 use fdtable_objects::free_hint::{Hint, List, Notices};
+use fdtable_objects::object::Ref;
+use fdtable_sync::bitmap::BITS;
 
 use crate::pair::AT_ONCE;
 use crate::table::{

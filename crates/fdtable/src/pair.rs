@@ -22,9 +22,9 @@
 use alloc::vec::Vec;
 use core::hint::cold_path;
 
-use fdtable_sync::bitmap::BITS;
 use fdtable_objects::object::Ref;
 use fdtable_objects::radix::leaf::bits_of;
+use fdtable_sync::bitmap::BITS;
 
 use crate::open::{Budget, FIRST, Scan};
 use crate::table::{LeafGuard, LockMode, WriteGuard, place_of, take};

@@ -11,8 +11,8 @@
 
 use alloc::collections::VecDeque;
 
-use fdtable_sync::bitmap::BITS;
 use fdtable_objects::free_hint::Notices;
+use fdtable_sync::bitmap::BITS;
 
 use crate::table::{WriteGuard, place_of};
 use crate::{Error, Fd, Files};

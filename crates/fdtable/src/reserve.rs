@@ -14,9 +14,9 @@ use alloc::vec::Vec;
 use core::fmt;
 use core::mem;
 
+use fdtable_objects::free_hint::Notices;
 use fdtable_objects::object::Ref;
 use fdtable_sync::fallible::OutOfMemory;
-use fdtable_objects::free_hint::Notices;
 
 use crate::pair::AT_ONCE;
 use crate::table::{LeafGuard, WriteGuard, place_of, take};

@@ -36,11 +36,11 @@
 //! after it, if it is still empty. A search finds an idle leaf like any other, and an open takes
 //! its descriptors without a special case.
 
-use fdtable_sync::bitmap::BITS;
 use fdtable_objects::object::Ref;
-use fdtable_sync::fallible::OutOfMemory;
-use fdtable_objects::radix::leaf::{self, LeafState};
 use fdtable_objects::radix;
+use fdtable_objects::radix::leaf::{self, LeafState};
+use fdtable_sync::bitmap::BITS;
+use fdtable_sync::fallible::OutOfMemory;
 
 #[cfg(feature = "std")]
 use crate::in_use::UseCounts;
