@@ -14,7 +14,8 @@ pub(crate) struct Line {
     pub(crate) comment: String,
 }
 
-/// All files below `directory` (from the root) whose names end in `extension`, in order.
+/// All files below `directory` (from the root) whose names end in `extension`, in order. Links are
+/// left out: the file itself is elsewhere.
 ///
 /// # Errors
 ///
@@ -27,10 +28,11 @@ pub(crate) fn files(directory: &str, extension: &str) -> Result<Vec<PathBuf>> {
             .map_err(|error| format!("{}: {error}", directory.display()))?;
         for entry in entries {
             let entry = entry?;
-            let path = entry.path();
-            if entry.file_type()?.is_dir() {
+            let (path, kind) = (entry.path(), entry.file_type()?);
+            if kind.is_dir() {
                 left.push(path);
-            } else if path.extension().is_some_and(|of_path| of_path == extension) {
+            } else if kind.is_file() && path.extension().is_some_and(|of_path| of_path == extension)
+            {
                 found.push(path);
             }
         }
