@@ -64,17 +64,17 @@ const FEATURES: &[&str] = &[
     "-p xtask",
     // Where memory fails, and where it is counted, without slabs.
     "-p fdtable --no-default-features --features std --test out_of_memory --test memory --test fork",
-    // Every block between red zones, and poisoned when it is free. Listings do not mind.
-    "-p fdtable -p fdtable-slab --features fdtable-slab/debug,fdtable/serde --test superblock --test against_oracle \
-     --test listing_serialized",
+    // Every block between red zones, and poisoned when it is free.
+    "-p fdtable -p fdtable-slab --features fdtable-slab/debug --test superblock --test against_oracle",
+    "-p fdtable-listing --features serde --test listing_serialized",
 ];
 
 fn lints() -> Result {
     for what in [
         "--workspace --all-targets",
-        "-p fdtable --all-features --all-targets",
+        "-p fdtable-slab -p fdtable-listing --all-features --all-targets",
         // The feature adds a file and changes no other.
-        "-p fdtable --no-default-features --features serde",
+        "-p fdtable-listing --no-default-features --features serde",
     ] {
         Process::cargo("clippy")
             .words(what)
@@ -85,7 +85,8 @@ fn lints() -> Result {
 }
 
 fn documentation() -> Result {
-    let doc = Process::cargo("doc").words("--workspace --no-deps --quiet --features fdtable/serde");
+    let doc = Process::cargo("doc")
+        .words("--workspace --no-deps --quiet --features fdtable-listing/serde");
     doc.env("RUSTDOCFLAGS", "-D warnings").run()
 }
 

@@ -289,7 +289,7 @@ fn bare_metal() -> Result<Verdict> {
     let is_installed = |target: &&&str| installed.lines().any(|line| line == **target);
     let targets: Vec<&&str> = BARE_METAL.iter().filter(is_installed).collect();
     let check = "check -p fdtable-sync -p fdtable-slab -p fdtable-objects -p fdtable \
-                 --no-default-features --features fdtable/slab,fdtable/serde";
+                 -p fdtable-listing --no-default-features --features fdtable/slab,fdtable-listing/serde";
     // The host is checked too: it has no `std` then.
     let mut checks = vec![cargo("bare-metal", check)];
     for target in &targets {

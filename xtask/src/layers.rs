@@ -9,13 +9,25 @@ use crate::source::{self, has_word};
 use crate::{Result, no_arguments, root};
 
 /// Crates without `unsafe`, but for [`PROMISE`].
-const SAFE: &[&str] = &["crates/fdtable", "kernel/vfs", "lab/bench", "crates/cli"];
+const SAFE: &[&str] = &[
+    "crates/fdtable",
+    "crates/listing",
+    "kernel/vfs",
+    "lab/bench",
+    "crates/cli",
+];
 
 /// The file that makes the tracer its promise.
 const PROMISE: &str = "lab/bench/src/conflicts/simulation.rs";
 
 /// Crates without memory orderings.
-const UNORDERED: &[&str] = &["crates/fdtable", "kernel/vfs", "kernel/posix", "crates/cli"];
+const UNORDERED: &[&str] = &[
+    "crates/fdtable",
+    "crates/listing",
+    "kernel/vfs",
+    "kernel/posix",
+    "crates/cli",
+];
 
 /// Tests in the sources may name an ordering, for a flag that stops their threads.
 const TESTS: &[&str] = &["models.rs", "loom.rs", "tests.rs"];
@@ -28,6 +40,7 @@ const WITHOUT_TRACER: &[&str] = &[
     "crates/slab",
     "crates/objects",
     "crates/fdtable",
+    "crates/listing",
     "kernel/vfs",
     "kernel/posix",
     "lab/heap",

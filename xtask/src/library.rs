@@ -6,11 +6,12 @@ use std::path::Path;
 use crate::{Result, root};
 
 /// The crates and their packages: folders below `crates`, the lowest first.
-pub(crate) const CRATES: [(&str, &str); 4] = [
+pub(crate) const CRATES: [(&str, &str); 5] = [
     ("sync", "fdtable-sync"),
     ("slab", "fdtable-slab"),
     ("objects", "fdtable-objects"),
     ("fdtable", "fdtable"),
+    ("listing", "fdtable-listing"),
 ];
 
 /// Whether a copy has the lock file of this workspace.

@@ -33,9 +33,9 @@
 //! The rarer operations follow: `pair`, `any`, `reserve`, `spare`, `limits`, `wait`, `in_use`,
 //! `tag`, `quarantine`. Each file has the public functions first, and the mechanism below them, on
 //! top of [`fdtable_objects`]. Then `superblock`: [`SuperBlock`], a file system's view of the same
-//! files, and [`listing`], which prints the open files of either for people. `private` is
-//! independent of all that: [`PrivateFiles`] never reuses a descriptor, and no search,
-//! `close_range`, fork or exec touches its descriptors.
+//! files. `private` is independent of all that: [`PrivateFiles`] never reuses a descriptor, and no
+//! search, `close_range`, fork or exec touches its descriptors. The crate `fdtable-listing` prints
+//! the open files of all three for people.
 
 #![cfg_attr(not(feature = "std"), no_std)]
 #![cfg_attr(docsrs, feature(doc_cfg))]
@@ -92,7 +92,6 @@ mod error;
 mod fd;
 mod file;
 pub mod lifetimes;
-pub mod listing;
 #[cfg(all(test, loom))]
 mod loom;
 mod private;
@@ -101,9 +100,6 @@ mod table;
 #[cfg(doctest)]
 mod variance;
 
-#[cfg(feature = "slab")]
-#[doc(inline)]
-pub use fdtable_slab as slab;
 #[doc(inline)]
 pub use fdtable_sync::rcu;
 #[doc(inline)]

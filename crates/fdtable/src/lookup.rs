@@ -25,15 +25,18 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     #[doc(alias = "fget")]
     #[inline]
     pub fn get(&self, fd: impl FdArg) -> Result<FileRef<T>, Error> {
-        self.get_even_revoked(fd.to_raw())?.unless_revoked()
+        self.get_even_revoked(fd)?.unless_revoked()
     }
 
     /// Finds the file like [`get`](Self::get), also if it was revoked: for operations on the
     /// descriptor that do not use the object.
+    ///
+    /// # Errors
+    /// [`Error::BadFd`] (EBADF) as for [`get`](Self::get).
     #[inline(always)]
-    pub(crate) fn get_even_revoked(&self, fd: RawFd) -> Result<FileRef<T>, Error> {
+    pub fn get_even_revoked(&self, fd: impl FdArg) -> Result<FileRef<T>, Error> {
         let guard = rcu::read_lock();
-        let file = self.tree.get(index_of(fd), &guard);
+        let file = self.tree.get(index_of(fd.to_raw()), &guard);
         file.map(FileRef).ok_or(Error::BadFd)
     }
 

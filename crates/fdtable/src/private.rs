@@ -165,8 +165,11 @@ impl<T: ?Sized + Send + Sync> PrivateFiles<T> {
 
     /// Finds the file like [`get`](Self::get), also if it was revoked: for operations on the
     /// descriptor that do not use the object.
+    ///
+    /// # Errors
+    /// [`Error::BadFd`] (EBADF) as for [`get`](Self::get).
     #[inline(always)]
-    pub(crate) fn get_even_revoked(&self, fd: PrivateFd) -> Result<FileRef<T>, Error> {
+    pub fn get_even_revoked(&self, fd: PrivateFd) -> Result<FileRef<T>, Error> {
         let guard = rcu::read_lock();
         let file = self.pool.get(fd.0, &guard);
         file.map(FileRef).ok_or(Error::BadFd)

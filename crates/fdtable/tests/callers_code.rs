@@ -11,8 +11,8 @@ use std::sync::{Arc, Weak};
 use std::thread;
 use std::time::Duration;
 
-use fdtable::listing::{Describe, Description};
 use fdtable::{Access, FdFlags, FileRef, Files, PrivateFiles, SuperBlock, rcu};
+use fdtable_listing::{Describe, Description, List};
 
 const NONE: FdFlags = FdFlags::empty();
 

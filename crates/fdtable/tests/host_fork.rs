@@ -13,8 +13,8 @@ use std::thread;
 use std::time::Duration;
 
 use fdtable::rcu::qsbr::Reader;
-use fdtable::slab::{self, Cache};
 use fdtable::{FdFlags, FileRef, Files, freezer, host_fork, rcu};
+use fdtable_slab::{self as slab, Cache};
 use nix::libc;
 use nix::sched::{CpuSet, sched_getcpu, sched_setaffinity};
 use nix::sys::wait::{WaitStatus, waitpid};

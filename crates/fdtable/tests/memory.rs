@@ -13,8 +13,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 
 use fastrand::Rng;
-use fdtable::slab::{self, Info};
 use fdtable::{FdFlags, FileRef, Files, RawFd, rcu};
+use fdtable_slab::{self as slab, Info};
 
 /// The system's allocator, and how many bytes it has given out.
 struct Counting;

@@ -3,8 +3,8 @@
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 
-use fdtable::listing::{Describe, Description};
 use fdtable::{Access, FdFlags, FileRef, Files, PrivateFiles, ReleaseReason, SuperBlock, rcu};
+use fdtable_listing::{Describe, Description, List};
 
 const ALIVE: u64 = 0xA11F_E000_A11F_E000;
 

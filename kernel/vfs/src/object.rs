@@ -5,8 +5,8 @@ use std::fmt;
 use std::io::{IoSlice, IoSliceMut};
 use std::sync::Arc;
 
-use fdtable::listing::{Describe, Description};
 use fdtable::{Access, FileRef, ReleaseReason};
+use fdtable_listing::{Describe, Description};
 
 use crate::event::{Events, FileId, Pollee};
 use crate::fs::locks::LockSet;

@@ -29,8 +29,8 @@
 
 use std::sync::Arc;
 
-use fdtable::slab::SlabArc;
 use fdtable::{Fd, Files};
+use fdtable_slab::SlabArc;
 
 use crate::object::file;
 use crate::{Errno, Kernel, MemFs, Object, OpenFlags};

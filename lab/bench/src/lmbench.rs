@@ -8,7 +8,7 @@
 //! # With and without
 //!
 //! *Ours* is a process of the vfs. *Without colours* and *without slabs* are the same program; [at
-//! its start](fdtable::slab::choose) it is configured so that all slabs begin alike, or all memory
+//! its start](fdtable_slab::choose) it is configured so that all slabs begin alike, or all memory
 //! comes from the heap of the C library. *Without slabs and blocks* has, besides, an array and
 //! bitmaps under a lock in place of our table, as Linux had; open files, pipes and the file system
 //! are the same, including the references that the tables hold ([`calls`](crate::calls)).

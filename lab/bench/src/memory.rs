@@ -6,7 +6,7 @@
 //! kilobytes in all; a measurement of small objects therefore allocates many. Objects in slabs have
 //! their share of the slab, with its header, its colours and the unused space at its end.
 
-use fdtable::slab::{self, Info};
+use fdtable_slab::{self as slab, Info};
 
 /// Returns the bytes of the heap and of slabs that are in use. None if the C library is not glibc.
 ///

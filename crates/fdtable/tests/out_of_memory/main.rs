@@ -23,8 +23,8 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, MutexGuard};
 
 use allocator::{Plan, under};
-use fdtable::listing::{Describe, Description};
 use fdtable::{Access, Error, Fd, FdFlags, FileRef, Files, RawFd, SuperBlock, rcu};
+use fdtable_listing::{Describe, Description, List};
 use oracle::{Oracle, Table};
 
 const NONE: FdFlags = FdFlags::empty();

@@ -21,8 +21,8 @@
 
 use std::sync::{Arc, Weak};
 
-use fdtable::slab::{SlabArc, SlabWeak};
 use fdtable::{FileRef, Files};
+use fdtable_slab::{SlabArc, SlabWeak};
 
 use super::PathContext;
 use super::device_number;

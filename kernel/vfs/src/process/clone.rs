@@ -7,8 +7,8 @@
 use std::sync::Arc;
 
 use crossbeam_utils::atomic::AtomicCell;
-use fdtable::slab::SlabArc;
 use fdtable::{Error, Files};
+use fdtable_slab::SlabArc;
 
 use super::Process;
 use super::limits::FileSize;

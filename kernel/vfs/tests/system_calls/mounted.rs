@@ -3,6 +3,7 @@
 use std::sync::mpsc;
 
 use fdtable::FileRef;
+use fdtable_listing::List;
 use fdtable_vfs::{AccessMode, At, AtFlags, Errno, FileKind, MemFs, OpenFlags, Process};
 
 const CREATE: OpenFlags = OpenFlags::CREAT.union(OpenFlags::RDWR);

@@ -9,10 +9,10 @@ use std::sync::OnceLock;
 
 use anyhow::{Context, ensure};
 use conflict_tracer::Cpus;
-use fdtable::slab::{self, Cache};
 use fdtable::{
     Access, Error, Fd, FdFlags, FileRef, Files, PrivateFd, PrivateFiles, RawFd, SuperBlock, rcu,
 };
+use fdtable_slab::{self as slab, Cache};
 use fdtable_vfs::{MemFs, Object, OpenFlags, Process, SeekTo};
 
 use super::operation::{Argument, Call, Operation};

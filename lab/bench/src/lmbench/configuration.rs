@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use anyhow::{anyhow, ensure};
 use fdtable::FileRef;
-use fdtable::slab::{self, Backing};
+use fdtable_slab::{self as slab, Backing};
 use fdtable_vfs::{Object, Process};
 use serde::Serialize;
 

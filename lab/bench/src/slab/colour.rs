@@ -13,7 +13,7 @@ use serde::Serialize;
 use super::cachegrind::{FIRST, Geometry};
 use super::part::Program;
 use crate::stats::{Summary, order};
-use fdtable::slab::{Cache, Colouring, Object, Options};
+use fdtable_slab::{Cache, Colouring, Object, Options};
 
 /// Slabs of a walk. Without colours that is eight times the ways of a set.
 const SLABS: usize = 64;

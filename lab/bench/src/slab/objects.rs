@@ -13,7 +13,7 @@ use tikv_jemallocator::Jemalloc;
 
 use super::work::{Store, Subject};
 use super::{FILE, SMALL};
-use fdtable::slab::{Cache, Object};
+use fdtable_slab::{Cache, Object};
 
 pub(super) const OURS: &str = "fdtable::slab";
 pub(super) const MIMALLOC: &str = "mimalloc";

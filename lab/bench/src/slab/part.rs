@@ -9,7 +9,7 @@ use serde_json::{from_slice, to_string};
 pub use super::footprint::Footprint;
 use super::{cachegrind, colour, objects};
 pub use crate::experiment::PART as COMMAND;
-pub use fdtable::slab::Colouring;
+pub use fdtable_slab::Colouring;
 
 /// The work of a process.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -13,11 +13,17 @@
 //! rows together; `list`, which takes them from a table or a superblock; `columns`, which prints
 //! them; `serialize`, for programs.
 
+#![cfg_attr(not(feature = "std"), no_std)]
+#![cfg_attr(docsrs, feature(doc_cfg))]
+#![forbid(unsafe_code)]
+
+extern crate alloc;
+
 use alloc::sync::Arc;
 use alloc::vec::{self, Vec};
 use core::slice;
 
-use crate::Error;
+use fdtable::Error;
 
 mod columns;
 mod description;
@@ -28,12 +34,11 @@ mod serialize;
 mod timestamp;
 
 pub use description::{Describe, Description};
+pub use list::List;
 pub use row::{Descriptor, Row};
 pub use timestamp::Timestamp;
 
-/// Rows that describe open files, from [`Files::list`](crate::Files::list),
-/// [`PrivateFiles::list`](crate::PrivateFiles::list) and
-/// [`SuperBlock::list`](crate::SuperBlock::list).
+/// Rows that describe open files, from [`List::list`] of a table or a superblock.
 ///
 /// `Display` prints a table for people: a header, and a line for each row; without rows only the
 /// header. Unprintable characters are escaped, and nothing is wrapped. Programs read the
@@ -51,7 +56,7 @@ pub use timestamp::Timestamp;
 /// | NAME | the name, and `(revoked)` behind it |
 ///
 /// ```
-/// use fdtable::listing::{Describe, Description, Listing};
+/// use fdtable_listing::{Describe, Description, List, Listing};
 /// use fdtable::{Access, FdFlags, FileRef, Files};
 ///
 /// struct Log;

@@ -4,8 +4,8 @@
 
 use std::time::SystemTime;
 
-use fdtable::listing::{Describe, Description, Timestamp};
 use fdtable::{Access, Error, FdFlags, FileRef, Files, SuperBlock};
+use fdtable_listing::{Describe, Description, List, Timestamp};
 
 /// An open file. It records its owner and the time of its opening, since the library does not.
 struct OpenFile {

@@ -4,8 +4,8 @@
 
 use std::time::Duration;
 
-use fdtable::listing::{Describe, Description, Timestamp};
 use fdtable::{Access, FdFlags, FileRef, Files, PrivateFiles, SuperBlock};
+use fdtable_listing::{Describe, Description, List, Timestamp};
 use serde_json::{Value, json};
 
 struct Log;

@@ -6,7 +6,7 @@
 use core::fmt::{self, Write};
 
 use super::{Descriptor, Listing, Row};
-use crate::{Access, FdFlags};
+use fdtable::{Access, FdFlags};
 
 const GAP: usize = 2;
 

@@ -15,7 +15,7 @@ use jiff::SignedDuration;
 ///
 /// ```
 /// use core::time::Duration;
-/// use fdtable::listing::Timestamp;
+/// use fdtable_listing::Timestamp;
 ///
 /// let billion = Timestamp::from_unix(Duration::from_millis(1_000_000_000_500));
 /// assert_eq!(billion.to_string(), "2001-09-09T01:46:40.5Z");

@@ -8,7 +8,7 @@ use core::fmt::Display;
 use serde_core::ser::{Serialize, SerializeStruct, Serializer};
 
 use super::{Description, Descriptor, Listing, Row};
-use crate::{Access, FdFlags};
+use fdtable::{Access, FdFlags};
 
 /// The sequence of the rows.
 impl Serialize for Listing {

@@ -3,7 +3,7 @@
 use alloc::sync::Arc;
 
 use super::{Describe, Description};
-use crate::{Fd, FdFlags, FileRef, PrivateFd};
+use fdtable::{Fd, FdFlags, FileRef, PrivateFd};
 
 /// An open file at one point in time, and its descriptor.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,14 +27,14 @@ pub struct Row {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Descriptor {
-    /// A descriptor of [`Files`](crate::Files).
+    /// A descriptor of [`Files`](fdtable::Files).
     Fd {
         /// The descriptor.
         fd: Fd,
         /// Its flags.
         flags: FdFlags,
     },
-    /// A descriptor of [`PrivateFiles`](crate::PrivateFiles).
+    /// A descriptor of [`PrivateFiles`](fdtable::PrivateFiles).
     Private(PrivateFd),
 }
 

@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::thread;
 use std::time::Duration;
 
-use fdtable::listing::{Describe, Description, Descriptor, Listing, Row, Timestamp};
 use fdtable::{Access, Error, FdFlags, FileRef, Files, PrivateFiles, SuperBlock};
+use fdtable_listing::{Describe, Description, Descriptor, List, Listing, Row, Timestamp};
 
 const NONE: FdFlags = FdFlags::empty();
 const CLOEXEC: FdFlags = FdFlags::CLOEXEC;

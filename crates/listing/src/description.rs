@@ -5,14 +5,14 @@ use alloc::boxed::Box;
 use alloc::sync::Arc;
 
 use super::Timestamp;
-use crate::Access;
+use fdtable::Access;
 
 /// An object that can be listed.
 ///
 /// For a table of a `dyn` trait, make this a supertrait.
 ///
 /// ```
-/// use fdtable::listing::{Describe, Description};
+/// use fdtable_listing::{Describe, Description};
 /// use fdtable::{FdFlags, FileRef, Files};
 ///
 /// trait Device: Describe + Send + Sync {}
@@ -53,7 +53,7 @@ impl<T: ?Sized + Describe> Describe for Arc<T> {
 /// ```
 /// use core::time::Duration;
 /// use fdtable::Access;
-/// use fdtable::listing::{Description, Timestamp};
+/// use fdtable_listing::{Description, Timestamp};
 ///
 /// let opened = Timestamp::from_unix(Duration::from_secs(1_000_000_000));
 /// let description = Description::new("REG", format!("/home/{}", "mail"))
