@@ -106,7 +106,12 @@ impl<T: ?Sized> ClosedFile<T> {
     #[inline]
     #[must_use]
     pub fn into_file(mut self) -> FileRef<T> {
-        FileRef(self.file.take().expect(PRESENT))
+        FileRef(self.take())
+    }
+
+    #[inline]
+    fn take(&mut self) -> Ref<T> {
+        self.file.take().expect(PRESENT)
     }
 }
 

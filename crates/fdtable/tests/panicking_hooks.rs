@@ -151,7 +151,7 @@ fn on_superblock(
     for number in 0..ledger.released.len() {
         let hook = hook(panics);
         let file = FileRef::builder(ledger.probe(number))
-            .on(&superblock, Access::Write)
+            .on(superblock, Access::Write)
             .on_release(move |probe, _| {
                 hook(probe);
             })

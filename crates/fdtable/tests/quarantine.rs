@@ -398,7 +398,7 @@ fn replay(limit: RawFd, steps: &[Step]) -> Result<(), TestCaseError> {
                 }
             }
             Step::Close(fd) => {
-                prop_assert_eq!(files.close(fd).map(drop), model.close(fd).map(drop))
+                prop_assert_eq!(files.close(fd).map(drop), model.close(fd).map(drop));
             }
             Step::DupTo(old, new) => {
                 let answer = files.dup3(old, new, NONE).map(|_| new);

@@ -14,7 +14,7 @@ fn superblock<T>() -> SuperBlock<T> {
 /// A file of inode `inode`.
 fn open(superblock: &SuperBlock<u32>, inode: u32, access: Access) -> FileRef<u32> {
     FileRef::builder(inode)
-        .on(&superblock, access)
+        .on(superblock, access)
         .try_build()
         .unwrap()
 }
@@ -283,7 +283,7 @@ fn snapshot_iteration_revocation_and_closes_at_once_leak_nothing() {
                             alive.fetch_add(1, SeqCst);
                             opened.fetch_add(1, SeqCst);
                             let file = FileRef::builder(probe)
-                                .on(&superblock, Access::Write)
+                                .on(superblock, Access::Write)
                                 .on_release(|probe, _| probe.end())
                                 .try_build()
                                 .unwrap();

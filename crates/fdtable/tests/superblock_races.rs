@@ -67,7 +67,7 @@ fn open(
     };
     FileRef::builder(probe)
         .on(
-            &superblock,
+            superblock,
             if fastrand::bool() {
                 Access::Write
             } else {

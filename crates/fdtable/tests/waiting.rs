@@ -98,7 +98,7 @@ const FREES: &[(&str, Frees)] = &[
         files.close_range(0, 63, drop).expect("in order");
     }),
     ("exec", |files| {
-        files.close_on_exec(drop).expect("there is memory")
+        files.close_on_exec(drop).expect("there is memory");
     }),
     ("close_and_wait", |files| {
         files.close_and_wait(70).expect("it is open");

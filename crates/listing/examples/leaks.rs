@@ -38,7 +38,7 @@ fn open(
         opened,
     };
     FileRef::builder(file)
-        .on(&superblock, access)
+        .on(superblock, access)
         .on_release(|file, end| println!("{}: {end:?}", file.path))
         .try_build()
 }
