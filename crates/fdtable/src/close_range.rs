@@ -171,8 +171,8 @@ bitflags::bitflags! {
     }
 }
 
-/// Files whose descriptors were closed in one step: 1 to 64. Dropping them drops the references that
-/// the table had, in ascending order of the descriptors.
+/// Files whose descriptors were closed in one step: 1 to 64. Dropping them drops the references
+/// that the table had, in ascending order of the descriptors.
 #[must_use = "dropping them releases the files: drop them outside of your locks"]
 pub struct ClosedFiles<T: ?Sized> {
     /// The whole leaf, with its files. It releases them in ascending order itself.

@@ -62,9 +62,9 @@ impl Fd {
 
 /// An argument that names a descriptor: an [`Fd`], or a raw descriptor that is not checked yet.
 ///
-/// A `u32` above 2^31 - 1 counts as a negative descriptor, as in C. Every operation says which error
-/// it returns for one. Implemented for `i32`, `u32` and [`Fd`] alone: no code of the caller runs
-/// inside a conversion.
+/// A `u32` above 2^31 - 1 counts as a negative descriptor, as in C. Every operation says which
+/// error it returns for one. Implemented for `i32`, `u32` and [`Fd`] alone: no code of the caller
+/// runs inside a conversion.
 ///
 /// ```
 /// use fdtable::{Error, FdFlags, FileRef, Files};

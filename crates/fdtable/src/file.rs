@@ -24,6 +24,8 @@ use crate::Error;
 /// were released before, and wait briefly for readers if very many objects are queued (see
 /// [`rcu::call`](crate::rcu::call)); inside a read-side section it does neither.
 ///
+/// [`lifetimes`](crate::lifetimes) tells when its hook and its `Drop` run.
+///
 /// ```
 /// use fdtable::FileRef;
 ///
@@ -93,8 +95,8 @@ impl<T: Send + Sync + 'static> FileRef<T> {
 
 impl<T: ?Sized> FileRef<T> {
     /// Revokes the open file: from now on lookups of its descriptors fail with EIO. Its hook runs
-    /// now, not when the last reference is dropped, with [`ReleaseReason::Revoked`]. Returns true if this
-    /// call revoked the file. If not, another call did, and its hook may still be running.
+    /// now, not when the last reference is dropped, with [`ReleaseReason::Revoked`]. Returns true
+    /// if this call revoked the file. If not, another call did, and its hook may still be running.
     ///
     /// The descriptors stay, and can be duplicated and closed like others. A thread that holds a
     /// reference, or has borrowed the file, can still use the object, also while the hook runs. The

@@ -26,8 +26,8 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     }
 
     /// Finds the lowest open descriptor that is `from` or more. A negative `from` counts as 0; none
-    /// is above [`Fd::MAX`]. Takes no lock, neither blocks nor allocates, and may be called inside a
-    /// read-side section. A descriptor that is opened or closed meanwhile may be found or not.
+    /// is above [`Fd::MAX`]. Takes no lock, neither blocks nor allocates, and may be called inside
+    /// a read-side section. A descriptor that is opened or closed meanwhile may be found or not.
     ///
     /// ```
     /// use fdtable::{FdFlags, FileRef, Files};

@@ -39,13 +39,18 @@
 //! end, also if they are closed meanwhile. While a section lasts, no object that was released since
 //! its beginning is dropped, in the whole process. So a section is short.
 //!
-//! | inside a section | |
-//! |---|---|
-//! | look up, count, iterate, read flags | yes |
-//! | clone, upgrade and drop references | yes; a hook may run, but no `Drop` |
-//! | open, dup, close, reserve, install | yes; they may wait for a lock that is held for a bounded number of steps |
-//! | drop a table | yes; it leaves the `Drop` of its files to a later call |
-//! | block: on a lock of the caller's own, on input, on [`wait_free`](crate::Files::wait_free), [`dup3_waiting`](crate::Files::dup3_waiting), [`close_and_wait`](crate::Files::close_and_wait) | no: upgrade the file, and end the section first |
-//! | [`rcu::synchronize`](crate::rcu::synchronize), [`rcu::barrier`](crate::rcu::barrier) | refused |
+//! Inside a section a thread may
+//!
+//! - look up, count, iterate, and read flags;
+//! - clone, upgrade and drop references: hooks may run, but no `Drop`;
+//! - open, duplicate, close, reserve and install: a call may wait for a lock, which is held for a
+//!   bounded number of steps;
+//! - drop a table, which leaves the `Drop` of its files to a later call.
+//!
+//! It must not block: on a lock of its own, on input, or in [`wait_free`](crate::Files::wait_free),
+//! [`dup3_waiting`](crate::Files::dup3_waiting) or
+//! [`close_and_wait`](crate::Files::close_and_wait). It upgrades the file and ends the section
+//! first. [`rcu::synchronize`](crate::rcu::synchronize) and [`rcu::barrier`](crate::rcu::barrier)
+//! return an error inside a section.
 //!
 //! Sections nest, and a thread may hold several.

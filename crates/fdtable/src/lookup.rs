@@ -125,8 +125,8 @@ impl<'g, T: ?Sized + Send + Sync> Block<'g, T> {
         self.bit_of(fd.to_raw()).is_some()
     }
 
-    /// Finds the file of a descriptor, as [`Files::get_rcu`] does. Changes since the block was found
-    /// may be seen or not. Takes no lock, neither blocks nor allocates.
+    /// Finds the file of a descriptor, as [`Files::get_rcu`] does. Changes since the block was
+    /// found may be seen or not. Takes no lock, neither blocks nor allocates.
     ///
     /// # Errors
     /// - [`Error::BadFd`] (EBADF) if the descriptor is not open, or not in the block.

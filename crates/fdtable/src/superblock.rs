@@ -15,7 +15,8 @@ use fdtable_sync::unwind;
 
 use crate::{Error, FileRef};
 
-/// The open files of one mounted file system. [`FileBuilder::on`](crate::FileBuilder::on) makes them.
+/// The open files of one mounted file system. [`FileBuilder::on`](crate::FileBuilder::on) makes
+/// them.
 ///
 /// Dropping it is a [lazy unmount](Self::unmount_lazily): open files live on.
 ///
@@ -139,8 +140,9 @@ impl<T: ?Sized> SuperBlock<T> {
     }
 
     /// Revokes every open file. From now on its descriptors fail with EIO, in every table, its hook
-    /// runs with [`ReleaseReason::Revoked`](crate::ReleaseReason::Revoked), and it leaves the list. Returns the number of files that this
-    /// call revoked. Files that are opened meanwhile may stay. Runs hooks; allocates once.
+    /// runs with [`ReleaseReason::Revoked`](crate::ReleaseReason::Revoked), and it leaves the list.
+    /// Returns the number of files that this call revoked. Files that are opened meanwhile may
+    /// stay. Runs hooks; allocates once.
     ///
     /// A hook that panics does not protect the remaining files: they are revoked, and then the
     /// panic is resumed. Panics of further hooks are [counted](crate::contained_panics). If a hook

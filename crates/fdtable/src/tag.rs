@@ -4,8 +4,8 @@
 //! elsewhere: in the code whose file is suddenly gone. With tags the wrong close itself fails. An
 //! owner *tags* its descriptor, and from then on only a close with that tag succeeds; one without a
 //! tag, or with another tag, is refused. Calls that close by the range
-//! ([`close_range`](crate::Files::close_range), [`close_on_exec`](crate::Files::close_on_exec)) ignore tags. Children
-//! inherit tags.
+//! ([`close_range`](crate::Files::close_range), [`close_on_exec`](crate::Files::close_on_exec))
+//! ignore tags. Children inherit tags.
 //!
 //! A newly opened descriptor has the tag 0, which is none. A leaf has a table of tags once one of
 //! its descriptors has one. A table without tags pays no cost for them.
