@@ -7,7 +7,7 @@ use fdtable_objects::object::Ref;
 use fdtable_sync::bitmap::BITS;
 
 use crate::close::ClosedFile;
-use crate::table::{LeafGuard, LockMode, WriteGuard, index_of, place_of, set_flags, take};
+use crate::table::{LeafGuard, LockMode, index_of, place_of, set_flags, take};
 use crate::tag::check_tag;
 use crate::{Error, Fd, FdArg, FdFlags, Files, RawFd};
 
@@ -191,7 +191,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
 #[cfg(feature = "std")]
 impl<T: ?Sized + Send + Sync> Files<T> {
     /// Returns true if a descriptor is not reserved.
-    pub(crate) fn is_not_busy(&self, writer: &WriteGuard<'_, T>, fd: Fd) -> bool {
+    pub(crate) fn is_not_busy(&self, writer: &crate::table::WriteGuard<'_, T>, fd: Fd) -> bool {
         let (index, bit) = place_of(fd.index());
         writer
             .leaf(index)
