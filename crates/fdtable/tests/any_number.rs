@@ -138,7 +138,7 @@ fn numbers_are_below_the_bound_of_the_most_that_were_taken_at_once() {
 }
 
 #[test]
-fn who_asks_for_the_lowest_gets_it_whatever_others_ask() {
+fn an_open_gets_the_lowest_beside_opens_of_any() {
     let files = Files::with_limit(u32::MAX);
     let mut taken = BTreeSet::new();
     let mut rng = Rng::with_seed(2);

@@ -354,7 +354,7 @@ fn stay_on_this_processor() {
 
 /// A thread that waits for a descriptor is asleep: neither the fork nor the child waits for it.
 #[test]
-fn who_waits_for_a_number_is_not_waited_for() {
+fn a_freeze_does_not_wait_for_a_thread_that_waits_for_a_descriptor() {
     let _turn = turn();
     let files = Files::with_limit(1);
     let fd = files.open(FileRef::new(1), NONE).expect("a free fd");

@@ -48,8 +48,8 @@ const NONE: FdFlags = FdFlags::empty();
 const MANY: RawFd = 200_000;
 const FEW: RawFd = 100;
 
-/// A table may keep that much more than one that never was large: the leaves whose notices nobody
-/// has taken yet, 16 for each CPU, and the nodes above them. It had two megabytes.
+/// A table may keep that much more than one that never was large: the leaves on freed-leaf lists
+/// that no search has drained yet, 16 for each CPU, and the nodes above them. It had two megabytes.
 const LITTLE: isize = 128 * 1024;
 
 /// What the runner of tests may take meanwhile, and what is kept of a thread for the next one.
@@ -285,7 +285,7 @@ fn a_child_does_not_get_the_leaves_of_a_burst() {
 }
 
 #[test]
-fn a_fork_takes_little_until_somebody_writes() {
+fn a_fork_takes_little_until_one_of_the_tables_is_written() {
     let _alone = alone();
     let parent = large();
     let before = bytes();
@@ -386,7 +386,7 @@ fn a_close_range_beyond_a_full_quarantine_gives_memory_back() {
 }
 
 #[test]
-fn a_child_does_not_get_leaves_whose_notices_nobody_has_taken() {
+fn a_child_does_not_get_leaves_that_are_on_freed_leaf_lists() {
     let _alone = alone();
     let files = with(1);
     let before = bytes();
@@ -396,8 +396,7 @@ fn a_child_does_not_get_leaves_whose_notices_nobody_has_taken() {
     }
     close_all(&files, 1..=300);
     drop(files.fork().expect("there is memory"));
-    // Whoever opens next takes the notices that are left, and sees no leaf that is not the table's
-    // own.
+    // The next search drains the lists, and finds no leaf that is not the table's own.
     let file = files.get(0).expect("it is open");
     let fd = files.open(file, NONE).expect("there is room");
     drop(files.close(fd).expect("it is open"));

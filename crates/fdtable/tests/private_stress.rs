@@ -148,7 +148,7 @@ fn a_descriptor_leads_to_its_own_file_or_to_none() {
 }
 
 #[test]
-fn who_closes_before_he_opens_is_never_refused() {
+fn a_thread_that_closes_before_it_opens_is_never_refused() {
     let files = PrivateFiles::with_limit(THREADS as u32);
     in_threads(|mine: &mut Option<PrivateFd>, rng| {
         if let Some(fd) = mine.take() {

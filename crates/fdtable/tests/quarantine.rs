@@ -241,7 +241,7 @@ fn what_was_closed_before_the_mode_began_does_not_wait() {
 }
 
 #[test]
-fn who_waits_for_a_free_number_gets_one_that_is_in_quarantine() {
+fn a_waiter_gets_a_descriptor_that_is_in_quarantine() {
     let files = with(5, 1, 1);
     let mut context = Context::from_waker(Waker::noop());
     assert!(files.poll_free(&mut context).is_pending());

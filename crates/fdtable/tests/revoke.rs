@@ -62,7 +62,7 @@ fn a_new_open_of_the_same_object_is_not_concerned() {
 }
 
 #[test]
-fn of_all_who_revoke_and_close_at_once_one_ends_the_file() {
+fn of_threads_that_revoke_and_close_at_once_one_ends_the_file() {
     for _ in 0..200 {
         let ends = Arc::default();
         let file = noted(&ends);

@@ -71,7 +71,7 @@ fn one_without_a_tag_is_not_closed_with_one() {
 }
 
 #[test]
-fn a_tag_is_changed_by_who_knows_it() {
+fn a_tag_is_changed_by_a_caller_that_knows_it() {
     let files = tagged();
     for &fd in TAGGED {
         for wrong in [0, TAG + 1] {

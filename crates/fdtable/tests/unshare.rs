@@ -35,7 +35,7 @@ fn the_only_holder_keeps_his_view() {
 }
 
 #[test]
-fn a_view_that_is_shared_is_forked_for_who_unshares() {
+fn a_table_that_is_shared_is_forked_by_unshare() {
     let (shared, released) = view();
     let mut own = Arc::clone(&shared);
     Files::unshare(&mut own).expect("there is memory");

@@ -122,7 +122,7 @@ fn full_with_flags() -> Files<u32> {
 }
 
 #[test]
-fn what_frees_a_number_wakes_those_who_wait() {
+fn a_change_that_frees_a_descriptor_wakes_all_waiters() {
     for (name, free) in FREES {
         let parent = full_with_flags();
         let child = parent.fork().expect("there is memory");
@@ -142,7 +142,7 @@ fn what_frees_a_number_wakes_those_who_wait() {
 }
 
 #[test]
-fn a_reservation_that_is_dropped_wakes_those_who_wait_and_one_that_is_installed_frees_nothing() {
+fn a_reservation_that_is_dropped_wakes_waiters_and_one_that_is_installed_frees_nothing() {
     let files: Files<u32> = Files::with_limit(3);
     let first = files.reserve(NONE).expect("there is room");
     let mut both = files.reserve_many(2, NONE).expect("there is room");
@@ -164,7 +164,7 @@ fn a_reservation_that_is_dropped_wakes_those_who_wait_and_one_that_is_installed_
 }
 
 #[test]
-fn a_spare_number_that_is_dropped_wakes_those_who_wait() {
+fn a_spare_that_is_dropped_wakes_waiters() {
     let files: Files<u32> = Files::with_limit(1);
     let spare = files.spare(NONE).expect("there is room");
     let count = Arc::new(Count::default());
@@ -203,7 +203,7 @@ fn a_limit_of_0_has_them_wait_for_another() {
 }
 
 #[test]
-fn who_was_woken_is_not_woken_again_before_he_asks() {
+fn a_woken_waiter_is_not_woken_again_before_it_polls() {
     let files = full(3);
     let count = Arc::new(Count::default());
     assert!(count.poll(&files).is_pending());
@@ -241,7 +241,7 @@ fn a_table_may_end_while_a_task_waits() {
 }
 
 #[test]
-fn a_child_has_none_of_those_who_wait() {
+fn a_child_has_none_of_the_waiters() {
     let files = full(1);
     let count = Arc::new(Count::default());
     assert!(count.poll(&files).is_pending());
@@ -454,7 +454,7 @@ fn it_is_ready_when_the_free_leaf_is_the_one_that_was_idle_for_longest() {
     close(11 * LEAF..11 * LEAF + 1);
     assert_eq!(open(&files), Ok(LEAF));
     close(11 * LEAF + 1..12 * LEAF);
-    // Leaf 3 has room, and 2 and 4 to 10 are empty; that of 2 is noticed last.
+    // Leaf 3 has room, and 2 and 4 to 10 are empty; that of 2 is reported last.
     close(3 * LEAF..3 * LEAF + 1);
     close(4 * LEAF..11 * LEAF);
     close(2 * LEAF..3 * LEAF);

@@ -77,7 +77,8 @@ impl<T: ?Sized + Send + Sync + Describe> List for PrivateFiles<T> {
 ///
 /// let superblock = SuperBlock::new()?;
 /// let files = Files::new();
-/// files.open(FileRef::builder(Log).on(&superblock, Access::Write).try_build()?, FdFlags::empty())?;
+/// let log = FileRef::builder(Log).on(&superblock, Access::Write).try_build()?;
+/// files.open(log, FdFlags::empty())?;
 /// assert_eq!(superblock.unmount(), Err(Error::Busy));
 /// let leaked = superblock.list()?;
 /// assert_eq!(leaked.rows()[0].owner(), Some("pid 7 (syslogd)"));
