@@ -46,7 +46,8 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         opened.or_else(|file| self.open_any_blocking(file, flags))
     }
 
-    /// If there is an error, the file is dropped, outside of all locks.
+    /// Opens `file` where [`open_any`](Self::open_any) has to block or to claim a leaf. If there is
+    /// an error, the file is dropped, outside of all locks.
     #[inline(never)]
     fn open_any_blocking(&self, file: Ref<T>, flags: FdFlags) -> Result<Fd, Error> {
         let opened = self.open_claimed(file, flags, LockMode::Block);

@@ -123,7 +123,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
 
 impl<T: ?Sized + Send + Sync> Files<T> {
     /// Opens `file` at the lowest free descriptor that is `min` or more.
-    pub(crate) fn open_from(&self, min: Fd, file: Ref<T>, flags: FdFlags) -> Result<Fd, Error> {
+    fn open_from(&self, min: Fd, file: Ref<T>, flags: FdFlags) -> Result<Fd, Error> {
         let mut file = Some(file);
         let mut writer = self.tree.lock();
         let found = self.search_from(&mut writer, min, |leaf, bit| {
@@ -139,12 +139,7 @@ type Before<T> = Option<Ref<T>>;
 
 impl<T: ?Sized + Send + Sync> Files<T> {
     /// Duplicates `old` to `new`. The caller drops the file that was open there.
-    pub(crate) fn open_exact(
-        &self,
-        old: RawFd,
-        new: Fd,
-        flags: FdFlags,
-    ) -> Result<Before<T>, Error> {
+    fn open_exact(&self, old: RawFd, new: Fd, flags: FdFlags) -> Result<Before<T>, Error> {
         if new.index() >= self.free_hint.limit() {
             return Err(Error::BadFd);
         }
@@ -191,7 +186,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
 #[cfg(feature = "std")]
 impl<T: ?Sized + Send + Sync> Files<T> {
     /// Returns true if a descriptor is not reserved.
-    pub(crate) fn is_not_busy(&self, writer: &crate::table::WriteGuard<'_, T>, fd: Fd) -> bool {
+    fn is_not_busy(&self, writer: &crate::table::WriteGuard<'_, T>, fd: Fd) -> bool {
         let (index, bit) = place_of(fd.index());
         writer
             .leaf(index)

@@ -126,7 +126,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
 impl<T: ?Sized + Send + Sync> Files<T> {
     /// Makes `child` a copy of this table, except the quarantine. `child` is empty and not shared
     /// yet. Returns the number of opens that a descriptor waits for in this table's quarantine.
-    pub(crate) fn share_with(&self, child: &mut Self) -> Result<u32, Error> {
+    fn share_with(&self, child: &mut Self) -> Result<u32, Error> {
         let mut writer = self.tree.lock();
         let quarantine = writer.quarantine.opens();
         child.end.set_origin(Origin::Fork);

@@ -169,7 +169,7 @@ impl UseCounts {
 
 impl<T: ?Sized + Send + Sync> Files<T> {
     /// Ends a use.
-    pub(crate) fn end_use(&self, fd: Fd) {
+    fn end_use(&self, fd: Fd) {
         let mut writer = self.tree.lock();
         writer.in_use.remove(fd.index());
         let woken = Self::take_waiters(&mut writer);
@@ -178,7 +178,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     }
 
     /// Removes the file of an open descriptor, and leaves the descriptor reserved.
-    pub(crate) fn close_to_reserved(&self, fd: RawFd) -> Result<(Fd, Ref<T>), Error> {
+    fn close_to_reserved(&self, fd: RawFd) -> Result<(Fd, Ref<T>), Error> {
         let checked = Fd::new(fd)?;
         let (index, bit) = place_of(checked.index());
         let mut writer = self.tree.lock();
@@ -197,7 +197,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     }
 
     /// Returns true if a descriptor has no registered use.
-    pub(crate) fn is_unused(&self, writer: &WriteGuard<'_, T>, fd: Fd) -> bool {
+    fn is_unused(&self, writer: &WriteGuard<'_, T>, fd: Fd) -> bool {
         writer.in_use.count(fd.index()) == 0
     }
 }

@@ -475,11 +475,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     /// would write the cache lines of another CPU. Where descriptors are opened one after another
     /// it does not exist. Records both in the tree, at [`FIRST`] and [`SECOND`]. The caller locks
     /// the first, and sets the hint.
-    pub(crate) fn choose_second(
-        &self,
-        writer: &mut WriteGuard<'_, T>,
-        first: usize,
-    ) -> Option<usize> {
+    fn choose_second(&self, writer: &mut WriteGuard<'_, T>, first: usize) -> Option<usize> {
         let next = writer.next_not_full(first + 1);
         let is_claimed = |leaf: LeafGuard<'_, T>| leaf.state().claim != 0;
         let second = writer

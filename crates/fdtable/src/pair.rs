@@ -103,7 +103,8 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         })
     }
 
-    /// If there is an error, both are dropped, outside of all locks.
+    /// Opens both where [`open_pair`](Self::open_pair) has to block or to search. If there is an
+    /// error, both are dropped, outside of all locks.
     #[inline(never)]
     fn open_pair_blocking(&self, pair: Pair<T>, flags: FdFlags) -> Result<(Fd, Fd), Error> {
         let opened = self.open_pair_hinted(pair, flags, LockMode::Block);
@@ -180,7 +181,7 @@ fn lowest_two_in<T: ?Sized>(leaf: &LeafGuard<'_, T>) -> Option<(usize, usize)> {
 impl<T: ?Sized + Send + Sync> Files<T> {
     /// Reserves the `count` lowest free descriptors, or none, in atomic steps of [`AT_ONCE`]. `fds`
     /// is empty and has room for all.
-    pub(crate) fn reserve_in_steps(
+    fn reserve_in_steps(
         &self,
         count: usize,
         fds: &mut Vec<Fd>,
@@ -224,7 +225,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     /// Takes as many of the lowest free descriptors as `fds` has places, or none. They have no
     /// files yet. `prepare` is called each time that the lock was taken anew; `writer` is still
     /// locked at the end.
-    pub(crate) fn search_several(
+    fn search_several(
         &self,
         writer: &mut WriteGuard<'_, T>,
         fds: &mut [Fd],

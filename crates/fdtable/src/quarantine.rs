@@ -66,7 +66,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
 
 /// The maximum number of descriptors in quarantine. It bounds the work to free them all, to find
 /// one of them, or to keep them out of a child.
-pub(crate) const MAX_WAITING: usize = 1024;
+const MAX_WAITING: usize = 1024;
 
 /// The descriptors in quarantine.
 pub(crate) struct Quarantine {

@@ -215,13 +215,13 @@ impl Reserved {
 
 impl<T: ?Sized + Send + Sync> Files<T> {
     /// Reserves the lowest free descriptor that is `min` or more.
-    pub(crate) fn reserve_lowest(&self, min: Fd, flags: FdFlags) -> Result<Fd, Error> {
+    fn reserve_lowest(&self, min: Fd, flags: FdFlags) -> Result<Fd, Error> {
         let mut writer = self.tree.lock();
         self.reserve_locked(&mut writer, min, flags)
     }
 
     /// Frees descriptors that the caller has reserved.
-    pub(crate) fn unreserve_many(&self, fds: &[Fd]) {
+    fn unreserve_many(&self, fds: &[Fd]) {
         if !fds.is_empty() {
             self.unreserve_locked(self.tree.lock(), fds);
         }
@@ -280,7 +280,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     }
 
     /// Frees a descriptor that the caller has reserved.
-    pub(crate) fn unreserve(&self, fd: Fd) {
+    fn unreserve(&self, fd: Fd) {
         let mut writer = self.tree.lock();
         let notices = self.free_reserved(&mut writer, fd);
         let woken = Self::take_waiters(&mut writer);

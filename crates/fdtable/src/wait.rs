@@ -159,7 +159,7 @@ impl Waiter {
 impl<T: ?Sized + Send + Sync> Files<T> {
     /// Calls `ask`. If it returns nothing, registers `waiter`, to be woken after the next change.
     /// Returns an error of `ask` unchanged.
-    pub(crate) fn ask_or_wait<R>(
+    fn ask_or_wait<R>(
         &self,
         waiter: Waiter,
         ask: impl FnOnce(&Self, &mut WriteGuard<'_, T>) -> Result<Option<R>, Error>,
