@@ -57,7 +57,7 @@ use core::cell::Cell;
 use core::fmt;
 use core::marker::PhantomData;
 use core::ops::{Deref, DerefMut};
-use core::ptr::{self, NonNull};
+use core::ptr;
 use fdtable_sync::hint::cold_path;
 
 use crate::object::{Borrowed, Ref};
@@ -68,7 +68,7 @@ use fdtable_sync::fence;
 use fdtable_sync::lock::LockTag;
 use fdtable_sync::platform::atomic::Ordering::{Acquire, Relaxed, Release};
 use fdtable_sync::platform::atomic::{AtomicPtr, AtomicU64, AtomicUsize};
-use fdtable_sync::platform::{Mutex, MutexGuard, global, relax};
+use fdtable_sync::platform::{Mutex, MutexGuard, relax};
 use fdtable_sync::prefetch::prefetch;
 use fdtable_sync::rcu::{self, Guard};
 use fdtable_sync::unwind;
@@ -76,18 +76,13 @@ use fdtable_sync::unwind;
 mod cow;
 pub mod leaf;
 mod node;
+mod node_head;
 mod search;
 mod share;
-mod slot;
 
-pub(crate) use node::NodeHead;
-use node::{Erased, OwnerId, interior, leaf};
-
-/// How many children an interior node has: a page of pointers. Models use few, so that trees grow.
-pub const FANOUT: usize = if cfg!(loom) { 2 } else { 512 };
-
-/// How many indexes there are: 2^25, which is 2^31 numbers in leaves of 64.
-pub const INDEXES: usize = 1 << 25;
+pub use node::{FANOUT, INDEXES, Retired};
+use node::{Root, leaf, next_leaf, put, walk};
+use node_head::{Erased, NONE, NodeHead, OwnerId, new_owner_id};
 
 /// A tree from an index, below [`INDEXES`], to a [`Leaf`]. Each leaf has an `S`, and the tree has a
 /// `D`, under the lock of its structure.
@@ -154,50 +149,6 @@ impl CachedLeaf {
     }
 }
 
-/// The decoded root pointer.
-#[derive(Clone, Copy)]
-struct Root {
-    node: *mut Erased,
-    /// How many interior levels there are; none only in an empty tree.
-    height: u32,
-}
-
-/// The part of a root pointer that is the height. Nodes are aligned to more.
-const HEIGHT: usize = 63;
-
-impl Root {
-    #[inline(always)]
-    fn unpack(word: *mut Erased) -> Self {
-        // At most 63, so it fits.
-        let height = (word.addr() & HEIGHT) as u32;
-        Self {
-            node: word.map_addr(|address| address & !HEIGHT),
-            height,
-        }
-    }
-
-    fn pack(self) -> *mut Erased {
-        self.node.map_addr(|address| address | self.height as usize)
-    }
-
-    /// Returns true if the tree below this root has a place for the leaf of `index`.
-    #[inline(always)]
-    fn covers(self, index: usize) -> bool {
-        // Heights are small: 25 levels of models are 25 bits.
-        index >> (node::FANOUT_BITS * self.height) == 0
-    }
-}
-
-global! {
-    /// The next owner ID. Zero is `NONE`.
-    pub(crate) static OWNER_IDS: AtomicU64 = AtomicU64::new(1);
-}
-
-fn new_owner_id() -> OwnerId {
-    // Relaxed: owner IDs only have to differ. They do not run out: 2^64 trees.
-    OWNER_IDS.fetch_add(1, Relaxed)
-}
-
 impl<T: ?Sized + Send + Sync, S: LeafState, D> Tree<T, S, D> {
     /// Makes a tree that has only the first leaf. Does not allocate.
     #[must_use]
@@ -205,7 +156,7 @@ impl<T: ?Sized + Send + Sync, S: LeafState, D> Tree<T, S, D> {
         Self {
             shared: Shared {
                 root: AtomicPtr::new(ptr::null_mut()),
-                owner: AtomicU64::new(node::NONE),
+                owner: AtomicU64::new(NONE),
                 lock: BrLock::new(),
                 leaf_cache: core::array::from_fn(|_| CachedLeaf {
                     leaf: AtomicPtr::new(ptr::null_mut()),
@@ -213,7 +164,7 @@ impl<T: ?Sized + Send + Sync, S: LeafState, D> Tree<T, S, D> {
                 }),
             },
             // The first leaf's own owner ID is never read.
-            first: Leaf::new(NodeHead::of_leaf::<T, S>(node::NONE, LockTag::of(0))),
+            first: Leaf::new(NodeHead::of::<Leaf<T, S>>(NONE, LockTag::of(0))),
             data: Mutex::new(data),
             owns: PhantomData,
         }
@@ -289,7 +240,7 @@ impl<T: ?Sized + Send + Sync, S: LeafState, D> Tree<T, S, D> {
         }
         // SAFETY: `root` loaded the node with acquire, together with its height; nodes that are
         // reached stay until the section ends.
-        let (index, leaf) = unsafe { search::next_leaf(root.node, root.height, from) }?;
+        let (index, leaf) = unsafe { next_leaf(root.node, root.height, from) }?;
         // SAFETY: reached above, inside the section.
         Some((index, unsafe { LeafRef::new(leaf, section) }))
     }
@@ -348,7 +299,7 @@ impl<T: ?Sized + Send + Sync, S: LeafState, D> Tree<T, S, D> {
 
     /// Returns the owner ID, and draws it if this is the first node.
     fn draw_owner_id(&self) -> OwnerId {
-        if self.owner() == node::NONE {
+        if self.owner() == NONE {
             // Relaxed: the node that gets it is published with a release.
             self.shared.owner.store(new_owner_id(), Relaxed);
         }
@@ -482,31 +433,6 @@ impl<T: ?Sized + Send + Sync, S: LeafState, D> Tree<T, S, D> {
         // SAFETY: as the caller promises.
         unsafe { recent.get() }
     }
-}
-
-/// Walks down to the leaf of `index`, if there is one.
-///
-/// # Safety
-/// `node` was loaded with acquire from a tree, at `level`, which is above the leaves, and is not
-/// null; all below it is kept for all of `'l`.
-#[inline(always)]
-unsafe fn walk<'l, T: ?Sized, S>(
-    mut node: *mut Erased,
-    index: usize,
-    mut level: u32,
-) -> Option<&'l Leaf<T, S>> {
-    while level > 0 {
-        // SAFETY: loaded with acquire, at a level above the leaves, and not null.
-        let parent = unsafe { interior(node) };
-        // Acquire: pairs with the release in `set_child`, so the complete node is visible.
-        node = parent.child(index, level).load(Acquire);
-        if node.is_null() {
-            return None;
-        }
-        level -= 1;
-    }
-    // SAFETY: loaded with acquire, at the level of the leaves.
-    Some(unsafe { leaf(node) })
 }
 
 /// Permission to write in leaves of a tree. Drop it before waiting for anything.
@@ -673,12 +599,6 @@ impl Drop for Freed {
     }
 }
 
-/// A leaf that was removed from a tree. Its objects are put when this is dropped: after the lock.
-#[must_use = "dropping this runs release hooks; do it outside of the lock"]
-pub struct Retired<T: ?Sized, S> {
-    leaf: NonNull<Leaf<T, S>>,
-}
-
 impl<T: ?Sized, S, D> Deref for WriteGuard<'_, T, S, D>
 where
     S: LeafState,
@@ -727,7 +647,7 @@ impl<T: ?Sized + Send + Sync, S: LeafState, D> WriteGuard<'_, T, S, D> {
         }
         // SAFETY: `root` loaded the node with acquire, together with its height; methods that
         // unlink leaves borrow `self` mutably.
-        unsafe { search::next_leaf(root.node, root.height, from) }
+        unsafe { next_leaf(root.node, root.height, from) }
     }
 
     /// Takes a reference to the object of a number.
@@ -770,27 +690,6 @@ impl<T: ?Sized + Send + Sync, S: LeafState, D> WriteGuard<'_, T, S, D> {
     }
 }
 
-// SAFETY: the leaf is unlinked, and one holder gives it up; any thread may put its objects.
-unsafe impl<T: ?Sized + Send + Sync, S: Send + Sync> Send for Retired<T, S> {}
-
-impl<T: ?Sized, S> Retired<T, S> {
-    /// Takes a reference to the object that a number had, if any. Neither blocks nor allocates.
-    pub fn get(&self, bit: usize) -> Option<Ref<T>> {
-        // SAFETY: the count that this holds keeps the leaf.
-        let leaf = unsafe { self.leaf.as_ref() };
-        // SAFETY: it keeps the references of the leaf too. No thread writes them: a leaf that the
-        // tree owned is marked as gone, and a shared leaf is copied to be written.
-        unsafe { leaf.share_object(bit) }
-    }
-}
-
-impl<T: ?Sized, S> Drop for Retired<T, S> {
-    fn drop(&mut self) {
-        // SAFETY: unlinked, and this has the count that the tree had.
-        unsafe { node::put::<T, S>(self.leaf.as_ptr().cast(), 0, node::NONE) };
-    }
-}
-
 impl<T: ?Sized, S: LeafState, D> Tree<T, S, D> {
     /// Gives up all leaves but the first.
     fn clear_nodes(&mut self) {
@@ -812,7 +711,7 @@ impl<T: ?Sized, S: LeafState, D> Tree<T, S, D> {
             shared.root.store(ptr::null_mut(), Relaxed);
             // SAFETY: unlinked above, and the tree gives up its count of the root. No reader is in
             // a node with its owner: such a node was in no other tree.
-            unsafe { node::put::<T, S>(root.node, root.height, owner) };
+            unsafe { put::<T, S>(root.node, root.height, owner) };
         }
     }
 }

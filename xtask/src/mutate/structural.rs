@@ -297,7 +297,7 @@ pub(super) const TABLE: &[Structural] = &[
     },
     Structural {
         name: "removed-leaf-that-is-freed-at-once",
-        file: "objects/src/radix/node.rs",
+        file: "objects/src/radix/node_head.rs",
         model: "objects::radix::loom::a_borrow_meets_a_removal",
         changes: &[(
             r"unsafe { rcu::call_later(rcu) };",
@@ -306,7 +306,7 @@ pub(super) const TABLE: &[Structural] = &[
     },
     Structural {
         name: "moved-leaf-that-is-freed-at-once",
-        file: "objects/src/radix/node.rs",
+        file: "objects/src/radix/node_head.rs",
         model: "objects::radix::loom::what_is_moved_is_found",
         changes: &[(
             r"unsafe { rcu::call_later(rcu) };",

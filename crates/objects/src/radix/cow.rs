@@ -5,10 +5,11 @@
 
 use core::ptr::{self, NonNull};
 
-use super::node::{self, Erased, Interior, NodeHead, interior, leaf};
-use super::{CACHED_LEAVES, FANOUT, INDEXES, Retired, Root, WriteGuard};
+use super::leaf::{Leaf, LeafGuard, LeafState};
+use super::node::{FANOUT, INDEXES, Interior, Retired, Root, interior, leaf, put};
+use super::node_head::{DETACHED, Erased, NONE, NodeHead, free_after_readers};
+use super::{CACHED_LEAVES, WriteGuard};
 use crate::memory::MemoryBox;
-use crate::radix::leaf::{Leaf, LeafGuard, LeafState};
 use fdtable_sync::fallible::OutOfMemory;
 use fdtable_sync::lock::LockTag;
 use fdtable_sync::platform::atomic::Ordering::{Acquire, Relaxed};
@@ -43,7 +44,7 @@ impl<T: ?Sized + Send + Sync, S: LeafState, D> WriteGuard<'_, T, S, D> {
             parent.set_child(index, 1, leaf.as_ptr().cast());
         };
         if there.is_null() {
-            let head = NodeHead::of_leaf::<T, S>(owner, LockTag::of(index));
+            let head = NodeHead::of::<Leaf<T, S>>(owner, LockTag::of(index));
             let new = MemoryBox::try_new(Leaf::<T, S>::new(head))?;
             publish(new.into_raw());
             return Ok(());
@@ -62,7 +63,7 @@ impl<T: ?Sized + Send + Sync, S: LeafState, D> WriteGuard<'_, T, S, D> {
         // SAFETY: a child at the level of the leaves, loaded with acquire; the structure is
         // locked, so it stays.
         let old = unsafe { leaf::<T, S>(there) };
-        let head = NodeHead::of_leaf::<T, S>(self.tree.owner(), LockTag::of(index));
+        let head = NodeHead::of::<Leaf<T, S>>(self.tree.owner(), LockTag::of(index));
         // SAFETY: it does not have the tree's owner ID, so it is frozen.
         let copy = unsafe { old.try_copy(head) }?;
         let new = MemoryBox::try_new(copy)?.into_raw();
@@ -79,14 +80,14 @@ impl<T: ?Sized + Send + Sync, S: LeafState, D> WriteGuard<'_, T, S, D> {
             unsafe { old.move_objects(copy) };
             publish(new);
             // SAFETY: unlinked above, and its contents have moved to the copy.
-            unsafe { node::free_after_readers(there) };
+            unsafe { free_after_readers(there) };
         } else {
             // SAFETY: the original is frozen, the copy unpublished. The tree's own count keeps
             // the references of the original.
             unsafe { old.share_objects(copy) };
             publish(new);
             // SAFETY: unlinked above; the tree gives up its count.
-            unsafe { node::put::<T, S>(there, 0, node::NONE) };
+            unsafe { put::<T, S>(there, 0, NONE) };
         }
         drop(guard);
         Ok(())
@@ -197,7 +198,7 @@ impl<T: ?Sized + Send + Sync, S: LeafState, D> WriteGuard<'_, T, S, D> {
         publish: impl FnOnce(*mut Erased),
     ) -> Result<*mut Erased, OutOfMemory> {
         let owner = self.tree.owner();
-        debug_assert_ne!(owner, node::NONE, "a writer of nodes has drawn a owner");
+        debug_assert_ne!(owner, NONE, "a writer of nodes has drawn a owner");
         // SAFETY: an interior node of this tree; the structure is locked.
         let old = unsafe { interior(node) };
         if old.head.owner() == owner {
@@ -215,11 +216,11 @@ impl<T: ?Sized + Send + Sync, S: LeafState, D> WriteGuard<'_, T, S, D> {
         if sole {
             // SAFETY: unlinked by `publish`. No other tree has the node or can get it; its counts
             // of the children are the copy's now.
-            unsafe { node::free_after_readers(node) };
+            unsafe { free_after_readers(node) };
         } else {
             // SAFETY: unlinked by `publish`; the tree gives up its count. That puts no object: the
             // copy has a count of each child.
-            unsafe { node::put::<T, S>(node, level, node::NONE) };
+            unsafe { put::<T, S>(node, level, NONE) };
         }
         Ok(copy)
     }
@@ -255,7 +256,7 @@ impl<T: ?Sized + Send + Sync, S: LeafState, D> WriteGuard<'_, T, S, D> {
                 return Ok(None);
             }
             // SAFETY: the structure is locked, and so is the leaf.
-            unsafe { leaf.head.set_owner(node::DETACHED) };
+            unsafe { leaf.head.set_owner(DETACHED) };
         }
         self.freed.0.set(true);
         self.forget(place.as_ptr().cast());
@@ -292,7 +293,7 @@ impl<T: ?Sized + Send + Sync, S: LeafState, D> WriteGuard<'_, T, S, D> {
                 }),
             }
             // SAFETY: unlinked above; it has no children, and the tree had the one count of it.
-            unsafe { node::put::<T, S>(node, lowest, node::NONE) };
+            unsafe { put::<T, S>(node, lowest, NONE) };
         }
     }
 }

@@ -24,18 +24,45 @@
 //! [notice](crate::free_hint). Then it empties the slot. So a thread that finds the slot empty, without
 //! the lock, sees all these reports. If it then takes the lock to use the number, it waits for the
 //! closer there.
+//!
+//! # The steps of a slot
+//!
+//! The steps of lookup, install and removal, with letters that stand at the same steps in the
+//! code. The writer holds the lock of the leaf:
+//!
+//! | | reader | | writer |
+//! |---|---|---|---|
+//! | (L) | load the pointer, acquire | (I) | store a pointer to an object that is complete, release |
+//! | (M) | borrowed: use it until the section ends | (X) | store null, or the next object |
+//! | (N) | owned: add to the count | (P) | put the slot's reference; the last one queues the free |
+//! | (O) | the add met a dead count: walk again | | |
+//!
+//! *Install against lookup.* (I) and (L) pair: a reader that sees the pointer sees the object.
+//!
+//! *Removal against a borrowed lookup.* (L) before (X): the pointer was found inside a section
+//! that began before (P), so the grace period that follows (P) waits for it (see
+//! [`rcu`](fdtable_sync::rcu)). (L) after (X): nothing is found.
+//!
+//! *Removal against an owned lookup.* If (N) comes before the burial in (P), the reader has a
+//! reference, and the put was not the last. If it comes after, the count is dead, the slot has been
+//! emptied before, and (O) finds it empty or with its next object.
 
 use core::cell::UnsafeCell;
+use core::marker::PhantomData;
 use core::mem::ManuallyDrop;
 use core::ops::Deref;
+use core::ptr::{self, NonNull};
 use fdtable_sync::hint::cold_path;
 
-use crate::object::{Borrowed, Ref};
-use crate::radix::NodeHead;
-use crate::radix::slot::Slot;
+#[cfg(not(loom))]
+use crate::object;
+use crate::object::{Borrowed, RawObject, Ref};
+use crate::radix::node_head::NodeHead;
 use fdtable_sync::bitmap::{BITS, Word};
 use fdtable_sync::fallible::OutOfMemory;
 use fdtable_sync::lock::LockTag;
+use fdtable_sync::platform::atomic::AtomicPtr;
+use fdtable_sync::platform::atomic::Ordering::{Acquire, Relaxed, Release};
 use fdtable_sync::rcu::Guard;
 use fdtable_sync::unwind;
 
@@ -57,7 +84,7 @@ pub trait LeafState: Default + Send + Sync + 'static {
 /// A leaf: [`BITS`] numbers.
 #[repr(C, align(64))]
 pub struct Leaf<T: ?Sized, S> {
-    pub(crate) head: NodeHead,
+    pub(super) head: NodeHead,
     /// The numbers that are taken: open, or reserved where the slot is empty.
     pub open: Word,
     /// The close-on-exec bits.
@@ -94,7 +121,7 @@ pub struct LeafGuard<'l, T: ?Sized, S> {
 }
 
 impl<T: ?Sized, S: LeafState> Leaf<T, S> {
-    pub(crate) fn new(head: NodeHead) -> Self {
+    pub(super) fn new(head: NodeHead) -> Self {
         Self {
             head,
             open: Word::new(),
@@ -108,7 +135,7 @@ impl<T: ?Sized, S: LeafState> Leaf<T, S> {
     ///
     /// # Safety
     /// No thread writes the leaf: it is locked by the caller, or frozen.
-    pub(crate) unsafe fn try_copy(&self, head: NodeHead) -> Result<Self, OutOfMemory> {
+    pub(super) unsafe fn try_copy(&self, head: NodeHead) -> Result<Self, OutOfMemory> {
         let copy = Self::new(head);
         copy.open.replace(self.open.bits());
         copy.cloexec.replace(self.cloexec.bits());
@@ -127,7 +154,7 @@ impl<T: ?Sized, S: LeafState> Leaf<T, S> {
     ///
     /// # Panics
     /// If the other leaf is not empty.
-    pub(crate) unsafe fn copy_to(&self, other: &mut Self) -> Result<(), OutOfMemory> {
+    pub(super) unsafe fn copy_to(&self, other: &mut Self) -> Result<(), OutOfMemory> {
         assert!(other.open.bits() == 0, "the other leaf is empty");
         // SAFETY: as the caller promises.
         *other.state.get_mut() = unsafe { &*self.state.get() }.try_copy_first()?;
@@ -150,7 +177,7 @@ impl<T: ?Sized, S: LeafState> Leaf<T, S> {
     ///
     /// # Safety
     /// No thread writes either leaf, and this one has not dropped its references.
-    pub(crate) unsafe fn share_objects(&self, copy: &Self) {
+    pub(super) unsafe fn share_objects(&self, copy: &Self) {
         self.prefetch_objects();
         for bit in bits_of(self.open.bits()) {
             // SAFETY: as the caller promises.
@@ -164,7 +191,7 @@ impl<T: ?Sized, S: LeafState> Leaf<T, S> {
     ///
     /// # Safety
     /// As for [`share_objects`](Self::share_objects), and the leaf gives up its references once.
-    pub(crate) unsafe fn move_objects(&self, copy: &Self) {
+    pub(super) unsafe fn move_objects(&self, copy: &Self) {
         for bit in bits_of(self.open.bits()) {
             // SAFETY: as the caller promises.
             let object = unsafe { self.slots.0[bit].disown() };
@@ -179,7 +206,7 @@ impl<T: ?Sized, S: LeafState> Leaf<T, S> {
     /// The leaf is not frozen, and has not dropped its references, or the caller finds that out
     /// before it writes.
     #[inline(always)]
-    pub(crate) unsafe fn lock(&self, index: usize) -> LeafGuard<'_, T, S> {
+    pub(super) unsafe fn lock(&self, index: usize) -> LeafGuard<'_, T, S> {
         let name = LockTag::of(index);
         self.head.lock.lock(name);
         LeafGuard { leaf: self, name }
@@ -190,7 +217,7 @@ impl<T: ?Sized, S: LeafState> Leaf<T, S> {
     /// # Safety
     /// As for [`lock`](Self::lock).
     #[inline(always)]
-    pub(crate) unsafe fn try_lock(&self, index: usize) -> Option<LeafGuard<'_, T, S>> {
+    pub(super) unsafe fn try_lock(&self, index: usize) -> Option<LeafGuard<'_, T, S>> {
         let name = LockTag::of(index);
         if !self.head.lock.try_lock(name) {
             cold_path();
@@ -207,7 +234,7 @@ impl<T: ?Sized, S> Leaf<T, S> {
     ///
     /// # Safety
     /// No thread writes the leaf any more, and it gives up its references once.
-    pub(crate) unsafe fn put_objects(&self) {
+    pub(super) unsafe fn put_objects(&self) {
         self.prefetch_objects();
         let mut bits = bits_of(self.open.bits());
         unwind::finish(|| {
@@ -255,7 +282,7 @@ impl<T: ?Sized, S> Leaf<T, S> {
     ///
     /// # Safety
     /// No thread writes the leaf, and it has not dropped its references.
-    pub(crate) unsafe fn share_object(&self, bit: usize) -> Option<Ref<T>> {
+    pub(super) unsafe fn share_object(&self, bit: usize) -> Option<Ref<T>> {
         // SAFETY: as the caller promises.
         unsafe { self.slots.0[bit].share() }
     }
@@ -266,7 +293,7 @@ impl<T: ?Sized, S> Leaf<T, S> {
     /// The leaf was reached from a tree inside the section. One that was reached before may have
     /// dropped its references, with its pointers still in place.
     #[inline(always)]
-    pub(crate) unsafe fn borrow<'g>(
+    pub(super) unsafe fn borrow<'g>(
         &self,
         bit: usize,
         section: &'g Guard<'_>,
@@ -281,7 +308,7 @@ impl<'s, T: ?Sized, S> LeafRef<'s, T, S> {
     /// # Safety
     /// The leaf was reached so: see [`Leaf::borrow`].
     #[inline(always)]
-    pub(crate) unsafe fn new(leaf: &'s Leaf<T, S>, section: &'s Guard<'_>) -> Self {
+    pub(super) unsafe fn new(leaf: &'s Leaf<T, S>, section: &'s Guard<'_>) -> Self {
         Self { leaf, section }
     }
 
@@ -363,6 +390,122 @@ impl<T: ?Sized, S> Drop for LeafGuard<'_, T, S> {
     fn drop(&mut self) {
         // SAFETY: locked when this was made, and the state is not borrowed any more.
         unsafe { self.leaf.head.lock.unlock(self.name) };
+    }
+}
+
+/// A place for a counted object. It has a reference of its own, which the leaf puts: dropping a slot
+/// puts nothing.
+struct Slot<T: ?Sized> {
+    anchor: AtomicPtr<RawObject>,
+    owns: PhantomData<Ref<T>>,
+    /// Both takes and returns references: invariant in `T`.
+    exchanges: PhantomData<fn(Ref<T>) -> Ref<T>>,
+}
+
+impl<T: ?Sized> Slot<T> {
+    /// Makes an empty slot.
+    fn new() -> Self {
+        Self {
+            anchor: AtomicPtr::new(ptr::null_mut()),
+            owns: PhantomData,
+            exchanges: PhantomData,
+        }
+    }
+
+    /// Returns true if the slot holds nothing. A hint, unless the caller keeps writers away.
+    #[inline]
+    fn is_empty(&self) -> bool {
+        // Relaxed: the pointer is not dereferenced.
+        self.anchor.load(Relaxed).is_null()
+    }
+
+    /// Like [`is_empty`](Self::is_empty). If true, writes before the slot was emptied are visible.
+    #[inline]
+    fn is_empty_acquire(&self) -> bool {
+        // Acquire: pairs with the release in (X).
+        self.anchor.load(Acquire).is_null()
+    }
+
+    /// Borrows the object without taking a reference. Neither blocks nor allocates.
+    #[inline(always)]
+    fn borrow<'g>(&self, guard: &'g Guard<'_>) -> Option<Borrowed<'g, T>> {
+        // (L) Acquire: pairs with the release in (I).
+        let anchor = NonNull::new(self.anchor.load(Acquire))?;
+        // (M)
+        // SAFETY: the object was in the slot, which holds a reference, inside the section.
+        Some(unsafe { Borrowed::new(anchor, guard) })
+    }
+}
+
+/// For the holder of a lock that keeps other writers away: no exchange is needed then.
+impl<T: ?Sized> Slot<T> {
+    /// Replaces the object of the slot, or removes it, and returns the old one. The caller drops the
+    /// old reference outside of its locks.
+    ///
+    /// # Safety
+    /// No other thread writes the slot meanwhile, and the slot holds its own reference.
+    #[inline(always)]
+    unsafe fn exchange(&self, object: Option<Ref<T>>) -> Option<Ref<T>> {
+        let new = object.map_or(ptr::null_mut(), |object| object.into_raw().as_ptr());
+        // Relaxed: the lock orders this with the store of the previous writer.
+        let old = self.anchor.load(Relaxed);
+        // (I), (X) Release: the object and its header are complete before the pointer is visible.
+        self.anchor.store(new, Release);
+        // SAFETY: the slot held this reference, and the caller alone has taken it.
+        NonNull::new(old).map(|old| unsafe { Ref::from_raw(old) })
+    }
+
+    /// Puts an object into an empty slot, without reading the slot: its line may come later.
+    ///
+    /// # Safety
+    /// As for [`exchange`](Self::exchange).
+    #[inline(always)]
+    unsafe fn put(&self, object: Ref<T>) {
+        debug_assert!(self.is_empty(), "an object in the slot would leak");
+        // (I) Release: as above.
+        self.anchor.store(object.into_raw().as_ptr(), Release);
+    }
+
+    /// Puts an object into an empty slot that no reader can reach yet.
+    ///
+    /// # Safety
+    /// As for [`exchange`](Self::exchange).
+    #[inline(always)]
+    unsafe fn fill(&self, object: Ref<T>) {
+        // Relaxed: whatever publishes the slot publishes the object.
+        self.anchor.store(object.into_raw().as_ptr(), Relaxed);
+    }
+
+    /// Prefetches the line of the object's count. In models that would be a useless extra step.
+    #[inline(always)]
+    fn prefetch(&self) {
+        // Relaxed: the pointer is not dereferenced.
+        #[cfg(not(loom))]
+        object::prefetch_count(self.anchor.load(Relaxed));
+    }
+
+    /// Takes the slot's reference, and leaves the pointer for readers.
+    ///
+    /// # Safety
+    /// As for [`exchange`](Self::exchange); and from here on the slot holds no reference, and is
+    /// neither written nor dropped.
+    unsafe fn disown(&self) -> Option<Ref<T>> {
+        // Acquire: pairs with the release in (I); the object is dereferenced.
+        let anchor = NonNull::new(self.anchor.load(Acquire))?;
+        // SAFETY: the slot held this reference, and the caller takes it once.
+        Some(unsafe { Ref::from_raw(anchor) })
+    }
+
+    /// Takes another reference to the slot's object.
+    ///
+    /// # Safety
+    /// As for [`exchange`](Self::exchange).
+    unsafe fn share(&self) -> Option<Ref<T>> {
+        // Acquire: pairs with the release in (I); the object is dereferenced.
+        let anchor = NonNull::new(self.anchor.load(Acquire))?;
+        // SAFETY: the slot's own reference, which stays where it is.
+        let own = ManuallyDrop::new(unsafe { Ref::<T>::from_raw(anchor) });
+        Some((*own).clone())
     }
 }
 

@@ -1,50 +1,29 @@
-//! The nodes of a tree: their heads, their counts, and how they are freed.
+//! The interior nodes of a tree: their children, the walks through them, and how nodes are freed.
 
 use core::ptr::{self, NonNull};
 
-use super::FANOUT;
-use crate::memory::MemoryBox;
+use crate::object::Ref;
 use crate::radix::leaf::Leaf;
+use crate::radix::node_head::{Erased, NONE, NodeHead, OwnerId, free_after_readers, head};
 use fdtable_sync::bitmap::{BITS, Word};
-use fdtable_sync::lock::{LockTag, RawLock};
+use fdtable_sync::lock::LockTag;
 use fdtable_sync::platform::atomic::Ordering::{Acquire, Relaxed, Release};
-use fdtable_sync::platform::atomic::{AtomicPtr, AtomicU32, AtomicU64};
+use fdtable_sync::platform::atomic::{AtomicPtr, AtomicU32};
 #[cfg(not(loom))]
 use fdtable_sync::prefetch::prefetch;
 use fdtable_sync::rcu;
 use fdtable_sync::unwind;
 
-/// A leaf or an interior node, depending on the level. Both begin with a [`NodeHead`].
-pub(super) type Erased = ();
+/// How many children an interior node has: a page of pointers. Models use few, so that trees grow.
+pub const FANOUT: usize = if cfg!(loom) { 2 } else { 512 };
 
-/// Identifies the tree that may write a node.
-pub(super) type OwnerId = u64;
-
-/// The owner ID of a tree that has no node. No node of a tree has it.
-pub(crate) const NONE: OwnerId = 0;
-
-/// The owner ID of a leaf that was removed from its tree.
-pub(super) const DETACHED: OwnerId = OwnerId::MAX;
+/// How many indexes there are: 2^25, which is 2^31 numbers in leaves of 64.
+pub const INDEXES: usize = 1 << 25;
 
 pub(super) const FANOUT_BITS: u32 = FANOUT.trailing_zeros();
 
 /// How many words hold one bit for each child.
 const WORDS: usize = FANOUT.div_ceil(BITS);
-
-/// Upper bound of a node's count: far more tables than there is memory for.
-const TOO_MANY: u32 = 1 << 31;
-
-/// The head of every node.
-#[repr(C)]
-pub(crate) struct NodeHead {
-    /// First, so that its address is that of the node.
-    rcu: rcu::Head,
-    owner: AtomicU64,
-    /// How many pointers lead to the node.
-    count: AtomicU32,
-    /// The lock of a leaf, named by the leaf's index. It is here because there is room for it.
-    pub(crate) lock: RawLock,
-}
 
 /// An interior node.
 #[repr(C, align(64))]
@@ -85,91 +64,10 @@ pub(super) unsafe fn leaf<'n, T: ?Sized, S>(node: *mut Erased) -> &'n Leaf<T, S>
     unsafe { &*node.cast::<Leaf<T, S>>() }
 }
 
-/// Borrows the head of a node of any kind.
-///
-/// # Safety
-/// The node is not null, and is kept for all of `'n`.
-unsafe fn head<'n>(node: *mut Erased) -> &'n NodeHead {
-    // SAFETY: all nodes begin with their head.
-    unsafe { &*node.cast::<NodeHead>() }
-}
-
-impl NodeHead {
-    /// Makes the head of a leaf, with the count of the tree that it is made for.
-    pub(crate) fn of_leaf<T: ?Sized, S>(owner: OwnerId, name: LockTag) -> Self {
-        Self::new(owner, name, free::<Leaf<T, S>>)
-    }
-
-    fn new(owner: OwnerId, name: LockTag, free: unsafe fn(NonNull<rcu::Head>)) -> Self {
-        Self {
-            rcu: rcu::Head::new(free),
-            owner: AtomicU64::new(owner),
-            count: AtomicU32::new(1),
-            lock: RawLock::new(name),
-        }
-    }
-
-    #[inline(always)]
-    pub(crate) fn owner(&self) -> OwnerId {
-        // Relaxed: a tree's own owner ID in a node means that the node was made or kept by the holder
-        // of that tree's structure, and the caller has synchronised with it. A leaf that was
-        // removed had its owner ID changed with its lock held, which the caller holds.
-        self.owner.load(Relaxed)
-    }
-
-    /// Changes which tree may write the node, and free it at once when the tree is dropped.
-    ///
-    /// # Safety
-    /// The caller holds the lock of the structure of a tree that leads to the node, and the leaf's
-    /// lock or a shut gate keeps writers out. The owner ID is [`DETACHED`], or it is the tree's own, and
-    /// the tree owned the node until now: no other tree has led readers to it.
-    pub(super) unsafe fn set_owner(&self, owner: OwnerId) {
-        // Relaxed: as above.
-        self.owner.store(owner, Relaxed);
-    }
-
-    /// Returns true if there is one count. The answer stays right for the holder of that one.
-    pub(super) fn is_sole(&self) -> bool {
-        // Acquire: pairs with the release in `uncount`, so reads of other holders come before later
-        // writes of this holder.
-        self.count.load(Acquire) == 1
-    }
-
-    /// Adds a count, unless there are too many.
-    pub(super) fn try_count(&self) -> bool {
-        // Relaxed: the caller holds a count, so the node is there; the count publishes nothing.
-        let few = self.count.fetch_add(1, Relaxed) < TOO_MANY;
-        if !few {
-            // Relaxed: as above; the added count is removed, and another one is left.
-            self.count.fetch_sub(1, Relaxed);
-        }
-        few
-    }
-
-    /// Gives up a count. Returns true if it was the last.
-    fn uncount(&self) -> bool {
-        // Release: this holder's accesses to the node come before it is freed.
-        if self.count.fetch_sub(1, Release) != 1 {
-            return false;
-        }
-        // Acquire: pairs with the releases of all holders before. The load reads the last of an
-        // unbroken chain of exchanges, and so from all of them.
-        self.count.load(Acquire) == 0
-    }
-}
-
-/// Makes the model checker report later reads of the node.
-#[cfg(loom)]
-impl Drop for NodeHead {
-    fn drop(&mut self) {
-        self.owner.with_mut(|_| ());
-    }
-}
-
 impl Interior {
     pub(super) fn new(owner: OwnerId) -> Self {
         Self {
-            head: NodeHead::new(owner, LockTag::of(0), free::<Self>),
+            head: NodeHead::of::<Self>(owner, LockTag::of(0)),
             children_count: AtomicU32::new(0),
             full: core::array::from_fn(|_| Word::new()),
             children: core::array::from_fn(|_| AtomicPtr::new(ptr::null_mut())),
@@ -265,6 +163,103 @@ impl Interior {
     }
 }
 
+/// The decoded root pointer.
+#[derive(Clone, Copy)]
+pub(super) struct Root {
+    pub(super) node: *mut Erased,
+    /// How many interior levels there are; none only in an empty tree.
+    pub(super) height: u32,
+}
+
+/// The part of a root pointer that is the height. Nodes are aligned to more.
+const HEIGHT: usize = 63;
+
+impl Root {
+    #[inline(always)]
+    pub(super) fn unpack(word: *mut Erased) -> Self {
+        // At most 63, so it fits.
+        let height = (word.addr() & HEIGHT) as u32;
+        Self {
+            node: word.map_addr(|address| address & !HEIGHT),
+            height,
+        }
+    }
+
+    pub(super) fn pack(self) -> *mut Erased {
+        self.node.map_addr(|address| address | self.height as usize)
+    }
+
+    /// Returns true if the tree below this root has a place for the leaf of `index`.
+    #[inline(always)]
+    pub(super) fn covers(self, index: usize) -> bool {
+        // Heights are small: 25 levels of models are 25 bits.
+        index >> (FANOUT_BITS * self.height) == 0
+    }
+}
+
+/// Walks down to the leaf of `index`, if there is one.
+///
+/// # Safety
+/// `node` was loaded with acquire from a tree, at `level`, which is above the leaves, and is not
+/// null; all below it is kept for all of `'l`.
+#[inline(always)]
+pub(super) unsafe fn walk<'l, T: ?Sized, S>(
+    mut node: *mut Erased,
+    index: usize,
+    mut level: u32,
+) -> Option<&'l Leaf<T, S>> {
+    while level > 0 {
+        // SAFETY: loaded with acquire, at a level above the leaves, and not null.
+        let parent = unsafe { interior(node) };
+        // Acquire: pairs with the release in `set_child`, so the complete node is visible.
+        node = parent.child(index, level).load(Acquire);
+        if node.is_null() {
+            return None;
+        }
+        level -= 1;
+    }
+    // SAFETY: loaded with acquire, at the level of the leaves.
+    Some(unsafe { leaf(node) })
+}
+
+/// Finds the first leaf at or after `from` below `node`, which covers `from`.
+///
+/// # Safety
+/// `node` was loaded with acquire from a tree, at `level`, and is not null; all below it is kept
+/// for all of `'l`.
+pub(super) unsafe fn next_leaf<'l, T: ?Sized, S>(
+    node: *mut Erased,
+    level: u32,
+    from: usize,
+) -> Option<(usize, &'l Leaf<T, S>)> {
+    if level == 0 {
+        // SAFETY: as the caller promises.
+        return Some((from, unsafe { leaf(node) }));
+    }
+    // SAFETY: as the caller promises.
+    let parent = unsafe { interior(node) };
+    let own = child_number(from, level);
+    let span = 1 << (FANOUT_BITS * (level - 1));
+    let base = from / (span * FANOUT) * (span * FANOUT);
+    for child in own..FANOUT {
+        // Acquire: pairs with the release in `set_child`.
+        let below = parent.children[child].load(Acquire);
+        if below.is_null() {
+            continue;
+        }
+        let start = if child == own {
+            from
+        } else {
+            base + child * span
+        };
+        // SAFETY: loaded with acquire, one level further down.
+        if let found @ Some(_) = unsafe { next_leaf(below, level - 1, start) } {
+            return found;
+        }
+    }
+    None
+}
+
 /// Gives up a count of a node. The last one also gives up the counts of the children, puts the
 /// objects of leaves, which may run release hooks, and frees the node: at once if it has the owner ID
 /// `own`, else after a grace period. A panic of a hook prevents none of this.
@@ -311,24 +306,29 @@ pub(super) unsafe fn put<T: ?Sized, S>(node: *mut Erased, level: u32, own: Owner
     unwind::both(put_below, free);
 }
 
-/// Frees a node, but nothing below it, once its readers have left.
-///
-/// # Safety
-/// All trees and nodes have unlinked the node, and its contents have been put or have moved to a
-/// copy. The caller was the last holder.
-pub(super) unsafe fn free_after_readers(node: *mut Erased) {
-    // SAFETY: nodes are not null, and begin with their head, which begins with this.
-    let rcu = unsafe { NonNull::new_unchecked(node.cast::<rcu::Head>()) };
-    // Later: the caller may hold the lock of the structure, and other callbacks run foreign code.
-    // SAFETY: the memory stays until `free` is called, and any thread may call it.
-    unsafe { rcu::call_later(rcu) };
+/// A leaf that was removed from a tree. Its objects are put when this is dropped: after the lock.
+#[must_use = "dropping this runs release hooks; do it outside of the lock"]
+pub struct Retired<T: ?Sized, S> {
+    pub(super) leaf: NonNull<Leaf<T, S>>,
 }
 
-/// Frees the box of a node.
-///
-/// # Safety
-/// `rcu` is at the head of an `N` that came from a box and is no longer used.
-unsafe fn free<N>(rcu: NonNull<rcu::Head>) {
-    // SAFETY: as the caller promises. The contents of a leaf are not dropped with it.
-    drop(unsafe { MemoryBox::from_raw(rcu.cast::<N>()) });
+// SAFETY: the leaf is unlinked, and one holder gives it up; any thread may put its objects.
+unsafe impl<T: ?Sized + Send + Sync, S: Send + Sync> Send for Retired<T, S> {}
+
+impl<T: ?Sized, S> Retired<T, S> {
+    /// Takes a reference to the object that a number had, if any. Neither blocks nor allocates.
+    pub fn get(&self, bit: usize) -> Option<Ref<T>> {
+        // SAFETY: the count that this holds keeps the leaf.
+        let leaf = unsafe { self.leaf.as_ref() };
+        // SAFETY: it keeps the references of the leaf too. No thread writes them: a leaf that the
+        // tree owned is marked as gone, and a shared leaf is copied to be written.
+        unsafe { leaf.share_object(bit) }
+    }
+}
+
+impl<T: ?Sized, S> Drop for Retired<T, S> {
+    fn drop(&mut self) {
+        // SAFETY: unlinked, and this has the count that the tree had.
+        unsafe { put::<T, S>(self.leaf.as_ptr().cast(), 0, NONE) };
+    }
 }

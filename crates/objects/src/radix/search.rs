@@ -1,47 +1,10 @@
-//! Walks over more than one leaf: enumeration, and the search for room.
+//! The search for a leaf with a free slot.
 
-use super::node::{Erased, FANOUT_BITS, child_number, interior, leaf};
-use super::{FANOUT, LeafState, WriteGuard};
-use crate::radix::leaf::Leaf;
+use super::WriteGuard;
+use super::leaf::LeafState;
+use super::node::{FANOUT, FANOUT_BITS, child_number, interior};
+use super::node_head::Erased;
 use fdtable_sync::platform::atomic::Ordering::Acquire;
-
-/// Finds the first leaf at or after `from` below `node`, which covers `from`.
-///
-/// # Safety
-/// `node` was loaded with acquire from a tree, at `level`, and is not null; all below it is kept
-/// for all of `'l`.
-pub(super) unsafe fn next_leaf<'l, T: ?Sized, S>(
-    node: *mut Erased,
-    level: u32,
-    from: usize,
-) -> Option<(usize, &'l Leaf<T, S>)> {
-    if level == 0 {
-        // SAFETY: as the caller promises.
-        return Some((from, unsafe { leaf(node) }));
-    }
-    // SAFETY: as the caller promises.
-    let parent = unsafe { interior(node) };
-    let own = child_number(from, level);
-    let span = 1 << (FANOUT_BITS * (level - 1));
-    let base = from / (span * FANOUT) * (span * FANOUT);
-    for child in own..FANOUT {
-        // Acquire: pairs with the release in `set_child`.
-        let below = parent.children[child].load(Acquire);
-        if below.is_null() {
-            continue;
-        }
-        let start = if child == own {
-            from
-        } else {
-            base + child * span
-        };
-        // SAFETY: loaded with acquire, one level further down.
-        if let found @ Some(_) = unsafe { next_leaf(below, level - 1, start) } {
-            return found;
-        }
-    }
-    None
-}
 
 /// A summary of the caller's leaves: which children have nothing free below them. The holder of the
 /// lock of the structure marks and unmarks a leaf, which the tree owns then. Marks of a leaf that

@@ -1,8 +1,9 @@
 //! Sharing a tree: another tree gets its root.
 
-use super::node::{NodeHead, OwnerId, interior, leaf};
-use super::{Root, Tree, WriteGuard, new_owner_id};
-use crate::radix::leaf::LeafState;
+use super::leaf::LeafState;
+use super::node::{Root, interior, leaf};
+use super::node_head::{NodeHead, OwnerId, new_owner_id};
+use super::{Tree, WriteGuard};
 use fdtable_sync::fallible::OutOfMemory;
 use fdtable_sync::platform::atomic::Ordering::{Acquire, Relaxed};
 

@@ -537,7 +537,7 @@ fn nodes_that_lead_nowhere_are_given_back() {
     drop(tree.lock().remove_if(300_000, |_| true));
     let root = tree.root();
     // SAFETY: the root of a tree of three levels, which no thread changes.
-    let node = unsafe { interior(root.node) };
+    let node = unsafe { node::interior(root.node) };
     assert_eq!(root.height, 3);
     assert!(node.child(300_000, 3).load(Acquire).is_null());
     assert!(!node.child(1, 3).load(Acquire).is_null());
