@@ -35,7 +35,6 @@
 
 mod iter;
 mod list_head;
-mod node;
 mod statistics;
 
 use alloc::boxed::Box;
@@ -45,54 +44,13 @@ use core::marker::PhantomData;
 use core::ptr::NonNull;
 
 pub use iter::Iter;
+pub use list_head::{Access, Refused};
 pub use statistics::Statistics;
 
-use crate::object::{RawObject, Ref, ReleaseReason, abandon, lead, make};
+use crate::object::{RawObject, Ref, ReleaseReason, abandon, make};
 use fdtable_sync::fallible::{OutOfMemory, try_box};
 use fdtable_sync::lglock::LgLock;
-use list_head::{ListHead, Part};
-use node::Node;
-
-/// How a member uses what the list stands for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Access {
-    /// It changes nothing.
-    Read,
-    /// It may change something. Such objects are counted separately, and can be kept out.
-    Write,
-}
-
-/// Why an object could not join a list, or the list could not be changed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Refused {
-    /// It writes, and writers are kept out.
-    ReadOnly,
-    /// Nothing can join any more.
-    Detached,
-    /// There are members, or writers, in the way.
-    Busy,
-    /// There is not enough memory.
-    OutOfMemory,
-}
-
-impl fmt::Display for Refused {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::ReadOnly => "writers are kept out",
-            Self::Detached => "nothing can join any more",
-            Self::Busy => "there are members",
-            Self::OutOfMemory => "out of memory",
-        })
-    }
-}
-
-impl core::error::Error for Refused {}
-
-impl From<OutOfMemory> for Refused {
-    fn from(_: OutOfMemory) -> Self {
-        Self::OutOfMemory
-    }
-}
+use list_head::{ListHead, Node, Part};
 
 /// A list of counted objects, in parts. Dropping it detaches it; its members live on.
 ///
@@ -253,7 +211,8 @@ impl<T: ?Sized> PerCpuList<T> {
     /// # Errors
     /// [`OutOfMemory`].
     pub fn iter(&self) -> Result<Iter<'_, T>, OutOfMemory> {
-        Iter::try_new(self)
+        // SAFETY: the members are blocks of a `T`.
+        unsafe { Iter::try_new(self.head()) }
     }
 
     /// Keeps writers out from now on. Takes the global lock.
@@ -376,15 +335,6 @@ impl<T: ?Sized> fmt::Debug for PerCpuList<T> {
             .field("statistics", &self.statistics())
             .finish()
     }
-}
-
-/// Finds the node of a block.
-///
-/// # Safety
-/// The block is one of a `T`, and was made with a node.
-unsafe fn node_of<T: ?Sized>(anchor: NonNull<RawObject>) -> NonNull<Node> {
-    // SAFETY: as the caller promises.
-    unsafe { lead::<T, Node>(anchor) }
 }
 
 #[cfg(all(test, loom))]

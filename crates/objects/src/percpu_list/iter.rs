@@ -6,21 +6,22 @@
 //! and the mark moves to the back: members that it has passed do not come again.
 
 use alloc::boxed::Box;
+use core::marker::PhantomData;
 use core::ptr::NonNull;
 
-use super::PerCpuList;
-use super::list_head::{Part, reference};
-use super::node::Node;
+use super::list_head::{ListHead, Node, Part, reference};
 use crate::object::Ref;
 use fdtable_sync::fallible::{OutOfMemory, try_box};
 
 /// Iterator over the members of a list. Holds no lock between two of them.
 pub struct Iter<'l, T: ?Sized> {
-    list: &'l PerCpuList<T>,
+    head: &'l ListHead,
     /// A leaked box. On the list of the part `cpu` if `is_linked`.
     mark: NonNull<Node>,
     cpu: usize,
     is_linked: bool,
+    /// As the list, invariant in `T`.
+    members: PhantomData<fn(Ref<T>) -> Ref<T>>,
 }
 
 // SAFETY: the mark is touched under the locks of the parts it is on, and by this iterator alone
@@ -28,13 +29,18 @@ pub struct Iter<'l, T: ?Sized> {
 unsafe impl<T: ?Sized + Send + Sync> Send for Iter<'_, T> {}
 
 impl<'l, T: ?Sized> Iter<'l, T> {
-    pub(super) fn try_new(list: &'l PerCpuList<T>) -> Result<Self, OutOfMemory> {
+    /// Makes an iterator that is before the first member. Allocates.
+    ///
+    /// # Safety
+    /// The members of the list are blocks of a `T`.
+    pub(super) unsafe fn try_new(head: &'l ListHead) -> Result<Self, OutOfMemory> {
         let mark = NonNull::from(Box::leak(try_box(Node::mark())?));
         Ok(Self {
-            list,
+            head,
             mark,
             cpu: 0,
             is_linked: false,
+            members: PhantomData,
         })
     }
 
@@ -49,7 +55,7 @@ impl<'l, T: ?Sized> Iter<'l, T> {
             if links.is_mark() {
                 continue;
             }
-            // SAFETY: members of this list are blocks of a `T`; it is locked.
+            // SAFETY: members of this list are blocks of a `T`, as `try_new` was promised; it is locked.
             if let Some(member) = unsafe { reference(node) } {
                 // SAFETY: the mark is on no list, and stays until this iterator takes it off.
                 unsafe { part.link_behind(node, self.mark) };
@@ -78,7 +84,7 @@ impl<T: ?Sized> Iterator for Iter<'_, T> {
     type Item = Ref<T>;
 
     fn next(&mut self) -> Option<Ref<T>> {
-        let parts = self.list.head().parts();
+        let parts = self.head.parts();
         while self.cpu < parts.parts() {
             let member = self.advance(&mut parts.lock_local_of(self.cpu));
             if member.is_some() {
@@ -93,7 +99,7 @@ impl<T: ?Sized> Iterator for Iter<'_, T> {
 impl<T: ?Sized> Drop for Iter<'_, T> {
     fn drop(&mut self) {
         if self.is_linked {
-            let mut part = self.list.head().parts().lock_local_of(self.cpu);
+            let mut part = self.head.parts().lock_local_of(self.cpu);
             self.take_mark(&mut part);
         }
         // SAFETY: leaked in `try_new`, and on no list any more.

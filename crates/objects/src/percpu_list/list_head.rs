@@ -4,11 +4,12 @@
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
+use core::cell::Cell;
+use core::fmt;
 use core::ptr::{self, NonNull};
 
-use super::node::Node;
-use super::{Access, Refused, Statistics, node_of};
-use crate::object::{RawObject, Ref, block_of, number, set_number};
+use super::statistics::Statistics;
+use crate::object::{Prefix, RawObject, Ref, block_of, lead, number, set_number};
 use fdtable_sync::fallible::{OutOfMemory, try_box};
 use fdtable_sync::lglock::LgLock;
 use fdtable_sync::percpu;
@@ -16,6 +17,47 @@ use fdtable_sync::platform::Mutex;
 use fdtable_sync::platform::atomic::AtomicUsize;
 use fdtable_sync::platform::atomic::Ordering::{AcqRel, Relaxed};
 use fdtable_sync::unwind;
+
+/// How a member uses what the list stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// It changes nothing.
+    Read,
+    /// It may change something. Such objects are counted separately, and can be kept out.
+    Write,
+}
+
+/// Why an object could not join a list, or the list could not be changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refused {
+    /// It writes, and writers are kept out.
+    ReadOnly,
+    /// Nothing can join any more.
+    Detached,
+    /// There are members, or writers, in the way.
+    Busy,
+    /// There is not enough memory.
+    OutOfMemory,
+}
+
+impl fmt::Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::ReadOnly => "writers are kept out",
+            Self::Detached => "nothing can join any more",
+            Self::Busy => "there are members",
+            Self::OutOfMemory => "out of memory",
+        })
+    }
+}
+
+impl core::error::Error for Refused {}
+
+impl From<OutOfMemory> for Refused {
+    fn from(_: OutOfMemory) -> Self {
+        Self::OutOfMemory
+    }
+}
 
 /// The parts of a list, and the count of its keepers.
 pub(super) struct ListHead {
@@ -466,6 +508,64 @@ impl Part {
         // SAFETY: as above.
         nodes.filter(|node| !unsafe { node.as_ref() }.is_mark())
     }
+}
+
+/// A place on a part of the list. The links are touched under the lock of the part.
+#[repr(C)]
+#[derive(Debug)]
+pub(super) struct Node {
+    pub(super) next: Cell<*mut Node>,
+    pub(super) previous: Cell<*mut Node>,
+    /// Null in a mark. Never changes.
+    head: *const ListHead,
+}
+
+impl Node {
+    /// Makes the node of a member that has not joined yet.
+    pub(super) fn member_of(head: NonNull<ListHead>) -> Self {
+        Self {
+            next: Cell::new(ptr::null_mut()),
+            previous: Cell::new(ptr::null_mut()),
+            head: head.as_ptr(),
+        }
+    }
+
+    /// Makes the node of a mark.
+    pub(super) fn mark() -> Self {
+        Self {
+            next: Cell::new(ptr::null_mut()),
+            previous: Cell::new(ptr::null_mut()),
+            head: ptr::null(),
+        }
+    }
+
+    pub(super) fn is_mark(&self) -> bool {
+        self.head.is_null()
+    }
+}
+
+// SAFETY: three pointers: at least as aligned as a header, and nothing to drop.
+unsafe impl Prefix for Node {
+    unsafe fn leave<T: ?Sized>(anchor: NonNull<RawObject>) {
+        // SAFETY: the block is one of a `T`, as the caller promises, with this in front.
+        let node = unsafe { node_of::<T>(anchor) };
+        // SAFETY: the block is alive, as the caller promises, and the field never changes.
+        let head = unsafe { node.as_ref() }.head.cast_mut();
+        // SAFETY: a member of a list, and no mark.
+        let head = unsafe { NonNull::new_unchecked(head) };
+        // SAFETY: the object joined when it was made, and leaves once. As a member it has kept
+        // the list head.
+        unsafe { ListHead::leave::<T>(head, anchor) };
+    }
+}
+
+/// Finds the node of a block.
+///
+/// # Safety
+/// The block is one of a `T`, and was made with a node.
+unsafe fn node_of<T: ?Sized>(anchor: NonNull<RawObject>) -> NonNull<Node> {
+    // SAFETY: as the caller promises.
+    unsafe { lead::<T, Node>(anchor) }
 }
 
 /// Takes a reference to a member, unless its end has come.
