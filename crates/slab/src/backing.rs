@@ -156,16 +156,4 @@ mod tests {
         assert_eq!(choice.settled(), Backing::Coloured);
         assert_eq!(choice.close(Backing::GlobalHeap), Backing::Coloured);
     }
-
-    #[test]
-    fn a_choice_that_comes_too_late_says_what_there_is() {
-        let layout = core::alloc::Layout::new::<u64>();
-        let place = crate::general::alloc(layout).expect("there is memory");
-        let there = settled();
-        let other = [Backing::Uncoloured, Backing::GlobalHeap].map(choose);
-        assert!(other.contains(&Err(AlreadyChosen(there))));
-        assert_eq!(choose(there), Ok(()));
-        // SAFETY: taken above.
-        unsafe { crate::general::free(place, layout) };
-    }
 }

@@ -26,19 +26,18 @@
 
 use core::alloc::Layout;
 use core::cell::UnsafeCell;
-use core::ptr::NonNull;
+use core::ptr::{self, NonNull};
 
 use crossbeam_utils::CachePadded;
 
-use super::check;
+use super::check::{self, Subject};
 use super::depot::Depot;
-use super::header::{Destroy, Slab, SlabList};
+use super::header::{Destroy, Header, Slab, SlabList};
 use super::info::Info;
 use super::local::Local;
 use super::magazine::{Magazine, MagazineList, ROUNDS};
 use super::options::{Checks, Options};
 use super::region::{CHUNK, Chunk};
-use super::registry::{self, Links};
 use super::shape::Shape;
 use super::slabs::Slabs;
 use fdtable_sync::fallible::OutOfMemory;
@@ -80,6 +79,23 @@ pub(super) struct Plan {
     pub(super) callbacks: Callbacks,
 }
 
+/// The place of a cache on the [list of all caches](super::registry). Guarded by its lock.
+pub(super) struct Links {
+    pub(super) next: *const RawCache,
+    pub(super) before: *const RawCache,
+    pub(super) is_listed: bool,
+}
+
+impl Links {
+    pub(super) const fn new() -> Self {
+        Self {
+            next: ptr::null(),
+            before: ptr::null(),
+            is_listed: false,
+        }
+    }
+}
+
 /// A cache of places. It does not move once it is used: slabs and the registry point to it.
 pub(super) struct RawCache {
     local: Local,
@@ -101,10 +117,10 @@ unsafe impl Sync for RawCache {}
 unsafe impl Send for RawCache {}
 
 impl RawCache {
-    /// Makes a cache without slabs. Allocates. It is to be [registered](Self::register) at its
+    /// Makes a cache without slabs. Allocates. It is to be [registered](super::registry::add) at its
     /// final address.
     pub(super) fn try_new(plan: Plan, options: Options) -> Result<Self, OutOfMemory> {
-        let shape = Shape::new(plan.layout, options);
+        let shape = Shape::new(plan.layout, options, size_of::<Header>());
         Ok(Self {
             local: Local::try_new()?,
             depot: CachePadded::new(Mutex::new(Depot::new(shape.stride))),
@@ -115,15 +131,6 @@ impl RawCache {
             shape,
             plan,
         })
-    }
-
-    /// Adds the cache to the list of all caches.
-    ///
-    /// # Safety
-    /// It stays where it is, and alive, until it is [removed](registry::remove) from the list.
-    pub(super) unsafe fn register(&self) {
-        // SAFETY: as the caller promises.
-        unsafe { registry::add(self) };
     }
 
     /// Takes a place. `construct` is called for each object of a slab that is made.
@@ -295,7 +302,7 @@ impl RawCache {
         let chunk = Chunk::take()?;
         let slab = Slab::new(chunk, &self.shape, colour, self.plan.destroy);
         if self.checks == Checks::Full {
-            check::prepare(&self.shape, slab, self.plan.destroy.is_some());
+            check::prepare(self.subject(), slab);
         }
         let mut unfinished = Unfinished {
             slab,
@@ -438,12 +445,20 @@ impl RawCache {
 
 /// The same for a cache with checks, which has no magazines.
 impl RawCache {
+    fn subject(&self) -> Subject<'_> {
+        Subject {
+            name: self.plan.name,
+            shape: &self.shape,
+            is_constructed: self.plan.destroy.is_some(),
+        }
+    }
+
     fn alloc_checked(&self, construct: &dyn Fn(NonNull<u8>)) -> Option<NonNull<u8>> {
         self.depot.lock().misses += 1;
         let mut object = None;
         self.take(1, construct, &mut |taken| object = Some(taken));
         let object = object?;
-        check::taken(self, object);
+        check::taken(self.subject(), object);
         Some(object)
     }
 
@@ -451,7 +466,7 @@ impl RawCache {
     /// As for [`free`](Self::free); this is checked.
     unsafe fn free_checked(&self, object: NonNull<u8>) {
         let mut slabs = self.slabs.lock();
-        if let Err(mistake) = check::given(self, &slabs, object) {
+        if let Err(mistake) = check::given(self.subject(), &slabs, object) {
             drop(slabs);
             mistake.report();
         }

@@ -17,7 +17,6 @@
 use core::fmt;
 use core::ptr::NonNull;
 
-use super::cache::RawCache;
 use super::header::Slab;
 use super::region::chunk_of;
 use super::shape::Shape;
@@ -138,6 +137,15 @@ impl fmt::Display for Byte {
     }
 }
 
+/// What the checks know of the cache whose objects they check.
+#[derive(Clone, Copy)]
+pub(super) struct Subject<'c> {
+    pub(super) name: &'static str,
+    pub(super) shape: &'c Shape,
+    /// Free objects stay constructed.
+    pub(super) is_constructed: bool,
+}
+
 /// One object with its zones, for callers that may read and write them.
 struct Checked<'s> {
     shape: &'s Shape,
@@ -229,12 +237,12 @@ impl Checked<'_> {
         Some((Wrong::UseAfterFree, byte))
     }
 
-    fn mistake(&self, cache: &RawCache, slab: Slab, wrong: Wrong, byte: Option<Byte>) -> Mistake {
+    fn mistake(&self, cache: Subject<'_>, slab: Slab, wrong: Wrong, byte: Option<Byte>) -> Mistake {
         let address = self.object.addr().get();
         let index = self.shape.index(address - slab.first().addr().get());
         Mistake {
             wrong,
-            cache: cache.plan.name,
+            cache: cache.name,
             size: self.shape.size,
             address,
             place: Some((slab.address(), index)),
@@ -244,13 +252,14 @@ impl Checked<'_> {
 }
 
 /// Marks all objects of a new slab as free.
-pub(super) fn prepare(shape: &Shape, slab: Slab, is_constructed: bool) {
+pub(super) fn prepare(cache: Subject<'_>, slab: Slab) {
+    let shape = cache.shape;
     for index in 0..shape.count {
         // SAFETY: the index is below the count.
         let object = unsafe { shape.object(slab.first(), index) };
         let checked = Checked { shape, object };
         checked.mark(INACTIVE);
-        if !is_constructed {
+        if !cache.is_constructed {
             checked.poison();
         }
     }
@@ -260,12 +269,15 @@ pub(super) fn prepare(shape: &Shape, slab: Slab, is_constructed: bool) {
 ///
 /// # Panics
 /// If it or its zones were written while it was free.
-pub(super) fn taken(cache: &RawCache, object: NonNull<u8>) {
-    let shape = &cache.shape;
+pub(super) fn taken(cache: Subject<'_>, object: NonNull<u8>) {
+    let shape = cache.shape;
     let checked = Checked { shape, object };
-    let poison = || match cache.plan.destroy {
-        None => checked.wrong_poison(),
-        Some(_) => None,
+    let poison = || {
+        if cache.is_constructed {
+            None
+        } else {
+            checked.wrong_poison()
+        }
     };
     if let Some((wrong, byte)) = checked.wrong_zone(INACTIVE).or_else(poison) {
         // SAFETY: the object is one of a slab; only constant fields of the slab are read.
@@ -281,12 +293,12 @@ pub(super) fn taken(cache: &RawCache, object: NonNull<u8>) {
     clippy::result_large_err,
     reason = "an error happens once, and is reported by a panic"
 )]
-pub(super) fn given(cache: &RawCache, slabs: &Slabs, object: NonNull<u8>) -> Result<(), Mistake> {
-    let shape = &cache.shape;
+pub(super) fn given(cache: Subject<'_>, slabs: &Slabs, object: NonNull<u8>) -> Result<(), Mistake> {
+    let shape = cache.shape;
     let address = object.addr().get();
     let foreign = |wrong, place| Mistake {
         wrong,
-        cache: cache.plan.name,
+        cache: cache.name,
         size: shape.size,
         address,
         place,
@@ -308,7 +320,7 @@ pub(super) fn given(cache: &RawCache, slabs: &Slabs, object: NonNull<u8>) -> Res
         return Err(checked.mistake(cache, slab, wrong, Some(byte)));
     }
     checked.mark(INACTIVE);
-    if cache.plan.destroy.is_none() {
+    if !cache.is_constructed {
         checked.poison();
     }
     Ok(())

@@ -14,6 +14,7 @@ use core::ptr::{self, NonNull};
 use super::backing::{self, Backing};
 use super::cache::{Callbacks, Plan, RawCache};
 use super::options::{Checks, Colouring, Options};
+use super::registry;
 use fdtable_sync::fallible::OnceBox;
 
 /// The largest alignment of a class.
@@ -146,7 +147,7 @@ fn make(class: usize, colouring: Colouring) -> Option<&'static RawCache> {
     let cache = CACHES[class].get_or_try_init(|| RawCache::try_new(plan, options));
     let cache = cache.ok()?;
     // SAFETY: in a static, which keeps it for the life of the process.
-    unsafe { cache.register() };
+    unsafe { registry::add(cache) };
     Some(cache)
 }
 
@@ -205,5 +206,17 @@ mod tests {
             // SAFETY: taken above.
             unsafe { free(place, layout) };
         }
+    }
+
+    #[test]
+    fn a_choice_that_comes_too_late_says_what_there_is() {
+        let layout = Layout::new::<u64>();
+        let place = alloc(layout).expect("there is memory");
+        let there = backing::settled();
+        let other = [Backing::Uncoloured, Backing::GlobalHeap].map(backing::choose);
+        assert!(other.contains(&Err(backing::AlreadyChosen(there))));
+        assert_eq!(backing::choose(there), Ok(()));
+        // SAFETY: taken above.
+        unsafe { free(place, layout) };
     }
 }

@@ -24,7 +24,7 @@ impl CacheBox {
         let cache = try_box(RawCache::try_new(plan, options)?)?;
         let this = Self(NonNull::from(Box::leak(cache)));
         // SAFETY: in a box of its own, and taken off the list before that is freed.
-        unsafe { this.register() };
+        unsafe { registry::add(&this) };
         Ok(this)
     }
 }

@@ -61,11 +61,6 @@ impl Deref for Slab {
 }
 
 impl Header {
-    /// Returns how many bytes a header and so many bits have.
-    pub(super) fn size_with_bits(count: usize) -> usize {
-        size_of::<Self>() + count.div_ceil(64) * size_of::<u64>()
-    }
-
     pub(super) fn free(&self) -> usize {
         self.free.get() as usize
     }

@@ -4,16 +4,9 @@ use core::ptr;
 
 use alloc::vec::Vec;
 
-use super::cache::RawCache;
+use super::cache::{Links, RawCache};
 use super::info::Info;
 use fdtable_sync::platform::{Mutex, global};
-
-/// The place of a cache on the list. Guarded by its lock.
-pub(super) struct Links {
-    next: *const RawCache,
-    before: *const RawCache,
-    is_listed: bool,
-}
 
 /// The list: the cache that was added last.
 pub(super) struct Registry {
@@ -25,16 +18,6 @@ unsafe impl Send for Registry {}
 
 global! {
     pub(super) static REGISTRY: Mutex<Registry> = Mutex::new(Registry { first: ptr::null() });
-}
-
-impl Links {
-    pub(super) const fn new() -> Self {
-        Self {
-            next: ptr::null(),
-            before: ptr::null(),
-            is_listed: false,
-        }
-    }
 }
 
 /// Returns the links of a cache on the list.

@@ -14,7 +14,6 @@
 use core::alloc::Layout;
 use core::ptr::NonNull;
 
-use super::header::Header;
 use super::options::{Alignment, Checks, Colouring, Options};
 use super::region::CHUNK;
 
@@ -59,8 +58,8 @@ pub(super) struct Shape {
 
 impl Shape {
     /// Finds the shape for objects of a layout whose size and alignment are at most [`MAX_SIZE`]
-    /// and [`MAX_ALIGN`].
-    pub(super) fn new(layout: Layout, options: Options) -> Self {
+    /// and [`MAX_ALIGN`], in slabs with a header of so many bytes.
+    pub(super) fn new(layout: Layout, options: Options, header: usize) -> Self {
         let align = match options.alignment {
             Alignment::Natural => layout.align(),
             Alignment::Line => layout.align().max(LINE),
@@ -74,7 +73,7 @@ impl Shape {
             Colouring::On if stride <= SMALL => RESERVE,
             _ => 0,
         };
-        let first = |count: usize| (Header::size_with_bits(count) + zone).next_multiple_of(align);
+        let first = |count: usize| (header + size_of_bits(count) + zone).next_multiple_of(align);
         let fits = |count: &usize| first(*count) + *count * stride + reserve <= CHUNK;
         let most = if cfg!(loom) { 2 } else { CHUNK / stride };
         let count = (1..=most).rev().find(fits).unwrap_or(1);
@@ -119,9 +118,17 @@ impl Shape {
     }
 }
 
+/// Returns how many bytes the bits of so many objects have.
+fn size_of_bits(count: usize) -> usize {
+    count.div_ceil(64) * size_of::<u64>()
+}
+
 #[cfg(all(test, not(loom)))]
 mod tests {
+    use super::super::header::Header;
     use super::*;
+
+    const HEADER: usize = size_of::<Header>();
 
     fn shapes() -> impl Iterator<Item = (Layout, Options, Shape)> {
         let sizes = (0..2100).chain([4096, 5000, 10_000, MAX_SIZE - 1, MAX_SIZE]);
@@ -131,7 +138,7 @@ mod tests {
             aligns.into_iter().flat_map(move |align| {
                 options.into_iter().map(move |options| {
                     let layout = Layout::from_size_align(size, align).expect("a layout");
-                    (layout, options, Shape::new(layout, options))
+                    (layout, options, Shape::new(layout, options, HEADER))
                 })
             })
         })
@@ -143,7 +150,7 @@ mod tests {
             assert!(shape.count >= 1 && shape.colours >= 1);
             for colour in [0, shape.colours - 1] {
                 let first = shape.first(colour);
-                assert!(first >= Header::size_with_bits(shape.count) + shape.zone);
+                assert!(first >= HEADER + size_of_bits(shape.count) + shape.zone);
                 assert!(first + shape.count * shape.stride <= CHUNK);
                 assert!(first.is_multiple_of(layout.align()));
             }
@@ -179,7 +186,7 @@ mod tests {
     #[test]
     fn without_colouring_all_slabs_are_alike() {
         let options = Options::new().colouring(Colouring::Off);
-        let shape = Shape::new(Layout::new::<[u64; 8]>(), options);
+        let shape = Shape::new(Layout::new::<[u64; 8]>(), options, HEADER);
         assert_eq!(shape.colours, 1);
         assert_eq!(shape.first(0), shape.first(1));
     }
