@@ -45,6 +45,10 @@ pub(super) struct Header {
     rcu: rcu::Head,
 }
 
+// The tests of the shapes expect this.
+#[cfg(all(target_pointer_width = "64", not(loom)))]
+const _: () = assert!(size_of::<Header>() == 128);
+
 /// A slab, with access to its header: for the thread that makes it, or the holder of the lock.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct Slab(NonNull<Header>);

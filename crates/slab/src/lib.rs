@@ -117,7 +117,7 @@ pub fn infos() -> Vec<Info> {
 /// they may take.
 ///
 /// ```
-/// use fdtable_slab;
+/// use fdtable_slab as slab;
 ///
 /// let cache = slab::Cache::new("short-lived")?;
 /// drop(cache.insert([1; 100])?);
