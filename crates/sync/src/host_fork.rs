@@ -15,14 +15,14 @@
 //! | threads that sleep on something | gone | wait queues compare [`generation`] |
 //!
 //! A program that must survive host forks calls [`register`] once, before there are threads, and
-//! [enters the freezer](crate::freezer::enter) around every use of the library:
+//! [enters the freezer](enter) around every use of the library:
 //!
 //! ```
-//! use fdtable_sync::{freezer, host_fork, rcu};
+//! use fdtable_sync::{host_fork, rcu};
 //!
 //! host_fork::register()?;
 //! let call = || {
-//!     let _inside = freezer::enter();
+//!     let _inside = host_fork::enter();
 //!     rcu::synchronize()
 //! };
 //! call()?;
@@ -55,7 +55,7 @@
 //! A fork waits for threads inside, and so for callbacks that they run: the caller of `fork(2)`
 //! holds no lock that a callback takes, or `Drop` of an object.
 //!
-//! Fork outside of the freezer, or [step out](freezer::step_out) for it: C libraries may hold a
+//! Fork outside of the freezer, or [leave it](blocking_section) for the call: C libraries may hold a
 //! lock while handlers run (musl, glibc before 2.36). A thread that forks inside would wait there
 //! for another's fork, which waits for those inside.
 //!
@@ -87,7 +87,13 @@ use std::sync::{Mutex, PoisonError};
 
 #[cfg(unix)]
 use crate::fallible::OutOfMemory;
-use crate::{freezer, rcu};
+use crate::rcu;
+
+pub mod freezer;
+
+#[cfg(not(loom))]
+pub(crate) use freezer::try_enter;
+pub use freezer::{BlockingSection, Entry, blocking_section, enter, freeze, is_frozen_here, thaw};
 
 /// How many host forks lie between the first process and this one.
 static GENERATION: AtomicU32 = AtomicU32::new(0);
@@ -120,7 +126,7 @@ pub fn generation() -> u32 {
 #[cfg(unix)]
 pub fn register() -> Result<(), OutOfMemory> {
     static IS_REGISTERED: Mutex<bool> = Mutex::new(false);
-    let _inside = freezer::enter();
+    let _inside = enter();
     let mut is_registered = IS_REGISTERED.lock().unwrap_or_else(PoisonError::into_inner);
     if !*is_registered {
         // SAFETY: the three functions are for these places, and stay for the life of the process: a
@@ -135,16 +141,16 @@ pub fn register() -> Result<(), OutOfMemory> {
 }
 
 /// Prepares a host fork: freezes the [freezer]. [`parent`] or [`child`] follows, on the same
-/// thread. Blocks until no other thread is inside; see [`freezer::freeze`].
+/// thread. Blocks until no other thread is inside; see [`freeze`].
 pub extern "C" fn prepare() {
-    freezer::freeze();
+    freeze();
     // Relaxed: for `child`, on the same thread.
     IS_TOLD.store(false, Relaxed);
 }
 
 /// Ends a host fork in the parent, also when it failed: thaws the freezer. Never blocks.
 pub extern "C" fn parent() {
-    freezer::thaw();
+    thaw();
 }
 
 /// Ends a host fork in the child: forgets all threads but this one, counts the
@@ -162,5 +168,5 @@ pub unsafe extern "C" fn child() {
         unsafe { rcu::forget_other_threads() };
         GENERATION.fetch_add(1, Relaxed);
     }
-    freezer::thaw();
+    thaw();
 }

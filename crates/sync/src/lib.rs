@@ -8,8 +8,7 @@
 //! 4. [`lock`]: locks of one word, and [`brlock`](mod@brlock): a reader-writer lock whose readers pay
 //!    nothing.
 //! 5. [`percpu`] data, and [`lglock`](mod@lglock): a lock in parts, one for each CPU.
-//! 6. [`freezer`](mod@freezer) and [`host_fork`]: how all of it continues in a child of the host
-//!    process.
+//! 6. [`host_fork`](mod@host_fork): how all of it continues in a child of the host process.
 //! 7. [`bitmap`], [`fallible`] allocation, [`unwind`] and [`hint`], which the others use.
 //!
 //! With `--cfg loom` the same source runs under the model checker `loom`: [`platform`] is the only
@@ -24,8 +23,6 @@ pub mod bitmap;
 pub mod brlock;
 pub mod fallible;
 pub mod fence;
-#[cfg(feature = "std")]
-pub mod freezer;
 pub mod hint;
 #[cfg(feature = "std")]
 pub mod host_fork;
@@ -40,6 +37,11 @@ pub mod prefetch;
 pub mod rcu;
 pub mod refcount;
 pub mod unwind;
+
+/// The freezer of [`host_fork`](mod@host_fork), under an earlier path.
+#[cfg(feature = "std")]
+#[doc(hidden)]
+pub use host_fork::freezer;
 
 /// Overwrites what is freed, so that a model does not find a freed node as it was.
 #[cfg(all(test, loom))]

@@ -65,20 +65,12 @@
 mod callbacks;
 mod grace;
 pub mod qsbr;
-mod reader;
+pub(crate) mod reader;
 
 pub use callbacks::{Head, call, defer};
 pub use callbacks::{call_later, call_later_weighing, catch_up};
-#[cfg(all(feature = "std", any(test, not(loom))))]
-pub(crate) use reader::try_enter_freezer;
 pub use reader::{Guard, read_lock};
-#[cfg(feature = "std")]
-pub(crate) use reader::{
-    Record, await_turn_outside, enter_freezer, leave_freezer, step_out_of_freezer, thread_name,
-};
 pub(crate) use reader::{Section, enter_brlock, enter_brlock_plainly, wait_for_inside};
-#[cfg(all(test, loom))]
-pub(crate) use reader::{enter_freezer_lent, interrupt_entry};
 
 use core::fmt;
 

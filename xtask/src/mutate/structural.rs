@@ -213,14 +213,14 @@ pub(super) const TABLE: &[Structural] = &[
     // The freezer.
     Structural {
         name: "fences-of-a-freeze",
-        file: "sync/src/rcu/reader/freezer.rs",
-        model: "sync::freezer::loom::nobody_is_inside_while_it_is_frozen",
+        file: "sync/src/host_fork/freezer.rs",
+        model: "sync::host_fork::freezer::loom::nobody_is_inside_while_it_is_frozen",
         changes: &[(r"fence_for_claimed();", "")],
     },
     Structural {
         name: "turn-that-is-given-back-too-early",
-        file: "sync/src/freezer.rs",
-        model: "sync::freezer::loom::a_thaw_ends_no_other_freeze",
+        file: "sync/src/host_fork/freezer.rs",
+        model: "sync::host_fork::freezer::loom::a_thaw_ends_no_other_freeze",
         changes: &[(
             r"// (T) Release: pairs with the acquire in (C).
         self.word.fetch_and(!FROZEN, Release);
@@ -232,28 +232,28 @@ pub(super) const TABLE: &[Structural] = &[
     },
     Structural {
         name: "step-in-without-a-look",
-        file: "sync/src/rcu/reader/freezer.rs",
-        model: "sync::freezer::loom::who_steps_out_steps_in_after_the_thaw",
+        file: "sync/src/host_fork/freezer.rs",
+        model: "sync::host_fork::freezer::loom::who_steps_out_steps_in_after_the_thaw",
         changes: &[(
             r"if !self.try_inside(word) {
             self.wait_inside(word);
         }",
-            r"self.own.freezer.store(word | ADMITTED, Relaxed);",
+            r"self.freezer().store(word | ADMITTED, Relaxed);",
         )],
     },
     Structural {
         name: "handler-that-takes-its-thread-for-admitted",
-        file: "sync/src/rcu/reader/freezer.rs",
-        model: "sync::freezer::loom::a_handler_of_a_thread_that_was_not_let_in_looks_itself",
+        file: "sync/src/host_fork/freezer.rs",
+        model: "sync::host_fork::freezer::loom::a_handler_of_a_thread_that_was_not_let_in_looks_itself",
         changes: &[(r"if word & ADMITTED != 0 {", r"if word != 0 {")],
     },
     Structural {
         name: "inner-entry-that-ends-the-outer",
-        file: "sync/src/rcu/reader/freezer.rs",
-        model: "sync::freezer::loom::an_inner_entry_ends_nothing",
+        file: "sync/src/host_fork/freezer.rs",
+        model: "sync::host_fork::freezer::loom::an_inner_entry_ends_nothing",
         changes: &[(
-            r"_ => self.own.freezer.store(word - LEVEL, Relaxed)",
-            r"_ => self.own.freezer.store(0, Release)",
+            r"_ => self.freezer().store(word - LEVEL, Relaxed)",
+            r"_ => self.freezer().store(0, Release)",
         )],
     },
     // The tree.
@@ -261,7 +261,7 @@ pub(super) const TABLE: &[Structural] = &[
         name: "token-of-a-leaf-that-was-taken-out",
         file: "objects/src/radix/cow.rs",
         model: "objects::radix::loom::a_write_meets_a_removal",
-        changes: &[(r"unsafe { leaf.head.set_owner(node::DETACHED) };", "")],
+        changes: &[(r"unsafe { leaf.head.set_owner(DETACHED) };", "")],
     },
     Structural {
         name: "share-with-the-gate-open",

@@ -8,7 +8,7 @@
 //! newcomers wait, and the freezing thread waits for those inside. Then no other thread holds a
 //! lock of this library, and none is between two steps. A thread that sleeps inside of a call, and
 //! may do so for long, *steps out* for that time: then it holds nothing, and a freeze does not wait
-//! for it. ([`host_fork`](crate::host_fork) is what forks use. The name is that of Linux's freezer,
+//! for it. ([`host_fork`](super) is what forks use. The name is that of Linux's freezer,
 //! which does not wake sleepers either.)
 //!
 //! Entering happens at each call and freezing at each fork, so the cost is where the fork is. The
@@ -72,6 +72,9 @@
 mod wait;
 
 use core::marker::PhantomData;
+use core::ptr;
+use core::sync::atomic::Ordering::SeqCst;
+use core::sync::atomic::compiler_fence;
 
 use crossbeam_utils::CachePadded;
 
@@ -79,13 +82,25 @@ use crate::fence;
 use crate::platform::atomic::Ordering::{Acquire, Relaxed, Release};
 use crate::platform::atomic::{AtomicU32, AtomicUsize};
 use crate::platform::{global, relax};
-use crate::rcu::{self, Record};
+use crate::rcu::reader::{RECORDS, Record, fence_for_claimed, own_record, thread_name};
 
 /// Set while entering threads must take a full fence.
 const FENCED: u32 = 1;
 
 /// Set while the freezer is frozen.
 const FROZEN: u32 = 2;
+
+/// Set when the thread was let in. Before that, the thread has announced itself and must look.
+const ADMITTED: usize = 1;
+
+/// Set while a thread that is ending borrows the record, for the duration of its entry.
+const LENT: usize = 2;
+
+/// One level of nesting, in the bits above. A word without any is 0.
+const LEVEL: usize = 4;
+
+/// The word of a thread that entered once and was let in: the frequent case.
+const ONCE: usize = LEVEL | ADMITTED;
 
 /// The freezer of the process.
 pub(crate) struct Freezer {
@@ -117,7 +132,7 @@ pub struct Entry {
 /// thread that made it.
 #[derive(Debug)]
 #[must_use = "the thread steps in again when this is dropped"]
-pub struct SteppedOut {
+pub struct BlockingSection {
     /// The record, and the word that it had, of a thread that was inside.
     before: Option<(&'static Record, usize)>,
     /// Not `Send`: stays on its thread.
@@ -132,10 +147,10 @@ pub struct SteppedOut {
 /// and stores of the thread's own memory.
 ///
 /// ```
-/// use fdtable_sync::freezer;
+/// use fdtable_sync::host_fork;
 ///
 /// fn call() -> i32 {
-///     let _inside = freezer::enter();
+///     let _inside = host_fork::enter();
 ///     // A fork does not happen in here.
 ///     0
 /// }
@@ -144,7 +159,7 @@ pub struct SteppedOut {
 #[inline(always)]
 pub fn enter() -> Entry {
     Entry {
-        record: rcu::enter_freezer(),
+        record: enter_record(),
         stays: PhantomData,
     }
 }
@@ -153,7 +168,7 @@ pub fn enter() -> Entry {
 /// freezer, and this one is not inside already.
 #[cfg(any(test, not(loom)))]
 pub(crate) fn try_enter() -> Option<Entry> {
-    rcu::try_enter_freezer().map(|record| Entry {
+    try_enter_record().map(|record| Entry {
         record,
         stays: PhantomData,
     })
@@ -167,19 +182,23 @@ pub(crate) fn try_enter() -> Option<Entry> {
 /// to be called inside a read-side section.
 ///
 /// ```
-/// use fdtable_sync::freezer;
+/// use fdtable_sync::host_fork;
 ///
-/// let _inside = freezer::enter();
-/// let out = freezer::step_out();
+/// let _inside = host_fork::enter();
+/// let out = host_fork::blocking_section();
 /// // Sleep here. A fork may happen meanwhile.
 /// drop(out);
 /// ```
-pub fn step_out() -> SteppedOut {
-    SteppedOut {
-        before: rcu::step_out_of_freezer(),
+pub fn blocking_section() -> BlockingSection {
+    BlockingSection {
+        before: step_out_of_freezer(),
         stays: PhantomData,
     }
 }
+
+/// Earlier names.
+#[doc(hidden)]
+pub use self::{BlockingSection as SteppedOut, blocking_section as step_out};
 
 /// Freezes: from now on newcomers wait. Returns when no other thread is inside. Nests. The calling
 /// thread is inside from then on, until it [thaws](thaw).
@@ -190,11 +209,11 @@ pub fn step_out() -> SteppedOut {
 /// section only where no thread inside waits for grace periods.
 ///
 /// ```
-/// use fdtable_sync::freezer;
+/// use fdtable_sync::host_fork;
 ///
-/// freezer::freeze();
+/// host_fork::freeze();
 /// // All other threads are outside.
-/// freezer::thaw();
+/// host_fork::thaw();
 /// ```
 #[doc(alias = "freeze_processes")]
 pub fn freeze() {
@@ -213,12 +232,12 @@ pub fn thaw() {
 /// must not wait for one. Neither blocks nor allocates; callable anywhere.
 ///
 /// ```
-/// use fdtable_sync::freezer;
+/// use fdtable_sync::host_fork;
 ///
-/// assert!(!freezer::is_frozen_here());
-/// freezer::freeze();
-/// assert!(freezer::is_frozen_here());
-/// freezer::thaw();
+/// assert!(!host_fork::is_frozen_here());
+/// host_fork::freeze();
+/// assert!(host_fork::is_frozen_here());
+/// host_fork::thaw();
 /// ```
 #[must_use]
 pub fn is_frozen_here() -> bool {
@@ -247,7 +266,7 @@ impl Freezer {
     /// (C) Returns true if a thread may be inside. The thread has announced itself and passed a
     /// light fence.
     #[inline(always)]
-    pub(crate) fn admits(&self) -> bool {
+    fn admits(&self) -> bool {
         // Acquire: pairs with the release in (T).
         match self.word.load(Acquire) {
             0 => true,
@@ -271,7 +290,7 @@ impl Freezer {
     }
 
     /// Waits until the freezer is not frozen. Another freeze may begin at once.
-    pub(crate) fn wait(&self) {
+    fn wait(&self) {
         wait::until_clear(&self.word, FROZEN);
     }
 
@@ -281,14 +300,14 @@ impl Freezer {
             self.depth.store(self.depth.load(Relaxed) + 1, Relaxed);
             return;
         }
-        let turn = rcu::await_turn_outside(|| self.take_turn());
+        let turn = await_turn_outside(|| self.take_turn());
         // (Q), (R)
         turn.wait_for_others();
     }
 
     /// (P)
     fn take_turn(&self) {
-        let name = rcu::thread_name();
+        let name = thread_name();
         let mut attempts = 0;
         // Acquire: pairs with the release with which the last freezing thread released the turn, so
         // that "frozen" is set after it was cleared. No model sees it, since exchanges happen there
@@ -326,13 +345,214 @@ impl Freezer {
         // After both: a thread that waits for the turn finds it free.
         wait::wake_all(&self.word);
         // After it: a signal handler in between must not wait for this thread.
-        rcu::leave_freezer();
+        leave_freezer();
     }
 
     /// Returns true if the calling thread has frozen it, or is about to.
     fn is_held(&self) -> bool {
         // Relaxed: a thread sees its own stores, and no other stores its name.
-        self.holder.load(Relaxed) == rcu::thread_name()
+        self.holder.load(Relaxed) == thread_name()
+    }
+}
+
+/// The half that touches the thread's own record.
+impl Record {
+    #[inline(always)]
+    fn enter_freezer(&self) {
+        // Relaxed: a thread sees its own stores.
+        let word = self.freezer().load(Relaxed);
+        if word != 0 {
+            return self.nest_in_freezer(word);
+        }
+        // (A), (B), (C)
+        if !self.try_inside(LEVEL) {
+            self.wait_inside(LEVEL);
+        }
+    }
+
+    /// Announces that the thread is inside. Returns true if it was let in.
+    #[inline(always)]
+    fn try_inside(&self, word: usize) -> bool {
+        // (A) Relaxed: the fence orders it with (C), and the freezing thread acquires only from
+        // stores of "outside".
+        self.freezer().store(word, Relaxed);
+        // (B) pairs with the heavy fence (Q). Where that is not available, (C) takes a full one.
+        fence::light();
+        let admitted = FREEZER.admits();
+        if admitted {
+            // Relaxed: for the thread itself, and its signal handlers.
+            self.freezer().store(word | ADMITTED, Relaxed);
+            // A handler that interrupts what follows finds it stored.
+            compiler_fence(SeqCst);
+        }
+        admitted
+    }
+
+    /// Waits until the thread is let in.
+    #[cold]
+    fn wait_inside(&self, word: usize) {
+        loop {
+            // Release: as in (D), whose store this one hides.
+            self.freezer().store(0, Release);
+            FREEZER.wait();
+            if self.try_inside(word) {
+                return;
+            }
+        }
+    }
+
+    /// Goes one level deeper.
+    #[cold]
+    fn nest_in_freezer(&self, word: usize) {
+        if word & ADMITTED != 0 {
+            // Relaxed: as in (A). It stays inside.
+            self.freezer().store(word + LEVEL, Relaxed);
+        } else if !self.try_inside(word + LEVEL) {
+            // In a signal handler that came between (A) and (C).
+            self.wait_inside(word + LEVEL);
+        }
+    }
+
+    /// (D) Leaves the freezer, or goes one level up.
+    #[inline(always)]
+    fn leave_freezer(&self) {
+        // Relaxed: a thread sees its own stores.
+        let word = self.freezer().load(Relaxed);
+        if word != ONCE {
+            return self.unnest_in_freezer(word);
+        }
+        // Release: pairs with the acquire in (R).
+        self.freezer().store(0, Release);
+    }
+
+    #[cold]
+    fn unnest_in_freezer(&self, word: usize) {
+        match word / LEVEL {
+            // Its guards were dropped in a wrong order, so it has left already.
+            0 => {}
+            1 => {
+                // Release: as in (D).
+                self.freezer().store(0, Release);
+                if word & LENT != 0 {
+                    self.return_lent();
+                }
+            }
+            // Relaxed: as in (A). It stays inside.
+            _ => self.freezer().store(word - LEVEL, Relaxed),
+        }
+    }
+
+    /// Steps in again, as deep as it was.
+    fn step_in(&self, word: usize) {
+        if !self.try_inside(word) {
+            self.wait_inside(word);
+        }
+    }
+
+    /// (R)
+    fn is_outside_of_freezer(&self) -> bool {
+        // Acquire: pairs with the release in (D), or with that of a later store of 0, which hides
+        // it.
+        self.freezer().load(Acquire) == 0
+    }
+}
+
+/// Enters the freezer; waits while it is frozen.
+#[inline(always)]
+fn enter_record() -> &'static Record {
+    match own_record() {
+        Some(record) => {
+            record.enter_freezer();
+            record
+        }
+        None => enter_first(),
+    }
+}
+
+/// Enters the freezer. Returns `None` where it would have to wait.
+#[cfg(any(test, not(loom)))]
+#[cold]
+fn try_enter_record() -> Option<&'static Record> {
+    let (record, lent) = own_or_lent_record();
+    // Relaxed: a thread sees its own stores.
+    let before = record.freezer().load(Relaxed);
+    if before & ADMITTED != 0 {
+        record.nest_in_freezer(before);
+        return Some(record);
+    }
+    // In a signal handler between (A) and (C) the thread has levels already, which it keeps.
+    if record.try_inside((before + LEVEL) | lent) {
+        return Some(record);
+    }
+    // Release: as in (D), whose store this one hides.
+    record.freezer().store(before, Release);
+    if lent != 0 {
+        record.return_lent();
+    }
+    None
+}
+
+#[cold]
+fn enter_first() -> &'static Record {
+    let (record, lent) = own_or_lent_record();
+    record.step_in(LEVEL | lent);
+    record
+}
+
+/// Returns the thread's own record, claimed now if it had none; and [`LENT`] if it is borrowed.
+fn own_or_lent_record() -> (&'static Record, usize) {
+    let (record, is_lent) = Record::own_or_lent();
+    (record, if is_lent { LENT } else { 0 })
+}
+
+/// Leaves the freezer, or goes one level up, without a guard.
+fn leave_freezer() {
+    if let Some(record) = own_record() {
+        record.leave_freezer();
+    }
+}
+
+/// Leaves all levels of the freezer. Returns the record and the levels, if there are any.
+fn step_out_of_freezer() -> Option<(&'static Record, usize)> {
+    let record = own_record()?;
+    // Relaxed: a thread sees its own stores.
+    let word = record.freezer().load(Relaxed);
+    if word == 0 {
+        return None;
+    }
+    // Release: as in (D).
+    record.freezer().store(0, Release);
+    Some((record, word & !ADMITTED))
+}
+
+/// The thread that has set "frozen".
+struct Turn(&'static Record);
+
+/// Waits outside of the freezer while `take_turn` takes the right to freeze. Then goes inside, one
+/// level deeper than before.
+fn await_turn_outside(take_turn: impl FnOnce()) -> Turn {
+    let (record, lent) = own_or_lent_record();
+    let before = step_out_of_freezer().map_or(lent, |(_, word)| word);
+    take_turn();
+    // Relaxed: only this thread looks at other records, and it skips its own.
+    let word = (before + LEVEL) | ADMITTED;
+    record.freezer().store(word, Relaxed);
+    Turn(record)
+}
+
+impl Turn {
+    /// Waits until all other threads are outside.
+    fn wait_for_others(self) {
+        // (Q) pairs with (B).
+        fence_for_claimed();
+        // (R)
+        for record in RECORDS.iter() {
+            let mut attempts = 0;
+            while !ptr::eq(record, self.0) && !record.is_outside_of_freezer() {
+                relax(attempts);
+                attempts = attempts.saturating_add(1);
+            }
+        }
     }
 }
 
@@ -344,7 +564,7 @@ impl Drop for Entry {
     }
 }
 
-impl Drop for SteppedOut {
+impl Drop for BlockingSection {
     fn drop(&mut self) {
         if let Some((record, word)) = self.before.take() {
             record.step_in(word);

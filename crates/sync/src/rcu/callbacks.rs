@@ -21,7 +21,7 @@
 //! The threads that queue callbacks do the work, as they queue more; the library has no thread of
 //! its own. The last callbacks therefore wait until a thread queues more, ends, or calls
 //! [`barrier`](super::barrier), [`try_barrier`](super::try_barrier) or a
-//! [`Barrier`](super::Barrier): see [`ends`].
+//! [`Barrier`](super::Barrier).
 //!
 //! The backlog is bounded as far as possible. A thread that finds [`BACKLOG`] callbacks in its
 //! queue waits for the grace period and works them off, unless it is inside a read-side section or
@@ -29,8 +29,25 @@
 //! wants, and then both would block; so after [`PATIENCE`] looks it continues, and looks again a
 //! batch later. A reader that never leaves its section makes frees slow, and lets their memory grow
 //! slowly.
-
-mod ends;
+//!
+//! # The end of a table or of a thread
+//!
+//! The queues belong to CPUs, so they outlive a thread. But their callbacks run only while more are
+//! queued, and after the end of a table or a thread that may not happen. So that end runs them. It
+//! begins one grace period for all queues and does not wait for it. If a reader is in the way for
+//! longer than a few looks, the callbacks stay queued, for the next callback, the next end, or the
+//! next [`barrier`](crate::rcu::barrier).
+//!
+//! A thread that has queued nothing runs nothing at its end, and so does one that ends inside a
+//! section, or while another thread has frozen the [freezer](crate::freezer). What is queued later
+//! in the end of a thread, by destructors of other thread locals, stays queued.
+//!
+//! Callbacks of all tables and threads run at such an end, and with them `Drop` of their objects.
+//! So a lock that a callback takes must not be held by a thread that drops a table, or that joins
+//! another.
+//!
+//! Measured on a 2-CPU x86-64: the end of a thread that has closed a descriptor takes 1 to 5 µs
+//! longer, of 15 µs for starting and joining it.
 
 use alloc::boxed::Box;
 use core::cell::Cell;
@@ -69,6 +86,13 @@ const BACKLOG: usize = if cfg!(loom) { 2 } else { 16 * 1024 };
 /// How many times a thread with a full backlog looks for the end of the grace period before it
 /// continues. It yields its CPU between looks: about a millisecond on an idle machine.
 const PATIENCE: u32 = if cfg!(loom) { 2 } else { 512 };
+
+/// How many looks in a row may find a reader in the way.
+const LOOKS: u32 = if cfg!(loom) { 2 } else { 64 };
+
+/// How many rounds run callbacks that the round before has queued: an object may hold the only
+/// reference to another.
+const ROUNDS: usize = 16;
 
 /// The part of an object that waits for its grace period: a link and a function.
 #[derive(Debug)]
@@ -340,7 +364,7 @@ mod queues {
 #[doc(alias = "call_rcu")]
 #[inline]
 pub unsafe fn call(head: NonNull<Head>) {
-    ends::note_queued();
+    end::note_queued();
     let queue = queues::this();
     let (weight, is_time) = {
         let mut queue = queue.lock();
@@ -358,7 +382,7 @@ pub unsafe fn call(head: NonNull<Head>) {
 /// # Safety
 /// As for [`call`].
 pub unsafe fn call_later(head: NonNull<Head>) {
-    ends::note_queued();
+    end::note_queued();
     queues::this().lock().push(head, 1);
 }
 
@@ -368,7 +392,7 @@ pub unsafe fn call_later(head: NonNull<Head>) {
 /// # Safety
 /// As for [`call`].
 pub unsafe fn call_later_weighing(weight: usize, head: NonNull<Head>) {
-    ends::note_queued();
+    end::note_queued();
     queues::this().lock().push(head, weight);
 }
 
@@ -537,7 +561,70 @@ pub(super) fn drain() {
     }
 }
 
-pub(super) use ends::{Progress, drain_briefly};
+/// Runs all callbacks that are queued now, and what these queue in turn. Stops if a reader is in
+/// the way for long. Returns true if all callbacks that were queued at the call have run.
+pub(super) fn drain_briefly() -> bool {
+    let (all_ran, mut more) = end::noting_queued(|| Progress::new().step());
+    let mut goes_on = all_ran;
+    for _ in 1..ROUNDS {
+        if !(goes_on && more) {
+            break;
+        }
+        (goes_on, more) = end::noting_queued(|| Progress::new().step());
+    }
+    all_ran
+}
+
+/// Progress of a barrier that advances in steps.
+///
+/// It goes from queue to queue, and takes the target of each once, when it gets there. So callbacks
+/// that are queued later do not hold it up.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Progress {
+    /// How many queues are finished.
+    done: usize,
+    /// The target of the next queue, if it was taken.
+    target: Option<u64>,
+}
+
+impl Progress {
+    pub(super) const fn new() -> Self {
+        Self {
+            done: 0,
+            target: None,
+        }
+    }
+
+    /// Runs callbacks up to the targets, unless a reader is in the way for long. Returns true if
+    /// all of them have run.
+    pub(super) fn step(&mut self) -> bool {
+        // Before the first grace period begins, so that one grace period serves all queues.
+        for queue in queues::all().skip(self.done) {
+            queue.lock().seal();
+        }
+        let mut vain = 0;
+        for queue in queues::all().skip(self.done) {
+            let target = *self.target.get_or_insert_with(|| queue.lock().queued);
+            loop {
+                let invoked = queue.lock().invoked;
+                if invoked >= target {
+                    break;
+                }
+                if vain == LOOKS {
+                    return false;
+                }
+                advance(queue, usize::MAX);
+                if queue.lock().invoked == invoked {
+                    relax(vain);
+                    vain += 1;
+                }
+            }
+            self.done += 1;
+            self.target = None;
+        }
+        true
+    }
+}
 
 /// Counts the lists that other threads were invoking as run. Those threads do not exist, and the
 /// callbacks that they had not yet invoked leak.
@@ -549,7 +636,9 @@ pub(super) fn forget_invocations() {
 }
 
 /// Returns true if the calling thread runs a callback, as far as can be known.
-pub(super) use thread::inside_callback;
+pub(super) fn inside_callback() -> bool {
+    thread::inside_callback()
+}
 
 #[cfg(any(feature = "std", loom))]
 mod thread {
@@ -564,7 +653,7 @@ mod thread {
         static INSIDE: Cell<bool> = Cell::new(false);
     }
 
-    pub(in super::super) fn inside_callback() -> bool {
+    pub(super) fn inside_callback() -> bool {
         INSIDE.try_with(Cell::get).unwrap_or(false)
     }
 
@@ -578,11 +667,76 @@ mod thread {
 
 #[cfg(not(any(feature = "std", loom)))]
 mod thread {
-    pub(in super::super) fn inside_callback() -> bool {
+    pub(super) fn inside_callback() -> bool {
         false
     }
 
     pub(super) fn replace_inside_callback(_inside: bool) -> bool {
         false
+    }
+}
+
+#[cfg(all(feature = "std", not(loom)))]
+mod end {
+    use super::{drain_briefly, inside_callback, inside_section};
+    use crate::host_fork;
+    use core::cell::Cell;
+
+    std::thread_local! {
+        // No destructor, so reading it is one load.
+        static HAS_QUEUED: Cell<bool> = const { Cell::new(false) };
+        static AT_END: AtEnd = const { AtEnd };
+    }
+
+    /// Runs what is queued when the thread ends.
+    struct AtEnd;
+
+    impl Drop for AtEnd {
+        fn drop(&mut self) {
+            // The freezer may not be entered inside a section. Nor does the end wait for it: the
+            // thread that has frozen it may wait for this end.
+            if !inside_section()
+                && !inside_callback()
+                && let Some(_inside) = host_fork::try_enter()
+            {
+                drain_briefly();
+            }
+        }
+    }
+
+    /// Notes that the calling thread queues a callback. Allocates at the first one of a thread.
+    #[inline]
+    pub(super) fn note_queued() {
+        if !HAS_QUEUED.try_with(Cell::get).unwrap_or(true) {
+            note_first();
+        }
+    }
+
+    /// Runs `work`. Returns its answer, and true if the calling thread has queued callbacks in it.
+    pub(super) fn noting_queued<R>(work: impl FnOnce() -> R) -> (R, bool) {
+        let before = HAS_QUEUED.try_with(|place| place.replace(false));
+        let answer = work();
+        let has_queued = HAS_QUEUED.try_with(Cell::get).unwrap_or(false);
+        let _ = HAS_QUEUED.try_with(|place| place.set(before.unwrap_or(false) || has_queued));
+        (answer, has_queued)
+    }
+
+    #[cold]
+    fn note_first() {
+        let _ = HAS_QUEUED.try_with(|has_queued| has_queued.set(true));
+        // The thread local is gone already in a thread that is ending: its callbacks stay queued
+        // for the next end.
+        let _ = AT_END.try_with(|_| ());
+    }
+}
+
+/// The library sees no ends here. The models call what would run at one.
+#[cfg(not(all(feature = "std", not(loom))))]
+mod end {
+    pub(super) fn note_queued() {}
+
+    /// Whether a thread queues callbacks is unknown here.
+    pub(super) fn noting_queued<R>(work: impl FnOnce() -> R) -> (R, bool) {
+        (work(), false)
     }
 }

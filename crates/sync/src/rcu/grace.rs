@@ -2,19 +2,16 @@
 
 use crossbeam_utils::CachePadded;
 
-use super::reader::{BEGUN, FENCED, NUMBER, RECORDS, fence_for_claimed, number_of};
+use super::reader::{NUMBER, RECORDS, STARTED, fence_for_claimed};
 use crate::platform::atomic::AtomicU64;
-use crate::platform::atomic::Ordering::{Acquire, Relaxed, Release};
+use crate::platform::atomic::Ordering::{Acquire, Release};
 use crate::platform::{Mutex, global, relax};
 
 /// The grace periods of the process, one at a time. Their numbers grow in steps of [`NUMBER`], so
 /// that readers can store them beside their depth.
 pub(super) struct Grace {
-    /// The number of the grace period that began last, whether readers must fence, and [`BEGUN`].
-    /// Every reader reads it at every section, so it has its own cache line. Taking a ticket does
-    /// not write that line.
-    started: CachePadded<AtomicU64>,
-    /// The same number, raised just before `started`. Taking a ticket writes it.
+    /// The number of the grace period that began last, raised just before [`STARTED`], which
+    /// readers read. Taking a ticket writes this one.
     numbered: AtomicU64,
     /// The number of the grace period that ended last. Written under the lock.
     completed: AtomicU64,
@@ -32,14 +29,13 @@ impl Ticket {
 }
 
 global! {
-    pub(super) static GRACE: Grace = Grace::new();
+    pub(super) static GRACE: CachePadded<Grace> = CachePadded::new(Grace::new());
 }
 
 impl Grace {
     #[cfg(not(loom))]
     const fn new() -> Self {
         Self {
-            started: CachePadded::new(AtomicU64::new(FENCED | BEGUN)),
             numbered: AtomicU64::new(0),
             completed: AtomicU64::new(0),
             running: Mutex::new(false),
@@ -49,28 +45,9 @@ impl Grace {
     #[cfg(loom)]
     fn new() -> Self {
         Self {
-            started: CachePadded::new(AtomicU64::new(FENCED | BEGUN)),
             numbered: AtomicU64::new(0),
             completed: AtomicU64::new(0),
             running: Mutex::new(false),
-        }
-    }
-
-    /// Returns the word of a section that begins: the number of the grace period that began last,
-    /// [`BEGUN`], and [`FENCED`] or not.
-    #[inline(always)]
-    pub(super) fn now(&self) -> u64 {
-        // Acquire: pairs with the release in `start`. A reader that carries the number of a
-        // grace period is not waited for by it, so it must see what was unpublished before.
-        self.started.load(Acquire)
-    }
-
-    /// Lets readers pass without a fence from now on: heavy fences reach them.
-    pub(super) fn free_readers_of_fences(&self) {
-        // Relaxed, both: a reader that still sees the bit takes a fence too many. The exchange
-        // has a place among those of `start`, and passes on what they release.
-        if self.started.load(Relaxed) & FENCED != 0 {
-            self.started.fetch_and(!FENCED, Relaxed);
         }
     }
 
@@ -138,9 +115,8 @@ impl Grace {
         // Acquire: from the tickets taken so far; those that come later are for the next one.
         // No model sees it: the full fence (Q) acquires what this exchange has read, too.
         self.numbered.fetch_add(NUMBER, Acquire);
-        // (N) Release: to the readers that will carry this number, with what came before the
-        // tickets.
-        self.started.fetch_add(NUMBER, Release);
+        // (N)
+        STARTED.advance();
         *running = true;
         // (Q) pairs with the light fence (B) of every reader.
         fence_for_claimed();
@@ -148,8 +124,7 @@ impl Grace {
 
     /// (S) Ends the grace period that runs, if no reader is in a section that began before it.
     fn try_end(&self, running: &mut bool) {
-        // Relaxed: the number is written under the lock that is held.
-        let number = number_of(self.started.load(Relaxed));
+        let number = STARTED.number();
         if RECORDS.iter().all(|record| record.is_past(number)) {
             *running = false;
             // Release: pairs with the acquire in `is_over`.

@@ -1,15 +1,5 @@
 //! The read side: one record for each reader, and the guard that stands for a section.
 
-#[cfg(feature = "std")]
-mod freezer;
-
-#[cfg(all(feature = "std", any(test, not(loom))))]
-pub(crate) use freezer::try_enter_freezer;
-#[cfg(feature = "std")]
-pub(crate) use freezer::{await_turn_outside, enter_freezer, leave_freezer, step_out_of_freezer};
-#[cfg(all(test, loom))]
-pub(crate) use freezer::{enter_freezer_lent, interrupt_entry};
-
 use crate::hint::cold_path;
 use core::marker::PhantomData;
 use core::ptr::{self, NonNull};
@@ -20,7 +10,6 @@ use alloc::alloc::{Layout, handle_alloc_error};
 use alloc::boxed::Box;
 use crossbeam_utils::CachePadded;
 
-use super::grace::GRACE;
 use crate::fallible::{OutOfMemory, try_box};
 use crate::fence;
 use crate::platform::atomic::Ordering::{Acquire, Relaxed, Release};
@@ -32,17 +21,71 @@ const DEPTH: u64 = (1 << 15) - 1;
 
 /// The depth of a section that begins. Kept beside the number of the grace period, so that a
 /// reader stores what it has loaded.
-pub(super) const BEGUN: u64 = 1;
+const BEGUN: u64 = 1;
 
 /// Marks the word of a record that is claimed for a single section.
 const TRANSIENT: u64 = 1 << 15;
 
 /// Set while readers must take a full fence. Kept beside the number of the grace period, so that
 /// a reader has both with one load.
-pub(super) const FENCED: u64 = 1 << 16;
+const FENCED: u64 = 1 << 16;
 
 /// One step of the number of grace periods, in the bits above.
 pub(super) const NUMBER: u64 = 1 << 17;
+
+/// The number of the grace period that began last, whether readers must fence, and [`BEGUN`].
+///
+/// Every reader reads it at every section, so it has its own cache line. Only the beginning of a
+/// grace period writes it.
+pub(super) struct Started(CachePadded<AtomicU64>);
+
+global! {
+    /// The grace period of this process that began last.
+    pub(super) static STARTED: Started = Started::new();
+}
+
+impl Started {
+    #[cfg(not(loom))]
+    const fn new() -> Self {
+        Self(CachePadded::new(AtomicU64::new(FENCED | BEGUN)))
+    }
+
+    #[cfg(loom)]
+    fn new() -> Self {
+        Self(CachePadded::new(AtomicU64::new(FENCED | BEGUN)))
+    }
+
+    /// Returns the word of a section that begins: the number of the grace period that began last,
+    /// [`BEGUN`], and [`FENCED`] or not.
+    #[inline(always)]
+    fn now(&self) -> u64 {
+        // Acquire: pairs with the release in `start`. A reader that carries the number of a
+        // grace period is not waited for by it, so it must see what was unpublished before.
+        self.0.load(Acquire)
+    }
+
+    /// Lets readers pass without a fence from now on: heavy fences reach them.
+    fn free_readers_of_fences(&self) {
+        // Relaxed, both: a reader that still sees the bit takes a fence too many. The exchange
+        // has a place among those of `start`, and passes on what they release.
+        if self.0.load(Relaxed) & FENCED != 0 {
+            self.0.fetch_and(!FENCED, Relaxed);
+        }
+    }
+
+    /// (N) Begins the next grace period.
+    pub(super) fn advance(&self) {
+        // Release: to the readers that will carry this number, with what came before the tickets.
+        self.0.fetch_add(NUMBER, Release);
+    }
+
+    /// Returns the number of the grace period that began last. For the holder of the right to begin
+    /// one.
+    pub(super) fn number(&self) -> u64 {
+        // Relaxed: the number is written under the lock that the caller holds.
+        number_of(self.0.load(Relaxed))
+    }
+}
 
 /// The plain word of a record that cannot begin a plain section. It is in no section.
 const NOT_PLAIN: u64 = FENCED;
@@ -58,7 +101,7 @@ struct Own {
     counted: AtomicU64,
     /// The address of the [gate](crate::brlock) that the reader is inside of, or 0.
     gate: AtomicUsize,
-    /// The nesting depth of the thread in the [freezer](crate::freezer), and 0 outside.
+    /// The nesting depth of the thread in the [freezer](crate::host_fork), and 0 outside.
     #[cfg(feature = "std")]
     freezer: AtomicUsize,
 }
@@ -165,8 +208,8 @@ impl Record {
     fn begin_plain(&self) {
         // (A) as in `begin_counted`. No `FENCED` in it: the claim of this record found it cleared,
         // or cleared it.
-        self.own.plain.store(GRACE.now(), Release);
-        // (B) pairs with the heavy fence (Q) of `Grace::start`.
+        self.own.plain.store(STARTED.now(), Release);
+        // (B) pairs with the heavy fence (Q) of a grace period.
         fence::light();
     }
 
@@ -190,13 +233,13 @@ impl Record {
 
     #[inline(always)]
     fn begin_counted(&self, marks: u64) {
-        let now = GRACE.now();
+        let now = STARTED.now();
         // (A) `now` is an acquire load: a reader that sees the number of a grace period sees what
         // was unpublished for it. Release: an updater that sees this section knows that the one
         // before it has ended, and sees all of that one's reads done; pairs with the acquire in
         // (R).
         self.own.counted.store(now | marks, Release);
-        // (B) pairs with the heavy fence (Q) of `Grace::start`.
+        // (B) pairs with the heavy fence (Q) of a grace period.
         Self::fence(now);
     }
 
@@ -254,6 +297,47 @@ impl Record {
     fn is_inside(&self) -> bool {
         // Relaxed, both: a thread sees its own stores.
         self.own.plain.load(Relaxed) & DEPTH != 0 || self.own.counted.load(Relaxed) != 0
+    }
+}
+
+/// What the [freezer](crate::host_fork) needs of the record.
+#[cfg(feature = "std")]
+impl Record {
+    /// Returns the word of the freezer. Only the owner writes it.
+    #[inline(always)]
+    pub(crate) fn freezer(&self) -> &AtomicUsize {
+        &self.own.freezer
+    }
+
+    /// Returns the calling thread's record, claimed now if it had none; and true if the thread only
+    /// borrows it, as it is ending. It is then to be [returned](Self::return_lent).
+    pub(crate) fn own_or_lent() -> (&'static Self, bool) {
+        if let Some(record) = own_record() {
+            return (record, false);
+        }
+        let record = RECORDS.claim();
+        let is_lent = !thread::keep(record);
+        if is_lent {
+            thread::lend(record);
+        }
+        (record, is_lent)
+    }
+
+    /// Lends a record to the calling thread, as if it were ending.
+    #[cfg(all(test, loom))]
+    pub(crate) fn lent() -> &'static Self {
+        let record = RECORDS.claim();
+        thread::lend(record);
+        record
+    }
+
+    /// Releases the record that a thread borrowed while it was ending. If the thread is still
+    /// inside a section, it keeps the record.
+    pub(crate) fn return_lent(&self) {
+        if !self.is_in_use() {
+            thread::forget_own_record();
+            self.unclaim();
+        }
     }
 }
 
@@ -344,7 +428,7 @@ pub(crate) fn wait_for_inside(gate: usize) {
 /// A thread needs no fence to see its own stores. Another thread that claims a record passes a
 /// full fence before it stores anything there (`Records::claim`): if the search below does not find
 /// its claim, that fence comes after this one, and it sees what the caller stored before.
-pub(super) fn fence_for_claimed() {
+pub(crate) fn fence_for_claimed() {
     fence::full();
     if !RECORDS.only_own_claimed() {
         fence::heavy();
@@ -464,7 +548,7 @@ impl Records {
     }
 
     /// Iterates over every record that was published before the call.
-    pub(super) fn iter(&self) -> impl Iterator<Item = &'static Record> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &'static Record> {
         // Acquire: pairs with the release in `publish`, so that the record is seen whole.
         let mut place = self.newest.load(Acquire);
         core::iter::from_fn(move || {
@@ -480,7 +564,7 @@ impl Records {
     /// Claims a record that no other reader uses. Allocates when all are claimed.
     pub(super) fn claim(&self) -> &'static Record {
         let plain = if fence::prepare() {
-            GRACE.free_readers_of_fences();
+            STARTED.free_readers_of_fences();
             0
         } else {
             NOT_PLAIN
@@ -710,7 +794,7 @@ pub(crate) fn thread_name() -> usize {
 
 /// Returns the record that the calling thread keeps, if it keeps one.
 #[inline(always)]
-fn own_record() -> Option<&'static Record> {
+pub(crate) fn own_record() -> Option<&'static Record> {
     let record = own_or_nobody();
     (!ptr::eq(record, nobody())).then_some(record)
 }
@@ -733,7 +817,7 @@ fn nobody() -> &'static Record {
 }
 
 /// Returns the number of a grace period that a word carries.
-pub(super) fn number_of(word: u64) -> u64 {
+fn number_of(word: u64) -> u64 {
     word & !(NUMBER - 1)
 }
 

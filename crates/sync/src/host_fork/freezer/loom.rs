@@ -5,7 +5,6 @@ use crate::fence::model::without_membarrier;
 use crate::model::Preemptions::AtMost;
 use crate::model::{explore, join, spawn};
 use crate::platform::Arc;
-use crate::rcu;
 use ::loom::cell::UnsafeCell;
 
 /// A value that the checker watches.
@@ -102,6 +101,16 @@ fn who_finds_it_frozen_has_left_before() {
     work_meets_work(twice, Place::add_frozen, 2);
 }
 
+/// The same for a thread that does not wait.
+#[test]
+fn a_refused_entry_does_not_hide_that_the_thread_has_left() {
+    let twice = |place: &Place| {
+        place.add_inside();
+        drop(try_enter());
+    };
+    work_meets_work(twice, Place::add_frozen, 2);
+}
+
 /// An inner entry must not end the outer one, or wait for the freeze that waits for it.
 #[test]
 fn an_inner_entry_ends_nothing() {
@@ -119,7 +128,7 @@ fn who_steps_out_steps_in_after_the_thaw() {
     let sleeper = |place: &Place| {
         let _inside = enter();
         place.add();
-        drop(step_out());
+        drop(blocking_section());
         place.add();
     };
     work_meets_work(sleeper, Place::add_frozen, 3);
@@ -128,14 +137,14 @@ fn who_steps_out_steps_in_after_the_thaw() {
 /// A signal handler comes between a thread's word and its look, and is let in or not.
 #[test]
 fn a_handler_of_a_thread_that_was_not_let_in_looks_itself() {
-    let interrupted = |place: &Place| rcu::interrupt_entry(|| place.add_inside(), || place.add());
+    let interrupted = |place: &Place| interrupt_entry(|| place.add_inside(), || place.add());
     work_meets_work(interrupted, Place::add_frozen, 3);
 }
 
 /// A thread that is ending no longer has its own record: it borrows one for one entry.
 #[test]
 fn a_thread_that_is_ending_has_left_before_a_freeze_goes_on() {
-    let ending = |place: &Place| rcu::enter_freezer_lent(|| place.add());
+    let ending = |place: &Place| enter_freezer_lent(|| place.add());
     work_meets_work(ending, Place::add_frozen, 2);
 }
 
@@ -186,4 +195,25 @@ fn a_thread_that_does_not_wait_is_not_let_in_while_it_is_frozen() {
         let added = usize::from(join(thread));
         assert_eq!(place.value(), 1 + added);
     });
+}
+
+/// Enters the freezer and runs `work` inside. Runs `handler` where a signal handler could come:
+/// after the thread has announced that it is inside, and before it looks.
+fn interrupt_entry(handler: impl FnOnce(), work: impl FnOnce()) {
+    let (record, _) = own_or_lent_record();
+    // As the first half of `try_inside`.
+    record.freezer().store(LEVEL, Relaxed);
+    handler();
+    record.step_in(LEVEL);
+    work();
+    record.leave_freezer();
+}
+
+/// Enters the freezer as a thread that is ending does, with a borrowed record, and runs `work`
+/// inside.
+fn enter_freezer_lent(work: impl FnOnce()) {
+    let record = Record::lent();
+    record.step_in(LEVEL | LENT);
+    work();
+    record.leave_freezer();
 }

@@ -1,7 +1,8 @@
 use super::*;
+use crate::rcu;
 use core::time::Duration;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 
@@ -105,24 +106,24 @@ fn who_steps_out_is_not_waited_for() {
     let _alone = alone();
     let _inside = enter();
     let _inner = enter();
-    let out = step_out();
+    let out = blocking_section();
     let other = thread::spawn(|| {
         freeze();
         thaw();
     });
     other.join().expect("it does not wait");
     drop(out);
-    assert!(step_out().before.is_some(), "it is inside again");
+    assert!(blocking_section().before.is_some(), "it is inside again");
 }
 
 #[test]
 fn stepping_out_of_nothing_does_nothing() {
     let _alone = alone();
-    let out = step_out();
+    let out = blocking_section();
     assert!(out.before.is_none());
     drop(enter());
     drop(out);
-    assert!(step_out().before.is_none());
+    assert!(blocking_section().before.is_none());
 }
 
 #[test]
@@ -138,7 +139,7 @@ fn the_thread_that_freezes_goes_on_calling() {
     // Without a freeze of its own.
     thaw();
     drop(outer);
-    assert!(step_out().before.is_none(), "as deep as before");
+    assert!(blocking_section().before.is_none(), "as deep as before");
 }
 
 /// Runs `work` on another thread, and fails if that waits forever.
@@ -158,11 +159,11 @@ fn the_thread_that_freezes_steps_out_and_in_again() {
     ends(|| {
         let _inside = enter();
         freeze();
-        drop(step_out());
+        drop(blocking_section());
         thaw();
     });
     ends(|| {
-        let out = step_out();
+        let out = blocking_section();
         freeze();
         drop(out);
         thaw();
@@ -174,7 +175,7 @@ fn the_thread_that_freezes_steps_out_and_in_again() {
 fn a_handler_of_the_thread_that_freezes_is_let_in() {
     let _alone = alone();
     ends(|| {
-        let _turn = rcu::await_turn_outside(|| {
+        let _turn = await_turn_outside(|| {
             FREEZER.take_turn();
             drop(enter());
         });
@@ -202,10 +203,10 @@ fn two_that_fork_from_inside_do_not_wait_for_each_other() {
 fn guards_in_a_wrong_order_are_counted_wrong_and_no_worse() {
     let _alone = alone();
     let inside = enter();
-    let out = step_out();
+    let out = blocking_section();
     drop(inside);
     drop(out);
-    let again = step_out();
+    let again = blocking_section();
     assert!(again.before.is_some(), "it never leaves");
     core::mem::forget(again);
 }
@@ -221,11 +222,11 @@ fn a_thread_that_is_ending_enters_and_is_waited_for() {
             let inside = enter();
             let inner = enter();
             let section = rcu::read_lock();
-            INSIDE.store(true, Ordering::SeqCst);
-            HAS_ENTERED.store(true, Ordering::SeqCst);
+            INSIDE.store(true, SeqCst);
+            HAS_ENTERED.store(true, SeqCst);
             thread::sleep(Duration::from_millis(20));
             drop((section, inner));
-            INSIDE.store(false, Ordering::SeqCst);
+            INSIDE.store(false, SeqCst);
             drop(inside);
         }
     }
@@ -237,11 +238,11 @@ fn a_thread_that_is_ending_enters_and_is_waited_for() {
         drop(enter());
     });
     // It stays set, also where this thread runs too late to find the other one inside.
-    while !HAS_ENTERED.load(Ordering::SeqCst) {
+    while !HAS_ENTERED.load(SeqCst) {
         thread::yield_now();
     }
     freeze();
-    assert!(!INSIDE.load(Ordering::SeqCst));
+    assert!(!INSIDE.load(SeqCst));
     thaw();
     thread.join().expect("the thread ends");
 }
