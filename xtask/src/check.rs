@@ -63,9 +63,10 @@ const FEATURES: &[&str] = &[
     // Not a default member of the workspace.
     "-p xtask",
     // Where memory fails, and where it is counted, without slabs.
-    "-p fdtable --no-default-features --features std --test out_of_memory --test memory --test fork",
+    "-p fdtable --no-default-features --features std --test out_of_memory --test memory",
+    "-p fdtable --no-default-features --features std --test table -- fork::",
     // Every block between red zones, and poisoned when it is free.
-    "-p fdtable -p fdtable-slab --features fdtable-slab/debug --test superblock --test against_oracle",
+    "-p fdtable -p fdtable-slab --features fdtable-slab/debug --test table -- superblock:: against_oracle::",
     "-p fdtable-listing --features serde --test listing_serialized",
 ];
 

@@ -202,26 +202,22 @@ fn mutations() -> Result<Verdict> {
 }
 
 fn stress() -> Result<Verdict> {
-    let mut tests =
-        String::from("--test stress --test private_stress --test linearizable --test races");
-    if root().join("crates/fdtable/tests/lowest_judge.rs").exists()
-        || root().join("crates/fdtable/tests/lowest_judge").exists()
-    {
-        tests += " --test lowest_judge";
-    }
-    let table = cargo("stress", "test --profile ci --no-fail-fast -p fdtable").words(&tests);
+    let table = cargo("stress", "test --profile ci --no-fail-fast -p fdtable")
+        .words("--test table stress::");
+    let judges = cargo("stress", "test --profile ci --no-fail-fast -p fdtable")
+        .words("--test linearizable --test races --test lowest_judge");
     let slabs = cargo(
         "stress",
         "test --profile ci --no-fail-fast -p fdtable-slab --lib stress",
     );
-    all([table, slabs].map(|process| process.env("FDTABLE_STRESS_SECONDS", STRESS_SECONDS)))
+    all([table, judges, slabs].map(|process| process.env("FDTABLE_STRESS_SECONDS", STRESS_SECONDS)))
 }
 
 fn properties() -> Result<Verdict> {
     let suites = [
         "-p fdtable-slab -p fdtable-objects --lib histories",
-        "-p fdtable --test against_oracle --test against_host",
-        "-p fdtable --test private_against_map --test quarantine",
+        "-p fdtable --test against_host",
+        "-p fdtable --test table -- against_oracle:: private_against_map:: quarantine::",
         "-p fdtable-vfs --test system_calls against_host",
         "-p fdtable-vfs --lib",
     ];

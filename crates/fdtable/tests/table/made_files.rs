@@ -1,7 +1,5 @@
 //! Files that are made where memory may run out.
 
-#![cfg(not(loom))]
-
 use std::fmt::Display;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;

@@ -4,8 +4,6 @@
 //! descriptor that is free in the map, and a file that no map has is released: at once, without any
 //! wait for readers.
 
-#![cfg(not(loom))]
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 

@@ -4,9 +4,7 @@
 //! opened under the new descriptor and then closed under the old one is in every copy; a file that
 //! is first taken out is in no copy twice.
 
-#![cfg(not(loom))]
-
-mod canary;
+use crate::canary;
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;

@@ -4,9 +4,7 @@
 //! descriptor is given out twice. `PROPTEST_CASES=100000 cargo test -p fdtable --release --test
 //! private_against_map` replays more histories than the second of an ordinary run.
 
-#![cfg(not(loom))]
-
-mod ledger;
+use crate::ledger;
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;

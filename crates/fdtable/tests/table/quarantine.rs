@@ -1,7 +1,5 @@
 //! Quarantine: a closed descriptor waits for a number of opens before an open returns it again.
 
-#![cfg(not(loom))]
-
 use std::collections::{BTreeMap, VecDeque};
 use std::task::{Context, Waker};
 

@@ -10,9 +10,7 @@
 //! Each test takes a second. `FDTABLE_STRESS_SECONDS=600 cargo test -p fdtable --release --test
 //! private_stress` gives each of them ten minutes.
 
-#![cfg(not(loom))]
-
-mod canary;
+use crate::canary;
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;

@@ -3,8 +3,6 @@
 //! A call that fails leaves no trace: the same descriptors are taken before and after. And no call,
 //! with any arguments, panics or returns an errno that its man page does not have.
 
-#![cfg(not(loom))]
-
 use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};

@@ -14,9 +14,7 @@
 //! Each test takes two seconds. `FDTABLE_STRESS_SECONDS=600 cargo test -p fdtable --release --test
 //! stress` gives each of them ten minutes.
 
-#![cfg(not(loom))]
-
-mod canary;
+use crate::canary;
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;

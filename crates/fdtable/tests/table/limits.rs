@@ -1,7 +1,5 @@
 //! Limits: new descriptors are below the soft limit, and the soft limit is at most the hard one.
 
-#![cfg(not(loom))]
-
 use fdtable::{Error, FdFlags, FileRef, Files, Limits, RawFd};
 
 const NONE: FdFlags = FdFlags::empty();

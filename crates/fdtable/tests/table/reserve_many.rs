@@ -1,7 +1,5 @@
 //! Reservations of many descriptors at once, and the spare descriptor.
 
-#![cfg(not(loom))]
-
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicUsize};

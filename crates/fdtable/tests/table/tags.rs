@@ -1,7 +1,5 @@
 //! Owner tags: which callers may close a descriptor.
 
-#![cfg(not(loom))]
-
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::Relaxed;

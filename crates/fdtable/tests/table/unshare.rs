@@ -1,7 +1,5 @@
 //! Unshared views, and close_range with flags.
 
-#![cfg(not(loom))]
-
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::Relaxed;

@@ -3,8 +3,6 @@
 //!
 //! One panic propagates out of the call, and each other one is counted.
 
-#![cfg(not(loom))]
-
 use std::any::Any;
 use std::ops::Deref;
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -1,7 +1,5 @@
 //! Waiting: for a free descriptor, and for the end of a reservation.
 
-#![cfg(not(loom))]
-
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::Relaxed;

@@ -8,11 +8,9 @@
 //! `PROPTEST_CASES=100000 cargo test -p fdtable --release --test against_oracle` replays more
 //! histories than the few seconds of an ordinary run.
 
-#![cfg(not(loom))]
-
-mod history;
-mod ledger;
-mod oracle;
+use crate::history;
+use crate::ledger;
+use crate::oracle;
 
 use std::cell::{Cell, OnceCell};
 use std::sync::{Arc, MutexGuard};

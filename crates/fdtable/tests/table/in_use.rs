@@ -1,7 +1,5 @@
 //! Uses of a descriptor, and closes that wait for them.
 
-#![cfg(not(loom))]
-
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};

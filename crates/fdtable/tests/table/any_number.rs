@@ -1,7 +1,5 @@
 //! Any free descriptor: which ones an open may return, and when none is left.
 
-#![cfg(not(loom))]
-
 use std::collections::BTreeSet;
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::Relaxed;

@@ -4,8 +4,6 @@
 //! The objects here call the table when they are dropped, or listed. Under its lock they would wait
 //! forever.
 
-#![cfg(not(loom))]
-
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Weak};
 use std::thread;

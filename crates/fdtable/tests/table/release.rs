@@ -1,8 +1,6 @@
 //! Release hooks run at once, once, on the thread that drops the last reference, and outside of all
 //! locks: in every call that drops it, the hook may use the same table.
 
-#![cfg(not(loom))]
-
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Weak};
 use std::thread::{self, ThreadId};

@@ -1,8 +1,6 @@
 //! Private descriptors, one claim each.
 
-#![cfg(not(loom))]
-
-mod canary;
+use crate::canary;
 
 use std::collections::HashSet;
 use std::sync::mpsc::{Sender, channel};

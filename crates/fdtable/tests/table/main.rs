@@ -1,0 +1,42 @@
+//! Tests of tables that can share a process: what each operation does, its errnos, and what threads
+//! see of one another.
+//!
+//! Tests with a binary of their own fork, look at the host's descriptors, count memory, or replace
+//! the allocator.
+
+#![cfg(not(loom))]
+
+#[path = "../canary/mod.rs"]
+mod canary;
+#[path = "../history/mod.rs"]
+mod history;
+#[path = "../ledger/mod.rs"]
+mod ledger;
+#[path = "../oracle/mod.rs"]
+mod oracle;
+
+mod against_oracle;
+mod any_number;
+mod callers_code;
+mod closed;
+mod errnos;
+mod fork;
+mod fork_stress;
+mod in_use;
+mod limits;
+mod made_files;
+mod panicking_hooks;
+mod private;
+mod private_against_map;
+mod private_stress;
+mod quarantine;
+mod release;
+mod reserve_many;
+mod revoke;
+mod stress;
+mod superblock;
+mod superblock_races;
+mod tags;
+mod two_leaves;
+mod unshare;
+mod waiting;
