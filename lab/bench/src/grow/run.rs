@@ -116,10 +116,15 @@ impl Announced {
         let mut random = fastrand::Rng::with_seed(1);
         let mut missing = 0;
         self.start.wait();
-        while !self.done.load(Ordering::Acquire) || look_ups.is_empty() {
+        loop {
+            // Before the count: the end comes after the last count.
+            let is_done = self.done.load(Ordering::Acquire);
+            if is_done && !look_ups.is_empty() {
+                break;
+            }
             let count = self.count.load(Ordering::Acquire);
             if count == 0 {
-                ensure!(!self.done.load(Ordering::Acquire), "nothing was opened");
+                ensure!(!is_done, "nothing was opened");
                 continue;
             }
             let number = &self.numbers[random.u32(0..count) as usize];
