@@ -48,33 +48,6 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         Ok(child)
     }
 
-    /// Turns `child`, a new table, into that of a child, like [`fork`](Self::fork). The table does
-    /// not move: it may be in memory of the caller's own.
-    ///
-    /// ```
-    /// use fdtable::{FdFlags, FileRef, Files};
-    ///
-    /// let parent = Files::new();
-    /// let fd = parent.open(FileRef::new("shared"), FdFlags::empty())?;
-    /// let mut child = Box::new(Files::new());
-    /// parent.fork_into(&mut child)?;
-    /// assert_eq!(*child.get(fd)?, "shared");
-    /// # Ok::<(), fdtable::Error>(())
-    /// ```
-    ///
-    /// # Errors
-    /// [`Error::NoMemory`] (ENOMEM) as for [`fork`](Self::fork); drop `child`, which may have some
-    /// of the files.
-    ///
-    /// # Panics
-    /// If `child` is not new.
-    pub fn fork_into(&self, child: &mut Self) -> Result<(), Error> {
-        assert_eq!(child.open_count(), 0, "the child's table is new");
-        let quarantine = self.share_with(child)?;
-        child.inherit_quarantine(quarantine);
-        Ok(())
-    }
-
     /// Makes a child's table like [`fork`](Self::fork), with only the descriptors for which `keep`
     /// returns `true`. `keep` is called for each one in ascending order, with its file and flags,
     /// on the calling thread and outside of locks, but inside a read-side section: it must be short

@@ -9,7 +9,6 @@
 
 use alloc::alloc::handle_alloc_error;
 use core::alloc::Layout;
-use core::convert::Infallible;
 use core::fmt;
 use core::marker::PhantomData;
 use core::ops::Deref;
@@ -81,18 +80,6 @@ impl<T> SlabArc<T> {
     /// # Errors
     /// [`OutOfMemory`]; the value is dropped.
     pub fn try_new(value: T) -> Result<Self, OutOfMemory> {
-        let made = Self::try_new_with(value, |_| Ok::<_, Infallible>(()))?;
-        made.map_err(|never| match never {})
-    }
-
-    /// Allocates a value, and finishes it in place, so that it need not move again.
-    ///
-    /// # Errors
-    /// [`OutOfMemory`]; inside, the error of `finish`. The value is dropped.
-    pub fn try_new_with<E>(
-        value: T,
-        finish: impl FnOnce(&mut T) -> Result<(), E>,
-    ) -> Result<Result<Self, E>, OutOfMemory> {
         let place = general::alloc(Layout::new::<Block<T>>()).ok_or(OutOfMemory)?;
         let block = place.cast::<Block<T>>();
         // SAFETY: no other thread has the memory, and it begins with the counts.
@@ -102,13 +89,10 @@ impl<T> SlabArc<T> {
         // A separate statement, so that the value is moved once.
         // SAFETY: as above.
         unsafe { there.write(value) };
-        let mut this = Self {
+        Ok(Self {
             block,
             owns: PhantomData,
-        };
-        // SAFETY: written above; no other thread knows the block.
-        let block = unsafe { this.block.as_mut() };
-        Ok(finish(&mut block.value).map(|()| this))
+        })
     }
 
     /// Makes a weak reference. Neither blocks nor allocates.
@@ -209,7 +193,7 @@ impl<T> Drop for SlabWeak<T> {
         }
         // SAFETY: the last keeper is gone; no thread reads the counts any more.
         unsafe { self.block.cast::<Counts>().drop_in_place() };
-        // SAFETY: `try_new_with` took it with this layout, and it is no longer used.
+        // SAFETY: `try_new` took it with this layout, and it is no longer used.
         unsafe { general::free(self.block.cast(), Layout::new::<Block<T>>()) };
     }
 }
@@ -263,20 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_that_cannot_be_finished_is_dropped() {
-        let drops = Rc::default();
-        let made = SlabArc::try_new_with(Probe(Rc::clone(&drops)), |_| Err("no"));
-        assert_eq!(made.expect("there is memory").err(), Some("no"));
-        assert_eq!(drops.get(), 1);
-        let finished = SlabArc::try_new_with(1, |value| {
-            *value += 1;
-            Ok::<_, ()>(())
-        });
-        assert_eq!(*finished.expect("there is memory").expect("it is"), 2);
-    }
-
-    #[test]
-    fn a_panic_while_it_is_finished_or_dropped_leaves_nothing_behind() {
+    fn a_panic_while_it_is_dropped_leaves_nothing_behind() {
         struct Panics(#[expect(dead_code, reason = "dropped")] Probe);
         impl Drop for Panics {
             fn drop(&mut self) {
@@ -285,13 +256,10 @@ mod tests {
         }
         let drops = Rc::default();
         let probe = || Probe(Rc::clone(&drops));
-        let finish = || SlabArc::try_new_with(probe(), |_| -> Result<(), ()> { panic!("no") });
-        assert!(catch_unwind(AssertUnwindSafe(finish)).is_err());
-        assert_eq!(drops.get(), 1);
         let value = SlabArc::new(Panics(probe()));
         let weak = SlabArc::downgrade(&value);
         assert!(catch_unwind(AssertUnwindSafe(|| drop(value))).is_err());
-        assert_eq!(drops.get(), 2);
+        assert_eq!(drops.get(), 1);
         assert!(weak.upgrade().is_none());
         assert_eq!(weak.counts().keepers.references(), Some(1));
     }

@@ -128,9 +128,9 @@ impl Process {
     }
 }
 
-/// Forks a table, in a slab: it does not move, and allocating and freeing it is fast.
+/// Forks a table into a slab: allocating and freeing it is fast there.
 fn fork(files: &Files<dyn Object>) -> Result<SlabArc<Files<dyn Object>>, Error> {
-    SlabArc::try_new_with(Files::new(), |child| files.fork_into(child))?
+    Ok(SlabArc::try_new(files.fork()?)?)
 }
 
 fn check(flags: CloneFlags) -> Result<(), Errno> {
