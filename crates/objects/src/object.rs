@@ -11,34 +11,61 @@
 //! memory, and nothing else happens when the last of them goes.
 //!
 //! Objects of any type stand behind one thin pointer, also those of types that the reader does not
-//! know (`dyn`): [`block`] describes how. If the object's type is sized, a reader that borrows it
-//! touches nothing else.
+//! know (`dyn`). If the object's type is sized, a reader that borrows it touches nothing else.
 //!
 //! # What keeps a block alive
 //!
 //! A block is freed by its RCU callback. The thread that puts the last reference queues it, once.
-//! So an anchor is valid
+//! So a raw pointer is valid
 //! - while a `Ref` to it exists, since then the last reference has not been put; and
 //! - inside a read-side section in which it was found published with a reference of its own,
 //!   since that reference was put later than the section began, or never.
+//!
+//! # The block
+//!
+//! ```text
+//!   | padding | Prefix | object | Header | value | hook |
+//!                                      ^ raw pointer
+//! ```
+//!
+//! All code knows a block by its *raw pointer*, the address of its value. In front of the value is
+//! the [`Header`], which is the same for all types. In front of that is the pointer to the object, if
+//! it is of a type with wide pointers (`dyn`); and in front of that is the [`Prefix`]: nothing, or
+//! the links of the list that the object is on. Code that knows the object's type `T` finds all of
+//! these. Only the header's one function, made for this block, knows what `T` does not determine:
+//! the sizes of the value and of the hook.
+//!
+//! # Lookups and revocations
+//!
+//! One word, [`REVOCATIONS`], counts the objects in the process that are revoked and not yet freed.
+//! Most programs revoke nothing, and then a lookup does not have to read the object's block. The
+//! block's state is on the cache line of the count, and every thread that takes a reference writes
+//! that line. So lookups read the word first, which stays in every CPU's cache.
+//!
+//! *Why no thread misses a revocation.* A revocation is counted before the state of its object says
+//! that it is revoked, and no longer once its block is freed. A thread knows that the revocation has begun because it was informed, or because it
+//! found the object revoked. So it has synchronised with the revocation, and finds the word as the
+//! revocation left it, or as later revocations and frees have left it. The object's own free is not
+//! among those while a thread can ask: it has a reference, or is in a section in which the object
+//! was found. Until then the word includes at least this revocation.
 
-mod block;
-mod revocations;
+pub(crate) mod make;
 
-use alloc::alloc::handle_alloc_error;
 use core::fmt;
 use core::marker::PhantomData;
 use core::mem;
 use core::ops::Deref;
 use core::ptr::NonNull;
 
-#[cfg(not(loom))]
-pub(crate) use block::prefetch_count;
-use block::{Header, Hook, NoHook, is_thin, object};
-pub(crate) use block::{Prefix, RawObject, abandon, block_of, lead, make, number, set_number};
+use crossbeam_utils::CachePadded;
 
-use fdtable_sync::fallible::OutOfMemory;
-use fdtable_sync::rcu::Guard;
+use fdtable_sync::platform::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+use fdtable_sync::platform::atomic::{AtomicU32, AtomicUsize};
+use fdtable_sync::platform::global;
+#[cfg(not(loom))]
+use fdtable_sync::prefetch::prefetch;
+use fdtable_sync::rcu::{self, Guard};
+use fdtable_sync::refcount::RefCount;
 
 /// Why the hook of an object runs: how its use ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,13 +78,13 @@ pub enum ReleaseReason {
 
 /// A counted reference to an object.
 pub struct Ref<T: ?Sized> {
-    anchor: NonNull<RawObject>,
+    raw: NonNull<RawObject>,
     owns: PhantomData<T>,
 }
 
 /// An object that a reader found inside a read-side section, without a reference.
 pub struct Borrowed<'g, T: ?Sized> {
-    anchor: NonNull<RawObject>,
+    raw: NonNull<RawObject>,
     section: PhantomData<&'g T>,
 }
 
@@ -68,173 +95,11 @@ unsafe impl<T: ?Sized + Send + Sync> Send for Ref<T> {}
 // SAFETY: as above.
 unsafe impl<T: ?Sized + Send + Sync> Sync for Ref<T> {}
 
-impl<T: Send + Sync + 'static> Ref<T> {
-    /// Makes a counted object and the first reference to it. Allocates.
-    #[inline]
-    #[must_use]
-    pub fn new(value: T) -> Self {
-        Self {
-            anchor: must_make(value, |value| value, NoHook),
-            owns: PhantomData,
-        }
-    }
-
-    /// Makes a counted object whose `hook` runs when the last reference goes: at once, on the
-    /// thread that drops it, or on one that is dropping a reference at the same time. A panic of
-    /// the hook propagates there, and the object is still dropped (see [`unwind`](fdtable_sync::unwind)).
-    /// Allocates.
-    #[must_use]
-    pub fn with_release(value: T, hook: impl Fn(&T) + Send + Sync + 'static) -> Self {
-        Self {
-            anchor: must_make(
-                value,
-                |value| value,
-                move |value: &T, _: ReleaseReason| hook(value),
-            ),
-            owns: PhantomData,
-        }
-    }
-}
-
-impl<T: Send + Sync + 'static> Ref<T> {
-    /// As [`new`](Self::new).
-    ///
-    /// # Errors
-    /// [`OutOfMemory`]; the value is dropped.
-    #[inline]
-    pub fn try_new(value: T) -> Result<Self, OutOfMemory> {
-        Ok(Self {
-            anchor: make((), value, |value| value, NoHook)?,
-            owns: PhantomData,
-        })
-    }
-
-    /// As [`with_release`](Self::with_release).
-    ///
-    /// # Errors
-    /// [`OutOfMemory`]; value and hook are dropped, and the hook does not run.
-    pub fn try_with_release(
-        value: T,
-        hook: impl Fn(&T) + Send + Sync + 'static,
-    ) -> Result<Self, OutOfMemory> {
-        Self::try_with_ends(value, move |value, _| hook(value))
-    }
-
-    /// As [`try_with_release`](Self::try_with_release), with a hook that receives the [`ReleaseReason`].
-    ///
-    /// # Errors
-    /// [`OutOfMemory`]; value and hook are dropped, and the hook does not run.
-    pub fn try_with_ends(
-        value: T,
-        hook: impl Fn(&T, ReleaseReason) + Send + Sync + 'static,
-    ) -> Result<Self, OutOfMemory> {
-        Ok(Self {
-            anchor: make((), value, |value| value, hook)?,
-            owns: PhantomData,
-        })
-    }
-}
-
-impl<T: ?Sized + 'static> Ref<T> {
-    /// Makes a counted object of one type that is known by another, an unsized one: most often
-    /// a `dyn`. Allocates.
-    ///
-    /// ```
-    /// use fdtable_objects::object::Ref;
-    ///
-    /// let shown: Ref<dyn core::fmt::Display + Send + Sync> = Ref::coerced(7, |number| number);
-    /// assert_eq!(shown.to_string(), "7");
-    /// ```
-    ///
-    /// Where a sized type would do, use [`new`](Self::new). This does not compile:
-    ///
-    /// ```compile_fail
-    /// # use fdtable_objects::object::Ref;
-    /// let first: Ref<u8> = Ref::coerced((1, 2), |pair: &(u8, u8)| &pair.0);
-    /// ```
-    #[must_use]
-    pub fn coerced<S: Send + Sync + 'static>(value: S, coerce: fn(&S) -> &T) -> Self {
-        const { assert_unsized::<T>() };
-        Self {
-            anchor: must_make(value, coerce, NoHook),
-            owns: PhantomData,
-        }
-    }
-
-    /// As [`coerced`](Self::coerced).
-    ///
-    /// # Errors
-    /// [`OutOfMemory`]; the value is dropped.
-    pub fn try_coerced<S: Send + Sync + 'static>(
-        value: S,
-        coerce: fn(&S) -> &T,
-    ) -> Result<Self, OutOfMemory> {
-        const { assert_unsized::<T>() };
-        Ok(Self {
-            anchor: make((), value, coerce, NoHook)?,
-            owns: PhantomData,
-        })
-    }
-
-    /// As [`coerced`](Self::coerced), with a release hook. Allocates.
-    #[must_use]
-    pub fn coerced_with_release<S, H>(value: S, coerce: fn(&S) -> &T, hook: H) -> Self
-    where
-        S: Send + Sync + 'static,
-        H: Fn(&S) + Send + Sync + 'static,
-    {
-        const { assert_unsized::<T>() };
-        Self {
-            anchor: must_make(value, coerce, move |value: &S, _: ReleaseReason| {
-                hook(value);
-            }),
-            owns: PhantomData,
-        }
-    }
-
-    /// As [`coerced_with_release`](Self::coerced_with_release).
-    ///
-    /// # Errors
-    /// [`OutOfMemory`]; value and hook are dropped, and the hook does not run.
-    pub fn try_coerced_with_release<S, H>(
-        value: S,
-        coerce: fn(&S) -> &T,
-        hook: H,
-    ) -> Result<Self, OutOfMemory>
-    where
-        S: Send + Sync + 'static,
-        H: Fn(&S) + Send + Sync + 'static,
-    {
-        Self::try_coerced_with_ends(value, coerce, move |value, _| hook(value))
-    }
-
-    /// As [`try_coerced_with_release`](Self::try_coerced_with_release), with a hook that receives
-    /// the [`ReleaseReason`].
-    ///
-    /// # Errors
-    /// [`OutOfMemory`]; value and hook are dropped, and the hook does not run.
-    pub fn try_coerced_with_ends<S, H>(
-        value: S,
-        coerce: fn(&S) -> &T,
-        hook: H,
-    ) -> Result<Self, OutOfMemory>
-    where
-        S: Send + Sync + 'static,
-        H: Fn(&S, ReleaseReason) + Send + Sync + 'static,
-    {
-        const { assert_unsized::<T>() };
-        Ok(Self {
-            anchor: make((), value, coerce, hook)?,
-            owns: PhantomData,
-        })
-    }
-}
-
 impl<T: ?Sized> Ref<T> {
     /// Returns true if both refer to the same object.
     #[must_use]
     pub fn ptr_eq(a: &Self, b: &Self) -> bool {
-        a.anchor == b.anchor
+        a.raw == b.raw
     }
 
     /// Returns how many references to the object there are. A hint: others take and drop them
@@ -253,7 +118,7 @@ impl<T: ?Sized> Ref<T> {
     /// be called inside of sections if the hook may.
     pub fn revoke(this: &Self) -> bool {
         // SAFETY: a reference keeps its block.
-        unsafe { block::revoke(this.anchor) }
+        unsafe { revoke(this.raw) }
     }
 
     /// Returns true if the object was [revoked](Self::revoke).
@@ -267,28 +132,28 @@ impl<T: ?Sized> Ref<T> {
     /// compare-and-swap then, and one atomic add more if it is not.
     #[inline(always)]
     pub fn put_as_last(this: Self) {
-        let anchor = this.into_raw();
+        let raw = this.into_raw();
         // SAFETY: the reference, which is put below, keeps the block.
-        if unsafe { Header::of(anchor) }.count.put_as_last() {
+        if unsafe { Header::of(raw) }.count.put_as_last() {
             // SAFETY: this was the last reference, and only one holder learns that.
-            unsafe { block::release(anchor) };
+            unsafe { release(raw) };
         }
     }
 
     /// Converts the reference into a raw pointer.
     pub(crate) fn into_raw(self) -> NonNull<RawObject> {
-        let anchor = self.anchor;
+        let raw = self.raw;
         mem::forget(self);
-        anchor
+        raw
     }
 
     /// Converts a raw pointer back into the reference.
     ///
     /// # Safety
-    /// `anchor` came from [`into_raw`](Self::into_raw) of this type, and is taken back once.
-    pub(crate) unsafe fn from_raw(anchor: NonNull<RawObject>) -> Self {
+    /// `raw` came from [`into_raw`](Self::into_raw) of this type, and is taken back once.
+    pub(crate) unsafe fn from_raw(raw: NonNull<RawObject>) -> Self {
         Self {
-            anchor,
+            raw,
             owns: PhantomData,
         }
     }
@@ -297,19 +162,19 @@ impl<T: ?Sized> Ref<T> {
     ///
     /// # Safety
     /// The block is one of a `T`, and alive for the duration of the call.
-    pub(crate) unsafe fn try_from_anchor(anchor: NonNull<RawObject>) -> Option<Self> {
+    pub(crate) unsafe fn try_from_raw(raw: NonNull<RawObject>) -> Option<Self> {
         // SAFETY: as the caller promises.
-        let had = unsafe { Header::of(anchor) }.count.get();
+        let is_taken = unsafe { Header::of(raw) }.count.get();
         // Made only after the increment succeeded: dropping a reference decrements.
-        had.then(|| Self {
-            anchor,
+        is_taken.then(|| Self {
+            raw,
             owns: PhantomData,
         })
     }
 
     fn header(&self) -> &Header {
         // SAFETY: a reference keeps its block.
-        unsafe { Header::of(self.anchor) }
+        unsafe { Header::of(self.raw) }
     }
 }
 
@@ -319,17 +184,17 @@ impl<T: ?Sized> Deref for Ref<T> {
     #[inline(always)]
     fn deref(&self) -> &T {
         // SAFETY: a reference keeps its block.
-        unsafe { object(self.anchor) }
+        unsafe { object(self.raw) }
     }
 }
 
 impl<T: ?Sized> Clone for Ref<T> {
     #[inline]
     fn clone(&self) -> Self {
-        let had = self.header().count.get();
-        debug_assert!(had, "a holder's object cannot be dead");
+        let is_taken = self.header().count.get();
+        debug_assert!(is_taken, "a holder's object cannot be dead");
         Self {
-            anchor: self.anchor,
+            raw: self.raw,
             owns: PhantomData,
         }
     }
@@ -340,7 +205,7 @@ impl<T: ?Sized> Drop for Ref<T> {
     fn drop(&mut self) {
         if self.header().count.put() {
             // SAFETY: this was the last reference, and only one holder learns that.
-            unsafe { block::release(self.anchor) };
+            unsafe { release(self.raw) };
         }
     }
 }
@@ -349,12 +214,12 @@ impl<'g, T: ?Sized> Borrowed<'g, T> {
     /// Represents an object that was found in a section.
     ///
     /// # Safety
-    /// `anchor` was published, with a reference to a `T` of its own, inside the section of the
+    /// `raw` was published, with a reference to a `T` of its own, inside the section of the
     /// guard.
     #[inline(always)]
-    pub(crate) unsafe fn new(anchor: NonNull<RawObject>, _guard: &'g Guard<'_>) -> Self {
+    pub(crate) unsafe fn new(raw: NonNull<RawObject>, _guard: &'g Guard<'_>) -> Self {
         Self {
-            anchor,
+            raw,
             section: PhantomData,
         }
     }
@@ -365,11 +230,11 @@ impl<'g, T: ?Sized> Borrowed<'g, T> {
     #[must_use]
     pub fn upgrade(self) -> Option<Ref<T>> {
         // SAFETY: the section, which lasts for 'g, keeps the block.
-        let header = unsafe { Header::of(self.anchor) };
+        let header = unsafe { Header::of(self.raw) };
         // Made only after the increment succeeded: dropping a reference decrements.
         if header.count.get() {
             Some(Ref {
-                anchor: self.anchor,
+                raw: self.raw,
                 owns: PhantomData,
             })
         } else {
@@ -382,7 +247,7 @@ impl<'g, T: ?Sized> Borrowed<'g, T> {
     #[must_use]
     pub fn is_revoked(self) -> bool {
         // SAFETY: the section, which lasts for 'g, keeps the block.
-        unsafe { Header::of(self.anchor) }.is_revoked()
+        unsafe { Header::of(self.raw) }.is_revoked()
     }
 
     /// Returns the object, for as long as the section lasts.
@@ -390,7 +255,7 @@ impl<'g, T: ?Sized> Borrowed<'g, T> {
     #[must_use]
     pub fn object(self) -> &'g T {
         // SAFETY: the section, which lasts for 'g, keeps the block.
-        unsafe { object(self.anchor) }
+        unsafe { object(self.raw) }
     }
 }
 
@@ -411,25 +276,6 @@ impl<T: ?Sized> Deref for Borrowed<'_, T> {
     }
 }
 
-/// Refuses to compile where a sized type would do.
-const fn assert_unsized<T: ?Sized>() {
-    assert!(
-        !is_thin::<T>(),
-        "make counted objects of a sized type with `new` or `try_new`"
-    );
-}
-
-/// Makes a block with one reference, and ends the process if there is no memory, as boxes do.
-#[inline(always)]
-fn must_make<T, S, H>(value: S, coerce: impl FnOnce(&S) -> &T, hook: H) -> NonNull<RawObject>
-where
-    T: ?Sized,
-    H: Hook<S>,
-{
-    make((), value, coerce, hook)
-        .unwrap_or_else(|OutOfMemory| handle_alloc_error(block::layout::<T, S, H, ()>()))
-}
-
 impl<T: ?Sized + fmt::Debug> fmt::Debug for Ref<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         (**self).fmt(f)
@@ -439,6 +285,335 @@ impl<T: ?Sized + fmt::Debug> fmt::Debug for Ref<T> {
 impl<T: ?Sized + fmt::Debug> fmt::Debug for Borrowed<'_, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         (**self).fmt(f)
+    }
+}
+
+/// The value of a block, of a type that only the maker of the block knows. Never made; exists only
+/// behind pointers.
+pub(crate) enum RawObject {}
+
+/// The header, directly in front of every value.
+#[repr(C)]
+pub(super) struct Header {
+    /// First, so that its address is that of the header. Its function takes the next step to the
+    /// object's end: see [`destroy_step`](make::destroy_step).
+    rcu: rcu::Head,
+    state: State,
+    /// Last, so that it shares a cache line with the beginning of most values.
+    pub(super) count: RefCount,
+}
+
+/// Whether the object was revoked or released, and the word that its list keeps here.
+#[derive(Debug)]
+pub(super) struct State(AtomicU32);
+
+impl State {
+    /// The object was taken from its holders: its hook has run, or is running.
+    const REVOKED: u32 = 1;
+    /// The last reference has gone, and the hook has run.
+    const RELEASED: u32 = 2;
+    /// There is no hook and no prefix: nothing happens when the last reference goes.
+    const QUIET: u32 = 4;
+    /// The lowest bit of the word that a [`Prefix`] keeps here.
+    const LIST_WORD: u32 = 3;
+
+    /// Makes the state of a new block.
+    fn new(is_quiet: bool) -> Self {
+        Self(AtomicU32::new(if is_quiet { Self::QUIET } else { 0 }))
+    }
+
+    /// Returns true if the object was revoked. The block is not read while no object in the process
+    /// is revoked: the state stands beside the count, which others write.
+    #[inline(always)]
+    pub(super) fn is_revoked(&self) -> bool {
+        REVOCATIONS.any() && self.says_revoked()
+    }
+
+    #[cold]
+    fn says_revoked(&self) -> bool {
+        // Acquire: pairs with the release in `revoke`, so the count of that revocation is visible
+        // too, and a thread that has once found the object revoked finds it so again. A thread that
+        // knows that a revocation is over has synchronised with it, and sees the bit in any case.
+        self.0.load(Acquire) & Self::REVOKED != 0
+    }
+
+    /// Returns true if there is something to do when the last reference goes.
+    fn has_end_to_come(&self) -> bool {
+        // Acquire: as in `says_revoked`.
+        self.0.load(Acquire) & (Self::REVOKED | Self::QUIET) == 0
+    }
+
+    /// Returns the word that the prefix keeps here, below 2^29.
+    pub(crate) fn list_word(&self) -> u32 {
+        // Relaxed: it was written before the block was known to others.
+        self.0.load(Relaxed) >> Self::LIST_WORD
+    }
+
+    /// Stores the word of the prefix. For the maker of a block, before any other thread knows the
+    /// block.
+    fn set_list_word(&self, list_word: u32) {
+        // Relaxed: whatever makes the block known to others makes this known.
+        self.0.store(list_word << Self::LIST_WORD, Relaxed);
+    }
+}
+
+/// The part in front of a header. For an object that must leave a list before its memory is freed.
+///
+/// # Safety
+/// Its size is a multiple of a header's alignment, and it needs no drop.
+pub(crate) unsafe trait Prefix {
+    /// Whether leaving does nothing.
+    const IS_NONE: bool = false;
+
+    /// Leaves. Called once, after the hook.
+    ///
+    /// # Safety
+    /// The block is alive, and `T` is its type.
+    unsafe fn leave<T: ?Sized>(raw: NonNull<RawObject>);
+}
+
+// SAFETY: it has no size.
+unsafe impl Prefix for () {
+    const IS_NONE: bool = true;
+
+    unsafe fn leave<T: ?Sized>(_raw: NonNull<RawObject>) {}
+}
+
+/// Returns true if a pointer to a `T` is only an address.
+pub(super) const fn is_thin<T: ?Sized>() -> bool {
+    size_of::<NonNull<T>>() == size_of::<usize>()
+}
+
+/// Returns how far in front of the value the header begins, or the pointer to the object if there
+/// is one.
+const fn front_distance<T: ?Sized>() -> usize {
+    let object = if is_thin::<T>() {
+        0
+    } else {
+        size_of::<NonNull<T>>()
+    };
+    object + size_of::<Header>()
+}
+
+/// Returns how far in front of the value of a `T` its prefix begins.
+const fn prefix_distance<T: ?Sized, L>() -> usize {
+    front_distance::<T>() + size_of::<L>()
+}
+
+/// Finds the prefix of a block.
+///
+/// # Safety
+/// The block is one of a `T` with an `L` in front.
+pub(crate) unsafe fn prefix<T: ?Sized, L: Prefix>(raw: NonNull<RawObject>) -> NonNull<L> {
+    let place = raw.as_ptr().wrapping_byte_sub(prefix_distance::<T, L>());
+    // SAFETY: the front of the block is before its value, so that is not at the lowest addresses.
+    unsafe { NonNull::new_unchecked(place.cast()) }
+}
+
+/// Finds the block of a prefix.
+///
+/// # Safety
+/// The prefix is that of a block of a `T`.
+pub(crate) unsafe fn block_of<T: ?Sized, L: Prefix>(prefix: NonNull<L>) -> NonNull<RawObject> {
+    let place = prefix.as_ptr().wrapping_byte_add(prefix_distance::<T, L>());
+    // SAFETY: the value follows the prefix in its allocation.
+    unsafe { NonNull::new_unchecked(place.cast()) }
+}
+
+impl Header {
+    /// Returns the header in front of a value.
+    ///
+    /// # Safety
+    /// The block is alive for all of `'a`.
+    #[inline(always)]
+    pub(super) unsafe fn of<'a>(raw: NonNull<RawObject>) -> &'a Self {
+        // SAFETY: a header is in front of every value, in the same allocation.
+        let header = unsafe { raw.cast::<Self>().sub(1) };
+        // SAFETY: it was written before any other code knew the block; the block is alive.
+        unsafe { header.as_ref() }
+    }
+
+    #[inline(always)]
+    pub(super) fn is_revoked(&self) -> bool {
+        self.state.is_revoked()
+    }
+}
+
+/// Uncounts the revocation of a block that is freed, if it was revoked.
+fn uncount_revocation(header: &Header) {
+    if header.state.says_revoked() {
+        REVOCATIONS.end();
+    }
+}
+
+/// Returns the word that the block's prefix keeps in its header.
+///
+/// # Safety
+/// The block is alive.
+pub(crate) unsafe fn list_word(raw: NonNull<RawObject>) -> u32 {
+    // SAFETY: as the caller promises.
+    unsafe { Header::of(raw) }.state.list_word()
+}
+
+/// Prefetches the line of a block's count, which is right before its value. There does not have to
+/// be a block.
+#[cfg(not(loom))]
+#[inline(always)]
+pub(crate) fn prefetch_count(raw: *const RawObject) {
+    prefetch(raw.wrapping_byte_sub(size_of::<RefCount>()));
+}
+
+/// Stores the word of the prefix, below 2^29, in the block's header.
+///
+/// # Safety
+/// The block is alive, and only the caller knows it.
+pub(crate) unsafe fn set_list_word(raw: NonNull<RawObject>, list_word: u32) {
+    // SAFETY: as the caller promises.
+    unsafe { Header::of(raw) }.state.set_list_word(list_word);
+}
+
+/// Returns the object of a block.
+///
+/// # Safety
+/// The block is one of a `T`, and alive for all of `'a`.
+#[inline(always)]
+pub(super) unsafe fn object<'a, T: ?Sized>(raw: NonNull<RawObject>) -> &'a T {
+    let object: NonNull<T> = if is_thin::<T>() {
+        // SAFETY: both are thin pointers, so they have the same size. The value of the block is
+        // the object: nothing else coerces to a sized type.
+        unsafe { mem::transmute_copy(&raw) }
+    } else {
+        // SAFETY: the front of such a block begins with the pointer.
+        let place = unsafe { raw.byte_sub(front_distance::<T>()) };
+        // SAFETY: it was written before any other code knew the block, and never changes.
+        unsafe { place.cast().read() }
+    };
+    // SAFETY: the value, or what `coerce` found from it. It stays in place, and only shared,
+    // until the block is freed.
+    unsafe { object.as_ref() }
+}
+
+/// Ends a block that only its maker knows: drops its contents, and runs no hook.
+///
+/// # Safety
+/// The block was just made, and the caller alone knows it.
+pub(crate) unsafe fn abandon(raw: NonNull<RawObject>) {
+    // SAFETY: as the caller promises.
+    let header = unsafe { Header::of(raw) };
+    // Relaxed: no other thread sees it.
+    header.state.0.store(State::RELEASED, Relaxed);
+    let step = header.rcu.invoke();
+    // SAFETY: the header is in front of the value, in the same allocation.
+    let place = unsafe { raw.cast::<Header>().sub(1) };
+    // SAFETY: the function was made for this block, all of which the pointer may reach. No reader
+    // waits for a grace period.
+    unsafe { step(place.cast()) };
+}
+
+/// Ends the object and frees the block after a grace period.
+///
+/// # Safety
+/// The last reference to the block was just put, by the caller.
+#[cold]
+#[inline(never)]
+pub(super) unsafe fn release(raw: NonNull<RawObject>) {
+    // SAFETY: the header is in front of the value, in the same allocation.
+    let header = unsafe { raw.cast::<Header>().sub(1) };
+    let reclaim = Reclaim(header);
+    // SAFETY: the block is kept until `reclaim` queues its callback.
+    let header = unsafe { header.as_ref() };
+    if header.state.has_end_to_come() {
+        let step = header.rcu.invoke();
+        // SAFETY: the function was made for this block, which is alive and has had no step.
+        unsafe { step(reclaim.0.cast()) };
+    }
+    drop(reclaim);
+}
+
+/// Ends the object while references still exist. Returns true if it had not ended before.
+///
+/// # Safety
+/// The caller has a reference to the block.
+#[cold]
+pub(super) unsafe fn revoke(raw: NonNull<RawObject>) -> bool {
+    // SAFETY: the reference keeps the block.
+    let header = unsafe { Header::of(raw) };
+    // Before the bit, so that a thread that sees the bit also sees the count.
+    REVOCATIONS.begin();
+    // Release: pairs with the acquire of `says_revoked`, and with this one's: of two revoking
+    // threads, the second sees that the first has counted. The reference that the caller has yet to
+    // put orders this with the last put.
+    if header.state.0.fetch_or(State::REVOKED, AcqRel) & State::REVOKED != 0 {
+        REVOCATIONS.end();
+        return false;
+    }
+    let step = header.rcu.invoke();
+    // SAFETY: the header is in front of the value, in the same allocation.
+    let place = unsafe { raw.cast::<Header>().sub(1) };
+    // SAFETY: the function was made for this block, all of which the pointer may reach. It is not
+    // released: there is a reference.
+    unsafe { step(place.cast()) };
+    true
+}
+
+/// A block without references. Dropping this queues its callback: also if the hook panics, so
+/// that the block does not leak.
+struct Reclaim(NonNull<Header>);
+
+impl Drop for Reclaim {
+    fn drop(&mut self) {
+        // SAFETY: the block stays until its callback frees it.
+        let state = unsafe { &(*self.0.as_ptr()).state };
+        // No exchange: without references no other thread writes it, and the thread that invokes
+        // the callback has synchronised with the queue. Release: a thread that reads a revocation
+        // from this store sees that it is counted, as from the one in `revoke`, which this thread
+        // has synchronised with.
+        state
+            .0
+            .store(state.0.load(Relaxed) | State::RELEASED, Release);
+        // SAFETY: the block stays until its callback frees it. Without references only readers in
+        // sections look at it; they do not touch its RCU head. Everything in it is `Send`, so any
+        // thread may drop it.
+        unsafe { rcu::call(self.0.cast()) };
+    }
+}
+
+global! {
+    pub(crate) static REVOCATIONS: Revocations = Revocations::new();
+}
+
+/// The count, on its own cache line.
+pub(crate) struct Revocations(CachePadded<AtomicUsize>);
+
+impl Revocations {
+    #[cfg(not(loom))]
+    const fn new() -> Self {
+        Self(CachePadded::new(AtomicUsize::new(0)))
+    }
+
+    #[cfg(loom)]
+    fn new() -> Self {
+        Self(CachePadded::new(AtomicUsize::new(0)))
+    }
+
+    /// Returns true if any object may be revoked.
+    #[inline(always)]
+    fn any(&self) -> bool {
+        // Relaxed: for the same reason as the read of the bit in the object's state.
+        self.0.load(Relaxed) != 0
+    }
+
+    /// Counts an object that was revoked.
+    fn begin(&self) {
+        // Relaxed: whatever orders the bit with threads that know of the revocation orders this
+        // too.
+        self.0.fetch_add(1, Relaxed);
+    }
+
+    /// Uncounts an object whose block is freed.
+    fn end(&self) {
+        // Relaxed: no thread can ask for that object any more.
+        self.0.fetch_sub(1, Relaxed);
     }
 }
 

@@ -47,7 +47,8 @@ pub use iter::Iter;
 pub use list_head::{Access, Refused};
 pub use statistics::Statistics;
 
-use crate::object::{RawObject, Ref, ReleaseReason, abandon, make};
+use crate::object::make::make;
+use crate::object::{RawObject, Ref, ReleaseReason, abandon};
 use fdtable_sync::fallible::{OutOfMemory, try_box};
 use fdtable_sync::lglock::LgLock;
 use list_head::{ListHead, Node, Part};
@@ -277,14 +278,14 @@ impl<T: ?Sized> PerCpuList<T> {
     }
 
     /// Lets a new block join.
-    fn join(&self, anchor: NonNull<RawObject>, access: Access) -> Result<Ref<T>, Refused> {
+    fn join(&self, raw: NonNull<RawObject>, access: Access) -> Result<Ref<T>, Refused> {
         // SAFETY: the block is on no list, and its one reference was not given to another owner.
-        match unsafe { ListHead::join::<T>(self.head, anchor, access) } {
+        match unsafe { ListHead::join::<T>(self.head, raw, access) } {
             // SAFETY: as above.
-            Ok(()) => Ok(unsafe { Ref::from_raw(anchor) }),
+            Ok(()) => Ok(unsafe { Ref::from_raw(raw) }),
             Err(refused) => {
                 // SAFETY: as above; it has not joined.
-                unsafe { abandon(anchor) };
+                unsafe { abandon(raw) };
                 Err(refused)
             }
         }

@@ -79,17 +79,16 @@
 
 use core::fmt;
 use core::marker::PhantomData;
-use core::ptr::{self, NonNull};
+use core::ptr::NonNull;
 
 use crossbeam_utils::CachePadded;
 
 use self::free_list::{AllLocked, FreeList, Lists};
-use self::segments::Segments;
-use crate::object::{Borrowed, RawObject, Ref};
+use self::segments::{Entry, Place, Segments};
+use crate::object::{Borrowed, Ref};
 use fdtable_sync::fallible::OutOfMemory;
 use fdtable_sync::percpu;
 use fdtable_sync::platform::atomic::Ordering::{Acquire, Relaxed, Release};
-use fdtable_sync::platform::atomic::{AtomicPtr, AtomicU32};
 use fdtable_sync::platform::{Mutex, relax};
 use fdtable_sync::rcu::{Guard, read_lock};
 use fdtable_sync::unwind;
@@ -108,24 +107,6 @@ const BATCH: u32 = if cfg!(loom) { 2 } else { 32 };
 pub struct Handle {
     index: u32,
     generation: u32,
-}
-
-/// Entry for an object, on a cache line of its own. Neighbours may be on the lists of different
-/// CPUs, and each opening writes here. All zeroes: free, and never opened yet.
-#[repr(align(64))]
-struct Entry {
-    /// How often it was opened and closed: odd while it is open.
-    word: AtomicU32,
-    /// The next entry on a free list.
-    next: AtomicU32,
-    /// The object of the latest opening. While that lasts, it holds a reference.
-    anchor: AtomicPtr<RawObject>,
-}
-
-/// Exclusively owned entry: no other thread opens or closes it.
-struct Place<'p> {
-    index: u32,
-    entry: &'p Entry,
 }
 
 /// How many entries the pool has made.
@@ -227,16 +208,6 @@ impl Handle {
     }
 }
 
-impl Entry {
-    fn new() -> Self {
-        Self {
-            word: AtomicU32::new(0),
-            next: AtomicU32::new(0),
-            anchor: AtomicPtr::new(ptr::null_mut()),
-        }
-    }
-}
-
 impl Place<'_> {
     /// Puts an object into the entry and opens it.
     #[inline(always)]
@@ -245,7 +216,7 @@ impl Place<'_> {
         let generation = self.entry.word.load(Relaxed) + 1;
         // (I) Release: pairs with the acquire in (M), so the object is complete there, and a reader
         // of its address sees that the previous opening has ended.
-        self.entry.anchor.store(object.into_raw().as_ptr(), Release);
+        self.entry.raw.store(object.into_raw().as_ptr(), Release);
         // (J) Release: pairs with the acquire in (L) and in (X), so the address is visible there.
         self.entry.word.store(generation, Release);
         Handle {
@@ -315,7 +286,7 @@ impl<T: ?Sized> SlotMap<T> {
         }
         // (M) Acquire: pairs with the release in (I): the object is complete, and if it is that
         // of a later opening, (N) sees that this one is over.
-        let anchor = NonNull::new(entry.anchor.load(Acquire))?;
+        let raw = NonNull::new(entry.raw.load(Acquire))?;
         // (N) Relaxed: it comes after (M) by the acquire there, and nothing depends on it.
         if entry.word.load(Relaxed) != handle.generation {
             return None;
@@ -323,7 +294,7 @@ impl<T: ?Sized> SlotMap<T> {
         // (O)
         // SAFETY: this is the address of the opening that the handle names: cases (B) to (D). At
         // (L), inside the section, the pool had a reference that had not been taken out.
-        Some(unsafe { Borrowed::new(anchor, guard) })
+        Some(unsafe { Borrowed::new(raw, guard) })
     }
 
     /// Looks up an object and takes a reference. One atomic add; neither blocks nor allocates.
@@ -381,9 +352,9 @@ impl<T: ?Sized> SlotMap<T> {
             .compare_exchange(old, new, Acquire, Relaxed)
             .ok()?;
         // (Y) Relaxed: ordered by (X). Never null, since (I) came before.
-        let anchor = NonNull::new(entry.anchor.load(Relaxed))?;
+        let raw = NonNull::new(entry.raw.load(Relaxed))?;
         // SAFETY: (I) stored this reference, and (X) removed it, for this thread alone.
-        let object = unsafe { Ref::from_raw(anchor) };
+        let object = unsafe { Ref::from_raw(raw) };
         let index = handle.index;
         match new {
             0 => self.retire(),

@@ -91,8 +91,6 @@ use crate::rcu;
 
 pub mod freezer;
 
-#[cfg(not(loom))]
-pub(crate) use freezer::try_enter;
 pub use freezer::{BlockingSection, Entry, blocking_section, enter, freeze, is_frozen_here, thaw};
 
 /// How many host forks lie between the first process and this one.

@@ -390,9 +390,9 @@ pub(super) const TABLE: &[Structural] = &[
         model: "objects::slot_map::loom::a_lookup_meets_a_removal_and_the_next_opening",
         changes: &[
             (
-                r"let anchor = NonNull::new(entry.anchor.load(Acquire))?;",
+                r"let raw = NonNull::new(entry.raw.load(Acquire))?;",
                 r"let second = entry.word.load(Relaxed);
-        let anchor = NonNull::new(entry.anchor.load(Acquire))?;",
+        let raw = NonNull::new(entry.raw.load(Acquire))?;",
             ),
             (
                 r"if entry.word.load(Relaxed) != handle.generation",
@@ -453,7 +453,7 @@ pub(super) const TABLE: &[Structural] = &[
     },
     Structural {
         name: "revoked-object-that-ends-again",
-        file: "objects/src/object/block.rs",
+        file: "objects/src/object.rs",
         model: "objects::percpu_list::loom::who_is_revoked_beside_the_last_put_ends_once",
         changes: &[(r"if header.state.has_end_to_come() {", r"if true {")],
     },

@@ -9,7 +9,7 @@ use core::fmt;
 use core::ptr::{self, NonNull};
 
 use super::statistics::Statistics;
-use crate::object::{Prefix, RawObject, Ref, block_of, lead, number, set_number};
+use crate::object::{Prefix, RawObject, Ref, block_of, list_word, prefix, set_list_word};
 use fdtable_sync::fallible::{OutOfMemory, try_box};
 use fdtable_sync::lglock::LgLock;
 use fdtable_sync::percpu;
@@ -112,7 +112,7 @@ impl ListHead {
     #[inline(always)]
     pub(super) unsafe fn join<T: ?Sized>(
         head: NonNull<Self>,
-        anchor: NonNull<RawObject>,
+        raw: NonNull<RawObject>,
         access: Access,
     ) -> Result<(), Refused> {
         // SAFETY: as the caller promises.
@@ -124,10 +124,10 @@ impl ListHead {
         part.check(access)?;
         let ticket = Ticket { cpu, access };
         // SAFETY: as the caller promises. It is not found on the list before it is unlocked.
-        unsafe { set_number(anchor, ticket.pack()) };
+        unsafe { set_list_word(raw, ticket.pack()) };
         part.count_in(access);
         // SAFETY: as the caller promises.
-        let node = unsafe { node_of::<T>(anchor) };
+        let node = unsafe { node_of::<T>(raw) };
         // SAFETY: the node is on no list, and stays in its place until it leaves.
         unsafe { part.link(node) };
         Ok(())
@@ -138,9 +138,9 @@ impl ListHead {
     /// # Safety
     /// The block is one of a `T`, alive, and on this list head; it leaves once.
     #[inline(always)]
-    pub(super) unsafe fn leave<T: ?Sized>(head: NonNull<Self>, anchor: NonNull<RawObject>) {
+    pub(super) unsafe fn leave<T: ?Sized>(head: NonNull<Self>, raw: NonNull<RawObject>) {
         // SAFETY: as the caller promises.
-        let ticket = Ticket::unpack(unsafe { number(anchor) });
+        let ticket = Ticket::unpack(unsafe { list_word(raw) });
         let detached = {
             // SAFETY: a member keeps the list head until it has counted itself off.
             let parts = &unsafe { head.as_ref() }.parts;
@@ -148,7 +148,7 @@ impl ListHead {
             // (U)
             let mut part = parts.lock_local_of(ticket.cpu);
             // SAFETY: as the caller promises.
-            let node = unsafe { node_of::<T>(anchor) };
+            let node = unsafe { node_of::<T>(raw) };
             // SAFETY: it was linked here, as its ticket says.
             unsafe { part.unlink(node) };
             part.count_out(&ticket, here);
@@ -546,16 +546,16 @@ impl Node {
 
 // SAFETY: three pointers: at least as aligned as a header, and nothing to drop.
 unsafe impl Prefix for Node {
-    unsafe fn leave<T: ?Sized>(anchor: NonNull<RawObject>) {
+    unsafe fn leave<T: ?Sized>(raw: NonNull<RawObject>) {
         // SAFETY: the block is one of a `T`, as the caller promises, with this in front.
-        let node = unsafe { node_of::<T>(anchor) };
+        let node = unsafe { node_of::<T>(raw) };
         // SAFETY: the block is alive, as the caller promises, and the field never changes.
         let head = unsafe { node.as_ref() }.head.cast_mut();
         // SAFETY: a member of a list, and no mark.
         let head = unsafe { NonNull::new_unchecked(head) };
         // SAFETY: the object joined when it was made, and leaves once. As a member it has kept
         // the list head.
-        unsafe { ListHead::leave::<T>(head, anchor) };
+        unsafe { ListHead::leave::<T>(head, raw) };
     }
 }
 
@@ -563,9 +563,9 @@ unsafe impl Prefix for Node {
 ///
 /// # Safety
 /// The block is one of a `T`, and was made with a node.
-unsafe fn node_of<T: ?Sized>(anchor: NonNull<RawObject>) -> NonNull<Node> {
+unsafe fn node_of<T: ?Sized>(raw: NonNull<RawObject>) -> NonNull<Node> {
     // SAFETY: as the caller promises.
-    unsafe { lead::<T, Node>(anchor) }
+    unsafe { prefix::<T, Node>(raw) }
 }
 
 /// Takes a reference to a member, unless its end has come.
@@ -576,7 +576,7 @@ pub(super) unsafe fn reference<T: ?Sized>(node: NonNull<Node>) -> Option<Ref<T>>
     // SAFETY: as the caller promises.
     let block = unsafe { block_of::<T, Node>(node) };
     // SAFETY: a block is there as long as its node is on the list.
-    unsafe { Ref::try_from_anchor(block) }
+    unsafe { Ref::try_from_raw(block) }
 }
 
 /// What a member remembers: the CPU on which it joined, and how it was counted.

@@ -396,7 +396,7 @@ impl<T: ?Sized, S> Drop for LeafGuard<'_, T, S> {
 /// A place for a counted object. It has a reference of its own, which the leaf puts: dropping a slot
 /// puts nothing.
 struct Slot<T: ?Sized> {
-    anchor: AtomicPtr<RawObject>,
+    raw: AtomicPtr<RawObject>,
     owns: PhantomData<Ref<T>>,
     /// Both takes and returns references: invariant in `T`.
     exchanges: PhantomData<fn(Ref<T>) -> Ref<T>>,
@@ -406,7 +406,7 @@ impl<T: ?Sized> Slot<T> {
     /// Makes an empty slot.
     fn new() -> Self {
         Self {
-            anchor: AtomicPtr::new(ptr::null_mut()),
+            raw: AtomicPtr::new(ptr::null_mut()),
             owns: PhantomData,
             exchanges: PhantomData,
         }
@@ -416,24 +416,24 @@ impl<T: ?Sized> Slot<T> {
     #[inline]
     fn is_empty(&self) -> bool {
         // Relaxed: the pointer is not dereferenced.
-        self.anchor.load(Relaxed).is_null()
+        self.raw.load(Relaxed).is_null()
     }
 
     /// Like [`is_empty`](Self::is_empty). If true, writes before the slot was emptied are visible.
     #[inline]
     fn is_empty_acquire(&self) -> bool {
         // Acquire: pairs with the release in (X).
-        self.anchor.load(Acquire).is_null()
+        self.raw.load(Acquire).is_null()
     }
 
     /// Borrows the object without taking a reference. Neither blocks nor allocates.
     #[inline(always)]
     fn borrow<'g>(&self, guard: &'g Guard<'_>) -> Option<Borrowed<'g, T>> {
         // (L) Acquire: pairs with the release in (I).
-        let anchor = NonNull::new(self.anchor.load(Acquire))?;
+        let raw = NonNull::new(self.raw.load(Acquire))?;
         // (M)
         // SAFETY: the object was in the slot, which holds a reference, inside the section.
-        Some(unsafe { Borrowed::new(anchor, guard) })
+        Some(unsafe { Borrowed::new(raw, guard) })
     }
 }
 
@@ -448,9 +448,9 @@ impl<T: ?Sized> Slot<T> {
     unsafe fn exchange(&self, object: Option<Ref<T>>) -> Option<Ref<T>> {
         let new = object.map_or(ptr::null_mut(), |object| object.into_raw().as_ptr());
         // Relaxed: the lock orders this with the store of the previous writer.
-        let old = self.anchor.load(Relaxed);
+        let old = self.raw.load(Relaxed);
         // (I), (X) Release: the object and its header are complete before the pointer is visible.
-        self.anchor.store(new, Release);
+        self.raw.store(new, Release);
         // SAFETY: the slot held this reference, and the caller alone has taken it.
         NonNull::new(old).map(|old| unsafe { Ref::from_raw(old) })
     }
@@ -463,7 +463,7 @@ impl<T: ?Sized> Slot<T> {
     unsafe fn put(&self, object: Ref<T>) {
         debug_assert!(self.is_empty(), "an object in the slot would leak");
         // (I) Release: as above.
-        self.anchor.store(object.into_raw().as_ptr(), Release);
+        self.raw.store(object.into_raw().as_ptr(), Release);
     }
 
     /// Puts an object into an empty slot that no reader can reach yet.
@@ -473,7 +473,7 @@ impl<T: ?Sized> Slot<T> {
     #[inline(always)]
     unsafe fn fill(&self, object: Ref<T>) {
         // Relaxed: whatever publishes the slot publishes the object.
-        self.anchor.store(object.into_raw().as_ptr(), Relaxed);
+        self.raw.store(object.into_raw().as_ptr(), Relaxed);
     }
 
     /// Prefetches the line of the object's count. In models that would be a useless extra step.
@@ -481,7 +481,7 @@ impl<T: ?Sized> Slot<T> {
     fn prefetch(&self) {
         // Relaxed: the pointer is not dereferenced.
         #[cfg(not(loom))]
-        object::prefetch_count(self.anchor.load(Relaxed));
+        object::prefetch_count(self.raw.load(Relaxed));
     }
 
     /// Takes the slot's reference, and leaves the pointer for readers.
@@ -491,9 +491,9 @@ impl<T: ?Sized> Slot<T> {
     /// neither written nor dropped.
     unsafe fn disown(&self) -> Option<Ref<T>> {
         // Acquire: pairs with the release in (I); the object is dereferenced.
-        let anchor = NonNull::new(self.anchor.load(Acquire))?;
+        let raw = NonNull::new(self.raw.load(Acquire))?;
         // SAFETY: the slot held this reference, and the caller takes it once.
-        Some(unsafe { Ref::from_raw(anchor) })
+        Some(unsafe { Ref::from_raw(raw) })
     }
 
     /// Takes another reference to the slot's object.
@@ -502,9 +502,9 @@ impl<T: ?Sized> Slot<T> {
     /// As for [`exchange`](Self::exchange).
     unsafe fn share(&self) -> Option<Ref<T>> {
         // Acquire: pairs with the release in (I); the object is dereferenced.
-        let anchor = NonNull::new(self.anchor.load(Acquire))?;
+        let raw = NonNull::new(self.raw.load(Acquire))?;
         // SAFETY: the slot's own reference, which stays where it is.
-        let own = ManuallyDrop::new(unsafe { Ref::<T>::from_raw(anchor) });
+        let own = ManuallyDrop::new(unsafe { Ref::<T>::from_raw(raw) });
         Some((*own).clone())
     }
 }

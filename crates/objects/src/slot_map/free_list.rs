@@ -9,8 +9,7 @@ use fdtable_sync::platform::atomic::Ordering::{Acquire, Relaxed, Release};
 use fdtable_sync::platform::atomic::{AtomicBool, AtomicU32};
 use fdtable_sync::platform::relax;
 
-use super::segments::Segments;
-use super::{Entry, Place};
+use super::segments::{Entry, Place, Segments};
 
 /// The end of a list. No entry has this index.
 const END: u32 = u32::MAX;

@@ -4,6 +4,7 @@
 
 use super::*;
 use crate::object::loom::{Fates, Object};
+use core::ptr;
 use fdtable_sync::model::Preemptions::{Any, AtMost};
 use fdtable_sync::model::{JoinHandle, explore, join, spawn};
 use fdtable_sync::platform::Arc;

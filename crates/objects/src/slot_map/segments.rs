@@ -10,10 +10,10 @@
 use alloc::alloc::{Layout, alloc_zeroed, dealloc};
 use core::ptr::{self, NonNull};
 
-use super::{Entry, Place};
+use crate::object::RawObject;
 use fdtable_sync::fallible::OutOfMemory;
-use fdtable_sync::platform::atomic::AtomicPtr;
 use fdtable_sync::platform::atomic::Ordering::{Acquire, Relaxed, Release};
+use fdtable_sync::platform::atomic::{AtomicPtr, AtomicU32};
 
 /// How many entries the first segment has. A multiple of a batch, so that no batch is in two.
 const FIRST: u64 = if cfg!(loom) { 2 } else { 64 };
@@ -22,6 +22,24 @@ const FIRST_BITS: u32 = FIRST.trailing_zeros();
 
 /// How many segments there can be. Together they have 2^32 - [`FIRST`] entries.
 const SEGMENTS: usize = 32 - FIRST_BITS as usize;
+
+/// Entry for an object, on a cache line of its own. Neighbours may be on the lists of different
+/// CPUs, and each opening writes here. All zeroes: free, and never opened yet.
+#[repr(align(64))]
+pub(super) struct Entry {
+    /// How often it was opened and closed: odd while it is open.
+    pub(super) word: AtomicU32,
+    /// The next entry on a free list.
+    pub(super) next: AtomicU32,
+    /// The object of the latest opening. While that lasts, it holds a reference.
+    pub(super) raw: AtomicPtr<RawObject>,
+}
+
+/// Exclusively owned entry: no other thread opens or closes it.
+pub(super) struct Place<'p> {
+    pub(super) index: u32,
+    pub(super) entry: &'p Entry,
+}
 
 /// The entries of a pool.
 pub(super) struct Segments {
@@ -46,6 +64,16 @@ fn len(segment: usize) -> usize {
 
 fn layout(segment: usize) -> Result<Layout, OutOfMemory> {
     Layout::array::<Entry>(len(segment)).map_err(|_too_large| OutOfMemory)
+}
+
+impl Entry {
+    fn new() -> Self {
+        Self {
+            word: AtomicU32::new(0),
+            next: AtomicU32::new(0),
+            raw: AtomicPtr::new(ptr::null_mut()),
+        }
+    }
 }
 
 impl Segments {

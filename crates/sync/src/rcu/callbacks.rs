@@ -679,7 +679,7 @@ mod thread {
 #[cfg(all(feature = "std", not(loom)))]
 mod end {
     use super::{drain_briefly, inside_callback, inside_section};
-    use crate::host_fork;
+    use crate::host_fork::freezer;
     use core::cell::Cell;
 
     std::thread_local! {
@@ -697,7 +697,7 @@ mod end {
             // thread that has frozen it may wait for this end.
             if !inside_section()
                 && !inside_callback()
-                && let Some(_inside) = host_fork::try_enter()
+                && let Some(_inside) = freezer::try_enter()
             {
                 drain_briefly();
             }

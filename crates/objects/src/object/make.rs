@@ -1,0 +1,445 @@
+//! Makes counted objects, and ends them: the parts that know the types of value and hook.
+//!
+//! All other code reaches these parts by the function in the header of a [block](super).
+
+use alloc::alloc::handle_alloc_error;
+use core::alloc::Layout;
+use core::marker::PhantomData;
+use core::mem;
+use core::ptr::NonNull;
+
+use super::{
+    Header, Prefix, RawObject, Ref, ReleaseReason, State, front_distance, is_thin, prefix_distance,
+    uncount_revocation,
+};
+use crate::memory;
+use fdtable_sync::fallible::OutOfMemory;
+use fdtable_sync::platform::atomic::Ordering::Relaxed;
+use fdtable_sync::rcu;
+use fdtable_sync::refcount::RefCount;
+use fdtable_sync::unwind;
+
+impl<T: Send + Sync + 'static> Ref<T> {
+    /// Makes a counted object and the first reference to it. Allocates.
+    #[inline]
+    #[must_use]
+    pub fn new(value: T) -> Self {
+        Self {
+            raw: must_make(value, |value| value, NoHook),
+            owns: PhantomData,
+        }
+    }
+
+    /// Makes a counted object whose `hook` runs when the last reference goes: at once, on the
+    /// thread that drops it, or on one that is dropping a reference at the same time. A panic of
+    /// the hook propagates there, and the object is still dropped (see [`unwind`](fdtable_sync::unwind)).
+    /// Allocates.
+    #[must_use]
+    pub fn with_release(value: T, hook: impl Fn(&T) + Send + Sync + 'static) -> Self {
+        Self {
+            raw: must_make(
+                value,
+                |value| value,
+                move |value: &T, _: ReleaseReason| hook(value),
+            ),
+            owns: PhantomData,
+        }
+    }
+}
+
+impl<T: Send + Sync + 'static> Ref<T> {
+    /// As [`new`](Self::new).
+    ///
+    /// # Errors
+    /// [`OutOfMemory`]; the value is dropped.
+    #[inline]
+    pub fn try_new(value: T) -> Result<Self, OutOfMemory> {
+        Ok(Self {
+            raw: make((), value, |value| value, NoHook)?,
+            owns: PhantomData,
+        })
+    }
+
+    /// As [`with_release`](Self::with_release).
+    ///
+    /// # Errors
+    /// [`OutOfMemory`]; value and hook are dropped, and the hook does not run.
+    pub fn try_with_release(
+        value: T,
+        hook: impl Fn(&T) + Send + Sync + 'static,
+    ) -> Result<Self, OutOfMemory> {
+        Self::try_with_ends(value, move |value, _| hook(value))
+    }
+
+    /// As [`try_with_release`](Self::try_with_release), with a hook that receives the [`ReleaseReason`].
+    ///
+    /// # Errors
+    /// [`OutOfMemory`]; value and hook are dropped, and the hook does not run.
+    pub fn try_with_ends(
+        value: T,
+        hook: impl Fn(&T, ReleaseReason) + Send + Sync + 'static,
+    ) -> Result<Self, OutOfMemory> {
+        Ok(Self {
+            raw: make((), value, |value| value, hook)?,
+            owns: PhantomData,
+        })
+    }
+}
+
+impl<T: ?Sized + 'static> Ref<T> {
+    /// Makes a counted object of one type that is known by another, an unsized one: most often
+    /// a `dyn`. Allocates.
+    ///
+    /// ```
+    /// use fdtable_objects::object::Ref;
+    ///
+    /// let shown: Ref<dyn core::fmt::Display + Send + Sync> = Ref::coerced(7, |number| number);
+    /// assert_eq!(shown.to_string(), "7");
+    /// ```
+    ///
+    /// Where a sized type would do, use [`new`](Self::new). This does not compile:
+    ///
+    /// ```compile_fail
+    /// # use fdtable_objects::object::Ref;
+    /// let first: Ref<u8> = Ref::coerced((1, 2), |pair: &(u8, u8)| &pair.0);
+    /// ```
+    #[must_use]
+    pub fn coerced<S: Send + Sync + 'static>(value: S, coerce: fn(&S) -> &T) -> Self {
+        const { assert_unsized::<T>() };
+        Self {
+            raw: must_make(value, coerce, NoHook),
+            owns: PhantomData,
+        }
+    }
+
+    /// As [`coerced`](Self::coerced).
+    ///
+    /// # Errors
+    /// [`OutOfMemory`]; the value is dropped.
+    pub fn try_coerced<S: Send + Sync + 'static>(
+        value: S,
+        coerce: fn(&S) -> &T,
+    ) -> Result<Self, OutOfMemory> {
+        const { assert_unsized::<T>() };
+        Ok(Self {
+            raw: make((), value, coerce, NoHook)?,
+            owns: PhantomData,
+        })
+    }
+
+    /// As [`coerced`](Self::coerced), with a release hook. Allocates.
+    #[must_use]
+    pub fn coerced_with_release<S, H>(value: S, coerce: fn(&S) -> &T, hook: H) -> Self
+    where
+        S: Send + Sync + 'static,
+        H: Fn(&S) + Send + Sync + 'static,
+    {
+        const { assert_unsized::<T>() };
+        Self {
+            raw: must_make(value, coerce, move |value: &S, _: ReleaseReason| {
+                hook(value)
+            }),
+            owns: PhantomData,
+        }
+    }
+
+    /// As [`coerced_with_release`](Self::coerced_with_release).
+    ///
+    /// # Errors
+    /// [`OutOfMemory`]; value and hook are dropped, and the hook does not run.
+    pub fn try_coerced_with_release<S, H>(
+        value: S,
+        coerce: fn(&S) -> &T,
+        hook: H,
+    ) -> Result<Self, OutOfMemory>
+    where
+        S: Send + Sync + 'static,
+        H: Fn(&S) + Send + Sync + 'static,
+    {
+        Self::try_coerced_with_ends(value, coerce, move |value, _| hook(value))
+    }
+
+    /// As [`try_coerced_with_release`](Self::try_coerced_with_release), with a hook that receives
+    /// the [`ReleaseReason`].
+    ///
+    /// # Errors
+    /// [`OutOfMemory`]; value and hook are dropped, and the hook does not run.
+    pub fn try_coerced_with_ends<S, H>(
+        value: S,
+        coerce: fn(&S) -> &T,
+        hook: H,
+    ) -> Result<Self, OutOfMemory>
+    where
+        S: Send + Sync + 'static,
+        H: Fn(&S, ReleaseReason) + Send + Sync + 'static,
+    {
+        const { assert_unsized::<T>() };
+        Ok(Self {
+            raw: make((), value, coerce, hook)?,
+            owns: PhantomData,
+        })
+    }
+}
+
+/// Refuses to compile where a sized type would do.
+const fn assert_unsized<T: ?Sized>() {
+    assert!(
+        !is_thin::<T>(),
+        "make counted objects of a sized type with `new` or `try_new`"
+    );
+}
+
+/// Makes a block with one reference, and ends the process if there is no memory, as boxes do.
+#[inline(always)]
+fn must_make<T, S, H>(value: S, coerce: impl FnOnce(&S) -> &T, hook: H) -> NonNull<RawObject>
+where
+    T: ?Sized,
+    H: Hook<S>,
+{
+    make((), value, coerce, hook)
+        .unwrap_or_else(|OutOfMemory| handle_alloc_error(layout::<T, S, H, ()>()))
+}
+
+/// Called when the use of an object ends.
+pub(crate) trait Hook<S> {
+    /// Whether calling it does nothing.
+    const IS_NONE: bool = false;
+
+    /// Called once, at the first of the two ends.
+    fn call(&self, value: &S, reason: ReleaseReason);
+}
+
+impl<S, F: Fn(&S, ReleaseReason)> Hook<S> for F {
+    fn call(&self, value: &S, reason: ReleaseReason) {
+        self(value, reason);
+    }
+}
+
+/// The hook of an object whose end has no observer.
+pub(super) struct NoHook;
+
+impl<S> Hook<S> for NoHook {
+    const IS_NONE: bool = true;
+
+    fn call(&self, _value: &S, _reason: ReleaseReason) {}
+}
+
+/// Where things are in a block of an `S` and an `H`, with an `L` in front, for a `T`.
+struct Shape<T: ?Sized, S, H, L>(PhantomData<T>, PhantomData<(S, H, L)>);
+
+impl<T: ?Sized, S, H, L> Shape<T, S, H, L> {
+    /// Bytes in front of the value.
+    const FRONT: usize = prefix_distance::<T, L>();
+    /// Where the value begins.
+    const VALUE: usize =
+        Self::FRONT.next_multiple_of(larger(align_of::<S>(), align_of::<Header>()));
+    /// Where the hook begins.
+    const HOOK: usize = (Self::VALUE + size_of::<S>()).next_multiple_of(align_of::<H>());
+    const ALIGN: usize = larger(
+        larger(align_of::<S>(), align_of::<H>()),
+        align_of::<Header>(),
+    );
+
+    const LAYOUT: Layout = match Layout::from_size_align(Self::HOOK + size_of::<H>(), Self::ALIGN) {
+        Ok(layout) => layout.pad_to_align(),
+        Err(_) => panic!("the object is larger than memory can be"),
+    };
+}
+
+const fn larger(a: usize, b: usize) -> usize {
+    if a > b { a } else { b }
+}
+
+/// Memory of a block. Dropping this frees it. Its layout is in its type, so that the compiler finds
+/// the size class to free it to.
+struct Memory<T: ?Sized, S, H, L> {
+    place: NonNull<u8>,
+    shape: PhantomData<Shape<T, S, H, L>>,
+}
+
+impl<T: ?Sized, S, H, L> Memory<T, S, H, L> {
+    #[inline(always)]
+    fn try_new() -> Result<Self, OutOfMemory> {
+        let place = memory::alloc(Shape::<T, S, H, L>::LAYOUT).ok_or(OutOfMemory)?;
+        Ok(Self::at(place))
+    }
+
+    #[inline(always)]
+    fn at(place: NonNull<u8>) -> Self {
+        Self {
+            place,
+            shape: PhantomData,
+        }
+    }
+}
+
+impl<T: ?Sized, S, H, L> Drop for Memory<T, S, H, L> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        // SAFETY: `try_new` took it with this layout, and nothing uses it any more.
+        unsafe { memory::free(self.place, Shape::<T, S, H, L>::LAYOUT) };
+    }
+}
+
+/// A value in its place. Dropping this drops the value, and frees the memory.
+struct Unfinished<T: ?Sized, S, H, L> {
+    value: NonNull<S>,
+    _memory: Memory<T, S, H, L>,
+}
+
+impl<T: ?Sized, S, H, L> Drop for Unfinished<T, S, H, L> {
+    fn drop(&mut self) {
+        // SAFETY: the value was written there, and no other code knows it yet. The memory is freed
+        // after it, also if its drop panics.
+        unsafe { self.value.drop_in_place() };
+    }
+}
+
+/// Returns the layout of such a block.
+pub(super) const fn layout<T: ?Sized, S, H, L>() -> Layout {
+    Shape::<T, S, H, L>::LAYOUT
+}
+
+/// Makes a block with one reference. Allocates. Inlined, so that the value is made in its final
+/// place.
+#[inline(always)]
+pub(crate) fn make<T, S, H, L>(
+    prefix: L,
+    value: S,
+    coerce: impl FnOnce(&S) -> &T,
+    hook: H,
+) -> Result<NonNull<RawObject>, OutOfMemory>
+where
+    T: ?Sized,
+    H: Hook<S>,
+    L: Prefix,
+{
+    let memory = Memory::<T, S, H, L>::try_new()?;
+    let start = memory.place;
+    // SAFETY: the shape puts the value there.
+    let raw = unsafe { start.add(Shape::<T, S, H, L>::VALUE) };
+    let place = raw.cast::<S>();
+    // SAFETY: the place is in fresh memory, and aligned as the shape has it.
+    unsafe { place.write(value) };
+    let unfinished = Unfinished {
+        value: place,
+        _memory: memory,
+    };
+    // SAFETY: the value is there, and neither moved nor mutably borrowed until it is dropped with
+    // the block. So where `coerce` leads from there stays good too.
+    let object = NonNull::from(coerce(unsafe { place.as_ref() }));
+    if !is_thin::<T>() {
+        // SAFETY: the front has room for it here, as `object` expects.
+        let place = unsafe { raw.byte_sub(front_distance::<T>()) }.cast();
+        // SAFETY: fresh memory, as far from an aligned place as its own size is.
+        unsafe { place.write(object) };
+    }
+    let header = Header {
+        rcu: rcu::Head::new(destroy_step::<T, S, H, L>),
+        state: State::new(H::IS_NONE && L::IS_NONE),
+        count: RefCount::new(),
+    };
+    // SAFETY: the front has room for a header there.
+    let place = unsafe { raw.cast::<Header>().sub(1) };
+    // SAFETY: fresh memory; what is in front of a value ends at a header's alignment.
+    unsafe { place.write(header) };
+    // SAFETY: the shape has put an `L` in front.
+    let place = unsafe { super::prefix::<T, L>(raw.cast()) };
+    // SAFETY: the front has room for the prefix there, aligned as the trait demands.
+    unsafe { place.write(prefix) };
+    // SAFETY: the shape puts the hook there.
+    let place = unsafe { start.add(Shape::<T, S, H, L>::HOOK) }.cast::<H>();
+    // SAFETY: fresh memory, aligned as the shape has it.
+    unsafe { place.write(hook) };
+    // The block owns them now.
+    mem::forget(unfinished);
+    Ok(raw.cast())
+}
+
+/// Takes the next step to a block's end: first its hook, in one of its two forms, then its memory.
+///
+/// # Safety
+/// `head` is in the header of a block that was made of an `S`, an `H` and an `L` for a `T`, and
+/// that is alive. If it is released, nothing uses it after this call; if not, the object has not
+/// ended before.
+unsafe fn destroy_step<T, S, H, L>(head: NonNull<rcu::Head>)
+where
+    T: ?Sized,
+    H: Hook<S>,
+    L: Prefix,
+{
+    // SAFETY: the value follows the header, of which the head is the first field.
+    let raw = unsafe { head.cast::<Header>().add(1) }.cast::<RawObject>();
+    // SAFETY: as the caller promises. Relaxed: the caller has just written it, or has synchronised
+    // with the thread that did.
+    let state = unsafe { Header::of(raw) }.state.0.load(Relaxed);
+    if state & State::RELEASED != 0 {
+        // SAFETY: as the caller promises.
+        unsafe { free::<T, S, H, L>(raw) }
+    } else {
+        let reason = if state & State::REVOKED == 0 {
+            ReleaseReason::Released
+        } else {
+            ReleaseReason::Revoked
+        };
+        // SAFETY: as the caller promises.
+        unsafe { call_hook::<T, S, H, L>(raw, reason) }
+    }
+}
+
+/// Calls the hook of a block, and makes it leave its list, also if the hook panics. While the
+/// thread unwinds, a panic is contained: so any reference may be the last one of an object whose
+/// hook panics.
+///
+/// # Safety
+/// As [`destroy_step`], for a block that is not released.
+unsafe fn call_hook<T: ?Sized, S, H: Hook<S>, L: Prefix>(
+    raw: NonNull<RawObject>,
+    reason: ReleaseReason,
+) {
+    // SAFETY: the raw pointer is that of the value.
+    let value = unsafe { raw.cast::<S>().as_ref() };
+    let distance = Shape::<T, S, H, L>::HOOK - Shape::<T, S, H, L>::VALUE;
+    // SAFETY: the hook follows the value at this distance.
+    let hook = unsafe { raw.byte_add(distance) }.cast::<H>();
+    // SAFETY: it is there until the block is freed, and shared.
+    let hook = unsafe { hook.as_ref() };
+    unwind::both(
+        || hook.call(value, reason),
+        // SAFETY: the block is alive, as the caller promises.
+        || unsafe { L::leave::<T>(raw) },
+    );
+}
+
+/// Drops and frees a block.
+///
+/// # Safety
+/// As [`destroy_step`], for a block that is released.
+unsafe fn free<T: ?Sized, S, H, L>(raw: NonNull<RawObject>) {
+    let value = raw.cast::<S>();
+    // SAFETY: the block begins at this distance.
+    let place = unsafe { raw.cast::<u8>().sub(Shape::<T, S, H, L>::VALUE) };
+    // SAFETY: the hook is at this distance.
+    let hook = unsafe { place.add(Shape::<T, S, H, L>::HOOK) }.cast::<H>();
+    // SAFETY: a header is in front of every value.
+    let header = unsafe { raw.cast::<Header>().sub(1) };
+    let memory = Memory::<T, S, H, L>::at(place);
+    // Dropped after the value, and also if the value's drop panics.
+    let hook = Owned(hook);
+    // SAFETY: it is there until the next line.
+    uncount_revocation(unsafe { header.as_ref() });
+    // SAFETY: nothing uses the header any more.
+    unsafe { header.drop_in_place() };
+    unwind::both(|| drop(Owned(value)), || drop(hook));
+    drop(memory);
+}
+
+/// A value in its place that nothing else uses any more. Dropping this drops it.
+struct Owned<V>(NonNull<V>);
+
+impl<V> Drop for Owned<V> {
+    fn drop(&mut self) {
+        // SAFETY: `free` is the last user of what is in the block.
+        unsafe { self.0.drop_in_place() };
+    }
+}
