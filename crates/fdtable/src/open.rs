@@ -48,9 +48,8 @@ use fdtable_objects::free_hint::{Hint, List, Notices};
 use fdtable_objects::object::Ref;
 use fdtable_sync::bitmap::BITS;
 
-use crate::pair::AT_ONCE;
 use crate::table::{
-    LeafGuard, LockMode, Mark, ReadGuard, UnlockedLeaf, WriteGuard, mask, place_of, take,
+    AT_ONCE, LeafGuard, LockMode, Mark, ReadGuard, UnlockedLeaf, WriteGuard, mask, place_of, take,
 };
 use crate::{Error, Fd, FdFlags, FileRef, Files};
 

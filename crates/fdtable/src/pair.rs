@@ -27,15 +27,10 @@ use fdtable_objects::radix::leaf::bits_of;
 use fdtable_sync::bitmap::BITS;
 
 use crate::open::{Budget, FIRST, Scan};
-use crate::table::{LeafGuard, LockMode, WriteGuard, place_of, take};
+use crate::table::{AT_ONCE, LeafGuard, LockMode, WriteGuard, place_of, take};
 use crate::{Error, Fd, FdFlags, FileRef, Files, Reservations};
 
 type Pair<T> = (Ref<T>, Ref<T>);
-
-/// The number of descriptors that are reserved atomically: more than a message of `SCM_RIGHTS`
-/// carries. A larger count is reserved in steps of that size, so that no call holds the lock for
-/// long.
-pub(crate) const AT_ONCE: usize = 256;
 
 /// # Several at once
 impl<T: ?Sized + Send + Sync> Files<T> {

@@ -18,8 +18,7 @@ use fdtable_objects::free_hint::Notices;
 use fdtable_objects::object::Ref;
 use fdtable_sync::fallible::OutOfMemory;
 
-use crate::pair::AT_ONCE;
-use crate::table::{LeafGuard, WriteGuard, place_of, take};
+use crate::table::{AT_ONCE, LeafGuard, WriteGuard, place_of, take};
 use crate::{Error, Fd, FdArg, FdFlags, FileRef, Files};
 
 /// A descriptor that is taken and has no file yet. Dropping it frees the descriptor.

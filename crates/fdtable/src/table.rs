@@ -53,6 +53,11 @@ use crate::{Error, Fd, FdFlags, Files, RawFd};
 /// A limit above the highest descriptor has no effect.
 pub(crate) const MAX_LIMIT: usize = Fd::MAX.index() + 1;
 
+/// The number of descriptors that are reserved atomically: more than a message of `SCM_RIGHTS`
+/// carries. A larger count is reserved in steps of that size, so that no call holds the lock for
+/// long.
+pub(crate) const AT_ONCE: usize = 256;
+
 pub(crate) type Tree<T> = radix::Tree<T, LeafMeta, TableState>;
 pub(crate) type ReadGuard<'e, T> = radix::ReadGuard<'e, T, LeafMeta, TableState>;
 pub(crate) type UnlockedLeaf<'e, T> = radix::UnlockedLeaf<'e, T, LeafMeta, TableState>;
