@@ -21,7 +21,7 @@ struct Step {
 const STEPS: &[Step] = &[
     Step {
         name: "models",
-        summary: "all models with up to 4 preemptions, ten minutes each and an hour in all",
+        summary: "all models with up to 4 preemptions: a minute each, then ten for the long ones; an hour in all",
         run: models,
     },
     Step {

@@ -43,7 +43,7 @@ struct Model {
 }
 
 struct Explored {
-    path: String,
+    model: Model,
     end: End,
 }
 
@@ -90,11 +90,20 @@ impl Exploration {
         }
         let count = models.len();
         let end = self.limit_of_all.map(|limit| Instant::now() + limit);
-        let explored = pool::each(models, |model| self.explore_one(&model, end));
-        let explored = explored.into_iter().collect::<Result<Vec<Explored>>>()?;
+        let explored = pool::each(models, |model| self.explore_one(model, self.first(), end));
+        let mut explored = explored.into_iter().collect::<Result<Vec<Explored>>>()?;
+        if self.first() != self.limit {
+            // The long ones come last: they take no time from those that end.
+            let is_long = |model: &Explored| model.end == End::TimedOut;
+            let long: Vec<Explored> = explored
+                .extract_if(.., |explored| is_long(explored))
+                .collect();
+            let again = pool::each(long, |long| self.explore_one(long.model, self.limit, end));
+            explored.extend(again.into_iter().collect::<Result<Vec<Explored>>>()?);
+        }
         let with = |wanted: fn(End) -> bool| -> Vec<&str> {
             let ended = explored.iter().filter(|model| wanted(model.end));
-            ended.map(|model| model.path.as_str()).collect()
+            ended.map(|ended| ended.model.path.as_str()).collect()
         };
         let failed = with(|end| matches!(end, End::Failure(_)));
         let given_up = with(|end| end == End::TimedOut);
@@ -135,11 +144,22 @@ impl Exploration {
         Ok(models)
     }
 
+    /// The limit of the first exploration of a model: a minute, where all of them have a limit.
+    fn first(&self) -> Option<Duration> {
+        let minute = self.limit_of_all.map(|_| Duration::from_secs(60));
+        self.limit.into_iter().chain(minute).min()
+    }
+
     /// Explores a model until its own limit or the end of all of them.
-    fn explore_one(&self, model: &Model, end: Option<Instant>) -> Result<Explored> {
+    fn explore_one(
+        &self,
+        model: Model,
+        limit: Option<Duration>,
+        end: Option<Instant>,
+    ) -> Result<Explored> {
         let start = Instant::now();
         let left = end.map(|end| end.saturating_duration_since(start));
-        let limit = self.limit.into_iter().chain(left).min();
+        let limit = limit.into_iter().chain(left).min();
         let mut process = Process::new(&model.binary).quiet();
         process = process.words("--show-output --exact").arg(&model.path);
         if let Some(preemptions) = self.preemptions {
@@ -174,7 +194,7 @@ impl Exploration {
             print!("{}", finished.output);
         }
         Ok(Explored {
-            path: model.path.clone(),
+            model,
             end: finished.end,
         })
     }
