@@ -124,7 +124,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         hint: usize,
         take: &mut impl FnMut(&mut LeafGuard<'_, T>, usize),
     ) -> Result<Claimed, Error> {
-        let cpu = self.free_hint.processor();
+        let cpu = self.free_hint.cpu();
         self.give_up_claim(writer, cpu)?;
         let mut budget = Budget::of_one_hold();
         let mut index = writer.next_not_full(hint + 1);

@@ -9,7 +9,7 @@ use core::fmt;
 use core::hint::cold_path;
 use core::ops::Deref;
 
-use fdtable_objects::free_hint::Notices;
+use fdtable_objects::free_hint::Reports;
 use fdtable_objects::object::Ref;
 use fdtable_sync::rcu;
 
@@ -60,7 +60,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         let number = index_of(fd.to_raw());
         let (index, bit) = place_of(number);
         let is_it = |found: Option<Ref<T>>| found.is_some_and(|it| Ref::ptr_eq(&it, &file.0));
-        if let Some(reader) = self.tree.enter()
+        if let Some(reader) = self.tree.read()
             && let Some(leaf) = reader.lock_leaf(index)
         {
             return is_it(leaf.get(bit));
@@ -159,7 +159,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     #[inline(never)]
     fn try_close(&self, fd: RawFd, tag: u64) -> Option<Ref<T>> {
         let (index, bit) = place_of(index_of(fd));
-        let reader = self.tree.try_enter()?;
+        let reader = self.tree.try_read()?;
         let found = reader.find(index)?;
         // Before the lock, so that a close of a closed descriptor writes nothing.
         if !found.looks_open(bit) {
@@ -192,8 +192,8 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         }
         match self.close_unshared(fd, tag) {
             Some(closed) => {
-                let (file, notices) = closed?;
-                self.drain_if_many(notices);
+                let (file, reports) = closed?;
+                self.drain_if_many(reports);
                 Ok(file)
             }
             None => self.close_shared(fd, tag),
@@ -202,9 +202,9 @@ impl<T: ?Sized + Send + Sync> Files<T> {
 
     /// Closes on the fast path, if that is open.
     #[inline(always)]
-    fn close_unshared(&self, fd: RawFd, tag: u64) -> Option<Result<(Ref<T>, Notices), Error>> {
+    fn close_unshared(&self, fd: RawFd, tag: u64) -> Option<Result<(Ref<T>, Reports), Error>> {
         let (index, bit) = place_of(index_of(fd));
-        let reader = self.tree.enter()?;
+        let reader = self.tree.read()?;
         let mut leaf = reader.lock_leaf(index)?;
         let free = |leaf: &mut LeafGuard<'_, T>| self.free_in(leaf, index, bit);
         Some(take_file(&mut leaf, bit, tag, free))
@@ -219,26 +219,26 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         self.make_open_writable(&mut writer, number)?;
         Self::prepare_quarantine(&mut writer)?;
         let quarantine = writer.quarantine.is_on();
-        let (file, mut notices) = {
+        let (file, mut reports) = {
             let mut leaf = writer.lock_leaf(index).ok_or(Error::BadFd)?;
             take_file(&mut leaf, bit, tag, |leaf| match quarantine {
-                true => Notices::Few,
+                true => Reports::Few,
                 false => self.free_in(leaf, index, bit),
             })?
         };
         if quarantine {
-            notices = self.enter_quarantine(&mut writer, number);
+            reports = self.enter_quarantine(&mut writer, number);
         }
         let woken = Self::take_waiters(&mut writer);
         drop(writer);
         drop(woken);
-        self.drain_if_many(notices);
+        self.drain_if_many(reports);
         Ok(file)
     }
 
     /// Frees a descriptor of a locked leaf that has no file.
     #[inline(always)]
-    pub(crate) fn free_in(&self, leaf: &mut LeafGuard<'_, T>, index: usize, bit: usize) -> Notices {
+    pub(crate) fn free_in(&self, leaf: &mut LeafGuard<'_, T>, index: usize, bit: usize) -> Reports {
         leaf.open.clear(bit);
         self.note_freed(leaf, index)
     }
@@ -251,14 +251,14 @@ pub(crate) fn take_file<T: ?Sized>(
     leaf: &mut LeafGuard<'_, T>,
     bit: usize,
     tag: u64,
-    free: impl FnOnce(&mut LeafGuard<'_, T>) -> Notices,
-) -> Result<(Ref<T>, Notices), Error> {
+    free: impl FnOnce(&mut LeafGuard<'_, T>) -> Reports,
+) -> Result<(Ref<T>, Reports), Error> {
     if !leaf.has(bit) {
         return Err(Error::BadFd);
     }
     check_tag(leaf, bit, tag)?;
     leaf.state_mut().clear_tag(bit);
-    let notices = free(leaf);
+    let reports = free(leaf);
     let file = leaf.exchange(bit, None).ok_or(Error::BadFd)?;
-    Ok((file, notices))
+    Ok((file, reports))
 }

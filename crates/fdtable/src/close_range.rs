@@ -374,7 +374,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
                 let _ = self.enter_quarantine(writer, index * BITS + bit);
             }
         }
-        if self.free_hint.has_notices() {
+        if self.free_hint.is_marked() {
             self.drain_and_hint(writer);
         }
         Ok(())

@@ -23,7 +23,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     pub fn dup(&self, old: impl FdArg) -> Result<Fd, Error> {
         let (old, flags) = (old.to_raw(), FdFlags::empty());
         // Two steps, as POSIX has it, in one section: first the file, then the descriptor.
-        let opened = match self.tree.try_enter() {
+        let opened = match self.tree.try_read() {
             Some(reader) => {
                 let file = reader.get(index_of(old)).ok_or(Error::BadFd)?;
                 self.open_hinted(&reader, file, flags, LockMode::Try)
@@ -144,7 +144,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
             return Err(Error::BadFd);
         }
         let (from, to) = (place_of(index_of(old)), place_of(new.index()));
-        if let Some(reader) = self.tree.enter()
+        if let Some(reader) = self.tree.read()
             && let Some(leaves) = TwoLeaves::lock(|index| reader.lock_leaf(index), from.0, to.0)
         {
             return leaves.open(from.1, to.1, flags);

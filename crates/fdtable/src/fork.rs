@@ -109,9 +109,9 @@ impl<T: ?Sized + Send + Sync> Files<T> {
             writer.share_with(&mut child.tree, core::iter::empty())?;
             return Ok(quarantine);
         }
-        writer.shut_gate();
+        writer.exclude_readers();
         let forked = self.fork_shut(&mut writer, child);
-        writer.open_gate();
+        writer.admit_readers();
         forked.map(|()| quarantine)
     }
 

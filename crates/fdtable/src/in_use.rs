@@ -11,7 +11,7 @@
 use alloc::vec::Vec;
 use core::ops::Deref;
 
-use fdtable_objects::free_hint::Notices;
+use fdtable_objects::free_hint::Reports;
 use fdtable_objects::object::Ref;
 use fdtable_sync::unwind;
 
@@ -190,7 +190,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         let file = {
             let mut leaf = writer.lock_leaf(index).ok_or(Error::BadFd)?;
             // The descriptor stays taken.
-            take_file(&mut leaf, bit, 0, |_| Notices::Few)?.0
+            take_file(&mut leaf, bit, 0, |_| Reports::Few)?.0
         };
         writer.reserved.add(index);
         Ok((checked, file))

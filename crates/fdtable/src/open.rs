@@ -44,7 +44,7 @@
 
 use core::hint::cold_path;
 
-use fdtable_objects::free_hint::{Hint, List, Notices};
+use fdtable_objects::free_hint::{FreedList, Hint, Reports};
 use fdtable_objects::object::Ref;
 use fdtable_sync::bitmap::BITS;
 
@@ -73,7 +73,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         flags.check()?;
         let file = file.0;
         // Nearly always the lock of the leaf is free. Then this makes no calls.
-        let opened = match self.tree.try_enter() {
+        let opened = match self.tree.try_read() {
             Some(reader) => self.open_hinted(&reader, file, flags, LockMode::Try),
             None => Err(file),
         };
@@ -84,7 +84,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     /// file is dropped, outside of all locks.
     #[inline(never)]
     pub(crate) fn open_blocking(&self, file: Ref<T>, flags: FdFlags) -> Result<Fd, Error> {
-        let opened = match self.tree.enter() {
+        let opened = match self.tree.read() {
             Some(reader) => self.open_hinted(&reader, file, flags, LockMode::Block),
             None => Err(file),
         };
@@ -215,7 +215,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         // Locked, or full or gone to the limit; and then the check of the lists.
         let leaf = writer.lock_leaf(index);
         self.free_hint.set_hint(index, second);
-        if self.free_hint.has_notices() || found? == Scan::Interrupted {
+        if self.free_hint.is_marked() || found? == Scan::Interrupted {
             return Ok(None);
         }
         // Another thread that wanted this very descriptor may have been faster.
@@ -339,7 +339,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         let missed = below
             .as_ref()
             .is_some_and(|leaf| leaf.open.lowest_clear(first_bit).is_some());
-        if missed || self.free_hint.has_notices() || found? == Scan::Interrupted {
+        if missed || self.free_hint.is_marked() || found? == Scan::Interrupted {
             return Ok(None);
         }
         let bit = if index == first { first_bit } else { 0 };
@@ -410,10 +410,10 @@ fn lowest_in<T: ?Sized>(
 impl<T: ?Sized + Send + Sync> Files<T> {
     /// Reports a leaf in which a descriptor was freed, if searches would skip it otherwise.
     #[inline(always)]
-    pub(crate) fn note_freed(&self, leaf: &mut LeafGuard<'_, T>, index: usize) -> Notices {
+    pub(crate) fn note_freed(&self, leaf: &mut LeafGuard<'_, T>, index: usize) -> Reports {
         match leaf.state().mark {
-            Mark::FreedSince => Notices::Few,
-            Mark::Open if leaf.open.bits() != 0 => Notices::Few,
+            Mark::FreedSince => Reports::Few,
+            Mark::Open if leaf.open.bits() != 0 => Reports::Few,
             Mark::Open | Mark::Full => self.report_freed(leaf, index),
         }
     }
@@ -421,13 +421,13 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     /// Reports a leaf, unless it is open and stays when it is empty. So the leaf is marked as full,
     /// or is empty and neither claimed nor hinted at.
     #[cold]
-    fn report_freed(&self, leaf: &mut LeafGuard<'_, T>, index: usize) -> Notices {
+    fn report_freed(&self, leaf: &mut LeafGuard<'_, T>, index: usize) -> Reports {
         if leaf.state().mark == Mark::Open && self.stays_when_empty(leaf, index) {
-            return Notices::Few;
+            return Reports::Few;
         }
         leaf.state_mut().mark = Mark::FreedSince;
         self.free_hint
-            .leave_notice(index, |next| leaf.state_mut().next_notice = next)
+            .report(index, |next| leaf.state_mut().next_freed = next)
     }
 
     /// Returns true if a leaf stays when it is empty: an open there is likely soon.
@@ -439,8 +439,8 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     /// Drains the freed-leaf lists if they are long. If another thread holds the lock of the table,
     /// that thread will drain them.
     #[inline(always)]
-    pub(crate) fn drain_if_many(&self, notices: Notices) {
-        if notices == Notices::Many {
+    pub(crate) fn drain_if_many(&self, reports: Reports) {
+        if reports == Reports::Many {
             self.drain_now();
         }
     }
@@ -481,7 +481,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
             .leaf(next)
             .filter(|_| !writer.lock_leaf(next).is_some_and(is_claimed))
             .map(|_| next);
-        writer.cache_leaf([first, second.unwrap_or(0)]);
+        writer.cache_leaves([first, second.unwrap_or(0)]);
         let before = self.free_hint.second();
         if before != second
             && let Some(before) = before
@@ -496,7 +496,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     pub(crate) fn drain_freed(&self, writer: &mut WriteGuard<'_, T>) -> usize {
         self.free_hint.begin_search();
         let mut hint = self.free_hint.hinted();
-        while let Some(list) = self.free_hint.take_notices() {
+        while let Some(list) = self.free_hint.take_list() {
             let mut next = Some(list);
             while let Some(list) = next {
                 let index = list.first();
@@ -512,13 +512,13 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     }
 
     /// Takes a leaf from its freed-leaf list, and returns the rest of the list.
-    fn drain_leaf(writer: &WriteGuard<'_, T>, index: usize) -> Option<List> {
+    fn drain_leaf(writer: &WriteGuard<'_, T>, index: usize) -> Option<FreedList> {
         let leaf = writer.lock_leaf(index);
         debug_assert!(leaf.is_some(), "a leaf on a list stays");
         let mut leaf = leaf?;
         leaf.state_mut().mark = Mark::Open;
         writer.mark_free(index);
-        List::of(leaf.state().next_notice)
+        FreedList::of(leaf.state().next_freed)
     }
 }
 

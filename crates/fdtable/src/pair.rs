@@ -280,9 +280,9 @@ impl<T: ?Sized + Send + Sync> Files<T> {
             return Ok(None);
         }
         budget.double();
-        writer.shut_gate();
+        writer.exclude_readers();
         let taken = self.take_all(writer, fds, flags, budget.clone());
-        writer.open_gate();
+        writer.admit_readers();
         taken
     }
 

@@ -11,7 +11,7 @@
 
 use alloc::collections::VecDeque;
 
-use fdtable_objects::free_hint::Notices;
+use fdtable_objects::free_hint::Reports;
 use fdtable_sync::bitmap::BITS;
 
 use crate::table::{WriteGuard, place_of};
@@ -43,8 +43,8 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         let was_on = writer.quarantine.is_on();
         writer.quarantine.opens = u64::from(opens);
         match (was_on, opens > 0) {
-            (false, true) => writer.shut_gate(),
-            (true, false) => writer.open_gate(),
+            (false, true) => writer.exclude_readers(),
+            (true, false) => writer.admit_readers(),
             _ => {}
         }
         self.free_due(&mut writer);
@@ -125,17 +125,17 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         &self,
         writer: &mut WriteGuard<'_, T>,
         number: usize,
-    ) -> Notices {
-        let mut notices = Notices::Few;
+    ) -> Reports {
+        let mut reports = Reports::Few;
         if writer.quarantine.waiting.len() >= MAX_WAITING
             && let Some((oldest, _)) = writer.quarantine.waiting.pop_front()
         {
-            notices = self.free_quarantined(writer, oldest);
+            reports = self.free_quarantined(writer, oldest);
         }
         let now = writer.quarantine.now;
         writer.quarantine.waiting.push_back((number, now));
         writer.reserved.add(place_of(number).0);
-        notices
+        reports
     }
 
     /// Frees the descriptor that a call targets, if it is in quarantine.
@@ -223,10 +223,10 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     }
 
     /// Frees a descriptor that was removed from the list.
-    fn free_quarantined(&self, writer: &mut WriteGuard<'_, T>, number: usize) -> Notices {
+    fn free_quarantined(&self, writer: &mut WriteGuard<'_, T>, number: usize) -> Reports {
         let (index, bit) = place_of(number);
         writer.reserved.remove(index);
         let leaf = writer.lock_leaf(index);
-        leaf.map_or(Notices::Few, |mut leaf| self.free_in(&mut leaf, index, bit))
+        leaf.map_or(Reports::Few, |mut leaf| self.free_in(&mut leaf, index, bit))
     }
 }

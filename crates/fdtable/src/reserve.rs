@@ -14,7 +14,7 @@ use alloc::vec::Vec;
 use core::fmt;
 use core::mem;
 
-use fdtable_objects::free_hint::Notices;
+use fdtable_objects::free_hint::Reports;
 use fdtable_objects::object::Ref;
 use fdtable_sync::fallible::OutOfMemory;
 
@@ -233,7 +233,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
                 // Taken below.
                 let _ = self.free_reserved(&mut writer, fd);
             }
-            if self.free_hint.has_notices() {
+            if self.free_hint.is_marked() {
                 self.drain_and_hint(&mut writer);
             }
             writer.let_others();
@@ -281,11 +281,11 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     /// Frees a descriptor that the caller has reserved.
     fn unreserve(&self, fd: Fd) {
         let mut writer = self.tree.lock();
-        let notices = self.free_reserved(&mut writer, fd);
+        let reports = self.free_reserved(&mut writer, fd);
         let woken = Self::take_waiters(&mut writer);
         drop(writer);
         drop(woken);
-        self.drain_if_many(notices);
+        self.drain_if_many(reports);
     }
 
     /// Frees a reserved descriptor that was open before. It goes into quarantine, if that is on and
@@ -294,7 +294,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     pub(crate) fn unreserve_closed(&self, fd: Fd) {
         let mut writer = self.tree.lock();
         let waits = writer.quarantine.is_on() && Self::prepare_quarantine(&mut writer).is_ok();
-        let notices = if waits {
+        let reports = if waits {
             writer.reserved.remove(place_of(fd.index()).0);
             self.enter_quarantine(&mut writer, fd.index())
         } else {
@@ -303,14 +303,14 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         let woken = Self::take_waiters(&mut writer);
         drop(writer);
         drop(woken);
-        self.drain_if_many(notices);
+        self.drain_if_many(reports);
     }
 
-    fn free_reserved(&self, writer: &mut WriteGuard<'_, T>, fd: Fd) -> Notices {
+    fn free_reserved(&self, writer: &mut WriteGuard<'_, T>, fd: Fd) -> Reports {
         let (index, bit) = place_of(fd.index());
         writer.reserved.remove(index);
         let leaf = writer.lock_leaf(index);
         debug_assert!(leaf.is_some(), "a leaf with a reservation stays");
-        leaf.map_or(Notices::Few, |mut leaf| self.free_in(&mut leaf, index, bit))
+        leaf.map_or(Reports::Few, |mut leaf| self.free_in(&mut leaf, index, bit))
     }
 }

@@ -85,7 +85,7 @@ pub(crate) struct LeafMeta {
     /// The CPU that allocates any descriptor here, counted from 1; 0 for none.
     pub(crate) claim: u16,
     /// The next leaf on the same freed-leaf list, which the free hint reads and writes.
-    pub(crate) next_notice: u32,
+    pub(crate) next_freed: u32,
     /// The tags of the descriptors, once one has a tag.
     pub(crate) tags: Option<Tags>,
 }
@@ -163,8 +163,8 @@ impl LockMode {
     #[inline(always)]
     pub(crate) fn enter<T: ?Sized + Send + Sync>(self, tree: &Tree<T>) -> Option<ReadGuard<'_, T>> {
         match self {
-            Self::Try => tree.try_enter(),
-            Self::Block => tree.enter(),
+            Self::Try => tree.try_read(),
+            Self::Block => tree.read(),
         }
     }
 
@@ -214,7 +214,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         change: impl FnOnce(&mut LeafGuard<'_, T>) -> R,
     ) -> Result<R, Error> {
         let number = index_of(fd);
-        if let Some(reader) = self.tree.enter()
+        if let Some(reader) = self.tree.read()
             && let Some(mut leaf) = reader.lock_leaf(number / BITS)
         {
             return Ok(change(&mut leaf));

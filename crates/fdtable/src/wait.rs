@@ -168,7 +168,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         let mut waiter = Some(waiter);
         let mut writer = self.tree.lock();
         // Shut before `ask`: a change that comes after it sees the waiter.
-        writer.shut_gate();
+        writer.exclude_readers();
         let answer = ask(self, &mut writer);
         if matches!(answer, Ok(None)) {
             let first = writer.waiters.0.is_empty();
@@ -177,12 +177,12 @@ impl<T: ?Sized + Send + Sync> Files<T> {
                 Ok(()) if first => return answer,
                 Ok(()) => {}
                 Err(error) => {
-                    writer.open_gate();
+                    writer.admit_readers();
                     return Err(error);
                 }
             }
         }
-        writer.open_gate();
+        writer.admit_readers();
         answer
     }
 
@@ -191,7 +191,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         if writer.waiters.0.is_empty() {
             return Woken(Vec::new());
         }
-        writer.open_gate();
+        writer.admit_readers();
         Woken(mem::take(&mut writer.waiters.0))
     }
 }

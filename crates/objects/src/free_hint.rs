@@ -1,81 +1,80 @@
-//! Free hints of a table: how closes report free numbers to searches.
+//! Free hints of a table: how closes report free slots to searches.
 //!
-//! Numbers are in leaves, and leaves have an index. A *hint* says which leaf to search first: every
-//! leaf below it is full, or has been noticed. A hint may name a *second* leaf above the first, for
-//! when the first is full: then every leaf between the two is full or noticed too. A *notice* is
-//! the index of a leaf in which a number was freed after a search had passed over the leaf as full.
-//! A close leaves the notice on a list of its own CPU, so closes in different leaves on different
-//! CPUs write no common cache line. But the first close after a search *marks* the hint. The others
-//! see the mark and only read. So an open of the lowest number reads only the hint, however many
-//! CPUs there are. A search takes away the mark, and then the lists.
+//! Slots are in leaves, and leaves have an index. A *hint* says which leaf to search first: every
+//! leaf below it is full, or was reported. A hint may name a *second* leaf above the first, for when
+//! the first is full: then every leaf between the two is full or was reported too. A close *reports*
+//! a leaf if it frees a slot after a search has passed over the leaf as full: it puts the leaf on
+//! the *freed-leaf list* of its own CPU, so closes in different leaves on different CPUs write no
+//! common cache line. But the first report after a search *marks* the hint. Later reports see the
+//! mark and only read. So an open of the lowest slot reads only the hint, however many CPUs there
+//! are. A search clears the mark, and then takes the lists.
 //!
-//! Lists are threaded through the leaves: each has room for the index of the next, guarded by the
-//! leaf's own lock, and is on one list at most. The owner of the structure, which holds the lock
-//! that guards the search, takes whole lists.
+//! Lists are threaded through the leaves: each stores the index of the next, guarded by the leaf's
+//! own lock, and is on one list at most. A search holds the tree's lock, and takes whole lists.
 //!
-//! # Why a number found in the hinted leaf is the lowest
+//! # Why a slot found in the hinted leaf is the lowest
 //!
 //! | | open, without the lock | | search, with the lock | | close, with its leaf locked |
 //! |---|---|---|---|---|---|
-//! | (a) | load the hint: it has no mark | (s) | exchange the hint for one that is stale and unmarked; full fence | (f) | free the number |
-//! | (b) | lock its leaf, see a free number | (t) | take the lists | (n) | leave a notice |
+//! | (a) | load the hint: it has no mark | (s) | exchange the hint for one that is stale and unmarked; full fence | (f) | free the slot |
+//! | (b) | lock its leaf, see a free slot | (t) | take the lists | (n) | put the leaf on a list |
 //! | (c) | load the hint again: it is the same | (u) | search, lock the first leaf of the hint to be | (m) | full fence; mark the hint, unless it is marked |
 //! | | | (v) | exchange the hint for one with the next version, release, and keep a mark | | |
 //! | | | (w) | start over if there is a mark | | |
 //!
-//! *A mark is lost only with its notice.* Let (m) have seen or set a mark that (s) has overwritten.
-//! Then the fence of (m) comes before that of (s), or (m) would see (s). So (t) sees the notice.
-//! And (v) keeps a mark that comes after (s). Then its notice may be gone already, and the next
+//! *A mark is lost only with its report.* Let (m) have seen or set a mark that (s) has overwritten.
+//! Then the fence of (m) comes before that of (s), or (m) would see (s). So (t) sees the report.
+//! And (v) keeps a mark that comes after (s). Then its report may be gone already, and the next
 //! search is unnecessary but harmless.
 //!
-//! Leaves below the hint are full unless a number was freed in them, and that leaves a notice (n)
+//! Leaves below the hint are full unless a slot was freed in them, and that causes a report (n)
 //! and a mark (m). Suppose that at the time of (b) a leaf below the hint was not full, and the
-//! close that freed the number had left it already. Then (m) came before (b), and (c) comes after.
+//! close that freed the slot had left it already. Then (m) came before (b), and (c) comes after.
 //! So (c) finds the mark, or a search has overwritten it: then (c) finds a hint that is stale, or
 //! of a later version. None of these is the hint of (a), which never comes again. Either way the
-//! open does not take the number. So if it does, the number was the lowest one at the time of (b).
+//! open does not take the slot. So if it does, the slot was the lowest one at the time of (b).
 //! For a search, (w) is what (c) is for an open.
 //!
-//! A number that is freed before the mark is set counts as freed when the mark is set: the close
-//! has not returned yet, and holds the lock of its leaf, so no other thread sees the number free.
+//! A slot that is freed before the mark is set counts as freed when the mark is set: the close has
+//! not returned yet, and holds the lock of its leaf, so no other thread sees the slot free.
 //!
 //! # The same with two leaves
 //!
 //! A thread may close and open in turn in two leaves that are otherwise full. With a hint of one
 //! leaf it would have to search each time, because the hint names the other leaf. A hint of two
 //! leaves avoids that. An open that finds the first leaf full goes to the second; a close in either
-//! leaves no notice.
+//! reports nothing.
 //!
 //! | | open | | open by name in the first leaf, with its lock |
 //! |---|---|---|---|
 //! | (a) | load the hint, see that its leaf is full | | |
 //! | (a2) | load the second leaf, acquire | | |
-//! | (b) | lock the second leaf, see a free number | | |
+//! | (b) | lock the second leaf, see a free slot | | |
 //! | (e) | see that the first leaf is full, acquire | (o) | set the bit, release |
 //! | (c) | as above | | |
 //!
-//! Now (e) is the point at which all lower numbers were taken. The leaf of the number is locked
+//! Now (e) is the point at which all lower slots were taken. The leaf of the slot is locked
 //! from (b) on. The first leaf was full at (e). And for the leaves below it and between the two the
 //! same holds as above, with (e) in the place of (b): a mark that had been set at (e) is seen in
-//! (c). For this (e) acquires. The first leaf may be full *again*, because a number of it was taken
-//! by name after a lower one was freed: then there was no point at which all lower numbers were
+//! (c). For this (e) acquires. The first leaf may be full *again*, because a slot of it was taken
+//! by name after a lower one was freed: then there was no point at which all lower slots were
 //! taken, and the open that reads (o) sees the mark.
 //!
-//! A check before (b) alone would not be enough: a number of the first leaf may be freed after the
+//! A check before (b) alone would not be enough: a slot of the first leaf may be freed after the
 //! check, and one of the second after that.
 //!
-//! *The second leaf belongs to the hint of (a)*, or the open does not take the number. A search
+//! *The second leaf belongs to the hint of (a)*, or the open does not take the slot. A search
 //! stores it between the fence of (s) and (v). The load in (a2) does not return an earlier one: (v)
 //! releases the store, and (a) acquires it. If the load returns a later one, (c) sees (s), or
 //! something later: the fence is before the store, and (a2) acquires. That is not the hint of (a),
 //! even where both hints have the same first leaf: their versions differ. The same holds for the
-//! places where the tree names both leaves.
+//! places where the tree caches both leaves.
 //!
 //! *Two opens agree on their order.* The value that (e) reads may be older than values that other
 //! threads have read by then, like a mark that (c) does not see yet. So the open is ordered
 //! before some *closes*: those that it does not see. Let one open be before a close, and let
 //! threads be able to tell that this close comes before another open. Then the other open has a
-//! later hint, or the same hint and sees the close: if the close left a notice, by (c) as above; if
+//! later hint, or the same hint and sees the close: if the close made a report, by (c) as above; if
 //! it was in the first leaf, since the search that stored the hint of the one open had locked that
 //! leaf after (s). The close did not come before that lock, or the one open would see it. So it
 //! came after, and (c) of the other open sees (s), or something later. Hints only grow and the
@@ -94,19 +93,19 @@ const INDEX_BITS: u32 = 26;
 /// Set in a hint while a search is under way.
 const STALE: u64 = 1 << INDEX_BITS;
 
-/// Set in a hint since a notice was left.
-const NOTICED: u64 = STALE << 1;
+/// Set in a hint since a leaf was reported.
+const MARKED: u64 = STALE << 1;
 
 /// One step of the version, in the bits above.
-const VERSION: u64 = NOTICED << 1;
+const VERSION: u64 = MARKED << 1;
 
 /// The end of a list, and no leaf claimed.
 const NONE: u32 = 0;
 
-/// After so many notices of a CPU a thread should take them.
-const MANY: u32 = if cfg!(loom) { 2 } else { 16 };
+/// After so many reports of a CPU a thread should drain the lists.
+const DRAIN_AT: u32 = if cfg!(loom) { 2 } else { 16 };
 
-/// Which leaf to search first for the lowest number, in which version of the hint.
+/// Which leaf to search first for the lowest slot, in which version of the hint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hint(u64);
 
@@ -118,44 +117,44 @@ impl Hint {
         (self.0 & INDEX) as usize
     }
 
-    /// Returns true if it may be used: no search is under way, and no notice was left since.
+    /// Returns true if it may be used: no search is under way, and no leaf was reported since.
     #[inline]
     const fn is_good(self) -> bool {
-        self.0 & (STALE | NOTICED) == 0
+        self.0 & (STALE | MARKED) == 0
     }
 }
 
 /// The data that one CPU writes.
 #[derive(Debug)]
 struct Local {
-    /// The first leaf of its list of notices, counted from 1.
-    notices: AtomicU32,
-    /// How many notices it has left.
-    left: AtomicU32,
-    /// The leaf in which it allocates any number.
+    /// The first leaf of its freed-leaf list, counted from 1.
+    freed: AtomicU32,
+    /// How many reports it has made.
+    reports: AtomicU32,
+    /// The leaf in which it allocates any slot.
     claimed: AtomicU32,
 }
 
-/// Whether a thread should take the notices.
+/// Whether a thread should drain the lists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
-pub enum Notices {
-    /// A few: the next search takes them.
+pub enum Reports {
+    /// A few: the next search drains the lists.
     Few,
-    /// Many have come since.
+    /// Many have come since the lists were drained.
     Many,
 }
 
-/// The hint, the notices, and the leaves that CPUs have claimed.
+/// The hint, the freed-leaf lists, and the leaves that CPUs have claimed.
 #[derive(Debug)]
 pub struct FreeHint {
     searched: Searched,
-    /// Exclusive upper bound of numbers.
+    /// Exclusive upper bound of slots.
     limit: AtomicUsize,
     locals: OnceBox<PerCpu<Local>>,
 }
 
-/// The hint: read by opens, written by searches and by the first notice after one. It has a cache
+/// The hint: read by opens, written by searches and by the first report after one. It has a cache
 /// line of its own. Opens by name, and opens of any number, do not touch it.
 #[derive(Debug)]
 #[repr(align(64))]
@@ -166,7 +165,7 @@ struct Searched {
 }
 
 impl FreeHint {
-    /// Makes one that hints at the first leaf. Does not allocate.
+    /// Makes a hint at the first leaf. Does not allocate.
     #[must_use]
     pub fn new() -> Self {
         Self {
@@ -179,7 +178,7 @@ impl FreeHint {
         }
     }
 
-    /// Returns the limit: the exclusive upper bound for new numbers.
+    /// Returns the limit: the exclusive upper bound for new slots.
     #[inline]
     pub fn limit(&self) -> usize {
         // Relaxed: a plain number; the caller orders other changes with it.
@@ -192,7 +191,7 @@ impl FreeHint {
         self.limit.store(limit, Relaxed);
     }
 
-    /// (a) Returns the hint, unless it is stale, or there is a notice.
+    /// (a) Returns the hint, unless it is stale or marked.
     #[inline]
     pub fn hint(&self) -> Option<Hint> {
         // Acquire: pairs with the release in (v), so the search's view of the leaves, and the
@@ -219,66 +218,67 @@ impl FreeHint {
         self.searched.hint.load(Relaxed) == hint.0
     }
 
-    /// (n), (m) Leaves a notice of the leaf with `index`. The caller holds the leaf's lock.
-    /// `set_next` stores the next of the list with the leaf. Without the lock, lists are wrong:
-    /// notices are lost, or the search that follows them does not end.
+    /// (n), (m) Reports the leaf with `index`: puts it on the list of this CPU, and marks the hint.
+    /// The caller holds the leaf's lock. `set_next` stores the next leaf of the list with the leaf.
+    /// Without the lock, lists are wrong: reports are lost, or the search that follows them does not
+    /// end. Neither blocks nor allocates.
     ///
     /// # Panics
     /// Without [`prepare`](Self::prepare).
-    pub fn leave_notice(&self, index: usize, mut set_next: impl FnMut(u32)) -> Notices {
+    pub fn report(&self, index: usize, mut set_next: impl FnMut(u32)) -> Reports {
         let locals = self.locals.get().expect("it is prepared");
         let local = locals.of(percpu::current());
         // Relaxed: the index is not followed before (t) acquires it.
-        let mut first = local.notices.load(Relaxed);
+        let mut first = local.freed.load(Relaxed);
         loop {
             set_next(first);
             // Release: pairs with the acquire in (t). Relaxed on failure: as above.
             match local
-                .notices
+                .freed
                 .compare_exchange_weak(first, index as u32 + 1, Release, Relaxed)
             {
                 Ok(_) => break,
                 Err(now) => first = now,
             }
         }
-        self.tell();
+        self.mark();
         // Relaxed: a count; nothing depends on it.
-        let left = local.left.fetch_add(1, Relaxed);
-        if left % MANY == MANY - 1 {
-            Notices::Many
+        let reports = local.reports.fetch_add(1, Relaxed);
+        if reports % DRAIN_AT == DRAIN_AT - 1 {
+            Reports::Many
         } else {
-            Notices::Few
+            Reports::Few
         }
     }
 
-    /// (m) Marks the hint, so that all threads see that there is a notice. If it is marked already,
+    /// (m) Marks the hint, so that all threads see that there is a report. If it is marked already,
     /// the line is only read.
-    fn tell(&self) {
+    fn mark(&self) {
         // Pairs with the fence in (s).
         fence::full();
-        // Relaxed, both: the fence orders them with the notice.
-        if self.searched.hint.load(Relaxed) & NOTICED == 0 {
-            self.searched.hint.fetch_or(NOTICED, Relaxed);
+        // Relaxed, both: the fence orders them with the report.
+        if self.searched.hint.load(Relaxed) & MARKED == 0 {
+            self.searched.hint.fetch_or(MARKED, Relaxed);
         }
     }
 
-    /// Allocates the memory for notices and claims, at the first call.
+    /// Allocates the memory for lists and claims, at the first call.
     ///
     /// # Errors
     /// [`OutOfMemory`].
     pub fn prepare(&self) -> Result<(), OutOfMemory> {
         self.locals.get_or_try_init(|| {
             PerCpu::try_new(|_| Local {
-                notices: AtomicU32::new(NONE),
-                left: AtomicU32::new(0),
+                freed: AtomicU32::new(NONE),
+                reports: AtomicU32::new(0),
                 claimed: AtomicU32::new(NONE),
             })
         })?;
         Ok(())
     }
 
-    /// Returns the leaf that this CPU has claimed, if any, and the CPU's number. A thread may first
-    /// have to ask the system for that number, and then finds nothing.
+    /// Returns the leaf that this CPU has claimed, if any, and the index of the CPU. A thread may
+    /// first have to ask the system for that index, and then finds nothing.
     #[inline]
     pub fn claimed(&self) -> Option<(usize, u32)> {
         let locals = self.locals.get()?;
@@ -288,16 +288,16 @@ impl FreeHint {
         (claimed != NONE).then_some((claimed as usize, cpu as u32))
     }
 
-    /// Returns the number of this CPU, below that of the copies.
-    pub fn processor(&self) -> u32 {
+    /// Returns the index of this CPU, below the number of copies.
+    pub fn cpu(&self) -> u32 {
         self.locals
             .get()
             .map_or(0, |locals| locals.clamp(percpu::current()) as u32)
     }
 }
 
-/// The steps of a search. The caller holds the lock of the structure. Without it, hints are wrong
-/// and notices are lost, so an open may not get the lowest number; memory safety does not depend on
+/// The steps of a search. The caller holds the tree's lock. Without it, hints are wrong and
+/// reports are lost, so an open may not get the lowest slot; memory safety does not depend on
 /// it.
 impl FreeHint {
     /// Returns the first index of the hint. A guess without the lock.
@@ -313,32 +313,32 @@ impl FreeHint {
         index == self.hinted() || Some(index) == self.second()
     }
 
-    /// (s) Marks the hint as stale, until [`set_hint`](Self::set_hint), and as one without notices.
+    /// (s) Marks the hint as stale, until [`set_hint`](Self::set_hint), and clears its mark.
     pub fn begin_search(&self) {
         // Relaxed: the fence orders it with (t).
-        self.change(Relaxed, |hint| (hint | STALE) & !NOTICED);
+        self.change(Relaxed, |hint| (hint | STALE) & !MARKED);
         // Pairs with the fence in (m).
         fence::full();
     }
 
-    /// (w) Returns true if a notice was left since [`begin_search`](Self::begin_search).
+    /// (w) Returns true if a leaf was reported since [`begin_search`](Self::begin_search).
     #[inline]
-    pub fn has_notices(&self) -> bool {
+    pub fn is_marked(&self) -> bool {
         // Relaxed: the lock of the leaf in question acquires the closes that must come before it.
-        self.searched.hint.load(Relaxed) & NOTICED != 0
+        self.searched.hint.load(Relaxed) & MARKED != 0
     }
 
-    /// (t) Takes the list of one CPU after the other. Returns the first leaf of each list, or
-    /// nothing once all lists are empty. After [`begin_search`](Self::begin_search).
-    pub fn take_notices(&self) -> Option<List> {
+    /// (t) Takes the list of one CPU. Returns its first leaf, or nothing if all lists are empty:
+    /// repeated calls drain the lists of all CPUs. After [`begin_search`](Self::begin_search).
+    pub fn take_list(&self) -> Option<FreedList> {
         self.locals.get()?.iter().find_map(|local| {
             // Relaxed: only a check, so that empty lists are not written. The fence in (s) comes
             // before.
-            if local.notices.load(Relaxed) == NONE {
+            if local.freed.load(Relaxed) == NONE {
                 return None;
             }
             // Acquire: pairs with the release in (n).
-            List::of(local.notices.swap(NONE, Acquire))
+            FreedList::of(local.freed.swap(NONE, Acquire))
         })
     }
 
@@ -393,11 +393,11 @@ impl FreeHint {
     }
 }
 
-/// A list of leaves with notices: the index of the first. The leaf itself has the next.
+/// A freed-leaf list: the index of the first leaf. The leaf itself has the next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct List(u32);
+pub struct FreedList(u32);
 
-impl List {
+impl FreedList {
     /// Decodes the next of a list from its stored form in a leaf.
     #[must_use]
     pub fn of(next: u32) -> Option<Self> {

@@ -1,8 +1,8 @@
 //! A radix tree from an index to a leaf, whose nodes never move, and which can be shared.
 //!
 //! A reader walks from the root to the leaf without a lock: a load and a shift for each level.
-//! There are few levels: an interior node has [`FANOUT`] children, so leaves of 64 numbers need one
-//! level for 32,768 numbers, two for 16 million and three for 2^31. The first leaf is part of the
+//! There are few levels: an interior node has [`FANOUT`] children, so leaves of 64 slots need one
+//! level for 32,768 slots, two for 16 million and three for 2^31. The first leaf is part of the
 //! tree itself: most tables have no other, and need no further memory and no walk.
 //!
 //! *Growing.* If an index is past the range of the root, a new root goes above the old one, which
@@ -16,7 +16,7 @@
 //!
 //! # Write permission
 //!
-//! Every tree has a *owner ID*, and every node has the owner ID of the tree that made it.
+//! Every tree has an *owner ID*, and every node has the owner ID of the tree that made it.
 //!
 //! > A node is written only through the tree whose owner ID it has. When the tree is shared, it gets
 //! > a new owner: from then on no thread writes the nodes that it had.
@@ -28,12 +28,12 @@
 //! the count is one, no other tree or node leads to the node, and its contents move to the copy.
 //!
 //! There are three kinds of writers, from the most to the least frequent:
-//! - Writers of a leaf: inside the tree's [`gate`](mod@fdtable_sync::brlock), with the leaf locked
-//!   ([`ReadGuard::lock_leaf`]).
-//! - Writers of nodes: one at a time, with the lock of the structure ([`Tree::lock`]). The leaf's
+//! - Writers of a leaf: readers of the tree's [big-reader lock](mod@fdtable_sync::brlock), with the
+//!   leaf locked ([`ReadGuard::lock_leaf`]).
+//! - Writers of nodes: one at a time, with the tree's lock ([`Tree::lock`]). The leaf's
 //!   own lock keeps the others out of a leaf, and a writer of nodes can write leaves itself.
-//! - Sharing of the tree: with the lock of the structure, and the gate shut
-//!   ([`WriteGuard::share_with`]). Then no thread is inside a leaf, and the owner ID can change.
+//! - Sharing of the tree: with the tree's lock, and with readers excluded
+//!   ([`WriteGuard::share_with`]). Then no thread writes a leaf, and the owner ID can change.
 //!
 //! A writer that has locked a leaf checks it again: its owner ID may have changed since the leaf was
 //! found. A leaf that was removed from the tree has no owner ID that a tree has.
@@ -50,7 +50,7 @@
 //!
 //! Each interior node has a bit for each child that means "there is nothing free below". A search
 //! for room reads these words, [`FANOUT`] / 64 in each node and all on one cache line, instead of
-//! the leaves. The holder of the lock of the structure maintains them: see
+//! the leaves. The holder of the tree's lock maintains them: see
 //! [`WriteGuard::mark_full`].
 
 use core::cell::Cell;
@@ -85,7 +85,7 @@ use node::{Root, leaf, next_leaf, put, walk};
 use node_head::{Erased, NONE, NodeHead, OwnerId, new_owner_id};
 
 /// A tree from an index, below [`INDEXES`], to a [`Leaf`]. Each leaf has an `S`, and the tree has a
-/// `D`, under the lock of its structure.
+/// `D`, under the tree's lock.
 pub struct Tree<T: ?Sized, S: LeafState, D> {
     shared: Shared,
     /// The leaf of index 0. It is always this tree's own.
@@ -100,14 +100,14 @@ struct Shared {
     /// The root, with its height in the low bits; null at first.
     root: AtomicPtr<Erased>,
     /// The owner ID of the tree, or `NONE` while it has no node. Changes with the lock held, and
-    /// with the gate shut if there are nodes.
+    /// with readers excluded if there are nodes.
     owner: AtomicU64,
     lock: BrLock,
     /// The leaves of most opens and closes. Saves writers the walk.
     leaf_cache: [CachedLeaf; CACHED_LEAVES],
 }
 
-/// A leaf, and its index; null if there is none. Changes with the lock of the structure held. The
+/// A leaf, and its index; null if there is none. Changes with the tree's lock held. The
 /// index is only a hint: a thread that uses the leaf checks it.
 struct CachedLeaf {
     leaf: AtomicPtr<Erased>,
@@ -118,11 +118,11 @@ struct CachedLeaf {
 pub const CACHED_LEAVES: usize = 2;
 
 impl CachedLeaf {
-    /// Sets the leaf. With the lock of the structure held.
+    /// Sets the leaf. With the tree's lock held.
     fn set(&self, leaf: *mut Erased, index: usize) {
         // Relaxed, both: only the holder of the lock writes them.
         if self.leaf.load(Relaxed) != leaf || self.index.load(Relaxed) != index {
-            // Release: pairs with the acquire in `Tree::recent`.
+            // Release: pairs with the acquire in `Tree::cached`.
             self.leaf.store(leaf, Release);
             // Relaxed: a hint.
             self.index.store(index, Relaxed);
@@ -132,7 +132,7 @@ impl CachedLeaf {
     /// Returns the leaf, if one is set.
     ///
     /// # Safety
-    /// For all of `'l` the caller is inside a section, or keeps the structure from being changed.
+    /// For all of `'l` the caller is inside a section, or keeps the tree from being changed.
     #[inline(always)]
     unsafe fn get<'l, T: ?Sized, S>(&self) -> Option<&'l Leaf<T, S>> {
         // Acquire: pairs with the release in `set`, so the complete leaf is visible.
@@ -142,7 +142,7 @@ impl CachedLeaf {
         (!found.is_null()).then(|| unsafe { leaf::<T, S>(found) })
     }
 
-    /// Clears the leaf. With the lock of the structure held.
+    /// Clears the leaf. With the tree's lock held.
     fn clear(&self) {
         // Relaxed: nothing is published.
         self.leaf.store(ptr::null_mut(), Relaxed);
@@ -179,49 +179,49 @@ impl<T: ?Sized + Send + Sync, S: LeafState, D> Tree<T, S, D> {
         Some(unsafe { LeafRef::new(leaf, section) })
     }
 
-    /// Borrows the object of a number without taking a reference. Neither blocks nor allocates.
+    /// Borrows the object of a slot without taking a reference. Neither blocks nor allocates.
     #[inline(always)]
-    pub fn borrow<'g>(&self, number: usize, section: &'g Guard<'_>) -> Option<Borrowed<'g, T>> {
+    pub fn borrow<'g>(&self, slot: usize, section: &'g Guard<'_>) -> Option<Borrowed<'g, T>> {
         // A separate path for the first leaf: most lookups are there, and need not wait for any
         // branch.
-        if number < BITS {
+        if slot < BITS {
             // SAFETY: the leaf is this tree's, and holds its references for as long.
-            return unsafe { self.first.borrow(number, section) };
+            return unsafe { self.first.borrow(slot, section) };
         }
         cold_path();
         // SAFETY: nodes that are reached stay until the section ends.
-        let leaf = unsafe { self.find(number / BITS) }?;
+        let leaf = unsafe { self.find(slot / BITS) }?;
         // SAFETY: reached above, inside the section.
-        unsafe { leaf.borrow(number % BITS, section) }
+        unsafe { leaf.borrow(slot % BITS, section) }
     }
 
-    /// Takes a reference to the object of a number. One atomic add; neither blocks nor allocates.
+    /// Takes a reference to the object of a slot. One atomic add; neither blocks nor allocates.
     #[inline(always)]
-    pub fn get(&self, number: usize, section: &Guard<'_>) -> Option<Ref<T>> {
+    pub fn get(&self, slot: usize, section: &Guard<'_>) -> Option<Ref<T>> {
         loop {
-            // A dead count means that the number was closed since, or that the leaf was released:
+            // A dead count means that the slot was closed since, or that the leaf was released:
             // another walk finds the current object.
-            if let Some(object) = self.borrow(number, section)?.upgrade() {
+            if let Some(object) = self.borrow(slot, section)?.upgrade() {
                 return Some(object);
             }
             relax(0);
         }
     }
 
-    /// Returns true if a number has no object. Then everything that the remover of the object, or
+    /// Returns true if a slot has no object. Then everything that the remover of the object, or
     /// of its leaf, did before is visible. Takes no lock; neither blocks nor allocates.
     ///
     /// If two threads have each put an object somewhere, they do not both find the other's place
     /// vacant.
     #[inline]
-    pub fn is_vacant(&self, number: usize, section: &Guard<'_>) -> bool {
+    pub fn is_vacant(&self, slot: usize, section: &Guard<'_>) -> bool {
         // Pairs with itself: of two threads the one that passes it later sees the object that the
         // other put before. The exchange of a lock would not do, even where it is a full fence: an
         // object that was put under the lock may not be visible yet when the lock is released.
         fence::full();
         // No leaf: the acquire of the walk pairs with the release that removed it.
-        self.leaf(number / BITS, section)
-            .is_none_or(|leaf| leaf.is_vacant(number % BITS))
+        self.leaf(slot / BITS, section)
+            .is_none_or(|leaf| leaf.is_vacant(slot % BITS))
     }
 
     /// Finds the first leaf whose index is `from` or more. Neither blocks nor allocates.
@@ -245,23 +245,23 @@ impl<T: ?Sized + Send + Sync, S: LeafState, D> Tree<T, S, D> {
         Some((index, unsafe { LeafRef::new(leaf, section) }))
     }
 
-    /// Enters the gate, to write in leaves, unless it is shut. Never waits; allocates at a thread's
-    /// first section. The caller must leave it before it waits for the lock of the structure.
+    /// Takes the read side, to write in leaves, unless readers are excluded. Never waits; allocates
+    /// at a thread's first section. The caller must release it before it waits for the tree's lock.
     #[inline(always)]
-    pub fn enter(&self) -> Option<ReadGuard<'_, T, S, D>> {
-        let inside = self.shared.lock.enter()?;
-        Some(ReadGuard { tree: self, inside })
+    pub fn read(&self) -> Option<ReadGuard<'_, T, S, D>> {
+        let reader = self.shared.lock.read()?;
+        Some(ReadGuard { tree: self, reader })
     }
 
-    /// Like [`enter`](Self::enter), but may refuse inside sections. Also refuses at a thread's
+    /// Like [`read`](Self::read), but may refuse inside sections. Also refuses at a thread's
     /// first section, and where readers take full fences. For paths that must not call anything.
     #[inline(always)]
-    pub fn try_enter(&self) -> Option<ReadGuard<'_, T, S, D>> {
-        let inside = self.shared.lock.try_enter()?;
-        Some(ReadGuard { tree: self, inside })
+    pub fn try_read(&self) -> Option<ReadGuard<'_, T, S, D>> {
+        let reader = self.shared.lock.try_read()?;
+        Some(ReadGuard { tree: self, reader })
     }
 
-    /// Waits for the lock of the structure and takes it.
+    /// Waits for the tree's lock and takes it.
     pub fn lock(&self) -> WriteGuard<'_, T, S, D> {
         WriteGuard {
             tree: self,
@@ -270,13 +270,13 @@ impl<T: ?Sized + Send + Sync, S: LeafState, D> Tree<T, S, D> {
         }
     }
 
-    /// Borrows the data that the lock of the structure guards. The tree is borrowed mutably, so no
+    /// Borrows the data that the tree's lock guards. The tree is borrowed mutably, so no
     /// other thread can.
     pub fn data_mut(&mut self) -> &mut D {
         self.data.get_mut()
     }
 
-    /// Takes the lock of the structure if it is free. Never waits.
+    /// Takes the tree's lock if it is free. Never waits.
     pub fn try_lock(&self) -> Option<WriteGuard<'_, T, S, D>> {
         Some(WriteGuard {
             tree: self,
@@ -307,8 +307,8 @@ impl<T: ?Sized + Send + Sync, S: LeafState, D> Tree<T, S, D> {
     }
 
     fn owner(&self) -> OwnerId {
-        // Relaxed: it changes while the gate is shut and the structure locked. A thread inside
-        // either has acquired the change.
+        // Relaxed: it changes with readers excluded and the tree locked. A thread that holds the
+        // read side or the lock has acquired the change.
         self.shared.owner.load(Relaxed)
     }
 
@@ -321,7 +321,7 @@ impl<T: ?Sized + Send + Sync, S: LeafState, D> Tree<T, S, D> {
     /// Finds the leaf of `index`.
     ///
     /// # Safety
-    /// For all of `'l` the caller is inside a section, or keeps the structure from being changed.
+    /// For all of `'l` the caller is inside a section, or keeps the tree from being changed.
     #[inline(always)]
     unsafe fn find<'l>(&self, index: usize) -> Option<&'l Leaf<T, S>>
     where
@@ -357,7 +357,7 @@ impl<T: ?Sized + Send + Sync, S: LeafState, D> Tree<T, S, D> {
     /// # Safety
     /// As for [`find`](Self::find); and for all of `'l` the owner ID of the tree does not change.
     #[inline(always)]
-    unsafe fn lock_own<'l>(&self, index: usize) -> Option<LeafGuard<'l, T, S>>
+    unsafe fn lock_owned<'l>(&self, index: usize) -> Option<LeafGuard<'l, T, S>>
     where
         Self: 'l,
     {
@@ -378,7 +378,7 @@ impl<T: ?Sized + Send + Sync, S: LeafState, D> Tree<T, S, D> {
     /// Locks a leaf that was found, if it is that of `index`, may be written, and its lock is free.
     ///
     /// # Safety
-    /// As for [`lock_own`](Self::lock_own).
+    /// As for [`lock_owned`](Self::lock_owned).
     #[inline(always)]
     unsafe fn try_lock_found<'l>(
         &self,
@@ -395,7 +395,7 @@ impl<T: ?Sized + Send + Sync, S: LeafState, D> Tree<T, S, D> {
         None
     }
 
-    /// Locks the leaf of `index` if [`WriteGuard::cache_leaf`] has set it and its lock is free. The
+    /// Locks the leaf of `index` if [`WriteGuard::cache_leaves`] has set it and its lock is free. The
     /// caller checks that the tree owns it.
     ///
     /// # Safety
@@ -411,7 +411,7 @@ impl<T: ?Sized + Send + Sync, S: LeafState, D> Tree<T, S, D> {
         unsafe { leaf.try_lock(index) }
     }
 
-    /// Finds the leaf that [`WriteGuard::cache_leaf`] set for `index`, or another leaf: the caller
+    /// Finds the leaf that [`WriteGuard::cache_leaves`] set for `index`, or another leaf: the caller
     /// checks its index.
     ///
     /// # Safety
@@ -425,42 +425,43 @@ impl<T: ?Sized + Send + Sync, S: LeafState, D> Tree<T, S, D> {
         if index == 0 {
             return None;
         }
-        let named = self.shared.leaf_cache.iter();
+        let cache = self.shared.leaf_cache.iter();
         // Relaxed: a hint.
-        let recent = named
+        let cached = cache
             .into_iter()
-            .find(|recent| recent.index.load(Relaxed) == index)?;
+            .find(|cached| cached.index.load(Relaxed) == index)?;
         // SAFETY: as the caller promises.
-        unsafe { recent.get() }
+        unsafe { cached.get() }
     }
 }
 
-/// Permission to write in leaves of a tree. Drop it before waiting for anything.
-#[must_use = "the thread leaves the gate when this is dropped"]
+/// The read side of a tree's big-reader lock: permission to write in leaves. Drop it before waiting
+/// for anything.
+#[must_use = "the read side is released when this is dropped"]
 pub struct ReadGuard<'e, T: ?Sized, S: LeafState, D> {
     tree: &'e Tree<T, S, D>,
-    inside: brlock::ReadGuard<'e>,
+    reader: brlock::ReadGuard<'e>,
 }
 
 impl<T: ?Sized + Send + Sync, S: LeafState, D> ReadGuard<'_, T, S, D> {
     /// Like [`Tree::get`].
     #[inline(always)]
-    pub fn get(&self, number: usize) -> Option<Ref<T>> {
-        self.tree.get(number, &self.inside.section())
+    pub fn get(&self, slot: usize) -> Option<Ref<T>> {
+        self.tree.get(slot, &self.reader.section())
     }
 
     /// Locks the leaf of `index`, if there is one and the tree owns it. May wait briefly for the
     /// leaf's lock. A thread that locks two leaves takes the one with the lower index first.
     #[inline(always)]
     pub fn lock_leaf(&self, index: usize) -> Option<LeafGuard<'_, T, S>> {
-        // SAFETY: the entry is a section too, and while it lasts the owner ID does not change.
-        unsafe { self.tree.lock_own(index) }
+        // SAFETY: the read side is a section too, and while it lasts the owner ID does not change.
+        unsafe { self.tree.lock_owned(index) }
     }
 
     /// Finds the leaf of `index`, to read it before it is locked. Never waits.
     #[inline(always)]
     pub fn find(&self, index: usize) -> Option<UnlockedLeaf<'_, T, S, D>> {
-        // SAFETY: the entry is a section too.
+        // SAFETY: the read side is a section too.
         let leaf = match unsafe { self.tree.cached(index) } {
             // If another leaf has been set meanwhile, its lock is not taken.
             Some(leaf) => leaf,
@@ -475,16 +476,16 @@ impl<T: ?Sized + Send + Sync, S: LeafState, D> ReadGuard<'_, T, S, D> {
     }
 
     /// Like [`lock_leaf`](Self::lock_leaf), unless another thread holds the leaf's lock. For a leaf
-    /// that [`WriteGuard::cache_leaf`] has probably not set. Never waits.
+    /// that [`WriteGuard::cache_leaves`] has probably not set. Never waits.
     #[inline(always)]
     pub fn try_lock_by_walk(&self, index: usize) -> Option<LeafGuard<'_, T, S>> {
-        // SAFETY: the entry is a section too.
+        // SAFETY: the read side is a section too.
         let leaf = unsafe { self.tree.find(index) }?;
         // SAFETY: as in `lock_leaf`.
         unsafe { self.tree.try_lock_found(leaf, index) }
     }
 
-    /// Finds the first leaf, or the one that [`WriteGuard::cache_leaf`] set at `place`, to read it
+    /// Finds the first leaf, or the one that [`WriteGuard::cache_leaves`] set at `place`, to read it
     /// before it is locked. There may be another leaf than that of `index` at `place`. Never waits.
     ///
     /// # Panics
@@ -494,7 +495,7 @@ impl<T: ?Sized + Send + Sync, S: LeafState, D> ReadGuard<'_, T, S, D> {
         let leaf = if index == 0 {
             &self.tree.first
         } else {
-            // SAFETY: the entry is a section too.
+            // SAFETY: the read side is a section too.
             unsafe { self.tree.shared.leaf_cache[place].get() }?
         };
         Some(UnlockedLeaf {
@@ -518,7 +519,7 @@ impl<T: ?Sized + Send + Sync, S: LeafState, D> ReadGuard<'_, T, S, D> {
     }
 }
 
-/// A leaf that was found inside an [`ReadGuard`], and is not locked.
+/// A leaf that was found under a [`ReadGuard`], and is not locked.
 pub struct UnlockedLeaf<'e, T: ?Sized, S: LeafState, D> {
     tree: &'e Tree<T, S, D>,
     /// Possibly another leaf than that of the index, or no longer owned by the tree.
@@ -542,14 +543,14 @@ impl<'e, T: ?Sized + Send + Sync, S: LeafState, D> UnlockedLeaf<'e, T, S, D> {
         self.index
     }
 
-    /// Returns true if every number seems to be taken. Does not write the leaf's line.
+    /// Returns true if every slot seems to be taken. Does not write the leaf's line.
     #[inline(always)]
     pub fn looks_full(self) -> bool {
         self.leaf.open.is_full()
     }
 
-    /// Returns true if the tree owns the leaf and every number is taken, without its lock. Then
-    /// writes before the last number was taken by [`set_release`](fdtable_sync::bitmap::Word::set_release)
+    /// Returns true if the tree owns the leaf and every slot is taken, without its lock. Then
+    /// writes before the last slot was taken by [`set_release`](fdtable_sync::bitmap::Word::set_release)
     /// are visible. Never waits.
     #[inline(always)]
     pub fn is_full(self) -> bool {
@@ -557,7 +558,7 @@ impl<'e, T: ?Sized + Send + Sync, S: LeafState, D> UnlockedLeaf<'e, T, S, D> {
         self.leaf.open.is_full_acquire() && self.tree.owns(self.leaf, self.index)
     }
 
-    /// Returns true if a number seems to have an object. Does not write the leaf's line.
+    /// Returns true if a slot seems to have an object. Does not write the leaf's line.
     #[inline(always)]
     pub fn looks_open(self, bit: usize) -> bool {
         self.leaf.has(bit)
@@ -566,20 +567,19 @@ impl<'e, T: ?Sized + Send + Sync, S: LeafState, D> UnlockedLeaf<'e, T, S, D> {
     /// Like [`ReadGuard::lock_leaf`].
     #[inline(always)]
     pub fn lock(self) -> Option<LeafGuard<'e, T, S>> {
-        // SAFETY: the entry is a section too, and while it lasts the owner ID does not change.
-        unsafe { self.tree.lock_own(self.index) }
+        // SAFETY: the read side is a section too, and while it lasts the owner ID does not change.
+        unsafe { self.tree.lock_owned(self.index) }
     }
 
     /// Like [`lock`](Self::lock), unless another thread holds the leaf's lock. Never waits.
     #[inline(always)]
     pub fn try_lock(self) -> Option<LeafGuard<'e, T, S>> {
-        // SAFETY: the entry is a section too, and while it lasts the owner ID does not change.
+        // SAFETY: the read side is a section too, and while it lasts the owner ID does not change.
         unsafe { self.tree.try_lock_found(self.leaf, self.index) }
     }
 }
 
-/// Exclusive access to the nodes of a tree, and to the user's data. Holds the lock of the
-/// structure.
+/// Exclusive access to the nodes of a tree, and to the user's data. Holds the tree's lock.
 pub struct WriteGuard<'t, T: ?Sized, S: LeafState, D> {
     tree: &'t Tree<T, S, D>,
     data: MutexGuard<'t, D>,
@@ -622,7 +622,7 @@ impl<T: ?Sized + Send + Sync, S: LeafState, D> WriteGuard<'_, T, S, D> {
         unsafe { self.tree.find(index) }
     }
 
-    /// Returns true if there is a leaf of `index` and the tree owns it: [`own`](Self::make_writable) then has
+    /// Returns true if there is a leaf of `index` and the tree owns it: [`make_writable`](Self::make_writable) then has
     /// nothing to do.
     #[must_use]
     pub fn is_own(&self, index: usize) -> bool {
@@ -650,10 +650,10 @@ impl<T: ?Sized + Send + Sync, S: LeafState, D> WriteGuard<'_, T, S, D> {
         unsafe { next_leaf(root.node, root.height, from) }
     }
 
-    /// Takes a reference to the object of a number.
+    /// Takes a reference to the object of a slot.
     #[must_use]
-    pub fn get(&self, number: usize) -> Option<Ref<T>> {
-        let (index, bit) = (number / BITS, number % BITS);
+    pub fn get(&self, slot: usize) -> Option<Ref<T>> {
+        let (index, bit) = (slot / BITS, slot % BITS);
         if let Some(guard) = self.lock_leaf(index) {
             return guard.get(bit);
         }
@@ -666,7 +666,7 @@ impl<T: ?Sized + Send + Sync, S: LeafState, D> WriteGuard<'_, T, S, D> {
     /// leaf's lock. A thread that locks two leaves takes the one with the lower index first.
     pub fn lock_leaf(&self, index: usize) -> Option<LeafGuard<'_, T, S>> {
         // SAFETY: methods that unlink leaves or change the owner ID borrow `self` mutably.
-        unsafe { self.tree.lock_own(index) }
+        unsafe { self.tree.lock_owned(index) }
     }
 
     /// Returns true if the tree has more than the first leaf.
@@ -675,18 +675,18 @@ impl<T: ?Sized + Send + Sync, S: LeafState, D> WriteGuard<'_, T, S, D> {
         !self.tree.root().node.is_null()
     }
 
-    /// Shuts the gate until [`open_gate`](Self::open_gate): writers take the lock of the structure
-    /// meanwhile. Waits until no thread is inside.
-    pub fn shut_gate(&mut self) {
-        self.tree.shared.lock.shut();
+    /// Excludes readers until [`admit_readers`](Self::admit_readers): writers of leaves take the
+    /// tree's lock meanwhile. Waits until all readers have left.
+    pub fn exclude_readers(&mut self) {
+        self.tree.shared.lock.exclude_readers();
     }
 
-    /// Undoes one [`shut_gate`](Self::shut_gate).
+    /// Undoes one [`exclude_readers`](Self::exclude_readers).
     ///
     /// # Panics
     /// Without one.
-    pub fn open_gate(&mut self) {
-        self.tree.shared.lock.open();
+    pub fn admit_readers(&mut self) {
+        self.tree.shared.lock.admit_readers();
     }
 }
 

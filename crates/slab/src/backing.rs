@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn who_does_not_choose_gets_the_usual_for_good() {
+    fn without_a_choice_the_default_is_permanent() {
         let choice = Choice::open();
         assert_eq!(choice.settled(), Backing::Coloured);
         assert_eq!(choice.close(Backing::GlobalHeap), Backing::Coloured);

@@ -135,7 +135,7 @@ fn take_and_give_while_it_shrinks() {
 }
 
 #[test]
-fn a_slab_is_kept_for_those_who_found_an_object_of_it() {
+fn a_slab_is_kept_for_readers_of_its_objects() {
     explore(AtMost(3), || {
         let model = Model::new();
         let thing = model.take();

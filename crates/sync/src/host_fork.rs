@@ -7,7 +7,7 @@
 //! | what | in the child | handled by |
 //! |---|---|---|
 //! | locks and half-updated data of other threads | permanently locked or inconsistent | the [freezer]: there are none |
-//! | records of their read-side sections, [gates](crate::brlock) and quiescent-state readers | inside forever: no grace period would end | [`child`] forgets them |
+//! | records of their read-side sections, [big-reader locks](crate::brlock) and quiescent-state readers | in use forever: no grace period would end | [`child`] forgets them |
 //! | lists of callbacks that they were invoking, asleep in a callback | lost with their stacks | [`child`] counts them as run: they leak, and [`rcu::barrier`] continues |
 //! | queues of callbacks, magazines, slabs, tables | a copy, nothing to be done | |
 //! | the registration for `membarrier(2)`, and the rseq area | passed on by the kernel | |

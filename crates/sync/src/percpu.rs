@@ -372,7 +372,7 @@ mod tests {
 
     /// Zero copies would have no mask: every index would be out of bounds.
     #[test]
-    fn there_is_a_copy_whatever_the_number_of_processors() {
+    fn there_is_a_copy_whatever_the_number_of_cpus() {
         for (cpus, copies) in [(0, 1), (1, 1), (3, 4), (MAX_CPUS - 1, MAX_CPUS)] {
             assert_eq!(copies_for(cpus), copies);
         }

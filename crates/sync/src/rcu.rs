@@ -70,7 +70,7 @@ pub(crate) mod reader;
 pub use callbacks::{Head, call, defer};
 pub use callbacks::{call_later, call_later_weighing, catch_up};
 pub use reader::{Guard, read_lock};
-pub(crate) use reader::{Section, enter_brlock, enter_brlock_plainly, wait_for_inside};
+pub(crate) use reader::{Section, enter_brlock, enter_brlock_plainly, wait_for_readers};
 
 use core::fmt;
 

@@ -197,24 +197,24 @@ pub(super) const TABLE: &[Structural] = &[
             ),
         ],
     },
-    // The gate.
+    // The big-reader lock.
     Structural {
-        name: "light-fence-of-a-gate",
+        name: "light-fence-of-a-reader",
         file: "sync/src/rcu/reader.rs",
-        model: "sync::brlock::loom::nobody_is_inside_while_it_is_shut_in_many_sections",
+        model: "sync::brlock::loom::no_reader_in_many_sections_works_beside_a_writer",
         changes: &[(r"Self::fence(word);", "")],
     },
     Structural {
-        name: "fence-of-a-gate-without-membarrier",
+        name: "fence-of-a-reader-without-membarrier",
         file: "sync/src/rcu/reader.rs",
-        model: "sync::brlock::loom::nobody_is_inside_while_it_is_shut_in_many_sections_without_membarrier",
+        model: "sync::brlock::loom::no_reader_in_many_sections_works_beside_a_writer_without_membarrier",
         changes: &[(r"Self::fence(word);", "")],
     },
     // The freezer.
     Structural {
         name: "fences-of-a-freeze",
         file: "sync/src/host_fork/freezer.rs",
-        model: "sync::host_fork::freezer::loom::nobody_is_inside_while_it_is_frozen",
+        model: "sync::host_fork::freezer::loom::no_thread_is_inside_while_it_is_frozen",
         changes: &[(r"fence_for_claimed();", "")],
     },
     Structural {
@@ -233,7 +233,7 @@ pub(super) const TABLE: &[Structural] = &[
     Structural {
         name: "step-in-without-a-look",
         file: "sync/src/host_fork/freezer.rs",
-        model: "sync::host_fork::freezer::loom::who_steps_out_steps_in_after_the_thaw",
+        model: "sync::host_fork::freezer::loom::a_blocking_section_ends_after_the_thaw",
         changes: &[(
             r"if !self.try_inside(word) {
             self.wait_inside(word);
@@ -264,17 +264,17 @@ pub(super) const TABLE: &[Structural] = &[
         changes: &[(r"unsafe { leaf.head.set_owner(DETACHED) };", "")],
     },
     Structural {
-        name: "share-with-the-gate-open",
+        name: "share-without-excluding-readers",
         file: "objects/src/radix/share.rs",
         model: "objects::radix::loom::a_write_meets_a_share_of_its_leaf",
         changes: &[
             (
-                r"self.tree.shared.lock.shut();
+                r"self.tree.shared.lock.exclude_readers();
         let shared",
                 r"let shared",
             ),
             (
-                r"self.tree.shared.lock.open();
+                r"self.tree.shared.lock.admit_readers();
         shared",
                 r"shared",
             ),
@@ -292,7 +292,7 @@ pub(super) const TABLE: &[Structural] = &[
     Structural {
         name: "copy-that-is-not-counted",
         file: "objects/src/radix/cow.rs",
-        model: "objects::radix::loom::two_trees_close_the_same_number",
+        model: "objects::radix::loom::two_trees_close_the_same_slot",
         changes: &[(r"unsafe { copy.count_children() };", "")],
     },
     Structural {
@@ -313,12 +313,12 @@ pub(super) const TABLE: &[Structural] = &[
             r"unsafe { (rcu.as_ref().invoke())(rcu) };",
         )],
     },
-    // Where there is room.
+    // The free hint.
     Structural {
         name: "hint-that-is-not-stale",
         file: "objects/src/free_hint.rs",
         model: "objects::free_hint::loom::a_look_meets_a_search",
-        changes: &[(r"(hint | STALE) & !NOTICED", r"hint & !NOTICED")],
+        changes: &[(r"(hint | STALE) & !MARKED", r"hint & !NOTICED")],
     },
     Structural {
         name: "hint-that-is-not-looked-at-again",
@@ -333,10 +333,10 @@ pub(super) const TABLE: &[Structural] = &[
         )],
     },
     Structural {
-        name: "notice-without-a-mark",
+        name: "report-without-a-mark",
         file: "objects/src/free_hint.rs",
         model: "objects::free_hint::loom::a_look_meets_a_search",
-        changes: &[(r"self.tell();", "")],
+        changes: &[(r"self.mark();", "")],
     },
     Structural {
         name: "stale-hint-that-is-used",
@@ -347,27 +347,27 @@ pub(super) const TABLE: &[Structural] = &[
     Structural {
         name: "mark-that-a-search-takes-away",
         file: "objects/src/free_hint.rs",
-        model: "objects::free_hint::loom::two_leave_notices_and_a_search_takes_them",
+        model: "objects::free_hint::loom::two_report_leaves_and_a_search_drains_the_lists",
         changes: &[(
             r"(hint & !(INDEX | STALE))",
-            r"(hint & !(INDEX | STALE | NOTICED))",
+            r"(hint & !(INDEX | STALE | MARKED))",
         )],
     },
     Structural {
-        name: "notice-that-hides-another",
+        name: "report-that-hides-another",
         file: "objects/src/free_hint.rs",
-        model: "objects::free_hint::loom::two_leave_notices_and_a_search_takes_them",
+        model: "objects::free_hint::loom::two_report_leaves_and_a_search_drains_the_lists",
         changes: &[(
             r"Err(now) => first = now,",
             r"Err(_) => {
-                    local.notices.store(index as u32 + 1, Release);
+                    local.freed.store(index as u32 + 1, Release);
                     break;
                 }",
         )],
     },
-    // The pool.
+    // The slot map.
     Structural {
-        name: "pool-no-first-look",
+        name: "slot-map-no-first-look",
         file: "objects/src/slot_map.rs",
         model: "objects::slot_map::loom::a_lookup_meets_the_opening_that_it_guessed",
         changes: &[(
@@ -376,7 +376,7 @@ pub(super) const TABLE: &[Structural] = &[
         )],
     },
     Structural {
-        name: "pool-no-second-look",
+        name: "slot-map-no-second-look",
         file: "objects/src/slot_map.rs",
         model: "objects::slot_map::loom::a_lookup_meets_a_removal_and_the_next_opening",
         changes: &[(
@@ -385,7 +385,7 @@ pub(super) const TABLE: &[Structural] = &[
         )],
     },
     Structural {
-        name: "pool-second-look-before-the-address",
+        name: "slot-map-second-look-before-the-address",
         file: "objects/src/slot_map.rs",
         model: "objects::slot_map::loom::a_lookup_meets_a_removal_and_the_next_opening",
         changes: &[
@@ -401,7 +401,7 @@ pub(super) const TABLE: &[Structural] = &[
         ],
     },
     Structural {
-        name: "pool-removal-in-two-steps",
+        name: "slot-map-removal-in-two-steps",
         file: "objects/src/slot_map.rs",
         model: "objects::slot_map::loom::one_of_two_removals_has_the_object",
         changes: &[(
@@ -413,7 +413,7 @@ pub(super) const TABLE: &[Structural] = &[
         )],
     },
     Structural {
-        name: "pool-list-without-its-lock",
+        name: "slot-map-list-without-its-lock",
         file: "objects/src/slot_map/free_list.rs",
         model: "objects::slot_map::loom::a_theft_meets_the_owner_of_the_list",
         changes: &[(
@@ -422,9 +422,9 @@ pub(super) const TABLE: &[Structural] = &[
         )],
     },
     Structural {
-        name: "pool-full-list-by-list",
+        name: "slot-map-full-list-by-list",
         file: "objects/src/slot_map.rs",
-        model: "objects::slot_map::loom::who_is_told_that_the_pool_is_full_is_told_the_truth",
+        model: "objects::slot_map::loom::an_insertion_fails_only_if_the_map_was_full",
         changes: &[(
             r"AllLocked::new(&self.lists).pop(&self.segments)",
             r"self.lists.iter().find_map(|list| list.lock().pop(&self.segments))",
@@ -454,14 +454,14 @@ pub(super) const TABLE: &[Structural] = &[
     Structural {
         name: "revoked-object-that-ends-again",
         file: "objects/src/object.rs",
-        model: "objects::percpu_list::loom::who_is_revoked_beside_the_last_put_ends_once",
+        model: "objects::percpu_list::loom::an_object_revoked_beside_its_last_put_ends_once",
         changes: &[(r"if header.state.has_end_to_come() {", r"if true {")],
     },
     // Slabs.
     Structural {
         name: "slab-that-goes-at-once",
         file: "slab/src/cache.rs",
-        model: "slab::loom::a_slab_is_kept_for_those_who_found_an_object_of_it",
+        model: "slab::loom::a_slab_is_kept_for_readers_of_its_objects",
         changes: &[(
             r"unsafe { rcu::call_later_weighing(WEIGHT, slab.head()) };",
             r"unsafe { (slab.head().as_ref().invoke())(slab.head()) };",
@@ -476,7 +476,7 @@ pub(super) const TABLE: &[Structural] = &[
     Structural {
         name: "upgrade-of-what-is-gone",
         file: "slab/src/arc.rs",
-        model: "slab::arc::loom::who_upgrades_meets_the_last_users",
+        model: "slab::arc::loom::an_upgrade_meets_the_last_users",
         changes: &[(
             r"if !self.counts().users.get() {",
             r"if !self.counts().users.get() && false {",
@@ -499,7 +499,7 @@ pub(super) const TABLE: &[Structural] = &[
     Structural {
         name: "magazines-without-their-lock",
         file: "slab/src/local/locked.rs",
-        model: "slab::local::loom::two_take_and_give_on_one_processor",
+        model: "slab::local::loom::two_take_and_free_on_one_cpu",
         changes: &[
             (r"self.lock.lock(NAME);", ""),
             (r"unsafe { self.lock.unlock(NAME) };", ""),
@@ -530,7 +530,7 @@ pub(super) const TABLE: &[Structural] = &[
     Structural {
         name: "drain-without-the-second-restart",
         file: "slab/src/local/rseq.rs",
-        model: "slab::local::loom::who_takes_and_gives_meets_a_drain",
+        model: "slab::local::loom::a_take_and_a_free_meet_a_drain",
         changes: &[(
             r"// (V)
         sequence::restart(self.area);",
@@ -569,7 +569,7 @@ pub(super) const TABLE: &[Structural] = &[
     Structural {
         name: "sequence-that-is-not-interrupted",
         file: "slab/src/local/rseq/model.rs",
-        model: "slab::local::loom::two_take_and_give_on_one_processor",
+        model: "slab::local::loom::two_take_and_free_on_one_cpu",
         changes: &[(
             r"*interruptions += 1;
         Self",
@@ -579,13 +579,13 @@ pub(super) const TABLE: &[Structural] = &[
     Structural {
         name: "sequence-that-is-not-restarted",
         file: "slab/src/local/rseq/model.rs",
-        model: "slab::local::loom::who_takes_and_gives_meets_a_drain",
+        model: "slab::local::loom::a_take_and_a_free_meet_a_drain",
         changes: &[(r"*interruptions.lock() += 1;", "")],
     },
     Structural {
         name: "commit-before-the-object-is-taken",
         file: "slab/src/local/rseq/model.rs",
-        model: "slab::local::loom::two_take_and_give_on_one_processor",
+        model: "slab::local::loom::two_take_and_free_on_one_cpu",
         changes: &[(
             r"let object = sequence.step(|| rounds.objects[last].load(Relaxed))?;
         sequence.step(|| rounds.tally.store(tally - 1 + HIT, Relaxed))?;",
@@ -596,7 +596,7 @@ pub(super) const TABLE: &[Structural] = &[
     Structural {
         name: "commit-before-the-object-is-stored",
         file: "slab/src/local/rseq/model.rs",
-        model: "slab::local::loom::two_take_and_give_on_one_processor",
+        model: "slab::local::loom::two_take_and_free_on_one_cpu",
         changes: &[(
             r"sequence.step(|| place.store(object.as_ptr(), Relaxed))?;
         sequence.step(|| rounds.tally.store(tally + 1, Relaxed))?;",
@@ -623,13 +623,13 @@ pub(super) const TABLE: &[Structural] = &[
     Structural {
         name: "removed-leaf-that-stays-named",
         file: "objects/src/radix/cow.rs",
-        model: "objects::radix::loom::a_write_meets_the_removal_of_a_named_leaf",
+        model: "objects::radix::loom::a_write_meets_the_removal_of_a_cached_leaf",
         changes: &[(r"self.forget(place.as_ptr().cast());", "")],
     },
     Structural {
         name: "copied-leaf-that-stays-named",
         file: "objects/src/radix/cow.rs",
-        model: "objects::radix::loom::a_write_meets_the_copy_of_a_named_leaf",
+        model: "objects::radix::loom::a_write_meets_the_copy_of_a_cached_leaf",
         changes: &[(r"self.forget(there);", "")],
     },
     Structural {

@@ -1,6 +1,6 @@
-//! Models of free hints in a table of three leaves. Each leaf has a single number, so the index of
-//! a leaf is the number. An error shows as a number that was taken while a lower one was free, as
-//! one that is taken twice, or as a notice that is never found.
+//! Models of free hints in a table of three leaves. Each leaf has a single slot, so the index of
+//! a leaf is the slot. An error shows as a slot that was taken while a lower one was free, as
+//! one that is taken twice, or as a report that is never found.
 
 use super::*;
 use ::loom::cell::UnsafeCell;
@@ -11,7 +11,7 @@ use fdtable_sync::model::{JoinHandle, explore, join, spawn};
 use fdtable_sync::platform::{Arc, Mutex};
 
 const LEAVES: usize = 3;
-const NAME: LockTag = LockTag::of(0);
+const TAG: LockTag = LockTag::of(0);
 
 /// The one bit of a leaf that changes.
 const BIT: usize = BITS - 1;
@@ -31,17 +31,17 @@ struct State {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Mark {
     Open,
-    Passed,
-    Noticed,
+    Full,
+    FreedSince,
 }
 
-/// Which leaves are passed or noticed, as the tree knows it.
-type Full = [bool; LEAVES];
+/// Which leaves are marked as full or were reported, as the tree has it.
+type Marked = [bool; LEAVES];
 
 struct Table {
-    room: FreeHint,
+    hint: FreeHint,
     leaves: [Leaf; LEAVES],
-    structure: Mutex<Full>,
+    marked: Mutex<Marked>,
 }
 
 // SAFETY: the model checker checks that accesses to the cells do not meet.
@@ -50,12 +50,12 @@ unsafe impl Sync for Table {}
 unsafe impl Send for Table {}
 
 impl Table {
-    /// Makes a table in which the numbers below `hint` are taken, and marked as passed.
+    /// Makes a table in which the slots below `hint` are taken, and marked as full.
     fn new(hint: usize) -> Arc<Self> {
         Self::with_hint(hint, None, |index| index >= hint)
     }
 
-    /// Makes a table with a hint of two leaves; the others are taken, and marked as passed.
+    /// Makes a table with a hint of two leaves; the others are taken, and marked as full.
     fn with_two(first: usize, second: usize, is_free: impl Fn(usize) -> bool) -> Arc<Self> {
         Self::with_hint(first, Some(second), is_free)
     }
@@ -66,18 +66,18 @@ impl Table {
         is_free: impl Fn(usize) -> bool,
     ) -> Arc<Self> {
         let last = second.unwrap_or(first);
-        let is_passed = |index| index < last && index != first;
+        let is_full = |index| index < last && index != first;
         let leaf = |index| {
             let open = Word::new();
             (0..BITS)
                 .filter(|&bit| bit != BIT || !is_free(index))
                 .for_each(|bit| open.set(bit));
             Leaf {
-                lock: RawLock::new(NAME),
+                lock: RawLock::new(TAG),
                 open,
                 state: UnsafeCell::new(State {
-                    mark: if is_passed(index) {
-                        Mark::Passed
+                    mark: if is_full(index) {
+                        Mark::Full
                     } else {
                         Mark::Open
                     },
@@ -86,60 +86,60 @@ impl Table {
             }
         };
         let table = Self {
-            room: FreeHint::new(),
+            hint: FreeHint::new(),
             leaves: core::array::from_fn(leaf),
-            structure: Mutex::new(core::array::from_fn(is_passed)),
+            marked: Mutex::new(core::array::from_fn(is_full)),
         };
-        table.room.prepare().expect("there is memory");
-        table.room.begin_search();
-        table.room.set_hint(first, second);
+        table.hint.prepare().expect("there is memory");
+        table.hint.begin_search();
+        table.hint.set_hint(first, second);
         Arc::new(table)
     }
 
     /// Uses a leaf with its lock held.
     fn with<A>(&self, index: usize, act: impl FnOnce(&Word, &mut State) -> A) -> A {
         let leaf = &self.leaves[index];
-        leaf.lock.lock(NAME);
+        leaf.lock.lock(TAG);
         let answer = leaf.state.with_mut(|state| {
             // SAFETY: the checker reports two accesses that meet.
             act(&leaf.open, unsafe { &mut *state })
         });
         // SAFETY: taken above.
-        unsafe { leaf.lock.unlock(NAME) };
+        unsafe { leaf.lock.unlock(TAG) };
         answer
     }
 
-    /// Frees a number, and leaves a notice if a search has passed over it and there is none.
+    /// Frees a slot, and reports the leaf if a search has marked it as full.
     fn free(&self, index: usize) {
         self.with(index, |open, state| {
             open.clear(BIT);
-            if state.mark == Mark::Passed {
-                state.mark = Mark::Noticed;
-                let notices = self.room.leave_notice(index, |next| state.next = next);
-                assert!(matches!(notices, Notices::Few | Notices::Many));
+            if state.mark == Mark::Full {
+                state.mark = Mark::FreedSince;
+                let reports = self.hint.report(index, |next| state.next = next);
+                assert!(matches!(reports, Reports::Few | Reports::Many));
             }
         });
     }
 
-    /// Takes a number that is free, whether or not it is the lowest.
+    /// Takes a slot that is free, whether or not it is the lowest.
     fn take_exact(&self, index: usize) {
         self.with(index, |open, _| open.set_release(BIT));
     }
 
-    /// Takes the number that is hinted at, if it is the lowest.
+    /// Takes a slot of the hint, if it is the lowest.
     fn take_hinted(&self) -> Option<usize> {
-        let hint = self.room.hint()?;
+        let hint = self.hint.hint()?;
         let first = &self.leaves[hint.leaf()].open;
         if !first.is_full() {
-            return self.take_if(hint.leaf(), || self.room.is_confirmed(hint));
+            return self.take_if(hint.leaf(), || self.hint.is_confirmed(hint));
         }
-        let second = self.room.second()?;
+        let second = self.hint.second()?;
         self.take_if(second, || {
-            first.is_full_acquire() && self.room.is_confirmed(hint)
+            first.is_full_acquire() && self.hint.is_confirmed(hint)
         })
     }
 
-    /// Takes a number if it is free, and `may` agrees once its leaf is locked.
+    /// Takes a slot if it is free, and `may` agrees once its leaf is locked.
     fn take_if(&self, index: usize, may: impl FnOnce() -> bool) -> Option<usize> {
         self.with(index, |open, _| {
             let may = !open.is_full() && may();
@@ -147,17 +147,17 @@ impl Table {
         })
     }
 
-    /// Takes all notices and returns the hint that follows.
-    fn take_notices(&self, full: &mut Full) -> usize {
-        self.room.begin_search();
-        let mut hint = self.room.hinted();
-        while let Some(list) = self.room.take_notices() {
+    /// Drains the lists, and returns the lowest leaf that may have a free slot.
+    fn drain(&self, full: &mut Marked) -> usize {
+        self.hint.begin_search();
+        let mut hint = self.hint.hinted();
+        while let Some(list) = self.hint.take_list() {
             let mut next = Some(list);
             while let Some(list) = next {
                 next = self.with(list.first(), |_, state| {
-                    assert!(state.mark == Mark::Noticed, "it is in the list");
+                    assert!(state.mark == Mark::FreedSince, "it is in the list");
                     state.mark = Mark::Open;
-                    List::of(state.next)
+                    FreedList::of(state.next)
                 });
                 full[list.first()] = false;
                 hint = hint.min(list.first());
@@ -166,33 +166,33 @@ impl Table {
         hint
     }
 
-    /// Takes the notices, for the next search of a number.
-    fn tidy(&self) {
-        let mut full = self.structure.lock();
-        let hint = self.take_notices(&mut full);
+    /// Drains the lists without a search.
+    fn drain_and_hint(&self) {
+        let mut full = self.marked.lock();
+        let hint = self.drain(&mut full);
         let second = second_after(&full, hint);
         self.with(hint, |_, _| ());
-        self.room.set_hint(hint, second);
+        self.hint.set_hint(hint, second);
     }
 
-    /// Searches for the lowest number, and leaves it.
+    /// Searches for the lowest slot, and does not take it.
     fn look(&self) {
-        let mut full = self.structure.lock();
-        let index = self.find_room(&mut full);
+        let mut full = self.marked.lock();
+        let index = self.find_not_full(&mut full);
         let second = second_after(&full, index);
         self.with(index, |_, _| ());
-        self.room.set_hint(index, second);
+        self.hint.set_hint(index, second);
     }
 
-    /// Searches for the lowest number and takes it.
+    /// Searches for the lowest slot and takes it.
     fn search(&self) -> usize {
-        let mut full = self.structure.lock();
+        let mut full = self.marked.lock();
         loop {
-            let index = self.find_room(&mut full);
+            let index = self.find_not_full(&mut full);
             let second = second_after(&full, index);
             let taken = self.take_if(index, || {
-                self.room.set_hint(index, second);
-                !self.room.has_notices()
+                self.hint.set_hint(index, second);
+                !self.hint.is_marked()
             });
             if taken.is_some() {
                 return index;
@@ -200,20 +200,20 @@ impl Table {
         }
     }
 
-    /// Takes the notices, passes over what is full, and returns the first leaf that is not.
-    fn find_room(&self, full: &mut Full) -> usize {
-        let mut index = self.take_notices(full);
-        while self.pass_over(full, index) {
+    /// Drains the lists, marks full leaves, and returns the first leaf that is not full.
+    fn find_not_full(&self, full: &mut Marked) -> usize {
+        let mut index = self.drain(full);
+        while self.mark_if_full(full, index) {
             index += 1;
         }
         index
     }
 
-    /// Marks a leaf as passed if it is full. Returns true if it is.
-    fn pass_over(&self, full: &mut Full, index: usize) -> bool {
+    /// Marks a leaf if it is full. Returns true if it is.
+    fn mark_if_full(&self, full: &mut Marked, index: usize) -> bool {
         self.with(index, |open, state| {
             if open.is_full() && state.mark == Mark::Open {
-                state.mark = Mark::Passed;
+                state.mark = Mark::Full;
                 full[index] = true;
             }
             open.is_full()
@@ -225,8 +225,8 @@ impl Table {
     }
 }
 
-/// Finds the next leaf that is not passed.
-fn second_after(full: &Full, first: usize) -> Option<usize> {
+/// Finds the next leaf that is not marked as full.
+fn second_after(full: &Marked, first: usize) -> Option<usize> {
     (first + 1..LEAVES).find(|&index| !full[index])
 }
 
@@ -239,9 +239,9 @@ fn thread<A: 'static>(
     spawn(move || act(&table))
 }
 
-/// With one thread, the number that is taken is the lowest at every step.
+/// With one thread, the slot that is taken is the lowest at every step.
 #[test]
-fn the_lowest_number_is_taken() {
+fn the_lowest_slot_is_taken() {
     explore(Any, || {
         let table = Table::new(1);
         assert_eq!(table.take_hinted(), Some(1));
@@ -250,7 +250,7 @@ fn the_lowest_number_is_taken() {
         assert_eq!(table.search(), 0);
         table.free(1);
         table.free(0);
-        table.tidy();
+        table.drain_and_hint();
         assert_eq!(table.take_hinted(), Some(0));
         assert_eq!(table.take_hinted(), Some(1));
         assert_eq!(table.take_hinted(), None);
@@ -258,13 +258,13 @@ fn the_lowest_number_is_taken() {
     });
 }
 
-/// A higher number that is taken after a search has taken the notice of the lower one, and before
+/// A higher slot that is taken after a search has taken the list with the lower one, and before
 /// it moves the hint.
 #[test]
 fn a_look_meets_a_search() {
     explore(Any, || {
         let table = Table::new(1);
-        let searcher = thread(&table, Table::tidy);
+        let searcher = thread(&table, Table::drain_and_hint);
         table.free(0);
         let looked = table.take_hinted();
         assert!(matches!(looked, None | Some(0)), "{looked:?}");
@@ -273,7 +273,7 @@ fn a_look_meets_a_search() {
     });
 }
 
-/// The same with one thread that takes numbers by all paths: no order of the three calls explains
+/// The same with one thread that takes slots by all paths: no order of the three calls explains
 /// it.
 #[test]
 fn a_take_meets_another() {
@@ -289,12 +289,12 @@ fn a_take_meets_another() {
 
 /// A close and an open, with a search between them.
 #[test]
-fn a_look_meets_a_freed_number_and_a_search() {
+fn a_look_meets_a_freed_slot_and_a_search() {
     explore(AtMost(3), || {
         let table = Table::new(1);
         let freer = thread(&table, |table| table.free(0));
-        let searcher = thread(&table, Table::tidy);
-        // It is not known whether the number was free by then; it is never taken twice.
+        let searcher = thread(&table, Table::drain_and_hint);
+        // It is not known whether the slot was free by then; it is never taken twice.
         let first = table.take();
         join(freer);
         let second = table.take();
@@ -305,13 +305,13 @@ fn a_look_meets_a_freed_number_and_a_search() {
     });
 }
 
-/// Notices on one list, of which one is lost.
+/// Reports on one list, of which one is lost.
 #[test]
-fn two_leave_notices_and_a_search_takes_them() {
+fn two_report_leaves_and_a_search_drains_the_lists() {
     explore(AtMost(3), || {
         let table = Table::new(2);
         let freers = [0, 1].map(|index| thread(&table, move |table| table.free(index)));
-        table.tidy();
+        table.drain_and_hint();
         freers.into_iter().for_each(join);
         assert_eq!([(); 3].map(|()| table.take()), [0, 1, 2]);
     });
@@ -336,7 +336,7 @@ fn the_lowest_of_two_leaves_is_taken() {
     });
 }
 
-/// A number of the second leaf that is taken although one of the first was freed before it.
+/// A slot of the second leaf that is taken although one of the first was freed before it.
 #[test]
 fn a_look_meets_closes_in_both_leaves() {
     explore(Any, || {
@@ -350,7 +350,7 @@ fn a_look_meets_closes_in_both_leaves() {
     });
 }
 
-/// A number of the second leaf that is taken when the first is full again: but only since a lower
+/// A slot of the second leaf that is taken when the first is full again: but only since a lower
 /// one is free.
 #[test]
 fn a_look_meets_a_first_leaf_that_is_full_again() {
@@ -377,7 +377,7 @@ fn a_look_meets_a_close_between_the_two_leaves() {
     });
 }
 
-/// The first leaf of a hint with the second of a later one, above a number that is free.
+/// The first leaf of a hint with the second of a later one, above a slot that is free.
 #[test]
 fn a_look_meets_a_search_that_moves_both_leaves() {
     explore(Any, || {
@@ -395,7 +395,7 @@ fn a_look_meets_a_search_that_moves_both_leaves() {
 fn a_look_meets_a_search_that_moves_the_second_leaf() {
     explore(Any, || {
         let table = Table::with_two(0, 2, |index| index == 2);
-        let searcher = thread(&table, Table::tidy);
+        let searcher = thread(&table, Table::drain_and_hint);
         table.free(1);
         let looked = table.take_hinted();
         assert!(matches!(looked, None | Some(1)), "{looked:?}");
@@ -411,7 +411,7 @@ fn a_look_meets_the_return_of_a_first_leaf() {
         let table = Table::with_two(0, 2, |_| false);
         let looker = thread(&table, Table::take_hinted);
         table.free(1);
-        table.tidy();
+        table.drain_and_hint();
         table.free(2);
         let looked = join(looker);
         assert!(matches!(looked, None | Some(1)), "{looked:?}");

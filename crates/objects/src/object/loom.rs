@@ -73,7 +73,7 @@ fn the_last_of_three_holders_releases() {
 
 /// A revocation is known to be over, and is not seen.
 #[test]
-fn who_comes_second_to_revoke_sees_that_it_was_revoked() {
+fn the_second_to_revoke_sees_that_it_was_revoked() {
     explore(Any, || {
         let fates = Fates::default();
         let object = fates.object();
@@ -94,7 +94,7 @@ fn who_comes_second_to_revoke_sees_that_it_was_revoked() {
 
 /// A revocation is seen, and then not seen again.
 #[test]
-fn who_sees_a_revocation_sees_it_again() {
+fn a_reader_that_sees_a_revocation_sees_it_again() {
     explore(AtMost(2), || {
         let fates = Fates::default();
         let (object, ended) = (fates.object(), fates.object());

@@ -36,7 +36,7 @@ fn a_snapshot_has_what_it_finds() {
 
 /// A member is revoked and its last reference put at once: it ends once, and leaves once.
 #[test]
-fn who_is_revoked_beside_the_last_put_ends_once() {
+fn an_object_revoked_beside_its_last_put_ends_once() {
     explore(AtMost(3), || {
         let list = Arc::new(list());
         let ends = Ends::default();

@@ -106,7 +106,7 @@ fn writers_are_kept_out_only_while_there_are_none() {
 }
 
 #[test]
-fn who_writes_without_being_a_member_is_counted_meanwhile() {
+fn a_writer_without_membership_is_counted_meanwhile() {
     let list = list::<u8>();
     let writing = list.begin_write().expect("writers are let in");
     assert_eq!((list.len(), list.writers()), (0, 1));
@@ -249,7 +249,7 @@ fn iterations_do_not_see_each_others_marks() {
 }
 
 #[test]
-fn who_leaves_on_the_processor_of_the_join_is_counted_so() {
+fn a_leave_on_the_cpu_of_the_join_is_counted_as_such() {
     let list = list();
     for value in 0..1000 {
         drop(add(&list, value, Access::Read));

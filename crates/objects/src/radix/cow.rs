@@ -25,7 +25,7 @@ impl<T: ?Sized + Send + Sync, S: LeafState, D> WriteGuard<'_, T, S, D> {
         if index >= INDEXES {
             return Err(OutOfMemory);
         }
-        // The tree always owns it, even without a owner ID.
+        // The tree always owns it, even without an owner ID.
         if index == 0 {
             return Ok(());
         }
@@ -37,7 +37,7 @@ impl<T: ?Sized + Send + Sync, S: LeafState, D> WriteGuard<'_, T, S, D> {
             return Ok(());
         }
         self.cover(index)?;
-        let parent = self.own_path(index)?;
+        let parent = self.make_path_writable(index)?;
         // Acquire: pairs with the release in `set_child`.
         let there = parent.child(index, 1).load(Acquire);
         let publish = |leaf: NonNull<Leaf<T, S>>| {
@@ -50,17 +50,17 @@ impl<T: ?Sized + Send + Sync, S: LeafState, D> WriteGuard<'_, T, S, D> {
             return Ok(());
         }
         self.freed.0.set(true);
-        self.own_leaf(index, there, publish)
+        self.copy_leaf(index, there, publish)
     }
 
     /// Replaces a shared leaf by a copy.
-    fn own_leaf(
+    fn copy_leaf(
         &self,
         index: usize,
         there: *mut Erased,
         publish: impl FnOnce(NonNull<Leaf<T, S>>),
     ) -> Result<(), OutOfMemory> {
-        // SAFETY: a child at the level of the leaves, loaded with acquire; the structure is
+        // SAFETY: a child at the level of the leaves, loaded with acquire; the tree is
         // locked, so it stays.
         let old = unsafe { leaf::<T, S>(there) };
         let head = NodeHead::of::<Leaf<T, S>>(self.tree.owner(), LockTag::of(index));
@@ -76,7 +76,7 @@ impl<T: ?Sized + Send + Sync, S: LeafState, D> WriteGuard<'_, T, S, D> {
         self.forget(there);
         if old.head.is_sole() {
             // SAFETY: the original is frozen, the copy unpublished. No other tree has the original
-            // or can get it, and it is unlinked and freed: its references are given up once.
+            // or can get it, and it is unlinked and freed: its references are put once.
             unsafe { old.move_objects(copy) };
             publish(new);
             // SAFETY: unlinked above, and its contents have moved to the copy.
@@ -95,23 +95,23 @@ impl<T: ?Sized + Send + Sync, S: LeafState, D> WriteGuard<'_, T, S, D> {
 
     /// Sets the leaves that writers find without a walk, until the next call. Index 0, which needs
     /// no walk, sets none.
-    pub fn cache_leaf(&mut self, indexes: [usize; CACHED_LEAVES]) {
-        for (recent, index) in self.tree.shared.leaf_cache.iter().zip(indexes) {
+    pub fn cache_leaves(&mut self, indexes: [usize; CACHED_LEAVES]) {
+        for (cached, index) in self.tree.shared.leaf_cache.iter().zip(indexes) {
             let leaf = self.leaf(index).filter(|_| index != 0);
             let leaf = leaf.map_or(ptr::null_mut(), |leaf| {
                 ptr::from_ref(leaf).cast_mut().cast::<Erased>()
             });
-            recent.set(leaf, index);
+            cached.set(leaf, index);
         }
     }
 
     /// Clears the shortcut to a leaf that is about to be unlinked.
     fn forget(&self, leaf: *mut Erased) {
-        for recent in &self.tree.shared.leaf_cache {
+        for cached in &self.tree.shared.leaf_cache {
             // Relaxed: only the holder of the lock writes it.
-            if recent.leaf.load(Relaxed) == leaf {
+            if cached.leaf.load(Relaxed) == leaf {
                 // The grace period that follows the unlinking covers readers of this too.
-                recent.clear();
+                cached.clear();
             }
         }
     }
@@ -132,7 +132,7 @@ impl<T: ?Sized + Send + Sync, S: LeafState, D> WriteGuard<'_, T, S, D> {
                     height += 1;
                 }
                 if height == 1 {
-                    // Index 0 is not in the nodes: there is no room there.
+                    // Index 0 is not in the nodes: no slot of it is there.
                     new.mark(0);
                 }
             } else {
@@ -153,12 +153,12 @@ impl<T: ?Sized + Send + Sync, S: LeafState, D> WriteGuard<'_, T, S, D> {
     /// Ensures that the interior nodes above the leaf of `index` exist and that the tree owns them.
     /// Returns the last one. The root covers the index. Unlinks interior nodes; the caller has none
     /// of them borrowed.
-    fn own_path(&self, index: usize) -> Result<&Interior, OutOfMemory> {
+    fn make_path_writable(&self, index: usize) -> Result<&Interior, OutOfMemory> {
         let root = self.tree.root();
         let publish = |node| self.tree.set_root(Root { node, ..root });
-        let mut node = self.own_interior(root.node, root.height, publish)?;
+        let mut node = self.make_interior_writable(root.node, root.height, publish)?;
         for level in (2..=root.height).rev() {
-            // SAFETY: an interior node of this tree, which owns it; the structure is locked.
+            // SAFETY: an interior node of this tree, which owns it; the tree is locked.
             let parent = unsafe { interior(node) };
             // Acquire: pairs with the release in `set_child`.
             let there = parent.child(index, level).load(Acquire);
@@ -166,10 +166,10 @@ impl<T: ?Sized + Send + Sync, S: LeafState, D> WriteGuard<'_, T, S, D> {
             node = if there.is_null() {
                 self.add_interior(index, level - 1, publish)?
             } else {
-                self.own_interior(there, level - 1, publish)?
+                self.make_interior_writable(there, level - 1, publish)?
             };
         }
-        // SAFETY: an interior node of this tree; the structure is locked for as long as it is
+        // SAFETY: an interior node of this tree; the tree is locked for as long as it is
         // borrowed.
         Ok(unsafe { interior(node) })
     }
@@ -182,7 +182,7 @@ impl<T: ?Sized + Send + Sync, S: LeafState, D> WriteGuard<'_, T, S, D> {
     ) -> Result<*mut Erased, OutOfMemory> {
         let new = MemoryBox::try_new(Interior::new(self.tree.owner()))?;
         if level == 1 && index < FANOUT {
-            // Index 0 is not in the nodes: there is no room there.
+            // Index 0 is not in the nodes: no slot of it is there.
             new.mark(0);
         }
         let node = new.into_raw().as_ptr().cast();
@@ -191,15 +191,15 @@ impl<T: ?Sized + Send + Sync, S: LeafState, D> WriteGuard<'_, T, S, D> {
     }
 
     /// Returns the node if the tree owns it, or else replaces it by a copy.
-    fn own_interior(
+    fn make_interior_writable(
         &self,
         node: *mut Erased,
         level: u32,
         publish: impl FnOnce(*mut Erased),
     ) -> Result<*mut Erased, OutOfMemory> {
         let owner = self.tree.owner();
-        debug_assert_ne!(owner, NONE, "a writer of nodes has drawn a owner");
-        // SAFETY: an interior node of this tree; the structure is locked.
+        debug_assert_ne!(owner, NONE, "a writer of nodes has drawn an owner ID");
+        // SAFETY: an interior node of this tree; the tree is locked.
         let old = unsafe { interior(node) };
         if old.head.owner() == owner {
             return Ok(node);
@@ -241,13 +241,13 @@ impl<T: ?Sized + Send + Sync, S: LeafState, D> WriteGuard<'_, T, S, D> {
             return Ok(None);
         }
         let owner = self.tree.draw_owner_id();
-        let parent = self.own_path(index)?;
+        let parent = self.make_path_writable(index)?;
         // Acquire: pairs with the release in `set_child`.
         let place = NonNull::new(parent.child(index, 1).load(Acquire).cast::<Leaf<T, S>>());
         let Some(place) = place else {
             return Ok(None);
         };
-        // SAFETY: a leaf of this tree; the structure is locked.
+        // SAFETY: a leaf of this tree; the tree is locked.
         let leaf = unsafe { place.as_ref() };
         if leaf.head.owner() == owner {
             // SAFETY: the tree owns it.
@@ -255,7 +255,7 @@ impl<T: ?Sized + Send + Sync, S: LeafState, D> WriteGuard<'_, T, S, D> {
             if !permit(&guard) {
                 return Ok(None);
             }
-            // SAFETY: the structure is locked, and so is the leaf.
+            // SAFETY: the tree is locked, and so is the leaf.
             unsafe { leaf.head.set_owner(DETACHED) };
         }
         self.freed.0.set(true);
@@ -273,7 +273,7 @@ impl<T: ?Sized + Send + Sync, S: LeafState, D> WriteGuard<'_, T, S, D> {
             // The node at level `lowest` on the path to the index, and its parent.
             let (mut node, mut parent) = (root.node, None);
             for level in (lowest + 1..=root.height).rev() {
-                // SAFETY: an interior node of this tree; the structure is locked.
+                // SAFETY: an interior node of this tree; the tree is locked.
                 let above = unsafe { interior(node) };
                 parent = Some((above, level));
                 // Acquire: pairs with the release in `set_child`.

@@ -11,7 +11,7 @@
 //!
 //! # What keeps an object alive
 //!
-//! A slot holds a reference. The slot drops it when the number is closed. It also drops it when the
+//! A slot holds a reference. The slot drops it when the slot is closed. It also drops it when the
 //! leaf itself is released; then the pointer stays in place, for a reader that came before. A
 //! reader reaches the leaf from the tree inside its section. So an object that it finds in a slot
 //! had a reference at some time inside the section, and that reference was put after the section
@@ -20,9 +20,9 @@
 //!
 //! # The order of a close
 //!
-//! A close first reports that the number is free, by its bit and, if needed, by a
+//! A close first reports that the slot is free, by its bit and, if needed, by a
 //! [notice](crate::free_hint). Then it empties the slot. So a thread that finds the slot empty, without
-//! the lock, sees all these reports. If it then takes the lock to use the number, it waits for the
+//! the lock, sees all these reports. If it then takes the lock to use the slot, it waits for the
 //! closer there.
 //!
 //! # The steps of a slot
@@ -81,11 +81,11 @@ pub trait LeafState: Default + Send + Sync + 'static {
     fn try_copy_first(&self) -> Result<Self, OutOfMemory>;
 }
 
-/// A leaf: [`BITS`] numbers.
+/// A leaf: [`BITS`] slots.
 #[repr(C, align(64))]
 pub struct Leaf<T: ?Sized, S> {
     pub(super) head: NodeHead,
-    /// The numbers that are taken: open, or reserved where the slot is empty.
+    /// The slots that are taken: open, or reserved where the slot is empty.
     pub open: Word,
     /// The close-on-exec bits.
     pub cloexec: Word,
@@ -94,7 +94,7 @@ pub struct Leaf<T: ?Sized, S> {
     slots: ManuallyDrop<Slots<T>>,
 }
 
-/// The slots have cache lines of their own. Opens and closes of other numbers write the words, and
+/// The slots have cache lines of their own. Opens and closes of other slots write the words, and
 /// so do not disturb a lookup.
 #[repr(align(64))]
 struct Slots<T: ?Sized>([Slot<T>; BITS]);
@@ -147,7 +147,7 @@ impl<T: ?Sized, S: LeafState> Leaf<T, S> {
         })
     }
 
-    /// Copies the numbers that have an object to the empty first leaf of another tree.
+    /// Copies the slots that have an object to the empty first leaf of another tree.
     ///
     /// # Safety
     /// No thread writes the leaf: the caller holds its lock.
@@ -253,32 +253,32 @@ impl<T: ?Sized, S> Leaf<T, S> {
         }
     }
 
-    /// Returns true if a number has an object. A hint, unless the leaf is locked.
+    /// Returns true if a slot has an object. A hint, unless the leaf is locked.
     #[inline]
     pub fn has(&self, bit: usize) -> bool {
         !self.slots.0[bit].is_empty()
     }
 
-    /// Returns true if a number has no object. Then everything that its remover did before is
+    /// Returns true if a slot has no object. Then everything that its remover did before is
     /// visible.
     #[inline]
     pub fn is_vacant(&self, bit: usize) -> bool {
         self.slots.0[bit].is_empty_acquire()
     }
 
-    /// Returns the numbers that have an object. A hint, unless the leaf is locked.
+    /// Returns the slots that have an object. A hint, unless the leaf is locked.
     pub fn installed(&self) -> u64 {
         self.installed_of(u64::MAX)
     }
 
-    /// Returns those of `numbers` that have an object. A hint, unless the leaf is locked.
-    pub fn installed_of(&self, numbers: u64) -> u64 {
-        bits_of(self.open.bits() & numbers)
+    /// Returns those of `slots` that have an object. A hint, unless the leaf is locked.
+    pub fn installed_of(&self, slots: u64) -> u64 {
+        bits_of(self.open.bits() & slots)
             .filter(|&bit| self.has(bit))
             .fold(0, |installed, bit| installed | 1 << bit)
     }
 
-    /// Takes a reference to the object of a number.
+    /// Takes a reference to the object of a slot.
     ///
     /// # Safety
     /// No thread writes the leaf, and it has not dropped its references.
@@ -287,7 +287,7 @@ impl<T: ?Sized, S> Leaf<T, S> {
         unsafe { self.slots.0[bit].share() }
     }
 
-    /// Borrows the object of a number without taking a reference. Neither blocks nor allocates.
+    /// Borrows the object of a slot without taking a reference. Neither blocks nor allocates.
     ///
     /// # Safety
     /// The leaf was reached from a tree inside the section. One that was reached before may have
@@ -312,7 +312,7 @@ impl<'s, T: ?Sized, S> LeafRef<'s, T, S> {
         Self { leaf, section }
     }
 
-    /// Borrows the object of a number without taking a reference. Neither blocks nor allocates.
+    /// Borrows the object of a slot without taking a reference. Neither blocks nor allocates.
     #[inline(always)]
     pub fn borrow(&self, bit: usize) -> Option<Borrowed<'s, T>> {
         // SAFETY: as `new` was promised.
@@ -330,12 +330,12 @@ impl<T: ?Sized, S> Deref for LeafRef<'_, T, S> {
 }
 
 impl<T: ?Sized, S> LeafGuard<'_, T, S> {
-    /// Replaces the object of a number, or removes it, and returns the old one. The caller drops
+    /// Replaces the object of a slot, or removes it, and returns the old one. The caller drops
     /// that after it releases its locks. If the leaf is dropped or copied while the bit of an
     /// object in `open` is clear, the object leaks.
     ///
     /// # Panics
-    /// If the number is not below [`BITS`].
+    /// If the slot is not below [`BITS`].
     #[inline(always)]
     #[must_use = "dropping the old reference may run its release hook"]
     pub fn exchange(&mut self, bit: usize, object: Option<Ref<T>>) -> Option<Ref<T>> {
@@ -343,17 +343,17 @@ impl<T: ?Sized, S> LeafGuard<'_, T, S> {
         unsafe { self.leaf.slots.0[bit].exchange(object) }
     }
 
-    /// Stores an object for a number that has none. An object that it did have leaks.
+    /// Stores an object for a slot that has none. An object that it did have leaks.
     ///
     /// # Panics
-    /// If the number is not below [`BITS`].
+    /// If the slot is not below [`BITS`].
     #[inline(always)]
     pub fn put(&mut self, bit: usize, object: Ref<T>) {
         // SAFETY: the lock keeps other writers away.
         unsafe { self.leaf.slots.0[bit].put(object) };
     }
 
-    /// Takes a reference to the object of a number.
+    /// Takes a reference to the object of a slot.
     #[inline]
     #[must_use]
     pub fn get(&self, bit: usize) -> Option<Ref<T>> {
@@ -509,7 +509,7 @@ impl<T: ?Sized> Slot<T> {
     }
 }
 
-/// Iterates over the numbers of the bits that are set, lowest first.
+/// Iterates over the indexes of the bits that are set, lowest first.
 pub fn bits_of(mut bits: u64) -> impl Iterator<Item = usize> {
     core::iter::from_fn(move || {
         let lowest = (bits != 0).then(|| bits.trailing_zeros() as usize)?;

@@ -72,33 +72,38 @@ fn make_writable(tree: &Sample, index: usize) {
 }
 
 fn open(tree: &Sample, number: usize, object: Ref<Object>) {
-    let mut structure = tree.lock();
-    structure
+    let mut writer = tree.lock();
+    writer
         .make_writable(number / BITS)
         .expect("there is memory");
-    let mut leaf = structure.lock_leaf(number / BITS).expect("owned above");
+    let mut leaf = writer.lock_leaf(number / BITS).expect("owned above");
     leaf.open.set(number % BITS);
     let before = leaf.exchange(number % BITS, Some(object));
-    assert!(before.is_none(), "the number is free");
+    assert!(before.is_none(), "the slot is free");
 }
 
-fn close(tree: &Sample, number: usize) {
+/// Takes the object out of a slot that has one.
+fn take_out(tree: &Sample, number: usize) -> Ref<Object> {
     let object = {
-        let mut structure = tree.lock();
-        structure
+        let mut writer = tree.lock();
+        writer
             .make_writable(number / BITS)
             .expect("there is memory");
-        let mut leaf = structure.lock_leaf(number / BITS).expect("owned above");
+        let mut leaf = writer.lock_leaf(number / BITS).expect("owned above");
         leaf.open.clear(number % BITS);
         leaf.exchange(number % BITS, None)
     };
-    object.expect("the number is open").look();
+    object.expect("the slot is taken")
+}
+
+fn close(tree: &Sample, number: usize) {
+    take_out(tree, number).look();
 }
 
 /// Gets an object that must be there, leaves the section, and reads it.
 fn find(tree: &Sample, number: usize) {
     let object = tree.get(number, &read_lock());
-    object.expect("the number is open").look();
+    object.expect("the slot is taken").look();
 }
 
 /// The same if it is there.
@@ -204,10 +209,8 @@ fn a_get_meets_a_replacement() {
         let tree = tree(&fates, &[0]);
         let getter = thread(&tree, |tree| find(tree, 0));
         let replaced = {
-            let structure = tree.lock();
-            let mut leaf = structure
-                .lock_leaf(0)
-                .expect("the first leaf is always owned");
+            let writer = tree.lock();
+            let mut leaf = writer.lock_leaf(0).expect("the first leaf is always owned");
             leaf.exchange(0, Some(fates.object()))
         };
         drop(replaced);
@@ -242,16 +245,8 @@ fn a_reader_that_knows_of_a_revocation_finds_the_object_revoked() {
         Ref::revoke(&object);
         over.store(true, Release);
         drop(object);
-        let removed = {
-            let structure = tree.lock();
-            let mut leaf = structure
-                .lock_leaf(0)
-                .expect("the first leaf is always owned");
-            leaf.open.clear(0);
-            leaf.exchange(0, None)
-        };
-        // It ended when it was revoked.
-        drop(removed);
+        // Its hook has run, so it is not looked at.
+        drop(take_out(&tree, 0));
         join(reader);
         fates.check(2);
     });
@@ -397,7 +392,7 @@ fn two_trees_copy_the_same_leaf() {
 
 /// The same with an interior node above, and with a close in each.
 #[test]
-fn two_trees_close_the_same_number() {
+fn two_trees_close_the_same_slot() {
     explore(AtMost(3), || {
         let fates = Fates::default();
         let tree = tree(&fates, &[8]);
@@ -472,21 +467,21 @@ fn note(mut leaf: LeafGuard<'_, Object, Writes>) {
 /// Writes in a leaf by the fast path, or else by the slow path.
 fn write(tree: &Sample, index: usize) {
     {
-        let entry = tree.enter();
-        if let Some(leaf) = entry.as_ref().and_then(|entry| entry.lock_leaf(index)) {
+        let reader = tree.read();
+        if let Some(leaf) = reader.as_ref().and_then(|reader| reader.lock_leaf(index)) {
             return note(leaf);
         }
     }
-    let mut structure = tree.lock();
-    structure.make_writable(index).expect("there is memory");
-    note(structure.lock_leaf(index).expect("owned above"));
+    let mut writer = tree.lock();
+    writer.make_writable(index).expect("there is memory");
+    note(writer.lock_leaf(index).expect("owned above"));
 }
 
 /// Tells how often a leaf was written.
 fn writes(tree: &Sample, index: usize) -> usize {
-    let mut structure = tree.lock();
-    structure.make_writable(index).expect("there is memory");
-    let leaf = structure.lock_leaf(index).expect("owned above");
+    let mut writer = tree.lock();
+    writer.make_writable(index).expect("there is memory");
+    let leaf = writer.lock_leaf(index).expect("owned above");
     let count = leaf.state().count();
     assert_eq!(
         leaf.open.bits().count_ones() as usize,
@@ -527,8 +522,8 @@ fn a_write_meets_a_share_of_the_first(prepare: fn(&Sample)) {
         let other = share(&tree);
         // Reservations are not shared, but the number of writes is.
         let count = |tree: &Sample| {
-            let structure = tree.lock();
-            let leaf = structure.lock_leaf(0).expect("it is there");
+            let writer = tree.lock();
+            let leaf = writer.lock_leaf(0).expect("it is there");
             leaf.state().count()
         };
         let before = count(&other);
@@ -588,8 +583,8 @@ fn a_write_meets_a_removal() {
 /// Writes in a leaf that is found before it is locked, or else as [`write`].
 fn write_found(tree: &Sample, index: usize) {
     {
-        let entry = tree.enter();
-        let found = entry.as_ref().and_then(|entry| entry.find(index));
+        let reader = tree.read();
+        let found = reader.as_ref().and_then(|reader| reader.find(index));
         if let Some(leaf) = found.and_then(UnlockedLeaf::try_lock) {
             return note(leaf);
         }
@@ -644,12 +639,12 @@ fn a_borrow_meets_the_removal_of_a_shared_leaf() {
 
 /// Makes writers find a leaf without a walk, and one more.
 fn name(tree: &Sample, indexes: [usize; CACHED_LEAVES]) {
-    tree.lock().cache_leaf(indexes);
+    tree.lock().cache_leaves(indexes);
 }
 
-/// A named leaf that a writer finds before it is complete.
+/// A cached leaf that a writer finds before it is complete.
 #[test]
-fn a_named_leaf_is_complete() {
+fn a_cached_leaf_is_complete() {
     explore(Any, || {
         let tree = Arc::new(Sample::new(()));
         let writer = thread(&tree, |tree| write(tree, 1));
@@ -662,8 +657,8 @@ fn a_named_leaf_is_complete() {
     });
 }
 
-/// A named leaf that a writer finds after it was unlinked and freed.
-fn a_write_meets_the_end_of_a_named_leaf(prepare: fn(&Sample), unlink: fn(&Sample)) {
+/// A cached leaf that a writer finds after it was unlinked and freed.
+fn a_write_meets_the_end_of_a_cached_leaf(prepare: fn(&Sample), unlink: fn(&Sample)) {
     explore(AtMost(2), move || {
         let tree = Arc::new(Sample::new(()));
         make_writable(&tree, 1);
@@ -679,13 +674,13 @@ fn a_write_meets_the_end_of_a_named_leaf(prepare: fn(&Sample), unlink: fn(&Sampl
 }
 
 #[test]
-fn a_write_meets_the_removal_of_a_named_leaf() {
-    a_write_meets_the_end_of_a_named_leaf(|_| (), |tree| remove(tree, 1));
+fn a_write_meets_the_removal_of_a_cached_leaf() {
+    a_write_meets_the_end_of_a_cached_leaf(|_| (), |tree| remove(tree, 1));
 }
 
 #[test]
-fn a_write_meets_the_copy_of_a_named_leaf() {
-    a_write_meets_the_end_of_a_named_leaf(|tree| drop(share(tree)), |tree| make_writable(tree, 1));
+fn a_write_meets_the_copy_of_a_cached_leaf() {
+    a_write_meets_the_end_of_a_cached_leaf(|tree| drop(share(tree)), |tree| make_writable(tree, 1));
 }
 
 /// A leaf that is found full although a number of it was freed before one of the leaf above, whose
@@ -698,8 +693,8 @@ fn a_full_leaf_meets_a_close(prepare: fn(&Sample), free: fn(&Sample)) {
         fill(&tree, 2);
         name(&tree, [1, 2]);
         let looker = thread(&tree, |tree| {
-            let entry = tree.enter().expect("the gate is open");
-            let (Some(first), Some(second)) = (entry.cached(0, 1), entry.cached(1, 2)) else {
+            let reader = tree.read().expect("readers are admitted");
+            let (Some(first), Some(second)) = (reader.cached(0, 1), reader.cached(1, 2)) else {
                 return;
             };
             let second = second.lock().expect("it stays, and is the tree's own");
@@ -707,8 +702,8 @@ fn a_full_leaf_meets_a_close(prepare: fn(&Sample), free: fn(&Sample)) {
         });
         free(&tree);
         {
-            let structure = tree.lock();
-            let leaf = structure.lock_leaf(2).expect("it stays");
+            let writer = tree.lock();
+            let leaf = writer.lock_leaf(2).expect("it stays");
             leaf.open.clear(0);
         }
         join(looker);
@@ -720,8 +715,8 @@ fn a_full_leaf_meets_a_close(prepare: fn(&Sample), free: fn(&Sample)) {
 /// Takes every number of a leaf.
 fn fill(tree: &Sample, index: usize) {
     make_writable(tree, index);
-    let structure = tree.lock();
-    let leaf = structure.lock_leaf(index).expect("owned above");
+    let writer = tree.lock();
+    let leaf = writer.lock_leaf(index).expect("owned above");
     leaf.open.replace(u64::MAX);
 }
 
@@ -736,8 +731,8 @@ fn a_full_leaf_meets_its_copy() {
         |tree| drop(share(tree)),
         |tree| {
             make_writable(tree, 1);
-            let structure = tree.lock();
-            let leaf = structure.lock_leaf(1).expect("owned above");
+            let writer = tree.lock();
+            let leaf = writer.lock_leaf(1).expect("owned above");
             leaf.open.clear(0);
         },
     );
@@ -766,8 +761,8 @@ impl Told {
 /// Stores or removes the object of a number by the fast path, and does something before.
 fn change(tree: &Sample, number: usize, object: Option<Ref<Object>>, first: impl FnOnce()) {
     let before = {
-        let entry = tree.enter().expect("the gate is open");
-        let leaf = entry.lock_leaf(number / BITS);
+        let reader = tree.read().expect("readers are admitted");
+        let leaf = reader.lock_leaf(number / BITS);
         let mut leaf = leaf.expect("it is there, and the tree's own");
         match object {
             Some(_) => leaf.open.set(number % BITS),
@@ -780,9 +775,9 @@ fn change(tree: &Sample, number: usize, object: Option<Ref<Object>>, first: impl
 }
 
 /// A thread that finds a number vacant without seeing an earlier write of its closer: a notice that
-/// the number is free.
+/// the slot is free.
 #[test]
-fn who_finds_a_number_vacant_sees_what_its_closer_left() {
+fn a_reader_of_a_vacant_slot_sees_what_its_closer_left() {
     explore(AtMost(3), || {
         let fates = Fates::default();
         let tree = tree(&fates, &[0]);
@@ -803,7 +798,7 @@ fn who_finds_a_number_vacant_sees_what_its_closer_left() {
 
 /// The same for a leaf that is removed as a whole, after the notice.
 #[test]
-fn who_finds_a_leaf_gone_sees_what_came_before() {
+fn a_reader_that_finds_a_leaf_gone_sees_what_came_before() {
     explore(AtMost(3), || {
         let fates = Fates::default();
         let tree = tree(&fates, &[4]);
@@ -828,7 +823,7 @@ fn who_finds_a_leaf_gone_sees_what_came_before() {
 /// Two that open a number each and find the other's not open: each would have come before the
 /// other.
 #[test]
-fn two_do_not_both_find_the_others_number_vacant() {
+fn two_do_not_both_find_the_others_slot_vacant() {
     explore(AtMost(3), || {
         let fates = Fates::default();
         // A leaf that both find.

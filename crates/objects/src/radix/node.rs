@@ -17,7 +17,7 @@ use fdtable_sync::unwind;
 /// How many children an interior node has: a page of pointers. Models use few, so that trees grow.
 pub const FANOUT: usize = if cfg!(loom) { 2 } else { 512 };
 
-/// How many indexes there are: 2^25, which is 2^31 numbers in leaves of 64.
+/// How many indexes there are: 2^25, which is 2^31 slots in leaves of 64.
 pub const INDEXES: usize = 1 << 25;
 
 pub(super) const FANOUT_BITS: u32 = FANOUT.trailing_zeros();
@@ -29,7 +29,7 @@ const WORDS: usize = FANOUT.div_ceil(BITS);
 #[repr(C, align(64))]
 pub(super) struct Interior {
     pub(super) head: NodeHead,
-    /// How many children there are. Guarded by the lock of the structure.
+    /// How many children there are. Guarded by the tree's lock.
     children_count: AtomicU32,
     /// A bit for each child below which there is nothing free.
     full: [Word; WORDS],
@@ -39,7 +39,7 @@ pub(super) struct Interior {
 /// Returns which child of a node at `level` leads to the leaf of `index`. Level 1 is just above
 /// the leaves.
 #[inline(always)]
-pub(super) fn child_number(index: usize, level: u32) -> usize {
+pub(super) fn child_index(index: usize, level: u32) -> usize {
     (index >> (FANOUT_BITS * (level - 1))) % FANOUT
 }
 
@@ -117,13 +117,13 @@ impl Interior {
 
     #[inline(always)]
     pub(super) fn child(&self, index: usize, level: u32) -> &AtomicPtr<Erased> {
-        &self.children[child_number(index, level)]
+        &self.children[child_index(index, level)]
     }
 
-    /// Publishes or removes a child. With the lock of the structure held.
+    /// Publishes or removes a child. With the tree's lock held.
     pub(super) fn set_child(&self, index: usize, level: u32, child: *mut Erased) {
         let before = self.child(index, level);
-        // Relaxed, all three: only the holder of the lock of the structure writes them.
+        // Relaxed, all three: only the holder of the tree's lock writes them.
         let count = self.children_count.load(Relaxed);
         let count =
             count + u32::from(!child.is_null()) - u32::from(!before.load(Relaxed).is_null());
@@ -238,7 +238,7 @@ pub(super) unsafe fn next_leaf<'l, T: ?Sized, S>(
     }
     // SAFETY: as the caller promises.
     let parent = unsafe { interior(node) };
-    let own = child_number(from, level);
+    let own = child_index(from, level);
     let span = 1 << (FANOUT_BITS * (level - 1));
     let base = from / (span * FANOUT) * (span * FANOUT);
     for child in own..FANOUT {
@@ -316,7 +316,7 @@ pub struct Retired<T: ?Sized, S> {
 unsafe impl<T: ?Sized + Send + Sync, S: Send + Sync> Send for Retired<T, S> {}
 
 impl<T: ?Sized, S> Retired<T, S> {
-    /// Takes a reference to the object that a number had, if any. Neither blocks nor allocates.
+    /// Takes a reference to the object that a slot had, if any. Neither blocks nor allocates.
     pub fn get(&self, bit: usize) -> Option<Ref<T>> {
         // SAFETY: the count that this holds keeps the leaf.
         let leaf = unsafe { self.leaf.as_ref() };

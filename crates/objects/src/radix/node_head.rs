@@ -43,7 +43,8 @@ pub(super) struct NodeHead {
     owner: AtomicU64,
     /// How many pointers lead to the node.
     count: AtomicU32,
-    /// The lock of a leaf, named by the leaf's index. It is here because there is room for it.
+    /// The lock of a leaf, with the leaf's index as its tag. It is here because there is space for
+    /// it.
     pub(super) lock: RawLock,
 }
 
@@ -61,7 +62,7 @@ impl NodeHead {
     #[inline(always)]
     pub(super) fn owner(&self) -> OwnerId {
         // Relaxed: a tree's own owner ID in a node means that the node was made or kept by the holder
-        // of that tree's structure, and the caller has synchronised with it. A leaf that was
+        // of that tree's lock, and the caller has synchronised with it. A leaf that was
         // removed had its owner ID changed with its lock held, which the caller holds.
         self.owner.load(Relaxed)
     }
@@ -69,9 +70,9 @@ impl NodeHead {
     /// Changes which tree may write the node, and free it at once when the tree is dropped.
     ///
     /// # Safety
-    /// The caller holds the lock of the structure of a tree that leads to the node, and the leaf's
-    /// lock or a shut gate keeps writers out. The owner ID is [`DETACHED`], or it is the tree's own, and
-    /// the tree owned the node until now: no other tree has led readers to it.
+    /// The caller holds the tree's lock of a tree that leads to the node, and the leaf's
+    /// lock or the exclusion of readers keeps writers out. The owner ID is [`DETACHED`], or it is the
+    /// tree's own, and the tree owned the node until now: no other tree has led readers to it.
     pub(super) unsafe fn set_owner(&self, owner: OwnerId) {
         // Relaxed: as above.
         self.owner.store(owner, Relaxed);
@@ -132,7 +133,7 @@ pub(super) unsafe fn head<'n>(node: *mut Erased) -> &'n NodeHead {
 pub(super) unsafe fn free_after_readers(node: *mut Erased) {
     // SAFETY: nodes are not null, and begin with their head, which begins with this.
     let rcu = unsafe { NonNull::new_unchecked(node.cast::<rcu::Head>()) };
-    // Later: the caller may hold the lock of the structure, and other callbacks run foreign code.
+    // Later: the caller may hold the tree's lock, and other callbacks run foreign code.
     // SAFETY: the memory stays until `free` is called, and any thread may call it.
     unsafe { rcu::call_later(rcu) };
 }

@@ -2,12 +2,12 @@
 
 use super::WriteGuard;
 use super::leaf::LeafState;
-use super::node::{FANOUT, FANOUT_BITS, child_number, interior};
+use super::node::{FANOUT, FANOUT_BITS, child_index, interior};
 use super::node_head::Erased;
 use fdtable_sync::platform::atomic::Ordering::Acquire;
 
 /// A summary of the caller's leaves: which children have nothing free below them. The holder of the
-/// lock of the structure marks and unmarks a leaf, which the tree owns then. Marks of a leaf that
+/// tree's lock marks and unmarks a leaf, which the tree owns then. Marks of a leaf that
 /// the tree does not own belong to other trees too: their searches then pass over free slots, or
 /// read a full leaf. These methods neither block nor allocate.
 impl<T: ?Sized + Send + Sync, S: LeafState, D> WriteGuard<'_, T, S, D> {
@@ -28,11 +28,11 @@ impl<T: ?Sized + Send + Sync, S: LeafState, D> WriteGuard<'_, T, S, D> {
             if index == 0 || !root.covers(index) || node.is_null() {
                 return;
             }
-            // SAFETY: loaded with acquire, at a level above the leaves, not null; the structure
-            // is locked.
+            // SAFETY: loaded with acquire, at a level above the leaves, not null; the tree is
+            // locked.
             let parent = unsafe { interior(node) };
             debug_assert!(parent.head.owner() == self.tree.owner(), "it is shared");
-            parent.unmark(child_number(index, level));
+            parent.unmark(child_index(index, level));
             // Acquire: pairs with the release in `set_child`.
             node = parent.child(index, level).load(Acquire);
         }
@@ -72,7 +72,7 @@ unsafe fn mark_below(node: *mut Erased, level: u32, index: usize) -> bool {
     let below = parent.child(index, level).load(Acquire);
     // SAFETY: loaded with acquire, one level further down.
     if unsafe { mark_below(below, level - 1, index) } {
-        parent.mark(child_number(index, level));
+        parent.mark(child_index(index, level));
     }
     parent.is_full()
 }
@@ -87,7 +87,7 @@ unsafe fn next_not_full_below(node: *mut Erased, level: u32, from: usize) -> Opt
     }
     // SAFETY: as the caller promises.
     let parent = unsafe { interior(node) };
-    let own = child_number(from, level);
+    let own = child_index(from, level);
     let span = 1 << (FANOUT_BITS * (level - 1));
     let base = from / (span * FANOUT) * (span * FANOUT);
     let mut first = own;

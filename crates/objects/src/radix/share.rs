@@ -9,8 +9,8 @@ use fdtable_sync::platform::atomic::Ordering::{Acquire, Relaxed};
 
 impl<T: ?Sized + Send + Sync, S: LeafState, D> WriteGuard<'_, T, S, D> {
     /// Gives another, empty tree the same leaves, objects and flags, atomically. The nodes are
-    /// shared, and copied when one of the trees writes them. Waits until no thread is inside the
-    /// gate. Takes a reference to each object of the first leaf, and allocates if `kept` names
+    /// shared, and copied when one of the trees writes them. Excludes readers, and
+    /// waits until they have left. Takes a reference to each object of the first leaf, and allocates if `kept` names
     /// leaves.
     ///
     /// `kept` are the indexes of leaves that stay the tree's own: the other tree gets copies of
@@ -29,23 +29,23 @@ impl<T: ?Sized + Send + Sync, S: LeafState, D> WriteGuard<'_, T, S, D> {
         if root.node.is_null() {
             return self.share_first(other);
         }
-        self.tree.shared.lock.shut();
+        self.tree.shared.lock.exclude_readers();
         let shared = self
             .share_first(other)
             .and_then(|()| self.share_nodes(root, other, kept));
-        self.tree.shared.lock.open();
+        self.tree.shared.lock.admit_readers();
         shared
     }
 
     fn share_first(&mut self, other: &mut Tree<T, S, D>) -> Result<(), OutOfMemory> {
         // SAFETY: the tree owns the first leaf. Its lock excludes the threads that only use this
-        // leaf, and so have no gate to wait at.
+        // leaf: readers are excluded only if there are nodes.
         let guard = unsafe { self.tree.first.lock(0) };
         // SAFETY: locked above, and the other tree is borrowed mutably.
         unsafe { guard.copy_to(&mut other.first) }
     }
 
-    /// With the gate shut.
+    /// With readers excluded.
     fn share_nodes(
         &mut self,
         root: Root,
@@ -59,12 +59,12 @@ impl<T: ?Sized + Send + Sync, S: LeafState, D> WriteGuard<'_, T, S, D> {
         }
         other.set_root(root);
         let before = self.tree.owner();
-        // Relaxed: the gate is shut, and a thread that enters when it is open acquires.
+        // Relaxed: readers are excluded, and a reader that is admitted again acquires.
         self.tree.shared.owner.store(new_owner_id(), Relaxed);
         let copied = {
-            let mut structure = other.lock();
+            let mut writer = other.lock();
             kept.clone()
-                .try_for_each(|index| structure.make_writable(index))
+                .try_for_each(|index| writer.make_writable(index))
         };
         match copied {
             Ok(()) => kept.for_each(|index| self.keep(index, before)),
@@ -87,7 +87,7 @@ impl<T: ?Sized + Send + Sync, S: LeafState, D> WriteGuard<'_, T, S, D> {
         }
         let mut node = root.node;
         for level in (1..=root.height).rev() {
-            // SAFETY: an interior node of this tree; the structure is locked.
+            // SAFETY: an interior node of this tree; the tree is locked.
             let parent = unsafe { interior(node) };
             // SAFETY: as `keep_node` asks.
             if !unsafe { self.keep_node(&parent.head, before) } {
@@ -99,7 +99,7 @@ impl<T: ?Sized + Send + Sync, S: LeafState, D> WriteGuard<'_, T, S, D> {
                 return;
             }
         }
-        // SAFETY: a leaf of this tree; the structure is locked.
+        // SAFETY: a leaf of this tree; the tree is locked.
         let leaf = unsafe { leaf::<T, S>(node) };
         // SAFETY: as `keep_node` asks.
         unsafe { self.keep_node(&leaf.head, before) };
@@ -108,8 +108,8 @@ impl<T: ?Sized + Send + Sync, S: LeafState, D> WriteGuard<'_, T, S, D> {
     /// Gives a node the tree's new owner ID, if the tree still owns it. Returns true if so.
     ///
     /// # Safety
-    /// The tree leads to the node, its gate is shut, and its owner ID was `before` until it was shared
-    /// with a tree that no other thread has seen yet.
+    /// The tree leads to the node, readers are excluded, and the owner ID was `before` until the tree
+    /// was shared with a tree that no other thread has seen yet.
     unsafe fn keep_node(&self, node: &NodeHead, before: OwnerId) -> bool {
         let owner = self.tree.owner();
         if node.owner() == owner {
@@ -123,7 +123,8 @@ impl<T: ?Sized + Send + Sync, S: LeafState, D> WriteGuard<'_, T, S, D> {
             return false;
         }
         // SAFETY: the tree owned it, so no other tree but the new one has led to it, which has no
-        // readers and has given up its count. The lock and the gate keep writers out.
+        // readers and has given up its count. The lock, and the exclusion of readers, keep
+        // writers out.
         unsafe { node.set_owner(owner) };
         true
     }

@@ -66,30 +66,30 @@ impl Fates {
     }
 
     fn make_writable(&self, tree: &TestTree, index: usize) {
-        let mut structure = tree.lock();
-        structure.make_writable(index).expect("there is memory");
-        let mut leaf = structure.lock_leaf(index).expect("it is the tree's own");
+        let mut writer = tree.lock();
+        writer.make_writable(index).expect("there is memory");
+        let mut leaf = writer.lock_leaf(index).expect("it is the tree's own");
         leaf.state_mut().0 = Some(self.leaves.clone());
     }
 
     fn open(&self, tree: &TestTree, number: usize, name: usize) {
         self.make_writable(tree, number / BITS);
-        let structure = tree.lock();
-        let mut leaf = structure.lock_leaf(number / BITS).expect("owned above");
+        let writer = tree.lock();
+        let mut leaf = writer.lock_leaf(number / BITS).expect("owned above");
         leaf.open.set(number % BITS);
         let before = leaf.exchange(number % BITS, Some(self.object(name)));
-        assert!(before.is_none(), "the number is free");
+        assert!(before.is_none(), "the slot is free");
     }
 
     fn close(&self, tree: &TestTree, number: usize) {
         self.make_writable(tree, number / BITS);
         let object = {
-            let structure = tree.lock();
-            let mut leaf = structure.lock_leaf(number / BITS).expect("owned above");
+            let writer = tree.lock();
+            let mut leaf = writer.lock_leaf(number / BITS).expect("owned above");
             leaf.open.clear(number % BITS);
             leaf.exchange(number % BITS, None)
         };
-        assert!(object.is_some(), "the number is open");
+        assert!(object.is_some(), "the slot is taken");
     }
 
     /// Counts the tagged leaves that are not freed. A copy of one is one more.
@@ -190,13 +190,13 @@ fn leaves_are_found_at_every_height() {
 fn a_new_tree_has_the_first_leaf_alone() {
     let tree = TestTree::new(());
     assert_eq!(indexes(&tree), [0]);
-    let mut structure = tree.lock();
-    assert!(!structure.has_nodes());
-    assert_eq!(structure.next_not_full(5), 5);
-    structure.mark_full(0);
-    structure.mark_free(0);
-    structure.make_writable(0).expect("it is there");
-    assert!(!structure.has_nodes());
+    let mut writer = tree.lock();
+    assert!(!writer.has_nodes());
+    assert_eq!(writer.next_not_full(5), 5);
+    writer.mark_full(0);
+    writer.mark_free(0);
+    writer.make_writable(0).expect("it is there");
+    assert!(!writer.has_nodes());
 }
 
 #[test]
@@ -224,48 +224,48 @@ fn a_leaf_stays_where_it_is_while_the_tree_grows() {
 #[test]
 fn a_search_passes_over_what_is_marked_full() {
     let tree = TestTree::new(());
-    let mut structure = tree.lock();
+    let mut writer = tree.lock();
     for index in [1, 2, 3, 600] {
-        structure.make_writable(index).expect("there is memory");
+        writer.make_writable(index).expect("there is memory");
     }
     for index in [1, 3] {
-        structure.mark_full(index);
+        writer.mark_full(index);
     }
-    assert_eq!(structure.next_not_full(1), 2);
-    assert_eq!(structure.next_not_full(3), 4);
-    structure.mark_free(1);
-    assert_eq!(structure.next_not_full(1), 1);
+    assert_eq!(writer.next_not_full(1), 2);
+    assert_eq!(writer.next_not_full(3), 4);
+    writer.mark_free(1);
+    assert_eq!(writer.next_not_full(1), 1);
 }
 
 #[test]
 fn a_search_leaves_a_full_subtree_for_the_next() {
     let tree = TestTree::new(());
-    let mut structure = tree.lock();
+    let mut writer = tree.lock();
     for index in 1..1024 {
-        structure.make_writable(index).expect("there is memory");
-        structure.mark_full(index);
+        writer.make_writable(index).expect("there is memory");
+        writer.mark_full(index);
     }
-    assert_eq!(structure.next_not_full(1), 1024);
-    assert_eq!(structure.next_not_full(700), 1024);
-    structure.mark_free(513);
-    assert_eq!(structure.next_not_full(1), 513);
-    assert_eq!(structure.next_not_full(514), 1024);
-    assert_eq!(structure.next_not_full(262_144), 262_144);
+    assert_eq!(writer.next_not_full(1), 1024);
+    assert_eq!(writer.next_not_full(700), 1024);
+    writer.mark_free(513);
+    assert_eq!(writer.next_not_full(1), 513);
+    assert_eq!(writer.next_not_full(514), 1024);
+    assert_eq!(writer.next_not_full(262_144), 262_144);
 }
 
 #[test]
 fn a_full_root_is_full_under_a_new_one() {
     let tree = TestTree::new(());
-    let mut structure = tree.lock();
+    let mut writer = tree.lock();
     for index in 1..512 {
-        structure.make_writable(index).expect("there is memory");
-        structure.mark_full(index);
+        writer.make_writable(index).expect("there is memory");
+        writer.mark_full(index);
     }
-    assert_eq!(structure.next_not_full(1), 512);
-    structure.make_writable(512).expect("there is memory");
-    assert_eq!(structure.next_not_full(1), 512);
-    structure.mark_full(512);
-    assert_eq!(structure.next_not_full(7), 513);
+    assert_eq!(writer.next_not_full(1), 512);
+    writer.make_writable(512).expect("there is memory");
+    assert_eq!(writer.next_not_full(1), 512);
+    writer.mark_full(512);
+    assert_eq!(writer.next_not_full(7), 513);
 }
 
 /// The place of the first leaf in the nodes is no room, however the node above it was made.
@@ -273,13 +273,13 @@ fn a_full_root_is_full_under_a_new_one() {
 fn the_first_leaf_is_never_found_as_room() {
     for far in [1, 600, 300_000] {
         let tree = TestTree::new(());
-        let mut structure = tree.lock();
-        structure.make_writable(far).expect("there is memory");
+        let mut writer = tree.lock();
+        writer.make_writable(far).expect("there is memory");
         for index in 1..512 {
-            structure.make_writable(index).expect("there is memory");
-            structure.mark_full(index);
+            writer.make_writable(index).expect("there is memory");
+            writer.mark_full(index);
         }
-        assert_eq!(structure.next_not_full(1), 512);
+        assert_eq!(writer.next_not_full(1), 512);
     }
 }
 
@@ -288,15 +288,15 @@ fn a_leaf_of_the_tree_is_locked_and_written() {
     let fates = Fates::default();
     let tree = fates.tree(&[70]);
     let section = rcu::read_lock();
-    let entry = tree.enter().expect("the gate is open");
-    assert!(entry.lock_leaf(2).is_none());
+    let reader = tree.read().expect("readers are admitted");
+    assert!(reader.lock_leaf(2).is_none());
     let object = {
-        let mut leaf = entry.lock_leaf(1).expect("it is the tree's own");
+        let mut leaf = reader.lock_leaf(1).expect("it is the tree's own");
         assert!(leaf.state().0.is_some());
         leaf.open.clear(6);
         leaf.exchange(6, None)
     };
-    drop(entry);
+    drop(reader);
     assert!(object.is_some_and(|object| object.name == 70));
     assert!(tree.get(70, &section).is_none());
 }
@@ -325,15 +325,15 @@ fn flags_and_states_are_shared() {
     let fates = Fates::default();
     let tree = fates.tree(&[3, 70]);
     for index in [0, 1] {
-        let structure = tree.lock();
-        let leaf = structure.lock_leaf(index).expect("it is the tree's own");
+        let writer = tree.lock();
+        let leaf = writer.lock_leaf(index).expect("it is the tree's own");
         leaf.cloexec.set(if index == 0 { 3 } else { 6 });
     }
     let other = share(&tree);
     for index in [0, 1] {
-        let mut structure = other.lock();
-        structure.make_writable(index).expect("there is memory");
-        let leaf = structure.lock_leaf(index).expect("owned above");
+        let mut writer = other.lock();
+        writer.make_writable(index).expect("there is memory");
+        let leaf = writer.lock_leaf(index).expect("owned above");
         let flags = if index == 0 { 1 << 3 } else { 1 << 6 };
         assert_eq!(leaf.cloexec.bits(), flags);
         assert!(leaf.state().0.is_some());
@@ -345,14 +345,14 @@ fn a_reservation_of_the_first_leaf_is_not_shared() {
     let fates = Fates::default();
     let tree = fates.tree(&[1]);
     {
-        let structure = tree.lock();
-        let leaf = structure.lock_leaf(0).expect("it is there");
+        let writer = tree.lock();
+        let leaf = writer.lock_leaf(0).expect("it is there");
         leaf.open.set(2);
         leaf.cloexec.replace(0b110);
     }
     let other = share(&tree);
-    let structure = other.lock();
-    let leaf = structure.lock_leaf(0).expect("it is there");
+    let writer = other.lock();
+    let leaf = writer.lock_leaf(0).expect("it is there");
     assert_eq!((leaf.open.bits(), leaf.cloexec.bits()), (0b10, 0b10));
 }
 
@@ -364,9 +364,9 @@ fn a_shared_leaf_is_not_locked_before_it_is_copied() {
     let before = leaf_address(&tree, 1);
     for tree in [&tree, &other] {
         assert!(tree.lock().lock_leaf(1).is_none());
-        let entry = tree.enter().expect("the gate is open again");
-        assert!(entry.lock_leaf(1).is_none());
-        assert!(entry.lock_leaf(0).is_some());
+        let reader = tree.read().expect("readers are admitted again");
+        assert!(reader.lock_leaf(1).is_none());
+        assert!(reader.lock_leaf(0).is_some());
     }
     tree.lock().make_writable(1).expect("there is memory");
     assert!(tree.lock().lock_leaf(1).is_some());

@@ -239,7 +239,7 @@ fn a_theft_meets_the_owner_of_the_list() {
 
 /// An entry that is lost, or assigned twice, while one thread takes and another frees.
 #[test]
-fn a_theft_meets_one_who_gives_back() {
+fn a_theft_meets_a_removal() {
     explore(Any, || {
         let fates = Fates::default();
         let pool = Arc::new(SlotMap::new(2));
@@ -258,7 +258,7 @@ fn a_theft_meets_one_who_gives_back() {
 
 /// A full pool that is reported although one entry was free all the time, on different lists.
 #[test]
-fn who_is_told_that_the_pool_is_full_is_told_the_truth() {
+fn an_insertion_fails_only_if_the_map_was_full() {
     explore(AtMost(5), || {
         let fates = Fates::default();
         let pool = Arc::new(SlotMap::new(2));

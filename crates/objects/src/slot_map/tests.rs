@@ -68,7 +68,7 @@ fn a_handle_stays_stale_when_its_entry_is_opened_again() {
 }
 
 #[test]
-fn handles_that_nobody_gave_out_name_nothing() {
+fn handles_that_were_never_assigned_name_nothing() {
     let pool = SlotMap::new(100);
     let handle = insert(&pool, 0, 1);
     let free = insert(&pool, 0, 2);
@@ -112,7 +112,7 @@ fn an_entry_without_generations_is_retired() {
 }
 
 #[test]
-fn a_pool_of_retired_entries_goes_on() {
+fn a_map_of_retired_entries_continues() {
     let pool = SlotMap::new(1);
     for round in 0..200 {
         let handle = insert(&pool, 0, round);
@@ -144,7 +144,7 @@ fn as_many_are_open_as_the_limit_says() {
 }
 
 #[test]
-fn what_one_processor_gave_back_another_finds_before_the_pool_grows() {
+fn an_entry_freed_on_one_cpu_is_found_on_another_before_the_map_grows() {
     let pool = SlotMap::new(1 << 20);
     let handles: Vec<Handle> = (0..64).map(|value| insert(&pool, 0, value)).collect();
     handles
@@ -200,7 +200,7 @@ fn handles_are_enumerated_by_index() {
 }
 
 #[test]
-fn the_end_of_the_pool_is_that_of_its_objects() {
+fn the_end_of_the_map_is_that_of_its_objects() {
     let released = Arc::new(AtomicUsize::new(0));
     let pool = SlotMap::new(1000);
     for round in 0..500 {
@@ -217,7 +217,7 @@ fn the_end_of_the_pool_is_that_of_its_objects() {
 }
 
 #[test]
-fn threads_that_give_back_before_they_take_are_never_refused() {
+fn threads_that_free_before_they_insert_are_never_refused() {
     const THREADS: u32 = 4;
     let pool = SlotMap::new(THREADS);
     std::thread::scope(|scope| {

@@ -6,7 +6,7 @@ use fdtable_sync::model::{Dropped, Ends, explore, join, spawn};
 
 /// The last user of a value, while another thread may become one.
 #[test]
-fn who_upgrades_meets_the_last_users() {
+fn an_upgrade_meets_the_last_users() {
     explore(Any, || {
         let ends = Ends::default();
         let one = SlabArc::new(Dropped::new(&ends));

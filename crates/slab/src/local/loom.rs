@@ -126,7 +126,7 @@ fn empty_magazine() -> Magazine {
 }
 
 #[test]
-fn two_take_and_give_on_one_processor() {
+fn two_take_and_free_on_one_cpu() {
     explore_both(&[2], World::pop_and_push, World::pop_and_push);
 }
 
@@ -143,7 +143,7 @@ fn what_was_taken_on_one_processor_is_given_back_on_another() {
 }
 
 #[test]
-fn who_takes_and_gives_meets_a_drain() {
+fn a_take_and_a_free_meet_a_drain() {
     explore_both(&[2], World::pop_and_push, |world| {
         move_to(1);
         world.drain();
@@ -160,7 +160,7 @@ fn an_exchange_meets_a_drain() {
 
 /// A magazine that is displaced while the other is about to use it belongs to its displacer.
 #[test]
-fn who_takes_and_gives_meets_an_exchange_with_the_depot() {
+fn a_take_and_a_free_meet_an_exchange_with_the_depot() {
     explore_both(&[ROUNDS, ROUNDS], World::pop_and_push, |world| {
         if let Some(displaced) = world.local.relieve(empty_magazine()) {
             world.empty(displaced);

@@ -1,4 +1,4 @@
-//! Models of the gate: what is done inside, and what is done while it is shut, must not meet.
+//! Models of the lock: the work of a reader and the work of a writer must not meet.
 
 use super::*;
 use crate::model::Preemptions::Any;
@@ -8,7 +8,7 @@ use crate::rcu;
 use ::loom::cell::UnsafeCell;
 
 struct Place {
-    gate: BrLock,
+    lock: BrLock,
     value: UnsafeCell<usize>,
 }
 
@@ -20,14 +20,14 @@ unsafe impl Send for Place {}
 impl Place {
     fn new() -> Arc<Self> {
         Arc::new(Self {
-            gate: BrLock::new(),
+            lock: BrLock::new(),
             value: UnsafeCell::new(0),
         })
     }
 
-    /// Adds one inside. Only one thread of a model calls it.
-    fn add_inside(&self) -> usize {
-        let Some(_inside) = self.gate.enter() else {
+    /// Adds one as a reader. Only one thread of a model calls it.
+    fn add_as_reader(&self) -> usize {
+        let Some(_reader) = self.lock.read() else {
             return 0;
         };
         self.add();
@@ -40,21 +40,21 @@ impl Place {
     }
 }
 
-fn work_inside_meets_work_while_it_is_shut() {
-    work_meets_work(|place| place.add_inside() + place.add_inside());
+fn a_reader_meets_a_writer() {
+    work_meets_work(|place| place.add_as_reader() + place.add_as_reader());
 }
 
-fn work_inside_a_section_meets_work_while_it_is_shut() {
+fn a_reader_in_a_section_meets_a_writer() {
     work_meets_work(|place| {
         let _section = rcu::read_lock();
-        place.add_inside() + place.add_inside()
+        place.add_as_reader() + place.add_as_reader()
     });
 }
 
-fn work_inside_many_sections_meets_work_while_it_is_shut() {
+fn a_reader_in_many_sections_meets_a_writer() {
     work_meets_work(|place| {
         let _sections = [rcu::read_lock(), rcu::read_lock()];
-        place.add_inside()
+        place.add_as_reader()
     });
 }
 
@@ -65,66 +65,66 @@ fn work_meets_work(work: fn(&Place) -> usize) {
             let place = place.clone();
             move || work(&place)
         });
-        place.gate.shut();
+        place.lock.exclude_readers();
         place.add();
-        place.gate.open();
-        let inside = join(other);
+        place.lock.admit_readers();
+        let added = join(other);
         // SAFETY: the other thread has ended.
         let value = place.value.with(|value| unsafe { *value });
-        assert_eq!(value, inside + 1);
+        assert_eq!(value, added + 1);
     });
 }
 
-/// A thread is found inside of another gate, while its work inside of this one is not seen.
+/// A thread is found to read another lock, while its work as a reader of this one is not seen.
 #[test]
-fn who_is_inside_of_the_next_gate_has_left_the_one_before() {
+fn a_reader_of_the_next_lock_has_left_the_one_before() {
     explore(Any, || {
         let place = Place::new();
         let next = Arc::new(BrLock::new());
         let other = spawn({
             let (place, next) = (place.clone(), next.clone());
             move || {
-                let inside = place.add_inside();
-                drop(next.enter());
-                inside
+                let added = place.add_as_reader();
+                drop(next.read());
+                added
             }
         });
-        place.gate.shut();
+        place.lock.exclude_readers();
         place.add();
-        place.gate.open();
-        let inside = join(other);
+        place.lock.admit_readers();
+        let added = join(other);
         // SAFETY: the other thread has ended.
         let value = place.value.with(|value| unsafe { *value });
-        assert_eq!(value, inside + 1);
+        assert_eq!(value, added + 1);
     });
 }
 
 #[test]
-fn nobody_is_inside_while_it_is_shut() {
-    work_inside_meets_work_while_it_is_shut();
+fn no_reader_works_beside_a_writer() {
+    a_reader_meets_a_writer();
 }
 
 #[test]
-fn nobody_is_inside_while_it_is_shut_in_a_section() {
-    work_inside_a_section_meets_work_while_it_is_shut();
+fn no_reader_in_a_section_works_beside_a_writer() {
+    a_reader_in_a_section_meets_a_writer();
 }
 
 #[test]
-fn nobody_is_inside_while_it_is_shut_in_many_sections() {
-    work_inside_many_sections_meets_work_while_it_is_shut();
+fn no_reader_in_many_sections_works_beside_a_writer() {
+    a_reader_in_many_sections_meets_a_writer();
 }
 
 #[test]
-fn nobody_is_inside_while_it_is_shut_in_many_sections_without_membarrier() {
-    crate::fence::model::without_membarrier(work_inside_many_sections_meets_work_while_it_is_shut);
+fn no_reader_in_many_sections_works_beside_a_writer_without_membarrier() {
+    crate::fence::model::without_membarrier(a_reader_in_many_sections_meets_a_writer);
 }
 
 #[test]
-fn nobody_is_inside_while_it_is_shut_in_a_section_without_membarrier() {
-    crate::fence::model::without_membarrier(work_inside_a_section_meets_work_while_it_is_shut);
+fn no_reader_in_a_section_works_beside_a_writer_without_membarrier() {
+    crate::fence::model::without_membarrier(a_reader_in_a_section_meets_a_writer);
 }
 
 #[test]
-fn nobody_is_inside_while_it_is_shut_without_membarrier() {
-    crate::fence::model::without_membarrier(work_inside_meets_work_while_it_is_shut);
+fn no_reader_works_beside_a_writer_without_membarrier() {
+    crate::fence::model::without_membarrier(a_reader_meets_a_writer);
 }

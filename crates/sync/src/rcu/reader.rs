@@ -99,8 +99,8 @@ struct Own {
     /// All others. Zero outside. Inside: how many there are, and the number of the grace period
     /// that had begun last when the first of them began.
     counted: AtomicU64,
-    /// The address of the [gate](crate::brlock) that the reader is inside of, or 0.
-    gate: AtomicUsize,
+    /// The address of the [big-reader lock](crate::brlock) whose read side the thread holds, or 0.
+    brlock: AtomicUsize,
     /// The nesting depth of the thread in the [freezer](crate::host_fork), and 0 outside.
     #[cfg(feature = "std")]
     freezer: AtomicUsize,
@@ -341,26 +341,25 @@ impl Record {
     }
 }
 
-/// The half of a [gate](crate::brlock) that touches the record.
+/// The half of a [big-reader lock](crate::brlock) that touches the record.
 impl Record {
-    /// Enters a section, and announces the gate that the reader is inside of. Refuses if it is
-    /// inside of a gate already.
+    /// Enters a section, and announces the thread as a reader of the lock. Refuses if it reads a
+    /// lock already.
     #[inline(always)]
-    fn enter_brlock(&'static self, gate: usize) -> Option<Section> {
-        self.enter_brlock_plainly(gate)
-            .or_else(|| self.enter_gate_counted(gate))
+    fn enter_brlock(&'static self, lock: usize) -> Option<Section> {
+        self.enter_brlock_plainly(lock)
+            .or_else(|| self.enter_brlock_counted(lock))
     }
 
     /// Like `enter_brlock`, for a plain section only.
     #[inline(always)]
-    fn enter_brlock_plainly(&'static self, gate: usize) -> Option<Section> {
-        // Relaxed: a thread sees its own stores. The thread may be inside of a gate by a counted
-        // section.
-        if !self.has_room_for_plain() || self.own.gate.load(Relaxed) != 0 {
+    fn enter_brlock_plainly(&'static self, lock: usize) -> Option<Section> {
+        // Relaxed: a thread sees its own stores. The thread may read a lock in a counted section.
+        if !self.has_room_for_plain() || self.own.brlock.load(Relaxed) != 0 {
             cold_path();
             return None;
         }
-        self.go_inside(gate);
+        self.announce(lock);
         // (F) is the fence (B) of the section.
         self.begin_plain();
         Some(Section::plain(self))
@@ -368,12 +367,12 @@ impl Record {
 
     /// Like `enter_brlock`, where there may be a section already.
     #[cold]
-    fn enter_gate_counted(&'static self, gate: usize) -> Option<Section> {
+    fn enter_brlock_counted(&'static self, lock: usize) -> Option<Section> {
         // Relaxed, both: a thread sees its own stores.
-        if self.own.gate.load(Relaxed) != 0 {
+        if self.own.brlock.load(Relaxed) != 0 {
             return None;
         }
-        self.go_inside(gate);
+        self.announce(lock);
         let word = self.own.counted.load(Relaxed);
         // (F) is the fence (B) of a section that begins.
         if word == 0 {
@@ -386,37 +385,37 @@ impl Record {
     }
 
     #[inline(always)]
-    fn go_inside(&self, gate: usize) {
-        // (E) Release: a shutting thread that sees the reader inside of this gate knows that it has
-        // left the one before, and sees what it did there; pairs with the acquire in (W). The fence
-        // orders it with what follows.
-        self.own.gate.store(gate, Release);
+    fn announce(&self, lock: usize) {
+        // (E) Release: a writer that sees the thread as a reader of this lock knows that it has
+        // left the lock before, and sees what it did there; pairs with the acquire in (W). The
+        // fence orders it with what follows.
+        self.own.brlock.store(lock, Release);
     }
 
-    /// Announces that the reader is inside of no gate.
+    /// Announces that the thread reads no lock.
     ///
     /// # Safety
-    /// It is the calling thread's record, and the thread writes nothing more of what a gate guards
-    /// that it has entered.
+    /// It is the calling thread's record, and the thread writes nothing more of what the lock
+    /// guards.
     #[inline(always)]
     pub(crate) unsafe fn leave_brlock(&self) {
         // (J) Release: pairs with the acquire in (W).
-        self.own.gate.store(0, Release);
+        self.own.brlock.store(0, Release);
     }
 
-    fn is_inside_gate(&self, gate: usize) -> bool {
+    fn is_reading(&self, lock: usize) -> bool {
         // (W) Acquire: pairs with the release in (J), or with that of the next (E), which hides it.
-        self.own.gate.load(Acquire) == gate
+        self.own.brlock.load(Acquire) == lock
     }
 }
 
-/// Waits until no reader is inside of a gate that has been marked as shut.
-pub(crate) fn wait_for_inside(gate: usize) {
+/// Waits until no thread reads a lock that excludes readers.
+pub(crate) fn wait_for_readers(lock: usize) {
     // (G)
     fence_for_claimed();
     for record in RECORDS.iter() {
         let mut attempts = 0;
-        while record.is_inside_gate(gate) {
+        while record.is_reading(lock) {
             relax(attempts);
             attempts = attempts.saturating_add(1);
         }
@@ -443,7 +442,7 @@ impl Record {
             own: CachePadded::new(Own {
                 plain: AtomicU64::new(plain),
                 counted: AtomicU64::new(0),
-                gate: AtomicUsize::new(0),
+                brlock: AtomicUsize::new(0),
                 #[cfg(feature = "std")]
                 freezer: AtomicUsize::new(0),
             }),
@@ -459,7 +458,7 @@ impl Record {
             own: CachePadded::new(Own {
                 plain: AtomicU64::new(plain),
                 counted: AtomicU64::new(0),
-                gate: AtomicUsize::new(0),
+                brlock: AtomicUsize::new(0),
                 #[cfg(feature = "std")]
                 freezer: AtomicUsize::new(0),
             }),
@@ -637,7 +636,7 @@ impl Records {
         for record in others {
             record.own.plain.store(0, Relaxed);
             record.own.counted.store(0, Relaxed);
-            record.own.gate.store(0, Relaxed);
+            record.own.brlock.store(0, Relaxed);
             record.own.freezer.store(0, Relaxed);
             record.unclaim();
         }
@@ -738,18 +737,19 @@ fn enter_otherwise() -> Section {
     }
 }
 
-/// Enters a section, and a [gate](crate::brlock) with it, unless the thread is inside of one.
+/// Enters a section, and takes the read side of a [big-reader lock](crate::brlock) with it, unless
+/// the thread holds one.
 #[inline(always)]
-pub(crate) fn enter_brlock(gate: usize) -> Option<Section> {
+pub(crate) fn enter_brlock(lock: usize) -> Option<Section> {
     let record = own_record().or_else(first_record)?;
-    record.enter_brlock(gate)
+    record.enter_brlock(lock)
 }
 
 /// As [`enter_brlock`], for a thread that has a record, is in no plain section, and takes no full
 /// fences: without a call.
 #[inline(always)]
-pub(crate) fn enter_brlock_plainly(gate: usize) -> Option<Section> {
-    own_or_nobody().enter_brlock_plainly(gate)
+pub(crate) fn enter_brlock_plainly(lock: usize) -> Option<Section> {
+    own_or_nobody().enter_brlock_plainly(lock)
 }
 
 /// Claims the record of a thread that has none, if it can keep one.

@@ -111,12 +111,12 @@ impl World {
     fn mark(&mut self, tree: usize, index: usize) {
         self.make_writable(tree, index);
         let (tree, model) = &mut self.trees[tree];
-        let structure = tree.lock();
+        let writer = tree.lock();
         if index == 0 || !model.full.insert(index) {
-            structure.mark_free(index);
+            writer.mark_free(index);
             model.full.remove(&index);
         } else {
-            structure.mark_full(index);
+            writer.mark_full(index);
         }
     }
 

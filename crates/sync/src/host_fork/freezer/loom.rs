@@ -77,23 +77,23 @@ fn work_inside_meets_a_freeze() {
 }
 
 #[test]
-fn nobody_is_inside_while_it_is_frozen() {
+fn no_thread_is_inside_while_it_is_frozen() {
     work_inside_meets_a_freeze();
 }
 
 #[test]
-fn nobody_is_inside_while_it_is_frozen_at_the_first_entry() {
+fn no_thread_is_inside_while_it_is_frozen_at_the_first_entry() {
     explore_from(|| (), Place::add_inside, Place::add_frozen, 2);
 }
 
 #[test]
-fn nobody_is_inside_while_it_is_frozen_without_membarrier() {
+fn no_thread_is_inside_while_it_is_frozen_without_membarrier() {
     without_membarrier(work_inside_meets_a_freeze);
 }
 
 /// A thread that leaves again at once hides that it left before.
 #[test]
-fn who_finds_it_frozen_has_left_before() {
+fn a_thread_that_finds_it_frozen_has_left_before() {
     let twice = |place: &Place| {
         place.add_inside();
         drop(enter());
@@ -124,7 +124,7 @@ fn an_inner_entry_ends_nothing() {
 
 /// A freeze does not wait for a thread that steps out, which is let in only after the thaw.
 #[test]
-fn who_steps_out_steps_in_after_the_thaw() {
+fn a_blocking_section_ends_after_the_thaw() {
     let sleeper = |place: &Place| {
         let _inside = enter();
         place.add();

@@ -102,7 +102,7 @@ fn a_freeze_waits_for_those_inside_and_at_any_depth() {
 }
 
 #[test]
-fn who_steps_out_is_not_waited_for() {
+fn a_freeze_does_not_wait_for_a_blocking_section() {
     let _alone = alone();
     let _inside = enter();
     let _inner = enter();
