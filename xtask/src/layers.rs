@@ -14,7 +14,7 @@ const SAFE: &[&str] = &[
     "crates/listing",
     "kernel/vfs",
     "lab/bench",
-    "crates/cli",
+    "cli",
 ];
 
 /// The file that makes the tracer its promise.
@@ -26,7 +26,7 @@ const UNORDERED: &[&str] = &[
     "crates/listing",
     "kernel/vfs",
     "kernel/posix",
-    "crates/cli",
+    "cli",
 ];
 
 /// Tests in the sources may name an ordering, for a flag that stops their threads.

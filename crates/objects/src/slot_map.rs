@@ -51,7 +51,7 @@
 //!
 //! *Removal against an owned lookup.* If (Q) comes before the burial in (P), the reader has a
 //! reference. If it comes after, the count is dead: the handle was closed, permanently, and the
-//! reader need not look again, unlike in a [slot](crate::radix::slot).
+//! reader need not look again, unlike in a slot of a [leaf](crate::radix::leaf).
 //!
 //! *Two closers of one handle.* One of the two (X) succeeds. The other one finds another word, and
 //! changes nothing. (X) has read from (J), a release-acquire pair, so (Y) loads the address of this

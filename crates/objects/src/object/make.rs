@@ -32,7 +32,7 @@ impl<T: Send + Sync + 'static> Ref<T> {
 
     /// Makes a counted object whose `hook` runs when the last reference goes: at once, on the
     /// thread that drops it, or on one that is dropping a reference at the same time. A panic of
-    /// the hook propagates there, and the object is still dropped (see [`unwind`](fdtable_sync::unwind)).
+    /// the hook propagates there, and the object is still dropped (see [`unwind`]).
     /// Allocates.
     #[must_use]
     pub fn with_release(value: T, hook: impl Fn(&T) + Send + Sync + 'static) -> Self {
