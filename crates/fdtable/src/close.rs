@@ -13,7 +13,8 @@ use fdtable_objects::free_hint::Reports;
 use fdtable_objects::object::Ref;
 use fdtable_sync::rcu;
 
-use crate::table::{LeafGuard, Mark, index_of, place_of};
+use crate::fd::{index_of, place_of};
+use crate::table::{LeafGuard, Mark};
 use crate::tag::check_tag;
 use crate::{Error, FdArg, FileRef, Files, RawFd};
 

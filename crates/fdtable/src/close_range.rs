@@ -18,7 +18,8 @@ use fdtable_objects::radix::leaf::bits_of;
 use fdtable_sync::bitmap::BITS;
 use fdtable_sync::{rcu, unwind};
 
-use crate::table::{Leaf, LeafMeta, Mark, WriteGuard, flags_in, index_of, mask};
+use crate::fd::index_of;
+use crate::table::{Leaf, LeafMeta, Mark, WriteGuard, flags_in, mask};
 use crate::wait::Woken;
 use crate::{Error, Fd, FdArg, FdFlags, FileRef, Files};
 

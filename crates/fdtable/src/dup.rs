@@ -7,7 +7,8 @@ use fdtable_objects::object::Ref;
 use fdtable_sync::bitmap::BITS;
 
 use crate::close::ClosedFile;
-use crate::table::{LeafGuard, LockMode, index_of, place_of, set_flags, take};
+use crate::fd::{index_of, place_of};
+use crate::table::{LeafGuard, LockMode, set_flags, take};
 use crate::tag::check_tag;
 use crate::{Error, Fd, FdArg, FdFlags, Files, RawFd};
 

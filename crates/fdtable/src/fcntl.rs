@@ -2,7 +2,8 @@
 
 use fdtable_sync::rcu;
 
-use crate::table::{flags_in, index_of, place_of, set_flags};
+use crate::fd::{index_of, place_of};
+use crate::table::{flags_in, set_flags};
 use crate::{Error, FdArg, FdFlags, Files};
 
 /// # Descriptor flags

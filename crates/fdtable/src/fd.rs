@@ -1,6 +1,7 @@
 //! Descriptors and their flags.
 
 use core::fmt;
+use fdtable_sync::bitmap::BITS;
 
 use crate::Error;
 
@@ -190,6 +191,18 @@ impl FdFlags {
             Err(Error::InvalidArgument)
         }
     }
+}
+
+/// Returns the index of a descriptor. A negative descriptor becomes an index above all leaves.
+#[inline(always)]
+pub(crate) fn index_of(fd: RawFd) -> usize {
+    fd.cast_unsigned() as usize
+}
+
+/// Returns the index of a descriptor's leaf, and its bit there.
+#[inline(always)]
+pub(crate) fn place_of(number: usize) -> (usize, usize) {
+    (number / BITS, number % BITS)
 }
 
 #[cfg(all(test, not(loom)))]

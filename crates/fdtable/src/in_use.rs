@@ -16,7 +16,8 @@ use fdtable_objects::object::Ref;
 use fdtable_sync::unwind;
 
 use crate::close::take_file;
-use crate::table::{WriteGuard, place_of};
+use crate::fd::place_of;
+use crate::table::WriteGuard;
 use crate::{Error, Fd, FdArg, FileRef, Files, RawFd};
 
 /// A registered use of a descriptor. It ends when this is dropped.

@@ -8,8 +8,9 @@ use core::hint::cold_path;
 
 use fdtable_sync::bitmap::BITS;
 
+use crate::fd::{index_of, place_of};
 use crate::rcu::{self, Guard};
-use crate::table::{LeafRef, index_of, place_of};
+use crate::table::LeafRef;
 use crate::{BorrowedFile, Error, FdArg, FileRef, Files, RawFd};
 
 /// # Looking up

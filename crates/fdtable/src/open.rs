@@ -48,8 +48,9 @@ use fdtable_objects::free_hint::{FreedList, Hint, Reports};
 use fdtable_objects::object::Ref;
 use fdtable_sync::bitmap::BITS;
 
+use crate::fd::place_of;
 use crate::table::{
-    AT_ONCE, LeafGuard, LockMode, Mark, ReadGuard, UnlockedLeaf, WriteGuard, mask, place_of, take,
+    AT_ONCE, LeafGuard, LockMode, Mark, ReadGuard, UnlockedLeaf, WriteGuard, mask, take,
 };
 use crate::{Error, Fd, FdFlags, FileRef, Files};
 

@@ -26,8 +26,9 @@ use fdtable_objects::object::Ref;
 use fdtable_objects::radix::leaf::bits_of;
 use fdtable_sync::bitmap::BITS;
 
+use crate::fd::place_of;
 use crate::open::{Budget, FIRST, Scan};
-use crate::table::{AT_ONCE, LeafGuard, LockMode, WriteGuard, place_of, take};
+use crate::table::{AT_ONCE, LeafGuard, LockMode, WriteGuard, take};
 use crate::{Error, Fd, FdFlags, FileRef, Files, Reservations};
 
 type Pair<T> = (Ref<T>, Ref<T>);

@@ -14,7 +14,8 @@ use alloc::collections::VecDeque;
 use fdtable_objects::free_hint::Reports;
 use fdtable_sync::bitmap::BITS;
 
-use crate::table::{WriteGuard, place_of};
+use crate::fd::place_of;
+use crate::table::WriteGuard;
 use crate::{Error, Fd, Files};
 
 /// # Quarantine

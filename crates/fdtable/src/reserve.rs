@@ -18,7 +18,8 @@ use fdtable_objects::free_hint::Reports;
 use fdtable_objects::object::Ref;
 use fdtable_sync::fallible::OutOfMemory;
 
-use crate::table::{AT_ONCE, LeafGuard, WriteGuard, place_of, take};
+use crate::fd::place_of;
+use crate::table::{AT_ONCE, LeafGuard, WriteGuard, take};
 use crate::{Error, Fd, FdArg, FdFlags, FileRef, Files};
 
 /// A descriptor that is taken and has no file yet. Dropping it frees the descriptor.

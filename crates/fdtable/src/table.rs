@@ -42,6 +42,7 @@ use fdtable_objects::radix::leaf::{self, LeafState};
 use fdtable_sync::bitmap::BITS;
 use fdtable_sync::fallible::OutOfMemory;
 
+use crate::fd::{index_of, place_of};
 #[cfg(feature = "std")]
 use crate::in_use::UseCounts;
 use crate::quarantine::Quarantine;
@@ -344,18 +345,6 @@ pub(crate) fn set_flags<T: ?Sized>(leaf: &Leaf<T>, bit: usize, flags: FdFlags) {
     } else {
         leaf.cloexec.set(bit);
     }
-}
-
-/// Returns the index of a descriptor. A negative descriptor becomes an index above all leaves.
-#[inline(always)]
-pub(crate) fn index_of(fd: RawFd) -> usize {
-    fd.cast_unsigned() as usize
-}
-
-/// Returns the index of a descriptor's leaf, and its bit there.
-#[inline(always)]
-pub(crate) fn place_of(number: usize) -> (usize, usize) {
-    (number / BITS, number % BITS)
 }
 
 /// Returns the set of bits from `first` to `last`, both below 64.

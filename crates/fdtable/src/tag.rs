@@ -16,7 +16,8 @@ use fdtable_sync::bitmap::BITS;
 use fdtable_sync::fallible::{OutOfMemory, try_box};
 
 use crate::close::ClosedFile;
-use crate::table::{LeafGuard, LeafMeta, index_of, place_of};
+use crate::fd::{index_of, place_of};
+use crate::table::{LeafGuard, LeafMeta};
 use crate::{Error, FdArg, Files};
 
 /// # Owner tags
