@@ -19,7 +19,7 @@
 //! leaf, for each CPU. They are not lost: when no other descriptor is free below the limit, an open
 //! takes one from any leaf.
 
-use core::hint::cold_path;
+use fdtable_sync::hint::cold_path;
 
 use fdtable_objects::object::Ref;
 use fdtable_sync::bitmap::BITS;

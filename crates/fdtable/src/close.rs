@@ -6,8 +6,8 @@
 //! the file continue with their references, as on Linux.
 
 use core::fmt;
-use core::hint::cold_path;
 use core::ops::Deref;
+use fdtable_sync::hint::cold_path;
 
 use fdtable_objects::free_hint::Reports;
 use fdtable_objects::object::Ref;

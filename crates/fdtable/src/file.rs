@@ -7,8 +7,8 @@
 //! [`lifetimes`](crate::lifetimes) tells when an open file is released and dropped.
 
 use core::fmt;
-use core::hint::cold_path;
 use core::ops::Deref;
+use fdtable_sync::hint::cold_path;
 
 pub use fdtable_objects::object::ReleaseReason;
 use fdtable_objects::object::{Borrowed, Ref};

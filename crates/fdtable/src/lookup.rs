@@ -4,7 +4,7 @@
 //! walk finds the leaf of a descriptor and its neighbours (see [`fdtable_objects::radix::leaf`]). The words
 //! of an `fd_set` cover the same ranges.
 
-use core::hint::cold_path;
+use fdtable_sync::hint::cold_path;
 
 use fdtable_sync::bitmap::BITS;
 

@@ -20,7 +20,7 @@
 //! a larger budget; the largest is enough for leaves that are all shared by a fork each time.
 
 use alloc::vec::Vec;
-use core::hint::cold_path;
+use fdtable_sync::hint::cold_path;
 
 use fdtable_objects::object::Ref;
 use fdtable_objects::radix::leaf::bits_of;

@@ -137,7 +137,7 @@ impl<T: ?Sized + 'static> Ref<T> {
         const { assert_unsized::<T>() };
         Self {
             raw: must_make(value, coerce, move |value: &S, _: ReleaseReason| {
-                hook(value)
+                hook(value);
             }),
             owns: PhantomData,
         }
