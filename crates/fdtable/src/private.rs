@@ -17,7 +17,7 @@
 
 use core::fmt;
 
-use fdtable_objects::slot_map::{Handle, NoPlace, SlotMap};
+use fdtable_objects::slot_map::{Handle, InsertError, SlotMap};
 
 use crate::close::ClosedFile;
 use crate::files::{Origin, TableEnd};
@@ -259,11 +259,11 @@ impl<T: ?Sized + Send + Sync + fmt::Debug> fmt::Debug for PrivateFiles<T> {
     }
 }
 
-impl From<NoPlace> for Error {
-    fn from(reason: NoPlace) -> Self {
+impl From<InsertError> for Error {
+    fn from(reason: InsertError) -> Self {
         match reason {
-            NoPlace::Full => Self::TooManyFiles,
-            NoPlace::OutOfMemory => Self::NoMemory,
+            InsertError::Full => Self::TooManyFiles,
+            InsertError::OutOfMemory => Self::NoMemory,
         }
     }
 }

@@ -1,13 +1,13 @@
 //! Free hints of a table: how closes report free slots to searches.
 //!
 //! Slots are in leaves, and leaves have an index. A *hint* says which leaf to search first: every
-//! leaf below it is full, or was reported. A hint may name a *second* leaf above the first, for when
-//! the first is full: then every leaf between the two is full or was reported too. A close *reports*
-//! a leaf if it frees a slot after a search has passed over the leaf as full: it puts the leaf on
-//! the *freed-leaf list* of its own CPU, so closes in different leaves on different CPUs write no
-//! common cache line. But the first report after a search *marks* the hint. Later reports see the
-//! mark and only read. So an open of the lowest slot reads only the hint, however many CPUs there
-//! are. A search clears the mark, and then takes the lists.
+//! leaf below it is full, or was reported. A hint may name a *second* leaf above the first, for
+//! when the first is full: then every leaf between the two is full or was reported too. A close
+//! *reports* a leaf if it frees a slot after a search has passed over the leaf as full: it puts the
+//! leaf on the *freed-leaf list* of its own CPU, so closes in different leaves on different CPUs
+//! write no common cache line. But the first report after a search *marks* the hint. Later reports
+//! see the mark and only read. So an open of the lowest slot reads only the hint, however many CPUs
+//! there are. A search clears the mark, and then takes the lists.
 //!
 //! Lists are threaded through the leaves: each stores the index of the next, guarded by the leaf's
 //! own lock, and is on one list at most. A search holds the tree's lock, and takes whole lists.
@@ -220,8 +220,8 @@ impl FreeHint {
 
     /// (n), (m) Reports the leaf with `index`: puts it on the list of this CPU, and marks the hint.
     /// The caller holds the leaf's lock. `set_next` stores the next leaf of the list with the leaf.
-    /// Without the lock, lists are wrong: reports are lost, or the search that follows them does not
-    /// end. Neither blocks nor allocates.
+    /// Without the lock, lists are wrong: reports are lost, or the search that follows them does
+    /// not end. Neither blocks nor allocates.
     ///
     /// # Panics
     /// Without [`prepare`](Self::prepare).

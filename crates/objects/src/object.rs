@@ -29,11 +29,11 @@
 //! ```
 //!
 //! All code knows a block by its *raw pointer*, the address of its value. In front of the value is
-//! the [`Header`], which is the same for all types. In front of that is the pointer to the object, if
-//! it is of a type with wide pointers (`dyn`); and in front of that is the [`Prefix`]: nothing, or
-//! the links of the list that the object is on. Code that knows the object's type `T` finds all of
-//! these. Only the header's one function, made for this block, knows what `T` does not determine:
-//! the sizes of the value and of the hook.
+//! the [`Header`], which is the same for all types. In front of that is the pointer to the object,
+//! if it is of a type with wide pointers (`dyn`); and in front of that is the [`Prefix`]: nothing,
+//! or the links of the list that the object is on. Code that knows the object's type `T` finds all
+//! of these. Only the header's one function, made for this block, knows what `T` does not
+//! determine: the sizes of the value and of the hook.
 //!
 //! # Lookups and revocations
 //!
@@ -43,11 +43,12 @@
 //! that line. So lookups read the word first, which stays in every CPU's cache.
 //!
 //! *Why no thread misses a revocation.* A revocation is counted before the state of its object says
-//! that it is revoked, and no longer once its block is freed. A thread knows that the revocation has begun because it was informed, or because it
-//! found the object revoked. So it has synchronised with the revocation, and finds the word as the
-//! revocation left it, or as later revocations and frees have left it. The object's own free is not
-//! among those while a thread can ask: it has a reference, or is in a section in which the object
-//! was found. Until then the word includes at least this revocation.
+//! that it is revoked, and no longer once its block is freed. A thread knows that the revocation
+//! has begun because it was informed, or because it found the object revoked. So it has
+//! synchronised with the revocation, and finds the word as the revocation left it, or as later
+//! revocations and frees have left it. The object's own free is not among those while a thread can
+//! ask: it has a reference, or is in a section in which the object was found. Until then the word
+//! includes at least this revocation.
 
 pub(crate) mod make;
 
@@ -109,9 +110,9 @@ impl<T: ?Sized> Ref<T> {
         this.header().count.references().unwrap_or(0)
     }
 
-    /// Takes the object from its holders: runs its hook now, with [`ReleaseReason::Revoked`], and not when
-    /// the last reference goes. Returns true if this call did; if not, another has, and its hook
-    /// may still be running.
+    /// Takes the object from its holders: runs its hook now, with [`ReleaseReason::Revoked`], and
+    /// not when the last reference goes. Returns true if this call did; if not, another has, and
+    /// its hook may still be running.
     ///
     /// A thread that holds a reference, or has borrowed the object, may still use it, also while
     /// the hook runs; it is the hook that makes the object useless. May run on any thread, and may

@@ -1,4 +1,5 @@
-//! A list of counted objects in parts, one for each CPU, under an [lglock](mod@fdtable_sync::lglock).
+//! A list of counted objects in parts, one for each CPU, under an
+//! [lglock](mod@fdtable_sync::lglock).
 //!
 //! An object joins when it is made, on the part of the CPU that makes it, and leaves when its end
 //! comes: at its last put, or when it is revoked. It remembers its part in its header. Joining and

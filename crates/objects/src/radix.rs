@@ -18,14 +18,15 @@
 //!
 //! Every tree has an *owner ID*, and every node has the owner ID of the tree that made it.
 //!
-//! > A node is written only through the tree whose owner ID it has. When the tree is shared, it gets
-//! > a new owner: from then on no thread writes the nodes that it had.
+//! > A node is written only through the tree whose owner ID it has. When the tree is shared, it
+//! > gets a new owner: from then on no thread writes the nodes that it had.
 //!
 //! So a shared node is permanently frozen. Each node counts the pointers to it, from nodes above
-//! and from trees. To write below a frozen node, a thread makes a copy with its tree's own owner ID,
-//! from the root downwards ([`WriteGuard::make_writable`]), and gives up one count of the original. Copying a
-//! node adds one to the count of each child, so below a shared node everything counts as shared. If
-//! the count is one, no other tree or node leads to the node, and its contents move to the copy.
+//! and from trees. To write below a frozen node, a thread makes a copy with its tree's own owner
+//! ID, from the root downwards ([`WriteGuard::make_writable`]), and gives up one count of the
+//! original. Copying a node adds one to the count of each child, so below a shared node everything
+//! counts as shared. If the count is one, no other tree or node leads to the node, and its contents
+//! move to the copy.
 //!
 //! There are three kinds of writers, from the most to the least frequent:
 //! - Writers of a leaf: readers of the tree's [big-reader lock](mod@fdtable_sync::brlock), with the
@@ -35,8 +36,8 @@
 //! - Sharing of the tree: with the tree's lock, and with readers excluded
 //!   ([`WriteGuard::share_with`]). Then no thread writes a leaf, and the owner ID can change.
 //!
-//! A writer that has locked a leaf checks it again: its owner ID may have changed since the leaf was
-//! found. A leaf that was removed from the tree has no owner ID that a tree has.
+//! A writer that has locked a leaf checks it again: its owner ID may have changed since the leaf
+//! was found. A leaf that was removed from the tree has no owner ID that a tree has.
 //!
 //! # What keeps a node alive
 //!
@@ -49,8 +50,8 @@
 //! # Full leaves
 //!
 //! Each interior node has a bit for each child that means "there is nothing free below". A search
-//! for room reads these words, [`FANOUT`] / 64 in each node and all on one cache line, instead of
-//! the leaves. The holder of the tree's lock maintains them: see
+//! for a free slot reads these words, [`FANOUT`] / 64 in each node and all on one cache line,
+//! instead of the leaves. The holder of the tree's lock maintains them: see
 //! [`WriteGuard::mark_full`].
 
 use core::cell::Cell;
@@ -395,8 +396,8 @@ impl<T: ?Sized + Send + Sync, S: LeafState, D> Tree<T, S, D> {
         None
     }
 
-    /// Locks the leaf of `index` if [`WriteGuard::cache_leaves`] has set it and its lock is free. The
-    /// caller checks that the tree owns it.
+    /// Locks the leaf of `index` if [`WriteGuard::cache_leaves`] has set it and its lock is free.
+    /// The caller checks that the tree owns it.
     ///
     /// # Safety
     /// As for [`find`](Self::find).
@@ -411,8 +412,8 @@ impl<T: ?Sized + Send + Sync, S: LeafState, D> Tree<T, S, D> {
         unsafe { leaf.try_lock(index) }
     }
 
-    /// Finds the leaf that [`WriteGuard::cache_leaves`] set for `index`, or another leaf: the caller
-    /// checks its index.
+    /// Finds the leaf that [`WriteGuard::cache_leaves`] set for `index`, or another leaf: the
+    /// caller checks its index.
     ///
     /// # Safety
     /// As for [`find`](Self::find).
@@ -485,8 +486,9 @@ impl<T: ?Sized + Send + Sync, S: LeafState, D> ReadGuard<'_, T, S, D> {
         unsafe { self.tree.try_lock_found(leaf, index) }
     }
 
-    /// Finds the first leaf, or the one that [`WriteGuard::cache_leaves`] set at `place`, to read it
-    /// before it is locked. There may be another leaf than that of `index` at `place`. Never waits.
+    /// Finds the first leaf, or the one that [`WriteGuard::cache_leaves`] set at `place`, to read
+    /// it before it is locked. There may be another leaf than that of `index` at `place`. Never
+    /// waits.
     ///
     /// # Panics
     /// If `place` is not below [`CACHED_LEAVES`].
@@ -550,8 +552,8 @@ impl<'e, T: ?Sized + Send + Sync, S: LeafState, D> UnlockedLeaf<'e, T, S, D> {
     }
 
     /// Returns true if the tree owns the leaf and every slot is taken, without its lock. Then
-    /// writes before the last slot was taken by [`set_release`](fdtable_sync::bitmap::Word::set_release)
-    /// are visible. Never waits.
+    /// writes before the last slot was taken by
+    /// [`set_release`](fdtable_sync::bitmap::Word::set_release) are visible. Never waits.
     #[inline(always)]
     pub fn is_full(self) -> bool {
         // In either order: bits no longer change in a leaf that the tree does not own.
@@ -622,8 +624,8 @@ impl<T: ?Sized + Send + Sync, S: LeafState, D> WriteGuard<'_, T, S, D> {
         unsafe { self.tree.find(index) }
     }
 
-    /// Returns true if there is a leaf of `index` and the tree owns it: [`make_writable`](Self::make_writable) then has
-    /// nothing to do.
+    /// Returns true if there is a leaf of `index` and the tree owns it:
+    /// [`make_writable`](Self::make_writable) then has nothing to do.
     #[must_use]
     pub fn is_own(&self, index: usize) -> bool {
         self.leaf(index)

@@ -1,8 +1,9 @@
-//! A pool of counted objects under handles that are never mistaken for one another.
+//! A slot map: counted objects under handles that are never mistaken for one another.
 //!
 //! A handle is an index with a *generation*. A lookup of a closed handle finds nothing, even if the
-//! same index has been assigned again meanwhile. There is no lowest number, so there is no search
-//! and no bitmap: allocating an index and freeing it are one step each, on a list of the CPU's own.
+//! same index has been assigned again meanwhile. There is no lowest index to find, so there is no
+//! search and no bitmap: allocating an index and freeing it are one step each, on a list of the
+//! CPU's own.
 //!
 //! # Entries
 //!
@@ -51,7 +52,7 @@
 //!
 //! *Removal against an owned lookup.* If (Q) comes before the burial in (P), the reader has a
 //! reference. If it comes after, the count is dead: the handle was closed, permanently, and the
-//! reader need not look again, unlike in a slot of a [leaf](crate::radix::leaf).
+//! reader need not look again, unlike in a [slot of a leaf](crate::radix::leaf).
 //!
 //! *Two closers of one handle.* One of the two (X) succeeds. The other one finds another word, and
 //! changes nothing. (X) has read from (J), a release-acquire pair, so (Y) loads the address of this
@@ -61,21 +62,21 @@
 //!
 //! The closer of the last generation, 2^32 - 1, sets the word to 0 and does not put the entry on a
 //! list: it is *retired*, and never opened again. So a word that has moved on never comes back.
-//! (L), (N) and (X) rely on this, and a handle means one opening for the life of the pool. After
+//! (L), (N) and (X) rely on this, and a handle means one opening for the life of the map. After
 //! 2^31 openings of an entry its 64 bytes are lost.
 //!
 //! # The limit
 //!
-//! The pool makes as many entries as may be open at once, and no more; retired entries do not
+//! The map makes as many entries as may be open at once, and no more; retired entries do not
 //! count. So an opening counts nothing: it succeeds if there is a free entry anywhere. Only an
-//! opener that finds no entry on the list of its CPU takes the lock of the pool. Then it looks, in
+//! opener that finds no entry on the list of its CPU takes the lock of the map. Then it looks, in
 //! this order, on the other lists, for entries that were not made yet, and, with all lists locked,
-//! on all lists once more. If it finds none even then, the pool is full.
+//! on all lists once more. If it finds none even then, the map is full.
 //!
-//! The limit is exact. At no time are more entries open than the limit. If the pool is reported as
+//! The limit is exact. At no time are more entries open than the limit. If the map is reported as
 //! full, there was a point during the call when every entry was open, or was held by a call that
 //! had taken it to open it or had not freed it yet. A free entry that moves from one list to
-//! another does not cause a false report, since entries move under the lock of the pool.
+//! another does not cause a false report, since entries move under the lock of the map.
 
 use core::fmt;
 use core::marker::PhantomData;
@@ -84,7 +85,7 @@ use core::ptr::NonNull;
 use crossbeam_utils::CachePadded;
 
 use self::free_list::{AllLocked, FreeList, Lists};
-use self::segments::{Entry, Place, Segments};
+use self::segments::{Entry, OwnedEntry, Segments};
 use crate::object::{Borrowed, Ref};
 use fdtable_sync::fallible::OutOfMemory;
 use fdtable_sync::percpu;
@@ -109,7 +110,7 @@ pub struct Handle {
     generation: u32,
 }
 
-/// How many entries the pool has made.
+/// How many entries the map has made.
 struct Growth {
     /// Exclusive upper bound of the indexes of entries that were ever made.
     made: u32,
@@ -119,53 +120,53 @@ struct Growth {
 
 /// Why an insertion failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum NoPlace {
+pub enum InsertError {
     /// As many entries are open as the limit allows.
     Full,
     /// There is no memory for more entries.
     OutOfMemory,
 }
 
-impl fmt::Display for NoPlace {
+impl fmt::Display for InsertError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Full => f.write_str("the pool is full"),
+            Self::Full => f.write_str("the slot map is full"),
             Self::OutOfMemory => OutOfMemory.fmt(f),
         }
     }
 }
 
-impl core::error::Error for NoPlace {}
+impl core::error::Error for InsertError {}
 
-impl From<OutOfMemory> for NoPlace {
+impl From<OutOfMemory> for InsertError {
     fn from(_: OutOfMemory) -> Self {
         Self::OutOfMemory
     }
 }
 
-/// A pool of counted objects under handles. It holds a reference to each.
+/// A slot map of counted objects. It holds a reference to each.
 ///
 /// ```
 /// use fdtable_objects::{object::Ref, slot_map::SlotMap};
 /// use fdtable_sync::rcu;
 ///
-/// let pool = SlotMap::new(100);
-/// let old = pool.insert(Ref::new("old")).expect("there is room");
-/// assert_eq!(pool.get(old, &rcu::read_lock()).as_deref(), Some(&"old"));
-/// drop(pool.remove(old));
+/// let map = SlotMap::new(100);
+/// let old = map.insert(Ref::new("old")).expect("an entry is free");
+/// assert_eq!(map.get(old, &rcu::read_lock()).as_deref(), Some(&"old"));
+/// drop(map.remove(old));
 ///
-/// let new = pool.insert(Ref::new("new")).expect("there is room");
+/// let new = map.insert(Ref::new("new")).expect("an entry is free");
 /// assert_eq!(new.index(), old.index(), "the same entry");
-/// assert!(pool.get(old, &rcu::read_lock()).is_none(), "and another handle");
+/// assert!(map.get(old, &rcu::read_lock()).is_none(), "and another handle");
 /// ```
 ///
 /// A `SlotMap` is invariant in its type, since otherwise an object of a more general type could be
-/// inserted through another view of the pool:
+/// inserted through another view of the map:
 ///
 /// ```compile_fail
 /// # use fdtable_objects::slot_map::SlotMap;
-/// fn generalise<'a>(pool: &'a SlotMap<&'static str>) -> &'a SlotMap<&'a str> {
-///     pool
+/// fn generalise<'a>(map: &'a SlotMap<&'static str>) -> &'a SlotMap<&'a str> {
+///     map
 /// }
 /// ```
 pub struct SlotMap<T: ?Sized> {
@@ -208,7 +209,7 @@ impl Handle {
     }
 }
 
-impl Place<'_> {
+impl OwnedEntry<'_> {
     /// Puts an object into the entry and opens it.
     #[inline(always)]
     fn open<T: ?Sized>(self, object: Ref<T>) -> Handle {
@@ -228,7 +229,7 @@ impl Place<'_> {
 
 /// The public operations.
 impl<T: ?Sized> SlotMap<T> {
-    /// Makes an empty pool for at most `limit` objects at once, 0 to 2^31. A larger limit counts as
+    /// Makes an empty map for at most `limit` objects at once, 0 to 2^31. A larger limit counts as
     /// 2^31. Allocates a free list for each CPU; entries are allocated as they are needed, not for
     /// the limit.
     #[must_use]
@@ -246,25 +247,25 @@ impl<T: ?Sized> SlotMap<T> {
         }
     }
 
-    /// Returns how many objects may be in the pool at once, 0 to 2^31.
+    /// Returns how many objects may be in the map at once, 0 to 2^31.
     #[must_use]
     pub fn limit(&self) -> u32 {
         self.limit
     }
 
-    /// Puts an object into the pool and returns its handle. Waits only if the CPU's list has no
+    /// Puts an object into the map and returns its handle. Waits only if the CPU's list has no
     /// free entry: then it may wait for a lock, and allocate. May be called inside a read-side
     /// section, since no holder of the lock waits for a grace period.
     ///
     /// # Errors
-    /// Returns the object if [the pool is full](NoPlace::Full), or [there is no
-    /// memory](NoPlace::OutOfMemory).
+    /// Returns the object if [the map is full](InsertError::Full), or [there is no
+    /// memory](InsertError::OutOfMemory).
     #[inline]
-    pub fn insert(&self, object: Ref<T>) -> Result<Handle, (NoPlace, Ref<T>)> {
+    pub fn insert(&self, object: Ref<T>) -> Result<Handle, (InsertError, Ref<T>)> {
         self.insert_at(percpu::current(), object)
     }
 
-    /// Removes the object of a handle from the pool, with its reference. The handle names nothing
+    /// Removes the object of a handle from the map, with its reference. The handle names nothing
     /// from then on. If several threads remove one handle concurrently, one of them gets the
     /// object. The caller decides when the reference is dropped: outside of its locks. Does not
     /// allocate, and waits for other threads for a few steps at most. May be called inside a
@@ -278,7 +279,7 @@ impl<T: ?Sized> SlotMap<T> {
     /// Looks up an object without taking a reference. Neither blocks nor allocates.
     #[inline(always)]
     pub fn borrow<'g>(&self, handle: Handle, guard: &'g Guard<'_>) -> Option<Borrowed<'g, T>> {
-        let entry = self.named(handle)?;
+        let entry = self.entry_of(handle)?;
         // (L) Acquire: pairs with the release in (J), so that (M) loads the address of this
         // opening, or of a later one.
         if entry.word.load(Acquire) != handle.generation {
@@ -293,7 +294,7 @@ impl<T: ?Sized> SlotMap<T> {
         }
         // (O)
         // SAFETY: this is the address of the opening that the handle names: cases (B) to (D). At
-        // (L), inside the section, the pool had a reference that had not been taken out.
+        // (L), inside the section, the map had a reference that had not been taken out.
         Some(unsafe { Borrowed::new(raw, guard) })
     }
 
@@ -304,7 +305,7 @@ impl<T: ?Sized> SlotMap<T> {
         self.borrow(handle, guard)?.upgrade()
     }
 
-    /// Returns how many objects are in the pool, 0 to 2^31. The count is atomic, and includes
+    /// Returns how many objects are in the map, 0 to 2^31. The count is atomic, and includes
     /// objects that are just being inserted or removed. Waits for the lock of every list, and other
     /// threads wait meanwhile: meant for diagnostics, not for each request.
     pub fn count(&self) -> u32 {
@@ -328,7 +329,7 @@ impl<T: ?Sized> SlotMap<T> {
 /// The private steps. `home` is the number of the CPU of the list that is tried first.
 impl<T: ?Sized> SlotMap<T> {
     #[inline(always)]
-    fn insert_at(&self, home: usize, object: Ref<T>) -> Result<Handle, (NoPlace, Ref<T>)> {
+    fn insert_at(&self, home: usize, object: Ref<T>) -> Result<Handle, (InsertError, Ref<T>)> {
         let near = self.lists.of(home).try_lock();
         let place = match near.and_then(|mut list| list.pop(&self.segments)) {
             Some(place) => place,
@@ -342,7 +343,7 @@ impl<T: ?Sized> SlotMap<T> {
 
     #[inline(always)]
     fn remove_at(&self, home: usize, handle: Handle) -> Option<Ref<T>> {
-        let entry = self.named(handle)?;
+        let entry = self.entry_of(handle)?;
         let old = handle.generation;
         let new = old.wrapping_add(1);
         // (X) Acquire: pairs with the release in (J), so that (Y) loads the address of this
@@ -358,7 +359,7 @@ impl<T: ?Sized> SlotMap<T> {
         let index = handle.index;
         match new {
             0 => self.retire(),
-            _ => self.give_back(home, &Place { index, entry }),
+            _ => self.free_entry(home, &OwnedEntry { index, entry }),
         }
         Some(object)
     }
@@ -366,7 +367,7 @@ impl<T: ?Sized> SlotMap<T> {
     /// Returns the entry that a handle could name. The generation must be odd, so that the word of
     /// a free entry is not taken for it.
     #[inline(always)]
-    fn named(&self, handle: Handle) -> Option<&Entry> {
+    fn entry_of(&self, handle: Handle) -> Option<&Entry> {
         if handle.generation.is_multiple_of(2) {
             return None;
         }
@@ -375,16 +376,16 @@ impl<T: ?Sized> SlotMap<T> {
 
     /// (F) Puts a free entry on a list.
     #[inline(always)]
-    fn give_back(&self, home: usize, place: &Place<'_>) {
+    fn free_entry(&self, home: usize, place: &OwnedEntry<'_>) {
         match self.lists.of(home).try_lock() {
             Some(mut list) => list.push(place),
-            None => self.give_back_elsewhere(home, place),
+            None => self.free_elsewhere(home, place),
         }
     }
 
     /// The holder of a list's lock may have been preempted, so another list will do.
     #[cold]
-    fn give_back_elsewhere(&self, home: usize, place: &Place<'_>) {
+    fn free_elsewhere(&self, home: usize, place: &OwnedEntry<'_>) {
         let mut attempts = 0;
         loop {
             if let Some(mut list) = self.lists_from(home).find_map(FreeList::try_lock) {
@@ -405,20 +406,20 @@ impl<T: ?Sized> SlotMap<T> {
     /// Finds a free entry that is not on the list of `home`.
     #[cold]
     #[inline(never)]
-    fn find_place(&self, home: usize) -> Result<Place<'_>, NoPlace> {
+    fn find_place(&self, home: usize) -> Result<OwnedEntry<'_>, InsertError> {
         let mut growth = self.growth.lock();
         if let Some(place) = self.steal(home) {
             return Ok(place);
         }
         match self.make(home, &mut growth) {
-            Err(NoPlace::Full) => self.last_place().ok_or(NoPlace::Full),
+            Err(InsertError::Full) => self.last_place().ok_or(InsertError::Full),
             answer => answer,
         }
     }
 
     /// Takes a batch from a list that has free entries, but no more than half of them, and puts all
-    /// but one on the list of `home`. Only for the holder of the pool's lock.
-    fn steal(&self, home: usize) -> Option<Place<'_>> {
+    /// but one on the list of `home`. Only for the holder of the map's lock.
+    fn steal(&self, home: usize) -> Option<OwnedEntry<'_>> {
         for list in self.lists_from(home).filter(|list| list.len() > 0) {
             let mut victim = list.lock();
             let Some(place) = victim.pop(&self.segments) else {
@@ -435,15 +436,15 @@ impl<T: ?Sized> SlotMap<T> {
     }
 
     /// Makes a batch of entries, and puts all but one on the list of `home`.
-    fn make(&self, home: usize, growth: &mut Growth) -> Result<Place<'_>, NoPlace> {
+    fn make(&self, home: usize, growth: &mut Growth) -> Result<OwnedEntry<'_>, InsertError> {
         let first = growth.made;
-        let room = self.limit - (first - growth.retired);
-        if room == 0 {
-            return Err(NoPlace::Full);
+        let free = self.limit - (first - growth.retired);
+        if free == 0 {
+            return Err(InsertError::Full);
         }
         let place = self.segments.grow(first)?;
         // Up to the end of a batch: none is in two segments.
-        growth.made = first + room.min(BATCH - first % BATCH);
+        growth.made = first + free.min(BATCH - first % BATCH);
         let mut list = self.lists.of(home).lock();
         // The lowest on top.
         (first + 1..growth.made)
@@ -453,9 +454,9 @@ impl<T: ?Sized> SlotMap<T> {
         Ok(place)
     }
 
-    /// Takes a free entry from any list, under the locks of all. Only for the holder of the pool's
+    /// Takes a free entry from any list, under the locks of all. Only for the holder of the map's
     /// lock.
-    fn last_place(&self) -> Option<Place<'_>> {
+    fn last_place(&self) -> Option<OwnedEntry<'_>> {
         AllLocked::new(&self.lists).pop(&self.segments)
     }
 

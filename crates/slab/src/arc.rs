@@ -4,8 +4,9 @@
 //! value of a [`Ref`](crate::counted::Ref), the value is dropped with its last reference, on the
 //! thread that drops it, without a grace period.
 //!
-//! There are two [counts](fdtable_sync::refcount). One counts the users of the value. The other counts the
-//! references that keep the memory: one for each weak reference, and one for all users together.
+//! There are two [counts](fdtable_sync::refcount). One counts the users of the value. The other
+//! counts the references that keep the memory: one for each weak reference, and one for all users
+//! together.
 
 use alloc::alloc::handle_alloc_error;
 use core::alloc::Layout;

@@ -117,8 +117,8 @@ unsafe impl Sync for RawCache {}
 unsafe impl Send for RawCache {}
 
 impl RawCache {
-    /// Makes a cache without slabs. Allocates. It is to be [registered](super::registry::add) at its
-    /// final address.
+    /// Makes a cache without slabs. Allocates. It is to be [registered](super::registry::add) at
+    /// its final address.
     pub(super) fn try_new(plan: Plan, options: Options) -> Result<Self, OutOfMemory> {
         let shape = Shape::new(plan.layout, options, size_of::<Header>());
         Ok(Self {

@@ -131,8 +131,8 @@ impl<T: Send + 'static> ConstructedCache<T> {
     }
 
     /// Frees the memory of all unused objects, after a grace period at the latest: the one of
-    /// [`rcu::barrier`](fdtable_sync::rcu::barrier). Returns how many bytes that is. Takes locks, and may
-    /// run RCU callbacks that are due.
+    /// [`rcu::barrier`](fdtable_sync::rcu::barrier). Returns how many bytes that is. Takes locks,
+    /// and may run RCU callbacks that are due.
     #[doc(alias = "kmem_cache_shrink")]
     pub fn shrink(&self) -> usize {
         self.raw.shrink()

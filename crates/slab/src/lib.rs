@@ -48,9 +48,9 @@
 //!
 //! # Rules
 //!
-//! The rules for a `fork(2)` of the host are in [`host_fork`](fdtable_sync::host_fork): without it, a call
-//! in the child waits forever if another thread held a lock of a cache. Signal handlers may not use
-//! a cache that the interrupted thread may be using: they cannot take its locks. A child of
+//! The rules for a `fork(2)` of the host are in [`host_fork`](fdtable_sync::host_fork): without it,
+//! a call in the child waits forever if another thread held a lock of a cache. Signal handlers may
+//! not use a cache that the interrupted thread may be using: they cannot take its locks. A child of
 //! `vfork(2)` without thread data of its own may use no cache at all. A library that contains this
 //! code must not be unloaded: the kernel knows of its sequences.
 //!
@@ -112,9 +112,9 @@ pub fn infos() -> Vec<Info> {
 
 /// Frees unused memory of all caches, including the general ones. For a program that is short of
 /// memory, or that has closed very many files. Returns how many bytes that is. Slabs are freed
-/// after a grace period: at once if [`rcu::barrier`](fdtable_sync::rcu::barrier) follows. Takes locks, one
-/// cache after the other, and runs RCU callbacks that are due; not to be called under a lock that
-/// they may take.
+/// after a grace period: at once if [`rcu::barrier`](fdtable_sync::rcu::barrier) follows. Takes
+/// locks, one cache after the other, and runs RCU callbacks that are due; not to be called under a
+/// lock that they may take.
 ///
 /// ```
 /// use fdtable_slab as slab;

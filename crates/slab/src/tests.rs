@@ -444,7 +444,7 @@ fn a_callback_that_runs_in_shrink_may_look_at_the_cache() {
         cache.shrink();
         shrink();
         rcu::barrier().expect("outside of sections");
-        send.send(()).expect("somebody listens");
+        send.send(()).expect("the test listens");
     });
     let soon = core::time::Duration::from_secs(20);
     done.recv_timeout(soon)

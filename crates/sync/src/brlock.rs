@@ -88,8 +88,8 @@ impl BrLock {
     }
 
     /// Takes the read side as [`read`](Self::read) does, but may refuse inside of sections. Refuses
-    /// at a thread's first section, and where readers take full fences. For paths that must not call
-    /// anything.
+    /// at a thread's first section, and where readers take full fences. For paths that must not
+    /// call anything.
     #[inline(always)]
     pub fn try_read(&self) -> Option<ReadGuard<'_>> {
         // (E), (F)
@@ -132,7 +132,8 @@ impl BrLock {
         rcu::wait_for_readers(ptr::from_ref(self).addr());
     }
 
-    /// Undoes one [`exclude_readers`](Self::exclude_readers), with the same lock held. Never blocks.
+    /// Undoes one [`exclude_readers`](Self::exclude_readers), with the same lock held. Never
+    /// blocks.
     ///
     /// # Panics
     /// If readers are not excluded.
@@ -155,8 +156,8 @@ impl Drop for ReadGuard<'_> {
     #[inline(always)]
     fn drop(&mut self) {
         // (J)
-        // SAFETY: this thread took the read side when this was made. What it locked meanwhile borrows
-        // this.
+        // SAFETY: this thread took the read side when this was made. What it locked meanwhile
+        // borrows this.
         unsafe { self.section.record().leave_brlock() };
         // SAFETY: as above; the section ends once, here.
         unsafe { self.section.leave() };

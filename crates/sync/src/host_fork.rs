@@ -55,9 +55,9 @@
 //! A fork waits for threads inside, and so for callbacks that they run: the caller of `fork(2)`
 //! holds no lock that a callback takes, or `Drop` of an object.
 //!
-//! Fork outside of the freezer, or [leave it](blocking_section) for the call: C libraries may hold a
-//! lock while handlers run (musl, glibc before 2.36). A thread that forks inside would wait there
-//! for another's fork, which waits for those inside.
+//! Fork outside of the freezer, or [leave it](blocking_section) for the call: C libraries may hold
+//! a lock while handlers run (musl, glibc before 2.36). A thread that forks inside would wait there
+//! for another's fork, which waits for the threads inside.
 //!
 //! # Without it
 //!
@@ -75,9 +75,9 @@
 //!   them, and to put them in order in the child.
 //! - Records of threads that made their first call during the fork may leak, 256 bytes each.
 //! - Other locks, of the caller's own code and of its libraries, are their owners' responsibility.
-//!   Threads that step out should not sleep on `parking_lot`: it keeps sleepers in a table of the
-//!   process, which the locks of this library share, and in the child their entries in it are void.
-//!   The standard library's locks on Linux keep theirs in the kernel.
+//!   Threads in a blocking section should not sleep on `parking_lot`: it keeps sleepers in a table
+//!   of the process, which the locks of this library share, and in the child their entries in it
+//!   are void. The standard library's locks on Linux keep theirs in the kernel.
 //! - `vfork(2)`, and children that share memory: they must use nothing of the library.
 
 use core::sync::atomic::Ordering::Relaxed;
@@ -91,7 +91,9 @@ use crate::rcu;
 
 pub mod freezer;
 
-pub use freezer::{BlockingSection, Entry, blocking_section, enter, freeze, is_frozen_here, thaw};
+pub use freezer::{
+    BlockingSection, ForkGuard, blocking_section, enter, freeze, is_frozen_here, thaw,
+};
 
 /// How many host forks lie between the first process and this one.
 static GENERATION: AtomicU32 = AtomicU32::new(0);

@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn a_part_can_be_locked_from_another_processor() {
+    fn a_part_can_be_locked_from_another_cpu() {
         let parts = LgLock::try_new(|cpu| cpu).expect("memory");
         for cpu in 0..parts.parts() {
             let part = parts.lock_local_of(cpu + parts.parts());
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_all_parts_may_change_them() {
+    fn a_holder_of_all_parts_may_change_them() {
         let parts = LgLock::try_new(|_cpu| 1).expect("memory");
         parts.lock_global().iter_mut().for_each(|part| *part += 1);
         assert!(parts.lock_global().iter().all(|&part| part == 2));

@@ -176,7 +176,7 @@ impl RefCount {
             0 => return self.bury(),
             // The reviver has its reference.
             DEAD_END..0 => {}
-            // A put without a get, caught: the object is dead already.
+            // A put without a get, detected: the object is dead already.
             BORDER..DEAD_END => self.0.store(DEAD, Relaxed),
             // Unless this put took the word back from the border of the saturated zone.
             _ if before == isize::MIN => {}
@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn who_revived_leaves_the_burial_to_the_one_who_is_still_there() {
+    fn a_reviver_leaves_the_burial_to_the_burier_that_is_still_there() {
         let count = holding(-1);
         assert!(count.get());
         assert!(!count.put(), "the burier still looks at the word");
@@ -447,7 +447,7 @@ mod loom {
 
     /// The last put sees what every holder did: the acquire of `put_as_last`.
     #[test]
-    fn who_puts_as_the_last_sees_what_every_holder_did() {
+    fn a_put_as_the_last_sees_what_every_holder_did() {
         explore(Any, || {
             let ends = Ends::default();
             let object = Object::new(&ends);

@@ -177,9 +177,9 @@ pub(super) const TABLE: &[Structural] = &[
         changes: &[(r"self.invoking.is_some()", r"false")],
     },
     Structural {
-        name: "portion-that-counts-as-all",
+        name: "chunk-that-counts-as-all",
         file: "sync/src/rcu/callbacks.rs",
-        model: "sync::rcu::loom::a_barrier_waits_for_what_a_portion_has_left",
+        model: "sync::rcu::loom::a_barrier_waits_for_what_a_chunk_has_left",
         changes: &[(r"(weight - rest.weight)", r"weight")],
     },
     // Reference counts.
@@ -231,7 +231,7 @@ pub(super) const TABLE: &[Structural] = &[
         )],
     },
     Structural {
-        name: "step-in-without-a-look",
+        name: "blocking-section-that-ends-without-a-look",
         file: "sync/src/host_fork/freezer.rs",
         model: "sync::host_fork::freezer::loom::a_blocking_section_ends_after_the_thaw",
         changes: &[(

@@ -32,8 +32,8 @@ impl<T: Send + Sync + 'static> Ref<T> {
 
     /// Makes a counted object whose `hook` runs when the last reference goes: at once, on the
     /// thread that drops it, or on one that is dropping a reference at the same time. A panic of
-    /// the hook propagates there, and the object is still dropped (see [`unwind`]).
-    /// Allocates.
+    /// the hook propagates there, and the object is still dropped (see
+    /// [`unwind`]). Allocates.
     #[must_use]
     pub fn with_release(value: T, hook: impl Fn(&T) + Send + Sync + 'static) -> Self {
         Self {
@@ -71,7 +71,8 @@ impl<T: Send + Sync + 'static> Ref<T> {
         Self::try_with_ends(value, move |value, _| hook(value))
     }
 
-    /// As [`try_with_release`](Self::try_with_release), with a hook that receives the [`ReleaseReason`].
+    /// As [`try_with_release`](Self::try_with_release), with a hook that receives the
+    /// [`ReleaseReason`].
     ///
     /// # Errors
     /// [`OutOfMemory`]; value and hook are dropped, and the hook does not run.

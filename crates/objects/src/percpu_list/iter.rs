@@ -55,7 +55,8 @@ impl<'l, T: ?Sized> Iter<'l, T> {
             if links.is_mark() {
                 continue;
             }
-            // SAFETY: members of this list are blocks of a `T`, as `try_new` was promised; it is locked.
+            // SAFETY: members of this list are blocks of a `T`, as `try_new` was promised; it is
+            // locked.
             if let Some(member) = unsafe { reference(node) } {
                 // SAFETY: the mark is on no list, and stays until this iterator takes it off.
                 unsafe { part.link_behind(node, self.mark) };

@@ -107,8 +107,8 @@ impl ListHead {
     /// Links a new member.
     ///
     /// # Safety
-    /// The list head is alive. The block is one of a `T` with a node for this list head, and only the caller
-    /// knows it.
+    /// The list head is alive. The block is one of a `T` with a node for this list head, and only
+    /// the caller knows it.
     #[inline(always)]
     pub(super) unsafe fn join<T: ?Sized>(
         head: NonNull<Self>,
@@ -223,8 +223,8 @@ impl ListHead {
     /// (C), (D)
     ///
     /// # Safety
-    /// The caller was counted in (S), and does not touch the list head after this, unless it has the
-    /// handle.
+    /// The caller was counted in (S), and does not touch the list head after this, unless it has
+    /// the handle.
     unsafe fn count_off(head: NonNull<Self>) {
         // SAFETY: a counted user keeps the list head until here.
         let this = unsafe { head.as_ref() };
@@ -287,8 +287,8 @@ impl ListHead {
             return false;
         }
         for part in parts.iter() {
-            // SAFETY: the members of this list head are blocks of a `T`, as its handle's type says, and
-            // the list is locked.
+            // SAFETY: the members of this list head are blocks of a `T`, as its handle's type says,
+            // and the list is locked.
             let found = part.nodes().filter_map(|node| unsafe { reference(node) });
             members.extend(found.map(wrap));
         }

@@ -1,6 +1,6 @@
-//! A leaf: 64 descriptors, their bits, and the counted object of each.
+//! A leaf: 64 slots, their bits, and the counted object of each.
 //!
-//! The bits and the slots are one node of a [tree](crate::radix), so one walk finds a descriptor,
+//! The bits and the slots are one node of a [tree](crate::radix), so one walk finds a slot,
 //! its bits and its object. A thread writes a leaf through a [`LeafGuard`], which holds the leaf's
 //! lock. All other threads only read:
 //!
@@ -21,9 +21,9 @@
 //! # The order of a close
 //!
 //! A close first reports that the slot is free, by its bit and, if needed, by a
-//! [notice](crate::free_hint). Then it empties the slot. So a thread that finds the slot empty, without
-//! the lock, sees all these reports. If it then takes the lock to use the slot, it waits for the
-//! closer there.
+//! [report](crate::free_hint). Then it empties the slot. So a thread that finds the slot empty,
+//! without the lock, sees all these reports. If it then takes the lock to use the slot, it waits
+//! for the closer there.
 //!
 //! # The steps of a slot
 //!
@@ -117,7 +117,7 @@ pub struct LeafRef<'s, T: ?Sized, S> {
 #[must_use = "the leaf is unlocked when this is dropped"]
 pub struct LeafGuard<'l, T: ?Sized, S> {
     leaf: &'l Leaf<T, S>,
-    name: LockTag,
+    tag: LockTag,
 }
 
 impl<T: ?Sized, S: LeafState> Leaf<T, S> {
@@ -207,9 +207,9 @@ impl<T: ?Sized, S: LeafState> Leaf<T, S> {
     /// before it writes.
     #[inline(always)]
     pub(super) unsafe fn lock(&self, index: usize) -> LeafGuard<'_, T, S> {
-        let name = LockTag::of(index);
-        self.head.lock.lock(name);
-        LeafGuard { leaf: self, name }
+        let tag = LockTag::of(index);
+        self.head.lock.lock(tag);
+        LeafGuard { leaf: self, tag }
     }
 
     /// Locks the leaf if it has this `index` and its lock is free.
@@ -218,13 +218,13 @@ impl<T: ?Sized, S: LeafState> Leaf<T, S> {
     /// As for [`lock`](Self::lock).
     #[inline(always)]
     pub(super) unsafe fn try_lock(&self, index: usize) -> Option<LeafGuard<'_, T, S>> {
-        let name = LockTag::of(index);
-        if !self.head.lock.try_lock(name) {
+        let tag = LockTag::of(index);
+        if !self.head.lock.try_lock(tag) {
             cold_path();
             return None;
         }
         // Constructed only by the holder of the lock: dropping it unlocks.
-        Some(LeafGuard { leaf: self, name })
+        Some(LeafGuard { leaf: self, tag })
     }
 }
 
@@ -389,12 +389,12 @@ impl<T: ?Sized, S> Drop for LeafGuard<'_, T, S> {
     #[inline(always)]
     fn drop(&mut self) {
         // SAFETY: locked when this was made, and the state is not borrowed any more.
-        unsafe { self.leaf.head.lock.unlock(self.name) };
+        unsafe { self.leaf.head.lock.unlock(self.tag) };
     }
 }
 
-/// A place for a counted object. It has a reference of its own, which the leaf puts: dropping a slot
-/// puts nothing.
+/// A place for a counted object. It has a reference of its own, which the leaf puts: dropping a
+/// slot puts nothing.
 struct Slot<T: ?Sized> {
     raw: AtomicPtr<RawObject>,
     owns: PhantomData<Ref<T>>,
@@ -439,8 +439,8 @@ impl<T: ?Sized> Slot<T> {
 
 /// For the holder of a lock that keeps other writers away: no exchange is needed then.
 impl<T: ?Sized> Slot<T> {
-    /// Replaces the object of the slot, or removes it, and returns the old one. The caller drops the
-    /// old reference outside of its locks.
+    /// Replaces the object of the slot, or removes it, and returns the old one. The caller drops
+    /// the old reference outside of its locks.
     ///
     /// # Safety
     /// No other thread writes the slot meanwhile, and the slot holds its own reference.

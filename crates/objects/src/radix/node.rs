@@ -261,8 +261,8 @@ pub(super) unsafe fn next_leaf<'l, T: ?Sized, S>(
 }
 
 /// Gives up a count of a node. The last one also gives up the counts of the children, puts the
-/// objects of leaves, which may run release hooks, and frees the node: at once if it has the owner ID
-/// `own`, else after a grace period. A panic of a hook prevents none of this.
+/// objects of leaves, which may run release hooks, and frees the node: at once if it has the owner
+/// ID `own`, else after a grace period. A panic of a hook prevents none of this.
 ///
 /// # Safety
 /// The tree or the node that led here has unlinked the node, and gives up its count once. No reader

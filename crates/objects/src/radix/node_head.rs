@@ -1,4 +1,5 @@
-//! The head of every node: which tree may write it, how many pointers lead to it, and how it is freed.
+//! The head of every node: which tree may write it, how many pointers lead to it, and how it is
+//! freed.
 
 use core::ptr::NonNull;
 
@@ -61,8 +62,8 @@ impl NodeHead {
 
     #[inline(always)]
     pub(super) fn owner(&self) -> OwnerId {
-        // Relaxed: a tree's own owner ID in a node means that the node was made or kept by the holder
-        // of that tree's lock, and the caller has synchronised with it. A leaf that was
+        // Relaxed: a tree's own owner ID in a node means that the node was made or kept by the
+        // holder of that tree's lock, and the caller has synchronised with it. A leaf that was
         // removed had its owner ID changed with its lock held, which the caller holds.
         self.owner.load(Relaxed)
     }
@@ -70,8 +71,8 @@ impl NodeHead {
     /// Changes which tree may write the node, and free it at once when the tree is dropped.
     ///
     /// # Safety
-    /// The caller holds the tree's lock of a tree that leads to the node, and the leaf's
-    /// lock or the exclusion of readers keeps writers out. The owner ID is [`DETACHED`], or it is the
+    /// The caller holds the tree's lock of a tree that leads to the node, and the leaf's lock or
+    /// the exclusion of readers keeps writers out. The owner ID is [`DETACHED`], or it is the
     /// tree's own, and the tree owned the node until now: no other tree has led readers to it.
     pub(super) unsafe fn set_owner(&self, owner: OwnerId) {
         // Relaxed: as above.

@@ -9,8 +9,8 @@ use fdtable_sync::platform::atomic::Ordering::{Acquire, Relaxed};
 
 impl<T: ?Sized + Send + Sync, S: LeafState, D> WriteGuard<'_, T, S, D> {
     /// Gives another, empty tree the same leaves, objects and flags, atomically. The nodes are
-    /// shared, and copied when one of the trees writes them. Excludes readers, and
-    /// waits until they have left. Takes a reference to each object of the first leaf, and allocates if `kept` names
+    /// shared, and copied when one of the trees writes them. Excludes readers, and waits until they
+    /// have left. Takes a reference to each object of the first leaf, and allocates if `kept` names
     /// leaves.
     ///
     /// `kept` are the indexes of leaves that stay the tree's own: the other tree gets copies of
@@ -77,9 +77,9 @@ impl<T: ?Sized + Send + Sync, S: LeafState, D> WriteGuard<'_, T, S, D> {
         copied
     }
 
-    /// Gives the nodes that lead to a leaf the tree's new owner ID. It does so only for nodes that had
-    /// the owner ID `before` and that no other tree leads to: the tree that was shared with has copies
-    /// of them all.
+    /// Gives the nodes that lead to a leaf the tree's new owner ID. It does so only for nodes that
+    /// had the owner ID `before` and that no other tree leads to: the tree that was shared with has
+    /// copies of them all.
     fn keep(&mut self, index: usize, before: OwnerId) {
         let root = self.tree.root();
         if index == 0 || !root.covers(index) {
@@ -108,17 +108,17 @@ impl<T: ?Sized + Send + Sync, S: LeafState, D> WriteGuard<'_, T, S, D> {
     /// Gives a node the tree's new owner ID, if the tree still owns it. Returns true if so.
     ///
     /// # Safety
-    /// The tree leads to the node, readers are excluded, and the owner ID was `before` until the tree
-    /// was shared with a tree that no other thread has seen yet.
+    /// The tree leads to the node, readers are excluded, and the owner ID was `before` until the
+    /// tree was shared with a tree that no other thread has seen yet.
     unsafe fn keep_node(&self, node: &NodeHead, before: OwnerId) -> bool {
         let owner = self.tree.owner();
         if node.owner() == owner {
             // Kept already, on the path to another leaf.
             return true;
         }
-        // The count alone is not enough. A node with an earlier owner ID was shared with a tree that
-        // may have copied it since, and that tree's readers may still be in the original. The tree
-        // frees nodes with its own owner ID at once.
+        // The count alone is not enough. A node with an earlier owner ID was shared with a tree
+        // that may have copied it since, and that tree's readers may still be in the original. The
+        // tree frees nodes with its own owner ID at once.
         if node.owner() != before || !node.is_sole() {
             return false;
         }

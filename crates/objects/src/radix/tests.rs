@@ -268,7 +268,7 @@ fn a_full_root_is_full_under_a_new_one() {
     assert_eq!(writer.next_not_full(7), 513);
 }
 
-/// The place of the first leaf in the nodes is no room, however the node above it was made.
+/// The place of the first leaf in the nodes counts as full, however the node above it was made.
 #[test]
 fn the_first_leaf_is_never_found_as_room() {
     for far in [1, 600, 300_000] {
@@ -482,9 +482,7 @@ fn a_leaf_is_removed_with_its_objects_if_it_may() {
     assert_eq!(fates.leaves(), 1);
     // The first one stays, and one that is not there is not removed.
     for index in [0, 1, 5] {
-        let removed = tree
-            .lock()
-            .remove_if(index, |_| unreachable!("nobody asks"));
+        let removed = tree.lock().remove_if(index, |_| unreachable!("not asked"));
         assert!(removed.is_ok_and(|removed| removed.is_none()));
     }
     drop(tree);

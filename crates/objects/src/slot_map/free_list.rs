@@ -9,7 +9,7 @@ use fdtable_sync::platform::atomic::Ordering::{Acquire, Relaxed, Release};
 use fdtable_sync::platform::atomic::{AtomicBool, AtomicU32};
 use fdtable_sync::platform::relax;
 
-use super::segments::{Entry, Place, Segments};
+use super::segments::{Entry, OwnedEntry, Segments};
 
 /// The end of a list. No entry has this index.
 const END: u32 = u32::MAX;
@@ -25,7 +25,7 @@ pub(super) struct FreeList {
 /// Exclusive access to one list.
 pub(super) struct Locked<'p>(&'p FreeList);
 
-/// Exclusive access to all lists of a pool.
+/// Exclusive access to all lists of a map.
 pub(super) struct AllLocked<'p>(&'p Lists);
 
 /// Entries that are linked, and on no list.
@@ -105,7 +105,7 @@ impl FreeList {
 
     /// For the holder of the lock.
     #[inline(always)]
-    fn pop<'p>(&self, segments: &'p Segments) -> Option<Place<'p>> {
+    fn pop<'p>(&self, segments: &'p Segments) -> Option<OwnedEntry<'p>> {
         // There is no entry of index `END`.
         let place = segments.place(self.first.load(Relaxed))?;
         self.first.store(place.entry.next.load(Relaxed), Relaxed);
@@ -115,7 +115,7 @@ impl FreeList {
 
     /// For the holder of the lock.
     #[inline(always)]
-    fn push(&self, place: &Place<'_>) {
+    fn push(&self, place: &OwnedEntry<'_>) {
         place.entry.next.store(self.first.load(Relaxed), Relaxed);
         self.first.store(place.index, Relaxed);
         self.len.store(self.len() + 1, Relaxed);
@@ -125,13 +125,13 @@ impl FreeList {
 impl Locked<'_> {
     /// Takes the entry that was put on the list last.
     #[inline(always)]
-    pub(super) fn pop<'p>(&mut self, segments: &'p Segments) -> Option<Place<'p>> {
+    pub(super) fn pop<'p>(&mut self, segments: &'p Segments) -> Option<OwnedEntry<'p>> {
         self.0.pop(segments)
     }
 
     /// Puts an entry on the list.
     #[inline(always)]
-    pub(super) fn push(&mut self, place: &Place<'_>) {
+    pub(super) fn push(&mut self, place: &OwnedEntry<'_>) {
         self.0.push(place);
     }
 
@@ -171,7 +171,7 @@ impl Drop for Locked<'_> {
 }
 
 impl<'p> AllLocked<'p> {
-    /// Waits for the locks of all lists. Only for the holder of the pool's lock: no other thread
+    /// Waits for the locks of all lists. Only for the holder of the map's lock: no other thread
     /// waits for the lock of a list while it holds another.
     pub(super) fn new(lists: &'p Lists) -> Self {
         for list in lists.iter() {
@@ -181,7 +181,7 @@ impl<'p> AllLocked<'p> {
     }
 
     /// Takes an entry from any of the lists.
-    pub(super) fn pop<'s>(&mut self, segments: &'s Segments) -> Option<Place<'s>> {
+    pub(super) fn pop<'s>(&mut self, segments: &'s Segments) -> Option<OwnedEntry<'s>> {
         self.0.iter().find_map(|list| list.pop(segments))
     }
 

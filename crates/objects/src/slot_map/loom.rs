@@ -1,5 +1,5 @@
-//! Models of the pool. There are two lists, segments begin with 2 entries, and 2 make a batch. The
-//! first handle of a pool is [`FIRST`], so a model can use a handle before it is assigned, as a
+//! Models of the map. There are two lists, segments begin with 2 entries, and 2 make a batch. The
+//! first handle of a map is [`FIRST`], so a model can use a handle before it is assigned, as a
 //! caller that guesses it would.
 
 use super::*;
@@ -23,23 +23,23 @@ const SECOND: Handle = Handle {
 
 /// Runs `act` on a thread of its own.
 fn thread<R: 'static>(
-    pool: &Arc<SlotMap<Object>>,
+    map: &Arc<SlotMap<Object>>,
     act: impl FnOnce(&SlotMap<Object>) -> R + 'static,
 ) -> JoinHandle<R> {
-    let pool = pool.clone();
-    spawn(move || act(&pool))
+    let map = map.clone();
+    spawn(move || act(&map))
 }
 
-fn insert(pool: &SlotMap<Object>, home: usize, object: Ref<Object>) -> Handle {
-    let inserted = pool.insert_at(home, object);
+fn insert(map: &SlotMap<Object>, home: usize, object: Ref<Object>) -> Handle {
+    let inserted = map.insert_at(home, object);
     inserted
         .map_err(|(reason, _)| reason)
-        .expect("there is room")
+        .expect("an entry is free")
 }
 
 /// Removes the object and puts it. Returns true if there was one.
-fn remove(pool: &SlotMap<Object>, handle: Handle) -> bool {
-    let removed = pool.remove_at(0, handle);
+fn remove(map: &SlotMap<Object>, handle: Handle) -> bool {
+    let removed = map.remove_at(0, handle);
     if let Some(object) = &removed {
         object.look();
     }
@@ -47,25 +47,25 @@ fn remove(pool: &SlotMap<Object>, handle: Handle) -> bool {
 }
 
 /// Borrows the object and reads it.
-fn borrow(pool: &SlotMap<Object>, handle: Handle) {
+fn borrow(map: &SlotMap<Object>, handle: Handle) {
     let guard = read_lock();
-    if let Some(object) = pool.borrow(handle, &guard) {
+    if let Some(object) = map.borrow(handle, &guard) {
         object.look_inside_section();
     }
 }
 
 /// Checks that, if the handle names an object, it is this one.
-fn borrow_this(pool: &SlotMap<Object>, handle: Handle, this: &Ref<Object>) {
+fn borrow_this(map: &SlotMap<Object>, handle: Handle, this: &Ref<Object>) {
     let guard = read_lock();
-    if let Some(object) = pool.borrow(handle, &guard) {
+    if let Some(object) = map.borrow(handle, &guard) {
         object.look_inside_section();
         assert!(ptr::eq(&*object, &**this), "another object");
     }
 }
 
 /// Gets the object, leaves the section, reads the object and puts it.
-fn get(pool: &SlotMap<Object>, handle: Handle) {
-    let got = pool.get(handle, &read_lock());
+fn get(map: &SlotMap<Object>, handle: Handle) {
+    let got = map.get(handle, &read_lock());
     if let Some(object) = got {
         object.look();
     }
@@ -76,10 +76,10 @@ fn get(pool: &SlotMap<Object>, handle: Handle) {
 fn a_borrow_meets_a_removal() {
     explore(Any, || {
         let fates = Fates::default();
-        let pool = Arc::new(SlotMap::new(1));
-        let handle = insert(&pool, 0, fates.object());
-        let borrower = thread(&pool, move |pool| borrow(pool, handle));
-        assert!(remove(&pool, handle));
+        let map = Arc::new(SlotMap::new(1));
+        let handle = insert(&map, 0, fates.object());
+        let borrower = thread(&map, move |map| borrow(map, handle));
+        assert!(remove(&map, handle));
         join(borrower);
         fates.check(1);
     });
@@ -90,10 +90,10 @@ fn a_borrow_meets_a_removal() {
 fn a_get_meets_the_last_put() {
     explore(Any, || {
         let fates = Fates::default();
-        let pool = Arc::new(SlotMap::new(1));
-        let handle = insert(&pool, 0, fates.object());
-        let getter = thread(&pool, move |pool| get(pool, handle));
-        assert!(remove(&pool, handle));
+        let map = Arc::new(SlotMap::new(1));
+        let handle = insert(&map, 0, fates.object());
+        let getter = thread(&map, move |map| get(map, handle));
+        assert!(remove(&map, handle));
         join(getter);
         fates.check(1);
     });
@@ -104,14 +104,14 @@ fn a_get_meets_the_last_put() {
 fn a_lookup_meets_a_removal_and_the_next_opening() {
     explore(Any, || {
         let fates = Fates::default();
-        let pool = Arc::new(SlotMap::new(1));
+        let map = Arc::new(SlotMap::new(1));
         let (old, new) = (fates.object(), fates.object());
-        let handle = insert(&pool, 0, old.clone());
-        let reader = thread(&pool, move |pool| borrow_this(pool, handle, &old));
-        assert!(remove(&pool, handle));
-        assert_eq!(insert(&pool, 0, new), SECOND);
+        let handle = insert(&map, 0, old.clone());
+        let reader = thread(&map, move |map| borrow_this(map, handle, &old));
+        assert!(remove(&map, handle));
+        assert_eq!(insert(&map, 0, new), SECOND);
         join(reader);
-        assert!(remove(&pool, SECOND));
+        assert!(remove(&map, SECOND));
         fates.check(2);
     });
 }
@@ -122,17 +122,17 @@ fn a_lookup_meets_a_removal_and_the_next_opening() {
 fn a_lookup_meets_the_opening_that_it_guessed() {
     explore(AtMost(4), || {
         let fates = Fates::default();
-        let pool = Arc::new(SlotMap::new(1));
-        let handle = insert(&pool, 0, fates.object());
+        let map = Arc::new(SlotMap::new(1));
+        let handle = insert(&map, 0, fates.object());
         let new = fates.object();
         let reader = {
             let new = new.clone();
-            thread(&pool, move |pool| borrow_this(pool, SECOND, &new))
+            thread(&map, move |map| borrow_this(map, SECOND, &new))
         };
-        assert!(remove(&pool, handle));
-        assert_eq!(insert(&pool, 0, new), SECOND);
+        assert!(remove(&map, handle));
+        assert_eq!(insert(&map, 0, new), SECOND);
         join(reader);
-        assert!(remove(&pool, SECOND));
+        assert!(remove(&map, SECOND));
         fates.check(2);
     });
 }
@@ -143,32 +143,32 @@ fn a_lookup_meets_the_opening_that_it_guessed() {
 fn a_new_entry_is_complete() {
     explore(AtMost(4), || {
         let fates = Fates::default();
-        let pool = Arc::new(SlotMap::new(1));
-        let guesser = thread(&pool, |pool| {
-            borrow(pool, FIRST);
-            remove(pool, FIRST)
+        let map = Arc::new(SlotMap::new(1));
+        let guesser = thread(&map, |map| {
+            borrow(map, FIRST);
+            remove(map, FIRST)
         });
-        assert_eq!(insert(&pool, 0, fates.object()), FIRST);
-        let removed = remove(&pool, FIRST);
+        assert_eq!(insert(&map, 0, fates.object()), FIRST);
+        let removed = remove(&map, FIRST);
         assert!(join(guesser) != removed, "one of them has the object");
         fates.check(1);
     });
 }
 
-/// A reference of the pool that two removals both got, or an entry that both freed.
+/// A reference of the map that two removals both got, or an entry that both freed.
 #[test]
 fn one_of_two_removals_has_the_object() {
     explore(Any, || {
         let fates = Fates::default();
-        let pool = Arc::new(SlotMap::new(2));
-        let handle = insert(&pool, 0, fates.object());
-        let other = thread(&pool, move |pool| remove(pool, handle));
-        let removed = remove(&pool, handle);
+        let map = Arc::new(SlotMap::new(2));
+        let handle = insert(&map, 0, fates.object());
+        let other = thread(&map, move |map| remove(map, handle));
+        let removed = remove(&map, handle);
         assert!(join(other) != removed);
         fates.check(1);
-        let handles = [fates.object(), fates.object()].map(|object| insert(&pool, 0, object));
+        let handles = [fates.object(), fates.object()].map(|object| insert(&map, 0, object));
         assert_ne!(handles[0].index(), handles[1].index());
-        drop(handles.map(|handle| pool.remove_at(0, handle)));
+        drop(handles.map(|handle| map.remove_at(0, handle)));
         fates.check(3);
     });
 }
@@ -178,12 +178,12 @@ fn one_of_two_removals_has_the_object() {
 fn a_removal_meets_another_and_the_next_opening() {
     explore(Any, || {
         let fates = Fates::default();
-        let pool = Arc::new(SlotMap::new(1));
-        let handle = insert(&pool, 0, fates.object());
-        let late = thread(&pool, move |pool| remove(pool, handle));
-        if remove(&pool, handle) {
-            assert_eq!(insert(&pool, 0, fates.object()), SECOND);
-            assert!(remove(&pool, SECOND), "no other thread may have removed it");
+        let map = Arc::new(SlotMap::new(1));
+        let handle = insert(&map, 0, fates.object());
+        let late = thread(&map, move |map| remove(map, handle));
+        if remove(&map, handle) {
+            assert_eq!(insert(&map, 0, fates.object()), SECOND);
+            assert!(remove(&map, SECOND), "no other thread may have removed it");
             assert!(!join(late));
             fates.check(2);
         } else {
@@ -198,21 +198,21 @@ fn a_removal_meets_another_and_the_next_opening() {
 fn one_of_two_removals_retires_the_entry() {
     explore(Any, || {
         let fates = Fates::default();
-        let pool = Arc::new(SlotMap::new(1));
-        drop(pool.remove_at(0, insert(&pool, 0, fates.object())));
-        let entry = pool.segments.entry(0).expect("it was made");
+        let map = Arc::new(SlotMap::new(1));
+        drop(map.remove_at(0, insert(&map, 0, fates.object())));
+        let entry = map.segments.entry(0).expect("it was made");
         entry.word.store(u32::MAX - 1, Relaxed);
-        let handle = insert(&pool, 0, fates.object());
+        let handle = insert(&map, 0, fates.object());
         assert_eq!(handle.generation(), u32::MAX);
-        let other = thread(&pool, move |pool| remove(pool, handle));
-        let removed = remove(&pool, handle);
+        let other = thread(&map, move |map| remove(map, handle));
+        let removed = remove(&map, handle);
         assert!(join(other) != removed);
-        assert_eq!(insert(&pool, 0, fates.object()).index(), 1);
+        assert_eq!(insert(&map, 0, fates.object()).index(), 1);
         assert!(
-            pool.insert_at(0, fates.object()).is_err(),
+            map.insert_at(0, fates.object()).is_err(),
             "one is the limit"
         );
-        drop(pool);
+        drop(map);
         fates.check(4);
     });
 }
@@ -223,16 +223,16 @@ fn one_of_two_removals_retires_the_entry() {
 fn a_theft_meets_the_owner_of_the_list() {
     explore(Any, || {
         let fates = Fates::default();
-        let pool = Arc::new(SlotMap::new(2));
-        let handles = [fates.object(), fates.object()].map(|object| insert(&pool, 0, object));
-        drop(handles.map(|handle| pool.remove_at(0, handle)));
+        let map = Arc::new(SlotMap::new(2));
+        let handles = [fates.object(), fates.object()].map(|object| insert(&map, 0, object));
+        drop(handles.map(|handle| map.remove_at(0, handle)));
         let object = fates.object();
-        let thief = thread(&pool, move |pool| insert(pool, 1, object));
-        let own = insert(&pool, 0, fates.object());
+        let thief = thread(&map, move |map| insert(map, 1, object));
+        let own = insert(&map, 0, fates.object());
         let stolen = join(thief);
         assert_ne!(own.index(), stolen.index());
-        assert!(remove(&pool, own));
-        assert!(remove(&pool, stolen));
+        assert!(remove(&map, own));
+        assert!(remove(&map, stolen));
         fates.check(4);
     });
 }
@@ -242,44 +242,44 @@ fn a_theft_meets_the_owner_of_the_list() {
 fn a_theft_meets_a_removal() {
     explore(Any, || {
         let fates = Fates::default();
-        let pool = Arc::new(SlotMap::new(2));
-        let first = insert(&pool, 0, fates.object());
+        let map = Arc::new(SlotMap::new(2));
+        let first = insert(&map, 0, fates.object());
         let object = fates.object();
-        let thief = thread(&pool, move |pool| insert(pool, 1, object));
-        assert!(remove(&pool, first));
+        let thief = thread(&map, move |map| insert(map, 1, object));
+        assert!(remove(&map, first));
         let stolen = join(thief);
-        let own = insert(&pool, 0, fates.object());
+        let own = insert(&map, 0, fates.object());
         assert_ne!(own.index(), stolen.index());
-        assert_eq!(pool.count(), 2);
-        drop(pool);
+        assert_eq!(map.count(), 2);
+        drop(map);
         fates.check(3);
     });
 }
 
-/// A full pool that is reported although one entry was free all the time, on different lists.
+/// A full map that is reported although one entry was free all the time, on different lists.
 #[test]
 fn an_insertion_fails_only_if_the_map_was_full() {
     explore(AtMost(5), || {
         let fates = Fates::default();
-        let pool = Arc::new(SlotMap::new(2));
-        let handles = [fates.object(), fates.object()].map(|object| insert(&pool, 0, object));
-        drop(pool.remove_at(1, handles[0]));
+        let map = Arc::new(SlotMap::new(2));
+        let handles = [fates.object(), fates.object()].map(|object| insert(&map, 0, object));
+        drop(map.remove_at(1, handles[0]));
         let objects = [fates.object(), fates.object(), fates.object()];
-        let mover = thread(&pool, move |pool| {
+        let mover = thread(&map, move |map| {
             let mut handle = handles[1];
             for (from, object) in objects.into_iter().enumerate() {
                 // One entry is free before this, and after the next step again.
-                drop(pool.remove_at(from, handle));
-                match pool.insert_at(from + 1, object) {
+                drop(map.remove_at(from, handle));
+                match map.insert_at(from + 1, object) {
                     Ok(inserted) => handle = inserted,
                     Err(_) => panic!("it freed one before"),
                 }
             }
         });
-        insert(&pool, 0, fates.object());
+        insert(&map, 0, fates.object());
         join(mover);
-        assert_eq!(pool.count(), 2);
-        drop(pool);
+        assert_eq!(map.count(), 2);
+        drop(map);
         fates.check(6);
     });
 }

@@ -1,7 +1,7 @@
 //! Entries that never move: segments of doubling size, behind an array of pointers.
 //!
 //! Segment *k* has [`FIRST`] · 2^*k* entries, so the highest bit of an index selects its segment,
-//! and a few pointers lead to all of them. A pool that grows gets one more segment. Nothing is
+//! and a few pointers lead to all of them. A map that grows gets one more segment. Nothing is
 //! copied, and a reader needs no lock to find an entry.
 //!
 //! The memory comes zeroed from the allocator, and zeroes are a free entry. So the pages of a large
@@ -36,12 +36,12 @@ pub(super) struct Entry {
 }
 
 /// Exclusively owned entry: no other thread opens or closes it.
-pub(super) struct Place<'p> {
+pub(super) struct OwnedEntry<'p> {
     pub(super) index: u32,
     pub(super) entry: &'p Entry,
 }
 
-/// The entries of a pool.
+/// The entries of a map.
 pub(super) struct Segments {
     /// Null until the segment is needed; then set once.
     first_entries: [AtomicPtr<Entry>; SEGMENTS],
@@ -92,23 +92,23 @@ impl Segments {
         // SAFETY: `locate` gives an offset that is less than the length of the segment.
         let entry = unsafe { first.add(offset) };
         // SAFETY: `grow` made all entries of the segment. They stay where they are, and only
-        // shared, until the pool is dropped.
+        // shared, until the map is dropped.
         Some(unsafe { entry.as_ref() })
     }
 
     /// Finds the entry of an index as a place, for the caller that owns it.
     #[inline(always)]
-    pub(super) fn place(&self, index: u32) -> Option<Place<'_>> {
+    pub(super) fn place(&self, index: u32) -> Option<OwnedEntry<'_>> {
         let entry = self.entry(index)?;
-        Some(Place { index, entry })
+        Some(OwnedEntry { index, entry })
     }
 
     /// Makes the segment of an index, unless it is there, and returns the entry of the index. Only
-    /// for the holder of the pool's lock.
+    /// for the holder of the map's lock.
     ///
     /// # Errors
     /// [`OutOfMemory`] if there is none, or the index is past the last segment.
-    pub(super) fn grow(&self, index: u32) -> Result<Place<'_>, OutOfMemory> {
+    pub(super) fn grow(&self, index: u32) -> Result<OwnedEntry<'_>, OutOfMemory> {
         let (segment, _) = locate(index);
         let place = self.first_entries.get(segment).ok_or(OutOfMemory)?;
         // Relaxed: stored only under the lock that the caller holds; not dereferenced.
@@ -141,7 +141,7 @@ fn allocate(segment: usize) -> Result<NonNull<Entry>, OutOfMemory> {
 impl Drop for Segments {
     fn drop(&mut self) {
         for (segment, place) in self.first_entries.iter().enumerate() {
-            // Relaxed: the pool is borrowed mutably.
+            // Relaxed: the map is borrowed mutably.
             let Some(first) = NonNull::new(place.load(Relaxed)) else {
                 continue;
             };
@@ -149,7 +149,7 @@ impl Drop for Segments {
                 continue;
             };
             let entries = NonNull::slice_from_raw_parts(first, len(segment));
-            // SAFETY: `allocate` made them all, and no other thread has the pool.
+            // SAFETY: `allocate` made them all, and no other thread has the map.
             unsafe { entries.drop_in_place() };
             // SAFETY: `allocate` took the memory with the same layout.
             unsafe { dealloc(first.as_ptr().cast(), layout) };

@@ -56,8 +56,8 @@
 //!   the lock of the depot.
 //! - *A child after a fork* has one thread, whose area is registered. Uncommitted sequences of the
 //!   parent's other threads have not happened. If one of them was draining, the child cannot drain
-//!   and loads no magazines, as with any lock that is held at a fork: the [freezer](fdtable_sync::freezer)
-//!   ensures that no thread drains then.
+//!   and loads no magazines, as with any lock that is held at a fork: the
+//!   [freezer](fdtable_sync::freezer) ensures that no thread drains then.
 //!
 //! A thread leaves at (B) if it has no area of its own (its number is negative), or if the number
 //! of its CPU is higher than the system reported: it takes and stores nothing here. It must not use

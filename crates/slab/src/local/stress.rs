@@ -70,7 +70,7 @@ impl World {
     }
 
     fn push(&self, object: NonNull<u8>) -> Result<(), NonNull<u8>> {
-        assert!(self.mark(object, false), "nobody had it");
+        assert!(self.mark(object, false), "it was free");
         self.local.push(object).inspect_err(|&object| {
             assert!(!self.mark(object, true), "it has two owners");
         })
@@ -97,7 +97,7 @@ impl World {
                 objects.push(object);
             }
             for object in objects {
-                assert!(self.mark(object, false), "nobody had it");
+                assert!(self.mark(object, false), "it was free");
                 magazine.push(object).expect("they were there");
             }
             self.put_by(magazine);

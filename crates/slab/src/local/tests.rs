@@ -31,7 +31,7 @@ fn without_magazines_nothing_comes_and_nothing_goes() {
 }
 
 #[test]
-fn an_object_that_was_put_in_comes_out_of_the_same_processor() {
+fn an_object_that_was_put_in_comes_out_of_the_same_cpu() {
     pin();
     let mut local = Local::try_new().expect("there is memory");
     assert!(local.relieve(magazine([])).is_none());

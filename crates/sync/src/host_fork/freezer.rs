@@ -7,8 +7,8 @@
 //! stays so. So calls *enter* the freezer, and a thread that is about to fork *freezes* it:
 //! newcomers wait, and the freezing thread waits for those inside. Then no other thread holds a
 //! lock of this library, and none is between two steps. A thread that sleeps inside of a call, and
-//! may do so for long, *steps out* for that time: then it holds nothing, and a freeze does not wait
-//! for it. ([`host_fork`](super) is what forks use. The name is that of Linux's freezer,
+//! may do so for long, does it in a *blocking section*: there it holds nothing, and a freeze does
+//! not wait for it. ([`host_fork`](super) is what forks use. The name is that of Linux's freezer,
 //! which does not wake sleepers either.)
 //!
 //! Entering happens at each call and freezing at each fork, so the cost is where the fork is. The
@@ -40,24 +40,26 @@
 //! thread is inside, or has frozen it.
 //!
 //! The freezing thread is inside from then on, so that it can continue to call. If it was inside
-//! before, it steps out while another thread's freeze is in the way, and its own freeze does not
-//! wait for it. Nor does it wait for its own freeze, wherever a handler interrupts it, and if it
-//! steps out and in again: the turn has its name before "frozen" is set, and until that is cleared.
+//! before, it is outside while another thread's freeze is in the way, and its own freeze does not
+//! wait for it. Nor does it wait for its own freeze, wherever a handler interrupts it, and at the
+//! end of its blocking section: the turn has its name before "frozen" is set, and until that is
+//! cleared.
 //!
 //! # Rules
 //!
 //! - A thread that enters holds nothing that a thread inside may wait for: no read-side section, no
 //!   lock, no [quiescent-state reader](crate::rcu::qsbr::Reader) online. It may have to wait for a
 //!   freeze, which waits for the threads inside. Take them after entering.
-//! - The same holds for a thread that steps in again, and for one that freezes.
-//! - A thread that steps out holds no lock and owns nothing unfinished: what it holds is lost in a
-//!   child.
-//! - No thread inside waits for one that has stepped out. That one may have to wait for a freeze to
-//!   step in again, and the freeze waits for those inside. So a [callback](crate::rcu::defer) that
-//!   steps out is for programs where no thread inside calls [`barrier`](crate::rcu::barrier).
+//! - The same holds at the end of a blocking section, and for a thread that freezes.
+//! - A thread in a blocking section holds no lock and owns nothing unfinished: what it holds is
+//!   lost in a child.
+//! - No thread inside waits for one in a blocking section. That one may have to wait for a freeze
+//!   at its end, and the freeze waits for the threads inside. So a [callback](crate::rcu::defer)
+//!   with a blocking section is for programs where no thread inside calls
+//!   [`barrier`](crate::rcu::barrier).
 //! - Guards of one thread are dropped in reverse order. Otherwise its count is wrong: a freeze
 //!   waits forever, or not at all for this thread. Memory in this process stays safe.
-//! - A thread that leaks an [`Entry`] stays inside: no other thread can freeze any more.
+//! - A thread that leaks a [`ForkGuard`] stays inside: no other thread can freeze any more.
 //! - The first entry of a thread claims its record, which allocates, so it is not for signal
 //!   handlers. Nor is freezing. A handler may not use what the interrupted thread may be using:
 //!   locks are not for handlers, and entering does not change that. Entering does not change
@@ -67,7 +69,8 @@
 //!
 //! Measured on a 2-CPU x86-64: entering and leaving 1.1 ns where `membarrier(2)` works (a read-side
 //! section is 0.9 ns), 3 ns more in another entry; freezing and thawing 0.24 µs when no other
-//! thread of the process runs and 1 to 10 µs when one does, plus what those inside need to leave.
+//! thread of the process runs and 1 to 10 µs when one does, plus what the threads inside need to
+//! leave.
 
 mod wait;
 
@@ -117,21 +120,20 @@ global! {
     pub(crate) static FREEZER: Freezer = Freezer::new();
 }
 
-/// Proof that the thread is inside. The thread leaves when this is dropped. It belongs to the
-/// thread that made it.
+/// Proof that the thread is inside: a freeze, and so a host fork, waits until this is dropped. It
+/// belongs to the thread that made it.
 #[derive(Debug)]
 #[must_use = "the thread leaves when this is dropped"]
-pub struct Entry {
+pub struct ForkGuard {
     record: &'static Record,
     /// Not `Send`: stays on its thread.
     stays: PhantomData<*const ()>,
 }
 
-/// Proof that the thread stepped out of all its entries, or of none if it was not inside. The
-/// thread steps in again when this is dropped, and may have to wait for that. It belongs to the
-/// thread that made it.
+/// A span in which the thread is outside, whatever it has entered before. The thread enters again
+/// when this is dropped, and may have to wait for that. It belongs to the thread that made it.
 #[derive(Debug)]
-#[must_use = "the thread steps in again when this is dropped"]
+#[must_use = "the thread enters again when this is dropped"]
 pub struct BlockingSection {
     /// The record, and the word that it had, of a thread that was inside.
     before: Option<(&'static Record, usize)>,
@@ -157,8 +159,8 @@ pub struct BlockingSection {
 /// assert_eq!(call(), 0);
 /// ```
 #[inline(always)]
-pub fn enter() -> Entry {
-    Entry {
+pub fn enter() -> ForkGuard {
+    ForkGuard {
         record: enter_record(),
         stays: PhantomData,
     }
@@ -167,15 +169,15 @@ pub fn enter() -> Entry {
 /// Enters as [`enter`] does, but does not wait. Returns `None` if another thread has frozen the
 /// freezer, and this one is not inside already.
 #[cfg(any(test, not(loom)))]
-pub(crate) fn try_enter() -> Option<Entry> {
-    try_enter_record().map(|record| Entry {
+pub(crate) fn try_enter() -> Option<ForkGuard> {
+    try_enter_record().map(|record| ForkGuard {
         record,
         stays: PhantomData,
     })
 }
 
-/// Steps out of all entries of this thread until the guard drops. For a thread that is about to
-/// sleep. Does nothing if the thread is not inside: that costs a load. Callable anywhere.
+/// Leaves all entries of this thread until the guard drops. For a thread that is about to sleep.
+/// Does nothing if the thread is not inside: that costs a load. Callable anywhere.
 ///
 /// The caller must not hold anything of the library that a child needs: a lock is not released
 /// there. Neither blocks nor allocates; dropping the guard waits while the freezer is frozen. Not
@@ -185,27 +187,27 @@ pub(crate) fn try_enter() -> Option<Entry> {
 /// use fdtable_sync::host_fork;
 ///
 /// let _inside = host_fork::enter();
-/// let out = host_fork::blocking_section();
+/// let outside = host_fork::blocking_section();
 /// // Sleep here. A fork may happen meanwhile.
-/// drop(out);
+/// drop(outside);
 /// ```
 pub fn blocking_section() -> BlockingSection {
     BlockingSection {
-        before: step_out_of_freezer(),
+        before: leave_all_levels(),
         stays: PhantomData,
     }
 }
 
 /// Earlier names.
 #[doc(hidden)]
-pub use self::{BlockingSection as SteppedOut, blocking_section as step_out};
+pub use self::{BlockingSection as SteppedOut, ForkGuard as Entry, blocking_section as step_out};
 
 /// Freezes: from now on newcomers wait. Returns when no other thread is inside. Nests. The calling
 /// thread is inside from then on, until it [thaws](thaw).
 ///
 /// Blocks: for another thread's freeze, and for threads inside, as long as they take; forever if
-/// one of them waits for this thread. May allocate. A thread that is inside steps out while it
-/// waits for another thread's freeze. Not to be called in a signal handler; inside a read-side
+/// one of them waits for this thread. May allocate. A thread that is inside is outside while
+/// it waits for another thread's freeze. Not to be called in a signal handler; inside a read-side
 /// section only where no thread inside waits for grace periods.
 ///
 /// ```
@@ -228,8 +230,8 @@ pub fn thaw() {
 }
 
 /// Returns true if the calling thread has frozen the freezer, for example between the handlers of a
-/// host fork. Then other threads that are about to enter or to step in are blocked, and the caller
-/// must not wait for one. Neither blocks nor allocates; callable anywhere.
+/// host fork. Then other threads that are about to enter, or to end a blocking section, are
+/// blocked, and the caller must not wait for one. Neither blocks nor allocates; callable anywhere.
 ///
 /// ```
 /// use fdtable_sync::host_fork;
@@ -442,8 +444,8 @@ impl Record {
         }
     }
 
-    /// Steps in again, as deep as it was.
-    fn step_in(&self, word: usize) {
+    /// Enters again, as deep as it was.
+    fn enter_again(&self, word: usize) {
         if !self.try_inside(word) {
             self.wait_inside(word);
         }
@@ -495,7 +497,7 @@ fn try_enter_record() -> Option<&'static Record> {
 #[cold]
 fn enter_first() -> &'static Record {
     let (record, lent) = own_or_lent_record();
-    record.step_in(LEVEL | lent);
+    record.enter_again(LEVEL | lent);
     record
 }
 
@@ -513,7 +515,7 @@ fn leave_freezer() {
 }
 
 /// Leaves all levels of the freezer. Returns the record and the levels, if there are any.
-fn step_out_of_freezer() -> Option<(&'static Record, usize)> {
+fn leave_all_levels() -> Option<(&'static Record, usize)> {
     let record = own_record()?;
     // Relaxed: a thread sees its own stores.
     let word = record.freezer().load(Relaxed);
@@ -532,7 +534,7 @@ struct Turn(&'static Record);
 /// level deeper than before.
 fn await_turn_outside(take_turn: impl FnOnce()) -> Turn {
     let (record, lent) = own_or_lent_record();
-    let before = step_out_of_freezer().map_or(lent, |(_, word)| word);
+    let before = leave_all_levels().map_or(lent, |(_, word)| word);
     take_turn();
     // Relaxed: only this thread looks at other records, and it skips its own.
     let word = (before + LEVEL) | ADMITTED;
@@ -556,7 +558,7 @@ impl Turn {
     }
 }
 
-impl Drop for Entry {
+impl Drop for ForkGuard {
     #[inline(always)]
     fn drop(&mut self) {
         // (D)
@@ -567,7 +569,7 @@ impl Drop for Entry {
 impl Drop for BlockingSection {
     fn drop(&mut self) {
         if let Some((record, word)) = self.before.take() {
-            record.step_in(word);
+            record.enter_again(word);
         }
     }
 }

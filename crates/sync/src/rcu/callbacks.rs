@@ -12,9 +12,9 @@
 //! count. Instead, a grace period serves all lists that became long enough in that time, and the
 //! cost of each callback does not grow.
 //!
-//! Ready callbacks are invoked in steps of [`PORTION`], whenever that many have been queued. So a
-//! close usually does not pay for a thousand others. And the memory that a portion frees serves the
-//! next objects: it stays in the [magazines](crate::slab) of the CPU, and in its caches. The memory
+//! Ready callbacks are invoked in steps of [`CHUNK`], whenever that many have been queued. So a
+//! close usually does not pay for a thousand others. And the memory that a chunk frees serves the
+//! next objects: it stays in the allocator's cache of the CPU, and in its caches. The memory
 //! of a whole batch would go to the depot, and from there to any thread. If more than two batches
 //! are ready, all of them are invoked.
 //!
@@ -26,7 +26,7 @@
 //! The backlog is bounded as far as possible. A thread that finds [`BACKLOG`] callbacks in its
 //! queue waits for the grace period and works them off, unless it is inside a read-side section or
 //! a callback. It does not wait forever. The caller may hold a lock that a reader inside a section
-//! wants, and then both would block; so after [`PATIENCE`] looks it continues, and looks again a
+//! wants, and then both would block; so after [`SPIN_LIMIT`] looks it continues, and looks again a
 //! batch later. A reader that never leaves its section makes frees slow, and lets their memory grow
 //! slowly.
 //!
@@ -75,17 +75,17 @@ const LONE_BATCH: usize = if cfg!(loom) { 1 } else { 64 };
 
 /// How many callbacks run at once, where there is no hurry: as many as were queued since the last
 /// run.
-const PORTION: usize = LONE_BATCH;
+const CHUNK: usize = LONE_BATCH;
 
 /// If more callbacks than this are ready, all of them run.
-const PLENTY: usize = if cfg!(loom) { 3 } else { 2 * BATCH };
+const HIGH_WATER: usize = if cfg!(loom) { 3 } else { 2 * BATCH };
 
 /// How many callbacks may gather on a CPU before the threads that queue them wait.
 const BACKLOG: usize = if cfg!(loom) { 2 } else { 16 * 1024 };
 
 /// How many times a thread with a full backlog looks for the end of the grace period before it
 /// continues. It yields its CPU between looks: about a millisecond on an idle machine.
-const PATIENCE: u32 = if cfg!(loom) { 2 } else { 512 };
+const SPIN_LIMIT: u32 = if cfg!(loom) { 2 } else { 512 };
 
 /// How many looks in a row may find a reader in the way.
 const LOOKS: u32 = if cfg!(loom) { 2 } else { 64 };
@@ -194,10 +194,10 @@ impl List {
         Some(head)
     }
 
-    /// Invokes at most `most` heads, from the first one on. Only once the grace period of the list
+    /// Invokes at most `max` heads, from the first one on. Only once the grace period of the list
     /// is over.
-    fn invoke(&mut self, most: usize) {
-        for head in core::iter::from_fn(|| self.pop()).take(most) {
+    fn invoke(&mut self, max: usize) {
+        for head in core::iter::from_fn(|| self.pop()).take(max) {
             // SAFETY: the list owns the head until here, and no thread has invoked it yet.
             let invoke = unsafe { head.as_ref() }.invoke;
             // The panic is contained: the thread that runs the callback has nothing to do with it.
@@ -450,9 +450,9 @@ fn work(queue: &SpinLock<Queue>, weight: usize) {
         return;
     }
     if weight >= LONE_BATCH && is_time_to_advance(queue, weight) {
-        advance(queue, PORTION);
+        advance(queue, CHUNK);
     } else {
-        invoke_ready(queue, PORTION);
+        invoke_ready(queue, CHUNK);
     }
     if weight >= BACKLOG && !inside_section() && !inside_callback() {
         work_off(queue);
@@ -483,7 +483,8 @@ fn is_time_to_advance(queue: &SpinLock<Queue>, weight: usize) -> bool {
     is_lone
 }
 
-/// Works the queue off until less than a backlog is left, another thread does it, or patience ends.
+/// Works the queue off until less than a backlog is left, another thread does it, or the spin limit
+/// is reached.
 fn work_off(queue: &SpinLock<Queue>) {
     loop {
         let ticket = {
@@ -493,15 +494,15 @@ fn work_off(queue: &SpinLock<Queue>) {
             }
             queue.ticket
         };
-        if !GRACE.wait_briefly(ticket, PATIENCE) {
+        if !GRACE.wait_briefly(ticket, SPIN_LIMIT) {
             return;
         }
         advance(queue, usize::MAX);
     }
 }
 
-/// Advances the queue as far as possible without waiting, and invokes at most `most` callbacks.
-fn advance(queue: &SpinLock<Queue>, most: usize) {
+/// Advances the queue as far as possible without waiting, and invokes at most `max` callbacks.
+fn advance(queue: &SpinLock<Queue>, max: usize) {
     let (ticket, some_ready) = {
         let mut queue = queue.lock();
         queue.seal();
@@ -509,18 +510,18 @@ fn advance(queue: &SpinLock<Queue>, most: usize) {
     };
     // Outside of the lock: this may take a heavy fence.
     if GRACE.poll(ticket) || some_ready {
-        invoke_ready(queue, most);
+        invoke_ready(queue, max);
     }
 }
 
-/// Invokes at most `most` ready callbacks, or all if there are more than [`PLENTY`].
-fn invoke_ready(queue: &SpinLock<Queue>, most: usize) {
+/// Invokes at most `max` ready callbacks, or all if there are more than [`HIGH_WATER`].
+fn invoke_ready(queue: &SpinLock<Queue>, max: usize) {
     let Some(ready) = queue.lock().take_ready() else {
         return;
     };
     let weight = ready.weight;
     // All of them, so that the queue does not fall behind.
-    let most = if weight > PLENTY { usize::MAX } else { most };
+    let max = if weight > HIGH_WATER { usize::MAX } else { max };
     let outer = thread::replace_inside_callback(true);
     let mut invocation = Invocation {
         queue,
@@ -528,7 +529,7 @@ fn invoke_ready(queue: &SpinLock<Queue>, most: usize) {
         weight,
         outer,
     };
-    invocation.ready.invoke(most);
+    invocation.ready.invoke(max);
 }
 
 /// A list that is being invoked. Dropping it ends the invocation, and puts the rest back.

@@ -92,10 +92,10 @@ impl Grace {
         }
     }
 
-    /// Waits for the grace period of `ticket`, but polls at most `patience` times. Returns true if
+    /// Waits for the grace period of `ticket`, but polls at most `spins` times. Returns true if
     /// it is over.
-    pub(super) fn wait_briefly(&self, ticket: Ticket, patience: u32) -> bool {
-        (0..patience).any(|attempts| {
+    pub(super) fn wait_briefly(&self, ticket: Ticket, spins: u32) -> bool {
+        (0..spins).any(|attempts| {
             relax(attempts);
             self.poll(ticket)
         })

@@ -381,9 +381,9 @@ fn a_barrier_is_not_misled_by_later_callbacks() {
     });
 }
 
-/// A barrier mistakes a list of which a portion has run for one of which all have.
+/// A barrier mistakes a list of which a chunk has run for one of which all have.
 #[test]
-fn a_barrier_waits_for_what_a_portion_has_left() {
+fn a_barrier_waits_for_what_a_chunk_has_left() {
     explore(AtMost(3), || {
         let drops = Ends::default();
         let places = [(); 2].map(|()| Place::new(&drops));

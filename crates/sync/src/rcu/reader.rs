@@ -185,9 +185,9 @@ impl Section {
 /// The reader's side.
 impl Record {
     /// Returns true if a plain section can begin: there is none, the reader takes no full fences,
-    /// and the record is not [`NOBODY`]. One test covers all three.
+    /// and the record is not [`NO_RECORD`]. One test covers all three.
     #[inline(always)]
-    fn has_room_for_plain(&self) -> bool {
+    fn can_begin_plain(&self) -> bool {
         // Relaxed: a thread sees its own stores.
         self.own.plain.load(Relaxed) == 0
     }
@@ -195,7 +195,7 @@ impl Record {
     /// Enters the plain section, if it can begin.
     #[inline(always)]
     fn try_enter_plain(&'static self) -> Option<Section> {
-        if !self.has_room_for_plain() {
+        if !self.can_begin_plain() {
             cold_path();
             return None;
         }
@@ -203,7 +203,7 @@ impl Record {
         Some(Section::plain(self))
     }
 
-    /// Begins the plain section, which [has room](Self::has_room_for_plain).
+    /// Begins the plain section, which [can begin](Self::can_begin_plain).
     #[inline(always)]
     fn begin_plain(&self) {
         // (A) as in `begin_counted`. No `FENCED` in it: the claim of this record found it cleared,
@@ -355,7 +355,7 @@ impl Record {
     #[inline(always)]
     fn enter_brlock_plainly(&'static self, lock: usize) -> Option<Section> {
         // Relaxed: a thread sees its own stores. The thread may read a lock in a counted section.
-        if !self.has_room_for_plain() || self.own.brlock.load(Relaxed) != 0 {
+        if !self.can_begin_plain() || self.own.brlock.load(Relaxed) != 0 {
             cold_path();
             return None;
         }
@@ -718,7 +718,7 @@ impl Drop for Guard<'_> {
 #[doc(alias = "rcu_read_lock")]
 #[inline(always)]
 pub fn read_lock() -> Guard<'static> {
-    let record = own_or_nobody();
+    let record = own_or_none();
     let section = match record.try_enter_plain() {
         Some(section) => section,
         None => enter_otherwise(),
@@ -749,7 +749,7 @@ pub(crate) fn enter_brlock(lock: usize) -> Option<Section> {
 /// fences: without a call.
 #[inline(always)]
 pub(crate) fn enter_brlock_plainly(lock: usize) -> Option<Section> {
-    own_or_nobody().enter_brlock_plainly(lock)
+    own_or_none().enter_brlock_plainly(lock)
 }
 
 /// Claims the record of a thread that has none, if it can keep one.
@@ -795,25 +795,25 @@ pub(crate) fn thread_name() -> usize {
 /// Returns the record that the calling thread keeps, if it keeps one.
 #[inline(always)]
 pub(crate) fn own_record() -> Option<&'static Record> {
-    let record = own_or_nobody();
-    (!ptr::eq(record, nobody())).then_some(record)
+    let record = own_or_none();
+    (!ptr::eq(record, no_record())).then_some(record)
 }
 
-/// As [`own_record`], with [`NOBODY`] for none.
+/// As [`own_record`], with [`NO_RECORD`] for none.
 #[inline(always)]
-fn own_or_nobody() -> &'static Record {
-    thread::own_or_nobody()
+fn own_or_none() -> &'static Record {
+    thread::own_or_none()
 }
 
 global! {
-    /// The record of a thread that has none. It has no room for a plain section: so the test for
-    /// that room also finds that the thread has no record. No updater knows it, and no thread
+    /// The record of a thread that has none. It cannot begin a plain section: so the test for
+    /// that also finds that the thread has no record. No updater knows it, and no thread
     /// writes it.
-    pub(super) static NOBODY: Record = Record::new_claimed(NOT_PLAIN);
+    pub(super) static NO_RECORD: Record = Record::new_claimed(NOT_PLAIN);
 }
 
-fn nobody() -> &'static Record {
-    &NOBODY
+fn no_record() -> &'static Record {
+    &NO_RECORD
 }
 
 /// Returns the number of a grace period that a word carries.
@@ -875,7 +875,7 @@ impl Record {
 /// The thread's own state.
 #[cfg(any(feature = "std", loom))]
 mod thread {
-    use super::{Record, nobody};
+    use super::{Record, no_record};
     use core::cell::Cell;
 
     #[cfg(loom)]
@@ -886,13 +886,13 @@ mod thread {
     #[cfg(not(loom))]
     thread_local! {
         // No destructor, so reading it is one load; `RETURN` takes the record back.
-        static RECORD: Cell<&'static Record> = const { Cell::new(&super::NOBODY) };
+        static RECORD: Cell<&'static Record> = const { Cell::new(&super::NO_RECORD) };
         static UNOWNED: Cell<isize> = const { Cell::new(0) };
         static RETURN: Return = const { Return(Cell::new(None)) };
     }
     #[cfg(loom)]
     thread_local! {
-        static RECORD: Cell<&'static Record> = Cell::new(nobody());
+        static RECORD: Cell<&'static Record> = Cell::new(no_record());
         static UNOWNED: Cell<isize> = Cell::new(0);
         static RETURN: Return = Return(Cell::new(None));
     }
@@ -920,8 +920,8 @@ mod thread {
     }
 
     #[inline(always)]
-    pub(super) fn own_or_nobody() -> &'static Record {
-        RECORD.try_with(Cell::get).unwrap_or_else(|_| nobody())
+    pub(super) fn own_or_none() -> &'static Record {
+        RECORD.try_with(Cell::get).unwrap_or_else(|_| no_record())
     }
 
     /// Names the calling thread, by a nonzero number that no other living thread has. In a child of
@@ -939,7 +939,7 @@ mod thread {
     }
 
     pub(super) fn forget_own_record() {
-        let _ = RECORD.try_with(|own| own.set(nobody()));
+        let _ = RECORD.try_with(|own| own.set(no_record()));
     }
 
     /// Keeps `record` as the thread's own until the thread ends. Refuses when it is ending.
@@ -969,8 +969,8 @@ mod thread {
 mod thread {
     use super::Record;
 
-    pub(super) fn own_or_nobody() -> &'static Record {
-        super::nobody()
+    pub(super) fn own_or_none() -> &'static Record {
+        super::no_record()
     }
 
     pub(in crate::rcu) fn name() -> usize {

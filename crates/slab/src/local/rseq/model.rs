@@ -14,14 +14,14 @@ use crate::magazine::{COUNT, HIT, Lack, Rounds};
 use fdtable_sync::platform::Mutex;
 use fdtable_sync::platform::atomic::Ordering::Relaxed;
 
-const PROCESSORS: usize = 2;
+const CPUS: usize = 2;
 
 loom::lazy_static! {
-    static ref INTERRUPTIONS: [Mutex<usize>; PROCESSORS] = core::array::from_fn(|_| Mutex::new(0));
+    static ref INTERRUPTIONS: [Mutex<usize>; CPUS] = core::array::from_fn(|_| Mutex::new(0));
 }
 
 loom::thread_local! {
-    static PROCESSOR: Cell<usize> = Cell::new(0);
+    static CPU: Cell<usize> = Cell::new(0);
 }
 
 std::thread_local! {
@@ -39,8 +39,8 @@ pub(crate) fn with_sequences(f: impl FnOnce()) {
 
 /// Moves the thread to another CPU.
 #[cfg(test)]
-pub(in crate::local) fn move_to(processor: usize) {
-    PROCESSOR.with(|own| own.set(processor));
+pub(in crate::local) fn move_to(cpu: usize) {
+    CPU.with(|own| own.set(cpu));
 }
 
 /// A stand-in: there are no areas to find.
@@ -54,12 +54,12 @@ impl Area {
 }
 
 pub(super) fn copies() -> usize {
-    PROCESSORS
+    CPUS
 }
 
 /// A sequence that has begun.
 struct Sequence<'c> {
-    processor: usize,
+    cpu: usize,
     interruptions: usize,
     pair: &'c Pair,
 }
@@ -70,18 +70,18 @@ struct Interrupted;
 impl<'c> Sequence<'c> {
     /// (A), (B)
     fn begin(cpus: &'c Cpus) -> Self {
-        let processor = PROCESSOR.with(Cell::get);
-        let mut interruptions = INTERRUPTIONS[processor].lock();
+        let cpu = CPU.with(Cell::get);
+        let mut interruptions = INTERRUPTIONS[cpu].lock();
         *interruptions += 1;
         Self {
-            processor,
+            cpu,
             interruptions: *interruptions,
-            pair: cpus.pairs.of(processor),
+            pair: cpus.pairs.of(cpu),
         }
     }
 
     fn step<A>(&self, act: impl FnOnce() -> A) -> Result<A, Interrupted> {
-        let interruptions = INTERRUPTIONS[self.processor].lock();
+        let interruptions = INTERRUPTIONS[self.cpu].lock();
         if *interruptions != self.interruptions {
             return Err(Interrupted);
         }

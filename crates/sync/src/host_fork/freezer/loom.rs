@@ -122,7 +122,7 @@ fn an_inner_entry_ends_nothing() {
     work_meets_work(nested, Place::add_frozen, 2);
 }
 
-/// A freeze does not wait for a thread that steps out, which is let in only after the thaw.
+/// A freeze does not wait for a thread in a blocking section, which ends only after the thaw.
 #[test]
 fn a_blocking_section_ends_after_the_thaw() {
     let sleeper = |place: &Place| {
@@ -204,7 +204,7 @@ fn interrupt_entry(handler: impl FnOnce(), work: impl FnOnce()) {
     // As the first half of `try_inside`.
     record.freezer().store(LEVEL, Relaxed);
     handler();
-    record.step_in(LEVEL);
+    record.enter_again(LEVEL);
     work();
     record.leave_freezer();
 }
@@ -213,7 +213,7 @@ fn interrupt_entry(handler: impl FnOnce(), work: impl FnOnce()) {
 /// inside.
 fn enter_freezer_lent(work: impl FnOnce()) {
     let record = Record::lent();
-    record.step_in(LEVEL | LENT);
+    record.enter_again(LEVEL | LENT);
     work();
     record.leave_freezer();
 }
