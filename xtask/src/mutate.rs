@@ -4,8 +4,8 @@
 //!
 //! - Every ordering that is not `Relaxed`, and every fence, weakened one at a time. They are found
 //!   in the source (`source`) and weakened at run time, without a new build: under `cfg(loom)`, the
-//!   atomics of the crate look at their caller's place (`crates/sync/src/platform/atomic.rs`). A run
-//!   that records these places says which models can catch a mutation. Mutations that no model
+//!   atomics of the crate look at their caller's place (`crates/sync/src/platform/atomic.rs`). A
+//!   run that records these places says which models can catch a mutation. Mutations that no model
 //!   catches are on a list, with reasons (`allowed`); the list must be exact.
 //! - Checks, locks and steps that are left out: a table of texts to replace, in a copy that is
 //!   built for each (`structural`).

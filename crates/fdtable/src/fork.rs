@@ -1,8 +1,8 @@
 //! `fork(2)`, and `unshare(2)`: a table of one's own.
 //!
 //! Parent and child have the same nodes, and copy those that they write (see
-//! [`fdtable_objects::radix`]). The fork is atomic: the fast path is closed, so no thread is inside a
-//! leaf.
+//! [`fdtable_objects::radix`]). The fork is atomic: the fast path is closed, so no thread is inside
+//! a leaf.
 //!
 //! Before that, the freed-leaf lists are drained: a leaf on a list is not full although it is
 //! marked as full, and the marks are in the nodes that will be shared. A leaf with a reservation is

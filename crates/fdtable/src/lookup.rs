@@ -1,8 +1,8 @@
 //! Lookup: from a descriptor to its file, without a lock.
 //!
 //! [`Files::block`] is for calls that look up many descriptors, such as `poll` and `select`: one
-//! walk finds the leaf of a descriptor and its neighbours (see [`fdtable_objects::radix::leaf`]). The words
-//! of an `fd_set` cover the same ranges.
+//! walk finds the leaf of a descriptor and its neighbours (see [`fdtable_objects::radix::leaf`]).
+//! The words of an `fd_set` cover the same ranges.
 
 use fdtable_sync::hint::cold_path;
 

@@ -3,9 +3,9 @@
 //! Each leaf has a bit for each of its 64 descriptors, and the tree marks the leaves that a search
 //! has found full. The *free hint* names the first leaf that may have a free descriptor, and maybe
 //! a second one above it: every leaf below, and every leaf between the two, is full, or is on a
-//! *freed-leaf list*, of which each CPU has one. [`fdtable_objects::free_hint`] has the protocol between
-//! closes and opens, with its letters, and the proof that an open which finds the hint unchanged
-//! took the lowest descriptor.
+//! *freed-leaf list*, of which each CPU has one. [`fdtable_objects::free_hint`] has the protocol
+//! between closes and opens, with its letters, and the proof that an open which finds the hint
+//! unchanged took the lowest descriptor.
 //!
 //! - *An open* takes the lowest free descriptor in the leaf of the hint; if that leaf is full, in
 //!   the second leaf. With the leaf locked, it confirms that the hint has not changed. This is the

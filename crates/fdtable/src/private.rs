@@ -12,8 +12,8 @@
 //! `close_range`, no fork and no exec touches it. That holds by construction, not by a check.
 //!
 //! There is nothing to search, so no lock orders all changes: an open takes an index from a list of
-//! its own CPU, and a close returns it there. [`fdtable_objects::slot_map`] explains how that works, and
-//! why a lookup finds the right file or none.
+//! its own CPU, and a close returns it there. [`fdtable_objects::slot_map`] explains how that
+//! works, and why a lookup finds the right file or none.
 
 use core::fmt;
 

@@ -2,9 +2,9 @@
 //!
 //! A file that is made on a superblock is on its list of open files until it ends: its last
 //! reference is dropped, or it is [revoked](SuperBlock::revoke). The list has one part for each
-//! CPU, so opens and closes on different CPUs do not contend (see [`fdtable_objects::percpu_list`]).
-//! It counts the open files, and those of them that may write: an unmount and a read-only remount
-//! need both counts.
+//! CPU, so opens and closes on different CPUs do not contend (see
+//! [`fdtable_objects::percpu_list`]). It counts the open files, and those of them that may write:
+//! an unmount and a read-only remount need both counts.
 
 use alloc::vec::Vec;
 use core::fmt;

@@ -1,8 +1,8 @@
 //! The state of a table below its operations: leaves, what is kept in each, and the two paths.
 //!
-//! Descriptors are in leaves of 64 (see [`fdtable_objects::radix::leaf`]), and leaves in a tree whose nodes
-//! can be shared with other tables (see [`fdtable_objects::radix`]). A descriptor that is taken and has
-//! no file is *reserved*.
+//! Descriptors are in leaves of 64 (see [`fdtable_objects::radix::leaf`]), and leaves in a tree
+//! whose nodes can be shared with other tables (see [`fdtable_objects::radix`]). A descriptor that
+//! is taken and has no file is *reserved*.
 //!
 //! # Fast path and slow path
 //!

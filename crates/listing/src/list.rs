@@ -56,10 +56,10 @@ impl<T: ?Sized + Send + Sync + Describe> List for PrivateFiles<T> {
     }
 }
 
-/// Lists the files that are open, as an atomic [`snapshot`](SuperBlock::snapshot), across all tables.
-/// Before an unmount, or after a refused one, it shows which files prevent it. Files are sorted
-/// by the time of their opening; those without a time come first. Holds the locks of all CPUs'
-/// lists for a walk over all of them.
+/// Lists the files that are open, as an atomic [`snapshot`](SuperBlock::snapshot), across all
+/// tables. Before an unmount, or after a refused one, it shows which files prevent it. Files are
+/// sorted by the time of their opening; those without a time come first. Holds the locks of all
+/// CPUs' lists for a walk over all of them.
 ///
 /// It holds references to all files at once, and drops them one by one. If one of them is the
 /// last by then, the release hook runs here.

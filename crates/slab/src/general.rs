@@ -76,7 +76,8 @@ pub fn alloc(layout: Layout) -> Option<NonNull<u8>> {
 /// Frees memory. Does not fail, needs no memory, runs no callbacks, and may be called under a lock.
 ///
 /// # Safety
-/// It was allocated by [`alloc`](fn@alloc) with the same layout, and not freed since; it is no longer used.
+/// It was allocated by [`alloc`](fn@alloc) with the same layout, and not freed since; it is no
+/// longer used.
 #[inline(always)]
 pub unsafe fn free(place: NonNull<u8>, layout: Layout) {
     // If memory was taken from a class, the class has a cache, and the holder of the memory sees

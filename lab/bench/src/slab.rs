@@ -7,10 +7,11 @@
 //! # Subjects
 //!
 //! `mimalloc` and `jemalloc` are called directly, without the indirection of a global allocator;
-//! both are built with the defaults of their crates, `jemalloc` only with the feature of that name. `Box` is the default of a Rust program.
-//! `sharded-slab` and `slab` under a mutex return keys instead of pointers; the former has a first
-//! page of 4,096 objects instead of 32, so that a batch fits in it. The floor allocates nothing,
-//! and shows the cost of the loops: in a handover, the transfer of an object to the other thread.
+//! both are built with the defaults of their crates, `jemalloc` only with the feature of that name.
+//! `Box` is the default of a Rust program. `sharded-slab` and `slab` under a mutex return keys
+//! instead of pointers; the former has a first page of 4,096 objects instead of 32, so that a batch
+//! fits in it. The floor allocates nothing, and shows the cost of the loops: in a handover, the
+//! transfer of an object to the other thread.
 //!
 //! We do not touch memory that is only allocated: the opener of a file initializes it. In *written*
 //! work each object is filled before it is freed, so that it has to be in the cache.

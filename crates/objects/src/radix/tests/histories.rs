@@ -175,7 +175,7 @@ proptest! {
     }
 }
 
-/// UnlockedLeaf by a random history: an object removed by one tree was lost in a tree that shared
+/// Found by a random history: an object removed by one tree was lost in a tree that shared
 /// the node.
 #[test]
 fn what_a_tree_removes_stays_in_those_that_it_shares_with() {

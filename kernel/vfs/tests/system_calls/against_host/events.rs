@@ -8,8 +8,8 @@
 //!
 //! Timers have a few settings for which the speed of the test does not matter.
 //!
-//! `PROPTEST_CASES=100000 cargo test -p fdtable-vfs --release --test system_calls against_host::events`
-//! replays more histories than the second of an ordinary run.
+//! `PROPTEST_CASES=100000 cargo test -p fdtable-vfs --release --test system_calls
+//! against_host::events` replays more histories than the second of an ordinary run.
 
 use std::os::fd::OwnedFd;
 use std::time::Duration;

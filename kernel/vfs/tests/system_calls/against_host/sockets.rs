@@ -5,8 +5,8 @@
 //! host counts its own overhead as bytes, and we do not. Files that a peek returns are not
 //! compared: a peek of the host at a stream shows files that no read of as many bytes would reach.
 //!
-//! `PROPTEST_CASES=100000 cargo test -p fdtable-vfs --release --test system_calls against_host::sockets`
-//! replays more histories than the second of an ordinary run.
+//! `PROPTEST_CASES=100000 cargo test -p fdtable-vfs --release --test system_calls
+//! against_host::sockets` replays more histories than the second of an ordinary run.
 
 use std::io::{IoSlice, IoSliceMut};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
