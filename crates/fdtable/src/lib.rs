@@ -1,5 +1,8 @@
-//! A kernel's file-descriptor table as a library. It maps small integers to counted open files, and
-//! has the operations of a kernel on them.
+//! A kernel's file-descriptor table as a library.
+//!
+//! It maps small integers to counted open files, and has the operations of a kernel on them: look
+//! up, open, duplicate, close, fork, exec. It is for user-space kernels, library operating systems,
+//! sandboxes, WASM hosts and servers.
 //!
 //! ```
 //! use fdtable::{Error, FdFlags, FileRef, Files, rcu};
@@ -9,9 +12,9 @@
 //! let copy = files.dup(fd)?;
 //! assert_eq!((fd.raw(), copy.raw()), (0, 1));
 //!
-//! // Owned: a reference that outlives everything else.
+//! // Owned: a reference, which outlives the descriptor.
 //! let file = files.get(fd)?;
-//! // Borrowed: no reference, no atomic write, for work that does not block.
+//! // Borrowed: no reference and no atomic write, for work that does not block.
 //! let section = rcu::read_lock();
 //! assert_eq!(files.get_rcu(copy, &section)?.len(), 4);
 //! drop(section);
@@ -22,20 +25,43 @@
 //! # Ok::<(), Error>(())
 //! ```
 //!
-//! Lookups take no lock and never wait, also while the table grows. Opening and closing take a lock
-//! for 64 descriptors at a time, and all other changes one for each table. These locks are held for
-//! a bounded number of steps, and never while a release hook or any other code of the caller runs.
-//! "May wait for the lock" in the documentation of an operation means one of them. Descriptors and
-//! errors follow POSIX, and Linux where POSIX is silent.
+//! # Where to begin
 //!
-//! Reading order: [`Fd`], [`FileRef`], [`Files`], then `table`, the state below all operations, and
-//! one file for each operation: `lookup`, `open`, `close`, `dup`, `fcntl`, `close_range`, `fork`.
-//! The rarer operations follow: `pair`, `any`, `reserve`, `spare`, `limits`, `wait`, `in_use`,
-//! `tag`, `quarantine`. Each file has the public functions first, and the mechanism below them, on
-//! top of [`fdtable_objects`]. Then `superblock`: [`SuperBlock`], a file system's view of the same
-//! files. `private` is independent of all that: [`PrivateFiles`] never reuses a descriptor, and no
-//! search, `close_range`, fork or exec touches its descriptors. The crate `fdtable-listing` prints
-//! the open files of all three for people.
+//! - [`guide`]: embed the table in an hour. It has the system calls, objects behind a trait, async
+//!   code, and a table for ports from a `Vec` or a map under a lock.
+//! - [`Files`]: the table, with its operations by subject.
+//! - [`FileRef`] and [`FileBuilder`]: open files, and how they are made.
+//! - [`lifetimes`]: when release hooks and `Drop` run, and what a read-side section may do.
+//! - [`rcu`]: read-side sections, and [`rcu::barrier`].
+//! - [`SuperBlock`]: the open files of one file system. [`PrivateFiles`]: descriptors that are
+//!   never given out twice. The crate `fdtable-listing` prints the open files of all of them.
+//!
+//! # What to expect
+//!
+//! Descriptors and errors follow POSIX, and Linux where POSIX is silent. Lookups take no lock and
+//! never wait, also while the table grows. Opening and closing take a lock for 64 descriptors at a
+//! time, and all other changes one for each table. These locks are held for a bounded number of
+//! steps, and never while a release hook or any other code of the caller runs. "May wait for the
+//! lock" in the documentation of an operation means one of them.
+//!
+//! # Features
+//!
+//! - `std`, by default: a read-side section costs about 1 ns, panics of hooks are contained, calls
+//!   can wait, and the host process may fork. Without it the library needs `alloc` and 64-bit
+//!   atomics.
+//! - `slab`, by default: open files and nodes of tables are in slabs. Without it they are in the
+//!   global allocator.
+//!
+//! The library needs Rust 1.88.
+//!
+//! # For contributors: in which order to read the source
+//!
+//! [`Fd`], [`FileRef`], [`Files`], then `table`, the state below all operations, and one file for
+//! each operation: `lookup`, `open`, `close`, `dup`, `fcntl`, `close_range`, `fork`. The rarer
+//! operations follow: `pair`, `any`, `reserve`, `spare`, `limits`, `wait`, `in_use`, `tag`,
+//! `quarantine`. Each file has the public functions first, and the mechanism below them, on top of
+//! [`fdtable_objects`]. Then `superblock`, a file system's view of the same files. `private` is
+//! independent of all that: no search, `close_range`, fork or exec touches its descriptors.
 
 #![cfg_attr(not(feature = "std"), no_std)]
 #![cfg_attr(docsrs, feature(doc_cfg))]
@@ -91,6 +117,7 @@ mod builder;
 mod error;
 mod fd;
 mod file;
+pub mod guide;
 pub mod lifetimes;
 #[cfg(all(test, loom))]
 mod loom;
