@@ -154,7 +154,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         }
     }
 
-    /// The common case: no thread holds the lock of the leaf, no descriptor there is tagged, and no
+    /// The common case: no thread holds the lock of the leaf, no descriptor there is tagged, and
     /// the leaf is not to be reported. There are no calls, so no registers have to be saved; and
     /// the result fits into a register.
     #[inline(never)]

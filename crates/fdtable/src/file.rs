@@ -75,7 +75,8 @@ impl<T: ?Sized + 'static> FileRef<T> {
 }
 
 impl<T: Send + Sync + 'static> FileRef<T> {
-    /// Makes an open file of `object`. Allocates.
+    /// Makes an open file of `object`. Allocates. Where the table has files of a `dyn` trait, use
+    /// [`new_dyn`](Self::new_dyn).
     #[inline]
     #[must_use]
     pub fn new(object: T) -> Self {

@@ -13,7 +13,8 @@ use crate::table::{MAX_LIMIT, TableState, Tree};
 /// lookup never returns a file that was not open at the descriptor it asked for.
 ///
 /// `T` is the type of the objects that descriptors refer to: any type that threads may share, sized
-/// or `dyn`.
+/// or `dyn`. The [guide](crate::guide) has examples of both, and says which system call is which
+/// operation.
 ///
 /// Dropping a table closes its descriptors and runs their release hooks. Unless the table was made
 /// by a fork, it also drops all files of the process that have lost their last reference, if no

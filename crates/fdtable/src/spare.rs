@@ -61,6 +61,10 @@ impl<T: ?Sized + Send + Sync> Spare<'_, T> {
     /// used, it first reserves a new one. May wait for the lock, and allocates when the table
     /// grows.
     ///
+    /// Once the spare descriptor is used and closed, it is free like others until the next call:
+    /// another thread may take it, or find it by [`poll_free`](Files::poll_free). To reserve it
+    /// again at once, make another [`spare`](Files::spare) after the close.
+    ///
     /// # Errors
     /// - [`Error::TooManyFiles`] (EMFILE) if no descriptor is free, and the spare one is in use.
     ///   The file is dropped.

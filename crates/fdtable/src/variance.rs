@@ -1,5 +1,5 @@
 //! Variance of the generic types: claims that the compiler checks. There is no code here;
-//! `variance.rs` of `fdtable-base` has the same claims about the types below these, and the
+//! `variance.rs` of `fdtable-objects` has the same claims about the types below these, and the
 //! reasons.
 
 /// Builds one test.

@@ -23,7 +23,8 @@ use crate::{Error, Files};
 /// # Waiting for a free descriptor
 impl<T: ?Sized + Send + Sync> Files<T> {
     /// Polls for a free descriptor, and wakes the task when one may be free. A free descriptor
-    /// wakes all waiters; another thread may take it first. May wait for the lock, and allocates.
+    /// wakes all waiters; another thread may take it first, so open, and poll again if that fails.
+    /// May wait for the lock, and allocates.
     ///
     /// The waker runs on the thread that frees a descriptor, outside of all locks. A panic of the
     /// waker does not unwind that thread: it is [counted](crate::contained_panics).
