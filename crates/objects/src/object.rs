@@ -297,7 +297,7 @@ pub(crate) enum RawObject {}
 #[repr(C)]
 pub(super) struct Header {
     /// First, so that its address is that of the header. Its function takes the next step to the
-    /// object's end: see [`destroy_step`](make::destroy_step).
+    /// object's end: see `destroy_step` in [`make`].
     rcu: rcu::Head,
     state: State,
     /// Last, so that it shares a cache line with the beginning of most values.

@@ -45,7 +45,7 @@
 //! sections. The thread that gives up the last count frees it. Every tree that once led to the node
 //! has unlinked it before it gave up its count, so the grace period begins after the last
 //! unlinking. The references of a leaf's objects are put at once, before the grace period, so that
-//! closed objects are released promptly: see [`leaf`].
+//! closed objects are released promptly: see [`leaf`](mod@leaf).
 //!
 //! # Full leaves
 //!

@@ -175,7 +175,7 @@ impl RawCache {
         while let Some(mut magazine) = magazines.pop() {
             bytes += Magazine::BYTES;
             hits += magazine.take_hits() as u64;
-            self.take_back(&mut magazine);
+            self.put_all_back(&mut magazine);
         }
         drop(draining);
         self.depot.lock().hits += hits;
@@ -378,7 +378,7 @@ impl RawCache {
             }
         }
         // SAFETY: as the caller promises.
-        unsafe { self.give(object) };
+        unsafe { self.free_to_slab(object) };
     }
 
     /// Puts a magazine into the depot. If it is full and there are too many, its objects go back to
@@ -394,17 +394,17 @@ impl RawCache {
 
     /// Returns all objects of a magazine to their slabs, and frees surplus slabs.
     fn empty(&self, magazine: &mut Magazine) {
-        self.take_back(magazine);
+        self.put_all_back(magazine);
         let surplus = self.slabs.lock().take_surplus();
         self.retire(surplus);
     }
 
     /// Returns all objects of a magazine to their slabs, which stay.
-    fn take_back(&self, magazine: &mut Magazine) {
+    fn put_all_back(&self, magazine: &mut Magazine) {
         let mut slabs = self.slabs.lock();
         while let Some(object) = magazine.pop() {
             // SAFETY: objects in magazines of this cache were taken from its slabs.
-            unsafe { slabs.give(&self.shape, object) };
+            unsafe { slabs.put_back(&self.shape, object) };
         }
     }
 
@@ -412,11 +412,11 @@ impl RawCache {
     ///
     /// # Safety
     /// As for [`free`](Self::free).
-    unsafe fn give(&self, object: NonNull<u8>) {
+    unsafe fn free_to_slab(&self, object: NonNull<u8>) {
         let surplus = {
             let mut slabs = self.slabs.lock();
             // SAFETY: as the caller promises.
-            unsafe { slabs.give(&self.shape, object) };
+            unsafe { slabs.put_back(&self.shape, object) };
             slabs.take_surplus()
         };
         self.retire(surplus);
@@ -458,7 +458,7 @@ impl RawCache {
         let mut object = None;
         self.take(1, construct, &mut |taken| object = Some(taken));
         let object = object?;
-        check::taken(self.subject(), object);
+        check::check_taken(self.subject(), object);
         Some(object)
     }
 
@@ -466,12 +466,12 @@ impl RawCache {
     /// As for [`free`](Self::free); this is checked.
     unsafe fn free_checked(&self, object: NonNull<u8>) {
         let mut slabs = self.slabs.lock();
-        if let Err(mistake) = check::given(self.subject(), &slabs, object) {
+        if let Err(mistake) = check::check_freed(self.subject(), &slabs, object) {
             drop(slabs);
             mistake.report();
         }
         // SAFETY: checked above.
-        unsafe { slabs.give(&self.shape, object) };
+        unsafe { slabs.put_back(&self.shape, object) };
         let surplus = slabs.take_surplus();
         drop(slabs);
         self.retire(surplus);

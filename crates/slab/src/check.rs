@@ -269,7 +269,7 @@ pub(super) fn prepare(cache: Subject<'_>, slab: Slab) {
 ///
 /// # Panics
 /// If it or its zones were written while it was free.
-pub(super) fn taken(cache: Subject<'_>, object: NonNull<u8>) {
+pub(super) fn check_taken(cache: Subject<'_>, object: NonNull<u8>) {
     let shape = cache.shape;
     let checked = Checked { shape, object };
     let poison = || {
@@ -293,7 +293,11 @@ pub(super) fn taken(cache: Subject<'_>, object: NonNull<u8>) {
     clippy::result_large_err,
     reason = "an error happens once, and is reported by a panic"
 )]
-pub(super) fn given(cache: Subject<'_>, slabs: &Slabs, object: NonNull<u8>) -> Result<(), Mistake> {
+pub(super) fn check_freed(
+    cache: Subject<'_>,
+    slabs: &Slabs,
+    object: NonNull<u8>,
+) -> Result<(), Mistake> {
     let shape = cache.shape;
     let address = object.addr().get();
     let foreign = |wrong, place| Mistake {
@@ -369,7 +373,7 @@ mod tests {
     }
 
     #[test]
-    fn a_write_behind_an_object_is_found_when_it_is_given_back() {
+    fn a_write_behind_an_object_is_found_when_the_object_is_freed() {
         let cache = cache();
         let object = insert(&cache);
         write_wild(object.place, 20, 0x41);
@@ -387,7 +391,7 @@ mod tests {
     }
 
     #[test]
-    fn a_write_in_front_of_an_object_is_found_when_it_is_given_back() {
+    fn a_write_in_front_of_an_object_is_found_when_the_object_is_freed() {
         let cache = cache();
         let object = insert(&cache);
         write_wild(object.place, -1, 0x41);
@@ -416,7 +420,7 @@ mod tests {
     }
 
     #[test]
-    fn an_object_that_is_given_back_twice_is_found() {
+    fn an_object_that_is_freed_twice_is_found() {
         let cache = cache();
         let object = insert(&cache);
         let twin = Object {

@@ -182,7 +182,7 @@ impl Slab {
 
     /// Frees an object.
     #[inline]
-    pub(super) fn give(self, shape: &Shape, object: NonNull<u8>) {
+    pub(super) fn put_back(self, shape: &Shape, object: NonNull<u8>) {
         let index = shape.index(object.addr().get() - self.first.addr().get());
         let (number, bit) = (index / 64, index % 64);
         let word = self.word(number);
@@ -218,7 +218,7 @@ impl Slab {
         unwind::both(
             || unwind::finish(|| end.destroy()),
             // SAFETY: the slab was made in this chunk, and is no longer used.
-            || unsafe { chunk.give_back() },
+            || unsafe { chunk.free() },
         );
     }
 }

@@ -64,7 +64,7 @@ impl Model {
         thing
     }
 
-    fn give(&self, thing: NonNull<Thing>) {
+    fn free(&self, thing: NonNull<Thing>) {
         set_owned(thing, false);
         // SAFETY: taken from this cache, and freed once.
         unsafe { self.raw.free(thing.cast()) };
@@ -96,12 +96,12 @@ fn an_object_has_one_owner_at_a_time() {
             let model = model.clone();
             move || {
                 let thing = model.take();
-                model.give(thing);
+                model.free(thing);
             }
         });
         let (one, two) = (model.take(), model.take());
-        model.give(one);
-        model.give(two);
+        model.free(one);
+        model.free(two);
         join(other);
         assert_eq!(model.raw.info().in_use, 0);
         Model::end(model);
@@ -121,13 +121,13 @@ fn take_and_give_while_it_shrinks() {
             let model = model.clone();
             move || {
                 let thing = model.take();
-                model.give(thing);
+                model.free(thing);
             }
         });
         model.raw.shrink();
         join(other);
         assert_eq!(model.raw.info().in_use, 1);
-        model.give(kept);
+        model.free(kept);
         model.raw.shrink();
         assert_eq!(model.raw.info().slabs, 0);
         Model::end(model);
@@ -152,7 +152,7 @@ fn a_slab_is_kept_for_readers_of_its_objects() {
             }
         });
         place.store(ptr::null_mut(), Release);
-        model.give(thing);
+        model.free(thing);
         model.raw.shrink();
         rcu::barrier().expect("outside of sections");
         assert_eq!(model.ends.count(), 2);
@@ -165,7 +165,7 @@ fn look_while_it_shrinks() {
     explore(AtMost(3), || {
         let model = Model::new();
         let thing = model.take();
-        model.give(thing);
+        model.free(thing);
         let other = spawn({
             let model = model.clone();
             move || {

@@ -2,7 +2,8 @@
 //!
 //! On Linux a [region](mapped) is a mapping of its own of two mebibytes, so that it can be one huge
 //! page, and has room for 32 chunks. A freed chunk loses its pages at once; a region whose chunks
-//! are all free is unmapped. Elsewhere, and in models, a chunk is an [allocation](allocated).
+//! are all free is unmapped. Elsewhere, and in models, a chunk is an allocation
+//! (`region/allocated.rs`).
 //!
 //! A chunk is aligned to its size, so any address in it leads to its beginning.
 
@@ -46,9 +47,9 @@ impl Chunk {
     ///
     /// # Safety
     /// It was taken, and not freed yet; its memory is no longer used.
-    pub(super) unsafe fn give_back(self) {
+    pub(super) unsafe fn free(self) {
         // SAFETY: as the caller promises; the origin is the one that came with the chunk.
-        unsafe { source::give_back(self.start, self.origin) };
+        unsafe { source::free(self.start, self.origin) };
     }
 }
 
@@ -83,7 +84,7 @@ mod tests {
         }
         for chunk in chunks {
             // SAFETY: taken above.
-            unsafe { chunk.give_back() };
+            unsafe { chunk.free() };
         }
     }
 
@@ -96,7 +97,7 @@ mod tests {
             assert_eq!(chunk_of(place), chunk.start.as_ptr());
         }
         // SAFETY: taken above.
-        unsafe { chunk.give_back() };
+        unsafe { chunk.free() };
     }
 
     #[test]
@@ -105,7 +106,7 @@ mod tests {
             let chunk = Chunk::take().expect("one is left");
             assert!(Chunk::take().is_err());
             // SAFETY: taken above.
-            unsafe { chunk.give_back() };
+            unsafe { chunk.free() };
         });
     }
 }

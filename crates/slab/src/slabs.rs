@@ -89,14 +89,14 @@ impl Slabs {
     ///
     /// # Safety
     /// It was taken from one of these slabs, and not freed since.
-    pub(super) unsafe fn give(&mut self, shape: &Shape, object: NonNull<u8>) {
+    pub(super) unsafe fn put_back(&mut self, shape: &Shape, object: NonNull<u8>) {
         // SAFETY: as the caller promises; it has the lock, or no other thread knows the cache.
         let slab = unsafe { Slab::of(object) };
         if slab.free() == 0 {
             self.full.remove(slab);
             self.partial.push_back(slab);
         }
-        slab.give(shape, object);
+        slab.put_back(shape, object);
         self.free += 1;
         if slab.is_empty() {
             self.partial.remove(slab);

@@ -120,8 +120,8 @@ fn memory_goes_back_while_the_cache_is_in_use() {
     let empty = cache.info();
     assert_eq!(empty.in_use, 0);
     assert!(empty.bytes <= full.bytes / 4, "{empty}");
-    let given = cache.shrink();
-    assert_eq!(given, empty.bytes, "all of it");
+    let freed = cache.shrink();
+    assert_eq!(freed, empty.bytes, "all of it");
     assert_eq!((cache.info().slabs, cache.info().bytes), (0, 0));
 }
 
@@ -499,7 +499,7 @@ fn every_object_is_destroyed_though_destructors_panic() {
 }
 
 #[test]
-fn all_caches_give_back_what_is_free_in_any_order() {
+fn all_caches_free_what_is_unused_in_any_order() {
     let cache: Cache<[u8; 1000]> = cache(Options::new());
     let mut objects: Vec<_> = (0..5000).map(|_| Some(insert(&cache, [1; 1000]))).collect();
     // Every seventh, and again, so that the kept objects are spread over all slabs.

@@ -20,7 +20,7 @@ const ALL: u64 = u64::MAX >> (64 - BITS);
 
 /// One word of a bitmap: [`BITS`] bits, numbered from 0, all clear at first.
 ///
-/// Operations on it neither block nor allocate, and each is one atomic step. A bit number past
+/// Operations on it neither block nor allocate, and each is one atomic step. A bit index past
 /// the last is not a bit of the word: it reads as clear, and setting or clearing it does
 /// nothing.
 ///
@@ -50,7 +50,7 @@ const fn from(first: usize) -> u64 {
     }
 }
 
-/// The number of the lowest set bit.
+/// The index of the lowest set bit.
 #[inline]
 fn lowest(bits: u64) -> Option<usize> {
     (bits != 0).then(|| bits.trailing_zeros() as usize)
@@ -95,7 +95,7 @@ impl Word {
         self.0.load(Relaxed)
     }
 
-    /// Replaces all bits at once.
+    /// Replaces all bits at once. For words that a lock guards.
     #[inline]
     pub fn replace(&self, bits: u64) {
         self.0.store(bits & ALL, Relaxed);
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_past_the_word_is_no_bit() {
+    fn an_index_past_the_word_is_no_bit() {
         let word = Word::new();
         word.set(64);
         assert_eq!(word.bits(), 0);

@@ -90,10 +90,10 @@ impl<T> OnceBox<T> {
     }
 
     /// Returns the value, and makes it if it is not there. If two threads make it at once, one of
-    /// the values is dropped.
+    /// the values is dropped. Never blocks; allocates if it makes the value.
     ///
     /// # Errors
-    /// [`OutOfMemory`] if `make` returns it, or if there is no memory for the value.
+    /// [`OutOfMemory`] if there is no memory for the value, or `make` returns it.
     pub fn get_or_try_init(
         &self,
         make: impl FnOnce() -> Result<T, OutOfMemory>,

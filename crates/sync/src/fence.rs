@@ -38,7 +38,8 @@ pub fn full() {
 
 /// The free side of the pair, once [`prepare`] has returned `true`. Everything before it and
 /// everything after it keep their order as seen by a thread that passes [`heavy`]: the heavy fence
-/// makes this thread's CPU run the fence; here only the compiler must keep the order.
+/// makes this thread's CPU run the fence; here only the compiler must keep the order. Before
+/// [`prepare`] has returned `true` this orders nothing with other CPUs: use [`full`].
 #[inline(always)]
 #[cfg_attr(loom, track_caller)]
 pub fn light() {

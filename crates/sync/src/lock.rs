@@ -15,8 +15,8 @@
 //! lines that it has, and then does as many itself. That costs a microsecond where two threads meet
 //! by chance.
 //!
-//! The word also has a *name* for what it guards. A thread that was led to it by a hint takes the
-//! lock under the name that it expects, and so checks the hint in the same step.
+//! The word also has a *tag* for what it guards. A thread that found it by a hint takes the lock
+//! with the tag that it expects, and so checks the hint in the same step.
 
 mod spin;
 
@@ -26,70 +26,72 @@ use crate::platform::atomic::AtomicU32;
 use crate::platform::atomic::Ordering::{Acquire, Relaxed, Release};
 use crate::platform::back_off;
 
-/// Set while a thread holds the lock. The name is in the bits above.
+/// Set while a thread holds the lock. The tag is in the bits above.
 const TAKEN: u32 = 1;
 
-/// What a lock guards: a number below 2^31 that never changes.
+/// Identifies what a lock guards: an index below 2^31 that never changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LockTag(u32);
 
 impl LockTag {
-    /// Names something by its index.
+    /// Makes the tag of an index.
     #[inline(always)]
     pub const fn of(index: usize) -> Self {
         Self((index as u32) << 1)
     }
 }
 
-/// The word of the lock. The guarded value is stored beside it.
+/// The word of the lock. The guarded value is stored beside it: code that accesses the value is
+/// unsafe, and has to hold the lock.
 #[derive(Debug)]
 pub struct RawLock(AtomicU32);
 
 impl RawLock {
     /// Makes a free lock.
     #[cfg(not(loom))]
-    pub const fn new(name: LockTag) -> Self {
-        Self(AtomicU32::new(name.0))
+    pub const fn new(tag: LockTag) -> Self {
+        Self(AtomicU32::new(tag.0))
     }
 
     /// Makes a free lock.
     #[cfg(loom)]
-    pub fn new(name: LockTag) -> Self {
-        Self(AtomicU32::new(name.0))
+    pub fn new(tag: LockTag) -> Self {
+        Self(AtomicU32::new(tag.0))
     }
 
-    /// Returns true if this is the lock of that name.
+    /// Returns true if the lock has this tag.
     #[inline(always)]
-    pub fn is(&self, name: LockTag) -> bool {
-        // Relaxed: the name never changes.
-        self.0.load(Relaxed) & !TAKEN == name.0
+    pub fn is(&self, tag: LockTag) -> bool {
+        // Relaxed: the tag never changes.
+        self.0.load(Relaxed) & !TAKEN == tag.0
     }
 
-    /// Waits for the lock and takes it. Its name must be right.
+    /// Waits for the lock and takes it. The tag must be the lock's own: with another one this waits
+    /// forever. The lock stays taken until [`unlock`](Self::unlock).
     #[inline(always)]
-    pub fn lock(&self, name: LockTag) {
-        debug_assert!(self.is(name), "the name is right, so the wait can end");
-        if !self.try_lock(name) {
-            self.wait(name);
+    pub fn lock(&self, tag: LockTag) {
+        debug_assert!(self.is(tag), "the tag is right, so the wait can end");
+        if !self.try_lock(tag) {
+            self.wait(tag);
         }
     }
 
-    /// Takes the lock if it is free, and has this name.
+    /// Takes the lock if it is free, and has this tag. Never waits.
     #[inline(always)]
-    pub fn try_lock(&self, name: LockTag) -> bool {
+    pub fn try_lock(&self, tag: LockTag) -> bool {
         // Acquire: pairs with the release in `unlock`, so this thread sees what the last holder
         // wrote. Relaxed on failure: nothing that is guarded is read.
         self.0
-            .compare_exchange(name.0, name.0 | TAKEN, Acquire, Relaxed)
+            .compare_exchange(tag.0, tag.0 | TAKEN, Acquire, Relaxed)
             .is_ok()
     }
 
     #[cold]
-    fn wait(&self, name: LockTag) {
+    fn wait(&self, tag: LockTag) {
         let mut attempts = 0;
         loop {
             // Relaxed: only a look, so that waiting does not take the line from the holder.
-            if self.0.load(Relaxed) == name.0 && self.try_lock(name) {
+            if self.0.load(Relaxed) == tag.0 && self.try_lock(tag) {
                 return;
             }
             back_off(attempts);
@@ -100,11 +102,11 @@ impl RawLock {
     /// Releases the lock.
     ///
     /// # Safety
-    /// The caller holds it, under this name, and no longer uses what it guards.
+    /// The caller holds it, with this tag, and no longer uses what it guards.
     #[inline(always)]
-    pub unsafe fn unlock(&self, name: LockTag) {
+    pub unsafe fn unlock(&self, tag: LockTag) {
         // Release: pairs with the acquire in `try_lock`.
-        self.0.store(name.0, Release);
+        self.0.store(tag.0, Release);
     }
 }
 

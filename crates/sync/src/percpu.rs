@@ -21,15 +21,16 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 use crossbeam_utils::CachePadded;
 
-/// The most CPUs for which there are copies. CPUs with higher numbers share them.
+/// The most CPUs for which there are copies. CPUs with higher indexes share them.
 const MAX_CPUS: usize = 1 << 20;
 
-/// How many different numbers threads draw where there are no CPU numbers.
+/// How many different indexes threads draw where CPUs have none.
 #[cfg(all(feature = "std", not(loom)))]
 const MAX_COPIES: usize = 1024;
 
-/// Returns the number of the CPU that runs this thread, if the system reports it. The number is a
-/// hint that may be out of date at once. Neither blocks nor allocates.
+/// Returns the index of the CPU that runs this thread, if the system reports it. Elsewhere it
+/// returns an index that the thread keeps. The index is a hint that may be out of date at once.
+/// Neither blocks nor allocates.
 ///
 /// ```
 /// let cpu = fdtable_sync::percpu::current();
@@ -45,7 +46,7 @@ pub fn current() -> usize {
         system_cpu()
     }
     #[cfg(not(all(feature = "std", target_os = "linux", not(loom))))]
-    thread_number()
+    thread_index()
 }
 
 /// Returns the memory node of the CPU that runs this thread, if the system reports it. The node is
@@ -87,7 +88,7 @@ pub fn try_current() -> Option<usize> {
     #[cfg(all(feature = "std", target_os = "linux", not(loom)))]
     return rseq::known_cpu_id();
     #[cfg(not(all(feature = "std", target_os = "linux", not(loom))))]
-    Some(thread_number())
+    Some(thread_index())
 }
 
 #[cfg(all(feature = "std", target_os = "linux", not(loom)))]
@@ -95,24 +96,24 @@ pub fn try_current() -> Option<usize> {
 fn system_cpu() -> usize {
     // SAFETY: `sched_getcpu` takes nothing and touches no memory of ours.
     let cpu = unsafe { libc::sched_getcpu() };
-    usize::try_from(cpu).unwrap_or_else(|_| thread_number())
+    usize::try_from(cpu).unwrap_or_else(|_| thread_index())
 }
 
-/// A number that the thread draws at its first call and keeps.
+/// Returns an index that the thread draws at its first call and keeps.
 #[cfg(all(feature = "std", not(loom)))]
-fn thread_number() -> usize {
+fn thread_index() -> usize {
     use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
     static NEXT: AtomicUsize = AtomicUsize::new(0);
     thread_local! {
-        // Relaxed: the numbers only have to differ, and nothing else depends on them.
-        static NUMBER: usize = NEXT.fetch_add(1, Relaxed) % MAX_COPIES;
+        // Relaxed: the indexes only have to differ, and nothing else depends on them.
+        static INDEX: usize = NEXT.fetch_add(1, Relaxed) % MAX_COPIES;
     }
-    NUMBER.try_with(|number| *number).unwrap_or(0)
+    INDEX.try_with(|index| *index).unwrap_or(0)
 }
 
 /// Without `std` nothing distinguishes threads, and models are harder on shared copies.
 #[cfg(any(loom, not(feature = "std")))]
-fn thread_number() -> usize {
+fn thread_index() -> usize {
     0
 }
 
@@ -260,7 +261,7 @@ impl<T> PerCpu<T> {
         })
     }
 
-    /// Makes one copy, which all CPUs share.
+    /// Makes one copy, which all CPUs share. Allocates.
     ///
     /// # Errors
     /// [`OutOfMemory`] if there is no memory for the copy.
@@ -283,7 +284,7 @@ impl<T> PerCpu<T> {
         self.of(current())
     }
 
-    /// Returns the copy of CPU `cpu`. Numbers past the last copy wrap around.
+    /// Returns the copy of CPU `cpu`. Indexes past the last copy wrap around.
     #[inline]
     pub fn of(&self, cpu: usize) -> &T {
         // SAFETY: there is at least one copy, and their number is a power of two, so the mask keeps
@@ -318,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_past_the_last_copy_wraps_around() {
+    fn an_index_past_the_last_copy_wraps_around() {
         let copies = PerCpu::new(|cpu| cpu);
         let count = copies.iter().count();
         assert_eq!(*copies.of(count), 0);
@@ -383,10 +384,10 @@ mod tests {
     }
 
     #[test]
-    fn threads_draw_different_numbers() {
-        let other = std::thread::spawn(thread_number)
+    fn threads_draw_different_indexes() {
+        let other = std::thread::spawn(thread_index)
             .join()
             .expect("the thread ends");
-        assert_ne!(thread_number(), other);
+        assert_ne!(thread_index(), other);
     }
 }

@@ -501,8 +501,8 @@ pub(super) const TABLE: &[Structural] = &[
         file: "slab/src/local/locked.rs",
         model: "slab::local::loom::two_take_and_free_on_one_cpu",
         changes: &[
-            (r"self.lock.lock(NAME);", ""),
-            (r"unsafe { self.lock.unlock(NAME) };", ""),
+            (r"self.lock.lock(TAG);", ""),
+            (r"unsafe { self.lock.unlock(TAG) };", ""),
         ],
     },
     Structural {

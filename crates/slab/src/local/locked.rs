@@ -12,7 +12,7 @@ use fdtable_sync::lock::{LockTag, RawLock};
 use fdtable_sync::percpu::PerCpu;
 
 /// The locks guard one thing each, which needs no name.
-const NAME: LockTag = LockTag::of(0);
+const TAG: LockTag = LockTag::of(0);
 
 /// The magazines of all CPUs.
 pub(super) struct Cpus(PerCpu<Cpu>);
@@ -26,7 +26,7 @@ struct Cpu {
 impl Cpus {
     pub(super) fn try_new() -> Result<Self, OutOfMemory> {
         let cpus = PerCpu::try_new(|_| Cpu {
-            lock: RawLock::new(NAME),
+            lock: RawLock::new(TAG),
             pair: Pair::new(),
         })?;
         Ok(Self(cpus))
@@ -73,10 +73,10 @@ impl Cpu {
     /// Runs `use_it` on the magazines. It does not panic.
     #[inline]
     fn with<A>(&self, use_it: impl FnOnce(&Pair) -> A) -> A {
-        self.lock.lock(NAME);
+        self.lock.lock(TAG);
         let answer = use_it(&self.pair);
         // SAFETY: taken above.
-        unsafe { self.lock.unlock(NAME) };
+        unsafe { self.lock.unlock(TAG) };
         answer
     }
 }

@@ -23,7 +23,7 @@ pub(super) fn take() -> Result<(NonNull<u8>, Origin), OutOfMemory> {
 
 /// # Safety
 /// As for [`Chunk::give_back`](super::Chunk::give_back).
-pub(super) unsafe fn give_back(start: NonNull<u8>, _: Origin) {
+pub(super) unsafe fn free(start: NonNull<u8>, _: Origin) {
     // SAFETY: `take` allocated it with this layout, and the caller gives it up.
     unsafe { dealloc(start.as_ptr(), LAYOUT) };
 }

@@ -77,8 +77,8 @@ pub(super) fn take() -> Result<(NonNull<u8>, Origin), OutOfMemory> {
 }
 
 /// # Safety
-/// As for [`Chunk::give_back`](super::Chunk::give_back), with the origin that `take` returned.
-pub(super) unsafe fn give_back(start: NonNull<u8>, origin: Origin) {
+/// As for [`Chunk::free`](super::Chunk::free), with the origin that `take` returned.
+pub(super) unsafe fn free(start: NonNull<u8>, origin: Origin) {
     // Before any other thread can take it. If the kernel refuses, the pages stay; nothing else
     // depends on it.
     // SAFETY: the caller gives up these pages, which are part of a mapping of this library.

@@ -6,7 +6,7 @@ use crate::model::{explore, join, spawn};
 use crate::platform::Arc;
 use ::loom::cell::UnsafeCell;
 
-const NAME: LockTag = LockTag::of(3);
+const TAG: LockTag = LockTag::of(3);
 
 struct Guarded {
     lock: RawLock,
@@ -19,11 +19,11 @@ unsafe impl Sync for Guarded {}
 unsafe impl Send for Guarded {}
 
 fn add(guarded: &Guarded) {
-    guarded.lock.lock(NAME);
+    guarded.lock.lock(TAG);
     // SAFETY: the checker reports it if two accesses meet.
     guarded.value.with_mut(|value| unsafe { *value += 1 });
     // SAFETY: taken above.
-    unsafe { guarded.lock.unlock(NAME) };
+    unsafe { guarded.lock.unlock(TAG) };
 }
 
 /// The next holder does not see what the holder before it did.
@@ -31,7 +31,7 @@ fn add(guarded: &Guarded) {
 fn a_holder_sees_what_the_one_before_did() {
     explore(Any, || {
         let guarded = Arc::new(Guarded {
-            lock: RawLock::new(NAME),
+            lock: RawLock::new(TAG),
             value: UnsafeCell::new(0),
         });
         let other = spawn({

@@ -7,7 +7,7 @@ use core::ops::{Deref, DerefMut};
 use super::{LockTag, RawLock};
 
 /// A lock in a `SpinLock` is found by its place, so it needs no name of its own.
-const NAME: LockTag = LockTag::of(0);
+const TAG: LockTag = LockTag::of(0);
 
 /// A value that one thread at a time may use, for a few instructions: the lock is a [`RawLock`].
 #[derive(Debug)]
@@ -32,7 +32,7 @@ impl<T> SpinLock<T> {
     #[cfg(not(loom))]
     pub const fn new(value: T) -> Self {
         Self {
-            lock: RawLock::new(NAME),
+            lock: RawLock::new(TAG),
             value: UnsafeCell::new(value),
         }
     }
@@ -41,7 +41,7 @@ impl<T> SpinLock<T> {
     #[cfg(loom)]
     pub fn new(value: T) -> Self {
         Self {
-            lock: RawLock::new(NAME),
+            lock: RawLock::new(TAG),
             value: UnsafeCell::new(value),
         }
     }
@@ -49,16 +49,17 @@ impl<T> SpinLock<T> {
     /// Waits for the lock and takes it.
     #[inline(always)]
     pub fn lock(&self) -> SpinGuard<'_, T> {
-        self.lock.lock(NAME);
+        self.lock.lock(TAG);
         SpinGuard {
             lock: self,
             stays: PhantomData,
         }
     }
 
-    /// Waits for the lock and takes it without a guard, for a thread that holds many.
+    /// Waits for the lock and takes it without a guard, for a thread that holds many. The lock
+    /// stays taken until [`unlock_raw`](Self::unlock_raw).
     pub fn lock_raw(&self) {
-        self.lock.lock(NAME);
+        self.lock.lock(TAG);
     }
 
     /// Releases the lock.
@@ -67,10 +68,10 @@ impl<T> SpinLock<T> {
     /// The caller holds it, by [`lock_raw`](Self::lock_raw), and does not use the value any more.
     pub unsafe fn unlock_raw(&self) {
         // SAFETY: as the caller promises.
-        unsafe { self.lock.unlock(NAME) };
+        unsafe { self.lock.unlock(TAG) };
     }
 
-    /// Returns the address of the value, for the holder of the lock.
+    /// Returns the address of the value. Only the holder of the lock may dereference it.
     pub fn as_ptr(&self) -> *mut T {
         self.value.get()
     }
@@ -98,6 +99,6 @@ impl<T> Drop for SpinGuard<'_, T> {
     #[inline(always)]
     fn drop(&mut self) {
         // SAFETY: taken when this was made, and the value is not borrowed any more.
-        unsafe { self.lock.lock.unlock(NAME) };
+        unsafe { self.lock.lock.unlock(TAG) };
     }
 }
