@@ -16,6 +16,11 @@
 
 extern crate alloc;
 
+/// The examples of the file `README.md`.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}
+
 pub mod free_hint;
 mod memory;
 pub mod object;

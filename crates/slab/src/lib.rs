@@ -1,11 +1,8 @@
-//! Object caches: reusable memory for many objects of one size.
+//! A slab allocator in user space: caches of objects of one size, with magazines for each CPU.
 //!
-//! A cache cuts *slabs* of 64 KiB into places for its objects. A freed object waits, in a
+//! A [`Cache`] cuts *slabs* of 64 KiB into places for its objects. A freed object waits, in a
 //! *magazine* of the CPU, for the next allocation there. Both operations are a few instructions on
-//! lines that no other CPU writes, without a lock and without an atomic exchange. Slabs, colours
-//! and constructed objects are after Bonwick (*The Slab Allocator*, USENIX 1994), magazines and
-//! their depot after Bonwick and Adams (*Magazines and Vmem*, USENIX 2001). Readers may read free
-//! objects, as with Linux's `SLAB_TYPESAFE_BY_RCU`.
+//! lines that no other CPU writes, without a lock and without an atomic exchange.
 //!
 //! ```
 //! use fdtable_slab::{Cache, Info, infos};
@@ -18,6 +15,30 @@
 //! infos().iter().for_each(|info| println!("{info}"));
 //! # Ok::<(), fdtable_sync::fallible::OutOfMemory>(())
 //! ```
+//!
+//! # When to use it
+//!
+//! - [`Cache`]: many threads allocate and free objects of one type, and one thread often frees what
+//!   another has allocated.
+//! - [`ConstructedCache`]: objects are expensive to make, or readers under
+//!   [RCU](mod@fdtable_sync::rcu) read them without a reference, also after they were freed (as
+//!   with Linux's `SLAB_TYPESAFE_BY_RCU`).
+//! - [`SlabArc`]: a counted pointer to a value of any type, with its memory in slabs.
+//! - [`general`]: memory by its size, for a layout that is a constant where it is allocated.
+//!
+//! It is no global allocator: a program that allocates objects of many sizes, for a short time, on
+//! few threads, is better served by one. All memory can come from there instead ([`choose`]), to
+//! compare.
+//!
+//! # Features
+//!
+//! | feature | default | effect |
+//! |---|---|---|
+//! | `std` | yes | magazines by restartable sequences (Linux on x86-64), memory from `mmap(2)`. Without it: a lock of one word for each CPU, and memory from the global allocator |
+//! | `debug` | no | checks in the general caches: writes to free memory, overflows, memory that is freed twice. Slow |
+//!
+//! Slabs, colours and constructed objects are after Bonwick (*The Slab Allocator*, USENIX 1994),
+//! magazines and their depot after Bonwick and Adams (*Magazines and Vmem*, USENIX 2001).
 //!
 //! # The parts
 //!
@@ -62,6 +83,11 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 extern crate alloc;
+
+/// The examples of the file `README.md`.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}
 
 mod arc;
 #[cfg_attr(

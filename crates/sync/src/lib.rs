@@ -1,6 +1,38 @@
-//! Synchronization for a descriptor table: RCU, locks, reference counts and per-CPU data.
+//! Synchronisation for read-mostly data: RCU, locks, reference counts and per-CPU data.
 //!
-//! It knows nothing of descriptors, nor of memory for objects. Read it in this order:
+//! Readers write only memory of their own thread or CPU, and updaters pay for both.
+//!
+//! ```
+//! use fdtable_sync::{rcu, refcount::RefCount};
+//!
+//! // A read-side section is a load and a store of the thread's own memory.
+//! let section = rcu::read_lock();
+//! // A callback runs once all sections that are under way now have ended.
+//! rcu::defer(|| println!("no reader is left"));
+//! drop(section);
+//! rcu::barrier()?;
+//!
+//! // A reference is taken with one add, also in contention.
+//! let count = RefCount::new();
+//! assert!(count.get() && !count.put() && count.put());
+//! # Ok::<(), rcu::WouldDeadlock>(())
+//! ```
+//!
+//! # When to use it
+//!
+//! Use it for tables that many threads read and few write: routes, descriptors, caches. A reader
+//! may not block inside a section, and an updater frees memory a grace period later. If an `Arc` in
+//! a `RwLock` is fast enough, take that.
+//!
+//! # Features
+//!
+//! | feature | default | effect |
+//! |---|---|---|
+//! | `std` | yes | a record for each thread, `membarrier(2)`, locks that sleep, host forks. Without it: each section claims a record, readers take full fences, and locks spin |
+//!
+//! # The parts
+//!
+//! The crate knows nothing of descriptors, nor of memory for objects. Read it in this order:
 //!
 //! 1. [`fence`](mod@fence): two fences, of which the frequent one is free.
 //! 2. [`rcu`]: read-side critical sections, grace periods, callbacks.
@@ -18,6 +50,11 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 extern crate alloc;
+
+/// The examples of the file `README.md`.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}
 
 pub mod bitmap;
 pub mod brlock;
