@@ -31,13 +31,14 @@ use core::ptr::{self, NonNull};
 use crossbeam_utils::CachePadded;
 
 use super::check::{self, Subject};
+use super::chunk::CHUNK;
 use super::depot::Depot;
 use super::header::{Destroy, Header, Slab, SlabList};
 use super::info::Info;
 use super::local::Local;
 use super::magazine::{Magazine, MagazineList, ROUNDS};
 use super::options::{Checks, Options};
-use super::region::{CHUNK, Chunk};
+use super::region::Chunk;
 use super::shape::Shape;
 use super::slabs::Slabs;
 use fdtable_sync::fallible::OutOfMemory;

@@ -17,8 +17,8 @@
 use core::fmt;
 use core::ptr::NonNull;
 
+use super::chunk::{CHUNK, chunk_of};
 use super::header::Slab;
-use super::region::chunk_of;
 use super::shape::Shape;
 use super::slabs::Slabs;
 
@@ -312,7 +312,7 @@ pub(super) fn check_freed(
     let slab = slabs.iter().find(|slab| slab.address() == chunk);
     let slab = slab.ok_or_else(|| foreign(Wrong::Foreign, None))?;
     let distance = address.wrapping_sub(slab.first().addr().get());
-    let index = shape.index(distance.min(super::region::CHUNK));
+    let index = shape.index(distance.min(CHUNK));
     if index >= shape.count || index * shape.stride != distance {
         return Err(foreign(Wrong::Misplaced, None));
     }

@@ -8,8 +8,8 @@
 //! by the bound of the store, two for each CPU, and those that threads hold. Only shrinking frees
 //! some.
 
+use super::chunk::CHUNK;
 use super::magazine::{Magazine, MagazineList, ROUNDS};
-use super::region::CHUNK;
 
 /// How many objects, in bytes, the full magazines may hold.
 const BYTES: usize = 16 * CHUNK;

@@ -19,7 +19,8 @@ use core::mem::offset_of;
 use core::ops::Deref;
 use core::ptr::NonNull;
 
-use super::region::{Chunk, chunk_of};
+use super::chunk::chunk_of;
+use super::region::Chunk;
 use super::shape::Shape;
 use fdtable_sync::rcu;
 use fdtable_sync::unwind;

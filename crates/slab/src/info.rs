@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use super::region::CHUNK;
+use super::chunk::CHUNK;
 
 /// Snapshot of the figures of one cache; other threads allocate and free meanwhile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

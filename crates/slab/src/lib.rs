@@ -97,6 +97,7 @@ mod arc;
 mod backing;
 mod cache;
 mod check;
+mod chunk;
 mod constructed;
 mod depot;
 #[cfg_attr(

@@ -21,11 +21,8 @@ use core::ptr::NonNull;
 
 use fdtable_sync::fallible::OutOfMemory;
 
-/// How many bytes a chunk has: 64 KiB. Models use less.
-pub(super) const CHUNK: usize = if cfg!(loom) { 2 * 1024 } else { 64 * 1024 };
-
-/// Ownership of the memory of one chunk, which begins at a multiple of [`CHUNK`]. Dropping it does
-/// not free the chunk.
+/// Ownership of the memory of one chunk, which begins at a multiple of
+/// [`CHUNK`](super::chunk::CHUNK). Dropping it does not free the chunk.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Chunk {
     pub(super) start: NonNull<u8>,
@@ -53,14 +50,9 @@ impl Chunk {
     }
 }
 
-/// Returns the beginning of the chunk that an address is in.
-#[inline]
-pub(super) fn chunk_of(place: NonNull<u8>) -> *mut u8 {
-    place.as_ptr().map_addr(|address| address & !(CHUNK - 1))
-}
-
 #[cfg(all(test, not(loom)))]
 mod tests {
+    use super::super::chunk::{CHUNK, chunk_of};
     use super::*;
     use crate::scarcity;
 

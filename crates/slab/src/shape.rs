@@ -14,8 +14,8 @@
 use core::alloc::Layout;
 use core::ptr::NonNull;
 
+use super::chunk::CHUNK;
 use super::options::{Alignment, Checks, Colouring, Options};
-use super::region::CHUNK;
 
 /// The CPU cache line that colours are counted in.
 const LINE: usize = 64;

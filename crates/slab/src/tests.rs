@@ -1,4 +1,4 @@
-use super::region::CHUNK;
+use super::chunk::CHUNK;
 use super::*;
 use fdtable_sync::fallible::OutOfMemory;
 use fdtable_sync::rcu;

@@ -23,8 +23,8 @@ use core::marker::PhantomData;
 use core::ops::{Deref, DerefMut};
 
 use crate::fallible::OutOfMemory;
-use crate::lock::{SpinGuard, SpinLock};
 use crate::percpu::{self, PerCpu};
+use crate::spin::{SpinGuard, SpinLock};
 
 /// A value for each CPU, under a lock each, that can be locked as a whole.
 ///

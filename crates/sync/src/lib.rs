@@ -37,8 +37,8 @@
 //! 1. [`fence`](mod@fence): two fences, of which the frequent one is free.
 //! 2. [`rcu`]: read-side critical sections, grace periods, callbacks.
 //! 3. [`refcount`]: a count that is taken with one add, and saturates instead of wrapping.
-//! 4. [`lock`]: locks of one word, and [`brlock`](mod@brlock): a reader-writer lock whose readers
-//!    pay nothing.
+//! 4. [`lock`] and [`spin`]: locks of one word, and [`brlock`](mod@brlock): a reader-writer lock
+//!    whose readers pay nothing.
 //! 5. [`percpu`] data, and [`lglock`](mod@lglock): a lock in parts, one for each CPU.
 //! 6. [`host_fork`](mod@host_fork): how all of it continues in a child of the host process.
 //! 7. [`bitmap`], [`fallible`] allocation, [`unwind`] and [`hint`], which the others use.
@@ -73,6 +73,7 @@ pub mod platform;
 pub mod prefetch;
 pub mod rcu;
 pub mod refcount;
+pub mod spin;
 pub mod unwind;
 
 /// The freezer of [`host_fork`](mod@host_fork), under an earlier path.

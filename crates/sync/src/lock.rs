@@ -18,10 +18,6 @@
 //! The word also has a *tag* for what it guards. A thread that found it by a hint takes the lock
 //! with the tag that it expects, and so checks the hint in the same step.
 
-mod spin;
-
-pub use spin::{SpinGuard, SpinLock};
-
 use crate::platform::atomic::AtomicU32;
 use crate::platform::atomic::Ordering::{Acquire, Relaxed, Release};
 use crate::platform::back_off;

@@ -5,13 +5,13 @@
 
 use core::ptr::NonNull;
 
-use super::Pair;
+use super::pair::Pair;
 use crate::magazine::{Lack, Magazine, MagazineList};
 use fdtable_sync::fallible::OutOfMemory;
 use fdtable_sync::lock::{LockTag, RawLock};
 use fdtable_sync::percpu::PerCpu;
 
-/// The locks guard one thing each, which needs no name.
+/// Each lock is found by its place, so it needs no tag of its own.
 const TAG: LockTag = LockTag::of(0);
 
 /// The magazines of all CPUs.

@@ -57,7 +57,7 @@
 //! - *A child after a fork* has one thread, whose area is registered. Uncommitted sequences of the
 //!   parent's other threads have not happened. If one of them was draining, the child cannot drain
 //!   and loads no magazines, as with any lock that is held at a fork: the
-//!   [freezer](fdtable_sync::freezer) ensures that no thread drains then.
+//!   [freezer](mod@fdtable_sync::host_fork) ensures that no thread drains then.
 //!
 //! A thread leaves at (B) if it has no area of its own (its number is negative), or if the number
 //! of its CPU is higher than the system reported: it takes and stores nothing here. It must not use
@@ -72,7 +72,7 @@
 
 use core::ptr::NonNull;
 
-use super::Pair;
+use super::pair::Pair;
 use crate::magazine::{Lack, Magazine, MagazineList};
 use fdtable_sync::fallible::OutOfMemory;
 use fdtable_sync::percpu::PerCpu;

@@ -3,7 +3,7 @@
 use alloc::alloc::{Layout, alloc, dealloc};
 use core::ptr::NonNull;
 
-use super::CHUNK;
+use crate::chunk::CHUNK;
 use fdtable_sync::fallible::OutOfMemory;
 
 /// A chunk has no other data.

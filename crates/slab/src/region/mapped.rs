@@ -13,7 +13,7 @@ use alloc::boxed::Box;
 use core::cell::Cell;
 use core::ptr::{self, NonNull};
 
-use super::CHUNK;
+use crate::chunk::CHUNK;
 use fdtable_sync::fallible::{OutOfMemory, try_box};
 use fdtable_sync::platform::Mutex;
 

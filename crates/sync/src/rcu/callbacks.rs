@@ -55,11 +55,11 @@ use core::ptr::{self, NonNull};
 
 use super::grace::{GRACE, Ticket};
 use super::reader::{RECORDS, inside_read_lock, inside_section, thread_name};
-#[cfg(not(loom))]
-use crate::lock::SpinLock;
 use crate::percpu::PerCpu;
 use crate::platform::relax;
 use crate::prefetch::prefetch;
+#[cfg(not(loom))]
+use crate::spin::SpinLock;
 use crate::unwind;
 // The lock has its own models. The models of everything that frees would explore its every step
 // again.

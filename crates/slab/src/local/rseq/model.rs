@@ -9,7 +9,8 @@
 use core::cell::Cell;
 use core::ptr::NonNull;
 
-use super::{Cpus, Pair};
+use super::Cpus;
+use crate::local::pair::Pair;
 use crate::magazine::{COUNT, HIT, Lack, Rounds};
 use fdtable_sync::platform::Mutex;
 use fdtable_sync::platform::atomic::Ordering::Relaxed;

@@ -17,7 +17,8 @@ use core::ptr::NonNull;
 
 use crossbeam_utils::CachePadded;
 
-use super::{Cpus, Pair};
+use super::Cpus;
+use crate::local::pair::Pair;
 use crate::magazine::{COUNT, HIT, Lack, Rounds};
 use fdtable_sync::fence;
 use fdtable_sync::percpu::rseq;

@@ -1,12 +1,12 @@
-//! A value under the lock of one word.
+//! A spin lock: a value under a [lock of one word](crate::lock).
 
 use core::cell::UnsafeCell;
 use core::marker::PhantomData;
 use core::ops::{Deref, DerefMut};
 
-use super::{LockTag, RawLock};
+use crate::lock::{LockTag, RawLock};
 
-/// A lock in a `SpinLock` is found by its place, so it needs no name of its own.
+/// A lock in a `SpinLock` is found by its place, so it needs no tag of its own.
 const TAG: LockTag = LockTag::of(0);
 
 /// A value that one thread at a time may use, for a few instructions: the lock is a [`RawLock`].
