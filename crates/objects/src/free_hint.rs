@@ -155,7 +155,7 @@ pub struct FreeHint {
 }
 
 /// The hint: read by opens, written by searches and by the first report after one. It has a cache
-/// line of its own. Opens by name, and opens of any number, do not touch it.
+/// line of its own. Opens by name, and opens of any slot, do not touch it.
 #[derive(Debug)]
 #[repr(align(64))]
 struct Searched {
@@ -181,7 +181,7 @@ impl FreeHint {
     /// Returns the limit: the exclusive upper bound for new slots.
     #[inline]
     pub fn limit(&self) -> usize {
-        // Relaxed: a plain number; the caller orders other changes with it.
+        // Relaxed: a plain value; the caller orders other changes with it.
         self.limit.load(Relaxed)
     }
 

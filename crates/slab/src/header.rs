@@ -82,14 +82,14 @@ impl Header {
         self.count as usize
     }
 
-    /// Returns the word of the bits of objects `64 * number` and on.
+    /// Returns the word of the bits of objects `64 * index` and on.
     #[inline]
-    fn word(&self, number: usize) -> &Cell<u64> {
-        debug_assert!(number < self.count().div_ceil(64));
+    fn word(&self, index: usize) -> &Cell<u64> {
+        debug_assert!(index < self.count().div_ceil(64));
         // SAFETY: the bits follow the header, in the same chunk.
         let words = unsafe { self.chunk.start.add(size_of::<Self>()) }.cast::<Cell<u64>>();
-        // SAFETY: the number is below that of the words.
-        let word = unsafe { words.add(number) };
+        // SAFETY: the index is below the number of words.
+        let word = unsafe { words.add(index) };
         // SAFETY: the words were written when the slab was made, and belong to the user of the
         // header.
         unsafe { word.as_ref() }
@@ -126,7 +126,7 @@ impl Slab {
         let mut left = shape.count;
         for number in 0..shape.count.div_ceil(64) {
             let bits = u64::MAX >> (64 - left.min(64));
-            // SAFETY: as above; the number is below that of the words.
+            // SAFETY: as above; the index is below the number of words.
             let word = unsafe { words.add(number) };
             // SAFETY: as above.
             unsafe { word.write(bits) };

@@ -42,7 +42,7 @@ impl Slabs {
         self.free
     }
 
-    /// Returns the colour of the next slab. The number wraps.
+    /// Returns the colour of the next slab. It wraps.
     pub(super) fn next_colour(&mut self) -> usize {
         let colour = self.colour;
         self.colour = colour.wrapping_add(1);

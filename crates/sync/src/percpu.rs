@@ -4,11 +4,11 @@
 //! instruction, so the answer is a hint: what it selects must be correct from any CPU (a lock, an
 //! atomic), only cheaper from its own.
 //!
-//! Where the number comes from, the cheapest first:
+//! Where the index comes from, the cheapest first:
 //! 1. the rseq area, which the kernel keeps up to date in the thread's memory (Linux ≥ 4.18 with
 //!    glibc ≥ 2.35): three loads;
 //! 2. `getcpu`, by way of `sched_getcpu(3)`: a call into the vDSO;
-//! 3. a number that the thread draws once: not a CPU, but threads that run at the same time still
+//! 3. an index that the thread draws once: not a CPU, but threads that run at the same time still
 //!    tend to have different ones. Without `std` it is always 0.
 
 #[cfg(all(feature = "std", target_os = "linux", not(loom)))]

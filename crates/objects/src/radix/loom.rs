@@ -1,7 +1,7 @@
-//! Models of the tree. Interior nodes have two children there and leaves four numbers, so that
+//! Models of the tree. Interior nodes have two children there and leaves four slots, so that
 //! the leaf of index 2 needs a second root. An error shows as a node that is read before it is
 //! complete, as an object or a state that is read after it was freed or while it is written, as one
-//! that is lost or released twice, or as a number that is not found.
+//! that is lost or released twice, or as a slot that is not found.
 
 use super::*;
 use crate::object::loom::{Fates, Object};
@@ -52,11 +52,11 @@ impl LeafState for Writes {
 
 type Sample = Tree<Object, Writes, ()>;
 
-/// Makes a tree with an object under each of these numbers.
-fn tree(fates: &Fates, numbers: &[usize]) -> Arc<Sample> {
+/// Makes a tree with an object under each of these slots.
+fn tree(fates: &Fates, slots: &[usize]) -> Arc<Sample> {
     let tree = Sample::new(());
-    for &number in numbers {
-        open(&tree, number, fates.object());
+    for &slot in slots {
+        open(&tree, slot, fates.object());
     }
     Arc::new(tree)
 }
@@ -71,51 +71,47 @@ fn make_writable(tree: &Sample, index: usize) {
     tree.lock().make_writable(index).expect("there is memory");
 }
 
-fn open(tree: &Sample, number: usize, object: Ref<Object>) {
+fn open(tree: &Sample, slot: usize, object: Ref<Object>) {
     let mut writer = tree.lock();
-    writer
-        .make_writable(number / BITS)
-        .expect("there is memory");
-    let mut leaf = writer.lock_leaf(number / BITS).expect("owned above");
-    leaf.open.set(number % BITS);
-    let before = leaf.exchange(number % BITS, Some(object));
+    writer.make_writable(slot / BITS).expect("there is memory");
+    let mut leaf = writer.lock_leaf(slot / BITS).expect("owned above");
+    leaf.open.set(slot % BITS);
+    let before = leaf.exchange(slot % BITS, Some(object));
     assert!(before.is_none(), "the slot is free");
 }
 
 /// Takes the object out of a slot that has one.
-fn take_out(tree: &Sample, number: usize) -> Ref<Object> {
+fn take_out(tree: &Sample, slot: usize) -> Ref<Object> {
     let object = {
         let mut writer = tree.lock();
-        writer
-            .make_writable(number / BITS)
-            .expect("there is memory");
-        let mut leaf = writer.lock_leaf(number / BITS).expect("owned above");
-        leaf.open.clear(number % BITS);
-        leaf.exchange(number % BITS, None)
+        writer.make_writable(slot / BITS).expect("there is memory");
+        let mut leaf = writer.lock_leaf(slot / BITS).expect("owned above");
+        leaf.open.clear(slot % BITS);
+        leaf.exchange(slot % BITS, None)
     };
     object.expect("the slot is taken")
 }
 
-fn close(tree: &Sample, number: usize) {
-    take_out(tree, number).look();
+fn close(tree: &Sample, slot: usize) {
+    take_out(tree, slot).look();
 }
 
 /// Gets an object that must be there, leaves the section, and reads it.
-fn find(tree: &Sample, number: usize) {
-    let object = tree.get(number, &read_lock());
+fn find(tree: &Sample, slot: usize) {
+    let object = tree.get(slot, &read_lock());
     object.expect("the slot is taken").look();
 }
 
 /// The same if it is there.
-fn get(tree: &Sample, number: usize) {
-    let object = tree.get(number, &read_lock());
+fn get(tree: &Sample, slot: usize) {
+    let object = tree.get(slot, &read_lock());
     object.inspect(|object| object.look());
 }
 
 /// Borrows an object if it is there, and reads it.
-fn borrow(tree: &Sample, number: usize) {
+fn borrow(tree: &Sample, slot: usize) {
     let section = read_lock();
-    if let Some(object) = tree.borrow(number, &section) {
+    if let Some(object) = tree.borrow(slot, &section) {
         object.look_inside_section();
     }
 }
@@ -170,7 +166,7 @@ fn two_gets_meet_the_last_put() {
     explore(AtMost(2), || {
         let fates = Fates::default();
         let tree = tree(&fates, &[0]);
-        let getters = [0; 2].map(|number| thread(&tree, move |tree| get(tree, number)));
+        let getters = [0; 2].map(|slot| thread(&tree, move |tree| get(tree, slot)));
         close(&tree, 0);
         getters.into_iter().for_each(join);
         fates.check(1);
@@ -201,7 +197,7 @@ fn an_opened_object_can_be_kept() {
     an_open_meets_a_reader(get);
 }
 
-/// A lookup that finds nothing at a number that is always open, or an object that is not complete.
+/// A lookup that finds nothing at a slot that is always open, or an object that is not complete.
 #[test]
 fn a_get_meets_a_replacement() {
     explore(AtMost(3), || {
@@ -311,7 +307,7 @@ fn an_enumeration_meets_a_new_leaf() {
     });
 }
 
-/// A number that is not found, or whose object is missing, while the path to it is copied.
+/// A slot that is not found, or whose object is missing, while the path to it is copied.
 fn a_copy_meets_a_reader(is_sole: bool) {
     explore(AtMost(3), move || {
         let fates = Fates::default();
@@ -683,7 +679,7 @@ fn a_write_meets_the_copy_of_a_cached_leaf() {
     a_write_meets_the_end_of_a_cached_leaf(|tree| drop(share(tree)), |tree| make_writable(tree, 1));
 }
 
-/// A leaf that is found full although a number of it was freed before one of the leaf above, whose
+/// A leaf that is found full although a slot of it was freed before one of the leaf above, whose
 /// lock the reader holds: the leaf that was found is not the tree's any more.
 fn a_full_leaf_meets_a_close(prepare: fn(&Sample), free: fn(&Sample)) {
     explore(AtMost(2), move || {
@@ -712,7 +708,7 @@ fn a_full_leaf_meets_a_close(prepare: fn(&Sample), free: fn(&Sample)) {
     });
 }
 
-/// Takes every number of a leaf.
+/// Takes every slot of a leaf.
 fn fill(tree: &Sample, index: usize) {
     make_writable(tree, index);
     let writer = tree.lock();
@@ -758,23 +754,23 @@ impl Told {
     }
 }
 
-/// Stores or removes the object of a number by the fast path, and does something before.
-fn change(tree: &Sample, number: usize, object: Option<Ref<Object>>, first: impl FnOnce()) {
+/// Stores or removes the object of a slot by the fast path, and does something before.
+fn change(tree: &Sample, slot: usize, object: Option<Ref<Object>>, first: impl FnOnce()) {
     let before = {
         let reader = tree.read().expect("readers are admitted");
-        let leaf = reader.lock_leaf(number / BITS);
+        let leaf = reader.lock_leaf(slot / BITS);
         let mut leaf = leaf.expect("it is there, and the tree's own");
         match object {
-            Some(_) => leaf.open.set(number % BITS),
-            None => leaf.open.clear(number % BITS),
+            Some(_) => leaf.open.set(slot % BITS),
+            None => leaf.open.clear(slot % BITS),
         }
         first();
-        leaf.exchange(number % BITS, object)
+        leaf.exchange(slot % BITS, object)
     };
     drop(before);
 }
 
-/// A thread that finds a number vacant without seeing an earlier write of its closer: a notice that
+/// A thread that finds a slot vacant without seeing an earlier write of its closer: a report that
 /// the slot is free.
 #[test]
 fn a_reader_of_a_vacant_slot_sees_what_its_closer_left() {
@@ -796,7 +792,7 @@ fn a_reader_of_a_vacant_slot_sees_what_its_closer_left() {
     });
 }
 
-/// The same for a leaf that is removed as a whole, after the notice.
+/// The same for a leaf that is removed as a whole, after the report.
 #[test]
 fn a_reader_that_finds_a_leaf_gone_sees_what_came_before() {
     explore(AtMost(3), || {
@@ -820,7 +816,7 @@ fn a_reader_that_finds_a_leaf_gone_sees_what_came_before() {
     });
 }
 
-/// Two that open a number each and find the other's not open: each would have come before the
+/// Two that open a slot each and find the other's not open: each would have come before the
 /// other.
 #[test]
 fn two_do_not_both_find_the_others_slot_vacant() {

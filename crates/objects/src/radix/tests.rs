@@ -56,11 +56,11 @@ impl Fates {
         })
     }
 
-    /// Makes a tree that has these numbers, each with an object of that name.
-    fn tree(&self, numbers: &[usize]) -> TestTree {
+    /// Makes a tree that has these slots, each with an object of that name.
+    fn tree(&self, slots: &[usize]) -> TestTree {
         let tree = TestTree::new(());
-        for &number in numbers {
-            self.open(&tree, number, number);
+        for &slot in slots {
+            self.open(&tree, slot, slot);
         }
         tree
     }
@@ -72,22 +72,22 @@ impl Fates {
         leaf.state_mut().0 = Some(self.leaves.clone());
     }
 
-    fn open(&self, tree: &TestTree, number: usize, name: usize) {
-        self.make_writable(tree, number / BITS);
+    fn open(&self, tree: &TestTree, slot: usize, name: usize) {
+        self.make_writable(tree, slot / BITS);
         let writer = tree.lock();
-        let mut leaf = writer.lock_leaf(number / BITS).expect("owned above");
-        leaf.open.set(number % BITS);
-        let before = leaf.exchange(number % BITS, Some(self.object(name)));
+        let mut leaf = writer.lock_leaf(slot / BITS).expect("owned above");
+        leaf.open.set(slot % BITS);
+        let before = leaf.exchange(slot % BITS, Some(self.object(name)));
         assert!(before.is_none(), "the slot is free");
     }
 
-    fn close(&self, tree: &TestTree, number: usize) {
-        self.make_writable(tree, number / BITS);
+    fn close(&self, tree: &TestTree, slot: usize) {
+        self.make_writable(tree, slot / BITS);
         let object = {
             let writer = tree.lock();
-            let mut leaf = writer.lock_leaf(number / BITS).expect("owned above");
-            leaf.open.clear(number % BITS);
-            leaf.exchange(number % BITS, None)
+            let mut leaf = writer.lock_leaf(slot / BITS).expect("owned above");
+            leaf.open.clear(slot % BITS);
+            leaf.exchange(slot % BITS, None)
         };
         assert!(object.is_some(), "the slot is taken");
     }
@@ -112,8 +112,8 @@ impl Fates {
     }
 }
 
-/// Returns the numbers of a tree, and the names of their objects.
-fn numbers(tree: &TestTree) -> BTreeMap<usize, usize> {
+/// Returns the slots of a tree, and the names of their objects.
+fn slots(tree: &TestTree) -> BTreeMap<usize, usize> {
     let section = rcu::read_lock();
     let (mut found, mut next) = (BTreeMap::new(), 0);
     while let Some((index, leaf)) = tree.next(next, &section) {
@@ -121,7 +121,7 @@ fn numbers(tree: &TestTree) -> BTreeMap<usize, usize> {
         let same = tree.leaf(index, &section).expect("it was just found");
         assert!(ptr::eq(&raw const *same, &raw const *leaf));
         for bit in leaf::bits_of(leaf.open.bits()) {
-            let object = leaf.borrow(bit).expect("an open number");
+            let object = leaf.borrow(bit).expect("an open slot");
             found.insert(index * BITS + bit, object.name);
         }
         next = index + 1;
@@ -145,9 +145,9 @@ fn indexes(tree: &TestTree) -> Vec<usize> {
     .collect()
 }
 
-/// Returns how many references there are to the object of a number.
-fn references(tree: &TestTree, number: usize) -> usize {
-    let object = tree.get(number, &rcu::read_lock()).expect("it is open");
+/// Returns how many references there are to the object of a slot.
+fn references(tree: &TestTree, slot: usize) -> usize {
+    let object = tree.get(slot, &rcu::read_lock()).expect("it is open");
     Ref::references(&object) - 1
 }
 
@@ -307,14 +307,14 @@ fn both_trees_see_the_same_objects() {
     let all = [0, 5, 64, 65, 40_000, 20_000_000];
     let tree = fates.tree(&all);
     let other = share(&tree);
-    assert_eq!(numbers(&other), numbers(&tree));
-    assert_eq!(numbers(&other).into_keys().collect::<Vec<_>>(), all);
+    assert_eq!(slots(&other), slots(&tree));
+    assert_eq!(slots(&other).into_keys().collect::<Vec<_>>(), all);
     assert_eq!(leaf_address(&tree, 1), leaf_address(&other, 1));
     assert_ne!(leaf_address(&tree, 0), leaf_address(&other, 0));
     // A leaf that is shared holds one reference for both.
     assert_eq!((references(&tree, 5), references(&tree, 64)), (2, 1));
     drop(tree);
-    assert_eq!(numbers(&other).into_keys().collect::<Vec<_>>(), all);
+    assert_eq!(slots(&other).into_keys().collect::<Vec<_>>(), all);
     assert_eq!(fates.released(), []);
     drop(other);
     fates.check(all.len());
@@ -380,17 +380,17 @@ fn writes_of_one_tree_are_not_seen_in_the_other() {
     let fates = Fates::default();
     let tree = fates.tree(&[1, 64, 65, 600_000]);
     let other = share(&tree);
-    let before = numbers(&tree);
+    let before = slots(&tree);
     fates.close(&tree, 64);
     fates.close(&tree, 1);
     fates.open(&tree, 66, 1000);
     fates.open(&tree, 30_000_000, 1001);
-    assert_eq!(numbers(&other), before);
+    assert_eq!(slots(&other), before);
     assert_eq!(fates.released(), []);
-    let after = numbers(&tree);
+    let after = slots(&tree);
     fates.close(&other, 64);
     fates.close(&other, 600_000);
-    assert_eq!(numbers(&tree), after);
+    assert_eq!(slots(&tree), after);
     assert_eq!(fates.released(), [64]);
     drop((tree, other));
     fates.check(6);
@@ -440,16 +440,16 @@ fn the_last_of_both_to_close_releases_at_once() {
     let fates = Fates::default();
     let tree = fates.tree(&[1, 70, 71, 600_000]);
     let other = share(&tree);
-    for (number, (first, last)) in [
+    for (slot, (first, last)) in [
         (1, (&tree, &other)),
         (70, (&other, &tree)),
         (71, (&tree, &other)),
         (600_000, (&other, &tree)),
     ] {
         let before = fates.released();
-        fates.close(first, number);
+        fates.close(first, slot);
         assert_eq!(fates.released(), before);
-        fates.close(last, number);
+        fates.close(last, slot);
         assert_eq!(fates.released().len(), before.len() + 1);
     }
 }
@@ -473,9 +473,9 @@ fn a_leaf_is_removed_with_its_objects_if_it_may() {
     let tree = fates.tree(&[70, 71, 600_000]);
     let refused = tree.lock().remove_if(1, |leaf| leaf.open.bits() == 0);
     assert!(refused.is_ok_and(|refused| refused.is_none()));
-    assert_eq!(numbers(&tree).len(), 3);
+    assert_eq!(slots(&tree).len(), 3);
     let removed = tree.lock().remove_if(1, |leaf| leaf.open.bits() != 0);
-    assert_eq!(numbers(&tree).into_keys().collect::<Vec<_>>(), [600_000]);
+    assert_eq!(slots(&tree).into_keys().collect::<Vec<_>>(), [600_000]);
     assert_eq!(fates.released(), []);
     drop(removed);
     assert_eq!(fates.released(), [70, 71]);
@@ -497,12 +497,9 @@ fn a_shared_leaf_is_removed_from_one_tree_alone() {
     let before = leaf_address(&other, 1);
     let removed = tree.lock().remove_if(1, |_| unreachable!("it is shared"));
     assert!(removed.is_ok_and(|removed| removed.is_some()));
-    assert_eq!(numbers(&tree).into_keys().collect::<Vec<_>>(), [600_000]);
+    assert_eq!(slots(&tree).into_keys().collect::<Vec<_>>(), [600_000]);
     assert_eq!(leaf_address(&other, 1), before);
-    assert_eq!(
-        numbers(&other).into_keys().collect::<Vec<_>>(),
-        [70, 600_000]
-    );
+    assert_eq!(slots(&other).into_keys().collect::<Vec<_>>(), [70, 600_000]);
     assert_eq!((fates.leaves(), fates.released()), (2, Vec::new()));
     let removed = other.lock().remove_if(1, |_| unreachable!("it is shared"));
     assert!(removed.is_ok_and(|removed| removed.is_some()));
@@ -559,7 +556,7 @@ fn a_kept_leaf_stays_where_it_is() {
         before,
         "nothing moves"
     );
-    assert_eq!(numbers(&other), numbers(&tree));
+    assert_eq!(slots(&other), slots(&tree));
     // Both can write the kept one at once. The other leaf is shared.
     for tree in [&tree, &other] {
         assert!(tree.lock().lock_leaf(1).is_some());
@@ -569,7 +566,7 @@ fn a_kept_leaf_stays_where_it_is() {
     assert_ne!(leaf_address(&other, 1), before[0]);
     assert_eq!((references(&tree, 70), references(&tree, 600)), (2, 1));
     fates.close(&tree, 70);
-    assert_eq!(numbers(&other).len(), 4);
+    assert_eq!(slots(&other).len(), 4);
     drop(tree);
     assert_eq!(fates.released(), []);
     drop(other);
@@ -588,11 +585,11 @@ fn leaves_are_kept_and_shared_by_turns() {
     let fourth = share(&second);
     let all = [&tree, &first, &second, &third, &fourth];
     for tree in all {
-        assert_eq!(numbers(tree).len(), 2);
+        assert_eq!(slots(tree).len(), 2);
     }
     fates.close(&tree, 70);
     for tree in &all[1..] {
-        assert_eq!(numbers(tree).len(), 2);
+        assert_eq!(slots(tree).len(), 2);
     }
     drop((second, first, tree, fourth));
     assert_eq!(fates.released(), []);
@@ -658,7 +655,7 @@ fn trees_that_share_are_dropped_in_every_order() {
                 assert_eq!(trees.iter().flatten().count(), 4 - step);
                 trees[place] = None;
                 for tree in trees.iter().flatten() {
-                    assert!(numbers(tree).contains_key(&600_000));
+                    assert!(slots(tree).contains_key(&600_000));
                 }
             }
             fates.check(6);
@@ -712,7 +709,7 @@ fn a_chain_of_children_has_what_the_first_one_had() {
         if round % 3 == 0 {
             fates.make_writable(&tree, 1);
         }
-        assert_eq!(numbers(&tree).len(), 3);
+        assert_eq!(slots(&tree).len(), 3);
         assert_eq!(fates.leaves(), 3);
     }
     drop(tree);

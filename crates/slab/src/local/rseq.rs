@@ -13,7 +13,7 @@
 //! | | a sequence | | a drain |
 //! |---|---|---|---|
 //! | (A) | begin: tell the kernel where it begins and ends | (S) | set `stopped` |
-//! | (B) | load the number of the CPU; leave if there is no place for it | (T) | restart all sequences |
+//! | (B) | load the index of the CPU; leave if there is no place for it | (T) | restart all sequences |
 //! | (C) | load the magazine; exchange and load: both | (U) | take the magazines out of their places |
 //! | (D) | load its count, and leave if it lacks what is asked for; pop: load the object; push: store it above the count | (V) | restart all sequences |
 //! | (X) | exchange and load only: leave if `stopped` is set | (W) | clear `stopped` |
@@ -31,7 +31,7 @@
 //!   its (E), the first begins again and loads everything anew. It leaves nothing behind but
 //!   perhaps an object that push stored above the count. No thread reads it there, and the next
 //!   push overwrites it. If it was after (E), all is done. This holds for each pair of sequences.
-//! - *A thread that is moved* between (A) and (E) begins again with the number of the new CPU,
+//! - *A thread that is moved* between (A) and (E) begins again with the index of the new CPU,
 //!   which (B) loads inside the sequence. Between two operations it holds objects or a magazine;
 //!   these belong to it and to no CPU.
 //! - *A displaced magazine* is in no place after the (E) of load. Threads that found it at (C) were
@@ -59,7 +59,7 @@
 //!   and loads no magazines, as with any lock that is held at a fork: the
 //!   [freezer](mod@fdtable_sync::host_fork) ensures that no thread drains then.
 //!
-//! A thread leaves at (B) if it has no area of its own (its number is negative), or if the number
+//! A thread leaves at (B) if it has no area of its own (its index is negative), or if the index
 //! of its CPU is higher than the system reported: it takes and stores nothing here. It must not use
 //! the place of another CPU, not even with a lock, as sequences do not check locks. The
 //! [locks](super::locked) are used where there are no areas at all, as under valgrind or with
@@ -110,7 +110,7 @@ mod sequence;
 pub(super) struct Cpus {
     /// Where a thread finds its rseq area.
     area: Area,
-    /// A CPU with a number past the last has none.
+    /// A CPU with an index past the last has none.
     pairs: PerCpu<Pair>,
     /// Set during a drain: only the drain changes the magazine of a place.
     stopped: AtomicBool,

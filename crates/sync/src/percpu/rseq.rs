@@ -1,4 +1,4 @@
-//! The CPU number in the rseq area, `linux/rseq.h`.
+//! The index of the CPU in the rseq area, `linux/rseq.h`.
 //!
 //! The kernel writes it there each time it lets the thread run. glibc ≥ 2.35 registers an area for
 //! each thread and publishes its place as an offset from the thread pointer, in `__rseq_offset`.

@@ -519,7 +519,7 @@ fn kept_record() -> &'static Record {
     const KEPT: usize = 64;
     static KEPT_RECORDS: [Record; KEPT] = [const { Record::new_claimed(0) }; KEPT];
     static USED: AtomicUsize = AtomicUsize::new(0);
-    // Relaxed: each number is drawn once, and nothing else depends on it.
+    // Relaxed: each index is drawn once, and nothing else depends on it.
     let drawn = USED.fetch_add(1, Relaxed);
     KEPT_RECORDS
         .get(drawn)

@@ -13,7 +13,7 @@ const TREES: usize = 5;
 
 #[derive(Clone, Debug)]
 enum Step {
-    /// Opens a number, or closes it if it is open.
+    /// Opens a slot, or closes it if it is open.
     Toggle(usize, usize),
     /// Makes a leaf the tree's own.
     Own(usize, usize),
@@ -28,10 +28,10 @@ enum Step {
 
 fn step() -> impl Strategy<Value = Step> {
     let index = || select(&INDEXES_USED[..]);
-    let number = (index(), 0..3_usize).prop_map(|(index, bit)| index * BITS + bit * 31);
+    let slot = (index(), 0..3_usize).prop_map(|(index, bit)| index * BITS + bit * 31);
     let kept = prop::collection::vec(index(), 0..3);
     prop_oneof![
-        6 => (0..TREES, number).prop_map(|(tree, number)| Step::Toggle(tree, number)),
+        6 => (0..TREES, slot).prop_map(|(tree, slot)| Step::Toggle(tree, slot)),
         2 => (0..TREES, index()).prop_map(|(tree, index)| Step::Own(tree, index)),
         2 => (0..TREES, index()).prop_map(|(tree, index)| Step::Remove(tree, index)),
         2 => (0..TREES, index()).prop_map(|(tree, index)| Step::Mark(tree, index)),
@@ -43,7 +43,7 @@ fn step() -> impl Strategy<Value = Step> {
 /// What a tree must have.
 #[derive(Clone, Default)]
 struct Model {
-    numbers: BTreeMap<usize, usize>,
+    slots: BTreeMap<usize, usize>,
     leaves: BTreeSet<usize>,
     full: BTreeSet<usize>,
 }
@@ -68,7 +68,7 @@ impl World {
     fn run(&mut self, step: &Step) {
         let count = self.trees.len();
         match *step {
-            Step::Toggle(tree, number) => self.toggle(tree % count, number),
+            Step::Toggle(tree, slot) => self.toggle(tree % count, slot),
             Step::Own(tree, index) => self.make_writable(tree % count, index),
             Step::Remove(tree, index) => self.remove(tree % count, index),
             Step::Mark(tree, index) => self.mark(tree % count, index),
@@ -84,14 +84,14 @@ impl World {
         model.leaves.insert(index);
     }
 
-    fn toggle(&mut self, tree: usize, number: usize) {
+    fn toggle(&mut self, tree: usize, slot: usize) {
         let (tree, model) = &mut self.trees[tree];
-        model.leaves.insert(number / BITS);
-        if model.numbers.remove(&number).is_some() {
-            self.fates.close(tree, number);
+        model.leaves.insert(slot / BITS);
+        if model.slots.remove(&slot).is_some() {
+            self.fates.close(tree, slot);
         } else {
-            self.fates.open(tree, number, self.made);
-            model.numbers.insert(number, self.made);
+            self.fates.open(tree, slot, self.made);
+            model.slots.insert(slot, self.made);
             self.made += 1;
         }
     }
@@ -103,7 +103,7 @@ impl World {
         let is_there = index != 0 && model.leaves.remove(&index);
         assert_eq!(removed.is_some(), is_there);
         if is_there {
-            model.numbers.retain(|number, _| number / BITS != index);
+            model.slots.retain(|slot, _| slot / BITS != index);
             model.full.remove(&index);
         }
     }
@@ -141,7 +141,7 @@ impl World {
     fn check(&self) {
         let mut alive = BTreeSet::new();
         for (tree, model) in &self.trees {
-            assert_eq!(numbers(tree), model.numbers);
+            assert_eq!(slots(tree), model.slots);
             let mut leaves = model.leaves.clone();
             leaves.insert(0);
             assert_eq!(indexes(tree), leaves.into_iter().collect::<Vec<_>>());
@@ -150,7 +150,7 @@ impl World {
                 assert_eq!(Some(tree.lock().next_not_full(from)), room);
             }
             assert_eq!(tree.lock().has_nodes(), model.leaves.iter().any(|&i| i > 0));
-            alive.extend(model.numbers.values().copied());
+            alive.extend(model.slots.values().copied());
         }
         let released = (0..self.made).filter(|name| !alive.contains(name));
         assert_eq!(self.fates.released(), released.collect::<Vec<_>>());

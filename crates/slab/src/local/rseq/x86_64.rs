@@ -38,7 +38,7 @@ impl Area {
     }
 }
 
-/// From the number of a CPU to the offset of its copy.
+/// From the index of a CPU to the offset of its copy.
 const SHIFT: u32 = size_of::<CachePadded<Pair>>().trailing_zeros();
 
 // One byte is compared.
@@ -86,7 +86,7 @@ macro_rules! sequence {
             "lea {at}, [rip + 3b]",
             "mov qword ptr fs:[{area} + 8], {at}",
             "4:",
-            // (B) A thread without an area has a negative number.
+            // (B) A thread without an area has a negative index.
             "mov {at:e}, dword ptr fs:[{area} + 4]",
             "cmp {at:e}, {limit:e}",
             "jae 6f",
