@@ -159,7 +159,8 @@ fn too_wide(line: &Prose) -> usize {
     let text = line.text.trim_start();
     let after_slashes = text.trim_start_matches(['/', '!']).trim_start();
     let wide = line.width == Width::Bounded && line.text.chars().count() > WIDTH;
-    usize::from(wide && after_slashes.contains(' '))
+    // Neither a long link nor a row of a table can be wrapped.
+    usize::from(wide && after_slashes.contains(' ') && !after_slashes.starts_with('|'))
 }
 
 #[cfg(test)]
@@ -205,10 +206,11 @@ mod tests {
     }
 
     #[test]
-    fn a_wide_comment_is_found_unless_it_is_a_link() {
+    fn a_wide_comment_is_found_unless_it_is_a_link_or_a_row() {
         let wide = "a ".repeat(60);
         assert_eq!(findings(&of_source(&format!("// {wide}\n"))), ["width"]);
         assert!(findings(&of_source(&format!("// {}\n", "a".repeat(120)))).is_empty());
+        assert!(findings(&of_source(&format!("//! | {wide} |\n"))).is_empty());
         assert!(findings(&of_document(&wide)).is_empty());
     }
 }
