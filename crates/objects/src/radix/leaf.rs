@@ -85,9 +85,11 @@ pub trait LeafState: Default + Send + Sync + 'static {
 #[repr(C, align(64))]
 pub struct Leaf<T: ?Sized, S> {
     pub(super) head: NodeHead,
-    /// The slots that are taken: open, or reserved where the slot is empty.
+    /// The slots that are taken: open, or reserved where the slot is empty. Changed only with the
+    /// leaf locked: a concurrent change is lost. A bit that is cleared while its slot has an object
+    /// leaks the object when the leaf is dropped or copied.
     pub open: Word,
-    /// The close-on-exec bits.
+    /// The close-on-exec bits. Changed only with the leaf locked.
     pub cloexec: Word,
     state: UnsafeCell<S>,
     /// Dropped by hand: see the head of this file.

@@ -41,9 +41,9 @@
 //!
 //! The freezing thread is inside from then on, so that it can continue to call. If it was inside
 //! before, it is outside while another thread's freeze is in the way, and its own freeze does not
-//! wait for it. Nor does it wait for its own freeze, wherever a handler interrupts it, and at the
-//! end of its blocking section: the turn has its name before "frozen" is set, and until that is
-//! cleared.
+//! wait for it. Nor does it wait for its own freeze, wherever a handler interrupts it, or at the
+//! end of a blocking section of its own: the turn has its name before "frozen" is set, and until
+//! that is cleared.
 //!
 //! # Rules
 //!

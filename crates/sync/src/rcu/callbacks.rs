@@ -39,8 +39,8 @@
 //! next [`barrier`](crate::rcu::barrier).
 //!
 //! A thread that has queued nothing runs nothing at its end, and so does one that ends inside a
-//! section, or while another thread has frozen the [freezer](crate::freezer). What is queued later
-//! in the end of a thread, by destructors of other thread locals, stays queued.
+//! section, or while another thread has frozen the freezer of [`host_fork`](crate::host_fork). What
+//! is queued later in the end of a thread, by destructors of other thread locals, stays queued.
 //!
 //! Callbacks of all tables and threads run at such an end, and with them `Drop` of their objects.
 //! So a lock that a callback takes must not be held by a thread that drops a table, or that joins
