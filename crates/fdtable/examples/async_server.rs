@@ -2,7 +2,7 @@
 //!
 //! It shows two accept loops on a table that is full. The public one keeps a spare descriptor, so
 //! it can accept a client and say that the server is busy. The patient one leaves a client waiting
-//! until `poll_free` reports a free descriptor. Tasks hold owned references across an await; the
+//! until `poll_until_free` reports a free descriptor. Tasks hold owned references across an await; the
 //! executor requires futures that are `Send`, so one that held a read-side section there would not
 //! compile. `main` has the clients, and checks what they receive.
 //!
@@ -127,7 +127,7 @@ impl Server {
             let free = loop {
                 match self.files.reserve(FdFlags::CLOEXEC) {
                     Err(Error::TooManyFiles) => {
-                        let free = poll_fn(|context| self.files.poll_free(context));
+                        let free = poll_fn(|context| self.files.poll_until_free(context));
                         free.await.expect("memory");
                     }
                     reserved => break reserved.expect("memory"),

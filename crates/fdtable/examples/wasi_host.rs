@@ -92,7 +92,7 @@ impl Instance {
             rights,
             inheriting,
         });
-        Ok(self.0.open(file, FdFlags::empty())?.raw().cast_unsigned())
+        Ok(self.0.open(file, FdFlags::empty())?.into())
     }
 
     /// Returns the type of the file and its rights. This does not block, so it takes no reference:

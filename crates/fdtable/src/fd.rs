@@ -153,6 +153,21 @@ impl From<Fd> for RawFd {
     }
 }
 
+/// For hosts whose descriptors are unsigned, as in WASI.
+impl From<Fd> for u32 {
+    fn from(fd: Fd) -> Self {
+        // A descriptor is never negative.
+        fd.raw().cast_unsigned()
+    }
+}
+
+/// For tables that are indexed by descriptors.
+impl From<Fd> for usize {
+    fn from(fd: Fd) -> Self {
+        fd.index()
+    }
+}
+
 impl fmt::Debug for Fd {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Fd({})", self.0)
@@ -217,6 +232,10 @@ mod tests {
             assert_eq!(i64::from(fd.raw()), number);
             assert_eq!(Fd::try_from(number as usize), Ok(fd));
             assert_eq!(Fd::try_from(number as u32), Ok(fd));
+            assert_eq!(
+                (u32::from(fd), usize::from(fd)),
+                (number as u32, number as usize)
+            );
         }
         for number in [-1, i64::MIN, max + 1, i64::MAX] {
             assert_eq!(Fd::try_from(number), Err(Error::BadFd));

@@ -41,7 +41,7 @@
 //! [`Files::open`]: crate::Files::open
 //! [`Files::open_any`]: crate::Files::open_any
 //! [`Files::open_pair`]: crate::Files::open_pair
-//! [`Files::poll_free`]: crate::Files::poll_free
+//! [`Files::poll_until_free`]: crate::Files::poll_until_free
 //! [`Files::refers_to`]: crate::Files::refers_to
 //! [`Files::reserve`]: crate::Files::reserve
 //! [`Files::reserve_many`]: crate::Files::reserve_many
@@ -60,7 +60,7 @@
 //! [`rcu::barrier`]: crate::rcu::barrier
 //! [`rcu::qsbr`]: crate::rcu::qsbr
 //! [`rcu::read_lock`]: crate::rcu::read_lock
-//! [`wait_free`]: crate::Files::wait_free
+//! [`wait_until_free`]: crate::Files::wait_until_free
 //!
 #![doc = include_str!("../guide.md")]
 

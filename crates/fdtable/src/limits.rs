@@ -25,7 +25,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     }
 
     /// Sets the soft limit. Descriptors at or above it stay open. Threads that [wait for a free
-    /// descriptor](Self::wait_free) check again. May wait for the lock.
+    /// descriptor](Self::wait_until_free) check again. May wait for the lock.
     ///
     /// # Errors
     /// [`Error::InvalidArgument`] (EINVAL) if it is above the hard limit.

@@ -62,7 +62,7 @@ impl<T: ?Sized + Send + Sync> Spare<'_, T> {
     /// grows.
     ///
     /// Once the spare descriptor is used and closed, it is free like others until the next call:
-    /// another thread may take it, or find it by [`poll_free`](Files::poll_free). To reserve it
+    /// another thread may take it, or find it by [`poll_until_free`](Files::poll_until_free). To reserve it
     /// again at once, make another [`spare`](Files::spare) after the close.
     ///
     /// # Errors

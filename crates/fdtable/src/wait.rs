@@ -31,7 +31,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     ///
     /// # Errors
     /// [`Error::NoMemory`] (ENOMEM) if there is no memory to register the task, or to search.
-    pub fn poll_free(&self, context: &mut Context<'_>) -> Poll<Result<(), Error>> {
+    pub fn poll_until_free(&self, context: &mut Context<'_>) -> Poll<Result<(), Error>> {
         let waiter = Waiter::Task(context.waker().clone());
         match self.ask_or_wait(waiter, |table, writer| table.has_free(writer)) {
             Ok(Some(())) => Poll::Ready(Ok(())),
@@ -51,16 +51,16 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     /// let fd = files.open(FileRef::new("first"), FdFlags::empty())?;
     /// std::thread::scope(|scope| {
     ///     scope.spawn(|| files.close(fd).unwrap());
-    ///     files.wait_free()?;
+    ///     files.wait_until_free()?;
     ///     files.open(FileRef::new("second"), FdFlags::empty())
     /// })?;
     /// # Ok::<(), Error>(())
     /// ```
     ///
     /// # Errors
-    /// [`Error::NoMemory`] (ENOMEM) as for [`poll_free`](Self::poll_free).
+    /// [`Error::NoMemory`] (ENOMEM) as for [`poll_until_free`](Self::poll_until_free).
     #[cfg(feature = "std")]
-    pub fn wait_free(&self) -> Result<(), Error> {
+    pub fn wait_until_free(&self) -> Result<(), Error> {
         self.wait(|table, writer| table.has_free(writer))
     }
 

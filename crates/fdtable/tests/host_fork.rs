@@ -359,7 +359,7 @@ fn a_freeze_does_not_wait_for_a_thread_that_waits_for_a_descriptor() {
     let files = Files::with_limit(1);
     let fd = files.open(FileRef::new(1), NONE).expect("a free fd");
     thread::scope(|scope| {
-        scope.spawn(|| inside(|| files.wait_free()));
+        scope.spawn(|| inside(|| files.wait_until_free()));
         // Now or later it sleeps; a fork waits until it does.
         for _ in 0..20 {
             thread::sleep(Duration::from_millis(1));

@@ -345,7 +345,7 @@ fn tags_uses_waiters_and_quarantine_keep_nothing() {
     child.close_range(0, u32::MAX, drop).expect("in order");
     let waker = std::task::Waker::noop();
     child.set_limit(0).expect("below the hard limit");
-    let waits = child.poll_free(&mut std::task::Context::from_waker(waker));
+    let waits = child.poll_until_free(&mut std::task::Context::from_waker(waker));
     assert!(waits.is_pending());
     drop(files);
     drop(child);

@@ -513,7 +513,7 @@ mod contained {
             let waker = Waker::from(Arc::clone(waker));
             assert!(
                 files
-                    .poll_free(&mut Context::from_waker(&waker))
+                    .poll_until_free(&mut Context::from_waker(&waker))
                     .is_pending()
             );
         }
@@ -550,7 +550,7 @@ mod contained {
         let waker = Waker::from(Arc::new(PanickingWaker(AtomicUsize::new(0))));
         assert!(
             files
-                .poll_free(&mut Context::from_waker(&waker))
+                .poll_until_free(&mut Context::from_waker(&waker))
                 .is_pending()
         );
         let installed = panic_of(|| reserved.install(file(&ledger, 0, |_| false)));

@@ -242,9 +242,12 @@ fn what_was_closed_before_the_mode_began_does_not_wait() {
 fn a_waiter_gets_a_descriptor_that_is_in_quarantine() {
     let files = with(5, 1, 1);
     let mut context = Context::from_waker(Waker::noop());
-    assert!(files.poll_free(&mut context).is_pending());
+    assert!(files.poll_until_free(&mut context).is_pending());
     drop(files.close(0).expect("it is open"));
-    assert!(files.poll_free(&mut context).is_ready(), "an open succeeds");
+    assert!(
+        files.poll_until_free(&mut context).is_ready(),
+        "an open succeeds"
+    );
     assert_eq!(open(&files), Ok(0));
 }
 

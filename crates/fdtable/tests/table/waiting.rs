@@ -25,7 +25,7 @@ impl Wake for Count {
 impl Count {
     fn poll(self: &Arc<Self>, files: &Files<u32>) -> Poll<Result<(), Error>> {
         let waker = Waker::from(Arc::clone(self));
-        files.poll_free(&mut Context::from_waker(&waker))
+        files.poll_until_free(&mut Context::from_waker(&waker))
     }
 
     fn woken(&self) -> usize {
@@ -68,7 +68,7 @@ fn it_is_ready_while_a_number_is_free() {
         let count = Arc::new(Count::default());
         drop(files.close(limit.cast_signed() - 1).expect("it is open"));
         assert_eq!(count.poll(&files), Poll::Ready(Ok(())));
-        files.wait_free().expect("one is free");
+        files.wait_until_free().expect("one is free");
         open(&files).expect("one is free");
         assert!(count.poll(&files).is_pending());
         assert_eq!(count.woken(), 0);
@@ -222,7 +222,7 @@ fn a_waker_may_use_the_table() {
     within_a_minute(|| {
         let files = Arc::new(full(1));
         let waker = Waker::from(Arc::new(User(Arc::clone(&files))));
-        let polled = files.poll_free(&mut Context::from_waker(&waker));
+        let polled = files.poll_until_free(&mut Context::from_waker(&waker));
         assert!(polled.is_pending());
         drop(files.close(0).expect("it is open"));
         assert_eq!(files.open_count(), 0);
@@ -256,7 +256,7 @@ fn whatever_frees_a_number_ends_the_wait_of_a_thread() {
             within_a_minute(move || {
                 let files = full_with_flags();
                 thread::scope(|scope| {
-                    let waiters = [(); 2].map(|()| scope.spawn(|| files.wait_free()));
+                    let waiters = [(); 2].map(|()| scope.spawn(|| files.wait_until_free()));
                     free(&files);
                     for waiter in waiters {
                         assert_eq!(waiter.join().expect("no panic"), Ok(()));
@@ -290,7 +290,7 @@ fn no_thread_waits_for_ever_where_there_are_few_numbers() {
                                 }
                                 drop(files.close(fd).expect("it is this thread's own"));
                             }
-                            Err(Error::TooManyFiles) => files.wait_free().expect("memory"),
+                            Err(Error::TooManyFiles) => files.wait_until_free().expect("memory"),
                             Err(error) => panic!("{error}"),
                         }
                     }
@@ -324,7 +324,7 @@ fn no_task_waits_for_ever_where_there_are_few_numbers() {
                             if let Ok(reservation) = files.reserve(NONE) {
                                 break reservation;
                             }
-                            while files.poll_free(&mut context).is_pending() {
+                            while files.poll_until_free(&mut context).is_pending() {
                                 thread::park();
                             }
                         };
