@@ -12,7 +12,7 @@ use fdtable::Access;
 /// For a table of a `dyn` trait, make this a supertrait.
 ///
 /// ```
-/// use fdtable_listing::{Describe, Description};
+/// use fdtable_listing::{Describe, Description, List};
 /// use fdtable::{FdFlags, FileRef, Files};
 ///
 /// trait Device: Describe + Send + Sync {}
