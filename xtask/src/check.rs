@@ -1,6 +1,8 @@
 //! `check`: everything that must hold before a change lands, in the order in which it fails
 //! soonest. Continuous integration runs it.
 
+use std::thread;
+
 use crate::loom::Exploration;
 use crate::process::{End, Process};
 use crate::steps::{AfterFailure, Steps, Verdict};
@@ -27,10 +29,13 @@ pub(crate) fn run(arguments: &[String]) -> Result {
     steps.judge("the library with its oldest Rust", || check_oldest(None))?;
     steps.step("documentation", documentation)?;
     steps.judge("models", || Exploration::default().explore())?;
-    steps.step("conflicts: those on the list and no others", conflicts)?;
+    // They have a build of their own and one thread; the tests wait for much of their time.
+    let conflicts = thread::spawn(|| conflicts().finish().map_err(|error| error.to_string()));
 
     let mut tally = Tally::default();
-    let tested = steps.judge("tests", || count(&mut tally, tests("")));
+    let tested = steps.judge("tests, beside the check of conflicts", || {
+        count(&mut tally, tests(""))
+    });
     // The counts of the tests that ran are printed also where some of them have failed.
     let tested = tested.and_then(|()| {
         steps.judge("tests of features", || {
@@ -38,6 +43,15 @@ pub(crate) fn run(arguments: &[String]) -> Result {
                 count(&mut tally, tests(features))?;
             }
             Ok(Verdict::Passed)
+        })
+    });
+    let tested = tested.and_then(|()| {
+        steps.step("conflicts: those on the list and no others", || {
+            let finished = conflicts.join().map_err(|_| "the check panicked")??;
+            match finished.end {
+                End::Success => Ok(()),
+                _ => Err(format!("it failed:\n{}", finished.output).into()),
+            }
         })
     });
     // The tests have built it.
@@ -92,10 +106,10 @@ fn documentation() -> Result {
 }
 
 /// Checks the conflicts of our code, optimized, in a small program.
-fn conflicts() -> Result {
+fn conflicts() -> Process {
     let run = Process::cargo("run").words("--profile conflicts --quiet -p fdtable-bench");
     run.words("--no-default-features --example check_conflicts")
-        .run()
+        .quiet()
 }
 
 fn tests(what: &str) -> Process {
