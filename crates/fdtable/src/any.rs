@@ -19,10 +19,9 @@
 //! leaf, for each CPU. They are not lost: when no other descriptor is free below the limit, an open
 //! takes one from any leaf.
 
-use fdtable_sync::hint::cold_path;
-
 use fdtable_objects::object::Ref;
 use fdtable_sync::bitmap::BITS;
+use fdtable_sync::hint::cold_path;
 
 use crate::open::Budget;
 use crate::table::{LeafGuard, LockMode, WriteGuard, take};

@@ -7,10 +7,10 @@
 
 use core::fmt;
 use core::ops::Deref;
-use fdtable_sync::hint::cold_path;
 
 use fdtable_objects::free_hint::Reports;
 use fdtable_objects::object::Ref;
+use fdtable_sync::hint::cold_path;
 use fdtable_sync::rcu;
 
 use crate::fd::{index_of, place_of};

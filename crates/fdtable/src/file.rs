@@ -8,10 +8,10 @@
 
 use core::fmt;
 use core::ops::Deref;
-use fdtable_sync::hint::cold_path;
 
 pub use fdtable_objects::object::ReleaseReason;
 use fdtable_objects::object::{Borrowed, Ref};
+use fdtable_sync::hint::cold_path;
 
 use crate::Error;
 

@@ -4,9 +4,8 @@
 //! walk finds the leaf of a descriptor and its neighbours (see [`fdtable_objects::radix::leaf`]).
 //! The words of an `fd_set` cover the same ranges.
 
-use fdtable_sync::hint::cold_path;
-
 use fdtable_sync::bitmap::BITS;
+use fdtable_sync::hint::cold_path;
 
 use crate::fd::{index_of, place_of};
 use crate::rcu::{self, Guard};

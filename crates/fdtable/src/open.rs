@@ -42,11 +42,10 @@
 //! of full leaves that no search has marked yet. After a few of them the search sets the hint to
 //! its position, lets other threads have the lock, and continues from there.
 
-use fdtable_sync::hint::cold_path;
-
 use fdtable_objects::free_hint::{FreedList, Hint, Reports};
 use fdtable_objects::object::Ref;
 use fdtable_sync::bitmap::BITS;
+use fdtable_sync::hint::cold_path;
 
 use crate::fd::place_of;
 use crate::table::{

@@ -20,11 +20,11 @@
 //! a larger budget; the largest is enough for leaves that are all shared by a fork each time.
 
 use alloc::vec::Vec;
-use fdtable_sync::hint::cold_path;
 
 use fdtable_objects::object::Ref;
 use fdtable_objects::radix::leaf::bits_of;
 use fdtable_sync::bitmap::BITS;
+use fdtable_sync::hint::cold_path;
 
 use crate::fd::place_of;
 use crate::open::{Budget, FIRST, Scan};
