@@ -318,7 +318,7 @@ pub(super) const TABLE: &[Structural] = &[
         name: "hint-that-is-not-stale",
         file: "objects/src/free_hint.rs",
         model: "objects::free_hint::loom::a_look_meets_a_search",
-        changes: &[(r"(hint | STALE) & !MARKED", r"hint & !NOTICED")],
+        changes: &[(r"(hint | STALE) & !MARKED", r"hint & !MARKED")],
     },
     Structural {
         name: "hint-that-is-not-looked-at-again",
