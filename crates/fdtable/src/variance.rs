@@ -72,4 +72,6 @@ covariant! {
     FileRef: "fdtable::FileRef<T>",
     ClosedFile: "fdtable::ClosedFile<T>",
     BorrowedFile: "fdtable::BorrowedFile<'static, T>",
+    // It owns an object that is no file yet.
+    FileBuilder: "fdtable::FileBuilder<T>",
 }

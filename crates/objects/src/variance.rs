@@ -84,9 +84,13 @@ invariant! {
     // The data of a lock is changed through a shared reference.
     Mutex: "fdtable_sync::platform::Mutex<T>",
     MutexGuard: "fdtable_sync::platform::MutexGuard<'static, T>",
+    SpinLock: "fdtable_sync::lock::SpinLock<T>",
+    SpinGuard: "fdtable_sync::lock::SpinGuard<'static, T>",
     LgLock: "fdtable_sync::lglock::LgLock<T>",
     LocalGuard: "fdtable_sync::lglock::LocalGuard<'static, T>",
     GlobalGuard: "fdtable_sync::lglock::GlobalGuard<'static, T>",
+    // The value is put in through a shared reference.
+    OnceBox: "fdtable_sync::fallible::OnceBox<T>",
     // The objects of a tree, the state of its leaves, and the data that its lock guards.
     TreeObjects: "fdtable_objects::radix::Tree<T, State<u8>, u8>",
     TreeStates: "fdtable_objects::radix::Tree<u8, State<T>, u8>",
