@@ -18,7 +18,7 @@ use crate::table::{MAX_LIMIT, TableState, Tree};
 ///
 /// Dropping a table closes its descriptors and runs their release hooks. Unless the table was made
 /// by a fork, it also drops all files of the process that have lost their last reference, if no
-/// reader prevents that. It waits for no reader; [`rcu::barrier`](crate::rcu::barrier) does. Inside
+/// reader prevents that. It waits for no reader; [`rcu::barrier`] does. Inside
 /// a read-side section it leaves these files to the next table, to the end of a thread that has
 /// closed a descriptor, or to later closes.
 ///

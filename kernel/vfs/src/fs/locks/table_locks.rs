@@ -16,7 +16,7 @@ use crate::{Errno, Object};
 ///
 /// A close reads one word that says whether the table has any locks. A lock sets this word and then
 /// looks the descriptor up again, through the lock of the table. So either the close sees the word,
-/// or the thread that sets the lock sees the close (`fdtable::Files::names`).
+/// or the thread that sets the lock sees the close (`fdtable::Files::refers_to`).
 #[derive(Debug)]
 #[doc(alias = "files_struct")]
 pub(crate) struct TableLocks {
