@@ -2,9 +2,9 @@
 //!
 //! It shows two accept loops on a table that is full. The public one keeps a spare descriptor, so
 //! it can accept a client and say that the server is busy. The patient one leaves a client waiting
-//! until `poll_until_free` reports a free descriptor. Tasks hold owned references across an await; the
-//! executor requires futures that are `Send`, so one that held a read-side section there would not
-//! compile. `main` has the clients, and checks what they receive.
+//! until `poll_until_free` reports a free descriptor. Tasks hold owned references across an await;
+//! the executor requires futures that are `Send`, so one that held a read-side section there would
+//! not compile. `main` has the clients, and checks what they receive.
 //!
 //! The executor is a queue of a few lines, since all that a table needs of one is its waker.
 

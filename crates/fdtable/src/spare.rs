@@ -62,8 +62,8 @@ impl<T: ?Sized + Send + Sync> Spare<'_, T> {
     /// grows.
     ///
     /// Once the spare descriptor is used and closed, it is free like others until the next call:
-    /// another thread may take it, or find it by [`poll_until_free`](Files::poll_until_free). To reserve it
-    /// again at once, make another [`spare`](Files::spare) after the close.
+    /// another thread may take it, or find it by [`poll_until_free`](Files::poll_until_free). To
+    /// reserve it again at once, make another [`spare`](Files::spare) after the close.
     ///
     /// # Errors
     /// - [`Error::TooManyFiles`] (EMFILE) if no descriptor is free, and the spare one is in use.
