@@ -444,6 +444,20 @@ impl Record {
         }
     }
 
+    /// Ends a blocking section that began with these levels. They are added to those of entries
+    /// that the thread has made since and still has. So there are never fewer levels than guards,
+    /// and a borrowed record is not returned while a guard may still write there.
+    fn end_blocking_section(&self, levels: usize) {
+        // Relaxed: a thread sees its own stores.
+        let now = self.freezer().load(Relaxed);
+        if now & ADMITTED != 0 {
+            // Relaxed: as in (A). It stays inside.
+            self.freezer().store(now + levels, Relaxed);
+        } else {
+            self.enter_again(levels);
+        }
+    }
+
     /// Enters again, as deep as it was.
     fn enter_again(&self, word: usize) {
         if !self.try_inside(word) {
@@ -568,8 +582,8 @@ impl Drop for ForkGuard {
 
 impl Drop for BlockingSection {
     fn drop(&mut self) {
-        if let Some((record, word)) = self.before.take() {
-            record.enter_again(word);
+        if let Some((record, levels)) = self.before.take() {
+            record.end_blocking_section(levels);
         }
     }
 }

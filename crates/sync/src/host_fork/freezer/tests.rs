@@ -211,6 +211,48 @@ fn guards_in_a_wrong_order_are_counted_wrong_and_no_worse() {
     core::mem::forget(again);
 }
 
+#[test]
+fn an_entry_during_a_blocking_section_that_outlives_it_ends_no_other() {
+    let _alone = alone();
+    let inside = enter();
+    let out = blocking_section();
+    let inner = enter();
+    drop(out);
+    drop(inner);
+    assert!(blocking_section().before.is_some(), "it is still inside");
+    drop(inside);
+    assert!(blocking_section().before.is_none());
+}
+
+/// Another thread could claim a record that was returned, and the last guard would write there.
+#[test]
+fn a_borrowed_record_is_kept_until_the_last_of_all_guards() {
+    static KEPT: AtomicBool = AtomicBool::new(false);
+    struct Late;
+    impl Drop for Late {
+        fn drop(&mut self) {
+            assert!(own_record().is_none(), "the thread is ending");
+            let inside = enter();
+            let out = blocking_section();
+            let inner = enter();
+            drop(out);
+            drop(inner);
+            KEPT.store(own_record().is_some(), SeqCst);
+            drop(inside);
+            assert!(own_record().is_none(), "it was borrowed");
+        }
+    }
+    // It was made before the record, so it is dropped after the record is released.
+    thread_local!(static LATE: std::cell::OnceCell<Late> = const { std::cell::OnceCell::new() });
+    let _alone = alone();
+    let thread = thread::spawn(|| {
+        LATE.with(|late| assert!(late.set(Late).is_ok()));
+        drop(enter());
+    });
+    thread.join().expect("the thread ends");
+    assert!(KEPT.load(SeqCst));
+}
+
 /// A thread that ends no longer has its own record when its last destructors run.
 #[test]
 fn a_thread_that_is_ending_enters_and_is_waited_for() {
