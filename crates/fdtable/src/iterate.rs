@@ -37,11 +37,12 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     ///     files.open(FileRef::new(name), FdFlags::empty())?;
     /// }
     /// drop(files.close(1)?);
-    /// let mut from = 0;
+    /// let mut from = 0_u32;
     /// let mut open = vec![];
     /// while let Some(fd) = files.next_open(from) {
     ///     open.push(fd.raw());
-    ///     from = fd.raw() + 1;
+    ///     // Unsigned: one more than the highest descriptor is not negative.
+    ///     from = fd.index() as u32 + 1;
     /// }
     /// assert_eq!(open, [0, 2]);
     /// # Ok::<(), fdtable::Error>(())
