@@ -268,16 +268,8 @@ pub(super) const TABLE: &[Structural] = &[
         file: "objects/src/radix/share.rs",
         model: "objects::radix::loom::a_write_meets_a_share_of_its_leaf",
         changes: &[
-            (
-                r"self.tree.shared.lock.exclude_readers();
-        let shared",
-                r"let shared",
-            ),
-            (
-                r"self.tree.shared.lock.admit_readers();
-        shared",
-                r"shared",
-            ),
+            (r"tree.shared.lock.exclude_readers();", ""),
+            (r"self.0.admit_readers();", ""),
         ],
     },
     Structural {

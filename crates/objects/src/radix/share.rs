@@ -4,8 +4,18 @@ use super::leaf::LeafState;
 use super::node::{Root, interior, leaf};
 use super::node_head::{NodeHead, OwnerId, new_owner_id};
 use super::{Tree, WriteGuard};
+use fdtable_sync::brlock::BrLock;
 use fdtable_sync::fallible::OutOfMemory;
 use fdtable_sync::platform::atomic::Ordering::{Acquire, Relaxed};
+
+/// Admits the readers of a lock when it is dropped, also if a copy of a state panics.
+struct Admits<'l>(&'l BrLock);
+
+impl Drop for Admits<'_> {
+    fn drop(&mut self) {
+        self.0.admit_readers();
+    }
+}
 
 impl<T: ?Sized + Send + Sync, S: LeafState, D> WriteGuard<'_, T, S, D> {
     /// Gives another, empty tree the same leaves, objects and flags, atomically. The nodes are
@@ -29,12 +39,11 @@ impl<T: ?Sized + Send + Sync, S: LeafState, D> WriteGuard<'_, T, S, D> {
         if root.node.is_null() {
             return self.share_first(other);
         }
-        self.tree.shared.lock.exclude_readers();
-        let shared = self
-            .share_first(other)
-            .and_then(|()| self.share_nodes(root, other, kept));
-        self.tree.shared.lock.admit_readers();
-        shared
+        let tree = self.tree;
+        tree.shared.lock.exclude_readers();
+        let _admits = Admits(&tree.shared.lock);
+        self.share_first(other)
+            .and_then(|()| self.share_nodes(root, other, kept))
     }
 
     fn share_first(&mut self, other: &mut Tree<T, S, D>) -> Result<(), OutOfMemory> {

@@ -386,11 +386,11 @@ pub unsafe fn call_later(head: NonNull<Head>) {
     queues::this().lock().push(head, 1);
 }
 
-/// Queues the callback of `head` as [`call_later`] does. It counts as `weight` callbacks, 1 or
-/// more: for objects that hold much more memory than others.
+/// Queues the callback of `head` as [`call_later`] does. It counts as `weight` callbacks: for
+/// objects that hold much more memory than others.
 ///
 /// # Safety
-/// As for [`call`].
+/// As for [`call`]; and `weight` is 1 or more, since a list without weight counts as empty.
 pub unsafe fn call_later_weighing(weight: usize, head: NonNull<Head>) {
     end::note_queued();
     queues::this().lock().push(head, weight);
