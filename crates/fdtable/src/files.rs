@@ -25,7 +25,7 @@ use crate::table::{MAX_LIMIT, TableState, Tree};
 /// So the drop of a table, even of an empty one, may run `Drop` of any object of the process. So
 /// may a call that closes, and the end of a thread that has closed a descriptor. The caller must
 /// not hold a lock that `Drop` of an object takes while it drops a table or joins a thread, nor,
-/// where threads enter the [freezer](crate::freezer), in a call of `fork(2)`.
+/// where threads enter the [freezer](crate::host_fork), in a call of `fork(2)`.
 ///
 /// ```
 /// use std::sync::Arc;

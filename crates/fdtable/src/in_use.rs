@@ -65,7 +65,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
 
     /// Closes a descriptor, and waits until every [use](Self::begin_use) of it has ended. Then it
     /// frees the descriptor and drops the table's reference. From the beginning lookups return
-    /// EBADF, and `dup3` onto it returns EBUSY. Blocks, outside of the [freezer](crate::freezer).
+    /// EBADF, and `dup3` onto it returns EBUSY. Blocks, outside of the [freezer](crate::host_fork).
     /// A thread that calls it while it has a use of the descriptor itself waits forever.
     ///
     /// ```

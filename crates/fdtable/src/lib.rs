@@ -127,13 +127,13 @@ mod table;
 #[cfg(doctest)]
 mod variance;
 
+#[cfg(feature = "std")]
+#[doc(inline)]
+pub use fdtable_sync::host_fork;
 #[doc(inline)]
 pub use fdtable_sync::rcu;
 #[doc(inline)]
 pub use fdtable_sync::unwind::contained_panics;
-#[cfg(feature = "std")]
-#[doc(inline)]
-pub use fdtable_sync::{freezer, host_fork};
 
 pub use builder::FileBuilder;
 pub use close::ClosedFile;

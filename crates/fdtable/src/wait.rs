@@ -41,7 +41,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     }
 
     /// Waits until a descriptor is free. Another thread may take it first: open, and wait again if
-    /// that fails. Blocks, outside of the [freezer](crate::freezer); must not be called inside a
+    /// that fails. Blocks, outside of the [freezer](crate::host_fork); must not be called inside a
     /// read-side section.
     ///
     /// ```
@@ -76,7 +76,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
                 return Ok(answer);
             }
             // A fork of the host need not wait for a sleeping thread.
-            let _out = crate::freezer::step_out();
+            let _out = crate::host_fork::blocking_section();
             // Returns at once if another thread has woken this one since, or spuriously.
             std::thread::park();
         }

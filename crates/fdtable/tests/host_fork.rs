@@ -13,7 +13,7 @@ use std::thread;
 use std::time::Duration;
 
 use fdtable::rcu::qsbr::Reader;
-use fdtable::{FdFlags, FileRef, Files, freezer, host_fork, rcu};
+use fdtable::{FdFlags, FileRef, Files, host_fork, rcu};
 use fdtable_slab::{self as slab, Cache};
 use nix::libc;
 use nix::sched::{CpuSet, sched_getcpu, sched_setaffinity};
@@ -54,7 +54,7 @@ fn register(prepare: Option<Handler>, parent: Option<Handler>, child: Option<Han
 
 /// A foreign handler that uses the library while the freezer is frozen.
 extern "C" fn call() {
-    let _inside = freezer::enter();
+    let _inside = host_fork::enter();
     let files: Files<u32> = Files::new();
     assert!(files.open(FileRef::new(0), NONE).is_ok());
 }
@@ -144,7 +144,7 @@ impl World {
 }
 
 fn inside<R>(call: impl FnOnce() -> R) -> R {
-    let _inside = freezer::enter();
+    let _inside = host_fork::enter();
     call()
 }
 
@@ -228,7 +228,7 @@ fn threads_that_fork_at_once() {
                 for _ in 0..10 {
                     // As a forking call of the interface does.
                     inside(|| {
-                        let _out = freezer::step_out();
+                        let _out = host_fork::blocking_section();
                         in_child(|| world.is_whole());
                     });
                     // As a call that omits it: here the C library holds no lock meanwhile.
@@ -299,9 +299,9 @@ fn a_callback_of_a_thread_that_is_gone_is_not_waited_for() {
     let (tell_over, hear_over) = channel::<()>();
     thread::scope(|scope| {
         scope.spawn(move || {
-            let _inside = freezer::enter();
+            let _inside = host_fork::enter();
             rcu::defer(move || {
-                let _out = freezer::step_out();
+                let _out = host_fork::blocking_section();
                 tell.send(()).expect("the receiver exists");
                 let _ = hear_over.recv();
             });

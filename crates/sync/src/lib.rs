@@ -76,11 +76,6 @@ pub mod refcount;
 pub mod spin;
 pub mod unwind;
 
-/// The freezer of [`host_fork`](mod@host_fork), under an earlier path.
-#[cfg(feature = "std")]
-#[doc(hidden)]
-pub use host_fork::freezer;
-
 /// Overwrites what is freed, so that a model does not find a freed node as it was.
 #[cfg(all(test, loom))]
 #[global_allocator]

@@ -14,7 +14,7 @@ use std::io::{IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::RawFd;
 
-use fdtable::freezer;
+use fdtable::host_fork;
 use fdtable_vfs::Errno;
 
 use crate::abi::call::{errno, set_errno};
@@ -34,7 +34,7 @@ pub(crate) fn check<N: Copy + PartialEq + From<i8>>(result: N) -> Result<N, Errn
 /// Runs a call that may block. Reads errno before entering the freezer again, which may change
 /// errno.
 pub(crate) fn blocking<R>(call: impl FnOnce() -> Result<R, Errno>) -> Result<R, Errno> {
-    let _out = freezer::step_out();
+    let _out = host_fork::blocking_section();
     without_cancellation(call)
 }
 
@@ -196,7 +196,7 @@ pub(crate) unsafe fn syscall(number: c_long, arguments: [c_long; 6]) -> Result<c
 /// Sends a signal to the calling thread, as the host does on a write without a reader. The handler
 /// runs outside the freezer, because it may leave by `siglongjmp`.
 pub(crate) fn raise(signal: c_int) {
-    let _out = freezer::step_out();
+    let _out = host_fork::blocking_section();
     // SAFETY: the call takes no pointer.
     unsafe { libc::raise(signal) };
 }

@@ -59,7 +59,7 @@ use std::thread;
 use std::time::Duration;
 
 use fdtable::rcu::Guard;
-use fdtable::{FdFlags, FileRef, Files, Reservation, freezer, host_fork, rcu};
+use fdtable::{FdFlags, FileRef, Files, Reservation, host_fork, rcu};
 use fdtable_vfs::Errno;
 use parking_lot::Mutex;
 
@@ -134,7 +134,7 @@ unsafe impl Send for Object {}
 unsafe impl Sync for Object {}
 
 const _: () = assert!(size_of::<FileRef<Object>>() == size_of::<*mut fdt_file>());
-const _: () = assert!(size_of::<(freezer::Entry, Guard<'_>)>() <= size_of::<fdt_section>());
+const _: () = assert!(size_of::<(host_fork::ForkGuard, Guard<'_>)>() <= size_of::<fdt_section>());
 const _: () = assert!(size_of::<Reservation<'_, Object>>() <= size_of::<fdt_reservation>());
 
 impl Object {
@@ -514,14 +514,14 @@ pub unsafe extern "C" fn fdt_table_set_limit(table: *const fdt_table, limit: c_u
 /// nest. A fork of the host process waits for its end.
 #[unsafe(no_mangle)]
 pub extern "C" fn fdt_read_lock() -> fdt_section {
-    let inside = (freezer::enter(), rcu::read_lock());
+    let inside = (host_fork::enter(), rcu::read_lock());
     let mut section = fdt_section {
         opaque: [MaybeUninit::uninit(); 2],
     };
     // SAFETY: there is room, by the assertion above, and the alignment of a word suffices.
     unsafe {
         (&raw mut section.opaque)
-            .cast::<(freezer::Entry, Guard<'_>)>()
+            .cast::<(host_fork::ForkGuard, Guard<'_>)>()
             .write(inside);
     };
     section
@@ -530,7 +530,7 @@ pub extern "C" fn fdt_read_lock() -> fdt_section {
 /// Ends a section, on the thread that began it. Nested sections end in reverse order.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fdt_read_unlock(section: fdt_section) {
-    let inside = (&raw const section.opaque).cast::<(freezer::Entry, Guard<'static>)>();
+    let inside = (&raw const section.opaque).cast::<(host_fork::ForkGuard, Guard<'static>)>();
     // SAFETY: `fdt_read_lock` wrote it, and the caller passes it in once.
     let (entry, guard) = unsafe { inside.read() };
     drop(guard);
@@ -546,7 +546,7 @@ pub unsafe extern "C" fn fdt_table_borrow(
     section: *const fdt_section,
 ) -> *mut c_void {
     // SAFETY: `fdt_read_lock` wrote it, and the section lasts, as the caller promises.
-    let (_, guard) = unsafe { &*section.cast::<(freezer::Entry, Guard<'_>)>() };
+    let (_, guard) = unsafe { &*section.cast::<(host_fork::ForkGuard, Guard<'_>)>() };
     // SAFETY: as the caller promises.
     let table = unsafe { table_ref(table) };
     match table.and_then(|table| Ok(table.files.get_rcu(fd, guard)?)) {
@@ -614,7 +614,7 @@ fn wait_for_callbacks() -> Result<(), Errno> {
     while !guarded(|| barrier.poll().map_err(|_| Errno::EDEADLK))? {
         // The thread that runs a callback may wait for the end of the fork, or not exist in the
         // child.
-        if freezer::is_frozen_here() {
+        if host_fork::is_frozen_here() {
             return Err(Errno::EDEADLK);
         }
         // In a call of `release` the thread is inside by the outer call.

@@ -198,10 +198,6 @@ pub fn blocking_section() -> BlockingSection {
     }
 }
 
-/// Earlier names.
-#[doc(hidden)]
-pub use self::{BlockingSection as SteppedOut, ForkGuard as Entry, blocking_section as step_out};
-
 /// Freezes: from now on newcomers wait. Returns when no other thread is inside. Nests. The calling
 /// thread is inside from then on, until it [thaws](thaw).
 ///

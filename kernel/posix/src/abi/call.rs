@@ -1,13 +1,13 @@
 //! The entry and exit of every call: errno, panics, and forks of the host process.
 //!
-//! A call runs inside the [freezer]. A fork of the host process by another thread
+//! A call runs inside the [freezer](host_fork). A fork of the host process by another thread
 //! waits until the call ends or sleeps.
 
 use std::ffi::{c_int, c_long};
 use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use fdtable::freezer;
+use fdtable::host_fork;
 use fdtable_vfs::Errno;
 
 use crate::abi::system::{System, system};
@@ -66,7 +66,7 @@ pub(crate) fn call_returning_errno(
 #[inline(always)]
 pub(crate) fn guarded<R>(body: impl FnOnce() -> Result<R, Errno>) -> Result<R, Errno> {
     let inside = || {
-        let _inside = freezer::enter();
+        let _inside = host_fork::enter();
         body()
     };
     match catch_unwind(AssertUnwindSafe(inside)) {

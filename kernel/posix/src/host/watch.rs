@@ -17,7 +17,7 @@ use std::sync::{Arc, OnceLock, Weak};
 use std::thread;
 use std::time::Duration;
 
-use fdtable::{freezer, host_fork};
+use fdtable::host_fork;
 use fdtable_vfs::Errno;
 use fdtable_vfs::event::{Events, FileId, Pollee, WaitQueue, Watcher};
 use parking_lot::Mutex;
@@ -214,7 +214,7 @@ fn listen(epoll: RawFd) {
             thread::sleep(Duration::from_millis(1));
             continue;
         };
-        let _inside = freezer::enter();
+        let _inside = host_fork::enter();
         for &(key, events) in &ready {
             let watch = reactor()
                 .lock()

@@ -1,6 +1,6 @@
 //! Threads that sleep until something changes.
 //!
-//! A sleeping thread has left the [freezer](fdtable::freezer), so a fork of the host process does
+//! A sleeping thread has left the [freezer](fdtable::host_fork), so a fork of the host process does
 //! not wait for it. The thread does not exist in the child, where its entry in a wait queue is
 //! skipped.
 
@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::thread::{self, Thread};
 use std::time::Instant;
 
-use fdtable::{freezer, host_fork};
+use fdtable::host_fork;
 use parking_lot::{Mutex, MutexGuard};
 
 use super::{Events, WaitQueue, Watcher};
@@ -53,7 +53,7 @@ impl Sleeper {
     /// It may return spuriously: the caller checks its condition and sleeps again. Blocks; the
     /// caller holds no lock and is not in a read-side section.
     pub fn sleep(deadline: Option<Instant>) {
-        let _out = freezer::step_out();
+        let _out = host_fork::blocking_section();
         match deadline {
             None => thread::park(),
             Some(deadline) => {
