@@ -52,7 +52,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         let opened = self.open_claimed(file, flags, LockMode::Block);
         opened.or_else(|file| {
             let mut file = Some(file);
-            let mut writer = self.tree.lock();
+            let mut writer = self.tree.write();
             let found = self.search_any(&mut writer, |leaf, bit| {
                 take(leaf, bit, flags, file.take());
             });

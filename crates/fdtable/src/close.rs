@@ -66,7 +66,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         {
             return is_it(leaf.get(bit));
         }
-        let writer = self.tree.lock();
+        let writer = self.tree.write();
         match writer.lock_leaf(index) {
             Some(leaf) => is_it(leaf.get(bit)),
             // Shared: a thread that changes the descriptor copies the leaf, with the lock of the
@@ -216,7 +216,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     fn close_shared(&self, fd: RawFd, tag: u64) -> Result<Ref<T>, Error> {
         let number = index_of(fd);
         let (index, bit) = place_of(number);
-        let mut writer = self.tree.lock();
+        let mut writer = self.tree.write();
         self.make_open_writable(&mut writer, number)?;
         Self::prepare_quarantine(&mut writer)?;
         let quarantine = writer.quarantine.is_on();

@@ -137,7 +137,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         let (first, last) = range_of(first, last)?;
         let mut leaves = self.leaves(first, last);
         leaves.try_for_each(|(index, meant)| {
-            let mut writer = self.tree.lock();
+            let mut writer = self.tree.write();
             let missing = |leaf: &Leaf<T>| meant & leaf.installed() & !leaf.cloexec.bits();
             if Self::look(&writer, index, missing).is_none_or(|missing| missing == 0) {
                 return Ok(());
@@ -312,7 +312,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         each: impl FnOnce(ClosedFiles<T>),
     ) -> Result<(), Error> {
         let mut closed = ClosedFiles::new();
-        let mut writer = self.tree.lock();
+        let mut writer = self.tree.write();
         let woken = self.close_chosen(&mut writer, index, choose, &mut closed)?;
         drop(writer);
         // First, since `each` may take long: the descriptors are free.

@@ -126,7 +126,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     /// Opens `file` at the lowest free descriptor that is `min` or more.
     fn open_from(&self, min: Fd, file: Ref<T>, flags: FdFlags) -> Result<Fd, Error> {
         let mut file = Some(file);
-        let mut writer = self.tree.lock();
+        let mut writer = self.tree.write();
         let found = self.search_from(&mut writer, min, |leaf, bit| {
             take(leaf, bit, flags, file.take());
         });
@@ -161,7 +161,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         to: (usize, usize),
         flags: FdFlags,
     ) -> Result<Before<T>, Error> {
-        let mut writer = self.tree.lock();
+        let mut writer = self.tree.write();
         // A descriptor that is not open is not worth a leaf. It may still be closed meanwhile.
         if writer
             .leaf(from.0)

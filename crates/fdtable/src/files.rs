@@ -1,7 +1,6 @@
 //! The table of one process: how it is made and dropped.
 
 use fdtable_objects::free_hint::FreeHint;
-use fdtable_sync::rcu;
 
 use crate::table::{MAX_LIMIT, TableState, Tree};
 
@@ -18,7 +17,7 @@ use crate::table::{MAX_LIMIT, TableState, Tree};
 ///
 /// Dropping a table closes its descriptors and runs their release hooks. Unless the table was made
 /// by a fork, it also drops all files of the process that have lost their last reference, if no
-/// reader prevents that. It waits for no reader; [`rcu::barrier`] does. Inside
+/// reader prevents that. It waits for no reader; [`rcu::barrier`](crate::rcu::barrier) does. Inside
 /// a read-side section it leaves these files to the next table, to the end of a thread that has
 /// closed a descriptor, or to later closes.
 ///
@@ -127,7 +126,7 @@ impl Drop for TableEnd {
     fn drop(&mut self) {
         if self.origin == Origin::New {
             // Inside a section or a callback, a later call runs them.
-            let _ = rcu::try_barrier();
+            let _ = fdtable_sync::rcu::try_barrier();
         }
     }
 }

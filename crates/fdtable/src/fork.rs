@@ -100,7 +100,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     /// Makes `child` a copy of this table, except the quarantine. `child` is empty and not shared
     /// yet. Returns the number of opens that a descriptor waits for in this table's quarantine.
     fn share_with(&self, child: &mut Self) -> Result<u32, Error> {
-        let mut writer = self.tree.lock();
+        let mut writer = self.tree.write();
         let quarantine = writer.quarantine.opens();
         child.end.set_origin(Origin::Fork);
         child.free_hint.set_limit(self.free_hint.limit());
@@ -129,7 +129,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
 
     /// Frees the descriptors of a leaf that have no file, in the table of a child.
     fn drop_reserved(&mut self, index: usize) {
-        let mut writer = self.tree.lock();
+        let mut writer = self.tree.write();
         if let Some(mut leaf) = writer.lock_leaf(index) {
             leaf.open.replace(leaf.installed());
             // The child's searches begin at the first leaf.

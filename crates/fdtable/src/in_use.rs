@@ -46,7 +46,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     /// - [`Error::NoMemory`] (ENOMEM) if there is no memory to count the use.
     pub fn begin_use(&self, fd: impl FdArg) -> Result<InUse<'_, T>, Error> {
         let fd = Fd::new(fd.to_raw())?;
-        let mut writer = self.tree.lock();
+        let mut writer = self.tree.write();
         let file = self.get_even_revoked(fd.raw())?;
         if FileRef::is_revoked(&file) {
             // The reference is dropped after the lock is released.
@@ -171,7 +171,7 @@ impl UseCounts {
 impl<T: ?Sized + Send + Sync> Files<T> {
     /// Ends a use.
     fn end_use(&self, fd: Fd) {
-        let mut writer = self.tree.lock();
+        let mut writer = self.tree.write();
         writer.in_use.remove(fd.index());
         let woken = Self::take_waiters(&mut writer);
         drop(writer);
@@ -182,7 +182,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     fn close_to_reserved(&self, fd: RawFd) -> Result<(Fd, Ref<T>), Error> {
         let checked = Fd::new(fd)?;
         let (index, bit) = place_of(checked.index());
-        let mut writer = self.tree.lock();
+        let mut writer = self.tree.write();
         if writer.leaf(index).is_none_or(|leaf| leaf.is_vacant(bit)) {
             return Err(Error::BadFd);
         }

@@ -35,7 +35,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
 
     /// Returns both limits. May wait for the lock.
     pub fn limits(&self) -> Limits {
-        let writer = self.tree.lock();
+        let writer = self.tree.write();
         // Both are at most 2^31.
         Limits {
             soft: self.free_hint.limit() as u32,
@@ -67,7 +67,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     /// Sets the soft limit, and the hard one if one is given.
     fn change_limits(&self, soft: u32, hard: Option<u32>) -> Result<(), Error> {
         let soft = (soft as usize).min(MAX_LIMIT);
-        let mut writer = self.tree.lock();
+        let mut writer = self.tree.write();
         let hard = hard.map_or(writer.hard_limit, |hard| (hard as usize).min(MAX_LIMIT));
         if soft > hard {
             return Err(Error::InvalidArgument);

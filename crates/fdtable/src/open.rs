@@ -90,7 +90,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         };
         opened.or_else(|file| {
             let mut file = Some(file);
-            let mut writer = self.tree.lock();
+            let mut writer = self.tree.write();
             let found = self.search(&mut writer, |leaf, bit| {
                 take(leaf, bit, flags, file.take());
             });
@@ -447,7 +447,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
 
     #[cold]
     fn drain_now(&self) {
-        if let Some(mut writer) = self.tree.try_lock() {
+        if let Some(mut writer) = self.tree.try_write() {
             self.drain_and_hint(&mut writer);
         }
     }
@@ -544,7 +544,7 @@ mod tests {
     /// Counts how often a search begins anew. The search is for the first descriptor above all
     /// leaves.
     fn holds(files: &Files<()>, mut search: impl FnMut(&mut WriteGuard<'_, ()>) -> bool) -> usize {
-        let mut writer = files.tree.lock();
+        let mut writer = files.tree.write();
         (0..1000)
             .position(|_| search(&mut writer))
             .expect("it comes to an end")

@@ -146,7 +146,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     /// Searches for both.
     fn open_pair_searching(&self, pair: Pair<T>, flags: FdFlags) -> Result<(Fd, Fd), Error> {
         let mut fds = [Fd::MIN; 2];
-        let mut writer = self.tree.lock();
+        let mut writer = self.tree.write();
         // Until the files are there, a call that asks for one of them by name finds it reserved.
         self.search_several(&mut writer, &mut fds, flags, |_| Ok(()))?;
         let [first, second] = fds;
@@ -183,7 +183,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         fds: &mut Vec<Fd>,
         flags: FdFlags,
     ) -> Result<(), Error> {
-        let mut writer = self.tree.lock();
+        let mut writer = self.tree.write();
         while fds.len() < count {
             let reserved = fds.len();
             if reserved > 0 {
@@ -399,7 +399,7 @@ mod tests {
     fn a_survey_marks_few_leaves_in_one_hold_of_the_lock() {
         let files = unmarked(500);
         let table = &files;
-        let mut writer = table.tree.lock();
+        let mut writer = table.tree.write();
         table.drain_and_hint(&mut writer);
         let survey = |writer: &mut _| table.survey(writer, 2).expect("there is memory");
         let holds = (0..1000).position(|_| survey(&mut writer) == Scan::Found);

@@ -40,7 +40,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     /// # Ok::<(), Error>(())
     /// ```
     pub fn set_quarantine(&self, opens: u32) {
-        let mut writer = self.tree.lock();
+        let mut writer = self.tree.write();
         let was_on = writer.quarantine.is_on();
         writer.quarantine.opens = u64::from(opens);
         match (was_on, opens > 0) {
@@ -61,7 +61,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     /// Returns the number of opens that closed descriptors wait for; 0 if the mode is off. May wait
     /// for the lock.
     pub fn quarantine(&self) -> u32 {
-        self.tree.lock().quarantine.opens()
+        self.tree.write().quarantine.opens()
     }
 }
 

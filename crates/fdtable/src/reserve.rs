@@ -216,14 +216,14 @@ impl Reserved {
 impl<T: ?Sized + Send + Sync> Files<T> {
     /// Reserves the lowest free descriptor that is `min` or more.
     fn reserve_lowest(&self, min: Fd, flags: FdFlags) -> Result<Fd, Error> {
-        let mut writer = self.tree.lock();
+        let mut writer = self.tree.write();
         self.reserve_locked(&mut writer, min, flags)
     }
 
     /// Frees descriptors that the caller has reserved.
     fn unreserve_many(&self, fds: &[Fd]) {
         if !fds.is_empty() {
-            self.unreserve_locked(self.tree.lock(), fds);
+            self.unreserve_locked(self.tree.write(), fds);
         }
     }
 
@@ -266,7 +266,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     /// Installs a file at a descriptor that the caller has reserved.
     pub(crate) fn install(&self, fd: Fd, file: Ref<T>) {
         let (index, bit) = place_of(fd.index());
-        let mut writer = self.tree.lock();
+        let mut writer = self.tree.write();
         writer.reserved.remove(index);
         let before = {
             let leaf = writer.lock_leaf(index);
@@ -281,7 +281,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
 
     /// Frees a descriptor that the caller has reserved.
     fn unreserve(&self, fd: Fd) {
-        let mut writer = self.tree.lock();
+        let mut writer = self.tree.write();
         let reports = self.free_reserved(&mut writer, fd);
         let woken = Self::take_waiters(&mut writer);
         drop(writer);
@@ -293,7 +293,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     /// there is memory.
     #[cfg(feature = "std")]
     pub(crate) fn unreserve_closed(&self, fd: Fd) {
-        let mut writer = self.tree.lock();
+        let mut writer = self.tree.write();
         let waits = writer.quarantine.is_on() && Self::prepare_quarantine(&mut writer).is_ok();
         let reports = if waits {
             writer.reserved.remove(place_of(fd.index()).0);

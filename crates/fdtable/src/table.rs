@@ -220,7 +220,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         {
             return Ok(change(&mut leaf));
         }
-        let mut writer = self.tree.lock();
+        let mut writer = self.tree.write();
         self.make_open_writable(&mut writer, number)?;
         let mut leaf = writer.lock_leaf(number / BITS).ok_or(Error::BadFd)?;
         Ok(change(&mut leaf))

@@ -167,7 +167,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     ) -> Result<Option<R>, Error> {
         // Dropped after the lock.
         let mut waiter = Some(waiter);
-        let mut writer = self.tree.lock();
+        let mut writer = self.tree.write();
         // Shut before `ask`: a change that comes after it sees the waiter.
         writer.exclude_readers();
         let answer = ask(self, &mut writer);

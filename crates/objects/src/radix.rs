@@ -31,7 +31,7 @@
 //! There are three kinds of writers, from the most to the least frequent:
 //! - Writers of a leaf: readers of the tree's [big-reader lock](mod@fdtable_sync::brlock), with the
 //!   leaf locked ([`ReadGuard::lock_leaf`]).
-//! - Writers of nodes: one at a time, with the tree's lock ([`Tree::lock`]). The leaf's
+//! - Writers of nodes: one at a time, with the tree's lock ([`Tree::write`]). The leaf's
 //!   own lock keeps the others out of a leaf, and a writer of nodes can write leaves itself.
 //! - Sharing of the tree: with the tree's lock, and with readers excluded
 //!   ([`WriteGuard::share_with`]). Then no thread writes a leaf, and the owner ID can change.
@@ -263,7 +263,7 @@ impl<T: ?Sized + Send + Sync, S: LeafState, D> Tree<T, S, D> {
     }
 
     /// Waits for the tree's lock and takes it.
-    pub fn lock(&self) -> WriteGuard<'_, T, S, D> {
+    pub fn write(&self) -> WriteGuard<'_, T, S, D> {
         WriteGuard {
             tree: self,
             data: self.data.lock(),
@@ -278,7 +278,7 @@ impl<T: ?Sized + Send + Sync, S: LeafState, D> Tree<T, S, D> {
     }
 
     /// Takes the tree's lock if it is free. Never waits.
-    pub fn try_lock(&self) -> Option<WriteGuard<'_, T, S, D>> {
+    pub fn try_write(&self) -> Option<WriteGuard<'_, T, S, D>> {
         Some(WriteGuard {
             tree: self,
             data: self.data.try_lock()?,

@@ -68,11 +68,11 @@ fn thread(tree: &Arc<Sample>, act: impl FnOnce(&Sample) + 'static) -> JoinHandle
 }
 
 fn make_writable(tree: &Sample, index: usize) {
-    tree.lock().make_writable(index).expect("there is memory");
+    tree.write().make_writable(index).expect("there is memory");
 }
 
 fn open(tree: &Sample, slot: usize, object: Ref<Object>) {
-    let mut writer = tree.lock();
+    let mut writer = tree.write();
     writer.make_writable(slot / BITS).expect("there is memory");
     let mut leaf = writer.lock_leaf(slot / BITS).expect("owned above");
     leaf.open.set(slot % BITS);
@@ -83,7 +83,7 @@ fn open(tree: &Sample, slot: usize, object: Ref<Object>) {
 /// Takes the object out of a slot that has one.
 fn take_out(tree: &Sample, slot: usize) -> Ref<Object> {
     let object = {
-        let mut writer = tree.lock();
+        let mut writer = tree.write();
         writer.make_writable(slot / BITS).expect("there is memory");
         let mut leaf = writer.lock_leaf(slot / BITS).expect("owned above");
         leaf.open.clear(slot % BITS);
@@ -122,14 +122,14 @@ fn share(tree: &Sample) -> Sample {
 
 fn share_keeping(tree: &Sample, kept: Option<usize>) -> Sample {
     let mut other = Sample::new(());
-    let shared = tree.lock().share_with(&mut other, kept.into_iter());
+    let shared = tree.write().share_with(&mut other, kept.into_iter());
     shared.expect("there is memory");
     other
 }
 
 /// Removes a leaf, whatever it has.
 fn remove(tree: &Sample, index: usize) {
-    let removed = tree.lock().remove_if(index, |_| true);
+    let removed = tree.write().remove_if(index, |_| true);
     drop(removed.expect("there is memory"));
 }
 
@@ -205,7 +205,7 @@ fn a_get_meets_a_replacement() {
         let tree = tree(&fates, &[0]);
         let getter = thread(&tree, |tree| find(tree, 0));
         let replaced = {
-            let writer = tree.lock();
+            let writer = tree.write();
             let mut leaf = writer.lock_leaf(0).expect("the first leaf is always owned");
             leaf.exchange(0, Some(fates.object()))
         };
@@ -468,14 +468,14 @@ fn write(tree: &Sample, index: usize) {
             return note(leaf);
         }
     }
-    let mut writer = tree.lock();
+    let mut writer = tree.write();
     writer.make_writable(index).expect("there is memory");
     note(writer.lock_leaf(index).expect("owned above"));
 }
 
 /// Tells how often a leaf was written.
 fn writes(tree: &Sample, index: usize) -> usize {
-    let mut writer = tree.lock();
+    let mut writer = tree.write();
     writer.make_writable(index).expect("there is memory");
     let leaf = writer.lock_leaf(index).expect("owned above");
     let count = leaf.state().count();
@@ -518,7 +518,7 @@ fn a_write_meets_a_share_of_the_first(prepare: fn(&Sample)) {
         let other = share(&tree);
         // Reservations are not shared, but the number of writes is.
         let count = |tree: &Sample| {
-            let writer = tree.lock();
+            let writer = tree.write();
             let leaf = writer.lock_leaf(0).expect("it is there");
             leaf.state().count()
         };
@@ -562,7 +562,7 @@ fn a_removal_meets_a_write(preemptions: Preemptions, write: fn(&Sample, usize)) 
         let tree = Arc::new(Sample::new(()));
         make_writable(&tree, 1);
         let writer = thread(&tree, move |tree| write(tree, 1));
-        let removed = tree.lock().remove_if(1, |leaf| leaf.open.bits() == 0);
+        let removed = tree.write().remove_if(1, |leaf| leaf.open.bits() == 0);
         drop(removed.expect("there is memory"));
         join(writer);
         assert_eq!(writes(&tree, 1), 1);
@@ -635,7 +635,7 @@ fn a_borrow_meets_the_removal_of_a_shared_leaf() {
 
 /// Makes writers find a leaf without a walk, and one more.
 fn name(tree: &Sample, indexes: [usize; CACHED_LEAVES]) {
-    tree.lock().cache_leaves(indexes);
+    tree.write().cache_leaves(indexes);
 }
 
 /// A cached leaf that a writer finds before it is complete.
@@ -698,7 +698,7 @@ fn a_full_leaf_meets_a_close(prepare: fn(&Sample), free: fn(&Sample)) {
         });
         free(&tree);
         {
-            let writer = tree.lock();
+            let writer = tree.write();
             let leaf = writer.lock_leaf(2).expect("it stays");
             leaf.open.clear(0);
         }
@@ -711,7 +711,7 @@ fn a_full_leaf_meets_a_close(prepare: fn(&Sample), free: fn(&Sample)) {
 /// Takes every slot of a leaf.
 fn fill(tree: &Sample, index: usize) {
     make_writable(tree, index);
-    let writer = tree.lock();
+    let writer = tree.write();
     let leaf = writer.lock_leaf(index).expect("owned above");
     leaf.open.replace(u64::MAX);
 }
@@ -727,7 +727,7 @@ fn a_full_leaf_meets_its_copy() {
         |tree| drop(share(tree)),
         |tree| {
             make_writable(tree, 1);
-            let writer = tree.lock();
+            let writer = tree.write();
             let leaf = writer.lock_leaf(1).expect("owned above");
             leaf.open.clear(0);
         },

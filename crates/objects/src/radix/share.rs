@@ -71,7 +71,7 @@ impl<T: ?Sized + Send + Sync, S: LeafState, D> WriteGuard<'_, T, S, D> {
         // Relaxed: readers are excluded, and a reader that is admitted again acquires.
         self.tree.shared.owner.store(new_owner_id(), Relaxed);
         let copied = {
-            let mut writer = other.lock();
+            let mut writer = other.write();
             kept.clone()
                 .try_for_each(|index| writer.make_writable(index))
         };

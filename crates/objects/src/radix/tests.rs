@@ -66,7 +66,7 @@ impl Fates {
     }
 
     fn make_writable(&self, tree: &TestTree, index: usize) {
-        let mut writer = tree.lock();
+        let mut writer = tree.write();
         writer.make_writable(index).expect("there is memory");
         let mut leaf = writer.lock_leaf(index).expect("it is the tree's own");
         leaf.state_mut().0 = Some(self.leaves.clone());
@@ -74,7 +74,7 @@ impl Fates {
 
     fn open(&self, tree: &TestTree, slot: usize, name: usize) {
         self.make_writable(tree, slot / BITS);
-        let writer = tree.lock();
+        let writer = tree.write();
         let mut leaf = writer.lock_leaf(slot / BITS).expect("owned above");
         leaf.open.set(slot % BITS);
         let before = leaf.exchange(slot % BITS, Some(self.object(name)));
@@ -84,7 +84,7 @@ impl Fates {
     fn close(&self, tree: &TestTree, slot: usize) {
         self.make_writable(tree, slot / BITS);
         let object = {
-            let writer = tree.lock();
+            let writer = tree.write();
             let mut leaf = writer.lock_leaf(slot / BITS).expect("owned above");
             leaf.open.clear(slot % BITS);
             leaf.exchange(slot % BITS, None)
@@ -157,7 +157,7 @@ fn share(tree: &TestTree) -> TestTree {
 
 fn share_keeping(tree: &TestTree, kept: &[usize]) -> TestTree {
     let mut other = TestTree::new(());
-    let shared = tree.lock().share_with(&mut other, kept.iter().copied());
+    let shared = tree.write().share_with(&mut other, kept.iter().copied());
     shared.expect("there is memory");
     other
 }
@@ -190,7 +190,7 @@ fn leaves_are_found_at_every_height() {
 fn a_new_tree_has_the_first_leaf_alone() {
     let tree = TestTree::new(());
     assert_eq!(indexes(&tree), [0]);
-    let mut writer = tree.lock();
+    let mut writer = tree.write();
     assert!(!writer.has_nodes());
     assert_eq!(writer.next_not_full(5), 5);
     writer.mark_full(0);
@@ -203,20 +203,20 @@ fn a_new_tree_has_the_first_leaf_alone() {
 fn an_index_past_the_last_is_refused() {
     let tree = TestTree::new(());
     for index in [INDEXES, usize::MAX] {
-        assert_eq!(tree.lock().make_writable(index), Err(OutOfMemory));
-        let removed = tree.lock().remove_if(index, |_| true);
+        assert_eq!(tree.write().make_writable(index), Err(OutOfMemory));
+        let removed = tree.write().remove_if(index, |_| true);
         assert!(removed.is_ok_and(|removed| removed.is_none()));
     }
-    assert!(!tree.lock().has_nodes());
+    assert!(!tree.write().has_nodes());
 }
 
 #[test]
 fn a_leaf_stays_where_it_is_while_the_tree_grows() {
     let tree = TestTree::new(());
-    tree.lock().make_writable(1).expect("there is memory");
+    tree.write().make_writable(1).expect("there is memory");
     let before = [leaf_address(&tree, 0), leaf_address(&tree, 1)];
     for index in [2, 600, 300_000, 1] {
-        tree.lock().make_writable(index).expect("there is memory");
+        tree.write().make_writable(index).expect("there is memory");
         assert_eq!([leaf_address(&tree, 0), leaf_address(&tree, 1)], before);
     }
 }
@@ -224,7 +224,7 @@ fn a_leaf_stays_where_it_is_while_the_tree_grows() {
 #[test]
 fn a_search_passes_over_what_is_marked_full() {
     let tree = TestTree::new(());
-    let mut writer = tree.lock();
+    let mut writer = tree.write();
     for index in [1, 2, 3, 600] {
         writer.make_writable(index).expect("there is memory");
     }
@@ -240,7 +240,7 @@ fn a_search_passes_over_what_is_marked_full() {
 #[test]
 fn a_search_leaves_a_full_subtree_for_the_next() {
     let tree = TestTree::new(());
-    let mut writer = tree.lock();
+    let mut writer = tree.write();
     for index in 1..1024 {
         writer.make_writable(index).expect("there is memory");
         writer.mark_full(index);
@@ -256,7 +256,7 @@ fn a_search_leaves_a_full_subtree_for_the_next() {
 #[test]
 fn a_full_root_is_full_under_a_new_one() {
     let tree = TestTree::new(());
-    let mut writer = tree.lock();
+    let mut writer = tree.write();
     for index in 1..512 {
         writer.make_writable(index).expect("there is memory");
         writer.mark_full(index);
@@ -273,7 +273,7 @@ fn a_full_root_is_full_under_a_new_one() {
 fn the_first_leaf_is_never_found_as_room() {
     for far in [1, 600, 300_000] {
         let tree = TestTree::new(());
-        let mut writer = tree.lock();
+        let mut writer = tree.write();
         writer.make_writable(far).expect("there is memory");
         for index in 1..512 {
             writer.make_writable(index).expect("there is memory");
@@ -325,13 +325,13 @@ fn flags_and_states_are_shared() {
     let fates = Fates::default();
     let tree = fates.tree(&[3, 70]);
     for index in [0, 1] {
-        let writer = tree.lock();
+        let writer = tree.write();
         let leaf = writer.lock_leaf(index).expect("it is the tree's own");
         leaf.cloexec.set(if index == 0 { 3 } else { 6 });
     }
     let other = share(&tree);
     for index in [0, 1] {
-        let mut writer = other.lock();
+        let mut writer = other.write();
         writer.make_writable(index).expect("there is memory");
         let leaf = writer.lock_leaf(index).expect("owned above");
         let flags = if index == 0 { 1 << 3 } else { 1 << 6 };
@@ -345,13 +345,13 @@ fn a_reservation_of_the_first_leaf_is_not_shared() {
     let fates = Fates::default();
     let tree = fates.tree(&[1]);
     {
-        let writer = tree.lock();
+        let writer = tree.write();
         let leaf = writer.lock_leaf(0).expect("it is there");
         leaf.open.set(2);
         leaf.cloexec.replace(0b110);
     }
     let other = share(&tree);
-    let writer = other.lock();
+    let writer = other.write();
     let leaf = writer.lock_leaf(0).expect("it is there");
     assert_eq!((leaf.open.bits(), leaf.cloexec.bits()), (0b10, 0b10));
 }
@@ -363,14 +363,14 @@ fn a_shared_leaf_is_not_locked_before_it_is_copied() {
     let other = share(&tree);
     let before = leaf_address(&tree, 1);
     for tree in [&tree, &other] {
-        assert!(tree.lock().lock_leaf(1).is_none());
+        assert!(tree.write().lock_leaf(1).is_none());
         let reader = tree.read().expect("readers are admitted again");
         assert!(reader.lock_leaf(1).is_none());
         assert!(reader.lock_leaf(0).is_some());
     }
-    tree.lock().make_writable(1).expect("there is memory");
-    assert!(tree.lock().lock_leaf(1).is_some());
-    assert!(other.lock().lock_leaf(1).is_none());
+    tree.write().make_writable(1).expect("there is memory");
+    assert!(tree.write().lock_leaf(1).is_some());
+    assert!(other.write().lock_leaf(1).is_none());
     assert_ne!(leaf_address(&tree, 1), before);
     assert_eq!(leaf_address(&other, 1), before);
 }
@@ -403,17 +403,17 @@ fn marks_of_one_tree_are_not_seen_in_the_other() {
     for index in [1, 2, 600] {
         fates.make_writable(&tree, index);
     }
-    tree.lock().mark_full(1);
+    tree.write().mark_full(1);
     let other = share(&tree);
     for tree in [&tree, &other] {
-        assert_eq!(tree.lock().next_not_full(1), 2);
+        assert_eq!(tree.write().next_not_full(1), 2);
     }
     fates.make_writable(&tree, 1);
-    tree.lock().mark_free(1);
+    tree.write().mark_free(1);
     fates.make_writable(&other, 2);
-    other.lock().mark_full(2);
-    assert_eq!(tree.lock().next_not_full(1), 1);
-    assert_eq!(other.lock().next_not_full(1), 3);
+    other.write().mark_full(2);
+    assert_eq!(tree.write().next_not_full(1), 1);
+    assert_eq!(other.write().next_not_full(1), 3);
 }
 
 #[test]
@@ -471,10 +471,10 @@ fn the_last_of_both_to_go_releases_at_once() {
 fn a_leaf_is_removed_with_its_objects_if_it_may() {
     let fates = Fates::default();
     let tree = fates.tree(&[70, 71, 600_000]);
-    let refused = tree.lock().remove_if(1, |leaf| leaf.open.bits() == 0);
+    let refused = tree.write().remove_if(1, |leaf| leaf.open.bits() == 0);
     assert!(refused.is_ok_and(|refused| refused.is_none()));
     assert_eq!(slots(&tree).len(), 3);
-    let removed = tree.lock().remove_if(1, |leaf| leaf.open.bits() != 0);
+    let removed = tree.write().remove_if(1, |leaf| leaf.open.bits() != 0);
     assert_eq!(slots(&tree).into_keys().collect::<Vec<_>>(), [600_000]);
     assert_eq!(fates.released(), []);
     drop(removed);
@@ -482,7 +482,7 @@ fn a_leaf_is_removed_with_its_objects_if_it_may() {
     assert_eq!(fates.leaves(), 1);
     // The first one stays, and one that is not there is not removed.
     for index in [0, 1, 5] {
-        let removed = tree.lock().remove_if(index, |_| unreachable!("not asked"));
+        let removed = tree.write().remove_if(index, |_| unreachable!("not asked"));
         assert!(removed.is_ok_and(|removed| removed.is_none()));
     }
     drop(tree);
@@ -495,13 +495,13 @@ fn a_shared_leaf_is_removed_from_one_tree_alone() {
     let tree = fates.tree(&[70, 600_000]);
     let other = share(&tree);
     let before = leaf_address(&other, 1);
-    let removed = tree.lock().remove_if(1, |_| unreachable!("it is shared"));
+    let removed = tree.write().remove_if(1, |_| unreachable!("it is shared"));
     assert!(removed.is_ok_and(|removed| removed.is_some()));
     assert_eq!(slots(&tree).into_keys().collect::<Vec<_>>(), [600_000]);
     assert_eq!(leaf_address(&other, 1), before);
     assert_eq!(slots(&other).into_keys().collect::<Vec<_>>(), [70, 600_000]);
     assert_eq!((fates.leaves(), fates.released()), (2, Vec::new()));
-    let removed = other.lock().remove_if(1, |_| unreachable!("it is shared"));
+    let removed = other.write().remove_if(1, |_| unreachable!("it is shared"));
     assert!(removed.is_ok_and(|removed| removed.is_some()));
     assert_eq!((fates.leaves(), fates.released()), (1, Vec::from([70])));
 }
@@ -512,11 +512,11 @@ fn a_removed_leaf_is_room_again() {
     let tree = TestTree::new(());
     for index in 1..512 {
         fates.make_writable(&tree, index);
-        tree.lock().mark_full(index);
+        tree.write().mark_full(index);
     }
     fates.make_writable(&tree, 512);
-    drop(tree.lock().remove_if(7, |_| true));
-    assert_eq!(tree.lock().next_not_full(1), 7);
+    drop(tree.write().remove_if(7, |_| true));
+    assert_eq!(tree.write().next_not_full(1), 7);
 }
 
 #[test]
@@ -526,18 +526,18 @@ fn nodes_that_lead_nowhere_are_given_back() {
     for index in [1, 600, 300_000] {
         fates.make_writable(&tree, index);
     }
-    drop(tree.lock().remove_if(600, |_| true));
+    drop(tree.write().remove_if(600, |_| true));
     assert_eq!(indexes(&tree), [0, 1, 300_000]);
     // The root has 262,144 indexes below each child, and one of its two children has gone.
-    drop(tree.lock().remove_if(300_000, |_| true));
+    drop(tree.write().remove_if(300_000, |_| true));
     let root = tree.root();
     // SAFETY: the root of a tree of three levels, which no thread changes.
     let node = unsafe { node::interior(root.node) };
     assert_eq!(root.height, 3);
     assert!(node.child(300_000, 3).load(Acquire).is_null());
     assert!(!node.child(1, 3).load(Acquire).is_null());
-    drop(tree.lock().remove_if(1, |_| true));
-    assert!(!tree.lock().has_nodes());
+    drop(tree.write().remove_if(1, |_| true));
+    assert!(!tree.write().has_nodes());
     assert_eq!(fates.leaves(), 0);
     // And a tree grows again from nothing.
     fates.make_writable(&tree, 2);
@@ -559,8 +559,8 @@ fn a_kept_leaf_stays_where_it_is() {
     assert_eq!(slots(&other), slots(&tree));
     // Both can write the kept one at once. The other leaf is shared.
     for tree in [&tree, &other] {
-        assert!(tree.lock().lock_leaf(1).is_some());
-        assert!(tree.lock().lock_leaf(9).is_none());
+        assert!(tree.write().lock_leaf(1).is_some());
+        assert!(tree.write().lock_leaf(9).is_none());
     }
     assert_eq!(leaf_address(&other, 9), before[1]);
     assert_ne!(leaf_address(&other, 1), before[0]);
@@ -625,11 +625,11 @@ fn what_was_shared_before_is_kept_only_once_it_is_copied() {
     // The tree is left alone with the leaf, and with the node above it.
     fates.make_writable(&other, 1);
     let third = share_keeping(&tree, &[1]);
-    assert!(tree.lock().lock_leaf(1).is_none());
+    assert!(tree.write().lock_leaf(1).is_none());
     fates.make_writable(&tree, 1);
     let before = leaf_address(&tree, 1);
     let fourth = share_keeping(&tree, &[1, 1]);
-    assert!(tree.lock().lock_leaf(1).is_some());
+    assert!(tree.write().lock_leaf(1).is_some());
     assert_eq!(leaf_address(&tree, 1), before);
     drop((tree, other, third, fourth));
     fates.check(1);
@@ -721,7 +721,7 @@ fn a_tree_with_nodes_is_shared_with_an_empty_one_alone() {
     let fates = Fates::default();
     let (tree, mut other) = (fates.tree(&[70]), fates.tree(&[600]));
     let shared = std::panic::catch_unwind(core::panic::AssertUnwindSafe(|| {
-        tree.lock().share_with(&mut other, core::iter::empty())
+        tree.write().share_with(&mut other, core::iter::empty())
     }));
     assert!(shared.is_err());
 }

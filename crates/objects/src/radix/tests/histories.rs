@@ -98,7 +98,7 @@ impl World {
 
     fn remove(&mut self, tree: usize, index: usize) {
         let (tree, model) = &mut self.trees[tree];
-        let removed = tree.lock().remove_if(index, |_| true);
+        let removed = tree.write().remove_if(index, |_| true);
         let removed = removed.expect("there is memory");
         let is_there = index != 0 && model.leaves.remove(&index);
         assert_eq!(removed.is_some(), is_there);
@@ -111,7 +111,7 @@ impl World {
     fn mark(&mut self, tree: usize, index: usize) {
         self.make_writable(tree, index);
         let (tree, model) = &mut self.trees[tree];
-        let writer = tree.lock();
+        let writer = tree.write();
         if index == 0 || !model.full.insert(index) {
             writer.mark_free(index);
             model.full.remove(&index);
@@ -133,7 +133,7 @@ impl World {
         let after = kept.iter().map(|&index| leaf_address(tree, index));
         assert_eq!(after.collect::<Vec<_>>(), before);
         for &index in kept {
-            assert!(tree.lock().lock_leaf(index).is_some());
+            assert!(tree.write().lock_leaf(index).is_some());
         }
         self.trees.push((child, model.clone()));
     }
@@ -147,9 +147,12 @@ impl World {
             assert_eq!(indexes(tree), leaves.into_iter().collect::<Vec<_>>());
             for from in [1, 2, 511, 600, 262_144] {
                 let room = (from..).find(|index| !model.full.contains(index));
-                assert_eq!(Some(tree.lock().next_not_full(from)), room);
+                assert_eq!(Some(tree.write().next_not_full(from)), room);
             }
-            assert_eq!(tree.lock().has_nodes(), model.leaves.iter().any(|&i| i > 0));
+            assert_eq!(
+                tree.write().has_nodes(),
+                model.leaves.iter().any(|&i| i > 0)
+            );
             alive.extend(model.slots.values().copied());
         }
         let released = (0..self.made).filter(|name| !alive.contains(name));
