@@ -9,7 +9,7 @@ use core::fmt;
 use core::ops::Deref;
 
 use fdtable_objects::free_hint::Reports;
-use fdtable_objects::object::Ref;
+use fdtable_objects::object::{LastRef, Ref};
 use fdtable_sync::hint::cold_path;
 use fdtable_sync::rcu;
 
@@ -81,15 +81,12 @@ impl<T: ?Sized + Send + Sync> Files<T> {
 /// Dropping it drops the reference, like that of a [`FileRef`] that is probably the last one: one
 /// atomic exchange if it is, and one more if it is not.
 #[must_use = "dropping it releases the file: drop it outside of your locks"]
-pub struct ClosedFile<T: ?Sized> {
-    /// Present until the drop.
-    file: Option<Ref<T>>,
-}
+pub struct ClosedFile<T: ?Sized>(LastRef<T>);
 
 impl<T: ?Sized> ClosedFile<T> {
     #[inline(always)]
     pub(crate) fn new(file: Ref<T>) -> Self {
-        Self { file: Some(file) }
+        Self(LastRef::new(file))
     }
 
     /// Returns the reference, to keep the file.
@@ -106,34 +103,17 @@ impl<T: ?Sized> ClosedFile<T> {
     /// ```
     #[inline]
     #[must_use]
-    pub fn into_file(mut self) -> FileRef<T> {
-        FileRef(self.take())
-    }
-
-    #[inline]
-    fn take(&mut self) -> Ref<T> {
-        self.file.take().expect(PRESENT)
+    pub fn into_file(self) -> FileRef<T> {
+        FileRef(self.0.into_ref())
     }
 }
-
-const PRESENT: &str = "it is there until the drop";
 
 impl<T: ?Sized> Deref for ClosedFile<T> {
     type Target = T;
 
     #[inline]
     fn deref(&self) -> &T {
-        self.file.as_ref().expect(PRESENT)
-    }
-}
-
-impl<T: ?Sized> Drop for ClosedFile<T> {
-    #[inline]
-    fn drop(&mut self) {
-        // Most descriptors are the only ones of their file.
-        if let Some(file) = self.file.take() {
-            Ref::put_as_last(file);
-        }
+        &self.0
     }
 }
 

@@ -54,7 +54,7 @@ pub(crate) mod make;
 
 use core::fmt;
 use core::marker::PhantomData;
-use core::mem;
+use core::mem::{self, ManuallyDrop};
 use core::ops::Deref;
 use core::ptr::NonNull;
 
@@ -208,6 +208,46 @@ impl<T: ?Sized> Drop for Ref<T> {
             // SAFETY: this was the last reference, and only one holder learns that.
             unsafe { release(self.raw) };
         }
+    }
+}
+
+/// A reference that is probably the last one: dropping it drops the reference by
+/// [`Ref::put_as_last`].
+pub struct LastRef<T: ?Sized>(ManuallyDrop<Ref<T>>);
+
+impl<T: ?Sized> LastRef<T> {
+    /// Wraps a reference.
+    #[inline(always)]
+    #[must_use]
+    pub fn new(object: Ref<T>) -> Self {
+        Self(ManuallyDrop::new(object))
+    }
+
+    /// Returns the reference, to keep the object.
+    #[inline(always)]
+    #[must_use]
+    pub fn into_ref(self) -> Ref<T> {
+        let raw = self.0.raw;
+        mem::forget(self);
+        // SAFETY: the reference that this was made of, which it does not drop any more.
+        unsafe { Ref::from_raw(raw) }
+    }
+}
+
+impl<T: ?Sized> Deref for LastRef<T> {
+    type Target = T;
+
+    #[inline(always)]
+    fn deref(&self) -> &T {
+        &self.0
+    }
+}
+
+impl<T: ?Sized> Drop for LastRef<T> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        // SAFETY: it is not used after this, and this runs once.
+        Ref::put_as_last(unsafe { ManuallyDrop::take(&mut self.0) });
     }
 }
 

@@ -119,6 +119,7 @@ invariant! {
 covariant! {
     // References to an object that was made with them: shared, and never replaced.
     Ref: "fdtable_objects::object::Ref<T>",
+    LastRef: "fdtable_objects::object::LastRef<T>",
     Borrowed: "fdtable_objects::object::Borrowed<'static, T>",
     SlabArc: "fdtable_slab::SlabArc<T>",
     SlabWeak: "fdtable_slab::SlabWeak<T>",
