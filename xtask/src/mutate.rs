@@ -475,12 +475,17 @@ fn replace(mutations: &[&structural::Structural], wrong: &mut Vec<String>) -> Re
 /// If the run failed and no model did: neither a panic, nor a fault where freed memory is read, nor
 /// an abort by the allocator.
 fn judge(finished: &Finished) -> Result<Outcome> {
+    let gave_up = finished.output.contains(TOO_MANY_STEPS);
     let status = match finished.end {
         End::Success => return Ok(Outcome::Passed),
+        // A model that has failed may hang in its end: the mutation has left the heap broken.
+        End::TimedOut if finished.output.contains("panicked at") && !gave_up => {
+            return Ok(Outcome::Caught);
+        }
         End::TimedOut => return Ok(Outcome::Stopped),
         End::Failure(status) => status,
     };
-    if finished.output.contains(TOO_MANY_STEPS) {
+    if gave_up {
         return Ok(Outcome::Stopped);
     }
     let by_signal = ["signal: 11", "signal: 6"].map(|signal| status.to_string().contains(signal));
@@ -557,7 +562,7 @@ mod tests {
 
     fn judged(script: &str) -> Result<Outcome> {
         let shell = Process::new("sh").args(["-c", script]);
-        judge(&shell.quiet().finish()?)
+        judge(&shell.quiet().limit(Duration::from_millis(300)).finish()?)
     }
 
     #[test]
@@ -583,6 +588,8 @@ mod tests {
         assert!(judged("echo panicked at a:; exit 101").unwrap() == Outcome::Caught);
         assert!(judged("kill -SEGV $$").unwrap() == Outcome::Caught);
         assert!(judged(&stopped).unwrap() == Outcome::Stopped);
+        assert!(judged("exec sleep 100").unwrap() == Outcome::Stopped);
+        assert!(judged("echo panicked at a:; exec sleep 100").unwrap() == Outcome::Caught);
         assert!(judged("echo no such file; exit 1").is_err());
     }
 

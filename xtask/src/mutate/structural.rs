@@ -53,7 +53,7 @@ impl Copy {
         let binary = self.build(package);
         fs::write(&path, original)?;
         let binary = binary.map_err(|error| format!("{}: {error}", mutation.name))?;
-        let run = Process::new(&binary).args(["--exact", model]);
+        let run = Process::new(&binary).args(["--exact", model, "--nocapture"]);
         let start = Instant::now();
         let finished = run
             .env("RUST_BACKTRACE", "0")
