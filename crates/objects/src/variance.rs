@@ -84,8 +84,8 @@ invariant! {
     // The data of a lock is changed through a shared reference.
     Mutex: "fdtable_sync::platform::Mutex<T>",
     MutexGuard: "fdtable_sync::platform::MutexGuard<'static, T>",
-    SpinLock: "fdtable_sync::lock::SpinLock<T>",
-    SpinGuard: "fdtable_sync::lock::SpinGuard<'static, T>",
+    SpinLock: "fdtable_sync::spin::SpinLock<T>",
+    SpinGuard: "fdtable_sync::spin::SpinGuard<'static, T>",
     LgLock: "fdtable_sync::lglock::LgLock<T>",
     LocalGuard: "fdtable_sync::lglock::LocalGuard<'static, T>",
     GlobalGuard: "fdtable_sync::lglock::GlobalGuard<'static, T>",

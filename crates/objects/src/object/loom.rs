@@ -40,7 +40,7 @@ impl Fates {
             held: Watched::new(&self.releases),
             found: Dropped::new(&self.drops),
         };
-        Ref::with_release(object, |object| object.held.end())
+        Ref::try_with_ends(object, |object, _| object.held.end()).expect("there is memory")
     }
 
     /// Checks that there were `objects` of them, and that all have ended. No thread may use them.

@@ -29,22 +29,6 @@ impl<T: Send + Sync + 'static> Ref<T> {
             owns: PhantomData,
         }
     }
-
-    /// Makes a counted object whose `hook` runs when the last reference goes: at once, on the
-    /// thread that drops it, or on one that is dropping a reference at the same time. A panic of
-    /// the hook propagates there, and the object is still dropped (see
-    /// [`unwind`]). Allocates.
-    #[must_use]
-    pub fn with_release(value: T, hook: impl Fn(&T) + Send + Sync + 'static) -> Self {
-        Self {
-            raw: must_make(
-                value,
-                |value| value,
-                move |value: &T, _: ReleaseReason| hook(value),
-            ),
-            owns: PhantomData,
-        }
-    }
 }
 
 impl<T: Send + Sync + 'static> Ref<T> {
@@ -60,19 +44,10 @@ impl<T: Send + Sync + 'static> Ref<T> {
         })
     }
 
-    /// As [`with_release`](Self::with_release).
-    ///
-    /// # Errors
-    /// [`OutOfMemory`]; value and hook are dropped, and the hook does not run.
-    pub fn try_with_release(
-        value: T,
-        hook: impl Fn(&T) + Send + Sync + 'static,
-    ) -> Result<Self, OutOfMemory> {
-        Self::try_with_ends(value, move |value, _| hook(value))
-    }
-
-    /// As [`try_with_release`](Self::try_with_release), with a hook that receives the
-    /// [`ReleaseReason`].
+    /// Makes a counted object whose `hook` runs when the last reference goes, or when the object is
+    /// [revoked](Self::revoke): at once, on the thread that drops or revokes it, or on one that is
+    /// dropping a reference at the same time. A panic of the hook propagates there, and the object
+    /// is still dropped (see [`unwind`]). Allocates.
     ///
     /// # Errors
     /// [`OutOfMemory`]; value and hook are dropped, and the hook does not run.
@@ -128,40 +103,7 @@ impl<T: ?Sized + 'static> Ref<T> {
         })
     }
 
-    /// As [`coerced`](Self::coerced), with a release hook. Allocates.
-    #[must_use]
-    pub fn coerced_with_release<S, H>(value: S, coerce: fn(&S) -> &T, hook: H) -> Self
-    where
-        S: Send + Sync + 'static,
-        H: Fn(&S) + Send + Sync + 'static,
-    {
-        const { assert_unsized::<T>() };
-        Self {
-            raw: must_make(value, coerce, move |value: &S, _: ReleaseReason| {
-                hook(value);
-            }),
-            owns: PhantomData,
-        }
-    }
-
-    /// As [`coerced_with_release`](Self::coerced_with_release).
-    ///
-    /// # Errors
-    /// [`OutOfMemory`]; value and hook are dropped, and the hook does not run.
-    pub fn try_coerced_with_release<S, H>(
-        value: S,
-        coerce: fn(&S) -> &T,
-        hook: H,
-    ) -> Result<Self, OutOfMemory>
-    where
-        S: Send + Sync + 'static,
-        H: Fn(&S) + Send + Sync + 'static,
-    {
-        Self::try_coerced_with_ends(value, coerce, move |value, _| hook(value))
-    }
-
-    /// As [`try_coerced_with_release`](Self::try_coerced_with_release), with a hook that receives
-    /// the [`ReleaseReason`].
+    /// As [`coerced`](Self::coerced), with a hook as of [`try_with_ends`](Self::try_with_ends).
     ///
     /// # Errors
     /// [`OutOfMemory`]; value and hook are dropped, and the hook does not run.

@@ -12,6 +12,14 @@ impl Drop for Probe {
     }
 }
 
+/// Makes an object with a hook that does not ask for the reason.
+fn with_hook<T: Send + Sync + 'static>(
+    value: T,
+    hook: impl Fn(&T) + Send + Sync + 'static,
+) -> Ref<T> {
+    Ref::try_with_ends(value, move |value, _| hook(value)).expect("there is memory")
+}
+
 #[test]
 fn the_hook_runs_at_the_last_put_and_drop_after_a_grace_period() {
     let (released, dropped) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
@@ -21,7 +29,7 @@ fn the_hook_runs_at_the_last_put_and_drop_after_a_grace_period() {
             released.fetch_add(1, SeqCst);
         }
     };
-    let one = Ref::with_release(Probe(dropped.clone()), hook);
+    let one = with_hook(Probe(dropped.clone()), hook);
     let two = one.clone();
     assert_eq!(Ref::references(&one), 2);
     drop(one);
@@ -80,7 +88,9 @@ fn a_dyn_object_is_found_through_its_header() {
             released.fetch_add(usize::from(aligned.0), SeqCst);
         }
     };
-    let one: Ref<dyn Named> = Ref::coerced_with_release(Aligned(5), |value| value, hook);
+    let hook = move |value: &Aligned, _: ReleaseReason| hook(value);
+    let one = Ref::<dyn Named>::try_coerced_with_ends(Aligned(5), |value| value, hook)
+        .expect("there is memory");
     let two: Ref<dyn Named> = Ref::coerced(9_u8, |value| value);
     assert_eq!(
         (one.name(), two.name()),
@@ -94,7 +104,7 @@ fn a_dyn_object_is_found_through_its_header() {
 #[test]
 fn a_hook_that_panics_leaks_nothing() {
     let dropped = Arc::new(AtomicUsize::new(0));
-    let object = Ref::with_release(Probe(dropped.clone()), |_| panic!("on purpose"));
+    let object = with_hook(Probe(dropped.clone()), |_| panic!("on purpose"));
     let outcome = std::panic::catch_unwind(core::panic::AssertUnwindSafe(|| drop(object)));
     assert!(outcome.is_err());
     rcu::barrier().expect("outside of sections");
@@ -134,7 +144,7 @@ fn a_revoked_object_ends_once_and_goes_with_its_last_reference() {
 #[test]
 fn a_hook_that_panics_in_a_revocation_leaks_nothing() {
     let dropped = Arc::new(AtomicUsize::new(0));
-    let object = Ref::with_release(Probe(dropped.clone()), |_| panic!("on purpose"));
+    let object = with_hook(Probe(dropped.clone()), |_| panic!("on purpose"));
     let outcome = std::panic::catch_unwind(core::panic::AssertUnwindSafe(|| Ref::revoke(&object)));
     assert!(outcome.is_err());
     drop(object);
@@ -152,7 +162,7 @@ fn a_drop_that_panics_does_not_keep_what_is_beside_it() {
     }
     let dropped = Arc::new(AtomicUsize::new(0));
     let probe = Probe(dropped.clone());
-    drop(Ref::with_release(Panics, move |_| {
+    drop(with_hook(Panics, move |_| {
         let _ = &probe;
     }));
     rcu::barrier().expect("outside of sections");

@@ -51,9 +51,10 @@ impl Fates {
             dropped: self.dropped.clone(),
         };
         let released = self.released.clone();
-        Ref::with_release(object, move |object| {
+        let hook = move |object: &Object, _| {
             released.lock().expect("no panic").push(object.name);
-        })
+        };
+        Ref::try_with_ends(object, hook).expect("there is memory")
     }
 
     /// Makes a tree that has these slots, each with an object of that name.

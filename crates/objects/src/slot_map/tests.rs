@@ -205,7 +205,8 @@ fn the_end_of_the_map_is_that_of_its_objects() {
     let map = SlotMap::new(1000);
     for round in 0..500 {
         let released = released.clone();
-        let object = Ref::with_release((), move |()| _ = released.fetch_add(1, Relaxed));
+        let object = Ref::try_with_ends((), move |(), _| _ = released.fetch_add(1, Relaxed))
+            .expect("there is memory");
         let handle = map.insert(object).map_err(|(reason, _)| reason);
         if round % 5 == 0 {
             drop(map.remove(handle.expect("an entry is free")));
