@@ -33,10 +33,16 @@ pub(crate) fn run(arguments: &[String]) -> Result {
     let conflicts = thread::spawn(|| conflicts().finish().map_err(|error| error.to_string()));
 
     let mut tally = Tally::default();
+    // The counts of the tests that ran are printed also where some of them have failed.
     let tested = steps.judge("tests, beside the check of conflicts", || {
         count(&mut tally, tests(""))
     });
-    // The counts of the tests that ran are printed also where some of them have failed.
+    // The tests have built it.
+    let tested = tested.and_then(|()| {
+        steps.step("the program, quickly", || {
+            Process::cargo("run").words("--quiet -- --version").run()
+        })
+    });
     let tested = tested.and_then(|()| {
         steps.judge("tests of features", || {
             for features in FEATURES {
@@ -52,12 +58,6 @@ pub(crate) fn run(arguments: &[String]) -> Result {
                 End::Success => Ok(()),
                 _ => Err(format!("it failed:\n{}", finished.output).into()),
             }
-        })
-    });
-    // The tests have built it.
-    let tested = tested.and_then(|()| {
-        steps.step("the program, quickly", || {
-            Process::cargo("run").words("--quiet -- --version").run()
         })
     });
     match &tested {
