@@ -13,6 +13,7 @@
 //! | the registration for `membarrier(2)`, and the rseq area | passed on by the kernel | |
 //! | sequences of other threads that had not committed | have not happened | |
 //! | threads that sleep on something | gone | wait queues compare [`generation`] |
+//! | the thread that runs [timely callbacks](crate::rcu::call_timely) | gone | [`child`] forgets it: the next such call starts another |
 //!
 //! A program that must survive host forks calls [`register`] once, before there are threads, and
 //! [enters the freezer](enter) around every use of the library:
@@ -49,7 +50,8 @@
 //! Handlers that were registered before these run while the freezer is frozen, and may use the
 //! library, as the thread that forks is inside; but they must not start threads that do. In the
 //! child they run before [`child`]: there they must not wait for grace periods either, and
-//! [`generation`] is still the parent's. Handlers registered later run before and after, and must
+//! [`generation`] is still the parent's. A timely callback that they queue starts no thread: it may
+//! wait for the next one. Handlers registered later run before and after, and must
 //! not hold what a thread inside may wait for. If the handlers are registered twice, they nest.
 //!
 //! A fork waits for threads inside, and so for callbacks that they run: the caller of `fork(2)`

@@ -28,7 +28,7 @@
 //!
 //! | feature | default | effect |
 //! |---|---|---|
-//! | `std` | yes | a record for each thread, `membarrier(2)`, locks that sleep, host forks. Without it: each section claims a record, readers take full fences, and locks spin |
+//! | `std` | yes | a record for each thread, `membarrier(2)`, locks that sleep, host forks, and a thread for [timely callbacks](rcu::call_timely). Without it: each section claims a record, readers take full fences, and locks spin |
 //!
 //! # The parts
 //!

@@ -45,7 +45,8 @@
 //! The fences are those of [`fence`](mod@crate::fence): the light one costs the reader nothing
 //! where `membarrier(2)` works. A thread that needs a grace period takes a ticket for the next one
 //! to begin ([`grace`]), so one heavy fence serves all threads that took their tickets before it.
-//! Callbacks wait in per-CPU queues and pay for it in batches ([`callbacks`]).
+//! Callbacks wait in per-CPU queues and pay for it in batches ([`callbacks`]), and a thread of the
+//! library runs those that must not wait for a batch ([`worker`]).
 //!
 //! # Variants of the read side
 //!
@@ -66,11 +67,15 @@ mod callbacks;
 mod grace;
 pub mod qsbr;
 pub(crate) mod reader;
+#[cfg(feature = "std")]
+mod worker;
 
-pub use callbacks::{Head, call, defer};
+pub use callbacks::{Head, call, call_timely, defer};
 pub use callbacks::{call_later, call_later_weighing, catch_up};
 pub use reader::{Guard, read_lock};
 pub(crate) use reader::{Section, enter_brlock, enter_brlock_plainly, wait_for_readers};
+#[cfg(feature = "std")]
+pub use worker::use_ticks;
 
 use core::fmt;
 
@@ -163,6 +168,40 @@ pub fn try_barrier() -> Result<bool, WouldDeadlock> {
     Ok(callbacks::drain_briefly())
 }
 
+/// Runs the callbacks that were queued before the last tick and have not run since, unless a reader
+/// is in the way. Returns true if callbacks are still queued: then another tick is wanted.
+///
+/// For a program without the thread that [`call_timely`] starts: one without `std`, or one that has
+/// called `use_ticks`. It calls this every few milliseconds, or at least while the answer is true
+/// and after it has queued callbacks. Each callback then runs in the second tick after it was
+/// queued or before, if no reader is in the way. Callbacks that are younger than the last tick are
+/// left to the threads that queue more, which run them in batches.
+///
+/// Callable on any thread, at any time outside of sections and callbacks, also by several threads.
+/// Waits for no reader for longer than a few looks at it, but runs callbacks: the caller holds no
+/// lock that one of them takes. Takes the lock of the queue of each CPU, twice, and a heavy fence
+/// or two if callbacks are due and other threads are readers.
+///
+/// ```
+/// use fdtable_sync::rcu;
+///
+/// rcu::defer(|| println!("runs in the second tick"));
+/// while rcu::tick()? {
+///     std::thread::sleep(std::time::Duration::from_millis(3));
+/// }
+/// # Ok::<(), rcu::WouldDeadlock>(())
+/// ```
+///
+/// # Errors
+/// As [`try_barrier`].
+pub fn tick() -> Result<bool, WouldDeadlock> {
+    if reader::inside_section() || callbacks::inside_callback() {
+        return Err(WouldDeadlock);
+    }
+    callbacks::run_due(|| true);
+    Ok(callbacks::note_due())
+}
+
 /// A [`barrier`] in steps, for a caller that waits by other means between them.
 ///
 /// It waits for every callback that was queued before it was made. Callbacks that are queued later
@@ -213,8 +252,8 @@ impl Default for Barrier {
     }
 }
 
-/// Forgets the records of all other threads, and the callbacks that they were invoking. For a child
-/// of a fork.
+/// Forgets the records of all other threads, the callbacks that they were invoking, and the worker.
+/// For a child of a fork.
 ///
 /// # Safety
 /// The other threads do not exist.
@@ -223,6 +262,7 @@ pub(crate) unsafe fn forget_other_threads() {
     // SAFETY: as the caller promises.
     unsafe { reader::RECORDS.forget_others() };
     callbacks::forget_invocations();
+    worker::WORKER.forget_thread();
 }
 
 #[cfg(all(test, loom))]

@@ -182,6 +182,57 @@ pub(super) const TABLE: &[Structural] = &[
         model: "sync::rcu::loom::a_barrier_waits_for_what_a_chunk_has_left",
         changes: &[(r"(weight - rest.weight)", r"weight")],
     },
+    // The worker.
+    Structural {
+        name: "queues-noted-before-the-worker-watches",
+        file: "sync/src/rcu/worker.rs",
+        model: "sync::rcu::worker::loom::a_worker_that_parks_misses_no_call",
+        changes: &[
+            (
+                r"                callbacks::note_due();
+                return Next::Sleep;",
+                r"                return Next::Sleep;",
+            ),
+            (
+                r"let state = match self",
+                r"callbacks::note_due();
+        let state = match self",
+            ),
+        ],
+    },
+    Structural {
+        name: "worker-that-parks-whatever-the-state",
+        file: "sync/src/rcu/worker.rs",
+        model: "sync::rcu::worker::loom::a_worker_that_parks_misses_no_call",
+        changes: &[(
+            r"                .compare_exchange(WATCHING, PARKED, Relaxed, Relaxed)
+                .is_ok()",
+            r"                .swap(PARKED, Relaxed)
+                != ENDED",
+        )],
+    },
+    Structural {
+        name: "call-that-wakes-no-worker",
+        file: "sync/src/rcu/worker.rs",
+        model: "sync::rcu::worker::loom::a_worker_that_parks_misses_no_call",
+        changes: &[(r"Ok(PARKED) => return self.bell.ring(),", "")],
+    },
+    Structural {
+        name: "call-that-leaves-its-queue-to-the-last-note",
+        file: "sync/src/rcu/worker.rs",
+        model: "sync::rcu::worker::loom::of_two_calls_at_once_none_is_missed",
+        changes: &[(r"if state < CALLED {", r"if state < WATCHING {")],
+    },
+    Structural {
+        name: "worker-that-parks-behind-a-reader",
+        file: "sync/src/rcu/worker.rs",
+        model: "sync::rcu::worker::loom::a_worker_that_met_a_reader_does_not_park",
+        changes: &[(
+            r"if reached
+            && self",
+            r"if self",
+        )],
+    },
     // Reference counts.
     Structural {
         name: "revival-without-a-hold",

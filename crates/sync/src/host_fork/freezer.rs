@@ -176,6 +176,22 @@ pub(crate) fn try_enter() -> Option<ForkGuard> {
     })
 }
 
+/// Enters as [`enter`] does, with a record that the thread borrows until it leaves: for a thread of
+/// the library, which enters rarely. A record that it kept would count as a reader, and a lone
+/// thread of the caller would take the fences of two.
+#[cfg(not(loom))]
+pub(crate) fn enter_borrowing() -> ForkGuard {
+    if own_record().is_some() {
+        return enter();
+    }
+    let record = Record::lent();
+    record.enter_again(LEVEL | LENT);
+    ForkGuard {
+        record,
+        stays: PhantomData,
+    }
+}
+
 /// Leaves all entries of this thread until the guard drops. For a thread that is about to sleep.
 /// Does nothing if the thread is not inside: that costs a load. Callable anywhere.
 ///

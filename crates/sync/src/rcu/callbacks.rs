@@ -18,10 +18,11 @@
 //! of a whole batch would go to the depot, and from there to any thread. If more than two batches
 //! are ready, all of them are invoked.
 //!
-//! The threads that queue callbacks do the work, as they queue more; the library has no thread of
-//! its own. The last callbacks therefore wait until a thread queues more, ends, or calls
-//! [`barrier`](super::barrier), [`try_barrier`](super::try_barrier) or a
-//! [`Barrier`](super::Barrier).
+//! The threads that queue callbacks do the work, as they queue more. The last callbacks therefore
+//! wait until a thread queues more, ends, or calls [`barrier`](super::barrier),
+//! [`try_barrier`](super::try_barrier), [`tick`](super::tick) or a [`Barrier`](super::Barrier).
+//! [`call_timely`] is for callbacks that must not wait so long: the [worker](super::worker), a
+//! thread of the library, runs what the other threads leave.
 //!
 //! The backlog is bounded as far as possible. A thread that finds [`BACKLOG`] callbacks in its
 //! queue waits for the grace period and works them off, unless it is inside a read-side section or
@@ -51,6 +52,7 @@
 
 use alloc::boxed::Box;
 use core::cell::Cell;
+use core::num::NonZeroUsize;
 use core::ptr::{self, NonNull};
 
 use super::grace::{GRACE, Ticket};
@@ -220,7 +222,7 @@ struct Queue {
     ready: List,
     /// The [name](thread_name) of the thread that invokes a list of this queue, if there is one. No
     /// other thread may, so that callbacks of a queue run in order and `barrier` can count them.
-    invoking: Option<usize>,
+    invoking: Option<NonZeroUsize>,
     /// The next thread that queues should look for what is due.
     is_time: bool,
     /// Other readers were found since the list began to gather. This is checked once for each list,
@@ -229,7 +231,13 @@ struct Queue {
     /// The weight of all callbacks that were ever queued, and of those that have run.
     queued: u64,
     invoked: u64,
+    /// What `queued` was when [`note_due`] last looked: so much should have run by its next look.
+    due: u64,
 }
+
+// A queue shares its cache lines with no other, and a further pair of lines for each would show.
+#[cfg(all(target_pointer_width = "64", not(loom)))]
+const _: () = assert!(size_of::<SpinLock<Queue>>() <= 128);
 
 impl Queue {
     const fn new() -> Self {
@@ -243,6 +251,7 @@ impl Queue {
             has_company: false,
             queued: 0,
             invoked: 0,
+            due: 0,
         }
     }
 
@@ -274,7 +283,7 @@ impl Queue {
         if self.ready.weight == 0 {
             return None;
         }
-        self.invoking = Some(thread_name());
+        self.invoking = Some(invoker_name());
         Some(self.ready.take())
     }
 
@@ -295,11 +304,16 @@ impl Queue {
     /// Counts what another thread was invoking as run.
     #[cfg(feature = "std")]
     fn forget_invocation(&mut self) {
-        if self.invoking.is_some_and(|thread| thread != thread_name()) {
+        if self.invoking.is_some_and(|thread| thread != invoker_name()) {
             self.invoking = None;
             self.invoked = self.queued - self.weight() as u64;
         }
     }
+}
+
+/// Names the calling thread as one that invokes. Without `std` all threads have the same name.
+fn invoker_name() -> NonZeroUsize {
+    NonZeroUsize::new(thread_name()).unwrap_or(NonZeroUsize::MIN)
 }
 
 /// The queues of all CPUs. If there is no memory for them at first use, all CPUs share one queue: a
@@ -374,6 +388,41 @@ pub unsafe fn call(head: NonNull<Head>) {
     if is_time {
         work(queue, weight);
     }
+}
+
+/// Queues the callback of `head` as [`call`] does, and bounds the time until it runs: for callbacks
+/// whose lateness can be seen, such as one that closes a connection.
+///
+/// The callback runs within 10 milliseconds after the last reader has left that may see its object,
+/// also if no thread queues another, and at the latest when the process exits normally. The bound
+/// is a goal, not a deadline of a real-time system: it holds if the callbacks before it are short,
+/// and a thread that becomes ready soon gets a CPU.
+///
+/// The first call starts a thread that runs what other threads leave, `fdtable-rcu`. It blocks all
+/// signals but those of its own faults, and sleeps while there is nothing to do. If it cannot be
+/// started, the callback runs as one of [`call`], and a later call tries again. A caller that must
+/// not start threads calls [`use_ticks`](super::use_ticks) before. Between the handlers of a
+/// [host fork](crate::host_fork) no thread is started. In its child the next call starts one.
+///
+/// The callback may run on that thread. When the process exits, by `exit(3)` or the end of `main`,
+/// callbacks that are still queued run on the thread that exits, unless a reader is in the way: so
+/// a thread that exits the process must not hold a lock that a callback takes.
+///
+/// Costs a load more than `call`, of a word that all CPUs share; every few milliseconds an exchange
+/// of that word. The call that ends the worker's sleep enters the operating system. The first one
+/// also allocates. Without `std` there is no thread: the caller calls [`tick`](super::tick).
+///
+/// # Safety
+/// As for [`call`].
+///
+/// # Panics
+/// As [`call`].
+#[inline]
+pub unsafe fn call_timely(head: NonNull<Head>) {
+    // SAFETY: as the caller promises.
+    unsafe { call(head) };
+    #[cfg(feature = "std")]
+    super::worker::WORKER.note_call();
 }
 
 /// Queues the callback of `head` as [`call`] does, and runs none: for callers that hold a lock.
@@ -606,25 +655,72 @@ impl Progress {
         let mut vain = 0;
         for queue in queues::all().skip(self.done) {
             let target = *self.target.get_or_insert_with(|| queue.lock().queued);
-            loop {
-                let invoked = queue.lock().invoked;
-                if invoked >= target {
-                    break;
-                }
-                if vain == LOOKS {
-                    return false;
-                }
-                advance(queue, usize::MAX);
-                if queue.lock().invoked == invoked {
-                    relax(vain);
-                    vain += 1;
-                }
+            if !run_to(queue, target, usize::MAX, &mut vain, || true) {
+                return false;
             }
             self.done += 1;
             self.target = None;
         }
         true
     }
+}
+
+/// Runs callbacks of a queue until `target` of all that were ever queued have run, at most `max` at
+/// once. Returns false if it stops before: when `vain`, which counts looks that found a reader in
+/// the way, is [`LOOKS`], or when `goes_on`, which is called after each step, says so.
+fn run_to(
+    queue: &SpinLock<Queue>,
+    target: u64,
+    max: usize,
+    vain: &mut u32,
+    mut goes_on: impl FnMut() -> bool,
+) -> bool {
+    loop {
+        let invoked = queue.lock().invoked;
+        if invoked >= target {
+            return true;
+        }
+        if *vain == LOOKS {
+            return false;
+        }
+        advance(queue, max);
+        if queue.lock().invoked == invoked {
+            relax(*vain);
+            *vain += 1;
+        }
+        if !goes_on() {
+            return false;
+        }
+    }
+}
+
+/// Runs the callbacks that were queued before the last [`note_due`] and that no thread has run
+/// since. Stops if a reader is in the way for long, or when `goes_on` returns false, which is
+/// called after every few callbacks. Returns true if all have run.
+pub(super) fn run_due(mut goes_on: impl FnMut() -> bool) -> bool {
+    // Before the first grace period begins, so that one grace period serves all queues.
+    for queue in queues::all() {
+        let mut queue = queue.lock();
+        if queue.invoked < queue.due {
+            queue.seal();
+        }
+    }
+    let mut vain = 0;
+    queues::all().all(|queue| {
+        let due = queue.lock().due;
+        run_to(queue, due, CHUNK, &mut vain, &mut goes_on)
+    })
+}
+
+/// Makes everything that is queued now due at the next [`run_due`]. Returns true if there is any.
+pub(super) fn note_due() -> bool {
+    let mut some_queued = false;
+    for queue in queues::all() {
+        let mut queue = queue.lock();
+        queue.due = queue.queued;
+        some_queued |= queue.invoked < queue.queued;
+    }
+    some_queued
 }
 
 /// Counts the lists that other threads were invoking as run. Those threads do not exist, and the

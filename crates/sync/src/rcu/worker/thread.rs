@@ -1,0 +1,129 @@
+//! The thread of the worker: started without memory from the heap, where the platform lets it.
+
+use super::Worker;
+
+#[cfg(all(unix, not(loom)))]
+type Handle = libc::pthread_t;
+#[cfg(loom)]
+type Handle = loom::thread::JoinHandle<()>;
+#[cfg(not(any(unix, loom)))]
+type Handle = std::thread::JoinHandle<()>;
+
+/// A thread that was started, and is neither joined nor detached.
+pub(super) struct Thread(Handle);
+
+#[cfg(all(unix, not(loom)))]
+impl Thread {
+    /// Starts the thread. Returns `None` if that fails.
+    pub(super) fn spawn(worker: &'static Worker) -> Option<Self> {
+        extern "C" fn attend(worker: *mut libc::c_void) -> *mut libc::c_void {
+            // SAFETY: `spawn` passed a worker that lives as long as the process.
+            let worker = unsafe { &*worker.cast::<Worker>() };
+            set_name();
+            worker.attend();
+            core::ptr::null_mut()
+        }
+        let argument = core::ptr::from_ref(worker).cast_mut().cast();
+        let mut handle = core::mem::MaybeUninit::<libc::pthread_t>::uninit();
+        let answer = without_signals(|| {
+            // SAFETY: the handle has room for the answer, there are no attributes, and the function
+            // takes this argument.
+            unsafe {
+                libc::pthread_create(handle.as_mut_ptr(), core::ptr::null(), attend, argument)
+            }
+        });
+        // SAFETY: the call has succeeded, and stored it.
+        (answer == 0).then(|| Self(unsafe { handle.assume_init() }))
+    }
+
+    /// Waits for the end of the thread.
+    pub(super) fn join(self) {
+        // SAFETY: the thread was started by this process, and is not joined twice: `self` is gone.
+        unsafe { libc::pthread_join(self.0, core::ptr::null_mut()) };
+    }
+
+    /// Has the thread free what it has when it ends.
+    pub(super) fn detach(self) {
+        // SAFETY: as in `join`.
+        unsafe { libc::pthread_detach(self.0) };
+    }
+
+    /// Forgets a thread that does not exist in this process.
+    #[expect(clippy::unused_self, reason = "it is not used any more")]
+    pub(super) fn forget(self) {}
+}
+
+/// Runs `start` while the calling thread blocks the signals that the thread it starts is to block:
+/// all but those that a thread raises itself, by a fault or a system call that is filtered.
+#[cfg(all(unix, not(loom)))]
+fn without_signals<R>(start: impl FnOnce() -> R) -> R {
+    const OWN: [libc::c_int; 6] = [
+        libc::SIGSEGV,
+        libc::SIGBUS,
+        libc::SIGFPE,
+        libc::SIGILL,
+        libc::SIGTRAP,
+        libc::SIGSYS,
+    ];
+    let mut blocked = core::mem::MaybeUninit::<libc::sigset_t>::uninit();
+    // SAFETY: there is room for a set, which the call fills.
+    unsafe { libc::sigfillset(blocked.as_mut_ptr()) };
+    // SAFETY: it is filled.
+    let mut blocked = unsafe { blocked.assume_init() };
+    for signal in OWN {
+        // SAFETY: it is a set.
+        unsafe { libc::sigdelset(&raw mut blocked, signal) };
+    }
+    let mut before = blocked;
+    // SAFETY: both are sets.
+    unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const blocked, &raw mut before) };
+    let result = start();
+    // SAFETY: the call above has stored the set. It does not fail with these arguments.
+    unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const before, core::ptr::null_mut()) };
+    result
+}
+
+/// Names the calling thread for debuggers and `ps`.
+#[cfg(all(unix, not(loom)))]
+fn set_name() {
+    #[cfg(target_os = "linux")]
+    // SAFETY: the text ends with a zero byte, and has less than 16 bytes.
+    unsafe {
+        libc::prctl(libc::PR_SET_NAME, c"fdtable-rcu".as_ptr());
+    }
+}
+
+#[cfg(loom)]
+impl Thread {
+    pub(super) fn spawn(worker: &'static Worker) -> Option<Self> {
+        Some(Self(loom::thread::spawn(|| worker.attend())))
+    }
+
+    pub(super) fn join(self) {
+        self.0.join().expect("the worker ends");
+    }
+
+    pub(super) fn detach(self) {
+        drop(self);
+    }
+
+    pub(super) fn forget(self) {
+        core::mem::forget(self);
+    }
+}
+
+#[cfg(not(any(unix, loom)))]
+impl Thread {
+    pub(super) fn spawn(worker: &'static Worker) -> Option<Self> {
+        let builder = std::thread::Builder::new().name("fdtable-rcu".into());
+        builder.spawn(|| worker.attend()).ok().map(Self)
+    }
+
+    pub(super) fn detach(self) {
+        drop(self);
+    }
+
+    pub(super) fn forget(self) {
+        core::mem::forget(self);
+    }
+}
