@@ -137,9 +137,10 @@ pub fn barrier() -> Result<(), WouldDeadlock> {
 /// queued. With `std` it also runs what these callbacks queue, for up to 16 rounds; they do not
 /// count for the answer.
 ///
-/// Waits for no reader for longer than a few looks at it, but runs callbacks: the caller holds no
-/// lock that one of them takes. Takes the lock of the queue of each CPU, and a heavy fence or two
-/// if callbacks are queued and other threads are readers.
+/// Waits for no reader for longer than a few looks at it, and up to a millisecond for callbacks
+/// that another thread is running. It runs callbacks: the caller holds no lock that one of them
+/// takes. Takes the lock of the queue of each CPU, and a heavy fence or two if callbacks are queued
+/// and other threads are readers.
 ///
 /// Not for a loop: each call is about what is queued by then, so while other threads queue
 /// callbacks it may never return true. A loop polls a [`Barrier`].
@@ -233,8 +234,8 @@ impl Barrier {
     /// Runs callbacks that the barrier waits for, unless a reader is in the way. Returns true if
     /// all of them have run; false if the caller is to poll again.
     ///
-    /// Waits for no reader for longer than a few looks at it, but runs callbacks: the caller holds
-    /// no lock that one of them takes. Costs as much as [`try_barrier`] or less.
+    /// Waits, and runs callbacks, as [`try_barrier`] does: the caller holds no lock that one of
+    /// them takes. Costs as much as that or less.
     ///
     /// # Errors
     /// As [`try_barrier`]. The barrier can be polled again elsewhere.

@@ -160,6 +160,37 @@ fn a_callback_that_a_callback_queues_runs_soon() {
     });
 }
 
+/// The end of a table drops its objects, also those whose drops the worker has begun.
+#[test]
+fn a_barrier_that_does_not_wait_for_readers_waits_for_the_worker() {
+    alone(
+        "a_barrier_that_does_not_wait_for_readers_waits_for_the_worker",
+        None,
+        || {
+            static BEGUN: AtomicUsize = AtomicUsize::new(0);
+            static GONE_ON: AtomicUsize = AtomicUsize::new(0);
+            let wait = |round| {
+                call_timely(move || {
+                    BEGUN.store(round, SeqCst);
+                    while GONE_ON.load(SeqCst) < round {
+                        thread::yield_now();
+                    }
+                    let start = Instant::now();
+                    while start.elapsed() < Duration::from_micros(100) {}
+                });
+                while BEGUN.load(SeqCst) < round {
+                    thread::yield_now();
+                }
+                GONE_ON.store(round, SeqCst);
+                rcu::try_barrier().expect("outside of sections")
+            };
+            // A thread may lose its CPU for longer than the barrier waits, or the callback takes.
+            let waited = (1..=100).filter(|&round| wait(round)).count();
+            assert!(waited > 50, "{waited} of 100");
+        },
+    );
+}
+
 #[test]
 fn a_process_without_timely_callbacks_has_no_worker() {
     alone(

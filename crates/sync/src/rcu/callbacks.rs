@@ -37,7 +37,8 @@
 //! queued, and after the end of a table or a thread that may not happen. So that end runs them. It
 //! begins one grace period for all queues and does not wait for it. If a reader is in the way for
 //! longer than a few looks, the callbacks stay queued, for the next callback, the next end, or the
-//! next [`barrier`](crate::rcu::barrier).
+//! next [`barrier`](crate::rcu::barrier). If another thread is invoking some, such as the worker,
+//! the end waits for it for up to a millisecond: else objects would outlive their table by chance.
 //!
 //! A thread that has queued nothing runs nothing at its end, and so does one that ends inside a
 //! section, or while another thread has frozen the freezer of [`host_fork`](crate::host_fork). What
@@ -91,6 +92,10 @@ const SPIN_LIMIT: u32 = if cfg!(loom) { 2 } else { 512 };
 
 /// How many looks in a row may find a reader in the way.
 const LOOKS: u32 = if cfg!(loom) { 2 } else { 64 };
+
+/// How many looks in a row may find that another thread invokes callbacks of the queue: up to a
+/// millisecond, since the thread yields its CPU between most of them.
+const INVOKER_LOOKS: u32 = if cfg!(loom) { 2 } else { 512 };
 
 /// How many rounds run callbacks that the round before has queued: an object may hold the only
 /// reference to another.
@@ -652,10 +657,10 @@ impl Progress {
         for queue in queues::all().skip(self.done) {
             queue.lock().seal();
         }
-        let mut vain = 0;
+        let mut looks = Looks::new(INVOKER_LOOKS);
         for queue in queues::all().skip(self.done) {
             let target = *self.target.get_or_insert_with(|| queue.lock().queued);
-            if !run_to(queue, target, usize::MAX, &mut vain, || true) {
+            if !run_to(queue, target, usize::MAX, &mut looks, || true) {
                 return false;
             }
             self.done += 1;
@@ -665,14 +670,42 @@ impl Progress {
     }
 }
 
+/// How many more looks may be in vain.
+struct Looks {
+    /// As a reader is in the way.
+    readers: core::ops::Range<u32>,
+    /// As another thread invokes callbacks of the queue.
+    invokers: core::ops::Range<u32>,
+}
+
+impl Looks {
+    fn new(invokers: u32) -> Self {
+        Self {
+            readers: 0..LOOKS,
+            invokers: 0..invokers,
+        }
+    }
+
+    /// Waits after a look in vain. Returns false if there were enough.
+    fn wait(&mut self, is_invoking: bool) -> bool {
+        let invokers = if is_invoking {
+            self.invokers.next()
+        } else {
+            None
+        };
+        let attempts = invokers.or_else(|| self.readers.next());
+        attempts.inspect(|&attempts| relax(attempts)).is_some()
+    }
+}
+
 /// Runs callbacks of a queue until `target` of all that were ever queued have run, at most `max` at
-/// once. Returns false if it stops before: when `vain`, which counts looks that found a reader in
-/// the way, is [`LOOKS`], or when `goes_on`, which is called after each step, says so.
+/// once. Returns false if it stops before: when there were too many [`Looks`] in vain, or when
+/// `goes_on`, which is called after each step, says so.
 fn run_to(
     queue: &SpinLock<Queue>,
     target: u64,
     max: usize,
-    vain: &mut u32,
+    looks: &mut Looks,
     mut goes_on: impl FnMut() -> bool,
 ) -> bool {
     loop {
@@ -680,15 +713,12 @@ fn run_to(
         if invoked >= target {
             return true;
         }
-        if *vain == LOOKS {
-            return false;
-        }
         advance(queue, max);
-        if queue.lock().invoked == invoked {
-            relax(*vain);
-            *vain += 1;
-        }
-        if !goes_on() {
+        let (is_same, is_invoking) = {
+            let queue = queue.lock();
+            (queue.invoked == invoked, queue.invoking.is_some())
+        };
+        if is_same && !looks.wait(is_invoking) || !goes_on() {
             return false;
         }
     }
@@ -705,10 +735,11 @@ pub(super) fn run_due(mut goes_on: impl FnMut() -> bool) -> bool {
             queue.seal();
         }
     }
-    let mut vain = 0;
+    // What another thread invokes runs soon enough.
+    let mut looks = Looks::new(0);
     queues::all().all(|queue| {
         let due = queue.lock().due;
-        run_to(queue, due, CHUNK, &mut vain, &mut goes_on)
+        run_to(queue, due, CHUNK, &mut looks, &mut goes_on)
     })
 }
 
