@@ -232,6 +232,13 @@ impl AtomicUsize {
     }
 }
 
+impl<T> AtomicPtr<T> {
+    #[track_caller]
+    pub fn with_mut<R>(&mut self, f: impl FnOnce(&mut *mut T) -> R) -> R {
+        self.0.with_mut(f)
+    }
+}
+
 impl AtomicIsize {
     #[track_caller]
     pub fn with_mut<R>(&mut self, f: impl FnOnce(&mut isize) -> R) -> R {

@@ -52,13 +52,15 @@
 //! longer, of 15 µs for starting and joining it.
 
 use alloc::boxed::Box;
-use core::cell::Cell;
 use core::num::NonZeroUsize;
 use core::ptr::{self, NonNull};
 
 use super::grace::{GRACE, Ticket};
 use super::reader::{RECORDS, inside_read_lock, inside_section, thread_name};
 use crate::percpu::PerCpu;
+use crate::platform::atomic::AtomicPtr;
+#[cfg(not(loom))]
+use crate::platform::atomic::Ordering::Relaxed;
 use crate::platform::relax;
 use crate::prefetch::prefetch;
 #[cfg(not(loom))]
@@ -106,18 +108,37 @@ const ROUNDS: usize = 16;
 #[repr(C)]
 #[doc(alias = "rcu_head")]
 pub struct Head {
-    next: Cell<*mut Head>,
+    /// The next head of the list, or the owner's word while the head is on no list.
+    link: AtomicPtr<Head>,
     invoke: unsafe fn(NonNull<Head>),
 }
 
 impl Head {
     /// Makes a head that will call `invoke` with its own address, on any thread.
+    #[cfg(not(loom))]
     #[must_use]
     pub const fn new(invoke: unsafe fn(NonNull<Head>)) -> Self {
         Self {
-            next: Cell::new(ptr::null_mut()),
+            link: AtomicPtr::new(ptr::null_mut()),
             invoke,
         }
+    }
+
+    /// Makes a head that will call `invoke` with its own address, on any thread.
+    #[cfg(loom)]
+    #[must_use]
+    pub fn new(invoke: unsafe fn(NonNull<Head>)) -> Self {
+        Self {
+            link: AtomicPtr::new(ptr::null_mut()),
+            invoke,
+        }
+    }
+
+    /// Returns a place where the owner of the head may keep a pointer, null at first, until it
+    /// queues the head. The queue keeps its link there. So the owner takes the pointer out before
+    /// [`call`], which demands that no other code touches the head, and it is lost afterwards.
+    pub fn owner_word(&self) -> &AtomicPtr<Self> {
+        &self.link
     }
 
     /// Returns the function, for an object that does not have to wait.
@@ -126,11 +147,53 @@ impl Head {
     }
 }
 
-// SAFETY: only the queue that the head was given to touches `next`, and no thread before, as `call`
-// demands; `invoke` never changes.
-unsafe impl Sync for Head {}
-// SAFETY: a head owns nothing that belongs to a thread.
-unsafe impl Send for Head {}
+/// Returns the head behind this one. Relaxed: the lock of the queue orders all that is done with
+/// its lists.
+///
+/// # Safety
+/// The caller's list owns the head.
+#[cfg(not(loom))]
+#[inline(always)]
+unsafe fn next(head: NonNull<Head>) -> *mut Head {
+    // SAFETY: as the caller promises.
+    unsafe { head.as_ref() }.link.load(Relaxed)
+}
+
+/// Sets the head behind this one. Relaxed: as above.
+///
+/// # Safety
+/// The caller's list owns the head.
+#[cfg(not(loom))]
+#[inline(always)]
+unsafe fn set_next(head: NonNull<Head>, next: *mut Head) {
+    // SAFETY: as the caller promises.
+    unsafe { head.as_ref() }.link.store(next, Relaxed);
+}
+
+/// Returns the head behind this one. Not atomic in a model: the checker reports an owner that
+/// touches its word after `call`, and does not explore the steps of the queue.
+///
+/// # Safety
+/// The caller's list owns the head.
+#[cfg(loom)]
+unsafe fn next(head: NonNull<Head>) -> *mut Head {
+    let mut answer = ptr::null_mut();
+    // SAFETY: as the caller promises; no other reference to the link is used meanwhile.
+    let link = unsafe { &mut (*head.as_ptr()).link };
+    link.with_mut(|next| answer = *next);
+    answer
+}
+
+/// Sets the head behind this one. Not atomic in a model: as above.
+///
+/// # Safety
+/// The caller's list owns the head.
+#[cfg(loom)]
+unsafe fn set_next(head: NonNull<Head>, new: *mut Head) {
+    // SAFETY: as the caller promises; no other reference to the link is used meanwhile.
+    let link = unsafe { &mut (*head.as_ptr()).link };
+    link.with_mut(|next| *next = new);
+}
 
 /// A first-in first-out list of heads.
 struct List {
@@ -157,12 +220,12 @@ impl List {
     #[inline]
     fn push(&mut self, head: NonNull<Head>, weight: usize) {
         // SAFETY: `call` gave the head to the queue, so no other thread touches its link.
-        unsafe { head.as_ref() }.next.set(ptr::null_mut());
-        // SAFETY: `last` is null or the last head of this list, which the list owns until it is
-        // invoked, and whose link no other thread touches.
-        match unsafe { self.last.as_ref() } {
+        unsafe { set_next(head, ptr::null_mut()) };
+        match NonNull::new(self.last) {
             None => self.first = head.as_ptr(),
-            Some(last) => last.next.set(head.as_ptr()),
+            // SAFETY: the last head of this list, which the list owns until it is invoked, and
+            // whose link no other thread touches.
+            Some(last) => unsafe { set_next(last, head.as_ptr()) },
         }
         self.last = head.as_ptr();
         self.weight += weight;
@@ -174,11 +237,11 @@ impl List {
 
     /// Appends another list.
     fn append(&mut self, other: Self) {
-        // SAFETY: as in `push`.
-        match unsafe { self.last.as_ref() } {
+        match NonNull::new(self.last) {
             None => *self = other,
             Some(last) if !other.first.is_null() => {
-                last.next.set(other.first);
+                // SAFETY: as in `push`.
+                unsafe { set_next(last, other.first) };
                 self.last = other.last;
                 self.weight += other.weight;
             }
@@ -190,7 +253,7 @@ impl List {
     fn pop(&mut self) -> Option<NonNull<Head>> {
         let head = NonNull::new(self.first)?;
         // SAFETY: the list owns its heads, and no other thread touches their links.
-        self.first = unsafe { head.as_ref() }.next.get();
+        self.first = unsafe { next(head) };
         if self.first.is_null() {
             *self = Self::new();
         } else {
@@ -373,7 +436,8 @@ mod queues {
 /// them, or that joins a thread which has.
 ///
 /// # Safety
-/// - `head` stays valid, and no other code touches it, until its function is called with it.
+/// - `head` stays valid, and no other code touches it or its [word](Head::owner_word), until its
+///   function is called with it.
 /// - That function may be called once, by any thread, at any time after the grace period.
 ///
 /// # Panics
