@@ -17,9 +17,11 @@
 //!
 //! A block is freed by its RCU callback. The thread that puts the last reference queues it, once.
 //! So a raw pointer is valid
-//! - while a `Ref` to it exists, since then the last reference has not been put; and
+//! - while a `Ref` to it exists, since then the last reference has not been put;
 //! - inside a read-side section in which it was found published with a reference of its own,
-//!   since that reference was put later than the section began, or never.
+//!   since that reference was put later than the section began, or never; and
+//! - inside a read-side section in which a [weak reference](Weak) had its address, since the
+//!   callback is queued after that address is gone.
 //!
 //! # The block
 //!
@@ -51,6 +53,7 @@
 //! includes at least this revocation.
 
 pub(crate) mod make;
+mod weak;
 
 use core::fmt;
 use core::marker::PhantomData;
@@ -67,6 +70,8 @@ use fdtable_sync::platform::global;
 use fdtable_sync::prefetch::prefetch;
 use fdtable_sync::rcu::{self, Guard};
 use fdtable_sync::refcount::RefCount;
+
+pub use weak::Weak;
 
 /// Why the hook of an object runs: how its use ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -353,7 +358,8 @@ impl State {
     const REVOKED: u32 = 1;
     /// The last reference has gone, and the hook has run.
     const RELEASED: u32 = 2;
-    /// There is no hook and no prefix: nothing happens when the last reference goes.
+    /// There is no hook, no prefix and no [weak reference](weak): nothing happens when the last
+    /// reference goes.
     const QUIET: u32 = 4;
     /// The lowest bit of the word that a [`Prefix`] keeps here.
     const LIST_WORD: u32 = 3;
@@ -382,6 +388,13 @@ impl State {
     fn has_end_to_come(&self) -> bool {
         // Acquire: as in `says_revoked`.
         self.0.load(Acquire) & (Self::REVOKED | Self::QUIET) == 0
+    }
+
+    /// Returns true if nothing happens when the last reference goes.
+    fn is_quiet(&self) -> bool {
+        // Relaxed: a thread that made the block less quiet had a reference, and its put comes
+        // before the last one.
+        self.0.load(Relaxed) & Self::QUIET != 0
     }
 
     /// Returns the word that the prefix keeps here, below 2^29.
@@ -563,10 +576,16 @@ pub(super) unsafe fn release(raw: NonNull<RawObject>) {
     let reclaim = Reclaim(header);
     // SAFETY: the block is kept until `reclaim` queues its callback.
     let header = unsafe { header.as_ref() };
-    if header.state.has_end_to_come() {
-        let step = header.rcu.invoke();
-        // SAFETY: the function was made for this block, which is alive and has had no step.
-        unsafe { step(reclaim.0.cast()) };
+    if !header.state.is_quiet() {
+        let end = || {
+            if header.state.has_end_to_come() {
+                let step = header.rcu.invoke();
+                // SAFETY: the function was made for this block, which is alive and has had no step.
+                unsafe { step(reclaim.0.cast()) };
+            }
+        };
+        // SAFETY: as the caller promises; the callback is queued later.
+        unsafe { weak::detach_and(header, end) };
     }
     drop(reclaim);
 }

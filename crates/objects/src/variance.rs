@@ -120,6 +120,7 @@ covariant! {
     // References to an object that was made with them: shared, and never replaced.
     Ref: "fdtable_objects::object::Ref<T>",
     LastRef: "fdtable_objects::object::LastRef<T>",
+    Weak: "fdtable_objects::object::Weak<T>",
     Borrowed: "fdtable_objects::object::Borrowed<'static, T>",
     SlabArc: "fdtable_slab::SlabArc<T>",
     SlabWeak: "fdtable_slab::SlabWeak<T>",

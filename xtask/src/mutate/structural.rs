@@ -500,6 +500,54 @@ pub(super) const TABLE: &[Structural] = &[
         model: "objects::percpu_list::loom::an_object_revoked_beside_its_last_put_ends_once",
         changes: &[(r"if header.state.has_end_to_come() {", r"if true {")],
     },
+    // Weak references.
+    Structural {
+        name: "node-that-still-leads-to-an-ended-block",
+        file: "objects/src/object/weak.rs",
+        model: "objects::object::weak::loom::an_upgrade_races_with_the_last_put",
+        changes: &[(r"node.block.store(ptr::null_mut(), Relaxed);", "")],
+    },
+    Structural {
+        name: "upgrade-outside-of-a-section",
+        file: "objects/src/object/weak.rs",
+        model: "objects::object::weak::loom::an_upgrade_races_with_the_last_put",
+        changes: &[(r"let _section = rcu::read_lock();", "")],
+    },
+    Structural {
+        name: "pointer-of-a-node-read-before-the-section",
+        file: "objects/src/object/weak.rs",
+        model: "objects::object::weak::loom::an_upgrade_races_with_the_last_put",
+        changes: &[
+            (
+                r"let _section = rcu::read_lock();",
+                r"let found = node.block.load(Relaxed); let _section = rcu::read_lock();",
+            ),
+            (
+                r"NonNull::new(node.block.load(Relaxed))?",
+                r"NonNull::new(found)?",
+            ),
+        ],
+    },
+    Structural {
+        name: "first-weak-reference-of-a-quiet-object",
+        file: "objects/src/object/weak.rs",
+        model: "objects::object::weak::loom::an_upgrade_races_with_the_last_put_of_a_quiet_object",
+        changes: &[(r"header.state.end_quiet();", "")],
+    },
+    Structural {
+        name: "first-weak-reference-of-two-threads",
+        file: "objects/src/object/weak.rs",
+        model: "objects::object::weak::loom::two_threads_make_the_first_weak_reference",
+        changes: &[(
+            r"header.rcu.owner_word().compare_exchange(
+        ptr::null_mut(),
+        node.as_ptr().cast(),
+        Release,
+        Acquire,
+    );",
+            r"Ok::<_, *mut rcu::Head>(header.rcu.owner_word().swap(node.as_ptr().cast(), Release));",
+        )],
+    },
     // Slabs.
     Structural {
         name: "slab-that-goes-at-once",

@@ -1,0 +1,195 @@
+use super::*;
+use crate::object::ReleaseReason;
+use crate::percpu_list::{Access, PerCpuList, Refused};
+use fdtable_sync::refcount::RefCount;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+use std::sync::{Arc, Mutex, OnceLock};
+
+/// Counts how often it is dropped.
+struct Probe(Arc<AtomicUsize>);
+
+impl Drop for Probe {
+    fn drop(&mut self) {
+        self.0.fetch_add(1, SeqCst);
+    }
+}
+
+#[test]
+fn a_block_has_no_more_than_it_had() {
+    assert_eq!(
+        size_of::<Header>(),
+        size_of::<rcu::Head>() + 2 * size_of::<RefCount>()
+    );
+    assert_eq!(size_of::<Weak<dyn Send>>(), size_of::<usize>());
+}
+
+#[test]
+fn an_upgrade_succeeds_as_long_as_there_is_a_reference() {
+    let object = Ref::new(7);
+    let weak = Ref::downgrade(&object);
+    let other = object.clone();
+    drop(object);
+    let found = weak.upgrade().expect("there is a reference");
+    assert!(Ref::ptr_eq(&found, &other));
+    assert_eq!((*found, Ref::references(&found)), (7, 2));
+    drop((found, other));
+    assert!(weak.upgrade().is_none());
+}
+
+#[test]
+fn a_weak_reference_keeps_neither_the_object_nor_its_block() {
+    let drops = Arc::new(AtomicUsize::new(0));
+    let object = Ref::new(Probe(drops.clone()));
+    let weak = Ref::downgrade(&object);
+    drop(object);
+    rcu::barrier().expect("outside of sections");
+    assert_eq!(drops.load(SeqCst), 1);
+    let next = Ref::new(Probe(drops));
+    assert!(weak.upgrade().is_none());
+    assert!(!weak.ptr_eq(&Ref::downgrade(&next)), "even at its address");
+}
+
+#[test]
+fn all_weak_references_to_an_object_are_equal_and_to_others_are_not() {
+    let (object, other) = (Ref::new(1), Ref::new(1));
+    let weak = Ref::downgrade(&object);
+    assert!(weak.ptr_eq(&Ref::downgrade(&object)));
+    assert!(weak.ptr_eq(&weak.clone()));
+    assert!(!weak.ptr_eq(&Ref::downgrade(&other)));
+    assert!(!weak.ptr_eq(&Weak::new()));
+    assert!(Weak::<u8>::new().ptr_eq(&Weak::default()));
+    let again = Ref::downgrade(&object);
+    drop(object);
+    assert!(weak.ptr_eq(&again), "also after the end");
+    assert!(Weak::<u8>::new().upgrade().is_none());
+    assert_eq!(format!("{weak:?}"), "(Weak)");
+}
+
+#[test]
+fn the_hook_cannot_upgrade() {
+    static FOUND: AtomicBool = AtomicBool::new(true);
+    #[derive(Default)]
+    struct Knows(OnceLock<Weak<Self>>);
+    let object = Ref::try_with_ends(Knows::default(), |object, _| {
+        let weak = object.0.get().expect("it was set");
+        FOUND.store(weak.upgrade().is_some(), SeqCst);
+    });
+    let object = object.expect("there is memory");
+    assert!(object.0.set(Ref::downgrade(&object)).is_ok());
+    drop(object);
+    assert!(!FOUND.load(SeqCst));
+}
+
+#[test]
+fn a_hook_that_panics_does_not_leave_a_block_to_be_found() {
+    let drops = Arc::new(AtomicUsize::new(0));
+    let object = Ref::try_with_ends(Probe(drops.clone()), |_, _| panic!("on purpose"));
+    let object = object.expect("there is memory");
+    let weak = Ref::downgrade(&object);
+    assert!(catch_unwind(AssertUnwindSafe(|| drop(object))).is_err());
+    assert!(weak.upgrade().is_none());
+    rcu::barrier().expect("outside of sections");
+    assert_eq!(drops.load(SeqCst), 1);
+    assert!(weak.upgrade().is_none());
+}
+
+#[test]
+fn a_revoked_object_is_upgraded_until_its_last_reference_goes() {
+    let reasons = Arc::new(Mutex::new(vec![]));
+    let drops = Arc::new(AtomicUsize::new(0));
+    let hook = {
+        let reasons = reasons.clone();
+        move |_: &Probe, reason| reasons.lock().expect("no panic").push(reason)
+    };
+    let object = Ref::try_with_ends(Probe(drops.clone()), hook).expect("there is memory");
+    let early = Ref::downgrade(&object);
+    assert!(Ref::revoke(&object));
+    let late = Ref::downgrade(&object);
+    assert!(early.ptr_eq(&late));
+    assert!(Ref::is_revoked(&late.upgrade().expect("a reference")));
+    drop(object);
+    rcu::barrier().expect("outside of sections");
+    assert!(early.upgrade().is_none() && late.upgrade().is_none());
+    assert_eq!(*reasons.lock().expect("no panic"), [ReleaseReason::Revoked]);
+    assert_eq!(drops.load(SeqCst), 1);
+}
+
+#[test]
+fn a_quiet_object_that_was_revoked_has_its_node_taken() {
+    for is_first in [true, false] {
+        let object = Ref::new(1);
+        assert!(!is_first || Ref::revoke(&object));
+        let weak = Ref::downgrade(&object);
+        assert!(is_first || Ref::revoke(&object));
+        assert!(weak.upgrade().is_some_and(|object| *object == 1));
+        drop(object);
+        rcu::barrier().expect("outside of sections");
+        assert!(weak.upgrade().is_none());
+    }
+}
+
+#[test]
+fn members_of_a_list_have_weak_references_and_leave() {
+    let list: PerCpuList<dyn Send + Sync> = PerCpuList::try_new().expect("there is memory");
+    let add = |access| list.try_add_coerced(5_u8, access, |value| value, |_, _| ());
+    let member = add(Access::Write).expect("there is memory");
+    let weak = Ref::downgrade(&member);
+    assert_eq!((list.len(), list.writers()), (1, 1));
+    drop(member);
+    assert_eq!((list.len(), list.writers()), (0, 0));
+    assert!(weak.upgrade().is_none());
+    list.refuse_writers().expect("none is there");
+    assert!(matches!(add(Access::Write), Err(Refused::ReadOnly)));
+}
+
+#[test]
+fn an_object_of_an_unsized_type_is_found_by_a_weak_reference() {
+    let object: Ref<dyn fmt::Display + Send + Sync> = Ref::coerced(12, |number| number);
+    let weak = Ref::downgrade(&object);
+    assert_eq!(weak.upgrade().expect("a reference").to_string(), "12");
+}
+
+#[test]
+fn the_last_weak_reference_may_go_before_or_after_the_object() {
+    for weak_goes_first in [true, false] {
+        let object = Ref::new(3);
+        let weak = Ref::downgrade(&object);
+        if weak_goes_first {
+            drop(weak);
+            assert!(Ref::downgrade(&object).upgrade().is_some());
+            drop(object);
+        } else {
+            drop(object);
+            drop(weak);
+        }
+    }
+    rcu::barrier().expect("outside of sections");
+}
+
+#[test]
+fn threads_upgrade_while_the_last_reference_goes() {
+    const ROUNDS: usize = if cfg!(miri) { 5 } else { 2000 };
+    for _ in 0..ROUNDS {
+        let released = Arc::new(AtomicBool::new(false));
+        let hook = {
+            let released = released.clone();
+            move |_: &u64, _| released.store(true, SeqCst)
+        };
+        let object = Ref::try_with_ends(0x5EED_u64, hook).expect("there is memory");
+        let weak = Ref::downgrade(&object);
+        std::thread::scope(|scope| {
+            for _ in 0..2 {
+                let (weak, released) = (weak.clone(), &released);
+                scope.spawn(move || {
+                    while let Some(object) = weak.upgrade() {
+                        assert_eq!(*object, 0x5EED);
+                        assert!(!released.load(SeqCst), "released with a reference");
+                    }
+                });
+            }
+            drop(object);
+        });
+        assert!(weak.upgrade().is_none() && released.load(SeqCst));
+    }
+}
