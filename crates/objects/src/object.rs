@@ -52,6 +52,7 @@
 //! ask: it has a reference, or is in a section in which the object was found. Until then the word
 //! includes at least this revocation.
 
+mod convert;
 pub(crate) mod make;
 mod weak;
 
@@ -102,7 +103,8 @@ unsafe impl<T: ?Sized + Send + Sync> Send for Ref<T> {}
 unsafe impl<T: ?Sized + Send + Sync> Sync for Ref<T> {}
 
 impl<T: ?Sized> Ref<T> {
-    /// Returns true if both refer to the same object.
+    /// Returns true if both refer to the same object. `Eq` and `Hash` would be those of the object,
+    /// and are not implemented.
     #[must_use]
     pub fn ptr_eq(a: &Self, b: &Self) -> bool {
         a.raw == b.raw
@@ -361,12 +363,16 @@ impl State {
     /// There is no hook, no prefix and no [weak reference](weak): nothing happens when the last
     /// reference goes.
     const QUIET: u32 = 4;
+    /// The value has a size: the byte at its address is in the block.
+    const HAS_BYTES: u32 = 8;
     /// The lowest bit of the word that a [`Prefix`] keeps here.
-    const LIST_WORD: u32 = 3;
+    const LIST_WORD: u32 = 4;
 
     /// Makes the state of a new block.
-    fn new(is_quiet: bool) -> Self {
-        Self(AtomicU32::new(if is_quiet { Self::QUIET } else { 0 }))
+    fn new(is_quiet: bool, has_bytes: bool) -> Self {
+        let quiet = if is_quiet { Self::QUIET } else { 0 };
+        let bytes = if has_bytes { Self::HAS_BYTES } else { 0 };
+        Self(AtomicU32::new(quiet | bytes))
     }
 
     /// Returns true if the object was revoked. The block is not read while no object in the process
@@ -397,17 +403,18 @@ impl State {
         self.0.load(Relaxed) & Self::QUIET != 0
     }
 
-    /// Returns the word that the prefix keeps here, below 2^29.
+    /// Returns the word that the prefix keeps here, below 2^28.
     pub(crate) fn list_word(&self) -> u32 {
         // Relaxed: it was written before the block was known to others.
         self.0.load(Relaxed) >> Self::LIST_WORD
     }
 
-    /// Stores the word of the prefix. For the maker of a block, before any other thread knows the
-    /// block.
+    /// Stores the word of the prefix, once. For the maker of a block, before any other thread knows
+    /// the block.
     fn set_list_word(&self, list_word: u32) {
-        // Relaxed: whatever makes the block known to others makes this known.
-        self.0.store(list_word << Self::LIST_WORD, Relaxed);
+        // Relaxed, both: whatever makes the block known to others makes this known.
+        let bits = self.0.load(Relaxed);
+        self.0.store(bits | list_word << Self::LIST_WORD, Relaxed);
     }
 }
 
@@ -517,7 +524,7 @@ pub(crate) fn prefetch_count(raw: *const RawObject) {
     prefetch(raw.wrapping_byte_sub(size_of::<RefCount>()));
 }
 
-/// Stores the word of the prefix, below 2^29, in the block's header.
+/// Stores the word of the prefix, below 2^28, in the block's header. Once for each block.
 ///
 /// # Safety
 /// The block is alive, and only the caller knows it.

@@ -125,7 +125,7 @@ impl<T: ?Sized + 'static> Ref<T> {
 }
 
 /// Refuses to compile where a sized type would do.
-const fn assert_unsized<T: ?Sized>() {
+pub(super) const fn assert_unsized<T: ?Sized>() {
     assert!(
         !is_thin::<T>(),
         "make counted objects of a sized type with `new` or `try_new`"
@@ -279,7 +279,7 @@ where
     }
     let header = Header {
         rcu: rcu::Head::new(destroy_step::<T, S, H, L>),
-        state: State::new(H::IS_NONE && L::IS_NONE),
+        state: State::new(H::IS_NONE && L::IS_NONE, size_of::<S>() > 0),
         count: RefCount::new(),
     };
     // SAFETY: the front has room for a header there.
