@@ -146,6 +146,9 @@ impl<T: ?Sized> FileRef<T> {
     }
 
     /// Returns true if both refer to the same open file.
+    ///
+    /// `FileRef` has no `Eq` and no `Hash`: by [`Borrow`](core::borrow::Borrow) they would have to
+    /// be those of the object. [`as_ptr`](Self::as_ptr) is a key for maps.
     #[must_use]
     pub fn ptr_eq(a: &Self, b: &Self) -> bool {
         Ref::ptr_eq(&a.0, &b.0)

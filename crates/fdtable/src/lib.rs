@@ -114,6 +114,7 @@ mod quarantine;
 
 // What they stand on, and what stands beside them.
 mod builder;
+mod convert;
 mod error;
 mod fd;
 mod file;
@@ -126,6 +127,7 @@ mod superblock;
 mod table;
 #[cfg(doctest)]
 mod variance;
+mod weak;
 
 #[cfg(feature = "std")]
 #[doc(inline)]
@@ -150,3 +152,4 @@ pub use private::{PrivateFd, PrivateFiles};
 pub use reserve::{Reservation, Reservations};
 pub use spare::{Opened, Spare};
 pub use superblock::{Access, OpenFiles, Statistics, SuperBlock, WantWrite};
+pub use weak::WeakFile;

@@ -70,6 +70,7 @@ invariant! {
 covariant! {
     // References to a file that was made with them: shared, and never replaced.
     FileRef: "fdtable::FileRef<T>",
+    WeakFile: "fdtable::WeakFile<T>",
     ClosedFile: "fdtable::ClosedFile<T>",
     BorrowedFile: "fdtable::BorrowedFile<'static, T>",
     // It owns an object that is no file yet.

@@ -19,6 +19,7 @@ mod allocator;
 #[expect(dead_code, reason = "other tests ask the oracle more")]
 mod oracle;
 
+use std::any::Any;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, MutexGuard};
 
@@ -360,6 +361,34 @@ fn listings_that_could_not_be_merged_are_as_they_were() {
     assert_eq!(append(0), (Err(Error::NoMemory), 1));
     assert_eq!(append(usize::MAX), (Ok(()), 0));
     assert_eq!((rows(&one), rows(&other)), (20, 0));
+}
+
+#[test]
+fn a_conversion_that_could_not_be_made_leaves_the_file() {
+    begin_rcu();
+    let file = FileRef::new(7);
+    let downgrade = |after| {
+        let (weak, failed) = under(Plan::AllFail(after), || FileRef::try_downgrade(&file));
+        (weak.map(|weak| weak.upgrade().is_some()), failed)
+    };
+    assert_eq!(downgrade(0), (Err(Error::NoMemory), 1));
+    assert_eq!(FileRef::strong_count(&file), 1);
+    assert_eq!(downgrade(usize::MAX), (Ok(true), 0));
+    assert_eq!(downgrade(0), (Ok(true), 0), "the second needs no memory");
+
+    let convert = |file, after| {
+        under(Plan::AllFail(after), || {
+            FileRef::<i32>::try_into_dyn::<dyn Any + Send + Sync>(file, |number| number)
+        })
+    };
+    let (Err((error, file)), 1) = convert(file, 0) else {
+        panic!("it needs memory");
+    };
+    assert_eq!((error, FileRef::strong_count(&file)), (Error::NoMemory, 1));
+    let (Ok(file), 0) = convert(file, usize::MAX) else {
+        panic!("there is memory");
+    };
+    assert!(file.is::<i32>());
 }
 
 /// RCU keeps its state of a thread, and of the process, for the case that there is no memory.

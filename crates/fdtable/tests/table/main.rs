@@ -19,6 +19,7 @@ mod against_oracle;
 mod any_number;
 mod callers_code;
 mod closed;
+mod conversions;
 mod errnos;
 mod fork;
 mod fork_stress;
