@@ -17,6 +17,8 @@
 //! [`FileBuilder`]: crate::FileBuilder
 //! [`FileBuilder::on_release`]: crate::FileBuilder::on_release
 //! [`FileRef`]: crate::FileRef
+//! [`FileRef::downcast_by`]: crate::FileRef::downcast_by
+//! [`FileRef::into_dyn`]: crate::FileRef::into_dyn
 //! [`FileRef::new`]: crate::FileRef::new
 //! [`FileRef::new_dyn`]: crate::FileRef::new_dyn
 //! [`FileRef::revoke`]: crate::FileRef::revoke
@@ -53,6 +55,7 @@
 //! [`Reservation`]: crate::Reservation
 //! [`Spare`]: crate::Spare
 //! [`SuperBlock`]: crate::SuperBlock
+//! [`WeakFile`]: crate::WeakFile
 //! [`close_and_wait`]: crate::Files::close_and_wait
 //! [`dup3_waiting`]: crate::Files::dup3_waiting
 //! [`host_fork`]: crate::host_fork
@@ -60,6 +63,7 @@
 //! [`rcu::barrier`]: crate::rcu::barrier
 //! [`rcu::qsbr`]: crate::rcu::qsbr
 //! [`rcu::read_lock`]: crate::rcu::read_lock
+//! [`upgrade`]: crate::WeakFile::upgrade
 //! [`wait_until_free`]: crate::Files::wait_until_free
 //!
 #![doc = include_str!("../guide.md")]
