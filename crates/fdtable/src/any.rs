@@ -25,7 +25,7 @@ use fdtable_sync::hint::cold_path;
 
 use crate::open::Budget;
 use crate::table::{LeafGuard, LockMode, WriteGuard, take};
-use crate::{Error, Fd, FdFlags, FileRef, Files};
+use crate::{Error, Fd, FdData, FileRef, Files};
 
 /// # Any free descriptor
 impl<T: ?Sized + Send + Sync> Files<T> {
@@ -38,23 +38,26 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     /// EINVAL, EMFILE and ENOMEM as for [`open`](Self::open); the reference is then dropped.
     #[doc(alias = "O_ANY")]
     #[inline]
-    pub fn open_any(&self, file: FileRef<T>, flags: FdFlags) -> Result<Fd, Error> {
-        flags.check()?;
+    pub fn open_any(&self, file: FileRef<T>, data: impl Into<FdData>) -> Result<Fd, Error> {
+        let data = data.into();
+        data.flags.check()?;
         // Nearly always the lock of the leaf is free. Then this makes no calls.
-        let opened = self.open_claimed(file.0, flags, LockMode::Try);
-        opened.or_else(|file| self.open_any_blocking(file, flags))
+        let opened = self.open_claimed(file.0, data, LockMode::Try);
+        opened.or_else(|file| self.open_any_blocking(file, data))
     }
 
     /// Opens `file` where [`open_any`](Self::open_any) has to block or to claim a leaf. If there is
     /// an error, the file is dropped, outside of all locks.
     #[inline(never)]
-    fn open_any_blocking(&self, file: Ref<T>, flags: FdFlags) -> Result<Fd, Error> {
-        let opened = self.open_claimed(file, flags, LockMode::Block);
+    fn open_any_blocking(&self, file: Ref<T>, data: FdData) -> Result<Fd, Error> {
+        let opened = self.open_claimed(file, data, LockMode::Block);
         opened.or_else(|file| {
             let mut file = Some(file);
+            let mut table = data.new_table()?;
             let mut writer = self.tree.write();
             let found = self.search_any(&mut writer, |leaf, bit| {
-                take(leaf, bit, flags, file.take());
+                leaf.add_table(&mut table);
+                take(leaf, bit, data, file.take());
             });
             drop(writer);
             found
@@ -63,7 +66,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
 
     /// Opens `file` in the leaf that this CPU has claimed, or returns it.
     #[inline(always)]
-    fn open_claimed(&self, file: Ref<T>, flags: FdFlags, mode: LockMode) -> Result<Fd, Ref<T>> {
+    fn open_claimed(&self, file: Ref<T>, data: FdData, mode: LockMode) -> Result<Fd, Ref<T>> {
         let Some(reader) = mode.enter(&self.tree) else {
             return Err(file);
         };
@@ -84,7 +87,12 @@ impl<T: ?Sized + Send + Sync> Files<T> {
             cold_path();
             return Err(file);
         }
-        take(&mut leaf, bit, flags, Some(file));
+        // Only a search makes a table.
+        if data.needs_table() && !leaf.has_table() {
+            cold_path();
+            return Err(file);
+        }
+        take(&mut leaf, bit, data, Some(file));
         Ok(Fd::from_index(number))
     }
 

@@ -13,10 +13,11 @@ use fdtable_objects::object::{LastRef, Ref};
 use fdtable_sync::hint::cold_path;
 use fdtable_sync::rcu;
 
+use crate::data::ClosedFd;
 use crate::fd::{index_of, place_of};
 use crate::table::{LeafGuard, Mark};
 use crate::tag::check_tag;
-use crate::{Error, FdArg, FileRef, Files, RawFd};
+use crate::{Error, FdArg, FdData, FileRef, Files, RawFd};
 
 /// # Closing
 impl<T: ?Sized + Send + Sync> Files<T> {
@@ -48,6 +49,25 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     #[inline]
     pub fn close(&self, fd: impl FdArg) -> Result<ClosedFile<T>, Error> {
         self.take_out(fd.to_raw(), 0).map(ClosedFile::new)
+    }
+
+    /// Closes a descriptor like [`close`](Self::close), and returns its data with its file: for
+    /// kernels that keep a [word](FdData) for each descriptor. Waits and allocates as `close` does.
+    ///
+    /// ```
+    /// use fdtable::{Error, FdFlags, FileRef, Files};
+    ///
+    /// let files = Files::new();
+    /// let fd = files.open(FileRef::new("log"), (FdFlags::empty(), 7))?;
+    /// let closed = files.close_fd(fd)?;
+    /// assert_eq!((*closed, closed.data().word), ("log", 7));
+    /// # Ok::<(), Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// EBADF, EPERM and ENOMEM as for [`close`](Self::close).
+    pub fn close_fd(&self, fd: impl FdArg) -> Result<ClosedFd<T>, Error> {
+        self.close_expected(fd.to_raw(), None)
     }
 
     /// Returns true if a descriptor is open and refers to `file`, revoked or not. May wait for the
@@ -148,21 +168,24 @@ impl<T: ?Sized + Send + Sync> Files<T> {
             return None;
         }
         let mut leaf = found.try_lock()?;
-        let is_plain = tag == 0 && leaf.state().is_plain();
+        // A search has marked it as full, and it is not on a freed-leaf list yet.
+        let is_to_report = leaf.state().mark == Mark::Full;
         let is_last = || {
             let state = leaf.state();
             state.mark == Mark::Open && leaf.open.bits() & !(1 << bit) == 0
         };
-        if !is_plain || index != 0 && is_last() && !self.stays_when_empty(&leaf, index) {
+        if is_to_report || index != 0 && is_last() && !self.stays_when_empty(&leaf, index) {
             cold_path();
             return None;
         }
-        if !leaf.has(bit) {
+        // A leaf without a table has no tags.
+        let is_tagged = tag != 0 || leaf.has_table() && leaf.tag(bit) != 0;
+        if is_tagged || !leaf.has(bit) {
             cold_path();
             return None;
         }
         leaf.open.clear(bit);
-        leaf.exchange(bit, None)
+        leaf.remove(bit)
     }
 
     #[inline(never)]
@@ -171,38 +194,75 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         if self.tree.is_vacant(index_of(fd), &rcu::read_lock()) {
             return Err(Error::BadFd);
         }
-        match self.close_unshared(fd, tag) {
+        let has_tag = |leaf: &LeafGuard<'_, T>, bit: usize| check_tag(leaf, bit, tag);
+        match self.close_unshared(fd, has_tag) {
             Some(closed) => {
-                let (file, reports) = closed?;
+                let (closed, reports) = closed?;
                 self.drain_if_many(reports);
-                Ok(file)
+                Ok(closed.0)
             }
-            None => self.close_shared(fd, tag),
+            None => self.close_shared(fd, has_tag).map(|(file, _)| file),
         }
+    }
+
+    /// Closes a descriptor if `expected` is open there, or any file if it is nothing. Returns the
+    /// data of the descriptor too.
+    pub(crate) fn close_expected(
+        &self,
+        fd: RawFd,
+        expected: Option<&Ref<T>>,
+    ) -> Result<ClosedFd<T>, Error> {
+        let allow = |leaf: &LeafGuard<'_, T>, bit: usize| {
+            check_tag(leaf, bit, 0)?;
+            // A reference that is dropped under the lock is not the last one: the slot has another.
+            match (expected, leaf.get(bit)) {
+                (Some(expected), Some(there)) if !Ref::ptr_eq(expected, &there) => {
+                    Err(Error::Stale)
+                }
+                _ => Ok(()),
+            }
+        };
+        let (file, data) = match self.close_unshared(fd, allow) {
+            Some(closed) => {
+                let (closed, reports) = closed?;
+                self.drain_if_many(reports);
+                closed
+            }
+            None => self.close_shared(fd, allow)?,
+        };
+        Ok(ClosedFd::new(file, data))
     }
 
     /// Closes on the fast path, if that is open.
     #[inline(always)]
-    fn close_unshared(&self, fd: RawFd, tag: u64) -> Option<Result<(Ref<T>, Reports), Error>> {
+    fn close_unshared(
+        &self,
+        fd: RawFd,
+        allow: impl FnOnce(&LeafGuard<'_, T>, usize) -> Result<(), Error>,
+    ) -> Option<Result<(Removed<T>, Reports), Error>> {
         let (index, bit) = place_of(index_of(fd));
         let reader = self.tree.read()?;
         let mut leaf = reader.lock_leaf(index)?;
         let free = |leaf: &mut LeafGuard<'_, T>| self.free_in(leaf, index, bit);
-        Some(take_file(&mut leaf, bit, tag, free))
+        Some(take_file(&mut leaf, bit, allow, free))
     }
 
     /// Closes on the slow path.
     #[cold]
-    fn close_shared(&self, fd: RawFd, tag: u64) -> Result<Ref<T>, Error> {
+    fn close_shared(
+        &self,
+        fd: RawFd,
+        allow: impl FnOnce(&LeafGuard<'_, T>, usize) -> Result<(), Error>,
+    ) -> Result<Removed<T>, Error> {
         let number = index_of(fd);
         let (index, bit) = place_of(number);
         let mut writer = self.tree.write();
         self.make_open_writable(&mut writer, number)?;
         Self::prepare_quarantine(&mut writer)?;
         let quarantine = writer.quarantine.is_on();
-        let (file, mut reports) = {
+        let (removed, mut reports) = {
             let mut leaf = writer.lock_leaf(index).ok_or(Error::BadFd)?;
-            take_file(&mut leaf, bit, tag, |leaf| match quarantine {
+            take_file(&mut leaf, bit, allow, |leaf| match quarantine {
                 true => Reports::Few,
                 false => self.free_in(leaf, index, bit),
             })?
@@ -214,7 +274,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         drop(writer);
         drop(woken);
         self.drain_if_many(reports);
-        Ok(file)
+        Ok(removed)
     }
 
     /// Frees a descriptor of a locked leaf that has no file.
@@ -225,21 +285,24 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     }
 }
 
-/// Removes the file of an open descriptor of a locked leaf, if the tag matches. Calls `free` just
-/// before.
+/// The file of a descriptor that was closed, and the data that the descriptor had.
+pub(crate) type Removed<T> = (Ref<T>, FdData);
+
+/// Removes the file of an open descriptor of a locked leaf, if `allow` returns no error. Calls
+/// `free` just before.
 #[inline(always)]
 pub(crate) fn take_file<T: ?Sized>(
     leaf: &mut LeafGuard<'_, T>,
     bit: usize,
-    tag: u64,
+    allow: impl FnOnce(&LeafGuard<'_, T>, usize) -> Result<(), Error>,
     free: impl FnOnce(&mut LeafGuard<'_, T>) -> Reports,
-) -> Result<(Ref<T>, Reports), Error> {
+) -> Result<(Removed<T>, Reports), Error> {
     if !leaf.has(bit) {
         return Err(Error::BadFd);
     }
-    check_tag(leaf, bit, tag)?;
-    leaf.state_mut().clear_tag(bit);
+    allow(leaf, bit)?;
+    let data = FdData::from_slot(leaf.data(bit));
     let reports = free(leaf);
-    let file = leaf.exchange(bit, None).ok_or(Error::BadFd)?;
-    Ok((file, reports))
+    let file = leaf.remove(bit).ok_or(Error::BadFd)?;
+    Ok(((file, data), reports))
 }

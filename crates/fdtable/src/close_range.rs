@@ -19,9 +19,9 @@ use fdtable_sync::bitmap::BITS;
 use fdtable_sync::{rcu, unwind};
 
 use crate::fd::index_of;
-use crate::table::{Leaf, LeafMeta, Mark, WriteGuard, flags_in, mask};
+use crate::table::{Leaf, LeafMeta, Mark, WriteGuard, mask, set_flags};
 use crate::wait::Woken;
-use crate::{Error, Fd, FdArg, FdFlags, FileRef, Files};
+use crate::{Error, Fd, FdArg, FdData, FdFlags, FileRef, Files};
 
 /// # Closing many
 impl<T: ?Sized + Send + Sync> Files<T> {
@@ -143,8 +143,10 @@ impl<T: ?Sized + Send + Sync> Files<T> {
                 return Ok(());
             }
             self.make_writable(&mut writer, index)?;
-            if let Some(leaf) = writer.lock_leaf(index) {
-                leaf.cloexec.replace(leaf.cloexec.bits() | missing(&leaf));
+            if let Some(mut leaf) = writer.lock_leaf(index) {
+                for bit in bits_of(missing(&leaf)) {
+                    set_flags(&mut leaf, bit, FdFlags::CLOEXEC);
+                }
             }
             Ok(())
         })
@@ -180,15 +182,23 @@ pub struct ClosedFiles<T: ?Sized> {
     leaf: Option<Retired<T>>,
     /// Some of its files, if the leaf stays.
     files: ArrayVec<Ref<T>, BITS>,
+    /// Their descriptors in the leaf, and the data of each.
+    bits: u64,
+    data: ArrayVec<FdData, BITS>,
+    /// The first descriptor of the leaf.
+    base: usize,
 }
 
 type Retired<T> = radix::Retired<T, LeafMeta>;
 
 impl<T: ?Sized> ClosedFiles<T> {
-    fn new() -> Self {
+    fn of_leaf(index: usize) -> Self {
         Self {
             leaf: None,
             files: ArrayVec::new(),
+            bits: 0,
+            data: ArrayVec::new(),
+            base: index * BITS,
         }
     }
 
@@ -202,6 +212,23 @@ impl<T: ?Sized> ClosedFiles<T> {
         let leaf = self.leaf.iter();
         let of_leaf = leaf.flat_map(|leaf| (0..BITS).filter_map(|bit| leaf.get(bit)));
         of_leaf.chain(self.files.iter().cloned()).map(FileRef)
+    }
+
+    /// Returns each descriptor that was closed, with its file and its data, in ascending order. Each
+    /// file has a reference of its own, as those of [`files`](Self::files) have.
+    pub fn descriptors(&self) -> impl Iterator<Item = (Fd, FileRef<T>, FdData)> {
+        let of_leaf = self.leaf.iter().flat_map(|leaf| {
+            (0..BITS).filter_map(|bit| {
+                let data = FdData::from_slot(leaf.leaf().data(bit));
+                Some((bit, leaf.get(bit)?, data))
+            })
+        });
+        let files = self.files.iter().cloned().zip(self.data.iter().copied());
+        let of_some = bits_of(self.bits).zip(files);
+        let of_some = of_some.map(|(bit, (file, data))| (bit, file, data));
+        of_leaf
+            .chain(of_some)
+            .map(|(bit, file, data)| (Fd::from_index(self.base + bit), FileRef(file), data))
     }
 }
 
@@ -248,7 +275,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     /// it: the caller drops the table.
     pub(crate) fn close_unkept(
         &self,
-        mut keep: impl FnMut(Fd, &T, FdFlags) -> bool,
+        mut keep: impl FnMut(Fd, &FileRef<T>, FdData) -> bool,
     ) -> Result<(), Error> {
         let mut leaves = self.leaves(0, Fd::MAX.index());
         leaves.try_for_each(|(index, _)| {
@@ -258,17 +285,14 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     }
 
     /// Returns the set of the open descriptors of a leaf that are not kept.
-    fn unkept(&self, index: usize, keep: &mut impl FnMut(Fd, &T, FdFlags) -> bool) -> u64 {
-        let section = rcu::read_lock();
-        let Some(leaf) = self.tree.leaf(index, &section) else {
-            return 0;
+    fn unkept(&self, index: usize, keep: &mut impl FnMut(Fd, &FileRef<T>, FdData) -> bool) -> u64 {
+        let is_unkept = |&bit: &usize| {
+            let number = index * BITS + bit;
+            self.peek(number)
+                .is_some_and(|(file, data)| !keep(Fd::from_index(number), &file, data))
         };
-        bits_of(leaf.installed())
-            .filter(|&bit| {
-                let fd = Fd::from_index(index * BITS + bit);
-                leaf.borrow(bit)
-                    .is_some_and(|file| !keep(fd, &file, flags_in(&leaf, bit)))
-            })
+        (0..BITS)
+            .filter(is_unkept)
             .fold(0, |unkept, bit| unkept | 1 << bit)
     }
 
@@ -311,7 +335,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         choose: impl Fn(&Leaf<T>) -> u64,
         each: impl FnOnce(ClosedFiles<T>),
     ) -> Result<(), Error> {
-        let mut closed = ClosedFiles::new();
+        let mut closed = ClosedFiles::of_leaf(index);
         let mut writer = self.tree.write();
         let woken = self.close_chosen(&mut writer, index, choose, &mut closed)?;
         drop(writer);
@@ -342,7 +366,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         // It may have become empty and gone meanwhile.
         if closed.leaf.is_none() && writer.leaf(index).is_some() {
             self.make_writable(writer, index)?;
-            self.close_each(writer, index, choose, &mut closed.files)?;
+            self.close_each(writer, index, choose, closed)?;
         }
         Ok(Some(Self::take_waiters(writer)))
     }
@@ -353,20 +377,21 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         writer: &mut WriteGuard<'_, T>,
         index: usize,
         choose: impl Fn(&Leaf<T>) -> u64,
-        files: &mut ArrayVec<Ref<T>, BITS>,
+        closed: &mut ClosedFiles<T>,
     ) -> Result<(), Error> {
         Self::prepare_quarantine(writer)?;
         let quarantine = writer.quarantine.is_on();
         let mut chosen = 0;
         if let Some(mut leaf) = writer.lock_leaf(index) {
             chosen = choose(&leaf);
+            closed.bits = chosen;
             for bit in bits_of(chosen) {
-                leaf.state_mut().clear_tag(bit);
                 if !quarantine {
                     // Taken below.
                     let _ = self.free_in(&mut leaf, index, bit);
                 }
-                files.extend(leaf.exchange(bit, None));
+                closed.data.push(FdData::from_slot(leaf.data(bit)));
+                closed.files.extend(leaf.remove(bit));
             }
         }
         if quarantine {

@@ -4,17 +4,18 @@
 //! are locked, the one with the lower index first.
 
 use fdtable_objects::object::Ref;
+use fdtable_objects::radix::leaf::NewTable;
 use fdtable_sync::bitmap::BITS;
 
 use crate::close::ClosedFile;
 use crate::fd::{index_of, place_of};
-use crate::table::{LeafGuard, LockMode, set_flags, take};
-use crate::tag::check_tag;
-use crate::{Error, Fd, FdArg, FdFlags, Files, RawFd};
+use crate::replace::{check_target, store};
+use crate::table::{LeafGuard, LockMode, take};
+use crate::{Error, Fd, FdArg, FdData, FdFlags, Files, RawFd};
 
 /// # Duplicating
 impl<T: ?Sized + Send + Sync> Files<T> {
-    /// Duplicates `old` to the lowest free descriptor, with no flags. May wait for the lock, and
+    /// Duplicates `old` to the lowest free descriptor, with no flags and the word 0. May wait for the lock, and
     /// allocates when the table grows.
     ///
     /// # Errors
@@ -22,16 +23,16 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     /// - [`Error::TooManyFiles`] (EMFILE) if every descriptor below the limit is taken.
     /// - [`Error::NoMemory`] (ENOMEM) if the table cannot grow.
     pub fn dup(&self, old: impl FdArg) -> Result<Fd, Error> {
-        let (old, flags) = (old.to_raw(), FdFlags::empty());
+        let (old, data) = (old.to_raw(), FdData::default());
         // Two steps, as POSIX has it, in one section: first the file, then the descriptor.
         let opened = match self.tree.try_read() {
             Some(reader) => {
                 let file = reader.get(index_of(old)).ok_or(Error::BadFd)?;
-                self.open_hinted(&reader, file, flags, LockMode::Try)
+                self.open_hinted(&reader, file, data, LockMode::Try)
             }
             None => Err(self.get_even_revoked(old)?.0),
         };
-        opened.or_else(|file| self.open_blocking(file, flags))
+        opened.or_else(|file| self.open_blocking(file, data))
     }
 
     /// Duplicates `old` to the lowest free descriptor that is `min` or more. May wait for the lock,
@@ -45,14 +46,20 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     /// - [`Error::NoMemory`] (ENOMEM) if the table cannot grow.
     #[doc(alias = "F_DUPFD")]
     #[doc(alias = "F_DUPFD_CLOEXEC")]
-    pub fn dup_min(&self, old: impl FdArg, min: impl FdArg, flags: FdFlags) -> Result<Fd, Error> {
-        flags.check()?;
+    pub fn dup_min(
+        &self,
+        old: impl FdArg,
+        min: impl FdArg,
+        data: impl Into<FdData>,
+    ) -> Result<Fd, Error> {
+        let data = data.into();
+        data.flags.check()?;
         let file = self.get_even_revoked(old.to_raw())?;
         let min = Fd::new(min.to_raw()).map_err(|_| Error::InvalidArgument)?;
         if min.index() >= self.free_hint.limit() {
             return Err(Error::InvalidArgument);
         }
-        self.open_from(min, file.0, flags)
+        self.open_from(min, file.0, data)
     }
 
     /// Duplicates `old` to the descriptor `new`, and closes the file that was open there,
@@ -70,14 +77,15 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         &self,
         old: impl FdArg,
         new: impl FdArg,
-        flags: FdFlags,
+        data: impl Into<FdData>,
     ) -> Result<Option<ClosedFile<T>>, Error> {
-        flags.check()?;
+        let data = data.into();
+        data.flags.check()?;
         let (old, new) = (old.to_raw(), new.to_raw());
         if old == new {
             return Err(Error::InvalidArgument);
         }
-        let replaced = self.open_exact(old, Fd::new(new)?, flags)?;
+        let replaced = self.open_exact(old, Fd::new(new)?, data)?;
         Ok(replaced.map(ClosedFile::new))
     }
 
@@ -93,17 +101,10 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         &self,
         old: impl FdArg,
         new: impl FdArg,
-        flags: FdFlags,
+        data: impl Into<FdData>,
     ) -> Result<Option<ClosedFile<T>>, Error> {
-        loop {
-            match self.dup3(old, new, flags) {
-                Err(Error::Busy) => {
-                    let new = Fd::new(new.to_raw())?;
-                    self.wait(|table, writer| Ok(table.is_not_busy(writer, new).then_some(())))?;
-                }
-                done => return done,
-            }
-        }
+        let data = data.into();
+        self.while_busy(new.to_raw(), || self.dup3(old, new, data))
     }
 
     /// Duplicates `old` to the descriptor `new`, with no flags. It closes the file that was open
@@ -124,11 +125,13 @@ impl<T: ?Sized + Send + Sync> Files<T> {
 
 impl<T: ?Sized + Send + Sync> Files<T> {
     /// Opens `file` at the lowest free descriptor that is `min` or more.
-    fn open_from(&self, min: Fd, file: Ref<T>, flags: FdFlags) -> Result<Fd, Error> {
+    fn open_from(&self, min: Fd, file: Ref<T>, data: FdData) -> Result<Fd, Error> {
         let mut file = Some(file);
+        let mut table = data.new_table()?;
         let mut writer = self.tree.write();
         let found = self.search_from(&mut writer, min, |leaf, bit| {
-            take(leaf, bit, flags, file.take());
+            leaf.add_table(&mut table);
+            take(leaf, bit, data, file.take());
         });
         drop(writer);
         found
@@ -140,17 +143,18 @@ type Before<T> = Option<Ref<T>>;
 
 impl<T: ?Sized + Send + Sync> Files<T> {
     /// Duplicates `old` to `new`. The caller drops the file that was open there.
-    fn open_exact(&self, old: RawFd, new: Fd, flags: FdFlags) -> Result<Before<T>, Error> {
+    fn open_exact(&self, old: RawFd, new: Fd, data: FdData) -> Result<Before<T>, Error> {
         if new.index() >= self.free_hint.limit() {
             return Err(Error::BadFd);
         }
         let (from, to) = (place_of(index_of(old)), place_of(new.index()));
+        let mut table = data.new_table()?;
         if let Some(reader) = self.tree.read()
             && let Some(leaves) = TwoLeaves::lock(|index| reader.lock_leaf(index), from.0, to.0)
         {
-            return leaves.open(from.1, to.1, flags);
+            return leaves.open(from.1, to.1, data, &mut table);
         }
-        self.open_exact_shared(from, to, flags)
+        self.open_exact_shared(from, to, data, &mut table)
     }
 
     /// Duplicates on the slow path.
@@ -159,7 +163,8 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         &self,
         from: (usize, usize),
         to: (usize, usize),
-        flags: FdFlags,
+        data: FdData,
+        table: &mut Option<NewTable>,
     ) -> Result<Before<T>, Error> {
         let mut writer = self.tree.write();
         // A descriptor that is not open is not worth a leaf. It may still be closed meanwhile.
@@ -174,36 +179,25 @@ impl<T: ?Sized + Send + Sync> Files<T> {
             self.free_from_quarantine(&mut writer, to);
         }
         if let Some(leaves) = TwoLeaves::lock(|index| writer.lock_leaf(index), from.0, to.0) {
-            return leaves.open(from.1, to.1, flags);
+            return leaves.open(from.1, to.1, data, table);
         }
         // The leaf of the old descriptor is shared, so no thread writes it.
         let file = writer.get(from.0 * BITS + from.1).ok_or(Error::BadFd)?;
         let mut leaf = writer.lock_leaf(to.0).ok_or(Error::NoMemory)?;
-        open_in(&mut leaf, to.1, file, flags)
-    }
-}
-
-/// The condition for a waiting `dup3`.
-#[cfg(feature = "std")]
-impl<T: ?Sized + Send + Sync> Files<T> {
-    /// Returns true if a descriptor is not reserved.
-    fn is_not_busy(&self, writer: &crate::table::WriteGuard<'_, T>, fd: Fd) -> bool {
-        let (index, bit) = place_of(fd.index());
-        writer
-            .leaf(index)
-            .is_none_or(|leaf| !leaf.open.test(bit) || leaf.has(bit))
+        leaf.add_table(table);
+        open_in(&mut leaf, to.1, file, data)
     }
 }
 
 /// The locked leaves of two descriptors.
-struct TwoLeaves<'l, T: ?Sized> {
+pub(crate) struct TwoLeaves<'l, T: ?Sized> {
     /// The leaf of the old descriptor, if it is not that of the new one.
     from: Option<LeafGuard<'l, T>>,
-    to: LeafGuard<'l, T>,
+    pub(crate) to: LeafGuard<'l, T>,
 }
 
 impl<'l, T: ?Sized + Send + Sync> TwoLeaves<'l, T> {
-    fn lock(
+    pub(crate) fn lock(
         lock_leaf: impl Fn(usize) -> Option<LeafGuard<'l, T>>,
         from: usize,
         to: usize,
@@ -227,10 +221,21 @@ impl<'l, T: ?Sized + Send + Sync> TwoLeaves<'l, T> {
         })
     }
 
-    fn open(mut self, from: usize, to: usize, flags: FdFlags) -> Result<Before<T>, Error> {
-        let file = self.from.as_ref().unwrap_or(&self.to).get(from);
-        let file = file.ok_or(Error::BadFd)?;
-        open_in(&mut self.to, to, file, flags)
+    /// Returns the leaf of the old descriptor.
+    pub(crate) fn old(&mut self) -> &mut LeafGuard<'l, T> {
+        self.from.as_mut().unwrap_or(&mut self.to)
+    }
+
+    fn open(
+        mut self,
+        from: usize,
+        to: usize,
+        data: FdData,
+        table: &mut Option<NewTable>,
+    ) -> Result<Before<T>, Error> {
+        let file = self.old().get(from).ok_or(Error::BadFd)?;
+        self.to.add_table(table);
+        open_in(&mut self.to, to, file, data)
     }
 }
 
@@ -240,16 +245,8 @@ fn open_in<T: ?Sized>(
     leaf: &mut LeafGuard<'_, T>,
     bit: usize,
     file: Ref<T>,
-    flags: FdFlags,
+    data: FdData,
 ) -> Result<Before<T>, Error> {
-    if leaf.has(bit) {
-        check_tag(leaf, bit, 0)?;
-    } else if leaf.open.test(bit) {
-        return Err(Error::Busy);
-    }
-    // (o)
-    leaf.open.set_release(bit);
-    set_flags(leaf, bit, flags);
-    // One store: lookups find either the one file or the other.
-    Ok(leaf.exchange(bit, Some(file)))
+    check_target(leaf, bit)?;
+    Ok(store(leaf, bit, file, data))
 }

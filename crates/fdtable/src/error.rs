@@ -20,6 +20,10 @@ pub enum Error {
     NotOwner,
     /// The file was revoked. EIO.
     Revoked,
+    /// The descriptor is open already. EEXIST.
+    Exists,
+    /// The descriptor does not refer to the expected file. ESTALE.
+    Stale,
     /// The superblock is mounted read-only. EROFS.
     ReadOnly,
     /// The superblock is unmounted. ENODEV.
@@ -38,10 +42,12 @@ impl Error {
             Self::BadFd => 9,
             Self::NoMemory => 12,
             Self::Busy => 16,
+            Self::Exists => 17,
             Self::NoDevice => 19,
             Self::InvalidArgument => 22,
             Self::TooManyFiles => 24,
             Self::ReadOnly => 30,
+            Self::Stale => 116,
         }
     }
 
@@ -54,6 +60,8 @@ impl Error {
             Self::BadFd => "EBADF",
             Self::NoMemory => "ENOMEM",
             Self::Busy => "EBUSY",
+            Self::Exists => "EEXIST",
+            Self::Stale => "ESTALE",
             Self::NoDevice => "ENODEV",
             Self::ReadOnly => "EROFS",
             Self::InvalidArgument => "EINVAL",
@@ -70,6 +78,8 @@ impl fmt::Display for Error {
             Self::BadFd => "bad file descriptor",
             Self::NoMemory => "out of memory",
             Self::Busy => "reserved or in use",
+            Self::Exists => "descriptor is open",
+            Self::Stale => "descriptor refers to another file",
             Self::NoDevice => "file system is unmounted",
             Self::ReadOnly => "file system is read-only",
             Self::InvalidArgument => "invalid argument",

@@ -15,7 +15,7 @@ use fdtable_sync::fallible::OutOfMemory;
 
 use crate::files::Origin;
 use crate::table::{Mark, WriteGuard};
-use crate::{Error, Fd, FdFlags, Files};
+use crate::{Error, Fd, FdData, FileRef, Files};
 
 /// # Fork
 impl<T: ?Sized + Send + Sync> Files<T> {
@@ -49,9 +49,10 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     }
 
     /// Makes a child's table like [`fork`](Self::fork), with only the descriptors for which `keep`
-    /// returns `true`. `keep` is called for each one in ascending order, with its file and flags,
-    /// on the calling thread and outside of locks, but inside a read-side section: it must be short
-    /// and must not block. If it panics, there is no child, and no reference is left behind.
+    /// returns `true`. `keep` is called for each one in ascending order, with its file and
+    /// [data](FdData), on the calling thread and outside of locks. It sees what was open at the
+    /// moment of the fork, whatever other threads change in this table meanwhile, before any other
+    /// thread can use the child. If it panics, there is no child, and no reference is left behind.
     /// Descriptors that are not kept are not copied.
     ///
     /// ```
@@ -68,7 +69,10 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     ///
     /// # Errors
     /// [`Error::NoMemory`] (ENOMEM) as for [`fork`](Self::fork).
-    pub fn fork_keeping(&self, keep: impl FnMut(Fd, &T, FdFlags) -> bool) -> Result<Self, Error> {
+    pub fn fork_keeping(
+        &self,
+        keep: impl FnMut(Fd, &FileRef<T>, FdData) -> bool,
+    ) -> Result<Self, Error> {
         let mut child = Self::new();
         let quarantine = self.share_with(&mut child)?;
         child.close_unkept(keep)?;

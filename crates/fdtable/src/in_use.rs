@@ -18,6 +18,7 @@ use fdtable_sync::unwind;
 use crate::close::take_file;
 use crate::fd::place_of;
 use crate::table::WriteGuard;
+use crate::tag::untagged;
 use crate::{Error, Fd, FdArg, FileRef, Files, RawFd};
 
 /// A registered use of a descriptor. It ends when this is dropped.
@@ -191,7 +192,8 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         let file = {
             let mut leaf = writer.lock_leaf(index).ok_or(Error::BadFd)?;
             // The descriptor stays taken.
-            take_file(&mut leaf, bit, 0, |_| Reports::Few)?.0
+            let ((file, _), _) = take_file(&mut leaf, bit, untagged, |_| Reports::Few)?;
+            file
         };
         writer.reserved.add(index);
         Ok((checked, file))

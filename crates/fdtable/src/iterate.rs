@@ -7,7 +7,7 @@ use fdtable_sync::bitmap::BITS;
 use fdtable_sync::rcu;
 
 use crate::table::mask;
-use crate::{Fd, FdArg, Files};
+use crate::{Fd, FdArg, FdData, FileRef, Files};
 
 /// # Counting and iterating
 impl<T: ?Sized + Send + Sync> Files<T> {
@@ -51,6 +51,28 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         self.next_open_at(from.lower_bound())
     }
 
+    /// Iterates over the open descriptors in ascending order: each with its file, revoked or not,
+    /// and its data, both of one moment. Descriptors that are opened or closed meanwhile may be
+    /// found or not. Takes a reference to each file. Neither blocks nor allocates; may wait for the
+    /// lock of the 64 descriptors at which it is.
+    ///
+    /// ```
+    /// use fdtable::{FdFlags, FileRef, Files};
+    ///
+    /// let files = Files::new();
+    /// files.open(FileRef::new("in"), FdFlags::empty())?;
+    /// files.replace(9, FileRef::new("log"), (FdFlags::CLOEXEC, 7))?;
+    /// let words: Vec<_> = files.iter().map(|(fd, file, data)| (fd.raw(), *file, data.word)).collect();
+    /// assert_eq!(words, [(0, "in", 0), (9, "log", 7)]);
+    /// # Ok::<(), fdtable::Error>(())
+    /// ```
+    pub fn iter(&self) -> Iter<'_, T> {
+        Iter {
+            files: self,
+            from: 0,
+        }
+    }
+
     /// Finds the lowest open descriptor whose index is `from` or more.
     pub(crate) fn next_open_at(&self, from: usize) -> Option<Fd> {
         let mut first = from;
@@ -67,16 +89,47 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     }
 }
 
+/// An iterator over the open descriptors of a table: see [`Files::iter`].
+pub struct Iter<'f, T: ?Sized> {
+    files: &'f Files<T>,
+    /// The index of the first descriptor that was not looked at.
+    from: usize,
+}
+
+impl<T: ?Sized + Send + Sync> Iterator for Iter<'_, T> {
+    type Item = (Fd, FileRef<T>, FdData);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        loop {
+            let fd = self.files.next_open_at(self.from)?;
+            self.from = fd.index() + 1;
+            // It may have been closed since.
+            if let Some((file, data)) = self.files.peek(fd.index()) {
+                return Some((fd, file, data));
+            }
+        }
+    }
+}
+
+impl<T: ?Sized> fmt::Debug for Iter<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Iter").field("from", &self.from).finish()
+    }
+}
+
+impl<'f, T: ?Sized + Send + Sync> IntoIterator for &'f Files<T> {
+    type Item = (Fd, FileRef<T>, FdData);
+    type IntoIter = Iter<'f, T>;
+
+    fn into_iter(self) -> Iter<'f, T> {
+        self.iter()
+    }
+}
+
 impl<T: ?Sized + Send + Sync + fmt::Debug> fmt::Debug for Files<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut from = 0;
-        let descriptors = core::iter::from_fn(|| {
-            let fd = self.next_open_at(from)?;
-            from = fd.index() + 1;
-            Some((fd, self.get_even_revoked(fd.raw())))
-        });
         f.debug_map()
-            .entries(descriptors.filter_map(|(fd, file)| Some((fd, file.ok()?))))
+            .entries(self.iter().map(|(fd, file, _)| (fd, file)))
             .finish()
     }
 }

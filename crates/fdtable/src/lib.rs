@@ -85,7 +85,11 @@ mod close;
 
 mod dup;
 
+mod replace;
+
 mod fcntl;
+
+mod data;
 
 mod close_range;
 
@@ -140,16 +144,18 @@ pub use fdtable_sync::unwind::contained_panics;
 pub use builder::FileBuilder;
 pub use close::ClosedFile;
 pub use close_range::{CloseRangeFlags, ClosedFiles};
+pub use data::{ClosedFd, FdData};
 pub use error::Error;
 pub use fd::{Fd, FdArg, FdFlags, RawFd};
 pub use file::{BorrowedFile, FileRef, ReleaseReason};
 pub use files::Files;
 #[cfg(feature = "std")]
 pub use in_use::InUse;
+pub use iterate::Iter;
 pub use limits::Limits;
 pub use lookup::Block;
 pub use private::{PrivateFd, PrivateFiles};
-pub use reserve::{Reservation, Reservations};
+pub use reserve::{OwnedReservation, Reservation, Reservations};
 pub use spare::{Opened, Spare};
 pub use superblock::{Access, OpenFiles, Statistics, SuperBlock, WantWrite};
 pub use weak::WeakFile;

@@ -51,7 +51,7 @@ use crate::fd::place_of;
 use crate::table::{
     AT_ONCE, LeafGuard, LockMode, Mark, ReadGuard, UnlockedLeaf, WriteGuard, mask, take,
 };
-use crate::{Error, Fd, FdFlags, FileRef, Files};
+use crate::{Error, Fd, FdData, FileRef, Files};
 
 /// Where the tree records the leaves of the hint.
 pub(crate) const FIRST: usize = 0;
@@ -60,7 +60,8 @@ const SECOND: usize = 1;
 /// # Opening
 impl<T: ?Sized + Send + Sync> Files<T> {
     /// Opens `file` at the lowest free descriptor: [reserves](Self::reserve) it and installs the
-    /// file. May wait for the lock, and allocates when the table grows.
+    /// file. `data` is flags, or [flags and a word](FdData). May wait for the lock, and allocates
+    /// when the table grows, or at the first word among 64 descriptors.
     ///
     /// To keep the file when no descriptor is free, [reserve](Self::reserve) first.
     ///
@@ -69,30 +70,33 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     /// as a failing `open(2)` drops the file it opened.
     #[doc(alias = "fd_install")]
     #[inline]
-    pub fn open(&self, file: FileRef<T>, flags: FdFlags) -> Result<Fd, Error> {
-        flags.check()?;
+    pub fn open(&self, file: FileRef<T>, data: impl Into<FdData>) -> Result<Fd, Error> {
+        let data = data.into();
+        data.flags.check()?;
         let file = file.0;
         // Nearly always the lock of the leaf is free. Then this makes no calls.
         let opened = match self.tree.try_read() {
-            Some(reader) => self.open_hinted(&reader, file, flags, LockMode::Try),
+            Some(reader) => self.open_hinted(&reader, file, data, LockMode::Try),
             None => Err(file),
         };
-        opened.or_else(|file| self.open_blocking(file, flags))
+        opened.or_else(|file| self.open_blocking(file, data))
     }
 
     /// Opens `file` where [`open`](Self::open) has to block or to search. If there is an error, the
     /// file is dropped, outside of all locks.
     #[inline(never)]
-    pub(crate) fn open_blocking(&self, file: Ref<T>, flags: FdFlags) -> Result<Fd, Error> {
+    pub(crate) fn open_blocking(&self, file: Ref<T>, data: FdData) -> Result<Fd, Error> {
         let opened = match self.tree.read() {
-            Some(reader) => self.open_hinted(&reader, file, flags, LockMode::Block),
+            Some(reader) => self.open_hinted(&reader, file, data, LockMode::Block),
             None => Err(file),
         };
         opened.or_else(|file| {
             let mut file = Some(file);
+            let mut table = data.new_table()?;
             let mut writer = self.tree.write();
             let found = self.search(&mut writer, |leaf, bit| {
-                take(leaf, bit, flags, file.take());
+                leaf.add_table(&mut table);
+                take(leaf, bit, data, file.take());
             });
             drop(writer);
             found
@@ -105,7 +109,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         &self,
         reader: &ReadGuard<'_, T>,
         file: Ref<T>,
-        flags: FdFlags,
+        data: FdData,
         mode: LockMode,
     ) -> Result<Fd, Ref<T>> {
         let Some(hint) = self.free_hint.hint() else {
@@ -120,7 +124,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         reader.prefetch_cached(SECOND);
         // Before the lock, so that a full leaf is not written.
         if !first.looks_full() {
-            return self.open_in(first, hint, |_| true, file, flags, mode);
+            return self.open_in(first, hint, |_| true, file, data, mode);
         }
         // (a2)
         let Some(second) = self
@@ -132,7 +136,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         };
         // A search takes over the claim, or goes elsewhere. (e)
         let permit = |leaf: &LeafGuard<'_, T>| leaf.state().claim == 0 && first.is_full();
-        self.open_in(second, hint, permit, file, flags, mode)
+        self.open_in(second, hint, permit, file, data, mode)
     }
 
     /// Opens `file` in a leaf of a hint, or returns it. `permit` is called with the leaf locked,
@@ -144,7 +148,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         hint: Hint,
         permit: impl FnOnce(&LeafGuard<'_, T>) -> bool,
         file: Ref<T>,
-        flags: FdFlags,
+        data: FdData,
         mode: LockMode,
     ) -> Result<Fd, Ref<T>> {
         let Some((mut leaf, bit)) = lowest_in(mode.lock_leaf(found), 0) else {
@@ -157,7 +161,12 @@ impl<T: ?Sized + Send + Sync> Files<T> {
             cold_path();
             return Err(file);
         }
-        take(&mut leaf, bit, flags, Some(file));
+        // Only a search makes a table.
+        if data.needs_table() && !leaf.has_table() {
+            cold_path();
+            return Err(file);
+        }
+        take(&mut leaf, bit, data, Some(file));
         Ok(Fd::from_index(number))
     }
 
@@ -525,7 +534,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
-    use crate::RawFd;
+    use crate::{FdFlags, RawFd};
 
     /// Makes a table whose descriptors below `LEAVES * 64` were all opened by `dup3`. So no
     /// search has marked one of its leaves as full.

@@ -138,8 +138,8 @@ impl<T: ?Sized + Send + Sync> Files<T> {
             cold_path();
             return Err(pair);
         }
-        take(&mut leaf, first, flags, Some(pair.0));
-        take(&mut leaf, second, flags, Some(pair.1));
+        take(&mut leaf, first, flags.into(), Some(pair.0));
+        take(&mut leaf, second, flags.into(), Some(pair.1));
         Ok((Fd::from_index(base + first), Fd::from_index(base + second)))
     }
 
@@ -370,7 +370,7 @@ fn take_some<T: ?Sized>(
     fds.iter_mut()
         .zip(bits_of(free))
         .map(|(fd, bit)| {
-            take(leaf, bit, flags, None);
+            take(leaf, bit, flags.into(), None);
             *fd = Fd::from_index(index * BITS + bit);
         })
         .count()

@@ -10,6 +10,7 @@
 //! leaf stays the table's own, and the child gets a copy at once (see [`fork`](crate::fork)). So a
 //! reservation can always be installed or dropped without memory.
 
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
 use core::mem;
@@ -19,8 +20,8 @@ use fdtable_objects::object::Ref;
 use fdtable_sync::fallible::OutOfMemory;
 
 use crate::fd::place_of;
-use crate::table::{AT_ONCE, LeafGuard, WriteGuard, take};
-use crate::{Error, Fd, FdArg, FdFlags, FileRef, Files};
+use crate::table::{AT_ONCE, LeafGuard, WriteGuard, set_cloexec, take};
+use crate::{Error, Fd, FdArg, FdData, FdFlags, FileRef, Files};
 
 /// A descriptor that is taken and has no file yet. Dropping it frees the descriptor.
 ///
@@ -159,6 +160,102 @@ impl<T: ?Sized + Send + Sync> Reservation<'_, T> {
         files.install(fd, file.0);
         fd
     }
+
+    /// Installs `file` like [`install`](Self::install), with other flags than the descriptor was
+    /// reserved with, or with a word. May wait for the lock, and allocates at the first word among
+    /// 64 descriptors.
+    ///
+    /// # Errors
+    /// - [`Error::InvalidArgument`] (EINVAL) if a flag is unknown.
+    /// - [`Error::NoMemory`] (ENOMEM) if there is no memory for the word.
+    ///
+    /// The file is then dropped, and the descriptor is free.
+    pub fn install_with(self, file: FileRef<T>, data: impl Into<FdData>) -> Result<Fd, Error> {
+        let data = data.into();
+        data.flags.check()?;
+        self.files.set_reserved_data(self.fd, data)?;
+        Ok(self.install(file))
+    }
+}
+
+/// A descriptor that is taken and has no file yet, like a [`Reservation`], which keeps its table:
+/// for completion queues, and others that outlive the call that reserves. Dropping it frees the
+/// descriptor.
+///
+/// ```
+/// use std::sync::Arc;
+/// use fdtable::{Error, FdFlags, FileRef, Files};
+///
+/// let files = Arc::new(Files::new());
+/// let reserved = Files::reserve_owned(&files, FdFlags::CLOEXEC)?;
+/// let completion = std::thread::spawn(move || reserved.install(FileRef::new("connection")));
+/// let fd = completion.join().unwrap();
+/// assert_eq!(*files.get(fd)?, "connection");
+/// # Ok::<(), Error>(())
+/// ```
+#[must_use = "dropping a reservation frees the descriptor"]
+pub struct OwnedReservation<T: ?Sized + Send + Sync> {
+    /// Nothing once a file is installed.
+    files: Option<Arc<Files<T>>>,
+    fd: Fd,
+}
+
+impl<T: ?Sized + Send + Sync> Files<T> {
+    /// Reserves the lowest free descriptor, like [`reserve`](Self::reserve), for a holder that
+    /// keeps the table.
+    ///
+    /// # Errors
+    /// EINVAL, EMFILE and ENOMEM as for [`reserve`](Self::reserve).
+    pub fn reserve_owned(this: &Arc<Self>, flags: FdFlags) -> Result<OwnedReservation<T>, Error> {
+        flags.check()?;
+        let fd = this.reserve_lowest(Fd::MIN, flags)?;
+        Ok(OwnedReservation {
+            files: Some(Arc::clone(this)),
+            fd,
+        })
+    }
+}
+
+impl<T: ?Sized + Send + Sync> OwnedReservation<T> {
+    /// Returns the descriptor.
+    #[must_use]
+    pub fn fd(&self) -> Fd {
+        self.fd
+    }
+
+    /// Installs `file`, as [`Reservation::install`] does.
+    pub fn install(self, file: FileRef<T>) -> Fd {
+        let (files, fd) = self.into_parts();
+        Reservation { files: &files, fd }.install(file)
+    }
+
+    /// Installs `file` with data, as [`Reservation::install_with`] does.
+    ///
+    /// # Errors
+    /// EINVAL and ENOMEM as for [`Reservation::install_with`].
+    pub fn install_with(self, file: FileRef<T>, data: impl Into<FdData>) -> Result<Fd, Error> {
+        let (files, fd) = self.into_parts();
+        Reservation { files: &files, fd }.install_with(file, data)
+    }
+
+    fn into_parts(mut self) -> (Arc<Files<T>>, Fd) {
+        let files = self.files.take().expect("taken only here");
+        (files, self.fd)
+    }
+}
+
+impl<T: ?Sized + Send + Sync> Drop for OwnedReservation<T> {
+    fn drop(&mut self) {
+        if let Some(files) = &self.files {
+            files.unreserve(self.fd);
+        }
+    }
+}
+
+impl<T: ?Sized + Send + Sync> fmt::Debug for OwnedReservation<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("OwnedReservation").field(&self.fd()).finish()
+    }
 }
 
 impl<T: ?Sized + Send + Sync> Drop for Reservation<'_, T> {
@@ -250,7 +347,8 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         min: Fd,
         flags: FdFlags,
     ) -> Result<Fd, Error> {
-        let mut reserve = |leaf: &mut LeafGuard<'_, T>, bit: usize| take(leaf, bit, flags, None);
+        let mut reserve =
+            |leaf: &mut LeafGuard<'_, T>, bit: usize| take(leaf, bit, flags.into(), None);
         let fd = self.count_search(writer, min.index(), |writer| {
             // In each hold of the lock: another reservation may have used the memory.
             writer.reserved.prepare(1)?;
@@ -277,6 +375,20 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         let woken = Self::take_waiters(&mut writer);
         drop(writer);
         drop(woken);
+    }
+
+    /// Sets the data of a descriptor that the caller has reserved.
+    fn set_reserved_data(&self, fd: Fd, data: FdData) -> Result<(), Error> {
+        let (index, bit) = place_of(fd.index());
+        let mut table = data.new_table()?;
+        let writer = self.tree.write();
+        let mut leaf = writer
+            .lock_leaf(index)
+            .expect("a leaf with a reservation stays");
+        leaf.add_table(&mut table);
+        set_cloexec(&leaf, bit, data.flags);
+        leaf.set_data(bit, data.into_slot());
+        Ok(())
     }
 
     /// Frees a descriptor that the caller has reserved.

@@ -47,9 +47,8 @@ use crate::fd::{index_of, place_of};
 use crate::in_use::UseCounts;
 use crate::quarantine::Quarantine;
 use crate::reserve::Reserved;
-use crate::tag::Tags;
 use crate::wait::Waiters;
-use crate::{Error, Fd, FdFlags, Files, RawFd};
+use crate::{Error, Fd, FdData, FdFlags, Files, RawFd};
 
 /// A limit above the highest descriptor has no effect.
 pub(crate) const MAX_LIMIT: usize = Fd::MAX.index() + 1;
@@ -87,8 +86,6 @@ pub(crate) struct LeafMeta {
     pub(crate) claim: u16,
     /// The next leaf on the same freed-leaf list, which the free hint reads and writes.
     pub(crate) next_freed: u32,
-    /// The tags of the descriptors, once one has a tag.
-    pub(crate) tags: Option<Tags>,
 }
 
 /// The state of a leaf for searches.
@@ -118,35 +115,22 @@ impl TableState {
     }
 }
 
-impl LeafMeta {
-    /// Returns true if a close has nothing else to do: there are no tags, and either no search has
-    /// marked the leaf as full, or the leaf is already on a freed-leaf list.
-    #[inline(always)]
-    pub(crate) fn is_plain(&self) -> bool {
-        self.mark != Mark::Full && self.tags.is_none()
-    }
-}
-
 impl LeafState for LeafMeta {
-    fn try_copy(&self) -> Result<Self, OutOfMemory> {
+    fn copy(&self) -> Self {
         debug_assert!(
             self.mark != Mark::FreedSince,
             "a fork drains the lists first"
         );
         // A claim belongs to one table.
-        Ok(Self {
+        Self {
             mark: self.mark,
-            tags: self.copy_tags()?,
             ..Self::default()
-        })
+        }
     }
 
-    fn try_copy_first(&self) -> Result<Self, OutOfMemory> {
+    fn copy_first(&self) -> Self {
         // The other table's searches begin at this leaf.
-        Ok(Self {
-            tags: self.copy_tags()?,
-            ..Self::default()
-        })
+        Self::default()
     }
 }
 
@@ -308,17 +292,21 @@ fn may_go<T: ?Sized>(leaf: &LeafGuard<'_, T>) -> bool {
     leaf.open.bits() == 0 && leaf.state().claim == 0 && leaf.state().mark == Mark::Open
 }
 
-/// Takes a descriptor of a locked leaf.
+/// Takes a descriptor of a locked leaf. The leaf has a table of data if the descriptor needs one.
 #[inline(always)]
 pub(crate) fn take<T: ?Sized>(
     leaf: &mut LeafGuard<'_, T>,
     bit: usize,
-    flags: FdFlags,
+    data: FdData,
     file: Option<Ref<T>>,
 ) {
     // (o)
     leaf.open.set_release(bit);
-    set_flags(leaf, bit, flags);
+    set_cloexec(leaf, bit, data.flags);
+    // A free descriptor has the default data.
+    if data != FdData::default() && leaf.has_table() {
+        leaf.set_data(bit, data.into_slot());
+    }
     if let Some(file) = file {
         // A free descriptor has no file.
         leaf.put(bit, file);
@@ -333,8 +321,19 @@ pub(crate) fn flags_in<T: ?Sized>(leaf: &Leaf<T>, bit: usize) -> FdFlags {
     }
 }
 
+/// Sets the flags of an open descriptor, with the leaf locked.
+pub(crate) fn set_flags<T: ?Sized>(leaf: &mut LeafGuard<'_, T>, bit: usize, flags: FdFlags) {
+    set_cloexec(leaf, bit, flags);
+    if leaf.has_table() {
+        let data = FdData::from_slot(leaf.data(bit));
+        leaf.set_flags(bit, FdData { flags, ..data }.into_slot().flags);
+    }
+}
+
+/// Sets the close-on-exec bit of a descriptor, with the leaf locked. A leaf with a table has the
+/// flag there too.
 #[inline(always)]
-pub(crate) fn set_flags<T: ?Sized>(leaf: &Leaf<T>, bit: usize, flags: FdFlags) {
+pub(crate) fn set_cloexec<T: ?Sized>(leaf: &Leaf<T>, bit: usize, flags: FdFlags) {
     let before = leaf.cloexec.test(bit);
     if before == flags.contains(FdFlags::CLOEXEC) {
         // The common case: the next exchange need not wait for a store that is left out.

@@ -7,17 +7,14 @@
 //! ([`close_range`](crate::Files::close_range), [`close_on_exec`](crate::Files::close_on_exec))
 //! ignore tags. Children inherit tags.
 //!
-//! A newly opened descriptor has the tag 0, which is none. A leaf has a table of tags once one of
-//! its descriptors has one. A table without tags pays no cost for them.
+//! A newly opened descriptor has the tag 0, which is none. The tags are where the
+//! [words](crate::FdData) of descriptors are: a table without either pays no cost for them.
 
-use alloc::boxed::Box;
-
-use fdtable_sync::bitmap::BITS;
-use fdtable_sync::fallible::{OutOfMemory, try_box};
+use fdtable_objects::radix::leaf::NewTable;
 
 use crate::close::ClosedFile;
 use crate::fd::{index_of, place_of};
-use crate::table::{LeafGuard, LeafMeta};
+use crate::table::LeafGuard;
 use crate::{Error, FdArg, Files};
 
 /// # Owner tags
@@ -35,7 +32,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         let (_, bit) = place_of(index_of(fd));
         self.with_leaf(fd, |leaf| {
             if leaf.has(bit) {
-                Ok(leaf.state().tag(bit))
+                Ok(leaf.tag(bit))
             } else {
                 Err(Error::BadFd)
             }
@@ -66,13 +63,14 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         let fd = fd.to_raw();
         let (_, bit) = place_of(index_of(fd));
         // Made before the leaf is locked, and dropped after it if it was not needed.
-        let mut tags = (new != 0).then(|| try_box([0; BITS])).transpose()?;
+        let mut table = (new != 0).then(NewTable::try_new).transpose()?;
         self.with_leaf(fd, |leaf| {
             if !leaf.has(bit) {
                 return Err(Error::BadFd);
             }
             check_tag(leaf, bit, expected)?;
-            leaf.state_mut().set_tag(bit, new, &mut tags);
+            leaf.add_table(&mut table);
+            leaf.set_tag(bit, new);
             Ok(())
         })?
     }
@@ -89,37 +87,9 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     }
 }
 
-/// The tags of one leaf.
-pub(crate) type Tags = Box<[u64; BITS]>;
-
-impl LeafMeta {
-    pub(crate) fn copy_tags(&self) -> Result<Option<Tags>, OutOfMemory> {
-        self.tags.as_deref().map(|tags| try_box(*tags)).transpose()
-    }
-
-    /// Returns the tag of a descriptor.
-    #[inline(always)]
-    pub(crate) fn tag(&self, bit: usize) -> u64 {
-        self.tags.as_ref().map_or(0, |tags| tags[bit])
-    }
-
-    /// Clears the tag of a freed descriptor.
-    #[inline(always)]
-    pub(crate) fn clear_tag(&mut self, bit: usize) {
-        if let Some(tags) = &mut self.tags {
-            tags[bit] = 0;
-        }
-    }
-
-    /// Sets the tag of a descriptor. The leaf takes the tags of `new` if it has none.
-    fn set_tag(&mut self, bit: usize, tag: u64, new: &mut Option<Tags>) {
-        if self.tags.is_none() && tag != 0 {
-            self.tags = new.take();
-        }
-        if let Some(tags) = &mut self.tags {
-            tags[bit] = tag;
-        }
-    }
+/// Returns an error if a descriptor has a tag.
+pub(crate) fn untagged<T: ?Sized>(leaf: &LeafGuard<'_, T>, bit: usize) -> Result<(), Error> {
+    check_tag(leaf, bit, 0)
 }
 
 /// Returns an error if the tag is not the descriptor's.
@@ -129,7 +99,7 @@ pub(crate) fn check_tag<T: ?Sized>(
     bit: usize,
     tag: u64,
 ) -> Result<(), Error> {
-    if leaf.state().tag(bit) == tag {
+    if leaf.tag(bit) == tag {
         Ok(())
     } else {
         Err(Error::NotOwner)

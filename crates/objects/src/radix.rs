@@ -80,6 +80,7 @@ mod node;
 mod node_head;
 mod search;
 mod share;
+mod slot_data;
 
 pub use node::{FANOUT, INDEXES, Retired};
 use node::{Root, leaf, next_leaf, put, walk};

@@ -578,8 +578,8 @@ fn fork_keeping_asks_of_each_open_descriptor_in_order_and_keeps_what_it_is_told(
     let parent = with_reservations(&mut made);
     let reservations = reserve(&parent.files);
     let mut asked = Vec::new();
-    let files = parent.files.fork_keeping(|fd, &file, flags| {
-        asked.push((fd.raw(), (file, flags)));
+    let files = parent.files.fork_keeping(|fd, file, data| {
+        asked.push((fd.raw(), (**file, data.flags)));
         fd.raw() % 5 == 1
     });
     let all: Vec<_> = parent

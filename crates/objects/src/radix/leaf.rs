@@ -8,6 +8,7 @@
 //! |---|---|---|
 //! | words, state | with the lock | with the lock, or as a hint |
 //! | slots | with the lock | by any thread inside a read-side section |
+//! | table of data | with the lock | likewise; see `slot_data` |
 //!
 //! # What keeps an object alive
 //!
@@ -58,6 +59,8 @@ use fdtable_sync::hint::cold_path;
 use crate::object;
 use crate::object::{Borrowed, RawObject, Ref};
 use crate::radix::node_head::NodeHead;
+use crate::radix::slot_data::{CLOEXEC, TablePlace};
+pub use crate::radix::slot_data::{NeedsLock, NewTable, SlotData};
 use fdtable_sync::bitmap::{BITS, Word};
 use fdtable_sync::fallible::OutOfMemory;
 use fdtable_sync::lock::LockTag;
@@ -69,16 +72,12 @@ use fdtable_sync::unwind;
 /// State that the user of a tree keeps with each leaf, guarded by the leaf's lock.
 pub trait LeafState: Default + Send + Sync + 'static {
     /// Copies the state of the leaf, for a tree that is about to write it.
-    ///
-    /// # Errors
-    /// [`OutOfMemory`].
-    fn try_copy(&self) -> Result<Self, OutOfMemory>;
+    #[must_use]
+    fn copy(&self) -> Self;
 
     /// Makes the state of the first leaf of another tree, as a copy of this one.
-    ///
-    /// # Errors
-    /// [`OutOfMemory`].
-    fn try_copy_first(&self) -> Result<Self, OutOfMemory>;
+    #[must_use]
+    fn copy_first(&self) -> Self;
 }
 
 /// A leaf: [`BITS`] slots.
@@ -91,6 +90,8 @@ pub struct Leaf<T: ?Sized, S> {
     pub open: Word,
     /// The close-on-exec bits. Changed only with the leaf locked.
     pub cloexec: Word,
+    /// The data of the slots, once one of them has some.
+    table: TablePlace,
     state: UnsafeCell<S>,
     /// Dropped by hand: see the head of this file.
     slots: ManuallyDrop<Slots<T>>,
@@ -128,6 +129,7 @@ impl<T: ?Sized, S: LeafState> Leaf<T, S> {
             head,
             open: Word::new(),
             cloexec: Word::new(),
+            table: TablePlace::new(),
             state: UnsafeCell::new(S::default()),
             slots: ManuallyDrop::new(Slots(core::array::from_fn(|_| Slot::new()))),
         }
@@ -142,8 +144,9 @@ impl<T: ?Sized, S: LeafState> Leaf<T, S> {
         copy.open.replace(self.open.bits());
         copy.cloexec.replace(self.cloexec.bits());
         // SAFETY: as the caller promises.
-        let state = unsafe { &*self.state.get() }.try_copy()?;
+        let state = unsafe { &*self.state.get() }.copy();
         Ok(Self {
+            table: self.table.try_copy(self.open.bits())?,
             state: UnsafeCell::new(state),
             ..copy
         })
@@ -158,8 +161,9 @@ impl<T: ?Sized, S: LeafState> Leaf<T, S> {
     /// If the other leaf is not empty.
     pub(super) unsafe fn copy_to(&self, other: &mut Self) -> Result<(), OutOfMemory> {
         assert!(other.open.bits() == 0, "the other leaf is empty");
+        other.table = self.table.try_copy(self.installed())?;
         // SAFETY: as the caller promises.
-        *other.state.get_mut() = unsafe { &*self.state.get() }.try_copy_first()?;
+        *other.state.get_mut() = unsafe { &*self.state.get() }.copy_first();
         let mut installed = 0;
         self.prefetch_objects();
         for bit in bits_of(self.open.bits()) {
@@ -280,6 +284,27 @@ impl<T: ?Sized, S> Leaf<T, S> {
             .fold(0, |installed, bit| installed | 1 << bit)
     }
 
+    /// Returns true if the leaf has a table of data. If not, every slot has the default data. A
+    /// hint, unless the leaf is locked.
+    #[inline(always)]
+    pub fn has_table(&self) -> bool {
+        self.table.is_set()
+    }
+
+    /// Returns the data of a slot that has an object.
+    ///
+    /// Correct while no thread writes the leaf: it is locked, or shared, or was removed. Otherwise
+    /// flags and word may be those of different moments.
+    pub fn data(&self, bit: usize) -> SlotData {
+        self.table.get().map_or_else(
+            || SlotData {
+                flags: if self.cloexec.test(bit) { CLOEXEC } else { 0 },
+                word: 0,
+            },
+            |table| table.get(bit),
+        )
+    }
+
     /// Takes a reference to the object of a slot.
     ///
     /// # Safety
@@ -319,6 +344,39 @@ impl<'s, T: ?Sized, S> LeafRef<'s, T, S> {
     pub fn borrow(&self, bit: usize) -> Option<Borrowed<'s, T>> {
         // SAFETY: as `new` was promised.
         unsafe { self.leaf.borrow(bit, self.section) }
+    }
+
+    /// Borrows the object of a slot, together with the data of the slot at that moment. Neither
+    /// blocks nor allocates.
+    ///
+    /// # Errors
+    /// [`NeedsLock`] if the leaf has no table of data, or the slot is being changed. Then the lock
+    /// of the leaf has to be taken for a consistent answer.
+    #[inline(always)]
+    pub fn borrow_with_data(
+        &self,
+        bit: usize,
+    ) -> Result<Option<(Borrowed<'s, T>, SlotData)>, NeedsLock> {
+        let Some(table) = self.leaf.table.get() else {
+            cold_path();
+            return Err(NeedsLock);
+        };
+        table.read(bit, || self.borrow(bit))
+    }
+
+    /// Borrows the object of a slot, together with the data of the slot at that moment. May wait
+    /// for the lock of the leaf; does not allocate. `index` is the leaf's own.
+    pub fn borrow_with_data_locked(
+        &self,
+        index: usize,
+        bit: usize,
+    ) -> Option<(Borrowed<'s, T>, SlotData)>
+    where
+        S: LeafState,
+    {
+        // SAFETY: the leaf is not written here.
+        let locked = unsafe { self.leaf.lock(index) };
+        Some((self.borrow(bit)?, locked.data(bit)))
     }
 }
 
@@ -361,6 +419,106 @@ impl<T: ?Sized, S> LeafGuard<'_, T, S> {
     pub fn get(&self, bit: usize) -> Option<Ref<T>> {
         // SAFETY: the lock keeps writers away, and the leaf has its references.
         unsafe { self.leaf.slots.0[bit].share() }
+    }
+
+    /// Removes the object of a slot, and clears the slot's data and tag. Returns the object like
+    /// [`exchange`](Self::exchange).
+    ///
+    /// # Panics
+    /// If the slot is not below [`BITS`].
+    #[inline(always)]
+    #[must_use = "dropping the old reference may run its release hook"]
+    pub fn remove(&mut self, bit: usize) -> Option<Ref<T>> {
+        // (H)
+        let object = self.exchange(bit, None);
+        if self.has_table() {
+            cold_path();
+            self.clear_data(bit);
+        }
+        object
+    }
+
+    /// Replaces the object of a slot and its data: one change for a thread that reads both by
+    /// [`borrow_with_data`](LeafRef::borrow_with_data). Returns the object like
+    /// [`exchange`](Self::exchange). The data is lost if the leaf has no table.
+    ///
+    /// # Panics
+    /// If the slot is not below [`BITS`].
+    #[must_use = "dropping the old reference may run its release hook"]
+    pub fn replace(&mut self, bit: usize, object: Ref<T>, data: SlotData) -> Option<Ref<T>> {
+        let leaf = self.leaf;
+        match leaf.table.get() {
+            // SAFETY: the lock keeps other writers away.
+            Some(table) => table.replace(bit, data, || unsafe {
+                leaf.slots.0[bit].exchange(Some(object))
+            }),
+            None => self.exchange(bit, Some(object)),
+        }
+    }
+
+    /// Gives the leaf a table of data, if it has none and there is one.
+    pub fn add_table(&mut self, new: &mut Option<NewTable>) {
+        let cloexec = self.leaf.open.bits() & self.leaf.cloexec.bits();
+        self.leaf.table.set(new, cloexec);
+    }
+
+    /// Sets the data of a slot that has no object. Does nothing if the leaf has no table.
+    ///
+    /// # Panics
+    /// If the slot is not below [`BITS`].
+    pub fn set_data(&mut self, bit: usize, data: SlotData) {
+        if let Some(table) = self.leaf.table.get() {
+            table.set(bit, data);
+        }
+    }
+
+    /// Sets the word of a slot. Does nothing if the leaf has no table.
+    ///
+    /// # Panics
+    /// If the slot is not below [`BITS`].
+    pub fn set_word(&mut self, bit: usize, word: u64) {
+        if let Some(table) = self.leaf.table.get() {
+            table.set_word(bit, word);
+        }
+    }
+
+    /// Sets the flags of a slot. Does nothing if the leaf has no table.
+    ///
+    /// # Panics
+    /// If the slot is not below [`BITS`].
+    pub fn set_flags(&mut self, bit: usize, flags: u16) {
+        if let Some(table) = self.leaf.table.get() {
+            table.set_flags(bit, flags);
+        }
+    }
+
+    /// Clears the data and the tag of a slot that has no object.
+    ///
+    /// # Panics
+    /// If the slot is not below [`BITS`].
+    #[cold]
+    pub fn clear_data(&mut self, bit: usize) {
+        if let Some(table) = self.leaf.table.get() {
+            table.clear(bit);
+        }
+    }
+
+    /// Returns the owner tag of a slot; 0 if it has none.
+    ///
+    /// # Panics
+    /// If the slot is not below [`BITS`].
+    pub fn tag(&self, bit: usize) -> u64 {
+        self.leaf.table.get().map_or(0, |table| table.tag(bit))
+    }
+
+    /// Sets the owner tag of a slot. Does nothing if the leaf has no table.
+    ///
+    /// # Panics
+    /// If the slot is not below [`BITS`].
+    pub fn set_tag(&mut self, bit: usize, tag: u64) {
+        if let Some(table) = self.leaf.table.get() {
+            table.set_tag(bit, tag);
+        }
     }
 
     /// Borrows the state.

@@ -6,7 +6,6 @@
 use super::*;
 use crate::object::loom::{Fates, Object};
 use ::loom::cell::UnsafeCell;
-use fdtable_sync::fallible::OutOfMemory;
 use fdtable_sync::model::Preemptions::{self, Any, AtMost};
 use fdtable_sync::model::{JoinHandle, explore, join, spawn};
 use fdtable_sync::platform::Arc;
@@ -41,12 +40,12 @@ impl Drop for Writes {
 }
 
 impl LeafState for Writes {
-    fn try_copy(&self) -> Result<Self, OutOfMemory> {
-        Ok(Self(UnsafeCell::new(self.count())))
+    fn copy(&self) -> Self {
+        Self(UnsafeCell::new(self.count()))
     }
 
-    fn try_copy_first(&self) -> Result<Self, OutOfMemory> {
-        self.try_copy()
+    fn copy_first(&self) -> Self {
+        self.copy()
     }
 }
 
@@ -841,4 +840,167 @@ fn two_do_not_both_find_the_others_slot_vacant() {
         drop(tree);
         fates.check(3);
     });
+}
+
+/// Reads of an object with the data of its slot.
+mod slot_data {
+    use super::*;
+    use crate::radix::leaf::{NewTable, SlotData};
+
+    /// The data of the object that was opened first, second and so on. Every part is another.
+    fn data(of: u16) -> SlotData {
+        SlotData {
+            flags: of << 1,
+            word: u64::from(of) + 100,
+        }
+    }
+
+    /// Makes a tree with a table of data in the first leaf, and an object there with data.
+    fn with_data(fates: &Fates, of: u16) -> Arc<Sample> {
+        let tree = tree(fates, &[]);
+        change(&tree, |leaf| {
+            leaf.add_table(&mut Some(NewTable::try_new().expect("there is memory")));
+            leaf.open.set(0);
+            leaf.set_data(0, data(of));
+            leaf.put(0, fates.object());
+        });
+        tree
+    }
+
+    fn change<R>(tree: &Sample, change: impl FnOnce(&mut LeafGuard<'_, Object, Writes>) -> R) -> R {
+        let writer = tree.write();
+        let mut leaf = writer.lock_leaf(0).expect("it is always there");
+        change(&mut leaf)
+    }
+
+    /// Reads the identity of the object, and the data, if the reader need not wait.
+    fn read(tree: &Sample) -> Option<(*const Object, SlotData)> {
+        let section = read_lock();
+        let leaf = tree.leaf(0, &section).expect("it is always there");
+        let found = leaf.borrow_with_data(0).ok()??;
+        Some((&raw const *found.0, found.1))
+    }
+
+    fn address(object: &Ref<Object>) -> *const Object {
+        &raw const **object
+    }
+
+    #[test]
+    fn a_reader_finds_an_object_with_its_own_data_across_a_close_and_an_open() {
+        explore(AtMost(3), || {
+            let fates = Fates::default();
+            let tree = with_data(&fates, 1);
+            let first = change(&tree, |leaf| leaf.get(0)).expect("it is open");
+            let (first, second) = (address(&first), fates.object());
+            let next = address(&second);
+            let writer = thread(&tree, move |tree| {
+                let closed = change(tree, |leaf| {
+                    leaf.open.clear(0);
+                    leaf.remove(0)
+                });
+                change(tree, |leaf| {
+                    leaf.open.set(0);
+                    leaf.set_data(0, data(2));
+                    leaf.put(0, second);
+                });
+                drop(closed);
+            });
+            let found = read(&tree);
+            assert!(
+                [None, Some((first, data(1))), Some((next, data(2)))].contains(&found),
+                "{found:?}"
+            );
+            join(writer);
+        });
+    }
+
+    #[test]
+    fn a_reader_finds_an_object_with_its_own_data_across_an_exchange() {
+        explore(AtMost(3), || {
+            let fates = Fates::default();
+            let tree = with_data(&fates, 1);
+            let first = change(&tree, |leaf| leaf.get(0)).expect("it is open");
+            let (first, second) = (address(&first), fates.object());
+            let next = address(&second);
+            let writer = thread(&tree, move |tree| {
+                let displaced = change(tree, |leaf| leaf.replace(0, second, data(2)));
+                drop(displaced);
+            });
+            let found = read(&tree);
+            assert!(
+                [None, Some((first, data(1))), Some((next, data(2)))].contains(&found),
+                "{found:?}"
+            );
+            join(writer);
+            assert_eq!(read(&tree), Some((next, data(2))));
+        });
+    }
+
+    #[test]
+    fn a_reader_finds_a_plain_open_without_the_data_of_the_close_before() {
+        explore(AtMost(3), || {
+            let fates = Fates::default();
+            let tree = with_data(&fates, 1);
+            let first = change(&tree, |leaf| leaf.get(0)).expect("it is open");
+            // The same object again, without data.
+            let (address, again) = (address(&first), first.clone());
+            drop(first);
+            let writer = thread(&tree, move |tree| {
+                let closed = change(tree, |leaf| leaf.remove(0));
+                change(tree, |leaf| leaf.put(0, again));
+                drop(closed);
+            });
+            let found = read(&tree);
+            let plain = SlotData::default();
+            assert!(
+                [None, Some((address, data(1))), Some((address, plain))].contains(&found),
+                "{found:?}"
+            );
+            join(writer);
+        });
+    }
+
+    #[test]
+    fn a_reader_finds_a_word_and_flags_in_the_order_in_which_they_were_set() {
+        explore(AtMost(3), || {
+            let fates = Fates::default();
+            let tree = with_data(&fates, 0);
+            let writer = thread(&tree, |tree| {
+                change(tree, |leaf| leaf.set_flags(0, 2));
+                change(tree, |leaf| leaf.set_word(0, 7));
+                change(tree, |leaf| leaf.set_flags(0, 4));
+            });
+            let found = read(&tree).map(|(_, data)| (data.flags, data.word));
+            let states = [(0, 100), (2, 100), (2, 7), (4, 7)];
+            assert!(
+                found.is_none_or(|found| states.contains(&found)),
+                "{found:?}"
+            );
+            join(writer);
+        });
+    }
+
+    #[test]
+    fn a_reader_that_takes_the_lock_finds_one_moment_too() {
+        explore(AtMost(3), || {
+            let fates = Fates::default();
+            let tree = tree(&fates, &[0]);
+            let writer = thread(&tree, |tree| {
+                change(tree, |leaf| {
+                    leaf.add_table(&mut Some(NewTable::try_new().expect("there is memory")));
+                    leaf.set_flags(0, 2);
+                    leaf.set_word(0, 7);
+                });
+            });
+            let section = read_lock();
+            let leaf = tree.leaf(0, &section).expect("it is always there");
+            let found = leaf.borrow_with_data_locked(0, 0).expect("it is open").1;
+            assert!(
+                [(0, 0), (2, 7)].contains(&(found.flags, found.word)),
+                "{found:?}"
+            );
+            drop(section);
+            join(writer);
+        });
+    }
 }

@@ -324,6 +324,12 @@ impl<T: ?Sized, S> Retired<T, S> {
         // tree owned is marked as gone, and a shared leaf is copied to be written.
         unsafe { leaf.share_object(bit) }
     }
+
+    /// Returns the leaf, which no thread writes any more.
+    pub fn leaf(&self) -> &Leaf<T, S> {
+        // SAFETY: the count that this holds keeps the leaf.
+        unsafe { self.leaf.as_ref() }
+    }
 }
 
 impl<T: ?Sized, S> Drop for Retired<T, S> {

@@ -14,12 +14,12 @@ mod histories;
 struct Tag(Option<Arc<()>>);
 
 impl LeafState for Tag {
-    fn try_copy(&self) -> Result<Self, OutOfMemory> {
-        Ok(Self(self.0.clone()))
+    fn copy(&self) -> Self {
+        Self(self.0.clone())
     }
 
-    fn try_copy_first(&self) -> Result<Self, OutOfMemory> {
-        self.try_copy()
+    fn copy_first(&self) -> Self {
+        self.copy()
     }
 }
 
@@ -732,4 +732,130 @@ fn a_tree_shows_its_leaves() {
     let fates = Fates::default();
     let tree = fates.tree(&[1, 70]);
     assert_eq!(std::format!("{tree:?}"), "{0: 2, 1: 64}");
+}
+
+mod slot_data {
+    use super::*;
+    use crate::radix::leaf::{NeedsLock, NewTable, SlotData};
+
+    const ONE: SlotData = SlotData { flags: 1, word: 11 };
+    const TWO: SlotData = SlotData {
+        flags: 0x7ffe,
+        word: u64::MAX,
+    };
+
+    fn table() -> Option<NewTable> {
+        Some(NewTable::try_new().expect("there is memory"))
+    }
+
+    /// Opens a slot with data.
+    fn open(tree: &TestTree, slot: usize, object: Ref<Object>, data: SlotData) {
+        let mut writer = tree.write();
+        writer.make_writable(slot / BITS).expect("there is memory");
+        let mut leaf = writer.lock_leaf(slot / BITS).expect("owned above");
+        leaf.add_table(&mut table());
+        leaf.open.set(slot % BITS);
+        leaf.set_data(slot % BITS, data);
+        leaf.put(slot % BITS, object);
+    }
+
+    /// Reads the name and the data of a slot in both ways.
+    fn read(tree: &TestTree, slot: usize) -> Option<(usize, SlotData)> {
+        let section = rcu::read_lock();
+        let leaf = tree.leaf(slot / BITS, &section)?;
+        let locked = leaf.borrow_with_data_locked(slot / BITS, slot % BITS);
+        let name = |found: Option<(Borrowed<'_, Object>, SlotData)>| {
+            found.map(|(object, data)| (object.name, data))
+        };
+        let locked = name(locked);
+        match leaf.borrow_with_data(slot % BITS) {
+            Ok(found) => assert_eq!(name(found), locked),
+            Err(NeedsLock) => assert!(!leaf.has_table(), "nothing is being changed"),
+        }
+        locked
+    }
+
+    fn object(name: usize) -> Ref<Object> {
+        Ref::new(Object {
+            name,
+            dropped: Arc::default(),
+        })
+    }
+
+    #[test]
+    fn a_slot_has_the_data_of_its_object_alone() {
+        let tree = TestTree::new(());
+        for slot in [3, 64 + 3, 5000] {
+            open(&tree, slot, object(1), ONE);
+            assert_eq!(read(&tree, slot), Some((1, ONE)));
+            assert_eq!(read(&tree, slot ^ 1), None);
+            let mut writer = tree.write();
+            writer.make_writable(slot / BITS).expect("there is memory");
+            let mut leaf = writer.lock_leaf(slot / BITS).expect("owned above");
+            leaf.set_tag(slot % BITS, 5);
+            drop(leaf.replace(slot % BITS, object(2), TWO));
+            assert_eq!(leaf.tag(slot % BITS), 5);
+            drop(leaf);
+            assert_eq!(read(&tree, slot), Some((2, TWO)));
+            let mut leaf = writer.lock_leaf(slot / BITS).expect("owned above");
+            drop(leaf.remove(slot % BITS));
+            assert_eq!(leaf.tag(slot % BITS), 0);
+            assert_eq!(leaf.data(slot % BITS), SlotData::default());
+            leaf.put(slot % BITS, object(3));
+            drop(leaf);
+            drop(writer);
+            assert_eq!(read(&tree, slot), Some((3, SlotData::default())));
+        }
+    }
+
+    #[test]
+    fn a_table_that_comes_later_has_the_close_on_exec_flags_that_are_there() {
+        let tree = TestTree::new(());
+        let writer = tree.write();
+        let mut leaf = writer.lock_leaf(0).expect("it is always there");
+        for bit in [3, 4] {
+            leaf.open.set(bit);
+            leaf.put(bit, object(bit));
+        }
+        // That of 5 is left from an earlier use.
+        leaf.cloexec.replace(0b11_0000);
+        drop(leaf);
+        let flags = |tree: &TestTree, slot| read(tree, slot).map(|(_, data)| data.flags);
+        assert_eq!((flags(&tree, 3), flags(&tree, 4)), (Some(0), Some(1)));
+        let mut leaf = writer.lock_leaf(0).expect("it is always there");
+        leaf.add_table(&mut table());
+        assert_eq!(leaf.data(5).flags, 0);
+        leaf.open.set(5);
+        leaf.put(5, object(5));
+        drop(leaf);
+        assert_eq!((flags(&tree, 3), flags(&tree, 4)), (Some(0), Some(1)));
+        assert_eq!(flags(&tree, 5), Some(0));
+    }
+
+    #[test]
+    fn another_tree_gets_the_data_with_the_objects() {
+        let tree = TestTree::new(());
+        for slot in [3, 64 + 3] {
+            open(&tree, slot, object(slot), ONE);
+        }
+        let mut other = TestTree::new(());
+        tree.write()
+            .share_with(&mut other, std::iter::empty())
+            .expect("there is memory");
+        for slot in [3, 64 + 3] {
+            assert_eq!(read(&other, slot), Some((slot, ONE)));
+            let mut writer = other.write();
+            writer.make_writable(slot / BITS).expect("there is memory");
+            let mut leaf = writer.lock_leaf(slot / BITS).expect("owned above");
+            leaf.set_word(slot % BITS, 7);
+            leaf.set_flags(slot % BITS, 2);
+            drop(leaf);
+            drop(writer);
+            assert_eq!(
+                read(&other, slot),
+                Some((slot, SlotData { flags: 2, word: 7 }))
+            );
+            assert_eq!(read(&tree, slot), Some((slot, ONE)));
+        }
+    }
 }

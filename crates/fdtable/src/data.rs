@@ -1,0 +1,373 @@
+//! The data of a descriptor besides its file: flags, a word of the caller's, and eight bits.
+//!
+//! They belong to the descriptor, as close-on-exec does. A kernel that has more to keep for each
+//! descriptor keeps it elsewhere, and its place in the word. The word is an integer and not a type
+//! of the caller's: a lookup reads it without a lock, while another thread changes it.
+//!
+//! A leaf of 64 descriptors gets a table of them with the first descriptor that has a word, or at
+//! the first lookup that asks for one. [`fdtable_objects::radix::leaf`] has the protocol of lookups.
+
+use core::fmt;
+
+use fdtable_objects::object::{Borrowed, Ref};
+use fdtable_objects::radix::leaf::{NeedsLock, NewTable, SlotData};
+use fdtable_sync::hint::cold_path;
+
+use crate::fd::{index_of, place_of};
+use crate::rcu::{self, Guard};
+use crate::table::LeafGuard;
+use crate::{BorrowedFile, Error, FdArg, FdFlags, FileRef, Files, RawFd};
+
+/// The data of a descriptor: what it has besides its file.
+///
+/// Functions that open take it, or only flags: then word and bits are 0.
+///
+/// | | flags | bits and word |
+/// |---|---|---|
+/// | open, `dup_min`, `dup3`, [`replace`](Files::replace) | as given | as given |
+/// | `dup`, `dup2` | none | 0 |
+/// | [`rename`](Files::rename), [`fork`](Files::fork), exec | kept | kept |
+///
+/// ```
+/// use fdtable::{Error, FdData, FdFlags, FileRef, Files};
+///
+/// const RIGHT_TO_READ: u64 = 1;
+/// let files = Files::new();
+/// let fd = files.open(FileRef::new("motd"), (FdFlags::CLOEXEC, RIGHT_TO_READ))?;
+/// let (file, data) = files.get_with_data(fd)?;
+/// assert_eq!((*file, data.flags, data.word), ("motd", FdFlags::CLOEXEC, RIGHT_TO_READ));
+/// // The copy has no rights.
+/// let copy = files.dup(fd)?;
+/// assert_eq!(files.get_with_data(copy)?.1, FdData::default());
+/// # Ok::<(), Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct FdData {
+    /// The flags that `fcntl(2)` knows.
+    pub flags: FdFlags,
+    /// Eight flags of the caller's. The table does not look at them.
+    pub bits: u8,
+    /// A word of the caller's. The table does not look at it.
+    pub word: u64,
+}
+
+impl From<FdFlags> for FdData {
+    /// Makes data with flags alone.
+    #[inline(always)]
+    fn from(flags: FdFlags) -> Self {
+        Self {
+            flags,
+            bits: 0,
+            word: 0,
+        }
+    }
+}
+
+impl From<(FdFlags, u64)> for FdData {
+    /// Makes data with flags and a word.
+    #[inline(always)]
+    fn from((flags, word): (FdFlags, u64)) -> Self {
+        Self {
+            flags,
+            bits: 0,
+            word,
+        }
+    }
+}
+
+impl FdData {
+    /// Where the bits begin in the flags of a slot. The lowest flag is close-on-exec.
+    const BITS: u32 = 1;
+
+    pub(crate) fn into_slot(self) -> SlotData {
+        // Flags are checked before: close-on-exec alone.
+        SlotData {
+            flags: self.flags.bits() as u16 | u16::from(self.bits) << Self::BITS,
+            word: self.word,
+        }
+    }
+
+    pub(crate) fn from_slot(data: SlotData) -> Self {
+        Self {
+            flags: FdFlags::from_bits_truncate(u32::from(data.flags)),
+            bits: (data.flags >> Self::BITS) as u8,
+            word: data.word,
+        }
+    }
+
+    /// Returns true if the leaf of the descriptor has to have a table.
+    #[inline(always)]
+    pub(crate) fn needs_table(self) -> bool {
+        self.word != 0 || self.bits != 0
+    }
+
+    /// Makes the table for the leaf, if one may be needed. To be called outside of locks, as is the
+    /// drop of a table that was not.
+    pub(crate) fn new_table(self) -> Result<Option<NewTable>, Error> {
+        Ok(self.needs_table().then(NewTable::try_new).transpose()?)
+    }
+}
+
+/// # Words of the caller's
+impl<T: ?Sized + Send + Sync> Files<T> {
+    /// Finds the file of a descriptor and takes a reference, as [`get`](Self::get) does, together
+    /// with the data of the descriptor. Both are of one moment: no other call sees the file there
+    /// with other data, or the data with another file, at that moment.
+    ///
+    /// Takes no lock and neither blocks nor allocates, except for the first such lookup among 64
+    /// descriptors, and where the descriptor itself is being changed: then it may wait for the lock
+    /// of the 64. May be called inside a read-side section.
+    ///
+    /// # Errors
+    /// EBADF and EIO as for [`get`](Self::get).
+    #[inline]
+    pub fn get_with_data(&self, fd: impl FdArg) -> Result<(FileRef<T>, FdData), Error> {
+        let fd = fd.to_raw();
+        let section = rcu::read_lock();
+        loop {
+            let (file, data) = self.find_with_data(fd, &section)?;
+            // Its last reference may have gone: then the descriptor was closed.
+            if let Some(file) = file.upgrade() {
+                return Ok((FileRef(file).unless_revoked()?, data));
+            }
+        }
+    }
+
+    /// Finds the file of a descriptor for use inside a read-side section, as
+    /// [`get_rcu`](Self::get_rcu) does, together with the data of the descriptor at that moment.
+    /// Waits and allocates as [`get_with_data`](Self::get_with_data) does.
+    ///
+    /// # Errors
+    /// EBADF and EIO as for [`get_rcu`](Self::get_rcu).
+    #[inline]
+    pub fn get_rcu_with_data<'g>(
+        &'g self,
+        fd: impl FdArg,
+        section: &'g Guard<'_>,
+    ) -> Result<(BorrowedFile<'g, T>, FdData), Error> {
+        let (file, data) = self.find_with_data(fd.to_raw(), section)?;
+        Ok((BorrowedFile(file).unless_revoked()?, data))
+    }
+
+    /// Sets the word of a descriptor, and returns the one that it had. May wait for the lock, and
+    /// allocates at the first word among 64 descriptors, or where a part of the table is shared
+    /// since a fork.
+    ///
+    /// ```
+    /// use fdtable::{Error, FdFlags, FileRef, Files};
+    ///
+    /// let files = Files::new();
+    /// let fd = files.open(FileRef::new("log"), FdFlags::empty())?;
+    /// assert_eq!(files.set_word(fd, 7)?, 0);
+    /// assert_eq!(files.set_word(fd, 8)?, 7);
+    /// # Ok::<(), Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// - [`Error::BadFd`] (EBADF) if the descriptor is not open.
+    /// - [`Error::NoMemory`] (ENOMEM) if there is no memory for the word, or for a copy of a part
+    ///   of the table that is shared since a fork.
+    pub fn set_word(&self, fd: impl FdArg, word: u64) -> Result<u64, Error> {
+        self.change_data(fd.to_raw(), |data| Some(FdData { word, ..data }))
+            .map(|before| before.word)
+    }
+
+    /// Sets the word of a descriptor to `new` if it is `expected`. Returns the word that it had:
+    /// `expected` if the word was set. Waits and allocates as [`set_word`](Self::set_word) does.
+    ///
+    /// ```
+    /// use fdtable::{Error, FdFlags, FileRef, Files};
+    ///
+    /// let files = Files::new();
+    /// let fd = files.open(FileRef::new("log"), (FdFlags::empty(), 0b11))?;
+    /// // Gives up a right, whatever other threads do at the same time.
+    /// let mut rights = 0b11;
+    /// loop {
+    ///     match files.exchange_word(fd, rights, rights & !0b10)? {
+    ///         before if before == rights => break,
+    ///         other => rights = other,
+    ///     }
+    /// }
+    /// assert_eq!(files.get_with_data(fd)?.1.word, 0b01);
+    /// # Ok::<(), Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// EBADF and ENOMEM as for [`set_word`](Self::set_word).
+    pub fn exchange_word(&self, fd: impl FdArg, expected: u64, new: u64) -> Result<u64, Error> {
+        let exchange =
+            |data: FdData| (data.word == expected).then_some(FdData { word: new, ..data });
+        self.change_data(fd.to_raw(), exchange)
+            .map(|before| before.word)
+    }
+
+    /// Clears some of the caller's bits of a descriptor and sets others, and returns those that it
+    /// had. A bit that is in both is set. Waits and allocates as [`set_word`](Self::set_word) does.
+    ///
+    /// # Errors
+    /// EBADF and ENOMEM as for [`set_word`](Self::set_word).
+    pub fn change_bits(&self, fd: impl FdArg, clear: u8, set: u8) -> Result<u8, Error> {
+        let change = |data: FdData| {
+            let bits = data.bits & !clear | set;
+            Some(FdData { bits, ..data })
+        };
+        self.change_data(fd.to_raw(), change)
+            .map(|before| before.bits)
+    }
+}
+
+impl<T: ?Sized + Send + Sync> Files<T> {
+    /// Finds a file with the data of the descriptor.
+    #[inline(always)]
+    fn find_with_data<'g>(
+        &'g self,
+        fd: RawFd,
+        section: &'g Guard<'_>,
+    ) -> Result<(Borrowed<'g, T>, FdData), Error> {
+        let (index, bit) = place_of(index_of(fd));
+        let Some(leaf) = self.tree.leaf(index, section) else {
+            cold_path();
+            return Err(Error::BadFd);
+        };
+        let found = match leaf.borrow_with_data(bit) {
+            Ok(found) => found,
+            Err(NeedsLock) => {
+                if !leaf.has_table() {
+                    self.add_table(index);
+                }
+                leaf.borrow_with_data_locked(index, bit)
+            }
+        };
+        let Some((file, data)) = found else {
+            cold_path();
+            return Err(Error::BadFd);
+        };
+        Ok((file, FdData::from_slot(data)))
+    }
+
+    /// Finds a file, revoked or not, with the data of the descriptor. Makes no table: for callers
+    /// that do not ask again. May wait for the lock of the leaf.
+    pub(crate) fn peek(&self, number: usize) -> Option<(FileRef<T>, FdData)> {
+        let (index, bit) = place_of(number);
+        loop {
+            let section = rcu::read_lock();
+            let leaf = self.tree.leaf(index, &section)?;
+            let found = leaf
+                .borrow_with_data(bit)
+                .unwrap_or_else(|NeedsLock| leaf.borrow_with_data_locked(index, bit));
+            let (file, data) = found?;
+            // Its last reference may have gone: then the descriptor was closed.
+            if let Some(file) = file.upgrade() {
+                return Some((FileRef(file), FdData::from_slot(data)));
+            }
+        }
+    }
+
+    /// Gives a leaf a table of data, if there is memory and the leaf is not shared. Without one,
+    /// lookups take the lock.
+    #[cold]
+    fn add_table(&self, index: usize) {
+        let with_leaf = |add: &mut dyn FnMut(LeafGuard<'_, T>)| {
+            if let Some(reader) = self.tree.read()
+                && let Some(leaf) = reader.lock_leaf(index)
+            {
+                add(leaf);
+            }
+        };
+        let mut is_own = false;
+        with_leaf(&mut |_| is_own = true);
+        if is_own {
+            let mut table = NewTable::try_new().ok();
+            with_leaf(&mut |mut leaf| leaf.add_table(&mut table));
+        }
+    }
+
+    /// Changes the data of an open descriptor to what `change` returns, if anything. Returns the
+    /// data before. `change` is called with the leaf locked, and maybe twice.
+    fn change_data(
+        &self,
+        fd: RawFd,
+        change: impl Fn(FdData) -> Option<FdData>,
+    ) -> Result<FdData, Error> {
+        let (_, bit) = place_of(index_of(fd));
+        let mut table = None;
+        loop {
+            let changed = self.with_leaf(fd, |leaf| {
+                if !leaf.has(bit) {
+                    return Err(Error::BadFd);
+                }
+                leaf.add_table(&mut table);
+                let before = FdData::from_slot(leaf.data(bit));
+                let Some(new) = change(before) else {
+                    return Ok(Some(before));
+                };
+                if new.needs_table() && !leaf.has_table() {
+                    return Ok(None);
+                }
+                set_data(leaf, bit, before, new);
+                Ok(Some(before))
+            })?;
+            match changed? {
+                Some(before) => return Ok(before),
+                None => table = Some(NewTable::try_new()?),
+            }
+        }
+    }
+}
+
+/// Sets the bits and the word of an open descriptor, each where it differs.
+fn set_data<T: ?Sized>(leaf: &mut LeafGuard<'_, T>, bit: usize, before: FdData, new: FdData) {
+    if new.word != before.word {
+        leaf.set_word(bit, new.word);
+    }
+    if new.bits != before.bits {
+        leaf.set_flags(bit, new.into_slot().flags);
+    }
+}
+
+/// A descriptor that was closed: its file, with the reference that the table had, and its data.
+///
+/// Dropping it drops the reference, like [`ClosedFile`](crate::ClosedFile).
+#[must_use = "dropping it releases the file: drop it outside of your locks"]
+pub struct ClosedFd<T: ?Sized> {
+    file: crate::ClosedFile<T>,
+    data: FdData,
+}
+
+impl<T: ?Sized> ClosedFd<T> {
+    pub(crate) fn new(file: Ref<T>, data: FdData) -> Self {
+        Self {
+            file: crate::ClosedFile::new(file),
+            data,
+        }
+    }
+
+    /// Returns the data that the descriptor had.
+    #[must_use]
+    pub fn data(&self) -> FdData {
+        self.data
+    }
+
+    /// Returns the reference, to keep the file.
+    #[must_use]
+    pub fn into_file(self) -> FileRef<T> {
+        self.file.into_file()
+    }
+}
+
+impl<T: ?Sized> core::ops::Deref for ClosedFd<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.file
+    }
+}
+
+impl<T: ?Sized + fmt::Debug> fmt::Debug for ClosedFd<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ClosedFd")
+            .field("file", &&**self)
+            .field("data", &self.data)
+            .finish()
+    }
+}

@@ -1,0 +1,457 @@
+//! A file at a descriptor that the caller chooses: replace, open there, rename, close if.
+//!
+//! Each is one change for all threads that change the table: the leaf is locked, or both leaves of
+//! a rename, the one with the lower index first. A lookup sees a file and its data change at one
+//! moment. A rename writes two slots, first the new one: a lookup may find the file at both for a
+//! moment, and never at neither.
+
+use fdtable_objects::free_hint::Reports;
+use fdtable_objects::object::Ref;
+use fdtable_objects::radix::leaf::NewTable;
+
+use crate::close::{Removed, take_file};
+use crate::data::ClosedFd;
+use crate::dup::TwoLeaves;
+use crate::fd::{index_of, place_of};
+use crate::table::{LeafGuard, WriteGuard, set_cloexec};
+use crate::tag::{check_tag, untagged};
+use crate::{Error, Fd, FdArg, FdData, FileRef, Files, RawFd};
+
+/// # At a given descriptor
+impl<T: ?Sized + Send + Sync> Files<T> {
+    /// Puts `file` at the descriptor `fd`, open or free, and returns what was open there, atomically.
+    /// `data` is flags, or [flags and a word](FdData). May wait for the lock, and allocates when the
+    /// table grows, or at the first word among 64 descriptors.
+    ///
+    /// ```
+    /// use fdtable::{Error, FdFlags, FileRef, Files};
+    ///
+    /// let files = Files::new();
+    /// assert!(files.replace(7, FileRef::new("old"), FdFlags::empty())?.is_none());
+    /// let displaced = files.replace(7, FileRef::new("new"), (FdFlags::CLOEXEC, 1))?;
+    /// assert_eq!(displaced.as_deref(), Some(&"old"));
+    /// assert_eq!(*files.get(7)?, "new");
+    /// # Ok::<(), Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The file is then dropped, and nothing is changed:
+    /// - [`Error::InvalidArgument`] (EINVAL) if a flag is unknown.
+    /// - [`Error::BadFd`] (EBADF) if the descriptor is negative, or at or above the limit.
+    /// - [`Error::Busy`] (EBUSY) if the descriptor is reserved.
+    /// - [`Error::NotOwner`] (EPERM) if the open descriptor has a [tag](Self::exchange_tag).
+    /// - [`Error::NoMemory`] (ENOMEM) if the table cannot grow, or there is no memory for the word.
+    pub fn replace(
+        &self,
+        fd: impl FdArg,
+        file: FileRef<T>,
+        data: impl Into<FdData>,
+    ) -> Result<Option<ClosedFd<T>>, Error> {
+        self.put_at(fd.to_raw(), &mut Some(file.0), data.into(), &Expected::Any)
+    }
+
+    /// Puts `file` at the descriptor `fd` like [`replace`](Self::replace), but waits while the
+    /// descriptor is reserved. Blocks; must not be called inside a read-side section, nor by the
+    /// holder of the reservation.
+    ///
+    /// # Errors
+    /// EINVAL, EBADF, EPERM and ENOMEM as for [`replace`](Self::replace), never EBUSY; and
+    /// [`Error::NoMemory`] (ENOMEM) if there is no memory to wait.
+    #[cfg(feature = "std")]
+    pub fn replace_waiting(
+        &self,
+        fd: impl FdArg,
+        file: FileRef<T>,
+        data: impl Into<FdData>,
+    ) -> Result<Option<ClosedFd<T>>, Error> {
+        let (fd, data) = (fd.to_raw(), data.into());
+        let mut file = Some(file.0);
+        self.while_busy(fd, || self.put_at(fd, &mut file, data, &Expected::Any))
+    }
+
+    /// Opens `file` at the free descriptor `fd`. Waits and allocates as [`replace`](Self::replace)
+    /// does.
+    ///
+    /// # Errors
+    /// - [`Error::Exists`] (EEXIST) if the descriptor is open.
+    /// - EINVAL, EBADF, EBUSY and ENOMEM as for [`replace`](Self::replace).
+    pub fn open_at(
+        &self,
+        fd: impl FdArg,
+        file: FileRef<T>,
+        data: impl Into<FdData>,
+    ) -> Result<(), Error> {
+        let (file, data) = (&mut Some(file.0), data.into());
+        // Nothing is displaced.
+        let _none = self.put_at(fd.to_raw(), file, data, &Expected::Free)?;
+        Ok(())
+    }
+
+    /// Puts `file` at the descriptor `fd` like [`replace`](Self::replace), if `expected` is open
+    /// there. Waits and allocates as `replace` does.
+    ///
+    /// # Errors
+    /// - [`Error::BadFd`] (EBADF) if the descriptor is not open.
+    /// - [`Error::Stale`] (ESTALE) if another file is open there.
+    /// - EINVAL, EBADF, EPERM and ENOMEM as for [`replace`](Self::replace).
+    pub fn replace_if(
+        &self,
+        fd: impl FdArg,
+        expected: &FileRef<T>,
+        file: FileRef<T>,
+        data: impl Into<FdData>,
+    ) -> Result<ClosedFd<T>, Error> {
+        let (file, data) = (&mut Some(file.0), data.into());
+        let displaced = self.put_at(fd.to_raw(), file, data, &Expected::File(&expected.0))?;
+        displaced.ok_or(Error::BadFd)
+    }
+
+    /// Closes the descriptor `fd`, if `expected` is open there. Returns its file and data. Waits and
+    /// allocates as [`close`](Self::close) does.
+    ///
+    /// # Errors
+    /// - [`Error::Stale`] (ESTALE) if another file is open there.
+    /// - EBADF, EPERM and ENOMEM as for [`close`](Self::close).
+    pub fn close_if(&self, fd: impl FdArg, expected: &FileRef<T>) -> Result<ClosedFd<T>, Error> {
+        self.close_expected(fd.to_raw(), Some(&expected.0))
+    }
+
+    /// Moves what is open at `from` to the descriptor `to`, with its data, and frees `from`,
+    /// atomically. Returns what was open at `to`. The same descriptor twice is no change. A lookup
+    /// may find the file at both descriptors for a moment, and never at neither. May wait for the
+    /// lock, and allocates when the table grows.
+    ///
+    /// ```
+    /// use fdtable::{Error, FdFlags, FileRef, Files};
+    ///
+    /// let files = Files::new();
+    /// let fd = files.open(FileRef::new("log"), (FdFlags::CLOEXEC, 7))?;
+    /// assert!(files.rename(fd, 9)?.is_none());
+    /// assert_eq!(files.get(fd).unwrap_err(), Error::BadFd);
+    /// assert_eq!(files.get_with_data(9)?.1, (FdFlags::CLOEXEC, 7).into());
+    /// # Ok::<(), Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Nothing is changed:
+    /// - [`Error::BadFd`] (EBADF) if `from` is not open, or `to` is negative, or at or above the
+    ///   limit.
+    /// - [`Error::Busy`] (EBUSY) if `to` is reserved.
+    /// - [`Error::NotOwner`] (EPERM) if one of them is open and has a [tag](Self::exchange_tag).
+    /// - [`Error::NoMemory`] (ENOMEM) if the table cannot grow, or there is no memory for the word.
+    #[doc(alias = "fd_renumber")]
+    pub fn rename(&self, from: impl FdArg, to: impl FdArg) -> Result<Option<ClosedFd<T>>, Error> {
+        let (from, to) = (from.to_raw(), to.to_raw());
+        if from == to {
+            self.fd_flags(from)?;
+            return Ok(None);
+        }
+        self.move_to(from, Fd::new(to)?)
+    }
+
+    /// Moves a descriptor like [`rename`](Self::rename), but waits while `to` is reserved. Blocks;
+    /// must not be called inside a read-side section, nor by the holder of the reservation.
+    ///
+    /// # Errors
+    /// EBADF, EPERM and ENOMEM as for [`rename`](Self::rename), never EBUSY; and
+    /// [`Error::NoMemory`] (ENOMEM) if there is no memory to wait.
+    #[cfg(feature = "std")]
+    pub fn rename_waiting(
+        &self,
+        from: impl FdArg,
+        to: impl FdArg,
+    ) -> Result<Option<ClosedFd<T>>, Error> {
+        let (from, to) = (from.to_raw(), to.to_raw());
+        self.while_busy(to, || self.rename(from, to))
+    }
+}
+
+/// What has to be open at a descriptor for it to be replaced.
+enum Expected<'f, T: ?Sized> {
+    /// Any file, or none.
+    Any,
+    /// None.
+    Free,
+    /// This file.
+    File(&'f Ref<T>),
+}
+
+/// What became of a change in a leaf.
+enum Change<T: ?Sized> {
+    /// It is done; with the file that was there.
+    Done(Option<Removed<T>>),
+    /// The leaf has to have a table of data first.
+    NeedsTable,
+}
+
+impl<T: ?Sized + Send + Sync> Files<T> {
+    /// Puts a file at a descriptor. If there is an error, the file stays with the caller.
+    fn put_at(
+        &self,
+        fd: RawFd,
+        file: &mut Option<Ref<T>>,
+        data: FdData,
+        expected: &Expected<'_, T>,
+    ) -> Result<Option<ClosedFd<T>>, Error> {
+        data.flags.check()?;
+        let number = Fd::new(fd)?.index();
+        if number >= self.free_hint.limit() {
+            return Err(Error::BadFd);
+        }
+        let mut table = None;
+        loop {
+            let change = match self.put_unshared(number, file, data, expected, &mut table) {
+                Some(change) => change?,
+                None => self.put_shared(number, file, data, expected, &mut table)?,
+            };
+            match change {
+                Change::Done(before) => {
+                    return Ok(before.map(|(file, data)| ClosedFd::new(file, data)));
+                }
+                Change::NeedsTable => table = Some(NewTable::try_new()?),
+            }
+        }
+    }
+
+    /// Puts it there on the fast path, if that is open.
+    fn put_unshared(
+        &self,
+        number: usize,
+        file: &mut Option<Ref<T>>,
+        data: FdData,
+        expected: &Expected<'_, T>,
+        table: &mut Option<NewTable>,
+    ) -> Option<Result<Change<T>, Error>> {
+        let (index, bit) = place_of(number);
+        let reader = self.tree.read()?;
+        let mut leaf = reader.lock_leaf(index)?;
+        leaf.add_table(table);
+        Some(put_in(&mut leaf, bit, file, data, expected))
+    }
+
+    /// Puts it there on the slow path.
+    #[cold]
+    fn put_shared(
+        &self,
+        number: usize,
+        file: &mut Option<Ref<T>>,
+        data: FdData,
+        expected: &Expected<'_, T>,
+        table: &mut Option<NewTable>,
+    ) -> Result<Change<T>, Error> {
+        let (index, bit) = place_of(number);
+        let mut writer = self.tree.write();
+        if let Expected::File(_) = expected {
+            self.make_open_writable(&mut writer, number)?;
+        } else {
+            self.make_writable(&mut writer, index)?;
+            if writer.quarantine.is_on() {
+                self.free_from_quarantine(&mut writer, (index, bit));
+            }
+        }
+        let mut leaf = writer.lock_leaf(index).ok_or(Error::NoMemory)?;
+        leaf.add_table(table);
+        put_in(&mut leaf, bit, file, data, expected)
+    }
+
+    /// Moves an open descriptor to another one.
+    fn move_to(&self, from: RawFd, to: Fd) -> Result<Option<ClosedFd<T>>, Error> {
+        if to.index() >= self.free_hint.limit() {
+            return Err(Error::BadFd);
+        }
+        let (from, to) = (index_of(from), to.index());
+        let mut table = None;
+        loop {
+            let moved = match self.move_unshared(from, to, &mut table) {
+                Some(moved) => moved?,
+                None => self.move_shared(from, to, &mut table)?,
+            };
+            match moved {
+                Some(moved) => {
+                    self.drain_if_many(moved.reports);
+                    return Ok(moved.before.map(|(file, data)| ClosedFd::new(file, data)));
+                }
+                None => table = Some(NewTable::try_new()?),
+            }
+        }
+    }
+
+    /// Moves it on the fast path, if that is open.
+    fn move_unshared(
+        &self,
+        from: usize,
+        to: usize,
+        table: &mut Option<NewTable>,
+    ) -> Option<Result<Option<Moved<T>>, Error>> {
+        let (from, to) = (place_of(from), place_of(to));
+        let reader = self.tree.read()?;
+        let leaves = TwoLeaves::lock(|index| reader.lock_leaf(index), from.0, to.0)?;
+        let free = |leaf: &mut LeafGuard<'_, T>| self.free_in(leaf, from.0, from.1);
+        Some(leaves.rename(from.1, to.1, table, free))
+    }
+
+    /// Moves it on the slow path.
+    #[cold]
+    fn move_shared(
+        &self,
+        from: usize,
+        to: usize,
+        table: &mut Option<NewTable>,
+    ) -> Result<Option<Moved<T>>, Error> {
+        let number = from;
+        let (from, to) = (place_of(from), place_of(to));
+        let mut writer = self.tree.write();
+        self.make_open_writable(&mut writer, number)?;
+        self.make_writable(&mut writer, to.0)?;
+        Self::prepare_quarantine(&mut writer)?;
+        let quarantine = writer.quarantine.is_on();
+        if quarantine {
+            self.free_from_quarantine(&mut writer, to);
+        }
+        let moved = {
+            let leaves = TwoLeaves::lock(|index| writer.lock_leaf(index), from.0, to.0);
+            let leaves = leaves.ok_or(Error::BadFd)?;
+            leaves.rename(from.1, to.1, table, |leaf| match quarantine {
+                true => Reports::Few,
+                false => self.free_in(leaf, from.0, from.1),
+            })?
+        };
+        let Some(mut moved) = moved else {
+            return Ok(None);
+        };
+        if quarantine {
+            moved.reports = self.enter_quarantine(&mut writer, number);
+        }
+        let woken = Self::take_waiters(&mut writer);
+        drop(writer);
+        drop(woken);
+        Ok(Some(moved))
+    }
+
+    /// Calls `change` until it does not find a descriptor reserved, and waits in between.
+    #[cfg(feature = "std")]
+    pub(crate) fn while_busy<R>(
+        &self,
+        fd: RawFd,
+        mut change: impl FnMut() -> Result<R, Error>,
+    ) -> Result<R, Error> {
+        loop {
+            match change() {
+                Err(Error::Busy) => {
+                    let fd = Fd::new(fd)?;
+                    self.wait(|table, writer| Ok(table.is_not_busy(writer, fd).then_some(())))?;
+                }
+                done => return done,
+            }
+        }
+    }
+
+    /// Returns true if a descriptor is not reserved.
+    #[cfg(feature = "std")]
+    fn is_not_busy(&self, writer: &WriteGuard<'_, T>, fd: Fd) -> bool {
+        let (index, bit) = place_of(fd.index());
+        writer
+            .leaf(index)
+            .is_none_or(|leaf| !leaf.open.test(bit) || leaf.has(bit))
+    }
+}
+
+/// Puts a file at a descriptor of a locked leaf, if what is there is as expected.
+fn put_in<T: ?Sized>(
+    leaf: &mut LeafGuard<'_, T>,
+    bit: usize,
+    file: &mut Option<Ref<T>>,
+    data: FdData,
+    expected: &Expected<'_, T>,
+) -> Result<Change<T>, Error> {
+    check_target(leaf, bit)?;
+    match expected {
+        Expected::Any => {}
+        Expected::Free if leaf.has(bit) => return Err(Error::Exists),
+        Expected::Free => {}
+        Expected::File(expected) => {
+            // Dropped under the lock: the slot holds another reference.
+            let there = leaf.get(bit).ok_or(Error::BadFd)?;
+            if !Ref::ptr_eq(&there, expected) {
+                return Err(Error::Stale);
+            }
+        }
+    }
+    if data.needs_table() && !leaf.has_table() {
+        return Ok(Change::NeedsTable);
+    }
+    let before = FdData::from_slot(leaf.data(bit));
+    let displaced = file.take().and_then(|file| store(leaf, bit, file, data));
+    Ok(Change::Done(displaced.map(|file| (file, before))))
+}
+
+/// Checks that a file may be put at a descriptor of a locked leaf.
+pub(crate) fn check_target<T: ?Sized>(leaf: &LeafGuard<'_, T>, bit: usize) -> Result<(), Error> {
+    if leaf.has(bit) {
+        check_tag(leaf, bit, 0)
+    } else if leaf.open.test(bit) {
+        Err(Error::Busy)
+    } else {
+        Ok(())
+    }
+}
+
+/// Stores a file and its data at a descriptor of a locked leaf, and returns the file that was there.
+/// The leaf has a table if the data needs one.
+pub(crate) fn store<T: ?Sized>(
+    leaf: &mut LeafGuard<'_, T>,
+    bit: usize,
+    file: Ref<T>,
+    data: FdData,
+) -> Option<Ref<T>> {
+    // (o)
+    leaf.open.set_release(bit);
+    set_cloexec(leaf, bit, data.flags);
+    if leaf.has_table() {
+        leaf.replace(bit, file, data.into_slot())
+    } else {
+        // One store: lookups find either the one file or the other.
+        leaf.exchange(bit, Some(file))
+    }
+}
+
+/// A descriptor that was moved.
+struct Moved<T: ?Sized> {
+    /// What was open where it is now.
+    before: Option<Removed<T>>,
+    reports: Reports,
+    /// The reference of the old descriptor, which is dropped outside of the locks.
+    _moved: Ref<T>,
+}
+
+impl<T: ?Sized + Send + Sync> TwoLeaves<'_, T> {
+    /// Moves a descriptor. Returns nothing if the leaf of the new one has to have a table of data
+    /// first. Calls `free` just before the old one is emptied.
+    fn rename(
+        mut self,
+        from: usize,
+        to: usize,
+        table: &mut Option<NewTable>,
+        free: impl FnOnce(&mut LeafGuard<'_, T>) -> Reports,
+    ) -> Result<Option<Moved<T>>, Error> {
+        let old = self.old();
+        let file = old.get(from).ok_or(Error::BadFd)?;
+        check_tag(old, from, 0)?;
+        let data = FdData::from_slot(old.data(from));
+        let new = &mut self.to;
+        check_target(new, to)?;
+        new.add_table(table);
+        if data.needs_table() && !new.has_table() {
+            return Ok(None);
+        }
+        let before = FdData::from_slot(new.data(to));
+        let displaced = store(new, to, file, data);
+        let old = self.old();
+        let ((moved, _), reports) = take_file(old, from, untagged, free)?;
+        Ok(Some(Moved {
+            before: displaced.map(|file| (file, before)),
+            reports,
+            _moved: moved,
+        }))
+    }
+}
