@@ -131,6 +131,8 @@ pub(crate) enum Experiment {
     Peers,
     /// The rows of lmbench, with slabs and blocks and without: microseconds, MB/s.
     Lmbench,
+    /// The interface that a port brings, beside its usual tables; words and replacements: nanoseconds.
+    Ports,
     /// Calls through the C interface, beside the host's: nanoseconds.
     Posix,
 }

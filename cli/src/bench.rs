@@ -18,6 +18,7 @@ use fdtable_bench::lookup::Lookup;
 use fdtable_bench::markdown::{ComparedMarkdown, Markdown};
 use fdtable_bench::open_files::OpenFiles;
 use fdtable_bench::peers::Peers;
+use fdtable_bench::ports::Ports;
 use fdtable_bench::posix::Posix;
 use fdtable_bench::report::Report;
 use fdtable_bench::slab::Slab;
@@ -126,6 +127,7 @@ fn experiments(chosen: &Bench) -> Vec<Box<dyn experiment::Experiment>> {
             Box::new(libmicro(common)),
             Box::new(peers(common)),
             Box::new(lmbench(common)),
+            Box::new(ports(common)),
             Box::new(posix(common)),
         ],
         Some(Experiment::Lookup) => vec![Box::new(lookup(common))],
@@ -141,6 +143,7 @@ fn experiments(chosen: &Bench) -> Vec<Box<dyn experiment::Experiment>> {
         Some(Experiment::Libmicro) => vec![Box::new(libmicro(common))],
         Some(Experiment::Peers) => vec![Box::new(peers(common))],
         Some(Experiment::Lmbench) => vec![Box::new(lmbench(common))],
+        Some(Experiment::Ports) => vec![Box::new(ports(common))],
         Some(Experiment::Posix) => vec![Box::new(posix(common))],
     }
 }
@@ -266,6 +269,14 @@ fn lmbench(common: &Common) -> Lmbench {
     }
 }
 
+fn ports(common: &Common) -> Ports {
+    let default = Ports::new(effort(common));
+    Ports {
+        rounds: common.rounds.unwrap_or(default.rounds),
+        ..default
+    }
+}
+
 fn posix(common: &Common) -> Posix {
     let default = Posix::new(effort(common));
     Posix {
@@ -315,6 +326,7 @@ mod tests {
             "libmicro",
             "peers",
             "lmbench",
+            "ports",
             "posix",
         ];
         assert_eq!(names(&Bench::default()), all);
@@ -370,9 +382,10 @@ mod tests {
             libmicro(&common).rounds,
             peers(&common).rounds,
             lmbench(&common).rounds,
+            ports(&common).rounds,
             posix(&common).rounds,
         ];
-        assert_eq!(rounds, [3; 10]);
+        assert_eq!(rounds, [3; 11]);
         let load = OpenFilesArguments {
             loadfile: Some("day.txt".into()),
             clients: Some(8),
