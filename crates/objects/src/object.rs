@@ -102,6 +102,9 @@ unsafe impl<T: ?Sized + Send + Sync> Send for Ref<T> {}
 // SAFETY: as above.
 unsafe impl<T: ?Sized + Send + Sync> Sync for Ref<T> {}
 
+/// Moving a reference moves no object.
+impl<T: ?Sized> Unpin for Ref<T> {}
+
 impl<T: ?Sized> Ref<T> {
     /// Returns true if both refer to the same object. `Eq` and `Hash` would be those of the object,
     /// and are not implemented.
