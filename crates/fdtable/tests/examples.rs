@@ -6,6 +6,8 @@
 mod async_server;
 #[path = "../examples/library_os.rs"]
 mod library_os;
+#[path = "../examples/tokio_echo.rs"]
+mod tokio_echo;
 #[path = "../examples/wasi_host.rs"]
 mod wasi_host;
 
@@ -17,6 +19,11 @@ fn async_server() {
 #[test]
 fn library_os() {
     library_os::main();
+}
+
+#[test]
+fn tokio_echo() {
+    tokio_echo::main();
 }
 
 #[test]
