@@ -327,11 +327,14 @@ pub trait Object: Any + Send + Sync {
     }
 }
 
+/// What the tables of this kernel hold.
+pub type RcuObject = dyn Object;
+
 /// Makes an open file of an object that is on no file system. Allocates.
 ///
 /// # Errors
 /// `ENOMEM`; the object is dropped.
-pub fn file<O: Object>(object: O) -> Result<FileRef<dyn Object>, Errno> {
+pub fn file<O: Object>(object: O) -> Result<FileRef<RcuObject>, Errno> {
     Ok(FileRef::builder(object)
         .on_release(end)
         .try_build_dyn(as_dyn)?)

@@ -33,7 +33,7 @@ use fdtable::{Fd, Files};
 use fdtable_slab::SlabArc;
 
 use crate::object::file;
-use crate::{Errno, Kernel, MemFs, Object, OpenFlags};
+use crate::{Errno, Kernel, MemFs, Object, OpenFlags, RcuObject};
 
 mod attributes;
 mod clone;
@@ -70,7 +70,7 @@ use context::{FsContext, Ids};
 pub struct Process {
     kernel: Arc<Kernel>,
     /// In a slab: a table embeds its first leaf, which makes it large.
-    files: SlabArc<Files<dyn Object>>,
+    files: SlabArc<Files<RcuObject>>,
     group: Arc<ThreadGroup>,
     context: Arc<FsContext>,
     ids: Arc<Ids>,
@@ -90,7 +90,7 @@ impl Process {
 
     /// Makes a process from a table and a file system: a [`MemFs`] of its own, or a shared [`Arc`]
     /// of one.
-    pub fn with(files: Files<dyn Object>, fs: impl Into<Arc<MemFs>>) -> Self {
+    pub fn with(files: Files<RcuObject>, fs: impl Into<Arc<MemFs>>) -> Self {
         let kernel = Arc::new(Kernel::new(fs));
         Process {
             group: Arc::new(ThreadGroup::new(kernel.next_process())),
@@ -119,7 +119,7 @@ impl Process {
     ///
     /// Close descriptors with the system calls: a close in the table itself leaves the record locks
     /// of the process in place.
-    pub fn files(&self) -> &SlabArc<Files<dyn Object>> {
+    pub fn files(&self) -> &SlabArc<Files<RcuObject>> {
         &self.files
     }
 

@@ -10,7 +10,7 @@ use std::sync::OnceLock;
 
 use arc_swap::ArcSwap;
 use fdtable::{FdFlags, FileRef, Files, Limits, host_fork};
-use fdtable_vfs::{Errno, MemFs, Object, Process};
+use fdtable_vfs::{Errno, MemFs, Process, RcuObject};
 
 use crate::abi::routing::Routes;
 use crate::host;
@@ -69,7 +69,7 @@ impl System {
     }
 
     /// Returns the open file of a descriptor.
-    pub(crate) fn file(&self, fd: c_int) -> Result<FileRef<dyn Object>, Errno> {
+    pub(crate) fn file(&self, fd: c_int) -> Result<FileRef<RcuObject>, Errno> {
         Ok(self.process.files().get(fd)?)
     }
 

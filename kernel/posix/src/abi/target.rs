@@ -5,7 +5,7 @@ use std::ffi::{CStr, CString, c_char, c_int};
 use std::os::fd::RawFd;
 
 use fdtable::FileRef;
-use fdtable_vfs::{Errno, Object};
+use fdtable_vfs::{Errno, RcuObject};
 
 use crate::abi::routing::Side;
 use crate::abi::system::System;
@@ -22,7 +22,7 @@ pub(crate) enum Target<'p> {
 
 /// A host path, relative to a directory that stays open during the call.
 pub(crate) struct HostPath<'p> {
-    directory: Option<FileRef<dyn Object>>,
+    directory: Option<FileRef<RcuObject>>,
     path: Cow<'p, CStr>,
 }
 

@@ -11,7 +11,9 @@ use std::sync::Arc;
 
 use fdtable::FileRef;
 use fdtable_vfs::event::Pollee;
-use fdtable_vfs::{Errno, FallocateFlags, FileKind, Object, OpenFlags, SeekTo, Stat, file};
+use fdtable_vfs::{
+    Errno, FallocateFlags, FileKind, Object, OpenFlags, RcuObject, SeekTo, Stat, file,
+};
 
 use crate::host;
 use crate::host::watch::HostWatch;
@@ -39,7 +41,7 @@ impl HostFile {
     ///
     /// # Errors
     /// `EBADF` if the host descriptor is not open; `ENOMEM`.
-    pub(crate) fn of(fd: RawFd, keep: Keep) -> Result<FileRef<dyn Object>, Errno> {
+    pub(crate) fn of(fd: RawFd, keep: Keep) -> Result<FileRef<RcuObject>, Errno> {
         let kind = host::fstat(fd)?.st_mode & libc::S_IFMT;
         let is_always_ready = matches!(kind, libc::S_IFREG | libc::S_IFDIR | libc::S_IFBLK);
         file(HostFile {
@@ -53,7 +55,7 @@ impl HostFile {
     ///
     /// # Errors
     /// `ENOMEM`.
-    pub(crate) fn own(fd: RawFd) -> Result<FileRef<dyn Object>, Errno> {
+    pub(crate) fn own(fd: RawFd) -> Result<FileRef<RcuObject>, Errno> {
         Self::of(fd, Keep::No).inspect_err(|_| host::close(fd))
     }
 

@@ -153,7 +153,7 @@ pub extern "C" fn fdt_ttyname(fd: c_int) -> *mut c_char {
 }
 
 /// Returns the host descriptor of a file, which must be a host file.
-fn below(file: &fdtable::FileRef<dyn fdtable_vfs::Object>) -> Result<c_int, Errno> {
+fn below(file: &fdtable::FileRef<fdtable_vfs::RcuObject>) -> Result<c_int, Errno> {
     let host_file = HostFile::below(&**file).ok_or(Errno::EINVAL)?;
     Ok(host_file.fd())
 }

@@ -6,7 +6,7 @@
 use std::ffi::{c_int, c_void};
 
 use fdtable::FileRef;
-use fdtable_vfs::{Errno, Object};
+use fdtable_vfs::{Errno, RcuObject};
 use libc::{msghdr, ssize_t};
 
 use crate::abi::system::System;
@@ -58,7 +58,7 @@ impl System {
             // SAFETY: as the caller promises, with a copy of the control messages.
             host::check(unsafe { libc::sendmsg(host_fd, &raw const head, flags) })
         });
-        drop::<Vec<FileRef<dyn Object>>>(files);
+        drop::<Vec<FileRef<RcuObject>>>(files);
         sent
     }
 

@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use fdtable::FileRef;
 use fdtable_vfs::socket::{MsgFlags, Received, SendMessage, SocketAddress, Ucred};
-use fdtable_vfs::{Errno, Object};
+use fdtable_vfs::{Errno, RcuObject};
 use libc::{mmsghdr, msghdr, sockaddr, socklen_t, ssize_t};
 
 use crate::abi::call::{call, errno};
@@ -253,7 +253,7 @@ unsafe fn message_headers(
 /// Ancillary data to send.
 #[derive(Default)]
 struct Outgoing {
-    files: Vec<FileRef<dyn Object>>,
+    files: Vec<FileRef<RcuObject>>,
     credentials: Option<Ucred>,
 }
 
@@ -382,7 +382,7 @@ impl System {
     /// Installs received files, as many as the caller has room for.
     fn install_files(
         &self,
-        mut files: Vec<FileRef<dyn Object>>,
+        mut files: Vec<FileRef<RcuObject>>,
         flags: c_int,
         writer: &mut Writer<'_>,
     ) -> Result<(), Errno> {

@@ -4,7 +4,7 @@ use std::ffi::{c_int, c_ulong};
 use std::ptr;
 
 use fdtable::{FdFlags, FileRef};
-use fdtable_vfs::{Errno, FileKind, Object, OpenFlags, SeekTo};
+use fdtable_vfs::{Errno, FileKind, Object, OpenFlags, RcuObject, SeekTo};
 
 use crate::abi::call::call;
 use crate::abi::system::System;
@@ -112,7 +112,7 @@ impl System {
     }
 
     /// Returns the host descriptor of a file to copy from, open as long as the reference.
-    fn source(&self, fd: c_int) -> Result<(FileRef<dyn Object>, c_int), Errno> {
+    fn source(&self, fd: c_int) -> Result<(FileRef<RcuObject>, c_int), Errno> {
         let file = self.file(fd)?;
         let host_fd = HostFile::below(&*file).ok_or(Errno::EXDEV)?.fd();
         Ok((file, host_fd))

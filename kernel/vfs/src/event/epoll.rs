@@ -52,7 +52,7 @@ use fdtable::{FileRef, RawFd};
 use parking_lot::Mutex;
 
 use super::{Events, FileId, Pollee, Watcher, wait};
-use crate::{Errno, Object, OpenFlags, Status};
+use crate::{Errno, Object, OpenFlags, RcuObject, Status};
 use item::Item;
 use ready::Ready;
 
@@ -121,7 +121,7 @@ impl Epoll {
     pub fn add(
         &self,
         fd: RawFd,
-        file: &FileRef<dyn Object>,
+        file: &FileRef<RcuObject>,
         event: EpollEvent,
     ) -> Result<(), Errno> {
         let pollee = self.pollee_of(file)?;
@@ -142,7 +142,7 @@ impl Epoll {
     pub fn modify(
         &self,
         fd: RawFd,
-        file: &FileRef<dyn Object>,
+        file: &FileRef<RcuObject>,
         event: EpollEvent,
     ) -> Result<(), Errno> {
         self.pollee_of(file)?;
@@ -156,7 +156,7 @@ impl Epoll {
     ///
     /// # Errors
     /// `EPERM`, `EINVAL` as for [`add`](Self::add); `ENOENT` if it is not a member.
-    pub fn delete(&self, fd: RawFd, file: &FileRef<dyn Object>) -> Result<(), Errno> {
+    pub fn delete(&self, fd: RawFd, file: &FileRef<RcuObject>) -> Result<(), Errno> {
         self.pollee_of(file)?;
         let key = (fd, FileId::of(&**file));
         let found = self.set.members.lock().items.get(&key).map(Arc::clone);
@@ -197,7 +197,7 @@ impl Epoll {
     }
 
     /// Returns the pollee of a file that may be a member.
-    fn pollee_of(&self, file: &FileRef<dyn Object>) -> Result<Arc<dyn Pollee>, Errno> {
+    fn pollee_of(&self, file: &FileRef<RcuObject>) -> Result<Arc<dyn Pollee>, Errno> {
         let pollee = file.pollee().ok_or(Errno::EPERM)?;
         if FileId::of(&**file) == FileId::of(self) {
             return Err(Errno::EINVAL);
@@ -211,7 +211,7 @@ pub(crate) fn as_epoll(object: &dyn Object) -> Option<&Epoll> {
     (object as &dyn std::any::Any).downcast_ref()
 }
 
-fn set_of(file: &FileRef<dyn Object>) -> Option<Arc<Set>> {
+fn set_of(file: &FileRef<RcuObject>) -> Option<Arc<Set>> {
     as_epoll(&**file).map(|epoll| Arc::clone(&epoll.set))
 }
 

@@ -11,7 +11,7 @@ use std::time::Instant;
 use fdtable::FileRef;
 
 use super::{Events, Pollee, Sleeper, Watcher};
-use crate::Object;
+use crate::RcuObject;
 
 /// Files that a thread waits for. Used by that thread only.
 pub(crate) struct Poll {
@@ -21,7 +21,7 @@ pub(crate) struct Poll {
 
 enum PollEntry {
     /// A file and its pollee; no pollee if it is always ready.
-    File(FileRef<dyn Object>, Option<Arc<dyn Pollee>>),
+    File(FileRef<RcuObject>, Option<Arc<dyn Pollee>>),
     /// Fixed events of a descriptor without a file.
     Fixed(Events),
 }
@@ -36,7 +36,7 @@ impl Poll {
     }
 
     /// Adds a file, and registers with it. Allocates.
-    pub(crate) fn add(&mut self, file: FileRef<dyn Object>, interest: Events) {
+    pub(crate) fn add(&mut self, file: FileRef<RcuObject>, interest: Events) {
         let pollee = file.pollee();
         if let Some(pollee) = &pollee {
             pollee.watch(&self.me, interest, None);

@@ -15,7 +15,7 @@ use super::inode_number;
 use super::mode::Mode;
 use super::stat::{DirEntry, FileKind, Stat};
 use super::{MountPoint, PathContext};
-use crate::{Errno, Object};
+use crate::{Errno, RcuObject};
 
 mod device;
 
@@ -153,7 +153,7 @@ impl Inode for DevRoot {
         self.stat
     }
 
-    fn open(self: Arc<Self>, opening: &Opening<'_>) -> Result<FileRef<dyn Object>, Errno> {
+    fn open(self: Arc<Self>, opening: &Opening<'_>) -> Result<FileRef<RcuObject>, Errno> {
         opening.directory(self)
     }
 
@@ -197,7 +197,7 @@ impl Inode for Link {
 
     /// # Errors
     /// `ELOOP`: links are not opened.
-    fn open(self: Arc<Self>, _opening: &Opening<'_>) -> Result<FileRef<dyn Object>, Errno> {
+    fn open(self: Arc<Self>, _opening: &Opening<'_>) -> Result<FileRef<RcuObject>, Errno> {
         Err(Errno::ELOOP)
     }
 

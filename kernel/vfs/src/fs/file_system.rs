@@ -8,7 +8,7 @@ use fdtable::{SuperBlock, WantWrite};
 use super::inode::Inode;
 use super::path::NAME_MAX;
 use super::stat::BLOCK_SIZE;
-use crate::{Errno, Object};
+use crate::{Errno, RcuObject};
 
 /// File system that can be mounted.
 pub trait FileSystem: Any + Send + Sync {
@@ -16,7 +16,7 @@ pub trait FileSystem: Any + Send + Sync {
     fn root(&self) -> Arc<dyn Inode>;
 
     /// Returns the superblock, which tracks the open files; nothing if they are not tracked.
-    fn superblock(&self) -> Option<&SuperBlock<dyn Object>> {
+    fn superblock(&self) -> Option<&SuperBlock<RcuObject>> {
         None
     }
 
@@ -121,6 +121,6 @@ impl StatFs {
 ///
 /// # Errors
 /// `EROFS` if it is mounted read-only; `ENODEV` after an unmount.
-pub(crate) fn want_write(fs: &dyn FileSystem) -> Result<Option<WantWrite<'_, dyn Object>>, Errno> {
+pub(crate) fn want_write(fs: &dyn FileSystem) -> Result<Option<WantWrite<'_, RcuObject>>, Errno> {
     Ok(fs.superblock().map(SuperBlock::want_write).transpose()?)
 }

@@ -20,7 +20,7 @@ use super::mount::{Mount, MountPoint, VfsPath};
 use super::path_ops::PathContext;
 use super::stat::{DirEntry, FileKind, Stat};
 use crate::object::{as_dyn, end, file};
-use crate::{Errno, Object, OpenFlags};
+use crate::{Errno, Object, OpenFlags, RcuObject};
 
 /// Inode of a file system.
 ///
@@ -73,7 +73,7 @@ pub trait Inode: Any + Send + Sync {
     ///
     /// # Errors
     /// As the kind of file documents; `EROFS`, `ENODEV`, `ENOMEM` from `Opening::file`.
-    fn open(self: Arc<Self>, opening: &Opening<'_>) -> Result<FileRef<dyn Object>, Errno>;
+    fn open(self: Arc<Self>, opening: &Opening<'_>) -> Result<FileRef<RcuObject>, Errno>;
 
     /// Returns true if opening and releasing it at once has a visible effect.
     ///
@@ -304,7 +304,7 @@ impl Opening<'_> {
     /// # Errors
     /// `EROFS` if a regular file is opened for writing on a read-only file system; `ENODEV` after
     /// an unmount; `ENOMEM`.
-    pub fn file<O: Object>(&self, object: O) -> Result<FileRef<dyn Object>, Errno> {
+    pub fn file<O: Object>(&self, object: O) -> Result<FileRef<RcuObject>, Errno> {
         let Some(superblock) = self.fs.superblock() else {
             return file(object);
         };
@@ -320,7 +320,7 @@ impl Opening<'_> {
     ///
     /// # Errors
     /// `EROFS` if it is mounted read-only; `ENODEV` after an unmount.
-    pub fn want_write(&self) -> Result<Option<WantWrite<'_, dyn Object>>, Errno> {
+    pub fn want_write(&self) -> Result<Option<WantWrite<'_, RcuObject>>, Errno> {
         super::file_system::want_write(self.fs)
     }
 }

@@ -22,7 +22,7 @@ use super::mount::VfsPath;
 use super::namei::Follow;
 use super::path_ops::{At, OpenRequest, PathContext};
 use super::stat::Stat;
-use crate::{Errno, Object, OpenFlags};
+use crate::{Errno, OpenFlags, RcuObject};
 
 mod directory;
 mod entries;
@@ -69,7 +69,7 @@ pub struct MemFs {
     /// Held while a directory moves: see [`rename`].
     moves: Mutex<()>,
     /// The open files, if they are tracked.
-    superblock: Option<SuperBlock<dyn Object>>,
+    superblock: Option<SuperBlock<RcuObject>>,
 }
 
 impl Default for MemFs {
@@ -87,7 +87,7 @@ impl MemFs {
     #[doc(alias = "RLIMIT_FSIZE")]
     pub fn with_file_limit(limit: usize) -> Self {
         let superblock = SuperBlock::new()
-            .unwrap_or_else(|_| handle_alloc_error(Layout::new::<SuperBlock<dyn Object>>()));
+            .unwrap_or_else(|_| handle_alloc_error(Layout::new::<SuperBlock<RcuObject>>()));
         Self::with_superblock(Some(superblock), limit)
     }
 
@@ -95,7 +95,7 @@ impl MemFs {
     ///
     /// Files grow to at most `limit` bytes. Without a superblock, open files are not tracked: the
     /// file system cannot be remounted or unmounted, nor its files revoked.
-    pub fn with_superblock(superblock: Option<SuperBlock<dyn Object>>, limit: usize) -> Self {
+    pub fn with_superblock(superblock: Option<SuperBlock<RcuObject>>, limit: usize) -> Self {
         let permissions = Permissions {
             mode: Mode::new(0o755),
             uid: 0,
@@ -122,7 +122,7 @@ impl MemFs {
         &self,
         path: impl AsRef<[u8]>,
         flags: OpenFlags,
-    ) -> Result<FileRef<dyn Object>, Errno> {
+    ) -> Result<FileRef<RcuObject>, Errno> {
         let request = OpenRequest::new(path.as_ref(), flags)?;
         self.path_context()
             .open(At::Cwd, &request, Mode::DEFAULT_FILE)
@@ -197,7 +197,7 @@ impl FileSystem for MemFs {
         Arc::clone(&self.top.inode)
     }
 
-    fn superblock(&self) -> Option<&SuperBlock<dyn Object>> {
+    fn superblock(&self) -> Option<&SuperBlock<RcuObject>> {
         self.superblock.as_ref()
     }
 

@@ -15,7 +15,7 @@ use super::locks::LockSet;
 use super::mount::VfsPath;
 use super::seek::SeekTo;
 use super::stat::{DirEntry, FileKind, Stat};
-use crate::{Errno, Object, OpenFlags, Status};
+use crate::{Errno, Object, OpenFlags, RcuObject, Status};
 
 /// Open directory.
 #[derive(Debug)]
@@ -39,7 +39,7 @@ impl Opening<'_> {
     ///
     /// # Errors
     /// `ENODEV` after an unmount; `ENOMEM`.
-    pub fn directory(&self, inode: Arc<dyn Inode>) -> Result<FileRef<dyn Object>, Errno> {
+    pub fn directory(&self, inode: Arc<dyn Inode>) -> Result<FileRef<RcuObject>, Errno> {
         self.file(OpenDirectory {
             path: VfsPath {
                 mount: self.mount(),

@@ -30,7 +30,7 @@ use super::file_system::{FileSystem, StatFs};
 use super::inode::{Inode, Opening, Target};
 use super::mode::{Credentials, Mode};
 use super::stat::{DirEntry, FileKind, Stat};
-use crate::{Errno, Object, Process};
+use crate::{Errno, Process, RcuObject};
 
 mod descriptors;
 mod fdinfo;
@@ -79,7 +79,7 @@ struct ProcessRef {
     root: Arc<ProcRoot>,
     id: i32,
     credentials: Credentials,
-    files: SlabWeak<Files<dyn Object>>,
+    files: SlabWeak<Files<RcuObject>>,
 }
 
 /// Identity of an inode of a process, encoded in its inode number.
@@ -139,7 +139,7 @@ impl ProcessRef {
     ///
     /// # Errors
     /// `ENOENT` if the process is gone.
-    fn files(&self) -> Result<SlabArc<Files<dyn Object>>, Errno> {
+    fn files(&self) -> Result<SlabArc<Files<RcuObject>>, Errno> {
         self.files.upgrade().ok_or(Errno::ENOENT)
     }
 
@@ -176,7 +176,7 @@ impl Inode for ProcRoot {
         }
     }
 
-    fn open(self: Arc<Self>, opening: &Opening<'_>) -> Result<FileRef<dyn Object>, Errno> {
+    fn open(self: Arc<Self>, opening: &Opening<'_>) -> Result<FileRef<RcuObject>, Errno> {
         opening.directory(self)
     }
 
@@ -219,7 +219,7 @@ impl Inode for SelfLink {
 
     /// # Errors
     /// `ELOOP`: links are not opened.
-    fn open(self: Arc<Self>, _opening: &Opening<'_>) -> Result<FileRef<dyn Object>, Errno> {
+    fn open(self: Arc<Self>, _opening: &Opening<'_>) -> Result<FileRef<RcuObject>, Errno> {
         Err(Errno::ELOOP)
     }
 

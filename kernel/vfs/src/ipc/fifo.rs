@@ -23,7 +23,7 @@ use crate::fs::{Stat, VfsPath};
 use crate::ipc::buffer::{Buffer, Sides};
 use crate::ipc::pipe::CAPACITY;
 use crate::object::file;
-use crate::{Errno, Object, OpenFlags, Status};
+use crate::{Errno, Object, OpenFlags, RcuObject, Status};
 
 /// Shared state of a FIFO's open ends. The inode holds it.
 #[derive(Debug)]
@@ -88,7 +88,7 @@ impl Fifo {
     /// `ENXIO` if opened for writing only, with `NONBLOCK`, and there is no reader; `EINVAL` if the
     /// access mode is invalid; `ENOMEM`.
     #[doc(alias = "fifo_open")]
-    pub fn open(self: &Arc<Self>, flags: OpenFlags) -> Result<FileRef<dyn Object>, Errno> {
+    pub fn open(self: &Arc<Self>, flags: OpenFlags) -> Result<FileRef<RcuObject>, Errno> {
         self.open_in(flags, None, file)
     }
 
@@ -101,8 +101,8 @@ impl Fifo {
         self: &Arc<Self>,
         flags: OpenFlags,
         path: Option<VfsPath>,
-        make: impl FnOnce(FifoEnd) -> Result<FileRef<dyn Object>, Errno>,
-    ) -> Result<FileRef<dyn Object>, Errno> {
+        make: impl FnOnce(FifoEnd) -> Result<FileRef<RcuObject>, Errno>,
+    ) -> Result<FileRef<RcuObject>, Errno> {
         let direction = Direction::of(flags)?;
         let before = self.admit(direction, flags)?;
         let opened = make(FifoEnd {

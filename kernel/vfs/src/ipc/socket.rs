@@ -45,7 +45,7 @@ use crate::ipc::buffer::Buffer;
 use crate::ipc::wait_policy::WaitPolicy;
 use crate::object::file;
 use crate::vectored::IOV_MAX;
-use crate::{Errno, Object, OpenFlags, Stat, Status};
+use crate::{Errno, Object, OpenFlags, RcuObject, Stat, Status};
 use ancillary::Ancillary;
 use message::SendRequest;
 use queue::Queue;
@@ -215,7 +215,7 @@ impl Socket {
     pub fn accept(
         &self,
         flags: OpenFlags,
-    ) -> Result<(FileRef<dyn Object>, Option<SocketAddress>), Errno> {
+    ) -> Result<(FileRef<RcuObject>, Option<SocketAddress>), Errno> {
         let core = self.core.accept(self.receive_policy(MsgFlags::empty()))?;
         let accepted = file(Self::of(Arc::clone(&core), flags));
         if accepted.is_err() {

@@ -13,7 +13,7 @@ use fdtable_slab::SlabArc;
 use super::Process;
 use super::limits::FileSize;
 use crate::fs::locks::TableLocks;
-use crate::{Errno, Object};
+use crate::{Errno, RcuObject};
 
 bitflags::bitflags! {
     /// What a new process shares with the old one, with the values of Linux.
@@ -129,7 +129,7 @@ impl Process {
 }
 
 /// Forks a table into a slab: allocating and freeing it is fast there.
-fn fork(files: &Files<dyn Object>) -> Result<SlabArc<Files<dyn Object>>, Error> {
+fn fork(files: &Files<RcuObject>) -> Result<SlabArc<Files<RcuObject>>, Error> {
     Ok(SlabArc::try_new(files.fork()?)?)
 }
 

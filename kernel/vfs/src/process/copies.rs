@@ -4,7 +4,7 @@ use fdtable::{FdArg, FileRef};
 
 use super::Process;
 use crate::fs::{FallocateFlags, FileKind, SeekTo};
-use crate::{Errno, Object, OpenFlags};
+use crate::{Errno, OpenFlags, RcuObject};
 
 /// Most bytes that are copied at a time: 65,536.
 const STEP: usize = 64 << 10;
@@ -12,7 +12,7 @@ const STEP: usize = 64 << 10;
 /// Most bytes of one call, as on Linux.
 const MAX_RW_COUNT: usize = 0x7fff_f000;
 
-type File = FileRef<dyn Object>;
+type File = FileRef<RcuObject>;
 
 impl Process {
     /// Copies up to `count` bytes between two regular files, or within one. Returns how many.

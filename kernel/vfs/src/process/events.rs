@@ -10,7 +10,7 @@ use crate::event::{
     TimerFd, TimerFdFlags, TimerFlags, as_epoll, as_timerfd,
 };
 use crate::object::file;
-use crate::{Errno, Object, OpenFlags};
+use crate::{Errno, OpenFlags, RcuObject};
 
 impl Process {
     /// Makes an eventfd at the lowest free descriptor. Its count starts at `initial`, 0 to 2^64 -
@@ -198,7 +198,7 @@ impl Process {
     fn install(
         &self,
         flags: OpenFlags,
-        make: impl FnOnce() -> Result<FileRef<dyn Object>, Errno>,
+        make: impl FnOnce() -> Result<FileRef<RcuObject>, Errno>,
     ) -> Result<Fd, Errno> {
         let reservation = self.files.reserve(flags.descriptor())?;
         Ok(reservation.install(make()?))

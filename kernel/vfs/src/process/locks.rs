@@ -8,7 +8,9 @@ use super::Process;
 use crate::event::FileId;
 use crate::fs::SeekTo;
 use crate::fs::locks::{Flock, LockRequest, Locks, Owner, Record, Wanted, check_access};
-use crate::{Errno, FileLock, LockFrom, LockKind, LockOwner, LockWait, Object, OpenFlags};
+use crate::{
+    Errno, FileLock, LockFrom, LockKind, LockOwner, LockWait, Object, OpenFlags, RcuObject,
+};
 
 bitflags::bitflags! {
     /// Operation of [`Process::flock`]: one of the three, and whether to block.
@@ -135,7 +137,7 @@ impl Process {
     fn keep_if_open(
         &self,
         fd: RawFd,
-        file: &FileRef<dyn Object>,
+        file: &FileRef<RcuObject>,
         locks: &Arc<Locks>,
         wanted: Wanted,
     ) -> Result<(), Errno> {
@@ -156,7 +158,7 @@ impl Process {
 
     fn wanted(
         &self,
-        file: &FileRef<dyn Object>,
+        file: &FileRef<RcuObject>,
         owner: LockOwner,
         lock: &FileLock,
     ) -> Result<Wanted, Errno> {
@@ -178,7 +180,7 @@ impl Process {
 
 /// Sets or releases a lock.
 fn set(
-    file: &FileRef<dyn Object>,
+    file: &FileRef<RcuObject>,
     locks: &Arc<Locks>,
     wanted: Wanted,
     wait: LockWait,
@@ -190,7 +192,7 @@ fn set(
     })
 }
 
-fn locks_of(file: &FileRef<dyn Object>) -> Result<&Arc<Locks>, Errno> {
+fn locks_of(file: &FileRef<RcuObject>) -> Result<&Arc<Locks>, Errno> {
     if file.status().contains(OpenFlags::PATH) {
         return Err(Errno::EBADF);
     }

@@ -24,7 +24,7 @@ use crate::fs::namei::Follow;
 use crate::fs::{
     AccessMode, At, AtFlags, FileKind, Mode, NewKind, OpenRequest, RenameFlags, UnlinkFlags,
 };
-use crate::{Errno, Object, OpenFlags};
+use crate::{Errno, OpenFlags, RcuObject};
 
 impl Process {
     /// Opens the file at a path, at the lowest free descriptor. A new file gets permissions `mode`,
@@ -108,7 +108,7 @@ impl Process {
         path: impl AsRef<[u8]>,
         flags: OpenFlags,
         mode: impl Into<Mode>,
-    ) -> Result<FileRef<dyn Object>, Errno> {
+    ) -> Result<FileRef<RcuObject>, Errno> {
         let request = OpenRequest::new(path.as_ref(), flags)?;
         self.path_context().open(at.into(), &request, mode.into())
     }

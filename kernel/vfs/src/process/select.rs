@@ -11,7 +11,7 @@ use fdtable::{FdArg, FileRef, RawFd, rcu};
 use super::Process;
 use super::polling::events_of_none;
 use crate::event::{Events, Poll};
-use crate::{Errno, Object};
+use crate::{Errno, RcuObject};
 
 /// Set of descriptors for `select`.
 ///
@@ -323,7 +323,7 @@ struct Asked {
 
 /// File of a descriptor in a set.
 enum Opened {
-    File(FileRef<dyn Object>),
+    File(FileRef<RcuObject>),
     /// A revoked one.
     Ended(Events),
 }

@@ -12,10 +12,10 @@ use crate::ipc::socket::{
     SocketAddress, SocketOption, SocketType, Ucred,
 };
 use crate::object::file;
-use crate::{Errno, Object, OpenFlags, fs};
+use crate::{Errno, OpenFlags, RcuObject, fs};
 
 /// Open file that is used as a socket.
-struct SocketFile(FileRef<dyn Object>);
+struct SocketFile(FileRef<RcuObject>);
 
 impl SocketFile {
     /// # Errors
@@ -218,7 +218,7 @@ impl Process {
     #[doc(alias = "scm_detach_fds")]
     pub fn install_rights(
         &self,
-        rights: Vec<FileRef<dyn Object>>,
+        rights: Vec<FileRef<RcuObject>>,
         flags: FdFlags,
     ) -> Result<(Vec<Fd>, MsgFlags), Errno> {
         if !FdFlags::all().contains(flags) {

@@ -19,7 +19,7 @@ use fdtable::{FdArg, FileRef, RawFd, rcu};
 
 use super::Process;
 use crate::fs::SeekTo;
-use crate::{Errno, Object};
+use crate::{Errno, Object, RcuObject};
 
 impl Process {
     /// Reads up to `buf.len()` bytes, and returns how many; 0 is end of file. Blocks until there is
@@ -161,5 +161,5 @@ impl Process {
 /// Result of a transfer without a reference.
 enum Attempt {
     Done(usize),
-    MustWait(FileRef<dyn Object>),
+    MustWait(FileRef<RcuObject>),
 }

@@ -8,7 +8,7 @@ use fdtable_vfs::fs::{
     Attributes, FileSystem, Inode, MayUnlink, NewInode, NewKind, Opening, PathContext, Permissions,
     StatFs, Unlink,
 };
-use fdtable_vfs::{Errno, FileKind, MemFs, Mode, Object, OpenFlags, Process, Stat};
+use fdtable_vfs::{Errno, FileKind, MemFs, Mode, OpenFlags, Process, RcuObject, Stat};
 
 const NEW: OpenFlags = OpenFlags::CREAT.union(OpenFlags::RDWR);
 
@@ -43,7 +43,7 @@ impl Inode for Contested {
         self.root.permissions()
     }
 
-    fn open(self: Arc<Self>, opening: &Opening<'_>) -> Result<FileRef<dyn Object>, Errno> {
+    fn open(self: Arc<Self>, opening: &Opening<'_>) -> Result<FileRef<RcuObject>, Errno> {
         opening.directory(self)
     }
 

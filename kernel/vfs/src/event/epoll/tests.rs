@@ -7,7 +7,7 @@ use crate::call::Call;
 use crate::event::{EventFd, EventFdFlags};
 use crate::object::file;
 
-fn always_ready() -> FileRef<dyn Object> {
+fn always_ready() -> FileRef<RcuObject> {
     file(EventFd::new(1, EventFdFlags::empty()).unwrap()).unwrap()
 }
 

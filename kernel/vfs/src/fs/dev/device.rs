@@ -12,7 +12,7 @@ use crate::fs::locks::LockSet;
 use crate::fs::mount::VfsPath;
 use crate::fs::seek::SeekTo;
 use crate::fs::stat::{FileKind, Stat};
-use crate::{Errno, Object, OpenFlags, Status};
+use crate::{Errno, Object, OpenFlags, RcuObject, Status};
 
 /// Most bytes of a `try_` form: 65,536. A grace period waits for it.
 const SHORT: usize = 64 << 10;
@@ -114,7 +114,7 @@ impl Inode for DeviceInode {
         self.stat
     }
 
-    fn open(self: Arc<Self>, opening: &Opening<'_>) -> Result<FileRef<dyn Object>, Errno> {
+    fn open(self: Arc<Self>, opening: &Opening<'_>) -> Result<FileRef<RcuObject>, Errno> {
         opening.file(OpenDevice {
             device: self.device,
             path: VfsPath {

@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 
 use super::{Locks, Owner};
 use crate::event::Wakeups;
-use crate::{Errno, Object};
+use crate::{Errno, Object, RcuObject};
 
 /// POSIX record locks of a table of descriptors. They end with the table.
 ///
@@ -75,7 +75,7 @@ impl TableLocks {
     }
 
     /// Releases the locks of the table on files whose descriptors are closed.
-    pub(crate) fn close_all(&self, closed: &ClosedFiles<dyn Object>) {
+    pub(crate) fn close_all(&self, closed: &ClosedFiles<RcuObject>) {
         if self.has_some() {
             closed.files().for_each(|file| self.end_on(&*file));
         }

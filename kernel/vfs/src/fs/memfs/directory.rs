@@ -27,7 +27,7 @@ use crate::fs::mount::MountPoint;
 use crate::fs::stat::{DirEntry, FileKind, Stat};
 use crate::fs::{Attributes, PathContext};
 use crate::ipc::fifo::Fifo;
-use crate::{Errno, Object};
+use crate::{Errno, RcuObject};
 
 /// Inode of a directory.
 #[derive(Debug)]
@@ -191,7 +191,7 @@ impl Inode for Directory {
         Ok(())
     }
 
-    fn open(self: Arc<Self>, opening: &Opening<'_>) -> Result<FileRef<dyn Object>, Errno> {
+    fn open(self: Arc<Self>, opening: &Opening<'_>) -> Result<FileRef<RcuObject>, Errno> {
         opening.directory(self)
     }
 

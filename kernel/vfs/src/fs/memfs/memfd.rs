@@ -8,7 +8,7 @@ use super::MemFs;
 use super::regular::{DEFAULT_LIMIT, RegularFile, RegularInode};
 use crate::fs::mode::{Credentials, Mode, Permissions};
 use crate::object::file;
-use crate::{Errno, Object, OpenFlags};
+use crate::{Errno, OpenFlags, RcuObject};
 
 impl MemFs {
     /// Makes an unnamed empty file and opens it for reading and writing. `/proc` shows it as a file
@@ -20,7 +20,7 @@ impl MemFs {
         &self,
         name: &[u8],
         credentials: Credentials,
-    ) -> Result<FileRef<dyn Object>, Errno> {
+    ) -> Result<FileRef<RcuObject>, Errno> {
         let permissions = Permissions {
             mode: Mode::ALL,
             uid: credentials.uid,

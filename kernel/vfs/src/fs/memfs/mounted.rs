@@ -4,12 +4,12 @@ use fdtable::SuperBlock;
 
 use super::MemFs;
 use crate::fs::path_ops::At;
-use crate::{Errno, Object};
+use crate::{Errno, RcuObject};
 
 impl MemFs {
     /// Returns the superblock, to list open files, remount or unmount; nothing if open files are
     /// not tracked.
-    pub fn superblock(&self) -> Option<&SuperBlock<dyn Object>> {
+    pub fn superblock(&self) -> Option<&SuperBlock<RcuObject>> {
         self.superblock.as_ref()
     }
 

@@ -29,7 +29,7 @@ use crate::fs::mount::{Mount, VfsPath};
 use crate::fs::seek::SeekTo;
 use crate::fs::stat::{FileKind, Stat};
 use crate::fs::{Attributes, FallocateFlags};
-use crate::{Errno, Object, OpenFlags, Status};
+use crate::{Errno, Object, OpenFlags, RcuObject, Status};
 
 /// Size limit of a file in bytes, unless its file system says otherwise: 256 MiB.
 pub const DEFAULT_LIMIT: usize = 256 << 20;
@@ -239,7 +239,7 @@ impl Inode for RegularInode {
         self.resize(length)
     }
 
-    fn open(self: Arc<Self>, opening: &Opening<'_>) -> Result<FileRef<dyn Object>, Errno> {
+    fn open(self: Arc<Self>, opening: &Opening<'_>) -> Result<FileRef<RcuObject>, Errno> {
         let opened = RegularFile::open(self, opening.mount(), opening.flags())?;
         if opening.flags().contains(OpenFlags::TRUNC) {
             let _change = opening.want_write()?;

@@ -14,7 +14,7 @@ use crate::fs::mount::VfsPath;
 use crate::fs::stat::{FileKind, Stat};
 use crate::fs::{Attributes, PathContext};
 use crate::ipc::fifo::Fifo;
-use crate::{Errno, Object};
+use crate::{Errno, RcuObject};
 
 /// Inode that is neither a regular file nor a directory.
 #[derive(Debug)]
@@ -97,7 +97,7 @@ impl Inode for SpecialInode {
 
     /// # Errors
     /// Those of [`Fifo::open`]; `ENXIO` if it is a socket.
-    fn open(self: Arc<Self>, opening: &Opening<'_>) -> Result<FileRef<dyn Object>, Errno> {
+    fn open(self: Arc<Self>, opening: &Opening<'_>) -> Result<FileRef<RcuObject>, Errno> {
         let Special::Fifo(fifo) = &self.what else {
             return Err(Errno::ENXIO);
         };

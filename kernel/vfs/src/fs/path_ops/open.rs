@@ -14,7 +14,7 @@ use crate::fs::namei::{Follow, PathWalk};
 use crate::fs::path::{Last, Path};
 use crate::fs::path_file::PathFile;
 use crate::fs::stat::FileKind;
-use crate::{Errno, Object, OpenFlags};
+use crate::{Errno, OpenFlags, RcuObject};
 
 /// Inode that an open has found or created.
 struct Found {
@@ -85,7 +85,7 @@ impl PathContext<'_> {
         at: At,
         request: &OpenRequest<'_>,
         mode: Mode,
-    ) -> Result<FileRef<dyn Object>, Errno> {
+    ) -> Result<FileRef<RcuObject>, Errno> {
         let OpenRequest { path, flags } = *request;
         if flags.contains(OpenFlags::TMPFILE) {
             return self.open_unnamed(at, request, mode);
@@ -108,7 +108,7 @@ impl PathContext<'_> {
 
     /// Opens a file that was found.
     #[inline]
-    pub(crate) fn open_later(&self, found: ToOpen) -> Result<FileRef<dyn Object>, Errno> {
+    pub(crate) fn open_later(&self, found: ToOpen) -> Result<FileRef<RcuObject>, Errno> {
         self.open_found(Found::existing(found.vfs_path), found.flags)
     }
 
@@ -119,7 +119,7 @@ impl PathContext<'_> {
         path: &Path<'_>,
         flags: OpenFlags,
         mode: Mode,
-    ) -> Result<FileRef<dyn Object>, Errno> {
+    ) -> Result<FileRef<RcuObject>, Errno> {
         loop {
             let mut walk = PathWalk::new(self);
             let found = self.find_or_create(&mut walk, Cow::Borrowed(start), path, flags, mode)?;
@@ -134,7 +134,7 @@ impl PathContext<'_> {
     }
 
     #[inline]
-    fn open_found(&self, found: Found, flags: OpenFlags) -> Result<FileRef<dyn Object>, Errno> {
+    fn open_found(&self, found: Found, flags: OpenFlags) -> Result<FileRef<RcuObject>, Errno> {
         let VfsPath { mount, inode } = found.vfs_path;
         let kind = inode.kind();
         if flags.contains(OpenFlags::DIRECTORY) && kind != FileKind::Directory {
@@ -264,7 +264,7 @@ impl PathContext<'_> {
         at: At,
         request: &OpenRequest<'_>,
         mode: Mode,
-    ) -> Result<FileRef<dyn Object>, Errno> {
+    ) -> Result<FileRef<RcuObject>, Errno> {
         let ToOpen {
             vfs_path: directory,
             flags,

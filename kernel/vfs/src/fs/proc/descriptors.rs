@@ -10,7 +10,7 @@ use super::{ProcInode, ProcessDirectory, ProcessRef, fdinfo, number};
 use crate::fs::inode::{Dentry, Inode, Opening, Target};
 use crate::fs::stat::{DirEntry, FileKind, Stat};
 use crate::fs::{PathContext, VfsPath};
-use crate::{Errno, Object};
+use crate::{Errno, RcuObject};
 
 /// Directory with the descriptors of a process.
 #[derive(Debug)]
@@ -67,7 +67,7 @@ impl Inode for Descriptors {
         self.stat
     }
 
-    fn open(self: Arc<Self>, opening: &Opening<'_>) -> Result<FileRef<dyn Object>, Errno> {
+    fn open(self: Arc<Self>, opening: &Opening<'_>) -> Result<FileRef<RcuObject>, Errno> {
         opening.directory(self)
     }
 
@@ -114,7 +114,7 @@ impl Inode for Descriptors {
 }
 
 impl DescriptorLink {
-    fn file(&self) -> Result<FileRef<dyn Object>, Errno> {
+    fn file(&self) -> Result<FileRef<RcuObject>, Errno> {
         let found = self.shown.files()?.get(self.fd);
         found.map_err(|error| match Errno::from(error) {
             Errno::EBADF => Errno::ENOENT,
@@ -145,7 +145,7 @@ impl Inode for DescriptorLink {
 
     /// # Errors
     /// `ELOOP`: links are not opened.
-    fn open(self: Arc<Self>, _opening: &Opening<'_>) -> Result<FileRef<dyn Object>, Errno> {
+    fn open(self: Arc<Self>, _opening: &Opening<'_>) -> Result<FileRef<RcuObject>, Errno> {
         Err(Errno::ELOOP)
     }
 

@@ -7,14 +7,14 @@ use fdtable::{FdFlags, Files};
 use crate::event::FileId;
 use crate::fs::locks::{Flock, LockKind, Owner, Record};
 use crate::fs::seek::SeekTo;
-use crate::{Errno, Object, OpenFlags};
+use crate::{Errno, Object, OpenFlags, RcuObject};
 
 /// Makes the text of a descriptor: position, flags, mount, inode, the locks set through the open
 /// file, and the object's own lines.
 ///
 /// # Errors
 /// `ENOENT` if it is closed; `EIO` if its file is revoked.
-pub(super) fn text(files: &Files<dyn Object>, fd: i32) -> Result<Vec<u8>, Errno> {
+pub(super) fn text(files: &Files<RcuObject>, fd: i32) -> Result<Vec<u8>, Errno> {
     let file = files.get(fd).map_err(|error| match Errno::from(error) {
         Errno::EBADF => Errno::ENOENT,
         errno => errno,

@@ -6,15 +6,15 @@ use std::sync::Arc;
 use crate::fs::inode::{Inode, Opening};
 use crate::fs::mode::Mode;
 use crate::fs::stat::{FileKind, Stat};
-use crate::{Errno, Object, OpenFlags};
+use crate::{Errno, OpenFlags, RcuObject};
 
 /// Inode that stands for an open file: opening it returns that open file.
 pub(super) struct OpenFileInode {
-    file: FileRef<dyn Object>,
+    file: FileRef<RcuObject>,
 }
 
 impl OpenFileInode {
-    pub(super) fn new(file: FileRef<dyn Object>) -> Self {
+    pub(super) fn new(file: FileRef<RcuObject>) -> Self {
         OpenFileInode { file }
     }
 }
@@ -36,7 +36,7 @@ impl Inode for OpenFileInode {
     /// # Errors
     /// `EACCES` if the open file lacks the access mode that is asked for; `ENXIO` if it is a
     /// socket.
-    fn open(self: Arc<Self>, opening: &Opening<'_>) -> Result<FileRef<dyn Object>, Errno> {
+    fn open(self: Arc<Self>, opening: &Opening<'_>) -> Result<FileRef<RcuObject>, Errno> {
         if self.kind() == FileKind::Socket {
             return Err(Errno::ENXIO);
         }

@@ -10,7 +10,7 @@ use super::{ProcInode, ProcessRef};
 use crate::fs::inode::{Dentry, Inode, Opening, Target};
 use crate::fs::stat::{DirEntry, FileKind, Stat};
 use crate::fs::{PathContext, VfsPath};
-use crate::{Errno, Limit, Object, Process, Resource};
+use crate::{Errno, Limit, Process, RcuObject, Resource};
 
 /// Directory of a process.
 #[derive(Debug)]
@@ -98,7 +98,7 @@ impl Inode for ProcessDirectory {
             .stat(ProcInode::Fixed(0), FileKind::Directory, 0o555)
     }
 
-    fn open(self: Arc<Self>, opening: &Opening<'_>) -> Result<FileRef<dyn Object>, Errno> {
+    fn open(self: Arc<Self>, opening: &Opening<'_>) -> Result<FileRef<RcuObject>, Errno> {
         opening.directory(self)
     }
 
@@ -141,7 +141,7 @@ impl Inode for PathLink {
 
     /// # Errors
     /// `ELOOP`: links are not opened.
-    fn open(self: Arc<Self>, _opening: &Opening<'_>) -> Result<FileRef<dyn Object>, Errno> {
+    fn open(self: Arc<Self>, _opening: &Opening<'_>) -> Result<FileRef<RcuObject>, Errno> {
         Err(Errno::ELOOP)
     }
 

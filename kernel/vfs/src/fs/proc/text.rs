@@ -9,7 +9,7 @@ use crate::fs::VfsPath;
 use crate::fs::inode::{Inode, Opening};
 use crate::fs::seek::SeekTo;
 use crate::fs::stat::{FileKind, Stat};
-use crate::{Errno, Object, OpenFlags, Status};
+use crate::{Errno, Object, OpenFlags, RcuObject, Status};
 
 /// Generator of a text.
 pub(super) type Text = Arc<dyn Fn() -> Result<Vec<u8>, Errno> + Send + Sync>;
@@ -53,7 +53,7 @@ impl Inode for TextInode {
 
     /// # Errors
     /// `EACCES` if it is opened for writing.
-    fn open(self: Arc<Self>, opening: &Opening<'_>) -> Result<FileRef<dyn Object>, Errno> {
+    fn open(self: Arc<Self>, opening: &Opening<'_>) -> Result<FileRef<RcuObject>, Errno> {
         let flags = opening.flags();
         if flags.can_write() || flags.contains(OpenFlags::TRUNC) {
             return Err(Errno::EACCES);

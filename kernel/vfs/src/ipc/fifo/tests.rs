@@ -7,7 +7,7 @@ fn fifo() -> Arc<Fifo> {
     Arc::new(Fifo::new())
 }
 
-fn opening(fifo: &Arc<Fifo>, flags: OpenFlags) -> Call<Result<FileRef<dyn Object>, Errno>> {
+fn opening(fifo: &Arc<Fifo>, flags: OpenFlags) -> Call<Result<FileRef<RcuObject>, Errno>> {
     let fifo = Arc::clone(fifo);
     Call::start_waiting(move || fifo.open(flags))
 }

@@ -3,7 +3,7 @@
 use fdtable::FileRef;
 
 use super::in_flight::{Flights, Rights, discard};
-use crate::Object;
+use crate::RcuObject;
 
 /// Credentials of the sender of a message, or of the maker of a connection.
 #[doc(alias = "struct ucred")]
@@ -30,10 +30,10 @@ pub(crate) struct Ancillary {
 /// locks.
 #[derive(Debug, Default)]
 pub(crate) struct Arrived {
-    files: Vec<FileRef<dyn Object>>,
+    files: Vec<FileRef<RcuObject>>,
     pub(crate) credentials: Option<Ucred>,
     /// References of the registry, to be dropped.
-    registered: Vec<FileRef<dyn Object>>,
+    registered: Vec<FileRef<RcuObject>>,
 }
 
 impl Ancillary {
@@ -70,7 +70,7 @@ impl Ancillary {
 
 impl Arrived {
     /// Takes the files.
-    pub(crate) fn take_files(&mut self) -> Vec<FileRef<dyn Object>> {
+    pub(crate) fn take_files(&mut self) -> Vec<FileRef<RcuObject>> {
         std::mem::take(&mut self.files)
     }
 

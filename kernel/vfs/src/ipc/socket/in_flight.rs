@@ -53,7 +53,7 @@ use parking_lot::{Mutex, MutexGuard};
 use super::Socket;
 use super::core::Core;
 use crate::event::FileId;
-use crate::{Errno, Object};
+use crate::{Errno, RcuObject};
 
 /// Most files of one message: 253, as on Linux.
 #[doc(alias = "SCM_MAX_FD")]
@@ -85,7 +85,7 @@ pub(crate) struct Flights {
 struct Flight {
     /// The registry's own reference: it keeps the address of the core, and reads the reference
     /// count.
-    file: FileRef<dyn Object>,
+    file: FileRef<RcuObject>,
     core: Arc<Core>,
     /// How often it is in flight.
     count: usize,
@@ -93,7 +93,7 @@ struct Flight {
 
 /// Files in flight, counted while this exists.
 pub(crate) struct Rights {
-    files: Vec<FileRef<dyn Object>>,
+    files: Vec<FileRef<RcuObject>>,
     registry: Arc<InFlight>,
 }
 
@@ -115,7 +115,7 @@ impl InFlight {
     /// in flight.
     pub(crate) fn launch(
         self: &Arc<Self>,
-        files: Vec<FileRef<dyn Object>>,
+        files: Vec<FileRef<RcuObject>>,
         limit: usize,
     ) -> Result<Rights, Errno> {
         if files.len() > MAX_FILES {
@@ -195,7 +195,7 @@ impl InFlight {
 }
 
 impl Flights {
-    fn add(&mut self, file: &FileRef<dyn Object>) {
+    fn add(&mut self, file: &FileRef<RcuObject>) {
         if let Some(socket) = as_socket(file) {
             let flight = self.sockets.entry(key(file)).or_insert_with(|| Flight {
                 file: file.clone(),
@@ -208,7 +208,7 @@ impl Flights {
 
     /// Takes a file off the counts. Returns the registry's reference if that is no longer needed,
     /// to be dropped outside the lock.
-    fn remove(&mut self, file: &FileRef<dyn Object>) -> Option<FileRef<dyn Object>> {
+    fn remove(&mut self, file: &FileRef<RcuObject>) -> Option<FileRef<RcuObject>> {
         self.files -= 1;
         as_socket(file)?;
         let flight = self.sockets.get_mut(&key(file))?;
@@ -268,7 +268,7 @@ impl Flights {
 
 impl Rights {
     /// Returns the files.
-    pub(crate) fn files(&self) -> &[FileRef<dyn Object>] {
+    pub(crate) fn files(&self) -> &[FileRef<RcuObject>] {
         &self.files
     }
 
@@ -282,8 +282,8 @@ impl Rights {
     pub(crate) fn land(
         mut self,
         flights: &mut Flights,
-        registered: &mut Vec<FileRef<dyn Object>>,
-    ) -> Vec<FileRef<dyn Object>> {
+        registered: &mut Vec<FileRef<RcuObject>>,
+    ) -> Vec<FileRef<RcuObject>> {
         let files = std::mem::take(&mut self.files);
         registered.extend(files.iter().filter_map(|file| flights.remove(file)));
         self.registry.sockets.store(flights.sockets.len());
@@ -326,7 +326,7 @@ impl std::fmt::Debug for Flight {
 #[derive(Default)]
 struct Dropping {
     busy: bool,
-    files: Vec<FileRef<dyn Object>>,
+    files: Vec<FileRef<RcuObject>>,
     /// Registries in which a socket was released.
     collect: Vec<Arc<InFlight>>,
 }
@@ -344,7 +344,7 @@ fn with_dropping<R>(act: impl FnOnce(&mut Dropping) -> R) -> Option<R> {
 
 /// Drops files, however deeply sockets are nested in each other's queues. The caller holds no lock
 /// of the registry or of a socket.
-pub(crate) fn discard(files: Vec<FileRef<dyn Object>>) {
+pub(crate) fn discard(files: Vec<FileRef<RcuObject>>) {
     if files.is_empty() {
         return;
     }
@@ -380,10 +380,10 @@ fn drop_next() -> bool {
     true
 }
 
-pub(super) fn as_socket(file: &FileRef<dyn Object>) -> Option<&Socket> {
+pub(super) fn as_socket(file: &FileRef<RcuObject>) -> Option<&Socket> {
     (&**file as &dyn Any).downcast_ref()
 }
 
-fn key(file: &FileRef<dyn Object>) -> FileId {
+fn key(file: &FileRef<RcuObject>) -> FileId {
     FileId::of(&**file)
 }

@@ -13,7 +13,7 @@ use super::recv_queue::{Message, RecvQueue, Sender};
 use super::{SocketAddress, SocketType};
 use crate::ipc::buffer::Buffer;
 use crate::ipc::wait_policy::WaitPolicy;
-use crate::{Errno, Object};
+use crate::{Errno, RcuObject};
 
 /// Least number of bytes by which a message is shorter than the send buffer (as on Linux).
 const SLACK: usize = 32;
@@ -54,7 +54,7 @@ pub struct SendMessage<'a> {
     pub to: Option<&'a SocketAddress>,
     /// Open files to be passed, at most 253.
     #[doc(alias = "SCM_RIGHTS")]
-    pub rights: Vec<FileRef<dyn Object>>,
+    pub rights: Vec<FileRef<RcuObject>>,
     /// Credentials shown to the receiver, if they are not those of the sending process.
     #[doc(alias = "SCM_CREDENTIALS")]
     pub credentials: Option<Ucred>,
@@ -68,7 +68,7 @@ pub struct Received {
     /// Address of the sender, if it has one.
     pub from: Option<SocketAddress>,
     /// Open files that came with it, to be [installed](crate::Process::install_rights).
-    pub rights: Vec<FileRef<dyn Object>>,
+    pub rights: Vec<FileRef<RcuObject>>,
     /// Credentials of the sender, if the socket has `SO_PASSCRED`.
     pub credentials: Option<Ucred>,
     /// [`MsgFlags::TRUNC`] if the message was longer than the buffers.

@@ -115,12 +115,12 @@ pub(crate) mod tests {
 
     use super::super::ancillary::Ancillary;
     use super::*;
-    use crate::Object;
+    use crate::RcuObject;
     use crate::event::{EventFd, EventFdFlags};
 
     fn enclosing_one(registry: &Arc<InFlight>) -> Ancillary {
         let file = EventFd::new(0, EventFdFlags::empty()).expect("a good count");
-        let file: FileRef<dyn Object> = FileRef::new_dyn(file, |file| file);
+        let file: FileRef<RcuObject> = FileRef::new_dyn(file, |file| file);
         Ancillary {
             rights: Some(registry.launch(vec![file], 1).expect("below the limit")),
             credentials: None,

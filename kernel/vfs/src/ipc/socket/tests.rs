@@ -62,7 +62,7 @@ fn a_collection_leaves_the_counts_of_another_kernel_alone() {
     };
     let (sender, foreign, garbage) = (socket(&own), socket(&other), socket(&own));
     let core = Arc::clone(in_flight::as_socket(&garbage).expect("a socket").core());
-    let send = |from: &FileRef<dyn Object>, enclosed| {
+    let send = |from: &FileRef<RcuObject>, enclosed| {
         let message = SendMessage {
             rights: vec![enclosed],
             ..SendMessage::default()
