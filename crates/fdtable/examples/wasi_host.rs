@@ -7,7 +7,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
-use fdtable::{Error, FdFlags, FileRef, Files, rcu};
+use fdtable::{Error, FdFlags, FileRef, Files, Rcu, rcu};
 
 /// An errno of preview 1.
 #[derive(Debug, PartialEq, Eq)]
@@ -69,7 +69,7 @@ impl OpenFile {
     }
 }
 
-struct Instance(Files<OpenFile>);
+struct Instance(Files<Rcu<OpenFile>>);
 
 impl Instance {
     /// Makes an instance with the standard output at 1, and a preopened directory at 3.
@@ -87,7 +87,7 @@ impl Instance {
     }
 
     fn add(&self, node: Node, rights: u64, inheriting: u64) -> Result<u32, Errno> {
-        let file = FileRef::new(OpenFile {
+        let file = FileRef::new_rcu(OpenFile {
             node,
             rights,
             inheriting,

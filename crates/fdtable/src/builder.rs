@@ -2,20 +2,21 @@
 
 use alloc::alloc::{Layout, handle_alloc_error};
 
-use fdtable_objects::object::Ref;
-use fdtable_objects::percpu_list::{PerCpuList, Refused};
-use fdtable_sync::fallible::OutOfMemory;
+use core::marker::PhantomData;
+
+use fdtable_objects::object::{Hook, Kind, Late, NoHook, Prompt, try_make, try_make_dyn};
 
 use crate::{Access, Error, FileRef, ReleaseReason, SuperBlock};
 
 /// Makes an open file of an object, with a release hook and on a superblock if they are given.
-/// [`FileRef::builder`] begins one.
+/// [`FileRef::builder`] begins one. It makes a `FileRef<S>`, or after [`rcu`](Self::rcu) a
+/// `FileRef<Rcu<S>>`.
 ///
 /// The object may have another type than the files of the table, usually one that implements the
 /// `dyn` trait of the table. Then [`build_dyn`](Self::build_dyn) converts it.
 ///
 /// ```
-/// use fdtable::{Access, Error, FileRef, ReleaseReason, SuperBlock};
+/// use fdtable::{Access, Error, FileRef, Rcu, ReleaseReason, SuperBlock};
 ///
 /// let console = FileRef::builder("console")
 ///     .on_release(|name, _| println!("{name} closed"))
@@ -28,19 +29,19 @@ use crate::{Access, Error, FileRef, ReleaseReason, SuperBlock};
 ///     .on(&disk, Access::Write)
 ///     .try_build_dyn(|inode| inode)?;
 /// assert_eq!((log.to_string(), disk.revoke()?), ("7".to_string(), 1));
+///
+/// let name: FileRef<Rcu<&str>> = FileRef::builder("motd").rcu().build();
+/// assert_eq!(name.len(), 4);
 /// # Ok::<(), Error>(())
 /// ```
 #[derive(Debug)]
 #[must_use = "a builder makes nothing until it builds"]
-pub struct FileBuilder<S, H = NoHook, P = NoSuperBlock> {
+pub struct FileBuilder<S, H = NoHook, P = NoSuperBlock, K = Prompt> {
     object: S,
     hook: H,
     place: P,
+    kind: PhantomData<K>,
 }
-
-/// The hook of a [`FileBuilder`] to which none was given.
-#[derive(Debug)]
-pub struct NoHook;
 
 /// The place of a [`FileBuilder`] to which no superblock was given.
 #[derive(Debug)]
@@ -60,11 +61,26 @@ impl<S: Send + Sync + 'static> FileRef<S> {
             object,
             hook: NoHook,
             place: NoSuperBlock,
+            kind: PhantomData,
         }
     }
 }
 
-impl<S, P> FileBuilder<S, NoHook, P> {
+impl<S, H, P> FileBuilder<S, H, P> {
+    /// Makes a file that readers can [borrow](crate::Files::get_rcu) without a reference, for a
+    /// table of [`Rcu`](crate::Rcu) files. `Drop` of the object then runs after a grace period (see
+    /// [`lifetimes`](crate::lifetimes)).
+    pub fn rcu(self) -> FileBuilder<S, H, P, Late> {
+        FileBuilder {
+            object: self.object,
+            hook: self.hook,
+            place: self.place,
+            kind: PhantomData,
+        }
+    }
+}
+
+impl<S, P, K> FileBuilder<S, NoHook, P, K> {
     /// Sets the release hook. It runs once, when the last reference is dropped or the file is
     /// [revoked](FileRef::revoke), outside of all locks of the table; its second argument says
     /// which of the two.
@@ -76,8 +92,9 @@ impl<S, P> FileBuilder<S, NoHook, P> {
     /// resumes the first panic. The file itself has ended too: it is closed, off its superblock,
     /// and its object is dropped. A panic that cannot be resumed, because another one is or the
     /// thread is already unwinding, is counted by [`contained_panics`](crate::contained_panics).
-    /// Without the feature `std` a second panic ends the process.
-    pub fn on_release<H>(self, hook: H) -> FileBuilder<S, H, P>
+    /// Without the feature `std` a second panic ends the process. The same is true of a panic of
+    /// `Drop`, except of an [`Rcu`](crate::Rcu) object: that is counted.
+    pub fn on_release<H>(self, hook: H) -> FileBuilder<S, H, P, K>
     where
         H: Fn(&S, ReleaseReason) + Send + Sync + 'static,
     {
@@ -85,30 +102,37 @@ impl<S, P> FileBuilder<S, NoHook, P> {
             object: self.object,
             hook,
             place: self.place,
+            kind: PhantomData,
         }
     }
 }
 
-impl<S, H> FileBuilder<S, H> {
+impl<S, H, K> FileBuilder<S, H, NoSuperBlock, K> {
     /// Puts the file on the list of a superblock, until it ends. The file leaves the list after its
     /// hook has run.
     pub fn on<T: ?Sized>(
         self,
         superblock: &SuperBlock<T>,
         access: Access,
-    ) -> FileBuilder<S, H, On<'_, T>> {
+    ) -> FileBuilder<S, H, On<'_, T>, K> {
         FileBuilder {
             object: self.object,
             hook: self.hook,
             place: On { superblock, access },
+            kind: PhantomData,
         }
     }
 }
 
-impl<S: Send + Sync + 'static, H: ReleaseHook<S>> FileBuilder<S, H> {
+impl<S, H, K> FileBuilder<S, H, NoSuperBlock, K>
+where
+    S: Send + Sync + 'static,
+    H: Hook<S> + Send + Sync + 'static,
+    K: Kind,
+{
     /// Makes the open file. Allocates, and ends the process if there is no memory.
     #[must_use]
-    pub fn build(self) -> FileRef<S> {
+    pub fn build(self) -> FileRef<K::Object<S>> {
         self.try_build()
             .unwrap_or_else(|_| handle_alloc_error(Layout::new::<(S, H)>()))
     }
@@ -117,14 +141,14 @@ impl<S: Send + Sync + 'static, H: ReleaseHook<S>> FileBuilder<S, H> {
     ///
     /// # Errors
     /// [`Error::NoMemory`] (ENOMEM); the object is dropped, and the hook does not run.
-    pub fn try_build(self) -> Result<FileRef<S>, Error> {
-        Ok(FileRef(self.hook.make(self.object)?))
+    pub fn try_build(self) -> Result<FileRef<K::Object<S>>, Error> {
+        Ok(FileRef(try_make::<K, S, H>(self.object, self.hook)?))
     }
 
     /// Makes the open file for tables of another type, like [`FileRef::new_dyn`]. Allocates, and
     /// ends the process if there is no memory.
     #[must_use]
-    pub fn build_dyn<T: ?Sized + 'static>(self, coerce: fn(&S) -> &T) -> FileRef<T> {
+    pub fn build_dyn<T: ?Sized + 'static>(self, coerce: fn(&S) -> &T) -> FileRef<K::Object<T>> {
         self.try_build_dyn(coerce)
             .unwrap_or_else(|_| handle_alloc_error(Layout::new::<(S, H)>()))
     }
@@ -136,12 +160,18 @@ impl<S: Send + Sync + 'static, H: ReleaseHook<S>> FileBuilder<S, H> {
     pub fn try_build_dyn<T: ?Sized + 'static>(
         self,
         coerce: fn(&S) -> &T,
-    ) -> Result<FileRef<T>, Error> {
-        Ok(FileRef(self.hook.make_dyn(self.object, coerce)?))
+    ) -> Result<FileRef<K::Object<T>>, Error> {
+        let Self { object, hook, .. } = self;
+        Ok(FileRef(try_make_dyn::<K, T, S, H>(object, coerce, hook)?))
     }
 }
 
-impl<S: Send + Sync + 'static, H: ReleaseHook<S>> FileBuilder<S, H, On<'_, S>> {
+impl<S, H, T, K> FileBuilder<S, H, On<'_, T>, K>
+where
+    S: Send + Sync + 'static,
+    H: Hook<S> + Send + Sync + 'static,
+    T: ?Sized,
+{
     /// Makes the open file on the superblock. Allocates, and may wait for the lock of one CPU's
     /// list.
     ///
@@ -150,116 +180,29 @@ impl<S: Send + Sync + 'static, H: ReleaseHook<S>> FileBuilder<S, H, On<'_, S>> {
     /// - [`Error::ReadOnly`] (EROFS) for [`Access::Write`] after a remount read-only;
     /// - [`Error::NoDevice`] (ENODEV) after an unmount;
     /// - [`Error::NoMemory`] (ENOMEM).
-    pub fn try_build(self) -> Result<FileRef<S>, Error> {
+    pub fn try_build(self) -> Result<FileRef<T>, Error>
+    where
+        K: Kind<Object<S> = T>,
+    {
         let On { superblock, access } = self.place;
-        Ok(FileRef(self.hook.add(
-            &superblock.files,
-            self.object,
-            access,
-        )?))
+        let files = &superblock.files;
+        let file = files.try_add_of::<K, S, H>(self.object, access, self.hook)?;
+        Ok(FileRef(file))
     }
-}
 
-impl<S, H, T> FileBuilder<S, H, On<'_, T>>
-where
-    S: Send + Sync + 'static,
-    H: ReleaseHook<S>,
-    T: ?Sized,
-{
     /// Makes the open file on the superblock, for tables of another type, like
     /// [`FileRef::new_dyn`]. Allocates, and may wait for the lock of one CPU's list.
     ///
     /// # Errors
     /// EROFS, ENODEV and ENOMEM as for `try_build`.
-    pub fn try_build_dyn(self, coerce: fn(&S) -> &T) -> Result<FileRef<T>, Error> {
+    pub fn try_build_dyn<D: ?Sized>(self, coerce: fn(&S) -> &D) -> Result<FileRef<T>, Error>
+    where
+        K: Kind<Object<D> = T>,
+    {
         let On { superblock, access } = self.place;
         let files = &superblock.files;
-        let file = self.hook.add_dyn(files, self.object, access, coerce)?;
+        let file =
+            files.try_add_coerced_of::<K, D, S, H>(self.object, access, coerce, self.hook)?;
         Ok(FileRef(file))
-    }
-}
-
-/// A release hook, or [`NoHook`], which costs nothing at the release. Not nameable outside.
-pub trait ReleaseHook<S>: Sized {
-    /// Makes a file of an object.
-    fn make(self, object: S) -> Result<Ref<S>, OutOfMemory>;
-
-    /// Makes a file of another type.
-    fn make_dyn<T: ?Sized + 'static>(
-        self,
-        object: S,
-        coerce: fn(&S) -> &T,
-    ) -> Result<Ref<T>, OutOfMemory>;
-
-    /// Makes a file on a list.
-    fn add(self, list: &PerCpuList<S>, object: S, access: Access) -> Result<Ref<S>, Refused>;
-
-    /// Makes a file of another type on a list.
-    fn add_dyn<T: ?Sized>(
-        self,
-        list: &PerCpuList<T>,
-        object: S,
-        access: Access,
-        coerce: fn(&S) -> &T,
-    ) -> Result<Ref<T>, Refused>;
-}
-
-impl<S: Send + Sync + 'static> ReleaseHook<S> for NoHook {
-    fn make(self, object: S) -> Result<Ref<S>, OutOfMemory> {
-        Ref::try_new(object)
-    }
-
-    fn make_dyn<T: ?Sized + 'static>(
-        self,
-        object: S,
-        coerce: fn(&S) -> &T,
-    ) -> Result<Ref<T>, OutOfMemory> {
-        Ref::try_coerced(object, coerce)
-    }
-
-    fn add(self, list: &PerCpuList<S>, object: S, access: Access) -> Result<Ref<S>, Refused> {
-        list.try_add(object, access, |_, _| ())
-    }
-
-    fn add_dyn<T: ?Sized>(
-        self,
-        list: &PerCpuList<T>,
-        object: S,
-        access: Access,
-        coerce: fn(&S) -> &T,
-    ) -> Result<Ref<T>, Refused> {
-        list.try_add_coerced(object, access, coerce, |_, _| ())
-    }
-}
-
-impl<S, H> ReleaseHook<S> for H
-where
-    S: Send + Sync + 'static,
-    H: Fn(&S, ReleaseReason) + Send + Sync + 'static,
-{
-    fn make(self, object: S) -> Result<Ref<S>, OutOfMemory> {
-        Ref::try_with_ends(object, self)
-    }
-
-    fn make_dyn<T: ?Sized + 'static>(
-        self,
-        object: S,
-        coerce: fn(&S) -> &T,
-    ) -> Result<Ref<T>, OutOfMemory> {
-        Ref::try_coerced_with_ends(object, coerce, self)
-    }
-
-    fn add(self, list: &PerCpuList<S>, object: S, access: Access) -> Result<Ref<S>, Refused> {
-        list.try_add(object, access, self)
-    }
-
-    fn add_dyn<T: ?Sized>(
-        self,
-        list: &PerCpuList<T>,
-        object: S,
-        access: Access,
-        coerce: fn(&S) -> &T,
-    ) -> Result<Ref<T>, Refused> {
-        list.try_add_coerced(object, access, coerce, self)
     }
 }

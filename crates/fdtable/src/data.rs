@@ -16,7 +16,7 @@ use fdtable_sync::hint::cold_path;
 use crate::fd::{index_of, place_of};
 use crate::rcu::{self, Guard};
 use crate::table::LeafGuard;
-use crate::{BorrowedFile, Error, FdArg, FdFlags, FileRef, Files, RawFd};
+use crate::{BorrowedFile, Error, FdArg, FdFlags, FileRef, Files, RawFd, Rcu};
 
 /// The data of a descriptor: what it has besides its file.
 ///
@@ -133,22 +133,6 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         }
     }
 
-    /// Finds the file of a descriptor for use inside a read-side section, as
-    /// [`get_rcu`](Self::get_rcu) does, together with the data of the descriptor at that moment.
-    /// Waits and allocates as [`get_with_data`](Self::get_with_data) does.
-    ///
-    /// # Errors
-    /// EBADF and EIO as for [`get_rcu`](Self::get_rcu).
-    #[inline]
-    pub fn get_rcu_with_data<'g>(
-        &'g self,
-        fd: impl FdArg,
-        section: &'g Guard<'_>,
-    ) -> Result<(BorrowedFile<'g, T>, FdData), Error> {
-        let (file, data) = self.find_with_data(fd.to_raw(), section)?;
-        Ok((BorrowedFile(file).unless_revoked()?, data))
-    }
-
     /// Sets the word of a descriptor, and returns the one that it had. May wait for the lock, and
     /// allocates at the first word among 64 descriptors, or where a part of the table is shared
     /// since a fork.
@@ -213,6 +197,25 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         };
         self.change_data(fd.to_raw(), change)
             .map(|before| before.bits)
+    }
+}
+
+/// # Words of the caller's
+impl<T: ?Sized + Send + Sync> Files<Rcu<T>> {
+    /// Finds the file of a descriptor for use inside a read-side section, as
+    /// [`get_rcu`](Self::get_rcu) does, together with the data of the descriptor at that moment.
+    /// Waits and allocates as [`get_with_data`](Self::get_with_data) does.
+    ///
+    /// # Errors
+    /// EBADF and EIO as for [`get_rcu`](Self::get_rcu).
+    #[inline]
+    pub fn get_rcu_with_data<'g>(
+        &'g self,
+        fd: impl FdArg,
+        section: &'g Guard<'_>,
+    ) -> Result<(BorrowedFile<'g, T>, FdData), Error> {
+        let (file, data) = self.find_with_data(fd.to_raw(), section)?;
+        Ok((BorrowedFile(file).unless_revoked()?, data))
     }
 }
 

@@ -4,27 +4,30 @@
 //! reference count. Descriptors hold references, and so do the threads that are using the file. `T`
 //! may be sized, or a `dyn` trait for tables with files of many kinds.
 //!
-//! [`lifetimes`](crate::lifetimes) tells when an open file is released and dropped.
+//! [`lifetimes`](crate::lifetimes) explains when an open file is released and dropped.
 
 use core::fmt;
 use core::ops::Deref;
 
-pub use fdtable_objects::object::ReleaseReason;
-use fdtable_objects::object::{Borrowed, Ref};
+use fdtable_objects::object::{Borrowed, Late, NoHook, Ref, try_make};
+pub use fdtable_objects::object::{Rcu, ReleaseReason};
 use fdtable_sync::hint::cold_path;
 
 use crate::Error;
 
-/// A counted reference to an open file. Dropping the last one releases the file.
+/// A counted reference to an open file. Dropping the last one releases the file, and drops the
+/// object, like an `Arc`.
 ///
 /// Taking and dropping a reference is one atomic add each, and neither blocks nor allocates.
-/// Dropping the last one runs the release hook; if the file is on a
+/// Dropping the last one runs the release hook and then `Drop` of the object; if the file is on a
 /// [`SuperBlock`](crate::SuperBlock), it also waits for the lock of a list, for a few steps, or as
-/// long as a [snapshot](crate::SuperBlock::snapshot) takes. It may also run `Drop` of objects that
-/// were released before, and wait briefly for readers if very many objects are queued (see
+/// long as a [snapshot](crate::SuperBlock::snapshot) takes. It may also free the memory of files
+/// that were released before, and wait briefly for readers if very many are queued (see
 /// [`rcu::call`](crate::rcu::call)); inside a read-side section it does neither.
 ///
-/// [`lifetimes`](crate::lifetimes) tells when its hook and its `Drop` run.
+/// A `FileRef<Rcu<T>>` refers to a file that [can be borrowed](Rcu) without a reference. Its `Drop`
+/// runs later, together with the freeing of its memory. [`lifetimes`](crate::lifetimes) has both
+/// kinds in a table.
 ///
 /// ```
 /// use fdtable::FileRef;
@@ -40,11 +43,12 @@ use crate::Error;
 #[doc(alias = "fput")]
 pub struct FileRef<T: ?Sized>(pub(crate) Ref<T>);
 
-/// An open file borrowed inside a read-side section, without a reference.
+/// An open file borrowed inside a read-side section, without a reference. Only a table of
+/// [`Rcu`] files lends one.
 ///
 /// It can be used until the section ends, also when the descriptor is closed meanwhile. To keep the
 /// file longer, or to block, [`upgrade`](Self::upgrade) it.
-pub struct BorrowedFile<'g, T: ?Sized>(pub(crate) Borrowed<'g, T>);
+pub struct BorrowedFile<'g, T: ?Sized>(pub(crate) Borrowed<'g, Rcu<T>>);
 
 impl<T: ?Sized + 'static> FileRef<T> {
     /// Makes an open file of `object` for tables of another type, usually a `dyn` trait. `coerce`
@@ -91,6 +95,54 @@ impl<T: Send + Sync + 'static> FileRef<T> {
     #[inline]
     pub fn try_new(object: T) -> Result<Self, Error> {
         Ok(Self(Ref::try_new(object)?))
+    }
+}
+
+impl<T: Send + Sync + 'static> FileRef<Rcu<T>> {
+    /// Makes an open file of `object` that readers can [borrow](crate::Files::get_rcu). Its `Drop`
+    /// runs after a grace period (see [`lifetimes`](crate::lifetimes)). Allocates.
+    #[inline]
+    #[must_use]
+    pub fn new_rcu(object: T) -> Self {
+        Self(Ref::new_rcu(object))
+    }
+
+    /// Makes such an open file, or returns ENOMEM. [`new_rcu`](Self::new_rcu) ends the process
+    /// instead. Allocates.
+    ///
+    /// # Errors
+    /// [`Error::NoMemory`] (ENOMEM); the object is dropped.
+    #[inline]
+    pub fn try_new_rcu(object: T) -> Result<Self, Error> {
+        Ok(Self(try_make::<Late, T, NoHook>(object, NoHook)?))
+    }
+}
+
+impl<T: ?Sized + 'static> FileRef<Rcu<T>> {
+    /// Makes an open file of `object` for tables of another type, like
+    /// [`new_dyn`](Self::new_dyn), that readers can [borrow](crate::Files::get_rcu). Allocates.
+    ///
+    /// ```
+    /// use fdtable::{FdFlags, FileRef, Files, Rcu, rcu};
+    /// # trait Device: Send + Sync {
+    /// #     fn name(&self) -> &str;
+    /// # }
+    /// # struct Null;
+    /// # impl Device for Null {
+    /// #     fn name(&self) -> &str {
+    /// #         "null"
+    /// #     }
+    /// # }
+    ///
+    /// let files: Files<Rcu<dyn Device>> = Files::new();
+    /// let fd = files.open(FileRef::new_dyn_rcu(Null, |null| null), FdFlags::empty())?;
+    /// let section = rcu::read_lock();
+    /// assert_eq!(files.get_rcu(fd, &section)?.name(), "null");
+    /// # Ok::<(), fdtable::Error>(())
+    /// ```
+    #[must_use]
+    pub fn new_dyn_rcu<S: Send + Sync + 'static>(object: S, coerce: fn(&S) -> &T) -> Self {
+        Self(Ref::coerced_rcu(object, coerce))
     }
 }
 
@@ -197,7 +249,7 @@ impl<'g, T: ?Sized> BorrowedFile<'g, T> {
     /// allocates.
     #[inline]
     #[must_use]
-    pub fn upgrade(self) -> Option<FileRef<T>> {
+    pub fn upgrade(self) -> Option<FileRef<Rcu<T>>> {
         self.0.upgrade().map(FileRef)
     }
 

@@ -15,16 +15,19 @@ use crate::table::{MAX_LIMIT, TableState, Tree};
 /// or `dyn`. The [guide](crate::guide) has examples of both, and says which system call is which
 /// operation.
 ///
-/// Dropping a table closes its descriptors and runs their release hooks. Unless the table was made
-/// by a fork, it also drops all files of the process that have lost their last reference, if no
-/// reader prevents that. It waits for no reader; [`rcu::barrier`](crate::rcu::barrier) does. Inside
-/// a read-side section it leaves these files to the next table, to the end of a thread that has
-/// closed a descriptor, or to later closes.
+/// A `Files<Rcu<T>>` has lookups without a reference, and drops its objects late (see
+/// [`Rcu`](crate::Rcu) and [`lifetimes`](crate::lifetimes)).
 ///
-/// So the drop of a table, even of an empty one, may run `Drop` of any object of the process. So
-/// may a call that closes, and the end of a thread that has closed a descriptor. The caller must
-/// not hold a lock that `Drop` of an object takes while it drops a table or joins a thread, nor,
-/// where threads enter the [freezer](crate::host_fork), in a call of `fork(2)`.
+/// Dropping a table closes its descriptors, and runs the release hooks and `Drop` of files whose
+/// last reference goes. Unless the table was made by a fork, it also drops all `Rcu` files of the
+/// process that have lost their last reference, if no reader prevents that. It waits for no reader;
+/// [`rcu::barrier`](crate::rcu::barrier) does. Inside a read-side section it leaves these files to
+/// the next table, to the end of a thread that has closed a descriptor, or to later closes.
+///
+/// So the drop of a table, even of an empty one, may run `Drop` of any `Rcu` object of the process.
+/// So may a call that closes, and the end of a thread that has closed a descriptor. The caller must
+/// not hold a lock that `Drop` of such an object takes while it drops a table or joins a thread,
+/// nor, where threads enter the [freezer](crate::host_fork), in a call of `fork(2)`.
 ///
 /// ```
 /// use std::sync::Arc;

@@ -21,6 +21,8 @@
 //! [`FileRef::into_dyn`]: crate::FileRef::into_dyn
 //! [`FileRef::new`]: crate::FileRef::new
 //! [`FileRef::new_dyn`]: crate::FileRef::new_dyn
+//! [`FileRef::new_dyn_rcu`]: crate::FileRef::new_dyn_rcu
+//! [`FileRef::new_rcu`]: crate::FileRef::new_rcu
 //! [`FileRef::revoke`]: crate::FileRef::revoke
 //! [`Files`]: crate::Files
 //! [`Files::block`]: crate::Files::block
@@ -52,6 +54,7 @@
 //! [`Files::set_quarantine`]: crate::Files::set_quarantine
 //! [`Files::unshare`]: crate::Files::unshare
 //! [`PrivateFiles`]: crate::PrivateFiles
+//! [`Rcu`]: crate::Rcu
 //! [`Reservation`]: crate::Reservation
 //! [`Spare`]: crate::Spare
 //! [`SuperBlock`]: crate::SuperBlock

@@ -5,10 +5,11 @@
 //! sandboxes, WASM hosts and servers.
 //!
 //! ```
-//! use fdtable::{Error, FdFlags, FileRef, Files, rcu};
+//! use fdtable::{Error, FdFlags, FileRef, Files, Rcu, rcu};
 //!
-//! let files: Files<String> = Files::new();
-//! let fd = files.open(FileRef::new("motd".to_string()), FdFlags::CLOEXEC)?;
+//! // Without `Rcu`, all lookups are owned, and `Drop` runs at once when the last reference goes.
+//! let files: Files<Rcu<String>> = Files::new();
+//! let fd = files.open(FileRef::new_rcu("motd".to_string()), FdFlags::CLOEXEC)?;
 //! let copy = files.dup(fd)?;
 //! assert_eq!((fd.raw(), copy.raw()), (0, 1));
 //!
@@ -21,7 +22,7 @@
 //!
 //! files.close_on_exec(drop)?;
 //! assert_eq!(files.get(fd).unwrap_err(), Error::BadFd);
-//! assert_eq!(*file, "motd");
+//! assert_eq!(**file, "motd");
 //! # Ok::<(), Error>(())
 //! ```
 //!
@@ -30,7 +31,8 @@
 //! - [`guide`]: embed the table in an hour. It has the system calls, objects behind a trait, async
 //!   code, and a table for ports from a `Vec` or a map under a lock.
 //! - [`Files`]: the table, with its operations by subject.
-//! - [`FileRef`] and [`FileBuilder`]: open files, and how they are made.
+//! - [`FileRef`] and [`FileBuilder`]: open files, and how they are made. [`Rcu`]: open files that
+//!   readers can borrow.
 //! - [`lifetimes`]: when release hooks and `Drop` run, and what a read-side section may do.
 //! - [`rcu`]: read-side sections, and [`rcu::barrier`].
 //! - [`SuperBlock`]: the open files of one file system. [`PrivateFiles`]: descriptors that are
@@ -147,7 +149,7 @@ pub use close_range::{CloseRangeFlags, ClosedFiles};
 pub use data::{ClosedFd, FdData};
 pub use error::Error;
 pub use fd::{Fd, FdArg, FdFlags, RawFd};
-pub use file::{BorrowedFile, FileRef, ReleaseReason};
+pub use file::{BorrowedFile, FileRef, Rcu, ReleaseReason};
 pub use files::Files;
 #[cfg(feature = "std")]
 pub use in_use::InUse;

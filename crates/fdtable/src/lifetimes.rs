@@ -1,51 +1,70 @@
 //! When release hooks and `Drop` run, and what a read-side section may do. There is no code here.
 //!
-//! # The two ends of an open file
+//! # Two kinds of open files
 //!
-//! An open file ends in two steps, at different times:
+//! The type of a table says of which kind its files are. Code that was written for `Arc` uses the
+//! first kind, and needs nothing of what follows.
+//!
+//! | | `Files<T>` | `Files<Rcu<T>>` |
+//! |---|---|---|
+//! | a file is made by | [`new`], [`new_dyn`], [`builder`] | [`new_rcu`], [`new_dyn_rcu`], [`builder`] with [`rcu`] |
+//! | lookups | owned: [`get`] | owned: [`get`]; borrowed: [`get_rcu`], [`block`] |
+//! | the release hook runs | when the last reference goes | when the last reference goes |
+//! | `Drop` of the object runs | right after the hook | after a grace period, on a thread as below |
+//! | a panic of `Drop` | propagates, as one of the hook | is [counted] |
+//! | the memory is freed | after a grace period | after a grace period |
+//!
+//! Choose [`Rcu`](crate::Rcu) for objects that a reader uses for a short time and often, such as in
+//! `poll`, and whose `Drop` only frees memory.
+//!
+//! # The ends of an open file
 //!
 //! 1. *Release*: the last reference is dropped. The [release
 //!    hook](crate::FileBuilder::on_release) runs at once, on the thread that dropped it, or on one
 //!    that is dropping a reference at the same time. A pipe notifies its other end here.
-//! 2. *Drop*: the readers that may still use the object without a reference have left. `Drop` of
-//!    the object runs some time after that.
-//!
-//! So urgent work belongs in the hook: the end of a stream, a lock of a file, the count of a
-//! license. `Drop` is for memory.
+//! 2. *Drop*: no thread can use the object any more. For a file that cannot be borrowed, that is so
+//!    after the release, and `Drop` of the object and of the hook run there. For an `Rcu` file,
+//!    readers may still use the object without a reference, and `Drop` runs some time after they
+//!    have left. So urgent work of such an object belongs in the hook: the end of a stream, a lock
+//!    of a file, the count of a license.
 //!
 //! An open file can also be [revoked](crate::FileRef::revoke). It is then released early, while
-//! descriptors still refer to it, and lookups of them fail with EIO until they are closed.
+//! descriptors still refer to it, and lookups of them fail with EIO until they are closed. Its
+//! object is dropped as that of other files, after the last reference.
 //!
 //! # Which calls run them
 //!
 //! A hook runs where a reference is dropped: that of a [`FileRef`](crate::FileRef), a
-//! [`ClosedFile`](crate::ClosedFile) or [`ClosedFiles`](crate::ClosedFiles), or a table. No lock of
-//! a table is held then, so a hook may call the table.
+//! [`ClosedFile`](crate::ClosedFile) or [`ClosedFiles`](crate::ClosedFiles), or a table. So does
+//! `Drop` of an object that cannot be borrowed. No lock of a table is held then, so both may call
+//! the table. An object that holds the last reference to another one drops it in its own `Drop`, on
+//! the same stack, as with `Arc`.
 //!
-//! `Drop` runs in a batch, on a thread that
+//! `Drop` of an `Rcu` object runs on a thread that
 //!
-//! - drops other files, if enough of them are queued;
+//! - drops other files of either kind, if enough of them are queued;
 //! - drops a table that was not made by a fork, or exits after it has closed a descriptor;
 //! - calls [`rcu::barrier`](crate::rcu::barrier), which waits until all are dropped.
 //!
-//! So the drop of a table, even of an empty one, may run `Drop` of any object of the process. A
-//! caller must not hold a lock that `Drop` of an object takes while it drops a reference or a
-//! table, or joins a thread.
+//! So the drop of a table, even of an empty one, may run `Drop` of any `Rcu` object of the process.
+//! A caller must not hold a lock that `Drop` of such an object takes while it drops a reference or
+//! a table, or joins a thread.
 //!
 //! # Read-side sections
 //!
 //! A section begins with [`rcu::read_lock`](crate::rcu::read_lock) and ends when the guard drops.
-//! Files that were found in it by [`get_rcu`](crate::Files::get_rcu) are not dropped before its
-//! end, also if they are closed meanwhile. While a section lasts, no object that was released since
-//! its beginning is dropped, in the whole process. So a section is short.
+//! Files that were found in it by [`get_rcu`] are not dropped before its end, also if they are
+//! closed meanwhile. While a section lasts, no `Rcu` object that was released since its beginning
+//! is dropped, and the memory of no object is freed, in the whole process. So a section is short.
 //!
 //! Inside a section a thread may
 //!
 //! - look up, count, iterate, and read flags;
-//! - clone, upgrade and drop references: hooks may run, but no `Drop`;
+//! - clone, upgrade and drop references: hooks may run, and `Drop` of objects that cannot be
+//!   borrowed, which must not block then. `Drop` of `Rcu` objects does not run;
 //! - open, duplicate, close, reserve and install: a call may wait for a lock, which is held for a
 //!   bounded number of steps;
-//! - drop a table, which leaves the `Drop` of its files to a later call.
+//! - drop a table, which leaves the `Drop` of its `Rcu` files to a later call.
 //!
 //! It must not block: on a lock of its own, on input, or in
 //! [`wait_until_free`](crate::Files::wait_until_free), [`dup3_waiting`](crate::Files::dup3_waiting)
@@ -54,3 +73,14 @@
 //! return an error inside a section.
 //!
 //! Sections nest, and a thread may hold several.
+//!
+//! [`new`]: crate::FileRef::new
+//! [`new_dyn`]: crate::FileRef::new_dyn
+//! [`new_rcu`]: crate::FileRef::new_rcu
+//! [`new_dyn_rcu`]: crate::FileRef::new_dyn_rcu
+//! [`builder`]: crate::FileRef::builder
+//! [`get`]: crate::Files::get
+//! [`get_rcu`]: crate::Files::get_rcu
+//! [`block`]: crate::Files::block
+//! [`rcu`]: crate::FileBuilder::rcu
+//! [counted]: crate::contained_panics

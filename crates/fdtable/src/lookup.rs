@@ -10,7 +10,7 @@ use fdtable_sync::hint::cold_path;
 use crate::fd::{index_of, place_of};
 use crate::rcu::{self, Guard};
 use crate::table::LeafRef;
-use crate::{BorrowedFile, Error, FdArg, FileRef, Files, RawFd};
+use crate::{BorrowedFile, Error, FdArg, FileRef, Files, RawFd, Rcu};
 
 /// # Looking up
 impl<T: ?Sized + Send + Sync> Files<T> {
@@ -39,7 +39,10 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         let file = self.tree.get(index_of(fd.to_raw()), &guard);
         file.map(FileRef).ok_or(Error::BadFd)
     }
+}
 
+/// # Looking up without a reference
+impl<T: ?Sized + Send + Sync> Files<Rcu<T>> {
     /// Finds the file of a descriptor for use inside a read-side section. Takes no reference and no
     /// lock, writes nothing atomically, and neither blocks nor allocates.
     ///
@@ -48,16 +51,26 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     /// file and leave the section.
     ///
     /// ```
-    /// use fdtable::{FdFlags, FileRef, Files, rcu};
+    /// use fdtable::{FdFlags, FileRef, Files, Rcu, rcu};
     ///
-    /// let files = Files::new();
-    /// let fd = files.open(FileRef::new(vec![1, 2, 3]), FdFlags::empty())?;
+    /// let files: Files<Rcu<Vec<u8>>> = Files::new();
+    /// let fd = files.open(FileRef::new_rcu(vec![1, 2, 3]), FdFlags::empty())?;
     /// let section = rcu::read_lock();
     /// let file = files.get_rcu(fd, &section)?;
     /// drop(files.close(fd)?);
     /// assert_eq!(file.len(), 3, "closed, and still here");
     /// assert!(file.upgrade().is_none(), "released, so it cannot be kept");
     /// # Ok::<(), fdtable::Error>(())
+    /// ```
+    ///
+    /// A table of other files has no such lookup, since `Drop` of their objects does not wait for
+    /// readers. This does not compile:
+    ///
+    /// ```compile_fail,E0599
+    /// # use fdtable::{Files, rcu};
+    /// let files: Files<Vec<u8>> = Files::new();
+    /// let section = rcu::read_lock();
+    /// let file = files.get_rcu(0, &section);
     /// ```
     ///
     /// # Errors
@@ -78,26 +91,27 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     }
 }
 
-/// A block of 64 descriptors, found inside a read-side section. It begins at a multiple of 64.
+/// A block of 64 descriptors, found inside a read-side section. It begins at a multiple of 64. `T`
+/// is the type that lookups borrow: the table is a `Files<Rcu<T>>`.
 pub struct Block<'g, T: ?Sized> {
     /// The first descriptor; negative for a block of invalid ones.
     first: RawFd,
     /// Nothing if the table has no leaf for these descriptors: none is open.
-    leaf: Option<LeafRef<'g, T>>,
+    leaf: Option<LeafRef<'g, Rcu<T>>>,
 }
 
 /// # Looking up neighbours
-impl<T: ?Sized + Send + Sync> Files<T> {
+impl<T: ?Sized + Send + Sync> Files<Rcu<T>> {
     /// Finds the block of a descriptor, open or not, for lookups inside one section. A lookup in
     /// the block finds the descriptor or its neighbours. Takes no lock, neither blocks nor
     /// allocates.
     ///
     /// ```
-    /// use fdtable::{Error, FdFlags, FileRef, Files, rcu};
+    /// use fdtable::{Error, FdFlags, FileRef, Files, Rcu, rcu};
     ///
-    /// let files = Files::new();
-    /// files.open(FileRef::new("in"), FdFlags::empty())?;
-    /// files.open(FileRef::new("out"), FdFlags::empty())?;
+    /// let files: Files<Rcu<&str>> = Files::new();
+    /// files.open(FileRef::new_rcu("in"), FdFlags::empty())?;
+    /// files.open(FileRef::new_rcu("out"), FdFlags::empty())?;
     /// let section = rcu::read_lock();
     /// let block = files.block(0, &section);
     /// assert_eq!((*block.get_rcu(0)?, *block.get_rcu(1)?), ("in", "out"));
@@ -156,10 +170,10 @@ mod tests {
     use super::*;
     use crate::{FdFlags, FileRef, rcu};
 
-    fn table() -> Files<RawFd> {
+    fn table() -> Files<Rcu<RawFd>> {
         let files = Files::new();
         for number in 0..130 {
-            let file = FileRef::new(number);
+            let file = FileRef::new_rcu(number);
             files
                 .open(file, FdFlags::empty())
                 .expect("a descriptor is free");

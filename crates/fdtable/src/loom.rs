@@ -15,7 +15,7 @@ use ::loom::thread::JoinHandle;
 use std::sync::{Arc, Mutex};
 use std::vec::Vec;
 
-use crate::{Error, Fd, FdFlags, FileRef, Files, RawFd, rcu};
+use crate::{Error, Fd, FdFlags, FileRef, Files, RawFd, Rcu, rcu};
 
 const NONE: FdFlags = FdFlags::empty();
 
@@ -82,7 +82,7 @@ struct Fates {
 }
 
 impl Fates {
-    fn object(&self, number: usize) -> FileRef<Object> {
+    fn object(&self, number: usize) -> FileRef<Rcu<Object>> {
         let object = Object {
             number,
             held: Mutex::new(Some(Watched::new(&self.released))),
@@ -90,11 +90,12 @@ impl Fates {
         };
         FileRef::builder(object)
             .on_release(|object, _| Object::release(object))
+            .rcu()
             .build()
     }
 
     /// Ends the table, and checks that all objects have ended.
-    fn check(self, files: Arc<Files<Object>>) {
+    fn check(self, files: Arc<Files<Rcu<Object>>>) {
         drop(Arc::into_inner(files).expect("the threads have ended"));
         assert_eq!(Arc::strong_count(&self.released), 1, "all are released");
         rcu::barrier().expect("outside of sections");
@@ -119,7 +120,7 @@ fn explore(preemptions: usize, model: fn()) {
 }
 
 /// Makes a table in which the files 0, 1, … are open at the given descriptors.
-fn table(open: &[RawFd]) -> (Fates, Arc<Files<Object>>) {
+fn table(open: &[RawFd]) -> (Fates, Arc<Files<Rcu<Object>>>) {
     let (fates, files) = (Fates::default(), Files::new());
     for (file, &fd) in open.iter().enumerate() {
         let reservation = files.reserve_from(fd, NONE).expect("there is room");
@@ -129,8 +130,8 @@ fn table(open: &[RawFd]) -> (Fates, Arc<Files<Object>>) {
 }
 
 fn spawn<A: 'static>(
-    files: &Arc<Files<Object>>,
-    act: impl FnOnce(&Files<Object>) -> A + 'static,
+    files: &Arc<Files<Rcu<Object>>>,
+    act: impl FnOnce(&Files<Rcu<Object>>) -> A + 'static,
 ) -> JoinHandle<A> {
     let files = files.clone();
     ::loom::thread::spawn(move || act(&files))
@@ -141,27 +142,27 @@ fn join<A>(thread: JoinHandle<A>) -> A {
 }
 
 /// Gets a file and reads it; returns which one it is.
-fn get(files: &Files<Object>, fd: RawFd) -> Result<usize, Error> {
+fn get(files: &Files<Rcu<Object>>, fd: RawFd) -> Result<usize, Error> {
     let file = files.get(fd)?;
     file.look();
     Ok(file.number)
 }
 
 /// Borrows a file and reads it; returns which one it is.
-fn borrow(files: &Files<Object>, fd: RawFd) -> Result<usize, Error> {
+fn borrow(files: &Files<Rcu<Object>>, fd: RawFd) -> Result<usize, Error> {
     let section = rcu::read_lock();
     let file = files.get_rcu(fd, &section)?;
     file.look_inside_section();
     Ok(file.number)
 }
 
-fn open(files: &Files<Object>, fates: &Fates, file: usize) -> RawFd {
+fn open(files: &Files<Rcu<Object>>, fates: &Fates, file: usize) -> RawFd {
     let fd = files.open(fates.object(file), NONE);
     fd.expect("there is room").raw()
 }
 
 /// Lists the open descriptors in ascending order, each with its file.
-fn listed(files: &Files<Object>) -> Vec<(RawFd, usize)> {
+fn listed(files: &Files<Rcu<Object>>) -> Vec<(RawFd, usize)> {
     let mut open = Vec::new();
     let mut next = files.next_open(0);
     while let Some(fd) = next {
@@ -351,7 +352,7 @@ fn a_pair_meets_closes_in_its_leaf_and_below() {
 }
 
 /// Makes a table whose first leaf is full. The second one has three descriptors and is in the hint.
-fn with_a_hint_above_a_full_leaf() -> (Fates, Arc<Files<Object>>) {
+fn with_a_hint_above_a_full_leaf() -> (Fates, Arc<Files<Rcu<Object>>>) {
     let (fates, files) = table(&[0, 1, 2, 3]);
     assert_eq!(open(&files, &fates, 4), 4);
     (fates, files)

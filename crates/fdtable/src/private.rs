@@ -22,7 +22,7 @@ use fdtable_objects::slot_map::{Handle, InsertError, SlotMap};
 use crate::close::ClosedFile;
 use crate::files::{Origin, TableEnd};
 use crate::rcu::{self, Guard};
-use crate::{BorrowedFile, Error, FileRef};
+use crate::{BorrowedFile, Error, FileRef, Rcu};
 
 /// A private descriptor: an index and a generation. It need not be open in any table.
 ///
@@ -175,37 +175,6 @@ impl<T: ?Sized + Send + Sync> PrivateFiles<T> {
         file.map(FileRef).ok_or(Error::BadFd)
     }
 
-    /// Finds the file of a descriptor for use inside a read-side section. Takes no reference and no
-    /// lock, writes nothing atomically, and neither blocks nor allocates.
-    ///
-    /// The file stays usable until the section ends, also if the descriptor is closed meanwhile.
-    ///
-    /// ```
-    /// use fdtable::{FileRef, PrivateFiles, rcu};
-    ///
-    /// let files = PrivateFiles::new();
-    /// let fd = files.open(FileRef::new(vec![1, 2, 3]))?;
-    /// let section = rcu::read_lock();
-    /// let file = files.get_rcu(fd, &section)?;
-    /// drop(files.close(fd)?);
-    /// assert_eq!(file.len(), 3, "closed, and still here");
-    /// assert!(files.get_rcu(fd, &section).is_err(), "but not found any more");
-    /// # Ok::<(), fdtable::Error>(())
-    /// ```
-    ///
-    /// # Errors
-    /// [`Error::BadFd`] (EBADF) and [`Error::Revoked`] (EIO) as for [`get`](Self::get).
-    #[doc(alias = "fdget")]
-    #[inline]
-    pub fn get_rcu<'g>(
-        &self,
-        fd: PrivateFd,
-        guard: &'g Guard<'_>,
-    ) -> Result<BorrowedFile<'g, T>, Error> {
-        let file = self.pool.borrow(fd.0, guard);
-        BorrowedFile(file.ok_or(Error::BadFd)?).unless_revoked()
-    }
-
     /// Closes a descriptor permanently, and returns its file. Dropping the returned value drops the
     /// table's reference; if it is the last one, the release hook runs there. Waits for other
     /// threads for a few steps at most, does not allocate, and may be called inside a read-side
@@ -243,6 +212,39 @@ impl<T: ?Sized + Send + Sync> PrivateFiles<T> {
     /// ```
     pub fn iter(&self) -> impl Iterator<Item = PrivateFd> {
         self.pool.handles().map(PrivateFd)
+    }
+}
+
+impl<T: ?Sized + Send + Sync> PrivateFiles<Rcu<T>> {
+    /// Finds the file of a descriptor for use inside a read-side section. Takes no reference and no
+    /// lock, writes nothing atomically, and neither blocks nor allocates.
+    ///
+    /// The file stays usable until the section ends, also if the descriptor is closed meanwhile.
+    ///
+    /// ```
+    /// use fdtable::{FileRef, PrivateFiles, Rcu, rcu};
+    ///
+    /// let files: PrivateFiles<Rcu<Vec<u8>>> = PrivateFiles::new();
+    /// let fd = files.open(FileRef::new_rcu(vec![1, 2, 3]))?;
+    /// let section = rcu::read_lock();
+    /// let file = files.get_rcu(fd, &section)?;
+    /// drop(files.close(fd)?);
+    /// assert_eq!(file.len(), 3, "closed, and still here");
+    /// assert!(files.get_rcu(fd, &section).is_err(), "but not found any more");
+    /// # Ok::<(), fdtable::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::BadFd`] (EBADF) and [`Error::Revoked`] (EIO) as for [`get`](Self::get).
+    #[doc(alias = "fdget")]
+    #[inline]
+    pub fn get_rcu<'g>(
+        &self,
+        fd: PrivateFd,
+        guard: &'g Guard<'_>,
+    ) -> Result<BorrowedFile<'g, T>, Error> {
+        let file = self.pool.borrow(fd.0, guard);
+        BorrowedFile(file.ok_or(Error::BadFd)?).unless_revoked()
     }
 }
 

@@ -112,7 +112,7 @@ fn replay(history: &History, most: u32) -> Result<(), TestCaseError> {
     let mut opened = 0..;
     let mut subject = Subject {
         files: &files,
-        make: &mut || FileRef::new(opened.next().expect("there are enough")),
+        make: &mut || FileRef::new_rcu(opened.next().expect("there are enough")),
         number: |number| *number,
     };
     let mut host = Host::default();

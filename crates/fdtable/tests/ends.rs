@@ -1,4 +1,4 @@
-//! How many objects end inside one close.
+//! How many `Rcu` objects end inside one close.
 //!
 //! The failure that it detects: a close after a grace period drops a thousand objects of other
 //! threads, and takes a thousand times as long as other closes. The test has a process of its own,
@@ -8,7 +8,7 @@ use std::cell::Cell;
 use std::sync::Barrier;
 use std::thread;
 
-use fdtable::{Error, FdFlags, FileRef, Files, rcu};
+use fdtable::{Error, FdFlags, FileRef, Files, Rcu, rcu};
 
 thread_local! {
     /// Objects that ended on this thread.
@@ -24,8 +24,8 @@ impl Drop for Object {
 }
 
 /// Opens and closes a new file. Returns how many objects ended meanwhile.
-fn ended_in_one_close(files: &Files<Object>) -> Result<usize, Error> {
-    let fd = files.open(FileRef::new(Object), FdFlags::empty())?;
+fn ended_in_one_close(files: &Files<Rcu<Object>>) -> Result<usize, Error> {
+    let fd = files.open(FileRef::new_rcu(Object), FdFlags::empty())?;
     let before = ENDED.get();
     drop(files.close(fd)?);
     Ok(ENDED.get() - before)

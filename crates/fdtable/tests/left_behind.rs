@@ -12,7 +12,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 
-use fdtable::{FdFlags, FileRef, Files, PrivateFiles, rcu};
+use fdtable::{FdFlags, FileRef, Files, PrivateFiles, Rcu, rcu};
 
 const NONE: FdFlags = FdFlags::empty();
 const OBJECTS: usize = 100;
@@ -31,21 +31,21 @@ impl Drop for Object {
 struct Objects(Arc<AtomicUsize>);
 
 impl Objects {
-    fn make(&self) -> FileRef<Object> {
-        FileRef::new(Object(Arc::clone(&self.0)))
+    fn make(&self) -> FileRef<Rcu<Object>> {
+        FileRef::new_rcu(Object(Arc::clone(&self.0)))
     }
 
     fn dropped(&self) -> usize {
         self.0.load(SeqCst)
     }
 
-    fn open(&self, files: &Files<Object>, count: usize) {
+    fn open(&self, files: &Files<Rcu<Object>>, count: usize) {
         for _ in 0..count {
             files.open(self.make(), NONE).expect("there is room");
         }
     }
 
-    fn open_and_close(&self, files: &Files<Object>, count: usize) {
+    fn open_and_close(&self, files: &Files<Rcu<Object>>, count: usize) {
         for _ in 0..count {
             let fd = files.open(self.make(), NONE).expect("there is room");
             drop(files.close(fd).expect("it is open"));
@@ -223,14 +223,14 @@ fn a_table_that_is_dropped_inside_a_callback_leaves_its_objects_to_what_comes_ne
 /// Holds the only reference to the next one.
 struct Link {
     _object: Object,
-    _next: Option<FileRef<Link>>,
+    _next: Option<FileRef<Rcu<Link>>>,
 }
 
 impl Objects {
-    fn chain(&self) -> FileRef<Link> {
+    fn chain(&self) -> FileRef<Rcu<Link>> {
         let link = |next, _| {
             let _object = Object(Arc::clone(&self.0));
-            Some(FileRef::new(Link {
+            Some(FileRef::new_rcu(Link {
                 _object,
                 _next: next,
             }))

@@ -11,13 +11,13 @@ use std::sync::atomic::Ordering::{Acquire, Release};
 use std::thread;
 
 use fastrand::Rng;
-use fdtable::{FdFlags, FileRef, Files, RawFd, rcu};
+use fdtable::{FdFlags, FileRef, Files, RawFd, Rcu, rcu};
 
 const MILLION: RawFd = 1_000_000;
 const NONE: FdFlags = FdFlags::empty();
 
 /// Looks up random numbers below the count of those that are open, until all are.
-fn look_up(files: &Files<&str>, open: &AtomicI32, seed: u64) {
+fn look_up(files: &Files<Rcu<&str>>, open: &AtomicI32, seed: u64) {
     let mut rng = Rng::with_seed(seed);
     loop {
         // Acquire: pairs with the release of the thread that opens. A descriptor that it published
@@ -29,7 +29,7 @@ fn look_up(files: &Files<&str>, open: &AtomicI32, seed: u64) {
                 let file = files.get(number).unwrap_or_else(|error| {
                     panic!("{number} of {count} is open, and not found: {error}")
                 });
-                assert_eq!(*file, "one for all");
+                assert_eq!(**file, "one for all");
                 let section = rcu::read_lock();
                 assert!(
                     files.get_rcu(number, &section).is_ok(),
@@ -48,7 +48,7 @@ fn look_up(files: &Files<&str>, open: &AtomicI32, seed: u64) {
 fn what_is_open_is_found_while_the_table_grows_to_a_million() {
     let files = Files::with_limit(u32::MAX);
     files
-        .open(FileRef::new("one for all"), NONE)
+        .open(FileRef::new_rcu("one for all"), NONE)
         .expect("there is room");
     let open = AtomicI32::new(1);
     thread::scope(|scope| {
@@ -72,7 +72,7 @@ fn what_is_open_is_found_while_the_tree_gets_new_roots() {
     for _ in 0..300 {
         let files = Files::with_limit(u32::MAX);
         files
-            .open(FileRef::new("one for all"), NONE)
+            .open(FileRef::new_rcu("one for all"), NONE)
             .expect("there is room");
         thread::scope(|scope| {
             scope.spawn(|| {

@@ -5,7 +5,7 @@ use alloc::boxed::Box;
 use alloc::sync::Arc;
 
 use super::Timestamp;
-use fdtable::Access;
+use fdtable::{Access, Rcu};
 
 /// An object that can be listed.
 ///
@@ -42,6 +42,12 @@ impl<T: ?Sized + Describe> Describe for Box<T> {
 }
 
 impl<T: ?Sized + Describe> Describe for Arc<T> {
+    fn describe(&self) -> Description {
+        (**self).describe()
+    }
+}
+
+impl<T: ?Sized + Describe> Describe for Rcu<T> {
     fn describe(&self) -> Description {
         (**self).describe()
     }

@@ -1,14 +1,19 @@
 //! An object with a reference count, whose memory outlives its readers.
 //!
-//! The object has two ends. When the last [`Ref`] goes, its *release hook* runs, at once and on
-//! that thread (or on one that is dropping a reference at the same time). When the read-side
-//! sections that were under way then have ended, the object is dropped and its memory freed: a
-//! reader that [borrowed](Borrowed) it without a reference may look at it until then. So the hook
-//! takes `&T`, and `Drop` comes later.
+//! When the last [`Ref`] goes, the object's *release hook* runs, at once and on that thread (or on
+//! one that is dropping a reference at the same time). Then the value is dropped, at a time that
+//! depends on the [kind] of the object:
 //!
-//! The first end can also come early: [`Ref::revoke`] runs the hook while references still exist.
-//! Their holders can [ask](Ref::is_revoked) whether that happened. Their references still keep the
-//! memory, and nothing else happens when the last of them goes.
+//! - *Prompt*, a `Ref<T>`: right after the hook, by the same thread, as that of an `Arc`.
+//! - *Late*, a `Ref<Rcu<T>>`: when the read-side sections that were under way have ended. A reader
+//!   that [borrowed](Borrowed) the object without a reference may look at it until then.
+//!
+//! The memory of both kinds is freed when those sections have ended: a lookup that comes too late
+//! finds the count dead, and must find it.
+//!
+//! The hook can also run early: [`Ref::revoke`] runs it while references still exist. Their holders
+//! can [ask](Ref::is_revoked) whether that happened. Their references still keep the value, and the
+//! hook does not run again when the last of them goes.
 //!
 //! Objects of any type stand behind one thin pointer, also those of types that the reader does not
 //! know (`dyn`). If the object's type is sized, a reader that borrows it touches nothing else.
@@ -53,8 +58,12 @@
 //! includes at least this revocation.
 
 mod convert;
+pub mod kind;
 pub(crate) mod make;
 mod weak;
+
+pub use kind::{Kind, Late, Prompt, Rcu};
+pub use make::{Hook, NoHook, try_make, try_make_dyn};
 
 use core::fmt;
 use core::marker::PhantomData;
@@ -89,7 +98,24 @@ pub struct Ref<T: ?Sized> {
     owns: PhantomData<T>,
 }
 
-/// An object that a reader found inside a read-side section, without a reference.
+/// An object that a reader found inside a read-side section, without a reference. The reader can
+/// look at it if it is an [`Rcu`], and upgrade it if it is of either kind.
+///
+/// A prompt object may be dropped meanwhile, so it cannot be looked at. This does not compile:
+///
+/// ```compile_fail,E0599
+/// # use fdtable_objects::object::{Rcu, Borrowed};
+/// fn len(found: Borrowed<'_, String>) -> usize {
+///     found.object().len()
+/// }
+/// ```
+///
+/// ```
+/// # use fdtable_objects::object::{Rcu, Borrowed};
+/// fn len(found: Borrowed<'_, Rcu<String>>) -> usize {
+///     found.object().len()
+/// }
+/// ```
 pub struct Borrowed<'g, T: ?Sized> {
     raw: NonNull<RawObject>,
     section: PhantomData<&'g T>,
@@ -300,13 +326,16 @@ impl<'g, T: ?Sized> Borrowed<'g, T> {
         // SAFETY: the section, which lasts for 'g, keeps the block.
         unsafe { Header::of(self.raw) }.is_revoked()
     }
+}
 
+impl<'g, T: ?Sized> Borrowed<'g, Rcu<T>> {
     /// Returns the object, for as long as the section lasts.
     #[inline(always)]
     #[must_use]
     pub fn object(self) -> &'g T {
-        // SAFETY: the section, which lasts for 'g, keeps the block.
-        unsafe { object(self.raw) }
+        // SAFETY: the section, which lasts for 'g, keeps the block, and what its object is (see
+        // `kind`).
+        unsafe { object::<Rcu<T>>(self.raw) }
     }
 }
 
@@ -318,7 +347,7 @@ impl<T: ?Sized> Clone for Borrowed<'_, T> {
 
 impl<T: ?Sized> Copy for Borrowed<'_, T> {}
 
-impl<T: ?Sized> Deref for Borrowed<'_, T> {
+impl<T: ?Sized> Deref for Borrowed<'_, Rcu<T>> {
     type Target = T;
 
     #[inline(always)]
@@ -333,7 +362,7 @@ impl<T: ?Sized + fmt::Debug> fmt::Debug for Ref<T> {
     }
 }
 
-impl<T: ?Sized + fmt::Debug> fmt::Debug for Borrowed<'_, T> {
+impl<T: ?Sized + fmt::Debug> fmt::Debug for Borrowed<'_, Rcu<T>> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         (**self).fmt(f)
     }
@@ -354,28 +383,41 @@ pub(super) struct Header {
     pub(super) count: RefCount,
 }
 
-/// Whether the object was revoked or released, and the word that its list keeps here.
+/// How far the object is on the way to its end, and the word that its list keeps here.
 #[derive(Debug)]
 pub(super) struct State(AtomicU32);
 
 impl State {
     /// The object was taken from its holders: its hook has run, or is running.
     const REVOKED: u32 = 1;
-    /// The last reference has gone, and the hook has run.
+    /// The last reference has gone.
     const RELEASED: u32 = 2;
-    /// There is no hook, no prefix and no [weak reference](weak): nothing happens when the last
-    /// reference goes.
+    /// Nothing is left to do before the callback. In a new block: the last put has nothing to do.
+    /// The first [weak reference](weak) clears it.
     const QUIET: u32 = 4;
+    /// The callback drops the value and the hook, and not the last put: the block is of the
+    /// [late](Late) kind.
+    const LATE: u32 = 8;
+    /// It is late, and the drop does something.
+    const DROPS_LATE: u32 = 16;
     /// The value has a size: the byte at its address is in the block.
-    const HAS_BYTES: u32 = 8;
+    const HAS_BYTES: u32 = 32;
     /// The lowest bit of the word that a [`Prefix`] keeps here.
-    const LIST_WORD: u32 = 4;
+    const LIST_WORD: u32 = 6;
 
     /// Makes the state of a new block.
-    fn new(is_quiet: bool, has_bytes: bool) -> Self {
-        let quiet = if is_quiet { Self::QUIET } else { 0 };
-        let bytes = if has_bytes { Self::HAS_BYTES } else { 0 };
-        Self(AtomicU32::new(quiet | bytes))
+    /// Makes the state of a new block, of some of the bits above.
+    fn new(bits: u32) -> Self {
+        Self(AtomicU32::new(bits))
+    }
+
+    /// Adds bits, for the thread that put the last reference.
+    fn add(&self, bits: u32) {
+        // No exchange: without references no other thread writes it, and the thread that invokes
+        // the callback has synchronised with the queue. Release: a thread that reads a revocation
+        // from this store sees that it is counted, as from the one in `revoke`, which this thread
+        // has synchronised with.
+        self.0.store(self.0.load(Relaxed) | bits, Release);
     }
 
     /// Returns true if the object was revoked. The block is not read while no object in the process
@@ -393,20 +435,20 @@ impl State {
         self.0.load(Acquire) & Self::REVOKED != 0
     }
 
-    /// Returns true if there is something to do when the last reference goes.
-    fn has_end_to_come(&self) -> bool {
-        // Acquire: as in `says_revoked`.
-        self.0.load(Acquire) & (Self::REVOKED | Self::QUIET) == 0
-    }
-
-    /// Returns true if nothing happens when the last reference goes.
+    /// Returns true if there is nothing to do before the callback.
     fn is_quiet(&self) -> bool {
         // Relaxed: a thread that made the block less quiet had a reference, and its put comes
         // before the last one.
         self.0.load(Relaxed) & Self::QUIET != 0
     }
 
-    /// Returns the word that the prefix keeps here, below 2^28.
+    /// Returns true if the callback has something to drop.
+    fn drops_late(&self) -> bool {
+        // Relaxed: it was written before the block was known to others.
+        self.0.load(Relaxed) & Self::DROPS_LATE != 0
+    }
+
+    /// Returns the word that the prefix keeps here, below 2^26.
     pub(crate) fn list_word(&self) -> u32 {
         // Relaxed: it was written before the block was known to others.
         self.0.load(Relaxed) >> Self::LIST_WORD
@@ -415,7 +457,8 @@ impl State {
     /// Stores the word of the prefix, once. For the maker of a block, before any other thread knows
     /// the block.
     fn set_list_word(&self, list_word: u32) {
-        // Relaxed, both: whatever makes the block known to others makes this known.
+        // Relaxed, both: no other thread has written it, and whatever makes the block known to
+        // others makes this known.
         let bits = self.0.load(Relaxed);
         self.0.store(bits | list_word << Self::LIST_WORD, Relaxed);
     }
@@ -527,7 +570,7 @@ pub(crate) fn prefetch_count(raw: *const RawObject) {
     prefetch(raw.wrapping_byte_sub(size_of::<RefCount>()));
 }
 
-/// Stores the word of the prefix, below 2^28, in the block's header. Once for each block.
+/// Stores the word of the prefix, below 2^26, in the block's header. Once for each block.
 ///
 /// # Safety
 /// The block is alive, and only the caller knows it.
@@ -539,7 +582,8 @@ pub(crate) unsafe fn set_list_word(raw: NonNull<RawObject>, list_word: u32) {
 /// Returns the object of a block.
 ///
 /// # Safety
-/// The block is one of a `T`, and alive for all of `'a`.
+/// The block is one of a `T`, and its object is alive for all of `'a`: there is a reference, or `T`
+/// is an [`Rcu`] that was found in a section.
 #[inline(always)]
 pub(super) unsafe fn object<'a, T: ?Sized>(raw: NonNull<RawObject>) -> &'a T {
     let object: NonNull<T> = if is_thin::<T>() {
@@ -552,8 +596,8 @@ pub(super) unsafe fn object<'a, T: ?Sized>(raw: NonNull<RawObject>) -> &'a T {
         // SAFETY: it was written before any other code knew the block, and never changes.
         unsafe { place.cast().read() }
     };
-    // SAFETY: the value, or what `coerce` found from it. It stays in place, and only shared,
-    // until the block is freed.
+    // SAFETY: the value, or what `coerce` found from it. It stays in place, and only shared, until
+    // it is dropped.
     unsafe { object.as_ref() }
 }
 
@@ -564,8 +608,9 @@ pub(super) unsafe fn object<'a, T: ?Sized>(raw: NonNull<RawObject>) -> &'a T {
 pub(crate) unsafe fn abandon(raw: NonNull<RawObject>) {
     // SAFETY: as the caller promises.
     let header = unsafe { Header::of(raw) };
-    // Relaxed: no other thread sees it.
-    header.state.0.store(State::RELEASED, Relaxed);
+    // As if its callback ran, and had to drop everything. Relaxed: no other thread sees it.
+    let end = State::RELEASED | State::QUIET | State::LATE;
+    header.state.0.store(end, Relaxed);
     let step = header.rcu.invoke();
     // SAFETY: the header is in front of the value, in the same allocation.
     let place = unsafe { raw.cast::<Header>().sub(1) };
@@ -574,7 +619,8 @@ pub(crate) unsafe fn abandon(raw: NonNull<RawObject>) {
     unsafe { step(place.cast()) };
 }
 
-/// Ends the object and frees the block after a grace period.
+/// Ends the object, and frees the block after a grace period. A panic of the hook or of `Drop`
+/// propagates out of the call, and keeps nothing of this from happening.
 ///
 /// # Safety
 /// The last reference to the block was just put, by the caller.
@@ -587,13 +633,11 @@ pub(super) unsafe fn release(raw: NonNull<RawObject>) {
     // SAFETY: the block is kept until `reclaim` queues its callback.
     let header = unsafe { header.as_ref() };
     if !header.state.is_quiet() {
-        let end = || {
-            if header.state.has_end_to_come() {
-                let step = header.rcu.invoke();
-                // SAFETY: the function was made for this block, which is alive and has had no step.
-                unsafe { step(reclaim.0.cast()) };
-            }
-        };
+        header.state.add(State::RELEASED);
+        let step = header.rcu.invoke();
+        // SAFETY: the function was made for this block, which is alive. It has no references, and
+        // has not been quiet.
+        let end = || unsafe { step(reclaim.0.cast()) };
         // SAFETY: as the caller promises; the callback is queued later.
         unsafe { weak::detach_and(header, end) };
     }
@@ -626,25 +670,24 @@ pub(super) unsafe fn revoke(raw: NonNull<RawObject>) -> bool {
     true
 }
 
-/// A block without references. Dropping this queues its callback: also if the hook panics, so
-/// that the block does not leak.
+/// A block without references. Dropping this queues its callback: also if the hook or `Drop`
+/// panics, so that the block does not leak.
 struct Reclaim(NonNull<Header>);
 
 impl Drop for Reclaim {
     fn drop(&mut self) {
         // SAFETY: the block stays until its callback frees it.
         let state = unsafe { &(*self.0.as_ptr()).state };
-        // No exchange: without references no other thread writes it, and the thread that invokes
-        // the callback has synchronised with the queue. Release: a thread that reads a revocation
-        // from this store sees that it is counted, as from the one in `revoke`, which this thread
-        // has synchronised with.
-        state
-            .0
-            .store(state.0.load(Relaxed) | State::RELEASED, Release);
+        state.add(State::RELEASED | State::QUIET);
+        // Late by a bounded time where that can be seen: in a drop.
+        let call = match state.drops_late() {
+            true => rcu::call_timely,
+            false => rcu::call,
+        };
         // SAFETY: the block stays until its callback frees it. Without references only readers in
         // sections look at it; they do not touch its RCU head. Everything in it is `Send`, so any
         // thread may drop it.
-        unsafe { rcu::call(self.0.cast()) };
+        unsafe { call(self.0.cast()) };
     }
 }
 

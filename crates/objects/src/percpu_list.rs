@@ -49,7 +49,7 @@ pub use list_head::{Access, Refused};
 pub use statistics::Statistics;
 
 use crate::object::make::make;
-use crate::object::{RawObject, Ref, ReleaseReason, abandon};
+use crate::object::{Hook, Kind, Prompt, RawObject, Ref, ReleaseReason, abandon};
 use fdtable_sync::fallible::{OutOfMemory, try_box};
 use fdtable_sync::lglock::LgLock;
 use list_head::{ListHead, Node, Part};
@@ -94,8 +94,7 @@ impl<T: Send + Sync + 'static> PerCpuList<T> {
         access: Access,
         hook: impl Fn(&T, ReleaseReason) + Send + Sync + 'static,
     ) -> Result<Ref<T>, Refused> {
-        let node = Node::member_of(self.head);
-        self.join(make(node, value, |value| value, hook)?, access)
+        self.try_add_of::<Prompt, T, _>(value, access, hook)
     }
 }
 
@@ -141,16 +140,51 @@ impl<T: ?Sized> PerCpuList<T> {
         S: Send + Sync + 'static,
         H: Fn(&S, ReleaseReason) + Send + Sync + 'static,
     {
+        self.try_add_coerced_of::<Prompt, T, S, H>(value, access, coerce, hook)
+    }
+
+    /// Makes a member of either kind, as [`try_add`](Self::try_add) does, with a hook or none.
+    ///
+    /// # Errors
+    /// [`Refused`]; value and hook are dropped, and the hook does not run.
+    pub fn try_add_of<K, S, H>(&self, value: S, access: Access, hook: H) -> Result<Ref<T>, Refused>
+    where
+        K: Kind<Object<S> = T>,
+        S: Send + Sync + 'static,
+        H: Hook<S> + Send + Sync + 'static,
+    {
+        let node = Node::member_of(self.head);
+        let raw = make::<K, S, S, H, Node>(node, value, |value| value, hook)?;
+        self.join(raw, access)
+    }
+
+    /// Makes a member of either kind, as [`try_add_coerced`](Self::try_add_coerced) does, with a
+    /// hook or none.
+    ///
+    /// # Errors
+    /// [`Refused`]; value and hook are dropped, and the hook does not run.
+    pub fn try_add_coerced_of<K, D, S, H>(
+        &self,
+        value: S,
+        access: Access,
+        coerce: fn(&S) -> &D,
+        hook: H,
+    ) -> Result<Ref<T>, Refused>
+    where
+        K: Kind<Object<D> = T>,
+        D: ?Sized,
+        S: Send + Sync + 'static,
+        H: Hook<S> + Send + Sync + 'static,
+    {
         const {
             assert!(
-                size_of::<NonNull<T>>() > size_of::<usize>(),
+                size_of::<NonNull<D>>() > size_of::<usize>(),
                 "make members of a sized type with `try_add`"
             );
         }
-        self.join(
-            make(Node::member_of(self.head), value, coerce, hook)?,
-            access,
-        )
+        let node = Node::member_of(self.head);
+        let raw = make::<K, D, S, H, Node>(node, value, coerce, hook)?;
+        self.join(raw, access)
     }
 
     /// Returns how many members there are. Takes the local locks one after another: members that

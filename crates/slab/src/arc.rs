@@ -1,8 +1,8 @@
 //! A counted box in the general caches, like the standard library's `Arc` in the heap.
 //!
-//! For short-lived values that are wide or widely aligned, which heaps allocate slowly. Unlike the
-//! value of a `Ref` of `fdtable-objects`, the value is dropped with its last reference, on the
-//! thread that drops it, without a grace period.
+//! For short-lived values that are wide or widely aligned, which heaps allocate slowly. Like the
+//! value of a `Ref<T>` of `fdtable-objects`, and unlike that of a `Ref<Rcu<T>>`, the value is
+//! dropped with its last reference, on the thread that drops it, without a grace period.
 //!
 //! There are two [counts](fdtable_sync::refcount). One counts the users of the value. The other
 //! counts the references that keep the memory: one for each weak reference, and one for all users

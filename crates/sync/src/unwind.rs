@@ -12,7 +12,7 @@
 //! - each panic of a hook or a destructor while the thread unwinds already, where Rust would end
 //!   the process;
 //! - each panic on a thread that is not responsible for it: in an RCU callback, and so in `Drop` of
-//!   a counted object, and in a waker.
+//!   an object that readers can borrow, and in a waker.
 //!
 //! Containing a panic needs `std`. Without it a panic mostly ends the program, and no work is left.
 //! Where it unwinds all the same, loops and second steps are finished during the unwinding. Each

@@ -59,7 +59,7 @@ use std::thread;
 use std::time::Duration;
 
 use fdtable::rcu::Guard;
-use fdtable::{FdFlags, FileRef, Files, Reservation, host_fork, rcu};
+use fdtable::{FdFlags, FileRef, Files, Rcu, Reservation, host_fork, rcu};
 use fdtable_vfs::Errno;
 use parking_lot::Mutex;
 
@@ -80,7 +80,7 @@ pub type fdt_callback = Option<unsafe extern "C" fn(object: *mut c_void, user: *
 /// Table of descriptors.
 #[allow(non_camel_case_types)]
 pub struct fdt_table {
-    files: Files<Object>,
+    files: Files<Rcu<Object>>,
     callbacks: Callbacks,
     family: Family,
 }
@@ -133,9 +133,9 @@ unsafe impl Send for Object {}
 // and the one drop after it reads the cell.
 unsafe impl Sync for Object {}
 
-const _: () = assert!(size_of::<FileRef<Object>>() == size_of::<*mut fdt_file>());
+const _: () = assert!(size_of::<FileRef<Rcu<Object>>>() == size_of::<*mut fdt_file>());
 const _: () = assert!(size_of::<(host_fork::ForkGuard, Guard<'_>)>() <= size_of::<fdt_section>());
-const _: () = assert!(size_of::<Reservation<'_, Object>>() <= size_of::<fdt_reservation>());
+const _: () = assert!(size_of::<Reservation<'_, Rcu<Object>>>() <= size_of::<fdt_reservation>());
 
 impl Object {
     fn release(&self) {
@@ -157,7 +157,7 @@ impl Drop for Object {
 }
 
 impl fdt_table {
-    fn file(&self, object: *mut c_void) -> Result<FileRef<Object>, Errno> {
+    fn file(&self, object: *mut c_void) -> Result<FileRef<Rcu<Object>>, Errno> {
         let object = Object {
             pointer: object,
             callbacks: self.callbacks,
@@ -165,6 +165,7 @@ impl fdt_table {
         };
         Ok(FileRef::builder(object)
             .on_release(|object, _| Object::release(object))
+            .rcu()
             .try_build()?)
     }
 }
@@ -426,7 +427,7 @@ pub unsafe extern "C" fn fdt_table_reserve(
         // SAFETY: there is room, by the promise of the caller and the assertion above.
         unsafe {
             reservation
-                .cast::<Reservation<'_, Object>>()
+                .cast::<Reservation<'_, Rcu<Object>>>()
                 .write_unaligned(reserved);
         };
         Ok(fd)
@@ -572,29 +573,29 @@ unsafe fn table_ref<'t>(table: *const fdt_table) -> Result<&'t fdt_table, Errno>
 }
 
 /// Passes a reference to the caller.
-fn into_raw(file: FileRef<Object>) -> *mut fdt_file {
+fn into_raw(file: FileRef<Rcu<Object>>) -> *mut fdt_file {
     // SAFETY: both are one pointer, which only `from_raw` uses.
-    unsafe { mem::transmute::<FileRef<Object>, *mut fdt_file>(file) }
+    unsafe { mem::transmute::<FileRef<Rcu<Object>>, *mut fdt_file>(file) }
 }
 
 /// Takes a reference back from the caller.
 ///
 /// # Safety
 /// The pointer came from [`into_raw`], and only one of the values made from it is dropped.
-unsafe fn from_raw(file: *mut fdt_file) -> FileRef<Object> {
+unsafe fn from_raw(file: *mut fdt_file) -> FileRef<Rcu<Object>> {
     // SAFETY: as the caller promises.
-    unsafe { mem::transmute::<*mut fdt_file, FileRef<Object>>(file) }
+    unsafe { mem::transmute::<*mut fdt_file, FileRef<Rcu<Object>>>(file) }
 }
 
 /// Takes a reservation back from the caller.
 ///
 /// # Safety
 /// `fdt_table_reserve` filled it in, its table is not freed, and it is taken back once.
-unsafe fn reserved<'t>(reservation: *const fdt_reservation) -> Reservation<'t, Object> {
+unsafe fn reserved<'t>(reservation: *const fdt_reservation) -> Reservation<'t, Rcu<Object>> {
     // SAFETY: as the caller promises.
     unsafe {
         reservation
-            .cast::<Reservation<'t, Object>>()
+            .cast::<Reservation<'t, Rcu<Object>>>()
             .read_unaligned()
     }
 }

@@ -5,7 +5,7 @@ use std::fmt;
 use std::io::{IoSlice, IoSliceMut};
 use std::sync::Arc;
 
-use fdtable::{Access, FileRef, ReleaseReason};
+use fdtable::{Access, FileRef, Rcu, ReleaseReason};
 use fdtable_listing::{Describe, Description};
 
 use crate::event::{Events, FileId, Pollee};
@@ -327,8 +327,10 @@ pub trait Object: Any + Send + Sync {
     }
 }
 
-/// What the tables of this kernel hold.
-pub type RcuObject = dyn Object;
+/// What the tables of this kernel hold. The calls that neither sleep nor keep the file, such as a
+/// poll or a transfer that need not wait, borrow it without a reference. So `Drop` of an object
+/// runs late: what must happen at the end is in [`Object::release`].
+pub type RcuObject = Rcu<dyn Object>;
 
 /// Makes an open file of an object that is on no file system. Allocates.
 ///
@@ -336,6 +338,7 @@ pub type RcuObject = dyn Object;
 /// `ENOMEM`; the object is dropped.
 pub fn file<O: Object>(object: O) -> Result<FileRef<RcuObject>, Errno> {
     Ok(FileRef::builder(object)
+        .rcu()
         .on_release(end)
         .try_build_dyn(as_dyn)?)
 }

@@ -5,21 +5,21 @@
 
 use std::os::fd::RawFd;
 
-use fdtable::{Error, FdFlags, FileRef, Files};
+use fdtable::{Error, FdFlags, FileRef, Files, Rcu};
 
-use crate::table::{NewFile, Table};
+use crate::table::{NewFile, RcuFile, Table};
 
 /// [`Files`] whose opens take any free descriptor.
-pub struct AnyFree<T: ?Sized>(Files<T>);
+pub struct AnyFree<T: ?Sized>(Files<Rcu<T>>);
 
-impl<T: ?Sized> AsRef<Files<T>> for AnyFree<T> {
-    fn as_ref(&self) -> &Files<T> {
+impl<T: ?Sized> AsRef<Files<Rcu<T>>> for AnyFree<T> {
+    fn as_ref(&self) -> &Files<Rcu<T>> {
         &self.0
     }
 }
 
 impl<T: ?Sized + Send + Sync + 'static> Table<T> for AnyFree<T> {
-    type Ref = FileRef<T>;
+    type Ref = RcuFile<T>;
     const NAME: &'static str = "fdtable, any free number";
 
     fn with_limit(limit: u32) -> Self {
@@ -27,13 +27,13 @@ impl<T: ?Sized + Send + Sync + 'static> Table<T> for AnyFree<T> {
     }
 
     #[inline]
-    fn open(&self, file: FileRef<T>) -> Result<RawFd, Error> {
-        self.0.open_any(file, FdFlags::empty()).map(RawFd::from)
+    fn open(&self, file: RcuFile<T>) -> Result<RawFd, Error> {
+        self.0.open_any(file.0, FdFlags::empty()).map(RawFd::from)
     }
 
     #[inline]
-    fn get(&self, fd: RawFd) -> Result<FileRef<T>, Error> {
-        self.0.get(fd)
+    fn get(&self, fd: RawFd) -> Result<RcuFile<T>, Error> {
+        Table::get(&self.0, fd)
     }
 
     #[inline]
@@ -47,19 +47,19 @@ impl<T: ?Sized + Send + Sync + 'static> Table<T> for AnyFree<T> {
     }
 
     #[inline]
-    fn take(&self, fd: RawFd) -> Result<FileRef<T>, Error> {
-        self.0.take(fd)
+    fn take(&self, fd: RawFd) -> Result<RcuFile<T>, Error> {
+        Table::take(&self.0, fd)
     }
 
     #[inline]
     fn fork(&self) -> Result<Self, Error> {
-        self.0.fork().map(AnyFree)
+        Table::fork(&self.0).map(AnyFree)
     }
 }
 
 impl<T: Send + Sync + 'static> NewFile<T, T> for AnyFree<T> {
-    fn new_file(value: T) -> FileRef<T> {
-        FileRef::new(value)
+    fn new_file(value: T) -> RcuFile<T> {
+        RcuFile(FileRef::new_rcu(value))
     }
 }
 

@@ -15,7 +15,7 @@ use std::os::fd::RawFd;
 use std::sync::Arc;
 
 use fdtable::{FdFlags, FileRef, Files};
-use fdtable_vfs::{DevFs, Errno, FdSet, MemFs, Object, OpenFlags, PollFd, Process};
+use fdtable_vfs::{DevFs, Errno, FdSet, MemFs, Object, OpenFlags, PollFd, Process, RcuObject};
 
 use crate::table::Table;
 
@@ -43,7 +43,7 @@ pub trait Calls: Send + Sync + Sized + 'static {
     fn names(&self) -> &Process;
 
     /// Installs an open file at the lowest free descriptor.
-    fn install(&self, file: FileRef<dyn Object>, flags: FdFlags) -> Result<RawFd, Errno>;
+    fn install(&self, file: FileRef<RcuObject>, flags: FdFlags) -> Result<RawFd, Errno>;
 
     /// Opens a path (`open`).
     fn open(&self, path: &str, flags: OpenFlags) -> Result<RawFd, Errno>;
@@ -102,7 +102,7 @@ pub trait Calls: Send + Sync + Sized + 'static {
 }
 
 /// Creates a vfs process whose file system has devices in `/dev`.
-fn with_devices(files: Files<dyn Object>) -> Result<Process, Errno> {
+fn with_devices(files: Files<RcuObject>) -> Result<Process, Errno> {
     let process = Process::with(files, MemFs::default());
     process.mkdir("/dev")?;
     process.mount("/dev", Arc::new(DevFs::new()))?;
@@ -111,7 +111,7 @@ fn with_devices(files: Files<dyn Object>) -> Result<Process, Errno> {
 
 /// Our table, through the vfs.
 impl Calls for Process {
-    const NAME: &'static str = <Files<dyn Object> as Table<dyn Object>>::NAME;
+    const NAME: &'static str = <Files<RcuObject> as Table<dyn Object>>::NAME;
 
     fn with_limit(limit: u32) -> Result<Self, Errno> {
         with_devices(Files::with_limit(limit))
@@ -121,7 +121,7 @@ impl Calls for Process {
         self
     }
 
-    fn install(&self, file: FileRef<dyn Object>, flags: FdFlags) -> Result<RawFd, Errno> {
+    fn install(&self, file: FileRef<RcuObject>, flags: FdFlags) -> Result<RawFd, Errno> {
         Ok(self.files().open(file, flags)?.raw())
     }
 

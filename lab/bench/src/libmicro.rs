@@ -13,7 +13,6 @@
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
-use fdtable::FileRef;
 use fdtable_vfs::{Object, Process};
 use serde::Serialize;
 use serde_json::{json, to_value};
@@ -24,6 +23,7 @@ use crate::experiment::{Effort, Experiment, Progress};
 use crate::machine::Machine;
 use crate::report::Report;
 use crate::stats::order;
+use crate::table::RcuFile;
 
 mod batch;
 mod case;
@@ -34,7 +34,7 @@ use case::Case;
 use fixture::{Subject, subject};
 use summary::Row;
 
-type File = FileRef<dyn Object>;
+type File = RcuFile<dyn Object>;
 type Bitmap = Locked<FilesStruct<File>>;
 type Vector = Locked<LockedVec<File>>;
 

@@ -9,7 +9,7 @@ use std::hint::black_box;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
-use fdtable::{FdFlags, FileRef, Files, rcu};
+use fdtable::{FdFlags, FileRef, Files, Rcu, rcu};
 use fdtable_posix::timed::{Calls, PlainTable};
 use serde::Serialize;
 use serde_json::{json, to_value};
@@ -120,9 +120,12 @@ fn calls<'a>(side: &'static str, calls: &'a Calls) -> anyhow::Result<[Subject<'a
 }
 
 /// Lists the lookups in plain tables.
-fn lookups<'a>(plain: &'a PlainTable, files: &'a Files<usize>) -> anyhow::Result<[Subject<'a>; 4]> {
+fn lookups<'a>(
+    plain: &'a PlainTable,
+    files: &'a Files<Rcu<usize>>,
+) -> anyhow::Result<[Subject<'a>; 4]> {
     for object in 0..DESCRIPTORS as usize {
-        files.open(FileRef::new(object), FdFlags::empty())?;
+        files.open(FileRef::new_rcu(object), FdFlags::empty())?;
     }
     let fd = 17;
     let subject = |call, side, run| Subject { call, side, run };

@@ -7,8 +7,8 @@ use core::ops::Deref;
 use std::os::fd::RawFd;
 use std::sync::Arc;
 
-use fdtable::{ClosedFile, Error, FdFlags, FileRef, Files, rcu};
-use fdtable_vfs::{Errno, Object, OpenFlags};
+use fdtable::{Error, FdFlags, FileRef, Files, Rcu, rcu};
+use fdtable_vfs::{Errno, Object, OpenFlags, RcuObject};
 
 use crate::baseline::{RwLockBitmap, RwLockVec};
 
@@ -70,8 +70,29 @@ pub trait NewFile<T: ?Sized, S>: Table<T> {
     fn new_file(value: S) -> Self::Ref;
 }
 
-impl<T: ?Sized + Send + Sync + 'static> Table<T> for Files<T> {
-    type Ref = FileRef<T>;
+/// Reference to a file that can be borrowed, seen as the file's type like those of other tables.
+pub struct RcuFile<T: ?Sized>(pub FileRef<Rcu<T>>);
+
+impl<T: ?Sized> Clone for RcuFile<T> {
+    #[inline(always)]
+    fn clone(&self) -> Self {
+        Self(self.0.clone())
+    }
+}
+
+impl<T: ?Sized> Deref for RcuFile<T> {
+    type Target = T;
+
+    #[inline(always)]
+    fn deref(&self) -> &T {
+        &self.0
+    }
+}
+
+/// The kind of files that can be borrowed. Owned lookups, opens and closes are the same for the
+/// other kind, if the files have no `Drop`, as most files of this laboratory.
+impl<T: ?Sized + Send + Sync + 'static> Table<T> for Files<Rcu<T>> {
+    type Ref = RcuFile<T>;
     const NAME: &'static str = "fdtable";
 
     fn with_limit(limit: u32) -> Self {
@@ -79,13 +100,13 @@ impl<T: ?Sized + Send + Sync + 'static> Table<T> for Files<T> {
     }
 
     #[inline]
-    fn open(&self, file: FileRef<T>) -> Result<RawFd, Error> {
-        Files::open(self, file, FdFlags::empty()).map(RawFd::from)
+    fn open(&self, file: RcuFile<T>) -> Result<RawFd, Error> {
+        Files::open(self, file.0, FdFlags::empty()).map(RawFd::from)
     }
 
     #[inline]
-    fn get(&self, fd: RawFd) -> Result<FileRef<T>, Error> {
-        Files::get(self, fd)
+    fn get(&self, fd: RawFd) -> Result<RcuFile<T>, Error> {
+        Files::get(self, fd).map(RcuFile)
     }
 
     #[inline]
@@ -100,8 +121,8 @@ impl<T: ?Sized + Send + Sync + 'static> Table<T> for Files<T> {
     }
 
     #[inline]
-    fn take(&self, fd: RawFd) -> Result<FileRef<T>, Error> {
-        Files::close(self, fd).map(ClosedFile::into_file)
+    fn take(&self, fd: RawFd) -> Result<RcuFile<T>, Error> {
+        Files::close(self, fd).map(|file| RcuFile(file.into_file()))
     }
 
     #[inline]
@@ -110,17 +131,20 @@ impl<T: ?Sized + Send + Sync + 'static> Table<T> for Files<T> {
     }
 }
 
-impl<T: Send + Sync + 'static> NewFile<T, T> for Files<T> {
-    fn new_file(value: T) -> FileRef<T> {
-        FileRef::new(value)
+impl<T: Send + Sync + 'static> NewFile<T, T> for Files<Rcu<T>> {
+    fn new_file(value: T) -> RcuFile<T> {
+        RcuFile(FileRef::new_rcu(value))
     }
 }
 
-impl<O: Object> NewFile<dyn Object, O> for Files<dyn Object> {
-    fn new_file(value: O) -> FileRef<dyn Object> {
-        FileRef::builder(value)
-            .on_release(|object, _| O::release(object))
-            .build_dyn(|value| value)
+impl<O: Object> NewFile<dyn Object, O> for Files<RcuObject> {
+    fn new_file(value: O) -> RcuFile<dyn Object> {
+        RcuFile(
+            FileRef::builder(value)
+                .on_release(|object, _| O::release(object))
+                .rcu()
+                .build_dyn(|value| value),
+        )
     }
 }
 
@@ -310,7 +334,7 @@ mod tests {
         ($($behaviour:ident)+) => {
             $(#[test]
             fn $behaviour() {
-                super::$behaviour::<Files<u64>>();
+                super::$behaviour::<Files<Rcu<u64>>>();
                 super::$behaviour::<RwLockBitmap<u64>>();
                 super::$behaviour::<RwLockVec<u64>>();
             })+
@@ -330,7 +354,7 @@ mod tests {
 
         #[test]
         fn releases_a_socket_with_its_last_reference() {
-            super::releases_a_socket_with_its_last_reference::<Files<dyn Object>>();
+            super::releases_a_socket_with_its_last_reference::<Files<RcuObject>>();
             super::releases_a_socket_with_its_last_reference::<RwLockBitmap<dyn Object>>();
             super::releases_a_socket_with_its_last_reference::<RwLockVec<dyn Object>>();
         }

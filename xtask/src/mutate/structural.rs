@@ -496,9 +496,40 @@ pub(super) const TABLE: &[Structural] = &[
     },
     Structural {
         name: "revoked-object-that-ends-again",
-        file: "objects/src/object.rs",
+        file: "objects/src/object/make.rs",
         model: "objects::percpu_list::loom::an_object_revoked_beside_its_last_put_ends_once",
-        changes: &[(r"if header.state.has_end_to_come() {", r"if true {")],
+        changes: &[(r"if state & State::REVOKED == 0 {", r"if true {")],
+    },
+    // The two kinds of objects.
+    Structural {
+        name: "drop-before-the-burial",
+        file: "sync/src/refcount.rs",
+        model: "objects::object::loom::the_last_put_of_a_prompt_object_meets_a_get",
+        changes: &[(r"0 => return self.bury(),", r"0 => return true,")],
+    },
+    Structural {
+        name: "block-that-is-freed-by-the-last-put",
+        file: "objects/src/object.rs",
+        model: "objects::object::loom::the_last_put_of_a_prompt_object_meets_a_get",
+        changes: &[(
+            r"unsafe { rcu::call(self.0.cast()) };",
+            r"unsafe { (self.0.as_ref().rcu.invoke())(self.0.cast()) };",
+        )],
+    },
+    Structural {
+        name: "prompt-object-that-is-dropped-again",
+        file: "objects/src/object/make.rs",
+        model: "objects::object::loom::the_last_put_of_a_prompt_object_meets_a_get",
+        changes: &[(
+            r"free::<T, S, H, L>(raw, state & State::LATE != 0)",
+            r"free::<T, S, H, L>(raw, true)",
+        )],
+    },
+    Structural {
+        name: "late-object-that-is-dropped-by-the-last-put",
+        file: "objects/src/object/make.rs",
+        model: "objects::radix::loom::a_borrow_meets_a_close",
+        changes: &[(r"if state & State::LATE != 0 {", r"if false {")],
     },
     // Weak references.
     Structural {

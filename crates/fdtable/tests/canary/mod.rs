@@ -2,8 +2,8 @@
 //!
 //! A file is alive until its release and there until its drop. A holder of a reference must find it
 //! alive; a borrower in a read-side section must find it there. Each is released once and then
-//! dropped once. Faults are recorded, since a panic in `Drop` would be contained by the callbacks
-//! of RCU.
+//! dropped once: at once, or if it is an `Rcu` after a grace period. Faults are recorded, since a
+//! panic in `Drop` may be contained.
 //!
 //! Everything is `Relaxed`: the test must add no ordering of its own, because that could hide a
 //! missing one in the table.
@@ -12,7 +12,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicU64, AtomicUsize};
 use std::sync::{Arc, Mutex};
 
-use fdtable::{BorrowedFile, FileRef};
+use fdtable::{BorrowedFile, FileRef, Rcu};
 
 /// Words that memory is unlikely to hold by chance.
 const ALIVE: u64 = 0xA11C_E5E7_0F1A_3B5D;
@@ -33,16 +33,45 @@ pub(crate) struct Canary {
     flock: Arc<Flock>,
 }
 
-impl Flock {
-    pub(crate) fn hatch(self: &Arc<Self>) -> FileRef<Canary> {
-        self.made.fetch_add(1, Relaxed);
-        let canary = Canary {
-            stage: AtomicU64::new(ALIVE),
-            flock: self.clone(),
-        };
+/// A canary of either kind.
+pub(crate) trait Bird: Send + Sync + 'static {
+    fn file(canary: Canary) -> FileRef<Self>;
+
+    fn canary(&self) -> &Canary;
+}
+
+impl Bird for Canary {
+    fn file(canary: Canary) -> FileRef<Self> {
         FileRef::builder(canary)
             .on_release(|object, _| Canary::release(object))
             .build()
+    }
+
+    fn canary(&self) -> &Canary {
+        self
+    }
+}
+
+impl Bird for Rcu<Canary> {
+    fn file(canary: Canary) -> FileRef<Self> {
+        FileRef::builder(canary)
+            .on_release(|object, _| Canary::release(object))
+            .rcu()
+            .build()
+    }
+
+    fn canary(&self) -> &Canary {
+        self
+    }
+}
+
+impl Flock {
+    pub(crate) fn hatch<B: Bird>(self: &Arc<Self>) -> FileRef<B> {
+        self.made.fetch_add(1, Relaxed);
+        B::file(Canary {
+            stage: AtomicU64::new(ALIVE),
+            flock: self.clone(),
+        })
     }
 
     fn note(&self, fault: &'static str) {
@@ -86,8 +115,8 @@ impl Drop for Canary {
 }
 
 /// Checks a file through a reference.
-pub(crate) fn look_at_owned(file: &FileRef<Canary>) {
-    let stage = file.stage.load(Relaxed);
+pub(crate) fn look_at_owned<B: Bird>(file: &FileRef<B>) {
+    let stage = file.canary().stage.load(Relaxed);
     assert_eq!(stage, ALIVE, "owned, and not alive: {stage:x}");
 }
 

@@ -1,13 +1,13 @@
 //! The table of this crate, as the subject of a history.
 
-use fdtable::{Error, FdFlags, FileRef, Files, RawFd, rcu};
+use fdtable::{Error, FdFlags, FileRef, Files, RawFd, Rcu, rcu};
 
 use super::{Answer, Table};
 
 pub(crate) struct Subject<'t, T> {
-    pub(crate) files: &'t Files<T>,
+    pub(crate) files: &'t Files<Rcu<T>>,
     /// Makes the next file.
-    pub(crate) make: &'t mut dyn FnMut() -> FileRef<T>,
+    pub(crate) make: &'t mut dyn FnMut() -> FileRef<Rcu<T>>,
     /// Returns the number of a file.
     pub(crate) number: fn(&T) -> i32,
 }

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use fdtable::FileRef;
+use fdtable::{FileRef, Rcu};
 
 /// Which files have been released and dropped, in the order in which it happened.
 #[derive(Default)]
@@ -69,11 +69,12 @@ pub(crate) struct Maker {
 }
 
 impl Maker {
-    pub(crate) fn object(&mut self) -> FileRef<Object> {
+    pub(crate) fn object(&mut self) -> FileRef<Rcu<Object>> {
         let (number, ledger) = self.next();
         let object = Object { number, ledger };
         FileRef::builder(object)
             .on_release(|object, _| object.ledger.note_release(object.number))
+            .rcu()
             .build()
     }
 

@@ -24,7 +24,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, MutexGuard};
 
 use allocator::{Plan, under};
-use fdtable::{Access, Error, Fd, FdFlags, FileRef, Files, RawFd, SuperBlock, rcu};
+use fdtable::{Access, Error, Fd, FdFlags, FileRef, Files, RawFd, Rcu, SuperBlock, rcu};
 use fdtable_listing::{Describe, Description, List};
 use oracle::{Oracle, Table};
 
@@ -76,7 +76,7 @@ impl Drop for Object {
 
 type Answer<E> = Result<i32, E>;
 /// A call on the table. It is given a file that it may open.
-type OnTable = fn(&Files<Object>, FileRef<Object>) -> Answer<Error>;
+type OnTable = fn(&Files<Rcu<Object>>, FileRef<Rcu<Object>>) -> Answer<Error>;
 /// The same call on the oracle, where a file is its number.
 type OnOracle = fn(&mut Table<i32>, i32) -> Answer<i32>;
 
@@ -85,7 +85,7 @@ fn number(fd: Result<Fd, Error>) -> Answer<Error> {
 }
 
 /// Reserves a descriptor and installs a file in it.
-fn install(files: &Files<Object>, min: RawFd, file: FileRef<Object>) -> Answer<Error> {
+fn install(files: &Files<Rcu<Object>>, min: RawFd, file: FileRef<Rcu<Object>>) -> Answer<Error> {
     let reservation = files.reserve_from(min, NONE)?;
     Ok(reservation.install(file).raw())
 }
@@ -150,7 +150,7 @@ const SCENARIO: &[(&str, Memory, OnTable, OnOracle)] = &[
     ("the rest", MayStop, |t, _| t.close_range(0, u32::MAX, drop).map(|()| 0), |t, _| t.close_range(0, u32::MAX).map(|()| 0)),
 ];
 
-fn borrow(files: &Files<Object>, _: FileRef<Object>) -> Answer<Error> {
+fn borrow(files: &Files<Rcu<Object>>, _: FileRef<Rcu<Object>>) -> Answer<Error> {
     let section = rcu::read_lock();
     let file = files.get_rcu(40_000, &section)?;
     let owned = file.upgrade().ok_or(Error::BadFd)?;
@@ -184,7 +184,7 @@ fn stay_on_this_processor() {
 
 /// The table and the oracle, and the files that were made.
 struct Play {
-    files: Files<Object>,
+    files: Files<Rcu<Object>>,
     oracle: Oracle<i32>,
     ends: Arc<Ends>,
     made: usize,
@@ -209,7 +209,7 @@ impl Play {
     }
 
     /// Makes a file, with memory.
-    fn make(&mut self) -> (FileRef<Object>, i32) {
+    fn make(&mut self) -> (FileRef<Rcu<Object>>, i32) {
         let number = i32::try_from(self.made).expect("there are few");
         let object = Object {
             number,
@@ -220,6 +220,7 @@ impl Play {
         (
             FileRef::builder(object)
                 .on_release(move |object, _| release(object))
+                .rcu()
                 .build(),
             number,
         )

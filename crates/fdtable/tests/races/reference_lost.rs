@@ -18,6 +18,7 @@ fn every_copy_is_counted() {
         .on_release(|releases, _| {
             releases.fetch_add(1, Relaxed);
         })
+        .rcu()
         .build();
     // Enough that lost references do not end the file before the final check.
     let spare = vec![held.clone(); 100_000];

@@ -15,7 +15,7 @@ use crate::oracle;
 use std::cell::{Cell, OnceCell};
 use std::sync::{Arc, MutexGuard};
 
-use fdtable::{CloseRangeFlags, Error, FdFlags, FileRef, Files, RawFd, Reservation, rcu};
+use fdtable::{CloseRangeFlags, Error, FdFlags, FileRef, Files, RawFd, Rcu, Reservation, rcu};
 use fdtable_sync::percpu::PerCpu;
 use history::subject::{Subject, answer};
 use history::{Answer, Call, Number, Table, call, flags, likely_open, number};
@@ -202,7 +202,7 @@ impl Table for Judge<'_> {
 
 /// One process: its table, and the oracle's state of it.
 struct Process {
-    files: Arc<Files<Object>>,
+    files: Arc<Files<Rcu<Object>>>,
     oracle: Oracle<Arc<Token>>,
     /// The most descriptors that were taken at once.
     most: Cell<usize>,
@@ -213,8 +213,8 @@ struct Process {
 struct Replay<'p> {
     processes: &'p [OnceCell<Process>; PROCESSES],
     children: Vec<Process>,
-    reserved: Vec<(&'p Process, Reservation<'p, Object>)>,
-    held: Vec<(FileRef<Object>, Arc<Token>)>,
+    reserved: Vec<(&'p Process, Reservation<'p, Rcu<Object>>)>,
+    held: Vec<(FileRef<Rcu<Object>>, Arc<Token>)>,
     objects: Maker,
     tokens: Maker,
 }
@@ -297,7 +297,7 @@ impl<'p> Replay<'p> {
     fn reserve(
         &mut self,
         of: &'p Process,
-        reservation: Result<Reservation<'p, Object>, Error>,
+        reservation: Result<Reservation<'p, Rcu<Object>>, Error>,
         expected: Answer,
     ) -> Verdict {
         let number = reservation.as_ref().map(Reservation::fd);
@@ -325,7 +325,7 @@ impl<'p> Replay<'p> {
 
     fn hold(
         &mut self,
-        file: Result<FileRef<Object>, Error>,
+        file: Result<FileRef<Rcu<Object>>, Error>,
         token: Result<Arc<Token>, i32>,
     ) -> Verdict {
         let number = file.as_ref().map(|file| file.number);
@@ -515,7 +515,7 @@ impl Process {
         Self::of(Files::with_limit(limit), oracle::Table::with_limit(limit))
     }
 
-    fn of(files: Files<Object>, oracle: oracle::Table<Arc<Token>>) -> Self {
+    fn of(files: Files<Rcu<Object>>, oracle: oracle::Table<Arc<Token>>) -> Self {
         Self {
             files: Arc::new(files),
             oracle: Oracle::new(oracle),
@@ -586,7 +586,7 @@ fn replay(history: &History) -> Verdict {
 
 /// The rest after the reservations are gone: the files that are held beside the tables.
 struct Rest {
-    held: Vec<(FileRef<Object>, Arc<Token>)>,
+    held: Vec<(FileRef<Rcu<Object>>, Arc<Token>)>,
     objects: Maker,
     tokens: Maker,
 }

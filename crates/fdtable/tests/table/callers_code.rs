@@ -1,5 +1,6 @@
-//! Code of the caller never runs under a lock of the table: not the drop of an object (after a
-//! grace period, on any thread), nor a waker, nor an object's description of itself for a listing.
+//! Code of the caller never runs under a lock of the table: not the drop of an object (at once, or
+//! if it is an `Rcu` after a grace period, on any thread), nor a waker, nor an object's description
+//! of itself for a listing.
 //!
 //! The objects here call the table when they are dropped, or listed. Under its lock they would wait
 //! forever.
@@ -17,23 +18,41 @@ const NONE: FdFlags = FdFlags::empty();
 /// Many leaves, so that nodes are freed at every position among the callbacks.
 const MANY: i32 = 64 * 200;
 
-struct Asking(Weak<Files<Asking>>);
+/// A table that takes its lock.
+trait Locking: Send + Sync {
+    fn take_lock(&self);
+}
+
+impl<T: Send + Sync> Locking for Files<T> {
+    fn take_lock(&self) {
+        let _ = self.limits();
+    }
+}
+
+struct Asking(Weak<dyn Locking>);
 
 impl Drop for Asking {
     fn drop(&mut self) {
         if let Some(files) = self.0.upgrade() {
-            let _ = files.limits();
+            files.take_lock();
         }
     }
 }
 
-fn open_many() -> Arc<Files<Asking>> {
-    let files = Arc::new(Files::with_limit(u32::MAX));
-    for _ in 0..MANY {
-        let file = FileRef::new(Asking(Arc::downgrade(&files)));
-        files.open(file, NONE).expect("there is room");
-    }
+/// Files of one kind: what [`FileRef::new`] makes, or [`FileRef::new_rcu`].
+type Make<T> = fn(Asking) -> FileRef<T>;
+
+fn open_many<T: Send + Sync + 'static>(make: Make<T>) -> Arc<Files<T>> {
+    let files: Arc<Files<T>> = Arc::new(Files::with_limit(u32::MAX));
+    open_in(&files, make);
     files
+}
+
+fn open_in<T: Send + Sync + 'static>(files: &Arc<Files<T>>, make: Make<T>) {
+    for _ in 0..MANY {
+        let this: Weak<Files<T>> = Arc::downgrade(files);
+        files.open(make(Asking(this)), NONE).expect("there is room");
+    }
 }
 
 /// Runs `act`, which must not wait forever.
@@ -52,47 +71,56 @@ fn ends(act: impl FnOnce() + Send + 'static) {
 
 #[test]
 fn objects_are_dropped_outside_of_locks_while_leaves_are_removed() {
-    ends(|| {
-        let files = open_many();
-        for _ in 0..3 {
-            for fd in 0..MANY {
-                let file = files.close(fd).expect("it is open").into_file();
-                drop(file);
+    fn check<T: Send + Sync + 'static>(make: Make<T>) {
+        ends(move || {
+            let files = open_many(make);
+            for _ in 0..3 {
+                for fd in 0..MANY {
+                    let file = files.close(fd).expect("it is open").into_file();
+                    drop(file);
+                }
+                open_in(&files, make);
             }
-            for _ in 0..MANY {
-                let file = FileRef::new(Asking(Arc::downgrade(&files)));
-                files.open(file, NONE).expect("there is room");
-            }
-        }
-    });
+        });
+    }
+    check(FileRef::new);
+    check(FileRef::new_rcu);
 }
 
 #[test]
 fn objects_are_dropped_outside_of_locks_while_shared_leaves_are_copied() {
-    for shift in 0..3 {
-        ends(move || {
-            let files = open_many();
-            drop(files.fork().expect("there is memory"));
-            rcu::barrier().expect("outside of sections");
-            for _ in 0..shift {
-                drop(FileRef::new(Asking(Weak::new())));
-            }
-            for fd in (0..MANY).step_by(64) {
-                drop(files.close(fd).expect("it is open"));
-            }
-        });
+    fn check<T: Send + Sync + 'static>(make: Make<T>) {
+        for shift in 0..3 {
+            ends(move || {
+                let files = open_many(make);
+                drop(files.fork().expect("there is memory"));
+                rcu::barrier().expect("outside of sections");
+                for _ in 0..shift {
+                    drop(make(Asking(Weak::<Files<T>>::new())));
+                }
+                for fd in (0..MANY).step_by(64) {
+                    drop(files.close(fd).expect("it is open"));
+                }
+            });
+        }
     }
+    check(FileRef::new);
+    check(FileRef::new_rcu);
 }
 
 #[test]
 fn objects_are_dropped_outside_of_locks_while_ranges_are_closed() {
-    ends(|| {
-        let files = open_many();
-        let child = files.fork().expect("there is memory");
-        child.close_range(3, u32::MAX, drop).expect("in order");
-        files.close_range(3, u32::MAX, drop).expect("in order");
-        rcu::barrier().expect("outside of sections");
-    });
+    fn check<T: Send + Sync + 'static>(make: Make<T>) {
+        ends(move || {
+            let files = open_many(make);
+            let child = files.fork().expect("there is memory");
+            child.close_range(3, u32::MAX, drop).expect("in order");
+            files.close_range(3, u32::MAX, drop).expect("in order");
+            rcu::barrier().expect("outside of sections");
+        });
+    }
+    check(FileRef::new);
+    check(FileRef::new_rcu);
 }
 
 /// The tables of an object that takes all their locks when it is listed.

@@ -17,7 +17,7 @@ type AnyFile = FileRef<dyn Any + Send + Sync>;
 #[test]
 fn a_weak_file_is_found_until_the_last_close() {
     let files = Files::new();
-    let file = FileRef::new("motd");
+    let file = FileRef::new_rcu("motd");
     let weak = FileRef::downgrade(&file);
     let fd = files.open(file, NONE).expect("there is room");
     let copy = files.dup(fd).expect("there is room");
@@ -96,12 +96,7 @@ fn a_file_is_downcast_out_of_one_table_and_into_another() {
     let number = FileRef::downcast::<u64>(file).expect("it is one");
     let other = numbers.open(number, NONE).expect("there is room");
     drop(any.close(fd).expect("it is open"));
-    let section = rcu::read_lock();
-    assert_eq!(
-        numbers.get_rcu(other, &section).map(|number| *number),
-        Ok(9)
-    );
-    drop(section);
+    assert_eq!(numbers.get(other).map(|number| *number), Ok(9));
     assert_eq!(released.load(SeqCst), 0);
     drop(numbers.close(other).expect("it is open"));
     assert_eq!(released.load(SeqCst), 9);

@@ -7,13 +7,13 @@ use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
-use fdtable::{CloseRangeFlags, Error, Fd, FdFlags, FileRef, Files, RawFd, rcu};
+use fdtable::{CloseRangeFlags, Error, Fd, FdFlags, FileRef, Files, RawFd, Rcu, rcu};
 
 /// Makes a table.
-type Table = fn() -> Files<()>;
+type Table = fn() -> Files<Rcu<()>>;
 
 /// A call on a table; its successful result is of no interest here.
-type Call = fn(&Files<()>) -> Result<(), Error>;
+type Call = fn(&Files<Rcu<()>>) -> Result<(), Error>;
 
 const NONE: FdFlags = FdFlags::empty();
 const CLOSED: RawFd = 3;
@@ -22,7 +22,7 @@ const NEVER_OPEN: RawFd = 6;
 const LIMIT: RawFd = 8;
 
 /// 0, 1, 2 and 5 are open, 3 was, and 4 is reserved.
-fn usual() -> Files<()> {
+fn usual() -> Files<Rcu<()>> {
     let files = Files::with_limit(LIMIT.unsigned_abs());
     for _ in 0..4 {
         open(&files).expect("there is room");
@@ -34,7 +34,7 @@ fn usual() -> Files<()> {
 }
 
 /// Both descriptors are open.
-fn full() -> Files<()> {
+fn full() -> Files<Rcu<()>> {
     let files = Files::with_limit(2);
     open(&files).expect("there is room");
     open(&files).expect("there is room");
@@ -42,14 +42,14 @@ fn full() -> Files<()> {
 }
 
 /// The only descriptor is reserved.
-fn reserved() -> Files<()> {
+fn reserved() -> Files<Rcu<()>> {
     let files = Files::with_limit(1);
     std::mem::forget(files.reserve(NONE).expect("there is room"));
     files
 }
 
 /// 0 to 3 are open, and the limit is 2 now.
-fn lowered() -> Files<()> {
+fn lowered() -> Files<Rcu<()>> {
     let files = Files::new();
     for _ in 0..4 {
         open(&files).expect("there is room");
@@ -58,35 +58,35 @@ fn lowered() -> Files<()> {
     files
 }
 
-fn limit_zero() -> Files<()> {
+fn limit_zero() -> Files<Rcu<()>> {
     Files::with_limit(0)
 }
 
 /// 0 is open, and every other descriptor can be.
-fn unlimited() -> Files<()> {
+fn unlimited() -> Files<Rcu<()>> {
     let files = Files::with_limit(u32::MAX);
     open(&files).expect("there is room");
     files
 }
 
 /// 2^31 - 1 is open too, and it is the last.
-fn last_open() -> Files<()> {
+fn last_open() -> Files<Rcu<()>> {
     let files = unlimited();
     files.dup3(0, RawFd::MAX, NONE).expect("there is room");
     files
 }
 
-fn open(files: &Files<()>) -> Result<(), Error> {
-    files.open(FileRef::new(()), NONE).map(drop)
+fn open(files: &Files<Rcu<()>>) -> Result<(), Error> {
+    files.open(FileRef::new_rcu(()), NONE).map(drop)
 }
 
-fn borrow(files: &Files<()>, fd: RawFd) -> Result<(), Error> {
+fn borrow(files: &Files<Rcu<()>>, fd: RawFd) -> Result<(), Error> {
     let section = rcu::read_lock();
     files.get_rcu(fd, &section).map(drop)
 }
 
 /// The calls that need an open descriptor, with a parameter for it.
-type OnOpen = fn(&Files<()>, RawFd) -> Result<(), Error>;
+type OnOpen = fn(&Files<Rcu<()>>, RawFd) -> Result<(), Error>;
 
 #[rustfmt::skip]
 const NEED_OPEN: &[(&str, OnOpen, &str)] = &[
@@ -202,7 +202,7 @@ const NO_ERRORS: &[(Table, &str, Call, &str)] = &[
 ];
 
 /// The visible state of the descriptors of a table.
-fn seen(files: &Files<()>) -> (usize, Vec<(RawFd, FdFlags)>) {
+fn seen(files: &Files<Rcu<()>>) -> (usize, Vec<(RawFd, FdFlags)>) {
     let mut open = Vec::new();
     let mut next = files.next_open(0);
     while let Some(fd) = next {
@@ -215,7 +215,12 @@ fn seen(files: &Files<()>) -> (usize, Vec<(RawFd, FdFlags)>) {
     (files.open_count(), open)
 }
 
-fn check(files: &Files<()>, call: impl FnOnce() -> Result<(), Error>, errno: &str, what: &str) {
+fn check(
+    files: &Files<Rcu<()>>,
+    call: impl FnOnce() -> Result<(), Error>,
+    errno: &str,
+    what: &str,
+) {
     let before = seen(files);
     let error = call().expect_err(what);
     assert_eq!(error.name(), errno, "{what}");
@@ -257,10 +262,10 @@ const UNKNOWN: &[FdFlags] = &[
 ];
 
 /// A call that takes flags, and a file for each descriptor that it opens.
-type Flagged = fn(&Files<()>, Maker<'_>, FdFlags) -> Result<(), Error>;
+type Flagged = fn(&Files<Rcu<()>>, Maker<'_>, FdFlags) -> Result<(), Error>;
 
 /// Makes a file that counts its release.
-type Maker<'m> = &'m dyn Fn() -> FileRef<()>;
+type Maker<'m> = &'m dyn Fn() -> FileRef<Rcu<()>>;
 
 /// The calls of the table that take flags, each with good arguments but the flags, and with bad
 /// ones too: the flags are checked first, as `dup3(2)` and `close_range(2)` do.
@@ -299,6 +304,7 @@ fn an_unknown_flag_is_einval_and_changes_nothing() {
                         .on_release(move |(), _| {
                             released.fetch_add(1, SeqCst);
                         })
+                        .rcu()
                         .build()
                 };
                 let files = table();
@@ -366,7 +372,7 @@ const NUMBERS: &[RawFd] = &[
 ];
 
 /// A call on two descriptors.
-type OnTwo = fn(&Files<()>, RawFd, RawFd) -> Result<(), Error>;
+type OnTwo = fn(&Files<Rcu<()>>, RawFd, RawFd) -> Result<(), Error>;
 
 #[rustfmt::skip]
 const CALLS: &[(&str, OnTwo, &[&str])] = &[
@@ -412,7 +418,9 @@ fn no_argument_panics_or_brings_another_errno() {
 #[test]
 fn a_number_above_all_descriptors_counts_as_a_negative_one() {
     let files = Files::new();
-    files.open(FileRef::new(()), NONE).expect("there is room");
+    files
+        .open(FileRef::new_rcu(()), NONE)
+        .expect("there is room");
     for above in [1 << 31, u32::MAX] {
         assert_eq!(files.get(above).unwrap_err(), Error::BadFd);
         assert_eq!(files.dup3(0, above, NONE).unwrap_err(), Error::BadFd);

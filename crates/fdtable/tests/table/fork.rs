@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 
-use fdtable::{Error, Fd, FdFlags, FileRef, Files, RawFd, Reservation};
+use fdtable::{Error, Fd, FdFlags, FileRef, Files, RawFd, Rcu, Reservation};
 
 const NONE: FdFlags = FdFlags::empty();
 
@@ -25,13 +25,14 @@ struct Made {
 }
 
 impl Made {
-    fn file(&mut self) -> (u64, FileRef<u64>) {
+    fn file(&mut self) -> (u64, FileRef<Rcu<u64>>) {
         let (number, released) = (self.count, Arc::clone(&self.released));
         self.count += 1;
         let file = FileRef::builder(number)
             .on_release(move |&number, _| {
                 assert!(released.lock().expect("no panic").insert(number), "once");
             })
+            .rcu()
             .build();
         (number, file)
     }
@@ -51,7 +52,7 @@ impl Made {
 
 /// A table and its model.
 struct Process {
-    files: Files<u64>,
+    files: Files<Rcu<u64>>,
     model: BTreeMap<RawFd, (u64, FdFlags)>,
 }
 
@@ -154,7 +155,7 @@ impl Process {
     fn check(&self) {
         let next = |fd: &Fd| self.files.next_open(fd.raw().checked_add(1)?);
         let found = std::iter::successors(self.files.next_open(0), next).map(|fd| {
-            let file = *self.files.get(fd).expect("it is open");
+            let file = **self.files.get(fd).expect("it is open");
             let flags = self.files.fd_flags(fd).expect("it is open");
             (fd.raw(), (file, flags))
         });
@@ -463,7 +464,7 @@ fn with_reservations(made: &mut Made) -> Process {
     parent
 }
 
-fn reserve(files: &Files<u64>) -> Vec<Reservation<'_, u64>> {
+fn reserve(files: &Files<Rcu<u64>>) -> Vec<Reservation<'_, Rcu<u64>>> {
     let reserve = |&fd: &RawFd| {
         let reservation = files.reserve_from(fd, NONE).expect("it is free");
         assert_eq!(reservation.fd().raw(), fd);
@@ -579,7 +580,7 @@ fn fork_keeping_asks_of_each_open_descriptor_in_order_and_keeps_what_it_is_told(
     let reservations = reserve(&parent.files);
     let mut asked = Vec::new();
     let files = parent.files.fork_keeping(|fd, file, data| {
-        asked.push((fd.raw(), (**file, data.flags)));
+        asked.push((fd.raw(), (***file, data.flags)));
         fd.raw() % 5 == 1
     });
     let all: Vec<_> = parent

@@ -11,9 +11,9 @@ use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 use std::thread;
 
-use canary::{Canary, Flock, look_at_borrowed, look_at_owned};
+use canary::{Bird, Canary, Flock, look_at_borrowed, look_at_owned};
 use fastrand::Rng;
-use fdtable::{Error, Fd, FdFlags, FileRef, Files, RawFd, rcu};
+use fdtable::{Error, Fd, FdFlags, FileRef, Files, RawFd, Rcu, rcu};
 
 const NONE: FdFlags = FdFlags::empty();
 
@@ -105,7 +105,7 @@ fn a_file_that_is_moved_is_in_every_copy_and_one_that_is_taken_out_first_in_none
 }
 
 /// Closes the descriptors above those that the threads close.
-fn keep_few(files: &Files<Canary>, opened: Result<Fd, Error>) {
+fn keep_few<B: Bird>(files: &Files<B>, opened: Result<Fd, Error>) {
     let fd = opened.expect("there is room");
     if fd.raw() >= 400 {
         drop(files.close(fd).expect("it is this thread's own"));
@@ -114,8 +114,28 @@ fn keep_few(files: &Files<Canary>, opened: Result<Fd, Error>) {
 
 #[test]
 fn children_change_what_they_share_while_the_parent_does_too() {
+    let flock = children_change_what_they_share(|files: &Files<Canary>, number| {
+        let _section = rcu::read_lock();
+        _ = files.get(number).inspect(look_at_owned);
+    });
+    flock.check_gone();
+}
+
+#[test]
+fn children_change_what_they_share_while_files_are_borrowed() {
+    let flock = children_change_what_they_share(|files: &Files<Rcu<Canary>>, number| {
+        let section = rcu::read_lock();
+        if let Ok(file) = files.get_rcu(number, &section) {
+            look_at_borrowed(file);
+        }
+    });
+    rcu::barrier().expect("outside of sections");
+    flock.check_gone();
+}
+
+fn children_change_what_they_share<B: Bird>(look: impl Fn(&Files<B>, RawFd) + Sync) -> Arc<Flock> {
     let flock = Arc::new(Flock::default());
-    let files: Files<Canary> = Files::with_limit(u32::MAX);
+    let files: Files<B> = Files::with_limit(u32::MAX);
     for _ in 0..300 {
         files.open(flock.hatch(), NONE).expect("there is room");
     }
@@ -128,13 +148,10 @@ fn children_change_what_they_share_while_the_parent_does_too() {
             4 => _ = files.dup3(number, number + 33_000, NONE),
             _ => drop(files.reserve(NONE).expect("there is room")),
         }
-        let section = rcu::read_lock();
-        if let Ok(file) = files.get_rcu(number, &section) {
-            look_at_borrowed(file);
-        }
+        look(&files, number);
     };
     let mut rng = Rng::with_seed(7);
-    let mut family: Vec<Files<Canary>> = Vec::new();
+    let mut family: Vec<Files<B>> = Vec::new();
     while_moving(3, step, || {
         let of = family.get(rng.usize(0..8)).unwrap_or(&files);
         let child = of.fork().expect("there is memory");
@@ -161,8 +178,5 @@ fn children_change_what_they_share_while_the_parent_does_too() {
             drop(family.swap_remove(rng.usize(0..family.len())));
         }
     });
-    drop(family);
-    drop(files);
-    rcu::barrier().expect("outside of sections");
-    flock.check_gone();
+    flock
 }

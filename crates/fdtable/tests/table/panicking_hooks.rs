@@ -91,8 +91,8 @@ impl Ledger {
             .filter(|&(_, count)| count != 1)
             .collect();
         assert_eq!(wrong, [], "of {}", self.released.len());
-        rcu::barrier().expect("outside of sections");
         assert_eq!(self.dropped.load(SeqCst), self.released.len());
+        rcu::barrier().expect("outside of sections");
     }
 }
 
@@ -561,38 +561,75 @@ mod contained {
         ledger.assert_all_ended();
     }
 
+    struct Loud(Probe);
+    impl Drop for Loud {
+        fn drop(&mut self) {
+            panic!("in the drop of {}", self.0.number);
+        }
+    }
+
+    struct Louder;
+    impl Drop for Louder {
+        fn drop(&mut self) {
+            panic!("in the drop of a hook");
+        }
+    }
+
+    /// A hook that owns an object that panics too, for every other file.
+    fn loud_hook(number: usize) -> impl Fn(&Loud, ReleaseReason) + Send + Sync + 'static {
+        // Not made for the others: it panics wherever it is dropped.
+        let owned = number.is_multiple_of(2).then(|| Louder);
+        move |loud, _| {
+            let _ = &owned;
+            loud.0.release();
+        }
+    }
+
     #[test]
     fn objects_whose_drop_panics_keep_no_other_from_being_dropped() {
-        struct Loud(Probe);
-        impl Drop for Loud {
-            fn drop(&mut self) {
-                panic!("in the drop of {}", self.0.number);
-            }
-        }
         let ledger = Ledger::take_turn(MANY);
         let files = Files::new();
         for number in 0..MANY {
-            // The hook owns an object that panics too.
-            let owned = number.is_multiple_of(2).then(|| {
-                struct Louder;
-                impl Drop for Louder {
-                    fn drop(&mut self) {
-                        panic!("in the drop of a hook");
-                    }
-                }
-                Louder
-            });
-            let hook = move |loud: &Loud| {
-                let _ = &owned;
-                loud.0.release();
-            };
-            let file = FileRef::builder(Loud(ledger.probe(number)))
-                .on_release(move |object, _| hook(object))
-                .build();
+            let file = FileRef::builder(Loud(ledger.probe(number)));
+            let file = file.on_release(loud_hook(number)).build();
+            files.open(file, NONE).expect("there is room");
+        }
+        let panic = panic_of(|| drop(files)).expect("it panics");
+        let panic: &String = panic.downcast_ref().expect("that of an object");
+        assert!(panic.starts_with("in the drop of "), "{panic}");
+        ledger.assert_all_ended();
+        assert_eq!(ledger.contained(), 256 + 128 - 1);
+    }
+
+    #[test]
+    fn rcu_objects_whose_drop_panics_keep_no_other_from_being_dropped() {
+        let ledger = Ledger::take_turn(MANY);
+        let files = Files::new();
+        for number in 0..MANY {
+            let file = FileRef::builder(Loud(ledger.probe(number))).rcu();
+            let file = file.on_release(loud_hook(number)).build();
             files.open(file, NONE).expect("there is room");
         }
         drop(files);
+        rcu::barrier().expect("outside of sections");
         ledger.assert_all_ended();
         assert_eq!(ledger.contained(), 256 + 128);
+    }
+
+    #[test]
+    fn a_drop_that_panics_because_of_a_close_while_the_thread_unwinds_is_contained() {
+        let ledger = Ledger::take_turn(1);
+        let files = Files::new();
+        let file = FileRef::builder(Loud(ledger.probe(0)));
+        let file = file.on_release(|loud, _| loud.0.release()).build();
+        files.open(file, NONE).expect("there is room");
+        let panic = panic_of(|| {
+            let _closed = files.close(0).expect("open");
+            panic!("for another reason");
+        });
+        let panic = panic.expect("it panics");
+        assert_eq!(panic.downcast_ref(), Some(&"for another reason"));
+        ledger.assert_all_ended();
+        assert_eq!(ledger.contained(), 1);
     }
 }

@@ -7,15 +7,15 @@ use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Barrier, Weak};
 use std::thread::{self, ThreadId};
 
-use canary::{Flock, look_at_borrowed, look_at_owned};
-use fdtable::{Error, FdFlags, FileRef, Files, PrivateFd, PrivateFiles, rcu};
+use canary::{Canary, Flock, look_at_borrowed, look_at_owned};
+use fdtable::{Error, FdFlags, FileRef, Files, PrivateFd, PrivateFiles, Rcu, rcu};
 
 #[test]
 fn a_closed_descriptor_is_void_for_good() {
     let files = PrivateFiles::with_limit(1);
     let mut void = HashSet::new();
     for round in 0..100 {
-        let fd = files.open(FileRef::new(round)).expect("there is room");
+        let fd = files.open(FileRef::new_rcu(round)).expect("there is room");
         for &void in &void {
             assert_eq!(files.get(void).err(), Some(Error::BadFd));
             assert_eq!(
@@ -25,7 +25,7 @@ fn a_closed_descriptor_is_void_for_good() {
             assert_eq!(files.close(void).err(), Some(Error::BadFd));
             assert_eq!(files.close(void).map(drop), Err(Error::BadFd));
         }
-        assert_eq!(files.get(fd).as_deref(), Ok(&round));
+        assert_eq!(files.get(fd).map(|file| **file), Ok(round));
         assert_eq!(files.close(fd).map(drop), Ok(()));
         assert!(void.insert(fd), "it was given out before");
     }
@@ -98,7 +98,7 @@ fn a_full_table_answers_emfile_and_drops_the_file() {
 #[test]
 fn every_file_is_released_and_dropped_once() {
     let flock = Arc::new(Flock::default());
-    let files = PrivateFiles::new();
+    let files: PrivateFiles<Rcu<Canary>> = PrivateFiles::new();
     let fds: Vec<PrivateFd> = (0..200)
         .map(|_| files.open(flock.hatch()).expect("there is room"))
         .collect();

@@ -9,7 +9,7 @@ use crate::ledger;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use fdtable::{Error, FileRef, PrivateFd, PrivateFiles, rcu};
+use fdtable::{Error, FileRef, PrivateFd, PrivateFiles, Rcu, rcu};
 use ledger::{Maker, Object, Token};
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -65,10 +65,10 @@ fn action() -> impl Strategy<Value = Action> {
 type Verdict = Result<(), TestCaseError>;
 
 struct Replay {
-    files: PrivateFiles<Object>,
+    files: PrivateFiles<Rcu<Object>>,
     open: HashMap<u64, Arc<Token>>,
     given: Vec<PrivateFd>,
-    held: Vec<(FileRef<Object>, Arc<Token>)>,
+    held: Vec<(FileRef<Rcu<Object>>, Arc<Token>)>,
     objects: Maker,
     tokens: Maker,
 }
@@ -146,7 +146,11 @@ impl Replay {
         Ok(())
     }
 
-    fn hold(&mut self, file: Result<FileRef<Object>, Error>, token: Option<Arc<Token>>) -> Verdict {
+    fn hold(
+        &mut self,
+        file: Result<FileRef<Rcu<Object>>, Error>,
+        token: Option<Arc<Token>>,
+    ) -> Verdict {
         let number = file.as_ref().map(|file| file.number).map_err(|e| *e);
         let expected = token.as_ref().map(|token| token.number);
         prop_assert_eq!(number, expected.ok_or(Error::BadFd));

@@ -18,9 +18,9 @@ use std::sync::atomic::{AtomicU64, AtomicUsize};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use canary::{Canary, Flock, look_at_borrowed, look_at_owned};
+use canary::{Bird, Canary, Flock, look_at_borrowed, look_at_owned};
 use fastrand::Rng;
-use fdtable::{Error, FileRef, PrivateFd, PrivateFiles, rcu};
+use fdtable::{Error, FileRef, PrivateFd, PrivateFiles, Rcu, rcu};
 
 const THREADS: u64 = 6;
 
@@ -62,10 +62,42 @@ fn in_threads<S: Default>(step: impl Fn(&mut S, &mut Rng) + Sync) {
 
 #[test]
 fn no_file_is_seen_too_late_and_none_is_left() {
+    let flock = none_is_seen_too_late(|files: &PrivateFiles<Canary>, fd, rng| {
+        let _section = rcu::read_lock();
+        if let Ok(file) = files.get(fd) {
+            look_at_owned(&file);
+            if rng.u8(..) < 8 {
+                thread::yield_now();
+            }
+            look_at_owned(&file);
+        }
+    });
+    flock.check_gone();
+}
+
+#[test]
+fn no_file_that_is_borrowed_is_seen_too_late_and_none_is_left() {
+    let flock = none_is_seen_too_late(|files: &PrivateFiles<Rcu<Canary>>, fd, rng| {
+        let section = rcu::read_lock();
+        if let Ok(file) = files.get_rcu(fd, &section) {
+            look_at_borrowed(file);
+            if rng.u8(..) < 8 {
+                thread::yield_now();
+            }
+            look_at_borrowed(file);
+        }
+    });
+    rcu::barrier().expect("outside of sections");
+    flock.check_gone();
+}
+
+fn none_is_seen_too_late<B: Bird>(
+    look: impl Fn(&PrivateFiles<B>, PrivateFd, &mut Rng) + Sync,
+) -> Arc<Flock> {
     let flock = Arc::new(Flock::default());
-    let files: PrivateFiles<Canary> = PrivateFiles::with_limit(100);
+    let files: PrivateFiles<B> = PrivateFiles::with_limit(100);
     let board = Board::new();
-    in_threads(|kept: &mut Vec<FileRef<Canary>>, rng| {
+    in_threads(|kept: &mut Vec<FileRef<B>>, rng| {
         match rng.u8(0..8) {
             0..3 => match files.open(flock.hatch()) {
                 // The previous descriptor may stay open, forever or until it is found in another
@@ -80,28 +112,17 @@ fn no_file_is_seen_too_late_and_none_is_left() {
                     .map(fdtable::ClosedFile::into_file),
             ),
             5 => kept.extend(files.get(board.any(rng))),
-            _ => {
-                let section = rcu::read_lock();
-                if let Ok(file) = files.get_rcu(board.any(rng), &section) {
-                    look_at_borrowed(file);
-                    if rng.u8(..) < 8 {
-                        thread::yield_now();
-                    }
-                    look_at_borrowed(file);
-                }
-            }
+            _ => look(&files, board.any(rng), rng),
         }
         kept.iter().for_each(look_at_owned);
         kept.truncate(8);
     });
-    drop(files);
-    rcu::barrier().expect("outside of sections");
-    flock.check_gone();
+    flock
 }
 
 #[test]
 fn a_descriptor_leads_to_its_own_file_or_to_none() {
-    let files: PrivateFiles<AtomicU64> = PrivateFiles::new();
+    let files: PrivateFiles<Rcu<AtomicU64>> = PrivateFiles::new();
     let (opened, closed) = (AtomicUsize::new(0), AtomicUsize::new(0));
     let board = Board::new();
     let close = |fd| {
@@ -119,7 +140,7 @@ fn a_descriptor_leads_to_its_own_file_or_to_none() {
     };
     in_threads(|(): &mut (), rng| match rng.u8(0..4) {
         0 => {
-            let file = FileRef::new(AtomicU64::new(0));
+            let file = FileRef::new_rcu(AtomicU64::new(0));
             let fd = files.open(file.clone()).expect("few are open");
             file.store(fd.to_bits(), Relaxed);
             opened.fetch_add(1, Relaxed);

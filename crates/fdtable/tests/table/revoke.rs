@@ -2,13 +2,14 @@
 
 use std::sync::{Arc, Mutex};
 
-use fdtable::{Error, FdFlags, FileRef, Files, PrivateFiles, ReleaseReason, rcu};
+use fdtable::{Error, FdFlags, FileRef, Files, PrivateFiles, Rcu, ReleaseReason, rcu};
 
 /// A file that notes its ends.
-fn noted(ends: &Arc<Mutex<Vec<ReleaseReason>>>) -> FileRef<&'static str> {
+fn noted(ends: &Arc<Mutex<Vec<ReleaseReason>>>) -> FileRef<Rcu<&'static str>> {
     let ends = Arc::clone(ends);
     FileRef::builder("line")
         .on_release(move |_, end| ends.lock().unwrap().push(end))
+        .rcu()
         .try_build()
         .unwrap()
 }

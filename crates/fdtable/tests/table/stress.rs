@@ -22,9 +22,9 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use canary::{Canary, Flock, look_at_borrowed, look_at_owned};
+use canary::{Bird, Canary, Flock, look_at_borrowed, look_at_owned};
 use fastrand::Rng;
-use fdtable::{Error, Fd, FdFlags, FileRef, Files, RawFd, rcu};
+use fdtable::{Error, Fd, FdFlags, FileRef, Files, RawFd, Rcu, rcu};
 
 const THREADS: u64 = 6;
 const NONE: FdFlags = FdFlags::empty();
@@ -74,11 +74,16 @@ fn allow<A>(answer: Result<A, Error>, errors: &[Error]) -> Option<A> {
 }
 
 /// The files that a thread keeps for a while.
-#[derive(Default)]
-struct Kept(Vec<FileRef<Canary>>);
+struct Kept<B>(Vec<FileRef<B>>);
 
-impl Kept {
-    fn keep(&mut self, file: FileRef<Canary>) {
+impl<B> Default for Kept<B> {
+    fn default() -> Self {
+        Self(Vec::new())
+    }
+}
+
+impl<B: Bird> Kept<B> {
+    fn keep(&mut self, file: FileRef<B>) {
         look_at_owned(&file);
         if self.0.len() == 16 {
             self.0.clear();
@@ -88,8 +93,17 @@ impl Kept {
     }
 }
 
+/// Looks at a file inside a section.
+type Look<B> = fn(&Files<B>, &mut Kept<B>, &mut Rng);
+
 /// One random call.
-fn anything(files: &Files<Canary>, flock: &Arc<Flock>, kept: &mut Kept, rng: &mut Rng) {
+fn anything<B: Bird>(
+    files: &Files<B>,
+    flock: &Arc<Flock>,
+    look: Look<B>,
+    kept: &mut Kept<B>,
+    rng: &mut Rng,
+) {
     use Error::{BadFd, Busy, InvalidArgument, TooManyFiles};
     match rng.u8(0..100) {
         0..14 => _ = allow(files.open(flock.hatch(), flags(rng)), &[TooManyFiles]),
@@ -100,7 +114,7 @@ fn anything(files: &Files<Canary>, flock: &Arc<Flock>, kept: &mut Kept, rng: &mu
                 kept.keep(file);
             }
         }
-        52..68 => borrow(files, kept, rng),
+        52..68 => look(files, kept, rng),
         68..73 => _ = allow(files.dup(number(rng)), &[BadFd, TooManyFiles]),
         73..77 => {
             let new = files.dup_min(number(rng), number(rng), flags(rng));
@@ -133,7 +147,23 @@ fn anything(files: &Files<Canary>, flock: &Arc<Flock>, kept: &mut Kept, rng: &mu
     }
 }
 
-fn borrow(files: &Files<Canary>, kept: &mut Kept, rng: &mut Rng) {
+/// Takes a reference inside a section, and puts it there: it may be the last one.
+fn own(files: &Files<Canary>, kept: &mut Kept<Canary>, rng: &mut Rng) {
+    let _section = rcu::read_lock();
+    let Some(file) = allow(files.get(number(rng)), &[Error::BadFd]) else {
+        return;
+    };
+    look_at_owned(&file);
+    if rng.u8(..) < 8 {
+        thread::yield_now();
+    }
+    look_at_owned(&file);
+    if rng.bool() {
+        kept.keep(file);
+    }
+}
+
+fn borrow(files: &Files<Rcu<Canary>>, kept: &mut Kept<Rcu<Canary>>, rng: &mut Rng) {
     let section = rcu::read_lock();
     let Some(file) = allow(files.get_rcu(number(rng), &section), &[Error::BadFd]) else {
         return;
@@ -151,7 +181,7 @@ fn borrow(files: &Files<Canary>, kept: &mut Kept, rng: &mut Rng) {
     look_at_borrowed(file);
 }
 
-fn reserve(files: &Files<Canary>, flock: &Arc<Flock>, rng: &mut Rng) {
+fn reserve<B: Bird>(files: &Files<B>, flock: &Arc<Flock>, rng: &mut Rng) {
     let Some(reservation) = allow(files.reserve(flags(rng)), &[Error::TooManyFiles]) else {
         return;
     };
@@ -165,7 +195,7 @@ fn reserve(files: &Files<Canary>, flock: &Arc<Flock>, rng: &mut Rng) {
 }
 
 /// A child that looks up its descriptors, executes a program and exits.
-fn fork(files: &Files<Canary>, kept: &mut Kept, rng: &mut Rng) {
+fn fork<B: Bird>(files: &Files<B>, kept: &mut Kept<B>, rng: &mut Rng) {
     let child = files.fork().expect("there is memory");
     if let Some(fd) = child.next_open(number(rng)) {
         kept.keep(child.get(fd).expect("only this thread has the child"));
@@ -184,19 +214,28 @@ fn listed<T: Send + Sync>(files: &Files<T>) -> Vec<RawFd> {
     open.map(Fd::raw).collect()
 }
 
+fn none_is_seen_too_late<B: Bird>(look: Look<B>) -> Arc<Flock> {
+    let flock = Arc::new(Flock::default());
+    let files: Files<B> = Files::new();
+    in_threads(|kept: &mut Kept<B>, rng| anything(&files, &flock, look, kept, rng));
+    check_whole(&files, &flock);
+    flock
+}
+
 #[test]
 fn no_file_is_seen_too_late_and_none_is_left() {
-    let flock = Arc::new(Flock::default());
-    let files = Files::new();
-    in_threads(|kept: &mut Kept, rng| anything(&files, &flock, kept, rng));
-    check_whole(&files, &flock);
-    drop(files);
+    none_is_seen_too_late(own).check_gone();
+}
+
+#[test]
+fn no_file_that_is_borrowed_is_seen_too_late_and_none_is_left() {
+    let flock = none_is_seen_too_late(borrow);
     rcu::barrier().expect("outside of sections");
     flock.check_gone();
 }
 
 /// Checks the count of a table, and that opens get the lowest descriptors.
-fn check_whole(files: &Files<Canary>, flock: &Arc<Flock>) {
+fn check_whole<B: Bird>(files: &Files<B>, flock: &Arc<Flock>) {
     let open = listed(files);
     assert_eq!(files.open_count(), open.len(), "no reservation is left");
     files.set_limit(u32::MAX).expect("below the hard limit");
@@ -248,10 +287,10 @@ fn no_number_is_given_to_two_threads_at_once() {
 fn a_number_that_dup_to_replaces_is_open_all_the_time() {
     const FOUGHT_FOR: RawFd = 70;
     let flock = Arc::new(Flock::default());
-    let files = Files::new();
+    let files: Files<Rcu<Canary>> = Files::new();
     let place = files.open(flock.hatch(), NONE).expect("there is room");
     files.dup3(place, FOUGHT_FOR, NONE).expect("it is free");
-    in_threads(|kept: &mut Kept, rng| match rng.u8(0..4) {
+    in_threads(|kept: &mut Kept<_>, rng| match rng.u8(0..4) {
         0 => {
             let new = files.open(flock.hatch(), NONE).expect("there is room");
             files.dup3(new, FOUGHT_FOR, NONE).expect("both are open");

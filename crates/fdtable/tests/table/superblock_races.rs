@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 
-use fdtable::{Access, FdFlags, FileRef, Files, PrivateFiles, ReleaseReason, SuperBlock, rcu};
+use fdtable::{Access, FdFlags, FileRef, Files, PrivateFiles, Rcu, ReleaseReason, SuperBlock, rcu};
 use fdtable_listing::{Describe, Description, List};
 
 const ALIVE: u64 = 0xA11F_E000_A11F_E000;
@@ -13,7 +13,7 @@ struct Probe {
     ends: AtomicUsize,
     counts: Arc<[AtomicUsize; 2]>,
     /// Another file, whose last reference may be this one.
-    other: Mutex<Option<FileRef<Probe>>>,
+    other: Mutex<Option<FileRef<Rcu<Probe>>>>,
 }
 
 impl Probe {
@@ -40,10 +40,10 @@ impl Drop for Probe {
 }
 
 fn open(
-    superblock: &Arc<SuperBlock<Probe>>,
+    superblock: &Arc<SuperBlock<Rcu<Probe>>>,
     counts: &Arc<[AtomicUsize; 2]>,
-    other: Option<FileRef<Probe>>,
-) -> Option<FileRef<Probe>> {
+    other: Option<FileRef<Rcu<Probe>>>,
+) -> Option<FileRef<Rcu<Probe>>> {
     let probe = Probe {
         canary: ALIVE,
         ends: AtomicUsize::new(0),
@@ -66,6 +66,7 @@ fn open(
         }
     };
     FileRef::builder(probe)
+        .rcu()
         .on(
             superblock,
             if fastrand::bool() {
@@ -90,8 +91,8 @@ fn everything_at_once_ends_each_file_once_and_drops_it_once() {
         } else {
             SuperBlock::with_one_list().unwrap()
         });
-        let files: Files<Probe> = Files::with_limit(64);
-        let private: PrivateFiles<Probe> = PrivateFiles::with_limit(64);
+        let files: Files<Rcu<Probe>> = Files::with_limit(64);
+        let private: PrivateFiles<Rcu<Probe>> = PrivateFiles::with_limit(64);
         if round % 5 == 0 {
             files.set_quarantine(3);
         }

@@ -50,7 +50,7 @@ use fdtable_sync::fallible::OutOfMemory;
 use fdtable_sync::platform::atomic::Ordering::Relaxed;
 
 use super::make::{NoHook, assert_unsized, layout, make};
-use super::{RawObject, Ref, State};
+use super::{Prompt, RawObject, Ref, State};
 
 impl<T: ?Sized> Ref<T> {
     /// Returns the address of the object. It stays the same for as long as there are references.
@@ -90,7 +90,7 @@ impl<T: ?Sized + Send + Sync + 'static> Ref<T> {
     ) -> Result<Ref<U>, (OutOfMemory, Self)> {
         const { assert_unsized::<U>() };
         // If there is no memory, the value is dropped: so it is another reference.
-        match make((), this.clone(), |held: &Self| coerce(held), NoHook) {
+        match make::<Prompt, U, _, _, _>((), this.clone(), |held: &Self| coerce(held), NoHook) {
             Ok(raw) => Ok(Ref {
                 raw,
                 owns: PhantomData,

@@ -4,8 +4,11 @@
 //! never.
 
 use super::*;
+use core::ptr;
 use fdtable_sync::model::Preemptions::{Any, AtMost};
 use fdtable_sync::model::{Dropped, Ends, Watched, explore, join, spawn};
+use fdtable_sync::platform::Arc;
+use fdtable_sync::platform::atomic::AtomicPtr;
 use fdtable_sync::rcu;
 
 /// An object of two parts: one ends at the release, one at the drop.
@@ -32,22 +35,126 @@ impl Object {
         self.held.look();
         self.found.look();
     }
+
+    fn release(&self, _reason: ReleaseReason) {
+        self.held.end();
+    }
+}
+
+/// A place for an object, with a reference of its own, as a slot of a leaf is one.
+struct Place(AtomicPtr<RawObject>);
+
+impl Place {
+    fn new(object: Ref<Object>) -> Arc<Self> {
+        Arc::new(Self(AtomicPtr::new(object.into_raw().as_ptr())))
+    }
+
+    /// Takes a reference in a section, and looks at the object after it.
+    fn get(&self) {
+        let object = {
+            let _section = rcu::read_lock();
+            // Acquire: the object is complete.
+            let raw = NonNull::new(self.0.load(Acquire));
+            // SAFETY: it was in its place inside the section.
+            raw.and_then(|raw| unsafe { Ref::<Object>::try_from_raw(raw) })
+        };
+        object.inspect(|object| object.look());
+    }
+
+    /// Takes the object out.
+    fn take(&self) -> Ref<Object> {
+        // Acquire: as above.
+        let raw = self.0.swap(ptr::null_mut(), Acquire);
+        // SAFETY: the reference of the place, which is taken once.
+        unsafe { Ref::from_raw(NonNull::new(raw).expect("it was not taken before")) }
+    }
+}
+
+/// The last put drops the object at once, and not beside a thread that has just taken a reference;
+/// the count stays for a thread that comes too late.
+#[test]
+fn the_last_put_of_a_prompt_object_meets_a_get() {
+    explore(Any, || {
+        let fates = Fates::default();
+        let place = Place::new(fates.prompt());
+        let getter = spawn({
+            let place = place.clone();
+            move || place.get()
+        });
+        drop(place.take());
+        join(getter);
+        fates.check_ends(1, 1);
+        rcu::barrier().expect("outside of sections");
+        fates.check_ends(1, 1);
+    });
+}
+
+/// The same with the put that expects to be the last, and with two that take references.
+#[test]
+fn the_last_put_of_a_prompt_object_meets_two_gets() {
+    explore(AtMost(2), || {
+        let fates = Fates::default();
+        let place = Place::new(fates.prompt());
+        let getters = [(); 2].map(|()| {
+            let place = place.clone();
+            spawn(move || place.get())
+        });
+        Ref::put_as_last(place.take());
+        getters.into_iter().for_each(join);
+        fates.check_ends(1, 1);
+        rcu::barrier().expect("outside of sections");
+        fates.check_ends(1, 1);
+    });
+}
+
+/// A revocation, whose hook runs beside a holder that puts its reference: the drop comes after it.
+#[test]
+fn the_last_put_of_a_prompt_object_meets_its_revocation() {
+    explore(Any, || {
+        let fates = Fates::default();
+        let object = fates.prompt();
+        let other = spawn({
+            let object = object.clone();
+            move || {
+                Ref::revoke(&object);
+            }
+        });
+        drop(object);
+        join(other);
+        fates.check_ends(1, 1);
+        rcu::barrier().expect("outside of sections");
+        fates.check_ends(1, 1);
+    });
 }
 
 impl Fates {
-    pub(crate) fn object(&self) -> Ref<Object> {
-        let object = Object {
+    /// Makes an object that readers can borrow.
+    pub(crate) fn object(&self) -> Ref<Rcu<Object>> {
+        Ref::try_with_ends_rcu(self.value(), Object::release).expect("there is memory")
+    }
+
+    /// Makes an object that is dropped by the last put.
+    pub(crate) fn prompt(&self) -> Ref<Object> {
+        Ref::try_with_ends(self.value(), Object::release).expect("there is memory")
+    }
+
+    fn value(&self) -> Object {
+        Object {
             held: Watched::new(&self.releases),
             found: Dropped::new(&self.drops),
-        };
-        Ref::try_with_ends(object, |object, _| object.held.end()).expect("there is memory")
+        }
+    }
+
+    /// Checks that as many objects were released, and as many dropped.
+    fn check_ends(&self, releases: usize, drops: usize) {
+        assert_eq!(self.releases.count(), releases, "releases");
+        assert_eq!(self.drops.count(), drops, "drops");
     }
 
     /// Checks that there were `objects` of them, and that all have ended. No thread may use them.
     pub(crate) fn check(&self, objects: usize) {
         rcu::barrier().expect("outside of sections");
-        assert_eq!(self.releases.count(), objects, "releases");
-        assert_eq!(self.drops.count(), objects, "drops");
+        self.check_ends(objects, objects);
     }
 }
 
@@ -57,7 +164,7 @@ fn the_last_of_three_holders_releases() {
     explore(Any, || {
         let fates = Fates::default();
         let object = fates.object();
-        let hold = |object: Ref<Object>| {
+        let hold = |object: Ref<Rcu<Object>>| {
             spawn(move || {
                 object.look();
                 drop(object);

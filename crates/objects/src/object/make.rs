@@ -5,9 +5,10 @@
 use alloc::alloc::handle_alloc_error;
 use core::alloc::Layout;
 use core::marker::PhantomData;
-use core::mem;
+use core::mem::{self, needs_drop};
 use core::ptr::NonNull;
 
+use super::kind::{Kind, Late, Prompt, Rcu};
 use super::{
     Header, Prefix, RawObject, Ref, ReleaseReason, State, front_distance, is_thin, prefix_distance,
     uncount_revocation,
@@ -25,23 +26,18 @@ impl<T: Send + Sync + 'static> Ref<T> {
     #[must_use]
     pub fn new(value: T) -> Self {
         Self {
-            raw: must_make(value, |value| value, NoHook),
+            raw: must_make::<Prompt, T, T>(value, |value| value),
             owns: PhantomData,
         }
     }
-}
 
-impl<T: Send + Sync + 'static> Ref<T> {
     /// As [`new`](Self::new).
     ///
     /// # Errors
     /// [`OutOfMemory`]; the value is dropped.
     #[inline]
     pub fn try_new(value: T) -> Result<Self, OutOfMemory> {
-        Ok(Self {
-            raw: make((), value, |value| value, NoHook)?,
-            owns: PhantomData,
-        })
+        try_make::<Prompt, T, NoHook>(value, NoHook)
     }
 
     /// Makes a counted object whose `hook` runs when the last reference goes, or when the object is
@@ -55,10 +51,32 @@ impl<T: Send + Sync + 'static> Ref<T> {
         value: T,
         hook: impl Fn(&T, ReleaseReason) + Send + Sync + 'static,
     ) -> Result<Self, OutOfMemory> {
-        Ok(Self {
-            raw: make((), value, |value| value, hook)?,
+        try_make::<Prompt, T, _>(value, hook)
+    }
+}
+
+impl<T: Send + Sync + 'static> Ref<Rcu<T>> {
+    /// Makes a counted object that readers can borrow without a reference, and the first reference
+    /// to it. Allocates.
+    #[inline]
+    #[must_use]
+    pub fn new_rcu(value: T) -> Self {
+        Self {
+            raw: must_make::<Late, T, T>(value, |value| value),
             owns: PhantomData,
-        })
+        }
+    }
+
+    /// Makes a counted object that readers can borrow without a reference, with a hook as of
+    /// [`try_with_ends`](Self::try_with_ends). Allocates.
+    ///
+    /// # Errors
+    /// [`OutOfMemory`]; value and hook are dropped, and the hook does not run.
+    pub fn try_with_ends_rcu(
+        value: T,
+        hook: impl Fn(&T, ReleaseReason) + Send + Sync + 'static,
+    ) -> Result<Self, OutOfMemory> {
+        try_make::<Late, T, _>(value, hook)
     }
 }
 
@@ -83,24 +101,9 @@ impl<T: ?Sized + 'static> Ref<T> {
     pub fn coerced<S: Send + Sync + 'static>(value: S, coerce: fn(&S) -> &T) -> Self {
         const { assert_unsized::<T>() };
         Self {
-            raw: must_make(value, coerce, NoHook),
+            raw: must_make::<Prompt, T, S>(value, coerce),
             owns: PhantomData,
         }
-    }
-
-    /// As [`coerced`](Self::coerced).
-    ///
-    /// # Errors
-    /// [`OutOfMemory`]; the value is dropped.
-    pub fn try_coerced<S: Send + Sync + 'static>(
-        value: S,
-        coerce: fn(&S) -> &T,
-    ) -> Result<Self, OutOfMemory> {
-        const { assert_unsized::<T>() };
-        Ok(Self {
-            raw: make((), value, coerce, NoHook)?,
-            owns: PhantomData,
-        })
     }
 
     /// As [`coerced`](Self::coerced), with a hook as of [`try_with_ends`](Self::try_with_ends).
@@ -116,12 +119,61 @@ impl<T: ?Sized + 'static> Ref<T> {
         S: Send + Sync + 'static,
         H: Fn(&S, ReleaseReason) + Send + Sync + 'static,
     {
-        const { assert_unsized::<T>() };
-        Ok(Self {
-            raw: make((), value, coerce, hook)?,
-            owns: PhantomData,
-        })
+        try_make_dyn::<Prompt, T, S, H>(value, coerce, hook)
     }
+}
+
+impl<T: ?Sized + 'static> Ref<Rcu<T>> {
+    /// Makes a counted object that readers can borrow without a reference, of one type that is
+    /// known by another, as [`coerced`](Self::coerced) does. Allocates.
+    #[must_use]
+    pub fn coerced_rcu<S: Send + Sync + 'static>(value: S, coerce: fn(&S) -> &T) -> Self {
+        const { assert_unsized::<T>() };
+        Self {
+            raw: must_make::<Late, T, S>(value, coerce),
+            owns: PhantomData,
+        }
+    }
+}
+
+/// Makes a counted object of either kind, with a hook or [`NoHook`]. Allocates.
+///
+/// # Errors
+/// [`OutOfMemory`]; value and hook are dropped, and the hook does not run.
+#[inline]
+pub fn try_make<K, S, H>(value: S, hook: H) -> Result<Ref<K::Object<S>>, OutOfMemory>
+where
+    K: Kind,
+    S: Send + Sync + 'static,
+    H: Hook<S> + Send + Sync + 'static,
+{
+    Ok(Ref {
+        raw: make::<K, S, S, H, ()>((), value, |value| value, hook)?,
+        owns: PhantomData,
+    })
+}
+
+/// Makes a counted object of either kind and of one type that is known by another, as
+/// [`Ref::coerced`] does, with a hook or [`NoHook`]. Allocates.
+///
+/// # Errors
+/// [`OutOfMemory`]; value and hook are dropped, and the hook does not run.
+pub fn try_make_dyn<K, T, S, H>(
+    value: S,
+    coerce: fn(&S) -> &T,
+    hook: H,
+) -> Result<Ref<K::Object<T>>, OutOfMemory>
+where
+    K: Kind,
+    T: ?Sized + 'static,
+    S: Send + Sync + 'static,
+    H: Hook<S> + Send + Sync + 'static,
+{
+    const { assert_unsized::<T>() };
+    Ok(Ref {
+        raw: make::<K, T, S, H, ()>((), value, coerce, hook)?,
+        owns: PhantomData,
+    })
 }
 
 /// Refuses to compile where a sized type would do.
@@ -132,23 +184,24 @@ pub(super) const fn assert_unsized<T: ?Sized>() {
     );
 }
 
-/// Makes a block with one reference, and ends the process if there is no memory, as boxes do.
+/// Makes a block with one reference and no hook, and ends the process if there is no memory, as
+/// boxes do.
 #[inline(always)]
-fn must_make<T, S, H>(value: S, coerce: impl FnOnce(&S) -> &T, hook: H) -> NonNull<RawObject>
+fn must_make<K, T, S>(value: S, coerce: impl FnOnce(&S) -> &T) -> NonNull<RawObject>
 where
+    K: Kind,
     T: ?Sized,
-    H: Hook<S>,
 {
-    make((), value, coerce, hook)
-        .unwrap_or_else(|OutOfMemory| handle_alloc_error(layout::<T, S, H, ()>()))
+    make::<K, T, S, NoHook, ()>((), value, coerce, NoHook)
+        .unwrap_or_else(|OutOfMemory| handle_alloc_error(layout::<K::Object<T>, S, NoHook, ()>()))
 }
 
 /// Called when the use of an object ends.
-pub(crate) trait Hook<S> {
+pub trait Hook<S> {
     /// Whether calling it does nothing.
     const IS_NONE: bool = false;
 
-    /// Called once, at the first of the two ends.
+    /// Called once: when the last reference goes, or when the object is revoked before.
     fn call(&self, value: &S, reason: ReleaseReason);
 }
 
@@ -159,7 +212,8 @@ impl<S, F: Fn(&S, ReleaseReason)> Hook<S> for F {
 }
 
 /// The hook of an object whose end has no observer.
-pub(super) struct NoHook;
+#[derive(Debug)]
+pub struct NoHook;
 
 impl<S> Hook<S> for NoHook {
     const IS_NONE: bool = true;
@@ -243,24 +297,25 @@ pub(super) const fn layout<T: ?Sized, S, H, L>() -> Layout {
     Shape::<T, S, H, L>::LAYOUT
 }
 
-/// Makes a block with one reference. Allocates. Inlined, so that the value is made in its final
-/// place.
+/// Makes a block of a `K::Object<T>` with one reference. Allocates. Inlined, so that the value is
+/// made in its final place.
 #[inline(always)]
-pub(crate) fn make<T, S, H, L>(
+pub(crate) fn make<K, T, S, H, L>(
     prefix: L,
     value: S,
     coerce: impl FnOnce(&S) -> &T,
     hook: H,
 ) -> Result<NonNull<RawObject>, OutOfMemory>
 where
+    K: Kind,
     T: ?Sized,
     H: Hook<S>,
     L: Prefix,
 {
-    let memory = Memory::<T, S, H, L>::try_new()?;
+    let memory = Memory::<K::Object<T>, S, H, L>::try_new()?;
     let start = memory.place;
     // SAFETY: the shape puts the value there.
-    let raw = unsafe { start.add(Shape::<T, S, H, L>::VALUE) };
+    let raw = unsafe { start.add(Shape::<K::Object<T>, S, H, L>::VALUE) };
     let place = raw.cast::<S>();
     // SAFETY: the place is in fresh memory, and aligned as the shape has it.
     unsafe { place.write(value) };
@@ -269,17 +324,26 @@ where
         _memory: memory,
     };
     // SAFETY: the value is there, and neither moved nor mutably borrowed until it is dropped with
-    // the block. So where `coerce` leads from there stays good too.
-    let object = NonNull::from(coerce(unsafe { place.as_ref() }));
-    if !is_thin::<T>() {
+    // the block, or before. So where `coerce` leads from there stays good too.
+    let object = coerce(unsafe { place.as_ref() });
+    // SAFETY: the block is of this kind, and the result is its object.
+    let object = NonNull::from(unsafe { K::object(object) });
+    if !is_thin::<K::Object<T>>() {
         // SAFETY: the front has room for it here, as `object` expects.
-        let place = unsafe { raw.byte_sub(front_distance::<T>()) }.cast();
+        let place = unsafe { raw.byte_sub(front_distance::<K::Object<T>>()) }.cast();
         // SAFETY: fresh memory, as far from an aligned place as its own size is.
         unsafe { place.write(object) };
     }
+    let has_contents = needs_drop::<S>() || needs_drop::<H>();
+    let is_quiet = H::IS_NONE && L::IS_NONE && (K::IS_LATE || !has_contents);
+    let bit = |holds, bit| if holds { bit } else { 0 };
+    let bits = bit(is_quiet, State::QUIET)
+        | bit(K::IS_LATE, State::LATE)
+        | bit(K::IS_LATE && has_contents, State::DROPS_LATE)
+        | bit(size_of::<S>() > 0, State::HAS_BYTES);
     let header = Header {
-        rcu: rcu::Head::new(destroy_step::<T, S, H, L>),
-        state: State::new(H::IS_NONE && L::IS_NONE, size_of::<S>() > 0),
+        rcu: rcu::Head::new(destroy_step::<K::Object<T>, S, H, L>),
+        state: State::new(bits),
         count: RefCount::new(),
     };
     // SAFETY: the front has room for a header there.
@@ -287,11 +351,11 @@ where
     // SAFETY: fresh memory; what is in front of a value ends at a header's alignment.
     unsafe { place.write(header) };
     // SAFETY: the shape has put an `L` in front.
-    let place = unsafe { super::prefix::<T, L>(raw.cast()) };
+    let place = unsafe { super::prefix::<K::Object<T>, L>(raw.cast()) };
     // SAFETY: the front has room for the prefix there, aligned as the trait demands.
     unsafe { place.write(prefix) };
     // SAFETY: the shape puts the hook there.
-    let place = unsafe { start.add(Shape::<T, S, H, L>::HOOK) }.cast::<H>();
+    let place = unsafe { start.add(Shape::<K::Object<T>, S, H, L>::HOOK) }.cast::<H>();
     // SAFETY: fresh memory, aligned as the shape has it.
     unsafe { place.write(hook) };
     // The block owns them now.
@@ -299,12 +363,18 @@ where
     Ok(raw.cast())
 }
 
-/// Takes the next step to a block's end: first its hook, in one of its two forms, then its memory.
+/// Takes the next step to a block's end, as its state says:
+///
+/// | state | from | step |
+/// |---|---|---|
+/// | not released | [`revoke`](super::revoke) | call the hook |
+/// | released, not quiet | [`release`](super::release) | call the hook unless it was called before; drop the contents unless the block is late |
+/// | released, quiet | the callback | drop the contents if the block is late; free the memory |
 ///
 /// # Safety
 /// `head` is in the header of a block that was made of an `S`, an `H` and an `L` for a `T`, and
-/// that is alive. If it is released, nothing uses it after this call; if not, the object has not
-/// ended before.
+/// that is alive. The caller is the one that the table names, and each step is taken once. In the
+/// second step there are no references; after the third one nothing uses the block.
 unsafe fn destroy_step<T, S, H, L>(head: NonNull<rcu::Head>)
 where
     T: ?Sized,
@@ -316,18 +386,30 @@ where
     // SAFETY: as the caller promises. Relaxed: the caller has just written it, or has synchronised
     // with the thread that did.
     let state = unsafe { Header::of(raw) }.state.0.load(Relaxed);
-    if state & State::RELEASED != 0 {
+    if state & State::RELEASED == 0 {
         // SAFETY: as the caller promises.
-        unsafe { free::<T, S, H, L>(raw) }
-    } else {
-        let reason = if state & State::REVOKED == 0 {
-            ReleaseReason::Released
-        } else {
-            ReleaseReason::Revoked
-        };
-        // SAFETY: as the caller promises.
-        unsafe { call_hook::<T, S, H, L>(raw, reason) }
+        return unsafe { call_hook::<T, S, H, L>(raw, ReleaseReason::Revoked) };
     }
+    if state & State::QUIET != 0 {
+        // SAFETY: as the caller promises.
+        return unsafe { free::<T, S, H, L>(raw, state & State::LATE != 0) };
+    }
+    let release = || {
+        if state & State::REVOKED == 0 {
+            // SAFETY: as the caller promises.
+            unsafe { call_hook::<T, S, H, L>(raw, ReleaseReason::Released) };
+        }
+    };
+    if state & State::LATE != 0 {
+        return release();
+    }
+    // SAFETY: without references only readers in sections know the block, and they look at its
+    // header alone.
+    let drop_contents = || unsafe { drop_contents::<T, S, H, L>(raw) };
+    if H::IS_NONE && L::IS_NONE {
+        return drop_contents();
+    }
+    unwind::both(release, drop_contents);
 }
 
 /// Calls the hook of a block, and makes it leave its list, also if the hook panics. While the
@@ -335,7 +417,7 @@ where
 /// hook panics.
 ///
 /// # Safety
-/// As [`destroy_step`], for a block that is not released.
+/// As [`destroy_step`], for a block whose hook was not called.
 unsafe fn call_hook<T: ?Sized, S, H: Hook<S>, L: Prefix>(
     raw: NonNull<RawObject>,
     reason: ReleaseReason,
@@ -354,35 +436,42 @@ unsafe fn call_hook<T: ?Sized, S, H: Hook<S>, L: Prefix>(
     );
 }
 
-/// Drops and frees a block.
+/// Drops the value of a block and then its hook, also if the first drop panics. While the thread
+/// unwinds, a panic is contained.
 ///
 /// # Safety
-/// As [`destroy_step`], for a block that is released.
-unsafe fn free<T: ?Sized, S, H, L>(raw: NonNull<RawObject>) {
+/// As [`destroy_step`], and nothing uses the value and the hook any more.
+unsafe fn drop_contents<T: ?Sized, S, H, L>(raw: NonNull<RawObject>) {
+    let distance = Shape::<T, S, H, L>::HOOK - Shape::<T, S, H, L>::VALUE;
+    // SAFETY: the hook follows the value at this distance.
+    let hook = unsafe { raw.byte_add(distance) }.cast::<H>();
     let value = raw.cast::<S>();
+    unwind::both(
+        // SAFETY: as the caller promises.
+        || unsafe { value.drop_in_place() },
+        // SAFETY: as the caller promises.
+        || unsafe { hook.drop_in_place() },
+    );
+}
+
+/// Frees a block, and drops its contents before if it still `has_contents`.
+///
+/// # Safety
+/// As [`destroy_step`], for a block that nothing uses any more.
+unsafe fn free<T: ?Sized, S, H, L>(raw: NonNull<RawObject>, has_contents: bool) {
     // SAFETY: the block begins at this distance.
     let place = unsafe { raw.cast::<u8>().sub(Shape::<T, S, H, L>::VALUE) };
-    // SAFETY: the hook is at this distance.
-    let hook = unsafe { place.add(Shape::<T, S, H, L>::HOOK) }.cast::<H>();
     // SAFETY: a header is in front of every value.
     let header = unsafe { raw.cast::<Header>().sub(1) };
+    // Freed at the end, and also if a drop panics.
     let memory = Memory::<T, S, H, L>::at(place);
-    // Dropped after the value, and also if the value's drop panics.
-    let hook = Owned(hook);
     // SAFETY: it is there until the next line.
     uncount_revocation(unsafe { header.as_ref() });
     // SAFETY: nothing uses the header any more.
     unsafe { header.drop_in_place() };
-    unwind::both(|| drop(Owned(value)), || drop(hook));
-    drop(memory);
-}
-
-/// A value in its place that nothing else uses any more. Dropping this drops it.
-struct Owned<V>(NonNull<V>);
-
-impl<V> Drop for Owned<V> {
-    fn drop(&mut self) {
-        // SAFETY: `free` is the last user of what is in the block.
-        unsafe { self.0.drop_in_place() };
+    if has_contents {
+        // SAFETY: as the caller promises.
+        unsafe { drop_contents::<T, S, H, L>(raw) };
     }
+    drop(memory);
 }

@@ -1,4 +1,5 @@
 use super::*;
+use crate::slot_map::SlotMap;
 use fdtable_sync::rcu;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
@@ -12,6 +13,28 @@ impl Drop for Probe {
     }
 }
 
+impl Probe {
+    /// Makes a probe and what it counts in.
+    fn new() -> (Self, Arc<AtomicUsize>) {
+        let drops = Arc::new(AtomicUsize::new(0));
+        (Self(drops.clone()), drops)
+    }
+
+    /// Checks that it was not dropped.
+    fn look(&self) {
+        assert_eq!(self.0.load(SeqCst), 0);
+    }
+}
+
+/// Panics when it is dropped.
+struct Panics;
+
+impl Drop for Panics {
+    fn drop(&mut self) {
+        panic!("on purpose");
+    }
+}
+
 /// Makes an object with a hook that does not ask for the reason.
 fn with_hook<T: Send + Sync + 'static>(
     value: T,
@@ -20,16 +43,113 @@ fn with_hook<T: Send + Sync + 'static>(
     Ref::try_with_ends(value, move |value, _| hook(value)).expect("there is memory")
 }
 
+/// Returns true if `work` panics.
+fn panics(work: impl FnOnce()) -> bool {
+    std::panic::catch_unwind(core::panic::AssertUnwindSafe(work)).is_err()
+}
+
 #[test]
-fn the_hook_runs_at_the_last_put_and_drop_after_a_grace_period() {
+fn a_prompt_object_is_dropped_after_its_hook_by_the_thread_that_puts_the_last_reference() {
+    struct Tells(Arc<Mutex<Vec<(&'static str, std::thread::ThreadId)>>>);
+    impl Tells {
+        fn tell(&self, what: &'static str) {
+            let line = (what, std::thread::current().id());
+            self.0.lock().expect("no panic").push(line);
+        }
+    }
+    impl Drop for Tells {
+        fn drop(&mut self) {
+            self.tell("drop");
+        }
+    }
+    let told = Arc::new(Mutex::new(vec![]));
+    let one = with_hook(Tells(told.clone()), |tells| tells.tell("hook"));
+    let two = one.clone();
+    let section = rcu::read_lock();
+    drop(one);
+    assert!(told.lock().expect("no panic").is_empty());
+    let other = std::thread::spawn(|| {
+        drop(two);
+        std::thread::current().id()
+    });
+    let other = other.join().expect("no panic");
+    let expected = [("hook", other), ("drop", other)];
+    assert_eq!(*told.lock().expect("no panic"), expected);
+    drop(section);
+    rcu::barrier().expect("outside of sections");
+    assert_eq!(*told.lock().expect("no panic"), expected, "once");
+}
+
+#[test]
+fn a_prompt_object_and_its_hook_are_dropped_at_the_last_put() {
+    trait Any: Send + Sync {}
+    impl<T: Send + Sync> Any for T {}
+    let section = rcu::read_lock();
+    let check = |object: &dyn Fn(Probe, Probe) -> Ref<dyn Any>, is_revoked: bool| {
+        let ((value, value_drops), (hooks, hook_drops)) = (Probe::new(), Probe::new());
+        let one = object(value, hooks);
+        let drops = || (value_drops.load(SeqCst), hook_drops.load(SeqCst));
+        let two = one.clone();
+        if is_revoked {
+            assert!(Ref::revoke(&one));
+        }
+        drop(one);
+        assert_eq!(drops(), (0, 0));
+        Ref::put_as_last(two);
+        assert_eq!(drops(), (1, 1));
+    };
+    for is_revoked in [false, true] {
+        check(
+            &|value, hooks| Ref::coerced((value, hooks), |it| it),
+            is_revoked,
+        );
+        check(
+            &|value, hooks| {
+                let hook = move |_: &Probe, _| hooks.look();
+                Ref::<dyn Any>::try_coerced_with_ends(value, |it| it, hook).expect("memory")
+            },
+            is_revoked,
+        );
+    }
+    drop(section);
+}
+
+#[test]
+fn a_value_without_drop_has_its_hook_dropped_at_the_last_put() {
+    let (probe, drops) = Probe::new();
+    let _section = rcu::read_lock();
+    drop(with_hook(7, move |_| probe.look()));
+    assert_eq!(drops.load(SeqCst), 1);
+}
+
+#[test]
+fn a_late_object_that_leads_to_another_by_a_prompt_one_can_be_borrowed() {
+    type Look = dyn Fn() -> usize + Send + Sync;
+    struct Holder(Ref<Rcu<Look>>);
+    let (probe, drops) = Probe::new();
+    let late: Ref<Rcu<Look>> = Ref::coerced_rcu(move || probe.0.load(SeqCst), |it| it);
+    let map: SlotMap<Rcu<Look>> = SlotMap::new(1);
+    let inserted = map.insert(Ref::coerced(Holder(late), |holder| &*holder.0));
+    let handle = inserted.map_err(|(why, _)| why).expect("there is room");
+    let section = rcu::read_lock();
+    let found = map.borrow(handle, &section).expect("it is in the map");
+    drop(map.remove(handle));
+    assert_eq!(found.object()(), 0, "a reader may look at it");
+    drop(section);
+    rcu::barrier().expect("outside of sections");
+    assert_eq!(drops.load(SeqCst), 1);
+}
+
+#[test]
+fn the_hook_of_a_late_object_runs_at_the_last_put_and_drop_after_a_grace_period() {
     let (released, dropped) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
     let hook = {
         let released = released.clone();
-        move |_: &Probe| {
+        move |_: &Probe, _| {
             released.fetch_add(1, SeqCst);
         }
     };
-    let one = with_hook(Probe(dropped.clone()), hook);
+    let one = Ref::try_with_ends_rcu(Probe(dropped.clone()), hook).expect("memory");
     let two = one.clone();
     assert_eq!(Ref::references(&one), 2);
     drop(one);
@@ -105,8 +225,16 @@ fn a_dyn_object_is_found_through_its_header() {
 fn a_hook_that_panics_leaks_nothing() {
     let dropped = Arc::new(AtomicUsize::new(0));
     let object = with_hook(Probe(dropped.clone()), |_| panic!("on purpose"));
-    let outcome = std::panic::catch_unwind(core::panic::AssertUnwindSafe(|| drop(object)));
-    assert!(outcome.is_err());
+    assert!(panics(|| drop(object)));
+    assert_eq!(dropped.load(SeqCst), 1);
+}
+
+#[test]
+fn the_hook_of_a_late_object_that_panics_leaks_nothing() {
+    let (probe, dropped) = Probe::new();
+    let hook = |_: &Probe, _| panic!("on purpose");
+    let object = Ref::try_with_ends_rcu(probe, hook).expect("memory");
+    assert!(panics(|| drop(object)));
     rcu::barrier().expect("outside of sections");
     assert_eq!(dropped.load(SeqCst), 1);
 }
@@ -136,7 +264,6 @@ fn a_revoked_object_ends_once_and_goes_with_its_last_reference() {
     assert!(!Ref::revoke(&two), "it has ended before");
     assert!(Ref::is_revoked(&two));
     drop((one, two));
-    rcu::barrier().expect("outside of sections");
     assert_eq!(*ends.lock().expect("no panic"), [ReleaseReason::Revoked]);
     assert_eq!(dropped.load(SeqCst), 1);
 }
@@ -148,23 +275,42 @@ fn a_hook_that_panics_in_a_revocation_leaks_nothing() {
     let outcome = std::panic::catch_unwind(core::panic::AssertUnwindSafe(|| Ref::revoke(&object)));
     assert!(outcome.is_err());
     drop(object);
-    rcu::barrier().expect("outside of sections");
     assert_eq!(dropped.load(SeqCst), 1);
 }
 
 #[test]
 fn a_drop_that_panics_does_not_keep_what_is_beside_it() {
-    struct Panics;
-    impl Drop for Panics {
-        fn drop(&mut self) {
-            panic!("on purpose");
-        }
-    }
-    let dropped = Arc::new(AtomicUsize::new(0));
-    let probe = Probe(dropped.clone());
-    drop(with_hook(Panics, move |_| {
-        let _ = &probe;
-    }));
+    let (probe, dropped) = Probe::new();
+    let object = with_hook(Panics, move |_| probe.look());
+    assert!(panics(|| drop(object)), "the panic of a prompt object");
+    assert_eq!(dropped.load(SeqCst), 1);
+    rcu::barrier().expect("the block is freed too");
+
+    let (probe, dropped) = Probe::new();
+    let hook = move |_: &Panics, _| probe.look();
+    drop(Ref::try_with_ends_rcu(Panics, hook).expect("memory"));
     rcu::barrier().expect("outside of sections");
     assert_eq!(dropped.load(SeqCst), 1);
+}
+
+#[test]
+fn a_hook_and_a_drop_that_both_panic_keep_nothing() {
+    let (probe, dropped) = Probe::new();
+    let object = with_hook((probe, Panics), |_| panic!("on purpose"));
+    let before = fdtable_sync::unwind::contained_panics();
+    assert!(panics(|| drop(object)));
+    assert_eq!(dropped.load(SeqCst), 1);
+    // Other tests contain some meanwhile.
+    assert!(fdtable_sync::unwind::contained_panics() > before);
+}
+
+#[test]
+fn a_drop_that_panics_while_the_thread_unwinds_is_contained() {
+    let before = fdtable_sync::unwind::contained_panics();
+    assert!(panics(|| {
+        let _object = Ref::new(Panics);
+        panic!("on purpose");
+    }));
+    // Other tests contain some meanwhile.
+    assert!(fdtable_sync::unwind::contained_panics() > before);
 }

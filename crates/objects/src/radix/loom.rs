@@ -4,6 +4,7 @@
 //! that is lost or released twice, or as a slot that is not found.
 
 use super::*;
+use crate::object::Rcu;
 use crate::object::loom::{Fates, Object};
 use ::loom::cell::UnsafeCell;
 use fdtable_sync::model::Preemptions::{self, Any, AtMost};
@@ -49,7 +50,7 @@ impl LeafState for Writes {
     }
 }
 
-type Sample = Tree<Object, Writes, ()>;
+type Sample = Tree<Rcu<Object>, Writes, ()>;
 
 /// Makes a tree with an object under each of these slots.
 fn tree(fates: &Fates, slots: &[usize]) -> Arc<Sample> {
@@ -70,7 +71,7 @@ fn make_writable(tree: &Sample, index: usize) {
     tree.write().make_writable(index).expect("there is memory");
 }
 
-fn open(tree: &Sample, slot: usize, object: Ref<Object>) {
+fn open(tree: &Sample, slot: usize, object: Ref<Rcu<Object>>) {
     let mut writer = tree.write();
     writer.make_writable(slot / BITS).expect("there is memory");
     let mut leaf = writer.lock_leaf(slot / BITS).expect("owned above");
@@ -80,7 +81,7 @@ fn open(tree: &Sample, slot: usize, object: Ref<Object>) {
 }
 
 /// Takes the object out of a slot that has one.
-fn take_out(tree: &Sample, slot: usize) -> Ref<Object> {
+fn take_out(tree: &Sample, slot: usize) -> Ref<Rcu<Object>> {
     let object = {
         let mut writer = tree.write();
         writer.make_writable(slot / BITS).expect("there is memory");
@@ -453,7 +454,7 @@ fn both_trees_go() {
 }
 
 /// Notes one more write in a locked leaf.
-fn note(mut leaf: LeafGuard<'_, Object, Writes>) {
+fn note(mut leaf: LeafGuard<'_, Rcu<Object>, Writes>) {
     let count = leaf.state().count();
     leaf.open.set(count);
     leaf.state_mut().add();
@@ -754,7 +755,7 @@ impl Told {
 }
 
 /// Stores or removes the object of a slot by the fast path, and does something before.
-fn change(tree: &Sample, slot: usize, object: Option<Ref<Object>>, first: impl FnOnce()) {
+fn change(tree: &Sample, slot: usize, object: Option<Ref<Rcu<Object>>>, first: impl FnOnce()) {
     let before = {
         let reader = tree.read().expect("readers are admitted");
         let leaf = reader.lock_leaf(slot / BITS);
@@ -867,7 +868,10 @@ mod slot_data {
         tree
     }
 
-    fn change<R>(tree: &Sample, change: impl FnOnce(&mut LeafGuard<'_, Object, Writes>) -> R) -> R {
+    fn change<R>(
+        tree: &Sample,
+        change: impl FnOnce(&mut LeafGuard<'_, Rcu<Object>, Writes>) -> R,
+    ) -> R {
         let writer = tree.write();
         let mut leaf = writer.lock_leaf(0).expect("it is always there");
         change(&mut leaf)
@@ -878,11 +882,11 @@ mod slot_data {
         let section = read_lock();
         let leaf = tree.leaf(0, &section).expect("it is always there");
         let found = leaf.borrow_with_data(0).ok()??;
-        Some((&raw const *found.0, found.1))
+        Some((ptr::from_ref(found.0.object()), found.1))
     }
 
-    fn address(object: &Ref<Object>) -> *const Object {
-        &raw const **object
+    fn address(object: &Ref<Rcu<Object>>) -> *const Object {
+        std::ptr::from_ref(&***object)
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Tests of the tree with one thread: what is found, what is shared, what is released when.
 
 use super::*;
+use crate::object::Rcu;
 use fdtable_sync::fallible::OutOfMemory;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
@@ -34,7 +35,7 @@ impl Drop for Object {
     }
 }
 
-type TestTree = Tree<Object, Tag, ()>;
+type TestTree = Tree<Rcu<Object>, Tag, ()>;
 
 /// Makes objects and tagged leaves, and tracks their drops.
 #[derive(Default)]
@@ -45,7 +46,7 @@ struct Fates {
 }
 
 impl Fates {
-    fn object(&self, name: usize) -> Ref<Object> {
+    fn object(&self, name: usize) -> Ref<Rcu<Object>> {
         let object = Object {
             name,
             dropped: self.dropped.clone(),
@@ -54,7 +55,7 @@ impl Fates {
         let hook = move |object: &Object, _| {
             released.lock().expect("no panic").push(object.name);
         };
-        Ref::try_with_ends(object, hook).expect("there is memory")
+        Ref::try_with_ends_rcu(object, hook).expect("there is memory")
     }
 
     /// Makes a tree that has these slots, each with an object of that name.
@@ -130,7 +131,7 @@ fn slots(tree: &TestTree) -> BTreeMap<usize, usize> {
     found
 }
 
-fn leaf_address(tree: &TestTree, index: usize) -> Option<*const Leaf<Object, Tag>> {
+fn leaf_address(tree: &TestTree, index: usize) -> Option<*const Leaf<Rcu<Object>, Tag>> {
     let section = rcu::read_lock();
     tree.leaf(index, &section).map(|leaf| &raw const *leaf)
 }
@@ -749,7 +750,7 @@ mod slot_data {
     }
 
     /// Opens a slot with data.
-    fn open(tree: &TestTree, slot: usize, object: Ref<Object>, data: SlotData) {
+    fn open(tree: &TestTree, slot: usize, object: Ref<Rcu<Object>>, data: SlotData) {
         let mut writer = tree.write();
         writer.make_writable(slot / BITS).expect("there is memory");
         let mut leaf = writer.lock_leaf(slot / BITS).expect("owned above");
@@ -764,7 +765,7 @@ mod slot_data {
         let section = rcu::read_lock();
         let leaf = tree.leaf(slot / BITS, &section)?;
         let locked = leaf.borrow_with_data_locked(slot / BITS, slot % BITS);
-        let name = |found: Option<(Borrowed<'_, Object>, SlotData)>| {
+        let name = |found: Option<(Borrowed<'_, Rcu<Object>>, SlotData)>| {
             found.map(|(object, data)| (object.name, data))
         };
         let locked = name(locked);
@@ -775,8 +776,8 @@ mod slot_data {
         locked
     }
 
-    fn object(name: usize) -> Ref<Object> {
-        Ref::new(Object {
+    fn object(name: usize) -> Ref<Rcu<Object>> {
+        Ref::new_rcu(Object {
             name,
             dropped: Arc::default(),
         })

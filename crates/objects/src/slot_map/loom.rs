@@ -3,6 +3,7 @@
 //! caller that guesses it would.
 
 use super::*;
+use crate::object::Rcu;
 use crate::object::loom::{Fates, Object};
 use core::ptr;
 use fdtable_sync::model::Preemptions::{Any, AtMost};
@@ -23,14 +24,14 @@ const SECOND: Handle = Handle {
 
 /// Runs `act` on a thread of its own.
 fn thread<R: 'static>(
-    map: &Arc<SlotMap<Object>>,
-    act: impl FnOnce(&SlotMap<Object>) -> R + 'static,
+    map: &Arc<SlotMap<Rcu<Object>>>,
+    act: impl FnOnce(&SlotMap<Rcu<Object>>) -> R + 'static,
 ) -> JoinHandle<R> {
     let map = map.clone();
     spawn(move || act(&map))
 }
 
-fn insert(map: &SlotMap<Object>, home: usize, object: Ref<Object>) -> Handle {
+fn insert(map: &SlotMap<Rcu<Object>>, home: usize, object: Ref<Rcu<Object>>) -> Handle {
     let inserted = map.insert_at(home, object);
     inserted
         .map_err(|(reason, _)| reason)
@@ -38,7 +39,7 @@ fn insert(map: &SlotMap<Object>, home: usize, object: Ref<Object>) -> Handle {
 }
 
 /// Removes the object and puts it. Returns true if there was one.
-fn remove(map: &SlotMap<Object>, handle: Handle) -> bool {
+fn remove(map: &SlotMap<Rcu<Object>>, handle: Handle) -> bool {
     let removed = map.remove_at(0, handle);
     if let Some(object) = &removed {
         object.look();
@@ -47,7 +48,7 @@ fn remove(map: &SlotMap<Object>, handle: Handle) -> bool {
 }
 
 /// Borrows the object and reads it.
-fn borrow(map: &SlotMap<Object>, handle: Handle) {
+fn borrow(map: &SlotMap<Rcu<Object>>, handle: Handle) {
     let guard = read_lock();
     if let Some(object) = map.borrow(handle, &guard) {
         object.look_inside_section();
@@ -55,16 +56,17 @@ fn borrow(map: &SlotMap<Object>, handle: Handle) {
 }
 
 /// Checks that, if the handle names an object, it is this one.
-fn borrow_this(map: &SlotMap<Object>, handle: Handle, this: &Ref<Object>) {
+fn borrow_this(map: &SlotMap<Rcu<Object>>, handle: Handle, this: &Ref<Rcu<Object>>) {
     let guard = read_lock();
     if let Some(object) = map.borrow(handle, &guard) {
         object.look_inside_section();
-        assert!(ptr::eq(&*object, &**this), "another object");
+        let (found, this): (&Object, &Object) = (&object, this);
+        assert!(ptr::eq(found, this), "another object");
     }
 }
 
 /// Gets the object, leaves the section, reads the object and puts it.
-fn get(map: &SlotMap<Object>, handle: Handle) {
+fn get(map: &SlotMap<Rcu<Object>>, handle: Handle) {
     let got = map.get(handle, &read_lock());
     if let Some(object) = got {
         object.look();

@@ -1,4 +1,5 @@
 use super::*;
+use crate::object::Rcu;
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
@@ -7,20 +8,20 @@ use std::vec::Vec;
 /// The last generation.
 const LAST: u32 = u32::MAX;
 
-fn insert<T: Send + Sync + 'static>(map: &SlotMap<T>, home: usize, value: T) -> Handle {
-    let inserted = map.insert_at(home, Ref::new(value));
+fn insert<T: Send + Sync + 'static>(map: &SlotMap<Rcu<T>>, home: usize, value: T) -> Handle {
+    let inserted = map.insert_at(home, Ref::new_rcu(value));
     inserted
         .map_err(|(reason, _)| reason)
         .expect("an entry is free")
 }
 
-fn refused(map: &SlotMap<u32>) -> InsertError {
-    let refused = map.insert(Ref::new(7)).expect_err("there is no room");
-    assert_eq!(*refused.1, 7, "the object comes back");
+fn refused(map: &SlotMap<Rcu<u32>>) -> InsertError {
+    let refused = map.insert(Ref::new_rcu(7)).expect_err("there is no room");
+    assert_eq!(**refused.1, 7, "the object comes back");
     refused.0
 }
 
-fn get<T: Clone>(map: &SlotMap<T>, handle: Handle) -> Option<T> {
+fn get<T: Clone>(map: &SlotMap<Rcu<T>>, handle: Handle) -> Option<T> {
     let guard = read_lock();
     let borrowed = map.borrow(handle, &guard).as_deref().cloned();
     assert_eq!(borrowed.is_some(), map.get(handle, &guard).is_some());
@@ -43,7 +44,7 @@ fn a_handle_names_its_object_until_it_is_removed() {
         assert_eq!(get(&map, handle), Some(value));
     }
     for (value, &handle) in (0..).zip(&handles) {
-        assert_eq!(map.remove_at(0, handle).as_deref(), Some(&value));
+        assert_eq!(map.remove_at(0, handle).map(|it| **it), Some(value));
         assert_eq!(get(&map, handle), None);
         assert!(map.remove_at(0, handle).is_none());
     }
@@ -96,7 +97,7 @@ fn an_entry_without_generations_is_retired() {
 
     let last = insert(&map, 0, 2);
     assert_eq!((last.index(), last.generation()), (first.index(), LAST));
-    assert_eq!(map.remove_at(0, last).as_deref(), Some(&2));
+    assert_eq!(map.remove_at(0, last).map(|it| **it), Some(2));
     assert_eq!(get(&map, last), None);
     for generation in [0, 1, LAST] {
         let index = last.index();
@@ -230,7 +231,7 @@ fn threads_that_free_before_they_insert_are_never_refused() {
                     let handle = insert(map, home, thread);
                     assert_eq!(get(map, handle), Some(thread));
                     let removed = map.remove_at(home + round as usize % 3, handle);
-                    assert_eq!(removed.as_deref(), Some(&thread));
+                    assert_eq!(removed.map(|it| **it), Some(thread));
                 }
             });
         }

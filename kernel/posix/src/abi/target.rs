@@ -32,7 +32,7 @@ impl HostPath<'_> {
         let below = self
             .directory
             .as_ref()
-            .and_then(|file| HostFile::below(&**file));
+            .and_then(|file| HostFile::below(&***file));
         below.map_or(libc::AT_FDCWD, HostFile::fd)
     }
 
@@ -95,7 +95,7 @@ impl System {
     /// Routes a path relative to an open directory: it stays on the side of the directory.
     fn below<'p>(&self, directory: c_int, path: &'p CStr) -> Result<Target<'p>, Errno> {
         match self.file(directory) {
-            Ok(file) if HostFile::below(&*file).is_some() => Ok(Target::Host(HostPath {
+            Ok(file) if HostFile::below(&**file).is_some() => Ok(Target::Host(HostPath {
                 directory: Some(file),
                 path: Cow::Borrowed(path),
             })),

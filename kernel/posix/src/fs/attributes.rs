@@ -63,7 +63,7 @@ pub unsafe extern "C" fn fdt_chmod(path: *const c_char, mode: mode_t) -> c_int {
 pub extern "C" fn fdt_fchmod(fd: c_int, mode: mode_t) -> c_int {
     call(|system| {
         let file = system.file(fd)?;
-        match HostFile::below(&*file) {
+        match HostFile::below(&**file) {
             // SAFETY: the call takes no pointer.
             Some(host_file) => host::done(unsafe { libc::fchmod(host_file.fd(), mode) }),
             None => system.process.fchmod(fd, mode).map(|()| 0),
@@ -113,7 +113,7 @@ pub unsafe extern "C" fn fdt_lchown(path: *const c_char, owner: uid_t, group: gi
 pub extern "C" fn fdt_fchown(fd: c_int, owner: uid_t, group: gid_t) -> c_int {
     call(|system| {
         let file = system.file(fd)?;
-        match HostFile::below(&*file) {
+        match HostFile::below(&**file) {
             Some(host_file) => {
                 // SAFETY: the call takes no pointer.
                 host::done(unsafe { libc::fchown(host_file.fd(), owner, group) })
@@ -303,7 +303,7 @@ impl System {
 
     fn set_times_of(&self, fd: c_int, times: Option<[timespec; 2]>) -> Result<c_int, Errno> {
         let file = self.file(fd)?;
-        let Some(host_file) = HostFile::below(&*file) else {
+        let Some(host_file) = HostFile::below(&**file) else {
             self.process.futimens(fd, to_times(times)?)?;
             return Ok(0);
         };

@@ -68,7 +68,7 @@ pub extern "C" fn fdt_fallocate(fd: c_int, how: c_int, offset: off_t, length: of
     call(|system| {
         let file = system.file(fd)?;
         let (from, count) = (to_unsigned(offset)?, to_unsigned(length)?);
-        if let Some(host_file) = HostFile::below(&*file) {
+        if let Some(host_file) = HostFile::below(&**file) {
             host::fallocate(host_file.fd(), how, offset, length)?;
             return Ok(0);
         }
@@ -100,7 +100,7 @@ pub extern "C" fn fdt_posix_fadvise(
 ) -> c_int {
     call_returning_errno(|system| {
         let file = system.file(fd)?;
-        if let Some(host_file) = HostFile::below(&*file) {
+        if let Some(host_file) = HostFile::below(&**file) {
             return host::fadvise(host_file.fd(), offset, length, advice);
         }
         if file
@@ -145,7 +145,7 @@ pub extern "C" fn fdt_sync() {
 pub extern "C" fn fdt_syncfs(fd: c_int) -> c_int {
     call(|system| {
         let file = system.file(fd)?;
-        match HostFile::below(&*file) {
+        match HostFile::below(&**file) {
             Some(host_file) => host::syncfs(host_file.fd()),
             None => Ok(0),
         }
@@ -163,7 +163,7 @@ pub extern "C" fn fdt_sync_file_range(
 ) -> c_int {
     call(|system| {
         let file = system.file(fd)?;
-        if let Some(host_file) = HostFile::below(&*file) {
+        if let Some(host_file) = HostFile::below(&**file) {
             return host::sync_file_range(host_file.fd(), offset, length, flags);
         }
         if flags > 7 || offset < 0 || length < 0 {

@@ -40,7 +40,7 @@ pub unsafe extern "C" fn fdt_chdir(path: *const c_char) -> c_int {
 pub extern "C" fn fdt_fchdir(fd: c_int) -> c_int {
     call(|system| {
         let file = system.file(fd)?;
-        match HostFile::below(&*file) {
+        match HostFile::below(&**file) {
             None => {
                 system.process.fchdir(fd)?;
                 system.record_directory(Side::Ours)
@@ -96,7 +96,7 @@ pub extern "C" fn fdt_get_current_dir_name() -> *mut c_char {
 pub unsafe extern "C" fn fdt_getdents64(fd: c_int, buf: *mut c_void, size: usize) -> ssize_t {
     call(|system| {
         let file = system.file(fd)?;
-        if let Some(host_file) = HostFile::below(&*file) {
+        if let Some(host_file) = HostFile::below(&**file) {
             // SAFETY: as the caller promises.
             return host::check(unsafe {
                 libc::syscall(libc::SYS_getdents64, host_file.fd(), buf, size)

@@ -17,7 +17,7 @@ pub extern "C" fn fdt_flock(fd: c_int, operation: c_int) -> c_int {
     call(|system| {
         let known = FlockOperation::from_bits(operation.cast_unsigned()).ok_or(Errno::EINVAL)?;
         let file = system.file(fd)?;
-        if let Some(host_file) = HostFile::below(&*file) {
+        if let Some(host_file) = HostFile::below(&**file) {
             return host::flock(host_file.fd(), operation);
         }
         system.process.flock(fd, known)?;
@@ -62,7 +62,7 @@ unsafe fn lock_command(
     argument: c_ulong,
 ) -> Result<c_int, Errno> {
     let file = system.file(fd)?;
-    match HostFile::below(&*file) {
+    match HostFile::below(&**file) {
         // SAFETY: as the caller promises.
         Some(host_file) => unsafe { host::fcntl_pointer(host_file.fd(), command, argument) },
         // SAFETY: as the caller promises.

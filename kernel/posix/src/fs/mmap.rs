@@ -72,7 +72,7 @@ struct Mapping {
 impl System {
     fn map(&self, fd: c_int, mapping: &Mapping) -> Result<*mut c_void, Errno> {
         let file = self.file(fd)?;
-        if let Some(host_file) = HostFile::below(&*file) {
+        if let Some(host_file) = HostFile::below(&**file) {
             let &Mapping {
                 at,
                 length,
@@ -89,8 +89,8 @@ impl System {
                 Ok(place)
             };
         }
-        mapping.check(&*file)?;
-        mapping.copy(&*file)
+        mapping.check(&**file)?;
+        mapping.copy(&**file)
     }
 }
 

@@ -32,7 +32,7 @@ pub unsafe extern "C" fn fdt_pathconf(path: *const c_char, name: c_int) -> c_lon
 pub extern "C" fn fdt_fpathconf(fd: c_int, name: c_int) -> c_long {
     call(|system| {
         let file = system.file(fd)?;
-        match HostFile::below(&*file) {
+        match HostFile::below(&**file) {
             // SAFETY: the call takes no pointer.
             Some(host_file) => host::value(|| unsafe { libc::fpathconf(host_file.fd(), name) }),
             None => value(name),

@@ -132,7 +132,7 @@ pub unsafe extern "C" fn fdt_signalfd(
 pub unsafe extern "C" fn fdt_ttyname_r(fd: c_int, buf: *mut c_char, size: usize) -> c_int {
     call_returning_errno(|system| {
         let file = system.file(fd)?;
-        let host_fd = HostFile::below(&*file).ok_or(Errno::ENOTTY)?.fd();
+        let host_fd = HostFile::below(&**file).ok_or(Errno::ENOTTY)?.fd();
         // SAFETY: as the caller promises.
         match unsafe { libc::ttyname_r(host_fd, buf, size) } {
             0 => Ok(()),
@@ -146,7 +146,7 @@ pub unsafe extern "C" fn fdt_ttyname_r(fd: c_int, buf: *mut c_char, size: usize)
 pub extern "C" fn fdt_ttyname(fd: c_int) -> *mut c_char {
     call(|system| {
         let file = system.file(fd)?;
-        let host_fd = HostFile::below(&*file).ok_or(Errno::ENOTTY)?.fd();
+        let host_fd = HostFile::below(&**file).ok_or(Errno::ENOTTY)?.fd();
         // SAFETY: the C library returns its own buffer.
         host::check_pointer(unsafe { libc::ttyname(host_fd) })
     })
@@ -154,7 +154,7 @@ pub extern "C" fn fdt_ttyname(fd: c_int) -> *mut c_char {
 
 /// Returns the host descriptor of a file, which must be a host file.
 fn below(file: &fdtable::FileRef<fdtable_vfs::RcuObject>) -> Result<c_int, Errno> {
-    let host_file = HostFile::below(&**file).ok_or(Errno::EINVAL)?;
+    let host_file = HostFile::below(&***file).ok_or(Errno::EINVAL)?;
     Ok(host_file.fd())
 }
 

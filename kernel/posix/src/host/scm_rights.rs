@@ -47,7 +47,7 @@ impl System {
         if !control.is_empty() {
             each_fd(&mut control, &[libc::SCM_RIGHTS], |fd| {
                 let file = self.file(fd)?;
-                let below = HostFile::below(&*file).ok_or(Errno::EINVAL)?.fd();
+                let below = HostFile::below(&**file).ok_or(Errno::EINVAL)?.fd();
                 // Keep it open while the host uses its descriptor.
                 files.push(file);
                 Ok(below)

@@ -106,7 +106,7 @@ pub extern "C" fn fdt_unlockpt(fd: c_int) -> c_int {
 pub extern "C" fn fdt_ptsname(fd: c_int) -> *mut c_char {
     call(|system| {
         let file = system.file(fd)?;
-        let host_fd = HostFile::below(&*file).ok_or(Errno::ENOTTY)?.fd();
+        let host_fd = HostFile::below(&**file).ok_or(Errno::ENOTTY)?.fd();
         // SAFETY: the C library returns its own buffer.
         host::check_pointer(unsafe { libc::ptsname(host_fd) })
     })
@@ -117,7 +117,7 @@ pub extern "C" fn fdt_ptsname(fd: c_int) -> *mut c_char {
 pub unsafe extern "C" fn fdt_ptsname_r(fd: c_int, buf: *mut c_char, size: usize) -> c_int {
     call_returning_errno(|system| {
         let file = system.file(fd)?;
-        let host_fd = HostFile::below(&*file).ok_or(Errno::ENOTTY)?.fd();
+        let host_fd = HostFile::below(&**file).ok_or(Errno::ENOTTY)?.fd();
         // SAFETY: as the caller promises.
         match unsafe { libc::ptsname_r(host_fd, buf, size) } {
             0 => Ok(()),
@@ -130,7 +130,7 @@ pub unsafe extern "C" fn fdt_ptsname_r(fd: c_int, buf: *mut c_char, size: usize)
 fn on_host(fd: c_int, call_of_host: impl FnOnce(c_int) -> c_int) -> c_int {
     call(|system| {
         let file = system.file(fd)?;
-        let host_fd = HostFile::below(&*file).ok_or(Errno::ENOTTY)?.fd();
+        let host_fd = HostFile::below(&**file).ok_or(Errno::ENOTTY)?.fd();
         host::blocking(|| host::done(call_of_host(host_fd)))
     })
 }

@@ -44,7 +44,7 @@ pub unsafe extern "C" fn fdt_sendto(
 ) -> ssize_t {
     call(|system| {
         let file = system.file(fd)?;
-        if let Some(host_file) = HostFile::below(&*file) {
+        if let Some(host_file) = HostFile::below(&**file) {
             let host_fd = host_file.fd();
             // SAFETY: as the caller promises.
             let send =
@@ -70,7 +70,7 @@ pub unsafe extern "C" fn fdt_sendto(
 pub unsafe extern "C" fn fdt_sendmsg(fd: c_int, message: *const msghdr, flags: c_int) -> ssize_t {
     call(|system| {
         let file = system.file(fd)?;
-        if let Some(host_file) = HostFile::below(&*file) {
+        if let Some(host_file) = HostFile::below(&**file) {
             // SAFETY: as the caller promises.
             return unsafe { system.send_to_host(host_file.fd(), message, flags) };
         }
@@ -117,7 +117,7 @@ pub unsafe extern "C" fn fdt_recvfrom(
 ) -> ssize_t {
     call(|system| {
         let file = system.file(fd)?;
-        if let Some(host_file) = HostFile::below(&*file) {
+        if let Some(host_file) = HostFile::below(&**file) {
             let host_fd = host_file.fd();
             // SAFETY: as the caller promises.
             let receive =
@@ -142,7 +142,7 @@ pub unsafe extern "C" fn fdt_recvfrom(
 pub unsafe extern "C" fn fdt_recvmsg(fd: c_int, message: *mut msghdr, flags: c_int) -> ssize_t {
     call(|system| {
         let file = system.file(fd)?;
-        if let Some(host_file) = HostFile::below(&*file) {
+        if let Some(host_file) = HostFile::below(&**file) {
             // SAFETY: as the caller promises.
             return unsafe { system.receive_from_host(host_file.fd(), message, flags) };
         }

@@ -71,7 +71,7 @@ pub unsafe extern "C" fn fdt_socketpair(
 pub unsafe extern "C" fn fdt_bind(fd: c_int, address: *const sockaddr, length: socklen_t) -> c_int {
     call(|system| {
         let file = system.file(fd)?;
-        if let Some(host_file) = HostFile::below(&*file) {
+        if let Some(host_file) = HostFile::below(&**file) {
             // SAFETY: as the caller promises.
             return host::done(unsafe { libc::bind(host_file.fd(), address, length) });
         }
@@ -88,7 +88,7 @@ pub unsafe extern "C" fn fdt_bind(fd: c_int, address: *const sockaddr, length: s
 pub extern "C" fn fdt_listen(fd: c_int, backlog: c_int) -> c_int {
     call(|system| {
         let file = system.file(fd)?;
-        if let Some(host_file) = HostFile::below(&*file) {
+        if let Some(host_file) = HostFile::below(&**file) {
             // SAFETY: the call takes no pointer.
             return host::done(unsafe { libc::listen(host_file.fd(), backlog) });
         }
@@ -124,7 +124,7 @@ pub unsafe extern "C" fn fdt_accept4(
         if rest != 0 {
             return Err(Errno::EINVAL);
         }
-        if let Some(host_file) = HostFile::below(&*file) {
+        if let Some(host_file) = HostFile::below(&**file) {
             let reserved = system.process.files().reserve(flags.descriptor())?;
             let host_flags = libc::SOCK_CLOEXEC | status_bits(flags);
             let host_fd = host_file.fd();
@@ -157,7 +157,7 @@ pub unsafe extern "C" fn fdt_connect(
 ) -> c_int {
     call(|system| {
         let file = system.file(fd)?;
-        if let Some(host_file) = HostFile::below(&*file) {
+        if let Some(host_file) = HostFile::below(&**file) {
             let host_fd = host_file.fd();
             return host::blocking(|| {
                 // SAFETY: as the caller promises.
@@ -177,7 +177,7 @@ pub unsafe extern "C" fn fdt_connect(
 pub extern "C" fn fdt_shutdown(fd: c_int, how: c_int) -> c_int {
     call(|system| {
         let file = system.file(fd)?;
-        if let Some(host_file) = HostFile::below(&*file) {
+        if let Some(host_file) = HostFile::below(&**file) {
             // SAFETY: the call takes no pointer.
             return host::done(unsafe { libc::shutdown(host_file.fd(), how) });
         }
@@ -202,7 +202,7 @@ pub unsafe extern "C" fn fdt_getsockname(
 ) -> c_int {
     call(|system| {
         let file = system.file(fd)?;
-        if let Some(host_file) = HostFile::below(&*file) {
+        if let Some(host_file) = HostFile::below(&**file) {
             let host_fd = host_file.fd();
             // SAFETY: as the caller promises.
             return host::done(unsafe { libc::getsockname(host_fd, address, length) });
@@ -223,7 +223,7 @@ pub unsafe extern "C" fn fdt_getpeername(
 ) -> c_int {
     call(|system| {
         let file = system.file(fd)?;
-        if let Some(host_file) = HostFile::below(&*file) {
+        if let Some(host_file) = HostFile::below(&**file) {
             let host_fd = host_file.fd();
             // SAFETY: as the caller promises.
             return host::done(unsafe { libc::getpeername(host_fd, address, length) });
@@ -246,7 +246,7 @@ pub unsafe extern "C" fn fdt_getsockopt(
 ) -> c_int {
     call(|system| {
         let file = system.file(fd)?;
-        if let Some(host_file) = HostFile::below(&*file) {
+        if let Some(host_file) = HostFile::below(&**file) {
             let host_fd = host_file.fd();
             // SAFETY: as the caller promises.
             return host::done(unsafe { libc::getsockopt(host_fd, level, name, value, length) });
@@ -273,7 +273,7 @@ pub unsafe extern "C" fn fdt_setsockopt(
 ) -> c_int {
     call(|system| {
         let file = system.file(fd)?;
-        if let Some(host_file) = HostFile::below(&*file) {
+        if let Some(host_file) = HostFile::below(&**file) {
             let host_fd = host_file.fd();
             // SAFETY: as the caller promises.
             return host::done(unsafe { libc::setsockopt(host_fd, level, name, value, length) });

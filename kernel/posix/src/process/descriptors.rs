@@ -104,7 +104,7 @@ unsafe fn fcntl_file(
     argument: c_ulong,
 ) -> Result<c_int, Errno> {
     let file = system.file(fd)?;
-    if let Some(host_file) = HostFile::below(&*file) {
+    if let Some(host_file) = HostFile::below(&**file) {
         // SAFETY: as the caller promises.
         return unsafe { host::fcntl_pointer(host_file.fd(), command, argument) };
     }
@@ -134,7 +134,7 @@ unsafe fn fcntl_file(
 pub extern "C" fn fdt_hostfd(fd: c_int) -> c_int {
     call(|system| {
         let file = system.file(fd)?;
-        let host_file = HostFile::below(&*file).ok_or(Errno::EINVAL)?;
+        let host_file = HostFile::below(&**file).ok_or(Errno::EINVAL)?;
         Ok(host_file.fd())
     })
 }
@@ -157,7 +157,7 @@ pub extern "C" fn fdt_getdtablesize() -> c_int {
 pub extern "C" fn fdt_isatty(fd: c_int) -> c_int {
     let result = call(|system| {
         let file = system.file(fd)?;
-        let host_file = HostFile::below(&*file).ok_or(Errno::ENOTTY)?;
+        let host_file = HostFile::below(&**file).ok_or(Errno::ENOTTY)?;
         Ok(host::isatty(host_file.fd()))
     });
     match result {

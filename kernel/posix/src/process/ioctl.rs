@@ -31,13 +31,13 @@ pub unsafe extern "C" fn fdt_ioctl(fd: c_int, request: c_ulong, argument: c_ulon
             }
             _ => {}
         }
-        if let Some(host_file) = HostFile::below(&*file) {
+        if let Some(host_file) = HostFile::below(&**file) {
             // SAFETY: as the caller promises.
             return unsafe { system.host_ioctl(host_file.fd(), request, argument) };
         }
         match request {
             libc::FIONREAD => {
-                let count = c_int::try_from(readable_bytes(&*file)?).unwrap_or(c_int::MAX);
+                let count = c_int::try_from(readable_bytes(&**file)?).unwrap_or(c_int::MAX);
                 // SAFETY: as the caller promises.
                 unsafe { uaccess::put(place, count) }?;
             }
@@ -114,7 +114,7 @@ impl System {
     /// Returns the host descriptor of a file to copy from, open as long as the reference.
     fn source(&self, fd: c_int) -> Result<(FileRef<RcuObject>, c_int), Errno> {
         let file = self.file(fd)?;
-        let host_fd = HostFile::below(&*file).ok_or(Errno::EXDEV)?.fd();
+        let host_fd = HostFile::below(&**file).ok_or(Errno::EXDEV)?.fd();
         Ok((file, host_fd))
     }
 }

@@ -212,7 +212,7 @@ pub(crate) fn as_epoll(object: &dyn Object) -> Option<&Epoll> {
 }
 
 fn set_of(file: &FileRef<RcuObject>) -> Option<Arc<Set>> {
-    as_epoll(&**file).map(|epoll| Arc::clone(&epoll.set))
+    as_epoll(&***file).map(|epoll| Arc::clone(&epoll.set))
 }
 
 impl Object for Epoll {

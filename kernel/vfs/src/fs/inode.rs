@@ -312,6 +312,7 @@ impl Opening<'_> {
         let access = if changes { Access::Write } else { Access::Read };
         Ok(FileRef::builder(object)
             .on(superblock, access)
+            .rcu()
             .on_release(end)
             .try_build_dyn(as_dyn)?)
     }

@@ -60,7 +60,7 @@ impl Process {
     /// `EINVAL` if the descriptors are equal, or a flag is unknown; those of `dup2`.
     pub fn dup3(&self, old: impl FdArg, new: impl FdArg, flags: FdFlags) -> Result<Fd, Errno> {
         if let Some(replaced) = self.files.dup3(old, new, flags)? {
-            self.group.locks.close(&*replaced);
+            self.group.locks.close(&**replaced);
         }
         Ok(Fd::new(new.to_raw())?)
     }
@@ -77,7 +77,7 @@ impl Process {
     #[inline]
     pub fn close(&self, fd: impl FdArg) -> Result<(), Errno> {
         let closed = self.files.close(fd)?;
-        self.group.locks.close(&*closed);
+        self.group.locks.close(&**closed);
         Ok(())
     }
 

@@ -101,7 +101,7 @@ impl Process {
         };
         let set = self.files.get(epfd)?;
         let file = self.files.get(fd)?;
-        let Some(epoll) = as_epoll(&*set) else {
+        let Some(epoll) = as_epoll(&**set) else {
             // Linux checks the member before the epoll.
             let member = file.pollee().ok_or(Errno::EPERM);
             return member.and(Err(Errno::EINVAL));
@@ -131,7 +131,7 @@ impl Process {
             return Err(Errno::EINVAL);
         }
         let set = self.files.get(epfd)?;
-        as_epoll(&*set).ok_or(Errno::EINVAL)?.wait(events, timeout)
+        as_epoll(&**set).ok_or(Errno::EINVAL)?.wait(events, timeout)
     }
 
     /// Makes a disarmed timer at the lowest free descriptor. Allocates.
@@ -179,7 +179,7 @@ impl Process {
         spec: ITimerSpec,
     ) -> Result<ITimerSpec, Errno> {
         let file = self.files.get(fd)?;
-        as_timerfd(&*file).ok_or(Errno::EINVAL)?.set(flags, spec)
+        as_timerfd(&**file).ok_or(Errno::EINVAL)?.set(flags, spec)
     }
 
     /// Returns the interval of a timer, and the time to its next expiration: zero if it is
@@ -190,7 +190,7 @@ impl Process {
     /// revoked.
     pub fn timerfd_gettime(&self, fd: impl FdArg) -> Result<ITimerSpec, Errno> {
         let file = self.files.get(fd)?;
-        as_timerfd(&*file).ok_or(Errno::EINVAL)?.get()
+        as_timerfd(&**file).ok_or(Errno::EINVAL)?.get()
     }
 
     /// Installs the file that `make` makes at the lowest free descriptor; if there is none, does

@@ -170,7 +170,7 @@ impl Process {
         };
         Ok(Wanted {
             owner,
-            range: lock.range(base(&**file, lock.from)?)?,
+            range: lock.range(base(&***file, lock.from)?)?,
             kind: lock.kind,
             pid,
             file: id,

@@ -27,7 +27,7 @@ impl Process {
     #[doc(alias = "F_GETPIPE_SZ")]
     pub fn pipe_size(&self, fd: impl FdArg) -> Result<usize, Errno> {
         let file = self.files.get(fd)?;
-        Ok(buffer(&*file)?.capacity())
+        Ok(buffer(&**file)?.capacity())
     }
 
     /// Sets the capacity of a pipe or FIFO to at least `bytes`, and returns it: the next power of
@@ -39,7 +39,7 @@ impl Process {
     #[doc(alias = "F_SETPIPE_SZ")]
     pub fn set_pipe_size(&self, fd: impl FdArg, bytes: usize) -> Result<usize, Errno> {
         let file = self.files.get(fd)?;
-        let buffer = buffer(&*file)?;
+        let buffer = buffer(&**file)?;
         if bytes > MAX_CAPACITY {
             return Err(Errno::EPERM);
         }

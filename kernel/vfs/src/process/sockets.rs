@@ -21,7 +21,7 @@ impl SocketFile {
     /// # Errors
     /// `ENOTSOCK` if it is not a socket.
     fn socket(&self) -> Result<&Socket, Errno> {
-        let object = &*self.0 as &dyn Any;
+        let object = &**self.0 as &dyn Any;
         object.downcast_ref().ok_or(Errno::ENOTSOCK)
     }
 }

@@ -507,7 +507,7 @@ fn a_revoked_socket_gets_no_name() {
     let process = Process::new();
     let fd = stream(&process, NOW);
     let file = process.files().get(fd).unwrap();
-    let socket = (&*file as &dyn std::any::Any).downcast_ref::<Socket>();
+    let socket = (&**file as &dyn std::any::Any).downcast_ref::<Socket>();
     fdtable::FileRef::revoke(&file);
     assert_eq!(socket.unwrap().bind_abstract(None), Err(Errno::EIO));
 }

@@ -5,7 +5,7 @@ use std::os::fd::{OwnedFd, RawFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use fdtable::Files;
+use fdtable::{Files, Rcu};
 use nix::unistd::dup;
 
 use crate::any_free::AnyFree;
@@ -58,9 +58,9 @@ pub(super) trait Allocator: Send + Sync + Sized + 'static {
 
 /// Implements [`Allocator`] for a table.
 macro_rules! allocator_of_table {
-    ($table:ident, $name:expr) => {
-        impl Allocator for $table<Apart> {
-            type Ref = <$table<Apart> as Table<Apart>>::Ref;
+    ($table:ty, $name:expr) => {
+        impl Allocator for $table {
+            type Ref = <$table as Table<Apart>>::Ref;
             type Key = RawFd;
             const NAME: &'static str = $name;
 
@@ -85,10 +85,10 @@ macro_rules! allocator_of_table {
     };
 }
 
-allocator_of_table!(Files, LOWEST);
-allocator_of_table!(AnyFree, ANY);
-allocator_of_table!(RwLockVec, RWLOCK_VEC);
-allocator_of_table!(RwLockBitmap, FILES_STRUCT);
+allocator_of_table!(Files<Rcu<Apart>>, LOWEST);
+allocator_of_table!(AnyFree<Apart>, ANY);
+allocator_of_table!(RwLockVec<Apart>, RWLOCK_VEC);
+allocator_of_table!(RwLockBitmap<Apart>, FILES_STRUCT);
 
 /// The usual choice where any key will do.
 pub(super) struct MutexSlab(parking_lot::Mutex<slab::Slab<Arc<Apart>>>);
@@ -248,7 +248,7 @@ mod tests {
 
     #[test]
     fn every_allocator_returns_the_object_that_it_holds() {
-        allocates_and_frees::<Files<Apart>>();
+        allocates_and_frees::<Files<Rcu<Apart>>>();
         allocates_and_frees::<AnyFree<Apart>>();
         allocates_and_frees::<RwLockVec<Apart>>();
         allocates_and_frees::<RwLockBitmap<Apart>>();
@@ -261,7 +261,7 @@ mod tests {
 
     #[test]
     fn a_key_is_taken_once() {
-        refuses_a_key_that_was_taken::<Files<Apart>>();
+        refuses_a_key_that_was_taken::<Files<Rcu<Apart>>>();
         refuses_a_key_that_was_taken::<AnyFree<Apart>>();
         refuses_a_key_that_was_taken::<RwLockVec<Apart>>();
         refuses_a_key_that_was_taken::<RwLockBitmap<Apart>>();

@@ -1,7 +1,7 @@
 //! The heap memory of a table.
 
 use anyhow::Context;
-use fdtable::Files;
+use fdtable::{Files, Rcu};
 use serde::Serialize;
 
 use super::allocators::{Allocator, Apart, MutexSlab, ShardedSlab};
@@ -26,7 +26,7 @@ pub(super) struct Footprint {
 /// the C library does not report memory.
 pub(super) fn all(slots: u32, remaining: u32) -> anyhow::Result<Vec<(&'static str, Footprint)>> {
     let measured = [
-        measure::<Files<Apart>>(slots, remaining)?,
+        measure::<Files<Rcu<Apart>>>(slots, remaining)?,
         measure::<AnyFree<Apart>>(slots, remaining)?,
         measure::<MutexSlab>(slots, remaining)?,
         measure::<ShardedSlab>(slots, remaining)?,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
-use fdtable::Files;
+use fdtable::{Files, Rcu};
 use serde::Serialize;
 
 use super::allocators::{Allocator, Apart, Host, MutexSlab, ShardedSlab, StdMutexSlab, TwoAdds};
@@ -55,7 +55,7 @@ struct Filled<N: Allocator> {
 /// is configurable also with `most` open.
 pub(super) fn all(most: u32) -> anyhow::Result<Vec<(Box<dyn Pairs>, Case)>> {
     let mut entries = Vec::new();
-    entries.extend(empty_and_full::<Files<Apart>>(most)?);
+    entries.extend(empty_and_full::<Files<Rcu<Apart>>>(most)?);
     entries.extend(empty_and_full::<AnyFree<Apart>>(most)?);
     entries.extend(empty_and_full::<MutexSlab>(most)?);
     entries.extend(empty_and_full::<StdMutexSlab>(most)?);
@@ -169,16 +169,16 @@ mod tests {
 
     #[test]
     fn the_free_descriptor_of_a_full_table_is_in_the_middle() {
-        let filled = Filled::<Files<Apart>>::new(101).unwrap();
+        let filled = Filled::<Files<Rcu<Apart>>>::new(101).unwrap();
         assert_eq!(filled.allocator.open_count(), 100);
-        let object = <Files<Apart> as Allocator>::object().unwrap();
+        let object = <Files<Rcu<Apart>> as Allocator>::object().unwrap();
         assert_eq!(Table::open(&filled.allocator, object), Ok(50));
     }
 
     #[test]
     fn a_chunk_leaves_the_table_as_it_was() {
         for work in [Work::Move, Work::Clone] {
-            let filled = Filled::<Files<Apart>>::new(7).unwrap();
+            let filled = Filled::<Files<Rcu<Apart>>>::new(7).unwrap();
             assert_eq!(filled.worker(0, work)(), CHUNK);
             assert_eq!(filled.allocator.open_count(), 6);
         }
@@ -186,7 +186,7 @@ mod tests {
 
     #[test]
     fn failed_opens_count_nothing() {
-        let filled = Filled::<Files<Apart>>::new(1).unwrap();
+        let filled = Filled::<Files<Rcu<Apart>>>::new(1).unwrap();
         filled.allocator.set_limit(0).expect("below the hard limit");
         for work in [Work::Move, Work::Clone] {
             let mut worker = filled.worker(0, work);

@@ -8,16 +8,16 @@ use fdtable_vfs::event::Events;
 use fdtable_vfs::fs::Credentials;
 use fdtable_vfs::socket::SocketType;
 use fdtable_vfs::{
-    At, CloneFlags, Errno, FdSet, Mode, Object, OpenFlags, PollFd, Process, SeekTo, file, pipe,
-    select_now, socket,
+    At, CloneFlags, Errno, FdSet, Mode, Object, OpenFlags, PollFd, Process, RcuObject, SeekTo,
+    file, pipe, select_now, socket,
 };
 
 use super::{Calls, with_devices};
 use crate::baseline::{FilesStruct, HeldFilesStruct, HeldVec, LockedVec};
-use crate::table::Table;
+use crate::table::{RcuFile, Table};
 
 /// Type of reference that both sides hold.
-type File = FileRef<dyn Object>;
+type File = RcuFile<dyn Object>;
 
 /// Table under a lock, with the operations of a process that [`Table`] lacks.
 ///
@@ -104,8 +104,8 @@ impl<Tb: LockedTable> Calls for Locked<Tb> {
         &self.names
     }
 
-    fn install(&self, file: File, flags: FdFlags) -> Result<RawFd, Errno> {
-        let fd = self.table.open(file)?;
+    fn install(&self, file: FileRef<RcuObject>, flags: FdFlags) -> Result<RawFd, Errno> {
+        let fd = self.table.open(RcuFile(file))?;
         if !flags.is_empty() {
             self.table.set_flags(fd, flags)?;
         }
@@ -117,12 +117,12 @@ impl<Tb: LockedTable> Calls for Locked<Tb> {
         let opened = self
             .names
             .open_file(At::Cwd, path, flags, Mode::DEFAULT_FILE)?;
-        Ok(self.table.open(opened)?)
+        Ok(self.table.open(RcuFile(opened))?)
     }
 
     #[inline]
     fn close(&self, fd: RawFd) -> Result<(), Errno> {
-        FileRef::put_as_last(self.table.take(fd)?);
+        FileRef::put_as_last(self.table.take(fd)?.0);
         Ok(())
     }
 
@@ -195,7 +195,9 @@ impl<Tb: LockedTable> Calls for Locked<Tb> {
     #[inline]
     fn pipe(&self) -> Result<(RawFd, RawFd), Errno> {
         let (reader, writer) = pipe::pipe(OpenFlags::empty());
-        Ok(self.table.open_pair(file(reader)?, file(writer)?)?)
+        Ok(self
+            .table
+            .open_pair(RcuFile(file(reader)?), RcuFile(file(writer)?))?)
     }
 
     #[inline]
@@ -209,7 +211,9 @@ impl<Tb: LockedTable> Calls for Locked<Tb> {
         };
         let kind = SocketType::Stream;
         let (one, other) = socket::pair_in(namespace, kind, OpenFlags::empty(), whose);
-        Ok(self.table.open_pair(file(one)?, file(other)?)?)
+        Ok(self
+            .table
+            .open_pair(RcuFile(file(one)?), RcuFile(file(other)?))?)
     }
 
     #[inline]

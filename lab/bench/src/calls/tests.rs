@@ -7,10 +7,10 @@ use std::io::IoSlice;
 
 use super::{Calls, Locked};
 use crate::baseline::{FilesStruct, LockedVec};
-use fdtable::FileRef;
+use crate::table::RcuFile;
 
-type Bitmap = Locked<FilesStruct<FileRef<dyn Object>>>;
-type Vector = Locked<LockedVec<FileRef<dyn Object>>>;
+type Bitmap = Locked<FilesStruct<RcuFile<dyn Object>>>;
+type Vector = Locked<LockedVec<RcuFile<dyn Object>>>;
 
 fn new<C: Calls>() -> C {
     C::with_limit(100).unwrap()

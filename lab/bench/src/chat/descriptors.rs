@@ -4,7 +4,7 @@ use std::os::fd::RawFd;
 
 use fdtable::{FdFlags, Files};
 use fdtable_vfs::socket::Socket;
-use fdtable_vfs::{Errno, MemFs, Object, Process, file};
+use fdtable_vfs::{Errno, MemFs, Object, Process, RcuObject, file};
 
 use crate::table::{NewFile, Table};
 
@@ -24,7 +24,7 @@ pub(super) trait Descriptors: Send + Sync + Sized + 'static {
 
 /// Our table, through the vfs.
 impl Descriptors for Process {
-    const NAME: &'static str = <Files<dyn Object> as Table<dyn Object>>::NAME;
+    const NAME: &'static str = <Files<RcuObject> as Table<dyn Object>>::NAME;
 
     fn with_limit(limit: u32) -> Self {
         Process::with(Files::with_limit(limit), MemFs::default())

@@ -27,7 +27,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail, ensure};
 use fdtable::Files;
-use fdtable_vfs::Object;
+use fdtable_vfs::{Object, RcuObject};
 use serde::{Deserialize, Serialize};
 use serde_json::{from_slice, from_str, to_string};
 
@@ -152,7 +152,7 @@ fn subject_of(table: &str) -> anyhow::Result<Hold> {
         (D::NAME, Conversation::hold::<D>)
     }
     let all = [
-        entry::<Borrowing<Files<dyn Object>>>(),
+        entry::<Borrowing<Files<RcuObject>>>(),
         entry::<Owning<RwLockBitmap<dyn Object>>>(),
         entry::<Owning<RwLockVec<dyn Object>>>(),
     ];

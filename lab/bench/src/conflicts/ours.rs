@@ -13,14 +13,14 @@ use fdtable::{
     Access, Error, Fd, FdFlags, FileRef, Files, PrivateFd, PrivateFiles, RawFd, SuperBlock, rcu,
 };
 use fdtable_slab::{self as slab, Cache};
-use fdtable_vfs::{MemFs, Object, OpenFlags, Process, SeekTo};
+use fdtable_vfs::{MemFs, Object, OpenFlags, Process, RcuObject, SeekTo};
 
 use super::operation::{Argument, Call, Operation};
 use super::setup::Setup;
 use super::specification::{BYTES, Places, Response, State};
 use super::subject::{Hand, Place, Subject};
 
-type File = FileRef<dyn Object>;
+type File = FileRef<RcuObject>;
 type Block = slab::Object<'static, [u64; 8]>;
 
 /// Descriptors of a leaf.
@@ -44,8 +44,8 @@ const ROUNDS: usize = 3;
 pub(super) struct Ours {
     /// Owns the table.
     process: Process,
-    superblock: SuperBlock<dyn Object>,
-    private: PrivateFiles<dyn Object>,
+    superblock: SuperBlock<RcuObject>,
+    private: PrivateFiles<RcuObject>,
     hands: [Hand<File, Block>; 2],
     places: [Places; 2],
     /// Reading and writing end of a pipe, and a file: of each CPU.
@@ -119,7 +119,7 @@ impl Subject for Ours {
         };
         let mut from = 0;
         while let Some(fd) = self.files().next_open(from) {
-            let object = address(&*self.files().get(fd)?);
+            let object = address(&**self.files().get(fd)?);
             let flag = self.files().fd_flags(fd)? == FdFlags::CLOEXEC;
             state
                 .open
@@ -127,13 +127,13 @@ impl Subject for Ours {
             from = fd.raw() + 1;
         }
         for fd in self.private.iter() {
-            let object = address(&*self.private.get(fd)?);
+            let object = address(&**self.private.get(fd)?);
             state.private.insert(fd.to_bits(), object);
         }
         for file in self.superblock.snapshot()? {
             // The snapshot holds a reference too.
             let references = FileRef::strong_count(&file) - 1;
-            state.references.insert(address(&*file), references);
+            state.references.insert(address(&**file), references);
         }
         for (cpu, streams) in self.streams.iter().enumerate() {
             state.blocks.extend(state.places[cpu].blocks);
@@ -246,14 +246,14 @@ fn fd_response(raw: RawFd) -> Response {
 
 /// Keeps the reference that a call returned.
 fn keep(hand: &Hand<File, Block>, file: File) -> Response {
-    let object = address(&*file);
+    let object = address(&**file);
     hand.result.put(file);
     Response::Object(object)
 }
 
 /// Operations that consist of several calls.
 impl Ours {
-    fn files(&self) -> &Files<dyn Object> {
+    fn files(&self) -> &Files<RcuObject> {
         self.process.files()
     }
 
@@ -266,6 +266,7 @@ impl Ours {
         FileRef::builder(plain)
             .on(&self.superblock, Access::Read)
             .on_release(hook)
+            .rcu()
             .try_build_dyn(as_object)
     }
 
@@ -290,7 +291,7 @@ impl Ours {
         let (mut count, mut sum) = (0, 0_usize);
         for file in self.superblock.iter()? {
             count += 1;
-            sum = sum.wrapping_add(address(&*file));
+            sum = sum.wrapping_add(address(&**file));
         }
         Ok(Response::Objects(count, sum))
     }
@@ -466,7 +467,7 @@ impl Ours {
     /// Returns the descriptors and objects of a CPU, by address.
     fn named(&self, cpu: usize) -> Places {
         let hand = &self.hands[cpu];
-        let name = |place: &Place<File>| place.look(|file| address(&**file)).unwrap_or(0);
+        let name = |place: &Place<File>| place.look(|file| address(&***file)).unwrap_or(0);
         Places {
             held: hand.held.each(name),
             last: hand.last.each(name),

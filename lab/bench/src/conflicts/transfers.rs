@@ -20,7 +20,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, ensure};
 use conflict_tracer::{Cpus, Directory, LineSize, MAX_CPUS, Machine, Trace, Transfers};
-use fdtable::{Access, Error, FdFlags, FileRef, Files, SuperBlock, rcu};
+use fdtable::{Access, Error, FdFlags, FileRef, Files, Rcu, SuperBlock, rcu};
 use serde::{Deserialize, Serialize};
 
 use super::arcs::Container;
@@ -297,8 +297,8 @@ impl<T: Table> SharedTable<T> {
 
 /// Our table: files are on a list, and come from slabs.
 struct Ours {
-    files: Files<Padded>,
-    superblock: SuperBlock<Padded>,
+    files: Files<Rcu<Padded>>,
+    superblock: SuperBlock<Rcu<Padded>>,
 }
 
 impl Table for Ours {
@@ -318,6 +318,7 @@ impl Table for Ours {
         let file = FileRef::builder(Padded::new(7))
             .on(&self.superblock, Access::Read)
             .on_release(hook)
+            .rcu()
             .try_build()?;
         let fd = self.files.open_any(file, FdFlags::empty())?;
         Ok(fd.raw() as u64)
@@ -334,7 +335,7 @@ impl Table for Ours {
     }
 
     fn get_and_put(&self, number: u64) -> Result<u64, Error> {
-        let file: FileRef<Padded> = self.files.get(number as i32)?;
+        let file: FileRef<Rcu<Padded>> = self.files.get(number as i32)?;
         Ok(file.value)
     }
 }

@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 
-use fdtable::{Fd, Files};
+use fdtable::{Fd, Files, Rcu};
 use fdtable_vfs::{MemFs, OpenFlags, Process};
 use nix::unistd::dup;
 
@@ -23,7 +23,7 @@ pub(super) const CLOCK: &str = "the clock alone";
 pub(super) fn all(most: u32) -> anyhow::Result<Vec<Box<dyn Measured>>> {
     let file_system = OpenFile::new(most)?;
     Ok(vec![
-        Box::new(Range::new(Bare::<Files<u64>>::new(most), most)),
+        Box::new(Range::new(Bare::<Files<Rcu<u64>>>::new(most), most)),
         Box::new(Range::new(file_system, most)),
         Box::new(Range::new(Bare::<RwLockBitmap<u64>>::new(most), most)),
         Box::new(Range::new(Bare::<RwLockVec<u64>>::new(most), most)),
@@ -83,7 +83,7 @@ macro_rules! opener_of_bare_table {
     };
 }
 
-opener_of_bare_table!(Files<u64>, BARE);
+opener_of_bare_table!(Files<Rcu<u64>>, BARE);
 opener_of_bare_table!(RwLockBitmap<u64>, FILES_STRUCT);
 opener_of_bare_table!(RwLockVec<u64>, RWLOCK_VEC);
 

@@ -5,7 +5,7 @@ use std::os::fd::RawFd;
 use std::time::Instant;
 
 use anyhow::Context;
-use fdtable::{Files, rcu};
+use fdtable::{Files, Rcu, rcu};
 
 use crate::baseline::{RwLockBitmap, RwLockVec};
 use crate::cache::Cache;
@@ -46,7 +46,7 @@ struct Parent<Tb> {
 /// Creates every table, with `open` descriptors.
 pub(super) fn all(open: u32) -> anyhow::Result<Vec<Box<dyn Forking>>> {
     Ok(vec![
-        Box::new(Parent::<Files<u64>>::new(OURS, open)?),
+        Box::new(Parent::<Files<Rcu<u64>>>::new(OURS, open)?),
         Box::new(Parent::<RwLockVec<u64>>::new(RWLOCK_VEC, open)?),
         Box::new(Parent::<RwLockBitmap<u64>>::new(FILES_STRUCT, open)?),
     ])
@@ -126,13 +126,13 @@ mod tests {
 
     #[test]
     fn a_close_in_the_child_leaves_the_parent_as_it_was() {
-        let parent = Parent::<Files<u64>>::new(OURS, 200).unwrap();
+        let parent = Parent::<Files<Rcu<u64>>>::new(OURS, 200).unwrap();
         let (ns, child) = parent.fork().unwrap();
         assert!(ns > 0.0);
         parent.first_close(&child).unwrap();
         assert_eq!(child.open_count(), 199);
         parent.sample(&mut Cache::new()).unwrap();
         assert_eq!(parent.table.open_count(), 200);
-        assert_eq!(*parent.table.get(100).unwrap(), 100);
+        assert_eq!(**parent.table.get(100).unwrap(), 100);
     }
 }

@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::os::fd::{IntoRawFd, RawFd};
 
-use fdtable::Files;
+use fdtable::{Files, Rcu};
 use nix::fcntl::{FcntlArg, fcntl};
 use nix::unistd::dup;
 
@@ -36,7 +36,7 @@ pub(super) fn all(most: u32) -> anyhow::Result<Vec<Subject>> {
     let host_most = host::raise_limit()?.min(most);
     let subject = |name, most, grow| Subject { name, most, grow };
     Ok(vec![
-        subject(OURS, most, grow_table::<Files<u64>>),
+        subject(OURS, most, grow_table::<Files<Rcu<u64>>>),
         subject(ANY, most, grow_table::<AnyFree<u64>>),
         subject(RWLOCK_VEC, most, grow_table::<RwLockVec<u64>>),
         subject(FILES_STRUCT, most, grow_table::<RwLockBitmap<u64>>),

@@ -4,7 +4,6 @@ use std::fmt;
 use std::str::FromStr;
 
 use anyhow::{anyhow, ensure};
-use fdtable::FileRef;
 use fdtable_slab::{self as slab, Backing};
 use fdtable_vfs::{Object, Process};
 use serde::Serialize;
@@ -12,9 +11,10 @@ use serde::Serialize;
 use super::work::PreparedRows;
 use crate::baseline::FilesStruct;
 use crate::calls::Locked;
+use crate::table::RcuFile;
 
 /// A process without blocks.
-pub(super) type Plain = Locked<FilesStruct<FileRef<dyn Object>>>;
+pub(super) type Plain = Locked<FilesStruct<RcuFile<dyn Object>>>;
 
 /// Measured configuration. Each runs in a process of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]

@@ -3,7 +3,7 @@
 use std::os::fd::RawFd;
 use std::sync::Arc;
 
-use fdtable::{Error, Files, rcu};
+use fdtable::{Error, Files, Rcu, rcu};
 
 use super::case::Sequences;
 use super::floor::{CountedObjects, TwoLevelArray};
@@ -88,7 +88,7 @@ impl Subject {
 /// If a table cannot hold them.
 pub(super) fn all(live: u32) -> Result<Vec<Subject>, Error> {
     let (array, counted) = (TwoLevelArray::new(live), CountedObjects::new(live));
-    let ours = filled::<Files<Padded>>(live)?;
+    let ours = filled::<Files<Rcu<Padded>>>(live)?;
     let bitmap = filled::<RwLockBitmap<Padded>>(live)?;
     let vec = filled::<RwLockVec<Padded>>(live)?;
     Ok(vec![
@@ -141,7 +141,7 @@ fn sum_with<Tb: Table<Padded>>(table: &Tb, fds: &[RawFd]) -> u64 {
 
 /// Reads without a reference: one section for 64 lookups.
 #[inline(never)]
-fn sum_batched(table: &Files<Padded>, fds: &[RawFd]) -> u64 {
+fn sum_batched(table: &Files<Rcu<Padded>>, fds: &[RawFd]) -> u64 {
     fds.chunks(BATCH).fold(0, |sum: u64, batch| {
         let section = rcu::read_lock();
         batch.iter().fold(sum, |sum, &fd| {
@@ -152,7 +152,7 @@ fn sum_batched(table: &Files<Padded>, fds: &[RawFd]) -> u64 {
 
 /// Reads without a reference, as a worker that announces a quiescent state after 64 lookups.
 #[inline(never)]
-fn sum_quiescent(table: &Files<Padded>, fds: &[RawFd]) -> u64 {
+fn sum_quiescent(table: &Files<Rcu<Padded>>, fds: &[RawFd]) -> u64 {
     let mut reader = rcu::qsbr::Reader::online();
     fds.chunks(BATCH).fold(0, |sum: u64, batch| {
         sum.wrapping_add(sum_until_quiescent(table, &mut reader, batch))
@@ -162,7 +162,7 @@ fn sum_quiescent(table: &Files<Padded>, fds: &[RawFd]) -> u64 {
 /// Reads each without a reference, and announces a quiescent state at the end.
 #[inline]
 pub(crate) fn sum_until_quiescent(
-    table: &Files<Padded>,
+    table: &Files<Rcu<Padded>>,
     reader: &mut rcu::qsbr::Reader,
     fds: &[RawFd],
 ) -> u64 {

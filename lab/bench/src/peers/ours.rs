@@ -6,14 +6,14 @@
 use std::os::fd::RawFd;
 
 use fdtable::rcu::qsbr::Reader;
-use fdtable::{FileRef, Files, rcu};
+use fdtable::{Files, Rcu, rcu};
 
 use super::player::Player;
 use super::rival::{Feature, Features, Rival, Side};
 use super::subject::{File, Subject};
 use crate::any_free::AnyFree;
 use crate::lookup::{Padded, sum_until_quiescent};
-use crate::table::{NewFile, Table};
+use crate::table::{NewFile, RcuFile, Table};
 
 pub(super) const LOWEST: &str = "fdtable, lowest free number";
 pub(super) const ANY: &str = "fdtable, any free number";
@@ -23,9 +23,9 @@ pub(super) const ANY_QUIESCENT: &str = "fdtable, any free, quiescent states";
 /// Lists ours.
 pub(super) fn all() -> Vec<Box<dyn Rival>> {
     vec![
-        Player::<Files<Padded>>::boxed(LOWEST, Side::Ours, FEATURES),
+        Player::<Files<Rcu<Padded>>>::boxed(LOWEST, Side::Ours, FEATURES),
         Player::<AnyFree<Padded>>::boxed(ANY, Side::Ours, FEATURES),
-        Player::<Quiescent<Files<Padded>>>::boxed(LOWEST_QUIESCENT, Side::Ours, FEATURES),
+        Player::<Quiescent<Files<Rcu<Padded>>>>::boxed(LOWEST_QUIESCENT, Side::Ours, FEATURES),
         Player::<Quiescent<AnyFree<Padded>>>::boxed(ANY_QUIESCENT, Side::Ours, FEATURES),
     ]
 }
@@ -88,20 +88,20 @@ where
 }
 
 /// A table of ours, in either mode of allocation.
-trait Ours: NewFile<Padded, Padded> + Table<Padded, Ref = FileRef<Padded>> {
-    fn files(&self) -> &Files<Padded>;
+trait Ours: NewFile<Padded, Padded> + Table<Padded, Ref = RcuFile<Padded>> {
+    fn files(&self) -> &Files<Rcu<Padded>>;
 }
 
-impl Ours for Files<Padded> {
+impl Ours for Files<Rcu<Padded>> {
     #[inline]
-    fn files(&self) -> &Files<Padded> {
+    fn files(&self) -> &Files<Rcu<Padded>> {
         self
     }
 }
 
 impl Ours for AnyFree<Padded> {
     #[inline]
-    fn files(&self) -> &Files<Padded> {
+    fn files(&self) -> &Files<Rcu<Padded>> {
         self.as_ref()
     }
 }
@@ -110,7 +110,7 @@ impl Ours for AnyFree<Padded> {
 struct Quiescent<Tb>(Tb);
 
 impl<Tb: Ours> Subject for Quiescent<Tb> {
-    type File = FileRef<Padded>;
+    type File = RcuFile<Padded>;
     type Key = RawFd;
     type Reader = Reader;
 

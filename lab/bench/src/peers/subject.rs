@@ -8,6 +8,7 @@ use std::sync::Arc;
 use fdtable::FileRef;
 
 use crate::lookup::Padded;
+use crate::table::RcuFile;
 
 /// Lookups in one critical section, where the authors of a table recommend this: a pinned guard, a
 /// quiescent state.
@@ -107,12 +108,12 @@ impl File for Arc<Padded> {
     }
 }
 
-impl File for FileRef<Padded> {
+impl File for RcuFile<Padded> {
     const IN_PLACE: usize = 0;
 
     #[inline]
     fn new(value: u64) -> Self {
-        FileRef::new(Padded::new(value as usize))
+        RcuFile(FileRef::new_rcu(Padded::new(value as usize)))
     }
 
     fn another(&self) -> Self {

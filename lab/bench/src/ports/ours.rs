@@ -1,8 +1,9 @@
-//! Cages on our table: a table of tables, since cages have numbers as descriptors have.
+//! Cages on our table: a table of tables, since cages have numbers as descriptors have. Lookups
+//! borrow; what is below is closed by the release hook.
 
 use std::hint::black_box;
 
-use fdtable::{FdFlags, FileRef, Files, rcu};
+use fdtable::{FdFlags, FileRef, Files, Rcu, rcu};
 
 use super::cages::{Cages, Entry};
 
@@ -12,16 +13,9 @@ struct Below {
     under: u64,
 }
 
-impl Drop for Below {
-    fn drop(&mut self) {
-        // Here the sandbox closes it.
-        black_box(self.under);
-    }
-}
+type Table = Files<Rcu<Below>>;
 
-type Table = Files<Below>;
-
-pub(super) struct Ours(Files<Table>);
+pub(super) struct Ours(Files<Rcu<Table>>);
 
 impl Ours {
     /// Calls `act` with the table of a cage.
@@ -41,17 +35,22 @@ fn data(entry: Entry) -> (FdFlags, u64) {
     (flags, entry.word)
 }
 
-fn file(entry: Entry) -> FileRef<Below> {
-    FileRef::new(Below {
+fn file(entry: Entry) -> FileRef<Rcu<Below>> {
+    let below = FileRef::builder(Below {
         kind: entry.kind,
         under: entry.under,
-    })
+    });
+    // Here the sandbox closes it.
+    let close = |below: &Below, _| {
+        black_box(below.under);
+    };
+    below.on_release(close).rcu().build()
 }
 
 impl Cages for Ours {
     fn new() -> Self {
         let cages = Files::new();
-        let opened = cages.open(FileRef::new(Files::new()), FdFlags::empty());
+        let opened = cages.open(FileRef::new_rcu(Files::new()), FdFlags::empty());
         opened.expect("it is empty");
         Ours(cages)
     }
@@ -96,12 +95,13 @@ impl Cages for Ours {
     fn fork(&self, from: u32, to: u32) -> Option<()> {
         let child = self.with(from, |table| table.fork().ok())?;
         self.0
-            .open_at(to, FileRef::new(child), FdFlags::empty())
+            .open_at(to, FileRef::new_rcu(child), FdFlags::empty())
             .ok()
     }
 
     fn remove(&self, cage: u32) -> Option<()> {
-        drop(self.0.close(cage).ok()?);
-        Some(())
+        let table = self.0.close(cage).ok()?;
+        // Now, and not when the table is dropped: readers may have borrowed it.
+        table.close_range(0, -1, drop).ok()
     }
 }

@@ -4,7 +4,7 @@ use std::hint::black_box;
 use std::time::Duration;
 
 use anyhow::Context;
-use fdtable::{FdFlags, FileRef, Files, rcu};
+use fdtable::{FdFlags, FileRef, Files, Rcu, rcu};
 use serde::Serialize;
 
 use crate::turn::{self, Worker};
@@ -53,7 +53,7 @@ impl Side {
     pub(super) fn turn(self, threads: usize, length: Duration) -> anyhow::Result<f64> {
         let files = Files::new();
         for nth in 0..64_u64 {
-            let file = FileRef::new(nth);
+            let file = FileRef::new_rcu(nth);
             files
                 .open(file, (FdFlags::empty(), nth))
                 .context("it is full")?;
@@ -61,7 +61,7 @@ impl Side {
         turn::turn(threads, length, &|nth| self.worker(&files, nth))
     }
 
-    fn worker(self, files: &Files<u64>, nth: usize) -> Worker<'_> {
+    fn worker(self, files: &Files<Rcu<u64>>, nth: usize) -> Worker<'_> {
         // Each thread has its own half of the descriptors.
         let first = nth as i32 * 32;
         let (old, new) = (first, first + 1);
@@ -79,11 +79,11 @@ impl Side {
             Self::Replace => Box::new(move || {
                 each(&mut |_| u64::from(files.replace(black_box(new), kept.clone(), none).is_ok()))
             }),
-            Self::Owned => Box::new(move || each(&mut |fd| files.get(fd).map_or(0, |file| *file))),
+            Self::Owned => Box::new(move || each(&mut |fd| files.get(fd).map_or(0, |file| **file))),
             Self::OwnedWithData => Box::new(move || {
                 each(&mut |fd| {
                     let found = files.get_with_data(fd);
-                    found.map_or(0, |(file, data)| *file + data.word)
+                    found.map_or(0, |(file, data)| **file + data.word)
                 })
             }),
             Self::Borrowed => Box::new(move || {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use anyhow::Context;
-use fdtable::{FdFlags, FileRef, Files};
+use fdtable::{FdFlags, FileRef, Files, Rcu};
 use parking_lot::RwLock;
 use serde::Serialize;
 
@@ -85,14 +85,14 @@ pub(super) fn measure_memory<H: High>(fd: RawFd, tables: u32) -> anyhow::Result<
 /// Limit of all tables: every possible descriptor.
 const LIMIT: u32 = 1 << 31;
 
-impl High for Files<u64> {
-    type Ref = FileRef<u64>;
+impl High for Files<Rcu<u64>> {
+    type Ref = FileRef<Rcu<u64>>;
 
-    fn object() -> FileRef<u64> {
-        FileRef::new(0)
+    fn object() -> FileRef<Rcu<u64>> {
+        FileRef::new_rcu(0)
     }
 
-    fn with_one(object: &FileRef<u64>) -> anyhow::Result<Self> {
+    fn with_one(object: &FileRef<Rcu<u64>>) -> anyhow::Result<Self> {
         let files = Files::with_limit(LIMIT);
         files.open(object.clone(), FdFlags::empty())?;
         Ok(files)
@@ -202,7 +202,7 @@ mod tests {
 
     #[test]
     fn every_table_opens_a_high_descriptor_once() {
-        opens_and_closes::<Files<u64>>(RawFd::MAX);
+        opens_and_closes::<Files<Rcu<u64>>>(RawFd::MAX);
         opens_and_closes::<RwLock<HashMap<RawFd, Arc<u64>>>>(RawFd::MAX);
         opens_and_closes::<RwLock<BTreeMap<RawFd, Arc<u64>>>>(RawFd::MAX);
         opens_and_closes::<RwLockVec<u64>>(1000);
@@ -211,7 +211,7 @@ mod tests {
 
     #[test]
     fn a_turn_times_every_table() {
-        let ns = time::<Files<u64>>(RawFd::MAX, 7).unwrap();
+        let ns = time::<Files<Rcu<u64>>>(RawFd::MAX, 7).unwrap();
         assert_eq!(ns.len(), 7);
         assert!(ns.iter().all(|&ns| ns > 0.0));
     }

@@ -6,7 +6,7 @@ use std::os::fd::RawFd;
 use std::sync::Arc;
 use std::time::Instant;
 
-use fdtable::Files;
+use fdtable::{Files, Rcu};
 use nix::fcntl::{FcntlArg, fcntl};
 use nix::unistd::close;
 use parking_lot::RwLock;
@@ -60,8 +60,8 @@ pub(super) fn all() -> anyhow::Result<Vec<Subject>> {
             OURS,
             RawFd::MAX,
             u32::MAX,
-            time::<Files<u64>>,
-            measure_memory::<Files<u64>>,
+            time::<Files<Rcu<u64>>>,
+            measure_memory::<Files<Rcu<u64>>>,
         ),
         subject(
             HASH_MAP,

@@ -1,6 +1,7 @@
 //! Extremes: sizes and alignments of values and hooks, panics, counts, iterators left behind.
 
 use super::*;
+use crate::object::Late;
 use core::panic::AssertUnwindSafe;
 use std::panic::catch_unwind;
 
@@ -54,29 +55,36 @@ fn values_and_hooks_of_any_size_and_alignment() {
     rcu::barrier().expect("outside");
 }
 
-#[test]
-fn panics_of_hook_gone_coerce_and_drop_leave_nothing_behind() {
-    struct Loud(Arc<AtomicUsize>);
-    impl Drop for Loud {
-        fn drop(&mut self) {
-            self.0.fetch_add(1, SeqCst);
-            panic!("on purpose");
-        }
+/// Counts its drops, and panics in each.
+struct Loud(Arc<AtomicUsize>);
+
+impl Drop for Loud {
+    fn drop(&mut self) {
+        self.0.fetch_add(1, SeqCst);
+        panic!("on purpose");
     }
+}
+
+fn panics_leave_nothing_behind<K: Kind>() {
     let drops = Arc::new(AtomicUsize::new(0));
-    let list = list();
-    let member = list
-        .try_add(Loud(drops.clone()), Access::Write, |_, _| {
-            panic!("on purpose")
-        })
-        .expect("it may join");
+    let list: PerCpuList<K::Object<Loud>> = PerCpuList::try_new().expect("memory");
+    let hook = |_: &Loud, _| panic!("on purpose");
+    let member = list.try_add_of::<K, Loud, _>(Loud(drops.clone()), Access::Write, hook);
+    let member = member.expect("it may join");
     assert!(catch_unwind(AssertUnwindSafe(|| Ref::revoke(&member))).is_err());
     assert!(list.is_empty());
     let detached = catch_unwind(AssertUnwindSafe(|| list.detach(|| panic!("on purpose"))));
     assert!(detached.is_err() && list.is_detached());
-    drop((member, list));
+    let dropped = catch_unwind(AssertUnwindSafe(|| drop((member, list))));
+    assert_eq!(dropped.is_ok(), K::IS_LATE);
     rcu::barrier().expect("outside");
     assert_eq!(drops.load(SeqCst), 1);
+}
+
+#[test]
+fn panics_of_hook_gone_coerce_and_drop_leave_nothing_behind() {
+    panics_leave_nothing_behind::<Prompt>();
+    panics_leave_nothing_behind::<Late>();
 }
 
 #[test]

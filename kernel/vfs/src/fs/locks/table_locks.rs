@@ -77,7 +77,7 @@ impl TableLocks {
     /// Releases the locks of the table on files whose descriptors are closed.
     pub(crate) fn close_all(&self, closed: &ClosedFiles<RcuObject>) {
         if self.has_some() {
-            closed.files().for_each(|file| self.end_on(&*file));
+            closed.files().for_each(|file| self.end_on(&**file));
         }
     }
 

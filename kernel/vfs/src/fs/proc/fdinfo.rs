@@ -32,7 +32,7 @@ pub(super) fn text(files: &Files<RcuObject>, fd: i32) -> Result<Vec<u8>, Errno> 
     );
     add_locks(
         &mut text,
-        &*file,
+        &**file,
         &format!("{:02x}:{:02x}:{inode}", device >> 8, device & 0xff),
     );
     file.show_fdinfo(&mut text);

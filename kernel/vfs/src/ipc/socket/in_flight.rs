@@ -381,7 +381,7 @@ fn drop_next() -> bool {
 }
 
 pub(super) fn as_socket(file: &FileRef<RcuObject>) -> Option<&Socket> {
-    (&**file as &dyn Any).downcast_ref()
+    (&***file as &dyn Any).downcast_ref()
 }
 
 fn key(file: &FileRef<RcuObject>) -> FileId {

@@ -120,7 +120,7 @@ pub(crate) mod tests {
 
     fn enclosing_one(registry: &Arc<InFlight>) -> Ancillary {
         let file = EventFd::new(0, EventFdFlags::empty()).expect("a good count");
-        let file: FileRef<RcuObject> = FileRef::new_dyn(file, |file| file);
+        let file: FileRef<RcuObject> = FileRef::new_dyn_rcu(file, |file| file);
         Ancillary {
             rights: Some(registry.launch(vec![file], 1).expect("below the limit")),
             credentials: None,

@@ -7,7 +7,7 @@ use std::os::fd::RawFd;
 
 use fdtable::rcu::{self, Guard};
 use fdtable::{BorrowedFile, FileRef, Files};
-use fdtable_vfs::{Errno, Object};
+use fdtable_vfs::{Errno, Object, RcuObject};
 
 use crate::table::Table;
 
@@ -20,7 +20,7 @@ pub(super) fn enter() -> Guard<'static> {
 /// Finds a file without a reference.
 #[inline(never)]
 pub(super) fn find<'g>(
-    files: &Files<dyn Object>,
+    files: &Files<RcuObject>,
     fd: RawFd,
     section: &'g Guard<'_>,
 ) -> Result<BorrowedFile<'g, dyn Object>, Errno> {
@@ -29,13 +29,13 @@ pub(super) fn find<'g>(
 
 /// Takes a reference to a borrowed file, for a thread that has to wait.
 #[inline(never)]
-pub(super) fn keep(file: BorrowedFile<'_, dyn Object>) -> Option<FileRef<dyn Object>> {
+pub(super) fn keep(file: BorrowedFile<'_, dyn Object>) -> Option<FileRef<RcuObject>> {
     file.upgrade()
 }
 
 /// Returns true if a borrowed file is still open at the descriptor.
 #[inline(never)]
-pub(super) fn names(files: &Files<dyn Object>, fd: RawFd, file: &FileRef<dyn Object>) -> bool {
+pub(super) fn names(files: &Files<RcuObject>, fd: RawFd, file: &FileRef<RcuObject>) -> bool {
     files.refers_to(fd, file)
 }
 

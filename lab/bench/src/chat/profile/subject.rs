@@ -5,7 +5,7 @@ use std::os::fd::RawFd;
 
 use fdtable::{FdFlags, FileRef, Files};
 use fdtable_vfs::socket::Socket;
-use fdtable_vfs::{Errno, Object, file};
+use fdtable_vfs::{Errno, Object, RcuObject, file};
 
 use super::lookup::{enter, find, get, keep, leave, names, put};
 use crate::chat::descriptors::Descriptors;
@@ -14,13 +14,13 @@ use crate::table::{NewFile, Table};
 /// Our table, whose calls borrow, and take a reference only to wait, like the vfs's process.
 pub(super) struct Borrowing<Tb>(Tb);
 
-impl Borrowing<Files<dyn Object>> {
+impl Borrowing<Files<RcuObject>> {
     /// Tries a transfer inside a section; returns the file if it has to wait.
     fn borrowed(
         &self,
         fd: RawFd,
         transfer: impl FnOnce(&dyn Object) -> Result<usize, Errno>,
-    ) -> Result<ControlFlow<usize, FileRef<dyn Object>>, Errno> {
+    ) -> Result<ControlFlow<usize, FileRef<RcuObject>>, Errno> {
         let section = enter();
         let object = find(&self.0, fd, &section)?;
         match transfer(&*object) {
@@ -40,8 +40,8 @@ impl Borrowing<Files<dyn Object>> {
     }
 }
 
-impl Descriptors for Borrowing<Files<dyn Object>> {
-    const NAME: &'static str = <Files<dyn Object> as Table<dyn Object>>::NAME;
+impl Descriptors for Borrowing<Files<RcuObject>> {
+    const NAME: &'static str = <Files<RcuObject> as Table<dyn Object>>::NAME;
 
     fn with_limit(limit: u32) -> Self {
         Borrowing(Files::with_limit(limit))
