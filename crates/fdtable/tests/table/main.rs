@@ -30,6 +30,7 @@ mod panicking_hooks;
 mod private;
 mod private_against_map;
 mod private_stress;
+mod prompt_drop;
 mod quarantine;
 mod release;
 mod reserve_many;
