@@ -98,6 +98,12 @@ impl Quarantine {
         self.opens as u32
     }
 
+    /// Returns true if a descriptor is in quarantine.
+    #[cfg(feature = "std")]
+    pub(crate) fn contains(&self, number: usize) -> bool {
+        self.waiting.iter().any(|&(waiting, _)| waiting == number)
+    }
+
     /// Removes the oldest descriptor if it has waited for long enough.
     fn pop_due(&mut self) -> Option<usize> {
         let &(number, since) = self.waiting.front()?;

@@ -346,13 +346,14 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         }
     }
 
-    /// Returns true if a descriptor is not reserved.
+    /// Returns true if a descriptor is not reserved. One in quarantine is not.
     #[cfg(feature = "std")]
     fn is_not_busy(&self, writer: &WriteGuard<'_, T>, fd: Fd) -> bool {
         let (index, bit) = place_of(fd.index());
         writer
             .leaf(index)
             .is_none_or(|leaf| !leaf.open.test(bit) || leaf.has(bit))
+            || writer.quarantine.contains(fd.index())
     }
 }
 
