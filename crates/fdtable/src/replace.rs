@@ -244,6 +244,10 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         if let Expected::File(_) = expected {
             self.make_open_writable(&mut writer, number)?;
         } else {
+            // First, so that the call has changed nothing if there is no memory for the table.
+            if data.needs_table() && table.is_none() && !has_table(&writer, index) {
+                return Ok(Change::NeedsTable);
+            }
             self.make_writable(&mut writer, index)?;
             if writer.quarantine.is_on() {
                 self.free_from_quarantine(&mut writer, (index, bit));
@@ -302,8 +306,19 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         let (from, to) = (place_of(from), place_of(to));
         let mut writer = self.tree.write();
         self.make_open_writable(&mut writer, number)?;
-        self.make_writable(&mut writer, to.0)?;
+        // First, so that a call that fails leaves neither a new leaf nor an earlier end of a
+        // quarantine. The fast path may still change it meanwhile.
+        {
+            let old = writer.lock_leaf(from.0).ok_or(Error::BadFd)?;
+            check_tag(&old, from.1, 0)?;
+            let data = FdData::from_slot(old.data(from.1));
+            drop(old);
+            if data.needs_table() && table.is_none() && !has_table(&writer, to.0) {
+                return Ok(None);
+            }
+        }
         Self::prepare_quarantine(&mut writer)?;
+        self.make_writable(&mut writer, to.0)?;
         let quarantine = writer.quarantine.is_on();
         if quarantine {
             self.free_from_quarantine(&mut writer, to);
@@ -357,6 +372,11 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     }
 }
 
+/// Returns true if there is a leaf and it has a table of data.
+fn has_table<T: ?Sized + Send + Sync>(writer: &WriteGuard<'_, T>, index: usize) -> bool {
+    writer.leaf(index).is_some_and(|leaf| leaf.has_table())
+}
+
 /// Puts a file at a descriptor of a locked leaf, if what is there is as expected.
 fn put_in<T: ?Sized>(
     leaf: &mut LeafGuard<'_, T>,
@@ -365,14 +385,14 @@ fn put_in<T: ?Sized>(
     data: FdData,
     expected: &Expected<'_, T>,
 ) -> Result<Change<T>, Error> {
-    check_target(leaf, bit)?;
     match expected {
-        Expected::Any => {}
+        Expected::Any => check_target(leaf, bit)?,
         Expected::Free if leaf.has(bit) => return Err(Error::Exists),
-        Expected::Free => {}
+        Expected::Free => check_target(leaf, bit)?,
         Expected::File(expected) => {
             // Dropped under the lock: the slot holds another reference.
             let there = leaf.get(bit).ok_or(Error::BadFd)?;
+            check_tag(leaf, bit, 0)?;
             if !Ref::ptr_eq(&there, expected) {
                 return Err(Error::Stale);
             }
