@@ -33,6 +33,7 @@ mod private_stress;
 mod prompt_drop;
 mod quarantine;
 mod release;
+mod replace;
 mod reserve_many;
 mod revoke;
 mod stress;
