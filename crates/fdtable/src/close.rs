@@ -277,7 +277,19 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         Ok(removed)
     }
 
-    /// Frees a descriptor of a locked leaf that has no file.
+    /// Frees a descriptor of a locked leaf that was taken and has no file. Clears the data that it
+    /// was taken with: the next open of the descriptor stores only data that is not the default.
+    pub(crate) fn free_without_file(
+        &self,
+        leaf: &mut LeafGuard<'_, T>,
+        index: usize,
+        bit: usize,
+    ) -> Reports {
+        leaf.clear_data(bit);
+        self.free_in(leaf, index, bit)
+    }
+
+    /// Frees a descriptor of a locked leaf. The caller removes its file, and so its data, next.
     #[inline(always)]
     pub(crate) fn free_in(&self, leaf: &mut LeafGuard<'_, T>, index: usize, bit: usize) -> Reports {
         leaf.open.clear(bit);

@@ -11,6 +11,7 @@
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
+use fdtable_objects::radix::leaf::bits_of;
 use fdtable_sync::fallible::OutOfMemory;
 
 use crate::files::Origin;
@@ -135,7 +136,11 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     fn drop_reserved(&mut self, index: usize) {
         let mut writer = self.tree.write();
         if let Some(mut leaf) = writer.lock_leaf(index) {
-            leaf.open.replace(leaf.installed());
+            let installed = leaf.installed();
+            for bit in bits_of(leaf.open.bits() & !installed) {
+                leaf.clear_data(bit);
+            }
+            leaf.open.replace(installed);
             // The child's searches begin at the first leaf.
             leaf.state_mut().mark = Mark::Open;
             writer.mark_free(index);

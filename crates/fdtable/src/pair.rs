@@ -343,7 +343,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
             let (index, bit) = place_of(fd.index());
             if let Some(mut leaf) = writer.lock_leaf(index) {
                 // The next search drains the lists.
-                let _ = self.free_in(&mut leaf, index, bit);
+                let _ = self.free_without_file(&mut leaf, index, bit);
             }
         }
         outcome

@@ -234,6 +234,8 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         let (index, bit) = place_of(number);
         writer.reserved.remove(index);
         let leaf = writer.lock_leaf(index);
-        leaf.map_or(Reports::Few, |mut leaf| self.free_in(&mut leaf, index, bit))
+        leaf.map_or(Reports::Few, |mut leaf| {
+            self.free_without_file(&mut leaf, index, bit)
+        })
     }
 }

@@ -424,6 +424,8 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         writer.reserved.remove(index);
         let leaf = writer.lock_leaf(index);
         debug_assert!(leaf.is_some(), "a leaf with a reservation stays");
-        leaf.map_or(Reports::Few, |mut leaf| self.free_in(&mut leaf, index, bit))
+        leaf.map_or(Reports::Few, |mut leaf| {
+            self.free_without_file(&mut leaf, index, bit)
+        })
     }
 }

@@ -20,6 +20,7 @@ mod any_number;
 mod callers_code;
 mod closed;
 mod conversions;
+mod data;
 mod errnos;
 mod fork;
 mod fork_stress;
