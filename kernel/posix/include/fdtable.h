@@ -62,7 +62,8 @@ struct fdt_table;
 // Callback of a table, with the pointer of an open file and the table's `user` pointer.
 typedef void (*fdt_callback)(void *object, void *user);
 
-// Reserved descriptor that has no file yet.
+// Reserved descriptor that has no file yet. It may be kept across calls, copied, and installed or
+// cancelled once, by any thread; its table outlives it.
 struct fdt_reservation {
     // Opaque to the caller.
     size_t opaque[2];
@@ -72,6 +73,20 @@ struct fdt_reservation {
 struct fdt_section {
     // Opaque to the caller.
     size_t opaque[2];
+};
+
+// Data of a descriptor besides its object.
+//
+// It belongs to the descriptor, as `FD_CLOEXEC` does: `fdt_table_dup` and `fdt_table_dup2` do not
+// copy it, `fdt_table_rename` and `fdt_table_fork` do. A null pointer to it means no flags, no
+// bits and the word 0.
+struct fdt_data {
+    // `FD_CLOEXEC` or 0.
+    unsigned int flags;
+    // Eight flags of the caller.
+    unsigned char bits;
+    // A word of the caller.
+    uint64_t word;
 };
 
 #ifdef __cplusplus
@@ -837,6 +852,141 @@ void fdt_read_unlock(struct fdt_section section);
 // Returns the object of a descriptor, valid until the section of this thread ends, or null with
 // `EBADF`.
 void *fdt_table_borrow(const struct fdt_table *table, int fd, const struct fdt_section *section);
+
+// Opens `object` at the descriptor `fd`, open or free, in place of what was there, atomically.
+//
+// Stores the reference to the displaced file in `displaced`, or null if `fd` was free; if
+// `displaced` is null, drops the reference. Stores the data that the descriptor had in
+// `displaced_data`, unless that is null. `data` may be null.
+//
+// Returns 0, or -1 with `EINVAL` for unknown flags, `EBADF` if `fd` is negative or at or above the
+// limit, `EBUSY` if it is reserved, or `ENOMEM`. After an error the object belongs to the caller
+// again, no function is called for it, and nothing is stored.
+int fdt_table_replace(const struct fdt_table *table,
+                      int fd,
+                      void *object,
+                      const struct fdt_data *data,
+                      struct fdt_file **displaced,
+                      struct fdt_data *displaced_data);
+
+// Opens `object` at the free descriptor `fd`. `data` may be null.
+//
+// Returns 0, or -1 with `EEXIST` if the descriptor is open, `EINVAL` for unknown flags, `EBADF` if
+// it is negative or at or above the limit, `EBUSY` if it is reserved, or `ENOMEM`. After an error
+// the object belongs to the caller again, and no function is called for it.
+int fdt_table_open_at(const struct fdt_table *table,
+                      int fd,
+                      void *object,
+                      const struct fdt_data *data);
+
+// Opens `object` at the descriptor `fd` like `fdt_table_replace`, if `expected` is open there.
+//
+// Returns 0, or -1 with `EBADF` if the descriptor is not open, `ESTALE` if another file is open
+// there, `EINVAL` for unknown flags, or `ENOMEM`. After an error the object belongs to the caller
+// again, no function is called for it, and nothing is stored. The caller keeps the reference
+// `expected`.
+int fdt_table_replace_if(const struct fdt_table *table,
+                         int fd,
+                         struct fdt_file *expected,
+                         void *object,
+                         const struct fdt_data *data,
+                         struct fdt_data *displaced_data);
+
+// Closes the descriptor `fd`, if `expected` is open there.
+//
+// Stores the data that the descriptor had in `data`, unless that is null. Returns 0, or -1 with
+// `EBADF` if the descriptor is not open, `ESTALE` if another file is open there, or `ENOMEM`. The
+// caller keeps the reference `expected`.
+int fdt_table_close_if(const struct fdt_table *table,
+                       int fd,
+                       struct fdt_file *expected,
+                       struct fdt_data *data);
+
+// Moves what is open at `from` to the descriptor `to`, with its data, and frees `from`,
+// atomically.
+//
+// Stores what was open at `to` like `fdt_table_replace`. The same descriptor twice is no change. A
+// lookup in another thread may find the file at both descriptors for a moment, and never at
+// neither.
+//
+// Returns 0, or -1 with `EBADF` if `from` is not open, or `to` is negative or at or above the
+// limit, `EBUSY` if `to` is reserved, or `ENOMEM`. After an error nothing is stored.
+int fdt_table_rename(const struct fdt_table *table,
+                     int from,
+                     int to,
+                     struct fdt_file **displaced,
+                     struct fdt_data *displaced_data);
+
+// Opens `object` at the lowest free descriptor, with data.
+//
+// Returns the descriptor, or -1 with `EINVAL` for unknown flags, `EMFILE` or `ENOMEM`. After an
+// error the object belongs to the caller again, and no function is called for it.
+int fdt_table_open_data(const struct fdt_table *table, void *object, const struct fdt_data *data);
+
+// Opens the file of a reference at the lowest free descriptor, as `fdt_table_dup` opens that of a
+// descriptor. `data` may be null.
+//
+// The caller keeps the reference, which may be from another table; the callbacks and `user` of
+// that one are then used as long as the file is open here.
+//
+// Returns the descriptor, or -1 with `EINVAL` for unknown flags, `EMFILE` or `ENOMEM`.
+int fdt_table_open_file(const struct fdt_table *table,
+                        struct fdt_file *file,
+                        const struct fdt_data *data);
+
+// Installs `object` at a reserved descriptor, with other data than it was reserved with.
+//
+// Returns the descriptor, or -1; then the object belongs to the caller again. After `EINVAL` for
+// unknown flags the descriptor stays reserved. After `ENOMEM` it is free, and the reservation is
+// used up.
+int fdt_table_install_data(const struct fdt_table *table,
+                           const struct fdt_reservation *reservation,
+                           void *object,
+                           const struct fdt_data *data);
+
+// Returns a reference to the open file of a descriptor, and its data at that moment, or null with
+// `EBADF` or `EFAULT`.
+struct fdt_file *fdt_table_get_data(const struct fdt_table *table, int fd, struct fdt_data *data);
+
+// Sets the word of a descriptor. Stores the one that it had in `before`, unless that is null.
+//
+// Returns 0, or -1 with `EBADF` or `ENOMEM`.
+int fdt_table_set_word(const struct fdt_table *table, int fd, uint64_t word, uint64_t *before);
+
+// Sets the word of a descriptor to `new` if it is `*expected`. If it is not, stores it there.
+//
+// Returns 1 if the word was set, 0 if it was another one, or -1 with `EBADF` or `ENOMEM`.
+int fdt_table_exchange_word(const struct fdt_table *table,
+                            int fd,
+                            uint64_t *expected,
+                            uint64_t new_);
+
+// Clears some of the bits of a descriptor, and sets others. A bit that is in both is set.
+//
+// Returns the bits that it had, 0 to 255, or -1 with `EBADF` or `ENOMEM`.
+int fdt_table_change_bits(const struct fdt_table *table,
+                          int fd,
+                          unsigned char clear,
+                          unsigned char set);
+
+// Closes a descriptor, and returns its file and its data.
+//
+// Stores the reference that the table had in `file`; if that is null, drops it. Stores the data in
+// `data`, unless that is null. Returns 0, or -1 with `EBADF` or `ENOMEM`.
+int fdt_table_close_data(const struct fdt_table *table,
+                         int fd,
+                         struct fdt_file **file,
+                         struct fdt_data *data);
+
+// Returns the lowest open descriptor at or above `from`, with its file and its data.
+//
+// Stores a reference in `file` and the data in `data`, unless they are null. If there is no such
+// descriptor, returns -1 and leaves errno unchanged. To iterate, begin with 0, and go on with the
+// descriptor plus 1; descriptors that are opened or closed meanwhile may be found or not.
+int fdt_table_next(const struct fdt_table *table,
+                   int from,
+                   struct fdt_file **file,
+                   struct fdt_data *data);
 
 #ifdef __cplusplus
 }  // extern "C"

@@ -5,6 +5,9 @@
 //! returned. When the last one is dropped, the thread that drops it calls the table's `release`
 //! function with the pointer, once.
 //!
+//! `table/at.rs` has the operations at a descriptor that the caller chooses, and `table/data.rs`
+//! those on the [data](fdt_data) of a descriptor.
+//!
 //! Any thread may call any function. A lookup costs the same as in Rust: see `docs/performance.md`.
 //! Errors are stored in errno, as in the POSIX part.
 //!
@@ -46,9 +49,12 @@
 //!
 //! # Safety
 //! A table is valid from [`fdt_table_new`] to [`fdt_table_free`]; an `fdt_file` until its one
-//! [`fdt_file_put`]; a reservation until its one [`fdt_table_install`] or [`fdt_table_cancel`], and
-//! its table outlives it. The functions that are passed to a table are called on any thread, and do
-//! not unwind.
+//! [`fdt_file_put`]; a reservation until its one [`fdt_table_install`], [`fdt_table_install_data`]
+//! or [`fdt_table_cancel`], and its table outlives it. The functions that are passed to a table are
+//! called on any thread, and do not unwind.
+
+mod at;
+mod data;
 
 use std::cell::Cell;
 use std::ffi::{c_int, c_uint, c_void};
@@ -59,13 +65,16 @@ use std::thread;
 use std::time::Duration;
 
 use fdtable::rcu::Guard;
-use fdtable::{FdFlags, FileRef, Files, Rcu, Reservation, host_fork, rcu};
+use fdtable::{Error, FdFlags, FileRef, Files, Rcu, Reservation, host_fork, rcu};
 use fdtable_vfs::Errno;
 use parking_lot::Mutex;
 
 use crate::abi::call::{guarded, set_errno, with_errno};
 use crate::abi::uaccess;
 use crate::host::blocking;
+
+pub use at::*;
+pub use data::*;
 
 /// How long a thread sleeps before it checks again for the end of sections.
 const PAUSE: Duration = Duration::from_micros(50);
@@ -100,7 +109,8 @@ pub struct fdt_section {
     opaque: [MaybeUninit<usize>; 2],
 }
 
-/// Reserved descriptor that has no file yet.
+/// Reserved descriptor that has no file yet. It may be kept across calls, copied, and installed or
+/// cancelled once, by any thread; its table outlives it.
 #[allow(non_camel_case_types)]
 #[repr(C)]
 pub struct fdt_reservation {
@@ -125,12 +135,15 @@ struct Object {
     callbacks: Callbacks,
     /// True after `release`: the object was in an open file, and was not returned to the embedder.
     is_released: Cell<bool>,
+    /// True if it could not be opened: then it belongs to the embedder again.
+    is_returned: Cell<bool>,
 }
 
 // SAFETY: the embedder promises that its functions and pointers may be used on any thread.
 unsafe impl Send for Object {}
-// SAFETY: as above; this module never dereferences the pointers. The one release writes the cell,
-// and the one drop after it reads the cell.
+// SAFETY: as above; this module never dereferences the pointers. The one release writes the cell
+// `is_released`, and the one drop after it reads the cell. `is_returned` is written before that, by
+// a thread that has all references.
 unsafe impl Sync for Object {}
 
 const _: () = assert!(size_of::<FileRef<Rcu<Object>>>() == size_of::<*mut fdt_file>());
@@ -139,6 +152,9 @@ const _: () = assert!(size_of::<Reservation<'_, Rcu<Object>>>() <= size_of::<fdt
 
 impl Object {
     fn release(&self) {
+        if self.is_returned.get() {
+            return;
+        }
         self.is_released.set(true);
         if let Some(release) = self.callbacks.release {
             // SAFETY: the embedder's function gets the embedder's pointers.
@@ -156,17 +172,31 @@ impl Drop for Object {
     }
 }
 
-impl fdt_table {
-    fn file(&self, object: *mut c_void) -> Result<FileRef<Rcu<Object>>, Errno> {
+impl Callbacks {
+    fn file(self, object: *mut c_void) -> Result<FileRef<Rcu<Object>>, Errno> {
         let object = Object {
             pointer: object,
-            callbacks: self.callbacks,
+            callbacks: self,
             is_released: Cell::new(false),
+            is_returned: Cell::new(false),
         };
         Ok(FileRef::builder(object)
             .on_release(|object, _| Object::release(object))
             .rcu()
             .try_build()?)
+    }
+
+    /// Makes a file of `object`, and opens it. If that fails, the object belongs to the caller
+    /// again, and no callback is called for it.
+    fn open<R>(
+        self,
+        object: *mut c_void,
+        open: impl FnOnce(FileRef<Rcu<Object>>) -> Result<R, Error>,
+    ) -> Result<R, Errno> {
+        let file = self.file(object)?;
+        // Until it is marked, the file that could not be opened must not be released.
+        let kept = file.clone();
+        Ok(open(file).inspect_err(|_| kept.is_returned.set(true))?)
     }
 }
 
@@ -270,7 +300,7 @@ pub unsafe extern "C" fn fdt_table_open(
         // SAFETY: as the caller promises.
         let table = unsafe { table_ref(table) }?;
         let reserved = table.files.reserve(descriptor_flags(flags)?)?;
-        let file = table.file(object)?;
+        let file = table.callbacks.file(object)?;
         Ok(reserved.install(file).raw())
     })
 }
@@ -302,25 +332,27 @@ pub unsafe extern "C" fn fdt_file_put(file: *mut fdt_file) {
 /// Returns one more reference to the same open file.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fdt_file_clone(file: *mut fdt_file) -> *mut fdt_file {
-    if file.is_null() {
-        set_errno(Errno::EFAULT);
-        return file;
+    // SAFETY: as the caller promises.
+    match unsafe { file_ref(file) } {
+        Ok(file) => into_raw(FileRef::clone(&file)),
+        Err(errno) => {
+            set_errno(errno);
+            file
+        }
     }
-    // SAFETY: the caller got it from this library, and keeps it: this copy is not dropped.
-    let file = ManuallyDrop::new(unsafe { from_raw(file) });
-    into_raw(FileRef::clone(&file))
 }
 
 /// Returns the object of an open file, valid as long as the reference.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fdt_file_object(file: *mut fdt_file) -> *mut c_void {
-    if file.is_null() {
-        set_errno(Errno::EFAULT);
-        return std::ptr::null_mut();
+    // SAFETY: as the caller promises.
+    match unsafe { file_ref(file) } {
+        Ok(file) => file.pointer,
+        Err(errno) => {
+            set_errno(errno);
+            std::ptr::null_mut()
+        }
     }
-    // SAFETY: as above.
-    let file = ManuallyDrop::new(unsafe { from_raw(file) });
-    file.pointer
 }
 
 /// Closes a descriptor. Returns 0, or -1 with `EBADF` or `ENOMEM`.
@@ -446,7 +478,7 @@ pub unsafe extern "C" fn fdt_table_install(
 ) -> c_int {
     with_errno(|| {
         // SAFETY: as the caller promises.
-        let file = unsafe { table_ref(table) }?.file(object)?;
+        let file = unsafe { table_ref(table) }?.callbacks.file(object)?;
         // SAFETY: as the caller promises, it was filled in, and is used once.
         let reserved = unsafe { reserved(reservation) };
         Ok(reserved.install(file).raw())
@@ -585,6 +617,21 @@ fn into_raw(file: FileRef<Rcu<Object>>) -> *mut fdt_file {
 unsafe fn from_raw(file: *mut fdt_file) -> FileRef<Rcu<Object>> {
     // SAFETY: as the caller promises.
     unsafe { mem::transmute::<*mut fdt_file, FileRef<Rcu<Object>>>(file) }
+}
+
+/// Returns a reference of the caller. The caller keeps it.
+///
+/// # Errors
+/// `EFAULT` if it is null.
+///
+/// # Safety
+/// If it is not null, the caller got it from this library and does not put it during the call.
+unsafe fn file_ref(file: *mut fdt_file) -> Result<ManuallyDrop<FileRef<Rcu<Object>>>, Errno> {
+    if file.is_null() {
+        return Err(Errno::EFAULT);
+    }
+    // SAFETY: as the caller promises: this copy is not dropped.
+    Ok(ManuallyDrop::new(unsafe { from_raw(file) }))
 }
 
 /// Takes a reservation back from the caller.

@@ -55,9 +55,9 @@ const WITH_HEADER: [&str; 3] = [
 /// Compiles a program of one source in `tests/c_table`, which uses the plain table. Fails with the
 /// output of the compiler.
 pub(crate) fn with_table(source: &str, arguments: &[&str]) -> Result<PathBuf, String> {
-    let source = format!("{CRATE}/tests/c_table/{source}.c");
     let tag = arguments.concat().replace(['-', '='], "_");
-    let program = Path::new(BUILT).join(format!("table{tag}"));
+    let program = Path::new(BUILT).join(format!("table_{source}{tag}"));
+    let source = format!("{CRATE}/tests/c_table/{source}.c");
     let library = static_library();
     let fixed = [
         "-std=gnu11",

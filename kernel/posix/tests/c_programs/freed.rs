@@ -156,7 +156,7 @@ fn check_with(sanitizer: &str) {
 }
 
 /// Compiles and runs an empty program.
-fn probe(option: &str) -> Result<(), String> {
+pub(crate) fn probe(option: &str) -> Result<(), String> {
     let directory = Path::new(env!("CARGO_TARGET_TMPDIR"));
     let program = directory.join(format!("probe{}", option.replace(['-', '='], "_")));
     let source = program.with_extension("c");
@@ -176,24 +176,27 @@ fn the_address_sanitizer_finds_nothing() {
     check_with("address");
 }
 
-#[test]
-fn valgrind_finds_no_leak() {
+/// Runs a program under Valgrind, if it is installed.
+pub(crate) fn valgrind(program: &Path, arguments: &[&str]) {
     if Command::new("valgrind").arg("--version").output().is_err() {
         eprintln!("skipped: valgrind is not installed");
         return;
     }
-    let program = program().to_str().unwrap();
+    let options = [
+        "-q",
+        "--leak-check=full",
+        "--errors-for-leak-kinds=definite,indirect",
+        "--error-exitcode=9",
+        program.to_str().unwrap(),
+    ];
+    let run = try_run("valgrind", &[&options, arguments].concat());
+    assert!(run.is_ok(), "{arguments:?}: {}", run.unwrap_err());
+}
+
+#[test]
+fn valgrind_finds_no_leak() {
     // Valgrind is slow, and the sanitizers run the other scenarios.
     for scenario in ["table", "thread", "main", "other"] {
-        let options = [
-            "-q",
-            "--leak-check=full",
-            "--errors-for-leak-kinds=definite,indirect",
-            "--error-exitcode=9",
-            program,
-            scenario,
-        ];
-        let run = try_run("valgrind", &options);
-        assert!(run.is_ok(), "{scenario}: {}", run.unwrap_err());
+        valgrind(program(), &[scenario]);
     }
 }

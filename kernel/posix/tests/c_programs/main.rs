@@ -15,6 +15,7 @@ mod differences;
 mod freed;
 mod line;
 mod names;
+mod operations;
 mod program;
 mod table;
 

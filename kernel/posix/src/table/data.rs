@@ -1,0 +1,306 @@
+//! The data of a descriptor besides its object: flags, eight bits and a word of the embedder.
+
+use std::ffi::{c_int, c_uchar, c_uint, c_void};
+
+use fdtable::{ClosedFd, FdData, FileRef};
+use fdtable_vfs::Errno;
+
+use super::{
+    Object, descriptor_flags, fdt_file, fdt_reservation, fdt_table, file_ref, into_raw, reserved,
+    table_ref,
+};
+use crate::abi::call::with_errno;
+use crate::abi::uaccess;
+
+/// Data of a descriptor besides its object.
+///
+/// It belongs to the descriptor, as `FD_CLOEXEC` does: `fdt_table_dup` and `fdt_table_dup2` do not
+/// copy it, `fdt_table_rename` and `fdt_table_fork` do. A null pointer to it means no flags, no
+/// bits and the word 0.
+#[allow(non_camel_case_types)]
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct fdt_data {
+    /// `FD_CLOEXEC` or 0.
+    pub flags: c_uint,
+    /// Eight flags of the caller.
+    pub bits: c_uchar,
+    /// A word of the caller.
+    pub word: u64,
+}
+
+impl From<FdData> for fdt_data {
+    fn from(data: FdData) -> Self {
+        Self {
+            flags: data.flags.bits(),
+            bits: data.bits,
+            word: data.word,
+        }
+    }
+}
+
+/// Opens `object` at the lowest free descriptor, with data.
+///
+/// Returns the descriptor, or -1 with `EINVAL` for unknown flags, `EMFILE` or `ENOMEM`. After an
+/// error the object belongs to the caller again, and no function is called for it.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fdt_table_open_data(
+    table: *const fdt_table,
+    object: *mut c_void,
+    data: *const fdt_data,
+) -> c_int {
+    with_errno(|| {
+        // SAFETY: as the caller promises.
+        let table = unsafe { table_ref(table) }?;
+        // SAFETY: as above.
+        let data = unsafe { read(data) }?;
+        let open = |file| table.files.open(file, data);
+        Ok(table.callbacks.open(object, open)?.raw())
+    })
+}
+
+/// Opens the file of a reference at the lowest free descriptor, as `fdt_table_dup` opens that of a
+/// descriptor. `data` may be null.
+///
+/// The caller keeps the reference, which may be from another table; the callbacks and `user` of
+/// that one are then used as long as the file is open here.
+///
+/// Returns the descriptor, or -1 with `EINVAL` for unknown flags, `EMFILE` or `ENOMEM`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fdt_table_open_file(
+    table: *const fdt_table,
+    file: *mut fdt_file,
+    data: *const fdt_data,
+) -> c_int {
+    with_errno(|| {
+        // SAFETY: as the caller promises.
+        let table = unsafe { table_ref(table) }?;
+        // SAFETY: as above.
+        let file = unsafe { file_ref(file) }?;
+        // SAFETY: as above.
+        let data = unsafe { read(data) }?;
+        Ok(table.files.open(FileRef::clone(&file), data)?.raw())
+    })
+}
+
+/// Installs `object` at a reserved descriptor, with other data than it was reserved with.
+///
+/// Returns the descriptor, or -1; then the object belongs to the caller again. After `EINVAL` for
+/// unknown flags the descriptor stays reserved. After `ENOMEM` it is free, and the reservation is
+/// used up.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fdt_table_install_data(
+    table: *const fdt_table,
+    reservation: *const fdt_reservation,
+    object: *mut c_void,
+    data: *const fdt_data,
+) -> c_int {
+    with_errno(|| {
+        // SAFETY: as the caller promises.
+        let table = unsafe { table_ref(table) }?;
+        // SAFETY: as above.
+        let data = unsafe { read(data) }?;
+        // SAFETY: as the caller promises, it was filled in, and is used once.
+        let reserved = unsafe { reserved(reservation) };
+        let install = |file| reserved.install_with(file, data);
+        Ok(table.callbacks.open(object, install)?.raw())
+    })
+}
+
+/// Returns a reference to the open file of a descriptor, and its data at that moment, or null with
+/// `EBADF` or `EFAULT`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fdt_table_get_data(
+    table: *const fdt_table,
+    fd: c_int,
+    data: *mut fdt_data,
+) -> *mut fdt_file {
+    with_errno(|| {
+        uaccess::check(data, 1)?;
+        // SAFETY: as the caller promises.
+        let (file, found) = unsafe { table_ref(table) }?.files.get_with_data(fd)?;
+        // SAFETY: as the caller promises, there is room.
+        unsafe { uaccess::put(data, found.into()) }?;
+        Ok(into_raw(file))
+    })
+}
+
+/// Sets the word of a descriptor. Stores the one that it had in `before`, unless that is null.
+///
+/// Returns 0, or -1 with `EBADF` or `ENOMEM`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fdt_table_set_word(
+    table: *const fdt_table,
+    fd: c_int,
+    word: u64,
+    before: *mut u64,
+) -> c_int {
+    with_errno(|| {
+        check_if_any(before)?;
+        // SAFETY: as the caller promises.
+        let was = unsafe { table_ref(table) }?.files.set_word(fd, word)?;
+        // SAFETY: as the caller promises, there is room.
+        unsafe { put_if_any(before, was) };
+        Ok(0)
+    })
+}
+
+/// Sets the word of a descriptor to `new` if it is `*expected`. If it is not, stores it there.
+///
+/// Returns 1 if the word was set, 0 if it was another one, or -1 with `EBADF` or `ENOMEM`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fdt_table_exchange_word(
+    table: *const fdt_table,
+    fd: c_int,
+    expected: *mut u64,
+    new: u64,
+) -> c_int {
+    with_errno(|| {
+        // SAFETY: as the caller promises.
+        let wanted = unsafe { uaccess::get(expected) }?;
+        // SAFETY: as above.
+        let files = &unsafe { table_ref(table) }?.files;
+        let was = files.exchange_word(fd, wanted, new)?;
+        // SAFETY: as above.
+        unsafe { uaccess::put(expected, was) }?;
+        Ok(c_int::from(was == wanted))
+    })
+}
+
+/// Clears some of the bits of a descriptor, and sets others. A bit that is in both is set.
+///
+/// Returns the bits that it had, 0 to 255, or -1 with `EBADF` or `ENOMEM`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fdt_table_change_bits(
+    table: *const fdt_table,
+    fd: c_int,
+    clear: c_uchar,
+    set: c_uchar,
+) -> c_int {
+    with_errno(|| {
+        // SAFETY: as the caller promises.
+        let table = unsafe { table_ref(table) }?;
+        Ok(table.files.change_bits(fd, clear, set)?.into())
+    })
+}
+
+/// Closes a descriptor, and returns its file and its data.
+///
+/// Stores the reference that the table had in `file`; if that is null, drops it. Stores the data in
+/// `data`, unless that is null. Returns 0, or -1 with `EBADF` or `ENOMEM`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fdt_table_close_data(
+    table: *const fdt_table,
+    fd: c_int,
+    file: *mut *mut fdt_file,
+    data: *mut fdt_data,
+) -> c_int {
+    with_errno(|| {
+        check_if_any(file)?;
+        check_if_any(data)?;
+        // SAFETY: as the caller promises.
+        let closed = unsafe { table_ref(table) }?.files.close_fd(fd)?;
+        // SAFETY: as the caller promises, there is room.
+        unsafe { pass(Some(closed), file, data) };
+        Ok(0)
+    })
+}
+
+/// Returns the lowest open descriptor at or above `from`, with its file and its data.
+///
+/// Stores a reference in `file` and the data in `data`, unless they are null. If there is no such
+/// descriptor, returns -1 and leaves errno unchanged. To iterate, begin with 0, and go on with the
+/// descriptor plus 1; descriptors that are opened or closed meanwhile may be found or not.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fdt_table_next(
+    table: *const fdt_table,
+    from: c_int,
+    file: *mut *mut fdt_file,
+    data: *mut fdt_data,
+) -> c_int {
+    with_errno(|| {
+        check_if_any(file)?;
+        check_if_any(data)?;
+        // SAFETY: as the caller promises.
+        let files = &unsafe { table_ref(table) }?.files;
+        let mut next = files.next_open(from);
+        while let Some(fd) = next {
+            // It may have been closed since.
+            if let Ok((found, its)) = files.get_with_data(fd) {
+                // SAFETY: as the caller promises, there is room.
+                unsafe {
+                    put_if_any(data, its.into());
+                    if !file.is_null() {
+                        put_if_any(file, into_raw(found));
+                    }
+                }
+                return Ok(fd.raw());
+            }
+            // Unsigned: one more than the highest descriptor is not negative.
+            next = files.next_open(u32::from(fd) + 1);
+        }
+        Ok(-1)
+    })
+}
+
+/// Reads data of the caller.
+///
+/// # Errors
+/// `EFAULT`; `EINVAL` if a flag is unknown.
+///
+/// # Safety
+/// If `at` can be an address, an `fdt_data` is there.
+pub(super) unsafe fn read(at: *const fdt_data) -> Result<FdData, Errno> {
+    // SAFETY: as the caller promises.
+    let Some(data) = (unsafe { uaccess::get_if_any(at) })? else {
+        return Ok(FdData::default());
+    };
+    Ok(FdData {
+        flags: descriptor_flags(data.flags)?,
+        bits: data.bits,
+        word: data.word,
+    })
+}
+
+/// Checks an optional place for a result, so that a call that fails changes nothing.
+///
+/// # Errors
+/// `EFAULT` if it is not null and cannot be an address.
+pub(super) fn check_if_any<T>(at: *const T) -> Result<(), Errno> {
+    if at.is_null() {
+        return Ok(());
+    }
+    uaccess::check(at, 1)
+}
+
+/// Writes an optional result.
+///
+/// # Safety
+/// [`check_if_any`] has found no error, and there is room for a `T` unless `at` is null.
+pub(super) unsafe fn put_if_any<T>(at: *mut T, value: T) {
+    if !at.is_null() {
+        // SAFETY: as the caller promises.
+        unsafe { at.write_unaligned(value) };
+    }
+}
+
+/// Passes a descriptor that was closed or replaced to the caller, if there is one. If there is
+/// none, the file is null, and the data is 0. Drops a file for which there is no place.
+///
+/// # Safety
+/// As for [`put_if_any`], for both places.
+pub(super) unsafe fn pass(
+    closed: Option<ClosedFd<Object>>,
+    file: *mut *mut fdt_file,
+    data: *mut fdt_data,
+) {
+    let its = closed.as_ref().map(ClosedFd::data);
+    // SAFETY: as the caller promises.
+    unsafe { put_if_any(data, its.unwrap_or_default().into()) };
+    if file.is_null() {
+        return drop(closed);
+    }
+    let raw = closed.map_or(std::ptr::null_mut(), |it| into_raw(it.into_file()));
+    // SAFETY: as the caller promises.
+    unsafe { put_if_any(file, raw) };
+}
