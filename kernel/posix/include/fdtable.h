@@ -56,6 +56,9 @@ long fdt_syscall(long number, ...);
 // Reference to an open file.
 struct fdt_file;
 
+// Table of private descriptors.
+struct fdt_private;
+
 // Table of descriptors.
 struct fdt_table;
 
@@ -987,6 +990,38 @@ int fdt_table_next(const struct fdt_table *table,
                    int from,
                    struct fdt_file **file,
                    struct fdt_data *data);
+
+// Creates an empty table of private descriptors, at most `limit` open ones.
+//
+// A private descriptor has 64 bits, is neither 0 nor `UINT64_MAX`, and stays invalid once it was
+// closed. `release`, `free` and `user` are those of `fdt_table_new`. Returns null with `ENOMEM`.
+struct fdt_private *fdt_private_new(unsigned int limit,
+                                    fdt_callback release,
+                                    fdt_callback free,
+                                    void *user);
+
+// Closes every descriptor of a table, and frees the table. Null is ignored.
+//
+// Waits for sections and calls `free`, as `fdt_table_free` does for the last of the tables that
+// were forked from one another.
+void fdt_private_free(struct fdt_private *table);
+
+// Opens `object` at a descriptor that was never given out before.
+//
+// Returns the descriptor, or 0 with `EMFILE` or `ENOMEM`. After an error the object belongs to the
+// caller again, and no function is called for it.
+uint64_t fdt_private_open(const struct fdt_private *table, void *object);
+
+// Opens the file of a reference at a private descriptor. The caller keeps the reference, which may
+// be from another table, as for `fdt_table_open_file`. Returns the descriptor, or 0 with `EMFILE`
+// or `ENOMEM`.
+uint64_t fdt_private_open_file(const struct fdt_private *table, struct fdt_file *file);
+
+// Returns a reference to the open file of a private descriptor, or null with `EBADF`.
+struct fdt_file *fdt_private_get(const struct fdt_private *table, uint64_t fd);
+
+// Closes a private descriptor. Returns 0, or -1 with `EBADF`.
+int fdt_private_close(const struct fdt_private *table, uint64_t fd);
 
 #ifdef __cplusplus
 }  // extern "C"

@@ -5,8 +5,8 @@
 //! returned. When the last one is dropped, the thread that drops it calls the table's `release`
 //! function with the pointer, once.
 //!
-//! `table/at.rs` has the operations at a descriptor that the caller chooses, and `table/data.rs`
-//! those on the [data](fdt_data) of a descriptor.
+//! `table/at.rs` has the operations at a descriptor that the caller chooses, `table/data.rs` those
+//! on the [data](fdt_data) of a descriptor, and `table/private.rs` a table of private descriptors.
 //!
 //! Any thread may call any function. A lookup costs the same as in Rust: see `docs/performance.md`.
 //! Errors are stored in errno, as in the POSIX part.
@@ -55,6 +55,7 @@
 
 mod at;
 mod data;
+mod private;
 
 use std::cell::Cell;
 use std::ffi::{c_int, c_uint, c_void};
@@ -75,6 +76,7 @@ use crate::host::blocking;
 
 pub use at::*;
 pub use data::*;
+pub use private::*;
 
 /// How long a thread sleeps before it checks again for the end of sections.
 const PAUSE: Duration = Duration::from_micros(50);

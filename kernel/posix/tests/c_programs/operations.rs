@@ -1,5 +1,5 @@
-//! Runs the program of `tests/c_table/operations.c`: descriptors that the caller chooses, and data
-//! of descriptors. Leak checkers agree, where they are installed.
+//! Runs the program of `tests/c_table/operations.c`: descriptors that the caller chooses, data of
+//! descriptors, and private descriptors. Leak checkers agree, where they are installed.
 
 use crate::compile::{try_run, with_table};
 use crate::freed::{probe, valgrind};

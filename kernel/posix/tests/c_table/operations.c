@@ -1,6 +1,6 @@
-/* What a plain table does at given descriptors, and with data of descriptors. Ends with an error
- * message and the line of the first check that fails. Objects are allocated with malloc: each is
- * freed once, by the table, or here after an open that failed. */
+/* What a plain table does at given descriptors, with data of descriptors, and with private
+ * descriptors. Ends with an error message and the line of the first check that fails. Objects are
+ * allocated with malloc: each is freed once, by the table, or here after an open that failed. */
 
 #include <errno.h>
 #include <fcntl.h>
@@ -301,6 +301,36 @@ static void reservations(void)
     fdt_table_free(it.table);
 }
 
+static void private(void)
+{
+    struct fdt_private *private = fdt_private_new(2, on_release, on_free, &user);
+    struct fdt_table *table = new_table();
+    uint64_t first = fdt_private_open(private, object(1));
+    CHECK(first != 0 && first != UINT64_MAX);
+    CHECK(put(fdt_private_get(private, first)) == 1);
+    CHECK(fdt_private_close(private, first) == 0);
+    FAILS(fdt_private_close(private, first), EBADF);
+    uint64_t second = fdt_private_open(private, object(2));
+    CHECK(second != 0 && second != first);
+    errno = 0;
+    CHECK(!fdt_private_get(private, first) && errno == EBADF);
+    CHECK(!fdt_private_get(NULL, first) && errno == EFAULT);
+    /* From one table to the other, and back. */
+    struct fdt_file *file = fdt_private_get(private, second);
+    CHECK(fdt_table_open_file(table, file, NULL) == 0 && at(table, 0) == 2);
+    CHECK(fdt_private_open_file(private, file) != 0);
+    int *mine = object(3);
+    CHECK(fdt_private_open(private, mine) == 0 && errno == EMFILE);
+    CHECK(fdt_private_open_file(private, file) == 0 && errno == EMFILE);
+    refused(mine);
+    CHECK(put(file) == 2);
+    fdt_table_free(table);
+    int before = released;
+    fdt_private_free(private);
+    CHECK(released == before + 1);
+    fdt_private_free(NULL);
+}
+
 /* Each displaced object is given to one of the threads, and the last one stays. */
 #ifndef ROUNDS
 #define ROUNDS 2000
@@ -345,6 +375,7 @@ int main(void)
     close_with_data();
     iterate();
     reservations();
+    private();
     race();
     CHECK(fdt_barrier() == 0);
     CHECK(released == made && freed == made);
