@@ -3,6 +3,11 @@
  * Each fdt_ function of the POSIX part is the system call of that name: see its man page, and
  * docs/posix.md for the differences. <fdtable/posix.h> maps the plain names to these functions.
  *
+ * The binary interface: before 1.0, a new minor version may change or remove functions and structs.
+ * The soname has the minor version, so a program runs only with the one that it was linked with. A
+ * new patch version only adds functions. No struct ever shrinks, and as long as the soname is the
+ * same none grows either.
+ *
  * Generated from the Rust sources: FDTABLE_BLESS=1 cargo test -p fdtable-posix --test headers */
 
 #ifndef FDTABLE_H

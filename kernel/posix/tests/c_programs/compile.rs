@@ -146,6 +146,15 @@ fn static_library() -> PathBuf {
     library
 }
 
+/// Returns the soname of the shared library, which cargo builds there too.
+pub(crate) fn soname() -> String {
+    let library = static_library().with_extension("so");
+    let dynamic = run("readelf", &["-d", text(&library)]);
+    let soname = dynamic.split_once("soname: [");
+    let (soname, _) = soname.and_then(|(_, rest)| rest.split_once(']')).unwrap();
+    soname.to_owned()
+}
+
 fn paths(paths: &[PathBuf]) -> Vec<&str> {
     paths.iter().map(|path| text(path)).collect()
 }

@@ -96,6 +96,18 @@ fn every_call_that_is_checked_is_mapped() {
 }
 
 #[test]
+fn the_soname_has_the_version_with_which_symbols_may_change() {
+    let version = env!("CARGO_PKG_VERSION");
+    let (major, rest) = version.split_once('.').unwrap();
+    let (minor, _) = rest.split_once('.').unwrap();
+    let expected = match major {
+        "0" => format!("libfdtable.so.0.{minor}"),
+        _ => format!("libfdtable.so.{major}"),
+    };
+    assert_eq!(compile::soname(), expected);
+}
+
+#[test]
 fn the_table_is_what_the_program_prints() {
     let known = Differences::read();
     let outcomes: Vec<_> = THEMES
