@@ -2,7 +2,7 @@
 
 use std::ffi::{c_int, c_uchar, c_uint, c_void};
 
-use fdtable::{ClosedFd, FdData, FileRef};
+use fdtable::{ClosedFd, FdData, FileRef, Rcu};
 use fdtable_vfs::Errno;
 
 use super::{
@@ -290,7 +290,7 @@ pub(super) unsafe fn put_if_any<T>(at: *mut T, value: T) {
 /// # Safety
 /// As for [`put_if_any`], for both places.
 pub(super) unsafe fn pass(
-    closed: Option<ClosedFd<Object>>,
+    closed: Option<ClosedFd<Rcu<Object>>>,
     file: *mut *mut fdt_file,
     data: *mut fdt_data,
 ) {

@@ -5,7 +5,7 @@
 
 use std::ffi::{c_int, c_uint, c_void};
 
-use fdtable::{FileRef, PrivateFd, PrivateFiles, host_fork};
+use fdtable::{FileRef, PrivateFd, PrivateFiles, Rcu, host_fork};
 use fdtable_vfs::Errno;
 
 use super::{
@@ -17,7 +17,7 @@ use crate::abi::call::with_errno;
 /// Table of private descriptors.
 #[allow(non_camel_case_types)]
 pub struct fdt_private {
-    files: PrivateFiles<Object>,
+    files: PrivateFiles<Rcu<Object>>,
     callbacks: Callbacks,
 }
 
