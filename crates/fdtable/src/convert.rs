@@ -41,9 +41,8 @@ impl<T: ?Sized + Send + Sync + 'static> FileRef<T> {
     ///
     /// Where the file is made by your own code, use [`new_dyn`](Self::new_dyn): it makes one file
     /// and not two. What this returns is another file, with a reference count, a release and a
-    /// [revocation](Self::revoke) of its own. It holds this reference until it is dropped, after a
-    /// grace period. If that was the last one, the release hook of the held file runs then: on any
-    /// thread, and later than the last close.
+    /// [revocation](Self::revoke) of its own. It holds this reference until its own last one is
+    /// dropped. If that was the last one, the release hook of the held file runs then.
     ///
     /// ```
     /// use std::fmt::Display;
@@ -89,6 +88,33 @@ impl<T: ?Sized + Send + Sync + 'static> FileRef<T> {
     }
 }
 
+impl<T: 'static> FileRef<T> {
+    /// Moves the object out, if this is the last reference. The release hook runs, and then the
+    /// object belongs to the caller instead of being dropped. A lookup at the same time finds
+    /// nothing, or keeps its reference and makes this fail. Does not block; may run `Drop` of
+    /// objects that were released before, as the drop of a reference does.
+    ///
+    /// ```
+    /// use fdtable::{Error, FdFlags, FileRef, Files};
+    ///
+    /// let files = Files::new();
+    /// let fd = files.open(FileRef::new(vec![1, 2, 3]), FdFlags::empty())?;
+    /// let closed = files.close(fd)?.into_file();
+    /// assert_eq!(FileRef::into_inner(closed).unwrap(), [1, 2, 3]);
+    /// # Ok::<(), Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The reference, if there are others, if the file was made for an [`Rcu`](crate::Rcu) table,
+    /// or if it was [downcast](Self::downcast_by) to a part of what it was made of.
+    ///
+    /// # Panics
+    /// If the hook does; the object is dropped.
+    pub fn into_inner(this: Self) -> Result<T, Self> {
+        Ref::into_inner(this.0).map_err(Self)
+    }
+}
+
 impl<T: ?Sized + 'static> FileRef<T> {
     /// Converts the reference to one of type `S`, if `find` finds an `S` in the object, at the
     /// address of the value that the file was made of. It is the same open file. Neither blocks nor
@@ -125,8 +151,8 @@ impl<T: ?Sized + 'static> FileRef<T> {
     /// ```
     ///
     /// # Errors
-    /// The reference, if `find` returns nothing, or an `S` that is not at the value's address. So a
-    /// file that [holds](Self::into_dyn) another file or an `Arc` is not converted, nor one whose
+    /// The reference, if `find` returns nothing, an `S` that is not at the value's address, or one
+    /// that is a part of the object. So a file that [holds](Self::into_dyn) another file or an `Arc` is not converted, nor one whose
     /// object is in a box.
     ///
     /// # Panics

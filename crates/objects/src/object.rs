@@ -402,8 +402,12 @@ impl State {
     const DROPS_LATE: u32 = 16;
     /// The value has a size: the byte at its address is in the block.
     const HAS_BYTES: u32 = 32;
+    /// The object is the value, and not a part of it or something elsewhere.
+    const WHOLE: u32 = 64;
+    /// The value was moved out: the last put does not drop it.
+    const TAKEN: u32 = 128;
     /// The lowest bit of the word that a [`Prefix`] keeps here.
-    const LIST_WORD: u32 = 6;
+    const LIST_WORD: u32 = 8;
 
     /// Makes the state of a new block.
     /// Makes the state of a new block, of some of the bits above.
@@ -448,7 +452,7 @@ impl State {
         self.0.load(Relaxed) & Self::DROPS_LATE != 0
     }
 
-    /// Returns the word that the prefix keeps here, below 2^26.
+    /// Returns the word that the prefix keeps here, below 2^24.
     pub(crate) fn list_word(&self) -> u32 {
         // Relaxed: it was written before the block was known to others.
         self.0.load(Relaxed) >> Self::LIST_WORD
@@ -570,7 +574,7 @@ pub(crate) fn prefetch_count(raw: *const RawObject) {
     prefetch(raw.wrapping_byte_sub(size_of::<RefCount>()));
 }
 
-/// Stores the word of the prefix, below 2^26, in the block's header. Once for each block.
+/// Stores the word of the prefix, below 2^24, in the block's header. Once for each block.
 ///
 /// # Safety
 /// The block is alive, and only the caller knows it.
@@ -642,6 +646,43 @@ pub(super) unsafe fn release(raw: NonNull<RawObject>) {
         unsafe { weak::detach_and(header, end) };
     }
     drop(reclaim);
+}
+
+/// Ends the object like [`release`], but moves the value out instead of dropping it. If the hook
+/// panics, the value is dropped.
+///
+/// # Safety
+/// The last reference to the block was just put, by the caller. The block is prompt, and its value
+/// is a `T`.
+#[cold]
+pub(super) unsafe fn take<T>(raw: NonNull<RawObject>) -> T {
+    /// A value in its place. Dropping this drops the value.
+    struct Value<T>(NonNull<T>);
+    impl<T> Drop for Value<T> {
+        fn drop(&mut self) {
+            // SAFETY: it was not moved out, and the last put does not drop it.
+            unsafe { self.0.drop_in_place() };
+        }
+    }
+    // SAFETY: the header is in front of the value, in the same allocation.
+    let header = unsafe { raw.cast::<Header>().sub(1) };
+    let reclaim = Reclaim(header);
+    let value = Value(raw.cast::<T>());
+    // SAFETY: the block is kept until `reclaim` queues its callback.
+    let header = unsafe { header.as_ref() };
+    if !header.state.is_quiet() {
+        header.state.add(State::RELEASED | State::TAKEN);
+        let step = header.rcu.invoke();
+        // SAFETY: as in `release`; the step does not drop the value.
+        let end = || unsafe { step(reclaim.0.cast()) };
+        // SAFETY: as in `release`.
+        unsafe { weak::detach_and(header, end) };
+    }
+    // SAFETY: readers without a reference look at the header alone. The value is not dropped.
+    let taken = unsafe { value.0.read() };
+    mem::forget(value);
+    drop(reclaim);
+    taken
 }
 
 /// Ends the object while references still exist. Returns true if it had not ended before.

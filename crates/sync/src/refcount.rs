@@ -120,13 +120,20 @@ impl RefCount {
     #[inline(always)]
     #[must_use = "the thread that puts the last reference releases the object"]
     pub fn put_as_last(&self) -> bool {
+        self.put_if_last() || self.put()
+    }
+
+    /// Drops a reference if it is the last one, and returns true then. It may return false for the
+    /// last one while another thread is still leaving.
+    #[inline(always)]
+    #[must_use = "the thread that puts the last reference releases the object"]
+    pub fn put_if_last(&self) -> bool {
         // A word of 0 is one reference, this one, and no burier that is still leaving. No thread
         // revives the object in between, so it goes from there to the dead zone in one step.
         // Relaxed: only a look, since a compare-and-swap that fails costs as much as one that
         // succeeds.
         // Acquire on success: as in `bury`. Relaxed on failure: nothing is read by it.
         self.0.load(Relaxed) == 0 && self.0.compare_exchange(0, DEAD, Acquire, Relaxed).is_ok()
-            || self.put()
     }
 
     /// Returns how many references there are, or nothing once the last has been put. A hint:

@@ -162,3 +162,85 @@ fn a_weak_reference_of_no_file_finds_none() {
     assert!(!weak.expect("there is memory").ptr_eq(&none));
     assert_eq!(format!("{none:?}"), "(Weak)");
 }
+
+/// An object that counts its drops.
+struct Counted(Arc<AtomicUsize>);
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.fetch_add(1, SeqCst);
+    }
+}
+
+#[test]
+fn the_last_reference_gives_the_object_back_after_its_hook_and_does_not_drop_it() {
+    let (drops, hooks) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+    let files = Files::new();
+    let hook = {
+        let (drops, hooks) = (drops.clone(), hooks.clone());
+        move |_: &Counted, reason| {
+            assert_eq!((reason, drops.load(SeqCst)), (ReleaseReason::Released, 0));
+            hooks.fetch_add(1, SeqCst);
+        }
+    };
+    let file = FileRef::builder(Counted(drops.clone())).on_release(hook);
+    let fd = files.open(file.build(), NONE).expect("there is room");
+    let weak = FileRef::downgrade(&files.get(fd).expect("it is open"));
+    let kept = files.get(fd).expect("it is open");
+    let closed = files.close(fd).expect("it is open").into_file();
+    let Err(closed) = FileRef::into_inner(closed) else {
+        panic!("there is another reference");
+    };
+    assert_eq!(hooks.load(SeqCst), 0);
+    drop(kept);
+    let Ok(object) = FileRef::into_inner(closed) else {
+        panic!("it is the last reference");
+    };
+    assert!(weak.upgrade().is_none());
+    assert_eq!((hooks.load(SeqCst), drops.load(SeqCst)), (1, 0));
+    drop(object);
+    rcu::barrier().expect("outside of sections");
+    assert_eq!((hooks.load(SeqCst), drops.load(SeqCst)), (1, 1));
+}
+
+#[test]
+fn an_object_that_can_be_borrowed_or_is_a_part_is_not_moved_out() {
+    let drops = Arc::new(AtomicUsize::new(0));
+    let late = FileRef::new_rcu(Counted(drops.clone()));
+    drop(
+        FileRef::into_inner(late)
+            .err()
+            .expect("readers may have it"),
+    );
+    let late: FileRef<fdtable::Rcu<dyn Any + Send + Sync>> =
+        FileRef::new_dyn_rcu(Counted(drops.clone()), |it| it);
+    let found = FileRef::downcast_by(late, |it| (**it).downcast_ref::<Counted>());
+    let found = found.ok().expect("it is one");
+    drop(
+        FileRef::into_inner(found)
+            .err()
+            .expect("readers may have it"),
+    );
+    // The first field of two.
+    let part = FileRef::<dyn Any + Send + Sync>::new_dyn(
+        (Counted(drops.clone()), Counted(drops.clone())),
+        |pair| &pair.0,
+    );
+    if let Ok(part) = FileRef::downcast::<Counted>(part) {
+        drop(FileRef::into_inner(part).err().expect("it is a part"));
+    }
+    rcu::barrier().expect("outside of sections");
+    assert_eq!(drops.load(SeqCst), 4);
+}
+
+#[test]
+fn a_hook_that_panics_drops_the_object_that_was_asked_for() {
+    let drops = Arc::new(AtomicUsize::new(0));
+    let file = FileRef::builder(Counted(drops.clone()))
+        .on_release(|_, _| panic!("as expected"))
+        .build();
+    let taken =
+        std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| FileRef::into_inner(file)));
+    assert!(taken.is_err());
+    assert_eq!(drops.load(SeqCst), 1);
+}

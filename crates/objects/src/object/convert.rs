@@ -21,9 +21,10 @@
 //!   The object is only ever shared until its block is freed, and `T` is `'static`, so the function
 //!   could be called once with an `'a` that ends then. The result is valid for as long as a `Ref`
 //!   is, whatever is between: a field, a cell that is set once, another allocation.
-//! - *The `S` is a part of the value*, such as its first field. Then the `Ref<S>` is a reference
-//!   to that part, and keeps the whole. No code drops or moves the `S` by it: the block ends by the
-//!   function in its header, which drops the value that was made.
+//! - *The `S` is a part of the value*, such as its first field. An `S` that is smaller than the
+//!   object is refused. If the object itself is only a part of the value, the `Ref<S>` keeps the
+//!   whole. It is not moved out by it (see below), and the block ends by the function in its
+//!   header, which drops the value that was made.
 //! - *The `S` is elsewhere, at the same address.* If `S` has a size, and there is a byte of the
 //!   block at the address, this cannot be: allocations do not overlap, and a reference stays inside
 //!   of one. There is such a byte if the value has a size, which [`State::HAS_BYTES`] says. If the
@@ -38,6 +39,14 @@
 //! - *A wide `S`* would need a pointer in front of the header: `S` is sized.
 //! - *Threads.* `Ref<S>` is `Send` and `Sync` only if `S` is both. The value, which any thread may
 //!   drop, is so in any case.
+//!
+//! # To the value itself
+//!
+//! [`Ref::into_inner`] moves the value out of a block that has one reference left. It puts that
+//! reference by one exchange, so no reader that comes at the same time takes another one, and then
+//! ends the block like any last put, without the drop of the value. The object has to be the whole
+//! value ([`State::WHOLE`]), so that nothing of the value is left; and no reader may look at it
+//! without a reference, which those of late blocks do.
 
 use alloc::alloc::handle_alloc_error;
 use alloc::sync::Arc;
@@ -50,7 +59,7 @@ use fdtable_sync::fallible::OutOfMemory;
 use fdtable_sync::platform::atomic::Ordering::Relaxed;
 
 use super::make::{NoHook, assert_unsized, layout, make};
-use super::{Prompt, RawObject, Ref, State};
+use super::{Prompt, RawObject, Ref, State, take};
 
 impl<T: ?Sized> Ref<T> {
     /// Returns the address of the object. It stays the same for as long as there are references.
@@ -70,8 +79,8 @@ impl<T: ?Sized + Send + Sync + 'static> Ref<T> {
     /// a reference to the object. Allocates, and ends the process if there is no memory.
     ///
     /// It is another object: its count and its revocation are its own. This reference is dropped
-    /// when the new object is, after a grace period; the hook of the old object runs then, unless
-    /// it has other references.
+    /// with the last one of the new object; the hook of the old object runs then, unless it has
+    /// other references.
     #[must_use]
     pub fn into_dyn<U: ?Sized + 'static>(this: Self, coerce: fn(&T) -> &U) -> Ref<U> {
         Self::try_into_dyn(this, coerce).unwrap_or_else(|(OutOfMemory, this)| {
@@ -126,7 +135,7 @@ impl<T: ?Sized + 'static> Ref<T> {
     /// ```
     ///
     /// # Errors
-    /// The reference, if `find` returns nothing, or an `S` elsewhere.
+    /// The reference, if `find` returns nothing, or an `S` that is not the whole object.
     ///
     /// # Panics
     /// If `find` does; the reference is dropped.
@@ -134,7 +143,8 @@ impl<T: ?Sized + 'static> Ref<T> {
         this: Self,
         find: for<'a> fn(&'a T) -> Option<&'a S>,
     ) -> Result<Ref<S>, Self> {
-        if !find(&this).is_some_and(|found| this.has_value_at(found)) {
+        let is_whole = size_of_val(&*this) == size_of::<S>();
+        if !is_whole || !find(&this).is_some_and(|found| this.has_value_at(found)) {
             return Err(this);
         }
         Ok(Ref {
@@ -154,6 +164,40 @@ impl<T: ?Sized + 'static> Ref<T> {
     }
 }
 
+impl<T: 'static> Ref<T> {
+    /// Moves the object out, if this is the last reference: its hook runs, and then it belongs to
+    /// the caller instead of being dropped. A lookup that comes at the same time finds nothing, or
+    /// keeps its reference and makes this fail. May run RCU callbacks, as the drop of a reference
+    /// does.
+    ///
+    /// ```
+    /// use fdtable_objects::object::Ref;
+    ///
+    /// let name = Ref::new("motd".to_string());
+    /// let other = name.clone();
+    /// let name = Ref::into_inner(name).unwrap_err();
+    /// drop(other);
+    /// assert_eq!(Ref::into_inner(name).unwrap(), "motd");
+    /// ```
+    ///
+    /// # Errors
+    /// The reference, if there are others, if readers can borrow the object, or if the object is
+    /// not the value of its block.
+    ///
+    /// # Panics
+    /// If the hook does; the object is dropped.
+    pub fn into_inner(this: Self) -> Result<T, Self> {
+        let header = this.header();
+        if !header.state.may_be_taken() || !header.count.put_if_last() {
+            return Err(this);
+        }
+        // SAFETY: the last reference was put above. The block is prompt, and its value is as large
+        // as a `T` and has one at its address: the object is the value, and a downcast is to the
+        // whole object.
+        Ok(unsafe { take(this.into_raw()) })
+    }
+}
+
 impl Ref<dyn Any + Send + Sync> {
     /// Converts the reference to one to the value, if that is an `S`. If not, returns the
     /// reference. Neither blocks nor allocates.
@@ -167,6 +211,12 @@ impl Ref<dyn Any + Send + Sync> {
 }
 
 impl State {
+    /// Returns true if the object is the value of its block, and is dropped by the last put.
+    fn may_be_taken(&self) -> bool {
+        // Relaxed: as in `has_bytes`.
+        self.0.load(Relaxed) & (Self::WHOLE | Self::LATE) == Self::WHOLE
+    }
+
     /// Returns true if the byte at the value's address is in the block.
     fn has_bytes(&self) -> bool {
         // Relaxed: it was written before the block was known to others, and never changes.

@@ -326,6 +326,7 @@ where
     // SAFETY: the value is there, and neither moved nor mutably borrowed until it is dropped with
     // the block, or before. So where `coerce` leads from there stays good too.
     let object = coerce(unsafe { place.as_ref() });
+    let object_size = size_of_val(object);
     // SAFETY: the block is of this kind, and the result is its object.
     let object = NonNull::from(unsafe { K::object(object) });
     if !is_thin::<K::Object<T>>() {
@@ -337,7 +338,13 @@ where
     let has_contents = needs_drop::<S>() || needs_drop::<H>();
     let is_quiet = H::IS_NONE && L::IS_NONE && (K::IS_LATE || !has_contents);
     let bit = |holds, bit| if holds { bit } else { 0 };
+    // A sized object is the value: nothing else coerces to it.
+    let is_whole = is_thin::<T>()
+        || size_of::<S>() > 0
+            && object_size == size_of::<S>()
+            && object.cast::<u8>() == raw.cast::<u8>();
     let bits = bit(is_quiet, State::QUIET)
+        | bit(is_whole, State::WHOLE)
         | bit(K::IS_LATE, State::LATE)
         | bit(K::IS_LATE && has_contents, State::DROPS_LATE)
         | bit(size_of::<S>() > 0, State::HAS_BYTES);
@@ -403,9 +410,10 @@ where
     if state & State::LATE != 0 {
         return release();
     }
+    let is_taken = state & State::TAKEN != 0;
     // SAFETY: without references only readers in sections know the block, and they look at its
     // header alone.
-    let drop_contents = || unsafe { drop_contents::<T, S, H, L>(raw) };
+    let drop_contents = || unsafe { drop_contents::<T, S, H, L>(raw, is_taken) };
     if H::IS_NONE && L::IS_NONE {
         return drop_contents();
     }
@@ -436,19 +444,23 @@ unsafe fn call_hook<T: ?Sized, S, H: Hook<S>, L: Prefix>(
     );
 }
 
-/// Drops the value of a block and then its hook, also if the first drop panics. While the thread
-/// unwinds, a panic is contained.
+/// Drops the value of a block, unless it `is_taken`, and then its hook, also if the first drop
+/// panics. While the thread unwinds, a panic is contained.
 ///
 /// # Safety
 /// As [`destroy_step`], and nothing uses the value and the hook any more.
-unsafe fn drop_contents<T: ?Sized, S, H, L>(raw: NonNull<RawObject>) {
+unsafe fn drop_contents<T: ?Sized, S, H, L>(raw: NonNull<RawObject>, is_taken: bool) {
     let distance = Shape::<T, S, H, L>::HOOK - Shape::<T, S, H, L>::VALUE;
     // SAFETY: the hook follows the value at this distance.
     let hook = unsafe { raw.byte_add(distance) }.cast::<H>();
     let value = raw.cast::<S>();
     unwind::both(
-        // SAFETY: as the caller promises.
-        || unsafe { value.drop_in_place() },
+        || {
+            if !is_taken {
+                // SAFETY: as the caller promises.
+                unsafe { value.drop_in_place() };
+            }
+        },
         // SAFETY: as the caller promises.
         || unsafe { hook.drop_in_place() },
     );
@@ -471,7 +483,7 @@ unsafe fn free<T: ?Sized, S, H, L>(raw: NonNull<RawObject>, has_contents: bool) 
     unsafe { header.drop_in_place() };
     if has_contents {
         // SAFETY: as the caller promises.
-        unsafe { drop_contents::<T, S, H, L>(raw) };
+        unsafe { drop_contents::<T, S, H, L>(raw, false) };
     }
     drop(memory);
 }

@@ -586,7 +586,7 @@ struct Ticket {
 }
 
 impl Ticket {
-    /// Indexes of CPUs are below 2^25.
+    /// Indexes of CPUs are below 2^23.
     fn pack(&self) -> u32 {
         (self.cpu as u32) << 1 | u32::from(self.access == Access::Write)
     }
