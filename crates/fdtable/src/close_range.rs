@@ -214,8 +214,8 @@ impl<T: ?Sized> ClosedFiles<T> {
         of_leaf.chain(self.files.iter().cloned()).map(FileRef)
     }
 
-    /// Returns each descriptor that was closed, with its file and its data, in ascending order. Each
-    /// file has a reference of its own, as those of [`files`](Self::files) have.
+    /// Returns each descriptor that was closed, with its file and its data, in ascending order.
+    /// Each file has a reference of its own, as those of [`files`](Self::files) have.
     pub fn descriptors(&self) -> impl Iterator<Item = (Fd, FileRef<T>, FdData)> {
         let of_leaf = self.leaf.iter().flat_map(|leaf| {
             (0..BITS).filter_map(|bit| {

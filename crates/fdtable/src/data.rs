@@ -5,7 +5,8 @@
 //! of the caller's: a lookup reads it without a lock, while another thread changes it.
 //!
 //! A leaf of 64 descriptors gets a table of them with the first descriptor that has a word, or at
-//! the first lookup that asks for one. [`fdtable_objects::radix::leaf`] has the protocol of lookups.
+//! the first lookup that asks for one. [`fdtable_objects::radix::leaf`] has the protocol of
+//! lookups.
 
 use core::fmt;
 

@@ -15,8 +15,8 @@ use crate::{Error, Fd, FdArg, FdData, FdFlags, Files, RawFd};
 
 /// # Duplicating
 impl<T: ?Sized + Send + Sync> Files<T> {
-    /// Duplicates `old` to the lowest free descriptor, with no flags and the word 0. May wait for the lock, and
-    /// allocates when the table grows.
+    /// Duplicates `old` to the lowest free descriptor, with no flags and the word 0. May wait for
+    /// the lock, and allocates when the table grows.
     ///
     /// # Errors
     /// - [`Error::BadFd`] (EBADF) if `old` is not open.

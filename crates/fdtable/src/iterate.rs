@@ -62,8 +62,11 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     /// let files = Files::new();
     /// files.open(FileRef::new("in"), FdFlags::empty())?;
     /// files.replace(9, FileRef::new("log"), (FdFlags::CLOEXEC, 7))?;
-    /// let words: Vec<_> = files.iter().map(|(fd, file, data)| (fd.raw(), *file, data.word)).collect();
-    /// assert_eq!(words, [(0, "in", 0), (9, "log", 7)]);
+    /// let mut open = vec![];
+    /// for (fd, file, data) in &files {
+    ///     open.push((fd.raw(), *file, data.word));
+    /// }
+    /// assert_eq!(open, [(0, "in", 0), (9, "log", 7)]);
     /// # Ok::<(), fdtable::Error>(())
     /// ```
     pub fn iter(&self) -> Iter<'_, T> {

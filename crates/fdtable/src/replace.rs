@@ -19,9 +19,9 @@ use crate::{Error, Fd, FdArg, FdData, FileRef, Files, RawFd};
 
 /// # At a given descriptor
 impl<T: ?Sized + Send + Sync> Files<T> {
-    /// Puts `file` at the descriptor `fd`, open or free, and returns what was open there, atomically.
-    /// `data` is flags, or [flags and a word](FdData). May wait for the lock, and allocates when the
-    /// table grows, or at the first word among 64 descriptors.
+    /// Puts `file` at the descriptor `fd`, open or free, and returns what was open there,
+    /// atomically. `data` is flags, or [flags and a word](FdData). May wait for the lock, and
+    /// allocates when the table grows, or at the first word among 64 descriptors.
     ///
     /// ```
     /// use fdtable::{Error, FdFlags, FileRef, Files};
@@ -106,8 +106,8 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         displaced.ok_or(Error::BadFd)
     }
 
-    /// Closes the descriptor `fd`, if `expected` is open there. Returns its file and data. Waits and
-    /// allocates as [`close`](Self::close) does.
+    /// Closes the descriptor `fd`, if `expected` is open there. Returns its file and data. Waits
+    /// and allocates as [`close`](Self::close) does.
     ///
     /// # Errors
     /// - [`Error::Stale`] (ESTALE) if another file is open there.
@@ -417,8 +417,8 @@ pub(crate) fn check_target<T: ?Sized>(leaf: &LeafGuard<'_, T>, bit: usize) -> Re
     }
 }
 
-/// Stores a file and its data at a descriptor of a locked leaf, and returns the file that was there.
-/// The leaf has a table if the data needs one.
+/// Stores a file and its data at a descriptor of a locked leaf, and returns the file that was
+/// there. The leaf has a table if the data needs one.
 pub(crate) fn store<T: ?Sized>(
     leaf: &mut LeafGuard<'_, T>,
     bit: usize,
