@@ -3,17 +3,20 @@
 //! Written from the man pages `open(2)`, `dup(2)`, `close(2)`, `close_range(2)`, `fcntl(2)`,
 //! `fork(2)`, `execve(2)` and `getrlimit(2)` in the plainest way. The array has an entry for each
 //! taken descriptor, in order. `F` is a counted reference to a file: the file is released when its
-//! last entry and its last other holder are gone.
+//! last entry and its last other holder are gone. The calls that have no man page, with words or at
+//! a given descriptor, are written from their documentation.
 
 use std::sync::Mutex;
 
-use fdtable::FdFlags;
+use fdtable::{FdData, FdFlags};
 
 /// The numbers of `errno(3)`.
 const EBADF: i32 = 9;
 const EBUSY: i32 = 16;
+const EEXIST: i32 = 17;
 const EINVAL: i32 = 22;
 const EMFILE: i32 = 24;
+const ESTALE: i32 = 116;
 
 /// Every operation is done under the mutex, from beginning to end.
 pub(crate) type Oracle<F> = Mutex<Table<F>>;
@@ -27,7 +30,7 @@ pub(crate) struct Table<F> {
 #[derive(Clone)]
 struct Entry<F> {
     number: i32,
-    flags: FdFlags,
+    data: FdData,
     /// Nothing: the descriptor is reserved, and its file is not installed yet.
     file: Option<F>,
 }
@@ -39,18 +42,18 @@ impl<F: Clone> Table<F> {
     }
 
     /// open(2): "the lowest-numbered file descriptor not currently open". No file: reserves it.
-    pub(crate) fn open(&mut self, file: Option<F>, flags: FdFlags) -> Result<i32, i32> {
-        check(flags)?;
-        self.take_lowest(0, file, flags)
+    pub(crate) fn open(&mut self, file: Option<F>, data: impl Into<FdData>) -> Result<i32, i32> {
+        let data = check(data)?;
+        self.take_lowest(0, file, data)
     }
 
     /// Opens `file` under a free descriptor that the table has chosen.
-    pub(crate) fn open_chosen(&mut self, number: i32, file: F, flags: FdFlags) {
+    pub(crate) fn open_chosen(&mut self, number: i32, file: F, data: FdData) {
         assert!(self.allows(number), "{number} is past the limit");
         let place = self.find(number).expect_err("the number is free");
         let file = Some(file);
         #[rustfmt::skip]
-        self.entries.insert(place, Entry { number, flags, file });
+        self.entries.insert(place, Entry { number, data, file });
     }
 
     /// Takes that many of the lowest descriptors for later files, or none.
@@ -76,14 +79,31 @@ impl<F: Clone> Table<F> {
     }
 
     pub(crate) fn reserve_from(&mut self, min: i32, flags: FdFlags) -> Result<i32, i32> {
-        check(flags)?;
+        let data = check(flags)?;
         self.check_min(min)?;
-        self.take_lowest(min, None, flags)
+        self.take_lowest(min, None, data)
     }
 
     pub(crate) fn install(&mut self, reserved: i32, file: F) {
         let place = self.find(reserved).expect("it is reserved");
         self.entries[place].file = Some(file);
+    }
+
+    /// As [`install`](Self::install), or [`cancel`](Self::cancel) if it is refused.
+    pub(crate) fn install_with(
+        &mut self,
+        reserved: i32,
+        file: F,
+        data: FdData,
+    ) -> Result<i32, i32> {
+        let place = self.find(reserved).expect("it is reserved");
+        let Ok(data) = check(data) else {
+            self.cancel(reserved);
+            return Err(EINVAL);
+        };
+        self.entries[place].data = data;
+        self.install(reserved, file);
+        Ok(reserved)
     }
 
     pub(crate) fn cancel(&mut self, reserved: i32) {
@@ -97,27 +117,37 @@ impl<F: Clone> Table<F> {
 
     /// close(2), and returns the closed file.
     pub(crate) fn take(&mut self, number: i32) -> Result<F, i32> {
+        self.close(number).map(|(file, _)| file)
+    }
+
+    /// close(2), and returns the closed file with the data that the descriptor had.
+    pub(crate) fn close(&mut self, number: i32) -> Result<(F, FdData), i32> {
         let (place, file) = self.find_open(number)?;
-        self.entries.remove(place);
-        Ok(file)
+        let entry = self.entries.remove(place);
+        Ok((file, entry.data))
     }
 
     pub(crate) fn dup(&mut self, old: i32) -> Result<i32, i32> {
         let file = self.get(old)?;
-        self.take_lowest(0, Some(file), FdFlags::empty())
+        self.take_lowest(0, Some(file), FdData::default())
     }
 
     /// fcntl(2), `F_DUPFD` and `F_DUPFD_CLOEXEC`.
-    pub(crate) fn dup_min(&mut self, old: i32, min: i32, flags: FdFlags) -> Result<i32, i32> {
-        check(flags)?;
+    pub(crate) fn dup_min(
+        &mut self,
+        old: i32,
+        min: i32,
+        data: impl Into<FdData>,
+    ) -> Result<i32, i32> {
+        let data = check(data)?;
         let file = self.get(old)?;
         self.check_min(min)?;
-        self.take_lowest(min, Some(file), flags)
+        self.take_lowest(min, Some(file), data)
     }
 
     /// dup(2): "If oldfd equals newfd, then dup3() fails with the error EINVAL."
-    pub(crate) fn dup3(&mut self, old: i32, new: i32, flags: FdFlags) -> Result<i32, i32> {
-        check(flags)?;
+    pub(crate) fn dup3(&mut self, old: i32, new: i32, data: impl Into<FdData>) -> Result<i32, i32> {
+        let data = check(data)?;
         if old == new {
             return Err(EINVAL);
         }
@@ -125,11 +155,110 @@ impl<F: Clone> Table<F> {
         if !self.allows(new) {
             return Err(EBADF);
         }
-        if self.find(new).is_ok() && self.get(new).is_err() {
-            return Err(EBUSY);
+        self.put(new, file, data).map(|_| new)
+    }
+
+    /// Puts a file at a descriptor, and returns what was open there.
+    fn put(&mut self, number: i32, file: F, data: FdData) -> Result<Option<(F, FdData)>, i32> {
+        let before = match self.close(number) {
+            Err(_) if self.find(number).is_ok() => return Err(EBUSY),
+            before => before.ok(),
+        };
+        self.take_lowest(number, Some(file), data)?;
+        Ok(before)
+    }
+
+    /// Puts a file at a descriptor below the limit, and returns what was open there.
+    pub(crate) fn replace(
+        &mut self,
+        number: i32,
+        file: F,
+        data: FdData,
+    ) -> Result<Option<(F, FdData)>, i32> {
+        let data = check(data)?;
+        if !self.allows(number) {
+            return Err(EBADF);
         }
-        self.entries.retain(|entry| entry.number != new);
-        self.take_lowest(new, Some(file), flags)
+        self.put(number, file, data)
+    }
+
+    /// Puts a file at a free descriptor below the limit.
+    pub(crate) fn open_at(&mut self, number: i32, file: F, data: FdData) -> Result<i32, i32> {
+        let data = check(data)?;
+        if !self.allows(number) {
+            return Err(EBADF);
+        }
+        if self.get(number).is_ok() {
+            return Err(EEXIST);
+        }
+        self.put(number, file, data).map(|_| number)
+    }
+
+    /// Puts a file at a descriptor below the limit whose file is the expected one.
+    pub(crate) fn replace_if(
+        &mut self,
+        number: i32,
+        is_expected: impl Fn(&F) -> bool,
+        file: F,
+        data: FdData,
+    ) -> Result<Option<(F, FdData)>, i32> {
+        let data = check(data)?;
+        if !self.allows(number) {
+            return Err(EBADF);
+        }
+        if !is_expected(&self.get(number)?) {
+            return Err(ESTALE);
+        }
+        self.put(number, file, data)
+    }
+
+    /// Closes a descriptor whose file is the expected one, and returns what was open there.
+    pub(crate) fn close_if(
+        &mut self,
+        number: i32,
+        is_expected: impl Fn(&F) -> bool,
+    ) -> Result<Option<(F, FdData)>, i32> {
+        if !is_expected(&self.get(number)?) {
+            return Err(ESTALE);
+        }
+        self.close(number).map(Some)
+    }
+
+    /// Moves a file with its data, and returns what was open there.
+    pub(crate) fn rename(&mut self, from: i32, to: i32) -> Result<Option<(F, FdData)>, i32> {
+        let (file, data) = self.open_with_data(from)?;
+        if from == to {
+            return Ok(None);
+        }
+        if !self.allows(to) {
+            return Err(EBADF);
+        }
+        let before = self.put(to, file, data)?;
+        self.close(from).map(|_| before)
+    }
+
+    /// The file of a descriptor, and its data.
+    pub(crate) fn open_with_data(&self, number: i32) -> Result<(F, FdData), i32> {
+        let (place, file) = self.find_open(number)?;
+        Ok((file, self.entries[place].data))
+    }
+
+    /// Changes the data of a descriptor, and returns the data before.
+    pub(crate) fn change_data(
+        &mut self,
+        number: i32,
+        change: impl FnOnce(FdData) -> FdData,
+    ) -> Result<FdData, i32> {
+        let (place, _) = self.find_open(number)?;
+        let before = self.entries[place].data;
+        self.entries[place].data = change(before);
+        Ok(before)
+    }
+
+    /// What is open, in order.
+    pub(crate) fn all(&self) -> impl Iterator<Item = (i32, &F, FdData)> {
+        let entries = self.entries.iter();
+        entries.filter_map(|entry| Some((entry.number, entry.file.as_ref()?, entry.data)))
     }
 
     /// dup(2): "If oldfd is a valid file descriptor, and newfd has the same value as oldfd, then
@@ -152,7 +281,7 @@ impl<F: Clone> Table<F> {
     pub(crate) fn set_cloexec_range(&mut self, first: u32, last: u32) -> Result<(), i32> {
         let meant = Self::range(first, last)?;
         for entry in self.entries.iter_mut().filter(|e| meant(e)) {
-            entry.flags = FdFlags::CLOEXEC;
+            entry.data.flags = FdFlags::CLOEXEC;
         }
         Ok(())
     }
@@ -160,14 +289,14 @@ impl<F: Clone> Table<F> {
     /// fcntl(2), `F_GETFD`.
     pub(crate) fn flags(&self, number: i32) -> Result<FdFlags, i32> {
         let (place, _) = self.find_open(number)?;
-        Ok(self.entries[place].flags)
+        Ok(self.entries[place].data.flags)
     }
 
     /// fcntl(2), `F_SETFD`: "only one such flag is defined". Others are refused, not ignored.
     pub(crate) fn set_flags(&mut self, number: i32, flags: FdFlags) -> Result<(), i32> {
         check(flags)?;
         let (place, _) = self.find_open(number)?;
-        self.entries[place].flags = flags;
+        self.entries[place].data.flags = flags;
         Ok(())
     }
 
@@ -188,7 +317,7 @@ impl<F: Clone> Table<F> {
     /// execve(2): "file descriptors that are marked close-on-exec are closed".
     pub(crate) fn exec(&mut self) {
         self.entries
-            .retain(|e| e.file.is_none() || e.flags.is_empty());
+            .retain(|e| e.file.is_none() || e.data.flags.is_empty());
     }
 
     pub(crate) fn next_open(&self, from: i32) -> Option<i32> {
@@ -220,7 +349,7 @@ impl<F: Clone> Table<F> {
         self.allows(min).then_some(()).ok_or(EINVAL)
     }
 
-    fn take_lowest(&mut self, min: i32, file: Option<F>, flags: FdFlags) -> Result<i32, i32> {
+    fn take_lowest(&mut self, min: i32, file: Option<F>, data: FdData) -> Result<i32, i32> {
         let (mut number, mut place) = (min, self.find(min).unwrap_or_else(|place| place));
         while self.entries.get(place).is_some_and(|e| e.number == number) {
             number = number.checked_add(1).ok_or(EMFILE)?;
@@ -230,7 +359,7 @@ impl<F: Clone> Table<F> {
             return Err(EMFILE);
         }
         #[rustfmt::skip]
-        self.entries.insert(place, Entry { number, flags, file });
+        self.entries.insert(place, Entry { number, data, file });
         Ok(number)
     }
 
@@ -243,10 +372,11 @@ impl<F: Clone> Table<F> {
 }
 
 /// dup(2): "EINVAL (dup3()) flags contain an invalid value." So do all other calls.
-fn check(flags: FdFlags) -> Result<(), i32> {
-    match flags {
-        FdFlags::CLOEXEC => Ok(()),
-        _ if flags.is_empty() => Ok(()),
+fn check(data: impl Into<FdData>) -> Result<FdData, i32> {
+    let data = data.into();
+    match data.flags {
+        FdFlags::CLOEXEC => Ok(data),
+        flags if flags.is_empty() => Ok(data),
         _ => Err(EINVAL),
     }
 }

@@ -1,9 +1,9 @@
 //! Random histories, replayed on the table and on the oracle.
 //!
 //! After every step both have returned the same answer (descriptor, errno, flags, which file), and
-//! the same files have been released, each once. At the end the same files are open under the same
-//! descriptors with the same flags. The remaining files are released when the tables are dropped,
-//! and every file is dropped once.
+//! the same files have been released, each once; and, unless very many are open, the same files are
+//! open under the same descriptors with the same data. So they are at the end. The remaining files
+//! are released when the tables are dropped, and every file is dropped once.
 //!
 //! `PROPTEST_CASES=100000 cargo test -p fdtable --release --test against_oracle` replays more
 //! histories than the few seconds of an ordinary run.
@@ -15,7 +15,9 @@ use crate::oracle;
 use std::cell::{Cell, OnceCell};
 use std::sync::{Arc, MutexGuard};
 
-use fdtable::{CloseRangeFlags, Error, FdFlags, FileRef, Files, RawFd, Rcu, Reservation, rcu};
+use fdtable::{
+    CloseRangeFlags, ClosedFd, Error, FdData, FdFlags, FileRef, Files, RawFd, Rcu, Reservation, rcu,
+};
 use fdtable_sync::percpu::PerCpu;
 use history::subject::{Subject, answer};
 use history::{Answer, Call, Number, Table, call, flags, likely_open, number};
@@ -54,9 +56,11 @@ const CHILDREN: usize = 4;
 enum Action {
     /// An operation of every table.
     Call(Call),
+    WithData(WithData),
     Reserve(FdFlags),
     ReserveFrom(Number, FdFlags),
     Install(Index),
+    InstallWith(Index, FdData),
     Cancel(Index),
     /// Takes a file out of the table, and keeps it.
     Take(Number),
@@ -68,7 +72,7 @@ enum Action {
     CloseBorrowed(Number),
     NextOpen(Number),
     /// Opens that many times, under any descriptor.
-    OpenAny(u32, FdFlags),
+    OpenAny(u32, FdData),
     ReserveMany(u32, FdFlags),
     OpenPair(FdFlags),
     Fork,
@@ -85,16 +89,77 @@ enum Action {
 #[derive(Clone, Debug)]
 enum ChildAction {
     Call(Call),
-    OpenAny(u32, FdFlags),
+    WithData(WithData),
+    OpenAny(u32, FdData),
     Fork,
     Exec,
     Exit,
 }
 
+/// Operations at a given descriptor, or with data.
+#[derive(Clone, Debug)]
+enum WithData {
+    Open(FdData),
+    DupFrom(Number, Number, FdData),
+    DupTo(Number, Number, FdData),
+    Get(Number),
+    CloseFd(Number),
+    Replace(Number, FdData),
+    OpenAt(Number, FdData),
+    /// If the file is that of another descriptor.
+    ReplaceIf(Number, Number, FdData),
+    CloseIf(Number, Number),
+    Rename(Number, Number),
+    SetWord(Number, u64),
+    ExchangeWord(Number, u64, u64),
+    ChangeBits(Number, u8, u8),
+}
+
+/// Few words, so that they are met again.
+fn word() -> impl Strategy<Value = u64> {
+    select(vec![0, 0, 1, 2, u64::MAX])
+}
+
+fn bits() -> impl Strategy<Value = u8> {
+    select(vec![0, 0, 1, 0x80, 0xff])
+}
+
+fn data() -> impl Strategy<Value = FdData> {
+    let flags_alone = flags().prop_map(FdData::from);
+    let all = (flags(), bits(), word());
+    let all = all.prop_map(|(flags, bits, word)| FdData { flags, bits, word });
+    prop_oneof![flags_alone, all]
+}
+
+fn with_data() -> impl Strategy<Value = WithData> {
+    prop_oneof![
+        3 => data().prop_map(WithData::Open),
+        2 => (likely_open(), number(), data()).prop_map(|(a, b, d)| WithData::DupFrom(a, b, d)),
+        2 => (likely_open(), number(), data()).prop_map(|(a, b, d)| WithData::DupTo(a, b, d)),
+        3 => likely_open().prop_map(WithData::Get),
+        2 => likely_open().prop_map(WithData::CloseFd),
+        3 => (number(), data()).prop_map(|(fd, d)| WithData::Replace(fd, d)),
+        2 => (number(), data()).prop_map(|(fd, d)| WithData::OpenAt(fd, d)),
+        2 => (likely_open(), likely_open(), data())
+            .prop_map(|(fd, of, d)| WithData::ReplaceIf(fd, of, d)),
+        1 => likely_open().prop_flat_map(|fd| (Just(fd), data()))
+            .prop_map(|(fd, d)| WithData::ReplaceIf(fd, fd, d)),
+        1 => (likely_open(), likely_open()).prop_map(|(fd, of)| WithData::CloseIf(fd, of)),
+        1 => likely_open().prop_map(|fd| WithData::CloseIf(fd, fd)),
+        5 => (likely_open(), number()).prop_map(|(from, to)| WithData::Rename(from, to)),
+        3 => (likely_open(), word()).prop_map(|(fd, word)| WithData::SetWord(fd, word)),
+        2 => (likely_open(), word(), word())
+            .prop_map(|(fd, expected, new)| WithData::ExchangeWord(fd, expected, new)),
+        2 => (likely_open(), bits(), bits())
+            .prop_map(|(fd, clear, set)| WithData::ChangeBits(fd, clear, set)),
+    ]
+}
+
 fn child_action() -> impl Strategy<Value = ChildAction> {
     prop_oneof![
         12 => call(LIMITS.to_vec()).prop_map(ChildAction::Call),
-        2 => (1..70_u32, flags()).prop_map(|(count, flags)| ChildAction::OpenAny(count, flags)),
+        6 => with_data().prop_map(ChildAction::WithData),
+        2 => (1..70_u32, data()).prop_map(|(count, data)| ChildAction::OpenAny(count, data)),
         1 => Just(ChildAction::Fork),
         1 => Just(ChildAction::Exec),
         1 => Just(ChildAction::Exit),
@@ -108,16 +173,18 @@ fn range_flags() -> impl Strategy<Value = CloseRangeFlags> {
 fn action() -> impl Strategy<Value = Action> {
     prop_oneof![
         50 => call(LIMITS.to_vec()).prop_map(Action::Call),
+        30 => with_data().prop_map(Action::WithData),
         5 => flags().prop_map(Action::Reserve),
         3 => (number(), flags()).prop_map(|(min, flags)| Action::ReserveFrom(min, flags)),
         4 => any::<Index>().prop_map(Action::Install),
+        2 => (any::<Index>(), data()).prop_map(|(which, data)| Action::InstallWith(which, data)),
         4 => any::<Index>().prop_map(Action::Cancel),
         3 => likely_open().prop_map(Action::Take),
         3 => likely_open().prop_map(Action::Hold),
         3 => any::<Index>().prop_map(Action::LetGo),
         2 => likely_open().prop_map(Action::CloseBorrowed),
         2 => number().prop_map(Action::NextOpen),
-        2 => (1..70_u32, flags()).prop_map(|(count, flags)| Action::OpenAny(count, flags)),
+        2 => (1..70_u32, data()).prop_map(|(count, data)| Action::OpenAny(count, data)),
         1 => (0..140_u32, flags()).prop_map(|(count, flags)| Action::ReserveMany(count, flags)),
         4 => flags().prop_map(Action::OpenPair),
         2 => Just(Action::Fork),
@@ -239,6 +306,7 @@ impl<'p> Replay<'p> {
     fn act(&mut self, of: &'p Process, action: &Action) -> Verdict {
         match action {
             Action::Call(call) => self.call(of, call),
+            Action::WithData(call) => self.with_data(of, call),
             Action::Reserve(flags) => {
                 let expected = of.oracle().open(None, *flags);
                 self.reserve(of, of.files.reserve(*flags), expected)
@@ -249,6 +317,7 @@ impl<'p> Replay<'p> {
                 self.reserve(of, of.files.reserve_from(min, *flags), expected)
             }
             Action::Install(which) => self.install(which),
+            Action::InstallWith(which, data) => self.install_with(which, *data),
             Action::Cancel(which) => self.cancel(which),
             Action::Take(fd) => {
                 let fd = fd.find(&of.files);
@@ -267,7 +336,7 @@ impl<'p> Replay<'p> {
             }
             Action::CloseBorrowed(fd) => close_borrowed(of, fd.find(&of.files)),
             Action::NextOpen(from) => next_open(of, from.find(&of.files)),
-            Action::OpenAny(count, flags) => self.open_any(of, *count, *flags),
+            Action::OpenAny(count, data) => self.open_any(of, *count, *data),
             Action::ReserveMany(count, flags) => self.reserve_many(of, *count, *flags),
             Action::OpenPair(flags) => self.open_pair(of, *flags),
             Action::Fork => self.fork(of),
@@ -316,6 +385,110 @@ impl<'p> Replay<'p> {
         Ok(())
     }
 
+    fn install_with(&mut self, which: &Index, data: FdData) -> Verdict {
+        let Some((of, reservation)) = pick(&mut self.reserved, which) else {
+            return Ok(());
+        };
+        let number = reservation.fd().raw();
+        let token = self.tokens.token();
+        let expected = of.oracle().install_with(number, token, data);
+        let installed = reservation.install_with(self.objects.object(), data);
+        prop_assert_eq!(answer(installed), expected);
+        Ok(())
+    }
+
+    fn with_data(&mut self, of: &Process, call: &WithData) -> Verdict {
+        let find = |number: &Number| number.find(&of.files);
+        let (files, mut oracle) = (&*of.files, of.oracle());
+        let (objects, tokens) = (&mut self.objects, &mut self.tokens);
+        match call {
+            WithData::Open(data) => {
+                let expected = oracle.open(Some(tokens.token()), *data);
+                prop_assert_eq!(answer(files.open(objects.object(), *data)), expected);
+            }
+            WithData::DupFrom(old, min, data) => {
+                let (old, min) = (find(old), find(min));
+                let expected = oracle.dup_min(old, min, *data);
+                prop_assert_eq!(answer(files.dup_min(old, min, *data)), expected);
+            }
+            WithData::DupTo(old, new, data) => {
+                let (old, new) = (find(old), find(new));
+                let expected = oracle.dup3(old, new, *data);
+                let copied = files.dup3(old, new, *data).map(|_| new);
+                prop_assert_eq!(answer(copied), expected);
+            }
+            WithData::Get(fd) => {
+                let fd = find(fd);
+                let found = files.get_with_data(fd);
+                let found = found.map(|(file, data)| (file.number, data));
+                let expected = oracle.open_with_data(fd);
+                let expected = expected.map(|(token, data)| (token.number, data));
+                prop_assert_eq!(found.map_err(Error::errno), expected);
+            }
+            WithData::CloseFd(fd) => {
+                let fd = find(fd);
+                displaced(files.close_fd(fd).map(Some), oracle.close(fd).map(Some))?;
+            }
+            WithData::Replace(fd, data) => {
+                let fd = find(fd);
+                let expected = oracle.replace(fd, tokens.token(), *data);
+                displaced(files.replace(fd, objects.object(), *data), expected)?;
+            }
+            WithData::OpenAt(fd, data) => {
+                let fd = find(fd);
+                let expected = oracle.open_at(fd, tokens.token(), *data);
+                let opened = files.open_at(fd, objects.object(), *data);
+                prop_assert_eq!(answer(opened.map(|()| fd)), expected);
+            }
+            WithData::ReplaceIf(fd, of, data) => {
+                let (fd, of) = (find(fd), find(of));
+                if let (Ok(file), Ok(token)) = (files.get(of), oracle.get(of)) {
+                    let is_it = |there: &Arc<Token>| Arc::ptr_eq(there, &token);
+                    let expected = oracle.replace_if(fd, is_it, tokens.token(), *data);
+                    let replaced = files.replace_if(fd, &file, objects.object(), *data);
+                    displaced(replaced.map(Some), expected)?;
+                }
+            }
+            WithData::CloseIf(fd, of) => {
+                let (fd, of) = (find(fd), find(of));
+                if let (Ok(file), Ok(token)) = (files.get(of), oracle.get(of)) {
+                    let is_it = |there: &Arc<Token>| Arc::ptr_eq(there, &token);
+                    let closed = files.close_if(fd, &file).map(Some);
+                    displaced(closed, oracle.close_if(fd, is_it))?;
+                }
+            }
+            WithData::Rename(from, to) => {
+                let (from, to) = (find(from), find(to));
+                displaced(files.rename(from, to), oracle.rename(from, to))?;
+            }
+            &WithData::SetWord(ref fd, word) => {
+                let fd = find(fd);
+                let expected = oracle.change_data(fd, |data| FdData { word, ..data });
+                let before = files.set_word(fd, word).map_err(Error::errno);
+                prop_assert_eq!(before, expected.map(|data| data.word));
+            }
+            &WithData::ExchangeWord(ref fd, old, new) => {
+                let fd = find(fd);
+                let expected = oracle.change_data(fd, |data| FdData {
+                    word: if data.word == old { new } else { data.word },
+                    ..data
+                });
+                let before = files.exchange_word(fd, old, new).map_err(Error::errno);
+                prop_assert_eq!(before, expected.map(|data| data.word));
+            }
+            &WithData::ChangeBits(ref fd, clear, set) => {
+                let fd = find(fd);
+                let expected = oracle.change_data(fd, |data| FdData {
+                    bits: data.bits & !clear | set,
+                    ..data
+                });
+                let before = files.change_bits(fd, clear, set).map_err(Error::errno);
+                prop_assert_eq!(before, expected.map(|data| data.bits));
+            }
+        }
+        Ok(())
+    }
+
     fn cancel(&mut self, which: &Index) -> Verdict {
         if let Some((of, reservation)) = pick(&mut self.reserved, which) {
             of.oracle().cancel(reservation.fd().raw());
@@ -339,19 +512,19 @@ impl<'p> Replay<'p> {
     }
 
     /// The documented promise: the descriptor is free, below the limit and not far up.
-    fn open_any(&mut self, of: &Process, count: u32, flags: FdFlags) -> Verdict {
+    fn open_any(&mut self, of: &Process, count: u32, data: FdData) -> Verdict {
         for _ in 0..count {
             of.note_taken();
-            let opened = answer(of.files.open_any(self.objects.object(), flags));
+            let opened = answer(of.files.open_any(self.objects.object(), data));
             let token = self.tokens.token();
             match opened {
                 Ok(number) => {
-                    of.oracle().open_chosen(number, token, flags);
+                    of.oracle().open_chosen(number, token, data);
                     of.note_taken();
                     let bound = of.most.get() + 64 * (processors() + 2);
                     prop_assert!((number.unsigned_abs() as usize) < bound, "{number}");
                 }
-                Err(_) => prop_assert_eq!(of.oracle().open(Some(token), flags), opened),
+                Err(_) => prop_assert_eq!(of.oracle().open(Some(token), data), opened),
             }
         }
         Ok(())
@@ -449,12 +622,14 @@ impl<'p> Replay<'p> {
         };
         match action {
             ChildAction::Call(call) => self.call(&child, call)?,
-            ChildAction::OpenAny(count, flags) => self.open_any(&child, *count, *flags)?,
+            ChildAction::WithData(call) => self.with_data(&child, call)?,
+            ChildAction::OpenAny(count, data) => self.open_any(&child, *count, *data)?,
             ChildAction::Fork => self.fork(&child)?,
             ChildAction::Exec => exec(&child)?,
             ChildAction::Exit => return child.compare(),
         }
         child.note_taken();
+        child.compare_if_few()?;
         self.children.push(child);
         Ok(())
     }
@@ -470,6 +645,20 @@ impl<'p> Replay<'p> {
             tokens: self.tokens,
         }
     }
+}
+
+/// Compares what a call has displaced, and drops it.
+fn displaced(
+    closed: Result<Option<ClosedFd<Object>>, Error>,
+    expected: Result<Option<(Arc<Token>, FdData)>, i32>,
+) -> Verdict {
+    let number = |closed: &ClosedFd<Object>| (closed.number, closed.data());
+    let found = closed.as_ref().map(|closed| closed.as_ref().map(number));
+    let number = |(token, data): &(Arc<Token>, FdData)| (token.number, *data);
+    let expected_number = expected.as_ref().map(|open| open.as_ref().map(number));
+    let found = found.map_err(|error| error.errno());
+    prop_assert_eq!(found, expected_number.map_err(|errno| *errno));
+    Ok(())
 }
 
 /// Removes an element from a list and returns it, if there is any.
@@ -532,6 +721,20 @@ impl Process {
         self.oracle.lock().expect("no operation panics")
     }
 
+    /// Compares what is open, with all data, unless that would take long. This does not make the
+    /// table add the memory for data, as `get_with_data` does.
+    fn compare_if_few(&self) -> Verdict {
+        if self.files.open_count() <= 128 {
+            let oracle = self.oracle();
+            let open = self.files.iter();
+            let open = open.map(|(fd, file, data)| (fd.raw(), file.number, data));
+            let expected = oracle.all();
+            let expected = expected.map(|(number, token, data)| (number, token.number, data));
+            prop_assert_eq!(open.collect::<Vec<_>>(), expected.collect::<Vec<_>>());
+        }
+        Ok(())
+    }
+
     /// Compares the whole visible state of the table.
     fn compare(&self) -> Verdict {
         let (files, oracle) = (&self.files, self.oracle());
@@ -545,6 +748,9 @@ impl Process {
                 let file = files.get(number).map(|object| object.number);
                 prop_assert_eq!(file.ok(), oracle.get(number).map(|token| token.number).ok());
                 prop_assert_eq!(files.fd_flags(number).ok(), oracle.flags(number).ok());
+                let data = files.get_with_data(number).map(|(_, data)| data);
+                let expected = oracle.open_with_data(number).map(|(_, data)| data);
+                prop_assert_eq!(data.ok(), expected.ok());
             }
             next = found.and_then(|number| number.checked_add(1));
         }
@@ -569,6 +775,7 @@ fn replay(history: &History) -> Verdict {
         let of = alive[which.index(alive.len())];
         replay.act(of, action)?;
         of.note_taken();
+        of.compare_if_few()?;
         replay.compare_released()?;
     }
     processes
