@@ -21,15 +21,20 @@ mod oracle;
 
 use std::any::Any;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use std::sync::{Arc, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use allocator::{Plan, under};
-use fdtable::{Access, Error, Fd, FdFlags, FileRef, Files, RawFd, Rcu, SuperBlock, rcu};
+use fdtable::{Access, Error, Fd, FdData, FdFlags, FileRef, Files, RawFd, Rcu, SuperBlock, rcu};
 use fdtable_listing::{Describe, Description, List};
 use oracle::{Oracle, Table};
 
 const NONE: FdFlags = FdFlags::empty();
 const CLOEXEC: FdFlags = FdFlags::CLOEXEC;
+const WORD: FdData = FdData {
+    flags: CLOEXEC,
+    bits: 3,
+    word: 7,
+};
 
 /// Whether a call may allocate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -136,9 +141,34 @@ const SCENARIO: &[(&str, Memory, OnTable, OnOracle)] = &[
     ("a bad minimum", NeverNeeded, |t, _| number(t.dup_min(0, -1, NONE)), |t, _| t.dup_min(0, -1, NONE)),
     ("equal numbers", NeverNeeded, |t, _| t.dup3(0, 0, NONE).map(|_| 0), |t, _| t.dup3(0, 0, NONE)),
 
+    ("get_with_data", NeverNeeded, |t, _| t.get_with_data(0).map(|(file, _)| file.number), |t, _| t.get(0)),
+    ("no word", NeverNeeded, |t, _| t.set_word(0, 0).map(word), |t, _| set_word(t, 0, 0)),
+    ("the first word of a leaf", MayGrow, |t, _| t.set_word(0, 7).map(word), |t, _| set_word(t, 0, 7)),
+    ("another word", NeverNeeded, |t, _| t.set_word(1, 8).map(word), |t, _| set_word(t, 1, 8)),
+    ("a word that is exchanged", NeverNeeded, |t, _| t.exchange_word(1, 8, 9).map(word), |t, _| set_word(t, 1, 9)),
+    ("bits", NeverNeeded, |t, _| t.change_bits(1, 0, 5).map(i32::from), |t, _| t.change_data(1, |data| FdData { bits: 5, ..data }).map(|data| i32::from(data.bits))),
+    ("replace, with a word, far", MayGrow, |t, f| t.replace(5_000_000, f, WORD).map(|_| 0), |t, f| t.replace(5_000_000, f, WORD).map(|_| 0)),
+    ("replace, over an open number", NeverNeeded, |t, f| t.replace(5_000_000, f, WORD).map(|_| 0), |t, f| t.replace(5_000_000, f, WORD).map(|_| 0)),
+    ("open_at, plain", MayGrow, |t, f| t.open_at(6_000_000, f, NONE).map(|()| 0), |t, f| t.open_at(6_000_000, f, NONE.into()).map(|_| 0)),
+    ("replace, the first word of a leaf", MayGrow, |t, f| t.replace(6_000_000, f, WORD).map(|_| 0), |t, f| t.replace(6_000_000, f, WORD).map(|_| 0)),
+    ("open_at, with a word, a new leaf", MayGrow, |t, f| t.open_at(7_000_000, f, WORD).map(|()| 0), |t, f| t.open_at(7_000_000, f, WORD).map(|_| 0)),
+    ("open_at, an open number", NeverNeeded, |t, f| t.open_at(7_000_000, f, NONE).map(|()| 0), |t, f| t.open_at(7_000_000, f, NONE.into()).map(|_| 0)),
+    ("rename, with a word, to a new leaf", MayGrow, |t, _| t.rename(7_000_000, 8_000_000).map(|_| 0), |t, _| t.rename(7_000_000, 8_000_000).map(|_| 0)),
+    ("rename, to a leaf without words", MayGrow, |t, f| { t.open_at(9_000_000, f, NONE)?; t.rename(8_000_000, 9_000_001).map(|_| 0).inspect_err(|_| drop(t.close(9_000_000))) }, |t, f| { t.open_at(9_000_000, f, NONE.into())?; t.rename(8_000_000, 9_000_001).map(|_| 0) }),
+    ("rename, in the leaf", NeverNeeded, |t, _| t.rename(9_000_001, 9_000_000).map(|_| 0), |t, _| t.rename(9_000_001, 9_000_000).map(|_| 0)),
+    ("replace_if, with a word", NeverNeeded, |t, f| t.replace_if(9_000_000, &t.get(9_000_000)?, f, WORD).map(|_| 0), |t, f| t.replace_if(9_000_000, |_| true, f, WORD).map(|_| 0)),
+    ("close_if", NeverNeeded, |t, _| t.close_if(9_000_000, &t.get(9_000_000)?).map(|_| 0), |t, _| t.close_if(9_000_000, |_| true).map(|_| 0)),
+    ("close_fd", NeverNeeded, |t, _| t.close_fd(6_000_000).map(|_| 0), |t, _| t.close(6_000_000).map(|_| 0)),
+    ("dup_min with a word, a new leaf", MayGrow, |t, _| number(t.dup_min(0, 10_000_000, WORD)), |t, _| t.dup_min(0, 10_000_000, WORD)),
+    ("dup3 with a word, a new leaf", MayGrow, |t, _| t.dup3(0, 11_000_000, WORD).map(|_| 0), |t, _| t.dup3(0, 11_000_000, WORD).map(|_| 0)),
+    ("install with a word, a new leaf", MayGrow, |t, f| number(t.reserve_from(12_000_000, NONE)?.install_with(f, WORD)), |t, f| { let n = t.reserve_from(12_000_000, NONE)?; t.install_with(n, f, WORD) }),
+
     ("open a number that was closed", MayGrow, |t, f| number(t.open(f, NONE)), |t, f| t.open(Some(f), NONE)),
     ("where a leaf has become empty", MayGrow, |t, _| number(t.dup_min(0, 20_000_000, NONE)), |t, _| t.dup_min(0, 20_000_000, NONE)),
     ("fork of nodes that are far apart", MayGrow, |t, _| t.fork().map(|_child| 0), |t, _| { t.fork(); Ok(0) }),
+    ("what is shared since: a word", MayGrow, |t, _| t.set_word(5_000_000, 1).map(word), |t, _| set_word(t, 5_000_000, 1)),
+    ("what is shared since: get_with_data", NeverNeeded, |t, _| t.get_with_data(10_000_000).map(|(file, _)| file.number), |t, _| t.get(10_000_000)),
+    ("what is shared since: rename", MayGrow, |t, _| t.rename(10_000_000, 11_000_000).map(|_| 0), |t, _| t.rename(10_000_000, 11_000_000).map(|_| 0)),
     ("what is shared since: close", MayGrow, |t, _| t.close(64).map(|_| 0), |t, _| t.take(64).map(|_| 0)),
     ("another fork", MayGrow, |t, _| t.fork().map(|_child| 0), |t, _| { t.fork(); Ok(0) }),
     ("what is shared since: flags", MayGrow, |t, _| t.set_fd_flags(RawFd::MAX, NONE).map(|()| 0), |t, _| t.set_flags(RawFd::MAX, NONE).map(|()| 0)),
@@ -149,6 +179,15 @@ const SCENARIO: &[(&str, Memory, OnTable, OnOracle)] = &[
     ("exec", MayStop, |t, _| t.close_on_exec(drop).map(|()| 0), |t, _| { t.exec(); Ok(0) }),
     ("the rest", MayStop, |t, _| t.close_range(0, u32::MAX, drop).map(|()| 0), |t, _| t.close_range(0, u32::MAX).map(|()| 0)),
 ];
+
+fn word(word: u64) -> i32 {
+    i32::try_from(word).expect("words are small")
+}
+
+fn set_word(table: &mut Table<i32>, number: i32, new: u64) -> Answer<i32> {
+    let before = table.change_data(number, |data| FdData { word: new, ..data });
+    before.map(|data| word(data.word))
+}
 
 fn borrow(files: &Files<Rcu<Object>>, _: FileRef<Rcu<Object>>) -> Answer<Error> {
     let section = rcu::read_lock();
@@ -243,6 +282,14 @@ impl Play {
     fn compare(&self, what: &str) {
         let oracle = self.oracle();
         assert_eq!(self.files.open_count(), oracle.open_count(), "{what}");
+        let open = self.files.iter();
+        let open = open.map(|(fd, file, data)| (fd.raw(), file.number, data));
+        let expected = oracle.all().map(|(fd, &file, data)| (fd, file, data));
+        assert_eq!(
+            open.collect::<Vec<_>>(),
+            expected.collect::<Vec<_>>(),
+            "{what}"
+        );
         let mut next = Some(0);
         while let Some(from) = next {
             let found = oracle.next_open(from);
@@ -303,6 +350,7 @@ fn runs_out(place: usize, plan: Plan) -> bool {
 
 #[test]
 fn a_call_that_runs_out_of_memory_leaves_no_trace() {
+    let _alone = alone();
     let mut failures = 0;
     for place in 0..SCENARIO.len() {
         for plan in [Plan::OneFails, Plan::AllFail] {
@@ -315,8 +363,125 @@ fn a_call_that_runs_out_of_memory_leaves_no_trace() {
     assert!(failures > 40, "{failures}: calls did allocate");
 }
 
+/// Keeps the tests apart: they share the memory that slabs keep.
+fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Uses up the memory for words that a slab keeps from earlier, so that the next leaf that gets a
+/// first word needs new memory.
+struct Hog {
+    files: Files<u8>,
+    /// How many leaves of the table have a word.
+    used: RawFd,
+}
+
+impl Hog {
+    fn new() -> Self {
+        let files = Files::with_limit(u32::MAX);
+        for leaf in 0..Self::LEAVES {
+            let opened = files.open_at(leaf * 64, FileRef::new(0), NONE);
+            opened.expect("there is memory");
+        }
+        Self { files, used: 0 }
+    }
+
+    const LEAVES: RawFd = 20_000;
+
+    fn use_up(&mut self) {
+        let set = |leaf| under(Plan::AllFail(0), || self.files.set_word(leaf * 64, 1)).0;
+        while set(self.used).is_ok() {
+            self.used += 1;
+        }
+        assert!(self.used < Self::LEAVES, "there is a leaf without a word");
+    }
+}
+
+/// The target of such a call counts as taken while it is in quarantine.
+#[test]
+fn a_call_that_finds_no_memory_for_a_word_leaves_its_target_in_quarantine() {
+    let _alone = alone();
+    let calls: [(&str, OnTable); 4] = [
+        ("replace", |t, f| t.replace(130, f, WORD).map(|_| 0)),
+        ("open_at", |t, f| t.open_at(130, f, WORD).map(|()| 0)),
+        ("rename", |t, _| t.rename(1, 130).map(|_| 0)),
+        ("rename to no leaf", |t, _| t.rename(70, 200).map(|_| 0)),
+    ];
+    let mut play = Play::begin();
+    let mut hog = Hog::new();
+    for (what, call) in calls {
+        let files = Files::new();
+        files.set_quarantine(1000);
+        for (fd, data) in [(1, WORD), (70, WORD), (130, NONE.into())] {
+            let opened = files.open_at(fd, play.make().0, data);
+            opened.expect("there is memory");
+        }
+        drop(files.close(130).expect("it is open"));
+        let open = files.open_count();
+        hog.use_up();
+        let (file, _) = play.make();
+        let answer = under(Plan::AllFail(0), || call(&files, file));
+        assert_eq!(
+            (answer.0, answer.1 > 0),
+            (Err(Error::NoMemory), true),
+            "{what}"
+        );
+        assert_eq!(files.open_count(), open, "{what}");
+        assert_eq!(call(&files, play.make().0), Ok(0), "{what}");
+    }
+}
+
+/// The same for the tables that are not in quarantine, where the word needs the first memory.
+#[test]
+fn a_call_that_finds_no_memory_for_a_word_leaves_no_trace() {
+    let _alone = alone();
+    #[rustfmt::skip]
+    let calls: [(&str, OnTable); 9] = [
+        ("open", |t, f| number(t.open(f, WORD))),
+        ("open_any", |t, f| number(t.open_any(f, WORD))),
+        ("dup_min", |t, _| number(t.dup_min(1, 64, WORD))),
+        ("dup3", |t, _| t.dup3(1, 64, WORD).map(|_| 0)),
+        ("replace", |t, f| t.replace(64, f, WORD).map(|_| 0)),
+        ("replace_if", |t, f| t.replace_if(1, &t.get(1)?, f, WORD).map(|_| 0)),
+        ("install_with", |t, f| number(t.reserve(NONE)?.install_with(f, WORD))),
+        ("set_word", |t, _| t.set_word(1, 7).map(word)),
+        ("exchange_tag", |t, _| t.exchange_tag(1, 0, 7).map(|()| 0)),
+    ];
+    begin_rcu();
+    for (what, call) in calls {
+        for fork in [false, true] {
+            // What the hog before had is free again.
+            rcu::barrier().expect("outside of sections");
+            let mut hog = Hog::new();
+            let mut play = Play::begin();
+            let (file, _) = play.make();
+            let opened = play.files.open_at(100, file, NONE);
+            opened.expect("there is memory");
+            let child = fork.then(|| play.files.fork().expect("there is memory"));
+            let files = child.as_ref().unwrap_or(&play.files);
+            let before = play.files.iter().count();
+            hog.use_up();
+            let file = FileRef::clone(&play.files.get(1).expect("it is open"));
+            let count = FileRef::strong_count(&file);
+            let (answer, failed) = under(Plan::AllFail(0), || call(files, file.clone()));
+            assert_eq!((answer, failed > 0), (Err(Error::NoMemory), true), "{what}");
+            assert_eq!(FileRef::strong_count(&file), count, "{what}");
+            assert_eq!(files.iter().count(), before, "{what}");
+            assert!(files.iter().all(|(.., data)| data == NONE.into()), "{what}");
+            assert_eq!(files.open_count(), before, "{what}");
+            hog.use_up();
+            // A lookup does without.
+            let (found, _) = under(Plan::AllFail(0), || files.get_with_data(1).map(|it| it.1));
+            assert_eq!(found, Ok(NONE.into()), "{what}");
+            call(files, file).expect("there is memory");
+        }
+    }
+}
+
 #[test]
 fn a_child_that_could_not_be_made_leaves_no_reference() {
+    let _alone = alone();
     let mut play = Play::begin();
     let (file, _) = play.make();
     for fd in [100, 5000, 40_000, 20_000_000] {
@@ -334,6 +499,7 @@ fn a_child_that_could_not_be_made_leaves_no_reference() {
 
 #[test]
 fn a_superblock_that_could_not_be_listed_is_as_it_was() {
+    let _alone = alone();
     begin_rcu();
     let superblock = SuperBlock::new().expect("there is memory");
     let make = |_| {
@@ -352,6 +518,7 @@ fn a_superblock_that_could_not_be_listed_is_as_it_was() {
 
 #[test]
 fn listings_that_could_not_be_merged_are_as_they_were() {
+    let _alone = alone();
     let files = Files::new();
     for _ in 0..10 {
         files.open(FileRef::new(Pipe), NONE).expect("there is room");
@@ -395,6 +562,7 @@ fn a_conversion_that_could_not_be_made_leaves_the_file() {
 /// RCU keeps its state of a thread, and of the process, for the case that there is no memory.
 #[test]
 fn a_new_thread_without_memory_finds_and_closes() {
+    let _alone = alone();
     let files = Files::new();
     files.open(FileRef::new(7), NONE).expect("there is memory");
     std::thread::scope(|scope| {

@@ -649,10 +649,10 @@ impl<'p> Replay<'p> {
 
 /// Compares what a call has displaced, and drops it.
 fn displaced(
-    closed: Result<Option<ClosedFd<Object>>, Error>,
+    closed: Result<Option<ClosedFd<Rcu<Object>>>, Error>,
     expected: Result<Option<(Arc<Token>, FdData)>, i32>,
 ) -> Verdict {
-    let number = |closed: &ClosedFd<Object>| (closed.number, closed.data());
+    let number = |closed: &ClosedFd<Rcu<Object>>| (closed.number, closed.data());
     let found = closed.as_ref().map(|closed| closed.as_ref().map(number));
     let number = |(token, data): &(Arc<Token>, FdData)| (token.number, *data);
     let expected_number = expected.as_ref().map(|open| open.as_ref().map(number));
