@@ -706,6 +706,154 @@ fn a_fork_meets_a_move_between_leaves() {
     .is_linearizable(2);
 }
 
+/// Lookups at both numbers of a rename, in two leaves and in both orders.
+#[test]
+fn a_rename_between_leaves_meets_two_gets() {
+    model(
+        6,
+        &[
+            |it| it.rename(1, 6),
+            |it| {
+                it.get(1);
+                it.get(6);
+            },
+            |it| it.get(1),
+        ],
+    )
+    .is_linearizable(2);
+    model(
+        6,
+        &[
+            |it| it.rename(5, 1),
+            |it| {
+                it.get(1);
+                it.get(5);
+            },
+        ],
+    )
+    .is_linearizable(2);
+}
+
+#[test]
+fn a_rename_in_one_leaf_meets_two_gets() {
+    model(
+        3,
+        &[
+            |it| it.rename(1, 2),
+            |it| {
+                it.get(1);
+                it.get(2);
+            },
+        ],
+    )
+    .is_linearizable(2);
+}
+
+/// The old number, which is free when a lookup does not find it.
+#[test]
+fn a_rename_meets_a_get_and_an_open() {
+    model(
+        6,
+        &[
+            |it| it.rename(1, 9),
+            |it| {
+                it.get(1);
+                it.open();
+            },
+        ],
+    )
+    .is_linearizable(2);
+}
+
+/// Locks of two leaves, which both take in the same order.
+#[test]
+fn a_rename_meets_one_the_other_way_round() {
+    model(6, &[|it| it.rename(1, 5), |it| it.rename(5, 1)]).is_linearizable(2);
+}
+
+#[test]
+fn a_rename_meets_a_close_of_its_target_and_a_fork() {
+    model(
+        6,
+        &[
+            |it| it.rename(1, 5),
+            |it| {
+                it.close(5);
+                it.fork();
+            },
+        ],
+    )
+    .is_linearizable(2);
+}
+
+#[test]
+fn a_rename_in_a_child_meets_a_close_and_an_open() {
+    let subject = Model {
+        filled: Filled::Forked,
+        ..model(
+            6,
+            &[
+                |it| it.rename(4, 1),
+                |it| {
+                    it.close(4);
+                    it.open();
+                },
+            ],
+        )
+    };
+    subject.is_linearizable(2);
+}
+
+#[test]
+fn a_replace_meets_a_close_and_an_open() {
+    model(
+        3,
+        &[
+            |it| {
+                it.replace(1);
+                it.get(1);
+            },
+            |it| {
+                it.close(1);
+                it.open();
+            },
+        ],
+    )
+    .is_linearizable(2);
+}
+
+/// A number that an open may take first, or that is reserved then.
+#[test]
+fn an_open_at_a_number_meets_an_open_and_a_reservation() {
+    model(
+        3,
+        &[
+            |it| it.open_at(3),
+            |it| {
+                it.open();
+                it.reserve();
+            },
+        ],
+    )
+    .is_linearizable(2);
+}
+
+/// Two that expect the same file: one succeeds.
+#[test]
+fn a_conditional_replace_meets_a_conditional_close() {
+    model(
+        2,
+        &[
+            |it| {
+                it.replace_if(1, 0);
+                it.open();
+            },
+            |it| it.close_if(1, 0),
+        ],
+    )
+    .is_linearizable(2);
+}
+
 #[test]
 fn three_threads_meet_in_three_leaves() {
     model(

@@ -184,6 +184,54 @@ impl<'t> Recorder<'t> {
         self.record(|| Operation::DupTo(old, new, files.dup3(old, new, NONE).map(|_| new)));
     }
 
+    pub(crate) fn replace(&mut self, fd: RawFd) {
+        let (files, file) = (self.files, self.next_file());
+        let object = FileRef::new(file);
+        self.record(|| {
+            let replaced = files.replace(fd, object, NONE);
+            Operation::Replace(fd, file, replaced.map(|before| before.map(|it| *it)))
+        });
+    }
+
+    pub(crate) fn open_at(&mut self, fd: RawFd) {
+        let (files, file) = (self.files, self.next_file());
+        let object = FileRef::new(file);
+        self.record(|| Operation::OpenAt(fd, file, files.open_at(fd, object, NONE)));
+    }
+
+    /// Expects the file that is open at another descriptor before the call, if there is one.
+    pub(crate) fn replace_if(&mut self, fd: RawFd, of: RawFd) {
+        let Ok(expected) = self.files.get(of) else {
+            return;
+        };
+        let (files, file) = (self.files, self.next_file());
+        let object = FileRef::new(file);
+        self.record(|| {
+            let replaced = files.replace_if(fd, &expected, object, NONE).map(drop);
+            Operation::ReplaceIf(fd, *expected, file, replaced)
+        });
+    }
+
+    /// Expects the file that is open at another descriptor before the call, if there is one.
+    pub(crate) fn close_if(&mut self, fd: RawFd, of: RawFd) {
+        let Ok(expected) = self.files.get(of) else {
+            return;
+        };
+        let files = self.files;
+        self.record(|| {
+            let closed = files.close_if(fd, &expected).map(drop);
+            Operation::CloseIf(fd, *expected, closed)
+        });
+    }
+
+    pub(crate) fn rename(&mut self, from: RawFd, to: RawFd) {
+        let files = self.files;
+        self.record(|| {
+            let renamed = files.rename(from, to);
+            Operation::Rename(from, to, renamed.map(|before| before.map(|it| *it)))
+        });
+    }
+
     pub(crate) fn fork(&mut self) {
         let (files, mut child) = (self.files, None);
         self.record(|| {

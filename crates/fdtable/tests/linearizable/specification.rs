@@ -2,9 +2,11 @@
 //!
 //! An operation happens in one step or in a few. `open` takes a descriptor and then installs the
 //! file: in between the descriptor is reserved, and other threads may see it reserved. `dup` finds
-//! its file before that. Every other operation is one step. Each step is a claim about the state in
-//! which it happens, since the answer of the operation is known when it is judged: a step that does
-//! not hold in a state has no legal outcome there.
+//! its file before that. `rename` puts the file at the new descriptor and then frees the old one: in
+//! between lookups find it at both, and no operation but a lookup happens at either. Every other
+//! operation is one step. Each step is a claim about the state in which it happens, since the answer
+//! of the operation is known when it is judged: a step that does not hold in a state has no legal
+//! outcome there.
 //!
 //! A new operation needs a variant of [`Operation`] and a line of [`Operation::steps`], and a new
 //! kind of step if none of these describes it.
@@ -36,6 +38,14 @@ pub(crate) enum Operation {
     Dup(RawFd, Result<RawFd, Error>),
     DupFrom(RawFd, RawFd, Result<RawFd, Error>),
     DupTo(RawFd, RawFd, Result<RawFd, Error>),
+    /// With the file that was there before.
+    Replace(RawFd, File, Result<Option<File>, Error>),
+    OpenAt(RawFd, File, Result<(), Error>),
+    /// If the first file is there.
+    ReplaceIf(RawFd, File, File, Result<(), Error>),
+    CloseIf(RawFd, File, Result<(), Error>),
+    /// With the file that was at the new descriptor before.
+    Rename(RawFd, RawFd, Result<Option<File>, Error>),
     /// A child, with these files under these numbers.
     Fork(Vec<(RawFd, File)>),
 }
@@ -70,6 +80,16 @@ pub(crate) enum Step {
     Remove(RawFd),
     /// The file of the first descriptor is now that of the second one, which is not reserved.
     Replace(RawFd, RawFd),
+    /// The descriptor is below the limit, and open with the second file or free; it now has the
+    /// first file.
+    Put(RawFd, File, Option<File>),
+    /// The descriptor is open, with another file.
+    HasOther(RawFd, File),
+    /// The first descriptor is open. The second one is below the limit, and open with this file or
+    /// free. Lookups now find the file of the first at both.
+    Move(RawFd, RawFd, Option<File>),
+    /// Ends such a move: the first descriptor is free, and the second one open.
+    EndMove(RawFd, RawFd),
     /// The first descriptor is not open, or the second one is not below the limit.
     NothingToReplace(RawFd, RawFd),
     /// Exactly these are open.
@@ -82,7 +102,7 @@ impl Operation {
     /// The steps of the operation: all steps of a list hold at one moment, and the moments come in
     /// this order.
     pub(crate) fn steps(&self) -> Vec<Vec<Step>> {
-        use Error::{BadFd, Busy, InvalidArgument, TooManyFiles};
+        use Error::{BadFd, Busy, Exists, InvalidArgument, Stale, TooManyFiles};
         use Step::*;
         match *self {
             Self::Open(file, Ok(number)) => {
@@ -131,6 +151,35 @@ impl Operation {
             Self::DupTo(old, new, Err(BadFd)) => vec![vec![NothingToReplace(old, new)]],
             Self::DupTo(old, new, Err(Busy)) => vec![vec![Find(old), Reserved(new)]],
             Self::DupTo(old, new, Err(InvalidArgument)) if old == new => vec![vec![]],
+            Self::Replace(number, file, Ok(before)) => vec![vec![Put(number, file, before)]],
+            Self::OpenAt(number, file, Ok(())) => vec![vec![Put(number, file, None)]],
+            Self::Replace(number, _, Err(BadFd)) | Self::OpenAt(number, _, Err(BadFd)) => {
+                vec![vec![OutOfRange(number)]]
+            }
+            Self::Replace(number, _, Err(Busy)) | Self::OpenAt(number, _, Err(Busy)) => {
+                vec![vec![Reserved(number)]]
+            }
+            Self::OpenAt(number, _, Err(Exists)) => vec![vec![Find(number)]],
+            Self::ReplaceIf(number, expected, file, Ok(())) => {
+                vec![vec![Put(number, file, Some(expected))]]
+            }
+            Self::CloseIf(number, expected, Ok(())) => {
+                vec![vec![Has(number, expected), Remove(number)]]
+            }
+            // Nothing is open above the limit.
+            Self::ReplaceIf(number, _, _, Err(BadFd)) | Self::CloseIf(number, _, Err(BadFd)) => {
+                vec![vec![NotOpen(number)]]
+            }
+            Self::ReplaceIf(number, expected, _, Err(Stale))
+            | Self::CloseIf(number, expected, Err(Stale)) => {
+                vec![vec![HasOther(number, expected)]]
+            }
+            Self::Rename(from, to, Ok(None)) if from == to => vec![vec![Find(from)]],
+            Self::Rename(from, to, Ok(before)) => {
+                vec![vec![Move(from, to, before)], vec![EndMove(from, to)]]
+            }
+            Self::Rename(from, to, Err(BadFd)) => vec![vec![NothingToReplace(from, to)]],
+            Self::Rename(from, to, Err(Busy)) => vec![vec![Find(from), Reserved(to)]],
             Self::Fork(ref copy) => vec![vec![Open(copy.clone())]],
             _ => vec![vec![Never]],
         }
@@ -150,6 +199,8 @@ enum Place {
     Free,
     Reserved,
     Open(File),
+    /// The file is being moved from or to the descriptor. Lookups find it.
+    Moving(File),
 }
 
 /// The state of each descriptor: a long run of open descriptors from 0 on, then free ones, and the
@@ -212,7 +263,7 @@ impl State {
         let last = self.exceptions.keys().next_back().copied().unwrap_or(0);
         let open = |number| match self.at(number) {
             Place::Open(file) => Some((number, file)),
-            Place::Free | Place::Reserved => None,
+            Place::Free | Place::Reserved | Place::Moving(_) => None,
         };
         (0..self.common.max(last + 1)).filter_map(open).collect()
     }
@@ -240,21 +291,39 @@ impl State {
             }
             Step::Cancel(number) => self.put_if(self.is_reserved(number), number, Place::Free),
             Step::Find(number) => {
-                *found = self.file(number);
+                *found = self.found(number);
                 found.is_some()
             }
-            Step::Has(number, file) => self.file(number) == Some(file),
-            Step::NotOpen(number) => self.file(number).is_none(),
+            Step::Has(number, file) => self.found(number) == Some(file),
+            Step::NotOpen(number) => self.found(number).is_none(),
             Step::Reserved(number) => self.is_reserved(number),
             Step::Remove(number) => self.put_if(self.file(number).is_some(), number, Place::Free),
             Step::Replace(old, new) => match self.file(old) {
-                Some(file) => self.put_if(!self.is_reserved(new), new, Place::Open(file)),
+                Some(file) => self.put_if(self.is_free_or_open(new), new, Place::Open(file)),
                 None => false,
             },
             Step::NothingToReplace(old, new) => {
-                self.file(old).is_none() || !(0..self.limit).contains(&new)
+                self.found(old).is_none() || !(0..self.limit).contains(&new)
             }
-            Step::Open(ref copy) => self.open() == *copy,
+            Step::Put(number, file, before) => {
+                self.put_if(self.is_target(number, before), number, Place::Open(file))
+            }
+            Step::HasOther(number, file) => self.file(number).is_some_and(|it| it != file),
+            Step::Move(from, to, before) => match self.file(from) {
+                Some(file) if self.is_target(to, before) => {
+                    self.put(from, Place::Moving(file));
+                    self.put(to, Place::Moving(file));
+                    true
+                }
+                _ => false,
+            },
+            Step::EndMove(from, to) => {
+                let file = self.found(from).expect("its file is being moved");
+                self.put(from, Place::Free);
+                self.put(to, Place::Open(file));
+                true
+            }
+            Step::Open(ref copy) => !self.is_moving() && self.open() == *copy,
             Step::Never => false,
         }
     }
@@ -266,11 +335,36 @@ impl State {
         legal
     }
 
+    /// The file of an open descriptor, for operations that change it.
     fn file(&self, number: RawFd) -> Option<File> {
         match self.at(number) {
             Place::Open(file) => Some(file),
+            Place::Free | Place::Reserved | Place::Moving(_) => None,
+        }
+    }
+
+    /// The file that a lookup finds.
+    fn found(&self, number: RawFd) -> Option<File> {
+        match self.at(number) {
+            Place::Open(file) | Place::Moving(file) => Some(file),
             Place::Free | Place::Reserved => None,
         }
+    }
+
+    fn is_free_or_open(&self, number: RawFd) -> bool {
+        matches!(self.at(number), Place::Free | Place::Open(_))
+    }
+
+    /// Returns true if a file can be put at a descriptor that has had `before`.
+    fn is_target(&self, number: RawFd, before: Option<File>) -> bool {
+        (0..self.limit).contains(&number)
+            && self.is_free_or_open(number)
+            && self.file(number) == before
+    }
+
+    fn is_moving(&self) -> bool {
+        let mut places = self.exceptions.values();
+        places.any(|place| matches!(place, Place::Moving(_)))
     }
 
     fn is_reserved(&self, number: RawFd) -> bool {

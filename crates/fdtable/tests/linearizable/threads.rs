@@ -118,11 +118,19 @@ impl Round {
 
     fn act(&self, recorder: &mut Recorder<'_>, rng: &mut Rng) {
         let (one, other) = (self.number(rng), self.number(rng));
-        match rng.u8(0..37) {
+        match rng.u8(0..51) {
             32..34 => recorder.open_pair(),
             34..36 => recorder.reserve_many(rng.usize(2..5)),
             // Most often refused, or else the history would be a long one.
             36 if self.tight => recorder.reserve_many(rng.usize(4..9)),
+            37..40 => recorder.replace(one),
+            40..42 => recorder.open_at(one),
+            42 => recorder.replace_if(one, other),
+            43 => recorder.replace_if(one, one),
+            44 => recorder.close_if(one, other),
+            45 => recorder.close_if(one, one),
+            46..49 => recorder.rename(one, other),
+            49..51 => recorder.get(one),
             0..8 => recorder.open(),
             8..10 => recorder.open_any(),
             10..18 => recorder.close(one),

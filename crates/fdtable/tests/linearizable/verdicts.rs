@@ -356,3 +356,100 @@ fn any_permutation(
         found
     })
 }
+
+fn get(number: RawFd, found: Result<File, Error>) -> Operation {
+    Operation::Get(number, found)
+}
+
+fn rename(from: RawFd, to: RawFd, before: Option<File>) -> Operation {
+    Operation::Rename(from, to, Ok(before))
+}
+
+#[test]
+fn a_rename_is_seen_at_both_numbers_and_never_at_neither() {
+    let start = State::new(ROOM, 2, &[1]);
+    let other = |seen: [Operation; 2]| {
+        let [one, two] = seen;
+        vec![
+            vec![at(0, 9, rename(0, 1, None))],
+            vec![at(1, 2, one), at(3, 4, two)],
+        ]
+    };
+    let (found, not) = (Ok(COMMON), Err(Error::BadFd));
+    legal(&start, &other([get(1, found), get(0, found)]));
+    legal(&start, &other([get(0, found), get(1, found)]));
+    legal(&start, &other([get(0, not), get(1, found)]));
+    // Two lookups are two moments.
+    legal(&start, &other([get(1, not), get(0, not)]));
+    illegal(&start, &other([get(0, not), get(1, not)]));
+    illegal(&start, &other([get(0, not), get(0, found)]));
+    illegal(&start, &other([get(1, found), get(1, not)]));
+    illegal(&start, &other([get(0, Ok(NEW)), get(1, found)]));
+}
+
+#[test]
+fn only_lookups_see_a_rename_under_way() {
+    let start = State::new(ROOM, 2, &[1]);
+    let beside = |seen: Vec<Operation>| {
+        let at = |(when, operation): (u64, _)| at(2 * when + 1, 2 * when + 2, operation);
+        vec![
+            vec![self::at(0, 20, rename(0, 1, None))],
+            (0..).zip(seen).map(at).collect(),
+        ]
+    };
+    let both = vec![(0, COMMON), (1, COMMON)];
+    illegal(&start, &beside(vec![Operation::Fork(both)]));
+    legal(&start, &beside(vec![Operation::Fork(vec![(0, COMMON)])]));
+    legal(&start, &beside(vec![Operation::Fork(vec![(1, COMMON)])]));
+    // After it is closed there, it is not open where it was.
+    let found = get(0, Ok(COMMON));
+    illegal(&start, &beside(vec![close(1), found.clone()]));
+    illegal(&start, &beside(vec![close(0), found.clone()]));
+    legal(&start, &beside(vec![close(1), get(0, Err(Error::BadFd))]));
+    // Its old number is free at the end alone.
+    legal(&start, &beside(vec![open(0), get(1, Ok(COMMON))]));
+    illegal(&start, &beside(vec![open(0), found]));
+}
+
+#[test]
+fn what_was_displaced_was_there() {
+    let start = State::new(ROOM, 2, &[]);
+    let alone = |operation| vec![vec![at(0, 1, operation)]];
+    legal(&start, &alone(rename(0, 1, Some(COMMON))));
+    illegal(&start, &alone(rename(0, 1, None)));
+    illegal(&start, &alone(rename(0, 2, Some(COMMON))));
+    legal(&start, &alone(rename(0, 0, None)));
+    legal(&start, &alone(Operation::Replace(1, NEW, Ok(Some(COMMON)))));
+    illegal(&start, &alone(Operation::Replace(1, NEW, Ok(None))));
+    legal(&start, &alone(Operation::OpenAt(2, NEW, Ok(()))));
+    illegal(&start, &alone(Operation::OpenAt(1, NEW, Ok(()))));
+    legal(
+        &start,
+        &alone(Operation::OpenAt(1, NEW, Err(Error::Exists))),
+    );
+    illegal(
+        &start,
+        &alone(Operation::OpenAt(2, NEW, Err(Error::Exists))),
+    );
+    illegal(&start, &alone(Operation::OpenAt(2, NEW, Err(Error::Busy))));
+    legal(
+        &start,
+        &alone(Operation::OpenAt(ROOM, NEW, Err(Error::BadFd))),
+    );
+    legal(&start, &alone(Operation::CloseIf(1, COMMON, Ok(()))));
+    illegal(&start, &alone(Operation::CloseIf(1, NEW, Ok(()))));
+    legal(
+        &start,
+        &alone(Operation::CloseIf(1, NEW, Err(Error::Stale))),
+    );
+    illegal(
+        &start,
+        &alone(Operation::CloseIf(2, NEW, Err(Error::Stale))),
+    );
+    legal(&start, &alone(Operation::ReplaceIf(1, COMMON, NEW, Ok(()))));
+    illegal(&start, &alone(Operation::ReplaceIf(2, COMMON, NEW, Ok(()))));
+    illegal(
+        &start,
+        &alone(Operation::ReplaceIf(1, COMMON, NEW, Err(Error::Stale))),
+    );
+}
