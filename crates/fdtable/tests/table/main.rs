@@ -21,6 +21,7 @@ mod callers_code;
 mod closed;
 mod conversions;
 mod data;
+mod data_stress;
 mod errnos;
 mod fork;
 mod fork_stress;
