@@ -191,7 +191,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     #[inline(never)]
     fn close_blocking(&self, fd: RawFd, tag: u64) -> Result<Ref<T>, Error> {
         // The slot is empty: return EBADF without locking. The descriptor is already free.
-        if self.tree.is_vacant(index_of(fd), &rcu::read_lock()) {
+        if self.is_closed(fd) {
             return Err(Error::BadFd);
         }
         let has_tag = |leaf: &LeafGuard<'_, T>, bit: usize| check_tag(leaf, bit, tag);
@@ -231,6 +231,16 @@ impl<T: ?Sized + Send + Sync> Files<T> {
             None => self.close_shared(fd, allow)?,
         };
         Ok(ClosedFd::new(file, data))
+    }
+
+    /// Returns true if a descriptor is not open. Then what the thread that closed it did before is
+    /// visible.
+    fn is_closed(&self, fd: RawFd) -> bool {
+        let (index, bit) = place_of(index_of(fd));
+        let section = rcu::read_lock();
+        // First without the fence: nearly always it is open.
+        let leaf = self.tree.leaf(index, &section);
+        !leaf.is_some_and(|leaf| leaf.has(bit)) && self.tree.is_vacant(index_of(fd), &section)
     }
 
     /// Closes on the fast path, if that is open.

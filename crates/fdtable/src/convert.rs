@@ -89,10 +89,14 @@ impl<T: ?Sized + Send + Sync + 'static> FileRef<T> {
 }
 
 impl<T: 'static> FileRef<T> {
-    /// Moves the object out, if this is the last reference. The release hook runs, and then the
-    /// object belongs to the caller instead of being dropped. A lookup at the same time finds
-    /// nothing, or keeps its reference and makes this fail. Does not block; may run `Drop` of
-    /// objects that were released before, as the drop of a reference does.
+    /// Drops the reference. If it was the last one, the release hook runs, and then the object
+    /// belongs to the caller instead of being dropped. If all holders of references call this, one
+    /// of them gets the object. Does not block; may run `Drop` of objects that were released
+    /// before, as the drop of a reference does.
+    ///
+    /// Returns nothing also if the file was made for an [`Rcu`](crate::Rcu) table, or was
+    /// [downcast](Self::downcast_by) to a part of what it was made of: then the object is dropped
+    /// as ever.
     ///
     /// ```
     /// use fdtable::{Error, FdFlags, FileRef, Files};
@@ -100,9 +104,18 @@ impl<T: 'static> FileRef<T> {
     /// let files = Files::new();
     /// let fd = files.open(FileRef::new(vec![1, 2, 3]), FdFlags::empty())?;
     /// let closed = files.close(fd)?.into_file();
-    /// assert_eq!(FileRef::into_inner(closed).unwrap(), [1, 2, 3]);
+    /// assert_eq!(FileRef::into_inner(closed), Some(vec![1, 2, 3]));
     /// # Ok::<(), Error>(())
     /// ```
+    ///
+    /// # Panics
+    /// If the hook does; the object is dropped.
+    pub fn into_inner(this: Self) -> Option<T> {
+        Ref::into_inner(this.0)
+    }
+
+    /// Moves the object out like [`into_inner`](Self::into_inner), or keeps the reference. A lookup
+    /// at the same time finds nothing, or keeps its reference and makes this fail.
     ///
     /// # Errors
     /// The reference, if there are others, if the file was made for an [`Rcu`](crate::Rcu) table,
@@ -110,8 +123,8 @@ impl<T: 'static> FileRef<T> {
     ///
     /// # Panics
     /// If the hook does; the object is dropped.
-    pub fn into_inner(this: Self) -> Result<T, Self> {
-        Ref::into_inner(this.0).map_err(Self)
+    pub fn try_unwrap(this: Self) -> Result<T, Self> {
+        Ref::try_unwrap(this.0).map_err(Self)
     }
 }
 

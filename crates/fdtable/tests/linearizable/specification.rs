@@ -2,11 +2,11 @@
 //!
 //! An operation happens in one step or in a few. `open` takes a descriptor and then installs the
 //! file: in between the descriptor is reserved, and other threads may see it reserved. `dup` finds
-//! its file before that. `rename` puts the file at the new descriptor and then frees the old one: in
-//! between lookups find it at both, and no operation but a lookup happens at either. Every other
-//! operation is one step. Each step is a claim about the state in which it happens, since the answer
-//! of the operation is known when it is judged: a step that does not hold in a state has no legal
-//! outcome there.
+//! its file before that. `rename` puts the file at the new descriptor and then frees the old one:
+//! in between lookups find it at both, and no operation but a lookup happens at either. Every other
+//! operation is one step. Each step is a claim about the state in which it happens, since the
+//! answer of the operation is known when it is judged: a step that does not hold in a state has no
+//! legal outcome there.
 //!
 //! A new operation needs a variant of [`Operation`] and a line of [`Operation::steps`], and a new
 //! kind of step if none of these describes it.

@@ -177,11 +177,6 @@ mod tests {
         (Open::make(Socket { connection }, 0).unwrap(), seen)
     }
 
-    /// Returns when objects whose last reference was dropped before are dropped.
-    fn wait_for_drops_of_released_objects() {
-        fdtable::rcu::barrier().unwrap();
-    }
-
     #[test]
     fn an_object_is_inserted_at_the_lowest_or_at_a_given_descriptor() {
         let files = Descriptors::default();
@@ -292,14 +287,11 @@ mod tests {
         files.insert(socket, NONE).unwrap();
         files.duplicate_to(0, 1, NONE).unwrap();
         drop(files.remove(0).unwrap());
-        wait_for_drops_of_released_objects();
         assert_eq!(connection.strong_count(), 1);
         let used = files.get(1).unwrap();
         drop(files.remove(1).unwrap());
-        wait_for_drops_of_released_objects();
         assert_eq!(connection.strong_count(), 1, "a call uses it");
         drop(used);
-        wait_for_drops_of_released_objects();
         assert_eq!(connection.strong_count(), 0);
     }
 }

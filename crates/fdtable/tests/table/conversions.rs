@@ -188,12 +188,12 @@ fn the_last_reference_gives_the_object_back_after_its_hook_and_does_not_drop_it(
     let weak = FileRef::downgrade(&files.get(fd).expect("it is open"));
     let kept = files.get(fd).expect("it is open");
     let closed = files.close(fd).expect("it is open").into_file();
-    let Err(closed) = FileRef::into_inner(closed) else {
+    let Err(closed) = FileRef::try_unwrap(closed) else {
         panic!("there is another reference");
     };
     assert_eq!(hooks.load(SeqCst), 0);
     drop(kept);
-    let Ok(object) = FileRef::into_inner(closed) else {
+    let Ok(object) = FileRef::try_unwrap(closed) else {
         panic!("it is the last reference");
     };
     assert!(weak.upgrade().is_none());
@@ -208,7 +208,7 @@ fn an_object_that_can_be_borrowed_or_is_a_part_is_not_moved_out() {
     let drops = Arc::new(AtomicUsize::new(0));
     let late = FileRef::new_rcu(Counted(drops.clone()));
     drop(
-        FileRef::into_inner(late)
+        FileRef::try_unwrap(late)
             .err()
             .expect("readers may have it"),
     );
@@ -217,7 +217,7 @@ fn an_object_that_can_be_borrowed_or_is_a_part_is_not_moved_out() {
     let found = FileRef::downcast_by(late, |it| (**it).downcast_ref::<Counted>());
     let found = found.ok().expect("it is one");
     drop(
-        FileRef::into_inner(found)
+        FileRef::try_unwrap(found)
             .err()
             .expect("readers may have it"),
     );
@@ -227,7 +227,7 @@ fn an_object_that_can_be_borrowed_or_is_a_part_is_not_moved_out() {
         |pair| &pair.0,
     );
     if let Ok(part) = FileRef::downcast::<Counted>(part) {
-        drop(FileRef::into_inner(part).err().expect("it is a part"));
+        drop(FileRef::try_unwrap(part).err().expect("it is a part"));
     }
     rcu::barrier().expect("outside of sections");
     assert_eq!(drops.load(SeqCst), 4);
@@ -243,4 +243,21 @@ fn a_hook_that_panics_drops_the_object_that_was_asked_for() {
         std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| FileRef::into_inner(file)));
     assert!(taken.is_err());
     assert_eq!(drops.load(SeqCst), 1);
+}
+
+#[test]
+fn one_of_all_holders_gets_the_object() {
+    for _ in 0..1000 {
+        let drops = Arc::new(AtomicUsize::new(0));
+        let file = FileRef::new(Counted(drops.clone()));
+        let other = file.clone();
+        let got = std::thread::scope(|scope| {
+            let other = scope.spawn(move || FileRef::into_inner(other));
+            let got = FileRef::into_inner(file);
+            [got, other.join().expect("no panic")]
+        });
+        assert_eq!(got.iter().flatten().count(), 1);
+        drop(got);
+        assert_eq!(drops.load(SeqCst), 1);
+    }
 }

@@ -17,7 +17,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use fastrand::Rng;
-use fdtable::{ClosedFiles, Error, FdData, FdFlags, FileRef, Files, RawFd, rcu};
+use fdtable::{ClosedFiles, Error, FdData, FdFlags, FileRef, Files, RawFd, Rcu, rcu};
 
 const NONE: FdFlags = FdFlags::empty();
 /// The bit that belongs to no file.
@@ -46,7 +46,7 @@ impl Drop for File {
     }
 }
 
-fn make(counts: &Arc<Counts>) -> FileRef<File> {
+fn make(counts: &Arc<Counts>) -> FileRef<Rcu<File>> {
     let file = File {
         number: counts.made.fetch_add(1, Relaxed),
         is_released: AtomicBool::new(false),
@@ -57,6 +57,7 @@ fn make(counts: &Arc<Counts>) -> FileRef<File> {
             file.is_released.store(true, Relaxed);
             file.counts.released.fetch_add(1, Relaxed);
         })
+        .rcu()
         .build()
 }
 
@@ -97,7 +98,7 @@ fn number(rng: &mut Rng) -> RawFd {
 }
 
 /// Looks up descriptors in all ways.
-fn look(files: &Files<File>, rng: &mut Rng) {
+fn look(files: &Files<Rcu<File>>, rng: &mut Rng) {
     let fd = number(rng);
     match rng.u8(0..32) {
         0 => files
@@ -117,15 +118,15 @@ fn look(files: &Files<File>, rng: &mut Rng) {
     }
 }
 
-fn closed(files: ClosedFiles<File>) {
+fn closed(files: ClosedFiles<Rcu<File>>) {
     let closed = files.descriptors();
     closed.for_each(|(_, file, data)| check_owned(&file, data));
 }
 
 /// Makes a random change. An error is what other threads have caused.
-fn change(files: &Files<File>, counts: &Arc<Counts>, rng: &mut Rng) -> Result<(), Error> {
+fn change(files: &Files<Rcu<File>>, counts: &Arc<Counts>, rng: &mut Rng) -> Result<(), Error> {
     let (one, other) = (number(rng), number(rng));
-    let displaced = |closed: fdtable::ClosedFd<File>| check_owned(&closed, closed.data());
+    let displaced = |closed: fdtable::ClosedFd<Rcu<File>>| check_owned(&closed, closed.data());
     let file = || {
         let file = make(counts);
         let data = data_of(&file);
@@ -211,7 +212,11 @@ fn change(files: &Files<File>, counts: &Arc<Counts>, rng: &mut Rng) -> Result<()
 }
 
 /// A change that makes no children and does not wait.
-fn change_child(child: &Files<File>, counts: &Arc<Counts>, rng: &mut Rng) -> Result<(), Error> {
+fn change_child(
+    child: &Files<Rcu<File>>,
+    counts: &Arc<Counts>,
+    rng: &mut Rng,
+) -> Result<(), Error> {
     let (one, other) = (number(rng), number(rng));
     let file = make(counts);
     let data = data_of(&file);

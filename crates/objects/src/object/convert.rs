@@ -42,11 +42,11 @@
 //!
 //! # To the value itself
 //!
-//! [`Ref::into_inner`] moves the value out of a block that has one reference left. It puts that
-//! reference by one exchange, so no reader that comes at the same time takes another one, and then
-//! ends the block like any last put, without the drop of the value. The object has to be the whole
-//! value ([`State::WHOLE`]), so that nothing of the value is left; and no reader may look at it
-//! without a reference, which those of late blocks do.
+//! [`Ref::into_inner`] and [`Ref::try_unwrap`] move the value out of a block. They put the last
+//! reference in one of the ways of any last put, so no reader that comes at the same time takes
+//! another one. Then they end the block likewise, without the drop of the value. The object has to
+//! be the whole value ([`State::WHOLE`]), so that nothing of the value is left; and no reader may
+//! look at it without a reference, which those of late blocks do.
 
 use alloc::alloc::handle_alloc_error;
 use alloc::sync::Arc;
@@ -59,7 +59,7 @@ use fdtable_sync::fallible::OutOfMemory;
 use fdtable_sync::platform::atomic::Ordering::Relaxed;
 
 use super::make::{NoHook, assert_unsized, layout, make};
-use super::{Prompt, RawObject, Ref, State, take};
+use super::{Header, Prompt, RawObject, Ref, State, take};
 
 impl<T: ?Sized> Ref<T> {
     /// Returns the address of the object. It stays the same for as long as there are references.
@@ -165,20 +165,40 @@ impl<T: ?Sized + 'static> Ref<T> {
 }
 
 impl<T: 'static> Ref<T> {
-    /// Moves the object out, if this is the last reference: its hook runs, and then it belongs to
-    /// the caller instead of being dropped. A lookup that comes at the same time finds nothing, or
-    /// keeps its reference and makes this fail. May run RCU callbacks, as the drop of a reference
-    /// does.
+    /// Drops the reference. If it was the last one, the hook runs, and then the object belongs to
+    /// the caller instead of being dropped. If all holders of references call this, one of them
+    /// gets the object. May run RCU callbacks, as the drop of a reference does.
+    ///
+    /// Returns nothing also if readers can borrow the object, or if it is not the value of its
+    /// block: then it is dropped as ever.
     ///
     /// ```
     /// use fdtable_objects::object::Ref;
     ///
     /// let name = Ref::new("motd".to_string());
     /// let other = name.clone();
-    /// let name = Ref::into_inner(name).unwrap_err();
-    /// drop(other);
-    /// assert_eq!(Ref::into_inner(name).unwrap(), "motd");
+    /// assert_eq!(Ref::into_inner(name), None);
+    /// assert_eq!(Ref::into_inner(other).unwrap(), "motd");
     /// ```
+    ///
+    /// # Panics
+    /// If the hook does; the object is dropped.
+    pub fn into_inner(this: Self) -> Option<T> {
+        if !this.header().state.may_be_taken() {
+            return None;
+        }
+        let raw = this.into_raw();
+        // SAFETY: the reference, which is put here, keeps the block.
+        if !unsafe { Header::of(raw) }.count.put_as_last() {
+            return None;
+        }
+        // SAFETY: the last reference was put above; the rest is as in `try_unwrap`.
+        Some(unsafe { take(raw) })
+    }
+
+    /// Moves the object out like [`into_inner`](Self::into_inner), or keeps the reference. A lookup
+    /// that comes at the same time finds nothing, or keeps its reference and makes this fail.
+    ///
     ///
     /// # Errors
     /// The reference, if there are others, if readers can borrow the object, or if the object is
@@ -186,7 +206,7 @@ impl<T: 'static> Ref<T> {
     ///
     /// # Panics
     /// If the hook does; the object is dropped.
-    pub fn into_inner(this: Self) -> Result<T, Self> {
+    pub fn try_unwrap(this: Self) -> Result<T, Self> {
         let header = this.header();
         if !header.state.may_be_taken() || !header.count.put_if_last() {
             return Err(this);

@@ -886,7 +886,7 @@ mod slot_data {
     }
 
     fn address(object: &Ref<Rcu<Object>>) -> *const Object {
-        std::ptr::from_ref(&***object)
+        ptr::from_ref(&***object)
     }
 
     #[test]

@@ -108,6 +108,7 @@ const CALLED: u32 = 3;
 /// The caller runs callbacks by [`tick`](super::tick), and there is no worker.
 const TICKS: u32 = 4;
 /// The process ends, and there is no worker any more.
+#[cfg_attr(loom, allow(dead_code, reason = "no process ends in a model"))]
 const ENDED: u32 = 5;
 
 /// The worker of the process.

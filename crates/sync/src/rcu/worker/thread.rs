@@ -10,6 +10,7 @@ type Handle = loom::thread::JoinHandle<()>;
 type Handle = std::thread::JoinHandle<()>;
 
 /// A thread that was started, and is neither joined nor detached.
+#[cfg_attr(loom, allow(dead_code, reason = "no process ends in a model"))]
 pub(super) struct Thread(Handle);
 
 #[cfg(all(unix, not(loom)))]
@@ -99,6 +100,7 @@ impl Thread {
         Some(Self(loom::thread::spawn(|| worker.attend())))
     }
 
+    #[allow(dead_code, reason = "no process ends in a model")]
     pub(super) fn join(self) {
         self.0.join().expect("the worker ends");
     }
