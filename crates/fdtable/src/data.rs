@@ -117,7 +117,9 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     ///
     /// Takes no lock and neither blocks nor allocates, except for the first such lookup among 64
     /// descriptors, and where the descriptor itself is being changed: then it may wait for the lock
-    /// of the 64. May be called inside a read-side section.
+    /// of the 64. Descriptors that had no word when they were shared by a fork, or that are looked
+    /// up while a [quarantine](Self::set_quarantine) is on or there is no memory, count as looked
+    /// up for the first time each time. May be called inside a read-side section.
     ///
     /// # Errors
     /// EBADF and EIO as for [`get`](Self::get).

@@ -233,11 +233,68 @@ fn change_child(
     Ok(())
 }
 
-#[test]
-fn every_lookup_finds_a_file_with_its_own_data() {
+/// Returns the deadline of a test.
+fn deadline() -> Instant {
     let asked = std::env::var("FDTABLE_STRESS_SECONDS").ok();
     let seconds = asked.map_or(2, |seconds| seconds.parse().expect("a number of seconds"));
-    let deadline = Instant::now() + Duration::from_secs(seconds);
+    Instant::now() + Duration::from_secs(seconds)
+}
+
+/// One writer and one reader at one descriptor, as fast as they can: a mistake of a few
+/// instructions is met here.
+#[test]
+fn a_lookup_meets_every_instruction_of_a_change() {
+    let counts = Arc::new(Counts::default());
+    let files = Files::with_limit(LIMIT);
+    // All of the same flags, so that nothing but the version tells them apart.
+    let made: Vec<FileRef<File>> = (0..32).map(|_| make(&counts)).collect();
+    let same = |flags: u64| made.iter().filter(move |file| file.number & 2 == flags);
+    let (deadline, looks) = (deadline(), AtomicUsize::new(0));
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            while Instant::now() < deadline {
+                for (one, two) in same(0)
+                    .zip(same(0).skip(1))
+                    .chain(same(2).zip(same(2).skip(1)))
+                {
+                    files
+                        .open_at(7, one.clone(), data_of(one))
+                        .expect("it is free");
+                    drop(
+                        files
+                            .replace(7, two.clone(), data_of(two))
+                            .expect("it is open"),
+                    );
+                    drop(files.close(7).expect("it is open"));
+                    files
+                        .open_at(7, one.clone(), data_of(one))
+                        .expect("it is free");
+                    drop(files.close(7).expect("it is open"));
+                    files
+                        .open_at(8, two.clone(), data_of(two))
+                        .expect("it is free");
+                    drop(files.rename(8, 7).expect("it is open"));
+                    drop(files.close(7).expect("it is open"));
+                }
+            }
+        });
+        scope.spawn(|| {
+            while Instant::now() < deadline {
+                for _ in 0..1000 {
+                    if let Ok((file, data)) = files.get_with_data(7) {
+                        check_owned(&file, data);
+                        looks.fetch_add(1, Relaxed);
+                    }
+                }
+            }
+        });
+    });
+    assert!(looks.load(Relaxed) > 0, "they have met");
+}
+
+#[test]
+fn every_lookup_finds_a_file_with_its_own_data() {
+    let deadline = deadline();
     let (counts, changes) = (Arc::new(Counts::default()), AtomicUsize::new(0));
     while Instant::now() < deadline {
         // A new table now and then: its leaves have no data at first.
