@@ -791,6 +791,81 @@ pub(super) const TABLE: &[Structural] = &[
         model: "fdtable::loom::an_open_meets_closes_in_a_leaf_that_a_child_has_too",
         changes: &[(r"&& first.is_full()", "")],
     },
+    // The data of slots.
+    Structural {
+        name: "version-of-a-closed-slot",
+        file: "objects/src/radix/slot_data.rs",
+        model: "objects::radix::loom::slot_data::a_reader_tells_two_uses_with_the_same_flags_apart",
+        changes: &[(
+            r"cells.stamp.store(self.stamp(bit).next().0, Release);",
+            r"cells.stamp.store(self.stamp(bit).with_flags(0).0, Release);",
+        )],
+    },
+    Structural {
+        name: "word-of-a-closed-slot",
+        file: "objects/src/radix/slot_data.rs",
+        model: "objects::radix::loom::slot_data::a_reader_finds_a_plain_open_without_the_data_of_the_close_before",
+        changes: &[(r"cells.word.store(0, Release);", "")],
+    },
+    Structural {
+        name: "mark-of-an-exchange-under-way",
+        file: "objects/src/radix/slot_data.rs",
+        model: "objects::radix::loom::slot_data::a_reader_finds_an_object_with_its_own_data_across_an_exchange",
+        changes: &[(r"cells.stamp.store(next.0 | Stamp::CHANGING, Relaxed);", "")],
+    },
+    Structural {
+        name: "look-at-the-mark-of-an-exchange",
+        file: "objects/src/radix/slot_data.rs",
+        model: "objects::radix::loom::slot_data::a_reader_finds_an_object_with_its_own_data_across_an_exchange",
+        changes: &[(r"&& !stamp.is_changing()", "")],
+    },
+    Structural {
+        name: "version-of-an-exchange",
+        file: "objects/src/radix/slot_data.rs",
+        model: "objects::radix::loom::slot_data::a_reader_tells_two_objects_with_the_same_flags_apart",
+        changes: &[
+            (
+                r"let next = self.stamp(bit).next();",
+                r"let next = self.stamp(bit);",
+            ),
+            (r"next.next().with_flags", r"next.with_flags"),
+        ],
+    },
+    Structural {
+        name: "word-that-is-stored-after-an-exchange",
+        file: "objects/src/radix/slot_data.rs",
+        model: "objects::radix::loom::slot_data::a_reader_finds_an_object_with_its_own_data_across_an_exchange",
+        changes: &[
+            (
+                r"cells.word.store(data.word, Release);
+        let before = exchange();",
+                r"let before = exchange();",
+            ),
+            (
+                r"        before
+    }",
+                r"        cells.word.store(data.word, Release);
+        before
+    }",
+            ),
+        ],
+    },
+    Structural {
+        name: "second-look-at-a-stamp",
+        file: "objects/src/radix/slot_data.rs",
+        model: "objects::radix::loom::slot_data::a_reader_tells_two_uses_with_the_same_flags_apart",
+        changes: &[(r"stamp == after && ", "")],
+    },
+    Structural {
+        name: "data-that-is-read-without-the-lock",
+        file: "objects/src/radix/leaf.rs",
+        model: "objects::radix::loom::slot_data::a_reader_that_takes_the_lock_finds_one_moment_too",
+        changes: &[(
+            r"// SAFETY: the leaf is not written here.
+        let locked = unsafe { self.leaf.lock(index) };",
+            r"let (locked, _) = (self.leaf, index);",
+        )],
+    },
 ];
 
 #[cfg(test)]

@@ -940,6 +940,182 @@ mod slot_data {
         });
     }
 
+    /// Runs a writer beside a reader. The reader finds nothing, or the first or the next object with
+    /// data that is allowed for it. `write` gets the next object.
+    ///
+    /// Each of them is once on the thread that begins, and once on the other. Where the reader is on
+    /// the one that begins, the checker hardly tries to interrupt it before its first load. Where
+    /// the writer is, it tries every value that each load of the reader may find.
+    fn beside_a_reader(
+        before: SlotData,
+        write: impl Fn(&Sample, Ref<Object>) + Copy + Send + Sync + 'static,
+        first_with: &'static [SlotData],
+        next_with: &'static [SlotData],
+    ) {
+        for reader_begins in [true, false] {
+            explore(AtMost(3), move || {
+                let fates = Fates::default();
+                let tree = with_data(&fates, 0);
+                change(&tree, |leaf| {
+                    leaf.set_flags(0, before.flags);
+                    leaf.set_word(0, before.word);
+                });
+                let first = change(&tree, |leaf| leaf.get(0)).expect("it is open");
+                let (first_is_at, second) = (address(&first), fates.object());
+                let next_is_at = address(&second);
+                let check = move |tree: &Sample| {
+                    let Some((found, data)) = read(tree) else {
+                        return;
+                    };
+                    let allowed = if found == first_is_at {
+                        first_with
+                    } else {
+                        assert_eq!(found, next_is_at);
+                        next_with
+                    };
+                    assert!(allowed.contains(&data), "{data:?}");
+                };
+                if reader_begins {
+                    let writer = thread(&tree, move |tree| write(tree, second));
+                    check(&tree);
+                    join(writer);
+                } else {
+                    let reader = thread(&tree, check);
+                    write(&tree, second);
+                    join(reader);
+                }
+                drop(first);
+            });
+        }
+    }
+
+    const ONE: SlotData = SlotData { flags: 2, word: 1 };
+    /// The same flags, so that only the version tells the two apart.
+    const TWO: SlotData = SlotData { flags: 2, word: 2 };
+    const THREE: SlotData = SlotData { flags: 4, word: 3 };
+    const PLAIN: SlotData = SlotData { flags: 0, word: 0 };
+
+    fn close_and_open(tree: &Sample, next: Ref<Object>, data: SlotData) {
+        let closed = change(tree, |leaf| leaf.remove(0));
+        change(tree, |leaf| {
+            leaf.set_data(0, data);
+            leaf.put(0, next);
+        });
+        drop(closed);
+    }
+
+    #[test]
+    fn a_reader_tells_two_uses_with_the_same_flags_apart() {
+        let write = |tree: &Sample, next| close_and_open(tree, next, TWO);
+        beside_a_reader(ONE, write, &[ONE], &[TWO]);
+    }
+
+    #[test]
+    fn a_reader_tells_two_uses_with_other_flags_apart() {
+        let write = |tree: &Sample, next| close_and_open(tree, next, THREE);
+        beside_a_reader(ONE, write, &[ONE], &[THREE]);
+    }
+
+    #[test]
+    fn a_reader_tells_a_use_from_a_plain_one() {
+        let write = |tree: &Sample, next| {
+            let closed = change(tree, |leaf| leaf.remove(0));
+            change(tree, |leaf| leaf.put(0, next));
+            drop(closed);
+        };
+        beside_a_reader(ONE, write, &[ONE], &[PLAIN]);
+    }
+
+    #[test]
+    fn a_reader_tells_two_objects_with_the_same_flags_apart() {
+        let write = |tree: &Sample, next| {
+            drop(change(tree, |leaf| leaf.replace(0, next, TWO)));
+        };
+        beside_a_reader(ONE, write, &[ONE], &[TWO]);
+    }
+
+    #[test]
+    fn a_reader_tells_two_objects_with_other_flags_apart() {
+        let write = |tree: &Sample, next| {
+            drop(change(tree, |leaf| leaf.replace(0, next, THREE)));
+        };
+        beside_a_reader(ONE, write, &[ONE], &[THREE]);
+    }
+
+    #[test]
+    fn a_reader_finds_flags_with_a_word_that_was_set_before() {
+        let write = |tree: &Sample, next: Ref<Object>| {
+            change(tree, |leaf| leaf.set_word(0, THREE.word));
+            change(tree, |leaf| leaf.set_flags(0, THREE.flags));
+            drop(next);
+        };
+        const BETWEEN: SlotData = SlotData {
+            word: THREE.word,
+            ..ONE
+        };
+        beside_a_reader(ONE, write, &[ONE, BETWEEN, THREE], &[]);
+    }
+
+    #[test]
+    fn a_reader_finds_an_open_with_its_flags_and_its_word() {
+        // The slot is emptied before the reader begins.
+        for reader_begins in [true, false] {
+            explore(AtMost(3), move || {
+                let fates = Fates::default();
+                let tree = with_data(&fates, 0);
+                drop(change(&tree, |leaf| leaf.remove(0)));
+                let next = fates.object();
+                let write = move |tree: &Sample| {
+                    change(tree, |leaf| {
+                        leaf.set_data(0, THREE);
+                        leaf.put(0, next);
+                    });
+                };
+                let check = |tree: &Sample| {
+                    let found = read(tree).map(|(_, data)| data);
+                    assert!(found.is_none_or(|data| data == THREE), "{found:?}");
+                };
+                if reader_begins {
+                    let writer = thread(&tree, write);
+                    check(&tree);
+                    join(writer);
+                } else {
+                    let reader = thread(&tree, check);
+                    write(&tree);
+                    join(reader);
+                }
+            });
+        }
+    }
+
+    #[test]
+    fn a_reader_finds_a_new_table_with_the_flags_that_are_there() {
+        for reader_begins in [true, false] {
+            explore(AtMost(3), move || {
+                let fates = Fates::default();
+                let tree = tree(&fates, &[0]);
+                change(&tree, |leaf| leaf.cloexec.set(0));
+                let write = |tree: &Sample| {
+                    let mut new = Some(NewTable::try_new().expect("there is memory"));
+                    change(tree, |leaf| leaf.add_table(&mut new));
+                };
+                let check = |tree: &Sample| {
+                    let flags = read(tree).map(|(_, data)| data.flags);
+                    assert!(flags.is_none_or(|flags| flags == 1), "{flags:?}");
+                };
+                if reader_begins {
+                    let writer = thread(&tree, write);
+                    check(&tree);
+                    join(writer);
+                } else {
+                    let reader = thread(&tree, check);
+                    write(&tree);
+                    join(reader);
+                }
+            });
+        }
+    }
+
     #[test]
     fn a_reader_finds_a_plain_open_without_the_data_of_the_close_before() {
         explore(AtMost(3), || {
