@@ -658,6 +658,7 @@ fn displaced(
     let expected_number = expected.as_ref().map(|open| open.as_ref().map(number));
     let found = found.map_err(|error| error.errno());
     prop_assert_eq!(found, expected_number.map_err(|errno| *errno));
+    drop((closed, expected));
     Ok(())
 }
 

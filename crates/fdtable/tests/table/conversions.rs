@@ -215,7 +215,9 @@ fn an_object_that_can_be_borrowed_or_is_a_part_is_not_moved_out() {
     let late: FileRef<fdtable::Rcu<dyn Any + Send + Sync>> =
         FileRef::new_dyn_rcu(Counted(drops.clone()), |it| it);
     let found = FileRef::downcast_by(late, |it| (**it).downcast_ref::<Counted>());
-    let found = found.ok().expect("it is one");
+    let Ok(found) = found else {
+        panic!("it is one");
+    };
     drop(
         FileRef::try_unwrap(found)
             .err()

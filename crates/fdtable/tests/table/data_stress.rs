@@ -121,6 +121,7 @@ fn look(files: &Files<Rcu<File>>, rng: &mut Rng) {
 fn closed(files: ClosedFiles<Rcu<File>>) {
     let closed = files.descriptors();
     closed.for_each(|(_, file, data)| check_owned(&file, data));
+    drop(files);
 }
 
 /// Makes a random change. An error is what other threads have caused.
@@ -247,7 +248,7 @@ fn a_lookup_meets_every_instruction_of_a_change() {
     let counts = Arc::new(Counts::default());
     let files = Files::with_limit(LIMIT);
     // All of the same flags, so that nothing but the version tells them apart.
-    let made: Vec<FileRef<File>> = (0..32).map(|_| make(&counts)).collect();
+    let made: Vec<FileRef<Rcu<File>>> = (0..32).map(|_| make(&counts)).collect();
     let same = |flags: u64| made.iter().filter(move |file| file.number & 2 == flags);
     let (deadline, looks) = (deadline(), AtomicUsize::new(0));
     thread::scope(|scope| {

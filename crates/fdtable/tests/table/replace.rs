@@ -415,7 +415,8 @@ fn the_old_descriptor_of_a_rename_goes_into_quarantine() {
 /// A call that opens a descriptor that is in quarantine may; one that is refused leaves it there.
 #[test]
 fn a_descriptor_in_quarantine_is_a_target() {
-    let put: [(&str, fn(&Files<u32>, RawFd)); 3] = [
+    type Put = fn(&Files<u32>, RawFd);
+    let put: [(&str, Put); 3] = [
         ("replace", |files, fd| {
             let before = files.replace(fd, FileRef::new(5), ALL).expect(ROOM);
             assert!(before.is_none());
@@ -497,7 +498,8 @@ fn join<R>(call: ScopedJoinHandle<'_, R>, what: &str) -> R {
 
 #[test]
 fn a_waiting_call_waits_for_the_end_of_a_reservation() {
-    let ends: [(&str, fn(fdtable::Reservation<'_, u32>), Option<u32>); 2] = [
+    type End = fn(fdtable::Reservation<'_, u32>);
+    let ends: [(&str, End, Option<u32>); 2] = [
         (
             "install",
             |reserved| _ = reserved.install(FileRef::new(9)),
