@@ -804,19 +804,19 @@ pub(super) const TABLE: &[Structural] = &[
     Structural {
         name: "word-of-a-closed-slot",
         file: "objects/src/radix/slot_data.rs",
-        model: "objects::radix::loom::slot_data::a_reader_finds_a_plain_open_without_the_data_of_the_close_before",
+        model: "objects::radix::loom::slot_data::a_reader_tells_a_use_from_a_plain_one",
         changes: &[(r"cells.word.store(0, Release);", "")],
     },
     Structural {
         name: "mark-of-an-exchange-under-way",
         file: "objects/src/radix/slot_data.rs",
-        model: "objects::radix::loom::slot_data::a_reader_finds_an_object_with_its_own_data_across_an_exchange",
+        model: "objects::radix::loom::slot_data::a_reader_tells_two_objects_with_other_flags_apart",
         changes: &[(r"cells.stamp.store(next.0 | Stamp::CHANGING, Relaxed);", "")],
     },
     Structural {
         name: "look-at-the-mark-of-an-exchange",
         file: "objects/src/radix/slot_data.rs",
-        model: "objects::radix::loom::slot_data::a_reader_finds_an_object_with_its_own_data_across_an_exchange",
+        model: "objects::radix::loom::slot_data::a_reader_tells_two_objects_with_other_flags_apart",
         changes: &[(r"&& !stamp.is_changing()", "")],
     },
     Structural {
@@ -834,7 +834,7 @@ pub(super) const TABLE: &[Structural] = &[
     Structural {
         name: "word-that-is-stored-after-an-exchange",
         file: "objects/src/radix/slot_data.rs",
-        model: "objects::radix::loom::slot_data::a_reader_finds_an_object_with_its_own_data_across_an_exchange",
+        model: "objects::radix::loom::slot_data::a_reader_tells_two_objects_with_other_flags_apart",
         changes: &[
             (
                 r"cells.word.store(data.word, Release);

@@ -940,12 +940,28 @@ mod slot_data {
         });
     }
 
+    /// Runs a writer beside a reader, one of them on the thread that begins. If that is the reader,
+    /// the checker hardly tries to interrupt it before its first load. If it is the writer, the
+    /// checker tries every value that each load of the reader may find.
+    fn in_both_orders(
+        tree: &Arc<Sample>,
+        reader_begins: bool,
+        check: impl FnOnce(&Sample) + 'static,
+        write: impl FnOnce(&Sample) + 'static,
+    ) {
+        if reader_begins {
+            let writer = thread(tree, write);
+            check(tree);
+            join(writer);
+        } else {
+            let reader = thread(tree, check);
+            write(tree);
+            join(reader);
+        }
+    }
+
     /// Runs a writer beside a reader. The reader finds nothing, or the first or the next object with
     /// data that is allowed for it. `write` gets the next object.
-    ///
-    /// Each of them is once on the thread that begins, and once on the other. Where the reader is on
-    /// the one that begins, the checker hardly tries to interrupt it before its first load. Where
-    /// the writer is, it tries every value that each load of the reader may find.
     fn beside_a_reader(
         before: SlotData,
         write: impl Fn(&Sample, Ref<Object>) + Copy + Send + Sync + 'static,
@@ -975,15 +991,8 @@ mod slot_data {
                     };
                     assert!(allowed.contains(&data), "{data:?}");
                 };
-                if reader_begins {
-                    let writer = thread(&tree, move |tree| write(tree, second));
-                    check(&tree);
-                    join(writer);
-                } else {
-                    let reader = thread(&tree, check);
-                    write(&tree, second);
-                    join(reader);
-                }
+                let write = move |tree: &Sample| write(tree, second);
+                in_both_orders(&tree, reader_begins, check, write);
                 drop(first);
             });
         }
@@ -1075,15 +1084,7 @@ mod slot_data {
                     let found = read(tree).map(|(_, data)| data);
                     assert!(found.is_none_or(|data| data == THREE), "{found:?}");
                 };
-                if reader_begins {
-                    let writer = thread(&tree, write);
-                    check(&tree);
-                    join(writer);
-                } else {
-                    let reader = thread(&tree, check);
-                    write(&tree);
-                    join(reader);
-                }
+                in_both_orders(&tree, reader_begins, check, write);
             });
         }
     }
@@ -1103,15 +1104,7 @@ mod slot_data {
                     let flags = read(tree).map(|(_, data)| data.flags);
                     assert!(flags.is_none_or(|flags| flags == 1), "{flags:?}");
                 };
-                if reader_begins {
-                    let writer = thread(&tree, write);
-                    check(&tree);
-                    join(writer);
-                } else {
-                    let reader = thread(&tree, check);
-                    write(&tree);
-                    join(reader);
-                }
+                in_both_orders(&tree, reader_begins, check, write);
             });
         }
     }
@@ -1162,25 +1155,29 @@ mod slot_data {
 
     #[test]
     fn a_reader_that_takes_the_lock_finds_one_moment_too() {
-        explore(AtMost(3), || {
-            let fates = Fates::default();
-            let tree = tree(&fates, &[0]);
-            let writer = thread(&tree, |tree| {
-                change(tree, |leaf| {
-                    leaf.add_table(&mut Some(NewTable::try_new().expect("there is memory")));
-                    leaf.set_flags(0, 2);
-                    leaf.set_word(0, 7);
-                });
+        for reader_begins in [true, false] {
+            explore(AtMost(3), move || {
+                let fates = Fates::default();
+                let tree = tree(&fates, &[0]);
+                let write = |tree: &Sample| {
+                    let mut new = Some(NewTable::try_new().expect("there is memory"));
+                    change(tree, |leaf| {
+                        leaf.add_table(&mut new);
+                        leaf.set_flags(0, 2);
+                        leaf.set_word(0, 7);
+                    });
+                };
+                let check = |tree: &Sample| {
+                    let section = read_lock();
+                    let leaf = tree.leaf(0, &section).expect("it is always there");
+                    let found = leaf.borrow_with_data_locked(0, 0).expect("it is open").1;
+                    assert!(
+                        [(0, 0), (2, 7)].contains(&(found.flags, found.word)),
+                        "{found:?}"
+                    );
+                };
+                in_both_orders(&tree, reader_begins, check, write);
             });
-            let section = read_lock();
-            let leaf = tree.leaf(0, &section).expect("it is always there");
-            let found = leaf.borrow_with_data_locked(0, 0).expect("it is open").1;
-            assert!(
-                [(0, 0), (2, 7)].contains(&(found.flags, found.word)),
-                "{found:?}"
-            );
-            drop(section);
-            join(writer);
-        });
+        }
     }
 }
