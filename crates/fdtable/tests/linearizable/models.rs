@@ -739,10 +739,10 @@ fn a_rename_in_one_leaf_meets_two_gets() {
     model(
         3,
         &[
-            |it| it.rename(1, 2),
+            |it| it.rename(1, 3),
             |it| {
                 it.get(1);
-                it.get(2);
+                it.get(3);
             },
         ],
     )
