@@ -960,8 +960,8 @@ mod slot_data {
         }
     }
 
-    /// Runs a writer beside a reader. The reader finds nothing, or the first or the next object with
-    /// data that is allowed for it. `write` gets the next object.
+    /// Runs a writer beside a reader. The reader finds nothing, or the first or the next object
+    /// with data that is allowed for it. `write` gets the next object.
     fn beside_a_reader(
         before: SlotData,
         write: impl Fn(&Sample, Ref<Object>) + Copy + Send + Sync + 'static,
