@@ -648,7 +648,6 @@ impl<'p> Replay<'p> {
 }
 
 /// Compares what a call has displaced, and drops it.
-#[expect(clippy::needless_pass_by_value, reason = "it drops both")]
 fn displaced(
     closed: Result<Option<ClosedFd<Rcu<Object>>>, Error>,
     expected: Result<Option<(Arc<Token>, FdData)>, i32>,
