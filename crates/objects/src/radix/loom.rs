@@ -964,7 +964,7 @@ mod slot_data {
     /// with data that is allowed for it. `write` gets the next object.
     fn beside_a_reader(
         before: SlotData,
-        write: impl Fn(&Sample, Ref<Object>) + Copy + Send + Sync + 'static,
+        write: impl Fn(&Sample, Ref<Rcu<Object>>) + Copy + Send + Sync + 'static,
         first_with: &'static [SlotData],
         next_with: &'static [SlotData],
     ) {
@@ -1004,7 +1004,7 @@ mod slot_data {
     const THREE: SlotData = SlotData { flags: 4, word: 3 };
     const PLAIN: SlotData = SlotData { flags: 0, word: 0 };
 
-    fn close_and_open(tree: &Sample, next: Ref<Object>, data: SlotData) {
+    fn close_and_open(tree: &Sample, next: Ref<Rcu<Object>>, data: SlotData) {
         let closed = change(tree, |leaf| leaf.remove(0));
         change(tree, |leaf| {
             leaf.set_data(0, data);
@@ -1053,7 +1053,7 @@ mod slot_data {
 
     #[test]
     fn a_reader_finds_flags_with_a_word_that_was_set_before() {
-        let write = |tree: &Sample, next: Ref<Object>| {
+        let write = |tree: &Sample, next: Ref<Rcu<Object>>| {
             change(tree, |leaf| leaf.set_word(0, THREE.word));
             change(tree, |leaf| leaf.set_flags(0, THREE.flags));
             drop(next);
