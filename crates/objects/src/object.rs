@@ -402,14 +402,13 @@ impl State {
     const DROPS_LATE: u32 = 16;
     /// The value has a size: the byte at its address is in the block.
     const HAS_BYTES: u32 = 32;
-    /// The object is the value, and not a part of it or something elsewhere.
-    const WHOLE: u32 = 64;
+    /// It is not the state of a block: the function in the header is asked for the value's type.
+    const ASKS_TYPE: u32 = 64;
     /// The value was moved out: the last put does not drop it.
     const TAKEN: u32 = 128;
     /// The lowest bit of the word that a [`Prefix`] keeps here.
     const LIST_WORD: u32 = 8;
 
-    /// Makes the state of a new block.
     /// Makes the state of a new block, of some of the bits above.
     fn new(bits: u32) -> Self {
         Self(AtomicU32::new(bits))

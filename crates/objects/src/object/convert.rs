@@ -22,9 +22,9 @@
 //!   could be called once with an `'a` that ends then. The result is valid for as long as a `Ref`
 //!   is, whatever is between: a field, a cell that is set once, another allocation.
 //! - *The `S` is a part of the value*, such as its first field. An `S` that is smaller than the
-//!   object is refused. If the object itself is only a part of the value, the `Ref<S>` keeps the
-//!   whole. It is not moved out by it (see below), and the block ends by the function in its
-//!   header, which drops the value that was made.
+//!   object is refused. If the object itself is only a part of the value, or the `S` is a field of
+//!   the same size, the `Ref<S>` keeps the whole. It is not moved out by it (see below), and the
+//!   block ends by the function in its header, which drops the value that was made.
 //! - *The `S` is elsewhere, at the same address.* If `S` has a size, and there is a byte of the
 //!   block at the address, this cannot be: allocations do not overlap, and a reference stays inside
 //!   of one. There is such a byte if the value has a size, which [`State::HAS_BYTES`] says. If the
@@ -44,13 +44,15 @@
 //!
 //! [`Ref::into_inner`] and [`Ref::try_unwrap`] move the value out of a block. They put the last
 //! reference in one of the ways of any last put, so no reader that comes at the same time takes
-//! another one. Then they end the block likewise, without the drop of the value. The object has to
-//! be the whole value ([`State::WHOLE`]), so that nothing of the value is left; and no reader may
-//! look at it without a reference, which those of late blocks do.
+//! another one. Then they end the block likewise, without the drop of the value. No reader may look
+//! at it without a reference, which those of late blocks do. And it has to be of the type that the
+//! block was made of. Its size does not show that: a type that lends a field, and never moves it
+//! out, may be as large as the field, such as one around a `ManuallyDrop`. So the function in the
+//! header is asked, which knows the type.
 
 use alloc::alloc::handle_alloc_error;
 use alloc::sync::Arc;
-use core::any::Any;
+use core::any::{Any, TypeId};
 use core::borrow::Borrow;
 use core::marker::PhantomData;
 use core::ptr;
@@ -58,7 +60,7 @@ use core::ptr;
 use fdtable_sync::fallible::OutOfMemory;
 use fdtable_sync::platform::atomic::Ordering::Relaxed;
 
-use super::make::{NoHook, assert_unsized, layout, make};
+use super::make::{NoHook, assert_unsized, layout, make, value_type};
 use super::{Header, Prompt, RawObject, Ref, State, take};
 
 impl<T: ?Sized> Ref<T> {
@@ -169,8 +171,8 @@ impl<T: 'static> Ref<T> {
     /// the caller instead of being dropped. If all holders of references call this, one of them
     /// gets the object. May run RCU callbacks, as the drop of a reference does.
     ///
-    /// Returns nothing also if readers can borrow the object, or if it is not the value of its
-    /// block: then it is dropped as ever.
+    /// Returns nothing also if readers can borrow the object, or if it is not of the type that the
+    /// block was made of, but a part of that: then it is dropped as ever.
     ///
     /// ```
     /// use fdtable_objects::object::Ref;
@@ -184,7 +186,7 @@ impl<T: 'static> Ref<T> {
     /// # Panics
     /// If the hook does; the object is dropped.
     pub fn into_inner(this: Self) -> Option<T> {
-        if !this.header().state.may_be_taken() {
+        if !this.may_be_taken() {
             return None;
         }
         let raw = this.into_raw();
@@ -199,22 +201,24 @@ impl<T: 'static> Ref<T> {
     /// Moves the object out like [`into_inner`](Self::into_inner), or keeps the reference. A lookup
     /// that comes at the same time finds nothing, or keeps its reference and makes this fail.
     ///
-    ///
     /// # Errors
-    /// The reference, if there are others, if readers can borrow the object, or if the object is
-    /// not the value of its block.
+    /// The reference, if there are others, if readers can borrow the object, or if it is not of the
+    /// type that the block was made of, but a part of that.
     ///
     /// # Panics
     /// If the hook does; the object is dropped.
     pub fn try_unwrap(this: Self) -> Result<T, Self> {
-        let header = this.header();
-        if !header.state.may_be_taken() || !header.count.put_if_last() {
+        if !this.may_be_taken() || !this.header().count.put_if_last() {
             return Err(this);
         }
-        // SAFETY: the last reference was put above. The block is prompt, and its value is as large
-        // as a `T` and has one at its address: the object is the value, and a downcast is to the
-        // whole object.
+        // SAFETY: the last reference was put above. The block is prompt, and its value is a `T`.
         Ok(unsafe { take(this.into_raw()) })
+    }
+
+    /// Returns true if the block is prompt, and its value is a `T`.
+    fn may_be_taken(&self) -> bool {
+        let header = self.header();
+        !header.state.is_late() && value_type(header) == Some(TypeId::of::<T>())
     }
 }
 
@@ -231,10 +235,10 @@ impl Ref<dyn Any + Send + Sync> {
 }
 
 impl State {
-    /// Returns true if the object is the value of its block, and is dropped by the last put.
-    fn may_be_taken(&self) -> bool {
+    /// Returns true if the block is of the late kind.
+    fn is_late(&self) -> bool {
         // Relaxed: as in `has_bytes`.
-        self.0.load(Relaxed) & (Self::WHOLE | Self::LATE) == Self::WHOLE
+        self.0.load(Relaxed) & Self::LATE != 0
     }
 
     /// Returns true if the byte at the value's address is in the block.

@@ -4,6 +4,7 @@
 
 use alloc::alloc::handle_alloc_error;
 use core::alloc::Layout;
+use core::any::TypeId;
 use core::marker::PhantomData;
 use core::mem::{self, needs_drop};
 use core::ptr::NonNull;
@@ -191,6 +192,7 @@ fn must_make<K, T, S>(value: S, coerce: impl FnOnce(&S) -> &T) -> NonNull<RawObj
 where
     K: Kind,
     T: ?Sized,
+    S: 'static,
 {
     make::<K, T, S, NoHook, ()>((), value, coerce, NoHook)
         .unwrap_or_else(|OutOfMemory| handle_alloc_error(layout::<K::Object<T>, S, NoHook, ()>()))
@@ -309,6 +311,7 @@ pub(crate) fn make<K, T, S, H, L>(
 where
     K: Kind,
     T: ?Sized,
+    S: 'static,
     H: Hook<S>,
     L: Prefix,
 {
@@ -326,7 +329,6 @@ where
     // SAFETY: the value is there, and neither moved nor mutably borrowed until it is dropped with
     // the block, or before. So where `coerce` leads from there stays good too.
     let object = coerce(unsafe { place.as_ref() });
-    let object_size = size_of_val(object);
     // SAFETY: the block is of this kind, and the result is its object.
     let object = NonNull::from(unsafe { K::object(object) });
     if !is_thin::<K::Object<T>>() {
@@ -338,13 +340,7 @@ where
     let has_contents = needs_drop::<S>() || needs_drop::<H>();
     let is_quiet = H::IS_NONE && L::IS_NONE && (K::IS_LATE || !has_contents);
     let bit = |holds, bit| if holds { bit } else { 0 };
-    // A sized object is the value: nothing else coerces to it.
-    let is_whole = is_thin::<T>()
-        || size_of::<S>() > 0
-            && object_size == size_of::<S>()
-            && object.cast::<u8>() == raw.cast::<u8>();
     let bits = bit(is_quiet, State::QUIET)
-        | bit(is_whole, State::WHOLE)
         | bit(K::IS_LATE, State::LATE)
         | bit(K::IS_LATE && has_contents, State::DROPS_LATE)
         | bit(size_of::<S>() > 0, State::HAS_BYTES);
@@ -377,14 +373,16 @@ where
 /// | not released | [`revoke`](super::revoke) | call the hook |
 /// | released, not quiet | [`release`](super::release) | call the hook unless it was called before; drop the contents unless the block is late |
 /// | released, quiet | the callback | drop the contents if the block is late; free the memory |
+/// | a question | [`value_type`] | answer it, and touch no block |
 ///
 /// # Safety
-/// `head` is in the header of a block that was made of an `S`, an `H` and an `L` for a `T`, and
-/// that is alive. The caller is the one that the table names, and each step is taken once. In the
+/// `head` is that of a [`TypeQuestion`], which the caller may write, or is in the header of a block
+/// that was made of an `S`, an `H` and an `L` for a `T`, and that is alive. The caller is the one that the table names, and each step is taken once. In the
 /// second step there are no references; after the third one nothing uses the block.
 unsafe fn destroy_step<T, S, H, L>(head: NonNull<rcu::Head>)
 where
     T: ?Sized,
+    S: 'static,
     H: Hook<S>,
     L: Prefix,
 {
@@ -393,6 +391,10 @@ where
     // SAFETY: as the caller promises. Relaxed: the caller has just written it, or has synchronised
     // with the thread that did.
     let state = unsafe { Header::of(raw) }.state.0.load(Relaxed);
+    if state & State::ASKS_TYPE != 0 {
+        // SAFETY: only a question has this state, and its answer is where a value would be.
+        return unsafe { raw.cast::<Option<TypeId>>().write(Some(TypeId::of::<S>())) };
+    }
     if state & State::RELEASED == 0 {
         // SAFETY: as the caller promises.
         return unsafe { call_hook::<T, S, H, L>(raw, ReleaseReason::Revoked) };
@@ -418,6 +420,33 @@ where
         return drop_contents();
     }
     unwind::both(release, drop_contents);
+}
+
+/// What [`value_type`] calls the function of a block with, in place of the block's header.
+#[repr(C)]
+struct TypeQuestion {
+    header: Header,
+    /// Right behind the header, as a value is.
+    answer: Option<TypeId>,
+}
+
+const _: () = assert!(mem::offset_of!(TypeQuestion, answer) == size_of::<Header>());
+
+/// Returns the type of a block's value, which the function in its header alone knows.
+#[cold]
+pub(super) fn value_type(header: &Header) -> Option<TypeId> {
+    let step = header.rcu.invoke();
+    let mut question = TypeQuestion {
+        header: Header {
+            rcu: rcu::Head::new(step),
+            state: State::new(State::ASKS_TYPE),
+            count: RefCount::new(),
+        },
+        answer: None,
+    };
+    // SAFETY: the head is the first field of a question, which is borrowed mutably here.
+    unsafe { step(NonNull::from(&mut question).cast()) };
+    question.answer
 }
 
 /// Calls the hook of a block, and makes it leave its list, also if the hook panics. While the

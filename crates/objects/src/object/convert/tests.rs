@@ -2,6 +2,7 @@ use super::*;
 use crate::object::Weak;
 use crate::percpu_list::{Access, PerCpuList};
 use core::fmt::Display;
+use core::mem::ManuallyDrop;
 use fdtable_sync::rcu;
 use std::collections::HashMap;
 use std::sync::OnceLock;
@@ -82,22 +83,27 @@ fn a_member_of_a_list_is_downcast_and_leaves_it() {
 }
 
 #[test]
-fn the_first_field_is_found_and_others_are_not() {
+fn a_field_that_is_the_whole_is_found_and_others_are_not() {
+    #[derive(Debug)]
     #[repr(C)]
     struct Pair(u32, u32);
     let drops = Arc::new(AtomicUsize::new(0));
+    #[derive(Debug)]
     #[repr(C)]
     struct Owner(Pair, Probe);
-    let owner = Ref::new(Owner(Pair(1, 2), Probe(drops.clone())));
-    let owner = Ref::downcast_by(owner, |owner| Some(&owner.1)).expect_err("not at the address");
-    let owner = Ref::downcast_by(owner, |owner| Some(&owner.0.1)).expect_err("not at the address");
-    let pair = Ref::downcast_by(owner, |owner| Some(&owner.0)).ok();
-    let pair = pair.expect("at the address");
-    let first = Ref::downcast_by(pair, |pair| Some(&pair.0)).ok();
-    let first = first.expect("at the address");
-    assert_eq!(*first, 1);
-    drop(first);
-    rcu::barrier().expect("outside of sections");
+    #[derive(Debug)]
+    struct Holder(Owner);
+    let holder = Holder(Owner(Pair(1, 2), Probe(drops.clone())));
+    let holder = Ref::downcast_by(Ref::new(holder), |holder| Some(&holder.0.1));
+    let holder = holder.expect_err("not at the address");
+    let holder = Ref::downcast_by(holder, |holder| Some(&holder.0.0.1));
+    let holder = holder.expect_err("not at the address");
+    let holder = Ref::downcast_by(holder, |holder| Some(&holder.0.0));
+    let holder = holder.expect_err("at the address, and smaller");
+    let owner = Ref::downcast_by(holder, |holder| Some(&holder.0)).ok();
+    let owner = owner.expect("at the address, and as large");
+    assert_eq!(owner.0.0, 1);
+    drop(owner);
     assert_eq!(drops.load(SeqCst), 1, "the whole is dropped");
 }
 
@@ -204,4 +210,32 @@ fn a_reference_is_borrowed_and_its_address_is_a_key() {
     assert_eq!(seen.get(&Ref::as_ptr(&name.clone())), Some(&1));
     let (by_ref, borrowed): (&String, &String) = (name.as_ref(), name.borrow());
     assert!(ptr::eq(by_ref, key) && ptr::eq(borrowed, key));
+}
+
+/// A view of a number that another owner has: it may be looked at and not moved out.
+struct View(ManuallyDrop<Probe>);
+
+impl View {
+    fn get(&self) -> &Probe {
+        &self.0
+    }
+}
+
+#[test]
+fn a_part_as_large_as_the_value_is_not_moved_out() {
+    let drops = Arc::new(AtomicUsize::new(0));
+    let view = || View(ManuallyDrop::new(Probe(drops.clone())));
+    let part = Ref::downcast_by(Ref::new(view()), |view| Some(view.get())).ok();
+    let part = part.expect("it is at the address, and as large");
+    let part = Ref::try_unwrap(part).expect_err("it is a part");
+    assert!(Ref::into_inner(part).is_none());
+    // The same by way of a `dyn`, which a downcast to the value itself may follow.
+    let any: AnyRef = Ref::coerced(view(), |view| view);
+    let part = Ref::downcast_by(any, |any| any.downcast_ref().map(View::get)).ok();
+    let part = part.expect("it is at the address, and as large");
+    assert!(Ref::into_inner(part).is_none());
+    let any: AnyRef = Ref::coerced(view(), |view| view);
+    let value = Ref::downcast::<View>(any).ok().expect("of this type");
+    assert!(Ref::try_unwrap(value).is_ok());
+    assert_eq!(drops.load(SeqCst), 0);
 }
