@@ -27,7 +27,8 @@
 //! use of the slot was stored after the version had changed (I), or while the bit was set (J). (C)
 //! has synchronised with that store, so (D) sees the change. And a word of an earlier use is not
 //! found: (A) has synchronised with the (I) or (K) that came after it, if its version is later. A
-//! word that was set alone is current at some time between (A) and (D), with all the rest.
+//! word that was set alone is current at some time between (A) and (D), with all the rest: flags
+//! that are set alone have a version of their own.
 //!
 //! A version has 48 bits, so it does not come back while a reader looks.
 //!
@@ -225,9 +226,10 @@ impl Table {
         self.0[bit].word.store(word, Release);
     }
 
-    /// Sets the flags of a slot alone, with the lock.
+    /// Sets the flags of a slot alone, with the lock. The version changes too: a reader that finds
+    /// the same flags before and after would not see that there were others, with another word.
     pub(super) fn set_flags(&self, bit: usize, flags: u16) {
-        let stamp = self.stamp(bit).with_flags(flags);
+        let stamp = self.stamp(bit).next().with_flags(flags);
         // Release: a reader that sees it finds a word that was set before.
         self.0[bit].stamp.store(stamp.0, Release);
     }
@@ -302,5 +304,29 @@ impl Drop for TablePlace {
             // SAFETY: `set` has taken it out of a box, and it is not used after this.
             drop(unsafe { MemoryBox::from_raw(table) });
         }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    /// A reader between (A) and (D) would take the second word with the first flags: they were
+    /// never there together.
+    #[test]
+    fn flags_that_return_are_not_taken_for_the_same() {
+        let table = Table::new();
+        let (first, second) = (
+            SlotData { flags: 2, word: 1 },
+            SlotData { flags: 4, word: 2 },
+        );
+        table.set(0, first);
+        let stamp = table.stamp(0);
+        table.set_flags(0, second.flags);
+        table.set_word(0, second.word);
+        table.set_word(0, 3);
+        table.set_flags(0, first.flags);
+        assert!(table.stamp(0) != stamp);
+        assert_eq!(table.get(0), SlotData { word: 3, ..first });
     }
 }
