@@ -120,6 +120,10 @@ pub(super) struct Worker {
     thread: Mutex<Start>,
     /// Not 0 once the thread does nothing more.
     has_left: AtomicU32,
+    /// The process that has registered the handler of its end, or inherited it; 0 if none has.
+    /// Outside of the lock, which no thread may ever release in the child of a fork.
+    #[cfg(all(unix, not(loom)))]
+    process: AtomicU32,
 }
 
 /// What is known of the thread.
@@ -127,9 +131,6 @@ struct Start {
     thread: Option<Thread>,
     /// How many calls do not try to start it.
     skips: u32,
-    /// The process that has registered the handler of its end, or inherited it.
-    #[cfg(all(unix, not(loom)))]
-    process: Option<u32>,
 }
 
 /// What the worker does between two looks.
@@ -178,6 +179,8 @@ impl Worker {
             bell: Bell::new(),
             thread: Mutex::new(Start::new()),
             has_left: AtomicU32::new(0),
+            #[cfg(unix)]
+            process: AtomicU32::new(0),
         }
     }
 
@@ -240,7 +243,7 @@ impl Worker {
         {
             return;
         }
-        start.run_callbacks_at_exit();
+        self.run_callbacks_at_exit();
         // Relaxed: the thread that is started sees it.
         self.has_left.store(0, Relaxed);
         start.thread = spawn(self);
@@ -318,9 +321,12 @@ impl Worker {
 
     /// Ends the thread, soon, and for good. Returns it if there is one.
     fn stop(&self, state: u32) -> Option<Thread> {
-        let thread = self.thread.lock().thread.take();
-        // An exchange, which (P) comes before, or meets. Relaxed: as in (B).
+        let mut start = self.thread.lock();
+        let thread = start.thread.take();
+        // An exchange, which (P) comes before, or meets. Relaxed: as in (B). With the lock, so that
+        // no call starts another thread before, which this one would not return.
         self.state.swap(state, Relaxed);
+        drop(start);
         // Also if it is awake, since it may sleep for a tick.
         self.bell.ring();
         thread
@@ -337,7 +343,7 @@ impl Worker {
             thread.forget();
         }
         #[cfg(all(unix, not(loom)))]
-        start.follow_fork();
+        self.follow_fork();
         // Relaxed: there is one thread.
         if self.state.load(Relaxed) <= CALLED {
             self.state.store(ABSENT, Relaxed);
@@ -350,8 +356,6 @@ impl Start {
         Self {
             thread: None,
             skips: 0,
-            #[cfg(all(unix, not(loom)))]
-            process: None,
         }
     }
 }
@@ -383,7 +387,7 @@ fn is_frozen_here() -> bool {
 /// What runs when the process ends.
 #[cfg(all(unix, not(loom)))]
 mod exit {
-    use super::{END_LIMIT, ENDED, Start, WORKER, Worker, callbacks};
+    use super::{END_LIMIT, ENDED, WORKER, Worker, callbacks};
     use crate::host_fork::freezer;
     use crate::platform::atomic::Ordering::Relaxed;
     use crate::rcu::reader;
@@ -392,31 +396,37 @@ mod exit {
     /// The time between two checks of the end.
     const PAUSE: Duration = Duration::from_micros(100);
 
-    impl Start {
-        /// Registers the handler, once. Without memory for it, the next start tries again.
-        pub(super) fn run_callbacks_at_exit(&mut self) {
+    impl Worker {
+        /// Registers the handler, once. Without memory for it, the next start tries again. With the
+        /// lock of the thread.
+        pub(super) fn run_callbacks_at_exit(&self) {
             extern "C" fn at_exit() {
                 WORKER.end();
             }
-            if self.process.is_some() {
+            // Relaxed: the lock orders it.
+            if self.process.load(Relaxed) != 0 {
                 return;
             }
             // SAFETY: the function stays valid for the life of the process: a library with this
             // code in it is not unloaded, as its slabs say.
             if unsafe { libc::atexit(at_exit) } == 0 {
-                self.process = Some(std::process::id());
+                // Relaxed: as above.
+                self.process.store(std::process::id(), Relaxed);
             }
         }
 
-        /// A child has inherited the handler.
-        pub(super) fn follow_fork(&mut self) {
-            self.process = self.process.map(|_parent| std::process::id());
+        /// A child has inherited the handler, if there is one.
+        pub(super) fn follow_fork(&self) {
+            // Relaxed, both: there is one thread.
+            if self.process.load(Relaxed) != 0 {
+                self.process.store(std::process::id(), Relaxed);
+            }
         }
-    }
 
-    impl Worker {
-        fn end(&self) {
-            if self.thread.lock().process != Some(std::process::id()) {
+        pub(super) fn end(&self) {
+            // Relaxed: the handler was registered before, with the ID of this process or one that
+            // it was forked from. The other ID alone shows that the lock may not be released.
+            if self.process.load(Relaxed) != std::process::id() {
                 return;
             }
             let thread = self.stop(ENDED);
@@ -456,10 +466,10 @@ mod exit {
 }
 
 #[cfg(not(all(unix, not(loom))))]
-impl Start {
+impl Worker {
     /// The end of the process shows nowhere here.
     #[expect(clippy::unused_self, reason = "as where it does something")]
-    fn run_callbacks_at_exit(&mut self) {}
+    fn run_callbacks_at_exit(&self) {}
 }
 
 #[cfg(all(test, loom))]

@@ -1,5 +1,5 @@
 //! What breaks if this is wrong: one failed start leaves the process without a worker, or each call
-//! pays for another attempt.
+//! pays for another attempt. A child of a fork waits forever as it exits.
 
 use super::*;
 use core::cell::Cell;
@@ -23,4 +23,21 @@ fn a_start_that_fails_is_tried_again_by_a_later_call_but_not_by_each() {
     assert_eq!(starts.get(), 1);
     assert_eq!(call(), ABSENT);
     assert_eq!(starts.get(), 2);
+}
+
+#[cfg(unix)]
+#[test]
+fn the_exit_of_a_child_that_never_had_the_worker_takes_no_lock() {
+    let worker: &'static Worker = Box::leak(Box::new(Worker::new()));
+    // As it is in such a child: a thread of the parent was starting the worker.
+    worker.process.store(std::process::id() + 1, Relaxed);
+    let held = worker.thread.lock();
+    let (tell, hear) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        worker.end();
+        tell.send(()).expect("the test listens");
+    });
+    let ended = hear.recv_timeout(Duration::from_secs(5));
+    drop(held);
+    ended.expect("it waits for nothing");
 }
