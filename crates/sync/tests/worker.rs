@@ -191,6 +191,45 @@ fn a_barrier_that_does_not_wait_for_readers_waits_for_the_worker() {
     );
 }
 
+/// Lets the calling thread run on one CPU alone. Returns false if it may not.
+fn run_on(cpu: usize) -> bool {
+    // SAFETY: a set of zeroes is one of no CPU.
+    let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
+    // SAFETY: the number is below that of the bits.
+    unsafe { libc::CPU_SET(cpu, &mut set) };
+    // SAFETY: it is a set of this size.
+    unsafe { libc::sched_setaffinity(0, size_of_val(&set), &raw const set) == 0 }
+}
+
+#[test]
+fn a_callback_that_stays_holds_up_no_other_cpu() {
+    alone("a_callback_that_stays_holds_up_no_other_cpu", None, || {
+        // Whatever the order of the queues: one of the two is behind the other.
+        for (held, free) in [(0, 1), (1, 0)] {
+            let (release, held_until) = channel::<()>();
+            let (tell, hear) = channel();
+            let stays = thread::spawn(move || {
+                if !run_on(held) {
+                    drop(tell);
+                    return;
+                }
+                rcu::defer(move || {
+                    tell.send(()).expect("the test listens");
+                    let _ = held_until.recv();
+                });
+                rcu::barrier().expect("outside of sections");
+            });
+            // Where there is one CPU, there is one queue.
+            if hear.recv_timeout(LONG).is_err() || !run_on(free) {
+                return;
+            }
+            call_and_wait();
+            drop(release);
+            stays.join().expect("no panic");
+        }
+    });
+}
+
 #[test]
 fn a_process_without_timely_callbacks_has_no_worker() {
     alone(

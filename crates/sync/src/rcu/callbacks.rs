@@ -789,8 +789,9 @@ fn run_to(
 }
 
 /// Runs the callbacks that were queued before the last [`note_due`] and that no thread has run
-/// since. Stops if a reader is in the way for long, or when `goes_on` returns false, which is
-/// called after every few callbacks. Returns true if all have run.
+/// since. Leaves a queue if a reader or another thread that invokes is in the way for long, and
+/// stops when `goes_on` returns false, which is called after every few callbacks. Returns true if
+/// all have run.
 pub(super) fn run_due(mut goes_on: impl FnMut() -> bool) -> bool {
     // Before the first grace period begins, so that one grace period serves all queues.
     for queue in queues::all() {
@@ -799,12 +800,23 @@ pub(super) fn run_due(mut goes_on: impl FnMut() -> bool) -> bool {
             queue.seal();
         }
     }
-    // What another thread invokes runs soon enough.
+    // What another thread invokes is left to it.
     let mut looks = Looks::new(0);
-    queues::all().all(|queue| {
+    let mut all_ran = true;
+    for queue in queues::all() {
         let due = queue.lock().due;
-        run_to(queue, due, CHUNK, &mut looks, &mut goes_on)
-    })
+        let mut is_over = false;
+        all_ran &= run_to(queue, due, CHUNK, &mut looks, || {
+            is_over = !goes_on();
+            !is_over
+        });
+        if is_over {
+            break;
+        }
+        // To the next one, also if this one is held up: a callback that another thread invokes may
+        // take long, and those of other queues do not wait for it.
+    }
+    all_ran
 }
 
 /// Makes everything that is queued now due at the next [`run_due`]. Returns true if there is any.
