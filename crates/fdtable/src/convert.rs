@@ -164,8 +164,8 @@ impl<T: ?Sized + 'static> FileRef<T> {
     /// ```
     ///
     /// # Errors
-    /// The reference, if `find` returns nothing, an `S` that is not at the value's address, or one
-    /// that is a part of the object. So a file that [holds](Self::into_dyn) another file or an
+    /// The reference, if `find` returns nothing, or an `S` that is not at the value's address. So a
+    /// file that [holds](Self::into_dyn) another file or an
     /// `Arc` is not converted, nor one whose object is in a box.
     ///
     /// # Panics

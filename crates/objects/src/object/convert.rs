@@ -21,10 +21,9 @@
 //!   The object is only ever shared until its block is freed, and `T` is `'static`, so the function
 //!   could be called once with an `'a` that ends then. The result is valid for as long as a `Ref`
 //!   is, whatever is between: a field, a cell that is set once, another allocation.
-//! - *The `S` is a part of the value*, such as its first field. An `S` that is smaller than the
-//!   object is refused. If the object itself is only a part of the value, or the `S` is a field of
-//!   the same size, the `Ref<S>` keeps the whole. It is not moved out by it (see below), and the
-//!   block ends by the function in its header, which drops the value that was made.
+//! - *The `S` is a part of the value*, such as its first field. Then the `Ref<S>` is a reference
+//!   to that part, and keeps the whole. The `S` is not moved out by it (see below), and the block
+//!   ends by the function in its header, which drops the value that was made.
 //! - *The `S` is elsewhere, at the same address.* If `S` has a size, and there is a byte of the
 //!   block at the address, this cannot be: allocations do not overlap, and a reference stays inside
 //!   of one. There is such a byte if the value has a size, which [`State::HAS_BYTES`] says. If the
@@ -137,7 +136,7 @@ impl<T: ?Sized + 'static> Ref<T> {
     /// ```
     ///
     /// # Errors
-    /// The reference, if `find` returns nothing, or an `S` that is not the whole object.
+    /// The reference, if `find` returns nothing, or an `S` elsewhere.
     ///
     /// # Panics
     /// If `find` does; the reference is dropped.
@@ -145,8 +144,7 @@ impl<T: ?Sized + 'static> Ref<T> {
         this: Self,
         find: for<'a> fn(&'a T) -> Option<&'a S>,
     ) -> Result<Ref<S>, Self> {
-        let is_whole = size_of_val(&*this) == size_of::<S>();
-        if !is_whole || !find(&this).is_some_and(|found| this.has_value_at(found)) {
+        if !find(&this).is_some_and(|found| this.has_value_at(found)) {
             return Err(this);
         }
         Ok(Ref {

@@ -377,8 +377,9 @@ where
 ///
 /// # Safety
 /// `head` is that of a [`TypeQuestion`], which the caller may write, or is in the header of a block
-/// that was made of an `S`, an `H` and an `L` for a `T`, and that is alive. The caller is the one that the table names, and each step is taken once. In the
-/// second step there are no references; after the third one nothing uses the block.
+/// that was made of an `S`, an `H` and an `L` for a `T`, and that is alive. The caller is the one
+/// that the table names, and each step is taken once. In the second step there are no references;
+/// after the third one nothing uses the block.
 unsafe fn destroy_step<T, S, H, L>(head: NonNull<rcu::Head>)
 where
     T: ?Sized,

@@ -83,27 +83,22 @@ fn a_member_of_a_list_is_downcast_and_leaves_it() {
 }
 
 #[test]
-fn a_field_that_is_the_whole_is_found_and_others_are_not() {
-    #[derive(Debug)]
+fn the_first_field_is_found_and_others_are_not() {
     #[repr(C)]
     struct Pair(u32, u32);
     let drops = Arc::new(AtomicUsize::new(0));
-    #[derive(Debug)]
     #[repr(C)]
     struct Owner(Pair, Probe);
-    #[derive(Debug)]
-    struct Holder(Owner);
-    let holder = Holder(Owner(Pair(1, 2), Probe(drops.clone())));
-    let holder = Ref::downcast_by(Ref::new(holder), |holder| Some(&holder.0.1));
-    let holder = holder.expect_err("not at the address");
-    let holder = Ref::downcast_by(holder, |holder| Some(&holder.0.0.1));
-    let holder = holder.expect_err("not at the address");
-    let holder = Ref::downcast_by(holder, |holder| Some(&holder.0.0));
-    let holder = holder.expect_err("at the address, and smaller");
-    let owner = Ref::downcast_by(holder, |holder| Some(&holder.0)).ok();
-    let owner = owner.expect("at the address, and as large");
-    assert_eq!(owner.0.0, 1);
-    drop(owner);
+    let owner = Ref::new(Owner(Pair(1, 2), Probe(drops.clone())));
+    let owner = Ref::downcast_by(owner, |owner| Some(&owner.1)).expect_err("not at the address");
+    let owner = Ref::downcast_by(owner, |owner| Some(&owner.0.1)).expect_err("not at the address");
+    let pair = Ref::downcast_by(owner, |owner| Some(&owner.0)).ok();
+    let pair = pair.expect("at the address");
+    let first = Ref::downcast_by(pair, |pair| Some(&pair.0)).ok();
+    let first = first.expect("at the address");
+    assert_eq!(*first, 1);
+    drop(first);
+    rcu::barrier().expect("outside of sections");
     assert_eq!(drops.load(SeqCst), 1, "the whole is dropped");
 }
 
@@ -235,7 +230,9 @@ fn a_part_as_large_as_the_value_is_not_moved_out() {
     let part = part.expect("it is at the address, and as large");
     assert!(Ref::into_inner(part).is_none());
     let any: AnyRef = Ref::coerced(view(), |view| view);
-    let value = Ref::downcast::<View>(any).ok().expect("of this type");
+    let Ok(value) = Ref::downcast::<View>(any) else {
+        panic!("it is of this type");
+    };
     assert!(Ref::try_unwrap(value).is_ok());
     assert_eq!(drops.load(SeqCst), 0);
 }
