@@ -392,6 +392,7 @@ mod exit {
     use crate::platform::atomic::Ordering::Relaxed;
     use crate::rcu::reader;
     use core::time::Duration;
+    use std::time::Instant;
 
     /// The time between two checks of the end.
     const PAUSE: Duration = Duration::from_micros(100);
@@ -453,15 +454,18 @@ mod exit {
         }
     }
 
-    /// Waits until `is_over`, for [`END_LIMIT`] at most. Returns true if it is over.
-    fn wait_until(is_over: impl Fn() -> bool) -> bool {
-        let checks = END_LIMIT.as_micros() / PAUSE.as_micros();
-        (0..checks).any(|_| {
-            is_over() || {
-                std::thread::sleep(PAUSE);
-                false
+    /// Waits until `is_over`, for [`END_LIMIT`] at most and the time of one check. Returns true if
+    /// it is over.
+    pub(super) fn wait_until(is_over: impl Fn() -> bool) -> bool {
+        let start = Instant::now();
+        while !is_over() {
+            // A check may itself wait for a millisecond.
+            if start.elapsed() >= END_LIMIT {
+                return false;
             }
-        })
+            std::thread::sleep(PAUSE);
+        }
+        true
     }
 }
 

@@ -41,3 +41,16 @@ fn the_exit_of_a_child_that_never_had_the_worker_takes_no_lock() {
     drop(held);
     ended.expect("it waits for nothing");
 }
+
+#[cfg(unix)]
+#[test]
+fn the_exit_counts_the_time_of_its_checks() {
+    let start = std::time::Instant::now();
+    let is_over = exit::wait_until(|| {
+        std::thread::sleep(Duration::from_millis(5));
+        false
+    });
+    assert!(!is_over);
+    // A hundred checks took half a second.
+    assert!(start.elapsed() < Duration::from_millis(300));
+}
