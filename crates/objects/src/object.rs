@@ -80,6 +80,7 @@ use fdtable_sync::platform::global;
 use fdtable_sync::prefetch::prefetch;
 use fdtable_sync::rcu::{self, Guard};
 use fdtable_sync::refcount::RefCount;
+use fdtable_sync::unwind;
 
 pub use weak::Weak;
 
@@ -659,8 +660,9 @@ pub(super) unsafe fn take<T>(raw: NonNull<RawObject>) -> T {
     struct Value<T>(NonNull<T>);
     impl<T> Drop for Value<T> {
         fn drop(&mut self) {
+            // The hook has panicked: another panic is contained, as in a last put.
             // SAFETY: it was not moved out, and the last put does not drop it.
-            unsafe { self.0.drop_in_place() };
+            unwind::run(|| unsafe { self.0.drop_in_place() });
         }
     }
     // SAFETY: the header is in front of the value, in the same allocation.

@@ -236,3 +236,21 @@ fn a_part_as_large_as_the_value_is_not_moved_out() {
     assert!(Ref::try_unwrap(value).is_ok());
     assert_eq!(drops.load(SeqCst), 0);
 }
+
+#[test]
+fn a_hook_and_a_drop_that_both_panic_do_not_end_the_process() {
+    struct Bomb;
+    impl Drop for Bomb {
+        fn drop(&mut self) {
+            panic!("the drop, on purpose");
+        }
+    }
+    let end = |act: fn(Ref<Bomb>)| {
+        let hook = |_: &Bomb, _| panic!("the hook, on purpose");
+        let object = Ref::try_with_ends(Bomb, hook).expect("there is memory");
+        let outcome = std::panic::catch_unwind(core::panic::AssertUnwindSafe(|| act(object)));
+        assert!(outcome.is_err());
+    };
+    end(drop);
+    end(|object| core::mem::forget(Ref::into_inner(object)));
+}
