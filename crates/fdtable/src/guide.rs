@@ -5,6 +5,7 @@
 // lead to items, and rustdoc checks them.
 //! [library OS]: <https://docs.rs/crate/fdtable/latest/source/examples/library_os.rs>
 //! [async server]: <https://docs.rs/crate/fdtable/latest/source/examples/async_server.rs>
+//! [tokio_echo]: <https://docs.rs/crate/fdtable/latest/source/examples/tokio_echo.rs>
 //! [WASI host]: <https://docs.rs/crate/fdtable/latest/source/examples/wasi_host.rs>
 //! [leaks]: <https://docs.rs/crate/fdtable-listing/latest/source/examples/leaks.rs>
 //! [`BorrowedFile`]: crate::BorrowedFile

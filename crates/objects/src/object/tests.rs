@@ -297,20 +297,20 @@ fn a_drop_that_panics_does_not_keep_what_is_beside_it() {
 fn a_hook_and_a_drop_that_both_panic_keep_nothing() {
     let (probe, dropped) = Probe::new();
     let object = with_hook((probe, Panics), |_| panic!("on purpose"));
-    let before = fdtable_sync::unwind::contained_panics();
+    let before = unwind::contained_panics();
     assert!(panics(|| drop(object)));
     assert_eq!(dropped.load(SeqCst), 1);
     // Other tests contain some meanwhile.
-    assert!(fdtable_sync::unwind::contained_panics() > before);
+    assert!(unwind::contained_panics() > before);
 }
 
 #[test]
 fn a_drop_that_panics_while_the_thread_unwinds_is_contained() {
-    let before = fdtable_sync::unwind::contained_panics();
+    let before = unwind::contained_panics();
     assert!(panics(|| {
         let _object = Ref::new(Panics);
         panic!("on purpose");
     }));
     // Other tests contain some meanwhile.
-    assert!(fdtable_sync::unwind::contained_panics() > before);
+    assert!(unwind::contained_panics() > before);
 }
