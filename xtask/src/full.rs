@@ -1,15 +1,20 @@
 //! `full`: the checks that take long, in one run of hours.
 //!
-//! Each step is run, also after one that fails. What it prints goes to `target/full/STEP.log`; a
-//! table of all steps with their times comes at the end.
+//! Each step is run, also after one that fails. The models run beside all other steps, most of
+//! which use one CPU; those run one after the other. What a step prints goes to
+//! `target/full/STEP.log`; a table of all steps with their times comes at the end.
+//!
+//! The two lanes build in different directories of the target, so neither waits for cargo's lock of
+//! the other: the models in `loom/loom`, the mutations in `loom/release`, all others elsewhere.
 
 use std::fs;
 use std::path::PathBuf;
+use std::thread;
 use std::time::Duration;
 
 use crate::loom::Exploration;
 use crate::process::{End, Process};
-use crate::steps::{AfterFailure, Steps, Verdict};
+use crate::steps::{Steps, Verdict};
 use crate::{COMMANDS, Result, programs, root, source, toolchain};
 
 struct Step {
@@ -18,9 +23,12 @@ struct Step {
     run: fn() -> Result<Verdict>,
 }
 
+/// The step that runs beside all others. It prints to its log alone.
+const BESIDE: &str = "models";
+
 const STEPS: &[Step] = &[
     Step {
-        name: "models",
+        name: BESIDE,
         summary: "all models with up to 4 preemptions: a minute each, then ten for the long ones; an hour in all",
         run: models,
     },
@@ -123,19 +131,48 @@ pub(crate) fn run(arguments: &[String]) -> Result {
         }
         _ => chosen(&words)?,
     };
-    let logs = root().join("target/full");
-    fs::create_dir_all(&logs)?;
-    let mut steps = Steps::new(AfterFailure::GoOn);
-    for step in chosen {
+    fs::create_dir_all(root().join("target/full"))?;
+    for step in &chosen {
         let log = log_of(step.name);
         if log.exists() {
             fs::remove_file(&log)?;
         }
-        println!("log: {}", source::shown(&log));
-        steps.judge(step.name, step.run)?;
     }
+    let steps = run_lanes(&chosen)?;
     print!("{}", steps.table());
     steps.finish()
+}
+
+/// Runs steps in their lanes, and returns all of them in the order of the table.
+fn run_lanes(steps: &[&Step]) -> Result<Steps> {
+    let (models, others): (Vec<&Step>, Vec<&Step>) =
+        steps.iter().partition(|step| step.name == BESIDE);
+    thread::scope(|scope| {
+        let models = scope.spawn(|| run_lane(&models));
+        let others = run_lane(&others);
+        let models = models
+            .join()
+            .map_err(|_| "the lane of the models panicked")?;
+        let mut all = others?;
+        all.merge(models?, |name| {
+            steps.iter().position(|step| step.name == name)
+        });
+        Ok(all)
+    })
+}
+
+/// Runs steps one after the other.
+fn run_lane(lane: &[&Step]) -> Result<Steps> {
+    let mut steps = Steps::lane();
+    for step in lane {
+        println!(
+            "log of {}: {}",
+            step.name,
+            source::shown(&log_of(step.name))
+        );
+        steps.judge(step.name, step.run)?;
+    }
+    Ok(steps)
 }
 
 /// The steps that the arguments ask for, in the order of the table.
@@ -323,6 +360,8 @@ fn others() -> Result<Verdict> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Barrier;
+
     use super::*;
 
     #[test]
@@ -335,5 +374,31 @@ mod tests {
         assert_eq!(two, ["models", "stress"]);
         assert!(names(&["--only", "nothing"]).is_err());
         assert!(names(&["--only"]).is_err());
+    }
+
+    fn step(name: &'static str, run: fn() -> Result<Verdict>) -> Step {
+        Step {
+            name,
+            summary: "",
+            run,
+        }
+    }
+
+    #[test]
+    fn the_models_run_beside_the_others_and_fail_the_whole_too() {
+        static MEET: Barrier = Barrier::new(2);
+        let first = step("first", || {
+            MEET.wait();
+            Ok(Verdict::Passed)
+        });
+        let models = step(BESIDE, || {
+            MEET.wait();
+            Err("a model".into())
+        });
+        let last = step("last", || Err("broken".into()));
+        let steps = run_lanes(&[&first, &models, &last]).unwrap();
+        let error = steps.finish().unwrap_err().to_string();
+        assert_eq!(error, "failed: models, last");
+        assert!(steps.table().find("first") < steps.table().find(BESIDE));
     }
 }

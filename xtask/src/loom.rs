@@ -14,6 +14,7 @@
 //! With `LOOM_LOG=trace` and `LOOM_LOCATION=1` in the environment, a model that fails prints every
 //! step that led to the failure.
 
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -32,7 +33,7 @@ pub(crate) struct Exploration {
     pub(crate) limit: Option<Duration>,
     /// The time after which all models that are left are given up. None are, without.
     pub(crate) limit_of_all: Option<Duration>,
-    /// Where to write what the models print.
+    /// Where to write what the models print, and their results, which are not shown then.
     pub(crate) log: Option<PathBuf>,
 }
 
@@ -107,11 +108,11 @@ impl Exploration {
         };
         let failed = with(|end| matches!(end, End::Failure(_)));
         let given_up = with(|end| end == End::TimedOut);
-        println!(
+        self.say(&format!(
             "{count} models, {} failed, {} not finished",
             failed.len(),
             given_up.len()
-        );
+        ))?;
         if !failed.is_empty() {
             return Err(format!("models that fail: {}", failed.join(", ")).into());
         }
@@ -150,6 +151,15 @@ impl Exploration {
         self.limit.into_iter().chain(minute).min()
     }
 
+    /// Prints a line: to the log, if there is one.
+    fn say(&self, line: &str) -> Result {
+        match &self.log {
+            Some(log) => process::append(log)?.write_all(format!("{line}\n").as_bytes())?,
+            None => println!("{line}"),
+        }
+        Ok(())
+    }
+
     /// Explores a model until its own limit or the end of all of them.
     fn explore_one(
         &self,
@@ -186,11 +196,13 @@ impl Exploration {
             .lines()
             .find(|line| line.contains(" executions"));
         let name = format!("{}: {}", stem(&model.binary), model.path);
-        println!(
+        self.say(&format!(
             "{word:<12} {name:<90} {seconds:>6.1} s  {}",
             executions.unwrap_or_default()
-        );
-        if let End::Failure(_) = finished.end {
+        ))?;
+        if let End::Failure(_) = finished.end
+            && self.log.is_none()
+        {
             print!("{}", finished.output);
         }
         Ok(Explored {
@@ -245,6 +257,20 @@ mod tests {
         assert!(parsed(&["rcu", "slot"]).is_err());
         assert!(parsed(&["--preemptions"]).is_err());
         assert!(parsed(&["--deeper"]).is_err());
+    }
+
+    #[test]
+    fn results_are_in_the_log_if_there_is_one() {
+        let log = std::env::temp_dir().join(format!("xtask-loom-{}", std::process::id()));
+        let exploration = Exploration {
+            log: Some(log.clone()),
+            ..Exploration::default()
+        };
+        exploration.say("one").unwrap();
+        exploration.say("two").unwrap();
+        let written = std::fs::read_to_string(&log);
+        std::fs::remove_file(&log).unwrap();
+        assert_eq!(written.unwrap(), "one\ntwo\n");
     }
 
     #[test]

@@ -197,7 +197,7 @@ fn quoted(word: &str) -> String {
 }
 
 /// Opens a file to append to, with the directories above it.
-fn append(path: &Path) -> Result<File> {
+pub(crate) fn append(path: &Path) -> Result<File> {
     if let Some(directory) = path.parent() {
         std::fs::create_dir_all(directory)?;
     }

@@ -27,6 +27,8 @@ pub(crate) enum Verdict {
 /// A sequence of steps, and what has become of those that ran.
 pub(crate) struct Steps {
     after_failure: AfterFailure,
+    /// Whether the CPU time of a step is measured: it is that of all children of this process.
+    with_cpu: bool,
     done: Vec<Done>,
 }
 
@@ -34,15 +36,31 @@ struct Done {
     name: String,
     result: Result<Verdict>,
     wall: Duration,
-    cpu: Duration,
+    cpu: Option<Duration>,
 }
 
 impl Steps {
     pub(crate) fn new(after_failure: AfterFailure) -> Self {
         Self {
             after_failure,
+            with_cpu: true,
             done: Vec::new(),
         }
+    }
+
+    /// A sequence that runs beside another one and goes on after a failure. The CPU time of its
+    /// steps is not known.
+    pub(crate) fn lane() -> Self {
+        Self {
+            with_cpu: false,
+            ..Self::new(AfterFailure::GoOn)
+        }
+    }
+
+    /// Adds what has become of the steps of another lane; sorts all by the `position` of a name.
+    pub(crate) fn merge(&mut self, other: Self, position: impl Fn(&str) -> Option<usize>) {
+        self.done.extend(other.done);
+        self.done.sort_by_key(|done| position(&done.name));
     }
 
     /// Runs a step that passes or fails; see [`Steps::judge`].
@@ -61,7 +79,9 @@ impl Steps {
         let cpu_before = cpu_of_children();
         let result = run();
         let wall = start.elapsed();
-        let cpu = cpu_of_children().saturating_sub(cpu_before);
+        let cpu = self
+            .with_cpu
+            .then(|| cpu_of_children().saturating_sub(cpu_before));
         let done = Done {
             name: name.to_owned(),
             result,
@@ -108,11 +128,12 @@ impl Done {
             Ok(Verdict::Skipped(why)) => ("skipped", format!(": {why}")),
             Err(error) => ("FAILED", format!(": {error}")),
         };
-        let (wall, cpu) = (self.wall.as_secs_f64(), self.cpu.as_secs_f64());
-        format!(
-            "{:<40} {wall:>7.1} s {cpu:>7.1} s of CPU  {word}{why}",
-            self.name
-        )
+        let wall = self.wall.as_secs_f64();
+        let cpu = self
+            .cpu
+            .map(|cpu| format!(" {:>7.1} s of CPU", cpu.as_secs_f64()));
+        let cpu = cpu.unwrap_or_default();
+        format!("{:<40} {wall:>7.1} s{cpu}  {word}{why}", self.name)
     }
 }
 
@@ -148,6 +169,26 @@ mod tests {
     fn steps_stop_at_a_failure_if_they_should() {
         let mut steps = Steps::new(AfterFailure::Stop);
         assert!(steps.step("first", || Err("broken".into())).is_err());
+    }
+
+    #[test]
+    fn lanes_are_one_table_in_the_order_asked_for_and_know_no_cpu_time() {
+        let (mut steps, mut beside) = (Steps::lane(), Steps::lane());
+        steps.step("b", || Ok(())).unwrap();
+        steps.step("c", || Ok(())).unwrap();
+        beside.step("a", || Err("broken".into())).unwrap();
+        steps.merge(beside, |name| {
+            ["a", "b", "c"].iter().position(|&other| other == name)
+        });
+        let table = steps.table();
+        let names: Vec<&str> = table
+            .lines()
+            .skip(2)
+            .filter_map(|line| line.split_whitespace().next())
+            .collect();
+        assert_eq!(names, ["a", "b", "c"]);
+        assert!(!table.contains("CPU"));
+        assert_eq!(steps.finish().unwrap_err().to_string(), "failed: a");
     }
 
     #[test]
