@@ -33,20 +33,34 @@ apt_sources_update() {
     apt_own apt-get update -qq
 }
 
+# The status of a script whose program the mirror does not have: that is no failure of fdtable.
+no_source=77
+
 # debian_source PACKAGE FILE: unpacks the upstream source of a Debian source package that has FILE,
-# and prints the directory that FILE is in. Every version that apt knows is tried, newest last.
+# and prints the directory that FILE is in. Every version that apt knows is tried, newest last. Returns
+# $no_source if the mirror lists versions and answers 404 for the archive of each.
 debian_source() {
-    local package=$1 file=$2 into=$programs/src/$1 version archive
+    local package=$1 file=$2 into=$programs/src/$1 version archive errors
     if [[ ! -d $into ]]; then
         apt_sources_update >&2
         mkdir -p "$programs/archives"
+        errors=$programs/archives/$package.errors
+        : >"$errors"
         for version in $(apt_own apt-cache showsrc "$package" | sed -n 's/^Version: //p' | uniq); do
             (cd "$programs/archives" &&
-                apt_own apt-get source -qq --download-only --tar-only "$package=$version") >&2 && break
+                apt_own apt-get source -qq --download-only --tar-only "$package=$version") 2>>"$errors" >&2 &&
+                break
         done
+        cat "$errors" >&2
         archive=$(find "$programs/archives" -name "${package}_*.orig.tar.*" | head -n 1)
         [[ -n $archive ]] || {
-            echo "$package: the mirror has no source of it" >&2
+            # Each answer was a 404, if there is an error that is one and none that is another.
+            if grep -q '^E: Failed to fetch .* 404 ' "$errors" &&
+                ! grep -v '^W:' "$errors" | grep -vqE ' 404 |^E: Failed to fetch some archives'; then
+                echo "the mirror has no source of $package" >&2
+                return "$no_source"
+            fi
+            echo "the source of $package could not be fetched" >&2
             return 1
         }
         mkdir -p "$into.new"

@@ -353,9 +353,26 @@ fn jemalloc() -> Result<Verdict> {
 }
 
 fn others() -> Result<Verdict> {
-    all(programs::all()
-        .into_iter()
-        .map(|program| program.log(log_of("programs")).quiet()))
+    let mut failed = Vec::new();
+    let mut missing = Vec::new();
+    for program in programs::all() {
+        println!("{}", program.line());
+        match programs::judge(program.log(log_of("programs")).quiet()) {
+            Ok(Verdict::NotFinished(why) | Verdict::Skipped(why)) => missing.push(why),
+            Ok(Verdict::Passed) => {}
+            Err(error) => {
+                println!("FAILED: {error}");
+                failed.push(error.to_string());
+            }
+        }
+    }
+    if !failed.is_empty() {
+        Err(failed.join("; ").into())
+    } else if !missing.is_empty() {
+        Ok(Verdict::NotFinished(missing.join("; ")))
+    } else {
+        Ok(Verdict::Passed)
+    }
 }
 
 #[cfg(test)]
