@@ -87,8 +87,8 @@ impl BrLock {
         self.admit(rcu::enter_brlock(ptr::from_ref(self).addr())?)
     }
 
-    /// Takes the read side as [`read`](Self::read) does, but may refuse inside of sections. Refuses
-    /// at a thread's first section, and where readers take full fences. For paths that must not
+    /// Takes the read side as [`read`](Self::read) does, but may refuse inside of two sections or
+    /// more. Refuses at a thread's first section, and where readers take full fences. For paths that must not
     /// call anything.
     #[inline(always)]
     pub fn try_read(&self) -> Option<ReadGuard<'_>> {
@@ -159,8 +159,8 @@ impl Drop for ReadGuard<'_> {
         // SAFETY: this thread took the read side when this was made. What it locked meanwhile
         // borrows this.
         unsafe { self.section.record().leave_brlock() };
-        // SAFETY: as above; the section ends once, here.
-        unsafe { self.section.leave() };
+        // SAFETY: as above; the section ends once, here, and was entered with the read side.
+        unsafe { self.section.leave_kept() };
     }
 }
 

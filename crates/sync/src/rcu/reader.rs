@@ -180,6 +180,21 @@ impl Section {
             self.record().end_plain();
         }
     }
+
+    /// Leaves a section of a record that the thread keeps, as [`leave`](Self::leave) does, and
+    /// calls nothing. (D)
+    ///
+    /// # Safety
+    /// As for `leave`; and it was entered with the read side of a [big-reader
+    /// lock](crate::brlock).
+    #[inline(always)]
+    pub(crate) unsafe fn leave_kept(self) {
+        if self.is_counted() {
+            self.record().end_counted();
+        } else {
+            self.record().end_plain();
+        }
+    }
 }
 
 /// The reader's side.
@@ -265,25 +280,30 @@ impl Record {
         }
     }
 
-    /// Leaves a counted section; the last leave ends it.
+    /// Leaves a counted section.
     #[cold]
     fn leave_counted(&self) {
+        let word = self.end_counted();
+        // A record that was claimed for this section.
+        if word & DEPTH == 1 && word & TRANSIENT != 0 {
+            self.unclaim();
+            thread::count_unowned_section(-1);
+        }
+    }
+
+    /// Goes one level up; the last leave ends the section. Returns the word before.
+    #[inline(always)]
+    fn end_counted(&self) -> u64 {
         // Relaxed: a thread sees its own stores.
         let word = self.own.counted.load(Relaxed);
         match word & DEPTH {
             DEPTH => {}
-            1 => {
-                // (D) Release: as in `end_plain`.
-                self.own.counted.store(0, Release);
-                // A record that was claimed for this section.
-                if word & TRANSIENT != 0 {
-                    self.unclaim();
-                    thread::count_unowned_section(-1);
-                }
-            }
+            // (D) Release: as in `end_plain`.
+            1 => self.own.counted.store(0, Release),
             // Release: as in `nest`.
             _ => self.own.counted.store(word - 1, Release),
         }
+        word
     }
 
     /// Returns true if the owner is inside a section or the freezer. For the owner itself.
@@ -351,18 +371,29 @@ impl Record {
             .or_else(|| self.enter_brlock_counted(lock))
     }
 
-    /// Like `enter_brlock`, for a plain section only.
+    /// Like `enter_brlock`, for a plain section, or the first counted one inside of a plain one.
     #[inline(always)]
     fn enter_brlock_plainly(&'static self, lock: usize) -> Option<Section> {
-        // Relaxed: a thread sees its own stores. The thread may read a lock in a counted section.
-        if !self.can_begin_plain() || self.own.brlock.load(Relaxed) != 0 {
+        // Relaxed, all: a thread sees its own stores. The thread may read a lock in a counted
+        // section.
+        if self.own.brlock.load(Relaxed) != 0 {
+            cold_path();
+            return None;
+        }
+        if self.can_begin_plain() {
+            self.announce(lock);
+            // (F) is the fence (B) of the section.
+            self.begin_plain();
+            return Some(Section::plain(self));
+        }
+        if self.own.plain.load(Relaxed) == NOT_PLAIN || self.own.counted.load(Relaxed) != 0 {
             cold_path();
             return None;
         }
         self.announce(lock);
-        // (F) is the fence (B) of the section.
-        self.begin_plain();
-        Some(Section::plain(self))
+        // (F), as above.
+        self.begin_counted(0);
+        Some(Section::counted(self))
     }
 
     /// Like `enter_brlock`, where there may be a section already.
@@ -745,8 +776,8 @@ pub(crate) fn enter_brlock(lock: usize) -> Option<Section> {
     record.enter_brlock(lock)
 }
 
-/// As [`enter_brlock`], for a thread that has a record, is in no plain section, and takes no full
-/// fences: without a call.
+/// As [`enter_brlock`], for a thread that has a record, is in at most one section, and takes no
+/// full fences: without a call.
 #[inline(always)]
 pub(crate) fn enter_brlock_plainly(lock: usize) -> Option<Section> {
     own_or_none().enter_brlock_plainly(lock)
