@@ -14,8 +14,7 @@ use core::fmt;
 use arrayvec::ArrayVec;
 use fdtable_objects::object::Ref;
 use fdtable_objects::radix;
-use fdtable_objects::radix::leaf::bits_of;
-use fdtable_sync::bitmap::BITS;
+use fdtable_sync::bitmap::{BITS, bits_of};
 use fdtable_sync::{rcu, unwind};
 
 use crate::fd::index_of;

@@ -11,7 +11,7 @@
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use fdtable_objects::radix::leaf::bits_of;
+use fdtable_sync::bitmap::bits_of;
 use fdtable_sync::fallible::OutOfMemory;
 
 use crate::files::Origin;

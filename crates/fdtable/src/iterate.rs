@@ -2,8 +2,7 @@
 
 use core::fmt;
 
-use fdtable_objects::radix::leaf::bits_of;
-use fdtable_sync::bitmap::BITS;
+use fdtable_sync::bitmap::{BITS, bits_of};
 use fdtable_sync::rcu;
 
 use crate::table::mask;

@@ -22,8 +22,7 @@
 use alloc::vec::Vec;
 
 use fdtable_objects::object::Ref;
-use fdtable_objects::radix::leaf::bits_of;
-use fdtable_sync::bitmap::BITS;
+use fdtable_sync::bitmap::{BITS, bits_of};
 use fdtable_sync::hint::cold_path;
 
 use crate::fd::place_of;

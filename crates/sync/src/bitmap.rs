@@ -128,6 +128,15 @@ impl Word {
     }
 }
 
+/// Iterates over the indexes of the bits that are set, lowest first.
+pub fn bits_of(mut bits: u64) -> impl Iterator<Item = usize> {
+    core::iter::from_fn(move || {
+        let lowest = (bits != 0).then(|| bits.trailing_zeros() as usize)?;
+        bits &= bits - 1;
+        Some(lowest)
+    })
+}
+
 impl Default for Word {
     fn default() -> Self {
         Self::new()

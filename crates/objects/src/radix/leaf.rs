@@ -61,7 +61,7 @@ use crate::object::{Borrowed, RawObject, Ref};
 use crate::radix::node_head::NodeHead;
 use crate::radix::slot_data::{CLOEXEC, TablePlace};
 pub use crate::radix::slot_data::{NeedsLock, NewTable, SlotData};
-use fdtable_sync::bitmap::{BITS, Word};
+use fdtable_sync::bitmap::{BITS, Word, bits_of};
 use fdtable_sync::fallible::OutOfMemory;
 use fdtable_sync::lock::LockTag;
 use fdtable_sync::platform::atomic::AtomicPtr;
@@ -667,13 +667,4 @@ impl<T: ?Sized> Slot<T> {
         let own = ManuallyDrop::new(unsafe { Ref::<T>::from_raw(raw) });
         Some((*own).clone())
     }
-}
-
-/// Iterates over the indexes of the bits that are set, lowest first.
-pub fn bits_of(mut bits: u64) -> impl Iterator<Item = usize> {
-    core::iter::from_fn(move || {
-        let lowest = (bits != 0).then(|| bits.trailing_zeros() as usize)?;
-        bits &= bits - 1;
-        Some(lowest)
-    })
 }

@@ -40,7 +40,7 @@
 use core::ptr::{self, NonNull};
 
 use crate::memory::MemoryBox;
-use fdtable_sync::bitmap::BITS;
+use fdtable_sync::bitmap::{BITS, bits_of};
 use fdtable_sync::fallible::OutOfMemory;
 use fdtable_sync::platform::atomic::Ordering::{Acquire, Relaxed, Release};
 use fdtable_sync::platform::atomic::{AtomicPtr, AtomicU64};
@@ -128,7 +128,7 @@ impl Table {
     /// Copies the data of the slots in `bits`. No thread writes the table meanwhile.
     fn copy_of(other: &Self, bits: u64) -> Self {
         let copy = Self::new();
-        for bit in (0..BITS).filter(|bit| bits & 1 << bit != 0) {
+        for bit in bits_of(bits) {
             copy.set(bit, other.get(bit));
             copy.set_tag(bit, other.tag(bit));
         }
@@ -277,7 +277,7 @@ impl TablePlace {
         if !self.is_set()
             && let Some(NewTable(table)) = new.take()
         {
-            for bit in (0..BITS).filter(|bit| cloexec & 1 << bit != 0) {
+            for bit in bits_of(cloexec) {
                 table.set_flags(bit, CLOEXEC);
             }
             // Release: pairs with the acquire in `get`.

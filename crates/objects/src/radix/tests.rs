@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::object::Rcu;
+use fdtable_sync::bitmap::bits_of;
 use fdtable_sync::fallible::OutOfMemory;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
@@ -122,7 +123,7 @@ fn slots(tree: &TestTree) -> BTreeMap<usize, usize> {
         assert!(index >= next, "the leaves are in order");
         let same = tree.leaf(index, &section).expect("it was just found");
         assert!(ptr::eq(&raw const *same, &raw const *leaf));
-        for bit in leaf::bits_of(leaf.open.bits()) {
+        for bit in bits_of(leaf.open.bits()) {
             let object = leaf.borrow(bit).expect("an open slot");
             found.insert(index * BITS + bit, object.name);
         }
