@@ -16,7 +16,7 @@ use fdtable_sync::hint::cold_path;
 
 use crate::fd::{index_of, place_of};
 use crate::rcu::{self, Guard};
-use crate::table::LeafGuard;
+use crate::table::{LeafGuard, LockMode};
 use crate::{BorrowedFile, Error, FdArg, FdFlags, FileRef, Files, RawFd, Rcu};
 
 /// The data of a descriptor: what it has besides its file.
@@ -154,8 +154,14 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     /// - [`Error::BadFd`] (EBADF) if the descriptor is not open.
     /// - [`Error::NoMemory`] (ENOMEM) if there is no memory for the word, or for a copy of a part
     ///   of the table that is shared since a fork.
+    #[inline]
     pub fn set_word(&self, fd: impl FdArg, word: u64) -> Result<u64, Error> {
-        self.change_data(fd.to_raw(), |data| Some(FdData { word, ..data }))
+        let fd = fd.to_raw();
+        if let Some(before) = self.try_set_word(fd, word) {
+            return Ok(before);
+        }
+        cold_path();
+        self.change_data(fd, |data| Some(FdData { word, ..data }))
             .map(|before| before.word)
     }
 
@@ -285,6 +291,20 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         if is_own {
             let mut table = NewTable::try_new().ok();
             with_leaf(&mut |mut leaf| leaf.add_table(&mut table));
+        }
+    }
+
+    /// Sets the word of an open descriptor whose leaf has a table of data, on the fast path, if
+    /// that is open and the lock of the leaf is free.
+    #[inline(always)]
+    fn try_set_word(&self, fd: RawFd, word: u64) -> Option<u64> {
+        let (index, bit) = place_of(index_of(fd));
+        let reader = LockMode::Try.enter(&self.tree)?;
+        let mut leaf = LockMode::Try.lock_by_walk(&reader, index)?;
+        if leaf.has(bit) {
+            leaf.exchange_word(bit, word)
+        } else {
+            None
         }
     }
 

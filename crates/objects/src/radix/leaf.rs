@@ -482,6 +482,18 @@ impl<T: ?Sized, S> LeafGuard<'_, T, S> {
         }
     }
 
+    /// Sets the word of a slot, and returns the one before, if the leaf has a table.
+    ///
+    /// # Panics
+    /// If the slot is not below [`BITS`].
+    #[inline(always)]
+    pub fn exchange_word(&mut self, bit: usize, word: u64) -> Option<u64> {
+        let table = self.leaf.table.get()?;
+        let before = table.get(bit).word;
+        table.set_word(bit, word);
+        Some(before)
+    }
+
     /// Sets the flags of a slot. Does nothing if the leaf has no table.
     ///
     /// # Panics
