@@ -98,6 +98,9 @@ pub(crate) struct Form {
     /// Write a page with plots to DIR/index.html, and each plot to DIR/<experiment>-<name>.svg.
     #[arg(long, global = true, value_name = "DIR")]
     pub(crate) html: Option<PathBuf>,
+    /// Write the headline figures of all reports to FILE, as a page of Markdown.
+    #[arg(long, global = true, value_name = "FILE")]
+    pub(crate) figures: Option<PathBuf>,
     /// Print reports as Markdown.
     #[arg(long, global = true)]
     pub(crate) markdown: bool,

@@ -1,5 +1,6 @@
 //! `fdtable bench`: from the command line to reports.
 
+use std::fs;
 use std::path::Path;
 
 use anyhow::Context;
@@ -15,7 +16,7 @@ use fdtable_bench::json;
 use fdtable_bench::libmicro::LibMicro;
 use fdtable_bench::lmbench::Lmbench;
 use fdtable_bench::lookup::Lookup;
-use fdtable_bench::markdown::{ComparedMarkdown, Markdown};
+use fdtable_bench::markdown::{ComparedMarkdown, FiguresMarkdown, Markdown};
 use fdtable_bench::open_files::OpenFiles;
 use fdtable_bench::peers::Peers;
 use fdtable_bench::ports::Ports;
@@ -52,6 +53,7 @@ pub(crate) fn run(chosen: &Bench) -> anyhow::Result<()> {
 /// Destinations of reports.
 pub(crate) struct Written<'f> {
     json: Option<&'f Path>,
+    figures: Option<&'f Path>,
     folder: Option<Folder>,
 }
 
@@ -60,6 +62,7 @@ impl<'f> Written<'f> {
     pub(crate) fn prepare(form: &'f Form) -> anyhow::Result<Self> {
         Ok(Written {
             json: form.json.as_deref(),
+            figures: form.figures.as_deref(),
             folder: form.html.as_deref().map(Folder::make).transpose()?,
         })
     }
@@ -71,6 +74,10 @@ impl<'f> Written<'f> {
     ) -> anyhow::Result<()> {
         if let Some(path) = self.json {
             json::write(path, reports)?;
+        }
+        if let Some(path) = self.figures {
+            let page = FiguresMarkdown(reports).to_string();
+            fs::write(path, page).with_context(|| path.display().to_string())?;
         }
         if let Some(folder) = &self.folder {
             folder.write(reports, compared)?;

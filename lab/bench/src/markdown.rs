@@ -13,6 +13,29 @@ pub struct Markdown<'a>(pub &'a Report);
 #[derive(Debug)]
 pub struct ComparedMarkdown<'a>(pub &'a Comparison);
 
+/// Shows the headline figures of a run as a page of Markdown.
+#[derive(Debug)]
+pub struct FiguresMarkdown<'a>(pub &'a [Report]);
+
+impl fmt::Display for FiguresMarkdown<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "# Figures of one run\n")?;
+        writeln!(
+            f,
+            "Written by `fdtable bench --figures FILE`, not by hand. \
+             [What they mean and what limits them](performance.md).\n"
+        )?;
+        if let Some(first) = self.0.first() {
+            writeln!(f, "{}\n", text(&machine_line(&first.machine)))?;
+        }
+        for report in self.0 {
+            writeln!(f, "## {}: {}\n", report.experiment, text(&report.title))?;
+            write_table(f, &headline(&report.headline))?;
+        }
+        Ok(())
+    }
+}
+
 impl fmt::Display for Markdown<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let report = self.0;
@@ -107,6 +130,19 @@ fn text(plain: &str) -> String {
 mod tests {
     use super::*;
     use crate::report::example;
+
+    #[test]
+    fn the_page_of_figures_has_each_with_its_outcome() {
+        let page = FiguresMarkdown(&[example(), example()]).to_string();
+        let reports = [example(), example()];
+        let figures = reports.iter().flat_map(|report| &report.headline);
+        for figure in figures.clone() {
+            assert!(page.contains(&text(figure.key)), "{page}");
+        }
+        let outcomes = page.lines().filter(|line| line.ends_with("reached |"));
+        let goals = figures.filter(|figure| figure.goal != crate::report::Goal::None);
+        assert_eq!(outcomes.count(), goals.count());
+    }
 
     #[test]
     fn every_row_has_as_many_cells_as_the_header() {
