@@ -137,8 +137,8 @@ impl LeafState for LeafMeta {
 /// How the fast path is tried.
 #[derive(Clone, Copy)]
 pub(crate) enum LockMode {
-    /// The common case: the thread is in no section, and the lock of the leaf is free. There are no
-    /// calls, so no registers have to be saved around them.
+    /// The common case: the thread is in one section at most, and the lock of the leaf is free.
+    /// There are no calls, so no registers have to be saved around them.
     Try,
     /// The general case.
     Block,

@@ -88,8 +88,8 @@ impl BrLock {
     }
 
     /// Takes the read side as [`read`](Self::read) does, but may refuse inside of two sections or
-    /// more. Refuses at a thread's first section, and where readers take full fences. For paths that must not
-    /// call anything.
+    /// more. Refuses at a thread's first section, and where readers take full fences. For paths
+    /// that must not call anything.
     #[inline(always)]
     pub fn try_read(&self) -> Option<ReadGuard<'_>> {
         // (E), (F)
@@ -202,6 +202,28 @@ mod tests {
         assert!(two.read().is_none() && two.try_read().is_none());
         drop(reader);
         assert!(two.read().is_some());
+    }
+
+    /// What breaks if this is wrong: a section that the try entered is left too late or too early.
+    #[test]
+    fn a_try_enters_one_section_inside_of_another_and_leaves_it() {
+        let lock = BrLock::new();
+        drop(rcu::read_lock());
+        let outer = rcu::read_lock();
+        let reader = lock.try_read();
+        // Where readers take full fences, a try refuses.
+        let is_free = reader.is_some();
+        assert_eq!(is_free, crate::fence::prepare());
+        let inner = rcu::read_lock();
+        drop(outer);
+        drop(reader);
+        assert_eq!(rcu::synchronize(), Err(rcu::WouldDeadlock));
+        drop(inner);
+        rcu::synchronize().expect("outside of sections");
+        let two = [rcu::read_lock(), rcu::read_lock()];
+        assert!(lock.try_read().is_none(), "it would have to call");
+        drop(two);
+        rcu::synchronize().expect("outside of sections");
     }
 
     #[test]
