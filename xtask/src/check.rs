@@ -8,7 +8,7 @@ use crate::process::{End, Process};
 use crate::steps::{AfterFailure, Steps, Verdict};
 use crate::tally::Tally;
 use crate::toolchain::check_oldest;
-use crate::{Result, layers, no_arguments, tidy};
+use crate::{Result, layers, no_arguments, target, tidy};
 
 pub(crate) fn run(arguments: &[String]) -> Result {
     no_arguments(arguments)?;
@@ -37,10 +37,13 @@ pub(crate) fn run(arguments: &[String]) -> Result {
     let tested = steps.judge("tests, beside the check of conflicts", || {
         count(&mut tally, tests(""))
     });
-    // The tests have built it.
     let tested = tested.and_then(|()| {
         steps.step("the program, quickly", || {
-            Process::cargo("run").words("--quiet -- --version").run()
+            // The tests have built it. `cargo run` would build it once more, with other features of
+            // its dependencies.
+            Process::new(target().join("debug/fdtable"))
+                .arg("--version")
+                .run()
         })
     });
     let tested = tested.and_then(|()| {
@@ -96,7 +99,8 @@ fn lints() -> Result {
             .words("-- -D warnings")
             .run()?;
     }
-    Ok(())
+    // Without the features of dependencies that only tests ask for.
+    Process::cargo("check").words("-p fdtable-cli").run()
 }
 
 fn documentation() -> Result {

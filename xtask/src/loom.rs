@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 
 use crate::process::{self, End, Process};
 use crate::steps::Verdict;
-use crate::{Result, pool, root};
+use crate::{Result, pool, target};
 
 /// What to explore, and how far.
 #[derive(Default)]
@@ -220,11 +220,6 @@ pub(crate) fn build() -> Process {
         .words("--test linearizable --test races")
         .env("RUSTFLAGS", "--cfg loom")
         .env("CARGO_TARGET_DIR", target().join("loom"))
-}
-
-/// The directory of what cargo builds.
-fn target() -> PathBuf {
-    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from)
 }
 
 /// The name of a test binary without the hash.

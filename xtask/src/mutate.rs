@@ -19,7 +19,7 @@ use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
 use crate::process::{End, Finished, Process, test_binaries};
-use crate::{Result, root};
+use crate::{Result, root, target};
 
 mod allowed;
 mod source;
@@ -508,12 +508,6 @@ fn loom(cargo: Process, target: &Path, flags: &str) -> Process {
         // Link-time optimisation takes longer than it saves here.
         .env("CARGO_PROFILE_RELEASE_LTO", "off")
         .env("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "16")
-}
-
-/// The target directory of the workspace.
-fn target() -> PathBuf {
-    std::env::var_os("CARGO_TARGET_DIR")
-        .map_or_else(|| root().join("target"), |path| root().join(path))
 }
 
 /// When a file was changed; `None` if it is not there.
