@@ -141,7 +141,8 @@ impl Process {
             None => None,
         };
         if let Some(log) = &mut log {
-            writeln!(log, "$ {line}")?;
+            // In one write: processes that run beside it print to the same log.
+            log.write_all(format!("$ {line}\n").as_bytes())?;
         }
         let (reader, writer) = io::pipe()?;
         self.command.stdout(writer.try_clone()?).stderr(writer);
