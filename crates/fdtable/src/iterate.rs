@@ -82,7 +82,8 @@ impl<T: ?Sized + Send + Sync> Files<T> {
             let section = rcu::read_lock();
             let (index, leaf) = self.tree.next(first / BITS, &section)?;
             first = first.max(index * BITS);
-            let found = bits_of(leaf.installed() & mask(first % BITS, BITS - 1)).next();
+            let candidates = leaf.open.bits() & mask(first % BITS, BITS - 1);
+            let found = bits_of(candidates).find(|&bit| leaf.has(bit));
             if let Some(bit) = found {
                 return Some(Fd::from_index(index * BITS + bit));
             }
