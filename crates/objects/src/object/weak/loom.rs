@@ -57,12 +57,13 @@ fn an_upgrade_races_with_the_last_put() {
     });
 }
 
-/// The same for an object without a hook: only the node lets the end notice that there is one.
+/// The same for an object whose release has nothing to do: only the node lets it notice that there
+/// is one.
 #[test]
 fn an_upgrade_races_with_the_last_put_of_a_quiet_object() {
     model::explore(AtMost(3), || {
         let drops = Ends::default();
-        let object = Ref::new(Dropped::new(&drops));
+        let object = Ref::new_rcu(Dropped::new(&drops));
         let weak = Ref::downgrade(&object);
         let upgrader = spawn(move || {
             if let Some(object) = weak.upgrade() {
