@@ -6,10 +6,13 @@
 //!
 //! *Pairs*: our operations on descriptors with words, each beside the plain operation.
 //!
+//! *Kinds*: files that are dropped in the close, beside files that can be borrowed from.
+//!
 //! *Nanoseconds per operation* are those of one CPU: see [`turn`](crate::turn).
 
 use std::time::Duration;
 
+use anyhow::ensure;
 use serde::Serialize;
 use serde_json::{json, to_value};
 
@@ -20,6 +23,7 @@ use crate::stats::{Summary, order, paired_ratio};
 
 mod arrays;
 mod cages;
+mod kinds;
 mod ours;
 mod pairs;
 mod subject;
@@ -76,7 +80,9 @@ impl Ports {
         for round in 0..self.rounds {
             for place in order(turns.len(), round) {
                 let length = Duration::from_millis(self.turn_ms);
-                ns[place].push((turns[place].run)(length)?);
+                let turn = (turns[place].run)(length)?;
+                ensure!(turn.is_finite(), "an operation failed");
+                ns[place].push(turn);
             }
             progress.step();
         }
@@ -140,7 +146,8 @@ impl Experiment for Ports {
     }
 
     fn expected(&self) -> Duration {
-        Duration::from_millis(self.rounds as u64 * self.turn_ms * 60)
+        let turns = self.rounds as u64 * self.turn_ms * 68;
+        Duration::from_millis(turns)
     }
 
     fn measure(&self, machine: Machine, progress: &dyn Progress) -> anyhow::Result<Report> {
@@ -151,17 +158,22 @@ impl Experiment for Ports {
         ];
         let cages = self.measure_all("ports, cages", &turns_of_cages(&subjects), progress)?;
         let pairs = self.measure_all("ports, pairs", &turns_of_pairs(), progress)?;
+        let kinds = self.measure_all("ports, kinds", &kinds::turns(), progress)?;
+        let mut headline = figures(&cages, &pairs);
+        headline.extend(kinds::figure(&kinds));
+        let timed = [&cages, &pairs, &kinds].into_iter().flatten();
+        let rows = timed.map(to_value);
         Ok(Report {
             experiment: self.name(),
             title: "interfaces that ports bring".to_owned(),
             config: json!(self),
-            rows: cages
-                .iter()
-                .chain(&pairs)
-                .map(to_value)
-                .collect::<Result<_, _>>()?,
-            headline: figures(&cages, &pairs),
-            tables: vec![table_of_cages(&cages), table_of_pairs(&pairs)],
+            rows: rows.collect::<Result<_, _>>()?,
+            headline,
+            tables: vec![
+                table_of_cages(&cages),
+                table_of_pairs(&pairs),
+                kinds::table(&kinds),
+            ],
             plots: Vec::new(),
             remarks: Vec::new(),
             machine,
@@ -208,35 +220,62 @@ const PAIRS: [(Side, Side); 3] = [
     (Side::Borrowed, Side::BorrowedWithData),
 ];
 
-fn cost(rows: &[Row], pair: (Side, Side), threads: usize) -> Option<[&Row; 2]> {
-    let find = |side: Side| {
-        let of_side = |row: &&Row| row.name == side.name() && row.threads == threads;
-        rows.iter().find(of_side)
+/// A row by its name and operation.
+type Which = (&'static str, &'static str);
+
+/// Returns the rows of two sides, and the ratio of the second to the first.
+fn paired(rows: &[Row], sides: [Which; 2], threads: usize) -> Option<(&Row, &Row, Summary)> {
+    let find = |(name, operation): Which| {
+        rows.iter()
+            .find(|row| row.name == name && row.operation == operation && row.threads == threads)
     };
-    Some([find(pair.0)?, find(pair.1)?])
+    let (plain, other) = (find(sides[0])?, find(sides[1])?);
+    let ratios = paired_ratio(&other.rounds, &plain.rounds);
+    Some((plain, other, ratios))
 }
 
-fn table_of_pairs(rows: &[Row]) -> Table {
-    let line = |pair: (Side, Side), threads| {
-        let [plain, other] = cost(rows, pair, threads)?;
-        let cost = paired_ratio(&other.rounds, &plain.rounds);
+/// Makes a table of sides beside each other, with a line for each number of threads.
+fn beside(
+    caption: &str,
+    header: [&str; 4],
+    rows: &[Row],
+    cases: impl IntoIterator<Item = (String, [Which; 2])>,
+) -> Table {
+    let line = |title: &str, sides, threads| {
+        let (plain, other, ratios) = paired(rows, sides, threads)?;
         Some(vec![
-            format!("{} for {}, {threads} threads", other.name, plain.name),
+            format!("{title}, {threads} threads"),
             nanoseconds(plain.ns.median),
             nanoseconds(other.ns.median),
-            ratio(cost.median),
+            ratio(ratios.median),
         ])
     };
-    let header = ["", "plain", "with a word", "ratio"];
     Table {
-        caption: "Nanoseconds of operations beside the plain ones".to_owned(),
+        caption: caption.to_owned(),
         header: header.map(str::to_owned).to_vec(),
-        rows: PAIRS
-            .iter()
-            .flat_map(|&pair| THREADS.map(|threads| line(pair, threads)))
+        rows: cases
+            .into_iter()
+            .flat_map(|(title, sides)| THREADS.map(|threads| line(&title, sides, threads)))
             .flatten()
             .collect(),
     }
+}
+
+fn sides((plain, other): (Side, Side)) -> [Which; 2] {
+    [plain, other].map(|side| (side.name(), side.name()))
+}
+
+fn table_of_pairs(rows: &[Row]) -> Table {
+    let case = |pair: (Side, Side)| {
+        let title = format!("{} for {}", pair.1.name(), pair.0.name());
+        (title, sides(pair))
+    };
+    beside(
+        "Nanoseconds of operations beside the plain ones",
+        ["", "plain", "with a word", "ratio"],
+        rows,
+        PAIRS.map(case),
+    )
 }
 
 fn figures(cages: &[Row], pairs: &[Row]) -> Vec<Figure> {
@@ -258,8 +297,7 @@ fn figures(cages: &[Row], pairs: &[Row]) -> Vec<Figure> {
     ];
     let goals = [1.0, 1.05, 1.05];
     for ((pair, key), goal) in PAIRS.into_iter().zip(keys).zip(goals) {
-        if let Some([plain, other]) = cost(pairs, pair, 1) {
-            let cost = paired_ratio(&other.rounds, &plain.rounds);
+        if let Some((plain, other, cost)) = paired(pairs, sides(pair), 1) {
             let meaning = format!("the time of {} for that of {}", other.name, plain.name);
             figures.push(Figure::of_ratio(key, &cost, Goal::AtMost(goal), &meaning));
         }
@@ -279,7 +317,19 @@ mod tests {
             turn_ms: 1,
         };
         let report = run(&ports, &Silent).expect("the tables do as they are asked");
-        assert_eq!(report.rows.len(), 3 * 5 * 2 + 6 * 2);
-        assert_eq!(report.headline.len(), 4);
+        let [cages, pairs, kinds] = [3 * 5, 6, 2 * 2].map(|rows| rows * 2);
+        assert_eq!(report.rows.len(), cages + pairs + kinds);
+        let mut keys: Vec<_> = report.headline.iter().map(|figure| figure.key).collect();
+        keys.sort_unstable();
+        let expected = [
+            "ports.cages_gain",
+            "ports.owned_word_vs_plain",
+            "ports.prompt_vs_rcu_kind",
+            "ports.replace_vs_dup3",
+            "ports.word_lookup_vs_plain",
+        ];
+        assert_eq!(keys, expected);
+        let empty = report.tables.iter().find(|table| table.rows.is_empty());
+        assert!(empty.is_none(), "{empty:?}");
     }
 }
