@@ -6,7 +6,8 @@
 //!
 //! *Pairs*: our operations on descriptors with words, each beside the plain operation.
 //!
-//! *Kinds*: files that are dropped in the close, beside files that can be borrowed from.
+//! *Kinds*: files that are dropped in the close, beside files that can be borrowed from; and how
+//! long after the close an object is dropped.
 //!
 //! *Nanoseconds per operation* are those of one CPU: see [`turn`](crate::turn).
 
@@ -23,6 +24,7 @@ use crate::stats::{Summary, order, paired_ratio};
 
 mod arrays;
 mod cages;
+mod drop_delay;
 mod kinds;
 mod ours;
 mod pairs;
@@ -39,6 +41,8 @@ pub struct Ports {
     pub rounds: usize,
     /// Length of a turn in milliseconds, at least 1.
     pub turn_ms: u64,
+    /// Closes of each kind of files whose `Drop` is timed, at least 1.
+    pub closes: usize,
 }
 
 /// The times of one subject.
@@ -61,11 +65,15 @@ const OURS: &str = "fdtable";
 impl Ports {
     /// Returns the configuration for one of the two lengths of a run.
     pub fn new(effort: Effort) -> Self {
-        let rounds = match effort {
-            Effort::Quick => 15,
-            Effort::Full => 101,
+        let (rounds, closes) = match effort {
+            Effort::Quick => (15, 20),
+            Effort::Full => (101, 100),
         };
-        Ports { rounds, turn_ms: 2 }
+        Ports {
+            rounds,
+            turn_ms: 2,
+            closes,
+        }
     }
 
     /// Gives each of `turns` its turn in every round, in another order each time.
@@ -147,7 +155,9 @@ impl Experiment for Ports {
 
     fn expected(&self) -> Duration {
         let turns = self.rounds as u64 * self.turn_ms * 68;
-        Duration::from_millis(turns)
+        // The pauses, and the delays of one kind.
+        let closes = self.closes as u64 * (10 + 14);
+        Duration::from_millis(turns + closes)
     }
 
     fn measure(&self, machine: Machine, progress: &dyn Progress) -> anyhow::Result<Report> {
@@ -159,10 +169,12 @@ impl Experiment for Ports {
         let cages = self.measure_all("ports, cages", &turns_of_cages(&subjects), progress)?;
         let pairs = self.measure_all("ports, pairs", &turns_of_pairs(), progress)?;
         let kinds = self.measure_all("ports, kinds", &kinds::turns(), progress)?;
+        let delays = drop_delay::rows(self.closes, progress)?;
         let mut headline = figures(&cages, &pairs);
         headline.extend(kinds::figure(&kinds));
+        headline.push(drop_delay::figure(&delays));
         let timed = [&cages, &pairs, &kinds].into_iter().flatten();
-        let rows = timed.map(to_value);
+        let rows = timed.map(to_value).chain(delays.iter().map(to_value));
         Ok(Report {
             experiment: self.name(),
             title: "interfaces that ports bring".to_owned(),
@@ -173,6 +185,7 @@ impl Experiment for Ports {
                 table_of_cages(&cages),
                 table_of_pairs(&pairs),
                 kinds::table(&kinds),
+                drop_delay::table(&delays),
             ],
             plots: Vec::new(),
             remarks: Vec::new(),
@@ -315,14 +328,16 @@ mod tests {
         let ports = Ports {
             rounds: 1,
             turn_ms: 1,
+            closes: 2,
         };
         let report = run(&ports, &Silent).expect("the tables do as they are asked");
         let [cages, pairs, kinds] = [3 * 5, 6, 2 * 2].map(|rows| rows * 2);
-        assert_eq!(report.rows.len(), cages + pairs + kinds);
+        assert_eq!(report.rows.len(), cages + pairs + kinds + 2);
         let mut keys: Vec<_> = report.headline.iter().map(|figure| figure.key).collect();
         keys.sort_unstable();
         let expected = [
             "ports.cages_gain",
+            "ports.drop_delay_ms",
             "ports.owned_word_vs_plain",
             "ports.prompt_vs_rcu_kind",
             "ports.replace_vs_dup3",

@@ -1,0 +1,138 @@
+//! The time from the close that drops the last reference to `Drop` of the object, with no other
+//! close meanwhile that could run it.
+//!
+//! Each close follows the `Drop` of the one before, so no two share a batch. The pauses between
+//! have changing lengths: some closes find the worker asleep, which runs what is due, and some
+//! between two of its looks, where they wait longer.
+
+use std::sync::mpsc::{self, Sender};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, ensure};
+use fdtable::{FdFlags, FileRef, Files, rcu};
+use serde::Serialize;
+
+use crate::experiment::Progress;
+use crate::report::{Figure, Goal, Table, ratio};
+use crate::stats::Summary;
+
+/// Longest pause between two closes, in microseconds: some looks of the worker.
+const LONGEST_PAUSE_US: u64 = 20_000;
+
+/// Time after which an object counts as never dropped.
+const NEVER: Duration = Duration::from_secs(30);
+
+/// The delays of one kind of files.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct Row {
+    name: &'static str,
+    operation: &'static str,
+    /// Milliseconds from the call of the close to that of `Drop`.
+    ms: Summary,
+    /// Milliseconds from the return of the close to the call of `Drop`: 0 if it is earlier.
+    after_return_ms: Summary,
+}
+
+/// An object that reports the time of its `Drop`.
+struct Reports(Sender<Instant>);
+
+impl Drop for Reports {
+    fn drop(&mut self) {
+        // Fails only if the experiment has failed.
+        _ = self.0.send(Instant::now());
+    }
+}
+
+/// Measures both kinds with `closes` closes each, at least 1.
+pub(super) fn rows(closes: usize, progress: &dyn Progress) -> anyhow::Result<[Row; 2]> {
+    progress.begin("ports, delay of Drop", 2 * closes as u64);
+    let late = measure("Files<Rcu<T>>", FileRef::new_rcu, false, closes, progress)?;
+    let prompt = measure("Files<T>", FileRef::new, true, closes, progress)?;
+    Ok([late, prompt])
+}
+
+/// Measures files that `file` makes. If `prompt`, they must be dropped when the close returns.
+fn measure<T: Send + Sync>(
+    name: &'static str,
+    file: impl Fn(Reports) -> FileRef<T>,
+    prompt: bool,
+    closes: usize,
+    progress: &dyn Progress,
+) -> anyhow::Result<Row> {
+    // Runs the callbacks that other parts have left.
+    rcu::barrier()?;
+    let mut pauses = fastrand::Rng::with_seed(0);
+    let files = Files::new();
+    let (mut from_call, mut from_return) = (Vec::new(), Vec::new());
+    for _ in 0..closes {
+        thread::sleep(Duration::from_micros(pauses.u64(..LONGEST_PAUSE_US)));
+        let (report, dropped) = mpsc::channel();
+        let fd = files.open(file(Reports(report)), FdFlags::empty())?;
+        let called = Instant::now();
+        drop(files.close(fd)?);
+        let returned = Instant::now();
+        let at = match prompt {
+            true => dropped
+                .try_recv()
+                .context("a close returned before the object was dropped")?,
+            false => dropped
+                .recv_timeout(NEVER)
+                .context("an object was never dropped")?,
+        };
+        ensure!(!prompt || at <= returned, "a prompt file was dropped late");
+        let ms = |since| at.saturating_duration_since(since).as_secs_f64() * 1e3;
+        from_call.push(ms(called));
+        from_return.push(ms(returned));
+        progress.step();
+    }
+    Ok(Row {
+        name,
+        operation: "close to Drop",
+        ms: Summary::of(&from_call),
+        after_return_ms: Summary::of(&from_return),
+    })
+}
+
+pub(super) fn table(rows: &[Row]) -> Table {
+    let line = |row: &Row| {
+        let times = [
+            row.ms.median,
+            row.ms.max,
+            row.after_return_ms.median,
+            row.after_return_ms.max,
+        ];
+        let name = format!("{}, {} closes", row.name, row.ms.samples);
+        [name].into_iter().chain(times.map(ratio)).collect()
+    };
+    let header = [
+        "",
+        "median",
+        "worst",
+        "median after the return",
+        "worst after the return",
+    ];
+    Table {
+        caption:
+            "Milliseconds from the close that drops the last reference to Drop of the object, \
+                  and how many of them come after the return of the close"
+                .to_owned(),
+        header: header.map(str::to_owned).to_vec(),
+        rows: rows.iter().map(line).collect(),
+    }
+}
+
+/// The figure is that of files that can be borrowed from, the first row.
+pub(super) fn figure([late, _]: &[Row; 2]) -> Figure {
+    Figure {
+        key: "ports.drop_delay_ms",
+        value: late.ms.max,
+        goal: Goal::AtMost(10.0),
+        meaning: format!(
+            "the longest of {} times in milliseconds from the last close of a borrowable file to \
+             Drop of its object (median {})",
+            late.ms.samples,
+            ratio(late.ms.median)
+        ),
+    }
+}
