@@ -134,7 +134,7 @@ pub(crate) enum Experiment {
     Peers,
     /// The rows of lmbench, with slabs and blocks and without: microseconds, MB/s.
     Lmbench,
-    /// The interface that a port brings, beside its usual tables; words and replacements: nanoseconds.
+    /// The interface that a port brings, beside its usual tables; words, replacements, delays of Drop.
     Ports,
     /// Calls through the C interface, beside the host's: nanoseconds.
     Posix,

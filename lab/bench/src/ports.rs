@@ -6,6 +6,8 @@
 //!
 //! *Pairs*: our operations on descriptors with words, each beside the plain operation.
 //!
+//! *Unused words*: operations in tables that have no words, and the memory of such a table.
+//!
 //! *Kinds*: files that are dropped in the close, beside files that can be borrowed from; and how
 //! long after the close an object is dropped.
 //!
@@ -29,6 +31,7 @@ mod kinds;
 mod ours;
 mod pairs;
 mod subject;
+mod unused;
 mod vectors;
 
 use pairs::Side;
@@ -43,6 +46,8 @@ pub struct Ports {
     pub turn_ms: u64,
     /// Closes of each kind of files whose `Drop` is timed, at least 1.
     pub closes: usize,
+    /// Descriptors of the tables whose memory is measured, at least 1.
+    pub slots: u32,
 }
 
 /// The times of one subject.
@@ -73,6 +78,7 @@ impl Ports {
             rounds,
             turn_ms: 2,
             closes,
+            slots: 1_000_000,
         }
     }
 
@@ -154,7 +160,7 @@ impl Experiment for Ports {
     }
 
     fn expected(&self) -> Duration {
-        let turns = self.rounds as u64 * self.turn_ms * 68;
+        let turns = self.rounds as u64 * self.turn_ms * 80;
         // The pauses, and the delays of one kind.
         let closes = self.closes as u64 * (10 + 14);
         Duration::from_millis(turns + closes)
@@ -168,13 +174,19 @@ impl Experiment for Ports {
         ];
         let cages = self.measure_all("ports, cages", &turns_of_cages(&subjects), progress)?;
         let pairs = self.measure_all("ports, pairs", &turns_of_pairs(), progress)?;
+        let unused = self.measure_all("ports, unused words", &unused::turns(), progress)?;
         let kinds = self.measure_all("ports, kinds", &kinds::turns(), progress)?;
         let delays = drop_delay::rows(self.closes, progress)?;
+        let footprints = unused::footprints(self.slots)?;
         let mut headline = figures(&cages, &pairs);
+        headline.extend(unused::figure(&unused));
         headline.extend(kinds::figure(&kinds));
         headline.push(drop_delay::figure(&delays));
-        let timed = [&cages, &pairs, &kinds].into_iter().flatten();
-        let rows = timed.map(to_value).chain(delays.iter().map(to_value));
+        let timed = [&cages, &pairs, &unused, &kinds].into_iter().flatten();
+        let rows = timed
+            .map(to_value)
+            .chain(delays.iter().map(to_value))
+            .chain(footprints.iter().map(to_value));
         Ok(Report {
             experiment: self.name(),
             title: "interfaces that ports bring".to_owned(),
@@ -184,11 +196,13 @@ impl Experiment for Ports {
             tables: vec![
                 table_of_cages(&cages),
                 table_of_pairs(&pairs),
+                unused::table(&unused),
+                unused::table_of_footprints(&footprints),
                 kinds::table(&kinds),
                 drop_delay::table(&delays),
             ],
             plots: Vec::new(),
-            remarks: Vec::new(),
+            remarks: vec![unused::remark()],
             machine,
         })
     }
@@ -329,10 +343,14 @@ mod tests {
             rounds: 1,
             turn_ms: 1,
             closes: 2,
+            slots: 1000,
         };
         let report = run(&ports, &Silent).expect("the tables do as they are asked");
-        let [cages, pairs, kinds] = [3 * 5, 6, 2 * 2].map(|rows| rows * 2);
-        assert_eq!(report.rows.len(), cages + pairs + kinds + 2);
+        let [cages, pairs, unused, kinds] = [3 * 5, 6, 3 * 2, 2 * 2].map(|rows| rows * 2);
+        let (delays, footprints) = (2, report.tables[3].rows.len());
+        assert!(footprints == 2 || cfg!(not(target_env = "gnu")));
+        let expected = cages + pairs + unused + kinds + delays + footprints;
+        assert_eq!(report.rows.len(), expected);
         let mut keys: Vec<_> = report.headline.iter().map(|figure| figure.key).collect();
         keys.sort_unstable();
         let expected = [
@@ -341,10 +359,11 @@ mod tests {
             "ports.owned_word_vs_plain",
             "ports.prompt_vs_rcu_kind",
             "ports.replace_vs_dup3",
+            "ports.unused_word_cost",
             "ports.word_lookup_vs_plain",
         ];
         assert_eq!(keys, expected);
         let empty = report.tables.iter().find(|table| table.rows.is_empty());
-        assert!(empty.is_none(), "{empty:?}");
+        assert!(empty.is_none_or(|_| footprints == 0), "{empty:?}");
     }
 }
