@@ -44,7 +44,7 @@ pub struct Ports {
     pub rounds: usize,
     /// Length of a turn in milliseconds, at least 1.
     pub turn_ms: u64,
-    /// Closes of each kind of files whose `Drop` is timed, at least 1.
+    /// Closes in each series of which `Drop` is timed, at least 1.
     pub closes: usize,
     /// Descriptors of the tables whose memory is measured, at least 1.
     pub slots: u32,
@@ -161,8 +161,8 @@ impl Experiment for Ports {
 
     fn expected(&self) -> Duration {
         let turns = self.rounds as u64 * self.turn_ms * 80;
-        // The pauses, and the delays of one kind.
-        let closes = self.closes as u64 * (10 + 14);
+        // The pauses, and the delays of two series.
+        let closes = self.closes as u64 * (3 * 10 + 10);
         Duration::from_millis(turns + closes)
     }
 
@@ -347,7 +347,7 @@ mod tests {
         };
         let report = run(&ports, &Silent).expect("the tables do as they are asked");
         let [cages, pairs, unused, kinds] = [3 * 5, 6, 3 * 2, 2 * 2].map(|rows| rows * 2);
-        let (delays, footprints) = (2, report.tables[3].rows.len());
+        let (delays, footprints) = (3, report.tables[3].rows.len());
         assert!(footprints == 2 || cfg!(not(target_env = "gnu")));
         let expected = cages + pairs + unused + kinds + delays + footprints;
         assert_eq!(report.rows.len(), expected);
