@@ -130,14 +130,11 @@ impl Instance {
         Ok(())
     }
 
-    /// Moves `from` onto `to`, which must be open, and closes the file there. Between the two
-    /// calls both refer to the file: only a guest with threads can see that.
+    /// Moves `from` onto `to`, which must be open, and closes the file there. A lookup may find the
+    /// file at both for a moment: only a guest with threads can see that.
     fn fd_renumber(&self, from: u32, to: u32) -> Result<(), Errno> {
-        self.0.fd_flags(to)?; // `dup2` would also take a free descriptor.
-        drop(self.0.dup2(from, to)?);
-        if from != to {
-            drop(self.0.close(from)?);
-        }
+        self.0.fd_flags(to)?; // `rename` would also take a free descriptor.
+        drop(self.0.rename(from, to)?);
         Ok(())
     }
 

@@ -1,9 +1,9 @@
 //! `close(2)`.
 //!
 //! With the leaf locked, a close frees the descriptor and then empties its slot;
-//! [`open`](crate::open) tells how searches learn of it. The reference is dropped after the lock is
-//! released. If it was the last one, the release hook runs inside `close`. Threads that are using
-//! the file continue with their references, as on Linux.
+//! [`open`](crate::open) explains how searches learn of it. The reference is dropped after the lock
+//! is released. If it was the last one, the release hook runs where the caller drops the returned
+//! value. Threads that are using the file continue with their references, as on Linux.
 
 use core::fmt;
 use core::ops::Deref;
@@ -45,7 +45,8 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     /// - [`Error::BadFd`] (EBADF) if the descriptor is not open, or only reserved.
     /// - [`Error::NotOwner`] (EPERM) if the descriptor has a [tag](Self::exchange_tag).
     /// - [`Error::NoMemory`] (ENOMEM) if a part of the table that is shared since a fork cannot be
-    ///   copied. The descriptor stays open.
+    ///   copied, or there is no memory for the [quarantine](Self::set_quarantine). The descriptor
+    ///   stays open.
     #[inline]
     pub fn close(&self, fd: impl FdArg) -> Result<ClosedFile<T>, Error> {
         self.take_out(fd.to_raw(), 0).map(ClosedFile::new)

@@ -71,9 +71,8 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     /// `execve(2)` says: [fork](Self::fork) it and call this on the new one.
     ///
     /// # Errors
-    /// [`Error::NoMemory`] (ENOMEM) if a part of the table that is shared since a fork cannot be
-    /// copied. The descriptors before that part are closed, and `each` has seen their files;
-    /// another call continues.
+    /// [`Error::NoMemory`] (ENOMEM) as for [`close_range`](Self::close_range). `each` has seen the
+    /// files of the descriptors that are closed; another call continues.
     #[doc(alias = "execve")]
     #[doc(alias = "do_close_on_exec")]
     pub fn close_on_exec(&self, each: impl FnMut(ClosedFiles<T>)) -> Result<(), Error> {

@@ -201,7 +201,7 @@ impl FileRef<dyn Any + Send + Sync> {
 
 /// Makes an open file of an unsized type that holds the `Arc`. Allocates, and ends the process if
 /// there is no memory; [`FileRef::builder`] with the `Arc` returns ENOMEM instead. The `Arc` is
-/// dropped with the file, after a grace period.
+/// dropped with the file, when the last reference goes.
 ///
 /// There is no conversion to an `Arc`: the counts and the layouts differ.
 ///

@@ -1,8 +1,8 @@
 //! The data of a descriptor besides its file: flags, a word of the caller's, and eight bits.
 //!
-//! They belong to the descriptor, as close-on-exec does. A kernel that has more to keep for each
-//! descriptor keeps it elsewhere, and its place in the word. The word is an integer and not a type
-//! of the caller's: a lookup reads it without a lock, while another thread changes it.
+//! They belong to the descriptor, as close-on-exec does. A kernel with more than 64 bits for each
+//! descriptor stores an index into a table of its own. The word is an integer and not a type of the
+//! caller's: a lookup reads it without a lock, while another thread changes it.
 //!
 //! A leaf of 64 descriptors gets a table of them with the first descriptor that has a word, or at
 //! the first lookup that asks for one. [`fdtable_objects::radix::leaf`] has the protocol of
@@ -112,14 +112,13 @@ impl FdData {
 /// # Words of the caller's
 impl<T: ?Sized + Send + Sync> Files<T> {
     /// Finds the file of a descriptor and takes a reference, as [`get`](Self::get) does, together
-    /// with the data of the descriptor. Both are of one moment: no other call sees the file there
-    /// with other data, or the data with another file, at that moment.
+    /// with the data of the descriptor. Both are read atomically.
     ///
     /// Takes no lock and neither blocks nor allocates, except for the first such lookup among 64
     /// descriptors, and where the descriptor itself is being changed: then it may wait for the lock
-    /// of the 64. Descriptors that had no word when they were shared by a fork, or that are looked
-    /// up while a [quarantine](Self::set_quarantine) is on or there is no memory, count as looked
-    /// up for the first time each time. May be called inside a read-side section.
+    /// of the 64. Such a lookup takes the lock every time in a part of the table that is shared
+    /// since a fork and had no word then, while a [quarantine](Self::set_quarantine) is on, and
+    /// while there is no memory. May be called inside a read-side section.
     ///
     /// # Errors
     /// EBADF and EIO as for [`get`](Self::get).

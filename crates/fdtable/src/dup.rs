@@ -43,7 +43,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     /// - [`Error::InvalidArgument`] (EINVAL) if `min` is negative, or at or above the limit, or a
     ///   flag is unknown.
     /// - [`Error::TooManyFiles`] (EMFILE) if every descriptor from `min` to the limit is taken.
-    /// - [`Error::NoMemory`] (ENOMEM) if the table cannot grow.
+    /// - [`Error::NoMemory`] (ENOMEM) if the table cannot grow, or there is no memory for the word.
     #[doc(alias = "F_DUPFD")]
     #[doc(alias = "F_DUPFD_CLOEXEC")]
     pub fn dup_min(
@@ -72,7 +72,8 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     ///   limit.
     /// - [`Error::Busy`] (EBUSY) if `new` is reserved, as on Linux.
     /// - [`Error::NotOwner`] (EPERM) if the open descriptor `new` has a [tag](Self::exchange_tag).
-    /// - [`Error::NoMemory`] (ENOMEM) if the table cannot grow.
+    /// - [`Error::NoMemory`] (ENOMEM) if the table cannot grow, a part of it that is shared since a
+    ///   fork cannot be copied, or there is no memory for the word.
     pub fn dup3(
         &self,
         old: impl FdArg,

@@ -22,7 +22,8 @@ use crate::table::{MAX_LIMIT, TableState, Tree};
 /// last reference goes. Unless the table was made by a fork, it also drops all `Rcu` files of the
 /// process that have lost their last reference, if no reader prevents that. It waits for no reader;
 /// [`rcu::barrier`](crate::rcu::barrier) does. Inside a read-side section it leaves these files to
-/// the next table, to the end of a thread that has closed a descriptor, or to later closes.
+/// the next table, to the end of a thread that has closed a descriptor, to later closes, or to
+/// the thread of the library.
 ///
 /// So the drop of a table, even of an empty one, may run `Drop` of any `Rcu` object of the process.
 /// So may a call that closes, and the end of a thread that has closed a descriptor. The caller must

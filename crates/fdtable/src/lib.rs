@@ -33,6 +33,8 @@
 //! - [`Files`]: the table, with its operations by subject.
 //! - [`FileRef`] and [`FileBuilder`]: open files, and how they are made. [`Rcu`]: open files that
 //!   readers can borrow.
+//! - [`FdData`]: flags and a word for each descriptor. [`Files::replace`], [`Files::rename`]: a
+//!   file at a chosen descriptor.
 //! - [`lifetimes`]: when release hooks and `Drop` run, and what a read-side section may do.
 //! - [`rcu`]: read-side sections, and [`rcu::barrier`].
 //! - [`SuperBlock`]: the open files of one file system. [`PrivateFiles`]: descriptors that are
@@ -40,11 +42,13 @@
 //!
 //! # What to expect
 //!
-//! Descriptors and errors follow POSIX, and Linux where POSIX is silent. Lookups take no lock and
-//! never wait, also while the table grows. Opening and closing take a lock for 64 descriptors at a
-//! time, and all other changes one for each table. These locks are held for a bounded number of
-//! steps, and never while a release hook or any other code of the caller runs. "May wait for the
-//! lock" in the documentation of an operation means one of them.
+//! Descriptors and errors follow POSIX, and Linux where POSIX is silent. Lookups without the
+//! [data](FdData) of the descriptor take no lock and never wait, also while the table grows. A
+//! change takes the lock of the 64 descriptors that it changes. A search, growth, a fork, or a
+//! change of a shared part takes the lock of the table. They are held for a bounded number of
+//! steps, with the exceptions that `docs/limitations.md` lists, and never while a release hook or
+//! any other code of the caller runs. "May wait for the lock" in the documentation of an operation
+//! means one of them.
 //!
 //! # Features
 //!
@@ -60,10 +64,11 @@
 //!
 //! [`Fd`], [`FileRef`], [`Files`], then `table`, the state below all operations, and one file for
 //! each operation: `lookup`, `open`, `close`, `dup`, `fcntl`, `close_range`, `fork`. The rarer
-//! operations follow: `pair`, `any`, `reserve`, `spare`, `limits`, `wait`, `in_use`, `tag`,
-//! `quarantine`. Each file has the public functions first, and the mechanism below them, on top of
-//! [`fdtable_objects`]. Then `superblock`, a file system's view of the same files. `private` is
-//! independent of all that: no search, `close_range`, fork or exec touches its descriptors.
+//! operations follow: `data`, `replace`, `iterate`, `pair`, `any`, `reserve`, `spare`, `limits`,
+//! `wait`, `in_use`, `tag`, `quarantine`. Each file has the public functions first, and the
+//! mechanism below them, on top of [`fdtable_objects`]. Then `superblock`, a file system's view of
+//! the same files. `private` is independent of all that: no search, `close_range`, fork or exec
+//! touches its descriptors.
 
 #![cfg_attr(not(feature = "std"), no_std)]
 #![cfg_attr(docsrs, feature(doc_cfg))]

@@ -44,7 +44,10 @@
 //!
 //! - drops other files of either kind, if enough of them are queued;
 //! - drops a table that was not made by a fork, or exits after it has closed a descriptor;
-//! - calls [`rcu::barrier`](crate::rcu::barrier), which waits until all are dropped.
+//! - calls [`rcu::barrier`](crate::rcu::barrier), which waits until all are dropped;
+//! - is the library's own. With `std`, the first such object with something to drop starts it, and
+//!   it drops what no other thread has dropped within some milliseconds. A program that may have no
+//!   further thread calls `rcu::use_ticks` first.
 //!
 //! So the drop of a table, even of an empty one, may run `Drop` of any `Rcu` object of the process.
 //! A caller must not hold a lock that `Drop` of such an object takes while it drops a reference or

@@ -40,7 +40,8 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     /// - [`Error::BadFd`] (EBADF) if the descriptor is negative, or at or above the limit.
     /// - [`Error::Busy`] (EBUSY) if the descriptor is reserved.
     /// - [`Error::NotOwner`] (EPERM) if the open descriptor has a [tag](Self::exchange_tag).
-    /// - [`Error::NoMemory`] (ENOMEM) if the table cannot grow, or there is no memory for the word.
+    /// - [`Error::NoMemory`] (ENOMEM) if the table cannot grow, a part of it that is shared since a
+    ///   fork cannot be copied, or there is no memory for the word.
     pub fn replace(
         &self,
         fd: impl FdArg,
@@ -139,7 +140,8 @@ impl<T: ?Sized + Send + Sync> Files<T> {
     ///   limit.
     /// - [`Error::Busy`] (EBUSY) if `to` is reserved.
     /// - [`Error::NotOwner`] (EPERM) if one of them is open and has a [tag](Self::exchange_tag).
-    /// - [`Error::NoMemory`] (ENOMEM) if the table cannot grow, or there is no memory for the word.
+    /// - [`Error::NoMemory`] (ENOMEM) if the table cannot grow, a part of it that is shared since a
+    ///   fork cannot be copied, or there is no memory for the word or the quarantine.
     #[doc(alias = "fd_renumber")]
     pub fn rename(&self, from: impl FdArg, to: impl FdArg) -> Result<Option<ClosedFd<T>>, Error> {
         let (from, to) = (from.to_raw(), to.to_raw());
@@ -214,7 +216,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         }
     }
 
-    /// Puts it there on the fast path, if that is open.
+    /// Puts a file at a descriptor on the fast path, if the fast path is open.
     fn put_unshared(
         &self,
         number: usize,
@@ -230,7 +232,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         Some(put_in(&mut leaf, bit, file, data, expected))
     }
 
-    /// Puts it there on the slow path.
+    /// Puts a file at a descriptor on the slow path.
     #[cold]
     fn put_shared(
         &self,
@@ -281,7 +283,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         }
     }
 
-    /// Moves it on the fast path, if that is open.
+    /// Moves a descriptor on the fast path, if the fast path is open.
     fn move_unshared(
         &self,
         from: usize,
@@ -295,7 +297,7 @@ impl<T: ?Sized + Send + Sync> Files<T> {
         Some(leaves.rename(from.1, to.1, table, free))
     }
 
-    /// Moves it on the slow path.
+    /// Moves a descriptor on the slow path.
     #[cold]
     fn move_shared(
         &self,
