@@ -152,8 +152,13 @@ fn files() -> Result<Vec<(String, PathBuf)>> {
             files.extend(found.into_iter().map(|path| (part.clone(), path)));
         }
     }
+    let generated = root().join(GENERATED);
+    files.retain(|(_, path)| *path != generated);
     Ok(files)
 }
+
+/// The page of figures, which a program writes: it has the name that the CPU gives itself.
+const GENERATED: &str = "docs/figures.md";
 
 /// The documents in this folder, but not below it, with the folder as their part.
 fn documents_in(folder: &str) -> Result<Vec<(String, PathBuf)>> {
