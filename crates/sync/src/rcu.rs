@@ -65,6 +65,7 @@
 
 mod callbacks;
 mod grace;
+pub mod map;
 pub mod qsbr;
 pub(crate) mod reader;
 #[cfg(feature = "std")]
