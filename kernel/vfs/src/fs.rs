@@ -36,11 +36,13 @@ pub use dev::DevFs;
 pub use device_number::fresh as fresh_device;
 pub use fallocate::FallocateFlags;
 pub use file_system::{FileSystem, MayRename, RenameFlags, Renamed, StatFs};
-pub use inode::{Dentry, Inode, LaterName, MayUnlink, NewInode, NewKind, Opening, Target, Unlink};
+pub use inode::{
+    Dentry, Inode, LaterName, MayUnlink, NewInode, NewKind, Opening, RcuLookup, Target, Unlink,
+};
 pub use inode_number::fresh as fresh_inode;
 pub use memfs::{DEFAULT_FILE_LIMIT, MemFs};
 pub use mode::{AccessMode, Credentials, Mode, Permissions};
-pub use mount::{Mount, MountPoint, VfsPath};
+pub use mount::{Mount, MountPoint, MountRef, VfsPath};
 pub(crate) use mount::{Mounts, Pinned};
 pub(crate) use path_ops::OpenRequest;
 pub use path_ops::{At, AtFlags, PathContext, UnlinkFlags};

@@ -10,13 +10,13 @@
 use std::any::Any;
 use std::sync::Arc;
 
-use fdtable::{Access, FileRef, WantWrite};
+use fdtable::{Access, FileRef, WantWrite, rcu};
 
 use super::Attributes;
 use super::file_system::FileSystem;
 use super::locks::LockSet;
 use super::mode::{Mode, Permissions};
-use super::mount::{Mount, MountPoint, VfsPath};
+use super::mount::{MountPoint, MountRef, VfsPath};
 use super::path_ops::PathContext;
 use super::stat::{DirEntry, FileKind, Stat};
 use crate::object::{as_dyn, end, file};
@@ -105,6 +105,21 @@ pub trait Inode: Any + Send + Sync {
         Err(Errno::ENOTDIR)
     }
 
+    /// Returns true if every user may search this directory, and the inode knows it without a lock.
+    /// Called inside read-side sections.
+    fn is_searchable_by_all(&self) -> bool {
+        false
+    }
+
+    /// Looks up a name like [`lookup`](Self::lookup), without a reference and without a lock. Path
+    /// walks prefer it: threads that walk through the same directories share no cache line.
+    ///
+    /// Called inside the read-side section, where it must not block. A file system that cannot do
+    /// that leaves it to `lookup`.
+    fn lookup_rcu<'s>(&'s self, _name: &[u8], _section: &'s rcu::Guard<'_>) -> RcuLookup<'s> {
+        RcuLookup::Unsupported
+    }
+
     /// Returns a snapshot of all names in a directory, unordered, without `.` and `..`.
     ///
     /// # Errors
@@ -180,6 +195,17 @@ pub trait Inode: Any + Send + Sync {
     fn mount_point(&self) -> Option<&MountPoint> {
         None
     }
+}
+
+/// Result of a lookup inside a read-side section.
+pub enum RcuLookup<'s> {
+    /// The inode, which stays until the section ends.
+    Found(&'s Arc<dyn Inode>),
+    /// The name does not exist.
+    NotFound,
+    /// The inode answers only [`Inode::lookup`].
+    #[doc(alias = "ECHILD")]
+    Unsupported,
 }
 
 /// Directory entry of an inode: its parent directory, and its name there.
@@ -283,7 +309,7 @@ impl NewInode<'_> {
 pub struct Opening<'a> {
     pub(super) flags: OpenFlags,
     pub(super) kind: FileKind,
-    pub(super) mount: Option<Arc<Mount>>,
+    pub(super) mount: Option<MountRef>,
     pub(super) fs: &'a dyn FileSystem,
 }
 
@@ -294,7 +320,7 @@ impl Opening<'_> {
     }
 
     /// Returns the mount through which the inode was reached; `None` for the root file system.
-    pub fn mount(&self) -> Option<Arc<Mount>> {
+    pub fn mount(&self) -> Option<MountRef> {
         self.mount.clone()
     }
 

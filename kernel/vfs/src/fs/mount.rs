@@ -4,8 +4,14 @@
 //!
 //! The [`MountPoint`] of a directory counts the file systems that are mounted on it, in all kernels
 //! that share it. A walk loads this count, which rarely changes, and reads its kernel's mount table
-//! only if the count is not zero. So a directory without mounts costs one load, and walks share no
-//! lock.
+//! only if the count is not zero. The table is read under RCU. So a directory without mounts costs
+//! one load, and walks share no lock.
+//!
+//! # References
+//!
+//! Each open file refers to its mount. With one reference count, all opens and closes in a mount
+//! would write one cache line, so a mount has several counts. A [`MountRef`] holds one of them, and
+//! a thread takes references [near](MountRef::near) it: on a count that few threads share.
 //!
 //! # When a mount is busy
 //!
@@ -15,11 +21,15 @@
 //! busy.
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::ops::Deref;
+use std::sync::{Arc, OnceLock, Weak};
 
+use crossbeam_utils::CachePadded;
 use crossbeam_utils::atomic::AtomicCell;
-use fdtable::SuperBlock;
-use parking_lot::{Mutex, RwLock};
+use fdtable::rcu::map::RcuMap;
+use fdtable::{SuperBlock, rcu};
+use foldhash::fast::RandomState;
+use parking_lot::Mutex;
 
 use super::file_system::FileSystem;
 use super::inode::{Dentry, Inode};
@@ -31,7 +41,7 @@ use crate::Errno;
 #[derive(Clone)]
 pub struct VfsPath {
     /// The mount; `None` for the root file system.
-    pub mount: Option<Arc<Mount>>,
+    pub mount: Option<MountRef>,
     /// The inode.
     pub inode: Arc<dyn Inode>,
 }
@@ -45,6 +55,58 @@ pub struct Mount {
     on: VfsPath,
     /// Inside this lock, only the locks of the superblock are taken.
     uses: Mutex<Uses>,
+    /// The counts of references. The mount table holds one reference on each of them.
+    counts: OnceLock<Vec<Weak<Count>>>,
+}
+
+/// Reference to a mount.
+#[derive(Clone)]
+pub struct MountRef(Arc<Count>);
+
+/// Reference count on a cache line of its own.
+type Count = CachePadded<Arc<Mount>>;
+
+/// Number of reference counts of a mount.
+const COUNTS: usize = 16;
+
+thread_local! {
+    /// Which of the counts of a mount this thread takes.
+    static NEAR: usize = {
+        static THREADS: AtomicCell<usize> = AtomicCell::new(0);
+        THREADS.fetch_add(1) % COUNTS
+    };
+}
+
+impl MountRef {
+    /// Makes the references of a new mount that its table holds, one on each count. Allocates.
+    fn of(mount: Arc<Mount>) -> Arc<[MountRef]> {
+        let count = |_| MountRef(Arc::new(CachePadded::new(Arc::clone(&mount))));
+        let refs: Arc<[MountRef]> = (0..COUNTS).map(count).collect();
+        let counts = refs.iter().map(|one| Arc::downgrade(&one.0)).collect();
+        // It is new, so it has none.
+        let _ = mount.counts.set(counts);
+        refs
+    }
+
+    /// Makes another reference, on a count that few threads share. After the unmount it may be the
+    /// count of this reference.
+    pub fn near(&self) -> MountRef {
+        // During thread exit, any count will do.
+        let near = NEAR.try_with(|near| *near).unwrap_or(0);
+        let count = self.counts.get().and_then(|counts| counts.get(near));
+        match count.and_then(Weak::upgrade) {
+            Some(count) => MountRef(count),
+            None => self.clone(),
+        }
+    }
+}
+
+impl Deref for MountRef {
+    type Target = Mount;
+    #[inline]
+    fn deref(&self) -> &Mount {
+        &self.0
+    }
 }
 
 /// Users of a mount other than open files.
@@ -66,34 +128,34 @@ pub struct MountPoint(AtomicCell<u32>);
 /// Mount table of a kernel.
 #[derive(Default)]
 pub(crate) struct Mounts {
-    table: RwLock<Table>,
+    table: RcuMap<Key, Mounted, RandomState, Changes>,
 }
 
+/// What the lock of the mount table guards besides the mounts.
 #[derive(Default)]
-struct Table {
-    mounts: HashMap<Key, Mounted>,
+struct Changes {
+    /// Pins on the directories under the mounts, by the ID of the mount. They end with the mount,
+    /// whose memory may live much longer.
+    pins: HashMap<u64, Pinned>,
     /// ID of the newest mount. The root file system has 0.
     newest: u64,
 }
 
-/// Mount, with a pin on the directory under it.
-struct Mounted {
-    mount: Arc<Mount>,
-    /// Dropped with the table entry: the memory of the mount may live much longer.
-    _on: Pinned,
-}
+/// References to a mount on all its counts, of which there is at least one.
+#[derive(Clone)]
+struct Mounted(Arc<[MountRef]>);
 
 /// Key of a mount: the mount and the inode of the directory under it, which the mount keeps alive.
-#[derive(PartialEq, Eq, Hash)]
+#[derive(Clone, PartialEq, Eq, Hash)]
 struct Key {
     mount: u64,
     inode: usize,
 }
 
-impl Table {
-    fn is_mounted(&self, fs: &Arc<dyn FileSystem>) -> bool {
-        let mut mounts = self.mounts.values();
-        mounts.any(|mounted| is_same(&mounted.mount.fs, fs))
+impl Mounted {
+    #[inline]
+    fn mount(&self) -> &MountRef {
+        &self.0[0]
     }
 }
 
@@ -107,6 +169,11 @@ impl Mount {
     /// Returns the file system.
     pub fn fs(&self) -> &Arc<dyn FileSystem> {
         &self.fs
+    }
+
+    /// Returns the root directory of the file system.
+    pub fn root(&self) -> &Arc<dyn Inode> {
+        &self.root
     }
 
     /// Returns the directory on which it is mounted.
@@ -129,6 +196,18 @@ impl Mount {
         }
         uses.is_unmounted = true;
         Ok(())
+    }
+}
+
+/// Frees the mounts below it in a loop, where this was their last user: a mount holds the one under
+/// it, and nested drops would take stack for each.
+impl Drop for Mount {
+    fn drop(&mut self) {
+        let mut below = self.on.mount.take();
+        while let Some(MountRef(count)) = below {
+            let last = Arc::into_inner(count).and_then(|count| Arc::into_inner(count.into_inner()));
+            below = last.and_then(|mut mount| mount.on.mount.take());
+        }
     }
 }
 
@@ -175,7 +254,7 @@ impl VfsPath {
     /// Returns the ID of the mount: 0 for the root file system.
     #[doc(alias = "mnt_id")]
     pub fn mount_id(&self) -> u64 {
-        self.mount.as_deref().map_or(0, Mount::id)
+        self.mount.as_ref().map_or(0, |mount| mount.id())
     }
 
     /// Returns true if both are the same inode in the same mount.
@@ -235,9 +314,16 @@ impl VfsPath {
     }
 
     fn key(&self) -> Key {
+        Key::new(self.mount.as_ref(), &*self.inode)
+    }
+}
+
+impl Key {
+    #[inline]
+    fn new(mount: Option<&MountRef>, inode: &dyn Inode) -> Self {
         Key {
-            mount: self.mount_id(),
-            inode: Arc::as_ptr(&self.inode).addr(),
+            mount: mount.map_or(0, |mount| mount.id()),
+            inode: std::ptr::from_ref(inode).addr(),
         }
     }
 }
@@ -252,15 +338,32 @@ impl MountPoint {
 
 impl Mounts {
     /// Returns the root of the topmost mount on a directory; the directory itself if there is none.
-    pub(crate) fn cross(&self, mut path: VfsPath) -> VfsPath {
-        let table = self.table.read();
-        while let Some(Mounted { mount, .. }) = table.mounts.get(&path.key()) {
-            path = VfsPath {
-                mount: Some(Arc::clone(mount)),
-                inode: Arc::clone(&mount.root),
-            };
+    pub(crate) fn cross(&self, path: VfsPath) -> VfsPath {
+        let section = rcu::read_lock();
+        let top = self.top(path.mount.as_ref(), &*path.inode, &section);
+        let root = top.map(|mount| VfsPath {
+            mount: Some(mount.near()),
+            inode: Arc::clone(&mount.root),
+        });
+        drop(section);
+        root.unwrap_or(path)
+    }
+
+    /// Returns the topmost mount on a directory, if there is one.
+    pub(crate) fn top<'s>(
+        &'s self,
+        mount: Option<&'s MountRef>,
+        inode: &'s dyn Inode,
+        section: &'s rcu::Guard<'_>,
+    ) -> Option<&'s MountRef> {
+        let mut top = None;
+        let mut key = Key::new(mount, inode);
+        while let Some(mounted) = self.table.get(&key, section) {
+            let mount = mounted.mount();
+            key = Key::new(Some(mount), &*mount.root);
+            top = Some(mount);
         }
-        path
+        top
     }
 
     /// Mounts a file system on a directory.
@@ -275,29 +378,37 @@ impl Mounts {
         }
         let inode = Arc::clone(&on.inode);
         let point = inode.mount_point().ok_or(Errno::EINVAL)?;
-        let mut table = self.table.write();
-        let is_mounted = table.is_mounted(&fs);
-        if is_mounted || table.mounts.contains_key(&on.key()) {
+        let mut table = self.table.lock();
+        let is_mounted = table
+            .iter()
+            .any(|(_, mounted)| is_same(&mounted.mount().fs, &fs));
+        if is_mounted || table.get(&on.key()).is_some() {
             return Err(Errno::EBUSY);
         }
-        table.mounts.try_reserve(1).map_err(|_| Errno::ENOMEM)?;
-        let pinned = Pinned::new(on.clone())?;
-        // From now on, a removal of the directory fails. An earlier one is visible here.
-        point.0.fetch_add(1);
-        if inode.stat().links == 0 {
-            point.0.fetch_sub(1);
-            return Err(Errno::ENOENT);
-        }
-        table.newest += 1;
+        let id = table.state().newest + 1;
         let key = on.key();
+        let pinned = Pinned::new(on.clone())?;
         let mount = Arc::new(Mount {
-            id: table.newest,
+            id,
             root: fs.root(),
             fs,
             on,
             uses: Mutex::default(),
+            counts: OnceLock::new(),
         });
-        table.mounts.insert(key, Mounted { mount, _on: pinned });
+        let mounted = table
+            .prepare(key, Mounted(MountRef::of(mount)))
+            .map_err(|_| Errno::ENOMEM)?;
+        let pins = &mut table.state_mut().pins;
+        pins.try_reserve(1).map_err(|_| Errno::ENOMEM)?;
+        // From now on, a removal of the directory fails. An earlier one is visible here.
+        point.0.fetch_add(1);
+        if inode.stat().links == 0 || table.insert(mounted).is_err() {
+            point.0.fetch_sub(1);
+            return Err(Errno::ENOENT);
+        }
+        table.state_mut().newest = id;
+        table.state_mut().pins.insert(id, pinned);
         Ok(())
     }
 
@@ -311,30 +422,32 @@ impl Mounts {
         if !same(&mount.root, &path.inode) {
             return Err(Errno::EINVAL);
         }
-        let mut table = self.table.write();
+        let mut table = self.table.lock();
         let key = mount.on().key();
-        let there = table.mounts.get(&key);
+        let there = table.get(&key);
         // After the walk, the mount may have been removed and another one mounted there.
-        if !there.is_some_and(|there| Arc::ptr_eq(&there.mount, mount)) {
+        if !there.is_some_and(|there| there.mount().id() == mount.id()) {
             return Err(Errno::EINVAL);
         }
         mount.end()?;
-        let removed = table.mounts.remove(&key);
+        let removed = table.remove(&key);
+        let pinned = table.state_mut().pins.remove(&mount.id());
         if let Some(point) = mount.on().inode.mount_point() {
             point.0.fetch_sub(1);
         }
-        // Dropped outside the lock: it may free a whole file system.
         drop(table);
-        drop(removed);
+        // Outside the lock: the last reference frees a whole file system.
+        drop((removed, pinned));
+        rcu::catch_up();
         Ok(())
     }
 
     /// Returns all mounts, the oldest first. Allocates.
-    pub(crate) fn list(&self) -> Vec<Arc<Mount>> {
+    pub(crate) fn list(&self) -> Vec<MountRef> {
         let mut mounts: Vec<_> = {
-            let table = self.table.read();
-            let mount = |mounted: &Mounted| Arc::clone(&mounted.mount);
-            table.mounts.values().map(mount).collect()
+            let table = self.table.lock();
+            let mounts = table.iter().map(|(_, mounted)| mounted.mount().near());
+            mounts.collect()
         };
         mounts.sort_by_key(|mount| mount.id);
         mounts
@@ -344,13 +457,8 @@ impl Mounts {
 /// Removes the mounts of a kernel that ends from directories that other kernels share.
 impl Drop for Mounts {
     fn drop(&mut self) {
-        let mounts = std::mem::take(&mut self.table.get_mut().mounts);
-        let mut mounts: Vec<_> = mounts.into_values().collect();
-        mounts.sort_unstable_by_key(|mounted| mounted.mount.id);
-        // A mount holds the one under it. Dropping the newest first avoids one nested drop, and its
-        // stack, for each mount.
-        while let Some(mounted) = mounts.pop() {
-            if let Some(point) = mounted.mount.on().inode.mount_point() {
+        for mount in self.list() {
+            if let Some(point) = mount.on().inode.mount_point() {
                 point.0.fetch_sub(1);
             }
         }
@@ -368,13 +476,19 @@ fn is_same(one: &Arc<dyn FileSystem>, other: &Arc<dyn FileSystem>) -> bool {
 
 impl std::fmt::Debug for Mounts {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Mounts({})", self.table.read().mounts.len())
+        write!(f, "Mounts({})", self.table.lock().len())
     }
 }
 
 impl std::fmt::Debug for Mount {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Mount({})", self.id)
+    }
+}
+
+impl std::fmt::Debug for MountRef {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        (**self).fmt(f)
     }
 }
 
@@ -397,7 +511,7 @@ mod tests {
         let mounts = process.kernel().mounts();
         let path = VfsPath {
             inode: Arc::clone(&mounts.list()[0].root),
-            mount: Some(Arc::clone(&mounts.list()[0])),
+            mount: Some(mounts.list()[0].clone()),
         };
         mounts.unmount(&path).unwrap();
         process.mount("m", Arc::new(MemFs::default())).unwrap();

@@ -2,12 +2,22 @@
 //!
 //! The walk looks up one component after another in the directory that it has reached, crosses
 //! mounts, and follows at most 40 symbolic links. It holds no lock between two components.
+//!
+//! There are two walks, as in Linux (`path-lookup.rst`):
+//! - The *RCU walk* ([`PathContext::find_rcu`]) is inside one read-side section. It takes no lock,
+//!   and no reference but to the inode at the end, so threads that walk through the same
+//!   directories share no cache line. It gives up where it would have to do more: at a symbolic
+//!   link, at `..`, and in file systems that do not support it.
+//! - The *reference walk* ([`PathWalk`]) then begins again at the start. It holds a reference to
+//!   each directory while it is there.
 
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use super::inode::{Inode, Target};
-use super::mount::{MountPoint, VfsPath};
+use fdtable::rcu;
+
+use super::inode::{Inode, RcuLookup, Target};
+use super::mount::{MountPoint, MountRef, VfsPath};
 use super::path::{Last, Path, checked, components};
 use super::path_ops::{At, AtFlags, PathContext, is_directory};
 use super::stat::FileKind;
@@ -33,7 +43,14 @@ impl From<AtFlags> for Follow {
     }
 }
 
-/// State of a path walk.
+/// Where an RCU walk is.
+#[derive(Clone, Copy)]
+struct Place<'s> {
+    mount: Option<&'s MountRef>,
+    inode: &'s Arc<dyn Inode>,
+}
+
+/// State of a reference walk.
 pub(crate) struct PathWalk<'w> {
     context: &'w PathContext<'w>,
     /// Symbolic links followed so far.
@@ -48,7 +65,102 @@ impl PathContext<'_> {
     pub(crate) fn find(&self, at: At, path: &[u8], follow: Follow) -> Result<VfsPath, Errno> {
         let path = Path::parse(path)?;
         let start = self.start(at, path.from_root)?;
-        PathWalk::new(self).find(&start, &path, follow)
+        self.find_from(&start, &path, follow)
+    }
+
+    /// Finds the inode at a path that begins at `start`.
+    ///
+    /// # Errors
+    /// Those of path lookup.
+    #[inline]
+    pub(crate) fn find_from(
+        &self,
+        start: &VfsPath,
+        path: &Path<'_>,
+        follow: Follow,
+    ) -> Result<VfsPath, Errno> {
+        match self.find_rcu(start, path, follow) {
+            Some(found) => found,
+            None => PathWalk::new(self).find(start, path, follow),
+        }
+    }
+
+    /// Finds the inode at a path by an RCU walk. Returns nothing if the walk gives up.
+    #[inline]
+    pub(crate) fn find_rcu(
+        &self,
+        start: &VfsPath,
+        path: &Path<'_>,
+        follow: Follow,
+    ) -> Option<Result<VfsPath, Errno>> {
+        let Last::Name(last) = path.last else {
+            return None;
+        };
+        let section = rcu::read_lock();
+        let mut here = Place {
+            mount: start.mount.as_ref(),
+            inode: &start.inode,
+        };
+        for component in components(path.parent) {
+            here = match self.step_rcu(here, component, &section)? {
+                Ok(next) => next,
+                Err(errno) => return Some(Err(errno)),
+            };
+            match here.inode.kind() {
+                FileKind::Directory => {}
+                FileKind::Symlink => return None,
+                _ => return Some(Err(Errno::ENOTDIR)),
+            }
+        }
+        let found = match self.step_rcu(here, last, &section)? {
+            Ok(found) => found,
+            Err(errno) => return Some(Err(errno)),
+        };
+        let kind = found.inode.kind();
+        if kind == FileKind::Symlink && (follow == Follow::Yes || path.asks_for_directory) {
+            return None;
+        }
+        if path.asks_for_directory && kind != FileKind::Directory {
+            return Some(Err(Errno::ENOTDIR));
+        }
+        Some(Ok(VfsPath {
+            mount: found.mount.map(MountRef::near),
+            inode: Arc::clone(found.inode),
+        }))
+    }
+
+    /// Looks up a component of an RCU walk, and crosses mounts on it. Returns nothing if the walk
+    /// has to give up.
+    #[inline]
+    fn step_rcu<'s>(
+        &'s self,
+        here: Place<'s>,
+        component: &[u8],
+        section: &'s rcu::Guard<'_>,
+    ) -> Option<Result<Place<'s>, Errno>> {
+        let directory = &**here.inode;
+        let may_search = self.credentials.is_root() || directory.is_searchable_by_all();
+        if component == b".." || !may_search {
+            return None;
+        }
+        if let Err(errno) = checked(component) {
+            return Some(Err(errno));
+        }
+        let inode = match directory.lookup_rcu(component, section) {
+            RcuLookup::Found(inode) => inode,
+            RcuLookup::NotFound => return Some(Err(Errno::ENOENT)),
+            RcuLookup::Unsupported => return None,
+        };
+        let mut next = Place { inode, ..here };
+        if inode.mount_point().is_some_and(MountPoint::is_used)
+            && let Some(top) = self.mounts?.top(here.mount, &**inode, section)
+        {
+            next = Place {
+                mount: Some(top),
+                inode: top.root(),
+            };
+        }
+        Some(Ok(next))
     }
 
     /// Finds the inode at a path. With [`AtFlags::EMPTY_PATH`] and an empty path, this is the file

@@ -55,7 +55,7 @@ impl Process {
     #[doc(alias = "/proc/self/mounts")]
     pub fn mounts(&self) -> Vec<(Vec<u8>, StatFs)> {
         let mounts = self.kernel.mounts().list();
-        let line = |mount: &Arc<crate::fs::Mount>| (mount.on().full_path(), mount.fs().statfs());
+        let line = |mount: &crate::fs::MountRef| (mount.on().full_path(), mount.fs().statfs());
         mounts.iter().map(line).collect()
     }
 }

@@ -4,7 +4,7 @@
 //! and cannot create anything: `ENOENT`.
 //!
 //! # Locks
-//! - `Directory::entries` guards the names. A thread that takes two takes an ancestor before its
+//! - `Directory::names` has a lock for changes of the names; lookups take none. A thread that takes two takes an ancestor before its
 //!   descendant; if neither is an ancestor of the other, it also holds the lock of
 //!   [renames](super::rename). A thread that waits with a lock held therefore waits for one further
 //!   down the tree, so the order is acyclic.
@@ -14,13 +14,15 @@ use std::any::Any;
 use std::sync::{Arc, Weak};
 
 use fdtable::FileRef;
-use parking_lot::{MappedRwLockWriteGuard, RwLock, RwLockWriteGuard};
+use fdtable::rcu;
 
-use super::entries::{Entries, Node};
+use super::entries::{Entries, Names, NewEntry, Node};
 use super::meta::Meta;
 use super::regular::RegularInode;
 use super::special::{Special, SpecialInode};
-use crate::fs::inode::{Dentry, Inode, LaterName, MayUnlink, NewInode, NewKind, Opening, Unlink};
+use crate::fs::inode::{
+    Dentry, Inode, LaterName, MayUnlink, NewInode, NewKind, Opening, RcuLookup, Unlink,
+};
 use crate::fs::locks::LockSet;
 use crate::fs::mode::Permissions;
 use crate::fs::mount::MountPoint;
@@ -36,14 +38,10 @@ pub(crate) struct Directory {
     meta: Meta,
     /// Most bytes of a file that is created here.
     file_limit: usize,
-    /// `None` once the directory is removed.
-    entries: RwLock<Option<Entries>>,
+    names: Names,
     mounted: MountPoint,
     locks: LockSet,
 }
-
-/// Lock on the names of a directory. The directory is not removed while it is held.
-pub(super) type Locked<'a> = MappedRwLockWriteGuard<'a, Entries>;
 
 impl Directory {
     /// Makes an empty directory without a name. Allocates.
@@ -52,7 +50,7 @@ impl Directory {
             me: Weak::clone(me),
             meta: Meta::new(device, permissions),
             file_limit,
-            entries: RwLock::new(Some(Entries::default())),
+            names: Names::new(),
             mounted: MountPoint::default(),
             locks: LockSet::new(),
         })
@@ -62,34 +60,24 @@ impl Directory {
         &self.meta
     }
 
-    /// Locks the names for a change.
+    /// Locks the names. The directory is not removed while they are locked.
     ///
     /// # Errors
     /// `ENOENT` if the directory is removed.
-    pub(super) fn lock(&self) -> Result<Locked<'_>, Errno> {
-        RwLockWriteGuard::try_map(self.entries.write(), Option::as_mut).map_err(|_| Errno::ENOENT)
+    pub(super) fn lock(&self) -> Result<Entries<'_>, Errno> {
+        self.names.lock()
     }
 
-    /// Inserts a name into the locked directory, and returns the node that it replaces. Allocates.
-    ///
-    /// # Errors
-    /// `ENOMEM`; nothing has changed.
-    pub(super) fn insert(
-        &self,
-        names: &mut Entries,
-        name: &[u8],
-        node: Node,
-    ) -> Result<Option<Node>, Errno> {
-        names.reserve()?;
-        let name: Arc<[u8]> = name.into();
-        node.meta()
-            .set_dentry(Weak::clone(&self.me), Arc::clone(&name));
+    /// Inserts an entry into the locked directory, and returns the node that it replaces.
+    pub(super) fn insert(&self, names: &mut Entries<'_>, entry: NewEntry) -> Option<Node> {
+        let meta = entry.node().meta();
+        meta.set_dentry(Weak::clone(&self.me), Arc::clone(entry.name()));
         self.meta.was_modified();
-        Ok(names.insert(name, node))
+        names.insert(entry)
     }
 
     /// Removes a name from the locked directory.
-    pub(super) fn take(&self, names: &mut Entries, name: &[u8]) -> Option<Node> {
+    pub(super) fn take(&self, names: &mut Entries<'_>, name: &[u8]) -> Option<Node> {
         let node = names.remove(name)?;
         // A file that is still open keeps its last name, which `/proc` shows.
         if let Node::Directory(_) = node {
@@ -104,28 +92,30 @@ impl Directory {
     /// # Errors
     /// `ENOTEMPTY` if it is not empty; `EBUSY` if something is mounted on it.
     pub(super) fn remove(&self) -> Result<(), Errno> {
-        let mut entries = self.entries.write();
+        let names = self.lock();
         if self.mounted.is_used() {
             return Err(Errno::EBUSY);
         }
-        if entries.as_ref().is_some_and(|names| !names.is_empty()) {
+        let Ok(mut names) = names else {
+            return Ok(());
+        };
+        if !names.is_empty() {
             return Err(Errno::ENOTEMPTY);
         }
-        *entries = None;
+        names.end();
         Ok(())
     }
 
-    /// Marks a directory as removed, and returns its names.
-    pub(super) fn remove_with_all(&self) -> Option<Entries> {
-        self.entries.write().take()
+    /// Marks a directory as removed, and returns what its names referred to.
+    pub(super) fn remove_with_all(&self) -> Vec<Node> {
+        self.lock().map_or(Vec::new(), |mut names| names.end())
     }
 
     /// Returns a snapshot of all names, unordered; none if the directory is removed. Allocates
     /// under the lock: one reference count for each name.
     pub(super) fn list(&self) -> Vec<DirEntry> {
         self.meta.was_read();
-        let entries = self.entries.read();
-        entries.as_ref().map(Entries::list).unwrap_or_default()
+        self.lock().map_or(Vec::new(), |names| names.list())
     }
 
     /// Returns the parent directory, if it is still in use.
@@ -170,10 +160,10 @@ impl Inode for Directory {
     }
 
     fn stat(&self) -> Stat {
-        let entries = self.entries.read();
+        let names = self.lock();
         Stat {
-            links: entries.as_ref().map_or(0, |names| 2 + names.directories()),
-            size: entries.as_ref().map_or(0, Entries::len) as u64,
+            links: names.as_ref().map_or(0, |names| 2 + names.directories()),
+            size: names.as_ref().map_or(0, Entries::len) as u64,
             ..self.meta.stat(FileKind::Directory)
         }
     }
@@ -196,9 +186,22 @@ impl Inode for Directory {
     }
 
     fn lookup(&self, name: &[u8], _context: &PathContext<'_>) -> Result<Arc<dyn Inode>, Errno> {
-        let entries = self.entries.read();
-        let found = entries.as_ref().and_then(|entries| entries.get(name));
-        found.map(Node::inode).ok_or(Errno::ENOENT)
+        let section = rcu::read_lock();
+        let found = self.names.find(name, &section);
+        found.map(Arc::clone).ok_or(Errno::ENOENT)
+    }
+
+    #[inline]
+    fn is_searchable_by_all(&self) -> bool {
+        self.meta.is_searchable_by_all()
+    }
+
+    #[inline]
+    fn lookup_rcu<'s>(&'s self, name: &[u8], section: &'s rcu::Guard<'_>) -> RcuLookup<'s> {
+        match self.names.find(name, section) {
+            Some(inode) => RcuLookup::Found(inode),
+            None => RcuLookup::NotFound,
+        }
     }
 
     fn names(&self) -> Result<Vec<DirEntry>, Errno> {
@@ -216,7 +219,10 @@ impl Inode for Directory {
         }
         let made = self.make(new);
         let inode = made.inode();
-        self.insert(&mut names, name, made)?;
+        let entry = names.prepare(name, made)?;
+        self.insert(&mut names, entry);
+        drop(names);
+        rcu::catch_up();
         Ok(inode)
     }
 
@@ -238,9 +244,11 @@ impl Inode for Directory {
         if names.get(name).is_some() {
             return Err(Errno::EEXIST);
         }
-        names.reserve()?;
-        node.add_link()?;
-        self.insert(&mut names, name, node)?;
+        let entry = names.prepare(name, node)?;
+        entry.node().add_link()?;
+        self.insert(&mut names, entry);
+        drop(names);
+        rcu::catch_up();
         Ok(())
     }
 
@@ -258,6 +266,7 @@ impl Inode for Directory {
         // Outside the lock: this may free many bytes.
         drop(names);
         removed.iter().for_each(Node::drop_link);
+        rcu::catch_up();
         Ok(())
     }
 

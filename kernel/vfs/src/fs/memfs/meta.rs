@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 
 use super::directory::Directory;
 use crate::fs::inode_number;
-use crate::fs::mode::Permissions;
+use crate::fs::mode::{Mode, Permissions};
 use crate::fs::stat::{FileKind, Stat};
 use crate::fs::timestamp::Timestamp;
 use crate::fs::{Attributes, Dentry};
@@ -20,6 +20,8 @@ pub(super) struct Meta {
     /// Set if the contents were read since the last change. A further read changes nothing, so it
     /// writes no shared line (mount option `relatime`, without its one-day rule).
     accessed: AtomicCell<bool>,
+    /// Set if the permissions let every user search the inode as a directory.
+    searchable: AtomicCell<bool>,
     /// No other lock is taken inside it.
     state: Mutex<State>,
 }
@@ -44,6 +46,7 @@ impl Meta {
             number: inode_number::fresh(),
             device,
             accessed: AtomicCell::new(false),
+            searchable: AtomicCell::new(is_searchable(permissions)),
             state: Mutex::new(State {
                 permissions,
                 atime: now,
@@ -68,6 +71,12 @@ impl Meta {
         self.state.lock().permissions
     }
 
+    /// Returns true if every user may search the inode as a directory. Takes no lock.
+    #[inline]
+    pub(super) fn is_searchable_by_all(&self) -> bool {
+        self.searchable.load()
+    }
+
     /// Returns the attributes that do not depend on the contents.
     pub(super) fn stat(&self, kind: FileKind) -> Stat {
         let state = self.state.lock();
@@ -89,6 +98,7 @@ impl Meta {
         permissions.mode = changes.mode.unwrap_or(permissions.mode);
         permissions.uid = changes.uid.unwrap_or(permissions.uid);
         permissions.gid = changes.gid.unwrap_or(permissions.gid);
+        self.searchable.store(is_searchable(*permissions));
         state.atime = changes.atime.unwrap_or(state.atime);
         state.mtime = changes.mtime.unwrap_or(state.mtime);
         state.ctime = Timestamp::now();
@@ -165,4 +175,8 @@ impl Meta {
             is_unhashed: state.is_unhashed,
         })
     }
+}
+
+fn is_searchable(permissions: Permissions) -> bool {
+    permissions.mode.contains(Mode::new(0o111))
 }

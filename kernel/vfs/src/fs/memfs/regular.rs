@@ -25,7 +25,7 @@ use super::meta::Meta;
 use crate::fs::inode::{Dentry, Inode, LaterName, Opening};
 use crate::fs::locks::LockSet;
 use crate::fs::mode::Permissions;
-use crate::fs::mount::{Mount, VfsPath};
+use crate::fs::mount::{MountRef, VfsPath};
 use crate::fs::seek::SeekTo;
 use crate::fs::stat::{FileKind, Stat};
 use crate::fs::{Attributes, FallocateFlags};
@@ -261,7 +261,7 @@ impl Inode for RegularInode {
 #[derive(Debug)]
 pub(super) struct RegularFile {
     inode: Arc<RegularInode>,
-    mount: Option<Arc<Mount>>,
+    mount: Option<MountRef>,
     /// At most `i64::MAX`.
     offset: Mutex<u64>,
     status: Status,
@@ -277,7 +277,7 @@ impl RegularFile {
     /// `ENOENT` if the inode has lost its name, and is not open.
     pub(super) fn open(
         inode: Arc<RegularInode>,
-        mount: Option<Arc<Mount>>,
+        mount: Option<MountRef>,
         flags: OpenFlags,
     ) -> Result<Self, Errno> {
         inode.hold()?;

@@ -1,8 +1,10 @@
 //! Removal of a whole tree in one call.
 
+use fdtable::rcu;
+
 use super::MemFs;
 use super::directory::as_directory;
-use super::entries::{Entries, Node};
+use super::entries::Node;
 use crate::Errno;
 use crate::fs::file_system::want_write;
 use crate::fs::path::{Last, Path};
@@ -46,16 +48,15 @@ fn empty(nodes: impl IntoIterator<Item = Node>) {
     while let Some(node) = waiting.pop() {
         node.drop_link();
         if let Node::Directory(directory) = node {
-            let entries = directory.remove_with_all();
-            waiting.extend(entries.into_iter().flat_map(Entries::into_nodes));
+            waiting.extend(directory.remove_with_all());
         }
     }
+    rcu::catch_up();
 }
 
 /// Frees the tree in a loop: nested drops of directories would take stack for each level.
 impl Drop for MemFs {
     fn drop(&mut self) {
-        let entries = self.root.remove_with_all();
-        empty(entries.into_iter().flat_map(Entries::into_nodes));
+        empty(self.root.remove_with_all());
     }
 }

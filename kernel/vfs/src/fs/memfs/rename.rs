@@ -7,10 +7,18 @@
 //! - no directory moves, so ancestry cannot change;
 //! - no other thread locks two directories of which neither is an ancestor of the other, so their
 //!   order does not matter; of two others, the ancestor is locked first, as everywhere.
+//!
+//! # What a lookup sees
+//!
+//! Lookups take no lock. A rename inserts the new name before it removes the old one, and replaces
+//! an inode at the new name in one step. So a lookup of the new name finds the old inode or the new
+//! one if there was an inode, and for a moment both names lead to the moved inode, as on Linux.
+
+use fdtable::rcu;
 
 use super::MemFs;
-use super::directory::{Directory, Locked, as_directory};
-use super::entries::{Entries, Node};
+use super::directory::{Directory, as_directory};
+use super::entries::{Entries, NewEntry, Node};
 use crate::Errno;
 use crate::fs::file_system::{MayRename, RenameFlags, Renamed};
 use crate::fs::inode::Inode;
@@ -28,8 +36,8 @@ struct RenameArgs<'a> {
 
 /// Locked directories of a rename.
 enum LockedPair<'a> {
-    Same(Locked<'a>),
-    Two { from: Locked<'a>, to: Locked<'a> },
+    Same(Entries<'a>),
+    Two { from: Entries<'a>, to: Entries<'a> },
 }
 
 /// Action of a rename.
@@ -64,6 +72,7 @@ impl MemFs {
         };
         // Outside the locks: this may free many bytes.
         replaced.iter().for_each(Node::drop_link);
+        rcu::catch_up();
         Ok(())
     }
 
@@ -108,21 +117,21 @@ impl MemFs {
         match plan(&moved, replaced.as_ref(), args)? {
             Plan::Nothing => return Ok(None),
             Plan::Exchange(other) => {
-                // Reserve first, so that a failure changes nothing.
-                both.from().reserve()?;
-                both.to().reserve()?;
-                from.put(both.from(), args.old, other)?;
-                to.put(both.to(), args.new, moved)?;
+                let other = both.from().prepare(args.old, other)?;
+                let moved = both.to().prepare(args.new, moved)?;
+                from.put(both.from(), other);
+                to.put(both.to(), moved);
                 return Ok(None);
             }
             Plan::Move => {}
         }
-        both.to().reserve()?;
+        let moved = both.to().prepare(args.new, moved)?;
         if let Some(Node::Directory(directory)) = &replaced {
             directory.remove()?;
         }
+        let replaced = to.put(both.to(), moved);
         from.remove_old(both.from(), args.old);
-        to.put(both.to(), args.new, moved)
+        Ok(replaced)
     }
 }
 
@@ -146,15 +155,17 @@ fn rename_file(
     match plan(&moved, replaced, args)? {
         Plan::Nothing => Ok(Some(None)),
         Plan::Exchange(other) => {
-            entries.reserve()?;
-            from.put(&mut entries, args.old, other)?;
-            from.put(&mut entries, args.new, moved)?;
+            let other = entries.prepare(args.old, other)?;
+            let moved = entries.prepare(args.new, moved)?;
+            from.put(&mut entries, other);
+            from.put(&mut entries, moved);
             Ok(Some(None))
         }
         Plan::Move => {
-            entries.reserve()?;
+            let moved = entries.prepare(args.new, moved)?;
+            let replaced = from.put(&mut entries, moved);
             from.remove_old(&mut entries, args.old);
-            from.put(&mut entries, args.new, moved).map(Some)
+            Ok(Some(replaced))
         }
     }
 }
@@ -213,16 +224,16 @@ fn plan(moved: &Node, replaced: Option<&Node>, args: &RenameArgs<'_>) -> Result<
 }
 
 impl Directory {
-    /// Removes a name whose node gets another one at once, so its dentry stays valid.
-    fn remove_old(&self, names: &mut Entries, name: &[u8]) {
+    /// Removes a name whose node has another one already, so its dentry stays valid.
+    fn remove_old(&self, names: &mut Entries<'_>, name: &[u8]) {
         names.remove(name);
         self.meta().was_modified();
     }
 
     /// Inserts a node that had a name before.
-    fn put(&self, names: &mut Entries, name: &[u8], node: Node) -> Result<Option<Node>, Errno> {
-        node.meta().was_changed();
-        self.insert(names, name, node)
+    fn put(&self, names: &mut Entries<'_>, entry: NewEntry) -> Option<Node> {
+        entry.node().meta().was_changed();
+        self.insert(names, entry)
     }
 }
 
@@ -242,14 +253,14 @@ fn lock<'a>(from: &'a Directory, to: &'a Directory) -> Result<LockedPair<'a>, Er
     }
 }
 
-impl LockedPair<'_> {
-    fn from(&mut self) -> &mut Entries {
+impl<'a> LockedPair<'a> {
+    fn from(&mut self) -> &mut Entries<'a> {
         match self {
             LockedPair::Same(entries) | LockedPair::Two { from: entries, .. } => entries,
         }
     }
 
-    fn to(&mut self) -> &mut Entries {
+    fn to(&mut self) -> &mut Entries<'a> {
         match self {
             LockedPair::Same(entries) | LockedPair::Two { to: entries, .. } => entries,
         }

@@ -102,7 +102,7 @@ impl PathContext<'_> {
     pub(crate) fn find_to_open(&self, at: At, request: &OpenRequest<'_>) -> Result<ToOpen, Errno> {
         let OpenRequest { path, flags } = *request;
         let start = self.start(at, path.from_root)?;
-        let vfs_path = PathWalk::new(self).find(&start, &path, follow(flags))?;
+        let vfs_path = self.find_from(&start, &path, follow(flags))?;
         Ok(ToOpen { vfs_path, flags })
     }
 
@@ -196,6 +196,13 @@ impl PathContext<'_> {
         mode: Mode,
     ) -> Result<Found, Errno> {
         let exclusive = flags.contains(OpenFlags::EXCL);
+        // Most of these files exist.
+        if !exclusive
+            && !path.asks_for_directory
+            && let Some(Ok(found)) = self.find_rcu(&start, path, Follow::Yes)
+        {
+            return Ok(Found::existing(found));
+        }
         let mut parent = start;
         walk.link_path_walk(&mut parent, path.parent)?;
         let name = match path.last {

@@ -144,9 +144,9 @@ fn deep() -> MemFs {
     let new = || Directory::new(1, 0, fs.root.permissions());
     let put = |parent: &Directory, directory| {
         let node = Node::Directory(directory);
-        parent
-            .insert(&mut parent.lock().unwrap(), b"d", node)
-            .unwrap();
+        let mut names = parent.lock().unwrap();
+        let entry = names.prepare(b"d", node).unwrap();
+        parent.insert(&mut names, entry);
     };
     let mut top = new();
     for _ in 0..200_000 {
