@@ -124,7 +124,16 @@ fn goes_up(path: &[u8]) -> bool {
 }
 
 /// Returns true if the first names of `path` are those of `start`.
+#[inline]
 fn begins_with(path: &[u8], start: &[u8]) -> bool {
+    // Most paths are written as the mount is.
+    match path.strip_prefix(start) {
+        Some(rest) if rest.first().is_none_or(|&next| next == b'/') => true,
+        _ => begins_with_names(path, start),
+    }
+}
+
+fn begins_with_names(path: &[u8], start: &[u8]) -> bool {
     let mut path = names(path);
     names(start).all(|name| path.next() == Some(name))
 }
