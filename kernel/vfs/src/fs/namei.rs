@@ -64,39 +64,53 @@ impl PathContext<'_> {
     /// Those of path lookup.
     pub(crate) fn find(&self, at: At, path: &[u8], follow: Follow) -> Result<VfsPath, Errno> {
         let path = Path::parse(path)?;
-        let start = self.start(at, path.from_root)?;
-        self.find_from(&start, &path, follow)
+        self.find_parsed(at, &path, follow)
     }
 
-    /// Finds the inode at a path that begins at `start`.
+    /// Finds the inode at a path that is split already.
     ///
     /// # Errors
     /// Those of path lookup.
     #[inline]
-    pub(crate) fn find_from(
+    pub(crate) fn find_parsed(
         &self,
-        start: &VfsPath,
+        at: At,
         path: &Path<'_>,
         follow: Follow,
     ) -> Result<VfsPath, Errno> {
-        match self.find_rcu(start, path, follow) {
-            Some(found) => found,
-            None => PathWalk::new(self).find(start, path, follow),
+        if let Some(found) = self.find_rcu(at, path, follow) {
+            return found;
         }
+        let start = self.start(at, path.from_root)?;
+        PathWalk::new(self).find(&start, path, follow)
     }
 
     /// Finds the inode at a path by an RCU walk. Returns nothing if the walk gives up.
     #[inline]
     pub(crate) fn find_rcu(
         &self,
-        start: &VfsPath,
+        at: At,
         path: &Path<'_>,
         follow: Follow,
     ) -> Option<Result<VfsPath, Errno>> {
         let Last::Name(last) = path.last else {
             return None;
         };
+        let of_fd = match at {
+            At::Fd(fd) if !path.from_root => Some(self.path_of(fd).ok()??),
+            _ => None,
+        };
         let section = rcu::read_lock();
+        let start = match &of_fd {
+            Some(directory) => directory,
+            None if path.from_root => self.root,
+            None => {
+                let cwd = self
+                    .process
+                    .and_then(|process| process.working_directory_rcu(&section));
+                cwd.unwrap_or(self.root)
+            }
+        };
         let mut here = Place {
             mount: start.mount.as_ref(),
             inode: &start.inode,

@@ -72,7 +72,7 @@ impl Process {
         let context = if flags.contains(CloneFlags::FS) {
             Arc::clone(&self.context)
         } else {
-            Arc::new(self.context.copy())
+            Arc::new(self.context.copy()?)
         };
         Ok(Process {
             kernel: Arc::clone(&self.kernel),
@@ -103,7 +103,7 @@ impl Process {
             });
         }
         if flags.contains(CloneFlags::FS) && Arc::strong_count(&self.context) > 1 {
-            self.context = Arc::new(self.context.copy());
+            self.context = Arc::new(self.context.copy()?);
         }
         Ok(())
     }

@@ -1,9 +1,9 @@
 //! Context of a process for path lookups: working directory, umask, user and group.
 
-use std::sync::OnceLock;
-
 use crossbeam_utils::atomic::AtomicCell;
-use parking_lot::RwLock;
+use fdtable::rcu;
+use fdtable::rcu::map::RcuMap;
+use foldhash::fast::RandomState;
 
 use super::Process;
 use crate::Errno;
@@ -13,9 +13,9 @@ use crate::fs::{Credentials, Mode, PathContext, Pinned, VfsPath};
 #[doc(alias = "fs_struct")]
 #[derive(Debug)]
 pub(super) struct FsContext {
-    /// Empty until the first change: most processes stay in the root directory, and their lookups
-    /// then share no lock.
-    cwd: OnceLock<RwLock<Pinned>>,
+    /// The working directory, under the one key, unless it is the root: lookups read it under RCU.
+    /// The lock guards the pin on it, which ends at once when the directory changes.
+    cwd: RcuMap<(), VfsPath, RandomState, Option<Pinned>>,
     umask: AtomicCell<u32>,
 }
 
@@ -26,7 +26,7 @@ pub(super) struct Ids(AtomicCell<u64>);
 impl Default for FsContext {
     fn default() -> Self {
         FsContext {
-            cwd: OnceLock::new(),
+            cwd: RcuMap::default(),
             umask: AtomicCell::new(0o022),
         }
     }
@@ -34,32 +34,53 @@ impl Default for FsContext {
 
 impl FsContext {
     /// Returns a copy.
-    pub(super) fn copy(&self) -> Self {
-        let cwd = OnceLock::new();
-        if let Some(pinned) = self.cwd.get() {
-            cwd.get_or_init(|| RwLock::new(pinned.read().clone()));
-        }
-        FsContext {
-            cwd,
+    ///
+    /// # Errors
+    /// `ENOMEM`.
+    pub(super) fn copy(&self) -> Result<Self, Errno> {
+        let copy = FsContext {
+            cwd: RcuMap::default(),
             umask: AtomicCell::new(self.umask.load()),
+        };
+        let pinned = self.cwd.lock().state().clone();
+        if let Some(pinned) = pinned {
+            copy.pin(pinned)?;
         }
+        Ok(copy)
     }
 
     /// Returns the working directory, unless it is the root.
     pub(super) fn cwd(&self) -> Option<VfsPath> {
-        Some(self.cwd.get()?.read().path().clone())
+        let section = rcu::read_lock();
+        self.cwd_rcu(&section).cloned()
+    }
+
+    /// Returns the working directory without a reference, unless it is the root.
+    #[inline]
+    pub(super) fn cwd_rcu<'s>(&'s self, section: &'s rcu::Guard<'_>) -> Option<&'s VfsPath> {
+        self.cwd.get(&(), section)
     }
 
     /// Sets the working directory.
     ///
     /// # Errors
-    /// `ENOENT` if its file system was unmounted meanwhile.
+    /// `ENOENT` if its file system was unmounted meanwhile; `ENOMEM`.
     pub(super) fn set_cwd(&self, path: VfsPath) -> Result<(), Errno> {
-        let pinned = Pinned::new(path)?;
-        let cwd = self.cwd.get_or_init(|| RwLock::new(pinned.clone()));
-        let before = std::mem::replace(&mut *cwd.write(), pinned);
+        self.pin(Pinned::new(path)?)
+    }
+
+    fn pin(&self, pinned: Pinned) -> Result<(), Errno> {
+        let mut cwd = self.cwd.lock();
+        let changed = cwd.prepare((), pinned.path().clone());
+        let changed = changed.and_then(|changed| cwd.insert(changed));
+        let before = match changed {
+            Ok(path) => (path, cwd.state_mut().replace(pinned)),
+            Err(_) => return Err(Errno::ENOMEM),
+        };
+        drop(cwd);
         // Outside the lock: this may drop the last reference to a removed directory.
         drop(before);
+        rcu::catch_up();
         Ok(())
     }
 
@@ -121,6 +142,15 @@ impl Process {
     /// Returns the working directory, unless it is the root.
     pub(crate) fn working_directory(&self) -> Option<VfsPath> {
         self.context.cwd()
+    }
+
+    /// Returns the working directory without a reference, unless it is the root.
+    #[inline]
+    pub(crate) fn working_directory_rcu<'s>(
+        &'s self,
+        section: &'s rcu::Guard<'_>,
+    ) -> Option<&'s VfsPath> {
+        self.context.cwd_rcu(section)
     }
 
     /// Returns the context for path operations of this process.

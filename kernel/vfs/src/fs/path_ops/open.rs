@@ -91,6 +91,17 @@ impl PathContext<'_> {
             return self.open_unnamed(at, request, mode);
         }
         if flags.contains(OpenFlags::CREAT) {
+            // Most of these files exist.
+            if !flags.contains(OpenFlags::EXCL)
+                && !path.asks_for_directory
+                && let Some(Ok(found)) = self.find_rcu(at, &path, Follow::Yes)
+            {
+                match self.open_found(Found::existing(found), flags) {
+                    // Its name was removed meanwhile.
+                    Err(Errno::ENOENT) => {}
+                    opened => return opened,
+                }
+            }
             let start = self.start(at, path.from_root)?;
             return self.open_or_create(&start, &path, flags, mode);
         }
@@ -101,8 +112,7 @@ impl PathContext<'_> {
     #[inline]
     pub(crate) fn find_to_open(&self, at: At, request: &OpenRequest<'_>) -> Result<ToOpen, Errno> {
         let OpenRequest { path, flags } = *request;
-        let start = self.start(at, path.from_root)?;
-        let vfs_path = self.find_from(&start, &path, follow(flags))?;
+        let vfs_path = self.find_parsed(at, &path, follow(flags))?;
         Ok(ToOpen { vfs_path, flags })
     }
 
@@ -196,13 +206,6 @@ impl PathContext<'_> {
         mode: Mode,
     ) -> Result<Found, Errno> {
         let exclusive = flags.contains(OpenFlags::EXCL);
-        // Most of these files exist.
-        if !exclusive
-            && !path.asks_for_directory
-            && let Some(Ok(found)) = self.find_rcu(&start, path, Follow::Yes)
-        {
-            return Ok(Found::existing(found));
-        }
         let mut parent = start;
         walk.link_path_walk(&mut parent, path.parent)?;
         let name = match path.last {
