@@ -474,6 +474,12 @@ pub(crate) fn page_size() -> i64 {
     sysconf(libc::_SC_PAGESIZE)
 }
 
+/// Returns half of the host's memory in bytes: the limit of a `tmpfs` of the host.
+pub(crate) fn half_of_memory() -> u64 {
+    let pages = sysconf(libc::_SC_PHYS_PAGES).max(0).cast_unsigned();
+    pages.saturating_mul(page_size().cast_unsigned()) / 2
+}
+
 /// Sets the protection of memory.
 pub(crate) fn protect(at: *mut c_void, length: usize, protection: c_int) -> Result<(), Errno> {
     // SAFETY: the memory was mapped for this purpose.

@@ -40,7 +40,7 @@ pub use inode::{
     Dentry, Inode, LaterName, MayUnlink, NewInode, NewKind, Opening, RcuLookup, Target, Unlink,
 };
 pub use inode_number::fresh as fresh_inode;
-pub use memfs::{DEFAULT_FILE_LIMIT, MemFs};
+pub use memfs::{MemFs, MemFsLimits};
 pub use mode::{AccessMode, Credentials, Mode, Permissions};
 pub use mount::{Mount, MountPoint, MountRef, VfsPath};
 pub(crate) use mount::{Mounts, Pinned};

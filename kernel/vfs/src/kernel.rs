@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 use crossbeam_utils::atomic::AtomicCell;
 
 use crate::MemFs;
-use crate::fs::{DEFAULT_FILE_LIMIT, Mounts};
+use crate::fs::{MemFsLimits, Mounts};
 use crate::ipc::socket::Namespace;
 
 /// Kernel: the file systems that its processes see, and the names of their sockets.
@@ -51,7 +51,7 @@ impl Kernel {
 
     /// Returns the file system of files without a name. It is mounted nowhere.
     pub(crate) fn unnamed(&self) -> &MemFs {
-        let make = || MemFs::with_superblock(None, DEFAULT_FILE_LIMIT);
+        let make = || MemFs::with_superblock(None, MemFsLimits::NONE);
         self.unnamed.get_or_init(make)
     }
 

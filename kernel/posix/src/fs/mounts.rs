@@ -4,14 +4,15 @@ use std::ffi::{c_char, c_int};
 use std::sync::Arc;
 
 use fdtable_vfs::fs::FileSystem;
-use fdtable_vfs::{DevFs, Errno, MemFs, ProcFs};
+use fdtable_vfs::{DevFs, Errno, MemFs, MemFsLimits, ProcFs};
 
 use crate::abi::call::call;
 use crate::abi::system::System;
 use crate::abi::uaccess;
+use crate::host;
 
 /// Mounts an empty in-memory file system at `path`. All paths below it lead there, whatever the
-/// host has there. Fails with `EBUSY` if there is a mount already, and with `EINVAL` for the root.
+/// host has there. Its files take at most half of the host's memory, as on a `tmpfs`. Fails with `EBUSY` if there is a mount already, and with `EINVAL` for the root.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fdt_mount(path: *const c_char) -> c_int {
     call(|system| {
@@ -57,7 +58,11 @@ impl System {
         if self.routes.load().has_mount(&point) {
             return Err(Errno::EBUSY);
         }
-        self.mount_at(&point, Arc::new(MemFs::default()))?;
+        let limits = MemFsLimits {
+            memory: host::half_of_memory(),
+            ..MemFsLimits::NONE
+        };
+        self.mount_at(&point, Arc::new(MemFs::with_limits(limits)))?;
         self.routes
             .rcu(|routes| Arc::new(routes.with_mount(point.clone())));
         Ok(())

@@ -48,6 +48,42 @@ static void holes(void) {
     CALL(lseek(3, 99999, SEEK_HOLE));
 }
 
+static long blocks(int fd) {
+    struct stat stat;
+    return fstat(fd, &stat) == 0 ? (long)stat.st_blocks : -1;
+}
+
+static void large(void) {
+    char buffer[8] = {0};
+    CALL(open("a", O_RDWR | O_CREAT, 0644));
+    CALL(ftruncate(3, 1L << 40));
+    CALL(blocks(3));
+    CALL(pread(3, buffer, 8, 1L << 39));
+    CALL(pwrite(3, "xy", 2, (1L << 35) + 4095));
+    CALL(blocks(3));
+    CALL(lseek(3, 0, SEEK_DATA));
+    CALL(lseek(3, 1L << 35, SEEK_HOLE));
+    CALL(pread(3, buffer, 4, (1L << 35) + 4094));
+    CALL(buffer[0] == 0 && buffer[1] == 'x' && buffer[2] == 'y' && buffer[3] == 0);
+    CALL(fallocate(3, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 1L << 35, 4096));
+    CALL(blocks(3));
+    CALL(lseek(3, 0, SEEK_DATA));
+    CALL(lseek(3, 0, SEEK_END));
+    CALL(ftruncate(3, 4000));
+    CALL(blocks(3));
+    CALL(fallocate(3, FALLOC_FL_KEEP_SIZE, 4096, 8192));
+    CALL(blocks(3));
+    CALL(lseek(3, 0, SEEK_END));
+    CALL(fallocate(3, 0, 0, 8192));
+    CALL(blocks(3));
+    CALL(lseek(3, 0, SEEK_END));
+    CALL(ftruncate(3, INT64_MAX));
+    CALL(pwrite(3, "xy", 2, INT64_MAX - 1));
+    CALL(pwrite(3, "xy", 2, INT64_MAX));
+    CALL(ftruncate(3, 0));
+    CALL(blocks(3));
+}
+
 static void positioned(void) {
     char buffer[8] = {0};
     int ends[2];
@@ -231,6 +267,7 @@ static void size_limit(void) {
 static const struct section sections[] = {
     {"seeking", seeking},
     {"holes", holes},
+    {"large", large},
     {"positioned", positioned},
     {"positioned_vectors", positioned_vectors},
     {"truncating", truncating},

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 const REDEFINED: &str = include_str!("../../include/fdtable/redefine.syms");
 
 /// The call behind each helper function of the program.
-const HELPERS: [(&str, &str); 13] = [
+const HELPERS: [(&str, &str); 14] = [
     ("file", "open"),
     ("file_text", "read"),
     ("read_text", "read"),
@@ -15,6 +15,7 @@ const HELPERS: [(&str, &str); 13] = [
     ("modify", "epoll_ctl"),
     ("ready", "epoll_wait"),
     ("events_of", "poll"),
+    ("blocks", "fstat"),
     ("open_numbers", "fcntl"),
     ("cloexec_numbers", "fcntl"),
     ("send_descriptors", "sendmsg"),

@@ -6,7 +6,7 @@ bitflags::bitflags! {
     pub struct FallocateFlags: u32 {
         /// Leaves the length of the file as it is.
         const KEEP_SIZE = 0x01;
-        /// Fills the range with zeros; only with `KEEP_SIZE`.
+        /// Makes the range a hole; only with `KEEP_SIZE`.
         const PUNCH_HOLE = 0x02;
         /// Removes the range from the file. No file system here supports it.
         const COLLAPSE_RANGE = 0x08;

@@ -14,6 +14,7 @@ use fdtable::{FileRef, SuperBlock};
 use parking_lot::Mutex;
 
 use self::directory::Directory;
+use self::limits::FileLimits;
 use super::device_number;
 use super::file_system::{FileSystem, MayRename, RenameFlags, Renamed, StatFs};
 use super::inode::Inode;
@@ -24,8 +25,10 @@ use super::path_ops::{At, OpenRequest, PathContext};
 use super::stat::Stat;
 use crate::{Errno, OpenFlags, RcuObject};
 
+mod contents;
 mod directory;
 mod entries;
+mod limits;
 mod memfd;
 mod meta;
 mod mounted;
@@ -34,8 +37,7 @@ mod remove_tree;
 mod rename;
 mod special;
 
-/// Size limit of a file in bytes, unless its file system says otherwise: 256 MiB.
-pub use regular::DEFAULT_LIMIT as DEFAULT_FILE_LIMIT;
+pub use limits::MemFsLimits;
 
 /// File system in memory.
 ///
@@ -66,6 +68,7 @@ pub struct MemFs {
     root: Arc<Directory>,
     /// Path of the root directory.
     top: VfsPath,
+    limits: FileLimits,
     /// Held while a directory moves: see [`rename`].
     moves: Mutex<()>,
     /// The open files, if they are tracked.
@@ -74,40 +77,42 @@ pub struct MemFs {
 
 impl Default for MemFs {
     fn default() -> Self {
-        Self::with_file_limit(DEFAULT_FILE_LIMIT)
+        Self::with_limits(MemFsLimits::NONE)
     }
 }
 
 impl MemFs {
-    /// Makes an empty file system whose files grow to at most `limit` bytes.
+    /// Makes an empty file system with limits.
     ///
-    /// A file takes memory for its whole length, holes included, so the limit also bounds the
-    /// memory that one call can take. Allocates; aborts the host process if memory runs out, as
-    /// `Box::new` does.
+    /// Without them a file is as large as on Linux, and takes memory for its pages but not for its
+    /// holes. An embedder that runs programs of others limits the memory. Allocates; aborts the
+    /// host process if memory runs out, as `Box::new` does.
     #[doc(alias = "RLIMIT_FSIZE")]
-    pub fn with_file_limit(limit: usize) -> Self {
+    pub fn with_limits(limits: MemFsLimits) -> Self {
         let superblock = SuperBlock::new()
             .unwrap_or_else(|_| handle_alloc_error(Layout::new::<SuperBlock<RcuObject>>()));
-        Self::with_superblock(Some(superblock), limit)
+        Self::with_superblock(Some(superblock), limits)
     }
 
     /// Makes an empty file system that adds its open files to `superblock`.
     ///
-    /// Files grow to at most `limit` bytes. Without a superblock, open files are not tracked: the
-    /// file system cannot be remounted or unmounted, nor its files revoked.
-    pub fn with_superblock(superblock: Option<SuperBlock<RcuObject>>, limit: usize) -> Self {
+    /// Without a superblock, open files are not tracked: the file system cannot be remounted or
+    /// unmounted, nor its files revoked.
+    pub fn with_superblock(superblock: Option<SuperBlock<RcuObject>>, limits: MemFsLimits) -> Self {
         let permissions = Permissions {
             mode: Mode::new(0o755),
             uid: 0,
             gid: 0,
         };
-        let root = Directory::new(device_number::fresh(), limit, permissions);
+        let limits = FileLimits::new(limits);
+        let root = Directory::new(device_number::fresh(), limits.clone(), permissions);
         MemFs {
             top: VfsPath {
                 mount: None,
                 inode: Arc::clone(&root) as _,
             },
             root,
+            limits,
             moves: Mutex::new(()),
             superblock,
         }
@@ -216,8 +221,11 @@ impl FileSystem for MemFs {
             .superblock
             .as_ref()
             .is_some_and(SuperBlock::is_read_only);
+        let (blocks, free_blocks) = self.limits.space.pages().unwrap_or_default();
         StatFs {
             is_read_only,
+            blocks,
+            free_blocks,
             ..StatFs::new(StatFs::TMPFS, self.root.meta().device())
         }
     }

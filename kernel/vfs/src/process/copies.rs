@@ -109,13 +109,13 @@ impl Process {
     }
 
     /// Allocates memory for `length` bytes of a file from `offset` on. Extends the file to their
-    /// end, unless `how` has `KEEP_SIZE`. With `PUNCH_HOLE` as well, fills them with zeros instead.
-    /// May wait for transfers.
+    /// end, unless `how` has `KEEP_SIZE`. With `PUNCH_HOLE` as well, makes them a hole instead, and
+    /// frees their memory. May wait for transfers.
     ///
     /// # Errors
     /// `EBADF` if not an open descriptor, or not open for writing; `EINVAL` if `length` is 0;
     /// `EFBIG` above the size limit; `EOPNOTSUPP` for other flags; `ESPIPE` for a pipe; `ENODEV` if
-    /// it is not a regular file; `ENOSPC` if memory runs out; `EIO` if revoked.
+    /// it is not a regular file; `ENOSPC` at the memory limit, or if memory runs out; `EIO` if revoked.
     pub fn fallocate(
         &self,
         fd: impl FdArg,

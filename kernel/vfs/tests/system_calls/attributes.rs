@@ -1,7 +1,9 @@
 //! Permissions, owners, timestamps, lengths.
 
+use fdtable::Files;
 use fdtable_vfs::{
-    AccessMode, At, AtFlags, Errno, FileKind, Mode, OpenFlags, Process, Stat, Time, UnlinkFlags,
+    AccessMode, At, AtFlags, Errno, FileKind, MemFs, MemFsLimits, Mode, OpenFlags, Process, Stat,
+    Time, UnlinkFlags,
 };
 
 const NEW: OpenFlags = OpenFlags::CREAT.union(OpenFlags::RDWR);
@@ -214,11 +216,16 @@ fn a_read_counts_once_until_the_next_change() {
 
 #[test]
 fn a_length_is_set_by_path_or_descriptor() {
-    let process = Process::new();
+    let fs = MemFs::with_limits(MemFsLimits::with_file_size(1 << 30));
+    let process = Process::with(Files::new(), fs);
     let fd = process.open("a", NEW).unwrap();
     process.truncate("a", 600).unwrap();
     let stat = process.fstat(fd).unwrap();
-    assert_eq!((stat.size, stat.blocks, stat.block_size), (600, 2, 4096));
+    assert_eq!((stat.size, stat.blocks, stat.block_size), (600, 0, 4096));
+    process.write(fd, b"x").unwrap();
+    assert_eq!(process.fstat(fd).unwrap().blocks, 8);
+    process.truncate("a", 1 << 30).unwrap();
+    assert_eq!(process.fstat(fd).unwrap().blocks, 8);
     process.mkdir("d").unwrap();
     assert_eq!(process.truncate("d", 0), Err(Errno::EISDIR));
     assert_eq!(process.truncate("a", 1 << 40), Err(Errno::EFBIG));

@@ -2,8 +2,10 @@
 
 use std::io::{IoSlice, IoSliceMut};
 
-use fdtable::Fd;
-use fdtable_vfs::{At, Errno, FallocateFlags, FileKind, OpenFlags, Process, SeekTo};
+use fdtable::{Fd, Files};
+use fdtable_vfs::{
+    At, Errno, FallocateFlags, FileKind, MemFs, MemFsLimits, OpenFlags, Process, SeekTo,
+};
 
 const NEW: OpenFlags = OpenFlags::CREAT.union(OpenFlags::RDWR);
 
@@ -120,7 +122,8 @@ fn a_file_is_sent_to_any_writable_file() {
 
 #[test]
 fn memory_is_allocated_in_advance_and_freed() {
-    let process = Process::new();
+    let fs = MemFs::with_limits(MemFsLimits::with_file_size(1 << 30));
+    let process = Process::with(Files::new(), fs);
     let fd = file(&process, "a", b"0123456789");
     let allocate = |how, offset, length| process.fallocate(fd, how, offset, length);
     allocate(FallocateFlags::KEEP_SIZE, 0, 5000).unwrap();
@@ -131,6 +134,10 @@ fn memory_is_allocated_in_advance_and_freed() {
     allocate(hole, 2, 3).unwrap();
     allocate(hole, 9, 1 << 40).unwrap();
     assert_eq!(contents(&process, fd), b"01\0\0\x005678\0\0\0");
+    assert_eq!(process.fstat(fd).unwrap().blocks, 8);
+    allocate(hole, 0, 4096).unwrap();
+    assert_eq!(process.fstat(fd).unwrap().blocks, 0);
+    assert_eq!(contents(&process, fd), [0; 12]);
     for (how, offset, length, errno) in [
         (FallocateFlags::empty(), 0, 0, Errno::EINVAL),
         (FallocateFlags::PUNCH_HOLE, 0, 1, Errno::EOPNOTSUPP),

@@ -4,7 +4,9 @@ use std::sync::mpsc;
 
 use fdtable::FileRef;
 use fdtable_listing::List;
-use fdtable_vfs::{AccessMode, At, AtFlags, Errno, FileKind, MemFs, OpenFlags, Process};
+use fdtable_vfs::{
+    AccessMode, At, AtFlags, Errno, FileKind, MemFs, MemFsLimits, OpenFlags, Process,
+};
 
 const CREATE: OpenFlags = OpenFlags::CREAT.union(OpenFlags::RDWR);
 
@@ -151,7 +153,10 @@ fn an_unmounted_file_system_serves_what_is_open() {
 
 #[test]
 fn a_file_system_without_a_superblock_tracks_no_files() {
-    let process = Process::with(fdtable::Files::new(), MemFs::with_superblock(None, 1 << 20));
+    let process = Process::with(
+        fdtable::Files::new(),
+        MemFs::with_superblock(None, MemFsLimits::NONE),
+    );
     let fd = process.open("a", CREATE).unwrap();
     assert!(process.fs().superblock().is_none());
     assert_eq!(process.revoke("a"), Err(Errno::EOPNOTSUPP));

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use fdtable::Files;
-use fdtable_vfs::{At, AtFlags, Errno, MemFs, OpenFlags, Process, RenameFlags};
+use fdtable_vfs::{At, AtFlags, Errno, MemFs, MemFsLimits, OpenFlags, Process, RenameFlags};
 
 const NEW: OpenFlags = OpenFlags::CREAT.union(OpenFlags::RDWR);
 
@@ -165,7 +165,7 @@ fn many_stacked_mounts_are_dropped_on_a_small_stack() {
     let process = Process::new();
     process.mkdir("m").unwrap();
     for _ in 0..2000 {
-        let fs = MemFs::with_superblock(None, 0);
+        let fs = MemFs::with_superblock(None, MemFsLimits::NONE);
         process.mount("m", Arc::new(fs)).unwrap();
     }
     let small = std::thread::Builder::new().stack_size(64 << 10);

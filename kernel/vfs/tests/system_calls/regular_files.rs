@@ -1,7 +1,7 @@
 use std::io::SeekFrom;
 
 use fdtable::{Fd, Files};
-use fdtable_vfs::{Errno, MemFs, OpenFlags, Process};
+use fdtable_vfs::{Errno, MemFs, MemFsLimits, OpenFlags, Process};
 
 fn process_with_file(bytes: &[u8]) -> (Process, Fd) {
     let process = Process::new();
@@ -80,7 +80,10 @@ fn transfers_too_long_for_a_read_side_section_succeed() {
 
 #[test]
 fn a_file_grows_to_its_limit() {
-    let process = Process::with(Files::new(), MemFs::with_file_limit(1000));
+    let process = Process::with(
+        Files::new(),
+        MemFs::with_limits(MemFsLimits::with_file_size(1000)),
+    );
     let fd = process
         .open("file", OpenFlags::CREAT | OpenFlags::WRONLY)
         .unwrap();

@@ -261,7 +261,7 @@ mod tests {
 
     #[test]
     fn without_lists_nothing_is_counted() {
-        let bare = Arc::new(MemFs::with_superblock(None, 1 << 20));
+        let bare = Arc::new(MemFs::with_superblock(None, fdtable_vfs::MemFsLimits::NONE));
         let outcome = build(&SMALL, &bare, Until::Passes(1)).unwrap();
         assert_eq!(outcome.lists, None);
     }

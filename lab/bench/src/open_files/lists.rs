@@ -4,16 +4,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use anyhow::Context;
 use fdtable::{Access, FileRef, ReleaseReason, SuperBlock};
-use fdtable_vfs::MemFs;
+use fdtable_vfs::{MemFs, MemFsLimits};
 
 pub(super) const PER_CPU: &str = "fdtable, a list for each CPU";
 pub(super) const ONE_LIST: &str = "fdtable, one list under one lock";
 pub(super) const MUTEX_SLAB: &str = "slab under parking_lot's mutex";
 pub(super) const STD_MUTEX_SLAB: &str = "slab under std's mutex";
 pub(super) const NO_LIST: &str = "floor: on no list";
-
-/// Maximal size of a file in the workloads; none comes near.
-const FILE_LIMIT: usize = 1 << 30;
 
 /// Kind of list of a file system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,7 +53,10 @@ impl Lists {
     /// # Errors
     /// If there is no memory.
     pub(super) fn file_system(self) -> anyhow::Result<MemFs> {
-        Ok(MemFs::with_superblock(self.superblock()?, FILE_LIMIT))
+        Ok(MemFs::with_superblock(
+            self.superblock()?,
+            MemFsLimits::NONE,
+        ))
     }
 }
 

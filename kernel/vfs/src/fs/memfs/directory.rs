@@ -17,6 +17,7 @@ use fdtable::FileRef;
 use fdtable::rcu;
 
 use super::entries::{Entries, Names, NewEntry, Node};
+use super::limits::FileLimits;
 use super::meta::Meta;
 use super::regular::RegularInode;
 use super::special::{Special, SpecialInode};
@@ -36,8 +37,8 @@ use crate::{Errno, RcuObject};
 pub(crate) struct Directory {
     me: Weak<Directory>,
     meta: Meta,
-    /// Most bytes of a file that is created here.
-    file_limit: usize,
+    /// What a file that is created here may use.
+    file_limits: FileLimits,
     names: Names,
     mounted: MountPoint,
     locks: LockSet,
@@ -45,11 +46,11 @@ pub(crate) struct Directory {
 
 impl Directory {
     /// Makes an empty directory without a name. Allocates.
-    pub(super) fn new(device: u64, file_limit: usize, permissions: Permissions) -> Arc<Self> {
+    pub(super) fn new(device: u64, limits: FileLimits, permissions: Permissions) -> Arc<Self> {
         Arc::new_cyclic(|me| Directory {
             me: Weak::clone(me),
             meta: Meta::new(device, permissions),
-            file_limit,
+            file_limits: limits,
             names: Names::new(),
             mounted: MountPoint::default(),
             locks: LockSet::new(),
@@ -141,12 +142,14 @@ impl Directory {
 
     /// Makes an inode that the caller will insert under a name.
     fn make(&self, new: &NewInode<'_>) -> Node {
-        let (device, limit) = (self.meta.device(), self.file_limit);
+        let (device, limits) = (self.meta.device(), || self.file_limits.clone());
         let permissions = new.permissions_in(self.meta.permissions());
         let special = |what| Node::Special(Arc::new(SpecialInode::new(device, permissions, what)));
         match &new.what {
-            NewKind::Regular => Node::File(Arc::new(RegularInode::new(device, permissions, limit))),
-            NewKind::Directory => Node::Directory(Directory::new(device, limit, permissions)),
+            NewKind::Regular => {
+                Node::File(Arc::new(RegularInode::new(device, permissions, limits())))
+            }
+            NewKind::Directory => Node::Directory(Directory::new(device, limits(), permissions)),
             NewKind::Symlink(target) => special(Special::Symlink((*target).into())),
             NewKind::Fifo => special(Special::Fifo(Arc::new(Fifo::new()))),
             NewKind::Socket(bound) => special(Special::Socket(Arc::clone(bound))),
@@ -232,7 +235,7 @@ impl Inode for Directory {
         later: LaterName,
     ) -> Result<Arc<dyn Inode>, Errno> {
         let permissions = new.permissions_in(self.meta.permissions());
-        let made = RegularInode::new(self.meta.device(), permissions, self.file_limit);
+        let made = RegularInode::new(self.meta.device(), permissions, self.file_limits.clone());
         Ok(Arc::new(made.without_name(later)))
     }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use fdtable::FileRef;
 
 use super::MemFs;
-use super::regular::{DEFAULT_LIMIT, RegularFile, RegularInode};
+use super::regular::{RegularFile, RegularInode};
 use crate::fs::mode::{Credentials, Mode, Permissions};
 use crate::object::file;
 use crate::{Errno, OpenFlags, RcuObject};
@@ -27,7 +27,7 @@ impl MemFs {
             gid: credentials.gid,
         };
         let device = self.root.meta().device();
-        let inode = Arc::new(RegularInode::new(device, permissions, DEFAULT_LIMIT));
+        let inode = Arc::new(RegularInode::new(device, permissions, self.limits.clone()));
         let shown = [b"memfd:", name].concat();
         inode
             .meta()

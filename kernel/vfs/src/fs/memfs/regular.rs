@@ -21,6 +21,8 @@ use std::sync::{Arc, OnceLock};
 use fdtable::FileRef;
 use parking_lot::{Mutex, RwLock};
 
+use super::contents::Contents;
+use super::limits::{FileLimits, PAGE};
 use super::meta::Meta;
 use crate::fs::inode::{Dentry, Inode, LaterName, Opening};
 use crate::fs::locks::LockSet;
@@ -31,9 +33,6 @@ use crate::fs::stat::{FileKind, Stat};
 use crate::fs::{Attributes, FallocateFlags};
 use crate::{Errno, Object, OpenFlags, RcuObject, Status};
 
-/// Size limit of a file in bytes, unless its file system says otherwise: 256 MiB.
-pub const DEFAULT_LIMIT: usize = 256 << 20;
-
 /// Most bytes that a `try_` form copies: 65,536. A grace period waits for the copy.
 const SHORT_COPY: usize = 64 << 10;
 
@@ -41,8 +40,9 @@ const SHORT_COPY: usize = 64 << 10;
 #[derive(Debug)]
 pub(crate) struct RegularInode {
     meta: Meta,
-    data: RwLock<Vec<u8>>,
-    limit: usize,
+    data: RwLock<Contents>,
+    /// Size limit in bytes.
+    limit: u64,
     holders: Mutex<Holders>,
     locks: LockSet,
 }
@@ -67,12 +67,12 @@ impl Holders {
 }
 
 impl RegularInode {
-    /// Makes an empty file with one name, which may grow to `limit` bytes. Does not allocate.
-    pub(super) fn new(device: u64, permissions: Permissions, limit: usize) -> Self {
+    /// Makes an empty file with one name. Does not allocate.
+    pub(super) fn new(device: u64, permissions: Permissions, limits: FileLimits) -> Self {
         RegularInode {
             meta: Meta::new(device, permissions),
-            data: RwLock::new(Vec::new()),
-            limit,
+            data: RwLock::new(Contents::new(limits.space)),
+            limit: limits.size,
             holders: Mutex::new(Holders {
                 links: 1,
                 open: 0,
@@ -143,7 +143,7 @@ impl RegularInode {
 
     fn end_if_unheld(&self, holders: &Holders) {
         if !holders.hold() {
-            *self.data.write() = Vec::new();
+            self.data.write().clear();
         }
     }
 
@@ -151,57 +151,45 @@ impl RegularInode {
     #[doc(alias = "O_TRUNC")]
     pub(super) fn truncate(&self) {
         let mut data = self.data.write();
-        *data = Vec::new();
+        data.clear();
         self.meta.was_modified();
     }
 
     /// Returns the length in bytes, at most the limit. Waits for writers.
-    pub(super) fn len(&self) -> usize {
+    pub(super) fn len(&self) -> u64 {
         self.data.read().len()
     }
 
-    /// Reserves memory for a range of the file, or fills it with zeros.
+    /// Takes memory for a range of the file, or makes it a hole.
     fn fallocate(&self, how: FallocateFlags, offset: u64, length: u64) -> Result<(), Errno> {
         let end = offset.saturating_add(length);
+        let mut data = self.data.write();
         if how.contains(FallocateFlags::PUNCH_HOLE) {
-            let mut data = self.data.write();
-            let clip = |at: u64| at.min(data.len() as u64) as usize;
-            let (from, to) = (clip(offset), clip(end));
-            data[from..to].fill(0);
+            data.punch(offset, end)?;
             self.meta.was_modified();
             return Ok(());
         }
-        if end > self.limit as u64 {
+        if end > self.limit {
             return Err(Errno::EFBIG);
         }
-        let mut data = self.data.write();
-        let growth = (end as usize).saturating_sub(data.len());
-        data.try_reserve(growth).map_err(|_| Errno::ENOSPC)?;
-        if !how.contains(FallocateFlags::KEEP_SIZE) && growth > 0 {
-            data.resize(end as usize, 0);
+        data.allocate(offset, end)?;
+        if !how.contains(FallocateFlags::KEEP_SIZE) && end > data.len() {
+            data.extend(end);
             self.meta.was_modified();
         }
         Ok(())
     }
 
-    /// Sets the length of the file, and fills new bytes with zeros. Length 0 frees the memory.
-    /// Waits for transfers.
+    /// Sets the length of the file; new bytes are a hole. Length 0 frees the memory. Waits for
+    /// transfers.
     ///
     /// # Errors
-    /// `EFBIG` above the size limit; `ENOMEM`.
+    /// `EFBIG` above the size limit.
     fn resize(&self, length: u64) -> Result<(), Errno> {
-        let length = usize::try_from(length)
-            .ok()
-            .filter(|&length| length <= self.limit)
-            .ok_or(Errno::EFBIG)?;
-        if length == 0 {
-            self.truncate();
-            return Ok(());
+        if length > self.limit {
+            return Err(Errno::EFBIG);
         }
-        let mut data = self.data.write();
-        let growth = length.saturating_sub(data.len());
-        data.try_reserve(growth).map_err(|_| Errno::ENOMEM)?;
-        data.resize(length, 0);
+        self.data.write().set_len(length);
         self.meta.was_modified();
         Ok(())
     }
@@ -213,11 +201,14 @@ impl Inode for RegularInode {
     }
 
     fn stat(&self) -> Stat {
-        let size = self.len() as u64;
+        let (size, pages) = {
+            let data = self.data.read();
+            (data.len(), data.pages())
+        };
         Stat {
             links: self.holders.lock().links,
             size,
-            blocks: size.div_ceil(512),
+            blocks: pages * (PAGE / 512),
             ..self.meta.stat(FileKind::Regular)
         }
     }
@@ -291,9 +282,9 @@ impl RegularFile {
     }
 
     /// Returns the position at which a write goes.
-    fn write_position(&self, offset: u64, data: &[u8]) -> u64 {
+    fn write_position(&self, offset: u64, data: &Contents) -> u64 {
         if self.status.get().contains(OpenFlags::APPEND) {
-            data.len() as u64
+            data.len()
         } else {
             offset
         }
@@ -304,21 +295,18 @@ impl RegularFile {
         let moved = match to {
             SeekTo::Start(position) => Some(position),
             SeekTo::Current(delta) => offset.checked_add_signed(delta),
-            SeekTo::End(delta) => (self.inode.len() as u64).checked_add_signed(delta),
-            SeekTo::Data(from) => Some(self.before_end(from, from)?),
-            SeekTo::Hole(from) => Some(self.before_end(from, self.inode.len() as u64)?),
+            SeekTo::End(delta) => self.inode.len().checked_add_signed(delta),
+            SeekTo::Data(from) => {
+                let data = self.inode.data.read();
+                Some(data.next_data(from).ok_or(Errno::ENXIO)?)
+            }
+            SeekTo::Hole(from) => {
+                let data = self.inode.data.read();
+                Some(data.next_hole(from).ok_or(Errno::ENXIO)?)
+            }
         };
         *offset = position(moved.ok_or(Errno::EINVAL)?)?;
         Ok(*offset)
-    }
-
-    /// Checks that there are bytes from `from` on, and returns `found`: all bytes are data, and the
-    /// only hole is after them.
-    fn before_end(&self, from: u64, found: u64) -> Result<u64, Errno> {
-        if from >= self.inode.len() as u64 {
-            return Err(Errno::ENXIO);
-        }
-        Ok(found)
     }
 
     fn check_readable(&self) -> Result<(), Errno> {
@@ -339,17 +327,17 @@ impl RegularFile {
         }
     }
 
-    /// Copies like [`copy_out`], and records the access.
-    fn copy_out(&self, data: &[u8], offset: u64, buf: &mut [u8]) -> usize {
+    /// Copies like [`Contents::copy_out`], and records the access.
+    fn copy_out(&self, data: &Contents, offset: u64, buf: &mut [u8]) -> usize {
         if !self.status.get().contains(OpenFlags::NOATIME) {
             self.inode.meta.was_read();
         }
-        copy_out(data, offset, buf)
+        data.copy_out(offset, buf)
     }
 
-    /// Copies like [`copy_in`], and records the change.
-    fn copy_in(&self, data: &mut Vec<u8>, at: u64, bytes: &[u8]) -> Result<usize, Errno> {
-        let count = copy_in(data, self.inode.limit, at, bytes)?;
+    /// Copies like [`Contents::copy_in`], and records the change.
+    fn copy_in(&self, data: &mut Contents, at: u64, bytes: &[u8]) -> Result<usize, Errno> {
+        let count = data.copy_in(self.inode.limit, at, bytes)?;
         if count > 0 {
             self.inode.meta.was_modified();
         }
@@ -357,7 +345,7 @@ impl RegularFile {
     }
 
     /// Copies into several buffers, one after another.
-    fn copy_out_all(&self, data: &[u8], offset: u64, bufs: &mut [IoSliceMut<'_>]) -> usize {
+    fn copy_out_all(&self, data: &Contents, offset: u64, bufs: &mut [IoSliceMut<'_>]) -> usize {
         let mut count = 0;
         for buf in bufs {
             count += self.copy_out(data, offset + count as u64, buf);
@@ -368,7 +356,7 @@ impl RegularFile {
     /// Copies from several buffers, one after another, until one does not fit.
     fn copy_in_all(
         &self,
-        data: &mut Vec<u8>,
+        data: &mut Contents,
         at: u64,
         bufs: &[IoSlice<'_>],
     ) -> Result<usize, Errno> {
@@ -473,7 +461,7 @@ impl Object for RegularFile {
 
     /// # Errors
     /// `EBADF` if not open for writing; `EFBIG` if the position is at the size limit or above;
-    /// `ENOMEM`.
+    /// `ENOSPC` at the memory limit of the file system; `ENOMEM`.
     fn write(&self, bytes: &[u8]) -> Result<usize, Errno> {
         self.write_vectored(&[IoSlice::new(bytes)])
     }
@@ -607,40 +595,8 @@ fn position(offset: u64) -> Result<u64, Errno> {
 }
 
 /// Returns true if a write needs neither an allocation nor more than a short copy.
-fn is_short(data: &Vec<u8>, at: u64, count: usize) -> bool {
-    count <= SHORT_COPY && at <= data.len() as u64 && at as usize + count <= data.capacity()
-}
-
-/// Copies the bytes at `offset` into `buf`, and returns how many: 0 at the end and after it.
-fn copy_out(data: &[u8], offset: u64, buf: &mut [u8]) -> usize {
-    let start = usize::try_from(offset)
-        .unwrap_or(usize::MAX)
-        .min(data.len());
-    let count = buf.len().min(data.len() - start);
-    buf[..count].copy_from_slice(&data[start..start + count]);
-    count
-}
-
-/// Copies `bytes` to position `at`, and returns how many were below `limit`. A hole before it is
-/// filled with zeros.
-fn copy_in(data: &mut Vec<u8>, limit: usize, at: u64, bytes: &[u8]) -> Result<usize, Errno> {
-    if bytes.is_empty() {
-        return Ok(0);
-    }
-    let start = usize::try_from(at)
-        .ok()
-        .filter(|&s| s < limit)
-        .ok_or(Errno::EFBIG)?;
-    let count = bytes.len().min(limit - start);
-    let growth = (start + count).saturating_sub(data.len());
-    data.try_reserve(growth).map_err(|_| Errno::ENOMEM)?;
-    if data.len() < start {
-        data.resize(start, 0);
-    }
-    let (over, after) = bytes[..count].split_at(count.min(data.len() - start));
-    data[start..start + over.len()].copy_from_slice(over);
-    data.extend_from_slice(after);
-    Ok(count)
+fn is_short(data: &Contents, at: u64, count: usize) -> bool {
+    count <= SHORT_COPY && data.has_memory_for(at, count)
 }
 
 #[cfg(test)]

@@ -1,15 +1,18 @@
 use std::thread;
 
 use super::*;
-use crate::fs::Mode;
+use crate::fs::{MemFsLimits, Mode};
 
-fn inode(limit: usize) -> Arc<RegularInode> {
+const DEFAULT_LIMIT: u64 = i64::MAX as u64;
+
+fn inode(limit: u64) -> Arc<RegularInode> {
     let permissions = Permissions {
         mode: Mode::DEFAULT_FILE,
         uid: 0,
         gid: 0,
     };
-    Arc::new(RegularInode::new(1, permissions, limit))
+    let limits = FileLimits::new(MemFsLimits::with_file_size(limit));
+    Arc::new(RegularInode::new(1, permissions, limits))
 }
 
 fn open(inode: &Arc<RegularInode>, flags: OpenFlags) -> RegularFile {
@@ -22,7 +25,7 @@ fn file() -> RegularFile {
 
 /// Reads everything, whatever the position of other open files.
 fn contents(inode: &Arc<RegularInode>) -> Vec<u8> {
-    let mut buf = vec![0; inode.len() + 1];
+    let mut buf = vec![0; inode.len() as usize + 1];
     let count = open(inode, OpenFlags::RDONLY).read(&mut buf).unwrap();
     buf.truncate(count);
     buf

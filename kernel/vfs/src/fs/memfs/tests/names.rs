@@ -141,7 +141,7 @@ fn a_tree_is_removed_with_everything_in_it() {
 /// Makes a tree too deep for one stack frame per level. A path cannot be as long: it takes renames.
 fn deep() -> MemFs {
     let fs = MemFs::default();
-    let new = || Directory::new(1, 0, fs.root.permissions());
+    let new = || Directory::new(1, fs.limits.clone(), fs.root.permissions());
     let put = |parent: &Directory, directory| {
         let node = Node::Directory(directory);
         let mut names = parent.lock().unwrap();
