@@ -72,6 +72,10 @@ impl Routes {
 
     /// Returns the side of a path, and the path to use on that side.
     pub(crate) fn route<'p>(&self, path: &'p [u8]) -> (Side, Cow<'p, [u8]>) {
+        if path.is_empty() {
+            // It names nothing, not the working directory.
+            return (self.side, Cow::Borrowed(path));
+        }
         let is_absolute = path.first() == Some(&b'/');
         let start = if is_absolute {
             self.side_of(path)
@@ -209,6 +213,13 @@ mod tests {
         assert_eq!(routed(&inside, "a"), (Side::Ours, "a".into()));
         assert_eq!(routed(&inside, "../a"), (Side::Ours, "../a".into()));
         assert_eq!(routed(&inside, "../../a"), (Side::Host, "/mnt/a".into()));
+    }
+
+    #[test]
+    fn an_empty_path_names_nothing_even_where_the_working_directory_is_a_mount() {
+        let routes = routes("/mnt/fdt");
+        assert_eq!(routed(&routes, ""), (Side::Host, String::new()));
+        assert_eq!(routed(&routes, "."), (Side::Ours, "/mnt/fdt/".into()));
     }
 
     #[test]

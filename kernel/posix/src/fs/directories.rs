@@ -123,12 +123,24 @@ impl System {
     /// Records the new working directory.
     fn record_directory(&self, side: Side) -> Result<c_int, Errno> {
         let path = match side {
-            Side::Ours => self.process.getcwd()?,
+            Side::Ours => match self.process.getcwd() {
+                Err(Errno::ENOENT) => self.removed_directory()?,
+                path => path?,
+            },
             Side::Host => host::current_directory(),
         };
         self.routes
             .rcu(|routes| Arc::new(routes.with_directory(side, path.clone())));
         Ok(0)
+    }
+}
+
+impl System {
+    /// Returns the last path of our working directory, which is removed.
+    fn removed_directory(&self) -> Result<Vec<u8>, Errno> {
+        let shown = self.process.readlinkat(AT_FDCWD, "/proc/self/cwd")?;
+        let path = shown.strip_suffix(b" (deleted)").unwrap_or(&shown);
+        Ok(path.to_vec())
     }
 }
 

@@ -267,11 +267,16 @@ impl Stream {
 }
 
 impl Read {
-    /// Reads more entries. Returns true if there were any.
+    /// Reads more entries. Returns true if there were any: a removed directory has none.
     fn fill(&mut self, fd: c_int) -> Result<bool, Errno> {
+        let before = errno();
         let place = self.buffer.as_mut_ptr().cast::<c_void>();
         // SAFETY: the pointer and the length are those of the buffer.
         let count = unsafe { fdt_getdents64(fd, place, BUFFER) };
+        if count < 0 && errno() == Errno::ENOENT {
+            set_errno(before);
+            return Ok(false);
+        }
         if count < 0 {
             return Err(errno());
         }

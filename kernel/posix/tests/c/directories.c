@@ -105,6 +105,25 @@ static void removed_while_listed(void) {
     CALL(closedir(dir));
 }
 
+static void removed_working_directory(void) {
+    struct stat st;
+    mkdir("dir", 0755);
+    CALL(chdir("dir"));
+    CALL(rmdir("../dir"));
+    CALL(chdir("."));
+    CALL(stat(".", &st));
+    VALUE(st.st_nlink);
+    CALL(access(".", F_OK));
+    CALL(open("a", O_RDWR | O_CREAT, 0644));
+    POINTER(getcwd(NULL, 0));
+    DIR *dir = POINTER(opendir("."));
+    errno = 0;
+    POINTER(readdir(dir));
+    CALL(closedir(dir));
+    CALL(chdir(".."));
+    CALL(access(".", F_OK));
+}
+
 static void many(void) {
     char name[32];
     int seen = 0;
@@ -163,6 +182,7 @@ static void raw_entries(void) {
 static const struct section sections[] = {
     {"listing", listing},   {"from_descriptors", from_descriptors},
     {"positions", positions}, {"removed_while_listed", removed_while_listed},
+    {"removed_working_directory", removed_working_directory},
     {"many", many},         {"scanning", scanning},
     {"raw_entries", raw_entries},
     {NULL, NULL},
