@@ -10,7 +10,7 @@ use std::sync::OnceLock;
 
 use arc_swap::ArcSwap;
 use fdtable::{FdFlags, FileRef, Files, Limits, host_fork};
-use fdtable_vfs::{Errno, MemFs, Process, RcuObject};
+use fdtable_vfs::{Errno, MemFs, OpenFlags, Process, RcuObject};
 
 use crate::abi::routing::Routes;
 use crate::host;
@@ -71,6 +71,18 @@ impl System {
     /// Returns the open file of a descriptor.
     pub(crate) fn file(&self, fd: c_int) -> Result<FileRef<RcuObject>, Errno> {
         Ok(self.process.files().get(fd)?)
+    }
+
+    /// Returns the open file of a descriptor, unless it was opened with `O_PATH`.
+    ///
+    /// # Errors
+    /// `EBADF` if it was, or the descriptor is not open.
+    pub(crate) fn opened_file(&self, fd: c_int) -> Result<FileRef<RcuObject>, Errno> {
+        let file = self.file(fd)?;
+        if file.status().contains(OpenFlags::PATH) {
+            return Err(Errno::EBADF);
+        }
+        Ok(file)
     }
 
     /// Passes on the result of reading an argument. An error of the descriptor comes first, as on

@@ -99,7 +99,7 @@ pub extern "C" fn fdt_posix_fadvise(
     advice: c_int,
 ) -> c_int {
     call_returning_errno(|system| {
-        let file = system.file(fd)?;
+        let file = system.opened_file(fd)?;
         if let Some(host_file) = HostFile::below(&**file) {
             return host::fadvise(host_file.fd(), offset, length, advice);
         }
@@ -144,7 +144,7 @@ pub extern "C" fn fdt_sync() {
 #[unsafe(no_mangle)]
 pub extern "C" fn fdt_syncfs(fd: c_int) -> c_int {
     call(|system| {
-        let file = system.file(fd)?;
+        let file = system.opened_file(fd)?;
         match HostFile::below(&**file) {
             Some(host_file) => host::syncfs(host_file.fd()),
             None => Ok(0),

@@ -95,7 +95,7 @@ pub extern "C" fn fdt_get_current_dir_name() -> *mut c_char {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fdt_getdents64(fd: c_int, buf: *mut c_void, size: usize) -> ssize_t {
     call(|system| {
-        let file = system.file(fd)?;
+        let file = system.opened_file(fd)?;
         if let Some(host_file) = HostFile::below(&**file) {
             // SAFETY: as the caller promises.
             return host::check(unsafe {

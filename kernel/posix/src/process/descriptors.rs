@@ -108,6 +108,9 @@ unsafe fn fcntl_file(
         // SAFETY: as the caller promises.
         return unsafe { host::fcntl_pointer(host_file.fd(), command, argument) };
     }
+    if command != libc::F_GETFL && file.status().contains(OpenFlags::PATH) {
+        return Err(Errno::EBADF);
+    }
     match command {
         libc::F_GETFL => Ok(file.status().bits().cast_signed()),
         libc::F_SETFL => {

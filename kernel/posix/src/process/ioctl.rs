@@ -17,7 +17,7 @@ use crate::host::file::HostFile;
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fdt_ioctl(fd: c_int, request: c_ulong, argument: c_ulong) -> c_int {
     call(|system| {
-        let file = system.file(fd)?;
+        let file = system.opened_file(fd)?;
         let place = ptr::with_exposed_provenance_mut::<c_int>(argument as usize);
         // These two act on the descriptor, whatever the file.
         match request {
@@ -121,9 +121,6 @@ impl System {
 
 /// Returns the number of readable bytes; for a regular file, those after the position.
 fn readable_bytes(file: &dyn Object) -> Result<usize, Errno> {
-    if file.status().contains(OpenFlags::PATH) {
-        return Err(Errno::EBADF);
-    }
     match file.stat() {
         Ok(stat) if stat.kind == FileKind::Regular => {
             let position = file.seek(SeekTo::Current(0))?;

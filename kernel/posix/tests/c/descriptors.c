@@ -279,6 +279,23 @@ static void names_only(void) {
     CALL(close(3));
 }
 
+/* What no O_PATH descriptor does. */
+static void refused_by_names(void) {
+    struct epoll_event event = {.events = EPOLLIN};
+    char buffer[64];
+    make_file("a", "text");
+    CALL(open("a", O_PATH));
+    CALL(ioctl(3, FIOCLEX));
+    CALL(fcntl(3, F_GETFD));
+    CALL(fcntl(3, F_GETOWN));
+    CALL(fcntl(3, F_GETLEASE));
+    CODE(posix_fadvise(3, 0, 1, POSIX_FADV_NORMAL));
+    CALL(syncfs(3));
+    CALL(getdents64(3, buffer, sizeof buffer));
+    CALL(epoll_create1(0));
+    CALL(epoll_ctl(4, EPOLL_CTL_ADD, 3, &event));
+}
+
 static const struct section sections[] = {
     {"lowest", lowest},
     {"duplicates", duplicates},
@@ -290,6 +307,7 @@ static const struct section sections[] = {
     {"close_from", close_from},
     {"limit", limit},
     {"names_only", names_only},
+    {"refused_by_names", refused_by_names},
     {NULL, NULL},
 };
 const struct theme descriptors = {"descriptors", sections};

@@ -101,6 +101,9 @@ impl Process {
         };
         let set = self.files.get(epfd)?;
         let file = self.files.get(fd)?;
+        if file.status().contains(OpenFlags::PATH) {
+            return Err(Errno::EBADF);
+        }
         let Some(epoll) = as_epoll(&**set) else {
             // Linux checks the member before the epoll.
             let member = file.pollee().ok_or(Errno::EPERM);
