@@ -36,9 +36,9 @@ bitflags::bitflags! {
         const NOCTTY = 0o400;
         /// Kept and ignored: there is no storage to synchronise with.
         const DSYNC = 0o10000;
-        /// Refused: there is no page cache to bypass.
+        /// Kept and ignored for regular files: there is no page cache to bypass. Refused for others.
         const DIRECT = 0o40000;
-        /// Ignored: all files may be large.
+        /// Kept and ignored: all files may be large.
         const LARGEFILE = 0o100000;
         /// Does not follow a symbolic link in the last component.
         const NOFOLLOW = 0o400000;
@@ -74,6 +74,14 @@ impl Status {
         OpenFlags::from_bits_retain(self.0.load())
     }
 
+    /// Sets the flags that `fcntl` may change on a regular file: those of [`set`](Self::set) and
+    /// `O_DIRECT`.
+    pub(crate) fn set_of_regular(&self, flags: OpenFlags) {
+        let changeable = OpenFlags::CHANGEABLE | OpenFlags::DIRECT;
+        let kept = self.get() - changeable;
+        self.0.store((kept | flags & changeable).bits());
+    }
+
     /// Sets the flags that `fcntl` may change: `O_APPEND`, `O_NONBLOCK`, `O_NOATIME`. The rest
     /// stays.
     #[doc(alias = "F_SETFL")]
@@ -89,7 +97,11 @@ impl OpenFlags {
     const STATUS: Self = Self::ACCMODE
         .union(Self::CHANGEABLE)
         .union(Self::SYNC)
-        .union(Self::PATH);
+        .union(Self::PATH)
+        .union(Self::DIRECT)
+        .union(Self::LARGEFILE)
+        .union(Self::NOFOLLOW)
+        .union(Self::TMPFILE);
 
     /// Status flags that `fcntl(F_SETFL)` changes.
     const CHANGEABLE: Self = Self::APPEND.union(Self::NONBLOCK).union(Self::NOATIME);

@@ -50,8 +50,9 @@ impl System {
     ) -> Result<c_int, Errno> {
         match target {
             Target::Ours(at, path) => {
-                // Like the host, ignore unknown flags.
+                // Like the host, ignore unknown flags, and let every file be large.
                 let flags = OpenFlags::from_bits_truncate(flags.cast_unsigned());
+                let flags = flags | OpenFlags::LARGEFILE;
                 Ok(self.process.openat(*at, path, flags, mode)?.raw())
             }
             Target::Host(path) => self.open_on_host(path, flags, mode),

@@ -296,6 +296,29 @@ static void refused_by_names(void) {
     CALL(epoll_ctl(4, EPOLL_CTL_ADD, 3, &event));
 }
 
+/* All bits of the status flags. */
+static void all_flags(void) {
+    make_file("a", "text");
+    CALL(open("a", O_RDWR | O_TRUNC | O_NOCTTY));
+    VALUE(fcntl(3, F_GETFL));
+    CALL(open("a", O_RDONLY | O_NOFOLLOW | O_SYNC | O_CLOEXEC));
+    VALUE(fcntl(4, F_GETFL));
+    CALL(open("a", O_WRONLY | O_DIRECT | O_APPEND));
+    VALUE(fcntl(5, F_GETFL));
+    CALL(fcntl(5, F_SETFL, O_NONBLOCK | O_SYNC | O_CREAT));
+    VALUE(fcntl(5, F_GETFL));
+    CALL(fcntl(5, F_SETFL, O_DIRECT | O_RDWR));
+    VALUE(fcntl(5, F_GETFL));
+    CALL(open(".", O_RDONLY | O_DIRECTORY));
+    VALUE(fcntl(6, F_GETFL));
+    CALL(open(".", O_RDWR | O_TMPFILE, 0600));
+    VALUE(fcntl(7, F_GETFL));
+    CALL(open("/dev/null", O_RDWR));
+    VALUE(fcntl(8, F_GETFL));
+    CALL(memfd_create("m", 0));
+    VALUE(fcntl(9, F_GETFL));
+}
+
 static const struct section sections[] = {
     {"lowest", lowest},
     {"duplicates", duplicates},
@@ -308,6 +331,7 @@ static const struct section sections[] = {
     {"limit", limit},
     {"names_only", names_only},
     {"refused_by_names", refused_by_names},
+    {"all_flags", all_flags},
     {NULL, NULL},
 };
 const struct theme descriptors = {"descriptors", sections};

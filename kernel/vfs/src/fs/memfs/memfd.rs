@@ -32,7 +32,11 @@ impl MemFs {
         inode
             .meta()
             .set_dentry(Arc::downgrade(&self.root), shown.into());
-        let opened = RegularFile::open(Arc::clone(&inode), None, OpenFlags::RDWR)?;
+        let opened = RegularFile::open(
+            Arc::clone(&inode),
+            None,
+            OpenFlags::RDWR | OpenFlags::LARGEFILE,
+        )?;
         inode.drop_link();
         file(opened)
     }

@@ -403,7 +403,7 @@ impl Object for RegularFile {
     }
 
     fn set_status(&self, flags: OpenFlags) -> Result<(), Errno> {
-        self.status.set(flags);
+        self.status.set_of_regular(flags);
         Ok(())
     }
 

@@ -147,7 +147,9 @@ impl PathContext<'_> {
     fn open_found(&self, found: Found, flags: OpenFlags) -> Result<FileRef<RcuObject>, Errno> {
         let VfsPath { mount, inode } = found.vfs_path;
         let kind = inode.kind();
-        if flags.contains(OpenFlags::DIRECTORY) && kind != FileKind::Directory {
+        let asks_for_directory =
+            flags.contains(OpenFlags::DIRECTORY) && !flags.contains(OpenFlags::TMPFILE);
+        if asks_for_directory && kind != FileKind::Directory {
             return Err(Errno::ENOTDIR);
         }
         let opening = Opening {
@@ -168,6 +170,9 @@ impl PathContext<'_> {
         }
         if found.origin != Origin::Created {
             self.may_open(&*inode, &opening)?;
+        }
+        if flags.contains(OpenFlags::DIRECT) && kind != FileKind::Regular {
+            return Err(Errno::EINVAL);
         }
         inode.open(&opening)
     }
@@ -295,7 +300,7 @@ impl PathContext<'_> {
             mount: directory.mount.clone(),
             inode,
         };
-        self.open_found(Found::created(vfs_path), flags - OpenFlags::TMPFILE)
+        self.open_found(Found::created(vfs_path), flags)
     }
 
     /// Describes an inode to be made by this caller.
@@ -328,8 +333,7 @@ fn checked(flags: OpenFlags) -> Result<OpenFlags, Errno> {
     let refused = flags.contains(OpenFlags::ACCMODE)
         || flags.contains(half) && !unnamed
         || unnamed && !flags.can_write()
-        || flags.contains(both)
-        || flags.contains(OpenFlags::DIRECT);
+        || flags.contains(both);
     if refused {
         return Err(Errno::EINVAL);
     }
