@@ -52,7 +52,10 @@ pub unsafe extern "C" fn fdt_fstatat(
         let at_flags = at_flags(flags)?;
         // SAFETY: as the caller promises.
         let described = match unsafe { system.target(directory, path) }? {
-            Target::Ours(at, path) => to_stat(&system.process.fstatat(at, path, at_flags)?),
+            Target::Ours(at, path) => match system.process.fstatat(at, &path, at_flags) {
+                Err(Errno::EOPNOTSUPP) if path.is_empty() => anonymous(),
+                described => to_stat(&described?),
+            },
             Target::Host(path) => host::fstatat(path.directory(), path.path(), flags)?,
         };
         // SAFETY: as the caller promises.
@@ -79,9 +82,12 @@ pub unsafe extern "C" fn fdt_statx(
         // SAFETY: as the caller promises.
         match unsafe { system.target(directory, path) }? {
             Target::Ours(at, path) => {
-                let described = system.process.fstatat(at, path, of_ours)?;
+                let described = match system.process.fstatat(at, &path, of_ours) {
+                    Err(Errno::EOPNOTSUPP) if path.is_empty() => anonymous_statx(),
+                    described => to_statx(&described?),
+                };
                 // SAFETY: as the caller promises.
-                unsafe { uaccess::put(statx, to_statx(&described)) }?;
+                unsafe { uaccess::put(statx, described) }?;
                 Ok(0)
             }
             Target::Host(path) => {
@@ -187,6 +193,17 @@ fn anonymous() -> libc::stat {
     out.st_mode = 0o600;
     out.st_nlink = 1;
     out.st_blksize = 4096;
+    out
+}
+
+fn anonymous_statx() -> libc::statx {
+    let stat = anonymous();
+    // SAFETY: all zeroes is a valid value of this struct of integers.
+    let mut out: libc::statx = unsafe { mem::zeroed() };
+    out.stx_mask = libc::STATX_BASIC_STATS;
+    out.stx_mode = stat.st_mode as u16;
+    out.stx_nlink = stat.st_nlink as u32;
+    out.stx_blksize = stat.st_blksize as u32;
     out
 }
 

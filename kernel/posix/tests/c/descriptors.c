@@ -319,6 +319,26 @@ static void all_flags(void) {
     VALUE(fcntl(9, F_GETFL));
 }
 
+/* Status by descriptor and empty path, of files without a path too. */
+static void status_without_path(void) {
+    struct stat st;
+    struct statx all;
+    int ends[2];
+    CALL(epoll_create1(0));
+    CALL(eventfd(0, 0));
+    CALL(timerfd_create(CLOCK_MONOTONIC, 0));
+    CALL(pipe(ends));
+    CALL(socket(AF_UNIX, SOCK_STREAM, 0));
+    for (int fd = 3; fd < 8; fd++) {
+        CALL(fstatat(fd, "", &st, AT_EMPTY_PATH));
+        VALUE(st.st_mode);
+        CALL(fstatat(fd, "", &st, 0));
+        CALL(statx(fd, "", AT_EMPTY_PATH, STATX_BASIC_STATS, &all));
+        VALUE(all.stx_mode);
+        VALUE(all.stx_nlink);
+    }
+}
+
 static const struct section sections[] = {
     {"lowest", lowest},
     {"duplicates", duplicates},
@@ -332,6 +352,7 @@ static const struct section sections[] = {
     {"names_only", names_only},
     {"refused_by_names", refused_by_names},
     {"all_flags", all_flags},
+    {"status_without_path", status_without_path},
     {NULL, NULL},
 };
 const struct theme descriptors = {"descriptors", sections};
