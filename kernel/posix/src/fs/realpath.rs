@@ -79,6 +79,12 @@ impl System {
         let mut left: Vec<Vec<u8>> = names(path);
         let mut links = 0;
         while let Some(name) = left.pop() {
+            if name == b"." || name == b".." {
+                self.only_directory(&reached)?;
+            }
+            if name == b"." {
+                continue;
+            }
             if name == b".." {
                 reached.truncate(reached.iter().rposition(|&byte| byte == b'/').unwrap_or(0));
                 continue;
@@ -98,20 +104,28 @@ impl System {
             }
             left.extend(names(&leads_to));
         }
-        if path.ends_with(b"/") && self.lstat(&reached)?.kind != FileKind::Directory {
-            return Err(Errno::ENOTDIR);
+        if path.ends_with(b"/") {
+            self.only_directory(&reached)?;
         }
         if reached.is_empty() {
             reached.push(b'/');
         }
         Ok(reached)
     }
+
+    /// Checks that what a walk has reached is a directory; the empty path is the root.
+    fn only_directory(&self, reached: &[u8]) -> Result<(), Errno> {
+        if !reached.is_empty() && self.lstat(reached)?.kind != FileKind::Directory {
+            return Err(Errno::ENOTDIR);
+        }
+        Ok(())
+    }
 }
 
 /// Returns the names of a path, last one first.
 fn names(path: &[u8]) -> Vec<Vec<u8>> {
     path.rsplit(|&byte| byte == b'/')
-        .filter(|name| !matches!(*name, b"" | b"."))
+        .filter(|name| !name.is_empty())
         .map(<[u8]>::to_vec)
         .collect()
 }

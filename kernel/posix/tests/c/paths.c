@@ -589,6 +589,10 @@ static void working_directory(void) {
     TEXT(path);
     POINTER(realpath("../missing", path));
     POINTER(realpath("../file/x", path));
+    POINTER(realpath("../file/.", path));
+    POINTER(realpath("../file/..", path));
+    POINTER(realpath("../file/", path));
+    POINTER(realpath("./.././inner/.", path));
     POINTER(realpath("../loop", path));
     POINTER(realpath("", path));
     allocated = realpath(".", NULL);
